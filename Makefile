@@ -1,0 +1,53 @@
+# The front door; CMake does the work. `make help` lists what there is.
+PREFIX ?= /usr/local
+BUILD := scripts/build
+
+.PHONY: all
+all: ## build the library and the CLI: build/weir, build/libweir.so
+	$(BUILD) release
+	@ln -sfn release/libweir.so build/libweir.so
+	@ln -sfn release/libweir.a build/libweir.a
+	@if [ -e build/release/weir ]; then ln -sfn release/weir build/weir; fi
+
+.PHONY: deps
+deps: ## install what is missing for building and testing
+	@scripts/install-deps
+
+.PHONY: demo
+demo: deps ## install what is missing, build, and show what weir does
+	@$(MAKE) --no-print-directory all
+	build/weir demo
+
+.PHONY: test
+test: deps ## everything: tests in release, asan and tsan builds, and all checks
+	@scripts/run-tests release asan tsan check
+
+.PHONY: test-release test-asan test-tsan
+test-release test-asan test-tsan: test-%: ## the tests in one build only
+	@scripts/run-tests $*
+
+.PHONY: check
+check: ## includes, exports, clang, format, tidy, outside consumer
+	@scripts/run-tests check
+
+.PHONY: bench
+bench: ## measure weir against its peers (installs them)
+	@scripts/install-deps --bench
+	$(BUILD) bench
+	cmake --build build/bench --target run-bench
+
+.PHONY: format
+format: ## rewrite the C files as .clang-format says
+	@scripts/check-format --fix
+
+.PHONY: install
+install: all ## install under PREFIX (default /usr/local)
+	cmake --install build/release --prefix "$(PREFIX)"
+
+.PHONY: clean
+clean: ## remove build/
+	rm -rf build
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z][-a-z ]*:.*## / { printf "  make %-34s %s\n", $$1, $$2 }' Makefile

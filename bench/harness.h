@@ -1,0 +1,117 @@
+/* How a work is measured, the same for weir and for every peer.
+ *
+ * A program has a table of cases. Each case runs in a process of its own, so
+ * that one runtime's idle threads never disturb the next case, and a case that
+ * crashes or hangs costs only its own line. What comes out are JSON lines:
+ *
+ *   {"work": "chain", "subject": "oneTBB", "unit": "ns", "threads": 2, "samples": [ ... ]}
+ *   {"work": "chain", "skipped": "why there are no samples"}
+ *   {"probe": 1.93, "hop": 57, "foreign": 0.01}
+ *
+ * A probe line is the speed of FMA on two threads over one, the nanoseconds of a
+ * cache line's way between the two, and the share of a core that other processes
+ * took since the last one. On a virtual machine two CPUs are at times two
+ * hardware threads of one core, or move closer or further apart; a case on two
+ * threads stands between two probe lines, so that the reader can tell. A block
+ * that was disturbed is measured again, a few times.
+ *
+ * threads  one, for all of these, unless said otherwise. */
+#ifndef WEIR_BENCH_HARNESS_H
+#define WEIR_BENCH_HARNESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Two threads count as two cores from this probe on. */
+#define BENCH_PROBE_MIN 1.7
+/* The share of a core that others may take meanwhile. */
+#define BENCH_FOREIGN_MAX 0.2
+/* Hops further apart than this factor are of different placements. */
+#define BENCH_HOP_FACTOR 1.6
+
+/* One run of one case. */
+struct bench {
+    const char *work;
+    int threads;
+    bool quick; /* fewer repetitions, shorter work */
+    int reps;   /* samples to take */
+};
+
+struct bench_case {
+    const char *work;
+    int threads; /* cores that must be real: 2 brackets the case with probes */
+    void (*run)(struct bench *b);
+};
+
+/* Does the work once and returns what it took (or reached), in the unit given. */
+typedef double (*bench_once_fn)(void *ctx);
+
+/* Takes b->reps samples, each the median of `inner` calls, after a warm-up, and
+ * prints them. A subject is a name, or a name and a form of it: "oneTBB: prebuilt". */
+void bench_sample(const struct bench *b, const char *subject, const char *unit, int inner,
+                  bench_once_fn once, void *ctx);
+
+/* Prints samples taken elsewhere. */
+void bench_emit(const struct bench *b, const char *subject, const char *unit, const double *samples,
+                size_t count);
+
+/* Says why there are no samples. */
+void bench_skip(const struct bench *b, const char *reason);
+
+/* Sleeps a second after `b`'s work went quiet and prints the share of one core
+ * that the process takes afterwards, in percent. */
+void bench_idle_share(const struct bench *b, const char *subject);
+
+/* Runs the cases named in argv (all without a name) and prints their lines.
+ * Arguments: [--quick] [--list] [WORK...].
+ * returns  an exit status: 0, or 2 for bad usage. */
+int bench_main(int argc, char **argv, const struct bench_case *cases, size_t count);
+
+/* Runs one case in a process of its own; `out_fd` gets its lines. */
+void bench_run_case(const struct bench_case *c, bool quick, int out_fd);
+
+/* Whether `work` is `name` or one of its kind: "add" stands for "add_1000x1000_t1". */
+bool bench_work_matches(const char *work, const char *name);
+
+/* Limits the process to the first two CPUs it may use, which is what the figures
+ * are about. returns the number it has now: 1 or 2. */
+int bench_use_two_cpus(void);
+
+/* Pins the calling thread to the first (0) or second (1) of them. threads any. */
+void bench_pin(int which);
+
+/* CPU seconds that other processes, and the hypervisor, have taken since boot. */
+double bench_foreign_seconds(void);
+
+/* Monotonic nanoseconds. threads any. */
+double bench_now_ns(void);
+
+/* Runs `fn(ctx, 0)` here and `fn(ctx, 1)` on a second thread, pinned apart and
+ * released together. Either call may be timed inside. The caller's own pinning
+ * is restored. */
+void bench_on_two(void (*fn)(void *ctx, int who), void *ctx);
+
+/* FMA on two threads over one, about 2 for two cores. Takes about 10 ms. */
+double bench_fma_ratio(void);
+
+/* One way of a cache line between the two CPUs. Takes about 2 ms. */
+double bench_hop_ns(void);
+
+/* GFLOP/s of f32 FMA on 1 or 2 threads. */
+double bench_fma_gflops(int threads);
+
+/* Whether two hops speak of the same placement of the CPUs. */
+bool bench_hops_agree(double a, double b);
+
+/* Sorts `x` and gives the value at `share` (0..1) of the way, interpolated. */
+double bench_quantile(double *x, size_t count, double share);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

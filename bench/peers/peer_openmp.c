@@ -1,0 +1,176 @@
+/* OpenMP tasks ordered by `depend`. Built by gcc (libgomp) and by clang (libomp). */
+#include "gemm.h"
+
+#include <omp.h>
+
+#ifdef __clang__
+#define SUBJECT "LLVM OpenMP"
+#else
+#define SUBJECT "gcc OpenMP"
+#endif
+
+enum {
+    CHAIN = 20000,
+    HOPS = 5000,
+    FORKS = 500,
+    FORK_WIDTH = 8,
+    WAITS = 1000,
+};
+
+/* Calls `submit` on the master of a team of two; the other thread runs tasks. */
+static double in_team(void (*submit)(void), int items)
+{
+    double took = 0;
+
+#pragma omp parallel num_threads(2)
+#pragma omp master
+    {
+        double start = bench_now_ns();
+
+        submit();
+        took = (bench_now_ns() - start) / items;
+    }
+    return took;
+}
+
+static void submit_chain(void)
+{
+    int queue = 0;
+
+    for (int i = 0; i < CHAIN; i++) {
+#pragma omp task depend(inout : queue) shared(queue)
+        queue++;
+    }
+#pragma omp taskwait
+}
+
+static void submit_hops(void)
+{
+    int queue[2] = {0, 0};
+
+    /* Each task is in the order of its own queue and after the last of the other. */
+    for (int i = 0; i < HOPS; i++) {
+        int mine = i & 1;
+#pragma omp task depend(inout : queue[mine]) depend(in : queue[1 - mine]) shared(queue)
+        queue[mine]++;
+    }
+#pragma omp taskwait
+}
+
+static void submit_forks(void)
+{
+    int branch[FORK_WIDTH] = {0};
+
+    for (int i = 0; i < FORKS; i++) {
+        for (int j = 0; j < FORK_WIDTH; j++) {
+#pragma omp task depend(inout : branch[j]) shared(branch)
+            branch[j]++;
+        }
+#pragma omp taskwait
+    }
+}
+
+static void submit_waits(void)
+{
+    int done = 0;
+
+    for (int i = 0; i < WAITS; i++) {
+#pragma omp task shared(done)
+        done++;
+#pragma omp taskwait
+    }
+}
+
+static double chain_once(void *ctx)
+{
+    (void)ctx;
+    return in_team(submit_chain, CHAIN);
+}
+static double hops_once(void *ctx)
+{
+    (void)ctx;
+    return in_team(submit_hops, HOPS);
+}
+static double forks_once(void *ctx)
+{
+    (void)ctx;
+    return in_team(submit_forks, FORKS);
+}
+static double waits_once(void *ctx)
+{
+    (void)ctx;
+    return in_team(submit_waits, WAITS);
+}
+
+static void chain(struct bench *b)
+{
+    bench_sample(b, SUBJECT, "ns", 3, chain_once, NULL);
+}
+static void pingpong(struct bench *b)
+{
+    bench_sample(b, SUBJECT, "ns", 3, hops_once, NULL);
+}
+static void fork_join(struct bench *b)
+{
+    bench_sample(b, SUBJECT, "ns", 3, forks_once, NULL);
+}
+static void submit_wait(struct bench *b)
+{
+    bench_sample(b, SUBJECT, "ns", 3, waits_once, NULL);
+}
+
+#ifdef PEER_OPENBLAS
+static double chains(void *ctx, int queues)
+{
+    struct gemm *work = ctx;
+    double took = 0;
+
+#pragma omp parallel num_threads(2)
+#pragma omp master
+    {
+        int queue[2] = {0, 0};
+        double start = bench_now_ns();
+
+        for (int i = 0; i < 2 * GEMM_CHAIN; i++) {
+            int which = i & 1, mine = queues == 1 ? 0 : which;
+#pragma omp task depend(inout : queue[mine]) shared(queue)
+            {
+                gemm_run(&work[which]);
+                queue[mine]++;
+            }
+        }
+#pragma omp taskwait
+        took = bench_now_ns() - start;
+    }
+    return took;
+}
+
+static void overlap(struct bench *b)
+{
+    struct gemm work[2] = {gemm_make(), gemm_make()};
+
+    gemm_overlap(b, SUBJECT, chains, work);
+}
+#endif
+
+static void idle(struct bench *b)
+{
+    in_team(submit_waits, WAITS);
+    bench_idle_share(b, SUBJECT);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct bench_case cases[] = {
+        {"chain", 2, chain},
+        {"pingpong", 2, pingpong},
+        {"fork_join_8", 2, fork_join},
+        {"submit_wait", 2, submit_wait},
+#ifdef PEER_OPENBLAS
+        {"overlap_matmul", 2, overlap},
+#endif
+        {"idle_cpu", 1, idle},
+    };
+
+    return bench_main(argc, argv, cases, sizeof cases / sizeof *cases);
+}

@@ -1,0 +1,96 @@
+/* What weir must reach, as ratios of medians in one run. */
+#include "report.h"
+
+#include <string.h>
+
+/* Peers that start from and end at plain layouts, as weir does. */
+#define MATRIX_PEERS "OpenBLAS|oneDNN: plain|oneDNN: reorders counted"
+/* Built or queued first, then run: only running is timed. */
+#define QUEUED "weir: queued beforehand"
+
+const struct bench_target bench_targets[] = {
+    {"in-order chain", "chain", "weir", NULL, "oneTBB", false, 0.5},
+    {"ping-pong against peers", "pingpong", QUEUED, NULL, "peers", false, 1},
+    {"ping-pong against the machine", "pingpong", QUEUED, NULL, "machine: cache-line hop", false,
+     2.5},
+    {"fork of 8 and join", "fork_join_8", QUEUED, NULL, "oneTBB: prebuilt", false, 0.5},
+    {"overlap of two matmul chains", "overlap_matmul", "weir", NULL,
+     "machine: FMA on 2 threads to 1", true, 0.97},
+    {"pool, mixed sizes", "pool_mixed", "weir", NULL, "mimalloc", false, 1},
+    {"pool, used on a second stream", "pool_mixed_second", "weir", "pool_mixed", "mimalloc", false,
+     2},
+    {"pool, host waits for the second stream", "pool_mixed_second", "weir: host syncs", NULL, NULL,
+     false, 0},
+    {"matmul f32 1000^3, 1 core", "matmul_f32_1000_t1", "weir", NULL, MATRIX_PEERS, true, 0.95},
+    {"matmul f32 1000^3, 2 cores", "matmul_f32_1000_t2", "weir", NULL, MATRIX_PEERS, true, 0.95},
+    {"conv2d, 1 core", "conv2d_t1", "weir", NULL, MATRIX_PEERS, true, 0.95},
+    {"conv2d, 2 cores", "conv2d_t2", "weir", NULL, MATRIX_PEERS, true, 0.95},
+    {"add 1000x1000, 1 core", "add_1000x1000_t1", "weir", NULL, "machine: memcpy", true, 0.9},
+    {"add 1000x1000, 2 cores", "add_1000x1000_t2", "weir", NULL, "machine: memcpy", true, 0.9},
+    {"idle device, % of a core", "idle_cpu", "weir", NULL, NULL, false, 0.5},
+};
+const size_t bench_ntargets = sizeof bench_targets / sizeof *bench_targets;
+
+static bool is_a(const char *subject, const char *name)
+{
+    size_t n = strlen(name);
+
+    return strncmp(subject, name, n) == 0 && (subject[n] == '\0' || subject[n] == ':');
+}
+
+/* Whether `subject` is one of those that `base` names. */
+static bool is_base(const char *subject, const char *base)
+{
+    if (!strcmp(base, "peers"))
+        return !is_a(subject, "weir") && !is_a(subject, "machine");
+    for (;;) {
+        size_t n = strcspn(base, "|");
+
+        if (strlen(subject) == n && !strncmp(subject, base, n))
+            return true;
+        if (!base[n])
+            return false;
+        base += n + 1;
+    }
+}
+
+bool bench_target_applies(const struct bench_report *r, const struct bench_target *t)
+{
+    for (size_t i = 0; i < r->nseries; i++)
+        if (!strcmp(r->series[i].work, t->work))
+            return true;
+    for (size_t i = 0; i < r->nskipped; i++)
+        if (!strcmp(r->skipped[i].work, t->work))
+            return true;
+    return false;
+}
+
+struct bench_verdict bench_judge(const struct bench_report *r, const struct bench_target *t)
+{
+    const struct bench_series *ours = bench_report_find(r, t->work, t->subject);
+    const char *base_work = t->base_work ? t->base_work : t->work;
+    struct bench_verdict v = {.measured = false};
+    double best = 0;
+
+    if (!ours)
+        return v;
+    v.ratio = bench_series_quantile(ours, 0.5);
+    v.measured = !t->base;
+    for (size_t i = 0; t->base && i < r->nseries; i++) {
+        const struct bench_series *s = &r->series[i];
+        double median;
+
+        if (!s->count || strcmp(s->work, base_work) != 0 || !is_base(s->subject, t->base))
+            continue;
+        median = bench_series_quantile(s, 0.5);
+        if (!v.base || (t->at_least ? median > best : median < best)) {
+            best = median;
+            v.base = s->subject;
+        }
+        v.measured = true;
+    }
+    if (v.base)
+        v.ratio /= best;
+    v.met = v.measured && (t->at_least ? v.ratio >= t->limit : v.ratio <= t->limit);
+    return v;
+}

@@ -1,0 +1,159 @@
+/* Arguments, the same way for every command. */
+#include "commands.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_WORD = 32 };
+
+/* ---- help ---- */
+
+static void print_help(const struct cli_usage *u)
+{
+    printf("usage: weir %s %s\n\n%s\n\noptions\n", u->command, u->synopsis, u->about);
+    for (const struct cli_option *o = u->options; o->name; o++) {
+        char left[40];
+
+        snprintf(left, sizeof left, "%s %s", o->name, o->value_name ? o->value_name : "");
+        printf("  %-16s %s\n", left, o->help);
+    }
+    printf("  %-16s %s\n\nexamples\n%s", "--help", "this text", u->examples);
+}
+
+/* ---- what was meant ---- */
+
+/* Insertions, deletions, replacements and swaps of neighbours from a to b. */
+static int distance(const char *a, const char *b)
+{
+    int d[MAX_WORD + 1][MAX_WORD + 1];
+    int n = (int)strlen(a), m = (int)strlen(b);
+
+    if (n > MAX_WORD || m > MAX_WORD)
+        return MAX_WORD;
+    for (int i = 0; i <= n; i++)
+        for (int j = 0; j <= m; j++) {
+            int best;
+
+            if (!i || !j) {
+                d[i][j] = i + j;
+                continue;
+            }
+            best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            if (d[i - 1][j] + 1 < best)
+                best = d[i - 1][j] + 1;
+            if (d[i][j - 1] + 1 < best)
+                best = d[i][j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                d[i - 2][j - 2] + 1 < best)
+                best = d[i - 2][j - 2] + 1;
+            d[i][j] = best;
+        }
+    return d[n][m];
+}
+
+const char *cli_closest(const char *word, const char *(*name_at)(size_t i, const void *names),
+                        const void *names)
+{
+    const char *closest = NULL, *name;
+    int best = MAX_WORD;
+
+    for (size_t i = 0; (name = name_at(i, names)); i++) {
+        int far = distance(word, name);
+
+        /* The beginning of a name is meant as that name. */
+        if (strlen(word) >= 2 && !strncmp(word, name, strlen(word)))
+            far = 0;
+        if (far < best) {
+            best = far;
+            closest = name;
+        }
+    }
+    return best <= 2 && closest && (size_t)best * 2 <= strlen(closest) ? closest : NULL;
+}
+
+/* ---- parsing ---- */
+
+static const char *option_name_at(size_t i, const void *names)
+{
+    return ((const struct cli_option *)names)[i].name;
+}
+
+static int refuse_option(const struct cli_usage *u, const char *word)
+{
+    const char *meant = cli_closest(word, option_name_at, u->options);
+
+    fprintf(stderr, "weir %s: there is no option %s", u->command, word);
+    if (meant)
+        fprintf(stderr, "; did you mean %s?", meant);
+    fprintf(stderr, "\ntry: weir %s --help\n", u->command);
+    return EXIT_USAGE;
+}
+
+/* `value` is what follows '=' in the word, or NULL. Advances *at over a value. */
+static int take_option(const struct cli_usage *u, const struct cli_option *o, const char *value,
+                       int argc, char **argv, int *at)
+{
+    if (!o->value) {
+        if (value) {
+            fprintf(stderr, "weir %s: %s takes no value, not '%s'\n", u->command, o->name, value);
+            return EXIT_USAGE;
+        }
+        *o->flag = true;
+        return -1;
+    }
+    if (!value && *at + 1 < argc)
+        value = argv[++*at];
+    if (!value) {
+        fprintf(stderr, "weir %s: %s needs a value: %s\n", u->command, o->name, o->value_name);
+        return EXIT_USAGE;
+    }
+    *o->value = value;
+    return -1;
+}
+
+static int parse_option(const struct cli_usage *u, int argc, char **argv, int *at)
+{
+    char *word = argv[*at], *equals = strchr(word, '=');
+    size_t length = equals ? (size_t)(equals - word) : strlen(word);
+
+    for (const struct cli_option *o = u->options; o->name; o++)
+        if (strlen(o->name) == length && !strncmp(o->name, word, length))
+            return take_option(u, o, equals ? equals + 1 : NULL, argc, argv, at);
+    if (equals)
+        *equals = '\0';
+    return refuse_option(u, word);
+}
+
+int cli_parse(const struct cli_usage *u, int argc, char **argv, int *nwords)
+{
+    bool only_words = false;
+    int status;
+
+    *nwords = 0;
+    for (int i = 1; i < argc; i++) {
+        if (only_words || argv[i][0] != '-' || !argv[i][1]) {
+            if (*nwords == u->max_words) {
+                fprintf(stderr, "weir %s: '%s' is one argument too many\ntry: weir %s --help\n",
+                        u->command, argv[i], u->command);
+                return EXIT_USAGE;
+            }
+            argv[++*nwords] = argv[i];
+        } else if (!strcmp(argv[i], "--")) {
+            only_words = true;
+        } else if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+            print_help(u);
+            return EXIT_FINE;
+        } else if ((status = parse_option(u, argc, argv, &i)) >= 0) {
+            return status;
+        }
+    }
+    return -1;
+}
+
+int cli_complain(const char *command, weir_status status)
+{
+    const char *sentence = weir_last_error();
+
+    fprintf(stderr, "weir %s: %s\n", command, *sentence ? sentence : weir_status_text(status));
+    return status == WEIR_ESPEC ? EXIT_USAGE : EXIT_FAILED;
+}

@@ -1,0 +1,38 @@
+/* weir's own side of `weir bench`: the same works as the peers in bench/peers,
+ * through the public API. */
+#ifndef WEIR_CLI_BENCH_WEIR_H
+#define WEIR_CLI_BENCH_WEIR_H
+
+#include "../bench/harness.h"
+
+#include <weir/weir.h>
+
+/* bench_streams.c: what the runtime costs when operators do nothing. */
+void weir__bench_chain(struct bench *b);
+void weir__bench_chain_prebuilt(struct bench *b);
+void weir__bench_pingpong(struct bench *b);
+void weir__bench_fork_join(struct bench *b);
+void weir__bench_submit_wait(struct bench *b);
+void weir__bench_idle(struct bench *b);
+
+/* bench_pool.c: the memory pool on the allocators' trace. */
+void weir__bench_pool_mixed(struct bench *b);
+void weir__bench_pool_small(struct bench *b);
+void weir__bench_pool_second(struct bench *b);
+
+/* bench_kernels.c: real operators; b->threads is the number of cores. */
+void weir__bench_overlap(struct bench *b);
+void weir__bench_matmul(struct bench *b);
+void weir__bench_conv2d(struct bench *b);
+void weir__bench_add(struct bench *b);
+
+/* Ends the case's process with the library's sentence if `status` is an error:
+ * a figure of a failed run is no figure. */
+void weir__bench_must(const struct bench *b, weir_status status);
+
+/* A cpu device of that many cores, streams and events; each case has a process
+ * of its own, whose end gives them back. */
+weir_device *weir__bench_open(const struct bench *b, int cores);
+weir_stream *weir__bench_stream(const struct bench *b, weir_device *dev);
+
+#endif

@@ -1,0 +1,357 @@
+/* `weir bench`: weir, its peers and the machine at the same works in one run.
+ *
+ * Work by work and round by round, everyone takes their turn, so that a noisy
+ * minute hits all alike. Each turn runs in a process of its own and writes JSON
+ * lines (bench/harness.h) to a temporary file. */
+#include "cmd_bench.h"
+
+#include "../bench/report.h"
+#include "bench_weir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ROUNDS = 5, ROUNDS_QUICK = 2, MAX_PEERS = 32, MAX_WORKS = 64, MAX_NAME = 48 };
+
+static const struct bench_case weir_cases[] = {
+    {"chain", 2, weir__bench_chain},
+    {"chain_prebuilt", 2, weir__bench_chain_prebuilt},
+    {"pingpong", 2, weir__bench_pingpong},
+    {"fork_join_8", 2, weir__bench_fork_join},
+    {"submit_wait", 2, weir__bench_submit_wait},
+    {"overlap_matmul", 2, weir__bench_overlap},
+    {"pool_mixed", 1, weir__bench_pool_mixed},
+    {"pool_mixed_second", 1, weir__bench_pool_second},
+    {"pool_small", 1, weir__bench_pool_small},
+    {"matmul_f32_1000_t1", 1, weir__bench_matmul},
+    {"matmul_f32_1000_t2", 2, weir__bench_matmul},
+    {"conv2d_t1", 1, weir__bench_conv2d},
+    {"conv2d_t2", 2, weir__bench_conv2d},
+    {"add_1000x1000_t1", 1, weir__bench_add},
+    {"add_1000x1000_t2", 2, weir__bench_add},
+    {"idle_cpu", 1, weir__bench_idle},
+};
+
+struct options {
+    bool json, quick, no_peers;
+    const char *only;
+    const char *peers;
+};
+
+/* A peer program and the works it has. */
+struct peer {
+    char path[PATH_MAX];
+    const char *name;
+    char *works; /* its --list: one per line */
+};
+
+struct run {
+    struct options options;
+    struct bench_report report;
+    struct peer peers[MAX_PEERS];
+    size_t npeers;
+    char works[MAX_WORKS][MAX_NAME];
+    size_t nworks;
+    int turns, turns_done;
+    bool progress;
+};
+
+/* ---- arguments ---- */
+
+static const char usage[] =
+    "usage: weir bench [--json] [--quick] [--only WORK] [--peers DIR] [--no-peers]\n"
+    "\n"
+    "Measures weir against other runtimes, libraries and the machine's own limits.\n"
+    "  --json       a JSON document instead of tables\n"
+    "  --quick      fewer samples\n"
+    "  --only WORK  one work, or all of a kind: chain, pingpong, pool, matmul, ...\n"
+    "  --peers DIR  where the peer programs are (default: bench/peers beside weir)\n"
+    "  --no-peers   weir alone\n";
+
+/* returns -1 to go on, or an exit status. */
+static int parse(int argc, char **argv, struct options *o)
+{
+    for (int i = 1; i < argc; i++) {
+        const char **value = !strcmp(argv[i], "--only")    ? &o->only
+                             : !strcmp(argv[i], "--peers") ? &o->peers
+                                                           : NULL;
+
+        if (value) {
+            if (i + 1 == argc) {
+                fprintf(stderr, "weir bench: %s needs a value\n", argv[i]);
+                return 2;
+            }
+            *value = argv[++i];
+        } else if (!strcmp(argv[i], "--json")) {
+            o->json = true;
+        } else if (!strcmp(argv[i], "--quick")) {
+            o->quick = true;
+        } else if (!strcmp(argv[i], "--no-peers")) {
+            o->no_peers = true;
+        } else if (!strcmp(argv[i], "--help")) {
+            fputs(usage, stdout);
+            return 0;
+        } else {
+            fprintf(stderr, "weir bench: unknown argument %s\n%s", argv[i], usage);
+            return 2;
+        }
+    }
+    return -1;
+}
+
+/* ---- turns ---- */
+
+static FILE *open_output(void)
+{
+    FILE *f = tmpfile();
+
+    if (!f) {
+        fprintf(stderr, "weir bench: no temporary file: %s\n", strerror(errno));
+        exit(1);
+    }
+    return f;
+}
+
+/* Runs a peer with its output going to `out`. */
+static void spawn(const struct peer *p, const char *first, const char *second, FILE *out)
+{
+    char *const argv[] = {(char *)p->name, (char *)first, (char *)second, NULL};
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        dup2(fileno(out), STDOUT_FILENO);
+        execv(p->path, argv);
+        _exit(127);
+    }
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+}
+
+static void take_output(struct run *r, const char *source, FILE *out)
+{
+    char *line = NULL;
+    size_t cap = 0;
+
+    rewind(out);
+    while (getline(&line, &cap, out) > 0)
+        bench_report_line(&r->report, source, line);
+    bench_report_end_source(&r->report);
+    free(line);
+    fclose(out);
+}
+
+static void show_progress(struct run *r, int round, const char *work, const char *source)
+{
+    r->turns_done++;
+    if (r->progress)
+        fprintf(stderr, "\r\033[K[%d/%d] round %d: %s, %s", r->turns_done, r->turns, round + 1,
+                work, source);
+}
+
+static bool peer_has(const struct peer *p, const char *work)
+{
+    size_t n = strlen(work);
+
+    for (const char *at = p->works; (at = strstr(at, work)); at += n)
+        if ((at == p->works || at[-1] == '\n') && at[n] == '\n')
+            return true;
+    return false;
+}
+
+static const struct bench_case *weir_case(const char *work)
+{
+    for (size_t i = 0; i < sizeof weir_cases / sizeof *weir_cases; i++)
+        if (!strcmp(weir_cases[i].work, work))
+            return &weir_cases[i];
+    return NULL;
+}
+
+/* Everyone's turn at one work. */
+static void run_work(struct run *r, int round, const char *work)
+{
+    const struct bench_case *own = weir_case(work);
+    bool quick = r->options.quick;
+
+    if (own) {
+        FILE *out = open_output();
+
+        show_progress(r, round, work, "weir");
+        bench_run_case(own, quick, fileno(out));
+        take_output(r, "weir", out);
+    }
+    for (size_t i = 0; i < r->npeers; i++) {
+        FILE *out;
+
+        if (!peer_has(&r->peers[i], work))
+            continue;
+        show_progress(r, round, work, r->peers[i].name);
+        out = open_output();
+        spawn(&r->peers[i], quick ? "--quick" : work, quick ? work : NULL, out);
+        take_output(r, r->peers[i].name, out);
+    }
+}
+
+/* ---- who takes part ---- */
+
+static void add_work(struct run *r, const char *work)
+{
+    if (r->options.only && !bench_work_matches(work, r->options.only))
+        return;
+    for (size_t i = 0; i < r->nworks; i++)
+        if (!strcmp(r->works[i], work))
+            return;
+    if (r->nworks < MAX_WORKS)
+        snprintf(r->works[r->nworks++], MAX_NAME, "%s", work);
+}
+
+static char *ask_for_works(const struct peer *p)
+{
+    FILE *out = open_output();
+    char *text = NULL;
+    size_t cap = 0;
+
+    spawn(p, "--list", NULL, out);
+    rewind(out);
+    if (getdelim(&text, &cap, '\0', out) < 0) {
+        free(text);
+        text = NULL;
+    }
+    fclose(out);
+    return text;
+}
+
+static int is_peer(const struct dirent *entry)
+{
+    return !strncmp(entry->d_name, "peer_", 5);
+}
+
+/* bench/peers beside this very program. */
+static void default_peers_dir(char out[static PATH_MAX])
+{
+    char exe[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+
+    exe[n > 0 ? n : 0] = '\0';
+    if (strrchr(exe, '/'))
+        *strrchr(exe, '/') = '\0';
+    if (snprintf(out, PATH_MAX, "%s/bench/peers", exe) >= PATH_MAX)
+        out[0] = '\0';
+}
+
+/* returns false if there are none where the user said they are. */
+static bool find_peers(struct run *r)
+{
+    char beside[PATH_MAX];
+    const char *dir = r->options.peers;
+    struct dirent **entries;
+    int count;
+
+    if (!dir) {
+        default_peers_dir(beside);
+        dir = beside;
+    }
+    count = scandir(dir, &entries, is_peer, alphasort);
+    for (int i = 0; i < count; i++) {
+        struct peer *p = &r->peers[r->npeers];
+        int length = snprintf(p->path, sizeof p->path, "%s/%s", dir, entries[i]->d_name);
+
+        free(entries[i]);
+        if (r->npeers + 1 == MAX_PEERS || length >= (int)sizeof p->path || access(p->path, X_OK))
+            continue;
+        p->name = strrchr(p->path, '/') + 1;
+        if ((p->works = ask_for_works(p)))
+            r->npeers++;
+    }
+    if (count >= 0)
+        free(entries);
+    if (!r->npeers)
+        fprintf(stderr, "weir bench: no peer programs in %s%s\n", dir,
+                r->options.peers ? "" : ": measuring weir alone");
+    return r->npeers || !r->options.peers;
+}
+
+/* weir's works first, then what only peers have (the machine's limits). */
+static void list_works(struct run *r)
+{
+    for (size_t i = 0; i < sizeof weir_cases / sizeof *weir_cases; i++)
+        add_work(r, weir_cases[i].work);
+    for (size_t i = 0; i < r->npeers; i++) {
+        const char *at = r->peers[i].works;
+        char work[MAX_NAME];
+
+        for (int n; sscanf(at, "%47s%n", work, &n) == 1; at += n)
+            add_work(r, work);
+    }
+}
+
+/* Idling takes two seconds and does not vary: once will do. */
+static bool takes_part(const char *work, int round)
+{
+    return round == 0 || strcmp(work, "idle_cpu") != 0;
+}
+
+static int count_turns(const struct run *r, int rounds)
+{
+    int turns = 0;
+
+    for (int round = 0; round < rounds; round++)
+        for (size_t i = 0; i < r->nworks; i++) {
+            if (!takes_part(r->works[i], round))
+                continue;
+            turns += weir_case(r->works[i]) != NULL;
+            for (size_t p = 0; p < r->npeers; p++)
+                turns += peer_has(&r->peers[p], r->works[i]);
+        }
+    return turns;
+}
+
+int weir_cmd_bench(int argc, char **argv)
+{
+    static struct run r;
+    int rounds, status = parse(argc, argv, &r.options);
+    double foreign, start;
+
+    if (status >= 0)
+        return status;
+    bench_use_two_cpus();
+    if (!r.options.no_peers && !find_peers(&r))
+        return 2;
+    list_works(&r);
+    if (!r.nworks) {
+        fprintf(stderr, "weir bench: no work is called %s\n", r.options.only);
+        return 2;
+    }
+    rounds = r.options.quick ? ROUNDS_QUICK : ROUNDS;
+    r.turns = count_turns(&r, rounds);
+    r.progress = isatty(STDERR_FILENO);
+
+    foreign = bench_foreign_seconds();
+    start = bench_now_ns();
+    for (int round = 0; round < rounds; round++)
+        for (size_t i = 0; i < r.nworks; i++)
+            if (takes_part(r.works[i], round))
+                run_work(&r, round, r.works[i]);
+    r.report.foreign_share =
+        (bench_foreign_seconds() - foreign) / ((bench_now_ns() - start) * 1e-9);
+    bench_report_finish(&r.report);
+    if (r.progress)
+        fprintf(stderr, "\r\033[K");
+
+    if (r.options.json)
+        bench_report_print_json(&r.report, stdout);
+    else
+        bench_report_print(&r.report, stdout);
+    for (size_t i = 0; i < r.report.nskipped; i++)
+        status = !strcmp(r.report.skipped[i].source, "weir") ? 1 : status;
+    bench_report_free(&r.report);
+    for (size_t i = 0; i < r.npeers; i++)
+        free(r.peers[i].works);
+    return status < 0 ? 0 : status;
+}

@@ -1,0 +1,85 @@
+/* The parts of `weir demo`: each measures, checks, and tells what it found. */
+#ifndef WEIR_CLI_DEMO_H
+#define WEIR_CLI_DEMO_H
+
+#include <weir/weir.h>
+
+#include "json.h"
+
+/* Ends the program with the library's sentence if `status` is an error: the demo
+ * shows results, and a failed call leaves none to show. */
+void demo_must(weir_status status);
+void *demo_need(void *memory);
+
+/* ---- what ran when ---- */
+
+enum { DEMO_MAX_SPANS = 64, DEMO_MAX_ROWS = 8, DEMO_REPEATS = 25 };
+
+/* One operator, or a few that belong together, between two timed events. */
+struct demo_span {
+    weir_event *before, *after;
+    const char *stream, *label;
+    int family;        /* for the chart */
+    double start, end; /* ms after the run began */
+};
+
+/* One run of a program. */
+struct demo_run {
+    weir_device *dev;
+    weir_event *began;
+    struct demo_span spans[DEMO_MAX_SPANS];
+    size_t nspans;
+    double ms; /* from its beginning to the end of the last span */
+};
+
+/* Makes the events; a run is recorded many times. */
+void demo_run_open(struct demo_run *run, weir_device *dev);
+void demo_run_close(struct demo_run *run);
+/* Forgets the spans and marks the beginning on `stream`. */
+void demo_run_begin(struct demo_run *run, weir_stream *stream);
+/* What is queued on `stream` between the two is the span. */
+struct demo_span *demo_span_begin(struct demo_run *run, weir_stream *stream, const char *label,
+                                  int family);
+void demo_span_end(struct demo_span *span, weir_stream *stream);
+/* Waits for the device and reads the times. */
+void demo_run_end(struct demo_run *run);
+
+/* ---- one program in several forms ---- */
+
+/* A form of the program: fills `run`, and `values` with what it computed. */
+struct demo_form {
+    const char *name; /* "1 stream" */
+    int streams;
+    bool all_cores; /* otherwise its operators are held to half of them */
+};
+/* `streams` are the first `nstreams` of what the form may use. */
+typedef void (*demo_program_fn)(void *program, int nstreams, struct demo_run *run, float *values);
+
+struct demo_comparison {
+    const struct demo_form *forms; /* the first is what the others are measured against */
+    int nforms;
+    struct demo_run *best; /* the fastest run of each form */
+    bool same;             /* every run of every form gave the same bits */
+};
+
+/* Runs each form in turn, DEMO_REPEATS times. */
+void demo_compare(weir_device *dev, const struct demo_form *forms, int nforms, void *program,
+                  size_t nvalues, struct demo_comparison *out);
+void demo_comparison_free(struct demo_comparison *c);
+void demo_comparison_print(const struct demo_comparison *c);
+void demo_comparison_json(const struct demo_comparison *c, struct json *j);
+
+/* ---- the parts ---- */
+
+/* Each prints to stdout, or to `j` if that is not NULL, and says whether all that it
+ * checked held. */
+bool demo_overlap(weir_device *dev, struct json *j);
+bool demo_lifetime(weir_device *dev, struct json *j);
+bool demo_moe(weir_device *dev, struct json *j);
+
+/* A headline and a paragraph. */
+void demo_headline(int number, const char *title, const char *text);
+/* A line that says whether something held. */
+void demo_verdict(bool held, const char *text);
+
+#endif

@@ -1,0 +1,88 @@
+/* `weir`: finds the command and runs it. */
+#include "commands.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *summary;
+} commands[] = {
+    {"devices", weir_cmd_devices, "what weir can run on here"},
+    {"ops", weir_cmd_ops, "the operators and what runs them"},
+    {"demo", weir_cmd_demo, "what streams do, shown and measured in a few seconds"},
+    {"bench", weir_cmd_bench, "weir against other runtimes and the machine's own limits"},
+    {NULL, NULL, NULL},
+};
+
+static void print_help(FILE *out)
+{
+    fputs("usage: weir COMMAND [options]\n"
+          "\n"
+          "A multi-stream execution runtime for AI accelerators.\n"
+          "\n"
+          "commands\n",
+          out);
+    for (const struct command *c = commands; c->name; c++)
+        fprintf(out, "  %-10s %s\n", c->name, c->summary);
+    fputs("\n"
+          "  weir COMMAND --help   says more, with examples\n"
+          "  weir --version        prints the version\n"
+          "\n"
+          "Every command takes --json for machines. Exit status: 0 fine, 1 a run failed or\n"
+          "there are findings, 2 bad usage or input. WEIR_DEVICE names the default device,\n"
+          "WEIR_LOG=debug shows what the library does.\n",
+          out);
+}
+
+static const char *command_name_at(size_t i, const void *names)
+{
+    return ((const struct command *)names)[i].name;
+}
+
+static int refuse(const char *word)
+{
+    const char *meant = cli_closest(word, command_name_at, commands);
+
+    fprintf(stderr, "weir: there is no command '%s'", word);
+    if (meant)
+        fprintf(stderr, "; did you mean '%s'?", meant);
+    fputs("\ntry: weir --help\n", stderr);
+    return EXIT_USAGE;
+}
+
+static int run(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help(stderr);
+        return EXIT_USAGE;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+        print_help(stdout);
+        return EXIT_FINE;
+    }
+    if (!strcmp(argv[1], "--version")) {
+        printf("weir %s\n", weir_version());
+        return EXIT_FINE;
+    }
+    for (const struct command *c = commands; c->name; c++)
+        if (!strcmp(argv[1], c->name))
+            return c->run(argc - 1, argv + 1);
+    return refuse(argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+    int status;
+
+    setlocale(LC_CTYPE, ""); /* whether the terminal takes UTF-8 */
+    status = run(argc, argv);
+    if ((fflush(stdout) || ferror(stdout)) && status == EXIT_FINE) {
+        fprintf(stderr, "weir: cannot write the output: %s\n", strerror(errno));
+        return EXIT_FAILED;
+    }
+    return status;
+}

@@ -1,0 +1,69 @@
+/* Output for people: colours, tables and Gantt charts, as the terminal takes them. */
+#ifndef WEIR_CLI_TERM_H
+#define WEIR_CLI_TERM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What stdout can show, found out on first use. Colours only on a terminal and
+ * without NO_COLOR; drawing characters only where the locale is UTF-8; width from
+ * the terminal, else from COLUMNS, else 100. */
+struct term {
+    bool tty, colour, unicode;
+    int width;
+};
+const struct term *term_get(void);
+
+enum term_style { TERM_PLAIN, TERM_BOLD, TERM_DIM, TERM_GOOD, TERM_BAD, TERM_BLUE, TERM_YELLOW };
+
+/* Escape sequences, "" where there are no colours. */
+const char *term_on(enum term_style style);
+const char *term_off(void);
+
+/* "1.5 GiB", in a struct so that it can be used inside a call. */
+struct term_text {
+    char text[32];
+};
+struct term_text term_bytes(size_t bytes);
+
+/* Prints a paragraph, each line behind `indent` spaces, broken at the width. */
+void term_paragraph(int indent, const char *text);
+
+/* ---- tables ---- */
+
+struct term_column {
+    const char *title;
+    bool right; /* aligned; numbers are */
+};
+
+/* Rows of cells that are copied. The last column is cut to fit a terminal. */
+struct term_table {
+    const struct term_column *columns;
+    size_t ncolumns, nrows, capacity;
+    char **cells;
+};
+void term_table_add(struct term_table *t, const char *const *cells);
+/* Prints and frees it. */
+void term_table_print(struct term_table *t, int indent);
+
+/* ---- Gantt charts ---- */
+
+struct term_bar {
+    int row;
+    double start, end; /* ms */
+    const char *label; /* written into the bar where there is room; may be NULL */
+    int family;        /* 0 or 1: bars of one family look alike */
+};
+
+struct term_gantt {
+    const char *const *rows; /* labels */
+    const char *const *notes; /* behind each row */
+    int nrows;
+    const struct term_bar *bars;
+    size_t nbars;
+};
+
+/* One line per row and an axis in ms, all to one scale. */
+void term_gantt_print(const struct term_gantt *g, int indent);
+
+#endif

@@ -1,0 +1,90 @@
+# libweir.so and libweir.a from the same objects.
+find_package(Threads REQUIRED)
+
+file(GLOB_RECURSE weir_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
+file(GLOB weir_kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/host/*.c)
+if(weir_kernels)
+    list(REMOVE_ITEM weir_sources ${weir_kernels})
+endif()
+
+if(WEIR_HWLOC)
+    find_package(PkgConfig QUIET)
+    if(PKG_CONFIG_FOUND)
+        pkg_check_modules(HWLOC QUIET IMPORTED_TARGET hwloc)
+    endif()
+endif()
+
+# The settings that all objects of the library share.
+function(weir_add_objects name)
+    add_library(${name} OBJECT ${ARGN})
+    set_target_properties(${name} PROPERTIES
+        POSITION_INDEPENDENT_CODE ON
+        C_VISIBILITY_PRESET hidden)
+    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(${name} PRIVATE weir_options Threads::Threads)
+    target_compile_definitions(${name} PRIVATE WEIR_VERSION="${PROJECT_VERSION}")
+    set(weir_objects ${weir_objects} ${name} PARENT_SCOPE)
+endfunction()
+
+weir_add_objects(weir_core ${weir_sources})
+if(HWLOC_FOUND)
+    target_compile_definitions(weir_core PRIVATE WEIR_HAVE_HWLOC=1)
+    target_link_libraries(weir_core PRIVATE PkgConfig::HWLOC)
+endif()
+
+# Host kernels are compiled once per instruction set level; WEIR_ISA becomes a
+# suffix of their names and the library picks a level when it starts.
+set(weir_isas v1)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+    set(weir_isas v1 v3 v4)
+    set(weir_isa_flags_v1 -march=x86-64)
+    set(weir_isa_flags_v3 -march=x86-64-v3)
+    set(weir_isa_flags_v4 -march=x86-64-v4 -mprefer-vector-width=512)
+endif()
+if(weir_kernels)
+    foreach(isa IN LISTS weir_isas)
+        weir_add_objects(weir_kernels_${isa} ${weir_kernels})
+        target_compile_definitions(weir_kernels_${isa} PRIVATE WEIR_ISA=${isa})
+        target_compile_options(weir_kernels_${isa} PRIVATE ${weir_isa_flags_${isa}}
+            $<$<CONFIG:RelWithDebInfo,Release>:-O3>)
+    endforeach()
+    # Contraction changes results from level to level: only matmul, which is
+    # nothing without FMA, may use it.
+    foreach(file IN LISTS weir_kernels)
+        if(file MATCHES "/gemm[^/]*\\.c$")
+            set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS -ffp-contract=fast)
+        else()
+            set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
+        endif()
+    endforeach()
+endif()
+
+function(weir_add_library name type)
+    add_library(${name} ${type})
+    add_library(weir::${name} ALIAS ${name})
+    foreach(objects IN LISTS weir_objects)
+        target_sources(${name} PRIVATE $<TARGET_OBJECTS:${objects}>)
+    endforeach()
+    set_target_properties(${name} PROPERTIES OUTPUT_NAME weir LINKER_LANGUAGE C)
+    target_include_directories(${name} PUBLIC
+        $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+        $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+    target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:weir_options>
+        Threads::Threads m ${CMAKE_DL_LIBS})
+    if(HWLOC_FOUND)
+        target_link_libraries(${name} PRIVATE ${HWLOC_LINK_LIBRARIES})
+    endif()
+endfunction()
+
+weir_add_library(weir SHARED)
+weir_add_library(weir_static STATIC)
+
+set(weir_map ${PROJECT_SOURCE_DIR}/weir.map)
+set_target_properties(weir PROPERTIES
+    VERSION ${PROJECT_VERSION}
+    SOVERSION ${PROJECT_VERSION_MAJOR}
+    LINK_DEPENDS ${weir_map})
+target_link_options(weir PRIVATE -Wl,--version-script=${weir_map})
+if(NOT WEIR_SANITIZE) # their runtime is in the program, not in the library
+    target_link_options(weir PRIVATE -Wl,-z,defs)
+endif()

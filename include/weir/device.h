@@ -1,0 +1,115 @@
+/* Devices: what work runs on.
+ *
+ * A device is opened by a spec string: `cpu`, `cpu:cores=4`,
+ * `cpu:cube=24,vector=48`. Each open gives a device of its own, with its own
+ * streams, memory pool and core limits; several may be open at once.
+ */
+#ifndef WEIR_DEVICE_H
+#define WEIR_DEVICE_H
+
+#include "status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weir_device weir_device;
+
+/* What an operator runs on. On `cpu` and `cuda` cube and vector share cores
+ * unless both were named in the spec. */
+typedef enum weir_engine {
+    WEIR_ENGINE_CUBE,
+    WEIR_ENGINE_VECTOR,
+    WEIR_ENGINE_MIX,
+    WEIR_ENGINE_SDMA,
+    WEIR_ENGINE_HOST,
+    WEIR_ENGINE_COUNT
+} weir_engine;
+
+WEIR_API const char *weir_engine_name(weir_engine engine);
+
+/* Core counts of the two limitable engines. -1 in a limit means "keep". */
+typedef struct weir_cores {
+    int cube;
+    int vector;
+} weir_cores;
+
+enum {
+    WEIR_FEATURE_REAL_TIME = 1 << 0,   /* work takes wall-clock time */
+    WEIR_FEATURE_SPLIT_CORES = 1 << 1, /* cube and vector cores are apart */
+    WEIR_FEATURE_HOST_MEMORY = 1 << 2, /* the host can read tensor bytes */
+    WEIR_FEATURE_TIMING = 1 << 3,      /* events measure time */
+};
+
+typedef struct weir_device_props {
+    char name[64];       /* the driver and its options, as opened */
+    char model[128];     /* the hardware, for people */
+    weir_cores cores;    /* all of them, before limits */
+    int threads;         /* host threads that run blocks; 0 if none do */
+    int priority_least;  /* 7 */
+    int priority_most;   /* -8 */
+    size_t memory_bytes; /* what the pool may take at most */
+    unsigned features;   /* WEIR_FEATURE_* */
+} weir_device_props;
+
+/* Opens a device. NULL means $WEIR_DEVICE, or `cpu` without it.
+ *
+ * `cpu` options: cores=N (shared by cube and vector) or cube=N and vector=N;
+ * threads=N; memory=SIZE (1g, 512m); op_timeout=SECONDS (0 waits for ever);
+ * deterministic=0|1; poison=0|1; jitter=SEED (random delays, for tests).
+ * returns  WEIR_ESPEC naming the part that is wrong; WEIR_EUNAVAILABLE with the
+ *          reason if this machine has no such device.
+ * threads  any. */
+WEIR_API WEIR_MUST_USE weir_status weir_device_open(const char *spec, weir_device **out);
+
+/* Waits for all queued work, then frees the device with its streams. NULL is fine.
+ * returns  WEIR_EBUSY if tensors, buffers or events of it are still held: they
+ *          are counted in the message and nothing changes; the error of work
+ *          that failed in flight is no reason not to close.
+ * threads  one, with no other call on the device under way. */
+WEIR_API weir_status weir_device_close(weir_device *dev);
+
+/* The process's default device, opened on first use with weir_device_open(NULL).
+ * It belongs to the library and is never closed.
+ * threads  any. */
+WEIR_API WEIR_MUST_USE weir_status weir_device_default(weir_device **out);
+
+/* threads  any. */
+WEIR_API void weir_device_get_props(const weir_device *dev, weir_device_props *out);
+WEIR_API const char *weir_device_name(const weir_device *dev);
+
+/* Waits until everything queued on every stream is done.
+ * returns  the first error of a stream that failed; WEIR_ETIMEDOUT past the
+ *          device's op_timeout, with who waits for whom.
+ * threads  any. */
+WEIR_API weir_status weir_device_sync(weir_device *dev);
+
+/* The device's clock in nanoseconds: wall time on real devices, virtual time on
+ * modelled ones.
+ * threads  any. */
+WEIR_API uint64_t weir_device_now(const weir_device *dev);
+
+/* Core limits of the whole device, for streams without limits of their own.
+ * Values are 1..what the device has; -1 keeps what is in force. They apply to
+ * operators submitted afterwards.
+ * returns  WEIR_ERANGE naming the range; nothing changes then.
+ * threads  any. */
+WEIR_API weir_status weir_device_set_limit(weir_device *dev, weir_cores limit);
+WEIR_API weir_cores weir_device_get_limit(const weir_device *dev);
+
+/* One row per driver that this build knows, for listings.
+ * `reason` is NULL where the device can be opened here. */
+typedef struct weir_driver_info {
+    const char *name;
+    const char *summary;
+    const char *reason;
+} weir_driver_info;
+
+/* Fills `out` with at most `max` rows and returns how many there are.
+ * threads  any. */
+WEIR_API size_t weir_driver_list(weir_driver_info *out, size_t max);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

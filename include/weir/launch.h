@@ -1,0 +1,59 @@
+/* Your own kernels.
+ *
+ * A kernel is a function called once per block (and per phase). Blocks run on
+ * the device's cores, at most as many at once as the limits in force allow, and
+ * must not depend on which other blocks run beside them. All blocks of a phase
+ * end before the next phase begins: that is the barrier over all blocks.
+ */
+#ifndef WEIR_LAUNCH_H
+#define WEIR_LAUNCH_H
+
+#include "tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Scratch memory every block finds in weir_block.local. */
+#define WEIR_LOCAL_BYTES ((size_t)4 << 20)
+/* The largest argument block a launch copies. */
+#define WEIR_ARGS_MAX 2048
+
+typedef struct weir_block {
+    unsigned index;  /* 0 .. count-1 */
+    unsigned count;  /* blocks of the operator */
+    unsigned phase;  /* 0 .. phases-1 */
+    unsigned core;   /* the core it runs on */
+    void *local;     /* WEIR_LOCAL_BYTES, 64-byte aligned, uninitialised, this block's alone */
+} weir_block;
+
+/* Returns WEIR_OK, or a status that puts the stream in error. On devices with
+ * threads it runs on one of them and must not wait for weir work. */
+typedef weir_status (*weir_kernel_fn)(const void *args, const weir_block *block);
+
+typedef struct weir_launch {
+    const char *name;   /* a string that outlives the work; NULL is "kernel" */
+    weir_kernel_fn fn;  /* NULL does nothing, in order */
+    const void *args;   /* args_size bytes, copied; 16-byte aligned for the kernel */
+    size_t args_size;
+    weir_engine engine; /* cube by default */
+    unsigned blocks;    /* 0 means 1 */
+    unsigned phases;    /* 0 means 1 */
+    bool gang;          /* all its cores are granted at once and held to the end */
+    uint64_t work_ns;   /* what one block takes, roughly; 0 means unknown, so long */
+    weir_tensor *const *tensors; /* what it reads or writes, for memory safety */
+    size_t ntensors;
+    weir_buffer *const *buffers;
+    size_t nbuffers;
+} weir_launch;
+
+/* Queues the kernel.
+ * returns  WEIR_EINVAL for args over WEIR_ARGS_MAX or more blocks in a gang than
+ *          the engine has cores; WEIR_EDEVICE for tensors of another device.
+ * threads  any. */
+WEIR_API weir_status weir_launch_submit(weir_stream *stream, const weir_launch *launch);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,181 @@
+/* Operators. Each queues its work on the current stream of its inputs' device
+ * and gives a new tensor, which may be used at once by work on the same stream.
+ *
+ * Inputs broadcast as in NumPy and must agree in type and device. On an error
+ * *out is NULL and nothing was queued; the message shows both sides.
+ * `_into` forms write to an existing tensor of the right shape, which may be an
+ * input itself (or overlap none).
+ * threads  any, for all of these. */
+#ifndef WEIR_OPS_H
+#define WEIR_OPS_H
+
+#include "launch.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- elementwise ---- */
+#define WEIR_UNARY_LIST(X)                                                     \
+    X(neg) X(abs) X(exp) X(log) X(sqrt) X(rsqrt) X(sigmoid) X(tanh) X(relu)    \
+    X(gelu) X(silu)
+#define WEIR_BINARY_LIST(X) X(add) X(sub) X(mul) X(div) X(pow) X(maximum) X(minimum)
+/* give bool */
+#define WEIR_COMPARE_LIST(X) X(eq) X(ne) X(lt) X(le) X(gt) X(ge)
+
+#define WEIR_DECLARE_UNARY(name)                                               \
+    WEIR_API WEIR_MUST_USE weir_status weir_##name(weir_tensor *x, weir_tensor **out); \
+    WEIR_API WEIR_MUST_USE weir_status weir_##name##_into(weir_tensor *x, weir_tensor *out);
+WEIR_UNARY_LIST(WEIR_DECLARE_UNARY)
+#undef WEIR_DECLARE_UNARY
+
+#define WEIR_DECLARE_BINARY(name)                                              \
+    WEIR_API WEIR_MUST_USE weir_status weir_##name(weir_tensor *a, weir_tensor *b, \
+                                                   weir_tensor **out);         \
+    WEIR_API WEIR_MUST_USE weir_status weir_##name##_into(weir_tensor *a, weir_tensor *b, \
+                                                          weir_tensor *out);   \
+    WEIR_API WEIR_MUST_USE weir_status weir_##name##_scalar(weir_tensor *a, double b, \
+                                                            weir_tensor **out); \
+    WEIR_API WEIR_MUST_USE weir_status weir_##name##_scalar_into(weir_tensor *a, double b, \
+                                                                 weir_tensor *out);
+WEIR_BINARY_LIST(WEIR_DECLARE_BINARY)
+WEIR_COMPARE_LIST(WEIR_DECLARE_BINARY)
+#undef WEIR_DECLARE_BINARY
+
+WEIR_API WEIR_MUST_USE weir_status weir_clamp(weir_tensor *x, double low, double high,
+                                              weir_tensor **out);
+/* condition is bool; a and b share a type. */
+WEIR_API WEIR_MUST_USE weir_status weir_where(weir_tensor *condition, weir_tensor *a,
+                                              weir_tensor *b, weir_tensor **out);
+/* silu(x[..., :n]) * x[..., n:] along `dim`, whose size is even. */
+WEIR_API WEIR_MUST_USE weir_status weir_swiglu(weir_tensor *x, int dim, weir_tensor **out);
+
+/* ---- making and moving ---- */
+WEIR_API WEIR_MUST_USE weir_status weir_cast(weir_tensor *x, weir_dtype dtype, weir_tensor **out);
+/* Every element of an existing tensor. */
+WEIR_API WEIR_MUST_USE weir_status weir_fill(weir_tensor *x, double value);
+/* start, start+step, ... n elements, on `stream` (NULL: current of the default device). */
+WEIR_API WEIR_MUST_USE weir_status weir_arange(weir_stream *stream, weir_dtype dtype, int64_t n,
+                                               double start, double step, weir_tensor **out);
+/* A contiguous copy; always new bytes. */
+WEIR_API WEIR_MUST_USE weir_status weir_copy(weir_tensor *x, weir_tensor **out);
+/* The same tensor (one more handle) if it is contiguous, else a copy. */
+WEIR_API WEIR_MUST_USE weir_status weir_contiguous(weir_tensor *x, weir_tensor **out);
+/* dst takes src's values, broadcast; same type. */
+WEIR_API WEIR_MUST_USE weir_status weir_copy_into(weir_tensor *src, weir_tensor *dst);
+WEIR_API WEIR_MUST_USE weir_status weir_concat(weir_tensor *const *xs, int n, int dim,
+                                               weir_tensor **out);
+
+/* ---- matrix ---- */
+/* [..., m, k] x [..., k, n], leading dims broadcast; views by transpose cost nothing.
+ * f16 and bf16 compute in f32. */
+WEIR_API WEIR_MUST_USE weir_status weir_matmul(weir_tensor *a, weir_tensor *b, weir_tensor **out);
+WEIR_API WEIR_MUST_USE weir_status weir_matmul_into(weir_tensor *a, weir_tensor *b,
+                                                    weir_tensor *out);
+/* a x b + bias, bias of [n] or NULL. */
+WEIR_API WEIR_MUST_USE weir_status weir_matmul_bias(weir_tensor *a, weir_tensor *b,
+                                                    weir_tensor *bias, weir_tensor **out);
+/* x [..., k] x weight [n, k] transposed + bias [n] or NULL. */
+WEIR_API WEIR_MUST_USE weir_status weir_linear(weir_tensor *x, weir_tensor *weight,
+                                               weir_tensor *bias, weir_tensor **out);
+
+typedef struct weir_conv2d_options {
+    int64_t stride[2];   /* 0 means 1 */
+    int64_t padding[2];
+    int64_t dilation[2]; /* 0 means 1 */
+    int64_t groups;      /* 0 means 1 */
+} weir_conv2d_options;
+/* x [n, c, h, w], weight [o, c/groups, kh, kw], bias [o] or NULL; options may be NULL. */
+WEIR_API WEIR_MUST_USE weir_status weir_conv2d(weir_tensor *x, weir_tensor *weight,
+                                               weir_tensor *bias,
+                                               const weir_conv2d_options *options,
+                                               weir_tensor **out);
+
+/* q [..., lq, d], k [..., lk, d], v [..., lk, dv]; softmax(q k' * scale + mask) v.
+ * scale 0 means 1/sqrt(d). mask: NULL, bool (true takes part) or the type of q,
+ * broadcast to [..., lq, lk]. Fewer heads in k and v (dim -3) that divide q's
+ * are shared (GQA). */
+typedef struct weir_attention_options {
+    double scale;
+    bool causal; /* key j takes part for query i iff j <= i + lk - lq */
+} weir_attention_options;
+WEIR_API WEIR_MUST_USE weir_status weir_attention(weir_tensor *q, weir_tensor *k, weir_tensor *v,
+                                                  weir_tensor *mask,
+                                                  const weir_attention_options *options,
+                                                  weir_tensor **out);
+
+/* ---- reductions: dims may be negative; ndims 0 means all of them ---- */
+#define WEIR_REDUCE_LIST(X) X(sum) X(mean) X(max) X(min)
+#define WEIR_DECLARE_REDUCE(name)                                              \
+    WEIR_API WEIR_MUST_USE weir_status weir_##name(weir_tensor *x, const int *dims, int ndims, \
+                                                   bool keepdim, weir_tensor **out);
+WEIR_REDUCE_LIST(WEIR_DECLARE_REDUCE)
+#undef WEIR_DECLARE_REDUCE
+/* i64; the first of equal values; NaN is the largest, as in NumPy. */
+WEIR_API WEIR_MUST_USE weir_status weir_argmax(weir_tensor *x, int dim, bool keepdim,
+                                               weir_tensor **out);
+WEIR_API WEIR_MUST_USE weir_status weir_softmax(weir_tensor *x, int dim, weir_tensor **out);
+/* Over the last dim; weight and bias of its size or NULL. */
+WEIR_API WEIR_MUST_USE weir_status weir_layer_norm(weir_tensor *x, weir_tensor *weight,
+                                                   weir_tensor *bias, double eps,
+                                                   weir_tensor **out);
+WEIR_API WEIR_MUST_USE weir_status weir_rms_norm(weir_tensor *x, weir_tensor *weight, double eps,
+                                                 weir_tensor **out);
+
+/* ---- indices: i64 or i32; one out of range puts the stream in error ---- */
+/* rows of table [n, ...]: indices.shape + table.shape[1:] */
+WEIR_API WEIR_MUST_USE weir_status weir_embedding(weir_tensor *table, weir_tensor *indices,
+                                                  weir_tensor **out);
+/* out[i][j] = x[index[i][j]][j] for dim 0, and so on; index has x's rank. */
+WEIR_API WEIR_MUST_USE weir_status weir_gather(weir_tensor *x, int dim, weir_tensor *index,
+                                               weir_tensor **out);
+/* Slices of x along dim by a 1-d index. */
+WEIR_API WEIR_MUST_USE weir_status weir_index_select(weir_tensor *x, int dim, weir_tensor *index,
+                                                     weir_tensor **out);
+/* x[index[i][j]][j] += source[i][j] for dim 0, in place, in a fixed order. */
+WEIR_API WEIR_MUST_USE weir_status weir_scatter_add(weir_tensor *x, int dim, weir_tensor *index,
+                                                    weir_tensor *source);
+/* The k largest (or smallest) along dim, sorted, with i64 indices; equal values
+ * keep their order. Either output pointer may be NULL. */
+WEIR_API WEIR_MUST_USE weir_status weir_topk(weir_tensor *x, int64_t k, int dim, bool largest,
+                                             weir_tensor **values, weir_tensor **indices);
+/* Stable. Either output pointer may be NULL. */
+WEIR_API WEIR_MUST_USE weir_status weir_sort(weir_tensor *x, int dim, bool descending,
+                                             weir_tensor **values, weir_tensor **indices);
+WEIR_API WEIR_MUST_USE weir_status weir_argsort(weir_tensor *x, int dim, bool descending,
+                                                weir_tensor **indices);
+/* [count, ndim] i64 coordinates in row-major order. The shape depends on the
+ * values, so this waits for the stream. */
+WEIR_API WEIR_MUST_USE weir_status weir_nonzero(weir_tensor *x, weir_tensor **out);
+/* logits [tokens, experts] -> weights [tokens, k] (softmax over all experts, top k,
+ * renormalised to 1 if asked) and experts [tokens, k] i32. */
+WEIR_API WEIR_MUST_USE weir_status weir_moe_gating(weir_tensor *logits, int64_t k, bool renormalise,
+                                                   weir_tensor **weights, weir_tensor **experts);
+/* x [..., length, heads, d], cos and sin [length, d/2]; interleaved pairs (2i, 2i+1)
+ * or halves (i, i + d/2). */
+WEIR_API WEIR_MUST_USE weir_status weir_rotary(weir_tensor *x, weir_tensor *cosines,
+                                               weir_tensor *sines, bool interleaved,
+                                               weir_tensor **out);
+
+/* ---- random: the same seed and shape give the same numbers on any core count ---- */
+WEIR_API WEIR_MUST_USE weir_status weir_random_uniform(weir_tensor *x, uint64_t seed, double low,
+                                                       double high);
+WEIR_API WEIR_MUST_USE weir_status weir_random_normal(weir_tensor *x, uint64_t seed, double mean,
+                                                      double stddev);
+
+/* ---- the table behind them ---- */
+typedef struct weir_op_info {
+    const char *name;
+    weir_engine engine;
+    bool gang;           /* needs all its blocks resident at once */
+    bool data_dependent; /* its output shape depends on values */
+    bool obeys_limit;    /* a core limit reaches its tiling */
+    const char *summary;
+} weir_op_info;
+/* Fills at most `max` rows, returns how many there are. */
+WEIR_API size_t weir_op_list(weir_op_info *out, size_t max);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

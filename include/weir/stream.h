@@ -1,0 +1,142 @@
+/* Streams, events and what runs on them.
+ *
+ * A stream is an in-order queue. Work on different streams runs in any order
+ * that events do not forbid. A stream in error runs nothing more: its later
+ * work, and the work of streams that wait for it, is skipped; sync returns the
+ * first error; destroying the stream clears it.
+ */
+#ifndef WEIR_STREAM_H
+#define WEIR_STREAM_H
+
+#include "device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weir_stream weir_stream;
+typedef struct weir_event weir_event;
+
+/* Waits as long as the device's op_timeout allows. */
+#define WEIR_TIMEOUT_DEVICE INT64_C(-1)
+
+typedef struct weir_stream_options {
+    int priority;     /* -8 (most urgent) .. 7; 0 by default */
+    const char *name; /* copied; NULL for a generated one */
+} weir_stream_options;
+
+/* A new stream; `options` may be NULL. Streams are pooled: making and destroying
+ * one costs well under a microsecond once warm.
+ * returns  WEIR_ERANGE for a priority outside -8..7.
+ * threads  any. */
+WEIR_API WEIR_MUST_USE weir_status weir_stream_create(weir_device *dev,
+                                                      const weir_stream_options *options,
+                                                      weir_stream **out);
+
+/* Gives the stream back. Queued work still runs to its end. NULL is fine.
+ * returns  WEIR_EINVAL for a default or tagged stream: the device owns those.
+ * threads  any, with no other call on the stream under way. */
+WEIR_API weir_status weir_stream_destroy(weir_stream *stream);
+
+/* The stream every device has from the start. The device owns it. */
+WEIR_API weir_stream *weir_stream_default(weir_device *dev);
+
+/* The stream that carries communication operators when nothing else is said. */
+WEIR_API WEIR_MUST_USE weir_status weir_stream_communication(weir_device *dev, weir_stream **out);
+
+/* The stream of that tag, made on first use: the same tag is the same stream
+ * everywhere on the device, and "default" is the default stream. The first use
+ * decides the priority. The device owns it.
+ * returns  WEIR_EINVAL for an empty tag; WEIR_ERANGE for a bad priority.
+ * threads  any. */
+WEIR_API WEIR_MUST_USE weir_status weir_stream_tagged(weir_device *dev, const char *tag,
+                                                      int priority, weir_stream **out);
+
+/* The stream that operators of this thread go to on `dev`: the one last set, or
+ * the default stream.
+ * threads  any; each thread has its own. */
+WEIR_API weir_stream *weir_stream_current(weir_device *dev);
+
+/* Makes `stream` current for this thread on its device.
+ * threads  any. */
+WEIR_API weir_status weir_stream_set_current(weir_stream *stream);
+
+WEIR_API weir_device *weir_stream_device(const weir_stream *stream);
+WEIR_API const char *weir_stream_name(const weir_stream *stream);
+WEIR_API int weir_stream_priority(const weir_stream *stream);
+WEIR_API uint64_t weir_stream_id(const weir_stream *stream);
+
+/* Waits until everything queued so far is done.
+ * returns  the stream's first error, naming the operator; WEIR_ETIMEDOUT with a
+ *          report of what it waits for.
+ * threads  any. */
+WEIR_API weir_status weir_stream_sync(weir_stream *stream);
+WEIR_API weir_status weir_stream_sync_for(weir_stream *stream, int64_t timeout_ns);
+
+/* Whether everything queued so far is done. Never waits.
+ * returns  the stream's first error, as weir_stream_sync.
+ * threads  any. */
+WEIR_API weir_status weir_stream_query(weir_stream *stream, bool *done);
+
+/* Orders everything queued on `stream` from now on after `event`.
+ * An event that was never recorded is already over: the call does nothing.
+ * returns  WEIR_EDEVICE if the two are of different devices.
+ * threads  any. */
+WEIR_API weir_status weir_stream_wait(weir_stream *stream, const weir_event *event);
+
+/* Orders everything queued on `stream` from now on after everything queued on
+ * `other` so far.
+ * threads  any. */
+WEIR_API weir_status weir_stream_wait_stream(weir_stream *stream, weir_stream *other);
+
+/* Calls `fn` on a thread of the library when everything queued so far is done.
+ * It is called exactly once, with the stream's error if it has one. It may
+ * submit work, and must not wait for its own stream.
+ * threads  any. */
+typedef void (*weir_callback_fn)(void *user, weir_status status);
+WEIR_API weir_status weir_stream_callback(weir_stream *stream, weir_callback_fn fn, void *user);
+
+/* Core limits of one stream: 1..what the device has, -1 keeps what is there.
+ * They apply to operators submitted afterwards. Reset falls back to the device's.
+ * returns  WEIR_ERANGE naming the range; nothing changes then.
+ * threads  any. */
+WEIR_API weir_status weir_stream_set_limit(weir_stream *stream, weir_cores limit);
+WEIR_API weir_cores weir_stream_get_limit(const weir_stream *stream);
+WEIR_API void weir_stream_reset_limit(weir_stream *stream);
+
+/* ---- events ---- */
+
+typedef struct weir_event_options {
+    bool timing;   /* weir_event_elapsed works on it */
+    bool blocking; /* weir_event_sync sleeps at once instead of spinning first */
+} weir_event_options;
+
+/* threads  any. `options` may be NULL. */
+WEIR_API WEIR_MUST_USE weir_status weir_event_create(weir_device *dev,
+                                                     const weir_event_options *options,
+                                                     weir_event **out);
+WEIR_API void weir_event_destroy(weir_event *event);
+
+/* Marks the point after everything queued on `stream` so far. Recording again
+ * moves the mark; waits already queued keep the old one.
+ * returns  WEIR_EDEVICE if the two are of different devices.
+ * threads  any; not the same event from two threads at once. */
+WEIR_API weir_status weir_event_record(weir_event *event, weir_stream *stream);
+
+/* Whether the mark has been passed; true before the first record. */
+WEIR_API weir_status weir_event_query(const weir_event *event, bool *done);
+
+/* Waits for the mark; returns at once before the first record. Errors and
+ * timeouts as weir_stream_sync. */
+WEIR_API weir_status weir_event_sync(const weir_event *event);
+WEIR_API weir_status weir_event_sync_for(const weir_event *event, int64_t timeout_ns);
+
+/* Milliseconds of device time between two marks; waits for both.
+ * returns  WEIR_ESTATE if one was made without timing or never recorded. */
+WEIR_API weir_status weir_event_elapsed(const weir_event *start, const weir_event *end,
+                                        double *milliseconds);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

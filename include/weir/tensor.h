@@ -1,0 +1,146 @@
+/* Tensors: typed, strided views of device memory.
+ *
+ * A tensor is a counted handle. Views share the bytes. Everything that touches
+ * bytes is queued on a stream and returns at once; only reading into host
+ * memory and printing wait.
+ */
+#ifndef WEIR_TENSOR_H
+#define WEIR_TENSOR_H
+
+#include "memory.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEIR_MAX_DIMS 8
+
+/* name, bytes, text */
+#define WEIR_DTYPE_LIST(X)                                                     \
+    X(F32, 4, "f32")                                                           \
+    X(F16, 2, "f16")                                                           \
+    X(BF16, 2, "bf16")                                                         \
+    X(F64, 8, "f64")                                                           \
+    X(I64, 8, "i64")                                                           \
+    X(I32, 4, "i32")                                                           \
+    X(I8, 1, "i8")                                                             \
+    X(U8, 1, "u8")                                                             \
+    X(BOOL, 1, "bool")
+
+typedef enum weir_dtype {
+#define WEIR_DTYPE_ENUM(name, bytes, text) WEIR_##name,
+    WEIR_DTYPE_LIST(WEIR_DTYPE_ENUM)
+#undef WEIR_DTYPE_ENUM
+        WEIR_DTYPE_COUNT
+} weir_dtype;
+
+typedef struct weir_tensor weir_tensor;
+
+WEIR_API const char *weir_dtype_name(weir_dtype dtype);
+WEIR_API size_t weir_dtype_size(weir_dtype dtype);
+WEIR_API bool weir_dtype_is_float(weir_dtype dtype);
+
+/* An uninitialised contiguous tensor, its memory ordered on `stream`; NULL means
+ * the current stream of the default device.
+ * returns  WEIR_ESHAPE for negative sizes, more than 8 dims or an overflow.
+ * threads  any. */
+WEIR_API WEIR_MUST_USE weir_status weir_tensor_empty(weir_stream *stream, weir_dtype dtype,
+                                                     int ndim, const int64_t *shape,
+                                                     weir_tensor **out);
+
+/* As weir_tensor_empty, filled from `data` (contiguous). The bytes are read
+ * before the call returns. */
+WEIR_API WEIR_MUST_USE weir_status weir_tensor_from(weir_stream *stream, weir_dtype dtype,
+                                                    int ndim, const int64_t *shape,
+                                                    const void *data, weir_tensor **out);
+
+/* Wraps host memory without a copy, on devices that can read it. `release` is
+ * called once, when the last handle is gone and every queued use is over; it may
+ * be NULL. Strides are in elements; NULL means contiguous.
+ * returns  WEIR_EUNSUPPORTED on a device that cannot read host memory. */
+WEIR_API WEIR_MUST_USE weir_status weir_tensor_wrap(weir_stream *stream, weir_dtype dtype,
+                                                    int ndim, const int64_t *shape,
+                                                    const int64_t *strides, void *data,
+                                                    void (*release)(void *user), void *user,
+                                                    weir_tensor **out);
+
+/* One more, one less handle. Releasing the last one frees the bytes in stream
+ * order: queued work that uses them is safe. NULL is fine.
+ * threads  any. */
+WEIR_API weir_tensor *weir_tensor_retain(weir_tensor *tensor);
+WEIR_API void weir_tensor_release(weir_tensor *tensor);
+
+/* threads  any, for all of these. */
+WEIR_API weir_device *weir_tensor_device(const weir_tensor *tensor);
+WEIR_API weir_dtype weir_tensor_dtype(const weir_tensor *tensor);
+WEIR_API int weir_tensor_ndim(const weir_tensor *tensor);
+WEIR_API const int64_t *weir_tensor_shape(const weir_tensor *tensor);
+WEIR_API const int64_t *weir_tensor_strides(const weir_tensor *tensor); /* in elements */
+WEIR_API int64_t weir_tensor_numel(const weir_tensor *tensor);
+WEIR_API bool weir_tensor_is_contiguous(const weir_tensor *tensor);
+/* The first element's address on the device. Reading it is the caller's race. */
+WEIR_API void *weir_tensor_data(const weir_tensor *tensor);
+
+/* ---- views: no copy, no work ---- */
+
+/* Elements start, start+step, ... below stop of one dim; negative start and stop
+ * count from the end, as in Python; step is positive. */
+WEIR_API WEIR_MUST_USE weir_status weir_tensor_slice(weir_tensor *tensor, int dim, int64_t start,
+                                                     int64_t stop, int64_t step, weir_tensor **out);
+WEIR_API WEIR_MUST_USE weir_status weir_tensor_transpose(weir_tensor *tensor, int dim0, int dim1,
+                                                         weir_tensor **out);
+WEIR_API WEIR_MUST_USE weir_status weir_tensor_permute(weir_tensor *tensor, const int *dims,
+                                                       weir_tensor **out);
+/* One size may be -1.
+ * returns  WEIR_ESHAPE where the strides cannot express it: weir_contiguous first. */
+WEIR_API WEIR_MUST_USE weir_status weir_tensor_reshape(weir_tensor *tensor, int ndim,
+                                                       const int64_t *shape, weir_tensor **out);
+/* Sizes of 1 grow, new dims come in front; -1 keeps a size. */
+WEIR_API WEIR_MUST_USE weir_status weir_tensor_expand(weir_tensor *tensor, int ndim,
+                                                      const int64_t *shape, weir_tensor **out);
+
+/* ---- bytes to and from the host ---- */
+
+/* Copies between a tensor and contiguous host memory on the current stream.
+ * Write reads `data` before it returns; read waits until `data` holds the values.
+ * returns  WEIR_EINVAL if `bytes` is not the tensor's size; the error of the
+ *          stream for read. */
+WEIR_API weir_status weir_tensor_write(weir_tensor *tensor, const void *data, size_t bytes);
+WEIR_API weir_status weir_tensor_read(weir_tensor *tensor, void *data, size_t bytes);
+
+/* The same without waiting: `data` must stay valid until the stream gets there. */
+WEIR_API weir_status weir_tensor_write_async(weir_tensor *tensor, const void *data, size_t bytes);
+WEIR_API weir_status weir_tensor_read_async(weir_tensor *tensor, void *data, size_t bytes);
+
+/* Copies values to a tensor of the same shape and type, on another device or the
+ * same one, queued on both devices' current streams.
+ * threads  any. */
+WEIR_API weir_status weir_tensor_copy(weir_tensor *dst, weir_tensor *src);
+
+/* Says that `stream` uses the tensor, for work that weir does not see. */
+WEIR_API weir_status weir_tensor_used_on(weir_tensor *tensor, weir_stream *stream);
+
+/* A text for people, long tensors shortened; waits for the values. Free with free().
+ * returns  NULL on an error, see weir_last_error. */
+WEIR_API char *weir_tensor_format(weir_tensor *tensor);
+
+/* ---- DLPack ----
+ * `DLManagedTensor *` and `DLManagedTensorVersioned *` behind void pointers, so
+ * that no DLPack header is needed here. Importing takes the struct over: its
+ * deleter is called once, when the last handle is gone and every queued use is
+ * over. On an error the caller still owns it. Exporting keeps the tensor alive
+ * until the deleter is called; the consumer must order its reads after the
+ * stream that is current here. */
+WEIR_API WEIR_MUST_USE weir_status weir_tensor_from_dlpack(weir_stream *stream, void *managed,
+                                                           weir_tensor **out);
+WEIR_API WEIR_MUST_USE weir_status weir_tensor_from_dlpack_versioned(weir_stream *stream,
+                                                                     void *managed,
+                                                                     weir_tensor **out);
+WEIR_API WEIR_MUST_USE weir_status weir_tensor_to_dlpack(weir_tensor *tensor, void **managed);
+WEIR_API WEIR_MUST_USE weir_status weir_tensor_to_dlpack_versioned(weir_tensor *tensor,
+                                                                   void **managed);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,13 @@
+/* weir: a multi-stream execution runtime for AI accelerators. */
+#ifndef WEIR_H
+#define WEIR_H
+
+#include "device.h"
+#include "launch.h"
+#include "memory.h"
+#include "ops.h"
+#include "status.h"
+#include "stream.h"
+#include "tensor.h"
+
+#endif

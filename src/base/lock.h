@@ -1,0 +1,80 @@
+/* Locks and parking, on C11 atomics and futexes.
+ *
+ * struct weir__mutex spins a little, then sleeps: for short critical sections
+ * that a descheduled holder must not turn into a busy loop.
+ * struct weir__spin only spins: for a handful of instructions.
+ * Lock order of the library, outermost first: device lock (device/device.h),
+ * stream waiter lock (soft/stream.h), scheduler lock (soft/sched.h).
+ */
+#ifndef WEIR_BASE_LOCK_H
+#define WEIR_BASE_LOCK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+static inline void weir__relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Sleeps while *word == expected, for at most timeout_ns (negative: no limit).
+ * May return early for no reason. */
+void weir__futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns);
+/* Wakes at most `count` sleepers on `word`. */
+void weir__futex_wake(_Atomic uint32_t *word, int count);
+
+/* CLOCK_MONOTONIC in nanoseconds. */
+uint64_t weir__clock_ns(void);
+void weir__yield(void);
+
+struct weir__mutex {
+    _Atomic uint32_t state; /* 0 free, 1 held, 2 held and somebody sleeps */
+};
+
+void weir__mutex_lock_slow(struct weir__mutex *m);
+
+static inline bool weir__mutex_try(struct weir__mutex *m)
+{
+    uint32_t is_free = 0;
+
+    return atomic_compare_exchange_strong_explicit(&m->state, &is_free, 1, memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+
+static inline void weir__mutex_lock(struct weir__mutex *m)
+{
+    if (!weir__mutex_try(m))
+        weir__mutex_lock_slow(m);
+}
+
+static inline void weir__mutex_unlock(struct weir__mutex *m)
+{
+    if (atomic_exchange_explicit(&m->state, 0, memory_order_release) == 2)
+        weir__futex_wake(&m->state, 1);
+}
+
+struct weir__spin {
+    _Atomic bool held;
+};
+
+static inline void weir__spin_lock(struct weir__spin *s)
+{
+    for (unsigned spins = 0; atomic_exchange_explicit(&s->held, true, memory_order_acquire);)
+        while (atomic_load_explicit(&s->held, memory_order_relaxed))
+            if (++spins & 63)
+                weir__relax();
+            else
+                weir__yield(); /* the holder may be descheduled */
+}
+
+static inline void weir__spin_unlock(struct weir__spin *s)
+{
+    atomic_store_explicit(&s->held, false, memory_order_release);
+}
+
+#endif

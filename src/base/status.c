@@ -1,0 +1,42 @@
+/* Codes, their texts and the thread's last error. */
+#include "base/base.h"
+
+#include <stdio.h>
+
+static _Thread_local char last_error[4096];
+
+static const struct {
+    const char *name, *text;
+} statuses[WEIR_STATUS_COUNT] = {
+#define ROW(code, text) [WEIR_##code] = {"WEIR_" #code, text},
+    WEIR_STATUS_LIST(ROW)
+#undef ROW
+};
+
+const char *weir_status_name(weir_status status)
+{
+    return (unsigned)status < WEIR_STATUS_COUNT ? statuses[status].name : "WEIR_E?";
+}
+
+const char *weir_status_text(weir_status status)
+{
+    return (unsigned)status < WEIR_STATUS_COUNT ? statuses[status].text : "unknown status";
+}
+
+const char *weir_last_error(void) { return last_error; }
+
+const char *weir_version(void) { return WEIR_VERSION; }
+
+weir_status weir__fail(weir_status status, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    /* The old sentence may be an argument of the new one. */
+    char text[sizeof last_error];
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    snprintf(last_error, sizeof last_error, "%s", text);
+    weir__log(WEIR_LOG_DEBUG, "%s: %s", weir_status_name(status), last_error);
+    return status;
+}

@@ -1,0 +1,218 @@
+/* The driver of the `cpu` device. */
+#define _GNU_SOURCE
+#include "cpu/cpu.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { HOST_POLLS = 2000 }; /* before a waiting host thread sleeps: some 30 us */
+
+static const size_t huge_page = (size_t)2 << 20;
+
+static const char *available(void) { return NULL; }
+
+/* ---- open and close ---- */
+
+static weir_status read_cores(weir_device *dev, struct weir__spec *spec, unsigned hardware,
+                              bool *split)
+{
+    int64_t cores = 0, cube = 0, vector = 0;
+    weir_status st;
+
+    if ((st = weir__spec_int(spec, "cores", 1, WEIR__MAX_CORES, &cores)) ||
+        (st = weir__spec_int(spec, "cube", 1, WEIR__MAX_CORES, &cube)) ||
+        (st = weir__spec_int(spec, "vector", 1, WEIR__MAX_CORES, &vector)))
+        return st;
+    if (cores && (cube || vector))
+        return weir__fail(WEIR_ESPEC,
+                          "device spec '%s': 'cores' are shared, 'cube' and 'vector' are apart: "
+                          "name either the one or the two",
+                          spec->text);
+    if (!cube != !vector)
+        return weir__fail(WEIR_ESPEC, "device spec '%s': '%s' needs '%s' beside it", spec->text,
+                          cube ? "cube" : "vector", cube ? "vector" : "cube");
+    *split = cube;
+    if (!cores)
+        cores = hardware;
+    dev->props.cores = *split ? (weir_cores){(int)cube, (int)vector}
+                              : (weir_cores){(int)cores, (int)cores};
+    return WEIR_OK;
+}
+
+static weir_status cpu_open(weir_device *dev, struct weir__spec *spec)
+{
+    struct weir__cpu *cpu = (struct weir__cpu *)dev;
+    int64_t threads = 0, seed = 0;
+    bool split = false;
+    weir_status st;
+
+    cpu->hardware = weir__cpu_hardware_threads();
+    if ((st = read_cores(dev, spec, cpu->hardware, &split)) ||
+        (st = weir__spec_int(spec, "threads", 1, 256, &threads)) ||
+        (st = weir__spec_int(spec, "jitter", 1, INT64_MAX, &seed)) ||
+        (st = weir__spec_finish(spec, "cores, cube, vector, threads, memory, op_timeout, "
+                                      "deterministic, poison, jitter")))
+        return st;
+    /* More threads than cores to run on, or than the machine runs at once, do not pay. */
+    unsigned cores = (unsigned)(split ? dev->props.cores.cube + dev->props.cores.vector
+                                      : dev->props.cores.cube);
+    cpu->nworkers = threads              ? (unsigned)threads
+                    : cores < cpu->hardware ? cores
+                                            : cpu->hardware;
+    cpu->jitter = (uint64_t)seed;
+    weir__sched_init(&cpu->soft.sched, dev->props.cores.cube, dev->props.cores.vector, split);
+    weir__cpu_model(dev->props.model, sizeof dev->props.model);
+    dev->props.threads = (int)cpu->nworkers;
+    dev->props.memory_bytes = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    dev->props.features = WEIR_FEATURE_REAL_TIME | WEIR_FEATURE_HOST_MEMORY | WEIR_FEATURE_TIMING |
+                          (split ? WEIR_FEATURE_SPLIT_CORES : 0);
+    return weir__cpu_start(cpu);
+}
+
+static void cpu_close(weir_device *dev) { weir__cpu_stop((struct weir__cpu *)dev); }
+
+static void cpu_kick(weir_device *dev) { weir__cpu_wake((struct weir__cpu *)dev); }
+
+/* ---- waiting ---- */
+
+static weir_status timed_out(weir_device *dev, const weir_stream *s, uint64_t seq,
+                             int64_t timeout_ns)
+{
+    struct weir__text text = {0};
+    weir_status st;
+
+    weir__soft_report(dev, &text);
+    st = weir__fail(WEIR_ETIMEDOUT, "stream '%s' did not reach command %llu within %.3f s:%s",
+                    s->name, (unsigned long long)seq, (double)timeout_ns / 1e9,
+                    text.data ? text.data : "");
+    weir__text_free(&text);
+    return st;
+}
+
+/* Whether a waiting host thread has a hardware thread to spin on. */
+static bool host_may_spin(const struct weir__cpu *cpu)
+{
+    return cpu->nworkers - atomic_load_explicit(&cpu->sleepers, memory_order_relaxed) <
+           cpu->hardware;
+}
+
+static weir_status wait_for(weir_stream *base, uint64_t seq, int64_t timeout_ns, bool spin)
+{
+    struct weir__soft_stream *s = weir__soft(base);
+    struct weir__cpu *cpu = (struct weir__cpu *)base->dev;
+    bool watch = timeout_ns == WEIR_TIMEOUT_DEVICE;
+    int64_t limit = watch ? base->dev->op_timeout_ns : timeout_ns;
+    uint64_t start, progress;
+    struct weir__waiter waiter;
+
+    for (int i = 0; weir__soft_done(base) < seq; i++) {
+        if (!spin || i == HOST_POLLS || ((i & 63) == 63 && !host_may_spin(cpu)))
+            goto sleep;
+        weir__relax();
+    }
+    return WEIR_OK;
+
+sleep:
+    if (!limit)
+        return timed_out(base->dev, base, seq, 0);
+    if (!weir__soft_host_park(s, &waiter, seq))
+        return WEIR_OK;
+    start = weir__clock_ns();
+    progress = weir__soft_progress(base->dev);
+    atomic_fetch_add(&cpu->hosts_asleep, 1);
+    weir__cpu_wake(cpu); /* now that there is a hardware thread to spare */
+    while (!atomic_load_explicit(&waiter.woken, memory_order_acquire)) {
+        int64_t left = limit < 0 ? -1 : limit - (int64_t)(weir__clock_ns() - start);
+
+        if (limit >= 0 && left <= 0) {
+            uint64_t now = watch ? weir__soft_progress(base->dev) : progress;
+
+            if (now != progress) { /* slow, not stuck */
+                progress = now;
+                start = weir__clock_ns();
+                continue;
+            }
+            if (weir__soft_host_unpark(s, &waiter)) {
+                atomic_fetch_sub(&cpu->hosts_asleep, 1);
+                return timed_out(base->dev, base, seq, limit);
+            }
+            break;
+        }
+        weir__futex_wait(&waiter.woken, 0, left);
+    }
+    atomic_fetch_sub(&cpu->hosts_asleep, 1);
+    return WEIR_OK;
+}
+
+static weir_status cpu_sync(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin)
+{
+    struct weir__cpu *cpu = (struct weir__cpu *)s->dev;
+    weir_status st;
+
+    if (weir__soft_done(s) >= seq)
+        return WEIR_OK;
+    atomic_fetch_add_explicit(&cpu->hosts_waiting, 1, memory_order_relaxed);
+    st = wait_for(s, seq, timeout_ns, spin);
+    atomic_fetch_sub_explicit(&cpu->hosts_waiting, 1, memory_order_relaxed);
+    return st;
+}
+
+/* ---- memory and time ---- */
+
+/* Aligned to huge pages and asking for them: a first touch costs a third. */
+static void *cpu_map(weir_device *dev, size_t size)
+{
+    size_t room = size + huge_page;
+    char *raw, *start;
+
+    (void)dev;
+    raw = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+               0);
+    if (raw == MAP_FAILED)
+        return NULL;
+    start = (char *)(((uintptr_t)raw + huge_page - 1) & ~(uintptr_t)(huge_page - 1));
+    if (start > raw)
+        munmap(raw, (size_t)(start - raw));
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), used = (size + page - 1) / page * page;
+    char *end = start + used;
+    if (end < raw + room)
+        munmap(end, (size_t)(raw + room - end));
+    madvise(start, size, MADV_HUGEPAGE); /* an offer; the system may decline */
+    return start;
+}
+
+static void cpu_unmap(weir_device *dev, void *address, size_t size)
+{
+    (void)dev;
+    munmap(address, size);
+}
+
+static uint64_t cpu_now(const weir_device *dev)
+{
+    (void)dev;
+    return weir__clock_ns();
+}
+
+const struct weir__driver weir__cpu_driver = {
+    .abi = WEIR__DRIVER_ABI,
+    .name = "cpu",
+    .summary = "host threads, in real time",
+    .device_size = sizeof(struct weir__cpu),
+    .stream_size = sizeof(struct weir__soft_stream),
+    .unavailable = available,
+    .open = cpu_open,
+    .close = cpu_close,
+    .stream_open = weir__soft_stream_open,
+    .stream_close = weir__soft_stream_close,
+    .submit = weir__soft_submit,
+    .wait = weir__soft_wait,
+    .callback = weir__soft_callback,
+    .stamp = weir__soft_stamp,
+    .kick = cpu_kick,
+    .done = weir__soft_done,
+    .sync = cpu_sync,
+    .map = cpu_map,
+    .unmap = cpu_unmap,
+    .now = cpu_now,
+};

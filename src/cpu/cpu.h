@@ -1,0 +1,75 @@
+/* The `cpu` device: host threads that run the blocks of a soft device. */
+#ifndef WEIR_CPU_CPU_H
+#define WEIR_CPU_CPU_H
+
+#include <pthread.h>
+
+#include "soft/soft.h"
+
+struct weir__cpu;
+
+/* A thread that runs blocks. */
+struct weir__worker {
+    _Alignas(WEIR__LINE) struct weir__cpu *cpu;
+    unsigned index;
+    pthread_t thread;
+    struct weir__grant grant;     /* the cores it holds */
+    struct weir__soft_list mine;  /* streams it made ready and has not shown to others */
+    uint32_t short_ns;            /* of short commands since the last turn, */
+    uint32_t short_work_ns;       /* and what of it was work */
+    uint32_t commands;            /* run since it last looked for work */
+    uint32_t patience;            /* pauses between two looks */
+    uint32_t long_ops;            /* since the last pick */
+    bool attentive;               /* counted in cpu->attentive */
+    uint64_t random;              /* for jitter */
+    void *local;                  /* weir_block.local */
+};
+
+struct weir__cpu {
+    struct weir__soft_device soft;
+    struct weir__worker *workers;
+    unsigned nworkers;
+    unsigned hardware; /* threads the machine runs at once */
+    uint64_t jitter;   /* 0: none */
+    _Alignas(WEIR__LINE) _Atomic uint32_t wake_word;
+    _Atomic uint32_t sleepers, attentive; /* workers */
+    _Atomic uint32_t hosts_asleep;  /* of hosts_waiting */
+    _Atomic uint32_t hosts_waiting; /* for a result */
+    _Atomic bool stop;
+};
+
+/* Of an urgent stream, then somebody less urgent gets one. */
+#define WEIR__LONG_OPS_PER_TURN 16
+
+/* worker.c: runs commands of `s`, whose token the worker has (or whose operator it has
+ * joined), until the token is given away. */
+void weir__worker_run(struct weir__worker *w, struct weir__soft_stream *s, enum weir__want was);
+
+/* rest.c: the next stream from the scheduler, NULL if none can start. What the worker
+ * held goes back first. */
+struct weir__soft_stream *weir__worker_pick(struct weir__worker *w, enum weir__want *was);
+/* The same after waiting a while; may return NULL. */
+struct weir__soft_stream *weir__worker_rest(struct weir__worker *w, enum weir__want *was);
+static inline void weir__worker_be_attentive(struct weir__worker *w)
+{
+    if (!w->attentive)
+        atomic_fetch_add(&w->cpu->attentive, 1);
+    w->attentive = true;
+}
+void weir__worker_be_busy(struct weir__worker *w);
+/* Between two looks for work, and the choice of how long that is. */
+void weir__worker_pause(struct weir__worker *w);
+void weir__worker_adapt(struct weir__worker *w);
+
+/* threads.c: starts cpu->nworkers threads. returns WEIR_ENOMEM or WEIR_EUNAVAILABLE, none started. */
+weir_status weir__cpu_start(struct weir__cpu *cpu);
+void weir__cpu_stop(struct weir__cpu *cpu);
+/* Wakes a worker if there is work that nobody is about to find. */
+void weir__cpu_wake(struct weir__cpu *cpu);
+
+/* Threads that may run at once, by affinity (hwloc where it is built in). */
+unsigned weir__cpu_hardware_threads(void);
+/* The processor's name for people. */
+void weir__cpu_model(char *text, size_t size);
+
+#endif

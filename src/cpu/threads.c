@@ -1,0 +1,79 @@
+/* The worker threads' beginning and end. */
+#define _GNU_SOURCE
+#include "cpu/cpu.h"
+
+#include <sys/mman.h>
+
+static struct weir__soft_stream *take_mine(struct weir__worker *w)
+{
+    struct weir__soft_stream *s = w->mine.first;
+
+    if (s && !(w->mine.first = s->local_next))
+        w->mine.end = &w->mine.first;
+    return s;
+}
+
+static void *worker_main(void *arg)
+{
+    struct weir__worker *w = arg;
+    struct weir__cpu *cpu = w->cpu;
+
+    while (!atomic_load_explicit(&cpu->stop, memory_order_relaxed)) {
+        struct weir__soft_stream *s = take_mine(w);
+        enum weir__want was = WEIR__WANTS_CORE;
+
+        if (!s) {
+            weir__worker_be_attentive(w);
+            if (!(s = weir__worker_pick(w, &was)) && !(s = weir__worker_rest(w, &was)))
+                continue;
+        }
+        weir__worker_run(w, s, was);
+    }
+    return NULL;
+}
+
+weir_status weir__cpu_start(struct weir__cpu *cpu)
+{
+    unsigned started = 0;
+
+    cpu->workers = weir__alloc_aligned(cpu->nworkers * sizeof *cpu->workers, WEIR__LINE);
+    if (!cpu->workers)
+        return weir__fail(WEIR_ENOMEM, "%u worker threads", cpu->nworkers);
+    for (; started < cpu->nworkers; started++) {
+        struct weir__worker *w = &cpu->workers[started];
+
+        *w = (struct weir__worker){
+            .cpu = cpu, .index = started, .patience = 1, .random = cpu->jitter + started};
+        w->mine.end = &w->mine.first;
+        w->local = mmap(NULL, WEIR_LOCAL_BYTES, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (w->local == MAP_FAILED)
+            break;
+        if (pthread_create(&w->thread, NULL, worker_main, w)) {
+            munmap(w->local, WEIR_LOCAL_BYTES);
+            break;
+        }
+    }
+    if (started == cpu->nworkers)
+        return WEIR_OK;
+
+    unsigned wanted = cpu->nworkers;
+
+    cpu->nworkers = started;
+    weir__cpu_stop(cpu);
+    return weir__fail(WEIR_EUNAVAILABLE, "the system gave %u of %u worker threads", started,
+                      wanted);
+}
+
+void weir__cpu_stop(struct weir__cpu *cpu)
+{
+    atomic_store(&cpu->stop, true);
+    atomic_fetch_add(&cpu->wake_word, 1);
+    weir__futex_wake(&cpu->wake_word, INT32_MAX);
+    for (unsigned i = 0; i < cpu->nworkers; i++) {
+        pthread_join(cpu->workers[i].thread, NULL);
+        munmap(cpu->workers[i].local, WEIR_LOCAL_BYTES);
+    }
+    weir__free(cpu->workers);
+    cpu->workers = NULL;
+}

@@ -1,0 +1,390 @@
+/* Worker threads: how commands run in real time.
+ *
+ * A worker that holds a stream's token runs command after command without going
+ * through the scheduler, on the core it has. What costs is crossing to another
+ * thread (a cache line takes some 60 ns, waking a sleeper 50 us), so streams that
+ * a worker makes ready stay with it as long as it runs only short commands; before
+ * anything long it publishes what is over and shows those streams to the others.
+ */
+#include "cpu/cpu.h"
+
+#include <stdio.h>
+
+enum {
+    SHORT_NS = 1000,  /* commands below this are not worth sharing */
+    SHARE_NS = 2000,  /* this much of short work, and others get their turn */
+    EMPTY_NS = 16,    /* what a command takes beside its work */
+    LINGER_POLLS = 8, /* at an empty stream, before giving it up */
+};
+
+/* ---- giving streams and cores to others ---- */
+
+static enum weir__core_kind kind_of(const struct weir__worker *w, const struct weir__cmd *cmd)
+{
+    return weir__sched_kind(&w->cpu->soft.sched, cmd->engine);
+}
+
+/* Shows the streams this worker made ready to the others. */
+static void share(struct weir__worker *w)
+{
+    struct weir__sched *sched = &w->cpu->soft.sched;
+    struct weir__soft_stream *s = w->mine.first, *next;
+
+    if (!s)
+        return;
+    weir__spin_lock(&sched->lock);
+    for (; s; s = next) {
+        next = s->local_next;
+        weir__sched_add(sched, s, WEIR__WANTS_CORE, weir__soft_next_kind(s));
+    }
+    weir__spin_unlock(&sched->lock);
+    w->mine.first = NULL;
+    w->mine.end = &w->mine.first;
+}
+
+/* Puts the stream back into the scheduler, its token with it. */
+static void give_turn(struct weir__worker *w, struct weir__soft_stream *s)
+{
+    struct weir__sched *sched = &w->cpu->soft.sched;
+    enum weir__core_kind kind = weir__soft_next_kind(s);
+
+    weir__spin_lock(&sched->lock);
+    weir__sched_release(sched, &w->grant);
+    weir__sched_add(sched, s, WEIR__WANTS_CORE, kind);
+    weir__spin_unlock(&sched->lock);
+}
+
+/* Whether somebody in the scheduler should go before the next long command of `s`. */
+static bool others_first(const struct weir__worker *w, const struct weir__soft_stream *s)
+{
+    uint32_t ready = atomic_load_explicit(&w->cpu->soft.sched.ready, memory_order_relaxed);
+    unsigned mine = weir__soft_priority(s), best;
+
+    if (weir__likely(!ready) || !w->long_ops) /* whoever was picked runs something */
+        return false;
+    best = (unsigned)__builtin_ctz(ready);
+    return best <= mine || w->long_ops >= WEIR__LONG_OPS_PER_TURN;
+}
+
+/* Before a command that takes longer than handing work over. */
+static void before_long(struct weir__worker *w, struct weir__soft_stream *s)
+{
+    weir__soft_publish(s, &w->mine);
+    share(w);
+    weir__worker_be_busy(w);
+    w->short_ns = w->short_work_ns = 0;
+}
+
+/* After a while of short commands: others get their turn, and if what ran was work
+ * rather than bookkeeping, somebody may be woken to help. */
+static void after_short(struct weir__worker *w, struct weir__soft_stream *s)
+{
+    weir__soft_publish(s, &w->mine);
+    share(w);
+    if (w->short_work_ns >= SHARE_NS / 2)
+        weir__worker_be_busy(w);
+    w->short_ns = w->short_work_ns = 0;
+}
+
+/* Cores of that kind for the next block; false if the stream had to go back. */
+static bool have_core(struct weir__worker *w, struct weir__soft_stream *s,
+                      enum weir__core_kind kind)
+{
+    struct weir__sched *sched = &w->cpu->soft.sched;
+    bool got;
+
+    if (weir__likely(w->grant.kind == kind))
+        return true;
+    weir__spin_lock(&sched->lock);
+    weir__sched_release(sched, &w->grant);
+    got = weir__sched_try(sched, kind, &w->grant);
+    if (!got) {
+        weir__spin_unlock(&sched->lock);
+        weir__soft_publish(s, &w->mine);
+        weir__spin_lock(&sched->lock);
+        weir__sched_add(sched, s, WEIR__WANTS_CORE, kind);
+    }
+    weir__spin_unlock(&sched->lock);
+    weir__cpu_wake(w->cpu); /* what was released may be what somebody waits for */
+    return got;
+}
+
+/* ---- running ---- */
+
+static void jitter(struct weir__worker *w)
+{
+    uint64_t r = w->random;
+
+    r ^= r << 13;
+    r ^= r >> 7;
+    r ^= r << 17;
+    w->random = r;
+    if (r % 8 == 0)
+        weir__yield();
+    else if (r % 4 == 0)
+        for (unsigned i = 0; i < (r >> 8) % 2000; i++)
+            weir__relax();
+}
+
+static unsigned core_of(const struct weir__worker *w)
+{
+    return w->grant.kind == WEIR__CORE_VECTOR ? w->grant.vector[0] : w->grant.cube;
+}
+
+/* One block. The first failure is kept in s->run. */
+static void run_block(struct weir__worker *w, struct weir__soft_stream *s,
+                      const struct weir__cmd *cmd, unsigned phase, unsigned index)
+{
+    struct weir__run *run = &s->run;
+    weir_block block = {index, cmd->blocks, phase, core_of(w), w->local};
+    weir_status st;
+
+    if (!cmd->u.fn)
+        return;
+    st = cmd->u.fn(cmd->args, &block);
+    if (weir__unlikely(st) && !atomic_exchange(&run->failed, 1)) {
+        run->status = st;
+        snprintf(run->text, sizeof run->text, "operator '%s' failed on stream '%s': %s", cmd->name,
+                 s->base.name, *weir_last_error() ? weir_last_error() : weir_status_text(st));
+    }
+}
+
+static void settle_failure(struct weir__soft_stream *s)
+{
+    if (weir__likely(!atomic_load_explicit(&s->run.failed, memory_order_acquire)))
+        return;
+    weir__stream_fail(&s->base, s->over + 1, s->run.status, s->run.text);
+    atomic_store_explicit(&s->run.failed, 0, memory_order_relaxed);
+}
+
+static void run_alone(struct weir__worker *w, struct weir__soft_stream *s,
+                      const struct weir__cmd *cmd)
+{
+    for (unsigned phase = 0; phase < cmd->phases; phase++)
+        for (unsigned i = 0; i < cmd->blocks; i++) {
+            if (atomic_load_explicit(&s->run.failed, memory_order_relaxed))
+                return;
+            run_block(w, s, cmd, phase, i);
+        }
+}
+
+/* Claims and runs blocks of the operator in s->run, in which this worker counts as
+ * running. True if the operator is over and this worker has the token; false if
+ * others go on with it. */
+static bool run_shared(struct weir__worker *w, struct weir__soft_stream *s)
+{
+    struct weir__sched *sched = &w->cpu->soft.sched;
+    struct weir__run *run = &s->run;
+    const struct weir__cmd *cmd = run->cmd;
+    enum weir__core_kind kind = kind_of(w, cmd);
+    bool last, left;
+
+    for (;;) {
+        for (;;) {
+            uint32_t i = atomic_fetch_add(&run->next, 1);
+
+            if (i >= cmd->blocks)
+                break;
+            if (!atomic_load_explicit(&run->failed, memory_order_relaxed))
+                run_block(w, s, cmd, run->phase, i);
+            w->long_ops++;
+            if (!cmd->gang && others_first(w, s))
+                break;
+        }
+        weir__spin_lock(&sched->lock);
+        left = atomic_load(&run->next) < cmd->blocks;
+        last = --run->running == 0;
+        if (!left && s->entry.want)
+            weir__sched_remove(sched, s);
+        if (left && !s->entry.want)
+            weir__sched_add(sched, s, WEIR__WANTS_HELP, kind);
+        if (left || !last) {
+            weir__sched_release(sched, &w->grant);
+            weir__spin_unlock(&sched->lock);
+            weir__cpu_wake(w->cpu);
+            return false;
+        }
+        if (++run->phase == cmd->phases || atomic_load(&run->failed)) {
+            if (cmd->gang)
+                weir__sched_release_gang(sched, s);
+            weir__spin_unlock(&sched->lock);
+            if (cmd->gang)
+                weir__cpu_wake(w->cpu);
+            return true;
+        }
+        atomic_store(&run->next, 0);
+        run->running = 1;
+        if (cmd->cores > 1)
+            weir__sched_add(sched, s, WEIR__WANTS_HELP, kind);
+        weir__spin_unlock(&sched->lock);
+        weir__cpu_wake(w->cpu);
+    }
+}
+
+/* Opens the operator to other workers, or asks for a gang's cores. */
+static void open_run(struct weir__worker *w, struct weir__soft_stream *s,
+                     const struct weir__cmd *cmd)
+{
+    struct weir__sched *sched = &w->cpu->soft.sched;
+    struct weir__run *run = &s->run;
+
+    run->cmd = cmd;
+    run->phase = 0;
+    atomic_store_explicit(&run->next, 0, memory_order_relaxed);
+    weir__spin_lock(&sched->lock);
+    if (cmd->gang)
+        weir__sched_release(sched, &w->grant);
+    else
+        run->running = 1;
+    weir__sched_add(sched, s, cmd->gang ? WEIR__WANTS_GANG : WEIR__WANTS_HELP, kind_of(w, cmd));
+    weir__spin_unlock(&sched->lock);
+    weir__cpu_wake(w->cpu);
+}
+
+/* False if the stream is no longer this worker's. */
+static bool run_kernel(struct weir__worker *w, struct weir__soft_stream *s,
+                       const struct weir__cmd *cmd)
+{
+    uint64_t ns = (uint64_t)cmd->work_ns * cmd->blocks * cmd->phases;
+    bool is_short = ns <= SHORT_NS && !cmd->gang;
+
+    if (is_short) {
+        weir__worker_be_attentive(w);
+        w->short_ns += (uint32_t)ns + EMPTY_NS;
+        w->short_work_ns += (uint32_t)ns;
+    }
+    if (!is_short || w->short_ns >= SHARE_NS) {
+        (is_short ? after_short : before_long)(w, s);
+        if (others_first(w, s)) {
+            give_turn(w, s);
+            return false;
+        }
+        w->long_ops++;
+    }
+    if (!is_short)
+        atomic_store_explicit(&s->doing, cmd->name, memory_order_relaxed);
+    if (cmd->gang) {
+        open_run(w, s, cmd);
+        return false;
+    }
+    if (!have_core(w, s, kind_of(w, cmd)))
+        return false;
+    if (is_short || cmd->cores == 1) {
+        run_alone(w, s, cmd);
+    } else {
+        open_run(w, s, cmd);
+        if (!run_shared(w, s))
+            return false;
+    }
+    settle_failure(s);
+    if (!is_short)
+        atomic_store_explicit(&s->doing, NULL, memory_order_relaxed);
+    return true;
+}
+
+/* False if the stream went to a waiter list. */
+static bool run_wait(struct weir__worker *w, struct weir__soft_stream *s,
+                     const struct weir__cmd *cmd)
+{
+    struct weir__soft_stream *source = cmd->u.source;
+    uint64_t seq = cmd->v.seq;
+
+    if (atomic_load_explicit(&source->completed, memory_order_acquire) < seq) {
+        atomic_store_explicit(&s->waits_seq, seq, memory_order_relaxed);
+        atomic_store_explicit(&s->waits_for, source, memory_order_relaxed);
+        weir__soft_publish(s, &w->mine);
+        if (weir__soft_park(s, source, seq))
+            return false;
+    }
+    atomic_store_explicit(&s->waits_for, NULL, memory_order_relaxed);
+    if (weir__unlikely(atomic_load_explicit(&source->base.failed_at, memory_order_acquire) <= seq &&
+                       cmd->errors))
+        weir__stream_fail(&s->base, s->over + 1, source->base.error, source->base.error_text);
+    return true;
+}
+
+static void run_callback(struct weir__worker *w, struct weir__soft_stream *s,
+                         const struct weir__cmd *cmd)
+{
+    struct weir__sched *sched = &w->cpu->soft.sched;
+    weir_status st;
+
+    before_long(w, s);
+    if (w->grant.kind != WEIR__CORE_NONE) { /* the host engine takes no core */
+        weir__spin_lock(&sched->lock);
+        weir__sched_release(sched, &w->grant);
+        weir__spin_unlock(&sched->lock);
+        weir__cpu_wake(w->cpu);
+    }
+    st = atomic_load(&s->base.failed_at) == WEIR__NEVER_FAILED ? WEIR_OK : s->base.error;
+    cmd->u.callback(cmd->v.user, st);
+}
+
+/* True if a command came; false if the stream is given up. */
+static bool linger(struct weir__worker *w, struct weir__soft_stream *s)
+{
+    weir__worker_be_attentive(w);
+    weir__soft_publish(s, &w->mine);
+    if (!w->mine.first) {
+        weir__worker_adapt(w);
+        for (int i = 0; i < LINGER_POLLS; i++) {
+            if (atomic_load_explicit(&w->cpu->soft.sched.ready, memory_order_relaxed))
+                break;
+            weir__worker_pause(w);
+            if (weir__soft_next(s))
+                return true;
+        }
+    }
+    return !weir__soft_surrender(s);
+}
+
+/* Runs commands until the stream is empty, waits, or has to give up its turn. */
+static void drain(struct weir__worker *w, struct weir__soft_stream *s)
+{
+    for (;;) {
+        const struct weir__cmd *cmd = weir__soft_next(s);
+
+        if (!cmd) {
+            if (!linger(w, s))
+                return;
+            continue;
+        }
+        if (weir__unlikely(w->cpu->jitter))
+            jitter(w);
+        switch ((enum weir__cmd_kind)cmd->kind) {
+        case WEIR__CMD_KERNEL:
+            if (atomic_load_explicit(&s->base.failed_at, memory_order_relaxed) ==
+                    WEIR__NEVER_FAILED &&
+                !run_kernel(w, s, cmd))
+                return;
+            break;
+        case WEIR__CMD_WAIT:
+            if (!run_wait(w, s, cmd))
+                return;
+            break;
+        case WEIR__CMD_CALLBACK:
+            run_callback(w, s, cmd);
+            break;
+        case WEIR__CMD_STAMP:
+            atomic_store_explicit(cmd->u.ns, weir__clock_ns(), memory_order_release);
+            break;
+        case WEIR__CMD_JUMP:
+            break; /* weir__soft_next follows those */
+        }
+        weir__soft_consume(s, cmd);
+        w->commands++;
+    }
+}
+
+void weir__worker_run(struct weir__worker *w, struct weir__soft_stream *s, enum weir__want was)
+{
+    if (was != WEIR__WANTS_CORE) {
+        weir__worker_be_busy(w);
+        if (!run_shared(w, s))
+            return;
+        settle_failure(s);
+        atomic_store_explicit(&s->doing, NULL, memory_order_relaxed);
+        weir__soft_consume(s, s->run.cmd);
+    }
+    drain(w, s);
+}

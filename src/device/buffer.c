@@ -1,0 +1,136 @@
+/* The public face of the pool. */
+#include "device/device.h"
+
+weir_status weir_buffer_alloc(weir_stream *s, size_t size, weir_buffer **out)
+{
+    weir_status st;
+
+    weir__mutex_lock(&s->dev->lock);
+    st = weir__pool_alloc(&s->dev->pool, s->slot, size, out);
+    weir__mutex_unlock(&s->dev->lock);
+    s->dev->driver->kick(s->dev); /* memory order may have queued a wait */
+    return st;
+}
+
+void *weir_buffer_data(const weir_buffer *b) { return b->address; }
+size_t weir_buffer_size(const weir_buffer *b) { return b->asked; }
+
+static weir_device *device_of(const weir_buffer *b) { return b->pool->host.user; }
+
+weir_status weir_buffer_used_on(weir_buffer *b, weir_stream *s)
+{
+    uint64_t *fence;
+
+    if (device_of(b) != s->dev)
+        return weir__fail(WEIR_EDEVICE, "a buffer of %s is not used on stream '%s' of %s",
+                          device_of(b)->props.name, s->name, s->dev->props.name);
+    weir__mutex_lock(&s->dev->lock);
+    if ((fence = weir__pool_fence(b, s->slot)))
+        *fence = weir__stream_submitted(s);
+    weir__mutex_unlock(&s->dev->lock);
+    return fence ? WEIR_OK : weir__fail(WEIR_ENOMEM, "a fence on stream '%s'", s->name);
+}
+
+void weir_buffer_free(weir_buffer *b)
+{
+    weir_device *dev;
+
+    if (!b)
+        return;
+    dev = device_of(b);
+    weir__mutex_lock(&dev->lock);
+    weir__pool_free(&dev->pool, b);
+    weir__mutex_unlock(&dev->lock);
+    if (dev->pool.poison)
+        dev->driver->kick(dev);
+}
+
+void weir__device_reap(weir_device *dev, bool all)
+{
+    weir_buffer *list;
+
+    weir__mutex_lock(&dev->lock);
+    list = dev->pool.deferred ? weir__pool_take_released(&dev->pool, all) : NULL;
+    weir__mutex_unlock(&dev->lock);
+    if (!list)
+        return;
+    for (weir_buffer *b = list; b; b = b->list_next)
+        if (b->release)
+            b->release(b->release_user);
+    weir__mutex_lock(&dev->lock);
+    weir__pool_drop(&dev->pool, list);
+    weir__mutex_unlock(&dev->lock);
+}
+
+void weir_memory_get_stats(weir_device *dev, weir_memory_stats *out)
+{
+    weir__mutex_lock(&dev->lock);
+    weir__pool_get_stats(&dev->pool, out);
+    out->events_live = dev->events_live;
+    weir__mutex_unlock(&dev->lock);
+}
+
+void weir_memory_reset_peaks(weir_device *dev)
+{
+    weir__mutex_lock(&dev->lock);
+    dev->pool.stats.peak_allocated = dev->pool.stats.allocated;
+    dev->pool.stats.peak_reserved = dev->pool.stats.reserved;
+    weir__mutex_unlock(&dev->lock);
+}
+
+size_t weir_memory_get_stream_stats(weir_device *dev, weir_memory_stream_stats *out, size_t max)
+{
+    size_t n;
+
+    weir__mutex_lock(&dev->lock);
+    n = weir__pool_get_streams(&dev->pool, out, max);
+    weir__mutex_unlock(&dev->lock);
+    return n;
+}
+
+weir_status weir_memory_empty_cache(weir_device *dev)
+{
+    weir_status st;
+
+    weir__device_reap(dev, false);
+    weir__mutex_lock(&dev->lock);
+    st = weir__pool_empty_cache(&dev->pool);
+    weir__mutex_unlock(&dev->lock);
+    return st;
+}
+
+weir_status weir_memory_set_limit(weir_device *dev, size_t bytes)
+{
+    if (!bytes)
+        return weir__fail(WEIR_ERANGE, "a memory limit of 0 bytes leaves %s nothing",
+                          dev->props.name);
+    weir__mutex_lock(&dev->lock);
+    dev->pool.stats.limit = bytes;
+    weir__mutex_unlock(&dev->lock);
+    return WEIR_OK;
+}
+
+char *weir_memory_summary(weir_device *dev)
+{
+    struct weir__text text = {0};
+
+    weir__text_add(&text, "memory of %s\n", dev->props.name);
+    weir__mutex_lock(&dev->lock);
+    weir__pool_summary(&dev->pool, &text);
+    weir__mutex_unlock(&dev->lock);
+    if (text.failed) {
+        weir__text_free(&text);
+        return NULL;
+    }
+    return text.data;
+}
+
+size_t weir_memory_get_blocks(weir_device *dev, weir_block_info *out, size_t max)
+{
+    size_t n;
+
+    weir__mutex_lock(&dev->lock);
+    n = weir__pool_get_blocks(&dev->pool, out, max);
+    weir__mutex_unlock(&dev->lock);
+    return n;
+}

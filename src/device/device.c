@@ -1,0 +1,452 @@
+/* Opening, closing and describing devices. */
+#include "device/device.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct weir__driver *const drivers[] = {&weir__cpu_driver};
+
+const char *weir_engine_name(weir_engine engine)
+{
+    static const char *const names[] = {"cube", "vector", "mix", "sdma", "host"};
+
+    return (unsigned)engine < weir__countof(names) ? names[engine] : "?";
+}
+
+size_t weir_driver_list(weir_driver_info *out, size_t max)
+{
+    for (size_t i = 0; i < weir__countof(drivers) && i < max; i++)
+        out[i] = (weir_driver_info){drivers[i]->name, drivers[i]->summary,
+                                    drivers[i]->unavailable()};
+    return weir__countof(drivers);
+}
+
+/* ---- what the pool asks ---- */
+
+static void *pool_map(void *user, size_t size)
+{
+    weir_device *dev = user;
+
+    return dev->driver->map(dev, size);
+}
+
+static void pool_unmap(void *user, void *address, size_t size)
+{
+    weir_device *dev = user;
+
+    dev->driver->unmap(dev, address, size);
+}
+
+static uint64_t pool_done(void *user, uint32_t slot)
+{
+    weir_device *dev = user;
+
+    return dev->driver->done(dev->streams[slot]);
+}
+
+/* The clock does not learn of it: a later wait of the user for the same point must
+ * still be queued, since that one passes errors on and this one does not. */
+static weir_status pool_order(void *user, uint32_t slot, uint32_t after, uint64_t seq)
+{
+    weir_device *dev = user;
+
+    return weir__stream_wait_mark(dev->streams[slot], (struct weir__mark){dev->streams[after], seq},
+                                  NULL, false);
+}
+
+static weir_status sync_all(weir_device *dev, bool errors);
+static bool all_done(weir_device *dev);
+
+static weir_status pool_wait_all(void *user)
+{
+    weir_device *dev = user;
+    weir_status st;
+
+    weir__mutex_unlock(&dev->lock);
+    dev->driver->kick(dev);
+    st = sync_all(dev, false);
+    weir__mutex_lock(&dev->lock);
+    return st;
+}
+
+struct poison_args {
+    void *address;
+    size_t size;
+};
+
+static weir_status poison_kernel(const void *args, const weir_block *block)
+{
+    const struct poison_args *a = args;
+
+    (void)block;
+    memset(a->address, 0xfb, a->size); /* a NaN in every float type */
+    return WEIR_OK;
+}
+
+static uint64_t pool_poison(void *user, uint32_t slot, void *address, size_t size)
+{
+    weir_device *dev = user;
+    weir_stream *s = dev->streams[slot];
+    struct poison_args args = {address, size};
+    struct weir__kernel k = {
+        .name = "poison",
+        .fn = poison_kernel,
+        .args = &args,
+        .args_size = sizeof args,
+        .engine = WEIR_ENGINE_SDMA,
+        .blocks = 1,
+        .phases = 1,
+        .cores = 1,
+        .work_ns = UINT32_MAX,
+    };
+
+    return weir__stream_submit(s, &k) ? 0 : weir__stream_submitted(s);
+}
+
+static const struct weir__clock *pool_clock(void *user, uint32_t slot)
+{
+    return &((weir_device *)user)->streams[slot]->clock;
+}
+
+static const char *pool_stream_name(void *user, uint32_t slot)
+{
+    weir_device *dev = user;
+
+    return slot < dev->nstreams ? dev->streams[slot]->name : "?";
+}
+
+static uint64_t pool_stream_id(void *user, uint32_t slot)
+{
+    weir_device *dev = user;
+
+    return slot < dev->nstreams ? dev->streams[slot]->id : 0;
+}
+
+/* ---- open and close ---- */
+
+static void free_streams(weir_device *dev)
+{
+    for (unsigned i = 0; i < dev->nstreams; i++) {
+        dev->driver->stream_close(dev->streams[i]);
+        weir__clock_fini(&dev->streams[i]->clock);
+        weir__free(dev->streams[i]);
+    }
+    weir__free(dev->streams);
+    for (unsigned i = 0; i < dev->ntags; i++)
+        weir__free(dev->tags[i].name);
+    weir__free(dev->tags);
+}
+
+static weir_status common_options(weir_device *dev, struct weir__spec *spec, size_t *memory)
+{
+    int64_t timeout_s = 300;
+    weir_status st;
+
+    if ((st = weir__spec_int(spec, "op_timeout", 0, 1000000, &timeout_s)) ||
+        (st = weir__spec_bytes(spec, "memory", memory)) ||
+        (st = weir__spec_bool(spec, "deterministic", &dev->pool.deterministic)) ||
+        (st = weir__spec_bool(spec, "poison", &dev->pool.poison)))
+        return st;
+    dev->op_timeout_ns = timeout_s ? timeout_s * 1000000000 : -1;
+#ifdef WEIR_DEBUG_HOOKS
+    dev->pool.unsafe = getenv("WEIR_DEBUG_UNSAFE_POOL") != NULL;
+#endif
+    return WEIR_OK;
+}
+
+static const struct weir__driver *find_driver(const struct weir__spec *spec)
+{
+    struct weir__text names = {0};
+
+    for (size_t i = 0; i < weir__countof(drivers); i++) {
+        if (!strcmp(drivers[i]->name, spec->driver))
+            return drivers[i];
+        weir__text_add(&names, "%s%s", i ? ", " : "", drivers[i]->name);
+    }
+    weir__fail(WEIR_ESPEC, "device spec '%s': there is no device '%s'; there is %s", spec->text,
+               spec->driver, names.data ? names.data : "");
+    weir__text_free(&names);
+    return NULL;
+}
+
+weir_status weir_device_open(const char *text, weir_device **out)
+{
+    static _Atomic uint64_t next_id = 1;
+    const struct weir__pool_host host = {
+        .map = pool_map,
+        .unmap = pool_unmap,
+        .done = pool_done,
+        .order = pool_order,
+        .wait_all = pool_wait_all,
+        .poison = pool_poison,
+        .clock = pool_clock,
+        .stream_name = pool_stream_name,
+        .stream_id = pool_stream_id,
+    };
+    const struct weir__driver *driver;
+    struct weir__spec spec;
+    weir_device *dev;
+    const char *reason;
+    weir_status st;
+
+    *out = NULL;
+    if (!text && !(text = getenv("WEIR_DEVICE")))
+        text = "cpu";
+    if ((st = weir__spec_parse(text, &spec)))
+        return st;
+    if (!(driver = find_driver(&spec)))
+        return WEIR_ESPEC;
+    if ((reason = driver->unavailable()))
+        return weir__fail(WEIR_EUNAVAILABLE, "device '%s' cannot be opened here: %s", text, reason);
+    if (!(dev = weir__alloc_aligned(driver->device_size, WEIR__LINE)))
+        return weir__fail(WEIR_ENOMEM, "device '%s'", text);
+    memset(dev, 0, driver->device_size);
+    dev->driver = driver;
+    dev->spare_stamps_end = &dev->spare_stamps;
+    dev->id = atomic_fetch_add(&next_id, 1);
+    dev->props.priority_least = WEIR__PRIORITY_LEAST;
+    dev->props.priority_most = WEIR__PRIORITY_MOST;
+    snprintf(dev->props.name, sizeof dev->props.name, "%.63s", text);
+    if ((st = weir__pool_init(&dev->pool, &host, 0)) ||
+        (st = common_options(dev, &spec, &dev->pool.stats.limit)))
+        goto free_device;
+    dev->pool.host.user = dev;
+    weir__allocator_hold(1);
+    if ((st = driver->open(dev, &spec)))
+        goto unhold;
+    if (!dev->pool.stats.limit)
+        dev->pool.stats.limit = dev->props.memory_bytes;
+    dev->props.memory_bytes = dev->pool.stats.limit;
+    dev->limit = dev->props.cores;
+    if (!(dev->default_stream = weir__device_new_stream(dev))) {
+        st = WEIR_ENOMEM;
+        goto close_driver;
+    }
+    dev->default_stream->pinned = true;
+    strcpy(dev->default_stream->name, "default");
+    *out = dev;
+    return WEIR_OK;
+
+close_driver:
+    driver->close(dev);
+    free_streams(dev);
+unhold:
+    weir__allocator_hold(-1);
+free_device:
+    weir__pool_fini(&dev->pool);
+    weir__free(dev);
+    return st;
+}
+
+weir_status weir_device_close(weir_device *dev)
+{
+    weir_status st;
+
+    if (!dev)
+        return WEIR_OK;
+    do { /* callbacks may queue more */
+        if ((st = sync_all(dev, false)))
+            return st;
+    } while (!all_done(dev));
+    weir__device_reap(dev, false);
+    if (dev->tensors_live || dev->events_live || dev->pool.stats.allocated)
+        return weir__fail(WEIR_EBUSY,
+                          "device '%s' cannot close: %zu tensor(s), %zu event(s) and %s of "
+                          "buffers are still held",
+                          dev->props.name, dev->tensors_live, dev->events_live,
+                          weir__size(dev->pool.stats.allocated).text);
+    weir__device_reap(dev, true);
+    dev->driver->close(dev);
+    weir__pool_fini(&dev->pool);
+    free_streams(dev);
+    while (dev->spare_tensors) {
+        void *record = dev->spare_tensors;
+
+        dev->spare_tensors = *(void **)record;
+        weir__free(record);
+    }
+    while (dev->spare_stamps) {
+        struct weir__stamp *stamp = dev->spare_stamps;
+
+        dev->spare_stamps = stamp->next;
+        weir__free(stamp);
+    }
+    weir__free(dev);
+    weir__allocator_hold(-1);
+    return WEIR_OK;
+}
+
+weir_status weir_device_default(weir_device **out)
+{
+    static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+    static weir_device *device;
+    weir_status st = WEIR_OK;
+
+    pthread_mutex_lock(&once);
+    if (!device)
+        st = weir_device_open(NULL, &device);
+    *out = device;
+    pthread_mutex_unlock(&once);
+    return st;
+}
+
+/* ---- asking ---- */
+
+void weir_device_get_props(const weir_device *dev, weir_device_props *out) { *out = dev->props; }
+const char *weir_device_name(const weir_device *dev) { return dev->props.name; }
+uint64_t weir_device_now(const weir_device *dev) { return dev->driver->now(dev); }
+
+/* Streams queued to while this runs are waited for or not, as it falls. */
+static weir_status sync_all(weir_device *dev, bool errors)
+{
+    weir_status first = WEIR_OK;
+    char text[sizeof dev->default_stream->error_text];
+
+    for (unsigned i = 0;; i++) {
+        weir_stream *s;
+        uint64_t seq;
+        weir_status st;
+
+        weir__mutex_lock(&dev->lock);
+        s = i < dev->nstreams ? dev->streams[i] : NULL;
+        seq = s ? weir__stream_submitted(s) : 0;
+        weir__mutex_unlock(&dev->lock);
+        if (!s)
+            break;
+        st = weir__stream_sync_seq(s, seq, WEIR_TIMEOUT_DEVICE, true);
+        if (st == WEIR_ETIMEDOUT)
+            return st;
+        if (st && !first && s->live) {
+            first = st;
+            snprintf(text, sizeof text, "%s", weir_last_error());
+        }
+    }
+    return first && errors ? weir__fail(first, "%s", text) : WEIR_OK;
+}
+
+static bool all_done(weir_device *dev)
+{
+    bool done = true;
+
+    weir__mutex_lock(&dev->lock);
+    for (unsigned i = 0; i < dev->nstreams; i++)
+        done &= dev->driver->done(dev->streams[i]) == weir__stream_submitted(dev->streams[i]);
+    weir__mutex_unlock(&dev->lock);
+    return done;
+}
+
+weir_status weir_device_sync(weir_device *dev)
+{
+    weir_status st = sync_all(dev, true);
+
+    weir__mutex_lock(&dev->lock);
+    weir__pool_collect(&dev->pool); /* nothing that is over stays pending */
+    weir__mutex_unlock(&dev->lock);
+    weir__device_reap(dev, false);
+    return st;
+}
+
+/* ---- limits ---- */
+
+static weir_status check_limit(const weir_device *dev, const char *what, int value, int max)
+{
+    if (value == -1 || (value >= 1 && value <= max))
+        return WEIR_OK;
+    return weir__fail(WEIR_ERANGE, "core limit %d for %s cores is out of range: %s has 1..%d",
+                      value, what, dev->props.name, max);
+}
+
+static weir_status check_limits(const weir_device *dev, weir_cores limit)
+{
+    weir_status st = check_limit(dev, "cube", limit.cube, dev->props.cores.cube);
+
+    return st ? st : check_limit(dev, "vector", limit.vector, dev->props.cores.vector);
+}
+
+weir_status weir_device_set_limit(weir_device *dev, weir_cores limit)
+{
+    weir_status st = check_limits(dev, limit);
+
+    if (st)
+        return st;
+    weir__mutex_lock(&dev->lock);
+    if (limit.cube > 0)
+        dev->limit.cube = limit.cube;
+    if (limit.vector > 0)
+        dev->limit.vector = limit.vector;
+    weir__mutex_unlock(&dev->lock);
+    return WEIR_OK;
+}
+
+weir_cores weir_device_get_limit(const weir_device *dev)
+{
+    struct weir__mutex *lock = (struct weir__mutex *)&dev->lock; /* const to the caller only */
+    weir_cores limit;
+
+    weir__mutex_lock(lock);
+    limit = dev->limit;
+    weir__mutex_unlock(lock);
+    return limit;
+}
+
+weir_status weir_stream_set_limit(weir_stream *s, weir_cores limit)
+{
+    weir_status st = check_limits(s->dev, limit);
+
+    if (st)
+        return st;
+    weir__mutex_lock(&s->dev->lock);
+    if (limit.cube > 0)
+        s->limit.cube = limit.cube;
+    if (limit.vector > 0)
+        s->limit.vector = limit.vector;
+    weir__mutex_unlock(&s->dev->lock);
+    return WEIR_OK;
+}
+
+/* (L) */
+static weir_cores limit_in_force(const weir_stream *s)
+{
+    weir_cores device = s->dev->limit;
+
+    return (weir_cores){s->limit.cube ? s->limit.cube : device.cube,
+                        s->limit.vector ? s->limit.vector : device.vector};
+}
+
+weir_cores weir_stream_get_limit(const weir_stream *s)
+{
+    weir_cores limit;
+
+    weir__mutex_lock(&s->dev->lock);
+    limit = limit_in_force(s);
+    weir__mutex_unlock(&s->dev->lock);
+    return limit;
+}
+
+void weir_stream_reset_limit(weir_stream *s)
+{
+    weir__mutex_lock(&s->dev->lock);
+    s->limit = (weir_cores){0};
+    weir__mutex_unlock(&s->dev->lock);
+}
+
+unsigned weir__stream_cores(const weir_stream *s, weir_engine engine)
+{
+    weir_cores limit = limit_in_force(s);
+
+    switch (engine) {
+    case WEIR_ENGINE_CUBE:
+        return (unsigned)limit.cube;
+    case WEIR_ENGINE_VECTOR:
+        return (unsigned)limit.vector;
+    case WEIR_ENGINE_MIX:
+        /* 1 cube + 2 vector cores a block where the two are apart. */
+        if (s->dev->props.features & WEIR_FEATURE_SPLIT_CORES)
+            return (unsigned)weir__max(1, weir__min(limit.cube, limit.vector / 2));
+        return (unsigned)weir__min(limit.cube, limit.vector);
+    default:
+        return 1;
+    }
+}

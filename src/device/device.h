@@ -1,0 +1,162 @@
+/* Devices and streams inside the library, and the seam that a driver fills.
+ *
+ * The device layer owns handles, numbering, clocks, memory order and limits; a
+ * driver starts work, moves bytes and tells the time. Commands of a stream are
+ * numbered 1, 2, 3, ... in the order they are queued; "command q of stream u is
+ * over" is all that events, memory and syncs ever ask, so a driver that can say
+ * how far each stream got needs no events of its own.
+ *
+ * The device lock guards everything marked (L). It is taken by host threads that
+ * submit, never by the threads that run kernels.
+ */
+#ifndef WEIR_DEVICE_DEVICE_H
+#define WEIR_DEVICE_DEVICE_H
+
+#include <stdatomic.h>
+
+#include "base/lock.h"
+#include "device/spec.h"
+#include "memory/pool.h"
+#include "weir/launch.h"
+
+#define WEIR__DRIVER_ABI 1
+#define WEIR__PRIORITY_MOST (-8)
+#define WEIR__PRIORITY_LEAST 7
+#define WEIR__NEVER_FAILED UINT64_MAX
+
+/* A kernel with its tiling decided. */
+struct weir__kernel {
+    const char *name;
+    weir_kernel_fn fn;
+    const void *args; /* copied by the driver */
+    uint32_t args_size;
+    weir_engine engine;
+    uint32_t blocks, phases;
+    uint32_t cores;   /* the most that may run at once */
+    bool gang;
+    uint32_t work_ns; /* of one block, roughly; UINT32_MAX if unknown */
+};
+
+/* A point of a stream: after its command `seq`. */
+struct weir__mark {
+    weir_stream *stream;
+    uint64_t seq;
+};
+
+struct weir_stream {
+    weir_device *dev;
+    uint32_t slot;         /* index into dev->streams, kept for ever */
+    _Atomic uint64_t id;   /* new at each create, 0 once given back */
+    int priority;
+    char name[48];
+    bool pinned;           /* default or tagged: the device owns it */
+    bool live;             /* (L) not given back */
+    weir_cores limit;      /* (L) 0: the device's */
+    struct weir__clock clock; /* (L) clock.seq[slot] is the last command queued */
+    _Atomic uint64_t failed_at; /* the command that failed; error is valid once it is set */
+    weir_status error;
+    char error_text[512];
+};
+
+static inline uint64_t weir__stream_submitted(const weir_stream *s)
+{
+    return s->clock.seq[s->slot];
+}
+
+/* What a device does. Every pointer is required unless it says otherwise. */
+struct weir__driver {
+    unsigned abi;
+    const char *name;
+    const char *summary;
+    size_t device_size; /* of a struct that begins with weir_device */
+    size_t stream_size; /* of a struct that begins with weir_stream */
+    /* Why it cannot be opened here, or NULL. */
+    const char *(*unavailable)(void);
+    /* Reads its options, fills dev->props, starts what runs. */
+    weir_status (*open)(weir_device *dev, struct weir__spec *spec);
+    /* Everything queued is done. */
+    void (*close)(weir_device *dev);
+    /* The generic part is filled; a stream is opened once per slot and reused. */
+    weir_status (*stream_open)(weir_stream *s);
+    void (*stream_close)(weir_stream *s);
+    /* The next four queue one command each, under the device lock. They must not
+     * wait for the device. */
+    weir_status (*submit)(weir_stream *s, const struct weir__kernel *kernel);
+    /* `errors`: an error of the mark's stream up to the mark is taken over. */
+    weir_status (*wait)(weir_stream *s, struct weir__mark mark, bool errors);
+    weir_status (*callback)(weir_stream *s, weir_callback_fn fn, void *user);
+    /* Writes the device's time to *ns when the stream gets there. */
+    weir_status (*stamp)(weir_stream *s, _Atomic uint64_t *ns);
+    /* After a queueing call, outside the lock: wakes whoever must run it. */
+    void (*kick)(weir_device *dev);
+    /* The last command that is over. */
+    uint64_t (*done)(const weir_stream *s);
+    /* Waits until `seq` is over: WEIR_OK, or WEIR_ETIMEDOUT with a report. A
+     * timeout of WEIR_TIMEOUT_DEVICE runs out when nothing on the device has moved
+     * for dev->op_timeout_ns. */
+    weir_status (*sync)(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin);
+    void *(*map)(weir_device *dev, size_t size);
+    void (*unmap)(weir_device *dev, void *address, size_t size);
+    uint64_t (*now)(const weir_device *dev);
+};
+
+/* Where the time of one recorded event is written. It outlives the event while
+ * the stream has not got there. */
+struct weir__stamp {
+    _Atomic uint64_t ns;
+    struct weir__mark mark;
+    struct weir__stamp *next;
+};
+
+struct weir__tag {
+    char *name;
+    weir_stream *stream;
+};
+
+struct weir_device {
+    const struct weir__driver *driver;
+    uint64_t id;
+    weir_device_props props;
+    int64_t op_timeout_ns; /* -1: for ever */
+    struct weir__mutex lock;
+    weir_stream **streams; /* (L) by slot */
+    unsigned nstreams, cap_streams;
+    weir_stream *default_stream;
+    struct weir__tag *tags; /* (L) */
+    unsigned ntags, cap_tags;
+    uint64_t next_stream_id; /* (L) */
+    uint64_t streams_made;   /* (L) for the hint */
+    weir_cores limit;        /* (L) in force for streams without their own */
+    struct weir__pool pool;  /* (L) */
+    size_t events_live;      /* (L) */
+    struct weir__stamp *spare_stamps; /* (L) oldest first */
+    struct weir__stamp **spare_stamps_end;
+    size_t tensors_live;     /* (L) */
+    void *spare_tensors;     /* (L) records, linked by their first word */
+};
+
+/* The drivers, in the order they are listed. */
+extern const struct weir__driver weir__cpu_driver;
+
+weir_stream *weir__device_new_stream(weir_device *dev); /* (L) NULL with the error set */
+
+/* Queue one command each; the caller holds the lock and kicks after it. */
+weir_status weir__stream_submit(weir_stream *s, const struct weir__kernel *kernel);
+weir_status weir__stream_wait_mark(weir_stream *s, struct weir__mark mark,
+                                   const struct weir__clock *clock, bool errors);
+
+/* Cores of the engine that an operator on `s` may use now, at least 1. (L) */
+unsigned weir__stream_cores(const weir_stream *s, weir_engine engine);
+
+/* The stream's first error as the thread's error; WEIR_OK if it has none up to `seq`. */
+weir_status weir__stream_error(const weir_stream *s, uint64_t seq);
+/* Puts the stream in error at `seq`. Called by the one thread that runs the stream. */
+void weir__stream_fail(weir_stream *s, uint64_t seq, weir_status status, const char *text);
+
+/* Waits for command `seq`, notes what that proves to the pool. */
+weir_status weir__stream_sync_seq(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin);
+
+/* Calls the release functions of wrapped memory that is no longer used. */
+void weir__device_reap(weir_device *dev, bool all);
+
+#endif

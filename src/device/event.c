@@ -1,0 +1,160 @@
+/* Events: a mark on a stream, with the clock it had, and a time if asked for. */
+#include "device/device.h"
+
+struct weir_event {
+    weir_device *dev;
+    bool timing, blocking, recorded;
+    struct weir__mark mark;
+    struct weir__clock clock;
+    struct weir__stamp *stamp; /* of the last record; NULL without timing */
+};
+
+weir_status weir_event_create(weir_device *dev, const weir_event_options *options,
+                              weir_event **out)
+{
+    weir_event *e = weir__calloc(1, sizeof *e);
+
+    *out = e;
+    if (!e)
+        return weir__fail(WEIR_ENOMEM, "an event on %s", dev->props.name);
+    e->dev = dev;
+    if (options) {
+        e->timing = options->timing;
+        e->blocking = options->blocking;
+    }
+    weir__mutex_lock(&dev->lock);
+    dev->events_live++;
+    weir__mutex_unlock(&dev->lock);
+    return WEIR_OK;
+}
+
+/* Back to the pool; it is used again once its command is over. */
+static void give_stamp(weir_device *dev, struct weir__stamp *stamp)
+{
+    stamp->next = NULL;
+    *dev->spare_stamps_end = stamp;
+    dev->spare_stamps_end = &stamp->next;
+}
+
+static struct weir__stamp *take_stamp(weir_device *dev)
+{
+    struct weir__stamp *stamp = dev->spare_stamps;
+
+    if (!stamp || dev->driver->done(stamp->mark.stream) < stamp->mark.seq)
+        return weir__calloc(1, sizeof *stamp);
+    if (!(dev->spare_stamps = stamp->next))
+        dev->spare_stamps_end = &dev->spare_stamps;
+    return stamp;
+}
+
+void weir_event_destroy(weir_event *e)
+{
+    if (!e)
+        return;
+    weir__mutex_lock(&e->dev->lock);
+    e->dev->events_live--;
+    if (e->stamp)
+        give_stamp(e->dev, e->stamp);
+    weir__mutex_unlock(&e->dev->lock);
+    weir__clock_fini(&e->clock);
+    weir__free(e);
+}
+
+static weir_status record_stamp(weir_event *e, weir_stream *s)
+{
+    struct weir__stamp *stamp = take_stamp(e->dev);
+    weir_status st;
+
+    if (!stamp)
+        return weir__fail(WEIR_ENOMEM, "a time stamp on stream '%s'", s->name);
+    if ((st = e->dev->driver->stamp(s, &stamp->ns))) {
+        stamp->mark = (struct weir__mark){s, 0};
+        give_stamp(e->dev, stamp);
+        return st;
+    }
+    stamp->mark = (struct weir__mark){s, ++s->clock.seq[s->slot]};
+    if (e->stamp)
+        give_stamp(e->dev, e->stamp);
+    e->stamp = stamp;
+    return WEIR_OK;
+}
+
+weir_status weir_event_record(weir_event *e, weir_stream *s)
+{
+    weir_status st;
+
+    if (e->dev != s->dev)
+        return weir__fail(WEIR_EDEVICE, "an event of %s cannot be recorded on stream '%s' of %s",
+                          e->dev->props.name, s->name, s->dev->props.name);
+    weir__mutex_lock(&s->dev->lock);
+    if (!(st = weir__clock_reserve(&e->clock, s->clock.n)) && e->timing)
+        st = record_stamp(e, s);
+    if (!st && !(st = weir__clock_copy(&e->clock, &s->clock))) {
+        e->mark = (struct weir__mark){s, weir__stream_submitted(s)};
+        e->recorded = true;
+    }
+    weir__mutex_unlock(&s->dev->lock);
+    if (e->timing)
+        s->dev->driver->kick(s->dev);
+    return st;
+}
+
+weir_status weir_stream_wait(weir_stream *s, const weir_event *e)
+{
+    weir_status st;
+
+    if (e->dev != s->dev)
+        return weir__fail(WEIR_EDEVICE, "stream '%s' of %s cannot wait for an event of %s", s->name,
+                          s->dev->props.name, e->dev->props.name);
+    if (!e->recorded)
+        return WEIR_OK;
+    weir__mutex_lock(&s->dev->lock);
+    st = weir__stream_wait_mark(s, e->mark, &e->clock, true);
+    weir__mutex_unlock(&s->dev->lock);
+    s->dev->driver->kick(s->dev);
+    return st;
+}
+
+weir_status weir_event_query(const weir_event *e, bool *done)
+{
+    *done = !e->recorded || e->dev->driver->done(e->mark.stream) >= e->mark.seq;
+    return e->recorded && *done ? weir__stream_error(e->mark.stream, e->mark.seq) : WEIR_OK;
+}
+
+weir_status weir_event_sync_for(const weir_event *e, int64_t timeout_ns)
+{
+    if (!e->recorded)
+        return WEIR_OK;
+    return weir__stream_sync_seq(e->mark.stream, e->mark.seq, timeout_ns, !e->blocking);
+}
+
+weir_status weir_event_sync(const weir_event *e)
+{
+    return weir_event_sync_for(e, WEIR_TIMEOUT_DEVICE);
+}
+
+static weir_status stamped(const weir_event *e, const char *which, uint64_t *ns)
+{
+    weir_status st;
+
+    if (!e->timing)
+        return weir__fail(WEIR_ESTATE, "the %s event was made without timing", which);
+    if (!e->recorded)
+        return weir__fail(WEIR_ESTATE, "the %s event was never recorded", which);
+    if ((st = weir_event_sync(e)))
+        return st;
+    *ns = atomic_load_explicit(&e->stamp->ns, memory_order_acquire);
+    return WEIR_OK;
+}
+
+weir_status weir_event_elapsed(const weir_event *start, const weir_event *end, double *milliseconds)
+{
+    uint64_t from, to;
+    weir_status st;
+
+    *milliseconds = 0;
+    if ((st = stamped(start, "start", &from)) || (st = stamped(end, "end", &to)))
+        return st;
+    *milliseconds = ((double)to - (double)from) / 1e6;
+    return WEIR_OK;
+}

@@ -1,0 +1,33 @@
+/* Device specs: "name", "name:key=value,flag,key=value". */
+#ifndef WEIR_DEVICE_SPEC_H
+#define WEIR_DEVICE_SPEC_H
+
+#include "base/base.h"
+
+struct weir__spec {
+    char text[256];   /* as written */
+    char storage[256]; /* cut into pieces that the rest points to */
+    const char *driver;
+    int n;
+    struct {
+        const char *key;
+        const char *value; /* NULL for a bare word */
+        bool used;
+    } options[16];
+};
+
+/* returns  WEIR_ESPEC naming the part that is malformed. */
+weir_status weir__spec_parse(const char *text, struct weir__spec *out);
+
+/* Each looks an option up, marks it as known and leaves *out alone where it is
+ * absent. returns WEIR_ESPEC naming the option, its value and what it takes. */
+weir_status weir__spec_int(struct weir__spec *spec, const char *key, int64_t min, int64_t max,
+                           int64_t *out);
+/* Bytes, with k, m, g or t behind the number. */
+weir_status weir__spec_bytes(struct weir__spec *spec, const char *key, size_t *out);
+weir_status weir__spec_bool(struct weir__spec *spec, const char *key, bool *out);
+
+/* returns  WEIR_ESPEC if an option was never asked for; `known` lists those that are. */
+weir_status weir__spec_finish(const struct weir__spec *spec, const char *known);
+
+#endif

@@ -1,0 +1,385 @@
+/* Streams: handles, tags, the current stream, and queueing on them. */
+#include "device/device.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MANY_STREAMS = 256 };
+
+/* ---- slots ---- */
+
+static weir_status grow_streams(weir_device *dev)
+{
+    unsigned cap = dev->cap_streams ? 2 * dev->cap_streams : 8;
+    weir_stream **streams = weir__calloc(cap, sizeof *streams);
+
+    if (!streams)
+        return weir__fail(WEIR_ENOMEM, "the table of %u streams", cap);
+    if (dev->nstreams)
+        memcpy(streams, dev->streams, dev->nstreams * sizeof *streams);
+    weir__free(dev->streams);
+    dev->streams = streams;
+    dev->cap_streams = cap;
+    return WEIR_OK;
+}
+
+static weir_stream *open_slot(weir_device *dev)
+{
+    weir_stream *s;
+
+    if (dev->nstreams == dev->cap_streams && grow_streams(dev))
+        return NULL;
+    if (weir__pool_add_slot(&dev->pool, dev->nstreams))
+        return NULL;
+    if (!(s = weir__alloc_aligned(dev->driver->stream_size, WEIR__LINE))) {
+        weir__fail(WEIR_ENOMEM, "a stream on %s", dev->props.name);
+        return NULL;
+    }
+    memset(s, 0, dev->driver->stream_size);
+    s->dev = dev;
+    s->slot = dev->nstreams;
+    if (weir__clock_reserve(&s->clock, s->slot + 1))
+        goto free_stream;
+    if (dev->driver->stream_open(s))
+        goto fini_clock;
+    dev->streams[dev->nstreams++] = s;
+    return s;
+
+fini_clock:
+    weir__clock_fini(&s->clock);
+free_stream:
+    weir__free(s);
+    return NULL;
+}
+
+static bool is_idle(const weir_stream *s)
+{
+    const weir_device *dev = s->dev;
+    uint64_t done = dev->pool.deterministic ? dev->pool.synced[s->slot] : dev->driver->done(s);
+
+    return done == weir__stream_submitted(s);
+}
+
+/* An error is kept until nothing queued can ask for it any more: waits for the failed
+ * work may still be under way on any stream. */
+static bool may_reuse(const weir_stream *s)
+{
+    const weir_device *dev = s->dev;
+
+    if (s->live || !is_idle(s))
+        return false;
+    if (atomic_load_explicit(&s->failed_at, memory_order_relaxed) == WEIR__NEVER_FAILED)
+        return true;
+    for (unsigned i = 0; i < dev->nstreams; i++)
+        if (!is_idle(dev->streams[i]))
+            return false;
+    return true;
+}
+
+/* A slot given back whose work is over, or a new one. Its clock goes on: the queue
+ * behind it is the same, so what it was ordered after it still is. */
+weir_stream *weir__device_new_stream(weir_device *dev)
+{
+    weir_stream *s = NULL;
+
+    for (unsigned i = 0; i < dev->nstreams && !s; i++)
+        if (may_reuse(dev->streams[i]))
+            s = dev->streams[i];
+    if (!s && !(s = open_slot(dev)))
+        return NULL;
+    s->id = ++dev->next_stream_id;
+    s->priority = 0;
+    s->limit = (weir_cores){0};
+    s->live = true;
+    s->error = WEIR_OK;
+    atomic_store_explicit(&s->failed_at, WEIR__NEVER_FAILED, memory_order_relaxed);
+    snprintf(s->name, sizeof s->name, "stream %llu", (unsigned long long)dev->next_stream_id);
+    return s;
+}
+
+static weir_status check_priority(int priority)
+{
+    if (priority < WEIR__PRIORITY_MOST || priority > WEIR__PRIORITY_LEAST)
+        return weir__fail(WEIR_ERANGE,
+                          "stream priority %d is out of range: %d (most urgent) to %d", priority,
+                          WEIR__PRIORITY_MOST, WEIR__PRIORITY_LEAST);
+    return WEIR_OK;
+}
+
+weir_status weir_stream_create(weir_device *dev, const weir_stream_options *options,
+                               weir_stream **out)
+{
+    static const weir_stream_options defaults;
+    bool hint;
+    weir_status st;
+
+    *out = NULL;
+    if (!options)
+        options = &defaults;
+    if ((st = check_priority(options->priority)))
+        return st;
+    weir__mutex_lock(&dev->lock);
+    if (!(*out = weir__device_new_stream(dev))) {
+        weir__mutex_unlock(&dev->lock);
+        return WEIR_ENOMEM;
+    }
+    (*out)->priority = options->priority;
+    if (options->name)
+        snprintf((*out)->name, sizeof (*out)->name, "%s", options->name);
+    hint = ++dev->streams_made == MANY_STREAMS;
+    weir__mutex_unlock(&dev->lock);
+    if (hint)
+        weir__log(WEIR_LOG_WARN,
+                  "%d streams have been made on %s: make a stream once and keep it, rather than "
+                  "one per call",
+                  MANY_STREAMS, dev->props.name);
+    return WEIR_OK;
+}
+
+weir_status weir_stream_destroy(weir_stream *s)
+{
+    if (!s)
+        return WEIR_OK;
+    if (s->pinned)
+        return weir__fail(WEIR_EINVAL, "stream '%s' belongs to %s and cannot be destroyed", s->name,
+                          s->dev->props.name);
+    weir__mutex_lock(&s->dev->lock);
+    s->live = false;
+    s->id = 0;
+    weir__mutex_unlock(&s->dev->lock);
+    return WEIR_OK;
+}
+
+/* ---- tags ---- */
+
+static weir_status add_tag(weir_device *dev, const char *tag, int priority, weir_stream **out)
+{
+    struct weir__tag entry;
+
+    if (dev->ntags == dev->cap_tags) {
+        unsigned cap = dev->cap_tags ? 2 * dev->cap_tags : 8;
+        struct weir__tag *tags = weir__calloc(cap, sizeof *tags);
+
+        if (!tags)
+            return weir__fail(WEIR_ENOMEM, "the table of %u stream tags", cap);
+        if (dev->ntags)
+            memcpy(tags, dev->tags, dev->ntags * sizeof *tags);
+        weir__free(dev->tags);
+        dev->tags = tags;
+        dev->cap_tags = cap;
+    }
+    if (!(entry.name = weir__strdup(tag)))
+        return weir__fail(WEIR_ENOMEM, "stream tag '%s'", tag);
+    if (!(entry.stream = weir__device_new_stream(dev))) {
+        weir__free(entry.name);
+        return WEIR_ENOMEM;
+    }
+    entry.stream->pinned = true;
+    entry.stream->priority = priority;
+    snprintf(entry.stream->name, sizeof entry.stream->name, "%s", tag);
+    dev->tags[dev->ntags++] = entry;
+    *out = entry.stream;
+    return WEIR_OK;
+}
+
+weir_status weir_stream_tagged(weir_device *dev, const char *tag, int priority, weir_stream **out)
+{
+    weir_status st;
+
+    *out = NULL;
+    if (!tag || !*tag)
+        return weir__fail(WEIR_EINVAL, "a stream tag must not be empty");
+    if ((st = check_priority(priority)))
+        return st;
+    if (!strcmp(tag, "default")) {
+        *out = dev->default_stream;
+        return WEIR_OK;
+    }
+    weir__mutex_lock(&dev->lock);
+    for (unsigned i = 0; i < dev->ntags && !*out; i++)
+        if (!strcmp(dev->tags[i].name, tag))
+            *out = dev->tags[i].stream;
+    if (!*out)
+        st = add_tag(dev, tag, priority, out);
+    weir__mutex_unlock(&dev->lock);
+    return st;
+}
+
+weir_status weir_stream_communication(weir_device *dev, weir_stream **out)
+{
+    return weir_stream_tagged(dev, "communication", 0, out);
+}
+
+/* ---- the current stream ---- */
+
+enum { CURRENT_DEVICES = 16 };
+
+/* One entry per device this thread has switched streams on. Ids, not pointers, say
+ * whether device and stream are still the ones that were meant. */
+static _Thread_local struct {
+    uint64_t device_id, stream_id;
+    weir_stream *stream;
+} current[CURRENT_DEVICES];
+
+weir_stream *weir_stream_default(weir_device *dev) { return dev->default_stream; }
+
+weir_stream *weir_stream_current(weir_device *dev)
+{
+    for (int i = 0; i < CURRENT_DEVICES && current[i].device_id; i++)
+        if (current[i].device_id == dev->id)
+            return current[i].stream->id == current[i].stream_id ? current[i].stream
+                                                                 : dev->default_stream;
+    return dev->default_stream;
+}
+
+weir_status weir_stream_set_current(weir_stream *s)
+{
+    int i = 0;
+
+    while (i < CURRENT_DEVICES - 1 && current[i].device_id && current[i].device_id != s->dev->id)
+        i++;
+    if (current[i].device_id && current[i].device_id != s->dev->id) {
+        /* More devices than entries: the oldest falls back to its default stream. */
+        memmove(current, current + 1, sizeof current - sizeof current[0]);
+    }
+    current[i].device_id = s->dev->id;
+    current[i].stream_id = s->id;
+    current[i].stream = s;
+    return WEIR_OK;
+}
+
+/* ---- asking ---- */
+
+weir_device *weir_stream_device(const weir_stream *s) { return s->dev; }
+const char *weir_stream_name(const weir_stream *s) { return s->name; }
+int weir_stream_priority(const weir_stream *s) { return s->priority; }
+uint64_t weir_stream_id(const weir_stream *s) { return s->id; }
+
+void weir__stream_fail(weir_stream *s, uint64_t seq, weir_status status, const char *text)
+{
+    if (atomic_load_explicit(&s->failed_at, memory_order_relaxed) != WEIR__NEVER_FAILED)
+        return;
+    s->error = status;
+    snprintf(s->error_text, sizeof s->error_text, "%s", text);
+    atomic_store_explicit(&s->failed_at, seq, memory_order_release);
+}
+
+weir_status weir__stream_error(const weir_stream *s, uint64_t seq)
+{
+    if (atomic_load_explicit(&s->failed_at, memory_order_acquire) > seq)
+        return WEIR_OK;
+    return weir__fail(s->error, "%s", s->error_text);
+}
+
+/* ---- waiting on the host ---- */
+
+weir_status weir__stream_sync_seq(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin)
+{
+    weir_device *dev = s->dev;
+    weir_status st;
+
+    if ((st = dev->driver->sync(s, seq, timeout_ns, spin)))
+        return st;
+    weir__mutex_lock(&dev->lock);
+    weir__pool_synced(&dev->pool, s->slot, seq);
+    weir__mutex_unlock(&dev->lock);
+    return weir__stream_error(s, seq);
+}
+
+static uint64_t submitted_now(weir_stream *s)
+{
+    uint64_t seq;
+
+    weir__mutex_lock(&s->dev->lock);
+    seq = weir__stream_submitted(s);
+    weir__mutex_unlock(&s->dev->lock);
+    return seq;
+}
+
+weir_status weir_stream_sync_for(weir_stream *s, int64_t timeout_ns)
+{
+    return weir__stream_sync_seq(s, submitted_now(s), timeout_ns, true);
+}
+
+weir_status weir_stream_sync(weir_stream *s)
+{
+    weir_status st = weir_stream_sync_for(s, WEIR_TIMEOUT_DEVICE);
+
+    weir__device_reap(s->dev, false);
+    return st;
+}
+
+weir_status weir_stream_query(weir_stream *s, bool *done)
+{
+    uint64_t seq = submitted_now(s);
+
+    *done = s->dev->driver->done(s) >= seq;
+    return *done ? weir__stream_error(s, seq) : WEIR_OK;
+}
+
+/* ---- queueing ---- */
+
+weir_status weir__stream_submit(weir_stream *s, const struct weir__kernel *kernel)
+{
+    weir_status st = s->dev->driver->submit(s, kernel);
+
+    if (!st)
+        s->clock.seq[s->slot]++;
+    return st;
+}
+
+/* A wait that would only find an error must still be queued, to take it over. */
+static bool has_failed(struct weir__mark mark)
+{
+    return atomic_load_explicit(&mark.stream->failed_at, memory_order_acquire) <= mark.seq;
+}
+
+weir_status weir__stream_wait_mark(weir_stream *s, struct weir__mark mark,
+                                   const struct weir__clock *clock, bool errors)
+{
+    weir_status st;
+
+    if (mark.stream == s || (weir__clock_get(&s->clock, mark.stream->slot) >= mark.seq &&
+                             !(errors && has_failed(mark))))
+        return WEIR_OK;
+    /* Room first, so that nothing fails once the wait is queued. */
+    if (clock && (st = weir__clock_reserve(&s->clock, clock->n)))
+        return st;
+    /* What a host sync saw over needs no wait. Asking the device instead would cost a
+     * cache miss, more than the wait. */
+    if (s->dev->pool.synced[mark.stream->slot] < mark.seq || has_failed(mark)) {
+        if ((st = s->dev->driver->wait(s, mark, errors)))
+            return st;
+        s->clock.seq[s->slot]++;
+    }
+    return clock ? weir__clock_merge(&s->clock, clock) : WEIR_OK;
+}
+
+weir_status weir_stream_wait_stream(weir_stream *s, weir_stream *other)
+{
+    weir_status st;
+
+    if (s->dev != other->dev)
+        return weir__fail(WEIR_EDEVICE, "stream '%s' of %s cannot wait for stream '%s' of %s",
+                          s->name, s->dev->props.name, other->name, other->dev->props.name);
+    weir__mutex_lock(&s->dev->lock);
+    st = weir__stream_wait_mark(s, (struct weir__mark){other, weir__stream_submitted(other)},
+                                &other->clock, true);
+    weir__mutex_unlock(&s->dev->lock);
+    s->dev->driver->kick(s->dev);
+    return st;
+}
+
+weir_status weir_stream_callback(weir_stream *s, weir_callback_fn fn, void *user)
+{
+    weir_status st;
+
+    if (!fn)
+        return weir__fail(WEIR_EINVAL, "a callback on stream '%s' needs a function", s->name);
+    weir__mutex_lock(&s->dev->lock);
+    if (!(st = s->dev->driver->callback(s, fn, user)))
+        s->clock.seq[s->slot]++;
+    weir__mutex_unlock(&s->dev->lock);
+    s->dev->driver->kick(s->dev);
+    return st;
+}

@@ -1,0 +1,503 @@
+/* Allocating and freeing: the common case, which stays within one stream. */
+#include "memory/pool.h"
+
+#include <string.h>
+
+enum { SLAB_RECORDS = 128 };
+
+weir_status weir__pool_init(struct weir__pool *pool, const struct weir__pool_host *host,
+                            size_t limit)
+{
+    *pool = (struct weir__pool){.host = *host};
+    pool->stats.limit = limit;
+    return WEIR_OK;
+}
+
+void weir__pool_fini(struct weir__pool *pool)
+{
+    weir__pool_collect(pool);
+    weir__pool_trim(pool);
+    for (unsigned i = 0; i < pool->narenas; i++)
+        if (pool->arenas[i]) {
+            weir__free(pool->arenas[i]->watches);
+            weir__free(pool->arenas[i]);
+        }
+    weir__free(pool->arenas);
+    weir__free(pool->synced);
+    for (size_t i = 0; i < pool->nslabs; i++)
+        weir__free(pool->slabs[i]);
+    weir__free(pool->slabs);
+    *pool = (struct weir__pool){0};
+}
+
+static weir_status grow_tables(struct weir__pool *pool, unsigned n)
+{
+    struct weir__arena **arenas = weir__calloc(n, sizeof *arenas);
+    uint64_t *synced = weir__calloc(n, sizeof *synced);
+
+    if (!arenas || !synced) {
+        weir__free(arenas);
+        weir__free(synced);
+        return weir__fail(WEIR_ENOMEM, "the pool's tables for %u streams", n);
+    }
+    if (pool->narenas) {
+        memcpy(arenas, pool->arenas, pool->narenas * sizeof *arenas);
+        memcpy(synced, pool->synced, pool->narenas * sizeof *synced);
+    }
+    weir__free(pool->arenas);
+    weir__free(pool->synced);
+    pool->arenas = arenas;
+    pool->synced = synced;
+    pool->narenas = n;
+    return WEIR_OK;
+}
+
+weir_status weir__pool_add_slot(struct weir__pool *pool, uint32_t slot)
+{
+    weir_status st;
+
+    if (slot >= pool->narenas &&
+        (st = grow_tables(pool, slot < 8 ? 8 : 2 * (slot + 1))))
+        return st;
+    if (!pool->arenas[slot] && !(pool->arenas[slot] = weir__calloc(1, sizeof **pool->arenas)))
+        return weir__fail(WEIR_ENOMEM, "the free lists of a stream");
+    return WEIR_OK;
+}
+
+/* ---- block records ---- */
+
+static bool grow_spares(struct weir__pool *pool)
+{
+    weir_buffer *slab;
+
+    if (pool->nslabs == pool->cap_slabs) {
+        size_t cap = pool->cap_slabs ? 2 * pool->cap_slabs : 8;
+        void **slabs = weir__calloc(cap, sizeof *slabs);
+
+        if (!slabs)
+            return false;
+        if (pool->nslabs)
+            memcpy(slabs, pool->slabs, pool->nslabs * sizeof *slabs);
+        weir__free(pool->slabs);
+        pool->slabs = slabs;
+        pool->cap_slabs = cap;
+    }
+    if (!(slab = weir__malloc(SLAB_RECORDS * sizeof *slab)))
+        return false;
+    pool->slabs[pool->nslabs++] = slab;
+    for (int i = SLAB_RECORDS - 1; i >= 0; i--) {
+        slab[i].list_next = pool->spares;
+        pool->spares = &slab[i];
+    }
+    return true;
+}
+
+static weir_buffer *new_record(struct weir__pool *pool)
+{
+    weir_buffer *b;
+
+    if (!pool->spares && !grow_spares(pool))
+        return NULL;
+    b = pool->spares;
+    pool->spares = b->list_next;
+    *b = (weir_buffer){.pool = pool, .cap_others = weir__countof(b->inline_others)};
+    b->others = b->inline_others;
+    return b;
+}
+
+void weir__pool_retire(struct weir__pool *pool, weir_buffer *block)
+{
+    if (block->others != block->inline_others)
+        weir__free(block->others);
+    block->list_next = pool->spares;
+    pool->spares = block;
+}
+
+/* ---- lists ---- */
+
+static size_t *state_bytes(struct weir__pool *pool, uint8_t state)
+{
+    return state == WEIR__PENDING ? &pool->stats.pending : &pool->stats.idle;
+}
+
+static struct weir__tlsf *idle_lists(struct weir__pool *pool, uint32_t owner)
+{
+    return owner == WEIR__POOL_SHARED ? &pool->shared : &pool->arenas[owner]->idle;
+}
+
+static struct weir__watch *watch_of(struct weir__pool *pool, const weir_buffer *block)
+{
+    struct weir__arena *arena = pool->arenas[block->owner];
+    uint32_t slot = block->others[block->watched].slot;
+    struct weir__watch *w = arena->watches;
+
+    while (w->slot != slot) /* made by weir__pool_fence_slow */
+        w++;
+    return w;
+}
+
+void weir__pool_unlink(struct weir__pool *pool, weir_buffer *block)
+{
+    *state_bytes(pool, block->state) -= block->size;
+    if (block->state == WEIR__IDLE) {
+        weir__tlsf_remove(idle_lists(pool, block->owner), block);
+        return;
+    }
+
+    struct weir__watch *w = watch_of(pool, block);
+
+    *(block->list_prev ? &block->list_prev->list_next : &w->first) = block->list_next;
+    *(block->list_next ? &block->list_next->list_prev : &w->last) = block->list_prev;
+}
+
+static void link_pending(struct weir__pool *pool, weir_buffer *block)
+{
+    struct weir__watch *w = watch_of(pool, block);
+    uint64_t seq = block->others[block->watched].seq;
+    weir_buffer *at = w->last;
+
+    /* Numbers mostly rise, so the place is near the end. */
+    while (at && at->others[at->watched].seq > seq)
+        at = at->list_prev;
+    block->list_prev = at;
+    block->list_next = at ? at->list_next : w->first;
+    *(block->list_prev ? &block->list_prev->list_next : &w->first) = block;
+    *(block->list_next ? &block->list_next->list_prev : &w->last) = block;
+}
+
+/* Joins `right` to `block`, its neighbour; both out of their lists. The fences of
+ * `right` must be none or of the same owner. */
+void weir__pool_absorb(struct weir__pool *pool, weir_buffer *block, weir_buffer *right)
+{
+    block->size += right->size;
+    block->after = right->after;
+    if (right->after)
+        right->after->before = block;
+    if (right->own_seq > block->own_seq)
+        block->own_seq = right->own_seq;
+    pool->stats.blocks--;
+    weir__pool_retire(pool, right);
+}
+
+/* Whether an idle neighbour may become part of a block of `owner`: it is that
+ * stream's too, or everybody's. */
+static bool joins(const weir_buffer *neighbour, uint32_t owner)
+{
+    return neighbour && neighbour->state == WEIR__IDLE &&
+           (neighbour->owner == owner || neighbour->owner == WEIR__POOL_SHARED);
+}
+
+weir_buffer *weir__pool_link_idle(struct weir__pool *pool, weir_buffer *block)
+{
+    if (joins(block->after, block->owner)) {
+        weir__pool_unlink(pool, block->after);
+        weir__pool_absorb(pool, block, block->after);
+    }
+    if (joins(block->before, block->owner)) {
+        weir_buffer *left = block->before;
+
+        weir__pool_unlink(pool, left);
+        left->owner = block->owner;
+        weir__pool_absorb(pool, left, block);
+        block = left;
+    }
+    block->state = WEIR__IDLE;
+    weir__tlsf_add(idle_lists(pool, block->owner), block);
+    pool->stats.idle += block->size;
+    return block;
+}
+
+bool weir__pool_over(const struct weir__pool *pool, uint32_t slot, uint64_t seq)
+{
+    if (pool->synced[slot] >= seq)
+        return true;
+    return !pool->deterministic && pool->host.done(pool->host.user, slot) >= seq;
+}
+
+/* Puts a freed block where it belongs: idle if every fence is proven for its
+ * owner, else pending on the first that is not. */
+void weir__pool_settle(struct weir__pool *pool, weir_buffer *block)
+{
+    if (block->nothers && !pool->unsafe) {
+        const struct weir__clock *clock = pool->host.clock(pool->host.user, block->owner);
+
+        while (block->nothers) {
+            struct weir__use *use = &block->others[block->nothers - 1];
+
+            if (weir__clock_get(clock, use->slot) < use->seq &&
+                !weir__pool_over(pool, use->slot, use->seq)) {
+                block->watched = block->nothers - 1;
+                block->state = WEIR__PENDING;
+                pool->stats.pending += block->size;
+                link_pending(pool, block);
+                return;
+            }
+            block->nothers--;
+            /* Who is ordered after the owner's last use need not be ordered after
+             * this one: from now on the block counts as used by the owner up to
+             * here, the wait that proved the order included. */
+            block->own_seq = weir__clock_get(clock, block->owner);
+        }
+    }
+    block->nothers = 0;
+    if (pool->poison) {
+        uint64_t seq = pool->host.poison(pool->host.user, block->owner, block->address,
+                                         block->size);
+
+        if (seq)
+            block->own_seq = seq;
+    }
+    weir__pool_link_idle(pool, block);
+}
+
+/* Pending blocks of `slot` whose watched fence has been proven since. */
+void weir__pool_promote(struct weir__pool *pool, uint32_t slot)
+{
+    struct weir__arena *arena = pool->arenas[slot];
+
+    for (unsigned i = 0; i < arena->nwatches; i++) {
+        struct weir__watch *w = &arena->watches[i];
+
+        if (!w->first)
+            continue;
+
+        const struct weir__clock *clock = pool->host.clock(pool->host.user, slot);
+        uint64_t proven = weir__clock_get(clock, w->slot);
+
+        while (w->first) {
+            weir_buffer *b = w->first;
+            uint64_t seq = b->others[b->watched].seq;
+
+            if (seq > proven && !weir__pool_over(pool, w->slot, seq))
+                break;
+            weir__pool_unlink(pool, b);
+            weir__pool_settle(pool, b);
+        }
+    }
+}
+
+/* ---- the two calls ---- */
+
+/* Hands out a block that is in no list, cut to size. A remainder that cannot get
+ * a record stays part of the block. */
+static weir_buffer *hand_out(struct weir__pool *pool, uint32_t slot, weir_buffer *block,
+                             size_t size, size_t asked)
+{
+    if (block->size > size) {
+        weir_buffer *rest = new_record(pool);
+
+        if (rest) {
+            rest->address = block->address + size;
+            rest->size = block->size - size;
+            rest->segment = block->segment;
+            rest->owner = block->owner;
+            rest->own_seq = block->own_seq;
+            rest->before = block;
+            rest->after = block->after;
+            if (block->after)
+                block->after->before = rest;
+            block->after = rest;
+            block->size = size;
+            rest->state = WEIR__IDLE;
+            pool->stats.blocks++;
+            pool->stats.idle += rest->size;
+            weir__tlsf_add(idle_lists(pool, rest->owner), rest);
+        }
+    }
+    /* From another owner by order: whoever gets it next must be ordered after the
+     * point where that order was proven, even if this stream never uses it. */
+    if (block->owner != slot) {
+        block->own_seq = block->owner == WEIR__POOL_SHARED
+                             ? 0
+                             : weir__clock_get(pool->host.clock(pool->host.user, slot), slot);
+        block->owner = slot;
+    }
+    block->nothers = 0;
+    block->state = WEIR__USED;
+    block->asked = asked;
+    pool->stats.allocated += block->size;
+    if (pool->stats.allocated > pool->stats.peak_allocated)
+        pool->stats.peak_allocated = pool->stats.allocated;
+    pool->stats.allocations++;
+    return block;
+}
+
+/* Segments grow with the pool, so that their number stays small. 0 if there is no
+ * room for `size`. */
+static size_t segment_size(const struct weir__pool *pool, size_t size)
+{
+    const size_t unit = (size_t)2 << 20, least = (size_t)32 << 20;
+    size_t want = pool->stats.reserved / 4, room;
+
+    if (pool->stats.reserved > pool->stats.limit)
+        return 0;
+    room = (pool->stats.limit - pool->stats.reserved) / WEIR__POOL_GRAIN * WEIR__POOL_GRAIN;
+    if (size > room)
+        return 0;
+    want = want < least ? least : want;
+    want = want < size ? size : want;
+    return want > room - room % unit ? room : (want + unit - 1) / unit * unit;
+}
+
+static weir_buffer *grow(struct weir__pool *pool, size_t size)
+{
+    size_t want = segment_size(pool, size);
+    struct weir__segment *segment;
+    weir_buffer *block;
+
+    if (!want || !(block = new_record(pool)))
+        return NULL;
+    if (!(segment = weir__calloc(1, sizeof *segment)))
+        goto retire;
+    segment->base = pool->host.map(pool->host.user, want);
+    if (!segment->base && want > size) {
+        want = size;
+        segment->base = pool->host.map(pool->host.user, want);
+    }
+    if (!segment->base)
+        goto free_segment;
+    segment->size = want;
+    segment->first = block;
+    segment->next = pool->segments;
+    if (pool->segments)
+        pool->segments->prev = segment;
+    pool->segments = segment;
+    block->segment = segment;
+    block->address = segment->base;
+    block->size = want;
+    block->owner = WEIR__POOL_SHARED;
+    pool->stats.segments++;
+    pool->stats.blocks++;
+    pool->stats.reserved += want;
+    if (pool->stats.reserved > pool->stats.peak_reserved)
+        pool->stats.peak_reserved = pool->stats.reserved;
+    return block;
+
+free_segment:
+    weir__free(segment);
+retire:
+    weir__pool_retire(pool, block);
+    return NULL;
+}
+
+static weir_buffer *take(struct weir__pool *pool, struct weir__tlsf *lists, size_t size)
+{
+    weir_buffer *b = weir__tlsf_find(lists, size);
+
+    if (b) {
+        weir__tlsf_remove(lists, b);
+        pool->stats.idle -= b->size;
+    }
+    return b;
+}
+
+static weir_status out_of_memory(struct weir__pool *pool, uint32_t slot, size_t size)
+{
+    struct weir__text text = {0};
+    weir_status st;
+
+    pool->stats.failed++;
+    weir__pool_summary(pool, &text);
+    st = weir__fail(WEIR_EOOM,
+                    "out of device memory: stream '%s' asked for %s; free some tensors, call "
+                    "weir_memory_empty_cache, or raise the limit (memory=...)\n%s",
+                    pool->host.stream_name(pool->host.user, slot), weir__size(size).text,
+                    text.data ? text.data : "");
+    weir__text_free(&text);
+    return st;
+}
+
+/* The rungs below the fast path, cheapest first (DESIGN, memory). */
+static weir_status alloc_slow(struct weir__pool *pool, uint32_t slot, size_t size,
+                              weir_buffer **out)
+{
+    struct weir__arena *arena = pool->arenas[slot];
+    weir_status st;
+
+    weir__pool_promote(pool, slot);
+    if ((*out = take(pool, &arena->idle, size))) {
+        pool->stats.reuse_order++;
+        return WEIR_OK;
+    }
+    if ((*out = weir__pool_take_proven(pool, slot, size)))
+        return WEIR_OK;
+    if ((*out = take(pool, &pool->shared, size))) {
+        pool->stats.reuse_completed++;
+        return WEIR_OK;
+    }
+    if ((*out = grow(pool, size))) {
+        pool->stats.grown++;
+        return WEIR_OK;
+    }
+    weir__pool_collect(pool);
+    if ((*out = take(pool, &pool->shared, size))) {
+        pool->stats.reuse_stolen++;
+        return WEIR_OK;
+    }
+    if ((*out = weir__pool_take_ordered(pool, slot, size)))
+        return WEIR_OK;
+    pool->stats.host_syncs++;
+    if ((st = pool->host.wait_all(pool->host.user)))
+        return st;
+    weir__pool_collect(pool);
+    if ((*out = take(pool, &pool->shared, size)))
+        return WEIR_OK;
+    /* Room may exist, but in pieces of too many segments. */
+    if (weir__pool_trimmable(pool) + pool->stats.limit >= pool->stats.reserved + size)
+        weir__pool_trim(pool);
+    if ((*out = grow(pool, size))) {
+        pool->stats.grown++;
+        return WEIR_OK;
+    }
+    return WEIR_EOOM;
+}
+
+weir_status weir__pool_alloc(struct weir__pool *pool, uint32_t slot, size_t asked,
+                             weir_buffer **out)
+{
+    size_t size = (asked + WEIR__POOL_GRAIN - 1) / WEIR__POOL_GRAIN * WEIR__POOL_GRAIN;
+    weir_buffer *block;
+    weir_status st;
+
+    *out = NULL;
+    if (size < asked || size > pool->stats.limit)
+        return out_of_memory(pool, slot, asked);
+    if (!size)
+        size = WEIR__POOL_GRAIN;
+    block = take(pool, &pool->arenas[slot]->idle, size);
+    if (weir__likely(block))
+        pool->stats.reuse_order++;
+    else if ((st = alloc_slow(pool, slot, size, &block)))
+        return st == WEIR_EOOM ? out_of_memory(pool, slot, asked) : st;
+    *out = hand_out(pool, slot, block, size, asked);
+    return WEIR_OK;
+}
+
+weir_status weir__pool_wrap(struct weir__pool *pool, uint32_t slot, void *address, size_t size,
+                            void (*release)(void *user), void *user, weir_buffer **out)
+{
+    weir_buffer *b = new_record(pool);
+
+    *out = b;
+    if (!b)
+        return weir__fail(WEIR_ENOMEM, "a record for wrapped memory");
+    b->address = address;
+    b->size = b->asked = size;
+    b->owner = slot;
+    b->state = WEIR__EXTERNAL;
+    b->release = release;
+    b->release_user = user;
+    return WEIR_OK;
+}
+
+void weir__pool_free(struct weir__pool *pool, weir_buffer *block)
+{
+    if (block->state == WEIR__EXTERNAL) {
+        block->list_next = pool->deferred;
+        pool->deferred = block;
+        return;
+    }
+    pool->stats.allocated -= block->size;
+    pool->stats.frees++;
+    weir__pool_settle(pool, block);
+}

@@ -1,0 +1,221 @@
+/* Attention: shapes, cutting and the way to the host's kernels. */
+#include <math.h>
+#include <string.h>
+
+#include "ops/host/attention.h"
+#include "ops/registry.h"
+#include "ops/tile.h"
+
+struct args {
+    void (*run)(const struct weir__attention *a, int64_t unit, void *local);
+    struct weir__attention attention;
+    int64_t units;
+};
+
+static weir_status check_types(const struct weir__call *call)
+{
+    const struct weir__view *q = call->in[0], *mask = call->nin > 3 ? call->in[3] : NULL;
+
+    if (!weir_dtype_is_float(q->dtype))
+        return weir__fail(WEIR_EDTYPE, "Attention: q is %s, not of a float type",
+                          weir__view_text(q).text);
+    for (int i = 1; i < 3; i++)
+        if (call->in[i]->dtype != q->dtype)
+            return weir__fail(WEIR_EDTYPE, "Attention: operands differ in type: %s and %s",
+                              weir__view_text(q).text, weir__view_text(call->in[i]).text);
+    if (mask && mask->dtype != WEIR_BOOL && mask->dtype != q->dtype)
+        return weir__fail(WEIR_EDTYPE, "Attention: the mask must be bool or of q's type: %s and %s",
+                          weir__view_text(mask).text, weir__view_text(q).text);
+    return WEIR_OK;
+}
+
+/* Whether v's dims before the last `last` broadcast to q's. */
+static bool leads_fit(const struct weir__view *v, const struct weir__view *q, int last)
+{
+    if (v->ndim > q->ndim)
+        return false;
+    for (int d = last + 1; d <= v->ndim; d++)
+        if (v->shape[v->ndim - d] != 1 && v->shape[v->ndim - d] != q->shape[q->ndim - d])
+            return false;
+    return true;
+}
+
+static int64_t heads_of(const struct weir__view *v)
+{
+    return v->ndim > 2 ? v->shape[v->ndim - 3] : 1;
+}
+
+static weir_status infer(struct weir__call *call)
+{
+    const struct weir__view *q = call->in[0], *k = call->in[1], *v = call->in[2];
+    const struct weir__view *mask = call->nin > 3 ? call->in[3] : NULL;
+    struct weir__view *out = &call->out[0];
+    weir_status st;
+
+    if ((st = check_types(call)))
+        return st;
+    if (q->ndim < 2 || k->ndim < 2 || v->ndim < 2 ||
+        q->shape[q->ndim - 1] != k->shape[k->ndim - 1] ||
+        k->shape[k->ndim - 2] != v->shape[v->ndim - 2])
+        return weir__fail(WEIR_ESHAPE,
+                          "Attention: q must be [..., lq, d], k [..., lk, d] and v [..., lk, dv]: "
+                          "they are %s, %s and %s",
+                          weir__view_text(q).text, weir__view_text(k).text,
+                          weir__view_text(v).text);
+    if (!leads_fit(k, q, 3) || !leads_fit(v, q, 3) || heads_of(k) != heads_of(v) ||
+        (heads_of(k) ? heads_of(q) % heads_of(k) : heads_of(q)))
+        return weir__fail(WEIR_ESHAPE,
+                          "Attention: the heads (dim -3) of k and v must be the same and divide "
+                          "those of q, the dims before them must fit: q is %s, k %s and v %s",
+                          weir__view_text(q).text, weir__view_text(k).text,
+                          weir__view_text(v).text);
+    *out = (struct weir__view){.dtype = q->dtype, .ndim = q->ndim};
+    memcpy(out->shape, q->shape, sizeof q->shape);
+    out->shape[q->ndim - 1] = k->shape[k->ndim - 2];
+    if (mask && !leads_fit(mask, out, 0))
+        return weir__fail(WEIR_ESHAPE, "Attention: the mask %s does not broadcast to %s",
+                          weir__view_text(mask).text, weir__dims_text(out->ndim, out->shape).text);
+    out->shape[q->ndim - 1] = v->shape[v->ndim - 1];
+    return WEIR_OK;
+}
+
+static void cost(const struct weir__call *call, struct weir__cost *cost)
+{
+    const struct weir__view *q = call->in[0], *k = call->in[1], *out = &call->out[0];
+    double elements = (double)(weir__view_numel(q) + weir__view_numel(out));
+
+    cost->flops = 2.0 * elements * (double)k->shape[k->ndim - 2];
+    for (int i = 1; i < call->nin; i++)
+        if (call->in[i])
+            elements += (double)weir__view_numel(call->in[i]);
+    cost->bytes = elements * (double)weir_dtype_size(q->dtype);
+}
+
+static weir_status run_block(const void *pointer, const weir_block *block)
+{
+    const struct args *args = pointer;
+
+    /* In turns, because causality makes later rows longer. */
+    for (int64_t unit = block->index; unit < args->units; unit += block->count)
+        args->run(&args->attention, unit, block->local);
+    return WEIR_OK;
+}
+
+/* The operand as [batch..., heads, rows, columns] of q's rank, `rows` and `cols`
+ * being what its last two dims are or broadcast to. */
+static struct weir__attention_operand operand(const struct weir__view *v,
+                                              const struct weir__attention *a, int64_t heads,
+                                              int64_t rows, int64_t cols, bool headless)
+{
+    struct weir__attention_operand o = {.data = v->data};
+    int64_t shape[WEIR_MAX_DIMS];
+    struct weir__view wide;
+    int nd = a->ndims;
+
+    memcpy(shape, a->shape, sizeof a->shape);
+    if (!headless)
+        shape[nd++] = heads;
+    shape[nd++] = rows;
+    shape[nd++] = cols;
+    wide = weir__view_broadcast(v, nd, shape);
+    memcpy(o.batch, wide.stride, (size_t)a->ndims * sizeof *o.batch);
+    o.head = headless ? 0 : wide.stride[nd - 3];
+    o.row = wide.stride[nd - 2];
+    o.col = wide.stride[nd - 1];
+    return o;
+}
+
+/* Chooses the blocks of rows and keys, smaller ones for long rows. The sizes are
+ * multiples of every instruction set's panels.
+ * returns  false if d and dv are too large for local memory. */
+static bool cut(struct weir__attention *a)
+{
+    const int64_t budget = (int64_t)(WEIR_LOCAL_BYTES / sizeof(double)) - 4096;
+    const int64_t rows = weir__max(a->key_heads ? a->heads / a->key_heads * a->lq : 0, 1);
+    const int64_t wide = weir__div_up(a->dv, 48) * 48, longest = weir__max(a->d, wide);
+
+    for (a->key_block = 192; a->key_block >= 48; a->key_block /= 2)
+        for (a->row_block = 96; a->row_block >= 24; a->row_block /= 2) {
+            const int64_t need = a->row_block * (a->d + wide + 2 * a->key_block + 2) +
+                                 a->key_block * longest;
+
+            if (need <= budget) {
+                a->row_blocks = a->lq ? weir__div_up(rows, a->row_block) : 0;
+                return true;
+            }
+        }
+    return false;
+}
+
+static weir_status prepare(const struct weir__call *call, struct weir__work *work)
+{
+    const struct weir__view *q = call->in[0], *k = call->in[1], *v = call->in[2];
+    const struct weir__view *mask = call->nin > 3 ? call->in[3] : NULL;
+    const weir_attention_options *options = call->params;
+    const bool headless = q->ndim == 2;
+    struct args *args = (struct args *)work->args;
+    struct weir__attention *a = &args->attention;
+    double ns;
+
+    *args = (struct args){
+        .run = q->dtype == WEIR_F64 ? WEIR__ISA_PICK(weir__attention_f64)
+                                    : WEIR__ISA_PICK(weir__attention_f32),
+        .attention = {.out = call->out[0].data, .dtype = q->dtype, .causal = options->causal,
+                      .ndims = headless ? 0 : q->ndim - 3, .heads = heads_of(q),
+                      .key_heads = heads_of(k), .lq = q->shape[q->ndim - 2],
+                      .lk = k->shape[k->ndim - 2], .d = q->shape[q->ndim - 1],
+                      .dv = v->shape[v->ndim - 1]},
+    };
+    memcpy(a->shape, q->shape, (size_t)a->ndims * sizeof *a->shape);
+    a->scale = options->scale != 0 ? options->scale : 1 / sqrt((double)weir__max(a->d, 1));
+    a->q = operand(q, a, a->heads, a->lq, a->d, headless);
+    a->k = operand(k, a, a->key_heads, a->lk, a->d, headless);
+    a->v = operand(v, a, a->key_heads, a->lk, a->dv, headless);
+    if (mask) {
+        a->mask = operand(mask, a, a->heads, a->lq, a->lk, headless);
+        a->mask_dtype = mask->dtype;
+    }
+    if (!cut(a))
+        return weir__fail(WEIR_EUNSUPPORTED, "Attention: rows of %lld and %lld are too long",
+                          (long long)a->d, (long long)a->dv);
+    args->units = a->key_heads * a->row_blocks;
+    for (int d = 0; d < a->ndims; d++)
+        args->units *= a->shape[d];
+    /* about 40 multiply-adds per ns */
+    ns = (double)weir__view_numel(q) / (double)weir__max(a->d, 1) * (double)a->lk *
+         (double)(a->d + a->dv + 32) / 40;
+    work->fn = run_block;
+    work->blocks = weir__tile_blocks((int64_t)ns, args->units, call->cores);
+    work->phases = 1;
+    work->args_size = sizeof *args;
+    return WEIR_OK;
+}
+
+static const struct weir__op_field fields[] = {
+    {"scale", WEIR__FIELD_FLOAT, offsetof(weir_attention_options, scale), 1},
+    {"causal", WEIR__FIELD_BOOL, offsetof(weir_attention_options, causal), 1},
+};
+
+const struct weir__op weir__op_attention = {
+    .name = "Attention",
+    .summary = "softmax(q k' scale + mask) v",
+    .engine = WEIR_ENGINE_MIX,
+    .nin_min = 3,
+    .nin_max = 4,
+    .nout = 1,
+    .params_size = sizeof(weir_attention_options),
+    .fields = fields,
+    .nfields = weir__countof(fields),
+    .infer = infer,
+    .cost = cost,
+    .prepare = prepare,
+};
+
+weir_status weir_attention(weir_tensor *q, weir_tensor *k, weir_tensor *v, weir_tensor *mask,
+                           const weir_attention_options *options, weir_tensor **out)
+{
+    static const weir_attention_options plain;
+
+    return weir__op_run(&weir__op_attention, options ? options : &plain,
+                        (weir_tensor *const[]){q, k, v, mask}, 4, out);
+}

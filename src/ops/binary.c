@@ -1,0 +1,157 @@
+/* add, sub, mul, div, pow, maximum, minimum and the comparisons, between two
+ * tensors or a tensor and a number.
+ *
+ * Integers wrap; their division truncates and x / 0 is 0; a negative power is the
+ * integer part of the quotient. maximum and minimum give NaN if either is. bool
+ * has maximum (or), minimum (and) and comparisons (false < true). */
+#include <string.h>
+
+#include "ops/elementwise.h"
+#include "ops/registry.h"
+
+struct value_params {
+    double value; /* the second operand where there is no second input */
+};
+
+static const struct weir__op_field value_fields[] = {
+    {"value", WEIR__FIELD_FLOAT, offsetof(struct value_params, value), 1},
+};
+
+static const struct weir__view *second(const struct weir__call *call)
+{
+    return call->nin > 1 ? call->in[1] : NULL;
+}
+
+static weir_status infer(struct weir__call *call, enum weir__types types, bool gives_bool)
+{
+    const struct weir__view *a = call->in[0], *b = second(call);
+    struct weir__view *out = &call->out[0];
+    const char *name = call->op->name;
+    weir_status st;
+
+    if (call->nin > 1 && !b)
+        return weir__fail(WEIR_EINVAL, "%s: input 1 is NULL", name);
+    if ((st = weir__check_type(name, a, types)))
+        return st;
+    if (!b) {
+        const struct value_params *p = call->params;
+        double constant;
+
+        if ((st = weir__constant(name, p->value, a->dtype, &constant)))
+            return st;
+    } else if ((st = weir__check_same_type(name, a, b))) {
+        return st;
+    }
+    out->dtype = gives_bool ? WEIR_BOOL : a->dtype;
+    if (b && (a->ndim != b->ndim || memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape)))
+        return weir__shape_broadcast(name, a, b, out);
+    out->ndim = a->ndim;
+    memcpy(out->shape, a->shape, sizeof a->shape);
+    return WEIR_OK;
+}
+
+static weir_status infer_number(struct weir__call *call)
+{
+    return infer(call, WEIR__TYPES_NUMBER, false);
+}
+
+static weir_status infer_all(struct weir__call *call)
+{
+    return infer(call, WEIR__TYPES_ALL, false);
+}
+
+static weir_status infer_compare(struct weir__call *call)
+{
+    return infer(call, WEIR__TYPES_ALL, true);
+}
+
+static weir_status prepare(const struct weir__call *call, enum weir__binary_code code,
+                           int ns_per_kilo, struct weir__work *work)
+{
+    const struct weir__view *a = call->in[0], *b = second(call);
+    struct weir__ew_call c = {
+        .out = &call->out[0],
+        .in = {a, b},
+        .nin = 2,
+        .ns_per_kilo = ns_per_kilo,
+    };
+
+    if (!b) {
+        const struct value_params *p = call->params;
+        weir_status st;
+
+        if ((st = weir__constant(call->op->name, p->value, a->dtype, &c.constant[0])))
+            return st;
+        /* x^2 is what most powers are, and the product has the same bits. */
+        if (code == WEIR__BINARY_POW && p->value == 2) {
+            code = WEIR__BINARY_MUL;
+            c.in[1] = a;
+            c.ns_per_kilo = 0;
+        }
+    }
+    c.fn = WEIR__ISA_PICK(weir__binary)->fn[code][a->dtype];
+    return weir__ew_prepare(&c, call->cores, work);
+}
+
+/* name, row name, code, types, flops, ns per 1024 elements, what it gives */
+#define BINARY_ROWS(X)                                                  \
+    X(add, "Add", ADD, number, 1, 0, "a + b")                           \
+    X(sub, "Sub", SUB, number, 1, 0, "a - b")                           \
+    X(mul, "Mul", MUL, number, 1, 0, "a * b")                           \
+    X(div, "Div", DIV, number, 1, 100, "a / b")                         \
+    X(pow, "Pow", POW, number, 30, 10000, "a^b")                        \
+    X(maximum, "Maximum", MAXIMUM, all, 1, 0, "the larger of a and b")  \
+    X(minimum, "Minimum", MINIMUM, all, 1, 0, "the smaller of a and b") \
+    X(eq, "Equal", EQ, compare, 1, 0, "a == b, as bool")                \
+    X(ne, "NotEqual", NE, compare, 1, 0, "a != b, as bool")             \
+    X(lt, "Less", LT, compare, 1, 0, "a < b, as bool")                  \
+    X(le, "LessEqual", LE, compare, 1, 0, "a <= b, as bool")            \
+    X(gt, "Greater", GT, compare, 1, 0, "a > b, as bool")               \
+    X(ge, "GreaterEqual", GE, compare, 1, 0, "a >= b, as bool")
+
+#define DEFINE_BINARY(fn_name, row_name, CODE, types, flop, ns, text)                            \
+    static weir_status prepare_##fn_name(const struct weir__call *call, struct weir__work *work) \
+    {                                                                                            \
+        return prepare(call, WEIR__BINARY_##CODE, ns, work);                                     \
+    }                                                                                            \
+    static void cost_##fn_name(const struct weir__call *call, struct weir__cost *cost)           \
+    {                                                                                            \
+        weir__ew_cost(call, flop, cost);                                                         \
+    }                                                                                            \
+    const struct weir__op weir__op_##fn_name = {                                                 \
+        .name = row_name,                                                                        \
+        .summary = text,                                                                         \
+        .engine = WEIR_ENGINE_VECTOR,                                                            \
+        .nin_min = 1,                                                                            \
+        .nin_max = 2,                                                                            \
+        .nout = 1,                                                                               \
+        .params_size = sizeof(struct value_params),                                              \
+        .fields = value_fields,                                                                  \
+        .nfields = weir__countof(value_fields),                                                  \
+        .infer = infer_##types,                                                                  \
+        .cost = cost_##fn_name,                                                                  \
+        .prepare = prepare_##fn_name,                                                            \
+    };                                                                                           \
+    weir_status weir_##fn_name(weir_tensor *a, weir_tensor *b, weir_tensor **out)                \
+    {                                                                                            \
+        static const struct value_params none;                                                   \
+        weir_tensor *in[] = {a, b};                                                              \
+        return weir__op_run(&weir__op_##fn_name, &none, in, 2, out);                             \
+    }                                                                                            \
+    weir_status weir_##fn_name##_into(weir_tensor *a, weir_tensor *b, weir_tensor *out)          \
+    {                                                                                            \
+        static const struct value_params none;                                                   \
+        weir_tensor *in[] = {a, b};                                                              \
+        return weir__op_run_into(&weir__op_##fn_name, &none, in, 2, &out);                       \
+    }                                                                                            \
+    weir_status weir_##fn_name##_scalar(weir_tensor *a, double b, weir_tensor **out)             \
+    {                                                                                            \
+        struct value_params p = {b};                                                             \
+        return weir__op_run(&weir__op_##fn_name, &p, &a, 1, out);                                \
+    }                                                                                            \
+    weir_status weir_##fn_name##_scalar_into(weir_tensor *a, double b, weir_tensor *out)         \
+    {                                                                                            \
+        struct value_params p = {b};                                                             \
+        return weir__op_run_into(&weir__op_##fn_name, &p, &a, 1, &out);                          \
+    }
+BINARY_ROWS(DEFINE_BINARY)

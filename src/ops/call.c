@@ -1,0 +1,203 @@
+/* From an operator's row and its operands to queued work. */
+#include "ops/op.h"
+
+#include <string.h>
+
+/* What one core does in a nanosecond, roughly: enough to tell short from long. */
+static const double flops_per_ns = 32, bytes_per_ns = 8;
+
+struct operands {
+    weir_device *dev;
+    weir_tensor *const *in;
+    int nin;
+    const struct weir__view *views[WEIR__OP_MAX_IN];
+};
+
+static weir_status collect(const struct weir__op *op, weir_tensor *const *in, int nin,
+                           struct operands *o)
+{
+    *o = (struct operands){.in = in, .nin = nin};
+    if (nin < op->nin_min || nin > op->nin_max || nin > WEIR__OP_MAX_IN)
+        return weir__fail(WEIR_EINVAL, "%s takes %d..%d inputs, not %d", op->name, op->nin_min,
+                          op->nin_max, nin);
+    for (int i = 0; i < nin; i++) {
+        o->views[i] = in[i] ? &in[i]->view : NULL;
+        if (!in[i] && i < op->nin_min)
+            return weir__fail(WEIR_EINVAL, "%s: input %d is NULL", op->name, i);
+        if (!in[i])
+            continue;
+        if (!o->dev)
+            o->dev = in[i]->dev;
+        if (in[i]->dev != o->dev)
+            return weir__fail(WEIR_EDEVICE, "%s: input 0 is on %s, input %d on %s", op->name,
+                              o->dev->props.name, i, in[i]->dev->props.name);
+    }
+    return WEIR_OK;
+}
+
+/* An output may be an input as it is, or share nothing with any. */
+static weir_status check_overlap(const struct weir__op *op, const weir_tensor *out,
+                                 const weir_tensor *in)
+{
+    const struct weir__view *a = &out->view, *b = in ? &in->view : NULL;
+    const char *a0, *a1, *b0, *b1;
+
+    if (!in || in->buffer != out->buffer)
+        return WEIR_OK;
+    if (a->data == b->data && a->ndim == b->ndim &&
+        !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) &&
+        !memcmp(a->stride, b->stride, (size_t)a->ndim * sizeof *a->stride))
+        return WEIR_OK;
+    weir__view_span(a, &a0, &a1);
+    weir__view_span(b, &b0, &b1);
+    if (a1 <= b0 || b1 <= a0)
+        return WEIR_OK;
+    return weir__fail(WEIR_EINVAL, "%s: the output %s overlaps an input %s without being it",
+                      op->name, weir__view_text(a).text, weir__view_text(b).text);
+}
+
+static weir_status check_outputs(const struct weir__op *op, const struct operands *o,
+                                 struct weir__call *call, weir_tensor *const *into)
+{
+    for (int i = 0; i < op->nout; i++) {
+        const struct weir__view *want = &call->out[i], *have = &into[i]->view;
+        weir_status st;
+
+        if (into[i]->dev != o->dev)
+            return weir__fail(WEIR_EDEVICE, "%s: the inputs are on %s, the output on %s", op->name,
+                              o->dev->props.name, into[i]->dev->props.name);
+        if (want->dtype != have->dtype || want->ndim != have->ndim ||
+            memcmp(want->shape, have->shape, (size_t)want->ndim * sizeof *want->shape))
+            return weir__fail(want->dtype != have->dtype ? WEIR_EDTYPE : WEIR_ESHAPE,
+                              "%s gives %s, the output is %s", op->name,
+                              weir__view_text(want).text, weir__view_text(have).text);
+        for (int d = 0; d < have->ndim; d++)
+            if (!have->stride[d] && have->shape[d] > 1)
+                return weir__fail(WEIR_EINVAL,
+                                  "%s: the output %s is expanded: several elements are one",
+                                  op->name, weir__view_text(have).text);
+        for (int j = 0; j < o->nin; j++)
+            if ((st = check_overlap(op, into[i], o->in[j])))
+                return st;
+        call->out[i] = *have;
+    }
+    return WEIR_OK;
+}
+
+static uint32_t estimate(const struct weir__op *op, const struct weir__call *call, unsigned blocks)
+{
+    struct weir__cost cost = {0, 0};
+    double ns;
+
+    op->cost(call, &cost);
+    ns = (cost.flops / flops_per_ns + cost.bytes / bytes_per_ns) / blocks;
+    return ns < 4e9 ? (uint32_t)ns : UINT32_MAX - 1;
+}
+
+/* Outputs have their memory. Everything below holds the device lock. */
+static weir_status queue(const struct weir__op *op, struct weir__call *call, weir_stream *s,
+                         const struct operands *o, weir_tensor *const *out)
+{
+    weir_buffer *buffers[WEIR__OP_MAX_IN + WEIR__OP_MAX_OUT + 1], *scratch = NULL;
+    size_t n = 0, scratch_bytes = op->scratch ? op->scratch(call) : 0;
+    struct weir__work work;
+    weir_status st;
+
+    if (scratch_bytes) {
+        if ((st = weir__pool_alloc(&s->dev->pool, s->slot, scratch_bytes, &scratch)))
+            return st;
+        call->scratch = scratch->address;
+        buffers[n++] = scratch;
+    }
+    for (int i = 0; i < o->nin; i++)
+        if (o->in[i])
+            buffers[n++] = o->in[i]->buffer;
+    for (int i = 0; i < op->nout; i++)
+        buffers[n++] = out[i]->buffer;
+    work.blocks = 1;
+    work.phases = 1;
+    work.args_size = 0;
+    st = op->prepare(call, &work);
+    if (!st && work.blocks) {
+        struct weir__kernel k = {
+            .name = op->name,
+            .fn = work.fn,
+            .args = work.args,
+            .args_size = (uint32_t)work.args_size,
+            .engine = op->engine,
+            .blocks = work.blocks,
+            .phases = work.phases,
+            .cores = call->cores,
+            .gang = (op->flags & WEIR__OP_GANG) && work.blocks > 1,
+            .work_ns = estimate(op, call, work.blocks * work.phases),
+        };
+
+        st = weir__submit_using(s, &k, buffers, n);
+    }
+    /* Freed at once, in stream order: only what is queued after may have it. */
+    if (scratch)
+        weir__pool_free(&s->dev->pool, scratch);
+    return st;
+}
+
+static weir_status run(const struct weir__op *op, const void *params, weir_tensor *const *in,
+                       int nin, weir_tensor *const *into, weir_tensor **made)
+{
+    struct weir__view out[WEIR__OP_MAX_OUT];
+    weir_tensor *const *targets = into;
+    struct operands o;
+    weir_stream *s;
+    weir_status st;
+    int nmade = 0;
+
+    if ((st = collect(op, in, nin, &o)))
+        return st;
+    struct weir__call call = {
+        .op = op,
+        .nin = nin,
+        .nout = op->nout,
+        .in = o.views,
+        .out = out,
+        .params = params,
+    };
+    if ((st = op->infer(&call)))
+        return st;
+    if (into && (st = check_outputs(op, &o, &call, into)))
+        return st;
+    s = weir_stream_current(o.dev);
+    weir__mutex_lock(&o.dev->lock);
+    call.cores = weir__stream_cores(s, op->engine);
+    if (made) {
+        targets = made;
+        for (; nmade < op->nout && !st; nmade++) {
+            weir__view_set_contiguous(&out[nmade]);
+            if ((st = weir__tensor_alloc(s, &out[nmade], &made[nmade])))
+                break;
+            out[nmade].data = made[nmade]->view.data;
+        }
+    }
+    if (!st)
+        st = queue(op, &call, s, &o, targets);
+    if (st)
+        while (nmade > 0) {
+            weir__tensor_drop(made[--nmade]);
+            made[nmade] = NULL;
+        }
+    weir__mutex_unlock(&o.dev->lock);
+    o.dev->driver->kick(o.dev);
+    return st;
+}
+
+weir_status weir__op_run(const struct weir__op *op, const void *params, weir_tensor *const *in,
+                         int nin, weir_tensor **out)
+{
+    for (int i = 0; i < op->nout; i++)
+        out[i] = NULL;
+    return run(op, params, in, nin, NULL, out);
+}
+
+weir_status weir__op_run_into(const struct weir__op *op, const void *params, weir_tensor *const *in,
+                              int nin, weir_tensor *const *out)
+{
+    return run(op, params, in, nin, out, NULL);
+}

@@ -1,0 +1,68 @@
+/* Cutting of matrix products. */
+#include "ops/gemm_grid.h"
+
+/* Cuts fall on multiples of what the widest kernels take at once. */
+#define UNIT_M 8
+#define UNIT_N 48
+
+/* One core, roughly: multiply-adds per ns, and elements packed or read per ns. */
+#define MACS_PER_NS 50
+#define ELEMENTS_PER_NS 4
+
+static double part_ns(int64_t m, int64_t n, int64_t k)
+{
+    return (double)k * ((double)m * (double)n / MACS_PER_NS + (double)(m + n) / ELEMENTS_PER_NS);
+}
+
+static int64_t step_of(int64_t n, int64_t parts, int64_t unit)
+{
+    return weir__max(1, weir__div_up(weir__div_up(n, parts), unit)) * unit;
+}
+
+struct weir__grid weir__grid_make(int64_t batch, int64_t m, int64_t n, int64_t k, unsigned cores)
+{
+    struct weir__grid grid = {batch, m, n, weir__max(batch, 1), m, n, 1};
+    double best = (double)batch * part_ns(m, n, weir__max(k, 1));
+    int64_t blocks = best / WEIR__TILE_MIN_NS < cores ? (int64_t)(best / WEIR__TILE_MIN_NS) : cores;
+
+    for (int64_t parts_b = 1; parts_b <= weir__min(blocks, batch); parts_b++) {
+        const int64_t rest = blocks / parts_b;
+        const int64_t step_b = weir__div_up(batch, parts_b);
+
+        for (int64_t parts_m = 1; parts_m <= rest; parts_m++) {
+            const int64_t step_m = parts_m > 1 ? step_of(m, parts_m, UNIT_M) : m;
+            const int64_t parts_n = rest / parts_m;
+            const int64_t step_n = parts_n > 1 ? step_of(n, parts_n, UNIT_N) : n;
+            const double ns = (double)step_b * part_ns(step_m, step_n, weir__max(k, 1));
+
+            if (ns < best) {
+                best = ns;
+                grid.batch_step = step_b;
+                grid.m_step = step_m;
+                grid.n_step = step_n;
+            }
+        }
+    }
+    if (batch && m && n)
+        grid.blocks = (unsigned)(weir__div_up(batch, grid.batch_step) *
+                                 weir__div_up(m, grid.m_step) * weir__div_up(n, grid.n_step));
+    return grid;
+}
+
+static struct weir__range cut(int64_t n, int64_t step, int64_t index)
+{
+    return (struct weir__range){weir__min(n, step * index), weir__min(n, step * (index + 1))};
+}
+
+struct weir__part weir__grid_part(const struct weir__grid *grid, unsigned index)
+{
+    const int64_t parts_n = weir__max(1, weir__div_up(grid->n, weir__max(grid->n_step, 1)));
+    const int64_t parts_m = weir__max(1, weir__div_up(grid->m, weir__max(grid->m_step, 1)));
+    const int64_t row = index / parts_n;
+
+    return (struct weir__part){
+        .batch = cut(grid->batch, grid->batch_step, row / parts_m),
+        .m = cut(grid->m, grid->m_step, row % parts_m),
+        .n = cut(grid->n, grid->n_step, index % parts_n),
+    };
+}

@@ -1,0 +1,45 @@
+/* Scaled dot product attention on one core, one block of query rows at a time.
+ *
+ * The keys are walked in blocks; a running maximum and sum make the softmax exact
+ * without a matrix of all scores. Query heads that share a key head are rows of
+ * one problem.
+ */
+#ifndef WEIR_OPS_HOST_ATTENTION_H
+#define WEIR_OPS_HOST_ATTENTION_H
+
+#include "ops/host/isa.h"
+#include "weir/launch.h"
+
+#define WEIR__ATTENTION_DIMS (WEIR_MAX_DIMS - 2)
+
+/* An operand [batch..., heads, rows, columns]; strides in elements, 0 where broadcast. */
+struct weir__attention_operand {
+    const char *data;
+    int64_t batch[WEIR__ATTENTION_DIMS];
+    int64_t head, row, col;
+};
+
+struct weir__attention {
+    struct weir__attention_operand q, k, v, mask; /* mask.data may be NULL */
+    char *out;                                    /* contiguous */
+    weir_dtype dtype, mask_dtype;                 /* the mask's is bool or dtype */
+    bool causal;
+    int ndims; /* batch dims */
+    int64_t shape[WEIR__ATTENTION_DIMS];
+    int64_t heads, key_heads, lq, lk, d, dv;
+    double scale;
+    /* How the problem is cut, from its shape alone: row_blocks * key_heads * batches
+     * units, each of row_block rows against key_block keys at a time. Both are
+     * multiples of 48, or row_block of 24. */
+    int64_t row_block, key_block, row_blocks;
+};
+
+/* Computes one unit; the first is for f32, f16 and bf16, the second for f64.
+ * Each unit's result is the same whoever computes it.
+ * threads  any. */
+WEIR__ISA_DECLARE(void, weir__attention_f32,
+                  (const struct weir__attention *a, int64_t unit, void *local));
+WEIR__ISA_DECLARE(void, weir__attention_f64,
+                  (const struct weir__attention *a, int64_t unit, void *local));
+
+#endif

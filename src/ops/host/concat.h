@@ -1,0 +1,22 @@
+/* Concatenation: pieces copied side by side into one tensor. */
+#ifndef WEIR_OPS_HOST_CONCAT_H
+#define WEIR_OPS_HOST_CONCAT_H
+
+#include "ops/host/isa.h"
+#include "weir/launch.h"
+
+/* Followed by npieces times: address, size along dim, and if `strided` one
+ * stride per dim, each an int64_t. */
+struct weir__concat {
+    char *out;
+    weir_dtype dtype;
+    int ndim, dim, npieces;
+    bool strided;                                        /* else every piece is contiguous */
+    int64_t shape[WEIR_MAX_DIMS], stride[WEIR_MAX_DIMS]; /* of out */
+    int64_t pieces[];
+};
+
+/* The block function; its arguments are a struct weir__concat. */
+WEIR__ISA_DECLARE(weir_status, weir__concat_kernel, (const void *args, const weir_block *block));
+
+#endif

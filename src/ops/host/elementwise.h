@@ -1,0 +1,90 @@
+/* Elementwise kernels: one walker over strided operands, one function per
+ * operation and type on packed rows. */
+#ifndef WEIR_OPS_HOST_ELEMENTWISE_H
+#define WEIR_OPS_HOST_ELEMENTWISE_H
+
+#include "ops/host/isa.h"
+#include "weir/launch.h"
+
+#define WEIR__EW_MAX_IN 3
+
+/* n packed elements of the compute type; `out` may be one of the inputs.
+ * `constant` points to the two constants of the call (clamp's bounds). */
+typedef void (*weir__ew_fn)(void *out, const void *const *in, int64_t n, const void *constant);
+
+/* What a call hands its blocks. Operands that are all packed in the same order
+ * have ndim 0, and the arrays after it are not copied. */
+struct weir__ew {
+    weir__ew_fn fn; /* NULL: the input itself, converted */
+    int64_t numel;
+    char *out;
+    const char *in[WEIR__EW_MAX_IN]; /* NULL: the first constant */
+    double constant[2];              /* in the first bytes: values of the compute type */
+    unsigned char nin;
+    unsigned char out_type, out_compute;
+    unsigned char in_type[WEIR__EW_MAX_IN], in_compute[WEIR__EW_MAX_IN];
+    bool direct; /* flat, every operand in its compute type, none a constant */
+    bool stream; /* flat, and written past the caches; operands in their compute types */
+    int ndim;
+    int64_t shape[WEIR_MAX_DIMS];
+    int64_t out_stride[WEIR_MAX_DIMS];
+    int64_t in_stride[WEIR__EW_MAX_IN][WEIR_MAX_DIMS];
+};
+
+enum weir__binary_code {
+    WEIR__BINARY_ADD,
+    WEIR__BINARY_SUB,
+    WEIR__BINARY_MUL,
+    WEIR__BINARY_DIV,
+    WEIR__BINARY_POW,
+    WEIR__BINARY_MAXIMUM,
+    WEIR__BINARY_MINIMUM,
+    WEIR__BINARY_EQ,
+    WEIR__BINARY_NE,
+    WEIR__BINARY_LT,
+    WEIR__BINARY_LE,
+    WEIR__BINARY_GT,
+    WEIR__BINARY_GE,
+    WEIR__BINARY_COUNT
+};
+
+enum weir__unary_code {
+    WEIR__UNARY_NEG,
+    WEIR__UNARY_ABS,
+    WEIR__UNARY_EXP,
+    WEIR__UNARY_LOG,
+    WEIR__UNARY_SQRT,
+    WEIR__UNARY_RSQRT,
+    WEIR__UNARY_SIGMOID,
+    WEIR__UNARY_TANH,
+    WEIR__UNARY_RELU,
+    WEIR__UNARY_GELU,
+    WEIR__UNARY_SILU,
+    WEIR__UNARY_CLAMP,
+    WEIR__UNARY_COUNT
+};
+
+/* By operation and by the operands' type; NULL where there is none. */
+struct weir__binary_table {
+    weir__ew_fn fn[WEIR__BINARY_COUNT][WEIR_DTYPE_COUNT];
+};
+struct weir__unary_table {
+    weir__ew_fn fn[WEIR__UNARY_COUNT][WEIR_DTYPE_COUNT];
+};
+WEIR__ISA_DECLARE_TABLE(const struct weir__binary_table, weir__binary);
+WEIR__ISA_DECLARE_TABLE(const struct weir__unary_table, weir__unary);
+/* condition (bool), a, b: by the size of an element, which is moved and not looked at. */
+WEIR__ISA_DECLARE(weir__ew_fn, weir__where, (size_t elem));
+/* silu(a) * b */
+WEIR__ISA_DECLARE(void, weir__swiglu_f32,
+                  (void *out, const void *const *in, int64_t n, const void *constant));
+WEIR__ISA_DECLARE(void, weir__swiglu_f64,
+                  (void *out, const void *const *in, int64_t n, const void *constant));
+
+/* Elements begin..end-1 of the call in row-major order, with a block's local memory. */
+WEIR__ISA_DECLARE(void, weir__ew_range,
+                  (const struct weir__ew *e, int64_t begin, int64_t end, void *local));
+/* The block function; its arguments are a struct weir__ew. */
+WEIR__ISA_DECLARE(weir_status, weir__ew_kernel, (const void *args, const weir_block *block));
+
+#endif

@@ -1,0 +1,47 @@
+/* C = A B + bias on one core, for operands with any strides.
+ *
+ * f16 and bf16 are computed in f32. Every element of C is the sum over k = 0, 1,
+ * ... in this order, fused where the instruction set has it, with the bias added
+ * last: cutting C among any number of calls gives the same bits. `dot` chooses
+ * another order that depends on nothing but k either.
+ */
+#ifndef WEIR_OPS_HOST_GEMM_H
+#define WEIR_OPS_HOST_GEMM_H
+
+#include "ops/host/isa.h"
+#include "weir/launch.h"
+
+struct weir__gemm {
+    int64_t m, n, k;
+    const char *a, *b, *bias; /* bias may be NULL */
+    char *c;
+    weir_dtype dtype;         /* of all four */
+    bool dot;                 /* weir__gemm_is_dot of the whole problem that this is a part of */
+    /* in elements */
+    int64_t a_row, a_col, b_row, b_col, c_row, c_col, bias_row, bias_col;
+    /* Where set, stands in for b: writes B[k0 .. k0+kn)[j0 .. j0+jn) as rows of
+     * `width` elements of the compute type, zeros beyond jn. */
+    void (*pack_b)(const void *source, void *dst, int64_t width, int64_t k0, int64_t kn,
+                   int64_t j0, int64_t jn);
+    const void *pack_source;
+};
+
+#define WEIR__GEMM_DOT_MAX 4
+
+/* Whether the problem is a few rows against a matrix that is contiguous along k (a
+ * linear layer with few tokens), or the mirror of that. Then nothing is packed,
+ * and the sum of an element is taken in parallel lanes. */
+static inline bool weir__gemm_is_dot(const struct weir__gemm *g)
+{
+    return !g->pack_b && weir_dtype_is_float(g->dtype) && g->a_col == 1 && g->b_row == 1 &&
+           (g->m <= WEIR__GEMM_DOT_MAX || g->n <= WEIR__GEMM_DOT_MAX);
+}
+
+/* For f32, f16 and bf16; for f64; for i32 and i64, which wrap around.
+ * local  WEIR_LOCAL_BYTES, 64-byte aligned.
+ * threads  any. */
+WEIR__ISA_DECLARE(void, weir__gemm_f32, (const struct weir__gemm *g, void *local));
+WEIR__ISA_DECLARE(void, weir__gemm_f64, (const struct weir__gemm *g, void *local));
+WEIR__ISA_DECLARE(void, weir__gemm_int, (const struct weir__gemm *g, void *local));
+
+#endif

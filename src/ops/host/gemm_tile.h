@@ -1,0 +1,166 @@
+/* The inner parts of matrix multiplication, shared by gemm and attention.
+ *
+ * Included with WEIR__REAL_F64 set to 0 or 1, which decides the compute type
+ * `real`. A is packed in panels of MR rows, [k][MR]; B in panels of NR columns,
+ * [k][NR], zeros beyond the edge. A kernel keeps a tile of C in registers and
+ * walks k once.
+ */
+#ifndef WEIR_OPS_HOST_GEMM_TILE_H
+#define WEIR_OPS_HOST_GEMM_TILE_H
+
+#include <stdbool.h>
+
+#include "ops/host/half.h"
+#include "ops/host/isa.h"
+#include "weir/tensor.h"
+
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
+#if WEIR__REAL_F64
+typedef double real;
+#define REAL_DTYPE WEIR_F64
+#else
+typedef float real;
+#define REAL_DTYPE WEIR_F32
+#endif
+
+#if WEIR__ISA_LEVEL == WEIR__ISA_V4
+#define VEC_BYTES 64
+#define MR 8
+#elif WEIR__ISA_LEVEL == WEIR__ISA_V3
+#define VEC_BYTES 32
+#define MR 4
+#else
+#define VEC_BYTES 16
+#define MR 4
+#endif
+
+#define LANES ((int)(VEC_BYTES / sizeof(real)))
+#define NV 3
+#define NR (NV * LANES)
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+typedef real vec __attribute__((vector_size(VEC_BYTES), aligned(sizeof(real)), may_alias));
+typedef real vec4 __attribute__((vector_size(4 * sizeof(real)), aligned(sizeof(real)), may_alias));
+
+/* Spelt out, because whether a * b + c is fused is the compiler's mood. */
+ALWAYS_INLINE vec fused(vec a, vec b, vec c)
+{
+#if WEIR__ISA_LEVEL == WEIR__ISA_V4 && WEIR__REAL_F64
+    return _mm512_fmadd_pd(a, b, c);
+#elif WEIR__ISA_LEVEL == WEIR__ISA_V4
+    return _mm512_fmadd_ps(a, b, c);
+#elif WEIR__ISA_LEVEL == WEIR__ISA_V3 && WEIR__REAL_F64
+    return _mm256_fmadd_pd(a, b, c);
+#elif WEIR__ISA_LEVEL == WEIR__ISA_V3
+    return _mm256_fmadd_ps(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+ALWAYS_INLINE vec vec_set(real x)
+{
+    return x - (vec){0};
+}
+
+/* In a fixed order: halves added onto halves. */
+ALWAYS_INLINE real lanes_sum(vec v)
+{
+    for (int half = LANES / 2; half; half /= 2)
+        for (int i = 0; i < half; i++)
+            v[i] += v[i + half];
+    return v[0];
+}
+
+/* A tile of `rows` x `nv` vectors of C, row stride ldc, set to or increased by the
+ * product of a panel of A and `kn` rows of B. Row k of B is at b + k * ldb, or at
+ * b + at[k] where `at` is given. `rows`, `nv` and whether there is an `at` are
+ * constants where it is called. */
+ALWAYS_INLINE void tile(int rows, int nv, int64_t kn, const real *a, const real *b, int64_t ldb,
+                        const int32_t *at, real *c, int64_t ldc, bool add)
+{
+    vec acc[NV * MR];
+
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; i++) {
+#pragma GCC unroll 12
+        for (int v = 0; v < nv; v++) {
+            const vec *from = (const vec *)(c + i * ldc + v * LANES);
+
+            acc[i * nv + v] = add ? *from : vec_set(0);
+        }
+    }
+    for (int64_t k = 0; k < kn; k++, a += MR) {
+        const real *from = at ? b + at[k] : b;
+        vec row[NV];
+
+#pragma GCC unroll 12
+        for (int v = 0; v < nv; v++)
+            row[v] = *(const vec *)(from + v * LANES);
+#pragma GCC unroll 12
+        for (int i = 0; i < rows; i++) {
+            vec x = vec_set(a[i]);
+
+#pragma GCC unroll 12
+            for (int v = 0; v < nv; v++)
+                acc[i * nv + v] = fused(x, row[v], acc[i * nv + v]);
+        }
+        b += ldb;
+    }
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; i++) {
+#pragma GCC unroll 12
+        for (int v = 0; v < nv; v++)
+            *(vec *)(c + i * ldc + v * LANES) = acc[i * nv + v];
+    }
+}
+
+/* How much of C panel_tile touches for so many valid rows and columns. */
+ALWAYS_INLINE int tile_rows(int64_t rows)
+{
+    return rows > MR / 2 ? MR : rows > MR / 4 ? MR / 2 : MR / 4;
+}
+
+ALWAYS_INLINE int tile_cols(int64_t cols)
+{
+    return cols > 2 * LANES ? NR : cols > LANES ? 2 * LANES : LANES;
+}
+
+ALWAYS_INLINE void tile_of_rows(int rows, int64_t cols, int64_t kn, const real *a, const real *b,
+                                int64_t ldb, const int32_t *at, real *c, int64_t ldc, bool add)
+{
+    switch (tile_cols(cols)) {
+    case NR:
+        tile(rows, NV, kn, a, b, ldb, at, c, ldc, add);
+        break;
+    case 2 * LANES:
+        tile(rows, 2, kn, a, b, ldb, at, c, ldc, add);
+        break;
+    default:
+        tile(rows, 1, kn, a, b, ldb, at, c, ldc, add);
+    }
+}
+
+/* The tile of a packed panel of A with `rows` valid rows and of `cols` valid
+ * columns of B. */
+ALWAYS_INLINE void panel_tile(int64_t rows, int64_t cols, int64_t kn, const real *a,
+                              const real *b, int64_t ldb, const int32_t *at, real *c, int64_t ldc,
+                              bool add)
+{
+    switch (tile_rows(rows)) {
+    case MR:
+        tile_of_rows(MR, cols, kn, a, b, ldb, at, c, ldc, add);
+        break;
+    case MR / 2:
+        tile_of_rows(MR / 2, cols, kn, a, b, ldb, at, c, ldc, add);
+        break;
+    default:
+        tile_of_rows(MR / 4, cols, kn, a, b, ldb, at, c, ldc, add);
+    }
+}
+
+#endif

@@ -1,0 +1,56 @@
+/* Host kernels in several instruction sets.
+ *
+ * On x86-64 every source file of this folder is compiled three times, with
+ * WEIR_ISA defined as v1 (baseline), v3 (AVX2, FMA, F16C) or v4 (AVX-512 F, BW,
+ * CD, DQ, VL); elsewhere once, as v1. A name that such a file gives to the rest
+ * of the library carries the suffix:
+ *
+ *     WEIR__ISA_DECLARE(void, weir__foo, (float *x, size_t n));          header
+ *     void WEIR__ISA_NAME(weir__foo)(float *x, size_t n) { ... }         source
+ *     WEIR__ISA_PICK(weir__foo)(x, n);                                   caller
+ *
+ * A table is declared by WEIR__ISA_DECLARE_TABLE and picked the same way: the
+ * pick is the address of the best variant that this processor runs. Conversions
+ * of f16 and bf16 are in half.h.
+ */
+#ifndef WEIR_OPS_HOST_ISA_H
+#define WEIR_OPS_HOST_ISA_H
+
+#define WEIR__ISA_V1 1
+#define WEIR__ISA_V3 3
+#define WEIR__ISA_V4 4
+
+/* The best of the three this processor runs. The environment variable WEIR_ISA
+ * (v1, v3, v4) lowers it, never raises it; it is read once.
+ * threads  any. */
+int weir__isa(void);
+
+#define WEIR__ISA_PASTE_(a, b) a##b
+#define WEIR__ISA_PASTE(a, b) WEIR__ISA_PASTE_(a, b)
+
+#ifdef WEIR_ISA
+#define WEIR__ISA_LEVEL_v1 WEIR__ISA_V1
+#define WEIR__ISA_LEVEL_v3 WEIR__ISA_V3
+#define WEIR__ISA_LEVEL_v4 WEIR__ISA_V4
+/* What this file is being compiled for, a number for #if. */
+#define WEIR__ISA_LEVEL WEIR__ISA_PASTE(WEIR__ISA_LEVEL_, WEIR_ISA)
+#define WEIR__ISA_NAME(name) WEIR__ISA_PASTE(name##_, WEIR_ISA)
+#endif
+
+#if defined(__x86_64__)
+#define WEIR__ISA_DECLARE(type, name, args)                                    \
+    type name##_v1 args;                                                       \
+    type name##_v3 args;                                                       \
+    type name##_v4 args
+#define WEIR__ISA_DECLARE_TABLE(type, name) extern type name##_v1, name##_v3, name##_v4
+#define WEIR__ISA_PICK(name)                                                   \
+    (weir__isa() == WEIR__ISA_V4   ? &name##_v4                                \
+     : weir__isa() == WEIR__ISA_V3 ? &name##_v3                                \
+                                   : &name##_v1)
+#else
+#define WEIR__ISA_DECLARE(type, name, args) type name##_v1 args
+#define WEIR__ISA_DECLARE_TABLE(type, name) extern type name##_v1
+#define WEIR__ISA_PICK(name) (&name##_v1)
+#endif
+
+#endif

@@ -1,0 +1,54 @@
+/* Softmax and normalisation, row by row. */
+#ifndef WEIR_OPS_HOST_NORM_H
+#define WEIR_OPS_HOST_NORM_H
+
+#include "ops/host/row.h"
+#include "weir/launch.h"
+
+/* softmax: `wide_rows` is NULL, or has room for one row per block in the compute
+ * type where rows are too long for a block's local memory. */
+struct weir__softmax {
+    const char *in;
+    char *out;
+    weir_dtype dtype;
+    char *wide_rows;
+    struct weir__rows rows;
+};
+
+/* Rows longer than this many bytes, in the compute type, need wide_rows. */
+#define WEIR__SOFTMAX_LOCAL (WEIR_LOCAL_BYTES / 2)
+
+/* (x - mean) / sqrt(variance + eps) * weight + bias; without `centred`, the root
+ * mean square stands for the deviation. */
+struct weir__norm {
+    const char *in;
+    char *out;
+    const char *weight, *bias; /* or NULL */
+    int64_t weight_step, bias_step;
+    weir_dtype dtype;
+    bool centred;
+    double eps;
+    struct weir__rows rows;
+};
+
+/* logits to the k largest of their softmax, sorted, and where they were */
+struct weir__gating {
+    const char *in;
+    char *weights;
+    int32_t *experts;
+    int64_t experts_row, experts_step; /* strides of `experts`; those of `weights` are in rows */
+    weir_dtype dtype;
+    int64_t k;
+    bool renormalise;
+    struct weir__rows rows;
+};
+
+/* The most experts a row may have, so that it fits local memory. */
+#define WEIR__GATING_MAX ((int64_t)1 << 16)
+
+/* Block functions; their arguments are the structs above. */
+WEIR__ISA_DECLARE(weir_status, weir__softmax_kernel, (const void *args, const weir_block *block));
+WEIR__ISA_DECLARE(weir_status, weir__norm_kernel, (const void *args, const weir_block *block));
+WEIR__ISA_DECLARE(weir_status, weir__gating_kernel, (const void *args, const weir_block *block));
+
+#endif

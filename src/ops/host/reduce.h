@@ -1,0 +1,50 @@
+/* Reductions: sum, max, min and argmax over some dims of a strided tensor.
+ *
+ * The order of every addition follows from the shape alone. The reduced
+ * positions of an output are cut into chunks of fixed size; each chunk is summed
+ * by itself and the chunks' results are combined in order, no matter which block
+ * did which. A unit is one output, or a run of up to WEIR__REDUCE_WIDTH of them
+ * where neighbours in memory belong to different outputs (`columns`).
+ */
+#ifndef WEIR_OPS_HOST_REDUCE_H
+#define WEIR_OPS_HOST_REDUCE_H
+
+#include "ops/host/isa.h"
+#include "weir/launch.h"
+
+#define WEIR__REDUCE_WIDTH 512
+
+enum weir__reduce_code {
+    WEIR__REDUCE_SUM,
+    WEIR__REDUCE_MAX,
+    WEIR__REDUCE_MIN,
+    WEIR__REDUCE_ARGMAX,
+};
+
+/* A value on its way: floats as double, everything else as int64_t. */
+union weir__reduce_value {
+    double f;
+    int64_t i;
+};
+
+struct weir__reduce {
+    enum weir__reduce_code code;
+    weir_dtype in_type, out_type;
+    bool columns;
+    double divisor; /* mean: how many; else 1 */
+    const char *in;
+    char *out;
+    /* units * chunks * width values, and as many int64_t indices after them for
+     * argmax; NULL where a unit is done by one block */
+    void *partial;
+    int64_t units, chunks, chunk, width, reduced;
+    int nkeep, nred; /* at least 1 each */
+    int64_t keep_shape[WEIR_MAX_DIMS], keep_in[WEIR_MAX_DIMS], keep_out[WEIR_MAX_DIMS];
+    int64_t red_shape[WEIR_MAX_DIMS], red_in[WEIR_MAX_DIMS];
+};
+
+/* The block function; its arguments are a struct weir__reduce. Two phases if
+ * there are partials: chunks, then their combination. */
+WEIR__ISA_DECLARE(weir_status, weir__reduce_kernel, (const void *args, const weir_block *block));
+
+#endif

@@ -1,0 +1,31 @@
+/* Sorting rows, whole or the first k. */
+#ifndef WEIR_OPS_HOST_SORT_H
+#define WEIR_OPS_HOST_SORT_H
+
+#include "ops/host/row.h"
+#include "weir/launch.h"
+
+struct weir__sort {
+    const char *in;
+    char *values;
+    int64_t *indices;
+    weir_dtype dtype;
+    bool descending;
+    int64_t k;       /* how many of each row are wanted */
+    char *wide_rows; /* WEIR__SORT_BYTES(n) per block, where local memory is too small; else NULL */
+    struct weir__rows rows; /* of in and values; indices lie as values do */
+};
+
+/* Up to this many are selected as the row goes by; more are sorted out of it. */
+#define WEIR__SORT_SELECT 64
+/* What sorting a row of n needs: two times keys and places. */
+#define WEIR__SORT_BYTES(n) ((size_t)(n)*24)
+/* Places are 32 bits wide. */
+#define WEIR__SORT_MAX ((int64_t)UINT32_MAX)
+/* The part of local memory that rows may take. */
+#define WEIR__SORT_LOCAL (WEIR_LOCAL_BYTES / 2)
+
+/* The block function; its arguments are a struct weir__sort. */
+WEIR__ISA_DECLARE(weir_status, weir__sort_kernel, (const void *args, const weir_block *block));
+
+#endif

@@ -1,0 +1,363 @@
+/* MatMul and Linear: shapes, cutting and the way to the host's gemm. */
+#include <string.h>
+
+#include "ops/gemm_grid.h"
+#include "ops/host/gemm.h"
+#include "ops/registry.h"
+
+#define MAX_BATCH_DIMS (WEIR_MAX_DIMS - 2)
+
+/* Kept by value in the launch, so it holds all that the blocks need. */
+struct args {
+    void (*run)(const struct weir__gemm *g, void *local);
+    struct weir__gemm gemm; /* of the first matrices, whole */
+    int ndims;              /* batch dims that are left after folding */
+    int64_t shape[MAX_BATCH_DIMS];
+    int64_t a_step[MAX_BATCH_DIMS], b_step[MAX_BATCH_DIMS], c_step[MAX_BATCH_DIMS];
+    int64_t batch;
+    struct weir__grid grid;
+};
+
+/* ---- shapes ---- */
+
+static weir_status check_types(const struct weir__call *call)
+{
+    const char *name = call->op->name;
+    const struct weir__view *a = call->in[0];
+
+    for (int i = 1; i < call->nin; i++)
+        if (call->in[i] && call->in[i]->dtype != a->dtype)
+            return weir__fail(WEIR_EDTYPE, "%s: operands differ in type: %s and %s", name,
+                              weir__view_text(a).text, weir__view_text(call->in[i]).text);
+    if (!weir_dtype_is_float(a->dtype) && a->dtype != WEIR_I32 && a->dtype != WEIR_I64)
+        return weir__fail(WEIR_EDTYPE, "%s: %s is neither a float nor i32 nor i64", name,
+                          weir__view_text(a).text);
+    return WEIR_OK;
+}
+
+static weir_status check_bias(const struct weir__call *call, int64_t n)
+{
+    const struct weir__view *bias = call->nin > 2 ? call->in[2] : NULL;
+
+    if (bias && (bias->ndim != 1 || bias->shape[0] != n))
+        return weir__fail(WEIR_ESHAPE, "%s: the bias must be [%lld], not %s", call->op->name,
+                          (long long)n, weir__view_text(bias).text);
+    return WEIR_OK;
+}
+
+/* The operands as matrices: a 1-d a is a row, a 1-d b a column, as in NumPy. */
+static struct weir__view as_matrix(const struct weir__view *v, bool column)
+{
+    struct weir__view m = *v;
+
+    if (v->ndim == 1) {
+        m.ndim = 2;
+        m.shape[column ? 0 : 1] = v->shape[0];
+        m.stride[column ? 0 : 1] = v->stride[0];
+        m.shape[column ? 1 : 0] = 1;
+        m.stride[column ? 1 : 0] = 0;
+    }
+    return m;
+}
+
+/* The weight [n, k] of a linear layer as [k, n]. */
+static struct weir__view transposed(const struct weir__view *v)
+{
+    struct weir__view t = *v;
+
+    t.shape[0] = v->shape[1];
+    t.shape[1] = v->shape[0];
+    t.stride[0] = v->stride[1];
+    t.stride[1] = v->stride[0];
+    return t;
+}
+
+static weir_status infer_matmul(struct weir__call *call)
+{
+    const struct weir__view *va = call->in[0], *vb = call->in[1];
+    struct weir__view *out = &call->out[0];
+    struct weir__view a, b;
+    weir_status st;
+
+    if ((st = check_types(call)))
+        return st;
+    if (va->ndim < 1 || vb->ndim < 1)
+        return weir__fail(WEIR_ESHAPE, "MatMul: operands need at least one dim: a is %s, b is %s",
+                          weir__view_text(va).text, weir__view_text(vb).text);
+    a = as_matrix(va, false);
+    b = as_matrix(vb, true);
+    if (a.shape[a.ndim - 1] != b.shape[b.ndim - 2])
+        return weir__fail(WEIR_ESHAPE,
+                          "MatMul: inner sizes differ: a is %s, b is %s, so %lld against %lld",
+                          weir__view_text(va).text, weir__view_text(vb).text,
+                          (long long)a.shape[a.ndim - 1], (long long)b.shape[b.ndim - 2]);
+    if ((st = check_bias(call, b.shape[b.ndim - 1])))
+        return st;
+    out->dtype = a.dtype;
+    a.ndim -= 2;
+    b.ndim -= 2;
+    if ((st = weir__shape_broadcast("MatMul", &a, &b, out)))
+        return st;
+    if (va->ndim > 1)
+        out->shape[out->ndim++] = a.shape[a.ndim];
+    if (vb->ndim > 1)
+        out->shape[out->ndim++] = b.shape[b.ndim + 1];
+    return WEIR_OK;
+}
+
+static weir_status infer_linear(struct weir__call *call)
+{
+    const struct weir__view *x = call->in[0], *weight = call->in[1];
+    struct weir__view *out = &call->out[0];
+    weir_status st;
+
+    if ((st = check_types(call)))
+        return st;
+    if (x->ndim < 1 || weight->ndim != 2)
+        return weir__fail(WEIR_ESHAPE,
+                          "Linear: x must be [..., k] and weight [n, k]: they are %s and %s",
+                          weir__view_text(x).text, weir__view_text(weight).text);
+    if (x->shape[x->ndim - 1] != weight->shape[1])
+        return weir__fail(WEIR_ESHAPE,
+                          "Linear: inner sizes differ: x is %s, weight is %s, so %lld against %lld",
+                          weir__view_text(x).text, weir__view_text(weight).text,
+                          (long long)x->shape[x->ndim - 1], (long long)weight->shape[1]);
+    if ((st = check_bias(call, weight->shape[0])))
+        return st;
+    out->dtype = x->dtype;
+    out->ndim = x->ndim;
+    memcpy(out->shape, x->shape, sizeof x->shape);
+    out->shape[x->ndim - 1] = weight->shape[0];
+    return WEIR_OK;
+}
+
+static void cost(const struct weir__call *call, struct weir__cost *cost)
+{
+    const struct weir__view *a = call->in[0], *out = &call->out[0];
+    double elements = (double)weir__view_numel(out);
+
+    cost->flops = 2.0 * elements * (double)a->shape[a->ndim - 1];
+    for (int i = 0; i < call->nin; i++)
+        if (call->in[i])
+            elements += (double)weir__view_numel(call->in[i]);
+    cost->bytes = elements * (double)weir_dtype_size(a->dtype);
+}
+
+/* ---- running ---- */
+
+static weir_status run_block(const void *pointer, const weir_block *block)
+{
+    const struct args *args = pointer;
+    const struct weir__part part = weir__grid_part(&args->grid, block->index);
+    const int64_t size = (int64_t)weir_dtype_size(args->gemm.dtype);
+    struct weir__gemm g = args->gemm;
+
+    if (part.m.begin >= part.m.end || part.n.begin >= part.n.end)
+        return WEIR_OK;
+    g.m = part.m.end - part.m.begin;
+    g.n = part.n.end - part.n.begin;
+    if (g.bias)
+        g.bias += part.n.begin * g.bias_col * size;
+    for (int64_t i = part.batch.begin; i < part.batch.end; i++) {
+        int64_t a = part.m.begin * g.a_row, b = part.n.begin * g.b_col;
+        int64_t c = part.m.begin * g.c_row + part.n.begin * g.c_col;
+        int64_t rest = i;
+
+        for (int d = args->ndims - 1; d >= 0; d--) {
+            const int64_t at = rest % args->shape[d];
+
+            rest /= args->shape[d];
+            a += at * args->a_step[d];
+            b += at * args->b_step[d];
+            c += at * args->c_step[d];
+        }
+        g.a = args->gemm.a + a * size;
+        g.b = args->gemm.b + b * size;
+        g.c = args->gemm.c + c * size;
+        args->run(&g, block->local);
+    }
+    return WEIR_OK;
+}
+
+/* Batch dims, innermost first, that are one more stretch of rows of a and of the
+ * output against the same b become part of m. */
+static void fold_batch(struct args *args)
+{
+    struct weir__gemm *g = &args->gemm;
+
+    while (args->ndims) {
+        const int d = args->ndims - 1;
+        const int64_t size = args->shape[d];
+
+        if (g->m == 1 && args->b_step[d] == 0) {
+            g->a_row = args->a_step[d];
+            g->c_row = args->c_step[d];
+        } else if (size != 1 && (args->b_step[d] != 0 || args->a_step[d] != g->m * g->a_row ||
+                                 args->c_step[d] != g->m * g->c_row)) {
+            return;
+        }
+        g->m *= size;
+        args->ndims--;
+    }
+}
+
+/* Whether two views may share bytes, by their outermost addresses. */
+static bool overlap(const struct weir__view *a, const struct weir__view *b)
+{
+    const struct weir__view *v[2] = {a, b};
+    uintptr_t low[2], high[2];
+
+    for (int i = 0; i < 2; i++) {
+        const int64_t size = (int64_t)weir_dtype_size(v[i]->dtype);
+
+        if (!weir__view_numel(v[i]))
+            return false;
+        low[i] = (uintptr_t)v[i]->data;
+        high[i] = low[i] + (uintptr_t)size;
+        for (int d = 0; d < v[i]->ndim; d++) {
+            const int64_t reach = (v[i]->shape[d] - 1) * v[i]->stride[d] * size;
+
+            *(reach < 0 ? &low[i] : &high[i]) += (uintptr_t)reach;
+        }
+    }
+    return low[0] < high[1] && low[1] < high[0];
+}
+
+static void pick_kernel(struct args *args)
+{
+    switch (args->gemm.dtype) {
+    case WEIR_F64:
+        args->run = WEIR__ISA_PICK(weir__gemm_f64);
+        break;
+    case WEIR_I32:
+    case WEIR_I64:
+        args->run = WEIR__ISA_PICK(weir__gemm_int);
+        break;
+    default:
+        args->run = WEIR__ISA_PICK(weir__gemm_f32);
+    }
+}
+
+/* c = a b + bias for operands that are matrices or stacks of them. */
+static weir_status prepare(const struct weir__call *call, const struct weir__view *a,
+                           const struct weir__view *b, const struct weir__view *c,
+                           struct weir__work *work)
+{
+    const struct weir__view *bias = call->nin > 2 ? call->in[2] : NULL;
+    const int nd = c->ndim - 2;
+    struct args *args = (struct args *)work->args;
+    struct weir__gemm *g = &args->gemm;
+    struct weir__view wide;
+
+    for (int i = 0; i < call->nin; i++)
+        if (call->in[i] && overlap(call->in[i], &call->out[0]))
+            return weir__fail(WEIR_EINVAL, "%s: the output must not share memory with input %d",
+                              call->op->name, i);
+    *args = (struct args){
+        .gemm = {.m = c->shape[nd], .n = c->shape[nd + 1], .k = a->shape[a->ndim - 1],
+                 .a = a->data, .b = b->data, .c = c->data, .dtype = a->dtype,
+                 .a_row = a->stride[a->ndim - 2], .a_col = a->stride[a->ndim - 1],
+                 .b_row = b->stride[b->ndim - 2], .b_col = b->stride[b->ndim - 1],
+                 .c_row = c->stride[nd], .c_col = c->stride[nd + 1]},
+        .ndims = nd,
+    };
+    if (bias) {
+        g->bias = bias->data;
+        g->bias_col = bias->stride[0];
+    }
+    memcpy(args->shape, c->shape, (size_t)nd * sizeof *c->shape);
+    memcpy(args->c_step, c->stride, (size_t)nd * sizeof *c->stride);
+    wide = *a;
+    wide.ndim -= 2;
+    wide = weir__view_broadcast(&wide, nd, c->shape);
+    memcpy(args->a_step, wide.stride, (size_t)nd * sizeof *wide.stride);
+    wide = *b;
+    wide.ndim -= 2;
+    wide = weir__view_broadcast(&wide, nd, c->shape);
+    memcpy(args->b_step, wide.stride, (size_t)nd * sizeof *wide.stride);
+
+    fold_batch(args);
+    args->batch = 1;
+    for (int d = 0; d < args->ndims; d++)
+        args->batch *= args->shape[d];
+    g->dot = weir__gemm_is_dot(g);
+    pick_kernel(args);
+    args->grid = weir__grid_make(args->batch, g->m, g->n, g->k, call->cores);
+    work->fn = run_block;
+    work->blocks = args->grid.blocks;
+    work->phases = 1;
+    work->args_size = sizeof *args;
+    return WEIR_OK;
+}
+
+static weir_status prepare_matmul(const struct weir__call *call, struct weir__work *work)
+{
+    const struct weir__view *va = call->in[0], *vb = call->in[1];
+    struct weir__view a = as_matrix(va, false), b = as_matrix(vb, true), c = call->out[0];
+
+    /* Put back the dims of size 1 that a and b got as matrices. */
+    if (vb->ndim == 1) {
+        c.shape[c.ndim] = 1;
+        c.stride[c.ndim++] = 1;
+    }
+    if (va->ndim == 1) {
+        c.shape[c.ndim] = c.shape[c.ndim - 1];
+        c.stride[c.ndim] = c.stride[c.ndim - 1];
+        c.shape[c.ndim - 1] = 1;
+        c.ndim++;
+    }
+    return prepare(call, &a, &b, &c, work);
+}
+
+static weir_status prepare_linear(const struct weir__call *call, struct weir__work *work)
+{
+    const struct weir__view *x = call->in[0];
+    struct weir__view a = as_matrix(x, false), b = transposed(call->in[1]);
+    struct weir__view c = as_matrix(&call->out[0], false);
+
+    return prepare(call, &a, &b, &c, work);
+}
+
+const struct weir__op weir__op_matmul = {
+    .name = "MatMul",
+    .summary = "matrix product, leading dims broadcast, plus an optional bias",
+    .engine = WEIR_ENGINE_CUBE,
+    .nin_min = 2,
+    .nin_max = 3,
+    .nout = 1,
+    .infer = infer_matmul,
+    .cost = cost,
+    .prepare = prepare_matmul,
+};
+
+const struct weir__op weir__op_linear = {
+    .name = "Linear",
+    .summary = "x times a transposed weight, plus an optional bias",
+    .engine = WEIR_ENGINE_CUBE,
+    .nin_min = 2,
+    .nin_max = 3,
+    .nout = 1,
+    .infer = infer_linear,
+    .cost = cost,
+    .prepare = prepare_linear,
+};
+
+weir_status weir_matmul(weir_tensor *a, weir_tensor *b, weir_tensor **out)
+{
+    return weir__op_run(&weir__op_matmul, NULL, (weir_tensor *const[]){a, b}, 2, out);
+}
+
+weir_status weir_matmul_into(weir_tensor *a, weir_tensor *b, weir_tensor *out)
+{
+    return weir__op_run_into(&weir__op_matmul, NULL, (weir_tensor *const[]){a, b}, 2, &out);
+}
+
+weir_status weir_matmul_bias(weir_tensor *a, weir_tensor *b, weir_tensor *bias, weir_tensor **out)
+{
+    return weir__op_run(&weir__op_matmul, NULL, (weir_tensor *const[]){a, b, bias}, 3, out);
+}
+
+weir_status weir_linear(weir_tensor *x, weir_tensor *weight, weir_tensor *bias, weir_tensor **out)
+{
+    return weir__op_run(&weir__op_linear, NULL, (weir_tensor *const[]){x, weight, bias}, 3, out);
+}

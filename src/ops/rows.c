@@ -1,0 +1,39 @@
+/* Rows along a dim, from views. */
+#include "ops/rows.h"
+
+#include <string.h>
+
+void weir__rows_init(struct weir__rows *rows, const struct weir__view *in,
+                     const struct weir__view *out, int dim)
+{
+    struct weir__view a = {.ndim = 0}, b = {.ndim = 0};
+
+    out = out ? out : in;
+    for (int d = 0; d < in->ndim; d++) {
+        if (d == dim)
+            continue;
+        a.shape[a.ndim] = b.shape[a.ndim] = in->shape[d];
+        a.stride[a.ndim] = in->stride[d];
+        b.stride[a.ndim] = out->stride[d];
+        a.ndim++;
+    }
+    b.ndim = a.ndim;
+    weir__view_collapse((struct weir__view *[]){&a, &b}, 2);
+    rows->count = weir__view_numel(&a);
+    rows->n = in->shape[dim];
+    rows->in_step = in->stride[dim];
+    rows->out_step = out->stride[dim];
+    rows->ndim = a.ndim;
+    memcpy(rows->shape, a.shape, sizeof rows->shape);
+    memcpy(rows->in_stride, a.stride, sizeof rows->in_stride);
+    memcpy(rows->out_stride, b.stride, sizeof rows->out_stride);
+}
+
+void weir__infer_like(struct weir__call *call)
+{
+    const struct weir__view *x = call->in[0];
+
+    call->out[0].dtype = x->dtype;
+    call->out[0].ndim = x->ndim;
+    memcpy(call->out[0].shape, x->shape, sizeof x->shape);
+}

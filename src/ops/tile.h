@@ -1,0 +1,41 @@
+/* How operators are cut into blocks: by their size and the core limit alone. */
+#ifndef WEIR_OPS_TILE_H
+#define WEIR_OPS_TILE_H
+
+#include "base/base.h"
+#include "weir/launch.h"
+
+/* A block shorter than this costs more to hand over than it saves. */
+#define WEIR__TILE_MIN_NS 5000
+/* What one core moves and computes, roughly: bytes per ns, vector operations
+ * (flops as in struct weir__cost) per ns. */
+#define WEIR__TILE_BYTES_PER_NS 16
+#define WEIR__TILE_FLOPS_PER_NS 8
+
+/* Blocks for work of about `ns` on one core that can be cut into `units`. */
+static inline unsigned weir__tile_blocks(int64_t ns, int64_t units, unsigned cores)
+{
+    int64_t n = weir__min(weir__min(ns / WEIR__TILE_MIN_NS, units), cores);
+
+    return n > 1 ? (unsigned)n : 1;
+}
+
+struct weir__range {
+    int64_t begin, end;
+};
+
+/* The block's share of 0..n-1, cut at multiples of `align`; empty for begin >= end. */
+static inline struct weir__range weir__tile_range(int64_t n, int64_t align, const weir_block *block)
+{
+    struct weir__range r = {0, n};
+
+    if (block->count > 1) {
+        int64_t step = weir__div_up(weir__div_up(n, block->count), align) * align;
+
+        r.begin = weir__min(n, step * block->index);
+        r.end = weir__min(n, r.begin + step);
+    }
+    return r;
+}
+
+#endif

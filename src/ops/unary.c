@@ -1,0 +1,154 @@
+/* neg, abs, exp, log, sqrt, rsqrt, sigmoid, tanh, relu, gelu, silu and clamp.
+ *
+ * Integers: neg, abs, relu and clamp, wrapping. Everything else is for floats. */
+#include <math.h>
+#include <string.h>
+
+#include "ops/elementwise.h"
+#include "ops/registry.h"
+
+static weir_status infer(struct weir__call *call, enum weir__types types)
+{
+    const struct weir__view *x = call->in[0];
+    weir_status st = weir__check_type(call->op->name, x, types);
+
+    if (st)
+        return st;
+    call->out[0].dtype = x->dtype;
+    call->out[0].ndim = x->ndim;
+    memcpy(call->out[0].shape, x->shape, sizeof x->shape);
+    return WEIR_OK;
+}
+
+static weir_status infer_float(struct weir__call *call)
+{
+    return infer(call, WEIR__TYPES_FLOAT);
+}
+
+static weir_status infer_number(struct weir__call *call)
+{
+    return infer(call, WEIR__TYPES_NUMBER);
+}
+
+static weir_status prepare(const struct weir__call *call, enum weir__unary_code code,
+                           int ns_per_kilo, const double constant[2], struct weir__work *work)
+{
+    weir_dtype dtype = call->in[0]->dtype;
+    struct weir__ew_call c = {
+        .fn = WEIR__ISA_PICK(weir__unary)->fn[code][dtype],
+        .out = &call->out[0],
+        .in = {call->in[0]},
+        .nin = 1,
+        /* Doubles go through the C library, one by one. */
+        .ns_per_kilo = dtype == WEIR_F64 ? 16 * ns_per_kilo : ns_per_kilo,
+        .constant = {constant[0], constant[1]},
+    };
+
+    return weir__ew_prepare(&c, call->cores, work);
+}
+
+/* name, row name, code, types, flops, ns per 1024 elements, what it gives */
+#define UNARY_ROWS(X)                                                \
+    X(neg, "Neg", NEG, number, 1, 0, "-x")                           \
+    X(abs, "Abs", ABS, number, 1, 0, "|x|")                          \
+    X(exp, "Exp", EXP, float, 12, 300, "e^x")                        \
+    X(log, "Log", LOG, float, 16, 300, "natural logarithm")          \
+    X(sqrt, "Sqrt", SQRT, float, 1, 100, "square root")              \
+    X(rsqrt, "Rsqrt", RSQRT, float, 2, 200, "1 / sqrt(x)")           \
+    X(sigmoid, "Sigmoid", SIGMOID, float, 14, 400, "1 / (1 + e^-x)") \
+    X(tanh, "Tanh", TANH, float, 24, 500, "hyperbolic tangent")      \
+    X(relu, "Relu", RELU, number, 1, 0, "max(x, 0)")                 \
+    X(gelu, "Gelu", GELU, float, 40, 600, "x * Phi(x), by erf")      \
+    X(silu, "Silu", SILU, float, 15, 400, "x * sigmoid(x)")
+
+#define DEFINE_UNARY(fn_name, row_name, CODE, types, flop, ns, text)                             \
+    static weir_status prepare_##fn_name(const struct weir__call *call, struct weir__work *work) \
+    {                                                                                            \
+        return prepare(call, WEIR__UNARY_##CODE, ns, (const double[2]){0, 0}, work);             \
+    }                                                                                            \
+    static void cost_##fn_name(const struct weir__call *call, struct weir__cost *cost)           \
+    {                                                                                            \
+        weir__ew_cost(call, flop, cost);                                                         \
+    }                                                                                            \
+    const struct weir__op weir__op_##fn_name = {                                                 \
+        .name = row_name,                                                                        \
+        .summary = text,                                                                         \
+        .engine = WEIR_ENGINE_VECTOR,                                                            \
+        .nin_min = 1,                                                                            \
+        .nin_max = 1,                                                                            \
+        .nout = 1,                                                                               \
+        .infer = infer_##types,                                                                  \
+        .cost = cost_##fn_name,                                                                  \
+        .prepare = prepare_##fn_name,                                                            \
+    };                                                                                           \
+    weir_status weir_##fn_name(weir_tensor *x, weir_tensor **out)                                \
+    {                                                                                            \
+        return weir__op_run(&weir__op_##fn_name, NULL, &x, 1, out);                              \
+    }                                                                                            \
+    weir_status weir_##fn_name##_into(weir_tensor *x, weir_tensor *out)                          \
+    {                                                                                            \
+        return weir__op_run_into(&weir__op_##fn_name, NULL, &x, 1, &out);                        \
+    }
+UNARY_ROWS(DEFINE_UNARY)
+
+struct clamp_params {
+    double low, high;
+};
+
+static const struct weir__op_field clamp_fields[] = {
+    {"low", WEIR__FIELD_FLOAT, offsetof(struct clamp_params, low), 1},
+    {"high", WEIR__FIELD_FLOAT, offsetof(struct clamp_params, high), 1},
+};
+
+static weir_status infer_clamp(struct weir__call *call)
+{
+    const struct clamp_params *p = call->params;
+
+    if (isnan(p->low) || isnan(p->high))
+        return weir__fail(WEIR_EINVAL, "Clamp: the bounds %g and %g must be numbers", p->low,
+                          p->high);
+    return infer_number(call);
+}
+
+/* Bounds between two integers move inwards; those past the type's ends have no effect. */
+static weir_status prepare_clamp(const struct weir__call *call, struct weir__work *work)
+{
+    const struct clamp_params *p = call->params;
+    weir_dtype dtype = call->in[0]->dtype;
+    double low = p->low, high = p->high, constant[2] = {0, 0};
+
+    if (!weir_dtype_is_float(dtype)) {
+        low = ceil(low);
+        high = floor(high);
+    }
+    weir__constant_saturated(low, dtype, &constant[0]);
+    weir__constant_saturated(high, dtype, &constant[1]);
+    return prepare(call, WEIR__UNARY_CLAMP, 0, constant, work);
+}
+
+static void cost_clamp(const struct weir__call *call, struct weir__cost *cost)
+{
+    weir__ew_cost(call, 2, cost);
+}
+
+const struct weir__op weir__op_clamp = {
+    .name = "Clamp",
+    .summary = "min(max(x, low), high)",
+    .engine = WEIR_ENGINE_VECTOR,
+    .nin_min = 1,
+    .nin_max = 1,
+    .nout = 1,
+    .params_size = sizeof(struct clamp_params),
+    .fields = clamp_fields,
+    .nfields = weir__countof(clamp_fields),
+    .infer = infer_clamp,
+    .cost = cost_clamp,
+    .prepare = prepare_clamp,
+};
+
+weir_status weir_clamp(weir_tensor *x, double low, double high, weir_tensor **out)
+{
+    struct clamp_params p = {low, high};
+
+    return weir__op_run(&weir__op_clamp, &p, &x, 1, out);
+}

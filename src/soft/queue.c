@@ -1,0 +1,304 @@
+/* The command queue, and how its token moves (soft.h tells the whole story). */
+#include "soft/soft.h"
+
+#include <string.h>
+
+enum { CHUNK_BYTES = sizeof(struct weir__chunk) };
+
+/* Room that always remains for the jump to the next chunk. */
+#define JUMP_SIZE ((uint32_t)sizeof(struct weir__cmd))
+
+_Static_assert(sizeof(struct weir__cmd) % 16 == 0, "commands stay aligned");
+_Static_assert(sizeof(struct weir__cmd) + WEIR_ARGS_MAX + JUMP_SIZE < CHUNK_BYTES, "one fits");
+
+weir_status weir__soft_stream_open(weir_stream *base)
+{
+    struct weir__soft_stream *s = weir__soft(base);
+
+    s->tail = weir__alloc_aligned(sizeof *s->tail, WEIR__LINE);
+    if (!s->tail)
+        return weir__fail(WEIR_ENOMEM, "the queue of a stream on %s", base->dev->props.name);
+    s->head = s->tail;
+    return WEIR_OK;
+}
+
+void weir__soft_stream_close(weir_stream *base)
+{
+    struct weir__soft_stream *s = weir__soft(base);
+
+    weir__free(s->head); /* the queue is empty: head and tail are one chunk */
+    weir__free(atomic_load(&s->spare));
+}
+
+/* ---- adding: under the device lock ---- */
+
+static struct weir__cmd *reserve(struct weir__soft_stream *s, enum weir__cmd_kind kind,
+                                 size_t args_size)
+{
+    uint32_t size = (uint32_t)((sizeof(struct weir__cmd) + args_size + 15) / 16 * 16);
+    struct weir__cmd *cmd;
+
+    if (weir__unlikely(s->tail_at + size + JUMP_SIZE > CHUNK_BYTES)) {
+        struct weir__chunk *chunk = atomic_exchange(&s->spare, NULL);
+
+        if (!chunk && !(chunk = weir__alloc_aligned(sizeof *chunk, WEIR__LINE))) {
+            weir__fail(WEIR_ENOMEM, "the queue of stream '%s'", s->base.name);
+            return NULL;
+        }
+        cmd = (struct weir__cmd *)(s->tail->bytes + s->tail_at);
+        cmd->kind = WEIR__CMD_JUMP;
+        cmd->u.chunk = chunk;
+        s->tail = chunk;
+        s->tail_at = 0;
+    }
+    cmd = (struct weir__cmd *)(s->tail->bytes + s->tail_at);
+    cmd->kind = (uint8_t)kind;
+    cmd->engine = WEIR_ENGINE_HOST;
+    cmd->size = size;
+    return cmd;
+}
+
+static void added(struct weir__soft_stream *s, const struct weir__cmd *cmd)
+{
+    struct weir__sched *sched = weir__soft_sched(s);
+    enum weir__core_kind kind = weir__sched_kind(sched, cmd->engine);
+
+    s->tail_at += cmd->size;
+    if (atomic_fetch_add(&s->pending, 1))
+        return;
+    weir__spin_lock(&sched->lock);
+    weir__sched_add(sched, s, WEIR__WANTS_CORE, kind);
+    weir__spin_unlock(&sched->lock);
+}
+
+weir_status weir__soft_submit(weir_stream *base, const struct weir__kernel *k)
+{
+    struct weir__soft_stream *s = weir__soft(base);
+    struct weir__cmd *cmd = reserve(s, WEIR__CMD_KERNEL, k->args_size);
+
+    if (!cmd)
+        return WEIR_ENOMEM;
+    cmd->engine = (uint8_t)k->engine;
+    cmd->phases = (uint8_t)k->phases;
+    cmd->gang = k->gang;
+    cmd->blocks = k->blocks;
+    cmd->cores = k->cores < k->blocks ? k->cores : k->blocks;
+    cmd->work_ns = k->work_ns;
+    cmd->name = k->name;
+    cmd->u.fn = k->fn;
+    if (k->args_size)
+        memcpy(cmd->args, k->args, k->args_size);
+    added(s, cmd);
+    return WEIR_OK;
+}
+
+weir_status weir__soft_wait(weir_stream *base, struct weir__mark mark, bool errors)
+{
+    struct weir__soft_stream *s = weir__soft(base);
+    struct weir__cmd *cmd = reserve(s, WEIR__CMD_WAIT, 0);
+
+    if (!cmd)
+        return WEIR_ENOMEM;
+    cmd->u.source = weir__soft(mark.stream);
+    cmd->v.seq = mark.seq;
+    cmd->errors = errors;
+    added(s, cmd);
+    return WEIR_OK;
+}
+
+weir_status weir__soft_callback(weir_stream *base, weir_callback_fn fn, void *user)
+{
+    struct weir__soft_stream *s = weir__soft(base);
+    struct weir__cmd *cmd = reserve(s, WEIR__CMD_CALLBACK, 0);
+
+    if (!cmd)
+        return WEIR_ENOMEM;
+    cmd->u.callback = fn;
+    cmd->v.user = user;
+    added(s, cmd);
+    return WEIR_OK;
+}
+
+weir_status weir__soft_stamp(weir_stream *base, _Atomic uint64_t *ns)
+{
+    struct weir__soft_stream *s = weir__soft(base);
+    struct weir__cmd *cmd = reserve(s, WEIR__CMD_STAMP, 0);
+
+    if (!cmd)
+        return WEIR_ENOMEM;
+    cmd->u.ns = ns;
+    added(s, cmd);
+    return WEIR_OK;
+}
+
+uint64_t weir__soft_done(const weir_stream *base)
+{
+    const struct weir__soft_stream *s = (const struct weir__soft_stream *)base;
+
+    return atomic_load_explicit(&s->completed, memory_order_acquire);
+}
+
+/* ---- consuming: the token's holder ---- */
+
+struct weir__cmd *weir__soft_jump(struct weir__soft_stream *s, const struct weir__cmd *jump)
+{
+    struct weir__chunk *done = s->head;
+
+    s->head = jump->u.chunk;
+    s->head_at = 0;
+    weir__free(atomic_exchange(&s->spare, done));
+    return (struct weir__cmd *)s->head->bytes;
+}
+
+enum weir__core_kind weir__soft_next_kind(struct weir__soft_stream *s)
+{
+    const struct weir__cmd *cmd = weir__soft_next(s);
+
+    return cmd ? weir__sched_kind(weir__soft_sched(s), cmd->engine) : WEIR__CORE_NONE;
+}
+
+bool weir__soft_surrender(struct weir__soft_stream *s)
+{
+    uint64_t consumed = s->consumed;
+
+    /* From the subtraction on, the stream may be somebody else's. */
+    s->known = s->consumed = 0;
+    if (atomic_fetch_sub(&s->pending, consumed) == consumed)
+        return true;
+    return false;
+}
+
+/* ---- waiting for a stream ---- */
+
+enum { LOCKED = 1, ONE = 2 };
+
+/* Returns the count, to be given back to unlock_waiters. */
+static uint32_t lock_waiters(struct weir__soft_stream *s)
+{
+    uint32_t seen;
+
+    for (unsigned spins = 1; (seen = atomic_fetch_or(&s->waiters, LOCKED)) & LOCKED; spins++)
+        while (atomic_load_explicit(&s->waiters, memory_order_relaxed) & LOCKED)
+            if (++spins & 63)
+                weir__relax();
+            else
+                weir__yield();
+    return seen;
+}
+
+static void unlock_waiters(struct weir__soft_stream *s, uint32_t count)
+{
+    atomic_store_explicit(&s->waiters, count, memory_order_release);
+}
+
+static void link_waiter(struct weir__soft_stream *source, struct weir__waiter *w, uint64_t seq)
+{
+    w->seq = seq;
+    w->prev = NULL;
+    w->next = source->first_waiter;
+    if (w->next)
+        w->next->prev = w;
+    source->first_waiter = w;
+}
+
+static void unlink_waiter(struct weir__soft_stream *source, struct weir__waiter *w)
+{
+    *(w->prev ? &w->prev->next : &source->first_waiter) = w->next;
+    if (w->next)
+        w->next->prev = w->prev;
+}
+
+static bool park(struct weir__soft_stream *source, struct weir__waiter *w, uint64_t seq)
+{
+    uint32_t count = lock_waiters(source);
+    bool parked = atomic_load(&source->completed) < seq;
+
+    if (parked) {
+        link_waiter(source, w, seq);
+        count += ONE;
+    }
+    unlock_waiters(source, count);
+    return parked;
+}
+
+bool weir__soft_park(struct weir__soft_stream *s, struct weir__soft_stream *source, uint64_t seq)
+{
+    s->waiting.stream = s;
+    return park(source, &s->waiting, seq);
+}
+
+bool weir__soft_host_park(struct weir__soft_stream *s, struct weir__waiter *w, uint64_t seq)
+{
+    w->stream = NULL;
+    atomic_store_explicit(&w->woken, 0, memory_order_relaxed);
+    return park(s, w, seq);
+}
+
+bool weir__soft_host_unpark(struct weir__soft_stream *s, struct weir__waiter *w)
+{
+    uint32_t count = lock_waiters(s);
+    bool waiting = !atomic_load_explicit(&w->woken, memory_order_relaxed);
+
+    if (waiting) {
+        unlink_waiter(s, w);
+        count -= ONE;
+    }
+    unlock_waiters(s, count);
+    return waiting;
+}
+
+/* A stream of another device, whose threads are not the caller's. */
+static void wake_foreign(struct weir__soft_stream *s)
+{
+    struct weir__sched *sched = weir__soft_sched(s);
+    enum weir__core_kind kind = weir__soft_next_kind(s);
+    weir_device *dev = s->base.dev;
+
+    weir__spin_lock(&sched->lock);
+    weir__sched_add(sched, s, WEIR__WANTS_CORE, kind);
+    weir__spin_unlock(&sched->lock);
+    dev->driver->kick(dev);
+}
+
+/* Hands the waiter's stream on, or wakes its host thread. */
+static void wake(struct weir__soft_stream *s, struct weir__waiter *w, struct weir__soft_list *woken)
+{
+    if (!w->stream) {
+        /* Once it is set the host may return and take *w with it. */
+        _Atomic uint32_t *word = &w->woken;
+
+        atomic_store_explicit(word, 1, memory_order_release);
+        weir__futex_wake(word, 1);
+    } else if (w->stream->base.dev != s->base.dev) {
+        wake_foreign(w->stream);
+    } else {
+        w->stream->local_next = NULL;
+        *woken->end = w->stream;
+        woken->end = &w->stream->local_next;
+    }
+}
+
+void weir__soft_publish(struct weir__soft_stream *s, struct weir__soft_list *woken)
+{
+    struct weir__waiter *w, *next;
+    uint32_t count;
+
+    if (s->over == atomic_load_explicit(&s->completed, memory_order_relaxed))
+        return;
+    if (!atomic_load_explicit(&s->waiters, memory_order_relaxed)) {
+        atomic_store(&s->completed, s->over);
+        if (!atomic_load(&s->waiters))
+            return;
+    }
+    count = lock_waiters(s);
+    atomic_store_explicit(&s->completed, s->over, memory_order_release);
+    for (w = s->first_waiter; w; w = next) {
+        next = w->next;
+        if (w->seq > s->over)
+            continue;
+        unlink_waiter(s, w);
+        count -= ONE;
+        wake(s, w, woken);
+    }
+    unlock_waiters(s, count);
+}

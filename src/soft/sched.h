@@ -1,0 +1,91 @@
+/* Who gets which cores: the scheduler of the soft devices.
+ *
+ * A stream is in the scheduler while it wants a core: because its next command is
+ * ready (WEIR__WANTS_CORE), because its running operator has blocks for more cores
+ * (WEIR__WANTS_HELP), or because its next operator needs all its cores at once
+ * (WEIR__WANTS_GANG). Streams compete by priority, then by when they came.
+ *
+ * A gang holds nothing while it waits. It closes the door behind itself instead:
+ * whoever comes after it gets no core of that kind until the gang has started, so
+ * it waits no longer than what runs already. Every 64th pick goes to whoever waited
+ * longest, so that no priority starves.
+ *
+ * Nothing here knows of threads or of time: `cpu` picks one core at a time from
+ * many threads under the lock, `npu` picks until nothing fits.
+ */
+#ifndef WEIR_SOFT_SCHED_H
+#define WEIR_SOFT_SCHED_H
+
+#include <stdatomic.h>
+
+#include "base/lock.h"
+#include "weir/device.h"
+
+#define WEIR__MAX_CORES 1024
+#define WEIR__PRIORITIES 16
+
+struct weir__soft_stream;
+
+struct weir__coreset {
+    unsigned total, nfree;
+    uint64_t free[WEIR__MAX_CORES / 64];
+};
+
+enum weir__want { WEIR__WANTS_NOTHING, WEIR__WANTS_CORE, WEIR__WANTS_HELP, WEIR__WANTS_GANG };
+
+/* Cores of one block. */
+struct weir__grant {
+    uint8_t kind;       /* enum weir__core_kind it was given for */
+    uint8_t ncube, nvector;
+    uint16_t cube, vector[2];
+};
+
+/* Which cores an engine takes. Where cube and vector share cores, everything that
+ * takes one takes a cube core. */
+enum weir__core_kind { WEIR__CORE_NONE, WEIR__CORE_CUBE, WEIR__CORE_VECTOR, WEIR__CORE_MIX };
+
+struct weir__sched {
+    struct weir__spin lock;
+    _Atomic uint32_t ready; /* bit p: somebody of priority p - 8 wants a core */
+    bool split;             /* cube and vector cores are apart */
+    struct weir__coreset cube, vector;
+    uint64_t arrivals, picks;
+    unsigned gangs; /* that wait */
+    struct weir__queue {
+        struct weir__soft_stream *first, *last;
+    } queues[WEIR__PRIORITIES];
+};
+
+/* What a stream keeps here. */
+struct weir__entry {
+    struct weir__soft_stream *prev, *next;
+    uint64_t arrival;
+    uint8_t want; /* enum weir__want */
+    uint8_t kind; /* enum weir__core_kind of what it wants */
+};
+
+void weir__sched_init(struct weir__sched *sched, int cube, int vector, bool split);
+
+enum weir__core_kind weir__sched_kind(const struct weir__sched *sched, weir_engine engine);
+
+/* All below: under sched->lock. */
+
+/* Adds the stream behind those of its priority. */
+void weir__sched_add(struct weir__sched *sched, struct weir__soft_stream *s, enum weir__want want,
+                     enum weir__core_kind kind);
+void weir__sched_remove(struct weir__sched *sched, struct weir__soft_stream *s);
+
+/* The next stream that can go on, with its cores taken; NULL if none can. A stream
+ * that wanted a core is out of the scheduler; one that wants help stays while more
+ * cores may join; for a gang the cores are in s->run. `aged` tries whoever waited
+ * longest before the most urgent. */
+struct weir__soft_stream *weir__sched_pick(struct weir__sched *sched, struct weir__grant *grant,
+                                           enum weir__want *was, bool aged);
+
+/* One block's cores, unless they are short or a gang waits for them. */
+bool weir__sched_try(struct weir__sched *sched, enum weir__core_kind kind,
+                     struct weir__grant *grant);
+void weir__sched_release(struct weir__sched *sched, struct weir__grant *grant);
+void weir__sched_release_gang(struct weir__sched *sched, struct weir__soft_stream *s);
+
+#endif

@@ -1,0 +1,194 @@
+/* Streams of the soft devices: queues of commands, run in order.
+ *
+ * Host threads add commands under the device lock. At any moment at most one
+ * holder has the stream's token and may look at its head:
+ *
+ *   nobody          the queue is empty; adding the first command makes a token and
+ *                   puts the stream into the scheduler
+ *   the scheduler   the head is ready and waits for a core
+ *   a waiter list   the head waits for another stream
+ *   a worker        runs commands, one after the other
+ *
+ * `pending` counts commands added and not yet subtracted. The holder subtracts in
+ * one go what it has consumed, and if nothing is left the token is gone with that
+ * same instruction; whoever adds to a count of zero makes the next token. So no
+ * command is missed and no stream runs twice.
+ *
+ * `completed` is what the outside sees. It lags behind the holder by at most a few
+ * short commands: it is published before anything long starts, and before the
+ * token is given away.
+ *
+ * `waiters` is a lock and a count in one word, so that publishing and registering
+ * pair up with one locked instruction each. Who registers locks the word and then
+ * reads `completed`; who publishes stores `completed` and then reads the word, both
+ * sequentially consistent, so one of them sees the other. Where the word already
+ * says that somebody waits, the holder locks it first and stores inside.
+ */
+#ifndef WEIR_SOFT_SOFT_H
+#define WEIR_SOFT_SOFT_H
+
+#include "device/device.h"
+#include "soft/sched.h"
+
+enum weir__cmd_kind {
+    WEIR__CMD_KERNEL,
+    WEIR__CMD_WAIT,
+    WEIR__CMD_CALLBACK,
+    WEIR__CMD_STAMP,
+    WEIR__CMD_JUMP, /* the queue goes on in the next chunk; not counted */
+};
+
+struct weir__cmd {
+    uint8_t kind, engine, phases;
+    bool gang;
+    uint32_t size; /* to the next command */
+    uint32_t blocks, cores;
+    uint32_t work_ns;
+    bool errors;
+    const char *name;
+    union {
+        weir_kernel_fn fn;
+        weir_callback_fn callback;
+        struct weir__soft_stream *source;
+        _Atomic uint64_t *ns;
+        struct weir__chunk *chunk;
+    } u;
+    union {
+        void *user;
+        uint64_t seq;
+    } v;
+    _Alignas(16) unsigned char args[];
+};
+
+struct weir__chunk {
+    _Alignas(16) unsigned char bytes[32 << 10];
+};
+
+struct weir__waiter {
+    struct weir__waiter *prev, *next;
+    uint64_t seq;
+    struct weir__soft_stream *stream; /* who waits; NULL for the host */
+    _Atomic uint32_t woken;           /* the host's futex */
+};
+
+/* The operator at the head while several cores run its blocks. */
+struct weir__run {
+    const struct weir__cmd *cmd;
+    _Atomic uint32_t next;     /* the first block nobody has claimed */
+    uint32_t running;          /* workers in it; under the scheduler lock */
+    uint32_t phase;
+    _Atomic uint32_t failed;   /* a block failed: the rest is not run */
+    weir_status status;        /* of the first block that failed */
+    char text[512];
+    uint64_t gang_cube[WEIR__MAX_CORES / 64], gang_vector[WEIR__MAX_CORES / 64];
+};
+
+struct weir__soft_stream {
+    weir_stream base;
+    /* Host side, under the device lock. */
+    _Alignas(WEIR__LINE) struct weir__chunk *tail;
+    uint32_t tail_at;
+    /* Both sides. */
+    _Alignas(WEIR__LINE) _Atomic uint64_t pending;
+    _Atomic(struct weir__chunk *) spare;
+    /* The token's holder. */
+    _Alignas(WEIR__LINE) struct weir__chunk *head;
+    uint32_t head_at;
+    uint64_t known, consumed; /* of pending */
+    uint64_t over;            /* the last command that is over, published or not */
+    struct weir__soft_stream *local_next;
+    struct weir__waiter waiting;
+    struct weir__entry entry; /* under the scheduler lock */
+    struct weir__run run;
+    /* What others ask. */
+    _Alignas(WEIR__LINE) _Atomic uint64_t completed;
+    _Atomic uint32_t waiters;        /* bit 0: locked; the rest: how many */
+    struct weir__waiter *first_waiter;
+    _Atomic(const char *) doing;                      /* for reports: the long operator */
+    _Atomic(struct weir__soft_stream *) waits_for;    /* for reports: whom, and up to what */
+    _Atomic uint64_t waits_seq;
+};
+
+struct weir__soft_device {
+    weir_device base;
+    struct weir__sched sched;
+};
+
+struct weir__soft_list {
+    struct weir__soft_stream *first, **end;
+};
+
+static inline struct weir__soft_stream *weir__soft(weir_stream *s)
+{
+    return (struct weir__soft_stream *)s;
+}
+
+static inline struct weir__sched *weir__soft_sched(const struct weir__soft_stream *s)
+{
+    return &((struct weir__soft_device *)s->base.dev)->sched;
+}
+
+static inline unsigned weir__soft_priority(const struct weir__soft_stream *s)
+{
+    return (unsigned)(s->base.priority - WEIR__PRIORITY_MOST);
+}
+
+/* ---- driver callbacks that the soft devices share ---- */
+weir_status weir__soft_stream_open(weir_stream *s);
+void weir__soft_stream_close(weir_stream *s);
+weir_status weir__soft_submit(weir_stream *s, const struct weir__kernel *kernel);
+weir_status weir__soft_wait(weir_stream *s, struct weir__mark mark, bool errors);
+weir_status weir__soft_callback(weir_stream *s, weir_callback_fn fn, void *user);
+weir_status weir__soft_stamp(weir_stream *s, _Atomic uint64_t *ns);
+uint64_t weir__soft_done(const weir_stream *s);
+
+/* ---- for the token's holder ---- */
+
+/* The first command of the next chunk. */
+struct weir__cmd *weir__soft_jump(struct weir__soft_stream *s, const struct weir__cmd *jump);
+
+/* The next command, or NULL if there is none yet. */
+static inline struct weir__cmd *weir__soft_next(struct weir__soft_stream *s)
+{
+    struct weir__cmd *cmd;
+
+    if (s->consumed == s->known) {
+        s->known = atomic_load_explicit(&s->pending, memory_order_acquire);
+        if (s->consumed == s->known)
+            return NULL;
+    }
+    cmd = (struct weir__cmd *)(s->head->bytes + s->head_at);
+    return weir__likely(cmd->kind != WEIR__CMD_JUMP) ? cmd : weir__soft_jump(s, cmd);
+}
+
+/* The command is over. */
+static inline void weir__soft_consume(struct weir__soft_stream *s, const struct weir__cmd *cmd)
+{
+    s->head_at += cmd->size;
+    s->consumed++;
+    s->over++;
+}
+
+/* Publishes what is over; streams that waited for it are appended to `woken`, their
+ * tokens with them. */
+void weir__soft_publish(struct weir__soft_stream *s, struct weir__soft_list *woken);
+/* Gives the token to the waiter list of `source` until its command `seq` is over;
+ * false if it is over already. Publish first. */
+bool weir__soft_park(struct weir__soft_stream *s, struct weir__soft_stream *source, uint64_t seq);
+/* Gives the token up if nothing is pending; false if something is. Publish first. */
+bool weir__soft_surrender(struct weir__soft_stream *s);
+/* What the next command needs, so that the stream can be put into the scheduler. */
+enum weir__core_kind weir__soft_next_kind(struct weir__soft_stream *s);
+
+/* ---- for the host ---- */
+
+/* Registers a host waiter; false if `seq` is over already. */
+bool weir__soft_host_park(struct weir__soft_stream *s, struct weir__waiter *w, uint64_t seq);
+/* Takes it back after a timeout; false if it was woken meanwhile. */
+bool weir__soft_host_unpark(struct weir__soft_stream *s, struct weir__waiter *w);
+/* A number that changes whenever anything on the device completes. */
+uint64_t weir__soft_progress(weir_device *dev);
+/* Who is at what and waits for whom, a line per busy stream. */
+void weir__soft_report(weir_device *dev, struct weir__text *text);
+
+#endif

@@ -1,0 +1,189 @@
+/* DLPack in and out. The structs restate the public ABI (DLPack 1.0 and the
+ * unversioned form before it). */
+#include "tensor/tensor.h"
+
+#include <string.h>
+
+struct dl_device {
+    int32_t type, id;
+};
+struct dl_dtype {
+    uint8_t code, bits;
+    uint16_t lanes;
+};
+struct dl_tensor {
+    void *data;
+    struct dl_device device;
+    int32_t ndim;
+    struct dl_dtype dtype;
+    int64_t *shape, *strides;
+    uint64_t byte_offset;
+};
+struct dl_managed {
+    struct dl_tensor tensor;
+    void *context;
+    void (*deleter)(struct dl_managed *self);
+};
+struct dl_managed_versioned {
+    struct {
+        uint32_t major, minor;
+    } version;
+    void *context;
+    void (*deleter)(struct dl_managed_versioned *self);
+    uint64_t flags;
+    struct dl_tensor tensor;
+};
+
+enum { DL_CPU = 1, DL_CUDA_HOST = 3 };
+enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_BOOL = 6 };
+enum { DL_READ_ONLY = 1 };
+
+static const struct dl_dtype dl_dtypes[WEIR_DTYPE_COUNT] = {
+    [WEIR_F32] = {DL_FLOAT, 32, 1}, [WEIR_F16] = {DL_FLOAT, 16, 1},
+    [WEIR_BF16] = {DL_BFLOAT, 16, 1}, [WEIR_F64] = {DL_FLOAT, 64, 1},
+    [WEIR_I64] = {DL_INT, 64, 1},   [WEIR_I32] = {DL_INT, 32, 1},
+    [WEIR_I8] = {DL_INT, 8, 1},     [WEIR_U8] = {DL_UINT, 8, 1},
+    [WEIR_BOOL] = {DL_BOOL, 8, 1},
+};
+
+/* ---- in ---- */
+
+static weir_status import(weir_stream *s, const struct dl_tensor *d, void (*release)(void *),
+                          void *managed, weir_tensor **out)
+{
+    int dtype = 0;
+
+    *out = NULL;
+    while (dtype < WEIR_DTYPE_COUNT && memcmp(&dl_dtypes[dtype], &d->dtype, sizeof d->dtype))
+        dtype++;
+    if (dtype == WEIR_DTYPE_COUNT)
+        return weir__fail(WEIR_EDTYPE, "DLPack type (code %d, %d bits, %d lanes) has no like here",
+                          d->dtype.code, d->dtype.bits, d->dtype.lanes);
+    if (d->device.type != DL_CPU && d->device.type != DL_CUDA_HOST)
+        return weir__fail(WEIR_EDEVICE, "DLPack tensor is on device type %d, which %s cannot read",
+                          d->device.type, s ? s->dev->props.name : "the default device");
+    return weir_tensor_wrap(s, (weir_dtype)dtype, d->ndim, d->shape, d->strides,
+                            (char *)d->data + d->byte_offset, release, managed, out);
+}
+
+static void release_legacy(void *managed)
+{
+    struct dl_managed *m = managed;
+
+    if (m->deleter)
+        m->deleter(m);
+}
+
+static void release_versioned(void *managed)
+{
+    struct dl_managed_versioned *m = managed;
+
+    if (m->deleter)
+        m->deleter(m);
+}
+
+weir_status weir_tensor_from_dlpack(weir_stream *s, void *managed, weir_tensor **out)
+{
+    return import(s, &((struct dl_managed *)managed)->tensor, release_legacy, managed, out);
+}
+
+weir_status weir_tensor_from_dlpack_versioned(weir_stream *s, void *managed, weir_tensor **out)
+{
+    struct dl_managed_versioned *m = managed;
+
+    *out = NULL;
+    if (m->version.major != 1)
+        return weir__fail(WEIR_EUNSUPPORTED, "DLPack version %u.%u; version 1 is understood",
+                          m->version.major, m->version.minor);
+    if (m->flags & DL_READ_ONLY)
+        return weir__fail(WEIR_EUNSUPPORTED,
+                          "DLPack tensor is read-only, and weir tensors can be written: copy it");
+    return import(s, &m->tensor, release_versioned, managed, out);
+}
+
+/* ---- out ---- */
+
+/* Both forms with what they point to, in one allocation. */
+struct exported {
+    union {
+        struct dl_managed legacy;
+        struct dl_managed_versioned versioned;
+    } u;
+    weir_tensor *tensor;
+    int64_t shape[WEIR_MAX_DIMS], strides[WEIR_MAX_DIMS];
+};
+
+static void delete_export(struct exported *e)
+{
+    weir_tensor_release(e->tensor);
+    weir__free(e);
+}
+
+static void delete_legacy(struct dl_managed *self) { delete_export((struct exported *)self); }
+
+static void delete_versioned(struct dl_managed_versioned *self)
+{
+    delete_export((struct exported *)self);
+}
+
+static struct exported *export(weir_tensor *t, struct dl_tensor *out)
+{
+    struct exported *e = weir__calloc(1, sizeof *e);
+
+    if (!e) {
+        weir__fail(WEIR_ENOMEM, "a DLPack export");
+        return NULL;
+    }
+    e->tensor = weir_tensor_retain(t);
+    memcpy(e->shape, t->view.shape, sizeof e->shape);
+    memcpy(e->strides, t->view.stride, sizeof e->strides);
+    *out = (struct dl_tensor){
+        .data = t->view.data,
+        .device = {DL_CPU, 0},
+        .ndim = t->view.ndim,
+        .dtype = dl_dtypes[t->view.dtype],
+        .shape = e->shape,
+        .strides = e->strides,
+    };
+    return e;
+}
+
+static weir_status check_export(const weir_tensor *t)
+{
+    if (t->dev->props.features & WEIR_FEATURE_HOST_MEMORY)
+        return WEIR_OK;
+    return weir__fail(WEIR_EUNSUPPORTED, "tensors of %s cannot be exported to DLPack yet",
+                      t->dev->props.name);
+}
+
+weir_status weir_tensor_to_dlpack(weir_tensor *t, void **managed)
+{
+    struct dl_tensor d;
+    struct exported *e;
+    weir_status st = check_export(t);
+
+    *managed = NULL;
+    if (st || !(e = export(t, &d)))
+        return st ? st : WEIR_ENOMEM;
+    e->u.legacy = (struct dl_managed){.tensor = d, .deleter = delete_legacy};
+    *managed = e;
+    return WEIR_OK;
+}
+
+weir_status weir_tensor_to_dlpack_versioned(weir_tensor *t, void **managed)
+{
+    struct dl_tensor d;
+    struct exported *e;
+    weir_status st = check_export(t);
+
+    *managed = NULL;
+    if (st || !(e = export(t, &d)))
+        return st ? st : WEIR_ENOMEM;
+    e->u.versioned = (struct dl_managed_versioned){
+        .version = {1, 0},
+        .deleter = delete_versioned,
+        .tensor = d,
+    };
+    *managed = e;
+    return WEIR_OK;
+}

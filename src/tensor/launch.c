@@ -1,0 +1,67 @@
+/* Users' own kernels. */
+#include "tensor/tensor.h"
+
+static weir_status check(const weir_stream *s, const weir_launch *l, unsigned cores)
+{
+    const char *name = l->name ? l->name : "kernel";
+
+    if ((unsigned)l->engine >= WEIR_ENGINE_COUNT)
+        return weir__fail(WEIR_EINVAL, "launch of '%s': %d is not an engine", name, (int)l->engine);
+    if (l->args_size > WEIR_ARGS_MAX)
+        return weir__fail(WEIR_EINVAL, "launch of '%s': %zu bytes of arguments, at most %d fit",
+                          name, l->args_size, WEIR_ARGS_MAX);
+    if (l->phases > UINT8_MAX)
+        return weir__fail(WEIR_EINVAL, "launch of '%s': %u phases, at most %d fit", name, l->phases,
+                          UINT8_MAX);
+    if (l->gang && l->blocks > cores)
+        return weir__fail(WEIR_EINVAL,
+                          "launch of '%s': a gang of %u blocks needs as many %s cores at once; "
+                          "stream '%s' may use %u",
+                          name, l->blocks, weir_engine_name(l->engine), s->name, cores);
+    for (size_t i = 0; i < l->ntensors; i++)
+        if (l->tensors[i]->dev != s->dev)
+            return weir__fail(WEIR_EDEVICE, "launch of '%s' on %s: tensor %zu is on %s", name,
+                              s->dev->props.name, i, l->tensors[i]->dev->props.name);
+    for (size_t i = 0; i < l->nbuffers; i++)
+        if (l->buffers[i]->pool != &s->dev->pool)
+            return weir__fail(WEIR_EDEVICE, "launch of '%s' on %s: buffer %zu is another device's",
+                              name, s->dev->props.name, i);
+    return WEIR_OK;
+}
+
+weir_status weir_launch_submit(weir_stream *s, const weir_launch *l)
+{
+    weir_buffer *few[16], **buffers = few;
+    size_t n = l->ntensors + l->nbuffers;
+    struct weir__kernel k = {
+        .name = l->name ? l->name : "kernel",
+        .fn = l->fn,
+        .args = l->args,
+        .args_size = (uint32_t)l->args_size,
+        .engine = l->engine,
+        .blocks = l->blocks ? l->blocks : 1,
+        .phases = l->phases ? l->phases : 1,
+        .gang = l->gang,
+        .work_ns = !l->fn                                  ? 0
+                   : l->work_ns && l->work_ns < UINT32_MAX ? (uint32_t)l->work_ns
+                                                           : UINT32_MAX,
+    };
+    weir_status st;
+
+    if (n > weir__countof(few) && !(buffers = weir__calloc(n, sizeof *buffers)))
+        return weir__fail(WEIR_ENOMEM, "launch of '%s'", k.name);
+    weir__mutex_lock(&s->dev->lock);
+    k.cores = weir__stream_cores(s, l->engine);
+    if (!(st = check(s, l, k.cores))) {
+        for (size_t i = 0; i < l->ntensors; i++)
+            buffers[i] = l->tensors[i]->buffer;
+        for (size_t i = 0; i < l->nbuffers; i++)
+            buffers[l->ntensors + i] = l->buffers[i];
+        st = weir__submit_using(s, &k, buffers, n);
+    }
+    weir__mutex_unlock(&s->dev->lock);
+    s->dev->driver->kick(s->dev);
+    if (buffers != few)
+        weir__free(buffers);
+    return st;
+}

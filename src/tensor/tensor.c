@@ -1,0 +1,257 @@
+/* Making, sharing and looking at tensors. */
+#include "tensor/tensor.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    size_t size;
+} dtypes[WEIR_DTYPE_COUNT] = {
+#define ROW(id, bytes, text) [WEIR_##id] = {text, bytes},
+    WEIR_DTYPE_LIST(ROW)
+#undef ROW
+};
+
+const char *weir_dtype_name(weir_dtype dtype)
+{
+    return (unsigned)dtype < WEIR_DTYPE_COUNT ? dtypes[dtype].name : "?";
+}
+
+size_t weir_dtype_size(weir_dtype dtype)
+{
+    return (unsigned)dtype < WEIR_DTYPE_COUNT ? dtypes[dtype].size : 0;
+}
+
+bool weir_dtype_is_float(weir_dtype dtype) { return dtype <= WEIR_F64; }
+
+/* ---- records: under the device lock ---- */
+
+weir_tensor *weir__tensor_new(weir_device *dev)
+{
+    weir_tensor *t = dev->spare_tensors;
+
+    if (t)
+        dev->spare_tensors = t->next_spare;
+    else if (!(t = weir__malloc(sizeof *t)))
+        return NULL;
+    atomic_init(&t->refs, 1);
+    t->dev = dev;
+    t->buffer = NULL;
+    dev->tensors_live++;
+    return t;
+}
+
+void weir__tensor_drop(weir_tensor *t)
+{
+    weir_device *dev = t->dev;
+
+    if (t->buffer && atomic_fetch_sub(&t->buffer->refs, 1) == 1)
+        weir__pool_free(&dev->pool, t->buffer);
+    t->next_spare = dev->spare_tensors;
+    dev->spare_tensors = t;
+    dev->tensors_live--;
+}
+
+weir_status weir__tensor_alloc(weir_stream *s, const struct weir__view *view, weir_tensor **out)
+{
+    size_t bytes = (size_t)weir__view_numel(view) * weir_dtype_size(view->dtype);
+    weir_tensor *t = weir__tensor_new(s->dev);
+    weir_status st;
+
+    *out = NULL;
+    if (!t)
+        return weir__fail(WEIR_ENOMEM, "a tensor on %s", s->dev->props.name);
+    if ((st = weir__pool_alloc(&s->dev->pool, s->slot, bytes, &t->buffer))) {
+        weir__tensor_drop(t);
+        return st;
+    }
+    atomic_init(&t->buffer->refs, 1);
+    t->view = *view;
+    t->view.data = t->buffer->address;
+    *out = t;
+    return WEIR_OK;
+}
+
+weir_status weir__submit_using(weir_stream *s, const struct weir__kernel *kernel,
+                               weir_buffer *const *buffers, size_t n)
+{
+    uint64_t *fences[16], **fence = fences;
+    weir_status st = WEIR_OK;
+
+    if (n > weir__countof(fences) && !(fence = weir__calloc(n, sizeof *fence)))
+        return weir__fail(WEIR_ENOMEM, "the fences of operator '%s'", kernel->name);
+    /* A buffer named twice gets one fence twice: no harm. */
+    for (size_t i = 0; i < n && !st; i++)
+        if (!(fence[i] = weir__pool_fence(buffers[i], s->slot)))
+            st = weir__fail(WEIR_ENOMEM, "a fence on stream '%s'", s->name);
+    if (!st && !(st = weir__stream_submit(s, kernel)))
+        for (size_t i = 0; i < n; i++)
+            *fence[i] = weir__stream_submitted(s);
+    if (fence != fences)
+        weir__free(fence);
+    return st;
+}
+
+/* ---- views ---- */
+
+weir_status weir__view_init(struct weir__view *view, weir_dtype dtype, int ndim,
+                            const int64_t *shape)
+{
+    int64_t bytes = (int64_t)weir_dtype_size(dtype);
+
+    if (!bytes)
+        return weir__fail(WEIR_EDTYPE, "%d is not a data type", (int)dtype);
+    if (ndim < 0 || ndim > WEIR_MAX_DIMS)
+        return weir__fail(WEIR_ESHAPE, "a tensor has 0..%d dims, not %d", WEIR_MAX_DIMS, ndim);
+    view->data = NULL;
+    view->dtype = dtype;
+    view->ndim = ndim;
+    for (int i = 0; i < ndim; i++) {
+        if (shape[i] < 0)
+            return weir__fail(WEIR_ESHAPE, "size %lld of dim %d is negative", (long long)shape[i],
+                              i);
+        /* A size of 0 elsewhere must not hide an overflow of the strides. */
+        if (__builtin_mul_overflow(bytes, shape[i] ? shape[i] : 1, &bytes))
+            return weir__fail(WEIR_ESHAPE, "%s[%s] has more bytes than fit in 63 bits",
+                              weir_dtype_name(dtype), weir__dims_text(ndim, shape).text);
+        view->shape[i] = shape[i];
+    }
+    weir__view_set_contiguous(view);
+    return WEIR_OK;
+}
+
+void weir__view_span(const struct weir__view *v, const char **first, const char **last)
+{
+    int64_t reach = 0;
+
+    for (int i = 0; i < v->ndim; i++) {
+        if (!v->shape[i]) {
+            *first = *last = v->data;
+            return;
+        }
+        reach += (v->shape[i] - 1) * v->stride[i]; /* strides are never negative */
+    }
+    *first = v->data;
+    *last = v->data + (size_t)(reach + 1) * weir_dtype_size(v->dtype);
+}
+
+/* ---- public ---- */
+
+static weir_status resolve(weir_stream **s)
+{
+    weir_device *dev;
+    weir_status st;
+
+    if (*s)
+        return WEIR_OK;
+    if ((st = weir_device_default(&dev)))
+        return st;
+    *s = weir_stream_current(dev);
+    return WEIR_OK;
+}
+
+weir_status weir_tensor_empty(weir_stream *s, weir_dtype dtype, int ndim, const int64_t *shape,
+                              weir_tensor **out)
+{
+    struct weir__view view;
+    weir_status st;
+
+    *out = NULL;
+    if ((st = resolve(&s)) || (st = weir__view_init(&view, dtype, ndim, shape)))
+        return st;
+    weir__mutex_lock(&s->dev->lock);
+    st = weir__tensor_alloc(s, &view, out);
+    weir__mutex_unlock(&s->dev->lock);
+    s->dev->driver->kick(s->dev); /* memory order may have queued a wait */
+    return st;
+}
+
+static bool fits_memory(const struct weir__view *v)
+{
+    int64_t reach = 1, step;
+
+    for (int i = 0; i < v->ndim; i++)
+        if (v->shape[i] > 1 && (__builtin_mul_overflow(v->shape[i] - 1, v->stride[i], &step) ||
+                                __builtin_add_overflow(reach, step, &reach)))
+            return false;
+    return !__builtin_mul_overflow(reach, (int64_t)weir_dtype_size(v->dtype), &reach);
+}
+
+weir_status weir_tensor_wrap(weir_stream *s, weir_dtype dtype, int ndim, const int64_t *shape,
+                             const int64_t *strides, void *data, void (*release)(void *user),
+                             void *user, weir_tensor **out)
+{
+    struct weir__view view;
+    const char *first, *last;
+    weir_tensor *t;
+    weir_status st;
+
+    *out = NULL;
+    if ((st = resolve(&s)) || (st = weir__view_init(&view, dtype, ndim, shape)))
+        return st;
+    if (!(s->dev->props.features & WEIR_FEATURE_HOST_MEMORY))
+        return weir__fail(WEIR_EUNSUPPORTED, "%s cannot work on host memory: copy it in",
+                          s->dev->props.name);
+    for (int i = 0; i < ndim && strides; i++) {
+        if (strides[i] < 0)
+            return weir__fail(WEIR_ESHAPE, "stride %lld of dim %d is negative",
+                              (long long)strides[i], i);
+        view.stride[i] = strides[i];
+    }
+    view.data = data;
+    if (!fits_memory(&view))
+        return weir__fail(WEIR_ESHAPE, "the strides of %s reach further than memory does",
+                          weir__view_text(&view).text);
+    weir__view_span(&view, &first, &last);
+    weir__mutex_lock(&s->dev->lock);
+    if (!(t = weir__tensor_new(s->dev)))
+        st = weir__fail(WEIR_ENOMEM, "a tensor on %s", s->dev->props.name);
+    else if ((st = weir__pool_wrap(&s->dev->pool, s->slot, data, (size_t)(last - first), release,
+                                   user, &t->buffer)))
+        weir__tensor_drop(t);
+    else {
+        atomic_init(&t->buffer->refs, 1);
+        t->view = view;
+        *out = t;
+    }
+    weir__mutex_unlock(&s->dev->lock);
+    return st;
+}
+
+weir_tensor *weir_tensor_retain(weir_tensor *t)
+{
+    atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
+    return t;
+}
+
+void weir_tensor_release(weir_tensor *t)
+{
+    weir_device *dev;
+    bool external;
+
+    if (!t || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    dev = t->dev;
+    weir__mutex_lock(&dev->lock);
+    weir__tensor_drop(t);
+    external = dev->pool.deferred;
+    weir__mutex_unlock(&dev->lock);
+    if (external)
+        weir__device_reap(dev, false);
+    if (dev->pool.poison)
+        dev->driver->kick(dev);
+}
+
+weir_device *weir_tensor_device(const weir_tensor *t) { return t->dev; }
+weir_dtype weir_tensor_dtype(const weir_tensor *t) { return t->view.dtype; }
+int weir_tensor_ndim(const weir_tensor *t) { return t->view.ndim; }
+const int64_t *weir_tensor_shape(const weir_tensor *t) { return t->view.shape; }
+const int64_t *weir_tensor_strides(const weir_tensor *t) { return t->view.stride; }
+int64_t weir_tensor_numel(const weir_tensor *t) { return weir__view_numel(&t->view); }
+bool weir_tensor_is_contiguous(const weir_tensor *t) { return weir__view_is_contiguous(&t->view); }
+void *weir_tensor_data(const weir_tensor *t) { return t->view.data; }
+
+weir_status weir_tensor_used_on(weir_tensor *t, weir_stream *s)
+{
+    return weir_buffer_used_on(t->buffer, s);
+}

@@ -1,0 +1,218 @@
+/* Bytes between tensors and the host, and between devices. */
+#include "tensor/tensor.h"
+
+#include <string.h>
+
+/* Host bytes up to this travel inside the command. */
+enum { INLINE_BYTES = 1024 };
+
+struct copy_args {
+    struct weir__view dst, src; /* of one shape and type */
+    unsigned char bytes[];      /* the source, if src.data is NULL */
+};
+
+static void copy_dim(const struct copy_args *a, int dim, char *dst, const char *src)
+{
+    size_t size = weir_dtype_size(a->dst.dtype);
+    size_t to = (size_t)a->dst.stride[dim] * size, from = (size_t)a->src.stride[dim] * size;
+    bool last = dim == a->dst.ndim - 1;
+
+    if (last && to == size && from == size) {
+        memcpy(dst, src, (size_t)a->dst.shape[dim] * size);
+        return;
+    }
+    for (int64_t i = 0; i < a->dst.shape[dim]; i++, dst += to, src += from)
+        if (last)
+            memcpy(dst, src, size);
+        else
+            copy_dim(a, dim + 1, dst, src);
+}
+
+static weir_status copy_kernel(const void *args, const weir_block *block)
+{
+    const struct copy_args *a = args;
+
+    (void)block;
+    copy_dim(a, 0, a->dst.data, a->src.data ? a->src.data : (const char *)a->bytes);
+    return WEIR_OK;
+}
+
+/* Queues dst <- src on `s`; a source of NULL data takes `bytes` from `host` now. (L) */
+static weir_status queue_copy(weir_stream *s, const struct weir__view *dst,
+                              const struct weir__view *src, const void *host, size_t bytes,
+                              weir_buffer *const *buffers, size_t nbuffers)
+{
+    _Alignas(16) unsigned char storage[sizeof(struct copy_args) + INLINE_BYTES];
+    struct copy_args *a = (struct copy_args *)storage;
+    size_t inlined = src->data ? 0 : bytes;
+    struct weir__kernel k = {
+        .name = "copy",
+        .fn = copy_kernel,
+        .args = a,
+        .args_size = (uint32_t)(sizeof *a + inlined),
+        .engine = WEIR_ENGINE_SDMA,
+        .blocks = 1,
+        .phases = 1,
+        .cores = 1,
+        .work_ns = (uint32_t)weir__min((int64_t)(bytes / 8), UINT32_MAX - 1),
+    };
+
+    if (!bytes)
+        return WEIR_OK;
+    a->dst = *dst;
+    a->src = *src;
+    if (inlined)
+        memcpy(a->bytes, host, inlined);
+    weir__view_collapse((struct weir__view *[]){&a->dst, &a->src}, 2);
+    return weir__submit_using(s, &k, buffers, nbuffers);
+}
+
+static weir_status check_size(const weir_tensor *t, size_t bytes)
+{
+    size_t have = (size_t)weir__view_numel(&t->view) * weir_dtype_size(t->view.dtype);
+
+    if (bytes == have)
+        return WEIR_OK;
+    return weir__fail(WEIR_EINVAL, "%s has %zu bytes, not %zu", weir__view_text(&t->view).text,
+                      have, bytes);
+}
+
+/* `host` is contiguous memory with the tensor's shape. *seq is the command's number. */
+static weir_status transfer(weir_tensor *t, void *host, size_t bytes, bool to_host, bool copy_now,
+                            uint64_t *seq)
+{
+    weir_stream *s = weir_stream_current(t->dev);
+    struct weir__view view = t->view;
+    weir_status st = check_size(t, bytes);
+
+    if (st)
+        return st;
+    weir__view_set_contiguous(&view);
+    view.data = copy_now ? NULL : host;
+    weir__mutex_lock(&s->dev->lock);
+    st = queue_copy(s, to_host ? &view : &t->view, to_host ? &t->view : &view, host, bytes,
+                    &t->buffer, 1);
+    *seq = weir__stream_submitted(s);
+    weir__mutex_unlock(&s->dev->lock);
+    s->dev->driver->kick(s->dev);
+    return st;
+}
+
+weir_status weir_tensor_write_async(weir_tensor *t, const void *data, size_t bytes)
+{
+    uint64_t seq;
+
+    return transfer(t, (void *)data, bytes, false, false, &seq);
+}
+
+weir_status weir_tensor_read_async(weir_tensor *t, void *data, size_t bytes)
+{
+    uint64_t seq;
+
+    return transfer(t, data, bytes, true, false, &seq);
+}
+
+weir_status weir_tensor_write(weir_tensor *t, const void *data, size_t bytes)
+{
+    bool copy_now = bytes <= INLINE_BYTES;
+    uint64_t seq;
+    weir_status st = transfer(t, (void *)data, bytes, false, copy_now, &seq);
+
+    if (st || copy_now)
+        return st;
+    return weir__stream_sync_seq(weir_stream_current(t->dev), seq, WEIR_TIMEOUT_DEVICE, true);
+}
+
+weir_status weir_tensor_read(weir_tensor *t, void *data, size_t bytes)
+{
+    uint64_t seq;
+    weir_status st = transfer(t, data, bytes, true, false, &seq);
+
+    if (st)
+        return st;
+    return weir__stream_sync_seq(weir_stream_current(t->dev), seq, WEIR_TIMEOUT_DEVICE, true);
+}
+
+weir_status weir_tensor_from(weir_stream *s, weir_dtype dtype, int ndim, const int64_t *shape,
+                             const void *data, weir_tensor **out)
+{
+    weir_status st = weir_tensor_empty(s, dtype, ndim, shape, out);
+    weir_stream *before;
+
+    if (st)
+        return st;
+    before = weir_stream_current((*out)->dev);
+    if (s)
+        weir_stream_set_current(s);
+    st = weir_tensor_write(*out, data,
+                           (size_t)weir_tensor_numel(*out) * weir_dtype_size(dtype));
+    weir_stream_set_current(before);
+    if (st) {
+        weir_tensor_release(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+/* ---- tensor to tensor ---- */
+
+static struct weir__mark mark_now(weir_stream *s)
+{
+    struct weir__mark mark = {s, 0};
+
+    weir__mutex_lock(&s->dev->lock);
+    mark.seq = weir__stream_submitted(s);
+    weir__mutex_unlock(&s->dev->lock);
+    return mark;
+}
+
+/* `s` goes on after the mark, which is another device's; a buffer that the mark's work
+ * uses counts as used by `s` until then. Clocks reach over one device only, so the
+ * pool learns nothing else. */
+static weir_status wait_foreign(weir_stream *s, struct weir__mark mark, weir_buffer *used)
+{
+    uint64_t *fence = NULL;
+    weir_status st;
+
+    if (s->dev->driver != mark.stream->dev->driver)
+        return weir__fail(WEIR_EUNSUPPORTED, "%s cannot wait for %s", s->dev->props.name,
+                          mark.stream->dev->props.name);
+    weir__mutex_lock(&s->dev->lock);
+    if (used && !(fence = weir__pool_fence(used, s->slot)))
+        st = weir__fail(WEIR_ENOMEM, "a fence on stream '%s'", s->name);
+    else if (!(st = s->dev->driver->wait(s, mark, true)))
+        s->clock.seq[s->slot]++;
+    if (!st && fence)
+        *fence = weir__stream_submitted(s);
+    weir__mutex_unlock(&s->dev->lock);
+    s->dev->driver->kick(s->dev);
+    return st;
+}
+
+weir_status weir_tensor_copy(weir_tensor *dst, weir_tensor *src)
+{
+    weir_stream *to = weir_stream_current(dst->dev), *from = weir_stream_current(src->dev);
+    bool foreign = src->dev != dst->dev;
+    size_t bytes = (size_t)weir__view_numel(&src->view) * weir_dtype_size(src->view.dtype);
+    weir_status st = WEIR_OK;
+
+    if (dst->view.dtype != src->view.dtype || dst->view.ndim != src->view.ndim ||
+        memcmp(dst->view.shape, src->view.shape, (size_t)src->view.ndim * sizeof(int64_t)))
+        return weir__fail(dst->view.dtype != src->view.dtype ? WEIR_EDTYPE : WEIR_ESHAPE,
+                          "copy: the destination is %s, the source %s",
+                          weir__view_text(&dst->view).text, weir__view_text(&src->view).text);
+    if (foreign && (st = wait_foreign(to, mark_now(from), NULL)))
+        return st;
+    weir__mutex_lock(&dst->dev->lock);
+    st = queue_copy(to, &dst->view, &src->view, NULL, bytes,
+                    (weir_buffer *[]){dst->buffer, src->buffer}, foreign ? 1 : 2);
+    weir__mutex_unlock(&dst->dev->lock);
+    dst->dev->driver->kick(dst->dev);
+    if (st || !foreign)
+        return st;
+    /* The source's stream goes on after the copy, so its memory may be freed at once. If
+     * even that cannot be queued, the host waits. */
+    if ((st = wait_foreign(from, mark_now(to), src->buffer)))
+        weir_stream_sync(to);
+    return st;
+}

@@ -1,0 +1,39 @@
+/* Shapes and strides, apart from memory: what kernels and shape rules work on. */
+#ifndef WEIR_TENSOR_VIEW_H
+#define WEIR_TENSOR_VIEW_H
+
+#include "base/base.h"
+#include "weir/tensor.h"
+
+struct weir__view {
+    char *data; /* first element; NULL while only shapes are known */
+    weir_dtype dtype;
+    int ndim;
+    int64_t shape[WEIR_MAX_DIMS];
+    int64_t stride[WEIR_MAX_DIMS]; /* in elements; 0 where broadcast */
+};
+
+int64_t weir__view_numel(const struct weir__view *v);
+bool weir__view_is_contiguous(const struct weir__view *v);
+/* Row-major strides for v's shape. */
+void weir__view_set_contiguous(struct weir__view *v);
+/* v seen as shape[ndim] by broadcasting (strides 0); v's shape must fit. */
+struct weir__view weir__view_broadcast(const struct weir__view *v, int ndim, const int64_t *shape);
+/* The NumPy broadcast of two shapes into out->ndim/shape.
+ * returns  WEIR_ESHAPE naming `what` and both shapes. */
+weir_status weir__shape_broadcast(const char *what, const struct weir__view *a,
+                                  const struct weir__view *b, struct weir__view *out);
+/* Drops dims of size 1 and merges neighbours that are contiguous in *every* one
+ * of the n views at once; all must have the same shape. Afterwards ndim >= 1. */
+void weir__view_collapse(struct weir__view *const *views, int n);
+/* dim in 0..ndim-1 from a possibly negative one; -1 if out of range. */
+int weir__dim_wrap(int dim, int ndim);
+
+/* "f32[2, 3]" or "[2, 3]", usable inside a call. */
+struct weir__shape_text {
+    char text[200];
+};
+struct weir__shape_text weir__view_text(const struct weir__view *v);
+struct weir__shape_text weir__dims_text(int ndim, const int64_t *shape);
+
+#endif

@@ -1,0 +1,90 @@
+/* What the tests of the device layer share. */
+#ifndef TESTS_DEVICE_HELPERS_H
+#define TESTS_DEVICE_HELPERS_H
+
+#include <stdatomic.h>
+#include <time.h>
+
+#include "harness/test.h"
+#include "weir/weir.h"
+
+static inline weir_device *open_device(const char *spec)
+{
+    weir_device *dev;
+
+    CHECK_OK(weir_device_open(spec, &dev));
+    return dev;
+}
+
+static inline weir_stream *new_stream(weir_device *dev, int priority)
+{
+    weir_stream *s;
+
+    CHECK_OK(weir_stream_create(dev, &(weir_stream_options){.priority = priority}, &s));
+    return s;
+}
+
+static inline void pause_us(long us)
+{
+    nanosleep(&(struct timespec){us / 1000000, us % 1000000 * 1000}, NULL);
+}
+
+/* A kernel that holds its core until it is let go. */
+struct gate {
+    atomic_int arrived, open;
+};
+
+static inline weir_status gate_kernel(const void *args, const weir_block *block)
+{
+    struct gate *g = *(struct gate *const *)args;
+
+    (void)block;
+    atomic_fetch_add(&g->arrived, 1);
+    while (!atomic_load(&g->open))
+        pause_us(50);
+    return WEIR_OK;
+}
+
+static inline void submit_gate(weir_stream *s, struct gate *g)
+{
+    CHECK_OK(weir_launch_submit(
+        s, &(weir_launch){.name = "gate", .fn = gate_kernel, .args = &g, .args_size = sizeof g}));
+}
+
+static inline void open_gate(struct gate *g) { atomic_store(&g->open, 1); }
+
+/* A kernel that takes a ticket: the order in which such kernels ran. */
+struct ticket_args {
+    atomic_int *counter;
+    int *slot;
+};
+
+static inline weir_status ticket_kernel(const void *args, const weir_block *block)
+{
+    const struct ticket_args *a = args;
+
+    (void)block;
+    *a->slot = atomic_fetch_add(a->counter, 1);
+    return WEIR_OK;
+}
+
+static inline void submit_ticket(weir_stream *s, atomic_int *counter, int *slot)
+{
+    struct ticket_args a = {counter, slot};
+
+    CHECK_OK(weir_launch_submit(
+        s, &(weir_launch){.name = "ticket", .fn = ticket_kernel, .args = &a, .args_size = sizeof a}));
+}
+
+/* `s` goes on after everything queued on `other` so far, by an event. */
+static inline void order_after(weir_stream *s, weir_stream *other)
+{
+    weir_event *e;
+
+    CHECK_OK(weir_event_create(weir_stream_device(s), NULL, &e));
+    CHECK_OK(weir_event_record(e, other));
+    CHECK_OK(weir_stream_wait(s, e));
+    weir_event_destroy(e);
+}
+
+#endif
