@@ -1,8 +1,10 @@
 /* Arguments, the same way for every command. */
 #include "commands.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 enum { MAX_WORD = 32 };
 
@@ -22,7 +24,13 @@ static void print_help(const struct cli_usage *u)
 
 /* ---- what was meant ---- */
 
-/* Insertions, deletions, replacements and swaps of neighbours from a to b. */
+static bool same_letter(char a, char b)
+{
+    return tolower((unsigned char)a) == tolower((unsigned char)b);
+}
+
+/* Insertions, deletions, replacements and swaps of neighbours from a to b, whatever
+ * the case. */
 static int distance(const char *a, const char *b)
 {
     int d[MAX_WORD + 1][MAX_WORD + 1];
@@ -38,13 +46,13 @@ static int distance(const char *a, const char *b)
                 d[i][j] = i + j;
                 continue;
             }
-            best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            best = d[i - 1][j - 1] + !same_letter(a[i - 1], b[j - 1]);
             if (d[i - 1][j] + 1 < best)
                 best = d[i - 1][j] + 1;
             if (d[i][j - 1] + 1 < best)
                 best = d[i][j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-                d[i - 2][j - 2] + 1 < best)
+            if (i > 1 && j > 1 && same_letter(a[i - 1], b[j - 2]) &&
+                same_letter(a[i - 2], b[j - 1]) && d[i - 2][j - 2] + 1 < best)
                 best = d[i - 2][j - 2] + 1;
             d[i][j] = best;
         }
@@ -61,7 +69,7 @@ const char *cli_closest(const char *word, const char *(*name_at)(size_t i, const
         int far = distance(word, name);
 
         /* The beginning of a name is meant as that name. */
-        if (strlen(word) >= 2 && !strncmp(word, name, strlen(word)))
+        if (strlen(word) >= 2 && !strncasecmp(word, name, strlen(word)))
             far = 0;
         if (far < best) {
             best = far;

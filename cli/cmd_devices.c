@@ -160,8 +160,9 @@ int weir_cmd_devices(int argc, char **argv)
     const struct cli_usage usage = {
         .command = "devices",
         .synopsis = "[--json] [SPEC...]",
-        .about = "Lists the drivers, why one cannot be used here, and the properties of the devices\n"
-                 "that open: those of the given specs, or what each driver opens by default.",
+        .about =
+            "Lists the drivers, why one cannot be used here, and the properties of the devices\n"
+            "that open: those of the given specs, or what each driver opens by default.",
         .options = options,
         .examples = "  weir devices\n"
                     "  weir devices cpu:cores=4 cpu:cube=24,vector=48\n"

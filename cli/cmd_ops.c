@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <strings.h>
 
 static void print_json(const weir_op_info *ops, size_t n)
 {
@@ -30,7 +30,7 @@ static void print_json(const weir_op_info *ops, size_t n)
 static void print_table(const weir_op_info *ops, size_t n)
 {
     static const struct term_column columns[] = {
-        {"name", false}, {"engine", false},      {"gang", false},
+        {"name", false},  {"engine", false},     {"gang", false},
         {"shape", false}, {"core limit", false}, {"what it does", false},
     };
     struct term_table t = {.columns = columns, .ncolumns = sizeof columns / sizeof *columns};
@@ -60,7 +60,7 @@ static weir_op_info *select_ops(const weir_op_info *ops, char **words, int nword
         const weir_op_info *op = ops;
         const char *meant;
 
-        while (op->name && strcmp(op->name, words[w]))
+        while (op->name && strcasecmp(op->name, words[w]) != 0)
             op++;
         if (op->name) {
             picked[w] = *op;

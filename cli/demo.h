@@ -13,7 +13,7 @@ void *demo_need(void *memory);
 
 /* ---- what ran when ---- */
 
-enum { DEMO_MAX_SPANS = 64, DEMO_MAX_ROWS = 8, DEMO_REPEATS = 25 };
+enum { DEMO_MAX_SPANS = 64, DEMO_MAX_ROWS = 8, DEMO_REPEATS = 40 };
 
 /* One operator, or a few that belong together, between two timed events. */
 struct demo_span {
@@ -44,30 +44,33 @@ void demo_span_end(struct demo_span *span, weir_stream *stream);
 /* Waits for the device and reads the times. */
 void demo_run_end(struct demo_run *run);
 
-/* ---- one program in several forms ---- */
+/* ---- one program on one stream and on two ---- */
 
-/* A form of the program: fills `run`, and `values` with what it computed. */
-struct demo_form {
-    const char *name; /* "1 stream" */
-    int streams;
-    bool all_cores; /* otherwise its operators are held to half of them */
+/* A program of two halves. */
+struct demo_program {
+    /* Runs it with its halves on streams `a` and `b`, which may be the same one, and
+     * reads what it computed. */
+    void (*record)(const void *data, weir_stream *a, weir_stream *b, struct demo_run *run,
+                   float *values);
+    const void *data;
+    size_t nvalues;
 };
-/* `streams` are the first `nstreams` of what the form may use. */
-typedef void (*demo_program_fn)(void *program, int nstreams, struct demo_run *run, float *values);
+
+/* On one stream and on two with operators held to half of the cores, and on one
+ * stream with all of them. */
+enum demo_form { DEMO_ONE, DEMO_TWO, DEMO_ALL_CORES, DEMO_FORMS };
 
 struct demo_comparison {
-    const struct demo_form *forms; /* the first is what the others are measured against */
-    int nforms;
-    struct demo_run *best; /* the fastest run of each form */
-    bool same;             /* every run of every form gave the same bits */
+    struct demo_run best[DEMO_FORMS]; /* the fastest run of each */
+    bool same; /* all runs under the same limit gave the same bits, the others close ones */
+    int half;  /* cores */
 };
 
 /* Runs each form in turn, DEMO_REPEATS times. */
-void demo_compare(weir_device *dev, const struct demo_form *forms, int nforms, void *program,
-                  size_t nvalues, struct demo_comparison *out);
-void demo_comparison_free(struct demo_comparison *c);
+void demo_compare(weir_device *dev, const struct demo_program *program,
+                  struct demo_comparison *out);
 void demo_comparison_print(const struct demo_comparison *c);
-void demo_comparison_json(const struct demo_comparison *c, struct json *j);
+void demo_comparison_json(const struct demo_comparison *c, const char *key, struct json *j);
 
 /* ---- the parts ---- */
 
@@ -78,7 +81,7 @@ bool demo_lifetime(weir_device *dev, struct json *j);
 bool demo_moe(weir_device *dev, struct json *j);
 
 /* A headline and a paragraph. */
-void demo_headline(int number, const char *title, const char *text);
+void demo_headline(int number, const char *title, const char *format, ...) WEIR_PRINTF(3, 4);
 /* A line that says whether something held. */
 void demo_verdict(bool held, const char *text);
 

@@ -38,14 +38,13 @@ static weir_status read_slowly(const void *args, const weir_block *block)
 /* What the pool looked like after a step. */
 struct step {
     const char *text;
-    weir_tensor *tensor; /* the step made it; NULL if none */
-    const void *address;
+    const void *address; /* of the tensor it made; NULL if none */
     weir_memory_stats stats;
 };
 
 struct scenario {
     weir_device *dev;
-    weir_stream *main, *side;
+    weir_stream *first, *second;
     atomic_bool gate;
     struct step steps[8];
     int nsteps;
@@ -55,8 +54,7 @@ static weir_tensor *take_step(struct scenario *s, const char *text, weir_tensor 
 {
     struct step *step = &s->steps[s->nsteps++];
 
-    *step = (struct step){.text = text, .tensor = tensor};
-    step->address = tensor ? weir_tensor_data(tensor) : NULL;
+    *step = (struct step){text, tensor ? weir_tensor_data(tensor) : NULL, {0}};
     weir_memory_get_stats(s->dev, &step->stats);
     return tensor;
 }
@@ -94,7 +92,7 @@ static void queue_reader(struct scenario *s, weir_tensor *from, weir_tensor *to)
         .ntensors = 2,
     };
 
-    demo_must(weir_launch_submit(s->side, &launch));
+    demo_must(weir_launch_submit(s->second, &launch));
 }
 
 struct outcome {
@@ -115,18 +113,18 @@ static struct outcome play(struct scenario *s)
     demo_must(weir_memory_empty_cache(s->dev));
     weir_memory_get_stats(s->dev, &before);
 
-    x = filled(s->main, 1);
+    x = filled(s->first, 1);
     bytes = weir_tensor_data(x);
-    demo_must(weir_tensor_empty(s->side, WEIR_F32, 1, (int64_t[]){COUNT}, &copy));
-    demo_must(weir_stream_wait_stream(s->side, s->main));
-    take_step(s, "main fills x with 1", x);
+    demo_must(weir_tensor_empty(s->second, WEIR_F32, 1, (int64_t[]){COUNT}, &copy));
+    demo_must(weir_stream_wait_stream(s->second, s->first));
+    take_step(s, "default fills x with 1", x);
     queue_reader(s, x, copy);
-    take_step(s, "side starts to read x, slowly", NULL);
+    take_step(s, "second starts to read x, slowly", NULL);
     weir_tensor_release(x);
     take_step(s, "the host frees x", NULL);
-    y = take_step(s, "main asks for y, fills it with 2", filled(s->main, 2));
-    demo_must(weir_stream_wait_stream(s->main, s->side));
-    z = take_step(s, "main waits for side; z filled with 3", filled(s->main, 3));
+    y = take_step(s, "default asks for y, fills it with 2", filled(s->first, 2));
+    demo_must(weir_stream_wait_stream(s->first, s->second));
+    z = take_step(s, "default waits for second; z, filled with 3", filled(s->first, 3));
     weir_memory_get_stats(s->dev, &after);
     o.kept = weir_tensor_data(y) != bytes;
     o.returned = weir_tensor_data(z) == bytes;
@@ -145,7 +143,7 @@ static struct outcome play(struct scenario *s)
 static void print_steps(const struct scenario *s)
 {
     static const struct term_column columns[] = {
-        {"step", false},    {"at", false},     {"held", true},
+        {"step", false},   {"at", false},        {"allocated", true},
         {"pending", true}, {"host syncs", true},
     };
     struct term_table t = {.columns = columns, .ncolumns = sizeof columns / sizeof *columns};
@@ -159,9 +157,9 @@ static void print_steps(const struct scenario *s)
             snprintf(address, sizeof address, "...%06lx",
                      (unsigned long)((uintptr_t)step->address & 0xffffff));
         snprintf(syncs, sizeof syncs, "%llu", (unsigned long long)(step->stats.host_syncs - base));
-        term_table_add(&t, (const char *const[]){
-                               step->text, address, term_bytes(step->stats.allocated).text,
-                               term_bytes(step->stats.pending).text, syncs});
+        term_table_add(&t, (const char *const[]){step->text, address,
+                                                 term_bytes(step->stats.allocated).text,
+                                                 term_bytes(step->stats.pending).text, syncs});
     }
     term_table_print(&t, 3);
     printf("\n");
@@ -171,20 +169,22 @@ static void print_outcome(const struct outcome *o)
 {
     char text[64];
 
-    demo_verdict(o->kept, "x kept its bytes while side read them: y was placed elsewhere");
-    demo_verdict(o->returned, "once main was ordered after side, z got the bytes of x back, before "
-                              "the read was over");
-    demo_verdict(o->values, "side read 1s from x; y holds 2s and z holds 3s");
-    snprintf(text, sizeof text, "the host waited %llu times", (unsigned long long)o->host_syncs);
+    demo_verdict(o->kept, "x kept its bytes while second read them: y was placed elsewhere");
+    demo_verdict(o->returned,
+                 "once default was ordered after second, z got the bytes of x back, before "
+                 "the read was over");
+    demo_verdict(o->values, "second read 1s from x; y holds 2s and z holds 3s");
+    snprintf(text, sizeof text, "the host waited %llu times for memory",
+             (unsigned long long)o->host_syncs);
     demo_verdict(!o->host_syncs, text);
 }
 
 bool demo_lifetime(weir_device *dev, struct json *j)
 {
-    struct scenario s = {.dev = dev, .main = weir_stream_default(dev)};
+    struct scenario s = {.dev = dev, .first = weir_stream_default(dev)};
     struct outcome o;
 
-    demo_must(weir_stream_tagged(dev, "side", 0, &s.side));
+    demo_must(weir_stream_tagged(dev, "second", 0, &s.second));
     o = play(&s);
     if (j) {
         json_object(j, "lifetime");
@@ -194,9 +194,10 @@ bool demo_lifetime(weir_device *dev, struct json *j)
         json_int(j, "host_syncs", (int64_t)o.host_syncs);
         json_object_end(j);
     } else {
-        demo_headline(2, "Memory that outlives its owner",
-                      "The host frees a tensor while another stream is still reading it, and asks for "
-                      "memory again at once. Nobody tells the pool which streams use what.");
+        demo_headline(
+            2, "Memory that outlives its owner",
+            "The host frees a tensor while another stream is still reading it, and asks for "
+            "memory again at once. Nobody tells the pool which streams use what.");
         print_steps(&s);
         print_outcome(&o);
     }

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { TOKENS = 64, HIDDEN = 512, EXPERTS = 8, CHOSEN = 2, INNER = 768, SHARED_INNER = 2048 };
+enum { TOKENS = 64, HIDDEN = 256, EXPERTS = 8, CHOSEN = 2, INNER = 256, SHARED_INNER = 1024 };
 
 /* down(swiglu(up(x))) */
 struct expert {
@@ -13,7 +13,6 @@ struct expert {
 };
 
 struct layer {
-    weir_stream *main, *side;
     weir_tensor *x, *router;
     struct expert shared, routed[EXPERTS];
 };
@@ -54,16 +53,16 @@ static weir_tensor *run_expert(const struct expert *e, weir_tensor *x)
 }
 
 /* Which expert each token chose, on the host; `weights` is the caller's, [tokens * k, 1]. */
-static void route(const struct layer *l, struct demo_run *run, weir_tensor **weights,
-                  int32_t chosen[static TOKENS * CHOSEN])
+static void route(const struct layer *l, weir_stream *stream, struct demo_run *run,
+                  weir_tensor **weights, int32_t chosen[static TOKENS * CHOSEN])
 {
-    struct demo_span *span = demo_span_begin(run, l->main, "gate", 0);
+    struct demo_span *span = demo_span_begin(run, stream, "gate", 0);
     weir_tensor *logits, *experts, *by_token;
 
     demo_must(weir_linear(l->x, l->router, NULL, &logits));
     demo_must(weir_moe_gating(logits, CHOSEN, true, &by_token, &experts));
     demo_must(weir_tensor_reshape(by_token, 2, (int64_t[]){TOKENS * CHOSEN, 1}, weights));
-    demo_span_end(span, l->main);
+    demo_span_end(span, stream);
     demo_must(weir_tensor_read(experts, chosen, TOKENS * CHOSEN * sizeof *chosen));
     weir_tensor_release(logits);
     weir_tensor_release(experts);
@@ -79,8 +78,8 @@ static weir_tensor *index_tensor(weir_stream *stream, const int64_t *index, int6
 }
 
 /* out[tokens of this expert] += weight * expert(x[those tokens]) */
-static void add_expert(const struct layer *l, int e, const int32_t *chosen, weir_tensor *weights,
-                       weir_tensor *out)
+static void add_expert(const struct layer *l, weir_stream *stream, int e, const int32_t *chosen,
+                       weir_tensor *weights, weir_tensor *out)
 {
     int64_t tokens[TOKENS * CHOSEN], choices[TOKENS * CHOSEN], n = 0;
     weir_tensor *rows, *places, *x, *y, *weight, *weighted, *column, *target;
@@ -92,8 +91,8 @@ static void add_expert(const struct layer *l, int e, const int32_t *chosen, weir
         }
     if (!n)
         return;
-    rows = index_tensor(l->main, tokens, n);
-    places = index_tensor(l->main, choices, n);
+    rows = index_tensor(stream, tokens, n);
+    places = index_tensor(stream, choices, n);
     demo_must(weir_index_select(l->x, 0, rows, &x));
     y = run_expert(&l->routed[e], x);
     demo_must(weir_index_select(weights, 0, places, &weight));
@@ -111,32 +110,34 @@ static void add_expert(const struct layer *l, int e, const int32_t *chosen, weir
     weir_tensor_release(target);
 }
 
-static void record(const struct layer *l, weir_stream *side, struct demo_run *run, float *values)
+static void record(const void *data, weir_stream *main, weir_stream *side, struct demo_run *run,
+                   float *values)
 {
     static const char *const names[EXPERTS] = {"0", "1", "2", "3", "4", "5", "6", "7"};
+    const struct layer *l = data;
     int32_t chosen[TOKENS * CHOSEN];
     weir_tensor *shared, *weights, *out, *sum;
     struct demo_span *span;
 
-    demo_must(weir_stream_set_current(l->main));
-    demo_run_begin(run, l->main);
-    demo_must(weir_stream_wait_stream(side, l->main)); /* x is ready */
+    demo_must(weir_stream_set_current(main));
+    demo_run_begin(run, main);
+    demo_must(weir_stream_wait_stream(side, main)); /* x is ready */
 
     demo_must(weir_stream_set_current(side));
     span = demo_span_begin(run, side, "shared", 1);
     shared = run_expert(&l->shared, l->x);
     demo_span_end(span, side);
 
-    demo_must(weir_stream_set_current(l->main));
-    demo_must(weir_tensor_empty(l->main, WEIR_F32, 2, (int64_t[]){TOKENS, HIDDEN}, &out));
+    demo_must(weir_stream_set_current(main));
+    demo_must(weir_tensor_empty(main, WEIR_F32, 2, (int64_t[]){TOKENS, HIDDEN}, &out));
     demo_must(weir_fill(out, 0));
-    route(l, run, &weights, chosen);
+    route(l, main, run, &weights, chosen);
     for (int e = 0; e < EXPERTS; e++) {
-        span = demo_span_begin(run, l->main, names[e], 0);
-        add_expert(l, e, chosen, weights, out);
-        demo_span_end(span, l->main);
+        span = demo_span_begin(run, main, names[e], 0);
+        add_expert(l, main, e, chosen, weights, out);
+        demo_span_end(span, main);
     }
-    demo_must(weir_stream_wait_stream(l->main, side));
+    demo_must(weir_stream_wait_stream(main, side));
     demo_must(weir_add(out, shared, &sum));
     demo_run_end(run);
 
@@ -147,30 +148,15 @@ static void record(const struct layer *l, weir_stream *side, struct demo_run *ru
     weir_tensor_release(sum);
 }
 
-static void record_one(void *program, struct demo_run *run, float *values)
-{
-    const struct layer *l = program;
-
-    record(l, l->main, run, values);
-}
-
-static void record_two(void *program, struct demo_run *run, float *values)
-{
-    const struct layer *l = program;
-
-    record(l, l->side, run, values);
-}
-
 static void make(struct layer *l, weir_device *dev)
 {
-    l->main = weir_stream_default(dev);
-    demo_must(weir_stream_tagged(dev, "expert", 0, &l->side));
-    demo_must(weir_stream_set_current(l->main));
-    l->x = random_tensor(l->main, TOKENS, HIDDEN, 1);
-    l->router = random_tensor(l->main, EXPERTS, HIDDEN, 2);
-    l->shared = make_expert(l->main, SHARED_INNER, 3);
+    weir_stream *stream = weir_stream_default(dev);
+
+    l->x = random_tensor(stream, TOKENS, HIDDEN, 1);
+    l->router = random_tensor(stream, EXPERTS, HIDDEN, 2);
+    l->shared = make_expert(stream, SHARED_INNER, 3);
     for (int e = 0; e < EXPERTS; e++)
-        l->routed[e] = make_expert(l->main, INNER, 10 + 2 * (uint64_t)e);
+        l->routed[e] = make_expert(stream, INNER, 10 + 2 * (uint64_t)e);
     demo_must(weir_device_sync(dev));
 }
 
@@ -185,24 +171,21 @@ static void unmake(struct layer *l)
 
 bool demo_moe(weir_device *dev, struct json *j)
 {
-    static const struct demo_form forms[] = {{"1 stream", record_one}, {"2 streams", record_two}};
     struct demo_comparison c;
     struct layer l;
-    bool same;
 
     make(&l, dev);
-    demo_compare(dev, forms, 2, &l, (size_t)TOKENS * HIDDEN, &c);
-    if (j) {
-        json_object(j, "moe");
-        demo_comparison_json(&c, j);
-        json_object_end(j);
-    } else {
-        demo_headline(3, "A mixture-of-experts layer",
-                      "64 tokens, 8 experts of which each token takes 2, and a shared expert.");
-        demo_comparison_print(&c);
-    }
-    same = c.same;
-    demo_comparison_free(&c);
+    demo_compare(dev, &(struct demo_program){record, &l, (size_t)TOKENS * HIDDEN}, &c);
     unmake(&l);
-    return same;
+    if (j) {
+        demo_comparison_json(&c, "moe", j);
+        return c.same;
+    }
+    demo_headline(3, "A mixture-of-experts layer",
+                  "A gate sends each of %d tokens to %d of %d experts; a shared expert sees them "
+                  "all, and may have a stream of its own. The host reads the gate's choice while "
+                  "the shared expert runs. Operators as above:",
+                  TOKENS, CHOSEN, EXPERTS);
+    demo_comparison_print(&c);
+    return c.same;
 }

@@ -1,6 +1,7 @@
-/* Measured runs, and one program compared in several forms. */
+/* Measured runs, and one program on one stream and on two. */
 #include "demo.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,36 +77,57 @@ void demo_run_end(struct demo_run *run)
     }
 }
 
-/* ---- several forms ---- */
+/* ---- forms ---- */
+
+static const struct {
+    const char *name;
+    bool two, all_cores;
+} forms[DEMO_FORMS] = {
+    [DEMO_ONE] = {"1 stream", false, false},
+    [DEMO_TWO] = {"2 streams", true, false},
+    [DEMO_ALL_CORES] = {"1 stream, all cores", false, true},
+};
+
+static bool are_close(const float *a, const float *b, size_t n)
+{
+    size_t right = 0;
+
+    for (size_t i = 0; i < n; i++)
+        right += fabsf(a[i] - b[i]) <= 1e-4f * (1 + fabsf(a[i]));
+    return right == n;
+}
 
 /* Forms take turns, so that a noisy moment hits all alike; the first round warms up. */
-void demo_compare(weir_device *dev, const struct demo_form *forms, int nforms, void *program,
-                  size_t nvalues, struct demo_comparison *out)
+void demo_compare(weir_device *dev, const struct demo_program *p, struct demo_comparison *out)
 {
-    size_t bytes = nvalues * sizeof(float);
+    size_t bytes = p->nvalues * sizeof(float);
     float *first = demo_need(malloc(bytes)), *values = demo_need(malloc(bytes));
+    weir_cores all = weir_device_get_limit(dev);
+    weir_cores half = {(all.cube + 1) / 2, (all.vector + 1) / 2};
+    weir_stream *a = weir_stream_default(dev), *b;
     struct demo_run run = {0};
 
-    *out = (struct demo_comparison){.forms = forms, .nforms = nforms, .same = true};
-    out->best = demo_need(calloc((size_t)nforms, sizeof *out->best));
+    demo_must(weir_stream_tagged(dev, "second", 0, &b));
+    *out = (struct demo_comparison){.same = true, .half = half.cube};
     demo_run_open(&run, dev);
     for (int round = -1; round < DEMO_REPEATS; round++)
-        for (int f = 0; f < nforms; f++) {
-            bool is_first = round < 0 && f == 0;
+        for (int f = 0; f < DEMO_FORMS; f++) {
+            float *to = round < 0 && f == DEMO_ONE ? first : values;
 
-            forms[f].record(program, &run, is_first ? first : values);
-            out->same = out->same && (is_first || !memcmp(first, values, bytes));
+            demo_must(weir_device_set_limit(dev, forms[f].all_cores ? all : half));
+            p->record(p->data, a, forms[f].two ? b : a, &run, to);
+            /* Another limit is another tiling, which may round differently. */
+            if (to == values)
+                out->same &= forms[f].all_cores ? are_close(first, values, p->nvalues)
+                                                : !memcmp(first, values, bytes);
             if (round == 0 || (round > 0 && run.ms < out->best[f].ms))
                 out->best[f] = run;
         }
+    demo_must(weir_device_set_limit(dev, all));
+    demo_must(weir_stream_set_current(a));
     demo_run_close(&run);
     free(first);
     free(values);
-}
-
-void demo_comparison_free(struct demo_comparison *c)
-{
-    free(c->best);
 }
 
 /* ---- telling ---- */
@@ -125,71 +147,77 @@ static int row_of(struct rows *rows, int first, const char *form, const char *st
     if (rows->n == DEMO_MAX_ROWS)
         return rows->n - 1;
     rows->streams[rows->n] = stream;
-    snprintf(rows->labels[rows->n], sizeof rows->labels[0], "%-10s %s",
+    snprintf(rows->labels[rows->n], sizeof rows->labels[0], "%-19s  %s",
              rows->n == first ? form : "", stream);
     return rows->n++;
 }
 
-static void print_gain(const struct demo_comparison *c, int form)
+static double gain_of(const struct demo_comparison *c, enum demo_form form)
 {
-    double gain = c->best[0].ms / c->best[form].ms;
-    weir_device_props props;
-    char text[160];
-
-    weir_device_get_props(c->best[0].dev, &props);
-    if (gain >= 1.05)
-        snprintf(text, sizeof text, "%s: %.2fx as fast as %s", c->forms[form].name, gain,
-                 c->forms[0].name);
-    else
-        snprintf(text, sizeof text, "%s: no gain here (%.2fx)%s", c->forms[form].name, gain,
-                 props.threads == 1 ? ": this device has a single thread to run on" : "");
-    printf("   %s\n", text);
+    return c->best[DEMO_ONE].ms / c->best[form].ms;
 }
 
-void demo_comparison_print(const struct demo_comparison *c)
+static void print_chart(const struct demo_comparison *c)
 {
-    struct term_bar bars[DEMO_MAX_SPANS * 4];
+    struct term_bar bars[DEMO_MAX_SPANS * DEMO_FORMS];
     const char *labels[DEMO_MAX_ROWS], *notes[DEMO_MAX_ROWS];
     struct rows rows = {.n = 0};
     size_t nbars = 0;
 
-    for (int f = 0; f < c->nforms; f++) {
+    for (int f = 0; f < DEMO_FORMS; f++) {
         const struct demo_run *run = &c->best[f];
         int first = rows.n;
 
-        for (size_t i = 0; i < run->nspans && nbars < sizeof bars / sizeof *bars; i++) {
+        for (size_t i = 0; i < run->nspans; i++) {
             const struct demo_span *s = &run->spans[i];
 
             bars[nbars++] = (struct term_bar){
-                row_of(&rows, first, c->forms[f].name, s->stream), s->start, s->end, s->label,
-                s->family};
+                .row = row_of(&rows, first, forms[f].name, s->stream),
+                .start = s->start,
+                .end = s->end,
+                .label = s->label,
+                .family = s->family,
+            };
         }
         if (first < rows.n)
-            snprintf(rows.notes[first], sizeof rows.notes[0], "%.1f ms", run->ms);
+            snprintf(rows.notes[first], sizeof rows.notes[0], "%.2f ms", run->ms);
     }
     for (int i = 0; i < rows.n; i++) {
         labels[i] = rows.labels[i];
         notes[i] = rows.notes[i];
     }
     term_gantt_print(&(struct term_gantt){labels, notes, rows.n, bars, nbars}, 3);
-    printf("\n");
-    for (int f = 1; f < c->nforms; f++)
-        print_gain(c, f);
-    demo_verdict(c->same, c->same ? "the numbers are the same, bit for bit, in every run"
-                                  : "the numbers differ from run to run");
 }
 
-void demo_comparison_json(const struct demo_comparison *c, struct json *j)
+void demo_comparison_print(const struct demo_comparison *c)
 {
-    json_bool(j, "identical", c->same);
+    double gain = gain_of(c, DEMO_TWO);
+    weir_device_props props;
+
+    print_chart(c);
+    weir_device_get_props(c->best[DEMO_ONE].dev, &props);
+    if (gain >= 1.05)
+        printf("   two streams: %s%.2fx%s as fast as one", term_on(TERM_BOLD), gain, term_off());
+    else
+        printf("   two streams: no gain here (%.2fx)%s", gain,
+               props.threads == 1 ? ", as this device runs on a single thread" : "");
+    printf("; one with all cores: %.2fx\n", gain_of(c, DEMO_ALL_CORES));
+    demo_verdict(c->same, c->same ? "one stream and two give the same numbers, bit for bit"
+                                  : "one stream and two give different numbers");
+}
+
+void demo_comparison_json(const struct demo_comparison *c, const char *key, struct json *j)
+{
+    json_object(j, key);
+    json_bool(j, "same_numbers", c->same);
     json_array(j, "forms");
-    for (int f = 0; f < c->nforms; f++) {
+    for (int f = 0; f < DEMO_FORMS; f++) {
         const struct demo_run *run = &c->best[f];
 
         json_object(j, NULL);
-        json_string(j, "name", c->forms[f].name);
+        json_string(j, "name", forms[f].name);
         json_number(j, "ms", run->ms);
-        json_number(j, "gain", c->best[0].ms / run->ms);
+        json_number(j, "gain", gain_of(c, (enum demo_form)f));
         json_array(j, "spans");
         for (size_t i = 0; i < run->nspans; i++) {
             json_object(j, NULL);
@@ -203,4 +231,5 @@ void demo_comparison_json(const struct demo_comparison *c, struct json *j)
         json_object_end(j);
     }
     json_array_end(j);
+    json_object_end(j);
 }

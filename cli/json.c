@@ -6,11 +6,11 @@
 /* Bytes of the UTF-8 sequence at `s`, 0 if it is none. */
 static int sequence(const unsigned char *s)
 {
-    int n = s[0] < 0x80                 ? 1
+    int n = s[0] < 0x80                   ? 1
             : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
-            : (s[0] & 0xf0) == 0xe0     ? 3
+            : (s[0] & 0xf0) == 0xe0       ? 3
             : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
-                                        : 0;
+                                          : 0;
 
     for (int i = 1; i < n; i++)
         if ((s[i] & 0xc0) != 0x80)

@@ -56,7 +56,7 @@ struct term_bar {
 };
 
 struct term_gantt {
-    const char *const *rows; /* labels */
+    const char *const *rows;  /* labels */
     const char *const *notes; /* behind each row */
     int nrows;
     const struct term_bar *bars;

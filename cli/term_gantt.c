@@ -70,11 +70,11 @@ static void put_bar(struct chart *c, const struct term_bar *bar)
         put_label(c, from, to, bar->label);
 }
 
-static void print_cells(const struct chart *c)
+static void print_cells(const struct chart *c, int n)
 {
     enum term_style style = TERM_PLAIN;
 
-    for (int i = 0; i < c->n; i++) {
+    for (int i = 0; i < n; i++) {
         const struct cell *cell = &c->cells[i];
 
         if (cell->style != style) {
@@ -84,6 +84,17 @@ static void print_cells(const struct chart *c)
         fputs(cell->text[0] ? cell->text : " ", stdout);
     }
     fputs(term_off(), stdout);
+}
+
+/* Without a note nothing follows the last bar, not even blanks. */
+static void print_row(const struct chart *c, const char *note)
+{
+    int n = c->n;
+
+    while (!*note && n && !c->cells[n - 1].text[0])
+        n--;
+    print_cells(c, n);
+    printf("%s%s\n", *note ? "  " : "", note);
 }
 
 /* The step of 1, 2 or 5 times a power of ten that gives three to seven marks. */
@@ -109,7 +120,7 @@ static void print_axis(const struct chart *c, int left)
         int from = cell_of(c, i * step);
 
         snprintf(mark, sizeof mark, "%g%s", i * step, i ? "" : " ms");
-        if (from < at || from + (int)strlen(mark) > c->n)
+        if (from < at + (i > 0) || from + (int)strlen(mark) > c->n)
             continue;
         printf("%*s%s", from - at, "", mark);
         at = from + (int)strlen(mark);
@@ -143,8 +154,7 @@ void term_gantt_print(const struct term_gantt *g, int indent)
             if (g->bars[i].row == row)
                 put_bar(&c, &g->bars[i]);
         printf("%*s%-*s  ", indent, "", label, g->rows[row]);
-        print_cells(&c);
-        printf("  %s\n", g->notes[row]);
+        print_row(&c, g->notes[row]);
     }
     print_axis(&c, left);
 }

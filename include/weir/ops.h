@@ -3,8 +3,15 @@
  *
  * Inputs broadcast as in NumPy and must agree in type and device. On an error
  * *out is NULL and nothing was queued; the message shows both sides.
- * `_into` forms write to an existing tensor of the right shape, which may be an
- * input itself (or overlap none).
+ * `_into` forms write to an existing tensor of the right shape, which for elementwise
+ * operators may be an input itself; otherwise it overlaps none.
+ *
+ * Types: f16 and bf16 compute in f32. Integers wrap; their division truncates and x / 0
+ * is 0; a negative integer power gives the quotient's integer part. bool has maximum,
+ * minimum, comparisons, where, copies and casts, sum, max, min, argmax, sort, topk,
+ * nonzero and the index reads. A scalar for an integer tensor must be a value of its
+ * type, else WEIR_ERANGE; clamp's bounds saturate. NaN: maximum, minimum, max and min
+ * give NaN if an operand is; sort, topk and argmax treat it as the largest.
  * threads  any, for all of these. */
 #ifndef WEIR_OPS_H
 #define WEIR_OPS_H
@@ -51,6 +58,7 @@ WEIR_API WEIR_MUST_USE weir_status weir_where(weir_tensor *condition, weir_tenso
 WEIR_API WEIR_MUST_USE weir_status weir_swiglu(weir_tensor *x, int dim, weir_tensor **out);
 
 /* ---- making and moving ---- */
+/* From float it truncates and saturates, NaN gives 0; integers wrap when narrowed. */
 WEIR_API WEIR_MUST_USE weir_status weir_cast(weir_tensor *x, weir_dtype dtype, weir_tensor **out);
 /* Every element of an existing tensor. */
 WEIR_API WEIR_MUST_USE weir_status weir_fill(weir_tensor *x, double value);
@@ -63,6 +71,7 @@ WEIR_API WEIR_MUST_USE weir_status weir_copy(weir_tensor *x, weir_tensor **out);
 WEIR_API WEIR_MUST_USE weir_status weir_contiguous(weir_tensor *x, weir_tensor **out);
 /* dst takes src's values, broadcast; same type. */
 WEIR_API WEIR_MUST_USE weir_status weir_copy_into(weir_tensor *src, weir_tensor *dst);
+/* At most 64 of them. */
 WEIR_API WEIR_MUST_USE weir_status weir_concat(weir_tensor *const *xs, int n, int dim,
                                                weir_tensor **out);
 
@@ -104,7 +113,9 @@ WEIR_API WEIR_MUST_USE weir_status weir_attention(weir_tensor *q, weir_tensor *k
                                                   const weir_attention_options *options,
                                                   weir_tensor **out);
 
-/* ---- reductions: dims may be negative; ndims 0 means all of them ---- */
+/* ---- reductions: dims may be negative; ndims 0 means all of them ----
+ * The sum of integers or bool is i64; mean takes floats; max and min of nothing are
+ * WEIR_ESHAPE. Results do not depend on the number of cores. */
 #define WEIR_REDUCE_LIST(X) X(sum) X(mean) X(max) X(min)
 #define WEIR_DECLARE_REDUCE(name)                                              \
     WEIR_API WEIR_MUST_USE weir_status weir_##name(weir_tensor *x, const int *dims, int ndims, \
@@ -122,7 +133,7 @@ WEIR_API WEIR_MUST_USE weir_status weir_layer_norm(weir_tensor *x, weir_tensor *
 WEIR_API WEIR_MUST_USE weir_status weir_rms_norm(weir_tensor *x, weir_tensor *weight, double eps,
                                                  weir_tensor **out);
 
-/* ---- indices: i64 or i32; one out of range puts the stream in error ---- */
+/* ---- indices: i64 or i32; one out of range (or negative) puts the stream in error ---- */
 /* rows of table [n, ...]: indices.shape + table.shape[1:] */
 WEIR_API WEIR_MUST_USE weir_status weir_embedding(weir_tensor *table, weir_tensor *indices,
                                                   weir_tensor **out);
@@ -132,7 +143,8 @@ WEIR_API WEIR_MUST_USE weir_status weir_gather(weir_tensor *x, int dim, weir_ten
 /* Slices of x along dim by a 1-d index. */
 WEIR_API WEIR_MUST_USE weir_status weir_index_select(weir_tensor *x, int dim, weir_tensor *index,
                                                      weir_tensor **out);
-/* x[index[i][j]][j] += source[i][j] for dim 0, in place, in a fixed order. */
+/* x[index[i][j]][j] += source[i][j] for dim 0, in place, in a fixed order; source has
+ * index's shape; f16 and bf16 round at each addition. */
 WEIR_API WEIR_MUST_USE weir_status weir_scatter_add(weir_tensor *x, int dim, weir_tensor *index,
                                                     weir_tensor *source);
 /* The k largest (or smallest) along dim, sorted, with i64 indices; equal values
@@ -151,13 +163,14 @@ WEIR_API WEIR_MUST_USE weir_status weir_nonzero(weir_tensor *x, weir_tensor **ou
  * renormalised to 1 if asked) and experts [tokens, k] i32. */
 WEIR_API WEIR_MUST_USE weir_status weir_moe_gating(weir_tensor *logits, int64_t k, bool renormalise,
                                                    weir_tensor **weights, weir_tensor **experts);
-/* x [..., length, heads, d], cos and sin [length, d/2]; interleaved pairs (2i, 2i+1)
- * or halves (i, i + d/2). */
+/* x [..., length, heads, d], cos and sin [length, d/2], f32 or of x's type; interleaved
+ * pairs (2i, 2i+1) or halves (i, i + d/2). */
 WEIR_API WEIR_MUST_USE weir_status weir_rotary(weir_tensor *x, weir_tensor *cosines,
                                                weir_tensor *sines, bool interleaved,
                                                weir_tensor **out);
 
-/* ---- random: the same seed and shape give the same numbers on any core count ---- */
+/* ---- random: the same seed and shape give the same numbers on any core count ----
+ * Integers are uniform in low..high-1; floats may reach `high` by rounding. */
 WEIR_API WEIR_MUST_USE weir_status weir_random_uniform(weir_tensor *x, uint64_t seed, double low,
                                                        double high);
 WEIR_API WEIR_MUST_USE weir_status weir_random_normal(weir_tensor *x, uint64_t seed, double mean,

@@ -3,9 +3,11 @@
 #define WEIR_H
 
 #include "device.h"
+#include "graph.h"
 #include "launch.h"
 #include "memory.h"
 #include "ops.h"
+#include "scope.h"
 #include "status.h"
 #include "stream.h"
 #include "tensor.h"

@@ -15,6 +15,9 @@
  * level and returns `status`. The sentence is cut at 4 KiB. */
 weir_status weir__fail(weir_status status, const char *format, ...) WEIR_PRINTF(2, 3);
 
+/* The status of the thread's last weir__fail, for calls that return a pointer. */
+weir_status weir__last_status(void);
+
 /* A message for the log, nothing if nobody listens at that level. */
 void weir__log(weir_log_level level, const char *format, ...) WEIR_PRINTF(2, 3);
 

@@ -4,7 +4,7 @@
  * that a descheduled holder must not turn into a busy loop.
  * struct weir__spin only spins: for a handful of instructions.
  * Lock order of the library, outermost first: device lock (device/device.h),
- * stream waiter lock (soft/stream.h), scheduler lock (soft/sched.h).
+ * stream waiter lock (soft/soft.h), scheduler lock (soft/sched.h).
  */
 #ifndef WEIR_BASE_LOCK_H
 #define WEIR_BASE_LOCK_H

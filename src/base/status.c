@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 static _Thread_local char last_error[4096];
+static _Thread_local weir_status last_status;
 
 static const struct {
     const char *name, *text;
@@ -25,6 +26,8 @@ const char *weir_status_text(weir_status status)
 
 const char *weir_last_error(void) { return last_error; }
 
+weir_status weir__last_status(void) { return last_status; }
+
 const char *weir_version(void) { return WEIR_VERSION; }
 
 weir_status weir__fail(weir_status status, const char *format, ...)
@@ -37,6 +40,7 @@ weir_status weir__fail(weir_status status, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     snprintf(last_error, sizeof last_error, "%s", text);
+    last_status = status;
     weir__log(WEIR_LOG_DEBUG, "%s: %s", weir_status_name(status), last_error);
     return status;
 }

@@ -1,14 +1,10 @@
 /* The driver of the `cpu` device. */
-#define _GNU_SOURCE
 #include "cpu/cpu.h"
 
 #include <stdio.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 enum { HOST_POLLS = 2000 }; /* before a waiting host thread sleeps: some 30 us */
-
-static const size_t huge_page = (size_t)2 << 20;
 
 static const char *available(void) { return NULL; }
 
@@ -160,32 +156,16 @@ static weir_status cpu_sync(weir_stream *s, uint64_t seq, int64_t timeout_ns, bo
 
 /* ---- memory and time ---- */
 
-/* Aligned to huge pages and asking for them: a first touch costs a third. */
 static void *cpu_map(weir_device *dev, size_t size)
 {
-    size_t room = size + huge_page;
-    char *raw, *start;
-
     (void)dev;
-    raw = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-               0);
-    if (raw == MAP_FAILED)
-        return NULL;
-    start = (char *)(((uintptr_t)raw + huge_page - 1) & ~(uintptr_t)(huge_page - 1));
-    if (start > raw)
-        munmap(raw, (size_t)(start - raw));
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), used = (size + page - 1) / page * page;
-    char *end = start + used;
-    if (end < raw + room)
-        munmap(end, (size_t)(raw + room - end));
-    madvise(start, size, MADV_HUGEPAGE); /* an offer; the system may decline */
-    return start;
+    return weir__cpu_map(size);
 }
 
 static void cpu_unmap(weir_device *dev, void *address, size_t size)
 {
     (void)dev;
-    munmap(address, size);
+    weir__cpu_unmap(address, size);
 }
 
 static uint64_t cpu_now(const weir_device *dev)
@@ -212,6 +192,10 @@ const struct weir__driver weir__cpu_driver = {
     .kick = cpu_kick,
     .done = weir__soft_done,
     .sync = cpu_sync,
+    .program_make = weir__soft_program_make,
+    .program_free = weir__soft_program_free,
+    .program_run = weir__soft_program_run,
+    .program_update = weir__soft_program_update,
     .map = cpu_map,
     .unmap = cpu_unmap,
     .now = cpu_now,

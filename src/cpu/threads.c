@@ -1,8 +1,5 @@
 /* The worker threads' beginning and end. */
-#define _GNU_SOURCE
 #include "cpu/cpu.h"
-
-#include <sys/mman.h>
 
 static struct weir__soft_stream *take_mine(struct weir__worker *w)
 {
@@ -45,12 +42,10 @@ weir_status weir__cpu_start(struct weir__cpu *cpu)
         *w = (struct weir__worker){
             .cpu = cpu, .index = started, .patience = 1, .random = cpu->jitter + started};
         w->mine.end = &w->mine.first;
-        w->local = mmap(NULL, WEIR_LOCAL_BYTES, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (w->local == MAP_FAILED)
+        if (!(w->local = weir__cpu_map(WEIR_LOCAL_BYTES)))
             break;
         if (pthread_create(&w->thread, NULL, worker_main, w)) {
-            munmap(w->local, WEIR_LOCAL_BYTES);
+            weir__cpu_unmap(w->local, WEIR_LOCAL_BYTES);
             break;
         }
     }
@@ -72,7 +67,7 @@ void weir__cpu_stop(struct weir__cpu *cpu)
     weir__futex_wake(&cpu->wake_word, INT32_MAX);
     for (unsigned i = 0; i < cpu->nworkers; i++) {
         pthread_join(cpu->workers[i].thread, NULL);
-        munmap(cpu->workers[i].local, WEIR_LOCAL_BYTES);
+        weir__cpu_unmap(cpu->workers[i].local, WEIR_LOCAL_BYTES);
     }
     weir__free(cpu->workers);
     cpu->workers = NULL;

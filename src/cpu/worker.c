@@ -284,11 +284,8 @@ static bool run_kernel(struct weir__worker *w, struct weir__soft_stream *s,
 
 /* False if the stream went to a waiter list. */
 static bool run_wait(struct weir__worker *w, struct weir__soft_stream *s,
-                     const struct weir__cmd *cmd)
+                     struct weir__soft_stream *source, uint64_t seq, enum weir__wait how)
 {
-    struct weir__soft_stream *source = cmd->u.source;
-    uint64_t seq = cmd->v.seq;
-
     if (atomic_load_explicit(&source->completed, memory_order_acquire) < seq) {
         atomic_store_explicit(&s->waits_seq, seq, memory_order_relaxed);
         atomic_store_explicit(&s->waits_for, source, memory_order_relaxed);
@@ -297,10 +294,21 @@ static bool run_wait(struct weir__worker *w, struct weir__soft_stream *s,
             return false;
     }
     atomic_store_explicit(&s->waits_for, NULL, memory_order_relaxed);
+    if (weir__unlikely(how == WEIR__WAIT_FRESH))
+        weir__stream_forget_error(&s->base);
     if (weir__unlikely(atomic_load_explicit(&source->base.failed_at, memory_order_acquire) <= seq &&
-                       cmd->errors))
-        weir__stream_fail(&s->base, s->over + 1, source->base.error, source->base.error_text);
+                       how != WEIR__WAIT_ORDER))
+        weir__stream_fail_like(&s->base, s->over + 1, &source->base);
     return true;
+}
+
+static bool run_lane_wait(struct weir__worker *w, struct weir__soft_stream *s,
+                          const struct weir__cmd *cmd)
+{
+    const void *args = weir__soft_lane_cmd(s)->args;
+    const struct weir__lane_base *base = (const struct weir__lane_base *)args + cmd->blocks;
+
+    return run_wait(w, s, base->stream, base->seq + cmd->v.seq, WEIR__WAIT_ERRORS);
 }
 
 static void run_callback(struct weir__worker *w, struct weir__soft_stream *s,
@@ -316,7 +324,7 @@ static void run_callback(struct weir__worker *w, struct weir__soft_stream *s,
         weir__spin_unlock(&sched->lock);
         weir__cpu_wake(w->cpu);
     }
-    st = atomic_load(&s->base.failed_at) == WEIR__NEVER_FAILED ? WEIR_OK : s->base.error;
+    st = weir__stream_error(&s->base, s->over);
     cmd->u.callback(cmd->v.user, st);
 }
 
@@ -359,7 +367,11 @@ static void drain(struct weir__worker *w, struct weir__soft_stream *s)
                 return;
             break;
         case WEIR__CMD_WAIT:
-            if (!run_wait(w, s, cmd))
+            if (!run_wait(w, s, cmd->u.source, cmd->v.seq, cmd->how))
+                return;
+            break;
+        case WEIR__CMD_LANE_WAIT:
+            if (!run_lane_wait(w, s, cmd))
                 return;
             break;
         case WEIR__CMD_CALLBACK:
@@ -369,6 +381,7 @@ static void drain(struct weir__worker *w, struct weir__soft_stream *s)
             atomic_store_explicit(cmd->u.ns, weir__clock_ns(), memory_order_release);
             break;
         case WEIR__CMD_JUMP:
+        case WEIR__CMD_LANE:
             break; /* weir__soft_next follows those */
         }
         weir__soft_consume(s, cmd);

@@ -96,6 +96,7 @@ weir_status weir_memory_empty_cache(weir_device *dev)
     weir__mutex_lock(&dev->lock);
     st = weir__pool_empty_cache(&dev->pool);
     weir__mutex_unlock(&dev->lock);
+    dev->driver->kick(dev); /* poison may have been queued */
     return st;
 }
 

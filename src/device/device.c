@@ -53,7 +53,7 @@ static weir_status pool_order(void *user, uint32_t slot, uint32_t after, uint64_
     weir_device *dev = user;
 
     return weir__stream_wait_mark(dev->streams[slot], (struct weir__mark){dev->streams[after], seq},
-                                  NULL, false);
+                                  NULL, WEIR__WAIT_ORDER);
 }
 
 static weir_status sync_all(weir_device *dev, bool errors);
@@ -81,7 +81,7 @@ static weir_status poison_kernel(const void *args, const weir_block *block)
     const struct poison_args *a = args;
 
     (void)block;
-    memset(a->address, 0xfb, a->size); /* a NaN in every float type */
+    memset(a->address, 0xfb, a->size); /* huge and negative in every type */
     return WEIR_OK;
 }
 
@@ -131,6 +131,7 @@ static void free_streams(weir_device *dev)
     for (unsigned i = 0; i < dev->nstreams; i++) {
         dev->driver->stream_close(dev->streams[i]);
         weir__clock_fini(&dev->streams[i]->clock);
+        weir__clock_fini(&dev->streams[i]->grave);
         weir__free(dev->streams[i]);
     }
     weir__free(dev->streams);
@@ -307,18 +308,20 @@ static weir_status sync_all(weir_device *dev, bool errors)
     for (unsigned i = 0;; i++) {
         weir_stream *s;
         uint64_t seq;
+        bool live;
         weir_status st;
 
         weir__mutex_lock(&dev->lock);
         s = i < dev->nstreams ? dev->streams[i] : NULL;
         seq = s ? weir__stream_submitted(s) : 0;
+        live = s && s->live;
         weir__mutex_unlock(&dev->lock);
         if (!s)
             break;
         st = weir__stream_sync_seq(s, seq, WEIR_TIMEOUT_DEVICE, true);
         if (st == WEIR_ETIMEDOUT)
             return st;
-        if (st && !first && s->live) {
+        if (st && !first && live) {
             first = st;
             snprintf(text, sizeof text, "%s", weir_last_error());
         }
@@ -344,6 +347,7 @@ weir_status weir_device_sync(weir_device *dev)
     weir__mutex_lock(&dev->lock);
     weir__pool_collect(&dev->pool); /* nothing that is over stays pending */
     weir__mutex_unlock(&dev->lock);
+    dev->driver->kick(dev); /* poison may have been queued */
     weir__device_reap(dev, false);
     return st;
 }
@@ -406,8 +410,7 @@ weir_status weir_stream_set_limit(weir_stream *s, weir_cores limit)
     return WEIR_OK;
 }
 
-/* (L) */
-static weir_cores limit_in_force(const weir_stream *s)
+weir_cores weir__stream_limit(const weir_stream *s)
 {
     weir_cores device = s->dev->limit;
 
@@ -420,7 +423,7 @@ weir_cores weir_stream_get_limit(const weir_stream *s)
     weir_cores limit;
 
     weir__mutex_lock(&s->dev->lock);
-    limit = limit_in_force(s);
+    limit = weir__stream_limit(s);
     weir__mutex_unlock(&s->dev->lock);
     return limit;
 }
@@ -432,10 +435,24 @@ void weir_stream_reset_limit(weir_stream *s)
     weir__mutex_unlock(&s->dev->lock);
 }
 
-unsigned weir__stream_cores(const weir_stream *s, weir_engine engine)
+weir_status weir__device_check_limit(const weir_device *dev, weir_cores limit)
 {
-    weir_cores limit = limit_in_force(s);
+    return check_limits(dev, (weir_cores){limit.cube ? limit.cube : -1,
+                                          limit.vector ? limit.vector : -1});
+}
 
+unsigned weir__stream_cores(const weir_stream *s, weir_engine engine, weir_cores scope)
+{
+    return weir__cores_of(s->dev, engine, weir__stream_limit(s), scope);
+}
+
+unsigned weir__cores_of(const weir_device *dev, weir_engine engine, weir_cores limit,
+                        weir_cores scope)
+{
+    if (scope.cube > 0)
+        limit.cube = scope.cube;
+    if (scope.vector > 0)
+        limit.vector = scope.vector;
     switch (engine) {
     case WEIR_ENGINE_CUBE:
         return (unsigned)limit.cube;
@@ -443,7 +460,7 @@ unsigned weir__stream_cores(const weir_stream *s, weir_engine engine)
         return (unsigned)limit.vector;
     case WEIR_ENGINE_MIX:
         /* 1 cube + 2 vector cores a block where the two are apart. */
-        if (s->dev->props.features & WEIR_FEATURE_SPLIT_CORES)
+        if (dev->props.features & WEIR_FEATURE_SPLIT_CORES)
             return (unsigned)weir__max(1, weir__min(limit.cube, limit.vector / 2));
         return (unsigned)weir__min(limit.cube, limit.vector);
     default:

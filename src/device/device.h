@@ -43,6 +43,26 @@ struct weir__mark {
     uint64_t seq;
 };
 
+enum weir__wait {
+    WEIR__WAIT_ORDER,  /* order alone */
+    WEIR__WAIT_ERRORS, /* an error of the mark's stream up to the mark is taken over */
+    WEIR__WAIT_FRESH,  /* the same, and an error the stream had before is forgotten */
+};
+
+/* One step of a plan's lane: a kernel, or a wait for a step of another lane. */
+struct weir__item {
+    bool is_wait;
+    int lane, item; /* of a wait: until that one is over */
+    struct weir__kernel kernel;
+};
+
+struct weir__lane {
+    const struct weir__item *items;
+    int nitems;
+};
+
+struct weir__program;
+
 struct weir_stream {
     weir_device *dev;
     uint32_t slot;         /* index into dev->streams, kept for ever */
@@ -53,7 +73,10 @@ struct weir_stream {
     bool live;             /* (L) not given back */
     weir_cores limit;      /* (L) 0: the device's */
     struct weir__clock clock; /* (L) clock.seq[slot] is the last command queued */
-    _Atomic uint64_t failed_at; /* the command that failed; error is valid once it is set */
+    struct weir__clock grave; /* (L) of a failed stream given back: what was queued then on
+                               * each stream, any of which may still ask for the error */
+    _Atomic uint64_t failed_at; /* the command that failed */
+    struct weir__spin error_lock; /* of the next two */
     weir_status error;
     char error_text[512];
 };
@@ -82,8 +105,7 @@ struct weir__driver {
     /* The next four queue one command each, under the device lock. They must not
      * wait for the device. */
     weir_status (*submit)(weir_stream *s, const struct weir__kernel *kernel);
-    /* `errors`: an error of the mark's stream up to the mark is taken over. */
-    weir_status (*wait)(weir_stream *s, struct weir__mark mark, bool errors);
+    weir_status (*wait)(weir_stream *s, struct weir__mark mark, enum weir__wait how);
     weir_status (*callback)(weir_stream *s, weir_callback_fn fn, void *user);
     /* Writes the device's time to *ns when the stream gets there. */
     weir_status (*stamp)(weir_stream *s, _Atomic uint64_t *ns);
@@ -95,6 +117,16 @@ struct weir__driver {
      * timeout of WEIR_TIMEOUT_DEVICE runs out when nothing on the device has moved
      * for dev->op_timeout_ns. */
     weir_status (*sync)(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin);
+    /* Plans: a program is made once and queued many times. `run` queues lanes[i] of it
+     * on streams[i], whose last command so far is the i-th base; the commands count as
+     * if they had been queued one by one. */
+    weir_status (*program_make)(weir_device *dev, const struct weir__lane *lanes, int nlanes,
+                                struct weir__program **out);
+    void (*program_free)(struct weir__program *program);
+    weir_status (*program_run)(const struct weir__program *program, weir_stream *const *streams);
+    /* Replaces a kernel by one with as many bytes of arguments, while nothing runs it. */
+    void (*program_update)(struct weir__program *program, int lane, int item,
+                           const struct weir__kernel *kernel);
     void *(*map)(weir_device *dev, size_t size);
     void (*unmap)(weir_device *dev, void *address, size_t size);
     uint64_t (*now)(const weir_device *dev);
@@ -143,15 +175,46 @@ weir_stream *weir__device_new_stream(weir_device *dev); /* (L) NULL with the err
 /* Queue one command each; the caller holds the lock and kicks after it. */
 weir_status weir__stream_submit(weir_stream *s, const struct weir__kernel *kernel);
 weir_status weir__stream_wait_mark(weir_stream *s, struct weir__mark mark,
-                                   const struct weir__clock *clock, bool errors);
+                                   const struct weir__clock *clock, enum weir__wait how);
 
-/* Cores of the engine that an operator on `s` may use now, at least 1. (L) */
-unsigned weir__stream_cores(const weir_stream *s, weir_engine engine);
+/* Cores of the engine that an operator on `s` may use now, at least 1; `scope` is the
+ * operator's own limit, 0 where it has none. (L) */
+unsigned weir__stream_cores(const weir_stream *s, weir_engine engine, weir_cores scope);
+/* The same where the stream's limit is known, and that limit. (L) */
+unsigned weir__cores_of(const weir_device *dev, weir_engine engine, weir_cores stream,
+                        weir_cores scope);
+weir_cores weir__stream_limit(const weir_stream *s);
+/* returns  WEIR_ERANGE naming the range if a limit that is neither 0 nor -1 is not one
+ *          the device has. */
+weir_status weir__device_check_limit(const weir_device *dev, weir_cores limit);
+
+/* ---- the thread's current streams (stream.c), which scopes save and restore ---- */
+
+#define WEIR__CURRENT_DEVICES 8
+
+/* Where operators of this thread go on one device. Ids, not pointers alone, say whether
+ * device and stream are still the ones that were meant. */
+struct weir__current {
+    uint64_t device_id, stream_id;
+    weir_stream *stream;
+};
+
+struct weir__current_set {
+    const char *tag; /* of the innermost stream scope, on every device; NULL without one */
+    int priority;
+    struct weir__current tagged;   /* that tag on the device last asked for */
+    struct weir__current chosen[WEIR__CURRENT_DEVICES]; /* by weir_stream_set_current since */
+};
+
+struct weir__current_set *weir__current_set(void);
 
 /* The stream's first error as the thread's error; WEIR_OK if it has none up to `seq`. */
-weir_status weir__stream_error(const weir_stream *s, uint64_t seq);
-/* Puts the stream in error at `seq`. Called by the one thread that runs the stream. */
+weir_status weir__stream_error(weir_stream *s, uint64_t seq);
+/* Puts the stream in error at `seq`, as `source` is if that is given, and forgets it
+ * again. Called by the one thread that runs the stream, or when nothing does. */
 void weir__stream_fail(weir_stream *s, uint64_t seq, weir_status status, const char *text);
+void weir__stream_fail_like(weir_stream *s, uint64_t seq, weir_stream *source);
+void weir__stream_forget_error(weir_stream *s);
 
 /* Waits for command `seq`, notes what that proves to the pool. */
 weir_status weir__stream_sync_seq(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin);

@@ -109,7 +109,7 @@ weir_status weir_stream_wait(weir_stream *s, const weir_event *e)
     if (!e->recorded)
         return WEIR_OK;
     weir__mutex_lock(&s->dev->lock);
-    st = weir__stream_wait_mark(s, e->mark, &e->clock, true);
+    st = weir__stream_wait_mark(s, e->mark, &e->clock, WEIR__WAIT_ERRORS);
     weir__mutex_unlock(&s->dev->lock);
     s->dev->driver->kick(s->dev);
     return st;

@@ -71,7 +71,7 @@ static bool may_reuse(const weir_stream *s)
     if (atomic_load_explicit(&s->failed_at, memory_order_relaxed) == WEIR__NEVER_FAILED)
         return true;
     for (unsigned i = 0; i < dev->nstreams; i++)
-        if (!is_idle(dev->streams[i]))
+        if (dev->driver->done(dev->streams[i]) < weir__clock_get(&s->grave, i))
             return false;
     return true;
 }
@@ -91,8 +91,7 @@ weir_stream *weir__device_new_stream(weir_device *dev)
     s->priority = 0;
     s->limit = (weir_cores){0};
     s->live = true;
-    s->error = WEIR_OK;
-    atomic_store_explicit(&s->failed_at, WEIR__NEVER_FAILED, memory_order_relaxed);
+    weir__stream_forget_error(s);
     snprintf(s->name, sizeof s->name, "stream %llu", (unsigned long long)dev->next_stream_id);
     return s;
 }
@@ -143,11 +142,19 @@ weir_status weir_stream_destroy(weir_stream *s)
     if (s->pinned)
         return weir__fail(WEIR_EINVAL, "stream '%s' belongs to %s and cannot be destroyed", s->name,
                           s->dev->props.name);
-    weir__mutex_lock(&s->dev->lock);
-    s->live = false;
-    s->id = 0;
-    weir__mutex_unlock(&s->dev->lock);
-    return WEIR_OK;
+    weir_device *dev = s->dev;
+    weir_status st = WEIR_OK;
+
+    weir__mutex_lock(&dev->lock);
+    /* Whether it has failed may not be known yet, so it is noted for every stream. */
+    if (!(st = weir__clock_reserve(&s->grave, dev->nstreams))) {
+        for (unsigned i = 0; i < dev->nstreams; i++)
+            s->grave.seq[i] = weir__stream_submitted(dev->streams[i]);
+        s->live = false;
+        s->id = 0;
+    }
+    weir__mutex_unlock(&dev->lock);
+    return st;
 }
 
 /* ---- tags ---- */
@@ -212,39 +219,51 @@ weir_status weir_stream_communication(weir_device *dev, weir_stream **out)
 
 /* ---- the current stream ---- */
 
-enum { CURRENT_DEVICES = 16 };
+static _Thread_local struct weir__current_set current;
 
-/* One entry per device this thread has switched streams on. Ids, not pointers, say
- * whether device and stream are still the ones that were meant. */
-static _Thread_local struct {
-    uint64_t device_id, stream_id;
-    weir_stream *stream;
-} current[CURRENT_DEVICES];
+struct weir__current_set *weir__current_set(void) { return &current; }
+
+static weir_stream *still_there(const struct weir__current *c, const weir_device *dev)
+{
+    return c->device_id == dev->id && c->stream->id == c->stream_id ? c->stream : NULL;
+}
+
+/* The stream of the open scope's tag; the default one if it cannot be made, which the
+ * scope's entry has made sure of before (only memory can be short). */
+static weir_stream *tagged_stream(weir_device *dev)
+{
+    weir_stream *s = still_there(&current.tagged, dev);
+
+    if (!s && !weir_stream_tagged(dev, current.tag, current.priority, &s))
+        current.tagged = (struct weir__current){dev->id, s->id, s};
+    return s ? s : dev->default_stream;
+}
 
 weir_stream *weir_stream_default(weir_device *dev) { return dev->default_stream; }
 
 weir_stream *weir_stream_current(weir_device *dev)
 {
-    for (int i = 0; i < CURRENT_DEVICES && current[i].device_id; i++)
-        if (current[i].device_id == dev->id)
-            return current[i].stream->id == current[i].stream_id ? current[i].stream
-                                                                 : dev->default_stream;
-    return dev->default_stream;
+    weir_stream *s;
+
+    for (int i = 0; i < WEIR__CURRENT_DEVICES && current.chosen[i].device_id; i++)
+        if ((s = still_there(&current.chosen[i], dev)))
+            return s;
+    return current.tag ? tagged_stream(dev) : dev->default_stream;
 }
 
 weir_status weir_stream_set_current(weir_stream *s)
 {
+    struct weir__current *c = current.chosen;
     int i = 0;
 
-    while (i < CURRENT_DEVICES - 1 && current[i].device_id && current[i].device_id != s->dev->id)
+    while (i < WEIR__CURRENT_DEVICES && c[i].device_id && c[i].device_id != s->dev->id)
         i++;
-    if (current[i].device_id && current[i].device_id != s->dev->id) {
+    if (i == WEIR__CURRENT_DEVICES) {
         /* More devices than entries: the oldest falls back to its default stream. */
-        memmove(current, current + 1, sizeof current - sizeof current[0]);
+        memmove(c, c + 1, sizeof current.chosen - sizeof *c);
+        i--;
     }
-    current[i].device_id = s->dev->id;
-    current[i].stream_id = s->id;
-    current[i].stream = s;
+    c[i] = (struct weir__current){s->dev->id, s->id, s};
     return WEIR_OK;
 }
 
@@ -257,18 +276,48 @@ uint64_t weir_stream_id(const weir_stream *s) { return s->id; }
 
 void weir__stream_fail(weir_stream *s, uint64_t seq, weir_status status, const char *text)
 {
-    if (atomic_load_explicit(&s->failed_at, memory_order_relaxed) != WEIR__NEVER_FAILED)
-        return;
-    s->error = status;
-    snprintf(s->error_text, sizeof s->error_text, "%s", text);
-    atomic_store_explicit(&s->failed_at, seq, memory_order_release);
+    weir__spin_lock(&s->error_lock);
+    if (atomic_load_explicit(&s->failed_at, memory_order_relaxed) == WEIR__NEVER_FAILED) {
+        s->error = status;
+        snprintf(s->error_text, sizeof s->error_text, "%s", text);
+        atomic_store_explicit(&s->failed_at, seq, memory_order_release);
+    }
+    weir__spin_unlock(&s->error_lock);
 }
 
-weir_status weir__stream_error(const weir_stream *s, uint64_t seq)
+void weir__stream_forget_error(weir_stream *s)
 {
+    atomic_store_explicit(&s->failed_at, WEIR__NEVER_FAILED, memory_order_release);
+}
+
+static weir_status copy_error(weir_stream *s, char *text, size_t size)
+{
+    weir_status st;
+
+    weir__spin_lock(&s->error_lock);
+    st = s->error;
+    snprintf(text, size, "%s", s->error_text);
+    weir__spin_unlock(&s->error_lock);
+    return st;
+}
+
+void weir__stream_fail_like(weir_stream *s, uint64_t seq, weir_stream *source)
+{
+    char text[sizeof s->error_text];
+    weir_status st = copy_error(source, text, sizeof text);
+
+    weir__stream_fail(s, seq, st, text);
+}
+
+weir_status weir__stream_error(weir_stream *s, uint64_t seq)
+{
+    char text[sizeof s->error_text];
+    weir_status st;
+
     if (atomic_load_explicit(&s->failed_at, memory_order_acquire) > seq)
         return WEIR_OK;
-    return weir__fail(s->error, "%s", s->error_text);
+    st = copy_error(s, text, sizeof text);
+    return weir__fail(st, "%s", text);
 }
 
 /* ---- waiting on the host ---- */
@@ -335,20 +384,21 @@ static bool has_failed(struct weir__mark mark)
 }
 
 weir_status weir__stream_wait_mark(weir_stream *s, struct weir__mark mark,
-                                   const struct weir__clock *clock, bool errors)
+                                   const struct weir__clock *clock, enum weir__wait how)
 {
+    bool fresh = how == WEIR__WAIT_FRESH;
     weir_status st;
 
-    if (mark.stream == s || (weir__clock_get(&s->clock, mark.stream->slot) >= mark.seq &&
-                             !(errors && has_failed(mark))))
+    if (mark.stream == s || (weir__clock_get(&s->clock, mark.stream->slot) >= mark.seq && !fresh &&
+                             !(how == WEIR__WAIT_ERRORS && has_failed(mark))))
         return WEIR_OK;
     /* Room first, so that nothing fails once the wait is queued. */
     if (clock && (st = weir__clock_reserve(&s->clock, clock->n)))
         return st;
     /* What a host sync saw over needs no wait. Asking the device instead would cost a
      * cache miss, more than the wait. */
-    if (s->dev->pool.synced[mark.stream->slot] < mark.seq || has_failed(mark)) {
-        if ((st = s->dev->driver->wait(s, mark, errors)))
+    if (s->dev->pool.synced[mark.stream->slot] < mark.seq || fresh || has_failed(mark)) {
+        if ((st = s->dev->driver->wait(s, mark, how)))
             return st;
         s->clock.seq[s->slot]++;
     }
@@ -364,7 +414,7 @@ weir_status weir_stream_wait_stream(weir_stream *s, weir_stream *other)
                           s->name, s->dev->props.name, other->name, other->dev->props.name);
     weir__mutex_lock(&s->dev->lock);
     st = weir__stream_wait_mark(s, (struct weir__mark){other, weir__stream_submitted(other)},
-                                &other->clock, true);
+                                &other->clock, WEIR__WAIT_ERRORS);
     weir__mutex_unlock(&s->dev->lock);
     s->dev->driver->kick(s->dev);
     return st;

@@ -313,6 +313,7 @@ static weir_buffer *hand_out(struct weir__pool *pool, uint32_t slot, weir_buffer
         block->owner = slot;
     }
     block->nothers = 0;
+    block->after_seq = 0;
     block->state = WEIR__USED;
     block->asked = asked;
     pool->stats.allocated += block->size;
@@ -460,7 +461,8 @@ weir_status weir__pool_alloc(struct weir__pool *pool, uint32_t slot, size_t aske
     weir_status st;
 
     *out = NULL;
-    if (size < asked || size > pool->stats.limit)
+    if (size < asked || size > PTRDIFF_MAX ||
+        (size > pool->stats.limit && size > pool->stats.reserved))
         return out_of_memory(pool, slot, asked);
     if (!size)
         size = WEIR__POOL_GRAIN;

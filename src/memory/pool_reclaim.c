@@ -212,9 +212,9 @@ static weir_buffer *join_run(struct weir__pool *pool, uint32_t slot, weir_buffer
     }
     first->owner = slot;
     first->nothers = 0;
-    first->own_seq = weir__clock_get(pool->host.clock(pool->host.user, slot), slot);
     if (pool->poison)
         pool->host.poison(pool->host.user, slot, first->address, first->size);
+    first->own_seq = weir__clock_get(pool->host.clock(pool->host.user, slot), slot);
     return first;
 }
 

@@ -132,12 +132,12 @@ static bool cut(struct weir__attention *a)
 {
     const int64_t budget = (int64_t)(WEIR_LOCAL_BYTES / sizeof(double)) - 4096;
     const int64_t rows = weir__max(a->key_heads ? a->heads / a->key_heads * a->lq : 0, 1);
-    const int64_t wide = weir__div_up(a->dv, 48) * 48, longest = weir__max(a->d, wide);
+    const int64_t wide = weir__div_up(a->dv, 48) * 48;
 
     for (a->key_block = 192; a->key_block >= 48; a->key_block /= 2)
         for (a->row_block = 96; a->row_block >= 24; a->row_block /= 2) {
             const int64_t need = a->row_block * (a->d + wide + 2 * a->key_block + 2) +
-                                 a->key_block * longest;
+                                 a->key_block * weir__max(a->d, 48);
 
             if (need <= budget) {
                 a->row_blocks = a->lq ? weir__div_up(rows, a->row_block) : 0;
@@ -160,10 +160,15 @@ static weir_status prepare(const struct weir__call *call, struct weir__work *wor
     *args = (struct args){
         .run = q->dtype == WEIR_F64 ? WEIR__ISA_PICK(weir__attention_f64)
                                     : WEIR__ISA_PICK(weir__attention_f32),
-        .attention = {.out = call->out[0].data, .dtype = q->dtype, .causal = options->causal,
-                      .ndims = headless ? 0 : q->ndim - 3, .heads = heads_of(q),
-                      .key_heads = heads_of(k), .lq = q->shape[q->ndim - 2],
-                      .lk = k->shape[k->ndim - 2], .d = q->shape[q->ndim - 1],
+        .attention = {.out = call->out[0].data,
+                      .dtype = q->dtype,
+                      .causal = options->causal,
+                      .ndims = headless ? 0 : q->ndim - 3,
+                      .heads = heads_of(q),
+                      .key_heads = heads_of(k),
+                      .lq = q->shape[q->ndim - 2],
+                      .lk = k->shape[k->ndim - 2],
+                      .d = q->shape[q->ndim - 1],
                       .dv = v->shape[v->ndim - 1]},
     };
     memcpy(a->shape, q->shape, (size_t)a->ndims * sizeof *a->shape);

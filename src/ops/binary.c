@@ -43,7 +43,7 @@ static weir_status infer(struct weir__call *call, enum weir__types types, bool g
         return st;
     }
     out->dtype = gives_bool ? WEIR_BOOL : a->dtype;
-    if (b && (a->ndim != b->ndim || memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape)))
+    if (b && !weir__same_shape(a, b))
         return weir__shape_broadcast(name, a, b, out);
     out->ndim = a->ndim;
     memcpy(out->shape, a->shape, sizeof a->shape);

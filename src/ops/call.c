@@ -1,13 +1,12 @@
 /* From an operator's row and its operands to queued work. */
 #include "ops/op.h"
+#include "scope/scope.h"
 
 #include <string.h>
 
-/* What one core does in a nanosecond, roughly: enough to tell short from long. */
-static const double flops_per_ns = 32, bytes_per_ns = 8;
-
 struct operands {
     weir_device *dev;
+    uint64_t graph; /* that an input belongs to; 0 if all have bytes */
     weir_tensor *const *in;
     int nin;
     const struct weir__view *views[WEIR__OP_MAX_IN];
@@ -28,6 +27,8 @@ static weir_status collect(const struct weir__op *op, weir_tensor *const *in, in
             continue;
         if (!o->dev)
             o->dev = in[i]->dev;
+        if (in[i]->graph)
+            o->graph = in[i]->graph;
         if (in[i]->dev != o->dev)
             return weir__fail(WEIR_EDEVICE, "%s: input 0 is on %s, input %d on %s", op->name,
                               o->dev->props.name, i, in[i]->dev->props.name);
@@ -56,6 +57,26 @@ static weir_status check_overlap(const struct weir__op *op, const weir_tensor *o
                       op->name, weir__view_text(a).text, weir__view_text(b).text);
 }
 
+static weir_status check_writable(const struct weir__op *op, const struct weir__view *v)
+{
+    for (int d = 0; d < v->ndim; d++)
+        if (!v->stride[d] && v->shape[d] > 1)
+            return weir__fail(WEIR_EINVAL,
+                              "%s: the output %s is expanded: several elements are one", op->name,
+                              weir__view_text(v).text);
+    return WEIR_OK;
+}
+
+/* An in-place operator writes its first input. */
+static weir_status check_in_place(const struct weir__op *op, const struct operands *o)
+{
+    weir_status st = check_writable(op, o->views[0]);
+
+    for (int i = 1; i < o->nin && !st; i++)
+        st = check_overlap(op, o->in[0], o->in[i]);
+    return st;
+}
+
 static weir_status check_outputs(const struct weir__op *op, const struct operands *o,
                                  struct weir__call *call, weir_tensor *const *into)
 {
@@ -71,11 +92,8 @@ static weir_status check_outputs(const struct weir__op *op, const struct operand
             return weir__fail(want->dtype != have->dtype ? WEIR_EDTYPE : WEIR_ESHAPE,
                               "%s gives %s, the output is %s", op->name,
                               weir__view_text(want).text, weir__view_text(have).text);
-        for (int d = 0; d < have->ndim; d++)
-            if (!have->stride[d] && have->shape[d] > 1)
-                return weir__fail(WEIR_EINVAL,
-                                  "%s: the output %s is expanded: several elements are one",
-                                  op->name, weir__view_text(have).text);
+        if ((st = check_writable(op, have)))
+            return st;
         for (int j = 0; j < o->nin; j++)
             if ((st = check_overlap(op, into[i], o->in[j])))
                 return st;
@@ -90,7 +108,7 @@ static uint32_t estimate(const struct weir__op *op, const struct weir__call *cal
     double ns;
 
     op->cost(call, &cost);
-    ns = (cost.flops / flops_per_ns + cost.bytes / bytes_per_ns) / blocks;
+    ns = weir__cost_ns(&cost) / blocks;
     return ns < 4e9 ? (uint32_t)ns : UINT32_MAX - 1;
 }
 
@@ -140,18 +158,39 @@ static weir_status queue(const struct weir__op *op, struct weir__call *call, wei
     return st;
 }
 
+/* The operator becomes a node of the graph that this thread captures. */
+static weir_status capture(const struct weir__op *op, const void *params, const struct operands *o,
+                           weir_tensor *const *into, weir_tensor **made)
+{
+    weir_graph *g = weir__capture_on(o->dev);
+    struct weir__marks marks;
+    weir_status st;
+
+    if (!g)
+        return weir__fail(WEIR_ESTATE,
+                          "%s: an input is a graph's and has no bytes: operators on it are captured "
+                          "between weir_graph_begin and weir_graph_end",
+                          op->name);
+    if ((st = weir__scope_marks(g, &marks)))
+        return st;
+    return weir__graph_add_call(g, op, NULL, params, o->in, o->nin, into, &marks, made);
+}
+
 static weir_status run(const struct weir__op *op, const void *params, weir_tensor *const *in,
                        int nin, weir_tensor *const *into, weir_tensor **made)
 {
     struct weir__view out[WEIR__OP_MAX_OUT];
     weir_tensor *const *targets = into;
+    weir_cores limit = weir__scope_limit();
     struct operands o;
     weir_stream *s;
     weir_status st;
     int nmade = 0;
 
-    if ((st = collect(op, in, nin, &o)))
+    if ((st = collect(op, in, nin, &o)) || (st = weir__device_check_limit(o.dev, limit)))
         return st;
+    if (o.graph || weir__capture_on(o.dev))
+        return capture(op, params, &o, into, made);
     struct weir__call call = {
         .op = op,
         .nin = nin,
@@ -162,11 +201,12 @@ static weir_status run(const struct weir__op *op, const void *params, weir_tenso
     };
     if ((st = op->infer(&call)))
         return st;
-    if (into && (st = check_outputs(op, &o, &call, into)))
+    if ((into && (st = check_outputs(op, &o, &call, into))) ||
+        ((op->flags & WEIR__OP_IN_PLACE) && (st = check_in_place(op, &o))))
         return st;
     s = weir_stream_current(o.dev);
     weir__mutex_lock(&o.dev->lock);
-    call.cores = weir__stream_cores(s, op->engine);
+    call.cores = weir__stream_cores(s, op->engine, limit);
     if (made) {
         targets = made;
         for (; nmade < op->nout && !st; nmade++) {

@@ -66,8 +66,7 @@ static weir_status check_shapes(const struct weir__call *call, int64_t groups)
     if (weight->shape[1] * groups != x->shape[1] || weight->shape[0] % groups)
         return weir__fail(WEIR_ESHAPE,
                           "Conv2D: channels do not fit: x is %s, weight is %s, with %lld groups",
-                          weir__view_text(x).text, weir__view_text(weight).text,
-                          (long long)groups);
+                          weir__view_text(x).text, weir__view_text(weight).text, (long long)groups);
     if (weight->shape[2] < 1 || weight->shape[3] < 1)
         return weir__fail(WEIR_ESHAPE, "Conv2D: the weight %s has an empty kernel",
                           weir__view_text(weight).text);
@@ -84,8 +83,7 @@ static weir_status infer(struct weir__call *call)
     struct weir__view *out = &call->out[0];
     weir_status st;
 
-    if ((st = check_types(call)) || (st = check_options(&o)) ||
-        (st = check_shapes(call, o.groups)))
+    if ((st = check_types(call)) || (st = check_options(&o)) || (st = check_shapes(call, o.groups)))
         return st;
     out->dtype = x->dtype;
     out->ndim = 4;
@@ -111,8 +109,7 @@ static void cost(const struct weir__call *call, struct weir__cost *cost)
     const struct weir__view *weight = call->in[1], *out = &call->out[0];
     double elements = (double)weir__view_numel(out);
 
-    cost->flops = 2.0 * elements *
-                  (double)(weight->shape[1] * weight->shape[2] * weight->shape[3]);
+    cost->flops = 2.0 * elements * (double)(weight->shape[1] * weight->shape[2] * weight->shape[3]);
     for (int i = 0; i < call->nin; i++)
         if (call->in[i])
             elements += (double)weir__view_numel(call->in[i]);
@@ -139,8 +136,7 @@ static struct weir__grid by_rows(struct weir__grid grid, int64_t oh, int64_t ow)
     grid.n_step = weir__max(1, weir__div_up(grid.n_step, weir__max(ow, 1)));
     if (grid.batch && grid.m && oh)
         grid.blocks = (unsigned)(weir__div_up(grid.batch, grid.batch_step) *
-                                 weir__div_up(grid.m, grid.m_step) *
-                                 weir__div_up(oh, grid.n_step));
+                                 weir__div_up(grid.m, grid.m_step) * weir__div_up(oh, grid.n_step));
     return grid;
 }
 
@@ -153,12 +149,20 @@ static weir_status prepare(const struct weir__call *call, struct weir__work *wor
     struct weir__conv *c = &args->conv;
 
     *args = (struct args){
-        .run = x->dtype == WEIR_F64 ? WEIR__ISA_PICK(weir__conv_f64)
-                                    : WEIR__ISA_PICK(weir__conv_f32),
-        .conv = {.x = x->data, .weight = weight->data, .out = out->data, .dtype = x->dtype,
-                 .groups = o.groups, .channels = weight->shape[1],
-                 .outputs = weight->shape[0] / o.groups, .h = x->shape[2], .w = x->shape[3],
-                 .kh = weight->shape[2], .kw = weight->shape[3], .oh = out->shape[2],
+        .run =
+            x->dtype == WEIR_F64 ? WEIR__ISA_PICK(weir__conv_f64) : WEIR__ISA_PICK(weir__conv_f32),
+        .conv = {.x = x->data,
+                 .weight = weight->data,
+                 .out = out->data,
+                 .dtype = x->dtype,
+                 .groups = o.groups,
+                 .channels = weight->shape[1],
+                 .outputs = weight->shape[0] / o.groups,
+                 .h = x->shape[2],
+                 .w = x->shape[3],
+                 .kh = weight->shape[2],
+                 .kw = weight->shape[3],
+                 .oh = out->shape[2],
                  .ow = out->shape[3]},
     };
     memcpy(c->stride, o.stride, sizeof c->stride);

@@ -2,8 +2,6 @@
  *
  * Casts from float to integer truncate and saturate, NaN gives 0; integers to
  * narrower ones wrap; to bool, anything but 0 is true. */
-#include <string.h>
-
 #include "ops/elementwise.h"
 #include "ops/host/row.h"
 #include "ops/host/transpose.h"
@@ -87,9 +85,7 @@ static void cost_move(const struct weir__call *call, struct weir__cost *cost)
 
 static weir_status infer_copy(struct weir__call *call)
 {
-    call->out[0].dtype = call->in[0]->dtype;
-    call->out[0].ndim = call->in[0]->ndim;
-    memcpy(call->out[0].shape, call->in[0]->shape, sizeof call->in[0]->shape);
+    weir__infer_like(call);
     return WEIR_OK;
 }
 
@@ -132,7 +128,7 @@ static weir_status infer_cast(struct weir__call *call)
 
     if ((unsigned)p->dtype >= WEIR_DTYPE_COUNT)
         return weir__fail(WEIR_EDTYPE, "Cast: %d is no data type", (int)p->dtype);
-    infer_copy(call);
+    weir__infer_like(call);
     call->out[0].dtype = p->dtype;
     return WEIR_OK;
 }
@@ -169,8 +165,7 @@ static weir_status infer_copy_into(struct weir__call *call)
     if ((st = weir__check_same_type("CopyInto", dst, src)) ||
         (st = weir__shape_broadcast("CopyInto", dst, src, &both)))
         return st;
-    if (both.ndim != dst->ndim ||
-        memcmp(both.shape, dst->shape, (size_t)dst->ndim * sizeof *dst->shape))
+    if (!weir__same_shape(&both, dst))
         return weir__fail(WEIR_ESHAPE, "CopyInto: %s does not broadcast to %s",
                           weir__view_text(src).text, weir__view_text(dst).text);
     return WEIR_OK;

@@ -80,6 +80,21 @@ weir_status weir__constant(const char *op, double value, weir_dtype dtype, void 
     return WEIR_OK;
 }
 
+bool weir__same_shape(const struct weir__view *a, const struct weir__view *b)
+{
+    return a->ndim == b->ndim &&
+           memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0;
+}
+
+void weir__infer_like(struct weir__call *call)
+{
+    const struct weir__view *x = call->in[0];
+
+    call->out[0].dtype = x->dtype;
+    call->out[0].ndim = x->ndim;
+    memcpy(call->out[0].shape, x->shape, sizeof x->shape);
+}
+
 /* Packed in row-major order and of the output's own shape: no strides needed. */
 static bool is_flat(const struct weir__ew_call *c)
 {
@@ -92,9 +107,7 @@ static bool is_flat(const struct weir__ew_call *c)
 
         if (!in)
             continue;
-        if (in->ndim != out->ndim ||
-            memcmp(in->shape, out->shape, (size_t)out->ndim * sizeof *out->shape) ||
-            !weir__view_is_contiguous(in))
+        if (!weir__same_shape(in, out) || !weir__view_is_contiguous(in))
             return false;
     }
     return true;

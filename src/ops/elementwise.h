@@ -47,6 +47,11 @@ weir_status weir__ew_prepare(const struct weir__ew_call *c, unsigned cores,
  * memory, and collapses them. */
 void weir__views_order(struct weir__view *const *views, int n);
 
+bool weir__same_shape(const struct weir__view *a, const struct weir__view *b);
+
+/* out[0] takes in[0]'s type and shape. */
+void weir__infer_like(struct weir__call *call);
+
 /* flops per element, and every operand moved once. */
 void weir__ew_cost(const struct weir__call *call, double flops, struct weir__cost *cost);
 

@@ -277,8 +277,7 @@ static weir_status infer_scatter(struct weir__call *call)
     if ((st = weir__check_type("ScatterAdd", x, WEIR__TYPES_NUMBER)) ||
         (st = weir__check_same_type("ScatterAdd", x, source)) || (st = check_along(call, &dim)))
         return st;
-    if (source->ndim != index->ndim ||
-        memcmp(source->shape, index->shape, (size_t)index->ndim * sizeof *index->shape))
+    if (!weir__same_shape(source, index))
         return weir__fail(WEIR_ESHAPE, "ScatterAdd: source %s and index %s must have one shape",
                           weir__view_text(source).text, weir__view_text(index).text);
     return WEIR_OK;

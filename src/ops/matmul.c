@@ -254,11 +254,19 @@ static weir_status prepare(const struct weir__call *call, const struct weir__vie
             return weir__fail(WEIR_EINVAL, "%s: the output must not share memory with input %d",
                               call->op->name, i);
     *args = (struct args){
-        .gemm = {.m = c->shape[nd], .n = c->shape[nd + 1], .k = a->shape[a->ndim - 1],
-                 .a = a->data, .b = b->data, .c = c->data, .dtype = a->dtype,
-                 .a_row = a->stride[a->ndim - 2], .a_col = a->stride[a->ndim - 1],
-                 .b_row = b->stride[b->ndim - 2], .b_col = b->stride[b->ndim - 1],
-                 .c_row = c->stride[nd], .c_col = c->stride[nd + 1]},
+        .gemm = {.m = c->shape[nd],
+                 .n = c->shape[nd + 1],
+                 .k = a->shape[a->ndim - 1],
+                 .a = a->data,
+                 .b = b->data,
+                 .c = c->data,
+                 .dtype = a->dtype,
+                 .a_row = a->stride[a->ndim - 2],
+                 .a_col = a->stride[a->ndim - 1],
+                 .b_row = b->stride[b->ndim - 2],
+                 .b_col = b->stride[b->ndim - 1],
+                 .c_row = c->stride[nd],
+                 .c_col = c->stride[nd + 1]},
         .ndims = nd,
     };
     if (bias) {

@@ -60,7 +60,8 @@
     X(moe_gating)        \
     X(rotary)            \
     X(random_uniform)    \
-    X(random_normal)
+    X(random_normal)     \
+    X(kernel)
 
 #define WEIR__OP_EXTERN(name) extern const struct weir__op weir__op_##name;
 WEIR__OP_ROWS(WEIR__OP_EXTERN)

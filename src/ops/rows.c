@@ -8,7 +8,6 @@ void weir__rows_init(struct weir__rows *rows, const struct weir__view *in,
 {
     struct weir__view a = {.ndim = 0}, b = {.ndim = 0};
 
-    out = out ? out : in;
     for (int d = 0; d < in->ndim; d++) {
         if (d == dim)
             continue;
@@ -27,13 +26,4 @@ void weir__rows_init(struct weir__rows *rows, const struct weir__view *in,
     memcpy(rows->shape, a.shape, sizeof rows->shape);
     memcpy(rows->in_stride, a.stride, sizeof rows->in_stride);
     memcpy(rows->out_stride, b.stride, sizeof rows->out_stride);
-}
-
-void weir__infer_like(struct weir__call *call)
-{
-    const struct weir__view *x = call->in[0];
-
-    call->out[0].dtype = x->dtype;
-    call->out[0].ndim = x->ndim;
-    memcpy(call->out[0].shape, x->shape, sizeof x->shape);
 }

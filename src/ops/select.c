@@ -1,6 +1,4 @@
 /* where and swiglu: elementwise with more than two operands or halves of one. */
-#include <string.h>
-
 #include "ops/elementwise.h"
 #include "ops/host/row.h"
 #include "ops/registry.h"
@@ -79,9 +77,7 @@ static weir_status infer_swiglu(struct weir__call *call)
     if (x->shape[dim] % 2)
         return weir__fail(WEIR_ESHAPE, "Swiglu: dim %d of %s must be even: it holds two halves",
                           dim, weir__view_text(x).text);
-    call->out[0].dtype = x->dtype;
-    call->out[0].ndim = x->ndim;
-    memcpy(call->out[0].shape, x->shape, sizeof x->shape);
+    weir__infer_like(call);
     call->out[0].shape[dim] /= 2;
     return WEIR_OK;
 }

@@ -48,7 +48,7 @@ static weir_status prepare(const struct weir__call *call, int dim, int64_t k, bo
     struct weir__sort *a = (void *)work->args;
     const struct weir__view *values = &call->out[0], *indices = &call->out[1];
 
-    if (memcmp(values->stride, indices->stride, (size_t)values->ndim * sizeof *values->stride))
+    if (memcmp(values->stride, indices->stride, (size_t)values->ndim * sizeof *values->stride) != 0)
         return weir__fail(WEIR_EUNSUPPORTED, "%s: its two outputs must have the same strides",
                           call->op->name);
     a->in = call->in[0]->data;

@@ -7,10 +7,8 @@
 
 /* A block shorter than this costs more to hand over than it saves. */
 #define WEIR__TILE_MIN_NS 5000
-/* What one core moves and computes, roughly: bytes per ns, vector operations
- * (flops as in struct weir__cost) per ns. */
+/* What one core reads and writes in a nanosecond, roughly. */
 #define WEIR__TILE_BYTES_PER_NS 16
-#define WEIR__TILE_FLOPS_PER_NS 8
 
 /* Blocks for work of about `ns` on one core that can be cut into `units`. */
 static inline unsigned weir__tile_blocks(int64_t ns, int64_t units, unsigned cores)

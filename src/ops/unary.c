@@ -2,21 +2,17 @@
  *
  * Integers: neg, abs, relu and clamp, wrapping. Everything else is for floats. */
 #include <math.h>
-#include <string.h>
 
 #include "ops/elementwise.h"
 #include "ops/registry.h"
 
 static weir_status infer(struct weir__call *call, enum weir__types types)
 {
-    const struct weir__view *x = call->in[0];
-    weir_status st = weir__check_type(call->op->name, x, types);
+    weir_status st = weir__check_type(call->op->name, call->in[0], types);
 
     if (st)
         return st;
-    call->out[0].dtype = x->dtype;
-    call->out[0].ndim = x->ndim;
-    memcpy(call->out[0].shape, x->shape, sizeof x->shape);
+    weir__infer_like(call);
     return WEIR_OK;
 }
 

@@ -32,25 +32,37 @@ void weir__soft_stream_close(weir_stream *base)
 
 /* ---- adding: under the device lock ---- */
 
+uint32_t weir__soft_command_size(size_t args_size)
+{
+    return (uint32_t)((sizeof(struct weir__cmd) + args_size + 15) / 16 * 16);
+}
+
+weir_status weir__soft_make_room(struct weir__soft_stream *s, uint32_t size)
+{
+    struct weir__chunk *chunk;
+    struct weir__cmd *jump;
+
+    if (weir__likely(s->tail_at + size + JUMP_SIZE <= CHUNK_BYTES))
+        return WEIR_OK;
+    chunk = atomic_exchange(&s->spare, NULL);
+    if (!chunk && !(chunk = weir__alloc_aligned(sizeof *chunk, WEIR__LINE)))
+        return weir__fail(WEIR_ENOMEM, "the queue of stream '%s'", s->base.name);
+    jump = (struct weir__cmd *)(s->tail->bytes + s->tail_at);
+    jump->kind = WEIR__CMD_JUMP;
+    jump->u.chunk = chunk;
+    s->tail = chunk;
+    s->tail_at = 0;
+    return WEIR_OK;
+}
+
 static struct weir__cmd *reserve(struct weir__soft_stream *s, enum weir__cmd_kind kind,
                                  size_t args_size)
 {
-    uint32_t size = (uint32_t)((sizeof(struct weir__cmd) + args_size + 15) / 16 * 16);
+    uint32_t size = weir__soft_command_size(args_size);
     struct weir__cmd *cmd;
 
-    if (weir__unlikely(s->tail_at + size + JUMP_SIZE > CHUNK_BYTES)) {
-        struct weir__chunk *chunk = atomic_exchange(&s->spare, NULL);
-
-        if (!chunk && !(chunk = weir__alloc_aligned(sizeof *chunk, WEIR__LINE))) {
-            weir__fail(WEIR_ENOMEM, "the queue of stream '%s'", s->base.name);
-            return NULL;
-        }
-        cmd = (struct weir__cmd *)(s->tail->bytes + s->tail_at);
-        cmd->kind = WEIR__CMD_JUMP;
-        cmd->u.chunk = chunk;
-        s->tail = chunk;
-        s->tail_at = 0;
-    }
+    if (weir__soft_make_room(s, size))
+        return NULL;
     cmd = (struct weir__cmd *)(s->tail->bytes + s->tail_at);
     cmd->kind = (uint8_t)kind;
     cmd->engine = WEIR_ENGINE_HOST;
@@ -58,26 +70,21 @@ static struct weir__cmd *reserve(struct weir__soft_stream *s, enum weir__cmd_kin
     return cmd;
 }
 
-static void added(struct weir__soft_stream *s, const struct weir__cmd *cmd)
+static void added(struct weir__soft_stream *s, const struct weir__cmd *cmd, uint32_t count)
 {
     struct weir__sched *sched = weir__soft_sched(s);
     enum weir__core_kind kind = weir__sched_kind(sched, cmd->engine);
 
     s->tail_at += cmd->size;
-    if (atomic_fetch_add(&s->pending, 1))
+    if (atomic_fetch_add(&s->pending, count))
         return;
     weir__spin_lock(&sched->lock);
     weir__sched_add(sched, s, WEIR__WANTS_CORE, kind);
     weir__spin_unlock(&sched->lock);
 }
 
-weir_status weir__soft_submit(weir_stream *base, const struct weir__kernel *k)
+void weir__soft_fill(struct weir__cmd *cmd, const struct weir__kernel *k)
 {
-    struct weir__soft_stream *s = weir__soft(base);
-    struct weir__cmd *cmd = reserve(s, WEIR__CMD_KERNEL, k->args_size);
-
-    if (!cmd)
-        return WEIR_ENOMEM;
     cmd->engine = (uint8_t)k->engine;
     cmd->phases = (uint8_t)k->phases;
     cmd->gang = k->gang;
@@ -88,11 +95,21 @@ weir_status weir__soft_submit(weir_stream *base, const struct weir__kernel *k)
     cmd->u.fn = k->fn;
     if (k->args_size)
         memcpy(cmd->args, k->args, k->args_size);
-    added(s, cmd);
+}
+
+weir_status weir__soft_submit(weir_stream *base, const struct weir__kernel *k)
+{
+    struct weir__soft_stream *s = weir__soft(base);
+    struct weir__cmd *cmd = reserve(s, WEIR__CMD_KERNEL, k->args_size);
+
+    if (!cmd)
+        return WEIR_ENOMEM;
+    weir__soft_fill(cmd, k);
+    added(s, cmd, 1);
     return WEIR_OK;
 }
 
-weir_status weir__soft_wait(weir_stream *base, struct weir__mark mark, bool errors)
+weir_status weir__soft_wait(weir_stream *base, struct weir__mark mark, enum weir__wait how)
 {
     struct weir__soft_stream *s = weir__soft(base);
     struct weir__cmd *cmd = reserve(s, WEIR__CMD_WAIT, 0);
@@ -101,9 +118,21 @@ weir_status weir__soft_wait(weir_stream *base, struct weir__mark mark, bool erro
         return WEIR_ENOMEM;
     cmd->u.source = weir__soft(mark.stream);
     cmd->v.seq = mark.seq;
-    cmd->errors = errors;
-    added(s, cmd);
+    cmd->how = (uint8_t)how;
+    added(s, cmd, 1);
     return WEIR_OK;
+}
+
+void weir__soft_add_lane(struct weir__soft_stream *s, const struct weir__soft_lane *lane,
+                         const struct weir__lane_base *bases, int nbases)
+{
+    size_t size = (size_t)nbases * sizeof *bases;
+    struct weir__cmd *cmd = reserve(s, WEIR__CMD_LANE, size);
+
+    cmd->u.lane = lane;
+    memcpy(cmd->args, bases, size);
+    cmd->engine = ((const struct weir__cmd *)lane->commands)->engine;
+    added(s, cmd, lane->nitems);
 }
 
 weir_status weir__soft_callback(weir_stream *base, weir_callback_fn fn, void *user)
@@ -115,7 +144,7 @@ weir_status weir__soft_callback(weir_stream *base, weir_callback_fn fn, void *us
         return WEIR_ENOMEM;
     cmd->u.callback = fn;
     cmd->v.user = user;
-    added(s, cmd);
+    added(s, cmd, 1);
     return WEIR_OK;
 }
 
@@ -127,7 +156,7 @@ weir_status weir__soft_stamp(weir_stream *base, _Atomic uint64_t *ns)
     if (!cmd)
         return WEIR_ENOMEM;
     cmd->u.ns = ns;
-    added(s, cmd);
+    added(s, cmd, 1);
     return WEIR_OK;
 }
 
@@ -140,14 +169,34 @@ uint64_t weir__soft_done(const weir_stream *base)
 
 /* ---- consuming: the token's holder ---- */
 
-struct weir__cmd *weir__soft_jump(struct weir__soft_stream *s, const struct weir__cmd *jump)
+static struct weir__cmd *next_chunk(struct weir__soft_stream *s, const struct weir__cmd *cmd)
 {
     struct weir__chunk *done = s->head;
 
-    s->head = jump->u.chunk;
+    s->head = cmd->u.chunk;
     s->head_at = 0;
     weir__free(atomic_exchange(&s->spare, done));
     return (struct weir__cmd *)s->head->bytes;
+}
+
+struct weir__cmd *weir__soft_follow(struct weir__soft_stream *s, struct weir__cmd *cmd)
+{
+    if (cmd->kind == WEIR__CMD_JUMP)
+        cmd = next_chunk(s, cmd);
+    if (cmd->kind != WEIR__CMD_LANE)
+        return cmd;
+    if (!s->lane_left) {
+        s->lane_left = cmd->u.lane->nitems;
+        s->lane_at = 0;
+    }
+    return (struct weir__cmd *)(cmd->u.lane->commands + s->lane_at);
+}
+
+void weir__soft_consume_item(struct weir__soft_stream *s, const struct weir__cmd *item)
+{
+    s->lane_at += item->size;
+    if (!--s->lane_left)
+        s->head_at += weir__soft_lane_cmd(s)->size;
 }
 
 enum weir__core_kind weir__soft_next_kind(struct weir__soft_stream *s)

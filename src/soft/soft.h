@@ -36,6 +36,8 @@ enum weir__cmd_kind {
     WEIR__CMD_CALLBACK,
     WEIR__CMD_STAMP,
     WEIR__CMD_JUMP, /* the queue goes on in the next chunk; not counted */
+    WEIR__CMD_LANE, /* a lane of a program: its items are counted, this is not */
+    WEIR__CMD_LANE_WAIT, /* in a lane: for item v.seq of lane `blocks` of the same run */
 };
 
 struct weir__cmd {
@@ -44,7 +46,7 @@ struct weir__cmd {
     uint32_t size; /* to the next command */
     uint32_t blocks, cores;
     uint32_t work_ns;
-    bool errors;
+    uint8_t how; /* enum weir__wait */
     const char *name;
     union {
         weir_kernel_fn fn;
@@ -52,12 +54,26 @@ struct weir__cmd {
         struct weir__soft_stream *source;
         _Atomic uint64_t *ns;
         struct weir__chunk *chunk;
+        const struct weir__soft_lane *lane;
     } u;
     union {
         void *user;
         uint64_t seq;
     } v;
     _Alignas(16) unsigned char args[];
+};
+
+/* A lane as it is run: commands one behind the other, as in a queue. */
+struct weir__soft_lane {
+    unsigned char *commands;
+    size_t size;
+    uint32_t nitems;
+};
+
+/* In the arguments of a lane command, one per lane of the program. */
+struct weir__lane_base {
+    struct weir__soft_stream *stream;
+    uint64_t seq; /* of its last command before the run */
 };
 
 struct weir__chunk {
@@ -96,6 +112,7 @@ struct weir__soft_stream {
     uint32_t head_at;
     uint64_t known, consumed; /* of pending */
     uint64_t over;            /* the last command that is over, published or not */
+    uint32_t lane_at, lane_left; /* within the lane at the head: bytes, items; 0 outside */
     struct weir__soft_stream *local_next;
     struct weir__waiter waiting;
     struct weir__entry entry; /* under the scheduler lock */
@@ -137,15 +154,38 @@ static inline unsigned weir__soft_priority(const struct weir__soft_stream *s)
 weir_status weir__soft_stream_open(weir_stream *s);
 void weir__soft_stream_close(weir_stream *s);
 weir_status weir__soft_submit(weir_stream *s, const struct weir__kernel *kernel);
-weir_status weir__soft_wait(weir_stream *s, struct weir__mark mark, bool errors);
+weir_status weir__soft_wait(weir_stream *s, struct weir__mark mark, enum weir__wait how);
 weir_status weir__soft_callback(weir_stream *s, weir_callback_fn fn, void *user);
 weir_status weir__soft_stamp(weir_stream *s, _Atomic uint64_t *ns);
 uint64_t weir__soft_done(const weir_stream *s);
+weir_status weir__soft_program_make(weir_device *dev, const struct weir__lane *lanes, int nlanes,
+                                    struct weir__program **out);
+void weir__soft_program_free(struct weir__program *program);
+weir_status weir__soft_program_run(const struct weir__program *program,
+                                   weir_stream *const *streams);
+void weir__soft_program_update(struct weir__program *program, int lane, int item,
+                               const struct weir__kernel *kernel);
+/* Fills a command from a kernel; cmd->size and room for the arguments are there. */
+void weir__soft_fill(struct weir__cmd *cmd, const struct weir__kernel *kernel);
+/* What a command with that many bytes of arguments takes in a queue, and room for it:
+ * afterwards adding it cannot fail. */
+uint32_t weir__soft_command_size(size_t args_size);
+weir_status weir__soft_make_room(struct weir__soft_stream *s, uint32_t size);
+/* Adds a lane of `lane->nitems` commands to the queue, with its bases. There is room. */
+void weir__soft_add_lane(struct weir__soft_stream *s, const struct weir__soft_lane *lane,
+                         const struct weir__lane_base *bases, int nbases);
 
 /* ---- for the token's holder ---- */
 
-/* The first command of the next chunk. */
-struct weir__cmd *weir__soft_jump(struct weir__soft_stream *s, const struct weir__cmd *jump);
+/* The next command behind a jump, or the next item of a lane. */
+struct weir__cmd *weir__soft_follow(struct weir__soft_stream *s, struct weir__cmd *cmd);
+/* The item at the head of a lane is over. */
+void weir__soft_consume_item(struct weir__soft_stream *s, const struct weir__cmd *item);
+/* The lane command that the item at the head belongs to. */
+static inline const struct weir__cmd *weir__soft_lane_cmd(const struct weir__soft_stream *s)
+{
+    return (const struct weir__cmd *)(s->head->bytes + s->head_at);
+}
 
 /* The next command, or NULL if there is none yet. */
 static inline struct weir__cmd *weir__soft_next(struct weir__soft_stream *s)
@@ -158,13 +198,16 @@ static inline struct weir__cmd *weir__soft_next(struct weir__soft_stream *s)
             return NULL;
     }
     cmd = (struct weir__cmd *)(s->head->bytes + s->head_at);
-    return weir__likely(cmd->kind != WEIR__CMD_JUMP) ? cmd : weir__soft_jump(s, cmd);
+    return weir__likely(cmd->kind < WEIR__CMD_JUMP) ? cmd : weir__soft_follow(s, cmd);
 }
 
 /* The command is over. */
 static inline void weir__soft_consume(struct weir__soft_stream *s, const struct weir__cmd *cmd)
 {
-    s->head_at += cmd->size;
+    if (weir__likely(!s->lane_left))
+        s->head_at += cmd->size;
+    else
+        weir__soft_consume_item(s, cmd);
     s->consumed++;
     s->over++;
 }

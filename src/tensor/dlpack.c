@@ -150,6 +150,10 @@ static struct exported *export(weir_tensor *t, struct dl_tensor *out)
 
 static weir_status check_export(const weir_tensor *t)
 {
+    weir_status st = weir__tensor_check_bytes(t, "DLPack export");
+
+    if (st)
+        return st;
     if (t->dev->props.features & WEIR_FEATURE_HOST_MEMORY)
         return WEIR_OK;
     return weir__fail(WEIR_EUNSUPPORTED, "tensors of %s cannot be exported to DLPack yet",

@@ -18,10 +18,15 @@ static weir_status check(const weir_stream *s, const weir_launch *l, unsigned co
                           "launch of '%s': a gang of %u blocks needs as many %s cores at once; "
                           "stream '%s' may use %u",
                           name, l->blocks, weir_engine_name(l->engine), s->name, cores);
-    for (size_t i = 0; i < l->ntensors; i++)
+    for (size_t i = 0; i < l->ntensors; i++) {
+        weir_status st = weir__tensor_check_bytes(l->tensors[i], name);
+
+        if (st)
+            return st;
         if (l->tensors[i]->dev != s->dev)
             return weir__fail(WEIR_EDEVICE, "launch of '%s' on %s: tensor %zu is on %s", name,
                               s->dev->props.name, i, l->tensors[i]->dev->props.name);
+    }
     for (size_t i = 0; i < l->nbuffers; i++)
         if (l->buffers[i]->pool != &s->dev->pool)
             return weir__fail(WEIR_EDEVICE, "launch of '%s' on %s: buffer %zu is another device's",
@@ -51,7 +56,7 @@ weir_status weir_launch_submit(weir_stream *s, const weir_launch *l)
     if (n > weir__countof(few) && !(buffers = weir__calloc(n, sizeof *buffers)))
         return weir__fail(WEIR_ENOMEM, "launch of '%s'", k.name);
     weir__mutex_lock(&s->dev->lock);
-    k.cores = weir__stream_cores(s, l->engine);
+    k.cores = weir__stream_cores(s, l->engine, (weir_cores){0, 0});
     if (!(st = check(s, l, k.cores))) {
         for (size_t i = 0; i < l->ntensors; i++)
             buffers[i] = l->tensors[i]->buffer;

@@ -37,8 +37,17 @@ weir_tensor *weir__tensor_new(weir_device *dev)
     atomic_init(&t->refs, 1);
     t->dev = dev;
     t->buffer = NULL;
+    t->graph = 0;
     dev->tensors_live++;
     return t;
+}
+
+weir_status weir__tensor_check_bytes(const weir_tensor *t, const char *what)
+{
+    if (!t->graph)
+        return WEIR_OK;
+    return weir__fail(WEIR_ESTATE, "%s: the tensor %s is a graph's and has no bytes of its own",
+                      what, weir__view_text(&t->view).text);
 }
 
 void weir__tensor_drop(weir_tensor *t)
@@ -72,6 +81,22 @@ weir_status weir__tensor_alloc(weir_stream *s, const struct weir__view *view, we
     return WEIR_OK;
 }
 
+weir_status weir__buffer_await(const weir_buffer *b, weir_stream *s)
+{
+    struct weir__mark mark;
+    weir_status st;
+
+    if (!b->after_seq || b->after_slot == s->slot ||
+        weir__clock_get(&s->clock, b->after_slot) >= b->after_seq)
+        return WEIR_OK;
+    mark = (struct weir__mark){s->dev->streams[b->after_slot], b->after_seq};
+    if ((st = weir__clock_reserve(&s->clock, b->after_slot + 1)) ||
+        (st = weir__stream_wait_mark(s, mark, NULL, WEIR__WAIT_ERRORS)))
+        return st;
+    s->clock.seq[b->after_slot] = b->after_seq;
+    return WEIR_OK;
+}
+
 weir_status weir__submit_using(weir_stream *s, const struct weir__kernel *kernel,
                                weir_buffer *const *buffers, size_t n)
 {
@@ -82,7 +107,9 @@ weir_status weir__submit_using(weir_stream *s, const struct weir__kernel *kernel
         return weir__fail(WEIR_ENOMEM, "the fences of operator '%s'", kernel->name);
     /* A buffer named twice gets one fence twice: no harm. */
     for (size_t i = 0; i < n && !st; i++)
-        if (!(fence[i] = weir__pool_fence(buffers[i], s->slot)))
+        if (weir__unlikely(buffers[i]->after_seq) && (st = weir__buffer_await(buffers[i], s)))
+            break;
+        else if (!(fence[i] = weir__pool_fence(buffers[i], s->slot)))
             st = weir__fail(WEIR_ENOMEM, "a fence on stream '%s'", s->name);
     if (!st && !(st = weir__stream_submit(s, kernel)))
         for (size_t i = 0; i < n; i++)
@@ -249,9 +276,11 @@ const int64_t *weir_tensor_shape(const weir_tensor *t) { return t->view.shape; }
 const int64_t *weir_tensor_strides(const weir_tensor *t) { return t->view.stride; }
 int64_t weir_tensor_numel(const weir_tensor *t) { return weir__view_numel(&t->view); }
 bool weir_tensor_is_contiguous(const weir_tensor *t) { return weir__view_is_contiguous(&t->view); }
-void *weir_tensor_data(const weir_tensor *t) { return t->view.data; }
+void *weir_tensor_data(const weir_tensor *t) { return t->graph ? NULL : t->view.data; }
 
 weir_status weir_tensor_used_on(weir_tensor *t, weir_stream *s)
 {
-    return weir_buffer_used_on(t->buffer, s);
+    weir_status st = weir__tensor_check_bytes(t, "used_on");
+
+    return st ? st : weir_buffer_used_on(t->buffer, s);
 }

@@ -9,9 +9,14 @@ struct weir_tensor {
     weir_tensor *next_spare; /* first, as weir_device.spare_tensors wants it */
     _Atomic int refs;
     weir_device *dev;
-    weir_buffer *buffer; /* buffer->refs tensors share it */
+    weir_buffer *buffer; /* buffer->refs tensors share it; NULL if it is a graph's */
     struct weir__view view;
+    uint64_t graph; /* id of the graph it is a value of, 0 for a tensor with bytes: then */
+    int value;      /* this is which, and view.data is the offset in it */
 };
+
+/* returns  WEIR_ESTATE naming `what` if the tensor is a graph's and has no bytes. */
+weir_status weir__tensor_check_bytes(const weir_tensor *tensor, const char *what);
 
 /* A record with one handle and no buffer yet; NULL when out of memory. (L) */
 weir_tensor *weir__tensor_new(weir_device *dev);
@@ -26,6 +31,9 @@ weir_status weir__view_init(struct weir__view *view, weir_dtype dtype, int ndim,
                             const int64_t *shape);
 /* Bytes from the first to the last element that the view can touch. */
 void weir__view_span(const struct weir__view *view, const char **first, const char **last);
+
+/* Makes `s` wait for what wait_tensor said of the buffer. (L) */
+weir_status weir__buffer_await(const weir_buffer *buffer, weir_stream *s);
 
 /* Queues a kernel that uses these buffers: their fences are set. (L) */
 weir_status weir__submit_using(weir_stream *s, const struct weir__kernel *kernel,

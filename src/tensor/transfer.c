@@ -83,9 +83,10 @@ static weir_status transfer(weir_tensor *t, void *host, size_t bytes, bool to_ho
 {
     weir_stream *s = weir_stream_current(t->dev);
     struct weir__view view = t->view;
-    weir_status st = check_size(t, bytes);
+    weir_status st;
 
-    if (st)
+    if ((st = weir__tensor_check_bytes(t, to_host ? "read" : "write")) ||
+        (st = check_size(t, bytes)))
         return st;
     weir__view_set_contiguous(&view);
     view.data = copy_now ? NULL : host;
@@ -180,7 +181,7 @@ static weir_status wait_foreign(weir_stream *s, struct weir__mark mark, weir_buf
     weir__mutex_lock(&s->dev->lock);
     if (used && !(fence = weir__pool_fence(used, s->slot)))
         st = weir__fail(WEIR_ENOMEM, "a fence on stream '%s'", s->name);
-    else if (!(st = s->dev->driver->wait(s, mark, true)))
+    else if (!(st = s->dev->driver->wait(s, mark, WEIR__WAIT_ERRORS)))
         s->clock.seq[s->slot]++;
     if (!st && fence)
         *fence = weir__stream_submitted(s);
@@ -194,8 +195,10 @@ weir_status weir_tensor_copy(weir_tensor *dst, weir_tensor *src)
     weir_stream *to = weir_stream_current(dst->dev), *from = weir_stream_current(src->dev);
     bool foreign = src->dev != dst->dev;
     size_t bytes = (size_t)weir__view_numel(&src->view) * weir_dtype_size(src->view.dtype);
-    weir_status st = WEIR_OK;
+    weir_status st;
 
+    if ((st = weir__tensor_check_bytes(dst, "copy")) || (st = weir__tensor_check_bytes(src, "copy")))
+        return st;
     if (dst->view.dtype != src->view.dtype || dst->view.ndim != src->view.ndim ||
         memcmp(dst->view.shape, src->view.shape, (size_t)src->view.ndim * sizeof(int64_t)))
         return weir__fail(dst->view.dtype != src->view.dtype ? WEIR_EDTYPE : WEIR_ESHAPE,

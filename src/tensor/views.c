@@ -9,8 +9,11 @@ static weir_status share(weir_tensor *from, const struct weir__view *view, weir_
 
     weir__mutex_lock(&from->dev->lock);
     if ((t = weir__tensor_new(from->dev))) {
-        atomic_fetch_add_explicit(&from->buffer->refs, 1, memory_order_relaxed);
+        if (from->buffer)
+            atomic_fetch_add_explicit(&from->buffer->refs, 1, memory_order_relaxed);
         t->buffer = from->buffer;
+        t->graph = from->graph;
+        t->value = from->value;
         t->view = *view;
     }
     weir__mutex_unlock(&from->dev->lock);

@@ -9,6 +9,12 @@
 #include "ops/host/vmath.h"
 #endif
 
+#if WEIR__REAL_F64
+typedef int64_t lanes_int __attribute__((vector_size(VEC_BYTES)));
+#else
+typedef int32_t lanes_int __attribute__((vector_size(VEC_BYTES)));
+#endif
+
 /* A block of query rows, counted through the heads that share a key head, against
  * the block of keys at hand. */
 struct unit {
@@ -19,7 +25,7 @@ struct unit {
     int64_t key0, keys, keys_padded;
     int64_t ld_out;    /* of `sums` */
     real *queries;     /* panels of MR rows */
-    real *operand;     /* panels of keys, then of values */
+    real *operand;     /* panels of keys, then a panel of values */
     real *scores;      /* rows of key_block */
     real *weights;     /* the same as panels of MR rows */
     real *sums;        /* rows of the output before division */
@@ -86,8 +92,8 @@ static void mask_row(const struct unit *u, int64_t r)
     for (int64_t j = 0; j < u->keys; j++)
         score[j] *= (real)a->scale;
     if (u->mask) {
-        const int64_t from = head_of(u, r) * a->mask.head + position_of(u, r) * a->mask.row +
-                             u->key0 * a->mask.col;
+        const int64_t from =
+            head_of(u, r) * a->mask.head + position_of(u, r) * a->mask.row + u->key0 * a->mask.col;
 
         if (a->mask_dtype == WEIR_BOOL)
             for (int64_t j = 0; j < u->keys; j++)
@@ -100,6 +106,22 @@ static void mask_row(const struct unit *u, int64_t r)
         score[j] = -(real)INFINITY;
     for (int64_t j = u->keys; j < u->keys_padded; j++)
         score[j] = -(real)INFINITY;
+}
+
+/* The largest of the n scores, a multiple of LANES, and `top`; NaN is passed over. */
+static real largest(const real *score, int64_t n, real top)
+{
+    vec most = vec_set(top);
+
+    for (int64_t j = 0; j < n; j += LANES) {
+        const vec v = *(const vec *)(score + j);
+        const lanes_int more = v > most;
+
+        most = (vec)((more & (lanes_int)v) | (~more & (lanes_int)most));
+    }
+    for (int i = 0; i < LANES; i++)
+        top = most[i] > top ? most[i] : top;
+    return top;
 }
 
 /* Turns the n scores, a multiple of LANES, into exp(score - top); returns their sum. */
@@ -126,10 +148,9 @@ static void soften_row(const struct unit *u, int64_t r)
 {
     real *score = u->scores + r * u->a->key_block;
     real *sums = u->sums + r * u->ld_out;
-    real top = u->top[r], factor;
+    const real top = largest(score, u->keys_padded, u->top[r]);
+    real factor;
 
-    for (int64_t j = 0; j < u->keys_padded; j++)
-        top = score[j] > top ? score[j] : top;
     if (top == -(real)INFINITY) { /* nothing takes part yet; NaN among the scores counts */
         bool nan = false;
 
@@ -156,12 +177,18 @@ static void add_values(const struct unit *u)
     const char *v = u->v + u->key0 * a->v.row * size;
 
     pack_rows(u->weights, u->rows, u->keys, (const char *)u->scores, a->key_block, 1, REAL_DTYPE);
-    pack_cols(u->operand, a->dv, u->keys, v, a->v.col, a->v.row, a->dtype);
-    for (int64_t r = 0; r < u->rows; r += MR)
-        for (int64_t j = 0; j < a->dv; j += NR)
-            panel_tile(weir__min(MR, u->rows - r), weir__min(NR, a->dv - j), u->keys,
-                       u->weights + r * u->keys, u->operand + j * u->keys, NR, NULL,
+    for (int64_t j = 0; j < a->dv; j += NR) {
+        const int64_t cols = weir__min(NR, a->dv - j);
+        const char *from = v + j * a->v.col * size;
+        const bool direct = a->dtype == REAL_DTYPE && a->v.col == 1 && tile_cols(cols) == cols;
+
+        if (!direct)
+            pack_cols(u->operand, cols, u->keys, from, a->v.col, a->v.row, a->dtype);
+        for (int64_t r = 0; r < u->rows; r += MR)
+            panel_tile(weir__min(MR, u->rows - r), cols, u->keys, u->weights + r * u->keys,
+                       direct ? (const real *)from : u->operand, direct ? a->v.row : NR, NULL,
                        u->sums + r * u->ld_out + j, u->ld_out, true);
+    }
 }
 
 static void store_rows(const struct unit *u, char *out)
@@ -206,7 +233,7 @@ static void attend(const struct weir__attention *a, int64_t index, void *local)
     u.ld_out = weir__div_up(a->dv, NR) * NR;
     u.queries = local;
     u.operand = u.queries + panels * a->d;
-    u.scores = u.operand + weir__max(a->d * a->key_block, u.ld_out * a->key_block);
+    u.scores = u.operand + weir__max(a->d, NR) * a->key_block;
     u.weights = u.scores + panels * a->key_block;
     u.sums = u.weights + panels * a->key_block;
     u.top = u.sums + panels * u.ld_out;

@@ -53,10 +53,10 @@ static inline bool weir__conv_fits(const struct weir__conv *c)
  * The first is for f32, f16 and bf16, the second for f64.
  * threads  any. */
 WEIR__ISA_DECLARE(void, weir__conv_f32,
-                  (const struct weir__conv *c, int64_t image, int64_t group, int64_t o0,
-                   int64_t o1, int64_t y0, int64_t y1, void *local));
+                  (const struct weir__conv *c, int64_t image, int64_t group, int64_t o0, int64_t o1,
+                   int64_t y0, int64_t y1, void *local));
 WEIR__ISA_DECLARE(void, weir__conv_f64,
-                  (const struct weir__conv *c, int64_t image, int64_t group, int64_t o0,
-                   int64_t o1, int64_t y0, int64_t y1, void *local));
+                  (const struct weir__conv *c, int64_t image, int64_t group, int64_t o0, int64_t o1,
+                   int64_t y0, int64_t y1, void *local));
 
 #endif

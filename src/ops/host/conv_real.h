@@ -13,14 +13,14 @@
 /* The part at hand: some output rows of one image and group. */
 struct strip {
     const struct weir__conv *c;
-    const char *x;       /* of this image and group */
+    const char *x; /* of this image and group */
     int64_t y0, rows;
-    int64_t k;           /* channels * kh * kw */
+    int64_t k; /* channels * kh * kw */
     int64_t pitch;
     real *copy;
-    int32_t *at;         /* k offsets into the copy, of the element for output (y0, 0) */
+    int32_t *at; /* k offsets into the copy, of the element for output (y0, 0) */
     real *panel;
-    bool flat;           /* tiles run on over the ends of output rows */
+    bool flat; /* tiles run on over the ends of output rows */
 };
 
 /* One row of the image from padded column `first` on, every stride-th. */
@@ -91,8 +91,8 @@ static void find_offsets(const struct strip *s)
         for (int64_t ky = 0; ky < c->kh; ky++)
             for (int64_t kx = 0; kx < c->kw; kx++) {
                 const int64_t y = ky * c->dilation[0], x = kx * c->dilation[1];
-                const int64_t phase = (ch * c->stride[0] + y % c->stride[0]) * c->stride[1] +
-                                      x % c->stride[1];
+                const int64_t phase =
+                    (ch * c->stride[0] + y % c->stride[0]) * c->stride[1] + x % c->stride[1];
 
                 *at++ = (int32_t)(phase * plane + y / c->stride[0] * s->pitch + x / c->stride[1]);
             }
@@ -204,14 +204,15 @@ static void pack_columns(const void *source, void *dst, int64_t width, int64_t k
 
         for (int64_t q = 0; q < width; q++) {
             const int64_t j = j0 + q;
-            const int64_t y = (s->y0 + j / c->ow) * c->stride[0] + ky * c->dilation[0] -
-                              c->padding[0];
+            const int64_t y =
+                (s->y0 + j / c->ow) * c->stride[0] + ky * c->dilation[0] - c->padding[0];
             const int64_t x = j % c->ow * c->stride[1] + kx * c->dilation[1] - c->padding[1];
             const bool inside = q < jn && y >= 0 && y < c->h && x >= 0 && x < c->w;
 
-            row[q] = inside ? load_one(s->x, ch * c->x_step[1] + y * c->x_step[2] +
-                                                 x * c->x_step[3], c->dtype)
-                            : 0;
+            row[q] = inside
+                         ? load_one(s->x, ch * c->x_step[1] + y * c->x_step[2] + x * c->x_step[3],
+                                    c->dtype)
+                         : 0;
         }
     }
 }
@@ -265,8 +266,7 @@ static void conv(const struct weir__conv *c, int64_t image, int64_t group, int64
         return;
     }
     /* Whichever mode takes fewer vectors; flat tiles with gaps store less directly. */
-    s.flat = s.pitch == c->ow ||
-             s.pitch * 9 / 8 < weir__div_up(c->ow, LANES) * LANES;
+    s.flat = s.pitch == c->ow || s.pitch * 9 / 8 < weir__div_up(c->ow, LANES) * LANES;
     s.at = (int32_t *)(s.panel + s.k * MR);
     s.copy = (real *)(s.at + weir__div_up(s.k, 16) * 16);
     for (; s.y0 < y1; s.y0 += s.rows) {

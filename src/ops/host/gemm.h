@@ -15,18 +15,18 @@ struct weir__gemm {
     int64_t m, n, k;
     const char *a, *b, *bias; /* bias may be NULL */
     char *c;
-    weir_dtype dtype;         /* of all four */
-    bool dot;                 /* weir__gemm_is_dot of the whole problem that this is a part of */
+    weir_dtype dtype; /* of all four */
+    bool dot;         /* weir__gemm_is_dot of the whole problem that this is a part of */
     /* in elements */
     int64_t a_row, a_col, b_row, b_col, c_row, c_col, bias_row, bias_col;
     /* Where set, stands in for b: writes B[k0 .. k0+kn)[j0 .. j0+jn) as rows of
      * `width` elements of the compute type, zeros beyond jn. */
-    void (*pack_b)(const void *source, void *dst, int64_t width, int64_t k0, int64_t kn,
-                   int64_t j0, int64_t jn);
+    void (*pack_b)(const void *source, void *dst, int64_t width, int64_t k0, int64_t kn, int64_t j0,
+                   int64_t jn);
     const void *pack_source;
 };
 
-#define WEIR__GEMM_DOT_MAX 4
+#define WEIR__GEMM_DOT_MAX 12
 
 /* Whether the problem is a few rows against a matrix that is contiguous along k (a
  * linear layer with few tokens), or the mirror of that. Then nothing is packed,

@@ -1,4 +1,4 @@
-/* Matrix products with at most DOT_FEW rows or columns, both operands contiguous
+/* Matrix products with at most WEIR__GEMM_DOT_MAX rows or columns, both operands contiguous
  * along k: dot products of lines where they lie. See weir__gemm_is_dot.
  *
  * The order of one sum: LANES partial sums, the last step filled up with zeros,
@@ -8,7 +8,12 @@
 
 #include "base/base.h"
 #include "ops/host/gemm.h"
-#include "ops/host/gemm_pack.h"
+#include "ops/host/gemm_thin.h"
+
+/* Lines of the smaller and of the larger operand at a time: as many sums as there
+ * are registers for. */
+#define DOT_FEW (WEIR__ISA_LEVEL == WEIR__ISA_V4 ? 4 : 2)
+#define DOT_MANY 4
 
 /* Lines of an operand, `step` elements apart. */
 struct lines {
@@ -16,28 +21,20 @@ struct lines {
     int64_t count, step;
 };
 
-ALWAYS_INLINE vec load_part(const char *src, int64_t at, int64_t n, weir_dtype dtype)
+/* sums[f][q] of lines f0 + f of x and m + q of y; `few` and `many` are constants
+ * where it is called. */
+ALWAYS_INLINE void dot_tile(int few, int many, int64_t kn, const struct lines *x, int64_t f0,
+                            const struct lines *y, int64_t m, weir_dtype dtype,
+                            real sums[][DOT_MANY])
 {
-    vec v = vec_set(0);
+    vec acc[DOT_FEW * DOT_MANY];
 
-    for (int64_t i = 0; i < n; i++)
-        v[i] = load_one(src, at + i, dtype);
-    return v;
-}
-
-/* sums[f][m] for `few` x `many` lines, both constants where it is called. */
-ALWAYS_INLINE void dot_tile(int few, int many, int64_t kn, const struct lines *x, int64_t m,
-                            const struct lines *y, weir_dtype dtype, real sums[][4])
-{
-    vec acc[8];
-    int64_t k = 0;
-
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int i = 0; i < few * many; i++)
         acc[i] = vec_set(0);
-    for (; k < kn; k += LANES) {
+    for (int64_t k = 0; k < kn; k += LANES) {
         const bool whole = k + LANES <= kn;
-        vec line[4];
+        vec line[DOT_MANY];
 
 #pragma GCC unroll 4
         for (int q = 0; q < many; q++) {
@@ -48,7 +45,7 @@ ALWAYS_INLINE void dot_tile(int few, int many, int64_t kn, const struct lines *x
         }
 #pragma GCC unroll 4
         for (int f = 0; f < few; f++) {
-            const int64_t at = f * x->step + k;
+            const int64_t at = (f0 + f) * x->step + k;
             vec v = weir__likely(whole) ? load_vec(x->data, at, dtype)
                                         : load_part(x->data, at, kn - k, dtype);
 
@@ -64,30 +61,20 @@ ALWAYS_INLINE void dot_tile(int few, int many, int64_t kn, const struct lines *x
             sums[f][q] = lanes_sum(acc[f * many + q]);
 }
 
-/* Lines m .. m+return of y against all of x. */
-ALWAYS_INLINE int dot_step(int64_t kn, const struct lines *x, int64_t m, const struct lines *y,
-                           weir_dtype dtype, real sums[][4])
+ALWAYS_INLINE void dot_few(int64_t few, int many, int64_t kn, const struct lines *x, int64_t f0,
+                           const struct lines *y, int64_t m, weir_dtype dtype,
+                           real sums[][DOT_MANY])
 {
-    const int64_t left = y->count - m;
-
-    switch (x->count) {
-    case 1:
-        if (left >= 4)
-            return dot_tile(1, 4, kn, x, m, y, dtype, sums), 4;
-        return dot_tile(1, 1, kn, x, m, y, dtype, sums), 1;
-    case 2:
-        if (left >= 4)
-            return dot_tile(2, 4, kn, x, m, y, dtype, sums), 4;
-        return dot_tile(2, 1, kn, x, m, y, dtype, sums), 1;
-    case 3:
-        if (left >= 2)
-            return dot_tile(3, 2, kn, x, m, y, dtype, sums), 2;
-        return dot_tile(3, 1, kn, x, m, y, dtype, sums), 1;
-    default:
-        if (left >= 2)
-            return dot_tile(4, 2, kn, x, m, y, dtype, sums), 2;
-        return dot_tile(4, 1, kn, x, m, y, dtype, sums), 1;
-    }
+    if (few == 1)
+        dot_tile(1, many, kn, x, f0, y, m, dtype, sums);
+    else if (few == 2)
+        dot_tile(2, many, kn, x, f0, y, m, dtype, sums);
+#if WEIR__ISA_LEVEL == WEIR__ISA_V4
+    else if (few == 3)
+        dot_tile(3, many, kn, x, f0, y, m, dtype, sums);
+    else
+        dot_tile(4, many, kn, x, f0, y, m, dtype, sums);
+#endif
 }
 
 ALWAYS_INLINE void dot_typed(const struct weir__gemm *g, weir_dtype dtype)
@@ -96,21 +83,29 @@ ALWAYS_INLINE void dot_typed(const struct weir__gemm *g, weir_dtype dtype)
     const struct lines a = {g->a, g->m, g->a_row}, b = {g->b, g->n, g->b_col};
     const bool few_rows = g->m <= g->n;
     const struct lines *x = few_rows ? &a : &b, *y = few_rows ? &b : &a;
-    real sums[4][4];
 
     for (int64_t m = 0; m < y->count;) {
-        const int step = dot_step(g->k, x, m, y, dtype, sums);
+        const int many = m + DOT_MANY <= y->count ? DOT_MANY : 1;
 
-        for (int64_t f = 0; f < x->count; f++)
-            for (int q = 0; q < step; q++) {
-                const int64_t i = few_rows ? f : m + q, j = few_rows ? m + q : f;
-                real sum = sums[f][q];
+        for (int64_t f0 = 0; f0 < x->count; f0 += DOT_FEW) {
+            const int64_t few = weir__min(DOT_FEW, x->count - f0);
+            real sums[DOT_FEW][DOT_MANY];
 
-                if (g->bias)
-                    sum += load_one(g->bias, i * g->bias_row + j * g->bias_col, dtype);
-                store_row(g->c + (i * g->c_row + j * g->c_col) * size, 1, dtype, &sum, 1);
-            }
-        m += step;
+            if (many == DOT_MANY)
+                dot_few(few, DOT_MANY, g->k, x, f0, y, m, dtype, sums);
+            else
+                dot_few(few, 1, g->k, x, f0, y, m, dtype, sums);
+            for (int64_t f = 0; f < few; f++)
+                for (int q = 0; q < many; q++) {
+                    const int64_t i = few_rows ? f0 + f : m + q, j = few_rows ? m + q : f0 + f;
+                    real sum = sums[f][q];
+
+                    if (g->bias)
+                        sum += load_one(g->bias, i * g->bias_row + j * g->bias_col, dtype);
+                    store_row(g->c + (i * g->c_row + j * g->c_col) * size, 1, dtype, &sum, 1);
+                }
+        }
+        m += many;
     }
 }
 

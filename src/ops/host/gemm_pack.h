@@ -40,7 +40,11 @@ ALWAYS_INLINE void load_four(vec4 *out, const char *src, int64_t at, weir_dtype 
         return;
     }
     if (dtype == WEIR_BF16) {
+#ifdef __SSE2__
+        *out = (vec4)_mm_unpacklo_epi16(_mm_setzero_si128(), _mm_loadl_epi64((const void *)half));
+#else
         *out = (vec4)(__builtin_convertvector(*(const half_vec4 *)half, word_vec4) << 16);
+#endif
         return;
     }
 #endif
@@ -91,12 +95,12 @@ ALWAYS_INLINE void pack_square(real *dst, int width, const char *src, int64_t at
     *(vec4 *)(dst + 3 * width) = __builtin_shufflevector(c, d, 2, 3, 6, 7);
 }
 
-/* A panel whose lines are contiguous along k. A cache line of each of four lines
- * is used up at once, so that strides of a power of two do no harm. */
+/* A panel whose lines are contiguous along k. A few cache lines of each of four
+ * lines are used up at once, so that strides of a power of two do no harm. */
 ALWAYS_INLINE void pack_across(real *dst, int width, int64_t count, int64_t kn, const char *src,
                                int64_t step, weir_dtype dtype)
 {
-    const int64_t run = 64 / (int64_t)sizeof(real);
+    const int64_t run = 256 / (int64_t)sizeof(real);
 
     for (int64_t k0 = 0; k0 < kn; k0 += run) {
         int64_t end = k0 + run < kn ? k0 + run : kn;
@@ -150,8 +154,7 @@ ALWAYS_INLINE void pack_typed(real *dst, int width, int64_t count, int64_t kn, c
     } else {
         for (int64_t k = 0; k < kn; k++)
             for (int i = 0; i < width; i++)
-                dst[k * width + i] =
-                    i < count ? load_one(src, i * step_i + k * step_k, dtype) : 0;
+                dst[k * width + i] = i < count ? load_one(src, i * step_i + k * step_k, dtype) : 0;
     }
 }
 
@@ -171,8 +174,8 @@ ALWAYS_INLINE void pack_panel(real *dst, int width, int64_t count, int64_t kn, c
 }
 
 /* All panels of `count` lines, one after the other. */
-static inline void pack_rows(real *dst, int64_t count, int64_t kn, const char *src,
-                             int64_t step_i, int64_t step_k, weir_dtype dtype)
+static inline void pack_rows(real *dst, int64_t count, int64_t kn, const char *src, int64_t step_i,
+                             int64_t step_k, weir_dtype dtype)
 {
     const int64_t size = (int64_t)weir_dtype_size(dtype);
 
@@ -181,8 +184,8 @@ static inline void pack_rows(real *dst, int64_t count, int64_t kn, const char *s
                    step_k, dtype);
 }
 
-static inline void pack_cols(real *dst, int64_t count, int64_t kn, const char *src,
-                             int64_t step_i, int64_t step_k, weir_dtype dtype)
+static inline void pack_cols(real *dst, int64_t count, int64_t kn, const char *src, int64_t step_i,
+                             int64_t step_k, weir_dtype dtype)
 {
     const int64_t size = (int64_t)weir_dtype_size(dtype);
 

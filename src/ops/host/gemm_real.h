@@ -16,13 +16,12 @@ enum {
     KC = (int)(2048 / sizeof(real)),
     MB = 256,
     NB = 96,
-    NC_IN_C = 1536, /* where C itself holds the sums between chunks */
+    NC_IN_C = 1536,                       /* where C itself holds the sums between chunks */
     MC_SUMS = (int)(1920 / sizeof(real)), /* where local memory does */
     NC_SUMS = 768,
 };
 _Static_assert((MB + NC_IN_C) * KC * sizeof(real) <= WEIR_LOCAL_BYTES, "packed operands");
-_Static_assert(((MB + NC_SUMS) * KC + MC_SUMS * NC_SUMS) * sizeof(real) <=
-                   WEIR_LOCAL_BYTES,
+_Static_assert(((MB + NC_SUMS) * KC + MC_SUMS * NC_SUMS) * sizeof(real) <= WEIR_LOCAL_BYTES,
                "packed operands and sums");
 _Static_assert(MB % MR == 0 && MC_SUMS % MR == 0 && NB % NR == 0, "whole panels");
 _Static_assert(NC_IN_C % NR == 0 && NC_SUMS % NR == 0, "whole panels");
@@ -34,7 +33,7 @@ struct block {
     int64_t band; /* first row of the packed part of A */
     real *a, *b;
     const real *b_direct; /* the chunk of B where it lies; NULL where that is of no use */
-    real *sums;       /* tile after tile; NULL where C holds them */
+    real *sums;           /* tile after tile; NULL where C holds them */
     int64_t kn;
     bool first, last; /* chunk */
 };
@@ -168,6 +167,10 @@ static void gemm(const struct weir__gemm *g, void *local)
 
     if (g->dot) {
         dot_lines(g);
+        return;
+    }
+    if (is_thin(g)) {
+        thin(g, local);
         return;
     }
     s.b = s.a + MB * kc;

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "ops/host/half.h"
+#include "base/half.h"
 #include "ops/host/isa.h"
 #include "weir/tensor.h"
 
@@ -147,9 +147,8 @@ ALWAYS_INLINE void tile_of_rows(int rows, int64_t cols, int64_t kn, const real *
 
 /* The tile of a packed panel of A with `rows` valid rows and of `cols` valid
  * columns of B. */
-ALWAYS_INLINE void panel_tile(int64_t rows, int64_t cols, int64_t kn, const real *a,
-                              const real *b, int64_t ldb, const int32_t *at, real *c, int64_t ldc,
-                              bool add)
+ALWAYS_INLINE void panel_tile(int64_t rows, int64_t cols, int64_t kn, const real *a, const real *b,
+                              int64_t ldb, const int32_t *at, real *c, int64_t ldc, bool add)
 {
     switch (tile_rows(rows)) {
     case MR:

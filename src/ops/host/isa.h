@@ -11,7 +11,7 @@
  *
  * A table is declared by WEIR__ISA_DECLARE_TABLE and picked the same way: the
  * pick is the address of the best variant that this processor runs. Conversions
- * of f16 and bf16 are in half.h.
+ * of f16 and bf16 are in base/half.h.
  */
 #ifndef WEIR_OPS_HOST_ISA_H
 #define WEIR_OPS_HOST_ISA_H
@@ -38,14 +38,14 @@ int weir__isa(void);
 #endif
 
 #if defined(__x86_64__)
-#define WEIR__ISA_DECLARE(type, name, args)                                    \
-    type name##_v1 args;                                                       \
-    type name##_v3 args;                                                       \
+#define WEIR__ISA_DECLARE(type, name, args) \
+    type name##_v1 args;                    \
+    type name##_v3 args;                    \
     type name##_v4 args
 #define WEIR__ISA_DECLARE_TABLE(type, name) extern type name##_v1, name##_v3, name##_v4
-#define WEIR__ISA_PICK(name)                                                   \
-    (weir__isa() == WEIR__ISA_V4   ? &name##_v4                                \
-     : weir__isa() == WEIR__ISA_V3 ? &name##_v3                                \
+#define WEIR__ISA_PICK(name)                    \
+    (weir__isa() == WEIR__ISA_V4   ? &name##_v4 \
+     : weir__isa() == WEIR__ISA_V3 ? &name##_v3 \
                                    : &name##_v1)
 #else
 #define WEIR__ISA_DECLARE(type, name, args) type name##_v1 args

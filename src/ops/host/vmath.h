@@ -1,4 +1,5 @@
-/* exp, log and their kin on vectors of floats, within 3 units in the last place.
+/* exp, log and their kin on vectors of floats, within 3 units in the last place
+ * (gelu of negative numbers within 7).
  *
  * Infinities, NaN and subnormal arguments and results follow the C library's
  * functions, but that subnormal results of silu are less exact. The polynomials
@@ -93,29 +94,36 @@ static inline weir__vf weir__vf_silu(weir__vf x)
     return weir__vf_pick(x < -120.0f, weir__vf_set(-0.0f), x * weir__vf_sigmoid(x));
 }
 
-/* x * Phi(x), the normal distribution function. */
+/* x * Phi(x), the normal distribution function: near 0 by Phi itself, farther out
+ * by the tail Phi(-|x|), which keeps small results exact. */
 static inline weir__vf weir__vf_gelu(weir__vf x)
 {
-    /* Phi(-a) * exp(a^2 / 2) as a function of 1 / (1 + 0.3 a), for a in 0..14.5 */
-    static const float c[] = {7.066846024e-07f,  1.196703166e-01f, 1.197356805e-01f,
-                              1.093012318e-01f,  8.175290376e-02f, 8.815310150e-02f,
-                              -6.664755195e-02f, 1.782486141e-01f, -2.190843225e-01f,
-                              1.088887677e-01f,  -2.001946792e-02f};
-    weir__vf magnitude = weir__vf_abs(x);
+    /* (Phi(x) - 1/2) / x as a function of x^2, for |x| <= 0.7 */
+    static const float n[] = {3.989422917e-01f, -6.649032980e-02f, 9.972713888e-03f,
+                              -1.182554523e-03f, 1.042966542e-04f};
+    /* Phi(-a) * exp(a^2 / 2) / t as a function of t - 0.4375, t = 1 / (1 + a / 2), for a in
+     * 0.65..14.6 */
+    static const float c[] = {3.157519102e-01f,  3.224961758e-01f,  8.477105200e-02f,
+                              -1.414653808e-01f, -4.060696438e-02f, 1.256321669e-01f,
+                              -2.472397871e-02f, -1.131494343e-01f, 8.012513816e-02f,
+                              5.909491330e-02f};
+    weir__vf magnitude = weir__vf_abs(x), xx = x * x;
+    weir__vf near = weir__vf_fma(x, weir__vf_poly(xx, n, 5), weir__vf_set(0.5f));
     /* Past 15 the tail is 0 in single precision; NaN passes. */
     weir__vf a = weir__vf_pick(magnitude > 15.0f, weir__vf_set(15.0f), magnitude);
-    weir__vf t = 1.0f / weir__vf_fma(a, weir__vf_set(0.3f), weir__vf_set(1.0f));
+    weir__vf t = 1.0f / weir__vf_fma(a, weir__vf_set(0.5f), weir__vf_set(1.0f));
     /* a^2 with its rounding error, which exp would magnify. */
     weir__vf square = a * a;
     weir__vf high = (weir__vf)((weir__vi)a & (int32_t)0xfffff000);
     weir__vf low = a - high;
     weir__vf error = ((high * high - square) + 2.0f * high * low) + low * low;
     weir__vf density = weir__vf_exp(-0.5f * square) * (1.0f - 0.5f * error);
-    weir__vf mills = weir__vf_poly(t, c, 11);
+    weir__vf mills = t * weir__vf_poly(t - 0.4375f, c, 10);
     /* The smallest factor last, so that it alone may be subnormal. */
-    weir__vf y = weir__vf_pick(x < 0.0f, x * mills * density, x * (1.0f - density * mills));
+    weir__vf far = weir__vf_pick(x < 0.0f, x * mills * density, x * (1.0f - density * mills));
 
-    return weir__vf_pick(x < -15.0f, weir__vf_set(-0.0f), y);
+    far = weir__vf_pick(x < -15.0f, weir__vf_set(-0.0f), far);
+    return weir__vf_pick(magnitude < 0.68f, x * near, far);
 }
 
 /* sin and cos of 2 pi u for u in 0..1. */

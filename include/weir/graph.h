@@ -1,0 +1,147 @@
+/* Graphs: operators captured, built or loaded once, compiled for a device, and run
+ * many times at almost no cost.
+ *
+ *     weir_graph_create(dev, &g);
+ *     weir_graph_input(g, "x", WEIR_F32, 2, shape, &x);    a tensor without bytes
+ *     weir_graph_begin(g);                                 this thread captures
+ *     weir_matmul(x, w, &y);                               w has bytes: a constant
+ *     weir_graph_end(g);
+ *     weir_graph_output(g, "y", y);
+ *     weir_graph_compile(g, NULL, &plan);
+ *     weir_plan_run(plan, stream, inputs, 1, outputs, 1);  asynchronous
+ *
+ * Every edge that crosses streams is synchronised by weir. A plan begins after what
+ * is queued on the caller's stream and ends joined to it.
+ */
+#ifndef WEIR_GRAPH_H
+#define WEIR_GRAPH_H
+
+#include "ops.h"
+#include "scope.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weir_graph weir_graph;
+typedef struct weir_plan weir_plan;
+
+/* An empty graph for `dev`.
+ * threads  one at a time per graph, for all of these. */
+WEIR_API WEIR_MUST_USE weir_status weir_graph_create(weir_device *dev, weir_graph **out);
+/* Tensors made by the graph must be released before or after, as is convenient. */
+WEIR_API void weir_graph_destroy(weir_graph *graph);
+
+/* A tensor that gets its bytes at each run. Sizes of -1 are dynamic: decided at run.
+ * returns  WEIR_EINVAL for a name in use. */
+WEIR_API WEIR_MUST_USE weir_status weir_graph_input(weir_graph *graph, const char *name,
+                                                    weir_dtype dtype, int ndim,
+                                                    const int64_t *shape, weir_tensor **out);
+
+/* Operators of this thread on tensors of the graph's device become nodes until end.
+ * returns  WEIR_ESTATE if this thread captures already, or the graph is being captured
+ *          by another thread; from end if this thread does not capture this graph. */
+WEIR_API WEIR_MUST_USE weir_status weir_graph_begin(weir_graph *graph);
+WEIR_API WEIR_MUST_USE weir_status weir_graph_end(weir_graph *graph);
+
+/* The graph this thread captures, or NULL. */
+WEIR_API weir_graph *weir_graph_current(void);
+
+/* Names a result. A tensor may be an output once.
+ * returns  WEIR_EINVAL if the tensor is not of this graph or the name is in use. */
+WEIR_API WEIR_MUST_USE weir_status weir_graph_output(weir_graph *graph, const char *name,
+                                                     weir_tensor *tensor);
+
+/* ---- building without capture ---- */
+
+typedef enum weir_attr_kind {
+    WEIR_ATTR_INT,
+    WEIR_ATTR_FLOAT,
+    WEIR_ATTR_BOOL,
+    WEIR_ATTR_STRING,
+    WEIR_ATTR_INTS,
+} weir_attr_kind;
+
+typedef struct weir_attr {
+    const char *name;
+    weir_attr_kind kind;
+    union {
+        int64_t i;
+        double f;
+        bool b;
+        const char *s;
+        struct {
+            const int64_t *data;
+            size_t count;
+        } ints;
+    } value;
+} weir_attr;
+
+/* Adds a node by its operator's name ("MatMul"), with the scopes open on this thread.
+ * `name` may be NULL. Absent optional inputs are NULL. New tensors go to out[].
+ * returns  WEIR_EINVAL naming an unknown operator or attribute. */
+WEIR_API WEIR_MUST_USE weir_status weir_graph_add(weir_graph *graph, const char *op,
+                                                  const char *name, const weir_attr *attrs,
+                                                  size_t nattrs, weir_tensor *const *in, int nin,
+                                                  weir_tensor **out, int nout);
+
+/* ---- files ---- */
+
+/* Reads a graph file (pbtxt). `where` names it in messages; the text need not end in 0.
+ * returns  WEIR_EPARSE with line and column. */
+WEIR_API WEIR_MUST_USE weir_status weir_graph_load(weir_device *dev, const char *text, size_t size,
+                                                   const char *where, weir_graph **out);
+WEIR_API WEIR_MUST_USE weir_status weir_graph_load_file(weir_device *dev, const char *path,
+                                                        weir_graph **out);
+
+/* The graph as pbtxt or as Graphviz. Free with free(). NULL when out of memory. */
+WEIR_API char *weir_graph_dump(const weir_graph *graph);
+WEIR_API char *weir_graph_dot(const weir_graph *graph);
+
+WEIR_API size_t weir_graph_node_count(const weir_graph *graph);
+
+/* ---- compiling ---- */
+
+typedef struct weir_compile_options {
+    const char *mode;      /* "max-autotune" (default), "reduce-overhead" or "eager" */
+    const char *streams;   /* "explicit" (default) or "auto": place what has no label */
+    bool single_stream;    /* refuses labels */
+    bool static_kernels;   /* tiling is frozen: later core limits do not reach it */
+    const char *cores;     /* "24|48": limits of the whole graph; NULL for the device's */
+} weir_compile_options;
+
+/* A plan for the graph as it is now; later changes of the graph do not reach it.
+ * returns  WEIR_EINVAL naming an unknown mode and the known ones; WEIR_ECONFLICT for
+ *          single_stream against a label, with both names; WEIR_EOOM for the arena.
+ * threads  any. */
+WEIR_API WEIR_MUST_USE weir_status weir_graph_compile(weir_graph *graph,
+                                                      const weir_compile_options *options,
+                                                      weir_plan **out);
+WEIR_API void weir_plan_destroy(weir_plan *plan);
+
+/* Queues one run behind what is on `stream`; what is queued on it afterwards sees the
+ * results. Inputs and outputs are in the order they were named; an output entry of NULL
+ * gets a new tensor.
+ * returns  WEIR_ESHAPE or WEIR_EDTYPE before anything is queued.
+ * threads  any, also several at once on several streams. */
+WEIR_API WEIR_MUST_USE weir_status weir_plan_run(weir_plan *plan, weir_stream *stream,
+                                                 weir_tensor *const *inputs, size_t ninputs,
+                                                 weir_tensor **outputs, size_t noutputs);
+
+typedef struct weir_plan_stats {
+    size_t nodes;
+    size_t streams;
+    size_t syncs;        /* cross-stream waits in the plan */
+    size_t arena_bytes;  /* for intermediates */
+    size_t lower_bound;  /* the most bytes alive at once in one order */
+    size_t instances;    /* copies of the arena made for runs at the same time */
+} weir_plan_stats;
+WEIR_API void weir_plan_get_stats(const weir_plan *plan, weir_plan_stats *out);
+
+/* Streams as columns, syncs, bytes and cores, for people. Free with free(). */
+WEIR_API char *weir_plan_list(const weir_plan *plan);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

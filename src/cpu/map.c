@@ -1,0 +1,33 @@
+/* Memory from the system. */
+#define _GNU_SOURCE
+#include "cpu/cpu.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+static const size_t huge_page = (size_t)2 << 20;
+
+/* Aligned to huge pages and asking for them: a first touch costs a third. */
+void *weir__cpu_map(size_t size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), room = size + huge_page, used;
+    char *raw, *start, *end;
+
+    if (size > PTRDIFF_MAX - huge_page)
+        return NULL;
+    raw = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+               0);
+    if (raw == MAP_FAILED)
+        return NULL;
+    start = (char *)(((uintptr_t)raw + huge_page - 1) & ~(uintptr_t)(huge_page - 1));
+    used = (size + page - 1) / page * page;
+    end = start + used;
+    if (start > raw)
+        munmap(raw, (size_t)(start - raw));
+    if (end < raw + room)
+        munmap(end, (size_t)(raw + room - end));
+    madvise(start, size, MADV_HUGEPAGE); /* an offer; the system may decline */
+    return start;
+}
+
+void weir__cpu_unmap(void *address, size_t size) { munmap(address, size); }

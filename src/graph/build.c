@@ -1,0 +1,492 @@
+/* Graphs: making them and adding to them. */
+#include "graph/graph.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Room for one more entry of `*array`; false when out of memory. */
+static bool grow(void *array, int n, int *cap, size_t size)
+{
+    void *old, *fresh;
+    int want = *cap ? 2 * *cap : 16;
+
+    if (n < *cap)
+        return true;
+    memcpy(&old, array, sizeof old);
+    if (!(fresh = weir__calloc((size_t)want, size))) {
+        weir__fail(WEIR_ENOMEM, "a graph table of %d entries", want);
+        return false;
+    }
+    if (n)
+        memcpy(fresh, old, (size_t)n * size);
+    weir__free(old);
+    memcpy(array, &fresh, sizeof fresh);
+    *cap = want;
+    return true;
+}
+
+weir_status weir_graph_create(weir_device *dev, weir_graph **out)
+{
+    static _Atomic uint64_t next_id = 1;
+    weir_graph *g = weir__calloc(1, sizeof *g);
+
+    *out = NULL;
+    if (!g)
+        return weir__fail(WEIR_ENOMEM, "a graph on %s", dev->props.name);
+    g->dev = dev;
+    g->id = atomic_fetch_add(&next_id, 1);
+    if (weir__graph_label(g, "default") < 0) {
+        weir_graph_destroy(g);
+        return WEIR_ENOMEM;
+    }
+    *out = g;
+    return WEIR_OK;
+}
+
+static void free_node(struct weir__node *n)
+{
+    weir__free(n->name);
+    weir__free(n->params);
+    weir__free(n->in);
+    weir__free(n->out);
+    weir__free(n->control);
+}
+
+void weir_graph_destroy(weir_graph *g)
+{
+    if (!g)
+        return;
+    for (int i = 0; i < g->nnodes; i++)
+        free_node(&g->nodes[i]);
+    for (int i = 0; i < g->nvalues; i++) {
+        weir__free(g->values[i].name);
+        weir__free(g->values[i].after);
+        weir_tensor_release(g->values[i].constant);
+    }
+    for (int i = 0; i < g->noutputs; i++)
+        weir__free(g->outputs[i].name);
+    for (int i = 0; i < g->nlabels; i++)
+        weir__free(g->labels[i]);
+    for (int i = 0; i < g->nsuper_kernels; i++) {
+        weir__free(g->super_kernels[i].name);
+        weir__free(g->super_kernels[i].options);
+    }
+    weir__free(g->nodes);
+    weir__free(g->values);
+    weir__free(g->inputs);
+    weir__free(g->constants);
+    weir__free(g->outputs);
+    weir__free(g->labels);
+    weir__free(g->super_kernels);
+    weir__free(g);
+}
+
+size_t weir_graph_node_count(const weir_graph *g) { return (size_t)g->nnodes; }
+
+/* ---- tables ---- */
+
+int weir__graph_label(weir_graph *g, const char *label)
+{
+    for (int i = 0; i < g->nlabels; i++)
+        if (!strcmp(g->labels[i], label))
+            return i;
+    if (!grow(&g->labels, g->nlabels, &g->cap_labels, sizeof *g->labels))
+        return -1;
+    if (!(g->labels[g->nlabels] = weir__strdup(label))) {
+        weir__fail(WEIR_ENOMEM, "stream label '%s'", label);
+        return -1;
+    }
+    return g->nlabels++;
+}
+
+int weir__graph_super_kernel(weir_graph *g, const char *name, const char *options)
+{
+    struct weir__super_kernel *s;
+
+    for (int i = 0; i < g->nsuper_kernels; i++)
+        if (!strcmp(g->super_kernels[i].name, name) &&
+            !strcmp(g->super_kernels[i].options, options))
+            return i;
+    if (!grow(&g->super_kernels, g->nsuper_kernels, &g->cap_super_kernels,
+              sizeof *g->super_kernels))
+        return -1;
+    s = &g->super_kernels[g->nsuper_kernels];
+    s->name = weir__strdup(name);
+    s->options = weir__strdup(options);
+    if (!s->name || !s->options) {
+        weir__free(s->name);
+        weir__free(s->options);
+        weir__fail(WEIR_ENOMEM, "super kernel '%s'", name);
+        return -1;
+    }
+    return g->nsuper_kernels++;
+}
+
+int weir__graph_add_value(weir_graph *g, enum weir__value_kind kind, const struct weir__view *view,
+                          int node)
+{
+    if (!grow(&g->values, g->nvalues, &g->cap_values, sizeof *g->values))
+        return -1;
+    g->values[g->nvalues] =
+        (struct weir__value){.kind = kind, .node = node, .last_writer = node, .view = *view};
+    g->values[g->nvalues].view.data = NULL;
+    return g->nvalues++;
+}
+
+/* ---- nodes ---- */
+
+static void *copy(const void *from, size_t size, bool *failed)
+{
+    void *to = size ? weir__malloc(size) : NULL;
+
+    if (to)
+        memcpy(to, from, size);
+    else if (size)
+        *failed = true;
+    return to;
+}
+
+static weir_status infer(const struct weir__op *op, const void *params,
+                         const struct weir__operand *in, int nin, struct weir__view *out)
+{
+    const struct weir__view *views[WEIR__OP_MAX_IN];
+    struct weir__call call = {
+        .op = op,
+        .nin = nin,
+        .nout = op->nout,
+        .in = views,
+        .out = out,
+        .params = params,
+        .cores = 1,
+    };
+
+    if (nin < op->nin_min || nin > op->nin_max || nin > WEIR__OP_MAX_IN)
+        return weir__fail(WEIR_EINVAL, "%s takes %d..%d inputs, not %d", op->name, op->nin_min,
+                          op->nin_max, nin);
+    for (int i = 0; i < nin; i++) {
+        views[i] = in[i].value == WEIR__NO_VALUE ? NULL : &in[i].view;
+        if (!views[i] && i < op->nin_min)
+            return weir__fail(WEIR_EINVAL, "%s: input %d is absent", op->name, i);
+    }
+    return op->infer(&call);
+}
+
+static weir_status check_into(const struct weir__op *op, const struct weir__view *want,
+                              const struct weir__operand *into)
+{
+    for (int i = 0; i < op->nout; i++) {
+        const struct weir__view *have = &into[i].view;
+
+        if (want[i].dtype != have->dtype || want[i].ndim != have->ndim ||
+            memcmp(want[i].shape, have->shape, (size_t)have->ndim * sizeof *have->shape))
+            return weir__fail(want[i].dtype != have->dtype ? WEIR_EDTYPE : WEIR_ESHAPE,
+                              "%s gives %s, the output is %s", op->name,
+                              weir__view_text(&want[i]).text, weir__view_text(have).text);
+    }
+    return WEIR_OK;
+}
+
+/* What the node runs after: what the caller says, and what wait_tensor said of its
+ * operands. */
+static int *all_control(const weir_graph *g, const struct weir__operand *in, int nin,
+                        const int *control, int *ncontrol, bool *failed)
+{
+    int n = *ncontrol, *all;
+
+    for (int i = 0; i < nin; i++)
+        n += in[i].value == WEIR__NO_VALUE ? 0 : g->values[in[i].value].nafter;
+    if (!n)
+        return NULL;
+    if (!(all = weir__malloc((size_t)n * sizeof *all))) {
+        *failed = true;
+        return NULL;
+    }
+    if (*ncontrol)
+        memcpy(all, control, (size_t)*ncontrol * sizeof *all);
+    n = *ncontrol;
+    for (int i = 0; i < nin; i++) {
+        const struct weir__value *v = in[i].value == WEIR__NO_VALUE ? NULL : &g->values[in[i].value];
+
+        for (int j = 0; v && j < v->nafter; j++)
+            all[n++] = v->after[j];
+    }
+    *ncontrol = n;
+    return all;
+}
+
+weir_status weir__graph_use_after(weir_graph *g, int value, int node)
+{
+    struct weir__value *v = &g->values[value];
+
+    for (int i = 0; i < v->nafter; i++)
+        if (v->after[i] == node)
+            return WEIR_OK;
+    if (!grow(&v->after, v->nafter, &v->cap_after, sizeof *v->after))
+        return WEIR_ENOMEM;
+    v->after[v->nafter++] = node;
+    return WEIR_OK;
+}
+
+weir_status weir__graph_add_node(weir_graph *g, const struct weir__op *op, const char *name,
+                                 const void *params, const struct weir__operand *in, int nin,
+                                 const struct weir__operand *into, const struct weir__marks *marks,
+                                 const int *control, int ncontrol, int *node)
+{
+    struct weir__operand out[WEIR__OP_MAX_OUT];
+    struct weir__view views[WEIR__OP_MAX_OUT];
+    int values_before = g->nvalues;
+    char generated[96];
+    int nwrites;
+    bool failed = false;
+    struct weir__node n = {
+        .op = op,
+        .nin = nin,
+        .nout = op->nout,
+        .ncontrol = ncontrol,
+        .marks = *marks,
+    };
+    weir_status st;
+
+    if ((st = infer(op, params, in, nin, views)) || (into && (st = check_into(op, views, into))))
+        return st;
+    if (!grow(&g->nodes, g->nnodes, &g->cap_nodes, sizeof *g->nodes))
+        return WEIR_ENOMEM;
+    for (int i = 0; i < op->nout; i++) {
+        if (into) {
+            out[i] = into[i];
+            continue;
+        }
+        weir__view_set_contiguous(&views[i]);
+        views[i].data = NULL;
+        out[i] = (struct weir__operand){
+            weir__graph_add_value(g, WEIR__VALUE_NODE, &views[i], g->nnodes), views[i]};
+        failed |= out[i].value < 0;
+    }
+    if (!name) {
+        snprintf(generated, sizeof generated, "%.60s_%d", op->name, g->nnodes);
+        name = generated;
+    }
+    n.name = copy(name, strlen(name) + 1, &failed);
+    n.params = copy(params, op->params_size, &failed);
+    n.in = copy(in, (size_t)nin * sizeof *in, &failed);
+    n.out = copy(out, (size_t)op->nout * sizeof *out, &failed);
+    n.control = all_control(g, in, nin, control, &n.ncontrol, &failed);
+    if (failed) {
+        free_node(&n);
+        g->nvalues = values_before;
+        return weir__fail(WEIR_ENOMEM, "node '%s'", name);
+    }
+    *node = g->nnodes;
+    g->nodes[g->nnodes++] = n;
+
+    const struct weir__operand *writes = weir__node_writes(&n, &nwrites);
+
+    for (int i = 0; i < nwrites; i++)
+        g->values[writes[i].value].last_writer = *node;
+    return WEIR_OK;
+}
+
+/* ---- tensors of the graph ---- */
+
+weir_status weir__graph_tensor(weir_graph *g, const struct weir__operand *operand,
+                               weir_tensor **out)
+{
+    weir_tensor *t;
+
+    weir__mutex_lock(&g->dev->lock);
+    t = weir__tensor_new(g->dev);
+    weir__mutex_unlock(&g->dev->lock);
+    *out = t;
+    if (!t)
+        return weir__fail(WEIR_ENOMEM, "a tensor of a graph");
+    t->graph = g->id;
+    t->value = operand->value;
+    t->view = operand->view;
+    return WEIR_OK;
+}
+
+/* All of the tensor's buffer: as the tensor sees it if that is all, else flat. */
+static struct weir__view whole_buffer(const weir_tensor *t)
+{
+    size_t size = weir_dtype_size(t->view.dtype);
+    struct weir__view v = t->view;
+
+    if (v.data == t->buffer->address && weir__view_is_contiguous(&v) &&
+        (size_t)weir__view_numel(&v) * size == t->buffer->asked)
+        return v;
+    v.data = t->buffer->address;
+    v.ndim = 1;
+    v.shape[0] = (int64_t)(t->buffer->asked / size);
+    v.stride[0] = 1;
+    return v;
+}
+
+/* Tensors that share a buffer share a value, so that in-place writes are seen. */
+static weir_status add_constant(weir_graph *g, weir_tensor *t, int *value)
+{
+    struct weir__view whole = whole_buffer(t);
+    weir_tensor *handle;
+
+    for (int i = 0; i < g->nconstants; i++)
+        if (g->values[*value = g->constants[i]].constant->buffer == t->buffer)
+            return WEIR_OK;
+    if (!grow(&g->constants, g->nconstants, &g->cap_constants, sizeof *g->constants))
+        return WEIR_ENOMEM;
+    weir__mutex_lock(&g->dev->lock);
+    if ((handle = weir__tensor_new(g->dev))) {
+        atomic_fetch_add_explicit(&t->buffer->refs, 1, memory_order_relaxed);
+        handle->buffer = t->buffer;
+        handle->view = whole;
+    }
+    weir__mutex_unlock(&g->dev->lock);
+    if (!handle)
+        return weir__fail(WEIR_ENOMEM, "a constant of a graph");
+    if ((*value = weir__graph_add_value(g, WEIR__VALUE_CONSTANT, &whole, -1)) < 0) {
+        weir_tensor_release(handle);
+        return WEIR_ENOMEM;
+    }
+    g->values[*value].constant = handle;
+    g->constants[g->nconstants++] = *value;
+    return WEIR_OK;
+}
+
+weir_status weir__graph_operand(weir_graph *g, weir_tensor *t, struct weir__operand *out)
+{
+    weir_status st;
+
+    *out = (struct weir__operand){.value = WEIR__NO_VALUE};
+    if (!t)
+        return WEIR_OK;
+    if (t->dev != g->dev)
+        return weir__fail(WEIR_EDEVICE, "a graph on %s cannot use a tensor on %s",
+                          g->dev->props.name, t->dev->props.name);
+    if (t->graph && t->graph != g->id)
+        return weir__fail(WEIR_EINVAL, "the tensor %s belongs to another graph",
+                          weir__view_text(&t->view).text);
+    out->view = t->view;
+    if (t->graph) {
+        out->value = t->value;
+        return WEIR_OK;
+    }
+    if ((st = add_constant(g, t, &out->value)))
+        return st;
+    out->view.data = (char *)(t->view.data - t->buffer->address);
+    return WEIR_OK;
+}
+
+weir_status weir__graph_add_call(weir_graph *g, const struct weir__op *op, const char *name,
+                                 const void *params, weir_tensor *const *in, int nin,
+                                 weir_tensor *const *into, const struct weir__marks *marks,
+                                 weir_tensor **out)
+{
+    struct weir__operand operands[WEIR__OP_MAX_IN], targets[WEIR__OP_MAX_OUT];
+    int node, made = 0;
+    weir_status st = WEIR_OK;
+
+    if (nin > WEIR__OP_MAX_IN)
+        return weir__fail(WEIR_EINVAL, "%s: %d inputs, at most %d", op->name, nin, WEIR__OP_MAX_IN);
+    for (int i = 0; i < nin && !st; i++)
+        st = weir__graph_operand(g, in[i], &operands[i]);
+    for (int i = 0; into && i < op->nout && !st; i++)
+        st = weir__graph_operand(g, into[i], &targets[i]);
+    if (st || (st = weir__graph_add_node(g, op, name, params, operands, nin, into ? targets : NULL,
+                                         marks, NULL, 0, &node)))
+        return st;
+    for (; !into && made < op->nout && !st; made++)
+        st = weir__graph_tensor(g, &g->nodes[node].out[made], &out[made]);
+    if (st) { /* the node stays: nothing can name its results, so it is dead code */
+        while (made-- > 0) {
+            weir_tensor_release(out[made]);
+            out[made] = NULL;
+        }
+    }
+    return st;
+}
+
+static weir_status check_new_name(const char *what, const char *name, const char *used)
+{
+    if (!used || strcmp(name, used))
+        return WEIR_OK;
+    return weir__fail(WEIR_EINVAL, "the graph has an %s '%s' already", what, name);
+}
+
+weir_status weir_graph_input(weir_graph *g, const char *name, weir_dtype dtype, int ndim,
+                             const int64_t *shape, weir_tensor **out)
+{
+    struct weir__operand operand;
+    struct weir__view view;
+    char *copied;
+    weir_status st;
+
+    *out = NULL;
+    if (!name || !*name)
+        return weir__fail(WEIR_EINVAL, "a graph input needs a name");
+    for (int i = 0; i < g->ninputs; i++)
+        if ((st = check_new_name("input", name, g->values[g->inputs[i]].name)))
+            return st;
+    if ((st = weir__view_init(&view, dtype, ndim, shape)))
+        return st;
+    if (!grow(&g->inputs, g->ninputs, &g->cap_inputs, sizeof *g->inputs) ||
+        !(copied = weir__strdup(name)))
+        return weir__fail(WEIR_ENOMEM, "graph input '%s'", name);
+    if ((operand.value = weir__graph_add_value(g, WEIR__VALUE_INPUT, &view, -1)) < 0) {
+        weir__free(copied);
+        return WEIR_ENOMEM;
+    }
+    g->values[operand.value].name = copied;
+    g->inputs[g->ninputs++] = operand.value;
+    operand.view = view;
+    return weir__graph_tensor(g, &operand, out);
+}
+
+/* A result gets memory of its own at each run, which only a whole value made by a node
+ * can be: anything else is copied into one. */
+static weir_status own_value(weir_graph *g, struct weir__operand *o)
+{
+    static const struct weir__marks plain = {.super_kernel = -1};
+    const struct weir__value *v = &g->values[o->value];
+    int node;
+    weir_status st;
+
+    if (v->kind == WEIR__VALUE_NODE && !v->is_output && !o->view.data &&
+        weir__view_is_contiguous(&o->view) &&
+        weir__view_numel(&o->view) == weir__view_numel(&v->view))
+        return WEIR_OK;
+    if ((st = weir__graph_add_node(g, weir__op_find("Copy"), NULL, NULL, o, 1, NULL, &plain, NULL, 0,
+                                   &node)))
+        return st;
+    *o = g->nodes[node].out[0];
+    return WEIR_OK;
+}
+
+weir_status weir__graph_add_output(weir_graph *g, const char *name,
+                                   const struct weir__operand *operand)
+{
+    struct weir__output output = {.operand = *operand};
+    weir_status st;
+
+    if (!name || !*name)
+        return weir__fail(WEIR_EINVAL, "a graph output needs a name");
+    for (int i = 0; i < g->noutputs; i++)
+        if ((st = check_new_name("output", name, g->outputs[i].name)))
+            return st;
+    if ((st = own_value(g, &output.operand)))
+        return st;
+    if (!grow(&g->outputs, g->noutputs, &g->cap_outputs, sizeof *g->outputs) ||
+        !(output.name = weir__strdup(name)))
+        return weir__fail(WEIR_ENOMEM, "graph output '%s'", name);
+    g->values[output.operand.value].is_output = true;
+    g->outputs[g->noutputs++] = output;
+    return WEIR_OK;
+}
+
+weir_status weir_graph_output(weir_graph *g, const char *name, weir_tensor *t)
+{
+    struct weir__operand operand;
+
+    if (!t || t->graph != g->id)
+        return weir__fail(WEIR_EINVAL, "graph output '%s' is not a tensor of this graph",
+                          name ? name : "");
+    operand = (struct weir__operand){t->value, t->view};
+    return weir__graph_add_output(g, name, &operand);
+}

@@ -1,0 +1,185 @@
+/* The passes, in order, and the plan they end in. */
+#include "graph/plan.h"
+
+#include <string.h>
+
+static weir_status check_options(const weir_compile_options *o)
+{
+    static const char *const modes[] = {"max-autotune", "reduce-overhead", "eager"};
+    bool known = !o->mode;
+
+    for (size_t i = 0; i < weir__countof(modes); i++)
+        known |= o->mode && !strcmp(o->mode, modes[i]);
+    if (!known)
+        return weir__fail(WEIR_EINVAL,
+                          "unknown mode '%s'; the modes are max-autotune, reduce-overhead, eager",
+                          o->mode);
+    if (o->streams && strcmp(o->streams, "explicit") && strcmp(o->streams, "auto"))
+        return weir__fail(WEIR_EINVAL, "streams '%s' is neither explicit nor auto", o->streams);
+    return WEIR_OK;
+}
+
+void weir__compile_fini(struct weir__compile *c)
+{
+    weir__edges_fini(&c->edges);
+    weir__free(c->live);
+    weir__free(c->streams);
+    weir__free(c->stream);
+    weir__free(c->position);
+    weir__free(c->order);
+    weir__text_free(&c->notes);
+    weir__free(c->sync_first);
+    weir__free(c->syncs);
+    weir__free(c->joins);
+    weir__free(c->limit);
+    weir__free(c->offset);
+    weir__free(c->scratch_offset);
+    weir__free(c->scratch_size);
+}
+
+static weir_status run_passes(struct weir__compile *c)
+{
+    weir_status st;
+
+    if ((st = weir__graph_edges(c->g, &c->edges)) || (st = weir__pass_live(c)) ||
+        (st = weir__pass_streams(c)) || (st = weir__pass_sync(c)) || (st = weir__pass_cores(c)) ||
+        (st = weir__pass_memory(c)) || (st = weir__pass_check(c)))
+        return st;
+    return WEIR_OK;
+}
+
+/* Which values are bound at each run, and which nodes touch them. */
+static weir_status find_external(weir_plan *plan)
+{
+    const weir_graph *g = plan->graph;
+
+    plan->slot_of = weir__malloc(((size_t)g->nvalues + 1) * sizeof *plan->slot_of);
+    plan->external = weir__calloc((size_t)g->nnodes + 1, sizeof *plan->external);
+    plan->item = weir__calloc((size_t)g->nnodes + 1, sizeof *plan->item);
+    if (!plan->slot_of || !plan->external || !plan->item)
+        return weir__fail(WEIR_ENOMEM, "a plan of %d nodes", g->nnodes);
+    for (int i = 0; i < g->nvalues; i++)
+        plan->slot_of[i] = -1;
+    for (int i = 0; i < g->ninputs; i++)
+        plan->slot_of[g->inputs[i]] = i;
+    for (int i = 0; i < g->noutputs; i++)
+        plan->slot_of[g->outputs[i].operand.value] = g->ninputs + i;
+    for (int v = 0; v < g->nnodes; v++) {
+        const struct weir__node *n = &g->nodes[v];
+
+        for (int i = 0; i < n->nin; i++)
+            plan->external[v] |=
+                n->in[i].value != WEIR__NO_VALUE && plan->slot_of[n->in[i].value] >= 0;
+        for (int i = 0; i < n->nout; i++)
+            plan->external[v] |= plan->slot_of[n->out[i].value] >= 0;
+    }
+    for (int s = 0; s < plan->c.nstreams; s++)
+        for (int p = 0, n = 0; p < plan->c.streams[s].nnodes; p++) {
+            int v = weir__node_at(&plan->c, s, p);
+
+            n += plan->c.sync_first[v + 1] - plan->c.sync_first[v];
+            plan->item[v] = n++;
+        }
+    return WEIR_OK;
+}
+
+static weir_status find_streams(weir_plan *plan)
+{
+    const struct weir__compile *c = &plan->c;
+    weir_status st;
+
+    if (!(plan->streams = weir__calloc((size_t)c->nstreams, sizeof *plan->streams)))
+        return weir__fail(WEIR_ENOMEM, "the streams of a plan");
+    for (int i = 1; i < c->nstreams; i++)
+        if ((st = weir_stream_tagged(plan->dev, c->streams[i].tag, c->streams[i].priority,
+                                     &plan->streams[i])))
+            return st;
+    if (c->nstreams == 1)
+        return WEIR_OK;
+    return weir_stream_create(plan->dev, &(weir_stream_options){.name = "plan"}, &plan->stand_in);
+}
+
+/* The first instance shows at once whether everything can be prepared. Its inputs and
+ * outputs are bound when it first runs; until then addresses that nothing can share
+ * stand for them. */
+static weir_status first_instance(weir_plan *plan)
+{
+    size_t n = (size_t)(plan->graph->ninputs + plan->graph->noutputs);
+    char **bound = weir__calloc(n + 1, sizeof *bound);
+    weir_cores *limits = weir__calloc((size_t)plan->c.nstreams, sizeof *limits);
+    weir_status st = WEIR_OK;
+
+    if (!bound || !limits) {
+        st = weir__fail(WEIR_ENOMEM, "an instance of a plan");
+        goto done;
+    }
+    for (size_t i = 0; i < n; i++)
+        bound[i] = (char *)((uintptr_t)(i + 1) << 42);
+    weir__mutex_lock(&plan->dev->lock);
+    for (int i = 0; i < plan->c.nstreams; i++)
+        limits[i] = weir__stream_limit(i ? plan->streams[i] : plan->dev->default_stream);
+    if ((plan->instances[0] = weir__instance_make(plan, bound, limits)))
+        plan->ninstances = 1;
+    else
+        st = weir__last_status();
+    weir__mutex_unlock(&plan->dev->lock);
+done:
+    weir__free(bound);
+    weir__free(limits);
+    return st;
+}
+
+weir_status weir_graph_compile(weir_graph *g, const weir_compile_options *options, weir_plan **out)
+{
+    static const weir_compile_options defaults;
+    weir_plan *plan;
+    weir_status st;
+
+    *out = NULL;
+    if (g->capturing)
+        return weir__fail(WEIR_ESTATE, "the graph is still being captured: end that first");
+    if (!options)
+        options = &defaults;
+    if ((st = check_options(options)))
+        return st;
+    if (!(plan = weir__calloc(1, sizeof *plan)))
+        return weir__fail(WEIR_ENOMEM, "a plan");
+    plan->dev = g->dev;
+    if ((st = weir__graph_clone(g, &plan->graph)))
+        goto destroy;
+    plan->c.g = plan->graph;
+    plan->c.options = *options;
+    if ((st = run_passes(&plan->c)) || (st = find_external(plan)) || (st = find_streams(plan)) ||
+        (st = first_instance(plan)))
+        goto destroy;
+    *out = plan;
+    return WEIR_OK;
+
+destroy:
+    weir_plan_destroy(plan);
+    return st;
+}
+
+void weir_plan_destroy(weir_plan *plan)
+{
+    if (!plan)
+        return;
+    for (int i = 0; i < plan->ninstances; i++) {
+        struct weir__instance *inst = plan->instances[i];
+
+        /* Workers read the program while it runs. */
+        if (inst->last.stream)
+            weir__stream_sync_seq(inst->last.stream, inst->last.seq, WEIR_TIMEOUT_DEVICE, true);
+        weir__mutex_lock(&plan->dev->lock);
+        weir__instance_free(plan, inst);
+        weir__mutex_unlock(&plan->dev->lock);
+    }
+    weir_stream_destroy(plan->stand_in);
+    weir__compile_fini(&plan->c);
+    weir__free(plan->streams);
+    weir__free(plan->item);
+    weir__free(plan->slot_of);
+    weir__free(plan->external);
+    weir_graph_destroy(plan->graph);
+    weir__free(plan);
+}

@@ -1,0 +1,93 @@
+/* From a graph to a plan: the state that passes work on, in this order:
+ *
+ *   infer → fold → streams → super → sync → cores → memory → check → plan
+ *
+ * Each pass has one file and one job, reads what earlier ones decided and writes its
+ * own part. Positions count from 0 within a stream, in program order.
+ */
+#ifndef WEIR_GRAPH_COMPILE_H
+#define WEIR_GRAPH_COMPILE_H
+
+#include "graph/graph.h"
+
+/* A node waits until `position` of `stream` is over. */
+struct weir__sync {
+    int stream, position;
+};
+
+struct weir__compile {
+    const weir_graph *g;
+    weir_compile_options options;
+    struct weir__edges edges;
+    bool *live; /* by node: false if nothing needs its result; such nodes have no stream */
+
+    /* streams.c: stream 0 is the caller's; the others are tagged streams. */
+    int nstreams;
+    struct weir__plan_stream {
+        const char *tag; /* NULL for the caller's */
+        int priority;
+        int first; /* its nodes are order[first .. first+nnodes-1] */
+        int nnodes;
+    } *streams;
+    int *stream, *position; /* by node; -1 where not live */
+    int *order;             /* live nodes by stream, then position */
+    struct weir__text notes; /* what automatic streams expect to gain, a line for each */
+
+    /* sync.c: waits of node v are syncs[sync_first[v] .. sync_first[v+1]-1]; the caller's
+     * stream waits at the end for joins[0 .. njoins-1]. */
+    int *sync_first;
+    struct weir__sync *syncs;
+    int nsyncs;
+    struct weir__sync *joins;
+    int njoins;
+
+    /* cores.c: by node, the limit that scopes and the graph set; 0 where they set none */
+    weir_cores *limit;
+
+    /* memory.c: bytes of each value in the arena; -1 if it has none there (inputs,
+     * constants, outputs, values nobody needs). Scratch of node v: scratch[v]. */
+    int64_t *offset;          /* by value */
+    int64_t *scratch_offset;  /* by node */
+    int64_t *scratch_size;
+    size_t arena_bytes, lower_bound;
+};
+
+weir_status weir__pass_live(struct weir__compile *c);    /* fold.c */
+weir_status weir__pass_streams(struct weir__compile *c); /* streams.c */
+weir_status weir__pass_sync(struct weir__compile *c);    /* sync.c */
+weir_status weir__pass_cores(struct weir__compile *c);   /* cores.c */
+weir_status weir__pass_memory(struct weir__compile *c);  /* memory.c */
+/* check.c: re-proves by other means that every edge is ordered and that values which
+ * share bytes are never alive at once. returns WEIR_EINTERNAL with what is wrong. */
+weir_status weir__pass_check(const struct weir__compile *c);
+void weir__compile_fini(struct weir__compile *c);
+
+static inline int weir__node_at(const struct weir__compile *c, int stream, int position)
+{
+    return c->order[c->streams[stream].first + position];
+}
+
+/* Whether everything in node a is over before node b starts, by stream order and
+ * syncs. reach.c: O(nodes x streams) bytes, built once per compile. */
+struct weir__reach {
+    int nstreams;
+    int *clock; /* clock[v * nstreams + s]: positions of s below this are over before v */
+};
+weir_status weir__reach_init(struct weir__reach *r, const struct weir__compile *c);
+void weir__reach_fini(struct weir__reach *r);
+static inline void weir__reach_max(int *clock, const int *other, int nstreams)
+{
+    for (int s = 0; s < nstreams; s++)
+        if (clock[s] < other[s])
+            clock[s] = other[s];
+}
+static inline bool weir__reach_before(const struct weir__reach *r, const struct weir__compile *c,
+                                      int a, int b)
+{
+    return c->position[a] < r->clock[(size_t)b * (size_t)r->nstreams + (size_t)c->stream[a]];
+}
+
+/* The value lives in the arena: made by a live node, no output. */
+bool weir__value_in_arena(const struct weir__compile *c, int value);
+
+#endif

@@ -1,0 +1,47 @@
+/* A plan: what passes decided, and copies of the program that run it.
+ *
+ * An instance has an arena for the intermediates and a program whose kernels point into
+ * it and at the inputs and outputs of its last run. Runs with the same bindings on the
+ * same stream follow each other on one instance without a touch; other bindings are
+ * patched into an instance that is not running.
+ */
+#ifndef WEIR_GRAPH_PLAN_H
+#define WEIR_GRAPH_PLAN_H
+
+#include "graph/compile.h"
+
+#define WEIR__MAX_INSTANCES 8
+
+struct weir__instance {
+    weir_buffer *arena; /* NULL if the plan needs none */
+    struct weir__program *program;
+    char **bound;       /* addresses of inputs, then outputs, in the program */
+    weir_cores *limits; /* by lane: in force when the kernels were prepared */
+    struct weir__mark last; /* after its last run; stream NULL if it never ran */
+    struct weir__clock last_clock;
+};
+
+struct weir_plan {
+    weir_device *dev;
+    weir_graph *graph; /* the plan's own */
+    struct weir__compile c;
+    weir_stream **streams; /* by lane; [0] is the caller's, NULL here */
+    weir_stream *stand_in; /* for a lane whose stream is the caller's */
+    int *item;             /* by node: its place among the items of its lane */
+    int *slot_of;          /* by value: its place in bound[]; -1 if it is not bound */
+    bool *external;        /* by node: it touches an input or an output */
+    struct weir__instance *instances[WEIR__MAX_INSTANCES]; /* (L) */
+    int ninstances;
+    bool warned; /* (L) that limits do not reach static kernels */
+};
+
+/* plan.c: an instance with these bindings; NULL with the error set. (L) */
+struct weir__instance *weir__instance_make(weir_plan *plan, char *const *bound,
+                                           const weir_cores *limits);
+void weir__instance_free(weir_plan *plan, struct weir__instance *inst);
+/* Prepares the kernels again for other bindings or limits; `all` of them, or those that
+ * touch inputs and outputs. Nothing runs the instance. (L) */
+weir_status weir__instance_rebind(weir_plan *plan, struct weir__instance *inst, char *const *bound,
+                                  const weir_cores *limits, bool all);
+
+#endif

@@ -1,0 +1,287 @@
+/* Running a plan: bind, fork, queue the program, join. */
+#include "graph/plan.h"
+
+#include <string.h>
+
+enum { FEW = 32 };
+
+/* What one run needs, on the stack for usual sizes. */
+struct run {
+    weir_plan *plan;
+    weir_stream *caller;
+    weir_stream **streams; /* by lane */
+    char **bound;
+    weir_cores *limits;
+    weir_stream *few_streams[FEW];
+    char *few_bound[FEW];
+    weir_cores few_limits[FEW];
+};
+
+/* ---- checks: before anything is queued ---- */
+
+static weir_status check_tensor(const weir_plan *plan, const char *what, const char *name,
+                                const weir_tensor *t, const struct weir__view *want)
+{
+    weir_status st;
+
+    if (!t)
+        return weir__fail(WEIR_EINVAL, "plan %s '%s' is NULL", what, name);
+    if ((st = weir__tensor_check_bytes(t, what)))
+        return st;
+    if (t->dev != plan->dev)
+        return weir__fail(WEIR_EDEVICE, "plan %s '%s' is on %s, the plan on %s", what, name,
+                          t->dev->props.name, plan->dev->props.name);
+    if (t->view.dtype != want->dtype || t->view.ndim != want->ndim ||
+        memcmp(t->view.shape, want->shape, (size_t)want->ndim * sizeof *want->shape))
+        return weir__fail(t->view.dtype != want->dtype ? WEIR_EDTYPE : WEIR_ESHAPE,
+                          "plan %s '%s' is %s, the plan was compiled for %s", what, name,
+                          weir__view_text(&t->view).text, weir__view_text(want).text);
+    if (!weir__view_is_contiguous(&t->view))
+        return weir__fail(WEIR_ESHAPE, "plan %s '%s' is not contiguous: call weir_contiguous first",
+                          what, name);
+    return WEIR_OK;
+}
+
+static weir_status check(const weir_plan *plan, const weir_stream *s, weir_tensor *const *inputs,
+                         size_t ninputs, weir_tensor *const *outputs, size_t noutputs)
+{
+    const weir_graph *g = plan->graph;
+    weir_status st;
+
+    if (s->dev != plan->dev)
+        return weir__fail(WEIR_EDEVICE, "a plan on %s cannot run on stream '%s' of %s",
+                          plan->dev->props.name, s->name, s->dev->props.name);
+    if (ninputs != (size_t)g->ninputs || noutputs != (size_t)g->noutputs)
+        return weir__fail(WEIR_EINVAL, "the plan has %d inputs and %d outputs, not %zu and %zu",
+                          g->ninputs, g->noutputs, ninputs, noutputs);
+    for (size_t i = 0; i < ninputs; i++) {
+        const struct weir__value *v = &g->values[g->inputs[i]];
+
+        if ((st = check_tensor(plan, "input", v->name, inputs[i], &v->view)))
+            return st;
+    }
+    for (size_t i = 0; i < noutputs; i++)
+        if (outputs[i] && (st = check_tensor(plan, "output", g->outputs[i].name, outputs[i],
+                                             &g->outputs[i].operand.view)))
+            return st;
+    return WEIR_OK;
+}
+
+/* ---- instances ---- */
+
+static bool is_over(const weir_plan *plan, const struct weir__instance *inst)
+{
+    return !inst->last.stream || plan->dev->driver->done(inst->last.stream) >= inst->last.seq;
+}
+
+static bool same_bindings(const struct run *r, const struct weir__instance *inst)
+{
+    const weir_graph *g = r->plan->graph;
+
+    return !memcmp(inst->bound, r->bound, (size_t)(g->ninputs + g->noutputs) * sizeof *r->bound);
+}
+
+static bool same_limits(const struct run *r, const struct weir__instance *inst)
+{
+    return !memcmp(inst->limits, r->limits, (size_t)r->plan->c.nstreams * sizeof *r->limits);
+}
+
+/* An instance bound as the run wants it: one that is, if it is free or was last run on
+ * this very stream; one that can be patched; a new one. NULL if all are running. */
+static struct weir__instance *choose(struct run *r, weir_status *st)
+{
+    weir_plan *plan = r->plan;
+    struct weir__instance *inst, *idle = NULL;
+
+    for (int i = 0; i < plan->ninstances; i++) {
+        inst = plan->instances[i];
+        if (same_bindings(r, inst) && same_limits(r, inst) &&
+            (inst->last.stream == r->caller || is_over(plan, inst)))
+            return inst;
+        if (!idle && is_over(plan, inst))
+            idle = inst;
+    }
+    if (idle) {
+        *st = weir__instance_rebind(plan, idle, r->bound, r->limits, !same_limits(r, idle));
+        return idle;
+    }
+    if (plan->ninstances == WEIR__MAX_INSTANCES)
+        return NULL;
+    if ((inst = weir__instance_make(plan, r->bound, r->limits)))
+        plan->instances[plan->ninstances++] = inst;
+    else
+        *st = weir__last_status();
+    return inst;
+}
+
+/* The same, waiting on the host where it must. */
+static weir_status acquire(struct run *r, struct weir__instance **out)
+{
+    weir_device *dev = r->plan->dev;
+    weir_status st = WEIR_OK;
+
+    while (!(*out = choose(r, &st)) && !st) {
+        struct weir__mark oldest = r->plan->instances[0]->last;
+
+        weir__mutex_unlock(&dev->lock);
+        st = weir__stream_sync_seq(oldest.stream, oldest.seq, WEIR_TIMEOUT_DEVICE, true);
+        weir__mutex_lock(&dev->lock);
+    }
+    return st;
+}
+
+/* ---- queueing: under the device lock ---- */
+
+/* Static kernels keep the tiling of the first instance: a limit set later comes too late. */
+static void choose_limits(struct run *r)
+{
+    weir_plan *plan = r->plan;
+    bool changed = false;
+
+    for (int i = 0; i < plan->c.nstreams; i++) {
+        r->limits[i] = weir__stream_limit(r->streams[i]);
+        if (!plan->c.options.static_kernels)
+            continue;
+        changed |= memcmp(&r->limits[i], &plan->instances[0]->limits[i], sizeof *r->limits) != 0;
+        r->limits[i] = plan->instances[0]->limits[i];
+    }
+    if (changed && !plan->warned)
+        weir__log(WEIR_LOG_WARN,
+                  "a core limit changed after the plan was compiled; its static kernels keep theirs");
+    plan->warned |= changed;
+}
+
+static void choose_streams(struct run *r)
+{
+    r->streams[0] = r->caller;
+    for (int i = 1; i < r->plan->c.nstreams; i++)
+        r->streams[i] = r->plan->streams[i] == r->caller ? r->plan->stand_in : r->plan->streams[i];
+}
+
+static weir_status fork_lanes(const struct run *r, const struct weir__instance *inst)
+{
+    struct weir__mark now;
+    weir_status st;
+
+    if (inst->last.stream && (st = weir__stream_wait_mark(r->caller, inst->last, &inst->last_clock,
+                                                          WEIR__WAIT_ORDER)))
+        return st;
+    now = (struct weir__mark){r->caller, weir__stream_submitted(r->caller)};
+    for (int i = 1; i < r->plan->c.nstreams; i++)
+        if ((st = weir__stream_wait_mark(r->streams[i], now, &r->caller->clock, WEIR__WAIT_FRESH)))
+            return st;
+    return WEIR_OK;
+}
+
+/* The joins of the plan order every lane before the caller, some through others. */
+static weir_status join_lanes(const struct run *r, const uint64_t *bases)
+{
+    const struct weir__compile *c = &r->plan->c;
+    weir_status st = WEIR_OK;
+
+    for (int i = 0; i < c->njoins && !st; i++) {
+        int lane = c->joins[i].stream, v = weir__node_at(c, lane, c->joins[i].position);
+        struct weir__mark end = {r->streams[lane], bases[lane] + (uint64_t)r->plan->item[v] + 1};
+
+        st = weir__stream_wait_mark(r->caller, end, NULL, WEIR__WAIT_ERRORS);
+    }
+    for (int i = 1; i < c->nstreams && !st; i++)
+        st = weir__clock_merge(&r->caller->clock, &r->streams[i]->clock);
+    return st;
+}
+
+/* Everything the run touches counts as used by the caller's stream up to its join. */
+static weir_status fence(const struct run *r, const struct weir__instance *inst,
+                         weir_tensor *const *inputs, weir_tensor *const *outputs, uint64_t seq)
+{
+    const weir_graph *g = r->plan->graph;
+    uint64_t *at;
+
+#define FENCE(buffer)                                                                              \
+    do {                                                                                           \
+        if (!(at = weir__pool_fence(buffer, r->caller->slot)))                                     \
+            return weir__fail(WEIR_ENOMEM, "a fence on stream '%s'", r->caller->name);             \
+        if (seq)                                                                                   \
+            *at = seq;                                                                             \
+    } while (0)
+    for (int i = 0; i < g->ninputs; i++)
+        FENCE(inputs[i]->buffer);
+    for (int i = 0; i < g->noutputs; i++)
+        FENCE(outputs[i]->buffer);
+    for (int i = 0; i < g->nconstants; i++)
+        FENCE(g->values[g->constants[i]].constant->buffer);
+    if (inst->arena)
+        FENCE(inst->arena);
+#undef FENCE
+    return WEIR_OK;
+}
+
+static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor *const *outputs,
+                         bool *stray)
+{
+    weir_plan *plan = r->plan;
+    struct weir__instance *inst;
+    uint64_t bases[FEW];
+    weir_status st;
+
+    if (plan->c.nstreams > FEW)
+        return weir__fail(WEIR_ERANGE, "a plan runs on at most %d streams, not %d", FEW,
+                          plan->c.nstreams);
+    choose_streams(r);
+    choose_limits(r);
+    if ((st = acquire(r, &inst)) || (st = fence(r, inst, inputs, outputs, 0)) ||
+        (st = weir__clock_reserve(&inst->last_clock, r->caller->clock.n)) || (st = fork_lanes(r, inst)))
+        return st;
+    for (int i = 0; i < plan->c.nstreams; i++)
+        bases[i] = weir__stream_submitted(r->streams[i]);
+    if ((st = plan->dev->driver->program_run(inst->program, r->streams)))
+        return st;
+    *stray = true; /* until it is joined */
+    if ((st = join_lanes(r, bases)))
+        return st;
+    *stray = false;
+    inst->last = (struct weir__mark){r->caller, weir__stream_submitted(r->caller)};
+    if ((st = weir__clock_copy(&inst->last_clock, &r->caller->clock)))
+        return st;
+    return fence(r, inst, inputs, outputs, inst->last.seq);
+}
+
+weir_status weir_plan_run(weir_plan *plan, weir_stream *s, weir_tensor *const *inputs,
+                          size_t ninputs, weir_tensor **outputs, size_t noutputs)
+{
+    struct run r = {.plan = plan, .caller = s};
+    const weir_graph *g = plan->graph;
+    size_t nbound = ninputs + noutputs, made = 0;
+    bool fresh[FEW] = {false}, stray = false;
+    weir_status st;
+
+    if ((st = check(plan, s, inputs, ninputs, outputs, noutputs)))
+        return st;
+    r.streams = r.few_streams;
+    r.limits = r.few_limits;
+    r.bound = r.few_bound;
+    if (nbound > FEW || noutputs > FEW)
+        return weir__fail(WEIR_ERANGE, "a plan has at most %d inputs and outputs, not %zu", FEW,
+                          nbound);
+    weir__mutex_lock(&plan->dev->lock);
+    for (; made < noutputs && !st; made++)
+        if (!outputs[made] && !(st = weir__tensor_alloc(s, &g->outputs[made].operand.view,
+                                                        &outputs[made])))
+            fresh[made] = true;
+    for (size_t i = 0; i < ninputs; i++)
+        r.bound[i] = inputs[i]->view.data;
+    for (size_t i = 0; i < noutputs && !st; i++)
+        r.bound[ninputs + i] = outputs[i]->view.data;
+    if (!st)
+        st = queue(&r, inputs, outputs, &stray);
+    for (size_t i = 0; st && i < made; i++)
+        if (fresh[i]) {
+            weir__tensor_drop(outputs[i]);
+            outputs[i] = NULL;
+        }
+    weir__mutex_unlock(&plan->dev->lock);
+    plan->dev->driver->kick(plan->dev);
+    if (stray) /* memory ran out between running and joining: the host joins instead */
+        weir_device_sync(plan->dev);
+    return st;
+}

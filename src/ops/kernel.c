@@ -1,0 +1,130 @@
+/* Kernel: a stand-in of given cost. On a device with real time each block keeps its core
+ * busy for as long as it says. */
+#include "tensor/kernel_params.h"
+
+#include <math.h>
+#include <time.h>
+
+#include "ops/registry.h"
+
+enum { MAX_BLOCKS = 1 << 20 };
+
+static const struct weir__op_field kernel_fields[] = {
+#define FIELD(name, kind, count) \
+    {#name, WEIR__FIELD_##kind, offsetof(struct weir__kernel_params, name), count}
+#define TEXT(name) FIELD(name, STRING, sizeof((struct weir__kernel_params *)NULL)->name)
+    TEXT(engine),
+    FIELD(blocks, INT, 1),
+    FIELD(us_per_block, FLOAT, 1),
+    FIELD(us, FLOAT, 1),
+    FIELD(bytes, INT, 1),
+    FIELD(gang, BOOL, 1),
+    TEXT(class),
+    TEXT(collective),
+#undef TEXT
+#undef FIELD
+};
+
+static bool is_class(const char *name)
+{
+    static const char *const classes[] = {"",     "ascendc", "tbe",   "atb",
+                                          "hccl", "mc2",     "aicpu", "static"};
+
+    for (size_t i = 0; i < weir__countof(classes); i++)
+        if (!strcmp(name, classes[i]))
+            return true;
+    return false;
+}
+
+static weir_status infer_kernel(struct weir__call *call)
+{
+    const struct weir__kernel_params *p = call->params;
+
+    if (weir__kernel_engine(p) == WEIR_ENGINE_COUNT)
+        return weir__fail(WEIR_EINVAL,
+                          "Kernel: there is no engine '%s': cube, vector, mix, sdma or host",
+                          p->engine);
+    if (!is_class(p->class))
+        return weir__fail(WEIR_EINVAL,
+                          "Kernel: there is no class '%s': ascendc, tbe, atb, hccl, mc2, aicpu or "
+                          "static",
+                          p->class);
+    if (p->blocks < 0 || p->blocks > MAX_BLOCKS)
+        return weir__fail(WEIR_ERANGE, "Kernel: %lld blocks are out of range: 1..%d",
+                          (long long)p->blocks, MAX_BLOCKS);
+    if (!(p->us >= 0) || !(p->us_per_block >= 0) || isinf(p->us) || isinf(p->us_per_block))
+        return weir__fail(WEIR_ERANGE, "Kernel: us %g and us_per_block %g must be finite and not "
+                                       "negative",
+                          p->us, p->us_per_block);
+    if (p->us > 0 && p->us_per_block > 0)
+        return weir__fail(WEIR_EINVAL, "Kernel: us %g and us_per_block %g exclude each other",
+                          p->us, p->us_per_block);
+    if (p->bytes < 0)
+        return weir__fail(WEIR_ERANGE, "Kernel: %lld bytes of traffic", (long long)p->bytes);
+    call->out[0].dtype = WEIR_U8;
+    call->out[0].ndim = 1;
+    call->out[0].shape[0] = 0;
+    return WEIR_OK;
+}
+
+static double block_us(const struct weir__kernel_params *p)
+{
+    return p->us > 0 ? p->us : p->us_per_block;
+}
+
+static void cost_kernel(const struct weir__call *call, struct weir__cost *cost)
+{
+    const struct weir__kernel_params *p = call->params;
+    const double flops_per_us = 32e3; /* of one core, roughly: the time is what is known */
+
+    cost->flops = flops_per_us * block_us(p) * weir__kernel_blocks(p);
+    cost->bytes = (double)p->bytes;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static weir_status busy_kernel(const void *args, const weir_block *block)
+{
+    double ns = *(const double *)args;
+    uint64_t began = now_ns();
+
+    (void)block;
+    while ((double)(now_ns() - began) < ns)
+        ;
+    return WEIR_OK;
+}
+
+static weir_status prepare_kernel(const struct weir__call *call, struct weir__work *work)
+{
+    const struct weir__kernel_params *p = call->params;
+    double ns = 1000 * block_us(p);
+
+    memcpy(work->args, &ns, sizeof ns);
+    work->args_size = sizeof ns;
+    work->fn = busy_kernel;
+    work->phases = 1;
+    work->blocks = weir__kernel_blocks(p);
+    return WEIR_OK;
+}
+
+const struct weir__op weir__op_kernel = {
+    .name = "Kernel",
+    .summary = "any other kernel, by its cost; inputs only order it",
+    .engine = WEIR_ENGINE_VECTOR,
+    .flags = WEIR__OP_ALWAYS_RUNS,
+    .nin_min = 0,
+    .nin_max = WEIR__OP_MAX_IN,
+    .nout = 1,
+    .params_size = sizeof(struct weir__kernel_params),
+    .fields = kernel_fields,
+    .nfields = weir__countof(kernel_fields),
+    .infer = infer_kernel,
+    .cost = cost_kernel,
+    .prepare = prepare_kernel,
+};

@@ -1,0 +1,279 @@
+#include "scope/scope.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_DEPTH = 32, MAX_NAME = 63, MAX_OPTIONS = 127 };
+
+struct frame {
+    weir_scope_kind kind;
+    char name[MAX_NAME + 1]; /* tag or super kernel; "" takes out of the super kernel */
+    char options[MAX_OPTIONS + 1];
+    int priority;
+    weir_cores limit;
+    bool enable;
+    struct weir__current_set before; /* of a stream scope: what leaving restores */
+};
+
+static _Thread_local struct {
+    int depth;
+    struct frame frames[MAX_DEPTH];
+} stack;
+
+static const char *const kind_names[] = {
+    [WEIR_SCOPE_STREAM] = "stream",
+    [WEIR_SCOPE_CORES] = "core limit",
+    [WEIR_SCOPE_SUPER_KERNEL] = "super kernel",
+    [WEIR_SCOPE_NEVER_TIMEOUT] = "never-timeout",
+};
+
+int weir_scope_depth(void) { return stack.depth; }
+
+/* ---- entering and leaving ---- */
+
+static struct frame *push(weir_scope_kind kind)
+{
+    struct frame *f = &stack.frames[stack.depth];
+
+    if (stack.depth == MAX_DEPTH) {
+        weir__fail(WEIR_ESTATE, "more than %d scopes are open on this thread", MAX_DEPTH);
+        return NULL;
+    }
+    f->kind = kind;
+    stack.depth++;
+    return f;
+}
+
+static weir_status check_name(const char *what, const char *name)
+{
+    if (!name || !*name)
+        return weir__fail(WEIR_EINVAL, "a %s must not be empty", what);
+    if (strlen(name) > MAX_NAME)
+        return weir__fail(WEIR_EINVAL, "a %s has at most %d characters: '%.32s...'", what, MAX_NAME,
+                          name);
+    return WEIR_OK;
+}
+
+weir_status weir_scope_push_stream(const char *tag, int priority)
+{
+    struct weir__current_set *now = weir__current_set();
+    struct frame *f;
+    weir_status st = check_name("stream tag", tag);
+
+    if (st)
+        return st;
+    if (priority < WEIR__PRIORITY_MOST || priority > WEIR__PRIORITY_LEAST)
+        return weir__fail(WEIR_ERANGE,
+                          "stream priority %d is out of range: %d (most urgent) to %d", priority,
+                          WEIR__PRIORITY_MOST, WEIR__PRIORITY_LEAST);
+    if (!(f = push(WEIR_SCOPE_STREAM)))
+        return WEIR_ESTATE;
+    strcpy(f->name, tag);
+    f->priority = priority;
+    f->before = *now;
+    *now = (struct weir__current_set){.tag = f->name, .priority = priority};
+    return WEIR_OK;
+}
+
+weir_status weir_scope_push_cores(weir_cores limit)
+{
+    struct frame *f;
+
+    if (limit.cube < -1 || limit.cube == 0 || limit.vector < -1 || limit.vector == 0)
+        return weir__fail(WEIR_ERANGE,
+                          "core limit %d cube, %d vector is out of range: at least 1, or -1 to keep",
+                          limit.cube, limit.vector);
+    if (!(f = push(WEIR_SCOPE_CORES)))
+        return WEIR_ESTATE;
+    f->limit = limit;
+    return WEIR_OK;
+}
+
+static bool is_count(const char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+    return size > 0 && size < 5;
+}
+
+static bool is_one_of(const char *text, size_t size, const char *a, const char *b)
+{
+    return (strlen(a) == size && !memcmp(a, text, size)) ||
+           (strlen(b) == size && !memcmp(b, text, size));
+}
+
+static weir_status check_option(const char *key, size_t key_size, const char *value, size_t size)
+{
+    static const struct {
+        const char *key, *a, *b; /* no a: a count */
+    } known[] = {
+        {"stream-fusion", "0", "1"},          {"strict-scope-check", "bypass", "abort"},
+        {"feed-sync-all", "0", "1"},          {"debug-aic-num", NULL, NULL},
+        {"debug-aiv-num", NULL, NULL},
+    };
+
+    for (size_t i = 0; i < weir__countof(known); i++) {
+        if (strlen(known[i].key) != key_size || memcmp(known[i].key, key, key_size))
+            continue;
+        if (known[i].a ? is_one_of(value, size, known[i].a, known[i].b) : is_count(value, size))
+            return WEIR_OK;
+        return weir__fail(WEIR_EINVAL, "super kernel option %s=%.*s: %s%s%s is wanted",
+                          known[i].key, (int)size, value, known[i].a ? known[i].a : "a count",
+                          known[i].a ? " or " : "", known[i].a ? known[i].b : "");
+    }
+    return weir__fail(WEIR_EINVAL,
+                      "unknown super kernel option '%.*s'; there is stream-fusion, "
+                      "strict-scope-check, feed-sync-all, debug-aic-num, debug-aiv-num",
+                      (int)key_size, key);
+}
+
+static weir_status check_options(const char *options)
+{
+    weir_status st;
+
+    if (strlen(options) > MAX_OPTIONS)
+        return weir__fail(WEIR_EINVAL, "super kernel options have at most %d characters",
+                          MAX_OPTIONS);
+    for (const char *at = options; *at;) {
+        size_t size = strcspn(at, ":");
+        const char *equals = memchr(at, '=', size);
+
+        if (!equals)
+            return weir__fail(WEIR_EINVAL, "super kernel option '%.*s' is not key=value", (int)size,
+                              at);
+        if ((st = check_option(at, (size_t)(equals - at), equals + 1,
+                               size - (size_t)(equals - at) - 1)))
+            return st;
+        at += size + (at[size] == ':');
+    }
+    return WEIR_OK;
+}
+
+weir_status weir_scope_push_super_kernel(const char *name, const char *options)
+{
+    struct frame *f;
+    weir_status st;
+
+    if ((name && (st = check_name("super kernel name", name))) ||
+        (st = check_options(options ? options : "")))
+        return st;
+    if (!(f = push(WEIR_SCOPE_SUPER_KERNEL)))
+        return WEIR_ESTATE;
+    strcpy(f->name, name ? name : "");
+    strcpy(f->options, name && options ? options : "");
+    return WEIR_OK;
+}
+
+weir_status weir_scope_push_never_timeout(bool enable)
+{
+    struct frame *f = push(WEIR_SCOPE_NEVER_TIMEOUT);
+
+    if (!f)
+        return WEIR_ESTATE;
+    f->enable = enable;
+    return WEIR_OK;
+}
+
+weir_status weir_scope_pop(weir_scope_kind kind)
+{
+    struct frame *f;
+
+    if ((unsigned)kind >= weir__countof(kind_names))
+        return weir__fail(WEIR_EINVAL, "%d is not a kind of scope", (int)kind);
+    if (!stack.depth)
+        return weir__fail(WEIR_ESTATE, "a %s scope is left that was never entered",
+                          kind_names[kind]);
+    f = &stack.frames[stack.depth - 1];
+    if (f->kind != kind)
+        return weir__fail(WEIR_ESTATE, "a %s scope is left, but the innermost open one is a %s scope",
+                          kind_names[kind], kind_names[f->kind]);
+    if (kind == WEIR_SCOPE_STREAM)
+        *weir__current_set() = f->before;
+    stack.depth--;
+    return WEIR_OK;
+}
+
+/* ---- with-like forms ---- */
+
+static weir_scope_guard guard(weir_scope_kind kind, weir_status st)
+{
+    return (weir_scope_guard){kind, st, st == WEIR_OK};
+}
+
+weir_scope_guard weir_scope_enter_stream(const char *tag, int priority)
+{
+    return guard(WEIR_SCOPE_STREAM, weir_scope_push_stream(tag, priority));
+}
+
+weir_scope_guard weir_scope_enter_cores(int cube, int vector)
+{
+    return guard(WEIR_SCOPE_CORES, weir_scope_push_cores((weir_cores){cube, vector}));
+}
+
+weir_scope_guard weir_scope_enter_super_kernel(const char *name, const char *options)
+{
+    return guard(WEIR_SCOPE_SUPER_KERNEL, weir_scope_push_super_kernel(name, options));
+}
+
+weir_scope_guard weir_scope_enter_never_timeout(bool enable)
+{
+    return guard(WEIR_SCOPE_NEVER_TIMEOUT, weir_scope_push_never_timeout(enable));
+}
+
+void weir_scope_leave(weir_scope_guard *g)
+{
+    if (g->open)
+        weir_scope_pop(g->kind);
+    g->open = false;
+}
+
+/* ---- what they say ---- */
+
+static const struct frame *innermost(weir_scope_kind kind)
+{
+    for (int i = stack.depth - 1; i >= 0; i--)
+        if (stack.frames[i].kind == kind)
+            return &stack.frames[i];
+    return NULL;
+}
+
+/* -1 keeps what the next outer scope says. */
+weir_cores weir__scope_limit(void)
+{
+    weir_cores limit = {0, 0};
+
+    for (int i = stack.depth - 1; i >= 0; i--) {
+        const struct frame *f = &stack.frames[i];
+
+        if (f->kind != WEIR_SCOPE_CORES)
+            continue;
+        if (!limit.cube && f->limit.cube > 0)
+            limit.cube = f->limit.cube;
+        if (!limit.vector && f->limit.vector > 0)
+            limit.vector = f->limit.vector;
+    }
+    return limit;
+}
+
+weir_status weir__scope_marks(weir_graph *g, struct weir__marks *out)
+{
+    const struct frame *stream = innermost(WEIR_SCOPE_STREAM);
+    const struct frame *super = innermost(WEIR_SCOPE_SUPER_KERNEL);
+    const struct frame *timeout = innermost(WEIR_SCOPE_NEVER_TIMEOUT);
+    weir_status st;
+
+    *out = (struct weir__marks){.super_kernel = -1, .limit = weir__scope_limit()};
+    if ((st = weir__device_check_limit(g->dev, out->limit)))
+        return st;
+    if (stream) {
+        out->priority = stream->priority;
+        if ((out->stream = weir__graph_label(g, stream->name)) < 0)
+            return WEIR_ENOMEM;
+    }
+    if (super && *super->name &&
+        (out->super_kernel = weir__graph_super_kernel(g, super->name, super->options)) < 0)
+        return WEIR_ENOMEM;
+    out->never_timeout = timeout && timeout->enable;
+    return WEIR_OK;
+}

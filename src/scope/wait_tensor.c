@@ -1,0 +1,57 @@
+/* wait_tensor: whoever uses one tensor from now on runs after another was made. */
+#include "scope/scope.h"
+
+/* Captured: nodes that use self from now on get a control edge from dependency's maker. */
+static weir_status wait_captured(weir_graph *g, weir_tensor *self, weir_tensor *dependency)
+{
+    struct weir__operand s, d;
+    weir_status st;
+
+    if ((st = weir__graph_operand(g, self, &s)) || (st = weir__graph_operand(g, dependency, &d)))
+        return st;
+    if (g->values[d.value].last_writer < 0)
+        return WEIR_OK; /* an input or a constant is there from the start */
+    return weir__graph_use_after(g, s.value, g->values[d.value].last_writer);
+}
+
+/* The current stream waits for every use of the dependency so far. */
+static weir_status wait_uses(weir_stream *s, const weir_buffer *b)
+{
+    weir_device *dev = s->dev;
+    weir_status st = WEIR_OK;
+
+    if (b->own_seq)
+        st = weir__stream_wait_mark(s, (struct weir__mark){dev->streams[b->owner], b->own_seq}, NULL,
+                                    WEIR__WAIT_ERRORS);
+    for (unsigned i = 0; i < b->nothers && !st; i++)
+        st = weir__stream_wait_mark(
+            s, (struct weir__mark){dev->streams[b->others[i].slot], b->others[i].seq}, NULL,
+            WEIR__WAIT_ERRORS);
+    return st;
+}
+
+weir_status weir_wait_tensor(weir_tensor *self, weir_tensor *dependency)
+{
+    weir_device *dev = self->dev;
+    weir_graph *g = weir__capture_on(dev);
+    weir_stream *s = weir_stream_current(dev);
+    weir_status st;
+
+    if (dependency->dev != dev)
+        return weir__fail(WEIR_EDEVICE, "wait_tensor: self is on %s, the dependency on %s",
+                          dev->props.name, dependency->dev->props.name);
+    if (g)
+        return wait_captured(g, self, dependency);
+    if ((st = weir__tensor_check_bytes(self, "wait_tensor")) ||
+        (st = weir__tensor_check_bytes(dependency, "wait_tensor")))
+        return st;
+    weir__mutex_lock(&dev->lock);
+    /* One mark is enough: this stream first comes after the one set before. */
+    if (!(st = weir__buffer_await(self->buffer, s)) && !(st = wait_uses(s, dependency->buffer))) {
+        self->buffer->after_slot = s->slot;
+        self->buffer->after_seq = weir__stream_submitted(s);
+    }
+    weir__mutex_unlock(&dev->lock);
+    dev->driver->kick(dev);
+    return st;
+}

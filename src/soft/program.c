@@ -1,0 +1,114 @@
+/* Plans on the soft devices: each lane is packed once as the commands it would be, and
+ * queued as one command that stands for them. */
+#include "soft/soft.h"
+
+#include <string.h>
+
+struct weir__program {
+    int nlanes;
+    struct {
+        struct weir__soft_lane lane;
+        uint32_t *at; /* where each item is */
+    } lanes[];
+};
+
+static weir_status pack(struct weir__soft_lane *lane, uint32_t *at, const struct weir__lane *from)
+{
+    size_t size = 0;
+
+    for (int i = 0; i < from->nitems; i++)
+        size += weir__soft_command_size(from->items[i].kernel.args_size);
+    if (size > UINT32_MAX)
+        return weir__fail(WEIR_ERANGE, "a lane of %zu bytes of commands", size);
+    if (!(lane->commands = weir__alloc_aligned(size, WEIR__LINE)))
+        return weir__fail(WEIR_ENOMEM, "a lane of %d commands", from->nitems);
+    memset(lane->commands, 0, size);
+    lane->nitems = (uint32_t)from->nitems;
+    for (int i = 0; i < from->nitems; i++) {
+        const struct weir__item *item = &from->items[i];
+        struct weir__cmd *cmd = (struct weir__cmd *)(lane->commands + lane->size);
+
+        at[i] = (uint32_t)lane->size;
+        cmd->size = weir__soft_command_size(item->kernel.args_size);
+        lane->size += cmd->size;
+        if (item->is_wait) {
+            cmd->kind = WEIR__CMD_LANE_WAIT;
+            cmd->engine = WEIR_ENGINE_HOST;
+            cmd->blocks = (uint32_t)item->lane;
+            cmd->v.seq = (uint64_t)item->item + 1;
+        } else {
+            cmd->kind = WEIR__CMD_KERNEL;
+            weir__soft_fill(cmd, &item->kernel);
+        }
+    }
+    return WEIR_OK;
+}
+
+weir_status weir__soft_program_make(weir_device *dev, const struct weir__lane *lanes, int nlanes,
+                                    struct weir__program **out)
+{
+    struct weir__program *p;
+    weir_status st = WEIR_OK;
+
+    *out = NULL;
+    if ((size_t)nlanes * sizeof(struct weir__lane_base) > WEIR_ARGS_MAX)
+        return weir__fail(WEIR_ERANGE, "a plan on %s has at most %zu streams, not %d",
+                          dev->props.name, WEIR_ARGS_MAX / sizeof(struct weir__lane_base), nlanes);
+    if (!(p = weir__calloc(1, sizeof *p + (size_t)nlanes * sizeof *p->lanes)))
+        return weir__fail(WEIR_ENOMEM, "a plan of %d lanes", nlanes);
+    p->nlanes = nlanes;
+    for (int i = 0; i < nlanes && !st; i++) {
+        if (!(p->lanes[i].at = weir__malloc((size_t)lanes[i].nitems * sizeof(uint32_t))))
+            st = weir__fail(WEIR_ENOMEM, "a lane of %d commands", lanes[i].nitems);
+        else
+            st = pack(&p->lanes[i].lane, p->lanes[i].at, &lanes[i]);
+    }
+    if (st)
+        weir__soft_program_free(p);
+    else
+        *out = p;
+    return st;
+}
+
+void weir__soft_program_free(struct weir__program *p)
+{
+    if (!p)
+        return;
+    for (int i = 0; i < p->nlanes; i++) {
+        weir__free(p->lanes[i].lane.commands);
+        weir__free(p->lanes[i].at);
+    }
+    weir__free(p);
+}
+
+void weir__soft_program_update(struct weir__program *p, int lane, int item,
+                               const struct weir__kernel *kernel)
+{
+    struct weir__soft_lane *l = &p->lanes[lane].lane;
+
+    weir__soft_fill((struct weir__cmd *)(l->commands + p->lanes[lane].at[item]), kernel);
+}
+
+weir_status weir__soft_program_run(const struct weir__program *p, weir_stream *const *streams)
+{
+    struct weir__lane_base bases[WEIR_ARGS_MAX / sizeof(struct weir__lane_base)];
+    uint32_t size = weir__soft_command_size((size_t)p->nlanes * sizeof *bases);
+    weir_status st;
+
+    /* All or nothing: lanes wait for each other. */
+    for (int i = 0; i < p->nlanes; i++) {
+        bases[i] = (struct weir__lane_base){weir__soft(streams[i]),
+                                            weir__stream_submitted(streams[i])};
+        if ((st = weir__soft_make_room(bases[i].stream, size)))
+            return st;
+    }
+    for (int i = 0; i < p->nlanes; i++) {
+        const struct weir__soft_lane *lane = &p->lanes[i].lane;
+
+        if (!lane->nitems)
+            continue;
+        weir__soft_add_lane(bases[i].stream, lane, bases, p->nlanes);
+        streams[i]->clock.seq[streams[i]->slot] += lane->nitems;
+    }
+    return WEIR_OK;
+}

@@ -1,0 +1,45 @@
+/* Parameters of "Kernel" nodes: any kernel that is not in the table of operators, known
+ * by its cost alone. Its inputs only order it; its output is a token of no bytes. */
+#ifndef WEIR_TENSOR_KERNEL_PARAMS_H
+#define WEIR_TENSOR_KERNEL_PARAMS_H
+
+#include <string.h>
+
+#include "weir/device.h"
+
+struct weir__kernel_params {
+    char engine[16]; /* cube, vector, mix, sdma, host; "" is vector */
+    int64_t blocks;  /* 0 means 1 */
+    double us_per_block;
+    double us;     /* a fixed time on exactly `blocks` cores granted together; then no us_per_block */
+    int64_t bytes; /* memory traffic */
+    bool gang;
+    char class[16];      /* ascendc, tbe, atb, hccl, mc2, aicpu, static: whether a core limit
+                          * reaches it; "" is ascendc */
+    char collective[64]; /* the k-th of this name on each rank meets the k-th on the others; "" */
+};
+
+/* WEIR_ENGINE_COUNT if it has no engine of that name. */
+static inline weir_engine weir__kernel_engine(const struct weir__kernel_params *p)
+{
+    weir_engine engine = WEIR_ENGINE_CUBE;
+
+    if (!p->engine[0])
+        return WEIR_ENGINE_VECTOR;
+    while (engine < WEIR_ENGINE_COUNT && strcmp(weir_engine_name(engine), p->engine))
+        engine++;
+    return engine;
+}
+
+static inline unsigned weir__kernel_blocks(const struct weir__kernel_params *p)
+{
+    return p->blocks ? (unsigned)p->blocks : 1;
+}
+
+/* All its cores are granted at once. */
+static inline bool weir__kernel_is_gang(const struct weir__kernel_params *p)
+{
+    return p->gang || p->us > 0;
+}
+
+#endif

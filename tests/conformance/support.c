@@ -1,0 +1,110 @@
+/* Devices, streams and chance. */
+#include "conformance.h"
+
+#include <stdlib.h>
+
+/* What a driver does not do yet, and why: a part of the case's name and the reason. */
+static const struct {
+    const char *driver, *part, *reason;
+} skips[] = {
+    {NULL, NULL, NULL},
+};
+
+void run_case(const char *name, void (*fn)(weir_device *dev))
+{
+    weir_device *dev;
+
+    CHECK_OK(weir_device_open(NULL, &dev));
+    for (size_t i = 0; skips[i].driver; i++)
+        if (!strncmp(weir_device_name(dev), skips[i].driver, strlen(skips[i].driver)) &&
+            strstr(name, skips[i].part))
+            SKIP("%s: %s", skips[i].driver, skips[i].reason);
+    fn(dev);
+    test_note("%s", "");
+    CHECK_OK(weir_device_close(dev));
+}
+
+weir_device *open_another(void)
+{
+    weir_device *dev;
+
+    CHECK_OK(weir_device_open(NULL, &dev));
+    return dev;
+}
+
+void need(weir_device *dev, unsigned features)
+{
+    static const struct {
+        unsigned feature;
+        const char *text;
+    } texts[] = {
+        {WEIR_FEATURE_REAL_TIME, "its work takes no real time"},
+        {WEIR_FEATURE_SPLIT_CORES, "cube and vector share its cores"},
+        {WEIR_FEATURE_HOST_MEMORY, "the host cannot reach its memory"},
+        {WEIR_FEATURE_TIMING, "its events measure no time"},
+    };
+    weir_device_props props;
+
+    weir_device_get_props(dev, &props);
+    for (size_t i = 0; i < countof(texts); i++)
+        if (features & ~props.features & texts[i].feature) {
+            CHECK_OK(weir_device_close(dev));
+            SKIP("%s", texts[i].text);
+        }
+}
+
+void need_gates(weir_device *dev)
+{
+    need(dev, WEIR_FEATURE_HOST_MEMORY | WEIR_FEATURE_REAL_TIME);
+}
+
+weir_stream *new_stream(weir_device *dev)
+{
+    weir_stream *s;
+
+    CHECK_OK(weir_stream_create(dev, NULL, &s));
+    return s;
+}
+
+void order(weir_stream *first, weir_stream *later)
+{
+    weir_event *e;
+
+    CHECK_OK(weir_event_create(weir_stream_device(first), NULL, &e));
+    CHECK_OK(weir_event_record(e, first));
+    CHECK_OK(weir_stream_wait(later, e));
+    weir_event_destroy(e);
+}
+
+struct rng rng_make(const char *name, uint64_t salt)
+{
+    const char *base = getenv("CONFORMANCE_SEED");
+    struct rng rng = {base ? strtoull(base, NULL, 0) : 1};
+
+    for (const char *c = name; *c; c++)
+        rng.state = (rng.state ^ (unsigned char)*c) * 0x100000001b3;
+    rng.state += salt * 0x9e3779b97f4a7c15;
+    rng_next(&rng);
+    return rng;
+}
+
+uint64_t rng_next(struct rng *rng)
+{
+    uint64_t x = rng->state += 0x9e3779b97f4a7c15;
+
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+    x = (x ^ x >> 27) * 0x94d049bb133111eb;
+    return x ^ x >> 31;
+}
+
+int64_t rng_int(struct rng *rng, int64_t low, int64_t high)
+{
+    return low + (int64_t)(rng_next(rng) % (uint64_t)(high - low + 1));
+}
+
+double rng_real(struct rng *rng, double low, double high)
+{
+    return low + (high - low) * ((double)(rng_next(rng) >> 11) * 0x1p-53);
+}
+
+bool rng_chance(struct rng *rng, int percent) { return rng_int(rng, 0, 99) < percent; }
