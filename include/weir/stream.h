@@ -35,7 +35,6 @@ WEIR_API WEIR_MUST_USE weir_status weir_stream_create(weir_device *dev,
 
 /* Gives the stream back. Queued work still runs to its end. NULL is fine.
  * returns  WEIR_EINVAL for a default or tagged stream: the device owns those.
- *          WEIR_ENOMEM, the stream still there.
  * threads  any, with no other call on the stream under way. */
 WEIR_API weir_status weir_stream_destroy(weir_stream *stream);
 

@@ -11,5 +11,6 @@
 #include "status.h"
 #include "stream.h"
 #include "tensor.h"
+#include "token.h"
 
 #endif

@@ -75,6 +75,7 @@ struct weir_stream {
     struct weir__clock clock; /* (L) clock.seq[slot] is the last command queued */
     struct weir__clock grave; /* (L) of a failed stream given back: what was queued then on
                                * each stream, any of which may still ask for the error */
+    bool unusable;            /* (L) given back without memory for that */
     _Atomic uint64_t failed_at; /* the command that failed */
     struct weir__spin error_lock; /* of the next two */
     weir_status error;

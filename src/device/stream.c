@@ -70,6 +70,8 @@ static bool may_reuse(const weir_stream *s)
         return false;
     if (atomic_load_explicit(&s->failed_at, memory_order_relaxed) == WEIR__NEVER_FAILED)
         return true;
+    if (s->unusable)
+        return false;
     for (unsigned i = 0; i < dev->nstreams; i++)
         if (dev->driver->done(dev->streams[i]) < weir__clock_get(&s->grave, i))
             return false;
@@ -143,18 +145,17 @@ weir_status weir_stream_destroy(weir_stream *s)
         return weir__fail(WEIR_EINVAL, "stream '%s' belongs to %s and cannot be destroyed", s->name,
                           s->dev->props.name);
     weir_device *dev = s->dev;
-    weir_status st = WEIR_OK;
 
     weir__mutex_lock(&dev->lock);
-    /* Whether it has failed may not be known yet, so it is noted for every stream. */
-    if (!(st = weir__clock_reserve(&s->grave, dev->nstreams))) {
-        for (unsigned i = 0; i < dev->nstreams; i++)
-            s->grave.seq[i] = weir__stream_submitted(dev->streams[i]);
-        s->live = false;
-        s->id = 0;
-    }
+    /* Whether it has failed may not be known yet, so it is noted for every stream. Without
+     * memory to note it in, a failed slot is not used again. */
+    s->unusable = weir__clock_reserve(&s->grave, dev->nstreams) != WEIR_OK;
+    for (unsigned i = 0; i < dev->nstreams && !s->unusable; i++)
+        s->grave.seq[i] = weir__stream_submitted(dev->streams[i]);
+    s->live = false;
+    s->id = 0;
     weir__mutex_unlock(&dev->lock);
-    return st;
+    return WEIR_OK;
 }
 
 /* ---- tags ---- */

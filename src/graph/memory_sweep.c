@@ -2,11 +2,14 @@
  *
  * When the program has passed the last use of an item, its bytes become a free region
  * that remembers up to where in each stream it was used. A new item takes a region only
- * if all of that is over before the item's node starts. Free regions are kept by the
- * stream of their last use and by size class: a stream looks among its own first, which
- * it can nearly always take, and a bounded number of regions in all. They are joined with
- * their neighbours only when somebody may take them all, since what two streams left
- * side by side could be taken by neither for long.
+ * if all of that is over before the item's node starts.
+ *
+ * Free regions are kept in pools, by size class. A region is settled once every later
+ * node of the program comes after its uses; until then it stays in a pool of the stream
+ * that used it last. Neighbours are joined if that hides nothing from anybody: settled
+ * ones, and those that one stream made and used alone, since it can always take them.
+ * A node looks in its own stream's pools, then among the settled, then at a bounded
+ * number of other streams' regions.
  */
 #include "graph/memory.h"
 
@@ -20,7 +23,8 @@ struct region {
     int64_t offset, size;
     int prev, next;         /* by offset */
     int bin_prev, bin_next; /* within its class, if free; bin_next also links spare ones */
-    int home;               /* the stream of its last use; NONE while in use */
+    int pool;               /* NONE while in use */
+    int ticket;             /* its place in the queue, if it is not settled */
 };
 
 struct bins {
@@ -36,8 +40,30 @@ struct sweep {
     int nregions, cap, spare;
     int last; /* the region at the top */
     int64_t top;
-    struct bins *bins; /* by home */
+    struct bins *bins; /* by pool */
+    int *queue;        /* regions freed, oldest first, that may have been taken since */
+    int nqueued, settled;
+    int *low;    /* by stream: positions below this are over before all later nodes */
+    int *latest; /* by stream: its last node so far, or NONE */
 };
+
+/* A stream's own regions are those that no other stream used; the settled come last. */
+static int own_pool(int stream)
+{
+    return stream;
+}
+static int mixed_pool(const struct sweep *w, int stream)
+{
+    return w->nstreams + stream;
+}
+static int settled_pool(const struct sweep *w)
+{
+    return 2 * w->nstreams;
+}
+static bool is_mixed(const struct sweep *w, int pool)
+{
+    return pool >= w->nstreams && pool < 2 * w->nstreams;
+}
 
 /* ---- records ---- */
 
@@ -90,7 +116,7 @@ static int class_of(int64_t size)
 static void bin_add(struct sweep *w, int r)
 {
     struct region *region = &w->regions[r];
-    struct bins *bins = &w->bins[region->home];
+    struct bins *bins = &w->bins[region->pool];
     int k = class_of(region->size);
 
     region->bin_prev = bins->tail[k];
@@ -106,7 +132,7 @@ static void bin_add(struct sweep *w, int r)
 static void bin_remove(struct sweep *w, int r)
 {
     struct region *region = &w->regions[r];
-    struct bins *bins = &w->bins[region->home];
+    struct bins *bins = &w->bins[region->pool];
     int k = class_of(region->size);
 
     if (region->bin_next != NONE)
@@ -156,66 +182,126 @@ static void merge(struct sweep *w, int a, int b)
     else
         w->last = a;
     weir__reach_max(used_of(w, a), used_of(w, b), w->nstreams);
+    high->pool = high->ticket = NONE;
     high->bin_next = w->spare;
     w->spare = b;
 }
 
-static bool may_take(const struct sweep *w, int r, int v)
+/* Joins the free region, which is in no bin, with what lies beside it in the same pool. */
+static int absorb(struct sweep *w, int r)
 {
-    return r != NONE && w->regions[r].home != NONE && over_before(w, r, v);
-}
+    int pool = w->regions[r].pool, next = w->regions[r].next, prev = w->regions[r].prev;
 
-/* Joins the free region with its neighbours, as far as v may take those too. */
-static int absorb(struct sweep *w, int r, int v)
-{
-    bin_remove(w, r);
-    for (int next; may_take(w, next = w->regions[r].next, v);) {
+    if (is_mixed(w, pool))
+        return r;
+    if (next != NONE && w->regions[next].pool == pool) {
         bin_remove(w, next);
         merge(w, r, next);
     }
-    for (int prev; may_take(w, prev = w->regions[r].prev, v); r = prev) {
+    if (prev != NONE && w->regions[prev].pool == pool) {
         bin_remove(w, prev);
         merge(w, prev, r);
+        r = prev;
     }
-    bin_add(w, r);
     return r;
 }
 
-/* A region of at least `size` that v may take, from class `k` on. */
-static int find_in(struct sweep *w, const struct bins *bins, int k, int64_t size, int v, int *looks)
+static int find_in(struct sweep *w, int pool, int64_t size, int v, int *looks)
 {
-    for (k = next_class(bins, k); k < CLASSES; k = next_class(bins, k + 1))
-        for (int r = bins->head[k], next; r != NONE; r = next) {
-            next = w->regions[r].bin_next;
-            if ((*looks)-- == 0)
-                return NONE;
-            if (!over_before(w, r, v))
-                continue;
-            if (w->regions[r].size < size)
-                r = absorb(w, r, v);
-            if (w->regions[r].size >= size)
+    const struct bins *bins = &w->bins[pool];
+
+    for (int k = next_class(bins, class_of(size)); k < CLASSES; k = next_class(bins, k + 1))
+        for (int r = bins->head[k]; r != NONE && *looks > 0; r = w->regions[r].bin_next, --*looks)
+            if (w->regions[r].size >= size && over_before(w, r, v))
                 return r;
-        }
     return NONE;
 }
 
-/* Among those that are large enough as they are, then among all, which join with their
- * neighbours on the way. */
 static int find_free(struct sweep *w, int64_t size, int v)
 {
-    int own = w->items->c->stream[v], r = NONE;
+    int own = w->items->c->stream[v], looks = LOOKS, r;
 
-    for (int pass = 0; pass < 2; pass++) {
-        int looks = LOOKS;
+    if ((r = find_in(w, own_pool(own), size, v, &looks)) != NONE)
+        return r;
+    looks = LOOKS;
+    if ((r = find_in(w, settled_pool(w), size, v, &looks)) != NONE)
+        return r;
+    looks = LOOKS;
+    for (int i = 0; i < w->nstreams && looks > 0; i++) {
+        int stream = (own + i) % w->nstreams;
 
-        for (int i = 0; i < w->nstreams && looks > 0; i++) {
-            r = find_in(w, &w->bins[(own + i) % w->nstreams], pass ? 0 : class_of(size), size, v,
-                        &looks);
-            if (r != NONE)
-                return r;
-        }
+        if ((r = find_in(w, mixed_pool(w, stream), size, v, &looks)) != NONE ||
+            (r = find_in(w, own_pool(stream), size, v, &looks)) != NONE)
+            return r;
     }
-    return may_take(w, w->last, v) ? w->last : NONE;
+    r = w->last;
+    return r != NONE && w->regions[r].pool != NONE && over_before(w, r, v) ? r : NONE;
+}
+
+/* ---- settling ---- */
+
+/* Adds a free region to its pool, and to the queue unless it is settled. */
+static void add_free(struct sweep *w, int r)
+{
+    if (w->regions[r].pool != settled_pool(w)) {
+        w->regions[r].ticket = w->nqueued;
+        w->queue[w->nqueued++] = r;
+    }
+    bin_add(w, r);
+}
+
+static void raise_low(struct sweep *w)
+{
+    const struct weir__compile *c = w->items->c;
+    bool any = false;
+
+    for (int t = 0; t < w->nstreams; t++) {
+        int v = w->latest[t];
+
+        if (c->streams[t].nnodes == 0 || (v != NONE && c->position[v] + 1 == c->streams[t].nnodes))
+            continue; /* no later node of it is left */
+        const int *clock =
+            v == NONE ? NULL : w->items->reach.clock + (size_t)v * (size_t)w->nstreams;
+
+        for (int s = 0; s < w->nstreams; s++) {
+            int over = clock ? clock[s] : 0;
+
+            w->low[s] = any ? (int)weir__min(w->low[s], over) : over;
+        }
+        any = true;
+    }
+}
+
+static bool is_settled(const struct sweep *w, int r)
+{
+    const int *used = used_of(w, r);
+
+    for (int s = 0; s < w->nstreams; s++)
+        if (used[s] > w->low[s])
+            return false;
+    return true;
+}
+
+/* Node v is next. The bound is brought up to date only so often that it costs as much
+ * per node as a clock does. */
+static void settle(struct sweep *w, int v)
+{
+    w->latest[w->items->c->stream[v]] = v;
+    if (v % w->nstreams == 0)
+        raise_low(w);
+    for (; w->settled < w->nqueued; w->settled++) {
+        int r = w->queue[w->settled];
+        struct region *region = &w->regions[r];
+
+        if (region->pool == NONE || region->ticket != w->settled)
+            continue;
+        if (!is_settled(w, r))
+            return;
+        bin_remove(w, r);
+        region->pool = settled_pool(w);
+        region->ticket = NONE;
+        add_free(w, absorb(w, r));
+    }
 }
 
 /* ---- taking and giving back ---- */
@@ -242,7 +328,7 @@ static bool cut(struct sweep *w, int r, int64_t size)
     region->next = rest;
     region->size = size;
     memcpy(used_of(w, rest), used_of(w, r), (size_t)w->nstreams * sizeof *w->used);
-    bin_add(w, rest);
+    add_free(w, rest);
     return true;
 }
 
@@ -272,7 +358,7 @@ static bool take(struct sweep *w, int64_t size, int v, int *out)
     }
     if (!cut(w, r, size))
         return false;
-    w->regions[r].home = NONE;
+    w->regions[r].pool = NONE;
     *out = r;
     return true;
 }
@@ -280,7 +366,8 @@ static bool take(struct sweep *w, int64_t size, int v, int *out)
 static void give_back(struct sweep *w, int r, const struct weir__lifetime *item)
 {
     const struct weir__compile *c = w->items->c;
-    int *used = used_of(w, r);
+    int *used = used_of(w, r), stream = c->stream[item->last];
+    bool alone = c->stream[item->def] == stream && item->nuses == 1;
 
     memset(used, 0, (size_t)w->nstreams * sizeof *used);
     for (int i = 0; i < item->nuses; i++) {
@@ -288,8 +375,8 @@ static void give_back(struct sweep *w, int r, const struct weir__lifetime *item)
 
         used[c->stream[u]] = c->position[u] + 1;
     }
-    w->regions[r].home = c->stream[item->last];
-    bin_add(w, r);
+    w->regions[r].pool = alone ? own_pool(stream) : mixed_pool(w, stream);
+    add_free(w, absorb(w, r));
 }
 
 /* ---- the pass ---- */
@@ -318,6 +405,8 @@ static bool sweep_all(struct sweep *w, const int *first, const int *ended, int *
     const struct weir__lifetimes *items = w->items;
 
     for (int v = 0, i = 0; v < items->c->g->nnodes; v++) {
+        if (items->c->live[v])
+            settle(w, v);
         for (; i < items->n && items->item[i].def == v; i++) {
             if (!take(w, items->item[i].size, v, &region[i]))
                 return false;
@@ -329,17 +418,36 @@ static bool sweep_all(struct sweep *w, const int *first, const int *ended, int *
     return true;
 }
 
+static bool allocate(struct sweep *w)
+{
+    size_t n = (size_t)w->nstreams, npools = 2 * n + 1;
+
+    w->bins = weir__calloc(npools, sizeof *w->bins);
+    /* A region is queued when an item ends and when one is cut for an item. */
+    w->queue = weir__calloc(2 * (size_t)w->items->n, sizeof *w->queue);
+    w->low = weir__calloc(n, sizeof *w->low);
+    w->latest = weir__malloc(n * sizeof *w->latest);
+    if (!w->bins || !w->queue || !w->low || !w->latest)
+        return false;
+    memset(w->latest, NONE, n * sizeof *w->latest);
+    for (size_t i = 0; i < npools; i++) {
+        memset(w->bins[i].head, NONE, sizeof w->bins[i].head);
+        memset(w->bins[i].tail, NONE, sizeof w->bins[i].tail);
+    }
+    return true;
+}
+
 weir_status weir__memory_sweep(const struct weir__lifetimes *items, int64_t *offset, int64_t *top)
 {
     struct sweep w = {.items = items, .nstreams = items->c->nstreams, .spare = NONE, .last = NONE};
     int *first = NULL, *ended = NULL, *region = weir__calloc((size_t)items->n, sizeof *region);
-    bool ok = region && list_ends(items, &first, &ended) &&
-              (w.bins = weir__calloc((size_t)w.nstreams, sizeof *w.bins));
+    bool ok = region && list_ends(items, &first, &ended) && allocate(&w) &&
+              sweep_all(&w, first, ended, region, offset);
 
-    for (int s = 0; ok && s < w.nstreams; s++)
-        memset(w.bins[s].head, NONE, sizeof w.bins[s].head + sizeof w.bins[s].tail);
-    ok = ok && sweep_all(&w, first, ended, region, offset);
     *top = w.top;
+    weir__free(w.latest);
+    weir__free(w.low);
+    weir__free(w.queue);
     weir__free(w.bins);
     weir__free(w.used);
     weir__free(w.regions);

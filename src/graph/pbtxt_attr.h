@@ -68,5 +68,7 @@ bool weir__pb_is_text_form(const char *data, size_t size);
  * "dims"), or NULL: then all of them do. */
 const struct weir__op_field *weir__pb_count_field(const struct weir__op *op,
                                                   const struct weir__op_field *of);
+/* The field is such a count: in files it follows from its array. */
+bool weir__pb_is_count(const struct weir__op *op, const struct weir__op_field *field);
 
 #endif

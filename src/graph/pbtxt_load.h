@@ -14,6 +14,26 @@ enum {
 };
 #define WEIR__PB_MAX_ZEROS ((int64_t)256 << 20) /* bytes of constants not spelt out, together */
 
+/* What a node of the file became. */
+struct weir__pb_made {
+    enum { WEIR__PB_MADE_NODE, WEIR__PB_MADE_OPERAND, WEIR__PB_MADE_NOTHING } kind;
+    int node;                     /* of the graph */
+    struct weir__operand operand; /* an input, a constant, or another node's result seen anew */
+    int waits, nwaits;            /* what its users run after beside their operands: Identity */
+};
+
+struct weir__pb_loader {
+    struct weir__pb_file file;
+    weir_graph *g;
+    int *order;
+    struct weir__pb_made *made; /* by node of the file */
+    int *waits;                 /* nodes of the graph: lists of all that hand them on */
+    int nwaits, cap_waits;
+    int *stamp; /* by node of the graph: the last list it was put into */
+    int list;
+    int64_t zeros; /* bytes of constants that are not spelt out */
+};
+
 /* ---- pbtxt_order.c ---- */
 
 /* Finds what each reference names.
@@ -28,9 +48,29 @@ weir_status weir__pb_sort(const struct weir__pb_file *f, int **order);
 
 weir_status weir__pb_load_input(struct weir__pb_file *f, const struct weir__pb_node *n,
                                 weir_graph *g, struct weir__operand *out);
-/* `zeros` counts the bytes of constants that are not spelt out. */
 weir_status weir__pb_load_constant(struct weir__pb_file *f, const struct weir__pb_node *n,
                                    weir_graph *g, int64_t *zeros, struct weir__operand *out);
+
+/* ---- pbtxt_operand.c ---- */
+
+/* What a data reference stands for. */
+weir_status weir__pb_operand(const struct weir__pb_loader *l, const struct weir__pb_ref *ref,
+                             struct weir__operand *out);
+/* The node's inputs, or what its outputs are written `into`. *count is how many there is
+ * room for, and then how many there are. */
+weir_status weir__pb_operands(const struct weir__pb_loader *l, const struct weir__pb_node *n,
+                              bool into, struct weir__operand *out, int *count);
+/* Appends to l->waits, each once, what `n` runs after: its control inputs, and what the
+ * Identities among its inputs hand on. */
+weir_status weir__pb_collect_waits(struct weir__pb_loader *l, const struct weir__pb_node *n);
+/* Identity and View: their input as another operand, with what its users wait for. */
+weir_status weir__pb_load_alias(struct weir__pb_loader *l, const struct weir__pb_node *n,
+                                struct weir__pb_made *m);
+
+/* ---- pbtxt_op.c ---- */
+
+weir_status weir__pb_load_operator(struct weir__pb_loader *l, const struct weir__pb_node *n,
+                                   struct weir__pb_made *m);
 
 /* Gives an error of another module the node's place; running out of memory stays what
  * it is, all else is WEIR_EINVAL. WEIR_OK stays too. */

@@ -13,8 +13,7 @@ const struct weir__op_field *weir__pb_count_field(const struct weir__op *op,
     return NULL;
 }
 
-/* The field is such a count: it follows from its array. */
-static bool is_count(const struct weir__op *op, const struct weir__op_field *field)
+bool weir__pb_is_count(const struct weir__op *op, const struct weir__op_field *field)
 {
     for (size_t i = 0; i < op->nfields; i++)
         if (weir__pb_count_field(op, &op->fields[i]) == field)
@@ -92,7 +91,7 @@ weir_status weir__pb_params(struct weir__pb_file *f, const struct weir__pb_node 
         const struct weir__pb_attr *a = weir__pb_attr_find(f, n, op->fields[i].name);
         struct weir__pb_value v;
 
-        if (!a || is_count(op, &op->fields[i]))
+        if (!a || weir__pb_is_count(op, &op->fields[i]))
             continue;
         if ((st = weir__pb_value_open(&v, f, n, a)))
             return st;

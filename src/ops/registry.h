@@ -61,7 +61,9 @@
     X(rotary)            \
     X(random_uniform)    \
     X(random_normal)     \
-    X(kernel)
+    X(kernel)            \
+    X(record)            \
+    X(wait)
 
 #define WEIR__OP_EXTERN(name) extern const struct weir__op weir__op_##name;
 WEIR__OP_ROWS(WEIR__OP_EXTERN)

@@ -103,7 +103,8 @@ static void multiply(const struct array *a, const struct array *b, const struct 
     add_reach(out);
     for (int64_t i = 0; i < array_numel(out); i++, step_index(nd, out->shape, index)) {
         int64_t m = index[nd - 2], n = index[nd - 1];
-        double sum = 0, reach = 0;
+        long double sum = 0;
+        double reach = 0;
 
         for (int64_t j = 0; j < k; j++) {
             double x, y;
@@ -114,14 +115,14 @@ static void multiply(const struct array *a, const struct array *b, const struct 
             index[nd - 1] = n;
             y = b->at[array_place(b, nd, index)];
             index[nd - 2] = m;
-            sum += x * y;
+            sum += (long double)x * y;
             reach += fabs(x * y);
         }
         if (bias && bias->at) {
             sum += bias->at[n];
             reach += fabs(bias->at[n]);
         }
-        out->at[i] = sum;
+        out->at[i] = (double)sum;
         out->reach[i] = reach;
     }
 }
@@ -189,7 +190,8 @@ static void reference_linear(struct call *c)
     array_init(out, x->dtype, x->ndim, shape);
     add_reach(out);
     for (int64_t i = 0; i < array_numel(out); i++) {
-        double sum = c->in[2].at ? c->in[2].at[i % n] : 0, reach = fabs(sum);
+        long double sum = c->in[2].at ? c->in[2].at[i % n] : 0;
+        double reach = fabs((double)sum);
 
         for (int64_t j = 0; j < k; j++) {
             double term = x->at[i / n * k + j] * w->at[i % n * k + j];
@@ -197,7 +199,7 @@ static void reference_linear(struct call *c)
             sum += term;
             reach += fabs(term);
         }
-        out->at[i] = sum;
+        out->at[i] = (double)sum;
         out->reach[i] = reach;
     }
     c->terms = (double)k + 1;
@@ -243,9 +245,9 @@ static double convolve(const struct call *c, const int64_t *at, double *reach)
 {
     const struct array *x = &c->in[0], *w = &c->in[1];
     int64_t filters = w->shape[0] / c->whole[6], group = at[1] / filters;
-    double sum = c->in[2].at ? c->in[2].at[at[1]] : 0;
+    long double sum = c->in[2].at ? c->in[2].at[at[1]] : 0;
 
-    *reach = fabs(sum);
+    *reach = fabs((double)sum);
     for (int64_t ch = 0; ch < w->shape[1]; ch++)
         for (int64_t i = 0; i < w->shape[2]; i++)
             for (int64_t j = 0; j < w->shape[3]; j++) {
@@ -261,7 +263,7 @@ static double convolve(const struct call *c, const int64_t *at, double *reach)
                 sum += term;
                 *reach += fabs(term);
             }
-    return sum;
+    return (double)sum;
 }
 
 static void reference_conv2d(struct call *c)
@@ -340,7 +342,8 @@ static void weigh(const struct call *c, const int64_t *at, double *weight, doubl
     int nd = q->ndim;
     int64_t d = q->shape[nd - 1], lq = q->shape[nd - 2], lk = k->shape[nd - 2];
     int64_t share = nd > 2 ? q->shape[nd - 3] / k->shape[nd - 3] : 1;
-    double scale = c->real[0] != 0 ? c->real[0] : 1 / sqrt((double)d), top = -INFINITY, sum = 0;
+    double scale = c->real[0] != 0 ? c->real[0] : 1 / sqrt((double)d), top = -INFINITY;
+    long double sum = 0;
 
     *steep = 0;
     for (int64_t j = 0; j < lk; j++) {
@@ -376,7 +379,7 @@ static void weigh(const struct call *c, const int64_t *at, double *weight, doubl
     for (int64_t j = 0; j < lk; j++)
         sum += weight[j] = exp(weight[j] - top);
     for (int64_t j = 0; j < lk; j++)
-        weight[j] /= sum;
+        weight[j] = (double)(weight[j] / sum);
 }
 
 static void reference_attention(struct call *c)

@@ -285,17 +285,17 @@ CONFORMANCE(errors, a_failed_operator_stops_its_stream_and_what_waits_for_it_onl
 
     CHECK_OK(weir_stream_sync(after));
     break_stream(bad);
-    CHECK_STATUS(weir_stream_sync(bad), WEIR_EKERNEL);
+    CHECK_STATUS(weir_stream_sync(bad), WEIR_ERANGE);
     CHECK_STR(weir_last_error(), "Embedding");
     CHECK_STR(weir_last_error(), weir_stream_name(bad));
-    CHECK_STATUS(weir_stream_query(bad, &done), WEIR_EKERNEL);
-    CHECK_STATUS(weir_device_sync(dev), WEIR_EKERNEL);
+    CHECK_STATUS(weir_stream_query(bad, &done), WEIR_ERANGE);
+    CHECK_STATUS(weir_device_sync(dev), WEIR_ERANGE);
 
     /* Later work is not run, here and on what waits. */
     CHECK_OK(weir_stream_wait_stream(after, bad));
     CHECK_OK(weir_stream_set_current(after));
     CHECK_OK(weir_fill(late, 7));
-    CHECK_STATUS(weir_stream_sync(after), WEIR_EKERNEL);
+    CHECK_STATUS(weir_stream_sync(after), WEIR_ERANGE);
     CHECK_OK(weir_stream_set_current(free_one));
     CHECK_NEAR(first_of(late), 1, 0);
 
@@ -322,9 +322,9 @@ CONFORMANCE(errors, the_first_error_stays_and_a_read_returns_it)
     CHECK_OK(weir_event_create(dev, NULL, &e));
     CHECK_OK(weir_event_record(e, s));
     for (int i = 0; i < 3; i++)
-        CHECK_STATUS(weir_stream_sync(s), WEIR_EKERNEL);
-    CHECK_STATUS(weir_event_sync(e), WEIR_EKERNEL);
-    CHECK_STATUS(weir_tensor_read(t, bytes, sizeof bytes), WEIR_EKERNEL);
+        CHECK_STATUS(weir_stream_sync(s), WEIR_ERANGE);
+    CHECK_STATUS(weir_event_sync(e), WEIR_ERANGE);
+    CHECK_STATUS(weir_tensor_read(t, bytes, sizeof bytes), WEIR_ERANGE);
     weir_event_destroy(e);
     weir_tensor_release(t);
     CHECK_OK(weir_stream_set_current(weir_stream_default(dev)));
@@ -370,9 +370,9 @@ CONFORMANCE(streams, callbacks_come_once_with_the_streams_error)
     CHECK_EQ(atomic_load(&fine.status), WEIR_OK);
     break_stream(bad);
     CHECK_OK(weir_stream_callback(bad, tell, &failed));
-    CHECK_STATUS(weir_stream_sync(bad), WEIR_EKERNEL);
+    CHECK_STATUS(weir_stream_sync(bad), WEIR_ERANGE);
     wait_told(&failed);
-    CHECK_EQ(atomic_load(&failed.status), WEIR_EKERNEL);
+    CHECK_EQ(atomic_load(&failed.status), WEIR_ERANGE);
     weir_tensor_release(t);
     CHECK_OK(weir_stream_set_current(weir_stream_default(dev)));
     CHECK_OK(weir_stream_destroy(good));

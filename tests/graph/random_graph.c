@@ -196,14 +196,23 @@ static void add(struct maker *m, const struct weir__op *op, const struct weir__o
                                   ncontrol, &node));
 }
 
+static void add_unary(struct maker *m, const char *name)
+{
+    struct weir__operand in = any_operand(m);
+
+    add(m, row(m, name), &in, 1, NULL);
+}
+
 static void add_in_place(struct maker *m)
 {
     int value = writable(m, NULL, 0);
     struct weir__operand in[2];
     const struct weir__op *op;
 
-    if (value < 0)
+    if (value < 0) {
+        add_unary(m, "Relu");
         return;
+    }
     in[0] = pick(m, value);
     switch (rng_below(&m->r, 4)) {
     case 0:
@@ -224,13 +233,6 @@ static void add_in_place(struct maker *m)
             in[1] = in[0]; /* the same elements or none: never some of them */
         add(m, op, in, 2, NULL);
     }
-}
-
-static void add_unary(struct maker *m, const char *name)
-{
-    struct weir__operand in = any_operand(m);
-
-    add(m, row(m, name), &in, 1, NULL);
 }
 
 static void add_binary(struct maker *m, const char *name)
@@ -376,7 +378,8 @@ static void add_inputs(struct maker *m)
 
 static void add_constants(struct maker *m)
 {
-    int n = rng_below(&m->r, 3), value;
+    int n = rng_below(&m->r, 3);
+    struct weir__operand operand;
     int64_t shape[2];
     weir_tensor *t;
 
@@ -384,40 +387,54 @@ static void add_constants(struct maker *m)
         random_shape(m, shape);
         CHECK_OK(weir_tensor_empty(weir_stream_default(m->g->dev), WEIR_F32, 2, shape, &t));
         CHECK_OK(weir_random_uniform(t, rng_next(&m->r) >> 1, -1, 1));
-        value = weir__graph_add_value(m->g, WEIR__VALUE_CONSTANT, &t->view, -1);
-        CHECK_GE(value, 0);
-        m->g->values[value].constant = t;
+        CHECK_OK(weir__graph_operand(m->g, t, &operand));
+        weir_tensor_release(t);
     }
+}
+
+/* Reads, of which writing in place is none. */
+static bool *find_read(const weir_graph *g)
+{
+    bool *read = weir__calloc((size_t)g->nvalues, sizeof *read);
+
+    CHECK(read != NULL);
+    for (int i = 0; i < g->nnodes; i++) {
+        const struct weir__node *n = &g->nodes[i];
+
+        for (int j = n->op->flags & WEIR__OP_IN_PLACE ? 1 : 0; j < n->nin; j++)
+            if (n->in[j].value != WEIR__NO_VALUE)
+                read[n->in[j].value] = true;
+    }
+    return read;
 }
 
 static void add_outputs(struct maker *m)
 {
     weir_graph *g = m->g;
-    bool *read = weir__calloc((size_t)g->nvalues, sizeof *read);
+    int nvalues = g->nvalues; /* naming a result may add one */
+    bool *read = find_read(g);
+    weir_tensor *t;
     char name[24];
 
-    CHECK(read != NULL);
-    for (int i = 0; i < g->nnodes; i++)
-        for (int j = 0; j < g->nodes[i].nin; j++)
-            if (g->nodes[i].in[j].value >= 0)
-                read[g->nodes[i].in[j].value] = true;
-    for (int v = 0; v < g->nvalues; v++) {
+    for (int v = 0; v < nvalues; v++) {
         struct weir__operand operand = whole(m, v);
 
-        if (read[v] || g->values[v].kind != WEIR__VALUE_NODE)
+        if (g->values[v].kind != WEIR__VALUE_NODE || (read[v] && !rng_percent(&m->r, 5)))
             continue;
         snprintf(name, sizeof name, "y%d", v);
-        CHECK_OK(weir__graph_add_output(g, name, &operand));
+        CHECK_OK(weir__graph_tensor(g, &operand, &t));
+        CHECK_OK(weir_graph_output(g, name, t));
+        weir_tensor_release(t);
     }
     weir__free(read);
 }
 
 weir_graph *random_graph(weir_device *dev, const struct random_graph_options *options)
 {
-    struct maker m = {.g = weir__graph_new(dev), .o = options, .r = {options->seed}};
-    char label[8];
+    struct maker m = {.o = options, .r = {options->seed}};
+    char label[16];
 
-    CHECK(m.g != NULL);
+    CHECK_OK(weir_graph_create(dev, &m.g));
     m.labels[m.nlabels++] = 0;
     for (int i = 1; i < options->streams && m.nlabels < (int)weir__countof(m.labels); i++) {
         snprintf(label, sizeof label, "%d", i);

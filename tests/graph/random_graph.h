@@ -39,8 +39,8 @@ struct random_graph_options {
 /* What suits most tests, for a seed and a size. */
 struct random_graph_options random_graph_defaults(uint64_t seed, int nodes, int streams);
 
-/* The graph, with 1..4 inputs, 0..2 constants, and as outputs every value that no node
- * reads. Checks (ends the test case) on any error. */
+/* The graph, with 1..4 inputs "x0", "x1", ..., 0..2 constants, and as outputs every value
+ * that no node reads and some of the others. Ends the test case on any error. */
 weir_graph *random_graph(weir_device *dev, const struct random_graph_options *options);
 
 #endif

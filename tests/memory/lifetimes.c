@@ -1,7 +1,7 @@
 /* What outlives what: devices, streams given back, callbacks, copies between devices. */
 #include "helpers.h"
 
-#include <stdlib.h>
+#include <pthread.h>
 
 enum { WORDS = 1 << 16 };
 
@@ -74,28 +74,39 @@ static void copy_and_free(bool borrower)
 TEST(lifetimes, a_source_freed_during_a_copy_to_another_device_stays) { copy_and_free(false); }
 TEST(lifetimes, so_does_one_that_a_borrowing_stream_copies) { copy_and_free(true); }
 
-/* The source's stream waits for the copy, which is another device's work. */
+static void *open_later(void *gate)
+{
+    pause_us(50000);
+    open_gate(gate);
+    return NULL;
+}
+
+/* The source's stream waits for the copy, which is another device's work; its only thread
+ * is held before it gets there. */
 TEST(lifetimes, a_device_stays_while_another_still_waits_for_it)
 {
-    weir_device *from = open_device(spec), *to = open_device(spec);
+    weir_device *from = open_device("cpu:threads=1"), *to = open_device("cpu:threads=1");
     struct gate g = {0};
     weir_tensor *src = words_of(weir_stream_default(from), 7), *dst;
+    pthread_t opener;
     weir_status st;
 
     CHECK_OK(weir_tensor_empty(weir_stream_default(to), WEIR_I32, 1, (int64_t[]){WORDS}, &dst));
-    CHECK_OK(weir_tensor_copy(dst, src));
     CHECK_OK(weir_device_sync(from));
-    submit_gate(weir_stream_default(from), &g);
-    CHECK_OK(weir_tensor_copy(dst, src)); /* from is held before it gets to its wait */
+    submit_gate(new_stream(from, 0), &g);
+    while (!atomic_load(&g.arrived))
+        pause_us(50);
+    CHECK_OK(weir_tensor_copy(dst, src));
     weir_tensor_release(src);
     weir_tensor_release(dst);
-    CHECK_OK(weir_stream_callback(weir_stream_default(to), open_soon, &g));
+    CHECK_EQ(pthread_create(&opener, NULL, open_later, &g), 0);
     if ((st = weir_device_close(to))) {
         CHECK_EQ(st, WEIR_EBUSY); /* or it waits */
         CHECK_OK(weir_device_sync(from));
         CHECK_OK(weir_device_close(to));
     }
     CHECK_OK(weir_device_close(from));
+    CHECK_EQ(pthread_join(opener, NULL), 0);
 }
 
 /* ---- streams given back ---- */

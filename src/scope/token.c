@@ -1,0 +1,194 @@
+/* Tokens and tagged events. A token is an empty tensor: captured, the result of a Record
+ * node; eagerly, one whose users come after its stream's last command (wait_tensor's own
+ * means). A tagged event is a token under a name. */
+#include "weir/token.h"
+
+#include <string.h>
+
+#include "scope/scope.h"
+
+static weir_status record_captured(weir_graph *g, weir_tensor **token)
+{
+    struct weir__marks marks;
+    weir_status st = weir__scope_marks(g, &marks);
+
+    return st ? st
+              : weir__graph_add_call(g, weir__op_find("Record"), NULL, NULL, NULL, 0, NULL, &marks,
+                                     token);
+}
+
+weir_status weir_token_record(weir_device *dev, weir_tensor **token)
+{
+    weir_graph *g = weir__capture_on(dev);
+    weir_stream *s = weir_stream_current(dev);
+    const int64_t none = 0;
+    weir_status st;
+
+    *token = NULL;
+    if (g)
+        return record_captured(g, token);
+    if ((st = weir_tensor_empty(s, WEIR_U8, 1, &none, token)))
+        return st;
+    weir__mutex_lock(&dev->lock);
+    (*token)->buffer->after_slot = s->slot;
+    (*token)->buffer->after_seq = weir__stream_submitted(s);
+    weir__mutex_unlock(&dev->lock);
+    return WEIR_OK;
+}
+
+static weir_status check_token(const weir_tensor *t)
+{
+    if (t && t->view.dtype == WEIR_U8 && t->view.ndim == 1 && !t->view.shape[0])
+        return WEIR_OK;
+    return weir__fail(WEIR_EINVAL, "wait takes tokens made by record, not %s",
+                      t ? weir__view_text(&t->view).text : "NULL");
+}
+
+weir_status weir_token_wait(weir_tensor *const *tokens, int ntokens)
+{
+    struct weir__marks marks;
+    weir_device *dev;
+    weir_graph *g;
+    weir_stream *s;
+    weir_status st;
+
+    if (ntokens < 1)
+        return weir__fail(WEIR_EINVAL, "wait takes at least one token");
+    for (int i = 0; i < ntokens; i++)
+        if ((st = check_token(tokens[i])))
+            return st;
+    dev = tokens[0]->dev;
+    if ((g = weir__capture_on(dev))) {
+        if ((st = weir__scope_marks(g, &marks)))
+            return st;
+        return weir__graph_add_call(g, weir__op_find("Wait"), NULL, NULL, tokens, ntokens, NULL,
+                                    &marks, NULL);
+    }
+    for (int i = 0; i < ntokens; i++) {
+        if ((st = weir__tensor_check_bytes(tokens[i], "wait")))
+            return st;
+        if (tokens[i]->dev != dev)
+            return weir__fail(WEIR_EDEVICE, "wait: token 0 is of %s, token %d of %s",
+                              dev->props.name, i, tokens[i]->dev->props.name);
+    }
+    s = weir_stream_current(dev);
+    weir__mutex_lock(&dev->lock);
+    for (int i = 0; i < ntokens && !st; i++)
+        st = weir__buffer_await(tokens[i]->buffer, s);
+    weir__mutex_unlock(&dev->lock);
+    dev->driver->kick(dev);
+    return st;
+}
+
+/* ---- tagged events ---- */
+
+/* The events of all devices; few, so a list. */
+struct tagged {
+    struct tagged *next;
+    uint64_t device_id;
+    weir_tensor *token; /* of the last record; NULL before */
+    char tag[];
+};
+
+static struct weir__mutex lock;
+static struct tagged *events;
+
+/* The link to the event, or to the end of the list. */
+static struct tagged **find(const weir_device *dev, const char *tag)
+{
+    struct tagged **link = &events;
+
+    while (*link && ((*link)->device_id != dev->id || strcmp((*link)->tag, tag)))
+        link = &(*link)->next;
+    return link;
+}
+
+static weir_status unknown(const char *tag)
+{
+    return weir__fail(WEIR_EINVAL, "there is no tagged event '%s': create it first", tag);
+}
+
+weir_status weir_tagged_event_create(weir_device *dev, const char *tag)
+{
+    struct tagged *e;
+    weir_status st = WEIR_OK;
+
+    if (!tag || !*tag)
+        return weir__fail(WEIR_EINVAL, "a tagged event needs a tag");
+    weir__mutex_lock(&lock);
+    if (*find(dev, tag)) {
+        st = weir__fail(WEIR_EINVAL, "tagged event tag %s is already in use", tag);
+    } else if (!(e = weir__calloc(1, sizeof *e + strlen(tag) + 1))) {
+        st = weir__fail(WEIR_ENOMEM, "tagged event '%s'", tag);
+    } else {
+        e->device_id = dev->id;
+        strcpy(e->tag, tag);
+        e->next = events;
+        events = e;
+    }
+    weir__mutex_unlock(&lock);
+    return st;
+}
+
+weir_status weir_tagged_event_record(weir_device *dev, const char *tag)
+{
+    weir_tensor *token, *old = NULL;
+    struct tagged *e;
+    weir_status st = weir_token_record(dev, &token);
+
+    if (st)
+        return st;
+    weir__mutex_lock(&lock);
+    if ((e = *find(dev, tag))) {
+        old = e->token;
+        e->token = token;
+    }
+    weir__mutex_unlock(&lock);
+    weir_tensor_release(e ? old : token);
+    return e ? WEIR_OK : unknown(tag);
+}
+
+weir_status weir_tagged_event_wait(weir_device *dev, const char *tag)
+{
+    weir_tensor *token = NULL;
+    struct tagged *e;
+    weir_status st;
+
+    weir__mutex_lock(&lock);
+    if ((e = *find(dev, tag)) && e->token)
+        token = weir_tensor_retain(e->token);
+    weir__mutex_unlock(&lock);
+    if (!e)
+        return unknown(tag);
+    if (!token)
+        return WEIR_OK;
+    st = weir_token_wait(&token, 1);
+    weir_tensor_release(token);
+    return st;
+}
+
+weir_status weir_tagged_event_destroy(weir_device *dev, const char *tag)
+{
+    struct tagged **link, *e;
+
+    weir__mutex_lock(&lock);
+    link = find(dev, tag);
+    if ((e = *link))
+        *link = e->next;
+    weir__mutex_unlock(&lock);
+    if (!e)
+        return unknown(tag);
+    weir_tensor_release(e->token);
+    weir__free(e);
+    return WEIR_OK;
+}
+
+weir_status weir_tensor_record_tagged_stream(weir_tensor *t, const char *tag)
+{
+    weir_stream *s;
+    weir_status st = weir_stream_tagged(t->dev, tag, 0, &s);
+
+    if (st || t->graph)
+        return st;
+    return weir_tensor_used_on(t, s);
+}

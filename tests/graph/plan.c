@@ -1,0 +1,458 @@
+/* Plans: what they compute, what they refuse, and how they fail. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "graph/graph.h"
+#include "graph/random_graph.h"
+#include "harness/test.h"
+#include "ops/op.h"
+
+static weir_device *open_device(const char *spec)
+{
+    weir_device *dev;
+
+    CHECK_OK(weir_device_open(spec, &dev));
+    return dev;
+}
+
+/* ---- against eager calls ---- */
+
+/* A handle on a view of the value's tensor. */
+static weir_tensor *operand_tensor(weir_tensor *const *values, const struct weir__operand *o)
+{
+    weir_tensor *whole, *t;
+
+    if (o->value == WEIR__NO_VALUE)
+        return NULL;
+    whole = values[o->value];
+    CHECK_OK(weir_tensor_slice(whole, 0, 0, 0, 1, &t)); /* any handle on the buffer */
+    t->view = o->view;
+    t->view.data = whole->buffer->address + (uintptr_t)o->view.data;
+    return t;
+}
+
+static void run_node(const weir_graph *g, int v, weir_tensor **values)
+{
+    const struct weir__node *n = &g->nodes[v];
+    weir_tensor *in[WEIR__OP_MAX_IN], *out[WEIR__OP_MAX_OUT] = {NULL};
+    bool into = n->nout && g->values[n->out[0].value].node != v;
+
+    for (int i = 0; i < n->nin; i++)
+        in[i] = operand_tensor(values, &n->in[i]);
+    CHECK_OK(weir_scope_push_cores((weir_cores){n->marks.limit.cube > 0 ? n->marks.limit.cube : -1,
+                                                n->marks.limit.vector > 0 ? n->marks.limit.vector
+                                                                          : -1}));
+    if (into)
+        out[0] = operand_tensor(values, &n->out[0]);
+    if (into)
+        CHECK_OK(weir__op_run_into(n->op, n->params, in, n->nin, out));
+    else
+        CHECK_OK(weir__op_run(n->op, n->params, in, n->nin, out));
+    CHECK_OK(weir_scope_pop(WEIR_SCOPE_CORES));
+    for (int i = 0; i < n->nin; i++)
+        weir_tensor_release(in[i]);
+    for (int i = 0; i < n->nout; i++) {
+        if (into)
+            weir_tensor_release(out[i]);
+        else
+            values[n->out[i].value] = out[i];
+    }
+}
+
+static void check_same(const char *what, weir_tensor *a, weir_tensor *b)
+{
+    size_t bytes = (size_t)weir_tensor_numel(a) * weir_dtype_size(weir_tensor_dtype(a));
+    char *x = malloc(bytes + 1), *y = malloc(bytes + 1);
+
+    CHECK_OK(weir_tensor_read(a, x, bytes));
+    CHECK_OK(weir_tensor_read(b, y, bytes));
+    if (memcmp(x, y, bytes))
+        FAIL("%s differs from the eager run", what);
+    free(x);
+    free(y);
+}
+
+static weir_tensor *random_input(weir_device *dev, const struct weir__view *view, uint64_t seed)
+{
+    weir_tensor *t;
+
+    CHECK_OK(weir_tensor_empty(weir_stream_default(dev), view->dtype, view->ndim, view->shape, &t));
+    CHECK_OK(weir_random_normal(t, seed, 0, 1));
+    return t;
+}
+
+static void compare_with_eager(const char *spec, const struct random_graph_options *options,
+                               const weir_compile_options *compile)
+{
+    weir_device *dev = open_device(spec);
+    weir_graph *g = random_graph(dev, options);
+    weir_tensor **values = calloc((size_t)g->nvalues, sizeof *values);
+    weir_tensor *in[8] = {NULL}, *out[1024];
+    weir_plan *plan;
+
+    CHECK_LE(g->ninputs, 8);
+    CHECK_OK(weir_graph_compile(g, compile, &plan));
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < g->ninputs; i++)
+            in[i] = random_input(dev, &g->values[g->inputs[i]].view, options->seed + (uint64_t)i);
+        memset(out, 0, sizeof out);
+        CHECK_OK(weir_plan_run(plan, weir_stream_default(dev), in, (size_t)g->ninputs, out,
+                               (size_t)g->noutputs));
+        CHECK_OK(weir_device_sync(dev));
+        for (int i = 0; i < g->nvalues; i++) /* constants that are written change from round to round */
+            values[i] = g->values[i].constant ? weir_tensor_retain(g->values[i].constant) : NULL;
+        if (!round || !options->in_place) {
+            for (int i = 0; i < g->ninputs; i++)
+                values[g->inputs[i]] =
+                    random_input(dev, &g->values[g->inputs[i]].view, options->seed + (uint64_t)i);
+            for (int v = 0; v < g->nnodes; v++)
+                run_node(g, v, values);
+            for (int i = 0; i < g->noutputs; i++) {
+                weir_tensor *want = operand_tensor(values, &g->outputs[i].operand);
+
+                check_same(g->outputs[i].name, out[i], want);
+                weir_tensor_release(want);
+            }
+        }
+        for (int i = 0; i < g->nvalues; i++)
+            weir_tensor_release(values[i]);
+        for (int i = 0; i < g->noutputs; i++)
+            weir_tensor_release(out[i]);
+        for (int i = 0; i < g->ninputs; i++)
+            weir_tensor_release(in[i]);
+    }
+    weir_plan_destroy(plan);
+    weir_graph_destroy(g);
+    free(values);
+    CHECK_OK(weir_device_close(dev));
+}
+
+TEST_TIMEOUT(plan, random_graphs_give_the_bits_of_eager_calls, 240)
+{
+    char spec[96];
+
+    for (uint64_t seed = 1; seed <= 1000 / TEST_SLOWDOWN; seed++) {
+        struct random_graph_options o =
+            random_graph_defaults(seed, 4 + (int)(seed % 40), 1 + (int)(seed % 8));
+
+        o.in_place = seed % 3 ? o.in_place : 0;
+        snprintf(spec, sizeof spec, "cpu:cube=24,vector=48,threads=%d,jitter=%d", 1 + (int)seed % 4,
+                 (int)seed);
+        test_note("seed %d on %s", (int)seed, spec);
+        compare_with_eager(spec, &o,
+                           seed % 2 ? NULL : &(weir_compile_options){.streams = "auto"});
+    }
+}
+
+/* ---- misuse ---- */
+
+static weir_graph *small_graph(weir_device *dev, const char *label)
+{
+    const int64_t shape[] = {8, 8};
+    weir_tensor *x, *y, *z;
+    weir_graph *g;
+
+    CHECK_OK(weir_graph_create(dev, &g));
+    CHECK_OK(weir_graph_input(g, "x", WEIR_F32, 2, shape, &x));
+    CHECK_OK(weir_graph_begin(g));
+    CHECK_OK(weir_relu(x, &y));
+    CHECK_OK(weir_scope_push_stream(label, 0));
+    CHECK_OK(weir_matmul(y, y, &z));
+    CHECK_OK(weir_scope_pop(WEIR_SCOPE_STREAM));
+    CHECK_OK(weir_graph_end(g));
+    CHECK_OK(weir_graph_output(g, "z", z));
+    weir_tensor_release(x);
+    weir_tensor_release(y);
+    weir_tensor_release(z);
+    return g;
+}
+
+TEST(plan, compile_refuses_what_conflicts)
+{
+    weir_device *dev = open_device("cpu");
+    weir_graph *g = small_graph(dev, "side");
+    weir_plan *plan;
+
+    CHECK_STATUS(weir_graph_compile(g, &(weir_compile_options){.single_stream = true}, &plan),
+                 WEIR_ECONFLICT);
+    CHECK_STR(weir_last_error(), "side");
+    CHECK_STR(weir_last_error(), "single_stream");
+    CHECK_STATUS(weir_graph_compile(g, &(weir_compile_options){.mode = "fast"}, &plan), WEIR_EINVAL);
+    CHECK_STR(weir_last_error(), "max-autotune, reduce-overhead, eager");
+    CHECK_STATUS(weir_graph_compile(g, &(weir_compile_options){.streams = "many"}, &plan),
+                 WEIR_EINVAL);
+    CHECK_STATUS(weir_graph_compile(g, &(weir_compile_options){.cores = "2"}, &plan), WEIR_EINVAL);
+    CHECK_STATUS(weir_graph_compile(g, &(weir_compile_options){.cores = "2|999"}, &plan),
+                 WEIR_ERANGE);
+    CHECK_PTR_EQ(plan, NULL);
+    CHECK_OK(weir_graph_begin(g));
+    CHECK_STATUS(weir_graph_compile(g, NULL, &plan), WEIR_ESTATE);
+    CHECK_OK(weir_graph_end(g));
+    weir_graph_destroy(g);
+    g = small_graph(dev, "default");
+    CHECK_OK(weir_graph_compile(g, &(weir_compile_options){.single_stream = true}, &plan));
+    weir_plan_destroy(plan);
+    weir_graph_destroy(g);
+    CHECK_OK(weir_device_close(dev));
+}
+
+static void *begin_elsewhere(void *graph)
+{
+    CHECK_STATUS(weir_graph_begin(graph), WEIR_ESTATE);
+    CHECK_STATUS(weir_graph_end(graph), WEIR_ESTATE);
+    CHECK_PTR_EQ(weir_graph_current(), NULL);
+    return NULL;
+}
+
+TEST(plan, capture_is_this_threads_and_not_nested)
+{
+    weir_device *dev = open_device("cpu"), *other = open_device("cpu");
+    const int64_t shape[] = {4};
+    weir_graph *g, *h;
+    weir_tensor *x, *y, *real;
+    pthread_t thread;
+
+    CHECK_OK(weir_graph_create(dev, &g));
+    CHECK_OK(weir_graph_create(dev, &h));
+    CHECK_OK(weir_graph_input(g, "x", WEIR_F32, 1, shape, &x));
+    CHECK_STATUS(weir_graph_input(g, "x", WEIR_F32, 1, shape, &y), WEIR_EINVAL);
+    CHECK_STATUS(weir_relu(x, &y), WEIR_ESTATE); /* not capturing */
+    CHECK_OK(weir_graph_begin(g));
+    CHECK_STATUS(weir_graph_begin(g), WEIR_ESTATE);
+    CHECK_STATUS(weir_graph_begin(h), WEIR_ESTATE);
+    CHECK_STATUS(weir_graph_end(h), WEIR_ESTATE);
+    CHECK_EQ(pthread_create(&thread, NULL, begin_elsewhere, g), 0);
+    pthread_join(thread, NULL);
+    CHECK_PTR_EQ(weir_graph_current(), g);
+    /* Another device's operators run as ever. */
+    CHECK_OK(weir_tensor_empty(weir_stream_default(other), WEIR_F32, 1, shape, &real));
+    CHECK_OK(weir_fill(real, 2));
+    CHECK_EQ(weir_graph_node_count(g), 0);
+    CHECK_STATUS(weir_tensor_read(x, &(float[4]){0}, 16), WEIR_ESTATE);
+    CHECK_PTR_EQ(weir_tensor_data(x), NULL);
+    CHECK_OK(weir_graph_end(g));
+    CHECK_STATUS(weir_graph_output(h, "x", x), WEIR_EINVAL); /* another graph's */
+    weir_tensor_release(real);
+    weir_graph_destroy(g);
+    weir_tensor_release(x); /* after its graph */
+    weir_graph_destroy(h);
+    CHECK_OK(weir_device_close(dev));
+    CHECK_OK(weir_device_close(other));
+}
+
+TEST(plan, run_checks_before_anything_is_queued)
+{
+    weir_device *dev = open_device("cpu"), *other = open_device("cpu");
+    weir_graph *g = small_graph(dev, "1");
+    const int64_t good[] = {8, 8}, bad[] = {8, 4}, wide[] = {8, 16};
+    weir_stream *s = weir_stream_default(dev);
+    weir_tensor *x, *y, *z = NULL, *half;
+    weir_plan *plan;
+
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    weir_graph_destroy(g);
+    CHECK_OK(weir_tensor_empty(s, WEIR_F32, 2, bad, &x));
+    CHECK_STATUS(weir_plan_run(plan, s, &x, 1, &z, 1), WEIR_ESHAPE);
+    CHECK_STR(weir_last_error(), "f32[8, 4]");
+    CHECK_STR(weir_last_error(), "f32[8, 8]");
+    CHECK_STATUS(weir_plan_run(plan, s, &x, 2, &z, 1), WEIR_EINVAL);
+    weir_tensor_release(x);
+    CHECK_OK(weir_tensor_empty(s, WEIR_F64, 2, good, &x));
+    CHECK_STATUS(weir_plan_run(plan, s, &x, 1, &z, 1), WEIR_EDTYPE);
+    weir_tensor_release(x);
+    CHECK_OK(weir_tensor_empty(s, WEIR_F32, 2, wide, &x));
+    CHECK_OK(weir_tensor_slice(x, 1, 0, 8, 1, &half));
+    CHECK_STATUS(weir_plan_run(plan, s, &half, 1, &z, 1), WEIR_ESHAPE);
+    CHECK_STR(weir_last_error(), "contiguous");
+    weir_tensor_release(half);
+    weir_tensor_release(x);
+    CHECK_OK(weir_tensor_empty(weir_stream_default(other), WEIR_F32, 2, good, &x));
+    CHECK_STATUS(weir_plan_run(plan, s, &x, 1, &z, 1), WEIR_EDEVICE);
+    CHECK_STATUS(weir_plan_run(plan, weir_stream_default(other), &x, 1, &z, 1), WEIR_EDEVICE);
+    weir_tensor_release(x);
+    x = NULL;
+    CHECK_STATUS(weir_plan_run(plan, s, &x, 1, &z, 1), WEIR_EINVAL);
+    CHECK_PTR_EQ(z, NULL);
+    CHECK_OK(weir_tensor_empty(s, WEIR_F32, 2, good, &x));
+    CHECK_OK(weir_tensor_empty(s, WEIR_F32, 2, good, &y));
+    CHECK_OK(weir_fill(x, 1));
+    CHECK_OK(weir_plan_run(plan, s, &x, 1, &y, 1)); /* into a tensor of the caller's */
+    static float values[64];
+    CHECK_OK(weir_tensor_read(y, values, sizeof values));
+    CHECK(values[63] == 8);
+    weir_tensor_release(x);
+    weir_tensor_release(y);
+    weir_plan_destroy(plan);
+    CHECK_OK(weir_device_close(dev));
+    CHECK_OK(weir_device_close(other));
+}
+
+/* ---- running ---- */
+
+TEST(plan, runs_on_the_stream_that_is_one_of_its_lanes)
+{
+    weir_device *dev = open_device("cpu:jitter=4");
+    weir_graph *g = small_graph(dev, "lane");
+    const int64_t shape[] = {8, 8};
+    weir_stream *s;
+    weir_plan *plan;
+    static float values[64];
+
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    CHECK_OK(weir_stream_tagged(dev, "lane", 0, &s));
+    CHECK_OK(weir_stream_set_current(s));
+    for (int i = 0; i < 100; i++) {
+        weir_tensor *x, *z = NULL;
+
+        CHECK_OK(weir_tensor_empty(s, WEIR_F32, 2, shape, &x));
+        CHECK_OK(weir_fill(x, i));
+        CHECK_OK(weir_plan_run(plan, s, &x, 1, &z, 1));
+        weir_tensor_release(x);
+        CHECK_OK(weir_tensor_read(z, values, sizeof values));
+        CHECK(values[0] == (float)(8 * i * i));
+        weir_tensor_release(z);
+    }
+    weir_plan_destroy(plan);
+    weir_graph_destroy(g);
+    CHECK_OK(weir_device_close(dev));
+}
+
+struct runner {
+    weir_device *dev;
+    weir_plan *plan;
+    int seed;
+};
+
+static void *run_many(void *arg)
+{
+    const struct runner *r = arg;
+    const int64_t shape[] = {8, 8};
+    weir_stream *s;
+    float values[64];
+
+    CHECK_OK(weir_stream_create(r->dev, NULL, &s));
+    CHECK_OK(weir_stream_set_current(s));
+    for (int i = 0; i < 200; i++) {
+        weir_tensor *x, *z = NULL;
+        float v = (float)(r->seed + i % 7);
+
+        CHECK_OK(weir_tensor_empty(s, WEIR_F32, 2, shape, &x));
+        CHECK_OK(weir_fill(x, v));
+        CHECK_OK(weir_plan_run(r->plan, s, &x, 1, &z, 1));
+        weir_tensor_release(x);
+        CHECK_OK(weir_tensor_read(z, values, sizeof values));
+        CHECK(values[5] == 8 * v * v);
+        weir_tensor_release(z);
+    }
+    CHECK_OK(weir_stream_destroy(s));
+    return NULL;
+}
+
+TEST(plan, several_threads_run_one_plan_at_once)
+{
+    weir_device *dev = open_device("cpu:threads=3,cores=3,jitter=6");
+    weir_graph *g = small_graph(dev, "shared");
+    struct runner r[4];
+    pthread_t threads[4];
+    weir_plan_stats stats;
+    weir_plan *plan;
+
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    for (int i = 0; i < 4; i++) {
+        r[i] = (struct runner){dev, plan, 10 * i};
+        CHECK_EQ(pthread_create(&threads[i], NULL, run_many, &r[i]), 0);
+    }
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    weir_plan_get_stats(plan, &stats);
+    CHECK_LE(stats.instances, 8);
+    weir_plan_destroy(plan);
+    weir_graph_destroy(g);
+    CHECK_OK(weir_device_close(dev));
+}
+
+TEST(plan, a_failing_node_fails_the_caller_and_the_plan_runs_again)
+{
+    weir_device *dev = open_device("cpu:threads=2");
+    const int64_t rows[] = {4, 2}, n = 3;
+    const int64_t good[] = {0, 1, 3}, bad[] = {0, 9, 1};
+    weir_tensor *table, *index, *y, *z, *out = NULL;
+    weir_stream *s = weir_stream_default(dev), *t;
+    weir_graph *g;
+    weir_plan *plan;
+
+    CHECK_OK(weir_tensor_empty(s, WEIR_F32, 2, rows, &table));
+    CHECK_OK(weir_fill(table, 3));
+    CHECK_OK(weir_graph_create(dev, &g));
+    CHECK_OK(weir_graph_input(g, "index", WEIR_I64, 1, &n, &index));
+    CHECK_OK(weir_graph_begin(g));
+    CHECK_OK(weir_scope_push_stream("side", 0));
+    CHECK_OK(weir_embedding(table, index, &y));
+    CHECK_OK(weir_scope_pop(WEIR_SCOPE_STREAM));
+    CHECK_OK(weir_relu(y, &z));
+    CHECK_OK(weir_graph_end(g));
+    CHECK_OK(weir_graph_output(g, "z", z));
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    weir_tensor_release(index);
+    weir_tensor_release(y);
+    weir_tensor_release(z);
+    weir_graph_destroy(g);
+
+    CHECK_OK(weir_stream_create(dev, NULL, &t));
+    CHECK_OK(weir_tensor_from(t, WEIR_I64, 1, &n, bad, &index));
+    CHECK_OK(weir_plan_run(plan, t, &index, 1, &out, 1));
+    CHECK_STATUS(weir_stream_sync(t), WEIR_ERANGE);
+    CHECK_STR(weir_last_error(), "Embedding");
+    weir_tensor_release(index);
+    weir_tensor_release(out);
+    out = NULL;
+    CHECK_OK(weir_stream_destroy(t));
+    CHECK_OK(weir_tensor_from(s, WEIR_I64, 1, &n, good, &index));
+    CHECK_OK(weir_plan_run(plan, s, &index, 1, &out, 1));
+    CHECK_OK(weir_stream_sync(s));
+    static float values[6];
+    CHECK_OK(weir_tensor_read(out, values, sizeof values));
+    CHECK(values[5] == 3);
+    /* A constant written between runs is seen by the next. */
+    CHECK_OK(weir_fill(table, 4));
+    CHECK_OK(weir_plan_run(plan, s, &index, 1, &out, 1));
+    CHECK_OK(weir_tensor_read(out, values, sizeof values));
+    CHECK(values[5] == 4);
+    weir_tensor_release(index);
+    weir_tensor_release(out);
+    weir_plan_destroy(plan);
+    weir_tensor_release(table);
+    CHECK_OK(weir_device_close(dev));
+}
+
+TEST(plan, a_changed_limit_is_honoured_at_the_next_run_or_said_to_be_frozen)
+{
+    for (int frozen = 0; frozen < 2; frozen++) {
+        weir_device *dev = open_device("cpu:cores=4,threads=2");
+        weir_graph *g = small_graph(dev, "default");
+        const int64_t shape[] = {8, 8};
+        weir_stream *s = weir_stream_default(dev);
+        weir_plan *plan;
+        weir_tensor *x, *z = NULL;
+
+        CHECK_OK(weir_graph_compile(g, &(weir_compile_options){.static_kernels = frozen}, &plan));
+        CHECK_OK(weir_tensor_empty(s, WEIR_F32, 2, shape, &x));
+        CHECK_OK(weir_fill(x, 2));
+        for (int limit = 1; limit <= 4; limit++) {
+            static float values[64];
+
+            CHECK_OK(weir_stream_set_limit(s, (weir_cores){limit, limit}));
+            CHECK_OK(weir_plan_run(plan, s, &x, 1, &z, 1));
+            CHECK_OK(weir_tensor_read(z, values, sizeof values));
+            CHECK(values[0] == 32);
+        }
+        char *list = weir_plan_list(plan);
+        CHECK_EQ(strstr(list, "static kernels") != NULL, frozen);
+        free(list);
+        weir_tensor_release(x);
+        weir_tensor_release(z);
+        weir_plan_destroy(plan);
+        weir_graph_destroy(g);
+        CHECK_OK(weir_device_close(dev));
+    }
+}
