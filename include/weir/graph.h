@@ -130,6 +130,7 @@ WEIR_API WEIR_MUST_USE weir_status weir_plan_run(weir_plan *plan, weir_stream *s
 
 typedef struct weir_plan_stats {
     size_t nodes;
+    size_t launches;     /* what they run as: super kernels count once */
     size_t streams;
     size_t syncs;        /* cross-stream waits in the plan */
     size_t arena_bytes;  /* for intermediates */

@@ -31,6 +31,7 @@ void weir__compile_fini(struct weir__compile *c)
     weir__free(c->sync_first);
     weir__free(c->syncs);
     weir__free(c->joins);
+    weir__free(c->leader);
     weir__free(c->limit);
     weir__free(c->offset);
     weir__free(c->scratch_offset);
@@ -42,8 +43,8 @@ static weir_status run_passes(struct weir__compile *c)
     weir_status st;
 
     if ((st = weir__graph_edges(c->g, &c->edges)) || (st = weir__pass_live(c)) ||
-        (st = weir__pass_streams(c)) || (st = weir__pass_sync(c)) || (st = weir__pass_cores(c)) ||
-        (st = weir__pass_memory(c)) || (st = weir__pass_check(c)))
+        (st = weir__pass_streams(c)) || (st = weir__pass_sync(c)) || (st = weir__pass_super(c)) ||
+        (st = weir__pass_cores(c)) || (st = weir__pass_memory(c)) || (st = weir__pass_check(c)))
         return st;
     return WEIR_OK;
 }
@@ -73,12 +74,18 @@ static weir_status find_external(weir_plan *plan)
         for (int i = 0; i < n->nout; i++)
             plan->external[v] |= plan->slot_of[n->out[i].value] >= 0;
     }
+    for (int v = 0; v < g->nnodes; v++) /* a launch touches what any of its nodes does */
+        if (plan->c.live[v])
+            plan->external[plan->c.leader[v]] |= plan->external[v];
     for (int s = 0; s < plan->c.nstreams; s++)
         for (int p = 0, n = 0; p < plan->c.streams[s].nnodes; p++) {
             int v = weir__node_at(&plan->c, s, p);
 
             n += plan->c.sync_first[v + 1] - plan->c.sync_first[v];
-            plan->item[v] = n++;
+            if (plan->c.leader[v] == v)
+                plan->item[v] = n++;
+            else
+                plan->item[v] = plan->item[plan->c.leader[v]];
         }
     return WEIR_OK;
 }
@@ -147,6 +154,7 @@ weir_status weir_graph_compile(weir_graph *g, const weir_compile_options *option
     plan->dev = g->dev;
     if ((st = weir__graph_clone(g, &plan->graph)))
         goto destroy;
+    weir__super_fuse_streams(plan->graph);
     plan->c.g = plan->graph;
     plan->c.options = *options;
     if ((st = run_passes(&plan->c)) || (st = find_external(plan)) || (st = find_streams(plan)) ||

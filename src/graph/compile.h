@@ -1,6 +1,6 @@
 /* From a graph to a plan: the state that passes work on, in this order:
  *
- *   infer → fold → streams → super → sync → cores → memory → check → plan
+ *   fold → streams → sync → super → cores → memory → check → plan
  *
  * Each pass has one file and one job, reads what earlier ones decided and writes its
  * own part. Positions count from 0 within a stream, in program order.
@@ -41,6 +41,9 @@ struct weir__compile {
     struct weir__sync *joins;
     int njoins;
 
+    /* super.c: by live node, the first node of the launch it is part of */
+    int *leader;
+
     /* cores.c: by node, the limit that scopes and the graph set; 0 where they set none */
     weir_cores *limit;
 
@@ -55,6 +58,9 @@ struct weir__compile {
 weir_status weir__pass_live(struct weir__compile *c);    /* fold.c */
 weir_status weir__pass_streams(struct weir__compile *c); /* streams.c */
 weir_status weir__pass_sync(struct weir__compile *c);    /* sync.c */
+weir_status weir__pass_super(struct weir__compile *c);   /* super.c */
+/* Before streams are assigned: what stream-fusion asks for. */
+void weir__super_fuse_streams(weir_graph *g);
 weir_status weir__pass_cores(struct weir__compile *c);   /* cores.c */
 weir_status weir__pass_memory(struct weir__compile *c);  /* memory.c */
 /* check.c: re-proves by other means that every edge is ordered and that values which

@@ -8,12 +8,15 @@ enum { COLUMN = 26 };
 
 void weir_plan_get_stats(const weir_plan *plan, weir_plan_stats *out)
 {
-    size_t live = 0;
+    size_t live = 0, launches = 0;
 
-    for (int v = 0; v < plan->graph->nnodes; v++)
+    for (int v = 0; v < plan->graph->nnodes; v++) {
         live += plan->c.live[v];
+        launches += plan->c.live[v] && plan->c.leader[v] == v;
+    }
     *out = (weir_plan_stats){
         .nodes = live,
+        .launches = launches,
         .streams = (size_t)plan->c.nstreams,
         .syncs = (size_t)(plan->c.nsyncs + plan->c.njoins),
         .arena_bytes = plan->c.arena_bytes,
@@ -40,6 +43,9 @@ static void list_node(struct weir__text *text, const struct weir__compile *c, in
                    weir_engine_name(n->op->engine), nwrites ? weir__view_text(&w->view).text : "");
     if (nwrites && c->offset[w->value] >= 0)
         weir__text_add(text, " @%lld", (long long)c->offset[w->value]);
+    if (n->marks.super_kernel >= 0)
+        weir__text_add(text, " in %s%s", c->g->super_kernels[n->marks.super_kernel].name,
+                       c->leader[v] == v ? "" : " (fused)");
     if (c->limit[v].cube || c->limit[v].vector)
         weir__text_add(text, " cores %d|%d", c->limit[v].cube, c->limit[v].vector);
     for (int i = c->sync_first[v]; i < c->sync_first[v + 1]; i++)

@@ -84,10 +84,102 @@ static weir_status prepare(const weir_plan *plan, const struct weir__instance *i
     return WEIR_OK;
 }
 
+/* ---- super kernels ---- */
+
+static weir_status run_fused(const void *args, const weir_block *block)
+{
+    const struct weir__fused *f = *(struct weir__fused *const *)args;
+    const struct weir__fused_part *part = f->parts;
+    weir_block inner = *block;
+
+    while (inner.phase >= part->phases)
+        inner.phase -= part++->phases;
+    inner.count = part->blocks;
+    return inner.index < inner.count ? part->fn(part->args, &inner) : WEIR_OK;
+}
+
+static int launch_size(const struct weir__compile *c, int leader)
+{
+    int s = c->stream[leader], p = c->position[leader], n = 0;
+
+    while (p + n < c->streams[s].nnodes && c->leader[weir__node_at(c, s, p + n)] == leader)
+        n++;
+    return n;
+}
+
+static void free_fused(struct weir__fused *f)
+{
+    for (int i = 0; f && i < f->n; i++)
+        weir__free(f->parts[i].args);
+    weir__free(f);
+}
+
+/* Puts a prepared kernel in its place; the bytes of its arguments do not change later. */
+static weir_status set_part(struct weir__fused_part *part, const struct weir__kernel *k)
+{
+    if (!part->args && !(part->args = weir__malloc(k->args_size)))
+        return weir__fail(WEIR_ENOMEM, "the arguments of node '%s'", k->name);
+    if (k->args_size)
+        memcpy(part->args, k->args, k->args_size);
+    part->fn = k->fn;
+    part->blocks = k->fn ? k->blocks : 0;
+    part->phases = k->phases;
+    return WEIR_OK;
+}
+
+/* One kernel for all nodes of a launch. */
+static weir_status prepare_fused(const weir_plan *plan, struct weir__instance *inst, int leader,
+                                 int n, struct weir__work *work, struct weir__kernel *kernel)
+{
+    const struct weir__compile *c = &plan->c;
+    struct weir__fused **slot = &inst->fused[leader];
+    struct weir__kernel all = {
+        .name = plan->graph->super_kernels[plan->graph->nodes[leader].marks.super_kernel].name,
+        .fn = run_fused,
+        .args = slot,
+        .args_size = sizeof *slot,
+        .engine = plan->graph->nodes[leader].op->engine,
+    };
+    uint64_t ns = 0;
+
+    if (!*slot && !(*slot = weir__calloc(1, sizeof **slot + (size_t)n * sizeof *(*slot)->parts)))
+        return weir__fail(WEIR_ENOMEM, "super kernel '%s'", all.name);
+    (*slot)->n = n;
+    for (int i = 0; i < n; i++) {
+        struct weir__kernel k;
+        weir_status st = prepare(plan, inst, weir__node_at(c, c->stream[leader],
+                                                           c->position[leader] + i),
+                                 work, &k);
+
+        if (st || (st = set_part(&(*slot)->parts[i], &k)))
+            return st;
+        if (k.engine != all.engine)
+            all.engine = WEIR_ENGINE_MIX;
+        all.blocks = k.blocks > all.blocks ? k.blocks : all.blocks;
+        all.cores = k.cores > all.cores ? k.cores : all.cores;
+        all.phases += k.phases;
+        ns += (uint64_t)k.work_ns * k.blocks * k.phases;
+    }
+    ns /= (uint64_t)all.blocks * all.phases;
+    all.work_ns = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX - 1;
+    *kernel = all;
+    return WEIR_OK;
+}
+
+/* The kernel of the launch that node `leader` begins. */
+static weir_status prepare_launch(const weir_plan *plan, struct weir__instance *inst, int leader,
+                                  struct weir__work *work, struct weir__kernel *kernel)
+{
+    int n = launch_size(&plan->c, leader);
+
+    return n == 1 ? prepare(plan, inst, leader, work, kernel)
+                  : prepare_fused(plan, inst, leader, n, work, kernel);
+}
+
 /* ---- items ---- */
 
-/* Fills items of one lane: each node's waits, then the node. */
-static weir_status fill_lane(const weir_plan *plan, const struct weir__instance *inst, int lane,
+/* Fills items of one lane: each launch's waits, then the launch. */
+static weir_status fill_lane(const weir_plan *plan, struct weir__instance *inst, int lane,
                              struct weir__item *items, unsigned char **args)
 {
     const struct weir__compile *c = &plan->c;
@@ -96,8 +188,11 @@ static weir_status fill_lane(const weir_plan *plan, const struct weir__instance 
 
     for (int p = 0; p < c->streams[lane].nnodes; p++) {
         int v = weir__node_at(c, lane, p);
+        struct weir__kernel *k;
         weir_status st;
 
+        if (c->leader[v] != v)
+            continue;
         for (int i = c->sync_first[v]; i < c->sync_first[v + 1]; i++)
             items[n++] = (struct weir__item){
                 .is_wait = true,
@@ -105,28 +200,27 @@ static weir_status fill_lane(const weir_plan *plan, const struct weir__instance 
                 .item = plan->item[weir__node_at(c, c->syncs[i].stream, c->syncs[i].position)],
             };
         items[n] = (struct weir__item){0};
-        if ((st = prepare(plan, inst, v, &work, &items[n].kernel)))
+        k = &items[n].kernel;
+        if ((st = prepare_launch(plan, inst, v, &work, k)))
             return st;
-        if (work.args_size) {
-            if (!(args[n] = weir__malloc(work.args_size)))
-                return weir__fail(WEIR_ENOMEM, "the arguments of node '%s'",
-                                  plan->graph->nodes[v].name);
-            memcpy(args[n], work.args, work.args_size);
+        if (k->args_size) {
+            if (!(args[n] = weir__malloc(k->args_size)))
+                return weir__fail(WEIR_ENOMEM, "the arguments of node '%s'", k->name);
+            memcpy(args[n], k->args, k->args_size);
         }
-        items[n].kernel.args = args[n];
-        n++;
+        k->args = args[n++];
     }
     return WEIR_OK;
 }
 
 static int lane_items(const struct weir__compile *c, int lane)
 {
-    int n = c->streams[lane].nnodes;
+    int n = 0;
 
     for (int p = 0; p < c->streams[lane].nnodes; p++) {
         int v = weir__node_at(c, lane, p);
 
-        n += c->sync_first[v + 1] - c->sync_first[v];
+        n += (c->leader[v] == v) + c->sync_first[v + 1] - c->sync_first[v];
     }
     return n;
 }
@@ -173,6 +267,9 @@ void weir__instance_free(weir_plan *plan, struct weir__instance *inst)
     if (inst->arena)
         weir__pool_free(&plan->dev->pool, inst->arena);
     weir__clock_fini(&inst->last_clock);
+    for (int v = 0; inst->fused && v < plan->graph->nnodes; v++)
+        free_fused(inst->fused[v]);
+    weir__free(inst->fused);
     weir__free(inst->bound);
     weir__free(inst->limits);
     weir__free(inst);
@@ -190,7 +287,8 @@ struct weir__instance *weir__instance_make(weir_plan *plan, char *const *bound,
     }
     inst->bound = weir__calloc((size_t)nbound(plan) + 1, sizeof *inst->bound);
     inst->limits = weir__calloc((size_t)plan->c.nstreams, sizeof *inst->limits);
-    if (!inst->bound || !inst->limits) {
+    inst->fused = weir__calloc((size_t)plan->graph->nnodes + 1, sizeof *inst->fused);
+    if (!inst->bound || !inst->limits || !inst->fused) {
         weir__fail(WEIR_ENOMEM, "an instance of a plan");
         goto free_instance;
     }
@@ -223,9 +321,9 @@ weir_status weir__instance_rebind(weir_plan *plan, struct weir__instance *inst, 
     memcpy(inst->bound, bound, (size_t)nbound(plan) * sizeof *bound);
     memcpy(inst->limits, limits, (size_t)plan->c.nstreams * sizeof *limits);
     for (int v = 0; v < plan->graph->nnodes; v++) {
-        if (!plan->c.live[v] || (!all && !plan->external[v]))
+        if (!plan->c.live[v] || plan->c.leader[v] != v || (!all && !plan->external[v]))
             continue;
-        if ((st = prepare(plan, inst, v, &work, &kernel)))
+        if ((st = prepare_launch(plan, inst, v, &work, &kernel)))
             return st;
         plan->dev->driver->program_update(inst->program, plan->c.stream[v], plan->item[v], &kernel);
     }

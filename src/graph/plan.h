@@ -12,9 +12,20 @@
 
 #define WEIR__MAX_INSTANCES 8
 
+/* Several nodes as one kernel: their phases one after the other. */
+struct weir__fused {
+    int n;
+    struct weir__fused_part {
+        weir_kernel_fn fn;
+        uint32_t blocks, phases;
+        unsigned char *args;
+    } parts[];
+};
+
 struct weir__instance {
     weir_buffer *arena; /* NULL if the plan needs none */
     struct weir__program *program;
+    struct weir__fused **fused; /* by node: of leaders of several */
     char **bound;       /* addresses of inputs, then outputs, in the program */
     weir_cores *limits; /* by lane: in force when the kernels were prepared */
     struct weir__mark last; /* after its last run; stream NULL if it never ran */
