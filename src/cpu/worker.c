@@ -299,6 +299,8 @@ static bool run_wait(struct weir__worker *w, struct weir__soft_stream *s,
     if (weir__unlikely(atomic_load_explicit(&source->base.failed_at, memory_order_acquire) <= seq &&
                        how != WEIR__WAIT_ORDER))
         weir__stream_fail_like(&s->base, s->over + 1, &source->base);
+    if (weir__unlikely(source->base.dev != s->base.dev)) /* the last touch of it */
+        atomic_fetch_sub(&source->base.dev->visitors, 1);
     return true;
 }
 

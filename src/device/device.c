@@ -241,6 +241,20 @@ free_device:
     return st;
 }
 
+static weir_status wait_visitors(weir_device *dev)
+{
+    uint64_t start = weir__clock_ns();
+
+    while (atomic_load(&dev->visitors)) {
+        if (dev->op_timeout_ns >= 0 && weir__clock_ns() - start > (uint64_t)dev->op_timeout_ns)
+            return weir__fail(WEIR_ETIMEDOUT,
+                              "device '%s' cannot close: %u wait(s) of other devices for it do not end",
+                              dev->props.name, atomic_load(&dev->visitors));
+        weir__yield();
+    }
+    return WEIR_OK;
+}
+
 weir_status weir_device_close(weir_device *dev)
 {
     weir_status st;
@@ -251,6 +265,8 @@ weir_status weir_device_close(weir_device *dev)
         if ((st = sync_all(dev, false)))
             return st;
     } while (!all_done(dev));
+    if ((st = wait_visitors(dev)))
+        return st;
     weir__device_reap(dev, false);
     if (dev->tensors_live || dev->events_live || dev->pool.stats.allocated)
         return weir__fail(WEIR_EBUSY,

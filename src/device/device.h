@@ -151,6 +151,8 @@ struct weir_device {
     uint64_t id;
     weir_device_props props;
     int64_t op_timeout_ns; /* -1: for ever */
+    _Atomic unsigned visitors; /* waits of other devices for this one, and their wakers:
+                                * until there are none it must not go away */
     struct weir__mutex lock;
     weir_stream **streams; /* (L) by slot */
     unsigned nstreams, cap_streams;

@@ -303,10 +303,12 @@ static void wake_foreign(struct weir__soft_stream *s)
     enum weir__core_kind kind = weir__soft_next_kind(s);
     weir_device *dev = s->base.dev;
 
+    atomic_fetch_add(&dev->visitors, 1);
     weir__spin_lock(&sched->lock);
     weir__sched_add(sched, s, WEIR__WANTS_CORE, kind);
     weir__spin_unlock(&sched->lock);
     dev->driver->kick(dev);
+    atomic_fetch_sub(&dev->visitors, 1);
 }
 
 /* Hands the waiter's stream on, or wakes its host thread. */

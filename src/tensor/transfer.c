@@ -181,8 +181,13 @@ static weir_status wait_foreign(weir_stream *s, struct weir__mark mark, weir_buf
     weir__mutex_lock(&s->dev->lock);
     if (used && !(fence = weir__pool_fence(used, s->slot)))
         st = weir__fail(WEIR_ENOMEM, "a fence on stream '%s'", s->name);
-    else if (!(st = s->dev->driver->wait(s, mark, WEIR__WAIT_ERRORS)))
-        s->clock.seq[s->slot]++;
+    else {
+        atomic_fetch_add(&mark.stream->dev->visitors, 1); /* the wait itself takes it back */
+        if ((st = s->dev->driver->wait(s, mark, WEIR__WAIT_ERRORS)))
+            atomic_fetch_sub(&mark.stream->dev->visitors, 1);
+        else
+            s->clock.seq[s->slot]++;
+    }
     if (!st && fence)
         *fence = weir__stream_submitted(s);
     weir__mutex_unlock(&s->dev->lock);

@@ -3,65 +3,76 @@
 
 #include <stdlib.h>
 
+enum { CROWD = 6 }; /* streams at once */
+
 struct result {
     void *bytes[2];
     size_t size[2];
 };
 
-/* Runs the call on `stream` under a limit of `cores` on both engines. */
-static void run_limited(const struct call *c, weir_stream *stream, int cores, struct result *r)
+static int smaller(int a, int b)
 {
-    weir_tensor *in[CALL_INPUTS], *out[2] = {NULL, NULL};
-    weir_device_props props;
-    int most;
+    return a < b ? a : b;
+}
 
-    weir_device_get_props(weir_stream_device(stream), &props);
-    most = cores < props.cores.cube ? cores : props.cores.cube;
-    CHECK_OK(weir_stream_set_current(stream));
-    CHECK_OK(weir_stream_set_limit(
-        stream, (weir_cores){most, cores < props.cores.vector ? cores : props.cores.vector}));
-    call_upload(c, stream, in);
-    CHECK_OK(c->op->run(c, in, out));
-    for (int i = 0; i < c->nout; i++)
-        r->bytes[i] = read_bytes(c->op->flags & OP_IN_PLACE ? in[0] : out[i], &r->size[i]);
-    call_release(c->nin, in);
-    call_release(2, out);
-    weir_stream_reset_limit(stream);
+/* Puts the call on every stream, each with its own limit, then reads what they give. */
+static void run_crowd(const struct call *c, weir_stream *const *streams, const int *limits,
+                      struct result *results)
+{
+    weir_tensor *in[CROWD][CALL_INPUTS], *out[CROWD][2] = {{NULL}};
+    weir_device_props props;
+
+    weir_device_get_props(weir_stream_device(streams[0]), &props);
+    for (int k = 0; k < CROWD; k++) {
+        CHECK_OK(weir_stream_set_current(streams[k]));
+        CHECK_OK(weir_stream_set_limit(streams[k],
+                                       (weir_cores){smaller(limits[k], props.cores.cube),
+                                                    smaller(limits[k], props.cores.vector)}));
+        call_upload(c, streams[k], in[k]);
+    }
+    for (int k = 0; k < CROWD; k++) {
+        CHECK_OK(weir_stream_set_current(streams[k]));
+        CHECK_OK(c->op->run(c, in[k], out[k]));
+    }
+    for (int k = 0; k < CROWD; k++) {
+        CHECK_OK(weir_stream_set_current(streams[k]));
+        for (int i = 0; i < c->nout; i++)
+            results[k].bytes[i] = read_bytes(c->op->flags & OP_IN_PLACE ? in[k][0] : out[k][i],
+                                             &results[k].size[i]);
+        call_release(c->nin, in[k]);
+        call_release(2, out[k]);
+    }
 }
 
 static void check_same_bits(weir_device *dev, const char *name)
 {
-    static const int limits[] = {1, 2, 3, 7, 1 << 20};
+    static const int limits[CROWD] = {1, 2, 3, 7, 1 << 20, 1 << 20};
     const struct op_case *op = op_case_find(name);
-    weir_stream *streams[2] = {new_stream(dev), new_stream(dev)};
+    weir_stream *streams[CROWD];
 
+    for (int k = 0; k < CROWD; k++)
+        streams[k] = new_stream(dev);
     for (int type = 0; type < WEIR_DTYPE_COUNT; type++)
         for (uint64_t salt = 0; salt < 4 / TEST_SLOWDOWN && op->types & 1u << type; salt++) {
-            struct result first = {.size = {0}};
+            struct result results[CROWD] = {{.size = {0}}};
             struct call c;
 
-            call_make(&c, op, (weir_dtype)type, 1000 + salt, salt % 2 ? 30000 : 100000);
-            for (size_t i = 0; i < countof(limits); i++) {
-                struct result r = {.size = {0}};
-
-                test_note("%s %s, salt %llu, %d cores against 1", name,
-                          weir_dtype_name((weir_dtype)type), (unsigned long long)salt, limits[i]);
-                run_limited(&c, streams[i % 2], limits[i], &r);
-                if (i == 0)
-                    first = r;
-                for (int k = 0; i && k < c.nout; k++) {
-                    CHECK_EQ(r.size[k], first.size[k]);
-                    CHECK_MEM_EQ(r.bytes[k], first.bytes[k], r.size[k]);
-                    free(r.bytes[k]);
+            call_make(&c, op, (weir_dtype)type, 1000 + salt, salt % 2 ? 25000 : 80000);
+            run_crowd(&c, streams, limits, results);
+            for (int k = CROWD - 1; k >= 0; k--)
+                for (int i = 0; i < c.nout; i++) {
+                    test_note("%s %s, salt %llu: %d cores against 1", name,
+                              weir_dtype_name((weir_dtype)type), (unsigned long long)salt,
+                              limits[k]);
+                    CHECK_EQ(results[k].size[i], results[0].size[i]);
+                    CHECK_MEM_EQ(results[k].bytes[i], results[0].bytes[i], results[k].size[i]);
+                    free(results[k].bytes[i]);
                 }
-            }
-            free(first.bytes[0]);
-            free(first.bytes[1]);
             call_free(&c);
         }
     CHECK_OK(weir_stream_set_current(weir_stream_default(dev)));
-    for (int i = 0; i < 2; i++)
-        CHECK_OK(weir_stream_destroy(streams[i]));
+    for (int k = 0; k < CROWD; k++)
+        CHECK_OK(weir_stream_destroy(streams[k]));
 }
 
 #define BITS_CASE(name)                                                        \

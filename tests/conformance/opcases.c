@@ -82,7 +82,8 @@ int random_shape(struct call *c, int low_ndim, int high_ndim, int64_t *shape)
 
 static double random_value(struct call *c, weir_dtype dtype, double low, double high)
 {
-    static const double special[] = {0, -0.0, INFINITY, -INFINITY, NAN, 1, -1};
+    static const double special[] = {0,     -0.0, INFINITY, -INFINITY, NAN, 1,   -1,
+                                     1e-40, 1e30, -1e30,    3e38,      100, -88, -104};
 
     switch (dtype) {
     case WEIR_BOOL:
@@ -96,7 +97,7 @@ static double random_value(struct call *c, weir_dtype dtype, double low, double 
         return (double)rng_int(&c->rng, -50000, 50000);
     default:
         if (c->op->flags & OP_SPECIAL && rng_chance(&c->rng, 3))
-            return special[rng_int(&c->rng, 0, countof(special) - 1)];
+            return round_to(dtype, special[rng_int(&c->rng, 0, countof(special) - 1)]);
         return round_to(dtype, rng_real(&c->rng, low, high));
     }
 }

@@ -53,7 +53,7 @@ static double apply_two(const struct op_case *op, weir_dtype dtype, double a, do
 static void make_unary(struct call *c, weir_dtype dtype)
 {
     int64_t shape[WEIR_MAX_DIMS];
-    int ndim = random_shape(c, 0, 5, shape);
+    int ndim = random_shape(c, 0, WEIR_MAX_DIMS, shape);
 
     add_input(c, dtype, ndim, shape);
 }
@@ -91,7 +91,7 @@ static int narrowed(struct call *c, int ndim, const int64_t *shape, int64_t *out
 static void make_binary(struct call *c, weir_dtype dtype)
 {
     int64_t shape[WEIR_MAX_DIMS], part[WEIR_MAX_DIMS];
-    int ndim = random_shape(c, 0, 5, shape);
+    int ndim = random_shape(c, 0, WEIR_MAX_DIMS, shape);
     bool spread = rng_chance(&c->rng, 60);
     int n = spread ? narrowed(c, ndim, shape, part) : ndim;
 
@@ -218,7 +218,7 @@ static void reference_clamp(struct call *c)
 static void make_where(struct call *c, weir_dtype dtype)
 {
     int64_t shape[WEIR_MAX_DIMS], part[WEIR_MAX_DIMS];
-    int ndim = random_shape(c, 0, 4, shape), n;
+    int ndim = random_shape(c, 0, WEIR_MAX_DIMS, shape), n;
 
     n = narrowed(c, ndim, shape, part);
     add_input(c, WEIR_BOOL, n, part);

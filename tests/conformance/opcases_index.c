@@ -180,12 +180,22 @@ static weir_status run_topk(const struct call *c, weir_tensor *const *in, weir_t
     return weir_topk(in[0], c->whole[1], (int)c->whole[0], c->flag[0], &out[0], &out[1]);
 }
 
-/* NaN is larger than any number. */
-static bool before(double a, double b, bool descending)
+struct item {
+    double value;
+    int64_t place;
+    bool descending;
+};
+
+/* NaN is larger than any number; equal values keep their order. */
+static int compare_items(const void *pa, const void *pb)
 {
-    if (isnan(a) || isnan(b))
-        return descending ? isnan(a) && !isnan(b) : isnan(b) && !isnan(a);
-    return descending ? a > b : a < b;
+    const struct item *a = pa, *b = pb;
+    int sign = isnan(a->value) || isnan(b->value) ? !!isnan(a->value) - !!isnan(b->value)
+                                                  : (a->value > b->value) - (a->value < b->value);
+
+    if (sign)
+        return a->descending ? -sign : sign;
+    return (a->place > b->place) - (a->place < b->place);
 }
 
 static void reference_sort(struct call *c)
@@ -193,10 +203,11 @@ static void reference_sort(struct call *c)
     const struct array *x = &c->in[0];
     int dim = wrapped(c);
     int64_t shape[WEIR_MAX_DIMS], outer[WEIR_MAX_DIMS], at[WEIR_MAX_DIMS] = {0};
-    int64_t n = x->shape[dim], rows = 1, *places = malloc((size_t)(n + 1) * sizeof *places);
+    int64_t n = x->shape[dim], rows = 1;
+    struct item *items = malloc((size_t)(n + 1) * sizeof *items);
     struct array values, indices;
 
-    CHECK(places);
+    CHECK(items);
     memcpy(shape, x->shape, sizeof shape);
     shape[dim] = c->whole[1];
     memcpy(outer, x->shape, sizeof outer);
@@ -207,29 +218,18 @@ static void reference_sort(struct call *c)
     array_init(&indices, WEIR_I64, x->ndim, shape);
     for (int64_t row = 0; row < rows; row++, step_index(x->ndim, outer, at)) {
         for (int64_t j = 0; j < n; j++) {
-            int64_t k = j;
-
             at[dim] = j;
-            for (double v = x->at[array_place(x, x->ndim, at)]; k > 0; k--) {
-                at[dim] = places[k - 1];
-                if (!before(v, x->at[array_place(x, x->ndim, at)], c->flag[0]))
-                    break;
-                places[k] = places[k - 1];
-            }
-            places[k] = j;
+            items[j] = (struct item){x->at[array_place(x, x->ndim, at)], j, c->flag[0]};
         }
+        qsort(items, (size_t)n, sizeof *items, compare_items);
         for (int64_t j = 0; j < shape[dim]; j++) {
-            int64_t to;
-
             at[dim] = j;
-            to = array_place(&values, x->ndim, at);
-            at[dim] = places[j];
-            values.at[to] = x->at[array_place(x, x->ndim, at)];
-            indices.at[to] = (double)places[j];
+            values.at[array_place(&values, x->ndim, at)] = items[j].value;
+            indices.at[array_place(&indices, x->ndim, at)] = (double)items[j].place;
         }
         at[dim] = 0;
     }
-    free(places);
+    free(items);
     if (c->nout == 2) {
         c->out[0] = values;
         c->out[1] = indices;

@@ -12,7 +12,7 @@ static void reference_same(struct call *c)
 static void make_one(struct call *c, weir_dtype dtype)
 {
     int64_t shape[WEIR_MAX_DIMS];
-    int ndim = random_shape(c, 0, 6, shape);
+    int ndim = random_shape(c, 0, WEIR_MAX_DIMS, shape);
 
     add_input(c, dtype, ndim, shape);
 }
@@ -131,7 +131,7 @@ static weir_status run_contiguous(const struct call *c, weir_tensor *const *in, 
 static void make_copy_into(struct call *c, weir_dtype dtype)
 {
     int64_t shape[WEIR_MAX_DIMS], part[WEIR_MAX_DIMS];
-    int ndim = random_shape(c, 0, 5, shape), drop = (int)rng_int(&c->rng, 0, ndim / 2);
+    int ndim = random_shape(c, 0, WEIR_MAX_DIMS, shape), drop = (int)rng_int(&c->rng, 0, ndim / 2);
 
     for (int d = drop; d < ndim; d++)
         part[d - drop] = rng_chance(&c->rng, 20) ? 1 : shape[d];

@@ -7,7 +7,7 @@
 static void make_reduce(struct call *c, weir_dtype dtype)
 {
     int64_t shape[WEIR_MAX_DIMS];
-    int ndim = random_shape(c, 0, 5, shape), n = (int)rng_int(&c->rng, 0, ndim), at = 0;
+    int ndim = random_shape(c, 0, WEIR_MAX_DIMS, shape), n = (int)rng_int(&c->rng, 0, ndim), at = 0;
     bool needs_elements = !strcmp(c->op->name, "max") || !strcmp(c->op->name, "min");
 
     for (int d = 0; d < ndim && needs_elements; d++)

@@ -43,7 +43,8 @@ static weir_tensor *words_of(weir_stream *s, int32_t value)
 static void copy_and_free(bool borrower)
 {
     weir_device *from = open_device(spec), *to = open_device(spec);
-    weir_stream *owner = weir_stream_default(from), *reader = borrower ? new_stream(from, 0) : owner;
+    weir_stream *owner = weir_stream_default(from);
+    weir_stream *reader = borrower ? new_stream(from, 0) : owner;
     struct gate g = {0};
     weir_tensor *src = words_of(owner, 7), *dst, *next;
     static int32_t got[WORDS];
@@ -268,8 +269,10 @@ static void pass_on(void *user, weir_status status)
 TEST(lifetimes, close_waits_for_what_callbacks_queue)
 {
     weir_device *dev = open_device(spec);
-    struct relay r = {.left = 100,
-                      .streams = {weir_stream_default(dev), new_stream(dev, 0), new_stream(dev, 0)}};
+    struct relay r = {
+        .streams = {weir_stream_default(dev), new_stream(dev, 0), new_stream(dev, 0)},
+        .left = 100,
+    };
 
     CHECK_OK(weir_stream_callback(r.streams[2], pass_on, &r));
     CHECK_OK(weir_device_close(dev));

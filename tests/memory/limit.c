@@ -149,8 +149,10 @@ TEST(ladder, the_host_waits_when_too_many_streams_are_in_the_way)
         s[i] = new_stream(dev, 0);
     fill(s, b, STREAMS, MIB);
     for (int i = 0; i < STREAMS; i++) {
-        CHECK_OK(weir_launch_submit(
-            s[i], &(weir_launch){.name = "slow", .fn = slow_kernel, .buffers = &b[i], .nbuffers = 1}));
+        CHECK_OK(weir_launch_submit(s[i], &(weir_launch){.name = "slow",
+                                                         .fn = slow_kernel,
+                                                         .buffers = &b[i],
+                                                         .nbuffers = 1}));
         weir_buffer_free(b[i]);
     }
     whole = alloc_on(weir_stream_default(dev), 32 * MIB);

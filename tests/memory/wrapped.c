@@ -37,6 +37,16 @@ static DLTensor describe(struct lender *l)
     return d;
 }
 
+static DLManagedTensorVersioned describe_versioned(struct lender *l)
+{
+    return (DLManagedTensorVersioned){
+        .version = {1, 0},
+        .manager_ctx = l,
+        .deleter = delete_versioned,
+        .dl_tensor = describe(l),
+    };
+}
+
 enum form { WRAP, LEGACY, VERSIONED, FORMS };
 
 static weir_tensor *lend(weir_stream *s, struct lender *l, enum form form)
@@ -47,15 +57,15 @@ static weir_tensor *lend(weir_stream *s, struct lender *l, enum form form)
         l->values[i] = (float)i;
     switch (form) {
     case WRAP:
-        CHECK_OK(weir_tensor_wrap(s, WEIR_F32, 1, (int64_t[]){N}, NULL, l->values, give_back, l, &t));
+        CHECK_OK(weir_tensor_wrap(s, WEIR_F32, 1, (int64_t[]){N}, NULL, l->values, give_back, l,
+                                  &t));
         break;
     case LEGACY:
         l->legacy = (DLManagedTensor){describe(l), l, delete_legacy};
         CHECK_OK(weir_tensor_from_dlpack(s, &l->legacy, &t));
         break;
     default:
-        l->versioned = (DLManagedTensorVersioned){
-            .version = {1, 0}, .manager_ctx = l, .deleter = delete_versioned, .dl_tensor = describe(l)};
+        l->versioned = describe_versioned(l);
         CHECK_OK(weir_tensor_from_dlpack_versioned(s, &l->versioned, &t));
     }
     CHECK_PTR_EQ(weir_tensor_data(t), l->values);
@@ -207,8 +217,7 @@ TEST(wrapped, is_still_the_callers_after_an_error)
     DLManagedTensorVersioned *v = &l.versioned;
     weir_tensor *t;
 
-    *v = (DLManagedTensorVersioned){
-        .version = {1, 0}, .manager_ctx = &l, .deleter = delete_versioned, .dl_tensor = describe(&l)};
+    *v = describe_versioned(&l);
     v->version.major = 2;
     CHECK_STATUS(weir_tensor_from_dlpack_versioned(s, v, &t), WEIR_EUNSUPPORTED);
     CHECK(!t);
