@@ -32,6 +32,7 @@ void weir__compile_fini(struct weir__compile *c)
     weir__free(c->syncs);
     weir__free(c->joins);
     weir__free(c->leader);
+    weir__free(c->chunked);
     weir__free(c->limit);
     weir__free(c->offset);
     weir__free(c->scratch_offset);
@@ -44,7 +45,8 @@ static weir_status run_passes(struct weir__compile *c)
 
     if ((st = weir__graph_edges(c->g, &c->edges)) || (st = weir__pass_live(c)) ||
         (st = weir__pass_streams(c)) || (st = weir__pass_sync(c)) || (st = weir__pass_super(c)) ||
-        (st = weir__pass_cores(c)) || (st = weir__pass_memory(c)) || (st = weir__pass_check(c)))
+        (st = weir__pass_cores(c)) || (st = weir__pass_memory(c)) || (st = weir__pass_check(c)) ||
+        (st = weir__pass_fuse(c)))
         return st;
     return WEIR_OK;
 }

@@ -1,6 +1,6 @@
 /* From a graph to a plan: the state that passes work on, in this order:
  *
- *   fold → streams → sync → super → cores → memory → check → plan
+ *   fold → streams → sync → super → cores → memory → check → fuse → plan
  *
  * Each pass has one file and one job, reads what earlier ones decided and writes its
  * own part. Positions count from 0 within a stream, in program order.
@@ -43,6 +43,7 @@ struct weir__compile {
 
     /* super.c: by live node, the first node of the launch it is part of */
     int *leader;
+    bool *chunked; /* fuse.c: by leader: its nodes run piece by piece */
 
     /* cores.c: by node, the limit that scopes and the graph set; 0 where they set none */
     weir_cores *limit;
@@ -66,6 +67,8 @@ weir_status weir__pass_memory(struct weir__compile *c);  /* memory.c */
 /* check.c: re-proves by other means that every edge is ordered and that values which
  * share bytes are never alive at once. returns WEIR_EINTERNAL with what is wrong. */
 weir_status weir__pass_check(const struct weir__compile *c);
+/* fuse.c: elementwise chains of what is left, once memory is placed. */
+weir_status weir__pass_fuse(struct weir__compile *c);
 void weir__compile_fini(struct weir__compile *c);
 
 static inline int weir__node_at(const struct weir__compile *c, int stream, int position)

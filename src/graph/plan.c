@@ -98,6 +98,28 @@ static weir_status run_fused(const void *args, const weir_block *block)
     return inner.index < inner.count ? part->fn(part->args, &inner) : WEIR_OK;
 }
 
+/* Elements of a piece: with a few operands it fits the first-level cache. */
+enum { PIECE = 2048 };
+
+static weir_status run_chunked(const void *args, const weir_block *block)
+{
+    const struct weir__fused *f = *(struct weir__fused *const *)args;
+    weir_block piece = *block;
+    uint64_t last = (uint64_t)f->pieces * (block->index + 1) / block->count;
+
+    piece.count = f->pieces;
+    for (uint64_t i = (uint64_t)f->pieces * block->index / block->count; i < last; i++) {
+        piece.index = (unsigned)i;
+        for (int p = 0; p < f->n; p++) {
+            weir_status st = f->parts[p].fn(f->parts[p].args, &piece);
+
+            if (st)
+                return st;
+        }
+    }
+    return WEIR_OK;
+}
+
 static int launch_size(const struct weir__compile *c, int leader)
 {
     int s = c->stream[leader], p = c->position[leader], n = 0;
@@ -133,9 +155,11 @@ static weir_status prepare_fused(const weir_plan *plan, struct weir__instance *i
 {
     const struct weir__compile *c = &plan->c;
     struct weir__fused **slot = &inst->fused[leader];
+    int super = plan->graph->nodes[leader].marks.super_kernel;
     struct weir__kernel all = {
-        .name = plan->graph->super_kernels[plan->graph->nodes[leader].marks.super_kernel].name,
-        .fn = run_fused,
+        .name = c->chunked[leader] ? plan->graph->nodes[leader].name
+                                   : plan->graph->super_kernels[super].name,
+        .fn = c->chunked[leader] ? run_chunked : run_fused,
         .args = slot,
         .args_size = sizeof *slot,
         .engine = plan->graph->nodes[leader].op->engine,
@@ -145,6 +169,9 @@ static weir_status prepare_fused(const weir_plan *plan, struct weir__instance *i
     if (!*slot && !(*slot = weir__calloc(1, sizeof **slot + (size_t)n * sizeof *(*slot)->parts)))
         return weir__fail(WEIR_ENOMEM, "super kernel '%s'", all.name);
     (*slot)->n = n;
+    if (c->chunked[leader])
+        (*slot)->pieces = (uint32_t)weir__div_up(
+            weir__view_numel(&plan->graph->nodes[leader].out[0].view), PIECE);
     for (int i = 0; i < n; i++) {
         struct weir__kernel k;
         weir_status st = prepare(plan, inst, weir__node_at(c, c->stream[leader],
@@ -160,6 +187,8 @@ static weir_status prepare_fused(const weir_plan *plan, struct weir__instance *i
         all.phases += k.phases;
         ns += (uint64_t)k.work_ns * k.blocks * k.phases;
     }
+    if (c->chunked[leader])
+        all.phases = 1;
     ns /= (uint64_t)all.blocks * all.phases;
     all.work_ns = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX - 1;
     *kernel = all;

@@ -12,9 +12,10 @@
 
 #define WEIR__MAX_INSTANCES 8
 
-/* Several nodes as one kernel: their phases one after the other. */
+/* Several nodes as one kernel: their phases one after the other, or piece by piece. */
 struct weir__fused {
     int n;
+    uint32_t pieces; /* of chunked ones: all of them on a piece, then on the next */
     struct weir__fused_part {
         weir_kernel_fn fn;
         uint32_t blocks, phases;

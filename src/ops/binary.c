@@ -122,6 +122,7 @@ static weir_status prepare(const struct weir__call *call, enum weir__binary_code
         .name = row_name,                                                                        \
         .summary = text,                                                                         \
         .engine = WEIR_ENGINE_VECTOR,                                                            \
+        .flags = WEIR__OP_ELEMENTWISE,                                                           \
         .nin_min = 1,                                                                            \
         .nin_max = 2,                                                                            \
         .nout = 1,                                                                               \

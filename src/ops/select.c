@@ -41,6 +41,7 @@ const struct weir__op weir__op_where = {
     .name = "Where",
     .summary = "a where the condition is true, else b",
     .engine = WEIR_ENGINE_VECTOR,
+    .flags = WEIR__OP_ELEMENTWISE,
     .nin_min = 3,
     .nin_max = 3,
     .nout = 1,

@@ -70,6 +70,7 @@ static weir_status prepare(const struct weir__call *call, enum weir__unary_code 
         .name = row_name,                                                                        \
         .summary = text,                                                                         \
         .engine = WEIR_ENGINE_VECTOR,                                                            \
+        .flags = WEIR__OP_ELEMENTWISE,                                                           \
         .nin_min = 1,                                                                            \
         .nin_max = 1,                                                                            \
         .nout = 1,                                                                               \
@@ -131,6 +132,7 @@ const struct weir__op weir__op_clamp = {
     .name = "Clamp",
     .summary = "min(max(x, low), high)",
     .engine = WEIR_ENGINE_VECTOR,
+    .flags = WEIR__OP_ELEMENTWISE,
     .nin_min = 1,
     .nin_max = 1,
     .nout = 1,

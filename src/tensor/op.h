@@ -21,6 +21,9 @@ enum weir__op_flags {
     WEIR__OP_IN_PLACE = 1 << 2,       /* the first input is also the output: nout is 0 */
     WEIR__OP_IGNORES_LIMIT = 1 << 3,  /* host engine */
     WEIR__OP_ALWAYS_RUNS = 1 << 4,    /* in a graph also if nobody uses its result */
+    WEIR__OP_ELEMENTWISE = 1 << 5,    /* output element i needs only element i of what is
+                                       * broadcast to it; blocks cut a contiguous output in
+                                       * row-major order, at multiples of 64 elements */
 };
 
 /* A parameter of an operator, so that graphs can be written down and read back. A field

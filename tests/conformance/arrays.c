@@ -200,17 +200,20 @@ static void replace(weir_tensor **t, weir_tensor *by)
     *t = by;
 }
 
-/* Every dim is each step-th element of a longer one. */
+/* Dims are each step-th element of a longer one: three at most, or the whole grows too large. */
 static weir_tensor *make_sliced(weir_stream *stream, weir_dtype dtype, int ndim,
                                 const int64_t *shape, struct rng *rng, weir_tensor **base)
 {
     int64_t whole[WEIR_MAX_DIMS] = {0}, start[WEIR_MAX_DIMS], step[WEIR_MAX_DIMS];
     weir_tensor *t, *cut;
+    int left = 3;
 
     for (int d = 0; d < ndim; d++) {
-        start[d] = rng_int(rng, 0, 2);
-        step[d] = rng_int(rng, 1, 100) < 60 ? 1 : rng_int(rng, 2, 3);
-        whole[d] = start[d] + shape[d] * step[d] + rng_int(rng, 0, 2);
+        bool longer = rng_chance(rng, 60) && left-- > 0;
+
+        start[d] = longer ? rng_int(rng, 0, 2) : 0;
+        step[d] = longer && rng_chance(rng, 40) ? rng_int(rng, 2, 3) : 1;
+        whole[d] = start[d] + shape[d] * step[d] + (longer ? rng_int(rng, 0, 2) : 0);
     }
     CHECK_OK(weir_tensor_empty(stream, dtype, ndim, whole, &t));
     *base = weir_tensor_retain(t);

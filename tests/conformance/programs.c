@@ -1,7 +1,7 @@
 /* Random programs of operators on eight streams give what one stream gives. */
 #include "conformance.h"
 
-#include <stdlib.h>
+#include <pthread.h>
 
 enum { STREAMS = 8, SLOTS = 10, STEPS = 60, SIDE = 24 };
 
@@ -256,9 +256,13 @@ static void run_program(weir_device *dev, const struct step *steps, bool many, f
     machine_close(&m, many);
 }
 
+struct bytes {
+    float at[SLOTS * SIDE * SIDE];
+};
+
 CONFORMANCE(programs, many_streams_give_what_one_gives)
 {
-    static float want[SLOTS * SIDE * SIDE], got[SLOTS * SIDE * SIDE];
+    static struct bytes want, got;
     struct step steps[STEPS];
 
     for (uint64_t seed = 0; seed < 200 / TEST_SLOWDOWN; seed++) {
@@ -266,10 +270,50 @@ CONFORMANCE(programs, many_streams_give_what_one_gives)
 
         test_note("seed %llu", (unsigned long long)seed);
         make_program(&rng, steps);
-        run_program(dev, steps, false, want);
+        run_program(dev, steps, false, want.at);
         for (int round = 0; round < 3; round++) {
-            run_program(dev, steps, true, got);
-            CHECK_MEM_EQ(got, want, sizeof want);
+            run_program(dev, steps, true, got.at);
+            CHECK_MEM_EQ(&got, &want, sizeof want);
         }
+    }
+}
+
+struct worker {
+    pthread_t thread;
+    weir_device *dev;
+    struct step steps[STEPS];
+    struct bytes want, got;
+    uint64_t seed;
+};
+
+static void *run_worker(void *user)
+{
+    struct worker *w = user;
+
+    test_note("seed %llu", (unsigned long long)w->seed);
+    for (int round = 0; round < 3; round++) {
+        run_program(w->dev, w->steps, true, w->got.at);
+        CHECK_MEM_EQ(&w->got, &w->want, sizeof w->want);
+    }
+    return NULL;
+}
+
+CONFORMANCE(programs, host_threads_do_not_disturb_each_other)
+{
+    static struct worker workers[4];
+
+    for (uint64_t seed = 0; seed < 20 / TEST_SLOWDOWN; seed++) {
+        for (size_t i = 0; i < countof(workers); i++) {
+            struct worker *w = &workers[i];
+            struct rng rng = rng_make("threads", w->seed = 4 * seed + i);
+
+            w->dev = dev;
+            make_program(&rng, w->steps);
+            run_program(dev, w->steps, false, w->want.at);
+        }
+        for (size_t i = 0; i < countof(workers); i++)
+            CHECK_EQ(pthread_create(&workers[i].thread, NULL, run_worker, &workers[i]), 0);
+        for (size_t i = 0; i < countof(workers); i++)
+            CHECK_EQ(pthread_join(workers[i].thread, NULL), 0);
     }
 }

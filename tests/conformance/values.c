@@ -164,7 +164,7 @@ static void check_op(weir_device *dev, const char *name)
     }
     CHECK_OK(weir_stream_set_current(s));
     for (int type = 0; type < WEIR_DTYPE_COUNT; type++)
-        for (uint64_t salt = 0; salt < 24 / TEST_SLOWDOWN && op->types & 1u << type; salt++) {
+        for (uint64_t salt = 0; salt < 18 / TEST_SLOWDOWN && op->types & 1u << type; salt++) {
             static const int64_t budgets[] = {1000, 60, 8, 4000, 200, 20000};
             struct call c;
 

@@ -585,3 +585,59 @@ TEST(super_kernel, what_cannot_be_fused_splits_it_or_is_refused)
         CHECK_OK(weir_device_close(dev));
     }
 }
+
+/* ---- elementwise fusion ---- */
+
+TEST(fusion, an_elementwise_chain_is_one_launch_with_the_same_bits)
+{
+    for (int reduce_overhead = 0; reduce_overhead < 2; reduce_overhead++) {
+        weir_device *dev = open_device("cpu:cores=3,threads=2");
+        weir_stream *s = weir_stream_default(dev);
+        const int64_t shape[] = {100, 777}, row[] = {777};
+        weir_tensor *x, *bias, *t[6], *y = NULL, *real;
+        weir_plan_stats stats;
+        weir_plan *plan;
+        weir_graph *g;
+
+        CHECK_OK(weir_tensor_empty(s, WEIR_F32, 1, row, &bias));
+        CHECK_OK(weir_random_normal(bias, 1, 0, 1));
+        CHECK_OK(weir_graph_create(dev, &g));
+        CHECK_OK(weir_graph_input(g, "x", WEIR_F32, 2, shape, &x));
+        for (int pass = 0; pass < 2; pass++) {
+            if (pass) {
+                CHECK_OK(weir_tensor_empty(s, WEIR_F32, 2, shape, &real));
+                CHECK_OK(weir_random_normal(real, 2, 0, 1));
+            } else {
+                CHECK_OK(weir_graph_begin(g));
+            }
+            CHECK_OK(weir_add(pass ? real : x, bias, &t[0]));
+            CHECK_OK(weir_silu(t[0], &t[1]));
+            CHECK_OK(weir_mul(t[1], t[0], &t[2]));
+            CHECK_OK(weir_exp(t[2], &t[3]));
+            CHECK_OK(weir_sub_scalar(t[3], 1, &t[4]));
+            CHECK_OK(weir_maximum(t[4], t[0], &t[5]));
+            if (!pass) {
+                CHECK_OK(weir_graph_end(g));
+                CHECK_OK(weir_graph_output(g, "y", t[5]));
+                for (int i = 0; i < 6; i++)
+                    weir_tensor_release(t[i]);
+            }
+        }
+        CHECK_OK(weir_graph_compile(
+            g, &(weir_compile_options){.mode = reduce_overhead ? "reduce-overhead" : NULL}, &plan));
+        weir_plan_get_stats(plan, &stats);
+        CHECK_EQ(stats.nodes, 6);
+        CHECK_EQ(stats.launches, reduce_overhead ? 6 : 1);
+        CHECK_OK(weir_plan_run(plan, s, &real, 1, &y, 1));
+        check_same("y", y, t[5]);
+        for (int i = 0; i < 6; i++)
+            weir_tensor_release(t[i]);
+        weir_tensor_release(x);
+        weir_tensor_release(bias);
+        weir_tensor_release(real);
+        weir_tensor_release(y);
+        weir_plan_destroy(plan);
+        weir_graph_destroy(g);
+        CHECK_OK(weir_device_close(dev));
+    }
+}

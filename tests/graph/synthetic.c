@@ -7,6 +7,7 @@
 
 struct params {
     int64_t scratch;
+    double us;
 };
 
 static size_t op_scratch(const struct weir__call *call)
@@ -14,11 +15,19 @@ static size_t op_scratch(const struct weir__call *call)
     return (size_t)((const struct params *)call->params)->scratch;
 }
 
+/* As weir__cost_ns takes it back. */
+static void op_cost(const struct weir__call *call, struct weir__cost *cost)
+{
+    cost->flops = 32e3 * ((const struct params *)call->params)->us;
+}
+
 static const struct weir__op op_new = {
-    .name = "New", .engine = WEIR_ENGINE_VECTOR, .nout = 1, .scratch = op_scratch};
+    .name = "New", .engine = WEIR_ENGINE_VECTOR, .nout = 1, .cost = op_cost, .scratch = op_scratch};
 static const struct weir__op op_update = {.name = "Update",
                                           .engine = WEIR_ENGINE_VECTOR,
                                           .flags = WEIR__OP_IN_PLACE,
+
+                                          .cost = op_cost,
                                           .scratch = op_scratch};
 
 static int64_t random_bytes(struct rng *r, int sizes)
@@ -50,6 +59,7 @@ static void make_node(struct synthetic *s, int v, struct rng *r, const struct sy
     }
     n->op = update ? &op_update : &op_new;
     n->params = params;
+    params->us = o->us ? 1 + rng_below(r, o->us) : 1;
     if (rng_percent(r, o->scratch))
         params->scratch = random_bytes(r, o->sizes);
     if (update)
@@ -204,6 +214,26 @@ void synthetic_init(struct synthetic *s, const struct synthetic_options *o)
     else
         make_edges_fast(s);
     mark_dead(s, &r, o->dead);
+}
+
+void synthetic_set_us(struct synthetic *s, int node, double us)
+{
+    ((struct params *)s->g.nodes[node].params)->us = us;
+}
+
+void synthetic_set_edges(struct synthetic *s, const int (*edges)[2], int n)
+{
+    struct weir__edges *e = &s->c.edges;
+    int count = 0;
+
+    weir__free(e->preds);
+    e->preds = weir__calloc((size_t)n, sizeof *e->preds);
+    for (int v = 0; v < s->g.nnodes; v++) {
+        for (int i = 0; i < n; i++)
+            if (edges[i][1] == v)
+                e->preds[count++] = edges[i][0];
+        e->first[v + 1] = count;
+    }
 }
 
 void synthetic_streams(struct synthetic *s)

@@ -17,6 +17,7 @@ struct synthetic_options {
     int control;  /* percent of nodes with a control edge */
     int dead;     /* percent of nodes that are not live */
     int runs;     /* nodes in a row on one stream, about; 0: each picks its own */
+    int us;       /* nodes take 1..us microseconds on one core; 0: 1 */
     int sizes;    /* value sizes are 1..sizes times 64 bytes, less a little; 0: 64 */
 };
 
@@ -29,6 +30,11 @@ struct synthetic {
 /* Fills graph, edges and liveness; ends the test on an error. */
 void synthetic_init(struct synthetic *s, const struct synthetic_options *options);
 void synthetic_fini(struct synthetic *s);
+
+/* For graphs that a test draws itself: edges in place of those there are, in order of
+ * their second node, and what a node costs. */
+void synthetic_set_edges(struct synthetic *s, const int (*edges)[2], int n);
+void synthetic_set_us(struct synthetic *s, int node, double us);
 
 /* How a run of the passes up to one of them is written in a test. */
 void synthetic_streams(struct synthetic *s);

@@ -6,6 +6,8 @@
 #include "ops/host/row.h"
 #include "ops/tile.h"
 
+enum { STREAM_LEAST = 1 << 15 };
+
 /* Where the walk stands: `numel` elements in row-major order, a row at a time. */
 struct cursor {
     int64_t at[WEIR_MAX_DIMS];
@@ -150,7 +152,7 @@ static void run_flat(const struct weir__ew *e, const struct buffers *b, int64_t 
     for (int i = 0; i < e->nin; i++)
         if (e->in[i])
             in[i] = e->in[i] + begin * (int64_t)weir__elem_size(e->in_type[i]);
-    if (e->stream)
+    if (e->stream && n >= STREAM_LEAST) /* a small piece is read again by the next operator */
         run_stream(e, b, out, in, n);
     else if (e->direct && e->fn)
         e->fn(out, (const void *const *)in, n, e->constant);

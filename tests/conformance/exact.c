@@ -1,0 +1,131 @@
+/* Integers of 64 bits, which the doubles of the other cases cannot hold. */
+#include "conformance.h"
+
+#include <stdlib.h>
+
+static weir_tensor *longs(weir_device *dev, int64_t n, const int64_t *values)
+{
+    weir_tensor *t;
+
+    CHECK_OK(weir_tensor_from(weir_stream_default(dev), WEIR_I64, 1, &n, values, &t));
+    return t;
+}
+
+/* Reads, compares and releases. */
+static void expect(weir_tensor *t, int64_t n, const int64_t *want)
+{
+    size_t size;
+    int64_t *got = read_bytes(t, &size);
+
+    CHECK_EQ(size, (size_t)n * sizeof *want);
+    for (int64_t i = 0; i < n; i++)
+        CHECK_EQ(got[i], want[i]);
+    free(got);
+    weir_tensor_release(t);
+}
+
+#define MAX INT64_MAX
+#define MIN INT64_MIN
+#define BIG (((int64_t)1 << 53) + 1) /* no double */
+
+CONFORMANCE(exact, long_integers_wrap_and_keep_every_bit)
+{
+    weir_tensor *a = longs(dev, 5, (int64_t[]){MAX, MIN, BIG, -BIG, 7}), *out;
+    weir_tensor *b = longs(dev, 5, (int64_t[]){1, -1, 1, BIG, 0});
+
+    CHECK_OK(weir_add(a, b, &out));
+    expect(out, 5, (int64_t[]){MIN, MAX, BIG + 1, 0, 7});
+    CHECK_OK(weir_sub(a, b, &out));
+    expect(out, 5, (int64_t[]){MAX - 1, MIN + 1, BIG - 1, -2 * BIG, 7});
+    CHECK_OK(weir_mul(a, b, &out));
+    expect(out, 5,
+           (int64_t[]){MAX, MIN, BIG, (int64_t)(0 - (uint64_t)BIG * (uint64_t)BIG), 0});
+    CHECK_OK(weir_div(a, b, &out));
+    expect(out, 5, (int64_t[]){MAX, MIN, BIG, -1, 0});
+    CHECK_OK(weir_neg(a, &out));
+    expect(out, 5, (int64_t[]){-MAX, MIN, -BIG, BIG, -7});
+    CHECK_OK(weir_abs(a, &out));
+    expect(out, 5, (int64_t[]){MAX, MIN, BIG, BIG, 7});
+    CHECK_OK(weir_maximum(a, b, &out));
+    expect(out, 5, (int64_t[]){MAX, -1, BIG, BIG, 7});
+    CHECK_OK(weir_relu(a, &out));
+    expect(out, 5, (int64_t[]){MAX, 0, BIG, 0, 7});
+    CHECK_OK(weir_copy(a, &out));
+    expect(out, 5, (int64_t[]){MAX, MIN, BIG, -BIG, 7});
+    weir_tensor_release(a);
+    weir_tensor_release(b);
+}
+
+CONFORMANCE(exact, long_integers_reduce_and_sort_by_every_bit)
+{
+    weir_tensor *a = longs(dev, 4, (int64_t[]){BIG, BIG + 1, -BIG, BIG - 1}), *out, *places;
+    weir_tensor *wrap = longs(dev, 2, (int64_t[]){MAX, 2});
+
+    CHECK_OK(weir_sum(a, NULL, 0, false, &out));
+    expect(out, 1, (int64_t[]){2 * BIG});
+    CHECK_OK(weir_sum(wrap, NULL, 0, false, &out));
+    expect(out, 1, (int64_t[]){MIN + 1});
+    CHECK_OK(weir_max(a, NULL, 0, false, &out));
+    expect(out, 1, (int64_t[]){BIG + 1});
+    CHECK_OK(weir_min(a, NULL, 0, false, &out));
+    expect(out, 1, (int64_t[]){-BIG});
+    CHECK_OK(weir_argmax(a, 0, false, &out));
+    expect(out, 1, (int64_t[]){1});
+    CHECK_OK(weir_sort(a, 0, false, &out, &places));
+    expect(out, 4, (int64_t[]){-BIG, BIG - 1, BIG, BIG + 1});
+    expect(places, 4, (int64_t[]){2, 3, 0, 1});
+    CHECK_OK(weir_topk(a, 2, 0, true, &out, &places));
+    expect(out, 2, (int64_t[]){BIG + 1, BIG});
+    expect(places, 2, (int64_t[]){1, 0});
+    CHECK_OK(weir_matmul(a, a, &out)); /* 1-d by 1-d */
+    expect(out, 1,
+           (int64_t[]){(int64_t)(4 * (uint64_t)BIG * (uint64_t)BIG + 2)});
+    weir_tensor_release(a);
+    weir_tensor_release(wrap);
+}
+
+CONFORMANCE(exact, long_integers_cast_by_wrapping_or_rounding)
+{
+    weir_tensor *a = longs(dev, 4, (int64_t[]){MAX, MIN, BIG, -1}), *out, *back;
+    struct array got;
+
+    CHECK_OK(weir_cast(a, WEIR_I32, &out));
+    CHECK_OK(weir_cast(out, WEIR_I64, &back));
+    expect(back, 4, (int64_t[]){-1, 0, 1, -1});
+    weir_tensor_release(out);
+    CHECK_OK(weir_cast(a, WEIR_U8, &out));
+    CHECK_OK(weir_cast(out, WEIR_I64, &back));
+    expect(back, 4, (int64_t[]){255, 0, 1, 255});
+    weir_tensor_release(out);
+    CHECK_OK(weir_cast(a, WEIR_F64, &out));
+    download(out, &got);
+    CHECK_NEAR(got.at[0], 0x1p63, 0);
+    CHECK_NEAR(got.at[2], 0x1p53, 0);
+    array_free(&got);
+    CHECK_OK(weir_cast(out, WEIR_I64, &back)); /* 2^63 is out of range and saturates */
+    expect(back, 4, (int64_t[]){MAX, MIN, BIG - 1, -1});
+    weir_tensor_release(out);
+    weir_tensor_release(a);
+}
+
+CONFORMANCE(exact, long_integers_are_generated_and_compared_exactly)
+{
+    weir_tensor *a, *b, *out, *wide;
+
+    CHECK_OK(weir_arange(weir_stream_default(dev), WEIR_I64, 3, 0x1p53, 1, &a));
+    CHECK_OK(weir_copy(a, &out));
+    expect(out, 3, (int64_t[]){BIG - 1, BIG, BIG + 1});
+    b = longs(dev, 3, (int64_t[]){BIG, BIG, BIG});
+    CHECK_OK(weir_lt(a, b, &out));
+    CHECK_OK(weir_cast(out, WEIR_I64, &wide));
+    weir_tensor_release(out);
+    expect(wide, 3, (int64_t[]){1, 0, 0});
+    CHECK_OK(weir_eq(a, b, &out));
+    CHECK_OK(weir_cast(out, WEIR_I64, &wide));
+    weir_tensor_release(out);
+    expect(wide, 3, (int64_t[]){0, 1, 0});
+    CHECK_OK(weir_clamp(b, 0, 0x1p54, &out));
+    expect(out, 3, (int64_t[]){BIG, BIG, BIG});
+    weir_tensor_release(a);
+    weir_tensor_release(b);
+}
