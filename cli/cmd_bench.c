@@ -73,7 +73,12 @@ static const char usage[] =
     "  --quick      fewer samples\n"
     "  --only WORK  one work, or all of a kind: chain, pingpong, pool, matmul, ...\n"
     "  --peers DIR  where the peer programs are (default: bench/peers beside weir)\n"
-    "  --no-peers   weir alone\n";
+    "  --no-peers   weir alone\n"
+    "\n"
+    "examples\n"
+    "  make bench                      builds the peers and runs everything\n"
+    "  weir bench --quick --no-peers   weir alone, in under a minute\n"
+    "  weir bench --only pool --json   the memory pool, for machines\n";
 
 /* returns -1 to go on, or an exit status. */
 static int parse(int argc, char **argv, struct options *o)

@@ -9,6 +9,10 @@
 /* The most that streams=auto adds: more do not pay while all share one device. */
 #define WEIR__AUTO_STREAMS 15
 
+/* The price of a wait between streams: twice what one takes, since costs of operators
+ * that fit the caches are estimated up to two times too high. */
+#define WEIR__AUTO_SYNC_NS 4000.0
+
 /* Fills positions, order and each stream's part of it from c->stream. */
 void weir__streams_number(struct weir__compile *c);
 

@@ -9,8 +9,7 @@
 
 #include <string.h>
 
-#define SYNC_NS 2000.0 /* what a wait between streams costs */
-#define MARGIN 0.95    /* the estimates are rough: a gain below 5 % is none */
+#define MARGIN 0.9 /* the estimates are rough: a gain below 10 % is none */
 /* From so many nodes on fewer placements are tried, and chains are not. */
 #define LARGE 20000
 #define LARGE_STREAMS 3
@@ -45,7 +44,7 @@ static weir_status judge(struct placing *p, const int *stream, double *price)
     weir__streams_number(t);
     st = weir__pass_sync(t);
     if (!st && !(st = weir__simulate(t, &p->estimates, price)))
-        *price += SYNC_NS * (t->nsyncs + t->njoins);
+        *price += WEIR__AUTO_SYNC_NS * (t->nsyncs + t->njoins);
     weir__free(t->sync_first);
     weir__free(t->syncs);
     weir__free(t->joins);
@@ -76,7 +75,8 @@ static weir_status try_placements(struct placing *p)
     int nchains;
 
     for (int n = 1; n <= p->most && !st; n += n < 4 ? 1 : n / 2) {
-        st = weir__place_earliest(p->c, &p->estimates, p->movable, p->first, n, SYNC_NS, p->stream);
+        st = weir__place_earliest(p->c, &p->estimates, p->movable, p->first, n, WEIR__AUTO_SYNC_NS,
+                                  p->stream);
         if (!st)
             st = consider(p);
     }

@@ -289,8 +289,7 @@ static void write_array(weir_tensor *t, const struct array *a)
     free(bytes);
 }
 
-weir_tensor *upload(weir_stream *stream, const struct array *a, enum layout layout,
-                    struct rng *rng)
+weir_tensor *upload(weir_stream *stream, const struct array *a, enum layout layout, struct rng *rng)
 {
     int repeats = layout == LAYOUT_EXPANDED ? repeated_dim(a) : -1;
     int64_t shape[WEIR_MAX_DIMS], index[WEIR_MAX_DIMS] = {0};

@@ -37,8 +37,8 @@ static void run_crowd(const struct call *c, weir_stream *const *streams, const i
     for (int k = 0; k < CROWD; k++) {
         CHECK_OK(weir_stream_set_current(streams[k]));
         for (int i = 0; i < c->nout; i++)
-            results[k].bytes[i] = read_bytes(c->op->flags & OP_IN_PLACE ? in[k][0] : out[k][i],
-                                             &results[k].size[i]);
+            results[k].bytes[i] =
+                read_bytes(c->op->flags & OP_IN_PLACE ? in[k][0] : out[k][i], &results[k].size[i]);
         call_release(c->nin, in[k]);
         call_release(2, out[k]);
     }
@@ -75,9 +75,9 @@ static void check_same_bits(weir_device *dev, const char *name)
         CHECK_OK(weir_stream_destroy(streams[k]));
 }
 
-#define BITS_CASE(name)                                                        \
-    CONFORMANCE(bits, name)                                                    \
-    {                                                                          \
-        check_same_bits(dev, #name);                                           \
+#define BITS_CASE(name)              \
+    CONFORMANCE(bits, name)          \
+    {                                \
+        check_same_bits(dev, #name); \
     }
 OP_CASES(BITS_CASE)

@@ -12,12 +12,12 @@
 
 #define countof(a) (sizeof(a) / sizeof((a)[0]))
 
-#define CONFORMANCE(suite, name)                                               \
-    static void suite##_##name##_case(weir_device *dev);                       \
-    TEST(suite, name)                                                          \
-    {                                                                          \
-        run_case(#suite "." #name, suite##_##name##_case);                     \
-    }                                                                          \
+#define CONFORMANCE(suite, name)                           \
+    static void suite##_##name##_case(weir_device *dev);   \
+    TEST(suite, name)                                      \
+    {                                                      \
+        run_case(#suite "." #name, suite##_##name##_case); \
+    }                                                      \
     static void suite##_##name##_case(weir_device *dev)
 
 void run_case(const char *name, void (*fn)(weir_device *dev));

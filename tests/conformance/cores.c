@@ -103,13 +103,15 @@ CONFORMANCE(cores, gangs_fit_or_are_refused)
     struct meter m;
 
     need_gates(dev);
-    run_meter(s, &m, (weir_launch){.engine = WEIR_ENGINE_VECTOR, .blocks = cores, .phases = 3,
-                                   .gang = true});
+    run_meter(
+        s, &m,
+        (weir_launch){.engine = WEIR_ENGINE_VECTOR, .blocks = cores, .phases = 3, .gang = true});
     CHECK_EQ(atomic_load(&m.runs), 3 * cores);
     CHECK_EQ(atomic_load(&m.early), 0);
-    CHECK_STATUS(weir_launch_submit(s, &(weir_launch){.engine = WEIR_ENGINE_VECTOR,
-                                                      .blocks = cores + 1, .gang = true}),
-                 WEIR_EINVAL);
+    CHECK_STATUS(
+        weir_launch_submit(
+            s, &(weir_launch){.engine = WEIR_ENGINE_VECTOR, .blocks = cores + 1, .gang = true}),
+        WEIR_EINVAL);
     CHECK_OK(weir_stream_sync(s));
     CHECK_OK(weir_stream_destroy(s));
 }
@@ -128,10 +130,14 @@ CONFORMANCE(cores, gangs_on_many_streams_never_deadlock)
         for (int i = 0; i < 6; i++) {
             struct meter *at = &m[i];
 
-            CHECK_OK(weir_launch_submit(
-                s[i], &(weir_launch){.name = "gang", .fn = meter_kernel, .args = &at,
-                                     .args_size = sizeof at, .engine = WEIR_ENGINE_VECTOR,
-                                     .blocks = 1 + (unsigned)(i + round) % cores, .gang = true}));
+            CHECK_OK(
+                weir_launch_submit(s[i], &(weir_launch){.name = "gang",
+                                                        .fn = meter_kernel,
+                                                        .args = &at,
+                                                        .args_size = sizeof at,
+                                                        .engine = WEIR_ENGINE_VECTOR,
+                                                        .blocks = 1 + (unsigned)(i + round) % cores,
+                                                        .gang = true}));
         }
     CHECK_OK(weir_device_sync(dev));
     for (int i = 0; i < 6; i++)
@@ -169,9 +175,9 @@ CONFORMANCE(cores, launches_refuse_what_does_not_fit)
                                     &(weir_launch){.args = args, .args_size = sizeof args}),
                  WEIR_EINVAL);
     CHECK_OK(weir_tensor_empty(weir_stream_default(second), WEIR_F32, 1, &n, &t));
-    CHECK_STATUS(weir_launch_submit(weir_stream_default(dev),
-                                    &(weir_launch){.tensors = &t, .ntensors = 1}),
-                 WEIR_EDEVICE);
+    CHECK_STATUS(
+        weir_launch_submit(weir_stream_default(dev), &(weir_launch){.tensors = &t, .ntensors = 1}),
+        WEIR_EDEVICE);
     CHECK_OK(weir_launch_submit(weir_stream_default(dev), &(weir_launch){.name = "nothing"}));
     CHECK_OK(weir_device_sync(dev));
     weir_tensor_release(t);

@@ -38,8 +38,7 @@ CONFORMANCE(exact, long_integers_wrap_and_keep_every_bit)
     CHECK_OK(weir_sub(a, b, &out));
     expect(out, 5, (int64_t[]){MAX - 1, MIN + 1, BIG - 1, -2 * BIG, 7});
     CHECK_OK(weir_mul(a, b, &out));
-    expect(out, 5,
-           (int64_t[]){MAX, MIN, BIG, (int64_t)(0 - (uint64_t)BIG * (uint64_t)BIG), 0});
+    expect(out, 5, (int64_t[]){MAX, MIN, BIG, (int64_t)(0 - (uint64_t)BIG * (uint64_t)BIG), 0});
     CHECK_OK(weir_div(a, b, &out));
     expect(out, 5, (int64_t[]){MAX, MIN, BIG, -1, 0});
     CHECK_OK(weir_neg(a, &out));
@@ -78,8 +77,7 @@ CONFORMANCE(exact, long_integers_reduce_and_sort_by_every_bit)
     expect(out, 2, (int64_t[]){BIG + 1, BIG});
     expect(places, 2, (int64_t[]){1, 0});
     CHECK_OK(weir_matmul(a, a, &out)); /* 1-d by 1-d */
-    expect(out, 1,
-           (int64_t[]){(int64_t)(4 * (uint64_t)BIG * (uint64_t)BIG + 2)});
+    expect(out, 1, (int64_t[]){(int64_t)(4 * (uint64_t)BIG * (uint64_t)BIG + 2)});
     weir_tensor_release(a);
     weir_tensor_release(wrap);
 }

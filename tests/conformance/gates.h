@@ -34,6 +34,13 @@ static inline void submit_gate(weir_stream *s, struct gate *g)
         s, &(weir_launch){.name = "gate", .fn = gate_kernel, .args = &g, .args_size = sizeof g}));
 }
 
+/* Until the kernel is in it. */
+static inline void wait_gate(struct gate *g)
+{
+    while (!atomic_load(&g->arrived))
+        pause_us(50);
+}
+
 static inline void open_gate(struct gate *g)
 {
     atomic_store(&g->open, 1);

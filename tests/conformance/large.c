@@ -149,8 +149,8 @@ CONFORMANCE(large, elementwise_past_the_caches)
 
 CONFORMANCE(large, matmul_across_every_tile_edge)
 {
-    static const int64_t sizes[][3] = {{1, 1, 3000}, {257, 130, 5}, {3, 1025, 700}, {500, 7, 513},
-                                       {130, 260, 1030}, {1, 2000, 300}};
+    static const int64_t sizes[][3] = {{1, 1, 3000},  {257, 130, 5},    {3, 1025, 700},
+                                       {500, 7, 513}, {130, 260, 1030}, {1, 2000, 300}};
 
     for (size_t s = 0; s < countof(sizes); s++) {
         int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2];

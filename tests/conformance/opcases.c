@@ -20,8 +20,11 @@ const struct op_case *op_case_find(const char *name)
 void call_make(struct call *c, const struct op_case *op, weir_dtype dtype, uint64_t salt,
                int64_t budget)
 {
-    *c = (struct call){.op = op, .rng = rng_make(op->name, salt * 16 + dtype), .budget = budget,
-                       .nout = 1, .terms = 1};
+    *c = (struct call){.op = op,
+                       .rng = rng_make(op->name, salt * 16 + dtype),
+                       .budget = budget,
+                       .nout = 1,
+                       .terms = 1};
     op->make(c, dtype);
 }
 

@@ -50,10 +50,10 @@ struct call {
 };
 
 enum {
-    OP_EXACT = 1 << 0,    /* the reference's value in the nearest value of the type */
-    OP_IN_PLACE = 1 << 1, /* the result is in[0] */
-    OP_SPECIAL = 1 << 2,  /* infinities and NaN go in, too */
-    OP_ROUNDS = 1 << 3,   /* every step on the way is rounded into the type */
+    OP_EXACT = 1 << 0,     /* the reference's value in the nearest value of the type */
+    OP_IN_PLACE = 1 << 1,  /* the result is in[0] */
+    OP_SPECIAL = 1 << 2,   /* infinities and NaN go in, too */
+    OP_ROUNDS = 1 << 3,    /* every step on the way is rounded into the type */
     OP_NO_VALUES = 1 << 4, /* no reference: random numbers have cases of their own */
 };
 

@@ -5,29 +5,83 @@
 
 /* ---- the references, in doubles; integers are whole numbers in them ---- */
 
-static double ref_neg(double x) { return -x; }
-static double ref_abs(double x) { return fabs(x); }
-static double ref_rsqrt(double x) { return 1 / sqrt(x); }
-static double ref_sigmoid(double x) { return 1 / (1 + exp(-x)); }
-static double ref_relu(double x) { return isnan(x) || x > 0 ? x : 0; }
+static double ref_neg(double x)
+{
+    return -x;
+}
+static double ref_abs(double x)
+{
+    return fabs(x);
+}
+static double ref_rsqrt(double x)
+{
+    return 1 / sqrt(x);
+}
+static double ref_sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+static double ref_relu(double x)
+{
+    return isnan(x) || x > 0 ? x : 0;
+}
 static double ref_gelu(double x)
 {
     return x == -INFINITY ? 0 : x * 0.5 * erfc(-x / sqrt(2));
 }
-static double ref_silu(double x) { return x == -INFINITY ? 0 : x / (1 + exp(-x)); }
+static double ref_silu(double x)
+{
+    return x == -INFINITY ? 0 : x / (1 + exp(-x));
+}
 
-static double ref_add(double a, double b) { return a + b; }
-static double ref_sub(double a, double b) { return a - b; }
-static double ref_mul(double a, double b) { return a * b; }
-static double ref_div(double a, double b) { return a / b; }
-static double ref_maximum(double a, double b) { return isnan(a) || isnan(b) ? NAN : fmax(a, b); }
-static double ref_minimum(double a, double b) { return isnan(a) || isnan(b) ? NAN : fmin(a, b); }
-static double ref_eq(double a, double b) { return a == b; }
-static double ref_ne(double a, double b) { return a != b; }
-static double ref_lt(double a, double b) { return a < b; }
-static double ref_le(double a, double b) { return a <= b; }
-static double ref_gt(double a, double b) { return a > b; }
-static double ref_ge(double a, double b) { return a >= b; }
+static double ref_add(double a, double b)
+{
+    return a + b;
+}
+static double ref_sub(double a, double b)
+{
+    return a - b;
+}
+static double ref_mul(double a, double b)
+{
+    return a * b;
+}
+static double ref_div(double a, double b)
+{
+    return a / b;
+}
+static double ref_maximum(double a, double b)
+{
+    return isnan(a) || isnan(b) ? NAN : fmax(a, b);
+}
+static double ref_minimum(double a, double b)
+{
+    return isnan(a) || isnan(b) ? NAN : fmin(a, b);
+}
+static double ref_eq(double a, double b)
+{
+    return a == b;
+}
+static double ref_ne(double a, double b)
+{
+    return a != b;
+}
+static double ref_lt(double a, double b)
+{
+    return a < b;
+}
+static double ref_le(double a, double b)
+{
+    return a <= b;
+}
+static double ref_gt(double a, double b)
+{
+    return a > b;
+}
+static double ref_ge(double a, double b)
+{
+    return a >= b;
+}
 
 /* Integers divide towards zero, by zero to zero; powers wrap. */
 static double apply_two(const struct op_case *op, weir_dtype dtype, double a, double b)
@@ -282,25 +336,33 @@ static void reference_swiglu(struct call *c)
 
 /* ---- rows ---- */
 
-#define UNARY(fn, types_, flags_, low_, high_, ref)                                  \
-    {                                                                                \
-        .name = #fn, .types = types_, .flags = flags_, .low = low_, .high = high_,   \
-        .make = make_unary, .run = run_unary, .run_into = run_unary_into,            \
+#define UNARY(fn, types_, flags_, low_, high_, ref)                                       \
+    {                                                                                     \
+        .name = #fn, .types = types_, .flags = flags_, .low = low_, .high = high_,        \
+        .make = make_unary, .run = run_unary, .run_into = run_unary_into,                 \
         .reference = reference_unary, .unary = weir_##fn, .unary_into = weir_##fn##_into, \
-        .one = ref,                                                                  \
+        .one = ref,                                                                       \
     }
-#define BINARY(fn, types_, flags_, low_, high_, ref)                                 \
-    {                                                                                \
-        .name = #fn, .types = types_, .flags = flags_, .low = low_, .high = high_,   \
-        .make = make_binary, .run = run_binary, .run_into = run_binary_into,         \
-        .reference = reference_binary, .binary = weir_##fn,                          \
-        .binary_into = weir_##fn##_into, .two = ref,                                 \
-    },                                                                               \
-    {                                                                                \
-        .name = #fn "_scalar", .types = types_, .flags = flags_, .low = low_,        \
-        .high = high_, .make = make_scalar, .run = run_scalar,                       \
-        .run_into = run_scalar_into, .reference = reference_scalar,                  \
-        .scalar = weir_##fn##_scalar, .scalar_into = weir_##fn##_scalar_into, .two = ref, \
+#define BINARY(fn, types_, flags_, low_, high_, ref)                                         \
+    {                                                                                        \
+        .name = #fn,                                                                         \
+        .types = types_,                                                                     \
+        .flags = flags_,                                                                     \
+        .low = low_,                                                                         \
+        .high = high_,                                                                       \
+        .make = make_binary,                                                                 \
+        .run = run_binary,                                                                   \
+        .run_into = run_binary_into,                                                         \
+        .reference = reference_binary,                                                       \
+        .binary = weir_##fn,                                                                 \
+        .binary_into = weir_##fn##_into,                                                     \
+        .two = ref,                                                                          \
+    },                                                                                       \
+    {                                                                                        \
+        .name = #fn "_scalar", .types = types_, .flags = flags_, .low = low_, .high = high_, \
+        .make = make_scalar, .run = run_scalar, .run_into = run_scalar_into,                 \
+        .reference = reference_scalar, .scalar = weir_##fn##_scalar,                         \
+        .scalar_into = weir_##fn##_scalar_into, .two = ref,                                  \
     }
 
 const struct op_case opcases_elementwise[] = {
@@ -328,11 +390,22 @@ const struct op_case opcases_elementwise[] = {
     BINARY(le, TYPES_ALL, OP_EXACT | OP_SPECIAL, 0, 0, ref_le),
     BINARY(gt, TYPES_ALL, OP_EXACT | OP_SPECIAL, 0, 0, ref_gt),
     BINARY(ge, TYPES_ALL, OP_EXACT | OP_SPECIAL, 0, 0, ref_ge),
-    {.name = "clamp", .types = TYPES_NUMBER, .flags = OP_EXACT | OP_SPECIAL, .make = make_clamp,
-     .run = run_clamp, .reference = reference_clamp},
-    {.name = "where", .types = TYPES_ALL, .flags = OP_EXACT | OP_SPECIAL, .make = make_where,
-     .run = run_where, .reference = reference_where},
-    {.name = "swiglu", .types = TYPES_FLOAT, .make = make_swiglu, .run = run_swiglu,
+    {.name = "clamp",
+     .types = TYPES_NUMBER,
+     .flags = OP_EXACT | OP_SPECIAL,
+     .make = make_clamp,
+     .run = run_clamp,
+     .reference = reference_clamp},
+    {.name = "where",
+     .types = TYPES_ALL,
+     .flags = OP_EXACT | OP_SPECIAL,
+     .make = make_where,
+     .run = run_where,
+     .reference = reference_where},
+    {.name = "swiglu",
+     .types = TYPES_FLOAT,
+     .make = make_swiglu,
+     .run = run_swiglu,
      .reference = reference_swiglu},
     {.name = NULL},
 };

@@ -140,7 +140,8 @@ static void reference_matmul(struct call *c)
         b = with_dim(&b, 1);
     nd = a.ndim > b.ndim ? a.ndim : b.ndim;
     for (int d = 3; d <= nd; d++) {
-        int64_t x = d <= a.ndim ? a.shape[a.ndim - d] : 1, y = d <= b.ndim ? b.shape[b.ndim - d] : 1;
+        int64_t x = d <= a.ndim ? a.shape[a.ndim - d] : 1,
+                y = d <= b.ndim ? b.shape[b.ndim - d] : 1;
 
         shape[nd - d] = x == 1 ? y : x;
     }
@@ -257,8 +258,8 @@ static double convolve(const struct call *c, const int64_t *at, double *reach)
 
                 if (row < 0 || row >= x->shape[2] || col < 0 || col >= x->shape[3])
                     continue;
-                term = x->at[array_place(x, 4, (int64_t[]){at[0], group * w->shape[1] + ch, row,
-                                                           col})] *
+                term = x->at[array_place(x, 4,
+                                         (int64_t[]){at[0], group * w->shape[1] + ch, row, col})] *
                        w->at[array_place(w, 4, (int64_t[]){at[1], ch, i, j})];
                 sum += term;
                 *reach += fabs(term);
@@ -420,15 +421,33 @@ static void reference_attention(struct call *c)
 #define TYPES_MATMUL (TYPES_FLOAT | TYPE(I32) | TYPE(I64))
 
 const struct op_case opcases_matrix[] = {
-    {.name = "matmul", .types = TYPES_MATMUL, .make = make_matmul, .run = run_matmul,
-     .run_into = run_matmul_into, .reference = reference_matmul},
-    {.name = "matmul_bias", .types = TYPES_MATMUL, .make = make_matmul_bias,
-     .run = run_matmul_bias, .reference = reference_matmul},
-    {.name = "linear", .types = TYPES_MATMUL, .make = make_linear, .run = run_linear,
+    {.name = "matmul",
+     .types = TYPES_MATMUL,
+     .make = make_matmul,
+     .run = run_matmul,
+     .run_into = run_matmul_into,
+     .reference = reference_matmul},
+    {.name = "matmul_bias",
+     .types = TYPES_MATMUL,
+     .make = make_matmul_bias,
+     .run = run_matmul_bias,
+     .reference = reference_matmul},
+    {.name = "linear",
+     .types = TYPES_MATMUL,
+     .make = make_linear,
+     .run = run_linear,
      .reference = reference_linear},
-    {.name = "conv2d", .types = TYPES_FLOAT, .make = make_conv2d, .run = run_conv2d,
+    {.name = "conv2d",
+     .types = TYPES_FLOAT,
+     .make = make_conv2d,
+     .run = run_conv2d,
      .reference = reference_conv2d},
-    {.name = "attention", .types = TYPES_FLOAT, .low = -2, .high = 2, .make = make_attention,
-     .run = run_attention, .reference = reference_attention},
+    {.name = "attention",
+     .types = TYPES_FLOAT,
+     .low = -2,
+     .high = 2,
+     .make = make_attention,
+     .run = run_attention,
+     .reference = reference_attention},
     {.name = NULL},
 };

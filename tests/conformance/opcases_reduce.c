@@ -92,8 +92,14 @@ static void fold(struct call *c, weir_dtype dtype, double start)
     c->terms = (double)n;
 }
 
-static double larger(double a, double b) { return isnan(a) || isnan(b) ? NAN : a > b ? a : b; }
-static double smaller(double a, double b) { return isnan(a) || isnan(b) ? NAN : a < b ? a : b; }
+static double larger(double a, double b)
+{
+    return isnan(a) || isnan(b) ? NAN : a > b ? a : b;
+}
+static double smaller(double a, double b)
+{
+    return isnan(a) || isnan(b) ? NAN : a < b ? a : b;
+}
 
 static void reference_sum(struct call *c)
 {
@@ -109,8 +115,14 @@ static void reference_mean(struct call *c)
     }
 }
 
-static void reference_max(struct call *c) { fold(c, c->in[0].dtype, -INFINITY); }
-static void reference_min(struct call *c) { fold(c, c->in[0].dtype, INFINITY); }
+static void reference_max(struct call *c)
+{
+    fold(c, c->in[0].dtype, -INFINITY);
+}
+static void reference_min(struct call *c)
+{
+    fold(c, c->in[0].dtype, INFINITY);
+}
 
 /* ---- along one dim ---- */
 
@@ -140,8 +152,7 @@ static void reference_argmax(struct call *c)
 {
     const struct array *x = &c->in[0];
     int dim = (int)(c->whole[0] < 0 ? c->whole[0] + x->ndim : c->whole[0]);
-    int64_t kept[WEIR_MAX_DIMS], gone[WEIR_MAX_DIMS], outer[WEIR_MAX_DIMS],
-        at[WEIR_MAX_DIMS] = {0};
+    int64_t kept[WEIR_MAX_DIMS], gone[WEIR_MAX_DIMS], outer[WEIR_MAX_DIMS], at[WEIR_MAX_DIMS] = {0};
     int ndim = split(x, 1u << dim, c->flag[0], kept, gone);
 
     memcpy(outer, x->shape, sizeof outer);
@@ -253,25 +264,64 @@ static void normalise(struct call *c, bool centred)
     c->terms = (double)n;
 }
 
-static void reference_layer_norm(struct call *c) { normalise(c, true); }
-static void reference_rms_norm(struct call *c) { normalise(c, false); }
+static void reference_layer_norm(struct call *c)
+{
+    normalise(c, true);
+}
+static void reference_rms_norm(struct call *c)
+{
+    normalise(c, false);
+}
 
 const struct op_case opcases_reduce[] = {
-    {.name = "sum", .types = TYPES_ALL, .make = make_reduce, .run = run_reduce,
-     .reference = reference_sum, .reduce = weir_sum},
-    {.name = "mean", .types = TYPES_FLOAT, .make = make_reduce, .run = run_reduce,
-     .reference = reference_mean, .reduce = weir_mean},
-    {.name = "max", .types = TYPES_ALL, .flags = OP_EXACT | OP_SPECIAL, .make = make_reduce,
-     .run = run_reduce, .reference = reference_max, .reduce = weir_max, .two = larger},
-    {.name = "min", .types = TYPES_ALL, .flags = OP_EXACT | OP_SPECIAL, .make = make_reduce,
-     .run = run_reduce, .reference = reference_min, .reduce = weir_min, .two = smaller},
-    {.name = "argmax", .types = TYPES_ALL, .flags = OP_EXACT | OP_SPECIAL, .make = make_along,
-     .run = run_argmax, .reference = reference_argmax},
-    {.name = "softmax", .types = TYPES_FLOAT, .make = make_along, .run = run_softmax,
+    {.name = "sum",
+     .types = TYPES_ALL,
+     .make = make_reduce,
+     .run = run_reduce,
+     .reference = reference_sum,
+     .reduce = weir_sum},
+    {.name = "mean",
+     .types = TYPES_FLOAT,
+     .make = make_reduce,
+     .run = run_reduce,
+     .reference = reference_mean,
+     .reduce = weir_mean},
+    {.name = "max",
+     .types = TYPES_ALL,
+     .flags = OP_EXACT | OP_SPECIAL,
+     .make = make_reduce,
+     .run = run_reduce,
+     .reference = reference_max,
+     .reduce = weir_max,
+     .two = larger},
+    {.name = "min",
+     .types = TYPES_ALL,
+     .flags = OP_EXACT | OP_SPECIAL,
+     .make = make_reduce,
+     .run = run_reduce,
+     .reference = reference_min,
+     .reduce = weir_min,
+     .two = smaller},
+    {.name = "argmax",
+     .types = TYPES_ALL,
+     .flags = OP_EXACT | OP_SPECIAL,
+     .make = make_along,
+     .run = run_argmax,
+     .reference = reference_argmax},
+    {.name = "softmax",
+     .types = TYPES_FLOAT,
+     .make = make_along,
+     .run = run_softmax,
      .reference = reference_softmax},
-    {.name = "layer_norm", .types = TYPES_FLOAT, .make = make_norm, .run = run_layer_norm,
+    {.name = "layer_norm",
+     .types = TYPES_FLOAT,
+     .make = make_norm,
+     .run = run_layer_norm,
      .reference = reference_layer_norm},
-    {.name = "rms_norm", .types = TYPES_FLOAT, .make = make_norm, .run = run_rms_norm,
+    {.name = "rms_norm",
+     .types = TYPES_FLOAT,
+     .make = make_norm,
+     .run = run_rms_norm,
      .reference = reference_rms_norm},
     {.name = NULL},
 };

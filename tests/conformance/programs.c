@@ -33,9 +33,9 @@ struct step {
 /* What a slot's next user has to wait for. */
 struct slot {
     weir_tensor *tensor;
-    int writer;            /* stream */
-    unsigned readers;      /* streams since */
-    weir_event *written;   /* after the writer */
+    int writer;          /* stream */
+    unsigned readers;    /* streams since */
+    weir_event *written; /* after the writer */
     weir_event *read[STREAMS];
 };
 

@@ -87,8 +87,8 @@ CONFORMANCE(random, a_seed_gives_the_same_numbers_in_any_layout)
 {
     struct rng rng = rng_make("random", 1);
     int64_t shape[] = {37, 5, 11};
-    weir_tensor *plain = make_view(weir_stream_default(dev), WEIR_F32, 3, shape, LAYOUT_PLAIN,
-                                   &rng, NULL);
+    weir_tensor *plain =
+        make_view(weir_stream_default(dev), WEIR_F32, 3, shape, LAYOUT_PLAIN, &rng, NULL);
     size_t size;
     void *want, *got;
 

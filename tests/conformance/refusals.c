@@ -21,7 +21,11 @@ static weir_tensor *zeros(weir_device *dev, weir_dtype dtype, int ndim, const in
     return t;
 }
 
-#define DIMS(...) (int)countof(((int64_t[]){__VA_ARGS__})), (int64_t[]){__VA_ARGS__}
+#define DIMS(...)                                         \
+    (int)countof(((int64_t[]){__VA_ARGS__})), (int64_t[]) \
+    {                                                     \
+        __VA_ARGS__                                       \
+    }
 
 static void operands_init(struct operands *o, weir_device *dev)
 {
@@ -45,7 +49,7 @@ static void operands_init(struct operands *o, weir_device *dev)
 
 static void operands_free(struct operands *o)
 {
-    weir_tensor *all[] = {o->f23, o->f34, o->f43, o->f3, o->f0, o->f4d, o->w4d,
+    weir_tensor *all[] = {o->f23, o->f34, o->f43, o->f3,    o->f0,    o->f4d,    o->w4d,
                           o->h23, o->i23, o->b23, o->index, o->empty, o->foreign};
 
     for (size_t i = 0; i < countof(all); i++)
@@ -70,53 +74,53 @@ static void check_untouched(const struct operands *o, size_t allocated)
 }
 
 /* The call must give `code` with every `part` in its message and NULL in `out`. */
-#define REFUSED(call, code, a, b)                                                            \
-    do {                                                                                     \
-        weir_memory_stats stats_;                                                            \
-        weir_memory_get_stats(o->dev, &stats_);                                              \
-        out = out2 = o->f23;                                                                 \
-        test_note("%s", #call);                                                              \
-        CHECK_STATUS(call, code);                                                            \
-        CHECK(strstr(#call, "&out") ? !out : out == o->f23);                                 \
-        CHECK(strstr(#call, "&out2") ? !out2 : out2 == o->f23);                              \
-        CHECK_STR(weir_last_error(), a);                                                     \
-        CHECK_STR(weir_last_error(), b);                                                     \
-        check_untouched(o, stats_.allocated);                                                \
+#define REFUSED(call, code, a, b)                               \
+    do {                                                        \
+        weir_memory_stats stats_;                               \
+        weir_memory_get_stats(o->dev, &stats_);                 \
+        out = out2 = o->f23;                                    \
+        test_note("%s", #call);                                 \
+        CHECK_STATUS(call, code);                               \
+        CHECK(strstr(#call, "&out") ? !out : out == o->f23);    \
+        CHECK(strstr(#call, "&out2") ? !out2 : out2 == o->f23); \
+        CHECK_STR(weir_last_error(), a);                        \
+        CHECK_STR(weir_last_error(), b);                        \
+        check_untouched(o, stats_.allocated);                   \
     } while (0)
 
-#define REFUSALS(name)                                                         \
-    static void name##_refusals(struct operands *o);                           \
-    CONFORMANCE(refusals, name)                                                \
-    {                                                                          \
-        struct operands o;                                                     \
-        operands_init(&o, dev);                                                \
-        name##_refusals(&o);                                                   \
-        operands_free(&o);                                                     \
-    }                                                                          \
+#define REFUSALS(name)                               \
+    static void name##_refusals(struct operands *o); \
+    CONFORMANCE(refusals, name)                      \
+    {                                                \
+        struct operands o;                           \
+        operands_init(&o, dev);                      \
+        name##_refusals(&o);                         \
+        operands_free(&o);                           \
+    }                                                \
     static void name##_refusals(struct operands *o)
 
 REFUSALS(binary)
 {
     weir_tensor *out, *out2;
 
-#define EACH(fn)                                                                              \
-    REFUSED(weir_##fn(o->f23, o->f34, &out), WEIR_ESHAPE, "[2, 3]", "[3, 4]");                \
-    REFUSED(weir_##fn(o->f23, o->h23, &out), WEIR_EDTYPE, "f32", "f16");                      \
-    REFUSED(weir_##fn(o->f23, o->foreign, &out), WEIR_EDEVICE, "input 0", "input 1");         \
-    REFUSED(weir_##fn(o->f23, NULL, &out), WEIR_EINVAL, "input 1", "NULL");                   \
+#define EACH(fn)                                                                      \
+    REFUSED(weir_##fn(o->f23, o->f34, &out), WEIR_ESHAPE, "[2, 3]", "[3, 4]");        \
+    REFUSED(weir_##fn(o->f23, o->h23, &out), WEIR_EDTYPE, "f32", "f16");              \
+    REFUSED(weir_##fn(o->f23, o->foreign, &out), WEIR_EDEVICE, "input 0", "input 1"); \
+    REFUSED(weir_##fn(o->f23, NULL, &out), WEIR_EINVAL, "input 1", "NULL");           \
     REFUSED(weir_##fn##_scalar(o->i23, 0.5, &out), WEIR_ERANGE, "0.5", "i32");
     WEIR_BINARY_LIST(EACH)
     WEIR_COMPARE_LIST(EACH)
 #undef EACH
-#define EACH(fn)                                                                              \
-    REFUSED(weir_##fn##_into(o->f23, o->f23, o->f34), WEIR_ESHAPE, "[2, 3]", "[3, 4]");       \
-    REFUSED(weir_##fn##_into(o->f3, o->f3, o->f23), WEIR_ESHAPE, "[3]", "[2, 3]");            \
+#define EACH(fn)                                                                        \
+    REFUSED(weir_##fn##_into(o->f23, o->f23, o->f34), WEIR_ESHAPE, "[2, 3]", "[3, 4]"); \
+    REFUSED(weir_##fn##_into(o->f3, o->f3, o->f23), WEIR_ESHAPE, "[3]", "[2, 3]");      \
     REFUSED(weir_##fn##_scalar_into(o->f23, 1, o->f3), WEIR_ESHAPE, "[2, 3]", "[3]");
     WEIR_BINARY_LIST(EACH)
 #undef EACH
-#define EACH(fn)                                                                              \
-    REFUSED(weir_##fn##_into(o->f34, o->f34, o->b23), WEIR_ESHAPE, "[3, 4]", "[2, 3]");       \
-    REFUSED(weir_##fn##_into(o->f23, o->f23, o->f43), WEIR_EDTYPE, "bool", "f32");            \
+#define EACH(fn)                                                                        \
+    REFUSED(weir_##fn##_into(o->f34, o->f34, o->b23), WEIR_ESHAPE, "[3, 4]", "[2, 3]"); \
+    REFUSED(weir_##fn##_into(o->f23, o->f23, o->f43), WEIR_EDTYPE, "bool", "f32");      \
     REFUSED(weir_##fn##_scalar_into(o->f34, 1, o->b23), WEIR_ESHAPE, "[3, 4]", "[2, 3]");
     WEIR_COMPARE_LIST(EACH)
 #undef EACH
@@ -129,11 +133,11 @@ REFUSALS(unary)
 {
     weir_tensor *out, *out2;
 
-#define EACH(fn)                                                                            \
-    REFUSED(weir_##fn(o->b23, &out), WEIR_EDTYPE, "bool", "f");                             \
-    REFUSED(weir_##fn##_into(o->f23, o->f34), WEIR_ESHAPE, "[2, 3]", "[3, 4]");             \
-    REFUSED(weir_##fn##_into(o->f23, o->h23), WEIR_EDTYPE, "f32", "f16");                   \
-    REFUSED(weir_##fn##_into(o->f23, o->foreign), WEIR_EDEVICE, "input", "output");         \
+#define EACH(fn)                                                                    \
+    REFUSED(weir_##fn(o->b23, &out), WEIR_EDTYPE, "bool", "f");                     \
+    REFUSED(weir_##fn##_into(o->f23, o->f34), WEIR_ESHAPE, "[2, 3]", "[3, 4]");     \
+    REFUSED(weir_##fn##_into(o->f23, o->h23), WEIR_EDTYPE, "f32", "f16");           \
+    REFUSED(weir_##fn##_into(o->f23, o->foreign), WEIR_EDEVICE, "input", "output"); \
     REFUSED(weir_##fn(NULL, &out), WEIR_EINVAL, "NULL", "");
     WEIR_UNARY_LIST(EACH)
 #undef EACH
@@ -152,14 +156,14 @@ REFUSALS(unary)
 REFUSALS(moving)
 {
     weir_tensor *out, *out2, *mixed[] = {o->f23, o->h23}, *apart[] = {o->f23, o->f34},
-                            *two[] = {o->f23, o->foreign}, *hole[] = {o->f23, NULL};
+                             *two[] = {o->f23, o->foreign}, *hole[] = {o->f23, NULL};
 
     REFUSED(weir_cast(o->f23, WEIR_DTYPE_COUNT, &out), WEIR_EDTYPE, "Cast", "9");
     REFUSED(weir_fill(o->i23, 0.5), WEIR_ERANGE, "0.5", "i32");
     REFUSED(weir_arange(weir_stream_default(o->dev), WEIR_I32, -1, 0, 1, &out), WEIR_ESHAPE, "-1",
             "");
-    REFUSED(weir_arange(weir_stream_default(o->dev), WEIR_I32, 4, 0.5, 1, &out), WEIR_ERANGE,
-            "0.5", "");
+    REFUSED(weir_arange(weir_stream_default(o->dev), WEIR_I32, 4, 0.5, 1, &out), WEIR_ERANGE, "0.5",
+            "");
     REFUSED(weir_copy_into(o->f34, o->f23), WEIR_ESHAPE, "[3, 4]", "[2, 3]");
     REFUSED(weir_copy_into(o->f23, o->f3), WEIR_ESHAPE, "[2, 3]", "[3]");
     REFUSED(weir_copy_into(o->f23, o->h23), WEIR_EDTYPE, "f32", "f16");
@@ -218,9 +222,9 @@ REFUSALS(reductions)
     weir_tensor *out, *out2;
     int far = 2, twice[] = {0, -2}, last = 1;
 
-#define EACH(fn)                                                                        \
-    REFUSED(weir_##fn(o->f23, &far, 1, false, &out), WEIR_ERANGE, "2", "[2, 3]");       \
-    REFUSED(weir_##fn(o->f23, twice, 2, false, &out), WEIR_EINVAL, "0", "twice");       \
+#define EACH(fn)                                                                  \
+    REFUSED(weir_##fn(o->f23, &far, 1, false, &out), WEIR_ERANGE, "2", "[2, 3]"); \
+    REFUSED(weir_##fn(o->f23, twice, 2, false, &out), WEIR_EINVAL, "0", "twice"); \
     REFUSED(weir_##fn(NULL, &far, 1, false, &out), WEIR_EINVAL, "NULL", "");
     WEIR_REDUCE_LIST(EACH)
 #undef EACH

@@ -147,9 +147,8 @@ CONFORMANCE(streams, two_devices_do_not_mix)
     CHECK_STATUS(weir_event_record(e, weir_stream_default(second)), WEIR_EDEVICE);
     CHECK_OK(weir_event_record(e, weir_stream_default(dev)));
     CHECK_STATUS(weir_stream_wait(weir_stream_default(second), e), WEIR_EDEVICE);
-    CHECK_STATUS(
-        weir_stream_wait_stream(weir_stream_default(second), weir_stream_default(dev)),
-        WEIR_EDEVICE);
+    CHECK_STATUS(weir_stream_wait_stream(weir_stream_default(second), weir_stream_default(dev)),
+                 WEIR_EDEVICE);
     weir_event_destroy(e);
     CHECK_OK(weir_device_close(second));
 }
@@ -223,6 +222,7 @@ CONFORMANCE(events, a_mark_is_passed_with_the_work_before_it_only)
     submit_gate(s, &gate);
     CHECK_OK(weir_event_record(after, s));
     CHECK_OK(weir_event_sync(before));
+    wait_gate(&gate);
     CHECK_OK(weir_event_query(after, &done));
     CHECK(!done);
     CHECK_OK(weir_stream_query(s, &done));

@@ -24,7 +24,12 @@ static bool is_known(const char *listed)
         OP_CASES(NAME)
 #undef NAME
         /* rows that public functions call by another name */
-        "equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
+        "equal",
+        "not_equal",
+        "less",
+        "less_equal",
+        "greater",
+        "greater_equal",
     };
 
     for (size_t i = 0; i < countof(names); i++)

@@ -234,8 +234,8 @@ CONFORMANCE(transfers, dlpack_goes_out_and_comes_in_again)
             if (versioned) {
                 CHECK_OK(weir_tensor_to_dlpack_versioned(turned, &managed));
                 CHECK_EQ(((struct dl_versioned *)managed)->major, 1);
-                CHECK_OK(weir_tensor_from_dlpack_versioned(weir_stream_default(dev), managed,
-                                                           &back));
+                CHECK_OK(
+                    weir_tensor_from_dlpack_versioned(weir_stream_default(dev), managed, &back));
             } else {
                 CHECK_OK(weir_tensor_to_dlpack(turned, &managed));
                 CHECK_EQ(((struct dl_managed *)managed)->tensor.ndim, 2);

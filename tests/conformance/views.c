@@ -82,8 +82,8 @@ static void random_slice(struct rng *rng, struct model *m, weir_tensor *t, weir_
     int64_t first = start < 0 ? start + size : start, last = stop < 0 ? stop + size : stop;
     int64_t shape[WEIR_MAX_DIMS];
 
-    CHECK_OK(weir_tensor_slice(t, rng_chance(rng, 50) ? dim : dim - m->ndim, start, stop, step,
-                               out));
+    CHECK_OK(
+        weir_tensor_slice(t, rng_chance(rng, 50) ? dim : dim - m->ndim, start, stop, step, out));
     first = first < 0 ? 0 : first > size ? size : first;
     last = last < first ? first : last > size ? size : last;
     memcpy(shape, m->shape, sizeof shape);
@@ -264,12 +264,12 @@ CONFORMANCE(views, wrong_ones_are_refused_with_both_sides)
     weir_tensor *t, *out;
 
     CHECK_OK(weir_tensor_empty(weir_stream_default(dev), WEIR_F32, 2, shape, &t));
-#define REFUSED(call, code, part) \
-    do {                                      \
-        out = t;                              \
-        CHECK_STATUS(call, code);             \
-        CHECK(!out);                          \
-        CHECK_STR(weir_last_error(), part);   \
+#define REFUSED(call, code, part)           \
+    do {                                    \
+        out = t;                            \
+        CHECK_STATUS(call, code);           \
+        CHECK(!out);                        \
+        CHECK_STR(weir_last_error(), part); \
     } while (0)
     REFUSED(weir_tensor_slice(t, 2, 0, 1, 1, &out), WEIR_ERANGE, "[2, 3]");
     REFUSED(weir_tensor_slice(t, 0, 0, 1, 0, &out), WEIR_EINVAL, "0");
@@ -283,8 +283,8 @@ CONFORMANCE(views, wrong_ones_are_refused_with_both_sides)
     REFUSED(weir_tensor_empty(NULL, WEIR_F32, 1, (int64_t[]){-2}, &out), WEIR_ESHAPE, "-2");
     REFUSED(weir_tensor_empty(weir_stream_default(dev), WEIR_F32, 9, (int64_t[9]){1}, &out),
             WEIR_ESHAPE, "9");
-    REFUSED(weir_tensor_empty(weir_stream_default(dev), WEIR_F32, 2,
-                              (int64_t[]){INT64_MAX / 2, 8}, &out),
+    REFUSED(weir_tensor_empty(weir_stream_default(dev), WEIR_F32, 2, (int64_t[]){INT64_MAX / 2, 8},
+                              &out),
             WEIR_ESHAPE, "");
 #undef REFUSED
     CHECK_STATUS(weir_tensor_write(t, shape, 5), WEIR_EINVAL);
@@ -296,8 +296,8 @@ CONFORMANCE(views, wrong_ones_are_refused_with_both_sides)
 CONFORMANCE(views, types_have_their_names_and_sizes)
 {
     (void)dev;
-#define ROW(name, bytes, text)                              \
-    CHECK_STR_EQ(weir_dtype_name(WEIR_##name), text);       \
+#define ROW(name, bytes, text)                        \
+    CHECK_STR_EQ(weir_dtype_name(WEIR_##name), text); \
     CHECK_EQ(weir_dtype_size(WEIR_##name), bytes);
     WEIR_DTYPE_LIST(ROW)
 #undef ROW

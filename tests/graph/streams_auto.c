@@ -142,7 +142,7 @@ static bool *all_movable(const struct synthetic *s)
     return movable;
 }
 
-/* What the placement costs: time, and 2 us for each sync. */
+/* What the placement costs: time, and a price for each sync. */
 static double price(struct synthetic *s, const int *stream, int nstreams)
 {
     struct weir__compile t = s->c;
@@ -162,7 +162,7 @@ static double price(struct synthetic *s, const int *stream, int nstreams)
     CHECK_OK(weir__pass_sync(&t));
     CHECK_OK(weir__estimates_init(&e, &s->g));
     CHECK_OK(weir__simulate(&t, &e, &ns));
-    ns += 2000.0 * (t.nsyncs + t.njoins);
+    ns += WEIR__AUTO_SYNC_NS * (t.nsyncs + t.njoins);
     weir__estimates_fini(&e);
     free(t.streams);
     free(t.stream);
