@@ -69,7 +69,8 @@ WEIR_API WEIR_MUST_USE weir_status weir_arange(weir_stream *stream, weir_dtype d
 WEIR_API WEIR_MUST_USE weir_status weir_copy(weir_tensor *x, weir_tensor **out);
 /* The same tensor (one more handle) if it is contiguous, else a copy. */
 WEIR_API WEIR_MUST_USE weir_status weir_contiguous(weir_tensor *x, weir_tensor **out);
-/* dst takes src's values, broadcast; same type. */
+/* dst takes src's values, broadcast; same type; dst is not expanded and does not overlap
+ * src without being it. */
 WEIR_API WEIR_MUST_USE weir_status weir_copy_into(weir_tensor *src, weir_tensor *dst);
 /* At most 64 of them. */
 WEIR_API WEIR_MUST_USE weir_status weir_concat(weir_tensor *const *xs, int n, int dim,
@@ -79,6 +80,7 @@ WEIR_API WEIR_MUST_USE weir_status weir_concat(weir_tensor *const *xs, int n, in
 /* [..., m, k] x [..., k, n], leading dims broadcast; views by transpose cost nothing.
  * f16 and bf16 compute in f32. */
 WEIR_API WEIR_MUST_USE weir_status weir_matmul(weir_tensor *a, weir_tensor *b, weir_tensor **out);
+/* out must not overlap a or b: WEIR_EINVAL. */
 WEIR_API WEIR_MUST_USE weir_status weir_matmul_into(weir_tensor *a, weir_tensor *b,
                                                     weir_tensor *out);
 /* a x b + bias, bias of [n] or NULL. */
@@ -133,7 +135,8 @@ WEIR_API WEIR_MUST_USE weir_status weir_layer_norm(weir_tensor *x, weir_tensor *
 WEIR_API WEIR_MUST_USE weir_status weir_rms_norm(weir_tensor *x, weir_tensor *weight, double eps,
                                                  weir_tensor **out);
 
-/* ---- indices: i64 or i32; one out of range (or negative) puts the stream in error ---- */
+/* ---- indices: i64 or i32; one out of range (or negative) puts the stream in error,
+ * WEIR_ERANGE ---- */
 /* rows of table [n, ...]: indices.shape + table.shape[1:] */
 WEIR_API WEIR_MUST_USE weir_status weir_embedding(weir_tensor *table, weir_tensor *indices,
                                                   weir_tensor **out);

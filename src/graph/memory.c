@@ -5,10 +5,10 @@
  */
 #include "graph/memory.h"
 
-/* Pairs of items that are kept at most, 12 bytes each: all of them in a graph of some
- * thousand nodes, what is usual in a larger one. */
-#define PAIRS_MAX 2000000
-#define PAIRS_PER_NODE 32
+/* All pairs of a graph of some thousand nodes are kept, and what is usual in a larger one. */
+#define KEPT 2000000
+#define KEPT_PER_NODE 32
+#define LOOKED_PER_NODE 300
 
 bool weir__value_in_arena(const struct weir__compile *c, int value)
 {
@@ -222,7 +222,7 @@ static weir_status find_alive(struct weir__lifetimes *items, int64_t *most)
 /* ---- the plan ---- */
 
 static weir_status place(struct weir__compile *c, const struct weir__lifetimes *items,
-                         int64_t most_pairs)
+                         struct weir__memory_effort effort)
 {
     int64_t *offset = weir__calloc((size_t)items->n, sizeof *offset);
     bool too_many;
@@ -231,7 +231,9 @@ static weir_status place(struct weir__compile *c, const struct weir__lifetimes *
 
     if (!offset)
         return weir__fail(WEIR_ENOMEM, "offsets of %d values", items->n);
-    st = weir__memory_fit(items, (int64_t)c->lower_bound, most_pairs, offset, &top, &too_many);
+    st = weir__memory_fit(items, (int64_t)c->lower_bound, effort.kept, offset, &top, &too_many);
+    if (!st && too_many)
+        st = weir__memory_ordered(items, effort.looked, offset, &top, &too_many);
     if (!st && too_many)
         st = weir__memory_sweep(items, offset, &top);
     for (int i = 0; i < items->n && !st; i++) {
@@ -246,7 +248,7 @@ static weir_status place(struct weir__compile *c, const struct weir__lifetimes *
 }
 
 static weir_status plan(struct weir__compile *c, struct weir__lifetimes *items, int *by_value,
-                        int64_t most_pairs)
+                        struct weir__memory_effort effort)
 {
     int64_t lower_bound = 0;
     weir_status st;
@@ -256,10 +258,10 @@ static weir_status plan(struct weir__compile *c, struct weir__lifetimes *items, 
     if ((st = find_uses(items, by_value)) || (st = find_alive(items, &lower_bound)))
         return st;
     c->lower_bound = (size_t)lower_bound;
-    return place(c, items, most_pairs);
+    return place(c, items, effort);
 }
 
-weir_status weir__memory_plan(struct weir__compile *c, int64_t most_pairs)
+weir_status weir__memory_plan(struct weir__compile *c, struct weir__memory_effort effort)
 {
     size_t nnodes = (size_t)c->g->nnodes, nvalues = (size_t)c->g->nvalues;
     struct weir__lifetimes items = {.c = c};
@@ -275,7 +277,7 @@ weir_status weir__memory_plan(struct weir__compile *c, int64_t most_pairs)
     else
         st = weir__fail(WEIR_ENOMEM, "memory plan of %zu values", nvalues);
     if (!st)
-        st = plan(c, &items, by_value, most_pairs);
+        st = plan(c, &items, by_value, effort);
     weir__reach_fini(&items.reach);
     weir__free(items.alive);
     weir__free(items.uses);
@@ -286,5 +288,10 @@ weir_status weir__memory_plan(struct weir__compile *c, int64_t most_pairs)
 
 weir_status weir__pass_memory(struct weir__compile *c)
 {
-    return weir__memory_plan(c, PAIRS_MAX + (int64_t)PAIRS_PER_NODE * c->g->nnodes);
+    int64_t nnodes = c->g->nnodes;
+
+    return weir__memory_plan(c, (struct weir__memory_effort){
+                                    .kept = KEPT + KEPT_PER_NODE * nnodes,
+                                    .looked = LOOKED_PER_NODE * nnodes,
+                                });
 }

@@ -37,18 +37,34 @@ static inline bool weir__lifetime_over(const struct weir__lifetimes *items,
     return true;
 }
 
-/* weir__pass_memory, which keeps that many pairs of items that may not share; with more
- * of them the plan is made by the sweep. */
-weir_status weir__memory_plan(struct weir__compile *c, int64_t most_pairs);
+/* How much of the work that grows with pairs of items that may not share is taken on. */
+struct weir__memory_effort {
+    int64_t kept;   /* pairs for memory_fit.c, 12 bytes each */
+    int64_t looked; /* pairs for memory_ordered.c */
+};
 
-/* Both fill offset[] by item and *top, the end of the highest.
- *
- * memory_fit.c: the best of several orders and fits. It knows all pairs that may not
- * share; *too_many if those are more than most_pairs, and nothing is filled then. */
+/* weir__pass_memory with another effort than the usual. */
+weir_status weir__memory_plan(struct weir__compile *c, struct weir__memory_effort effort);
+
+/* memory_conflicts.c: the earlier items that item j conflicts with, for j = 0, 1, 2, ...
+ * With offset[], of all earlier items, they are in order of that. The list is valid
+ * until the next call. */
+struct weir__conflicts {
+    const struct weir__lifetimes *items;
+    struct weir__open_items *open; /* by stream */
+};
+weir_status weir__conflicts_init(struct weir__conflicts *k, const struct weir__lifetimes *items);
+weir_status weir__conflicts_of(struct weir__conflicts *k, int j, const int64_t *offset,
+                               const int **list, int *n);
+void weir__conflicts_fini(struct weir__conflicts *k);
+
+/* Three ways to place, from the best to the one that never gives up. Each fills offset[]
+ * by item and *top, the end of the highest; *too_many if the pairs are more than
+ * most_pairs, and then what is filled is of no use. */
 weir_status weir__memory_fit(const struct weir__lifetimes *items, int64_t lower_bound,
                              int64_t most_pairs, int64_t *offset, int64_t *top, bool *too_many);
-/* memory_sweep.c: one pass in program order over a list of free regions, near-linear
- * whatever the graph. */
+weir_status weir__memory_ordered(const struct weir__lifetimes *items, int64_t most_pairs,
+                                 int64_t *offset, int64_t *top, bool *too_many);
 weir_status weir__memory_sweep(const struct weir__lifetimes *items, int64_t *offset, int64_t *top);
 
 #endif

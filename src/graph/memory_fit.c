@@ -11,8 +11,8 @@
 #include <string.h>
 
 /* Neighbours looked at: by all orders together beside the first, and by improving. */
-#define WORK_ORDERS 24000000
-#define WORK_IMPROVE 4000000
+#define WORK_ORDERS 12000000
+#define WORK_IMPROVE 1500000
 #define TRIES 200
 
 struct span {
@@ -39,79 +39,50 @@ struct fit {
 
 /* ---- conflicts ---- */
 
-/* For each stream the items that some later node of it may conflict with. An item that
- * is over before one node of a stream is over before all that follow, so it is dropped
- * then: looking is paid for by conflicts and drops. */
-struct open_items {
-    int *list;
-    int n, cap;
-    int next; /* items from here on have not been looked at */
-};
-
-static bool reserve(int **list, int n, int more, int *cap)
-{
-    int *bigger, want = *cap;
-
-    if (n + more <= *cap)
-        return true;
-    while (want < n + more)
-        want = want ? 2 * want : 64;
-    if (!(bigger = weir__malloc((size_t)want * sizeof *bigger)))
-        return false;
-    if (n)
-        memcpy(bigger, *list, (size_t)n * sizeof *bigger);
-    weir__free(*list);
-    *list = bigger;
-    *cap = want;
-    return true;
-}
-
 struct pairs {
     int *earlier; /* grouped by the later item */
     int *first;   /* by item */
     int n, cap;
 };
 
-/* Appends the earlier items that item j conflicts with. */
-static bool add_conflicts(const struct weir__lifetimes *items, struct open_items *open,
-                          struct pairs *pairs, int j)
+static bool reserve(struct pairs *pairs, int more)
 {
-    int v = items->item[j].def, kept = 0;
+    int *bigger, want = pairs->cap;
 
-    if (!reserve(&open->list, open->n, j - open->next, &open->cap))
+    if (pairs->n + more <= pairs->cap)
+        return true;
+    while (want < pairs->n + more)
+        want = want ? 2 * want : 64;
+    if (!(bigger = weir__malloc((size_t)want * sizeof *bigger)))
         return false;
-    while (open->next < j)
-        open->list[open->n++] = open->next++;
-    if (!reserve(&pairs->earlier, pairs->n, open->n, &pairs->cap))
-        return false;
-    for (int i = 0; i < open->n; i++) {
-        int earlier = open->list[i];
-
-        if (weir__lifetime_over(items, &items->item[earlier], v))
-            continue;
-        open->list[kept++] = earlier;
-        pairs->earlier[pairs->n++] = earlier;
-    }
-    open->n = kept;
+    if (pairs->n)
+        memcpy(bigger, pairs->earlier, (size_t)pairs->n * sizeof *bigger);
+    weir__free(pairs->earlier);
+    pairs->earlier = bigger;
+    pairs->cap = want;
     return true;
 }
 
 static weir_status find_pairs(const struct weir__lifetimes *items, int64_t most,
                               struct pairs *pairs, bool *too_many)
 {
-    const struct weir__compile *c = items->c;
-    struct open_items *open = weir__calloc((size_t)c->nstreams, sizeof *open);
-    bool ok = open && (pairs->first = weir__calloc((size_t)items->n + 1, sizeof *pairs->first));
+    struct weir__conflicts conflicts;
+    weir_status st = weir__conflicts_init(&conflicts, items);
+    bool ok = (pairs->first = weir__calloc((size_t)items->n + 1, sizeof *pairs->first));
 
-    for (int j = 0; j < items->n && ok && !*too_many; j++) {
-        ok = add_conflicts(items, &open[c->stream[items->item[j].def]], pairs, j);
+    for (int j = 0; j < items->n && ok && !st && !*too_many; j++) {
+        const int *earlier;
+        int n = 0;
+
+        st = weir__conflicts_of(&conflicts, j, NULL, &earlier, &n);
+        if (!st && (ok = reserve(pairs, n)) && n)
+            memcpy(pairs->earlier + pairs->n, earlier, (size_t)n * sizeof *earlier);
+        pairs->n += ok ? n : 0;
         pairs->first[j + 1] = pairs->n;
         *too_many = pairs->n > most;
     }
-    for (int s = 0; open && s < c->nstreams; s++)
-        weir__free(open[s].list);
-    weir__free(open);
-    return ok ? WEIR_OK : weir__fail(WEIR_ENOMEM, "lifetimes of %d values", items->n);
+    weir__conflicts_fini(&conflicts);
+    return ok || st ? st : weir__fail(WEIR_ENOMEM, "lifetimes of %d values", items->n);
 }
 
 /* Both directions, so that an item sees those placed before it in any order. */

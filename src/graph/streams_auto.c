@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define MARGIN 0.9 /* the estimates are rough: a gain below 10 % is none */
+#define MARGIN 0.8 /* the estimates are rough: a gain below 20 % is none */
 /* From so many nodes on fewer placements are tried, and chains are not. */
 #define LARGE 20000
 #define LARGE_STREAMS 3

@@ -36,27 +36,6 @@ static weir_status collect(const struct weir__op *op, weir_tensor *const *in, in
     return WEIR_OK;
 }
 
-/* An output may be an input as it is, or share nothing with any. */
-static weir_status check_overlap(const struct weir__op *op, const weir_tensor *out,
-                                 const weir_tensor *in)
-{
-    const struct weir__view *a = &out->view, *b = in ? &in->view : NULL;
-    const char *a0, *a1, *b0, *b1;
-
-    if (!in || in->buffer != out->buffer)
-        return WEIR_OK;
-    if (a->data == b->data && a->ndim == b->ndim &&
-        !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) &&
-        !memcmp(a->stride, b->stride, (size_t)a->ndim * sizeof *a->stride))
-        return WEIR_OK;
-    weir__view_span(a, &a0, &a1);
-    weir__view_span(b, &b0, &b1);
-    if (a1 <= b0 || b1 <= a0)
-        return WEIR_OK;
-    return weir__fail(WEIR_EINVAL, "%s: the output %s overlaps an input %s without being it",
-                      op->name, weir__view_text(a).text, weir__view_text(b).text);
-}
-
 static weir_status check_writable(const struct weir__op *op, const struct weir__view *v)
 {
     for (int d = 0; d < v->ndim; d++)
@@ -73,7 +52,7 @@ static weir_status check_in_place(const struct weir__op *op, const struct operan
     weir_status st = check_writable(op, o->views[0]);
 
     for (int i = 1; i < o->nin && !st; i++)
-        st = check_overlap(op, o->in[0], o->in[i]);
+        st = o->in[i] ? weir__check_overlap(op->name, o->in[0], o->in[i]) : WEIR_OK;
     return st;
 }
 
@@ -95,7 +74,7 @@ static weir_status check_outputs(const struct weir__op *op, const struct operand
         if ((st = check_writable(op, have)))
             return st;
         for (int j = 0; j < o->nin; j++)
-            if ((st = check_overlap(op, into[i], o->in[j])))
+            if (o->in[j] && (st = weir__check_overlap(op->name, into[i], o->in[j])))
                 return st;
         call->out[i] = *have;
     }

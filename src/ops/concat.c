@@ -119,6 +119,9 @@ weir_status weir_concat(weir_tensor *const *xs, int n, int dim, weir_tensor **ou
     *out = NULL;
     if (n < 1 || n > WEIR__OP_MAX_IN)
         return weir__fail(WEIR_ERANGE, "Concat takes 1 to %d tensors, not %d", WEIR__OP_MAX_IN, n);
+    for (int i = 0; i < n; i++)
+        if (!xs[i])
+            return weir__fail(WEIR_EINVAL, "Concat: input %d is NULL", i);
     /* What does not fit the kernel's arguments as views goes in as copies. */
     if (args_size(n, weir_tensor_ndim(xs[0]), true) <= WEIR_ARGS_MAX)
         return weir__op_run(&weir__op_concat, &p, xs, n, out);

@@ -108,6 +108,9 @@ weir_status weir_copy(weir_tensor *x, weir_tensor **out)
 
 weir_status weir_contiguous(weir_tensor *x, weir_tensor **out)
 {
+    *out = NULL;
+    if (!x)
+        return weir__fail(WEIR_EINVAL, "Contiguous: the input is NULL");
     if (!weir_tensor_is_contiguous(x))
         return weir_copy(x, out);
     *out = weir_tensor_retain(x);

@@ -101,21 +101,25 @@ static const struct weir__op_field arange_fields[] = {
     {"step", WEIR__FIELD_FLOAT, offsetof(struct arange_params, step), 1},
 };
 
-static weir_status infer_arange(struct weir__call *call)
+static weir_status check_arange(const struct weir__view *x, const struct arange_params *p)
 {
-    const struct arange_params *p = call->params;
     double constant;
     weir_status st;
 
-    if (call->in[0]->dtype == WEIR_BOOL)
-        return weir__check_type("Arange", call->in[0], WEIR__TYPES_NUMBER);
-    if (weir_dtype_is_float(call->in[0]->dtype))
+    if (x->dtype == WEIR_BOOL)
+        return weir__check_type("Arange", x, WEIR__TYPES_NUMBER);
+    if (weir_dtype_is_float(x->dtype))
         return WEIR_OK;
     /* Steps may be negative in an unsigned type: only their sums must fit, and wrap. */
     if ((st = weir__constant("Arange", p->start, WEIR_I64, &constant)) ||
         (st = weir__constant("Arange", p->step, WEIR_I64, &constant)))
         return st;
     return WEIR_OK;
+}
+
+static weir_status infer_arange(struct weir__call *call)
+{
+    return check_arange(call->in[0], call->params);
 }
 
 static weir_status prepare_arange(const struct weir__call *call, struct weir__work *work)
@@ -153,9 +157,12 @@ weir_status weir_arange(weir_stream *stream, weir_dtype dtype, int64_t n, double
 {
     struct arange_params p = {start, step};
     weir_stream *current = NULL;
+    struct weir__view view;
     weir_status st;
 
-    if ((st = weir_tensor_empty(stream, dtype, 1, &n, out)))
+    *out = NULL;
+    if ((st = weir__view_init(&view, dtype, 1, &n)) || (st = check_arange(&view, &p)) ||
+        (st = weir_tensor_empty(stream, dtype, 1, &n, out)))
         return st;
     /* The work goes to the stream that was named, which need not be the current one. */
     if (stream) {

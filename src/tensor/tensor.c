@@ -162,6 +162,26 @@ void weir__view_span(const struct weir__view *v, const char **first, const char 
     *last = v->data + (size_t)(reach + 1) * weir_dtype_size(v->dtype);
 }
 
+weir_status weir__check_overlap(const char *what, const weir_tensor *written,
+                                const weir_tensor *read)
+{
+    const struct weir__view *a = &written->view, *b = &read->view;
+    const char *a0, *a1, *b0, *b1;
+
+    if (read->buffer != written->buffer)
+        return WEIR_OK;
+    if (a->data == b->data && a->ndim == b->ndim &&
+        !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) &&
+        !memcmp(a->stride, b->stride, (size_t)a->ndim * sizeof *a->stride))
+        return WEIR_OK;
+    weir__view_span(a, &a0, &a1);
+    weir__view_span(b, &b0, &b1);
+    if (a1 <= b0 || b1 <= a0)
+        return WEIR_OK;
+    return weir__fail(WEIR_EINVAL, "%s: the output %s overlaps an input %s without being it", what,
+                      weir__view_text(a).text, weir__view_text(b).text);
+}
+
 /* ---- public ---- */
 
 static weir_status resolve(weir_stream **s)

@@ -32,6 +32,11 @@ weir_status weir__view_init(struct weir__view *view, weir_dtype dtype, int ndim,
 /* Bytes from the first to the last element that the view can touch. */
 void weir__view_span(const struct weir__view *view, const char **first, const char **last);
 
+/* A tensor that is written may be one that is read, as it is, or share nothing with it.
+ * returns  WEIR_EINVAL naming `what` and both. */
+weir_status weir__check_overlap(const char *what, const weir_tensor *written,
+                                const weir_tensor *read);
+
 /* Makes `s` wait for what wait_tensor said of the buffer. (L) */
 weir_status weir__buffer_await(const weir_buffer *buffer, weir_stream *s);
 

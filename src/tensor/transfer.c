@@ -209,6 +209,8 @@ weir_status weir_tensor_copy(weir_tensor *dst, weir_tensor *src)
         return weir__fail(dst->view.dtype != src->view.dtype ? WEIR_EDTYPE : WEIR_ESHAPE,
                           "copy: the destination is %s, the source %s",
                           weir__view_text(&dst->view).text, weir__view_text(&src->view).text);
+    if (!foreign && (st = weir__check_overlap("copy", dst, src)))
+        return st;
     if (foreign && (st = wait_foreign(to, mark_now(from), NULL)))
         return st;
     weir__mutex_lock(&dst->dev->lock);

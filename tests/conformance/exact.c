@@ -127,3 +127,32 @@ CONFORMANCE(exact, long_integers_are_generated_and_compared_exactly)
     weir_tensor_release(a);
     weir_tensor_release(b);
 }
+
+/* Just above and below the middle between two half numbers, where a stop at f32 would
+ * land on the middle itself and then go to the even side. */
+CONFORMANCE(exact, casts_to_half_types_round_once)
+{
+    static const struct {
+        weir_dtype dtype;
+        double unit;
+    } rows[] = {{WEIR_F16, 0x1p-10}, {WEIR_BF16, 0x1p-7}};
+
+    for (size_t i = 0; i < countof(rows); i++) {
+        double unit = rows[i].unit, near = 0x1p-40;
+        double values[] = {1 + unit / 2 + near, 1 + 1.5 * unit - near, -1 - unit / 2 - near};
+        double want[] = {1 + unit, 1 + unit, -1 - unit};
+        int64_t n = countof(values);
+        weir_tensor *wide, *half;
+        struct array got;
+
+        test_note("%s", weir_dtype_name(rows[i].dtype));
+        CHECK_OK(weir_tensor_from(weir_stream_default(dev), WEIR_F64, 1, &n, values, &wide));
+        CHECK_OK(weir_cast(wide, rows[i].dtype, &half));
+        download(half, &got);
+        for (int64_t k = 0; k < n; k++)
+            CHECK_NEAR(got.at[k], want[k], 0);
+        array_free(&got);
+        weir_tensor_release(wide);
+        weir_tensor_release(half);
+    }
+}

@@ -1,6 +1,7 @@
 /* The memory plan: sound, tight, and proved again by check.c. */
 #include <stdlib.h>
 
+#include "base/lock.h"
 #include "graph/memory.h"
 #include "harness/test.h"
 #include "synthetic.h"
@@ -287,8 +288,8 @@ TEST(memory_plan, stays_near_the_best_known_on_larger_graphs)
     }
 }
 
-/* The way taken for graphs with too many conflicts, forced on small ones. */
-TEST(memory_plan, the_sweep_shares_only_what_is_over)
+/* The ways taken for graphs with too many conflicts, forced on small ones. */
+static void check_effort(struct weir__memory_effort effort)
 {
     for (int i = 0; i < GRAPHS; i++) {
         struct synthetic_options o = some_options((uint64_t)i, 60);
@@ -298,11 +299,58 @@ TEST(memory_plan, the_sweep_shares_only_what_is_over)
         test_note("seed %d: %d nodes, %d streams", i, o.nodes, o.streams);
         synthetic_init(&s, &o);
         synthetic_syncs(&s);
-        CHECK_OK(weir__memory_plan(&s.c, -1));
+        CHECK_OK(weir__memory_plan(&s.c, effort));
         CHECK_OK(weir__pass_check(&s.c));
         t = find_things(&s);
         check_sound(&t, &s.c);
         free_things(&t);
         synthetic_fini(&s);
     }
+}
+
+TEST(memory_plan, in_order_of_definition_it_shares_only_what_is_over)
+{
+    check_effort((struct weir__memory_effort){-1, INT64_MAX});
+}
+
+TEST(memory_plan, the_sweep_shares_only_what_is_over)
+{
+    check_effort((struct weir__memory_effort){-1, -1});
+}
+
+static double seconds_for(int nodes, int streams, int window)
+{
+    struct synthetic_options o = {.seed = 1,
+                                  .nodes = nodes,
+                                  .streams = streams,
+                                  .window = window,
+                                  .reads = 2,
+                                  .runs = 5,
+                                  .sizes = 1000};
+    struct synthetic s;
+    uint64_t began;
+
+    synthetic_init(&s, &o);
+    synthetic_syncs(&s);
+    began = weir__clock_ns();
+    CHECK_OK(weir__pass_memory(&s.c));
+    CHECK_OK(weir__pass_check(&s.c));
+    double took = (double)(weir__clock_ns() - began) / 1e9;
+
+    CHECK_GE(s.c.arena_bytes, s.c.lower_bound);
+    synthetic_fini(&s);
+    return took;
+}
+
+/* With short lifetimes, with long ones, and with ever longer ones: each takes another
+ * way. The bound is far above what it takes on an idle machine. */
+TEST(memory_plan, a_hundred_thousand_nodes_take_seconds_at_most)
+{
+    static const int windows[] = {8, 100, 0};
+
+    for (int streams = 1; streams <= 8; streams *= 8)
+        for (size_t i = 0; i < weir__countof(windows); i++) {
+            test_note("%d streams, window %d", streams, windows[i]);
+            CHECK(seconds_for(100000 / TEST_SLOWDOWN, streams, windows[i]) < 10.0);
+        }
 }

@@ -174,18 +174,18 @@ static void counted_free(void *user, void *ptr)
     free(ptr);
 }
 
-static weir_status all_passes(struct weir__compile *c, int64_t most_pairs)
+static weir_status all_passes(struct weir__compile *c, struct weir__memory_effort effort)
 {
     weir_status st;
 
     if (!(st = weir__pass_streams(c)) && !(st = weir__pass_sync(c)) &&
-        !(st = weir__memory_plan(c, most_pairs)))
+        !(st = weir__memory_plan(c, effort)))
         st = weir__pass_check(c);
     return st;
 }
 
 /* Fails each allocation in turn until the passes succeed. */
-static void fail_each(int64_t most_pairs)
+static void fail_each(struct weir__memory_effort effort)
 {
     const weir_allocator counted = {counted_alloc, counted_free, NULL};
     struct synthetic_options o = {
@@ -200,7 +200,7 @@ static void fail_each(int64_t most_pairs)
         countdown = -1;
         synthetic_init(&s, &o);
         countdown = failed;
-        st = all_passes(&s.c, most_pairs);
+        st = all_passes(&s.c, effort);
         if (st)
             CHECK_EQ(st, WEIR_ENOMEM);
         synthetic_fini(&s);
@@ -212,6 +212,7 @@ static void fail_each(int64_t most_pairs)
 
 TEST(plan_check, passes_survive_any_failed_allocation)
 {
-    fail_each(INT64_MAX);
-    fail_each(-1);
+    fail_each((struct weir__memory_effort){INT64_MAX, 0});
+    fail_each((struct weir__memory_effort){-1, INT64_MAX});
+    fail_each((struct weir__memory_effort){-1, -1});
 }

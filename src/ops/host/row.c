@@ -99,6 +99,30 @@ static const convert_fn converters[WEIR_DTYPE_COUNT][WEIR_DTYPE_COUNT] = {
     ROW_FROM(I8),  ROW_FROM(U8),  ROW_FROM(BOOL),
 };
 
+/* Rounds to odd: what is lost leaves its trace in the last bit, so that rounding once more
+ * to f16 or bf16 gives what rounding once would have. */
+static float f64_to_odd_f32(double x)
+{
+    float nearest = (float)x;
+    uint32_t bits = weir__f32_bits(nearest);
+
+    if ((double)nearest == x || !(nearest - nearest == 0)) /* exact, infinite or no number */
+        return nearest;
+    if ((nearest > x) == (x > 0)) /* rounded away from zero */
+        bits--;
+    return weir__f32_from_bits(bits | 1);
+}
+
+static void to_odd_f32(float *dst, const void *src, weir_dtype from, int64_t n)
+{
+    double wide[256];
+
+    converters[from][WEIR_F64] ? converters[from][WEIR_F64](wide, src, n)
+                               : (void)memcpy(wide, src, (size_t)n * sizeof *wide);
+    for (int64_t i = 0; i < n; i++)
+        dst[i] = f64_to_odd_f32(wide[i]);
+}
+
 static void to_f32(float *dst, const void *src, weir_dtype from, int64_t n)
 {
     if (from == WEIR_F16)
@@ -137,7 +161,8 @@ void WEIR__ISA_NAME(weir__row_convert)(void *dst, weir_dtype to, const void *src
         for (int64_t i = 0; i < n; i += 256) {
             int64_t m = n - i < 256 ? n - i : 256;
 
-            to_f32(chunk, (const char *)src + (size_t)i * weir__elem_size(from), from, m);
+            (half_from ? to_f32 : to_odd_f32)(
+                chunk, (const char *)src + (size_t)i * weir__elem_size(from), from, m);
             from_f32((char *)dst + (size_t)i * weir__elem_size(to), to, chunk, m);
         }
     } else {

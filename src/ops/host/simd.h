@@ -27,6 +27,7 @@
 
 typedef float weir__vf __attribute__((vector_size(4 * WEIR__VF_LANES)));
 typedef int32_t weir__vi __attribute__((vector_size(4 * WEIR__VF_LANES)));
+typedef uint32_t weir__vu __attribute__((vector_size(4 * WEIR__VF_LANES)));
 
 static inline weir__vf weir__vf_load(const float *p)
 {

@@ -52,8 +52,9 @@ static inline weir__vf weir__vf_log(weir__vf x)
     weir__vi subnormal = x < 1.17549435e-38f;
     weir__vf scaled = weir__vf_pick(subnormal, x * 8388608.0f, x);
     weir__vi bits = (weir__vi)scaled;
-    weir__vi k = (bits - 0x3f3504f3) >> 23; /* 0x3f3504f3 is sqrt(1/2) */
-    weir__vf f = (weir__vf)(bits - (k << 23)) - 1.0f;
+    /* 0x3f3504f3 is sqrt(1/2); unsigned, since a negative x wraps (and is no number later) */
+    weir__vi k = (weir__vi)((weir__vu)bits - 0x3f3504f3u) >> 23;
+    weir__vf f = (weir__vf)((weir__vu)bits - ((weir__vu)k << 23)) - 1.0f;
     weir__vf e = __builtin_convertvector(k - (subnormal & 23), weir__vf);
     weir__vf ff = f * f;
     weir__vf y = ff * f * weir__vf_poly(f, c, 9);
