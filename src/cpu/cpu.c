@@ -124,7 +124,7 @@ sleep:
         if (limit >= 0 && left <= 0) {
             uint64_t now = watch ? weir__soft_progress(base->dev) : progress;
 
-            if (now != progress) { /* slow, not stuck */
+            if (now != progress || (watch && weir__soft_untimed(base->dev))) { /* not stuck */
                 progress = now;
                 start = weir__clock_ns();
                 continue;

@@ -241,6 +241,20 @@ static void open_run(struct weir__worker *w, struct weir__soft_stream *s,
     weir__cpu_wake(w->cpu);
 }
 
+/* What a report says of the stream while a long operator runs. */
+static void begin_report(struct weir__soft_stream *s, const struct weir__cmd *cmd)
+{
+    atomic_store_explicit(&s->doing, cmd->name, memory_order_relaxed);
+    if (weir__unlikely(cmd->untimed))
+        atomic_store_explicit(&s->untimed, true, memory_order_relaxed);
+}
+
+static void end_report(struct weir__soft_stream *s)
+{
+    atomic_store_explicit(&s->doing, NULL, memory_order_relaxed);
+    atomic_store_explicit(&s->untimed, false, memory_order_relaxed);
+}
+
 /* False if the stream is no longer this worker's. */
 static bool run_kernel(struct weir__worker *w, struct weir__soft_stream *s,
                        const struct weir__cmd *cmd)
@@ -262,7 +276,7 @@ static bool run_kernel(struct weir__worker *w, struct weir__soft_stream *s,
         w->long_ops++;
     }
     if (!is_short)
-        atomic_store_explicit(&s->doing, cmd->name, memory_order_relaxed);
+        begin_report(s, cmd);
     if (cmd->gang) {
         open_run(w, s, cmd);
         return false;
@@ -278,7 +292,7 @@ static bool run_kernel(struct weir__worker *w, struct weir__soft_stream *s,
     }
     settle_failure(s);
     if (!is_short)
-        atomic_store_explicit(&s->doing, NULL, memory_order_relaxed);
+        end_report(s);
     return true;
 }
 
@@ -398,7 +412,7 @@ void weir__worker_run(struct weir__worker *w, struct weir__soft_stream *s, enum 
         if (!run_shared(w, s))
             return;
         settle_failure(s);
-        atomic_store_explicit(&s->doing, NULL, memory_order_relaxed);
+        end_report(s);
         weir__soft_consume(s, s->run.cmd);
     }
     drain(w, s);

@@ -34,6 +34,7 @@ struct weir__kernel {
     uint32_t blocks, phases;
     uint32_t cores;   /* the most that may run at once */
     bool gang;
+    bool never_timeout; /* while it runs, op_timeout does not */
     uint32_t work_ns; /* of one block, roughly; UINT32_MAX if unknown */
 };
 

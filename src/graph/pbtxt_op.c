@@ -150,7 +150,8 @@ weir_status weir__pb_load_operator(struct weir__pb_loader *l, const struct weir_
         (st = weir__pb_params(&l->file, n, op, params)) || (st = weir__pb_collect_waits(l, n)))
         return st;
     st = weir__graph_add_node(l->g, op, n->name, params, in, nin, ninto ? into : NULL, &marks,
-                              l->waits + waits, l->nwaits - waits, &m->node);
+                              l->nwaits > waits ? l->waits + waits : NULL, l->nwaits - waits,
+                              &m->node);
     l->nwaits = waits;
     m->kind = WEIR__PB_MADE_NODE;
     return weir__pb_at_node(&l->file, n, st);

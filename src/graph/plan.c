@@ -7,13 +7,14 @@
 /* Where a value's first element is. */
 static char *value_base(const weir_plan *plan, const struct weir__instance *inst, int value)
 {
+    static char nothing[64]; /* for values without bytes, which have no place */
     const struct weir__value *v = &plan->graph->values[value];
 
     if (v->kind == WEIR__VALUE_CONSTANT)
         return v->constant->buffer->address;
     if (plan->slot_of[value] >= 0)
         return inst->bound[plan->slot_of[value]];
-    return inst->arena->address + plan->c.offset[value];
+    return plan->c.offset[value] < 0 ? nothing : inst->arena->address + plan->c.offset[value];
 }
 
 static struct weir__view resolve(const weir_plan *plan, const struct weir__instance *inst,
@@ -79,6 +80,7 @@ static weir_status prepare(const weir_plan *plan, const struct weir__instance *i
         .phases = work->phases,
         .cores = call.cores,
         .gang = (n->op->flags & WEIR__OP_GANG) && work->blocks > 1,
+        .never_timeout = n->marks.never_timeout,
         .work_ns = work->blocks ? estimate(n->op, &call, work->blocks * work->phases) : 0,
     };
     return WEIR_OK;
@@ -185,6 +187,7 @@ static weir_status prepare_fused(const weir_plan *plan, struct weir__instance *i
         all.blocks = k.blocks > all.blocks ? k.blocks : all.blocks;
         all.cores = k.cores > all.cores ? k.cores : all.cores;
         all.phases += k.phases;
+        all.never_timeout |= k.never_timeout;
         ns += (uint64_t)k.work_ns * k.blocks * k.phases;
     }
     if (c->chunked[leader])

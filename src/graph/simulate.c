@@ -6,7 +6,7 @@
 #include "tensor/kernel_params.h"
 
 #define NODE_NS 100.0   /* the least a node takes */
-#define BLOCK_NS 5000.0 /* operators are not cut into shorter blocks */
+#define BLOCK_NS 5000.0 /* of an operator whose tiling is not known */
 
 enum { POOL_CUBE, POOL_VECTOR, POOL_SDMA, POOL_HOST };
 
@@ -29,30 +29,48 @@ static int pool_of(const weir_device *dev, weir_engine engine)
     }
 }
 
-static double cost_of(const struct weir__node *n)
+/* Blocks the operator is cut into, by its own tiling where it has one. Addresses do not
+ * matter for that, but must not be NULL. */
+static double blocks_of(struct weir__call *call, struct weir__view *in, double ns)
 {
-    const struct weir__view *in[WEIR__OP_MAX_IN];
-    struct weir__view out[WEIR__OP_MAX_OUT];
-    struct weir__call call = {
-        .op = n->op, .nin = n->nin, .nout = n->nout, .in = in, .out = out, .params = n->params};
-    struct weir__cost cost = {0};
+    struct weir__work work;
 
-    for (int i = 0; i < n->nin; i++)
-        in[i] = n->in[i].value == WEIR__NO_VALUE ? NULL : &n->in[i].view;
-    for (int i = 0; i < n->nout; i++)
-        out[i] = n->out[i].view;
-    if (n->op->cost)
-        n->op->cost(&call, &cost);
-    return weir__cost_ns(&cost);
+    work.blocks = 1;
+    for (int i = 0; i < call->nin; i++)
+        in[i].data = (char *)(uintptr_t)4096;
+    for (int i = 0; i < call->nout; i++)
+        call->out[i].data = (char *)(uintptr_t)4096;
+    if (!call->op->prepare || call->op->prepare(call, &work))
+        return ns / BLOCK_NS;
+    return work.blocks;
 }
 
 static struct weir__estimate estimate(const weir_graph *g, const struct weir__node *n)
 {
     bool stand_in = strcmp(n->op->name, "Kernel") == 0;
     weir_engine engine = stand_in ? weir__kernel_engine(n->params) : n->op->engine;
-    double ns = cost_of(n);
-    double cores = weir__cores_of(g->dev, engine, g->dev->props.cores, n->marks.limit);
-    double blocks = stand_in ? weir__kernel_blocks(n->params) : ns / BLOCK_NS;
+    unsigned cores = weir__cores_of(g->dev, engine, g->dev->props.cores, n->marks.limit);
+    struct weir__view in[WEIR__OP_MAX_IN], out[WEIR__OP_MAX_OUT];
+    const struct weir__view *ins[WEIR__OP_MAX_IN];
+    struct weir__call call = {.op = n->op,
+                              .nin = n->nin,
+                              .nout = n->nout,
+                              .in = ins,
+                              .out = out,
+                              .params = n->params,
+                              .cores = cores};
+    struct weir__cost cost = {0};
+
+    for (int i = 0; i < n->nin; i++) {
+        ins[i] = n->in[i].value == WEIR__NO_VALUE ? NULL : &in[i];
+        in[i] = n->in[i].view;
+    }
+    for (int i = 0; i < n->nout; i++)
+        out[i] = n->out[i].view;
+    if (n->op->cost)
+        n->op->cost(&call, &cost);
+    double ns = weir__cost_ns(&cost);
+    double blocks = blocks_of(&call, in, ns);
 
     if (blocks > cores)
         blocks = cores;

@@ -18,7 +18,7 @@ struct weir__estimates {
     int capacity[WEIR__SIM_POOLS]; /* cores */
 };
 
-/* From each operator's cost, engine and core limit. */
+/* From each operator's cost, tiling, engine and core limit. */
 weir_status weir__estimates_init(struct weir__estimates *e, const weir_graph *g);
 void weir__estimates_fini(struct weir__estimates *e);
 

@@ -126,6 +126,7 @@ static weir_status queue(const struct weir__op *op, struct weir__call *call, wei
             .phases = work.phases,
             .cores = call->cores,
             .gang = (op->flags & WEIR__OP_GANG) && work.blocks > 1,
+            .never_timeout = weir__scope_never_timeout(),
             .work_ns = estimate(op, call, work.blocks * work.phases),
         };
 

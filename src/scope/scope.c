@@ -256,11 +256,17 @@ weir_cores weir__scope_limit(void)
     return limit;
 }
 
+bool weir__scope_never_timeout(void)
+{
+    const struct frame *f = innermost(WEIR_SCOPE_NEVER_TIMEOUT);
+
+    return f && f->enable;
+}
+
 weir_status weir__scope_marks(weir_graph *g, struct weir__marks *out)
 {
     const struct frame *stream = innermost(WEIR_SCOPE_STREAM);
     const struct frame *super = innermost(WEIR_SCOPE_SUPER_KERNEL);
-    const struct frame *timeout = innermost(WEIR_SCOPE_NEVER_TIMEOUT);
     weir_status st;
 
     *out = (struct weir__marks){.super_kernel = -1, .limit = weir__scope_limit()};
@@ -274,6 +280,6 @@ weir_status weir__scope_marks(weir_graph *g, struct weir__marks *out)
     if (super && *super->name &&
         (out->super_kernel = weir__graph_super_kernel(g, super->name, super->options)) < 0)
         return WEIR_ENOMEM;
-    out->never_timeout = timeout && timeout->enable;
+    out->never_timeout = weir__scope_never_timeout();
     return WEIR_OK;
 }

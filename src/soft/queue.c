@@ -91,6 +91,7 @@ void weir__soft_fill(struct weir__cmd *cmd, const struct weir__kernel *k)
     cmd->blocks = k->blocks;
     cmd->cores = k->cores < k->blocks ? k->cores : k->blocks;
     cmd->work_ns = k->work_ns;
+    cmd->untimed = k->never_timeout;
     cmd->name = k->name;
     cmd->u.fn = k->fn;
     if (k->args_size)

@@ -13,6 +13,17 @@ uint64_t weir__soft_progress(weir_device *dev)
     return sum;
 }
 
+bool weir__soft_untimed(weir_device *dev)
+{
+    bool found = false;
+
+    weir__mutex_lock(&dev->lock);
+    for (unsigned i = 0; i < dev->nstreams; i++)
+        found |= atomic_load(&weir__soft(dev->streams[i])->untimed);
+    weir__mutex_unlock(&dev->lock);
+    return found;
+}
+
 void weir__soft_report(weir_device *dev, struct weir__text *text)
 {
     weir__mutex_lock(&dev->lock);

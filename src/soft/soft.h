@@ -47,6 +47,7 @@ struct weir__cmd {
     uint32_t blocks, cores;
     uint32_t work_ns;
     uint8_t how; /* enum weir__wait */
+    bool untimed;
     const char *name;
     union {
         weir_kernel_fn fn;
@@ -122,6 +123,7 @@ struct weir__soft_stream {
     _Atomic uint32_t waiters;        /* bit 0: locked; the rest: how many */
     struct weir__waiter *first_waiter;
     _Atomic(const char *) doing;                      /* for reports: the long operator */
+    _Atomic bool untimed;                             /* and that op_timeout does not count */
     _Atomic(struct weir__soft_stream *) waits_for;    /* for reports: whom, and up to what */
     _Atomic uint64_t waits_seq;
 };
@@ -231,6 +233,8 @@ bool weir__soft_host_park(struct weir__soft_stream *s, struct weir__waiter *w, u
 bool weir__soft_host_unpark(struct weir__soft_stream *s, struct weir__waiter *w);
 /* A number that changes whenever anything on the device completes. */
 uint64_t weir__soft_progress(weir_device *dev);
+/* Whether an operator runs that op_timeout does not count for. */
+bool weir__soft_untimed(weir_device *dev);
 /* Who is at what and waits for whom, a line per busy stream. */
 void weir__soft_report(weir_device *dev, struct weir__text *text);
 

@@ -9,7 +9,7 @@ struct maker {
     const struct random_graph_options *o;
     struct rng r;
     int labels[64], nlabels;
-    unsigned char params[256];
+    _Alignas(max_align_t) unsigned char params[256];
 };
 
 struct random_graph_options random_graph_defaults(uint64_t seed, int nodes, int streams)
@@ -48,16 +48,17 @@ static void transpose(struct weir__view *v)
 static void slice(struct maker *m, struct weir__view *v)
 {
     int dim = rng_below(&m->r, v->ndim);
-    int64_t half = v->shape[dim] / 2;
+    int64_t half = v->shape[dim] / 2, first = 0;
 
     if (!half)
         return;
     if (rng_percent(&m->r, 30)) { /* every second one */
-        v->data += v->stride[dim] * (int64_t)sizeof(float) * rng_below(&m->r, 2);
+        first = rng_below(&m->r, 2) * v->stride[dim];
         v->stride[dim] *= 2;
     } else if (rng_percent(&m->r, 50)) {
-        v->data += v->stride[dim] * (int64_t)sizeof(float) * half;
+        first = half * v->stride[dim];
     }
+    v->data = (char *)((intptr_t)v->data + (intptr_t)(first * (int64_t)sizeof(float)));
     v->shape[dim] = half;
 }
 
