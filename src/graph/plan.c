@@ -14,7 +14,8 @@ static char *value_base(const weir_plan *plan, const struct weir__instance *inst
         return v->constant->buffer->address;
     if (plan->slot_of[value] >= 0)
         return inst->bound[plan->slot_of[value]];
-    return plan->c.offset[value] < 0 ? nothing : inst->arena->address + plan->c.offset[value];
+    return inst->arena && plan->c.offset[value] >= 0 ? inst->arena->address + plan->c.offset[value]
+                                                      : nothing;
 }
 
 static struct weir__view resolve(const weir_plan *plan, const struct weir__instance *inst,
