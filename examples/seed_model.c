@@ -27,12 +27,14 @@ static void check(weir_status status)
 static void forward(weir_tensor *const *in, weir_tensor **out)
 {
     check(weir_add(in[0], in[1], &out[0]));
-    WEIR_STREAM_SCOPE("1", 0) {
+    WEIR_STREAM_SCOPE("1", 0)
+    {
         check(weir_wait_tensor(in[3], out[0]));
         check(weir_matmul(in[2], in[3], &out[1]));
     }
     check(weir_matmul(in[2], in[3], &out[2]));
-    WEIR_STREAM_SCOPE("2", 0) {
+    WEIR_STREAM_SCOPE("2", 0)
+    {
         check(weir_wait_tensor(in[3], out[1]));
         check(weir_add(in[2], in[3], &out[3]));
     }

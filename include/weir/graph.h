@@ -103,11 +103,11 @@ WEIR_API size_t weir_graph_node_count(const weir_graph *graph);
 /* ---- compiling ---- */
 
 typedef struct weir_compile_options {
-    const char *mode;      /* "max-autotune" (default), "reduce-overhead" or "eager" */
-    const char *streams;   /* "explicit" (default) or "auto": place what has no label */
-    bool single_stream;    /* refuses labels */
-    bool static_kernels;   /* tiling is frozen: later core limits do not reach it */
-    const char *cores;     /* "24|48": limits of the whole graph; NULL for the device's */
+    const char *mode;    /* "max-autotune" (default), "reduce-overhead" or "eager" */
+    const char *streams; /* "explicit" (default) or "auto": place what has no label */
+    bool single_stream;  /* refuses labels */
+    bool static_kernels; /* tiling is frozen: later core limits do not reach it */
+    const char *cores;   /* "24|48": limits of the whole graph; NULL for the device's */
 } weir_compile_options;
 
 /* A plan for the graph as it is now; later changes of the graph do not reach it.
@@ -130,12 +130,12 @@ WEIR_API WEIR_MUST_USE weir_status weir_plan_run(weir_plan *plan, weir_stream *s
 
 typedef struct weir_plan_stats {
     size_t nodes;
-    size_t launches;     /* what they run as: super kernels count once */
+    size_t launches; /* what they run as: super kernels count once */
     size_t streams;
-    size_t syncs;        /* cross-stream waits in the plan */
-    size_t arena_bytes;  /* for intermediates */
-    size_t lower_bound;  /* the most bytes alive at once in one order */
-    size_t instances;    /* copies of the arena made for runs at the same time */
+    size_t syncs;       /* cross-stream waits in the plan */
+    size_t arena_bytes; /* for intermediates */
+    size_t lower_bound; /* the most bytes alive at once in one order */
+    size_t instances;   /* copies of the arena made for runs at the same time */
 } weir_plan_stats;
 WEIR_API void weir_plan_get_stats(const weir_plan *plan, weir_plan_stats *out);
 

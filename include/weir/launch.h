@@ -20,11 +20,11 @@ extern "C" {
 #define WEIR_ARGS_MAX 2048
 
 typedef struct weir_block {
-    unsigned index;  /* 0 .. count-1 */
-    unsigned count;  /* blocks of the operator */
-    unsigned phase;  /* 0 .. phases-1 */
-    unsigned core;   /* the core it runs on */
-    void *local;     /* WEIR_LOCAL_BYTES, 64-byte aligned, uninitialised, this block's alone */
+    unsigned index; /* 0 .. count-1 */
+    unsigned count; /* blocks of the operator */
+    unsigned phase; /* 0 .. phases-1 */
+    unsigned core;  /* the core it runs on */
+    void *local;    /* WEIR_LOCAL_BYTES, 64-byte aligned, uninitialised, this block's alone */
 } weir_block;
 
 /* Returns WEIR_OK, or a status that puts the stream in error. On devices with
@@ -32,15 +32,15 @@ typedef struct weir_block {
 typedef weir_status (*weir_kernel_fn)(const void *args, const weir_block *block);
 
 typedef struct weir_launch {
-    const char *name;   /* a string that outlives the work; NULL is "kernel" */
-    weir_kernel_fn fn;  /* NULL does nothing, in order */
-    const void *args;   /* args_size bytes, copied; 16-byte aligned for the kernel */
+    const char *name;  /* a string that outlives the work; NULL is "kernel" */
+    weir_kernel_fn fn; /* NULL does nothing, in order */
+    const void *args;  /* args_size bytes, copied; 16-byte aligned for the kernel */
     size_t args_size;
-    weir_engine engine; /* cube by default */
-    unsigned blocks;    /* 0 means 1 */
-    unsigned phases;    /* 0 means 1 */
-    bool gang;          /* all its cores are granted at once and held to the end */
-    uint64_t work_ns;   /* what one block takes, roughly; 0 means unknown, so long */
+    weir_engine engine;          /* cube by default */
+    unsigned blocks;             /* 0 means 1 */
+    unsigned phases;             /* 0 means 1 */
+    bool gang;                   /* all its cores are granted at once and held to the end */
+    uint64_t work_ns;            /* what one block takes, roughly; 0 means unknown, so long */
     weir_tensor *const *tensors; /* what it reads or writes, for memory safety */
     size_t ntensors;
     weir_buffer *const *buffers;

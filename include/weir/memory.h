@@ -43,8 +43,8 @@ typedef struct weir_memory_stats {
     size_t peak_allocated;
     size_t limit;
     size_t segments;
-    size_t blocks;          /* pieces the segments are cut into */
-    uint64_t allocations;   /* calls */
+    size_t blocks;        /* pieces the segments are cut into */
+    uint64_t allocations; /* calls */
     uint64_t frees;
     uint64_t reuse_order;     /* served by proven stream order */
     uint64_t reuse_completed; /* served by work known to be over */
@@ -53,7 +53,7 @@ typedef struct weir_memory_stats {
     uint64_t device_waits;    /* a stream was made to wait for a fence */
     uint64_t host_syncs;      /* the host had to wait */
     uint64_t failed;
-    size_t events_live;       /* events held by users and by the pool */
+    size_t events_live; /* events held by users and by the pool */
 } weir_memory_stats;
 
 /* threads  any. */

@@ -23,26 +23,25 @@ extern "C" {
 #endif
 
 /* ---- elementwise ---- */
-#define WEIR_UNARY_LIST(X)                                                     \
-    X(neg) X(abs) X(exp) X(log) X(sqrt) X(rsqrt) X(sigmoid) X(tanh) X(relu)    \
-    X(gelu) X(silu)
+#define WEIR_UNARY_LIST(X) \
+    X(neg) X(abs) X(exp) X(log) X(sqrt) X(rsqrt) X(sigmoid) X(tanh) X(relu) X(gelu) X(silu)
 #define WEIR_BINARY_LIST(X) X(add) X(sub) X(mul) X(div) X(pow) X(maximum) X(minimum)
 /* give bool */
 #define WEIR_COMPARE_LIST(X) X(eq) X(ne) X(lt) X(le) X(gt) X(ge)
 
-#define WEIR_DECLARE_UNARY(name)                                               \
+#define WEIR_DECLARE_UNARY(name)                                                       \
     WEIR_API WEIR_MUST_USE weir_status weir_##name(weir_tensor *x, weir_tensor **out); \
     WEIR_API WEIR_MUST_USE weir_status weir_##name##_into(weir_tensor *x, weir_tensor *out);
 WEIR_UNARY_LIST(WEIR_DECLARE_UNARY)
 #undef WEIR_DECLARE_UNARY
 
-#define WEIR_DECLARE_BINARY(name)                                              \
-    WEIR_API WEIR_MUST_USE weir_status weir_##name(weir_tensor *a, weir_tensor *b, \
-                                                   weir_tensor **out);         \
-    WEIR_API WEIR_MUST_USE weir_status weir_##name##_into(weir_tensor *a, weir_tensor *b, \
-                                                          weir_tensor *out);   \
-    WEIR_API WEIR_MUST_USE weir_status weir_##name##_scalar(weir_tensor *a, double b, \
-                                                            weir_tensor **out); \
+#define WEIR_DECLARE_BINARY(name)                                                          \
+    WEIR_API WEIR_MUST_USE weir_status weir_##name(weir_tensor *a, weir_tensor *b,         \
+                                                   weir_tensor **out);                     \
+    WEIR_API WEIR_MUST_USE weir_status weir_##name##_into(weir_tensor *a, weir_tensor *b,  \
+                                                          weir_tensor *out);               \
+    WEIR_API WEIR_MUST_USE weir_status weir_##name##_scalar(weir_tensor *a, double b,      \
+                                                            weir_tensor **out);            \
     WEIR_API WEIR_MUST_USE weir_status weir_##name##_scalar_into(weir_tensor *a, double b, \
                                                                  weir_tensor *out);
 WEIR_BINARY_LIST(WEIR_DECLARE_BINARY)
@@ -91,7 +90,7 @@ WEIR_API WEIR_MUST_USE weir_status weir_linear(weir_tensor *x, weir_tensor *weig
                                                weir_tensor *bias, weir_tensor **out);
 
 typedef struct weir_conv2d_options {
-    int64_t stride[2];   /* 0 means 1 */
+    int64_t stride[2]; /* 0 means 1 */
     int64_t padding[2];
     int64_t dilation[2]; /* 0 means 1 */
     int64_t groups;      /* 0 means 1 */
@@ -119,7 +118,7 @@ WEIR_API WEIR_MUST_USE weir_status weir_attention(weir_tensor *q, weir_tensor *k
  * The sum of integers or bool is i64; mean takes floats; max and min of nothing are
  * WEIR_ESHAPE. Results do not depend on the number of cores. */
 #define WEIR_REDUCE_LIST(X) X(sum) X(mean) X(max) X(min)
-#define WEIR_DECLARE_REDUCE(name)                                              \
+#define WEIR_DECLARE_REDUCE(name)                                                              \
     WEIR_API WEIR_MUST_USE weir_status weir_##name(weir_tensor *x, const int *dims, int ndims, \
                                                    bool keepdim, weir_tensor **out);
 WEIR_REDUCE_LIST(WEIR_DECLARE_REDUCE)

@@ -71,17 +71,15 @@ WEIR_API void weir_scope_leave(weir_scope_guard *guard);
 #if defined(__GNUC__)
 #define WEIR_SCOPE_PASTE_(a, b) a##b
 #define WEIR_SCOPE_PASTE(a, b) WEIR_SCOPE_PASTE_(a, b)
-#define WEIR_SCOPE_WITH(guard, enter)                                                  \
-    for (weir_scope_guard guard __attribute__((cleanup(weir_scope_leave))) = enter;    \
-         guard.open; weir_scope_leave(&guard))
-#define WEIR_STREAM_SCOPE(tag, priority)                                               \
-    WEIR_SCOPE_WITH(WEIR_SCOPE_PASTE(weir_guard_, __LINE__),                           \
-                    weir_scope_enter_stream(tag, priority))
-#define WEIR_CORE_SCOPE(cube, vector)                                                  \
-    WEIR_SCOPE_WITH(WEIR_SCOPE_PASTE(weir_guard_, __LINE__),                           \
-                    weir_scope_enter_cores(cube, vector))
-#define WEIR_SUPER_KERNEL_SCOPE(name, options)                                         \
-    WEIR_SCOPE_WITH(WEIR_SCOPE_PASTE(weir_guard_, __LINE__),                           \
+#define WEIR_SCOPE_WITH(guard, enter)                                                           \
+    for (weir_scope_guard guard __attribute__((cleanup(weir_scope_leave))) = enter; guard.open; \
+         weir_scope_leave(&guard))
+#define WEIR_STREAM_SCOPE(tag, priority) \
+    WEIR_SCOPE_WITH(WEIR_SCOPE_PASTE(weir_guard_, __LINE__), weir_scope_enter_stream(tag, priority))
+#define WEIR_CORE_SCOPE(cube, vector) \
+    WEIR_SCOPE_WITH(WEIR_SCOPE_PASTE(weir_guard_, __LINE__), weir_scope_enter_cores(cube, vector))
+#define WEIR_SUPER_KERNEL_SCOPE(name, options)               \
+    WEIR_SCOPE_WITH(WEIR_SCOPE_PASTE(weir_guard_, __LINE__), \
                     weir_scope_enter_super_kernel(name, options))
 #endif
 

@@ -26,26 +26,26 @@ extern "C" {
 #endif
 
 /* code, text */
-#define WEIR_STATUS_LIST(X)                                                    \
-    X(OK, "success")                                                           \
-    X(EINVAL, "invalid argument")                                              \
-    X(ERANGE, "value out of range")                                            \
-    X(ESHAPE, "shapes do not fit")                                             \
-    X(EDTYPE, "data type does not fit")                                        \
-    X(EDEVICE, "objects belong to different devices")                          \
-    X(ESPEC, "malformed device spec")                                          \
-    X(EUNAVAILABLE, "not available on this machine")                           \
-    X(EUNSUPPORTED, "not supported by this device")                            \
-    X(ENOMEM, "out of host memory")                                            \
-    X(EOOM, "out of device memory")                                            \
-    X(ESTATE, "not allowed in this state")                                     \
-    X(EBUSY, "still in use")                                                   \
-    X(ECONFLICT, "options conflict")                                           \
-    X(EPARSE, "malformed input")                                               \
-    X(EIO, "input or output failed")                                           \
-    X(EKERNEL, "an operator failed")                                           \
-    X(ETIMEDOUT, "timed out")                                                  \
-    X(EDEADLOCK, "deadlock")                                                   \
+#define WEIR_STATUS_LIST(X)                           \
+    X(OK, "success")                                  \
+    X(EINVAL, "invalid argument")                     \
+    X(ERANGE, "value out of range")                   \
+    X(ESHAPE, "shapes do not fit")                    \
+    X(EDTYPE, "data type does not fit")               \
+    X(EDEVICE, "objects belong to different devices") \
+    X(ESPEC, "malformed device spec")                 \
+    X(EUNAVAILABLE, "not available on this machine")  \
+    X(EUNSUPPORTED, "not supported by this device")   \
+    X(ENOMEM, "out of host memory")                   \
+    X(EOOM, "out of device memory")                   \
+    X(ESTATE, "not allowed in this state")            \
+    X(EBUSY, "still in use")                          \
+    X(ECONFLICT, "options conflict")                  \
+    X(EPARSE, "malformed input")                      \
+    X(EIO, "input or output failed")                  \
+    X(EKERNEL, "an operator failed")                  \
+    X(ETIMEDOUT, "timed out")                         \
+    X(EDEADLOCK, "deadlock")                          \
     X(EINTERNAL, "internal error")
 
 typedef enum weir_status {

@@ -16,15 +16,15 @@ extern "C" {
 #define WEIR_MAX_DIMS 8
 
 /* name, bytes, text */
-#define WEIR_DTYPE_LIST(X)                                                     \
-    X(F32, 4, "f32")                                                           \
-    X(F16, 2, "f16")                                                           \
-    X(BF16, 2, "bf16")                                                         \
-    X(F64, 8, "f64")                                                           \
-    X(I64, 8, "i64")                                                           \
-    X(I32, 4, "i32")                                                           \
-    X(I8, 1, "i8")                                                             \
-    X(U8, 1, "u8")                                                             \
+#define WEIR_DTYPE_LIST(X) \
+    X(F32, 4, "f32")       \
+    X(F16, 2, "f16")       \
+    X(BF16, 2, "bf16")     \
+    X(F64, 8, "f64")       \
+    X(I64, 8, "i64")       \
+    X(I32, 4, "i32")       \
+    X(I8, 1, "i8")         \
+    X(U8, 1, "u8")         \
     X(BOOL, 1, "bool")
 
 typedef enum weir_dtype {
@@ -50,19 +50,18 @@ WEIR_API WEIR_MUST_USE weir_status weir_tensor_empty(weir_stream *stream, weir_d
 
 /* As weir_tensor_empty, filled from `data` (contiguous). The bytes are read
  * before the call returns. */
-WEIR_API WEIR_MUST_USE weir_status weir_tensor_from(weir_stream *stream, weir_dtype dtype,
-                                                    int ndim, const int64_t *shape,
-                                                    const void *data, weir_tensor **out);
+WEIR_API WEIR_MUST_USE weir_status weir_tensor_from(weir_stream *stream, weir_dtype dtype, int ndim,
+                                                    const int64_t *shape, const void *data,
+                                                    weir_tensor **out);
 
 /* Wraps host memory without a copy, on devices that can read it. `release` is
  * called once, when the last handle is gone and every queued use is over; it may
  * be NULL. Strides are in elements; NULL means contiguous.
  * returns  WEIR_EUNSUPPORTED on a device that cannot read host memory. */
-WEIR_API WEIR_MUST_USE weir_status weir_tensor_wrap(weir_stream *stream, weir_dtype dtype,
-                                                    int ndim, const int64_t *shape,
-                                                    const int64_t *strides, void *data,
-                                                    void (*release)(void *user), void *user,
-                                                    weir_tensor **out);
+WEIR_API WEIR_MUST_USE weir_status weir_tensor_wrap(weir_stream *stream, weir_dtype dtype, int ndim,
+                                                    const int64_t *shape, const int64_t *strides,
+                                                    void *data, void (*release)(void *user),
+                                                    void *user, weir_tensor **out);
 
 /* One more, one less handle. Releasing the last one frees the bytes in stream
  * order: queued work that uses them is safe. NULL is fine.

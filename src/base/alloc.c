@@ -30,21 +30,26 @@ weir_status weir_allocator_set(const weir_allocator *replacement)
     if (replacement && (!replacement->alloc || !replacement->free))
         return weir__fail(WEIR_EINVAL, "an allocator needs both alloc and free");
     if (atomic_load(&holders))
-        return weir__fail(WEIR_ESTATE,
-                          "the allocator cannot change while %d device(s) are open",
+        return weir__fail(WEIR_ESTATE, "the allocator cannot change while %d device(s) are open",
                           atomic_load(&holders));
     allocator = replacement ? *replacement : (weir_allocator){libc_alloc, libc_free, NULL};
     return WEIR_OK;
 }
 
-void weir__allocator_hold(int change) { atomic_fetch_add(&holders, change); }
+void weir__allocator_hold(int change)
+{
+    atomic_fetch_add(&holders, change);
+}
 
 void *weir__alloc_aligned(size_t size, size_t align)
 {
     return allocator.alloc(allocator.user, size ? size : 1, align);
 }
 
-void *weir__malloc(size_t size) { return weir__alloc_aligned(size, _Alignof(max_align_t)); }
+void *weir__malloc(size_t size)
+{
+    return weir__alloc_aligned(size, _Alignof(max_align_t));
+}
 
 void *weir__calloc(size_t count, size_t size)
 {

@@ -9,7 +9,7 @@
 #define weir__countof(a) (sizeof(a) / sizeof((a)[0]))
 #define weir__likely(x) __builtin_expect(!!(x), 1)
 #define weir__unlikely(x) __builtin_expect(!!(x), 0)
-#define weir__containerof(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+#define weir__containerof(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /* Keeps the formatted sentence as the thread's last error, logs it at debug
  * level and returns `status`. The sentence is cut at 4 KiB. */
@@ -41,9 +41,18 @@ struct weir__text {
 void weir__text_add(struct weir__text *text, const char *format, ...) WEIR_PRINTF(2, 3);
 void weir__text_free(struct weir__text *text);
 
-static inline int64_t weir__min(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t weir__max(int64_t a, int64_t b) { return a > b ? a : b; }
-static inline int64_t weir__div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static inline int64_t weir__min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+static inline int64_t weir__max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+static inline int64_t weir__div_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
 
 /* "1.5 GiB" in a static-size struct, so that it can be used inside a call. */
 struct weir__size_text {

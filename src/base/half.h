@@ -67,9 +67,7 @@ static inline float weir__f16_to_f32(uint16_t h)
     float tiny = weir__f32_from_bits(rest + (113u << 23)) - weir__f32_from_bits(113u << 23);
     uint32_t normal = rest + (112u << 23);
     uint32_t special = rest | 0x7f800000 | (rest & 0x007fffff ? 0x00400000 : 0);
-    uint32_t bits = rest < 0x00800000   ? weir__f32_bits(tiny)
-                    : rest < 0x0f800000 ? normal
-                                        : special;
+    uint32_t bits = rest < 0x00800000 ? weir__f32_bits(tiny) : rest < 0x0f800000 ? normal : special;
 
     return weir__f32_from_bits(bits | sign);
 }
@@ -113,12 +111,12 @@ static inline void weir__f32_to_f16_row(uint16_t *restrict dst, const float *res
 
 #ifdef __AVX512F__
     for (; i + 16 <= n; i += 16)
-        _mm256_storeu_si256((void *)(dst + i), _mm512_cvtps_ph(_mm512_loadu_ps(src + i),
-                                                               _MM_FROUND_TO_NEAREST_INT));
+        _mm256_storeu_si256((void *)(dst + i),
+                            _mm512_cvtps_ph(_mm512_loadu_ps(src + i), _MM_FROUND_TO_NEAREST_INT));
 #elif defined(__F16C__)
     for (; i + 8 <= n; i += 8)
-        _mm_storeu_si128((void *)(dst + i), _mm256_cvtps_ph(_mm256_loadu_ps(src + i),
-                                                            _MM_FROUND_TO_NEAREST_INT));
+        _mm_storeu_si128((void *)(dst + i),
+                         _mm256_cvtps_ph(_mm256_loadu_ps(src + i), _MM_FROUND_TO_NEAREST_INT));
 #endif
     for (; i < n; i++)
         dst[i] = weir__f32_to_f16(src[i]);

@@ -27,7 +27,10 @@ uint64_t weir__clock_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-void weir__yield(void) { sched_yield(); }
+void weir__yield(void)
+{
+    sched_yield();
+}
 
 void weir__mutex_lock_slow(struct weir__mutex *m)
 {

@@ -24,11 +24,20 @@ const char *weir_status_text(weir_status status)
     return (unsigned)status < WEIR_STATUS_COUNT ? statuses[status].text : "unknown status";
 }
 
-const char *weir_last_error(void) { return last_error; }
+const char *weir_last_error(void)
+{
+    return last_error;
+}
 
-weir_status weir__last_status(void) { return last_status; }
+weir_status weir__last_status(void)
+{
+    return last_status;
+}
 
-const char *weir_version(void) { return WEIR_VERSION; }
+const char *weir_version(void)
+{
+    return WEIR_VERSION;
+}
 
 weir_status weir__fail(weir_status status, const char *format, ...)
 {

@@ -6,7 +6,10 @@
 
 enum { HOST_POLLS = 2000 }; /* before a waiting host thread sleeps: some 30 us */
 
-static const char *available(void) { return NULL; }
+static const char *available(void)
+{
+    return NULL;
+}
 
 /* ---- open and close ---- */
 
@@ -31,8 +34,8 @@ static weir_status read_cores(weir_device *dev, struct weir__spec *spec, unsigne
     *split = cube;
     if (!cores)
         cores = hardware;
-    dev->props.cores = *split ? (weir_cores){(int)cube, (int)vector}
-                              : (weir_cores){(int)cores, (int)cores};
+    dev->props.cores =
+        *split ? (weir_cores){(int)cube, (int)vector} : (weir_cores){(int)cores, (int)cores};
     return WEIR_OK;
 }
 
@@ -51,11 +54,9 @@ static weir_status cpu_open(weir_device *dev, struct weir__spec *spec)
                                       "deterministic, poison, jitter")))
         return st;
     /* More threads than cores to run on, or than the machine runs at once, do not pay. */
-    unsigned cores = (unsigned)(split ? dev->props.cores.cube + dev->props.cores.vector
-                                      : dev->props.cores.cube);
-    cpu->nworkers = threads              ? (unsigned)threads
-                    : cores < cpu->hardware ? cores
-                                            : cpu->hardware;
+    unsigned cores =
+        (unsigned)(split ? dev->props.cores.cube + dev->props.cores.vector : dev->props.cores.cube);
+    cpu->nworkers = threads ? (unsigned)threads : cores < cpu->hardware ? cores : cpu->hardware;
     cpu->jitter = (uint64_t)seed;
     weir__sched_init(&cpu->soft.sched, dev->props.cores.cube, dev->props.cores.vector, split);
     weir__cpu_model(dev->props.model, sizeof dev->props.model);
@@ -66,9 +67,15 @@ static weir_status cpu_open(weir_device *dev, struct weir__spec *spec)
     return weir__cpu_start(cpu);
 }
 
-static void cpu_close(weir_device *dev) { weir__cpu_stop((struct weir__cpu *)dev); }
+static void cpu_close(weir_device *dev)
+{
+    weir__cpu_stop((struct weir__cpu *)dev);
+}
 
-static void cpu_kick(weir_device *dev) { weir__cpu_wake((struct weir__cpu *)dev); }
+static void cpu_kick(weir_device *dev)
+{
+    weir__cpu_wake((struct weir__cpu *)dev);
+}
 
 /* ---- waiting ---- */
 

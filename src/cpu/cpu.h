@@ -13,16 +13,16 @@ struct weir__worker {
     _Alignas(WEIR__LINE) struct weir__cpu *cpu;
     unsigned index;
     pthread_t thread;
-    struct weir__grant grant;     /* the cores it holds */
-    struct weir__soft_list mine;  /* streams it made ready and has not shown to others */
-    uint32_t short_ns;            /* of short commands since the last turn, */
-    uint32_t short_work_ns;       /* and what of it was work */
-    uint32_t commands;            /* run since it last looked for work */
-    uint32_t patience;            /* pauses between two looks */
-    uint32_t long_ops;            /* since the last pick */
-    bool attentive;               /* counted in cpu->attentive */
-    uint64_t random;              /* for jitter */
-    void *local;                  /* weir_block.local */
+    struct weir__grant grant;    /* the cores it holds */
+    struct weir__soft_list mine; /* streams it made ready and has not shown to others */
+    uint32_t short_ns;           /* of short commands since the last turn, */
+    uint32_t short_work_ns;      /* and what of it was work */
+    uint32_t commands;           /* run since it last looked for work */
+    uint32_t patience;           /* pauses between two looks */
+    uint32_t long_ops;           /* since the last pick */
+    bool attentive;              /* counted in cpu->attentive */
+    uint64_t random;             /* for jitter */
+    void *local;                 /* weir_block.local */
 };
 
 struct weir__cpu {
@@ -33,8 +33,8 @@ struct weir__cpu {
     uint64_t jitter;   /* 0: none */
     _Alignas(WEIR__LINE) _Atomic uint32_t wake_word;
     _Atomic uint32_t sleepers, attentive; /* workers */
-    _Atomic uint32_t hosts_asleep;  /* of hosts_waiting */
-    _Atomic uint32_t hosts_waiting; /* for a result */
+    _Atomic uint32_t hosts_asleep;        /* of hosts_waiting */
+    _Atomic uint32_t hosts_waiting;       /* for a result */
     _Atomic bool stop;
 };
 
@@ -61,7 +61,8 @@ void weir__worker_be_busy(struct weir__worker *w);
 void weir__worker_pause(struct weir__worker *w);
 void weir__worker_adapt(struct weir__worker *w);
 
-/* threads.c: starts cpu->nworkers threads. returns WEIR_ENOMEM or WEIR_EUNAVAILABLE, none started. */
+/* threads.c: starts cpu->nworkers threads. returns WEIR_ENOMEM or WEIR_EUNAVAILABLE, none started.
+ */
 weir_status weir__cpu_start(struct weir__cpu *cpu);
 void weir__cpu_stop(struct weir__cpu *cpu);
 /* Wakes a worker if there is work that nobody is about to find. */

@@ -30,4 +30,7 @@ void *weir__cpu_map(size_t size)
     return start;
 }
 
-void weir__cpu_unmap(void *address, size_t size) { munmap(address, size); }
+void weir__cpu_unmap(void *address, size_t size)
+{
+    munmap(address, size);
+}

@@ -46,8 +46,8 @@ static bool may_spin(struct weir__cpu *cpu)
  * waits for a result, a worker that found little the last time looks less often. */
 void weir__worker_pause(struct weir__worker *w)
 {
-    unsigned n = atomic_load_explicit(&w->cpu->hosts_waiting, memory_order_relaxed) ? 1
-                                                                                    : w->patience;
+    unsigned n =
+        atomic_load_explicit(&w->cpu->hosts_waiting, memory_order_relaxed) ? 1 : w->patience;
 
     while (n--)
         weir__relax();
@@ -123,4 +123,3 @@ struct weir__soft_stream *weir__worker_rest(struct weir__worker *w, enum weir__w
     atomic_fetch_sub(&cpu->sleepers, 1);
     return s;
 }
-

@@ -12,10 +12,19 @@ weir_status weir_buffer_alloc(weir_stream *s, size_t size, weir_buffer **out)
     return st;
 }
 
-void *weir_buffer_data(const weir_buffer *b) { return b->address; }
-size_t weir_buffer_size(const weir_buffer *b) { return b->asked; }
+void *weir_buffer_data(const weir_buffer *b)
+{
+    return b->address;
+}
+size_t weir_buffer_size(const weir_buffer *b)
+{
+    return b->asked;
+}
 
-static weir_device *device_of(const weir_buffer *b) { return b->pool->host.user; }
+static weir_device *device_of(const weir_buffer *b)
+{
+    return b->pool->host.user;
+}
 
 weir_status weir_buffer_used_on(weir_buffer *b, weir_stream *s)
 {

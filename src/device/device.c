@@ -18,8 +18,8 @@ const char *weir_engine_name(weir_engine engine)
 size_t weir_driver_list(weir_driver_info *out, size_t max)
 {
     for (size_t i = 0; i < weir__countof(drivers) && i < max; i++)
-        out[i] = (weir_driver_info){drivers[i]->name, drivers[i]->summary,
-                                    drivers[i]->unavailable()};
+        out[i] =
+            (weir_driver_info){drivers[i]->name, drivers[i]->summary, drivers[i]->unavailable()};
     return weir__countof(drivers);
 }
 
@@ -247,9 +247,10 @@ static weir_status wait_visitors(weir_device *dev)
 
     while (atomic_load(&dev->visitors)) {
         if (dev->op_timeout_ns >= 0 && weir__clock_ns() - start > (uint64_t)dev->op_timeout_ns)
-            return weir__fail(WEIR_ETIMEDOUT,
-                              "device '%s' cannot close: %u wait(s) of other devices for it do not end",
-                              dev->props.name, atomic_load(&dev->visitors));
+            return weir__fail(
+                WEIR_ETIMEDOUT,
+                "device '%s' cannot close: %u wait(s) of other devices for it do not end",
+                dev->props.name, atomic_load(&dev->visitors));
         weir__yield();
     }
     return WEIR_OK;
@@ -311,9 +312,18 @@ weir_status weir_device_default(weir_device **out)
 
 /* ---- asking ---- */
 
-void weir_device_get_props(const weir_device *dev, weir_device_props *out) { *out = dev->props; }
-const char *weir_device_name(const weir_device *dev) { return dev->props.name; }
-uint64_t weir_device_now(const weir_device *dev) { return dev->driver->now(dev); }
+void weir_device_get_props(const weir_device *dev, weir_device_props *out)
+{
+    *out = dev->props;
+}
+const char *weir_device_name(const weir_device *dev)
+{
+    return dev->props.name;
+}
+uint64_t weir_device_now(const weir_device *dev)
+{
+    return dev->driver->now(dev);
+}
 
 /* Streams queued to while this runs are waited for or not, as it falls. */
 static weir_status sync_all(weir_device *dev, bool errors)
@@ -453,8 +463,8 @@ void weir_stream_reset_limit(weir_stream *s)
 
 weir_status weir__device_check_limit(const weir_device *dev, weir_cores limit)
 {
-    return check_limits(dev, (weir_cores){limit.cube ? limit.cube : -1,
-                                          limit.vector ? limit.vector : -1});
+    return check_limits(
+        dev, (weir_cores){limit.cube ? limit.cube : -1, limit.vector ? limit.vector : -1});
 }
 
 unsigned weir__stream_cores(const weir_stream *s, weir_engine engine, weir_cores scope)

@@ -32,10 +32,10 @@ struct weir__kernel {
     uint32_t args_size;
     weir_engine engine;
     uint32_t blocks, phases;
-    uint32_t cores;   /* the most that may run at once */
+    uint32_t cores; /* the most that may run at once */
     bool gang;
     bool never_timeout; /* while it runs, op_timeout does not */
-    uint32_t work_ns; /* of one block, roughly; UINT32_MAX if unknown */
+    uint32_t work_ns;   /* of one block, roughly; UINT32_MAX if unknown */
 };
 
 /* A point of a stream: after its command `seq`. */
@@ -66,18 +66,18 @@ struct weir__program;
 
 struct weir_stream {
     weir_device *dev;
-    uint32_t slot;         /* index into dev->streams, kept for ever */
-    _Atomic uint64_t id;   /* new at each create, 0 once given back */
+    uint32_t slot;       /* index into dev->streams, kept for ever */
+    _Atomic uint64_t id; /* new at each create, 0 once given back */
     int priority;
     char name[48];
-    bool pinned;           /* default or tagged: the device owns it */
-    bool live;             /* (L) not given back */
-    weir_cores limit;      /* (L) 0: the device's */
-    struct weir__clock clock; /* (L) clock.seq[slot] is the last command queued */
-    struct weir__clock grave; /* (L) of a failed stream given back: what was queued then on
-                               * each stream, any of which may still ask for the error */
-    bool unusable;            /* (L) given back without memory for that */
-    _Atomic uint64_t failed_at; /* the command that failed */
+    bool pinned;                  /* default or tagged: the device owns it */
+    bool live;                    /* (L) not given back */
+    weir_cores limit;             /* (L) 0: the device's */
+    struct weir__clock clock;     /* (L) clock.seq[slot] is the last command queued */
+    struct weir__clock grave;     /* (L) of a failed stream given back: what was queued then on
+                                   * each stream, any of which may still ask for the error */
+    bool unusable;                /* (L) given back without memory for that */
+    _Atomic uint64_t failed_at;   /* the command that failed */
     struct weir__spin error_lock; /* of the next two */
     weir_status error;
     char error_text[512];
@@ -151,7 +151,7 @@ struct weir_device {
     const struct weir__driver *driver;
     uint64_t id;
     weir_device_props props;
-    int64_t op_timeout_ns; /* -1: for ever */
+    int64_t op_timeout_ns;     /* -1: for ever */
     _Atomic unsigned visitors; /* waits of other devices for this one, and their wakers:
                                 * until there are none it must not go away */
     struct weir__mutex lock;
@@ -160,15 +160,15 @@ struct weir_device {
     weir_stream *default_stream;
     struct weir__tag *tags; /* (L) */
     unsigned ntags, cap_tags;
-    uint64_t next_stream_id; /* (L) */
-    uint64_t streams_made;   /* (L) for the hint */
-    weir_cores limit;        /* (L) in force for streams without their own */
-    struct weir__pool pool;  /* (L) */
-    size_t events_live;      /* (L) */
+    uint64_t next_stream_id;          /* (L) */
+    uint64_t streams_made;            /* (L) for the hint */
+    weir_cores limit;                 /* (L) in force for streams without their own */
+    struct weir__pool pool;           /* (L) */
+    size_t events_live;               /* (L) */
     struct weir__stamp *spare_stamps; /* (L) oldest first */
     struct weir__stamp **spare_stamps_end;
-    size_t tensors_live;     /* (L) */
-    void *spare_tensors;     /* (L) records, linked by their first word */
+    size_t tensors_live; /* (L) */
+    void *spare_tensors; /* (L) records, linked by their first word */
 };
 
 /* The drivers, in the order they are listed. */
@@ -206,7 +206,7 @@ struct weir__current {
 struct weir__current_set {
     const char *tag; /* of the innermost stream scope, on every device; NULL without one */
     int priority;
-    struct weir__current tagged;   /* that tag on the device last asked for */
+    struct weir__current tagged;                        /* that tag on the device last asked for */
     struct weir__current chosen[WEIR__CURRENT_DEVICES]; /* by weir_stream_set_current since */
 };
 

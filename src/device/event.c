@@ -9,8 +9,7 @@ struct weir_event {
     struct weir__stamp *stamp; /* of the last record; NULL without timing */
 };
 
-weir_status weir_event_create(weir_device *dev, const weir_event_options *options,
-                              weir_event **out)
+weir_status weir_event_create(weir_device *dev, const weir_event_options *options, weir_event **out)
 {
     weir_event *e = weir__calloc(1, sizeof *e);
 

@@ -5,7 +5,7 @@
 #include "base/base.h"
 
 struct weir__spec {
-    char text[256];   /* as written */
+    char text[256];    /* as written */
     char storage[256]; /* cut into pieces that the rest points to */
     const char *driver;
     int n;

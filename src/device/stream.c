@@ -101,9 +101,8 @@ weir_stream *weir__device_new_stream(weir_device *dev)
 static weir_status check_priority(int priority)
 {
     if (priority < WEIR__PRIORITY_MOST || priority > WEIR__PRIORITY_LEAST)
-        return weir__fail(WEIR_ERANGE,
-                          "stream priority %d is out of range: %d (most urgent) to %d", priority,
-                          WEIR__PRIORITY_MOST, WEIR__PRIORITY_LEAST);
+        return weir__fail(WEIR_ERANGE, "stream priority %d is out of range: %d (most urgent) to %d",
+                          priority, WEIR__PRIORITY_MOST, WEIR__PRIORITY_LEAST);
     return WEIR_OK;
 }
 
@@ -126,7 +125,7 @@ weir_status weir_stream_create(weir_device *dev, const weir_stream_options *opti
     }
     (*out)->priority = options->priority;
     if (options->name)
-        snprintf((*out)->name, sizeof (*out)->name, "%s", options->name);
+        snprintf((*out)->name, sizeof(*out)->name, "%s", options->name);
     hint = ++dev->streams_made == MANY_STREAMS;
     weir__mutex_unlock(&dev->lock);
     if (hint)
@@ -222,7 +221,10 @@ weir_status weir_stream_communication(weir_device *dev, weir_stream **out)
 
 static _Thread_local struct weir__current_set current;
 
-struct weir__current_set *weir__current_set(void) { return &current; }
+struct weir__current_set *weir__current_set(void)
+{
+    return &current;
+}
 
 static weir_stream *still_there(const struct weir__current *c, const weir_device *dev)
 {
@@ -240,7 +242,10 @@ static weir_stream *tagged_stream(weir_device *dev)
     return s ? s : dev->default_stream;
 }
 
-weir_stream *weir_stream_default(weir_device *dev) { return dev->default_stream; }
+weir_stream *weir_stream_default(weir_device *dev)
+{
+    return dev->default_stream;
+}
 
 weir_stream *weir_stream_current(weir_device *dev)
 {
@@ -270,10 +275,22 @@ weir_status weir_stream_set_current(weir_stream *s)
 
 /* ---- asking ---- */
 
-weir_device *weir_stream_device(const weir_stream *s) { return s->dev; }
-const char *weir_stream_name(const weir_stream *s) { return s->name; }
-int weir_stream_priority(const weir_stream *s) { return s->priority; }
-uint64_t weir_stream_id(const weir_stream *s) { return s->id; }
+weir_device *weir_stream_device(const weir_stream *s)
+{
+    return s->dev;
+}
+const char *weir_stream_name(const weir_stream *s)
+{
+    return s->name;
+}
+int weir_stream_priority(const weir_stream *s)
+{
+    return s->priority;
+}
+uint64_t weir_stream_id(const weir_stream *s)
+{
+    return s->id;
+}
 
 void weir__stream_fail(weir_stream *s, uint64_t seq, weir_status status, const char *text)
 {

@@ -81,7 +81,10 @@ void weir_graph_destroy(weir_graph *g)
     weir__free(g);
 }
 
-size_t weir_graph_node_count(const weir_graph *g) { return (size_t)g->nnodes; }
+size_t weir_graph_node_count(const weir_graph *g)
+{
+    return (size_t)g->nnodes;
+}
 
 /* ---- tables ---- */
 
@@ -205,7 +208,8 @@ static int *all_control(const weir_graph *g, const struct weir__operand *in, int
         memcpy(all, control, (size_t)*ncontrol * sizeof *all);
     n = *ncontrol;
     for (int i = 0; i < nin; i++) {
-        const struct weir__value *v = in[i].value == WEIR__NO_VALUE ? NULL : &g->values[in[i].value];
+        const struct weir__value *v =
+            in[i].value == WEIR__NO_VALUE ? NULL : &g->values[in[i].value];
 
         for (int j = 0; v && j < v->nafter; j++)
             all[n++] = v->after[j];
@@ -256,8 +260,10 @@ weir_status weir__graph_add_node(weir_graph *g, const struct weir__op *op, const
             out[i] = into[i];
             continue;
         }
-        weir__view_set_contiguous(&views[i]);
-        views[i].data = NULL;
+        if ((st = weir__view_init(&views[i], views[i].dtype, views[i].ndim, views[i].shape))) {
+            g->nvalues = values_before; /* a broadcast may be larger than memory is */
+            return st;
+        }
         out[i] = (struct weir__operand){
             weir__graph_add_value(g, WEIR__VALUE_NODE, &views[i], g->nnodes), views[i]};
         failed |= out[i].value < 0;
@@ -328,7 +334,7 @@ static weir_status add_constant(weir_graph *g, weir_tensor *t, int *value)
     weir_tensor *handle;
 
     for (int i = 0; i < g->nconstants; i++)
-        if (g->values[*value = g->constants[i]].constant->buffer == t->buffer)
+        if (g->values[ *value = g->constants[i]].constant->buffer == t->buffer)
             return WEIR_OK;
     if (!grow(&g->constants, g->nconstants, &g->cap_constants, sizeof *g->constants))
         return WEIR_ENOMEM;
@@ -452,8 +458,8 @@ static weir_status own_value(weir_graph *g, struct weir__operand *o)
         weir__view_is_contiguous(&o->view) &&
         weir__view_numel(&o->view) == weir__view_numel(&v->view))
         return WEIR_OK;
-    if ((st = weir__graph_add_node(g, weir__op_find("Copy"), NULL, NULL, o, 1, NULL, &plain, NULL, 0,
-                                   &node)))
+    if ((st = weir__graph_add_node(g, weir__op_find("Copy"), NULL, NULL, o, 1, NULL, &plain, NULL,
+                                   0, &node)))
         return st;
     *o = g->nodes[node].out[0];
     return WEIR_OK;

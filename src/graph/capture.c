@@ -3,7 +3,10 @@
 
 static _Thread_local weir_graph *current;
 
-weir_graph *weir_graph_current(void) { return current; }
+weir_graph *weir_graph_current(void)
+{
+    return current;
+}
 
 weir_graph *weir__capture_on(const weir_device *dev)
 {

@@ -27,8 +27,8 @@ static void copy_node(struct weir__node *to, const struct weir__node *from, bool
 {
     *to = *from;
     to->name = copy_text(from->name, failed);
-    to->params = copy_array(from->params, from->op->params_size ? 1 : 0, from->op->params_size,
-                            failed);
+    to->params =
+        copy_array(from->params, from->op->params_size ? 1 : 0, from->op->params_size, failed);
     to->in = copy_array(from->in, from->nin, sizeof *from->in, failed);
     to->out = copy_array(from->out, from->nout, sizeof *from->out, failed);
     to->control = copy_array(from->control, from->ncontrol, sizeof *from->control, failed);
@@ -50,8 +50,8 @@ static void copy_tables(weir_graph *to, const weir_graph *from, bool *failed)
     to->constants = copy_array(from->constants, from->nconstants, sizeof *from->constants, failed);
     to->outputs = copy_array(from->outputs, from->noutputs, sizeof *from->outputs, failed);
     to->labels = copy_array(from->labels, from->nlabels, sizeof *from->labels, failed);
-    to->super_kernels = copy_array(from->super_kernels, from->nsuper_kernels,
-                                   sizeof *from->super_kernels, failed);
+    to->super_kernels =
+        copy_array(from->super_kernels, from->nsuper_kernels, sizeof *from->super_kernels, failed);
     for (int i = 0; to->outputs && i < from->noutputs; i++)
         to->outputs[i].name = copy_text(from->outputs[i].name, failed);
     for (int i = 0; to->labels && i < from->nlabels; i++)

@@ -28,9 +28,9 @@ struct weir__compile {
         int priority;
         int first; /* its nodes are order[first .. first+nnodes-1] */
         int nnodes;
-    } *streams;
-    int *stream, *position; /* by node; -1 where not live */
-    int *order;             /* live nodes by stream, then position */
+    } * streams;
+    int *stream, *position;  /* by node; -1 where not live */
+    int *order;              /* live nodes by stream, then position */
     struct weir__text notes; /* what automatic streams expect to gain, a line for each */
 
     /* sync.c: waits of node v are syncs[sync_first[v] .. sync_first[v+1]-1]; the caller's
@@ -50,8 +50,8 @@ struct weir__compile {
 
     /* memory.c: bytes of each value in the arena; -1 if it has none there (inputs,
      * constants, outputs, values nobody needs). Scratch of node v: scratch[v]. */
-    int64_t *offset;          /* by value */
-    int64_t *scratch_offset;  /* by node */
+    int64_t *offset;         /* by value */
+    int64_t *scratch_offset; /* by node */
     int64_t *scratch_size;
     size_t arena_bytes, lower_bound;
 };
@@ -62,8 +62,8 @@ weir_status weir__pass_sync(struct weir__compile *c);    /* sync.c */
 weir_status weir__pass_super(struct weir__compile *c);   /* super.c */
 /* Before streams are assigned: what stream-fusion asks for. */
 void weir__super_fuse_streams(weir_graph *g);
-weir_status weir__pass_cores(struct weir__compile *c);   /* cores.c */
-weir_status weir__pass_memory(struct weir__compile *c);  /* memory.c */
+weir_status weir__pass_cores(struct weir__compile *c);  /* cores.c */
+weir_status weir__pass_memory(struct weir__compile *c); /* memory.c */
 /* check.c: re-proves by other means that every edge is ordered and that values which
  * share bytes are never alive at once. returns WEIR_EINTERNAL with what is wrong. */
 weir_status weir__pass_check(const struct weir__compile *c);

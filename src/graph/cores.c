@@ -31,8 +31,7 @@ static weir_status parse_limit(const weir_graph *g, const char *text, weir_cores
 
 malformed:
     return weir__fail(WEIR_EINVAL,
-                      "the cores of a graph are two counts such as \"24|48\", not \"%s\"",
-                      text);
+                      "the cores of a graph are two counts such as \"24|48\", not \"%s\"", text);
 }
 
 weir_status weir__pass_cores(struct weir__compile *c)

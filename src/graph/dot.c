@@ -70,8 +70,7 @@ static void add_edges(struct weir__text *t, const weir_graph *g, const struct we
     const struct weir__node *n = &g->nodes[node];
 
     for (int i = 0; i < n->nin; i++)
-        if (n->in[i].value != WEIR__NO_VALUE &&
-            g->values[n->in[i].value].kind != WEIR__VALUE_NODE)
+        if (n->in[i].value != WEIR__NO_VALUE && g->values[n->in[i].value].kind != WEIR__VALUE_NODE)
             weir__text_add(t, "  v%d -> n%d;\n", n->in[i].value, node);
     for (int i = e->first[node]; i < e->first[node + 1]; i++) {
         int pred = e->preds[i];

@@ -1,25 +1,29 @@
 /* What must run before what: data, hazards and control.
  *
- * Per value the last writes and the reads since are kept. Views are compared by the
+ * Per value the writes and reads that nothing has covered since are kept. Views are compared by the
  * byte ranges they span, so two halves of one buffer do not wait for each other.
  */
 #include "graph/graph.h"
 
 #include <string.h>
 
-/* One use of a value, a link in a list per value, newest first. */
+/* One use of a value, a link in a list, newest first. */
 struct use {
     int node, next;
-    bool write;
     uintptr_t from, to; /* bytes within the value */
+};
+
+/* Of one value: indices into uses, -1 at the end. Apart, since reads ignore reads. */
+struct lists {
+    int reads, writes;
 };
 
 struct builder {
     const weir_graph *g;
     struct use *uses;
     int nuses, cap_uses;
-    int *newest; /* by value: index into uses, -1 */
-    int *seen;   /* by node: the last node that has it as a predecessor */
+    struct lists *lists; /* by value */
+    int *seen;           /* by node: the last node that has it as a predecessor */
     int *preds;
     int npreds, cap_preds;
 };
@@ -53,39 +57,48 @@ static bool add_pred(struct builder *b, int node, int pred)
     return true;
 }
 
+/* A view of no bytes still orders: tokens are such. It counts as one. */
 static void span(const struct weir__operand *o, uintptr_t *from, uintptr_t *to)
 {
     const char *first, *last;
 
     weir__view_span(&o->view, &first, &last);
     *from = (uintptr_t)first;
-    *to = (uintptr_t)last;
+    *to = (uintptr_t)last + (first == last);
 }
 
-/* Everything the use conflicts with comes before it. A write that covers older uses
- * stands for them from then on: whoever comes after it is after them. */
-static bool add_use(struct builder *b, int node, const struct weir__operand *o, bool write)
+/* What the use overlaps in a list comes before it. What a write covers it stands for from
+ * then on, since whoever comes after it is after that. */
+static bool order_after(struct builder *b, const struct use *u, int *link, bool write)
 {
-    struct use u = {.node = node, .write = write};
-    int *link = &b->newest[o->value];
-
-    span(o, &u.from, &u.to);
     while (*link >= 0) {
         struct use *old = &b->uses[*link];
-        bool overlaps = old->from < u.to && u.from < old->to;
+        bool overlaps = old->from < u->to && u->from < old->to && old->node != u->node;
 
-        if (overlaps && (write || old->write) && old->node != node && !add_pred(b, node, old->node))
+        if (overlaps && !add_pred(b, u->node, old->node))
             return false;
-        if (write && overlaps && u.from <= old->from && old->to <= u.to && old->node != node)
+        if (overlaps && write && u->from <= old->from && old->to <= u->to)
             *link = old->next;
         else
             link = &old->next;
     }
+    return true;
+}
+
+static bool add_use(struct builder *b, int node, const struct weir__operand *o, bool write)
+{
+    struct lists *l = &b->lists[o->value];
+    int *list = write ? &l->writes : &l->reads;
+    struct use u = {.node = node};
+
+    span(o, &u.from, &u.to);
+    if (!order_after(b, &u, &l->writes, write) || (write && !order_after(b, &u, &l->reads, true)))
+        return false;
     if (!reserve(&b->uses, b->nuses, &b->cap_uses, sizeof *b->uses))
         return false;
-    u.next = b->newest[o->value];
+    u.next = *list;
     b->uses[b->nuses] = u;
-    b->newest[o->value] = b->nuses++;
+    *list = b->nuses++;
     return true;
 }
 
@@ -115,11 +128,11 @@ weir_status weir__graph_edges(const weir_graph *g, struct weir__edges *out)
 
     *out = (struct weir__edges){0};
     out->first = weir__calloc((size_t)g->nnodes + 1, sizeof *out->first);
-    b.newest = weir__malloc((size_t)g->nvalues * sizeof *b.newest);
+    b.lists = weir__malloc((size_t)g->nvalues * sizeof *b.lists);
     b.seen = weir__malloc((size_t)g->nnodes * sizeof *b.seen);
-    ok = out->first && b.newest && b.seen;
+    ok = out->first && b.lists && b.seen;
     for (int i = 0; ok && i < g->nvalues; i++)
-        b.newest[i] = -1;
+        b.lists[i] = (struct lists){-1, -1};
     for (int i = 0; ok && i < g->nnodes; i++)
         b.seen[i] = -1;
     for (int v = 0; ok && v < g->nnodes; v++) {
@@ -128,7 +141,7 @@ weir_status weir__graph_edges(const weir_graph *g, struct weir__edges *out)
     }
     out->preds = b.preds;
     weir__free(b.uses);
-    weir__free(b.newest);
+    weir__free(b.lists);
     weir__free(b.seen);
     if (ok)
         return WEIR_OK;

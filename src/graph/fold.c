@@ -23,8 +23,8 @@ weir_status weir__pass_live(struct weir__compile *c)
         writes = weir__node_writes(n, &nwrites);
         c->live[v] |= !g->noutputs || (n->op->flags & WEIR__OP_ALWAYS_RUNS);
         for (int i = 0; i < nwrites; i++)
-            c->live[v] |= needed[writes[i].value] ||
-                          g->values[writes[i].value].kind != WEIR__VALUE_NODE;
+            c->live[v] |=
+                needed[writes[i].value] || g->values[writes[i].value].kind != WEIR__VALUE_NODE;
         if (!c->live[v])
             continue;
         for (int i = 0; i < n->nin; i++)

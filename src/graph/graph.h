@@ -41,20 +41,20 @@ struct weir__operand {
 
 /* What scopes said when the node was made. */
 struct weir__marks {
-    int stream;         /* label, index into graph->labels; 0 is "default" */
+    int stream; /* label, index into graph->labels; 0 is "default" */
     int priority;
-    weir_cores limit;   /* 0: none */
-    int super_kernel;   /* index into graph->super_kernels; -1: none */
+    weir_cores limit; /* 0: none */
+    int super_kernel; /* index into graph->super_kernels; -1: none */
     bool never_timeout;
 };
 
 struct weir__node {
     const struct weir__op *op;
-    char *name;             /* unique in the graph */
-    void *params;           /* op->params_size bytes */
+    char *name;   /* unique in the graph */
+    void *params; /* op->params_size bytes */
     int nin, nout;
     struct weir__operand *in, *out; /* an in-place node has nout 0 and writes in[0] */
-    int *control;           /* nodes it must run after, beside its operands */
+    int *control;                   /* nodes it must run after, beside its operands */
     int ncontrol;
     struct weir__marks marks;
 };

@@ -49,8 +49,9 @@ static void list_node(struct weir__text *text, const struct weir__compile *c, in
     if (c->limit[v].cube || c->limit[v].vector)
         weir__text_add(text, " cores %d|%d", c->limit[v].cube, c->limit[v].vector);
     for (int i = c->sync_first[v]; i < c->sync_first[v + 1]; i++)
-        weir__text_add(text, "  <- %s",
-                       c->g->nodes[weir__node_at(c, c->syncs[i].stream, c->syncs[i].position)].name);
+        weir__text_add(
+            text, "  <- %s",
+            c->g->nodes[weir__node_at(c, c->syncs[i].stream, c->syncs[i].position)].name);
     weir__text_add(text, "\n");
 }
 
@@ -74,8 +75,9 @@ char *weir_plan_list(const weir_plan *plan)
             list_node(&text, c, v);
     weir__text_add(&text, "  %-*s", COLUMN, "(join)");
     for (int i = 0; i < c->njoins; i++)
-        weir__text_add(&text, "  <- %s",
-                       c->g->nodes[weir__node_at(c, c->joins[i].stream, c->joins[i].position)].name);
+        weir__text_add(
+            &text, "  <- %s",
+            c->g->nodes[weir__node_at(c, c->joins[i].stream, c->joins[i].position)].name);
     weir__text_add(&text, "\n%s", c->notes.data ? c->notes.data : "");
     if (text.failed) {
         weir__text_free(&text);

@@ -230,9 +230,17 @@ weir_status weir__pb_to_dtype(const struct weir__pb_value *v, const struct weir_
 #define ROW(id, bytes, text) {text, WEIR_##id},
         WEIR_DTYPE_LIST(ROW)
 #undef ROW
-        {"float", WEIR_F32},  {"float32", WEIR_F32},   {"half", WEIR_F16},   {"float16", WEIR_F16},
-        {"double", WEIR_F64}, {"bfloat16", WEIR_BF16}, {"int64", WEIR_I64},  {"float64", WEIR_F64},
-        {"int32", WEIR_I32},  {"int8", WEIR_I8},       {"uint8", WEIR_U8},
+            {"float", WEIR_F32},
+        {"float32", WEIR_F32},
+        {"half", WEIR_F16},
+        {"float16", WEIR_F16},
+        {"double", WEIR_F64},
+        {"bfloat16", WEIR_BF16},
+        {"int64", WEIR_I64},
+        {"float64", WEIR_F64},
+        {"int32", WEIR_I32},
+        {"int8", WEIR_I8},
+        {"uint8", WEIR_U8},
     };
     char buffer[64];
     const char *text = short_text(v, e, buffer);
@@ -267,20 +275,20 @@ static weir_status open_first(struct weir__pb_file *f, const struct weir__pb_nod
     return st;
 }
 
-#define DEFINE_GETTER(name, type)                                                             \
+#define DEFINE_GETTER(name, type)                                                            \
     weir_status weir__pb_attr_##name(struct weir__pb_file *f, const struct weir__pb_node *n, \
-                                     const char *key, type *out)                              \
-    {                                                                                         \
-        struct weir__pb_value v;                                                              \
-        struct weir__pb_event e;                                                              \
-        bool found;                                                                           \
-        weir_status st = open_first(f, n, key, &v, &e, &found);                               \
-                                                                                              \
-        if (st || !found)                                                                     \
-            return st;                                                                        \
-        st = weir__pb_to_##name(&v, &e, out);                                                 \
-        weir__pb_value_close(&v);                                                             \
-        return st;                                                                            \
+                                     const char *key, type *out)                             \
+    {                                                                                        \
+        struct weir__pb_value v;                                                             \
+        struct weir__pb_event e;                                                             \
+        bool found;                                                                          \
+        weir_status st = open_first(f, n, key, &v, &e, &found);                              \
+                                                                                             \
+        if (st || !found)                                                                    \
+            return st;                                                                       \
+        st = weir__pb_to_##name(&v, &e, out);                                                \
+        weir__pb_value_close(&v);                                                            \
+        return st;                                                                           \
     }
 DEFINE_GETTER(int, int64_t)
 DEFINE_GETTER(bool, bool)

@@ -46,7 +46,10 @@ static void begin_node(struct dumper *d, const char *name, const char *op)
     weir__text_add(&d->text, "\n  op: \"%s\"\n", op);
 }
 
-static void end_node(struct dumper *d) { weir__text_add(&d->text, "}\n"); }
+static void end_node(struct dumper *d)
+{
+    weir__text_add(&d->text, "}\n");
+}
 
 /* A name that ends in ":12" would read as an output's. */
 static bool ends_in_index(const char *name)
@@ -113,7 +116,7 @@ static void add_views(struct dumper *d, const char *user, const char *role,
         weir__text_add(&d->text, "\n");
         if (o->view.data)
             weir__pb_write_int(&d->text, "offset",
-                         (intptr_t)o->view.data / (intptr_t)weir_dtype_size(o->view.dtype));
+                               (intptr_t)o->view.data / (intptr_t)weir_dtype_size(o->view.dtype));
         weir__pb_write_ints(&d->text, "shape", o->view.shape, o->view.ndim);
         if (!weir__view_is_contiguous(&o->view))
             weir__pb_write_ints(&d->text, "strides", o->view.stride, o->view.ndim);

@@ -144,7 +144,8 @@ weir_status weir__pb_load_input(struct weir__pb_file *f, const struct weir__pb_n
 static weir_status store(const struct weir__pb_value *v, const struct weir__pb_event *e,
                          weir_dtype dtype, char *at)
 {
-    static const int64_t most[] = {[WEIR_I32] = INT32_MAX, [WEIR_I8] = INT8_MAX, [WEIR_U8] = UINT8_MAX};
+    static const int64_t most[] = {
+        [WEIR_I32] = INT32_MAX, [WEIR_I8] = INT8_MAX, [WEIR_U8] = UINT8_MAX};
     weir_status st;
     int64_t i = 0;
     double d = 0;
@@ -213,9 +214,9 @@ static weir_status store_raw(const struct weir__pb_value *v, const struct weir__
 static weir_status read_values(struct weir__pb_value *v, weir_dtype dtype, int64_t numel,
                                char *data)
 {
-    static const char *const one_by_one[] = {"f",         "i",          "b",         "float_val",
-                                             "int_val",   "int64_val",  "bool_val",  "double_val",
-                                             "half_val",  NULL};
+    static const char *const one_by_one[] = {"f",        "i",         "b",        "float_val",
+                                             "int_val",  "int64_val", "bool_val", "double_val",
+                                             "half_val", NULL};
     static const char *const raw[] = {"tensor_content", "data", NULL};
     size_t size = weir_dtype_size(dtype);
     struct weir__pb_event e;
@@ -334,7 +335,8 @@ weir_status weir__pb_load_constant(struct weir__pb_file *f, const struct weir__p
         *zeros += bytes;
     }
     if (!(data = weir__calloc(1, (size_t)bytes)))
-        return weir__fail(WEIR_ENOMEM, "constant '%s' of %s", n->name, weir__size((size_t)bytes).text);
+        return weir__fail(WEIR_ENOMEM, "constant '%s' of %s", n->name,
+                          weir__size((size_t)bytes).text);
     if (!a || !(st = read_bytes(f, n, a, &view, data, (size_t)bytes)))
         st = make_constant(f, n, g, &view, data, out);
     weir__free(data);

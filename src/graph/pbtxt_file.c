@@ -124,8 +124,8 @@ static weir_status add_ref(struct weir__pb_file *f, const struct weir__pb_text *
         ref.kind = WEIR__PB_CONTROL;
         ref.name++;
     } else if (!cut_index((char *)ref.name, &ref.index)) {
-        return weir__pb_fail(text, WEIR_EPARSE, e->at, "the output index of input '%.80s' is too large",
-                             ref.name);
+        return weir__pb_fail(text, WEIR_EPARSE, e->at,
+                             "the output index of input '%.80s' is too large", ref.name);
     }
     f->refs[f->nrefs++] = ref;
     return WEIR_OK;

@@ -9,7 +9,8 @@
 /* ---- outputs ---- */
 
 /* Output k of NetOutput is called as the k-th of `names` says, or as what it names. */
-static weir_status load_output(struct weir__pb_loader *l, const struct weir__pb_ref *ref, const char *name)
+static weir_status load_output(struct weir__pb_loader *l, const struct weir__pb_ref *ref,
+                               const char *name)
 {
     struct weir__operand operand;
     weir_tensor *t;
@@ -64,7 +65,10 @@ static bool is_op(const struct weir__pb_node *n, const char *a, const char *b, c
     return !strcmp(n->op, a) || !strcmp(n->op, b) || !strcmp(n->op, c);
 }
 
-static bool is_outputs(const struct weir__pb_node *n) { return !strcmp(n->op, "NetOutput"); }
+static bool is_outputs(const struct weir__pb_node *n)
+{
+    return !strcmp(n->op, "NetOutput");
+}
 
 static weir_status load_node(struct weir__pb_loader *l, int index)
 {

@@ -7,9 +7,9 @@ static weir_status find_op(const struct weir__pb_loader *l, const struct weir__p
                            const struct weir__op **op)
 {
     static const char *const aliases[][2] = {
-        {"AddV2", "Add"},           {"MatMulV2", "MatMul"},      {"MatMulV3", "MatMul"},
-        {"BatchMatMul", "MatMul"},  {"BatchMatMulV2", "MatMul"}, {"BatchMatMulV3", "MatMul"},
-        {"RealDiv", "Div"},         {"Swish", "Silu"},           {"SwiGlu", "Swiglu"},
+        {"AddV2", "Add"},          {"MatMulV2", "MatMul"},      {"MatMulV3", "MatMul"},
+        {"BatchMatMul", "MatMul"}, {"BatchMatMulV2", "MatMul"}, {"BatchMatMulV3", "MatMul"},
+        {"RealDiv", "Div"},        {"Swish", "Silu"},           {"SwiGlu", "Swiglu"},
     };
     const char *name = n->op;
 
@@ -52,8 +52,8 @@ static weir_status transpose_inputs(struct weir__pb_loader *l, const struct weir
     return WEIR_OK;
 }
 
-static weir_status in_range(struct weir__pb_loader *l, const struct weir__pb_node *n, const char *key,
-                            int64_t low, int64_t high, int *out)
+static weir_status in_range(struct weir__pb_loader *l, const struct weir__pb_node *n,
+                            const char *key, int64_t low, int64_t high, int *out)
 {
     int64_t value = *out;
     weir_status st = weir__pb_attr_int(&l->file, n, key, &value);
@@ -127,7 +127,8 @@ static weir_status check_written(const struct weir__pb_loader *l, const struct w
     return WEIR_OK;
 }
 
-weir_status weir__pb_load_operator(struct weir__pb_loader *l, const struct weir__pb_node *n, struct weir__pb_made *m)
+weir_status weir__pb_load_operator(struct weir__pb_loader *l, const struct weir__pb_node *n,
+                                   struct weir__pb_made *m)
 {
     struct weir__operand in[WEIR__OP_MAX_IN], into[WEIR__OP_MAX_OUT];
     int nin = WEIR__OP_MAX_IN, ninto = WEIR__OP_MAX_OUT, waits = l->nwaits;

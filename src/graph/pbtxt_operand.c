@@ -6,7 +6,7 @@
 /* ---- operands ---- */
 
 weir_status weir__pb_operand(const struct weir__pb_loader *l, const struct weir__pb_ref *ref,
-                              struct weir__operand *out)
+                             struct weir__operand *out)
 {
     const struct weir__pb_node *to = &l->file.nodes[ref->node];
     const struct weir__pb_made *m = &l->made[ref->node];
@@ -23,8 +23,8 @@ weir_status weir__pb_operand(const struct weir__pb_loader *l, const struct weir_
     return WEIR_OK;
 }
 
-weir_status weir__pb_operands(const struct weir__pb_loader *l, const struct weir__pb_node *n, bool into,
-                               struct weir__operand *out, int *count)
+weir_status weir__pb_operands(const struct weir__pb_loader *l, const struct weir__pb_node *n,
+                              bool into, struct weir__operand *out, int *count)
 {
     int max = *count;
     weir_status st;
@@ -114,10 +114,9 @@ static weir_status check_view(const struct weir__pb_loader *l, const struct weir
         if (!v->shape[d])
             last = offset - 1; /* no elements: only the offset must fit */
     if (offset < 0 || offset > numel || last >= numel)
-        return weir__pb_fail_node(&l->file, WEIR_EINVAL, n,
-                                  "the view %s reaches beyond the %lld elements of %s",
-                                  weir__view_text(v).text, (long long)numel,
-                                  weir__view_text(&value->view).text);
+        return weir__pb_fail_node(
+            &l->file, WEIR_EINVAL, n, "the view %s reaches beyond the %lld elements of %s",
+            weir__view_text(v).text, (long long)numel, weir__view_text(&value->view).text);
     return WEIR_OK;
 }
 
@@ -170,8 +169,9 @@ weir_status weir__pb_load_alias(struct weir__pb_loader *l, const struct weir__pb
         return st;
     m->nwaits = l->nwaits - m->waits;
     if (m->nwaits > WEIR__PB_MAX_WAITS)
-        return weir__pb_fail_node(&l->file, WEIR_EINVAL, n, "%s hands on more than %d control edges",
-                                  n->op, WEIR__PB_MAX_WAITS);
+        return weir__pb_fail_node(&l->file, WEIR_EINVAL, n,
+                                  "%s hands on more than %d control edges", n->op,
+                                  WEIR__PB_MAX_WAITS);
     m->kind = WEIR__PB_MADE_OPERAND;
     return WEIR_OK;
 }

@@ -103,8 +103,9 @@ static weir_status report_cycle(const struct weir__pb_file *f, const struct walk
     for (int i = 0; i < n && i < most; i++)
         at += (size_t)snprintf(path + at, sizeof path - at, "'%.80s' needs ",
                                f->nodes[w->stack[first + i]].name);
-    return weir__pb_fail(&f->text, WEIR_EINVAL, f->nodes[node].at, "%d nodes form a cycle: %s%s'%.80s'",
-                         n, path, n > most ? "... needs " : "", f->nodes[node].name);
+    return weir__pb_fail(&f->text, WEIR_EINVAL, f->nodes[node].at,
+                         "%d nodes form a cycle: %s%s'%.80s'", n, path,
+                         n > most ? "... needs " : "", f->nodes[node].name);
 }
 
 /* Puts `root` and what it needs into the order. */

@@ -60,7 +60,10 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
 
 static size_t skip_space(const struct weir__pb_text *t, size_t at)
 {
@@ -90,7 +93,8 @@ static weir_status skip_literal(const struct weir__pb_text *t, size_t at, size_t
         }
         i += t->data[i] == '\\';
     }
-    return weir__pb_fail(t, WEIR_EPARSE, at, "the string that begins here does not end on its line");
+    return weir__pb_fail(t, WEIR_EPARSE, at,
+                         "the string that begins here does not end on its line");
 }
 
 static weir_status lex_string(const struct weir__pb_text *t, struct token *token)
@@ -253,7 +257,8 @@ static weir_status read_entry(struct weir__pb_reader *r, struct weir__pb_event *
 /* An extension's name is in brackets. */
 static weir_status read_bracketed(struct weir__pb_reader *r, struct token *name)
 {
-    const char *begin = r->text->data + name->at, *end = memchr(begin, ']', r->text->size - name->at);
+    const char *begin = r->text->data + name->at,
+               *end = memchr(begin, ']', r->text->size - name->at);
 
     if (!end)
         return weir__pb_fail(r->text, WEIR_EPARSE, name->at, "the '[' here is never closed");

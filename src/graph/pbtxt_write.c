@@ -54,7 +54,10 @@ void weir__pb_write_begin(struct weir__text *t, const char *key)
     weir__text_add(t, "  attr { key: \"%s\" value { ", key);
 }
 
-void weir__pb_write_end(struct weir__text *t) { weir__text_add(t, " } }\n"); }
+void weir__pb_write_end(struct weir__text *t)
+{
+    weir__text_add(t, " } }\n");
+}
 
 void weir__pb_write_string(struct weir__text *t, const char *key, const char *value)
 {
@@ -98,8 +101,8 @@ void weir__pb_write_ints(struct weir__text *t, const char *key, const int64_t *v
 static size_t field_size(const struct weir__op_field *f)
 {
     static const size_t sizes[] = {
-        [WEIR__FIELD_INT] = sizeof(int64_t),      [WEIR__FIELD_FLOAT] = sizeof(double),
-        [WEIR__FIELD_BOOL] = sizeof(bool),        [WEIR__FIELD_DTYPE] = sizeof(weir_dtype),
+        [WEIR__FIELD_INT] = sizeof(int64_t), [WEIR__FIELD_FLOAT] = sizeof(double),
+        [WEIR__FIELD_BOOL] = sizeof(bool),   [WEIR__FIELD_DTYPE] = sizeof(weir_dtype),
         [WEIR__FIELD_STRING] = sizeof(char),
     };
 

@@ -15,7 +15,7 @@ static char *value_base(const weir_plan *plan, const struct weir__instance *inst
     if (plan->slot_of[value] >= 0)
         return inst->bound[plan->slot_of[value]];
     return inst->arena && plan->c.offset[value] >= 0 ? inst->arena->address + plan->c.offset[value]
-                                                      : nothing;
+                                                     : nothing;
 }
 
 static struct weir__view resolve(const weir_plan *plan, const struct weir__instance *inst,
@@ -66,9 +66,7 @@ static weir_status prepare(const weir_plan *plan, const struct weir__instance *i
         out[i] = resolve(plan, inst, &n->out[i]);
     if (plan->c.scratch_size[v])
         call.scratch = inst->arena->address + plan->c.scratch_offset[v];
-    work->blocks = work->phases = 1;
-    work->args_size = 0;
-    work->fn = NULL;
+    weir__work_init(work, n->op);
     if ((st = n->op->prepare(&call, work)))
         return st;
     *kernel = (struct weir__kernel){
@@ -76,11 +74,11 @@ static weir_status prepare(const weir_plan *plan, const struct weir__instance *i
         .fn = work->blocks ? work->fn : NULL,
         .args = work->args,
         .args_size = (uint32_t)work->args_size,
-        .engine = n->op->engine,
+        .engine = work->engine,
         .blocks = work->blocks ? work->blocks : 1,
         .phases = work->phases,
-        .cores = call.cores,
-        .gang = (n->op->flags & WEIR__OP_GANG) && work->blocks > 1,
+        .cores = weir__cores_of(plan->dev, work->engine, inst->limits[lane], plan->c.limit[v]),
+        .gang = work->gang && work->blocks > 1,
         .never_timeout = n->marks.never_timeout,
         .work_ns = work->blocks ? estimate(n->op, &call, work->blocks * work->phases) : 0,
     };
@@ -177,9 +175,8 @@ static weir_status prepare_fused(const weir_plan *plan, struct weir__instance *i
             weir__view_numel(&plan->graph->nodes[leader].out[0].view), PIECE);
     for (int i = 0; i < n; i++) {
         struct weir__kernel k;
-        weir_status st = prepare(plan, inst, weir__node_at(c, c->stream[leader],
-                                                           c->position[leader] + i),
-                                 work, &k);
+        weir_status st = prepare(
+            plan, inst, weir__node_at(c, c->stream[leader], c->position[leader] + i), work, &k);
 
         if (st || (st = set_part(&(*slot)->parts[i], &k)))
             return st;
@@ -290,7 +287,10 @@ static weir_status make_program(weir_plan *plan, struct weir__instance *inst)
 
 /* ---- instances ---- */
 
-static int nbound(const weir_plan *plan) { return plan->graph->ninputs + plan->graph->noutputs; }
+static int nbound(const weir_plan *plan)
+{
+    return plan->graph->ninputs + plan->graph->noutputs;
+}
 
 void weir__instance_free(weir_plan *plan, struct weir__instance *inst)
 {

@@ -27,9 +27,9 @@ struct weir__instance {
     weir_buffer *arena; /* NULL if the plan needs none */
     struct weir__program *program;
     struct weir__fused **fused; /* by node: of leaders of several */
-    char **bound;       /* addresses of inputs, then outputs, in the program */
-    weir_cores *limits; /* by lane: in force when the kernels were prepared */
-    struct weir__mark last; /* after its last run; stream NULL if it never ran */
+    char **bound;               /* addresses of inputs, then outputs, in the program */
+    weir_cores *limits;         /* by lane: in force when the kernels were prepared */
+    struct weir__mark last;     /* after its last run; stream NULL if it never ran */
     struct weir__clock last_clock;
 };
 

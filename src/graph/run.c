@@ -146,8 +146,9 @@ static void choose_limits(struct run *r)
         r->limits[i] = plan->instances[0]->limits[i];
     }
     if (changed && !plan->warned)
-        weir__log(WEIR_LOG_WARN,
-                  "a core limit changed after the plan was compiled; its static kernels keep theirs");
+        weir__log(
+            WEIR_LOG_WARN,
+            "a core limit changed after the plan was compiled; its static kernels keep theirs");
     plan->warned |= changed;
 }
 
@@ -163,8 +164,8 @@ static weir_status fork_lanes(const struct run *r, const struct weir__instance *
     struct weir__mark now;
     weir_status st;
 
-    if (inst->last.stream && (st = weir__stream_wait_mark(r->caller, inst->last, &inst->last_clock,
-                                                          WEIR__WAIT_ORDER)))
+    if (inst->last.stream &&
+        (st = weir__stream_wait_mark(r->caller, inst->last, &inst->last_clock, WEIR__WAIT_ORDER)))
         return st;
     now = (struct weir__mark){r->caller, weir__stream_submitted(r->caller)};
     for (int i = 1; i < r->plan->c.nstreams; i++)
@@ -197,12 +198,12 @@ static weir_status fence(const struct run *r, const struct weir__instance *inst,
     const weir_graph *g = r->plan->graph;
     uint64_t *at;
 
-#define FENCE(buffer)                                                                              \
-    do {                                                                                           \
-        if (!(at = weir__pool_fence(buffer, r->caller->slot)))                                     \
-            return weir__fail(WEIR_ENOMEM, "a fence on stream '%s'", r->caller->name);             \
-        if (seq)                                                                                   \
-            *at = seq;                                                                             \
+#define FENCE(buffer)                                                                  \
+    do {                                                                               \
+        if (!(at = weir__pool_fence(buffer, r->caller->slot)))                         \
+            return weir__fail(WEIR_ENOMEM, "a fence on stream '%s'", r->caller->name); \
+        if (seq)                                                                       \
+            *at = seq;                                                                 \
     } while (0)
     for (int i = 0; i < g->ninputs; i++)
         FENCE(inputs[i]->buffer);
@@ -230,7 +231,8 @@ static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor 
     choose_streams(r);
     choose_limits(r);
     if ((st = acquire(r, &inst)) || (st = fence(r, inst, inputs, outputs, 0)) ||
-        (st = weir__clock_reserve(&inst->last_clock, r->caller->clock.n)) || (st = fork_lanes(r, inst)))
+        (st = weir__clock_reserve(&inst->last_clock, r->caller->clock.n)) ||
+        (st = fork_lanes(r, inst)))
         return st;
     for (int i = 0; i < plan->c.nstreams; i++)
         bases[i] = weir__stream_submitted(r->streams[i]);
@@ -265,8 +267,8 @@ weir_status weir_plan_run(weir_plan *plan, weir_stream *s, weir_tensor *const *i
                           nbound);
     weir__mutex_lock(&plan->dev->lock);
     for (; made < noutputs && !st; made++)
-        if (!outputs[made] && !(st = weir__tensor_alloc(s, &g->outputs[made].operand.view,
-                                                        &outputs[made])))
+        if (!outputs[made] &&
+            !(st = weir__tensor_alloc(s, &g->outputs[made].operand.view, &outputs[made])))
             fresh[made] = true;
     for (size_t i = 0; i < ninputs; i++)
         r.bound[i] = inputs[i]->view.data;

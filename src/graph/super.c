@@ -38,10 +38,11 @@ void weir__super_fuse_streams(weir_graph *g)
                 m->stream = first->stream;
                 m->priority = first->priority;
             } else if (m->stream != first->stream && !warned) {
-                weir__log(WEIR_LOG_WARN,
-                          "super kernel '%s' holds operators of streams '%s' and '%s', which are not "
-                          "fused with each other; stream-fusion=1 puts them on one",
-                          g->super_kernels[k].name, g->labels[first->stream], g->labels[m->stream]);
+                weir__log(
+                    WEIR_LOG_WARN,
+                    "super kernel '%s' holds operators of streams '%s' and '%s', which are not "
+                    "fused with each other; stream-fusion=1 puts them on one",
+                    g->super_kernels[k].name, g->labels[first->stream], g->labels[m->stream]);
                 warned = true;
             }
         }

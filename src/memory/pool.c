@@ -56,8 +56,7 @@ weir_status weir__pool_add_slot(struct weir__pool *pool, uint32_t slot)
 {
     weir_status st;
 
-    if (slot >= pool->narenas &&
-        (st = grow_tables(pool, slot < 8 ? 8 : 2 * (slot + 1))))
+    if (slot >= pool->narenas && (st = grow_tables(pool, slot < 8 ? 8 : 2 * (slot + 1))))
         return st;
     if (!pool->arenas[slot] && !(pool->arenas[slot] = weir__calloc(1, sizeof **pool->arenas)))
         return weir__fail(WEIR_ENOMEM, "the free lists of a stream");
@@ -241,8 +240,8 @@ void weir__pool_settle(struct weir__pool *pool, weir_buffer *block)
     }
     block->nothers = 0;
     if (pool->poison) {
-        uint64_t seq = pool->host.poison(pool->host.user, block->owner, block->address,
-                                         block->size);
+        uint64_t seq =
+            pool->host.poison(pool->host.user, block->owner, block->address, block->size);
 
         if (seq)
             block->own_seq = seq;

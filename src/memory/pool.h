@@ -19,8 +19,8 @@
 #include "memory/clock.h"
 #include "weir/memory.h"
 
-#define WEIR__POOL_GRAIN ((size_t)512)   /* sizes are multiples of this */
-#define WEIR__POOL_SHARED UINT32_MAX     /* owner of what is free for every stream */
+#define WEIR__POOL_GRAIN ((size_t)512) /* sizes are multiples of this */
+#define WEIR__POOL_SHARED UINT32_MAX   /* owner of what is free for every stream */
 
 struct weir__pool;
 
@@ -52,24 +52,24 @@ struct weir__use {
 enum weir__block_state { WEIR__USED, WEIR__PENDING, WEIR__IDLE, WEIR__EXTERNAL };
 
 struct weir_buffer {
-    _Atomic int refs;                 /* tensors that share it; the tensor layer's */
+    _Atomic int refs; /* tensors that share it; the tensor layer's */
     char *address;
-    size_t size;                      /* a multiple of the grain, unless external */
+    size_t size; /* a multiple of the grain, unless external */
     struct weir__pool *pool;
-    struct weir__segment *segment;    /* NULL if external */
-    weir_buffer *before, *after;      /* neighbours by address */
+    struct weir__segment *segment;      /* NULL if external */
+    weir_buffer *before, *after;        /* neighbours by address */
     weir_buffer *list_prev, *list_next; /* in a free list, a watch list or the spares */
     uint32_t owner;
-    uint8_t state;                    /* enum weir__block_state */
-    uint32_t watched;                 /* index into others[] while pending */
+    uint8_t state;    /* enum weir__block_state */
+    uint32_t watched; /* index into others[] while pending */
     uint32_t nothers, cap_others;
-    uint64_t own_seq;                 /* the owner's last use */
-    struct weir__use *others;         /* the other streams' last uses */
+    uint64_t own_seq;         /* the owner's last use */
+    struct weir__use *others; /* the other streams' last uses */
     struct weir__use inline_others[3];
-    uint32_t after_slot;              /* wait_tensor: users run after command after_seq */
-    uint64_t after_seq;               /* of that slot; 0 if nobody asked for it */
+    uint32_t after_slot; /* wait_tensor: users run after command after_seq */
+    uint64_t after_seq;  /* of that slot; 0 if nobody asked for it */
     size_t asked;
-    void (*release)(void *user);      /* external only */
+    void (*release)(void *user); /* external only */
     void *release_user;
 };
 
@@ -113,14 +113,14 @@ struct weir__pool {
     unsigned narenas;
     struct weir__tlsf shared;
     struct weir__segment *segments;
-    weir_buffer *spares;         /* block records */
-    void **slabs;                /* what the records were cut from */
+    weir_buffer *spares; /* block records */
+    void **slabs;        /* what the records were cut from */
     size_t nslabs, cap_slabs;
-    weir_buffer *deferred;       /* external memory still in use */
-    uint64_t *synced;            /* by slot: what a host sync proved over */
-    bool deterministic;          /* trust only `synced`, never what happens to be over */
+    weir_buffer *deferred; /* external memory still in use */
+    uint64_t *synced;      /* by slot: what a host sync proved over */
+    bool deterministic;    /* trust only `synced`, never what happens to be over */
     bool poison;
-    bool unsafe;                 /* debug hook: ignore other streams' fences */
+    bool unsafe; /* debug hook: ignore other streams' fences */
     weir_memory_stats stats;
 };
 

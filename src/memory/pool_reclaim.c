@@ -220,7 +220,8 @@ static weir_buffer *join_run(struct weir__pool *pool, uint32_t slot, weir_buffer
 
 weir_buffer *weir__pool_take_ordered(struct weir__pool *pool, uint32_t slot, size_t size)
 {
-    struct fences f = {.pool = pool, .clock = pool->host.clock(pool->host.user, slot), .slot = slot};
+    struct fences f = {
+        .pool = pool, .clock = pool->host.clock(pool->host.user, slot), .slot = slot};
     struct fences best = {.n = UINT32_MAX};
     weir_buffer *found = NULL;
 

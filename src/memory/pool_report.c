@@ -79,10 +79,10 @@ void weir__pool_summary(const struct weir__pool *pool, struct weir__text *text)
     const weir_memory_stats *s = &pool->stats;
     weir_memory_stream_stats shared = owner_stats(pool, WEIR__POOL_SHARED);
 
-    weir__text_add(text, "  reserved %s of %s in %zu segment(s): allocated %s, pending %s, idle %s\n",
-                   weir__size(s->reserved).text, weir__size(s->limit).text, s->segments,
-                   weir__size(s->allocated).text, weir__size(s->pending).text,
-                   weir__size(s->idle).text);
+    weir__text_add(
+        text, "  reserved %s of %s in %zu segment(s): allocated %s, pending %s, idle %s\n",
+        weir__size(s->reserved).text, weir__size(s->limit).text, s->segments,
+        weir__size(s->allocated).text, weir__size(s->pending).text, weir__size(s->idle).text);
     weir__text_add(text, "  %-24s %12s %12s %12s\n", "stream", "allocated", "pending", "idle");
     for (uint32_t slot = 0; slot < pool->narenas; slot++) {
         if (!pool->arenas[slot])

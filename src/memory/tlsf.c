@@ -21,7 +21,8 @@ static struct size_class class_of(size_t grains)
 
     if (first >= WEIR__TLSF_FIRST)
         return (struct size_class){WEIR__TLSF_FIRST - 1, WEIR__TLSF_SECOND - 1};
-    return (struct size_class){first, (unsigned)(grains >> (top - SECOND_BITS)) & (WEIR__TLSF_SECOND - 1)};
+    return (struct size_class){first,
+                               (unsigned)(grains >> (top - SECOND_BITS)) & (WEIR__TLSF_SECOND - 1)};
 }
 
 void weir__tlsf_add(struct weir__tlsf *t, weir_buffer *b)

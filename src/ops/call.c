@@ -69,8 +69,8 @@ static weir_status check_outputs(const struct weir__op *op, const struct operand
         if (want->dtype != have->dtype || want->ndim != have->ndim ||
             memcmp(want->shape, have->shape, (size_t)want->ndim * sizeof *want->shape))
             return weir__fail(want->dtype != have->dtype ? WEIR_EDTYPE : WEIR_ESHAPE,
-                              "%s gives %s, the output is %s", op->name,
-                              weir__view_text(want).text, weir__view_text(have).text);
+                              "%s gives %s, the output is %s", op->name, weir__view_text(want).text,
+                              weir__view_text(have).text);
         if ((st = check_writable(op, have)))
             return st;
         for (int j = 0; j < o->nin; j++)
@@ -111,9 +111,7 @@ static weir_status queue(const struct weir__op *op, struct weir__call *call, wei
             buffers[n++] = o->in[i]->buffer;
     for (int i = 0; i < op->nout; i++)
         buffers[n++] = out[i]->buffer;
-    work.blocks = 1;
-    work.phases = 1;
-    work.args_size = 0;
+    weir__work_init(&work, op);
     st = op->prepare(call, &work);
     if (!st && work.blocks) {
         struct weir__kernel k = {
@@ -121,11 +119,11 @@ static weir_status queue(const struct weir__op *op, struct weir__call *call, wei
             .fn = work.fn,
             .args = work.args,
             .args_size = (uint32_t)work.args_size,
-            .engine = op->engine,
+            .engine = work.engine,
             .blocks = work.blocks,
             .phases = work.phases,
             .cores = call->cores,
-            .gang = (op->flags & WEIR__OP_GANG) && work.blocks > 1,
+            .gang = work.gang && work.blocks > 1,
             .never_timeout = weir__scope_never_timeout(),
             .work_ns = estimate(op, call, work.blocks * work.phases),
         };
@@ -147,10 +145,11 @@ static weir_status capture(const struct weir__op *op, const void *params, const 
     weir_status st;
 
     if (!g)
-        return weir__fail(WEIR_ESTATE,
-                          "%s: an input is a graph's and has no bytes: operators on it are captured "
-                          "between weir_graph_begin and weir_graph_end",
-                          op->name);
+        return weir__fail(
+            WEIR_ESTATE,
+            "%s: an input is a graph's and has no bytes: operators on it are captured "
+            "between weir_graph_begin and weir_graph_end",
+            op->name);
     if ((st = weir__scope_marks(g, &marks)))
         return st;
     return weir__graph_add_call(g, op, NULL, params, o->in, o->nin, into, &marks, made);

@@ -6,10 +6,28 @@
 
 enum { MAX_PARAMS = 1024 };
 
+/* The field n<name> of an array of varying length is the list's own length. */
+static const struct weir__op_field *counter_of(const struct weir__op *op,
+                                               const struct weir__op_field *array)
+{
+    for (size_t i = 0; i < op->nfields && array->count > 1; i++)
+        if (op->fields[i].name[0] == 'n' && !strcmp(op->fields[i].name + 1, array->name))
+            return &op->fields[i];
+    return NULL;
+}
+
+static bool is_counter(const struct weir__op *op, const struct weir__op_field *f)
+{
+    for (size_t i = 0; i < op->nfields; i++)
+        if (counter_of(op, &op->fields[i]) == f)
+            return true;
+    return false;
+}
+
 static const struct weir__op_field *find_field(const struct weir__op *op, const char *name)
 {
     for (size_t i = 0; i < op->nfields; i++)
-        if (!strcmp(op->fields[i].name, name))
+        if (!strcmp(op->fields[i].name, name) && !is_counter(op, &op->fields[i]))
             return &op->fields[i];
     return NULL;
 }
@@ -20,7 +38,8 @@ static weir_status unknown_attribute(const struct weir__op *op, const char *name
     weir_status st;
 
     for (size_t i = 0; i < op->nfields; i++)
-        weir__text_add(&names, "%s%s", i ? ", " : "", op->fields[i].name);
+        if (!is_counter(op, &op->fields[i]))
+            weir__text_add(&names, "%s%s", names.size ? ", " : "", op->fields[i].name);
     st = weir__fail(WEIR_EINVAL, "%s has no attribute '%s'; it has %s", op->name, name,
                     names.size ? names.data : "none");
     weir__text_free(&names);
@@ -44,16 +63,12 @@ static weir_status parse_dtype(const struct weir__op *op, const weir_attr *a, we
                       a->name, a->value.s);
 }
 
-/* A list goes into an array whose length, where it varies, is the field n<name>. */
 static weir_status store_ints(const struct weir__op *op, const weir_attr *a,
                               const struct weir__op_field *f, char *params)
 {
-    const struct weir__op_field *counter = NULL;
+    const struct weir__op_field *counter = counter_of(op, f);
     size_t n = a->value.ints.count;
 
-    for (size_t i = 0; i < op->nfields; i++)
-        if (op->fields[i].name[0] == 'n' && !strcmp(op->fields[i].name + 1, f->name))
-            counter = &op->fields[i];
     if (f->kind != WEIR__FIELD_INT || n > f->count || (!counter && n != f->count))
         return wrong_kind(op, a);
     memcpy(params + f->offset, a->value.ints.data, n * sizeof(int64_t));
@@ -104,8 +119,8 @@ weir_status weir_graph_add(weir_graph *g, const char *op_name, const char *name,
     for (int i = 0; i < nout; i++)
         out[i] = NULL;
     if (!op)
-        return weir__fail(WEIR_EINVAL, "there is no operator '%s'; `weir ops` lists those there are",
-                          op_name);
+        return weir__fail(WEIR_EINVAL,
+                          "there is no operator '%s'; `weir ops` lists those there are", op_name);
     if (op->params_size > sizeof params)
         return weir__fail(WEIR_EINTERNAL, "%s has %zu bytes of parameters", op->name,
                           op->params_size);

@@ -10,17 +10,14 @@
 enum { MAX_BLOCKS = 1 << 20 };
 
 static const struct weir__op_field kernel_fields[] = {
-#define FIELD(name, kind, count) \
-    {#name, WEIR__FIELD_##kind, offsetof(struct weir__kernel_params, name), count}
+#define FIELD(name, kind, count)                                                     \
+    {                                                                                \
+#name, WEIR__FIELD_##kind, offsetof(struct weir__kernel_params, name), count \
+    }
 #define TEXT(name) FIELD(name, STRING, sizeof((struct weir__kernel_params *)NULL)->name)
-    TEXT(engine),
-    FIELD(blocks, INT, 1),
-    FIELD(us_per_block, FLOAT, 1),
-    FIELD(us, FLOAT, 1),
-    FIELD(bytes, INT, 1),
-    FIELD(gang, BOOL, 1),
-    TEXT(class),
-    TEXT(collective),
+    TEXT(engine),        FIELD(blocks, INT, 1), FIELD(us_per_block, FLOAT, 1),
+    FIELD(us, FLOAT, 1), FIELD(bytes, INT, 1),  FIELD(gang, BOOL, 1),
+    TEXT(class),         TEXT(collective),
 #undef TEXT
 #undef FIELD
 };
@@ -53,8 +50,9 @@ static weir_status infer_kernel(struct weir__call *call)
         return weir__fail(WEIR_ERANGE, "Kernel: %lld blocks are out of range: 1..%d",
                           (long long)p->blocks, MAX_BLOCKS);
     if (!(p->us >= 0) || !(p->us_per_block >= 0) || isinf(p->us) || isinf(p->us_per_block))
-        return weir__fail(WEIR_ERANGE, "Kernel: us %g and us_per_block %g must be finite and not "
-                                       "negative",
+        return weir__fail(WEIR_ERANGE,
+                          "Kernel: us %g and us_per_block %g must be finite and not "
+                          "negative",
                           p->us, p->us_per_block);
     if (p->us > 0 && p->us_per_block > 0)
         return weir__fail(WEIR_EINVAL, "Kernel: us %g and us_per_block %g exclude each other",
@@ -108,8 +106,9 @@ static weir_status prepare_kernel(const struct weir__call *call, struct weir__wo
     memcpy(work->args, &ns, sizeof ns);
     work->args_size = sizeof ns;
     work->fn = busy_kernel;
-    work->phases = 1;
     work->blocks = weir__kernel_blocks(p);
+    work->engine = weir__kernel_engine(p);
+    work->gang = weir__kernel_is_gang(p);
     return WEIR_OK;
 }
 

@@ -27,7 +27,10 @@ static const char *const kind_names[] = {
     [WEIR_SCOPE_NEVER_TIMEOUT] = "never-timeout",
 };
 
-int weir_scope_depth(void) { return stack.depth; }
+int weir_scope_depth(void)
+{
+    return stack.depth;
+}
 
 /* ---- entering and leaving ---- */
 
@@ -63,9 +66,8 @@ weir_status weir_scope_push_stream(const char *tag, int priority)
     if (st)
         return st;
     if (priority < WEIR__PRIORITY_MOST || priority > WEIR__PRIORITY_LEAST)
-        return weir__fail(WEIR_ERANGE,
-                          "stream priority %d is out of range: %d (most urgent) to %d", priority,
-                          WEIR__PRIORITY_MOST, WEIR__PRIORITY_LEAST);
+        return weir__fail(WEIR_ERANGE, "stream priority %d is out of range: %d (most urgent) to %d",
+                          priority, WEIR__PRIORITY_MOST, WEIR__PRIORITY_LEAST);
     if (!(f = push(WEIR_SCOPE_STREAM)))
         return WEIR_ESTATE;
     strcpy(f->name, tag);
@@ -80,9 +82,9 @@ weir_status weir_scope_push_cores(weir_cores limit)
     struct frame *f;
 
     if (limit.cube < -1 || limit.cube == 0 || limit.vector < -1 || limit.vector == 0)
-        return weir__fail(WEIR_ERANGE,
-                          "core limit %d cube, %d vector is out of range: at least 1, or -1 to keep",
-                          limit.cube, limit.vector);
+        return weir__fail(
+            WEIR_ERANGE, "core limit %d cube, %d vector is out of range: at least 1, or -1 to keep",
+            limit.cube, limit.vector);
     if (!(f = push(WEIR_SCOPE_CORES)))
         return WEIR_ESTATE;
     f->limit = limit;
@@ -108,8 +110,8 @@ static weir_status check_option(const char *key, size_t key_size, const char *va
     static const struct {
         const char *key, *a, *b; /* no a: a count */
     } known[] = {
-        {"stream-fusion", "0", "1"},          {"strict-scope-check", "bypass", "abort"},
-        {"feed-sync-all", "0", "1"},          {"debug-aic-num", NULL, NULL},
+        {"stream-fusion", "0", "1"},   {"strict-scope-check", "bypass", "abort"},
+        {"feed-sync-all", "0", "1"},   {"debug-aic-num", NULL, NULL},
         {"debug-aiv-num", NULL, NULL},
     };
 
@@ -186,7 +188,8 @@ weir_status weir_scope_pop(weir_scope_kind kind)
                           kind_names[kind]);
     f = &stack.frames[stack.depth - 1];
     if (f->kind != kind)
-        return weir__fail(WEIR_ESTATE, "a %s scope is left, but the innermost open one is a %s scope",
+        return weir__fail(WEIR_ESTATE,
+                          "a %s scope is left, but the innermost open one is a %s scope",
                           kind_names[kind], kind_names[f->kind]);
     if (kind == WEIR_SCOPE_STREAM)
         *weir__current_set() = f->before;

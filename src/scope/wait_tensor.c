@@ -21,8 +21,8 @@ static weir_status wait_uses(weir_stream *s, const weir_buffer *b)
     weir_status st = WEIR_OK;
 
     if (b->own_seq)
-        st = weir__stream_wait_mark(s, (struct weir__mark){dev->streams[b->owner], b->own_seq}, NULL,
-                                    WEIR__WAIT_ERRORS);
+        st = weir__stream_wait_mark(s, (struct weir__mark){dev->streams[b->owner], b->own_seq},
+                                    NULL, WEIR__WAIT_ERRORS);
     for (unsigned i = 0; i < b->nothers && !st; i++)
         st = weir__stream_wait_mark(
             s, (struct weir__mark){dev->streams[b->others[i].slot], b->others[i].seq}, NULL,

@@ -97,8 +97,8 @@ weir_status weir__soft_program_run(const struct weir__program *p, weir_stream *c
 
     /* All or nothing: lanes wait for each other. */
     for (int i = 0; i < p->nlanes; i++) {
-        bases[i] = (struct weir__lane_base){weir__soft(streams[i]),
-                                            weir__stream_submitted(streams[i])};
+        bases[i] =
+            (struct weir__lane_base){weir__soft(streams[i]), weir__stream_submitted(streams[i])};
         if ((st = weir__soft_make_room(bases[i].stream, size)))
             return st;
     }

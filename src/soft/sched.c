@@ -71,10 +71,9 @@ void weir__sched_remove(struct weir__sched *sched, struct weir__soft_stream *s)
     sched->gangs -= e->want == WEIR__WANTS_GANG;
     e->want = WEIR__WANTS_NOTHING;
     if (!q->first)
-        atomic_store_explicit(&sched->ready,
-                              atomic_load_explicit(&sched->ready, memory_order_relaxed) &
-                                  ~(1u << p),
-                              memory_order_relaxed);
+        atomic_store_explicit(
+            &sched->ready, atomic_load_explicit(&sched->ready, memory_order_relaxed) & ~(1u << p),
+            memory_order_relaxed);
 }
 
 /* ---- cores ---- */
@@ -90,8 +89,9 @@ static struct demand demand_of(const struct weir__sched *sched, enum weir__core_
 {
     unsigned two = sched->vector.total < 2 ? 1 : 2;
     struct demand d = {kind == WEIR__CORE_CUBE || kind == WEIR__CORE_MIX ? blocks : 0,
-                       kind == WEIR__CORE_VECTOR ? blocks : kind == WEIR__CORE_MIX ? two * blocks
-                                                                                   : 0};
+                       kind == WEIR__CORE_VECTOR ? blocks
+                       : kind == WEIR__CORE_MIX  ? two * blocks
+                                                 : 0};
 
     return d;
 }

@@ -35,7 +35,7 @@ enum weir__want { WEIR__WANTS_NOTHING, WEIR__WANTS_CORE, WEIR__WANTS_HELP, WEIR_
 
 /* Cores of one block. */
 struct weir__grant {
-    uint8_t kind;       /* enum weir__core_kind it was given for */
+    uint8_t kind; /* enum weir__core_kind it was given for */
     uint8_t ncube, nvector;
     uint16_t cube, vector[2];
 };

@@ -35,8 +35,8 @@ enum weir__cmd_kind {
     WEIR__CMD_WAIT,
     WEIR__CMD_CALLBACK,
     WEIR__CMD_STAMP,
-    WEIR__CMD_JUMP, /* the queue goes on in the next chunk; not counted */
-    WEIR__CMD_LANE, /* a lane of a program: its items are counted, this is not */
+    WEIR__CMD_JUMP,      /* the queue goes on in the next chunk; not counted */
+    WEIR__CMD_LANE,      /* a lane of a program: its items are counted, this is not */
     WEIR__CMD_LANE_WAIT, /* in a lane: for item v.seq of lane `blocks` of the same run */
 };
 
@@ -91,11 +91,11 @@ struct weir__waiter {
 /* The operator at the head while several cores run its blocks. */
 struct weir__run {
     const struct weir__cmd *cmd;
-    _Atomic uint32_t next;     /* the first block nobody has claimed */
-    uint32_t running;          /* workers in it; under the scheduler lock */
+    _Atomic uint32_t next; /* the first block nobody has claimed */
+    uint32_t running;      /* workers in it; under the scheduler lock */
     uint32_t phase;
-    _Atomic uint32_t failed;   /* a block failed: the rest is not run */
-    weir_status status;        /* of the first block that failed */
+    _Atomic uint32_t failed; /* a block failed: the rest is not run */
+    weir_status status;      /* of the first block that failed */
     char text[512];
     uint64_t gang_cube[WEIR__MAX_CORES / 64], gang_vector[WEIR__MAX_CORES / 64];
 };
@@ -111,8 +111,8 @@ struct weir__soft_stream {
     /* The token's holder. */
     _Alignas(WEIR__LINE) struct weir__chunk *head;
     uint32_t head_at;
-    uint64_t known, consumed; /* of pending */
-    uint64_t over;            /* the last command that is over, published or not */
+    uint64_t known, consumed;    /* of pending */
+    uint64_t over;               /* the last command that is over, published or not */
     uint32_t lane_at, lane_left; /* within the lane at the head: bytes, items; 0 outside */
     struct weir__soft_stream *local_next;
     struct weir__waiter waiting;
@@ -120,11 +120,11 @@ struct weir__soft_stream {
     struct weir__run run;
     /* What others ask. */
     _Alignas(WEIR__LINE) _Atomic uint64_t completed;
-    _Atomic uint32_t waiters;        /* bit 0: locked; the rest: how many */
+    _Atomic uint32_t waiters; /* bit 0: locked; the rest: how many */
     struct weir__waiter *first_waiter;
-    _Atomic(const char *) doing;                      /* for reports: the long operator */
-    _Atomic bool untimed;                             /* and that op_timeout does not count */
-    _Atomic(struct weir__soft_stream *) waits_for;    /* for reports: whom, and up to what */
+    _Atomic(const char *) doing;                   /* for reports: the long operator */
+    _Atomic bool untimed;                          /* and that op_timeout does not count */
+    _Atomic(struct weir__soft_stream *) waits_for; /* for reports: whom, and up to what */
     _Atomic uint64_t waits_seq;
 };
 

@@ -39,10 +39,10 @@ enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_BOOL = 6 };
 enum { DL_READ_ONLY = 1 };
 
 static const struct dl_dtype dl_dtypes[WEIR_DTYPE_COUNT] = {
-    [WEIR_F32] = {DL_FLOAT, 32, 1}, [WEIR_F16] = {DL_FLOAT, 16, 1},
+    [WEIR_F32] = {DL_FLOAT, 32, 1},   [WEIR_F16] = {DL_FLOAT, 16, 1},
     [WEIR_BF16] = {DL_BFLOAT, 16, 1}, [WEIR_F64] = {DL_FLOAT, 64, 1},
-    [WEIR_I64] = {DL_INT, 64, 1},   [WEIR_I32] = {DL_INT, 32, 1},
-    [WEIR_I8] = {DL_INT, 8, 1},     [WEIR_U8] = {DL_UINT, 8, 1},
+    [WEIR_I64] = {DL_INT, 64, 1},     [WEIR_I32] = {DL_INT, 32, 1},
+    [WEIR_I8] = {DL_INT, 8, 1},       [WEIR_U8] = {DL_UINT, 8, 1},
     [WEIR_BOOL] = {DL_BOOL, 8, 1},
 };
 
@@ -119,7 +119,10 @@ static void delete_export(struct exported *e)
     weir__free(e);
 }
 
-static void delete_legacy(struct dl_managed *self) { delete_export((struct exported *)self); }
+static void delete_legacy(struct dl_managed *self)
+{
+    delete_export((struct exported *)self);
+}
 
 static void delete_versioned(struct dl_managed_versioned *self)
 {

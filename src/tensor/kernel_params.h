@@ -11,7 +11,7 @@ struct weir__kernel_params {
     char engine[16]; /* cube, vector, mix, sdma, host; "" is vector */
     int64_t blocks;  /* 0 means 1 */
     double us_per_block;
-    double us;     /* a fixed time on exactly `blocks` cores granted together; then no us_per_block */
+    double us; /* a fixed time on exactly `blocks` cores granted together; then no us_per_block */
     int64_t bytes; /* memory traffic */
     bool gang;
     char class[16];      /* ascendc, tbe, atb, hccl, mc2, aicpu, static: whether a core limit

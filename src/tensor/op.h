@@ -16,7 +16,7 @@
 #define WEIR__OP_MAX_IN 64 /* concat takes this many */
 
 enum weir__op_flags {
-    WEIR__OP_GANG = 1 << 0,           /* barrier over all blocks: phases > 1 and cores granted together */
+    WEIR__OP_GANG = 1 << 0, /* barrier over all blocks: phases > 1 and cores granted together */
     WEIR__OP_DATA_DEPENDENT = 1 << 1, /* the true output size is known only after the run */
     WEIR__OP_IN_PLACE = 1 << 2,       /* the first input is also the output: nout is 0 */
     WEIR__OP_IGNORES_LIMIT = 1 << 3,  /* host engine */
@@ -67,8 +67,10 @@ static inline double weir__cost_ns(const struct weir__cost *cost)
 /* What a device is asked to run: filled by prepare. */
 struct weir__work {
     weir_kernel_fn fn;
-    unsigned blocks; /* from shapes and call->cores only, never from what is free */
-    unsigned phases; /* 1 unless blocks must meet */
+    unsigned blocks;    /* from shapes and call->cores only, never from what is free */
+    unsigned phases;    /* 1 unless blocks must meet */
+    weir_engine engine; /* the row's, unless prepare says otherwise */
+    bool gang;          /* likewise */
     size_t args_size;
     _Alignas(64) unsigned char args[WEIR_ARGS_MAX];
 };
@@ -92,6 +94,16 @@ struct weir__op {
     /* Picks kernel, tiling and arguments. All pointers it needs are in the call. */
     weir_status (*prepare)(const struct weir__call *call, struct weir__work *work);
 };
+
+/* What prepare starts from. */
+static inline void weir__work_init(struct weir__work *work, const struct weir__op *op)
+{
+    work->fn = NULL;
+    work->blocks = work->phases = 1;
+    work->engine = op->engine;
+    work->gang = op->flags & WEIR__OP_GANG;
+    work->args_size = 0;
+}
 
 /* The table. */
 const struct weir__op *weir__op_find(const char *name);

@@ -22,7 +22,10 @@ size_t weir_dtype_size(weir_dtype dtype)
     return (unsigned)dtype < WEIR_DTYPE_COUNT ? dtypes[dtype].size : 0;
 }
 
-bool weir_dtype_is_float(weir_dtype dtype) { return dtype <= WEIR_F64; }
+bool weir_dtype_is_float(weir_dtype dtype)
+{
+    return dtype <= WEIR_F64;
+}
 
 /* ---- records: under the device lock ---- */
 
@@ -289,14 +292,38 @@ void weir_tensor_release(weir_tensor *t)
         dev->driver->kick(dev);
 }
 
-weir_device *weir_tensor_device(const weir_tensor *t) { return t->dev; }
-weir_dtype weir_tensor_dtype(const weir_tensor *t) { return t->view.dtype; }
-int weir_tensor_ndim(const weir_tensor *t) { return t->view.ndim; }
-const int64_t *weir_tensor_shape(const weir_tensor *t) { return t->view.shape; }
-const int64_t *weir_tensor_strides(const weir_tensor *t) { return t->view.stride; }
-int64_t weir_tensor_numel(const weir_tensor *t) { return weir__view_numel(&t->view); }
-bool weir_tensor_is_contiguous(const weir_tensor *t) { return weir__view_is_contiguous(&t->view); }
-void *weir_tensor_data(const weir_tensor *t) { return t->graph ? NULL : t->view.data; }
+weir_device *weir_tensor_device(const weir_tensor *t)
+{
+    return t->dev;
+}
+weir_dtype weir_tensor_dtype(const weir_tensor *t)
+{
+    return t->view.dtype;
+}
+int weir_tensor_ndim(const weir_tensor *t)
+{
+    return t->view.ndim;
+}
+const int64_t *weir_tensor_shape(const weir_tensor *t)
+{
+    return t->view.shape;
+}
+const int64_t *weir_tensor_strides(const weir_tensor *t)
+{
+    return t->view.stride;
+}
+int64_t weir_tensor_numel(const weir_tensor *t)
+{
+    return weir__view_numel(&t->view);
+}
+bool weir_tensor_is_contiguous(const weir_tensor *t)
+{
+    return weir__view_is_contiguous(&t->view);
+}
+void *weir_tensor_data(const weir_tensor *t)
+{
+    return t->graph ? NULL : t->view.data;
+}
 
 weir_status weir_tensor_used_on(weir_tensor *t, weir_stream *s)
 {

@@ -145,8 +145,7 @@ weir_status weir_tensor_from(weir_stream *s, weir_dtype dtype, int ndim, const i
     before = weir_stream_current((*out)->dev);
     if (s)
         weir_stream_set_current(s);
-    st = weir_tensor_write(*out, data,
-                           (size_t)weir_tensor_numel(*out) * weir_dtype_size(dtype));
+    st = weir_tensor_write(*out, data, (size_t)weir_tensor_numel(*out) * weir_dtype_size(dtype));
     weir_stream_set_current(before);
     if (st) {
         weir_tensor_release(*out);
@@ -202,7 +201,8 @@ weir_status weir_tensor_copy(weir_tensor *dst, weir_tensor *src)
     size_t bytes = (size_t)weir__view_numel(&src->view) * weir_dtype_size(src->view.dtype);
     weir_status st;
 
-    if ((st = weir__tensor_check_bytes(dst, "copy")) || (st = weir__tensor_check_bytes(src, "copy")))
+    if ((st = weir__tensor_check_bytes(dst, "copy")) ||
+        (st = weir__tensor_check_bytes(src, "copy")))
         return st;
     if (dst->view.dtype != src->view.dtype || dst->view.ndim != src->view.ndim ||
         memcmp(dst->view.shape, src->view.shape, (size_t)src->view.ndim * sizeof(int64_t)))

@@ -146,10 +146,11 @@ TEST(cores, gangs_and_small_operators_all_get_through)
     for (int i = 0; i < 6; i++)
         s[i] = new_stream(dev, i - 3);
     for (int i = 0; i < 300; i++) {
-        submit_meter(s[i % 6], i % 3 ? &small : &gang,
-                     i % 3 ? (weir_launch){.blocks = 1 + (unsigned)i % 9, .engine = i % 2}
-                           : (weir_launch){.blocks = 48, .phases = 2, .gang = true,
-                                           .engine = WEIR_ENGINE_VECTOR});
+        submit_meter(
+            s[i % 6], i % 3 ? &small : &gang,
+            i % 3 ? (weir_launch){.blocks = 1 + (unsigned)i % 9, .engine = i % 2}
+                  : (weir_launch){
+                        .blocks = 48, .phases = 2, .gang = true, .engine = WEIR_ENGINE_VECTOR});
     }
     CHECK_OK(weir_device_sync(dev));
     CHECK_EQ(atomic_load(&gang.runs[47]), 200);
@@ -187,9 +188,9 @@ TEST(cores, the_urgent_stream_goes_first_and_nobody_starves)
         submit_ticket(urgent, &counter, &u[i]);
     open_gate(&g);
     CHECK_OK(weir_device_sync(dev));
-    CHECK_LT(u[0], 2);          /* the urgent stream begins */
-    CHECK_LT(u[N / 2], N);      /* and stays ahead */
-    CHECK_LT(l[0], N);          /* but the other gets a turn before it ends */
+    CHECK_LT(u[0], 2);     /* the urgent stream begins */
+    CHECK_LT(u[N / 2], N); /* and stays ahead */
+    CHECK_LT(l[0], N);     /* but the other gets a turn before it ends */
     CHECK_OK(weir_device_close(dev));
 }
 
@@ -205,8 +206,10 @@ TEST(cores, one_failing_block_fails_the_operator)
     weir_stream *s = new_stream(dev, 0);
 
     for (int gang = 0; gang < 2; gang++) {
-        CHECK_OK(weir_launch_submit(s, &(weir_launch){.name = "some", .fn = fail_some,
-                                                      .blocks = gang ? 4 : 64, .phases = 2,
+        CHECK_OK(weir_launch_submit(s, &(weir_launch){.name = "some",
+                                                      .fn = fail_some,
+                                                      .blocks = gang ? 4 : 64,
+                                                      .phases = 2,
                                                       .gang = gang}));
         if (gang)
             CHECK_OK(weir_stream_sync(s)); /* only blocks 0..3 */

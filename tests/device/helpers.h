@@ -51,7 +51,10 @@ static inline void submit_gate(weir_stream *s, struct gate *g)
         s, &(weir_launch){.name = "gate", .fn = gate_kernel, .args = &g, .args_size = sizeof g}));
 }
 
-static inline void open_gate(struct gate *g) { atomic_store(&g->open, 1); }
+static inline void open_gate(struct gate *g)
+{
+    atomic_store(&g->open, 1);
+}
 
 /* A kernel that takes a ticket: the order in which such kernels ran. */
 struct ticket_args {
@@ -73,7 +76,8 @@ static inline void submit_ticket(weir_stream *s, atomic_int *counter, int *slot)
     struct ticket_args a = {counter, slot};
 
     CHECK_OK(weir_launch_submit(
-        s, &(weir_launch){.name = "ticket", .fn = ticket_kernel, .args = &a, .args_size = sizeof a}));
+        s,
+        &(weir_launch){.name = "ticket", .fn = ticket_kernel, .args = &a, .args_size = sizeof a}));
 }
 
 /* `s` goes on after everything queued on `other` so far, by an event. */

@@ -65,7 +65,9 @@ static void random_order(const char *spec, unsigned seed, int steps)
 {
     enum { STREAMS = 8, STEPS = 2000 };
     static int slot[STEPS];
-    static struct { int before, after; } edges[STEPS];
+    static struct {
+        int before, after;
+    } edges[STEPS];
     weir_device *dev = open_device(spec);
     weir_stream *s[STREAMS];
     weir_event *e[STREAMS];

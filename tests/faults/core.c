@@ -108,7 +108,10 @@ static weir_status create_event(struct world *w)
     return st;
 }
 
-static weir_status record_event(struct world *w) { return weir_event_record(w->event, w->s); }
+static weir_status record_event(struct world *w)
+{
+    return weir_event_record(w->event, w->s);
+}
 
 /* More than the device keeps in reserve, and enough to need another piece of queue. */
 static weir_status record_timed(struct world *w)
@@ -414,9 +417,9 @@ TEST_TIMEOUT(faults, tensors, 120)
         const char *name;
         inject_call call;
     } rows[] = {
-        {"empty", empty_tensor},         {"from", tensor_from},     {"wrap", wrap_tensor},
-        {"from_dlpack", import_tensor},  {"to_dlpack", export_tensor}, {"views", view_tensor},
-        {"transfer", transfer},          {"format", format_tensor},
+        {"empty", empty_tensor},        {"from", tensor_from},        {"wrap", wrap_tensor},
+        {"from_dlpack", import_tensor}, {"to_dlpack", export_tensor}, {"views", view_tensor},
+        {"transfer", transfer},         {"format", format_tensor},
     };
 
     inject_install();

@@ -45,7 +45,10 @@ bool inject_disarm(void)
     return atomic_load(&fired);
 }
 
-long inject_live(void) { return atomic_load(&live); }
+long inject_live(void)
+{
+    return atomic_load(&live);
+}
 
 /* ---- the world ---- */
 

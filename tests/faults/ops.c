@@ -47,29 +47,29 @@ typedef weir_status (*op_fn)(struct world *w, weir_tensor **out);
 #define X w->tensors[0]
 #define Y w->tensors[1]
 #define E(name) w->extra[name]
-#define OP(name, expression)                                              \
-    static weir_status op_##name(struct world *w, weir_tensor **out)      \
-    {                                                                     \
-        (void)out;                                                        \
-        return expression;                                                \
+#define OP(name, expression)                                         \
+    static weir_status op_##name(struct world *w, weir_tensor **out) \
+    {                                                                \
+        (void)out;                                                   \
+        return expression;                                           \
     }
 
-#define UNARY(name)                                     \
-    OP(name, weir_##name(X, out))                       \
+#define UNARY(name)               \
+    OP(name, weir_##name(X, out)) \
     OP(name##_into, weir_##name##_into(X, E(OUT)))
 WEIR_UNARY_LIST(UNARY)
 
-#define BINARY(name)                                                  \
-    OP(name, weir_##name(X, Y, out))                                  \
-    OP(name##_into, weir_##name##_into(X, Y, E(OUT)))                 \
-    OP(name##_scalar, weir_##name##_scalar(X, 2, out))                \
+#define BINARY(name)                                   \
+    OP(name, weir_##name(X, Y, out))                   \
+    OP(name##_into, weir_##name##_into(X, Y, E(OUT)))  \
+    OP(name##_scalar, weir_##name##_scalar(X, 2, out)) \
     OP(name##_scalar_into, weir_##name##_scalar_into(X, 2, E(OUT)))
 WEIR_BINARY_LIST(BINARY)
 
-#define COMPARE(name)                                                 \
-    OP(name, weir_##name(X, Y, out))                                  \
-    OP(name##_into, weir_##name##_into(X, Y, E(TRUTH)))               \
-    OP(name##_scalar, weir_##name##_scalar(X, 2, out))                \
+#define COMPARE(name)                                   \
+    OP(name, weir_##name(X, Y, out))                    \
+    OP(name##_into, weir_##name##_into(X, Y, E(TRUTH))) \
+    OP(name##_scalar, weir_##name##_scalar(X, 2, out))  \
     OP(name##_scalar_into, weir_##name##_scalar_into(X, 2, E(TRUTH)))
 WEIR_COMPARE_LIST(COMPARE)
 
@@ -119,18 +119,19 @@ static const struct row {
     bool waits; /* for its result, so that the stream must go on */
 } rows[] = {
 #define ROW2(name) {#name, op_##name, false}, {#name "_into", op_##name##_into, false},
-#define ROW4(name)                                        \
+#define ROW4(name)                                          \
     ROW2(name){#name "_scalar", op_##name##_scalar, false}, \
         {#name "_scalar_into", op_##name##_scalar_into, false},
 #define ROW1(name) {#name, op_##name, false},
     WEIR_UNARY_LIST(ROW2) WEIR_BINARY_LIST(ROW4) WEIR_COMPARE_LIST(ROW4) WEIR_REDUCE_LIST(ROW1)
-    ROW1(clamp) ROW1(where) ROW1(swiglu) ROW1(cast) ROW1(fill) ROW1(arange) ROW1(copy)
-    ROW1(contiguous) ROW1(copy_into) ROW1(concat) ROW1(matmul) ROW1(matmul_transposed)
-    ROW1(matmul_into) ROW1(matmul_bias) ROW1(linear) ROW1(conv2d) ROW1(attention) ROW1(argmax)
-    ROW1(softmax) ROW1(softmax_outer) ROW1(layer_norm) ROW1(rms_norm) ROW1(embedding) ROW1(gather)
-    ROW1(index_select) ROW1(scatter_add) ROW1(topk) ROW1(topk_values) ROW1(sort)
-    ROW1(sort_indices) ROW1(argsort) ROW1(moe_gating) ROW1(rotary) ROW1(random_uniform)
-    ROW1(random_normal) {"nonzero", op_nonzero, true},
+        ROW1(clamp) ROW1(where) ROW1(swiglu) ROW1(cast) ROW1(fill) ROW1(arange) ROW1(copy)
+            ROW1(contiguous) ROW1(copy_into) ROW1(concat) ROW1(matmul) ROW1(matmul_transposed)
+                ROW1(matmul_into) ROW1(matmul_bias) ROW1(linear) ROW1(conv2d) ROW1(attention)
+                    ROW1(argmax) ROW1(softmax) ROW1(softmax_outer) ROW1(layer_norm) ROW1(rms_norm)
+                        ROW1(embedding) ROW1(gather) ROW1(index_select) ROW1(scatter_add) ROW1(topk)
+                            ROW1(topk_values) ROW1(sort) ROW1(sort_indices) ROW1(argsort)
+                                ROW1(moe_gating) ROW1(rotary) ROW1(random_uniform)
+                                    ROW1(random_normal){"nonzero", op_nonzero, true},
 };
 
 static op_fn current;
@@ -152,8 +153,14 @@ static weir_status run_op(struct world *w, int repeats)
     return st;
 }
 
-static weir_status run_once(struct world *w) { return run_op(w, 1); }
-static weir_status run_often(struct world *w) { return run_op(w, REPEATS); }
+static weir_status run_once(struct world *w)
+{
+    return run_op(w, 1);
+}
+static weir_status run_often(struct world *w)
+{
+    return run_op(w, REPEATS);
+}
 
 TEST_TIMEOUT(faults, operators, 120)
 {

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "weir/weir.h"
 #include "weir/graph.h"
+#include "weir/weir.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

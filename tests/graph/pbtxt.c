@@ -41,15 +41,16 @@ static void check_round_trip(weir_device *dev, const weir_graph *g)
 TEST(pbtxt, a_graph_of_all_parts)
 {
     weir_device *dev = open_cpu();
-    weir_graph *g = load(dev, X "node { name: 'y' op: 'Add' input: 'x' input: 'x:0' "
-                                "attr { key: '_user_stream_label' value { s: '1' } }"
-                                "attr { key: '_user_stream_priority' value { i: -3 } }"
-                                "attr { key: '_op_aicore_num' value { i: 6 } }"
-                                "attr { key: '_op_vectorcore_num' value { i: 12 } }"
-                                "attr { key: '_super_kernel_scope' value { s: 'sk' } }"
-                                "attr { key: '_super_kernel_options' value { s: 'stream-fusion=1' } } }"
-                                "node { name: 'z' op: 'Relu' input: 'y' input: '^y' }"
-                                "node { name: 'out' op: 'NetOutput' input: 'z' }");
+    weir_graph *g =
+        load(dev, X "node { name: 'y' op: 'Add' input: 'x' input: 'x:0' "
+                    "attr { key: '_user_stream_label' value { s: '1' } }"
+                    "attr { key: '_user_stream_priority' value { i: -3 } }"
+                    "attr { key: '_op_aicore_num' value { i: 6 } }"
+                    "attr { key: '_op_vectorcore_num' value { i: 12 } }"
+                    "attr { key: '_super_kernel_scope' value { s: 'sk' } }"
+                    "attr { key: '_super_kernel_options' value { s: 'stream-fusion=1' } } }"
+                    "node { name: 'z' op: 'Relu' input: 'y' input: '^y' }"
+                    "node { name: 'out' op: 'NetOutput' input: 'z' }");
     const struct weir__node *y = node(g, "y");
 
     CHECK_EQ(g->nnodes, 2);
@@ -72,14 +73,15 @@ TEST(pbtxt, a_graph_of_all_parts)
 TEST(pbtxt, spellings_of_the_text_format)
 {
     weir_device *dev = open_cpu();
-    weir_graph *g = load(dev, "# a comment { with a brace\n"
-                              "versions { producer: 27, min: [1, 2] }\n"
-                              "library < function { signature { name: \"f\" } } >; unknown: 'x'\n"
-                              "[ext.name] { a: 1 }\n"
-                              "node: { name: \"x\" ; op: 'Place' \"hol\"\n  # between\n 'der',"
-                              F32("2", "3") "}\n"
-                              "node < name: \"a\\142\\x63\\n\\u00e9\" op: 'Relu' input: ['x'] "
-                              "device: \"/gpu:0\" experimental { } >");
+    weir_graph *g =
+        load(dev, "# a comment { with a brace\n"
+                  "versions { producer: 27, min: [1, 2] }\n"
+                  "library < function { signature { name: \"f\" } } >; unknown: 'x'\n"
+                  "[ext.name] { a: 1 }\n"
+                  "node: { name: \"x\" ; op: 'Place' \"hol\"\n  # between\n 'der'," F32(
+                      "2", "3") "}\n"
+                                "node < name: \"a\\142\\x63\\n\\u00e9\" op: 'Relu' input: ['x'] "
+                                "device: \"/gpu:0\" experimental { } >");
 
     CHECK_STR_EQ(g->nodes[0].name, "abc\n\xc3\xa9");
     check_round_trip(dev, g);
@@ -258,7 +260,8 @@ TEST(pbtxt, numbers_ignore_the_locale)
     if (!setlocale(LC_NUMERIC, "de_DE.UTF-8") && !setlocale(LC_NUMERIC, "fr_FR.UTF-8"))
         SKIP("no locale with a decimal comma");
     dev = open_cpu();
-    g = load(dev, X "node { name: 'y' op: 'Mul' input: 'x' attr { key: 'value' value { f: 0.1 } } }");
+    g = load(dev,
+             X "node { name: 'y' op: 'Mul' input: 'x' attr { key: 'value' value { f: 0.1 } } }");
     memcpy(&value, g->nodes[0].params, sizeof value);
     CHECK_NEAR(value, 0.1, 0);
     check_round_trip(dev, g);
@@ -271,18 +274,19 @@ TEST(pbtxt, parameters_of_every_operator_survive)
 {
     weir_device *dev = open_cpu();
     weir_graph *g = load(
-        dev, X "node { name: 's' op: 'Sum' input: 'x' attr { key: 'dims' value { list { i: 1 } } }"
-               "  attr { key: 'keepdim' value { b: true } } }"
-               "node { name: 'c' op: 'Cast' input: 'x' attr { key: 'dtype' value { s: 'f32' } } }"
-               "node { name: 'k' op: 'Clamp' input: 'x' attr { key: 'low' value { f: -inf } }"
-               "  attr { key: 'high' value { f: 1e-30 } } }"
-               "node { name: 't' op: 'TopK' input: 'x' attr { key: 'k' value { i: 2 } }"
-               "  attr { key: 'dim' value { i: -1 } } attr { key: 'largest' value { b: true } } }"
-               "node { name: 'n' op: 'LayerNorm' input: 'x' input: '' input: 'v' "
-               "  attr { key: 'eps' value { f: 1e-5f } } }"
-               "node { name: 'v' op: 'View' input: 'x' attr { key: 'shape' value { list { i: 3 } } } }"
-               "node { name: 'i' op: 'Neg' input: 't:1' }"
-               "node { name: 'r' op: 'RandomUniform' input: 's' attr { key: 'high' value { f: 1 } } }");
+        dev,
+        X "node { name: 's' op: 'Sum' input: 'x' attr { key: 'dims' value { list { i: 1 } } }"
+          "  attr { key: 'keepdim' value { b: true } } }"
+          "node { name: 'c' op: 'Cast' input: 'x' attr { key: 'dtype' value { s: 'f32' } } }"
+          "node { name: 'k' op: 'Clamp' input: 'x' attr { key: 'low' value { f: -inf } }"
+          "  attr { key: 'high' value { f: 1e-30 } } }"
+          "node { name: 't' op: 'TopK' input: 'x' attr { key: 'k' value { i: 2 } }"
+          "  attr { key: 'dim' value { i: -1 } } attr { key: 'largest' value { b: true } } }"
+          "node { name: 'n' op: 'LayerNorm' input: 'x' input: '' input: 'v' "
+          "  attr { key: 'eps' value { f: 1e-5f } } }"
+          "node { name: 'v' op: 'View' input: 'x' attr { key: 'shape' value { list { i: 3 } } } }"
+          "node { name: 'i' op: 'Neg' input: 't:1' }"
+          "node { name: 'r' op: 'RandomUniform' input: 's' attr { key: 'high' value { f: 1 } } }");
 
     CHECK_EQ(node(g, "s")->out[0].view.shape[1], 1);
     CHECK_EQ(node(g, "i")->out[0].view.dtype, WEIR_I64);

@@ -39,7 +39,8 @@ static void read_corpus(struct corpus *c)
     char path[1024];
     int n;
 
-    snprintf(path, sizeof path, "%.*s/../fuzz/corpus/pbtxt", (int)(strrchr(here, '/') - here), here);
+    snprintf(path, sizeof path, "%.*s/../fuzz/corpus/pbtxt", (int)(strrchr(here, '/') - here),
+             here);
     c->n = 0;
     n = scandir(path, &entries, NULL, compare_names);
     CHECK_GT(n, 2);
@@ -107,9 +108,35 @@ static size_t insert(char *text, size_t size, size_t at, const char *piece, size
 static size_t insert_token(struct rng *r, char *text, size_t size)
 {
     static const char *const tokens[] = {
-        "{", "}", "<", ">", "[", "]", ":", "\"", "'", "\\", "#", "-1", "0", "-9223372036854775808",
-        "9223372036854775807", "4294967296", "1e400", "nan", "true", "node { ", "attr { ",
-        "input: \"x\" ", "input: \"^a\" ", "i: 7 ", "list { ", "s: \"i: 3\" ", "\\377", "\\x", ",",
+        "{",
+        "}",
+        "<",
+        ">",
+        "[",
+        "]",
+        ":",
+        "\"",
+        "'",
+        "\\",
+        "#",
+        "-1",
+        "0",
+        "-9223372036854775808",
+        "9223372036854775807",
+        "4294967296",
+        "1e400",
+        "nan",
+        "true",
+        "node { ",
+        "attr { ",
+        "input: \"x\" ",
+        "input: \"^a\" ",
+        "i: 7 ",
+        "list { ",
+        "s: \"i: 3\" ",
+        "\\377",
+        "\\x",
+        ",",
     };
     const char *token = tokens[rng_below(r, (int)weir__countof(tokens))];
 
@@ -129,8 +156,17 @@ static size_t splice(struct rng *r, char *text, size_t size, const struct corpus
 /* Another number where one is. */
 static size_t change_number(struct rng *r, char *text, size_t size)
 {
-    static const char *const numbers[] = {"0", "1", "-1", "2", "3", "8", "64", "2147483648",
-                                          "9223372036854775807", "-9223372036854775808", "1e-30"};
+    static const char *const numbers[] = {"0",
+                                          "1",
+                                          "-1",
+                                          "2",
+                                          "3",
+                                          "8",
+                                          "64",
+                                          "2147483648",
+                                          "9223372036854775807",
+                                          "-9223372036854775808",
+                                          "1e-30"};
     const char *number = numbers[rng_below(r, (int)weir__countof(numbers))];
     size_t at = size ? rng_next(r) % size : 0, n = 0;
 

@@ -13,7 +13,10 @@ static inline weir_device *open_cpu(void)
     return dev;
 }
 
-static inline void close_cpu(weir_device *dev) { CHECK_OK(weir_device_close(dev)); }
+static inline void close_cpu(weir_device *dev)
+{
+    CHECK_OK(weir_device_close(dev));
+}
 
 static inline weir_graph *load(weir_device *dev, const char *text)
 {

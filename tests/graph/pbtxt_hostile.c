@@ -5,7 +5,7 @@
 
 #include "graph/pbtxt_helpers.h"
 
-#define X                                                                     \
+#define X                                                                          \
     "node { name: 'x' op: 'Placeholder' attr { key: 'dtype' value { s: 'f32' } } " \
     "attr { key: 'shape' value { list { i: 2 i: 3 } } } }\n"
 #define NODE(rest) X "node { name: 'y' " rest " }"
@@ -31,7 +31,8 @@ static const struct {
     {"12: 3", WEIR_EPARSE, ":1:1: ", "a field name"},
     {"[a.b { }", WEIR_EPARSE, ":1:1: ", "never closed"},
     {"node { name: 'a\\q' op: 'Add' }", WEIR_EPARSE, ":1:16: ", "escape '\\q'"},
-    {"node { name: 'a\\ud800' op: 'Nop' } node { name: 'b\\777' }", WEIR_EPARSE, ":1:51: ", "\\777"},
+    {"node { name: 'a\\ud800' op: 'Nop' } node { name: 'b\\777' }", WEIR_EPARSE,
+     ":1:51: ", "\\777"},
     {"node { name: 'a\\000b' op: 'Add' }", WEIR_EPARSE, ":1:14: ", "zero byte"},
     {"node { name: 3 op: 'Add' }", WEIR_EPARSE, ":1:14: ", "'3' stands where a string"},
     {"node { op: 'Add' }", WEIR_EPARSE, ":1:6: ", "needs a name"},
@@ -59,56 +60,82 @@ static const struct {
     {NODE("op: 'Relu' input: ''"), WEIR_EINVAL, ":2:6: ", "absent"},
     {NODE("op: 'MatMul' input: 'x' input: 'x'"), WEIR_EINVAL, ":2:6: ", "f32[2, 3]"},
     /* attributes */
-    {NODE("op: 'Mul' input: 'x' " ATTR("value", "s: 'two'")), WEIR_EINVAL, ":2:", "'two', not a number"},
-    {NODE("op: 'Mul' input: 'x' " ATTR("value", "list { f: 1 f: 2 }")), WEIR_EINVAL, ":2:", "more than 1"},
+    {NODE("op: 'Mul' input: 'x' " ATTR("value", "s: 'two'")), WEIR_EINVAL,
+     ":2:", "'two', not a number"},
+    {NODE("op: 'Mul' input: 'x' " ATTR("value", "list { f: 1 f: 2 }")), WEIR_EINVAL,
+     ":2:", "more than 1"},
     {NODE("op: 'Mul' input: 'x' " ATTR("value", "")), WEIR_EINVAL, ":2:", "has 0 entries"},
-    {NODE("op: 'Sum' input: 'x' " ATTR("dims", "list { i: [0,1,2,3,4,5,6,7,8] }")), WEIR_EINVAL, ":2:", "more than 8"},
+    {NODE("op: 'Sum' input: 'x' " ATTR("dims", "list { i: [0,1,2,3,4,5,6,7,8] }")), WEIR_EINVAL,
+     ":2:", "more than 8"},
     {NODE("op: 'Sum' input: 'x' " ATTR("dims", "list { i: 7 }")), WEIR_EINVAL, ":2:6: ", "7"},
-    {NODE("op: 'Cast' input: 'x' " ATTR("dtype", "type: DT_STRING")), WEIR_EINVAL, ":2:", "data type"},
-    {NODE("op: 'TopK' input: 'x' " ATTR("k", "i: 99999999999999999999")), WEIR_EINVAL, ":2:", "not an integer"},
-    {NODE("op: 'Relu' input: 'x' " ATTR("_user_stream_label", "i: 1")), WEIR_EINVAL, ":2:", "not a string"},
-    {NODE("op: 'Relu' input: 'x' " ATTR("_user_stream_label", "s: ''")), WEIR_EINVAL, ":2:", "empty"},
-    {NODE("op: 'Relu' input: 'x' " ATTR("_user_stream_priority", "i: 8")), WEIR_EINVAL, ":2:", "-8..7"},
-    {NODE("op: 'Relu' input: 'x' " ATTR("_op_aicore_num", "s: 'many'")), WEIR_EINVAL, ":2:", "not an integer"},
+    {NODE("op: 'Cast' input: 'x' " ATTR("dtype", "type: DT_STRING")), WEIR_EINVAL,
+     ":2:", "data type"},
+    {NODE("op: 'TopK' input: 'x' " ATTR("k", "i: 99999999999999999999")), WEIR_EINVAL,
+     ":2:", "not an integer"},
+    {NODE("op: 'Relu' input: 'x' " ATTR("_user_stream_label", "i: 1")), WEIR_EINVAL,
+     ":2:", "not a string"},
+    {NODE("op: 'Relu' input: 'x' " ATTR("_user_stream_label", "s: ''")), WEIR_EINVAL,
+     ":2:", "empty"},
+    {NODE("op: 'Relu' input: 'x' " ATTR("_user_stream_priority", "i: 8")), WEIR_EINVAL,
+     ":2:", "-8..7"},
+    {NODE("op: 'Relu' input: 'x' " ATTR("_op_aicore_num", "s: 'many'")), WEIR_EINVAL,
+     ":2:", "not an integer"},
     {NODE("op: 'Relu' input: 'x' " ATTR("_into", "s: 'x:7'")), WEIR_EINVAL, ":2:", "no output 7"},
-    {NODE("op: 'Relu' input: 'x' " ATTR("_into", "list { s: 'x' s: 'x' }")), WEIR_EINVAL, ":2:", "names 2 outputs"},
+    {NODE("op: 'Relu' input: 'x' " ATTR("_into", "list { s: 'x' s: 'x' }")), WEIR_EINVAL,
+     ":2:", "names 2 outputs"},
     {NODE("op: 'Kernel' " ATTR("engine", "s: 'warp'")), WEIR_EINVAL, ":2:6: ", "no engine 'warp'"},
-    {NODE("op: 'Kernel' " ATTR("engine", "s: 'aaaaaaaaaaaaaaaaaaaaaaaaaaa'")), WEIR_EINVAL, ":2:", "longer than"},
+    {NODE("op: 'Kernel' " ATTR("engine", "s: 'aaaaaaaaaaaaaaaaaaaaaaaaaaa'")), WEIR_EINVAL,
+     ":2:", "longer than"},
     {NODE("op: 'Kernel' " ATTR("blocks", "i: -1")), WEIR_EINVAL, ":2:6: ", "-1 blocks"},
     {NODE("op: 'Kernel' " ATTR("us", "f: nan")), WEIR_EINVAL, ":2:6: ", "finite"},
-    {NODE("op: 'Kernel' " ATTR("us", "f: 1") ATTR("us_per_block", "f: 1")), WEIR_EINVAL, ":2:6: ", "exclude"},
+    {NODE("op: 'Kernel' " ATTR("us", "f: 1") ATTR("us_per_block", "f: 1")), WEIR_EINVAL,
+     ":2:6: ", "exclude"},
     {NODE("op: 'Kernel' " ATTR("gang", "s: 'maybe'")), WEIR_EINVAL, ":2:", "true or false"},
     {NODE("op: 'Kernel' " ATTR("class", "s: 'cuda'")), WEIR_EINVAL, ":2:6: ", "no class 'cuda'"},
     /* inputs, constants and views */
     {"node { name: 'x' op: 'Data' }", WEIR_EINVAL, ":1:6: ", "no attribute 'dtype'"},
-    {"node { name: 'x' op: 'Data' " ATTR("dtype", "s: 'f32'") "}", WEIR_EINVAL, ":1:6: ", "'shape'"},
-    {NODE("op: 'Const' " ATTR("dtype", "s: 'f32'") ATTR("shape", "list { i: 4611686018427387904 i: 4 }")),
+    {"node { name: 'x' op: 'Data' " ATTR("dtype", "s: 'f32'") "}", WEIR_EINVAL,
+     ":1:6: ", "'shape'"},
+    {NODE("op: 'Const' " ATTR("dtype", "s: 'f32'")
+              ATTR("shape", "list { i: 4611686018427387904 i: 4 }")),
      WEIR_EINVAL, ":2:6: ", "63 bits"},
     {NODE("op: 'Const' " ATTR("dtype", "s: 'f32'") ATTR("shape", "list { i: 1000000000000 }")),
      WEIR_EINVAL, ":2:6: ", "not spelt out"},
-    {NODE("op: 'Const' " ATTR("dtype", "s: 'u8'") ATTR("shape", "list { i: 2 }") ATTR("data", "s: '00'")),
+    {NODE("op: 'Const' " ATTR("dtype", "s: 'u8'") ATTR("shape", "list { i: 2 }")
+              ATTR("data", "s: '00'")),
      WEIR_EINVAL, ":2:", "4 hexadecimal digits"},
-    {NODE("op: 'Const' " ATTR("dtype", "s: 'u8'") ATTR("shape", "list { i: 1 }") ATTR("data", "s: 'zz'")),
+    {NODE("op: 'Const' " ATTR("dtype", "s: 'u8'") ATTR("shape", "list { i: 1 }")
+              ATTR("data", "s: 'zz'")),
      WEIR_EINVAL, ":2:", "'zz'"},
-    {NODE("op: 'Const' " ATTR("dtype", "s: 'i8'") ATTR("shape", "list { i: 1 }") ATTR("value", "i: 200")),
+    {NODE("op: 'Const' " ATTR("dtype", "s: 'i8'") ATTR("shape", "list { i: 1 }")
+              ATTR("value", "i: 200")),
      WEIR_EINVAL, ":2:", "does not fit i8"},
-    {NODE("op: 'Const' " ATTR("dtype", "s: 'i8'") ATTR("shape", "list { i: 3 }") ATTR("value", "list { i: [1, 2] }")),
+    {NODE("op: 'Const' " ATTR("dtype", "s: 'i8'") ATTR("shape", "list { i: 3 }")
+              ATTR("value", "list { i: [1, 2] }")),
      WEIR_EINVAL, ":2:", "has 2 values, the shape needs 3"},
     {NODE("op: 'View' input: 'x'"), WEIR_EINVAL, ":2:6: ", "'shape'"},
     {NODE("op: 'View' " ATTR("shape", "list { i: 1 }")), WEIR_EINVAL, ":2:6: ", "needs an input"},
-    {NODE("op: 'View' input: 'x' " ATTR("shape", "list { i: 7 }")), WEIR_EINVAL, ":2:6: ", "beyond the 6"},
-    {NODE("op: 'View' input: 'x' " ATTR("shape", "list { i: 6 }") ATTR("offset", "i: 1")), WEIR_EINVAL, ":2:6: ", "beyond"},
-    {NODE("op: 'View' input: 'x' " ATTR("shape", "list { i: 1 }") ATTR("offset", "i: -1")), WEIR_EINVAL, ":2:6: ", "beyond"},
-    {NODE("op: 'View' input: 'x' " ATTR("shape", "list { i: 1 }") ATTR("offset", "i: 9223372036854775807")),
+    {NODE("op: 'View' input: 'x' " ATTR("shape", "list { i: 7 }")), WEIR_EINVAL,
+     ":2:6: ", "beyond the 6"},
+    {NODE("op: 'View' input: 'x' " ATTR("shape", "list { i: 6 }") ATTR("offset", "i: 1")),
      WEIR_EINVAL, ":2:6: ", "beyond"},
-    {NODE("op: 'View' input: 'x' " ATTR("shape", "list { i: 3 i: 3 }") ATTR("strides", "list { i: 9223372036854775807 i: 1 }")),
+    {NODE("op: 'View' input: 'x' " ATTR("shape", "list { i: 1 }") ATTR("offset", "i: -1")),
      WEIR_EINVAL, ":2:6: ", "beyond"},
-    {NODE("op: 'View' input: 'x' " ATTR("shape", "list { i: 3 }") ATTR("strides", "list { i: -1 }")),
+    {NODE("op: 'View' input: 'x' " ATTR("shape", "list { i: 1 }")
+              ATTR("offset", "i: 9223372036854775807")),
+     WEIR_EINVAL, ":2:6: ", "beyond"},
+    {NODE("op: 'View' input: 'x' " ATTR("shape", "list { i: 3 i: 3 }")
+              ATTR("strides", "list { i: 9223372036854775807 i: 1 }")),
+     WEIR_EINVAL, ":2:6: ", "beyond"},
+    {NODE("op: 'View' input: 'x' " ATTR("shape", "list { i: 3 }")
+              ATTR("strides", "list { i: -1 }")),
      WEIR_EINVAL, ":2:6: ", "negative"},
-    {NODE("op: 'View' input: 'x' " ATTR("shape", "list { i: 3 }") ATTR("strides", "list { i: 1 i: 1 }")),
+    {NODE("op: 'View' input: 'x' " ATTR("shape", "list { i: 3 }")
+              ATTR("strides", "list { i: 1 i: 1 }")),
      WEIR_EINVAL, ":2:6: ", "1 sizes but 2 strides"},
-    {NODE("op: 'View' input: 'x' " ATTR("shape", "list { i: 3 }") ATTR("strides", "list { i: 0 }"))
-     "node { name: 'f' op: 'Fill' input: 'y' }", WEIR_EINVAL, ":2:", "expanded"},
+    {NODE("op: 'View' input: 'x' " ATTR("shape", "list { i: 3 }")
+              ATTR("strides", "list { i: 0 }")) "node { name: 'f' op: 'Fill' input: 'y' }",
+     WEIR_EINVAL, ":2:", "expanded"},
 };
 
 TEST(pbtxt_hostile, errors_name_the_place_and_the_thing)
@@ -132,11 +159,13 @@ TEST(pbtxt_hostile, errors_name_the_place_and_the_thing)
 /* Whatever is cut off, the rest is an error or a graph, never more. */
 TEST(pbtxt_hostile, truncated_anywhere)
 {
-    static const char text[] =
-        X "node { name: 'w' op: 'Const' " ATTR("dtype", "s: 'f32'") ATTR("shape", "list { i: [2, 3] }")
-            ATTR("value", "list { f: [1, 2, 3, 4, 5, 6e0] }") "}"
-              "node { name: 'y' op: 'Add' input: 'x' 'y'  # comment\n input: \"\\x77\" "
-              ATTR("_user_stream_label", "s: 's: \"1\"'") "}";
+    static const char text[] = X "node { name: 'w' op: 'Const' " ATTR("dtype", "s: 'f32'")
+        ATTR("shape", "list { i: [2, 3] }")
+            ATTR("value",
+                 "list { f: [1, 2, 3, 4, 5, 6e0] }") "}"
+                                                     "node { name: 'y' op: 'Add' input: 'x' 'y'  # "
+                                                     "comment\n input: \"\\x77\" " ATTR(
+                                                         "_user_stream_label", "s: 's: \"1\"'") "}";
     weir_device *dev = open_cpu();
     weir_graph *g;
 
@@ -282,8 +311,9 @@ TEST_TIMEOUT(pbtxt_hostile, many_small_things_stay_in_proportion, 120)
     CHECK_STATUS(load_huge(dev, "node { name: 'k' op: 'Kernel' ", "input:'k'", "}", &used),
                  WEIR_EINVAL);
     CHECK_LT(used, 10u * HUGE_TEXT);
-    CHECK_STATUS(load_huge(dev, "node { name: 'k' op: 'Kernel' ", "attr{key:''value{}}", "}", &used),
-                 WEIR_OK);
+    CHECK_STATUS(
+        load_huge(dev, "node { name: 'k' op: 'Kernel' ", "attr{key:''value{}}", "}", &used),
+        WEIR_OK);
     CHECK_LT(used, 10u * HUGE_TEXT);
     CHECK_STATUS(load_huge(dev, "", "node{name:'k'op:'k'}", "", &used), WEIR_EINVAL);
     CHECK_LT(used, 10u * HUGE_TEXT);
@@ -307,8 +337,10 @@ TEST_TIMEOUT(pbtxt_hostile, long_chains_take_linear_time, 60)
     text.size = 0;
     weir__text_add(&text, "node{name:'i0'op:'Kernel'}");
     for (int i = 1; i < N; i++)
-        weir__text_add(&text, "node{name:'k%d'op:'Kernel'}node{name:'i%d'op:'Identity'input:'i%d'"
-                              "input:'^k%d'}", i, i, i - 1, i);
+        weir__text_add(&text,
+                       "node{name:'k%d'op:'Kernel'}node{name:'i%d'op:'Identity'input:'i%d'"
+                       "input:'^k%d'}",
+                       i, i, i - 1, i);
     CHECK_STATUS(weir_graph_load(dev, text.data, text.size, "waits", &g), WEIR_EINVAL);
     CHECK_STR(weir_last_error(), "hands on more than");
     weir__text_free(&text);

@@ -39,9 +39,9 @@ static void run_node(const weir_graph *g, int v, weir_tensor **values)
 
     for (int i = 0; i < n->nin; i++)
         in[i] = operand_tensor(values, &n->in[i]);
-    CHECK_OK(weir_scope_push_cores((weir_cores){n->marks.limit.cube > 0 ? n->marks.limit.cube : -1,
-                                                n->marks.limit.vector > 0 ? n->marks.limit.vector
-                                                                          : -1}));
+    CHECK_OK(weir_scope_push_cores(
+        (weir_cores){n->marks.limit.cube > 0 ? n->marks.limit.cube : -1,
+                     n->marks.limit.vector > 0 ? n->marks.limit.vector : -1}));
     if (into)
         out[0] = operand_tensor(values, &n->out[0]);
     if (into)
@@ -99,7 +99,8 @@ static void compare_with_eager(const char *spec, const struct random_graph_optio
         CHECK_OK(weir_plan_run(plan, weir_stream_default(dev), in, (size_t)g->ninputs, out,
                                (size_t)g->noutputs));
         CHECK_OK(weir_device_sync(dev));
-        for (int i = 0; i < g->nvalues; i++) /* constants that are written change from round to round */
+        for (int i = 0; i < g->nvalues;
+             i++) /* constants that are written change from round to round */
             values[i] = g->values[i].constant ? weir_tensor_retain(g->values[i].constant) : NULL;
         if (!round || !options->in_place) {
             for (int i = 0; i < g->ninputs; i++)
@@ -139,8 +140,7 @@ TEST_TIMEOUT(plan, random_graphs_give_the_bits_of_eager_calls, 240)
         snprintf(spec, sizeof spec, "cpu:cube=24,vector=48,threads=%d,jitter=%d", 1 + (int)seed % 4,
                  (int)seed);
         test_note("seed %d on %s", (int)seed, spec);
-        compare_with_eager(spec, &o,
-                           seed % 2 ? NULL : &(weir_compile_options){.streams = "auto"});
+        compare_with_eager(spec, &o, seed % 2 ? NULL : &(weir_compile_options){.streams = "auto"});
     }
 }
 
@@ -177,7 +177,8 @@ TEST(plan, compile_refuses_what_conflicts)
                  WEIR_ECONFLICT);
     CHECK_STR(weir_last_error(), "side");
     CHECK_STR(weir_last_error(), "single_stream");
-    CHECK_STATUS(weir_graph_compile(g, &(weir_compile_options){.mode = "fast"}, &plan), WEIR_EINVAL);
+    CHECK_STATUS(weir_graph_compile(g, &(weir_compile_options){.mode = "fast"}, &plan),
+                 WEIR_EINVAL);
     CHECK_STR(weir_last_error(), "max-autotune, reduce-overhead, eager");
     CHECK_STATUS(weir_graph_compile(g, &(weir_compile_options){.streams = "many"}, &plan),
                  WEIR_EINVAL);
@@ -469,7 +470,8 @@ static weir_graph *scoped_graph(weir_device *dev, const char *options, bool two_
     CHECK_OK(weir_graph_create(dev, &g));
     CHECK_OK(weir_graph_input(g, "x", WEIR_F32, 2, shape, &t[0]));
     CHECK_OK(weir_graph_begin(g));
-    WEIR_SUPER_KERNEL_SCOPE("sk", options) {
+    WEIR_SUPER_KERNEL_SCOPE("sk", options)
+    {
         CHECK_OK(weir_relu(t[0], &t[1]));
         CHECK_OK(weir_exp(t[1], &t[2]));
         CHECK_OK(weir_matmul(t[2], t[1], &t[3]));
@@ -559,7 +561,8 @@ TEST(super_kernel, what_cannot_be_fused_splits_it_or_is_refused)
         CHECK_OK(weir_graph_create(dev, &g));
         CHECK_OK(weir_graph_input(g, "x", WEIR_F32, 1, shape, &x));
         CHECK_OK(weir_graph_begin(g));
-        WEIR_SUPER_KERNEL_SCOPE("sk", strict ? "strict-scope-check=abort" : "") {
+        WEIR_SUPER_KERNEL_SCOPE("sk", strict ? "strict-scope-check=abort" : "")
+        {
             CHECK_OK(weir_relu(x, &y));
             CHECK_OK(weir__op_run(weir__op_find("NonZero"), NULL, &y, 1, out));
             CHECK_OK(weir_neg(out[0], &z));

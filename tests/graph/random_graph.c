@@ -83,7 +83,10 @@ static int any_value(struct maker *m)
     return n - 1 - rng_below(&m->r, back);
 }
 
-static struct weir__operand any_operand(struct maker *m) { return pick(m, any_value(m)); }
+static struct weir__operand any_operand(struct maker *m)
+{
+    return pick(m, any_value(m));
+}
 
 /* An operand that `accept` takes against `a`, or `otherwise`. */
 static struct weir__operand matching(struct maker *m, const struct weir__operand *a,
@@ -289,7 +292,8 @@ static void add_along_dim(struct maker *m, const char *name)
  * is absent: optional operands are part of the game. */
 static void add_norm(struct maker *m)
 {
-    struct weir__operand in[3] = {any_operand(m), {.value = WEIR__NO_VALUE}, {.value = WEIR__NO_VALUE}};
+    struct weir__operand in[3] = {
+        any_operand(m), {.value = WEIR__NO_VALUE}, {.value = WEIR__NO_VALUE}};
     const struct weir__op *op = row(m, "LayerNorm");
 
     set(m, op, "eps", 1e-5);

@@ -21,18 +21,24 @@ static inline uint64_t rng_next(struct rng *r)
 }
 
 /* 0 .. n-1 */
-static inline int rng_below(struct rng *r, int n) { return (int)(rng_next(r) % (uint64_t)n); }
-static inline bool rng_percent(struct rng *r, int percent) { return rng_below(r, 100) < percent; }
+static inline int rng_below(struct rng *r, int n)
+{
+    return (int)(rng_next(r) % (uint64_t)n);
+}
+static inline bool rng_percent(struct rng *r, int percent)
+{
+    return rng_below(r, 100) < percent;
+}
 
 struct random_graph_options {
     uint64_t seed;
     int nodes;
-    int streams;   /* 1: everything on "default"; else labels "1", "2", ... beside it */
-    int side;      /* sizes of dims are powers of two up to this; 0 means 16 */
-    int in_place;  /* percent of nodes that overwrite a value made before */
-    int views;     /* percent of operands that are slices or transposes */
-    int control;   /* percent of nodes with a control edge */
-    int marks;     /* percent of nodes with core limits, super kernels, never-timeout */
+    int streams;       /* 1: everything on "default"; else labels "1", "2", ... beside it */
+    int side;          /* sizes of dims are powers of two up to this; 0 means 16 */
+    int in_place;      /* percent of nodes that overwrite a value made before */
+    int views;         /* percent of operands that are slices or transposes */
+    int control;       /* percent of nodes with a control edge */
+    int marks;         /* percent of nodes with core limits, super kernels, never-timeout */
     bool write_inputs; /* in-place nodes may write graph inputs */
 };
 

@@ -10,7 +10,10 @@ static weir_device *open_device(const char *spec)
     return dev;
 }
 
-static const char *here(weir_device *dev) { return weir_stream_name(weir_stream_current(dev)); }
+static const char *here(weir_device *dev)
+{
+    return weir_stream_name(weir_stream_current(dev));
+}
 
 TEST(scope, streams_nest_and_restore)
 {
@@ -39,8 +42,10 @@ TEST(scope, streams_nest_and_restore)
 
 static int leave_by_return(weir_device *dev)
 {
-    WEIR_STREAM_SCOPE("r", 0) {
-        WEIR_CORE_SCOPE(1, 1) {
+    WEIR_STREAM_SCOPE("r", 0)
+    {
+        WEIR_CORE_SCOPE(1, 1)
+        {
             CHECK_STR_EQ(here(dev), "r");
             return weir_scope_depth();
         }
@@ -54,13 +59,16 @@ TEST(scope, the_with_form_is_left_by_break_goto_and_return)
 
     CHECK_EQ(leave_by_return(dev), 2);
     CHECK_EQ(weir_scope_depth(), 0);
-    WEIR_STREAM_SCOPE("x", 0) {
+    WEIR_STREAM_SCOPE("x", 0)
+    {
         CHECK_STR_EQ(here(dev), "x");
         break;
     }
     CHECK_EQ(weir_scope_depth(), 0);
-    WEIR_STREAM_SCOPE("y", 0) {
-        WEIR_SUPER_KERNEL_SCOPE("k", "stream-fusion=1") {
+    WEIR_STREAM_SCOPE("y", 0)
+    {
+        WEIR_SUPER_KERNEL_SCOPE("k", "stream-fusion=1")
+        {
             goto out;
         }
     }
@@ -68,7 +76,7 @@ out:
     CHECK_EQ(weir_scope_depth(), 0);
     int ran = 0;
     WEIR_STREAM_SCOPE("", 0) /* refused: the body does not run */
-        ran = 1;
+    ran = 1;
     CHECK_EQ(ran, 0);
     CHECK_EQ(weir_scope_depth(), 0);
     CHECK_OK(weir_device_close(dev));

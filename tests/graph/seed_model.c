@@ -14,12 +14,14 @@ struct model {
 static void forward(struct model *m)
 {
     CHECK_OK(weir_add(m->in[0], m->in[1], &m->out[0]));
-    WEIR_STREAM_SCOPE("1", 0) {
+    WEIR_STREAM_SCOPE("1", 0)
+    {
         CHECK_OK(weir_wait_tensor(m->in[3], m->out[0]));
         CHECK_OK(weir_matmul(m->in[2], m->in[3], &m->out[1]));
     }
     CHECK_OK(weir_matmul(m->in[2], m->in[3], &m->out[2]));
-    WEIR_STREAM_SCOPE("2", 0) {
+    WEIR_STREAM_SCOPE("2", 0)
+    {
         CHECK_OK(weir_wait_tensor(m->in[3], m->out[1]));
         CHECK_OK(weir_add(m->in[2], m->in[3], &m->out[3]));
     }

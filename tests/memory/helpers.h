@@ -41,6 +41,9 @@ static inline uint64_t next_random(uint64_t *state)
     return *state;
 }
 
-static inline size_t pick(uint64_t *state, size_t n) { return (next_random(state) >> 16) % n; }
+static inline size_t pick(uint64_t *state, size_t n)
+{
+    return (next_random(state) >> 16) % n;
+}
 
 #endif

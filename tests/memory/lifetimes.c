@@ -72,8 +72,14 @@ static void copy_and_free(bool borrower)
     CHECK_OK(weir_device_close(to));
 }
 
-TEST(lifetimes, a_source_freed_during_a_copy_to_another_device_stays) { copy_and_free(false); }
-TEST(lifetimes, so_does_one_that_a_borrowing_stream_copies) { copy_and_free(true); }
+TEST(lifetimes, a_source_freed_during_a_copy_to_another_device_stays)
+{
+    copy_and_free(false);
+}
+TEST(lifetimes, so_does_one_that_a_borrowing_stream_copies)
+{
+    copy_and_free(true);
+}
 
 static void *open_later(void *gate)
 {

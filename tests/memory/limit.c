@@ -5,7 +5,10 @@
 
 enum { MIB = 1 << 20 };
 
-static weir_device *open_limited(void) { return open_device("cpu:cores=8,threads=8,memory=64m"); }
+static weir_device *open_limited(void)
+{
+    return open_device("cpu:cores=8,threads=8,memory=64m");
+}
 
 /* Adjacent buffers that fill the pool, one per stream. */
 static void fill(weir_stream **streams, weir_buffer **buffers, int n, size_t bytes)
@@ -149,10 +152,9 @@ TEST(ladder, the_host_waits_when_too_many_streams_are_in_the_way)
         s[i] = new_stream(dev, 0);
     fill(s, b, STREAMS, MIB);
     for (int i = 0; i < STREAMS; i++) {
-        CHECK_OK(weir_launch_submit(s[i], &(weir_launch){.name = "slow",
-                                                         .fn = slow_kernel,
-                                                         .buffers = &b[i],
-                                                         .nbuffers = 1}));
+        CHECK_OK(weir_launch_submit(
+            s[i],
+            &(weir_launch){.name = "slow", .fn = slow_kernel, .buffers = &b[i], .nbuffers = 1}));
         weir_buffer_free(b[i]);
     }
     whole = alloc_on(weir_stream_default(dev), 32 * MIB);

@@ -90,8 +90,7 @@ static void check_use(struct oracle *o, struct oracle_buffer *b, const struct or
              command);
 }
 
-struct oracle_buffer *oracle_alloc(struct oracle *o, weir_buffer *handle, int stream,
-                                   size_t waited)
+struct oracle_buffer *oracle_alloc(struct oracle *o, weir_buffer *handle, int stream, size_t waited)
 {
     struct oracle_buffer *b = calloc(1, sizeof *b);
 

@@ -102,8 +102,14 @@ static void give_to_another(bool over)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(poison, fills_what_is_collected) { give_to_another(true); }
-TEST(poison, fills_what_a_stream_is_made_to_wait_for) { give_to_another(false); }
+TEST(poison, fills_what_is_collected)
+{
+    give_to_another(true);
+}
+TEST(poison, fills_what_a_stream_is_made_to_wait_for)
+{
+    give_to_another(false);
+}
 
 TEST(poison, is_plain_to_see_in_floats)
 {

@@ -73,7 +73,10 @@ static weir_status use_kernel(const void *args, const weir_block *block)
 
 /* ---- steps ---- */
 
-static int any_stream(struct program *p) { return (int)pick(&p->random, (size_t)p->nstreams); }
+static int any_stream(struct program *p)
+{
+    return (int)pick(&p->random, (size_t)p->nstreams);
+}
 
 /* The bytes that the pool ordered for the stream when it made it wait: the buffer's,
  * and what it cut off behind them. */
@@ -117,9 +120,8 @@ static void step_alloc(struct program *p)
         return;
     }
     CHECK_EQ(after.allocations, before.allocations + 1);
-    p->live[p->nlive++] =
-        oracle_alloc(&p->oracle, b, s,
-                     after.device_waits > before.device_waits ? ordered_bytes(p, s, b) : 0);
+    p->live[p->nlive++] = oracle_alloc(
+        &p->oracle, b, s, after.device_waits > before.device_waits ? ordered_bytes(p, s, b) : 0);
 }
 
 static void wait_stream(struct program *p, int s, int other)

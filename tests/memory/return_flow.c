@@ -21,7 +21,10 @@ static void open_flow(struct flow *f)
     f->s2 = new_stream(f->dev, 0);
 }
 
-static void free_last(struct flow *f) { weir_buffer_free(f->held[--f->nheld]); }
+static void free_last(struct flow *f)
+{
+    weir_buffer_free(f->held[--f->nheld]);
+}
 
 static void close_flow(struct flow *f)
 {

@@ -72,10 +72,9 @@ static int run_scenario(const char *spec, int rounds)
     for (int i = 0; i < rounds; i++) {
         weir_stream *reader = i % 3 ? s1 : s2;
         weir_tensor *t = filled(s0, (uint32_t)i);
-        struct read_args a = {weir_tensor_data(t), (uint32_t)i,
-                              (uint32_t)(pick(&random, 8) ? pick(&random, 2000)
-                                                          : pick(&random, 60000)),
-                              &wrong};
+        struct read_args a = {
+            weir_tensor_data(t), (uint32_t)i,
+            (uint32_t)(pick(&random, 8) ? pick(&random, 2000) : pick(&random, 60000)), &wrong};
 
         order_after(reader, s0);
         CHECK_OK(weir_launch_submit(reader, &(weir_launch){.name = "read",

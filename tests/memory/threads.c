@@ -191,8 +191,8 @@ static void all_at_once(struct crew *c, int index)
         CHECK_OK(weir_stream_communication(c->dev, &other));
         CHECK_OK(weir_stream_set_current(mine));
         CHECK_PTR_EQ(weir_stream_current(c->dev), mine);
-        CHECK_OK(weir_tensor_wrap(mine, WEIR_I32, 1, (int64_t[]){WORDS}, NULL, lent, give_back, c,
-                                  &t));
+        CHECK_OK(
+            weir_tensor_wrap(mine, WEIR_I32, 1, (int64_t[]){WORDS}, NULL, lent, give_back, c, &t));
         b = alloc_on(mine, 64 << pick(&random, 12));
         CHECK_OK(weir_stream_wait_stream(other, mine));
         use_on(other, b, NULL);
@@ -266,8 +266,8 @@ TEST(threads, share_one_tensor)
     struct member members[THREADS];
 
     c.dev = open_device("cpu:cores=4,threads=3");
-    CHECK_OK(weir_tensor_empty(weir_stream_default(c.dev), WEIR_I32, 1, (int64_t[]){WORDS},
-                               &common));
+    CHECK_OK(
+        weir_tensor_empty(weir_stream_default(c.dev), WEIR_I32, 1, (int64_t[]){WORDS}, &common));
     for (int i = 1; i < THREADS; i++)
         weir_tensor_retain(common);
     for (int i = 0; i < THREADS; i++) {

@@ -22,8 +22,14 @@ static void give_back(void *user)
     CHECK_EQ(atomic_fetch_add(&l->released, 1), 0);
 }
 
-static void delete_legacy(DLManagedTensor *self) { give_back(self->manager_ctx); }
-static void delete_versioned(DLManagedTensorVersioned *self) { give_back(self->manager_ctx); }
+static void delete_legacy(DLManagedTensor *self)
+{
+    give_back(self->manager_ctx);
+}
+static void delete_versioned(DLManagedTensorVersioned *self)
+{
+    give_back(self->manager_ctx);
+}
 
 static DLTensor describe(struct lender *l)
 {
@@ -57,8 +63,8 @@ static weir_tensor *lend(weir_stream *s, struct lender *l, enum form form)
         l->values[i] = (float)i;
     switch (form) {
     case WRAP:
-        CHECK_OK(weir_tensor_wrap(s, WEIR_F32, 1, (int64_t[]){N}, NULL, l->values, give_back, l,
-                                  &t));
+        CHECK_OK(
+            weir_tensor_wrap(s, WEIR_F32, 1, (int64_t[]){N}, NULL, l->values, give_back, l, &t));
         break;
     case LEGACY:
         l->legacy = (DLManagedTensor){describe(l), l, delete_legacy};
