@@ -46,11 +46,11 @@ static bool may_spin(struct weir__cpu *cpu)
  * waits for a result, a worker that found little the last time looks less often. */
 void weir__worker_pause(struct weir__worker *w)
 {
-    unsigned n =
-        atomic_load_explicit(&w->cpu->hosts_waiting, memory_order_relaxed) ? 1 : w->patience;
-
-    while (n--)
+    for (uint32_t n = 0; n < w->patience; n++) {
         weir__relax();
+        if (n % 8 == 0 && atomic_load_explicit(&w->cpu->hosts_waiting, memory_order_relaxed))
+            break;
+    }
 }
 
 void weir__worker_adapt(struct weir__worker *w)
