@@ -103,7 +103,10 @@ WEIR_API size_t weir_graph_node_count(const weir_graph *graph);
 /* ---- compiling ---- */
 
 typedef struct weir_compile_options {
-    const char *mode;    /* "max-autotune" (default), "reduce-overhead" or "eager" */
+    const char *mode;    /* "max-autotune" (default): all passes; elementwise chains are fused,
+                          * and streams that are too short to gain from running side by
+                          * side run one after the other. "reduce-overhead": as issued.
+                          * "eager": the same */
     const char *streams; /* "explicit" (default) or "auto": place what has no label */
     bool single_stream;  /* refuses labels */
     bool static_kernels; /* tiling is frozen: later core limits do not reach it */

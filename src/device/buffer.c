@@ -28,16 +28,19 @@ static weir_device *device_of(const weir_buffer *b)
 
 weir_status weir_buffer_used_on(weir_buffer *b, weir_stream *s)
 {
-    uint64_t *fence;
+    uint64_t *fence = NULL;
+    weir_status st;
 
     if (device_of(b) != s->dev)
         return weir__fail(WEIR_EDEVICE, "a buffer of %s is not used on stream '%s' of %s",
                           device_of(b)->props.name, s->name, s->dev->props.name);
     weir__mutex_lock(&s->dev->lock);
-    if ((fence = weir__pool_fence(b, s->slot)))
+    if (!(st = weir__stream_settle(s)) && !(fence = weir__pool_fence(b, s->slot)))
+        st = weir__fail(WEIR_ENOMEM, "a fence on stream '%s'", s->name);
+    if (fence)
         *fence = weir__stream_submitted(s);
     weir__mutex_unlock(&s->dev->lock);
-    return fence ? WEIR_OK : weir__fail(WEIR_ENOMEM, "a fence on stream '%s'", s->name);
+    return st;
 }
 
 void weir_buffer_free(weir_buffer *b)

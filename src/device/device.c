@@ -332,19 +332,20 @@ static weir_status sync_all(weir_device *dev, bool errors)
     char text[sizeof dev->default_stream->error_text];
 
     for (unsigned i = 0;; i++) {
+        struct weir__mark now;
         weir_stream *s;
-        uint64_t seq;
         bool live;
         weir_status st;
 
         weir__mutex_lock(&dev->lock);
         s = i < dev->nstreams ? dev->streams[i] : NULL;
-        seq = s ? weir__stream_submitted(s) : 0;
         live = s && s->live;
         weir__mutex_unlock(&dev->lock);
         if (!s)
             break;
-        st = weir__stream_sync_seq(s, seq, WEIR_TIMEOUT_DEVICE, true);
+        if ((st = weir__stream_mark(s, &now)))
+            return st;
+        st = weir__stream_sync_seq(s, now.seq, WEIR_TIMEOUT_DEVICE, true);
         if (st == WEIR_ETIMEDOUT)
             return st;
         if (st && !first && live) {

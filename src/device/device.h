@@ -70,18 +70,27 @@ struct weir_stream {
     _Atomic uint64_t id; /* new at each create, 0 once given back */
     int priority;
     char name[48];
-    bool pinned;                  /* default or tagged: the device owns it */
-    bool live;                    /* (L) not given back */
-    weir_cores limit;             /* (L) 0: the device's */
-    struct weir__clock clock;     /* (L) clock.seq[slot] is the last command queued */
-    struct weir__clock grave;     /* (L) of a failed stream given back: what was queued then on
-                                   * each stream, any of which may still ask for the error */
-    bool unusable;                /* (L) given back without memory for that */
+    bool pinned;              /* default or tagged: the device owns it */
+    bool live;                /* (L) not given back */
+    weir_cores limit;         /* (L) 0: the device's */
+    struct weir__mark owed;   /* (L) a wait that is queued once anybody looks; stream NULL: none */
+    struct weir__clock clock; /* (L) clock.seq[slot] is the last command queued */
+    struct weir__clock grave; /* (L) of a failed stream given back: what was queued then on
+                               * each stream, any of which may still ask for the error */
+    bool unusable;            /* (L) given back without memory for that */
     _Atomic uint64_t failed_at;   /* the command that failed */
     struct weir__spin error_lock; /* of the next two */
     weir_status error;
     char error_text[512];
 };
+
+/* Queues the wait the stream owes. Before anything else is queued on it, or its last
+ * command is asked for. (L) */
+weir_status weir__stream_settle_slow(weir_stream *s);
+static inline weir_status weir__stream_settle(weir_stream *s)
+{
+    return weir__likely(!s->owed.stream) ? WEIR_OK : weir__stream_settle_slow(s);
+}
 
 static inline uint64_t weir__stream_submitted(const weir_stream *s)
 {
@@ -219,6 +228,9 @@ weir_status weir__stream_error(weir_stream *s, uint64_t seq);
 void weir__stream_fail(weir_stream *s, uint64_t seq, weir_status status, const char *text);
 void weir__stream_fail_like(weir_stream *s, uint64_t seq, weir_stream *source);
 void weir__stream_forget_error(weir_stream *s);
+
+/* The stream's last command so far. */
+weir_status weir__stream_mark(weir_stream *s, struct weir__mark *out);
 
 /* Waits for command `seq`, notes what that proves to the pool. */
 weir_status weir__stream_sync_seq(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin);

@@ -86,7 +86,8 @@ weir_status weir_event_record(weir_event *e, weir_stream *s)
         return weir__fail(WEIR_EDEVICE, "an event of %s cannot be recorded on stream '%s' of %s",
                           e->dev->props.name, s->name, s->dev->props.name);
     weir__mutex_lock(&s->dev->lock);
-    if (!(st = weir__clock_reserve(&e->clock, s->clock.n)) && e->timing)
+    if (!(st = weir__stream_settle(s)) && !(st = weir__clock_reserve(&e->clock, s->clock.n)) &&
+        e->timing)
         st = record_stamp(e, s);
     if (!st && !(st = weir__clock_copy(&e->clock, &s->clock))) {
         e->mark = (struct weir__mark){s, weir__stream_submitted(s)};

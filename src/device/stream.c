@@ -353,19 +353,28 @@ weir_status weir__stream_sync_seq(weir_stream *s, uint64_t seq, int64_t timeout_
     return weir__stream_error(s, seq);
 }
 
-static uint64_t submitted_now(weir_stream *s)
+weir_status weir__stream_mark(weir_stream *s, struct weir__mark *out)
 {
-    uint64_t seq;
+    weir_device *dev = s->dev;
+    bool owes;
+    weir_status st;
 
-    weir__mutex_lock(&s->dev->lock);
-    seq = weir__stream_submitted(s);
-    weir__mutex_unlock(&s->dev->lock);
-    return seq;
+    weir__mutex_lock(&dev->lock);
+    owes = s->owed.stream;
+    st = weir__stream_settle(s);
+    *out = (struct weir__mark){s, weir__stream_submitted(s)};
+    weir__mutex_unlock(&dev->lock);
+    if (owes)
+        dev->driver->kick(dev);
+    return st;
 }
 
 weir_status weir_stream_sync_for(weir_stream *s, int64_t timeout_ns)
 {
-    return weir__stream_sync_seq(s, submitted_now(s), timeout_ns, true);
+    struct weir__mark now;
+    weir_status st = weir__stream_mark(s, &now);
+
+    return st ? st : weir__stream_sync_seq(s, now.seq, timeout_ns, true);
 }
 
 weir_status weir_stream_sync(weir_stream *s)
@@ -378,18 +387,37 @@ weir_status weir_stream_sync(weir_stream *s)
 
 weir_status weir_stream_query(weir_stream *s, bool *done)
 {
-    uint64_t seq = submitted_now(s);
+    struct weir__mark now;
+    weir_status st = weir__stream_mark(s, &now);
 
-    *done = s->dev->driver->done(s) >= seq;
-    return *done ? weir__stream_error(s, seq) : WEIR_OK;
+    *done = !st && s->dev->driver->done(s) >= now.seq;
+    return *done ? weir__stream_error(s, now.seq) : st;
 }
 
 /* ---- queueing ---- */
 
+weir_status weir__stream_settle_slow(weir_stream *s)
+{
+    struct weir__mark owed = s->owed;
+    weir_status st;
+
+    s->owed.stream = NULL;
+    if ((st = weir__clock_reserve(&s->clock, owed.stream->slot + 1)) ||
+        (st = weir__stream_wait_mark(s, owed, NULL, WEIR__WAIT_ERRORS))) {
+        s->owed = owed;
+        return st;
+    }
+    if (s->clock.seq[owed.stream->slot] < owed.seq)
+        s->clock.seq[owed.stream->slot] = owed.seq;
+    return WEIR_OK;
+}
+
 weir_status weir__stream_submit(weir_stream *s, const struct weir__kernel *kernel)
 {
-    weir_status st = s->dev->driver->submit(s, kernel);
+    weir_status st = weir__stream_settle(s);
 
+    if (!st)
+        st = s->dev->driver->submit(s, kernel);
     if (!st)
         s->clock.seq[s->slot]++;
     return st;
@@ -405,8 +433,10 @@ weir_status weir__stream_wait_mark(weir_stream *s, struct weir__mark mark,
                                    const struct weir__clock *clock, enum weir__wait how)
 {
     bool fresh = how == WEIR__WAIT_FRESH;
-    weir_status st;
+    weir_status st = weir__stream_settle(s);
 
+    if (st)
+        return st;
     if (mark.stream == s || (weir__clock_get(&s->clock, mark.stream->slot) >= mark.seq && !fresh &&
                              !(how == WEIR__WAIT_ERRORS && has_failed(mark))))
         return WEIR_OK;
@@ -431,8 +461,9 @@ weir_status weir_stream_wait_stream(weir_stream *s, weir_stream *other)
         return weir__fail(WEIR_EDEVICE, "stream '%s' of %s cannot wait for stream '%s' of %s",
                           s->name, s->dev->props.name, other->name, other->dev->props.name);
     weir__mutex_lock(&s->dev->lock);
-    st = weir__stream_wait_mark(s, (struct weir__mark){other, weir__stream_submitted(other)},
-                                &other->clock, WEIR__WAIT_ERRORS);
+    if (!(st = weir__stream_settle(other)))
+        st = weir__stream_wait_mark(s, (struct weir__mark){other, weir__stream_submitted(other)},
+                                    &other->clock, WEIR__WAIT_ERRORS);
     weir__mutex_unlock(&s->dev->lock);
     s->dev->driver->kick(s->dev);
     return st;
@@ -445,7 +476,7 @@ weir_status weir_stream_callback(weir_stream *s, weir_callback_fn fn, void *user
     if (!fn)
         return weir__fail(WEIR_EINVAL, "a callback on stream '%s' needs a function", s->name);
     weir__mutex_lock(&s->dev->lock);
-    if (!(st = s->dev->driver->callback(s, fn, user)))
+    if (!(st = weir__stream_settle(s)) && !(st = s->dev->driver->callback(s, fn, user)))
         s->clock.seq[s->slot]++;
     weir__mutex_unlock(&s->dev->lock);
     s->dev->driver->kick(s->dev);

@@ -3,6 +3,29 @@
 
 #include <string.h>
 
+/* What the node takes on one core, by its row's cost. */
+static double node_ns(const weir_graph *g, int v)
+{
+    const struct weir__node *n = &g->nodes[v];
+    const struct weir__view *in[WEIR__OP_MAX_IN];
+    struct weir__view out[WEIR__OP_MAX_OUT];
+    struct weir__call call = {.op = n->op,
+                              .nin = n->nin,
+                              .nout = n->nout,
+                              .in = in,
+                              .out = out,
+                              .params = n->params,
+                              .cores = 1};
+    struct weir__cost cost = {0, 0};
+
+    for (int i = 0; i < n->nin; i++)
+        in[i] = n->in[i].value == WEIR__NO_VALUE ? NULL : &n->in[i].view;
+    for (int i = 0; i < n->nout; i++)
+        out[i] = n->out[i].view;
+    n->op->cost(&call, &cost);
+    return weir__cost_ns(&cost);
+}
+
 static weir_status check_options(const weir_compile_options *o)
 {
     static const char *const modes[] = {"max-autotune", "reduce-overhead", "eager"};
@@ -51,6 +74,24 @@ static weir_status run_passes(struct weir__compile *c)
     return WEIR_OK;
 }
 
+/* What running side by side may gain is what does not fit the longest lane; what it costs
+ * is getting another thread to work, and a cache line for each sync. */
+static bool crossing_pays(const struct weir__compile *c)
+{
+    const double start_ns = 2000, sync_ns = 100;
+    double all = 0, longest = 0;
+
+    for (int s = 0; s < c->nstreams; s++) {
+        double lane = 0;
+
+        for (int p = 0; p < c->streams[s].nnodes; p++)
+            lane += node_ns(c->g, weir__node_at(c, s, p));
+        all += lane;
+        longest = lane > longest ? lane : longest;
+    }
+    return all - longest > start_ns + sync_ns * c->nsyncs;
+}
+
 /* Which values are bound at each run, and which nodes touch them. */
 static weir_status find_external(weir_plan *plan)
 {
@@ -79,16 +120,7 @@ static weir_status find_external(weir_plan *plan)
     for (int v = 0; v < g->nnodes; v++) /* a launch touches what any of its nodes does */
         if (plan->c.live[v])
             plan->external[plan->c.leader[v]] |= plan->external[v];
-    for (int s = 0; s < plan->c.nstreams; s++)
-        for (int p = 0, n = 0; p < plan->c.streams[s].nnodes; p++) {
-            int v = weir__node_at(&plan->c, s, p);
-
-            n += plan->c.sync_first[v + 1] - plan->c.sync_first[v];
-            if (plan->c.leader[v] == v)
-                plan->item[v] = n++;
-            else
-                plan->item[v] = plan->item[plan->c.leader[v]];
-        }
+    weir__plan_number_items(plan);
     return WEIR_OK;
 }
 
@@ -159,8 +191,11 @@ weir_status weir_graph_compile(weir_graph *g, const weir_compile_options *option
     weir__super_fuse_streams(plan->graph);
     plan->c.g = plan->graph;
     plan->c.options = *options;
-    if ((st = run_passes(&plan->c)) || (st = find_external(plan)) || (st = find_streams(plan)) ||
-        (st = first_instance(plan)))
+    if ((st = run_passes(&plan->c)))
+        goto destroy;
+    plan->merged = plan->c.nstreams > 1 && weir__is_autotuned(options) && !crossing_pays(&plan->c);
+    plan->nlanes = plan->merged ? 1 : plan->c.nstreams;
+    if ((st = find_external(plan)) || (st = find_streams(plan)) || (st = first_instance(plan)))
         goto destroy;
     *out = plan;
     return WEIR_OK;

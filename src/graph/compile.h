@@ -8,6 +8,8 @@
 #ifndef WEIR_GRAPH_COMPILE_H
 #define WEIR_GRAPH_COMPILE_H
 
+#include <string.h>
+
 #include "graph/graph.h"
 
 /* A node waits until `position` of `stream` is over. */
@@ -55,6 +57,12 @@ struct weir__compile {
     int64_t *scratch_size;
     size_t arena_bytes, lower_bound;
 };
+
+/* Mode max-autotune: weir may run things otherwise than they were issued. */
+static inline bool weir__is_autotuned(const weir_compile_options *options)
+{
+    return !options->mode || !strcmp(options->mode, "max-autotune");
+}
 
 weir_status weir__pass_live(struct weir__compile *c);    /* fold.c */
 weir_status weir__pass_streams(struct weir__compile *c); /* streams.c */

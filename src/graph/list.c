@@ -66,6 +66,9 @@ char *weir_plan_list(const weir_plan *plan)
                    plan->dev->props.name, stats.nodes, stats.streams, stats.syncs,
                    weir__size(stats.arena_bytes).text,
                    c->options.static_kernels ? ", static kernels (core limits are frozen)" : "");
+    if (plan->merged)
+        weir__text_add(&text, "  too short to gain from running side by side: run in this order on "
+                              "the caller's stream\n");
     weir__text_add(&text, "  ");
     for (int i = 0; i < c->nstreams; i++)
         weir__text_add(&text, "%-*.*s  ", COLUMN, COLUMN, stream_name(c, i));

@@ -208,6 +208,24 @@ static weir_status prepare_launch(const weir_plan *plan, struct weir__instance *
 
 /* ---- items ---- */
 
+static int lane_nodes(const weir_plan *plan, int lane)
+{
+    return plan->merged ? plan->graph->nnodes : plan->c.streams[lane].nnodes;
+}
+
+/* The node at a place of a lane, -1 if none begins a launch there. */
+static int lane_node(const weir_plan *plan, int lane, int place)
+{
+    int v = plan->merged ? place : weir__node_at(&plan->c, lane, place);
+
+    return plan->c.live[v] && plan->c.leader[v] == v ? v : -1;
+}
+
+static int nwaits(const weir_plan *plan, int v)
+{
+    return plan->merged ? 0 : plan->c.sync_first[v + 1] - plan->c.sync_first[v];
+}
+
 /* Fills items of one lane: each launch's waits, then the launch. */
 static weir_status fill_lane(const weir_plan *plan, struct weir__instance *inst, int lane,
                              struct weir__item *items, unsigned char **args)
@@ -216,19 +234,22 @@ static weir_status fill_lane(const weir_plan *plan, struct weir__instance *inst,
     struct weir__work work;
     int n = 0;
 
-    for (int p = 0; p < c->streams[lane].nnodes; p++) {
-        int v = weir__node_at(c, lane, p);
+    for (int p = 0; p < lane_nodes(plan, lane); p++) {
+        int v = lane_node(plan, lane, p);
         struct weir__kernel *k;
         weir_status st;
 
-        if (c->leader[v] != v)
+        if (v < 0)
             continue;
-        for (int i = c->sync_first[v]; i < c->sync_first[v + 1]; i++)
+        for (int i = 0; i < nwaits(plan, v); i++) {
+            const struct weir__sync *sync = &c->syncs[c->sync_first[v] + i];
+
             items[n++] = (struct weir__item){
                 .is_wait = true,
-                .lane = c->syncs[i].stream,
-                .item = plan->item[weir__node_at(c, c->syncs[i].stream, c->syncs[i].position)],
+                .lane = sync->stream,
+                .item = plan->item[weir__node_at(c, sync->stream, sync->position)],
             };
+        }
         items[n] = (struct weir__item){0};
         k = &items[n].kernel;
         if ((st = prepare_launch(plan, inst, v, &work, k)))
@@ -243,35 +264,51 @@ static weir_status fill_lane(const weir_plan *plan, struct weir__instance *inst,
     return WEIR_OK;
 }
 
-static int lane_items(const struct weir__compile *c, int lane)
+static int lane_items(const weir_plan *plan, int lane)
 {
     int n = 0;
 
-    for (int p = 0; p < c->streams[lane].nnodes; p++) {
-        int v = weir__node_at(c, lane, p);
+    for (int p = 0; p < lane_nodes(plan, lane); p++) {
+        int v = lane_node(plan, lane, p);
 
-        n += (c->leader[v] == v) + c->sync_first[v + 1] - c->sync_first[v];
+        n += v < 0 ? 0 : 1 + nwaits(plan, v);
     }
     return n;
 }
 
+void weir__plan_number_items(weir_plan *plan)
+{
+    for (int lane = 0; lane < plan->nlanes; lane++)
+        for (int p = 0, n = 0; p < lane_nodes(plan, lane); p++) {
+            int v = lane_node(plan, lane, p);
+
+            if (v >= 0) {
+                n += nwaits(plan, v);
+                plan->item[v] = n++;
+            }
+        }
+    for (int v = 0; v < plan->graph->nnodes; v++)
+        if (plan->c.live[v])
+            plan->item[v] = plan->item[plan->c.leader[v]];
+}
+
 static weir_status make_program(weir_plan *plan, struct weir__instance *inst)
 {
-    int nlanes = plan->c.nstreams, total = 0, at = 0;
+    int nlanes = plan->nlanes, total = 0, at = 0;
     struct weir__lane *lanes = weir__calloc((size_t)nlanes, sizeof *lanes);
     struct weir__item *items = NULL;
     unsigned char **args = NULL;
     weir_status st = WEIR_OK;
 
     for (int i = 0; i < nlanes; i++)
-        total += lane_items(&plan->c, i);
+        total += lane_items(plan, i);
     items = weir__calloc((size_t)total + 1, sizeof *items);
     args = weir__calloc((size_t)total + 1, sizeof *args);
     if (!lanes || !items || !args)
         st = weir__fail(WEIR_ENOMEM, "a program of %d commands", total);
     for (int i = 0; i < nlanes && !st; i++) {
         lanes[i].items = items + at;
-        lanes[i].nitems = lane_items(&plan->c, i);
+        lanes[i].nitems = lane_items(plan, i);
         st = fill_lane(plan, inst, i, items + at, args + at);
         at += lanes[i].nitems;
     }
@@ -358,7 +395,8 @@ weir_status weir__instance_rebind(weir_plan *plan, struct weir__instance *inst, 
             continue;
         if ((st = prepare_launch(plan, inst, v, &work, &kernel)))
             return st;
-        plan->dev->driver->program_update(inst->program, plan->c.stream[v], plan->item[v], &kernel);
+        plan->dev->driver->program_update(inst->program, plan->merged ? 0 : plan->c.stream[v],
+                                          plan->item[v], &kernel);
     }
     return WEIR_OK;
 }

@@ -39,15 +39,22 @@ struct weir_plan {
     struct weir__compile c;
     weir_stream **streams; /* by lane; [0] is the caller's, NULL here */
     weir_stream *stand_in; /* for a lane whose stream is the caller's */
-    int *item;             /* by node: its place among the items of its lane */
-    int *slot_of;          /* by value: its place in bound[]; -1 if it is not bound */
-    bool *external;        /* by node: it touches an input or an output */
+    /* Where crossing between streams would cost more than running side by side gains, all
+     * nodes run in program order on the caller's stream. Whoever uses the others later
+     * finds them ordered after the run. */
+    bool merged;
+    int nlanes;     /* 1 if merged */
+    int *item;      /* by node: its place among the items of its lane */
+    int *slot_of;   /* by value: its place in bound[]; -1 if it is not bound */
+    bool *external; /* by node: it touches an input or an output */
     struct weir__instance *instances[WEIR__MAX_INSTANCES]; /* (L) */
     int ninstances;
     bool warned; /* (L) that limits do not reach static kernels */
 };
 
-/* plan.c: an instance with these bindings; NULL with the error set. (L) */
+/* plan.c: fills plan->item. */
+void weir__plan_number_items(weir_plan *plan);
+/* An instance with these bindings; NULL with the error set. (L) */
 struct weir__instance *weir__instance_make(weir_plan *plan, char *const *bound,
                                            const weir_cores *limits);
 void weir__instance_free(weir_plan *plan, struct weir__instance *inst);

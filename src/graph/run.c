@@ -159,6 +159,25 @@ static void choose_streams(struct run *r)
         r->streams[i] = r->plan->streams[i] == r->caller ? r->plan->stand_in : r->plan->streams[i];
 }
 
+/* A merged run comes after what its streams have, and owe. */
+static weir_status fork_merged(const struct run *r)
+{
+    weir_status st = WEIR_OK;
+
+    for (int i = 1; i < r->plan->c.nstreams && !st; i++) {
+        weir_stream *s = r->plan->streams[i];
+        struct weir__mark last = {s, weir__stream_submitted(s)};
+
+        if (s == r->caller)
+            continue;
+        if (s->owed.stream)
+            st = weir__stream_wait_mark(r->caller, s->owed, NULL, WEIR__WAIT_ORDER);
+        if (!st && last.seq)
+            st = weir__stream_wait_mark(r->caller, last, &s->clock, WEIR__WAIT_ORDER);
+    }
+    return st;
+}
+
 static weir_status fork_lanes(const struct run *r, const struct weir__instance *inst)
 {
     struct weir__mark now;
@@ -167,11 +186,23 @@ static weir_status fork_lanes(const struct run *r, const struct weir__instance *
     if (inst->last.stream &&
         (st = weir__stream_wait_mark(r->caller, inst->last, &inst->last_clock, WEIR__WAIT_ORDER)))
         return st;
+    if (r->plan->merged)
+        return fork_merged(r);
     now = (struct weir__mark){r->caller, weir__stream_submitted(r->caller)};
     for (int i = 1; i < r->plan->c.nstreams; i++)
         if ((st = weir__stream_wait_mark(r->streams[i], now, &r->caller->clock, WEIR__WAIT_FRESH)))
             return st;
     return WEIR_OK;
+}
+
+/* The streams a merged run stands for are ordered after it once anybody uses them. */
+static void owe_merged(const struct run *r)
+{
+    struct weir__mark end = {r->caller, weir__stream_submitted(r->caller)};
+
+    for (int i = 1; i < r->plan->c.nstreams; i++)
+        if (r->plan->streams[i] != r->caller)
+            r->plan->streams[i]->owed = end;
 }
 
 /* The joins of the plan order every lane before the caller, some through others. */
@@ -180,6 +211,10 @@ static weir_status join_lanes(const struct run *r, const uint64_t *bases)
     const struct weir__compile *c = &r->plan->c;
     weir_status st = WEIR_OK;
 
+    if (r->plan->merged) {
+        owe_merged(r);
+        return WEIR_OK;
+    }
     for (int i = 0; i < c->njoins && !st; i++) {
         int lane = c->joins[i].stream, v = weir__node_at(c, lane, c->joins[i].position);
         struct weir__mark end = {r->streams[lane], bases[lane] + (uint64_t)r->plan->item[v] + 1};
@@ -230,7 +265,8 @@ static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor 
                           plan->c.nstreams);
     choose_streams(r);
     choose_limits(r);
-    if ((st = acquire(r, &inst)) || (st = fence(r, inst, inputs, outputs, 0)) ||
+    if ((st = weir__stream_settle(r->caller)) || (st = acquire(r, &inst)) ||
+        (st = fence(r, inst, inputs, outputs, 0)) ||
         (st = weir__clock_reserve(&inst->last_clock, r->caller->clock.n)) ||
         (st = fork_lanes(r, inst)))
         return st;

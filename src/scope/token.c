@@ -30,10 +30,17 @@ weir_status weir_token_record(weir_device *dev, weir_tensor **token)
     if ((st = weir_tensor_empty(s, WEIR_U8, 1, &none, token)))
         return st;
     weir__mutex_lock(&dev->lock);
-    (*token)->buffer->after_slot = s->slot;
-    (*token)->buffer->after_seq = weir__stream_submitted(s);
+    if (!(st = weir__stream_settle(s))) {
+        (*token)->buffer->after_slot = s->slot;
+        (*token)->buffer->after_seq = weir__stream_submitted(s);
+    }
     weir__mutex_unlock(&dev->lock);
-    return WEIR_OK;
+    dev->driver->kick(dev);
+    if (st) {
+        weir_tensor_release(*token);
+        *token = NULL;
+    }
+    return st;
 }
 
 static weir_status check_token(const weir_tensor *t)

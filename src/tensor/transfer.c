@@ -156,16 +156,6 @@ weir_status weir_tensor_from(weir_stream *s, weir_dtype dtype, int ndim, const i
 
 /* ---- tensor to tensor ---- */
 
-static struct weir__mark mark_now(weir_stream *s)
-{
-    struct weir__mark mark = {s, 0};
-
-    weir__mutex_lock(&s->dev->lock);
-    mark.seq = weir__stream_submitted(s);
-    weir__mutex_unlock(&s->dev->lock);
-    return mark;
-}
-
 /* `s` goes on after the mark, which is another device's; a buffer that the mark's work
  * uses counts as used by `s` until then. Clocks reach over one device only, so the
  * pool learns nothing else. */
@@ -178,7 +168,9 @@ static weir_status wait_foreign(weir_stream *s, struct weir__mark mark, weir_buf
         return weir__fail(WEIR_EUNSUPPORTED, "%s cannot wait for %s", s->dev->props.name,
                           mark.stream->dev->props.name);
     weir__mutex_lock(&s->dev->lock);
-    if (used && !(fence = weir__pool_fence(used, s->slot)))
+    if ((st = weir__stream_settle(s)))
+        ;
+    else if (used && !(fence = weir__pool_fence(used, s->slot)))
         st = weir__fail(WEIR_ENOMEM, "a fence on stream '%s'", s->name);
     else {
         atomic_fetch_add(&mark.stream->dev->visitors, 1); /* the wait itself takes it back */
@@ -198,6 +190,7 @@ weir_status weir_tensor_copy(weir_tensor *dst, weir_tensor *src)
 {
     weir_stream *to = weir_stream_current(dst->dev), *from = weir_stream_current(src->dev);
     bool foreign = src->dev != dst->dev;
+    struct weir__mark mark;
     size_t bytes = (size_t)weir__view_numel(&src->view) * weir_dtype_size(src->view.dtype);
     weir_status st;
 
@@ -211,7 +204,8 @@ weir_status weir_tensor_copy(weir_tensor *dst, weir_tensor *src)
                           weir__view_text(&dst->view).text, weir__view_text(&src->view).text);
     if (!foreign && (st = weir__check_overlap("copy", dst, src)))
         return st;
-    if (foreign && (st = wait_foreign(to, mark_now(from), NULL)))
+    if (foreign &&
+        ((st = weir__stream_mark(from, &mark)) || (st = wait_foreign(to, mark, NULL))))
         return st;
     weir__mutex_lock(&dst->dev->lock);
     st = queue_copy(to, &dst->view, &src->view, NULL, bytes,
@@ -222,7 +216,7 @@ weir_status weir_tensor_copy(weir_tensor *dst, weir_tensor *src)
         return st;
     /* The source's stream goes on after the copy, so its memory may be freed at once. If
      * even that cannot be queued, the host waits. */
-    if ((st = wait_foreign(from, mark_now(to), src->buffer)))
+    if ((st = weir__stream_mark(to, &mark)) || (st = wait_foreign(from, mark, src->buffer)))
         weir_stream_sync(to);
     return st;
 }

@@ -140,7 +140,11 @@ TEST_TIMEOUT(plan, random_graphs_give_the_bits_of_eager_calls, 240)
         snprintf(spec, sizeof spec, "cpu:cube=24,vector=48,threads=%d,jitter=%d", 1 + (int)seed % 4,
                  (int)seed);
         test_note("seed %d on %s", (int)seed, spec);
-        compare_with_eager(spec, &o, seed % 2 ? NULL : &(weir_compile_options){.streams = "auto"});
+        compare_with_eager(spec, &o,
+                           &(weir_compile_options){
+                               .streams = seed % 2 ? "explicit" : "auto",
+                               .mode = seed % 3 ? "reduce-overhead" : "max-autotune",
+                           });
     }
 }
 
@@ -290,7 +294,9 @@ TEST(plan, run_checks_before_anything_is_queued)
 
 /* ---- running ---- */
 
-TEST(plan, runs_on_the_stream_that_is_one_of_its_lanes)
+static const weir_compile_options both[] = {{.mode = "max-autotune"}, {.mode = "reduce-overhead"}};
+
+static void run_on_a_lane(const weir_compile_options *options)
 {
     weir_device *dev = open_device("cpu:jitter=4");
     weir_graph *g = small_graph(dev, "lane");
@@ -299,7 +305,7 @@ TEST(plan, runs_on_the_stream_that_is_one_of_its_lanes)
     weir_plan *plan;
     static float values[64];
 
-    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    CHECK_OK(weir_graph_compile(g, options, &plan));
     CHECK_OK(weir_stream_tagged(dev, "lane", 0, &s));
     CHECK_OK(weir_stream_set_current(s));
     for (int i = 0; i < 100; i++) {
@@ -316,6 +322,12 @@ TEST(plan, runs_on_the_stream_that_is_one_of_its_lanes)
     weir_plan_destroy(plan);
     weir_graph_destroy(g);
     CHECK_OK(weir_device_close(dev));
+}
+
+TEST(plan, runs_on_the_stream_that_is_one_of_its_lanes)
+{
+    run_on_a_lane(&both[0]);
+    run_on_a_lane(&both[1]);
 }
 
 struct runner {
@@ -349,7 +361,7 @@ static void *run_many(void *arg)
     return NULL;
 }
 
-TEST(plan, several_threads_run_one_plan_at_once)
+static void run_from_threads(const weir_compile_options *options)
 {
     weir_device *dev = open_device("cpu:threads=3,cores=3,jitter=6");
     weir_graph *g = small_graph(dev, "shared");
@@ -358,7 +370,7 @@ TEST(plan, several_threads_run_one_plan_at_once)
     weir_plan_stats stats;
     weir_plan *plan;
 
-    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    CHECK_OK(weir_graph_compile(g, options, &plan));
     for (int i = 0; i < 4; i++) {
         r[i] = (struct runner){dev, plan, 10 * i};
         CHECK_EQ(pthread_create(&threads[i], NULL, run_many, &r[i]), 0);
@@ -372,7 +384,13 @@ TEST(plan, several_threads_run_one_plan_at_once)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(plan, a_failing_node_fails_the_caller_and_the_plan_runs_again)
+TEST(plan, several_threads_run_one_plan_at_once)
+{
+    run_from_threads(&both[0]);
+    run_from_threads(&both[1]);
+}
+
+static void fail_and_run_again(const weir_compile_options *options)
 {
     weir_device *dev = open_device("cpu:threads=2");
     const int64_t rows[] = {4, 2}, n = 3;
@@ -393,7 +411,7 @@ TEST(plan, a_failing_node_fails_the_caller_and_the_plan_runs_again)
     CHECK_OK(weir_relu(y, &z));
     CHECK_OK(weir_graph_end(g));
     CHECK_OK(weir_graph_output(g, "z", z));
-    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    CHECK_OK(weir_graph_compile(g, options, &plan));
     weir_tensor_release(index);
     weir_tensor_release(y);
     weir_tensor_release(z);
@@ -424,6 +442,70 @@ TEST(plan, a_failing_node_fails_the_caller_and_the_plan_runs_again)
     weir_plan_destroy(plan);
     weir_tensor_release(table);
     CHECK_OK(weir_device_close(dev));
+}
+
+TEST(plan, a_failing_node_fails_the_caller_and_the_plan_runs_again)
+{
+    fail_and_run_again(&both[0]);
+    fail_and_run_again(&both[1]);
+}
+
+/* Work of a plan on a tagged stream is in order with eager work on it, before and after,
+ * whatever the plan really ran on. */
+static void keep_order_with_eager(const weir_compile_options *options)
+{
+    weir_device *dev = open_device("cpu:jitter=8,threads=3,cores=3");
+    weir_graph *g = small_graph(dev, "lane");
+    const int64_t shape[] = {8, 8}, big = 200000;
+    weir_stream *lane, *s;
+    weir_tensor *x, *z, *slow;
+    weir_plan *plan;
+    static float values[64];
+
+    CHECK_OK(weir_graph_compile(g, options, &plan));
+    CHECK_OK(weir_stream_tagged(dev, "lane", 0, &lane));
+    CHECK_OK(weir_stream_create(dev, NULL, &s));
+    CHECK_OK(weir_tensor_empty(s, WEIR_F32, 2, shape, &x));
+    CHECK_OK(weir_tensor_empty(s, WEIR_F32, 2, shape, &z));
+    CHECK_OK(weir_tensor_empty(lane, WEIR_F32, 1, &big, &slow));
+    CHECK_OK(weir_device_sync(dev));
+    for (int i = 0; i < 200; i++) {
+        weir_event *e;
+
+        CHECK_OK(weir_stream_set_current(s));
+        CHECK_OK(weir_fill(x, i));
+        CHECK_OK(weir_stream_set_current(lane));
+        CHECK_OK(weir_fill(slow, i)); /* the plan's matmul comes after this */
+        CHECK_OK(weir_fill(z, -1));   /* and so overwrites this */
+        CHECK_OK(weir_plan_run(plan, s, &x, 1, &z, 1));
+        if (i % 3 == 0) {
+            CHECK_OK(weir_add_scalar_into(z, 1, z)); /* on the lane: after the plan's matmul */
+        } else if (i % 3 == 1) {
+            CHECK_OK(weir_event_create(dev, NULL, &e));
+            CHECK_OK(weir_event_record(e, lane));
+            CHECK_OK(weir_event_sync(e)); /* the lane's last work is the plan's */
+            weir_event_destroy(e);
+            CHECK_OK(weir_add_scalar_into(z, 1, z));
+        } else {
+            CHECK_OK(weir_stream_sync(lane));
+            CHECK_OK(weir_add_scalar_into(z, 1, z));
+        }
+        CHECK_OK(weir_tensor_read(z, values, sizeof values));
+        CHECK(values[9] == (float)(8 * i * i + 1));
+        CHECK_OK(weir_stream_wait_stream(s, lane));
+    }
+    weir_tensor_release(x);
+    weir_tensor_release(z);
+    weir_tensor_release(slow);
+    weir_plan_destroy(plan);
+    weir_graph_destroy(g);
+    CHECK_OK(weir_device_close(dev));
+}
+
+TEST(plan, is_in_order_with_eager_work_on_its_streams)
+{
+    keep_order_with_eager(&both[0]);
+    keep_order_with_eager(&both[1]);
 }
 
 TEST(plan, a_changed_limit_is_honoured_at_the_next_run_or_said_to_be_frozen)
