@@ -245,6 +245,7 @@ void weir__bench_pingpong(struct bench *b)
     bench_sample(b, "weir", "ns", 3, hops_once, &s);
     s.gate = &gate;
     bench_sample(b, QUEUED, "ns", 9, hops_queued_once, &s);
+    weir__bench_plan_hops(b);
 }
 
 void weir__bench_fork_join(struct bench *b)
@@ -255,6 +256,7 @@ void weir__bench_fork_join(struct bench *b)
     bench_sample(b, "weir", "ns", 3, forks_once, &s);
     s.gate = &gate;
     bench_sample(b, QUEUED, "ns", 9, forks_queued_once, &s);
+    weir__bench_plan_forks(b);
 }
 
 void weir__bench_submit_wait(struct bench *b)

@@ -15,6 +15,10 @@ void weir__bench_fork_join(struct bench *b);
 void weir__bench_submit_wait(struct bench *b);
 void weir__bench_idle(struct bench *b);
 
+/* bench_plans.c: the same as plans, sampled beside the others. */
+void weir__bench_plan_hops(struct bench *b);
+void weir__bench_plan_forks(struct bench *b);
+
 /* bench_pool.c: the memory pool on the allocators' trace. */
 void weir__bench_pool_mixed(struct bench *b);
 void weir__bench_pool_small(struct bench *b);

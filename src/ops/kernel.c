@@ -105,7 +105,7 @@ static weir_status prepare_kernel(const struct weir__call *call, struct weir__wo
 
     memcpy(work->args, &ns, sizeof ns);
     work->args_size = sizeof ns;
-    work->fn = busy_kernel;
+    work->fn = ns > 0 ? busy_kernel : NULL;
     work->blocks = weir__kernel_blocks(p);
     work->engine = weir__kernel_engine(p);
     work->gang = weir__kernel_is_gang(p);
