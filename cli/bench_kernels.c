@@ -4,7 +4,8 @@
 enum {
     OVERLAP_N = 256,
     OVERLAP_CHAIN = 50,
-    ADDS = 10, /* as many as the memcpy peer copies in one sample */
+    ADDS = 100, /* of one sample: the peer's time begins and ends inside its threads, so what it
+                 * takes to wake them and to be woken must not count here either */
 };
 
 static weir_tensor *make_tensor(const struct bench *b, weir_stream *stream, int ndim,

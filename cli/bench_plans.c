@@ -2,7 +2,7 @@
  * the counterpart of graphs that other runtimes build beforehand. */
 #include "bench_weir.h"
 
-enum { HOPS = 1000, HOP_RUNS = 20, FORK_WIDTH = 8, FORK_RUNS = 2000 };
+enum { HOPS = 1000, HOP_RUNS = 100, FORK_WIDTH = 8, FORK_RUNS = 2000 };
 
 struct replay {
     const struct bench *b;

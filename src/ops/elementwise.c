@@ -8,6 +8,8 @@
 #include "ops/host/row.h"
 #include "ops/tile.h"
 
+enum { BLOCKS_PER_CORE = 4 };
+
 /* From this many bytes on, an output is written past the caches: a quarter of the
  * last-level cache, where it would crowd out what else is in use. Below that the
  * next operator gains more by finding it there. */
@@ -195,7 +197,10 @@ weir_status weir__ew_prepare(const struct weir__ew_call *c, unsigned cores, stru
     }
     ns = e->numel * bytes / WEIR__TILE_BYTES_PER_NS + e->numel * c->ns_per_kilo / 1024;
     work->fn = WEIR__ISA_PICK(weir__ew_kernel);
-    work->blocks = weir__tile_blocks(ns, weir__div_up(e->numel, 64), cores);
+    /* Several blocks a core, so that one that starts late or runs slow does not hold up the
+     * rest; at most `cores` run at once. */
+    work->blocks = weir__tile_blocks(ns, weir__div_up(e->numel, 64),
+                                     cores > 1 ? BLOCKS_PER_CORE * cores : 1);
     work->phases = 1;
     return WEIR_OK;
 }
