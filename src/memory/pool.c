@@ -15,6 +15,7 @@ weir_status weir__pool_init(struct weir__pool *pool, const struct weir__pool_hos
 
 void weir__pool_fini(struct weir__pool *pool)
 {
+    pool->poison = false; /* nobody runs commands any more */
     weir__pool_collect(pool);
     weir__pool_trim(pool);
     for (unsigned i = 0; i < pool->narenas; i++)

@@ -26,7 +26,16 @@ void weir__soft_stream_close(weir_stream *base)
 {
     struct weir__soft_stream *s = weir__soft(base);
 
-    weir__free(s->head); /* the queue is empty: head and tail are one chunk */
+    /* The queue is empty, but a jump may stand at its end with nothing behind it yet. */
+    while (s->head != s->tail) {
+        const struct weir__cmd *jump = (const struct weir__cmd *)(s->head->bytes + s->head_at);
+        struct weir__chunk *done = s->head;
+
+        s->head = jump->u.chunk;
+        s->head_at = 0;
+        weir__free(done);
+    }
+    weir__free(s->head);
     weir__free(atomic_load(&s->spare));
 }
 
