@@ -16,6 +16,7 @@ const struct bench_target bench_targets[] = {
     {"ping-pong against the machine", "pingpong", QUEUED, NULL, "machine: cache-line hop", false,
      2.5},
     {"fork of 8 and join", "fork_join_8", PLAN, NULL, "oneTBB: prebuilt", false, 0.5},
+    {"random graph of 1000 nodes", "dag_1000", PLAN, NULL, "oneTBB: prebuilt", false, 0.5},
     {"overlap of two matmul chains", "overlap_matmul", "weir", NULL,
      "machine: FMA on 2 threads to 1", true, 0.97},
     {"pool, mixed sizes", "pool_mixed", "weir", NULL, "mimalloc", false, 1},

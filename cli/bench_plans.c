@@ -2,7 +2,16 @@
  * the counterpart of graphs that other runtimes build beforehand. */
 #include "bench_weir.h"
 
-enum { HOPS = 1000, HOP_RUNS = 100, FORK_WIDTH = 8, FORK_RUNS = 2000 };
+#include <stdlib.h>
+
+enum {
+    DAG_NODES = 1000,
+    DAG_RUNS = 100,
+    HOPS = 1000,
+    HOP_RUNS = 100,
+    FORK_WIDTH = 8,
+    FORK_RUNS = 2000
+};
 
 struct replay {
     const struct bench *b;
@@ -56,6 +65,26 @@ static weir_graph *make_fork(const struct bench *b, weir_device *dev)
     return g;
 }
 
+/* The graph of the peers: each node after two earlier ones. */
+static weir_graph *make_dag(const struct bench *b, weir_device *dev)
+{
+    static weir_tensor *nodes[DAG_NODES];
+    weir_graph *g;
+
+    weir__bench_must(b, weir_graph_create(dev, &g));
+    srand(1);
+    for (int i = 0; i < DAG_NODES; i++) {
+        weir_tensor *in[2] = {NULL, NULL};
+
+        for (int k = 0; k < 2 && i; k++)
+            in[k] = nodes[rand() % i];
+        nodes[i] = add_empty(b, g, "default", in, i ? 2 : 0);
+    }
+    for (int i = 0; i < DAG_NODES; i++)
+        weir_tensor_release(nodes[i]);
+    return g;
+}
+
 static double replay_once(void *ctx)
 {
     const struct replay *r = ctx;
@@ -88,4 +117,10 @@ void weir__bench_plan_hops(struct bench *b)
 void weir__bench_plan_forks(struct bench *b)
 {
     sample(b, make_fork, FORK_RUNS, 1);
+}
+
+/* A random graph, one operator a node. */
+void weir__bench_dag(struct bench *b)
+{
+    sample(b, make_dag, DAG_RUNS, DAG_NODES);
 }

@@ -24,6 +24,7 @@ static const struct bench_case weir_cases[] = {
     {"chain", 2, weir__bench_chain},
     {"chain_prebuilt", 2, weir__bench_chain_prebuilt},
     {"pingpong", 2, weir__bench_pingpong},
+    {"dag_1000", 2, weir__bench_dag},
     {"fork_join_8", 2, weir__bench_fork_join},
     {"submit_wait", 2, weir__bench_submit_wait},
     {"overlap_matmul", 2, weir__bench_overlap},

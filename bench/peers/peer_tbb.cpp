@@ -6,6 +6,7 @@
 #include <oneapi/tbb/task_group.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <deque>
 #include <memory>
 
@@ -115,6 +116,31 @@ void pingpong(bench *b)
     });
 }
 
+/* A random graph built once: each node after two earlier ones, node 0 starts it. */
+void dag(bench *b)
+{
+    constexpr int nodes = 1000, runs = 20;
+    limit_threads(2);
+    flow::graph graph;
+    std::deque<Node> all;
+
+    srand(1);
+    all.emplace_back(graph, [](const continue_msg &) {});
+    for (int i = 1; i < nodes; i++) {
+        all.emplace_back(graph, [](const continue_msg &) {});
+        for (int k = 0; k < 2; k++)
+            flow::make_edge(all[static_cast<size_t>(rand() % i)], all.back());
+    }
+    sample(b, "oneTBB: prebuilt", [&] {
+        return per_item(runs * nodes, [&] {
+            for (int i = 0; i < runs; i++) {
+                all[0].try_put(continue_msg());
+                graph.wait_for_all();
+            }
+        });
+    });
+}
+
 void fork_join(bench *b)
 {
     limit_threads(2);
@@ -213,6 +239,7 @@ void idle(bench *b)
 int main(int argc, char **argv)
 {
     static const bench_case cases[] = {
+        {"dag_1000", 2, dag},
         {"chain", 2, chain},
         {"chain_prebuilt", 2, chain_prebuilt},
         {"pingpong", 2, pingpong},

@@ -199,8 +199,8 @@ weir_status weir__ew_prepare(const struct weir__ew_call *c, unsigned cores, stru
     work->fn = WEIR__ISA_PICK(weir__ew_kernel);
     /* Several blocks a core, so that one that starts late or runs slow does not hold up the
      * rest; at most `cores` run at once. */
-    work->blocks = weir__tile_blocks(ns, weir__div_up(e->numel, 64),
-                                     cores > 1 ? BLOCKS_PER_CORE * cores : 1);
+    work->blocks =
+        weir__tile_blocks(ns, weir__div_up(e->numel, 64), cores > 1 ? BLOCKS_PER_CORE * cores : 1);
     work->phases = 1;
     return WEIR_OK;
 }

@@ -204,8 +204,7 @@ weir_status weir_tensor_copy(weir_tensor *dst, weir_tensor *src)
                           weir__view_text(&dst->view).text, weir__view_text(&src->view).text);
     if (!foreign && (st = weir__check_overlap("copy", dst, src)))
         return st;
-    if (foreign &&
-        ((st = weir__stream_mark(from, &mark)) || (st = wait_foreign(to, mark, NULL))))
+    if (foreign && ((st = weir__stream_mark(from, &mark)) || (st = wait_foreign(to, mark, NULL))))
         return st;
     weir__mutex_lock(&dst->dev->lock);
     st = queue_copy(to, &dst->view, &src->view, NULL, bytes,
