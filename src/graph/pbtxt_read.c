@@ -147,7 +147,7 @@ static weir_status lex(struct weir__pb_reader *r, struct token *token)
     } else if (is_letter(c) || is_digit(c) || c == '-' || c == '.') {
         lex_word(t, token);
     } else if (c && strchr("{}<>[]:;,", c)) {
-        token->kind = c;
+        token->kind = (unsigned char)c;
         token->size = 1;
     } else {
         return weir__pb_fail(t, WEIR_EPARSE, r->at, "the byte '%s' (0x%02x) has no meaning here",
