@@ -3,19 +3,40 @@
 
 #include <string.h>
 
-enum { FEW = 32 };
+enum { FEW = 64, MAX_LANES = 128 };
 
-/* What one run needs, on the stack for usual sizes. */
+/* What one run needs. Only the bindings of a plan with very many inputs and outputs are not
+ * on the stack. */
 struct run {
     weir_plan *plan;
     weir_stream *caller;
-    weir_stream **streams; /* by lane */
-    char **bound;
-    weir_cores *limits;
-    weir_stream *few_streams[FEW];
+    weir_stream *streams[MAX_LANES]; /* by lane */
+    weir_cores limits[MAX_LANES];
+    char **bound; /* inputs, then outputs */
+    bool *fresh;  /* by output: made for this run */
     char *few_bound[FEW];
-    weir_cores few_limits[FEW];
+    bool few_fresh[FEW];
 };
+
+static weir_status run_init(struct run *r, weir_plan *plan, weir_stream *caller, size_t nbound)
+{
+    r->plan = plan;
+    r->caller = caller;
+    r->bound = r->few_bound;
+    r->fresh = r->few_fresh;
+    if (nbound <= FEW)
+        return WEIR_OK;
+    if (!(r->bound = weir__malloc(nbound * (sizeof *r->bound + sizeof *r->fresh))))
+        return weir__fail(WEIR_ENOMEM, "the bindings of %zu inputs and outputs", nbound);
+    r->fresh = (bool *)(r->bound + nbound);
+    return WEIR_OK;
+}
+
+static void run_fini(struct run *r)
+{
+    if (r->bound != r->few_bound)
+        weir__free(r->bound);
+}
 
 /* ---- checks: before anything is queued ---- */
 
@@ -257,11 +278,11 @@ static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor 
 {
     weir_plan *plan = r->plan;
     struct weir__instance *inst;
-    uint64_t bases[FEW];
+    uint64_t bases[MAX_LANES];
     weir_status st;
 
-    if (plan->c.nstreams > FEW)
-        return weir__fail(WEIR_ERANGE, "a plan runs on at most %d streams, not %d", FEW,
+    if (plan->c.nstreams > MAX_LANES)
+        return weir__fail(WEIR_ERANGE, "a plan runs on at most %d streams, not %d", MAX_LANES,
                           plan->c.nstreams);
     choose_streams(r);
     choose_limits(r);
@@ -284,40 +305,44 @@ static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor 
     return fence(r, inst, inputs, outputs, inst->last.seq);
 }
 
+/* Outputs that the caller left open get memory. */
+static weir_status bind_tensors(struct run *r, weir_tensor *const *inputs, size_t ninputs,
+                                weir_tensor **outputs, size_t noutputs)
+{
+    weir_status st = WEIR_OK;
+
+    for (size_t i = 0; i < ninputs; i++)
+        r->bound[i] = inputs[i]->view.data;
+    for (size_t i = 0; i < noutputs; i++) {
+        r->fresh[i] = !outputs[i];
+        if (!st && !outputs[i])
+            st = weir__tensor_alloc(r->caller, &r->plan->graph->outputs[i].operand.view,
+                                    &outputs[i]);
+        r->bound[ninputs + i] = outputs[i] ? outputs[i]->view.data : NULL;
+    }
+    return st;
+}
+
 weir_status weir_plan_run(weir_plan *plan, weir_stream *s, weir_tensor *const *inputs,
                           size_t ninputs, weir_tensor **outputs, size_t noutputs)
 {
-    struct run r = {.plan = plan, .caller = s};
-    const weir_graph *g = plan->graph;
-    size_t nbound = ninputs + noutputs, made = 0;
-    bool fresh[FEW] = {false}, stray = false;
+    bool stray = false;
+    struct run r;
     weir_status st;
 
-    if ((st = check(plan, s, inputs, ninputs, outputs, noutputs)))
+    if ((st = check(plan, s, inputs, ninputs, outputs, noutputs)) ||
+        (st = run_init(&r, plan, s, ninputs + noutputs)))
         return st;
-    r.streams = r.few_streams;
-    r.limits = r.few_limits;
-    r.bound = r.few_bound;
-    if (nbound > FEW || noutputs > FEW)
-        return weir__fail(WEIR_ERANGE, "a plan has at most %d inputs and outputs, not %zu", FEW,
-                          nbound);
     weir__mutex_lock(&plan->dev->lock);
-    for (; made < noutputs && !st; made++)
-        if (!outputs[made] &&
-            !(st = weir__tensor_alloc(s, &g->outputs[made].operand.view, &outputs[made])))
-            fresh[made] = true;
-    for (size_t i = 0; i < ninputs; i++)
-        r.bound[i] = inputs[i]->view.data;
-    for (size_t i = 0; i < noutputs && !st; i++)
-        r.bound[ninputs + i] = outputs[i]->view.data;
-    if (!st)
+    if (!(st = bind_tensors(&r, inputs, ninputs, outputs, noutputs)))
         st = queue(&r, inputs, outputs, &stray);
-    for (size_t i = 0; st && i < made; i++)
-        if (fresh[i]) {
+    for (size_t i = 0; st && i < noutputs; i++)
+        if (r.fresh[i] && outputs[i]) {
             weir__tensor_drop(outputs[i]);
             outputs[i] = NULL;
         }
     weir__mutex_unlock(&plan->dev->lock);
+    run_fini(&r);
     plan->dev->driver->kick(plan->dev);
     if (stray) /* memory ran out between running and joining: the host joins instead */
         weir_device_sync(plan->dev);

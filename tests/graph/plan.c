@@ -540,6 +540,51 @@ TEST(plan, a_changed_limit_is_honoured_at_the_next_run_or_said_to_be_frozen)
     }
 }
 
+TEST(plan, takes_any_number_of_inputs_and_outputs)
+{
+    enum { N = 100 };
+    weir_device *dev = open_device("cpu");
+    weir_stream *s = weir_stream_default(dev);
+    const int64_t shape[] = {4};
+    weir_tensor *in[N], *out[N] = {NULL};
+    weir_graph *g;
+    weir_plan *plan;
+    char name[16];
+
+    CHECK_OK(weir_graph_create(dev, &g));
+    for (int i = 0; i < N; i++) {
+        weir_tensor *x, *y;
+
+        snprintf(name, sizeof name, "x%d", i);
+        CHECK_OK(weir_graph_input(g, name, WEIR_F32, 1, shape, &x));
+        CHECK_OK(weir_graph_begin(g));
+        CHECK_OK(weir_add_scalar(x, 1, &y));
+        CHECK_OK(weir_graph_end(g));
+        CHECK_OK(weir_graph_output(g, name, y));
+        weir_tensor_release(x);
+        weir_tensor_release(y);
+        CHECK_OK(weir_tensor_empty(s, WEIR_F32, 1, shape, &in[i]));
+        CHECK_OK(weir_fill(in[i], i));
+    }
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    for (int run = 0; run < 3; run++) {
+        CHECK_OK(weir_plan_run(plan, s, in, N, out, N));
+        for (int i = 0; i < N; i++) {
+            float values[4];
+
+            CHECK_OK(weir_tensor_read(out[i], values, sizeof values));
+            CHECK(values[3] == (float)i + 1);
+        }
+    }
+    for (int i = 0; i < N; i++) {
+        weir_tensor_release(in[i]);
+        weir_tensor_release(out[i]);
+    }
+    weir_plan_destroy(plan);
+    weir_graph_destroy(g);
+    CHECK_OK(weir_device_close(dev));
+}
+
 /* ---- super kernels ---- */
 
 /* relu, exp, matmul, neg: all in one scope, the last on another stream if asked. */
