@@ -77,6 +77,26 @@ char *weir__strdup(const char *text)
     return copy ? memcpy(copy, text, size) : NULL;
 }
 
+bool weir__grow(void *array, int n, int *cap, size_t size)
+{
+    int want = *cap ? 2 * *cap : 16;
+    void *old, *fresh;
+
+    if (n < *cap)
+        return true;
+    memcpy(&old, array, sizeof old); /* whatever type it points to */
+    if (!(fresh = weir__calloc((size_t)want, size))) {
+        weir__fail(WEIR_ENOMEM, "a table of %d entries", want);
+        return false;
+    }
+    if (n)
+        memcpy(fresh, old, (size_t)n * size);
+    weir__free(old);
+    memcpy(array, &fresh, sizeof fresh);
+    *cap = want;
+    return true;
+}
+
 /* Texts are handed to users, who free() them: they come from the C library. */
 void weir__text_add(struct weir__text *text, const char *format, ...)
 {

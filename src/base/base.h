@@ -28,6 +28,9 @@ void *weir__calloc(size_t count, size_t size);
 void *weir__alloc_aligned(size_t size, size_t align);
 void weir__free(void *ptr);
 char *weir__strdup(const char *text);
+/* Room for one more than n entries of `size` bytes in the array that *array points to;
+ * false, with the error set and nothing changed, when out of memory. */
+bool weir__grow(void *array, int n, int *cap, size_t size);
 
 /* Open devices, which pin the allocator. */
 void weir__allocator_hold(int change);

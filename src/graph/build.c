@@ -4,27 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Room for one more entry of `*array`; false when out of memory. */
-static bool grow(void *array, int n, int *cap, size_t size)
-{
-    void *old, *fresh;
-    int want = *cap ? 2 * *cap : 16;
-
-    if (n < *cap)
-        return true;
-    memcpy(&old, array, sizeof old);
-    if (!(fresh = weir__calloc((size_t)want, size))) {
-        weir__fail(WEIR_ENOMEM, "a graph table of %d entries", want);
-        return false;
-    }
-    if (n)
-        memcpy(fresh, old, (size_t)n * size);
-    weir__free(old);
-    memcpy(array, &fresh, sizeof fresh);
-    *cap = want;
-    return true;
-}
-
 weir_status weir_graph_create(weir_device *dev, weir_graph **out)
 {
     static _Atomic uint64_t next_id = 1;
@@ -93,7 +72,7 @@ int weir__graph_label(weir_graph *g, const char *label)
     for (int i = 0; i < g->nlabels; i++)
         if (!strcmp(g->labels[i], label))
             return i;
-    if (!grow(&g->labels, g->nlabels, &g->cap_labels, sizeof *g->labels))
+    if (!weir__grow(&g->labels, g->nlabels, &g->cap_labels, sizeof *g->labels))
         return -1;
     if (!(g->labels[g->nlabels] = weir__strdup(label))) {
         weir__fail(WEIR_ENOMEM, "stream label '%s'", label);
@@ -110,8 +89,8 @@ int weir__graph_super_kernel(weir_graph *g, const char *name, const char *option
         if (!strcmp(g->super_kernels[i].name, name) &&
             !strcmp(g->super_kernels[i].options, options))
             return i;
-    if (!grow(&g->super_kernels, g->nsuper_kernels, &g->cap_super_kernels,
-              sizeof *g->super_kernels))
+    if (!weir__grow(&g->super_kernels, g->nsuper_kernels, &g->cap_super_kernels,
+                    sizeof *g->super_kernels))
         return -1;
     s = &g->super_kernels[g->nsuper_kernels];
     s->name = weir__strdup(name);
@@ -128,7 +107,7 @@ int weir__graph_super_kernel(weir_graph *g, const char *name, const char *option
 int weir__graph_add_value(weir_graph *g, enum weir__value_kind kind, const struct weir__view *view,
                           int node)
 {
-    if (!grow(&g->values, g->nvalues, &g->cap_values, sizeof *g->values))
+    if (!weir__grow(&g->values, g->nvalues, &g->cap_values, sizeof *g->values))
         return -1;
     g->values[g->nvalues] =
         (struct weir__value){.kind = kind, .node = node, .last_writer = node, .view = *view};
@@ -225,7 +204,7 @@ weir_status weir__graph_use_after(weir_graph *g, int value, int node)
     for (int i = 0; i < v->nafter; i++)
         if (v->after[i] == node)
             return WEIR_OK;
-    if (!grow(&v->after, v->nafter, &v->cap_after, sizeof *v->after))
+    if (!weir__grow(&v->after, v->nafter, &v->cap_after, sizeof *v->after))
         return WEIR_ENOMEM;
     v->after[v->nafter++] = node;
     return WEIR_OK;
@@ -253,7 +232,7 @@ weir_status weir__graph_add_node(weir_graph *g, const struct weir__op *op, const
 
     if ((st = infer(op, params, in, nin, views)) || (into && (st = check_into(op, views, into))))
         return st;
-    if (!grow(&g->nodes, g->nnodes, &g->cap_nodes, sizeof *g->nodes))
+    if (!weir__grow(&g->nodes, g->nnodes, &g->cap_nodes, sizeof *g->nodes))
         return WEIR_ENOMEM;
     for (int i = 0; i < op->nout; i++) {
         if (into) {
@@ -336,7 +315,7 @@ static weir_status add_constant(weir_graph *g, weir_tensor *t, int *value)
     for (int i = 0; i < g->nconstants; i++)
         if (g->values[ *value = g->constants[i]].constant->buffer == t->buffer)
             return WEIR_OK;
-    if (!grow(&g->constants, g->nconstants, &g->cap_constants, sizeof *g->constants))
+    if (!weir__grow(&g->constants, g->nconstants, &g->cap_constants, sizeof *g->constants))
         return WEIR_ENOMEM;
     weir__mutex_lock(&g->dev->lock);
     if ((handle = weir__tensor_new(g->dev))) {
@@ -432,7 +411,7 @@ weir_status weir_graph_input(weir_graph *g, const char *name, weir_dtype dtype, 
             return st;
     if ((st = weir__view_init(&view, dtype, ndim, shape)))
         return st;
-    if (!grow(&g->inputs, g->ninputs, &g->cap_inputs, sizeof *g->inputs) ||
+    if (!weir__grow(&g->inputs, g->ninputs, &g->cap_inputs, sizeof *g->inputs) ||
         !(copied = weir__strdup(name)))
         return weir__fail(WEIR_ENOMEM, "graph input '%s'", name);
     if ((operand.value = weir__graph_add_value(g, WEIR__VALUE_INPUT, &view, -1)) < 0) {
@@ -478,7 +457,7 @@ weir_status weir__graph_add_output(weir_graph *g, const char *name,
             return st;
     if ((st = own_value(g, &output.operand)))
         return st;
-    if (!grow(&g->outputs, g->noutputs, &g->cap_outputs, sizeof *g->outputs) ||
+    if (!weir__grow(&g->outputs, g->noutputs, &g->cap_outputs, sizeof *g->outputs) ||
         !(output.name = weir__strdup(name)))
         return weir__fail(WEIR_ENOMEM, "graph output '%s'", name);
     g->values[output.operand.value].is_output = true;

@@ -5,8 +5,6 @@
  */
 #include "graph/graph.h"
 
-#include <string.h>
-
 /* One use of a value, a link in a list, newest first. */
 struct use {
     int node, next;
@@ -28,29 +26,11 @@ struct builder {
     int npreds, cap_preds;
 };
 
-static bool reserve(void *array, int n, int *cap, size_t size)
-{
-    void *old, *fresh;
-    int want = *cap ? 2 * *cap : 64;
-
-    if (n < *cap)
-        return true;
-    memcpy(&old, array, sizeof old);
-    if (!(fresh = weir__malloc((size_t)want * size)))
-        return false;
-    if (n)
-        memcpy(fresh, old, (size_t)n * size);
-    weir__free(old);
-    memcpy(array, &fresh, sizeof fresh);
-    *cap = want;
-    return true;
-}
-
 static bool add_pred(struct builder *b, int node, int pred)
 {
     if (b->seen[pred] == node)
         return true;
-    if (!reserve(&b->preds, b->npreds, &b->cap_preds, sizeof *b->preds))
+    if (!weir__grow(&b->preds, b->npreds, &b->cap_preds, sizeof *b->preds))
         return false;
     b->seen[pred] = node;
     b->preds[b->npreds++] = pred;
@@ -94,7 +74,7 @@ static bool add_use(struct builder *b, int node, const struct weir__operand *o, 
     span(o, &u.from, &u.to);
     if (!order_after(b, &u, &l->writes, write) || (write && !order_after(b, &u, &l->reads, true)))
         return false;
-    if (!reserve(&b->uses, b->nuses, &b->cap_uses, sizeof *b->uses))
+    if (!weir__grow(&b->uses, b->nuses, &b->cap_uses, sizeof *b->uses))
         return false;
     u.next = *list;
     b->uses[b->nuses] = u;

@@ -27,17 +27,6 @@ static struct weir__view resolve(const weir_plan *plan, const struct weir__insta
     return v;
 }
 
-/* The same estimate as for eager calls decides what is too short to share. */
-static uint32_t estimate(const struct weir__op *op, const struct weir__call *call, unsigned parts)
-{
-    struct weir__cost cost = {0, 0};
-    double ns;
-
-    op->cost(call, &cost);
-    ns = weir__cost_ns(&cost) / parts;
-    return ns < 4e9 ? (uint32_t)ns : UINT32_MAX - 1;
-}
-
 /* Kernel and arguments of node v; work must outlive the kernel. */
 static weir_status prepare(const weir_plan *plan, const struct weir__instance *inst, int v,
                            struct weir__work *work, struct weir__kernel *kernel)
@@ -80,7 +69,7 @@ static weir_status prepare(const weir_plan *plan, const struct weir__instance *i
         .cores = weir__cores_of(plan->dev, work->engine, inst->limits[lane], plan->c.limit[v]),
         .gang = work->gang && work->blocks > 1,
         .never_timeout = n->marks.never_timeout,
-        .work_ns = work->blocks ? estimate(n->op, &call, work->blocks * work->phases) : 0,
+        .work_ns = work->blocks ? weir__call_ns(&call, work->blocks * work->phases) : 0,
     };
     return WEIR_OK;
 }

@@ -81,16 +81,6 @@ static weir_status check_outputs(const struct weir__op *op, const struct operand
     return WEIR_OK;
 }
 
-static uint32_t estimate(const struct weir__op *op, const struct weir__call *call, unsigned blocks)
-{
-    struct weir__cost cost = {0, 0};
-    double ns;
-
-    op->cost(call, &cost);
-    ns = weir__cost_ns(&cost) / blocks;
-    return ns < 4e9 ? (uint32_t)ns : UINT32_MAX - 1;
-}
-
 /* Outputs have their memory. Everything below holds the device lock. */
 static weir_status queue(const struct weir__op *op, struct weir__call *call, weir_stream *s,
                          const struct operands *o, weir_tensor *const *out)
@@ -125,7 +115,7 @@ static weir_status queue(const struct weir__op *op, struct weir__call *call, wei
             .cores = call->cores,
             .gang = work.gang && work.blocks > 1,
             .never_timeout = weir__scope_never_timeout(),
-            .work_ns = estimate(op, call, work.blocks * work.phases),
+            .work_ns = weir__call_ns(call, work.blocks * work.phases),
         };
 
         st = weir__submit_using(s, &k, buffers, n);

@@ -105,6 +105,17 @@ static inline void weir__work_init(struct weir__work *work, const struct weir__o
     work->args_size = 0;
 }
 
+/* What one of `parts` equal parts of the call takes on a core, roughly. */
+static inline uint32_t weir__call_ns(const struct weir__call *call, unsigned parts)
+{
+    struct weir__cost cost = {0, 0};
+    double ns;
+
+    call->op->cost(call, &cost);
+    ns = weir__cost_ns(&cost) / parts;
+    return ns < 4e9 ? (uint32_t)ns : UINT32_MAX - 1;
+}
+
 /* The table. */
 const struct weir__op *weir__op_find(const char *name);
 size_t weir__op_count(void);
