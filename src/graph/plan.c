@@ -382,8 +382,11 @@ weir_status weir__instance_rebind(weir_plan *plan, struct weir__instance *inst, 
     for (int v = 0; v < plan->graph->nnodes; v++) {
         if (!plan->c.live[v] || plan->c.leader[v] != v || (!all && !plan->external[v]))
             continue;
-        if ((st = prepare_launch(plan, inst, v, &work, &kernel)))
+        if ((st = prepare_launch(plan, inst, v, &work, &kernel))) {
+            /* Half bound: no run has such limits, so the next one prepares everything. */
+            memset(inst->limits, 0, (size_t)plan->c.nstreams * sizeof *inst->limits);
             return st;
+        }
         plan->dev->driver->program_update(inst->program, plan->merged ? 0 : plan->c.stream[v],
                                           plan->item[v], &kernel);
     }
