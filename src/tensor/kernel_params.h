@@ -42,4 +42,27 @@ static inline bool weir__kernel_is_gang(const struct weir__kernel_params *p)
     return p->gang || p->us > 0;
 }
 
+/* A core limit reaches it: by class and engine, as Ascend's table of supported operators
+ * says. A static kernel has lost its tiling, an ATB one never had it in our hands. */
+static inline bool weir__kernel_obeys_limit(const struct weir__kernel_params *p)
+{
+    static const struct {
+        const char *class;
+        bool cube, vector, mix;
+    } table[] = {
+        {"", true, true, true},         {"ascendc", true, true, true},
+        {"tbe", false, true, false},    {"hccl", false, true, false},
+        {"mc2", false, true, false},    {"atb", false, false, false},
+        {"aicpu", false, false, false}, {"static", false, false, false},
+    };
+    weir_engine engine = weir__kernel_engine(p);
+
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (!strcmp(table[i].class, p->class))
+            return (engine == WEIR_ENGINE_CUBE && table[i].cube) ||
+                   (engine == WEIR_ENGINE_VECTOR && table[i].vector) ||
+                   (engine == WEIR_ENGINE_MIX && table[i].mix);
+    return false;
+}
+
 #endif
