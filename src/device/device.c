@@ -222,7 +222,7 @@ weir_status weir_device_open(const char *text, weir_device **out)
     dev->props.memory_bytes = dev->pool.stats.limit;
     dev->limit = dev->props.cores;
     if (!(dev->default_stream = weir__device_new_stream(dev))) {
-        st = WEIR_ENOMEM;
+        st = weir__last_status();
         goto close_driver;
     }
     dev->default_stream->pinned = true;

@@ -121,7 +121,7 @@ weir_status weir_stream_create(weir_device *dev, const weir_stream_options *opti
     weir__mutex_lock(&dev->lock);
     if (!(*out = weir__device_new_stream(dev))) {
         weir__mutex_unlock(&dev->lock);
-        return WEIR_ENOMEM;
+        return weir__last_status();
     }
     (*out)->priority = options->priority;
     if (options->name)
@@ -179,7 +179,7 @@ static weir_status add_tag(weir_device *dev, const char *tag, int priority, weir
         return weir__fail(WEIR_ENOMEM, "stream tag '%s'", tag);
     if (!(entry.stream = weir__device_new_stream(dev))) {
         weir__free(entry.name);
-        return WEIR_ENOMEM;
+        return weir__last_status();
     }
     entry.stream->pinned = true;
     entry.stream->priority = priority;

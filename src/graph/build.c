@@ -359,13 +359,22 @@ weir_status weir__graph_operand(weir_graph *g, weir_tensor *t, struct weir__oper
     return WEIR_OK;
 }
 
+/* Takes back the constants that were added last, until there are `n`. */
+static void drop_constants(weir_graph *g, int n)
+{
+    while (g->nconstants > n) {
+        g->nvalues = g->constants[--g->nconstants];
+        weir_tensor_release(g->values[g->nvalues].constant);
+    }
+}
+
 weir_status weir__graph_add_call(weir_graph *g, const struct weir__op *op, const char *name,
                                  const void *params, weir_tensor *const *in, int nin,
                                  weir_tensor *const *into, const struct weir__marks *marks,
                                  weir_tensor **out)
 {
     struct weir__operand operands[WEIR__OP_MAX_IN], targets[WEIR__OP_MAX_OUT];
-    int node, made = 0;
+    int constants_before = g->nconstants, made = into ? 0 : op->nout, node;
     weir_status st = WEIR_OK;
 
     if (nin > WEIR__OP_MAX_IN)
@@ -374,16 +383,25 @@ weir_status weir__graph_add_call(weir_graph *g, const struct weir__op *op, const
         st = weir__graph_operand(g, in[i], &operands[i]);
     for (int i = 0; into && i < op->nout && !st; i++)
         st = weir__graph_operand(g, into[i], &targets[i]);
-    if (st || (st = weir__graph_add_node(g, op, name, params, operands, nin, into ? targets : NULL,
-                                         marks, NULL, 0, &node)))
-        return st;
-    for (; !into && made < op->nout && !st; made++)
-        st = weir__graph_tensor(g, &g->nodes[node].out[made], &out[made]);
-    if (st) { /* the node stays: nothing can name its results, so it is dead code */
-        while (made-- > 0) {
-            weir_tensor_release(out[made]);
-            out[made] = NULL;
+    /* Before the node, which is not taken back. */
+    for (int i = 0; i < made; i++) {
+        out[i] = NULL;
+        if (!st)
+            st = weir__graph_tensor(g, &(struct weir__operand){.value = WEIR__NO_VALUE}, &out[i]);
+    }
+    if (!st)
+        st = weir__graph_add_node(g, op, name, params, operands, nin, into ? targets : NULL, marks,
+                                  NULL, 0, &node);
+    if (st)
+        drop_constants(g, constants_before);
+    for (int i = 0; i < made; i++) {
+        if (st) {
+            weir_tensor_release(out[i]);
+            out[i] = NULL;
+            continue;
         }
+        out[i]->value = g->nodes[node].out[i].value;
+        out[i]->view = g->nodes[node].out[i].view;
     }
     return st;
 }
@@ -421,7 +439,11 @@ weir_status weir_graph_input(weir_graph *g, const char *name, weir_dtype dtype, 
     g->values[operand.value].name = copied;
     g->inputs[g->ninputs++] = operand.value;
     operand.view = view;
-    return weir__graph_tensor(g, &operand, out);
+    if ((st = weir__graph_tensor(g, &operand, out))) {
+        g->ninputs--;
+        weir__free(g->values[--g->nvalues].name);
+    }
+    return st;
 }
 
 /* A result gets memory of its own at each run, which only a whole value made by a node
@@ -455,11 +477,13 @@ weir_status weir__graph_add_output(weir_graph *g, const char *name,
     for (int i = 0; i < g->noutputs; i++)
         if ((st = check_new_name("output", name, g->outputs[i].name)))
             return st;
-    if ((st = own_value(g, &output.operand)))
-        return st;
     if (!weir__grow(&g->outputs, g->noutputs, &g->cap_outputs, sizeof *g->outputs) ||
         !(output.name = weir__strdup(name)))
         return weir__fail(WEIR_ENOMEM, "graph output '%s'", name);
+    if ((st = own_value(g, &output.operand))) {
+        weir__free(output.name);
+        return st;
+    }
     g->values[output.operand.value].is_output = true;
     g->outputs[g->noutputs++] = output;
     return WEIR_OK;

@@ -121,7 +121,9 @@ char *weir_graph_dot(const weir_graph *g)
     add_outputs(&t, g);
     weir__text_add(&t, "}\n");
     weir__edges_fini(&edges);
-    if (t.failed)
+    if (t.failed) {
         weir__text_free(&t);
+        weir__fail(WEIR_ENOMEM, "the drawing of a graph of %d nodes", g->nnodes);
+    }
     return t.data;
 }

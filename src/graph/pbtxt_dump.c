@@ -281,14 +281,16 @@ char *weir_graph_dump(const weir_graph *g)
 {
     locale_t plain = newlocale(LC_ALL_MASK, "C", NULL), before;
     struct dumper d = {.g = g};
-    weir_status st = WEIR_ENOMEM;
+    weir_status st;
 
-    if (!plain)
+    if (!plain) {
+        weir__fail(WEIR_ENOMEM, "the locale for the text of a graph");
         return NULL;
+    }
     before = uselocale(plain); /* numbers have a point, whatever the program's locale says */
     weir__pb_names_init(&d.names, g);
-    if (!d.names.failed)
-        st = dump(&d);
+    st = d.names.failed ? weir__fail(WEIR_ENOMEM, "the names of a graph of %d nodes", g->nnodes)
+                        : dump(&d);
     weir__pb_names_fini(&d.names);
     if (st)
         weir__text_free(&d.text);

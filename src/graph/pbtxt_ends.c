@@ -11,7 +11,8 @@
 weir_status weir__pb_at_node(const struct weir__pb_file *f, const struct weir__pb_node *n,
                              weir_status status)
 {
-    if (!status || status == WEIR_ENOMEM || status == WEIR_EOOM)
+    /* What is wrong with the machine rather than the file stays as it is. */
+    if (!status || status == WEIR_ENOMEM || status == WEIR_EOOM || status == WEIR_EIO)
         return status;
     return weir__pb_fail_node(f, WEIR_EINVAL, n, "%s", weir_last_error());
 }

@@ -215,7 +215,23 @@ static int nwaits(const weir_plan *plan, int v)
     return plan->merged ? 0 : plan->c.sync_first[v + 1] - plan->c.sync_first[v];
 }
 
-/* Fills items of one lane: each launch's waits, then the launch. */
+static struct weir__item wait_item(const weir_plan *plan, const struct weir__sync *sync)
+{
+    return (struct weir__item){
+        .is_wait = true,
+        .lane = sync->stream,
+        .item = plan->item[weir__node_at(&plan->c, sync->stream, sync->position)],
+    };
+}
+
+/* The caller's lane ends with the waits that join the others to it: once the program is
+ * queued, nothing is left that could fail. */
+static int njoins(const weir_plan *plan, int lane)
+{
+    return lane || plan->merged ? 0 : plan->c.njoins;
+}
+
+/* Fills items of one lane: each launch's waits, then the launch; at the end the joins. */
 static weir_status fill_lane(const weir_plan *plan, struct weir__instance *inst, int lane,
                              struct weir__item *items, unsigned char **args)
 {
@@ -230,15 +246,8 @@ static weir_status fill_lane(const weir_plan *plan, struct weir__instance *inst,
 
         if (v < 0)
             continue;
-        for (int i = 0; i < nwaits(plan, v); i++) {
-            const struct weir__sync *sync = &c->syncs[c->sync_first[v] + i];
-
-            items[n++] = (struct weir__item){
-                .is_wait = true,
-                .lane = sync->stream,
-                .item = plan->item[weir__node_at(c, sync->stream, sync->position)],
-            };
-        }
+        for (int i = 0; i < nwaits(plan, v); i++)
+            items[n++] = wait_item(plan, &c->syncs[c->sync_first[v] + i]);
         items[n] = (struct weir__item){0};
         k = &items[n].kernel;
         if ((st = prepare_launch(plan, inst, v, &work, k)))
@@ -250,12 +259,14 @@ static weir_status fill_lane(const weir_plan *plan, struct weir__instance *inst,
         }
         k->args = args[n++];
     }
+    for (int i = 0; i < njoins(plan, lane); i++)
+        items[n++] = wait_item(plan, &c->joins[i]);
     return WEIR_OK;
 }
 
 static int lane_items(const weir_plan *plan, int lane)
 {
-    int n = 0;
+    int n = njoins(plan, lane);
 
     for (int p = 0; p < lane_nodes(plan, lane); p++) {
         int v = lane_node(plan, lane, p);

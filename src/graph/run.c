@@ -226,25 +226,25 @@ static void owe_merged(const struct run *r)
             r->plan->streams[i]->owed = end;
 }
 
-/* The joins of the plan order every lane before the caller, some through others. */
-static weir_status join_lanes(const struct run *r, const uint64_t *bases)
+/* Room for what join_lanes writes, so that nothing fails once the program is queued. */
+static weir_status reserve_join(const struct run *r, struct weir__instance *inst)
 {
-    const struct weir__compile *c = &r->plan->c;
     weir_status st = WEIR_OK;
 
-    if (r->plan->merged) {
-        owe_merged(r);
-        return WEIR_OK;
-    }
-    for (int i = 0; i < c->njoins && !st; i++) {
-        int lane = c->joins[i].stream, v = weir__node_at(c, lane, c->joins[i].position);
-        struct weir__mark end = {r->streams[lane], bases[lane] + (uint64_t)r->plan->item[v] + 1};
+    for (int i = 1; i < r->plan->nlanes && !st; i++)
+        st = weir__clock_reserve(&r->caller->clock, r->streams[i]->clock.n);
+    return st ? st : weir__clock_reserve(&inst->last_clock, r->caller->clock.n);
+}
 
-        st = weir__stream_wait_mark(r->caller, end, NULL, WEIR__WAIT_ERRORS);
-    }
-    for (int i = 1; i < c->nstreams && !st; i++)
-        st = weir__clock_merge(&r->caller->clock, &r->streams[i]->clock);
-    return st;
+/* The program's joins order every lane before the caller, some through others. */
+static void join_lanes(const struct run *r, struct weir__instance *inst)
+{
+    if (r->plan->merged)
+        owe_merged(r);
+    for (int i = 1; i < r->plan->nlanes; i++)
+        (void)weir__clock_merge(&r->caller->clock, &r->streams[i]->clock);
+    inst->last = (struct weir__mark){r->caller, weir__stream_submitted(r->caller)};
+    (void)weir__clock_copy(&inst->last_clock, &r->caller->clock);
 }
 
 /* Everything the run touches counts as used by the caller's stream up to its join. */
@@ -273,12 +273,10 @@ static weir_status fence(const struct run *r, const struct weir__instance *inst,
     return WEIR_OK;
 }
 
-static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor *const *outputs,
-                         bool *stray)
+static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor *const *outputs)
 {
     weir_plan *plan = r->plan;
     struct weir__instance *inst;
-    uint64_t bases[MAX_LANES];
     weir_status st;
 
     if (plan->c.nstreams > MAX_LANES)
@@ -287,21 +285,11 @@ static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor 
     choose_streams(r);
     choose_limits(r);
     if ((st = weir__stream_settle(r->caller)) || (st = acquire(r, &inst)) ||
-        (st = fence(r, inst, inputs, outputs, 0)) ||
-        (st = weir__clock_reserve(&inst->last_clock, r->caller->clock.n)) ||
-        (st = fork_lanes(r, inst)))
+        (st = fence(r, inst, inputs, outputs, 0)) || (st = fork_lanes(r, inst)) ||
+        (st = reserve_join(r, inst)) ||
+        (st = plan->dev->driver->program_run(inst->program, r->streams)))
         return st;
-    for (int i = 0; i < plan->c.nstreams; i++)
-        bases[i] = weir__stream_submitted(r->streams[i]);
-    if ((st = plan->dev->driver->program_run(inst->program, r->streams)))
-        return st;
-    *stray = true; /* until it is joined */
-    if ((st = join_lanes(r, bases)))
-        return st;
-    *stray = false;
-    inst->last = (struct weir__mark){r->caller, weir__stream_submitted(r->caller)};
-    if ((st = weir__clock_copy(&inst->last_clock, &r->caller->clock)))
-        return st;
+    join_lanes(r, inst);
     return fence(r, inst, inputs, outputs, inst->last.seq);
 }
 
@@ -326,7 +314,6 @@ static weir_status bind_tensors(struct run *r, weir_tensor *const *inputs, size_
 weir_status weir_plan_run(weir_plan *plan, weir_stream *s, weir_tensor *const *inputs,
                           size_t ninputs, weir_tensor **outputs, size_t noutputs)
 {
-    bool stray = false;
     struct run r;
     weir_status st;
 
@@ -335,7 +322,7 @@ weir_status weir_plan_run(weir_plan *plan, weir_stream *s, weir_tensor *const *i
         return st;
     weir__mutex_lock(&plan->dev->lock);
     if (!(st = bind_tensors(&r, inputs, ninputs, outputs, noutputs)))
-        st = queue(&r, inputs, outputs, &stray);
+        st = queue(&r, inputs, outputs);
     for (size_t i = 0; st && i < noutputs; i++)
         if (r.fresh[i] && outputs[i]) {
             weir__tensor_drop(outputs[i]);
@@ -344,7 +331,5 @@ weir_status weir_plan_run(weir_plan *plan, weir_stream *s, weir_tensor *const *i
     weir__mutex_unlock(&plan->dev->lock);
     run_fini(&r);
     plan->dev->driver->kick(plan->dev);
-    if (stray) /* memory ran out between running and joining: the host joins instead */
-        weir_device_sync(plan->dev);
     return st;
 }

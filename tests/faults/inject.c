@@ -74,6 +74,8 @@ static void make_world(struct world *w, const char *spec)
 static void end_world(struct world *w)
 {
     open_gate(&w->gate);
+    weir_plan_destroy(w->plan);
+    weir_graph_destroy(w->graph);
     for (int i = 0; i < WORLD_EXTRA; i++)
         weir_tensor_release(w->extra[i]);
     for (int i = 0; i < WORLD_TENSORS; i++) {
@@ -100,13 +102,13 @@ static void set_old_error(char *text, size_t size)
     snprintf(text, size, "%s", weir_last_error());
 }
 
-static void check_failure(struct world *w, weir_status st, const char *old,
-                          const weir_memory_stats *before)
+static void check_failure(struct world *w, bool status_fits, weir_status st, const char *old)
 {
+    const weir_memory_stats *before = &w->before;
     weir_memory_stats after = stats_of(w->dev);
 
-    if (st != WEIR_ENOMEM && st != WEIR_EOOM)
-        FAIL("a failed allocation gave %s: %s", weir_status_name(st), weir_last_error());
+    if (!status_fits)
+        FAIL("what was refused gave %s: %s", weir_status_name(st), weir_last_error());
     CHECK(*weir_last_error());
     CHECK(strcmp(weir_last_error(), old));
     CHECK_EQ(after.allocated, before->allocated);
@@ -115,42 +117,65 @@ static void check_failure(struct world *w, weir_status st, const char *old,
     CHECK_EQ(after.reserved, after.allocated + after.pending + after.idle);
 }
 
+/* One attempt: whether something was refused. *failures grows if the call said so. */
+static bool attempt(const char *spec, inject_prepare prepare, inject_call call, bool driver, long n,
+                    int *failures)
+{
+    struct world w;
+    char old[256];
+    weir_status st;
+    bool refused, fits;
+
+    make_world(&w, spec);
+    if (prepare)
+        prepare(&w);
+    set_old_error(old, sizeof old);
+    w.before = stats_of(w.dev);
+    if (driver)
+        inject_arm_driver(w.dev, n);
+    else
+        inject_arm(n);
+    st = call(&w);
+    refused = driver ? inject_disarm_driver() : inject_disarm();
+    if (st) {
+        CHECK(refused);
+        /* Memory that the driver does not map is out of memory, too. */
+        fits = st == WEIR_EOOM || st == (driver ? INJECT_DRIVER_STATUS : WEIR_ENOMEM);
+        check_failure(&w, fits, st, old);
+        ++*failures;
+        CHECK_OK(call(&w));
+    }
+    end_world(&w);
+    return refused;
+}
+
+static int each(const char *name, const char *spec, inject_prepare prepare, inject_call call,
+                bool driver)
+{
+    bool refused = true;
+    int failures = 0;
+
+    for (long n = 1; refused; n++) {
+        test_note("%s on %s, %s %ld", name, spec, driver ? "driver call" : "allocation", n);
+        CHECK_LT(n, 10000);
+        refused = attempt(spec, prepare, call, driver, n, &failures);
+    }
+    test_note("%s", "");
+    return failures;
+}
+
 int inject_each(const char *name, const char *spec, inject_call call)
 {
-    return inject_each_in(name, spec, NULL, call);
+    return each(name, spec, NULL, call, false);
 }
 
 int inject_each_in(const char *name, const char *spec, inject_prepare prepare, inject_call call)
 {
-    int failures = 0;
+    return each(name, spec, prepare, call, false);
+}
 
-    for (long n = 1;; n++) {
-        struct world w;
-        weir_memory_stats before;
-        char old[256];
-        weir_status st;
-        bool failed;
-
-        test_note("%s on %s, allocation %ld", name, spec, n);
-        CHECK_LT(n, 10000);
-        make_world(&w, spec);
-        if (prepare)
-            prepare(&w);
-        set_old_error(old, sizeof old);
-        before = stats_of(w.dev);
-        inject_arm(n);
-        st = call(&w);
-        failed = inject_disarm();
-        if (st) {
-            CHECK(failed);
-            check_failure(&w, st, old, &before);
-            failures++;
-            CHECK_OK(call(&w));
-        }
-        end_world(&w);
-        if (!failed)
-            break;
-    }
-    test_note("%s", "");
-    return failures;
+int inject_each_driver_call(const char *name, const char *spec, inject_prepare prepare,
+                            inject_call call)
+{
+    return each(name, spec, prepare, call, true);
 }
