@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 
 static void print_json(const weir_op_info *ops, size_t n)
@@ -27,6 +28,14 @@ static void print_json(const weir_op_info *ops, size_t n)
     json_object_end(&j);
 }
 
+/* Whether a core limit reaches the operator. What a Kernel node stands for decides there. */
+static const char *limit_word(const weir_op_info *op)
+{
+    if (!strcmp(op->name, "Kernel"))
+        return "by class";
+    return op->obeys_limit ? "obeys" : "ignores";
+}
+
 static void print_table(const weir_op_info *ops, size_t n)
 {
     static const struct term_column columns[] = {
@@ -36,14 +45,18 @@ static void print_table(const weir_op_info *ops, size_t n)
     struct term_table t = {.columns = columns, .ncolumns = sizeof columns / sizeof *columns};
 
     for (size_t i = 0; i < n; i++)
-        term_table_add(&t, (const char *const[]){
-                               ops[i].name, weir_engine_name(ops[i].engine),
-                               ops[i].gang ? "yes" : "", ops[i].data_dependent ? "by values" : "",
-                               ops[i].obeys_limit ? "obeys" : "ignores", ops[i].summary});
+        term_table_add(&t, (const char *const[]){ops[i].name, weir_engine_name(ops[i].engine),
+                                                 ops[i].gang ? "yes" : "",
+                                                 ops[i].data_dependent ? "by values" : "",
+                                                 limit_word(&ops[i]), ops[i].summary});
     term_table_print(&t, 0);
-    printf("\n%zu operators. A gang runs only when all its blocks have a core at once; 'by values' "
-           "means that\nthe output's shape is known only after the run.\n",
-           n);
+    printf(
+        "\n%zu operators. A gang runs only when all its blocks have a core at once; 'by values' "
+        "means that\nthe output's shape is known only after the run. In a plan compiled with "
+        "static kernels every\ncore limit is frozen. A Kernel node obeys if its class is ascendc "
+        "(cube, vector, mix), or tbe,\nhccl or mc2 (vector); atb, aicpu and static ones ignore "
+        "limits.\n",
+        n);
 }
 
 static const char *op_name_at(size_t i, const void *names)

@@ -90,8 +90,8 @@ WEIR_API weir_status weir_device_sync(weir_device *dev);
 WEIR_API uint64_t weir_device_now(const weir_device *dev);
 
 /* Core limits of the whole device, for streams without limits of their own.
- * Values are 1..what the device has; -1 keeps what is in force. They apply to
- * operators submitted afterwards.
+ * Values are 1..what the device has; -1 keeps what is in force. They apply to what
+ * starts afterwards, as weir_stream_set_limit says.
  * returns  WEIR_ERANGE naming the range; nothing changes then.
  * threads  any. */
 WEIR_API weir_status weir_device_set_limit(weir_device *dev, weir_cores limit);

@@ -47,7 +47,7 @@ typedef struct weir_launch {
     size_t nbuffers;
 } weir_launch;
 
-/* Queues the kernel.
+/* Queues the kernel. Core limits and never-timeout of the open scopes apply to it.
  * returns  WEIR_EINVAL for args over WEIR_ARGS_MAX or more blocks in a gang than
  *          the engine has cores; WEIR_EDEVICE for tensors of another device.
  * threads  any. */

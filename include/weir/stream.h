@@ -97,7 +97,10 @@ typedef void (*weir_callback_fn)(void *user, weir_status status);
 WEIR_API weir_status weir_stream_callback(weir_stream *stream, weir_callback_fn fn, void *user);
 
 /* Core limits of one stream: 1..what the device has, -1 keeps what is there.
- * They apply to operators submitted afterwards. Reset falls back to the device's.
+ * They apply to whatever starts afterwards. An operator that is queued already keeps the
+ * blocks it was cut into, so that values do not depend on timing, and runs on no more cores
+ * than the new limit; a gang keeps its cores, and a plan has those of the run's beginning.
+ * Reset falls back to the device's.
  * returns  WEIR_ERANGE naming the range; nothing changes then.
  * threads  any. */
 WEIR_API weir_status weir_stream_set_limit(weir_stream *stream, weir_cores limit);

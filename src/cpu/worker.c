@@ -214,7 +214,7 @@ static bool run_shared(struct weir__worker *w, struct weir__soft_stream *s)
         }
         atomic_store(&run->next, 0);
         run->running = 1;
-        if (cmd->cores > 1)
+        if (run->cores > 1)
             weir__sched_add(sched, s, WEIR__WANTS_HELP, kind);
         weir__spin_unlock(&sched->lock);
         weir__cpu_wake(w->cpu);
@@ -223,12 +223,13 @@ static bool run_shared(struct weir__worker *w, struct weir__soft_stream *s)
 
 /* Opens the operator to other workers, or asks for a gang's cores. */
 static void open_run(struct weir__worker *w, struct weir__soft_stream *s,
-                     const struct weir__cmd *cmd)
+                     const struct weir__cmd *cmd, unsigned cores)
 {
     struct weir__sched *sched = &w->cpu->soft.sched;
     struct weir__run *run = &s->run;
 
     run->cmd = cmd;
+    run->cores = cores;
     run->phase = 0;
     atomic_store_explicit(&run->next, 0, memory_order_relaxed);
     weir__spin_lock(&sched->lock);
@@ -261,6 +262,7 @@ static bool run_kernel(struct weir__worker *w, struct weir__soft_stream *s,
 {
     uint64_t ns = (uint64_t)cmd->work_ns * cmd->blocks * cmd->phases;
     bool is_short = ns <= SHORT_NS && !cmd->gang;
+    unsigned cores;
 
     if (is_short) {
         weir__worker_be_attentive(w);
@@ -278,15 +280,15 @@ static bool run_kernel(struct weir__worker *w, struct weir__soft_stream *s,
     if (!is_short)
         begin_report(s, cmd);
     if (cmd->gang) {
-        open_run(w, s, cmd);
+        open_run(w, s, cmd, cmd->cores);
         return false;
     }
     if (!have_core(w, s, kind_of(w, cmd)))
         return false;
-    if (is_short || cmd->cores == 1) {
+    if (is_short || (cores = weir__soft_cores(s, cmd)) == 1) {
         run_alone(w, s, cmd);
     } else {
-        open_run(w, s, cmd);
+        open_run(w, s, cmd, cores);
         if (!run_shared(w, s))
             return false;
     }

@@ -220,7 +220,8 @@ weir_status weir_device_open(const char *text, weir_device **out)
     if (!dev->pool.stats.limit)
         dev->pool.stats.limit = dev->props.memory_bytes;
     dev->props.memory_bytes = dev->pool.stats.limit;
-    dev->limit = dev->props.cores;
+    atomic_init(&dev->limit.cube, dev->props.cores.cube);
+    atomic_init(&dev->limit.vector, dev->props.cores.vector);
     if (!(dev->default_stream = weir__device_new_stream(dev))) {
         st = weir__last_status();
         goto close_driver;
@@ -396,70 +397,49 @@ static weir_status check_limits(const weir_device *dev, weir_cores limit)
     return st ? st : check_limit(dev, "vector", limit.vector, dev->props.cores.vector);
 }
 
+static weir_status set_limit(const weir_device *dev, struct weir__limit *limit, weir_cores to)
+{
+    weir_status st = check_limits(dev, to);
+
+    if (!st && to.cube > 0)
+        atomic_store_explicit(&limit->cube, to.cube, memory_order_relaxed);
+    if (!st && to.vector > 0)
+        atomic_store_explicit(&limit->vector, to.vector, memory_order_relaxed);
+    return st;
+}
+
+static weir_cores get_limit(const struct weir__limit *limit)
+{
+    return (weir_cores){atomic_load_explicit(&limit->cube, memory_order_relaxed),
+                        atomic_load_explicit(&limit->vector, memory_order_relaxed)};
+}
+
 weir_status weir_device_set_limit(weir_device *dev, weir_cores limit)
 {
-    weir_status st = check_limits(dev, limit);
-
-    if (st)
-        return st;
-    weir__mutex_lock(&dev->lock);
-    if (limit.cube > 0)
-        dev->limit.cube = limit.cube;
-    if (limit.vector > 0)
-        dev->limit.vector = limit.vector;
-    weir__mutex_unlock(&dev->lock);
-    return WEIR_OK;
+    return set_limit(dev, &dev->limit, limit);
 }
 
 weir_cores weir_device_get_limit(const weir_device *dev)
 {
-    struct weir__mutex *lock = (struct weir__mutex *)&dev->lock; /* const to the caller only */
-    weir_cores limit;
-
-    weir__mutex_lock(lock);
-    limit = dev->limit;
-    weir__mutex_unlock(lock);
-    return limit;
+    return get_limit(&dev->limit);
 }
 
 weir_status weir_stream_set_limit(weir_stream *s, weir_cores limit)
 {
-    weir_status st = check_limits(s->dev, limit);
-
-    if (st)
-        return st;
-    weir__mutex_lock(&s->dev->lock);
-    if (limit.cube > 0)
-        s->limit.cube = limit.cube;
-    if (limit.vector > 0)
-        s->limit.vector = limit.vector;
-    weir__mutex_unlock(&s->dev->lock);
-    return WEIR_OK;
-}
-
-weir_cores weir__stream_limit(const weir_stream *s)
-{
-    weir_cores device = s->dev->limit;
-
-    return (weir_cores){s->limit.cube ? s->limit.cube : device.cube,
-                        s->limit.vector ? s->limit.vector : device.vector};
+    return set_limit(s->dev, &s->limit, limit);
 }
 
 weir_cores weir_stream_get_limit(const weir_stream *s)
 {
-    weir_cores limit;
+    weir_cores own = get_limit(&s->limit), device = get_limit(&s->dev->limit);
 
-    weir__mutex_lock(&s->dev->lock);
-    limit = weir__stream_limit(s);
-    weir__mutex_unlock(&s->dev->lock);
-    return limit;
+    return (weir_cores){own.cube ? own.cube : device.cube, own.vector ? own.vector : device.vector};
 }
 
 void weir_stream_reset_limit(weir_stream *s)
 {
-    weir__mutex_lock(&s->dev->lock);
-    s->limit = (weir_cores){0};
-    weir__mutex_unlock(&s->dev->lock);
+    atomic_store_explicit(&s->limit.cube, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->limit.vector, 0, memory_order_relaxed);
 }
 
 weir_status weir__device_check_limit(const weir_device *dev, weir_cores limit)
@@ -470,7 +450,7 @@ weir_status weir__device_check_limit(const weir_device *dev, weir_cores limit)
 
 unsigned weir__stream_cores(const weir_stream *s, weir_engine engine, weir_cores scope)
 {
-    return weir__cores_of(s->dev, engine, weir__stream_limit(s), scope);
+    return weir__cores_of(s->dev, engine, weir_stream_get_limit(s), scope);
 }
 
 unsigned weir__cores_of(const weir_device *dev, weir_engine engine, weir_cores limit,

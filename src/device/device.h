@@ -34,6 +34,8 @@ struct weir__kernel {
     uint32_t blocks, phases;
     uint32_t cores; /* the most that may run at once */
     bool gang;
+    bool own_cores;     /* `cores` is its own (a scope's or a plan's) and stays; otherwise the
+                         * limits of stream and device when it starts count */
     bool never_timeout; /* while it runs, op_timeout does not */
     uint32_t work_ns;   /* of one block, roughly; UINT32_MAX if unknown */
 };
@@ -64,6 +66,11 @@ struct weir__lane {
 
 struct weir__program;
 
+/* A core limit that may be read at any time; 0 where there is none. */
+struct weir__limit {
+    _Atomic int cube, vector;
+};
+
 struct weir_stream {
     weir_device *dev;
     uint32_t slot;       /* index into dev->streams, kept for ever */
@@ -72,7 +79,7 @@ struct weir_stream {
     char name[48];
     bool pinned;              /* default or tagged: the device owns it */
     bool live;                /* (L) not given back */
-    weir_cores limit;         /* (L) 0: the device's */
+    struct weir__limit limit; /* 0: the device's */
     struct weir__mark owed;   /* (L) a wait that is queued once anybody looks; stream NULL: none */
     struct weir__clock clock; /* (L) clock.seq[slot] is the last command queued */
     struct weir__clock grave; /* (L) of a failed stream given back: what was queued then on
@@ -171,7 +178,7 @@ struct weir_device {
     unsigned ntags, cap_tags;
     uint64_t next_stream_id;          /* (L) */
     uint64_t streams_made;            /* (L) for the hint */
-    weir_cores limit;                 /* (L) in force for streams without their own */
+    struct weir__limit limit;         /* in force for streams without their own */
     struct weir__pool pool;           /* (L) */
     size_t events_live;               /* (L) */
     struct weir__stamp *spare_stamps; /* (L) oldest first */
@@ -191,12 +198,11 @@ weir_status weir__stream_wait_mark(weir_stream *s, struct weir__mark mark,
                                    const struct weir__clock *clock, enum weir__wait how);
 
 /* Cores of the engine that an operator on `s` may use now, at least 1; `scope` is the
- * operator's own limit, 0 where it has none. (L) */
+ * operator's own limit, 0 where it has none. */
 unsigned weir__stream_cores(const weir_stream *s, weir_engine engine, weir_cores scope);
-/* The same where the stream's limit is known, and that limit. (L) */
+/* The same where the stream's limit is known. */
 unsigned weir__cores_of(const weir_device *dev, weir_engine engine, weir_cores stream,
                         weir_cores scope);
-weir_cores weir__stream_limit(const weir_stream *s);
 /* returns  WEIR_ERANGE naming the range if a limit that is neither 0 nor -1 is not one
  *          the device has. */
 weir_status weir__device_check_limit(const weir_device *dev, weir_cores limit);
@@ -213,13 +219,17 @@ struct weir__current {
 };
 
 struct weir__current_set {
-    const char *tag; /* of the innermost stream scope, on every device; NULL without one */
+    weir_cores limit;   /* of the open core scopes; 0 where none says anything */
+    bool never_timeout; /* of the open never-timeout scope */
+    const char *tag;    /* of the innermost stream scope, on every device; NULL without one */
     int priority;
     struct weir__current tagged;                        /* that tag on the device last asked for */
     struct weir__current chosen[WEIR__CURRENT_DEVICES]; /* by weir_stream_set_current since */
 };
 
 struct weir__current_set *weir__current_set(void);
+/* Whether an open core scope of this thread limits the engine. */
+bool weir__scope_has_cores(weir_engine engine);
 
 /* The stream's first error as the thread's error; WEIR_OK if it has none up to `seq`. */
 weir_status weir__stream_error(weir_stream *s, uint64_t seq);

@@ -91,7 +91,7 @@ weir_stream *weir__device_new_stream(weir_device *dev)
         return NULL;
     s->id = ++dev->next_stream_id;
     s->priority = 0;
-    s->limit = (weir_cores){0};
+    weir_stream_reset_limit(s);
     s->live = true;
     weir__stream_forget_error(s);
     snprintf(s->name, sizeof s->name, "stream %llu", (unsigned long long)dev->next_stream_id);
@@ -224,6 +224,12 @@ static _Thread_local struct weir__current_set current;
 struct weir__current_set *weir__current_set(void)
 {
     return &current;
+}
+
+bool weir__scope_has_cores(weir_engine engine)
+{
+    return (engine != WEIR_ENGINE_VECTOR && current.limit.cube) ||
+           (engine != WEIR_ENGINE_CUBE && current.limit.vector);
 }
 
 static weir_stream *still_there(const struct weir__current *c, const weir_device *dev)

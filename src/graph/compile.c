@@ -158,7 +158,7 @@ static weir_status first_instance(weir_plan *plan)
         bound[i] = (char *)((uintptr_t)(i + 1) << 42);
     weir__mutex_lock(&plan->dev->lock);
     for (int i = 0; i < plan->c.nstreams; i++)
-        limits[i] = weir__stream_limit(i ? plan->streams[i] : plan->dev->default_stream);
+        limits[i] = weir_stream_get_limit(i ? plan->streams[i] : plan->dev->default_stream);
     if ((plan->instances[0] = weir__instance_make(plan, bound, limits)))
         plan->ninstances = 1;
     else

@@ -1,7 +1,38 @@
 /* How many cores each node may use: operator scope, then graph, then stream and device. */
 #include "graph/compile.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "tensor/kernel_params.h"
+
+/* NULL for a node of the operator table. */
+static const struct weir__kernel_params *stand_in(const struct weir__node *n)
+{
+    return strcmp(n->op->name, "Kernel") ? NULL : n->params;
+}
+
+weir_engine weir__node_engine(const struct weir__node *n)
+{
+    const struct weir__kernel_params *p = stand_in(n);
+
+    return p ? weir__kernel_engine(p) : n->op->engine;
+}
+
+bool weir__node_is_gang(const struct weir__node *n)
+{
+    const struct weir__kernel_params *p = stand_in(n);
+
+    return p ? weir__kernel_is_gang(p) : n->op->flags & WEIR__OP_GANG;
+}
+
+bool weir__node_obeys_limit(const struct weir__node *n)
+{
+    const struct weir__kernel_params *p = stand_in(n);
+
+    return p ? weir__kernel_obeys_limit(p) : !(n->op->flags & WEIR__OP_IGNORES_LIMIT);
+}
 
 /* "24|48" */
 static weir_status parse_limit(const weir_graph *g, const char *text, weir_cores *out)
@@ -34,8 +65,23 @@ malformed:
                       "the cores of a graph are two counts such as \"24|48\", not \"%s\"", text);
 }
 
+/* Once for the plan, by the first of them. */
+static void warn_ignored(const struct weir__node *n, int count)
+{
+    char others[32] = "";
+
+    if (count > 1)
+        snprintf(others, sizeof others, " and %d others", count - 1);
+    weir__log(WEIR_LOG_WARN,
+              "node '%s'%s take%s no core limit: it reaches neither host and copy engines nor "
+              "kernels of a class that cannot be limited",
+              n->name, others, count > 1 ? "" : "s");
+}
+
 weir_status weir__pass_cores(struct weir__compile *c)
 {
+    const struct weir__node *first_ignoring = NULL;
+    int ignoring = 0;
     const weir_graph *g = c->g;
     weir_cores whole;
     weir_status st;
@@ -49,8 +95,17 @@ weir_status weir__pass_cores(struct weir__compile *c)
 
         if ((st = weir__device_check_limit(g->dev, own)))
             return st;
+        if (!weir__node_obeys_limit(&g->nodes[v])) {
+            if (own.cube > 0 || own.vector > 0) {
+                ignoring++;
+                first_ignoring = first_ignoring ? first_ignoring : &g->nodes[v];
+            }
+            continue;
+        }
         c->limit[v] = (weir_cores){own.cube > 0 ? own.cube : whole.cube,
                                    own.vector > 0 ? own.vector : whole.vector};
     }
+    if (ignoring)
+        warn_ignored(first_ignoring, ignoring);
     return WEIR_OK;
 }

@@ -146,4 +146,12 @@ struct weir__edges {
 weir_status weir__graph_edges(const weir_graph *g, struct weir__edges *out);
 void weir__edges_fini(struct weir__edges *e);
 
+/* ---- cores.c ---- */
+
+/* What the node runs on, whether a core limit reaches it, and whether its cores are
+ * granted together: the row's, or what a Kernel node says of itself. */
+weir_engine weir__node_engine(const struct weir__node *n);
+bool weir__node_obeys_limit(const struct weir__node *n);
+bool weir__node_is_gang(const struct weir__node *n);
+
 #endif

@@ -40,7 +40,8 @@ static void list_node(struct weir__text *text, const struct weir__compile *c, in
     snprintf(cell, sizeof cell, "%s", n->name);
     weir__text_add(text, "  %*s%-*s", c->stream[v] * (COLUMN + 2), "", COLUMN, cell);
     weir__text_add(text, "%*s  %-6s %s", (c->nstreams - 1 - c->stream[v]) * (COLUMN + 2), "",
-                   weir_engine_name(n->op->engine), nwrites ? weir__view_text(&w->view).text : "");
+                   weir_engine_name(weir__node_engine(n)),
+                   nwrites ? weir__view_text(&w->view).text : "");
     if (nwrites && c->offset[w->value] >= 0)
         weir__text_add(text, " @%lld", (long long)c->offset[w->value]);
     if (n->marks.super_kernel >= 0)
@@ -48,6 +49,8 @@ static void list_node(struct weir__text *text, const struct weir__compile *c, in
                        c->leader[v] == v ? "" : " (fused)");
     if (c->limit[v].cube || c->limit[v].vector)
         weir__text_add(text, " cores %d|%d", c->limit[v].cube, c->limit[v].vector);
+    else if (!weir__node_obeys_limit(n))
+        weir__text_add(text, " takes no core limit");
     for (int i = c->sync_first[v]; i < c->sync_first[v + 1]; i++)
         weir__text_add(
             text, "  <- %s",

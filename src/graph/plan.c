@@ -27,6 +27,15 @@ static struct weir__view resolve(const weir_plan *plan, const struct weir__insta
     return v;
 }
 
+/* Cores that node v may use on an engine. */
+static unsigned cores_of(const weir_plan *plan, const struct weir__instance *inst, int v,
+                         weir_engine engine)
+{
+    if (!weir__node_obeys_limit(&plan->graph->nodes[v]))
+        return weir__cores_of(plan->dev, engine, plan->dev->props.cores, (weir_cores){0, 0});
+    return weir__cores_of(plan->dev, engine, inst->limits[plan->c.stream[v]], plan->c.limit[v]);
+}
+
 /* Kernel and arguments of node v; work must outlive the kernel. */
 static weir_status prepare(const weir_plan *plan, const struct weir__instance *inst, int v,
                            struct weir__work *work, struct weir__kernel *kernel)
@@ -34,7 +43,6 @@ static weir_status prepare(const weir_plan *plan, const struct weir__instance *i
     const struct weir__node *n = &plan->graph->nodes[v];
     struct weir__view in[WEIR__OP_MAX_IN], out[WEIR__OP_MAX_OUT];
     const struct weir__view *ins[WEIR__OP_MAX_IN];
-    int lane = plan->c.stream[v];
     struct weir__call call = {
         .op = n->op,
         .nin = n->nin,
@@ -42,7 +50,7 @@ static weir_status prepare(const weir_plan *plan, const struct weir__instance *i
         .in = ins,
         .out = out,
         .params = n->params,
-        .cores = weir__cores_of(plan->dev, n->op->engine, inst->limits[lane], plan->c.limit[v]),
+        .cores = cores_of(plan, inst, v, n->op->engine),
     };
     weir_status st;
 
@@ -66,8 +74,9 @@ static weir_status prepare(const weir_plan *plan, const struct weir__instance *i
         .engine = work->engine,
         .blocks = work->blocks ? work->blocks : 1,
         .phases = work->phases,
-        .cores = weir__cores_of(plan->dev, work->engine, inst->limits[lane], plan->c.limit[v]),
+        .cores = cores_of(plan, inst, v, work->engine),
         .gang = work->gang && work->blocks > 1,
+        .own_cores = true,
         .never_timeout = n->marks.never_timeout,
         .work_ns = work->blocks ? weir__call_ns(&call, work->blocks * work->phases) : 0,
     };
@@ -153,6 +162,7 @@ static weir_status prepare_fused(const weir_plan *plan, struct weir__instance *i
         .args = slot,
         .args_size = sizeof *slot,
         .engine = plan->graph->nodes[leader].op->engine,
+        .own_cores = true,
     };
     uint64_t ns = 0;
 

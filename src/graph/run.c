@@ -160,7 +160,7 @@ static void choose_limits(struct run *r)
     bool changed = false;
 
     for (int i = 0; i < plan->c.nstreams; i++) {
-        r->limits[i] = weir__stream_limit(r->streams[i]);
+        r->limits[i] = weir_stream_get_limit(r->streams[i]);
         if (!plan->c.options.static_kernels)
             continue;
         changed |= memcmp(&r->limits[i], &plan->instances[0]->limits[i], sizeof *r->limits) != 0;

@@ -114,7 +114,8 @@ static weir_status queue(const struct weir__op *op, struct weir__call *call, wei
             .phases = work.phases,
             .cores = call->cores,
             .gang = work.gang && work.blocks > 1,
-            .never_timeout = weir__scope_never_timeout(),
+            .own_cores = weir__scope_has_cores(work.engine),
+            .never_timeout = weir__current_set()->never_timeout,
             .work_ns = weir__call_ns(call, work.blocks * work.phases),
         };
 
@@ -150,7 +151,7 @@ static weir_status run(const struct weir__op *op, const void *params, weir_tenso
 {
     struct weir__view out[WEIR__OP_MAX_OUT];
     weir_tensor *const *targets = into;
-    weir_cores limit = weir__scope_limit();
+    weir_cores limit = weir__current_set()->limit;
     struct operands o;
     weir_stream *s;
     weir_status st;

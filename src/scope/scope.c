@@ -10,9 +10,7 @@ struct frame {
     char name[MAX_NAME + 1]; /* tag or super kernel; "" takes out of the super kernel */
     char options[MAX_OPTIONS + 1];
     int priority;
-    weir_cores limit;
-    bool enable;
-    struct weir__current_set before; /* of a stream scope: what leaving restores */
+    struct weir__current_set before; /* what leaving restores, as far as it is of this kind */
 };
 
 static _Thread_local struct {
@@ -43,6 +41,7 @@ static struct frame *push(weir_scope_kind kind)
         return NULL;
     }
     f->kind = kind;
+    f->before = *weir__current_set();
     stack.depth++;
     return f;
 }
@@ -72,22 +71,27 @@ weir_status weir_scope_push_stream(const char *tag, int priority)
         return WEIR_ESTATE;
     strcpy(f->name, tag);
     f->priority = priority;
-    f->before = *now;
-    *now = (struct weir__current_set){.tag = f->name, .priority = priority};
+    *now = (struct weir__current_set){.tag = f->name,
+                                      .priority = priority,
+                                      .limit = now->limit,
+                                      .never_timeout = now->never_timeout};
     return WEIR_OK;
 }
 
 weir_status weir_scope_push_cores(weir_cores limit)
 {
-    struct frame *f;
+    struct weir__current_set *now = weir__current_set();
 
     if (limit.cube < -1 || limit.cube == 0 || limit.vector < -1 || limit.vector == 0)
         return weir__fail(
             WEIR_ERANGE, "core limit %d cube, %d vector is out of range: at least 1, or -1 to keep",
             limit.cube, limit.vector);
-    if (!(f = push(WEIR_SCOPE_CORES)))
+    if (!push(WEIR_SCOPE_CORES))
         return WEIR_ESTATE;
-    f->limit = limit;
+    if (limit.cube > 0) /* -1 keeps what the next outer scope says */
+        now->limit.cube = limit.cube;
+    if (limit.vector > 0)
+        now->limit.vector = limit.vector;
     return WEIR_OK;
 }
 
@@ -169,12 +173,22 @@ weir_status weir_scope_push_super_kernel(const char *name, const char *options)
 
 weir_status weir_scope_push_never_timeout(bool enable)
 {
-    struct frame *f = push(WEIR_SCOPE_NEVER_TIMEOUT);
-
-    if (!f)
+    if (!push(WEIR_SCOPE_NEVER_TIMEOUT))
         return WEIR_ESTATE;
-    f->enable = enable;
+    weir__current_set()->never_timeout = enable;
     return WEIR_OK;
+}
+
+static void restore(const struct frame *f)
+{
+    struct weir__current_set *now = weir__current_set();
+
+    if (f->kind == WEIR_SCOPE_STREAM)
+        *now = f->before;
+    else if (f->kind == WEIR_SCOPE_CORES)
+        now->limit = f->before.limit;
+    else if (f->kind == WEIR_SCOPE_NEVER_TIMEOUT)
+        now->never_timeout = f->before.never_timeout;
 }
 
 weir_status weir_scope_pop(weir_scope_kind kind)
@@ -191,8 +205,7 @@ weir_status weir_scope_pop(weir_scope_kind kind)
         return weir__fail(WEIR_ESTATE,
                           "a %s scope is left, but the innermost open one is a %s scope",
                           kind_names[kind], kind_names[f->kind]);
-    if (kind == WEIR_SCOPE_STREAM)
-        *weir__current_set() = f->before;
+    restore(f);
     stack.depth--;
     return WEIR_OK;
 }
@@ -241,38 +254,13 @@ static const struct frame *innermost(weir_scope_kind kind)
     return NULL;
 }
 
-/* -1 keeps what the next outer scope says. */
-weir_cores weir__scope_limit(void)
-{
-    weir_cores limit = {0, 0};
-
-    for (int i = stack.depth - 1; i >= 0; i--) {
-        const struct frame *f = &stack.frames[i];
-
-        if (f->kind != WEIR_SCOPE_CORES)
-            continue;
-        if (!limit.cube && f->limit.cube > 0)
-            limit.cube = f->limit.cube;
-        if (!limit.vector && f->limit.vector > 0)
-            limit.vector = f->limit.vector;
-    }
-    return limit;
-}
-
-bool weir__scope_never_timeout(void)
-{
-    const struct frame *f = innermost(WEIR_SCOPE_NEVER_TIMEOUT);
-
-    return f && f->enable;
-}
-
 weir_status weir__scope_marks(weir_graph *g, struct weir__marks *out)
 {
     const struct frame *stream = innermost(WEIR_SCOPE_STREAM);
     const struct frame *super = innermost(WEIR_SCOPE_SUPER_KERNEL);
     weir_status st;
 
-    *out = (struct weir__marks){.super_kernel = -1, .limit = weir__scope_limit()};
+    *out = (struct weir__marks){.super_kernel = -1, .limit = weir__current_set()->limit};
     if ((st = weir__device_check_limit(g->dev, out->limit)))
         return st;
     if (stream) {
@@ -283,6 +271,6 @@ weir_status weir__scope_marks(weir_graph *g, struct weir__marks *out)
     if (super && *super->name &&
         (out->super_kernel = weir__graph_super_kernel(g, super->name, super->options)) < 0)
         return WEIR_ENOMEM;
-    out->never_timeout = weir__scope_never_timeout();
+    out->never_timeout = weir__current_set()->never_timeout;
     return WEIR_OK;
 }

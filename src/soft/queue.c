@@ -101,6 +101,7 @@ void weir__soft_fill(struct weir__cmd *cmd, const struct weir__kernel *k)
     cmd->cores = k->cores < k->blocks ? k->cores : k->blocks;
     cmd->work_ns = k->work_ns;
     cmd->untimed = k->never_timeout;
+    cmd->own_cores = k->own_cores;
     cmd->name = k->name;
     cmd->u.fn = k->fn;
     if (k->args_size)
@@ -214,6 +215,16 @@ enum weir__core_kind weir__soft_next_kind(struct weir__soft_stream *s)
     const struct weir__cmd *cmd = weir__soft_next(s);
 
     return cmd ? weir__sched_kind(weir__soft_sched(s), cmd->engine) : WEIR__CORE_NONE;
+}
+
+unsigned weir__soft_cores(const struct weir__soft_stream *s, const struct weir__cmd *cmd)
+{
+    unsigned cores;
+
+    if (cmd->gang || cmd->own_cores || cmd->blocks == 1)
+        return cmd->cores;
+    cores = weir__stream_cores(&s->base, cmd->engine, (weir_cores){0, 0});
+    return cores < cmd->blocks ? cores : cmd->blocks;
 }
 
 bool weir__soft_surrender(struct weir__soft_stream *s)

@@ -129,7 +129,7 @@ void weir__sched_release(struct weir__sched *sched, struct weir__grant *grant)
 
 static void take_gang(struct weir__sched *sched, struct weir__soft_stream *s)
 {
-    struct demand d = demand_of(sched, s->entry.kind, s->run.cmd->cores);
+    struct demand d = demand_of(sched, s->entry.kind, s->run.cores);
 
     for (unsigned i = 0; i < d.cube; i++) {
         unsigned core = coreset_take(&sched->cube);
@@ -181,11 +181,11 @@ static bool try_stream(struct weir__sched *sched, struct weir__soft_stream *s,
             *grant = take_cores(sched, kind);
         else
             return false;
-        if (++s->run.running == s->run.cmd->cores)
+        if (++s->run.running == s->run.cores)
             weir__sched_remove(sched, s);
         return true;
     case WEIR__WANTS_GANG:
-        d = demand_of(sched, kind, s->run.cmd->cores);
+        d = demand_of(sched, kind, s->run.cores);
         if (!fits(sched, d, *closed)) {
             closed->cube |= d.cube > 0;
             closed->vector |= d.vector > 0;
@@ -195,7 +195,7 @@ static bool try_stream(struct weir__sched *sched, struct weir__soft_stream *s,
         s->run.running = 1;
         *grant = (struct weir__grant){.kind = WEIR__CORE_NONE};
         weir__sched_remove(sched, s);
-        if (s->run.cmd->cores > 1)
+        if (s->run.cores > 1)
             weir__sched_add(sched, s, WEIR__WANTS_HELP, kind);
         return true;
     case WEIR__WANTS_NOTHING:

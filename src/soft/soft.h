@@ -48,6 +48,7 @@ struct weir__cmd {
     uint32_t work_ns;
     uint8_t how; /* enum weir__wait */
     bool untimed;
+    bool own_cores; /* as in weir__kernel */
     const char *name;
     union {
         weir_kernel_fn fn;
@@ -91,6 +92,7 @@ struct weir__waiter {
 /* The operator at the head while several cores run its blocks. */
 struct weir__run {
     const struct weir__cmd *cmd;
+    uint32_t cores;        /* the most that may be in it */
     _Atomic uint32_t next; /* the first block nobody has claimed */
     uint32_t running;      /* workers in it; under the scheduler lock */
     uint32_t phase;
@@ -214,6 +216,10 @@ static inline void weir__soft_consume(struct weir__soft_stream *s, const struct 
     s->over++;
 }
 
+/* The most cores the operator may use if it starts now. Its blocks stay as they were cut
+ * when it was queued, so that values do not depend on when a limit came. A gang needs all
+ * its blocks at once and keeps what it was cut for. */
+unsigned weir__soft_cores(const struct weir__soft_stream *s, const struct weir__cmd *cmd);
 /* Publishes what is over; streams that waited for it are appended to `woken`, their
  * tokens with them. */
 void weir__soft_publish(struct weir__soft_stream *s, struct weir__soft_list *woken);

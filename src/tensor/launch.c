@@ -36,6 +36,7 @@ static weir_status check(const weir_stream *s, const weir_launch *l, unsigned co
 
 weir_status weir_launch_submit(weir_stream *s, const weir_launch *l)
 {
+    weir_cores scope = weir__current_set()->limit;
     weir_buffer *few[16], **buffers = few;
     size_t n = l->ntensors + l->nbuffers;
     struct weir__kernel k = {
@@ -47,16 +48,20 @@ weir_status weir_launch_submit(weir_stream *s, const weir_launch *l)
         .blocks = l->blocks ? l->blocks : 1,
         .phases = l->phases ? l->phases : 1,
         .gang = l->gang,
+        .own_cores = weir__scope_has_cores(l->engine),
+        .never_timeout = weir__current_set()->never_timeout,
         .work_ns = !l->fn                                  ? 0
                    : l->work_ns && l->work_ns < UINT32_MAX ? (uint32_t)l->work_ns
                                                            : UINT32_MAX,
     };
     weir_status st;
 
+    if ((st = weir__device_check_limit(s->dev, scope)))
+        return st;
     if (n > weir__countof(few) && !(buffers = weir__calloc(n, sizeof *buffers)))
         return weir__fail(WEIR_ENOMEM, "launch of '%s'", k.name);
     weir__mutex_lock(&s->dev->lock);
-    k.cores = weir__stream_cores(s, l->engine, (weir_cores){0, 0});
+    k.cores = weir__stream_cores(s, l->engine, scope);
     if (!(st = check(s, l, k.cores))) {
         for (size_t i = 0; i < l->ntensors; i++)
             buffers[i] = l->tensors[i]->buffer;

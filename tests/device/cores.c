@@ -194,6 +194,86 @@ TEST(cores, the_urgent_stream_goes_first_and_nobody_starves)
     CHECK_OK(weir_device_close(dev));
 }
 
+/* Urgent work without end must not keep a gang of the least urgent stream out. */
+TEST(cores, a_lazy_gang_gets_through_urgent_work)
+{
+    enum { STREAMS = 4, EACH = 500, FIRST = STREAMS * EACH };
+    weir_device *dev = open_device("cpu:cores=4,threads=4");
+    weir_stream *lazy = new_stream(dev, 7);
+    struct gate g = {0};
+    atomic_int counter = 0;
+    static int order[FIRST];
+    int lazy_order;
+    static struct meter m;
+
+    submit_gate(weir_stream_default(dev), &g);
+    while (!atomic_load(&g.arrived))
+        pause_us(50);
+    submit_meter(lazy, &m, (weir_launch){.blocks = 4, .gang = true});
+    submit_ticket(lazy, &counter, &lazy_order);
+    for (int i = 0; i < STREAMS; i++) {
+        weir_stream *s = new_stream(dev, -8);
+
+        for (int k = 0; k < EACH; k++)
+            submit_ticket(s, &counter, &order[i * EACH + k]);
+    }
+    open_gate(&g);
+    CHECK_OK(weir_device_sync(dev));
+    CHECK_EQ(atomic_load(&m.runs[3]), 1);
+    CHECK_LT(lazy_order, FIRST);
+    CHECK_OK(weir_device_close(dev));
+}
+
+/* The blocks stay as they were cut; how many run at once is the limit's at the start. */
+TEST(cores, a_limit_reaches_what_is_queued_but_not_what_has_its_own)
+{
+    weir_device *dev = open_device("cpu:cores=8,threads=8");
+    weir_stream *s = new_stream(dev, 0);
+    static struct meter lowered, scoped, raised;
+    struct gate g = {0};
+
+    lowered.us = scoped.us = raised.us = 2000;
+    submit_gate(s, &g);
+    submit_meter(s, &lowered, (weir_launch){.blocks = 24});
+    CHECK_OK(weir_scope_push_cores((weir_cores){6, -1}));
+    submit_meter(s, &scoped, (weir_launch){.blocks = 24});
+    CHECK_OK(weir_scope_pop(WEIR_SCOPE_CORES));
+    CHECK_OK(weir_stream_set_limit(s, (weir_cores){2, -1}));
+    open_gate(&g);
+    CHECK_OK(weir_stream_sync(s));
+    CHECK_LE(atomic_load(&lowered.most), 2);
+    CHECK_EQ(atomic_load(&lowered.runs[23]), 1);
+    CHECK_LE(atomic_load(&scoped.most), 6);
+    CHECK_GT(atomic_load(&scoped.most), 2);
+    g = (struct gate){0};
+    submit_gate(s, &g);
+    submit_meter(s, &raised, (weir_launch){.blocks = 24});
+    weir_stream_reset_limit(s);
+    open_gate(&g);
+    CHECK_OK(weir_stream_sync(s));
+    CHECK_GT(atomic_load(&raised.most), 2);
+    CHECK_OK(weir_device_close(dev));
+}
+
+TEST(cores, a_scope_limits_launches_too)
+{
+    weir_device *dev = open_device("cpu:cores=8,threads=8");
+    weir_stream *s = weir_stream_default(dev);
+    static struct meter m;
+
+    m.us = 500;
+    WEIR_CORE_SCOPE(3, -1)
+    submit_meter(s, &m, (weir_launch){.blocks = 24});
+    CHECK_OK(weir_stream_sync(s));
+    CHECK_LE(atomic_load(&m.most), 3);
+    WEIR_CORE_SCOPE(9, -1)
+    {
+        CHECK_STATUS(weir_launch_submit(s, &(weir_launch){.blocks = 2}), WEIR_ERANGE);
+        CHECK_STR(weir_last_error(), "1..8");
+    }
+    CHECK_OK(weir_device_close(dev));
+}
+
 static weir_status fail_some(const void *args, const weir_block *block)
 {
     (void)args;
