@@ -32,7 +32,15 @@ WEIR_API WEIR_MUST_USE weir_status weir_graph_create(weir_device *dev, weir_grap
 /* Tensors made by the graph must be released before or after, as is convenient. */
 WEIR_API void weir_graph_destroy(weir_graph *graph);
 
-/* A tensor that gets its bytes at each run. Sizes of -1 are dynamic: decided at run.
+/* What stands in for a dynamic size until a run decides it: tensors that depend on it show
+ * this size, or what follows from it. */
+#define WEIR_DYNAMIC_SIZE 10080
+
+/* A tensor that gets its bytes at each run. Sizes of -1 are dynamic: decided at run. While
+ * the graph is built a dynamic size fits another dynamic one and broadcasts with 1; which
+ * sizes go together is checked at run. Views of what depends on one are made again for the
+ * run's sizes by the calls that made them: slice with negative ends and reshape with -1
+ * follow a size, numbers computed from the stand-in do not.
  * returns  WEIR_EINVAL for a name in use. */
 WEIR_API WEIR_MUST_USE weir_status weir_graph_input(weir_graph *graph, const char *name,
                                                     weir_dtype dtype, int ndim,
@@ -115,17 +123,26 @@ typedef struct weir_compile_options {
 
 /* A plan for the graph as it is now; later changes of the graph do not reach it.
  * returns  WEIR_EINVAL naming an unknown mode and the known ones; WEIR_ECONFLICT for
- *          single_stream against a label, with both names; WEIR_EOOM for the arena.
+ *          single_stream against a label, with both names; WEIR_EOOM for the arena;
+ *          WEIR_ESHAPE for a node that does not follow the graph's dynamic sizes.
  * threads  any. */
 WEIR_API WEIR_MUST_USE weir_status weir_graph_compile(weir_graph *graph,
                                                       const weir_compile_options *options,
                                                       weir_plan **out);
 WEIR_API void weir_plan_destroy(weir_plan *plan);
 
+/* A plan of a graph with dynamic inputs keeps this many compiled plans, one per set of input
+ * shapes. A run with shapes that are there allocates nothing; one with new shapes compiles,
+ * and gives up the least recently used set, waiting for its last run to be over. Such plans
+ * run on one stream beside those that labels name; streams "auto" counts only if
+ * ENABLE_DYNAMIC_SHAPE_MULTI_STREAM is exactly 1 when the graph is compiled. */
+#define WEIR_PLAN_SHAPE_SETS 16
+
 /* Queues one run behind what is on `stream`; what is queued on it afterwards sees the
  * results. Inputs and outputs are in the order they were named; an output entry of NULL
  * gets a new tensor.
- * returns  WEIR_ESHAPE or WEIR_EDTYPE before anything is queued.
+ * returns  WEIR_ESHAPE or WEIR_EDTYPE before anything is queued, naming the input, or the
+ *          node that the sizes of dynamic inputs do not fit.
  * threads  any, also several at once on several streams. */
 WEIR_API WEIR_MUST_USE weir_status weir_plan_run(weir_plan *plan, weir_stream *stream,
                                                  weir_tensor *const *inputs, size_t ninputs,
@@ -139,6 +156,12 @@ typedef struct weir_plan_stats {
     size_t arena_bytes; /* for intermediates */
     size_t lower_bound; /* the most bytes alive at once in one order */
     size_t instances;   /* copies of the arena made for runs at the same time */
+    /* Of a plan with dynamic inputs; what is above is then of the shapes that ran last, 0
+     * before the first run. */
+    size_t shape_sets;      /* plans kept, at most WEIR_PLAN_SHAPE_SETS */
+    size_t shape_hits;      /* runs whose shapes were there */
+    size_t shape_misses;    /* runs that compiled */
+    size_t shape_evictions; /* sets given up for others */
 } weir_plan_stats;
 WEIR_API void weir_plan_get_stats(const weir_plan *plan, weir_plan_stats *out);
 

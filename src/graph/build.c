@@ -56,7 +56,10 @@ void weir_graph_destroy(weir_graph *g)
     weir__free(g->constants);
     weir__free(g->outputs);
     weir__free(g->labels);
+    for (int i = 0; i < g->nrecipes; i++)
+        weir__recipe_release(g->recipes[i]);
     weir__free(g->super_kernels);
+    weir__free(g->recipes);
     weir__free(g);
 }
 
@@ -115,6 +118,16 @@ int weir__graph_add_value(weir_graph *g, enum weir__value_kind kind, const struc
     return g->nvalues++;
 }
 
+weir_status weir__graph_hold_recipe(weir_graph *g, struct weir__recipe *recipe)
+{
+    if (!recipe)
+        return WEIR_OK;
+    if (!weir__grow(&g->recipes, g->nrecipes, &g->cap_recipes, sizeof *g->recipes))
+        return WEIR_ENOMEM;
+    g->recipes[g->nrecipes++] = weir__recipe_retain(recipe);
+    return WEIR_OK;
+}
+
 /* ---- nodes ---- */
 
 static void *copy(const void *from, size_t size, bool *failed)
@@ -126,46 +139,6 @@ static void *copy(const void *from, size_t size, bool *failed)
     else if (size)
         *failed = true;
     return to;
-}
-
-static weir_status infer(const struct weir__op *op, const void *params,
-                         const struct weir__operand *in, int nin, struct weir__view *out)
-{
-    const struct weir__view *views[WEIR__OP_MAX_IN];
-    struct weir__call call = {
-        .op = op,
-        .nin = nin,
-        .nout = op->nout,
-        .in = views,
-        .out = out,
-        .params = params,
-        .cores = 1,
-    };
-
-    if (nin < op->nin_min || nin > op->nin_max || nin > WEIR__OP_MAX_IN)
-        return weir__fail(WEIR_EINVAL, "%s takes %d..%d inputs, not %d", op->name, op->nin_min,
-                          op->nin_max, nin);
-    for (int i = 0; i < nin; i++) {
-        views[i] = in[i].value == WEIR__NO_VALUE ? NULL : &in[i].view;
-        if (!views[i] && i < op->nin_min)
-            return weir__fail(WEIR_EINVAL, "%s: input %d is absent", op->name, i);
-    }
-    return op->infer(&call);
-}
-
-static weir_status check_into(const struct weir__op *op, const struct weir__view *want,
-                              const struct weir__operand *into)
-{
-    for (int i = 0; i < op->nout; i++) {
-        const struct weir__view *have = &into[i].view;
-
-        if (want[i].dtype != have->dtype || want[i].ndim != have->ndim ||
-            memcmp(want[i].shape, have->shape, (size_t)have->ndim * sizeof *have->shape))
-            return weir__fail(want[i].dtype != have->dtype ? WEIR_EDTYPE : WEIR_ESHAPE,
-                              "%s gives %s, the output is %s", op->name,
-                              weir__view_text(&want[i]).text, weir__view_text(have).text);
-    }
-    return WEIR_OK;
 }
 
 /* What the node runs after: what the caller says, and what wait_tensor said of its
@@ -230,7 +203,8 @@ weir_status weir__graph_add_node(weir_graph *g, const struct weir__op *op, const
     };
     weir_status st;
 
-    if ((st = infer(op, params, in, nin, views)) || (into && (st = check_into(op, views, into))))
+    if ((st = weir__node_infer(op, params, in, nin, views)) ||
+        (into && (st = weir__node_check_into(op, views, into))))
         return st;
     if (!weir__grow(&g->nodes, g->nnodes, &g->cap_nodes, sizeof *g->nodes))
         return WEIR_ENOMEM;
@@ -244,7 +218,9 @@ weir_status weir__graph_add_node(weir_graph *g, const struct weir__op *op, const
             return st;
         }
         out[i] = (struct weir__operand){
-            weir__graph_add_value(g, WEIR__VALUE_NODE, &views[i], g->nnodes), views[i]};
+            .value = weir__graph_add_value(g, WEIR__VALUE_NODE, &views[i], g->nnodes),
+            .view = views[i],
+        };
         failed |= out[i].value < 0;
     }
     if (!name) {
@@ -287,6 +263,8 @@ weir_status weir__graph_tensor(weir_graph *g, const struct weir__operand *operan
     t->graph = g->id;
     t->value = operand->value;
     t->view = operand->view;
+    t->dynamic = g->dynamic;
+    t->recipe = operand->recipe ? weir__recipe_retain(operand->recipe) : NULL;
     return WEIR_OK;
 }
 
@@ -351,7 +329,8 @@ weir_status weir__graph_operand(weir_graph *g, weir_tensor *t, struct weir__oper
     out->view = t->view;
     if (t->graph) {
         out->value = t->value;
-        return WEIR_OK;
+        out->recipe = t->recipe;
+        return weir__graph_hold_recipe(g, t->recipe);
     }
     if ((st = add_constant(g, t, &out->value)))
         return st;
@@ -416,8 +395,10 @@ static weir_status check_new_name(const char *what, const char *name, const char
 weir_status weir_graph_input(weir_graph *g, const char *name, weir_dtype dtype, int ndim,
                              const int64_t *shape, weir_tensor **out)
 {
-    struct weir__operand operand;
+    struct weir__operand operand = {.recipe = NULL};
+    int64_t sizes[WEIR_MAX_DIMS];
     struct weir__view view;
+    unsigned dynamic = 0;
     char *copied;
     weir_status st;
 
@@ -427,7 +408,11 @@ weir_status weir_graph_input(weir_graph *g, const char *name, weir_dtype dtype, 
     for (int i = 0; i < g->ninputs; i++)
         if ((st = check_new_name("input", name, g->values[g->inputs[i]].name)))
             return st;
-    if ((st = weir__view_init(&view, dtype, ndim, shape)))
+    for (int d = 0; d < ndim && d < WEIR_MAX_DIMS; d++) {
+        dynamic |= shape[d] == -1 ? 1u << d : 0;
+        sizes[d] = shape[d] == -1 ? WEIR_DYNAMIC_SIZE : shape[d];
+    }
+    if ((st = weir__view_init(&view, dtype, ndim, sizes)))
         return st;
     if (!weir__grow(&g->inputs, g->ninputs, &g->cap_inputs, sizeof *g->inputs) ||
         !(copied = weir__strdup(name)))
@@ -437,6 +422,8 @@ weir_status weir_graph_input(weir_graph *g, const char *name, weir_dtype dtype, 
         return WEIR_ENOMEM;
     }
     g->values[operand.value].name = copied;
+    g->values[operand.value].dynamic = dynamic;
+    g->dynamic |= dynamic != 0;
     g->inputs[g->ninputs++] = operand.value;
     operand.view = view;
     if ((st = weir__graph_tensor(g, &operand, out))) {
@@ -492,10 +479,12 @@ weir_status weir__graph_add_output(weir_graph *g, const char *name,
 weir_status weir_graph_output(weir_graph *g, const char *name, weir_tensor *t)
 {
     struct weir__operand operand;
+    weir_status st;
 
     if (!t || t->graph != g->id)
         return weir__fail(WEIR_EINVAL, "graph output '%s' is not a tensor of this graph",
                           name ? name : "");
-    operand = (struct weir__operand){t->value, t->view};
+    if ((st = weir__graph_operand(g, t, &operand)))
+        return st;
     return weir__graph_add_output(g, name, &operand);
 }

@@ -50,6 +50,9 @@ static void copy_tables(weir_graph *to, const weir_graph *from, bool *failed)
     to->constants = copy_array(from->constants, from->nconstants, sizeof *from->constants, failed);
     to->outputs = copy_array(from->outputs, from->noutputs, sizeof *from->outputs, failed);
     to->labels = copy_array(from->labels, from->nlabels, sizeof *from->labels, failed);
+    to->recipes = copy_array(from->recipes, from->nrecipes, sizeof *from->recipes, failed);
+    for (int i = 0; to->recipes && i < from->nrecipes; i++)
+        weir__recipe_retain(to->recipes[i]);
     to->super_kernels =
         copy_array(from->super_kernels, from->nsuper_kernels, sizeof *from->super_kernels, failed);
     for (int i = 0; to->outputs && i < from->noutputs; i++)
@@ -86,6 +89,9 @@ weir_status weir__graph_clone(const weir_graph *from, weir_graph **out)
             .cap_labels = from->nlabels,
             .nsuper_kernels = from->nsuper_kernels,
             .cap_super_kernels = from->nsuper_kernels,
+            .nrecipes = from->nrecipes,
+            .cap_recipes = from->nrecipes,
+            .dynamic = from->dynamic,
         };
         to->nodes = weir__calloc((size_t)from->nnodes, sizeof *to->nodes);
         to->values = weir__calloc((size_t)from->nvalues, sizeof *to->values);
@@ -105,6 +111,8 @@ weir_status weir__graph_clone(const weir_graph *from, weir_graph **out)
             to->nlabels = 0;
         if (!to->super_kernels)
             to->nsuper_kernels = 0;
+        if (!to->recipes)
+            to->nrecipes = 0;
     }
     if (failed) {
         weir_graph_destroy(to);

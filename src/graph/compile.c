@@ -1,5 +1,5 @@
 /* The passes, in order, and the plan they end in. */
-#include "graph/plan.h"
+#include "graph/dynamic.h"
 
 #include <string.h>
 
@@ -26,10 +26,11 @@ static double node_ns(const weir_graph *g, int v)
     return weir__cost_ns(&cost);
 }
 
-static weir_status check_options(const weir_compile_options *o)
+static weir_status check_options(const weir_graph *g, const weir_compile_options *o)
 {
     static const char *const modes[] = {"max-autotune", "reduce-overhead", "eager"};
     bool known = !o->mode;
+    weir_cores cores;
 
     for (size_t i = 0; i < weir__countof(modes); i++)
         known |= o->mode && !strcmp(o->mode, modes[i]);
@@ -39,7 +40,7 @@ static weir_status check_options(const weir_compile_options *o)
                           o->mode);
     if (o->streams && strcmp(o->streams, "explicit") && strcmp(o->streams, "auto"))
         return weir__fail(WEIR_EINVAL, "streams '%s' is neither explicit nor auto", o->streams);
-    return WEIR_OK;
+    return weir__graph_cores(g, o->cores, &cores);
 }
 
 void weir__compile_fini(struct weir__compile *c)
@@ -170,24 +171,29 @@ done:
     return st;
 }
 
-weir_status weir_graph_compile(weir_graph *g, const weir_compile_options *options, weir_plan **out)
+/* A plan with a graph, which is destroyed if there is no memory for one. */
+static weir_plan *new_plan(weir_graph *own)
 {
-    static const weir_compile_options defaults;
-    weir_plan *plan;
+    weir_plan *plan = weir__calloc(1, sizeof *plan);
+
+    if (!plan) {
+        weir_graph_destroy(own);
+        weir__fail(WEIR_ENOMEM, "a plan");
+        return NULL;
+    }
+    plan->dev = own->dev;
+    plan->graph = own;
+    return plan;
+}
+
+weir_status weir__plan_make(weir_graph *own, const weir_compile_options *options, weir_plan **out)
+{
+    weir_plan *plan = new_plan(own);
     weir_status st;
 
     *out = NULL;
-    if (g->capturing)
-        return weir__fail(WEIR_ESTATE, "the graph is still being captured: end that first");
-    if (!options)
-        options = &defaults;
-    if ((st = check_options(options)))
-        return st;
-    if (!(plan = weir__calloc(1, sizeof *plan)))
-        return weir__fail(WEIR_ENOMEM, "a plan");
-    plan->dev = g->dev;
-    if ((st = weir__graph_clone(g, &plan->graph)))
-        goto destroy;
+    if (!plan)
+        return WEIR_ENOMEM;
     weir__super_fuse_streams(plan->graph);
     plan->c.g = plan->graph;
     plan->c.options = *options;
@@ -205,10 +211,42 @@ destroy:
     return st;
 }
 
+static weir_status make_dynamic(weir_graph *own, const weir_compile_options *options,
+                                weir_plan **out)
+{
+    weir_plan *plan = new_plan(own);
+    weir_status st;
+
+    if (!plan)
+        return WEIR_ENOMEM;
+    if ((st = weir__streams_check(own, options)) || (st = weir__dynamic_open(plan, options)))
+        weir_plan_destroy(plan);
+    else
+        *out = plan;
+    return st;
+}
+
+weir_status weir_graph_compile(weir_graph *g, const weir_compile_options *options, weir_plan **out)
+{
+    static const weir_compile_options defaults;
+    weir_graph *own;
+    weir_status st;
+
+    *out = NULL;
+    if (g->capturing)
+        return weir__fail(WEIR_ESTATE, "the graph is still being captured: end that first");
+    if (!options)
+        options = &defaults;
+    if ((st = check_options(g, options)) || (st = weir__graph_clone(g, &own)))
+        return st;
+    return own->dynamic ? make_dynamic(own, options, out) : weir__plan_make(own, options, out);
+}
+
 void weir_plan_destroy(weir_plan *plan)
 {
     if (!plan)
         return;
+    weir__dynamic_close(plan);
     for (int i = 0; i < plan->ninstances; i++) {
         struct weir__instance *inst = plan->instances[i];
 

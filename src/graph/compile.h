@@ -66,11 +66,16 @@ static inline bool weir__is_autotuned(const weir_compile_options *options)
 
 weir_status weir__pass_live(struct weir__compile *c);    /* fold.c */
 weir_status weir__pass_streams(struct weir__compile *c); /* streams.c */
-weir_status weir__pass_sync(struct weir__compile *c);    /* sync.c */
-weir_status weir__pass_super(struct weir__compile *c);   /* super.c */
+/* returns  WEIR_ECONFLICT for single_stream against a label, with both names. */
+weir_status weir__streams_check(const weir_graph *g, const weir_compile_options *options);
+weir_status weir__pass_sync(struct weir__compile *c);  /* sync.c */
+weir_status weir__pass_super(struct weir__compile *c); /* super.c */
 /* Before streams are assigned: what stream-fusion asks for. */
 void weir__super_fuse_streams(weir_graph *g);
-weir_status weir__pass_cores(struct weir__compile *c);  /* cores.c */
+weir_status weir__pass_cores(struct weir__compile *c); /* cores.c */
+/* The limits of a whole graph from "24|48"; NULL sets none.
+ * returns  WEIR_ERANGE naming what the device has. */
+weir_status weir__graph_cores(const weir_graph *g, const char *text, weir_cores *out);
 weir_status weir__pass_memory(struct weir__compile *c); /* memory.c */
 /* check.c: re-proves by other means that every edge is ordered and that values which
  * share bytes are never alive at once. returns WEIR_EINTERNAL with what is wrong. */

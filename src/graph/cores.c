@@ -34,8 +34,7 @@ bool weir__node_obeys_limit(const struct weir__node *n)
     return p ? weir__kernel_obeys_limit(p) : !(n->op->flags & WEIR__OP_IGNORES_LIMIT);
 }
 
-/* "24|48" */
-static weir_status parse_limit(const weir_graph *g, const char *text, weir_cores *out)
+weir_status weir__graph_cores(const weir_graph *g, const char *text, weir_cores *out)
 {
     char *end;
     long cube, vector;
@@ -86,7 +85,7 @@ weir_status weir__pass_cores(struct weir__compile *c)
     weir_cores whole;
     weir_status st;
 
-    if ((st = parse_limit(g, c->options.cores, &whole)))
+    if ((st = weir__graph_cores(g, c->options.cores, &whole)))
         return st;
     if (!(c->limit = weir__calloc((size_t)g->nnodes + 1, sizeof *c->limit)))
         return weir__fail(WEIR_ENOMEM, "the core limits of %d nodes", g->nnodes);

@@ -13,6 +13,7 @@
 #define WEIR_GRAPH_GRAPH_H
 
 #include "tensor/op.h"
+#include "tensor/recipe.h"
 #include "tensor/tensor.h"
 #include "weir/graph.h"
 
@@ -22,7 +23,7 @@ enum weir__value_kind { WEIR__VALUE_INPUT, WEIR__VALUE_CONSTANT, WEIR__VALUE_NOD
 
 struct weir__value {
     enum weir__value_kind kind;
-    char *name;             /* inputs and outputs; NULL otherwise */
+    char *name;             /* of an input, or of a file's constant; NULL otherwise */
     int node;               /* that makes it; -1 for inputs and constants */
     struct weir__view view; /* the whole value, contiguous unless constant; data NULL */
     weir_tensor *constant;  /* all of its buffer, as in `view`; NULL unless a constant */
@@ -30,6 +31,9 @@ struct weir__value {
     int *after;             /* nodes that whoever uses it from now on runs after (wait_tensor) */
     int nafter, cap_after;
     bool is_output;
+    unsigned dynamic; /* of an input: bit d is set where size d is decided at run, and the view
+                       * has WEIR_DYNAMIC_SIZE */
+    bool literal;     /* of a constant: nobody outside the graph can write it */
 };
 
 /* A view of a value: view.data is the offset in bytes from the value's first element,
@@ -37,6 +41,8 @@ struct weir__value {
 struct weir__operand {
     int value; /* WEIR__NO_VALUE for an absent optional input */
     struct weir__view view;
+    struct weir__recipe *recipe; /* how the view is made of the whole value, where that may
+                                  * change; held by graph->recipes */
 };
 
 /* What scopes said when the node was made. */
@@ -86,6 +92,9 @@ struct weir_graph {
     int nlabels, cap_labels;
     struct weir__super_kernel *super_kernels;
     int nsuper_kernels, cap_super_kernels;
+    struct weir__recipe **recipes; /* all that operands name, each held once or more often */
+    int nrecipes, cap_recipes;
+    bool dynamic; /* an input is */
     _Atomic bool capturing;
 };
 
@@ -104,6 +113,9 @@ int weir__graph_super_kernel(weir_graph *g, const char *name, const char *option
 /* Names a result; one that is not a whole value of a node of its own is copied. */
 weir_status weir__graph_add_output(weir_graph *g, const char *name,
                                    const struct weir__operand *operand);
+/* The graph holds the recipe from now on, as it will hold operands that name it. NULL is
+ * fine. */
+weir_status weir__graph_hold_recipe(weir_graph *g, struct weir__recipe *recipe);
 /* Uses of `value` by nodes added from now on run after `node`. */
 weir_status weir__graph_use_after(weir_graph *g, int value, int node);
 /* A copy that shares the constants' bytes and nothing else. */
@@ -129,6 +141,21 @@ static inline const struct weir__operand *weir__node_writes(const struct weir__n
     *count = in_place ? 1 : n->nout;
     return in_place ? n->in : n->out;
 }
+
+/* ---- shapes.c ---- */
+
+/* Types and shapes of the outputs; strides are not filled. */
+weir_status weir__node_infer(const struct weir__op *op, const void *params,
+                             const struct weir__operand *in, int nin, struct weir__view *out);
+/* Existing operands take what was inferred: returns WEIR_EDTYPE or WEIR_ESHAPE with both. */
+weir_status weir__node_check_into(const struct weir__op *op, const struct weir__view *want,
+                                  const struct weir__operand *into);
+/* A copy of a dynamic graph with inputs of these sizes, by input: nothing in it is dynamic.
+ * returns  an error naming the node whose operands do not fit, or cannot be made again. */
+weir_status weir__graph_specialise(const weir_graph *g, const int64_t *const *sizes,
+                                   weir_graph **out);
+/* An input's type and shape, -1 where it is dynamic. */
+struct weir__view weir__input_view(const struct weir__value *input);
 
 /* ---- capture.c ---- */
 

@@ -1,5 +1,5 @@
 /* A plan for people: streams as columns, syncs, bytes and cores. */
-#include "graph/plan.h"
+#include "graph/dynamic.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +10,10 @@ void weir_plan_get_stats(const weir_plan *plan, weir_plan_stats *out)
 {
     size_t live = 0, launches = 0;
 
+    if (plan->dynamic) {
+        weir__dynamic_stats(plan, out);
+        return;
+    }
     for (int v = 0; v < plan->graph->nnodes; v++) {
         live += plan->c.live[v];
         launches += plan->c.live[v] && plan->c.leader[v] == v;
@@ -58,33 +62,42 @@ static void list_node(struct weir__text *text, const struct weir__compile *c, in
     weir__text_add(text, "\n");
 }
 
-char *weir_plan_list(const weir_plan *plan)
+void weir__plan_list(const weir_plan *plan, struct weir__text *text)
 {
     const struct weir__compile *c = &plan->c;
-    struct weir__text text = {0};
     weir_plan_stats stats;
 
     weir_plan_get_stats(plan, &stats);
-    weir__text_add(&text, "plan on %s: %zu node(s), %zu stream(s), %zu sync(s), arena %s%s\n",
+    weir__text_add(text, "plan on %s: %zu node(s), %zu stream(s), %zu sync(s), arena %s%s\n",
                    plan->dev->props.name, stats.nodes, stats.streams, stats.syncs,
                    weir__size(stats.arena_bytes).text,
                    c->options.static_kernels ? ", static kernels (core limits are frozen)" : "");
     if (plan->merged)
-        weir__text_add(&text, "  too short to gain from running side by side: run in this order on "
-                              "the caller's stream\n");
-    weir__text_add(&text, "  ");
+        weir__text_add(text, "  too short to gain from running side by side: run in this order on "
+                             "the caller's stream\n");
+    weir__text_add(text, "  ");
     for (int i = 0; i < c->nstreams; i++)
-        weir__text_add(&text, "%-*.*s  ", COLUMN, COLUMN, stream_name(c, i));
-    weir__text_add(&text, "engine result\n");
+        weir__text_add(text, "%-*.*s  ", COLUMN, COLUMN, stream_name(c, i));
+    weir__text_add(text, "engine result\n");
     for (int v = 0; v < c->g->nnodes; v++)
         if (c->live[v])
-            list_node(&text, c, v);
-    weir__text_add(&text, "  %-*s", COLUMN, "(join)");
+            list_node(text, c, v);
+    weir__text_add(text, "  %-*s", COLUMN, "(join)");
     for (int i = 0; i < c->njoins; i++)
         weir__text_add(
-            &text, "  <- %s",
+            text, "  <- %s",
             c->g->nodes[weir__node_at(c, c->joins[i].stream, c->joins[i].position)].name);
-    weir__text_add(&text, "\n%s", c->notes.data ? c->notes.data : "");
+    weir__text_add(text, "\n%s", c->notes.data ? c->notes.data : "");
+}
+
+char *weir_plan_list(const weir_plan *plan)
+{
+    struct weir__text text = {0};
+
+    if (plan->dynamic)
+        weir__dynamic_list(plan, &text);
+    else
+        weir__plan_list(plan, &text);
     if (text.failed) {
         weir__text_free(&text);
         weir__fail(WEIR_ENOMEM, "the listing of a plan");

@@ -92,6 +92,60 @@ static bool is_whole(const struct dumper *d, const struct weir__operand *o)
            (!memcmp(a->stride, b->stride, bytes) || weir__view_is_contiguous(a));
 }
 
+/* Once sizes are decided the view itself says all. */
+static bool has_recipe(const struct dumper *d, const struct weir__operand *o)
+{
+    return d->g->dynamic && o->recipe;
+}
+
+/* Begins a View of `input`, or of the whole value; gives its name, NULL with text.failed. */
+static char *begin_view(struct dumper *d, const char *name, const char *input, int value)
+{
+    char *own = weir__pb_names_add(&d->names, name);
+
+    if (!own) {
+        d->text.failed = true;
+        return NULL;
+    }
+    begin_node(d, own, "View");
+    weir__text_add(&d->text, "  input: ");
+    if (input)
+        add_ref(d, input, 0);
+    else
+        add_value_ref(d, value);
+    weir__text_add(&d->text, "\n");
+    return own;
+}
+
+/* A View node for each step; gives the last one's name. */
+static char *add_steps(struct dumper *d, const char *name, const struct weir__recipe *r, int value)
+{
+    char *input = r->before ? add_steps(d, name, r->before, value) : NULL;
+    char *own = d->text.failed ? NULL : begin_view(d, name, input, value);
+
+    if (!own)
+        return NULL;
+    weir__pb_write_ints(&d->text, weir__pb_view_key(r->step.kind), r->step.args, r->step.n);
+    end_node(d);
+    return own;
+}
+
+static char *add_strided(struct dumper *d, const char *name, const struct weir__operand *o)
+{
+    char *own = begin_view(d, name, NULL, o->value);
+
+    if (!own)
+        return NULL;
+    if (o->view.data)
+        weir__pb_write_int(&d->text, "offset",
+                           (intptr_t)o->view.data / (intptr_t)weir_dtype_size(o->view.dtype));
+    weir__pb_write_ints(&d->text, "shape", o->view.shape, o->view.ndim);
+    if (!weir__view_is_contiguous(&o->view))
+        weir__pb_write_ints(&d->text, "strides", o->view.stride, o->view.ndim);
+    end_node(d);
+    return own;
+}
+
 /* Writes View nodes for those of the operands that need one and keeps their names. */
 static void add_views(struct dumper *d, const char *user, const char *role,
                       const struct weir__operand *operands, int n, char **views)
@@ -101,26 +155,18 @@ static void add_views(struct dumper *d, const char *user, const char *role,
         struct weir__text name = {0};
 
         views[i] = NULL;
-        if (o->value == WEIR__NO_VALUE || is_whole(d, o))
+        if (o->value == WEIR__NO_VALUE || (!has_recipe(d, o) && is_whole(d, o)))
             continue;
         weir__text_add(&name, "%s/%s%d", user, role, i);
-        if (name.failed || !(views[i] = weir__pb_names_add(&d->names, name.data))) {
+        if (name.failed)
             d->text.failed = true;
-            weir__text_free(&name);
-            return;
-        }
+        else if (has_recipe(d, o))
+            views[i] = add_steps(d, name.data, o->recipe, o->value);
+        else
+            views[i] = add_strided(d, name.data, o);
         weir__text_free(&name);
-        begin_node(d, views[i], "View");
-        weir__text_add(&d->text, "  input: ");
-        add_value_ref(d, o->value);
-        weir__text_add(&d->text, "\n");
-        if (o->view.data)
-            weir__pb_write_int(&d->text, "offset",
-                               (intptr_t)o->view.data / (intptr_t)weir_dtype_size(o->view.dtype));
-        weir__pb_write_ints(&d->text, "shape", o->view.shape, o->view.ndim);
-        if (!weir__view_is_contiguous(&o->view))
-            weir__pb_write_ints(&d->text, "strides", o->view.stride, o->view.ndim);
-        end_node(d);
+        if (d->text.failed)
+            return;
     }
 }
 
@@ -180,11 +226,11 @@ static void add_node(struct dumper *d, int index)
 
 static void begin_end(struct dumper *d, int value, const char *op)
 {
-    const struct weir__value *v = &d->g->values[value];
+    struct weir__view v = weir__input_view(&d->g->values[value]);
 
     begin_node(d, d->names.values[value], op);
-    weir__pb_write_string(&d->text, "dtype", weir_dtype_name(v->view.dtype));
-    weir__pb_write_ints(&d->text, "shape", v->view.shape, v->view.ndim);
+    weir__pb_write_string(&d->text, "dtype", weir_dtype_name(v.dtype));
+    weir__pb_write_ints(&d->text, "shape", v.shape, v.ndim);
 }
 
 static void add_input(struct dumper *d, int value)

@@ -135,7 +135,7 @@ weir_status weir__pb_load_input(struct weir__pb_file *f, const struct weir__pb_n
         return st;
     if ((st = weir_graph_input(g, name, t.dtype, t.ndim, t.shape, &tensor)))
         return weir__pb_at_node(f, n, st);
-    *out = (struct weir__operand){tensor->value, tensor->view};
+    *out = (struct weir__operand){.value = tensor->value, .view = tensor->view};
     weir_tensor_release(tensor);
     return WEIR_OK;
 }

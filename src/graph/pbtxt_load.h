@@ -60,6 +60,9 @@ weir_status weir__pb_operand(const struct weir__pb_loader *l, const struct weir_
  * room for, and then how many there are. */
 weir_status weir__pb_operands(const struct weir__pb_loader *l, const struct weir__pb_node *n,
                               bool into, struct weir__operand *out, int *count);
+/* Changes the operand's view as the call does, and keeps how if sizes may change. */
+weir_status weir__pb_step(struct weir__pb_loader *l, struct weir__operand *o,
+                          const struct weir__view_step *step);
 /* Appends to l->waits, each once, what `n` runs after: its control inputs, and what the
  * Identities among its inputs hand on. */
 weir_status weir__pb_collect_waits(struct weir__pb_loader *l, const struct weir__pb_node *n);

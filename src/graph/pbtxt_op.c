@@ -35,19 +35,18 @@ static weir_status transpose_inputs(struct weir__pb_loader *l, const struct weir
 
     for (int i = 0; i < 2 && i < nin; i++)
         for (size_t k = 0; k < weir__countof(keys[i]); k++) {
-            struct weir__view *v = &in[i].view;
+            struct weir__view_step swap = {.kind = WEIR__VIEW_PERMUTE, .n = in[i].view.ndim};
             bool transposed = false;
             weir_status st = weir__pb_attr_bool(&l->file, n, keys[i][k], &transposed);
 
             if (st)
                 return st;
-            if (!transposed || v->ndim < 2)
+            if (!transposed || swap.n < 2)
                 continue;
-            int64_t size = v->shape[v->ndim - 1], stride = v->stride[v->ndim - 1];
-            v->shape[v->ndim - 1] = v->shape[v->ndim - 2];
-            v->stride[v->ndim - 1] = v->stride[v->ndim - 2];
-            v->shape[v->ndim - 2] = size;
-            v->stride[v->ndim - 2] = stride;
+            for (int d = 0; d < swap.n; d++)
+                swap.args[d] = d < swap.n - 2 ? d : 2 * swap.n - 3 - d;
+            if ((st = weir__pb_step(l, &in[i], &swap)))
+                return weir__pb_at_node(&l->file, n, st);
         }
     return WEIR_OK;
 }

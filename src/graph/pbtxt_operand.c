@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "graph/pbtxt_load.h"
+#include "graph/pbtxt_write.h"
 
 /* ---- operands ---- */
 
@@ -120,6 +121,52 @@ static weir_status check_view(const struct weir__pb_loader *l, const struct weir
     return WEIR_OK;
 }
 
+weir_status weir__pb_step(struct weir__pb_loader *l, struct weir__operand *o,
+                          const struct weir__view_step *step)
+{
+    struct weir__recipe *recipe;
+    weir_status st = weir__view_step(&o->view, step);
+
+    if (st || !l->g->dynamic)
+        return st;
+    if ((st = weir__recipe_make(o->recipe, step, &recipe)))
+        return st;
+    st = weir__graph_hold_recipe(l->g, recipe);
+    weir__recipe_release(recipe);
+    o->recipe = recipe;
+    return st;
+}
+
+/* A View that says how it is made. *found is false if this one does not. */
+static weir_status load_step(struct weir__pb_loader *l, const struct weir__pb_node *n,
+                             struct weir__operand *o, bool *found)
+{
+    weir_status st;
+
+    *found = false;
+    for (int k = WEIR__VIEW_SLICE; k <= WEIR__VIEW_EXPAND; k++) {
+        struct weir__view_step step = {.kind = (enum weir__view_kind)k};
+        const char *key = weir__pb_view_key(step.kind);
+
+        if ((st = weir__pb_attr_ints(&l->file, n, key, step.args, WEIR_MAX_DIMS, &step.n)))
+            return st;
+        if (step.n < 0)
+            continue;
+        if (*found || weir__pb_attr_find(&l->file, n, "shape"))
+            return weir__pb_fail_node(&l->file, WEIR_EINVAL, n,
+                                      "View takes one of slice, permute, reshape, expand or shape, "
+                                      "not also %s",
+                                      key);
+        if (k == WEIR__VIEW_SLICE && step.n != 4)
+            return weir__pb_fail_node(&l->file, WEIR_EINVAL, n,
+                                      "slice is dim, start, stop and step, not %d numbers", step.n);
+        *found = true;
+        if ((st = weir__pb_step(l, o, &step)))
+            return weir__pb_at_node(&l->file, n, st);
+    }
+    return WEIR_OK;
+}
+
 static weir_status load_view(struct weir__pb_loader *l, const struct weir__pb_node *n,
                              struct weir__operand *o)
 {
@@ -127,8 +174,11 @@ static weir_status load_view(struct weir__pb_loader *l, const struct weir__pb_no
     int64_t shape[WEIR_MAX_DIMS];
     struct weir__view v = o->view;
     int ndim, nstrides;
+    bool found;
     weir_status st;
 
+    if ((st = load_step(l, n, o, &found)) || found)
+        return st;
     if ((st = weir__pb_attr_int(&l->file, n, "offset", &offset)) ||
         (st = weir__pb_attr_ints(&l->file, n, "shape", shape, WEIR_MAX_DIMS, &ndim)) ||
         (st = weir__pb_attr_ints(&l->file, n, "strides", strides, WEIR_MAX_DIMS, &nstrides)))
@@ -149,6 +199,7 @@ static weir_status load_view(struct weir__pb_loader *l, const struct weir__pb_no
         return st;
     v.data = (char *)(intptr_t)(offset * size);
     o->view = v;
+    o->recipe = NULL;
     return WEIR_OK;
 }
 

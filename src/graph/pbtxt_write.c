@@ -96,6 +96,18 @@ void weir__pb_write_ints(struct weir__text *t, const char *key, const int64_t *v
     weir__pb_write_end(t);
 }
 
+const char *weir__pb_view_key(enum weir__view_kind kind)
+{
+    static const char *const keys[] = {
+        [WEIR__VIEW_SLICE] = "slice",
+        [WEIR__VIEW_PERMUTE] = "permute",
+        [WEIR__VIEW_RESHAPE] = "reshape",
+        [WEIR__VIEW_EXPAND] = "expand",
+    };
+
+    return keys[kind];
+}
+
 /* ---- parameters ---- */
 
 static size_t field_size(const struct weir__op_field *f)

@@ -14,6 +14,9 @@ void weir__pb_write_string(struct weir__text *t, const char *key, const char *va
 void weir__pb_write_int(struct weir__text *t, const char *key, int64_t value);
 void weir__pb_write_ints(struct weir__text *t, const char *key, const int64_t *values, int n);
 
+/* The attribute of a View node that holds the arguments of a step. */
+const char *weir__pb_view_key(enum weir__view_kind kind);
+
 /* The node's parameters; what is all zeros is what an absent attribute means. */
 void weir__pb_write_params(struct weir__text *t, const struct weir__node *n);
 

@@ -36,6 +36,9 @@ struct weir__instance {
 struct weir_plan {
     weir_device *dev;
     weir_graph *graph; /* the plan's own */
+    /* dynamic.c: plans by shapes, if the graph has dynamic inputs; then nothing that follows
+     * is filled. */
+    struct weir__dynamic *dynamic;
     struct weir__compile c;
     weir_stream **streams; /* by lane; [0] is the caller's, NULL here */
     weir_stream *stand_in; /* for a lane whose stream is the caller's */
@@ -51,6 +54,16 @@ struct weir_plan {
     int ninstances;
     bool warned; /* (L) that limits do not reach static kernels */
 };
+
+/* compile.c: a plan for a graph that is not dynamic, which is the plan's from now on, also
+ * on an error. */
+weir_status weir__plan_make(weir_graph *graph, const weir_compile_options *options,
+                            weir_plan **out);
+/* run.c: that the stream is the plan's device's, and that the inputs fit. */
+weir_status weir__plan_check_inputs(const weir_plan *plan, const weir_stream *stream,
+                                    weir_tensor *const *inputs, size_t ninputs, size_t noutputs);
+/* list.c: of a plan that is not dynamic. */
+void weir__plan_list(const weir_plan *plan, struct weir__text *text);
 
 /* plan.c: fills plan->item. */
 void weir__plan_number_items(weir_plan *plan);

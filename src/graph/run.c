@@ -1,5 +1,5 @@
 /* Running a plan: bind, fork, queue the program, join. */
-#include "graph/plan.h"
+#include "graph/dynamic.h"
 
 #include <string.h>
 
@@ -40,6 +40,16 @@ static void run_fini(struct run *r)
 
 /* ---- checks: before anything is queued ---- */
 
+/* Sizes of -1 are any. */
+static bool fits(const struct weir__view *v, const struct weir__view *want)
+{
+    bool same = v->ndim == want->ndim;
+
+    for (int d = 0; same && d < v->ndim; d++)
+        same = v->shape[d] == want->shape[d] || want->shape[d] == -1;
+    return same;
+}
+
 static weir_status check_tensor(const weir_plan *plan, const char *what, const char *name,
                                 const weir_tensor *t, const struct weir__view *want)
 {
@@ -52,8 +62,7 @@ static weir_status check_tensor(const weir_plan *plan, const char *what, const c
     if (t->dev != plan->dev)
         return weir__fail(WEIR_EDEVICE, "plan %s '%s' is on %s, the plan on %s", what, name,
                           t->dev->props.name, plan->dev->props.name);
-    if (t->view.dtype != want->dtype || t->view.ndim != want->ndim ||
-        memcmp(t->view.shape, want->shape, (size_t)want->ndim * sizeof *want->shape))
+    if (t->view.dtype != want->dtype || !fits(&t->view, want))
         return weir__fail(t->view.dtype != want->dtype ? WEIR_EDTYPE : WEIR_ESHAPE,
                           "plan %s '%s' is %s, the plan was compiled for %s", what, name,
                           weir__view_text(&t->view).text, weir__view_text(want).text);
@@ -63,8 +72,8 @@ static weir_status check_tensor(const weir_plan *plan, const char *what, const c
     return WEIR_OK;
 }
 
-static weir_status check(const weir_plan *plan, const weir_stream *s, weir_tensor *const *inputs,
-                         size_t ninputs, weir_tensor *const *outputs, size_t noutputs)
+weir_status weir__plan_check_inputs(const weir_plan *plan, const weir_stream *s,
+                                    weir_tensor *const *inputs, size_t ninputs, size_t noutputs)
 {
     const weir_graph *g = plan->graph;
     weir_status st;
@@ -77,11 +86,20 @@ static weir_status check(const weir_plan *plan, const weir_stream *s, weir_tenso
                           g->ninputs, g->noutputs, ninputs, noutputs);
     for (size_t i = 0; i < ninputs; i++) {
         const struct weir__value *v = &g->values[g->inputs[i]];
+        struct weir__view want = weir__input_view(v);
 
-        if ((st = check_tensor(plan, "input", v->name, inputs[i], &v->view)))
+        if ((st = check_tensor(plan, "input", v->name, inputs[i], &want)))
             return st;
     }
-    for (size_t i = 0; i < noutputs; i++)
+    return WEIR_OK;
+}
+
+static weir_status check_outputs(const weir_plan *plan, weir_tensor *const *outputs)
+{
+    const weir_graph *g = plan->graph;
+    weir_status st;
+
+    for (int i = 0; i < g->noutputs; i++)
         if (outputs[i] && (st = check_tensor(plan, "output", g->outputs[i].name, outputs[i],
                                              &g->outputs[i].operand.view)))
             return st;
@@ -317,8 +335,10 @@ weir_status weir_plan_run(weir_plan *plan, weir_stream *s, weir_tensor *const *i
     struct run r;
     weir_status st;
 
-    if ((st = check(plan, s, inputs, ninputs, outputs, noutputs)) ||
-        (st = run_init(&r, plan, s, ninputs + noutputs)))
+    if (plan->dynamic)
+        return weir__dynamic_run(plan, s, inputs, ninputs, outputs, noutputs);
+    if ((st = weir__plan_check_inputs(plan, s, inputs, ninputs, noutputs)) ||
+        (st = check_outputs(plan, outputs)) || (st = run_init(&r, plan, s, ninputs + noutputs)))
         return st;
     weir__mutex_lock(&plan->dev->lock);
     if (!(st = bind_tensors(&r, inputs, ninputs, outputs, noutputs)))

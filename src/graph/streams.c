@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-static weir_status refuse_labels(const weir_graph *g)
+weir_status weir__streams_check(const weir_graph *g, const weir_compile_options *o)
 {
-    for (int v = 0; v < g->nnodes; v++)
+    for (int v = 0; v < g->nnodes && o->single_stream; v++)
         if (g->nodes[v].marks.stream)
             return weir__fail(WEIR_ECONFLICT,
                               "Option single_stream=true conflicts with stream label \"%s\"; "
@@ -82,7 +82,7 @@ weir_status weir__pass_streams(struct weir__compile *c)
     bool automatic = c->options.streams && strcmp(c->options.streams, "auto") == 0;
     weir_status st;
 
-    if (c->options.single_stream && (st = refuse_labels(c->g)))
+    if ((st = weir__streams_check(c->g, &c->options)))
         return st;
     c->stream = weir__calloc(nnodes, sizeof *c->stream);
     c->position = weir__calloc(nnodes, sizeof *c->position);

@@ -1,5 +1,6 @@
 /* Making, sharing and looking at tensors. */
 #include "tensor/tensor.h"
+#include "tensor/recipe.h"
 
 #include <string.h>
 
@@ -41,6 +42,8 @@ weir_tensor *weir__tensor_new(weir_device *dev)
     t->dev = dev;
     t->buffer = NULL;
     t->graph = 0;
+    t->dynamic = false;
+    t->recipe = NULL;
     dev->tensors_live++;
     return t;
 }
@@ -59,6 +62,7 @@ void weir__tensor_drop(weir_tensor *t)
 
     if (t->buffer && atomic_fetch_sub(&t->buffer->refs, 1) == 1)
         weir__pool_free(&dev->pool, t->buffer);
+    weir__recipe_release(t->recipe);
     t->next_spare = dev->spare_tensors;
     dev->spare_tensors = t;
     dev->tensors_live--;
@@ -162,7 +166,8 @@ void weir__view_span(const struct weir__view *v, const char **first, const char 
         reach += (v->shape[i] - 1) * v->stride[i]; /* strides are never negative */
     }
     *first = v->data;
-    *last = v->data + (size_t)(reach + 1) * weir_dtype_size(v->dtype);
+    /* In a graph data is an offset, and no pointer to compute with. */
+    *last = (char *)((uintptr_t)v->data + (size_t)(reach + 1) * weir_dtype_size(v->dtype));
 }
 
 weir_status weir__check_overlap(const char *what, const weir_tensor *written,

@@ -13,6 +13,8 @@ struct weir_tensor {
     struct weir__view view;
     uint64_t graph; /* id of the graph it is a value of, 0 for a tensor with bytes: then */
     int value;      /* this is which, and view.data is the offset in it */
+    bool dynamic;   /* views of it have recipes: its graph has dynamic inputs */
+    struct weir__recipe *recipe; /* NULL for a whole value (tensor/recipe.h) */
 };
 
 /* returns  WEIR_ESTATE naming `what` if the tensor is a graph's and has no bytes. */

@@ -1,97 +1,69 @@
 /* Views: other shapes and strides over the same bytes. */
+#include "tensor/recipe.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
 
-static weir_status share(weir_tensor *from, const struct weir__view *view, weir_tensor **out)
+static weir_status wrap_dim(const char *what, const struct weir__view *v, int64_t dim, int *out)
 {
-    weir_tensor *t;
-
-    weir__mutex_lock(&from->dev->lock);
-    if ((t = weir__tensor_new(from->dev))) {
-        if (from->buffer)
-            atomic_fetch_add_explicit(&from->buffer->refs, 1, memory_order_relaxed);
-        t->buffer = from->buffer;
-        t->graph = from->graph;
-        t->value = from->value;
-        t->view = *view;
-    }
-    weir__mutex_unlock(&from->dev->lock);
-    *out = t;
-    return t ? WEIR_OK : weir__fail(WEIR_ENOMEM, "a view on %s", from->dev->props.name);
-}
-
-static weir_status wrap_dim(const char *what, const weir_tensor *t, int dim, int *out)
-{
-    *out = weir__dim_wrap(dim, t->view.ndim);
+    *out = dim < INT32_MIN || dim > INT32_MAX ? -1 : weir__dim_wrap((int)dim, v->ndim);
     if (*out < 0)
-        return weir__fail(WEIR_ERANGE, "%s: dim %d is out of range: the tensor is %s", what, dim,
-                          weir__view_text(&t->view).text);
+        return weir__fail(WEIR_ERANGE, "%s: dim %lld is out of range: the tensor is %s", what,
+                          (long long)dim, weir__view_text(v).text);
     return WEIR_OK;
 }
 
-weir_status weir_tensor_slice(weir_tensor *t, int dim, int64_t start, int64_t stop, int64_t step,
-                              weir_tensor **out)
+static weir_status slice(struct weir__view *v, int64_t along, int64_t start, int64_t stop,
+                         int64_t step)
 {
-    struct weir__view v = t->view;
     weir_status st;
     int64_t size;
+    int dim;
 
-    *out = NULL;
-    if ((st = wrap_dim("slice", t, dim, &dim)))
+    if ((st = wrap_dim("slice", v, along, &dim)))
         return st;
     if (step < 1)
         return weir__fail(WEIR_EINVAL, "slice: step %lld is not positive", (long long)step);
-    size = v.shape[dim];
+    size = v->shape[dim];
     start = weir__min(weir__max(start < 0 ? start + size : start, 0), size);
     stop = weir__min(weir__max(stop < 0 ? stop + size : stop, start), size);
+    /* In a graph data is an offset, and no pointer to compute with. */
     if (start < stop)
-        v.data += (size_t)(start * v.stride[dim]) * weir_dtype_size(v.dtype);
-    v.shape[dim] = (stop - start) / step + ((stop - start) % step != 0);
-    if (v.shape[dim] > 1) /* else the stride is never used, and might overflow */
-        v.stride[dim] *= step;
-    return share(t, &v, out);
+        v->data = (char *)((uintptr_t)v->data +
+                           (size_t)(start * v->stride[dim]) * weir_dtype_size(v->dtype));
+    v->shape[dim] = (stop - start) / step + ((stop - start) % step != 0);
+    if (v->shape[dim] > 1) /* else the stride is never used, and might overflow */
+        v->stride[dim] *= step;
+    return WEIR_OK;
 }
 
-weir_status weir_tensor_transpose(weir_tensor *t, int dim0, int dim1, weir_tensor **out)
+static weir_status permute(struct weir__view *v, int n, const int64_t *dims)
 {
-    int dims[WEIR_MAX_DIMS];
-    weir_status st;
-
-    *out = NULL;
-    if ((st = wrap_dim("transpose", t, dim0, &dim0)) ||
-        (st = wrap_dim("transpose", t, dim1, &dim1)))
-        return st;
-    for (int i = 0; i < t->view.ndim; i++)
-        dims[i] = i == dim0 ? dim1 : i == dim1 ? dim0 : i;
-    return weir_tensor_permute(t, dims, out);
-}
-
-weir_status weir_tensor_permute(weir_tensor *t, const int *dims, weir_tensor **out)
-{
-    struct weir__view v = t->view;
+    const struct weir__view from = *v;
     unsigned seen = 0;
 
-    *out = NULL;
-    for (int i = 0; i < v.ndim; i++) {
+    if (n != v->ndim)
+        return weir__fail(WEIR_EINVAL, "permute: %d dims are named, %s has %d", n,
+                          weir__view_text(v).text, v->ndim);
+    for (int i = 0; i < n; i++) {
         int dim;
-        weir_status st = wrap_dim("permute", t, dims[i], &dim);
+        weir_status st = wrap_dim("permute", &from, dims[i], &dim);
 
         if (st)
             return st;
         if (seen & 1u << dim)
             return weir__fail(WEIR_EINVAL, "permute: dim %d is named twice", dim);
         seen |= 1u << dim;
-        v.shape[i] = t->view.shape[dim];
-        v.stride[i] = t->view.stride[dim];
+        v->shape[i] = from.shape[dim];
+        v->stride[i] = from.stride[dim];
     }
-    return share(t, &v, out);
+    return WEIR_OK;
 }
 
 /* Fills in a -1. */
-static weir_status complete_shape(const weir_tensor *t, int ndim, int64_t *shape)
+static weir_status complete_shape(const struct weir__view *v, int ndim, int64_t *shape)
 {
-    int64_t numel = weir__view_numel(&t->view), known = 1;
+    int64_t numel = weir__view_numel(v), known = 1;
     int open = -1;
 
     for (int i = 0; i < ndim; i++) {
@@ -109,7 +81,7 @@ static weir_status complete_shape(const weir_tensor *t, int ndim, int64_t *shape
         shape[open] = numel / known;
     else if (open >= 0 || known != numel)
         return weir__fail(WEIR_ESHAPE, "reshape: %s has %lld elements and cannot become %s",
-                          weir__view_text(&t->view).text, (long long)numel,
+                          weir__view_text(v).text, (long long)numel,
                           weir__dims_text(ndim, shape).text);
     return WEIR_OK;
 }
@@ -154,48 +126,193 @@ static bool restride(const struct weir__view *old, struct weir__view *v)
     return true;
 }
 
-weir_status weir_tensor_reshape(weir_tensor *t, int ndim, const int64_t *shape, weir_tensor **out)
+static weir_status reshape(struct weir__view *v, int ndim, const int64_t *shape)
 {
-    struct weir__view v;
+    struct weir__view to;
     int64_t sizes[WEIR_MAX_DIMS];
     weir_status st;
+
+    memcpy(sizes, shape, sizeof sizes);
+    if ((st = complete_shape(v, ndim, sizes)) || (st = weir__view_init(&to, v->dtype, ndim, sizes)))
+        return st;
+    to.data = v->data;
+    if (weir__view_numel(&to) && !weir__view_is_contiguous(v) && !restride(v, &to))
+        return weir__fail(WEIR_ESHAPE,
+                          "reshape: %s with its strides cannot be seen as %s without a copy: call "
+                          "weir_contiguous first",
+                          weir__view_text(v).text, weir__dims_text(ndim, sizes).text);
+    *v = to;
+    return WEIR_OK;
+}
+
+static weir_status expand(struct weir__view *v, int ndim, const int64_t *shape)
+{
+    int64_t sizes[WEIR_MAX_DIMS];
+    int lead = ndim - v->ndim;
+
+    if (lead < 0)
+        return weir__fail(WEIR_ESHAPE, "expand: %s cannot become %d-dimensional",
+                          weir__view_text(v).text, ndim);
+    for (int i = 0; i < ndim; i++) {
+        int64_t old = i < lead ? 1 : v->shape[i - lead];
+
+        sizes[i] = shape[i] == -1 && i >= lead ? old : shape[i];
+        if (sizes[i] < 0 || (old != 1 && old != sizes[i]))
+            return weir__fail(WEIR_ESHAPE, "expand: %s cannot become %s", weir__view_text(v).text,
+                              weir__dims_text(ndim, shape).text);
+    }
+    *v = weir__view_broadcast(v, ndim, sizes);
+    return WEIR_OK;
+}
+
+weir_status weir__view_step(struct weir__view *v, const struct weir__view_step *step)
+{
+    switch (step->kind) {
+    case WEIR__VIEW_SLICE:
+        return slice(v, step->args[0], step->args[1], step->args[2], step->args[3]);
+    case WEIR__VIEW_PERMUTE:
+        return permute(v, step->n, step->args);
+    case WEIR__VIEW_RESHAPE:
+        return reshape(v, step->n, step->args);
+    case WEIR__VIEW_EXPAND:
+        return expand(v, step->n, step->args);
+    }
+    return WEIR_EINTERNAL;
+}
+
+/* ---- recipes ---- */
+
+weir_status weir__recipe_make(struct weir__recipe *before, const struct weir__view_step *step,
+                              struct weir__recipe **out)
+{
+    struct weir__recipe *r;
+
+    *out = NULL;
+    if (before && before->length == WEIR__RECIPE_MAX)
+        return weir__fail(WEIR_ERANGE, "a view of a view of a view: at most %d of them",
+                          WEIR__RECIPE_MAX);
+    if (!(r = weir__malloc(sizeof *r)))
+        return weir__fail(WEIR_ENOMEM, "a view of a graph's tensor");
+    atomic_init(&r->refs, 1);
+    r->length = before ? before->length + 1 : 1;
+    r->before = before ? weir__recipe_retain(before) : NULL;
+    r->step = *step;
+    *out = r;
+    return WEIR_OK;
+}
+
+struct weir__recipe *weir__recipe_retain(struct weir__recipe *r)
+{
+    atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
+    return r;
+}
+
+void weir__recipe_release(struct weir__recipe *r)
+{
+    while (r && atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) == 1) {
+        struct weir__recipe *before = r->before;
+
+        weir__free(r);
+        r = before;
+    }
+}
+
+weir_status weir__recipe_apply(const struct weir__recipe *r, struct weir__view *v)
+{
+    weir_status st;
+
+    if (!r)
+        return WEIR_OK;
+    if ((st = weir__recipe_apply(r->before, v)))
+        return st;
+    return weir__view_step(v, &r->step);
+}
+
+/* ---- tensors ---- */
+
+static weir_status derive(weir_tensor *from, const struct weir__view_step *step, weir_tensor **out)
+{
+    struct weir__recipe *recipe = NULL;
+    struct weir__view view = from->view;
+    weir_tensor *t;
+    weir_status st;
+
+    *out = NULL;
+    if ((st = weir__view_step(&view, step)))
+        return st;
+    if (from->dynamic && (st = weir__recipe_make(from->recipe, step, &recipe)))
+        return st;
+    weir__mutex_lock(&from->dev->lock);
+    if ((t = weir__tensor_new(from->dev))) {
+        if (from->buffer)
+            atomic_fetch_add_explicit(&from->buffer->refs, 1, memory_order_relaxed);
+        t->buffer = from->buffer;
+        t->graph = from->graph;
+        t->value = from->value;
+        t->dynamic = from->dynamic;
+        t->recipe = recipe;
+        t->view = view;
+    }
+    weir__mutex_unlock(&from->dev->lock);
+    if (!t) {
+        weir__recipe_release(recipe);
+        return weir__fail(WEIR_ENOMEM, "a view on %s", from->dev->props.name);
+    }
+    *out = t;
+    return WEIR_OK;
+}
+
+weir_status weir_tensor_slice(weir_tensor *t, int dim, int64_t start, int64_t stop, int64_t step,
+                              weir_tensor **out)
+{
+    return derive(t, &(struct weir__view_step){WEIR__VIEW_SLICE, 4, {dim, start, stop, step}}, out);
+}
+
+weir_status weir_tensor_transpose(weir_tensor *t, int dim0, int dim1, weir_tensor **out)
+{
+    struct weir__view_step step = {.kind = WEIR__VIEW_PERMUTE, .n = t->view.ndim};
+    weir_status st;
+
+    *out = NULL;
+    if ((st = wrap_dim("transpose", &t->view, dim0, &dim0)) ||
+        (st = wrap_dim("transpose", &t->view, dim1, &dim1)))
+        return st;
+    for (int i = 0; i < step.n; i++)
+        step.args[i] = i == dim0 ? dim1 : i == dim1 ? dim0 : i;
+    return derive(t, &step, out);
+}
+
+weir_status weir_tensor_permute(weir_tensor *t, const int *dims, weir_tensor **out)
+{
+    struct weir__view_step step = {.kind = WEIR__VIEW_PERMUTE, .n = t->view.ndim};
+
+    for (int i = 0; i < step.n; i++)
+        step.args[i] = dims[i];
+    return derive(t, &step, out);
+}
+
+weir_status weir_tensor_reshape(weir_tensor *t, int ndim, const int64_t *shape, weir_tensor **out)
+{
+    struct weir__view_step step = {.kind = WEIR__VIEW_RESHAPE, .n = ndim};
 
     *out = NULL;
     if (ndim < 0 || ndim > WEIR_MAX_DIMS)
         return weir__fail(WEIR_ESHAPE, "reshape: a tensor has 0..%d dims, not %d", WEIR_MAX_DIMS,
                           ndim);
     if (ndim)
-        memcpy(sizes, shape, (size_t)ndim * sizeof *sizes);
-    if ((st = complete_shape(t, ndim, sizes)) ||
-        (st = weir__view_init(&v, t->view.dtype, ndim, sizes)))
-        return st;
-    v.data = t->view.data;
-    if (weir__view_numel(&v) && !weir__view_is_contiguous(&t->view) && !restride(&t->view, &v))
-        return weir__fail(WEIR_ESHAPE,
-                          "reshape: %s with its strides cannot be seen as %s without a copy: call "
-                          "weir_contiguous first",
-                          weir__view_text(&t->view).text, weir__dims_text(ndim, sizes).text);
-    return share(t, &v, out);
+        memcpy(step.args, shape, (size_t)ndim * sizeof *shape);
+    return derive(t, &step, out);
 }
 
 weir_status weir_tensor_expand(weir_tensor *t, int ndim, const int64_t *shape, weir_tensor **out)
 {
-    struct weir__view v = t->view;
-    int64_t sizes[WEIR_MAX_DIMS];
-    int lead = ndim - v.ndim;
+    struct weir__view_step step = {.kind = WEIR__VIEW_EXPAND, .n = ndim};
 
     *out = NULL;
-    if (lead < 0 || ndim > WEIR_MAX_DIMS)
+    if (ndim > WEIR_MAX_DIMS)
         return weir__fail(WEIR_ESHAPE, "expand: %s cannot become %d-dimensional",
-                          weir__view_text(&v).text, ndim);
-    for (int i = 0; i < ndim; i++) {
-        int64_t old = i < lead ? 1 : v.shape[i - lead];
-
-        sizes[i] = shape[i] == -1 && i >= lead ? old : shape[i];
-        if (sizes[i] < 0 || (old != 1 && old != sizes[i]))
-            return weir__fail(WEIR_ESHAPE, "expand: %s cannot become %s", weir__view_text(&v).text,
-                              weir__dims_text(ndim, shape).text);
-    }
-    v = weir__view_broadcast(&t->view, ndim, sizes);
-    return share(t, &v, out);
+                          weir__view_text(&t->view).text, ndim);
+    if (ndim > 0)
+        memcpy(step.args, shape, (size_t)ndim * sizeof *shape);
+    return derive(t, &step, out);
 }

@@ -29,7 +29,7 @@ struct random_graph_options random_graph_defaults(uint64_t seed, int nodes, int 
 
 static struct weir__operand whole(const struct maker *m, int value)
 {
-    struct weir__operand operand = {value, m->g->values[value].view};
+    struct weir__operand operand = {.value = value, .view = m->g->values[value].view};
 
     operand.view.data = NULL;
     return operand;
