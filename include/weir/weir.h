@@ -12,5 +12,6 @@
 #include "stream.h"
 #include "tensor.h"
 #include "token.h"
+#include "trace.h"
 
 #endif

@@ -206,4 +206,5 @@ const struct weir__driver weir__cpu_driver = {
     .map = cpu_map,
     .unmap = cpu_unmap,
     .now = cpu_now,
+    .trace_clock = WEIR__TRACE_TICKS,
 };

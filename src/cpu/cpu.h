@@ -22,6 +22,8 @@ struct weir__worker {
     uint32_t long_ops;           /* since the last pick */
     bool attentive;              /* counted in cpu->attentive */
     uint64_t random;             /* for jitter */
+    uint64_t ticks;              /* when its last command ended, if a trace is recorded and it
+                                  * did nothing since; else 0 */
     void *local;                 /* weir_block.local */
 };
 
@@ -44,6 +46,23 @@ struct weir__cpu {
 /* worker.c: runs commands of `s`, whose token the worker has (or whose operator it has
  * joined), until the token is given away. */
 void weir__worker_run(struct weir__worker *w, struct weir__soft_stream *s, enum weir__want was);
+
+/* listen.c: while a trace is recorded, about the command at the head of `s`. A block of an
+ * operator in parts; an operator that is over, whole since `from` or, with 0, in parts; a
+ * callback; a wait that is passed. */
+void weir__worker_trace_part(const struct weir__worker *w, const struct weir__soft_stream *s,
+                             const struct weir__cmd *cmd, unsigned index, uint64_t from);
+void weir__worker_trace_op(struct weir__worker *w, const struct weir__soft_stream *s,
+                           const struct weir__cmd *cmd, uint64_t from);
+void weir__worker_trace_callback(struct weir__worker *w, const struct weir__soft_stream *s,
+                                 uint64_t from);
+void weir__worker_trace_wait(struct weir__worker *w, struct weir__soft_stream *s,
+                             const struct weir__soft_stream *source, uint64_t seq);
+/* When the next command begins. */
+static inline uint64_t weir__worker_ticks(const struct weir__worker *w)
+{
+    return w->ticks ? w->ticks : weir__trace_ticks();
+}
 
 /* rest.c: the next stream from the scheduler, NULL if none can start. What the worker
  * held goes back first. */

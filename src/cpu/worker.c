@@ -73,6 +73,7 @@ static void before_long(struct weir__worker *w, struct weir__soft_stream *s)
     share(w);
     weir__worker_be_busy(w);
     w->short_ns = w->short_work_ns = 0;
+    w->ticks = 0;
 }
 
 /* After a while of short commands: others get their turn, and if what ran was work
@@ -84,6 +85,7 @@ static void after_short(struct weir__worker *w, struct weir__soft_stream *s)
     if (w->short_work_ns >= SHARE_NS / 2)
         weir__worker_be_busy(w);
     w->short_ns = w->short_work_ns = 0;
+    w->ticks = 0;
 }
 
 /* Cores of that kind for the next block; false if the stream had to go back. */
@@ -137,11 +139,16 @@ static void run_block(struct weir__worker *w, struct weir__soft_stream *s,
 {
     struct weir__run *run = &s->run;
     weir_block block = {index, cmd->blocks, phase, core_of(w), w->local};
+    uint64_t from = 0;
     weir_status st;
 
     if (!cmd->u.fn)
         return;
+    if (weir__trace_on() && run->parted)
+        from = weir__trace_ticks();
     st = cmd->u.fn(cmd->args, &block);
+    if (weir__unlikely(from))
+        weir__worker_trace_part(w, s, cmd, index, from);
     if (weir__unlikely(st) && !atomic_exchange(&run->failed, 1)) {
         run->status = st;
         snprintf(run->text, sizeof run->text, "operator '%s' failed on stream '%s': %s", cmd->name,
@@ -256,6 +263,17 @@ static void end_report(struct weir__soft_stream *s)
     atomic_store_explicit(&s->untimed, false, memory_order_relaxed);
 }
 
+/* Every block has run, or one has failed. `from` is when a whole one began. */
+static void end_kernel(struct weir__worker *w, struct weir__soft_stream *s,
+                       const struct weir__cmd *cmd, uint64_t from, bool is_short)
+{
+    if (weir__trace_on())
+        weir__worker_trace_op(w, s, cmd, from);
+    settle_failure(s);
+    if (!is_short)
+        end_report(s);
+}
+
 /* False if the stream is no longer this worker's. */
 static bool run_kernel(struct weir__worker *w, struct weir__soft_stream *s,
                        const struct weir__cmd *cmd)
@@ -263,6 +281,7 @@ static bool run_kernel(struct weir__worker *w, struct weir__soft_stream *s,
     uint64_t ns = (uint64_t)cmd->work_ns * cmd->blocks * cmd->phases;
     bool is_short = ns <= SHORT_NS && !cmd->gang;
     unsigned cores;
+    uint64_t from = 0;
 
     if (is_short) {
         weir__worker_be_attentive(w);
@@ -279,6 +298,7 @@ static bool run_kernel(struct weir__worker *w, struct weir__soft_stream *s,
     }
     if (!is_short)
         begin_report(s, cmd);
+    s->run.parted = !is_short && cmd->blocks * cmd->phases > 1;
     if (cmd->gang) {
         open_run(w, s, cmd, cmd->cores);
         return false;
@@ -286,15 +306,15 @@ static bool run_kernel(struct weir__worker *w, struct weir__soft_stream *s,
     if (!have_core(w, s, kind_of(w, cmd)))
         return false;
     if (is_short || (cores = weir__soft_cores(s, cmd)) == 1) {
+        if (weir__trace_on() && !s->run.parted)
+            from = weir__worker_ticks(w);
         run_alone(w, s, cmd);
     } else {
         open_run(w, s, cmd, cores);
         if (!run_shared(w, s))
             return false;
     }
-    settle_failure(s);
-    if (!is_short)
-        end_report(s);
+    end_kernel(w, s, cmd, from, is_short);
     return true;
 }
 
@@ -302,6 +322,8 @@ static bool run_kernel(struct weir__worker *w, struct weir__soft_stream *s,
 static bool run_wait(struct weir__worker *w, struct weir__soft_stream *s,
                      struct weir__soft_stream *source, uint64_t seq, enum weir__wait how)
 {
+    if (weir__trace_on() && !s->reached)
+        s->reached = weir__worker_ticks(w);
     if (atomic_load_explicit(&source->completed, memory_order_acquire) < seq) {
         atomic_store_explicit(&s->waits_seq, seq, memory_order_relaxed);
         atomic_store_explicit(&s->waits_for, source, memory_order_relaxed);
@@ -315,6 +337,8 @@ static bool run_wait(struct weir__worker *w, struct weir__soft_stream *s,
     if (weir__unlikely(atomic_load_explicit(&source->base.failed_at, memory_order_acquire) <= seq &&
                        how != WEIR__WAIT_ORDER))
         weir__stream_fail_like(&s->base, s->over + 1, &source->base);
+    if (weir__trace_on())
+        weir__worker_trace_wait(w, s, source, seq);
     if (weir__unlikely(source->base.dev != s->base.dev)) /* the last touch of it */
         atomic_fetch_sub(&source->base.dev->visitors, 1);
     return true;
@@ -333,6 +357,7 @@ static void run_callback(struct weir__worker *w, struct weir__soft_stream *s,
                          const struct weir__cmd *cmd)
 {
     struct weir__sched *sched = &w->cpu->soft.sched;
+    uint64_t from;
     weir_status st;
 
     before_long(w, s);
@@ -343,7 +368,10 @@ static void run_callback(struct weir__worker *w, struct weir__soft_stream *s,
         weir__cpu_wake(w->cpu);
     }
     st = weir__stream_error(&s->base, s->over);
+    from = weir__trace_on() ? weir__trace_ticks() : 0;
     cmd->u.callback(cmd->v.user, st);
+    if (weir__unlikely(from))
+        weir__worker_trace_callback(w, s, from);
 }
 
 /* True if a command came; false if the stream is given up. */
@@ -371,6 +399,7 @@ static void drain(struct weir__worker *w, struct weir__soft_stream *s)
         const struct weir__cmd *cmd = weir__soft_next(s);
 
         if (!cmd) {
+            w->ticks = 0;
             if (!linger(w, s))
                 return;
             continue;
@@ -411,11 +440,12 @@ void weir__worker_run(struct weir__worker *w, struct weir__soft_stream *s, enum 
 {
     if (was != WEIR__WANTS_CORE) {
         weir__worker_be_busy(w);
+        w->ticks = 0;
         if (!run_shared(w, s))
             return;
-        settle_failure(s);
-        end_report(s);
+        end_kernel(w, s, s->run.cmd, 0, false);
         weir__soft_consume(s, s->run.cmd);
     }
+    w->ticks = 0;
     drain(w, s);
 }

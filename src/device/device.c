@@ -185,6 +185,7 @@ weir_status weir_device_open(const char *text, weir_device **out)
         .clock = pool_clock,
         .stream_name = pool_stream_name,
         .stream_id = pool_stream_id,
+        .traced = weir__device_trace_memory,
     };
     const struct weir__driver *driver;
     struct weir__spec spec;
@@ -228,6 +229,7 @@ weir_status weir_device_open(const char *text, weir_device **out)
     }
     dev->default_stream->pinned = true;
     strcpy(dev->default_stream->name, "default");
+    weir__device_listen(dev);
     *out = dev;
     return WEIR_OK;
 
@@ -277,6 +279,7 @@ weir_status weir_device_close(weir_device *dev)
                           dev->props.name, dev->tensors_live, dev->events_live,
                           weir__size(dev->pool.stats.allocated).text);
     weir__device_reap(dev, true);
+    weir__trace_remove_source(&dev->trace);
     dev->driver->close(dev);
     weir__pool_fini(&dev->pool);
     free_streams(dev);

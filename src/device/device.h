@@ -17,6 +17,7 @@
 #include "base/lock.h"
 #include "device/spec.h"
 #include "memory/pool.h"
+#include "trace/trace.h"
 #include "weir/launch.h"
 
 #define WEIR__DRIVER_ABI 1
@@ -38,6 +39,8 @@ struct weir__kernel {
                          * limits of stream and device when it starts count */
     bool never_timeout; /* while it runs, op_timeout does not */
     uint32_t work_ns;   /* of one block, roughly; UINT32_MAX if unknown */
+    uint16_t scope;     /* weir__trace_scope of its super kernel, 0 for none */
+    uint64_t bytes;     /* it reads and writes in all; 0 if unknown */
 };
 
 /* A point of a stream: after its command `seq`. */
@@ -148,6 +151,7 @@ struct weir__driver {
     void *(*map)(weir_device *dev, size_t size);
     void (*unmap)(weir_device *dev, void *address, size_t size);
     uint64_t (*now)(const weir_device *dev);
+    enum weir__trace_clock trace_clock; /* of its records; anything but ticks is what now() says */
 };
 
 /* Where the time of one recorded event is written. It outlives the event while
@@ -170,6 +174,7 @@ struct weir_device {
     int64_t op_timeout_ns;     /* -1: for ever */
     _Atomic unsigned visitors; /* waits of other devices for this one, and their wakers:
                                 * until there are none it must not go away */
+    struct weir__trace_source trace;
     struct weir__mutex lock;
     weir_stream **streams; /* (L) by slot */
     unsigned nstreams, cap_streams;
@@ -244,6 +249,21 @@ weir_status weir__stream_mark(weir_stream *s, struct weir__mark *out);
 
 /* Waits for command `seq`, notes what that proves to the pool. */
 weir_status weir__stream_sync_seq(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin);
+
+/* ---- listen.c: what traces hear from every device ---- */
+
+/* The device is open. */
+void weir__device_listen(weir_device *dev);
+/* The stream has its name and priority. Nothing is queued on it yet. */
+void weir__stream_announce(const weir_stream *s);
+/* The pool's `traced`. (L) */
+void weir__device_trace_memory(void *dev);
+/* Now, as the device's records have it. */
+static inline uint64_t weir__device_trace_time(const weir_device *dev)
+{
+    return dev->driver->trace_clock == WEIR__TRACE_TICKS ? weir__trace_ticks()
+                                                         : dev->driver->now(dev);
+}
 
 /* Calls the release functions of wrapped memory that is no longer used. */
 void weir__device_reap(weir_device *dev, bool all);

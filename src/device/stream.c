@@ -126,6 +126,7 @@ weir_status weir_stream_create(weir_device *dev, const weir_stream_options *opti
     (*out)->priority = options->priority;
     if (options->name)
         snprintf((*out)->name, sizeof(*out)->name, "%s", options->name);
+    weir__stream_announce(*out);
     hint = ++dev->streams_made == MANY_STREAMS;
     weir__mutex_unlock(&dev->lock);
     if (hint)
@@ -184,6 +185,7 @@ static weir_status add_tag(weir_device *dev, const char *tag, int priority, weir
     entry.stream->pinned = true;
     entry.stream->priority = priority;
     snprintf(entry.stream->name, sizeof entry.stream->name, "%s", tag);
+    weir__stream_announce(entry.stream);
     dev->tags[dev->ntags++] = entry;
     *out = entry.stream;
     return WEIR_OK;
@@ -421,11 +423,15 @@ weir_status weir__stream_settle_slow(weir_stream *s)
 weir_status weir__stream_submit(weir_stream *s, const struct weir__kernel *kernel)
 {
     weir_status st = weir__stream_settle(s);
+    /* Read before anybody can start it. */
+    uint64_t queued = weir__trace_on() ? weir__device_trace_time(s->dev) : 0;
 
     if (!st)
         st = s->dev->driver->submit(s, kernel);
     if (!st)
         s->clock.seq[s->slot]++;
+    if (!st && weir__trace_on())
+        weir__trace_put_queued(s->dev->id, s->slot, weir__stream_submitted(s), 1, queued);
     return st;
 }
 
@@ -477,13 +483,18 @@ weir_status weir_stream_wait_stream(weir_stream *s, weir_stream *other)
 
 weir_status weir_stream_callback(weir_stream *s, weir_callback_fn fn, void *user)
 {
+    uint64_t queued;
     weir_status st;
 
     if (!fn)
         return weir__fail(WEIR_EINVAL, "a callback on stream '%s' needs a function", s->name);
     weir__mutex_lock(&s->dev->lock);
-    if (!(st = weir__stream_settle(s)) && !(st = s->dev->driver->callback(s, fn, user)))
+    queued = weir__trace_on() ? weir__device_trace_time(s->dev) : 0;
+    if (!(st = weir__stream_settle(s)) && !(st = s->dev->driver->callback(s, fn, user))) {
         s->clock.seq[s->slot]++;
+        if (weir__trace_on())
+            weir__trace_put_queued(s->dev->id, s->slot, weir__stream_submitted(s), 1, queued);
+    }
     weir__mutex_unlock(&s->dev->lock);
     s->dev->driver->kick(s->dev);
     return st;

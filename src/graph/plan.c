@@ -36,6 +36,13 @@ static unsigned cores_of(const weir_plan *plan, const struct weir__instance *ins
     return weir__cores_of(plan->dev, engine, inst->limits[plan->c.stream[v]], plan->c.limit[v]);
 }
 
+static uint16_t scope_of(const weir_graph *g, const struct weir__node *n)
+{
+    int super = n->marks.super_kernel;
+
+    return super < 0 ? 0 : weir__trace_scope(g->super_kernels[super].name);
+}
+
 /* Kernel and arguments of node v; work must outlive the kernel. */
 static weir_status prepare(const weir_plan *plan, const struct weir__instance *inst, int v,
                            struct weir__work *work, struct weir__kernel *kernel)
@@ -78,8 +85,10 @@ static weir_status prepare(const weir_plan *plan, const struct weir__instance *i
         .gang = work->gang && work->blocks > 1,
         .own_cores = true,
         .never_timeout = n->marks.never_timeout,
-        .work_ns = work->blocks ? weir__call_ns(&call, work->blocks * work->phases) : 0,
+        .scope = scope_of(plan->graph, n),
     };
+    if (work->blocks)
+        kernel->work_ns = weir__call_ns(&call, work->blocks * work->phases, &kernel->bytes);
     return WEIR_OK;
 }
 
@@ -186,6 +195,8 @@ static weir_status prepare_fused(const weir_plan *plan, struct weir__instance *i
         all.phases += k.phases;
         all.never_timeout |= k.never_timeout;
         ns += (uint64_t)k.work_ns * k.blocks * k.phases;
+        all.bytes += k.bytes;
+        all.scope = k.scope;
     }
     if (c->chunked[leader])
         all.phases = 1;

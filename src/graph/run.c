@@ -291,10 +291,30 @@ static weir_status fence(const struct run *r, const struct weir__instance *inst,
     return WEIR_OK;
 }
 
+/* What the lanes had before, when a trace is recorded. */
+static uint64_t trace_before(const struct run *r, uint64_t *bases)
+{
+    for (int i = 0; i < r->plan->c.nstreams; i++)
+        bases[i] = weir__stream_submitted(r->streams[i]);
+    return weir__device_trace_time(r->plan->dev);
+}
+
+static void trace_queued(const struct run *r, const uint64_t *bases, uint64_t at)
+{
+    for (int i = 0; i < r->plan->c.nstreams; i++) {
+        const weir_stream *s = r->streams[i];
+
+        weir__trace_put_queued(s->dev->id, s->slot, bases[i] + 1,
+                               (uint32_t)(weir__stream_submitted(s) - bases[i]), at);
+    }
+}
+
 static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor *const *outputs)
 {
     weir_plan *plan = r->plan;
     struct weir__instance *inst;
+    uint64_t bases[MAX_LANES], queued = 0;
+    bool traced = weir__trace_on();
     weir_status st;
 
     if (plan->c.nstreams > MAX_LANES)
@@ -304,9 +324,14 @@ static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor 
     choose_limits(r);
     if ((st = weir__stream_settle(r->caller)) || (st = acquire(r, &inst)) ||
         (st = fence(r, inst, inputs, outputs, 0)) || (st = fork_lanes(r, inst)) ||
-        (st = reserve_join(r, inst)) ||
-        (st = plan->dev->driver->program_run(inst->program, r->streams)))
+        (st = reserve_join(r, inst)))
         return st;
+    if (traced)
+        queued = trace_before(r, bases);
+    if ((st = plan->dev->driver->program_run(inst->program, r->streams)))
+        return st;
+    if (traced)
+        trace_queued(r, bases, queued);
     join_lanes(r, inst);
     return fence(r, inst, inputs, outputs, inst->last.seq);
 }

@@ -472,6 +472,8 @@ weir_status weir__pool_alloc(struct weir__pool *pool, uint32_t slot, size_t aske
     else if ((st = alloc_slow(pool, slot, size, &block)))
         return st == WEIR_EOOM ? out_of_memory(pool, slot, asked) : st;
     *out = hand_out(pool, slot, block, size, asked);
+    if (weir__trace_on())
+        pool->host.traced(pool->host.user);
     return WEIR_OK;
 }
 
@@ -501,5 +503,7 @@ void weir__pool_free(struct weir__pool *pool, weir_buffer *block)
     }
     pool->stats.allocated -= block->size;
     pool->stats.frees++;
+    if (weir__trace_on())
+        pool->host.traced(pool->host.user);
     weir__pool_settle(pool, block);
 }

@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 
 #include "memory/clock.h"
+#include "trace/trace.h"
 #include "weir/memory.h"
 
 #define WEIR__POOL_GRAIN ((size_t)512) /* sizes are multiples of this */
@@ -42,6 +43,8 @@ struct weir__pool_host {
     const struct weir__clock *(*clock)(void *user, uint32_t slot);
     const char *(*stream_name)(void *user, uint32_t slot);
     uint64_t (*stream_id)(void *user, uint32_t slot);
+    /* What is allocated has changed, while a trace is recorded. */
+    void (*traced)(void *user);
 };
 
 struct weir__use {

@@ -116,9 +116,10 @@ static weir_status queue(const struct weir__op *op, struct weir__call *call, wei
             .gang = work.gang && work.blocks > 1,
             .own_cores = weir__scope_has_cores(work.engine),
             .never_timeout = weir__current_set()->never_timeout,
-            .work_ns = weir__call_ns(call, work.blocks * work.phases),
+            .scope = weir__trace_on() ? weir__scope_traced() : 0,
         };
 
+        k.work_ns = weir__call_ns(call, work.blocks * work.phases, &k.bytes);
         st = weir__submit_using(s, &k, buffers, n);
     }
     /* Freed at once, in stream order: only what is queued after may have it. */

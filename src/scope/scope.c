@@ -254,6 +254,13 @@ static const struct frame *innermost(weir_scope_kind kind)
     return NULL;
 }
 
+uint16_t weir__scope_traced(void)
+{
+    const struct frame *f = innermost(WEIR_SCOPE_SUPER_KERNEL);
+
+    return f ? weir__trace_scope(f->name) : 0;
+}
+
 weir_status weir__scope_marks(weir_graph *g, struct weir__marks *out)
 {
     const struct frame *stream = innermost(WEIR_SCOPE_STREAM);

@@ -4,6 +4,9 @@
 
 #include "graph/graph.h"
 
+/* The super kernel that operators made now belong to, as traces have it; 0 for none. */
+uint16_t weir__scope_traced(void);
+
 /* All of it, as marks of a node of `g`.
  * returns  WEIR_ENOMEM; WEIR_ERANGE if a core limit is not one the device has. */
 weir_status weir__scope_marks(weir_graph *g, struct weir__marks *out);

@@ -102,6 +102,8 @@ void weir__soft_fill(struct weir__cmd *cmd, const struct weir__kernel *k)
     cmd->work_ns = k->work_ns;
     cmd->untimed = k->never_timeout;
     cmd->own_cores = k->own_cores;
+    cmd->scope = k->scope;
+    cmd->v.bytes = k->bytes;
     cmd->name = k->name;
     cmd->u.fn = k->fn;
     if (k->args_size)

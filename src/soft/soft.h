@@ -47,8 +47,9 @@ struct weir__cmd {
     uint32_t blocks, cores;
     uint32_t work_ns;
     uint8_t how; /* enum weir__wait */
-    bool untimed;
-    bool own_cores; /* as in weir__kernel */
+    bool untimed : 1;
+    bool own_cores : 1; /* as in weir__kernel */
+    uint16_t scope;     /* weir__trace_scope */
     const char *name;
     union {
         weir_kernel_fn fn;
@@ -61,6 +62,7 @@ struct weir__cmd {
     union {
         void *user;
         uint64_t seq;
+        uint64_t bytes; /* of a kernel, for traces */
     } v;
     _Alignas(16) unsigned char args[];
 };
@@ -96,6 +98,7 @@ struct weir__run {
     _Atomic uint32_t next; /* the first block nobody has claimed */
     uint32_t running;      /* workers in it; under the scheduler lock */
     uint32_t phase;
+    bool parted;             /* traces have its blocks one by one */
     _Atomic uint32_t failed; /* a block failed: the rest is not run */
     weir_status status;      /* of the first block that failed */
     char text[512];
@@ -113,8 +116,9 @@ struct weir__soft_stream {
     /* The token's holder. */
     _Alignas(WEIR__LINE) struct weir__chunk *head;
     uint32_t head_at;
-    uint64_t known, consumed;    /* of pending */
-    uint64_t over;               /* the last command that is over, published or not */
+    uint64_t known, consumed; /* of pending */
+    uint64_t over;            /* the last command that is over, published or not */
+    uint64_t reached;         /* ticks when the wait at the head was, while a trace is recorded */
     uint32_t lane_at, lane_left; /* within the lane at the head: bytes, items; 0 outside */
     struct weir__soft_stream *local_next;
     struct weir__waiter waiting;

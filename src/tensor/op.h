@@ -105,14 +105,16 @@ static inline void weir__work_init(struct weir__work *work, const struct weir__o
     work->args_size = 0;
 }
 
-/* What one of `parts` equal parts of the call takes on a core, roughly. */
-static inline uint32_t weir__call_ns(const struct weir__call *call, unsigned parts)
+/* What one of `parts` equal parts of the call takes on a core, roughly; and the bytes that
+ * all of them read and write. */
+static inline uint32_t weir__call_ns(const struct weir__call *call, unsigned parts, uint64_t *bytes)
 {
     struct weir__cost cost = {0, 0};
     double ns;
 
     call->op->cost(call, &cost);
     ns = weir__cost_ns(&cost) / parts;
+    *bytes = (uint64_t)cost.bytes;
     return ns < 4e9 ? (uint32_t)ns : UINT32_MAX - 1;
 }
 

@@ -1,0 +1,121 @@
+/* Traces: what ran where and when, recorded while a program runs.
+ *
+ *     weir_trace_start(NULL);
+ *     ... work, weir_device_sync(dev) ...
+ *     weir_trace_stop(&trace);
+ *     weir_trace_write_html(&trace, 1, "timeline.html");
+ *     weir_trace_free(trace);
+ *
+ * One recording at a time takes in every device of the process. Each thread writes into a
+ * ring of its own without a lock; a ring that is full loses its oldest records, and the
+ * trace says how many. When nothing is recorded an operator pays one load and a branch.
+ */
+#ifndef WEIR_TRACE_H
+#define WEIR_TRACE_H
+
+#include "device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weir_trace weir_trace;
+
+typedef struct weir_trace_options {
+    size_t bytes_per_thread; /* 0: 32 MiB, some 250,000 operators */
+} weir_trace_options;
+
+/* Begins to record. `options` may be NULL.
+ * returns  WEIR_ESTATE if a recording is under way; WEIR_ERANGE for rings below 4 KiB or
+ *          above 16 GiB.
+ * threads  any. */
+WEIR_API WEIR_MUST_USE weir_status weir_trace_start(const weir_trace_options *options);
+
+/* Ends the recording and hands it over. What is still running is not in it: sync first.
+ * returns  WEIR_ESTATE if nothing is recorded; WEIR_ENOMEM, the recording is lost then.
+ * threads  any. */
+WEIR_API WEIR_MUST_USE weir_status weir_trace_stop(weir_trace **out);
+
+WEIR_API bool weir_trace_running(void);
+
+/* NULL is fine. */
+WEIR_API void weir_trace_free(weir_trace *trace);
+
+/* ---- what is in it ----
+ * Times are nanoseconds of the device's clock: of devices that run in real time since the
+ * recording began, of modelled ones since the device was opened. Cores are numbered with
+ * cube cores first; where cube and vector cores are apart, vector cores follow. */
+
+#define WEIR_TRACE_NONE UINT32_MAX
+
+typedef struct weir_trace_device {
+    const char *name, *model;
+    weir_cores cores;
+    bool split_cores; /* vector cores are numbered from cores.cube on */
+    bool real_time;
+    int rank; /* 0, 1, ... in the order the devices were opened */
+} weir_trace_device;
+
+typedef struct weir_trace_stream {
+    const char *name;
+    uint32_t device;
+    int priority;
+} weir_trace_stream;
+
+typedef struct weir_trace_op {
+    const char *name;
+    const char *scope;       /* the super kernel it belongs to; "" for none */
+    uint32_t device, stream; /* indices */
+    uint64_t seq;            /* its number among the commands of the stream's queue */
+    weir_engine engine;
+    uint32_t blocks; /* that the operator is cut into, of all phases */
+    uint32_t cores;  /* the most it was allowed at once */
+    uint64_t bytes;  /* it reads and writes; 0 if unknown */
+    int64_t queued_ns, ready_ns, started_ns, ended_ns;
+    uint32_t first_part, nparts; /* where it ran, in parts[] */
+    uint32_t first_wait, nwaits; /* what came before it on its stream, in waits[] */
+    bool failed;
+} weir_trace_op;
+
+/* A block, or blocks one behind the other that are too short to be told apart. */
+typedef struct weir_trace_part {
+    uint32_t op;
+    uint32_t blocks;
+    uint32_t ncores; /* 0 on the host engine */
+    uint16_t cores[3];
+    int64_t started_ns, ended_ns;
+} weir_trace_part;
+
+/* A stream waited for another one. */
+typedef struct weir_trace_wait {
+    uint32_t stream, source_stream;
+    uint32_t op;        /* the first behind the wait, or WEIR_TRACE_NONE */
+    uint32_t source_op; /* the last one waited for, or WEIR_TRACE_NONE if it was not recorded */
+    int64_t reached_ns, passed_ns;
+} weir_trace_wait;
+
+typedef struct weir_trace_memory {
+    uint32_t device;
+    int64_t time_ns;
+    uint64_t allocated, reserved; /* bytes */
+} weir_trace_memory;
+
+typedef struct weir_trace_data {
+    const weir_trace_device *devices;
+    const weir_trace_stream *streams;
+    const weir_trace_op *ops; /* by device, then stream, then seq */
+    const weir_trace_part *parts;
+    const weir_trace_wait *waits;
+    const weir_trace_memory *memory; /* by device, then time */
+    size_t ndevices, nstreams, nops, nparts, nwaits, nmemory;
+    uint64_t dropped; /* records that were overwritten */
+} weir_trace_data;
+
+/* Borrowed: valid until the trace is freed.
+ * threads  any. */
+WEIR_API void weir_trace_get(const weir_trace *trace, weir_trace_data *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

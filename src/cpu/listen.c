@@ -1,0 +1,125 @@
+/* What workers tell a trace. All of it is called only while one is recorded. */
+#include "cpu/cpu.h"
+
+/* The n-th core of a gang's set. */
+static uint16_t nth(const uint64_t *set, unsigned n)
+{
+    for (unsigned word = 0; word < WEIR__MAX_CORES / 64; word++) {
+        unsigned here = (unsigned)__builtin_popcountll(set[word]);
+        uint64_t bits = set[word];
+
+        if (n >= here) {
+            n -= here;
+            continue;
+        }
+        for (; n; n--)
+            bits &= bits - 1;
+        return (uint16_t)(word * 64 + (unsigned)__builtin_ctzll(bits));
+    }
+    return 0;
+}
+
+/* Which of a gang's cores runs which block is nobody's concern until someone asks: the
+ * i-th core has the i-th block. */
+static struct weir__trace_cores gang_cores(const struct weir__sched *sched,
+                                           const struct weir__run *run, unsigned index)
+{
+    enum weir__core_kind kind = weir__sched_kind(sched, run->cmd->engine);
+    unsigned i = index % run->cmd->cores, two = sched->vector.total < 2 ? 1 : 2;
+    struct weir__trace_cores cores = WEIR__TRACE_NO_CORES;
+
+    if (kind == WEIR__CORE_CUBE || kind == WEIR__CORE_MIX)
+        cores.cube = nth(run->gang_cube, i);
+    if (kind == WEIR__CORE_VECTOR)
+        cores.vector[0] = nth(run->gang_vector, i);
+    for (unsigned k = 0; kind == WEIR__CORE_MIX && k < two; k++)
+        cores.vector[k] = nth(run->gang_vector, two * i + k);
+    return cores;
+}
+
+static struct weir__trace_cores cores_of(const struct weir__worker *w,
+                                         const struct weir__soft_stream *s,
+                                         const struct weir__cmd *cmd, unsigned index)
+{
+    const struct weir__grant *g = &w->grant;
+    struct weir__trace_cores cores = WEIR__TRACE_NO_CORES;
+
+    if (cmd->gang)
+        return gang_cores(&w->cpu->soft.sched, &s->run, index);
+    if (g->ncube)
+        cores.cube = g->cube;
+    for (unsigned i = 0; i < g->nvector; i++)
+        cores.vector[i] = g->vector[i];
+    return cores;
+}
+
+void weir__worker_trace_part(const struct weir__worker *w, const struct weir__soft_stream *s,
+                             const struct weir__cmd *cmd, unsigned index, uint64_t from)
+{
+    struct weir__trace_record r = {
+        .kind = WEIR__TRACE_PART,
+        .device = (uint32_t)s->base.dev->id,
+        .slot = s->base.slot,
+        .seq = s->over + 1,
+        .from = from,
+        .to = weir__trace_ticks(),
+        .blocks = 1,
+        .cores = cores_of(w, s, cmd, index),
+    };
+
+    weir__trace_put(&r);
+}
+
+void weir__worker_trace_op(struct weir__worker *w, const struct weir__soft_stream *s,
+                           const struct weir__cmd *cmd, uint64_t from)
+{
+    struct weir__trace_record r = {
+        .kind = WEIR__TRACE_OP,
+        .engine = cmd->engine,
+        .failed = atomic_load_explicit(&s->run.failed, memory_order_relaxed),
+        .whole = from != 0,
+        .device = (uint32_t)s->base.dev->id,
+        .slot = s->base.slot,
+        .seq = s->over + 1,
+        .to = weir__trace_ticks(),
+        .amount = cmd->v.bytes,
+        .u.op = {weir__trace_name(cmd->name), cmd->scope, (uint16_t)cmd->cores},
+        .blocks = cmd->blocks * cmd->phases,
+    };
+
+    r.from = from ? from : r.to;
+    if (from)
+        r.cores = cores_of(w, s, cmd, 0);
+    weir__trace_put(&r);
+    w->ticks = r.to;
+}
+
+void weir__worker_trace_callback(struct weir__worker *w, const struct weir__soft_stream *s,
+                                 uint64_t from)
+{
+    struct weir__trace_record r = {
+        .kind = WEIR__TRACE_OP,
+        .engine = WEIR_ENGINE_HOST,
+        .whole = true,
+        .device = (uint32_t)s->base.dev->id,
+        .slot = s->base.slot,
+        .seq = s->over + 1,
+        .from = from,
+        .to = weir__trace_ticks(),
+        .u.op = {weir__trace_name("callback"), 0, 1},
+        .blocks = 1,
+        .cores = WEIR__TRACE_NO_CORES,
+    };
+
+    weir__trace_put(&r);
+    w->ticks = r.to;
+}
+
+void weir__worker_trace_wait(struct weir__worker *w, struct weir__soft_stream *s,
+                             const struct weir__soft_stream *source, uint64_t seq)
+{
+    w->ticks = weir__trace_ticks();
+    weir__trace_put_wait(s->base.dev->id, s->base.slot, s->over + 1, source->base.dev->id,
+                         source->base.slot, seq, s->reached ? s->reached : w->ticks, w->ticks);
+    s->reached = 0;
+}
