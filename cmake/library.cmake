@@ -7,6 +7,11 @@ if(weir_kernels)
     list(REMOVE_ITEM weir_sources ${weir_kernels})
 endif()
 
+include(cmake/embed.cmake)
+file(GLOB weir_profiles CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/profiles/*.profile)
+weir_embed_profiles(${PROJECT_BINARY_DIR}/profiles.c ${weir_profiles})
+list(APPEND weir_sources ${PROJECT_BINARY_DIR}/profiles.c)
+
 if(WEIR_HWLOC)
     find_package(PkgConfig QUIET)
     if(PKG_CONFIG_FOUND)

@@ -166,13 +166,13 @@ static weir_status cpu_sync(weir_stream *s, uint64_t seq, int64_t timeout_ns, bo
 static void *cpu_map(weir_device *dev, size_t size)
 {
     (void)dev;
-    return weir__cpu_map(size);
+    return weir__soft_map(size);
 }
 
 static void cpu_unmap(weir_device *dev, void *address, size_t size)
 {
     (void)dev;
-    weir__cpu_unmap(address, size);
+    weir__soft_unmap(address, size);
 }
 
 static uint64_t cpu_now(const weir_device *dev)

@@ -87,10 +87,6 @@ void weir__cpu_stop(struct weir__cpu *cpu);
 /* Wakes a worker if there is work that nobody is about to find. */
 void weir__cpu_wake(struct weir__cpu *cpu);
 
-/* map.c: zeroed pages, NULL if the system has none. */
-void *weir__cpu_map(size_t size);
-void weir__cpu_unmap(void *address, size_t size);
-
 /* topology.c: threads that may run at once, by affinity (hwloc where it is built in). */
 unsigned weir__cpu_hardware_threads(void);
 /* The processor's name for people. */

@@ -82,7 +82,7 @@ void weir__worker_trace_op(struct weir__worker *w, const struct weir__soft_strea
         .slot = s->base.slot,
         .seq = s->over + 1,
         .to = weir__trace_ticks(),
-        .amount = cmd->v.bytes,
+        .amount = (uint64_t)cmd->v.load.bytes,
         .u.op = {weir__trace_name(cmd->name), cmd->scope, (uint16_t)cmd->cores},
         .blocks = cmd->blocks * cmd->phases,
     };

@@ -42,10 +42,10 @@ weir_status weir__cpu_start(struct weir__cpu *cpu)
         *w = (struct weir__worker){
             .cpu = cpu, .index = started, .patience = 1, .random = cpu->jitter + started};
         w->mine.end = &w->mine.first;
-        if (!(w->local = weir__cpu_map(WEIR_LOCAL_BYTES)))
+        if (!(w->local = weir__soft_map(WEIR_LOCAL_BYTES)))
             break;
         if (pthread_create(&w->thread, NULL, worker_main, w)) {
-            weir__cpu_unmap(w->local, WEIR_LOCAL_BYTES);
+            weir__soft_unmap(w->local, WEIR_LOCAL_BYTES);
             break;
         }
     }
@@ -67,7 +67,7 @@ void weir__cpu_stop(struct weir__cpu *cpu)
     weir__futex_wake(&cpu->wake_word, INT32_MAX);
     for (unsigned i = 0; i < cpu->nworkers; i++) {
         pthread_join(cpu->workers[i].thread, NULL);
-        weir__cpu_unmap(cpu->workers[i].local, WEIR_LOCAL_BYTES);
+        weir__soft_unmap(cpu->workers[i].local, WEIR_LOCAL_BYTES);
     }
     weir__free(cpu->workers);
     cpu->workers = NULL;

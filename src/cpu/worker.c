@@ -8,8 +8,6 @@
  */
 #include "cpu/cpu.h"
 
-#include <stdio.h>
-
 enum {
     SHORT_NS = 1000,  /* commands below this are not worth sharing */
     SHARE_NS = 2000,  /* this much of short work, and others get their turn */
@@ -137,31 +135,19 @@ static unsigned core_of(const struct weir__worker *w)
 static void run_block(struct weir__worker *w, struct weir__soft_stream *s,
                       const struct weir__cmd *cmd, unsigned phase, unsigned index)
 {
-    struct weir__run *run = &s->run;
     weir_block block = {index, cmd->blocks, phase, core_of(w), w->local};
     uint64_t from = 0;
     weir_status st;
 
     if (!cmd->u.fn)
         return;
-    if (weir__trace_on() && run->parted)
+    if (weir__trace_on() && s->run.parted)
         from = weir__trace_ticks();
     st = cmd->u.fn(cmd->args, &block);
     if (weir__unlikely(from))
         weir__worker_trace_part(w, s, cmd, index, from);
-    if (weir__unlikely(st) && !atomic_exchange(&run->failed, 1)) {
-        run->status = st;
-        snprintf(run->text, sizeof run->text, "operator '%s' failed on stream '%s': %s", cmd->name,
-                 s->base.name, *weir_last_error() ? weir_last_error() : weir_status_text(st));
-    }
-}
-
-static void settle_failure(struct weir__soft_stream *s)
-{
-    if (weir__likely(!atomic_load_explicit(&s->run.failed, memory_order_acquire)))
-        return;
-    weir__stream_fail(&s->base, s->over + 1, s->run.status, s->run.text);
-    atomic_store_explicit(&s->run.failed, 0, memory_order_relaxed);
+    if (weir__unlikely(st))
+        weir__soft_block_failed(s, cmd, st);
 }
 
 static void run_alone(struct weir__worker *w, struct weir__soft_stream *s,
@@ -269,7 +255,7 @@ static void end_kernel(struct weir__worker *w, struct weir__soft_stream *s,
 {
     if (weir__trace_on())
         weir__worker_trace_op(w, s, cmd, from);
-    settle_failure(s);
+    weir__soft_settle_failure(s);
     if (!is_short)
         end_report(s);
 }
@@ -332,15 +318,9 @@ static bool run_wait(struct weir__worker *w, struct weir__soft_stream *s,
             return false;
     }
     atomic_store_explicit(&s->waits_for, NULL, memory_order_relaxed);
-    if (weir__unlikely(how == WEIR__WAIT_FRESH))
-        weir__stream_forget_error(&s->base);
-    if (weir__unlikely(atomic_load_explicit(&source->base.failed_at, memory_order_acquire) <= seq &&
-                       how != WEIR__WAIT_ORDER))
-        weir__stream_fail_like(&s->base, s->over + 1, &source->base);
     if (weir__trace_on())
         weir__worker_trace_wait(w, s, source, seq);
-    if (weir__unlikely(source->base.dev != s->base.dev)) /* the last touch of it */
-        atomic_fetch_sub(&source->base.dev->visitors, 1);
+    weir__soft_pass_wait(s, source, seq, how);
     return true;
 }
 

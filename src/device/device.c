@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct weir__driver *const drivers[] = {&weir__cpu_driver};
+static const struct weir__driver *const drivers[] = {&weir__cpu_driver, &weir__npu_driver};
 
 const char *weir_engine_name(weir_engine engine)
 {
@@ -100,6 +100,7 @@ static uint64_t pool_poison(void *user, uint32_t slot, void *address, size_t siz
         .phases = 1,
         .cores = 1,
         .work_ns = UINT32_MAX,
+        .bytes = (float)size,
     };
 
     return weir__stream_submit(s, &k) ? 0 : weir__stream_submitted(s);

@@ -40,7 +40,11 @@ struct weir__kernel {
     bool never_timeout; /* while it runs, op_timeout does not */
     uint32_t work_ns;   /* of one block, roughly; UINT32_MAX if unknown */
     uint16_t scope;     /* weir__trace_scope of its super kernel, 0 for none */
-    uint64_t bytes;     /* it reads and writes in all; 0 if unknown */
+    float bytes;        /* it reads and writes in all; 0 if unknown */
+    /* For devices that model what it takes. */
+    float flops;    /* of all blocks */
+    float block_us; /* of one block, where that is known rather than the flops; else 0 */
+    bool together;  /* its cores are granted at once, though it is no gang */
 };
 
 /* A point of a stream: after its command `seq`. */
@@ -134,6 +138,9 @@ struct weir__driver {
     void (*kick)(weir_device *dev);
     /* The last command that is over. */
     uint64_t (*done)(const weir_stream *s);
+    /* Before the host asks whether something is done, outside the lock: lets a device that
+     * runs only while it is waited for go on. NULL where devices run by themselves. */
+    void (*poll)(weir_device *dev);
     /* Waits until `seq` is over: WEIR_OK, or WEIR_ETIMEDOUT with a report. A
      * timeout of WEIR_TIMEOUT_DEVICE runs out when nothing on the device has moved
      * for dev->op_timeout_ns. */
@@ -167,8 +174,11 @@ struct weir__tag {
     weir_stream *stream;
 };
 
+struct weir__model;
+
 struct weir_device {
     const struct weir__driver *driver;
+    const struct weir__model *model; /* of a device in virtual time (sim/model.h); else NULL */
     uint64_t id;
     weir_device_props props;
     int64_t op_timeout_ns;     /* -1: for ever */
@@ -186,6 +196,7 @@ struct weir_device {
     struct weir__limit limit;         /* in force for streams without their own */
     struct weir__pool pool;           /* (L) */
     size_t events_live;               /* (L) */
+    size_t events_most;               /* the driver's limit; 0: none */
     struct weir__stamp *spare_stamps; /* (L) oldest first */
     struct weir__stamp **spare_stamps_end;
     size_t tensors_live; /* (L) */
@@ -194,6 +205,7 @@ struct weir_device {
 
 /* The drivers, in the order they are listed. */
 extern const struct weir__driver weir__cpu_driver;
+extern const struct weir__driver weir__npu_driver;
 
 weir_stream *weir__device_new_stream(weir_device *dev); /* (L) NULL with the error set */
 

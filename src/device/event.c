@@ -13,7 +13,7 @@ weir_status weir_event_create(weir_device *dev, const weir_event_options *option
 {
     weir_event *e = weir__calloc(1, sizeof *e);
 
-    *out = e;
+    *out = NULL;
     if (!e)
         return weir__fail(WEIR_ENOMEM, "an event on %s", dev->props.name);
     e->dev = dev;
@@ -22,9 +22,16 @@ weir_status weir_event_create(weir_device *dev, const weir_event_options *option
         e->blocking = options->blocking;
     }
     weir__mutex_lock(&dev->lock);
-    dev->events_live++;
+    if (!dev->events_most || dev->events_live < dev->events_most) {
+        dev->events_live++;
+        *out = e;
+    }
     weir__mutex_unlock(&dev->lock);
-    return WEIR_OK;
+    if (*out)
+        return WEIR_OK;
+    weir__free(e);
+    return weir__fail(WEIR_ERANGE, "one more event on %s: it has at most %zu", dev->props.name,
+                      dev->events_most);
 }
 
 /* Back to the pool; it is used again once its command is over. */
@@ -117,6 +124,8 @@ weir_status weir_stream_wait(weir_stream *s, const weir_event *e)
 
 weir_status weir_event_query(const weir_event *e, bool *done)
 {
+    if (e->dev->driver->poll)
+        e->dev->driver->poll(e->dev);
     *done = !e->recorded || e->dev->driver->done(e->mark.stream) >= e->mark.seq;
     return e->recorded && *done ? weir__stream_error(e->mark.stream, e->mark.seq) : WEIR_OK;
 }

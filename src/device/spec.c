@@ -124,3 +124,16 @@ weir_status weir__spec_finish(const struct weir__spec *spec, const char *known)
                               spec->text, spec->options[i].key, spec->driver, known);
     return WEIR_OK;
 }
+
+const char *weir__spec_text(struct weir__spec *spec, const char *key)
+{
+    return find(spec, key);
+}
+
+const char *weir__spec_word(struct weir__spec *spec)
+{
+    if (!spec->n || spec->options[0].value)
+        return NULL;
+    spec->options[0].used = true;
+    return spec->options[0].key;
+}

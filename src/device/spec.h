@@ -27,6 +27,11 @@ weir_status weir__spec_int(struct weir__spec *spec, const char *key, int64_t min
 weir_status weir__spec_bytes(struct weir__spec *spec, const char *key, size_t *out);
 weir_status weir__spec_bool(struct weir__spec *spec, const char *key, bool *out);
 
+/* The option's value, NULL where it is absent. */
+const char *weir__spec_text(struct weir__spec *spec, const char *key);
+/* The first option if it is a bare word, marked as known; else NULL. */
+const char *weir__spec_word(struct weir__spec *spec);
+
 /* returns  WEIR_ESPEC if an option was never asked for; `known` lists those that are. */
 weir_status weir__spec_finish(const struct weir__spec *spec, const char *known);
 

@@ -398,6 +398,8 @@ weir_status weir_stream_query(weir_stream *s, bool *done)
     struct weir__mark now;
     weir_status st = weir__stream_mark(s, &now);
 
+    if (s->dev->driver->poll)
+        s->dev->driver->poll(s->dev);
     *done = !st && s->dev->driver->done(s) >= now.seq;
     return *done ? weir__stream_error(s, now.seq) : st;
 }

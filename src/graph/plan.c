@@ -88,7 +88,7 @@ static weir_status prepare(const weir_plan *plan, const struct weir__instance *i
         .scope = scope_of(plan->graph, n),
     };
     if (work->blocks)
-        kernel->work_ns = weir__call_ns(&call, work->blocks * work->phases, &kernel->bytes);
+        weir__kernel_set_cost(kernel, &call, work);
     return WEIR_OK;
 }
 
@@ -195,6 +195,7 @@ static weir_status prepare_fused(const weir_plan *plan, struct weir__instance *i
         all.phases += k.phases;
         all.never_timeout |= k.never_timeout;
         ns += (uint64_t)k.work_ns * k.blocks * k.phases;
+        all.flops += k.flops;
         all.bytes += k.bytes;
         all.scope = k.scope;
     }

@@ -119,7 +119,7 @@ static weir_status queue(const struct weir__op *op, struct weir__call *call, wei
             .scope = weir__trace_on() ? weir__scope_traced() : 0,
         };
 
-        k.work_ns = weir__call_ns(call, work.blocks * work.phases, &k.bytes);
+        weir__kernel_set_cost(&k, call, &work);
         st = weir__submit_using(s, &k, buffers, n);
     }
     /* Freed at once, in stream order: only what is queued after may have it. */

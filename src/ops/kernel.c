@@ -109,6 +109,8 @@ static weir_status prepare_kernel(const struct weir__call *call, struct weir__wo
     work->blocks = weir__kernel_blocks(p);
     work->engine = weir__kernel_engine(p);
     work->gang = weir__kernel_is_gang(p);
+    work->together = !p->gang && p->us > 0;
+    work->block_us = block_us(p);
     return WEIR_OK;
 }
 

@@ -1,6 +1,7 @@
 /* The command queue, and how its token moves (soft.h tells the whole story). */
 #include "soft/soft.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { CHUNK_BYTES = sizeof(struct weir__chunk) };
@@ -103,9 +104,11 @@ void weir__soft_fill(struct weir__cmd *cmd, const struct weir__kernel *k)
     cmd->untimed = k->never_timeout;
     cmd->own_cores = k->own_cores;
     cmd->scope = k->scope;
-    cmd->v.bytes = k->bytes;
     cmd->name = k->name;
     cmd->u.fn = k->fn;
+    cmd->how = (uint8_t)((k->block_us > 0 ? WEIR__LOAD_TIMED : 0) |
+                         (k->together ? WEIR__LOAD_TOGETHER : 0));
+    cmd->v.load = (struct weir__cmd_load){k->block_us > 0 ? k->block_us : k->flops, k->bytes};
     if (k->args_size)
         memcpy(cmd->args, k->args, k->args_size);
 }
@@ -227,6 +230,38 @@ unsigned weir__soft_cores(const struct weir__soft_stream *s, const struct weir__
         return cmd->cores;
     cores = weir__stream_cores(&s->base, cmd->engine, (weir_cores){0, 0});
     return cores < cmd->blocks ? cores : cmd->blocks;
+}
+
+void weir__soft_pass_wait(struct weir__soft_stream *s, struct weir__soft_stream *source,
+                          uint64_t seq, enum weir__wait how)
+{
+    if (weir__unlikely(how == WEIR__WAIT_FRESH))
+        weir__stream_forget_error(&s->base);
+    if (weir__unlikely(atomic_load_explicit(&source->base.failed_at, memory_order_acquire) <= seq &&
+                       how != WEIR__WAIT_ORDER))
+        weir__stream_fail_like(&s->base, s->over + 1, &source->base);
+    if (weir__unlikely(source->base.dev != s->base.dev)) /* the last touch of it */
+        atomic_fetch_sub(&source->base.dev->visitors, 1);
+}
+
+void weir__soft_block_failed(struct weir__soft_stream *s, const struct weir__cmd *cmd,
+                             weir_status status)
+{
+    struct weir__run *run = &s->run;
+
+    if (atomic_exchange(&run->failed, 1))
+        return;
+    run->status = status;
+    snprintf(run->text, sizeof run->text, "operator '%s' failed on stream '%s': %s", cmd->name,
+             s->base.name, *weir_last_error() ? weir_last_error() : weir_status_text(status));
+}
+
+void weir__soft_settle_failure(struct weir__soft_stream *s)
+{
+    if (weir__likely(!atomic_load_explicit(&s->run.failed, memory_order_acquire)))
+        return;
+    weir__stream_fail(&s->base, s->over + 1, s->run.status, s->run.text);
+    atomic_store_explicit(&s->run.failed, 0, memory_order_relaxed);
 }
 
 bool weir__soft_surrender(struct weir__soft_stream *s)

@@ -217,6 +217,15 @@ static struct weir__soft_stream *oldest(const struct weir__sched *sched)
     return found;
 }
 
+struct weir__soft_stream *weir__sched_take(struct weir__sched *sched)
+{
+    struct weir__soft_stream *s = oldest(sched);
+
+    if (s)
+        weir__sched_remove(sched, s);
+    return s;
+}
+
 struct weir__soft_stream *weir__sched_pick(struct weir__sched *sched, struct weir__grant *grant,
                                            enum weir__want *was, bool aged)
 {

@@ -10,8 +10,9 @@
  * it waits no longer than what runs already. Every 64th pick goes to whoever waited
  * longest, so that no priority starves.
  *
- * Nothing here knows of threads or of time: `cpu` picks one core at a time from
- * many threads under the lock, `npu` picks until nothing fits.
+ * Nothing here knows of threads or of time. `cpu` picks one core at a time from many
+ * threads under the lock. In virtual time there are no threads to hand cores to: `npu`
+ * takes streams out as they come and grants cores by the rules of sim/sim.h.
  */
 #ifndef WEIR_SOFT_SCHED_H
 #define WEIR_SOFT_SCHED_H
@@ -81,6 +82,10 @@ void weir__sched_remove(struct weir__sched *sched, struct weir__soft_stream *s);
  * longest before the most urgent. */
 struct weir__soft_stream *weir__sched_pick(struct weir__sched *sched, struct weir__grant *grant,
                                            enum weir__want *was, bool aged);
+
+/* The stream that came first, out of the scheduler, whatever cores are free: for devices
+ * that have their own idea of cores. NULL if there is none. */
+struct weir__soft_stream *weir__sched_take(struct weir__sched *sched);
 
 /* One block's cores, unless they are short or a gang waits for them. */
 bool weir__sched_try(struct weir__sched *sched, enum weir__core_kind kind,

@@ -46,7 +46,7 @@ struct weir__cmd {
     uint32_t size; /* to the next command */
     uint32_t blocks, cores;
     uint32_t work_ns;
-    uint8_t how; /* enum weir__wait */
+    uint8_t how; /* enum weir__wait; of a kernel enum weir__cmd_load_flags */
     bool untimed : 1;
     bool own_cores : 1; /* as in weir__kernel */
     uint16_t scope;     /* weir__trace_scope */
@@ -62,9 +62,16 @@ struct weir__cmd {
     union {
         void *user;
         uint64_t seq;
-        uint64_t bytes; /* of a kernel, for traces */
+        struct weir__cmd_load {
+            float work, bytes; /* work: flops of all blocks, or microseconds of each */
+        } load;                /* of a kernel, for devices that only model it */
     } v;
     _Alignas(16) unsigned char args[];
+};
+
+enum weir__cmd_load_flags {
+    WEIR__LOAD_TIMED = 1,    /* load.work is time */
+    WEIR__LOAD_TOGETHER = 2, /* its cores are granted at once */
 };
 
 /* A lane as it is run: commands one behind the other, as in a queue. */
@@ -224,6 +231,15 @@ static inline void weir__soft_consume(struct weir__soft_stream *s, const struct 
  * when it was queued, so that values do not depend on when a limit came. A gang needs all
  * its blocks at once and keeps what it was cut for. */
 unsigned weir__soft_cores(const struct weir__soft_stream *s, const struct weir__cmd *cmd);
+/* What a wait does once `seq` of `source` is over: errors are passed on or forgotten. */
+void weir__soft_pass_wait(struct weir__soft_stream *s, struct weir__soft_stream *source,
+                          uint64_t seq, enum weir__wait how);
+/* A block of the command failed: keeps the first failure in s->run. */
+void weir__soft_block_failed(struct weir__soft_stream *s, const struct weir__cmd *cmd,
+                             weir_status status);
+/* The command at the head is over: a failure of its blocks puts the stream in error. */
+void weir__soft_settle_failure(struct weir__soft_stream *s);
+
 /* Publishes what is over; streams that waited for it are appended to `woken`, their
  * tokens with them. */
 void weir__soft_publish(struct weir__soft_stream *s, struct weir__soft_list *woken);
@@ -234,6 +250,12 @@ bool weir__soft_park(struct weir__soft_stream *s, struct weir__soft_stream *sour
 bool weir__soft_surrender(struct weir__soft_stream *s);
 /* What the next command needs, so that the stream can be put into the scheduler. */
 enum weir__core_kind weir__soft_next_kind(struct weir__soft_stream *s);
+
+/* ---- memory ---- */
+
+/* Zeroed pages, NULL if the system has none. */
+void *weir__soft_map(size_t size);
+void weir__soft_unmap(void *address, size_t size);
 
 /* ---- for the host ---- */
 

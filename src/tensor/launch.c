@@ -53,6 +53,7 @@ weir_status weir_launch_submit(weir_stream *s, const weir_launch *l)
         .work_ns = !l->fn                                  ? 0
                    : l->work_ns && l->work_ns < UINT32_MAX ? (uint32_t)l->work_ns
                                                            : UINT32_MAX,
+        .block_us = (float)l->work_ns / 1000,
     };
     weir_status st;
 

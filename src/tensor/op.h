@@ -9,6 +9,7 @@
 #define WEIR_TENSOR_OP_H
 
 #include "base/base.h"
+#include "device/device.h"
 #include "tensor/view.h"
 #include "weir/launch.h"
 
@@ -71,6 +72,8 @@ struct weir__work {
     unsigned phases;    /* 1 unless blocks must meet */
     weir_engine engine; /* the row's, unless prepare says otherwise */
     bool gang;          /* likewise */
+    bool together;      /* its cores are granted at once, though it is no gang */
+    double block_us;    /* what a block takes, where the row knows; 0: by cost */
     size_t args_size;
     _Alignas(64) unsigned char args[WEIR_ARGS_MAX];
 };
@@ -102,20 +105,26 @@ static inline void weir__work_init(struct weir__work *work, const struct weir__o
     work->blocks = work->phases = 1;
     work->engine = op->engine;
     work->gang = op->flags & WEIR__OP_GANG;
+    work->together = false;
+    work->block_us = 0;
     work->args_size = 0;
 }
 
-/* What one of `parts` equal parts of the call takes on a core, roughly; and the bytes that
- * all of them read and write. */
-static inline uint32_t weir__call_ns(const struct weir__call *call, unsigned parts, uint64_t *bytes)
+/* What the kernel of the call costs, roughly for devices that run it, in full for those
+ * that model it. */
+static inline void weir__kernel_set_cost(struct weir__kernel *k, const struct weir__call *call,
+                                         const struct weir__work *work)
 {
     struct weir__cost cost = {0, 0};
     double ns;
 
     call->op->cost(call, &cost);
-    ns = weir__cost_ns(&cost) / parts;
-    *bytes = (uint64_t)cost.bytes;
-    return ns < 4e9 ? (uint32_t)ns : UINT32_MAX - 1;
+    ns = weir__cost_ns(&cost) / (work->blocks * work->phases);
+    k->work_ns = ns < 4e9 ? (uint32_t)ns : UINT32_MAX - 1;
+    k->flops = work->block_us > 0 ? 0 : (float)cost.flops;
+    k->bytes = (float)cost.bytes;
+    k->block_us = (float)work->block_us;
+    k->together = work->together;
 }
 
 /* The table. */

@@ -55,7 +55,7 @@ static weir_status queue_copy(weir_stream *s, const struct weir__view *dst,
         .phases = 1,
         .cores = 1,
         .work_ns = (uint32_t)weir__min((int64_t)(bytes / 8), UINT32_MAX - 1),
-        .bytes = 2 * (uint64_t)bytes,
+        .bytes = 2 * (float)bytes,
     };
 
     if (!bytes)

@@ -1,6 +1,6 @@
 /* Memory from the system. */
 #define _GNU_SOURCE
-#include "cpu/cpu.h"
+#include "soft/soft.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 static const size_t huge_page = (size_t)2 << 20;
 
 /* Aligned to huge pages and asking for them: a first touch costs a third. */
-void *weir__cpu_map(size_t size)
+void *weir__soft_map(size_t size)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), room = size + huge_page, used;
     char *raw, *start, *end;
@@ -30,7 +30,7 @@ void *weir__cpu_map(size_t size)
     return start;
 }
 
-void weir__cpu_unmap(void *address, size_t size)
+void weir__soft_unmap(void *address, size_t size)
 {
     munmap(address, size);
 }

@@ -1,0 +1,285 @@
+/* The driver of the `npu` device. */
+#include "npu/npu.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *available(void)
+{
+    return NULL;
+}
+
+/* ---- open and close ---- */
+
+static weir_status read_choice(struct weir__spec *spec, const char *key, const char *const *names,
+                               int n, int *out)
+{
+    const char *value = weir__spec_text(spec, key);
+    struct weir__text known = {0};
+    weir_status st;
+
+    if (!value)
+        return WEIR_OK;
+    for (int i = 0; i < n; i++) {
+        if (!strcmp(value, names[i])) {
+            *out = i;
+            weir__text_free(&known);
+            return WEIR_OK;
+        }
+        weir__text_add(&known, "%s%s", i ? ", " : "", names[i]);
+    }
+    st = weir__fail(WEIR_ESPEC, "device spec '%s': %s=%s is not one of %s", spec->text, key, value,
+                    known.data ? known.data : "");
+    weir__text_free(&known);
+    return st;
+}
+
+static weir_status read_model(struct weir__spec *spec, struct weir__model *m)
+{
+    static const char *const policies[] = {"hold", "batch"};
+    const char *profile = weir__spec_word(spec);
+    int policy = 0, algorithm = WEIR__ALGORITHM_AUTO;
+    int64_t seed = 0;
+    weir_status st;
+
+    m->overhead = m->compute = true;
+    if ((st = read_choice(spec, "policy", policies, 2, &policy)) ||
+        (st =
+             read_choice(spec, "algorithm", weir__algorithm_names, WEIR__ALGORITHMS, &algorithm)) ||
+        (st = weir__spec_bool(spec, "compute", &m->compute)) ||
+        (st = weir__spec_bool(spec, "overhead", &m->overhead)) ||
+        (st = weir__spec_int(spec, "seed", 0, INT64_MAX, &seed)) ||
+        (st = weir__spec_finish(spec, "a profile, policy, compute, overhead, seed, algorithm, "
+                                      "memory, op_timeout, deterministic, poison")))
+        return st;
+    m->hold = policy == 0;
+    m->algorithm = (enum weir__algorithm)algorithm;
+    m->seed = (uint64_t)seed;
+    st = weir__profile_load(profile ? profile : "a3", &m->profile);
+    return st == WEIR_EPARSE || st == WEIR_EIO || st == WEIR_ESPEC
+               ? weir__fail(WEIR_ESPEC, "device spec '%s': %s", spec->text, weir_last_error())
+               : st;
+}
+
+static weir_status npu_open(weir_device *dev, struct weir__spec *spec)
+{
+    struct weir__npu *npu = (struct weir__npu *)dev;
+    const struct weir__profile *p = &npu->model.profile;
+    struct weir__sim_limits limits;
+    weir_status st;
+
+    if ((st = read_model(spec, &npu->model)))
+        return st;
+    weir__model_limits(&npu->model, &limits);
+    if ((st = weir__sim_init(&npu->sim, &limits, 1, 0)))
+        return st;
+    if (!(npu->local = weir__soft_map(WEIR_LOCAL_BYTES))) {
+        weir__sim_fini(&npu->sim);
+        return weir__fail(WEIR_ENOMEM, "scratch memory of %s", dev->props.name);
+    }
+    npu->woken.end = &npu->woken.first;
+    npu->callbacks.end = &npu->callbacks.first;
+    dev->model = &npu->model;
+    dev->events_most = (size_t)p->event_limit;
+    dev->props.cores = (weir_cores){(int)p->cube_cores, (int)p->vector_cores};
+    dev->props.memory_bytes = (size_t)(p->hbm_gib * 1024 * 1024 * 1024);
+    dev->props.features = WEIR_FEATURE_SPLIT_CORES | WEIR_FEATURE_HOST_MEMORY | WEIR_FEATURE_TIMING;
+    snprintf(dev->props.model, sizeof dev->props.model, "%s, modelled", p->about);
+    weir__sched_init(&npu->soft.sched, dev->props.cores.cube, dev->props.cores.vector, true);
+    return WEIR_OK;
+}
+
+static void npu_close(weir_device *dev)
+{
+    struct weir__npu *npu = (struct weir__npu *)dev;
+
+    weir__sim_fini(&npu->sim);
+    weir__free(npu->streams);
+    weir__soft_unmap(npu->local, WEIR_LOCAL_BYTES);
+}
+
+static weir_status npu_stream_open(weir_stream *s)
+{
+    const struct weir__npu *npu = (const struct weir__npu *)s->dev;
+
+    if (s->slot >= npu->model.profile.stream_limit)
+        return weir__fail(WEIR_ERANGE, "one more stream on %s: it has at most %.0f",
+                          s->dev->props.name, npu->model.profile.stream_limit);
+    return weir__soft_stream_open(s);
+}
+
+static void npu_stream_close(weir_stream *s)
+{
+    weir__sim_lane_fini(&((struct weir__npu_stream *)s)->lane);
+    weir__soft_stream_close(s);
+}
+
+/* ---- waiting ---- */
+
+/* A stream of this device that waits for another device, and what it waits for. */
+static bool waits_abroad(const struct weir__npu *npu, struct weir__mark *mark)
+{
+    for (int i = 0; i < npu->nstreams; i++) {
+        struct weir__soft_stream *s = &npu->streams[i]->soft;
+        struct weir__soft_stream *source = atomic_load(&s->waits_for);
+
+        if (source && source->base.dev != s->base.dev) {
+            *mark = (struct weir__mark){&source->base, atomic_load(&s->waits_seq)};
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Nothing moves by itself. False if the wait cannot end. */
+static weir_status unblock(struct weir__npu *npu, weir_stream *s, uint64_t seq)
+{
+    struct weir__text text = {0};
+    struct weir__mark abroad;
+    weir_status st;
+
+    if (npu->calling) { /* another thread's callback will go on */
+        weir__npu_unlock(npu);
+        weir__yield();
+        weir__npu_lock(npu);
+        return WEIR_OK;
+    }
+    if (waits_abroad(npu, &abroad)) {
+        weir__npu_unlock(npu);
+        st =
+            abroad.stream->dev->driver->sync(abroad.stream, abroad.seq, WEIR_TIMEOUT_DEVICE, false);
+        weir__npu_lock(npu);
+        return st;
+    }
+    if (weir__npu_break_deadlock(npu))
+        return WEIR_OK;
+    weir__npu_report(npu, &text);
+    st = weir__fail(WEIR_EDEADLOCK, "stream '%s' will never reach command %llu:%s", s->name,
+                    (unsigned long long)seq, text.data ? text.data : "");
+    weir__text_free(&text);
+    return st;
+}
+
+static weir_status timed_out(const struct weir__npu *npu, const weir_stream *s, uint64_t seq,
+                             int64_t timeout_ns)
+{
+    struct weir__text text = {0};
+    weir_status st;
+
+    weir__npu_report(npu, &text);
+    st = weir__fail(WEIR_ETIMEDOUT,
+                    "stream '%s' did not reach command %llu within %.3f ms of the device's time%s",
+                    s->name, (unsigned long long)seq, (double)timeout_ns / 1e6,
+                    text.data ? text.data : "");
+    weir__text_free(&text);
+    return st;
+}
+
+/* Timeouts count on the device's clock: the host's has nothing to do with the work. */
+static weir_status npu_sync(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin)
+{
+    struct weir__npu *npu = (struct weir__npu *)s->dev;
+    uint64_t end;
+    weir_status st = WEIR_OK;
+
+    (void)spin;
+    if (weir__soft_done(s) >= seq)
+        return WEIR_OK;
+    weir__npu_lock(npu);
+    end = timeout_ns < 0 ? UINT64_MAX : npu->sim.now + (uint64_t)timeout_ns * 1000;
+    while (!st && weir__soft_done(s) < seq) {
+        if (!weir__npu_step_until(npu, end)) {
+            if (npu->sim.nheap)
+                st = timed_out(npu, s, seq, timeout_ns);
+            else
+                st = unblock(npu, s, seq);
+        }
+    }
+    weir__npu_unlock(npu);
+    return st;
+}
+
+static void npu_poll(weir_device *dev)
+{
+    struct weir__npu *npu = (struct weir__npu *)dev;
+
+    if (weir__npu_in_loop)
+        return;
+    weir__npu_lock(npu);
+    weir__npu_step(npu);
+    weir__npu_unlock(npu);
+}
+
+/* ---- queueing ---- */
+
+static weir_status npu_submit(weir_stream *s, const struct weir__kernel *k)
+{
+    struct weir__npu *npu = (struct weir__npu *)s->dev;
+    weir_status st = weir__soft_submit(s, k);
+
+    if (atomic_load(&weir__soft(s)->pending) > npu->model.profile.queue_depth)
+        atomic_store(&npu->full, weir__soft(s));
+    return st;
+}
+
+/* A host that has filled a queue waits until there is room. */
+static void npu_kick(weir_device *dev)
+{
+    struct weir__npu *npu = (struct weir__npu *)dev;
+    struct weir__soft_stream *full = atomic_exchange(&npu->full, NULL);
+
+    if (!full || weir__npu_in_loop)
+        return;
+    weir__npu_lock(npu);
+    while (atomic_load(&full->pending) - full->consumed > npu->model.profile.queue_depth &&
+           weir__npu_step(npu))
+        ;
+    weir__npu_unlock(npu);
+}
+
+/* ---- memory and time ---- */
+
+static void *npu_map(weir_device *dev, size_t size)
+{
+    (void)dev;
+    return weir__soft_map(size);
+}
+
+static void npu_unmap(weir_device *dev, void *address, size_t size)
+{
+    (void)dev;
+    weir__soft_unmap(address, size);
+}
+
+static uint64_t npu_now(const weir_device *dev)
+{
+    return atomic_load(&((const struct weir__npu *)dev)->now_ns);
+}
+
+const struct weir__driver weir__npu_driver = {
+    .abi = WEIR__DRIVER_ABI,
+    .name = "npu",
+    .summary = "a modelled Ascend NPU, in virtual time",
+    .device_size = sizeof(struct weir__npu),
+    .stream_size = sizeof(struct weir__npu_stream),
+    .unavailable = available,
+    .open = npu_open,
+    .close = npu_close,
+    .stream_open = npu_stream_open,
+    .stream_close = npu_stream_close,
+    .submit = npu_submit,
+    .wait = weir__soft_wait,
+    .callback = weir__soft_callback,
+    .stamp = weir__soft_stamp,
+    .kick = npu_kick,
+    .done = weir__soft_done,
+    .poll = npu_poll,
+    .sync = npu_sync,
+    .program_make = weir__soft_program_make,
+    .program_free = weir__soft_program_free,
+    .program_run = weir__soft_program_run,
+    .program_update = weir__soft_program_update,
+    .map = npu_map,
+    .unmap = npu_unmap,
+    .now = npu_now,
+};

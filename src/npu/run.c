@@ -1,0 +1,366 @@
+/* How commands run in virtual time. All under npu->loop. */
+#include "npu/npu.h"
+
+#include <string.h>
+
+_Thread_local bool weir__npu_in_loop;
+
+static struct weir__npu *npu_of(const struct weir__npu_stream *s)
+{
+    return (struct weir__npu *)s->soft.base.dev;
+}
+
+/* ---- lists of streams ---- */
+
+static void append(struct weir__soft_list *list, struct weir__soft_stream *s)
+{
+    s->local_next = NULL;
+    *list->end = s;
+    list->end = &s->local_next;
+}
+
+static struct weir__npu_stream *take(struct weir__soft_list *list)
+{
+    struct weir__soft_stream *s = list->first;
+
+    if (s && !(list->first = s->local_next))
+        list->end = &list->first;
+    return (struct weir__npu_stream *)s;
+}
+
+/* ---- kernels ---- */
+
+static void make_op(struct weir__npu_stream *s, const struct weir__cmd *cmd)
+{
+    const struct weir__npu *npu = npu_of(s);
+    bool timed = cmd->how & WEIR__LOAD_TIMED, together = cmd->how & WEIR__LOAD_TOGETHER;
+    double unknown_us = cmd->work_ns == UINT32_MAX && cmd->v.load.bytes <= 0 ? 1 : 0;
+    struct weir__load load = {
+        .engine = cmd->engine,
+        .blocks = cmd->blocks,
+        .cores = cmd->cores,
+        .gang = cmd->gang && !together,
+        .together = together,
+        .block_us = timed ? (double)cmd->v.load.work : unknown_us,
+        .flops = timed ? 0 : (double)cmd->v.load.work,
+        .bytes = (double)cmd->v.load.bytes,
+        .comm = cmd->engine == WEIR_ENGINE_SDMA,
+        .in_graph = s->soft.lane_left,
+    };
+
+    weir__model_op(&npu->model, &load, &s->op);
+}
+
+/* All blocks, one after the other: what they compute does not depend on when. */
+static void compute(struct weir__npu_stream *s, const struct weir__cmd *cmd)
+{
+    struct weir__npu *npu = npu_of(s);
+    unsigned cores = cmd->cores ? cmd->cores : 1;
+
+    if (!npu->model.compute || !cmd->u.fn)
+        return;
+    for (unsigned phase = 0; phase < cmd->phases; phase++)
+        for (unsigned i = 0; i < cmd->blocks; i++) {
+            weir_block block = {i, cmd->blocks, phase, i % cores, npu->local};
+            weir_status st = cmd->u.fn(cmd->args, &block);
+
+            if (st) {
+                weir__soft_block_failed(&s->soft, cmd, st);
+                return;
+            }
+        }
+}
+
+static void consume(struct weir__npu_stream *s, const struct weir__cmd *cmd)
+{
+    weir__soft_consume(&s->soft, cmd);
+    s->launched = false;
+    weir__soft_publish(&s->soft, &npu_of(s)->woken);
+}
+
+/* False if the stream sleeps or asks for cores. */
+static bool run_kernel(struct weir__npu_stream *s, const struct weir__cmd *cmd)
+{
+    struct weir__npu *npu = npu_of(s);
+
+    if (atomic_load_explicit(&s->soft.base.failed_at, memory_order_relaxed) != WEIR__NEVER_FAILED)
+        return true;
+    if (!s->launched) {
+        make_op(s, cmd);
+        s->launched = true;
+        if (s->op.launch_ps) {
+            weir__sim_sleep(&npu->sim, &s->lane, s->op.launch_ps);
+            return false;
+        }
+    }
+    weir__sim_ask(&npu->sim, &s->lane, &s->op, npu->asked++, s->lane.id);
+    return false;
+}
+
+/* ---- waits ---- */
+
+/* Picoseconds until a command of another device, which is over, is over here as well: the
+ * two have one clock, and the other may be ahead. */
+static uint64_t ahead(const struct weir__npu *npu, const struct weir__soft_stream *source)
+{
+    uint64_t there;
+
+    if (source->base.dev == &npu->soft.base)
+        return 0;
+    there = atomic_load(&((const struct weir__npu *)source->base.dev)->now_ns) * 1000;
+    return there > npu->sim.now ? there - npu->sim.now : 0;
+}
+
+/* False if the stream went to a waiter list or sleeps. */
+static bool run_wait(struct weir__npu_stream *s, struct weir__soft_stream *source, uint64_t seq,
+                     enum weir__wait how)
+{
+    struct weir__npu *npu = npu_of(s);
+    uint64_t ps;
+
+    if (atomic_load_explicit(&source->completed, memory_order_acquire) < seq) {
+        atomic_store_explicit(&s->soft.waits_seq, seq, memory_order_relaxed);
+        atomic_store_explicit(&s->soft.waits_for, source, memory_order_relaxed);
+        if (weir__soft_park(&s->soft, source, seq))
+            return false;
+    }
+    atomic_store_explicit(&s->soft.waits_for, NULL, memory_order_relaxed);
+    ps = ahead(npu, source) + weir__model_overhead(&npu->model, npu->model.profile.event_wait_us);
+    if (ps && !s->launched) {
+        s->launched = true;
+        weir__sim_sleep(&npu->sim, &s->lane, ps);
+        return false;
+    }
+    weir__soft_pass_wait(&s->soft, source, seq, how);
+    return true;
+}
+
+static bool run_lane_wait(struct weir__npu_stream *s, const struct weir__cmd *cmd)
+{
+    const void *args = weir__soft_lane_cmd(&s->soft)->args;
+    const struct weir__lane_base *base = (const struct weir__lane_base *)args + cmd->blocks;
+
+    return run_wait(s, base->stream, base->seq + cmd->v.seq, WEIR__WAIT_ERRORS);
+}
+
+/* ---- a stream from command to command ---- */
+
+/* The stream's lane, made at its first command. Without memory for it the stream fails. */
+static bool has_lane(struct weir__npu_stream *s)
+{
+    struct weir__npu *npu = npu_of(s);
+
+    if (s->lane.groups)
+        return true;
+    if (!weir__grow(&npu->streams, npu->nstreams, &npu->cap_streams, sizeof(void *)) ||
+        weir__sim_lane_init(&npu->sim, &s->lane, 0, s->soft.base.priority)) {
+        weir__stream_fail(&s->soft.base, s->soft.over + 1, WEIR_ENOMEM, weir_last_error());
+        return false;
+    }
+    npu->streams[npu->nstreams++] = s;
+    return true;
+}
+
+/* True if the command at the head is over, or must not be run. */
+static bool run_head(struct weir__npu_stream *s, const struct weir__cmd *cmd)
+{
+    switch ((enum weir__cmd_kind)cmd->kind) {
+    case WEIR__CMD_KERNEL:
+        return run_kernel(s, cmd);
+    case WEIR__CMD_WAIT:
+        return run_wait(s, cmd->u.source, cmd->v.seq, cmd->how);
+    case WEIR__CMD_LANE_WAIT:
+        return run_lane_wait(s, cmd);
+    case WEIR__CMD_CALLBACK:
+        append(&npu_of(s)->callbacks, &s->soft);
+        return false;
+    case WEIR__CMD_STAMP:
+        atomic_store_explicit(cmd->u.ns, npu_of(s)->sim.now / 1000, memory_order_release);
+        return true;
+    case WEIR__CMD_JUMP:
+    case WEIR__CMD_LANE:
+        break; /* weir__soft_next follows those */
+    }
+    return true;
+}
+
+/* Runs commands until one takes time, waits, or there are none. */
+static void advance(struct weir__npu_stream *s)
+{
+    if (!has_lane(s)) {
+        append(&npu_of(s)->woken, &s->soft);
+        return;
+    }
+    s->lane.priority = s->soft.base.priority;
+    for (;;) {
+        const struct weir__cmd *cmd = weir__soft_next(&s->soft);
+
+        if (!cmd) {
+            if (weir__soft_surrender(&s->soft))
+                return;
+            continue;
+        }
+        if (!run_head(s, cmd))
+            return;
+        consume(s, cmd);
+    }
+}
+
+static void on_over(void *user, struct weir__sim_lane *lane)
+{
+    struct weir__npu *npu = user;
+    struct weir__npu_stream *s = npu->streams[lane->id];
+    const struct weir__cmd *cmd = weir__soft_next(&s->soft);
+
+    compute(s, cmd);
+    weir__soft_settle_failure(&s->soft);
+    consume(s, cmd);
+    append(&npu->woken, &s->soft);
+}
+
+static void on_awake(void *user, struct weir__sim_lane *lane)
+{
+    struct weir__npu *npu = user;
+
+    append(&npu->woken, &npu->streams[lane->id]->soft);
+}
+
+/* ---- the loop ---- */
+
+/* Streams that host threads have added to since. */
+static struct weir__npu_stream *take_added(struct weir__npu *npu)
+{
+    struct weir__sched *sched = &npu->soft.sched;
+    struct weir__soft_stream *s;
+
+    if (!atomic_load(&sched->ready))
+        return NULL;
+    weir__spin_lock(&sched->lock);
+    s = weir__sched_take(sched);
+    weir__spin_unlock(&sched->lock);
+    return (struct weir__npu_stream *)s;
+}
+
+static void call_back(struct weir__npu *npu, struct weir__npu_stream *s)
+{
+    const struct weir__cmd *cmd = weir__soft_next(&s->soft);
+    weir_status st = weir__stream_error(&s->soft.base, s->soft.over);
+
+    npu->calling++;
+    weir__npu_unlock(npu);
+    cmd->u.callback(cmd->v.user, st);
+    weir__npu_lock(npu);
+    npu->calling--;
+    consume(s, cmd);
+    append(&npu->woken, &s->soft);
+}
+
+/* Everything that takes no time. True if anything did. */
+static bool run_instant(struct weir__npu *npu)
+{
+    struct weir__npu_stream *s;
+    bool any = false;
+
+    for (;;) {
+        if ((s = take(&npu->woken)) || (s = take_added(npu)))
+            advance(s);
+        else if ((s = take(&npu->callbacks)))
+            call_back(npu, s);
+        else
+            return any;
+        any = true;
+    }
+}
+
+bool weir__npu_step_until(struct weir__npu *npu, uint64_t end)
+{
+    bool any = run_instant(npu);
+
+    weir__sim_settle(&npu->sim);
+    if (npu->sim.nheap && npu->sim.heap[0]->at > end)
+        return false;
+    npu->sim.over = on_over;
+    npu->sim.awake = on_awake;
+    npu->sim.user = npu;
+    if (weir__sim_step(&npu->sim)) {
+        atomic_store(&npu->now_ns, npu->sim.now / 1000);
+        run_instant(npu);
+        return true;
+    }
+    return any;
+}
+
+bool weir__npu_step(struct weir__npu *npu)
+{
+    return weir__npu_step_until(npu, UINT64_MAX);
+}
+
+/* ---- deadlock ---- */
+
+static bool is_stuck(const struct weir__npu_stream *s)
+{
+    return s->lane.op && s->lane.started == UINT64_MAX;
+}
+
+static void add_cores(struct weir__text *text, const uint32_t *cores)
+{
+    const char *comma = "";
+
+    for (int p = 0; p < WEIR__POOLS; p++)
+        if (cores[p]) {
+            weir__text_add(text, "%s%u %s", comma, cores[p], weir__pool_names[p]);
+            comma = " + ";
+        }
+    weir__text_add(text, "%s", *comma ? " cores" : "no cores");
+}
+
+void weir__npu_report(const struct weir__npu *npu, struct weir__text *text)
+{
+    for (int i = 0; i < npu->nstreams; i++) {
+        struct weir__npu_stream *s = npu->streams[i];
+        const struct weir__soft_stream *other = atomic_load(&s->soft.waits_for);
+        uint32_t need[WEIR__POOLS];
+
+        if (is_stuck(s)) {
+            for (int p = 0; p < WEIR__POOLS; p++)
+                need[p] = s->op.blocks * s->op.per_block[p];
+            weir__text_add(text, "\n  stream '%s': operator '%s' holds ", s->soft.base.name,
+                           weir__soft_next(&s->soft)->name);
+            add_cores(text, s->lane.held);
+            weir__text_add(text, " and waits until it has ");
+            add_cores(text, need);
+        } else if (other) {
+            weir__text_add(text, "\n  stream '%s': waits for command %llu of stream '%s'%s%s",
+                           s->soft.base.name, (unsigned long long)atomic_load(&s->soft.waits_seq),
+                           other->base.name, other->base.dev == s->soft.base.dev ? "" : " of ",
+                           other->base.dev == s->soft.base.dev ? "" : other->base.dev->props.name);
+        }
+    }
+}
+
+bool weir__npu_break_deadlock(struct weir__npu *npu)
+{
+    struct weir__text text = {0};
+    bool any = false;
+
+    weir__npu_report(npu, &text);
+    for (int i = 0; i < npu->nstreams; i++) {
+        struct weir__npu_stream *s = npu->streams[i];
+        struct weir__text own = {0};
+
+        if (!is_stuck(s))
+            continue;
+        weir__text_add(&own, "deadlock on %s: operator '%s' on stream '%s' can never start:%s",
+                       npu->soft.base.props.name, weir__soft_next(&s->soft)->name,
+                       s->soft.base.name, text.data ? text.data : "");
+        weir__stream_fail(&s->soft.base, s->soft.over + 1, WEIR_EDEADLOCK,
+                          own.data ? own.data : "deadlock");
+        weir__text_free(&own);
+        weir__sim_drop(&npu->sim, &s->lane);
+        consume(s, weir__soft_next(&s->soft));
+        append(&npu->woken, &s->soft);
+        any = true;
+    }
+    weir__text_free(&text);
+    return any;
+}

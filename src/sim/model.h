@@ -1,0 +1,71 @@
+/* What operators and collectives cost on a modelled device: from a profile and a load to
+ * what the machine of sim/sim.h is asked for. */
+#ifndef WEIR_SIM_MODEL_H
+#define WEIR_SIM_MODEL_H
+
+#include "sim/profile.h"
+#include "sim/sim.h"
+
+enum weir__algorithm {
+    WEIR__ALGORITHM_AUTO, /* the fastest */
+    WEIR__ALGORITHM_RING,
+    WEIR__ALGORITHM_MESH,
+    WEIR__ALGORITHM_HIERARCHICAL,
+    WEIR__ALGORITHMS
+};
+extern const char *const weir__algorithm_names[WEIR__ALGORITHMS];
+
+/* A device spec, read. */
+struct weir__model {
+    struct weir__profile profile;
+    bool hold;     /* policy=hold */
+    bool overhead; /* launches, events and dispatch take time */
+    bool compute;  /* values are computed */
+    uint64_t seed; /* 0: ties go by time and order */
+    enum weir__algorithm algorithm;
+};
+
+/* What is known of an operator. */
+struct weir__load {
+    weir_engine engine;
+    uint32_t blocks;
+    uint32_t cores;      /* blocks that may run at once */
+    bool gang, together; /* barrier over all blocks; cores granted at once */
+    double block_us;     /* what a block takes alone; 0: by flops and bytes */
+    double flops, bytes; /* of all blocks */
+    bool comm;
+    bool in_graph;
+};
+
+void weir__model_limits(const struct weir__model *m, struct weir__sim_limits *out);
+void weir__model_op(const struct weir__model *m, const struct weir__load *load,
+                    struct weir__sim_op *out);
+
+/* Time in whole picoseconds. */
+uint64_t weir__model_ps(double us);
+/* The same, 0 where the device has no overhead. */
+uint64_t weir__model_overhead(const struct weir__model *m, double us);
+
+/* What kind of collective a name stands for: its beginning, whatever the case and the
+ * signs between letters (all_reduce, ar, reduceScatter, rs, allGather, ag, broadcast,
+ * dispatch, combine, all_to_all, a2a, barrier). Others count as all_gather. */
+enum weir__collective {
+    WEIR__ALL_REDUCE,
+    WEIR__REDUCE_SCATTER,
+    WEIR__ALL_GATHER,
+    WEIR__BROADCAST,
+    WEIR__ALL_TO_ALL,
+    WEIR__DISPATCH, /* an all-to-all that writes to its peers */
+    WEIR__BARRIER,
+};
+enum weir__collective weir__collective_kind(const char *name);
+
+/* Microseconds from the last arrival to the end, among the first `nranks` dies, where each
+ * rank's part (the larger of what it gives and gets) has `bytes`. */
+double weir__collective_us(const struct weir__model *m, enum weir__collective kind, uint32_t nranks,
+                           double bytes);
+
+/* Makes `op` take that long and draw on the whole link meanwhile. */
+void weir__model_transfer(const struct weir__model *m, double us, struct weir__sim_op *op);
+
+#endif

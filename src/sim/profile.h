@@ -1,0 +1,75 @@
+/* Profiles: the figures of a modelled device, as data.
+ *
+ * A profile is a text of lines `key value # source`. Every figure says where it comes from;
+ * a line that starts with # is a comment. `inherits NAME` takes the figures of another
+ * profile first. Keys, units and ranges are the table below, and no others exist.
+ */
+#ifndef WEIR_SIM_PROFILE_H
+#define WEIR_SIM_PROFILE_H
+
+#include "base/base.h"
+
+/* key, least, most, what it is */
+#define WEIR__PROFILE_FIELDS(X)                                                          \
+    X(cube_cores, 1, 1024, "matrix cores")                                               \
+    X(vector_cores, 1, 1024, "vector cores")                                             \
+    X(host_cores, 1, 1024, "AI CPUs, for host operators")                                \
+    X(sdma_channels, 1, 1024, "copies that run at once")                                 \
+    X(clock_mhz, 1, 1e5, "of the cores")                                                 \
+    X(cube_flop_per_cycle, 1, 1e7, "of one cube core, in half precision")                \
+    X(vector_flop_per_cycle, 1, 1e7, "of one vector core")                               \
+    X(cube_efficiency, 0.01, 1, "share of the peak that matrix operators reach")         \
+    X(vector_efficiency, 0.01, 1, "share of the peak that vector operators reach")       \
+    X(hbm_gib, 0.001, 1e6, "device memory")                                              \
+    X(hbm_gb_s, 0.001, 1e6, "its bandwidth")                                             \
+    X(hbm_efficiency, 0.01, 1, "share of the bandwidth that operators reach")            \
+    X(core_gb_s, 0.001, 1e6, "what one core draws at most")                              \
+    X(l2_mib, 0.001, 1e6, "second level cache")                                          \
+    X(l2_gb_s, 0.001, 1e6, "its bandwidth")                                              \
+    X(sdma_gb_s, 0.001, 1e6, "bandwidth of one copy")                                    \
+    X(launch_cube_us, 0, 1e6, "before a matrix operator, issued one by one")             \
+    X(launch_vector_us, 0, 1e6, "before a vector operator, issued one by one")           \
+    X(launch_comm_us, 0, 1e6, "before a collective, issued one by one")                  \
+    X(launch_host_us, 0, 1e6, "before a host operator")                                  \
+    X(graph_launch_us, 0, 1e6, "before an operator of a graph")                          \
+    X(graph_dispatch_us, 0, 1e7, "of the host, before a whole graph")                    \
+    X(event_record_us, 0, 1e6, "on the stream that records")                             \
+    X(event_wait_us, 0, 1e6, "on the stream that waits, once the event is there")        \
+    X(stream_limit, 1, 1e6, "streams of a device")                                       \
+    X(event_limit, 1, 1e9, "events of a device")                                         \
+    X(queue_depth, 1, 1e6, "commands queued on a stream before the host waits")          \
+    X(pair_dies, 1, 1e6, "dies of one package")                                          \
+    X(pair_gb_s, 0.001, 1e6, "between them, one way")                                    \
+    X(pair_us, 0, 1e6, "latency between them")                                           \
+    X(node_dies, 1, 1e6, "dies of one server")                                           \
+    X(node_gb_s, 0.001, 1e6, "of one die into its server, one way")                      \
+    X(node_us, 0, 1e6, "latency within a server")                                        \
+    X(super_dies, 1, 1e6, "dies of one super node; those of a node where there is none") \
+    X(super_gb_s, 0.001, 1e6, "of one die into its super node, one way")                 \
+    X(super_us, 0, 1e6, "latency within a super node")                                   \
+    X(net_gb_s, 0.001, 1e6, "of one die into the network")                               \
+    X(net_us, 0, 1e6, "latency of the network")                                          \
+    X(exchange_us, 0, 1e6, "of an all-to-all beside its transfers: routing and packing") \
+    X(exchange_peer_us, 0, 1e6, "of an all-to-all, for each peer")                       \
+    X(push_efficiency, 0.01, 1, "share of a link that a dispatch reaches, which writes") \
+    X(pull_efficiency, 0.01, 1, "share of a link that other collectives reach, which read")
+
+struct weir__profile {
+    char name[32];  /* "910_9391" */
+    char about[64]; /* for people */
+#define WEIR__PROFILE_MEMBER(key, least, most, what) double key;
+    WEIR__PROFILE_FIELDS(WEIR__PROFILE_MEMBER)
+#undef WEIR__PROFILE_MEMBER
+};
+
+/* The built-in profile of that name ("a3", "910b4"), or the file at that path, which has a
+ * '/' or '.' in it.
+ * returns  WEIR_ESPEC naming what there is; WEIR_EPARSE with line and key; WEIR_EIO. */
+weir_status weir__profile_load(const char *name, struct weir__profile *out);
+/* The same from a text; `where` names it in messages. */
+weir_status weir__profile_parse(const char *text, const char *where, struct weir__profile *out);
+
+/* The names of built-in profiles, NULL past the last. */
+const char *weir__profile_at(size_t i);
+
+#endif
