@@ -255,6 +255,8 @@ static weir_status wait_visitors(weir_device *dev)
                 WEIR_ETIMEDOUT,
                 "device '%s' cannot close: %u wait(s) of other devices for it do not end",
                 dev->props.name, atomic_load(&dev->visitors));
+        if (dev->driver->poll)
+            dev->driver->poll(dev);
         weir__yield();
     }
     return WEIR_OK;

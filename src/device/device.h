@@ -139,7 +139,8 @@ struct weir__driver {
     /* The last command that is over. */
     uint64_t (*done)(const weir_stream *s);
     /* Before the host asks whether something is done, outside the lock: lets a device that
-     * runs only while it is waited for go on. NULL where devices run by themselves. */
+     * runs only while it is waited for go on, and with it those that visit it. NULL where
+     * devices run by themselves. */
     void (*poll)(weir_device *dev);
     /* Waits until `seq` is over: WEIR_OK, or WEIR_ETIMEDOUT with a report. A
      * timeout of WEIR_TIMEOUT_DEVICE runs out when nothing on the device has moved

@@ -11,6 +11,9 @@ static const char *available(void)
 
 /* ---- open and close ---- */
 
+static struct weir__mutex open_lock;
+static struct weir__npu *open_devices;
+
 static weir_status read_choice(struct weir__spec *spec, const char *key, const char *const *names,
                                int n, int *out)
 {
@@ -86,13 +89,24 @@ static weir_status npu_open(weir_device *dev, struct weir__spec *spec)
     dev->props.features = WEIR_FEATURE_SPLIT_CORES | WEIR_FEATURE_HOST_MEMORY | WEIR_FEATURE_TIMING;
     snprintf(dev->props.model, sizeof dev->props.model, "%s, modelled", p->about);
     weir__sched_init(&npu->soft.sched, dev->props.cores.cube, dev->props.cores.vector, true);
+    weir__mutex_lock(&open_lock);
+    npu->next = open_devices;
+    open_devices = npu;
+    weir__mutex_unlock(&open_lock);
     return WEIR_OK;
 }
 
 static void npu_close(weir_device *dev)
 {
-    struct weir__npu *npu = (struct weir__npu *)dev;
+    struct weir__npu *npu = (struct weir__npu *)dev, **link;
 
+    weir__mutex_lock(&open_lock);
+    for (link = &open_devices; *link != npu; link = &(*link)->next)
+        ;
+    *link = npu->next;
+    weir__mutex_unlock(&open_lock);
+    while (atomic_load(&npu->guests))
+        weir__yield();
     weir__sim_fini(&npu->sim);
     weir__free(npu->streams);
     weir__soft_unmap(npu->local, WEIR_LOCAL_BYTES);
@@ -199,15 +213,43 @@ static weir_status npu_sync(weir_stream *s, uint64_t seq, int64_t timeout_ns, bo
     return st;
 }
 
+static void step(struct weir__npu *npu)
+{
+    weir__npu_lock(npu);
+    weir__npu_step(npu);
+    weir__npu_unlock(npu);
+}
+
+/* Devices that wait for this one have no thread that would get them past it. */
+static void step_visitors(const struct weir__npu *npu)
+{
+    for (unsigned i = 0;; i++) {
+        struct weir__npu *other;
+
+        weir__mutex_lock(&open_lock);
+        other = open_devices;
+        for (unsigned skip = i; other && skip; skip--)
+            other = other->next;
+        if (other)
+            atomic_fetch_add(&other->guests, 1);
+        weir__mutex_unlock(&open_lock);
+        if (!other)
+            return;
+        if (other != npu)
+            step(other);
+        atomic_fetch_sub(&other->guests, 1);
+    }
+}
+
 static void npu_poll(weir_device *dev)
 {
     struct weir__npu *npu = (struct weir__npu *)dev;
 
     if (weir__npu_in_loop)
         return;
-    weir__npu_lock(npu);
-    weir__npu_step(npu);
-    weir__npu_unlock(npu);
+    step(npu);
+    if (atomic_load(&dev->visitors))
+        step_visitors(npu);
 }
 
 /* ---- queueing ---- */

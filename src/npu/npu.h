@@ -33,6 +33,8 @@ struct weir__npu {
     void *local;                             /* weir_block.local */
     _Atomic uint64_t now_ns;
     _Atomic(struct weir__soft_stream *) full; /* a queue past its depth; not under `loop` */
+    struct weir__npu *next;                   /* in the list of open ones, under its lock */
+    _Atomic unsigned guests;                  /* threads that run it for another device */
 };
 
 static inline struct weir__npu_stream *weir__npu_stream(struct weir__soft_stream *s)
