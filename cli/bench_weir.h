@@ -20,6 +20,11 @@ void weir__bench_plan_hops(struct bench *b);
 void weir__bench_plan_forks(struct bench *b);
 void weir__bench_dag(struct bench *b);
 
+/* bench_compile.c: what compiling takes. */
+void weir__bench_compile_1k(struct bench *b);
+void weir__bench_compile_10k(struct bench *b);
+void weir__bench_compile_100k(struct bench *b);
+
 /* bench_pool.c: the memory pool on the allocators' trace. */
 void weir__bench_pool_mixed(struct bench *b);
 void weir__bench_pool_small(struct bench *b);

@@ -37,6 +37,9 @@ static const struct bench_case weir_cases[] = {
     {"conv2d_t2", 2, weir__bench_conv2d},
     {"add_1000x1000_t1", 1, weir__bench_add},
     {"add_1000x1000_t2", 2, weir__bench_add},
+    {"compile_1k", 1, weir__bench_compile_1k},
+    {"compile_10k", 1, weir__bench_compile_10k},
+    {"compile_100k", 1, weir__bench_compile_100k},
     {"idle_cpu", 1, weir__bench_idle},
 };
 

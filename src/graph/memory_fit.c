@@ -23,7 +23,10 @@ struct fit {
     const struct weir__lifetimes *items;
     int *first, *others; /* item i conflicts with others[first[i] .. first[i+1]-1] */
     int64_t *offset;     /* -1: not placed */
-    struct span *spans;  /* of placed neighbours */
+    int *placed;         /* those that are, in order of offset */
+    int nplaced;
+    int *marked_by;     /* by item: 1 + the last whose neighbours were marked, if it is one */
+    struct span *spans; /* of placed neighbours */
     struct ranked {
         double key;
         int64_t size;
@@ -129,19 +132,56 @@ static int by_from(const void *a, const void *b)
     return (x->from > y->from) - (x->from < y->from);
 }
 
+static struct span span_of(const struct fit *f, int i)
+{
+    return (struct span){f->offset[i], f->offset[i] + f->items->item[i].size};
+}
+
+/* Fills spans with the placed neighbours of item i, in order of offset. Few are sorted; of
+ * many, going through all that is placed finds them in order. */
+static int list_neighbours(struct fit *f, int i)
+{
+    const int *others = f->others + f->first[i];
+    int nothers = f->first[i + 1] - f->first[i], n = 0;
+
+    if (nothers < f->nplaced / 16) {
+        for (int k = 0; k < nothers; k++)
+            if (f->offset[others[k]] >= 0)
+                f->spans[n++] = span_of(f, others[k]);
+        qsort(f->spans, (size_t)n, sizeof *f->spans, by_from);
+        return n;
+    }
+    for (int k = 0; k < nothers; k++)
+        f->marked_by[others[k]] = i + 1;
+    for (int k = 0; k < f->nplaced; k++)
+        if (f->marked_by[f->placed[k]] == i + 1)
+            f->spans[n++] = span_of(f, f->placed[k]);
+    return n;
+}
+
+static void put(struct fit *f, int i, int64_t offset)
+{
+    int low = 0;
+
+    for (int high = f->nplaced; low < high;) {
+        int middle = (low + high) / 2;
+
+        if (f->offset[f->placed[middle]] > offset)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    memmove(f->placed + low + 1, f->placed + low, (size_t)(f->nplaced - low) * sizeof *f->placed);
+    f->placed[low] = i;
+    f->nplaced++;
+    f->offset[i] = offset;
+}
+
 static int64_t find_gap(struct fit *f, int i, bool lowest)
 {
     int64_t size = f->items->item[i].size, end = 0, at = -1, smallest = INT64_MAX;
-    int n = 0;
+    int n = list_neighbours(f, i);
 
-    for (int k = f->first[i]; k < f->first[i + 1]; k++) {
-        int other = f->others[k];
-
-        if (f->offset[other] >= 0)
-            f->spans[n++] =
-                (struct span){f->offset[other], f->offset[other] + f->items->item[other].size};
-    }
-    qsort(f->spans, (size_t)n, sizeof *f->spans, by_from);
     for (int k = 0; k < n; k++) {
         int64_t gap = f->spans[k].from - end;
 
@@ -164,10 +204,11 @@ static int64_t place_all(struct fit *f, bool lowest, int64_t limit)
     int64_t top = 0;
 
     memset(f->offset, -1, (size_t)n * sizeof *f->offset);
+    f->nplaced = 0;
     for (int k = 0; k < n; k++) {
         int i = f->order[k];
 
-        f->offset[i] = find_gap(f, i, lowest);
+        put(f, i, find_gap(f, i, lowest));
         f->work -= 1 + f->first[i + 1] - f->first[i];
         top = weir__max(top, f->offset[i] + f->items->item[i].size);
         if (top > limit || f->work < 0)
@@ -340,11 +381,14 @@ static bool allocate(struct fit *f)
     size_t n = (size_t)f->items->n;
 
     f->offset = weir__calloc(n, sizeof *f->offset);
+    f->placed = weir__calloc(n, sizeof *f->placed);
+    f->marked_by = weir__calloc(n, sizeof *f->marked_by);
     f->spans = weir__calloc(n, sizeof *f->spans);
     f->ranked = weir__calloc(n, sizeof *f->ranked);
     f->order = weir__calloc(n, sizeof *f->order);
     f->best_order = weir__calloc(n, sizeof *f->best_order);
-    return f->offset && f->spans && f->ranked && f->order && f->best_order && grow_tree(f);
+    return f->offset && f->placed && f->marked_by && f->spans && f->ranked && f->order &&
+           f->best_order && grow_tree(f);
 }
 
 weir_status weir__memory_fit(const struct weir__lifetimes *items, int64_t lower_bound,
@@ -369,6 +413,8 @@ weir_status weir__memory_fit(const struct weir__lifetimes *items, int64_t lower_
     weir__free(f.order);
     weir__free(f.ranked);
     weir__free(f.spans);
+    weir__free(f.marked_by);
+    weir__free(f.placed);
     weir__free(f.offset);
     weir__free(f.others);
     weir__free(f.first);
