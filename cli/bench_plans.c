@@ -2,10 +2,11 @@
  * the counterpart of graphs that other runtimes build beforehand. */
 #include "bench_weir.h"
 
-#include <stdlib.h>
+#include "../bench/dag_gen.h"
 
 enum {
-    DAG_NODES = 1000,
+    CHAIN_NODES = 1000,
+    CHAIN_RUNS = 100,
     DAG_RUNS = 100,
     HOPS = 1000,
     HOP_RUNS = 100,
@@ -65,19 +66,33 @@ static weir_graph *make_fork(const struct bench *b, weir_device *dev)
     return g;
 }
 
-/* The graph of the peers: each node after two earlier ones. */
-static weir_graph *make_dag(const struct bench *b, weir_device *dev)
+static weir_graph *make_chain(const struct bench *b, weir_device *dev)
 {
-    static weir_tensor *nodes[DAG_NODES];
+    weir_tensor *last = NULL;
     weir_graph *g;
 
     weir__bench_must(b, weir_graph_create(dev, &g));
-    srand(1);
-    for (int i = 0; i < DAG_NODES; i++) {
-        weir_tensor *in[2] = {NULL, NULL};
+    for (int i = 0; i < CHAIN_NODES; i++) {
+        weir_tensor *next = add_empty(b, g, "default", &last, i > 0);
 
-        for (int k = 0; k < 2 && i; k++)
-            in[k] = nodes[rand() % i];
+        weir_tensor_release(last);
+        last = next;
+    }
+    weir_tensor_release(last);
+    return g;
+}
+
+static weir_graph *make_dag(const struct bench *b, weir_device *dev)
+{
+    static weir_tensor *nodes[DAG_NODES];
+    static int deps[DAG_NODES][2];
+    weir_graph *g;
+
+    weir__bench_must(b, weir_graph_create(dev, &g));
+    dag_generate(deps);
+    for (int i = 0; i < DAG_NODES; i++) {
+        weir_tensor *in[2] = {nodes[deps[i][0]], nodes[deps[i][1]]};
+
         nodes[i] = add_empty(b, g, "default", in, i ? 2 : 0);
     }
     for (int i = 0; i < DAG_NODES; i++)
@@ -101,7 +116,7 @@ static double replay_once(void *ctx)
 static void sample(struct bench *b, weir_graph *(*make)(const struct bench *, weir_device *),
                    int runs, int items)
 {
-    weir_device *dev = weir__bench_open(b, 2);
+    weir_device *dev = weir__bench_open(b, b->threads);
     struct replay r = {.b = b, .stream = weir__bench_stream(b, dev), .runs = runs, .items = items};
     weir_graph *g = make(b, dev);
 
@@ -119,7 +134,11 @@ void weir__bench_plan_forks(struct bench *b)
     sample(b, make_fork, FORK_RUNS, 1);
 }
 
-/* A random graph, one operator a node. */
+void weir__bench_plan_chain(struct bench *b)
+{
+    sample(b, make_chain, CHAIN_RUNS, CHAIN_NODES);
+}
+
 void weir__bench_dag(struct bench *b)
 {
     sample(b, make_dag, DAG_RUNS, DAG_NODES);

@@ -235,6 +235,7 @@ void weir__bench_chain_prebuilt(struct bench *b)
 
     s.gate = &gate;
     bench_sample(b, QUEUED, "ns", 9, chain_queued_once, &s);
+    weir__bench_plan_chain(b);
 }
 
 void weir__bench_pingpong(struct bench *b)

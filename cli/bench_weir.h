@@ -18,6 +18,7 @@ void weir__bench_idle(struct bench *b);
 /* bench_plans.c: the same as plans, sampled beside the others. */
 void weir__bench_plan_hops(struct bench *b);
 void weir__bench_plan_forks(struct bench *b);
+void weir__bench_plan_chain(struct bench *b);
 void weir__bench_dag(struct bench *b);
 
 /* bench_compile.c: what compiling takes. */

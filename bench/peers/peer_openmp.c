@@ -1,4 +1,5 @@
 /* OpenMP tasks ordered by `depend`. Built by gcc (libgomp) and by clang (libomp). */
+#include "../dag_gen.h"
 #include "gemm.h"
 
 #include <omp.h>
@@ -15,14 +16,15 @@ enum {
     FORKS = 500,
     FORK_WIDTH = 8,
     WAITS = 1000,
+    DAG_RUNS = 5,
 };
 
-/* Calls `submit` on the master of a team of two; the other thread runs tasks. */
-static double in_team(void (*submit)(void), int items)
+/* Calls `submit` on the master of a team; other threads run tasks. */
+static double in_team_of(int threads, void (*submit)(void), int items)
 {
     double took = 0;
 
-#pragma omp parallel num_threads(2)
+#pragma omp parallel num_threads(threads)
 #pragma omp master
     {
         double start = bench_now_ns();
@@ -31,6 +33,11 @@ static double in_team(void (*submit)(void), int items)
         took = (bench_now_ns() - start) / items;
     }
     return took;
+}
+
+static double in_team(void (*submit)(void), int items)
+{
+    return in_team_of(2, submit, items);
 }
 
 static void submit_chain(void)
@@ -81,6 +88,30 @@ static void submit_waits(void)
     }
 }
 
+/* A task after two earlier ones, and those of the next run after all of this one. */
+static void submit_dag(void)
+{
+    static int deps[DAG_NODES][2], done[DAG_NODES];
+
+    dag_generate(deps);
+    for (int run = 0; run < DAG_RUNS; run++) {
+        for (int i = 0; i < DAG_NODES; i++) {
+            if (i) {
+#pragma omp task depend(in : done[deps[i][0]], done[deps[i][1]]) depend(out : done[i])
+                done[i] = run;
+            } else {
+#pragma omp task depend(out : done[0])
+                done[0] = run;
+            }
+        }
+#pragma omp taskwait
+    }
+}
+
+static double dag_once(void *ctx)
+{
+    return in_team_of(*(const int *)ctx, submit_dag, DAG_RUNS * DAG_NODES);
+}
 static double chain_once(void *ctx)
 {
     (void)ctx;
@@ -105,6 +136,10 @@ static double waits_once(void *ctx)
 static void chain(struct bench *b)
 {
     bench_sample(b, SUBJECT, "ns", 3, chain_once, NULL);
+}
+static void dag(struct bench *b)
+{
+    bench_sample(b, SUBJECT, "ns", 3, dag_once, &b->threads);
 }
 static void pingpong(struct bench *b)
 {
@@ -163,6 +198,8 @@ int main(int argc, char **argv)
 {
     static const struct bench_case cases[] = {
         {"chain", 2, chain},
+        {"dag_1000_t1", 1, dag},
+        {"dag_1000_t2", 2, dag},
         {"pingpong", 2, pingpong},
         {"fork_join_8", 2, fork_join},
         {"submit_wait", 2, submit_wait},

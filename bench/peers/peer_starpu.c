@@ -1,8 +1,8 @@
 /* StarPU: a data handle is a queue, a task that writes it stands in line. */
+#include "../dag_gen.h"
 #include "gemm.h"
 
 #include <starpu.h>
-#include <stdlib.h>
 
 enum {
     CHAIN = 5000,
@@ -10,6 +10,7 @@ enum {
     FORKS = 100,
     FORK_WIDTH = 8,
     WAITS = 200,
+    DAG_RUNS = 3,
 };
 
 static void empty_cpu(void *buffers[], void *arg)
@@ -37,7 +38,7 @@ static bool start(const struct bench *b)
     struct starpu_conf conf;
 
     starpu_conf_init(&conf);
-    conf.ncpus = 2;
+    conf.ncpus = b->threads;
     conf.ncuda = 0;
     conf.nopencl = 0;
     if (starpu_init(&conf)) {
@@ -116,6 +117,52 @@ static double waits_once(void *ctx)
     return (bench_now_ns() - begin) / WAITS;
 }
 
+/* Tasks made once and submitted again for each run, ordered by declared edges. */
+struct dag {
+    struct starpu_task *tasks[DAG_NODES];
+};
+
+static void make_dag(struct dag *d)
+{
+    static struct starpu_codelet empty = {.cpu_funcs = {empty_cpu}};
+    static int deps[DAG_NODES][2];
+
+    dag_generate(deps);
+    for (int i = 0; i < DAG_NODES; i++) {
+        d->tasks[i] = starpu_task_create();
+        d->tasks[i]->cl = &empty;
+        d->tasks[i]->destroy = 0;
+        if (i)
+            starpu_task_declare_deps_array(
+                d->tasks[i], 2,
+                (struct starpu_task *[]){d->tasks[deps[i][0]], d->tasks[deps[i][1]]});
+    }
+}
+
+static double dag_once(void *ctx)
+{
+    struct dag *d = ctx;
+    double begin = bench_now_ns();
+
+    for (int run = 0; run < DAG_RUNS; run++) {
+        for (int i = 0; i < DAG_NODES; i++)
+            if (starpu_task_submit(d->tasks[i]))
+                abort();
+        starpu_task_wait_for_all();
+    }
+    return (bench_now_ns() - begin) / DAG_RUNS / DAG_NODES;
+}
+
+static void dag(struct bench *b)
+{
+    static struct dag d;
+
+    if (!start(b))
+        return;
+    make_dag(&d);
+    bench_sample(b, "StarPU: resubmitted", "ns", 3, dag_once, &d);
+}
+
 static void chain(struct bench *b)
 {
     if (start(b))
@@ -190,6 +237,8 @@ int main(int argc, char **argv)
 {
     static const struct bench_case cases[] = {
         {"chain", 2, chain},
+        {"dag_1000_t1", 1, dag},
+        {"dag_1000_t2", 2, dag},
         {"pingpong", 2, pingpong},
         {"fork_join_8", 2, fork_join},
         {"submit_wait", 2, submit_wait},

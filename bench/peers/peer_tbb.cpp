@@ -1,4 +1,5 @@
 /* oneTBB: flow graphs and task groups. */
+#include "../dag_gen.h"
 #include "gemm.h"
 
 #include <oneapi/tbb/flow_graph.h>
@@ -6,7 +7,6 @@
 #include <oneapi/tbb/task_group.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <deque>
 #include <memory>
 
@@ -116,23 +116,22 @@ void pingpong(bench *b)
     });
 }
 
-/* A random graph built once: each node after two earlier ones, node 0 starts it. */
 void dag(bench *b)
 {
-    constexpr int nodes = 1000, runs = 20;
-    limit_threads(2);
+    constexpr int runs = 20;
+    static int deps[DAG_NODES][2];
+    limit_threads(b->threads);
     flow::graph graph;
     std::deque<Node> all;
 
-    srand(1);
-    all.emplace_back(graph, [](const continue_msg &) {});
-    for (int i = 1; i < nodes; i++) {
+    dag_generate(deps);
+    for (int i = 0; i < DAG_NODES; i++) {
         all.emplace_back(graph, [](const continue_msg &) {});
-        for (int k = 0; k < 2; k++)
-            flow::make_edge(all[static_cast<size_t>(rand() % i)], all.back());
+        for (int k = 0; k < 2 && i; k++)
+            flow::make_edge(all[static_cast<size_t>(deps[i][k])], all.back());
     }
     sample(b, "oneTBB: prebuilt", [&] {
-        return per_item(runs * nodes, [&] {
+        return per_item(runs * DAG_NODES, [&] {
             for (int i = 0; i < runs; i++) {
                 all[0].try_put(continue_msg());
                 graph.wait_for_all();
@@ -239,7 +238,8 @@ void idle(bench *b)
 int main(int argc, char **argv)
 {
     static const bench_case cases[] = {
-        {"dag_1000", 2, dag},
+        {"dag_1000_t1", 1, dag},
+        {"dag_1000_t2", 2, dag},
         {"chain", 2, chain},
         {"chain_prebuilt", 2, chain_prebuilt},
         {"pingpong", 2, pingpong},

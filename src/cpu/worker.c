@@ -8,6 +8,9 @@
  */
 #include "cpu/cpu.h"
 
+#include <stddef.h>
+#include <string.h>
+
 enum {
     SHORT_NS = 1000,  /* commands below this are not worth sharing */
     SHARE_NS = 2000,  /* this much of short work, and others get their turn */
@@ -372,6 +375,46 @@ static bool linger(struct weir__worker *w, struct weir__soft_stream *s)
     return !weir__soft_surrender(s);
 }
 
+static bool has_failed(const struct weir__soft_stream *s)
+{
+    return atomic_load_explicit(&s->base.failed_at, memory_order_relaxed) != WEIR__NEVER_FAILED;
+}
+
+/* Short kernels of one block in a row, while the stream is inside a lane and after a kernel
+ * of that kind: of what drain asks before each, nothing can have changed. Stops before the
+ * first command that is another matter, and after one that fails. */
+static void run_on_in_lane(struct weir__worker *w, struct weir__soft_stream *s,
+                           const struct weir__cmd *before)
+{
+    const weir_block block = {0, 1, 0, core_of(w), w->local};
+    const struct weir__cmd *cmd = weir__soft_next(s);
+    uint32_t short_ns = w->short_ns, work_ns = 0, size = 0, n = 0;
+    weir_status st = WEIR_OK;
+
+    if (!w->attentive || w->grant.kind != kind_of(w, before) || before->phases != 1 || before->gang)
+        return;
+    for (; n < s->lane_left; n++) {
+        short_ns += cmd->work_ns + EMPTY_NS;
+        if (memcmp(cmd, before, offsetof(struct weir__cmd, size)) || cmd->blocks != 1 ||
+            cmd->work_ns > SHORT_NS || short_ns >= SHARE_NS)
+            break;
+        work_ns += cmd->work_ns;
+        if (cmd->u.fn && weir__unlikely(st = cmd->u.fn(cmd->args, &block)))
+            break;
+        w->short_ns = short_ns;
+        size += cmd->size;
+        cmd = (const struct weir__cmd *)((const unsigned char *)cmd + cmd->size);
+    }
+    w->short_work_ns += work_ns;
+    w->commands += n + (st != WEIR_OK);
+    weir__soft_consume_items(s, n, size);
+    if (weir__unlikely(st)) {
+        weir__soft_block_failed(s, cmd, st);
+        weir__soft_settle_failure(s);
+        weir__soft_consume(s, cmd);
+    }
+}
+
 /* Runs commands until the stream is empty, waits, or has to give up its turn. */
 static void drain(struct weir__worker *w, struct weir__soft_stream *s)
 {
@@ -388,11 +431,15 @@ static void drain(struct weir__worker *w, struct weir__soft_stream *s)
             jitter(w);
         switch ((enum weir__cmd_kind)cmd->kind) {
         case WEIR__CMD_KERNEL:
-            if (atomic_load_explicit(&s->base.failed_at, memory_order_relaxed) ==
-                    WEIR__NEVER_FAILED &&
-                !run_kernel(w, s, cmd))
+            if (weir__unlikely(has_failed(s)))
+                break;
+            if (!run_kernel(w, s, cmd))
                 return;
-            break;
+            weir__soft_consume(s, cmd);
+            w->commands++;
+            if (s->lane_left && !has_failed(s) && !w->cpu->jitter && !weir__trace_on())
+                run_on_in_lane(w, s, cmd);
+            continue;
         case WEIR__CMD_WAIT:
             if (!run_wait(w, s, cmd->u.source, cmd->v.seq, cmd->how))
                 return;

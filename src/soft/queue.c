@@ -208,11 +208,14 @@ struct weir__cmd *weir__soft_follow(struct weir__soft_stream *s, struct weir__cm
     return (struct weir__cmd *)(cmd->u.lane->commands + s->lane_at);
 }
 
-void weir__soft_consume_item(struct weir__soft_stream *s, const struct weir__cmd *item)
+void weir__soft_consume_items(struct weir__soft_stream *s, uint32_t n, uint32_t size)
 {
-    s->lane_at += item->size;
-    if (!--s->lane_left)
+    s->lane_at += size;
+    s->lane_left -= n;
+    if (!s->lane_left)
         s->head_at += weir__soft_lane_cmd(s)->size;
+    s->consumed += n;
+    s->over += n;
 }
 
 enum weir__core_kind weir__soft_next_kind(struct weir__soft_stream *s)

@@ -194,8 +194,8 @@ void weir__soft_add_lane(struct weir__soft_stream *s, const struct weir__soft_la
 
 /* The next command behind a jump, or the next item of a lane. */
 struct weir__cmd *weir__soft_follow(struct weir__soft_stream *s, struct weir__cmd *cmd);
-/* The item at the head of a lane is over. */
-void weir__soft_consume_item(struct weir__soft_stream *s, const struct weir__cmd *item);
+/* The next n items of the lane at the head, so many bytes of them, are over. */
+void weir__soft_consume_items(struct weir__soft_stream *s, uint32_t n, uint32_t size);
 /* The lane command that the item at the head belongs to. */
 static inline const struct weir__cmd *weir__soft_lane_cmd(const struct weir__soft_stream *s)
 {
@@ -219,10 +219,11 @@ static inline struct weir__cmd *weir__soft_next(struct weir__soft_stream *s)
 /* The command is over. */
 static inline void weir__soft_consume(struct weir__soft_stream *s, const struct weir__cmd *cmd)
 {
-    if (weir__likely(!s->lane_left))
-        s->head_at += cmd->size;
-    else
-        weir__soft_consume_item(s, cmd);
+    if (weir__unlikely(s->lane_left)) {
+        weir__soft_consume_items(s, 1, cmd->size);
+        return;
+    }
+    s->head_at += cmd->size;
     s->consumed++;
     s->over++;
 }
