@@ -391,7 +391,8 @@ static void run_on_in_lane(struct weir__worker *w, struct weir__soft_stream *s,
     uint32_t short_ns = w->short_ns, work_ns = 0, size = 0, n = 0;
     weir_status st = WEIR_OK;
 
-    if (!w->attentive || w->grant.kind != kind_of(w, before) || before->phases != 1 || before->gang)
+    if (before->kind != WEIR__CMD_KERNEL || before->phases != 1 || before->gang || !w->attentive ||
+        w->grant.kind != kind_of(w, before) || has_failed(s) || w->cpu->jitter || weir__trace_on())
         return;
     for (; n < s->lane_left; n++) {
         short_ns += cmd->work_ns + EMPTY_NS;
@@ -431,15 +432,9 @@ static void drain(struct weir__worker *w, struct weir__soft_stream *s)
             jitter(w);
         switch ((enum weir__cmd_kind)cmd->kind) {
         case WEIR__CMD_KERNEL:
-            if (weir__unlikely(has_failed(s)))
-                break;
-            if (!run_kernel(w, s, cmd))
+            if (!has_failed(s) && !run_kernel(w, s, cmd))
                 return;
-            weir__soft_consume(s, cmd);
-            w->commands++;
-            if (s->lane_left && !has_failed(s) && !w->cpu->jitter && !weir__trace_on())
-                run_on_in_lane(w, s, cmd);
-            continue;
+            break;
         case WEIR__CMD_WAIT:
             if (!run_wait(w, s, cmd->u.source, cmd->v.seq, cmd->how))
                 return;
@@ -460,6 +455,8 @@ static void drain(struct weir__worker *w, struct weir__soft_stream *s)
         }
         weir__soft_consume(s, cmd);
         w->commands++;
+        if (s->lane_left)
+            run_on_in_lane(w, s, cmd);
     }
 }
 
