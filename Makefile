@@ -19,16 +19,25 @@ demo: deps ## install what is missing, build, and show what weir does
 	build/weir demo
 
 .PHONY: test
-test: deps ## everything: tests in release, asan and tsan builds, and all checks
-	@scripts/run-tests release asan tsan check
+test: deps ## everything: tests in release, asan and tsan builds, all checks, Python
+	@scripts/run-tests release asan tsan check python
 
 .PHONY: test-release test-asan test-tsan
 test-release test-asan test-tsan: test-%: ## the tests in one build only
 	@scripts/run-tests $*
 
+.PHONY: test-python
+test-python: ## the Python tests only
+	@scripts/run-tests python
+
 .PHONY: check
 check: ## includes, exports, clang, format, tidy, outside consumer
 	@scripts/run-tests check
+
+.PHONY: python
+python: deps ## .venv with weir, NumPy, PyTorch and pytest
+	@scripts/build release
+	scripts/python-env
 
 .PHONY: bench
 bench: ## measure weir against its peers (installs them)
@@ -46,7 +55,7 @@ install: all ## install under PREFIX (default /usr/local)
 
 .PHONY: clean
 clean: ## remove build/
-	rm -rf build
+	rm -rf build .venv
 
 .PHONY: help
 help: ## this list

@@ -107,6 +107,8 @@ WEIR_API char *weir_graph_dump(const weir_graph *graph);
 WEIR_API char *weir_graph_dot(const weir_graph *graph);
 
 WEIR_API size_t weir_graph_node_count(const weir_graph *graph);
+WEIR_API size_t weir_graph_input_count(const weir_graph *graph);
+WEIR_API size_t weir_graph_output_count(const weir_graph *graph);
 
 /* ---- compiling ---- */
 

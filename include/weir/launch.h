@@ -53,6 +53,35 @@ typedef struct weir_launch {
  * threads  any. */
 WEIR_API weir_status weir_launch_submit(weir_stream *stream, const weir_launch *launch);
 
+/* ---- a function of the program as an operator, run at once or captured ---- */
+
+#define WEIR_HOST_MAX_OUT 4
+
+/* `in` and `out` are the addresses of the operands' first elements: inputs with the shape and
+ * strides they had when the call was made, outputs contiguous. The rules of weir_kernel_fn
+ * hold. */
+typedef weir_status (*weir_host_fn)(void *user, void *const *in, void *const *out);
+
+typedef struct weir_host_call {
+    const char *name; /* at most 63 bytes count; copied */
+    weir_host_fn fn;
+    void *user; /* must outlive the work, and the graphs and plans that hold the call */
+    int nout;   /* 1..WEIR_HOST_MAX_OUT */
+    struct {
+        weir_dtype dtype;
+        int ndim;
+        int64_t shape[WEIR_MAX_DIMS];
+    } out[WEIR_HOST_MAX_OUT];
+} weir_host_call;
+
+/* Calls the function on the host engine, in order with the current stream of the inputs'
+ * device, or makes it a node of the graph that this thread captures. Graph files show such a
+ * node, but what loads them cannot run it.
+ * returns  WEIR_EINVAL for no inputs, more than 64, or a bad count of outputs.
+ * threads  any. */
+WEIR_API WEIR_MUST_USE weir_status weir_host_run(const weir_host_call *call, weir_tensor *const *in,
+                                                 int nin, weir_tensor **out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -46,7 +46,8 @@ extern "C" {
     X(EKERNEL, "an operator failed")                  \
     X(ETIMEDOUT, "timed out")                         \
     X(EDEADLOCK, "deadlock")                          \
-    X(EINTERNAL, "internal error")
+    X(EINTERNAL, "internal error")                    \
+    X(EINTERRUPTED, "interrupted")
 
 typedef enum weir_status {
 #define WEIR_STATUS_ENUM(code, text) WEIR_##code,

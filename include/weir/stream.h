@@ -73,6 +73,14 @@ WEIR_API uint64_t weir_stream_id(const weir_stream *stream);
 WEIR_API weir_status weir_stream_sync(weir_stream *stream);
 WEIR_API weir_status weir_stream_sync_for(weir_stream *stream, int64_t timeout_ns);
 
+/* A function that this thread calls while it waits in the library for work to end, some ten
+ * times a second, so that a program can react to what happens meanwhile (a signal). If it
+ * returns other than 0 the wait ends with WEIR_EINTERRUPTED; the work itself goes on. NULL
+ * takes it away.
+ * threads  sets it for the calling thread alone. */
+typedef int (*weir_wait_hook_fn)(void *user);
+WEIR_API void weir_wait_hook_set(weir_wait_hook_fn fn, void *user);
+
 /* Whether everything queued so far is done. Never waits.
  * returns  the stream's first error, as weir_stream_sync.
  * threads  any. */

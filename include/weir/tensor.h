@@ -111,6 +111,12 @@ WEIR_API weir_status weir_tensor_read(weir_tensor *tensor, void *data, size_t by
 WEIR_API weir_status weir_tensor_write_async(weir_tensor *tensor, const void *data, size_t bytes);
 WEIR_API weir_status weir_tensor_read_async(weir_tensor *tensor, void *data, size_t bytes);
 
+/* Waits until every use of the tensor's bytes queued so far, on any stream, is over: then
+ * the host may read and write them where the device has host memory.
+ * returns  the first error of a stream it waits for; WEIR_ESTATE for a tensor of a graph.
+ * threads  any. */
+WEIR_API weir_status weir_tensor_sync(weir_tensor *tensor);
+
 /* Copies values to a tensor of the same shape and type, on another device or the
  * same one, queued on both devices' current streams.
  * threads  any. */

@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { HOST_POLLS = 2000 }; /* before a waiting host thread sleeps: some 30 us */
+enum { HOST_POLLS = 2000 };        /* before a waiting host thread sleeps: some 30 us */
+#define HOOK_NS INT64_C(100000000) /* a sleeping one looks at its hook this often */
 
 static const char *available(void)
 {
@@ -106,8 +107,10 @@ static weir_status wait_for(weir_stream *base, uint64_t seq, int64_t timeout_ns,
     struct weir__cpu *cpu = (struct weir__cpu *)base->dev;
     bool watch = timeout_ns == WEIR_TIMEOUT_DEVICE;
     int64_t limit = watch ? base->dev->op_timeout_ns : timeout_ns;
+    bool hooked = weir__wait_has_hook();
     uint64_t start, progress;
     struct weir__waiter waiter;
+    weir_status st;
 
     for (int i = 0; weir__soft_done(base) < seq; i++) {
         if (!spin || i == HOST_POLLS || ((i & 63) == 63 && !host_may_spin(cpu)))
@@ -142,7 +145,16 @@ sleep:
             }
             break;
         }
+        if (hooked && (left < 0 || left > HOOK_NS))
+            left = HOOK_NS;
         weir__futex_wait(&waiter.woken, 0, left);
+        if (hooked && !atomic_load_explicit(&waiter.woken, memory_order_acquire) &&
+            (st = weir__wait_check(base))) {
+            if (!weir__soft_host_unpark(s, &waiter))
+                break; /* it was reached meanwhile */
+            atomic_fetch_sub(&cpu->hosts_asleep, 1);
+            return st;
+        }
     }
     atomic_fetch_sub(&cpu->hosts_asleep, 1);
     return WEIR_OK;

@@ -278,6 +278,11 @@ static inline uint64_t weir__device_trace_time(const weir_device *dev)
                                                          : dev->driver->now(dev);
 }
 
+/* A driver's sync calls it some ten times a second while it waits for `s`, if the thread has a
+ * hook, and ends the wait on an error. */
+bool weir__wait_has_hook(void);
+weir_status weir__wait_check(const weir_stream *s);
+
 /* Calls the release functions of wrapped memory that is no longer used. */
 void weir__device_reap(weir_device *dev, bool all);
 

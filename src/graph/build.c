@@ -68,6 +68,16 @@ size_t weir_graph_node_count(const weir_graph *g)
     return (size_t)g->nnodes;
 }
 
+size_t weir_graph_input_count(const weir_graph *g)
+{
+    return (size_t)g->ninputs;
+}
+
+size_t weir_graph_output_count(const weir_graph *g)
+{
+    return (size_t)g->noutputs;
+}
+
 /* ---- tables ---- */
 
 int weir__graph_label(weir_graph *g, const char *label)

@@ -62,6 +62,10 @@
     X(random_uniform)    \
     X(random_normal)     \
     X(kernel)            \
+    X(host_call)         \
+    X(host_call2)        \
+    X(host_call3)        \
+    X(host_call4)        \
     X(record)            \
     X(wait)
 

@@ -135,6 +135,36 @@ weir_status weir_tensor_read(weir_tensor *t, void *data, size_t bytes)
     return weir__stream_sync_seq(weir_stream_current(t->dev), seq, WEIR_TIMEOUT_DEVICE, true);
 }
 
+weir_status weir_tensor_sync(weir_tensor *t)
+{
+    weir_device *dev = t->dev;
+    weir_status st = weir__tensor_check_bytes(t, "sync"), first = WEIR_OK;
+
+    /* Waiting lets go of the lock, so each round looks again; uses that are over are few. */
+    for (uint32_t i = 0; !st; i++) {
+        struct weir__use use;
+        weir_stream *s;
+
+        weir__mutex_lock(&dev->lock);
+        if (i > t->buffer->nothers) {
+            weir__mutex_unlock(&dev->lock);
+            break;
+        }
+        use =
+            i ? t->buffer->others[i - 1] : (struct weir__use){t->buffer->owner, t->buffer->own_seq};
+        s = use.seq ? dev->streams[use.slot] : NULL;
+        weir__mutex_unlock(&dev->lock);
+        if (!s)
+            continue;
+        st = weir__stream_sync_seq(s, use.seq, WEIR_TIMEOUT_DEVICE, true);
+        if (st == WEIR_ETIMEDOUT || st == WEIR_EINTERRUPTED)
+            return st;
+        first = first ? first : st;
+        st = WEIR_OK;
+    }
+    return st ? st : first;
+}
+
 weir_status weir_tensor_from(weir_stream *s, weir_dtype dtype, int ndim, const int64_t *shape,
                              const void *data, weir_tensor **out)
 {

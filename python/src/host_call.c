@@ -1,0 +1,150 @@
+/* Python functions as operators: queued in order with a stream, or nodes of a graph. */
+#include "weirpy.h"
+
+/* Runs on a thread of the library, or on the one that waits. `user` is the function. */
+static weir_status call_python(void *user, void *const *in, void *const *out)
+{
+    PyObject *call = user, *ins, *outs, *result;
+    PyGILState_STATE state;
+    Py_ssize_t nin, nout;
+
+    if (weirpy_ending)
+        return WEIR_ESTATE;
+    state = PyGILState_Ensure();
+    nin = PyLong_AsSsize_t(PyTuple_GetItem(call, 1));
+    nout = PyLong_AsSsize_t(PyTuple_GetItem(call, 2));
+    ins = PyTuple_New(nin);
+    outs = PyTuple_New(nout);
+    for (Py_ssize_t i = 0; ins && i < nin; i++)
+        PyTuple_SetItem(ins, i, PyLong_FromVoidPtr(in[i]));
+    for (Py_ssize_t i = 0; outs && i < nout; i++)
+        PyTuple_SetItem(outs, i, PyLong_FromVoidPtr(out[i]));
+    result = ins && outs ? PyObject_CallFunctionObjArgs(PyTuple_GetItem(call, 0), ins, outs, NULL)
+                         : NULL;
+    Py_XDECREF(ins);
+    Py_XDECREF(outs);
+    if (!result) /* the stream is in error; what was raised is shown where such things are */
+        PyErr_WriteUnraisable(PyTuple_GetItem(call, 0));
+    Py_XDECREF(result);
+    PyGILState_Release(state);
+    return result ? WEIR_OK : WEIR_EKERNEL;
+}
+
+static void call_is_over(void *user, weir_status status)
+{
+    (void)status;
+    drop_later(user);
+}
+
+/* [(dtype, shape), ...] */
+static bool parse_outputs(PyObject *list, weir_host_call *call)
+{
+    Py_ssize_t n = PySequence_Size(list);
+
+    if (n < 1 || n > WEIR_HOST_MAX_OUT) {
+        if (n >= 0)
+            PyErr_Format(PyExc_ValueError, "a host call has 1..%d outputs, not %zd",
+                         WEIR_HOST_MAX_OUT, n);
+        return false;
+    }
+    call->nout = (int)n;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = PySequence_GetItem(list, i), *dtype, *shape;
+        bool good = item && PyTuple_Check(item) && PyArg_ParseTuple(item, "OO", &dtype, &shape) &&
+                    to_dtype(dtype, &call->out[i].dtype) &&
+                    to_dims(shape, "an output's shape", call->out[i].shape, WEIR_MAX_DIMS,
+                            &call->out[i].ndim);
+
+        if (item && !good && !PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "outputs are tuples (dtype, shape)");
+        Py_XDECREF(item);
+        if (!good)
+            return false;
+    }
+    return true;
+}
+
+enum { MAX_IN = 64 };
+
+/* The function stays alive with the graph, or until the stream has passed. */
+static weir_status keep(PyObject *held, weir_device *dev)
+{
+    PyObject *calls = graph_current_calls();
+
+    if (calls)
+        return PyList_Append(calls, held) ? WEIR_ENOMEM : WEIR_OK;
+    Py_INCREF(held);
+    return weir_stream_callback(weir_stream_current(dev), call_is_over, held);
+}
+
+static PyObject *wrap_all(DeviceObject *device, weir_tensor **out, int n)
+{
+    PyObject *list = PyList_New(0);
+
+    for (int i = 0; i < n; i++) {
+        PyObject *t = wrap_tensor(device, out[i]);
+
+        if (!list || !t || PyList_Append(list, t))
+            Py_CLEAR(list);
+        Py_XDECREF(t);
+    }
+    return list;
+}
+
+static PyObject *host_call(PyObject *self, PyObject *args)
+{
+    PyObject *function, *inputs, *outputs, *held = NULL, *first = NULL, *made = NULL;
+    weir_tensor *in[MAX_IN], *out[WEIR_HOST_MAX_OUT];
+    weir_host_call call = {.fn = call_python};
+    Py_ssize_t n, got = 0;
+    weir_status st;
+
+    (void)self;
+    if (!PyArg_ParseTuple(args, "sOOO:host_call", &call.name, &function, &inputs, &outputs) ||
+        (n = PySequence_Size(inputs)) < 0 || !parse_outputs(outputs, &call))
+        return NULL;
+    if (n < 1 || n > MAX_IN) {
+        PyErr_Format(PyExc_ValueError, "a host call has 1..%d inputs, not %zd", MAX_IN, n);
+        return NULL;
+    }
+    for (; got < n; got++) {
+        PyObject *item = PySequence_GetItem(inputs, got);
+        bool good = item && to_tensor(item, "each input", &in[got]);
+
+        if (good)
+            weir_tensor_retain(in[got]);
+        if (!first)
+            first = Py_XNewRef(item);
+        Py_XDECREF(item);
+        if (!good)
+            goto release;
+    }
+    if (!(held = Py_BuildValue("(Oni)", function, n, call.nout)))
+        goto release;
+    call.user = held;
+    BLOCKING(st, weir_host_run(&call, in, (int)n, out));
+    if (st) {
+        raise_status(st);
+        goto release;
+    }
+    made = wrap_all(((TensorObject *)first)->device, out, call.nout);
+    if ((st = keep(held, ((TensorObject *)first)->device->dev))) {
+        raise_status(st);
+        Py_CLEAR(made);
+    }
+release:
+    for (Py_ssize_t i = 0; i < got; i++)
+        weir_tensor_release(in[i]);
+    Py_XDECREF(held);
+    Py_XDECREF(first);
+    return made;
+}
+
+PyMethodDef host_call_functions[] = {
+    {"host_call", host_call, METH_VARARGS,
+     "host_call(name, function, inputs, outputs) -> list[Tensor]\n\nRuns function(in_addresses, "
+     "out_addresses) on the host, in order with the current stream, or makes it a node of the "
+     "graph being captured. outputs is [(dtype, shape), ...]; the function writes them. An "
+     "exception puts the stream in error.\n"},
+    {NULL, NULL, 0, NULL},
+};

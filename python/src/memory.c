@@ -1,0 +1,125 @@
+/* Where the bytes of a device are. */
+#include "weirpy.h"
+
+#include <stdlib.h>
+
+static PyObject *stats(PyObject *self, PyObject *o)
+{
+    DeviceObject *d = to_device(o);
+    weir_memory_stats s;
+
+    (void)self;
+    if (!d)
+        return NULL;
+    weir_memory_get_stats(d->dev, &s);
+    DROP(d);
+#define SIZE(name) #name, (unsigned long long)s.name
+    return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsK}", SIZE(reserved),
+                         SIZE(allocated), SIZE(pending), SIZE(idle), SIZE(peak_reserved),
+                         SIZE(peak_allocated), SIZE(limit), SIZE(segments), SIZE(blocks),
+                         SIZE(allocations), SIZE(frees), SIZE(reuse_order), SIZE(reuse_completed),
+                         SIZE(grown), SIZE(reuse_stolen), SIZE(device_waits), SIZE(host_syncs),
+                         SIZE(failed), SIZE(events_live));
+#undef SIZE
+}
+
+static PyObject *blocks(PyObject *self, PyObject *o)
+{
+    static const char *const states[] = {"allocated", "pending", "idle"};
+    DeviceObject *d = to_device(o);
+    weir_block_info *rows = NULL;
+    PyObject *list = NULL;
+    size_t n, max;
+
+    (void)self;
+    if (!d)
+        return NULL;
+    max = weir_memory_get_blocks(d->dev, NULL, 0) + 16;
+    if (!(rows = calloc(max, sizeof *rows))) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    n = weir_memory_get_blocks(d->dev, rows, max);
+    n = n < max ? n : max;
+    list = PyList_New(0);
+    for (size_t i = 0; list && i < n; i++) {
+        PyObject *row = Py_BuildValue(
+            "{sKsKsnsssK}", "segment", (unsigned long long)rows[i].segment, "address",
+            (unsigned long long)rows[i].address, "size", (Py_ssize_t)rows[i].size, "state",
+            states[rows[i].state], "stream_id", (unsigned long long)rows[i].stream_id);
+
+        if (!row || PyList_Append(list, row))
+            Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+done:
+    free(rows);
+    DROP(d);
+    return list;
+}
+
+static PyObject *summary(PyObject *self, PyObject *o)
+{
+    DeviceObject *d = to_device(o);
+    PyObject *text;
+    char *table;
+
+    (void)self;
+    if (!d)
+        return NULL;
+    table = weir_memory_summary(d->dev);
+    text = table ? PyUnicode_FromString(table) : PyErr_NoMemory();
+    free(table);
+    DROP(d);
+    return text;
+}
+
+static PyObject *reset_peaks(PyObject *self, PyObject *o)
+{
+    DeviceObject *d = to_device(o);
+
+    (void)self;
+    if (!d)
+        return NULL;
+    weir_memory_reset_peaks(d->dev);
+    DROP(d);
+    Py_RETURN_NONE;
+}
+
+static PyObject *empty_cache(PyObject *self, PyObject *o)
+{
+    DeviceObject *d = to_device(o);
+    weir_status st;
+
+    (void)self;
+    if (!d)
+        return NULL;
+    BLOCKING(st, weir_memory_empty_cache(d->dev));
+    DROP(d);
+    return none_or(st);
+}
+
+static PyObject *set_limit(PyObject *self, PyObject *args)
+{
+    PyObject *device;
+    unsigned long long bytes;
+    DeviceObject *d;
+    weir_status st;
+
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OK:memory_set_limit", &device, &bytes) || !(d = to_device(device)))
+        return NULL;
+    st = weir_memory_set_limit(d->dev, bytes);
+    DROP(d);
+    return none_or(st);
+}
+
+PyMethodDef memory_methods[] = {
+    {"memory_stats", stats, METH_O, "memory_stats(device) -> dict"},
+    {"memory_blocks", blocks, METH_O, "memory_blocks(device) -> list[dict]"},
+    {"memory_summary", summary, METH_O, "memory_summary(device) -> str"},
+    {"memory_reset_peaks", reset_peaks, METH_O, "memory_reset_peaks(device)"},
+    {"memory_empty_cache", empty_cache, METH_O, "memory_empty_cache(device)"},
+    {"memory_set_limit", set_limit, METH_VARARGS, "memory_set_limit(device, bytes)"},
+    {NULL, NULL, 0, NULL},
+};

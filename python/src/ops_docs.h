@@ -1,0 +1,388 @@
+/* Docstrings of the operators; their examples are run by the tests. */
+#ifndef WEIRPY_OPS_DOCS_H
+#define WEIRPY_OPS_DOCS_H
+
+#define DOC_abs                                         \
+    "abs(x, out=None) -> Tensor\n"                      \
+    "\n"                                                \
+    "|x|, elementwise.\n"                               \
+    "\n"                                                \
+    ">>> weir.abs(weir.tensor([1.0, -2.0])).tolist()\n" \
+    "[1.0, 2.0]"
+#define DOC_add                                                                 \
+    "add(a, b, out=None) -> Tensor\n"                                           \
+    "\n"                                                                        \
+    "A + b, broadcast. A number may stand for one of the two.\n"                \
+    "\n"                                                                        \
+    ">>> weir.add(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
+    "[4.0, 6.0]"
+#define DOC_argmax                                                 \
+    "argmax(x, dim=None, keepdim=False) -> Tensor\n"               \
+    "\n"                                                           \
+    "Where the largest value is (int64), along a dim or in all.\n" \
+    "\n"                                                           \
+    ">>> weir.argmax(weir.tensor([1.0, 3.0, 2.0])).item()\n"       \
+    "1"
+#define DOC_argsort                                    \
+    "argsort(x, dim=-1, descending=False) -> Tensor\n" \
+    "\n"                                               \
+    "The indices that sort; stable."
+#define DOC_attention                                                     \
+    "attention(q, k, v, mask=None, causal=False, scale=None) -> Tensor\n" \
+    "\n"                                                                  \
+    "softmax(q k' * scale + mask) v; heads of k and v that divide q's are shared."
+#define DOC_cast                                                           \
+    "cast(x, dtype) -> Tensor\n"                                           \
+    "\n"                                                                   \
+    "The values in another type; the tensor itself if it has that type.\n" \
+    "\n"                                                                   \
+    ">>> weir.cast(weir.tensor([1.7]), weir.int32).tolist()\n"             \
+    "[1]"
+#define DOC_clamp                                               \
+    "clamp(x, low=None, high=None) -> Tensor\n"                 \
+    "\n"                                                        \
+    "Values held between two bounds.\n"                         \
+    "\n"                                                        \
+    ">>> weir.clamp(weir.tensor([-1.0, 5.0]), 0, 2).tolist()\n" \
+    "[0.0, 2.0]"
+#define DOC_clone          \
+    "clone(x) -> Tensor\n" \
+    "\n"                   \
+    "A contiguous copy."
+#define DOC_concat                                                         \
+    "concat(tensors, dim=0) -> Tensor\n"                                   \
+    "\n"                                                                   \
+    "One behind the other along dim; at most 64.\n"                        \
+    "\n"                                                                   \
+    ">>> weir.concat([weir.tensor([1.0]), weir.tensor([2.0])]).tolist()\n" \
+    "[1.0, 2.0]"
+#define DOC_contiguous          \
+    "contiguous(x) -> Tensor\n" \
+    "\n"                        \
+    "The tensor if it is contiguous, else a copy."
+#define DOC_conv2d                                                                        \
+    "conv2d(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1) -> Tensor\n" \
+    "\n"                                                                                  \
+    "x [n, c, h, w], weight [o, c/groups, kh, kw], bias [o]."
+#define DOC_copy_                  \
+    "copy_(x, source) -> Tensor\n" \
+    "\n"                           \
+    "Takes the source's values, broadcast, in place; also from another device."
+#define DOC_div                                                                           \
+    "div(a, b, out=None) -> Tensor\n"                                                     \
+    "\n"                                                                                  \
+    "A / b; integers truncate, x / 0 is 0, broadcast. A number may stand for one of the " \
+    "two.\n"                                                                              \
+    "\n"                                                                                  \
+    ">>> weir.div(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n"           \
+    "[0.3333333432674408, 0.5]"
+#define DOC_embedding                       \
+    "embedding(table, indices) -> Tensor\n" \
+    "\n"                                    \
+    "Rows of the table."
+#define DOC_eq                                                                 \
+    "eq(a, b, out=None) -> Tensor\n"                                           \
+    "\n"                                                                       \
+    "A == b, broadcast. A number may stand for one of the two.\n"              \
+    "\n"                                                                       \
+    ">>> weir.eq(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
+    "[False, False]"
+#define DOC_exp                                   \
+    "exp(x, out=None) -> Tensor\n"                \
+    "\n"                                          \
+    "E to the x, elementwise.\n"                  \
+    "\n"                                          \
+    ">>> weir.exp(weir.tensor([0.0])).tolist()\n" \
+    "[1.0]"
+#define DOC_expand                 \
+    "expand(x, shape) -> Tensor\n" \
+    "\n"                           \
+    "Sizes of 1 grow, new dims come in front: a view."
+#define DOC_fill_                 \
+    "fill_(x, value) -> Tensor\n" \
+    "\n"                          \
+    "Every element becomes the value, in place."
+#define DOC_gather                      \
+    "gather(x, dim, index) -> Tensor\n" \
+    "\n"                                \
+    "out[i][j] = x[index[i][j]][j] for dim 0, and so on."
+#define DOC_ge                                                                 \
+    "ge(a, b, out=None) -> Tensor\n"                                           \
+    "\n"                                                                       \
+    "A >= b, broadcast. A number may stand for one of the two.\n"              \
+    "\n"                                                                       \
+    ">>> weir.ge(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
+    "[False, False]"
+#define DOC_gelu                                        \
+    "gelu(x, out=None) -> Tensor\n"                     \
+    "\n"                                                \
+    "X * Phi(x), by the error function, elementwise.\n" \
+    "\n"                                                \
+    ">>> weir.gelu(weir.tensor([0.0])).tolist()\n"      \
+    "[0.0]"
+#define DOC_gt                                                                 \
+    "gt(a, b, out=None) -> Tensor\n"                                           \
+    "\n"                                                                       \
+    "A > b, broadcast. A number may stand for one of the two.\n"               \
+    "\n"                                                                       \
+    ">>> weir.gt(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
+    "[False, False]"
+#define DOC_index_select                                                                     \
+    "index_select(x, dim, index) -> Tensor\n"                                                \
+    "\n"                                                                                     \
+    "Slices of x along dim by a 1-d index.\n"                                                \
+    "\n"                                                                                     \
+    ">>> weir.index_select(weir.tensor([5.0, 6.0, 7.0]), 0, weir.tensor([2, 0])).tolist()\n" \
+    "[7.0, 5.0]"
+#define DOC_layer_norm                                            \
+    "layer_norm(x, weight=None, bias=None, eps=1e-5) -> Tensor\n" \
+    "\n"                                                          \
+    "Normalised over the last dim."
+#define DOC_le                                                                 \
+    "le(a, b, out=None) -> Tensor\n"                                           \
+    "\n"                                                                       \
+    "A <= b, broadcast. A number may stand for one of the two.\n"              \
+    "\n"                                                                       \
+    ">>> weir.le(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
+    "[True, True]"
+#define DOC_linear                             \
+    "linear(x, weight, bias=None) -> Tensor\n" \
+    "\n"                                       \
+    "x [..., k] x weight [n, k] transposed, + bias [n]."
+#define DOC_log                                   \
+    "log(x, out=None) -> Tensor\n"                \
+    "\n"                                          \
+    "Natural logarithm, elementwise.\n"           \
+    "\n"                                          \
+    ">>> weir.log(weir.tensor([1.0])).tolist()\n" \
+    "[0.0]"
+#define DOC_lt                                                                 \
+    "lt(a, b, out=None) -> Tensor\n"                                           \
+    "\n"                                                                       \
+    "A < b, broadcast. A number may stand for one of the two.\n"               \
+    "\n"                                                                       \
+    ">>> weir.lt(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
+    "[True, True]"
+#define DOC_matmul                                                                       \
+    "matmul(a, b, out=None) -> Tensor\n"                                                 \
+    "\n"                                                                                 \
+    "[..., m, k] x [..., k, n]; leading dims broadcast.\n"                               \
+    "\n"                                                                                 \
+    ">>> weir.matmul(weir.tensor([[1.0, 2.0]]), weir.tensor([[3.0], [4.0]])).tolist()\n" \
+    "[[11.0]]"
+#define DOC_matmul_bias                   \
+    "matmul_bias(a, b, bias) -> Tensor\n" \
+    "\n"                                  \
+    "a x b + bias, bias of [n] or None."
+#define DOC_max                                           \
+    "max(x, dim=None, keepdim=False) -> Tensor\n"         \
+    "\n"                                                  \
+    "The maximum over a dim, several, or all.\n"          \
+    "\n"                                                  \
+    ">>> weir.max(weir.tensor([1.0, 2.0, 3.0])).item()\n" \
+    "3.0"
+#define DOC_maximum                                                                  \
+    "maximum(a, b, out=None) -> Tensor\n"                                            \
+    "\n"                                                                             \
+    "The larger; NaN if one is, broadcast. A number may stand for one of the two.\n" \
+    "\n"                                                                             \
+    ">>> weir.maximum(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n"  \
+    "[3.0, 4.0]"
+#define DOC_mean                                           \
+    "mean(x, dim=None, keepdim=False) -> Tensor\n"         \
+    "\n"                                                   \
+    "The mean over a dim, several, or all.\n"              \
+    "\n"                                                   \
+    ">>> weir.mean(weir.tensor([1.0, 2.0, 3.0])).item()\n" \
+    "2.0"
+#define DOC_min                                           \
+    "min(x, dim=None, keepdim=False) -> Tensor\n"         \
+    "\n"                                                  \
+    "The minimum over a dim, several, or all.\n"          \
+    "\n"                                                  \
+    ">>> weir.min(weir.tensor([1.0, 2.0, 3.0])).item()\n" \
+    "1.0"
+#define DOC_minimum                                                                   \
+    "minimum(a, b, out=None) -> Tensor\n"                                             \
+    "\n"                                                                              \
+    "The smaller; NaN if one is, broadcast. A number may stand for one of the two.\n" \
+    "\n"                                                                              \
+    ">>> weir.minimum(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n"   \
+    "[1.0, 2.0]"
+#define DOC_moe_gating                                                \
+    "moe_gating(logits, k, renormalise=True) -> (weights, experts)\n" \
+    "\n"                                                              \
+    "softmax over all experts, top k, renormalised to 1 if asked; experts are int32."
+#define DOC_mul                                                                 \
+    "mul(a, b, out=None) -> Tensor\n"                                           \
+    "\n"                                                                        \
+    "A * b, broadcast. A number may stand for one of the two.\n"                \
+    "\n"                                                                        \
+    ">>> weir.mul(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
+    "[3.0, 8.0]"
+#define DOC_ne                                                                 \
+    "ne(a, b, out=None) -> Tensor\n"                                           \
+    "\n"                                                                       \
+    "A != b, broadcast. A number may stand for one of the two.\n"              \
+    "\n"                                                                       \
+    ">>> weir.ne(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
+    "[True, True]"
+#define DOC_neg                                         \
+    "neg(x, out=None) -> Tensor\n"                      \
+    "\n"                                                \
+    "-x, elementwise.\n"                                \
+    "\n"                                                \
+    ">>> weir.neg(weir.tensor([1.0, -2.0])).tolist()\n" \
+    "[-1.0, 2.0]"
+#define DOC_nonzero                                                              \
+    "nonzero(x) -> Tensor\n"                                                     \
+    "\n"                                                                         \
+    "[count, ndim] int64 coordinates. Waits: the shape depends on the values.\n" \
+    "\n"                                                                         \
+    ">>> weir.nonzero(weir.tensor([0.0, 5.0])).tolist()\n"                       \
+    "[[1]]"
+#define DOC_normal_                                  \
+    "normal_(x, seed, mean=0, stddev=1) -> Tensor\n" \
+    "\n"                                             \
+    "Normal random numbers in place; the same seed and shape give the same."
+#define DOC_permute                \
+    "permute(x, dims) -> Tensor\n" \
+    "\n"                           \
+    "Dims in another order: a view."
+#define DOC_pow                                                                 \
+    "pow(a, b, out=None) -> Tensor\n"                                           \
+    "\n"                                                                        \
+    "A to the b, broadcast. A number may stand for one of the two.\n"           \
+    "\n"                                                                        \
+    ">>> weir.pow(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
+    "[1.0, 16.0]"
+#define DOC_relu                                         \
+    "relu(x, out=None) -> Tensor\n"                      \
+    "\n"                                                 \
+    "Max(x, 0), elementwise.\n"                          \
+    "\n"                                                 \
+    ">>> weir.relu(weir.tensor([-1.0, 2.0])).tolist()\n" \
+    "[0.0, 2.0]"
+#define DOC_reshape                                                                       \
+    "reshape(x, shape) -> Tensor\n"                                                       \
+    "\n"                                                                                  \
+    "The same elements in another shape; one size may be -1. A view where strides allow " \
+    "it.\n"                                                                               \
+    "\n"                                                                                  \
+    ">>> weir.arange(4).reshape((2, -1)).tolist()\n"                                      \
+    "[[0, 1], [2, 3]]"
+#define DOC_rms_norm                                 \
+    "rms_norm(x, weight=None, eps=1e-6) -> Tensor\n" \
+    "\n"                                             \
+    "Divided by the root mean square of the last dim."
+#define DOC_rotary                                             \
+    "rotary(x, cosines, sines, interleaved=False) -> Tensor\n" \
+    "\n"                                                       \
+    "Rotary embedding of x [..., length, heads, d]; cosines and sines [length, d/2]."
+#define DOC_rsqrt                                   \
+    "rsqrt(x, out=None) -> Tensor\n"                \
+    "\n"                                            \
+    "1/sqrt(x), elementwise.\n"                     \
+    "\n"                                            \
+    ">>> weir.rsqrt(weir.tensor([4.0])).tolist()\n" \
+    "[0.5]"
+#define DOC_scatter_add_                              \
+    "scatter_add_(x, dim, index, source) -> Tensor\n" \
+    "\n"                                              \
+    "x[index[i][j]][j] += source[i][j] for dim 0, in place, in a fixed order."
+#define DOC_sigmoid                                   \
+    "sigmoid(x, out=None) -> Tensor\n"                \
+    "\n"                                              \
+    "1/(1+exp(-x)), elementwise.\n"                   \
+    "\n"                                              \
+    ">>> weir.sigmoid(weir.tensor([0.0])).tolist()\n" \
+    "[0.5]"
+#define DOC_silu                                   \
+    "silu(x, out=None) -> Tensor\n"                \
+    "\n"                                           \
+    "X * sigmoid(x), elementwise.\n"               \
+    "\n"                                           \
+    ">>> weir.silu(weir.tensor([0.0])).tolist()\n" \
+    "[0.0]"
+#define DOC_softmax                                        \
+    "softmax(x, dim=-1) -> Tensor\n"                       \
+    "\n"                                                   \
+    "exp(x) over its sum along dim.\n"                     \
+    "\n"                                                   \
+    ">>> weir.softmax(weir.tensor([0.0, 0.0])).tolist()\n" \
+    "[0.5, 0.5]"
+#define DOC_sort                                               \
+    "sort(x, dim=-1, descending=False) -> (values, indices)\n" \
+    "\n"                                                       \
+    "Sorted along dim; stable.\n"                              \
+    "\n"                                                       \
+    ">>> weir.sort(weir.tensor([2.0, 1.0]))[0].tolist()\n"     \
+    "[1.0, 2.0]"
+#define DOC_sqrt                                   \
+    "sqrt(x, out=None) -> Tensor\n"                \
+    "\n"                                           \
+    "Square root, elementwise.\n"                  \
+    "\n"                                           \
+    ">>> weir.sqrt(weir.tensor([4.0])).tolist()\n" \
+    "[2.0]"
+#define DOC_sub                                                                 \
+    "sub(a, b, out=None) -> Tensor\n"                                           \
+    "\n"                                                                        \
+    "A - b, broadcast. A number may stand for one of the two.\n"                \
+    "\n"                                                                        \
+    ">>> weir.sub(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
+    "[-2.0, -2.0]"
+#define DOC_sum                                           \
+    "sum(x, dim=None, keepdim=False) -> Tensor\n"         \
+    "\n"                                                  \
+    "The sum over a dim, several, or all.\n"              \
+    "\n"                                                  \
+    ">>> weir.sum(weir.tensor([1.0, 2.0, 3.0])).item()\n" \
+    "6.0"
+#define DOC_swiglu                                               \
+    "swiglu(x, dim=-1) -> Tensor\n"                              \
+    "\n"                                                         \
+    "silu of the first half along dim, times the second half.\n" \
+    "\n"                                                         \
+    ">>> weir.swiglu(weir.tensor([0.0, 2.0])).tolist()\n"        \
+    "[0.0]"
+#define DOC_tanh                                   \
+    "tanh(x, out=None) -> Tensor\n"                \
+    "\n"                                           \
+    "Hyperbolic tangent, elementwise.\n"           \
+    "\n"                                           \
+    ">>> weir.tanh(weir.tensor([0.0])).tolist()\n" \
+    "[0.0]"
+#define DOC_topk                                              \
+    "topk(x, k, dim=-1, largest=True) -> (values, indices)\n" \
+    "\n"                                                      \
+    "The k largest (or smallest) along dim, sorted.\n"        \
+    "\n"                                                      \
+    ">>> v, i = weir.topk(weir.tensor([1.0, 3.0, 2.0]), 2)\n" \
+    ">>> v.tolist(), i.tolist()\n"                            \
+    "([3.0, 2.0], [1, 2])"
+#define DOC_transpose                                              \
+    "transpose(x, dim0, dim1) -> Tensor\n"                         \
+    "\n"                                                           \
+    "Two dims swapped: a view.\n"                                  \
+    "\n"                                                           \
+    ">>> weir.tensor([[1, 2], [3, 4]]).transpose(0, 1).tolist()\n" \
+    "[[1, 3], [2, 4]]"
+#define DOC_uniform_                               \
+    "uniform_(x, seed, low=0, high=1) -> Tensor\n" \
+    "\n"                                           \
+    "Uniform random numbers in place; the same seed and shape give the same."
+#define DOC_wait_tensor                                                                   \
+    "wait_tensor(self, dependency) -> Tensor\n"                                           \
+    "\n"                                                                                  \
+    "Everything that uses self afterwards, on any stream, runs after the work that made " \
+    "dependency."
+#define DOC_where                                                                       \
+    "where(condition, a, b) -> Tensor\n"                                                \
+    "\n"                                                                                \
+    "a where the condition holds, else b. One of a and b may be a number.\n"            \
+    "\n"                                                                                \
+    ">>> weir.where(weir.tensor([True, False]), weir.tensor([1.0, 2.0]), 0).tolist()\n" \
+    "[1.0, 0.0]"
+
+#endif

@@ -1,0 +1,145 @@
+/* Operators by index, and those that give several results. */
+#include "ops.h"
+
+static PyObject *pair(weir_status st, PyObject *like, weir_tensor *a, weir_tensor *b)
+{
+    PyObject *first, *second, *tuple;
+
+    if (st)
+        return raise_status(st);
+    first = wrap_tensor(DEVICE(like), a);
+    second = wrap_tensor(DEVICE(like), b);
+    tuple = first && second ? PyTuple_Pack(2, first, second) : NULL;
+    Py_XDECREF(first);
+    Py_XDECREF(second);
+    return tuple;
+}
+
+OP(embedding, 2, "table", "indices")
+{
+    weir_tensor *table, *indices, *out;
+    weir_status st;
+
+    if (!to_tensor(a[0], "table", &table) || !to_tensor(a[1], "indices", &indices))
+        return NULL;
+    QUEUE(st, weir_embedding(table, indices, &out));
+    return result(st, a[0], out);
+}
+
+static PyObject *by_index(PyObject **a,
+                          weir_status (*fn)(weir_tensor *, int, weir_tensor *, weir_tensor **))
+{
+    weir_tensor *x, *index, *out;
+    weir_status st;
+    int dim;
+
+    if (!to_tensor(a[0], "x", &x) || !to_int(a[1], "dim", &dim) ||
+        !to_tensor(a[2], "index", &index))
+        return NULL;
+    QUEUE(st, fn(x, dim, index, &out));
+    return result(st, a[0], out);
+}
+
+OP(gather, 3, "x", "dim", "index")
+{
+    return by_index(a, weir_gather);
+}
+
+OP(index_select, 3, "x", "dim", "index")
+{
+    return by_index(a, weir_index_select);
+}
+
+OP(scatter_add_, 4, "x", "dim", "index", "source")
+{
+    weir_tensor *x, *index, *source;
+    weir_status st;
+    int dim;
+
+    if (!to_tensor(a[0], "x", &x) || !to_int(a[1], "dim", &dim) ||
+        !to_tensor(a[2], "index", &index) || !to_tensor(a[3], "source", &source))
+        return NULL;
+    QUEUE(st, weir_scatter_add(x, dim, index, source));
+    return same(st, a[0]);
+}
+
+OP(topk, 2, "x", "k", "dim", "largest")
+{
+    weir_tensor *x, *values, *indices;
+    bool largest = true;
+    weir_status st;
+    int dim = -1;
+    int64_t k;
+
+    if (!to_tensor(a[0], "x", &x) || !to_int64(a[1], "k", &k) || !optional_int(a[2], "dim", &dim) ||
+        !optional_bool(a[3], &largest))
+        return NULL;
+    QUEUE(st, weir_topk(x, k, dim, largest, &values, &indices));
+    return pair(st, a[0], values, indices);
+}
+
+OP(sort, 1, "x", "dim", "descending")
+{
+    weir_tensor *x, *values, *indices;
+    bool descending = false;
+    weir_status st;
+    int dim = -1;
+
+    if (!to_tensor(a[0], "x", &x) || !optional_int(a[1], "dim", &dim) ||
+        !optional_bool(a[2], &descending))
+        return NULL;
+    QUEUE(st, weir_sort(x, dim, descending, &values, &indices));
+    return pair(st, a[0], values, indices);
+}
+
+OP(argsort, 1, "x", "dim", "descending")
+{
+    weir_tensor *x, *indices;
+    bool descending = false;
+    weir_status st;
+    int dim = -1;
+
+    if (!to_tensor(a[0], "x", &x) || !optional_int(a[1], "dim", &dim) ||
+        !optional_bool(a[2], &descending))
+        return NULL;
+    QUEUE(st, weir_argsort(x, dim, descending, &indices));
+    return result(st, a[0], indices);
+}
+
+OP(nonzero, 1, "x")
+{
+    weir_tensor *x, *out;
+    weir_status st;
+
+    if (!to_tensor(a[0], "x", &x))
+        return NULL;
+    BLOCKING(st, weir_nonzero(x, &out));
+    return result(st, a[0], out);
+}
+
+OP(moe_gating, 2, "logits", "k", "renormalise")
+{
+    weir_tensor *logits, *weights, *experts;
+    bool renormalise = true;
+    weir_status st;
+    int64_t k;
+
+    if (!to_tensor(a[0], "logits", &logits) || !to_int64(a[1], "k", &k) ||
+        !optional_bool(a[2], &renormalise))
+        return NULL;
+    QUEUE(st, weir_moe_gating(logits, k, renormalise, &weights, &experts));
+    return pair(st, a[0], weights, experts);
+}
+
+OP(rotary, 3, "x", "cosines", "sines", "interleaved")
+{
+    weir_tensor *x, *cosines, *sines, *out;
+    bool interleaved = false;
+    weir_status st;
+
+    if (!to_tensor(a[0], "x", &x) || !to_tensor(a[1], "cosines", &cosines) ||
+        !to_tensor(a[2], "sines", &sines) || !optional_bool(a[3], &interleaved))
+        return NULL;
+    QUEUE(st, weir_rotary(x, cosines, sines, interleaved, &out));
+    return result(st, a[0], out);
+}

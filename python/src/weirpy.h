@@ -1,0 +1,167 @@
+/* The extension module weir._C: thin objects over the C library.
+ *
+ * Every object keeps its Device alive, so a device closes when the last of its objects is
+ * gone. The GIL is let go around everything that can wait; while it waits, a thread looks for
+ * signals (weir_wait_hook_set), so Ctrl-C ends a wait. Python objects that the library's
+ * threads are done with are put on a list and dropped by whoever holds the GIL next: a worker
+ * never waits for the GIL just to free something.
+ */
+#ifndef WEIRPY_H
+#define WEIRPY_H
+
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030B0000
+#include <Python.h>
+
+#include <weir/weir.h>
+
+/* Python keeps functions in void pointers, which ISO C has no word for. */
+#pragma GCC diagnostic ignored "-Wpedantic"
+
+typedef struct DeviceObject {
+    PyObject ob_base;                  /* what PyObject_HEAD stands for */
+    weir_device *dev;                  /* NULL once closed */
+    unsigned forks;                    /* how often the process had forked when it was opened */
+    struct DeviceObject *next, **link; /* among all that are open in this process */
+} DeviceObject;
+
+typedef struct {
+    PyObject ob_base;
+    DeviceObject *device;
+    weir_stream *stream;
+    bool owned; /* made here, so destroyed here */
+} StreamObject;
+
+typedef struct {
+    PyObject ob_base;
+    DeviceObject *device;
+    weir_event *event;
+} EventObject;
+
+typedef struct {
+    PyObject ob_base;
+    DeviceObject *device;
+    weir_tensor *tensor;
+} TensorObject;
+
+typedef struct {
+    PyObject ob_base;
+    DeviceObject *device;
+    weir_graph *graph;
+    PyObject *calls; /* list: the functions that its nodes call */
+} GraphObject;
+
+typedef struct {
+    PyObject ob_base;
+    weir_dtype code;
+} DTypeObject;
+
+extern PyTypeObject *DeviceType, *StreamType, *EventType, *TensorType, *GraphType, *PlanType,
+    *DTypeType;
+
+/* ---- module.c ---- */
+
+/* Raises the exception for a failed call; keeps one that is set already (Ctrl-C in a wait).
+ * Always NULL. */
+PyObject *raise_status(weir_status status);
+/* None, or the exception. */
+PyObject *none_or(weir_status status);
+/* Before letting go of the GIL to wait. */
+void before_wait(void);
+
+#define BLOCKING(status, call)             \
+    do {                                   \
+        PyThreadState *saved_;             \
+        before_wait();                     \
+        saved_ = PyEval_SaveThread();      \
+        status = (call);                   \
+        PyEval_RestoreThread(saved_);      \
+        if (PyErr_Occurred() && !(status)) \
+            status = WEIR_EINTERRUPTED;    \
+    } while (0)
+
+/* A new object of a type that allows no other way; its dealloc ends with object_free. */
+void *object_new(PyTypeObject *type);
+void object_free(PyObject *self);
+#define DROP(object) Py_XDECREF((PyObject *)(object))
+
+/* How often this process has forked since the module was loaded. */
+extern unsigned weirpy_forks;
+/* Python is about to end: the library's threads must not enter it any more. */
+extern _Atomic bool weirpy_ending;
+
+/* Drops a reference as soon as some thread holds the GIL. Any thread, GIL or not. */
+void drop_later(PyObject *object);
+
+/* Fastcall arguments into slots by position or name; absent ones are NULL. `names` ends with
+ * NULL and holds at most MAX_SLOTS; the first `required` must be there. */
+#define MAX_SLOTS 12
+bool parse_args(const char *function, const char *const *names, int required, PyObject *const *args,
+                Py_ssize_t nargs, PyObject *kwnames, PyObject **slots);
+
+/* ---- arguments: false with an exception set ---- */
+
+bool is_absent(PyObject *o); /* not given, or None */
+bool to_int(PyObject *o, const char *what, int *out);
+bool to_int64(PyObject *o, const char *what, int64_t *out);
+bool to_double(PyObject *o, double *out);
+/* A sequence of ints, or one. */
+bool to_dims(PyObject *o, const char *what, int64_t *out, int max, int *n);
+bool to_dtype(PyObject *o, weir_dtype *out);
+bool to_tensor(PyObject *o, const char *what, weir_tensor **out); /* borrowed */
+PyObject *dtype_object(weir_dtype dtype);                         /* new reference */
+PyObject *dims_tuple(const int64_t *dims, int n);
+
+/* ---- device.c, stream.c ---- */
+
+/* Raises if the device was closed, or opened before a fork. */
+bool device_check(const DeviceObject *device);
+/* Whether its C objects may still be let go: not in the child of a fork. */
+bool device_alive(const DeviceObject *device);
+/* The device an argument means: a Device, a spec, or None for the default. New reference. */
+DeviceObject *to_device(PyObject *o);
+/* The default device, opened on first use in this process. New reference. */
+DeviceObject *default_device(void);
+PyObject *current_stream(DeviceObject *device);
+PyObject *wrap_stream(DeviceObject *device, weir_stream *stream, bool owned);
+
+/* ---- tensor.c ---- */
+
+/* Takes the handle over, also on failure. */
+PyObject *wrap_tensor(DeviceObject *device, weir_tensor *tensor);
+/* A 0-d tensor of that value. New handle, NULL with an exception. */
+weir_tensor *scalar_tensor(weir_device *dev, weir_dtype dtype, double value);
+
+/* ---- index.c ---- */
+PyObject *tensor_subscript(PyObject *self, PyObject *key);
+int tensor_assign(PyObject *self, PyObject *key, PyObject *value);
+
+/* ---- exchange.c ---- */
+int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags);
+void tensor_releasebuffer(PyObject *self, Py_buffer *view);
+extern PyMethodDef exchange_functions[], exchange_methods[];
+
+/* ---- ops.c ---- */
+extern PyMethodDef op_functions[], op_methods[];
+PyObject *op_number(int which, PyObject *a, PyObject *b);
+enum { NUMBER_ADD, NUMBER_SUB, NUMBER_MUL, NUMBER_DIV, NUMBER_POW, NUMBER_MATMUL };
+PyObject *op_compare(PyObject *a, PyObject *b, int op);
+PyObject *op_neg(PyObject *a);
+PyObject *op_abs(PyObject *a);
+
+/* ---- memory.c, scope.c, graph.c, host_call.c ---- */
+extern PyMethodDef memory_methods[], scope_functions[], host_call_functions[];
+PyObject *graph_current_calls(void); /* borrowed; NULL if this thread captures none */
+
+bool add_types(PyObject *module);
+bool add_device_type(PyObject *module);
+bool add_stream_types(PyObject *module);
+bool add_tensor_type(PyObject *module);
+bool add_graph_types(PyObject *module);
+
+/* ---- plan.c ---- */
+/* Takes the plan over. */
+PyObject *wrap_plan(GraphObject *graph, weir_plan *plan);
+bool add_plan_type(PyObject *module);
+
+#endif

@@ -1,0 +1,132 @@
+"""weir: a multi-stream execution runtime for AI accelerators.
+
+>>> a = weir.tensor([[1.0, 2.0], [3.0, 4.0]])
+>>> side = weir.Stream()
+>>> side.wait_stream(weir.current_stream())
+>>> with weir.stream(side):
+...     b = a @ a
+>>> weir.current_stream().wait_stream(side)
+>>> (b + 1).tolist()
+[[8.0, 11.0], [16.0, 23.0]]
+
+Operators queue their work on the current stream and return at once; reading values waits.
+"""
+
+import atexit as _atexit
+
+from . import _C, errors
+from ._C import (  # noqa: F401
+    Device,
+    Event,
+    Graph,
+    Plan,
+    Stream,
+    Tensor,
+    abs,
+    add,
+    arange,
+    argmax,
+    argsort,
+    attention,
+    bfloat16,
+    bool_,
+    cast,
+    clamp,
+    clone,
+    concat,
+    contiguous,
+    conv2d,
+    copy_,
+    div,
+    dtype,
+    embedding,
+    empty,
+    eq,
+    exp,
+    expand,
+    fill_,
+    float16,
+    float32,
+    float64,
+    gather,
+    ge,
+    gelu,
+    get_device,
+    gt,
+    host_call,
+    index_select,
+    int8,
+    int32,
+    int64,
+    layer_norm,
+    le,
+    linear,
+    list_drivers,
+    list_ops,
+    log,
+    lt,
+    matmul,
+    matmul_bias,
+    max,
+    maximum,
+    mean,
+    min,
+    minimum,
+    moe_gating,
+    mul,
+    ne,
+    neg,
+    nonzero,
+    normal_,
+    permute,
+    pow,
+    relu,
+    reshape,
+    rms_norm,
+    rotary,
+    rsqrt,
+    scatter_add_,
+    set_device,
+    sigmoid,
+    silu,
+    softmax,
+    sort,
+    sqrt,
+    sub,
+    sum,
+    swiglu,
+    tanh,
+    topk,
+    transpose,
+    uint8,
+    uniform_,
+    version,
+    wait_tensor,
+    where,
+)
+from ._create import asarray, from_dlpack, from_numpy, full, ones, tensor, zeros
+from .errors import (
+    BusyError,
+    DeadlockError,
+    Error,
+    InvalidError,
+    KernelError,
+    OutOfMemoryError,
+    TypeMismatchError,
+    UnavailableError,
+    WaitTimeoutError,
+)
+from .memory import (
+    empty_cache,
+    memory_allocated,
+    memory_reserved,
+    memory_stats,
+    memory_summary,
+    max_memory_allocated,
+    max_memory_reserved,
+    reset_peak_memory_stats,
+)
+from .streams import current_stream, default_stream, stream, synchronize
+
+__version__ = version()
+_atexit.register(_C.finish)

@@ -1,0 +1,225 @@
+"""Tensors from Python values, NumPy arrays and DLPack, and back.
+
+The methods that need NumPy or nested lists are written here and given to the Tensor type.
+"""
+
+import array
+
+from . import _C
+from ._C import Tensor
+
+_CODES = {
+    "float32": "f",
+    "float64": "d",
+    "int64": "q",
+    "int32": "i",
+    "int8": "b",
+    "uint8": "B",
+}
+
+
+def _flatten(data, shape, depth, out):
+    """Appends the numbers of nested sequences to ``out``; ``shape`` is found on the way down."""
+    if isinstance(data, (list, tuple)):
+        if len(shape) == depth:
+            shape.append(len(data))
+        elif shape[depth] != len(data):
+            raise ValueError(
+                f"rows of different length: {shape[depth]} and {len(data)} at depth {depth}"
+            )
+        for item in data:
+            _flatten(item, shape, depth + 1, out)
+        return
+    if depth != len(shape):
+        raise ValueError(f"a number at depth {depth} among sequences of depth {len(shape)}")
+    out.append(data.item() if hasattr(data, "item") else data)
+
+
+def _natural_dtype(values):
+    if values and all(isinstance(v, bool) for v in values):
+        return _C.bool_
+    if values and all(isinstance(v, int) for v in values):
+        return _C.int64
+    return _C.float32
+
+
+def _from_values(data, dtype, device):
+    shape, values = [], []
+    _flatten(data, shape, 0, values)
+    if dtype is None:
+        dtype = _natural_dtype(values)
+    # array has no letter for the half types and for bool: those are cast.
+    name = _C.empty((0,), dtype).dtype.name if not isinstance(dtype, _C.dtype) else dtype.name
+    if name in _CODES:
+        kind = int if name[0] in "iu" else float
+        flat = array.array(_CODES[name], [kind(v) for v in values])
+    elif name == "bool":
+        flat = array.array("B", [bool(v) for v in values])
+    else:
+        flat = array.array("f", [float(v) for v in values])
+    t = _C.from_buffer(flat, device, True)
+    return t.cast(dtype).reshape(tuple(shape))
+
+
+def tensor(data, dtype=None, device=None):
+    """A new tensor with a copy of the values: a number, nested sequences, an array or a tensor.
+
+    Integers become int64, bools bool and everything else float32 unless ``dtype`` says otherwise.
+
+    >>> weir.tensor([[1, 2], [3, 4]]).shape
+    (2, 2)
+    >>> weir.tensor(0.5).dtype
+    weir.float32
+    """
+    if isinstance(data, (bool, int, float, list, tuple)):
+        return _from_values(data, dtype, device)
+    if isinstance(data, Tensor):
+        made = data.clone() if device is None else _to_device(data, device)
+    else:
+        try:
+            made = _C.from_buffer(data, device, True)
+        except TypeError:
+            made = from_dlpack(data, device).clone()
+    return made if dtype is None else made.cast(dtype)
+
+
+def asarray(data, dtype=None, device=None):
+    """A tensor that shares the memory of an array, tensor or buffer where that is possible.
+
+    What cannot be shared (read-only memory, negative strides, Python values) is copied. The
+    owner is kept alive until the last use of the bytes is over.
+    """
+    if isinstance(data, Tensor) and device is None:
+        return data if dtype is None else data.cast(dtype)
+    if isinstance(data, (bool, int, float, list, tuple)):
+        return _from_values(data, dtype, device)
+    try:
+        made = _C.from_buffer(data, device, False)
+    except (BufferError, ValueError):
+        made = _C.from_buffer(data, device, True)
+    except TypeError:
+        made = from_dlpack(data, device)
+    return made if dtype is None else made.cast(dtype)
+
+
+def from_numpy(data, device=None):
+    """A tensor that shares a NumPy array's memory; raises if it cannot.
+
+    >>> import numpy as np
+    >>> a = np.zeros(2, np.float32)
+    >>> t = weir.from_numpy(a)
+    >>> a[0] = 5
+    >>> t.tolist()
+    [5.0, 0.0]
+    """
+    return _C.from_buffer(data, device, False)
+
+
+def from_dlpack(data, device=None):
+    """A tensor that shares the memory of anything with ``__dlpack__``, such as PyTorch's.
+
+    Gradients are none of weir's business: a tensor that requires them must be detached first.
+    """
+    if not hasattr(data, "__dlpack__"):
+        raise TypeError(f"{type(data).__name__} has no __dlpack__, so it cannot be shared")
+    return _C.from_capsule(data.__dlpack__(), device)
+
+
+def full(shape, value, dtype=_C.float32, device=None):
+    """A new tensor of one value.
+
+    >>> weir.full((2,), 3).tolist()
+    [3.0, 3.0]
+    """
+    return _C.empty(shape, dtype, device).fill_(value)
+
+
+def zeros(shape, dtype=_C.float32, device=None):
+    """A new tensor of zeros."""
+    return full(shape, 0, dtype, device)
+
+
+def ones(shape, dtype=_C.float32, device=None):
+    """A new tensor of ones."""
+    return full(shape, 1, dtype, device)
+
+
+# ---- methods of Tensor ----
+
+
+def _to_device(self, device):
+    target = device if isinstance(device, _C.Device) else _C.Device(device)
+    if target is self.device:
+        return self
+    return _C.empty(self.shape, self.dtype, target).copy_(self)
+
+
+def to(self, target):
+    """The tensor as another dtype, or on another device; itself if nothing changes."""
+    if isinstance(target, _C.Device):
+        return _to_device(self, target)
+    return self.cast(target)
+
+
+def numpy(self):
+    """The values as a NumPy array, sharing memory where the device's memory is the host's.
+
+    Waits for the values. What is queued later and writes to the tensor shows in the array.
+    bfloat16, which NumPy does not know, becomes a copy in float32.
+    """
+    import numpy as np
+
+    if self.dtype is _C.bfloat16:
+        self.synchronize()
+        self = self.cast(_C.float32)
+    if self.device.properties()["host_memory"]:
+        return np.asarray(memoryview(self))
+    return np.asarray(memoryview(_to_device(self, _C.Device("cpu"))))
+
+
+def tolist(self):
+    """The values as a number or nested lists; waits for them."""
+    if self.ndim == 0:
+        return self.item()
+    self.synchronize()
+    if self.dtype in (_C.bfloat16, _C.float16):
+        self = self.cast(_C.float32)
+    if 0 in self.shape:
+        return [t.tolist() for t in self] if self.ndim > 1 else []
+    return memoryview(self).tolist()
+
+
+def _iterate(self):
+    if self.ndim == 0:
+        raise TypeError("a 0-d tensor cannot be iterated over")
+    return (self[i] for i in range(self.shape[0]))
+
+
+def _array(self, dtype=None, copy=None):
+    made = self.numpy()
+    if dtype is not None and made.dtype != dtype:
+        return made.astype(dtype)
+    return made.copy() if copy else made
+
+
+def _transposed(self):
+    return self.transpose(0, 1) if self.ndim == 2 else self.permute(range(self.ndim)[::-1])
+
+
+def _deepcopy(self, memo):
+    return self.clone()
+
+
+def _format(self, spec):
+    return format(self.item() if spec else str(self), spec)
+
+
+Tensor.to = to
+Tensor.numpy = numpy
+Tensor.tolist = tolist
+Tensor.__iter__ = _iterate
+Tensor.__array__ = _array
+Tensor.__deepcopy__ = _deepcopy
+Tensor.__copy__ = lambda self: self.clone()
+Tensor.__format__ = _format
+Tensor.T = property(_transposed, doc="The tensor with its dims reversed: a view.")

@@ -1,0 +1,75 @@
+"""The exceptions weir raises.
+
+Each carries the sentence of the C library and the name of its status in ``code``, and is also
+the built-in exception that Python programs expect for such a thing:
+
+>>> try:
+...     weir.tensor([1.0, 2.0]) + weir.tensor([1.0, 2.0, 3.0])
+... except ValueError as error:
+...     print(error.code)
+WEIR_ESHAPE
+"""
+
+
+class Error(RuntimeError):
+    """Anything the library reports; ``code`` is the status, such as ``"WEIR_ESHAPE"``."""
+
+    code = "WEIR_EINTERNAL"
+
+
+class InvalidError(Error, ValueError):
+    """An argument, a shape, a spec or a file that does not fit."""
+
+
+class TypeMismatchError(Error, TypeError):
+    """A data type that does not fit."""
+
+
+class OutOfMemoryError(Error, MemoryError):
+    """Host or device memory ran out."""
+
+
+class BusyError(Error):
+    """Something is still in use."""
+
+
+class UnavailableError(Error):
+    """This machine or this device has no such thing."""
+
+
+class KernelError(Error):
+    """An operator failed; its stream is in error."""
+
+
+class WaitTimeoutError(Error, TimeoutError):
+    """A wait went past the device's op_timeout; the sentence says who waits for whom."""
+
+
+class DeadlockError(Error):
+    """Work that can never end."""
+
+
+_CLASSES = {
+    "WEIR_EINVAL": InvalidError,
+    "WEIR_ERANGE": InvalidError,
+    "WEIR_ESHAPE": InvalidError,
+    "WEIR_ESPEC": InvalidError,
+    "WEIR_EPARSE": InvalidError,
+    "WEIR_ECONFLICT": InvalidError,
+    "WEIR_EDTYPE": TypeMismatchError,
+    "WEIR_ENOMEM": OutOfMemoryError,
+    "WEIR_EOOM": OutOfMemoryError,
+    "WEIR_EBUSY": BusyError,
+    "WEIR_EUNAVAILABLE": UnavailableError,
+    "WEIR_EUNSUPPORTED": UnavailableError,
+    "WEIR_EKERNEL": KernelError,
+    "WEIR_ETIMEDOUT": WaitTimeoutError,
+    "WEIR_EDEADLOCK": DeadlockError,
+}
+
+
+def from_status(code: str, sentence: str) -> Error:
+    """The exception for a status of the C library."""
+    error = _CLASSES.get(code, Error)(sentence)
+    error.code = code
+    return error

@@ -1,0 +1,48 @@
+"""Where a device's memory is. ``device`` is a weir.Device, or None for the default."""
+
+from . import _C
+
+
+def memory_stats(device=None):
+    """The pool's counters, in bytes and calls.
+
+    >>> stats = weir.memory_stats()
+    >>> stats["reserved"] == stats["allocated"] + stats["pending"] + stats["idle"]
+    True
+    """
+    return _C.memory_stats(device)
+
+
+def memory_summary(device=None):
+    """A table for people: bytes by stream and state."""
+    return _C.memory_summary(device)
+
+
+def memory_allocated(device=None):
+    """Bytes held by tensors."""
+    return _C.memory_stats(device)["allocated"]
+
+
+def memory_reserved(device=None):
+    """Bytes taken from the system."""
+    return _C.memory_stats(device)["reserved"]
+
+
+def max_memory_allocated(device=None):
+    """The most bytes held by tensors since the peaks were reset."""
+    return _C.memory_stats(device)["peak_allocated"]
+
+
+def max_memory_reserved(device=None):
+    """The most bytes taken from the system since the peaks were reset."""
+    return _C.memory_stats(device)["peak_reserved"]
+
+
+def reset_peak_memory_stats(device=None):
+    """The peaks start again from what is in use now."""
+    _C.memory_reset_peaks(device)
+
+
+def empty_cache(device=None):
+    """Gives memory that nobody uses back to the system."""
+    _C.memory_empty_cache(device)

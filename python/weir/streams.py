@@ -1,0 +1,46 @@
+"""The current stream, which every thread has for itself."""
+
+from . import _C
+
+
+def current_stream(device=None):
+    """The stream that operators of this thread go to."""
+    return (device or _C.get_device()).current_stream()
+
+
+def default_stream(device=None):
+    """The stream every device has from the start."""
+    return (device or _C.get_device()).default_stream()
+
+
+def synchronize(device=None):
+    """Waits for everything queued on every stream of the device."""
+    (device or _C.get_device()).synchronize()
+
+
+class stream:
+    """Makes a stream current within a ``with`` block; ``None`` changes nothing.
+
+    >>> s = weir.Stream()
+    >>> with weir.stream(s):
+    ...     print(weir.current_stream() == s)
+    True
+    >>> weir.current_stream() == weir.default_stream()
+    True
+    """
+
+    def __init__(self, stream):
+        if stream is not None and not isinstance(stream, _C.Stream):
+            raise TypeError(f"a stream is a weir.Stream or None, not {type(stream).__name__}")
+        self.stream = stream
+        self._before = []
+
+    def __enter__(self):
+        if self.stream is not None:
+            self._before.append(self.stream.device.current_stream())
+            self.stream.set_current()
+        return self.stream
+
+    def __exit__(self, *exc):
+        if self.stream is not None:
+            self._before.pop().set_current()

@@ -1,0 +1,24 @@
+/* What a waiting host thread does besides. */
+#include "device/device.h"
+
+static _Thread_local weir_wait_hook_fn hook;
+static _Thread_local void *hook_user;
+
+void weir_wait_hook_set(weir_wait_hook_fn fn, void *user)
+{
+    hook = fn;
+    hook_user = user;
+}
+
+bool weir__wait_has_hook(void)
+{
+    return hook;
+}
+
+weir_status weir__wait_check(const weir_stream *s)
+{
+    if (!hook || !hook(hook_user))
+        return WEIR_OK;
+    return weir__fail(WEIR_EINTERRUPTED,
+                      "the wait for stream '%s' was interrupted; its work goes on", s->name);
+}

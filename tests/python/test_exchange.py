@@ -1,0 +1,101 @@
+"""Memory shared with NumPy, PyTorch and plain buffers."""
+
+import array
+import gc
+import hashlib
+import weakref
+
+import pytest
+
+import weir
+
+np = pytest.importorskip("numpy")
+
+
+@pytest.mark.parametrize("name", "float32 float16 float64 int64 int32 int8 uint8 bool".split())
+def test_numpy_both_ways_without_a_copy(name):
+    a = np.array([[0, 1], [1, 0]], name)
+    t = weir.from_numpy(a)
+    assert t.data_ptr() == a.__array_interface__["data"][0]
+    back = t.numpy()
+    assert back.dtype == a.dtype and np.array_equal(back, a)
+    assert np.shares_memory(back, a)
+
+
+def test_strided_arrays_are_shared():
+    a = np.arange(12, dtype=np.float32).reshape(3, 4)
+    t = weir.asarray(a[:, ::2])
+    assert t.strides == (4, 2) and t.tolist() == a[:, ::2].tolist()
+    assert np.array_equal(np.asarray(t.T), a[:, ::2].T)
+
+
+def test_what_cannot_be_shared_is_copied_or_refused():
+    a = np.arange(3, dtype=np.float32)
+    a.flags.writeable = False
+    t = weir.asarray(a)
+    assert t.tolist() == [0, 1, 2] and t.data_ptr() != a.__array_interface__["data"][0]
+    with pytest.raises((BufferError, ValueError)):
+        weir.from_numpy(a)
+    assert weir.asarray(np.arange(3, dtype=np.float32)[::-1]).tolist() == [2, 1, 0]
+    with pytest.raises(TypeError, match="format"):
+        weir.from_numpy(np.zeros(2, np.complex64))
+    with pytest.raises(ValueError, match="at most 8 dims"):
+        weir.from_numpy(np.zeros((1,) * 9, np.float32))
+    with pytest.raises(TypeError, match="cannot be shared"):
+        weir.from_dlpack(object())
+
+
+def test_bfloat16_becomes_float32_in_numpy():
+    assert weir.tensor([1.5], weir.bfloat16).numpy().dtype == np.float32
+    with pytest.raises(BufferError, match="bfloat16"):
+        memoryview(weir.tensor([1.5], weir.bfloat16))
+
+
+def test_plain_buffers():
+    t = weir.from_numpy(array.array("d", [1, 2]))
+    assert t.dtype is weir.float64 and t.tolist() == [1, 2]
+    assert memoryview(weir.tensor([[1, 2]])).tolist() == [[1, 2]]
+    with pytest.raises(BufferError):
+        hashlib.sha1(weir.ones((2, 2)).T)  # wants contiguous bytes
+
+
+def test_the_owner_lives_until_the_last_use_is_over():
+    class Owner(np.ndarray):
+        pass
+
+    a = np.ones(1 << 16, np.float32).view(Owner)
+    gone = weakref.ref(a)
+    t = weir.from_numpy(a)
+    view = t[10:20]
+    results = [t + i for i in range(50)]
+    del a, t
+    gc.collect()
+    assert gone() is not None  # `view` has it
+    assert results[49][0].item() == 50 and view[0].item() == 1
+    del view
+    weir.synchronize()
+    weir.ones((1,)).item()
+    gc.collect()
+    assert gone() is None
+
+
+def test_dlpack_with_numpy():
+    t = weir.tensor([[1.0, 2.0]])
+    a = np.from_dlpack(t)
+    assert a.__array_interface__["data"][0] == t.data_ptr() and a.tolist() == [[1, 2]]
+    capsule = t.__dlpack__()
+    del t, capsule  # a capsule nobody took frees its tensor
+    assert weir.from_dlpack(np.arange(3.0)).tolist() == [0, 1, 2]
+    with pytest.raises(TypeError, match="capsule"):
+        weir._C.from_capsule(3, None)
+
+
+def test_dlpack_with_torch():
+    torch = pytest.importorskip("torch")
+    for dtype in (torch.float32, torch.bfloat16, torch.int32, torch.bool):
+        a = torch.tensor([[0, 1], [1, 1]]).to(dtype)
+        t = weir.from_dlpack(a)
+        assert t.data_ptr() == a.data_ptr() and t.tolist() == a.tolist()
+        back = torch.from_dlpack(t)
+        assert back.data_ptr() == a.data_ptr() and torch.equal(back, a)
+    assert weir.asarray(torch.arange(6).reshape(2, 3).T).tolist() == [[0, 3], [1, 4], [2, 5]]

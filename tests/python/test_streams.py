@@ -1,0 +1,171 @@
+"""Streams, events, limits and memory."""
+
+import threading
+import time
+
+import pytest
+
+import weir
+
+
+def slow(x, seconds, log=None, name="slow"):
+    """x through a function of Python that takes its time."""
+
+    def body(inputs, outputs):
+        time.sleep(seconds)
+        if log is not None:
+            log.append(name)
+
+    return weir.host_call(name, body, [x], [(x.dtype, x.shape)])[0]
+
+
+def test_streams_run_beside_each_other_and_events_order_them():
+    a, b = weir.Stream(name="a"), weir.Stream(name="b")
+    x, log = weir.ones((4,)), []
+    weir.synchronize()
+    event = weir.Event()
+    with weir.stream(a):
+        slow(x, 0.05, log, "first")
+        event.record()
+    with weir.stream(b):
+        event.wait()
+        slow(x, 0, log, "second")
+    assert not event.query()
+    b.synchronize()
+    assert log == ["first", "second"] and event.query()
+
+
+def test_an_event_that_was_never_recorded_is_over():
+    event = weir.Event(timing=True)
+    assert event.query()
+    event.wait()
+    event.synchronize()
+    with pytest.raises(weir.Error):
+        event.elapsed_time(weir.Event(timing=True))
+
+
+def test_timing():
+    start, end = weir.Event(timing=True), weir.Event(timing=True)
+    start.record()
+    slow(weir.ones((1,)), 0.02)
+    end.record()
+    assert 19 < start.elapsed_time(end) < 2000
+
+
+def test_the_current_stream_is_restored_also_on_an_error_and_is_per_thread():
+    s = weir.Stream()
+    seen = []
+    with pytest.raises(KeyError):
+        with weir.stream(s):
+            thread = threading.Thread(target=lambda: seen.append(weir.current_stream()))
+            thread.start()
+            thread.join()
+            with weir.stream(None):
+                assert weir.current_stream() == s
+            raise KeyError
+    assert weir.current_stream() == weir.default_stream()
+    assert seen == [weir.default_stream()]
+    with pytest.raises(TypeError):
+        weir.stream("s")
+
+
+def test_a_current_stream_outlives_its_variable():
+    weir.Stream(name="only here").set_current()
+    assert weir.current_stream().name == "only here"
+    assert (weir.ones((1,)) + 1).item() == 2
+    weir.default_stream().set_current()
+
+
+def test_tags_name_streams(split):
+    s = split.tagged_stream("comm", -1)
+    assert s == split.tagged_stream("comm") and hash(s) == hash(split.tagged_stream("comm"))
+    assert s.name == "comm" and s.priority == -1 and s != split.default_stream()
+    assert split.tagged_stream("default") == split.default_stream()
+    with pytest.raises(ValueError, match="-8"):
+        weir.Stream(priority=9)
+
+
+def test_limits(split):
+    s = weir.Stream()
+    split.set_limit(20, -1)
+    assert split.get_limit() == (20, 48) and s.get_limit() == (20, 48)
+    s.set_limit(vector=8)
+    assert s.get_limit()[1] == 8
+    with pytest.raises(ValueError, match="1..48"):
+        s.set_limit(3, 64)
+    assert s.get_limit()[1] == 8
+    s.reset_limit()
+    assert s.get_limit() == (20, 48)
+
+
+def test_the_gil_is_free_while_one_waits():
+    side = weir.Stream()
+    ticks = []
+
+    def count():
+        for _ in range(5):
+            ticks.append(time.perf_counter())
+            time.sleep(0.005)
+
+    with weir.stream(side):
+        slow(weir.ones((1,)), 0.1)
+    thread = threading.Thread(target=count)
+    began = time.perf_counter()
+    thread.start()
+    side.synchronize()
+    assert sum(t < began + 0.09 for t in ticks) == 5
+    thread.join()
+
+
+def test_many_threads_use_one_device():
+    failures = []
+
+    def work(n):
+        try:
+            with weir.stream(weir.Stream()):
+                x = weir.full((64,), n)
+                for _ in range(200):
+                    x = x + 1
+                assert x.tolist() == [n + 200] * 64
+        except BaseException as error:  # noqa: B902
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures
+
+
+def test_a_function_that_raises_fails_the_stream(capsys, monkeypatch):
+    import sys
+
+    caught = []
+    monkeypatch.setattr(sys, "unraisablehook", caught.append)
+    s = weir.Stream()
+
+    def wrong(inputs, outputs):
+        raise ValueError("of my own")
+
+    with weir.stream(s):
+        weir.host_call("wrong", wrong, [weir.ones((1,))], [(weir.float32, (1,))])
+    with pytest.raises(weir.KernelError):
+        s.synchronize()
+    assert isinstance(caught[0].exc_value, ValueError)
+
+
+def test_memory_statistics():
+    with weir.Device("cpu") as device:
+        weir.reset_peak_memory_stats(device)
+        t = weir.empty((1 << 20,), device=device)
+        assert weir.memory_allocated(device) >= 4 << 20
+        del t
+        device.synchronize()
+        assert weir.memory_allocated(device) == 0
+        assert weir.max_memory_allocated(device) >= 4 << 20
+        weir.reset_peak_memory_stats(device)
+        assert weir.max_memory_allocated(device) == 0
+        weir.empty_cache(device)
+        assert weir.memory_reserved(device) == 0
+        assert "reserved" in weir.memory_summary(device)
