@@ -58,8 +58,14 @@ TEST(host_call, runs_in_order_with_its_stream)
     weir_tensor_release(out[1]);
     CHECK_OK(weir_host_run(&call, &y, 1, out));
     CHECK_STATUS(weir_device_sync(dev), WEIR_EKERNEL);
+    weir_tensor_release(out[0]);
+    weir_tensor_release(out[1]);
     call.nout = 5;
     CHECK_STATUS(weir_host_run(&call, &y, 1, out), WEIR_EINVAL);
+    weir_tensor_release(x);
+    weir_tensor_release(y);
+    weir_tensor_release(sum);
+    CHECK_OK(weir_device_close(dev));
 }
 
 TEST(host_call, is_a_node_of_a_graph_and_of_its_file)
