@@ -52,7 +52,9 @@ static struct {
 
 static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static _Thread_local struct ring *mine __attribute__((tls_model("initial-exec")));
+/* Not "initial-exec", though it would be faster: with it the library could not be loaded into
+ * a running program, as Python does, for lack of static thread storage. */
+static _Thread_local struct ring *mine;
 
 static void disown(void *ring)
 {
