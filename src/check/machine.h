@@ -1,0 +1,73 @@
+/* One rank of a program as a machine that moves from state to state.
+ *
+ * The rules, for any timing. An operator whose predecessors are over *arrives* at some
+ * time or other. Those that want cores are served by (priority, arrival) whenever cores
+ * come free: ANY takes what there is, up to its blocks; TOGETHER takes all its blocks or
+ * none; GANG takes what there is under hold, and is TOGETHER under batch. ANY has started
+ * with its first block, the others with their last. ANY keeps a core from block to block
+ * and gives cores back one by one once no block is left to start; the others give all
+ * back at the end. A collective that has started stays so until its meeting, and then
+ * goes on as any other. Between that, everything ends at any time.
+ *
+ * Coarse steps. Most programs need no such detail: if all streams whose operators can keep
+ * others waiting have one priority, and a block of every operator takes the same cores, an
+ * operator that waits for nobody may as well run in no time, and one that would wait
+ * without a core may as well arrive later. Cores that come free go to the oldest waiter
+ * until it has all, so two operators never share what is left between them, and how the
+ * others' blocks ended does not matter. Where that does not hold, steps are fine: every
+ * block that ends is one. tests/check compares both with all timings, one by one.
+ */
+#ifndef WEIR_CHECK_MACHINE_H
+#define WEIR_CHECK_MACHINE_H
+
+#include "check/flow.h"
+
+enum weir__slot_status {
+    WEIR__SLOT_IDLE,  /* the operator has not arrived */
+    WEIR__SLOT_WAIT,  /* it wants cores before it can start */
+    WEIR__SLOT_MEET,  /* it has started and waits for the other ranks */
+    WEIR__SLOT_RUN,   /* nothing keeps it from ending */
+    WEIR__SLOT_DRAIN, /* likewise, and no block is left to start */
+};
+
+/* A state is one slot per stream. */
+struct weir__slot {
+    uint16_t position, held;
+    uint8_t status;
+    uint8_t order; /* among those that want cores, from 1; 0 if it wants none */
+};
+
+struct weir__machine {
+    const struct weir__check_rank *rank;
+    enum weir__policy policy;
+    struct weir__contended contended;
+    bool fine;
+    struct weir__slot_op { /* operators, less the cores that are never short */
+        uint8_t take;
+        int blocks, cube, vector;
+    } * ops;
+};
+
+/* *fits is false for a rank with more streams or operators than a state can hold. */
+weir_status weir__machine_init(struct weir__machine *m, const struct weir__check_rank *rank,
+                               const struct weir__check_order *order, enum weir__policy policy,
+                               bool *fits);
+void weir__machine_fini(struct weir__machine *m);
+
+/* The state before anything ran. Fills nstreams slots. */
+void weir__machine_start(const struct weir__machine *m, struct weir__slot *slots);
+/* What the stream's operator can do next by itself, done; false if that is nothing. */
+bool weir__machine_move(const struct weir__machine *m, struct weir__slot *slots, int stream);
+/* The meeting takes place: the stream's operator, which waits for it, goes on. */
+void weir__machine_meet(const struct weir__machine *m, struct weir__slot *slots, int stream);
+
+/* The stream's first operator that is not over; -1 at the end. */
+static inline int weir__machine_head(const struct weir__machine *m, const struct weir__slot *slots,
+                                     int stream)
+{
+    const struct weir__check_stream *s = &m->rank->streams[stream];
+
+    return slots[stream].position < s->nops ? s->ops[slots[stream].position] : -1;
+}
+
+#endif
