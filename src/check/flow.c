@@ -25,7 +25,7 @@ void weir__jam_fini(struct weir__jam *jam)
     *jam = (struct weir__jam){0};
 }
 
-/* Operators of all ranks are numbered through: base[r] + op. */
+/* base: see weir__check_rank_of */
 struct flow {
     const struct weir__check_program *p;
     struct weir__jam *jam;
@@ -40,18 +40,6 @@ struct flow {
     int *ended; /* by rank */
     int nended;
 };
-
-static int rank_of(const struct flow *f, int v)
-{
-    int low = 0, high = f->p->nranks;
-
-    while (high - low > 1) {
-        int mid = (low + high) / 2;
-
-        *(f->base[mid] <= v ? &low : &high) = mid;
-    }
-    return low;
-}
 
 static void end_op(struct flow *f, int r, int op)
 {
@@ -69,7 +57,7 @@ static void end_op(struct flow *f, int r, int op)
 
 static void run_op(struct flow *f, int v)
 {
-    int r = rank_of(f, v), op = v - f->base[r];
+    int r = weir__check_rank_of(f->base, f->p->nranks, v), op = v - f->base[r];
     const struct weir__check_op *o = &f->p->ranks[r].ops[op];
 
     if (o->meeting < 0) {

@@ -56,11 +56,13 @@ struct weir__demand {
 struct weir__demand weir__check_demand(const struct weir__check_op *op);
 
 /* Whether each kind of core can be short: whether operators that can be active together
- * demand more than there are. Where not, nothing ever waits for such a core for good. */
+ * demand more than there are, and some of them may hold on to them. Where not, nothing
+ * ever waits for such a core for good. */
 struct weir__contended {
     bool cube, vector;
 };
 struct weir__contended weir__check_contended(const struct weir__check_rank *rank,
-                                             const struct weir__check_order *order);
+                                             const struct weir__check_order *order,
+                                             enum weir__policy policy);
 
 #endif

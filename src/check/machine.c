@@ -52,7 +52,7 @@ weir_status weir__machine_init(struct weir__machine *m, const struct weir__check
         *fits &= rank->streams[s].nops <= MAX_POSITION;
     if (!*fits)
         return WEIR_OK;
-    m->contended = weir__check_contended(rank, order);
+    m->contended = weir__check_contended(rank, order, policy);
     m->fine = !is_plain(m);
     if (!(m->ops = weir__calloc((size_t)rank->nops, sizeof *m->ops)))
         return weir__fail(WEIR_ENOMEM, "the states of %d operators", rank->nops);

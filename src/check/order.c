@@ -104,34 +104,37 @@ static struct weir__demand sum_streams(const struct weir__check_rank *rank, bool
     return sum;
 }
 
+/* Whoever waits for good waits for cores that somebody holds for good, so only sums around
+ * such operators count. */
 static struct weir__contended find_contended(const struct weir__check_rank *rank,
-                                             const struct weir__check_order *order)
+                                             const struct weir__check_order *order,
+                                             enum weir__policy policy)
 {
     struct weir__demand sum = sum_streams(rank, false);
-    struct weir__contended c = {sum.cube > rank->cube, sum.vector > rank->vector};
+    struct weir__contended c = {sum.cube > rank->cube, sum.vector > rank->vector}, found = {0};
 
-    if (!(c.cube || c.vector) || (int64_t)rank->nops * rank->nops > MAX_PAIRS)
+    if ((int64_t)rank->nops * rank->nops > MAX_PAIRS)
         return c;
-    c = (struct weir__contended){false, false};
-    for (int a = 0; a < rank->nops && !(c.cube && c.vector); a++) {
-        struct weir__demand d = weir__check_demand(&rank->ops[a]);
+    for (int a = 0; a < rank->nops && (c.cube || c.vector); a++) {
+        const struct weir__check_op *op = &rank->ops[a];
 
-        if (!d.cube && !d.vector)
+        if (!weir__check_holds(op, policy))
             continue;
         sum = sum_beside(rank, order, a);
-        c.cube |= d.cube && sum.cube > rank->cube;
-        c.vector |= d.vector && sum.vector > rank->vector;
+        found.cube |= op->cube && sum.cube > rank->cube;
+        found.vector |= op->vector && sum.vector > rank->vector;
     }
-    return c;
+    return found;
 }
 
 /* While it is short of one kind of core for a moment only, an operator that takes both
  * kinds holds less of the other than it could, which decides who else gets that. So with
  * such operators a kind matters already if it can be short for a moment. */
 struct weir__contended weir__check_contended(const struct weir__check_rank *rank,
-                                             const struct weir__check_order *order)
+                                             const struct weir__check_order *order,
+                                             enum weir__policy policy)
 {
-    struct weir__contended c = find_contended(rank, order);
+    struct weir__contended c = find_contended(rank, order, policy);
     struct weir__demand all = sum_streams(rank, true);
     bool both = false;
 

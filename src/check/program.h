@@ -23,11 +23,13 @@ struct weir__check_op {
     char *name;
     int stream, position; /* where it runs, and its place there */
     enum weir__take take;
-    int blocks;       /* that run at once: what its shape and its limit allow */
+    int blocks;       /* that run at once: what its shape, its limit and the device allow */
+    int asked;        /* of TOGETHER and GANG: what it wants, which may be more */
     int cube, vector; /* cores of one block */
     bool obeys;       /* a core limit reaches it */
-    int meeting;      /* index into the program's; -1: none */
-    int *after;       /* operators of the rank, in any order */
+    int limit_cube, limit_vector; /* what a block counts for in such a limit */
+    int meeting;                  /* index into the program's; -1: none */
+    int *after;                   /* operators of the rank, in any order */
     int nafter, cap_after;
 };
 
@@ -75,6 +77,19 @@ weir_status weir__check_add_after(struct weir__check_rank *rank, int op, int bef
 
 /* The two ranks run the same program on the same cores. */
 bool weir__check_same_rank(const struct weir__check_program *p, int a, int b);
+
+/* Where operators of all ranks are numbered through, base[r] + op: the rank of one. */
+static inline int weir__check_rank_of(const int *base, int nranks, int number)
+{
+    int low = 0, high = nranks;
+
+    while (high - low > 1) {
+        int mid = low + (high - low) / 2;
+
+        *(base[mid] <= number ? &low : &high) = mid;
+    }
+    return low;
+}
 
 /* While it waits the operator may keep cores: a collective does, and a gang under hold. */
 static inline bool weir__check_holds(const struct weir__check_op *op, enum weir__policy policy)
