@@ -2,6 +2,7 @@
 #ifndef WEIR_H
 #define WEIR_H
 
+#include "check.h"
 #include "device.h"
 #include "graph.h"
 #include "launch.h"

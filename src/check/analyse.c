@@ -103,6 +103,26 @@ static weir_status add_stuck(struct analysis *a)
     return WEIR_OK;
 }
 
+weir_status weir__check_stuck(struct weir__check_program *p, struct weir__report *report,
+                              bool *stuck)
+{
+    struct analysis a = {.p = p, .r = report};
+    int **order = weir__calloc((size_t)p->nranks, sizeof *order);
+    weir_status st = order ? weir__jam_init(&a.x.jam, p)
+                           : weir__fail(WEIR_ENOMEM, "the order of %d ranks", p->nranks);
+
+    report->public.method = "exhaustive";
+    if (!st && !(st = weir__check_flow(p, &a.x.jam, order, stuck))) {
+        weir__free(order[0]);
+        *stuck = !*stuck;
+        if (*stuck)
+            st = add_stuck(&a);
+    }
+    weir__jam_fini(&a.x.jam);
+    weir__free(order);
+    return st;
+}
+
 /* ---- core deadlocks ---- */
 
 /* Operators of the cycle, then others that hold cores or want them. */

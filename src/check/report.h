@@ -49,5 +49,8 @@ const char *weir__report_cores(struct weir__report *r, const struct weir__check_
  * remedies are tried, and is as before afterwards. */
 weir_status weir__check_analyse(struct weir__check_program *p, const weir_check_options *options,
                                 struct weir__report *report);
+/* Adds a finding if operators wait for each other whatever the cores. */
+weir_status weir__check_stuck(struct weir__check_program *p, struct weir__report *report,
+                              bool *stuck);
 
 #endif

@@ -97,7 +97,7 @@ static weir_status load_nodes(struct weir__pb_loader *l)
     if (f->nnodes > WEIR__PB_MAX_NODES)
         return weir__pb_fail(&f->text, WEIR_EINVAL, f->nodes[WEIR__PB_MAX_NODES].at,
                              "a graph file has at most %d nodes", WEIR__PB_MAX_NODES);
-    if ((st = weir__pb_resolve(&l->file)) || (st = weir__pb_sort(f, &l->order)))
+    if ((st = weir__pb_resolve(&l->file, false)) || (st = weir__pb_sort(&l->file, &l->order)))
         return st;
     l->made = weir__calloc(n, sizeof *l->made);
     l->stamp = weir__calloc(n, sizeof *l->stamp);
@@ -140,7 +140,6 @@ weir_status weir_graph_load(weir_device *dev, const char *text, size_t size, con
     return st;
 }
 
-/* All of the file, or of what a pipe gives. Free with weir__free(). */
 static weir_status read_all(FILE *file, const char *path, char **data, size_t *size)
 {
     const size_t most = (size_t)1 << 30;
@@ -168,19 +167,28 @@ static weir_status read_all(FILE *file, const char *path, char **data, size_t *s
     return WEIR_OK;
 }
 
-weir_status weir_graph_load_file(weir_device *dev, const char *path, weir_graph **out)
+weir_status weir__pb_read(const char *path, char **data, size_t *size)
 {
     FILE *file = fopen(path, "rb");
-    char *data = NULL;
-    size_t size;
     weir_status st;
 
-    *out = NULL;
+    *data = NULL;
     if (!file)
         return weir__fail(WEIR_EIO, "%s: %s", path, strerror(errno));
-    if (!(st = read_all(file, path, &data, &size)))
+    st = read_all(file, path, data, size);
+    fclose(file);
+    return st;
+}
+
+weir_status weir_graph_load_file(weir_device *dev, const char *path, weir_graph **out)
+{
+    char *data;
+    size_t size;
+    weir_status st = weir__pb_read(path, &data, &size);
+
+    *out = NULL;
+    if (!st)
         st = weir_graph_load(dev, data, size, path, out);
     weir__free(data);
-    fclose(file);
     return st;
 }

@@ -34,15 +34,24 @@ struct weir__pb_loader {
     int64_t zeros; /* bytes of constants that are not spelt out */
 };
 
+/* ---- pbtxt_load.c ---- */
+
+/* All of the file, or of what a pipe gives. Free with weir__free(), also on failure. */
+weir_status weir__pb_read(const char *path, char **data, size_t *size);
+
 /* ---- pbtxt_order.c ---- */
 
-/* Finds what each reference names.
+/* Finds what each reference names; a lenient look leaves -1 where a control input names
+ * nothing.
  * returns  WEIR_EINVAL for a name used twice or by no node. */
-weir_status weir__pb_resolve(struct weir__pb_file *f);
+weir_status weir__pb_resolve(struct weir__pb_file *f, bool lenient);
 /* A topological order that is the file's own where that is one: what is named before it
- * is defined moves to just before its first user. Free with weir__free().
+ * is defined moves to just before its first user, together with what the file has before
+ * it on the stream of its label, unless that contradicts the inputs. Free with weir__free().
  * returns  WEIR_EINVAL naming the nodes of a cycle. */
-weir_status weir__pb_sort(const struct weir__pb_file *f, int **order);
+weir_status weir__pb_sort(struct weir__pb_file *f, int **order);
+/* By node: the first node with the same stream label, -1 without one. */
+weir_status weir__pb_labels(struct weir__pb_file *f, int *same);
 
 /* ---- pbtxt_ends.c ---- */
 

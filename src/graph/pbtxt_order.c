@@ -47,7 +47,7 @@ static weir_status add_names(struct names *t, const struct weir__pb_file *f)
     return WEIR_OK;
 }
 
-static weir_status resolve_refs(const struct names *t, struct weir__pb_file *f)
+static weir_status resolve_refs(const struct names *t, struct weir__pb_file *f, bool lenient)
 {
     for (int i = 0; i < f->nnodes; i++)
         for (int j = 0; j < f->nodes[i].nrefs; j++) {
@@ -55,7 +55,8 @@ static weir_status resolve_refs(const struct names *t, struct weir__pb_file *f)
 
             if (ref->kind == WEIR__PB_ABSENT)
                 continue;
-            if (!(ref->node = *find(t, f, ref->name)))
+            ref->node = *find(t, f, ref->name);
+            if (!ref->node && !(lenient && ref->kind == WEIR__PB_CONTROL))
                 return weir__pb_fail(&f->text, WEIR_EINVAL, ref->at,
                                      "node '%.80s': no node is called '%.80s'", f->nodes[i].name,
                                      ref->name);
@@ -64,7 +65,7 @@ static weir_status resolve_refs(const struct names *t, struct weir__pb_file *f)
     return WEIR_OK;
 }
 
-weir_status weir__pb_resolve(struct weir__pb_file *f)
+weir_status weir__pb_resolve(struct weir__pb_file *f, bool lenient)
 {
     size_t size = 16;
     struct names t;
@@ -77,7 +78,7 @@ weir_status weir__pb_resolve(struct weir__pb_file *f)
     if (!(t.slots = weir__calloc(size, sizeof *t.slots)))
         return weir__fail(WEIR_ENOMEM, "%s: the names of %d nodes", f->text.where, f->nnodes);
     if (!(st = add_names(&t, f)))
-        st = resolve_refs(&t, f);
+        st = resolve_refs(&t, f, lenient);
     weir__free(t.slots);
     return st;
 }
@@ -86,7 +87,8 @@ weir_status weir__pb_resolve(struct weir__pb_file *f)
 
 struct walk {
     int *stack;  /* nodes under way, each needed by the one below it */
-    int *cursor; /* by node: references looked at; -1 not begun, nrefs + 1 done */
+    int *cursor; /* by node: what it needs that was looked at; -1 not begun, nrefs + 2 done */
+    int *before; /* by node: the one before it on the stream that its label names; -1 */
     int depth;
 };
 
@@ -108,6 +110,20 @@ static weir_status report_cycle(const struct weir__pb_file *f, const struct walk
                          n > most ? "... needs " : "", f->nodes[node].name);
 }
 
+static bool is_done(const struct weir__pb_file *f, const struct walk *w, int node)
+{
+    return w->cursor[node] > f->nodes[node].nrefs + 1;
+}
+
+/* What the node needs next: what is before it on its stream, then what it names; -1 for
+ * nothing. */
+static int next_need(const struct weir__pb_file *f, struct walk *w, int node)
+{
+    int at = w->cursor[node]++;
+
+    return at ? f->refs[f->nodes[node].refs + at - 1].node : w->before[node];
+}
+
 /* Puts `root` and what it needs into the order. */
 static weir_status visit(const struct weir__pb_file *f, struct walk *w, int root, int *order,
                          int *count)
@@ -116,17 +132,16 @@ static weir_status visit(const struct weir__pb_file *f, struct walk *w, int root
     w->cursor[root] = 0;
     while (w->depth) {
         int node = w->stack[w->depth - 1];
-        const struct weir__pb_node *n = &f->nodes[node];
         int next;
 
-        if (w->cursor[node] == n->nrefs) {
+        if (w->cursor[node] == f->nodes[node].nrefs + 1) {
             w->cursor[node]++;
             order[(*count)++] = node;
             w->depth--;
             continue;
         }
-        next = f->refs[n->refs + w->cursor[node]++].node;
-        if (next < 0 || w->cursor[next] > f->nodes[next].nrefs)
+        next = next_need(f, w, node);
+        if (next < 0 || is_done(f, w, next))
             continue;
         if (w->cursor[next] >= 0)
             return report_cycle(f, w, next);
@@ -136,23 +151,91 @@ static weir_status visit(const struct weir__pb_file *f, struct walk *w, int root
     return WEIR_OK;
 }
 
-weir_status weir__pb_sort(const struct weir__pb_file *f, int **order)
+static weir_status visit_all(const struct weir__pb_file *f, struct walk *w, int *order)
 {
-    size_t n = (size_t)f->nnodes + 1;
-    struct walk w = {weir__malloc(n * sizeof(int)), weir__malloc(n * sizeof(int)), 0};
     weir_status st = WEIR_OK;
     int count = 0;
 
+    w->depth = 0;
+    for (int i = 0; i < f->nnodes; i++)
+        w->cursor[i] = -1;
+    for (int i = 0; i < f->nnodes && !st; i++)
+        if (w->cursor[i] < 0)
+            st = visit(f, w, i, order, &count);
+    return st;
+}
+
+weir_status weir__pb_labels(struct weir__pb_file *f, int *same)
+{
+    struct names t = {.mask = 15};
+    const char **label = weir__calloc((size_t)f->nnodes + 1, sizeof *label);
+    weir_status st = WEIR_OK;
+
+    while (t.mask < 2 * (size_t)f->nnodes)
+        t.mask = 2 * t.mask + 1;
+    t.seed = (uintptr_t)label ^ (uintptr_t)&t;
+    if (!label || !(t.slots = weir__calloc(t.mask + 1, sizeof *t.slots)))
+        st = weir__fail(WEIR_ENOMEM, "%s: the streams of %d nodes", f->text.where, f->nnodes);
+    for (int i = 0; i < f->nnodes && !st; i++) {
+        size_t at;
+
+        same[i] = -1;
+        st = weir__pb_attr_string(f, &f->nodes[i], "_user_stream_label", &label[i]);
+        if (st || !label[i] || !strcmp(label[i], "default"))
+            continue;
+        at = hash(&t, label[i]);
+        while (t.slots[at] && strcmp(label[t.slots[at] - 1], label[i]) != 0)
+            at = (at + 1) & t.mask;
+        if (!t.slots[at])
+            t.slots[at] = i + 1;
+        same[i] = t.slots[at] - 1;
+    }
+    weir__free(label);
+    weir__free(t.slots);
+    return st;
+}
+
+/* Of each node the one before it on the stream of its label. */
+static weir_status find_before(struct weir__pb_file *f, int *before)
+{
+    int *last = weir__calloc((size_t)f->nnodes + 1, sizeof *last);
+    weir_status st;
+
+    if (!last)
+        return weir__fail(WEIR_ENOMEM, "%s: the order of %d nodes", f->text.where, f->nnodes);
+    if (!(st = weir__pb_labels(f, before)))
+        for (int i = 0; i < f->nnodes; i++) {
+            int label = before[i];
+
+            if (label < 0)
+                continue;
+            before[i] = label == i ? -1 : last[label];
+            last[label] = i;
+        }
+    weir__free(last);
+    return st;
+}
+
+weir_status weir__pb_sort(struct weir__pb_file *f, int **order)
+{
+    size_t n = (size_t)f->nnodes + 1;
+    struct walk w = {weir__malloc(n * sizeof(int)), weir__malloc(n * sizeof(int)),
+                     weir__malloc(n * sizeof(int)), 0};
+    weir_status st = WEIR_OK;
+
     *order = weir__malloc(n * sizeof **order);
-    if (!w.stack || !w.cursor || !*order)
+    if (!w.stack || !w.cursor || !w.before || !*order)
         st = weir__fail(WEIR_ENOMEM, "%s: the order of %d nodes", f->text.where, f->nnodes);
-    for (int i = 0; i < f->nnodes && !st; i++)
-        w.cursor[i] = -1;
-    for (int i = 0; i < f->nnodes && !st; i++)
-        if (w.cursor[i] < 0)
-            st = visit(f, &w, i, *order, &count);
+    else
+        st = find_before(f, w.before);
+    if (!st && visit_all(f, &w, *order)) {
+        /* Inputs and places on streams contradict each other: inputs count. */
+        memset(w.before, -1, n * sizeof *w.before);
+        st = visit_all(f, &w, *order);
+    }
     weir__free(w.stack);
     weir__free(w.cursor);
+    weir__free(w.before);
     if (st) {
         weir__free(*order);
         *order = NULL;

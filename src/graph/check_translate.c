@@ -1,0 +1,149 @@
+/* A graph as a rank of the checker's program: streams, order, and the cores each node
+ * takes. */
+#include <string.h>
+
+#include "graph/check_graph.h"
+#include "tensor/kernel_params.h"
+
+/* ---- cores ---- */
+
+/* How the operator is cut, by its own tiling. Addresses do not matter for that, but must
+ * not be NULL. A tiling that is not known takes what it may. */
+static void tile(const weir_graph *g, const struct weir__node *n, unsigned cores,
+                 struct weir__work *work)
+{
+    struct weir__view in[WEIR__OP_MAX_IN], out[WEIR__OP_MAX_OUT];
+    const struct weir__view *ins[WEIR__OP_MAX_IN];
+    struct weir__call call = {.op = n->op,
+                              .nin = n->nin,
+                              .nout = n->nout,
+                              .in = ins,
+                              .out = out,
+                              .params = n->params,
+                              .cores = cores};
+
+    for (int i = 0; i < n->nin; i++) {
+        ins[i] = n->in[i].value == WEIR__NO_VALUE ? NULL : &in[i];
+        in[i] = n->in[i].view;
+        in[i].data = (char *)(uintptr_t)4096;
+    }
+    for (int i = 0; i < n->nout; i++) {
+        out[i] = n->out[i].view;
+        out[i].data = (char *)(uintptr_t)4096;
+    }
+    weir__work_init(work, n->op);
+    if (g->dynamic || n->op->prepare(&call, work)) {
+        work->blocks = cores;
+        work->gang = n->op->flags & WEIR__OP_GANG;
+    }
+}
+
+/* Cores of a block on that engine, and what it counts for in a limit. */
+static void set_engine(const weir_device *dev, weir_engine engine, struct weir__check_op *op)
+{
+    bool split = dev->props.features & WEIR_FEATURE_SPLIT_CORES;
+    bool mix = engine == WEIR_ENGINE_MIX;
+
+    op->cube = !split || engine != WEIR_ENGINE_VECTOR;
+    op->vector = !split                         ? 0
+                 : engine == WEIR_ENGINE_VECTOR ? 1
+                 : !mix                         ? 0
+                 : dev->props.cores.vector < 2  ? 1
+                                                : 2;
+    op->limit_cube = engine != WEIR_ENGINE_VECTOR;
+    op->limit_vector = engine == WEIR_ENGINE_VECTOR ? 1 : !mix ? 0 : split ? 2 : 1;
+}
+
+/* A limit that is out of range is a finding of its own; here it is none. */
+static weir_cores valid_limit(const weir_device *dev, weir_cores limit)
+{
+    return (weir_cores){limit.cube <= dev->props.cores.cube ? limit.cube : 0,
+                        limit.vector <= dev->props.cores.vector ? limit.vector : 0};
+}
+
+static void set_demand(const weir_graph *g, const struct weir__node *n, struct weir__check_op *op)
+{
+    const struct weir__kernel_params *k = strcmp(n->op->name, "Kernel") ? NULL : n->params;
+    weir_engine engine = weir__node_engine(n);
+    weir_cores limit = {0, 0};
+    struct weir__work work = {.engine = engine};
+    int most, may;
+
+    op->take = WEIR__TAKE_NONE;
+    op->obeys = weir__node_obeys_limit(n);
+    if (op->obeys)
+        limit = valid_limit(g->dev, n->marks.limit);
+    may = (int)weir__cores_of(g->dev, engine, g->dev->props.cores, limit);
+    if (k)
+        work.blocks = weir__kernel_blocks(k);
+    else
+        tile(g, n, (unsigned)may, &work);
+    if (work.engine > WEIR_ENGINE_MIX || !work.blocks)
+        return;
+    op->take = (k ? k->gang : work.gang) ? WEIR__TAKE_GANG
+               : k && k->us > 0          ? WEIR__TAKE_TOGETHER
+                                         : WEIR__TAKE_ANY;
+    set_engine(g->dev, work.engine, op);
+    most = (int)weir__cores_of(g->dev, work.engine, g->dev->props.cores, (weir_cores){0, 0});
+    may = (int)weir__cores_of(g->dev, work.engine, g->dev->props.cores, limit);
+    op->blocks = (int)weir__min(work.blocks, may);
+    op->asked = may < most ? op->blocks : (int)work.blocks;
+    if (op->take == WEIR__TAKE_ANY)
+        op->asked = op->blocks;
+}
+
+/* ---- streams and order ---- */
+
+static int stream_of(const weir_graph *g, struct weir__check_rank *rank, int *by_label,
+                     const struct weir__marks *marks)
+{
+    if (by_label[marks->stream] < 0)
+        by_label[marks->stream] = weir__check_add_stream(rank, g->labels[marks->stream],
+                                                         marks->stream ? marks->priority : 0);
+    return by_label[marks->stream];
+}
+
+static weir_status add_node(const struct weir__checked *x, struct weir__check_program *p, int rank,
+                            int v, int *by_label, int *op_of)
+{
+    const struct weir__node *n = &x->g->nodes[v];
+    const struct weir__kernel_params *k = strcmp(n->op->name, "Kernel") ? NULL : n->params;
+    struct weir__check_rank *r = &p->ranks[rank];
+    int stream = stream_of(x->g, r, by_label, &n->marks);
+    weir_status st = WEIR_OK;
+
+    if (stream < 0 ||
+        (op_of[v] = weir__check_add_op(p, rank, stream, n->name, k ? k->collective : NULL)) < 0)
+        return WEIR_ENOMEM;
+    set_demand(x->g, n, &r->ops[op_of[v]]);
+    for (int i = x->c.edges.first[v]; i < x->c.edges.first[v + 1] && !st; i++) {
+        int before = x->c.edges.preds[i];
+
+        if (x->c.live[before] && r->ops[op_of[before]].stream != stream)
+            st = weir__check_add_after(r, op_of[v], op_of[before]);
+    }
+    return st;
+}
+
+weir_status weir__check_translate(const struct weir__checked *x, struct weir__check_program *p,
+                                  int rank)
+{
+    const weir_device_props *props = &x->g->dev->props;
+    int *by_label = weir__malloc((size_t)x->g->nlabels * sizeof *by_label);
+    int *op_of = weir__calloc((size_t)x->g->nnodes + 1, sizeof *op_of);
+    weir_status st = WEIR_OK;
+
+    p->ranks[rank].cube = props->cores.cube;
+    p->ranks[rank].vector = props->cores.vector;
+    p->ranks[rank].split = props->features & WEIR_FEATURE_SPLIT_CORES;
+    if (!by_label || !op_of)
+        st = weir__fail(WEIR_ENOMEM, "a check of %d nodes", x->g->nnodes);
+    for (int i = 0; !st && i < x->g->nlabels; i++)
+        by_label[i] = -1;
+    for (int v = 0; v < x->g->nnodes && !st; v++)
+        if (x->c.live[v])
+            st = add_node(x, p, rank, v, by_label, op_of);
+    weir__free(by_label);
+    weir__free(op_of);
+    return st;
+}
