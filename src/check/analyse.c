@@ -246,7 +246,7 @@ static weir_status add_demands(struct analysis *a)
             struct weir__lines nodes = {0};
             int before = told.n;
 
-            if (op->asked <= op->blocks)
+            if (op->take == WEIR__TAKE_ANY || op->asked <= op->blocks)
                 continue;
             weir__report_line_once(a->r, &told, op->name);
             if (told.n == before)
@@ -255,8 +255,8 @@ static weir_status add_demands(struct analysis *a)
                                        "%s%s needs %s at once, but the device has %s: it can never "
                                        "start",
                                        weir__report_rank(a->r, a->p, r), op->name,
-                                       weir__report_cores(a->r, rank, op, op->asked),
-                                       weir__report_cores(a->r, rank, op, op->blocks));
+                                       weir__report_blocks(a->r, rank, op, op->asked),
+                                       weir__report_blocks(a->r, rank, op, op->blocks));
             weir__report_line(a->r, &nodes, weir__report_text(a->r, "%s", op->name));
             f.nodes = weir__report_lines(a->r, &nodes, &f.nnodes);
             if (op->obeys && a->x.over)

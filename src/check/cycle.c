@@ -77,25 +77,21 @@ static bool reach_others(struct search *s, int v, int rank, const struct weir__c
 static bool reach_holders(struct search *s, int v, int rank, const struct weir__check_op *o)
 {
     const struct weir__check_rank *r = &s->p->ranks[rank];
-    struct weir__demand left = {r->cube, r->vector};
-    int missing = o->take == WEIR__TAKE_ANY ? 1 : o->blocks - head_of(s, rank, o->stream)->held;
+    const struct weir__jam_head *own = head_of(s, rank, o->stream);
+    int blocks = o->take == WEIR__TAKE_ANY ? 1 : o->blocks;
+    int cube = r->cube - blocks * o->cube + own->cube;
+    int vector = r->vector - blocks * o->vector + own->vector;
 
+    /* What is left, less what it still needs: below 0 where that kind is short. */
     for (int t = 0; t < r->nstreams; t++) {
-        int op = weir__jam_head_op(s->p, s->jam, rank, t);
-
-        if (op >= 0) {
-            left.cube -= head_of(s, rank, t)->held * r->ops[op].cube;
-            left.vector -= head_of(s, rank, t)->held * r->ops[op].vector;
-        }
+        cube -= head_of(s, rank, t)->cube;
+        vector -= head_of(s, rank, t)->vector;
     }
     for (int t = 0; t < r->nstreams; t++) {
-        int op = weir__jam_head_op(s->p, s->jam, rank, t);
+        const struct weir__jam_head *head = head_of(s, rank, t);
 
-        if (op < 0 || t == o->stream || !head_of(s, rank, t)->held)
-            continue;
-        if (((r->ops[op].cube && left.cube < missing * o->cube) ||
-             (r->ops[op].vector && left.vector < missing * o->vector)) &&
-            reach(s, v, rank, op, WEIR__WAIT_CORES))
+        if (t != o->stream && ((cube < 0 && head->cube) || (vector < 0 && head->vector)) &&
+            reach(s, v, rank, weir__jam_head_op(s->p, s->jam, rank, t), WEIR__WAIT_CORES))
             return true;
     }
     return false;

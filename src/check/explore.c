@@ -211,7 +211,7 @@ static void fill_jam(struct weir__jam *jam, int rank, const struct weir__slot *s
 {
     for (int s = 0; s < nstreams; s++)
         jam->heads[jam->first[rank] + s] = (struct weir__jam_head){
-            slots[s].position, slots[s].status == WEIR__SLOT_MEET, slots[s].held};
+            slots[s].position, slots[s].status == WEIR__SLOT_MEET, slots[s].cube, slots[s].vector};
 }
 
 static weir_status join_segments(struct weir__trace *all, struct weir__trace *of, int nranks,
@@ -261,7 +261,7 @@ static weir_status tell(struct explorer *e, int node, int choice, struct weir__e
         struct weir__space *s = &e->kinds[e->kind_of[r]];
 
         fill_jam(&out->jam, r, weir__space_slots(s, ending[r]), e->p->ranks[r].nstreams);
-        st = weir__replay(s, r, meetings, n, ending[r], segments + r * (n + 1));
+        st = weir__check_replay(s, r, meetings, n, ending[r], segments + r * (n + 1));
     }
     if (!st)
         st = join_segments(&out->trace, segments, nranks, n + 1, meetings);

@@ -34,7 +34,7 @@ void weir__exploration_fini(struct weir__exploration *x);
 
 /* Finds how the rank gets to a state that comes to rest as `ending` does, with these
  * meetings on the way. segments[i] gets the events after i meetings, in order. */
-weir_status weir__replay(struct weir__space *s, int rank, const int *meetings, int nmeetings,
-                         int ending, struct weir__trace *segments);
+weir_status weir__check_replay(struct weir__space *s, int rank, const int *meetings, int nmeetings,
+                               int ending, struct weir__trace *segments);
 
 #endif

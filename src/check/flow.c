@@ -49,7 +49,7 @@ static void end_op(struct flow *f, int r, int op)
     f->order[r][f->ended[r]++] = op;
     f->nended++;
     f->jam->heads[f->jam->first[r] + o->stream] =
-        (struct weir__jam_head){o->position + 1, false, 0};
+        (struct weir__jam_head){.position = o->position + 1};
     for (int i = f->first[v]; i < f->first[v + 1]; i++)
         if (!--f->missing[f->users[i]])
             f->ready[f->nready++] = f->users[i];

@@ -8,9 +8,9 @@
 struct weir__jam {
     int *first; /* nranks + 1 */
     struct weir__jam_head {
-        int position; /* of its first operator that is not over; nops at the end */
-        bool started; /* it has what it needs to meet the other ranks */
-        int held;     /* blocks it has cores for */
+        int position;     /* of its first operator that is not over; nops at the end */
+        bool started;     /* it has what it needs to meet the other ranks */
+        int cube, vector; /* cores it holds */
     } * heads;
 };
 

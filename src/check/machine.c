@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { MAX_STREAMS = 250, MAX_POSITION = 60000, MAX_BLOCKS = 60000 };
+enum { MAX_STREAMS = 250, MAX_POSITION = 60000, MAX_BLOCKS = 30000 };
 
 /* ---- which rules ---- */
 
@@ -66,7 +66,7 @@ weir_status weir__machine_init(struct weir__machine *m, const struct weir__check
         m->ops[i] = (struct weir__slot_op){
             op->take == WEIR__TAKE_GANG && policy == WEIR__POLICY_BATCH ? WEIR__TAKE_TOGETHER
                                                                         : (uint8_t)op->take,
-            op->blocks, d.cube, d.vector};
+            op->asked > op->blocks, op->blocks, d.cube, d.vector};
     }
     return WEIR_OK;
 }
@@ -83,33 +83,36 @@ static struct weir__demand free_cores(const struct weir__machine *m, const struc
 {
     struct weir__demand left = {m->rank->cube, m->rank->vector};
 
-    for (int s = 0; s < m->rank->nstreams; s++)
-        if (slots[s].held) {
-            const struct weir__slot_op *op = &m->ops[weir__machine_head(m, slots, s)];
-
-            left.cube -= slots[s].held * op->cube;
-            left.vector -= slots[s].held * op->vector;
-        }
+    for (int s = 0; s < m->rank->nstreams; s++) {
+        left.cube -= slots[s].cube;
+        left.vector -= slots[s].vector;
+    }
     return left;
 }
 
-/* Blocks of the operator that there are cores for. */
-static int room_for(const struct weir__slot_op *op, struct weir__demand left)
+/* What it takes of what is left if its turn comes. */
+static struct weir__demand share_of(const struct weir__slot_op *op, const struct weir__slot *slot,
+                                    struct weir__demand left)
 {
-    int cube = op->cube ? left.cube / op->cube : op->blocks;
-    int vector = op->vector ? left.vector / op->vector : op->blocks;
+    struct weir__demand want = {op->blocks * op->cube - slot->cube,
+                                op->blocks * op->vector - slot->vector};
+    int blocks;
 
-    return cube < vector ? cube : vector;
-}
-
-/* What it takes of `room` blocks, if its turn comes. */
-static int share_of(const struct weir__slot_op *op, const struct weir__slot *slot, int room)
-{
-    int want = op->blocks - slot->held;
-
+    if (op->take == WEIR__TAKE_GANG)
+        return (struct weir__demand){(int)weir__min(want.cube, left.cube),
+                                     (int)weir__min(want.vector, left.vector)};
+    if (want.cube <= left.cube && want.vector <= left.vector)
+        return want;
     if (op->take == WEIR__TAKE_TOGETHER)
-        return room >= want ? want : 0;
-    return room < want ? room : want;
+        return (struct weir__demand){0, 0};
+    blocks = op->cube ? left.cube / op->cube : op->blocks;
+    if (op->vector && left.vector / op->vector < blocks)
+        blocks = left.vector / op->vector;
+    if (op->cube && want.cube / op->cube < blocks)
+        blocks = want.cube / op->cube;
+    if (op->vector && want.vector / op->vector < blocks)
+        blocks = want.vector / op->vector;
+    return (struct weir__demand){blocks * op->cube, blocks * op->vector};
 }
 
 static void stop_wanting(const struct weir__machine *m, struct weir__slot *slots, int stream)
@@ -203,9 +206,10 @@ static bool go_on(const struct weir__machine *m, struct weir__slot *slots, int s
 {
     const struct weir__slot_op *o = &m->ops[op];
     struct weir__slot *slot = &slots[stream];
-    bool meets = m->rank->ops[op].meeting >= 0, full = slot->held == o->blocks;
+    bool meets = m->rank->ops[op].meeting >= 0;
+    bool full = slot->cube == o->blocks * o->cube && slot->vector == o->blocks * o->vector;
 
-    if (full)
+    if (full && !o->waves)
         stop_wanting(m, slots, stream);
     if (slot->status == WEIR__SLOT_WAIT && (full || o->take == WEIR__TAKE_ANY)) {
         if (!m->fine && !meets) {
@@ -214,7 +218,7 @@ static bool go_on(const struct weir__machine *m, struct weir__slot *slots, int s
         }
         slot->status = meets ? WEIR__SLOT_MEET : WEIR__SLOT_RUN;
     }
-    if (slot->status == WEIR__SLOT_RUN && full && o->take == WEIR__TAKE_ANY)
+    if (slot->status == WEIR__SLOT_RUN && !slot->order && o->take == WEIR__TAKE_ANY)
         slot->status = WEIR__SLOT_DRAIN;
     return false;
 }
@@ -224,15 +228,14 @@ static void share_out(const struct weir__machine *m, struct weir__slot *slots)
     struct weir__demand left = free_cores(m, slots);
 
     for (int s = next_in_turn(m, slots, -1); s >= 0;) {
-        int op = weir__machine_head(m, slots, s), share;
-        const struct weir__slot_op *o = &m->ops[op];
-        int next = next_in_turn(m, slots, s);
+        int op = weir__machine_head(m, slots, s), next = next_in_turn(m, slots, s);
+        struct weir__demand share = share_of(&m->ops[op], &slots[s], left);
 
-        share = share_of(o, &slots[s], room_for(o, left));
-        if (share) {
-            slots[s].held = (uint16_t)(slots[s].held + share);
-            left.cube -= share * o->cube;
-            left.vector -= share * o->vector;
+        if (share.cube || share.vector) {
+            slots[s].cube = (uint16_t)(slots[s].cube + share.cube);
+            slots[s].vector = (uint16_t)(slots[s].vector + share.vector);
+            left.cube -= share.cube;
+            left.vector -= share.vector;
             if (go_on(m, slots, s, op)) {
                 left = free_cores(m, slots);
                 next = next_in_turn(m, slots, -1);
@@ -250,14 +253,41 @@ void weir__machine_start(const struct weir__machine *m, struct weir__slot *slots
 
 static bool arrive(const struct weir__machine *m, struct weir__slot *slots, int stream, int op)
 {
+    struct weir__demand share;
+
     if (!is_ready(m, slots, op) || m->ops[op].take == WEIR__TAKE_NONE)
         return false;
-    if (!m->fine &&
-        !share_of(&m->ops[op], &slots[stream], room_for(&m->ops[op], free_cores(m, slots))))
+    share = share_of(&m->ops[op], &slots[stream], free_cores(m, slots));
+    if (!m->fine && !share.cube && !share.vector)
         return false;
     slots[stream].status = WEIR__SLOT_WAIT;
     want(m, slots, stream);
     share_out(m, slots);
+    return true;
+}
+
+static void end_block(const struct weir__machine *m, struct weir__slot *slots, int stream, int op)
+{
+    slots[stream].cube = (uint16_t)(slots[stream].cube - m->ops[op].cube);
+    slots[stream].vector = (uint16_t)(slots[stream].vector - m->ops[op].vector);
+}
+
+/* A block ends while others are left to start. If its cores come back to the operator,
+ * nothing has changed but that one less is left, and that may have been the last. */
+static bool go_round(const struct weir__machine *m, struct weir__slot *slots, int stream, int op)
+{
+    struct weir__slot before[MAX_STREAMS];
+    size_t size = (size_t)m->rank->nstreams * sizeof *slots;
+
+    if (!slots[stream].cube && !slots[stream].vector)
+        return false;
+    memcpy(before, slots, size);
+    end_block(m, slots, stream, op);
+    share_out(m, slots);
+    if (!memcmp(before, slots, size)) {
+        slots[stream].status = WEIR__SLOT_DRAIN;
+        stop_wanting(m, slots, stream);
+    }
     return true;
 }
 
@@ -272,16 +302,14 @@ bool weir__machine_move(const struct weir__machine *m, struct weir__slot *slots,
     case WEIR__SLOT_IDLE:
         return arrive(m, slots, stream, op);
     case WEIR__SLOT_RUN:
-        if (m->ops[op].take == WEIR__TAKE_ANY) {
-            slot->status = WEIR__SLOT_DRAIN; /* the last block has started */
-            stop_wanting(m, slots, stream);
-            return true;
-        }
+        if (m->ops[op].take == WEIR__TAKE_ANY)
+            return go_round(m, slots, stream, op);
         end_op(m, slots, stream);
         share_out(m, slots);
         return true;
     case WEIR__SLOT_DRAIN:
-        if (!--slot->held)
+        end_block(m, slots, stream, op);
+        if (!slot->cube && !slot->vector)
             end_op(m, slots, stream);
         share_out(m, slots);
         return true;
@@ -299,7 +327,7 @@ void weir__machine_meet(const struct weir__machine *m, struct weir__slot *slots,
     if (!m->fine || op->take == WEIR__TAKE_NONE) {
         end_op(m, slots, stream);
         share_out(m, slots);
-    } else if (op->take == WEIR__TAKE_ANY && slots[stream].held == op->blocks) {
+    } else if (op->take == WEIR__TAKE_ANY && !slots[stream].order) {
         slots[stream].status = WEIR__SLOT_DRAIN;
     } else {
         slots[stream].status = WEIR__SLOT_RUN;

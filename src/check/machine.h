@@ -1,13 +1,15 @@
 /* One rank of a program as a machine that moves from state to state.
  *
- * The rules, for any timing. An operator whose predecessors are over *arrives* at some
- * time or other. Those that want cores are served by (priority, arrival) whenever cores
- * come free: ANY takes what there is, up to its blocks; TOGETHER takes all its blocks or
- * none; GANG takes what there is under hold, and is TOGETHER under batch. ANY has started
- * with its first block, the others with their last. ANY keeps a core from block to block
- * and gives cores back one by one once no block is left to start; the others give all
- * back at the end. A collective that has started stays so until its meeting, and then
- * goes on as any other. Between that, everything ends at any time.
+ * The rules, for any timing; they are those of sim/sim.h. An operator whose predecessors
+ * are over *arrives* at some time or other. Those that want cores are served by (priority,
+ * arrival) whenever cores come free: ANY takes what there is for its blocks; TOGETHER takes
+ * all its cores or none; GANG takes what there is of each kind under hold, and is TOGETHER
+ * under batch. ANY has started with its first block, the others with all their cores. A
+ * block of ANY that ends gives its cores back; while blocks are left to start the operator
+ * keeps its place and competes for them again. The others give all back at their end. A
+ * collective that has started does nothing until its meeting, and then goes on as any
+ * other. Between that, everything ends at any time. How many blocks are left to start is
+ * not counted: it may be any number.
  *
  * Coarse steps. Most programs need no such detail: if all streams whose operators can keep
  * others waiting have one priority, and a block of every operator takes the same cores, an
@@ -26,13 +28,14 @@ enum weir__slot_status {
     WEIR__SLOT_IDLE,  /* the operator has not arrived */
     WEIR__SLOT_WAIT,  /* it wants cores before it can start */
     WEIR__SLOT_MEET,  /* it has started and waits for the other ranks */
-    WEIR__SLOT_RUN,   /* nothing keeps it from ending */
-    WEIR__SLOT_DRAIN, /* likewise, and no block is left to start */
+    WEIR__SLOT_RUN,   /* it runs; of ANY blocks are left to start */
+    WEIR__SLOT_DRAIN, /* ANY: it runs, and no block is left to start */
 };
 
 /* A state is one slot per stream. */
 struct weir__slot {
-    uint16_t position, held;
+    uint16_t position;
+    uint16_t cube, vector; /* cores it holds */
     uint8_t status;
     uint8_t order; /* among those that want cores, from 1; 0 if it wants none */
 };
@@ -44,6 +47,7 @@ struct weir__machine {
     bool fine;
     struct weir__slot_op { /* operators, less the cores that are never short */
         uint8_t take;
+        bool waves; /* more blocks than can run at once */
         int blocks, cube, vector;
     } * ops;
 };

@@ -132,8 +132,8 @@ weir_status weir__check_add_after(struct weir__check_rank *rank, int op, int bef
 static bool same_op(const struct weir__check_op *a, const struct weir__check_op *b)
 {
     return a->stream == b->stream && a->take == b->take && a->blocks == b->blocks &&
-           a->cube == b->cube && a->vector == b->vector && a->meeting == b->meeting &&
-           a->nafter == b->nafter && !strcmp(a->name, b->name) &&
+           a->asked == b->asked && a->cube == b->cube && a->vector == b->vector &&
+           a->meeting == b->meeting && a->nafter == b->nafter && !strcmp(a->name, b->name) &&
            (!a->nafter || !memcmp(a->after, b->after, (size_t)a->nafter * sizeof *a->after));
 }
 

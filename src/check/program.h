@@ -24,7 +24,7 @@ struct weir__check_op {
     int stream, position; /* where it runs, and its place there */
     enum weir__take take;
     int blocks;       /* that run at once: what its shape, its limit and the device allow */
-    int asked;        /* of TOGETHER and GANG: what it wants, which may be more */
+    int asked;        /* all its blocks. TOGETHER and GANG would need them at once */
     int cube, vector; /* cores of one block */
     bool obeys;       /* a core limit reaches it */
     int limit_cube, limit_vector; /* what a block counts for in such a limit */

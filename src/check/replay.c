@@ -93,8 +93,8 @@ static void reverse(struct weir__trace *t)
     }
 }
 
-weir_status weir__replay(struct weir__space *s, int rank, const int *meetings, int nmeetings,
-                         int ending, struct weir__trace *segments)
+weir_status weir__check_replay(struct weir__space *s, int rank, const int *meetings, int nmeetings,
+                               int ending, struct weir__trace *segments)
 {
     struct weir__budget plenty = {SIZE_MAX, SIZE_MAX, false}, *budget = s->budget;
     struct segment *segs = weir__calloc((size_t)nmeetings + 1, sizeof *segs);

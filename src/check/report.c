@@ -143,15 +143,19 @@ const char *weir__report_rank(struct weir__report *r, const struct weir__check_p
 }
 
 const char *weir__report_cores(struct weir__report *r, const struct weir__check_rank *rank,
-                               const struct weir__check_op *op, int blocks)
+                               int cube, int vector)
 {
-    int cube = blocks * op->cube, vector = blocks * op->vector;
-
-    if (op->cube && op->vector)
+    if (cube && vector)
         return weir__report_text(r, "%d cube and %d vector cores", cube, vector);
     return weir__report_text(r, "%d %score%s", cube + vector,
                              !rank->split ? ""
-                             : op->cube   ? "cube "
+                             : cube       ? "cube "
                                           : "vector ",
                              cube + vector == 1 ? "" : "s");
+}
+
+const char *weir__report_blocks(struct weir__report *r, const struct weir__check_rank *rank,
+                                const struct weir__check_op *op, int blocks)
+{
+    return weir__report_cores(r, rank, blocks * op->cube, blocks * op->vector);
 }

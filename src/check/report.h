@@ -39,9 +39,12 @@ void weir__report_add(struct weir__report *r, const weir_finding *finding);
 /* "rank 1: ", or "" in a program of one rank. */
 const char *weir__report_rank(struct weir__report *r, const struct weir__check_program *p,
                               int rank);
-/* "16 vector cores" of that many blocks of the operator; "16 cores" where all are alike. */
+/* "16 vector cores"; "16 cores" where all are alike. */
 const char *weir__report_cores(struct weir__report *r, const struct weir__check_rank *rank,
-                               const struct weir__check_op *op, int blocks);
+                               int cube, int vector);
+/* The same of that many blocks of the operator. */
+const char *weir__report_blocks(struct weir__report *r, const struct weir__check_rank *rank,
+                                const struct weir__check_op *op, int blocks);
 
 /* ---- analyse.c ---- */
 

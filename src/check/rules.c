@@ -148,8 +148,8 @@ void weir__add_tight_streams(const struct weir__check_program *p,
                     "%s; that is against the rule for core limits, though no timing of this "
                     "program deadlocks",
                     rank->streams[s].name, rank->streams[t].name, x->name,
-                    weir__report_cores(report, rank, x, x->blocks), y->name,
-                    weir__report_cores(report, rank, y, y->blocks));
+                    weir__report_blocks(report, rank, x, x->blocks), y->name,
+                    weir__report_blocks(report, rank, y, y->blocks));
                 weir__report_line_once(report, &told, f.text);
                 if (told.n == before)
                     continue;

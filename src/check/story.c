@@ -16,41 +16,57 @@ static const struct weir__check_op *op_at(const struct teller *t, int rank, int 
     return &k->ops[k->streams[stream].ops[slots[stream].position]];
 }
 
-static const char *cores(const struct teller *t, int rank, const struct weir__check_op *op,
-                         int blocks)
+static const char *blocks(const struct teller *t, int rank, const struct weir__check_op *op, int n)
 {
-    return weir__report_cores(t->r, &t->p->ranks[rank], op, blocks);
+    return weir__report_blocks(t->r, &t->p->ranks[rank], op, n);
+}
+
+static const char *cores(const struct teller *t, int rank, int cube, int vector)
+{
+    return weir__report_cores(t->r, &t->p->ranks[rank], cube, vector);
 }
 
 /* ---- steps ---- */
+
+static const char *tell_arrival(const struct teller *t, const struct weir__event *e,
+                                const struct weir__check_op *op)
+{
+    const struct weir__slot *is = &e->after[e->stream];
+    const char *has = cores(t, e->rank, is->cube, is->vector);
+    const char *all = blocks(t, e->rank, op, op->blocks);
+
+    if (is->status == WEIR__SLOT_WAIT && !is->cube && !is->vector)
+        return weir__report_text(t->r, "needs %s, has to wait and holds none",
+                                 op->take == WEIR__TAKE_ANY ? blocks(t, e->rank, op, 1) : all);
+    if (is->status == WEIR__SLOT_WAIT)
+        return weir__report_text(
+            t->r, "takes the %s that are left, keeps them and waits for the rest of its %s", has,
+            all);
+    return weir__report_text(
+        t->r, "starts on %s%s", has,
+        is->status == WEIR__SLOT_MEET ? ", keeps them and waits for the other ranks" : "");
+}
 
 /* What the stream's own operator did. */
 static const char *tell_move(const struct teller *t, const struct weir__event *e,
                              const struct weir__check_op *op)
 {
     const struct weir__slot *was = &e->before[e->stream], *is = &e->after[e->stream];
-    const char *all = cores(t, e->rank, op, op->blocks);
+    int cube = was->cube - is->cube, vector = was->vector - is->vector;
 
     if (is->position > was->position)
-        return was->status == WEIR__SLOT_IDLE ? "runs to its end"
-                                              : weir__report_text(t->r, "ends and gives back %s",
-                                                                  cores(t, e->rank, op, was->held));
-    if (was->status == WEIR__SLOT_IDLE && is->status == WEIR__SLOT_WAIT) {
-        if (!is->held)
-            return weir__report_text(t->r, "needs %s, has to wait and holds none", all);
-        return weir__report_text(
-            t->r, "takes the %s that are left, keeps them and waits for the rest of its %s",
-            cores(t, e->rank, op, is->held), all);
-    }
+        return was->status == WEIR__SLOT_IDLE
+                   ? "runs to its end"
+                   : weir__report_text(t->r, "ends and gives back %s",
+                                       cores(t, e->rank, was->cube, was->vector));
     if (was->status == WEIR__SLOT_IDLE)
-        return weir__report_text(
-            t->r, "starts on %s%s", cores(t, e->rank, op, is->held),
-            is->status == WEIR__SLOT_MEET ? ", keeps them and waits for the other ranks" : "");
-    if (is->held < was->held)
-        return weir__report_text(t->r, "gives back %s and runs on with %d",
-                                 cores(t, e->rank, op, was->held - is->held),
-                                 is->held * (op->cube + op->vector));
-    return "starts its last block and takes no more cores";
+        return tell_arrival(t, e, op);
+    if (cube || vector)
+        return weir__report_text(t->r, "ends a part, gives back %s and keeps %s",
+                                 cores(t, e->rank, cube, vector),
+                                 is->cube || is->vector ? cores(t, e->rank, is->cube, is->vector)
+                                                        : "none, with blocks left to start");
+    return "starts the last of its blocks";
 }
 
 /* What came of it for the rank's other streams. */
@@ -63,17 +79,19 @@ static const char *tell_gains(const struct teller *t, const struct weir__event *
         const struct weir__check_op *op;
 
         if (s == e->stream || !was->status || was->status == WEIR__SLOT_MEET ||
-            (is->position == was->position && is->held <= was->held))
+            (is->position == was->position && is->cube <= was->cube && is->vector <= was->vector))
             continue;
         op = op_at(t, e->rank, s, e->before);
         text =
             is->position > was->position
                 ? weir__report_text(t->r, "%s; %s gets the rest of its cores and runs to its end",
                                     text, op->name)
-                : weir__report_text(t->r, "%s; %s gets %s%s", text, op->name,
-                                    cores(t, e->rank, op, is->held - was->held),
-                                    is->status == WEIR__SLOT_WAIT ? " more and still waits"
-                                                                  : " and starts");
+                : weir__report_text(
+                      t->r, "%s; %s gets %s%s", text, op->name,
+                      cores(t, e->rank, is->cube - was->cube, is->vector - was->vector),
+                      is->status == WEIR__SLOT_WAIT   ? " more and still waits"
+                      : was->status == WEIR__SLOT_RUN ? ""
+                                                      : " and starts");
     }
     return text;
 }
@@ -144,8 +162,10 @@ static const char *tell_wait(const struct teller *t, const struct weir__jam *jam
     const struct weir__check_rank *rank = &t->p->ranks[w->rank];
     const struct weir__check_op *op = &rank->ops[w->op];
     const struct weir__check_op *other = &t->p->ranks[on->rank].ops[on->op];
-    int held = jam->heads[jam->first[w->rank] + op->stream].held;
-    int others = jam->heads[jam->first[on->rank] + other->stream].held;
+    const struct weir__jam_head *own = &jam->heads[jam->first[w->rank] + op->stream];
+    const struct weir__jam_head *its = &jam->heads[jam->first[on->rank] + other->stream];
+    const char *held = own->cube || own->vector ? cores(t, w->rank, own->cube, own->vector) : NULL;
+    const char *others = cores(t, on->rank, its->cube, its->vector);
 
     switch (w->why) {
     case WEIR__WAIT_AFTER:
@@ -156,7 +176,7 @@ static const char *tell_wait(const struct teller *t, const struct weir__jam *jam
     case WEIR__WAIT_MEETING:
         if (held)
             return weir__report_text(t->r, "%s holds %s until rank %d comes to its %s", op->name,
-                                     cores(t, w->rank, op, held), on->rank, other->name);
+                                     held, on->rank, other->name);
         return weir__report_text(t->r, "%s waits until rank %d comes to its %s", op->name, on->rank,
                                  other->name);
     case WEIR__WAIT_CORES:
@@ -164,15 +184,13 @@ static const char *tell_wait(const struct teller *t, const struct weir__jam *jam
     }
     if (op->take == WEIR__TAKE_ANY)
         return weir__report_text(t->r, "%s finds no free core while %s holds %s", op->name,
-                                 other->name, cores(t, on->rank, other, others));
+                                 other->name, others);
     if (!held)
-        return weir__report_text(t->r, "%s needs %s at once while %s holds %s", op->name,
-                                 cores(t, w->rank, op, op->blocks), other->name,
-                                 cores(t, on->rank, other, others));
+        return weir__report_text(t->r, "%s needs %s while %s holds %s", op->name,
+                                 blocks(t, w->rank, op, op->blocks), other->name, others);
     return weir__report_text(t->r, "%s holds %s and needs %d more, while %s holds %s", op->name,
-                             cores(t, w->rank, op, held),
-                             (op->blocks - held) * (op->cube + op->vector), other->name,
-                             cores(t, on->rank, other, others));
+                             held, op->blocks * (op->cube + op->vector) - own->cube - own->vector,
+                             other->name, others);
 }
 
 void weir__tell_cycle(struct weir__report *r, const struct weir__check_program *p,

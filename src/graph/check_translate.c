@@ -87,9 +87,7 @@ static void set_demand(const weir_graph *g, const struct weir__node *n, struct w
     most = (int)weir__cores_of(g->dev, work.engine, g->dev->props.cores, (weir_cores){0, 0});
     may = (int)weir__cores_of(g->dev, work.engine, g->dev->props.cores, limit);
     op->blocks = (int)weir__min(work.blocks, may);
-    op->asked = may < most ? op->blocks : (int)work.blocks;
-    if (op->take == WEIR__TAKE_ANY)
-        op->asked = op->blocks;
+    op->asked = op->take != WEIR__TAKE_ANY && may < most ? op->blocks : (int)work.blocks;
 }
 
 /* ---- streams and order ---- */

@@ -11,7 +11,7 @@ enum phase { NOT_ARRIVED, WAITING, STARTED, ENDED };
 
 struct state {
     unsigned char phase[MAX_OPS];
-    unsigned char held[MAX_OPS];  /* blocks it has cores for */
+    unsigned char cube[MAX_OPS], vector[MAX_OPS]; /* cores it holds */
     unsigned char queue[MAX_OPS]; /* place in the queue of its rank, from 1; 0 if not in it */
     unsigned char met[MAX_MEETINGS];
 };
@@ -61,9 +61,42 @@ static void count_free(const struct brute_run *b, const struct state *s, int ran
     *cube = r->cube;
     *vector = r->vector;
     for (int i = 0; i < r->nops; i++) {
-        *cube -= s->held[b->first[rank] + i] * r->ops[i].cube;
-        *vector -= s->held[b->first[rank] + i] * r->ops[i].vector;
+        *cube -= s->cube[b->first[rank] + i];
+        *vector -= s->vector[b->first[rank] + i];
     }
+}
+
+/* Gives one operator what its kind takes of the free cores. */
+static void serve_one(const struct brute_run *b, struct state *s, int rank, int o)
+{
+    const struct weir__check_op *op = &b->p->ranks[rank].ops[o];
+    int v = b->first[rank] + o, cube, vector;
+    int all_cube = op->blocks * op->cube, all_vector = op->blocks * op->vector;
+    bool has_all;
+
+    count_free(b, s, rank, &cube, &vector);
+    if (op->take == WEIR__TAKE_ANY) {
+        while (s->cube[v] + s->vector[v] < all_cube + all_vector && cube >= op->cube &&
+               vector >= op->vector) {
+            s->cube[v] = (unsigned char)(s->cube[v] + op->cube);
+            s->vector[v] = (unsigned char)(s->vector[v] + op->vector);
+            cube -= op->cube;
+            vector -= op->vector;
+        }
+    } else if (op->take == WEIR__TAKE_GANG && b->policy == WEIR__POLICY_HOLD) {
+        for (; s->cube[v] < all_cube && cube > 0; cube--)
+            s->cube[v]++;
+        for (; s->vector[v] < all_vector && vector > 0; vector--)
+            s->vector[v]++;
+    } else if (cube >= all_cube && vector >= all_vector) {
+        s->cube[v] = (unsigned char)all_cube;
+        s->vector[v] = (unsigned char)all_vector;
+    }
+    has_all = s->cube[v] == all_cube && s->vector[v] == all_vector;
+    if (has_all || (op->take == WEIR__TAKE_ANY && s->cube[v] + s->vector[v] > 0))
+        s->phase[v] = STARTED;
+    if (has_all && op->asked <= op->blocks)
+        queue_leave(b, s, rank, o);
 }
 
 /* Gives free cores to the queue, most urgent first, then oldest first. */
@@ -86,24 +119,8 @@ static void serve(const struct brute_run *b, struct state *s, int rank)
                 order[j] = a;
             }
         }
-    for (int i = 0; i < n; i++) {
-        const struct weir__check_op *op = &r->ops[order[i]];
-        int v = first + order[i], cube, vector, grants = 0;
-        bool all_at_once = op->take == WEIR__TAKE_TOGETHER ||
-                           (op->take == WEIR__TAKE_GANG && b->policy == WEIR__POLICY_BATCH);
-
-        count_free(b, s, rank, &cube, &vector);
-        while (s->held[v] + grants < op->blocks && (grants + 1) * op->cube <= cube &&
-               (grants + 1) * op->vector <= vector)
-            grants++;
-        if (all_at_once && grants < op->blocks)
-            grants = 0;
-        s->held[v] = (unsigned char)(s->held[v] + grants);
-        if (s->held[v] == op->blocks || (op->take == WEIR__TAKE_ANY && s->held[v] > 0))
-            s->phase[v] = STARTED;
-        if (s->held[v] == op->blocks)
-            queue_leave(b, s, rank, order[i]);
-    }
+    for (int i = 0; i < n; i++)
+        serve_one(b, s, rank, order[i]);
 }
 
 static bool may_arrive(const struct brute_run *b, const struct state *s, int rank, int op)
@@ -118,6 +135,27 @@ static bool may_arrive(const struct brute_run *b, const struct state *s, int ran
     for (int i = 0; i < o->nafter; i++)
         if (s->phase[b->first[rank] + o->after[i]] != ENDED)
             return false;
+    return true;
+}
+
+/* A block ends and its cores are free. If blocks are left to start, which being in the
+ * queue says, the operator competes for them; if it gets them back the block that starts
+ * with them may be its last. */
+static bool end_block(const struct brute_run *b, struct state *s, int rank, int op)
+{
+    const struct weir__check_op *o = op_at(b, rank, op);
+    struct state before = *s;
+    int v = b->first[rank] + op;
+
+    if (!s->cube[v] && !s->vector[v])
+        return false;
+    s->cube[v] = (unsigned char)(s->cube[v] - o->cube);
+    s->vector[v] = (unsigned char)(s->vector[v] - o->vector);
+    if (!s->queue[v] && !s->cube[v] && !s->vector[v])
+        s->phase[v] = ENDED;
+    serve(b, s, rank);
+    if (!memcmp(&before, s, sizeof before))
+        queue_leave(b, s, rank, op);
     return true;
 }
 
@@ -139,13 +177,10 @@ static bool advance(const struct brute_run *b, struct state *s, int rank, int op
     }
     if (s->phase[v] != STARTED || (o->meeting >= 0 && !s->met[o->meeting]))
         return false;
-    if (o->take == WEIR__TAKE_ANY && s->queue[v]) {
-        queue_leave(b, s, rank, op); /* its last block has started */
-        return true;
-    }
-    s->held[v] = o->take == WEIR__TAKE_ANY ? (unsigned char)(s->held[v] - 1) : 0;
-    if (!s->held[v])
-        s->phase[v] = ENDED;
+    if (o->take == WEIR__TAKE_ANY)
+        return end_block(b, s, rank, op);
+    s->cube[v] = s->vector[v] = 0;
+    s->phase[v] = ENDED;
     serve(b, s, rank);
     return true;
 }

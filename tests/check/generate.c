@@ -33,6 +33,9 @@ static void add_demand(unsigned *random, const struct shape *shape, struct weir_
     op->blocks = 1 + (int)pick(random, (unsigned)most);
     if (pick(random, 4) == 0)
         op->blocks = most;
+    op->asked = op->blocks + (op->take == WEIR__TAKE_ANY ? (int)pick(random, 2) : 0);
+    op->limit_cube = op->cube;
+    op->limit_vector = op->vector;
 }
 
 static void add_rank(struct weir__check_program *p, int r, const struct shape *shape,
@@ -113,8 +116,9 @@ void print_program(const struct weir__check_program *p)
         for (int i = 0; i < rank->nops; i++) {
             const struct weir__check_op *op = &rank->ops[i];
 
-            printf("  %s on %s: %s, %d blocks of %d+%d", op->name, rank->streams[op->stream].name,
-                   takes[op->take], op->blocks, op->cube, op->vector);
+            printf("  %s on %s: %s, %d blocks of %d+%d%s", op->name, rank->streams[op->stream].name,
+                   takes[op->take], op->blocks, op->cube, op->vector,
+                   op->asked > op->blocks ? ", in waves" : "");
             if (op->meeting >= 0)
                 printf(", meets %s[%d]", p->meetings[op->meeting].name, p->meetings[op->meeting].k);
             for (int j = 0; j < op->nafter; j++)
