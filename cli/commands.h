@@ -13,6 +13,7 @@ enum {
 
 /* argv[0] is the command's own name. Each returns an exit status. */
 int weir_cmd_bench(int argc, char **argv);
+int weir_cmd_check(int argc, char **argv);
 int weir_cmd_demo(int argc, char **argv);
 int weir_cmd_devices(int argc, char **argv);
 int weir_cmd_ops(int argc, char **argv);

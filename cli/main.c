@@ -13,6 +13,7 @@ static const struct command {
 } commands[] = {
     {"devices", weir_cmd_devices, "what weir can run on here"},
     {"ops", weir_cmd_ops, "the operators and what runs them"},
+    {"check", weir_cmd_check, "whether a program can deadlock, before it runs"},
     {"demo", weir_cmd_demo, "what streams do, shown and measured in a few seconds"},
     {"bench", weir_cmd_bench, "weir against other runtimes and the machine's own limits"},
     {NULL, NULL, NULL},

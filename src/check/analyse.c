@@ -111,7 +111,6 @@ weir_status weir__check_stuck(struct weir__check_program *p, struct weir__report
     weir_status st = order ? weir__jam_init(&a.x.jam, p)
                            : weir__fail(WEIR_ENOMEM, "the order of %d ranks", p->nranks);
 
-    report->public.method = "exhaustive";
     if (!st && !(st = weir__check_flow(p, &a.x.jam, order, stuck))) {
         weir__free(order[0]);
         *stuck = !*stuck;
@@ -277,9 +276,7 @@ weir_status weir__check_analyse(struct weir__check_program *p, const weir_check_
     bool missing;
     weir_status st;
 
-    report->public.method = "exhaustive";
     report->public.nranks = (size_t)p->nranks;
-    report->public.noperators = 0;
     for (int r = 0; r < p->nranks; r++)
         report->public.noperators += (size_t)p->ranks[r].nops;
     a.max_states = options->max_states ? options->max_states : DEFAULT_STATES;

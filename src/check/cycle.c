@@ -74,6 +74,17 @@ static bool reach_others(struct search *s, int v, int rank, const struct weir__c
     return false;
 }
 
+/* Cores that streams other than the two hold. */
+static int held_by_others(const struct search *s, int rank, int a, int b, bool cube)
+{
+    int n = 0;
+
+    for (int t = 0; t < s->p->ranks[rank].nstreams; t++)
+        if (t != a && t != b)
+            n += cube ? head_of(s, rank, t)->cube : head_of(s, rank, t)->vector;
+    return n;
+}
+
 static bool reach_holders(struct search *s, int v, int rank, const struct weir__check_op *o)
 {
     const struct weir__check_rank *r = &s->p->ranks[rank];
@@ -87,12 +98,25 @@ static bool reach_holders(struct search *s, int v, int rank, const struct weir__
         cube -= head_of(s, rank, t)->cube;
         vector -= head_of(s, rank, t)->vector;
     }
-    for (int t = 0; t < r->nstreams; t++) {
-        const struct weir__jam_head *head = head_of(s, rank, t);
+    /* First those without whose cores the others' would not do. */
+    for (int must = 1; must >= 0; must--) {
+        bool any = false;
 
-        if (t != o->stream && ((cube < 0 && head->cube) || (vector < 0 && head->vector)) &&
-            reach(s, v, rank, weir__jam_head_op(s->p, s->jam, rank, t), WEIR__WAIT_CORES))
-            return true;
+        for (int t = 0; t < r->nstreams; t++) {
+            const struct weir__jam_head *head = head_of(s, rank, t);
+            int others_cube = held_by_others(s, rank, t, o->stream, true);
+            int others_vector = held_by_others(s, rank, t, o->stream, false);
+
+            if (t == o->stream ||
+                !((cube < 0 && head->cube && (!must || cube + others_cube < 0)) ||
+                  (vector < 0 && head->vector && (!must || vector + others_vector < 0))))
+                continue;
+            any = true;
+            if (reach(s, v, rank, weir__jam_head_op(s->p, s->jam, rank, t), WEIR__WAIT_CORES))
+                return true;
+        }
+        if (any)
+            return false;
     }
     return false;
 }

@@ -19,7 +19,9 @@ struct weir__report *weir__report_new(void)
 {
     struct weir__report *r = weir__calloc(1, sizeof *r);
 
-    if (!r)
+    if (r)
+        r->public.method = "exhaustive";
+    else
         weir__fail(WEIR_ENOMEM, "a report");
     return r;
 }

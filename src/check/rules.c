@@ -140,6 +140,12 @@ void weir__add_tight_streams(const struct weir__check_program *p,
 
                 if (!find_tight(rank, &orders[r], s, t, &a, &b))
                     continue;
+                if (strcmp(rank->ops[a].name, rank->ops[b].name) > 0) { /* told once, either way */
+                    int swap = a;
+
+                    a = b;
+                    b = swap;
+                }
                 x = &rank->ops[a];
                 y = &rank->ops[b];
                 f.text = weir__report_text(
@@ -147,7 +153,7 @@ void weir__add_tight_streams(const struct weir__check_program *p,
                     "streams %s and %s together want more cores than there are: %s %s beside %s "
                     "%s; that is against the rule for core limits, though no timing of this "
                     "program deadlocks",
-                    rank->streams[s].name, rank->streams[t].name, x->name,
+                    rank->streams[x->stream].name, rank->streams[y->stream].name, x->name,
                     weir__report_blocks(report, rank, x, x->blocks), y->name,
                     weir__report_blocks(report, rank, y, y->blocks));
                 weir__report_line_once(report, &told, f.text);

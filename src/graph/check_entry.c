@@ -153,7 +153,7 @@ static weir_status add_records(struct weir__pb_file *f, struct weir__check_progr
         for (int j = 0; j < f->nodes[i].nrefs && !st; j++) {
             const struct weir__pb_ref *ref = &f->refs[f->nodes[i].refs + j];
 
-            if (ref->kind != WEIR__PB_ABSENT)
+            if (ref->kind != WEIR__PB_ABSENT && ref->node >= 0)
                 st = weir__check_add_after(rank, i, ref->node);
         }
     weir__free(stream);
@@ -164,14 +164,16 @@ static weir_status add_records(struct weir__pb_file *f, struct weir__check_progr
 static weir_status check_records(struct weir__pb_file *f, struct weir__report *report, bool *runs)
 {
     struct weir__check_program p;
+    bool unrecorded, stuck = false;
     weir_status st;
 
     *runs = false;
-    if ((st = weir__pb_resolve(f, true)) || find_unrecorded(f, report))
+    if ((st = weir__pb_resolve(f, true)) || (st = weir__check_program_init(&p, 1)))
         return st;
-    if (!(st = weir__check_program_init(&p, 1)) && !(st = add_records(f, &p)))
-        st = weir__check_stuck(&p, report, runs);
-    *runs = !st && !*runs;
+    unrecorded = find_unrecorded(f, report);
+    if (!(st = add_records(f, &p)))
+        st = weir__check_stuck(&p, report, &stuck);
+    *runs = !st && !unrecorded && !stuck;
     weir__check_program_fini(&p);
     return st;
 }
@@ -233,8 +235,11 @@ weir_status weir_check_files(weir_device *dev, const char *const *paths, size_t 
     graphs = weir__calloc(nranks, sizeof *graphs);
     if (!report || !graphs)
         st = weir__fail(WEIR_ENOMEM, "a check of %zu files", nranks);
-    else if (!(st = load_ranks(dev, paths, nranks, report, graphs, &all)) && all)
-        st = weir__check_ranks(graphs, nranks, options ? options : &defaults, report);
+    else if (!(st = load_ranks(dev, paths, nranks, report, graphs, &all))) {
+        report->public.nranks = nranks;
+        if (all)
+            st = weir__check_ranks(graphs, nranks, options ? options : &defaults, report);
+    }
     for (size_t r = 0; graphs && r < nranks; r++) {
         for (size_t other = r + 1; other < nranks; other++)
             graphs[other] = graphs[other] == graphs[r] ? NULL : graphs[other];
