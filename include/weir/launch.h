@@ -43,6 +43,7 @@ typedef struct weir_launch {
     uint64_t work_ns;            /* what one block takes, roughly; 0 means unknown, so long */
     weir_tensor *const *tensors; /* what it reads or writes, for memory safety */
     size_t ntensors;
+    size_t nreads; /* the first of them are only read, as far as the race checker cares */
     weir_buffer *const *buffers;
     size_t nbuffers;
 } weir_launch;

@@ -47,7 +47,8 @@ extern "C" {
     X(ETIMEDOUT, "timed out")                         \
     X(EDEADLOCK, "deadlock")                          \
     X(EINTERNAL, "internal error")                    \
-    X(EINTERRUPTED, "interrupted")
+    X(EINTERRUPTED, "interrupted")                    \
+    X(ERACE, "unordered accesses to the same memory")
 
 typedef enum weir_status {
 #define WEIR_STATUS_ENUM(code, text) WEIR_##code,

@@ -8,6 +8,7 @@
 #include "launch.h"
 #include "memory.h"
 #include "ops.h"
+#include "race.h"
 #include "scope.h"
 #include "status.h"
 #include "stream.h"

@@ -350,6 +350,8 @@ static void run_callback(struct weir__worker *w, struct weir__soft_stream *s,
         weir__spin_unlock(&sched->lock);
         weir__cpu_wake(w->cpu);
     }
+    if (weir__race_on())
+        weir__stream_saw(&s->base, s->over);
     st = weir__stream_error(&s->base, s->over);
     from = weir__trace_on() ? weir__trace_ticks() : 0;
     cmd->u.callback(cmd->v.user, st);

@@ -195,6 +195,8 @@ weir_status weir_device_open(const char *text, weir_device **out)
     weir_status st;
 
     *out = NULL;
+    if ((st = weir__race_from_environment()))
+        return st;
     if (!text && !(text = getenv("WEIR_DEVICE")))
         text = "cpu";
     if ((st = weir__spec_parse(text, &spec)))
@@ -274,6 +276,8 @@ weir_status weir_device_close(weir_device *dev)
     } while (!all_done(dev));
     if ((st = wait_visitors(dev)))
         return st;
+    for (unsigned i = 0; i < dev->nstreams && weir__race_on(); i++)
+        weir__stream_saw(dev->streams[i], weir__stream_submitted(dev->streams[i]));
     weir__device_reap(dev, false);
     if (dev->tensors_live || dev->events_live || dev->pool.stats.allocated)
         return weir__fail(WEIR_EBUSY,
@@ -352,7 +356,8 @@ static weir_status sync_all(weir_device *dev, bool errors)
             break;
         if ((st = weir__stream_mark(s, &now)))
             return st;
-        st = weir__stream_sync_seq(s, now.seq, WEIR_TIMEOUT_DEVICE, true);
+        st = (errors ? weir__stream_sync_seq : weir__stream_await)(s, now.seq, WEIR_TIMEOUT_DEVICE,
+                                                                   true);
         if (st == WEIR_ETIMEDOUT)
             return st;
         if (st && !first && live) {

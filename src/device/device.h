@@ -87,6 +87,7 @@ struct weir_stream {
     bool pinned;              /* default or tagged: the device owns it */
     bool live;                /* (L) not given back */
     struct weir__limit limit; /* 0: the device's */
+    struct weir__race_name race;
     struct weir__mark owed;   /* (L) a wait that is queued once anybody looks; stream NULL: none */
     struct weir__clock clock; /* (L) clock.seq[slot] is the last command queued */
     struct weir__clock grave; /* (L) of a failed stream given back: what was queued then on
@@ -109,6 +110,13 @@ static inline weir_status weir__stream_settle(weir_stream *s)
 static inline uint64_t weir__stream_submitted(const weir_stream *s)
 {
     return s->clock.seq[s->slot];
+}
+
+/* The stream as the race checker is told of it. (L) */
+static inline struct weir__race_stream weir__stream_race(weir_stream *s)
+{
+    return (struct weir__race_stream){&s->race, weir__stream_submitted(s), s->name,
+                                      weir_device_name(s->dev)};
 }
 
 /* What a device does. Every pointer is required unless it says otherwise. */
@@ -260,8 +268,12 @@ void weir__stream_forget_error(weir_stream *s);
 /* The stream's last command so far. */
 weir_status weir__stream_mark(weir_stream *s, struct weir__mark *out);
 
-/* Waits for command `seq`, notes what that proves to the pool. */
+/* Waits for command `seq`, notes what that proves to the pool. The second is a wait of the
+ * user's, which the race checker counts. */
+weir_status weir__stream_await(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin);
 weir_status weir__stream_sync_seq(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin);
+/* Tells the race checker that the user knows command `seq` to be over. */
+void weir__stream_saw(weir_stream *s, uint64_t seq);
 
 /* ---- listen.c: what traces hear from every device ---- */
 

@@ -127,6 +127,8 @@ weir_status weir_event_query(const weir_event *e, bool *done)
     if (e->dev->driver->poll)
         e->dev->driver->poll(e->dev);
     *done = !e->recorded || e->dev->driver->done(e->mark.stream) >= e->mark.seq;
+    if (weir__race_on() && e->recorded && *done)
+        weir__stream_saw(e->mark.stream, e->mark.seq);
     return e->recorded && *done ? weir__stream_error(e->mark.stream, e->mark.seq) : WEIR_OK;
 }
 

@@ -348,7 +348,7 @@ weir_status weir__stream_error(weir_stream *s, uint64_t seq)
 
 /* ---- waiting on the host ---- */
 
-weir_status weir__stream_sync_seq(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin)
+weir_status weir__stream_await(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin)
 {
     weir_device *dev = s->dev;
     weir_status st;
@@ -359,6 +359,21 @@ weir_status weir__stream_sync_seq(weir_stream *s, uint64_t seq, int64_t timeout_
     weir__pool_synced(&dev->pool, s->slot, seq);
     weir__mutex_unlock(&dev->lock);
     return weir__stream_error(s, seq);
+}
+
+void weir__stream_saw(weir_stream *s, uint64_t seq)
+{
+    weir__race_see_host((struct weir__race_stream){&s->race, seq, s->name, s->dev->props.name},
+                        seq);
+}
+
+weir_status weir__stream_sync_seq(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin)
+{
+    weir_status st = weir__stream_await(s, seq, timeout_ns, spin);
+
+    if (weir__race_on() && st != WEIR_ETIMEDOUT)
+        weir__stream_saw(s, seq);
+    return st;
 }
 
 weir_status weir__stream_mark(weir_stream *s, struct weir__mark *out)
@@ -401,6 +416,8 @@ weir_status weir_stream_query(weir_stream *s, bool *done)
     if (s->dev->driver->poll)
         s->dev->driver->poll(s->dev);
     *done = !st && s->dev->driver->done(s) >= now.seq;
+    if (weir__race_on() && *done)
+        weir__stream_saw(s, now.seq);
     return *done ? weir__stream_error(s, now.seq) : st;
 }
 
@@ -451,6 +468,8 @@ weir_status weir__stream_wait_mark(weir_stream *s, struct weir__mark mark,
 
     if (st)
         return st;
+    if (weir__race_on() && how != WEIR__WAIT_ORDER) /* that one is the library's, not the user's */
+        weir__race_see_wait(weir__stream_race(s), weir__stream_race(mark.stream), mark.seq);
     if (mark.stream == s || (weir__clock_get(&s->clock, mark.stream->slot) >= mark.seq && !fresh &&
                              !(how == WEIR__WAIT_ERRORS && has_failed(mark))))
         return WEIR_OK;

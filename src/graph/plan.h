@@ -76,4 +76,9 @@ void weir__instance_free(weir_plan *plan, struct weir__instance *inst);
 weir_status weir__instance_rebind(weir_plan *plan, struct weir__instance *inst, char *const *bound,
                                   const weir_cores *limits, bool all);
 
+/* run_race.c: tells the race checker, while it is on, what a run on `caller` touches: before
+ * it is queued (returns WEIR_ERACE in error mode) and after. (L) */
+weir_status weir__plan_race(const weir_plan *plan, weir_stream *caller, weir_tensor *const *inputs,
+                            weir_tensor *const *outputs, bool queued);
+
 #endif

@@ -213,6 +213,8 @@ static weir_status fork_merged(const struct run *r)
             st = weir__stream_wait_mark(r->caller, s->owed, NULL, WEIR__WAIT_ORDER);
         if (!st && last.seq)
             st = weir__stream_wait_mark(r->caller, last, &s->clock, WEIR__WAIT_ORDER);
+        if (weir__race_on())
+            weir__race_see_wait(weir__stream_race(r->caller), weir__stream_race(s), last.seq);
     }
     return st;
 }
@@ -259,18 +261,24 @@ static void join_lanes(const struct run *r, struct weir__instance *inst)
 {
     if (r->plan->merged)
         owe_merged(r);
-    for (int i = 1; i < r->plan->nlanes; i++)
+    for (int i = 1; i < r->plan->nlanes; i++) {
         (void)weir__clock_merge(&r->caller->clock, &r->streams[i]->clock);
+        if (weir__race_on())
+            weir__race_see_wait(weir__stream_race(r->caller), weir__stream_race(r->streams[i]),
+                                weir__stream_submitted(r->streams[i]));
+    }
     inst->last = (struct weir__mark){r->caller, weir__stream_submitted(r->caller)};
     (void)weir__clock_copy(&inst->last_clock, &r->caller->clock);
 }
 
-/* Everything the run touches counts as used by the caller's stream up to its join. */
+/* Everything the run touches counts as used by the caller's stream up to its join, number
+ * `seq`; before that is known (0) there is room for it, and what wait_tensor said is kept. */
 static weir_status fence(const struct run *r, const struct weir__instance *inst,
                          weir_tensor *const *inputs, weir_tensor *const *outputs, uint64_t seq)
 {
     const weir_graph *g = r->plan->graph;
     uint64_t *at;
+    weir_status st;
 
 #define FENCE(buffer)                                                                  \
     do {                                                                               \
@@ -278,6 +286,8 @@ static weir_status fence(const struct run *r, const struct weir__instance *inst,
             return weir__fail(WEIR_ENOMEM, "a fence on stream '%s'", r->caller->name); \
         if (seq)                                                                       \
             *at = seq;                                                                 \
+        else if ((st = weir__buffer_await(buffer, r->caller)))                         \
+            return st;                                                                 \
     } while (0)
     for (int i = 0; i < g->ninputs; i++)
         FENCE(inputs[i]->buffer);
@@ -324,7 +334,8 @@ static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor 
     choose_limits(r);
     if ((st = weir__stream_settle(r->caller)) || (st = acquire(r, &inst)) ||
         (st = fence(r, inst, inputs, outputs, 0)) || (st = fork_lanes(r, inst)) ||
-        (st = reserve_join(r, inst)))
+        (st = reserve_join(r, inst)) ||
+        (weir__race_on() && (st = weir__plan_race(plan, r->caller, inputs, outputs, false))))
         return st;
     if (traced)
         queued = trace_before(r, bases);
@@ -332,6 +343,8 @@ static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor 
         return st;
     if (traced)
         trace_queued(r, bases, queued);
+    if (weir__race_on())
+        weir__plan_race(plan, r->caller, inputs, outputs, true);
     join_lanes(r, inst);
     return fence(r, inst, inputs, outputs, inst->last.seq);
 }

@@ -501,6 +501,8 @@ void weir__pool_free(struct weir__pool *pool, weir_buffer *block)
         pool->deferred = block;
         return;
     }
+    if (weir__unlikely(block->race != NULL))
+        weir__race_forget(&block->race, block);
     pool->stats.allocated -= block->size;
     pool->stats.frees++;
     if (weir__trace_on())

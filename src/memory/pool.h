@@ -16,6 +16,7 @@
 
 #include <stdatomic.h>
 
+#include "check/watch.h"
 #include "memory/clock.h"
 #include "trace/trace.h"
 #include "weir/memory.h"
@@ -72,7 +73,8 @@ struct weir_buffer {
     uint32_t after_slot; /* wait_tensor: users run after command after_seq */
     uint64_t after_seq;  /* of that slot; 0 if nobody asked for it */
     size_t asked;
-    void (*release)(void *user); /* external only */
+    struct weir__race_region *race; /* what the race checker knows of it; NULL: nothing */
+    void (*release)(void *user);    /* external only */
     void *release_user;
 };
 

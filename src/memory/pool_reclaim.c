@@ -259,6 +259,8 @@ weir_buffer *weir__pool_take_released(struct weir__pool *pool, bool all)
         *link = b->list_next;
         b->list_next = list;
         list = b;
+        if (weir__race_on()) /* its bytes may become anything */
+            weir__race_forget(NULL, b);
     }
     return list;
 }

@@ -81,6 +81,23 @@ static weir_status check_outputs(const struct weir__op *op, const struct operand
     return WEIR_OK;
 }
 
+static weir_status submit_checked(weir_stream *s, const struct weir__kernel *k,
+                                  weir_buffer *const *buffers, size_t nbuffers,
+                                  const struct operands *o, weir_tensor *const *out,
+                                  const struct weir__op *op)
+{
+    struct weir__access accesses[WEIR__OP_MAX_IN + WEIR__OP_MAX_OUT];
+    int n = 0;
+
+    for (int i = 0; i < o->nin; i++)
+        if (o->in[i])
+            accesses[n++] =
+                (struct weir__access){o->in[i], i == 0 && (op->flags & WEIR__OP_IN_PLACE)};
+    for (int i = 0; i < op->nout; i++)
+        accesses[n++] = (struct weir__access){out[i], true};
+    return weir__submit_checked(s, k, buffers, nbuffers, accesses, n);
+}
+
 /* Outputs have their memory. Everything below holds the device lock. */
 static weir_status queue(const struct weir__op *op, struct weir__call *call, weir_stream *s,
                          const struct operands *o, weir_tensor *const *out)
@@ -120,7 +137,8 @@ static weir_status queue(const struct weir__op *op, struct weir__call *call, wei
         };
 
         weir__kernel_set_cost(&k, call, &work);
-        st = weir__submit_using(s, &k, buffers, n);
+        st = weir__race_on() ? submit_checked(s, &k, buffers, n, o, out, op)
+                             : weir__submit_using(s, &k, buffers, n);
     }
     /* Freed at once, in stream order: only what is queued after may have it. */
     if (scratch)

@@ -34,6 +34,24 @@ static weir_status check(const weir_stream *s, const weir_launch *l, unsigned co
     return WEIR_OK;
 }
 
+static weir_status submit_checked(weir_stream *s, const weir_launch *l,
+                                  const struct weir__kernel *k, weir_buffer *const *buffers,
+                                  size_t n)
+{
+    struct weir__access few[16], *accesses = few;
+    weir_status st;
+
+    if (l->ntensors > weir__countof(few) &&
+        !(accesses = weir__calloc(l->ntensors, sizeof *accesses)))
+        return weir__fail(WEIR_ENOMEM, "launch of '%s'", k->name);
+    for (size_t i = 0; i < l->ntensors; i++)
+        accesses[i] = (struct weir__access){l->tensors[i], i >= l->nreads};
+    st = weir__submit_checked(s, k, buffers, n, accesses, (int)l->ntensors);
+    if (accesses != few)
+        weir__free(accesses);
+    return st;
+}
+
 weir_status weir_launch_submit(weir_stream *s, const weir_launch *l)
 {
     weir_cores scope = weir__current_set()->limit;
@@ -68,7 +86,8 @@ weir_status weir_launch_submit(weir_stream *s, const weir_launch *l)
             buffers[i] = l->tensors[i]->buffer;
         for (size_t i = 0; i < l->nbuffers; i++)
             buffers[l->ntensors + i] = l->buffers[i];
-        st = weir__submit_using(s, &k, buffers, n);
+        st = weir__race_on() ? submit_checked(s, l, &k, buffers, n)
+                             : weir__submit_using(s, &k, buffers, n);
     }
     weir__mutex_unlock(&s->dev->lock);
     s->dev->driver->kick(s->dev);

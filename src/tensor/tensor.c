@@ -216,6 +216,9 @@ weir_status weir_tensor_empty(weir_stream *s, weir_dtype dtype, int ndim, const 
         return st;
     weir__mutex_lock(&s->dev->lock);
     st = weir__tensor_alloc(s, &view, out);
+    /* The bytes are free for this stream alone: for the others it is as if it wrote them. */
+    if (!st && weir__race_on())
+        weir__race_note(s, "allocation", &(struct weir__access){*out, true}, 1);
     weir__mutex_unlock(&s->dev->lock);
     s->dev->driver->kick(s->dev); /* memory order may have queued a wait */
     return st;

@@ -46,4 +46,22 @@ weir_status weir__buffer_await(const weir_buffer *buffer, weir_stream *s);
 weir_status weir__submit_using(weir_stream *s, const struct weir__kernel *kernel,
                                weir_buffer *const *buffers, size_t n);
 
+/* ---- the race checker (race.c): under the device lock, while weir__race_on ---- */
+
+struct weir__access {
+    const weir_tensor *tensor;
+    bool writes;
+};
+
+/* Before an operator with these accesses is queued.
+ * returns  WEIR_ERACE in error mode; what the waits of autosync return. */
+weir_status weir__race_check(weir_stream *s, const char *op, const struct weir__access *accesses,
+                             int n);
+/* It is the stream's last command now. */
+void weir__race_note(weir_stream *s, const char *op, const struct weir__access *accesses, int n);
+/* weir__submit_using between the two. */
+weir_status weir__submit_checked(weir_stream *s, const struct weir__kernel *kernel,
+                                 weir_buffer *const *buffers, size_t nbuffers,
+                                 const struct weir__access *accesses, int n);
+
 #endif

@@ -37,14 +37,17 @@ static weir_status copy_kernel(const void *args, const weir_block *block)
     return WEIR_OK;
 }
 
-/* Queues dst <- src on `s`; a source of NULL data takes `bytes` from `host` now. (L) */
+/* Queues dst <- src on `s`; a source of NULL data takes `bytes` from `host` now. Of the
+ * tensors the one with dst's data is written; the first `nused` are of this device. (L) */
 static weir_status queue_copy(weir_stream *s, const struct weir__view *dst,
                               const struct weir__view *src, const void *host, size_t bytes,
-                              weir_buffer *const *buffers, size_t nbuffers)
+                              weir_tensor *const *tensors, size_t ntensors, size_t nused)
 {
     _Alignas(16) unsigned char storage[sizeof(struct copy_args) + INLINE_BYTES];
     struct copy_args *a = (struct copy_args *)storage;
     size_t inlined = src->data ? 0 : bytes;
+    struct weir__access accesses[2];
+    weir_buffer *buffers[2];
     struct weir__kernel k = {
         .name = "copy",
         .fn = copy_kernel,
@@ -65,7 +68,13 @@ static weir_status queue_copy(weir_stream *s, const struct weir__view *dst,
     if (inlined)
         memcpy(a->bytes, host, inlined);
     weir__view_collapse((struct weir__view *[]){&a->dst, &a->src}, 2);
-    return weir__submit_using(s, &k, buffers, nbuffers);
+    for (size_t i = 0; i < ntensors; i++) {
+        buffers[i] = tensors[i]->buffer;
+        accesses[i] = (struct weir__access){tensors[i], tensors[i]->view.data == dst->data};
+    }
+    if (weir__race_on())
+        return weir__submit_checked(s, &k, buffers, nused, accesses, (int)ntensors);
+    return weir__submit_using(s, &k, buffers, nused);
 }
 
 static weir_status check_size(const weir_tensor *t, size_t bytes)
@@ -92,8 +101,8 @@ static weir_status transfer(weir_tensor *t, void *host, size_t bytes, bool to_ho
     weir__view_set_contiguous(&view);
     view.data = copy_now ? NULL : host;
     weir__mutex_lock(&s->dev->lock);
-    st = queue_copy(s, to_host ? &view : &t->view, to_host ? &t->view : &view, host, bytes,
-                    &t->buffer, 1);
+    st = queue_copy(s, to_host ? &view : &t->view, to_host ? &t->view : &view, host, bytes, &t, 1,
+                    1);
     *seq = weir__stream_submitted(s);
     weir__mutex_unlock(&s->dev->lock);
     s->dev->driver->kick(s->dev);
@@ -209,6 +218,12 @@ static weir_status wait_foreign(weir_stream *s, struct weir__mark mark, weir_buf
             atomic_fetch_sub(&mark.stream->dev->visitors, 1);
         else
             s->clock.seq[s->slot]++;
+        if (!st && weir__race_on())
+            weir__race_see_wait(weir__stream_race(s),
+                                (struct weir__race_stream){&mark.stream->race, mark.seq,
+                                                           mark.stream->name,
+                                                           mark.stream->dev->props.name},
+                                mark.seq);
     }
     if (!st && fence)
         *fence = weir__stream_submitted(s);
@@ -238,8 +253,8 @@ weir_status weir_tensor_copy(weir_tensor *dst, weir_tensor *src)
     if (foreign && ((st = weir__stream_mark(from, &mark)) || (st = wait_foreign(to, mark, NULL))))
         return st;
     weir__mutex_lock(&dst->dev->lock);
-    st = queue_copy(to, &dst->view, &src->view, NULL, bytes,
-                    (weir_buffer *[]){dst->buffer, src->buffer}, foreign ? 1 : 2);
+    st = queue_copy(to, &dst->view, &src->view, NULL, bytes, (weir_tensor *[]){dst, src}, 2,
+                    foreign ? 1 : 2);
     weir__mutex_unlock(&dst->dev->lock);
     dst->dev->driver->kick(dst->dev);
     if (st || !foreign)

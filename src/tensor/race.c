@@ -1,0 +1,109 @@
+/* Operators and their tensors, as the race checker is told of them. */
+#include "tensor/tensor.h"
+
+#include <string.h>
+
+enum { FEW = 16, ROUNDS = 8 };
+
+static void describe(const struct weir__access *a, struct weir__race_operand *o)
+{
+    const struct weir__view *v = &a->tensor->view;
+    weir_buffer *b = a->tensor->buffer;
+
+    o->region = b->state == WEIR__EXTERNAL ? NULL : &b->race;
+    o->owner = b;
+    o->writes = a->writes;
+    weir__footprint_init(&o->bytes, (uintptr_t)v->data, (uint32_t)weir_dtype_size(v->dtype),
+                         v->ndim, v->shape, v->stride);
+    o->shape = (struct weir__race_shape){.type = weir_dtype_name(v->dtype), .ndim = v->ndim};
+    memcpy(o->shape.size, v->shape, (size_t)v->ndim * sizeof *v->shape);
+}
+
+/* Queues the waits that autosync asks for. Each one orders the stream after all that its
+ * source was ordered after, so a few rounds are enough. */
+static weir_status order(weir_stream *s, const char *op, const struct weir__race_operand *operands,
+                         int n)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        struct weir__race_missing missing[FEW];
+        int nmissing;
+        weir_status st =
+            weir__race_before(weir__stream_race(s), op, operands, n, missing, FEW, &nmissing);
+
+        if (st || !nmissing)
+            return st;
+        for (int i = 0; i < nmissing; i++) {
+            weir_stream *source = weir__containerof(missing[i].name, weir_stream, race);
+
+            if (source->dev != s->dev)
+                weir__log(WEIR_LOG_WARN, "autosync cannot order %s after %s: wait on the host",
+                          s->dev->props.name, source->dev->props.name);
+            else if ((st = weir__clock_reserve(&s->clock, source->slot + 1)) ||
+                     (st = weir__stream_wait_mark(s, (struct weir__mark){source, missing[i].seq},
+                                                  NULL, WEIR__WAIT_ERRORS)))
+                return st;
+        }
+    }
+    return WEIR_OK;
+}
+
+/* Operands of one operator; most have few. */
+struct operands {
+    struct weir__race_operand few[FEW], *all;
+};
+
+static weir_status open_operands(struct operands *o, const char *op,
+                                 const struct weir__access *accesses, int n)
+{
+    o->all = o->few;
+    if (n > FEW && !(o->all = weir__calloc((size_t)n, sizeof *o->all)))
+        return weir__fail(WEIR_ENOMEM, "the operands of '%s'", op);
+    for (int i = 0; i < n; i++)
+        describe(&accesses[i], &o->all[i]);
+    return WEIR_OK;
+}
+
+static void close_operands(struct operands *o)
+{
+    if (o->all != o->few)
+        weir__free(o->all);
+}
+
+weir_status weir__race_check(weir_stream *s, const char *op, const struct weir__access *accesses,
+                             int n)
+{
+    struct operands o;
+    weir_status st;
+
+    /* What wait_tensor said of an operand counts before it is compared. */
+    for (int i = 0; i < n; i++)
+        if (accesses[i].tensor->buffer->after_seq &&
+            (st = weir__buffer_await(accesses[i].tensor->buffer, s)))
+            return st;
+    if ((st = weir__stream_settle(s)) || (st = open_operands(&o, op, accesses, n)))
+        return st;
+    st = order(s, op, o.all, n);
+    close_operands(&o);
+    return st;
+}
+
+void weir__race_note(weir_stream *s, const char *op, const struct weir__access *accesses, int n)
+{
+    struct operands o;
+
+    if (open_operands(&o, op, accesses, n))
+        return;
+    weir__race_after(weir__stream_race(s), op, o.all, n);
+    close_operands(&o);
+}
+
+weir_status weir__submit_checked(weir_stream *s, const struct weir__kernel *kernel,
+                                 weir_buffer *const *buffers, size_t nbuffers,
+                                 const struct weir__access *accesses, int n)
+{
+    weir_status st = weir__race_check(s, kernel->name, accesses, n);
+
+    if (!st && !(st = weir__submit_using(s, kernel, buffers, nbuffers)))
+        weir__race_note(s, kernel->name, accesses, n);
+    return st;
+}
