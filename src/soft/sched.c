@@ -69,6 +69,8 @@ void weir__sched_remove(struct weir__sched *sched, struct weir__soft_stream *s)
     *(e->prev ? &e->prev->entry.next : &q->first) = e->next;
     *(e->next ? &e->next->entry.prev : &q->last) = e->prev;
     sched->gangs -= e->want == WEIR__WANTS_GANG;
+    if (sched->elder == s)
+        sched->elder = NULL;
     e->want = WEIR__WANTS_NOTHING;
     if (!q->first)
         atomic_store_explicit(
@@ -232,12 +234,14 @@ struct weir__soft_stream *weir__sched_pick(struct weir__sched *sched, struct wei
     uint32_t ready = atomic_load_explicit(&sched->ready, memory_order_relaxed);
     struct doors closed = {false, false};
 
-    if (ready && (++sched->picks % PICKS_PER_AGED_PICK == 0 || aged)) {
-        struct weir__soft_stream *s = oldest(sched);
+    if (ready && (sched->elder || ++sched->picks % PICKS_PER_AGED_PICK == 0 || aged)) {
+        struct weir__soft_stream *s = sched->elder ? sched->elder : oldest(sched);
 
         *was = s->entry.want;
         if (try_stream(sched, s, grant, &closed))
             return s;
+        if (s->entry.want == WEIR__WANTS_GANG)
+            sched->elder = s;
     }
     for (; ready; ready &= ready - 1) {
         struct weir__soft_stream *s = sched->queues[__builtin_ctz(ready)].first;
