@@ -159,8 +159,13 @@ WEIR_API WEIR_MUST_USE weir_status weir_sort(weir_tensor *x, int dim, bool desce
 WEIR_API WEIR_MUST_USE weir_status weir_argsort(weir_tensor *x, int dim, bool descending,
                                                 weir_tensor **indices);
 /* [count, ndim] i64 coordinates in row-major order. The shape depends on the
- * values, so this waits for the stream. */
+ * values, so this waits for the stream. Captured, no values are known: the result is that
+ * of weir_nonzero_padded. */
 WEIR_API WEIR_MUST_USE weir_status weir_nonzero(weir_tensor *x, weir_tensor **out);
+/* The same without waiting, eagerly and captured: [numel, ndim] coordinates, rows from the
+ * count on are -1; count is i64 [1] and may be NULL. */
+WEIR_API WEIR_MUST_USE weir_status weir_nonzero_padded(weir_tensor *x, weir_tensor **out,
+                                                       weir_tensor **count);
 /* logits [tokens, experts] -> weights [tokens, k] (softmax over all experts, top k,
  * renormalised to 1 if asked) and experts [tokens, k] i32. */
 WEIR_API WEIR_MUST_USE weir_status weir_moe_gating(weir_tensor *logits, int64_t k, bool renormalise,

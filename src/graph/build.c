@@ -29,6 +29,7 @@ static void free_node(struct weir__node *n)
     weir__free(n->in);
     weir__free(n->out);
     weir__free(n->control);
+    weir__free(n->foreign);
 }
 
 void weir_graph_destroy(weir_graph *g)

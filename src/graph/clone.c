@@ -27,6 +27,7 @@ static void copy_node(struct weir__node *to, const struct weir__node *from, bool
 {
     *to = *from;
     to->name = copy_text(from->name, failed);
+    to->foreign = copy_text(from->foreign, failed);
     to->params =
         copy_array(from->params, from->op->params_size ? 1 : 0, from->op->params_size, failed);
     to->in = copy_array(from->in, from->nin, sizeof *from->in, failed);

@@ -63,6 +63,7 @@ struct weir__node {
     int *control;                   /* nodes it must run after, beside its operands */
     int ncontrol;
     struct weir__marks marks;
+    char *foreign; /* attributes of its file that mean nothing here, as text; NULL if none */
 };
 
 struct weir__super_kernel {

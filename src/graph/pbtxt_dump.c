@@ -219,6 +219,7 @@ static void add_node(struct dumper *d, int index)
         weir__pb_write_end(&d->text);
     }
     add_marks(d, &n->marks);
+    weir__text_add(&d->text, "%s", n->foreign ? n->foreign : "");
     end_node(d);
 }
 

@@ -76,6 +76,8 @@ static weir_status load_node(struct weir__pb_loader *l, int index)
     struct weir__pb_made *m = &l->made[index];
 
     m->kind = WEIR__PB_MADE_OPERAND;
+    if (!weir__op_find(n->op))
+        weir__pb_lose_foreign(l, n);
     if (is_op(n, "Placeholder", "Data", "Arg"))
         return weir__pb_load_input(&l->file, n, l->g, &m->operand);
     if (is_op(n, "Const", "Constant", "ConstPlaceHolder"))
@@ -126,10 +128,12 @@ weir_status weir_graph_load(weir_device *dev, const char *text, size_t size, con
     st = weir__pb_file_parse(&l.file, where ? where : "graph", text, size);
     if (!st && !(st = weir_graph_create(dev, &l.g)))
         st = load_nodes(&l);
-    if (st)
+    if (st) {
         weir_graph_destroy(l.g);
-    else
+    } else {
         *out = l.g;
+        weir__pb_warn_foreign(&l);
+    }
     weir__pb_file_fini(&l.file);
     weir__free(l.order);
     weir__free(l.made);

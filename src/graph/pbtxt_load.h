@@ -32,6 +32,12 @@ struct weir__pb_loader {
     int *stamp; /* by node of the graph: the last list it was put into */
     int list;
     int64_t zeros; /* bytes of constants that are not spelt out */
+    struct weir__pb_foreign {
+        int count;
+        struct weir__pb_attr_of {
+            const char *node, *key;
+        } first;
+    } kept, lost; /* attributes that mean nothing to weir */
 };
 
 /* ---- pbtxt_load.c ---- */
@@ -79,8 +85,21 @@ weir_status weir__pb_collect_waits(struct weir__pb_loader *l, const struct weir_
 weir_status weir__pb_load_alias(struct weir__pb_loader *l, const struct weir__pb_node *n,
                                 struct weir__pb_made *m);
 
+/* ---- pbtxt_foreign.c ---- */
+
+/* What the node has beside what its operator knows, as a dump writes it; *out stays NULL if
+ * there is none. Free with weir__free(). */
+weir_status weir__pb_load_foreign(struct weir__pb_loader *l, const struct weir__pb_node *n,
+                                  const struct weir__op *op, char **out);
+/* Notes what an input, a constant or a view has that cannot be kept. */
+void weir__pb_lose_foreign(struct weir__pb_loader *l, const struct weir__pb_node *n);
+/* Says once what was noted. */
+void weir__pb_warn_foreign(const struct weir__pb_loader *l);
+
 /* ---- pbtxt_op.c ---- */
 
+/* The attribute turns an operand of this matrix product. */
+bool weir__pb_is_transpose(const struct weir__op *op, const char *key);
 weir_status weir__pb_load_operator(struct weir__pb_loader *l, const struct weir__pb_node *n,
                                    struct weir__pb_made *m);
 

@@ -25,19 +25,28 @@ static weir_status find_op(const struct weir__pb_loader *l, const struct weir__p
 }
 
 /* Matrix products of other tools transpose by attribute, weir's by strides. */
+static const char *const transposes[2][4] = {
+    {"transpose_a", "transpose_x1", "adj_x", "adj_x1"},
+    {"transpose_b", "transpose_x2", "adj_y", "adj_x2"},
+};
+
+bool weir__pb_is_transpose(const struct weir__op *op, const char *key)
+{
+    for (int i = 0; i < 2 && !strcmp(op->name, "MatMul"); i++)
+        for (size_t k = 0; k < weir__countof(transposes[i]); k++)
+            if (!strcmp(key, transposes[i][k]))
+                return true;
+    return false;
+}
+
 static weir_status transpose_inputs(struct weir__pb_loader *l, const struct weir__pb_node *n,
                                     struct weir__operand *in, int nin)
 {
-    static const char *const keys[2][4] = {
-        {"transpose_a", "transpose_x1", "adj_x", "adj_x1"},
-        {"transpose_b", "transpose_x2", "adj_y", "adj_x2"},
-    };
-
     for (int i = 0; i < 2 && i < nin; i++)
-        for (size_t k = 0; k < weir__countof(keys[i]); k++) {
+        for (size_t k = 0; k < weir__countof(transposes[i]); k++) {
             struct weir__view_step swap = {.kind = WEIR__VIEW_PERMUTE, .n = in[i].view.ndim};
             bool transposed = false;
-            weir_status st = weir__pb_attr_bool(&l->file, n, keys[i][k], &transposed);
+            weir_status st = weir__pb_attr_bool(&l->file, n, transposes[i][k], &transposed);
 
             if (st)
                 return st;
@@ -154,5 +163,7 @@ weir_status weir__pb_load_operator(struct weir__pb_loader *l, const struct weir_
                               &m->node);
     l->nwaits = waits;
     m->kind = WEIR__PB_MADE_NODE;
-    return weir__pb_at_node(&l->file, n, st);
+    if (st)
+        return weir__pb_at_node(&l->file, n, st);
+    return weir__pb_load_foreign(l, n, op, &l->g->nodes[m->node].foreign);
 }

@@ -126,6 +126,12 @@ weir_status weir_graph_add(weir_graph *g, const char *op_name, const char *name,
                           op->params_size);
     if (nout != op->nout)
         return weir__fail(WEIR_EINVAL, "%s has %d outputs, not %d", op->name, op->nout, nout);
+    if (name && (!*name || *name == '^'))
+        return weir__fail(
+            WEIR_EINVAL,
+            "'%s' cannot be the name of a node: it is empty or begins with '^', which "
+            "marks control inputs in files",
+            name);
     for (int i = 0; name && i < g->nnodes; i++)
         if (!strcmp(g->nodes[i].name, name))
             return weir__fail(WEIR_EINVAL, "the graph has a node '%s' already", name);

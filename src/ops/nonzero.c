@@ -3,10 +3,19 @@
 
 #include <string.h>
 
+#include "graph/graph.h"
 #include "ops/elementwise.h"
 #include "ops/host/row.h"
 #include "ops/registry.h"
 #include "ops/tile.h"
+
+struct nonzero_params {
+    bool pad; /* rows from the count on are -1, else whatever the memory held */
+};
+
+static const struct weir__op_field nonzero_fields[] = {
+    {"pad", WEIR__FIELD_BOOL, offsetof(struct nonzero_params, pad), 1},
+};
 
 /* The most there can be, and the count that will be known after the run. */
 static weir_status infer_nonzero(struct weir__call *call)
@@ -37,6 +46,7 @@ static weir_status prepare_nonzero(const struct weir__call *call, struct weir__w
     struct weir__nonzero *a = (void *)work->args;
     struct weir__view x = *call->in[0];
 
+    a->pad = ((const struct nonzero_params *)call->params)->pad;
     a->coords = x.ndim;
     memcpy(a->coord_shape, x.shape, sizeof a->coord_shape);
     weir__view_collapse((struct weir__view *[]){&x}, 1);
@@ -75,20 +85,40 @@ const struct weir__op weir__op_nonzero = {
     .nin_min = 1,
     .nin_max = 1,
     .nout = 2,
+    .params_size = sizeof(struct nonzero_params),
+    .fields = nonzero_fields,
+    .nfields = weir__countof(nonzero_fields),
     .infer = infer_nonzero,
     .cost = cost_nonzero,
     .scratch = scratch_nonzero,
     .prepare = prepare_nonzero,
 };
 
+weir_status weir_nonzero_padded(weir_tensor *x, weir_tensor **out, weir_tensor **count)
+{
+    static const struct nonzero_params padded = {.pad = true};
+    weir_tensor *found[2];
+    weir_status st = weir__op_run(&weir__op_nonzero, &padded, &x, 1, found);
+
+    *out = found[0];
+    if (count)
+        *count = found[1];
+    else
+        weir_tensor_release(found[1]);
+    return st;
+}
+
 weir_status weir_nonzero(weir_tensor *x, weir_tensor **out)
 {
+    static const struct nonzero_params exact = {.pad = false};
     weir_tensor *found[2];
     int64_t count;
     weir_status st;
 
     *out = NULL;
-    if ((st = weir__op_run(&weir__op_nonzero, NULL, &x, 1, found)))
+    if (x && (x->graph || weir__capture_on(x->dev)))
+        return weir_nonzero_padded(x, out, NULL);
+    if ((st = weir__op_run(&weir__op_nonzero, &exact, &x, 1, found)))
         return st;
     if (!(st = weir_tensor_read(found[1], &count, sizeof count)))
         st = weir_tensor_slice(found[0], 0, 0, count, 1, out);

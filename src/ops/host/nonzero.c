@@ -79,20 +79,36 @@ static void write(const struct weir__nonzero *a, void *buffer, struct weir__rang
     }
 }
 
+/* This block's part of the rows that hold no coordinates. */
+static void pad(const struct weir__nonzero *a, int64_t total, const weir_block *block)
+{
+    int64_t rest = a->numel - total, share = rest / block->count + 1;
+    int64_t begin = total + weir__min(share * block->index, rest);
+    int64_t end = weir__min(begin + share, a->numel);
+
+    for (int64_t row = begin; row < end; row++)
+        for (int d = 0; d < a->coords; d++)
+            a->out[row * a->out_row + d * a->out_step] = -1;
+}
+
 weir_status WEIR__ISA_NAME(weir__nonzero_kernel)(const void *args, const weir_block *block)
 {
     const struct weir__nonzero *a = args;
     struct weir__range r = weir__tile_range(a->numel, 64, block);
-    int64_t before = 0;
+    int64_t before = 0, total = 0;
 
     if (block->phase == 0) {
         a->counts[block->index] = count(a, block->local, r);
         return WEIR_OK;
     }
-    for (unsigned b = 0; b < block->index; b++)
-        before += a->counts[b];
+    for (unsigned b = 0; b < block->count; b++) {
+        before += b < block->index ? a->counts[b] : 0;
+        total += a->counts[b];
+    }
     write(a, block->local, r, before);
+    if (a->pad)
+        pad(a, total, block);
     if (block->index == block->count - 1)
-        *a->count = before + a->counts[block->index];
+        *a->count = total;
     return WEIR_OK;
 }

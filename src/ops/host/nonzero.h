@@ -12,6 +12,7 @@ struct weir__nonzero {
     int64_t *counts;      /* scratch, one per block */
     int64_t out_row, out_step;
     int64_t numel;
+    bool pad;   /* rows from the count on become -1 */
     int coords; /* dims of the tensor as the caller sees it */
     int64_t coord_shape[WEIR_MAX_DIMS];
     int ndim; /* collapsed, in row-major order, at least 1 */
