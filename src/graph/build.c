@@ -22,7 +22,7 @@ weir_status weir_graph_create(weir_device *dev, weir_graph **out)
     return WEIR_OK;
 }
 
-static void free_node(struct weir__node *n)
+void weir__node_fini(struct weir__node *n)
 {
     weir__free(n->name);
     weir__free(n->params);
@@ -37,7 +37,7 @@ void weir_graph_destroy(weir_graph *g)
     if (!g)
         return;
     for (int i = 0; i < g->nnodes; i++)
-        free_node(&g->nodes[i]);
+        weir__node_fini(&g->nodes[i]);
     for (int i = 0; i < g->nvalues; i++) {
         weir__free(g->values[i].name);
         weir__free(g->values[i].after);
@@ -244,7 +244,7 @@ weir_status weir__graph_add_node(weir_graph *g, const struct weir__op *op, const
     n.out = copy(out, (size_t)op->nout * sizeof *out, &failed);
     n.control = all_control(g, in, nin, control, &n.ncontrol, &failed);
     if (failed) {
-        free_node(&n);
+        weir__node_fini(&n);
         g->nvalues = values_before;
         return weir__fail(WEIR_ENOMEM, "node '%s'", name);
     }
@@ -356,6 +356,21 @@ static void drop_constants(weir_graph *g, int n)
         g->nvalues = g->constants[--g->nconstants];
         weir_tensor_release(g->values[g->nvalues].constant);
     }
+}
+
+weir_status weir__graph_literal(weir_graph *g, weir_tensor **tensor)
+{
+    struct weir__operand operand;
+    weir_tensor *t;
+    weir_status st;
+
+    if ((st = weir__graph_operand(g, *tensor, &operand)) ||
+        (st = weir__graph_tensor(g, &operand, &t)))
+        return st;
+    g->values[operand.value].literal = true;
+    weir_tensor_release(*tensor);
+    *tensor = t;
+    return WEIR_OK;
 }
 
 weir_status weir__graph_add_call(weir_graph *g, const struct weir__op *op, const char *name,

@@ -188,6 +188,18 @@ static weir_plan *new_plan(weir_graph *own)
 
 weir_status weir__plan_make(weir_graph *own, const weir_compile_options *options, weir_plan **out)
 {
+    weir_status st;
+
+    *out = NULL;
+    if (weir__is_autotuned(options) && (st = weir__graph_fold(own))) {
+        weir_graph_destroy(own);
+        return st;
+    }
+    return weir__plan_build(own, options, out);
+}
+
+weir_status weir__plan_build(weir_graph *own, const weir_compile_options *options, weir_plan **out)
+{
     weir_plan *plan = new_plan(own);
     weir_status st;
 

@@ -1,6 +1,6 @@
 /* From a graph to a plan: the state that passes work on, in this order:
  *
- *   fold → streams → sync → super → cores → memory → check → fuse → plan
+ *   fold → live → streams → sync → super → cores → memory → check → fuse → plan
  *
  * Each pass has one file and one job, reads what earlier ones decided and writes its
  * own part. Positions count from 0 within a stream, in program order.
@@ -64,7 +64,7 @@ static inline bool weir__is_autotuned(const weir_compile_options *options)
     return !options->mode || !strcmp(options->mode, "max-autotune");
 }
 
-weir_status weir__pass_live(struct weir__compile *c);    /* fold.c */
+weir_status weir__pass_live(struct weir__compile *c);    /* live.c */
 weir_status weir__pass_streams(struct weir__compile *c); /* streams.c */
 /* returns  WEIR_ECONFLICT for single_stream against a label, with both names. */
 weir_status weir__streams_check(const weir_graph *g, const weir_compile_options *options);

@@ -109,6 +109,8 @@ weir_status weir__graph_add_node(weir_graph *g, const struct weir__op *op, const
                                  const void *params, const struct weir__operand *in, int nin,
                                  const struct weir__operand *into, const struct weir__marks *marks,
                                  const int *control, int ncontrol, int *node);
+/* What the node holds. */
+void weir__node_fini(struct weir__node *n);
 int weir__graph_label(weir_graph *g, const char *label);
 int weir__graph_super_kernel(weir_graph *g, const char *name, const char *options);
 /* Names a result; one that is not a whole value of a node of its own is copied. */
@@ -127,6 +129,9 @@ weir_status weir__graph_tensor(weir_graph *g, const struct weir__operand *operan
 /* The operand that the tensor stands for; one with bytes becomes a constant.
  * returns  WEIR_EINVAL if it is another graph's. */
 weir_status weir__graph_operand(weir_graph *g, weir_tensor *tensor, struct weir__operand *out);
+/* Makes a tensor that only this call's caller has a constant that nobody else can write. The
+ * handle is exchanged for one of the graph's; on an error it stays. */
+weir_status weir__graph_literal(weir_graph *g, weir_tensor **tensor);
 /* Adds a node whose operands are given as tensors; results in out[], or written to
  * into[]. */
 weir_status weir__graph_add_call(weir_graph *g, const struct weir__op *op, const char *name,

@@ -302,6 +302,7 @@ static weir_status make_constant(struct weir__pb_file *f, const struct weir__pb_
     weir_tensor_release(t);
     if (st)
         return weir__pb_at_node(f, n, st);
+    g->values[out->value].literal = true;
     if (!(g->values[out->value].name = weir__strdup(n->name)))
         return weir__fail(WEIR_ENOMEM, "constant '%s'", n->name);
     return WEIR_OK;

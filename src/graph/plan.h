@@ -59,6 +59,11 @@ struct weir_plan {
  * on an error. */
 weir_status weir__plan_make(weir_graph *graph, const weir_compile_options *options,
                             weir_plan **out);
+/* The same without folding: what folding itself runs. */
+weir_status weir__plan_build(weir_graph *graph, const weir_compile_options *options,
+                             weir_plan **out);
+/* fold.c: nodes that compute the same at every run give way to constants. */
+weir_status weir__graph_fold(weir_graph *g);
 /* run.c: that the stream is the plan's device's, and that the inputs fit. */
 weir_status weir__plan_check_inputs(const weir_plan *plan, const weir_stream *stream,
                                     weir_tensor *const *inputs, size_t ninputs, size_t noutputs);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/graph.h"
 #include "ops/elementwise.h"
 #include "ops/host/generate.h"
 #include "ops/host/row.h"
@@ -45,7 +46,7 @@ const struct weir__op weir__op_fill = {
     .name = "Fill",
     .summary = "every element becomes a value",
     .engine = WEIR_ENGINE_VECTOR,
-    .flags = WEIR__OP_IN_PLACE,
+    .flags = WEIR__OP_IN_PLACE | WEIR__OP_OVERWRITES,
     .nin_min = 1,
     .nin_max = 1,
     .nout = 0,
@@ -140,7 +141,7 @@ const struct weir__op weir__op_arange = {
     .name = "Arange",
     .summary = "element i becomes start + i * step",
     .engine = WEIR_ENGINE_VECTOR,
-    .flags = WEIR__OP_IN_PLACE,
+    .flags = WEIR__OP_IN_PLACE | WEIR__OP_OVERWRITES,
     .nin_min = 1,
     .nin_max = 1,
     .nout = 0,
@@ -158,14 +159,17 @@ weir_status weir_arange(weir_stream *stream, weir_dtype dtype, int64_t n, double
     struct arange_params p = {start, step};
     weir_stream *current = NULL;
     struct weir__view view;
+    weir_graph *graph;
     weir_status st;
 
     *out = NULL;
     if ((st = weir__view_init(&view, dtype, 1, &n)) || (st = check_arange(&view, &p)) ||
         (st = weir_tensor_empty(stream, dtype, 1, &n, out)))
         return st;
+    if ((graph = weir__capture_on(weir_tensor_device(*out))))
+        st = weir__graph_literal(graph, out);
     /* The work goes to the stream that was named, which need not be the current one. */
-    if (stream) {
+    if (!st && stream) {
         current = weir_stream_current(weir_tensor_device(*out));
         st = weir_stream_set_current(stream);
     }
@@ -258,7 +262,7 @@ static void cost_random(const struct weir__call *call, struct weir__cost *cost)
         .name = row_name,                                                         \
         .summary = text,                                                          \
         .engine = WEIR_ENGINE_VECTOR,                                             \
-        .flags = WEIR__OP_IN_PLACE,                                               \
+        .flags = WEIR__OP_IN_PLACE | WEIR__OP_OVERWRITES,                         \
         .nin_min = 1,                                                             \
         .nin_max = 1,                                                             \
         .nout = 0,                                                                \

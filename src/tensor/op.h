@@ -25,6 +25,7 @@ enum weir__op_flags {
     WEIR__OP_ELEMENTWISE = 1 << 5,    /* output element i needs only element i of what is
                                        * broadcast to it; blocks cut a contiguous output in
                                        * row-major order, at multiples of 64 elements */
+    WEIR__OP_OVERWRITES = 1 << 6,     /* in place, and what was there does not matter */
 };
 
 /* A parameter of an operator, so that graphs can be written down and read back. A field
