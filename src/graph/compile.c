@@ -1,6 +1,7 @@
 /* The passes, in order, and the plan they end in. */
 #include "graph/dynamic.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* What the node takes on one core, by its row's cost. */
@@ -63,15 +64,31 @@ void weir__compile_fini(struct weir__compile *c)
     weir__free(c->scratch_size);
 }
 
-static weir_status run_passes(struct weir__compile *c)
+static weir_status find_edges(struct weir__compile *c)
 {
+    return weir__graph_edges(c->g, &c->edges);
+}
+
+static weir_status check_plan(struct weir__compile *c)
+{
+    return weir__pass_check(c);
+}
+
+static weir_status run_passes(struct weir__compile *c, struct weir__stages *stages)
+{
+    static const struct {
+        const char *name;
+        weir_status (*run)(struct weir__compile *c);
+    } passes[] = {
+        {"edges", find_edges},         {"live", weir__pass_live},   {"streams", weir__pass_streams},
+        {"sync", weir__pass_sync},     {"super", weir__pass_super}, {"cores", weir__pass_cores},
+        {"memory", weir__pass_memory}, {"check", check_plan},       {"fuse", weir__pass_fuse},
+    };
     weir_status st;
 
-    if ((st = weir__graph_edges(c->g, &c->edges)) || (st = weir__pass_live(c)) ||
-        (st = weir__pass_streams(c)) || (st = weir__pass_sync(c)) || (st = weir__pass_super(c)) ||
-        (st = weir__pass_cores(c)) || (st = weir__pass_memory(c)) || (st = weir__pass_check(c)) ||
-        (st = weir__pass_fuse(c)))
-        return st;
+    for (size_t i = 0; i < weir__countof(passes); i++)
+        if ((st = passes[i].run(c)) || (st = weir__stage_compile(stages, passes[i].name, c)))
+            return st;
     return WEIR_OK;
 }
 
@@ -188,17 +205,35 @@ static weir_plan *new_plan(weir_graph *own)
 
 weir_status weir__plan_make(weir_graph *own, const weir_compile_options *options, weir_plan **out)
 {
+    struct weir__stages stages = weir__stages_of(options);
     weir_status st;
 
     *out = NULL;
-    if (weir__is_autotuned(options) && (st = weir__graph_fold(own))) {
+    if ((st = weir__stage_graph(&stages, "graph", own)) ||
+        (weir__is_autotuned(options) && (st = weir__graph_fold(own))) ||
+        (st = weir__stage_graph(&stages, "fold", own))) {
         weir_graph_destroy(own);
         return st;
     }
-    return weir__plan_build(own, options, out);
+    return weir__plan_build(own, options, &stages, out);
 }
 
-weir_status weir__plan_build(weir_graph *own, const weir_compile_options *options, weir_plan **out)
+static weir_status list_plan(const weir_plan *plan, struct weir__stages *stages)
+{
+    weir_status st;
+    char *text;
+
+    if (!stages->dir)
+        return WEIR_OK;
+    if (!(text = weir_plan_list(plan)))
+        return WEIR_ENOMEM;
+    st = weir__stage_text(stages, "plan", text);
+    free(text);
+    return st;
+}
+
+weir_status weir__plan_build(weir_graph *own, const weir_compile_options *options,
+                             struct weir__stages *stages, weir_plan **out)
 {
     weir_plan *plan = new_plan(own);
     weir_status st;
@@ -209,11 +244,12 @@ weir_status weir__plan_build(weir_graph *own, const weir_compile_options *option
     weir__super_fuse_streams(plan->graph);
     plan->c.g = plan->graph;
     plan->c.options = *options;
-    if ((st = run_passes(&plan->c)))
+    if ((st = run_passes(&plan->c, stages)))
         goto destroy;
     plan->merged = plan->c.nstreams > 1 && weir__is_autotuned(options) && !crossing_pays(&plan->c);
     plan->nlanes = plan->merged ? 1 : plan->c.nstreams;
-    if ((st = find_external(plan)) || (st = find_streams(plan)) || (st = first_instance(plan)))
+    if ((st = find_external(plan)) || (st = find_streams(plan)) || (st = first_instance(plan)) ||
+        (st = list_plan(plan, stages)))
         goto destroy;
     *out = plan;
     return WEIR_OK;

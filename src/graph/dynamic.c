@@ -18,7 +18,7 @@ struct shape_plan {
 
 struct weir__dynamic {
     weir_compile_options options; /* with strings of its own */
-    char *mode, *streams, *cores;
+    char *mode, *streams, *cores, *dump_dir;
     struct weir__mutex lock; /* of all that follows; nothing else is taken inside */
     struct shape_plan *table[WEIR_PLAN_SHAPE_SETS];
     int n;
@@ -44,6 +44,7 @@ static weir_status keep_options(struct weir__dynamic *d, const weir_compile_opti
     d->options.mode = d->mode = keep(options->mode, &failed);
     d->options.streams = d->streams = keep(options->streams, &failed);
     d->options.cores = d->cores = keep(options->cores, &failed);
+    d->options.dump_dir = d->dump_dir = keep(options->dump_dir, &failed);
     if (failed)
         return weir__fail(WEIR_ENOMEM, "the options of a plan");
     if (d->streams && !strcmp(d->streams, "auto") && (!multi || strcmp(multi, "1"))) {
@@ -261,6 +262,7 @@ void weir__dynamic_close(weir_plan *plan)
     weir__free(d->mode);
     weir__free(d->streams);
     weir__free(d->cores);
+    weir__free(d->dump_dir);
     weir__free(d);
 }
 

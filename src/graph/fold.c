@@ -206,6 +206,7 @@ static weir_status set_outputs(const struct fold *f, weir_graph *part)
 static weir_status make_part(struct fold *f, int *number, weir_plan **out)
 {
     static const weir_compile_options as_issued = {.mode = "eager"};
+    struct weir__stages nowhere = {.dir = NULL};
     weir_graph *part;
     weir_status st;
 
@@ -221,7 +222,7 @@ static weir_status make_part(struct fold *f, int *number, weir_plan **out)
         part->nodes[v].marks.stream = 0;
         part->nodes[v].marks.super_kernel = -1;
     }
-    return weir__plan_build(part, &as_issued, out);
+    return weir__plan_build(part, &as_issued, &nowhere, out);
 }
 
 /* Runs the part; results[] by the frontier. *computed is false if an operator failed: then

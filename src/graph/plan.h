@@ -9,6 +9,7 @@
 #define WEIR_GRAPH_PLAN_H
 
 #include "graph/compile.h"
+#include "graph/stages.h"
 
 #define WEIR__MAX_INSTANCES 8
 
@@ -61,7 +62,7 @@ weir_status weir__plan_make(weir_graph *graph, const weir_compile_options *optio
                             weir_plan **out);
 /* The same without folding: what folding itself runs. */
 weir_status weir__plan_build(weir_graph *graph, const weir_compile_options *options,
-                             weir_plan **out);
+                             struct weir__stages *stages, weir_plan **out);
 /* fold.c: nodes that compute the same at every run give way to constants. */
 weir_status weir__graph_fold(weir_graph *g);
 /* run.c: that the stream is the plan's device's, and that the inputs fit. */
