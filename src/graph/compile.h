@@ -70,6 +70,8 @@ weir_status weir__pass_streams(struct weir__compile *c); /* streams.c */
 weir_status weir__streams_check(const weir_graph *g, const weir_compile_options *options);
 weir_status weir__pass_sync(struct weir__compile *c);  /* sync.c */
 weir_status weir__pass_super(struct weir__compile *c); /* super.c */
+/* A count among the options of a super kernel; 0 if it is not there. */
+int weir__super_count(const struct weir__super_kernel *k, const char *key);
 /* Before streams are assigned: what stream-fusion asks for. */
 void weir__super_fuse_streams(weir_graph *g);
 weir_status weir__pass_cores(struct weir__compile *c); /* cores.c */

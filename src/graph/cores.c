@@ -64,6 +64,25 @@ malformed:
                       "the cores of a graph are two counts such as \"24|48\", not \"%s\"", text);
 }
 
+/* What the operator's scope says, then what the options of its super kernel do. */
+static weir_status own_limit(const weir_graph *g, const struct weir__node *n, weir_cores *out)
+{
+    const struct weir__super_kernel *k;
+    weir_status st;
+
+    *out = n->marks.limit;
+    if ((st = weir__device_check_limit(g->dev, *out)) || n->marks.super_kernel < 0)
+        return st;
+    k = &g->super_kernels[n->marks.super_kernel];
+    if (out->cube <= 0)
+        out->cube = weir__super_count(k, "debug-aic-num");
+    if (out->vector <= 0)
+        out->vector = weir__super_count(k, "debug-aiv-num");
+    if ((st = weir__device_check_limit(g->dev, *out)))
+        return weir__fail(st, "super kernel '%s': %s", k->name, weir_last_error());
+    return WEIR_OK;
+}
+
 /* Once for the plan, by the first of them. */
 static void warn_ignored(const struct weir__node *n, int count)
 {
@@ -90,9 +109,9 @@ weir_status weir__pass_cores(struct weir__compile *c)
     if (!(c->limit = weir__calloc((size_t)g->nnodes + 1, sizeof *c->limit)))
         return weir__fail(WEIR_ENOMEM, "the core limits of %d nodes", g->nnodes);
     for (int v = 0; v < g->nnodes; v++) {
-        weir_cores own = g->nodes[v].marks.limit;
+        weir_cores own;
 
-        if ((st = weir__device_check_limit(g->dev, own)))
+        if ((st = own_limit(g, &g->nodes[v], &own)))
             return st;
         if (!weir__node_obeys_limit(&g->nodes[v])) {
             if (own.cube > 0 || own.vector > 0) {

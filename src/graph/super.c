@@ -7,6 +7,8 @@
  */
 #include "graph/compile.h"
 
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_PHASES = 255 };
@@ -17,6 +19,23 @@ static bool has_option(const struct weir__super_kernel *k, const char *option)
     size_t size = strlen(option);
 
     return at && (at == k->options || at[-1] == ':') && (!at[size] || at[size] == ':');
+}
+
+int weir__super_count(const struct weir__super_kernel *k, const char *key)
+{
+    size_t size = strlen(key);
+
+    for (const char *at = k->options; *at;) {
+        size_t length = strcspn(at, ":");
+
+        if (length > size && !memcmp(at, key, size) && at[size] == '=') {
+            long count = strtol(at + size + 1, NULL, 10);
+
+            return count > INT_MAX ? INT_MAX : count < 0 ? 0 : (int)count;
+        }
+        at += length + (at[length] == ':');
+    }
+    return 0;
 }
 
 /* stream-fusion=1 puts the scope's operators on the stream of its first one; without it
