@@ -319,7 +319,8 @@ PyMODINIT_FUNC PyInit__C(void)
         PyModule_AddFunctions(module, op_functions) ||
         PyModule_AddFunctions(module, exchange_functions) ||
         PyModule_AddFunctions(module, scope_functions) ||
-        PyModule_AddFunctions(module, host_call_functions)) {
+        PyModule_AddFunctions(module, host_call_functions) ||
+        PyModule_AddFunctions(module, trace_functions)) {
         Py_DECREF(module);
         return NULL;
     }

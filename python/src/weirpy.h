@@ -149,8 +149,8 @@ PyObject *op_compare(PyObject *a, PyObject *b, int op);
 PyObject *op_neg(PyObject *a);
 PyObject *op_abs(PyObject *a);
 
-/* ---- memory.c, scope.c, graph.c, host_call.c ---- */
-extern PyMethodDef memory_methods[], scope_functions[], host_call_functions[];
+/* ---- memory.c, scope.c, graph.c, host_call.c, trace.c ---- */
+extern PyMethodDef memory_methods[], scope_functions[], host_call_functions[], trace_functions[];
 PyObject *graph_current_calls(void); /* borrowed; NULL if this thread captures none */
 
 bool add_types(PyObject *module);

@@ -104,7 +104,11 @@ from ._C import (  # noqa: F401
     wait_tensor,
     where,
 )
+from . import hal, npu, ops, scope
 from ._create import asarray, from_dlpack, from_numpy, full, ones, tensor, zeros
+from ._log import logger
+from .compile import compile
+from .configs import CompilerConfig
 from .errors import (
     BusyError,
     DeadlockError,
@@ -127,6 +131,14 @@ from .memory import (
     reset_peak_memory_stats,
 )
 from .streams import current_stream, default_stream, stream, synchronize
+from .trace import trace
 
 __version__ = version()
 _atexit.register(_C.finish)
+
+
+def get_npu_backend(*, compiler_config=None, custom_decompositions=None):
+    """A backend for ``torch.compile``; see :func:`weir._torch.backend.get_npu_backend`."""
+    from ._torch import get_npu_backend as make
+
+    return make(compiler_config=compiler_config, custom_decompositions=custom_decompositions)

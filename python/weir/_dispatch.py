@@ -1,0 +1,57 @@
+"""Where scopes, waits and tokens go: to the C library, or through PyTorch's dispatcher.
+
+Inside torch.compile a call must be an operator of PyTorch to survive tracing. The backend sets
+``torch_ops`` when it is loaded; without PyTorch the library is called directly. A plain global
+that is tested in the open is something Dynamo can trace.
+"""
+
+from . import _C
+
+torch_ops = None  # the namespace torch.ops.weir once the backend is loaded
+
+_PUSH = {
+    "stream": lambda text, first, second: _C.push_stream(text, first),
+    "cores": lambda text, first, second: _C.push_cores(first, second),
+    "super_kernel": lambda text, first, second: _C.push_super_kernel(*_split(text)),
+    "never_timeout": lambda text, first, second: _C.push_never_timeout(bool(first)),
+}
+_POP = {
+    "stream": _C.pop_stream,
+    "cores": _C.pop_cores,
+    "super_kernel": _C.pop_super_kernel,
+    "never_timeout": _C.pop_never_timeout,
+}
+
+NO_NAME = "\x00"  # a super kernel that is none, as text
+
+
+def _split(text):
+    """'name\\noptions' of a super kernel."""
+    name, _, options = text.partition("\n")
+    return (None if name == NO_NAME else name), options
+
+
+def push(kind, text, first, second):
+    """Enters a scope of the C library."""
+    _PUSH[kind](text, first, second)
+
+
+def pop(kind):
+    """Leaves the innermost scope of the C library, which must be of this kind."""
+    _POP[kind]()
+
+
+def enter(kind, text="", first=0, second=0):
+    """Enters a scope, also while PyTorch traces."""
+    if torch_ops is not None:
+        torch_ops.scope_enter(kind, text, first, second)
+    else:
+        push(kind, text, first, second)
+
+
+def leave(kind):
+    """Leaves a scope, also while PyTorch traces."""
+    if torch_ops is not None:
+        torch_ops.scope_leave(kind)
+    else:
+        pop(kind)

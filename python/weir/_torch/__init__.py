@@ -1,0 +1,10 @@
+"""weir as a backend of torch.compile.
+
+``library`` makes scopes and waits operators that survive tracing, ``lowering`` says which
+operators of PyTorch weir has, ``fallback`` runs the others as PyTorch's kernels inside weir's
+streams, ``build`` turns a traced graph into a weir graph, ``runtime`` runs its plan on PyTorch's
+own memory, and ``backend`` ties them together.
+"""
+
+from . import library  # noqa: F401  (defines the operators)
+from .backend import get_npu_backend  # noqa: F401

@@ -1,0 +1,68 @@
+"""``get_npu_backend``: the backend that torch.compile is given."""
+
+from functorch.compile import default_partition, make_boxed_func
+from torch._dynamo.backends.common import aot_autograd
+
+from .. import _C
+from ..configs import CompilerConfig
+from .coverage import Coverage
+from .runtime import CompiledGraph
+
+
+class Backend:
+    """Compiles what torch.compile traces. ``coverage`` says what ran as weir's; ``graphs`` are
+    the compiled graphs."""
+
+    def __init__(self, config, decompositions):
+        self.config = config
+        self.coverage = Coverage()
+        self.graphs = []
+        self._compiler = aot_autograd(
+            fw_compiler=self._compile,
+            bw_compiler=self._compile,
+            inference_compiler=self._compile,
+            partition_fn=default_partition,
+            decompositions=decompositions or {},
+        )
+
+    def __call__(self, module, example_inputs):
+        if self.config.debug.run_eagerly:
+            return module.forward
+        return self._compiler(module, example_inputs)
+
+    def _compile(self, module, example_inputs):
+        graph = CompiledGraph(module, self.config, self.coverage, example_inputs)
+        self.graphs.append(graph)
+        return make_boxed_func(_as_function(graph))
+
+
+def _as_function(graph):
+    def run(*args):
+        return graph(args)
+
+    return run
+
+
+def get_npu_backend(*, compiler_config=None, custom_decompositions=None):
+    """A backend for ``torch.compile`` that runs models on weir's default device.
+
+    ``compiler_config`` is a :class:`weir.CompilerConfig`. Operators weir has run natively, any
+    other as PyTorch's kernel inside the weir stream; ``print(backend.coverage)`` lists them.
+
+    >>> import torch
+    >>> backend = weir.get_npu_backend()
+    >>> model = torch.compile(lambda x: torch.relu(x) + 1, backend=backend, fullgraph=True)
+    >>> model(torch.tensor([-1.0, 2.0]))
+    tensor([1., 3.])
+    """
+    if compiler_config is None:
+        compiler_config = CompilerConfig()
+    if not isinstance(compiler_config, CompilerConfig):
+        raise TypeError(
+            f"compiler_config must be a weir.CompilerConfig, not {type(compiler_config).__name__}"
+        )
+    if not _C.get_device().properties()["host_memory"]:
+        raise NotImplementedError(
+            f"the device {_C.get_device().name} does not see PyTorch's CPU tensors"
+        )
+    return Backend(compiler_config, custom_decompositions)

@@ -1,0 +1,61 @@
+"""Scopes, waits and tokens as operators of PyTorch.
+
+They have no kernels worth the name: eagerly a scope enters weir's own, and the rest does
+nothing, since PyTorch's CPU tensors are ready when they are returned. What counts is that they
+stand in the traced graph, in program order, and are never taken for dead code.
+"""
+
+import torch
+from torch.fx.node import has_side_effect
+
+from .. import _C, _dispatch
+from .._dispatch import pop, push
+
+_library = torch.library.Library("weir", "DEF")
+
+
+def _define(schema, function, fake=lambda *args: None, effect=True):
+    name = schema.partition("(")[0]
+    _library.define(schema)
+    _library.impl(name, function, "CompositeExplicitAutograd")
+    # Tracing must not enter scopes or record events.
+    torch.library.register_fake(f"weir::{name}", fake, lib=_library)
+    overload = getattr(torch.ops.weir, name).default
+    if effect:
+        has_side_effect(overload)
+    return overload
+
+
+def _token(anchor=None):
+    return torch.empty(0, dtype=torch.uint8)
+
+
+scope_enter = _define("scope_enter(str kind, str text, int first, int second) -> ()", push)
+scope_leave = _define("scope_leave(str kind) -> ()", pop)
+wait_tensor = _define("wait_tensor(Tensor self, Tensor dependency) -> ()", lambda a, b: None)
+# An operator without a tensor argument would be taken for one that makes tensors on a device.
+record = _define("record(Tensor? anchor=None) -> Tensor", _token, _token)
+wait = _define("wait(Tensor[] tokens) -> ()", lambda tokens: None)
+event_record = _define(
+    "tagged_event_record(str tag) -> ()", lambda tag: _C.tagged_event_record(None, tag)
+)
+event_wait = _define(
+    "tagged_event_wait(str tag) -> ()", lambda tag: _C.tagged_event_wait(None, tag)
+)
+
+
+def _swiglu(x, dim=-1):
+    from .eager import run_swiglu
+
+    return run_swiglu(x, dim)
+
+
+def _swiglu_fake(x, dim=-1):
+    shape = list(x.shape)
+    shape[dim] = shape[dim] // 2
+    return x.new_empty(shape)
+
+
+swiglu = _define("swiglu(Tensor x, int dim=-1) -> Tensor", _swiglu, _swiglu_fake, effect=False)
+
+_dispatch.torch_ops = torch.ops.weir

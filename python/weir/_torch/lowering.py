@@ -1,0 +1,436 @@
+"""Which of PyTorch's operators weir has, and how they are said.
+
+Each function gets weir tensors (graph values), numbers and lists, and ``out``: the type of the
+result as PyTorch traced it. It raises Decline where weir's operator would not do exactly that;
+then PyTorch's kernel runs.
+"""
+
+import torch
+
+from .. import _C
+from .values import DTYPES
+
+aten = torch.ops.aten
+TABLE = {}
+
+
+class Decline(Exception):
+    """weir has no operator for this call."""
+
+
+def lowers(*overloads):
+    def add(function):
+        for overload in overloads:
+            TABLE[overload] = function
+        return function
+
+    return add
+
+
+def _is_tensor(x):
+    return isinstance(x, _C.Tensor)
+
+
+def _need(condition):
+    if not condition:
+        raise Decline
+
+
+def _cast(x, dtype):
+    return x.cast(dtype) if _is_tensor(x) else x
+
+
+def _wide_enough(x, dtype):
+    """A Python number must be a value of the type, or weir refuses what PyTorch would wrap."""
+    _need(_is_tensor(x) or dtype.is_floating_point or float(x).is_integer())
+    return x
+
+
+# ---- elementwise ----
+
+
+def _arithmetic(function):
+    def lower(a, b, out):
+        _need(out is not None)
+        return function(_cast(_wide_enough(a, out), out), _cast(_wide_enough(b, out), out))
+
+    return lower
+
+
+def _binary(name, function):
+    packet = getattr(aten, name)
+    lower = _arithmetic(function)
+    for overload in ("Tensor", "Scalar", "Tensor_Tensor", "Tensor_Scalar", "default"):
+        if hasattr(packet, overload):
+            TABLE[getattr(packet, overload)] = lower
+
+
+_binary("mul", _C.mul)
+_binary("maximum", _C.maximum)
+_binary("minimum", _C.minimum)
+_binary("pow", _C.pow)
+
+
+@lowers(aten.div.Tensor, aten.div.Scalar)
+def _div(a, b, out):
+    _need(out is not None and out.is_floating_point)
+    return _arithmetic(_C.div)(a, b, out)
+
+
+def _scaled(b, alpha):
+    if alpha == 1:
+        return b
+    return b * alpha
+
+
+@lowers(aten.add.Tensor, aten.add.Scalar)
+def _add(a, b, out, alpha=1):
+    _need(out is not None and out is not _C.bool_)
+    return _arithmetic(_C.add)(a, _scaled(_cast(b, out), alpha), out)
+
+
+@lowers(aten.sub.Tensor, aten.sub.Scalar)
+def _sub(a, b, out, alpha=1):
+    _need(out is not None and out is not _C.bool_)
+    return _arithmetic(_C.sub)(a, _scaled(_cast(b, out), alpha), out)
+
+
+@lowers(aten.rsub.Scalar, aten.rsub.Tensor)
+def _rsub(a, b, out, alpha=1):
+    return _sub(b, a, out, alpha)
+
+
+def _comparison(function):
+    def lower(a, b, out):
+        if _is_tensor(a) and _is_tensor(b):
+            _need(a.dtype is b.dtype)
+        else:
+            t, number = (a, b) if _is_tensor(a) else (b, a)
+            _need(t.dtype is not _C.bool_ and not isinstance(number, bool))
+            _wide_enough(number, t.dtype)
+        return function(a, b)
+
+    return lower
+
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    for _overload in ("Tensor", "Scalar"):
+        TABLE[getattr(getattr(aten, _name), _overload)] = _comparison(getattr(_C, _name))
+
+
+def _unary(name, function, floats=True):
+    def lower(x, out):
+        if floats:
+            _need(out is not None and out.is_floating_point)
+            x = x.cast(out)
+        _need(x.dtype is not _C.bool_)
+        return function(x)
+
+    TABLE[getattr(aten, name).default] = lower
+
+
+for _name in ("exp", "log", "sqrt", "rsqrt", "sigmoid", "tanh", "silu"):
+    _unary(_name, getattr(_C, _name))
+for _name in ("neg", "abs", "relu"):
+    _unary(_name, getattr(_C, _name), floats=False)
+
+
+@lowers(aten.gelu.default)
+def _gelu(x, out, approximate="none"):
+    _need(approximate == "none")
+    return _C.gelu(x)
+
+
+@lowers(aten.clamp.default)
+def _clamp(x, low=None, high=None, out=None):
+    _need(x.dtype is out and out.is_floating_point)
+    return _C.clamp(x, low, high)
+
+
+@lowers(aten.clamp_min.default)
+def _clamp_min(x, low, out):
+    return _clamp(x, low, None, out)
+
+
+@lowers(aten.clamp_max.default)
+def _clamp_max(x, high, out):
+    return _clamp(x, None, high, out)
+
+
+@lowers(aten.where.self)
+def _where(condition, a, b, out):
+    _need(condition.dtype is _C.bool_)
+    return _C.where(condition, a.cast(out), b.cast(out))
+
+
+@lowers(torch.ops.weir.swiglu.default)
+def _swiglu(x, dim=-1, out=None):
+    return _C.swiglu(x, dim)
+
+
+# ---- moving ----
+
+
+@lowers(aten._to_copy.default)
+def _to_copy(x, out, **options):
+    _need(out is not None)
+    # From float to integer PyTorch leaves out-of-range values to the machine; weir saturates.
+    return x.clone() if x.dtype is out else x.cast(out)
+
+
+@lowers(aten.clone.default, aten.lift_fresh_copy.default)
+def _clone(x, out, memory_format=None):
+    return x.clone()
+
+
+@lowers(aten.alias.default, aten.detach.default, aten.lift_fresh.default)
+def _alias(x, out):
+    return x
+
+
+@lowers(aten.view.default, aten._unsafe_view.default, aten.reshape.default)
+def _view(x, shape, out):
+    return x.reshape(tuple(shape))
+
+
+@lowers(aten.t.default)
+def _t(x, out):
+    return x if x.ndim < 2 else x.transpose(0, 1)
+
+
+@lowers(aten.transpose.int)
+def _transpose(x, dim0, dim1, out):
+    return x.transpose(dim0, dim1) if x.ndim else x
+
+
+@lowers(aten.permute.default)
+def _permute(x, dims, out):
+    return x.permute(tuple(dims))
+
+
+@lowers(aten.expand.default)
+def _expand(x, shape, out, implicit=False):
+    return x.expand(tuple(shape))
+
+
+@lowers(aten.unsqueeze.default)
+def _unsqueeze(x, dim, out):
+    shape = list(x.shape)
+    shape.insert(dim if dim >= 0 else dim + x.ndim + 1, 1)
+    return _review(x, shape)
+
+
+def _review(x, shape):
+    """Dims of size 1 come and go in a view of any strides."""
+    return x.reshape(tuple(shape))
+
+
+@lowers(aten.squeeze.dim, aten.squeeze.dims)
+def _squeeze(x, dims, out):
+    dims = {d % max(x.ndim, 1) for d in ([dims] if isinstance(dims, int) else dims)}
+    return _review(x, [s for d, s in enumerate(x.shape) if s != 1 or d not in dims])
+
+
+@lowers(aten.squeeze.default)
+def _squeeze_all(x, out):
+    return _review(x, [s for s in x.shape if s != 1])
+
+
+def _at(dim, key):
+    return (slice(None),) * dim + (key,)
+
+
+@lowers(aten.select.int)
+def _select(x, dim, index, out):
+    return x[_at(dim % x.ndim, index)]
+
+
+@lowers(aten.slice.Tensor)
+def _slice(x, dim=0, start=None, end=None, step=1, out=None):
+    return x[_at(dim % x.ndim, slice(start, end, step))]
+
+
+@lowers(aten.split.Tensor)
+def _split(x, size, dim=0, out=None):
+    n = x.shape[dim]
+    return [x[_at(dim % x.ndim, slice(i, min(i + size, n)))] for i in range(0, max(n, 1), size)]
+
+
+@lowers(aten.split_with_sizes.default)
+def _split_sizes(x, sizes, dim=0, out=None):
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(x[_at(dim % x.ndim, slice(start, start + size))])
+        start += size
+    return parts
+
+
+@lowers(aten.unbind.int)
+def _unbind(x, dim=0, out=None):
+    return [x[_at(dim % x.ndim, i)] for i in range(x.shape[dim])]
+
+
+@lowers(aten.cat.default)
+def _cat(tensors, dim=0, out=None):
+    # PyTorch lets an empty 1-d tensor stand among any.
+    tensors = [t for t in tensors if t.shape != (0,)] or tensors
+    _need(len(tensors) <= 64)
+    return _C.concat([t.cast(out) for t in tensors], dim)
+
+
+@lowers(aten.stack.default)
+def _stack(tensors, dim=0, out=None):
+    return _cat([_unsqueeze(t, dim, out) for t in tensors], dim, out)
+
+
+# ---- matrix ----
+
+
+@lowers(aten.mm.default, aten.bmm.default)
+def _mm(a, b, out):
+    _need(a.dtype is b.dtype)
+    return _C.matmul(a, b)
+
+
+@lowers(aten.addmm.default)
+def _addmm(bias, a, b, out, beta=1, alpha=1):
+    _need(beta == 1 and alpha == 1 and bias.dtype is a.dtype)
+    if bias.ndim == 1 and bias.shape[0] == b.shape[1]:
+        return _C.matmul_bias(a, b, bias)
+    return _C.add(_C.matmul(a, b), bias)
+
+
+@lowers(aten.baddbmm.default)
+def _baddbmm(c, a, b, out, beta=1, alpha=1):
+    _need(c.dtype is a.dtype)
+    product = _C.matmul(a, b)
+    product = product if alpha == 1 else product * alpha
+    return product if beta == 0 else product + (c if beta == 1 else c * beta)
+
+
+@lowers(aten.convolution.default)
+def _convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups,
+                 out=None):
+    _need(not transposed and x.ndim == 4)
+    return _C.conv2d(x, weight, bias, tuple(stride), tuple(padding), tuple(dilation), groups)
+
+
+@lowers(aten._scaled_dot_product_flash_attention_for_cpu.default)
+def _attention(q, k, v, dropout_p=0.0, is_causal=False, out=None, attn_mask=None, scale=None):
+    # weir aligns a causal mask with the last query, PyTorch with the first.
+    _need(dropout_p == 0.0 and (not is_causal or q.shape[-2] == k.shape[-2]))
+    made = _C.attention(q, k, v, mask=attn_mask, causal=is_causal, scale=scale or 0.0)
+    return [made, None]  # the second is for the backward pass; see ONLY_FIRST
+
+
+# ---- reductions ----
+
+
+def _reduction(function):
+    def lower(x, dims=None, keepdim=False, out=None, dtype=None):
+        x = x.cast(out) if out.is_floating_point or dtype is not None else x
+        return function(x, None if dims is None else tuple(dims) or None, keepdim)
+
+    return lower
+
+
+TABLE[aten.sum.dim_IntList] = _reduction(_C.sum)
+TABLE[aten.mean.dim] = _reduction(_C.mean)
+TABLE[aten.amax.default] = _reduction(_C.max)
+TABLE[aten.amin.default] = _reduction(_C.min)
+
+
+@lowers(aten.sum.default)
+def _sum_all(x, out, dtype=None):
+    return _reduction(_C.sum)(x, out=out, dtype=dtype)
+
+
+@lowers(aten.mean.default)
+def _mean_all(x, out, dtype=None):
+    return _reduction(_C.mean)(x, out=out, dtype=dtype)
+
+
+@lowers(aten.max.default)
+def _max_all(x, out):
+    return _C.max(x)
+
+
+@lowers(aten.min.default)
+def _min_all(x, out):
+    return _C.min(x)
+
+
+@lowers(aten.argmax.default)
+def _argmax(x, dim=None, keepdim=False, out=None):
+    _need(dim is not None or not keepdim)
+    return _C.argmax(x, dim, keepdim)
+
+
+@lowers(aten._softmax.default)
+def _softmax(x, dim, half_to_float, out):
+    return _C.softmax(x.cast(out), dim)
+
+
+@lowers(aten.native_layer_norm.default)
+def _layer_norm(x, shape, weight, bias, eps, out):
+    _need(len(shape) == 1 and all(w is None or w.dtype is x.dtype for w in (weight, bias)))
+    return [_C.layer_norm(x, weight, bias, eps), None, None]
+
+
+@lowers(aten._fused_rms_norm.default)
+def _rms_norm(x, shape, weight, eps, out=None):
+    _need(len(shape) == 1 and eps is not None and (weight is None or weight.dtype is x.dtype))
+    return [_C.rms_norm(x, weight, eps), None]
+
+
+# ---- indices ----
+
+
+@lowers(aten.embedding.default)
+def _embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False, out=None):
+    return _C.embedding(weight, indices)
+
+
+@lowers(aten.gather.default)
+def _gather(x, dim, index, out=None, sparse_grad=False):
+    _need(x.ndim == index.ndim and x.ndim > 0)
+    return _C.gather(x, dim, index)
+
+
+@lowers(aten.index_select.default)
+def _index_select(x, dim, index, out):
+    _need(index.ndim == 1 and x.ndim > 0)
+    return _C.index_select(x, dim, index)
+
+
+@lowers(aten.scatter_add.default)
+def _scatter_add(x, dim, index, source, out):
+    _need(index.shape == source.shape and x.dtype is source.dtype and x.ndim > 0)
+    return x.clone().scatter_add_(dim, index, source)
+
+
+@lowers(aten.topk.default)
+def _topk(x, k, dim=-1, largest=True, sorted=True, out=None):
+    _need(x.ndim > 0)
+    return list(_C.topk(x, k, dim, largest))
+
+
+@lowers(aten.sort.default)
+def _sort(x, dim=-1, descending=False, out=None):
+    _need(x.ndim > 0)
+    return list(_C.sort(x, dim, descending))
+
+
+# weir gives only the first of these outputs: they are weir's where nobody asks for the others.
+ONLY_FIRST = {
+    aten.native_layer_norm.default,
+    aten._fused_rms_norm.default,
+    aten._scaled_dot_product_flash_attention_for_cpu.default,
+}
+
+
+def out_dtype(val):
+    """weir's type for a traced result, or None."""
+    if isinstance(val, (tuple, list)):
+        val = val[0]
+    return DTYPES.get(val.dtype) if isinstance(val, torch.Tensor) else None

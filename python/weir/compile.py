@@ -1,0 +1,110 @@
+"""``weir.compile``: functions of weir tensors, captured once per set of shapes."""
+
+import functools
+
+from . import _C
+from ._create import asarray
+
+KEPT = 64  # plans of one function
+
+
+def _flatten(value, leaves):
+    """The structure of nested lists, tuples and dicts, with tensors replaced by their numbers."""
+    if isinstance(value, _C.Tensor):
+        leaves.append(value)
+        return _Leaf(len(leaves) - 1)
+    if isinstance(value, (list, tuple)):
+        return type(value)(_flatten(v, leaves) for v in value)
+    if isinstance(value, dict):
+        return {k: _flatten(v, leaves) for k, v in value.items()}
+    return value
+
+
+def _fill(structure, leaves):
+    if isinstance(structure, _Leaf):
+        return leaves[structure.number]
+    if isinstance(structure, (list, tuple)):
+        return type(structure)(_fill(v, leaves) for v in structure)
+    if isinstance(structure, dict):
+        return {k: _fill(v, leaves) for k, v in structure.items()}
+    return structure
+
+
+class _Leaf:
+    def __init__(self, number):
+        self.number = number
+
+    def __eq__(self, other):
+        return isinstance(other, _Leaf) and self.number == other.number
+
+    def __hash__(self):
+        return self.number
+
+    def __repr__(self):
+        return f"%{self.number}"
+
+
+def _adopt(value):
+    """Arrays of others become tensors that share their memory."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(_adopt(v) for v in value)
+    if isinstance(value, dict):
+        return {k: _adopt(v) for k, v in value.items()}
+    if hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__"):
+        return value if isinstance(value, _C.Tensor) else asarray(value)
+    return value
+
+
+class Compiled:
+    """A function that runs as plans. ``plans`` are those made so far."""
+
+    def __init__(self, function, options):
+        functools.update_wrapper(self, function)
+        self.function, self.options = function, options
+        self.plans = {}
+
+    def __call__(self, *args, **kwargs):
+        leaves = []
+        structure = _flatten(_adopt((args, kwargs)), leaves)
+        key = (repr(structure), tuple((t.shape, t.dtype, id(t.device)) for t in leaves))
+        entry = self.plans.get(key)
+        if entry is None:
+            entry = self._capture(structure, leaves)
+            if len(self.plans) >= KEPT:
+                self.plans.pop(next(iter(self.plans)))
+            self.plans[key] = entry
+        plan, results = entry
+        made = plan(*[t.contiguous() for t in leaves])
+        return _fill(results, made if isinstance(made, list) else [made])
+
+    def _capture(self, structure, leaves):
+        if not leaves:
+            raise ValueError(f"{self.function.__name__} has no tensor among its arguments")
+        graph = _C.Graph(leaves[0].device)
+        inputs = [graph.input(f"x{i}", t.shape, t.dtype) for i, t in enumerate(leaves)]
+        args, kwargs = _fill(structure, inputs)
+        with graph:
+            results = self.function(*args, **kwargs)
+        made = []
+        results = _flatten(results, made)
+        if not made:
+            raise ValueError(f"{self.function.__name__} returns no tensor")
+        for i, t in enumerate(made):
+            graph.output(f"y{i}", t)
+        return graph.compile(**self.options), results
+
+
+def compile(function=None, **options):
+    """Captures a function of tensors at its first call with each set of shapes; later calls run
+    the plan. Options are those of :meth:`weir.Graph.compile`. Numbers and strings among the
+    arguments are part of what is captured.
+
+    >>> @weir.compile
+    ... def f(x):
+    ...     return weir.relu(x) * 2
+    >>> f(weir.tensor([-1.0, 3.0])).tolist()
+    [0.0, 6.0]
+    """
+    if function is None:
+        return lambda f: Compiled(f, options)
+    return Compiled(function, options)

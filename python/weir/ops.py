@@ -1,0 +1,76 @@
+"""Order by tokens and tagged events, as ``torchair.ops`` has it.
+
+>>> token = weir.ops.record()
+>>> with weir.scope.npu_stream_switch("side"):
+...     weir.ops.wait([token])
+"""
+
+from . import _C, _dispatch
+
+
+
+def record():
+    """A token for everything issued on the current stream so far."""
+    if _dispatch.torch_ops is not None:
+        return _dispatch.torch_ops.record()
+    return _C.token_record(None)
+
+
+def wait(tensors):
+    """The current stream goes on after all of the tokens."""
+    if not isinstance(tensors, (list, tuple)) or len(tensors) == 0:
+        raise ValueError("wait takes a list of at least one token")
+    if isinstance(tensors[0], _C.Tensor):
+        _C.token_wait(tensors)
+    elif _dispatch.torch_ops is not None and not isinstance(tensors[0], (int, float, str)):
+        _dispatch.torch_ops.wait(list(tensors))
+    else:
+        raise ValueError(f"wait takes tokens made by record, not {type(tensors[0]).__name__}")
+
+
+class TaggedEvent:
+    """An event known by its tag; made by npu_create_tagged_event."""
+
+    def __init__(self, tag):
+        self.tag = tag
+
+    def __repr__(self):
+        return f"TaggedEvent({self.tag!r})"
+
+
+def npu_create_tagged_event(tag):
+    """A new event of that tag; ValueError if the tag is in use."""
+    if not isinstance(tag, str):
+        raise TypeError(f"tag must be a str, not {type(tag).__name__}")
+    _C.tagged_event_create(None, tag)
+    return TaggedEvent(tag)
+
+
+def npu_destroy_tagged_event(event):
+    """Frees the event and its tag."""
+    _C.tagged_event_destroy(None, event.tag)
+
+
+def npu_tagged_event_record(event):
+    """Marks the point after what the current stream has so far."""
+    if _dispatch.torch_ops is not None:
+        _dispatch.torch_ops.tagged_event_record(event.tag)
+    else:
+        _C.tagged_event_record(None, event.tag)
+
+
+def npu_tagged_event_wait(event):
+    """The current stream goes on after the event's last record; before one, at once."""
+    if _dispatch.torch_ops is not None:
+        _dispatch.torch_ops.tagged_event_wait(event.tag)
+    else:
+        _C.tagged_event_wait(None, event.tag)
+
+
+def npu_record_tagged_stream(input, tagged_stream):
+    """Says that work on the stream of that tag uses the tensor. weir knows that itself, so in a
+    graph and on tensors of others this does nothing."""
+    if not isinstance(tagged_stream, str):
+        raise TypeError(f"tagged_stream must be a str, not {type(tagged_stream).__name__}")
+    if isinstance(input, _C.Tensor):
+        _C.record_tagged_stream(input, tagged_stream)

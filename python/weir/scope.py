@@ -1,0 +1,77 @@
+"""What applies to the operators made inside: stream, core limits, super kernels.
+
+The names and arguments are TorchAir's (``torchair.scope``). Scopes work the same on weir's own
+tensors, in captured graphs, and inside a model that ``torch.compile`` traces for weir's backend.
+They nest; the innermost wins per kind, and kinds accumulate.
+
+>>> with weir.scope.npu_stream_switch("side"):
+...     with weir.scope.limit_core_num(1, 1):
+...         y = weir.tensor([1.0]) + 1
+>>> y.item()
+2.0
+"""
+
+from . import _C, _dispatch
+
+
+class _Scope:
+    def __init__(self, kind, text="", first=0, second=0):
+        self._kind, self._text, self._first, self._second = kind, text, first, second
+
+    def __enter__(self):
+        _dispatch.enter(self._kind, self._text, self._first, self._second)
+
+    def __exit__(self, *exc):
+        _dispatch.leave(self._kind)
+
+
+def npu_stream_switch(stream_tag, stream_priority=0, enable_inner_parallel=True):
+    """Operators inside run on the stream of that tag; the same tag is the same stream.
+
+    ``enable_inner_parallel`` is accepted as TorchAir has it; weir's operators always use all
+    cores their limits allow.
+    """
+    if not isinstance(stream_tag, str):
+        raise TypeError(f"stream_tag must be a str, not {type(stream_tag).__name__}")
+    if isinstance(stream_priority, bool) or not isinstance(stream_priority, int):
+        raise TypeError(f"stream_priority must be an int, not {type(stream_priority).__name__}")
+    return _Scope("stream", stream_tag, stream_priority)
+
+
+def limit_core_num(op_aicore_num, op_vectorcore_num):
+    """Operators inside use at most so many cube and vector cores; -1 keeps what is there."""
+    for name, value in (
+        ("op_aicore_num", op_aicore_num),
+        ("op_vectorcore_num", op_vectorcore_num),
+    ):
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(f"{name} must be an int, not {type(value).__name__}")
+    return _Scope("cores", "", op_aicore_num, op_vectorcore_num)
+
+
+def super_kernel(scope, options=""):
+    """Operators inside become one launch; a scope of None takes them out of one again."""
+    if scope is not None and not isinstance(scope, str):
+        raise TypeError(f"scope must be a str or None, not {type(scope).__name__}")
+    if not isinstance(options, str):
+        raise TypeError(f"options must be a str, not {type(options).__name__}")
+    return _Scope("super_kernel", (_dispatch.NO_NAME if scope is None else scope) + "\n" + options)
+
+
+def op_never_timeout(enable=True):
+    """The device's op_timeout does not count for operators inside."""
+    if not isinstance(enable, bool):
+        raise TypeError(f"enable must be a bool, not {type(enable).__name__}")
+    return _Scope("never_timeout", "", int(enable))
+
+
+def npu_wait_tensor(self, dependency):
+    """Everything that uses ``self`` afterwards runs after the work that made ``dependency``.
+
+    Gives ``self`` back.
+    """
+    if isinstance(self, _C.Tensor):
+        return _C.wait_tensor(self, dependency)
+    if _dispatch.torch_ops is not None:
+        _dispatch.torch_ops.wait_tensor(self, dependency)
+    return self

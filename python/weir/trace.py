@@ -1,0 +1,44 @@
+"""What ran where and when.
+
+>>> with weir.trace() as t:
+...     y = weir.tensor([1.0]) + 1
+>>> [op["name"] for op in t.ops if op["name"] == "Add"]
+['Add']
+"""
+
+from . import _C
+
+
+class trace:
+    """Records every device while its ``with`` block runs, and waits for the default one at the
+    end, or for ``device``.
+
+    ``ops`` are dicts with name, stream, engine, cores, start_us and end_us, in the order they
+    started; ``waits`` are (stream, waited for, op behind, op before).
+    """
+
+    def __init__(self, device=None):
+        self._device = device
+        self.ops, self.waits, self.dropped = [], [], 0
+
+    def __enter__(self):
+        _C.trace_start()
+        return self
+
+    def __exit__(self, kind, *exc):
+        try:
+            (self._device or _C.get_device()).synchronize()
+        except RuntimeError:
+            if kind is None:
+                raise
+        finally:
+            ops, waits, self.dropped = _C.trace_stop()
+            self.waits = [
+                (a, b, None if i is None else ops[i], None if j is None else ops[j])
+                for a, b, i, j in waits
+            ]
+            self.ops = sorted(ops, key=lambda op: (op["start_us"], op["end_us"]))
+
+    def named(self, part):
+        """The operators whose name contains ``part``."""
+        return [op for op in self.ops if part in op["name"]]

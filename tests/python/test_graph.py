@@ -1,0 +1,89 @@
+"""Graphs, plans and weir.compile."""
+
+import pytest
+
+import weir
+
+
+def two_streams(device=None):
+    g = weir.Graph(device)
+    x = g.input("x", (8, 8))
+    w = weir.ones((8, 8), device=device)
+    with g:
+        y = x @ w
+        with weir.scope.npu_stream_switch("side"):
+            z = x + 1
+        out = y + z
+    g.output("out", out)
+    return g
+
+
+def test_a_plan_runs_many_times_and_edges_across_streams_are_synchronised():
+    g = two_streams()
+    assert len(g) == 3
+    plan = g.compile(mode="reduce-overhead")
+    stats = plan.stats()
+    assert stats["streams"] == 2 and stats["syncs"] >= 1 and stats["nodes"] == 3
+    for n in range(5):
+        assert plan(weir.full((8, 8), n))[3, 4].item() == 9 * n + 1
+    assert "side" in plan.list() and "digraph" in g.dot()
+
+
+def test_dumps_load_as_what_they_were():
+    g = two_streams()
+    text = g.dump()
+    again = weir.Graph.loads(text)
+    assert again.dump() == text
+    with pytest.raises(ValueError, match="mine:1:"):
+        weir.Graph.loads("node {{", where="mine")
+
+
+def test_what_a_plan_refuses():
+    plan = two_streams().compile()
+    with pytest.raises(ValueError, match="inputs"):
+        plan()
+    with pytest.raises(ValueError, match=r"f32\[3\]"):
+        plan(weir.ones((3,)))
+    with pytest.raises(TypeError):
+        plan(weir.ones((8, 8), weir.float16))
+    with pytest.raises(TypeError, match="position"):
+        plan(x=weir.ones((8, 8)))
+    with pytest.raises(ValueError, match="side") as caught:
+        two_streams().compile(single_stream=True)
+    assert caught.value.code == "WEIR_ECONFLICT"
+    with pytest.raises(ValueError, match="max-autotune"):
+        two_streams().compile(mode="fast")
+
+
+def test_compile_traces_once_per_shape():
+    calls = []
+
+    @weir.compile
+    def f(x, y, scale=2):
+        calls.append(x.shape)
+        with weir.scope.npu_stream_switch("side"):
+            z = weir.exp(y)
+        return x * scale + z, {"z": z}
+
+    for _ in range(3):
+        out, named = f(weir.ones((2,)), weir.zeros((2,)))
+        assert out.tolist() == [3, 3] and named["z"].tolist() == [1, 1]
+    assert f(weir.ones((3,)), weir.zeros((3,)), scale=5)[0].tolist() == [6, 6, 6]
+    assert calls == [(2,), (3,)]
+    assert len(f.plans) == 2
+
+
+def test_compile_takes_numpy_and_gives_it_back():
+    np = pytest.importorskip("numpy")
+    f = weir.compile(lambda x: (x @ x).sum(dim=0))
+    assert f(np.ones((4, 4), np.float32)).numpy().tolist() == [16] * 4
+
+
+def test_tensors_of_a_graph_have_no_values():
+    g = weir.Graph()
+    x = g.input("x", (1,))
+    with pytest.raises(weir.Error):
+        x.item()
+    with pytest.raises(weir.Error):
+        x + 1
+    assert "graph" in repr(x)
