@@ -26,6 +26,9 @@ void weir__bench_compile_1k(struct bench *b);
 void weir__bench_compile_10k(struct bench *b);
 void weir__bench_compile_100k(struct bench *b);
 
+/* bench_auto.c: streams=auto against one stream. */
+void weir__bench_auto(struct bench *b);
+
 /* bench_pool.c: the memory pool on the allocators' trace. */
 void weir__bench_pool_mixed(struct bench *b);
 void weir__bench_pool_small(struct bench *b);

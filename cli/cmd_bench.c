@@ -38,6 +38,7 @@ static const struct bench_case weir_cases[] = {
     {"conv2d_t2", 2, weir__bench_conv2d},
     {"add_1000x1000_t1", 1, weir__bench_add},
     {"add_1000x1000_t2", 2, weir__bench_add},
+    {"streams_auto", 2, weir__bench_auto},
     {"compile_1k", 1, weir__bench_compile_1k},
     {"compile_10k", 1, weir__bench_compile_10k},
     {"compile_100k", 1, weir__bench_compile_100k},
