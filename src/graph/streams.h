@@ -13,6 +13,10 @@
  * that fit the caches are estimated up to two times too high. */
 #define WEIR__AUTO_SYNC_NS 4000.0
 
+/* The price of a second stream where streams are threads: one may sleep and must be woken,
+ * which takes some 50 us. Twice that, for the same reason. */
+#define WEIR__AUTO_WAKE_NS 100000.0
+
 /* Fills positions, order and each stream's part of it from c->stream. */
 void weir__streams_number(struct weir__compile *c);
 

@@ -44,7 +44,8 @@ static weir_status judge(struct placing *p, const int *stream, double *price)
     weir__streams_number(t);
     st = weir__pass_sync(t);
     if (!st && !(st = weir__simulate(t, &p->estimates, price)))
-        *price += WEIR__AUTO_SYNC_NS * (t->nsyncs + t->njoins);
+        *price += WEIR__AUTO_SYNC_NS * (t->nsyncs + t->njoins) +
+                  (t->nsyncs + t->njoins && t->g->dev->props.threads ? WEIR__AUTO_WAKE_NS : 0);
     weir__free(t->sync_first);
     weir__free(t->syncs);
     weir__free(t->joins);

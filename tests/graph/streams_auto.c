@@ -186,7 +186,7 @@ TEST(streams_auto, never_expects_worse_than_one_stream_or_nimble)
             .streams = 1,
             .reads = 1 + rng_below(&r, 2),
             .window = rng_below(&r, 20),
-            .us = 1 + rng_below(&r, 40),
+            .us = 1 + rng_below(&r, 200),
         };
         int *one, *nimble, nchains;
         struct synthetic s;
