@@ -182,11 +182,11 @@ TEST(streams_auto, never_expects_worse_than_one_stream_or_nimble)
         struct rng r = {(uint64_t)i};
         struct synthetic_options o = {
             .seed = (uint64_t)i,
-            .nodes = 2 + rng_below(&r, 80),
+            .nodes = 2 + rng_below(&r, 400),
             .streams = 1,
             .reads = 1 + rng_below(&r, 2),
             .window = rng_below(&r, 20),
-            .us = 1 + rng_below(&r, 200),
+            .us = 1 + rng_below(&r, 10),
         };
         int *one, *nimble, nchains;
         struct synthetic s;
