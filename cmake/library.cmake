@@ -31,7 +31,25 @@ function(weir_add_objects name)
     set(weir_objects ${weir_objects} ${name} PARENT_SCOPE)
 endfunction()
 
-weir_add_objects(weir_core ${weir_sources})
+# The texts that the cuda device compiles at run time, with the headers they share with the
+# host's kernels.
+file(GLOB weir_texts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.cu
+    ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.cuh ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.h
+    ${PROJECT_SOURCE_DIR}/src/ops/host/*.h)
+list(FILTER weir_texts EXCLUDE REGEX "(_real|_row|gemm_[a-z]+|simd|vmath)\\.h$")
+foreach(header status device stream memory tensor launch)
+    list(APPEND weir_texts ${PROJECT_SOURCE_DIR}/include/weir/${header}.h)
+endforeach()
+list(APPEND weir_texts ${PROJECT_SOURCE_DIR}/src/device/code.h)
+list(JOIN weir_texts "|" weir_texts_list)
+set(weir_embedded ${PROJECT_BINARY_DIR}/cuda_sources.c)
+add_custom_command(OUTPUT ${weir_embedded}
+    COMMAND ${CMAKE_COMMAND} -DOUT=${weir_embedded} "-DFILES=${weir_texts_list}"
+            -P ${PROJECT_SOURCE_DIR}/cmake/embed_texts.cmake
+    DEPENDS ${weir_texts} ${PROJECT_SOURCE_DIR}/cmake/embed_texts.cmake
+    VERBATIM)
+
+weir_add_objects(weir_core ${weir_sources} ${weir_embedded})
 if(HWLOC_FOUND)
     target_compile_definitions(weir_core PRIVATE WEIR_HAVE_HWLOC=1)
     target_link_libraries(weir_core PRIVATE PkgConfig::HWLOC)

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct weir__driver *const drivers[] = {&weir__cpu_driver, &weir__npu_driver};
+static const struct weir__driver *const drivers[] = {&weir__cpu_driver, &weir__npu_driver,
+                                                     &weir__cuda_driver};
 
 const char *weir_engine_name(weir_engine engine)
 {
@@ -71,17 +72,12 @@ static weir_status pool_wait_all(void *user)
     return st;
 }
 
-struct poison_args {
-    void *address;
-    size_t size;
-};
-
-static weir_status poison_kernel(const void *args, const weir_block *block)
+static weir_status fill_kernel(const void *args, const weir_block *block)
 {
-    const struct poison_args *a = args;
+    const struct weir__fill *a = args;
 
     (void)block;
-    memset(a->address, 0xfb, a->size); /* huge and negative in every type */
+    memset(a->address, a->value, a->size);
     return WEIR_OK;
 }
 
@@ -89,10 +85,12 @@ static uint64_t pool_poison(void *user, uint32_t slot, void *address, size_t siz
 {
     weir_device *dev = user;
     weir_stream *s = dev->streams[slot];
-    struct poison_args args = {address, size};
+    static const struct weir__code code = {.kind = WEIR__CODE_FILL};
+    struct weir__fill args = {address, size, 0xfb}; /* huge and negative in every type */
     struct weir__kernel k = {
         .name = "poison",
-        .fn = poison_kernel,
+        .fn = fill_kernel,
+        .code = &code,
         .args = &args,
         .args_size = sizeof args,
         .engine = WEIR_ENGINE_SDMA,
@@ -239,6 +237,8 @@ weir_status weir_device_open(const char *text, weir_device **out)
 close_driver:
     driver->close(dev);
     free_streams(dev);
+    if (driver->release)
+        driver->release(dev);
 unhold:
     weir__allocator_hold(-1);
 free_device:
@@ -290,6 +290,8 @@ weir_status weir_device_close(weir_device *dev)
     dev->driver->close(dev);
     weir__pool_fini(&dev->pool);
     free_streams(dev);
+    if (dev->driver->release)
+        dev->driver->release(dev);
     while (dev->spare_tensors) {
         void *record = dev->spare_tensors;
 
@@ -408,14 +410,20 @@ static weir_status check_limits(const weir_device *dev, weir_cores limit)
     return st ? st : check_limit(dev, "vector", limit.vector, dev->props.cores.vector);
 }
 
+/* What a limit comes to where cores are given in larger parts than one. */
+static int limit_given(const weir_device *dev, int cores)
+{
+    return dev->driver->round_limit ? dev->driver->round_limit(dev, cores) : cores;
+}
+
 static weir_status set_limit(const weir_device *dev, struct weir__limit *limit, weir_cores to)
 {
     weir_status st = check_limits(dev, to);
 
     if (!st && to.cube > 0)
-        atomic_store_explicit(&limit->cube, to.cube, memory_order_relaxed);
+        atomic_store_explicit(&limit->cube, limit_given(dev, to.cube), memory_order_relaxed);
     if (!st && to.vector > 0)
-        atomic_store_explicit(&limit->vector, to.vector, memory_order_relaxed);
+        atomic_store_explicit(&limit->vector, limit_given(dev, to.vector), memory_order_relaxed);
     return st;
 }
 
@@ -468,9 +476,9 @@ unsigned weir__cores_of(const weir_device *dev, weir_engine engine, weir_cores l
                         weir_cores scope)
 {
     if (scope.cube > 0)
-        limit.cube = scope.cube;
+        limit.cube = limit_given(dev, scope.cube);
     if (scope.vector > 0)
-        limit.vector = scope.vector;
+        limit.vector = limit_given(dev, scope.vector);
     switch (engine) {
     case WEIR_ENGINE_CUBE:
         return (unsigned)limit.cube;

@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 
 #include "base/lock.h"
+#include "device/code.h"
 #include "device/spec.h"
 #include "memory/pool.h"
 #include "trace/trace.h"
@@ -28,8 +29,9 @@
 /* A kernel with its tiling decided. */
 struct weir__kernel {
     const char *name;
-    weir_kernel_fn fn;
-    const void *args; /* copied by the driver */
+    weir_kernel_fn fn;             /* NULL: nothing is run */
+    const struct weir__code *code; /* the same for devices that compile; NULL where there is none */
+    const void *args;              /* copied by the driver */
     uint32_t args_size;
     weir_engine engine;
     uint32_t blocks, phases;
@@ -126,12 +128,15 @@ struct weir__driver {
     const char *summary;
     size_t device_size; /* of a struct that begins with weir_device */
     size_t stream_size; /* of a struct that begins with weir_stream */
+    bool compiles;      /* runs weir__kernel.code, not fn */
     /* Why it cannot be opened here, or NULL. */
     const char *(*unavailable)(void);
     /* Reads its options, fills dev->props, starts what runs. */
     weir_status (*open)(weir_device *dev, struct weir__spec *spec);
     /* Everything queued is done. */
     void (*close)(weir_device *dev);
+    /* Optional, last of all: streams and the pool's memory are gone. */
+    void (*release)(weir_device *dev);
     /* The generic part is filled; a stream is opened once per slot and reused. */
     weir_status (*stream_open)(weir_stream *s);
     void (*stream_close)(weir_stream *s);
@@ -140,6 +145,10 @@ struct weir__driver {
     weir_status (*submit)(weir_stream *s, const struct weir__kernel *kernel);
     weir_status (*wait)(weir_stream *s, struct weir__mark mark, enum weir__wait how);
     weir_status (*callback)(weir_stream *s, weir_callback_fn fn, void *user);
+    /* Optional: other streams may wait for the last command queued so far. (L) */
+    weir_status (*mark)(weir_stream *s);
+    /* Optional: what a limit of so many cores comes to on the device. */
+    int (*round_limit)(const weir_device *dev, int cores);
     /* Writes the device's time to *ns when the stream gets there. */
     weir_status (*stamp)(weir_stream *s, _Atomic uint64_t *ns);
     /* After a queueing call, outside the lock: wakes whoever must run it. */
@@ -215,6 +224,7 @@ struct weir_device {
 /* The drivers, in the order they are listed. */
 extern const struct weir__driver weir__cpu_driver;
 extern const struct weir__driver weir__npu_driver;
+extern const struct weir__driver weir__cuda_driver;
 
 weir_stream *weir__device_new_stream(weir_device *dev); /* (L) NULL with the error set */
 

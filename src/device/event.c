@@ -96,6 +96,8 @@ weir_status weir_event_record(weir_event *e, weir_stream *s)
     if (!(st = weir__stream_settle(s)) && !(st = weir__clock_reserve(&e->clock, s->clock.n)) &&
         e->timing)
         st = record_stamp(e, s);
+    if (!st && s->dev->driver->mark)
+        st = s->dev->driver->mark(s);
     if (!st && !(st = weir__clock_copy(&e->clock, &s->clock))) {
         e->mark = (struct weir__mark){s, weir__stream_submitted(s)};
         e->recorded = true;

@@ -90,7 +90,8 @@ weir_status weir__pass_fuse(struct weir__compile *c)
 
     if (!(c->chunked = weir__calloc((size_t)g->nnodes + 1, sizeof *c->chunked)))
         return weir__fail(WEIR_ENOMEM, "the fusion of %d nodes", g->nnodes);
-    if (!weir__is_autotuned(&c->options))
+    /* A compiled kernel cannot call another. */
+    if (!weir__is_autotuned(&c->options) || c->g->dev->driver->compiles)
         return WEIR_OK;
     for (int s = 0; s < c->nstreams; s++) {
         struct launch l = {.leader = -1};

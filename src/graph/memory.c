@@ -56,6 +56,7 @@ static int64_t scratch_bytes(const struct weir__compile *c, int v)
         .out = out,
         .params = n->params,
         .cores = weir__cores_of(c->g->dev, n->op->engine, c->g->dev->props.cores, c->limit[v]),
+        .compiled = c->g->dev->driver->compiles,
     };
 
     if (!n->op->scratch)

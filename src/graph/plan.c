@@ -58,6 +58,7 @@ static weir_status prepare(const weir_plan *plan, const struct weir__instance *i
         .out = out,
         .params = n->params,
         .cores = cores_of(plan, inst, v, n->op->engine),
+        .compiled = plan->dev->driver->compiles,
     };
     weir_status st;
 
@@ -76,6 +77,7 @@ static weir_status prepare(const weir_plan *plan, const struct weir__instance *i
     *kernel = (struct weir__kernel){
         .name = n->name,
         .fn = work->blocks ? work->fn : NULL,
+        .code = work->blocks ? work->code : NULL,
         .args = work->args,
         .args_size = (uint32_t)work->args_size,
         .engine = work->engine,

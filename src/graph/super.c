@@ -100,7 +100,8 @@ weir_status weir__pass_super(struct weir__compile *c)
 
             if (st)
                 return st;
-            if (!fusable || leader < 0 || members == MAX_PHASES / 4 ||
+            if (!fusable || leader < 0 || c->g->dev->driver->compiles ||
+                members == MAX_PHASES / 4 ||
                 c->g->nodes[v].marks.super_kernel != c->g->nodes[leader].marks.super_kernel ||
                 c->sync_first[v] != c->sync_first[v + 1]) {
                 leader = v;

@@ -2,13 +2,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/gpu/gpu.h"
 #include "ops/host/attention.h"
 #include "ops/registry.h"
 #include "ops/tile.h"
 
 struct args {
+    struct weir__attention attention; /* first: all that a GPU's kernel reads */
     void (*run)(const struct weir__attention *a, int64_t unit, void *local);
-    struct weir__attention attention;
     int64_t units;
 };
 
@@ -190,6 +191,7 @@ static weir_status prepare(const struct weir__call *call, struct weir__work *wor
     ns = (double)weir__view_numel(q) / (double)weir__max(a->d, 1) * (double)a->lk *
          (double)(a->d + a->dv + 32) / 40;
     work->fn = run_block;
+    work->code = &weir__gpu_attention;
     work->blocks = weir__tile_blocks((int64_t)ns, args->units, call->cores);
     work->phases = 1;
     work->args_size = sizeof *args;

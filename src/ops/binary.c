@@ -90,6 +90,7 @@ static weir_status prepare(const struct weir__call *call, enum weir__binary_code
         }
     }
     c.fn = WEIR__ISA_PICK(weir__binary)->fn[code][a->dtype];
+    c.code = (int)code;
     return weir__ew_prepare(&c, call->cores, work);
 }
 

@@ -124,6 +124,7 @@ static weir_status queue(const struct weir__op *op, struct weir__call *call, wei
         struct weir__kernel k = {
             .name = op->name,
             .fn = work.fn,
+            .code = work.code,
             .args = work.args,
             .args_size = (uint32_t)work.args_size,
             .engine = work.engine,
@@ -187,6 +188,7 @@ static weir_status run(const struct weir__op *op, const void *params, weir_tenso
         .in = o.views,
         .out = out,
         .params = params,
+        .compiled = o.dev->driver->compiles,
     };
     if ((st = op->infer(&call)))
         return st;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "ops/elementwise.h"
+#include "ops/gpu/gpu.h"
 #include "ops/host/concat.h"
 #include "ops/host/row.h"
 #include "ops/registry.h"
@@ -88,6 +89,7 @@ static weir_status prepare_concat(const struct weir__call *call, struct weir__wo
         }
     }
     work->fn = WEIR__ISA_PICK(weir__concat_kernel);
+    work->code = &weir__gpu_concat;
     work->phases = 1;
     work->blocks = weir__tile_blocks(2 * bytes / WEIR__TILE_BYTES_PER_NS, weir__div_up(bytes, 4096),
                                      call->cores);

@@ -2,13 +2,15 @@
 #include <string.h>
 
 #include "ops/gemm_grid.h"
+#include "ops/gpu/gpu.h"
 #include "ops/host/conv.h"
 #include "ops/registry.h"
 
 struct args {
+    struct weir__conv conv;
+    int64_t images; /* so far all that a GPU's kernel reads */
     void (*run)(const struct weir__conv *c, int64_t image, int64_t group, int64_t o0, int64_t o1,
                 int64_t y0, int64_t y1, void *local);
-    struct weir__conv conv;
     struct weir__grid grid; /* batch: images x groups, m: outputs of a group, n: output rows */
 };
 
@@ -164,6 +166,7 @@ static weir_status prepare(const struct weir__call *call, struct weir__work *wor
                  .kw = weight->shape[3],
                  .oh = out->shape[2],
                  .ow = out->shape[3]},
+        .images = x->shape[0],
     };
     memcpy(c->stride, o.stride, sizeof c->stride);
     memcpy(c->padding, o.padding, sizeof c->padding);
@@ -181,6 +184,7 @@ static weir_status prepare(const struct weir__call *call, struct weir__work *wor
                                          c->channels * c->kh * c->kw, call->cores),
                          c->oh, c->ow);
     work->fn = run_block;
+    work->code = &weir__gpu_conv;
     work->blocks = args->grid.blocks;
     work->phases = 1;
     work->args_size = sizeof *args;

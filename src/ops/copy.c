@@ -3,6 +3,7 @@
  * Casts from float to integer truncate and saturate, NaN gives 0; integers to
  * narrower ones wrap; to bool, anything but 0 is true. */
 #include "ops/elementwise.h"
+#include "ops/gpu/gpu.h"
 #include "ops/host/row.h"
 #include "ops/host/transpose.h"
 #include "ops/registry.h"
@@ -50,6 +51,7 @@ static void prepare_transpose(const struct weir__view *out, const struct weir__v
         t->nouter++;
     }
     work->fn = WEIR__ISA_PICK(weir__transpose_kernel);
+    work->code = &weir__gpu_transpose;
     work->args_size = sizeof *t;
     work->phases = 1;
     work->blocks = weir__tile_blocks(weir__view_numel(out) * bytes / (WEIR__TILE_BYTES_PER_NS / 2),

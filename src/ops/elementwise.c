@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ops/gpu/gpu.h"
 #include "ops/host/row.h"
 #include "ops/tile.h"
 
@@ -163,6 +164,7 @@ weir_status weir__ew_prepare(const struct weir__ew_call *c, unsigned cores, stru
     bool plain; /* nothing to convert */
 
     e->fn = c->fn;
+    e->code = (unsigned char)(c->fn ? c->code : WEIR__EW_CONVERT);
     e->numel = weir__view_numel(c->out);
     e->out = c->out->data;
     e->out_type = (unsigned char)c->out->dtype;
@@ -197,6 +199,7 @@ weir_status weir__ew_prepare(const struct weir__ew_call *c, unsigned cores, stru
     }
     ns = e->numel * bytes / WEIR__TILE_BYTES_PER_NS + e->numel * c->ns_per_kilo / 1024;
     work->fn = WEIR__ISA_PICK(weir__ew_kernel);
+    work->code = &weir__gpu_ew;
     /* Several blocks a core, so that one that starts late or runs slow does not hold up the
      * rest; at most `cores` run at once. */
     work->blocks =

@@ -33,6 +33,7 @@ void weir__constant_saturated(double value, weir_dtype dtype, void *out);
  * thousand elements cost beside memory traffic. */
 struct weir__ew_call {
     weir__ew_fn fn;
+    int code; /* fn's, for devices that compile */
     const struct weir__view *out;
     const struct weir__view *in[WEIR__EW_MAX_IN];
     int nin;

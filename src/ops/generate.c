@@ -7,6 +7,7 @@
 
 #include "graph/graph.h"
 #include "ops/elementwise.h"
+#include "ops/gpu/gpu.h"
 #include "ops/host/generate.h"
 #include "ops/host/row.h"
 #include "ops/registry.h"
@@ -86,6 +87,7 @@ static weir_status prepare_generate(const struct weir__call *call, enum weir__ge
     memcpy(g->shape, x.shape, sizeof g->shape);
     memcpy(g->stride, x.stride, sizeof g->stride);
     work->fn = WEIR__ISA_PICK(weir__gen_kernel);
+    work->code = &weir__gpu_gen;
     work->args_size = sizeof *g;
     work->phases = 1;
     work->blocks = weir__tile_blocks(g->numel * ns_per_kilo / 1024,

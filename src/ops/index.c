@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ops/elementwise.h"
+#include "ops/gpu/gpu.h"
 #include "ops/host/index.h"
 #include "ops/host/row.h"
 #include "ops/registry.h"
@@ -92,6 +93,7 @@ static weir_status prepare_take(const struct weir__call *call, int dim, struct w
     init_steps(&t->inner, (const struct weir__view *[]){x, out},
                (int[]){dim + 1, dim + index->ndim}, 2, after);
     work->fn = WEIR__ISA_PICK(weir__take_kernel);
+    work->code = &weir__gpu_take;
     work->args_size = sizeof *t;
     work->phases = 1;
     work->blocks =
@@ -238,6 +240,7 @@ static weir_status prepare_gather(const struct weir__call *call, struct weir__wo
     init_steps(&g->steps, (const struct weir__view *[]){out, index, &x}, (int[]){0, 0, 0}, 3,
                x.ndim);
     work->fn = WEIR__ISA_PICK(weir__gather_kernel);
+    work->code = &weir__gpu_gather;
     work->args_size = sizeof *g;
     work->phases = 1;
     work->blocks =
@@ -312,6 +315,7 @@ static weir_status prepare_scatter(const struct weir__call *call, struct weir__w
     /* Sharing targets, each block looks at every index: only where nothing else can be shared. */
     a->by_target = across < 16 * (int64_t)call->cores;
     work->fn = WEIR__ISA_PICK(weir__scatter_kernel);
+    work->code = &weir__gpu_scatter;
     work->args_size = sizeof *a;
     work->phases = 1;
     work->blocks =

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <time.h>
 
+#include "ops/gpu/gpu.h"
 #include "ops/registry.h"
 
 enum { MAX_BLOCKS = 1 << 20 };
@@ -95,9 +96,14 @@ static weir_status empty_kernel(const void *args, const weir_block *block)
     return WEIR_OK;
 }
 
+struct busy_args {
+    double ns;
+    int64_t blocks;
+};
+
 static weir_status busy_kernel(const void *args, const weir_block *block)
 {
-    double ns = *(const double *)args;
+    double ns = ((const struct busy_args *)args)->ns;
     uint64_t began = now_ns();
 
     (void)block;
@@ -109,11 +115,12 @@ static weir_status busy_kernel(const void *args, const weir_block *block)
 static weir_status prepare_kernel(const struct weir__call *call, struct weir__work *work)
 {
     const struct weir__kernel_params *p = call->params;
-    double ns = 1000 * block_us(p);
+    struct busy_args args = {1000 * block_us(p), weir__kernel_blocks(p)};
 
-    memcpy(work->args, &ns, sizeof ns);
-    work->args_size = sizeof ns;
-    work->fn = ns > 0 ? busy_kernel : empty_kernel;
+    memcpy(work->args, &args, sizeof args);
+    work->args_size = sizeof args;
+    work->fn = args.ns > 0 ? busy_kernel : empty_kernel;
+    work->code = &weir__gpu_busy;
     work->blocks = weir__kernel_blocks(p);
     work->engine = weir__kernel_engine(p);
     work->gang = weir__kernel_is_gang(p);

@@ -2,19 +2,14 @@
 #include <string.h>
 
 #include "ops/gemm_grid.h"
+#include "ops/gpu/gpu.h"
 #include "ops/host/gemm.h"
 #include "ops/registry.h"
 
-#define MAX_BATCH_DIMS (WEIR_MAX_DIMS - 2)
-
 /* Kept by value in the launch, so it holds all that the blocks need. */
 struct args {
+    struct weir__gemm_stack stack; /* first: all that a GPU's kernel reads */
     void (*run)(const struct weir__gemm *g, void *local);
-    struct weir__gemm gemm; /* of the first matrices, whole */
-    int ndims;              /* batch dims that are left after folding */
-    int64_t shape[MAX_BATCH_DIMS];
-    int64_t a_step[MAX_BATCH_DIMS], b_step[MAX_BATCH_DIMS], c_step[MAX_BATCH_DIMS];
-    int64_t batch;
     struct weir__grid grid;
 };
 
@@ -149,8 +144,8 @@ static weir_status run_block(const void *pointer, const weir_block *block)
 {
     const struct args *args = pointer;
     const struct weir__part part = weir__grid_part(&args->grid, block->index);
-    const int64_t size = (int64_t)weir_dtype_size(args->gemm.dtype);
-    struct weir__gemm g = args->gemm;
+    const int64_t size = (int64_t)weir_dtype_size(args->stack.gemm.dtype);
+    struct weir__gemm g = args->stack.gemm;
 
     if (part.m.begin >= part.m.end || part.n.begin >= part.n.end)
         return WEIR_OK;
@@ -163,17 +158,17 @@ static weir_status run_block(const void *pointer, const weir_block *block)
         int64_t c = part.m.begin * g.c_row + part.n.begin * g.c_col;
         int64_t rest = i;
 
-        for (int d = args->ndims - 1; d >= 0; d--) {
-            const int64_t at = rest % args->shape[d];
+        for (int d = args->stack.ndims - 1; d >= 0; d--) {
+            const int64_t at = rest % args->stack.shape[d];
 
-            rest /= args->shape[d];
-            a += at * args->a_step[d];
-            b += at * args->b_step[d];
-            c += at * args->c_step[d];
+            rest /= args->stack.shape[d];
+            a += at * args->stack.a_step[d];
+            b += at * args->stack.b_step[d];
+            c += at * args->stack.c_step[d];
         }
-        g.a = args->gemm.a + a * size;
-        g.b = args->gemm.b + b * size;
-        g.c = args->gemm.c + c * size;
+        g.a = args->stack.gemm.a + a * size;
+        g.b = args->stack.gemm.b + b * size;
+        g.c = args->stack.gemm.c + c * size;
         args->run(&g, block->local);
     }
     return WEIR_OK;
@@ -183,21 +178,22 @@ static weir_status run_block(const void *pointer, const weir_block *block)
  * output against the same b become part of m. */
 static void fold_batch(struct args *args)
 {
-    struct weir__gemm *g = &args->gemm;
+    struct weir__gemm *g = &args->stack.gemm;
 
-    while (args->ndims) {
-        const int d = args->ndims - 1;
-        const int64_t size = args->shape[d];
+    while (args->stack.ndims) {
+        const int d = args->stack.ndims - 1;
+        const int64_t size = args->stack.shape[d];
 
-        if (g->m == 1 && args->b_step[d] == 0) {
-            g->a_row = args->a_step[d];
-            g->c_row = args->c_step[d];
-        } else if (size != 1 && (args->b_step[d] != 0 || args->a_step[d] != g->m * g->a_row ||
-                                 args->c_step[d] != g->m * g->c_row)) {
+        if (g->m == 1 && args->stack.b_step[d] == 0) {
+            g->a_row = args->stack.a_step[d];
+            g->c_row = args->stack.c_step[d];
+        } else if (size != 1 &&
+                   (args->stack.b_step[d] != 0 || args->stack.a_step[d] != g->m * g->a_row ||
+                    args->stack.c_step[d] != g->m * g->c_row)) {
             return;
         }
         g->m *= size;
-        args->ndims--;
+        args->stack.ndims--;
     }
 }
 
@@ -225,7 +221,7 @@ static bool overlap(const struct weir__view *a, const struct weir__view *b)
 
 static void pick_kernel(struct args *args)
 {
-    switch (args->gemm.dtype) {
+    switch (args->stack.gemm.dtype) {
     case WEIR_F64:
         args->run = WEIR__ISA_PICK(weir__gemm_f64);
         break;
@@ -246,7 +242,7 @@ static weir_status prepare(const struct weir__call *call, const struct weir__vie
     const struct weir__view *bias = call->nin > 2 ? call->in[2] : NULL;
     const int nd = c->ndim - 2;
     struct args *args = (struct args *)work->args;
-    struct weir__gemm *g = &args->gemm;
+    struct weir__gemm *g = &args->stack.gemm;
     struct weir__view wide;
 
     for (int i = 0; i < call->nin; i++)
@@ -254,44 +250,45 @@ static weir_status prepare(const struct weir__call *call, const struct weir__vie
             return weir__fail(WEIR_EINVAL, "%s: the output must not share memory with input %d",
                               call->op->name, i);
     *args = (struct args){
-        .gemm = {.m = c->shape[nd],
-                 .n = c->shape[nd + 1],
-                 .k = a->shape[a->ndim - 1],
-                 .a = a->data,
-                 .b = b->data,
-                 .c = c->data,
-                 .dtype = a->dtype,
-                 .a_row = a->stride[a->ndim - 2],
-                 .a_col = a->stride[a->ndim - 1],
-                 .b_row = b->stride[b->ndim - 2],
-                 .b_col = b->stride[b->ndim - 1],
-                 .c_row = c->stride[nd],
-                 .c_col = c->stride[nd + 1]},
-        .ndims = nd,
+        .stack.gemm = {.m = c->shape[nd],
+                       .n = c->shape[nd + 1],
+                       .k = a->shape[a->ndim - 1],
+                       .a = a->data,
+                       .b = b->data,
+                       .c = c->data,
+                       .dtype = a->dtype,
+                       .a_row = a->stride[a->ndim - 2],
+                       .a_col = a->stride[a->ndim - 1],
+                       .b_row = b->stride[b->ndim - 2],
+                       .b_col = b->stride[b->ndim - 1],
+                       .c_row = c->stride[nd],
+                       .c_col = c->stride[nd + 1]},
+        .stack.ndims = nd,
     };
     if (bias) {
         g->bias = bias->data;
         g->bias_col = bias->stride[0];
     }
-    memcpy(args->shape, c->shape, (size_t)nd * sizeof *c->shape);
-    memcpy(args->c_step, c->stride, (size_t)nd * sizeof *c->stride);
+    memcpy(args->stack.shape, c->shape, (size_t)nd * sizeof *c->shape);
+    memcpy(args->stack.c_step, c->stride, (size_t)nd * sizeof *c->stride);
     wide = *a;
     wide.ndim -= 2;
     wide = weir__view_broadcast(&wide, nd, c->shape);
-    memcpy(args->a_step, wide.stride, (size_t)nd * sizeof *wide.stride);
+    memcpy(args->stack.a_step, wide.stride, (size_t)nd * sizeof *wide.stride);
     wide = *b;
     wide.ndim -= 2;
     wide = weir__view_broadcast(&wide, nd, c->shape);
-    memcpy(args->b_step, wide.stride, (size_t)nd * sizeof *wide.stride);
+    memcpy(args->stack.b_step, wide.stride, (size_t)nd * sizeof *wide.stride);
 
     fold_batch(args);
-    args->batch = 1;
-    for (int d = 0; d < args->ndims; d++)
-        args->batch *= args->shape[d];
+    args->stack.batch = 1;
+    for (int d = 0; d < args->stack.ndims; d++)
+        args->stack.batch *= args->stack.shape[d];
     g->dot = weir__gemm_is_dot(g);
     pick_kernel(args);
-    args->grid = weir__grid_make(args->batch, g->m, g->n, g->k, call->cores);
+    args->grid = weir__grid_make(args->stack.batch, g->m, g->n, g->k, call->cores);
     work->fn = run_block;
+    work->code = &weir__gpu_gemm;
     work->blocks = args->grid.blocks;
     work->phases = 1;
     work->args_size = sizeof *args;

@@ -5,6 +5,7 @@
 
 #include "graph/graph.h"
 #include "ops/elementwise.h"
+#include "ops/gpu/gpu.h"
 #include "ops/host/row.h"
 #include "ops/registry.h"
 #include "ops/tile.h"
@@ -38,7 +39,7 @@ static unsigned blocks_of(const struct weir__call *call)
 
 static size_t scratch_nonzero(const struct weir__call *call)
 {
-    return blocks_of(call) * sizeof(int64_t);
+    return (call->compiled ? WEIR__GPU_NONZERO_BLOCKS : blocks_of(call)) * sizeof(int64_t);
 }
 
 static weir_status prepare_nonzero(const struct weir__call *call, struct weir__work *work)
@@ -62,6 +63,7 @@ static weir_status prepare_nonzero(const struct weir__call *call, struct weir__w
     memcpy(a->shape, x.shape, sizeof a->shape);
     memcpy(a->stride, x.stride, sizeof a->stride);
     work->fn = WEIR__ISA_PICK(weir__nonzero_kernel);
+    work->code = &weir__gpu_nonzero;
     work->args_size = sizeof *a;
     work->phases = 2;
     work->blocks = blocks_of(call);

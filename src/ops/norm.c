@@ -1,5 +1,6 @@
 /* layer_norm and rms_norm over the last dim. */
 #include "ops/host/norm.h"
+#include "ops/gpu/gpu.h"
 #include "ops/registry.h"
 #include "ops/rows.h"
 #include "ops/tile.h"
@@ -62,6 +63,7 @@ static weir_status prepare(const struct weir__call *call, bool centred, struct w
     a->eps = p->eps;
     weir__rows_init(&a->rows, x, &call->out[0], x->ndim - 1);
     work->fn = WEIR__ISA_PICK(weir__norm_kernel);
+    work->code = &weir__gpu_norm;
     work->args_size = sizeof *a;
     work->phases = 1;
     work->blocks =

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/gpu/gpu.h"
 #include "ops/host/reduce.h"
 #include "ops/host/row.h"
 #include "ops/registry.h"
@@ -200,6 +201,7 @@ static weir_status prepare(const struct weir__call *call, enum weir__reduce_code
     work->blocks = blocks_of(call, r, &split);
     work->phases = split ? 2 : 1;
     work->fn = WEIR__ISA_PICK(weir__reduce_kernel);
+    work->code = &weir__gpu_reduce;
     work->args_size = sizeof *r;
     r->in = call->in[0]->data;
     r->out = call->out[0].data;

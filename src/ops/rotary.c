@@ -1,6 +1,7 @@
 /* rotary: x [..., length, heads, d] turned by cosines and sines [length, d/2],
  * which are of x's type or f32. */
 #include "ops/host/rotary.h"
+#include "ops/gpu/gpu.h"
 #include "ops/registry.h"
 #include "ops/rows.h"
 #include "ops/tile.h"
@@ -63,6 +64,7 @@ static weir_status prepare_rotary(const struct weir__call *call, struct weir__wo
     a->sin_step = sines->stride[1];
     weir__rows_init(&a->rows, x, &call->out[0], x->ndim - 1);
     work->fn = WEIR__ISA_PICK(weir__rotary_kernel);
+    work->code = &weir__gpu_rotary;
     work->args_size = sizeof *a;
     work->phases = 1;
     work->blocks = weir__tile_blocks(weir__view_numel(x) / 2 + a->rows.count * 20,

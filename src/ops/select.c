@@ -23,6 +23,7 @@ static weir_status prepare_where(const struct weir__call *call, struct weir__wor
 {
     struct weir__ew_call c = {
         .fn = WEIR__ISA_PICK(weir__where)(weir__elem_size(call->out[0].dtype)),
+        .code = WEIR__EW_WHERE,
         .out = &call->out[0],
         .in = {call->in[0], call->in[1], call->in[2]},
         .nin = 3,
@@ -90,6 +91,7 @@ static weir_status prepare_swiglu(const struct weir__call *call, struct weir__wo
     bool wide = gate.dtype == WEIR_F64;
     struct weir__ew_call c = {
         .fn = wide ? WEIR__ISA_PICK(weir__swiglu_f64) : WEIR__ISA_PICK(weir__swiglu_f32),
+        .code = WEIR__EW_SWIGLU,
         .out = &call->out[0],
         .in = {&gate, &value},
         .nin = 2,

@@ -1,4 +1,5 @@
 /* softmax along a dim, and the gate of a mixture of experts. */
+#include "ops/gpu/gpu.h"
 #include "ops/host/norm.h"
 #include "ops/registry.h"
 #include "ops/rows.h"
@@ -58,6 +59,7 @@ static weir_status prepare_softmax(const struct weir__call *call, struct weir__w
     a->wide_rows = scratch_softmax(call) ? call->scratch : NULL;
     weir__rows_init(&a->rows, x, &call->out[0], weir__dim_wrap((int)p->dim, x->ndim));
     work->fn = WEIR__ISA_PICK(weir__softmax_kernel);
+    work->code = &weir__gpu_softmax;
     work->args_size = sizeof *a;
     work->phases = 1;
     work->blocks = softmax_blocks(call, a->rows.count);
@@ -145,6 +147,7 @@ static weir_status prepare_gating(const struct weir__call *call, struct weir__wo
     a->renormalise = p->renormalise;
     weir__rows_init(&a->rows, x, &call->out[0], 1);
     work->fn = WEIR__ISA_PICK(weir__gating_kernel);
+    work->code = &weir__gpu_gating;
     work->args_size = sizeof *a;
     work->phases = 1;
     work->blocks =

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "ops/gpu/gpu.h"
 #include "ops/registry.h"
 #include "ops/rows.h"
 #include "ops/tile.h"
@@ -37,6 +38,11 @@ static size_t scratch(const struct weir__call *call, int dim, int64_t k)
 {
     int64_t n = call->in[0]->shape[dim];
 
+    if (call->compiled)
+        return n > WEIR__GPU_SORT_SHARED
+                   ? WEIR__SORT_BYTES(n) *
+                         (size_t)weir__min(weir__view_numel(call->in[0]) / n, WEIR__GPU_SORT_ROWS)
+                   : 0;
     if (WEIR__SORT_BYTES(n) <= WEIR__SORT_LOCAL || (k < n && k <= WEIR__SORT_SELECT))
         return 0;
     return WEIR__SORT_BYTES(n) * blocks_of(call, dim);
@@ -60,6 +66,7 @@ static weir_status prepare(const struct weir__call *call, int dim, int64_t k, bo
     a->wide_rows = scratch(call, dim, k) ? call->scratch : NULL;
     weir__rows_init(&a->rows, call->in[0], values, dim);
     work->fn = WEIR__ISA_PICK(weir__sort_kernel);
+    work->code = &weir__gpu_sort;
     work->args_size = sizeof *a;
     work->phases = 1;
     work->blocks = blocks_of(call, dim);

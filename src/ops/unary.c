@@ -32,6 +32,7 @@ static weir_status prepare(const struct weir__call *call, enum weir__unary_code 
     weir_dtype dtype = call->in[0]->dtype;
     struct weir__ew_call c = {
         .fn = WEIR__ISA_PICK(weir__unary)->fn[code][dtype],
+        .code = WEIR__EW_UNARY + (int)code,
         .out = &call->out[0],
         .in = {call->in[0]},
         .nin = 1,

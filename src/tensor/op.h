@@ -51,6 +51,7 @@ struct weir__call {
     struct weir__view *out;             /* infer fills type and shape; data is set before prepare */
     const void *params;
     unsigned cores; /* cores in force for the operator's engine, at least 1: decides the tiling */
+    bool compiled;  /* the device compiles its kernels: scratch is for those */
     void *scratch;  /* as many bytes as op->scratch asked for, 64-byte aligned */
 };
 
@@ -69,12 +70,13 @@ static inline double weir__cost_ns(const struct weir__cost *cost)
 /* What a device is asked to run: filled by prepare. */
 struct weir__work {
     weir_kernel_fn fn;
-    unsigned blocks;    /* from shapes and call->cores only, never from what is free */
-    unsigned phases;    /* 1 unless blocks must meet */
-    weir_engine engine; /* the row's, unless prepare says otherwise */
-    bool gang;          /* likewise */
-    bool together;      /* its cores are granted at once, though it is no gang */
-    double block_us;    /* what a block takes, where the row knows; 0: by cost */
+    const struct weir__code *code; /* the same for devices that compile their kernels */
+    unsigned blocks;               /* from shapes and call->cores only, never from what is free */
+    unsigned phases;               /* 1 unless blocks must meet */
+    weir_engine engine;            /* the row's, unless prepare says otherwise */
+    bool gang;                     /* likewise */
+    bool together;                 /* its cores are granted at once, though it is no gang */
+    double block_us;               /* what a block takes, where the row knows; 0: by cost */
     size_t args_size;
     _Alignas(64) unsigned char args[WEIR_ARGS_MAX];
 };
@@ -103,6 +105,7 @@ struct weir__op {
 static inline void weir__work_init(struct weir__work *work, const struct weir__op *op)
 {
     work->fn = NULL;
+    work->code = NULL;
     work->blocks = work->phases = 1;
     work->engine = op->engine;
     work->gang = op->flags & WEIR__OP_GANG;

@@ -6,22 +6,17 @@
 /* Host bytes up to this travel inside the command. */
 enum { INLINE_BYTES = 1024 };
 
-struct copy_args {
-    struct weir__view dst, src; /* of one shape and type */
-    unsigned char bytes[];      /* the source, if src.data is NULL */
-};
-
-static void copy_dim(const struct copy_args *a, int dim, char *dst, const char *src)
+static void copy_dim(const struct weir__copy *a, int dim, char *dst, const char *src)
 {
-    size_t size = weir_dtype_size(a->dst.dtype);
-    size_t to = (size_t)a->dst.stride[dim] * size, from = (size_t)a->src.stride[dim] * size;
-    bool last = dim == a->dst.ndim - 1;
+    size_t size = a->elem;
+    size_t to = (size_t)a->dst_stride[dim] * size, from = (size_t)a->src_stride[dim] * size;
+    bool last = dim == a->ndim - 1;
 
     if (last && to == size && from == size) {
-        memcpy(dst, src, (size_t)a->dst.shape[dim] * size);
+        memcpy(dst, src, (size_t)a->shape[dim] * size);
         return;
     }
-    for (int64_t i = 0; i < a->dst.shape[dim]; i++, dst += to, src += from)
+    for (int64_t i = 0; i < a->shape[dim]; i++, dst += to, src += from)
         if (last)
             memcpy(dst, src, size);
         else
@@ -30,27 +25,30 @@ static void copy_dim(const struct copy_args *a, int dim, char *dst, const char *
 
 static weir_status copy_kernel(const void *args, const weir_block *block)
 {
-    const struct copy_args *a = args;
+    const struct weir__copy *a = args;
 
     (void)block;
-    copy_dim(a, 0, a->dst.data, a->src.data ? a->src.data : (const char *)a->bytes);
+    copy_dim(a, 0, a->dst, a->src ? a->src : (const char *)(a + 1));
     return WEIR_OK;
 }
 
 /* Queues dst <- src on `s`; a source of NULL data takes `bytes` from `host` now. Of the
  * tensors the one with dst's data is written; the first `nused` are of this device. (L) */
 static weir_status queue_copy(weir_stream *s, const struct weir__view *dst,
-                              const struct weir__view *src, const void *host, size_t bytes,
+                              const struct weir__view *src, int way, const void *host, size_t bytes,
                               weir_tensor *const *tensors, size_t ntensors, size_t nused)
 {
-    _Alignas(16) unsigned char storage[sizeof(struct copy_args) + INLINE_BYTES];
-    struct copy_args *a = (struct copy_args *)storage;
+    static const struct weir__code code = {.kind = WEIR__CODE_COPY};
+    _Alignas(16) unsigned char storage[sizeof(struct weir__copy) + INLINE_BYTES];
+    struct weir__copy *a = (struct weir__copy *)storage;
+    struct weir__view to = *dst, from = *src;
     size_t inlined = src->data ? 0 : bytes;
     struct weir__access accesses[2];
     weir_buffer *buffers[2];
     struct weir__kernel k = {
         .name = "copy",
         .fn = copy_kernel,
+        .code = &code,
         .args = a,
         .args_size = (uint32_t)(sizeof *a + inlined),
         .engine = WEIR_ENGINE_SDMA,
@@ -63,11 +61,17 @@ static weir_status queue_copy(weir_stream *s, const struct weir__view *dst,
 
     if (!bytes)
         return WEIR_OK;
-    a->dst = *dst;
-    a->src = *src;
+    weir__view_collapse((struct weir__view *[]){&to, &from}, 2);
+    a->dst = to.data;
+    a->src = from.data;
+    a->way = way;
+    a->elem = (uint32_t)weir_dtype_size(to.dtype);
+    a->ndim = to.ndim;
+    memcpy(a->shape, to.shape, sizeof a->shape);
+    memcpy(a->dst_stride, to.stride, sizeof a->dst_stride);
+    memcpy(a->src_stride, from.stride, sizeof a->src_stride);
     if (inlined)
-        memcpy(a->bytes, host, inlined);
-    weir__view_collapse((struct weir__view *[]){&a->dst, &a->src}, 2);
+        memcpy(a + 1, host, inlined);
     for (size_t i = 0; i < ntensors; i++) {
         buffers[i] = tensors[i]->buffer;
         accesses[i] = (struct weir__access){tensors[i], tensors[i]->view.data == dst->data};
@@ -101,8 +105,8 @@ static weir_status transfer(weir_tensor *t, void *host, size_t bytes, bool to_ho
     weir__view_set_contiguous(&view);
     view.data = copy_now ? NULL : host;
     weir__mutex_lock(&s->dev->lock);
-    st = queue_copy(s, to_host ? &view : &t->view, to_host ? &t->view : &view, host, bytes, &t, 1,
-                    1);
+    st = queue_copy(s, to_host ? &view : &t->view, to_host ? &t->view : &view,
+                    to_host ? WEIR__COPY_TO_HOST : WEIR__COPY_FROM_HOST, host, bytes, &t, 1, 1);
     *seq = weir__stream_submitted(s);
     weir__mutex_unlock(&s->dev->lock);
     s->dev->driver->kick(s->dev);
@@ -253,8 +257,8 @@ weir_status weir_tensor_copy(weir_tensor *dst, weir_tensor *src)
     if (foreign && ((st = weir__stream_mark(from, &mark)) || (st = wait_foreign(to, mark, NULL))))
         return st;
     weir__mutex_lock(&dst->dev->lock);
-    st = queue_copy(to, &dst->view, &src->view, NULL, bytes, (weir_tensor *[]){dst, src}, 2,
-                    foreign ? 1 : 2);
+    st = queue_copy(to, &dst->view, &src->view, WEIR__COPY_DEVICE, NULL, bytes,
+                    (weir_tensor *[]){dst, src}, 2, foreign ? 1 : 2);
     weir__mutex_unlock(&dst->dev->lock);
     dst->dev->driver->kick(dst->dev);
     if (st || !foreign)

@@ -7,6 +7,11 @@
 static const struct {
     const char *driver, *part, *reason;
 } skips[] = {
+    {"cuda", "bits.matmul", "cuBLASLt may choose another kernel for another core limit"},
+    {"cuda", "bits.linear", "cuBLASLt may choose another kernel for another core limit"},
+    {"cuda", "cores.limits_hold_within", "limits come in multiples of 8 cores: see tests/cuda"},
+    {"cuda", "errors.a_failed_operator_stops",
+     "what was queued behind a failed operator before the host knew of it still runs"},
     {NULL, NULL, NULL},
 };
 

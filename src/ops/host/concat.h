@@ -13,7 +13,9 @@ struct weir__concat {
     int ndim, dim, npieces;
     bool strided;                                        /* else every piece is contiguous */
     int64_t shape[WEIR_MAX_DIMS], stride[WEIR_MAX_DIMS]; /* of out */
+#ifndef __cplusplus /* which has no such arrays: kernels of GPUs find them behind the struct */
     int64_t pieces[];
+#endif
 };
 
 /* The block function; its arguments are a struct weir__concat. */

@@ -15,7 +15,8 @@ typedef void (*weir__ew_fn)(void *out, const void *const *in, int64_t n, const v
 /* What a call hands its blocks. Operands that are all packed in the same order
  * have ndim 0, and the arrays after it are not copied. */
 struct weir__ew {
-    weir__ew_fn fn; /* NULL: the input itself, converted */
+    weir__ew_fn fn;     /* NULL: the input itself, converted */
+    unsigned char code; /* the same for devices that compile: see WEIR__EW_UNARY */
     int64_t numel;
     char *out;
     const char *in[WEIR__EW_MAX_IN]; /* NULL: the first constant */
@@ -62,6 +63,14 @@ enum weir__unary_code {
     WEIR__UNARY_SILU,
     WEIR__UNARY_CLAMP,
     WEIR__UNARY_COUNT
+};
+
+/* Codes of every elementwise operation: those of binary ones are their own. */
+enum {
+    WEIR__EW_UNARY = 32, /* + enum weir__unary_code */
+    WEIR__EW_WHERE = 64,
+    WEIR__EW_SWIGLU,
+    WEIR__EW_CONVERT,
 };
 
 /* By operation and by the operands' type; NULL where there is none. */

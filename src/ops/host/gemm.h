@@ -26,6 +26,15 @@ struct weir__gemm {
     const void *pack_source;
 };
 
+/* A stack of products: matrices along the batch dims, broadcast where a step is 0. */
+struct weir__gemm_stack {
+    struct weir__gemm gemm; /* of the first matrices, whole */
+    int ndims;              /* batch dims that are left after folding */
+    int64_t shape[WEIR_MAX_DIMS - 2];
+    int64_t a_step[WEIR_MAX_DIMS - 2], b_step[WEIR_MAX_DIMS - 2], c_step[WEIR_MAX_DIMS - 2];
+    int64_t batch;
+};
+
 #define WEIR__GEMM_DOT_MAX 12
 
 /* Whether the problem is a few rows against a matrix that is contiguous along k (a

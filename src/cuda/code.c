@@ -1,0 +1,288 @@
+/* Kernel texts to functions: compiled once per architecture and variant, kept on disk. */
+#include "cuda/cuda.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- the cache on disk ---- */
+
+static uint64_t hash_bytes(uint64_t h, const void *bytes, size_t size)
+{
+    for (const unsigned char *b = bytes, *end = b + size; b < end; b++)
+        h = (h ^ *b) * 0x100000001b3;
+    return h;
+}
+
+/* Of every text, since they include each other; the same for all variants. */
+static uint64_t hash_sources(void)
+{
+    uint64_t h = 0xcbf29ce484222325;
+
+    for (int i = 0; i < weir__cuda_nsources; i++) {
+        h = hash_bytes(h, weir__cuda_sources[i].name, strlen(weir__cuda_sources[i].name) + 1);
+        h = hash_bytes(h, weir__cuda_sources[i].text, strlen(weir__cuda_sources[i].text));
+    }
+    return h;
+}
+
+/* $WEIR_CACHE_DIR, or weir/ in the user's cache directory, made if need be; false without one. */
+static bool cache_directory(char *path, size_t size)
+{
+    const char *own = getenv("WEIR_CACHE_DIR"), *cache = getenv("XDG_CACHE_HOME"),
+               *home = getenv("HOME");
+    int n;
+
+    if (own)
+        n = snprintf(path, size, "%s", own);
+    else if (cache && *cache)
+        n = snprintf(path, size, "%s/weir", cache);
+    else if (home && *home) {
+        n = snprintf(path, size, "%s/.cache", home);
+        if (n > 0 && (size_t)n < size)
+            (void)mkdir(path, 0700);
+        n = snprintf(path, size, "%s/.cache/weir", home);
+    } else {
+        return false;
+    }
+    if (n <= 0 || (size_t)n >= size)
+        return false;
+    return !mkdir(path, 0700) || errno == EEXIST;
+}
+
+static bool cache_path(const struct weir__cuda *dev, const struct weir__code *code,
+                       uint64_t variant, char *path, size_t size)
+{
+    char directory[400];
+    int major = 0, minor = 0;
+    uint64_t h = hash_sources();
+
+    if (!cache_directory(directory, sizeof directory))
+        return false;
+    dev->api->nvrtc.version(&major, &minor);
+    return snprintf(path, size, "%s/%s-%016llx-sm%d%d-nvrtc%d.%d-%016llx.cubin", directory,
+                    code->text, (unsigned long long)variant, dev->major, dev->minor, major, minor,
+                    (unsigned long long)h) < (int)size;
+}
+
+static char *read_cached(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    char *bytes = NULL;
+    long n;
+
+    if (!f)
+        return NULL;
+    if (!fseek(f, 0, SEEK_END) && (n = ftell(f)) > 0 && !fseek(f, 0, SEEK_SET) &&
+        (bytes = weir__malloc((size_t)n)) && fread(bytes, 1, (size_t)n, f) != (size_t)n) {
+        weir__free(bytes);
+        bytes = NULL;
+    }
+    if (bytes)
+        *size = (size_t)n;
+    fclose(f);
+    return bytes;
+}
+
+/* Whole or not at all: other processes may do the same. A cache that cannot be written costs
+ * time, nothing else. */
+static void write_cached(const char *path, const char *bytes, size_t size)
+{
+    char draft[700];
+    FILE *f;
+    bool good;
+
+    if (snprintf(draft, sizeof draft, "%s.%ld", path, (long)getpid()) >= (int)sizeof draft ||
+        !(f = fopen(draft, "wb")))
+        return;
+    good = fwrite(bytes, 1, size, f) == size;
+    if (fclose(f) || !good || rename(draft, path))
+        (void)unlink(draft);
+}
+
+/* ---- compiling ---- */
+
+static const char *find_source(const char *text)
+{
+    char name[64];
+
+    snprintf(name, sizeof name, "%s.cu", text);
+    for (int i = 0; i < weir__cuda_nsources; i++)
+        if (!strcmp(weir__cuda_sources[i].name, name))
+            return weir__cuda_sources[i].text;
+    return NULL;
+}
+
+static weir_status compile_failed(struct weir__cuda *dev, const struct weir__code *code,
+                                  void *program)
+{
+    const struct weir__nvrtc *rtc = &dev->api->nvrtc;
+    size_t size = 0;
+    char *log;
+    weir_status st;
+
+    if (rtc->log_size(program, &size) || !(log = weir__malloc(size + 1)))
+        return weir__fail(WEIR_EDEVICE, "kernel text '%s' does not compile", code->text);
+    log[0] = 0;
+    (void)rtc->log(program, log);
+    st = weir__fail(WEIR_EDEVICE, "kernel text '%s' does not compile: %.2000s", code->text, log);
+    weir__free(log);
+    return st;
+}
+
+static weir_status compile_program(struct weir__cuda *dev, const struct weir__code *code,
+                                   const uint8_t *variant, void *program, char **out, size_t *size)
+{
+    const struct weir__nvrtc *rtc = &dev->api->nvrtc;
+    char defines[8][16], arch[32];
+    const char *options[13] = {arch, "-default-device", "--std=c++17", "--disable-warnings",
+                               code->contract ? "--fmad=true" : "--fmad=false"};
+    weir_status st;
+
+    snprintf(arch, sizeof arch, "--gpu-architecture=sm_%d%d", dev->major, dev->minor);
+    for (int i = 0; i < 8; i++) {
+        snprintf(defines[i], sizeof defines[i], "-DV%d=%u", i, variant[i]);
+        options[5 + i] = defines[i];
+    }
+    if (rtc->compile(program, 13, options))
+        return compile_failed(dev, code, program);
+    if (rtc->cubin_size(program, size) || !(*out = weir__malloc(*size)))
+        return weir__fail(WEIR_ENOMEM, "kernel '%s'", code->text);
+    if (!rtc->cubin(program, *out))
+        return WEIR_OK;
+    st = compile_failed(dev, code, program);
+    weir__free(*out);
+    return st;
+}
+
+static weir_status compile(struct weir__cuda *dev, const struct weir__code *code,
+                           const uint8_t *variant, char **out, size_t *size)
+{
+    const struct weir__nvrtc *rtc = &dev->api->nvrtc;
+    const char *text = find_source(code->text), *names[64], *texts[64];
+    void *program;
+    weir_status st;
+    int n = 0;
+
+    if (!text)
+        return weir__fail(WEIR_EUNSUPPORTED, "there is no kernel text '%s'", code->text);
+    for (int i = 0; i < weir__cuda_nsources && n < (int)weir__countof(names); i++)
+        if (weir__cuda_sources[i].text != text) {
+            names[n] = weir__cuda_sources[i].name;
+            texts[n++] = weir__cuda_sources[i].text;
+        }
+    if (rtc->create(&program, text, code->text, n, texts, names))
+        return weir__fail(WEIR_ENOMEM, "kernel '%s'", code->text);
+    st = compile_program(dev, code, variant, program, out, size);
+    rtc->destroy(&program);
+    return st;
+}
+
+/* ---- the table of functions ---- */
+
+static struct weir__cuda_function *find_slot(struct weir__cuda_function *table, unsigned cap,
+                                             const struct weir__code *code, uint64_t variant)
+{
+    uint64_t h = ((uint64_t)(uintptr_t)code ^ variant * 0x9e3779b97f4a7c15) * 0xff51afd7ed558ccd;
+    unsigned i = (unsigned)(h >> 32) & (cap - 1);
+
+    while (table[i].code && (table[i].code != code || table[i].variant != variant))
+        i = (i + 1) & (cap - 1);
+    return &table[i];
+}
+
+static weir_status grow_table(struct weir__cuda *dev)
+{
+    unsigned cap = dev->cap_functions ? 2 * dev->cap_functions : 128;
+    struct weir__cuda_function *table = weir__calloc(cap, sizeof *table);
+
+    if (!table)
+        return weir__fail(WEIR_ENOMEM, "the table of %u kernels", cap);
+    for (unsigned i = 0; i < dev->cap_functions; i++)
+        if (dev->functions[i].code)
+            *find_slot(table, cap, dev->functions[i].code, dev->functions[i].variant) =
+                dev->functions[i];
+    weir__free(dev->functions);
+    dev->functions = table;
+    dev->cap_functions = cap;
+    return WEIR_OK;
+}
+
+static weir_status load(struct weir__cuda *dev, const struct weir__code *code, const char *image,
+                        struct weir__cuda_function *f)
+{
+    const struct weir__cu *cu = &dev->api->cu;
+    weir_status st;
+
+    if ((st = weir__cuda_check(dev, cu->module_load(&f->module, image), code->text)))
+        return st;
+    if ((st = weir__cuda_check(dev, cu->module_function(&f->function, f->module, code->text),
+                               code->text)))
+        cu->module_unload(f->module);
+    return st;
+}
+
+static weir_status add_function(struct weir__cuda *dev, const struct weir__code *code,
+                                const uint8_t *variant, uint64_t key, struct weir__cuda_function *f)
+{
+    char path[600], *image = NULL;
+    bool cached = cache_path(dev, code, key, path, sizeof path);
+    size_t size = 0;
+    weir_status st;
+
+    if (cached && (image = read_cached(path, &size))) {
+        st = load(dev, code, image, f);
+        weir__free(image);
+        if (!st || atomic_load(&dev->dead))
+            return st;
+        weir__log(WEIR_LOG_WARN, "%s cannot be loaded and is made again", path);
+    }
+    if ((st = compile(dev, code, variant, &image, &size)))
+        return st;
+    if (!(st = load(dev, code, image, f)) && cached)
+        write_cached(path, image, size);
+    weir__free(image);
+    return st;
+}
+
+weir_status weir__cuda_function(struct weir__cuda *dev, const struct weir__code *code,
+                                const struct weir__code_launch *launch, weir__cu_function *out)
+{
+    struct weir__cuda_function *f;
+    uint64_t key;
+    weir_status st;
+
+    memcpy(&key, launch->variant, sizeof key);
+    if (dev->nfunctions >= dev->cap_functions / 2 && (st = grow_table(dev)))
+        return st;
+    f = find_slot(dev->functions, dev->cap_functions, code, key);
+    if (weir__unlikely(!f->code)) {
+        if ((st = add_function(dev, code, launch->variant, key, f)))
+            return st;
+        f->code = code;
+        f->variant = key;
+        dev->nfunctions++;
+    }
+    if (launch->shared > 48 << 10 && launch->shared > f->shared) {
+        if ((st =
+                 weir__cuda_check(dev,
+                                  dev->api->cu.function_attribute(
+                                      f->function, CU_FUNCTION_DYNAMIC_SHARED, (int)launch->shared),
+                                  code->text)))
+            return st;
+        f->shared = launch->shared;
+    }
+    *out = f->function;
+    return WEIR_OK;
+}
+
+void weir__cuda_functions_close(struct weir__cuda *dev)
+{
+    for (unsigned i = 0; i < dev->cap_functions; i++)
+        if (dev->functions[i].code)
+            dev->api->cu.module_unload(dev->functions[i].module);
+    weir__free(dev->functions);
+}

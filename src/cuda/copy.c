@@ -1,0 +1,163 @@
+/* Copies between tensors and the host.
+ *
+ * Memory of the host that CUDA does not know is reached through a pinned stage of the stream: a
+ * function of the host moves the bytes between the two when the stream gets there, so that no
+ * call waits. What is not packed is gathered or scattered by a kernel on the way. */
+#include "cuda/cuda.h"
+
+#include <string.h>
+
+/* What the text "copy" takes: `count` elements from number `first` on in row-major order,
+ * between the strided place and a packed one. */
+struct strided {
+    struct weir__copy copy;
+    char *packed; /* NULL: between the copy's two places */
+    int64_t first, count;
+    unsigned char bytes[1024]; /* the packed place, if packed is this struct's address */
+};
+
+static void strided_shape(const void *args, unsigned phase, unsigned cores,
+                          struct weir__code_launch *l)
+{
+    const struct strided *s = args;
+    int64_t most = (int64_t)cores * 16;
+
+    (void)phase;
+    l->variant[0] = (uint8_t)s->copy.elem;
+    l->variant[1] = s->packed != NULL;
+    l->variant[2] = s->copy.way == WEIR__COPY_TO_HOST;
+    l->variant[3] = s->copy.src == NULL;
+    l->grid = (uint32_t)weir__min(weir__div_up(s->count, 256), most);
+}
+
+static const struct weir__code strided_code = {.text = "copy", .shape = strided_shape};
+
+static weir_status move_strided(struct weir__cuda_stream *s, weir__cu_stream stream,
+                                struct strided *args)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__code_launch l = {.threads = 256};
+    void *params[] = {args};
+    weir__cu_function function;
+    weir_status st;
+
+    strided_shape(args, 0, dev->cores.total, &l);
+    if ((st = weir__cuda_function(dev, &strided_code, &l, &function)))
+        return st;
+    return weir__cuda_check(
+        dev, dev->api->cu.launch(function, l.grid, 1, 1, l.threads, 1, 1, 0, stream, params, NULL),
+        "a copy");
+}
+
+static bool is_packed(const struct weir__copy *c, const int64_t *stride)
+{
+    return c->ndim == 1 && (stride[0] == 1 || c->shape[0] <= 1);
+}
+
+static int64_t numel(const struct weir__copy *c)
+{
+    int64_t n = 1;
+
+    for (int d = 0; d < c->ndim; d++)
+        n *= c->shape[d];
+    return n;
+}
+
+static weir_status move_bytes(struct weir__cuda *dev, weir__cu_stream stream, const void *dst,
+                              const void *src, size_t size)
+{
+    return weir__cuda_check(dev,
+                            dev->api->cu.copy_async((weir__cu_address)(uintptr_t)dst,
+                                                    (weir__cu_address)(uintptr_t)src, size, stream),
+                            "a copy");
+}
+
+/* ---- through the stage ---- */
+
+struct haul {
+    void *dst;
+    const void *src;
+    size_t size;
+};
+
+/* On CUDA's thread, in stream order. */
+static void haul(void *user)
+{
+    struct haul *h = user;
+
+    memcpy(h->dst, h->src, h->size);
+    weir__free(h);
+}
+
+static weir_status queue_haul(struct weir__cuda *dev, weir__cu_stream stream, void *dst,
+                              const void *src, size_t size)
+{
+    struct haul *h = weir__malloc(sizeof *h);
+    weir_status st;
+
+    if (!h)
+        return weir__fail(WEIR_ENOMEM, "a copy of %zu bytes", size);
+    *h = (struct haul){dst, src, size};
+    if ((st = weir__cuda_check(dev, dev->api->cu.launch_host(stream, haul, h), "a copy")))
+        weir__free(h);
+    return st;
+}
+
+/* One stretch of packed elements on the host against the tensor's elements from `first` on. */
+static weir_status stage(struct weir__cuda_stream *s, weir__cu_stream stream,
+                         const struct weir__copy *c, int64_t first, int64_t count)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    bool to_host = c->way == WEIR__COPY_TO_HOST;
+    bool packed = is_packed(c, to_host ? c->src_stride : c->dst_stride);
+    size_t offset = (size_t)first * c->elem, size = (size_t)count * c->elem;
+    struct strided args = {.copy = *c, .packed = s->stage, .first = first, .count = count};
+    weir_status st = WEIR_OK;
+
+    if (!to_host)
+        st = queue_haul(dev, stream, s->stage, c->src + offset, size);
+    if (st)
+        return st;
+    if (!packed)
+        st = move_strided(s, stream, &args);
+    else if (to_host)
+        st = move_bytes(dev, stream, s->stage, c->src + offset, size);
+    else
+        st = move_bytes(dev, stream, c->dst + offset, s->stage, size);
+    if (!st && to_host)
+        st = queue_haul(dev, stream, c->dst + offset, s->stage, size);
+    return st;
+}
+
+static weir_status copy_staged(struct weir__cuda_stream *s, weir__cu_stream stream,
+                               const struct weir__copy *c)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    int64_t n = numel(c), step = (int64_t)(WEIR__CUDA_STAGE / c->elem);
+    weir_status st = WEIR_OK;
+
+    if (!s->stage)
+        st = weir__cuda_check(dev,
+                              dev->api->cu.host_alloc((void **)&s->stage, WEIR__CUDA_STAGE,
+                                                      CU_HOST_ALLOC_PORTABLE_MAPPED),
+                              "pinned memory");
+    for (int64_t first = 0; first < n && !st; first += step)
+        st = stage(s, stream, c, first, weir__min(step, n - first));
+    return st;
+}
+
+weir_status weir__cuda_copy(struct weir__cuda_stream *s, weir__cu_stream stream,
+                            const struct weir__copy *c)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct strided args;
+
+    if (c->src && c->way != WEIR__COPY_DEVICE)
+        return copy_staged(s, stream, c);
+    if (c->src && is_packed(c, c->src_stride) && is_packed(c, c->dst_stride))
+        return move_bytes(dev, stream, c->dst, c->src, (size_t)numel(c) * c->elem);
+    args = (struct strided){.copy = *c, .count = numel(c)};
+    if (!c->src)
+        memcpy(args.bytes, c + 1, (size_t)args.count * c->elem);
+    return move_strided(s, stream, &args);
+}

@@ -1,0 +1,290 @@
+/* The `cuda` device: streams, memory and plans of one NVIDIA GPU.
+ *
+ * A weir stream is an in-order sequence over one or more CUDA streams: one for each core limit
+ * it has run under. Its `tail` is the one that has the last command; going on in another begins
+ * with a wait for the tail.
+ *
+ * How far a stream got is a word in pinned memory that the stream itself writes (a checkpoint):
+ * after every few commands, when somebody asks and none is under way, and before a host thread
+ * waits. Other streams wait by CUDA events that are recorded where an event of the user is; a
+ * ring of them per stream is enough, since a wait that is queued keeps what the event meant.
+ *
+ * Locks, outermost first: the device lock, `faults` of the device, `tail_lock` of one stream.
+ */
+#ifndef WEIR_CUDA_CUDA_H
+#define WEIR_CUDA_CUDA_H
+
+#include "cuda/api.h"
+#include "device/device.h"
+
+#define WEIR__CUDA_RING 64   /* events of a stream that may still be waited for */
+#define WEIR__CUDA_NAMES 64  /* operators of a stream that a report can name */
+#define WEIR__CUDA_PENDING 8 /* waits that are not yet handed to CUDA */
+#define WEIR__CUDA_UNITS 64  /* parts that the cores are split into, at most */
+#define WEIR__CUDA_WORKSPACE ((size_t)32 << 20)
+#define WEIR__CUDA_STAGE ((size_t)4 << 20)
+
+/* A point of a stream that CUDA knows. */
+struct weir__cuda_event {
+    uint64_t seq;
+    weir__cu_event event;
+    weir__cu_stream on; /* where it was recorded */
+};
+
+/* A CUDA stream of a weir stream, for one priority and part of the cores. */
+struct weir__cuda_queue {
+    int priority;
+    const struct weir__cuda_part *part; /* NULL: all cores */
+    weir__cu_stream stream;
+};
+
+/* A wait whose source may have failed. */
+struct weir__cuda_taken {
+    uint64_t at; /* the number of the wait on its own stream */
+    struct weir__mark from;
+    enum weir__wait how;
+};
+
+/* What the host and the device both see of a stream. */
+struct weir__cuda_word {
+    _Alignas(WEIR__LINE) _Atomic uint64_t reached; /* the last command that is over */
+    _Atomic uint64_t gate;                         /* the last callback that has returned */
+};
+
+struct weir__cuda_failure {
+    uint64_t seq;
+    weir_status status;
+    char text[200];
+};
+
+struct weir__cuda_stream {
+    weir_stream base;
+    struct weir__cuda_stream *next; /* of the device's */
+    struct weir__cuda_word *word;
+    _Atomic uint64_t queued;             /* the last command */
+    _Atomic uint64_t untimed;            /* the last one that op_timeout does not count for */
+    const char *names[WEIR__CUDA_NAMES]; /* (L) by number */
+    struct weir__spin tail_lock;         /* of the next ones */
+    weir__cu_stream tail;                /* NULL before the first command that CUDA sees */
+    _Atomic uint64_t checkpoint;         /* the last number that is written, or will be */
+    struct weir__cuda_event ring[WEIR__CUDA_RING];
+    unsigned ring_at; /* the oldest */
+    struct weir__cuda_event pending[WEIR__CUDA_PENDING];
+    unsigned npending;
+    bool busy;                       /* the tail has work that no plan's run came after */
+    struct weir__cuda_queue *queues; /* (L) */
+    int nqueues, cap_queues;
+    void *workspace;                /* (L) of matrix products, on the device */
+    char *stage;                    /* (L) pinned; for copies */
+    struct weir__cuda_taken *taken; /* under the device's faults lock, as the rest */
+    int ntaken, cap_taken;
+    struct weir__cuda_failure *failures;
+    int nfailures, cap_failures;
+    uint64_t part_cores;                /* (L) of the part below */
+    const struct weir__cuda_part *part; /* (L) the one its limit got */
+};
+
+/* Some of the cores, as a green context. */
+struct weir__cuda_part {
+    weir__cu_green green;
+    unsigned first, count; /* units */
+    unsigned cores;
+    struct weir__cuda_part *next;
+};
+
+struct weir__cuda_cores {
+    unsigned total, unit; /* cores of the device, and in the smallest part */
+    unsigned nunits;
+    struct weir__cu_resource units[WEIR__CUDA_UNITS]; /* of one split */
+    struct weir__cuda_part *parts;
+};
+
+struct weir__cuda_function {
+    const struct weir__code *code;
+    uint64_t variant;
+    weir__cu_module module;
+    weir__cu_function function;
+    uint32_t shared; /* dynamic bytes it is set up for */
+};
+
+struct weir__cuda_job {
+    struct weir__cuda_job *next;
+    struct weir__cuda_stream *stream;
+    uint64_t seq;
+    weir_callback_fn fn;
+    void *user;
+    bool reached;
+};
+
+struct weir__cuda_stamp {
+    struct weir__cuda_stamp *next;
+    struct weir__cuda_stream *stream;
+    uint64_t seq;
+    _Atomic uint64_t *ns;
+    weir__cu_event event;
+};
+
+struct weir__cuda_product; /* product.c */
+
+struct weir__cuda {
+    weir_device base;
+    const struct weir__cuda_api *api;
+    weir__cu_device device;
+    weir__cu_context context;
+    int major, minor;
+    int priority_least, priority_greatest;
+    int shared_most;
+    size_t granularity;
+    struct weir__cuda_word **words; /* (L) chunks, by slot */
+    unsigned nwords;
+    struct weir__cuda_cores cores;         /* (L) */
+    struct weir__cuda_function *functions; /* (L) hashed */
+    unsigned nfunctions, cap_functions;
+    void *lt;                            /* (L) cuBLASLt's handle */
+    struct weir__cuda_product *products; /* (L) */
+    struct weir__program *programs;      /* (L) */
+    uint32_t next_program;               /* (L) */
+    /* All streams, for whoever does not hold the device lock: none goes before the device. */
+    _Atomic(struct weir__cuda_stream *) streams;
+    /* Faults. */
+    struct weir__mutex faults;
+    struct weir__code_failure *log; /* pinned */
+    _Atomic uint64_t log_read;
+    _Atomic bool failed; /* something has, ever */
+    _Atomic bool dead;   /* the context is unusable, */
+    char dead_text[400]; /* and this is why */
+    /* Host work (host.c). */
+    struct weir__mutex jobs_lock;
+    struct weir__cuda_job *jobs, **jobs_end;
+    _Atomic uint32_t jobs_word; /* changes when there is something to look at */
+    bool helper_started;
+    _Atomic bool helper_stops;
+    unsigned long helper; /* a pthread_t */
+    struct weir__spin stamps_lock;
+    struct weir__cuda_stamp *stamps, *spare_stamps;
+    weir__cu_event base_event;
+    double base_ns; /* the host's clock at base_event */
+};
+
+/* Where a command goes. */
+struct weir__cuda_sink {
+    struct weir__cuda *dev;
+    weir__cu_stream stream;
+    unsigned cores;
+    uint64_t where;   /* for failures: weir__cuda_where or weir__cuda_where_item */
+    void **workspace; /* memory of matrix products, made when first needed */
+};
+
+static inline struct weir__cuda *weir__cuda(const weir_device *dev)
+{
+    return (struct weir__cuda *)dev;
+}
+
+static inline struct weir__cuda_stream *weir__cuda_stream(const weir_stream *s)
+{
+    return (struct weir__cuda_stream *)s;
+}
+
+/* Makes the device's context current for the calling thread, and takes that back. */
+bool weir__cuda_enter(const struct weir__cuda *dev);
+void weir__cuda_leave(const struct weir__cuda *dev, bool pushed);
+
+/* ---- stream.c ---- */
+
+/* The CUDA stream for a command on so many cores, ordered after everything queued. (L) */
+weir_status weir__cuda_tail(struct weir__cuda_stream *s, unsigned cores, weir__cu_stream *out);
+/* The command is queued: `name` for reports. (L) */
+void weir__cuda_count(struct weir__cuda_stream *s, uint64_t n, const char *name);
+/* What is queued next on `s` comes after the event. (L) */
+weir_status weir__cuda_after(struct weir__cuda_stream *s, const struct weir__cuda_event *event);
+/* A plan runs on `first` and stands for `lane` as well: it comes after what `lane` has, and
+ * `lane` goes on after it, which is counted by now, on `first`'s `tail`. (L) */
+weir_status weir__cuda_lead(struct weir__cuda_stream *lane, struct weir__cuda_stream *first);
+weir_status weir__cuda_follow(struct weir__cuda_stream *lane, weir__cu_stream tail);
+/* Whether the mark is over, and if not, an event at or behind it. */
+bool weir__cuda_find(struct weir__mark mark, struct weir__cuda_event *out, weir_status *st);
+/* Makes the stream write how far it got, unless it will. */
+weir_status weir__cuda_checkpoint(struct weir__cuda_stream *s);
+uint64_t weir__cuda_done(const weir_stream *s);
+weir_status weir__cuda_stream_open(weir_stream *s);
+void weir__cuda_stream_close(weir_stream *s);
+weir_status weir__cuda_submit(weir_stream *s, const struct weir__kernel *kernel);
+weir_status weir__cuda_wait(weir_stream *s, struct weir__mark mark, enum weir__wait how);
+weir_status weir__cuda_mark(weir_stream *s);
+
+/* ---- sync.c ---- */
+weir_status weir__cuda_sync(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin);
+/* Who is where: one line per stream that has work. */
+void weir__cuda_report(weir_device *dev, struct weir__text *text);
+
+/* ---- faults.c ---- */
+
+/* `r` as an error that names `what`; a fault of the context makes the device dead. */
+weir_status weir__cuda_check(struct weir__cuda *dev, weir__cu_result r, const char *what);
+/* The error of a device whose context is unusable, else WEIR_OK. */
+weir_status weir__cuda_alive(struct weir__cuda *dev);
+/* What a kernel that fails is told to say: a command of a stream, or an item of a program. */
+uint64_t weir__cuda_where(const weir_stream *s, uint64_t seq);
+uint64_t weir__cuda_where_item(uint32_t program, int lane, int item);
+/* Errors of the mark's stream reach `s` when its command `at` is over. */
+weir_status weir__cuda_take(struct weir__cuda_stream *s, uint64_t at, struct weir__mark from,
+                            enum weir__wait how);
+/* Passes on what has failed so far. */
+void weir__cuda_poll(struct weir__cuda *dev);
+
+/* ---- host.c: work of the host within a stream ---- */
+weir_status weir__cuda_callback(weir_stream *s, weir_callback_fn fn, void *user);
+weir_status weir__cuda_stamp(weir_stream *s, _Atomic uint64_t *ns);
+/* Fills the stamps of the stream up to `seq`, which is over. */
+void weir__cuda_read_stamps(struct weir__cuda_stream *s, uint64_t seq);
+weir_status weir__cuda_host_open(struct weir__cuda *dev);
+void weir__cuda_host_close(struct weir__cuda *dev);
+/* Callbacks that CUDA will not reach any more are called. */
+void weir__cuda_host_dead(struct weir__cuda *dev);
+
+/* ---- issue.c, copy.c, code.c, product.c: commands ---- */
+
+/* Hands a kernel to CUDA. (L) */
+weir_status weir__cuda_issue(const struct weir__cuda_sink *sink, const struct weir__kernel *kernel);
+weir_status weir__cuda_copy(struct weir__cuda_stream *s, weir__cu_stream stream,
+                            const struct weir__copy *copy);
+/* The compiled variant of a text. (L) */
+weir_status weir__cuda_function(struct weir__cuda *dev, const struct weir__code *code,
+                                const struct weir__code_launch *launch, weir__cu_function *out);
+void weir__cuda_functions_close(struct weir__cuda *dev);
+/* WEIR_EUNSUPPORTED, without an error text, if the library has nothing for it. (L) */
+weir_status weir__cuda_product_run(const struct weir__cuda_sink *sink,
+                                   const struct weir__product *product);
+void weir__cuda_products_close(struct weir__cuda *dev);
+
+/* ---- cores.c ---- */
+weir_status weir__cuda_cores_open(struct weir__cuda *dev);
+void weir__cuda_cores_close(struct weir__cuda *dev);
+int weir__cuda_round_limit(const weir_device *dev, int cores);
+/* The part for a stream that may use `cores`; NULL with WEIR_OK means all. (L) */
+weir_status weir__cuda_part(struct weir__cuda_stream *s, unsigned cores,
+                            const struct weir__cuda_part **out);
+weir_status weir__cuda_new_stream(struct weir__cuda *dev, const struct weir__cuda_part *part,
+                                  int priority, weir__cu_stream *out);
+
+/* ---- program.c ---- */
+weir_status weir__cuda_program_make(weir_device *dev, const struct weir__lane *lanes, int nlanes,
+                                    struct weir__program **out);
+void weir__cuda_program_free(struct weir__program *program);
+weir_status weir__cuda_program_run(const struct weir__program *program,
+                                   weir_stream *const *streams);
+void weir__cuda_program_update(struct weir__program *program, int lane, int item,
+                               const struct weir__kernel *kernel);
+/* The stream and number of an item's last run; false if the program is gone. (L) */
+bool weir__cuda_program_find(struct weir__cuda *dev, uint32_t program, int lane, int item,
+                             struct weir__mark *out, const char **name);
+
+/* ---- the texts, made from kernels/ by CMake ---- */
+struct weir__cuda_source {
+    const char *name; /* "softmax.cu", "ops/host/row.h" */
+    const char *text;
+};
+extern const struct weir__cuda_source weir__cuda_sources[];
+extern const int weir__cuda_nsources;
+
+#endif

@@ -1,0 +1,256 @@
+/* The driver of the `cuda` device: opening, memory, and the table. */
+#include "cuda/cuda.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *unavailable(void)
+{
+    const struct weir__cuda_api *api = weir__cuda_api();
+
+    return api->no_driver[0]     ? api->no_driver
+           : api->no_compiler[0] ? api->no_compiler
+           : api->no_products[0] ? api->no_products
+                                 : NULL;
+}
+
+bool weir__cuda_enter(const struct weir__cuda *dev)
+{
+    weir__cu_context current;
+
+    return (dev->api->cu.context_current(&current) || current != dev->context) &&
+           !dev->api->cu.context_push(dev->context);
+}
+
+void weir__cuda_leave(const struct weir__cuda *dev, bool pushed)
+{
+    weir__cu_context popped;
+
+    if (pushed)
+        dev->api->cu.context_pop(&popped);
+}
+
+/* ---- open and close ---- */
+
+/* "cuda:1" has a bare number for an option. */
+static weir_status read_ordinal(const struct weir__cuda *dev, struct weir__spec *spec, int *ordinal)
+{
+    int count = 0;
+    char *end;
+
+    dev->api->cu.device_count(&count);
+    *ordinal = 0;
+    for (int i = 0; i < spec->n; i++) {
+        long n = strtol(spec->options[i].key, &end, 10);
+
+        if (spec->options[i].value || *end || end == spec->options[i].key)
+            continue;
+        if (n < 0 || n >= count)
+            return weir__fail(WEIR_ESPEC, "device spec '%s': there is no GPU %ld: 0..%d are here",
+                              spec->text, n, count - 1);
+        spec->options[i].used = true;
+        *ordinal = (int)n;
+    }
+    return weir__spec_finish(spec, "a GPU's number, memory, op_timeout, deterministic, poison");
+}
+
+static int attribute(const struct weir__cuda *dev, int which)
+{
+    int value = 0;
+
+    return dev->api->cu.device_attribute(&value, which, dev->device) ? 0 : value;
+}
+
+static weir_status read_properties(struct weir__cuda *dev)
+{
+    const struct weir__cu *cu = &dev->api->cu;
+    weir_device_props *p = &dev->base.props;
+    struct weir__cu_memory memory = {
+        .type = CU_MEMORY_PINNED,
+        .location = {CU_LOCATION_DEVICE, dev->device},
+    };
+    size_t available, total;
+    int cores = attribute(dev, CU_ATTRIBUTE_MULTIPROCESSORS);
+    weir_status st;
+
+    dev->major = attribute(dev, CU_ATTRIBUTE_MAJOR);
+    dev->minor = attribute(dev, CU_ATTRIBUTE_MINOR);
+    dev->shared_most = attribute(dev, CU_ATTRIBUTE_SHARED_OPTIN);
+    cu->device_name(p->model, sizeof p->model, dev->device);
+    if (dev->major < 8 || !attribute(dev, CU_ATTRIBUTE_VIRTUAL_MEMORY) ||
+        !attribute(dev, CU_ATTRIBUTE_STREAM_MEMORY_64))
+        return weir__fail(WEIR_EUNAVAILABLE,
+                          "%s: '%s' has compute capability %d.%d; weir needs 8.0, virtual memory "
+                          "and 64-bit stream memory operations",
+                          p->name, p->model, dev->major, dev->minor);
+    p->cores = (weir_cores){cores, cores};
+    p->features = WEIR_FEATURE_REAL_TIME | WEIR_FEATURE_TIMING;
+    if ((st = weir__cuda_check(dev,
+                               cu->priority_range(&dev->priority_least, &dev->priority_greatest),
+                               "priorities")) ||
+        (st = weir__cuda_check(dev, cu->memory_info(&available, &total), "memory")) ||
+        (st = weir__cuda_check(
+             dev, cu->granularity(&dev->granularity, &memory, CU_GRANULARITY_RECOMMENDED),
+             "memory")))
+        return st;
+    p->memory_bytes = available;
+    return WEIR_OK;
+}
+
+static void cuda_close(weir_device *base)
+{
+    struct weir__cuda *dev = weir__cuda(base);
+    bool pushed = weir__cuda_enter(dev);
+
+    dev->api->cu.context_sync();
+    weir__cuda_host_close(dev);
+    weir__cuda_leave(dev, pushed);
+}
+
+/* Whatever cuda_open has made. */
+static void cuda_release(weir_device *base)
+{
+    struct weir__cuda *dev = weir__cuda(base);
+    bool pushed = weir__cuda_enter(dev);
+
+    weir__cuda_functions_close(dev);
+    weir__cuda_products_close(dev);
+    weir__cuda_cores_close(dev);
+    for (unsigned i = 0; i < dev->nwords; i++)
+        dev->api->cu.host_free(dev->words[i]);
+    weir__free(dev->words);
+    if (dev->log)
+        dev->api->cu.host_free(dev->log);
+    weir__cuda_leave(dev, pushed);
+    dev->api->cu.primary_release(dev->device);
+}
+
+static weir_status cuda_open(weir_device *base, struct weir__spec *spec)
+{
+    struct weir__cuda *dev = weir__cuda(base);
+    const struct weir__cu *cu;
+    int ordinal;
+    bool pushed;
+    weir_status st;
+
+    dev->api = weir__cuda_api();
+    cu = &dev->api->cu;
+    if ((st = read_ordinal(dev, spec, &ordinal)) ||
+        (st = weir__cuda_check(dev, cu->device_get(&dev->device, ordinal), "the GPU")) ||
+        (st = weir__cuda_check(dev, cu->primary_retain(&dev->context, dev->device), "a context")))
+        return st;
+    pushed = weir__cuda_enter(dev);
+    if (!(st = read_properties(dev)) &&
+        !(st = weir__cuda_check(dev,
+                                cu->host_alloc((void **)&dev->log,
+                                               WEIR__CODE_FAILURES * sizeof *dev->log,
+                                               CU_HOST_ALLOC_PORTABLE_MAPPED),
+                                "pinned memory"))) {
+        memset(dev->log, 0, WEIR__CODE_FAILURES * sizeof *dev->log);
+        if (!(st = weir__cuda_host_open(dev)))
+            st = weir__cuda_cores_open(dev);
+    }
+    weir__cuda_leave(dev, pushed);
+    if (st) {
+        cuda_close(base);
+        cuda_release(base);
+    }
+    return st;
+}
+
+static void cuda_kick(weir_device *dev)
+{
+    (void)dev; /* CUDA has it already */
+}
+
+static uint64_t cuda_now(const weir_device *dev)
+{
+    (void)dev;
+    return weir__clock_ns();
+}
+
+/* ---- memory ---- */
+
+static size_t mapped_size(const struct weir__cuda *dev, size_t size)
+{
+    return (size + dev->granularity - 1) / dev->granularity * dev->granularity;
+}
+
+static weir__cu_result map_at(const struct weir__cuda *dev, weir__cu_address address, size_t size)
+{
+    const struct weir__cu *cu = &dev->api->cu;
+    struct weir__cu_location here = {CU_LOCATION_DEVICE, dev->device};
+    struct weir__cu_memory memory = {.type = CU_MEMORY_PINNED, .location = here};
+    struct weir__cu_access access = {here, CU_ACCESS_READ_WRITE};
+    weir__cu_result r;
+    uint64_t handle;
+
+    if ((r = cu->memory_create(&handle, size, &memory, 0)))
+        return r;
+    r = cu->memory_map(address, size, 0, handle, 0);
+    cu->memory_release(handle); /* the mapping keeps it */
+    if (!r && (r = cu->memory_access(address, size, &access, 1)))
+        cu->memory_unmap(address, size);
+    return r;
+}
+
+static void *cuda_map(weir_device *base, size_t size)
+{
+    struct weir__cuda *dev = weir__cuda(base);
+    bool pushed = weir__cuda_enter(dev);
+    weir__cu_address address = 0;
+
+    size = mapped_size(dev, size);
+    if (dev->api->cu.address_reserve(&address, size, 0, 0, 0))
+        address = 0;
+    else if (map_at(dev, address, size)) {
+        dev->api->cu.address_free(address, size);
+        address = 0;
+    }
+    weir__cuda_leave(dev, pushed);
+    return (void *)(uintptr_t)address;
+}
+
+static void cuda_unmap(weir_device *base, void *address, size_t size)
+{
+    struct weir__cuda *dev = weir__cuda(base);
+    bool pushed = weir__cuda_enter(dev);
+
+    size = mapped_size(dev, size);
+    dev->api->cu.memory_unmap((weir__cu_address)(uintptr_t)address, size);
+    dev->api->cu.address_free((weir__cu_address)(uintptr_t)address, size);
+    weir__cuda_leave(dev, pushed);
+}
+
+const struct weir__driver weir__cuda_driver = {
+    .abi = WEIR__DRIVER_ABI,
+    .name = "cuda",
+    .summary = "an NVIDIA GPU",
+    .device_size = sizeof(struct weir__cuda),
+    .stream_size = sizeof(struct weir__cuda_stream),
+    .compiles = true,
+    .unavailable = unavailable,
+    .open = cuda_open,
+    .close = cuda_close,
+    .release = cuda_release,
+    .stream_open = weir__cuda_stream_open,
+    .stream_close = weir__cuda_stream_close,
+    .submit = weir__cuda_submit,
+    .wait = weir__cuda_wait,
+    .mark = weir__cuda_mark,
+    .callback = weir__cuda_callback,
+    .stamp = weir__cuda_stamp,
+    .kick = cuda_kick,
+    .done = weir__cuda_done,
+    .sync = weir__cuda_sync,
+    .program_make = weir__cuda_program_make,
+    .program_free = weir__cuda_program_free,
+    .program_run = weir__cuda_program_run,
+    .program_update = weir__cuda_program_update,
+    .round_limit = weir__cuda_round_limit,
+    .map = cuda_map,
+    .unmap = cuda_unmap,
+    .now = cuda_now,
+    .trace_clock = WEIR__TRACE_HOST_NS,
+};

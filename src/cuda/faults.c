@@ -1,0 +1,223 @@
+/* What goes wrong on the device, and whom it concerns.
+ *
+ * A kernel that finds an index out of range says so in a ring of pinned memory; work behind it
+ * on the stream still runs, but the stream is in error from there on, and so is what waited for
+ * it. A fault of the hardware (an illegal address) makes the whole context unusable. */
+#include "cuda/cuda.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { SEQ_BITS = 47, LANE_BITS = 8, ITEM_BITS = 24 };
+
+uint64_t weir__cuda_where(const weir_stream *s, uint64_t seq)
+{
+    return (uint64_t)s->slot << SEQ_BITS | seq;
+}
+
+uint64_t weir__cuda_where_item(uint32_t program, int lane, int item)
+{
+    return (uint64_t)1 << 63 | (uint64_t)program << (LANE_BITS + ITEM_BITS) |
+           (uint64_t)lane << ITEM_BITS | (uint64_t)item;
+}
+
+/* ---- the context ---- */
+
+/* Codes after which CUDA refuses everything in the context. */
+static bool is_fatal(weir__cu_result r)
+{
+    static const int codes[] = {214, 220, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 999};
+
+    for (size_t i = 0; i < weir__countof(codes); i++)
+        if (r == codes[i])
+            return true;
+    return false;
+}
+
+static void die(struct weir__cuda *dev, weir__cu_result r)
+{
+    struct weir__text running = {0};
+
+    weir__mutex_lock(&dev->faults);
+    if (!atomic_load_explicit(&dev->dead, memory_order_relaxed)) {
+        weir__cuda_report(&dev->base, &running);
+        snprintf(dev->dead_text, sizeof dev->dead_text,
+                 "%s is unusable until it is closed and opened again: %s; what was running:%s",
+                 dev->base.props.name, weir__cuda_error(r).text,
+                 running.data ? running.data : " unknown");
+        weir__text_free(&running);
+        for (struct weir__cuda_stream *s = atomic_load(&dev->streams); s; s = s->next) {
+            uint64_t reached = atomic_load(&s->word->reached);
+
+            if (reached < atomic_load(&s->queued))
+                weir__stream_fail(&s->base, reached + 1, WEIR_EDEVICE, dev->dead_text);
+        }
+        atomic_store_explicit(&dev->dead, true, memory_order_release);
+    }
+    weir__mutex_unlock(&dev->faults);
+    weir__cuda_host_dead(dev);
+}
+
+weir_status weir__cuda_alive(struct weir__cuda *dev)
+{
+    if (weir__likely(!atomic_load_explicit(&dev->dead, memory_order_acquire)))
+        return WEIR_OK;
+    return weir__fail(WEIR_EDEVICE, "%s", dev->dead_text);
+}
+
+weir_status weir__cuda_check(struct weir__cuda *dev, weir__cu_result r, const char *what)
+{
+    if (weir__likely(!r))
+        return WEIR_OK;
+    if (is_fatal(r))
+        die(dev, r);
+    if (atomic_load(&dev->dead))
+        return weir__cuda_alive(dev);
+    return weir__fail(r == CU_ERROR_OUT_OF_MEMORY ? WEIR_ENOMEM : WEIR_EDEVICE, "%s on %s: %s",
+                      what, dev->base.props.name, weir__cuda_error(r).text);
+}
+
+/* ---- failures of kernels: under the faults lock from here on ---- */
+
+/* Kept until the waits of the stream before it have been looked at. */
+static void add_failure(struct weir__cuda_stream *s, uint64_t seq, const char *name,
+                        const struct weir__code_failure *f)
+{
+    struct weir__cuda_failure *at;
+
+    if (!weir__grow(&s->failures, s->nfailures, &s->cap_failures, sizeof *s->failures)) {
+        weir__stream_fail(&s->base, seq, WEIR_ENOMEM, "out of memory for the text of an error");
+        return;
+    }
+    at = &s->failures[s->nfailures++];
+    at->seq = seq;
+    at->status = WEIR_ERANGE;
+    snprintf(at->text, sizeof at->text,
+             "operator '%s' on stream '%s': index %lld is out of range: 0..%lld", name,
+             s->base.name, (long long)f->index, (long long)f->limit - 1);
+}
+
+static void place_failure(struct weir__cuda *dev, const struct weir__code_failure *f)
+{
+    if (f->where >> 63) {
+        struct weir__mark mark;
+        const char *name;
+
+        if (weir__cuda_program_find(
+                dev, (uint32_t)(f->where >> (LANE_BITS + ITEM_BITS)) & 0x7fffffff,
+                (int)(f->where >> ITEM_BITS & 0xff), (int)(f->where & 0xffffff), &mark, &name))
+            add_failure(weir__cuda_stream(mark.stream), mark.seq, name, f);
+    } else {
+        uint64_t seq = f->where & (((uint64_t)1 << SEQ_BITS) - 1);
+        struct weir__cuda_stream *s = atomic_load(&dev->streams);
+
+        while (s && s->base.slot != (f->where >> SEQ_BITS & 0xffff))
+            s = s->next;
+        if (s)
+            add_failure(s, seq, s->names[seq % WEIR__CUDA_NAMES], f);
+    }
+    atomic_store(&dev->failed, true);
+}
+
+static void read_log(struct weir__cuda *dev)
+{
+    uint64_t next = __atomic_load_n(&dev->log->next, __ATOMIC_ACQUIRE), at = dev->log_read;
+
+    /* Those that the ring has lost concern streams that are in error already, or will be. */
+    if (next > at + WEIR__CODE_FAILURES)
+        at = next - WEIR__CODE_FAILURES;
+    for (; at < next; at++) {
+        const struct weir__code_failure *f = &dev->log[at % WEIR__CODE_FAILURES];
+
+        if (__atomic_load_n(&f->ready, __ATOMIC_ACQUIRE) < at + 1)
+            break; /* being written */
+        place_failure(dev, f);
+    }
+    dev->log_read = at;
+}
+
+static bool apply_failure(struct weir__cuda_stream *s, uint64_t before)
+{
+    bool changed = false;
+
+    for (int i = 0; i < s->nfailures;) {
+        struct weir__cuda_failure *f = &s->failures[i];
+
+        if (f->seq >= before) {
+            i++;
+            continue;
+        }
+        weir__stream_fail(&s->base, f->seq, f->status, f->text);
+        *f = s->failures[--s->nfailures];
+        changed = true;
+    }
+    return changed;
+}
+
+/* Waits that are over, in order, each after the failures before it. */
+static bool settle(struct weir__cuda_stream *s)
+{
+    uint64_t reached = atomic_load_explicit(&s->word->reached, memory_order_acquire);
+    bool changed = false;
+    int n = 0;
+
+    for (; n < s->ntaken && s->taken[n].at <= reached; n++) {
+        const struct weir__cuda_taken *t = &s->taken[n];
+
+        changed |= apply_failure(s, t->at);
+        if (t->how == WEIR__WAIT_FRESH && atomic_load(&s->base.failed_at) < t->at) {
+            weir__stream_forget_error(&s->base);
+            changed = true;
+        }
+        if (atomic_load(&t->from.stream->failed_at) <= t->from.seq &&
+            atomic_load(&s->base.failed_at) == WEIR__NEVER_FAILED) {
+            weir__stream_fail_like(&s->base, t->at, t->from.stream);
+            changed = true;
+        }
+    }
+    memmove(s->taken, s->taken + n, (size_t)(s->ntaken - n) * sizeof *s->taken);
+    s->ntaken -= n;
+    return apply_failure(s, UINT64_MAX) || changed;
+}
+
+static void poll_locked(struct weir__cuda *dev)
+{
+    bool changed;
+
+    read_log(dev);
+    if (!atomic_load(&dev->failed)) { /* nothing to pass on: waits that are over are dropped */
+        for (struct weir__cuda_stream *s = atomic_load(&dev->streams); s; s = s->next)
+            if (s->ntaken)
+                settle(s);
+        return;
+    }
+    do {
+        changed = false;
+        for (struct weir__cuda_stream *s = atomic_load(&dev->streams); s; s = s->next)
+            changed |= settle(s);
+    } while (changed);
+}
+
+void weir__cuda_poll(struct weir__cuda *dev)
+{
+    weir__mutex_lock(&dev->faults);
+    poll_locked(dev);
+    weir__mutex_unlock(&dev->faults);
+}
+
+weir_status weir__cuda_take(struct weir__cuda_stream *s, uint64_t at, struct weir__mark from,
+                            enum weir__wait how)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    weir_status st = WEIR_OK;
+
+    weir__mutex_lock(&dev->faults);
+    if (s->ntaken == s->cap_taken && s->ntaken)
+        poll_locked(dev);
+    if (!weir__grow(&s->taken, s->ntaken, &s->cap_taken, sizeof *s->taken))
+        st = WEIR_ENOMEM;
+    else
+        s->taken[s->ntaken++] = (struct weir__cuda_taken){at, from, how};
+    weir__mutex_unlock(&dev->faults);
+    return st;
+}

@@ -1,0 +1,55 @@
+/* From a kernel's description to a launch. */
+#include "cuda/cuda.h"
+
+#include <string.h>
+
+static weir_status launch(const struct weir__cuda_sink *sink, const struct weir__kernel *k)
+{
+    struct weir__cuda *dev = sink->dev;
+    struct weir__code_context context = {dev->log, sink->where, 0, sink->cores};
+    /* The entry's parameter may be longer than what this call has to say. */
+    _Alignas(16) unsigned char args[WEIR_ARGS_MAX];
+    void *params[] = {args, &context};
+
+    memcpy(args, k->args, k->args_size);
+    for (unsigned phase = 0; phase < k->phases; phase++) {
+        struct weir__code_launch l = {.threads = 256};
+        weir__cu_function function;
+        weir_status st;
+
+        k->code->shape(k->args, phase, sink->cores, &l);
+        if (!l.grid)
+            continue;
+        if ((st = weir__cuda_function(dev, k->code, &l, &function)))
+            return st;
+        context.phase = phase;
+        if ((st = weir__cuda_check(dev,
+                                   dev->api->cu.launch(function, l.grid, 1, 1, l.threads, 1, 1,
+                                                       l.shared, sink->stream, params, NULL),
+                                   k->name)))
+            return st;
+    }
+    return WEIR_OK;
+}
+
+weir_status weir__cuda_issue(const struct weir__cuda_sink *sink, const struct weir__kernel *k)
+{
+    struct weir__product product;
+
+    if (k->code->kind == WEIR__CODE_FILL) {
+        const struct weir__fill *fill = k->args;
+
+        return weir__cuda_check(
+            sink->dev,
+            sink->dev->api->cu.fill_async((weir__cu_address)(uintptr_t)fill->address, fill->value,
+                                          fill->size, sink->stream),
+            k->name);
+    }
+    if (k->code->product && k->code->product(k->args, &product)) {
+        weir_status st = weir__cuda_product_run(sink, &product);
+
+        if (st != WEIR_EUNSUPPORTED)
+            return st;
+    }
+    return launch(sink, k);
+}

@@ -1,0 +1,212 @@
+/* What kernel texts share: element types, conversions, the grid. */
+#pragma once
+
+#include "weir/tensor.h"
+
+/* Unsigned words by size. */
+template <int bytes> struct Word;
+template <> struct Word<1> { typedef uint8_t type; };
+template <> struct Word<2> { typedef uint16_t type; };
+template <> struct Word<4> { typedef uint32_t type; };
+template <> struct Word<8> { typedef uint64_t type; };
+
+static __device__ inline int64_t thread_index()
+{
+    return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+static __device__ inline int64_t thread_count()
+{
+    return (int64_t)gridDim.x * blockDim.x;
+}
+
+/* ---- f16 and bf16, which are computed in f32 ---- */
+
+static __device__ inline float from_f16(uint16_t h)
+{
+    float f;
+
+    asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
+    return f;
+}
+
+static __device__ inline uint16_t to_f16(float f)
+{
+    uint16_t h;
+
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
+    return h;
+}
+
+static __device__ inline float from_bf16(uint16_t h)
+{
+    return __uint_as_float((uint32_t)h << 16);
+}
+
+static __device__ inline uint16_t to_bf16(float f)
+{
+    uint16_t h;
+
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f));
+    return h;
+}
+
+/* Rounds to odd, so that rounding once more to 16 bits gives what rounding once would. */
+static __device__ inline float to_odd(double x)
+{
+    float nearest = (float)x;
+    uint32_t bits = __float_as_uint(nearest);
+
+    if ((double)nearest == x || !(nearest - nearest == 0))
+        return nearest;
+    if ((nearest > x) == (x > 0))
+        bits--;
+    return __uint_as_float(bits | 1);
+}
+
+/* ---- types: `store` in memory, `compute` in registers ---- */
+
+template <int dtype> struct Type;
+#define PLAIN_TYPE(D, T, is_float)                                          \
+    template <> struct Type<D> {                                            \
+        typedef T store, compute;                                           \
+        static const bool real = is_float;                                  \
+        static __device__ inline T load(T x) { return x; }                  \
+        static __device__ inline T pack(T x) { return x; }                  \
+    }
+PLAIN_TYPE(WEIR_F32, float, true);
+PLAIN_TYPE(WEIR_F64, double, true);
+PLAIN_TYPE(WEIR_I64, int64_t, false);
+PLAIN_TYPE(WEIR_I32, int32_t, false);
+PLAIN_TYPE(WEIR_I8, int8_t, false);
+PLAIN_TYPE(WEIR_U8, uint8_t, false);
+PLAIN_TYPE(WEIR_BOOL, uint8_t, false);
+template <> struct Type<WEIR_F16> {
+    typedef uint16_t store;
+    typedef float compute;
+    static const bool real = true;
+    static __device__ inline float load(uint16_t x) { return from_f16(x); }
+    static __device__ inline uint16_t pack(float x) { return to_f16(x); }
+};
+template <> struct Type<WEIR_BF16> {
+    typedef uint16_t store;
+    typedef float compute;
+    static const bool real = true;
+    static __device__ inline float load(uint16_t x) { return from_bf16(x); }
+    static __device__ inline uint16_t pack(float x) { return to_bf16(x); }
+};
+
+template <int D> static __device__ inline typename Type<D>::compute load(const void *p, int64_t i)
+{
+    return Type<D>::load(((const typename Type<D>::store *)p)[i]);
+}
+
+template <int D>
+static __device__ inline void store(void *p, int64_t i, typename Type<D>::compute x)
+{
+    ((typename Type<D>::store *)p)[i] = Type<D>::pack(x);
+}
+
+/* ---- conversions: floats to integers truncate and saturate, NaN gives 0; integers to
+ * narrower ones wrap; anything but 0 is true ---- */
+
+template <typename T> struct Bounds;
+template <> struct Bounds<int64_t> {
+    static constexpr double low = -9223372036854775808.0, high = 9223372036854775808.0;
+    static constexpr int64_t most = 0x7fffffffffffffffll, least = -most - 1;
+};
+template <> struct Bounds<int32_t> {
+    static constexpr double low = -2147483648.0, high = 2147483648.0;
+    static constexpr int32_t most = 0x7fffffff, least = -most - 1;
+};
+template <> struct Bounds<int8_t> {
+    static constexpr double low = -128, high = 128;
+    static constexpr int8_t most = 127, least = -128;
+};
+template <> struct Bounds<uint8_t> {
+    static constexpr double low = 0, high = 256;
+    static constexpr uint8_t most = 255, least = 0;
+};
+
+template <typename To, typename From> static __device__ inline To saturate(From x)
+{
+    if (x >= (From)Bounds<To>::high)
+        return Bounds<To>::most;
+    if (x < (From)Bounds<To>::low)
+        return Bounds<To>::least;
+    return x == x ? (To)x : (To)0;
+}
+
+/* The element of type `from` at p[i] as an element of type `to` in memory. */
+template <int to, int from>
+static __device__ inline typename Type<to>::store convert(typename Type<from>::store raw)
+{
+    typedef typename Type<to>::store Store;
+
+    if constexpr (to == from) {
+        return (Store)raw;
+    } else {
+        auto x = Type<from>::load(raw);
+
+        if constexpr (from == WEIR_BOOL)
+            x = x != 0;
+        if constexpr (to == WEIR_BOOL)
+            return (Store)(x != 0);
+        else if constexpr (Type<to>::real && sizeof(Store) == 2) {
+            if constexpr (sizeof(x) == 4 && Type<from>::real)
+                return Type<to>::pack(x);
+            else
+                return Type<to>::pack(to_odd((double)x));
+        } else if constexpr (Type<to>::real || !Type<from>::real)
+            return (Store)x;
+        else
+            return saturate<Store>(x);
+    }
+}
+
+/* ---- blocks ---- */
+
+template <typename T> static __device__ inline T warp_sum(T x)
+{
+    for (int step = 16; step; step >>= 1)
+        x += __shfl_xor_sync(~0u, x, step);
+    return x;
+}
+
+/* The sum over the block, in an order that does not change; everyone gets it. */
+template <typename T> static __device__ inline T block_sum(T x)
+{
+    __shared__ T part[32];
+    int warp = threadIdx.x / 32, warps = (blockDim.x + 31) / 32;
+
+    x = warp_sum(x);
+    if (threadIdx.x % 32 == 0)
+        part[warp] = x;
+    __syncthreads();
+    x = warp_sum((int)(threadIdx.x % 32) < warps ? part[threadIdx.x % 32] : (T)0);
+    __syncthreads();
+    return x;
+}
+
+/* The largest over the block, NaN above all. */
+template <typename T> static __device__ inline T larger(T a, T b)
+{
+    return a != a ? a : b != b ? b : a > b ? a : b;
+}
+
+template <typename T> static __device__ inline T block_max(T x)
+{
+    __shared__ T part[32];
+    int warp = threadIdx.x / 32, warps = (blockDim.x + 31) / 32;
+
+    for (int step = 16; step; step >>= 1)
+        x = larger(x, __shfl_xor_sync(~0u, x, step));
+    if (threadIdx.x % 32 == 0)
+        part[warp] = x;
+    __syncthreads();
+    x = part[(int)(threadIdx.x % 32) < warps ? threadIdx.x % 32 : 0];
+    for (int step = 16; step; step >>= 1)
+        x = larger(x, __shfl_xor_sync(~0u, x, step));
+    __syncthreads();
+    return x;
+}

@@ -1,0 +1,210 @@
+/* Sum, max, min and argmax. A unit is one output, or `width` neighbouring ones (columns); its
+ * reduced positions come in chunks whose results are combined in order, so the result follows
+ * from the shape alone.
+ * V0: code; V1: input type; V2: output type; V3: 0 a block a unit, 1 columns, 2 a warp a unit;
+ * V4: phase 0 leaves partial results, phase 1 combines them */
+#include "device/code.h"
+#include "kernel.cuh"
+#include "ops/host/reduce.h"
+
+template <bool real> struct Value { typedef int64_t type; };
+template <> struct Value<true> { typedef double type; };
+typedef Value<Type<V1>::real>::type value;
+
+struct Part {
+    value v;
+    int64_t at;
+};
+
+static __device__ inline Part start()
+{
+    if (V0 == WEIR__REDUCE_SUM)
+        return {0, -1};
+    if (Type<V1>::real)
+        return {(value)(V0 == WEIR__REDUCE_MIN ? __longlong_as_double(0x7ff0000000000000ll)
+                                               : __longlong_as_double(0xfff0000000000000ll)),
+                -1};
+    return {(value)(V0 == WEIR__REDUCE_MIN ? 0x7fffffffffffffffll : -0x7fffffffffffffffll - 1), -1};
+}
+
+/* a comes before b. */
+static __device__ inline Part merge(Part a, Part b)
+{
+    switch (V0) {
+    case WEIR__REDUCE_SUM:
+        if constexpr (Type<V1>::real)
+            return {a.v + b.v, 0};
+        else
+            return {(value)((uint64_t)a.v + (uint64_t)b.v), 0};
+    case WEIR__REDUCE_MAX:
+        return {a.v != a.v ? a.v : b.v != b.v ? b.v : b.v > a.v ? b.v : a.v, 0};
+    case WEIR__REDUCE_MIN:
+        return {a.v != a.v ? a.v : b.v != b.v ? b.v : b.v < a.v ? b.v : a.v, 0};
+    default:
+        if (a.at < 0 || b.at < 0)
+            return a.at < 0 ? b : a;
+        if (a.v != a.v || b.v != b.v)
+            return a.v != a.v && (b.v == b.v || a.at < b.at) ? a : b;
+        return a.v > b.v || (a.v == b.v && a.at < b.at) ? a : b;
+    }
+}
+
+static __device__ inline Part shuffle(Part p, int step)
+{
+    return {__shfl_xor_sync(~0u, p.v, step),
+            V0 == WEIR__REDUCE_ARGMAX ? (int64_t)__shfl_xor_sync(~0u, (long long)p.at, step) : 0};
+}
+
+static __device__ inline Part warp_merge(Part p)
+{
+    for (int step = 1; step < 32; step <<= 1) {
+        Part other = shuffle(p, step);
+
+        p = threadIdx.x & step ? merge(other, p) : merge(p, other);
+    }
+    return p;
+}
+
+static __device__ inline Part block_merge(Part p)
+{
+    __shared__ Part parts[32];
+    int warps = blockDim.x / 32;
+
+    p = warp_merge(p);
+    if (threadIdx.x % 32 == 0)
+        parts[threadIdx.x / 32] = p;
+    __syncthreads();
+    p = start();
+    for (int i = 0; i < warps; i++)
+        p = merge(p, parts[i]);
+    __syncthreads();
+    return p;
+}
+
+static __device__ inline int64_t red_offset(const weir__reduce &r, int64_t i)
+{
+    int64_t at = 0;
+
+    if (r.nred == 1)
+        return i * r.red_in[0];
+    for (int d = r.nred - 1; d >= 0; d--) {
+        at += i % r.red_shape[d] * r.red_in[d];
+        i /= r.red_shape[d];
+    }
+    return at;
+}
+
+static __device__ inline Part element(const weir__reduce &r, int64_t base, int64_t i)
+{
+    auto x = load<V1>(r.in, base + red_offset(r, i));
+
+    if (V1 == WEIR_BOOL)
+        x = x != 0;
+    return {(value)x, i};
+}
+
+struct Unit {
+    int64_t in, out, width;
+};
+
+static __device__ inline Unit find_unit(const weir__reduce &r, int64_t i)
+{
+    int d = r.nkeep - 1;
+    Unit u = {0, 0, 1};
+
+    if (V3 == 1) {
+        int64_t tiles = (r.keep_shape[d] + r.width - 1) / r.width, first = i % tiles * r.width;
+
+        u.in = first * r.keep_in[d];
+        u.out = first * r.keep_out[d];
+        u.width = r.keep_shape[d] - first < r.width ? r.keep_shape[d] - first : r.width;
+        i /= tiles;
+        d--;
+    }
+    for (; d >= 0; d--) {
+        u.in += i % r.keep_shape[d] * r.keep_in[d];
+        u.out += i % r.keep_shape[d] * r.keep_out[d];
+        i /= r.keep_shape[d];
+    }
+    return u;
+}
+
+static __device__ inline void put(const weir__reduce &r, int64_t at, Part p)
+{
+    typedef Type<V2>::store Out;
+
+    if (V0 == WEIR__REDUCE_ARGMAX)
+        ((Out *)r.out)[at] = (Out)p.at;
+    else if constexpr (Type<V1>::real)
+        ((Out *)r.out)[at] = convert<V2, WEIR_F64>(r.divisor != 1 ? p.v / r.divisor : p.v);
+    else
+        ((Out *)r.out)[at] = (Out)p.v;
+}
+
+static __device__ inline void leave(const weir__reduce &r, int64_t item, int64_t j, Part p)
+{
+    ((value *)r.partial)[item * r.width + j] = p.v;
+    if (V0 == WEIR__REDUCE_ARGMAX)
+        ((int64_t *)r.partial)[r.units * r.chunks * r.width + item * r.width + j] = p.at;
+}
+
+static __device__ inline Part found(const weir__reduce &r, int64_t item, int64_t j)
+{
+    return {((const value *)r.partial)[item * r.width + j],
+            V0 == WEIR__REDUCE_ARGMAX
+                ? ((const int64_t *)r.partial)[r.units * r.chunks * r.width + item * r.width + j]
+                : 0};
+}
+
+/* Positions begin..end-1 of a unit, by a block, or a warp. */
+static __device__ inline Part run_row(const weir__reduce &r, const Unit &u, int64_t begin,
+                                      int64_t end)
+{
+    int lane = V3 == 2 ? threadIdx.x % 32 : threadIdx.x, lanes = V3 == 2 ? 32 : blockDim.x;
+    Part p = start();
+
+    for (int64_t i = begin + lane; i < end; i += lanes)
+        p = merge(p, element(r, u.in, i));
+    return V3 == 2 ? warp_merge(p) : block_merge(p);
+}
+
+extern "C" __global__ void reduce(const __grid_constant__ weir__reduce r, weir__code_context c)
+{
+    bool split = V4 && c.phase == 0, combine = V4 && c.phase == 1;
+    int64_t items = split ? r.units * r.chunks : r.units;
+    int64_t first = V3 == 2 ? thread_index() / 32 : blockIdx.x;
+    int64_t step = V3 == 2 ? thread_count() / 32 : gridDim.x;
+
+    for (int64_t i = first; i < items; i += step) {
+        Unit u = find_unit(r, split ? i / r.chunks : i);
+        int64_t begin = split ? i % r.chunks * r.chunk : 0;
+        int64_t end = split && begin + r.chunk < r.reduced ? begin + r.chunk : r.reduced;
+
+        if (combine || V3 == 1) {
+            for (int64_t j = threadIdx.x; j < u.width; j += blockDim.x) {
+                int64_t column = V3 == 1 ? j * r.keep_in[r.nkeep - 1] : 0;
+                Part p = start();
+
+                if (combine)
+                    for (int64_t k = 0; k < r.chunks; k++)
+                        p = merge(p, found(r, i * r.chunks + k, j));
+                else
+                    for (int64_t k = begin; k < end; k++)
+                        p = merge(p, element(r, u.in + column, k));
+                if (split)
+                    leave(r, i, j, p);
+                else
+                    put(r, u.out + (V3 == 1 ? j * r.keep_out[r.nkeep - 1] : 0), p);
+            }
+        } else {
+            Part p = run_row(r, u, begin, end);
+
+            if ((V3 == 2 ? threadIdx.x % 32 : threadIdx.x) == 0) {
+                if (split)
+                    leave(r, i, 0, p);
+                else
+                    put(r, u.out, p);
+            }
+        }
+    }
+}

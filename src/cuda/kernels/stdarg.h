@@ -1,0 +1,1 @@
+/* For the run-time compiler, whose texts take no variable arguments. */

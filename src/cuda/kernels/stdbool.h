@@ -1,0 +1,1 @@
+/* For the run-time compiler, which has bool by itself. */

@@ -1,0 +1,1 @@
+/* For the run-time compiler, which knows size_t by itself. */

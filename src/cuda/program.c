@@ -1,0 +1,380 @@
+/* Plans as CUDA graphs: a program is captured once, with its waits as edges, and each run is one
+ * launch on the stream of lane 0. The other lanes' streams are ordered around it. */
+#include "cuda/cuda.h"
+
+#include <string.h>
+
+struct item {
+    bool is_wait;
+    int lane, item;
+    struct weir__kernel kernel;
+    unsigned char *args;  /* the kernel's */
+    weir__cu_event event; /* after it, if some other lane waits for it; while capturing */
+    bool awaited;
+};
+
+struct lane {
+    struct item *items;
+    int nitems;
+    void *workspace;
+    int at;              /* the next item to capture */
+    weir_stream *stream; /* of the last run, */
+    uint64_t base;       /* and its last command before it */
+};
+
+struct weir__program {
+    struct weir__program *next; /* of the device's */
+    struct weir__cuda *dev;
+    uint32_t id;
+    int nlanes;
+    bool stale; /* a kernel has changed since the graph was captured */
+    weir__cu_exec exec;
+    struct lane lanes[];
+};
+
+/* ---- making ---- */
+
+static weir_status copy_lane(struct lane *to, const struct weir__lane *from)
+{
+    if (!(to->items = weir__calloc((size_t)from->nitems + 1, sizeof *to->items)))
+        return weir__fail(WEIR_ENOMEM, "a lane of %d commands", from->nitems);
+    to->nitems = from->nitems;
+    for (int i = 0; i < from->nitems; i++) {
+        struct item *item = &to->items[i];
+
+        item->is_wait = from->items[i].is_wait;
+        item->lane = from->items[i].lane;
+        item->item = from->items[i].item;
+        item->kernel = from->items[i].kernel;
+        if (item->is_wait)
+            continue;
+        if (!(item->args = weir__malloc(WEIR_ARGS_MAX)))
+            return weir__fail(WEIR_ENOMEM, "the arguments of node '%s'", item->kernel.name);
+        memcpy(item->args, item->kernel.args, item->kernel.args_size);
+        item->kernel.args = item->args;
+    }
+    return WEIR_OK;
+}
+
+static weir_status check_lane(const struct weir__cuda *dev, const struct lane *lane)
+{
+    for (int i = 0; i < lane->nitems; i++)
+        if (lane->items[i].kernel.fn && !lane->items[i].kernel.code)
+            return weir__fail(WEIR_EUNSUPPORTED, "node '%s' has no kernel for %s",
+                              lane->items[i].kernel.name, dev->base.props.name);
+    return WEIR_OK;
+}
+
+weir_status weir__cuda_program_make(weir_device *base, const struct weir__lane *lanes, int nlanes,
+                                    struct weir__program **out)
+{
+    struct weir__cuda *dev = weir__cuda(base);
+    struct weir__program *p;
+    weir_status st = WEIR_OK;
+
+    *out = NULL;
+    if (!(p = weir__calloc(1, sizeof *p + (size_t)nlanes * sizeof *p->lanes)))
+        return weir__fail(WEIR_ENOMEM, "a plan of %d lanes", nlanes);
+    p->dev = dev;
+    p->nlanes = nlanes;
+    p->stale = true;
+    for (int i = 0; i < nlanes && !st; i++)
+        if (!(st = copy_lane(&p->lanes[i], &lanes[i])))
+            st = check_lane(dev, &p->lanes[i]);
+    for (int i = 0; i < nlanes && !st; i++)
+        for (int k = 0; k < lanes[i].nitems; k++)
+            if (lanes[i].items[k].is_wait)
+                p->lanes[lanes[i].items[k].lane].items[lanes[i].items[k].item].awaited = true;
+    if (st) {
+        weir__cuda_program_free(p);
+        return st;
+    }
+    weir__mutex_lock(&dev->faults);
+    p->id = dev->next_program++ & 0x7fffffff;
+    p->next = dev->programs;
+    dev->programs = p;
+    weir__mutex_unlock(&dev->faults);
+    *out = p;
+    return WEIR_OK;
+}
+
+void weir__cuda_program_free(struct weir__program *p)
+{
+    bool pushed;
+
+    if (!p)
+        return;
+    weir__mutex_lock(&p->dev->faults);
+    for (struct weir__program **at = &p->dev->programs; *at; at = &(*at)->next)
+        if (*at == p) {
+            *at = p->next;
+            break;
+        }
+    weir__mutex_unlock(&p->dev->faults);
+    pushed = weir__cuda_enter(p->dev);
+    if (p->exec)
+        p->dev->api->cu.exec_destroy(p->exec);
+    for (int i = 0; i < p->nlanes; i++) {
+        struct lane *l = &p->lanes[i];
+
+        for (int k = 0; k < l->nitems && l->items; k++)
+            weir__free(l->items[k].args);
+        weir__free(l->items);
+        if (l->workspace)
+            p->dev->api->cu.memory_free((weir__cu_address)(uintptr_t)l->workspace);
+    }
+    weir__cuda_leave(p->dev, pushed);
+    weir__free(p);
+}
+
+void weir__cuda_program_update(struct weir__program *p, int lane, int item,
+                               const struct weir__kernel *kernel)
+{
+    struct item *to = &p->lanes[lane].items[item];
+
+    to->kernel = *kernel;
+    memcpy(to->args, kernel->args, kernel->args_size);
+    to->kernel.args = to->args;
+    p->stale = true;
+}
+
+/* ---- capturing ---- */
+
+/* Streams of the capture alone: one per lane and part of the cores it uses. */
+struct capture {
+    struct weir__program *p;
+    struct {
+        weir__cu_stream tail;
+        const struct weir__cuda_part *part;
+        bool begun;
+    } * lanes;
+    weir__cu_stream *streams;
+    int nstreams, cap_streams;
+    weir__cu_event *events; /* made for the capture */
+    int nevents, cap_events;
+    weir__cu_event origin;
+};
+
+static weir_status new_event(struct capture *c, weir__cu_stream on, weir__cu_event *out)
+{
+    struct weir__cuda *dev = c->p->dev;
+    const struct weir__cu *cu = &dev->api->cu;
+    weir_status st;
+
+    if (!weir__grow(&c->events, c->nevents, &c->cap_events, sizeof *c->events))
+        return WEIR_ENOMEM;
+    if ((st = weir__cuda_check(dev, cu->event_create(out, CU_EVENT_DISABLE_TIMING), "an event")))
+        return st;
+    c->events[c->nevents++] = *out;
+    return weir__cuda_check(dev, cu->event_record(*out, on), "an event");
+}
+
+static weir_status new_stream(struct capture *c, const struct weir__cuda_part *part,
+                              weir__cu_stream *out)
+{
+    weir_status st;
+
+    if (!weir__grow(&c->streams, c->nstreams, &c->cap_streams, sizeof *c->streams))
+        return WEIR_ENOMEM;
+    if (!(st = weir__cuda_new_stream(c->p->dev, part, 0, out)))
+        c->streams[c->nstreams++] = *out;
+    return st;
+}
+
+/* The lane goes on in a stream of the part, after what it has done. */
+static weir_status enter_part(struct capture *c, int lane, const struct weir__cuda_part *part)
+{
+    const struct weir__cu *cu = &c->p->dev->api->cu;
+    weir__cu_event before;
+    weir__cu_stream to;
+    weir_status st;
+
+    if (c->lanes[lane].begun && c->lanes[lane].part == part)
+        return WEIR_OK;
+    if ((st = new_stream(c, part, &to)))
+        return st;
+    before = c->origin;
+    if (c->lanes[lane].begun && (st = new_event(c, c->lanes[lane].tail, &before)))
+        return st;
+    c->lanes[lane].tail = to;
+    c->lanes[lane].part = part;
+    c->lanes[lane].begun = true;
+    return weir__cuda_check(c->p->dev, cu->stream_wait(to, before, 0), "a wait");
+}
+
+static weir_status capture_kernel(struct capture *c, int lane, int i)
+{
+    struct lane *l = &c->p->lanes[lane];
+    const struct weir__kernel *k = &l->items[i].kernel;
+    const struct weir__cuda_part *part = NULL;
+    struct weir__cuda_sink sink = {
+        .dev = c->p->dev,
+        .cores = k->cores,
+        .where = weir__cuda_where_item(c->p->id, lane, i),
+        .workspace = &l->workspace,
+    };
+    weir_status st;
+
+    if (l->stream && k->engine <= WEIR_ENGINE_MIX &&
+        (st = weir__cuda_part(weir__cuda_stream(l->stream), k->cores, &part)))
+        return st;
+    if ((st = enter_part(c, lane, part)))
+        return st;
+    sink.stream = c->lanes[lane].tail;
+    return k->fn ? weir__cuda_issue(&sink, k) : WEIR_OK;
+}
+
+static weir_status capture_wait(struct capture *c, int lane, const struct item *item)
+{
+    const struct item *from = &c->p->lanes[item->lane].items[item->item];
+    weir_status st = WEIR_OK;
+
+    if (!c->lanes[lane].begun && (st = enter_part(c, lane, NULL)))
+        return st;
+    return weir__cuda_check(
+        c->p->dev, c->p->dev->api->cu.stream_wait(c->lanes[lane].tail, from->event, 0), "a wait");
+}
+
+/* Items of a lane until it waits for one that is not captured yet; *moved if there were any. */
+static weir_status capture_lane(struct capture *c, int lane, bool *moved)
+{
+    struct lane *l = &c->p->lanes[lane];
+    weir_status st = WEIR_OK;
+
+    for (; l->at < l->nitems && !st; l->at++) {
+        struct item *item = &l->items[l->at];
+
+        if (item->is_wait && c->p->lanes[item->lane].at <= item->item)
+            break;
+        st = item->is_wait ? capture_wait(c, lane, item) : capture_kernel(c, lane, l->at);
+        if (!st && item->awaited)
+            st = new_event(c, c->lanes[lane].tail, &item->event);
+        *moved = true;
+    }
+    return st;
+}
+
+static weir_status capture_lanes(struct capture *c, weir__cu_stream origin)
+{
+    struct weir__program *p = c->p;
+    bool moved = true;
+    weir_status st;
+
+    for (int i = 0; i < p->nlanes; i++)
+        p->lanes[i].at = 0;
+    if ((st = new_event(c, origin, &c->origin)))
+        return st;
+    while (moved && !st) {
+        moved = false;
+        for (int i = 0; i < p->nlanes && !st; i++)
+            st = capture_lane(c, i, &moved);
+    }
+    for (int i = 0; i < p->nlanes && !st; i++) {
+        weir__cu_event end;
+
+        if (c->lanes[i].begun && !(st = new_event(c, c->lanes[i].tail, &end)))
+            st = weir__cuda_check(p->dev, p->dev->api->cu.stream_wait(origin, end, 0), "a wait");
+    }
+    return st;
+}
+
+static weir_status use_graph(struct weir__program *p, weir__cu_graph graph)
+{
+    const struct weir__cu *cu = &p->dev->api->cu;
+    struct weir__cu_update result;
+
+    if (p->exec && !cu->exec_update(p->exec, graph, &result))
+        return WEIR_OK;
+    if (p->exec)
+        cu->exec_destroy(p->exec);
+    p->exec = NULL;
+    return weir__cuda_check(p->dev, cu->graph_instantiate(&p->exec, graph, 0), "a plan");
+}
+
+static weir_status capture(struct weir__program *p)
+{
+    const struct weir__cu *cu = &p->dev->api->cu;
+    struct capture c = {.p = p};
+    weir__cu_graph graph = NULL;
+    weir__cu_stream origin;
+    weir_status st, ended;
+
+    if (!(c.lanes = weir__calloc((size_t)p->nlanes, sizeof *c.lanes)))
+        return weir__fail(WEIR_ENOMEM, "a plan of %d lanes", p->nlanes);
+    if (!(st = new_stream(&c, NULL, &origin)) &&
+        !(st = weir__cuda_check(p->dev, cu->capture_begin(origin, CU_CAPTURE_RELAXED), "a plan"))) {
+        st = capture_lanes(&c, origin);
+        ended = weir__cuda_check(p->dev, cu->capture_end(origin, &graph), "a plan");
+        if (!st)
+            st = ended;
+    }
+    if (!st)
+        st = use_graph(p, graph);
+    if (graph)
+        cu->graph_destroy(graph);
+    for (int i = 0; i < c.nevents; i++)
+        cu->event_destroy(c.events[i]);
+    for (int i = 0; i < c.nstreams; i++)
+        cu->stream_destroy(c.streams[i]);
+    weir__free(c.events);
+    weir__free(c.streams);
+    weir__free(c.lanes);
+    p->stale = st != WEIR_OK;
+    return st;
+}
+
+/* ---- running ---- */
+
+weir_status weir__cuda_program_run(const struct weir__program *program, weir_stream *const *streams)
+{
+    struct weir__program *p = (struct weir__program *)program; /* const to the caller only */
+    struct weir__cuda_stream *first = weir__cuda_stream(streams[0]);
+    struct weir__cuda *dev = p->dev;
+    weir__cu_stream tail;
+    bool pushed;
+    weir_status st = weir__cuda_alive(dev);
+
+    if (st)
+        return st;
+    pushed = weir__cuda_enter(dev);
+    weir__mutex_lock(&dev->faults);
+    for (int i = 0; i < p->nlanes; i++) {
+        p->lanes[i].stream = streams[i];
+        p->lanes[i].base = weir__stream_submitted(streams[i]);
+    }
+    weir__mutex_unlock(&dev->faults);
+    if (p->stale)
+        st = capture(p);
+    for (int i = 1; i < p->nlanes && !st; i++)
+        st = weir__cuda_lead(weir__cuda_stream(streams[i]), first);
+    if (!st && !(st = weir__cuda_tail(first, UINT32_MAX, &tail)))
+        st = weir__cuda_check(dev, dev->api->cu.exec_launch(p->exec, tail), "a plan");
+    for (int i = 0; i < p->nlanes && !st; i++) {
+        struct weir__cuda_stream *s = weir__cuda_stream(streams[i]);
+        int n = p->lanes[i].nitems;
+
+        if (!n)
+            continue;
+        weir__cuda_count(s, (uint64_t)n, "a plan");
+        streams[i]->clock.seq[streams[i]->slot] += (uint64_t)n;
+        if (i)
+            st = weir__cuda_follow(s, tail);
+    }
+    weir__cuda_leave(dev, pushed);
+    return st;
+}
+
+/* Under the faults lock: of several runs under way it is not known which one failed, so it is
+ * said of the last. */
+bool weir__cuda_program_find(struct weir__cuda *dev, uint32_t id, int lane, int item,
+                             struct weir__mark *out, const char **name)
+{
+    for (const struct weir__program *p = dev->programs; p; p = p->next)
+        if (p->id == id && lane < p->nlanes && item < p->lanes[lane].nitems) {
+            *out = (struct weir__mark){p->lanes[lane].stream,
+                                       p->lanes[lane].base + (uint64_t)item + 1};
+            *name = p->lanes[lane].items[item].kernel.name;
+            return p->lanes[lane].stream != NULL;
+        }
+    return false;
+}

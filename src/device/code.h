@@ -1,0 +1,85 @@
+/* Kernels of devices that compile them from text.
+ *
+ * Such a device (driver->compiles) has no use for a function of the host. It takes the same
+ * argument bytes and a description of the text that reads them: kernels/NAME.cu has one entry,
+ * NAME, with two parameters, the argument struct by value and a struct weir__code_context.
+ *
+ * One text serves many types: it is compiled once for each variant that is asked for. A
+ * variant is eight bytes that the text finds as the macros V0 .. V7.
+ */
+#ifndef WEIR_DEVICE_CODE_H
+#define WEIR_DEVICE_CODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "weir/tensor.h"
+
+/* How a call is spread over the device. */
+struct weir__code_launch {
+    uint8_t variant[8];
+    uint32_t grid;    /* blocks; 0 launches nothing */
+    uint32_t threads; /* of a block */
+    uint32_t shared;  /* bytes beyond what the text declares */
+};
+
+/* A stack of matrix products that a library may do: c = a b + bias. Strides in elements. */
+struct weir__product {
+    weir_dtype dtype;
+    int64_t m, n, k;
+    const char *a, *b, *bias; /* bias is NULL or n elements */
+    char *c;
+    int64_t a_row, a_col, b_row, b_col, c_row, c_col, bias_step;
+    int ndims; /* of the stack */
+    int64_t shape[WEIR_MAX_DIMS];
+    int64_t a_step[WEIR_MAX_DIMS], b_step[WEIR_MAX_DIMS], c_step[WEIR_MAX_DIMS];
+};
+
+/* Elements moved between two places of any strides, in elements. */
+struct weir__copy {
+    char *dst;
+    const char *src; /* NULL: the elements follow the struct, packed */
+    enum { WEIR__COPY_DEVICE, WEIR__COPY_FROM_HOST, WEIR__COPY_TO_HOST } way;
+    uint32_t elem; /* bytes: 1, 2, 4 or 8 */
+    int ndim;      /* at least 1 */
+    int64_t shape[WEIR_MAX_DIMS], dst_stride[WEIR_MAX_DIMS], src_stride[WEIR_MAX_DIMS];
+};
+
+/* Bytes of one value. */
+struct weir__fill {
+    char *address;
+    size_t size;
+    unsigned char value;
+};
+
+/* What an entry is told beside its arguments. */
+struct weir__code_context {
+    struct weir__code_failure *failures; /* where a kernel that may fail says so */
+    uint64_t where;                      /* what to say it of */
+    uint32_t phase;
+    uint32_t cores; /* that it may use */
+};
+
+#define WEIR__CODE_FAILURES 64
+
+/* A ring in memory that both sides see: an entry counts once `ready` is its number + 1. */
+struct weir__code_failure {
+    uint64_t where;
+    int64_t index, limit; /* an index and the first one that is out of range */
+    uint64_t ready;
+    uint64_t next; /* of entry 0: the number of the next failure */
+};
+
+struct weir__code {
+    enum { WEIR__CODE_KERNEL, WEIR__CODE_COPY, WEIR__CODE_FILL } kind;
+    /* The rest is for kernels. */
+    const char *text; /* the file and the entry */
+    bool contract;    /* a product and a sum may be rounded once */
+    /* The spread of one phase over at most `cores` cores. */
+    void (*shape)(const void *args, unsigned phase, unsigned cores,
+                  struct weir__code_launch *launch);
+    /* NULL, or what the call is as a product; false if no library can be expected to do it. */
+    bool (*product)(const void *args, struct weir__product *product);
+};
+
+#endif

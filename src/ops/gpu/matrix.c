@@ -1,0 +1,110 @@
+/* Products, convolution and attention on a GPU, and stand-ins. */
+#include <string.h>
+
+#include "ops/gpu/gpu.h"
+#include "ops/gpu/spread.h"
+#include "ops/host/attention.h"
+#include "ops/host/conv.h"
+#include "ops/host/gemm.h"
+
+static void gemm_shape(const void *args, unsigned phase, unsigned cores,
+                       struct weir__code_launch *l)
+{
+    const struct weir__gemm_stack *s = args;
+
+    (void)phase;
+    l->variant[0] = (uint8_t)s->gemm.dtype;
+    weir__gpu_spread(s->batch * weir__div_up(s->gemm.m, 16) * weir__div_up(s->gemm.n, 16), cores, 8,
+                     l);
+}
+
+static bool gemm_product(const void *args, struct weir__product *p)
+{
+    const struct weir__gemm_stack *s = args;
+    const struct weir__gemm *g = &s->gemm;
+
+    if (!weir_dtype_is_float(g->dtype) || !g->m || !g->n || !g->k || !s->batch)
+        return false;
+    *p = (struct weir__product){
+        .dtype = g->dtype,
+        .m = g->m,
+        .n = g->n,
+        .k = g->k,
+        .a = g->a,
+        .b = g->b,
+        .bias = g->bias,
+        .c = g->c,
+        .a_row = g->a_row,
+        .a_col = g->a_col,
+        .b_row = g->b_row,
+        .b_col = g->b_col,
+        .c_row = g->c_row,
+        .c_col = g->c_col,
+        .bias_step = g->bias_col,
+        .ndims = s->ndims,
+    };
+    memcpy(p->shape, s->shape, sizeof s->shape);
+    memcpy(p->a_step, s->a_step, sizeof s->a_step);
+    memcpy(p->b_step, s->b_step, sizeof s->b_step);
+    memcpy(p->c_step, s->c_step, sizeof s->c_step);
+    return true;
+}
+
+const struct weir__code weir__gpu_gemm = {
+    .text = "gemm", .contract = true, .shape = gemm_shape, .product = gemm_product};
+
+struct conv_args {
+    struct weir__conv conv;
+    int64_t images;
+};
+
+static void conv_shape(const void *args, unsigned phase, unsigned cores,
+                       struct weir__code_launch *l)
+{
+    const struct conv_args *a = args;
+
+    (void)phase;
+    l->variant[0] = (uint8_t)a->conv.dtype;
+    weir__gpu_spread_threads(a->images * a->conv.groups * a->conv.outputs * a->conv.oh * a->conv.ow,
+                             cores, l);
+}
+
+const struct weir__code weir__gpu_conv = {.text = "conv", .contract = true, .shape = conv_shape};
+
+static void attention_shape(const void *args, unsigned phase, unsigned cores,
+                            struct weir__code_launch *l)
+{
+    const struct weir__attention *a = args;
+    int64_t columns = a->dtype == WEIR_F64 ? 64 : 128;
+    int64_t units = a->heads * weir__div_up(a->lq, 16) * weir__div_up(a->dv, columns);
+
+    (void)phase;
+    for (int d = 0; d < a->ndims; d++)
+        units *= a->shape[d];
+    l->variant[0] = (uint8_t)a->dtype;
+    l->variant[1] = a->mask.data ? (uint8_t)a->mask_dtype : 255;
+    l->variant[2] = a->causal;
+    l->threads = 128;
+    weir__gpu_spread(units, cores, 8, l);
+}
+
+const struct weir__code weir__gpu_attention = {
+    .text = "attention", .contract = true, .shape = attention_shape};
+
+struct busy_args {
+    double ns;
+    int64_t blocks;
+};
+
+static void busy_shape(const void *args, unsigned phase, unsigned cores,
+                       struct weir__code_launch *l)
+{
+    const struct busy_args *a = args;
+
+    (void)phase;
+    (void)cores;
+    l->threads = 32;
+    l->grid = (uint32_t)a->blocks;
+}
+
+const struct weir__code weir__gpu_busy = {.text = "busy", .shape = busy_shape};

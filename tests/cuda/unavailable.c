@@ -1,0 +1,35 @@
+/* Without a GPU the device is listed with the reason, and opening it says so. */
+#include <stdlib.h>
+
+#include "harness/test.h"
+#include "weir/weir.h"
+
+static const char *reason_of(const char *name)
+{
+    weir_driver_info rows[8];
+    size_t n = weir_driver_list(rows, 8);
+
+    for (size_t i = 0; i < n && i < 8; i++)
+        if (!strcmp(rows[i].name, name))
+            return rows[i].reason ? rows[i].reason : "";
+    return NULL;
+}
+
+TEST(unavailable, a_missing_driver_is_the_reason_given)
+{
+    weir_device *dev;
+
+    setenv("WEIR_LIBCUDA", "/nonexistent/libcuda.so", 1);
+    CHECK(reason_of("cuda") != NULL);
+    CHECK(strstr(reason_of("cuda"), "there is no NVIDIA driver") != NULL);
+    CHECK_STATUS(weir_device_open("cuda:0", &dev), WEIR_EUNAVAILABLE);
+    CHECK(strstr(weir_last_error(), "cuda:0") != NULL);
+    CHECK(strstr(weir_last_error(), "/nonexistent/libcuda.so") != NULL);
+}
+
+/* The C library is a library, but no driver: its first missing function is named. */
+TEST(unavailable, a_library_that_lacks_a_function_is_named_with_it)
+{
+    setenv("WEIR_LIBCUDA", "libc.so.6", 1);
+    CHECK(strstr(reason_of("cuda"), "has no cuInit") != NULL);
+}
