@@ -7,7 +7,8 @@
 /* What may be looked at: states of one exploration, visits for each, and for all remedies. */
 #define DEFAULT_STATES 200000
 #define STEPS_PER_STATE 50
-#define REMEDY_STEPS ((size_t)20000000)
+#define REMEDY_STEPS ((size_t)4000000)
+#define REMEDY_STATES 50000
 
 struct analysis {
     struct weir__check_program *p;
@@ -164,7 +165,7 @@ static const char *join_names(struct weir__report *r, const struct weir__lines *
 static weir_status find_remedy(struct analysis *a, enum weir__policy policy,
                                const struct weir__lines *names, weir_remedy *out)
 {
-    struct weir__trials t = {a->p, a->r, a->policies, a->max_states, REMEDY_STEPS};
+    struct weir__trials t = {a->p, a->r, a->policies, REMEDY_STATES, REMEDY_STEPS};
     weir_status st = weir__find_remedy(&t, names, out);
 
     if (st || out->text || t.policies == 1u << policy)
@@ -220,9 +221,11 @@ static weir_status explore(struct analysis *a, enum weir__policy policy)
     if (e.verdict == WEIR__DEADLOCKS)
         st = add_deadlock(a, policy, &e);
     if (e.verdict == WEIR__TOO_LARGE) {
+        bool broken;
+
         a->r->public.method = "rule";
-        if (weir__add_rule_broken(a->p, a->x.orders, policy, a->r))
-            a->deadlocks = true;
+        st = weir__add_rule_broken(a->p, a->x.orders, policy, a->r, &broken);
+        a->deadlocks |= broken;
     }
     weir__exploration_fini(&e);
     return st;
@@ -240,7 +243,7 @@ static weir_status add_demands(struct analysis *a)
         for (int i = 0; i < a->p->ranks[r].nops && !st; i++) {
             const struct weir__check_rank *rank = &a->p->ranks[r];
             const struct weir__check_op *op = &rank->ops[i];
-            struct weir__trials t = {a->p, a->r, a->policies, a->max_states, REMEDY_STEPS};
+            struct weir__trials t = {a->p, a->r, a->policies, REMEDY_STATES, REMEDY_STEPS};
             weir_finding f = {.kind = WEIR_FINDING_LIMIT, .is_error = true};
             struct weir__lines nodes = {0};
             int before = told.n;

@@ -289,22 +289,27 @@ void weir__exploration_fini(struct weir__exploration *x)
 
 /* ---- the search ---- */
 
+/* *fits: all of them do. *short_of: some rank can be short of cores; if none can, timing
+ * does not matter. */
 static weir_status find_kinds(struct explorer *e, const struct weir__check_order *orders,
-                              enum weir__policy policy, bool *fits)
+                              enum weir__policy policy, bool *fits, bool *short_of)
 {
     const struct weir__check_program *p = e->p;
 
-    for (int r = 0; r < p->nranks && *fits; r++) {
+    for (int r = 0; r < p->nranks; r++) {
+        bool one_fits;
         int k = 0;
 
         while (k < e->nkinds && !weir__check_same_rank(p, e->kinds[k].rank, r))
             k++;
         if (k == e->nkinds) {
-            weir_status st =
-                weir__space_init(&e->kinds[e->nkinds++], p, r, &orders[r], policy, e->budget, fits);
+            struct weir__space *s = &e->kinds[e->nkinds++];
+            weir_status st = weir__space_init(s, p, r, &orders[r], policy, e->budget, &one_fits);
 
             if (st)
                 return st;
+            *fits &= one_fits;
+            *short_of |= s->machine.contended.cube || s->machine.contended.vector;
         }
         e->kind_of[r] = k;
     }
@@ -343,7 +348,7 @@ weir_status weir__explore(const struct weir__check_program *p,
                           struct weir__budget *budget, bool trace, struct weir__exploration *out)
 {
     struct explorer e = {.p = p, .budget = budget};
-    bool fits = true;
+    bool fits = true, short_of = false;
     weir_status st;
 
     *out = (struct weir__exploration){.verdict = WEIR__SAFE};
@@ -353,10 +358,10 @@ weir_status weir__explore(const struct weir__check_program *p,
     if (!e.kinds || !e.kind_of || !e.first)
         st = weir__fail(WEIR_ENOMEM, "the exploration of %d ranks", p->nranks);
     else
-        st = find_kinds(&e, orders, policy, &fits);
-    if (!st && !fits)
+        st = find_kinds(&e, orders, policy, &fits, &short_of);
+    if (!st && short_of && !fits)
         out->verdict = WEIR__TOO_LARGE;
-    else if (!st && !search(&e, trace, out)) {
+    else if (!st && short_of && !search(&e, trace, out)) {
         if (budget->spent)
             out->verdict = WEIR__TOO_LARGE;
         else

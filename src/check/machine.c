@@ -42,18 +42,35 @@ static bool is_plain(const struct weir__machine *m)
     return true;
 }
 
+/* Collectives take cores that can be short. */
+static bool has_meetings(const struct weir__machine *m)
+{
+    for (int i = 0; i < m->rank->nops; i++) {
+        struct weir__demand d = block_cores(m, &m->rank->ops[i]);
+
+        if (m->rank->ops[i].meeting >= 0 && m->rank->ops[i].take != WEIR__TAKE_NONE &&
+            (d.cube || d.vector))
+            return true;
+    }
+    return false;
+}
+
 weir_status weir__machine_init(struct weir__machine *m, const struct weir__check_rank *rank,
                                const struct weir__check_order *order, enum weir__policy policy,
                                bool *fits)
 {
     *m = (struct weir__machine){.rank = rank, .policy = policy};
+    m->contended = weir__check_contended(rank, order, policy);
+    m->fine = !is_plain(m);
+    /* With coarse steps only the oldest waiter is ever short of cores, and all but
+     * collectives give theirs back in the end. */
+    if (!m->fine && !has_meetings(m))
+        m->contended = (struct weir__contended){false, false};
     *fits = rank->nstreams <= MAX_STREAMS;
     for (int s = 0; s < rank->nstreams; s++)
         *fits &= rank->streams[s].nops <= MAX_POSITION;
     if (!*fits)
         return WEIR_OK;
-    m->contended = weir__check_contended(rank, order, policy);
-    m->fine = !is_plain(m);
     if (!(m->ops = weir__calloc((size_t)rank->nops, sizeof *m->ops)))
         return weir__fail(WEIR_ENOMEM, "the states of %d operators", rank->nops);
     for (int i = 0; i < rank->nops; i++) {

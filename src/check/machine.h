@@ -52,7 +52,8 @@ struct weir__machine {
     } * ops;
 };
 
-/* *fits is false for a rank with more streams or operators than a state can hold. */
+/* *fits is false for a rank with more streams or operators than a state can hold; then only
+ * `contended` is of use. */
 weir_status weir__machine_init(struct weir__machine *m, const struct weir__check_rank *rank,
                                const struct weir__check_order *order, enum weir__policy policy,
                                bool *fits);

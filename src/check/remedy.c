@@ -1,7 +1,7 @@
 /* What would cure a deadlock: remedies are tried, and only what is proved to help is told.
  *
  * First a lower core limit for one operator, gangs before collectives; then one priority
- * for all streams; then an order between two operators.
+ * for all streams; then an order between two operators; then one limit for all.
  */
 #include <string.h>
 
@@ -90,6 +90,18 @@ static void restore_limits(struct weir__check_program *p, const int *saved)
     for (int r = 0; r < p->nranks; r++)
         for (int i = 0; i < p->ranks[r].nops; i++)
             p->ranks[r].ops[i].blocks = saved[n++];
+}
+
+/* The most that any of them has; 0 if no limit reaches it. */
+static int blocks_of(const struct weir__check_program *p, const char *name)
+{
+    int most = 0;
+
+    for (int r = 0; r < p->nranks; r++)
+        for (int i = 0; i < p->ranks[r].nops; i++)
+            if (is_limited(&p->ranks[r].ops[i], name) && p->ranks[r].ops[i].blocks > most)
+                most = p->ranks[r].ops[i].blocks;
+    return most;
 }
 
 static weir_status try_limit(struct weir__trials *t, const char *name, int blocks, int *saved,
@@ -232,6 +244,44 @@ weir_status weir__find_limit(struct weir__trials *t, const char *name, int most,
     return st;
 }
 
+/* The same limit for all of them, if none alone helps. */
+static weir_status limit_all(struct weir__trials *t, const struct weir__lines *names,
+                             weir_remedy *out)
+{
+    struct weir__check_program *p = t->p;
+    const char *all = "";
+    int n = 0, most = 0, blocks, *saved;
+    bool clean = false;
+    weir_status st = WEIR_OK;
+
+    for (int r = 0; r < p->nranks; r++)
+        n += p->ranks[r].nops;
+    if (!(saved = weir__calloc((size_t)n * 2, sizeof *saved)))
+        return weir__fail(WEIR_ENOMEM, "remedies for %d operators", n);
+    for (int i = 0; i < names->n; i++) {
+        all = weir__report_text(t->report, "%s%s%s", all, i ? ", " : "", names->at[i]);
+        most = (int)weir__max(most, blocks_of(p, names->at[i]));
+    }
+    for (blocks = most - 1; blocks >= 1 && t->steps && !st; blocks--) {
+        set_limit(p, "", 0, saved); /* which limits none, and keeps what is there */
+        for (int i = 0; i < names->n; i++)
+            set_limit(p, names->at[i], blocks, saved + n);
+        st = is_clean(t, &clean);
+        restore_limits(p, saved);
+        if (clean)
+            break;
+    }
+    weir__free(saved);
+    if (!st && clean)
+        *out = (weir_remedy){
+            .text = weir__report_text(t->report,
+                                      "no single change was found that helps; limit each of %s to "
+                                      "%d blocks%s: proved free of deadlock",
+                                      all, blocks, p->nranks > 1 ? " on every rank" : ""),
+        };
+    return st;
+}
+
 /* ---- other ways ---- */
 
 static weir_status try_one_priority(struct weir__trials *t, weir_remedy *out)
@@ -327,15 +377,10 @@ weir_status weir__find_remedy(struct weir__trials *t, const struct weir__lines *
     *out = (weir_remedy){.node = NULL};
     for (int gang = 1; gang >= 0; gang--)
         for (int i = 0; i < names->n && !st && !out->text; i++) {
-            int most = 0;
+            int most = blocks_of(t->p, names->at[i]);
 
-            if (is_gang(t->p, names->at[i]) != gang || !find_limited(t->p, names->at[i]))
-                continue;
-            for (int r = 0; r < t->p->nranks; r++)
-                for (int op = 0; op < t->p->ranks[r].nops; op++)
-                    if (is_limited(&t->p->ranks[r].ops[op], names->at[i]))
-                        most = (int)weir__max(most, t->p->ranks[r].ops[op].blocks);
-            st = weir__find_limit(t, names->at[i], most - 1, out);
+            if (is_gang(t->p, names->at[i]) == gang && most > 1)
+                st = weir__find_limit(t, names->at[i], most - 1, out);
         }
     if (!st && !out->text)
         st = try_one_priority(t, out);
@@ -344,5 +389,5 @@ weir_status weir__find_remedy(struct weir__trials *t, const struct weir__lines *
             for (int j = 0; j < names->n && !st && !out->text; j++)
                 if (i != j && is_gang(t->p, names->at[j]) == gang)
                     st = try_order(t, names->at[i], names->at[j], out);
-    return st;
+    return st || out->text ? st : limit_all(t, names, out);
 }

@@ -81,18 +81,23 @@ static bool add_sum(const struct weir__check_program *p, int r,
     return false;
 }
 
-bool weir__add_rule_broken(const struct weir__check_program *p,
-                           const struct weir__check_order *orders, enum weir__policy policy,
-                           struct weir__report *report)
+weir_status weir__add_rule_broken(const struct weir__check_program *p,
+                                  const struct weir__check_order *orders, enum weir__policy policy,
+                                  struct weir__report *report, bool *broken)
 {
-    for (int r = 0; r < p->nranks; r++) {
-        struct weir__contended c = weir__check_contended(&p->ranks[r], &orders[r], policy);
+    *broken = false;
+    for (int r = 0; r < p->nranks && !*broken; r++) {
+        struct weir__machine m;
+        bool fits;
+        weir_status st = weir__machine_init(&m, &p->ranks[r], &orders[r], policy, &fits);
 
-        if ((c.vector && add_sum(p, r, &orders[r], policy, false, report)) ||
-            (c.cube && add_sum(p, r, &orders[r], policy, true, report)))
-            return true;
+        weir__machine_fini(&m);
+        if (st)
+            return st;
+        *broken = (m.contended.vector && add_sum(p, r, &orders[r], policy, false, report)) ||
+                  (m.contended.cube && add_sum(p, r, &orders[r], policy, true, report));
     }
-    return false;
+    return WEIR_OK;
 }
 
 /* A pair of operators on the two streams that does not fit the device together. */

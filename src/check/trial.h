@@ -33,11 +33,10 @@ weir_status weir__find_limit(struct weir__trials *t, const char *name, int most,
 /* ---- rules.c ---- */
 
 /* Where exploration is too large: a program cannot deadlock if on every rank the operators
- * that can be active together, one per stream, fit the cores. Adds a finding and returns
- * true if one does not. */
-bool weir__add_rule_broken(const struct weir__check_program *p,
-                           const struct weir__check_order *orders, enum weir__policy policy,
-                           struct weir__report *report);
+ * that can be active together, one per stream, fit the cores. Adds a finding if not. */
+weir_status weir__add_rule_broken(const struct weir__check_program *p,
+                                  const struct weir__check_order *orders, enum weir__policy policy,
+                                  struct weir__report *report, bool *broken);
 /* Warns of pairs of streams whose gangs and collectives do not fit the cores together. */
 void weir__add_tight_streams(const struct weir__check_program *p,
                              const struct weir__check_order *orders, struct weir__report *report);

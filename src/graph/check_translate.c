@@ -67,7 +67,8 @@ static void set_demand(const weir_graph *g, const struct weir__node *n, struct w
     weir_engine engine = weir__node_engine(n);
     weir_cores limit = {0, 0};
     struct weir__work work = {.engine = engine};
-    int most, may;
+    bool limited;
+    int may;
 
     op->take = WEIR__TAKE_NONE;
     op->obeys = weir__node_obeys_limit(n);
@@ -84,10 +85,10 @@ static void set_demand(const weir_graph *g, const struct weir__node *n, struct w
                : k && k->us > 0          ? WEIR__TAKE_TOGETHER
                                          : WEIR__TAKE_ANY;
     set_engine(g->dev, work.engine, op);
-    most = (int)weir__cores_of(g->dev, work.engine, g->dev->props.cores, (weir_cores){0, 0});
     may = (int)weir__cores_of(g->dev, work.engine, g->dev->props.cores, limit);
+    limited = (op->limit_cube && limit.cube > 0) || (op->limit_vector && limit.vector > 0);
     op->blocks = (int)weir__min(work.blocks, may);
-    op->asked = op->take != WEIR__TAKE_ANY && may < most ? op->blocks : (int)work.blocks;
+    op->asked = op->take != WEIR__TAKE_ANY && limited ? op->blocks : (int)work.blocks;
 }
 
 /* ---- streams and order ---- */

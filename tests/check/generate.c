@@ -62,7 +62,7 @@ static void add_rank(struct weir__check_program *p, int r, const struct shape *s
         char name[40];
         int op;
 
-        snprintf(name, sizeof name, "r%d_op%d", r, i);
+        snprintf(name, sizeof name, "op%d", i); /* the same on every rank */
         op = weir__check_add_op(p, r, (int)pick(random, (unsigned)nstreams), name, collective);
         CHECK_EQ(op, i);
         add_demand(random, shape, rank, &rank->ops[op]);
@@ -83,7 +83,7 @@ static void even_out(struct weir__check_program *p, const struct shape *shape, u
 
             if (p->meetings[m].op[r] >= 0)
                 continue;
-            snprintf(name, sizeof name, "r%d_late%d", r, m);
+            snprintf(name, sizeof name, "late%d", m);
             op = weir__check_add_op(p, r, (int)pick(random, (unsigned)rank->nstreams), name,
                                     p->meetings[m].name);
             CHECK_GE(op, 0);
