@@ -322,6 +322,8 @@ static bool search(struct explorer *e, bool trace, struct weir__exploration *out
     int *sets = weir__calloc((size_t)e->nkinds, sizeof *sets), pending[MAX_PENDING];
     bool ok = sets != NULL;
 
+    if (!sets)
+        weir__fail(WEIR_ENOMEM, "the exploration of %d ranks", e->p->nranks);
     for (int k = 0; k < e->nkinds && ok; k++)
         ok = (sets[k] = weir__space_begin(&e->kinds[k])) >= 0;
     ok = ok && add_node(e, sets, -1, -1);
