@@ -58,6 +58,7 @@ void weir__compile_fini(struct weir__compile *c)
     weir__free(c->joins);
     weir__free(c->leader);
     weir__free(c->chunked);
+    weir__free(c->slot);
     weir__free(c->limit);
     weir__free(c->offset);
     weir__free(c->scratch_offset);

@@ -46,6 +46,7 @@ struct weir__compile {
     /* super.c: by live node, the first node of the launch it is part of */
     int *leader;
     bool *chunked; /* fuse.c: by leader: its nodes run piece by piece */
+    int8_t *slot;  /* fuse.c: by value: where a chunked launch keeps it, and nobody else; or -1 */
 
     /* cores.c: by node, the limit that scopes and the graph set; 0 where they set none */
     weir_cores *limit;

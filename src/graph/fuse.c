@@ -1,34 +1,102 @@
 /* Elementwise chains in one pass over memory: a launch runs all its operators on one piece
- * of the tensor, then on the next, so that what one writes the next finds in the cache.
+ * of the tensor, then on the next. What only operators of the launch use never reaches
+ * memory: it stays in slots of the block's own, one piece each.
  *
  * Nothing may be written that an operator of the launch still needs at another place: bytes
- * that one of them writes are touched by the others only at the same positions. Memory is
- * placed before this pass, so values that share bytes show here.
+ * in memory that one of them writes are touched by the others only at the same positions.
+ * Memory is placed before this pass, so values that share bytes show here.
  */
 #include "graph/compile.h"
 
 #include <string.h>
 
-enum { MAX_MEMBERS = 16, MAX_TOUCHES = MAX_MEMBERS * 4 };
+enum { MAX_MEMBERS = 16, MAX_OPERANDS = 4, MAX_TOUCHES = MAX_MEMBERS * MAX_OPERANDS };
 
-/* Bytes that a member touches. */
+/* Consecutive nodes of a stream that could be one launch. */
+struct launch {
+    int nodes[MAX_MEMBERS];
+    int n;
+};
+
+/* ---- values that only the launch knows ---- */
+
+/* How often live nodes and outputs use each value. */
+static void count_uses(const struct weir__compile *c, int *uses)
+{
+    const weir_graph *g = c->g;
+
+    for (int v = 0; v < g->nnodes; v++)
+        for (int i = 0; c->live[v] && i < g->nodes[v].nin; i++)
+            if (g->nodes[v].in[i].value != WEIR__NO_VALUE)
+                uses[g->nodes[v].in[i].value]++;
+    for (int i = 0; i < g->noutputs; i++)
+        uses[g->outputs[i].operand.value]++;
+}
+
+/* Element i at position i. */
+static bool is_flat(const struct weir__operand *o, const struct weir__node *n)
+{
+    const struct weir__view *whole = &n->out[0].view;
+
+    return o->view.ndim == whole->ndim && weir__view_is_contiguous(&o->view) &&
+           !memcmp(o->view.shape, whole->shape, (size_t)whole->ndim * sizeof *whole->shape);
+}
+
+/* The last member that uses what member `maker` makes, if all users are among the launch's
+ * members and use it in place; -1 otherwise. */
+static int last_private_use(const struct weir__compile *c, const int *uses, const struct launch *l,
+                            int maker)
+{
+    int value = c->g->nodes[l->nodes[maker]].out[0].value, found = 0, last = -1;
+
+    if (c->g->values[value].last_writer != l->nodes[maker])
+        return -1;
+    for (int m = maker + 1; m < l->n; m++) {
+        const struct weir__node *n = &c->g->nodes[l->nodes[m]];
+
+        for (int i = 0; i < n->nin; i++)
+            if (n->in[i].value == value) {
+                if (!is_flat(&n->in[i], n))
+                    return -1;
+                found++;
+                last = m;
+            }
+    }
+    return found == uses[value] ? last : -1;
+}
+
+/* Gives each private value a slot that is free from its making to its last use, and takes
+ * them from all others. */
+static void give_slots(struct weir__compile *c, const int *uses, const struct launch *l)
+{
+    int busy_until[MAX_MEMBERS];
+
+    for (int i = 0; i < MAX_MEMBERS; i++)
+        busy_until[i] = -1;
+    for (int m = 0; m < l->n; m++) {
+        int last = last_private_use(c, uses, l, m), slot = 0;
+
+        c->slot[c->g->nodes[l->nodes[m]].out[0].value] = -1;
+        if (last < 0)
+            continue;
+        while (busy_until[slot] >= m)
+            slot++;
+        busy_until[slot] = last;
+        c->slot[c->g->nodes[l->nodes[m]].out[0].value] = (int8_t)slot;
+    }
+}
+
+/* ---- bytes that are touched ---- */
+
 struct touch {
     int space; /* -1: the arena; else the value that has memory of its own */
     int64_t from, to;
     size_t elem;
-    bool flat; /* element i at position i */
-    bool write;
-};
-
-struct launch {
-    int leader, members;
-    int64_t numel;
-    struct touch touches[MAX_TOUCHES];
-    int ntouches;
+    bool flat, write;
 };
 
 static struct touch touch_of(const struct weir__compile *c, const struct weir__operand *o,
-                             const struct weir__view *whole, bool write)
+                             const struct weir__node *n, bool write)
 {
     const char *first, *last;
     int64_t base = c->offset[o->value];
@@ -39,8 +107,7 @@ static struct touch touch_of(const struct weir__compile *c, const struct weir__o
         .from = (base >= 0 ? base : 0) + (int64_t)(uintptr_t)first,
         .to = (base >= 0 ? base : 0) + (int64_t)(uintptr_t)last,
         .elem = weir_dtype_size(o->view.dtype),
-        .flat = o->view.ndim == whole->ndim && weir__view_is_contiguous(&o->view) &&
-                !memcmp(o->view.shape, whole->shape, (size_t)whole->ndim * sizeof *whole->shape),
+        .flat = is_flat(o, n),
         .write = write,
     };
 }
@@ -52,70 +119,98 @@ static bool agree(const struct touch *a, const struct touch *b)
     return a->flat && b->flat && a->from == b->from && a->to == b->to && a->elem == b->elem;
 }
 
-/* Adds what the node touches if it may join. */
-static bool join(const struct weir__compile *c, struct launch *l, int v)
+/* Whether no member spoils what another one needs. Slots are given. */
+static bool is_sound(const struct weir__compile *c, const struct launch *l)
 {
-    const struct weir__node *n = &c->g->nodes[v];
-    struct touch own[4];
-    int nown = 0;
+    struct touch touches[MAX_TOUCHES];
+    int n = 0;
 
-    if (n->nin >= (int)weir__countof(own) ||
-        l->ntouches + n->nin + 1 > (int)weir__countof(l->touches))
-        return false;
-    for (int i = 0; i < n->nin; i++)
-        if (n->in[i].value != WEIR__NO_VALUE)
-            own[nown++] = touch_of(c, &n->in[i], &n->out[0].view, false);
-    own[nown++] = touch_of(c, &n->out[0], &n->out[0].view, true);
-    for (int i = 0; i < nown; i++)
-        for (int j = 0; j < l->ntouches; j++)
-            if (!agree(&own[i], &l->touches[j]))
-                return false;
-    memcpy(l->touches + l->ntouches, own, (size_t)nown * sizeof *own);
-    l->ntouches += nown;
-    l->members++;
+    for (int m = 0; m < l->n; m++) {
+        const struct weir__node *node = &c->g->nodes[l->nodes[m]];
+        int first = n;
+
+        for (int i = -1; i < node->nin; i++) {
+            const struct weir__operand *o = i < 0 ? &node->out[0] : &node->in[i];
+
+            if (o->value != WEIR__NO_VALUE && c->slot[o->value] < 0)
+                touches[n++] = touch_of(c, o, node, i < 0);
+        }
+        for (int i = first; i < n; i++)
+            for (int j = 0; j < first; j++)
+                if (!agree(&touches[i], &touches[j]))
+                    return false;
+    }
     return true;
 }
+
+/* ---- launches ---- */
 
 static bool is_candidate(const struct weir__compile *c, int v)
 {
     const struct weir__node *n = &c->g->nodes[v];
 
     return (n->op->flags & WEIR__OP_ELEMENTWISE) && n->marks.super_kernel < 0 && n->nout == 1 &&
-           c->g->values[n->out[0].value].node == v && weir__view_is_contiguous(&n->out[0].view);
+           n->nin < MAX_OPERANDS && c->g->values[n->out[0].value].node == v &&
+           weir__view_is_contiguous(&n->out[0].view);
+}
+
+static bool may_follow(const struct weir__compile *c, int first, int v)
+{
+    return is_candidate(c, v) && c->sync_first[v] == c->sync_first[v + 1] &&
+           weir__view_numel(&c->g->nodes[v].out[0].view) ==
+               weir__view_numel(&c->g->nodes[first].out[0].view) &&
+           !memcmp(&c->limit[v], &c->limit[first], sizeof *c->limit);
+}
+
+/* The longest launch that begins at position p of a stream. */
+static struct launch longest(struct weir__compile *c, const int *uses, int stream, int p)
+{
+    struct launch l = {.nodes = {weir__node_at(c, stream, p)}, .n = 1};
+
+    while (l.n < MAX_MEMBERS && p + l.n < c->streams[stream].nnodes &&
+           may_follow(c, l.nodes[0], weir__node_at(c, stream, p + l.n))) {
+        l.nodes[l.n] = weir__node_at(c, stream, p + l.n);
+        l.n++;
+    }
+    for (;; l.n--) {
+        give_slots(c, uses, &l);
+        if (is_sound(c, &l))
+            return l;
+        c->slot[c->g->nodes[l.nodes[l.n - 1]].out[0].value] = -1;
+    }
+}
+
+/* A compiled kernel cannot call another. */
+static bool fuses(const struct weir__compile *c)
+{
+    return weir__is_autotuned(&c->options) && !c->g->dev->driver->compiles;
 }
 
 weir_status weir__pass_fuse(struct weir__compile *c)
 {
     const weir_graph *g = c->g;
+    int *uses;
 
-    if (!(c->chunked = weir__calloc((size_t)g->nnodes + 1, sizeof *c->chunked)))
+    c->chunked = weir__calloc((size_t)g->nnodes + 1, sizeof *c->chunked);
+    c->slot = weir__malloc((size_t)g->nvalues + 1);
+    if (!c->chunked || !c->slot || !(uses = weir__calloc((size_t)g->nvalues + 1, sizeof *uses)))
         return weir__fail(WEIR_ENOMEM, "the fusion of %d nodes", g->nnodes);
-    /* A compiled kernel cannot call another. */
-    if (!weir__is_autotuned(&c->options) || c->g->dev->driver->compiles)
-        return WEIR_OK;
-    for (int s = 0; s < c->nstreams; s++) {
-        struct launch l = {.leader = -1};
+    memset(c->slot, -1, (size_t)g->nvalues + 1);
+    count_uses(c, uses);
+    for (int s = 0; s < c->nstreams && fuses(c); s++)
+        for (int p = 0; p < c->streams[s].nnodes;) {
+            struct launch l;
 
-        for (int p = 0; p < c->streams[s].nnodes; p++) {
-            int v = weir__node_at(c, s, p);
-            int64_t numel;
-
-            if (!is_candidate(c, v)) {
-                l.leader = -1;
+            if (!is_candidate(c, weir__node_at(c, s, p))) {
+                p++;
                 continue;
             }
-            numel = weir__view_numel(&g->nodes[v].out[0].view);
-            if (l.leader >= 0 && l.members < MAX_MEMBERS && numel == l.numel &&
-                c->sync_first[v] == c->sync_first[v + 1] &&
-                !memcmp(&c->limit[v], &c->limit[l.leader], sizeof *c->limit) && join(c, &l, v)) {
-                c->leader[v] = l.leader;
-                c->chunked[l.leader] = true;
-                continue;
-            }
-            l = (struct launch){.leader = v, .numel = numel};
-            if (!join(c, &l, v))
-                l.leader = -1;
+            l = longest(c, uses, s, p);
+            for (int m = 0; m < l.n; m++)
+                c->leader[l.nodes[m]] = l.nodes[0];
+            c->chunked[l.nodes[0]] = l.n > 1;
+            p += l.n;
         }
-    }
+    weir__free(uses);
     return WEIR_OK;
 }

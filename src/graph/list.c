@@ -46,7 +46,9 @@ static void list_node(struct weir__text *text, const struct weir__compile *c, in
     weir__text_add(text, "%*s  %-6s %s", (c->nstreams - 1 - c->stream[v]) * (COLUMN + 2), "",
                    weir_engine_name(weir__node_engine(n)),
                    nwrites ? weir__view_text(&w->view).text : "");
-    if (nwrites && c->offset[w->value] >= 0)
+    if (nwrites && c->slot[w->value] >= 0)
+        weir__text_add(text, " in its block's memory");
+    else if (nwrites && c->offset[w->value] >= 0)
         weir__text_add(text, " @%lld", (long long)c->offset[w->value]);
     if (n->marks.super_kernel >= 0)
         weir__text_add(text, " in %s%s", c->g->super_kernels[n->marks.super_kernel].name,

@@ -108,8 +108,24 @@ static weir_status run_fused(const void *args, const weir_block *block)
     return inner.index < inner.count ? part->fn(part->args, &inner) : WEIR_OK;
 }
 
-/* Elements of a piece: with a few operands it fits the first-level cache. */
-enum { PIECE = 2048 };
+/* Elements of a piece: with a few operands it fits the first-level cache. What only the
+ * launch itself needs is kept in the upper half of the block's memory; kernels have the
+ * lower one. */
+enum { PIECE = 2048, SLOT_BYTES = PIECE * sizeof(double) };
+
+static weir_status run_part(const struct weir__fused_part *part, const weir_block *piece)
+{
+    _Alignas(64) unsigned char args[WEIR_ARGS_MAX];
+    char *slots = (char *)piece->local + WEIR_LOCAL_BYTES / 2;
+
+    if (!part->nprivate)
+        return part->fn(part->args, piece);
+    memcpy(args, part->args, part->args_size);
+    for (int i = 0; i < part->nprivate; i++)
+        part->place(args, part->private[i].operand,
+                    slots + (size_t)part->private[i].slot * SLOT_BYTES, piece);
+    return part->fn(args, piece);
+}
 
 static weir_status run_chunked(const void *args, const weir_block *block)
 {
@@ -121,7 +137,7 @@ static weir_status run_chunked(const void *args, const weir_block *block)
     for (uint64_t i = (uint64_t)f->pieces * block->index / block->count; i < last; i++) {
         piece.index = (unsigned)i;
         for (int p = 0; p < f->n; p++) {
-            weir_status st = f->parts[p].fn(f->parts[p].args, &piece);
+            weir_status st = run_part(&f->parts[p], &piece);
 
             if (st)
                 return st;
@@ -154,9 +170,27 @@ static weir_status set_part(struct weir__fused_part *part, const struct weir__ke
     if (k->args_size)
         memcpy(part->args, k->args, k->args_size);
     part->fn = k->fn;
+    part->args_size = k->args_size;
     part->blocks = k->fn ? k->blocks : 0;
     part->phases = k->phases;
     return WEIR_OK;
+}
+
+/* Which operands of node v only its launch knows. */
+static void set_private(const struct weir__compile *c, int v, struct weir__fused_part *part)
+{
+    const struct weir__node *n = &c->g->nodes[v];
+
+    part->place = n->op->place;
+    part->nprivate = 0;
+    for (int i = -1; i < n->nin; i++) {
+        int value = i < 0 ? n->out[0].value : n->in[i].value;
+
+        if (value != WEIR__NO_VALUE && c->slot[value] >= 0) {
+            part->private[part->nprivate].operand = (int8_t)i;
+            part->private[part->nprivate++].slot = c->slot[value];
+        }
+    }
 }
 
 /* One kernel for all nodes of a launch. */
@@ -184,12 +218,14 @@ static weir_status prepare_fused(const weir_plan *plan, struct weir__instance *i
         (*slot)->pieces = (uint32_t)weir__div_up(
             weir__view_numel(&plan->graph->nodes[leader].out[0].view), PIECE);
     for (int i = 0; i < n; i++) {
+        int v = weir__node_at(c, c->stream[leader], c->position[leader] + i);
         struct weir__kernel k;
-        weir_status st = prepare(
-            plan, inst, weir__node_at(c, c->stream[leader], c->position[leader] + i), work, &k);
+        weir_status st = prepare(plan, inst, v, work, &k);
 
         if (st || (st = set_part(&(*slot)->parts[i], &k)))
             return st;
+        if (c->chunked[leader])
+            set_private(c, v, &(*slot)->parts[i]);
         if (k.engine != all.engine)
             all.engine = WEIR_ENGINE_MIX;
         all.blocks = k.blocks > all.blocks ? k.blocks : all.blocks;

@@ -21,6 +21,13 @@ struct weir__fused {
         weir_kernel_fn fn;
         uint32_t blocks, phases;
         unsigned char *args;
+        uint32_t args_size;
+        /* Operands that live in the block's own memory, in chunked ones. */
+        void (*place)(void *args, int operand, char *data, const weir_block *block);
+        int nprivate;
+        struct {
+            int8_t operand, slot;
+        } private[4];
     } parts[];
 };
 

@@ -133,6 +133,7 @@ static weir_status prepare(const struct weir__call *call, enum weir__binary_code
         .infer = infer_##types,                                                                  \
         .cost = cost_##fn_name,                                                                  \
         .prepare = prepare_##fn_name,                                                            \
+        .place = weir__ew_place,                                                                 \
     };                                                                                           \
     weir_status weir_##fn_name(weir_tensor *a, weir_tensor *b, weir_tensor **out)                \
     {                                                                                            \

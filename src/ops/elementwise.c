@@ -157,6 +157,19 @@ static void set_strides(const struct weir__ew_call *c, struct weir__ew *e)
             memset(e->in_stride[i], 0, sizeof e->in_stride[i]);
 }
 
+void weir__ew_place(void *args, int operand, char *data, const weir_block *block)
+{
+    struct weir__ew *e = args;
+    int64_t begin = weir__tile_range(e->numel, 64, block).begin;
+
+    if (operand < 0) {
+        e->out = data - begin * (int64_t)weir__elem_size((weir_dtype)e->out_type);
+        e->stream = false;
+    } else {
+        e->in[operand] = data - begin * (int64_t)weir__elem_size((weir_dtype)e->in_type[operand]);
+    }
+}
+
 weir_status weir__ew_prepare(const struct weir__ew_call *c, unsigned cores, struct weir__work *work)
 {
     struct weir__ew *e = (void *)work->args;

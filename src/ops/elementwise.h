@@ -44,6 +44,9 @@ struct weir__ew_call {
 weir_status weir__ew_prepare(const struct weir__ew_call *c, unsigned cores,
                              struct weir__work *work);
 
+/* The `place` of rows whose arguments are weir__ew_prepare's. */
+void weir__ew_place(void *args, int operand, char *data, const weir_block *block);
+
 /* Orders the dims of n views of one shape so that views[0] is walked through
  * memory, and collapses them. */
 void weir__views_order(struct weir__view *const *views, int n);

@@ -49,6 +49,7 @@ const struct weir__op weir__op_where = {
     .infer = infer_where,
     .cost = cost_where,
     .prepare = prepare_where,
+    .place = weir__ew_place,
 };
 
 weir_status weir_where(weir_tensor *condition, weir_tensor *a, weir_tensor *b, weir_tensor **out)

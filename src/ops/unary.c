@@ -78,6 +78,7 @@ static weir_status prepare(const struct weir__call *call, enum weir__unary_code 
         .infer = infer_##types,                                                                  \
         .cost = cost_##fn_name,                                                                  \
         .prepare = prepare_##fn_name,                                                            \
+        .place = weir__ew_place,                                                                 \
     };                                                                                           \
     weir_status weir_##fn_name(weir_tensor *x, weir_tensor **out)                                \
     {                                                                                            \
@@ -143,6 +144,7 @@ const struct weir__op weir__op_clamp = {
     .infer = infer_clamp,
     .cost = cost_clamp,
     .prepare = prepare_clamp,
+    .place = weir__ew_place,
 };
 
 weir_status weir_clamp(weir_tensor *x, double low, double high, weir_tensor **out)

@@ -99,6 +99,10 @@ struct weir__op {
     size_t (*scratch)(const struct weir__call *call);
     /* Picks kernel, tiling and arguments. All pointers it needs are in the call. */
     weir_status (*prepare)(const struct weir__call *call, struct weir__work *work);
+    /* Of elementwise rows: prepared arguments find one operand (-1: the output, else an
+     * input) elsewhere, its elements of that block from `data` on. The operand is contiguous
+     * and has the output's shape. */
+    void (*place)(void *args, int operand, char *data, const weir_block *block);
 };
 
 /* What prepare starts from. */

@@ -33,6 +33,10 @@ static bool is_known(const char *listed)
         "kernel",
         "record",
         "wait",
+        "host_call",
+        "host_call2",
+        "host_call3",
+        "host_call4",
     };
 
     for (size_t i = 0; i < countof(names); i++)

@@ -1,0 +1,86 @@
+/* Fused elementwise chains: what only the launch knows stays in the block's own memory, and
+ * the values are those of the operators one by one. */
+#include <stdlib.h>
+
+#include "graph/compile.h"
+#include "graph/plan.h"
+#include "harness/test.h"
+#include "weir/weir.h"
+
+enum { ROWS = 37, COLS = 2701 }; /* no multiple of a piece */
+
+/* A tree with a value used twice, a broadcast row, another type (bool) and a late use. */
+static void build(weir_tensor *x, weir_tensor *row, weir_tensor **out, weir_tensor **side)
+{
+    weir_tensor *a, *b, *c, *d, *e, *f, *mask;
+
+    CHECK_OK(weir_exp(x, &a));
+    CHECK_OK(weir_mul(a, a, &b));
+    CHECK_OK(weir_sub(b, row, &c));
+    CHECK_OK(weir_tanh(c, &d));
+    CHECK_OK(weir_add(d, x, &e));
+    CHECK_OK(weir_minimum(e, a, &f));
+    CHECK_OK(weir_gt(f, c, &mask));
+    CHECK_OK(weir_where(mask, f, a, out));
+    CHECK_OK(weir_neg(c, side));
+    weir_tensor *all[] = {a, b, c, d, e, f, mask};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        weir_tensor_release(all[i]);
+}
+
+TEST(fuse, private_values_stay_in_the_block)
+{
+    static float want[2][ROWS * COLS], got[ROWS * COLS];
+    weir_device *dev;
+    weir_graph *g;
+    weir_plan *plan;
+    weir_tensor *x, *row, *gx, *grow, *out[2], *gout, *gside;
+    const int64_t shape[] = {ROWS, COLS}, row_shape[] = {1, COLS};
+    int private = 0, launches = 0;
+    char *list;
+
+    CHECK_OK(weir_device_open("cpu:threads=2", &dev));
+    CHECK_OK(weir_tensor_empty(weir_stream_default(dev), WEIR_F32, 2, shape, &x));
+    CHECK_OK(weir_tensor_empty(weir_stream_default(dev), WEIR_F32, 2, row_shape, &row));
+    CHECK_OK(weir_random_normal(x, 1, 0, 1));
+    CHECK_OK(weir_random_normal(row, 2, 0, 1));
+    build(x, row, &out[0], &out[1]);
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(weir_tensor_read(out[i], want[i], sizeof want[i]));
+        weir_tensor_release(out[i]);
+        out[i] = NULL;
+    }
+    CHECK_OK(weir_graph_create(dev, &g));
+    CHECK_OK(weir_graph_input(g, "x", WEIR_F32, 2, shape, &gx));
+    CHECK_OK(weir_graph_input(g, "row", WEIR_F32, 2, row_shape, &grow));
+    CHECK_OK(weir_graph_begin(g));
+    build(gx, grow, &gout, &gside);
+    CHECK_OK(weir_graph_end(g));
+    CHECK_OK(weir_graph_output(g, "out", gout));
+    CHECK_OK(weir_graph_output(g, "side", gside));
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    for (int v = 0; v < plan->graph->nnodes; v++) {
+        launches += plan->c.leader[v] == v;
+        private += plan->c.slot[plan->graph->nodes[v].out[0].value] >= 0;
+    }
+    CHECK_EQ(launches, 1);
+    CHECK_EQ(private, 7); /* all but the two outputs */
+    list = weir_plan_list(plan);
+    CHECK_STR(list, "in its block's memory");
+    free(list);
+    for (int run = 0; run < 3; run++) {
+        CHECK_OK(
+            weir_plan_run(plan, weir_stream_default(dev), (weir_tensor *[]){x, row}, 2, out, 2));
+        for (int i = 0; i < 2; i++) {
+            CHECK_OK(weir_tensor_read(out[i], got, sizeof got));
+            CHECK_MEM_EQ(got, want[i], sizeof got);
+        }
+    }
+    weir_tensor *all[] = {x, row, gx, grow, gout, gside, out[0], out[1]};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        weir_tensor_release(all[i]);
+    CHECK_OK(weir_device_sync(dev));
+    weir_plan_destroy(plan);
+    weir_graph_destroy(g);
+    CHECK_OK(weir_device_close(dev));
+}
