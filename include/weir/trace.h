@@ -115,6 +115,24 @@ typedef struct weir_trace_data {
  * threads  any. */
 WEIR_API void weir_trace_get(const weir_trace *trace, weir_trace_data *out);
 
+/* ---- files ---- */
+
+/* Chrome's trace event format as JSON, for Perfetto and chrome://tracing: streams and cores
+ * as tracks, syncs as arrows, cores in use and memory as counters. weir_trace_load gives
+ * the same trace back.
+ * returns  WEIR_EIO with the system's reason. */
+WEIR_API WEIR_MUST_USE weir_status weir_trace_write_chrome(const weir_trace *trace,
+                                                           const char *path);
+
+/* Reads what weir_trace_write_chrome wrote, or another profiler's trace in that format
+ * (PyTorch's, Ascend's, exports of Nsight Systems): its device work by stream, with waits
+ * guessed from the times where the profile has none.
+ * returns  WEIR_EPARSE with the place and what is wrong there; WEIR_EIO. */
+WEIR_API WEIR_MUST_USE weir_status weir_trace_load(const char *path, weir_trace **out);
+/* The same from memory; `path` is for messages. */
+WEIR_API WEIR_MUST_USE weir_status weir_trace_parse(const char *text, size_t size, const char *path,
+                                                    weir_trace **out);
+
 #ifdef __cplusplus
 }
 #endif

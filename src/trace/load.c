@@ -1,0 +1,122 @@
+#include "trace/load.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static void read_events(struct weir__json *j, weir_trace *t, struct weir__import *im)
+{
+    struct weir__event e;
+
+    for (weir__json_array(j); weir__json_item(j);) {
+        if (weir__json_peek(j) != WEIR__JSON_OBJECT) { /* some end their list with a word */
+            weir__json_skip(j);
+            continue;
+        }
+        if (!weir__event_read(j, &e))
+            return;
+        if (im)
+            weir__import_event(j, im, &e);
+        else
+            weir__load_event(j, t, &e);
+    }
+}
+
+static void read_document(struct weir__json *j, weir_trace *t, struct weir__import *im)
+{
+    bool ours = false, events = false;
+    char key[32];
+
+    if (weir__json_peek(j) == WEIR__JSON_ARRAY) {
+        read_events(j, t, im);
+        weir__json_end(j);
+        weir__import_finish(j, im);
+        return;
+    }
+    for (weir__json_object(j); weir__json_key(j, key, sizeof key);) {
+        if (!strcmp(key, "weir") && !events) {
+            weir__load_description(j, t);
+            ours = true;
+        } else if (!strcmp(key, "traceEvents")) {
+            read_events(j, t, ours ? NULL : im);
+            events = true;
+        } else {
+            weir__json_skip(j);
+        }
+    }
+    weir__json_end(j);
+    if (!events)
+        weir__json_fail(j, WEIR_EPARSE, "no traceEvents: this is no trace in Chrome's format");
+    if (ours)
+        weir__load_finish(j, t);
+    else
+        weir__import_finish(j, im);
+}
+
+weir_status weir_trace_parse(const char *text, size_t size, const char *path, weir_trace **out)
+{
+    struct weir__import *im;
+    struct weir__json j;
+    weir_trace *t;
+
+    *out = NULL;
+    if (size > 2 && !memcmp(text, "\x1f\x8b", 2))
+        return weir__fail(WEIR_EPARSE, "%s is compressed: gunzip it first", path);
+    if (!(t = weir__calloc(1, sizeof *t)))
+        return weir__fail(WEIR_ENOMEM, "the trace of %s", path);
+    weir__allocator_hold(1);
+    if (!(im = weir__import_new(t))) {
+        weir_trace_free(t);
+        return weir__fail(WEIR_ENOMEM, "the trace of %s", path);
+    }
+    weir__json_init(&j, path, text, size);
+    read_document(&j, t, im);
+    weir__json_fini(&j);
+    weir__import_free(im);
+    if (j.bad) {
+        weir_trace_free(t);
+        return weir__last_status();
+    }
+    *out = t;
+    return WEIR_OK;
+}
+
+static weir_status read_all(FILE *file, const char *path, char **data, size_t *size)
+{
+    size_t cap = 1 << 20, n;
+    char *bigger;
+
+    *size = 0;
+    if (!(*data = weir__malloc(cap)))
+        return weir__fail(WEIR_ENOMEM, "%s", path);
+    while ((n = fread(*data + *size, 1, cap - *size, file)) > 0) {
+        if ((*size += n) < cap)
+            continue;
+        if (!(bigger = weir__malloc(2 * cap)))
+            return weir__fail(WEIR_ENOMEM, "%s: %s of it are read", path, weir__size(*size).text);
+        memcpy(bigger, *data, *size);
+        weir__free(*data);
+        *data = bigger;
+        cap *= 2;
+    }
+    if (ferror(file))
+        return weir__fail(WEIR_EIO, "%s: %s", path, strerror(errno));
+    return WEIR_OK;
+}
+
+weir_status weir_trace_load(const char *path, weir_trace **out)
+{
+    FILE *file = fopen(path, "rb");
+    char *data = NULL;
+    size_t size;
+    weir_status st;
+
+    *out = NULL;
+    if (!file)
+        return weir__fail(WEIR_EIO, "%s: %s", path, strerror(errno));
+    if (!(st = read_all(file, path, &data, &size)))
+        st = weir_trace_parse(data, size, path, out);
+    weir__free(data);
+    fclose(file);
+    return st;
+}
