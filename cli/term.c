@@ -40,9 +40,9 @@ const struct term *term_get(void)
 const char *term_on(enum term_style style)
 {
     static const char *const codes[] = {
-        [TERM_PLAIN] = "",          [TERM_BOLD] = "\033[1m", [TERM_DIM] = "\033[2m",
-        [TERM_GOOD] = "\033[32m",   [TERM_BAD] = "\033[31m", [TERM_BLUE] = "\033[34m",
-        [TERM_YELLOW] = "\033[33m",
+        [TERM_PLAIN] = "",          [TERM_BOLD] = "\033[1m",    [TERM_DIM] = "\033[2m",
+        [TERM_GOOD] = "\033[32m",   [TERM_BAD] = "\033[31m",    [TERM_BLUE] = "\033[34m",
+        [TERM_YELLOW] = "\033[33m", [TERM_VIOLET] = "\033[35m",
     };
 
     return term_get()->colour ? codes[style] : "";

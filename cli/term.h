@@ -14,7 +14,16 @@ struct term {
 };
 const struct term *term_get(void);
 
-enum term_style { TERM_PLAIN, TERM_BOLD, TERM_DIM, TERM_GOOD, TERM_BAD, TERM_BLUE, TERM_YELLOW };
+enum term_style {
+    TERM_PLAIN,
+    TERM_BOLD,
+    TERM_DIM,
+    TERM_GOOD,
+    TERM_BAD,
+    TERM_BLUE,
+    TERM_YELLOW,
+    TERM_VIOLET,
+};
 
 /* Escape sequences, "" where there are no colours. */
 const char *term_on(enum term_style style);
@@ -52,7 +61,7 @@ struct term_bar {
     int row;
     double start, end; /* ms */
     const char *label; /* written into the bar where there is room; may be NULL */
-    int family;        /* 0 or 1: bars of one family look alike */
+    int family;        /* 0 to 4: bars of one family look alike */
 };
 
 struct term_gantt {
@@ -63,7 +72,8 @@ struct term_gantt {
     size_t nbars;
 };
 
-/* One line per row and an axis in ms, all to one scale. */
+/* One line per row and an axis, all to one scale. Bars of a row do not overlap; of bars
+ * shorter than a character it shows how much of it they fill. */
 void term_gantt_print(const struct term_gantt *g, int indent);
 
 #endif

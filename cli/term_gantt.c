@@ -14,18 +14,22 @@ struct look {
     enum term_style style;
 };
 
-static const struct look unicode_looks[] = {
-    {"█", "▉", TERM_BLUE},
-    {"▒", "░", TERM_YELLOW},
+enum { FAMILIES = 5 };
+
+static const struct look unicode_looks[FAMILIES] = {
+    {"█", "▉", TERM_BLUE}, {"▒", "░", TERM_YELLOW}, {"▓", "▒", TERM_VIOLET},
+    {"━", "╸", TERM_GOOD}, {"─", "╴", TERM_DIM},
 };
-static const struct look ascii_looks[] = {
-    {"#", "|", TERM_BLUE},
-    {"=", "|", TERM_YELLOW},
+static const struct look ascii_looks[FAMILIES] = {
+    {"#", "|", TERM_BLUE}, {"=", "|", TERM_YELLOW}, {"%", "|", TERM_VIOLET},
+    {"~", "|", TERM_GOOD}, {"-", "|", TERM_DIM},
 };
 
 struct cell {
     char text[8]; /* one character, "" for nothing */
     enum term_style style;
+    double filled; /* by bars shorter than a cell, of which `family` is one */
+    int family;
 };
 
 struct chart {
@@ -58,16 +62,49 @@ static void put_label(struct chart *c, int from, int to, const char *label)
         put(&c->cells[at + i], (char[]){label[i], '\0'}, TERM_PLAIN);
 }
 
-static void put_bar(struct chart *c, const struct term_bar *bar)
+static const struct look *look_of(int family)
 {
     const struct look *looks = term_get()->unicode ? unicode_looks : ascii_looks;
-    const struct look *look = &looks[bar->family & 1];
+
+    return &looks[family >= 0 && family < FAMILIES ? family : 0];
+}
+
+static void put_bar(struct chart *c, const struct term_bar *bar)
+{
+    const struct look *look = look_of(bar->family);
     int from = cell_of(c, bar->start), to = cell_of(c, bar->end);
 
+    if (from == to && from < c->n) {
+        int at = (int)(bar->start / c->span * c->n);
+
+        at = at < 0 ? 0 : at < c->n ? at : c->n - 1;
+        c->cells[at].filled += (bar->end - bar->start) / c->span * c->n;
+        c->cells[at].family = bar->family;
+        return;
+    }
     for (int i = from; i < to; i++)
         put(&c->cells[i], i + 1 < to || to - from == 1 ? look->fill : look->end, look->style);
     if (bar->label)
         put_label(c, from, to, bar->label);
+}
+
+/* Cells that only short bars are in. */
+static void put_short(struct chart *c)
+{
+    bool unicode = term_get()->unicode;
+
+    for (int i = 0; i < c->n; i++) {
+        struct cell *cell = &c->cells[i];
+        const struct look *look = look_of(cell->family);
+
+        if (cell->text[0] || cell->filled <= 0)
+            continue;
+        put(cell,
+            cell->filled > 0.7   ? look->fill
+            : cell->filled > 0.2 ? (unicode ? "▌" : ":")
+                                 : (unicode ? "▏" : "."),
+            look->style);
+    }
 }
 
 static void print_cells(const struct chart *c, int n)
@@ -111,7 +148,8 @@ static double mark_step(double span)
 
 static void print_axis(const struct chart *c, int left)
 {
-    double step = mark_step(c->span);
+    const char *unit = c->span < 1 ? "us" : c->span < 1000 ? "ms" : "s";
+    double scale = c->span < 1 ? 1000 : c->span < 1000 ? 1 : 0.001, step = mark_step(c->span);
     int at = 0;
 
     printf("%*s%s", left, "", term_on(TERM_DIM));
@@ -119,7 +157,7 @@ static void print_axis(const struct chart *c, int left)
         char mark[32];
         int from = cell_of(c, i * step);
 
-        snprintf(mark, sizeof mark, "%g%s", i * step, i ? "" : " ms");
+        snprintf(mark, sizeof mark, "%.4g%s%s", i * step * scale, i ? "" : " ", i ? "" : unit);
         if (from < at + (i > 0) || from + (int)strlen(mark) > c->n)
             continue;
         printf("%*s%s", from - at, "", mark);
@@ -153,6 +191,7 @@ void term_gantt_print(const struct term_gantt *g, int indent)
         for (size_t i = 0; i < g->nbars; i++)
             if (g->bars[i].row == row)
                 put_bar(&c, &g->bars[i]);
+        put_short(&c);
         printf("%*s%-*s  ", indent, "", label, g->rows[row]);
         print_row(&c, g->notes[row]);
     }

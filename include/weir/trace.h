@@ -115,6 +115,40 @@ typedef struct weir_trace_data {
  * threads  any. */
 WEIR_API void weir_trace_get(const weir_trace *trace, weir_trace_data *out);
 
+/* ---- what it says ---- */
+
+typedef struct weir_trace_summary {
+    int64_t first_ns, last_ns;   /* the first start and the last end */
+    double serial_ns;            /* all operators one after the other */
+    double critical_ns;          /* those of the critical path */
+    double cube_use, vector_use; /* share of all cores of a kind that was busy, 0 to 1; where
+                                  * cores are shared they count as cube cores */
+} weir_trace_summary;
+
+/* returns  WEIR_ENOMEM. */
+WEIR_API WEIR_MUST_USE weir_status weir_trace_summarise(const weir_trace *trace,
+                                                        weir_trace_summary *out);
+
+/* What kept an operator from starting earlier. */
+typedef enum weir_trace_cause {
+    WEIR_TRACE_CAUSE_HOST,   /* it was queued only then */
+    WEIR_TRACE_CAUSE_STREAM, /* the operator before it on its stream */
+    WEIR_TRACE_CAUSE_SYNC,   /* an operator of another stream it waited for */
+    WEIR_TRACE_CAUSE_CORES,  /* an operator that had its cores */
+} weir_trace_cause;
+
+typedef struct weir_trace_step {
+    uint32_t op;
+    weir_trace_cause cause;
+} weir_trace_step;
+
+/* The operators that decided when the run ended, in order of time: each is what the next
+ * one could not start before. Free *steps with free().
+ * returns  WEIR_ENOMEM. */
+WEIR_API WEIR_MUST_USE weir_status weir_trace_critical_path(const weir_trace *trace,
+                                                            weir_trace_step **steps,
+                                                            size_t *nsteps);
+
 /* ---- files ---- */
 
 /* Chrome's trace event format as JSON, for Perfetto and chrome://tracing: streams and cores
@@ -123,6 +157,19 @@ WEIR_API void weir_trace_get(const weir_trace *trace, weir_trace_data *out);
  * returns  WEIR_EIO with the system's reason. */
 WEIR_API WEIR_MUST_USE weir_status weir_trace_write_chrome(const weir_trace *trace,
                                                            const char *path);
+
+/* One HTML file with everything in it: the timeline of one trace, or of two on one axis to
+ * compare. It needs no network. `titles` may be NULL.
+ * returns  WEIR_EINVAL for none or more than two; WEIR_EIO. */
+WEIR_API WEIR_MUST_USE weir_status weir_trace_write_html(const weir_trace *const *traces,
+                                                         const char *const *titles, size_t ntraces,
+                                                         const char *path);
+
+/* The operators of one device as Kernel nodes of a graph file: each takes as long as it
+ * took, on its stream, after what it waited for.
+ * returns  WEIR_ERANGE for a device that is not in the trace; WEIR_EIO. */
+WEIR_API WEIR_MUST_USE weir_status weir_trace_write_graph(const weir_trace *trace, uint32_t device,
+                                                          const char *path);
 
 /* Reads what weir_trace_write_chrome wrote, or another profiler's trace in that format
  * (PyTorch's, Ascend's, exports of Nsight Systems): its device work by stream, with waits

@@ -1,0 +1,196 @@
+/* `weir trace`: shows a timeline, compares two, converts and imports. */
+#include "commands.h"
+#include "json.h"
+#include "trace_report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int load(const char *path, weir_trace **out)
+{
+    if (!weir_trace_load(path, out))
+        return EXIT_FINE;
+    fprintf(stderr, "weir trace: %s\n", weir_last_error());
+    return EXIT_USAGE;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+/* ---- import ---- */
+
+static int import(int argc, char **argv)
+{
+    const char *out = NULL, *rank_text = NULL;
+    bool json = false;
+    const struct cli_option options[] = {
+        {"--out", "FILE", "the graph file to write (default: PROFILE.pbtxt)", NULL, &out},
+        {"--rank", "N", "which device of several, from 0 on (default: 0)", NULL, &rank_text},
+        {"--json", NULL, "a JSON document instead of text", &json, NULL},
+        {NULL, NULL, NULL, NULL, NULL},
+    };
+    const struct cli_usage usage = {
+        .command = "trace import",
+        .synopsis = "PROFILE [--out FILE] [--rank N] [--json]",
+        .about =
+            "Makes a graph file of Kernel nodes from a profile in Chrome's trace format: of\n"
+            "PyTorch's profiler, of Ascend's, of an export of Nsight Systems, or of weir. Each\n"
+            "operator keeps its stream, its time and its order; what it waited for is taken from\n"
+            "the profile's syncs, or guessed from pauses that an operator of another stream ended.",
+        .options = options,
+        .examples = "  weir trace import trace_view.json --out step.pbtxt\n"
+                    "  weir run step.pbtxt --device npu:a3\n"
+                    "  weir check step.pbtxt --device npu:a3\n",
+        .max_words = 1,
+    };
+    int nwords, status = cli_parse(&usage, argc, argv, &nwords);
+    char *end = NULL, path[4096];
+    long rank = rank_text ? strtol(rank_text, &end, 10) : 0;
+    weir_trace_data d;
+    weir_trace *t;
+    size_t ops = 0, waits = 0;
+
+    if (status >= 0)
+        return status;
+    if (!nwords || (end && (*end || end == rank_text))) {
+        fprintf(stderr,
+                nwords ? "weir trace import: --rank wants a number, not '%s'\n"
+                       : "weir trace import: which profile?\ntry: weir trace import --help\n",
+                rank_text);
+        return EXIT_USAGE;
+    }
+    if ((status = load(argv[1], &t)))
+        return status;
+    weir_trace_get(t, &d);
+    snprintf(path, sizeof path, "%s.pbtxt", argv[1]);
+    if (weir_trace_write_graph(t, rank < 0 || rank > INT32_MAX ? UINT32_MAX : (uint32_t)rank,
+                               out ? out : path)) {
+        fprintf(stderr, "weir trace import: %s\n", weir_last_error());
+        weir_trace_free(t);
+        return EXIT_USAGE;
+    }
+    for (size_t i = 0; i < d.nops; i++)
+        if (d.ops[i].device == rank) {
+            ops++;
+            waits += d.ops[i].nwaits;
+        }
+    if (json) {
+        struct json j = {.out = stdout};
+
+        json_object(&j, NULL);
+        json_string(&j, "file", out ? out : path);
+        json_int(&j, "operators", (int64_t)ops);
+        json_int(&j, "syncs", (int64_t)waits);
+        json_int(&j, "ranks", (int64_t)d.ndevices);
+        json_object_end(&j);
+    } else {
+        printf("%zu operators and %zu syncs in %s\n", ops, waits, out ? out : path);
+        if (d.ndevices > 1)
+            printf("the profile has %zu ranks, this is rank %ld\n", d.ndevices, rank);
+    }
+    weir_trace_free(t);
+    return EXIT_FINE;
+}
+
+/* ---- show, compare, convert ---- */
+
+static int write_files(weir_trace *const *traces, char *const *paths, int n, const char *html,
+                       const char *chrome)
+{
+    const weir_trace *both[2] = {traces[0], traces[1]};
+    const char *titles[2] = {base_name(paths[0]), n > 1 ? base_name(paths[1]) : NULL};
+    weir_status st;
+
+    if (html && (st = weir_trace_write_html(both, titles, (size_t)n, html)))
+        return cli_complain("trace", st);
+    if (chrome && (st = weir_trace_write_chrome(traces[0], chrome)))
+        return cli_complain("trace", st);
+    if (html)
+        fprintf(stderr, "the page is %s\n", html);
+    if (chrome)
+        fprintf(stderr, "the Chrome trace is %s\n", chrome);
+    return EXIT_FINE;
+}
+
+static int tell(weir_trace *const *traces, char *const *paths, int n, bool json)
+{
+    struct json j = {.out = stdout};
+    int status = EXIT_FINE;
+
+    if (!json) {
+        for (int i = 0; i < n && !status; i++) {
+            if (i)
+                printf("\n");
+            status = trace_report_print(traces[i], base_name(paths[i]));
+        }
+        return status;
+    }
+    json_object(&j, NULL);
+    json_array(&j, "traces");
+    for (int i = 0; i < n && !status; i++) {
+        json_object(&j, NULL);
+        json_string(&j, "file", paths[i]);
+        status = trace_report_json(traces[i], &j);
+        json_object_end(&j);
+    }
+    json_array_end(&j);
+    json_object_end(&j);
+    return status;
+}
+
+int weir_cmd_trace(int argc, char **argv)
+{
+    const char *html = NULL, *chrome = NULL;
+    bool json = false;
+    const struct cli_option options[] = {
+        {"--html", "FILE", "write the timeline page, for a browser", NULL, &html},
+        {"--chrome", "FILE", "write Chrome JSON, for Perfetto", NULL, &chrome},
+        {"--json", NULL, "a JSON document instead of text", &json, NULL},
+        {NULL, NULL, NULL, NULL, NULL},
+    };
+    const struct cli_usage usage = {
+        .command = "trace",
+        .synopsis = "FILE [FILE] [--html FILE] [--chrome FILE] [--json]\n"
+                    "       weir trace import PROFILE [--out FILE] [--rank N] [--json]",
+        .about =
+            "Shows what ran when: the streams as a chart, the critical path and what held each\n"
+            "of its operators, how busy the cores were. Reads traces of weir and profiles of\n"
+            "PyTorch, Ascend and Nsight Systems in Chrome's format. Two files are compared,\n"
+            "on one time axis in the page. `weir trace import` makes a graph file of one.",
+        .options = options,
+        .examples = "  weir trace run.json\n"
+                    "  weir trace run.json --html run.html\n"
+                    "  weir trace one_stream.json two_streams.json --html compare.html\n"
+                    "  weir trace run.json --json | jq '.traces[0].critical_path_us'\n"
+                    "  weir trace import trace_view.json --out step.pbtxt\n",
+        .max_words = 2,
+    };
+    weir_trace *traces[2] = {NULL, NULL};
+    int nwords, status;
+
+    if (argc > 1 && !strcmp(argv[1], "import"))
+        return import(argc - 1, argv + 1);
+    if ((status = cli_parse(&usage, argc, argv, &nwords)) >= 0)
+        return status;
+    if (!nwords || (nwords > 1 && chrome)) {
+        fputs(nwords ? "weir trace: --chrome converts one file, not two\n"
+                     : "weir trace: which file?\ntry: weir trace --help\n",
+              stderr);
+        return EXIT_USAGE;
+    }
+    status = EXIT_FINE;
+    for (int i = 0; i < nwords && !status; i++)
+        status = load(argv[1 + i], &traces[i]);
+    if (!status)
+        status = tell(traces, argv + 1, nwords, json);
+    if (!status)
+        status = write_files(traces, argv + 1, nwords, html, chrome);
+    weir_trace_free(traces[0]);
+    weir_trace_free(traces[1]);
+    return status;
+}

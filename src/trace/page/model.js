@@ -1,0 +1,277 @@
+// A trace as the page has it: columns of numbers, rows to draw, and the questions asked of them.
+
+const ENGINES = ["cube", "vector", "mix", "sdma", "host"];
+// What held an operator of the critical path, in the order of weir_trace_cause.
+const WHY = ["the host", "stream order", "a sync", "busy cores"];
+
+// Deltas become sums.
+function sums(deltas) {
+  const out = new Float64Array(deltas.length);
+  let at = 0;
+  for (let i = 0; i < deltas.length; i++)
+    out[i] = at += deltas[i];
+  return out;
+}
+
+// The first index in [low, high) whose value is above `x`.
+function above(values, x, low, high) {
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle] <= x)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+// A value that changes in steps, and its integral: the mean over any span is two searches.
+class Steps {
+  constructor(times, values) {
+    this.times = times;
+    this.values = values;
+    this.area = new Float64Array(times.length);
+    this.most = 0;
+    for (let i = 0; i < times.length; i++) {
+      if (i)
+        this.area[i] = this.area[i - 1] + values[i - 1] * (times[i] - times[i - 1]);
+      if (values[i] > this.most)
+        this.most = values[i];
+    }
+  }
+  integral(t) {
+    const i = above(this.times, t, 0, this.times.length) - 1;
+    return i < 0 ? 0 : this.area[i] + this.values[i] * (t - this.times[i]);
+  }
+  at(t) {
+    const i = above(this.times, t, 0, this.times.length) - 1;
+    return i < 0 ? 0 : this.values[i];
+  }
+  mean(from, to) {
+    return to > from ? (this.integral(to) - this.integral(from)) / (to - from) : this.at(from);
+  }
+}
+
+// Steps from spans that overlap.
+function usage(starts, ends) {
+  const n = starts.length, a = Float64Array.from(starts).sort(), b = Float64Array.from(ends).sort();
+  const times = [], values = [];
+  let i = 0, k = 0;
+  while (k < n) {
+    const t = i < n && a[i] < b[k] ? a[i] : b[k];
+    while (i < n && a[i] === t) i++;
+    while (k < n && b[k] === t) k++;
+    times.push(t);
+    values.push(i - k);
+  }
+  return new Steps(Float64Array.from(times), Float64Array.from(values));
+}
+
+class Trace {
+  constructor(data) {
+    const o = data.ops;
+    this.title = data.title;
+    this.devices = data.devices;
+    this.streams = data.streams;
+    this.names = data.names;
+    this.scopes = data.scopes;
+    this.dropped = data.dropped;
+    this.n = o.name.length;
+    this.name = Uint32Array.from(o.name);
+    this.scope = Uint32Array.from(o.scope);
+    this.stream = Uint32Array.from(o.stream);
+    this.engine = Uint8Array.from(o.engine);
+    this.blocks = o.blocks;
+    this.cores = o.cores;
+    this.bytes = o.bytes;
+    this.seq = o.seq;
+    this.start = sums(o.start);
+    this.end = this.start.map((t, i) => t + o.dur[i]);
+    this.ready = this.start.map((t, i) => t - o.wait[i]);
+    this.queued = this.ready.map((t, i) => t - o.queue[i]);
+    this.failed = new Set(o.failed);
+    this.parts = data.parts;
+    this.parts.from = sums(data.parts.start);
+    this.parts.to = this.parts.from.map((t, i) => t + data.parts.dur[i]);
+    this.waits = data.waits;
+    this.shift(data.memory);
+    this.path = data.path.op;
+    this.why = data.path.why;
+    this.critical = new Uint8Array(this.n);
+    for (const op of this.path)
+      this.critical[op] = 1;
+    this.matched = null;
+    this.indexStreams();
+    this.indexParts();
+    this.indexWaits();
+    this.memory = this.devices.map((_, d) => this.memoryOf(data.memory, d));
+    this.busy = usage(this.start, this.end);
+    this.measure();
+  }
+
+  // Time begins with the first operator, so that two traces can be compared.
+  shift(memory) {
+    let first = Infinity;
+    for (const t of this.start)
+      first = Math.min(first, t);
+    if (!this.n)
+      first = 0;
+    for (const column of [this.start, this.end, this.ready, this.queued, this.parts.from, this.parts.to])
+      for (let i = 0; i < column.length; i++)
+        column[i] -= first;
+    this.waits.reached = this.waits.reached.map(t => t - first);
+    this.waits.passed = this.waits.passed.map(t => t - first);
+    memory.at = sums(memory.time).map(t => t - first);
+  }
+
+  // Operators come by stream, so each stream is a range of them.
+  indexStreams() {
+    this.range = this.streams.map(() => [0, 0]);
+    for (let i = 0, from = 0; i < this.n; i++)
+      if (i + 1 === this.n || this.stream[i + 1] !== this.stream[i]) {
+        this.range[this.stream[i]] = [from, i + 1];
+        from = i + 1;
+      }
+  }
+
+  // For each device and core the parts that ran there, by time; for each kind of core how
+  // many were busy.
+  indexParts() {
+    const p = this.parts, lists = this.devices.map(() => new Map());
+    this.partOf = new Map();
+    for (let i = 0; i < p.op.length; i++) {
+      if (!this.partOf.has(p.op[i]))
+        this.partOf.set(p.op[i], [i, i + 1]);
+      else
+        this.partOf.get(p.op[i])[1] = i + 1;
+      for (const column of [p.core0, p.core1, p.core2]) {
+        const core = column ? column[i] : -1;
+        if (core < 0)
+          continue;
+        const cores = lists[this.streams[this.stream[p.op[i]]].device];
+        if (!cores.has(core))
+          cores.set(core, []);
+        cores.get(core).push(i);
+      }
+    }
+    this.coreRows = lists.map((cores, d) => [...cores.keys()].sort((a, b) => a - b).map(core => {
+      const order = cores.get(core).sort((a, b) => p.from[a] - p.from[b]);
+      return { core, label: this.coreName(d, core), part: order,
+        from: Float64Array.from(order, i => p.from[i]), to: Float64Array.from(order, i => p.to[i]) };
+    }));
+    this.use = this.devices.map((device, d) => {
+      const kinds = device.split ? ["cube", "vector"] : ["core"];
+      return kinds.map(kind => {
+        const rows = this.coreRows[d].filter(r => kind === "core" ||
+          (r.core < device.cube) === (kind === "cube"));
+        const total = kind === "vector" ? device.vector : device.cube;
+        return { kind, total, steps: usage(rows.flatMap(r => [...r.from]), rows.flatMap(r => [...r.to])) };
+      }).filter(u => u.total && u.steps.times.length);
+    });
+  }
+
+  indexWaits() {
+    this.waitsOf = new Map();
+    this.waits.op.forEach((op, i) => {
+      if (op >= 0)
+        this.waitsOf.set(op, [...(this.waitsOf.get(op) || []), i]);
+    });
+  }
+
+  memoryOf(memory, device) {
+    const at = memory.device.map((d, i) => d === device ? i : -1).filter(i => i >= 0);
+    return at.length < 2 ? null
+      : new Steps(Float64Array.from(at, i => memory.at[i]), Float64Array.from(at, i => memory.allocated[i]));
+  }
+
+  measure() {
+    let last = 0, serial = 0, path = 0;
+    for (let i = 0; i < this.n; i++) {
+      last = Math.max(last, this.end[i]);
+      serial += this.end[i] - this.start[i];
+    }
+    for (const op of this.path)
+      path += this.end[op] - this.start[op];
+    this.makespan = last;
+    this.serial = serial;
+    this.pathBusy = path;
+  }
+
+  coreName(d, core) {
+    const device = this.devices[d];
+    return !device.split ? `core ${core}` : core < device.cube ? `cube ${core}`
+      : `vector ${core - device.cube}`;
+  }
+
+  nameOf(op) { return this.names[this.name[op]]; }
+  streamName(op) { return this.streams[this.stream[op]].name; }
+
+  before(op) { return op > this.range[this.stream[op]][0] ? op - 1 : -1; }
+
+  // Why the stream was idle before the operator: pieces [from, to, kind, text].
+  gap(op) {
+    const p = this.before(op), from = p < 0 ? 0 : this.end[p], pieces = [];
+    let at = from;
+    const add = (to, kind, text) => {
+      if (to > at)
+        pieces.push([at, to, kind, text]);
+      at = Math.max(at, to);
+    };
+    add(Math.min(this.queued[op], this.start[op]), "host", "nothing was queued");
+    for (const w of this.waitsOf.get(op) || []) {
+      const source = this.waits.source[w];
+      add(Math.min(this.waits.passed[w], this.start[op]), "sync", source < 0
+        ? "waiting for work before the trace"
+        : `waiting for ${this.nameOf(source)} on ${this.streamName(source)}`);
+    }
+    add(Math.min(this.ready[op], this.start[op]), "host", "nothing was queued");
+    add(this.start[op], "core", "waiting for a free core");
+    return pieces;
+  }
+
+  // The operator of the stream at a time, or the next one if it is idle then.
+  opAt(stream, t) {
+    const [from, to] = this.range[stream];
+    const i = above(this.start, t, from, to) - 1;
+    if (i >= from && t < this.end[i])
+      return { op: i, idle: false };
+    return { op: i + 1 < to ? i + 1 : -1, idle: true };
+  }
+
+  coresOf(op) {
+    const range = this.partOf.get(op), cores = new Set();
+    for (let i = range ? range[0] : 0; range && i < range[1]; i++)
+      for (const column of [this.parts.core0, this.parts.core1, this.parts.core2])
+        if (column && column[i] >= 0)
+          cores.add(column[i]);
+    return [...cores].sort((a, b) => a - b);
+  }
+
+  byName() {
+    const rows = new Map();
+    for (let i = 0; i < this.n; i++) {
+      const row = rows.get(this.name[i]) || { count: 0, time: 0, first: i };
+      row.count++;
+      row.time += this.end[i] - this.start[i];
+      rows.set(this.name[i], row);
+    }
+    return new Map([...rows].map(([id, row]) => [this.names[id], row]));
+  }
+}
+
+// ---- numbers for people ----
+
+function time(ns) {
+  const size = Math.abs(ns);
+  const [unit, scale] = size >= 1e9 ? ["s", 1e9] : size >= 1e6 ? ["ms", 1e6]
+    : size >= 1e3 ? ["µs", 1e3] : ["ns", 1];
+  return `${+(ns / scale).toPrecision(4)} ${unit}`;
+}
+
+function bytes(n) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let i = 0;
+  for (; n >= 1024 && i < 4; i++)
+    n /= 1024;
+  return `${+n.toPrecision(3)} ${units[i]}`;
+}
