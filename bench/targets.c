@@ -50,6 +50,7 @@ const struct bench_target bench_targets[] = {
     {"conv2d, 2 cores", "conv2d_t2", "weir", NULL, MATRIX_PEERS, true, 0.95},
     {"add 1000x1000, 1 core", "add_1000x1000_t1", "weir", NULL, "machine: memcpy", true, 0.9},
     {"add 1000x1000, 2 cores", "add_1000x1000_t2", "weir", NULL, "machine: memcpy", true, 0.9},
+    {"recording a trace, ns an operator", "trace_record", "weir", NULL, NULL, false, 50},
     {"idle device, % of a core", "idle_cpu", "weir", NULL, NULL, false, 0.5},
 };
 const size_t bench_ntargets = sizeof bench_targets / sizeof *bench_targets;

@@ -29,6 +29,9 @@ void weir__bench_compile_100k(struct bench *b);
 /* bench_auto.c: streams=auto against one stream. */
 void weir__bench_auto(struct bench *b);
 
+/* bench_trace.c: what recording costs an operator. */
+void weir__bench_trace(struct bench *b);
+
 /* bench_pool.c: the memory pool on the allocators' trace. */
 void weir__bench_pool_mixed(struct bench *b);
 void weir__bench_pool_small(struct bench *b);

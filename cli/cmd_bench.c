@@ -42,6 +42,7 @@ static const struct bench_case weir_cases[] = {
     {"compile_1k", 1, weir__bench_compile_1k},
     {"compile_10k", 1, weir__bench_compile_10k},
     {"compile_100k", 1, weir__bench_compile_100k},
+    {"trace_record", 1, weir__bench_trace},
     {"idle_cpu", 1, weir__bench_idle},
 };
 

@@ -6,8 +6,8 @@
  * into the slot at the head; the reader leaves that one out.
  *
  * Rings outlive recordings, because a late writer may still hold one: a thread's goes to
- * the next thread that wants one when it ends. Their memory is the system's, taken page
- * by page as it is written.
+ * the next thread that wants one when it ends. Their memory is the system's, and but for
+ * its beginning taken page by page as it is written.
  *
  * Two locks: sources_lock, outside the device lock, for the list of devices; lock, inside
  * it, for rings and what the recording knows.
@@ -21,15 +21,16 @@
 
 #include "base/lock.h"
 
-enum { DEFAULT_BYTES = 32 << 20, LEAST_BYTES = 4 << 10 };
+/* KEPT_BYTES of each ring are there before they are written, and stay: a page that comes
+ * with the first write to it costs more than the 64 records that fill it. */
+enum { DEFAULT_BYTES = 32 << 20, LEAST_BYTES = 4 << 10, KEPT_BYTES = 1 << 20 };
 #define MOST_BYTES ((size_t)16 << 30)
 
 _Static_assert(sizeof(struct weir__trace_record) == WEIR__LINE, "a record is a cache line");
 
 struct ring {
-    _Atomic uint64_t head;      /* records written so far */
+    _Atomic uint64_t head;      /* records written since the recording began */
     _Atomic uint32_t recording; /* that writes into it now */
-    uint64_t first;             /* head when that began */
     size_t count;               /* a power of two */
     struct weir__trace_record *records;
     bool owned;
@@ -97,6 +98,13 @@ static struct ring *claim(void)
     return r;
 }
 
+static size_t kept_bytes(const struct ring *r)
+{
+    size_t size = r->count * sizeof *r->records;
+
+    return size < KEPT_BYTES ? size : KEPT_BYTES;
+}
+
 static bool resize(struct ring *r, size_t count)
 {
     struct weir__trace_record *records;
@@ -109,6 +117,8 @@ static bool resize(struct ring *r, size_t count)
         munmap(r->records, r->count * sizeof *records);
     r->records = records;
     r->count = count;
+    for (size_t at = 0; at < kept_bytes(r); at += 4096)
+        *(volatile char *)((char *)records + at) = 0;
     return true;
 }
 
@@ -126,7 +136,7 @@ static struct ring *join(uint32_t recording)
         r = NULL;
     }
     if (r && atomic_load_explicit(&r->recording, memory_order_relaxed) != recording) {
-        r->first = atomic_load_explicit(&r->head, memory_order_relaxed);
+        atomic_store_explicit(&r->head, 0, memory_order_relaxed);
         atomic_store_explicit(&r->recording, recording, memory_order_relaxed);
     }
     pthread_mutex_unlock(&lock);
@@ -253,6 +263,22 @@ static weir_status begin(size_t bytes)
     return st;
 }
 
+/* A recording that does not know all devices and streams from the start is none. */
+static weir_status check_begun(void)
+{
+    bool lost;
+
+    pthread_mutex_lock(&lock);
+    if ((lost = session.raw.dropped)) {
+        atomic_store(&weir__trace_generation, 0);
+        weir__trace_raw_fini(&session.raw);
+        session.raw = (struct weir__trace_raw){0};
+        weir__allocator_hold(-1);
+    }
+    pthread_mutex_unlock(&lock);
+    return lost ? weir__fail(WEIR_ENOMEM, "the devices and streams of a trace") : WEIR_OK;
+}
+
 weir_status weir_trace_start(const weir_trace_options *options)
 {
     size_t bytes = options && options->bytes_per_thread ? options->bytes_per_thread : DEFAULT_BYTES;
@@ -263,9 +289,11 @@ weir_status weir_trace_start(const weir_trace_options *options)
                           bytes, LEAST_BYTES, MOST_BYTES);
     weir__trace_ticks_init();
     pthread_mutex_lock(&sources_lock);
-    if (!(st = begin(bytes)))
+    if (!(st = begin(bytes))) {
         for (struct weir__trace_source *s = sources; s; s = s->next)
             introduce(s);
+        st = check_begun();
+    }
     pthread_mutex_unlock(&sources_lock);
     return st;
 }
@@ -280,11 +308,10 @@ static uint64_t span(const struct ring *r, uint32_t recording, uint64_t *first)
 {
     uint64_t head = atomic_load_explicit(&r->head, memory_order_acquire);
 
-    if (atomic_load_explicit(&r->recording, memory_order_relaxed) != recording)
-        return *first = head;
-    *first = r->first;
-    if (head - *first >= r->count) /* the slot at the head may be written just now */
-        *first = head - r->count + 1;
+    *first = head;
+    if (atomic_load_explicit(&r->recording, memory_order_relaxed) == recording)
+        /* The slot at the head may be written just now. */
+        *first = head < r->count ? 0 : head - r->count + 1;
     return head;
 }
 
@@ -303,13 +330,14 @@ static weir_status drain(struct weir__trace_raw *raw, uint32_t recording)
     for (struct ring *r = rings; r; r = r->next) {
         head = span(r, recording, &first);
         if (head != first)
-            raw->dropped += first - r->first;
+            raw->dropped += first;
         for (; first < head && raw->nrecords < total; first++) {
             raw->records[raw->nrecords] = r->records[first & (r->count - 1)];
             raw->nrecords += raw->records[raw->nrecords].generation == (uint16_t)recording;
         }
-        if (r->records)
-            madvise(r->records, r->count * sizeof *r->records, MADV_DONTNEED);
+        if (r->count * sizeof *r->records > kept_bytes(r))
+            madvise((char *)r->records + kept_bytes(r),
+                    r->count * sizeof *r->records - kept_bytes(r), MADV_DONTNEED);
     }
     return WEIR_OK;
 }
