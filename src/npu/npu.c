@@ -324,4 +324,5 @@ const struct weir__driver weir__npu_driver = {
     .map = npu_map,
     .unmap = npu_unmap,
     .now = npu_now,
+    .trace_clock = WEIR__TRACE_OWN_NS,
 };

@@ -62,6 +62,15 @@ static inline void weir__npu_unlock(struct weir__npu *npu)
 bool weir__npu_step(struct weir__npu *npu);
 /* The same, unless that is later than `end`. */
 bool weir__npu_step_until(struct weir__npu *npu, uint64_t end);
+/* listen.c: for traces. Blocks that started together, at picosecond `from`, are over; so is
+ * the operator; a wait is reached; it is passed. */
+void weir__npu_trace_part(const struct weir__npu *npu, const struct weir__npu_stream *s,
+                          uint32_t blocks, uint64_t from);
+void weir__npu_trace_op(const struct weir__npu *npu, const struct weir__npu_stream *s,
+                        const struct weir__cmd *cmd);
+void weir__npu_trace_reached(const struct weir__npu *npu, struct weir__npu_stream *s);
+void weir__npu_trace_wait(const struct weir__npu *npu, struct weir__npu_stream *s,
+                          const struct weir__soft_stream *source, uint64_t seq);
 /* run.c: what the streams are at, and a cycle if there is one. */
 void weir__npu_report(const struct weir__npu *npu, struct weir__text *text);
 /* run.c: fails what can never start, so that the rest goes on. False if there is none. */

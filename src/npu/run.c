@@ -118,6 +118,8 @@ static bool run_wait(struct weir__npu_stream *s, struct weir__soft_stream *sourc
     struct weir__npu *npu = npu_of(s);
     uint64_t ps;
 
+    if (weir__trace_on())
+        weir__npu_trace_reached(npu, s);
     if (atomic_load_explicit(&source->completed, memory_order_acquire) < seq) {
         atomic_store_explicit(&s->soft.waits_seq, seq, memory_order_relaxed);
         atomic_store_explicit(&s->soft.waits_for, source, memory_order_relaxed);
@@ -131,6 +133,8 @@ static bool run_wait(struct weir__npu_stream *s, struct weir__soft_stream *sourc
         weir__sim_sleep(&npu->sim, &s->lane, ps);
         return false;
     }
+    if (weir__trace_on())
+        weir__npu_trace_wait(npu, s, source, seq);
     weir__soft_pass_wait(&s->soft, source, seq, how);
     return true;
 }
@@ -213,9 +217,19 @@ static void on_over(void *user, struct weir__sim_lane *lane)
     const struct weir__cmd *cmd = weir__soft_next(&s->soft);
 
     compute(s, cmd);
+    if (weir__trace_on())
+        weir__npu_trace_op(npu, s, cmd);
     weir__soft_settle_failure(&s->soft);
     consume(s, cmd);
     append(&npu->woken, &s->soft);
+}
+
+static void on_ended(void *user, struct weir__sim_lane *lane, uint32_t blocks, uint64_t from)
+{
+    struct weir__npu *npu = user;
+
+    if (weir__trace_on())
+        weir__npu_trace_part(npu, npu->streams[lane->id], blocks, from);
 }
 
 static void on_awake(void *user, struct weir__sim_lane *lane)
@@ -281,6 +295,7 @@ bool weir__npu_step_until(struct weir__npu *npu, uint64_t end)
         return false;
     npu->sim.over = on_over;
     npu->sim.awake = on_awake;
+    npu->sim.ended = on_ended;
     npu->sim.user = npu;
     if (weir__sim_step(&npu->sim)) {
         atomic_store(&npu->now_ns, npu->sim.now / 1000);

@@ -278,6 +278,8 @@ static void end_group(struct weir__sim *sim, struct weir__sim_lane *lane)
         rank->busy[p] += cores * (sim->now - began);
         rank->idle_held[p] += cores * (began - g->from);
     }
+    if (sim->ended)
+        sim->ended(sim->user, lane, g->n, g->from);
     free_cores(sim, lane, g->n);
 }
 

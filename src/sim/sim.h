@@ -134,6 +134,8 @@ struct weir__sim {
      * and sleep. */
     void (*over)(void *user, struct weir__sim_lane *lane);
     void (*awake)(void *user, struct weir__sim_lane *lane);
+    /* May be NULL: blocks of the lane that started at `from` are over. */
+    void (*ended)(void *user, struct weir__sim_lane *lane, uint32_t blocks, uint64_t from);
     void *user;
 };
 

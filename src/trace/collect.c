@@ -191,12 +191,17 @@ static uint32_t stream_index(struct collector *c, uint32_t device, uint32_t slot
 
 /* ---- the sweep ---- */
 
-static bool add_part(struct collector *c, const struct weir__trace_record *r)
+static uint16_t core_number(unsigned base, uint16_t core)
+{
+    return core >= WEIR__TRACE_ANY_CORE ? core : (uint16_t)(base + core);
+}
+
+static bool add_one_part(struct collector *c, const struct weir__trace_record *r, uint32_t blocks)
 {
     weir_trace *t = c->trace;
     weir_trace_op *op = &t->ops[t->nops - 1];
-    unsigned base =
-        t->devices[op->device].split_cores ? (unsigned)t->devices[op->device].cores.cube : 0;
+    const weir_trace_device *d = &t->devices[op->device];
+    unsigned base = d->split_cores ? (unsigned)d->cores.cube : 0;
     weir_trace_part *p;
 
     if (!weir__grow(&t->parts, t->nparts, &t->cap_parts, sizeof *t->parts))
@@ -204,7 +209,7 @@ static bool add_part(struct collector *c, const struct weir__trace_record *r)
     p = &t->parts[t->nparts++];
     *p = (weir_trace_part){
         .op = (uint32_t)t->nops - 1,
-        .blocks = r->blocks,
+        .blocks = blocks,
         .started_ns = time_of(c->raw, op->device, r->from),
         .ended_ns = time_of(c->raw, op->device, r->to),
     };
@@ -212,12 +217,25 @@ static bool add_part(struct collector *c, const struct weir__trace_record *r)
         p->cores[p->ncores++] = r->cores.cube;
     for (int i = 0; i < 2; i++)
         if (r->cores.vector[i] != WEIR__TRACE_NO_CORE)
-            p->cores[p->ncores++] = (uint16_t)(base + r->cores.vector[i]);
+            p->cores[p->ncores++] = core_number(base, r->cores.vector[i]);
     op->nparts++;
     if (p->started_ns < op->started_ns)
         op->started_ns = p->started_ns;
     if (p->ended_ns > op->ended_ns)
         op->ended_ns = p->ended_ns;
+    return true;
+}
+
+/* Blocks that ran together on cores without a name are a part each. */
+static bool add_part(struct collector *c, const struct weir__trace_record *r)
+{
+    bool unnamed =
+        r->cores.cube == WEIR__TRACE_ANY_CORE || r->cores.vector[0] == WEIR__TRACE_ANY_CORE;
+    uint32_t n = unnamed ? r->blocks : 1;
+
+    for (uint32_t i = 0; i < n; i++)
+        if (!add_one_part(c, r, unnamed ? 1 : r->blocks))
+            return false;
     return true;
 }
 
@@ -416,7 +434,8 @@ weir_status weir__trace_collect(struct weir__trace_raw *raw, weir_trace **out)
         return weir__fail(WEIR_ENOMEM, "a trace");
     c.trace->dropped = raw->dropped;
     qsort(raw->records, raw->nrecords, sizeof *raw->records, compare_records);
-    ok = add_devices(&c) && know_streams(&c) && sweep(&c) && resolve_waits(&c);
+    ok = add_devices(&c) && know_streams(&c) && sweep(&c) && resolve_waits(&c) &&
+         weir__trace_name_cores(c.trace);
     weir__free(c.known);
     weir__free(c.origins);
     weir__free(c.sources);

@@ -57,6 +57,9 @@ struct weir__trace_raw {
 };
 void weir__trace_raw_fini(struct weir__trace_raw *raw);
 
+/* Gives every core that is WEIR__TRACE_ANY_CORE a number. False when out of memory. */
+bool weir__trace_name_cores(weir_trace *t);
+
 /* Sorts raw->records. returns WEIR_ENOMEM. */
 weir_status weir__trace_collect(struct weir__trace_raw *raw, weir_trace **out);
 

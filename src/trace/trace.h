@@ -11,7 +11,7 @@
  *
  * A driver's part:
  *   WEIR__TRACE_OP     once per operator when it is over; `whole` if it ran on one core
- *   WEIR__TRACE_PART   once per block, or run of blocks, of an operator on several cores
+ *   WEIR__TRACE_PART   once per block, or per blocks that ran together or one behind the other
  *   WEIR__TRACE_WAIT   when a stream has passed a wait
  * Queueing, memory, devices and streams are recorded by device/ for all drivers.
  */
@@ -101,6 +101,8 @@ struct weir__trace_cores {
     uint16_t cube, vector[2]; /* WEIR__TRACE_NO_CORE for none */
 };
 #define WEIR__TRACE_NO_CORE UINT16_MAX
+/* One that the device does not name: each block gets some core that is free meanwhile. */
+#define WEIR__TRACE_ANY_CORE (UINT16_MAX - 1)
 #define WEIR__TRACE_NO_CORES \
     ((struct weir__trace_cores){WEIR__TRACE_NO_CORE, {WEIR__TRACE_NO_CORE, WEIR__TRACE_NO_CORE}})
 
