@@ -14,6 +14,8 @@
 #define WORK_ORDERS 12000000
 #define WORK_IMPROVE 1500000
 #define TRIES 200
+/* An item with less than this part of the others as neighbours has few. */
+#define FEW 16
 
 struct span {
     int64_t from, to;
@@ -23,6 +25,7 @@ struct fit {
     const struct weir__lifetimes *items;
     int *first, *others; /* item i conflicts with others[first[i] .. first[i+1]-1] */
     int64_t *offset;     /* -1: not placed */
+    bool dense;          /* items conflict with many of the others: `placed` is kept */
     int *placed;         /* those that are, in order of offset */
     int nplaced;
     int *marked_by;     /* by item: 1 + the last whose neighbours were marked, if it is one */
@@ -144,7 +147,7 @@ static int list_neighbours(struct fit *f, int i)
     const int *others = f->others + f->first[i];
     int nothers = f->first[i + 1] - f->first[i], n = 0;
 
-    if (nothers < f->nplaced / 16) {
+    if (!f->dense || nothers < f->nplaced / FEW) {
         for (int k = 0; k < nothers; k++)
             if (f->offset[others[k]] >= 0)
                 f->spans[n++] = span_of(f, others[k]);
@@ -163,6 +166,9 @@ static void put(struct fit *f, int i, int64_t offset)
 {
     int low = 0;
 
+    f->offset[i] = offset;
+    if (!f->dense)
+        return;
     for (int high = f->nplaced; low < high;) {
         int middle = (low + high) / 2;
 
@@ -174,7 +180,6 @@ static void put(struct fit *f, int i, int64_t offset)
     memmove(f->placed + low + 1, f->placed + low, (size_t)(f->nplaced - low) * sizeof *f->placed);
     f->placed[low] = i;
     f->nplaced++;
-    f->offset[i] = offset;
 }
 
 static int64_t find_gap(struct fit *f, int i, bool lowest)
@@ -400,6 +405,7 @@ weir_status weir__memory_fit(const struct weir__lifetimes *items, int64_t lower_
     *too_many = false;
     st = find_conflicts(&f, most_pairs, too_many);
     if (!st && !*too_many) {
+        f.dense = f.first[items->n] >= (int64_t)items->n * items->n / FEW;
         if (allocate(&f)) {
             try_orders(&f, lower_bound);
             improve(&f, lower_bound);
