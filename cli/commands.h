@@ -18,6 +18,7 @@ int weir_cmd_demo(int argc, char **argv);
 int weir_cmd_devices(int argc, char **argv);
 int weir_cmd_ops(int argc, char **argv);
 int weir_cmd_trace(int argc, char **argv);
+int weir_cmd_run(int argc, char **argv);
 
 /* An option sets a flag, or takes a value where `value` is not NULL. */
 struct cli_option {

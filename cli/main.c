@@ -14,6 +14,7 @@ static const struct command {
     {"devices", weir_cmd_devices, "what weir can run on here"},
     {"ops", weir_cmd_ops, "the operators and what runs them"},
     {"check", weir_cmd_check, "whether a program can deadlock, before it runs"},
+    {"run", weir_cmd_run, "how long a graph takes, and why"},
     {"demo", weir_cmd_demo, "what streams do, shown and measured in a few seconds"},
     {"trace", weir_cmd_trace, "timelines: shown, compared, converted, imported"},
     {"bench", weir_cmd_bench, "weir against other runtimes and the machine's own limits"},

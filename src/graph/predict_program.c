@@ -51,6 +51,15 @@ static void load_kernel(const weir_device *dev, const struct weir__kernel_params
                                                  : all_cores(dev, load->engine);
 }
 
+/* The operand at an address that nothing is at and no other value shares. */
+static struct weir__view stand_in(const struct weir__operand *o)
+{
+    struct weir__view v = o->view;
+
+    v.data = (char *)(((uintptr_t)o->value + 1) << 40) + (uintptr_t)o->view.data;
+    return v;
+}
+
 static weir_status load_operator(const weir_device *dev, const struct weir__node *n,
                                  weir_cores limit, struct weir__load *load)
 {
@@ -68,16 +77,13 @@ static weir_status load_operator(const weir_device *dev, const struct weir__node
     struct weir__work work;
     weir_status st;
 
-    /* Addresses do not matter for the tiling, but must not be NULL. */
     for (int i = 0; i < n->nin; i++) {
         ins[i] = n->in[i].value == WEIR__NO_VALUE ? NULL : &in[i];
-        in[i] = n->in[i].view;
-        in[i].data = (char *)(uintptr_t)4096;
+        if (ins[i])
+            in[i] = stand_in(&n->in[i]);
     }
-    for (int i = 0; i < n->nout; i++) {
-        out[i] = n->out[i].view;
-        out[i].data = (char *)(uintptr_t)4096;
-    }
+    for (int i = 0; i < n->nout; i++)
+        out[i] = stand_in(&n->out[i]);
     call.scratch = (void *)(uintptr_t)4096;
     weir__work_init(&work, n->op);
     if ((st = n->op->prepare(&call, &work)))

@@ -314,7 +314,7 @@ bool weir__npu_step(struct weir__npu *npu)
 
 static bool is_stuck(const struct weir__npu_stream *s)
 {
-    return s->lane.op && s->lane.started == UINT64_MAX;
+    return s->lane.op && !s->lane.running;
 }
 
 static void add_cores(struct weir__text *text, const uint32_t *cores)

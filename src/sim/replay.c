@@ -238,7 +238,7 @@ static void describe(const struct replay *r, const struct lane *l, struct weir__
         s->of_node = l->parked_on->stream->nodes[w->position];
         return;
     }
-    if (op && l->base.started == UINT64_MAX) {
+    if (!l->base.stalled || l->base.started == UINT64_MAX) { /* perhaps for its last blocks */
         s->why = WEIR__STUCK_CORES;
         for (int p = 0; p < WEIR__POOLS; p++) {
             uint32_t need =

@@ -1,0 +1,103 @@
+/* `weir run`: how long a graph takes, and why. */
+#include "commands.h"
+#include "run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+void run_result_free(struct run_result *r)
+{
+    for (size_t i = 0; i < r->nstreams && !r->modelled; i++)
+        free((char *)r->streams[i].name);
+    for (size_t i = 0; i < r->nspans && !r->modelled; i++)
+        free((char *)r->spans[i].name);
+    free(r->streams);
+    free(r->ranks);
+    free(r->spans);
+    free(r->path);
+    weir__prediction_fini(&r->prediction);
+}
+
+int run_complain(weir_status status)
+{
+    static const weir_status bad_input[] = {WEIR_EINVAL,      WEIR_ERANGE, WEIR_ESHAPE,
+                                            WEIR_EDTYPE,      WEIR_EPARSE, WEIR_ECONFLICT,
+                                            WEIR_EUNSUPPORTED};
+    int exit_status = cli_complain("run", status);
+
+    for (size_t i = 0; i < sizeof bad_input / sizeof *bad_input; i++)
+        if (status == bad_input[i])
+            exit_status = EXIT_USAGE;
+    return exit_status;
+}
+
+static int run_on(weir_device *dev, struct cli_ranks *ranks, bool json, bool timeline)
+{
+    struct run_result result = {0};
+    weir_device_props props;
+    int status = cli_ranks_load(ranks, "run", dev);
+
+    weir_device_get_props(dev, &props);
+    result.device = props.name;
+    result.model = props.model;
+    if (status < 0)
+        status = props.features & WEIR_FEATURE_REAL_TIME ? run_real(ranks, dev, &result)
+                                                         : run_model(ranks, &result);
+    if (status < 0) {
+        if (json)
+            run_print_json(&result, timeline);
+        else
+            run_print(&result);
+        status = result.prediction.run.deadlock ? EXIT_FAILED : EXIT_FINE;
+    }
+    run_result_free(&result);
+    cli_ranks_free(ranks);
+    return status;
+}
+
+int weir_cmd_run(int argc, char **argv)
+{
+    const char *spec = NULL;
+    bool json = false, timeline = false;
+    const struct cli_option options[] = {
+        {"--device", "SPEC", "what to run on, such as npu:a3; $WEIR_DEVICE or cpu", NULL, &spec},
+        {"--ranks", "N", "the same graph on N devices on one clock", NULL, NULL},
+        {"--rank", "R=FILE", "the graph of rank R; once for each rank", NULL, NULL},
+        {"--timeline", NULL, "with --json: when every node ran", &timeline, NULL},
+        {"--json", NULL, "for machines", &json, NULL},
+        {NULL, NULL, NULL, NULL, NULL},
+    };
+    const struct cli_usage usage = {
+        .command = "run",
+        .synopsis = "FILE [--ranks N] [--device SPEC] | --rank R=FILE... [--device SPEC]",
+        .about =
+            "Runs a graph file and says how long it takes and why: the makespan, the same on one\n"
+            "stream, what dependencies alone would take, what each engine and stream did, which\n"
+            "communication nothing hides, and the steps that decided the makespan. On npu:PROFILE\n"
+            "the time is modelled and a deadlock is reported; on cpu it is measured.",
+        .options = options,
+        .examples = "  weir run examples/graphs/moe_profile.pbtxt --device npu:a3\n"
+                    "  weir run layer.pbtxt --device npu:910b4,policy=batch,overhead=off --json\n"
+                    "  weir run --rank 0=first.pbtxt --rank 1=second.pbtxt --device npu:a2\n",
+        .max_words = 1,
+    };
+    struct cli_ranks ranks = {0};
+    weir_device *dev;
+    int nwords, status;
+    weir_status st;
+
+    if ((status = cli_ranks_take(&ranks, "run", &argc, argv)) < 0 &&
+        (status = cli_parse(&usage, argc, argv, &nwords)) < 0)
+        status = cli_ranks_words(&ranks, "run", nwords, argv + 1);
+    if (status >= 0) {
+        cli_ranks_free(&ranks);
+        return status;
+    }
+    if ((st = weir_device_open(spec, &dev))) {
+        cli_ranks_free(&ranks);
+        return cli_complain("run", st);
+    }
+    status = run_on(dev, &ranks, json, timeline);
+    weir_device_close(dev);
+    return status;
+}
