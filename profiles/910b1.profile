@@ -44,7 +44,7 @@ super_us 0.5               # as node_us
 net_gb_s 25                # RoCE, 200 Gbit/s a card
 net_us 5                   # assumed
 
-exchange_us 50             # fitted: MoE dispatch and combine of arXiv 2506.12708 (docs/model.md)
+exchange_us 53             # fitted: MoE dispatch and combine of arXiv 2506.12708 (docs/model.md)
 exchange_peer_us 0.5     # fitted: the same
 push_efficiency 0.7        # measured 137 of 196 GB/s, remote writes (arXiv 2506.12708)
 pull_efficiency 0.85       # measured 167 of 196 GB/s, remote reads (arXiv 2506.12708)
