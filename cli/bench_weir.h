@@ -28,6 +28,9 @@ void weir__bench_compile_100k(struct bench *b);
 
 /* bench_auto.c: streams=auto against one stream. */
 void weir__bench_auto(struct bench *b);
+/* bench_model.c: kernels that the modelled machine replays. */
+void weir__bench_model_1m(struct bench *b);
+void weir__bench_model_10m(struct bench *b);
 
 /* bench_trace.c: what recording costs an operator. */
 void weir__bench_trace(struct bench *b);

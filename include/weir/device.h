@@ -57,6 +57,10 @@ typedef struct weir_device_props {
  * `cpu` options: cores=N (shared by cube and vector) or cube=N and vector=N;
  * threads=N; memory=SIZE (1g, 512m); op_timeout=SECONDS (0 waits for ever);
  * deterministic=0|1; poison=0|1; jitter=SEED (random delays, for tests).
+ * `npu` takes a profile first (a2, a3, 910b4, or a path), then policy=hold|batch;
+ * compute=on|off; overhead=on|off; seed=N; algorithm=auto|ring|mesh|hierarchical; and
+ * memory, op_timeout, deterministic, poison as above. It runs while the host waits for it
+ * or asks, and its clock stands still otherwise.
  * returns  WEIR_ESPEC naming the part that is wrong; WEIR_EUNAVAILABLE with the
  *          reason if this machine has no such device.
  * threads  any. */

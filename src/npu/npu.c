@@ -114,12 +114,24 @@ static void npu_close(weir_device *dev)
 
 static weir_status npu_stream_open(weir_stream *s)
 {
-    const struct weir__npu *npu = (const struct weir__npu *)s->dev;
+    struct weir__npu_stream *own = (struct weir__npu_stream *)s;
+    struct weir__npu *npu = (struct weir__npu *)s->dev;
+    weir_status st;
 
     if (s->slot >= npu->model.profile.stream_limit)
         return weir__fail(WEIR_ERANGE, "one more stream on %s: it has at most %.0f",
                           s->dev->props.name, npu->model.profile.stream_limit);
-    return weir__soft_stream_open(s);
+    if ((st = weir__soft_stream_open(s)))
+        return st;
+    weir__mutex_lock(&npu->loop);
+    if (!weir__grow(&npu->streams, npu->nstreams, &npu->cap_streams, sizeof *npu->streams))
+        st = WEIR_ENOMEM;
+    else if (!(st = weir__sim_lane_init(&npu->sim, &own->lane, 0, 0)))
+        npu->streams[npu->nstreams++] = own;
+    weir__mutex_unlock(&npu->loop);
+    if (st)
+        weir__soft_stream_close(s);
+    return st;
 }
 
 static void npu_stream_close(weir_stream *s)

@@ -5,7 +5,7 @@
  * of its own, and between two waits of the host no time passes.
  *
  * One thread at a time runs the machine, under `loop`. It takes waiter and scheduler locks
- * and never the device lock. Callbacks are called without it.
+ * and never the device lock, which is outside of it. Callbacks are called without it.
  */
 #ifndef WEIR_NPU_NPU_H
 #define WEIR_NPU_NPU_H
@@ -15,9 +15,11 @@
 
 struct weir__npu_stream {
     struct weir__soft_stream soft; /* first */
-    struct weir__sim_lane lane;    /* made when the stream is first run */
-    struct weir__sim_op op;        /* of the kernel at the head */
-    bool launched;                 /* the head has been slept for */
+    struct weir__sim_lane lane;
+    struct weir__sim_op op; /* of the kernel at the head */
+    bool launched;          /* the head has been slept for */
+    bool reached;           /* the head is a wait that was come to at reached_ns */
+    uint64_t reached_ns;
 };
 
 struct weir__npu {
@@ -25,7 +27,7 @@ struct weir__npu {
     struct weir__model model;
     struct weir__mutex loop; /* of all below */
     struct weir__sim sim;
-    struct weir__npu_stream **streams; /* that have a lane, by its id */
+    struct weir__npu_stream **streams; /* by the lane's id */
     int nstreams, cap_streams;
     struct weir__soft_list woken, callbacks; /* whose token the machine has */
     unsigned calling;                        /* callbacks under way */

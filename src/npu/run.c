@@ -149,22 +149,6 @@ static bool run_lane_wait(struct weir__npu_stream *s, const struct weir__cmd *cm
 
 /* ---- a stream from command to command ---- */
 
-/* The stream's lane, made at its first command. Without memory for it the stream fails. */
-static bool has_lane(struct weir__npu_stream *s)
-{
-    struct weir__npu *npu = npu_of(s);
-
-    if (s->lane.groups)
-        return true;
-    if (!weir__grow(&npu->streams, npu->nstreams, &npu->cap_streams, sizeof(void *)) ||
-        weir__sim_lane_init(&npu->sim, &s->lane, 0, s->soft.base.priority)) {
-        weir__stream_fail(&s->soft.base, s->soft.over + 1, WEIR_ENOMEM, weir_last_error());
-        return false;
-    }
-    npu->streams[npu->nstreams++] = s;
-    return true;
-}
-
 /* True if the command at the head is over, or must not be run. */
 static bool run_head(struct weir__npu_stream *s, const struct weir__cmd *cmd)
 {
@@ -191,10 +175,6 @@ static bool run_head(struct weir__npu_stream *s, const struct weir__cmd *cmd)
 /* Runs commands until one takes time, waits, or there are none. */
 static void advance(struct weir__npu_stream *s)
 {
-    if (!has_lane(s)) {
-        append(&npu_of(s)->woken, &s->soft);
-        return;
-    }
     s->lane.priority = s->soft.base.priority;
     for (;;) {
         const struct weir__cmd *cmd = weir__soft_next(&s->soft);
