@@ -16,6 +16,7 @@
 #ifndef WEIR_GRAPH_H
 #define WEIR_GRAPH_H
 
+#include "comm.h"
 #include "ops.h"
 #include "scope.h"
 
@@ -113,18 +114,22 @@ WEIR_API size_t weir_graph_output_count(const weir_graph *graph);
 /* ---- compiling ---- */
 
 typedef struct weir_compile_options {
-    const char *mode;     /* "max-autotune" (default): all passes; elementwise chains are fused,
-                           * and streams that are too short to gain from running side by
-                           * side run one after the other. "reduce-overhead": as issued.
-                           * "eager": the same */
-    const char *streams;  /* "explicit" (default) or "auto": place what has no label */
-    bool single_stream;   /* refuses labels */
-    bool static_kernels;  /* tiling is frozen: later core limits do not reach it */
-    const char *cores;    /* "24|48": limits of the whole graph; NULL for the device's */
-    const char *dump_dir; /* an existing directory for what each pass leaves, a file per pass:
-                           * weir_PID_planN_KK_PASS.pbtxt, or .txt once it is no graph any more;
-                           * what a pass found is the file before. NULL: the environment's
-                           * WEIR_GRAPH_DUMP, if it is set; "": nowhere */
+    const char *mode;        /* "max-autotune" (default): all passes; elementwise chains are fused,
+                              * and streams that are too short to gain from running side by
+                              * side run one after the other. "reduce-overhead": as issued.
+                              * "eager": the same */
+    const char *streams;     /* "explicit" (default) or "auto": place what has no label */
+    bool single_stream;      /* refuses labels */
+    bool static_kernels;     /* tiling is frozen: later core limits do not reach it */
+    const char *cores;       /* "24|48": limits of the whole graph; NULL for the device's */
+    const char *dump_dir;    /* an existing directory for what each pass leaves, a file per pass:
+                              * weir_PID_planN_KK_PASS.pbtxt, or .txt once it is no graph any more;
+                              * what a pass found is the file before. NULL: the environment's
+                              * WEIR_GRAPH_DUMP, if it is set; "": nowhere */
+    weir_rank *const *ranks; /* whom collectives that were not captured are run as: those of a
+                              * group's name as its rank here, and Kernel nodes with a
+                              * `collective` as the first one; without any, those run alone */
+    size_t nranks;
 } weir_compile_options;
 
 /* A plan for the graph as it is now; later changes of the graph do not reach it.

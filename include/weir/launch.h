@@ -25,6 +25,7 @@ typedef struct weir_block {
     unsigned phase; /* 0 .. phases-1 */
     unsigned core;  /* the core it runs on */
     void *local;    /* WEIR_LOCAL_BYTES, 64-byte aligned, uninitialised, this block's alone */
+    const void *const *peers; /* of a collective: the arguments of every rank; else NULL */
 } weir_block;
 
 /* Returns WEIR_OK, or a status that puts the stream in error. On devices with

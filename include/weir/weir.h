@@ -3,6 +3,7 @@
 #define WEIR_H
 
 #include "check.h"
+#include "comm.h"
 #include "device.h"
 #include "graph.h"
 #include "launch.h"

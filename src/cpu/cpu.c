@@ -199,6 +199,7 @@ const struct weir__driver weir__cpu_driver = {
     .summary = "host threads, in real time",
     .device_size = sizeof(struct weir__cpu),
     .stream_size = sizeof(struct weir__soft_stream),
+    .meets = true,
     .unavailable = available,
     .open = cpu_open,
     .close = cpu_close,

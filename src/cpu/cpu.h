@@ -47,6 +47,26 @@ struct weir__cpu {
  * joined), until the token is given away. */
 void weir__worker_run(struct weir__worker *w, struct weir__soft_stream *s, enum weir__want was);
 
+/* The same for the kernel at the head: false if the stream is no longer this worker's, which
+ * may also be for want of cores. */
+bool weir__worker_run_kernel(struct weir__worker *w, struct weir__soft_stream *s,
+                             const struct weir__cmd *cmd);
+/* All blocks here and now, until one fails. */
+void weir__worker_run_alone(struct weir__worker *w, struct weir__soft_stream *s,
+                            const struct weir__cmd *cmd);
+/* Cores of that kind for the next block; false if the stream had to go back. */
+bool weir__worker_have_core(struct weir__worker *w, struct weir__soft_stream *s,
+                            enum weir__core_kind kind);
+/* What a report says of the stream while a long operator runs. */
+void weir__worker_begin_report(struct weir__soft_stream *s, const struct weir__cmd *cmd);
+void weir__worker_end_report(struct weir__soft_stream *s);
+
+/* meet.c: a collective at the head, and after its part has run. False if the stream is no
+ * longer this worker's. */
+bool weir__worker_run_collective(struct weir__worker *w, struct weir__soft_stream *s,
+                                 const struct weir__cmd *cmd);
+bool weir__worker_leave_meeting(struct weir__soft_stream *s, const struct weir__cmd *cmd);
+
 /* listen.c: while a trace is recorded, about the command at the head of `s`. A block of an
  * operator in parts; an operator that is over, whole since `from` or, with 0, in parts; a
  * callback; a wait that is passed. */

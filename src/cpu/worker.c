@@ -89,9 +89,8 @@ static void after_short(struct weir__worker *w, struct weir__soft_stream *s)
     w->ticks = 0;
 }
 
-/* Cores of that kind for the next block; false if the stream had to go back. */
-static bool have_core(struct weir__worker *w, struct weir__soft_stream *s,
-                      enum weir__core_kind kind)
+bool weir__worker_have_core(struct weir__worker *w, struct weir__soft_stream *s,
+                            enum weir__core_kind kind)
 {
     struct weir__sched *sched = &w->cpu->soft.sched;
     bool got;
@@ -138,7 +137,8 @@ static unsigned core_of(const struct weir__worker *w)
 static void run_block(struct weir__worker *w, struct weir__soft_stream *s,
                       const struct weir__cmd *cmd, unsigned phase, unsigned index)
 {
-    weir_block block = {index, cmd->blocks, phase, core_of(w), w->local};
+    weir_block block = {index,      cmd->blocks, phase,
+                        core_of(w), w->local,    cmd->meets ? s->guest.in->args : NULL};
     uint64_t from = 0;
     weir_status st;
 
@@ -153,8 +153,8 @@ static void run_block(struct weir__worker *w, struct weir__soft_stream *s,
         weir__soft_block_failed(s, cmd, st);
 }
 
-static void run_alone(struct weir__worker *w, struct weir__soft_stream *s,
-                      const struct weir__cmd *cmd)
+void weir__worker_run_alone(struct weir__worker *w, struct weir__soft_stream *s,
+                            const struct weir__cmd *cmd)
 {
     for (unsigned phase = 0; phase < cmd->phases; phase++)
         for (unsigned i = 0; i < cmd->blocks; i++) {
@@ -238,15 +238,14 @@ static void open_run(struct weir__worker *w, struct weir__soft_stream *s,
     weir__cpu_wake(w->cpu);
 }
 
-/* What a report says of the stream while a long operator runs. */
-static void begin_report(struct weir__soft_stream *s, const struct weir__cmd *cmd)
+void weir__worker_begin_report(struct weir__soft_stream *s, const struct weir__cmd *cmd)
 {
     atomic_store_explicit(&s->doing, cmd->name, memory_order_relaxed);
     if (weir__unlikely(cmd->untimed))
         atomic_store_explicit(&s->untimed, true, memory_order_relaxed);
 }
 
-static void end_report(struct weir__soft_stream *s)
+void weir__worker_end_report(struct weir__soft_stream *s)
 {
     atomic_store_explicit(&s->doing, NULL, memory_order_relaxed);
     atomic_store_explicit(&s->untimed, false, memory_order_relaxed);
@@ -260,12 +259,11 @@ static void end_kernel(struct weir__worker *w, struct weir__soft_stream *s,
         weir__worker_trace_op(w, s, cmd, from);
     weir__soft_settle_failure(s);
     if (!is_short)
-        end_report(s);
+        weir__worker_end_report(s);
 }
 
-/* False if the stream is no longer this worker's. */
-static bool run_kernel(struct weir__worker *w, struct weir__soft_stream *s,
-                       const struct weir__cmd *cmd)
+bool weir__worker_run_kernel(struct weir__worker *w, struct weir__soft_stream *s,
+                             const struct weir__cmd *cmd)
 {
     uint64_t ns = (uint64_t)cmd->work_ns * cmd->blocks * cmd->phases;
     bool is_short = ns <= SHORT_NS && !cmd->gang;
@@ -286,18 +284,18 @@ static bool run_kernel(struct weir__worker *w, struct weir__soft_stream *s,
         w->long_ops++;
     }
     if (!is_short)
-        begin_report(s, cmd);
+        weir__worker_begin_report(s, cmd);
     s->run.parted = !is_short && cmd->blocks * cmd->phases > 1;
     if (cmd->gang) {
         open_run(w, s, cmd, cmd->cores);
         return false;
     }
-    if (!have_core(w, s, kind_of(w, cmd)))
+    if (!weir__worker_have_core(w, s, kind_of(w, cmd)))
         return false;
     if (is_short || (cores = weir__soft_cores(s, cmd)) == 1) {
         if (weir__trace_on() && !s->run.parted)
             from = weir__worker_ticks(w);
-        run_alone(w, s, cmd);
+        weir__worker_run_alone(w, s, cmd);
     } else {
         open_run(w, s, cmd, cores);
         if (!run_shared(w, s))
@@ -388,7 +386,7 @@ static bool has_failed(const struct weir__soft_stream *s)
 static void run_on_in_lane(struct weir__worker *w, struct weir__soft_stream *s,
                            const struct weir__cmd *before)
 {
-    const weir_block block = {0, 1, 0, core_of(w), w->local};
+    const weir_block block = {0, 1, 0, core_of(w), w->local, NULL};
     const struct weir__cmd *cmd = weir__soft_next(s);
     uint32_t short_ns = w->short_ns, work_ns = 0, size = 0, n = 0;
     weir_status st = WEIR_OK;
@@ -398,8 +396,8 @@ static void run_on_in_lane(struct weir__worker *w, struct weir__soft_stream *s,
         return;
     for (; n < s->lane_left; n++) {
         short_ns += cmd->work_ns + EMPTY_NS;
-        if (memcmp(cmd, before, offsetof(struct weir__cmd, size)) || cmd->blocks != 1 ||
-            cmd->work_ns > SHORT_NS || short_ns >= SHARE_NS)
+        if (memcmp(cmd, before, offsetof(struct weir__cmd, size)) || cmd->meets ||
+            cmd->blocks != 1 || cmd->work_ns > SHORT_NS || short_ns >= SHARE_NS)
             break;
         work_ns += cmd->work_ns;
         if (cmd->u.fn && weir__unlikely(st = cmd->u.fn(cmd->args, &block)))
@@ -434,7 +432,12 @@ static void drain(struct weir__worker *w, struct weir__soft_stream *s)
             jitter(w);
         switch ((enum weir__cmd_kind)cmd->kind) {
         case WEIR__CMD_KERNEL:
-            if (!has_failed(s) && !run_kernel(w, s, cmd))
+            if (weir__unlikely(cmd->meets)) {
+                if (!weir__worker_run_collective(w, s, cmd))
+                    return;
+                break;
+            }
+            if (!has_failed(s) && !weir__worker_run_kernel(w, s, cmd))
                 return;
             break;
         case WEIR__CMD_WAIT:
@@ -470,6 +473,8 @@ void weir__worker_run(struct weir__worker *w, struct weir__soft_stream *s, enum 
         if (!run_shared(w, s))
             return;
         end_kernel(w, s, s->run.cmd, 0, false);
+        if (s->run.cmd->meets && !weir__worker_leave_meeting(s, s->run.cmd))
+            return;
         weir__soft_consume(s, s->run.cmd);
     }
     w->ticks = 0;

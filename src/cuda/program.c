@@ -325,7 +325,8 @@ static weir_status capture(struct weir__program *p)
 
 /* ---- running ---- */
 
-weir_status weir__cuda_program_run(const struct weir__program *program, weir_stream *const *streams)
+weir_status weir__cuda_program_run(const struct weir__program *program, weir_stream *const *streams,
+                                   const uint64_t *tickets, int ntickets)
 {
     struct weir__program *p = (struct weir__program *)program; /* const to the caller only */
     struct weir__cuda_stream *first = weir__cuda_stream(streams[0]);
@@ -334,6 +335,8 @@ weir_status weir__cuda_program_run(const struct weir__program *program, weir_str
     bool pushed;
     weir_status st = weir__cuda_alive(dev);
 
+    (void)tickets; /* of collectives, which this driver does not run */
+    (void)ntickets;
     if (st)
         return st;
     pushed = weir__cuda_enter(dev);

@@ -279,6 +279,9 @@ weir_status weir_device_close(weir_device *dev)
     for (unsigned i = 0; i < dev->nstreams && weir__race_on(); i++)
         weir__stream_saw(dev->streams[i], weir__stream_submitted(dev->streams[i]));
     weir__device_reap(dev, false);
+    if (dev->groups_live)
+        return weir__fail(WEIR_EBUSY, "device '%s' cannot close: it is %d rank(s) of groups",
+                          dev->props.name, dev->groups_live);
     if (dev->tensors_live || dev->events_live || dev->pool.stats.allocated)
         return weir__fail(WEIR_EBUSY,
                           "device '%s' cannot close: %zu tensor(s), %zu event(s) and %s of "
@@ -360,7 +363,8 @@ static weir_status sync_all(weir_device *dev, bool errors)
             return st;
         st = (errors ? weir__stream_sync_seq : weir__stream_await)(s, now.seq, WEIR_TIMEOUT_DEVICE,
                                                                    true);
-        if (st == WEIR_ETIMEDOUT)
+        /* A stream may have failed with a timeout of its own, a collective's: that is over. */
+        if (st == WEIR_ETIMEDOUT && dev->driver->done(s) < now.seq)
             return st;
         if (st && !first && live) {
             first = st;

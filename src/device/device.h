@@ -37,8 +37,10 @@ struct weir__kernel {
     uint32_t blocks, phases;
     uint32_t cores; /* the most that may run at once */
     bool gang;
-    bool own_cores;     /* `cores` is its own (a scope's or a plan's) and stays; otherwise the
-                         * limits of stream and device when it starts count */
+    bool own_cores; /* `cores` is its own (a scope's or a plan's) and stays; otherwise the
+                     * limits of stream and device when it starts count */
+    bool meets;     /* args begin with a struct weir__meet (comm/comm.h): it runs when its peers are
+                     * there, and is over when their parts are */
     bool never_timeout; /* while it runs, op_timeout does not */
     uint32_t work_ns;   /* of one block, roughly; UINT32_MAX if unknown */
     uint16_t scope;     /* weir__trace_scope of its super kernel, 0 for none */
@@ -129,6 +131,7 @@ struct weir__driver {
     size_t device_size; /* of a struct that begins with weir_device */
     size_t stream_size; /* of a struct that begins with weir_stream */
     bool compiles;      /* runs weir__kernel.code, not fn */
+    bool meets;         /* runs collectives: kernels that wait for their peers */
     /* Why it cannot be opened here, or NULL. */
     const char *(*unavailable)(void);
     /* Reads its options, fills dev->props, starts what runs. */
@@ -165,11 +168,13 @@ struct weir__driver {
     weir_status (*sync)(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin);
     /* Plans: a program is made once and queued many times. `run` queues lanes[i] of it
      * on streams[i], whose last command so far is the i-th base; the commands count as
-     * if they had been queued one by one. */
+     * if they had been queued one by one. A collective at place p has the number
+     * tickets[p] + its own. */
     weir_status (*program_make)(weir_device *dev, const struct weir__lane *lanes, int nlanes,
                                 struct weir__program **out);
     void (*program_free)(struct weir__program *program);
-    weir_status (*program_run)(const struct weir__program *program, weir_stream *const *streams);
+    weir_status (*program_run)(const struct weir__program *program, weir_stream *const *streams,
+                               const uint64_t *tickets, int ntickets);
     /* Replaces a kernel by one with as many bytes of arguments, while nothing runs it. */
     void (*program_update)(struct weir__program *program, int lane, int item,
                            const struct weir__kernel *kernel);
@@ -215,6 +220,7 @@ struct weir_device {
     struct weir__pool pool;           /* (L) */
     size_t events_live;               /* (L) */
     size_t events_most;               /* the driver's limit; 0: none */
+    int groups_live;                  /* (L) ranks of groups that it stands for */
     struct weir__stamp *spare_stamps; /* (L) oldest first */
     struct weir__stamp **spare_stamps_end;
     size_t tensors_live; /* (L) */

@@ -249,7 +249,12 @@ weir_status weir__plan_build(weir_graph *own, const weir_compile_options *option
     plan->c.options = *options;
     if ((st = run_passes(&plan->c, stages)))
         goto destroy;
-    plan->merged = plan->c.nstreams > 1 && weir__is_autotuned(options) && !crossing_pays(&plan->c);
+    if ((st = weir__plan_find_seats(plan, options->ranks, options->nranks)))
+        goto destroy;
+    /* Collectives of several streams may be issued by other ranks in another order: on one
+     * stream they would wait for each other. */
+    plan->merged = plan->c.nstreams > 1 && !plan->nchannels && weir__is_autotuned(options) &&
+                   !crossing_pays(&plan->c);
     plan->nlanes = plan->merged ? 1 : plan->c.nstreams;
     if ((st = find_external(plan)) || (st = find_streams(plan)) || (st = first_instance(plan)) ||
         (st = list_plan(plan, stages)))
@@ -308,6 +313,7 @@ void weir_plan_destroy(weir_plan *plan)
         weir__instance_free(plan, inst);
         weir__mutex_unlock(&plan->dev->lock);
     }
+    weir__plan_drop_seats(plan);
     weir_stream_destroy(plan->stand_in);
     weir__compile_fini(&plan->c);
     weir__free(plan->streams);

@@ -19,6 +19,7 @@ struct shape_plan {
 struct weir__dynamic {
     weir_compile_options options; /* with strings of its own */
     char *mode, *streams, *cores, *dump_dir;
+    weir_rank **ranks;       /* of options, a use of each group counted */
     struct weir__mutex lock; /* of all that follows; nothing else is taken inside */
     struct shape_plan *table[WEIR_PLAN_SHAPE_SETS];
     int n;
@@ -41,12 +42,19 @@ static weir_status keep_options(struct weir__dynamic *d, const weir_compile_opti
     bool failed = false;
 
     d->options = *options;
+    d->options.nranks = 0;
     d->options.mode = d->mode = keep(options->mode, &failed);
     d->options.streams = d->streams = keep(options->streams, &failed);
     d->options.cores = d->cores = keep(options->cores, &failed);
     d->options.dump_dir = d->dump_dir = keep(options->dump_dir, &failed);
-    if (failed)
+    d->ranks = weir__calloc(options->nranks + 1, sizeof *d->ranks);
+    if (failed || !d->ranks)
         return weir__fail(WEIR_ENOMEM, "the options of a plan");
+    d->options.ranks = d->ranks;
+    for (; d->options.nranks < options->nranks; d->options.nranks++) {
+        d->ranks[d->options.nranks] = options->ranks[d->options.nranks];
+        weir__group_hold(d->ranks[d->options.nranks]->group);
+    }
     if (d->streams && !strcmp(d->streams, "auto") && (!multi || strcmp(multi, "1"))) {
         d->options.streams = "explicit";
         weir__log(WEIR_LOG_WARN, "a graph of dynamic shapes gets no automatic streams unless "
@@ -259,6 +267,9 @@ void weir__dynamic_close(weir_plan *plan)
         return;
     for (int i = 0; i < d->n; i++)
         destroy_shape_plan(d->table[i]);
+    for (size_t i = 0; i < d->options.nranks; i++)
+        weir__group_drop(d->ranks[i]->group);
+    weir__free(d->ranks);
     weir__free(d->mode);
     weir__free(d->streams);
     weir__free(d->cores);

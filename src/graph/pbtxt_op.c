@@ -140,7 +140,7 @@ weir_status weir__pb_load_operator(struct weir__pb_loader *l, const struct weir_
 {
     struct weir__operand in[WEIR__OP_MAX_IN], into[WEIR__OP_MAX_OUT];
     int nin = WEIR__OP_MAX_IN, ninto = WEIR__OP_MAX_OUT, waits = l->nwaits;
-    _Alignas(max_align_t) unsigned char params[512];
+    _Alignas(max_align_t) unsigned char params[2048];
     const struct weir__op *op;
     struct weir__marks marks;
     weir_status st;

@@ -69,11 +69,15 @@ static weir_status prepare(const weir_plan *plan, const struct weir__instance *i
     }
     for (int i = 0; i < n->nout; i++)
         out[i] = resolve(plan, inst, &n->out[i]);
+    if (plan->seats[v].place >= 0)
+        call.rank = plan->channels[plan->seats[v].place].rank;
     if (plan->c.scratch_size[v])
         call.scratch = inst->arena->address + plan->c.scratch_offset[v];
     weir__work_init(work, n->op);
     if ((st = n->op->prepare(&call, work)))
         return st;
+    if (work->meets)
+        weir__plan_fill_meet(plan, v, (void *)work->args);
     *kernel = (struct weir__kernel){
         .name = n->name,
         .fn = work->blocks ? work->fn : NULL,
@@ -86,6 +90,7 @@ static weir_status prepare(const weir_plan *plan, const struct weir__instance *i
         .cores = cores_of(plan, inst, v, work->engine),
         .gang = work->gang && work->blocks > 1,
         .own_cores = true,
+        .meets = work->meets,
         .never_timeout = n->marks.never_timeout,
         .scope = scope_of(plan->graph, n),
     };

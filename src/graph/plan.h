@@ -8,10 +8,12 @@
 #ifndef WEIR_GRAPH_PLAN_H
 #define WEIR_GRAPH_PLAN_H
 
+#include "comm/comm.h"
 #include "graph/compile.h"
 #include "graph/stages.h"
 
 #define WEIR__MAX_INSTANCES 8
+#define WEIR__MAX_CHANNELS 32
 
 /* Several nodes as one kernel: their phases one after the other, or piece by piece. */
 struct weir__fused {
@@ -41,6 +43,20 @@ struct weir__instance {
     struct weir__clock last_clock;
 };
 
+/* A collective of the plan: its number among those of its channel, which is one of
+ * plan->channels. */
+struct weir__seat {
+    int place; /* -1: no collective */
+    uint64_t call;
+};
+
+/* Calls that a run makes on one channel as one rank. */
+struct weir__plan_channel {
+    struct weir__channel *channel;
+    weir_rank *rank; /* one use of its group is the plan's */
+    uint64_t calls;
+};
+
 struct weir_plan {
     weir_device *dev;
     weir_graph *graph; /* the plan's own */
@@ -60,6 +76,9 @@ struct weir_plan {
     bool *external; /* by node: it touches an input or an output */
     struct weir__instance *instances[WEIR__MAX_INSTANCES]; /* (L) */
     int ninstances;
+    struct weir__seat *seats; /* by node */
+    struct weir__plan_channel *channels;
+    int nchannels, cap_channels;
     bool warned; /* (L) that limits do not reach static kernels */
 };
 
@@ -77,6 +96,15 @@ weir_status weir__plan_check_inputs(const weir_plan *plan, const weir_stream *st
                                     weir_tensor *const *inputs, size_t ninputs, size_t noutputs);
 /* list.c: of a plan that is not dynamic. */
 void weir__plan_list(const weir_plan *plan, struct weir__text *text);
+/* seats.c: who the plan's collectives meet, in program order. */
+weir_status weir__plan_find_seats(weir_plan *plan, weir_rank *const *ranks, size_t nranks);
+void weir__plan_drop_seats(weir_plan *plan);
+/* The numbers that a run's calls on each channel begin with; `take` them once it is queued.
+ * (L) */
+weir_status weir__plan_tickets(const weir_plan *plan, uint64_t *tickets);
+void weir__plan_take_tickets(weir_plan *plan);
+/* Fills the meeting of a prepared collective. */
+void weir__plan_fill_meet(const weir_plan *plan, int node, struct weir__meet *meet);
 
 /* plan.c: fills plan->item. */
 void weir__plan_number_items(weir_plan *plan);

@@ -323,7 +323,7 @@ static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor 
 {
     weir_plan *plan = r->plan;
     struct weir__instance *inst;
-    uint64_t bases[MAX_LANES], queued = 0;
+    uint64_t bases[MAX_LANES], tickets[WEIR__MAX_CHANNELS], queued = 0;
     bool traced = weir__trace_on();
     weir_status st;
 
@@ -333,14 +333,15 @@ static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor 
     choose_streams(r);
     choose_limits(r);
     if ((st = weir__stream_settle(r->caller)) || (st = acquire(r, &inst)) ||
-        (st = fence(r, inst, inputs, outputs, 0)) || (st = fork_lanes(r, inst)) ||
-        (st = reserve_join(r, inst)) ||
+        (st = weir__plan_tickets(plan, tickets)) || (st = fence(r, inst, inputs, outputs, 0)) ||
+        (st = fork_lanes(r, inst)) || (st = reserve_join(r, inst)) ||
         (weir__race_on() && (st = weir__plan_race(plan, r->caller, inputs, outputs, false))))
         return st;
     if (traced)
         queued = trace_before(r, bases);
-    if ((st = plan->dev->driver->program_run(inst->program, r->streams)))
+    if ((st = plan->dev->driver->program_run(inst->program, r->streams, tickets, plan->nchannels)))
         return st;
+    weir__plan_take_tickets(plan);
     if (traced)
         trace_queued(r, bases, queued);
     if (weir__race_on())

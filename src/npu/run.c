@@ -61,7 +61,7 @@ static void compute(struct weir__npu_stream *s, const struct weir__cmd *cmd)
         return;
     for (unsigned phase = 0; phase < cmd->phases; phase++)
         for (unsigned i = 0; i < cmd->blocks; i++) {
-            weir_block block = {i, cmd->blocks, phase, i % cores, npu->local};
+            weir_block block = {i, cmd->blocks, phase, i % cores, npu->local, NULL};
             weir_status st = cmd->u.fn(cmd->args, &block);
 
             if (st) {

@@ -1,6 +1,7 @@
 /* From an operator's row and its operands to queued work. */
 #include "ops/op.h"
 #include "scope/scope.h"
+#include "tensor/party.h"
 
 #include <string.h>
 
@@ -10,6 +11,9 @@ struct operands {
     weir_tensor *const *in;
     int nin;
     const struct weir__view *views[WEIR__OP_MAX_IN];
+    /* Of collectives: */
+    weir_rank *rank; /* a use of its group is ours until the command has it */
+    struct weir__channel *channel;
 };
 
 static weir_status collect(const struct weir__op *op, weir_tensor *const *in, int nin,
@@ -98,9 +102,58 @@ static weir_status submit_checked(weir_stream *s, const struct weir__kernel *k,
     return weir__submit_checked(s, k, buffers, nbuffers, accesses, n);
 }
 
+/* Who a collective meets; it needs no inputs to know its device. */
+static weir_status find_party(const struct weir__op *op, const void *params, struct operands *o)
+{
+    struct weir__party party;
+    weir_status st;
+
+    if (!op->party)
+        return WEIR_OK;
+    op->party(params, &party);
+    if ((st = weir__party_rank(&party, op->name, NULL, 0, &o->rank)))
+        return st;
+    if (!o->dev)
+        o->dev = o->rank->dev;
+    if (o->dev != o->rank->dev)
+        st = weir__fail(WEIR_EDEVICE, "%s: the input is on %s, rank %d of group '%s' on %s",
+                        op->name, o->dev->props.name, o->rank->index, o->rank->group->name,
+                        o->rank->device);
+    else
+        st = weir__party_channel(&party, op->name, o->rank, &o->channel);
+    return st;
+}
+
+static void drop_party(struct operands *o)
+{
+    if (o->rank)
+        weir__group_drop(o->rank->group);
+    o->rank = NULL;
+}
+
+/* The call's number on its channel is what the peers' calls are matched by. */
+static void set_meeting(const struct operands *o, struct weir__kernel *k, struct weir__work *work)
+{
+    struct weir__meet *meet = (void *)work->args;
+
+    k->meets = true;
+    meet->channel = o->channel;
+    meet->rank = o->rank->index;
+    meet->call = o->channel->calls[o->rank->index];
+    meet->place = 0;
+    meet->timed = !k->never_timeout;
+}
+
+/* It counts once the command is queued, which drops the group when it is over. */
+static void count_call(struct operands *o)
+{
+    o->channel->calls[o->rank->index]++;
+    o->rank = NULL;
+}
+
 /* Outputs have their memory. Everything below holds the device lock. */
 static weir_status queue(const struct weir__op *op, struct weir__call *call, weir_stream *s,
-                         const struct operands *o, weir_tensor *const *out)
+                         struct operands *o, weir_cores limit, weir_tensor *const *out)
 {
     weir_buffer *buffers[WEIR__OP_MAX_IN + WEIR__OP_MAX_OUT + 1], *scratch = NULL;
     size_t n = 0, scratch_bytes = op->scratch ? op->scratch(call) : 0;
@@ -130,7 +183,8 @@ static weir_status queue(const struct weir__op *op, struct weir__call *call, wei
             .engine = work.engine,
             .blocks = work.blocks,
             .phases = work.phases,
-            .cores = call->cores,
+            .cores =
+                work.engine == op->engine ? call->cores : weir__stream_cores(s, work.engine, limit),
             .gang = work.gang && work.blocks > 1,
             .own_cores = weir__scope_has_cores(work.engine),
             .never_timeout = weir__current_set()->never_timeout,
@@ -138,8 +192,12 @@ static weir_status queue(const struct weir__op *op, struct weir__call *call, wei
         };
 
         weir__kernel_set_cost(&k, call, &work);
+        if (o->rank)
+            set_meeting(o, &k, &work);
         st = weir__race_on() ? submit_checked(s, &k, buffers, n, o, out, op)
                              : weir__submit_using(s, &k, buffers, n);
+        if (!st && o->rank)
+            count_call(o);
     }
     /* Freed at once, in stream order: only what is queued after may have it. */
     if (scratch)
@@ -177,10 +235,13 @@ static weir_status run(const struct weir__op *op, const void *params, weir_tenso
     weir_status st;
     int nmade = 0;
 
-    if ((st = collect(op, in, nin, &o)) || (st = weir__device_check_limit(o.dev, limit)))
+    if ((st = collect(op, in, nin, &o)) || (st = find_party(op, params, &o)) ||
+        (st = weir__device_check_limit(o.dev, limit)) || (o.graph || weir__capture_on(o.dev))) {
+        if (!st)
+            st = capture(op, params, &o, into, made);
+        drop_party(&o);
         return st;
-    if (o.graph || weir__capture_on(o.dev))
-        return capture(op, params, &o, into, made);
+    }
     struct weir__call call = {
         .op = op,
         .nin = nin,
@@ -189,12 +250,13 @@ static weir_status run(const struct weir__op *op, const void *params, weir_tenso
         .out = out,
         .params = params,
         .compiled = o.dev->driver->compiles,
+        .rank = o.rank,
     };
     if ((st = op->infer(&call)))
-        return st;
+        goto drop;
     if ((into && (st = check_outputs(op, &o, &call, into))) ||
         ((op->flags & WEIR__OP_IN_PLACE) && (st = check_in_place(op, &o))))
-        return st;
+        goto drop;
     s = weir_stream_current(o.dev);
     weir__mutex_lock(&o.dev->lock);
     call.cores = weir__stream_cores(s, op->engine, limit);
@@ -208,7 +270,7 @@ static weir_status run(const struct weir__op *op, const void *params, weir_tenso
         }
     }
     if (!st)
-        st = queue(op, &call, s, &o, targets);
+        st = queue(op, &call, s, &o, limit, targets);
     if (st)
         while (nmade > 0) {
             weir__tensor_drop(made[--nmade]);
@@ -216,6 +278,8 @@ static weir_status run(const struct weir__op *op, const void *params, weir_tenso
         }
     weir__mutex_unlock(&o.dev->lock);
     o.dev->driver->kick(o.dev);
+drop:
+    drop_party(&o);
     return st;
 }
 

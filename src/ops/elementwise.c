@@ -11,10 +11,9 @@
 
 enum { BLOCKS_PER_CORE = 4 };
 
-/* From this many bytes on, an output is written past the caches: a quarter of the
- * last-level cache, where it would crowd out what else is in use. Below that the
- * next operator gains more by finding it there. */
-static int64_t stream_bytes(void)
+/* A quarter of the last-level cache, where it would crowd out what else is in use. Below
+ * that the next operator gains more by finding it there. */
+int64_t weir__stream_bytes(void)
 {
     static _Atomic int64_t cached;
     int64_t bytes = atomic_load_explicit(&cached, memory_order_relaxed);
@@ -203,7 +202,8 @@ weir_status weir__ew_prepare(const struct weir__ew_call *c, unsigned cores, stru
     if (is_flat(c)) {
         e->ndim = 0;
         e->direct = e->direct && plain;
-        e->stream = plain && e->numel * (int64_t)weir__elem_size(c->out->dtype) >= stream_bytes();
+        e->stream =
+            plain && e->numel * (int64_t)weir__elem_size(c->out->dtype) >= weir__stream_bytes();
         work->args_size = offsetof(struct weir__ew, shape);
     } else {
         set_strides(c, e);

@@ -51,6 +51,9 @@ void weir__ew_place(void *args, int operand, char *data, const weir_block *block
  * memory, and collapses them. */
 void weir__views_order(struct weir__view *const *views, int n);
 
+/* From this many bytes on, an output is written past the caches. */
+int64_t weir__stream_bytes(void);
+
 bool weir__same_shape(const struct weir__view *a, const struct weir__view *b);
 
 /* out[0] takes in[0]'s type and shape. */

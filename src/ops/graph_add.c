@@ -4,7 +4,7 @@
 #include "ops/op.h"
 #include "scope/scope.h"
 
-enum { MAX_PARAMS = 1024 };
+enum { MAX_PARAMS = 2048 };
 
 /* The field n<name> of an array of varying length is the list's own length. */
 static const struct weir__op_field *counter_of(const struct weir__op *op,

@@ -1,5 +1,6 @@
 /* Kernel: a stand-in of given cost. On a device with real time each block keeps its core
- * busy for as long as it says. */
+ * busy for as long as it says. One with a `collective` meets its namesakes on the other
+ * ranks, if the plan is compiled as a rank. */
 #include "tensor/kernel_params.h"
 
 #include <math.h>
@@ -112,6 +113,43 @@ static weir_status busy_kernel(const void *args, const weir_block *block)
     return WEIR_OK;
 }
 
+/* Of one that meets its peers. */
+struct part_args {
+    struct weir__meet meet;
+    struct busy_args busy;
+};
+
+static weir_status busy_part(const void *args, const weir_block *block)
+{
+    const struct part_args *a = args;
+
+    return busy_kernel(&a->busy, block);
+}
+
+static void party_kernel(const void *params, struct weir__party *party)
+{
+    const struct weir__kernel_params *p = params;
+
+    *party = (struct weir__party){
+        .meets = *p->collective, .group = "", .name = p->collective, .to = -1, .from = -1};
+}
+
+/* The name lives as long as the plan's graph, and so as long as the kernel. */
+static void prepare_part(const struct weir__call *call, const struct busy_args *busy,
+                         struct weir__work *work)
+{
+    const struct weir__kernel_params *p = call->params;
+    struct part_args *a = (void *)work->args;
+
+    memset(a, 0, sizeof *a);
+    a->meet.offer = (struct weir__offer){
+        .label = p->collective, .what = p->collective, .reduce = "", .root = -1, .ndim = -1};
+    a->busy = *busy;
+    work->args_size = sizeof *a;
+    work->fn = busy->ns > 0 ? busy_part : NULL;
+    work->meets = true;
+}
+
 static weir_status prepare_kernel(const struct weir__call *call, struct weir__work *work)
 {
     const struct weir__kernel_params *p = call->params;
@@ -121,6 +159,8 @@ static weir_status prepare_kernel(const struct weir__call *call, struct weir__wo
     work->args_size = sizeof args;
     work->fn = args.ns > 0 ? busy_kernel : empty_kernel;
     work->code = &weir__gpu_busy;
+    if (call->rank)
+        prepare_part(call, &args, work);
     work->blocks = weir__kernel_blocks(p);
     work->engine = weir__kernel_engine(p);
     work->gang = weir__kernel_is_gang(p);
@@ -140,6 +180,7 @@ const struct weir__op weir__op_kernel = {
     .params_size = sizeof(struct weir__kernel_params),
     .fields = kernel_fields,
     .nfields = weir__countof(kernel_fields),
+    .party = party_kernel,
     .infer = infer_kernel,
     .cost = cost_kernel,
     .prepare = prepare_kernel,

@@ -61,6 +61,17 @@
     X(rotary)            \
     X(random_uniform)    \
     X(random_normal)     \
+    X(all_reduce)        \
+    X(reduce_scatter)    \
+    X(all_gather)        \
+    X(broadcast)         \
+    X(all_to_all)        \
+    X(all_to_all_counts) \
+    X(send)              \
+    X(recv)              \
+    X(barrier)           \
+    X(moe_dispatch)      \
+    X(moe_combine)       \
     X(kernel)            \
     X(host_call)         \
     X(host_call2)        \

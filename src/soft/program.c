@@ -89,12 +89,18 @@ void weir__soft_program_update(struct weir__program *p, int lane, int item,
     weir__soft_fill((struct weir__cmd *)(l->commands + p->lanes[lane].at[item]), kernel);
 }
 
-weir_status weir__soft_program_run(const struct weir__program *p, weir_stream *const *streams)
+weir_status weir__soft_program_run(const struct weir__program *p, weir_stream *const *streams,
+                                   const uint64_t *tickets, int ntickets)
 {
     struct weir__lane_base bases[WEIR_ARGS_MAX / sizeof(struct weir__lane_base)];
-    uint32_t size = weir__soft_command_size((size_t)p->nlanes * sizeof *bases);
+    size_t args = (size_t)p->nlanes * sizeof *bases + (size_t)ntickets * sizeof *tickets;
+    uint32_t size = weir__soft_command_size(args);
     weir_status st;
 
+    if (args > WEIR_ARGS_MAX)
+        return weir__fail(WEIR_ERANGE,
+                          "a plan with %d streams and %d kinds of collectives: too many", p->nlanes,
+                          ntickets);
     /* All or nothing: lanes wait for each other. */
     for (int i = 0; i < p->nlanes; i++) {
         bases[i] =
@@ -107,7 +113,7 @@ weir_status weir__soft_program_run(const struct weir__program *p, weir_stream *c
 
         if (!lane->nitems)
             continue;
-        weir__soft_add_lane(bases[i].stream, lane, bases, p->nlanes);
+        weir__soft_add_lane(bases[i].stream, lane, bases, p->nlanes, tickets, ntickets);
         streams[i]->clock.seq[streams[i]->slot] += lane->nitems;
     }
     return WEIR_OK;

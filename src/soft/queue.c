@@ -20,6 +20,7 @@ weir_status weir__soft_stream_open(weir_stream *base)
     if (!s->tail)
         return weir__fail(WEIR_ENOMEM, "the queue of a stream on %s", base->dev->props.name);
     s->head = s->tail;
+    s->guest.wake = weir__soft_wake_guest;
     return WEIR_OK;
 }
 
@@ -76,6 +77,7 @@ static struct weir__cmd *reserve(struct weir__soft_stream *s, enum weir__cmd_kin
     cmd = (struct weir__cmd *)(s->tail->bytes + s->tail_at);
     cmd->kind = (uint8_t)kind;
     cmd->engine = WEIR_ENGINE_HOST;
+    cmd->meets = false;
     cmd->size = size;
     return cmd;
 }
@@ -83,7 +85,7 @@ static struct weir__cmd *reserve(struct weir__soft_stream *s, enum weir__cmd_kin
 static void added(struct weir__soft_stream *s, const struct weir__cmd *cmd, uint32_t count)
 {
     struct weir__sched *sched = weir__soft_sched(s);
-    enum weir__core_kind kind = weir__sched_kind(sched, cmd->engine);
+    enum weir__core_kind kind = cmd->meets ? WEIR__CORE_NONE : weir__sched_kind(sched, cmd->engine);
 
     s->tail_at += cmd->size;
     if (atomic_fetch_add(&s->pending, count))
@@ -104,6 +106,7 @@ void weir__soft_fill(struct weir__cmd *cmd, const struct weir__kernel *k)
     cmd->untimed = k->never_timeout;
     cmd->own_cores = k->own_cores;
     cmd->scope = k->scope;
+    cmd->meets = k->meets;
     cmd->name = k->name;
     cmd->u.fn = k->fn;
     cmd->how = (uint8_t)((k->block_us > 0 ? WEIR__LOAD_TIMED : 0) |
@@ -140,14 +143,20 @@ weir_status weir__soft_wait(weir_stream *base, struct weir__mark mark, enum weir
 }
 
 void weir__soft_add_lane(struct weir__soft_stream *s, const struct weir__soft_lane *lane,
-                         const struct weir__lane_base *bases, int nbases)
+                         const struct weir__lane_base *bases, int nbases, const uint64_t *tickets,
+                         int ntickets)
 {
-    size_t size = (size_t)nbases * sizeof *bases;
-    struct weir__cmd *cmd = reserve(s, WEIR__CMD_LANE, size);
+    const struct weir__cmd *first = (const struct weir__cmd *)lane->commands;
+    size_t size = (size_t)nbases * sizeof *bases, more = (size_t)ntickets * sizeof *tickets;
+    struct weir__cmd *cmd = reserve(s, WEIR__CMD_LANE, size + more);
 
     cmd->u.lane = lane;
+    cmd->blocks = (uint32_t)nbases;
     memcpy(cmd->args, bases, size);
-    cmd->engine = ((const struct weir__cmd *)lane->commands)->engine;
+    if (more)
+        memcpy(cmd->args + size, tickets, more);
+    cmd->engine = first->engine;
+    cmd->meets = first->meets;
     added(s, cmd, lane->nitems);
 }
 
@@ -222,7 +231,10 @@ enum weir__core_kind weir__soft_next_kind(struct weir__soft_stream *s)
 {
     const struct weir__cmd *cmd = weir__soft_next(s);
 
-    return cmd ? weir__sched_kind(weir__soft_sched(s), cmd->engine) : WEIR__CORE_NONE;
+    /* Arriving and leaving take no core. */
+    if (!cmd || (cmd->meets && !weir__soft_may_run_part(s)))
+        return WEIR__CORE_NONE;
+    return weir__sched_kind(weir__soft_sched(s), cmd->engine);
 }
 
 unsigned weir__soft_cores(const struct weir__soft_stream *s, const struct weir__cmd *cmd)
@@ -357,8 +369,7 @@ bool weir__soft_host_unpark(struct weir__soft_stream *s, struct weir__waiter *w)
     return waiting;
 }
 
-/* A stream of another device, whose threads are not the caller's. */
-static void wake_foreign(struct weir__soft_stream *s)
+void weir__soft_hand_back(struct weir__soft_stream *s)
 {
     struct weir__sched *sched = weir__soft_sched(s);
     enum weir__core_kind kind = weir__soft_next_kind(s);
@@ -382,7 +393,7 @@ static void wake(struct weir__soft_stream *s, struct weir__waiter *w, struct wei
         atomic_store_explicit(word, 1, memory_order_release);
         weir__futex_wake(word, 1);
     } else if (w->stream->base.dev != s->base.dev) {
-        wake_foreign(w->stream);
+        weir__soft_hand_back(w->stream); /* its threads are not the caller's */
     } else {
         w->stream->local_next = NULL;
         *woken->end = w->stream;

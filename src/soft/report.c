@@ -40,6 +40,9 @@ void weir__soft_report(weir_device *dev, struct weir__text *text)
         if (other)
             weir__text_add(text, "waits for command %llu of stream '%s'",
                            (unsigned long long)atomic_load(&s->waits_seq), other->base.name);
+        else if (atomic_load(&s->meeting))
+            weir__text_add(text, "at collective '%s', waits for its peers or runs with them",
+                           doing ? doing : "");
         else if (doing)
             weir__text_add(text, "at operator '%s'", doing);
         else

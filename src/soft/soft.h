@@ -27,6 +27,7 @@
 #ifndef WEIR_SOFT_SOFT_H
 #define WEIR_SOFT_SOFT_H
 
+#include "comm/comm.h"
 #include "device/device.h"
 #include "soft/sched.h"
 
@@ -36,7 +37,8 @@ enum weir__cmd_kind {
     WEIR__CMD_CALLBACK,
     WEIR__CMD_STAMP,
     WEIR__CMD_JUMP,      /* the queue goes on in the next chunk; not counted */
-    WEIR__CMD_LANE,      /* a lane of a program: its items are counted, this is not */
+    WEIR__CMD_LANE,      /* a lane of a program: its items are counted, this is not. Its arguments:
+                          * a base for each of `blocks` lanes, then tickets */
     WEIR__CMD_LANE_WAIT, /* in a lane: for item v.seq of lane `blocks` of the same run */
 };
 
@@ -49,6 +51,7 @@ struct weir__cmd {
     uint8_t how; /* enum weir__wait; of a kernel enum weir__cmd_load_flags */
     bool untimed : 1;
     bool own_cores : 1; /* as in weir__kernel */
+    bool meets : 1;     /* a collective: args begin with a struct weir__meet */
     uint16_t scope;     /* weir__trace_scope */
     const char *name;
     union {
@@ -131,12 +134,14 @@ struct weir__soft_stream {
     struct weir__waiter waiting;
     struct weir__entry entry; /* under the scheduler lock */
     struct weir__run run;
+    struct weir__guest guest; /* of the collective at the head */
     /* What others ask. */
     _Alignas(WEIR__LINE) _Atomic uint64_t completed;
     _Atomic uint32_t waiters; /* bit 0: locked; the rest: how many */
     struct weir__waiter *first_waiter;
     _Atomic(const char *) doing;                   /* for reports: the long operator */
     _Atomic bool untimed;                          /* and that op_timeout does not count */
+    _Atomic bool meeting;                          /* and that it waits for its peers */
     _Atomic(struct weir__soft_stream *) waits_for; /* for reports: whom, and up to what */
     _Atomic uint64_t waits_seq;
 };
@@ -176,8 +181,8 @@ uint64_t weir__soft_done(const weir_stream *s);
 weir_status weir__soft_program_make(weir_device *dev, const struct weir__lane *lanes, int nlanes,
                                     struct weir__program **out);
 void weir__soft_program_free(struct weir__program *program);
-weir_status weir__soft_program_run(const struct weir__program *program,
-                                   weir_stream *const *streams);
+weir_status weir__soft_program_run(const struct weir__program *program, weir_stream *const *streams,
+                                   const uint64_t *tickets, int ntickets);
 void weir__soft_program_update(struct weir__program *program, int lane, int item,
                                const struct weir__kernel *kernel);
 /* Fills a command from a kernel; cmd->size and room for the arguments are there. */
@@ -186,9 +191,11 @@ void weir__soft_fill(struct weir__cmd *cmd, const struct weir__kernel *kernel);
  * afterwards adding it cannot fail. */
 uint32_t weir__soft_command_size(size_t args_size);
 weir_status weir__soft_make_room(struct weir__soft_stream *s, uint32_t size);
-/* Adds a lane of `lane->nitems` commands to the queue, with its bases. There is room. */
+/* Adds a lane of `lane->nitems` commands to the queue, with its bases and tickets. There is
+ * room. */
 void weir__soft_add_lane(struct weir__soft_stream *s, const struct weir__soft_lane *lane,
-                         const struct weir__lane_base *bases, int nbases);
+                         const struct weir__lane_base *bases, int nbases, const uint64_t *tickets,
+                         int ntickets);
 
 /* ---- for the token's holder ---- */
 
@@ -249,8 +256,36 @@ void weir__soft_publish(struct weir__soft_stream *s, struct weir__soft_list *wok
 bool weir__soft_park(struct weir__soft_stream *s, struct weir__soft_stream *source, uint64_t seq);
 /* Gives the token up if nothing is pending; false if something is. Publish first. */
 bool weir__soft_surrender(struct weir__soft_stream *s);
+/* Puts the stream and its token into the scheduler of its device, from any thread. */
+void weir__soft_hand_back(struct weir__soft_stream *s);
 /* What the next command needs, so that the stream can be put into the scheduler. */
 enum weir__core_kind weir__soft_next_kind(struct weir__soft_stream *s);
+
+/* ---- collectives: for the token's holder (meet.c says how they run) ---- */
+
+/* The guest arrives for the collective at the head. False if it waits: the token is the
+ * meeting's then. Publish first. */
+bool weir__soft_arrive(struct weir__soft_stream *s, const struct weir__cmd *cmd);
+/* The stream is in error and skips the collective: its peers are told. */
+void weir__soft_miss(struct weir__soft_stream *s, const struct weir__cmd *cmd);
+/* Its part has run, and failed if the stream is in error now. False if it waits for the
+ * others: the token is the meeting's then. */
+bool weir__soft_depart(struct weir__soft_stream *s, const struct weir__cmd *cmd);
+/* The last to arrive lets the others run their parts, or has run them all: `rank` is whose
+ * part failed, if one did. */
+void weir__soft_open_meeting(struct weir__soft_stream *s, const struct weir__cmd *cmd);
+void weir__soft_close_meeting(struct weir__soft_stream *s, const struct weir__cmd *cmd, int rank);
+/* Rank `rank` of the meeting and its command, while the stream's own part may run. */
+struct weir__soft_stream *weir__soft_peer(const struct weir__soft_stream *s, int rank);
+const struct weir__cmd *weir__soft_peer_cmd(const struct weir__soft_stream *s, int rank);
+/* The collective is over or was refused: takes its error over. */
+void weir__soft_meet_end(struct weir__soft_stream *s, const struct weir__cmd *cmd);
+/* guest.wake of a stream that a driver does not give another. */
+void weir__soft_wake_guest(struct weir__guest *guest);
+static inline bool weir__soft_may_run_part(const struct weir__soft_stream *s)
+{
+    return s->guest.state == WEIR__GUEST_LAST || s->guest.state == WEIR__GUEST_RUNS;
+}
 
 /* ---- memory ---- */
 

@@ -9,6 +9,7 @@
 #define WEIR_TENSOR_OP_H
 
 #include "base/base.h"
+#include "comm/comm.h"
 #include "device/device.h"
 #include "tensor/view.h"
 #include "weir/launch.h"
@@ -26,6 +27,7 @@ enum weir__op_flags {
                                        * broadcast to it; blocks cut a contiguous output in
                                        * row-major order, at multiples of 64 elements */
     WEIR__OP_OVERWRITES = 1 << 6,     /* in place, and what was there does not matter */
+    WEIR__OP_COLLECTIVE = 1 << 7,     /* meets its peers on other ranks: `party` says whom */
 };
 
 /* A parameter of an operator, so that graphs can be written down and read back. A field
@@ -53,6 +55,7 @@ struct weir__call {
     unsigned cores; /* cores in force for the operator's engine, at least 1: decides the tiling */
     bool compiled;  /* the device compiles its kernels: scratch is for those */
     void *scratch;  /* as many bytes as op->scratch asked for, 64-byte aligned */
+    const weir_rank *rank; /* of a collective, once it is known: from prepare on */
 };
 
 /* What the call costs, whatever it runs on. */
@@ -67,6 +70,16 @@ static inline double weir__cost_ns(const struct weir__cost *cost)
     return cost->flops / 32 + cost->bytes / 8;
 }
 
+/* Who a collective meets. */
+struct weir__party {
+    bool meets;        /* false: it runs alone after all */
+    uint64_t rank;     /* id of the rank it was made with; 0: one of `group` is to be found */
+    const char *group; /* by name; "" is any */
+    int64_t ranks;     /* that the group must have; 0: any number */
+    const char *name;  /* calls of one name count together; "" with those of the whole group */
+    int to, from;      /* of a pair: the other rank in `to` or `from`, and -1 in the other */
+};
+
 /* What a device is asked to run: filled by prepare. */
 struct weir__work {
     weir_kernel_fn fn;
@@ -77,6 +90,7 @@ struct weir__work {
     bool gang;                     /* likewise */
     bool together;                 /* its cores are granted at once, though it is no gang */
     double block_us;               /* what a block takes, where the row knows; 0: by cost */
+    bool meets; /* args begin with a struct weir__meet, of which prepare fills `offer` */
     size_t args_size;
     _Alignas(64) unsigned char args[WEIR_ARGS_MAX];
 };
@@ -97,6 +111,9 @@ struct weir__op {
     /* Bytes of temporary memory beyond weir_block.local; NULL means none. Shapes and
      * strides of the outputs are set. */
     size_t (*scratch)(const struct weir__call *call);
+    /* Collectives: what the meeting is; NULL for other operators. With call->rank set, prepare
+     * must then leave a kernel that meets, of at least one block. */
+    void (*party)(const void *params, struct weir__party *party);
     /* Picks kernel, tiling and arguments. All pointers it needs are in the call. */
     weir_status (*prepare)(const struct weir__call *call, struct weir__work *work);
     /* Of elementwise rows: prepared arguments find one operand (-1: the output, else an
@@ -115,6 +132,7 @@ static inline void weir__work_init(struct weir__work *work, const struct weir__o
     work->gang = op->flags & WEIR__OP_GANG;
     work->together = false;
     work->block_us = 0;
+    work->meets = false;
     work->args_size = 0;
 }
 

@@ -37,6 +37,18 @@ static bool is_known(const char *listed)
         "host_call2",
         "host_call3",
         "host_call4",
+        /* between devices: tests/comm */
+        "all_reduce",
+        "reduce_scatter",
+        "all_gather",
+        "broadcast",
+        "all_to_all",
+        "all_to_all_counts",
+        "send",
+        "recv",
+        "barrier",
+        "moe_dispatch",
+        "moe_combine",
     };
 
     for (size_t i = 0; i < countof(names); i++)

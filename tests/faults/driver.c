@@ -53,9 +53,10 @@ static weir_status program_make(weir_device *dev, const struct weir__lane *lanes
     return refuse() ? refusal() : real->program_make(dev, lanes, nlanes, out);
 }
 
-static weir_status program_run(const struct weir__program *program, weir_stream *const *streams)
+static weir_status program_run(const struct weir__program *program, weir_stream *const *streams,
+                               const uint64_t *tickets, int ntickets)
 {
-    return refuse() ? refusal() : real->program_run(program, streams);
+    return refuse() ? refusal() : real->program_run(program, streams, tickets, ntickets);
 }
 
 static void *map(weir_device *dev, size_t size)

@@ -1,0 +1,163 @@
+/* Groups of ranks, and the collectives between them.
+ *
+ * A group joins N ranks, each on a device; the same device may stand for several. A
+ * collective is an operator: it is called once per rank, is queued on the current stream of
+ * the rank's device (or captured into the graph that the thread captures there) and returns
+ * at once. The k-th call of a rank on its group meets the k-th call of every other rank,
+ * whatever streams they are on: the numbers are given when the calls are made, so a rank may
+ * use several streams. Calls of one rank must come from one thread at a time.
+ *
+ * On `cpu` a rank that waits for the others holds no core and no thread. When the last one
+ * has arrived every rank's part asks for its cores and runs; the operator is over on every
+ * rank once all parts have run. So collectives in different orders on different devices
+ * cannot hold cores against each other. A rank that uses the same stream for two groups in
+ * another order than its peers still waits for itself: that ends by the timeout.
+ *
+ * Reductions add in the order of the ranks, f16 and bf16 in f32, so results depend neither
+ * on timing nor on cores, and are the same bits on every rank.
+ *
+ * Errors. Ranks whose calls do not fit together, a rank whose stream is in error or whose
+ * part fails, one that does not arrive in time, and weir_group_abort break the group: every
+ * rank that waits gets the error on its stream, naming the call, the ranks and what is
+ * wrong; parts that run already run to their end. A broken group stays broken: later calls
+ * return WEIR_ESTATE with the reason, and what was queued fails when its turn comes.
+ * Destroy it and create another; streams in error are replaced as always.
+ */
+#ifndef WEIR_COMM_H
+#define WEIR_COMM_H
+
+#include "tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEIR_MAX_RANKS 64
+
+typedef struct weir_group weir_group;
+typedef struct weir_rank weir_rank;
+
+typedef enum weir_reduce {
+    WEIR_REDUCE_SUM, /* integers wrap */
+    WEIR_REDUCE_MAX,
+    WEIR_REDUCE_MIN,
+    WEIR_REDUCE_MEAN, /* integers round toward zero */
+} weir_reduce;
+
+/* What moves the bytes. */
+typedef enum weir_comm_mode {
+    WEIR_COMM_VECTOR, /* vector cores, as many as the limit in force allows */
+    WEIR_COMM_SDMA,   /* the copy engine: no core */
+} weir_comm_mode;
+
+typedef struct weir_group_options {
+    const char *name;   /* for messages and graph files, at most 47 bytes; NULL: generated */
+    int64_t timeout_ns; /* from the first arrival at a call to the last; negative: for ever;
+                         * 0: three quarters of the smallest op_timeout of the devices, so that
+                         * the error that names the missing rank comes before the device's */
+    weir_comm_mode mode;
+} weir_group_options;
+
+/* A group of `nranks` ranks, 1..WEIR_MAX_RANKS; rank i is on devices[i]. While it exists its
+ * devices cannot be closed. `options` may be NULL.
+ * returns  WEIR_ERANGE for a bad count; WEIR_EINVAL for a long name; WEIR_EUNSUPPORTED for
+ *          devices of different kinds.
+ * threads  any. */
+WEIR_API WEIR_MUST_USE weir_status weir_group_create(weir_device *const *devices, int nranks,
+                                                     const weir_group_options *options,
+                                                     weir_group **out);
+/* NULL is fine.
+ * returns  WEIR_EBUSY while collectives of it are queued or plans that hold them exist; they
+ *          are counted in the message and nothing changes.
+ * threads  any, with no other call on the group under way. */
+WEIR_API weir_status weir_group_destroy(weir_group *group);
+
+/* A rank's handle, which the group owns; NULL if there is no such rank. */
+WEIR_API weir_rank *weir_group_rank(weir_group *group, int index);
+WEIR_API int weir_group_size(const weir_group *group);
+WEIR_API const char *weir_group_name(const weir_group *group);
+WEIR_API weir_group *weir_rank_group(const weir_rank *rank);
+WEIR_API weir_device *weir_rank_device(const weir_rank *rank);
+WEIR_API int weir_rank_index(const weir_rank *rank);
+
+/* WEIR_OK, or the error that broke the group.
+ * threads  any. */
+WEIR_API weir_status weir_group_state(weir_group *group);
+
+/* Breaks the group: ranks that wait in it get WEIR_ESTATE with the reason. The first reason
+ * stays.
+ * threads  any. */
+WEIR_API void weir_group_abort(weir_group *group, const char *reason);
+
+/* ---- collectives ----
+ * Tensors are of the rank's device; one that is not contiguous is copied first. `_into` forms
+ * write to a contiguous tensor of the right shape, which may be the input itself where that
+ * is said.
+ * returns  WEIR_EDEVICE for a tensor of another device; WEIR_ESHAPE, WEIR_EDTYPE;
+ *          WEIR_ESTATE if the group is broken. */
+
+/* The same shape on every rank; every rank gets the result. In place if asked. */
+WEIR_API WEIR_MUST_USE weir_status weir_all_reduce(weir_rank *rank, weir_tensor *x, weir_reduce op,
+                                                   weir_tensor **out);
+WEIR_API WEIR_MUST_USE weir_status weir_all_reduce_into(weir_rank *rank, weir_tensor *x,
+                                                        weir_reduce op, weir_tensor *out);
+/* x [n * k, ...] -> [k, ...]: rank i gets the i-th of n equal parts of the result. */
+WEIR_API WEIR_MUST_USE weir_status weir_reduce_scatter(weir_rank *rank, weir_tensor *x,
+                                                       weir_reduce op, weir_tensor **out);
+WEIR_API WEIR_MUST_USE weir_status weir_reduce_scatter_into(weir_rank *rank, weir_tensor *x,
+                                                            weir_reduce op, weir_tensor *out);
+/* x [k, ...] -> [n * k, ...]: the parts of all ranks in their order. */
+WEIR_API WEIR_MUST_USE weir_status weir_all_gather(weir_rank *rank, weir_tensor *x,
+                                                   weir_tensor **out);
+WEIR_API WEIR_MUST_USE weir_status weir_all_gather_into(weir_rank *rank, weir_tensor *x,
+                                                        weir_tensor *out);
+/* Every rank gets the values of rank `root`; elsewhere x gives shape and type. In place if
+ * asked. */
+WEIR_API WEIR_MUST_USE weir_status weir_broadcast(weir_rank *rank, weir_tensor *x, int root,
+                                                  weir_tensor **out);
+WEIR_API WEIR_MUST_USE weir_status weir_broadcast_into(weir_rank *rank, weir_tensor *x, int root,
+                                                       weir_tensor *out);
+/* x [n * k, ...]: part i goes to rank i, and part i of the result comes from rank i. */
+WEIR_API WEIR_MUST_USE weir_status weir_all_to_all(weir_rank *rank, weir_tensor *x,
+                                                   weir_tensor **out);
+WEIR_API WEIR_MUST_USE weir_status weir_all_to_all_into(weir_rank *rank, weir_tensor *x,
+                                                        weir_tensor *out);
+/* The same with send[i] rows of x for rank i and recv[i] rows of the result from rank i; both
+ * have an entry for every rank. x has the sum of send rows. What one rank sends the other must
+ * receive. */
+WEIR_API WEIR_MUST_USE weir_status weir_all_to_all_counts(weir_rank *rank, weir_tensor *x,
+                                                          const int64_t *send, const int64_t *recv,
+                                                          weir_tensor **out);
+/* One rank to another: the k-th send of a rank to a peer meets the peer's k-th receive from it.
+ * Both end together, so two ranks that both send first on their only stream wait for each
+ * other: use two streams, or weir_all_to_all. Receive writes all of x.
+ * returns  WEIR_ERANGE for a peer that is no other rank. */
+WEIR_API WEIR_MUST_USE weir_status weir_send(weir_rank *rank, weir_tensor *x, int to);
+WEIR_API WEIR_MUST_USE weir_status weir_recv(weir_rank *rank, weir_tensor *x, int from);
+/* The current stream of the rank's device goes on when all ranks are here. */
+WEIR_API WEIR_MUST_USE weir_status weir_barrier(weir_rank *rank);
+
+/* Mixture of experts: expert e lives on rank e / (experts / n). The row of token t goes to the
+ * ranks of experts[t][0..k-1]; x is [tokens, hidden], `experts` [tokens, k] i32 or i64. A rank
+ * gets its rows by expert, then by source rank, token and slot: rows [capacity, hidden], those
+ * past the last one left as they are; counts [experts / n] i64 says how many each of its experts
+ * got; positions [tokens, k] i32 says which row of its rank each slot became, for combine. Ranks
+ * may have different numbers of tokens.
+ * returns  WEIR_ESHAPE for experts that n does not divide. More rows than capacity, or an
+ *          expert out of range, puts the streams in error, WEIR_ERANGE. */
+WEIR_API WEIR_MUST_USE weir_status weir_moe_dispatch(weir_rank *rank, weir_tensor *x,
+                                                     weir_tensor *experts, int64_t nexperts,
+                                                     int64_t capacity, weir_tensor **rows,
+                                                     weir_tensor **counts, weir_tensor **positions);
+/* The way back: out[t] = sum over slots of weights[t][slot] times the slot's row on its rank, in
+ * the order of the slots, in f32 (f64 for f64). rows [capacity, hidden] as the rank's experts
+ * left them; weights [tokens, k] of rows' type or f32. */
+WEIR_API WEIR_MUST_USE weir_status weir_moe_combine(weir_rank *rank, weir_tensor *rows,
+                                                    weir_tensor *experts, int64_t nexperts,
+                                                    weir_tensor *positions, weir_tensor *weights,
+                                                    weir_tensor **out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,201 @@
+/* Groups of ranks inside the library: who meets whom, and what a transport does.
+ *
+ * Nothing here knows of streams, devices or threads. A driver has a *guest* for each stream.
+ * When a collective is at the head of the stream, the guest arrives at the meeting that the
+ * call's channel and number name:
+ *
+ *   AWAY ─arrive─▶ WAITS ─┐              others are still missing; the driver parks the stream
+ *     │             │     └─▶ RUNS       everybody is here: the part may run
+ *     ├────────────▶ LAST ─▶ RUNS        this arrival was the last one: the driver opens the
+ *     │                                  meeting, or runs all parts itself and closes it
+ *     └─▶ REFUSED                        the group is broken, or breaks here
+ *   RUNS ─depart─▶ LEAVES ─▶ OVER        its part is done; peers may still read its memory
+ *
+ * A guest that was told to wait is woken once, by guest->wake, from whatever thread ends the
+ * waiting; from the moment arrive or depart returns "parked" the stream is the waker's.
+ * A meeting is gathered or it is not: while it is not, nobody touches anybody's memory, and
+ * breaking the group lets everyone go at once. Once it is, every part runs, since parts wait
+ * for nobody, and it ends by itself. So breaking leaves gathered meetings alone.
+ *
+ * Locks: group->lock is innermost; nobody is woken under it.
+ */
+#ifndef WEIR_COMM_COMM_H
+#define WEIR_COMM_COMM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/base.h"
+#include "base/lock.h"
+#include "weir/comm.h"
+
+#define WEIR__GROUP_NAME 48
+#define WEIR__CHANNEL_NAME 80
+
+struct weir_rank {
+    weir_group *group;
+    weir_device *dev; /* for whoever knows devices */
+    int index;
+    uint64_t id;     /* never used again: graphs name ranks by it */
+    char device[64]; /* its name, for messages */
+};
+
+/* Calls that count together: those of the whole group, those of one pair, those of one name. */
+struct weir__channel {
+    struct weir__channel *next;
+    weir_group *group;
+    uint64_t members;               /* bit per rank */
+    char name[WEIR__CHANNEL_NAME];  /* "" for the whole group's */
+    uint64_t calls[WEIR_MAX_RANKS]; /* made so far, by rank; under the lock of its device */
+};
+
+/* What a rank says it is about to do. Ranks that meet must agree on everything but `label`,
+ * sizes of -1, and counts, which must fit pairwise. */
+struct weir__offer {
+    const char *label;  /* the operator, for messages */
+    const char *what;   /* what must be the same operator; for Send and Recv the same word */
+    const char *reduce; /* "" where nothing is reduced */
+    int root;           /* -1 where there is none */
+    weir_dtype dtype;
+    int ndim; /* -1 where shapes do not matter */
+    int64_t shape[WEIR_MAX_DIMS];
+    /* Rows for and from each rank: where an array of them is, in bytes from the struct
+     * weir__meet; 0 where there are none. */
+    uint32_t send, recv;
+};
+
+/* The first bytes of a collective's arguments. */
+struct weir__meet {
+    struct weir__channel *channel;
+    uint64_t call;  /* its number on the channel; in a plan: counted from the run's first */
+    uint32_t place; /* in a plan: which of the run's tickets that first one is */
+    int rank;
+    bool timed;
+    struct weir__offer offer;
+};
+
+static inline const int64_t *weir__meet_counts(const struct weir__meet *meet, uint32_t at)
+{
+    return (const int64_t *)(const void *)((const char *)meet + at);
+}
+
+struct weir__meeting {
+    struct weir__meeting *next;
+    struct weir__channel *channel;
+    uint64_t call;
+    uint64_t arrived, left; /* bit per rank */
+    bool gathered;
+    bool failed;       /* a part failed */
+    uint64_t since_ns; /* when the first arrived; 0 if it does not time out */
+    struct weir__guest *guests[WEIR_MAX_RANKS];
+    const void *args[WEIR_MAX_RANKS]; /* what kernels see as weir_block.peers */
+};
+
+enum weir__guest_state {
+    WEIR__GUEST_AWAY,
+    WEIR__GUEST_WAITS,
+    WEIR__GUEST_LAST,
+    WEIR__GUEST_RUNS,
+    WEIR__GUEST_LEAVES,
+    WEIR__GUEST_OVER,
+    WEIR__GUEST_REFUSED,
+};
+
+struct weir__guest {
+    void (*wake)(struct weir__guest *guest);
+    enum weir__guest_state state;
+    int rank;
+    struct weir__meeting *in;  /* from LAST or RUNS on */
+    bool failed;               /* OVER, but a part failed: as group->reason says */
+    struct weir__meeting own;  /* a meeting lives with whoever came first */
+    struct weir__guest *woken; /* the next in a list of those to be woken */
+};
+
+/* How ranks reach each other. The one there is, weir__local_transport, has all ranks in this
+ * process: meetings gather in memory and kernels read their peers' arguments. One between
+ * processes keeps this contract: arrive and depart never block, are called by whoever has the
+ * stream, and hand the guest on through guest->wake. */
+struct weir__transport {
+    const char *name;
+    /* Called once, before and after anything else. */
+    weir_status (*open)(weir_group *group);
+    void (*close)(weir_group *group);
+    /* The guest's call `call` is at the head of its stream. Sets guest->state to WAITS, LAST
+     * or REFUSED; true unless it waits. */
+    bool (*arrive)(struct weir__guest *guest, const struct weir__meet *meet, uint64_t call);
+    /* After LAST: the other guests go on as RUNS, and so does this one. */
+    void (*open_meeting)(struct weir__guest *guest);
+    /* After LAST instead: all parts were run; the other guests go on as OVER, this one too.
+     * `text` is the error of the part of `rank`, NULL if there is none. */
+    void (*close_meeting)(struct weir__guest *guest, int rank, weir_status status,
+                          const char *text);
+    /* After RUNS: the guest's part is done. False if it waits for the others' parts. */
+    bool (*depart)(struct weir__guest *guest, weir_status status, const char *text);
+    /* Breaks the group; the first reason stays. */
+    void (*abort)(weir_group *group, weir_status status, const char *reason);
+};
+extern const struct weir__transport weir__local_transport;
+
+struct weir_group {
+    const struct weir__transport *transport;
+    char name[WEIR__GROUP_NAME];
+    int nranks;
+    weir_comm_mode mode;
+    int64_t timeout_ns;     /* negative: for ever */
+    weir_group *next_known; /* group.c's list of all groups */
+    _Atomic int uses;       /* queued calls and plans that hold it */
+    struct weir__spin lock; /* of what follows */
+    _Atomic bool broken;
+    weir_status status; /* both are set once, before `broken` */
+    char reason[400];
+    struct weir__meeting *meetings;
+    struct weir__channel *channels; /* only grows */
+    /* The thread that looks for late ranks (timer.c). */
+    pthread_t timer;
+    bool timed;
+    _Atomic uint32_t stop;
+    struct weir_rank ranks[];
+};
+
+/* ---- group.c ---- */
+
+/* A group without devices: the caller fills ranks[i].dev and .device. */
+weir_status weir__group_make(int nranks, const weir_group_options *options, weir_group **out);
+/* returns  WEIR_EBUSY as weir_group_destroy. */
+weir_status weir__group_free(weir_group *group);
+
+/* The rank of that id with a use of its group counted; NULL if its group is gone. */
+weir_rank *weir__rank_hold(uint64_t id);
+void weir__group_hold(weir_group *group);
+void weir__group_drop(weir_group *group);
+
+/* WEIR_OK, or WEIR_ESTATE with the reason. */
+weir_status weir__group_check(const weir_group *group);
+
+/* The channel of that name between the ranks of `members`; NULL when out of memory. */
+struct weir__channel *weir__group_channel(weir_group *group, const char *name, uint64_t members);
+
+static inline uint64_t weir__group_all(const weir_group *group)
+{
+    return group->nranks == 64 ? UINT64_MAX : (UINT64_C(1) << group->nranks) - 1;
+}
+
+/* ---- offer.c ---- */
+
+/* True if two ranks' offers fit; else `text` says both sides and what differs. */
+bool weir__offers_fit(const struct weir__meet *a, const struct weir__meet *b, char *text,
+                      size_t size);
+/* "AllReduce (call 3 of group 'tp')" */
+void weir__call_text(const struct weir__meet *meet, uint64_t call, char *text, size_t size);
+
+/* ---- timer.c ---- */
+
+weir_status weir__timer_start(weir_group *group);
+void weir__timer_stop(weir_group *group);
+
+/* ---- local.c ---- */
+
+/* Breaks the group over meetings that are overdue at `now`. */
+void weir__local_expire(weir_group *group, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,199 @@
+/* Groups: their life, their channels, and the list that ids are looked up in. */
+#include "comm/comm.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Guards the list of groups. A use is counted under it when it is found by id, and a group
+ * leaves the list under it when it has no uses, so an id finds a group or nothing. */
+static struct weir__spin known_lock;
+static weir_group *known;
+static uint64_t serial;
+
+enum { RANK_BITS = 8 };
+
+static weir_status check_options(int nranks, const weir_group_options *o)
+{
+    if (nranks < 1 || nranks > WEIR_MAX_RANKS)
+        return weir__fail(WEIR_ERANGE, "a group of %d ranks: it has 1..%d", nranks, WEIR_MAX_RANKS);
+    if (o->name && strlen(o->name) >= WEIR__GROUP_NAME)
+        return weir__fail(WEIR_EINVAL, "the name of group '%s' has %zu bytes, at most %d fit",
+                          o->name, strlen(o->name), WEIR__GROUP_NAME - 1);
+    if ((unsigned)o->mode > WEIR_COMM_SDMA)
+        return weir__fail(WEIR_EINVAL, "%d is no mode of a group", (int)o->mode);
+    return WEIR_OK;
+}
+
+static void remember(weir_group *g, const char *name)
+{
+    weir__spin_lock(&known_lock);
+    serial++;
+    if (name)
+        snprintf(g->name, sizeof g->name, "%s", name);
+    else
+        snprintf(g->name, sizeof g->name, "group %llu", (unsigned long long)serial);
+    for (int i = 0; i < g->nranks; i++)
+        g->ranks[i].id = serial << RANK_BITS | (uint64_t)i;
+    g->next_known = known;
+    known = g;
+    weir__spin_unlock(&known_lock);
+}
+
+weir_status weir__group_make(int nranks, const weir_group_options *options, weir_group **out)
+{
+    weir_group *g;
+    weir_status st;
+
+    *out = NULL;
+    if ((st = check_options(nranks, options)))
+        return st;
+    if (!(g = weir__calloc(1, sizeof *g + (size_t)nranks * sizeof *g->ranks)))
+        return weir__fail(WEIR_ENOMEM, "a group of %d ranks", nranks);
+    g->transport = &weir__local_transport;
+    g->nranks = nranks;
+    g->mode = options->mode;
+    g->timeout_ns = options->timeout_ns;
+    for (int i = 0; i < nranks; i++) {
+        g->ranks[i].group = g;
+        g->ranks[i].index = i;
+    }
+    if ((st = g->transport->open(g))) {
+        weir__free(g);
+        return st;
+    }
+    remember(g, options->name);
+    *out = g;
+    return WEIR_OK;
+}
+
+weir_status weir__group_free(weir_group *g)
+{
+    weir_group **at = &known;
+    int uses;
+
+    weir__spin_lock(&known_lock);
+    uses = atomic_load(&g->uses);
+    while (*at != g)
+        at = &(*at)->next_known;
+    if (!uses)
+        *at = g->next_known;
+    weir__spin_unlock(&known_lock);
+    if (uses)
+        return weir__fail(
+            WEIR_EBUSY,
+            "group '%s' cannot be destroyed: %d queued collective(s) or plan(s) still "
+            "use it",
+            g->name, uses);
+    g->transport->close(g);
+    while (g->channels) {
+        struct weir__channel *c = g->channels;
+
+        g->channels = c->next;
+        weir__free(c);
+    }
+    weir__free(g);
+    return WEIR_OK;
+}
+
+weir_rank *weir__rank_hold(uint64_t id)
+{
+    weir_rank *found = NULL;
+
+    weir__spin_lock(&known_lock);
+    for (weir_group *g = known; g && !found; g = g->next_known)
+        if (g->ranks[0].id >> RANK_BITS == id >> RANK_BITS)
+            found = &g->ranks[id & ((1 << RANK_BITS) - 1)];
+    if (found)
+        atomic_fetch_add(&found->group->uses, 1);
+    weir__spin_unlock(&known_lock);
+    return found;
+}
+
+void weir__group_hold(weir_group *g)
+{
+    atomic_fetch_add(&g->uses, 1);
+}
+
+void weir__group_drop(weir_group *g)
+{
+    atomic_fetch_sub(&g->uses, 1);
+}
+
+weir_status weir__group_check(const weir_group *g)
+{
+    if (!atomic_load_explicit(&g->broken, memory_order_acquire))
+        return WEIR_OK;
+    return weir__fail(WEIR_ESTATE, "group '%s' is broken and must be created anew: %s", g->name,
+                      g->reason);
+}
+
+struct weir__channel *weir__group_channel(weir_group *g, const char *name, uint64_t members)
+{
+    struct weir__channel *made = NULL, *c;
+
+    for (;;) {
+        weir__spin_lock(&g->lock);
+        for (c = g->channels; c && strcmp(c->name, name); c = c->next)
+            ;
+        if (!c && made) {
+            made->next = g->channels;
+            g->channels = c = made;
+            made = NULL;
+        }
+        weir__spin_unlock(&g->lock);
+        if (c) { /* somebody else may have been faster */
+            weir__free(made);
+            return c;
+        }
+        if (!(made = weir__calloc(1, sizeof *made))) {
+            weir__fail(WEIR_ENOMEM, "a channel of group '%s'", g->name);
+            return NULL;
+        }
+        made->group = g;
+        made->members = members;
+        snprintf(made->name, sizeof made->name, "%s", name);
+    }
+}
+
+/* ---- asking ---- */
+
+weir_rank *weir_group_rank(weir_group *g, int index)
+{
+    return index >= 0 && index < g->nranks ? &g->ranks[index] : NULL;
+}
+int weir_group_size(const weir_group *g)
+{
+    return g->nranks;
+}
+const char *weir_group_name(const weir_group *g)
+{
+    return g->name;
+}
+weir_group *weir_rank_group(const weir_rank *rank)
+{
+    return rank->group;
+}
+weir_device *weir_rank_device(const weir_rank *rank)
+{
+    return rank->dev;
+}
+int weir_rank_index(const weir_rank *rank)
+{
+    return rank->index;
+}
+
+weir_status weir_group_state(weir_group *g)
+{
+    if (!atomic_load_explicit(&g->broken, memory_order_acquire))
+        return WEIR_OK;
+    return weir__fail(g->status, "%s", g->reason);
+}
+
+void weir_group_abort(weir_group *g, const char *reason)
+{
+    char text[sizeof g->reason];
+
+    snprintf(text, sizeof text, "group '%s' was aborted%s%s", g->name, reason ? ": " : "",
+             reason ? reason : "");
+    g->transport->abort(g, WEIR_ESTATE, text);
+}

@@ -1,0 +1,79 @@
+/* Collectives on worker threads; soft/meet.c has the story. */
+#include "cpu/cpu.h"
+
+enum { ALL_PARTS_NS = 4000 }; /* a collective below this is run by the last to arrive */
+
+/* Parts that take less than handing them over. */
+static bool parts_are_short(const struct weir__soft_stream *s, const struct weir__cmd *cmd)
+{
+    uint64_t ns = (uint64_t)cmd->work_ns * cmd->blocks * cmd->phases;
+    uint64_t ranks = (uint64_t)__builtin_popcountll(s->guest.in->arrived);
+
+    return !cmd->gang && ns * ranks <= ALL_PARTS_NS;
+}
+
+/* The last to arrive runs everybody's part, on the core it has: the others are parked and
+ * would have to be woken twice. */
+static void run_all_parts(struct weir__worker *w, struct weir__soft_stream *s,
+                          const struct weir__cmd *cmd)
+{
+    const struct weir__grant none = {.kind = WEIR__CORE_NONE}, mine = w->grant;
+    int failed = 0;
+
+    s->run.parted = false;
+    for (uint64_t left = s->guest.in->arrived; left; left &= left - 1) {
+        struct weir__soft_stream *peer = weir__soft_peer(s, __builtin_ctzll(left));
+        const struct weir__cmd *part = weir__soft_peer_cmd(s, __builtin_ctzll(left));
+        uint64_t from = weir__trace_on() ? weir__worker_ticks(w) : 0;
+
+        failed = __builtin_ctzll(left);
+        weir__worker_run_alone(w, s, part);
+        if (from) { /* the peer's part took no core of its device */
+            w->grant = peer == s ? mine : none;
+            weir__worker_trace_op(w, peer, part, from);
+            w->grant = mine;
+        }
+        if (atomic_load_explicit(&s->run.failed, memory_order_relaxed))
+            break;
+    }
+    weir__soft_settle_failure(s);
+    weir__soft_close_meeting(s, cmd, failed);
+}
+
+bool weir__worker_leave_meeting(struct weir__soft_stream *s, const struct weir__cmd *cmd)
+{
+    weir__worker_end_report(s);
+    if (!weir__soft_depart(s, cmd))
+        return false;
+    weir__soft_meet_end(s, cmd);
+    return true;
+}
+
+bool weir__worker_run_collective(struct weir__worker *w, struct weir__soft_stream *s,
+                                 const struct weir__cmd *cmd)
+{
+    if (s->guest.state == WEIR__GUEST_AWAY) {
+        if (atomic_load_explicit(&s->base.failed_at, memory_order_relaxed) != WEIR__NEVER_FAILED) {
+            weir__soft_miss(s, cmd);
+            return true;
+        }
+        weir__soft_publish(s, &w->mine);
+        weir__worker_begin_report(s, cmd);
+        if (!weir__soft_arrive(s, cmd))
+            return false;
+    }
+    if (s->guest.state == WEIR__GUEST_LAST) {
+        if (parts_are_short(s, cmd)) {
+            if (!weir__worker_have_core(w, s, weir__sched_kind(&w->cpu->soft.sched, cmd->engine)))
+                return false;
+            run_all_parts(w, s, cmd);
+        } else {
+            weir__soft_open_meeting(s, cmd);
+        }
+    }
+    if (s->guest.state == WEIR__GUEST_RUNS)
+        return weir__worker_run_kernel(w, s, cmd) && weir__worker_leave_meeting(s, cmd);
+    weir__worker_end_report(s);
+    weir__soft_meet_end(s, cmd);
+    return true;
+}

@@ -1,0 +1,93 @@
+/* Groups over devices. */
+#include "comm/comm.h"
+#include "device/device.h"
+
+#include <stdio.h>
+
+static weir_status check_devices(weir_device *const *devices, int nranks)
+{
+    for (int i = 0; i < nranks; i++) {
+        if (!devices[i])
+            return weir__fail(WEIR_EINVAL, "a group of %d ranks: the device of rank %d is NULL",
+                              nranks, i);
+        if (!devices[i]->driver->meets)
+            return weir__fail(WEIR_EUNSUPPORTED, "%s runs no collectives", devices[i]->props.name);
+        if (devices[i]->driver != devices[0]->driver)
+            return weir__fail(WEIR_EUNSUPPORTED,
+                              "a group needs devices of one kind: rank 0 is on %s, rank %d on %s",
+                              devices[0]->props.name, i, devices[i]->props.name);
+    }
+    return WEIR_OK;
+}
+
+/* Devices in virtual time know exactly when nothing can go on. */
+static int64_t default_timeout(weir_device *const *devices, int nranks)
+{
+    int64_t least = -1;
+
+    for (int i = 0; i < nranks; i++) {
+        int64_t t = devices[i]->op_timeout_ns;
+
+        if (t >= 0 && (least < 0 || t < least))
+            least = t;
+    }
+    return least < 0 ? -1 : least / 4 * 3 + 1;
+}
+
+static void count_groups(weir_device *dev, int change)
+{
+    weir__mutex_lock(&dev->lock);
+    dev->groups_live += change;
+    weir__mutex_unlock(&dev->lock);
+}
+
+weir_status weir_group_create(weir_device *const *devices, int nranks,
+                              const weir_group_options *options, weir_group **out)
+{
+    weir_group_options o = options ? *options : (weir_group_options){0};
+    weir_group *g;
+    weir_status st;
+
+    *out = NULL;
+    if (nranks >= 1 && nranks <= WEIR_MAX_RANKS) {
+        if ((st = check_devices(devices, nranks)))
+            return st;
+        if (!o.timeout_ns)
+            o.timeout_ns = default_timeout(devices, nranks);
+        if (!(devices[0]->props.features & WEIR_FEATURE_REAL_TIME))
+            o.timeout_ns = -1;
+    }
+    if ((st = weir__group_make(nranks, &o, &g)))
+        return st;
+    for (int i = 0; i < nranks; i++) {
+        g->ranks[i].dev = devices[i];
+        snprintf(g->ranks[i].device, sizeof g->ranks[i].device, "%s", devices[i]->props.name);
+    }
+    if (!weir__group_channel(g, "", weir__group_all(g)) || (st = weir__timer_start(g))) {
+        st = st ? st : WEIR_ENOMEM;
+        weir__group_free(g);
+        return st;
+    }
+    for (int i = 0; i < nranks; i++)
+        count_groups(devices[i], 1);
+    *out = g;
+    return WEIR_OK;
+}
+
+weir_status weir_group_destroy(weir_group *g)
+{
+    weir_device *devices[WEIR_MAX_RANKS];
+    int nranks;
+    weir_status st;
+
+    if (!g)
+        return WEIR_OK;
+    nranks = g->nranks;
+    for (int i = 0; i < nranks; i++)
+        devices[i] = g->ranks[i].dev;
+    if ((st = weir__group_free(g)))
+        return st;
+    for (int i = 0; i < nranks; i++)
+        count_groups(devices[i], -1);
+    return WEIR_OK;
+}

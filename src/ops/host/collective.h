@@ -1,0 +1,45 @@
+/* Parts of collectives between ranks that share memory. */
+#ifndef WEIR_OPS_HOST_COLLECTIVE_H
+#define WEIR_OPS_HOST_COLLECTIVE_H
+
+#include "comm/comm.h"
+#include "ops/host/isa.h"
+#include "weir/launch.h"
+
+enum weir__move {
+    WEIR__MOVE_NONE, /* Send, Barrier: peers do what is to be done */
+    WEIR__MOVE_GATHER,
+    WEIR__MOVE_BROADCAST,
+    WEIR__MOVE_EXCHANGE,
+    WEIR__MOVE_COUNTS,
+    WEIR__MOVE_RECEIVE,
+};
+
+/* What a rank shows its peers. */
+struct weir__collective {
+    struct weir__meet meet;
+    const char *in;
+    char *out;
+    int64_t numel; /* of in; of out for a receive */
+    int64_t row;   /* bytes of a row, where counts are of rows */
+    int ranks;
+    int peer; /* the root, or the sender */
+    unsigned char dtype;
+    unsigned char move;   /* enum weir__move */
+    unsigned char reduce; /* weir_reduce */
+    bool scatter;         /* each rank gets only its own part of the result */
+    bool stream;          /* results are written past the caches */
+    int64_t counts[];     /* for WEIR__MOVE_COUNTS: sent to each rank, then received */
+};
+
+/* The blocks' functions; their arguments are a struct weir__collective.
+ *
+ * Reduce: each rank reduces its own slice of all inputs, in the order of the ranks, and
+ * writes it to every output (to its own if `scatter`). An output may be the rank's input:
+ * nobody else reads or writes that slice. */
+WEIR__ISA_DECLARE(weir_status, weir__reduce_part_kernel,
+                  (const void *args, const weir_block *block));
+/* Move: each rank copies what it gets from where it is. */
+WEIR__ISA_DECLARE(weir_status, weir__move_part_kernel, (const void *args, const weir_block *block));
+
+#endif

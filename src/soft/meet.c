@@ -1,0 +1,144 @@
+/* Collectives on the soft devices.
+ *
+ * Why they cannot deadlock by cores on `cpu`. A collective passes through three states:
+ *
+ *   arriving  The stream's token is with the meeting. It holds no core and blocks no thread:
+ *             weir__soft_next_kind asks for none, so a gang's closed door does not hold an
+ *             arrival up either.
+ *   running   All ranks have arrived. The part is now an operator like any other, a gang or
+ *             not: it waits for cores of its own device only.
+ *   leaving   The part has run and its cores are back. The token is with the meeting.
+ *
+ * So whoever holds a core, or a gang's cores, is running blocks, and blocks wait for nothing:
+ * they end. Whoever waits for cores holds none. A gang that closes its door waits only for
+ * cores that such blocks hold; as nobody passes the door before it, they become free and it
+ * starts. By induction along the order (priority, arrival; every 64th pick the oldest) each
+ * waiting part and gang gets its cores, whatever other devices do, and a meeting that has
+ * gathered ends. What is left are programs that wait for themselves (two ranks that issue two
+ * groups' collectives in different orders on one stream each); those end by the timeout.
+ *
+ * A driver whose cores are held while ranks gather, as the hardware does, grants them first
+ * and calls weir__soft_arrive then: nothing here cares, and it sets guest.wake to what brings
+ * the stream back into its own loop.
+ */
+#include "soft/soft.h"
+
+#include <stdio.h>
+
+static const struct weir__transport *transport_of(const struct weir__meet *meet)
+{
+    return meet->channel->group->transport;
+}
+
+static const struct weir__meet *meet_of(const struct weir__cmd *cmd)
+{
+    return (const struct weir__meet *)(const void *)cmd->args;
+}
+
+static uint64_t call_of(const struct weir__soft_stream *s, const struct weir__meet *meet)
+{
+    const struct weir__cmd *lane;
+    const struct weir__lane_base *bases;
+
+    if (!s->lane_left)
+        return meet->call;
+    lane = weir__soft_lane_cmd(s);
+    bases = (const void *)lane->args;
+    return ((const uint64_t *)(const void *)(bases + lane->blocks))[meet->place] + meet->call;
+}
+
+static bool has_failed(const struct weir__soft_stream *s)
+{
+    return atomic_load_explicit(&s->base.failed_at, memory_order_relaxed) != WEIR__NEVER_FAILED;
+}
+
+void weir__soft_wake_guest(struct weir__guest *guest)
+{
+    weir__soft_hand_back(weir__containerof(guest, struct weir__soft_stream, guest));
+}
+
+bool weir__soft_arrive(struct weir__soft_stream *s, const struct weir__cmd *cmd)
+{
+    const struct weir__meet *meet = meet_of(cmd);
+
+    atomic_store_explicit(&s->meeting, true, memory_order_relaxed);
+    return transport_of(meet)->arrive(&s->guest, meet, call_of(s, meet));
+}
+
+/* A queued call is one use of its group; those of plans are counted by the plan. Dropping it
+ * is the last touch of the group. */
+static void end_call(struct weir__soft_stream *s, const struct weir__meet *meet)
+{
+    atomic_store_explicit(&s->meeting, false, memory_order_relaxed);
+    s->guest.state = WEIR__GUEST_AWAY;
+    if (!s->lane_left)
+        weir__group_drop(meet->channel->group);
+}
+
+void weir__soft_miss(struct weir__soft_stream *s, const struct weir__cmd *cmd)
+{
+    const struct weir__meet *meet = meet_of(cmd);
+    weir_group *group = meet->channel->group;
+    char where[140], text[sizeof group->reason];
+
+    weir__call_text(meet, call_of(s, meet), where, sizeof where);
+    snprintf(text, sizeof text,
+             "%s: rank %d does not take part, its stream '%s' is in error: %.140s", where,
+             meet->rank, s->base.name, s->base.error_text);
+    group->transport->abort(group, s->base.error, text);
+    end_call(s, meet);
+}
+
+/* What the part left in the stream's error; only the holder sets that, so it may be read. */
+static const char *part_error(const struct weir__soft_stream *s, weir_status *status)
+{
+    *status = has_failed(s) ? s->base.error : WEIR_OK;
+    return *status ? s->base.error_text : NULL;
+}
+
+bool weir__soft_depart(struct weir__soft_stream *s, const struct weir__cmd *cmd)
+{
+    weir_status status;
+    const char *text = part_error(s, &status);
+
+    return transport_of(meet_of(cmd))->depart(&s->guest, status, text);
+}
+
+void weir__soft_open_meeting(struct weir__soft_stream *s, const struct weir__cmd *cmd)
+{
+    transport_of(meet_of(cmd))->open_meeting(&s->guest);
+}
+
+void weir__soft_close_meeting(struct weir__soft_stream *s, const struct weir__cmd *cmd, int rank)
+{
+    weir_status status;
+    const char *text = part_error(s, &status);
+
+    transport_of(meet_of(cmd))->close_meeting(&s->guest, rank, status, text);
+}
+
+struct weir__soft_stream *weir__soft_peer(const struct weir__soft_stream *s, int rank)
+{
+    return weir__containerof(s->guest.in->guests[rank], struct weir__soft_stream, guest);
+}
+
+const struct weir__cmd *weir__soft_peer_cmd(const struct weir__soft_stream *s, int rank)
+{
+    return weir__containerof(s->guest.in->args[rank], const struct weir__cmd, args);
+}
+
+void weir__soft_meet_end(struct weir__soft_stream *s, const struct weir__cmd *cmd)
+{
+    const struct weir__meet *meet = meet_of(cmd);
+    const weir_group *group = meet->channel->group;
+
+    if (s->guest.state == WEIR__GUEST_REFUSED || s->guest.failed) {
+        char text[sizeof s->base.error_text];
+
+        snprintf(text, sizeof text, "collective '%.28s' failed on stream '%s': %s", cmd->name,
+                 s->base.name, group->reason);
+        weir__stream_fail(&s->base, s->over + 1, group->status, text);
+    }
+    s->guest.failed = false;
+    end_call(s, meet);
+}

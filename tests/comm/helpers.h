@@ -1,0 +1,139 @@
+/* What the tests of collectives share: a group over devices of its own. */
+#ifndef TESTS_COMM_HELPERS_H
+#define TESTS_COMM_HELPERS_H
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "harness/test.h"
+#include "weir/weir.h"
+
+enum { MAX_WORLD = 4 };
+
+struct world {
+    int n;
+    weir_device *dev[MAX_WORLD];
+    weir_group *group;
+    weir_rank *rank[MAX_WORLD];
+};
+
+/* n devices of the spec and a group over them. */
+static inline void world_open(struct world *w, int n, const char *spec,
+                              const weir_group_options *options)
+{
+    w->n = n;
+    for (int i = 0; i < n; i++)
+        CHECK_OK(weir_device_open(spec, &w->dev[i]));
+    CHECK_OK(weir_group_create(w->dev, n, options, &w->group));
+    for (int i = 0; i < n; i++)
+        CHECK((w->rank[i] = weir_group_rank(w->group, i)));
+}
+
+static inline void world_close(struct world *w)
+{
+    for (int i = 0; i < w->n; i++)
+        weir_device_sync(w->dev[i]); /* may be in error */
+    CHECK_OK(weir_group_destroy(w->group));
+    for (int i = 0; i < w->n; i++)
+        CHECK_OK(weir_device_close(w->dev[i]));
+}
+
+static inline weir_tensor *tensor_of(weir_device *dev, weir_dtype dtype, int ndim,
+                                     const int64_t *shape, const void *data)
+{
+    weir_tensor *t;
+
+    CHECK_OK(weir_tensor_from(weir_stream_default(dev), dtype, ndim, shape, data, &t));
+    return t;
+}
+
+/* n floats: first, first + step, ... */
+static inline weir_tensor *ramp(weir_device *dev, int64_t n, double first, double step)
+{
+    float *data = malloc((size_t)(n + 1) * sizeof *data);
+    weir_tensor *t;
+
+    for (int64_t i = 0; i < n; i++)
+        data[i] = (float)(first + step * (double)i);
+    t = tensor_of(dev, WEIR_F32, 1, &n, data);
+    free(data);
+    return t;
+}
+
+static inline float first_of(weir_tensor *t)
+{
+    size_t bytes = (size_t)weir_tensor_numel(t) * sizeof(float);
+    float *data = malloc(bytes), first;
+
+    CHECK_OK(weir_tensor_read(t, data, bytes));
+    first = data[0];
+    free(data);
+    return first;
+}
+
+static inline void pause_us(long us)
+{
+    nanosleep(&(struct timespec){us / 1000000, us % 1000000 * 1000}, NULL);
+}
+
+/* A kernel that holds its core until it is let go. */
+struct gate {
+    atomic_int arrived, open;
+};
+
+static inline weir_status gate_kernel(const void *args, const weir_block *block)
+{
+    struct gate *g = *(struct gate *const *)args;
+
+    (void)block;
+    atomic_fetch_add(&g->arrived, 1);
+    while (!atomic_load(&g->open))
+        pause_us(50);
+    return WEIR_OK;
+}
+
+static inline void submit_gate(weir_stream *s, weir_engine engine, struct gate *g)
+{
+    CHECK_OK(weir_launch_submit(s, &(weir_launch){.name = "gate",
+                                                  .fn = gate_kernel,
+                                                  .args = &g,
+                                                  .args_size = sizeof g,
+                                                  .engine = engine}));
+}
+
+static inline void wait_gate(struct gate *g, int arrived)
+{
+    while (atomic_load(&g->arrived) < arrived)
+        pause_us(50);
+}
+
+static inline void open_gate(struct gate *g)
+{
+    atomic_store(&g->open, 1);
+}
+
+static inline weir_status failing_kernel(const void *args, const weir_block *block)
+{
+    (void)args;
+    (void)block;
+    return WEIR_EKERNEL;
+}
+
+static inline void submit_failure(weir_stream *s)
+{
+    CHECK_OK(weir_launch_submit(s, &(weir_launch){.name = "broken", .fn = failing_kernel}));
+}
+
+/* A stream of its own, current from here on. */
+static inline weir_stream *fresh_stream(weir_device *dev)
+{
+    weir_stream *s;
+
+    CHECK_OK(weir_stream_create(dev, NULL, &s));
+    CHECK_OK(weir_stream_wait_stream(s, weir_stream_default(dev)));
+    CHECK_OK(weir_stream_set_current(s));
+    return s;
+}
+
+#endif
