@@ -115,6 +115,11 @@ typedef struct weir_trace_data {
  * threads  any. */
 WEIR_API void weir_trace_get(const weir_trace *trace, weir_trace_data *out);
 
+/* A trace of your own: copies what is in `data`. Operators stand by stream, parts and waits
+ * of an operator together.
+ * returns  WEIR_EINVAL naming what refers to something that is not there; WEIR_ENOMEM. */
+WEIR_API WEIR_MUST_USE weir_status weir_trace_make(const weir_trace_data *data, weir_trace **out);
+
 /* ---- what it says ---- */
 
 typedef struct weir_trace_summary {

@@ -58,6 +58,33 @@ TEST(trace_says, what_each_step_of_the_critical_path_was_held_by)
     weir_trace_free(t);
 }
 
+TEST(trace_says, what_somebody_else_told_it)
+{
+    weir_trace *t = load_story(), *copy, *none;
+    weir_trace_op wrong[4];
+    weir_trace_data d, e;
+
+    weir_trace_get(t, &d);
+    CHECK_OK(weir_trace_make(&d, &copy));
+    CHECK_EQ(d.nops, 4);
+    memcpy(wrong, d.ops, sizeof wrong);
+    wrong[2].stream = 9;
+    d.ops = wrong;
+    CHECK_STATUS(weir_trace_make(&d, &none), WEIR_EINVAL);
+    CHECK_STR(weir_last_error(), "operator 2");
+    CHECK(!none);
+    wrong[2].stream = 0;
+    wrong[3].ended_ns = 0;
+    CHECK_STATUS(weir_trace_make(&d, &none), WEIR_EINVAL);
+    weir_trace_get(copy, &e);
+    check_trace(&e);
+    CHECK_EQ(e.nops, 4);
+    CHECK_STR_EQ(e.ops[3].name, "b");
+    CHECK_STR_EQ(e.streams[1].name, "two");
+    weir_trace_free(t);
+    weir_trace_free(copy);
+}
+
 TEST(trace_says, how_long_and_how_busy)
 {
     weir_trace *t = load_story(), *empty;
