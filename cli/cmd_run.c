@@ -31,7 +31,8 @@ int run_complain(weir_status status)
     return exit_status;
 }
 
-static int run_on(weir_device *dev, struct cli_ranks *ranks, bool json, bool timeline)
+static int run_on(weir_device *dev, struct cli_ranks *ranks, bool json, bool timeline,
+                  const char *html, const char *chrome)
 {
     struct run_result result = {0};
     weir_device_props props;
@@ -49,6 +50,8 @@ static int run_on(weir_device *dev, struct cli_ranks *ranks, bool json, bool tim
         else
             run_print(&result);
         status = result.prediction.run.deadlock ? EXIT_FAILED : EXIT_FINE;
+        if ((html || chrome) && run_write(&result, &props, html, chrome))
+            status = EXIT_FAILED;
     }
     run_result_free(&result);
     cli_ranks_free(ranks);
@@ -57,13 +60,15 @@ static int run_on(weir_device *dev, struct cli_ranks *ranks, bool json, bool tim
 
 int weir_cmd_run(int argc, char **argv)
 {
-    const char *spec = NULL;
+    const char *spec = NULL, *html = NULL, *chrome = NULL;
     bool json = false, timeline = false;
     const struct cli_option options[] = {
         {"--device", "SPEC", "what to run on, such as npu:a3; $WEIR_DEVICE or cpu", NULL, &spec},
         {"--ranks", "N", "the same graph on N devices on one clock", NULL, NULL},
         {"--rank", "R=FILE", "the graph of rank R; once for each rank", NULL, NULL},
         {"--timeline", NULL, "with --json: when every node ran", &timeline, NULL},
+        {"--html", "FILE", "write the timeline page, for a browser", NULL, &html},
+        {"--trace", "FILE", "write the trace, for weir trace and Perfetto", NULL, &chrome},
         {"--json", NULL, "for machines", &json, NULL},
         {NULL, NULL, NULL, NULL, NULL},
     };
@@ -77,6 +82,7 @@ int weir_cmd_run(int argc, char **argv)
             "the time is modelled and a deadlock is reported; on cpu it is measured.",
         .options = options,
         .examples = "  weir run examples/graphs/moe_profile.pbtxt --device npu:a3\n"
+                    "  weir run examples/graphs/moe_profile.pbtxt --device npu:a3 --html moe.html\n"
                     "  weir run layer.pbtxt --device npu:910b4,policy=batch,overhead=off --json\n"
                     "  weir run --rank 0=first.pbtxt --rank 1=second.pbtxt --device npu:a2\n",
         .max_words = 1,
@@ -97,7 +103,7 @@ int weir_cmd_run(int argc, char **argv)
         cli_ranks_free(&ranks);
         return cli_complain("run", st);
     }
-    status = run_on(dev, &ranks, json, timeline);
+    status = run_on(dev, &ranks, json, timeline, html, chrome);
     weir_device_close(dev);
     return status;
 }

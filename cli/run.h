@@ -72,6 +72,11 @@ void run_print(const struct run_result *r);
 /* `timeline` adds every node. */
 void run_print_json(const struct run_result *r, bool timeline);
 
+/* run_trace.c: the same as a trace, for the page and for Perfetto. NULL: not that one.
+ * returns  an exit status, after a complaint. */
+int run_write(const struct run_result *r, const weir_device_props *props, const char *html,
+              const char *chrome);
+
 /* "the node before it on its stream", for the causes. */
 const char *run_cause_text(enum weir__cause cause);
 

@@ -1,0 +1,192 @@
+/* What `weir run` found as a trace. */
+#include "commands.h"
+#include "run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct tables {
+    weir_trace_device *devices;
+    weir_trace_stream *streams;
+    weir_trace_op *ops;
+    weir_trace_wait *waits;
+    uint32_t nwaits;
+    uint32_t *scratch; /* one per node of a rank, or per span */
+};
+
+static int64_t ns_of(double us)
+{
+    return (int64_t)llround(us * 1000);
+}
+
+static void add_wait(struct tables *t, uint32_t op, uint32_t source)
+{
+    const weir_trace_op *from = &t->ops[source];
+    weir_trace_op *to = &t->ops[op];
+
+    if (!to->nwaits++)
+        to->first_wait = t->nwaits;
+    t->waits[t->nwaits++] = (weir_trace_wait){
+        .stream = to->stream,
+        .source_stream = from->stream,
+        .op = op,
+        .source_op = source,
+        .reached_ns = from->ended_ns < to->queued_ns ? from->ended_ns : to->queued_ns,
+        .passed_ns = from->ended_ns,
+    };
+}
+
+/* Of a measured run only the path is known. */
+static void fill_path_waits(struct tables *t, const struct run_result *r, uint32_t *source)
+{
+    for (size_t i = 0; i < r->nspans; i++)
+        source[i] = WEIR_TRACE_NONE;
+    for (size_t i = 1; i < r->npath; i++)
+        if (r->path[i].cause == WEIR__CAUSE_EVENT)
+            source[r->path[i].span] = r->path[i - 1].span;
+    for (uint32_t i = 0; i < r->nspans; i++)
+        if (source[i] != WEIR_TRACE_NONE)
+            add_wait(t, i, source[i]);
+}
+
+/* Of a modelled run, all waits of one rank, whose spans begin at `span`; `at` has room for
+ * its nodes. returns  where the next rank's begin. */
+static uint32_t fill_rank_waits(struct tables *t, const struct weir__prediction *p, uint32_t rank,
+                                uint32_t span, uint32_t *at)
+{
+    const struct weir__replay_program *program = &p->graphs[p->graph_of[rank]].program;
+    const struct weir__span *spans = p->run.spans[rank];
+
+    for (int round = 0; round < 2; round++) { /* where each node is, then what it waits for */
+        uint32_t op = span;
+
+        for (uint32_t s = 0; s < program->nstreams; s++)
+            for (uint32_t i = 0; i < program->streams[s].nnodes; i++) {
+                uint32_t v = program->streams[s].nodes[i];
+                const struct weir__replay_node *node = &program->nodes[v];
+
+                if (spans[v].end == UINT64_MAX)
+                    continue;
+                at[v] = op++;
+                for (uint32_t k = 0; round && k < node->nwaits; k++) {
+                    const struct weir__replay_wait *w = &program->waits[node->waits + k];
+
+                    add_wait(t, at[v], at[program->streams[w->stream].nodes[w->position]]);
+                }
+            }
+        if (round)
+            span = op;
+    }
+    return span;
+}
+
+static size_t count_waits(const struct run_result *r)
+{
+    const struct weir__prediction *p = &r->prediction;
+    size_t n = r->nspans;
+
+    for (uint32_t rank = 0; r->modelled && rank < p->nranks; rank++) {
+        const struct weir__replay_program *program = &p->graphs[p->graph_of[rank]].program;
+
+        for (uint32_t v = 0; v < program->nnodes; v++)
+            n += program->nodes[v].nwaits;
+    }
+    return n;
+}
+
+static void fill_waits(struct tables *t, const struct run_result *r, uint32_t *scratch)
+{
+    uint32_t span = 0;
+
+    if (!r->modelled) {
+        fill_path_waits(t, r, scratch);
+        return;
+    }
+    for (uint32_t rank = 0; rank < r->prediction.nranks; rank++)
+        span = fill_rank_waits(t, &r->prediction, rank, span, scratch);
+}
+
+/* The end of the operator before it on its stream is when a node could have been next. */
+static void fill_ops(struct tables *t, const struct run_result *r)
+{
+    for (size_t i = 0; i < r->nspans; i++) {
+        const struct run_span *s = &r->spans[i];
+        bool first = !i || r->spans[i - 1].stream != s->stream;
+
+        t->ops[i] = (weir_trace_op){
+            .name = s->name,
+            .scope = "",
+            .device = s->rank,
+            .stream = s->stream,
+            .seq = first ? 1 : t->ops[i - 1].seq + 1,
+            .engine = s->engine,
+            .blocks = 1,
+            .cores = 1,
+            .queued_ns = first ? 0 : t->ops[i - 1].ended_ns,
+            .ready_ns = ns_of(s->ready),
+            .started_ns = ns_of(s->start),
+            .ended_ns = ns_of(s->end),
+        };
+    }
+}
+
+static bool make_tables(struct tables *t, const struct run_result *r)
+{
+    t->devices = calloc(r->nranks + 1, sizeof *t->devices);
+    t->streams = calloc(r->nstreams + 1, sizeof *t->streams);
+    t->ops = calloc(r->nspans + 1, sizeof *t->ops);
+    t->waits = calloc(count_waits(r) + 1, sizeof *t->waits);
+    t->scratch = calloc(count_waits(r) + 1, sizeof *t->scratch);
+    return t->devices && t->streams && t->ops && t->waits && t->scratch;
+}
+
+static weir_status make_trace(const struct run_result *r, const weir_device_props *props,
+                              struct tables *t, weir_trace **out)
+{
+    weir_trace_data d = {.devices = t->devices,
+                         .streams = t->streams,
+                         .ops = t->ops,
+                         .waits = t->waits,
+                         .ndevices = r->nranks,
+                         .nstreams = r->nstreams,
+                         .nops = r->nspans};
+    for (size_t i = 0; i < r->nranks; i++)
+        t->devices[i] =
+            (weir_trace_device){.name = r->device,
+                                .model = r->model,
+                                .cores = props->cores,
+                                .split_cores = props->features & WEIR_FEATURE_SPLIT_CORES,
+                                .real_time = !r->modelled,
+                                .rank = (int)i};
+    for (size_t i = 0; i < r->nstreams; i++)
+        t->streams[i] =
+            (weir_trace_stream){r->streams[i].name, r->streams[i].rank, r->streams[i].priority};
+    fill_ops(t, r);
+    fill_waits(t, r, t->scratch);
+    d.nwaits = t->nwaits;
+    return weir_trace_make(&d, out);
+}
+
+int run_write(const struct run_result *r, const weir_device_props *props, const char *html,
+              const char *chrome)
+{
+    struct tables t = {0};
+    weir_trace *trace = NULL;
+    weir_status st = WEIR_ENOMEM;
+
+    if (make_tables(&t, r))
+        st = make_trace(r, props, &t, &trace);
+    if (!st && html &&
+        !(st = weir_trace_write_html((const weir_trace *[]){trace}, &r->device, 1, html)))
+        fprintf(stderr, "the page is %s\n", html);
+    if (!st && chrome && !(st = weir_trace_write_chrome(trace, chrome)))
+        fprintf(stderr, "the trace is %s\n", chrome);
+    weir_trace_free(trace);
+    free(t.devices);
+    free(t.streams);
+    free(t.ops);
+    free(t.waits);
+    free(t.scratch);
+    return st ? cli_complain("run", st) : EXIT_FINE;
+}
