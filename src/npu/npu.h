@@ -18,8 +18,6 @@ struct weir__npu_stream {
     struct weir__sim_lane lane;
     struct weir__sim_op op; /* of the kernel at the head */
     bool launched;          /* the head has been slept for */
-    bool reached;           /* the head is a wait that was come to at reached_ns */
-    uint64_t reached_ns;
 };
 
 struct weir__npu {
