@@ -271,7 +271,7 @@ TEST(trace, a_slot_used_again_is_another_stream)
 
     CHECK_OK(weir_trace_start(NULL));
     for (int i = 0; i < 3; i++) {
-        char name[16];
+        char name[32];
 
         snprintf(name, sizeof name, "turn %d", i);
         CHECK_OK(weir_stream_create(dev, &(weir_stream_options){.name = name, .priority = i}, &s));
