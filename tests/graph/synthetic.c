@@ -208,6 +208,7 @@ void synthetic_init(struct synthetic *s, const struct synthetic_options *o)
     s->c.live = weir__calloc((size_t)o->nodes, sizeof *s->c.live);
     s->c.limit = weir__calloc((size_t)o->nodes, sizeof *s->c.limit);
     s->dev.props.cores = (weir_cores){4, 4};
+    s->dev.driver = &weir__cpu_driver; /* asked what it is, never called */
     s->g.dev = &s->dev;
     if (o->in_place || o->control || o->nodes < 1000)
         make_edges(s, &r, o);
