@@ -160,11 +160,11 @@ static const struct weir__driver *find_driver(const struct weir__spec *spec)
 {
     struct weir__text names = {0};
 
-    for (size_t i = 0; i < weir__countof(drivers); i++) {
+    for (size_t i = 0; i < weir__countof(drivers); i++)
         if (!strcmp(drivers[i]->name, spec->driver))
             return drivers[i];
+    for (size_t i = 0; i < weir__countof(drivers); i++)
         weir__text_add(&names, "%s%s", i ? ", " : "", drivers[i]->name);
-    }
     weir__fail(WEIR_ESPEC, "device spec '%s': there is no device '%s'; there is %s", spec->text,
                spec->driver, names.data ? names.data : "");
     weir__text_free(&names);
