@@ -122,6 +122,8 @@ static PyObject *host_call(PyObject *self, PyObject *args)
     if (!(held = Py_BuildValue("(Oni)", function, n, call.nout)))
         goto release;
     call.user = held;
+    if (weirpy_checking)
+        note_source();
     BLOCKING(st, weir_host_run(&call, in, (int)n, out));
     if (st) {
         raise_status(st);

@@ -56,11 +56,14 @@ PyObject *op_call_method(const struct op *op, PyObject *self, PyObject *const *a
 
 /* Queueing waits only where memory runs out. The GIL is let go all the same: a function of
  * Python that is queued before would need it. */
-#define QUEUE(st, call)                                    \
-    do {                                                   \
-        PyThreadState *queue_saved_ = PyEval_SaveThread(); \
-        st = (call);                                       \
-        PyEval_RestoreThread(queue_saved_);                \
+#define QUEUE(st, call)                     \
+    do {                                    \
+        PyThreadState *queue_saved_;        \
+        if (weirpy_checking)                \
+            note_source();                  \
+        queue_saved_ = PyEval_SaveThread(); \
+        st = (call);                        \
+        PyEval_RestoreThread(queue_saved_); \
     } while (0)
 
 #define DEVICE(o) (((TensorObject *)(o))->device)

@@ -102,6 +102,8 @@ static PyObject *run(PlanObject *p, PyObject *const *args, Py_ssize_t nargs)
     for (size_t i = 0; i < nin; i++)
         if (!to_tensor(args[i], "each input of a plan", &tensors[i]))
             goto done;
+    if (weirpy_checking)
+        note_source();
     BLOCKING(st, weir_plan_run(p->plan, weir_stream_current(p->device->dev), tensors, nin,
                                tensors + nin, nout));
     results = st ? raise_status(st) : wrap_results(p->device, tensors + nin, nout);

@@ -149,6 +149,11 @@ PyObject *op_compare(PyObject *a, PyObject *b, int op);
 PyObject *op_neg(PyObject *a);
 PyObject *op_abs(PyObject *a);
 
+/* ---- race.c ---- */
+extern bool weirpy_checking; /* calls say where they come from */
+void note_source(void);
+extern PyMethodDef race_functions[];
+
 /* ---- memory.c, scope.c, graph.c, host_call.c, trace.c ---- */
 extern PyMethodDef memory_methods[], scope_functions[], host_call_functions[], trace_functions[];
 PyObject *graph_current_calls(void); /* borrowed; NULL if this thread captures none */

@@ -107,6 +107,7 @@ from ._C import (  # noqa: F401
 from . import hal, npu, ops, scope
 from ._create import asarray, from_dlpack, from_numpy, full, ones, tensor, zeros
 from ._log import logger
+from .check import check
 from .compile import compile
 from .configs import CompilerConfig
 from .errors import (

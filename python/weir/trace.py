@@ -6,6 +6,8 @@
 ['Add']
 """
 
+import json
+
 from . import _C
 
 
@@ -38,6 +40,24 @@ class trace:
                 for a, b, i, j in waits
             ]
             self.ops = sorted(ops, key=lambda op: (op["start_us"], op["end_us"]))
+
+    def write(self, path):
+        """Writes the timeline for Perfetto and Chrome (JSON trace events)."""
+        events = [
+            {
+                "name": op["name"],
+                "cat": op["engine"],
+                "ph": "X",
+                "ts": op["start_us"],
+                "dur": op["end_us"] - op["start_us"],
+                "pid": 0,
+                "tid": op["stream"],
+                "args": {"cores": op["cores"], "blocks": op["blocks"]},
+            }
+            for op in self.ops
+        ]
+        with open(path, "w") as file:
+            json.dump({"traceEvents": events, "displayTimeUnit": "ns"}, file)
 
     def named(self, part):
         """The operators whose name contains ``part``."""

@@ -1,0 +1,38 @@
+"""Races: operators of different streams that touch the same bytes with nothing to order them.
+
+>>> s = weir.Stream(name="s")
+>>> with weir.check() as found:
+...     b = weir.ones((4,)) + 1
+...     with weir.stream(s):
+...         c = b.sum()          # nothing says that b is there
+>>> race = found.races[0]
+>>> race["first"]["op"], race["second"]["op"], race["second"]["stream"]
+('Add', 'Sum', 's')
+"""
+
+from . import _C
+
+
+class check:
+    """Checks every operator of this process while its ``with`` block runs.
+
+    ``mode`` is "report" (keep what is found), "error" (an operator that would race raises
+    weir.Error and is not run) or "autosync" (the missing wait is queued). Afterwards ``races``
+    has a dict per pair of calls, with ``first`` and ``second`` (op, stream, tensor, file, line),
+    and ``str()`` is the report for people.
+    """
+
+    def __init__(self, mode="report"):
+        self.mode = mode
+        self.races, self._report = [], ""
+
+    def __enter__(self):
+        _C.race_set_mode(self.mode)
+        return self
+
+    def __exit__(self, *exc):
+        self.races, self._report = _C.race_list(), _C.race_report()
+        _C.race_set_mode("off")
+
+    def __str__(self):
+        return self._report

@@ -1,0 +1,72 @@
+"""Putting the stand-ins in place."""
+
+import logging
+import sys
+
+import weir
+
+from . import shim
+
+# Cores enough for the limits that such scripts set.
+DEFAULT_DEVICE = "cpu:cube=24,vector=48"
+
+_installed = False
+
+
+def install():
+    """Makes ``torch_npu``, ``torchair`` and ``mindspore`` importable, and ``torch.npu`` with the
+    first two. Once is enough; PyTorch is loaded when one of them is."""
+    global _installed
+    if _installed:
+        return
+    publishers = {
+        "torch_npu": _publish_torch,
+        "torchair": _publish_torch,
+        "mindspore": _publish_mindspore,
+    }
+    sys.meta_path.insert(0, shim.Finder(publishers))
+    _installed = True
+
+
+def _publish_mindspore():
+    from .mindspore import publish
+
+    publish()
+
+
+def _publish_torch():
+    from . import torch_npu
+
+    torch_npu.publish()
+    _publish_torchair()
+
+
+def _publish_torchair():
+    from .. import _torch  # noqa: F401  (scopes become operators of PyTorch)
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("[%(levelname)s] TORCHAIR(%(process)d) %(message)s"))
+    weir.logger.addHandler(handler)
+    weir.logger.setLevel(logging.ERROR)
+    torchair = shim.publish(
+        "torchair",
+        "TorchAir, by weir.",
+        scope=weir.scope,
+        ops=weir.ops,
+        get_npu_backend=weir.get_npu_backend,
+        CompilerConfig=weir.CompilerConfig,
+        logger=weir.logger,
+    )
+    sys.modules["torchair.scope"] = weir.scope
+    sys.modules["torchair.ops"] = weir.ops
+    for name in ("configs", "config"):  # both spellings are in use
+        shim.publish(f"torchair.{name}", "Configuration, by weir.")
+        shim.publish(
+            f"torchair.{name}.compiler_config",
+            "Configuration, by weir.",
+            CompilerConfig=weir.CompilerConfig,
+        )
+    shim.publish("torchair.core", "By weir.")
+    shim.publish("torchair.core.utils", "By weir.", logger=weir.logger)
+    shim.publish("torch_npu.dynamo", "By weir.", torchair=torchair)
+    sys.modules["torch_npu.dynamo.torchair"] = torchair
