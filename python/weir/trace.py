@@ -6,8 +6,6 @@
 ['Add']
 """
 
-import json
-
 from . import _C
 
 
@@ -34,7 +32,7 @@ class trace:
             if kind is None:
                 raise
         finally:
-            ops, waits, self.dropped = _C.trace_stop()
+            ops, waits, self.dropped, self._handle = _C.trace_stop()
             self.waits = [
                 (a, b, None if i is None else ops[i], None if j is None else ops[j])
                 for a, b, i, j in waits
@@ -42,22 +40,8 @@ class trace:
             self.ops = sorted(ops, key=lambda op: (op["start_us"], op["end_us"]))
 
     def write(self, path):
-        """Writes the timeline for Perfetto and Chrome (JSON trace events)."""
-        events = [
-            {
-                "name": op["name"],
-                "cat": op["engine"],
-                "ph": "X",
-                "ts": op["start_us"],
-                "dur": op["end_us"] - op["start_us"],
-                "pid": 0,
-                "tid": op["stream"],
-                "args": {"cores": op["cores"], "blocks": op["blocks"]},
-            }
-            for op in self.ops
-        ]
-        with open(path, "w") as file:
-            json.dump({"traceEvents": events, "displayTimeUnit": "ns"}, file)
+        """Writes the timeline: one page for a browser (.html), or JSON for Perfetto (.json)."""
+        _C.trace_write(self._handle, str(path))
 
     def named(self, part):
         """The operators whose name contains ``part``."""

@@ -46,12 +46,6 @@ def run(name, **changes):
     return names, trace
 
 
-def traces(device, trace):
-    """Whether the device records: asserted for cpu, where it must."""
-    assert trace.ops or device.name.startswith("npu")
-    return bool(trace.ops)
-
-
 def in_order(trace, *names):
     ops = {op["name"]: op for op in trace.ops}
     for first, second in zip(names, names[1:]):
@@ -74,11 +68,10 @@ def test_the_model_of_two_concurrent_parts(device, name, capsys):
     torch.testing.assert_close(mm_result.float(), product, rtol=2e-3, atol=5e-2)
     assert torch.equal(mm1, mm_result)
     assert "Result:" in capsys.readouterr().out
-    if traces(device, trace):
-        streams = {op["name"]: op["stream"] for op in trace.ops}
-        assert streams["MatMul_1"] == "1" and streams["Add_3"] == "2"
-        assert streams["Add_0"] == streams["MatMul_2"] == "default"
-        in_order(trace, "Add_0", "MatMul_1", "Add_3")
+    streams = {op["name"]: op["stream"] for op in trace.ops}
+    assert streams["MatMul_1"] == "1" and streams["Add_3"] == "2"
+    assert streams["Add_0"] == streams["MatMul_2"] == "default"
+    in_order(trace, "Add_0", "MatMul_1", "Add_3")
     dumps = glob.glob("dynamo_original_graph_*_rank_0_pid_*_ts_*.pbtxt")
     assert len(dumps) == ("pbtxt" in name)
     if dumps:
@@ -100,9 +93,8 @@ def test_core_limits_eagerly(device):
         "cube_core_num": 3,
         "vector_core_num": 8,
     }
-    if traces(device, trace):
-        (op,) = trace.named("Swiglu")
-        assert op["stream"] == "default" and op["cores"] <= 8
+    (op,) = trace.named("Swiglu")
+    assert op["stream"] == "default" and op["cores"] <= 8
 
 
 def test_core_limits_in_a_graph(device):
@@ -114,11 +106,12 @@ def test_core_limits_in_a_graph(device):
         mm_result, add_result = names["opt_model"](x)
     torch.testing.assert_close(mm_result, x @ x)
     assert torch.equal(add_result, x + x)
+    (op,) = trace.named("Add")
+    assert op["cores"] <= 12
     text = names["aclgraph_backend"].graphs[0].plans[None].graph.dump()
     add = text.split('op: "Add"')[1].split("node {")[0]
     assert "_op_aicore_num" in add and "_op_vectorcore_num" in add
     assert text.count("_op_aicore_num") == 1
-    traces(device, trace)
 
 
 def test_moving_to_the_npu(device):
@@ -242,7 +235,7 @@ def command(*args, **kwargs):
 
 def test_the_command_reports_races_and_writes_the_timeline(tmp_path):
     pytest.importorskip("numpy")
-    out = tmp_path / "timeline.json"
+    out = tmp_path / "timeline.html"
     bad = command("--check", "--trace", str(out), str(SAMPLES / "mindspore_incorrect.py"))
     assert bad.returncode == 1, bad.stderr
     assert "MatMul" in bad.stderr and "Sum" in bad.stderr

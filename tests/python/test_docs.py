@@ -72,8 +72,9 @@ def test_the_stub_names_exactly_what_the_extension_has():
     assert stubs == real
     (tensor,) = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Tensor"]
     methods = {n.name for n in tensor.body if isinstance(n, ast.FunctionDef)}
-    of_mindspore = weir.compat.mindspore.tensor.METHODS if hasattr(weir, "compat") else ()
-    real = {n for n in dir(weir.Tensor) if not n.startswith("_")} - set(of_mindspore)
+    from weir.compat.mindspore.tensor import METHODS
+
+    real = {n for n in dir(weir.Tensor) if not n.startswith("_")} - set(METHODS)
     assert real <= methods
     assert (PACKAGE / "py.typed").exists()
 

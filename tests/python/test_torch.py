@@ -73,8 +73,6 @@ def test_scopes_and_waits_reach_the_graph(spec, mode):
         controls, streams = edges(backend.graphs[0].plans[None].graph.dump())
         assert controls["MatMul_1"] == ["Add_0"] and "MatMul_1" in controls["Add_3"]
         assert streams == {"MatMul_1": "1", "Add_3": "2"}
-        if spec.startswith("npu") and not t.ops:
-            return  # the modelled device does not record yet
         ops = {op["name"]: op for op in t.ops}
         assert ops["Add_0"]["end_us"] <= ops["MatMul_1"]["start_us"]
         assert ops["MatMul_1"]["end_us"] <= ops["Add_3"]["start_us"]
