@@ -141,13 +141,15 @@ struct weir_group {
     char name[WEIR__GROUP_NAME];
     int nranks;
     weir_comm_mode mode;
-    int64_t timeout_ns;     /* negative: for ever */
+    int64_t timeout_ns; /* negative: for ever */
+    /* Who waits for whom, when the timeout is over; NULL if nobody can say. */
+    void (*explain)(weir_device *dev, struct weir__text *report, struct weir__text *cycle);
     weir_group *next_known; /* group.c's list of all groups */
     _Atomic int uses;       /* queued calls and plans that hold it */
     struct weir__spin lock; /* of what follows */
     _Atomic bool broken;
     weir_status status; /* both are set once, before `broken` */
-    char reason[400];
+    char reason[800];
     struct weir__meeting *meetings;
     struct weir__channel *channels; /* only grows */
     /* The thread that looks for late ranks (timer.c). */
@@ -168,6 +170,12 @@ weir_status weir__group_free(weir_group *group);
 weir_rank *weir__rank_hold(uint64_t id);
 void weir__group_hold(weir_group *group);
 void weir__group_drop(weir_group *group);
+
+/* Every guest of any group that waits for its peers, and for which of them. `fn` is called
+ * under locks: it takes none and waits for nothing. */
+void weir__groups_each_guest(void (*fn)(const struct weir__guest *guest, const weir_group *group,
+                                        uint64_t missing, void *user),
+                             void *user);
 
 /* WEIR_OK, or WEIR_ESTATE with the reason. */
 weir_status weir__group_check(const weir_group *group);
@@ -195,7 +203,9 @@ void weir__timer_stop(weir_group *group);
 
 /* ---- local.c ---- */
 
-/* Breaks the group over meetings that are overdue at `now`. */
-void weir__local_expire(weir_group *group, uint64_t now_ns);
+/* Whether a meeting is overdue at `now`, and breaking the group over it: `more` is added to
+ * the reason, NULL for nothing. */
+bool weir__local_overdue(weir_group *group, uint64_t now_ns);
+void weir__local_expire(weir_group *group, uint64_t now_ns, const char *more);
 
 #endif

@@ -119,6 +119,21 @@ void weir__group_drop(weir_group *g)
     atomic_fetch_sub(&g->uses, 1);
 }
 
+void weir__groups_each_guest(void (*fn)(const struct weir__guest *guest, const weir_group *group,
+                                        uint64_t missing, void *user),
+                             void *user)
+{
+    weir__spin_lock(&known_lock);
+    for (weir_group *g = known; g; g = g->next_known) {
+        weir__spin_lock(&g->lock);
+        for (const struct weir__meeting *m = g->meetings; m; m = m->next)
+            for (uint64_t here = m->gathered ? 0 : m->arrived; here; here &= here - 1)
+                fn(m->guests[__builtin_ctzll(here)], g, m->channel->members & ~m->arrived, user);
+        weir__spin_unlock(&g->lock);
+    }
+    weir__spin_unlock(&known_lock);
+}
+
 weir_status weir__group_check(const weir_group *g)
 {
     if (!atomic_load_explicit(&g->broken, memory_order_acquire))

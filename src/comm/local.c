@@ -2,6 +2,7 @@
 #include "comm/comm.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static uint64_t bit(int rank)
 {
@@ -268,15 +269,33 @@ static void late_text(const weir_group *g, const struct weir__meeting *m, char *
         snprintf(text + n, size - (size_t)n, " did not arrive");
 }
 
-void weir__local_expire(weir_group *g, uint64_t now_ns)
+static bool is_overdue(const weir_group *g, const struct weir__meeting *m, uint64_t now_ns)
+{
+    return !m->gathered && m->since_ns && now_ns - m->since_ns >= (uint64_t)g->timeout_ns;
+}
+
+bool weir__local_overdue(weir_group *g, uint64_t now_ns)
+{
+    bool found = false;
+
+    weir__spin_lock(&g->lock);
+    for (const struct weir__meeting *m = g->meetings; m && !g->broken; m = m->next)
+        found |= is_overdue(g, m, now_ns);
+    weir__spin_unlock(&g->lock);
+    return found;
+}
+
+void weir__local_expire(weir_group *g, uint64_t now_ns, const char *more)
 {
     char text[sizeof g->reason];
     struct weir__guest *woken = NULL;
 
     weir__spin_lock(&g->lock);
     for (struct weir__meeting *m = g->meetings; m && !g->broken; m = m->next)
-        if (!m->gathered && m->since_ns && now_ns - m->since_ns >= (uint64_t)g->timeout_ns) {
+        if (is_overdue(g, m, now_ns)) {
             late_text(g, m, text, sizeof text);
+            if (more)
+                snprintf(text + strlen(text), sizeof text - strlen(text), "; %s", more);
             break_group(g, WEIR_ETIMEDOUT, text, &woken);
             break;
         }

@@ -4,6 +4,20 @@
 
 enum { LOOKS_PER_TIMEOUT = 8 };
 
+/* The report goes to the log, whole; the cycle is part of the error. */
+static void expire(weir_group *g)
+{
+    struct weir__text report = {0}, cycle = {0};
+
+    if (g->explain)
+        g->explain(g->ranks[0].dev, &report, &cycle);
+    if (report.data)
+        weir__log(WEIR_LOG_WARN, "group '%s' timed out:%s", g->name, report.data);
+    weir__local_expire(g, weir__clock_ns(), cycle.data);
+    weir__text_free(&report);
+    weir__text_free(&cycle);
+}
+
 static void *timer_main(void *arg)
 {
     weir_group *g = arg;
@@ -11,7 +25,8 @@ static void *timer_main(void *arg)
 
     while (!atomic_load(&g->stop)) {
         weir__futex_wait(&g->stop, 0, pause);
-        weir__local_expire(g, weir__clock_ns());
+        if (weir__local_overdue(g, weir__clock_ns()))
+            expire(g);
     }
     return NULL;
 }

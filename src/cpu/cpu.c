@@ -83,14 +83,16 @@ static void cpu_kick(weir_device *dev)
 static weir_status timed_out(weir_device *dev, const weir_stream *s, uint64_t seq,
                              int64_t timeout_ns)
 {
-    struct weir__text text = {0};
+    struct weir__text text = {0}, cycle = {0};
     weir_status st;
 
-    weir__soft_report(dev, &text);
-    st = weir__fail(WEIR_ETIMEDOUT, "stream '%s' did not reach command %llu within %.3f s:%s",
+    weir__soft_report(dev, &text, &cycle);
+    st = weir__fail(WEIR_ETIMEDOUT, "stream '%s' did not reach command %llu within %.3f s:%s%s%s",
                     s->name, (unsigned long long)seq, (double)timeout_ns / 1e9,
-                    text.data ? text.data : "");
+                    text.data ? text.data : "", cycle.data ? "\n  " : "",
+                    cycle.data ? cycle.data : "");
     weir__text_free(&text);
+    weir__text_free(&cycle);
     return st;
 }
 
@@ -212,6 +214,7 @@ const struct weir__driver weir__cpu_driver = {
     .kick = cpu_kick,
     .done = weir__soft_done,
     .sync = cpu_sync,
+    .explain = weir__soft_report,
     .program_make = weir__soft_program_make,
     .program_free = weir__soft_program_free,
     .program_run = weir__soft_program_run,

@@ -171,6 +171,41 @@ static const struct weir__driver *find_driver(const struct weir__spec *spec)
     return NULL;
 }
 
+/* ---- all open devices ---- */
+
+static struct weir__mutex open_lock;
+static weir_device *open_devices;
+
+weir_device *weir__devices_hold(void)
+{
+    weir__mutex_lock(&open_lock);
+    return open_devices;
+}
+
+void weir__devices_release(void)
+{
+    weir__mutex_unlock(&open_lock);
+}
+
+static void add_open(weir_device *dev)
+{
+    weir__mutex_lock(&open_lock);
+    dev->next_open = open_devices;
+    open_devices = dev;
+    weir__mutex_unlock(&open_lock);
+}
+
+static void remove_open(const weir_device *dev)
+{
+    weir_device **link = &open_devices;
+
+    weir__mutex_lock(&open_lock);
+    while (*link != dev)
+        link = &(*link)->next_open;
+    *link = dev->next_open;
+    weir__mutex_unlock(&open_lock);
+}
+
 weir_status weir_device_open(const char *text, weir_device **out)
 {
     static _Atomic uint64_t next_id = 1;
@@ -231,6 +266,7 @@ weir_status weir_device_open(const char *text, weir_device **out)
     dev->default_stream->pinned = true;
     strcpy(dev->default_stream->name, "default");
     weir__device_listen(dev);
+    add_open(dev);
     *out = dev;
     return WEIR_OK;
 
@@ -288,6 +324,7 @@ weir_status weir_device_close(weir_device *dev)
                           "buffers are still held",
                           dev->props.name, dev->tensors_live, dev->events_live,
                           weir__size(dev->pool.stats.allocated).text);
+    remove_open(dev);
     weir__device_reap(dev, true);
     weir__trace_remove_source(&dev->trace);
     dev->driver->close(dev);

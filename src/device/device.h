@@ -100,7 +100,7 @@ struct weir_stream {
     _Atomic uint64_t failed_at;   /* the command that failed */
     struct weir__spin error_lock; /* of the next two */
     weir_status error;
-    char error_text[512];
+    char error_text[1024];
 };
 
 /* Queues the wait the stream owes. Before anything else is queued on it, or its last
@@ -166,6 +166,9 @@ struct weir__driver {
      * timeout of WEIR_TIMEOUT_DEVICE runs out when nothing on the device has moved
      * for dev->op_timeout_ns. */
     weir_status (*sync)(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin);
+    /* Who waits for whom, and the cycle in it: for the timeouts of groups. NULL: it cannot
+     * say. */
+    void (*explain)(weir_device *dev, struct weir__text *report, struct weir__text *cycle);
     /* Plans: a program is made once and queued many times. `run` queues lanes[i] of it
      * on streams[i], whose last command so far is the i-th base; the commands count as
      * if they had been queued one by one. A collective at place p has the number
@@ -220,6 +223,7 @@ struct weir_device {
     struct weir__pool pool;           /* (L) */
     size_t events_live;               /* (L) */
     size_t events_most;               /* the driver's limit; 0: none */
+    weir_device *next_open;           /* of all open devices */
     int groups_live;                  /* (L) ranks of groups that it stands for */
     struct weir__stamp *spare_stamps; /* (L) oldest first */
     struct weir__stamp **spare_stamps_end;
@@ -231,6 +235,10 @@ struct weir_device {
 extern const struct weir__driver weir__cpu_driver;
 extern const struct weir__driver weir__npu_driver;
 extern const struct weir__driver weir__cuda_driver;
+
+/* All open devices, by next_open. None of them closes until they are released. */
+weir_device *weir__devices_hold(void);
+void weir__devices_release(void);
 
 weir_stream *weir__device_new_stream(weir_device *dev); /* (L) NULL with the error set */
 

@@ -63,6 +63,7 @@ weir_status weir_group_create(weir_device *const *devices, int nranks,
         g->ranks[i].dev = devices[i];
         snprintf(g->ranks[i].device, sizeof g->ranks[i].device, "%s", devices[i]->props.name);
     }
+    g->explain = devices[0]->driver->explain;
     if (!weir__group_channel(g, "", weir__group_all(g)) || (st = weir__timer_start(g))) {
         st = st ? st : WEIR_ENOMEM;
         weir__group_free(g);

@@ -1,5 +1,6 @@
-/* What the streams of a soft device are at, for timeouts. Everything here is read
- * while it changes: a report is a snapshot for people. */
+/* Who holds what and who waits for whom, for timeouts: the streams of all devices of one
+ * kind as nodes, their waits as edges, and a cycle if there is one. Everything is read while
+ * it changes: a report is a snapshot for people. */
 #include "soft/soft.h"
 
 uint64_t weir__soft_progress(weir_device *dev)
@@ -24,29 +25,250 @@ bool weir__soft_untimed(weir_device *dev)
     return found;
 }
 
-void weir__soft_report(weir_device *dev, struct weir__text *text)
+/* ---- what is stuck ---- */
+
+enum { MOST_STREAMS = 128, MOST_MISSING = 8 };
+
+enum why { RUNS, AT_A_COMMAND, FOR_A_STREAM, FOR_CORES, FOR_PEERS };
+
+struct stuck {
+    struct weir__soft_stream *stream;
+    const weir_device *dev;
+    uint64_t done, queued;
+    const char *doing;
+    enum why why;
+    unsigned cube, vector; /* cores it holds */
+    unsigned wants;        /* of `kind` */
+    enum weir__core_kind kind;
+    struct weir__soft_stream *other; /* it waits for, up to its command `seq` */
+    uint64_t seq;
+    const weir_device *missing[MOST_MISSING]; /* whose ranks have not come */
+    int ranks[MOST_MISSING], nmissing;
+    bool reachable;
+};
+
+struct snapshot {
+    struct stuck streams[MOST_STREAMS];
+    int n;
+    int path[MOST_STREAMS + 1], npath; /* of the search for a cycle */
+    bool left[MOST_STREAMS];
+};
+
+static unsigned count_bits(const uint64_t *bits)
+{
+    unsigned n = 0;
+
+    for (int i = 0; i < WEIR__MAX_CORES / 64; i++)
+        n += (unsigned)__builtin_popcountll(bits[i]);
+    return n;
+}
+
+/* What the scheduler knows of it. */
+static void see_cores(struct stuck *k, struct weir__sched *sched)
+{
+    struct weir__soft_stream *s = k->stream;
+
+    weir__spin_lock(&sched->lock);
+    k->kind = s->entry.kind;
+    if (s->entry.want == WEIR__WANTS_GANG || s->entry.want == WEIR__WANTS_CORE) {
+        k->why = FOR_CORES;
+        k->wants = s->entry.want == WEIR__WANTS_GANG ? s->run.cores : 1;
+    } else if (k->doing) {
+        bool gang = s->run.cmd && s->run.cmd->gang;
+
+        k->why = RUNS;
+        /* Outside of s->run it is one worker that runs it alone. */
+        k->cube = gang ? count_bits(s->run.gang_cube) : s->run.running ? s->run.running : 1;
+        k->vector = gang ? count_bits(s->run.gang_vector) : 0;
+    }
+    weir__spin_unlock(&sched->lock);
+}
+
+static void see_stream(struct snapshot *all, weir_stream *base)
+{
+    struct weir__soft_stream *s = weir__soft(base);
+    struct stuck k = {
+        .stream = s,
+        .dev = base->dev,
+        .done = weir__soft_done(base),
+        .queued = weir__stream_submitted(base),
+        .doing = atomic_load(&s->doing),
+        .other = atomic_load(&s->waits_for),
+        .seq = atomic_load(&s->waits_seq),
+        .why = AT_A_COMMAND,
+    };
+
+    if (k.done == k.queued || all->n == MOST_STREAMS)
+        return;
+    if (k.other)
+        k.why = FOR_A_STREAM;
+    else
+        see_cores(&k, weir__soft_sched(s));
+    all->streams[all->n++] = k;
+}
+
+static void see_device(struct snapshot *all, weir_device *dev)
 {
     weir__mutex_lock(&dev->lock);
-    for (unsigned i = 0; i < dev->nstreams; i++) {
-        struct weir__soft_stream *s = weir__soft(dev->streams[i]);
-        uint64_t done = weir__soft_done(&s->base), queued = weir__stream_submitted(&s->base);
-        struct weir__soft_stream *other = atomic_load(&s->waits_for);
-        const char *doing = atomic_load(&s->doing);
-
-        if (done == queued)
-            continue;
-        weir__text_add(text, "\n  stream '%s': %llu of %llu commands over, ", s->base.name,
-                       (unsigned long long)done, (unsigned long long)queued);
-        if (other)
-            weir__text_add(text, "waits for command %llu of stream '%s'",
-                           (unsigned long long)atomic_load(&s->waits_seq), other->base.name);
-        else if (atomic_load(&s->meeting))
-            weir__text_add(text, "at collective '%s', waits for its peers or runs with them",
-                           doing ? doing : "");
-        else if (doing)
-            weir__text_add(text, "at operator '%s'", doing);
-        else
-            weir__text_add(text, "its next command waits for a core");
-    }
+    for (unsigned i = 0; i < dev->nstreams; i++)
+        see_stream(all, dev->streams[i]);
     weir__mutex_unlock(&dev->lock);
+}
+
+/* A guest that waits for the ranks in `missing`. */
+static void see_guest(const struct weir__guest *guest, const weir_group *group, uint64_t missing,
+                      void *user)
+{
+    struct snapshot *all = user;
+
+    for (int i = 0; i < all->n; i++) {
+        struct stuck *k = &all->streams[i];
+
+        if (&k->stream->guest != guest)
+            continue;
+        k->why = FOR_PEERS;
+        for (; missing && k->nmissing < MOST_MISSING; missing &= missing - 1, k->nmissing++) {
+            k->ranks[k->nmissing] = __builtin_ctzll(missing);
+            k->missing[k->nmissing] = group->ranks[__builtin_ctzll(missing)].dev;
+        }
+    }
+}
+
+/* ---- who waits for whom ---- */
+
+static bool waits_for(const struct stuck *a, const struct stuck *b)
+{
+    switch (a->why) {
+    case FOR_A_STREAM:
+        return a->other == b->stream;
+    case FOR_CORES:
+        return a->dev == b->dev && a != b && (b->cube || b->vector);
+    case FOR_PEERS:
+        for (int i = 0; i < a->nmissing; i++)
+            if (a->missing[i] == b->dev)
+                return a != b;
+        return false;
+    case RUNS:
+    case AT_A_COMMAND:
+        break;
+    }
+    return false;
+}
+
+static void reach(struct snapshot *all, int from)
+{
+    if (all->streams[from].reachable)
+        return;
+    all->streams[from].reachable = true;
+    for (int to = 0; to < all->n; to++)
+        if (waits_for(&all->streams[from], &all->streams[to]))
+            reach(all, to);
+}
+
+/* A path from `at` that comes back to where it was: left in path[*from .. npath-1]. */
+static bool find_cycle(struct snapshot *all, int at, int *from)
+{
+    for (int i = 0; i < all->npath; i++)
+        if (all->path[i] == at) {
+            *from = i;
+            return true;
+        }
+    if (all->left[at])
+        return false;
+    all->path[all->npath++] = at;
+    for (int to = 0; to < all->n; to++)
+        if (waits_for(&all->streams[at], &all->streams[to]) && find_cycle(all, to, from))
+            return true;
+    all->npath--;
+    all->left[at] = true;
+    return false;
+}
+
+/* ---- saying it ---- */
+
+static void say_cores(struct weir__text *text, unsigned cube, unsigned vector)
+{
+    if (cube)
+        weir__text_add(text, "%u%s core%s", cube, vector ? " cube" : "", cube == 1 ? "" : "s");
+    if (vector)
+        weir__text_add(text, "%s%u vector core%s", cube ? " and " : "", vector,
+                       vector == 1 ? "" : "s");
+}
+
+static void say_stuck(struct weir__text *text, const struct stuck *k)
+{
+    const struct weir__sched *sched = weir__soft_sched(k->stream);
+    const char *kind = !sched->split                  ? ""
+                       : k->kind == WEIR__CORE_VECTOR ? "vector "
+                       : k->kind == WEIR__CORE_CUBE   ? "cube "
+                                                      : "mix ";
+
+    weir__text_add(text, "\n  stream '%s' of device %llu (%s): %llu of %llu commands over, ",
+                   k->stream->base.name, (unsigned long long)k->dev->id, k->dev->props.name,
+                   (unsigned long long)k->done, (unsigned long long)k->queued);
+    if (k->doing)
+        weir__text_add(text, "at operator '%s', ", k->doing);
+    switch (k->why) {
+    case RUNS:
+        weir__text_add(text, "which runs");
+        if (k->cube || k->vector) {
+            weir__text_add(text, " and holds ");
+            say_cores(text, k->cube, k->vector);
+        }
+        break;
+    case AT_A_COMMAND:
+        weir__text_add(text, "at its next command");
+        break;
+    case FOR_A_STREAM:
+        weir__text_add(text, "waits for command %llu of stream '%s' of device %llu",
+                       (unsigned long long)k->seq, k->other->base.name,
+                       (unsigned long long)k->other->base.dev->id);
+        break;
+    case FOR_CORES:
+        weir__text_add(text, "waits for %u %score%s", k->wants, kind, k->wants == 1 ? "" : "s");
+        break;
+    case FOR_PEERS:
+        weir__text_add(text, "waits for");
+        for (int i = 0; i < k->nmissing; i++)
+            weir__text_add(text, "%s rank %d (device %llu)", i ? "," : "", k->ranks[i],
+                           (unsigned long long)k->missing[i]->id);
+        break;
+    }
+}
+
+static void say_cycle(struct weir__text *text, const struct snapshot *all, int from)
+{
+    weir__text_add(text, "cycle: ");
+    for (int i = from; i <= all->npath; i++) {
+        const struct stuck *k = &all->streams[all->path[i < all->npath ? i : from]];
+
+        weir__text_add(text, "%sstream '%s' of device %llu", i > from ? " waits for " : "",
+                       k->stream->base.name, (unsigned long long)k->dev->id);
+    }
+}
+
+void weir__soft_report(weir_device *dev, struct weir__text *report, struct weir__text *cycle)
+{
+    struct snapshot *all = weir__calloc(1, sizeof *all);
+    int from;
+
+    if (!all) /* a report less is no error more */
+        return;
+    for (weir_device *d = weir__devices_hold(); d; d = d->next_open)
+        if (d->driver == dev->driver)
+            see_device(all, d);
+    weir__groups_each_guest(see_guest, all);
+    for (int i = 0; i < all->n; i++)
+        if (all->streams[i].dev == dev)
+            reach(all, i);
+    for (int i = 0; i < all->n; i++)
+        if (all->streams[i].reachable)
+            say_stuck(report, &all->streams[i]);
+    for (int i = 0; i < all->n; i++)
+        if (all->streams[i].reachable && find_cycle(all, i, &from)) {
+            say_cycle(cycle, all, from);
+            break;
+        }
+    weir__devices_release();
+    weir__free(all);
 }

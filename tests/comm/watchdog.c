@@ -1,0 +1,70 @@
+/* What a timeout says: who holds what, who waits for whom, and the cycle. */
+#include "helpers.h"
+
+/* Two groups whose collectives the two ranks issue in different orders, each on one stream:
+ * a program that waits for itself. */
+TEST(watchdog, a_cycle_through_two_groups_is_named)
+{
+    struct world w;
+    weir_group *other;
+    weir_stream *s[2];
+    weir_tensor *x[2];
+    int cycles = 0;
+
+    world_open(&w, 2, "cpu:cores=2,op_timeout=1", &(weir_group_options){.name = "tp"});
+    CHECK_OK(weir_group_create(w.dev, 2, &(weir_group_options){.name = "dp"}, &other));
+    for (int i = 0; i < 2; i++) {
+        weir_rank *mine = w.rank[i], *theirs = weir_group_rank(other, i);
+
+        x[i] = ramp(w.dev[i], 8, 1, 1);
+        s[i] = fresh_stream(w.dev[i]);
+        CHECK_OK(weir_all_reduce_into(i ? theirs : mine, x[i], WEIR_REDUCE_SUM, x[i]));
+        CHECK_OK(weir_all_reduce_into(i ? mine : theirs, x[i], WEIR_REDUCE_SUM, x[i]));
+    }
+    /* Whichever group gives up first sees the cycle; the other may find it broken up. */
+    for (int i = 0; i < 2; i++) {
+        CHECK_STATUS(weir_stream_sync(s[i]), WEIR_ETIMEDOUT);
+        CHECK_STATUS(weir_group_state(i ? other : w.group), WEIR_ETIMEDOUT);
+        cycles += strstr(weir_last_error(), "did not arrive; cycle: stream ") &&
+                  strstr(weir_last_error(), " waits for stream ");
+    }
+    CHECK_GE(cycles, 1);
+    for (int i = 0; i < 2; i++) {
+        weir_device_sync(w.dev[i]);
+        weir_tensor_release(x[i]);
+        weir_stream_destroy(s[i]);
+    }
+    CHECK_OK(weir_group_destroy(other));
+    world_close(&w);
+}
+
+TEST(watchdog, a_report_says_cores_and_waits)
+{
+    weir_device *dev;
+    weir_stream *holder, *gang, *waiter;
+    struct gate g = {0};
+
+    CHECK_OK(weir_device_open("cpu:cube=2,vector=4,threads=2", &dev));
+    CHECK_OK(weir_stream_create(dev, &(weir_stream_options){.name = "holder"}, &holder));
+    CHECK_OK(weir_stream_create(dev, &(weir_stream_options){.name = "gang"}, &gang));
+    CHECK_OK(weir_stream_create(dev, &(weir_stream_options){.name = "waiter"}, &waiter));
+    submit_gate(holder, WEIR_ENGINE_VECTOR, &g);
+    wait_gate(&g, 1);
+    CHECK_OK(weir_launch_submit(gang, &(weir_launch){.name = "barrier",
+                                                     .fn = failing_kernel,
+                                                     .engine = WEIR_ENGINE_VECTOR,
+                                                     .blocks = 4,
+                                                     .gang = true}));
+    CHECK_OK(weir_stream_wait_stream(waiter, gang));
+    CHECK_OK(weir_launch_submit(waiter, &(weir_launch){.name = "late"}));
+    CHECK_STATUS(weir_stream_sync_for(waiter, 100000000), WEIR_ETIMEDOUT);
+    CHECK_STR(weir_last_error(), "stream 'holder' of device");
+    CHECK_STR(weir_last_error(), "at operator 'gate', which runs and holds 1 core");
+    CHECK_STR(weir_last_error(), "at operator 'barrier', waits for 4 vector cores");
+    CHECK_STR(weir_last_error(), "waits for command 1 of stream 'gang'");
+    open_gate(&g);
+    CHECK_STATUS(weir_stream_sync(waiter), WEIR_EKERNEL);
+    CHECK_OK(weir_stream_destroy(gang));
+    CHECK_OK(weir_stream_destroy(waiter));
+    CHECK_OK(weir_device_close(dev));
+}
