@@ -46,6 +46,9 @@ void weir__bench_matmul(struct bench *b);
 void weir__bench_conv2d(struct bench *b);
 void weir__bench_add(struct bench *b);
 
+/* bench_comm.c: b->work says which collective, and of how many bytes. */
+void weir__bench_collective(struct bench *b);
+
 /* Ends the case's process with the library's sentence if `status` is an error:
  * a figure of a failed run is no figure. */
 void weir__bench_must(const struct bench *b, weir_status status);

@@ -45,6 +45,16 @@ static const struct bench_case weir_cases[] = {
     {"trace_record", 1, weir__bench_trace},
     {"model_1m", 1, weir__bench_model_1m},
     {"model_10m", 1, weir__bench_model_10m},
+    {"all_reduce_4k", 2, weir__bench_collective},
+    {"all_reduce_64k", 2, weir__bench_collective},
+    {"all_reduce_1m", 2, weir__bench_collective},
+    {"all_reduce_16m", 2, weir__bench_collective},
+    {"all_reduce_64m", 2, weir__bench_collective},
+    {"reduce_scatter_4k", 2, weir__bench_collective},
+    {"reduce_scatter_64k", 2, weir__bench_collective},
+    {"reduce_scatter_1m", 2, weir__bench_collective},
+    {"reduce_scatter_16m", 2, weir__bench_collective},
+    {"reduce_scatter_64m", 2, weir__bench_collective},
     {"idle_cpu", 1, weir__bench_idle},
 };
 

@@ -1,4 +1,5 @@
 /* What the machine itself costs: the floor under every runtime's figure. */
+#include "../collective_sizes.h"
 #include "../dag_gen.h"
 #include "../harness.h"
 
@@ -316,7 +317,8 @@ static void fma_peak(struct bench *b)
 #define COPY_BYTES ((size_t)6000000)
 
 struct copy {
-    int threads;
+    int threads, rounds;
+    size_t bytes; /* of all threads together */
     char *from, *to;
     double start[2], end[2];
 };
@@ -324,10 +326,10 @@ struct copy {
 static void copy_side(void *ctx, int who)
 {
     struct copy *c = ctx;
-    size_t bytes = COPY_BYTES / (size_t)c->threads;
+    size_t bytes = c->bytes / (size_t)c->threads;
 
     c->start[who] = bench_now_ns();
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < c->rounds; i++)
         memcpy(c->to + bytes * (size_t)who, c->from + bytes * (size_t)who, bytes);
     c->end[who] = bench_now_ns();
 }
@@ -339,40 +341,68 @@ static double copy_once(void *ctx)
 
     if (c->threads == 1) {
         copy_side(c, 0);
-        return 10.0 * 2 * COPY_BYTES / (c->end[0] - c->start[0]);
+        return 2.0 * c->rounds * (double)c->bytes / (c->end[0] - c->start[0]);
     }
     bench_on_two(copy_side, c);
     start = c->start[0] < c->start[1] ? c->start[0] : c->start[1];
     end = c->end[0] > c->end[1] ? c->end[0] : c->end[1];
-    return 10.0 * 2 * COPY_BYTES / (end - start);
+    return 2.0 * c->rounds * (double)c->bytes / (end - start);
 }
 
-static void copy(struct bench *b)
+static void sample_copy(struct bench *b, size_t bytes, int rounds)
 {
     struct copy c = {
         .threads = b->threads,
-        .from = aligned_alloc(4096, (COPY_BYTES + 4095) & ~(size_t)4095),
-        .to = aligned_alloc(4096, (COPY_BYTES + 4095) & ~(size_t)4095),
+        .rounds = rounds,
+        .bytes = bytes,
+        .from = aligned_alloc(4096, (bytes + 4095) & ~(size_t)4095),
+        .to = aligned_alloc(4096, (bytes + 4095) & ~(size_t)4095),
     };
 
     if (!c.from || !c.to) {
         bench_skip(b, "out of memory");
         return;
     }
-    memset(c.from, 1, COPY_BYTES);
-    memset(c.to, 1, COPY_BYTES);
+    memset(c.from, 1, bytes);
+    memset(c.to, 1, bytes);
     bench_sample(b, "machine: memcpy", "GB/s", 3, copy_once, &c);
+}
+
+static void copy(struct bench *b)
+{
+    sample_copy(b, COPY_BYTES, 10);
+}
+
+/* Each of two threads copies what a rank has. */
+static void copy_collective(struct bench *b)
+{
+    sample_copy(b, 2 * bench_collective_bytes(b->work), bench_collective_calls(b->work));
 }
 
 int main(int argc, char **argv)
 {
     static const struct bench_case cases[] = {
-        {"pingpong", 2, pingpong},           {"chain", 2, chain},
-        {"fork_join_8", 2, fork_join},       {"dag_1000_t1", 1, dag_flags},
-        {"dag_1000_t2", 2, dag_flags},       {"limits", 1, limits},
-        {"limits_wake", 2, limits_wake},     {"matmul_f32_1000_t1", 1, fma_peak},
-        {"matmul_f32_1000_t2", 2, fma_peak}, {"add_1000x1000_t1", 1, copy},
+        {"pingpong", 2, pingpong},
+        {"chain", 2, chain},
+        {"fork_join_8", 2, fork_join},
+        {"dag_1000_t1", 1, dag_flags},
+        {"dag_1000_t2", 2, dag_flags},
+        {"limits", 1, limits},
+        {"limits_wake", 2, limits_wake},
+        {"matmul_f32_1000_t1", 1, fma_peak},
+        {"matmul_f32_1000_t2", 2, fma_peak},
+        {"add_1000x1000_t1", 1, copy},
         {"add_1000x1000_t2", 2, copy},
+        {"all_reduce_4k", 2, copy_collective},
+        {"all_reduce_64k", 2, copy_collective},
+        {"all_reduce_1m", 2, copy_collective},
+        {"all_reduce_16m", 2, copy_collective},
+        {"all_reduce_64m", 2, copy_collective},
+        {"reduce_scatter_4k", 2, copy_collective},
+        {"reduce_scatter_64k", 2, copy_collective},
+        {"reduce_scatter_1m", 2, copy_collective},
+        {"reduce_scatter_16m", 2, copy_collective},
+        {"reduce_scatter_64m", 2, copy_collective},
     };
 
     return bench_main(argc, argv, cases, sizeof cases / sizeof *cases);
