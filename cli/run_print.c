@@ -40,8 +40,8 @@ static void print_numbers(const struct run_result *r)
         printf("  makespan       %s%12.3f us%s\n", term_on(TERM_BOLD), r->makespan, term_off());
     printf("  one stream     %12.3f us", r->serial);
     if (r->makespan > 0)
-        printf("   the streams gain %.3f us: %.2fx", r->serial - r->makespan,
-               r->serial / r->makespan);
+        printf("   the streams %s %.3f us: %.2fx", r->serial < r->makespan ? "cost" : "gain",
+               fabs(r->serial - r->makespan), r->serial / r->makespan);
     printf("\n  critical path  %12.3f us   what dependencies alone would take\n", r->critical);
     if (communication > 0)
         printf("  communication  %12.3f us   of which %.3f us are exposed: nothing else runs\n",

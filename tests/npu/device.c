@@ -1,4 +1,5 @@
 /* The npu driver: virtual time through the public API. */
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -344,4 +345,55 @@ TEST(device, the_same_spec_gives_the_same_times_and_seeds_explore_others)
         differs |= memcmp(a, b, sizeof a) != 0;
     }
     CHECK(differs);
+}
+
+/* Host threads share the machine: each gets its own work done, whoever runs it. */
+struct worker {
+    weir_device *dev;
+    weir_stream *stream;
+    int count;
+};
+
+static void *submit_and_wait(void *arg)
+{
+    struct worker *w = arg;
+    int *p = &w->count;
+    weir_event *e;
+    bool done;
+
+    CHECK_OK(weir_event_create(w->dev, NULL, &e));
+    for (int i = 0; i < 40; i++) {
+        CHECK_OK(weir_launch_submit(
+            w->stream,
+            &(weir_launch){
+                .fn = add_one, .args = &p, .args_size = sizeof p, .blocks = 3, .work_ns = 1000}));
+        CHECK_OK(weir_event_record(e, w->stream));
+        if (i % 3 == 0)
+            CHECK_OK(weir_stream_sync(w->stream));
+        else if (i % 3 == 1)
+            CHECK_OK(weir_event_sync(e));
+        else
+            do
+                CHECK_OK(weir_event_query(e, &done));
+            while (!done);
+        CHECK_EQ(w->count, 3 * (i + 1));
+    }
+    weir_event_destroy(e);
+    return NULL;
+}
+
+TEST(device, several_host_threads_run_it)
+{
+    enum { THREADS = 4 };
+    weir_device *dev = open_npu("npu:a3");
+    struct worker workers[THREADS];
+    pthread_t threads[THREADS];
+
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] = (struct worker){dev, new_stream(dev, i), 0};
+        CHECK_EQ(pthread_create(&threads[i], NULL, submit_and_wait, &workers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+    CHECK_OK(weir_device_close(dev));
 }
