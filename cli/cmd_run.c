@@ -20,15 +20,7 @@ void run_result_free(struct run_result *r)
 
 int run_complain(weir_status status)
 {
-    static const weir_status bad_input[] = {WEIR_EINVAL,      WEIR_ERANGE, WEIR_ESHAPE,
-                                            WEIR_EDTYPE,      WEIR_EPARSE, WEIR_ECONFLICT,
-                                            WEIR_EUNSUPPORTED};
-    int exit_status = cli_complain("run", status);
-
-    for (size_t i = 0; i < sizeof bad_input / sizeof *bad_input; i++)
-        if (status == bad_input[i])
-            exit_status = EXIT_USAGE;
-    return exit_status;
+    return cli_refuse_graph("run", status);
 }
 
 static int run_on(weir_device *dev, struct cli_ranks *ranks, bool json, bool timeline,

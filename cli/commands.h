@@ -12,6 +12,7 @@ enum {
 };
 
 /* argv[0] is the command's own name. Each returns an exit status. */
+int weir_cmd_advise(int argc, char **argv);
 int weir_cmd_bench(int argc, char **argv);
 int weir_cmd_check(int argc, char **argv);
 int weir_cmd_demo(int argc, char **argv);
@@ -19,6 +20,7 @@ int weir_cmd_devices(int argc, char **argv);
 int weir_cmd_ops(int argc, char **argv);
 int weir_cmd_trace(int argc, char **argv);
 int weir_cmd_run(int argc, char **argv);
+int weir_cmd_tune(int argc, char **argv);
 
 /* An option sets a flag, or takes a value where `value` is not NULL. */
 struct cli_option {

@@ -15,6 +15,8 @@ static const struct command {
     {"ops", weir_cmd_ops, "the operators and what runs them"},
     {"check", weir_cmd_check, "whether a program can deadlock, before it runs"},
     {"run", weir_cmd_run, "how long a graph takes, and why"},
+    {"advise", weir_cmd_advise, "what keeps operators of a graph from overlapping"},
+    {"tune", weir_cmd_tune, "a faster placement of a graph, and what each change brings"},
     {"demo", weir_cmd_demo, "what streams do, shown and measured in a few seconds"},
     {"trace", weir_cmd_trace, "timelines: shown, compared, converted, imported"},
     {"bench", weir_cmd_bench, "weir against other runtimes and the machine's own limits"},

@@ -188,3 +188,39 @@ void cli_ranks_free(struct cli_ranks *r)
     free(r->given);
     *r = (struct cli_ranks){0};
 }
+
+int cli_refuse_graph(const char *command, weir_status status)
+{
+    static const weir_status bad_input[] = {WEIR_EINVAL,      WEIR_ERANGE, WEIR_ESHAPE,
+                                            WEIR_EDTYPE,      WEIR_EPARSE, WEIR_ECONFLICT,
+                                            WEIR_EUNSUPPORTED};
+    int exit_status = cli_complain(command, status);
+
+    for (size_t i = 0; i < sizeof bad_input / sizeof *bad_input; i++)
+        if (status == bad_input[i])
+            exit_status = EXIT_USAGE;
+    return exit_status;
+}
+
+int cli_open_model(const char *command, const char *spec, const char *otherwise, weir_device **dev)
+{
+    const char *set = getenv("WEIR_DEVICE");
+    weir_device_props props;
+    weir_status st;
+
+    if (!spec)
+        spec = set && !strncmp(set, "npu", 3) ? set : otherwise;
+    if ((st = weir_device_open(spec, dev))) {
+        *dev = NULL;
+        cli_complain(command, st);
+        return st == WEIR_ENOMEM ? EXIT_FAILED : EXIT_USAGE;
+    }
+    weir_device_get_props(*dev, &props);
+    if (!(props.features & WEIR_FEATURE_REAL_TIME))
+        return -1;
+    fprintf(stderr,
+            "weir %s: %s runs in real time; name a modelled device such as npu:a3, or a profile "
+            "that `weir calibrate` wrote\n",
+            command, props.name);
+    return EXIT_USAGE;
+}

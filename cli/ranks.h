@@ -22,4 +22,11 @@ int cli_ranks_words(struct cli_ranks *r, const char *command, int nwords, char *
 int cli_ranks_load(struct cli_ranks *r, const char *command, weir_device *dev);
 void cli_ranks_free(struct cli_ranks *r);
 
+/* Says why graphs cannot be run, predicted or tuned.
+ * returns  EXIT_USAGE if they never can on the device. */
+int cli_refuse_graph(const char *command, weir_status status);
+/* Opens a device that predicts: `spec`, else WEIR_DEVICE if that is one, else `otherwise`.
+ * returns  -1, or the exit status after a complaint. */
+int cli_open_model(const char *command, const char *spec, const char *otherwise, weir_device **dev);
+
 #endif

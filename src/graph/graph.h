@@ -163,6 +163,12 @@ weir_status weir__graph_specialise(const weir_graph *g, const int64_t *const *si
 /* An input's type and shape, -1 where it is dynamic. */
 struct weir__view weir__input_view(const struct weir__value *input);
 
+/* ---- reorder.c ---- */
+
+/* order[i] is the node, by its index now, that comes i-th from now on. It must be a
+ * topological order of the edges that weir__graph_edges derives. */
+weir_status weir__graph_reorder(weir_graph *g, const int *order);
+
 /* ---- capture.c ---- */
 
 /* The graph that operators on tensors of `dev` go into on this thread, or NULL. */
