@@ -114,6 +114,15 @@ static void print_json(const struct tuning *t)
     json_object_end(&j);
 }
 
+/* A dash for what a deadlock makes no time. */
+static void write_us(char *text, size_t size, const char *format, double value)
+{
+    if (isnan(value))
+        snprintf(text, size, "-");
+    else
+        snprintf(text, size, format, value);
+}
+
 static void print_changes(const struct weir__tuned *r)
 {
     static const struct term_column columns[] = {
@@ -127,9 +136,9 @@ static void print_changes(const struct weir__tuned *r)
         const struct weir__tune_change *c = &r->changes[i];
         char alone[32], then[32], makespan[32];
 
-        snprintf(alone, sizeof alone, "%+.3f", -gain(r->before, c->alone));
-        snprintf(then, sizeof then, "%+.3f", -gain(last, c->then));
-        snprintf(makespan, sizeof makespan, "%.3f", us(c->then));
+        write_us(alone, sizeof alone, "%+.3f", -gain(r->before, c->alone));
+        write_us(then, sizeof then, "%+.3f", -gain(last, c->then));
+        write_us(makespan, sizeof makespan, "%.3f", us(c->then));
         term_table_add(&table, (const char *const[]){alone, then, makespan, c->text});
         last = c->then;
     }
@@ -243,7 +252,7 @@ static int tune(struct tuning *t, const struct cli_ranks *ranks)
         print_json(t);
     else
         print_report(t);
-    return EXIT_FINE;
+    return t->result.check_errors ? EXIT_FAILED : EXIT_FINE;
 }
 
 static int read_number(const char *option, const char *text, double most, double *out)

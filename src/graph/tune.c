@@ -22,8 +22,7 @@ static weir_status tune(struct weir__tuner *t, struct weir__tuned *out)
     t->before = t->best_ps = weir__tune_try(t, t->input);
     if ((st = t->status))
         return st;
-    /* Both over all timings, so that the input is no stricter than what replaces it. */
-    if ((st = weir__tune_check(t, 0, &t->input_errors, &out->check_method)) ||
+    if ((st = weir__tune_check(t, 0, &t->best_errors, &out->check_method)) ||
         (st = weir__tune_find_bound(t)))
         return st;
     weir__tune_search(t);

@@ -21,25 +21,40 @@ uint64_t weir__tune_draw(struct weir__tuner *t, uint64_t n)
     return (x ^ x >> 31) % n;
 }
 
+/* The checker's word on the copies as they are. What replaces a graph that deadlocks is first
+ * of all as free of that as can be; what replaces another is no worse than it. */
+static bool is_safer(struct weir__tuner *t, bool *safe)
+{
+    const char *method;
+    size_t errors;
+    bool safer;
+
+    *safe = false;
+    if ((t->status = weir__tune_check(t, CHECK_STATES, &errors, &method)))
+        return false;
+    *safe = errors <= t->best_errors;
+    if (t->before != WEIR__TUNE_NEVER) {
+        t->refused += !*safe;
+        return false;
+    }
+    safer = errors < t->best_errors;
+    t->best_errors = *safe ? errors : t->best_errors;
+    return safer;
+}
+
 bool weir__tune_offer(struct weir__tuner *t, const int *setting, bool equal, uint64_t *ps)
 {
     uint64_t took = weir__tune_try(t, setting);
+    bool better = took < t->best_ps || (took == t->best_ps && equal), safe = true;
 
     if (ps)
         *ps = took;
-    if (took == WEIR__TUNE_NEVER || took > t->best_ps || (took == t->best_ps && !equal))
+    if (took == WEIR__TUNE_NEVER || (!better && t->before != WEIR__TUNE_NEVER))
         return false;
-    if (t->risky) {
-        const char *method;
-        size_t errors;
-
-        if ((t->status = weir__tune_check(t, CHECK_STATES, &errors, &method)))
-            return false;
-        if (errors > t->input_errors) {
-            t->refused++;
-            return false;
-        }
-    }
+    if (t->risky)
+        better |= is_safer(t, &safe);
+    if (!better || !safe)
+        return false;
     weir__tune_copy(t, t->best, setting);
     t->best_ps = took;
     return true;
@@ -47,7 +62,7 @@ bool weir__tune_offer(struct weir__tuner *t, const int *setting, bool equal, uin
 
 static bool is_optimal(const struct weir__tuner *t)
 {
-    return t->best_ps <= t->bound.ps;
+    return t->best_ps <= t->bound.ps && !t->best_errors;
 }
 
 static bool goes_on(struct weir__tuner *t)

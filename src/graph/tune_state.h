@@ -56,8 +56,8 @@ struct weir__tuner {
     int *input, *best, *now;
     size_t nsettings;
     uint64_t before, best_ps;
-    size_t input_errors;
-    bool risky; /* operators that can block each other */
+    size_t best_errors; /* that the checker finds, the input's at first */
+    bool risky;         /* operators that can block each other */
     struct weir__tune_bound bound;
     /* scratch */
     int *degree, *heap, *order;
