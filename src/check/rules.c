@@ -6,6 +6,9 @@
 /* Above this many operators of a rank, streams are not compared pair by pair. */
 enum { MAX_OPS = 4000 };
 
+/* Pairs of streams that are warned of. */
+enum { MAX_TIGHT = 8 };
+
 static bool blocks_others(const struct weir__check_op *op)
 {
     return (op->take == WEIR__TAKE_GANG || op->take == WEIR__TAKE_TOGETHER) ? op->blocks > 1
@@ -137,7 +140,7 @@ void weir__add_tight_streams(const struct weir__check_program *p,
         const struct weir__check_rank *rank = &p->ranks[r];
 
         for (int s = 0; s < rank->nstreams && rank->nops <= MAX_OPS; s++)
-            for (int t = s + 1; t < rank->nstreams; t++) {
+            for (int t = s + 1; t < rank->nstreams && told.n < MAX_TIGHT; t++) {
                 weir_finding f = {.kind = WEIR_FINDING_LIMIT};
                 struct weir__lines nodes = {0};
                 const struct weir__check_op *x, *y;
