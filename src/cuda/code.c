@@ -60,6 +60,8 @@ static bool cache_path(const struct weir__cuda *dev, const struct weir__code *co
     int major = 0, minor = 0;
     uint64_t h = hash_sources();
 
+    if (code->source)
+        h = hash_bytes(h, code->source, strlen(code->source));
     if (!cache_directory(directory, sizeof directory))
         return false;
     dev->api->nvrtc.version(&major, &minor);
@@ -105,11 +107,13 @@ static void write_cached(const char *path, const char *bytes, size_t size)
 
 /* ---- compiling ---- */
 
-static const char *find_source(const char *text)
+static const char *find_source(const struct weir__code *code)
 {
     char name[64];
 
-    snprintf(name, sizeof name, "%s.cu", text);
+    if (code->source)
+        return code->source;
+    snprintf(name, sizeof name, "%s.cu", code->text);
     for (int i = 0; i < weir__cuda_nsources; i++)
         if (!strcmp(weir__cuda_sources[i].name, name))
             return weir__cuda_sources[i].text;
@@ -162,7 +166,7 @@ static weir_status compile(struct weir__cuda *dev, const struct weir__code *code
                            const uint8_t *variant, char **out, size_t *size)
 {
     const struct weir__nvrtc *rtc = &dev->api->nvrtc;
-    const char *text = find_source(code->text), *names[64], *texts[64];
+    const char *text = find_source(code), *names[64], *texts[64];
     void *program;
     weir_status st;
     int n = 0;

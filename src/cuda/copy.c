@@ -32,10 +32,9 @@ static void strided_shape(const void *args, unsigned phase, unsigned cores,
 
 static const struct weir__code strided_code = {.text = "copy", .shape = strided_shape};
 
-static weir_status move_strided(struct weir__cuda_stream *s, weir__cu_stream stream,
+static weir_status move_strided(struct weir__cuda *dev, weir__cu_stream stream,
                                 struct strided *args)
 {
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
     struct weir__code_launch l = {.threads = 256};
     void *params[] = {args};
     weir__cu_function function;
@@ -119,7 +118,7 @@ static weir_status stage(struct weir__cuda_stream *s, weir__cu_stream stream,
     if (st)
         return st;
     if (!packed)
-        st = move_strided(s, stream, &args);
+        st = move_strided(dev, stream, &args);
     else if (to_host)
         st = move_bytes(dev, stream, s->stage, c->src + offset, size);
     else
@@ -146,18 +145,23 @@ static weir_status copy_staged(struct weir__cuda_stream *s, weir__cu_stream stre
     return st;
 }
 
-weir_status weir__cuda_copy(struct weir__cuda_stream *s, weir__cu_stream stream,
-                            const struct weir__copy *c)
+weir_status weir__cuda_copy_within(struct weir__cuda *dev, weir__cu_stream stream,
+                                   const struct weir__copy *c)
 {
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
     struct strided args;
 
-    if (c->src && c->way != WEIR__COPY_DEVICE)
-        return copy_staged(s, stream, c);
     if (c->src && is_packed(c, c->src_stride) && is_packed(c, c->dst_stride))
         return move_bytes(dev, stream, c->dst, c->src, (size_t)numel(c) * c->elem);
     args = (struct strided){.copy = *c, .count = numel(c)};
     if (!c->src)
         memcpy(args.bytes, c + 1, (size_t)args.count * c->elem);
-    return move_strided(s, stream, &args);
+    return move_strided(dev, stream, &args);
+}
+
+weir_status weir__cuda_copy(struct weir__cuda_stream *s, weir__cu_stream stream,
+                            const struct weir__copy *c)
+{
+    if (c->src && c->way != WEIR__COPY_DEVICE)
+        return copy_staged(s, stream, c);
+    return weir__cuda_copy_within(weir__cuda(s->base.dev), stream, c);
 }

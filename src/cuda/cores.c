@@ -1,31 +1,36 @@
 /* Core limits: parts of the GPU as green contexts.
  *
- * The cores are split once into units of the smallest size the hardware gives. A limit gets a
- * run of neighbouring units, the least used ones: streams whose limits fit beside each other
- * have no core in common. A part is made once and kept, since making one takes milliseconds. */
+ * Parts of one split of the cores have none in common, those of different splits may. How many
+ * cores a split leaves over depends on its unit: of 132, units of 8 give 120, units of 64 give
+ * 128. So there is a split for each of several units, and all streams take their parts from one
+ * of them: the coarsest in which every limit in use can be had. When a new limit makes that a
+ * finer one, streams take new parts as they go on. A limit gets a run of neighbouring units, the
+ * least used ones. A part is made once and kept, since making one takes milliseconds. */
 #include "cuda/cuda.h"
+
+static const unsigned units[WEIR__CUDA_SPLITS] = {64, 32, 16, 8};
 
 weir_status weir__cuda_cores_open(struct weir__cuda *dev)
 {
     const struct weir__cu *cu = &dev->api->cu;
     struct weir__cuda_cores *c = &dev->cores;
     struct weir__cu_resource all, rest;
-    unsigned groups = WEIR__CUDA_UNITS;
     weir_status st;
 
     c->total = (unsigned)dev->base.props.cores.cube;
     if ((st = weir__cuda_check(dev, cu->device_resource(dev->device, &all, CU_RESOURCE_SM),
                                "the cores")))
         return st;
-    c->unit = all.u.sm.min_part ? all.u.sm.min_part : 8;
-    if (c->total / c->unit < groups)
-        groups = c->total / c->unit;
-    if ((st = weir__cuda_check(dev, cu->resource_split(c->units, &groups, &all, &rest, 0, c->unit),
-                               "parts of the cores")))
-        return st;
-    c->nunits = groups;
-    if (groups)
-        c->unit = c->units[0].u.sm.sm_count;
+    for (int i = 0; i < WEIR__CUDA_SPLITS; i++) {
+        struct weir__cuda_split *split = &c->splits[i];
+        unsigned n =
+            c->total / units[i] < WEIR__CUDA_UNITS ? c->total / units[i] : WEIR__CUDA_UNITS;
+
+        split->unit = units[i];
+        if (n && !cu->resource_split(split->units, &n, &all, &rest, 0, units[i]) &&
+            split->units[0].u.sm.sm_count == units[i])
+            split->nunits = n;
+    }
     return WEIR_OK;
 }
 
@@ -40,27 +45,69 @@ void weir__cuda_cores_close(struct weir__cuda *dev)
     }
 }
 
+/* The most that a split has of so many cores; 0 if it has nothing that small. */
+static unsigned most_of(const struct weir__cuda_split *split, unsigned cores)
+{
+    unsigned n = cores / split->unit;
+
+    return (n < split->nunits ? n : split->nunits) * split->unit;
+}
+
 int weir__cuda_round_limit(const weir_device *base, int cores)
 {
     const struct weir__cuda_cores *c = &weir__cuda(base)->cores;
-    unsigned units = (unsigned)cores / c->unit;
+    unsigned best = 0, least = c->total;
 
-    if ((unsigned)cores >= c->total || !c->nunits)
+    if ((unsigned)cores >= c->total)
         return (int)c->total;
-    return (int)((units ? units < c->nunits ? units : c->nunits : 1) * c->unit);
+    for (int i = 0; i < WEIR__CUDA_SPLITS; i++) {
+        unsigned n = most_of(&c->splits[i], (unsigned)cores);
+
+        best = n > best ? n : best;
+        least = c->splits[i].nunits && units[i] < least ? units[i] : least;
+    }
+    return (int)(best ? best : least);
+}
+
+/* A part is a stream's while it has a limit of its own, or work that runs there. */
+static bool has_part(const struct weir__cuda_stream *s)
+{
+    return s->base.live && s->part &&
+           (s->base.limit.cube || s->base.limit.vector ||
+            atomic_load_explicit(&s->word->reached, memory_order_relaxed) < s->part_seq);
+}
+
+/* The coarsest split that has the limit of every stream. */
+static int choose_split(const struct weir__cuda_stream *me, unsigned cores)
+{
+    struct weir__cuda *dev = weir__cuda(me->base.dev);
+
+    for (int i = 0; i < WEIR__CUDA_SPLITS; i++) {
+        const struct weir__cuda_split *split = &dev->cores.splits[i];
+        bool fits = most_of(split, cores) == cores;
+
+        for (struct weir__cuda_stream *s = atomic_load(&dev->streams); s && fits; s = s->next)
+            fits = s == me || !has_part(s) || most_of(split, s->part_given) == s->part_given;
+        if (fits)
+            return i;
+    }
+    for (int i = 0; i < WEIR__CUDA_SPLITS; i++) /* then one that has this limit */
+        if (most_of(&dev->cores.splits[i], cores) == cores)
+            return i;
+    return -1;
 }
 
 /* The run of units with the fewest users: other streams that have them now. */
-static unsigned choose_units(const struct weir__cuda_stream *me, unsigned count)
+static unsigned choose_units(const struct weir__cuda_stream *me, int split, unsigned count)
 {
     struct weir__cuda *dev = weir__cuda(me->base.dev);
-    const struct weir__cuda_cores *c = &dev->cores;
     unsigned best = 0, least = UINT32_MAX, used[WEIR__CUDA_UNITS] = {0};
 
     for (struct weir__cuda_stream *s = atomic_load(&dev->streams); s; s = s->next)
-        for (unsigned i = 0; s != me && s->base.live && s->part && i < s->part->count; i++)
+        for (unsigned i = 0;
+             s != me && has_part(s) && s->part->split == split && i < s->part->count; i++)
             used[s->part->first + i]++;
-    for (unsigned first = 0; first + count <= c->nunits; first++) {
+    for (unsigned first = 0; first + count <= dev->cores.splits[split].nunits; first++) {
         unsigned users = 0;
 
         for (unsigned i = 0; i < count; i++)
@@ -73,7 +120,7 @@ static unsigned choose_units(const struct weir__cuda_stream *me, unsigned count)
     return best;
 }
 
-static weir_status make_part(struct weir__cuda *dev, unsigned first, unsigned count,
+static weir_status make_part(struct weir__cuda *dev, int split, unsigned first, unsigned count,
                              struct weir__cuda_part **out)
 {
     const struct weir__cu *cu = &dev->api->cu;
@@ -84,7 +131,8 @@ static weir_status make_part(struct weir__cuda *dev, unsigned first, unsigned co
     if (!part)
         return weir__fail(WEIR_ENOMEM, "a part of the cores of %s", dev->base.props.name);
     if ((st = weir__cuda_check(
-             dev, cu->resource_descriptor(&descriptor, &dev->cores.units[first], count),
+             dev,
+             cu->resource_descriptor(&descriptor, &dev->cores.splits[split].units[first], count),
              "a part of the cores")) ||
         (st = weir__cuda_check(
              dev, cu->green_create(&part->green, descriptor, dev->device, CU_GREEN_DEFAULT_STREAM),
@@ -92,22 +140,22 @@ static weir_status make_part(struct weir__cuda *dev, unsigned first, unsigned co
         weir__free(part);
         return st;
     }
+    part->split = split;
     part->first = first;
     part->count = count;
-    part->cores = count * dev->cores.unit;
     part->next = dev->cores.parts;
     dev->cores.parts = part;
     *out = part;
     return WEIR_OK;
 }
 
-static weir_status find_part(struct weir__cuda *dev, unsigned first, unsigned count,
+static weir_status find_part(struct weir__cuda *dev, int split, unsigned first, unsigned count,
                              struct weir__cuda_part **out)
 {
     for (*out = dev->cores.parts; *out; *out = (*out)->next)
-        if ((*out)->first == first && (*out)->count == count)
+        if ((*out)->split == split && (*out)->first == first && (*out)->count == count)
             return WEIR_OK;
-    return make_part(dev, first, count, out);
+    return make_part(dev, split, first, count, out);
 }
 
 weir_status weir__cuda_part(struct weir__cuda_stream *s, unsigned cores,
@@ -116,24 +164,34 @@ weir_status weir__cuda_part(struct weir__cuda_stream *s, unsigned cores,
     struct weir__cuda *dev = weir__cuda(s->base.dev);
     struct weir__cuda_cores *c = &dev->cores;
     struct weir__cuda_part *part;
-    unsigned count;
+    unsigned given;
     weir_status st;
+    bool held;
+    int split;
 
     *out = NULL;
-    if (cores >= c->total || !c->nunits) {
-        if (cores != UINT32_MAX && !s->base.limit.cube && !s->base.limit.vector)
-            s->part = NULL; /* others may have it */
+    if (cores >= c->total)
         return WEIR_OK;
-    }
-    if (s->part && s->part_cores == cores) {
+    held = has_part(s);
+    s->part_seq = weir__stream_submitted(&s->base) + 1;
+    if (held && s->part_cores == cores && s->part_epoch == c->epoch) {
         *out = s->part;
         return WEIR_OK;
     }
-    count = (unsigned)weir__cuda_round_limit(&dev->base, (int)cores) / c->unit;
-    if ((st = find_part(dev, choose_units(s, count), count, &part)))
+    given = (unsigned)weir__cuda_round_limit(&dev->base, (int)cores);
+    if ((split = choose_split(s, given)) < 0)
+        return WEIR_OK;
+    if (split != c->current) {
+        c->current = split;
+        c->epoch++;
+    }
+    if ((st = find_part(dev, split, choose_units(s, split, given / c->splits[split].unit),
+                        given / c->splits[split].unit, &part)))
         return st;
     s->part = *out = part;
     s->part_cores = cores;
+    s->part_given = given;
+    s->part_epoch = c->epoch;
     return WEIR_OK;
 }
 

@@ -9,7 +9,11 @@
  * waits. Other streams wait by CUDA events that are recorded where an event of the user is; a
  * ring of them per stream is enough, since a wait that is queued keeps what the event meant.
  *
- * Locks, outermost first: the device lock, `faults` of the device, `tail_lock` of one stream.
+ * A wait is kept until its stream has something to do: a plan that runs next may make it needless.
+ * A plan's run is one launch on the stream of its first lane; the other lanes' streams are *led*
+ * by that one: what they have up to there is over when the leader is.
+ *
+ * Locks, outermost first: the device lock, `tails` of the device, `faults` of the device.
  */
 #ifndef WEIR_CUDA_CUDA_H
 #define WEIR_CUDA_CUDA_H
@@ -20,7 +24,8 @@
 #define WEIR__CUDA_RING 64   /* events of a stream that may still be waited for */
 #define WEIR__CUDA_NAMES 64  /* operators of a stream that a report can name */
 #define WEIR__CUDA_PENDING 8 /* waits that are not yet handed to CUDA */
-#define WEIR__CUDA_UNITS 64  /* parts that the cores are split into, at most */
+#define WEIR__CUDA_SPLITS 4  /* ways to split the cores, */
+#define WEIR__CUDA_UNITS 32  /* into so many units at most */
 #define WEIR__CUDA_WORKSPACE ((size_t)32 << 20)
 #define WEIR__CUDA_STAGE ((size_t)4 << 20)
 
@@ -29,6 +34,14 @@ struct weir__cuda_event {
     uint64_t seq;
     weir__cu_event event;
     weir__cu_stream on; /* where it was recorded */
+};
+
+/* What a stream's next command comes after: an event, or a point for which one is found when
+ * it is needed. */
+struct weir__cuda_pending {
+    struct weir__cuda_event event; /* where `from` is NULL */
+    struct weir__cuda_stream *from;
+    uint64_t seq;
 };
 
 /* A CUDA stream of a weir stream, for one priority and part of the cores. */
@@ -64,15 +77,18 @@ struct weir__cuda_stream {
     _Atomic uint64_t queued;             /* the last command */
     _Atomic uint64_t untimed;            /* the last one that op_timeout does not count for */
     const char *names[WEIR__CUDA_NAMES]; /* (L) by number */
-    struct weir__spin tail_lock;         /* of the next ones */
-    weir__cu_stream tail;                /* NULL before the first command that CUDA sees */
-    _Atomic uint64_t checkpoint;         /* the last number that is written, or will be */
+    /* Under the tails lock. */
+    weir__cu_stream tail;        /* NULL before the first command that CUDA sees */
+    _Atomic uint64_t checkpoint; /* the last number that is written, or will be */
     struct weir__cuda_event ring[WEIR__CUDA_RING];
     unsigned ring_at; /* the oldest */
-    struct weir__cuda_event pending[WEIR__CUDA_PENDING];
+    struct weir__cuda_pending pending[WEIR__CUDA_PENDING];
     unsigned npending;
-    bool busy;                       /* the tail has work that no plan's run came after */
-    struct weir__cuda_queue *queues; /* (L) */
+    bool busy;                        /* the tail has work that no plan's run came after */
+    struct weir__cuda_stream *led_by; /* commands up to led_upto are over */
+    uint64_t led_seq, led_upto;       /* when command led_seq of that stream is */
+    bool fallible;                    /* (L) something on it, or that it waited for, may fail */
+    struct weir__cuda_queue *queues;  /* (L) */
     int nqueues, cap_queues;
     void *workspace;                /* (L) of matrix products, on the device */
     char *stage;                    /* (L) pinned; for copies */
@@ -80,22 +96,29 @@ struct weir__cuda_stream {
     int ntaken, cap_taken;
     struct weir__cuda_failure *failures;
     int nfailures, cap_failures;
-    uint64_t part_cores;                /* (L) of the part below */
-    const struct weir__cuda_part *part; /* (L) the one its limit got */
+    unsigned part_cores, part_given, part_epoch; /* (L) limit, cores and time of the part below */
+    uint64_t part_seq;                           /* (L) the last command that runs there */
+    const struct weir__cuda_part *part;          /* (L) the one its limit got */
 };
 
 /* Some of the cores, as a green context. */
 struct weir__cuda_part {
     weir__cu_green green;
+    int split;
     unsigned first, count; /* units */
-    unsigned cores;
     struct weir__cuda_part *next;
 };
 
+struct weir__cuda_split {
+    unsigned unit, nunits; /* cores in a unit; none if the GPU cannot be split so */
+    struct weir__cu_resource units[WEIR__CUDA_UNITS];
+};
+
 struct weir__cuda_cores {
-    unsigned total, unit; /* cores of the device, and in the smallest part */
-    unsigned nunits;
-    struct weir__cu_resource units[WEIR__CUDA_UNITS]; /* of one split */
+    unsigned total;
+    struct weir__cuda_split splits[WEIR__CUDA_SPLITS]; /* coarsest first */
+    int current;                                       /* the one that parts are taken from */
+    unsigned epoch;                                    /* changes with it */
     struct weir__cuda_part *parts;
 };
 
@@ -146,6 +169,7 @@ struct weir__cuda {
     uint32_t next_program;               /* (L) */
     /* All streams, for whoever does not hold the device lock: none goes before the device. */
     _Atomic(struct weir__cuda_stream *) streams;
+    struct weir__spin tails;
     /* Faults. */
     struct weir__mutex faults;
     struct weir__code_failure *log; /* pinned */
@@ -173,6 +197,7 @@ struct weir__cuda_sink {
     unsigned cores;
     uint64_t where;   /* for failures: weir__cuda_where or weir__cuda_where_item */
     void **workspace; /* memory of matrix products, made when first needed */
+    bool tune;        /* time may be spent on finding the fastest product */
 };
 
 static inline struct weir__cuda *weir__cuda(const weir_device *dev)
@@ -195,14 +220,11 @@ void weir__cuda_leave(const struct weir__cuda *dev, bool pushed);
 weir_status weir__cuda_tail(struct weir__cuda_stream *s, unsigned cores, weir__cu_stream *out);
 /* The command is queued: `name` for reports. (L) */
 void weir__cuda_count(struct weir__cuda_stream *s, uint64_t n, const char *name);
-/* What is queued next on `s` comes after the event. (L) */
-weir_status weir__cuda_after(struct weir__cuda_stream *s, const struct weir__cuda_event *event);
 /* A plan runs on `first` and stands for `lane` as well: it comes after what `lane` has, and
- * `lane` goes on after it, which is counted by now, on `first`'s `tail`. (L) */
+ * `lane` goes on after it. It is counted on both by then; `on` is where it was launched. (L) */
 weir_status weir__cuda_lead(struct weir__cuda_stream *lane, struct weir__cuda_stream *first);
-weir_status weir__cuda_follow(struct weir__cuda_stream *lane, weir__cu_stream tail);
-/* Whether the mark is over, and if not, an event at or behind it. */
-bool weir__cuda_find(struct weir__mark mark, struct weir__cuda_event *out, weir_status *st);
+weir_status weir__cuda_follow(struct weir__cuda_stream *lane, struct weir__cuda_stream *first,
+                              weir__cu_stream on, bool counted);
 /* Makes the stream write how far it got, unless it will. */
 weir_status weir__cuda_checkpoint(struct weir__cuda_stream *s);
 uint64_t weir__cuda_done(const weir_stream *s);
@@ -248,6 +270,9 @@ void weir__cuda_host_dead(struct weir__cuda *dev);
 weir_status weir__cuda_issue(const struct weir__cuda_sink *sink, const struct weir__kernel *kernel);
 weir_status weir__cuda_copy(struct weir__cuda_stream *s, weir__cu_stream stream,
                             const struct weir__copy *copy);
+/* Between two places of the device. */
+weir_status weir__cuda_copy_within(struct weir__cuda *dev, weir__cu_stream stream,
+                                   const struct weir__copy *copy);
 /* The compiled variant of a text. (L) */
 weir_status weir__cuda_function(struct weir__cuda *dev, const struct weir__code *code,
                                 const struct weir__code_launch *launch, weir__cu_function *out);

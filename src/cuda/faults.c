@@ -41,10 +41,11 @@ static void die(struct weir__cuda *dev, weir__cu_result r)
     weir__mutex_lock(&dev->faults);
     if (!atomic_load_explicit(&dev->dead, memory_order_relaxed)) {
         weir__cuda_report(&dev->base, &running);
-        snprintf(dev->dead_text, sizeof dev->dead_text,
-                 "%s is unusable until it is closed and opened again: %s; what was running:%s",
-                 dev->base.props.name, weir__cuda_error(r).text,
-                 running.data ? running.data : " unknown");
+        snprintf(
+            dev->dead_text, sizeof dev->dead_text,
+            "%s is unusable, as this GPU is for the rest of the process: %s; what was running:%s",
+            dev->base.props.name, weir__cuda_error(r).text,
+            running.data ? running.data : " unknown");
         weir__text_free(&running);
         for (struct weir__cuda_stream *s = atomic_load(&dev->streams); s; s = s->next) {
             uint64_t reached = atomic_load(&s->word->reached);
@@ -154,30 +155,35 @@ static bool apply_failure(struct weir__cuda_stream *s, uint64_t before)
     return changed;
 }
 
-/* Waits that are over, in order, each after the failures before it. */
-static bool settle(struct weir__cuda_stream *s)
+/* Waits up to `over`, which is known to be over, in order, each after the failures before it
+ * and after whatever its source has to pass on. Sources are earlier work, so this ends. */
+static bool settle(struct weir__cuda_stream *s, uint64_t over)
 {
-    uint64_t reached = atomic_load_explicit(&s->word->reached, memory_order_acquire);
     bool changed = false;
-    int n = 0;
 
-    for (; n < s->ntaken && s->taken[n].at <= reached; n++) {
-        const struct weir__cuda_taken *t = &s->taken[n];
+    while (s->ntaken && s->taken[0].at <= over) {
+        struct weir__cuda_taken t = s->taken[0];
+        weir_stream *from = t.from.stream;
 
-        changed |= apply_failure(s, t->at);
-        if (t->how == WEIR__WAIT_FRESH && atomic_load(&s->base.failed_at) < t->at) {
+        memmove(s->taken, s->taken + 1, (size_t)--s->ntaken * sizeof *s->taken);
+        changed |= settle(weir__cuda_stream(from), t.from.seq);
+        changed |= apply_failure(s, t.at);
+        if (t.how == WEIR__WAIT_FRESH && atomic_load(&s->base.failed_at) < t.at) {
             weir__stream_forget_error(&s->base);
             changed = true;
         }
-        if (atomic_load(&t->from.stream->failed_at) <= t->from.seq &&
+        if (atomic_load(&from->failed_at) <= t.from.seq &&
             atomic_load(&s->base.failed_at) == WEIR__NEVER_FAILED) {
-            weir__stream_fail_like(&s->base, t->at, t->from.stream);
+            weir__stream_fail_like(&s->base, t.at, from);
             changed = true;
         }
     }
-    memmove(s->taken, s->taken + n, (size_t)(s->ntaken - n) * sizeof *s->taken);
-    s->ntaken -= n;
-    return apply_failure(s, UINT64_MAX) || changed;
+    return apply_failure(s, over < UINT64_MAX ? over + 1 : over) || changed;
+}
+
+static bool settle_reached(struct weir__cuda_stream *s)
+{
+    return settle(s, atomic_load_explicit(&s->word->reached, memory_order_acquire));
 }
 
 static void poll_locked(struct weir__cuda *dev)
@@ -188,13 +194,13 @@ static void poll_locked(struct weir__cuda *dev)
     if (!atomic_load(&dev->failed)) { /* nothing to pass on: waits that are over are dropped */
         for (struct weir__cuda_stream *s = atomic_load(&dev->streams); s; s = s->next)
             if (s->ntaken)
-                settle(s);
+                settle_reached(s);
         return;
     }
     do {
         changed = false;
         for (struct weir__cuda_stream *s = atomic_load(&dev->streams); s; s = s->next)
-            changed |= settle(s);
+            changed |= settle_reached(s);
     } while (changed);
 }
 

@@ -11,15 +11,28 @@ struct key {
     int dtype, batch;
     int64_t m, n, k, lda, ldb, ldc, a_step, b_step, c_step;
     unsigned cores;
-    uint8_t a_turned, b_turned, biased, align[4];
+    uint8_t a_turned, b_turned;
+    uint8_t biased; /* by the library, after the product */
+    uint8_t align[4];
 };
+
+enum { CANDIDATES = 8, TRIALS = 3 };
+#define ABOUT_AS_FAST 1.06f
 
 struct weir__cuda_product {
     struct weir__cuda_product *next;
     struct key key;
     void *desc, *a, *b, *c;
-    struct weir__lt_result best; /* status is not 0 if there is none */
+    struct weir__lt_result found[CANDIDATES], *best; /* best is NULL if there is none */
+    int nfound;
+    bool tuned;
 };
+
+/* The library may round before it adds a bias of 16 bits; added to what is there it is exact. */
+static bool bias_first(const struct weir__product *p)
+{
+    return p->bias && weir_dtype_size(p->dtype) == 2;
+}
 
 /* ---- what the library can be asked for ---- */
 
@@ -59,11 +72,11 @@ static bool make_key(const struct weir__product *p, unsigned cores, struct key *
     key->k = p->k;
     key->cores = cores;
     key->batch = 1;
-    key->biased = p->bias != NULL;
+    key->biased = p->bias && !bias_first(p);
     if (!layout_of(p->m, p->k, p->a_row, p->a_col, &key->lda, &key->a_turned) ||
         !layout_of(p->k, p->n, p->b_row, p->b_col, &key->ldb, &key->b_turned) ||
         !layout_of(p->m, p->n, p->c_row, p->c_col, &key->ldc, &c_turned) || c_turned ||
-        (p->bias && (p->bias_step != 1 || (uintptr_t)p->bias % 16)) || key->lda > INT32_MAX ||
+        (key->biased && (p->bias_step != 1 || (uintptr_t)p->bias % 16)) || key->lda > INT32_MAX ||
         key->ldb > INT32_MAX || key->ldc > INT32_MAX || p->m > INT32_MAX || p->n > INT32_MAX ||
         p->k > INT32_MAX)
         return false;
@@ -140,7 +153,7 @@ static int ask(const struct weir__cuda *dev, struct weir__cuda_product *p)
     size_t workspace = WEIR__CUDA_WORKSPACE;
     uint32_t reductions = CUBLASLT_REDUCTIONS_IN_COMPUTE_TYPE;
     void *preference;
-    int found = 0, r = lt->preference_create(&preference);
+    int r = lt->preference_create(&preference);
 
     if (r)
         return r;
@@ -154,10 +167,12 @@ static int ask(const struct weir__cuda *dev, struct weir__cuda_product *p)
         r = lt->preference_set(preference, CUBLASLT_PREFER_ALIGNMENT_A + i, &align, sizeof align);
     }
     if (!r)
-        r = lt->heuristic(dev->lt, p->desc, p->b, p->a, p->c, p->c, preference, 1, &p->best,
-                          &found);
+        r = lt->heuristic(dev->lt, p->desc, p->b, p->a, p->c, p->c, preference, CANDIDATES,
+                          p->found, &p->nfound);
     lt->preference_destroy(preference);
-    return r ? r : found ? 0 : -1;
+    if (!r && p->nfound)
+        p->best = &p->found[0];
+    return r;
 }
 
 static void free_product(const struct weir__cublaslt *lt, struct weir__cuda_product *p)
@@ -189,7 +204,7 @@ static struct weir__cuda_product *find(struct weir__cuda *dev, const struct key 
         return NULL;
     p->key = *key;
     if (describe(&dev->api->lt, p) || ask(dev, p))
-        p->best.status = -1; /* remembered as well */
+        p->best = NULL; /* remembered as well */
     p->next = dev->products;
     dev->products = p;
     return p;
@@ -203,7 +218,7 @@ static weir_status workspace_of(const struct weir__cuda_sink *sink,
     weir__cu_address address;
     weir_status st;
 
-    if (!p->best.workspace || *sink->workspace)
+    if (*sink->workspace || (!p->best->workspace && !sink->tune))
         return WEIR_OK;
     if ((st = weir__cuda_check(sink->dev,
                                sink->dev->api->cu.memory_alloc(&address, WEIR__CUDA_WORKSPACE),
@@ -213,22 +228,115 @@ static weir_status workspace_of(const struct weir__cuda_sink *sink,
     return WEIR_OK;
 }
 
+static int multiply(const struct weir__cuda_sink *sink, const struct weir__cuda_product *p,
+                    const struct weir__lt_result *how, weir__cu_stream stream, double beta,
+                    const char *a, const char *b, char *c)
+{
+    const double wide[2] = {1, beta};
+    const float narrow[2] = {1, (float)beta};
+    const void *alpha = narrow, *beta_at = narrow + 1;
+
+    if (p->key.dtype == WEIR_F64) {
+        alpha = wide;
+        beta_at = wide + 1;
+    }
+    return sink->dev->api->lt.matmul(sink->dev->lt, p->desc, alpha, b, p->b, a, p->a, beta_at, c,
+                                     p->c, c, p->c, &how->algo,
+                                     how->workspace ? *sink->workspace : NULL,
+                                     how->workspace ? WEIR__CUDA_WORKSPACE : 0, stream);
+}
+
+/* Milliseconds of a few runs, the first not counted; negative if it does not run. */
+static float try_out(const struct weir__cuda_sink *sink, const struct weir__cuda_product *p,
+                     const struct weir__lt_result *how, weir__cu_stream stream,
+                     weir__cu_event events[2], const struct weir__product *x, char *c)
+{
+    const struct weir__cu *cu = &sink->dev->api->cu;
+    float ms = -1;
+
+    for (int i = 0; i <= TRIALS; i++)
+        if ((i == 1 && cu->event_record(events[0], stream)) ||
+            multiply(sink, p, how, stream, 0, x->a, x->b, c))
+            return -1;
+    if (cu->event_record(events[1], stream) || cu->event_sync(events[1]) ||
+        cu->event_elapsed(&ms, events[0], events[1]))
+        return -1;
+    return ms;
+}
+
+/* Times what the library offers, on a stream of its own and into memory of its own: what is
+ * read may change under it, which does not matter here. Without room for that the library's
+ * first choice stays. */
+static void tune(const struct weir__cuda_sink *sink, struct weir__cuda_product *p,
+                 const struct weir__product *x)
+{
+    const struct weir__cu *cu = &sink->dev->api->cu;
+    size_t size =
+        (size_t)((p->key.batch - 1) * p->key.c_step + (p->key.m - 1) * p->key.ldc + p->key.n) *
+        weir_dtype_size(x->dtype);
+    weir__cu_event events[2] = {NULL, NULL};
+    weir__cu_stream stream = NULL;
+    weir__cu_address c = 0;
+    float ms[CANDIDATES], least = -1;
+    int tried = 0;
+
+    p->tuned = true;
+    if (!cu->memory_alloc(&c, size) && !cu->stream_create(&stream, CU_STREAM_NON_BLOCKING, 0) &&
+        !cu->event_create(&events[0], CU_EVENT_DEFAULT) &&
+        !cu->event_create(&events[1], CU_EVENT_DEFAULT))
+        for (; tried < p->nfound; tried++) {
+            ms[tried] = try_out(sink, p, &p->found[tried], stream, events, x, (char *)(uintptr_t)c);
+            if (ms[tried] >= 0 && (least < 0 || ms[tried] < least)) {
+                least = ms[tried];
+                p->best = &p->found[tried];
+            }
+        }
+    /* Of those about as fast, the one that leaves the most of the GPU to others. */
+    for (int i = 0; i < tried; i++)
+        if (ms[i] >= 0 && ms[i] <= least * ABOUT_AS_FAST && p->found[i].waves < p->best->waves)
+            p->best = &p->found[i];
+    for (int i = 0; i < 2; i++)
+        if (events[i])
+            cu->event_destroy(events[i]);
+    if (stream)
+        cu->stream_destroy(stream);
+    if (c)
+        cu->memory_free(c);
+}
+
+/* The bias to every row of every product of the stack. */
+static weir_status spread_bias(const struct weir__cuda_sink *sink, const struct weir__product *x)
+{
+    struct weir__copy copy = {
+        .dst = x->c,
+        .src = x->bias,
+        .way = WEIR__COPY_DEVICE,
+        .elem = (uint32_t)weir_dtype_size(x->dtype),
+        .ndim = x->ndims + 2,
+    };
+
+    for (int d = 0; d < x->ndims; d++) {
+        copy.shape[d] = x->shape[d];
+        copy.dst_stride[d] = x->c_step[d];
+    }
+    copy.shape[x->ndims] = x->m;
+    copy.dst_stride[x->ndims] = x->c_row;
+    copy.shape[x->ndims + 1] = x->n;
+    copy.dst_stride[x->ndims + 1] = x->c_col;
+    copy.src_stride[x->ndims + 1] = x->bias_step;
+    return weir__cuda_copy_within(sink->dev, sink->stream, &copy);
+}
+
 static weir_status run(const struct weir__cuda_sink *sink, struct weir__cuda_product *p,
                        const struct weir__product *x, const char *a, const char *b, char *c)
 {
     const struct weir__cublaslt *lt = &sink->dev->api->lt;
-    static const float one = 1, zero = 0;
-    static const double one_wide = 1, zero_wide = 0;
-    bool wide = x->dtype == WEIR_F64;
     int r = 0;
 
-    if (x->bias)
+    if (p->key.biased)
         r = lt->desc_set(p->desc, CUBLASLT_DESC_BIAS_POINTER, &x->bias, sizeof x->bias);
     if (!r)
-        r = lt->matmul(sink->dev->lt, p->desc, wide ? (const void *)&one_wide : &one, b, p->b, a,
-                       p->a, wide ? (const void *)&zero_wide : &zero, c, p->c, c, p->c,
-                       &p->best.algo, p->best.workspace ? *sink->workspace : NULL,
-                       p->best.workspace ? WEIR__CUDA_WORKSPACE : 0, sink->stream);
+        r = multiply(sink, p, p->best, sink->stream, bias_first(x), a, b, c);
     if (r)
         return weir__fail(WEIR_EDEVICE, "cuBLASLt refuses a product of [%lld, %lld, %lld]: code %d",
                           (long long)x->m, (long long)x->k, (long long)x->n, r);
@@ -255,9 +363,13 @@ weir_status weir__cuda_product_run(const struct weir__cuda_sink *sink,
     }
     if (!(p = find(dev, &key)))
         return weir__fail(WEIR_ENOMEM, "a matrix product");
-    if (p->best.status)
+    if (!p->best)
         return WEIR_EUNSUPPORTED;
     if ((st = workspace_of(sink, p)))
+        return st;
+    if (sink->tune && !p->tuned)
+        tune(sink, p, x);
+    if (bias_first(x) && (st = spread_bias(sink, x)))
         return st;
     for (int64_t i = 0; i < outer && !st; i++) {
         int64_t rest = i, a = 0, b = 0, c = 0;

@@ -27,7 +27,9 @@ struct weir__program {
     struct weir__cuda *dev;
     uint32_t id;
     int nlanes;
-    bool stale; /* a kernel has changed since the graph was captured */
+    bool fallible;  /* some kernel may fail */
+    bool stale;     /* a kernel has changed since the graph was captured */
+    unsigned epoch; /* of the cores then */
     weir__cu_exec exec;
     struct lane lanes[];
 };
@@ -56,12 +58,16 @@ static weir_status copy_lane(struct lane *to, const struct weir__lane *from)
     return WEIR_OK;
 }
 
-static weir_status check_lane(const struct weir__cuda *dev, const struct lane *lane)
+static weir_status check_lane(struct weir__program *p, const struct lane *lane)
 {
-    for (int i = 0; i < lane->nitems; i++)
-        if (lane->items[i].kernel.fn && !lane->items[i].kernel.code)
-            return weir__fail(WEIR_EUNSUPPORTED, "node '%s' has no kernel for %s",
-                              lane->items[i].kernel.name, dev->base.props.name);
+    for (int i = 0; i < lane->nitems; i++) {
+        const struct weir__kernel *k = &lane->items[i].kernel;
+
+        if (k->fn && !k->code)
+            return weir__fail(WEIR_EUNSUPPORTED, "node '%s' has no kernel for %s", k->name,
+                              p->dev->base.props.name);
+        p->fallible |= k->code && k->code->fails;
+    }
     return WEIR_OK;
 }
 
@@ -80,7 +86,7 @@ weir_status weir__cuda_program_make(weir_device *base, const struct weir__lane *
     p->stale = true;
     for (int i = 0; i < nlanes && !st; i++)
         if (!(st = copy_lane(&p->lanes[i], &lanes[i])))
-            st = check_lane(dev, &p->lanes[i]);
+            st = check_lane(p, &p->lanes[i]);
     for (int i = 0; i < nlanes && !st; i++)
         for (int k = 0; k < lanes[i].nitems; k++)
             if (lanes[i].items[k].is_wait)
@@ -212,6 +218,7 @@ static weir_status capture_kernel(struct capture *c, int lane, int i)
         .cores = k->cores,
         .where = weir__cuda_where_item(c->p->id, lane, i),
         .workspace = &l->workspace,
+        .tune = k->tune,
     };
     weir_status st;
 
@@ -346,8 +353,11 @@ weir_status weir__cuda_program_run(const struct weir__program *program, weir_str
         p->lanes[i].base = weir__stream_submitted(streams[i]);
     }
     weir__mutex_unlock(&dev->faults);
-    if (p->stale)
+    /* A lane's limit may move other lanes to other parts of the cores: then once more. */
+    for (int i = 0; i < 2 && !st && (p->stale || p->epoch != dev->cores.epoch); i++) {
+        p->epoch = dev->cores.epoch;
         st = capture(p);
+    }
     for (int i = 1; i < p->nlanes && !st; i++)
         st = weir__cuda_lead(weir__cuda_stream(streams[i]), first);
     if (!st && !(st = weir__cuda_tail(first, UINT32_MAX, &tail)))
@@ -361,7 +371,8 @@ weir_status weir__cuda_program_run(const struct weir__program *program, weir_str
         weir__cuda_count(s, (uint64_t)n, "a plan");
         streams[i]->clock.seq[streams[i]->slot] += (uint64_t)n;
         if (i)
-            st = weir__cuda_follow(s, tail);
+            st = weir__cuda_follow(s, first, tail, p->lanes[0].nitems > 0);
+        s->fallible |= p->fallible;
     }
     weir__cuda_leave(dev, pushed);
     return st;

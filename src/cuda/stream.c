@@ -106,22 +106,63 @@ static weir_status find_queue(struct weir__cuda_stream *s, const struct weir__cu
     return WEIR_OK;
 }
 
-/* Under tail_lock. */
-static weir_status flush(struct weir__cuda_stream *s)
+/* ---- under the tails lock ---- */
+
+static bool find(struct weir__cuda_stream *s, uint64_t seq, struct weir__cuda_event *out,
+                 weir_status *st);
+
+/* Goes on to the stream that a plan of several lanes was launched on. */
+static void locate(struct weir__cuda_stream **s, uint64_t *seq)
+{
+    while ((*s)->led_by && *seq <= (*s)->led_upto) {
+        *seq = (*s)->led_seq;
+        *s = (*s)->led_by;
+    }
+}
+
+static weir_status wait_on_tail(struct weir__cuda_stream *s, const struct weir__cuda_pending *p)
 {
     struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda_event event = p->event;
+    struct weir__cuda_stream *from = p->from;
+    uint64_t seq = p->seq;
     weir_status st = WEIR_OK;
 
-    for (unsigned i = 0; i < s->npending && !st; i++)
-        if (s->pending[i].on != s->tail)
-            st = weir__cuda_check(dev, dev->api->cu.stream_wait(s->tail, s->pending[i].event, 0),
-                                  "a wait");
-    s->busy |= s->npending > 0;
+    if (from)
+        locate(&from, &seq);
+    if (from == s || (from && find(from, seq, &event, &st)) || st || event.on == s->tail)
+        return st;
+    return weir__cuda_check(dev, dev->api->cu.stream_wait(s->tail, event.event, 0), "a wait");
+}
+
+/* Hands the waits that are kept to CUDA. */
+static weir_status flush(struct weir__cuda_stream *s)
+{
+    struct weir__cuda_pending pending[WEIR__CUDA_PENDING];
+    weir_status st = WEIR_OK;
+    unsigned n = s->npending;
+
+    /* Finding an event may flush other streams, which may come back here. */
+    for (unsigned i = 0; i < n; i++)
+        pending[i] = s->pending[i];
     s->npending = 0;
+    s->busy |= n > 0;
+    for (unsigned i = 0; i < n && !st; i++)
+        st = wait_on_tail(s, &pending[i]);
     return st;
 }
 
-/* Under tail_lock: an event after everything queued so far, which is over at `on`. */
+static weir_status add_pending(struct weir__cuda_stream *s, const struct weir__cuda_pending *p)
+{
+    weir_status st = WEIR_OK;
+
+    if (s->npending == WEIR__CUDA_PENDING && (st = flush(s)))
+        return st;
+    s->pending[s->npending++] = *p;
+    return WEIR_OK;
+}
+
+/* An event after everything queued so far, which is over at `on`. */
 static weir_status record(struct weir__cuda_stream *s, weir__cu_stream on)
 {
     struct weir__cuda *dev = weir__cuda(s->base.dev);
@@ -141,7 +182,31 @@ static const struct weir__cuda_event *newest(const struct weir__cuda_stream *s)
     return &s->ring[(s->ring_at + WEIR__CUDA_RING - 1) % WEIR__CUDA_RING];
 }
 
-/* Under tail_lock: for the first command that CUDA sees, or one that is to have other cores. */
+/* Whether the command is over, and if not, an event at or behind it. */
+static bool find(struct weir__cuda_stream *s, uint64_t seq, struct weir__cuda_event *out,
+                 weir_status *st)
+{
+    const struct weir__cuda_event *found = NULL;
+
+    *st = WEIR_OK;
+    if (atomic_load_explicit(&s->word->reached, memory_order_acquire) >= seq)
+        return true;
+    for (unsigned i = 1; i <= WEIR__CUDA_RING; i++) {
+        const struct weir__cuda_event *e =
+            &s->ring[(s->ring_at + WEIR__CUDA_RING - i) % WEIR__CUDA_RING];
+
+        if (!e->on || e->seq < seq)
+            break;
+        found = e;
+    }
+    if (!found && s->tail && !(*st = flush(s)) && !(*st = record(s, s->tail)))
+        found = newest(s);
+    if (found)
+        *out = *found;
+    return !found;
+}
+
+/* For the first command that CUDA sees, or one that is to have other cores. */
 static weir_status change_tail(struct weir__cuda_stream *s, weir__cu_stream to)
 {
     struct weir__cuda *dev = weir__cuda(s->base.dev);
@@ -154,6 +219,8 @@ static weir_status change_tail(struct weir__cuda_stream *s, weir__cu_stream to)
     return st;
 }
 
+/* ---- the tail, for the rest of the driver ---- */
+
 weir_status weir__cuda_tail(struct weir__cuda_stream *s, unsigned cores, weir__cu_stream *out)
 {
     const struct weir__cuda_part *part = NULL;
@@ -161,11 +228,11 @@ weir_status weir__cuda_tail(struct weir__cuda_stream *s, unsigned cores, weir__c
 
     if ((st = weir__cuda_part(s, cores, &part)) || (st = find_queue(s, part, out)))
         return st;
-    weir__spin_lock(&s->tail_lock);
+    weir__spin_lock(&weir__cuda(s->base.dev)->tails);
     if (*out == s->tail || !(st = change_tail(s, *out)))
         st = flush(s);
     s->busy = true;
-    weir__spin_unlock(&s->tail_lock);
+    weir__spin_unlock(&weir__cuda(s->base.dev)->tails);
     return st;
 }
 
@@ -179,90 +246,54 @@ void weir__cuda_count(struct weir__cuda_stream *s, uint64_t n, const char *name)
         (void)weir__cuda_checkpoint(s); /* if it fails, whoever asks tries again */
 }
 
-weir_status weir__cuda_after(struct weir__cuda_stream *s, const struct weir__cuda_event *event)
-{
-    weir_status st = WEIR_OK;
-
-    if (!s->tail) { /* so that the wait has a place to be flushed to */
-        weir__cu_stream tail;
-
-        if ((st = weir__cuda_tail(s, UINT32_MAX, &tail)))
-            return st;
-    }
-    weir__spin_lock(&s->tail_lock);
-    if (event->on != s->tail) {
-        if (s->npending == WEIR__CUDA_PENDING)
-            st = flush(s);
-        s->pending[s->npending++] = *event;
-    }
-    weir__spin_unlock(&s->tail_lock);
-    return st;
-}
-
 weir_status weir__cuda_lead(struct weir__cuda_stream *lane, struct weir__cuda_stream *first)
 {
-    struct weir__cuda_event events[WEIR__CUDA_PENDING];
-    unsigned n = 0;
+    struct weir__spin *tails = &weir__cuda(lane->base.dev)->tails;
+    weir__cu_stream tail;
     weir_status st = WEIR_OK;
 
-    weir__spin_lock(&lane->tail_lock);
+    if (!first->tail && (st = weir__cuda_tail(first, UINT32_MAX, &tail)))
+        return st;
+    weir__spin_lock(tails);
     if (lane->tail && lane->busy) {
         if (!(st = flush(lane)) && !(st = record(lane, lane->tail)))
-            events[n++] = *newest(lane);
+            st = add_pending(first, &(struct weir__cuda_pending){.event = *newest(lane)});
     } else {
-        for (; n < lane->npending; n++)
-            events[n] = lane->pending[n];
+        for (unsigned i = 0; i < lane->npending && !st; i++) {
+            struct weir__cuda_pending p = lane->pending[i];
+
+            if (p.from)
+                locate(&p.from, &p.seq);
+            if (p.from != first)
+                st = add_pending(first, &p);
+        }
     }
-    weir__spin_unlock(&lane->tail_lock);
-    for (unsigned i = 0; i < n && !st; i++)
-        st = weir__cuda_after(first, &events[i]);
+    weir__spin_unlock(tails);
     return st;
 }
 
-weir_status weir__cuda_follow(struct weir__cuda_stream *lane, weir__cu_stream tail)
+weir_status weir__cuda_follow(struct weir__cuda_stream *lane, struct weir__cuda_stream *first,
+                              weir__cu_stream on, bool counted)
 {
+    struct weir__spin *tails = &weir__cuda(lane->base.dev)->tails;
     weir__cu_stream own;
     weir_status st = WEIR_OK;
 
     if (!lane->tail && (st = weir__cuda_tail(lane, UINT32_MAX, &own)))
         return st;
-    weir__spin_lock(&lane->tail_lock);
-    if (!(st = record(lane, tail))) {
-        lane->pending[0] = *newest(lane);
-        lane->npending = 1;
-        lane->busy = false;
+    weir__spin_lock(tails);
+    if (counted) {
+        lane->led_by = first;
+        lane->led_seq = atomic_load_explicit(&first->queued, memory_order_relaxed);
+        lane->led_upto = atomic_load_explicit(&lane->queued, memory_order_relaxed);
+        lane->pending[0] = (struct weir__cuda_pending){.from = first, .seq = lane->led_seq};
+    } else if (!(st = record(lane, on))) { /* no command of `first` stands for it */
+        lane->pending[0] = (struct weir__cuda_pending){.event = *newest(lane)};
     }
-    weir__spin_unlock(&lane->tail_lock);
+    lane->npending = 1;
+    lane->busy = false;
+    weir__spin_unlock(tails);
     return st;
-}
-
-bool weir__cuda_find(struct weir__mark mark, struct weir__cuda_event *out, weir_status *st)
-{
-    struct weir__cuda_stream *s = weir__cuda_stream(mark.stream);
-    const struct weir__cuda_event *found = NULL;
-    struct weir__cuda *dev = weir__cuda(mark.stream->dev);
-    bool pushed;
-
-    *st = WEIR_OK;
-    if (atomic_load_explicit(&s->word->reached, memory_order_acquire) >= mark.seq)
-        return true;
-    pushed = weir__cuda_enter(dev);
-    weir__spin_lock(&s->tail_lock);
-    for (unsigned i = 1; i <= WEIR__CUDA_RING; i++) {
-        const struct weir__cuda_event *e =
-            &s->ring[(s->ring_at + WEIR__CUDA_RING - i) % WEIR__CUDA_RING];
-
-        if (!e->on || e->seq < mark.seq)
-            break;
-        found = e;
-    }
-    if (!found && s->tail && !(*st = flush(s)) && !(*st = record(s, s->tail)))
-        found = newest(s);
-    if (found)
-        *out = *found;
-    weir__spin_unlock(&s->tail_lock);
-    weir__cuda_leave(dev, pushed);
-    return !found;
 }
 
 weir_status weir__cuda_mark(weir_stream *base)
@@ -272,13 +303,13 @@ weir_status weir__cuda_mark(weir_stream *base)
     bool pushed = weir__cuda_enter(dev);
     weir_status st = WEIR_OK;
 
-    weir__spin_lock(&s->tail_lock);
+    weir__spin_lock(&weir__cuda(s->base.dev)->tails);
     if (s->tail &&
         (!newest(s)->on ||
          newest(s)->seq != atomic_load_explicit(&s->queued, memory_order_relaxed)) &&
         !(st = flush(s)))
         st = record(s, s->tail);
-    weir__spin_unlock(&s->tail_lock);
+    weir__spin_unlock(&weir__cuda(s->base.dev)->tails);
     weir__cuda_leave(dev, pushed);
     return st;
 }
@@ -292,7 +323,7 @@ weir_status weir__cuda_checkpoint(struct weir__cuda_stream *s)
     weir_status st = WEIR_OK;
     uint64_t queued;
 
-    weir__spin_lock(&s->tail_lock);
+    weir__spin_lock(&weir__cuda(s->base.dev)->tails);
     queued = atomic_load_explicit(&s->queued, memory_order_acquire);
     if (s->checkpoint < queued) {
         if (!s->tail) /* nothing that CUDA would have to do */
@@ -306,7 +337,7 @@ weir_status weir__cuda_checkpoint(struct weir__cuda_stream *s)
         if (!st)
             s->checkpoint = queued;
     }
-    weir__spin_unlock(&s->tail_lock);
+    weir__spin_unlock(&weir__cuda(s->base.dev)->tails);
     weir__cuda_leave(dev, pushed);
     return st;
 }
@@ -340,6 +371,7 @@ weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
         .cores = k->cores,
         .where = weir__cuda_where(base, seq),
         .workspace = &s->workspace,
+        .tune = k->tune,
     };
     weir_status st = weir__cuda_alive(dev);
     bool pushed;
@@ -361,30 +393,68 @@ weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
     }
     if (st)
         return st;
+    s->fallible |= k->code && k->code->fails;
     if (k->never_timeout)
         atomic_store_explicit(&s->untimed, seq, memory_order_relaxed);
     weir__cuda_count(s, 1, k->name);
     return WEIR_OK;
 }
 
+/* An event of another device is found at once, under that device's lock. */
+static weir_status wait_foreign(struct weir__cuda_stream *s, struct weir__mark mark)
+{
+    struct weir__cuda *dev = weir__cuda(mark.stream->dev);
+    struct weir__cuda_stream *from = weir__cuda_stream(mark.stream);
+    struct weir__cuda_pending p = {.from = NULL};
+    bool pushed = weir__cuda_enter(dev), over;
+    weir_status st;
+
+    weir__spin_lock(&dev->tails);
+    locate(&from, &mark.seq);
+    over = find(from, mark.seq, &p.event, &st);
+    weir__spin_unlock(&dev->tails);
+    weir__cuda_leave(dev, pushed);
+    if (over || st)
+        return st;
+    weir__spin_lock(&weir__cuda(s->base.dev)->tails);
+    st = add_pending(s, &p);
+    weir__spin_unlock(&weir__cuda(s->base.dev)->tails);
+    return st;
+}
+
 weir_status weir__cuda_wait(weir_stream *base, struct weir__mark mark, enum weir__wait how)
 {
-    struct weir__cuda_stream *s = weir__cuda_stream(base);
+    struct weir__cuda_stream *s = weir__cuda_stream(base), *from = weir__cuda_stream(mark.stream);
     struct weir__cuda *dev = weir__cuda(base->dev);
-    bool foreign = mark.stream->dev != base->dev, pushed;
-    struct weir__cuda_event event;
+    bool foreign = mark.stream->dev != base->dev, pushed = false, must_take;
+    weir__cu_stream tail;
     weir_status st = weir__cuda_alive(dev);
 
     if (st)
         return st;
-    pushed = weir__cuda_enter(dev);
-    if (!weir__cuda_find(mark, &event, &st) && !st)
-        st = weir__cuda_after(s, &event);
-    weir__cuda_leave(dev, pushed);
-    if (!st && how != WEIR__WAIT_ORDER && !foreign) /* errors stay on their device */
+    must_take = !foreign && how != WEIR__WAIT_ORDER && /* errors stay on their device */
+                (from->fallible || (how == WEIR__WAIT_FRESH && s->fallible));
+    if (!s->tail || s->npending == WEIR__CUDA_PENDING) { /* a place for the wait to go to */
+        pushed = weir__cuda_enter(dev);
+        st = weir__cuda_tail(s, UINT32_MAX, &tail);
+    }
+    if (!st && foreign) {
+        st = wait_foreign(s, mark);
+    } else if (!st && atomic_load_explicit(&from->word->reached, memory_order_acquire) < mark.seq) {
+        struct weir__cuda_pending p = {.from = from, .seq = mark.seq};
+
+        weir__spin_lock(&dev->tails);
+        locate(&p.from, &p.seq);
+        if (p.from != s) /* else it is in order already */
+            st = add_pending(s, &p);
+        weir__spin_unlock(&dev->tails);
+    }
+    if (!st && must_take)
         st = weir__cuda_take(s, weir__stream_submitted(base) + 1, mark, how);
+    weir__cuda_leave(dev, pushed);
     if (st)
         return st;
+    s->fallible |= must_take;
     weir__cuda_count(s, 1, "wait");
     if (foreign) /* CUDA keeps what the event meant */
         atomic_fetch_sub(&mark.stream->dev->visitors, 1);

@@ -67,9 +67,9 @@ static void look_for_fault(struct weir__cuda_stream *s)
     weir__cu_stream tail;
     weir__cu_result r;
 
-    weir__spin_lock(&s->tail_lock);
+    weir__spin_lock(&dev->tails);
     tail = s->tail;
-    weir__spin_unlock(&s->tail_lock);
+    weir__spin_unlock(&dev->tails);
     if (tail && (r = dev->api->cu.stream_query(tail)) && r != CU_ERROR_NOT_READY)
         (void)weir__cuda_check(dev, r, "a query");
     weir__cuda_leave(dev, pushed);

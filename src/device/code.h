@@ -73,8 +73,10 @@ struct weir__code_failure {
 struct weir__code {
     enum { WEIR__CODE_KERNEL, WEIR__CODE_COPY, WEIR__CODE_FILL } kind;
     /* The rest is for kernels. */
-    const char *text; /* the file and the entry */
-    bool contract;    /* a product and a sum may be rounded once */
+    const char *text;   /* the file and the entry */
+    const char *source; /* the text itself, where it is none of kernels/ */
+    bool fails;         /* it may report an index that is out of range */
+    bool contract;      /* a product and a sum may be rounded once */
     /* The spread of one phase over at most `cores` cores. */
     void (*shape)(const void *args, unsigned phase, unsigned cores,
                   struct weir__code_launch *launch);

@@ -41,6 +41,7 @@ struct weir__kernel {
                      * limits of stream and device when it starts count */
     bool meets;     /* args begin with a struct weir__meet (comm/comm.h): it runs when its peers are
                      * there, and is over when their parts are */
+    bool tune;      /* time may be spent on finding the fastest way */
     bool never_timeout; /* while it runs, op_timeout does not */
     uint32_t work_ns;   /* of one block, roughly; UINT32_MAX if unknown */
     uint16_t scope;     /* weir__trace_scope of its super kernel, 0 for none */

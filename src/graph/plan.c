@@ -82,6 +82,7 @@ static weir_status prepare(const weir_plan *plan, const struct weir__instance *i
         .name = n->name,
         .fn = work->blocks ? work->fn : NULL,
         .code = work->blocks ? work->code : NULL,
+        .tune = weir__is_autotuned(&plan->c.options),
         .args = work->args,
         .args_size = (uint32_t)work->args_size,
         .engine = work->engine,

@@ -23,7 +23,7 @@ struct test_report *test_report;
 
 static struct {
     const char *filter;
-    bool list, verbose;
+    bool list, verbose, here;
     int jobs;
 } options = {.filter = "", .jobs = 1};
 
@@ -72,6 +72,16 @@ _Noreturn static void run_child(const struct slot *s)
     s->test->run();
     s->report->returned = true;
     exit(0); /* not _exit: sanitizers look for leaks here */
+}
+
+/* Without a process, a timeout or a summary of its own. */
+_Noreturn static void run_here(const struct test_case *c)
+{
+    static struct test_report report;
+
+    test_report = &report;
+    c->run();
+    exit(0);
 }
 
 static void start(struct slot *s, struct test_case *c)
@@ -213,12 +223,13 @@ static void run_all(void)
 _Noreturn static void usage(const char *program, int status)
 {
     fprintf(status ? stderr : stdout,
-            "usage: %s [--list] [--filter PART] [-j N] [-v] [--device SPEC]\n"
+            "usage: %s [--list] [--filter PART] [-j N] [-v] [--device SPEC] [--here]\n"
             "  --list         name the cases and stop\n"
             "  --filter PART  only cases with PART in suite.name\n"
             "  -j N           N cases at once (default 1)\n"
             "  -v             show the output of cases that pass, too\n"
-            "  --device SPEC  sets WEIR_DEVICE, which the cases open\n",
+            "  --device SPEC  sets WEIR_DEVICE, which the cases open\n"
+            "  --here         the first such case, in this process: for tools that watch it\n",
             program);
     exit(status);
 }
@@ -232,6 +243,8 @@ static void parse(int argc, char **argv)
             options.list = true;
         else if (!strcmp(arg, "-v"))
             options.verbose = true;
+        else if (!strcmp(arg, "--here"))
+            options.here = true;
         else if (!strcmp(arg, "--help"))
             usage(argv[0], 0);
         else if (!strcmp(arg, "--filter") && value)
@@ -255,6 +268,8 @@ int main(int argc, char **argv)
             continue;
         if (options.list)
             printf("%s.%s\n", c->suite, c->name);
+        if (options.here)
+            run_here(c);
         if (width > name_width)
             name_width = width;
     }

@@ -1,0 +1,117 @@
+"""PyTorch at the works of figures.c: one line per figure, work, subject, median, unit."""
+import statistics
+import time
+
+import torch
+
+ROUNDS = 11
+
+
+def show(work, subject, value, unit="us"):
+    print(f"{work:<24} {subject:<44} {value:10.3f} {unit}", flush=True)
+
+
+def measure(work, subject, times, body):
+    body()
+    torch.cuda.synchronize()
+    rounds = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        for _ in range(times):
+            body()
+        torch.cuda.synchronize()
+        rounds.append((time.perf_counter() - began) * 1e6 / times)
+    show(work, subject, statistics.median(rounds))
+
+
+def graph_of(body):
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            body()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        body()
+    return graph
+
+
+def seed_model():
+    a, b, c, d = (torch.randn(1000, 1000, device="cuda", dtype=torch.float16) for _ in range(4))
+    s1, s2 = torch.cuda.Stream(), torch.cuda.Stream()
+
+    def one():
+        x = a + b
+        y = c @ d
+        z = c @ d
+        return x, y, z, c + d
+
+    def three():
+        main = torch.cuda.current_stream()
+        x = a + b
+        s1.wait_stream(main)
+        with torch.cuda.stream(s1):
+            y = c @ d
+        z = c @ d
+        s2.wait_stream(s1)
+        with torch.cuda.stream(s2):
+            w = c + d
+        main.wait_stream(s1)
+        main.wait_stream(s2)
+        return x, y, z, w
+
+    for name, body in (("1 stream", one), ("3 streams", three)):
+        measure("seed model", f"PyTorch eager, {name}", 200, body)
+        graph = graph_of(body)
+        measure("seed model", f"PyTorch CUDAGraph, {name}", 200, graph.replay)
+
+
+def moe_layer():
+    tokens, hidden, experts, width, chosen = 128, 7168, 32, 2048, 8
+    make = lambda *shape: torch.randn(*shape, device="cuda", dtype=torch.bfloat16) * 0.02
+    x, router = make(tokens, hidden), make(experts, hidden)
+    up, down = make(experts, 2 * width, hidden), make(experts, width, hidden)
+    shared_up, shared_down = make(2 * width, hidden), make(hidden, width)
+    side = torch.cuda.Stream()
+
+    def swiglu(h):
+        gate, value = h.chunk(2, -1)
+        return torch.nn.functional.silu(gate) * value
+
+    def gate():
+        p, at = torch.topk(torch.softmax(x @ router.T, -1), chosen)
+        dense = torch.zeros(tokens, experts, device="cuda", dtype=torch.bfloat16)
+        return dense.scatter(1, at, p / p.sum(-1, keepdim=True))
+
+    def by_expert():
+        y = torch.bmm(swiglu(torch.matmul(x, up.transpose(1, 2))), down)
+        return (y * gate().T.unsqueeze(-1)).sum(0)
+
+    def merged():
+        h = swiglu((x @ up.view(-1, hidden).T).view(tokens, experts, 2 * width))
+        return (h * gate().unsqueeze(-1)).view(tokens, -1) @ down.view(-1, hidden)
+
+    def layer(routed, two):
+        main = torch.cuda.current_stream()
+        if two:
+            side.wait_stream(main)
+            with torch.cuda.stream(side):
+                shared = swiglu(x @ shared_up.T) @ shared_down.T
+        else:
+            shared = swiglu(x @ shared_up.T) @ shared_down.T
+        y = routed()
+        if two:
+            main.wait_stream(side)
+        return y + shared
+
+    for form, routed in (("expert by expert", by_expert), ("merged experts", merged)):
+        for two in (False, True):
+            body = lambda: layer(routed, two)
+            name = f"{form}, {2 if two else 1} stream(s)"
+            measure("MoE layer", f"PyTorch eager, {name}", 20, body)
+            graph = graph_of(body)
+            measure("MoE layer", f"PyTorch CUDAGraph, {name}", 20, graph.replay)
+
+
+seed_model()
+moe_layer()

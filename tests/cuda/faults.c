@@ -1,0 +1,95 @@
+/* What goes wrong on a GPU, and what it says. */
+#include <stdlib.h>
+
+#include "gpu.h"
+
+static const char fault_text[] = "extern \"C\" __global__ void fault(int *out)\n"
+                                 "{\n"
+                                 "    *(volatile int *)8 = *out;\n"
+                                 "}\n";
+
+static void fault_shape(const void *args, unsigned phase, unsigned cores,
+                        struct weir__code_launch *l)
+{
+    (void)args;
+    (void)phase;
+    (void)cores;
+    l->grid = 1;
+    l->threads = 32;
+}
+
+static const struct weir__code fault_code = {
+    .text = "fault", .source = fault_text, .shape = fault_shape};
+
+TEST(cuda_faults, a_kernel_that_faults_is_named_and_every_later_call_says_so)
+{
+    weir_device *dev = open_gpu("cuda:0");
+    weir_stream *s = weir_stream_default(dev);
+    weir_tensor *x = gpu_tensor(s, WEIR_I32, 4, 1);
+    void *address = weir_tensor_data(x);
+
+    CHECK_OK(weir_device_sync(dev));
+    CHECK_OK(gpu_submit(s, &fault_code, "astray", &address, sizeof address, x));
+    CHECK_STATUS(weir_stream_sync(s), WEIR_EDEVICE);
+    CHECK_STR(weir_last_error(), "astray");
+    CHECK_STR(weir_last_error(), "default");
+    CHECK_STR(weir_last_error(), "unusable");
+    CHECK_STATUS(weir_fill(x, 2), WEIR_EDEVICE);
+    CHECK_STR(weir_last_error(), "unusable");
+    CHECK_STATUS(weir_stream_sync(s), WEIR_EDEVICE);
+    weir_tensor_release(x);
+    CHECK_OK(weir_device_close(dev));
+}
+
+TEST(cuda_faults, an_index_out_of_range_names_operator_stream_and_range)
+{
+    weir_device *dev = open_gpu("cuda:0");
+    weir_stream *s = weir_stream_default(dev), *other;
+    weir_tensor *table = gpu_tensor(s, WEIR_F32, 10, 1), *index = gpu_tensor(s, WEIR_I64, 3, 12),
+                *out;
+
+    CHECK_OK(weir_stream_create(dev, NULL, &other));
+    CHECK_OK(weir_index_select(table, 0, index, &out));
+    CHECK_OK(weir_stream_wait_stream(other, s));
+    CHECK_STATUS(weir_stream_sync(s), WEIR_ERANGE);
+    CHECK_STR(weir_last_error(), "IndexSelect");
+    CHECK_STR(weir_last_error(), "12");
+    CHECK_STR(weir_last_error(), "0..9");
+    CHECK_STATUS(weir_stream_sync(other), WEIR_ERANGE);
+    weir_tensor_release(table);
+    weir_tensor_release(index);
+    weir_tensor_release(out);
+    CHECK_OK(weir_stream_destroy(other));
+    CHECK_OK(weir_device_close(dev));
+}
+
+TEST(cuda_faults, a_function_of_the_host_is_refused_by_name)
+{
+    weir_device *dev = open_gpu("cuda:0");
+
+    CHECK_STATUS(weir_launch_submit(weir_stream_default(dev),
+                                    &(weir_launch){.name = "mine", .fn = (weir_kernel_fn)abort}),
+                 WEIR_EUNSUPPORTED);
+    CHECK_STR(weir_last_error(), "mine");
+    CHECK_OK(weir_device_close(dev));
+}
+
+TEST(cuda_faults, a_wait_past_the_timeout_says_where_every_stream_is)
+{
+    static const char text[] = "node { name: \"long one\" op: \"Kernel\" attr { key: "
+                               "\"us_per_block\" value { f: 900000 } } }";
+    weir_device *dev = open_gpu("cuda:0");
+    weir_stream *s = weir_stream_default(dev);
+    weir_graph *g;
+    weir_plan *plan;
+
+    CHECK_OK(weir_graph_load(dev, text, sizeof text - 1, "text", &g));
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    CHECK_OK(weir_plan_run(plan, s, NULL, 0, NULL, 0));
+    CHECK_STATUS(weir_stream_sync_for(s, 100 * 1000 * 1000), WEIR_ETIMEDOUT);
+    CHECK_STR(weir_last_error(), "stream 'default' is at command");
+    CHECK_OK(weir_stream_sync(s));
+    weir_plan_destroy(plan);
+    weir_graph_destroy(g);
+    CHECK_OK(weir_device_close(dev));
+}

@@ -1,0 +1,57 @@
+/* Cases that need a GPU: they skip with the reason where there is none. */
+#ifndef TESTS_CUDA_GPU_H
+#define TESTS_CUDA_GPU_H
+
+#include "cuda/cuda.h"
+#include "harness/test.h"
+#include "tensor/tensor.h"
+#include "weir/weir.h"
+
+static inline weir_device *open_gpu(const char *spec)
+{
+    weir_device *dev;
+    weir_status st = weir_device_open(spec, &dev);
+
+    if (st == WEIR_EUNAVAILABLE)
+        SKIP("%s", weir_last_error());
+    CHECK_OK(st);
+    return dev;
+}
+
+static inline weir_tensor *gpu_tensor(weir_stream *s, weir_dtype dtype, int64_t n, double value)
+{
+    weir_tensor *t;
+    weir_stream *before = weir_stream_current(weir_stream_device(s));
+
+    CHECK_OK(weir_tensor_empty(s, dtype, 1, &n, &t));
+    CHECK_OK(weir_stream_set_current(s));
+    CHECK_OK(weir_fill(t, value));
+    CHECK_OK(weir_stream_set_current(before));
+    return t;
+}
+
+/* A kernel text of the test's own on `s`, under the limits in force there. */
+static inline weir_status gpu_submit(weir_stream *s, const struct weir__code *code,
+                                     const char *name, const void *args, size_t size,
+                                     weir_tensor *uses)
+{
+    struct weir__kernel k = {
+        .name = name,
+        .fn = (weir_kernel_fn)abort, /* never called: the device compiles */
+        .code = code,
+        .args = args,
+        .args_size = (uint32_t)size,
+        .engine = WEIR_ENGINE_VECTOR,
+        .blocks = 1,
+        .phases = 1,
+    };
+    weir_status st;
+
+    weir__mutex_lock(&s->dev->lock);
+    k.cores = weir__stream_cores(s, WEIR_ENGINE_VECTOR, (weir_cores){0, 0});
+    st = weir__submit_using(s, &k, &uses->buffer, 1);
+    weir__mutex_unlock(&s->dev->lock);
+    return st;
+}
+
+#endif
