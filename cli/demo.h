@@ -78,7 +78,11 @@ void demo_comparison_json(const struct demo_comparison *c, const char *key, stru
  * checked held. */
 bool demo_overlap(weir_device *dev, struct json *j);
 bool demo_lifetime(weir_device *dev, struct json *j);
-bool demo_moe(weir_device *dev, struct json *j);
+bool demo_moe(weir_device *dev, int number, struct json *j);
+/* On `cpu` and `npu:a3`; `page` is where to write the timeline, NULL for nowhere. */
+bool demo_graph(const char *page, struct json *j);
+bool demo_deadlock(struct json *j);
+bool demo_race(struct json *j);
 
 /* A headline and a paragraph. */
 void demo_headline(int number, const char *title, const char *format, ...) WEIR_PRINTF(3, 4);
