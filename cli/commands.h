@@ -14,6 +14,7 @@ enum {
 /* argv[0] is the command's own name. Each returns an exit status. */
 int weir_cmd_advise(int argc, char **argv);
 int weir_cmd_bench(int argc, char **argv);
+int weir_cmd_calibrate(int argc, char **argv);
 int weir_cmd_check(int argc, char **argv);
 int weir_cmd_demo(int argc, char **argv);
 int weir_cmd_devices(int argc, char **argv);

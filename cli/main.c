@@ -17,6 +17,7 @@ static const struct command {
     {"run", weir_cmd_run, "how long a graph takes, and why"},
     {"advise", weir_cmd_advise, "what keeps operators of a graph from overlapping"},
     {"tune", weir_cmd_tune, "a faster placement of a graph, and what each change brings"},
+    {"calibrate", weir_cmd_calibrate, "a profile of a real device, and how well it predicts"},
     {"demo", weir_cmd_demo, "what streams do, shown and measured in a few seconds"},
     {"trace", weir_cmd_trace, "timelines: shown, compared, converted, imported"},
     {"bench", weir_cmd_bench, "weir against other runtimes and the machine's own limits"},

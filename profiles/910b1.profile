@@ -4,6 +4,7 @@ name 910b1 # Ascend 910B1 (Atlas A2)
 
 cube_cores 24              # CANN 8.1.RC1 platform file of the SoC
 vector_cores 48            # CANN 8.1.RC1 platform file of the SoC
+shared_cores 0             # CANN 8.1.RC1 platform file: cube and vector cores are apart
 host_cores 4               # CANN 8.1.RC1 platform file: AI CPUs
 sdma_channels 8            # assumed: the number of engines is not public
 clock_mhz 1850             # CANN 8.1.RC1 platform file of the SoC

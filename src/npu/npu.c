@@ -86,7 +86,8 @@ static weir_status npu_open(weir_device *dev, struct weir__spec *spec)
     dev->events_most = (size_t)p->event_limit;
     dev->props.cores = (weir_cores){(int)p->cube_cores, (int)p->vector_cores};
     dev->props.memory_bytes = (size_t)(p->hbm_gib * 1024 * 1024 * 1024);
-    dev->props.features = WEIR_FEATURE_SPLIT_CORES | WEIR_FEATURE_HOST_MEMORY | WEIR_FEATURE_TIMING;
+    dev->props.features = (p->shared_cores > 0 ? 0 : WEIR_FEATURE_SPLIT_CORES) |
+                          WEIR_FEATURE_HOST_MEMORY | WEIR_FEATURE_TIMING;
     snprintf(dev->props.model, sizeof dev->props.model, "%s, modelled", p->about);
     weir__sched_init(&npu->soft.sched, dev->props.cores.cube, dev->props.cores.vector, true);
     weir__mutex_lock(&open_lock);

@@ -51,6 +51,10 @@ static void set_cores(const struct weir__profile *p, const struct weir__load *lo
 {
     uint8_t *n = out->per_block;
 
+    if (p->shared_cores > 0 && load->engine <= WEIR_ENGINE_MIX) {
+        n[WEIR__POOL_CUBE] = 1;
+        return;
+    }
     switch (load->engine) {
     case WEIR_ENGINE_CUBE:
         n[WEIR__POOL_CUBE] = 1;

@@ -13,6 +13,7 @@
 #define WEIR__PROFILE_FIELDS(X)                                                          \
     X(cube_cores, 1, 1024, "matrix cores")                                               \
     X(vector_cores, 1, 1024, "vector cores")                                             \
+    X(shared_cores, 0, 1, "1: matrix and vector operators run on the same cores")        \
     X(host_cores, 1, 1024, "AI CPUs, for host operators")                                \
     X(sdma_channels, 1, 1024, "copies that run at once")                                 \
     X(clock_mhz, 1, 1e5, "of the cores")                                                 \
