@@ -100,13 +100,18 @@ static void print_text(const struct listing *l)
 
     for (size_t i = 0; i < l->ndrivers; i++) {
         const weir_driver_info *d = &l->drivers[i];
-        char available[256];
 
-        snprintf(available, sizeof available, "%s%s", d->reason ? "no: " : "yes",
-                 d->reason ? d->reason : "");
-        term_table_add(&t, (const char *const[]){d->name, available, d->summary});
+        term_table_add(&t, (const char *const[]){d->name, d->reason ? "no" : "yes", d->summary});
     }
     term_table_print(&t, 0);
+    for (size_t i = 0; i < l->ndrivers; i++)
+        if (l->drivers[i].reason) {
+            char why[512];
+
+            snprintf(why, sizeof why, "%s: %s", l->drivers[i].name, l->drivers[i].reason);
+            printf("\n");
+            term_paragraph(0, why);
+        }
     for (size_t i = 0; i < l->ndevices; i++)
         print_device(&l->devices[i]);
     printf("\ndefault: %s%s\n", l->default_spec,
