@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#define WORTH_IT 10000     /* changes that all together bring less than this part are no use */
 #define CHECK_STATES 20000 /* of the checker, for each new best */
 #define STEPS_LEAST 3000   /* by chance; */
 #define STEPS_MOST 40000
@@ -45,7 +46,7 @@ static bool is_safer(struct weir__tuner *t, bool *safe)
 bool weir__tune_offer(struct weir__tuner *t, const int *setting, bool equal, uint64_t *ps)
 {
     uint64_t took = weir__tune_try(t, setting);
-    bool better = took < t->best_ps || (took == t->best_ps && equal), safe = true;
+    bool better = took < t->best_ps || (equal && took <= t->enough_ps), safe = true;
 
     if (ps)
         *ps = took;
@@ -277,6 +278,10 @@ static void take_back_all(struct weir__tuner *t)
 {
     int n = t->nunits;
 
+    t->enough_ps = t->best_ps;
+    if (t->before != WEIR__TUNE_NEVER) /* never slower than what there was */
+        t->enough_ps =
+            (uint64_t)weir__min((int64_t)(t->best_ps + t->best_ps / WORTH_IT), (int64_t)t->before);
     take_back(t, 2 * n, 3 * n, -1); /* limits cost their operator time wherever else it runs */
     take_back(t, n, 2 * n, -1);
     take_back(t, 0, n, -1);

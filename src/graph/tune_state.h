@@ -56,6 +56,7 @@ struct weir__tuner {
     int *input, *best, *now;
     size_t nsettings;
     uint64_t before, best_ps;
+    uint64_t enough_ps; /* what the result may take once changes are taken back */
     size_t best_errors; /* that the checker finds, the input's at first */
     bool risky;         /* operators that can block each other */
     struct weir__tune_bound bound;
@@ -115,8 +116,8 @@ weir_status weir__tune_check(struct weir__tuner *t, size_t max_states, size_t *e
 
 /* Leaves the best setting in t->best, without changes that bring nothing. */
 void weir__tune_search(struct weir__tuner *t);
-/* Tries a setting and keeps it if it is the best so far and the checker lets it pass (or is
- * as good, with `equal`). */
+/* Tries a setting and keeps it if it is the best so far (with `equal`: takes no more than
+ * t->enough_ps) and the checker lets it pass. */
 bool weir__tune_offer(struct weir__tuner *t, const int *setting, bool equal, uint64_t *ps);
 uint64_t weir__tune_draw(struct weir__tuner *t, uint64_t n); /* 0 .. n-1 */
 
