@@ -3,7 +3,7 @@
  *     weir_trace_start(NULL);
  *     ... work, weir_device_sync(dev) ...
  *     weir_trace_stop(&trace);
- *     weir_trace_write_html(&trace, 1, "timeline.html");
+ *     weir_trace_write_html((const weir_trace *[]){trace}, NULL, 1, "timeline.html");
  *     weir_trace_free(trace);
  *
  * One recording at a time takes in every device of the process. Each thread writes into a

@@ -64,7 +64,7 @@ static void start_driver(void)
     if ((r = api.cu.init(0)))
         snprintf(api.no_driver, sizeof api.no_driver, "the NVIDIA driver does not start: %s",
                  weir__cuda_error(r).text);
-    else if ((r = api.cu.device_count(&count)) || !count)
+    else if (api.cu.device_count(&count) || !count)
         snprintf(api.no_driver, sizeof api.no_driver, "the NVIDIA driver finds no GPU");
 }
 

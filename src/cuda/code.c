@@ -141,7 +141,7 @@ static weir_status compile_program(struct weir__cuda *dev, const struct weir__co
                                    const uint8_t *variant, void *program, char **out, size_t *size)
 {
     const struct weir__nvrtc *rtc = &dev->api->nvrtc;
-    char defines[8][16], arch[32];
+    char defines[8][24], arch[32];
     const char *options[13] = {arch, "-default-device", "--std=c++17", "--disable-warnings",
                                code->contract ? "--fmad=true" : "--fmad=false"};
     weir_status st;

@@ -194,6 +194,7 @@ static struct weir__cuda_product *find(struct weir__cuda *dev, const struct key 
     struct weir__cuda_product **at = &dev->products, *p;
 
     for (; (p = *at); at = &p->next)
+        /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): keys are zeroed first */
         if (!memcmp(&p->key, key, sizeof *key)) {
             *at = p->next;
             p->next = dev->products;

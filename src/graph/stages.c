@@ -34,8 +34,12 @@ static weir_status write_file(struct weir__stages *s, const char *pass, const ch
         return weir__fail(WEIR_ENOMEM, "the path of a pass's dump");
     if (!(file = fopen(path.data, "w")))
         st = weir__fail(WEIR_EIO, "%s: %s", path.data, strerror(errno));
-    if (file && ((fputs(text, file) == EOF) | (fclose(file) == EOF)))
-        st = weir__fail(WEIR_EIO, "%s: %s", path.data, strerror(errno));
+    if (file) {
+        bool written = fputs(text, file) != EOF;
+
+        if (fclose(file) == EOF || !written)
+            st = weir__fail(WEIR_EIO, "%s: %s", path.data, strerror(errno));
+    }
     weir__text_free(&path);
     return st;
 }

@@ -128,7 +128,7 @@ static void check_reductions(struct world *w, weir_dtype dtype, weir_reduce op, 
 
 static void all_reductions(int n, const weir_group_options *options)
 {
-    struct world w;
+    struct world w = {0};
 
     world_open(&w, n, "cpu:cores=2,threads=1", options);
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
