@@ -78,8 +78,10 @@ def test_leaving_with_work_in_flight_waits_for_it():
 
 
 def test_ctrl_c_ends_a_wait():
+    # A shell that runs tests in the background leaves Ctrl-C ignored.
     code = """
-        import time, weir
+        import signal, time, weir
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         x = weir.host_call("long", lambda i, o: time.sleep(3), [weir.ones((1,))],
                            [("float32", (1,))])[0]
         print("waiting", flush=True)
