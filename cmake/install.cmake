@@ -1,4 +1,4 @@
-# Library, headers, pkg-config file and CMake package.
+# Library, headers, pkg-config file, CMake package and shell completion.
 include(CMakePackageConfigHelpers)
 
 set(weir_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/weir)
@@ -26,3 +26,6 @@ if(HWLOC_FOUND)
 endif()
 configure_file(weir.pc.in weir.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/weir.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+install(FILES completions/weir.bash
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME weir)
