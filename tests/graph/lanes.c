@@ -45,7 +45,7 @@ static weir_plan *make_chain(weir_device *dev, struct weir__op *op, bool mixed)
     CHECK_OK(weir_graph_create(dev, &g));
     CHECK_OK(weir_graph_input(g, "x", WEIR_F32, 1, (int64_t[]){16}, &at));
     for (int i = 0; i < NODES; i++) {
-        char name[16];
+        char name[24];
 
         snprintf(name, sizeof name, "step_%d", i);
         CHECK_OK(weir__graph_add_call(g, op, name, NULL, &at, 1, NULL, &marks, &next));
