@@ -460,16 +460,12 @@ static bool has_failed(struct weir__mark mark)
     return atomic_load_explicit(&mark.stream->failed_at, memory_order_acquire) <= mark.seq;
 }
 
-weir_status weir__stream_wait_mark(weir_stream *s, struct weir__mark mark,
-                                   const struct weir__clock *clock, enum weir__wait how)
+static weir_status wait_mark(weir_stream *s, struct weir__mark mark,
+                             const struct weir__clock *clock, enum weir__wait how)
 {
     bool fresh = how == WEIR__WAIT_FRESH;
-    weir_status st = weir__stream_settle(s);
+    weir_status st;
 
-    if (st)
-        return st;
-    if (weir__race_on() && how != WEIR__WAIT_ORDER) /* that one is the library's, not the user's */
-        weir__race_see_wait(weir__stream_race(s), weir__stream_race(mark.stream), mark.seq);
     if (mark.stream == s || (weir__clock_get(&s->clock, mark.stream->slot) >= mark.seq && !fresh &&
                              !(how == WEIR__WAIT_ERRORS && has_failed(mark))))
         return WEIR_OK;
@@ -484,6 +480,24 @@ weir_status weir__stream_wait_mark(weir_stream *s, struct weir__mark mark,
         s->clock.seq[s->slot]++;
     }
     return clock ? weir__clock_merge(&s->clock, clock) : WEIR_OK;
+}
+
+weir_status weir__stream_wait_mark(weir_stream *s, struct weir__mark mark,
+                                   const struct weir__clock *clock, enum weir__wait how)
+{
+    struct weir__race_stream before;
+    weir_status st = weir__stream_settle(s);
+
+    if (st)
+        return st;
+    /* Waits for order alone are the library's, not the user's. Told once it is queued, as of
+     * the command before it. */
+    if (weir__likely(!weir__race_on()) || how == WEIR__WAIT_ORDER)
+        return wait_mark(s, mark, clock, how);
+    before = weir__stream_race(s);
+    if (!(st = wait_mark(s, mark, clock, how)))
+        weir__race_see_wait(before, weir__stream_race(mark.stream), mark.seq);
+    return st;
 }
 
 weir_status weir_stream_wait_stream(weir_stream *s, weir_stream *other)
