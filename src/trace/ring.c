@@ -218,6 +218,7 @@ void weir__trace_add_source(struct weir__trace_source *source)
 {
     struct weir__trace_source **end = &sources;
 
+    weir__trace_ticks_init();
     pthread_mutex_lock(&sources_lock);
     while (*end) /* oldest first: the order is that of the ranks */
         end = &(*end)->next;
@@ -287,7 +288,7 @@ weir_status weir_trace_start(const weir_trace_options *options)
     if (bytes < LEAST_BYTES || bytes > MOST_BYTES)
         return weir__fail(WEIR_ERANGE, "%zu bytes per thread for a trace: %d to %zu are possible",
                           bytes, LEAST_BYTES, MOST_BYTES);
-    weir__trace_ticks_init();
+    weir__trace_ticks_init(); /* devices do it too, but there may be none yet */
     pthread_mutex_lock(&sources_lock);
     if (!(st = begin(bytes))) {
         for (struct weir__trace_source *s = sources; s; s = s->next)

@@ -43,7 +43,9 @@ enum weir__trace_clock {
     WEIR__TRACE_OWN_NS,  /* nanoseconds since the device was opened, in its own time */
 };
 
-extern bool weir__trace_has_tsc; /* set before the first recording begins */
+/* Set before the first device has any work: threads that find a recording under way by a
+ * relaxed load may read it plainly. */
+extern bool weir__trace_has_tsc;
 uint64_t weir__trace_slow_ticks(void);
 
 /* Ticks of a counter that all threads share, which costs less than asking for the time. */
