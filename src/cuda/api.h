@@ -209,6 +209,7 @@ struct weir__lt_result {
 
 /* Matrix products. Each returns 0 on success. */
 #define WEIR__CUBLASLT_SYMBOLS(X)                                                                  \
+    X(cublasLtGetVersion, version, (void)) /* as a number, not a status */                         \
     X(cublasLtCreate, create, (void **handle))                                                     \
     X(cublasLtDestroy, destroy, (void *handle))                                                    \
     X(cublasLtMatmulDescCreate, desc_create, (void **desc, int compute, int scale))                \
@@ -227,6 +228,9 @@ struct weir__lt_result {
     X(cublasLtMatmulAlgoGetHeuristic, heuristic,                                                   \
       (void *handle, void *desc, void *a, void *b, void *c, void *d, void *preference, int wanted, \
        struct weir__lt_result *results, int *found))                                               \
+    X(cublasLtMatmulAlgoCheck, check,                                                              \
+      (void *handle, void *desc, void *a, void *b, void *c, void *d,                               \
+       const struct weir__lt_algo *algo, struct weir__lt_result *result))                          \
     X(cublasLtMatmul, matmul,                                                                      \
       (void *handle, void *desc, const void *alpha, const void *a, void *a_layout, const void *b,  \
        void *b_layout, const void *beta, const void *c, void *c_layout, void *d, void *d_layout,   \

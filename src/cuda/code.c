@@ -1,108 +1,35 @@
 /* Kernel texts to functions: compiled once per architecture and variant, kept on disk. */
 #include "cuda/cuda.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- the cache on disk ---- */
-
-static uint64_t hash_bytes(uint64_t h, const void *bytes, size_t size)
-{
-    for (const unsigned char *b = bytes, *end = b + size; b < end; b++)
-        h = (h ^ *b) * 0x100000001b3;
-    return h;
-}
 
 /* Of every text, since they include each other; the same for all variants. */
 static uint64_t hash_sources(void)
 {
-    uint64_t h = 0xcbf29ce484222325;
+    uint64_t h = WEIR__CUDA_HASH;
 
     for (int i = 0; i < weir__cuda_nsources; i++) {
-        h = hash_bytes(h, weir__cuda_sources[i].name, strlen(weir__cuda_sources[i].name) + 1);
-        h = hash_bytes(h, weir__cuda_sources[i].text, strlen(weir__cuda_sources[i].text));
+        h = weir__cuda_hash(h, weir__cuda_sources[i].name, strlen(weir__cuda_sources[i].name) + 1);
+        h = weir__cuda_hash(h, weir__cuda_sources[i].text, strlen(weir__cuda_sources[i].text));
     }
     return h;
 }
 
-/* $WEIR_CACHE_DIR, or weir/ in the user's cache directory, made if need be; false without one. */
-static bool cache_directory(char *path, size_t size)
+static void cached_name(const struct weir__cuda *dev, const struct weir__code *code,
+                        uint64_t variant, char *name, size_t size)
 {
-    const char *own = getenv("WEIR_CACHE_DIR"), *cache = getenv("XDG_CACHE_HOME"),
-               *home = getenv("HOME");
-    int n;
-
-    if (own)
-        n = snprintf(path, size, "%s", own);
-    else if (cache && *cache)
-        n = snprintf(path, size, "%s/weir", cache);
-    else if (home && *home) {
-        n = snprintf(path, size, "%s/.cache", home);
-        if (n > 0 && (size_t)n < size)
-            (void)mkdir(path, 0700);
-        n = snprintf(path, size, "%s/.cache/weir", home);
-    } else {
-        return false;
-    }
-    if (n <= 0 || (size_t)n >= size)
-        return false;
-    return !mkdir(path, 0700) || errno == EEXIST;
-}
-
-static bool cache_path(const struct weir__cuda *dev, const struct weir__code *code,
-                       uint64_t variant, char *path, size_t size)
-{
-    char directory[400];
     int major = 0, minor = 0;
     uint64_t h = hash_sources();
 
     if (code->source)
-        h = hash_bytes(h, code->source, strlen(code->source));
-    if (!cache_directory(directory, sizeof directory))
-        return false;
+        h = weir__cuda_hash(h, code->source, strlen(code->source));
     dev->api->nvrtc.version(&major, &minor);
-    return snprintf(path, size, "%s/%s-%016llx-sm%d%d-nvrtc%d.%d-%016llx.cubin", directory,
-                    code->text, (unsigned long long)variant, dev->major, dev->minor, major, minor,
-                    (unsigned long long)h) < (int)size;
-}
-
-static char *read_cached(const char *path, size_t *size)
-{
-    FILE *f = fopen(path, "rb");
-    char *bytes = NULL;
-    long n;
-
-    if (!f)
-        return NULL;
-    if (!fseek(f, 0, SEEK_END) && (n = ftell(f)) > 0 && !fseek(f, 0, SEEK_SET) &&
-        (bytes = weir__malloc((size_t)n)) && fread(bytes, 1, (size_t)n, f) != (size_t)n) {
-        weir__free(bytes);
-        bytes = NULL;
-    }
-    if (bytes)
-        *size = (size_t)n;
-    fclose(f);
-    return bytes;
-}
-
-/* Whole or not at all: other processes may do the same. A cache that cannot be written costs
- * time, nothing else. */
-static void write_cached(const char *path, const char *bytes, size_t size)
-{
-    char draft[700];
-    FILE *f;
-    bool good;
-
-    if (snprintf(draft, sizeof draft, "%s.%ld", path, (long)getpid()) >= (int)sizeof draft ||
-        !(f = fopen(draft, "wb")))
-        return;
-    good = fwrite(bytes, 1, size, f) == size;
-    if (fclose(f) || !good || rename(draft, path))
-        (void)unlink(draft);
+    snprintf(name, size, "%s-%016llx-sm%d%d-nvrtc%d.%d-%016llx.cubin", code->text,
+             (unsigned long long)variant, dev->major, dev->minor, major, minor,
+             (unsigned long long)h);
 }
 
 /* ---- compiling ---- */
@@ -232,22 +159,22 @@ static weir_status load(struct weir__cuda *dev, const struct weir__code *code, c
 static weir_status add_function(struct weir__cuda *dev, const struct weir__code *code,
                                 const uint8_t *variant, uint64_t key, struct weir__cuda_function *f)
 {
-    char path[600], *image = NULL;
-    bool cached = cache_path(dev, code, key, path, sizeof path);
-    size_t size = 0;
+    char name[200], *image;
+    size_t size;
     weir_status st;
 
-    if (cached && (image = read_cached(path, &size))) {
+    cached_name(dev, code, key, name, sizeof name);
+    if ((image = weir__cuda_cache_read(name, &size))) {
         st = load(dev, code, image, f);
         weir__free(image);
         if (!st || atomic_load(&dev->dead))
             return st;
-        weir__log(WEIR_LOG_WARN, "%s cannot be loaded and is made again", path);
+        weir__log(WEIR_LOG_WARN, "%s cannot be loaded and is made again", name);
     }
     if ((st = compile(dev, code, variant, &image, &size)))
         return st;
-    if (!(st = load(dev, code, image, f)) && cached)
-        write_cached(path, image, size);
+    if (!(st = load(dev, code, image, f)))
+        weir__cuda_cache_write(name, image, size);
     weir__free(image);
     return st;
 }

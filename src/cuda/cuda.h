@@ -282,6 +282,13 @@ weir_status weir__cuda_product_run(const struct weir__cuda_sink *sink,
                                    const struct weir__product *product);
 void weir__cuda_products_close(struct weir__cuda *dev);
 
+/* ---- cache.c: files that spare later processes work ---- */
+#define WEIR__CUDA_HASH UINT64_C(0xcbf29ce484222325) /* of nothing */
+uint64_t weir__cuda_hash(uint64_t h, const void *bytes, size_t size);
+/* A file's bytes, to be freed with weir__free; NULL if it is not there. */
+char *weir__cuda_cache_read(const char *name, size_t *size);
+void weir__cuda_cache_write(const char *name, const void *bytes, size_t size);
+
 /* ---- cores.c ---- */
 weir_status weir__cuda_cores_open(struct weir__cuda *dev);
 void weir__cuda_cores_close(struct weir__cuda *dev);
