@@ -1,5 +1,6 @@
 /* Arguments, the same way for every command. */
 #include "commands.h"
+#include "complete.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -10,16 +11,23 @@ enum { MAX_WORD = 32 };
 
 /* ---- help ---- */
 
+static int width_of(const struct cli_option *o)
+{
+    return (int)(strlen(o->name) + (o->value_name ? 1 + strlen(o->value_name) : 0));
+}
+
 static void print_help(const struct cli_usage *u)
 {
-    printf("usage: weir %s %s\n\n%s\n\noptions\n", u->command, u->synopsis, u->about);
-    for (const struct cli_option *o = u->options; o->name; o++) {
-        char left[40];
+    static const char help[] = "--help";
+    int width = (int)strlen(help);
 
-        snprintf(left, sizeof left, "%s %s", o->name, o->value_name ? o->value_name : "");
-        printf("  %-16s %s\n", left, o->help);
-    }
-    printf("  %-16s %s\n\nexamples\n%s", "--help", "this text", u->examples);
+    for (const struct cli_option *o = u->options; o->name; o++)
+        width = width_of(o) > width ? width_of(o) : width;
+    printf("usage: weir %s %s\n\n%s\n\noptions\n", u->command, u->synopsis, u->about);
+    for (const struct cli_option *o = u->options; o->name; o++)
+        printf("  %s%s%s%*s  %s\n", o->name, o->value_name ? " " : "",
+               o->value_name ? o->value_name : "", width - width_of(o), "", o->help);
+    printf("  %-*s  %s\n\nexamples\n%s", width, help, "this text", u->examples);
 }
 
 /* ---- what was meant ---- */
@@ -138,6 +146,8 @@ int cli_parse(const struct cli_usage *u, int argc, char **argv, int *nwords)
     int status;
 
     *nwords = 0;
+    if (cli_completing)
+        return cli_complete(u, argc, argv);
     for (int i = 1; i < argc; i++) {
         if (only_words || argv[i][0] != '-' || !argv[i][1]) {
             if (*nwords == u->max_words) {

@@ -267,6 +267,7 @@ int weir_cmd_advise(int argc, char **argv)
         .examples = "  weir advise layer.pbtxt --device npu:a3\n"
                     "  weir advise layer.pbtxt --ranks 8 --json\n",
         .max_words = 1,
+        .words = "FILE",
     };
     struct cli_ranks ranks = {0};
     weir_device *dev = NULL;

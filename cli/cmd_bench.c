@@ -3,10 +3,10 @@
  * Work by work and round by round, everyone takes their turn, so that a noisy
  * minute hits all alike. Each turn runs in a process of its own and writes JSON
  * lines (bench/harness.h) to a temporary file. */
-#include "cmd_bench.h"
-
 #include "../bench/report.h"
 #include "bench_weir.h"
+#include "commands.h"
+#include "progress.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -79,55 +79,39 @@ struct run {
     char works[MAX_WORKS][MAX_NAME];
     size_t nworks;
     int turns, turns_done;
-    bool progress;
+    struct progress progress;
 };
 
 /* ---- arguments ---- */
 
-static const char usage[] =
-    "usage: weir bench [--json] [--quick] [--only WORK] [--peers DIR] [--no-peers]\n"
-    "\n"
-    "Measures weir against other runtimes, libraries and the machine's own limits.\n"
-    "  --json       a JSON document instead of tables\n"
-    "  --quick      fewer samples\n"
-    "  --only WORK  one work, or all of a kind: chain, pingpong, pool, matmul, ...\n"
-    "  --peers DIR  where the peer programs are (default: bench/peers beside weir)\n"
-    "  --no-peers   weir alone\n"
-    "\n"
-    "examples\n"
-    "  make bench                      builds the peers and runs everything\n"
-    "  weir bench --quick --no-peers   weir alone, in under a minute\n"
-    "  weir bench --only pool --json   the memory pool, for machines\n";
-
 /* returns -1 to go on, or an exit status. */
 static int parse(int argc, char **argv, struct options *o)
 {
-    for (int i = 1; i < argc; i++) {
-        const char **value = !strcmp(argv[i], "--only")    ? &o->only
-                             : !strcmp(argv[i], "--peers") ? &o->peers
-                                                           : NULL;
+    const struct cli_option options[] = {
+        {"--only", "WORK", "one work, or all of a kind: chain, pool, matmul, ...", NULL, &o->only},
+        {"--quick", NULL, "fewer samples", &o->quick, NULL},
+        {"--peers", "DIR", "where the peer programs are; bench/peers beside weir", NULL, &o->peers},
+        {"--no-peers", NULL, "weir alone", &o->no_peers, NULL},
+        {"--json", NULL, "for machines", &o->json, NULL},
+        {NULL, NULL, NULL, NULL, NULL},
+    };
+    const struct cli_usage usage = {
+        .command = "bench",
+        .synopsis = "[--quick] [--only WORK] [--peers DIR | --no-peers] [--json]",
+        .about =
+            "Measures weir against other runtimes, libraries and the machine's own limits. "
+            "Everyone\n"
+            "takes turns, so that a noisy minute hits all alike; each row is a median with its\n"
+            "range. Leave the machine alone meanwhile.",
+        .options = options,
+        .examples = "  make bench                      builds the peers and runs everything\n"
+                    "  weir bench --quick --no-peers   weir alone, in under a minute\n"
+                    "  weir bench --only pool --json   the memory pool, for machines\n",
+        .max_words = 0,
+    };
+    int nwords;
 
-        if (value) {
-            if (i + 1 == argc) {
-                fprintf(stderr, "weir bench: %s needs a value\n", argv[i]);
-                return 2;
-            }
-            *value = argv[++i];
-        } else if (!strcmp(argv[i], "--json")) {
-            o->json = true;
-        } else if (!strcmp(argv[i], "--quick")) {
-            o->quick = true;
-        } else if (!strcmp(argv[i], "--no-peers")) {
-            o->no_peers = true;
-        } else if (!strcmp(argv[i], "--help")) {
-            fputs(usage, stdout);
-            return 0;
-        } else {
-            fprintf(stderr, "weir bench: unknown argument %s\n%s", argv[i], usage);
-            return 2;
-        }
-    }
-    return -1;
+    return cli_parse(&usage, argc, argv, &nwords);
 }
 
 /* ---- turns ---- */
@@ -173,10 +157,8 @@ static void take_output(struct run *r, const char *source, FILE *out)
 
 static void show_progress(struct run *r, int round, const char *work, const char *source)
 {
-    r->turns_done++;
-    if (r->progress)
-        fprintf(stderr, "\r\033[K[%d/%d] round %d: %s, %s", r->turns_done, r->turns, round + 1,
-                work, source);
+    progress_show(&r->progress, (double)r->turns_done++ / r->turns, "round %d: %s, %s", round + 1,
+                  work, source);
 }
 
 static bool peer_has(const struct peer *p, const char *work)
@@ -354,7 +336,7 @@ int weir_cmd_bench(int argc, char **argv)
     }
     rounds = r.options.quick ? ROUNDS_QUICK : ROUNDS;
     r.turns = count_turns(&r, rounds);
-    r.progress = isatty(STDERR_FILENO);
+    r.progress = progress_begin();
 
     foreign = bench_foreign_seconds();
     start = bench_now_ns();
@@ -365,8 +347,7 @@ int weir_cmd_bench(int argc, char **argv)
     r.report.foreign_share =
         (bench_foreign_seconds() - foreign) / ((bench_now_ns() - start) * 1e-9);
     bench_report_finish(&r.report);
-    if (r.progress)
-        fprintf(stderr, "\r\033[K");
+    progress_end(&r.progress);
 
     if (r.options.json)
         bench_report_print_json(&r.report, stdout);

@@ -2,6 +2,7 @@
 #include "calibrate.h"
 #include "commands.h"
 #include "json.h"
+#include "progress.h"
 #include "term.h"
 
 #include <errno.h>
@@ -54,12 +55,6 @@ static int complain(weir_status st)
     int status = cli_complain("calibrate", st);
 
     return st == WEIR_EUNSUPPORTED ? EXIT_USAGE : status;
-}
-
-static void say(const char *what)
-{
-    if (isatty(STDERR_FILENO))
-        fprintf(stderr, "\r  measuring %s\033[K", what);
 }
 
 /* ---- the profile ---- */
@@ -158,29 +153,32 @@ static int predict(struct outcome *o, const struct calibration_graph *what, doub
 /* The least over all rounds: others on the machine disturb for a while, not always. */
 static weir_status measure(struct outcome *o, weir_device *dev)
 {
-    for (int round = 0; round < ROUNDS; round++) {
-        double us, one, all;
-        weir_status st;
+    const int steps = NTIMED + 1;
+    struct progress progress = progress_begin();
+    weir_status st = WEIR_OK;
 
-        say("bandwidth");
+    for (int round = 0; round < ROUNDS && !st; round++) {
+        double us, one, all, done = (double)(round * steps);
+
+        progress_show(&progress, done / (ROUNDS * steps), "bandwidth");
         if ((st = calibration_bandwidth(dev, 1, &one)) ||
             (st = calibration_bandwidth(dev, 0, &all)) ||
             (st = calibration_time_eager(dev, CHAIN, &us)))
-            return st;
+            break;
         o->c.core_gb_s = fmax(o->c.core_gb_s, one);
         o->c.memory_gb_s = fmax(o->c.memory_gb_s, all);
         o->c.launch_us = round ? fmin(o->c.launch_us, us) : us;
         for (int i = 0; i < NTIMED; i++) {
-            say(timed[i].name);
-            if ((st = calibration_time(&timed[i], dev, &us))) {
-                if (timed[i].dtype == WEIR_F32)
-                    return st;
-                us = NAN;
-            }
+            progress_show(&progress, (done + 1 + i) / (ROUNDS * steps), "%s", timed[i].name);
+            if ((st = calibration_time(&timed[i], dev, &us)) && timed[i].dtype == WEIR_F32)
+                break;
+            us = st ? NAN : us;
+            st = WEIR_OK;
             o->measured[i] = round ? fmin(o->measured[i], us) : us;
         }
     }
-    return WEIR_OK;
+    progress_end(&progress);
+    return st;
 }
 
 static void derive(struct outcome *o)
@@ -370,8 +368,6 @@ int weir_cmd_calibrate(int argc, char **argv)
         o.device = props.name;
         status = calibrate(&o, dev);
         unlink(o.temporary);
-        if (isatty(STDERR_FILENO))
-            fputs("\r\033[K", stderr);
     }
     if (status < 0) {
         if (json)

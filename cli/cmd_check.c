@@ -1,6 +1,8 @@
 /* `weir check`: whether a program can deadlock or race, before it runs. */
 #include "commands.h"
+#include "complete.h"
 #include "json.h"
+#include "progress.h"
 #include "term.h"
 
 #include <stdio.h>
@@ -61,6 +63,8 @@ static int take_rank_options(struct inputs *in, int *argc, char **argv)
 {
     int kept = 1, status = -1;
 
+    if (cli_completing)
+        return status;
     for (int i = 1; i < *argc && status < 0; i++) {
         if (!strcmp(argv[i], "--rank") && i + 1 < *argc)
             status = take_rank(in, argv[++i]);
@@ -265,6 +269,7 @@ static int check(const struct inputs *in, const char *spec, const weir_check_opt
                  bool json)
 {
     struct checked c = {.policies = options->policies};
+    struct progress progress = progress_begin();
     weir_check_report *report = NULL;
     weir_device *dev;
     weir_status st = weir_device_open(spec, &dev);
@@ -272,7 +277,9 @@ static int check(const struct inputs *in, const char *spec, const weir_check_opt
 
     if (!st) {
         weir_device_get_props(dev, &c.props);
+        progress_listen(&progress);
         st = weir_check_files(dev, in->paths, in->nranks, options, &report);
+        progress_end(&progress);
         if (!st) {
             c.report = report;
             (json ? print_json : print_text)(&c);
@@ -297,7 +304,7 @@ int weir_cmd_check(int argc, char **argv)
         {"--rank", "R=FILE", "the graph file of rank R; once for each rank", NULL, &rank},
         {"--ranks", "N", "all of N ranks run the one file", NULL, &ranks},
         {"--device", "SPEC", "what each rank is (" DEFAULT_DEVICE ", or WEIR_DEVICE)", NULL, &spec},
-        {"--policy", "WORD", "how gangs get cores: hold, batch or both", NULL, &policy},
+        {"--policy", "hold|batch|both", "how gangs get cores", NULL, &policy},
         {"--single-stream", NULL, "as for compiling: stream labels conflict with it",
          &single_stream, NULL},
         {"--json", NULL, "a JSON document instead of text", &json, NULL},
@@ -318,6 +325,7 @@ int weir_cmd_check(int argc, char **argv)
             "  weir check --ranks 8 --device npu:a3 --policy hold model.pbtxt\n"
             "  weir check --rank 0=a.pbtxt --rank 1=b.pbtxt --json | jq .findings[].remedy\n",
         .max_words = argc,
+        .words = "FILE",
     };
     struct inputs in = {.paths = calloc(MAX_RANKS, sizeof *in.paths)};
     weir_check_options o = {.policies = 0};

@@ -131,14 +131,14 @@ int weir_cmd_demo(int argc, char **argv)
     const char *spec = NULL, *page = "weir-demo.html";
     const struct cli_option options[] = {
         {"--device", "SPEC", "the device (default: WEIR_DEVICE, or cpu)", NULL, &spec},
-        {"--html", "PATH", "where the timeline page goes (default: weir-demo.html here)", NULL,
+        {"--html", "FILE", "where the timeline page goes (default: weir-demo.html here)", NULL,
          &page},
         {"--json", NULL, "a JSON document instead of text", &json, NULL},
         {NULL, NULL, NULL, NULL, NULL},
     };
     const struct cli_usage usage = {
         .command = "demo",
-        .synopsis = "[--device SPEC] [--html PATH] [--json]",
+        .synopsis = "[--device SPEC] [--html FILE] [--json]",
         .about =
             "Runs small programs, checks their numbers and shows what happened when: two chains "
             "of\n"

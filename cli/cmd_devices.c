@@ -173,6 +173,7 @@ int weir_cmd_devices(int argc, char **argv)
                     "  weir devices cpu:cores=4 cpu:cube=24,vector=48\n"
                     "  weir devices --json | jq .devices[0].cores\n",
         .max_words = argc,
+        .words = "SPEC",
     };
     struct listing l = {.default_spec = getenv("WEIR_DEVICE")};
     int nwords, status = cli_parse(&usage, argc, argv, &nwords);

@@ -105,6 +105,7 @@ int weir_cmd_ops(int argc, char **argv)
                     "  weir ops matmul nonzero\n"
                     "  weir ops --json | jq -r '.ops[] | select(.gang) | .name'\n",
         .max_words = argc,
+        .words = "OPERATOR",
     };
     int nwords, status = cli_parse(&usage, argc, argv, &nwords);
     size_t n = weir_op_list(NULL, 0);

@@ -78,6 +78,7 @@ int weir_cmd_run(int argc, char **argv)
                     "  weir run layer.pbtxt --device npu:910b4,policy=batch,overhead=off --json\n"
                     "  weir run --rank 0=first.pbtxt --rank 1=second.pbtxt --device npu:a2\n",
         .max_words = 1,
+        .words = "FILE",
     };
     struct cli_ranks ranks = {0};
     weir_device *dev;

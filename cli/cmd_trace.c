@@ -1,6 +1,8 @@
 /* `weir trace`: shows a timeline, compares two, converts and imports. */
 #include "commands.h"
+#include "complete.h"
 #include "json.h"
+#include "progress.h"
 #include "trace_report.h"
 
 #include <stdio.h>
@@ -9,7 +11,13 @@
 
 static int load(const char *path, weir_trace **out)
 {
-    if (!weir_trace_load(path, out))
+    struct progress progress = progress_begin();
+    weir_status st;
+
+    progress_listen(&progress);
+    st = weir_trace_load(path, out);
+    progress_end(&progress);
+    if (!st)
         return EXIT_FINE;
     fprintf(stderr, "weir trace: %s\n", weir_last_error());
     return EXIT_USAGE;
@@ -47,6 +55,7 @@ static int import(int argc, char **argv)
                     "  weir run step.pbtxt --device npu:a3\n"
                     "  weir check step.pbtxt --device npu:a3\n",
         .max_words = 1,
+        .words = "FILE",
     };
     int nwords, status = cli_parse(&usage, argc, argv, &nwords);
     char *end = NULL, path[4096];
@@ -169,11 +178,14 @@ int weir_cmd_trace(int argc, char **argv)
                     "  weir trace run.json --json | jq '.traces[0].critical_path_us'\n"
                     "  weir trace import trace_view.json --out step.pbtxt\n",
         .max_words = 2,
+        .words = "FILE",
     };
     weir_trace *traces[2] = {NULL, NULL};
     int nwords, status;
 
-    if (argc > 1 && !strcmp(argv[1], "import"))
+    if (cli_completing && argc == 2)
+        cli_complete_offer(argv[1], "import", "a graph file from a profile");
+    else if (argc > 1 && !strcmp(argv[1], "import"))
         return import(argc - 1, argv + 1);
     if ((status = cli_parse(&usage, argc, argv, &nwords)) >= 0)
         return status;

@@ -299,6 +299,7 @@ int weir_cmd_tune(int argc, char **argv)
                     "  weir tune layer.pbtxt --ranks 8 --budget 60 --relabel\n"
                     "  weir run tuned.pbtxt --device npu:a3\n",
         .max_words = 1,
+        .words = "FILE",
     };
     struct cli_ranks ranks = {0};
     weir_device *dev = NULL;

@@ -39,6 +39,7 @@ struct cli_usage {
     const struct cli_option *options; /* ends with a name of NULL */
     const char *examples;             /* lines */
     int max_words;                    /* arguments that are no options */
+    const char *words;                /* what they are, as a value_name; NULL for none */
 };
 
 /* Reads options (`--name value` or `--name=value`; `--` ends them) and moves the

@@ -1,5 +1,6 @@
 /* `weir`: finds the command and runs it. */
 #include "commands.h"
+#include "complete.h"
 
 #include <errno.h>
 #include <locale.h>
@@ -60,12 +61,31 @@ static int refuse(const char *word)
     return EXIT_USAGE;
 }
 
+/* `weir __complete WORD...`: argv[0] is that name, argv[1] the first word. */
+static int complete(int argc, char **argv)
+{
+    cli_completing = true;
+    if (argc < 3) {
+        for (const struct command *c = commands; c->name; c++)
+            cli_complete_offer(argc > 1 ? argv[1] : "", c->name, c->summary);
+        cli_complete_offer(argc > 1 ? argv[1] : "", "--help", "what there is");
+        cli_complete_offer(argc > 1 ? argv[1] : "", "--version", "the version");
+        return EXIT_FINE;
+    }
+    for (const struct command *c = commands; c->name; c++)
+        if (!strcmp(argv[1], c->name))
+            return c->run(argc - 1, argv + 1);
+    return EXIT_FINE;
+}
+
 static int run(int argc, char **argv)
 {
     if (argc < 2) {
         print_help(stderr);
         return EXIT_USAGE;
     }
+    if (!strcmp(argv[1], "__complete"))
+        return complete(argc - 1, argv + 1);
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
         print_help(stdout);
         return EXIT_FINE;

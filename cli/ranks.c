@@ -1,6 +1,7 @@
 #include "ranks.h"
 
 #include "commands.h"
+#include "complete.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -98,6 +99,8 @@ int cli_ranks_take(struct cli_ranks *r, const char *command, int *argc, char **a
     bool many = false, each = false;
     int kept = 1, status = -1;
 
+    if (cli_completing)
+        return status;
     for (int i = 1; i < *argc && status < 0; i++) {
         bool rank = !strcmp(argv[i], "--rank") || !strncmp(argv[i], "--rank=", 7);
         bool ranks = !strcmp(argv[i], "--ranks") || !strncmp(argv[i], "--ranks=", 8);

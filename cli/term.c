@@ -85,6 +85,15 @@ void term_paragraph(int indent, const char *text)
     putchar('\n');
 }
 
+int term_fit(const char *text, int columns)
+{
+    int bytes = 0;
+
+    for (int n = 0; text[bytes] && (n < columns || (text[bytes] & 0xc0) == 0x80); bytes++)
+        n += (text[bytes] & 0xc0) != 0x80;
+    return bytes;
+}
+
 /* ---- tables ---- */
 
 /* Columns a text takes: characters, not bytes. */
@@ -123,10 +132,7 @@ static void print_cell(const char *text, int width, bool right, bool last)
 
     if (right)
         printf("%*s", pad > 0 ? pad : 0, "");
-    for (int n = 0; *text && (n < width || (*text & 0xc0) == 0x80); text++) {
-        n += (*text & 0xc0) != 0x80;
-        putchar(*text);
-    }
+    printf("%.*s", term_fit(text, width), text);
     if (!right && !last)
         printf("%*s", pad > 0 ? pad : 0, "");
 }

@@ -35,6 +35,9 @@ struct term_text {
 };
 struct term_text term_bytes(size_t bytes);
 
+/* Bytes of the text that fill no more than so many columns. */
+int term_fit(const char *text, int columns);
+
 /* Prints a paragraph, each line behind `indent` spaces, broken at the width. */
 void term_paragraph(int indent, const char *text);
 

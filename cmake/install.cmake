@@ -1,4 +1,4 @@
-# Library, headers, pkg-config file, CMake package and shell completion.
+# Library, headers, pkg-config file, CMake package, man page and shell completions.
 include(CMakePackageConfigHelpers)
 
 set(weir_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/weir)
@@ -29,6 +29,8 @@ install(FILES ${PROJECT_BINARY_DIR}/weir.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/
 
 install(FILES completions/weir.bash
     DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME weir)
+install(FILES completions/_weir DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+install(FILES completions/weir.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 
 # The man page is what the program says of itself, so it is made once that is there.
 if(TARGET weir_cli)

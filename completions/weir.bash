@@ -1,30 +1,33 @@
-# Bash completion of weir. Commands and options are asked of `weir --help`, so
-# that they are always those of the program that is there.
-
-_weir_commands() {
-    "$1" --help 2>/dev/null </dev/null | awk '/^commands/ { on = 1; next } /^$/ { on = 0 } on { print $1 }'
-}
-
-_weir_options() {
-    "$@" --help 2>/dev/null </dev/null | grep -oE -- '--[a-z][a-z-]*' | sort -u
-}
+# Bash completion of weir: asks the program what could stand at the cursor.
 
 _weir() {
-    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
-    local weir=${COMP_WORDS[0]} command=${COMP_WORDS[1]}
+    local line=${COMP_LINE:0:COMP_POINT} words=() cur line_of candidate
+    local IFS=$' \t\n'
+
+    # Bash cuts words at : and = too; weir's words end at blanks.
+    read -ra words <<<"$line"
+    [[ $line == *[[:blank:]] ]] && words+=('')
+    cur=${words[-1]}
+    # What bash calls the current word, which it replaces, begins behind the last of those.
+    local breaks=${COMP_WORDBREAKS//[^:=]/} kept=
+    [[ -n $breaks && $cur == *["$breaks"]* ]] && kept=${cur%"${cur##*["$breaks"]}"}
 
     COMPREPLY=()
-    if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W "$(_weir_commands "$weir") --help --version" -- "$cur")
-    elif [[ $prev == --device ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'cpu cuda npu:a2 npu:a3' -- "$cur")
-    elif [[ $prev == --policy ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'hold batch both' -- "$cur")
-    elif [[ $cur == -* ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "$(_weir_options "$weir" "$command") --help" -- "$cur")
-    else
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
-    fi
+    while IFS= read -r line_of; do
+        candidate=${line_of%%$'\t'*}
+        case $candidate in
+        :files) mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -f -- "${cur##*=}") ;;
+        :dirs) mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -d -- "${cur##*=}") ;;
+        *)
+            # Behind --option= the program offers the value alone.
+            [[ $cur == --*=* ]] && candidate=${cur%%=*}=$candidate
+            COMPREPLY+=("${candidate#"$kept"}")
+            ;;
+        esac
+    done < <("${words[0]}" __complete "${words[@]:1}" 2>/dev/null </dev/null)
+    # Something is to follow: no blank behind it.
+    [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
+    return 0
 }
 
 complete -o filenames -F _weir weir

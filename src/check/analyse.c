@@ -211,7 +211,9 @@ static weir_status add_deadlock(struct analysis *a, enum weir__policy policy,
 
 static weir_status explore(struct analysis *a, enum weir__policy policy)
 {
-    struct weir__budget budget = {a->max_states, a->max_states * STEPS_PER_STATE, false};
+    struct weir__budget budget = weir__budget_of(
+        a->max_states, a->max_states * STEPS_PER_STATE,
+        policy == WEIR__POLICY_HOLD ? "timings under policy hold" : "timings under policy batch");
     struct weir__exploration e;
     weir_status st = weir__explore(a->p, a->x.orders, policy, &budget, true, &e);
 

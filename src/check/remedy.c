@@ -45,7 +45,7 @@ static weir_status is_clean(struct weir__trials *t, bool *clean)
 
     *clean = !st && x.over;
     for (int policy = 0; policy < WEIR__POLICY_COUNT && *clean; policy++) {
-        struct weir__budget budget = {t->max_states, t->steps, false};
+        struct weir__budget budget = weir__budget_of(t->max_states, t->steps, "remedies");
         struct weir__exploration e;
 
         if (!(t->policies >> policy & 1))

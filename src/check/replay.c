@@ -96,7 +96,8 @@ static void reverse(struct weir__trace *t)
 weir_status weir__check_replay(struct weir__space *s, int rank, const int *meetings, int nmeetings,
                                int ending, struct weir__trace *segments)
 {
-    struct weir__budget plenty = {SIZE_MAX, SIZE_MAX, false}, *budget = s->budget;
+    struct weir__budget plenty = weir__budget_of(SIZE_MAX, SIZE_MAX, "how it comes to it");
+    struct weir__budget *budget = s->budget;
     struct segment *segs = weir__calloc((size_t)nmeetings + 1, sizeof *segs);
     weir_status st = segs ? WEIR_OK : weir__fail(WEIR_ENOMEM, "the steps to a deadlock");
     int at = 0;

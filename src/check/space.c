@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/progress.h"
+
 /* ---- tables ---- */
 
 static uint64_t mix(uint64_t h)
@@ -87,6 +89,22 @@ static bool spend(size_t *left, size_t amount, struct weir__budget *budget)
     return true;
 }
 
+/* A visit, which is told of now and then. */
+static bool spend_step(struct weir__budget *b)
+{
+    const size_t often = 1 << 12;
+
+    if (!spend(&b->steps, 1, b))
+        return false;
+    if (b->steps % often == 0) {
+        double states = 1 - (double)b->states / (double)b->all_states;
+        double steps = 1 - (double)b->steps / (double)b->all_steps;
+
+        weir__progress_tell(b->doing, states > steps ? states : steps);
+    }
+    return true;
+}
+
 /* The number of the state, which is new or known. */
 static int intern_state(struct weir__space *s, const struct weir__slot *slots)
 {
@@ -164,8 +182,7 @@ static bool enqueue(struct weir__space *s, int state, int from, int *n, int **ca
 {
     if (s->info[state].visited == s->walks)
         return true;
-    if (!spend(&s->budget->steps, 1, s->budget) ||
-        !weir__grow(&s->queue, *n, &s->cap_queue, sizeof *s->queue) ||
+    if (!spend_step(s->budget) || !weir__grow(&s->queue, *n, &s->cap_queue, sizeof *s->queue) ||
         (came && !weir__grow(came, *n, cap_came, sizeof **came)))
         return false;
     s->info[state].visited = s->walks;
@@ -306,8 +323,7 @@ static int seed_meeting(struct weir__space *s, int set, int meeting, int **seeds
 
         if (!weir__space_waits_for(s, state, meeting))
             continue;
-        if (!spend(&s->budget->steps, 1, s->budget) ||
-            !weir__grow(seeds, n, &cap, sizeof **seeds) ||
+        if (!spend_step(s->budget) || !weir__grow(seeds, n, &cap, sizeof **seeds) ||
             ((*seeds)[n++] = weir__space_after(s, state, meeting)) < 0)
             return -1;
     }

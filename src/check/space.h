@@ -15,8 +15,15 @@
 struct weir__budget {
     size_t states; /* new ones */
     size_t steps;  /* visits */
+    size_t all_states, all_steps;
+    const char *doing; /* for weir__progress_tell */
     bool spent;
 };
+static inline struct weir__budget weir__budget_of(size_t states, size_t steps, const char *doing)
+{
+    return (struct weir__budget){
+        .states = states, .steps = steps, .all_states = states, .all_steps = steps, .doing = doing};
+}
 
 /* A table of numbers by hash, which owns nothing else. */
 struct weir__index {

@@ -4,15 +4,22 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/progress.h"
+
 static void read_events(struct weir__json *j, weir_trace *t, struct weir__import *im)
 {
+    const size_t often = 1 << 12;
     struct weir__event e;
+    size_t n = 0;
 
     for (weir__json_array(j); weir__json_item(j);) {
         if (weir__json_peek(j) != WEIR__JSON_OBJECT) { /* some end their list with a word */
             weir__json_skip(j);
             continue;
         }
+        if (++n % often == 0)
+            weir__progress_tell("reading events",
+                                (double)(j->at - j->start) / (double)(j->end - j->start));
         if (!weir__event_read(j, &e))
             return;
         if (im)
