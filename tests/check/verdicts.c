@@ -24,7 +24,7 @@ static void compare(const struct weir__check_program *p, unsigned seed, struct t
         CHECK_OK(weir__check_order_init(&orders[r], &p->ranks[r], order[r]));
     for (int policy = 0; policy < WEIR__POLICY_COUNT; policy++) {
         enum brute truth = brute_force(p, policy, 40000);
-        struct weir__budget budget = {1000000, 10000000, false};
+        struct weir__budget budget = weir__budget_of(1000000, 10000000, "a program");
         struct weir__exploration x;
         bool wrong;
 
