@@ -2,6 +2,7 @@
  * time and memory in proportion to the file. */
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "graph/pbtxt_helpers.h"
 
@@ -195,6 +196,25 @@ TEST(pbtxt_hostile, files_that_cannot_be_read)
     close_cpu(dev);
 }
 
+/* A file of holes: refused by its size, before any of it is read. */
+TEST(pbtxt_hostile, a_file_of_a_gigabyte_is_refused_at_once)
+{
+    const char *dir = getenv("TMPDIR");
+    weir_device *dev = open_cpu();
+    weir_graph *g;
+    char path[512];
+    int fd;
+
+    snprintf(path, sizeof path, "%s/weir-huge-XXXXXX", dir ? dir : "/tmp");
+    CHECK((fd = mkstemp(path)) >= 0);
+    CHECK_EQ(ftruncate(fd, (off_t)1 << 30), 0);
+    CHECK_STATUS(weir_graph_load_file(dev, path, &g), WEIR_EPARSE);
+    CHECK_STR(weir_last_error(), "is larger than 512");
+    close(fd);
+    unlink(path);
+    close_cpu(dev);
+}
+
 /* ---- size: an allocator that counts ---- */
 
 static atomic_size_t live, peak;
@@ -235,7 +255,7 @@ static weir_device *open_counted(void)
     return open_cpu();
 }
 
-enum { HUGE_TEXT = (64 << 20) / (TEST_SANITIZED ? 8 : 1) };
+enum { HUGE_TEXT = (16 << 20) / (TEST_SANITIZED ? 4 : 1) };
 
 /* `before`, HUGE_TEXT bytes of `piece` again and again, `after`. */
 static weir_status load_huge(weir_device *dev, const char *before, const char *piece,
@@ -260,7 +280,7 @@ static weir_status load_huge(weir_device *dev, const char *before, const char *p
     return st;
 }
 
-TEST(pbtxt_hostile, one_token_of_64_mb_costs_no_memory)
+TEST(pbtxt_hostile, one_token_of_16_mb_costs_no_memory)
 {
     static const struct {
         const char *before, *piece, *after;
