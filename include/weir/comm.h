@@ -13,6 +13,13 @@
  * cannot hold cores against each other. A rank that uses the same stream for two groups in
  * another order than its peers still waits for itself: that ends by the timeout.
  *
+ * On `npu` it is as on the hardware: in vector mode a collective takes its cores first, all at
+ * once or piecemeal as the device's policy says, and holds them until every rank is there; in
+ * sdma mode it holds none. It then takes what the model says of its kind, size and ranks. The
+ * devices of a group have one clock. Programs that hold cores against each other end with
+ * WEIR_EDEADLOCK as soon as nothing can move, and with who holds what and waits for whom. A
+ * rank's call that no host thread has made yet is waited for in the host's time instead.
+ *
  * Reductions add in the order of the ranks, f16 and bf16 in f32, so results depend neither
  * on timing nor on cores, and are the same bits on every rank.
  *
@@ -54,7 +61,9 @@ typedef struct weir_group_options {
     const char *name;   /* for messages and graph files, at most 47 bytes; NULL: generated */
     int64_t timeout_ns; /* from the first arrival at a call to the last; negative: for ever;
                          * 0: three quarters of the smallest op_timeout of the devices, so that
-                         * the error that names the missing rank comes before the device's */
+                         * the error that names the missing rank comes before the device's. On
+                         * `npu` the host's time, while nothing can go on but for a rank that
+                         * has not been called; 0: 10 s at most */
     weir_comm_mode mode;
 } weir_group_options;
 

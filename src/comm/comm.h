@@ -44,9 +44,10 @@ struct weir_rank {
 struct weir__channel {
     struct weir__channel *next;
     weir_group *group;
-    uint64_t members;               /* bit per rank */
-    char name[WEIR__CHANNEL_NAME];  /* "" for the whole group's */
-    uint64_t calls[WEIR_MAX_RANKS]; /* made so far, by rank; under the lock of its device */
+    uint64_t members;              /* bit per rank */
+    char name[WEIR__CHANNEL_NAME]; /* "" for the whole group's */
+    /* Made so far, by rank: written under the lock of its device, read by anybody. */
+    _Atomic uint64_t calls[WEIR_MAX_RANKS];
 };
 
 /* What a rank says it is about to do. Ranks that meet must agree on everything but `label`,
@@ -171,7 +172,10 @@ weir_rank *weir__rank_hold(uint64_t id);
 void weir__group_hold(weir_group *group);
 void weir__group_drop(weir_group *group);
 
-/* Every guest of any group that waits for its peers, and for which of them. `fn` is called
+/* Every group that is whole. `fn` is called under a lock: it takes none and waits for nothing. */
+void weir__groups_each(void (*fn)(const weir_group *group, void *user), void *user);
+/* Every guest of any group that waits for its peers to arrive, or to have run their parts, and
+ * for which of them. `fn` is called
  * under locks: it takes none and waits for nothing. */
 void weir__groups_each_guest(void (*fn)(const struct weir__guest *guest, const weir_group *group,
                                         uint64_t missing, void *user),
@@ -179,6 +183,19 @@ void weir__groups_each_guest(void (*fn)(const struct weir__guest *guest, const w
 
 /* WEIR_OK, or WEIR_ESTATE with the reason. */
 weir_status weir__group_check(const weir_group *group);
+
+/* The k-th call of a rank, counted from 0, is queued. */
+static inline bool weir__channel_called(const struct weir__channel *channel, int rank, uint64_t k)
+{
+    return atomic_load_explicit(&channel->calls[rank], memory_order_acquire) > k;
+}
+/* Counts more calls of a rank, under the lock of its device, once they are queued. */
+static inline void weir__channel_count(struct weir__channel *channel, int rank, uint64_t calls)
+{
+    uint64_t made = atomic_load_explicit(&channel->calls[rank], memory_order_relaxed);
+
+    atomic_store_explicit(&channel->calls[rank], made + calls, memory_order_release);
+}
 
 /* The channel of that name between the ranks of `members`; NULL when out of memory. */
 struct weir__channel *weir__group_channel(weir_group *group, const char *name, uint64_t members);

@@ -119,6 +119,22 @@ void weir__group_drop(weir_group *g)
     atomic_fetch_sub(&g->uses, 1);
 }
 
+/* The channel of the whole group is made when all else is there. */
+void weir__groups_each(void (*fn)(const weir_group *group, void *user), void *user)
+{
+    weir__spin_lock(&known_lock);
+    for (weir_group *g = known; g; g = g->next_known) {
+        bool whole;
+
+        weir__spin_lock(&g->lock);
+        whole = g->channels;
+        weir__spin_unlock(&g->lock);
+        if (whole)
+            fn(g, user);
+    }
+    weir__spin_unlock(&known_lock);
+}
+
 void weir__groups_each_guest(void (*fn)(const struct weir__guest *guest, const weir_group *group,
                                         uint64_t missing, void *user),
                              void *user)
@@ -126,9 +142,13 @@ void weir__groups_each_guest(void (*fn)(const struct weir__guest *guest, const w
     weir__spin_lock(&known_lock);
     for (weir_group *g = known; g; g = g->next_known) {
         weir__spin_lock(&g->lock);
-        for (const struct weir__meeting *m = g->meetings; m; m = m->next)
-            for (uint64_t here = m->gathered ? 0 : m->arrived; here; here &= here - 1)
-                fn(m->guests[__builtin_ctzll(here)], g, m->channel->members & ~m->arrived, user);
+        for (const struct weir__meeting *m = g->meetings; m; m = m->next) {
+            uint64_t missing =
+                m->gathered ? m->arrived & ~m->left : m->channel->members & ~m->arrived;
+
+            for (uint64_t here = m->gathered ? m->left : m->arrived; here; here &= here - 1)
+                fn(m->guests[__builtin_ctzll(here)], g, missing, user);
+        }
         weir__spin_unlock(&g->lock);
     }
     weir__spin_unlock(&known_lock);

@@ -315,9 +315,9 @@ weir_status weir_device_close(weir_device *dev)
     for (unsigned i = 0; i < dev->nstreams && weir__race_on(); i++)
         weir__stream_saw(dev->streams[i], weir__stream_submitted(dev->streams[i]));
     weir__device_reap(dev, false);
-    if (dev->groups_live)
+    if (atomic_load(&dev->groups_live))
         return weir__fail(WEIR_EBUSY, "device '%s' cannot close: it is %d rank(s) of groups",
-                          dev->props.name, dev->groups_live);
+                          dev->props.name, atomic_load(&dev->groups_live));
     if (dev->tensors_live || dev->events_live || dev->pool.stats.allocated)
         return weir__fail(WEIR_EBUSY,
                           "device '%s' cannot close: %zu tensor(s), %zu event(s) and %s of "

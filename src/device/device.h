@@ -225,7 +225,7 @@ struct weir_device {
     size_t events_live;               /* (L) */
     size_t events_most;               /* the driver's limit; 0: none */
     weir_device *next_open;           /* of all open devices */
-    int groups_live;                  /* (L) ranks of groups that it stands for */
+    _Atomic int groups_live;          /* ranks of groups that it stands for */
     struct weir__stamp *spare_stamps; /* (L) oldest first */
     struct weir__stamp **spare_stamps_end;
     size_t tensors_live; /* (L) */

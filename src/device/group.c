@@ -20,7 +20,15 @@ static weir_status check_devices(weir_device *const *devices, int nranks)
     return WEIR_OK;
 }
 
-/* Devices in virtual time know exactly when nothing can go on. */
+/* Devices in virtual time know exactly when nothing can go on, unless a rank has not been
+ * called: then the host is waited for, this long. */
+enum { VIRTUAL_PATIENCE_S = 10 };
+
+static bool is_real_time(const weir_device *dev)
+{
+    return dev->props.features & WEIR_FEATURE_REAL_TIME;
+}
+
 static int64_t default_timeout(weir_device *const *devices, int nranks)
 {
     int64_t least = -1;
@@ -31,14 +39,11 @@ static int64_t default_timeout(weir_device *const *devices, int nranks)
         if (t >= 0 && (least < 0 || t < least))
             least = t;
     }
-    return least < 0 ? -1 : least / 4 * 3 + 1;
-}
-
-static void count_groups(weir_device *dev, int change)
-{
-    weir__mutex_lock(&dev->lock);
-    dev->groups_live += change;
-    weir__mutex_unlock(&dev->lock);
+    least = least < 0 ? -1 : least / 4 * 3 + 1;
+    if (!is_real_time(devices[0]) &&
+        (least < 0 || least > VIRTUAL_PATIENCE_S * INT64_C(1000000000)))
+        least = VIRTUAL_PATIENCE_S * INT64_C(1000000000);
+    return least;
 }
 
 weir_status weir_group_create(weir_device *const *devices, int nranks,
@@ -54,8 +59,6 @@ weir_status weir_group_create(weir_device *const *devices, int nranks,
             return st;
         if (!o.timeout_ns)
             o.timeout_ns = default_timeout(devices, nranks);
-        if (!(devices[0]->props.features & WEIR_FEATURE_REAL_TIME))
-            o.timeout_ns = -1;
     }
     if ((st = weir__group_make(nranks, &o, &g)))
         return st;
@@ -64,13 +67,14 @@ weir_status weir_group_create(weir_device *const *devices, int nranks,
         snprintf(g->ranks[i].device, sizeof g->ranks[i].device, "%s", devices[i]->props.name);
     }
     g->explain = devices[0]->driver->explain;
-    if (!weir__group_channel(g, "", weir__group_all(g)) || (st = weir__timer_start(g))) {
+    if (!weir__group_channel(g, "", weir__group_all(g)) ||
+        (is_real_time(devices[0]) && (st = weir__timer_start(g)))) {
         st = st ? st : WEIR_ENOMEM;
         weir__group_free(g);
         return st;
     }
     for (int i = 0; i < nranks; i++)
-        count_groups(devices[i], 1);
+        atomic_fetch_add(&devices[i]->groups_live, 1);
     *out = g;
     return WEIR_OK;
 }
@@ -89,6 +93,6 @@ weir_status weir_group_destroy(weir_group *g)
     if ((st = weir__group_free(g)))
         return st;
     for (int i = 0; i < nranks; i++)
-        count_groups(devices[i], -1);
+        atomic_fetch_sub(&devices[i]->groups_live, 1);
     return WEIR_OK;
 }

@@ -165,13 +165,10 @@ static weir_status make_op(struct weir__predict_graph *pg, int v, uint32_t nrank
     if (p && p->collective[0]) {
         pg->nodes[v].meets = p->collective;
         if (!(load.block_us > 0) && p->bytes)
-            weir__model_transfer(dev->model,
-                                 weir__collective_us(dev->model,
-                                                     weir__collective_kind(p->collective), nranks,
-                                                     (double)p->bytes),
-                                 op);
+            weir__model_collective(dev->model, weir__collective_kind(p->collective), nranks,
+                                   (double)p->bytes, op);
         if (load.engine == WEIR_ENGINE_SDMA)
-            memset(op->per_block, 0, sizeof op->per_block);
+            weir__model_take_no_cores(op);
         st = find_meeting(meetings, p->collective, graph, &op->meeting);
     }
     return st;

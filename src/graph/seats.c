@@ -94,7 +94,7 @@ weir_status weir__plan_tickets(const weir_plan *plan, uint64_t *tickets)
 
         if (st)
             return st;
-        tickets[i] = c->channel->calls[c->rank->index];
+        tickets[i] = atomic_load_explicit(&c->channel->calls[c->rank->index], memory_order_relaxed);
     }
     return WEIR_OK;
 }
@@ -102,7 +102,8 @@ weir_status weir__plan_tickets(const weir_plan *plan, uint64_t *tickets)
 void weir__plan_take_tickets(weir_plan *plan)
 {
     for (int i = 0; i < plan->nchannels; i++)
-        plan->channels[i].channel->calls[plan->channels[i].rank->index] += plan->channels[i].calls;
+        weir__channel_count(plan->channels[i].channel, plan->channels[i].rank->index,
+                            plan->channels[i].calls);
 }
 
 void weir__plan_fill_meet(const weir_plan *plan, int node, struct weir__meet *meet)

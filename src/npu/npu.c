@@ -82,6 +82,8 @@ static weir_status npu_open(weir_device *dev, struct weir__spec *spec)
     }
     npu->woken.end = &npu->woken.first;
     npu->callbacks.end = &npu->callbacks.first;
+    npu->arrived.end = &npu->arrived.first;
+    npu->next_ps = UINT64_MAX;
     dev->model = &npu->model;
     dev->events_most = (size_t)p->event_limit;
     dev->props.cores = (weir_cores){(int)p->cube_cores, (int)p->vector_cores};
@@ -95,6 +97,17 @@ static weir_status npu_open(weir_device *dev, struct weir__spec *spec)
     open_devices = npu;
     weir__mutex_unlock(&open_lock);
     return WEIR_OK;
+}
+
+int weir__npu_count(void)
+{
+    int n = 0;
+
+    weir__mutex_lock(&open_lock);
+    for (const struct weir__npu *npu = open_devices; npu; npu = npu->next)
+        n++;
+    weir__mutex_unlock(&open_lock);
+    return n;
 }
 
 static void npu_close(weir_device *dev)
@@ -143,94 +156,34 @@ static void npu_stream_close(weir_stream *s)
 
 /* ---- waiting ---- */
 
-/* A stream of this device that waits for another device, and what it waits for. */
-static bool waits_abroad(const struct weir__npu *npu, struct weir__mark *mark)
-{
-    for (int i = 0; i < npu->nstreams; i++) {
-        struct weir__soft_stream *s = &npu->streams[i]->soft;
-        struct weir__soft_stream *source = atomic_load(&s->waits_for);
-
-        if (source && source->base.dev != s->base.dev) {
-            *mark = (struct weir__mark){&source->base, atomic_load(&s->waits_seq)};
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Nothing moves by itself. False if the wait cannot end. */
-static weir_status unblock(struct weir__npu *npu, weir_stream *s, uint64_t seq)
-{
-    struct weir__text text = {0};
-    struct weir__mark abroad;
-    weir_status st;
-
-    if (npu->calling) { /* another thread's callback will go on */
-        weir__npu_unlock(npu);
-        weir__yield();
-        weir__npu_lock(npu);
-        return WEIR_OK;
-    }
-    if (waits_abroad(npu, &abroad)) {
-        weir__npu_unlock(npu);
-        st =
-            abroad.stream->dev->driver->sync(abroad.stream, abroad.seq, WEIR_TIMEOUT_DEVICE, false);
-        weir__npu_lock(npu);
-        return st;
-    }
-    if (weir__npu_break_deadlock(npu))
-        return WEIR_OK;
-    weir__npu_report(npu, &text);
-    st = weir__fail(WEIR_EDEADLOCK, "stream '%s' will never reach command %llu:%s", s->name,
-                    (unsigned long long)seq, text.data ? text.data : "");
-    weir__text_free(&text);
-    return st;
-}
-
-static weir_status timed_out(const struct weir__npu *npu, const weir_stream *s, uint64_t seq,
-                             int64_t timeout_ns)
-{
-    struct weir__text text = {0};
-    weir_status st;
-
-    weir__npu_report(npu, &text);
-    st = weir__fail(WEIR_ETIMEDOUT,
-                    "stream '%s' did not reach command %llu within %.3f ms of the device's time%s",
-                    s->name, (unsigned long long)seq, (double)timeout_ns / 1e6,
-                    text.data ? text.data : "");
-    weir__text_free(&text);
-    return st;
-}
-
 /* Timeouts count on the device's clock: the host's has nothing to do with the work. */
 static weir_status npu_sync(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin)
 {
     struct weir__npu *npu = (struct weir__npu *)s->dev;
-    uint64_t end;
-    weir_status st = WEIR_OK;
+    uint64_t end = UINT64_MAX;
 
     (void)spin;
     if (weir__soft_done(s) >= seq)
         return WEIR_OK;
     weir__npu_lock(npu);
-    end = timeout_ns < 0 ? UINT64_MAX : npu->sim.now + (uint64_t)timeout_ns * 1000;
-    while (!st && weir__soft_done(s) < seq) {
-        if (!weir__npu_step_until(npu, end)) {
-            if (npu->sim.nheap)
-                st = timed_out(npu, s, seq, timeout_ns);
-            else
-                st = unblock(npu, s, seq);
-        }
-    }
+    if (timeout_ns >= 0)
+        end = npu->sim.now + (uint64_t)timeout_ns * 1000;
+    if (!atomic_load(&npu->soft.base.groups_live))
+        while (weir__soft_done(s) < seq && weir__npu_step_until(npu, end))
+            ;
     weir__npu_unlock(npu);
-    return st;
+    return weir__soft_done(s) >= seq ? WEIR_OK : weir__npu_wait(s, seq, end, timeout_ns);
 }
 
 static void step(struct weir__npu *npu)
 {
-    weir__npu_lock(npu);
-    weir__npu_step(npu);
-    weir__npu_unlock(npu);
+    struct weir__npu_company c;
+    bool later;
+
+    if (weir__npu_gather(npu, &c))
+        return;
+    weir__npu_step_company(&c, UINT64_MAX, &later);
+    weir__npu_part(&c);
 }
 
 /* Devices that wait for this one have no thread that would get them past it. */
@@ -282,14 +235,19 @@ static void npu_kick(weir_device *dev)
 {
     struct weir__npu *npu = (struct weir__npu *)dev;
     struct weir__soft_stream *full = atomic_exchange(&npu->full, NULL);
+    struct weir__npu_company c;
+    bool full_still, later;
 
     if (!full || weir__npu_in_loop)
         return;
-    weir__npu_lock(npu);
-    while (atomic_load(&full->pending) - full->consumed > npu->model.profile.queue_depth &&
-           weir__npu_step(npu))
-        ;
-    weir__npu_unlock(npu);
+    if (weir__npu_gather(npu, &c))
+        return;
+    do {
+        weir__npu_lock(npu);
+        full_still = atomic_load(&full->pending) - full->consumed > npu->model.profile.queue_depth;
+        weir__npu_unlock(npu);
+    } while (full_still && weir__npu_step_company(&c, UINT64_MAX, &later));
+    weir__npu_part(&c);
 }
 
 /* ---- memory and time ---- */
@@ -308,7 +266,7 @@ static void npu_unmap(weir_device *dev, void *address, size_t size)
 
 static uint64_t npu_now(const weir_device *dev)
 {
-    return atomic_load(&((const struct weir__npu *)dev)->now_ns);
+    return atomic_load(&((const struct weir__npu *)dev)->now_ps) / 1000;
 }
 
 const struct weir__driver weir__npu_driver = {
@@ -317,6 +275,7 @@ const struct weir__driver weir__npu_driver = {
     .summary = "a modelled Ascend NPU, in virtual time",
     .device_size = sizeof(struct weir__npu),
     .stream_size = sizeof(struct weir__npu_stream),
+    .meets = true,
     .unavailable = available,
     .open = npu_open,
     .close = npu_close,

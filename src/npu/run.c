@@ -5,11 +5,6 @@
 
 _Thread_local bool weir__npu_in_loop;
 
-static struct weir__npu *npu_of(const struct weir__npu_stream *s)
-{
-    return (struct weir__npu *)s->soft.base.dev;
-}
-
 /* ---- lists of streams ---- */
 
 static void append(struct weir__soft_list *list, struct weir__soft_stream *s)
@@ -32,7 +27,7 @@ static struct weir__npu_stream *take(struct weir__soft_list *list)
 
 static void make_op(struct weir__npu_stream *s, const struct weir__cmd *cmd)
 {
-    const struct weir__npu *npu = npu_of(s);
+    const struct weir__npu *npu = weir__npu_of(s);
     bool timed = cmd->how & WEIR__LOAD_TIMED, together = cmd->how & WEIR__LOAD_TOGETHER;
     double unknown_us = cmd->work_ns == UINT32_MAX && cmd->v.load.bytes <= 0 ? 1 : 0;
     struct weir__load load = {
@@ -48,20 +43,24 @@ static void make_op(struct weir__npu_stream *s, const struct weir__cmd *cmd)
         .in_graph = s->soft.lane_left,
     };
 
-    weir__model_op(&npu->model, &load, &s->op);
+    if (cmd->meets)
+        weir__npu_collective_op(s, cmd, &load);
+    else
+        weir__model_op(&npu->model, &load, &s->op);
 }
 
 /* All blocks, one after the other: what they compute does not depend on when. */
 static void compute(struct weir__npu_stream *s, const struct weir__cmd *cmd)
 {
-    struct weir__npu *npu = npu_of(s);
+    struct weir__npu *npu = weir__npu_of(s);
     unsigned cores = cmd->cores ? cmd->cores : 1;
 
     if (!npu->model.compute || !cmd->u.fn)
         return;
     for (unsigned phase = 0; phase < cmd->phases; phase++)
         for (unsigned i = 0; i < cmd->blocks; i++) {
-            weir_block block = {i, cmd->blocks, phase, i % cores, npu->local, NULL};
+            weir_block block = {i,         cmd->blocks, phase,
+                                i % cores, npu->local,  cmd->meets ? s->soft.guest.in->args : NULL};
             weir_status st = cmd->u.fn(cmd->args, &block);
 
             if (st) {
@@ -75,16 +74,27 @@ static void consume(struct weir__npu_stream *s, const struct weir__cmd *cmd)
 {
     weir__soft_consume(&s->soft, cmd);
     s->launched = false;
-    weir__soft_publish(&s->soft, &npu_of(s)->woken);
+    weir__soft_publish(&s->soft, &weir__npu_of(s)->woken);
 }
 
-/* False if the stream sleeps or asks for cores. */
+void weir__npu_end_command(struct weir__npu_stream *s, const struct weir__cmd *cmd)
+{
+    consume(s, cmd);
+    append(&weir__npu_of(s)->woken, &s->soft);
+}
+
+/* False if the stream sleeps, asks for cores or waits for its peers. */
 static bool run_kernel(struct weir__npu_stream *s, const struct weir__cmd *cmd)
 {
-    struct weir__npu *npu = npu_of(s);
+    struct weir__npu *npu = weir__npu_of(s);
 
-    if (atomic_load_explicit(&s->soft.base.failed_at, memory_order_relaxed) != WEIR__NEVER_FAILED)
+    if (cmd->meets && s->soft.guest.state != WEIR__GUEST_AWAY)
+        return weir__npu_met(s, cmd);
+    if (atomic_load_explicit(&s->soft.base.failed_at, memory_order_relaxed) != WEIR__NEVER_FAILED) {
+        if (cmd->meets)
+            weir__soft_miss(&s->soft, cmd);
         return true;
+    }
     if (!s->launched) {
         make_op(s, cmd);
         s->launched = true;
@@ -107,7 +117,7 @@ static uint64_t ahead(const struct weir__npu *npu, const struct weir__soft_strea
 
     if (source->base.dev == &npu->soft.base)
         return 0;
-    there = atomic_load(&((const struct weir__npu *)source->base.dev)->now_ns) * 1000;
+    there = atomic_load(&((const struct weir__npu *)source->base.dev)->now_ps);
     return there > npu->sim.now ? there - npu->sim.now : 0;
 }
 
@@ -115,7 +125,7 @@ static uint64_t ahead(const struct weir__npu *npu, const struct weir__soft_strea
 static bool run_wait(struct weir__npu_stream *s, struct weir__soft_stream *source, uint64_t seq,
                      enum weir__wait how)
 {
-    struct weir__npu *npu = npu_of(s);
+    struct weir__npu *npu = weir__npu_of(s);
     uint64_t ps;
 
     if (weir__trace_on())
@@ -160,10 +170,10 @@ static bool run_head(struct weir__npu_stream *s, const struct weir__cmd *cmd)
     case WEIR__CMD_LANE_WAIT:
         return run_lane_wait(s, cmd);
     case WEIR__CMD_CALLBACK:
-        append(&npu_of(s)->callbacks, &s->soft);
+        append(&weir__npu_of(s)->callbacks, &s->soft);
         return false;
     case WEIR__CMD_STAMP:
-        atomic_store_explicit(cmd->u.ns, npu_of(s)->sim.now / 1000, memory_order_release);
+        atomic_store_explicit(cmd->u.ns, weir__npu_of(s)->sim.now / 1000, memory_order_release);
         return true;
     case WEIR__CMD_JUMP:
     case WEIR__CMD_LANE:
@@ -200,8 +210,19 @@ static void on_over(void *user, struct weir__sim_lane *lane)
     if (weir__trace_on())
         weir__npu_trace_op(npu, s, cmd);
     weir__soft_settle_failure(&s->soft);
-    consume(s, cmd);
-    append(&npu->woken, &s->soft);
+    if (cmd->meets) {
+        if (!weir__npu_depart(s, cmd))
+            return;
+        weir__soft_meet_end(&s->soft, cmd);
+    }
+    weir__npu_end_command(s, cmd);
+}
+
+static void on_arrived(void *user, struct weir__sim_lane *lane)
+{
+    struct weir__npu *npu = user;
+
+    append(&npu->arrived, &npu->streams[lane->id]->soft);
 }
 
 static void on_ended(void *user, struct weir__sim_lane *lane, uint32_t blocks, uint64_t from)
@@ -245,8 +266,7 @@ static void call_back(struct weir__npu *npu, struct weir__npu_stream *s)
     cmd->u.callback(cmd->v.user, st);
     weir__npu_lock(npu);
     npu->calling--;
-    consume(s, cmd);
-    append(&npu->woken, &s->soft);
+    weir__npu_end_command(s, cmd);
 }
 
 /* Everything that takes no time. True if anything did. */
@@ -266,20 +286,46 @@ static bool run_instant(struct weir__npu *npu)
     }
 }
 
-bool weir__npu_step_until(struct weir__npu *npu, uint64_t end)
+/* Collectives that have their cores arrive; the last of a meeting goes on at once. */
+static bool run_arrivals(struct weir__npu *npu)
 {
-    bool any = run_instant(npu);
+    struct weir__npu_stream *s;
+    bool any = false;
 
-    weir__sim_settle(&npu->sim);
-    if (npu->sim.nheap && npu->sim.heap[0]->at > end)
-        return false;
+    for (; (s = take(&npu->arrived)); any = true)
+        if (weir__npu_arrive(s))
+            append(&npu->woken, &s->soft);
+    return any;
+}
+
+bool weir__npu_run_now(struct weir__npu *npu)
+{
+    bool any = false, more;
+
     npu->sim.over = on_over;
     npu->sim.awake = on_awake;
+    npu->sim.arrived = on_arrived;
     npu->sim.ended = on_ended;
     npu->sim.user = npu;
+    do {
+        more = run_instant(npu);
+        weir__sim_settle(&npu->sim);
+        more |= run_arrivals(npu);
+        any |= more;
+    } while (more);
+    atomic_store(&npu->next_ps, npu->sim.nheap ? npu->sim.heap[0]->at : UINT64_MAX);
+    return any;
+}
+
+bool weir__npu_step_until(struct weir__npu *npu, uint64_t end)
+{
+    bool any = weir__npu_run_now(npu);
+
+    if (npu->sim.nheap && npu->sim.heap[0]->at > end)
+        return false;
     if (weir__sim_step(&npu->sim)) {
-        atomic_store(&npu->now_ns, npu->sim.now / 1000);
-        run_instant(npu);
+        atomic_store(&npu->now_ps, npu->sim.now);
+        weir__npu_run_now(npu);
         return true;
     }
     return any;
@@ -288,74 +334,4 @@ bool weir__npu_step_until(struct weir__npu *npu, uint64_t end)
 bool weir__npu_step(struct weir__npu *npu)
 {
     return weir__npu_step_until(npu, UINT64_MAX);
-}
-
-/* ---- deadlock ---- */
-
-static bool is_stuck(const struct weir__npu_stream *s)
-{
-    return s->lane.op && !s->lane.running;
-}
-
-static void add_cores(struct weir__text *text, const uint32_t *cores)
-{
-    const char *comma = "";
-
-    for (int p = 0; p < WEIR__POOLS; p++)
-        if (cores[p]) {
-            weir__text_add(text, "%s%u %s", comma, cores[p], weir__pool_names[p]);
-            comma = " + ";
-        }
-    weir__text_add(text, "%s", *comma ? " cores" : "no cores");
-}
-
-void weir__npu_report(const struct weir__npu *npu, struct weir__text *text)
-{
-    for (int i = 0; i < npu->nstreams; i++) {
-        struct weir__npu_stream *s = npu->streams[i];
-        const struct weir__soft_stream *other = atomic_load(&s->soft.waits_for);
-        uint32_t need[WEIR__POOLS];
-
-        if (is_stuck(s)) {
-            for (int p = 0; p < WEIR__POOLS; p++)
-                need[p] = s->op.blocks * s->op.per_block[p];
-            weir__text_add(text, "\n  stream '%s': operator '%s' holds ", s->soft.base.name,
-                           weir__soft_next(&s->soft)->name);
-            add_cores(text, s->lane.held);
-            weir__text_add(text, " and waits until it has ");
-            add_cores(text, need);
-        } else if (other) {
-            weir__text_add(text, "\n  stream '%s': waits for command %llu of stream '%s'%s%s",
-                           s->soft.base.name, (unsigned long long)atomic_load(&s->soft.waits_seq),
-                           other->base.name, other->base.dev == s->soft.base.dev ? "" : " of ",
-                           other->base.dev == s->soft.base.dev ? "" : other->base.dev->props.name);
-        }
-    }
-}
-
-bool weir__npu_break_deadlock(struct weir__npu *npu)
-{
-    struct weir__text text = {0};
-    bool any = false;
-
-    weir__npu_report(npu, &text);
-    for (int i = 0; i < npu->nstreams; i++) {
-        struct weir__npu_stream *s = npu->streams[i];
-        struct weir__text own = {0};
-
-        if (!is_stuck(s))
-            continue;
-        weir__text_add(&own, "deadlock on %s: operator '%s' on stream '%s' can never start:%s",
-                       npu->soft.base.props.name, weir__soft_next(&s->soft)->name,
-                       s->soft.base.name, text.data ? text.data : "");
-        weir__stream_fail(&s->soft.base, s->soft.over + 1, WEIR_EDEADLOCK,
-                          own.data ? own.data : "deadlock");
-        weir__text_free(&own);
-        weir__sim_drop(&npu->sim, &s->lane);
-        consume(s, weir__soft_next(&s->soft));
-        append(&npu->woken, &s->soft);
-        any = true;
-    }
-    weir__text_free(&text);
-    return any;
 }

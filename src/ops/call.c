@@ -139,7 +139,7 @@ static void set_meeting(const struct operands *o, struct weir__kernel *k, struct
     k->meets = true;
     meet->channel = o->channel;
     meet->rank = o->rank->index;
-    meet->call = o->channel->calls[o->rank->index];
+    meet->call = atomic_load_explicit(&o->channel->calls[o->rank->index], memory_order_relaxed);
     meet->place = 0;
     meet->timed = !k->never_timeout;
 }
@@ -147,7 +147,7 @@ static void set_meeting(const struct operands *o, struct weir__kernel *k, struct
 /* It counts once the command is queued, which drops the group when it is over. */
 static void count_call(struct operands *o)
 {
-    o->channel->calls[o->rank->index]++;
+    weir__channel_count(o->channel, o->rank->index, 1);
     o->rank = NULL;
 }
 
@@ -250,6 +250,7 @@ static weir_status run(const struct weir__op *op, const void *params, weir_tenso
         .out = out,
         .params = params,
         .compiled = o.dev->driver->compiles,
+        .modelled = o.dev->model,
         .rank = o.rank,
     };
     if ((st = op->infer(&call)))

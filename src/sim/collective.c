@@ -15,6 +15,8 @@ static const struct {
     {"allgather", WEIR__ALL_GATHER}, {"broadcast", WEIR__BROADCAST},
     {"dispatch", WEIR__DISPATCH},    {"combine", WEIR__ALL_TO_ALL},
     {"alltoall", WEIR__ALL_TO_ALL},  {"barrier", WEIR__BARRIER},
+    {"moedispatch", WEIR__DISPATCH}, {"moecombine", WEIR__ALL_TO_ALL},
+    {"send", WEIR__BROADCAST},
 };
 
 /* Those must be the whole name, before any number. */
@@ -134,13 +136,28 @@ double weir__collective_us(const struct weir__model *m, enum weir__collective ki
     return best;
 }
 
-void weir__model_transfer(const struct weir__model *m, double us, struct weir__sim_op *op)
+/* A gather gives one share and gets all n, a scatter the other way; others give as much as
+ * they get. */
+double weir__collective_part(enum weir__collective kind, uint32_t nranks, double bytes)
+{
+    bool lopsided = kind == WEIR__ALL_GATHER || kind == WEIR__REDUCE_SCATTER;
+
+    return lopsided ? bytes * nranks / (nranks + 1.0) : bytes / 2;
+}
+
+void weir__model_collective(const struct weir__model *m, enum weir__collective kind,
+                            uint32_t nranks, double bytes, struct weir__sim_op *op)
 {
     struct weir__sim_limits limits;
 
     weir__model_limits(m, &limits);
-    op->block_ps = weir__model_ps(us);
+    op->block_ps = weir__model_ps(weir__collective_us(m, kind, nranks, bytes));
     op->blocks = op->cores;
     op->draws[WEIR__FLOW_HBM] = op->draws[WEIR__FLOW_L2] = 0;
     op->draws[WEIR__FLOW_LINK] = limits.flow[WEIR__FLOW_LINK] / op->cores;
+}
+
+void weir__model_take_no_cores(struct weir__sim_op *op)
+{
+    memset(op->per_block, 0, sizeof op->per_block);
 }

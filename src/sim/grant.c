@@ -36,8 +36,7 @@ void weir__sim_unwant(struct weir__sim *sim, struct weir__sim_lane *lane)
 
 /* ---- meetings ---- */
 
-/* The lane goes on from now at full speed. */
-static void set_off(struct weir__sim *sim, struct weir__sim_lane *lane, uint64_t met_by)
+void weir__sim_set_off(struct weir__sim *sim, struct weir__sim_lane *lane, uint64_t met_by)
 {
     lane->stalled = false;
     lane->met = sim->now;
@@ -53,16 +52,21 @@ static void set_off(struct weir__sim *sim, struct weir__sim_lane *lane, uint64_t
 
 static void arrive(struct weir__sim *sim, struct weir__sim_lane *lane)
 {
-    struct weir__sim_meeting *m = &sim->meetings[lane->op->meeting - 1];
+    struct weir__sim_meeting *m;
     struct weir__sim_lane *next;
 
+    if (lane->op->meeting == WEIR__SIM_OUTSIDE) {
+        sim->arrived(sim->user, lane);
+        return;
+    }
+    m = &sim->meetings[lane->op->meeting - 1];
     lane->met_next = m->waiting;
     m->waiting = lane;
     if (++m->arrived < m->expected)
         return;
     for (struct weir__sim_lane *l = m->waiting; l; l = next) {
         next = l->met_next;
-        set_off(sim, l, lane->tag);
+        weir__sim_set_off(sim, l, lane->tag);
     }
     m->waiting = NULL;
 }

@@ -47,7 +47,7 @@ uint64_t weir__model_ps(double us);
 uint64_t weir__model_overhead(const struct weir__model *m, double us);
 
 /* What kind of collective a name stands for: its beginning, whatever the case and the
- * signs between letters (all_reduce, ar, reduceScatter, rs, allGather, ag, broadcast,
+ * signs between letters (all_reduce, ar, reduceScatter, rs, allGather, ag, broadcast, send,
  * dispatch, combine, all_to_all, a2a, barrier). Others count as all_gather. */
 enum weir__collective {
     WEIR__ALL_REDUCE,
@@ -65,7 +65,14 @@ enum weir__collective weir__collective_kind(const char *name);
 double weir__collective_us(const struct weir__model *m, enum weir__collective kind, uint32_t nranks,
                            double bytes);
 
-/* Makes `op` take that long and draw on the whole link meanwhile. */
-void weir__model_transfer(const struct weir__model *m, double us, struct weir__sim_op *op);
+/* That part, of an operator whose row counts what a rank reads and writes in all. */
+double weir__collective_part(enum weir__collective kind, uint32_t nranks, double bytes);
+
+/* Makes `op`, as weir__model_op left it, take what the collective takes from the last arrival
+ * on, and draw on the whole link meanwhile. */
+void weir__model_collective(const struct weir__model *m, enum weir__collective kind,
+                            uint32_t nranks, double bytes, struct weir__sim_op *op);
+/* For one that the copy engine runs: it holds nothing. */
+void weir__model_take_no_cores(struct weir__sim_op *op);
 
 #endif

@@ -360,7 +360,7 @@ void weir__sim_drop(struct weir__sim *sim, struct weir__sim_lane *lane)
     if (lane->wants)
         weir__sim_unwant(sim, lane);
     if (lane->started != UINT64_MAX) {
-        if (lane->op->meeting) {
+        if (lane->op->meeting && lane->op->meeting != WEIR__SIM_OUTSIDE) {
             struct weir__sim_meeting *m = &sim->meetings[lane->op->meeting - 1];
             struct weir__sim_lane **link = &m->waiting;
 

@@ -31,6 +31,7 @@
 #define WEIR__PS_PER_US UINT64_C(1000000)
 #define WEIR__SIM_FULL (UINT64_C(1) << 32) /* the rate of a block that nothing slows down */
 #define WEIR__SIM_NOBODY UINT64_MAX
+#define WEIR__SIM_OUTSIDE UINT32_MAX /* a meeting that the front end knows of, not the machine */
 
 enum weir__sim_pool {
     WEIR__POOL_CUBE,
@@ -51,7 +52,7 @@ struct weir__sim_op {
     uint8_t grant;                  /* enum weir__sim_grant */
     bool comm;                      /* communication rather than computing, for statistics */
     uint32_t blocks, cores;         /* cores: blocks that may run at once */
-    uint32_t meeting;               /* 1 + its index, 0 for none */
+    uint32_t meeting;               /* 1 + its index, 0 for none; WEIR__SIM_OUTSIDE */
     uint64_t block_ps;              /* of one block at full speed */
     uint64_t draws[WEIR__FLOWS];    /* bytes a second of one block at full speed */
     uint64_t launch_ps;             /* for the front end: slept before it is asked for */
@@ -134,6 +135,9 @@ struct weir__sim {
      * and sleep. */
     void (*over)(void *user, struct weir__sim_lane *lane);
     void (*awake)(void *user, struct weir__sim_lane *lane);
+    /* Its first blocks have their cores, and its meeting is outside: it goes on when
+     * weir__sim_set_off says so. Neither asks nor drops. NULL where there are none. */
+    void (*arrived)(void *user, struct weir__sim_lane *lane);
     /* May be NULL: blocks of the lane that started at `from` are over. */
     void (*ended)(void *user, struct weir__sim_lane *lane, uint32_t blocks, uint64_t from);
     void *user;
@@ -155,6 +159,10 @@ void weir__sim_ask(struct weir__sim *sim, struct weir__sim_lane *lane,
                    const struct weir__sim_op *op, uint64_t order, uint64_t tag);
 /* Wakes the lane after that time. */
 void weir__sim_sleep(struct weir__sim *sim, struct weir__sim_lane *lane, uint64_t ps);
+
+/* The meeting the lane waits in, holding its cores, is complete: it goes on from now at full
+ * speed. `met_by` is the tag of the last to arrive. */
+void weir__sim_set_off(struct weir__sim *sim, struct weir__sim_lane *lane, uint64_t met_by);
 
 /* Shares out what is free now. A step does that first. */
 void weir__sim_settle(struct weir__sim *sim);

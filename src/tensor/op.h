@@ -54,6 +54,7 @@ struct weir__call {
     const void *params;
     unsigned cores; /* cores in force for the operator's engine, at least 1: decides the tiling */
     bool compiled;  /* the device compiles its kernels: scratch is for those */
+    bool modelled;  /* the device has virtual time: nothing need last */
     void *scratch;  /* as many bytes as op->scratch asked for, 64-byte aligned */
     const weir_rank *rank; /* of a collective, once it is known: from prepare on */
 };

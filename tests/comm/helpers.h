@@ -18,13 +18,34 @@ struct world {
     weir_rank *rank[MAX_WORLD];
 };
 
+/* The suite runs once on `cpu`, each case on the cores it names, and once on the modelled
+ * device that WEIR_DEVICE names (devices.txt). */
+static inline bool is_modelled(void)
+{
+    const char *spec = getenv("WEIR_DEVICE");
+
+    return spec && !strncmp(spec, "npu", 3);
+}
+
+static inline const char *spec_or_modelled(const char *spec)
+{
+    return is_modelled() ? getenv("WEIR_DEVICE") : spec;
+}
+
+/* For cases whose kernels wait for the host, or that are about threads. */
+static inline void needs_threads(void)
+{
+    if (is_modelled())
+        test_skip("a modelled device runs kernels when the host waits for them");
+}
+
 /* n devices of the spec and a group over them. */
 static inline void world_open(struct world *w, int n, const char *spec,
                               const weir_group_options *options)
 {
     w->n = n;
     for (int i = 0; i < n; i++)
-        CHECK_OK(weir_device_open(spec, &w->dev[i]));
+        CHECK_OK(weir_device_open(spec_or_modelled(spec), &w->dev[i]));
     CHECK_OK(weir_group_create(w->dev, n, options, &w->group));
     for (int i = 0; i < n; i++)
         CHECK((w->rank[i] = weir_group_rank(w->group, i)));

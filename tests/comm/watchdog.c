@@ -11,6 +11,7 @@ TEST(watchdog, a_cycle_through_two_groups_is_named)
     weir_tensor *x[2];
     int cycles = 0;
 
+    needs_threads();
     world_open(&w, 2, "cpu:cores=2,op_timeout=1", &(weir_group_options){.name = "tp"});
     CHECK_OK(weir_group_create(w.dev, 2, &(weir_group_options){.name = "dp"}, &other));
     for (int i = 0; i < 2; i++) {
@@ -44,6 +45,7 @@ TEST(watchdog, a_report_says_cores_and_waits)
     weir_stream *holder, *gang, *waiter;
     struct gate g = {0};
 
+    needs_threads();
     CHECK_OK(weir_device_open("cpu:cube=2,vector=4,threads=2", &dev));
     CHECK_OK(weir_stream_create(dev, &(weir_stream_options){.name = "holder"}, &holder));
     CHECK_OK(weir_stream_create(dev, &(weir_stream_options){.name = "gang"}, &gang));

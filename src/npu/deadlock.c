@@ -1,0 +1,223 @@
+/* Why nothing moves, said and undone. In virtual time that is no guess: with every loop held,
+ * a company without events, without streams that are ready and without callbacks under way
+ * stays as it is until a host thread queues something. */
+#include "npu/npu.h"
+
+#include <stdio.h>
+
+/* ---- looking ---- */
+
+struct view {
+    const struct weir__npu_company *company;
+    struct weir__npu_stream *awaiting;
+};
+
+static bool has_member(const struct weir__npu_company *c, const weir_device *dev)
+{
+    for (int i = 0; i < c->n; i++)
+        if (&c->members[i]->soft.base == dev)
+            return true;
+    return false;
+}
+
+static void see_guest(const struct weir__guest *guest, const weir_group *group, uint64_t missing,
+                      void *user)
+{
+    struct view *view = user;
+    struct weir__npu_stream *s;
+
+    if (!has_member(view->company, group->ranks[guest->rank].dev))
+        return;
+    s = weir__npu_stream(weir__containerof(guest, struct weir__soft_stream, guest));
+    s->group = guest->in->channel->group;
+    s->missing = missing;
+    for (; missing; missing &= missing - 1) {
+        int rank = __builtin_ctzll(missing);
+
+        if (!weir__channel_called(guest->in->channel, rank, guest->in->call))
+            s->uncalled |= UINT64_C(1) << rank;
+    }
+    if (s->uncalled)
+        view->awaiting = s;
+}
+
+static bool waits_for_cores(const struct weir__npu_stream *s)
+{
+    return s->lane.op && !s->lane.running;
+}
+
+/* From its arrival to the end of the last part. */
+static bool is_in_meeting(const struct weir__npu_stream *s)
+{
+    return atomic_load(&s->soft.meeting);
+}
+
+/* What each meeting lacks; returns a stream whose meeting lacks a call. */
+static struct weir__npu_stream *look(const struct weir__npu_company *c)
+{
+    struct view view = {.company = c};
+
+    for (int i = 0; i < c->n; i++)
+        for (int k = 0; k < c->members[i]->nstreams; k++) {
+            struct weir__npu_stream *s = c->members[i]->streams[k];
+
+            s->group = NULL;
+            s->missing = s->uncalled = 0;
+        }
+    weir__groups_each_guest(see_guest, &view);
+    return view.awaiting;
+}
+
+enum weir__npu_rest weir__npu_at_rest(const struct weir__npu_company *c,
+                                      struct weir__npu_stream **awaiting)
+{
+    for (int i = 0; i < c->n; i++)
+        if (c->members[i]->calling || c->members[i]->sim.nheap ||
+            atomic_load(&c->members[i]->soft.sched.ready))
+            return WEIR__NPU_MOVES;
+    *awaiting = look(c);
+    for (int i = 0; i < c->n; i++)
+        for (int k = 0; k < c->members[i]->nstreams; k++) {
+            const struct weir__npu_stream *s = c->members[i]->streams[k];
+
+            if (is_in_meeting(s) && !s->group && !waits_for_cores(s))
+                return WEIR__NPU_MOVES; /* somebody is about to wake it */
+        }
+    return *awaiting ? WEIR__NPU_AWAITS_CALL : WEIR__NPU_STUCK;
+}
+
+/* ---- saying ---- */
+
+static void add_cores(struct weir__text *text, const uint32_t *cores)
+{
+    const char *comma = "";
+    uint32_t n = 0;
+
+    for (int p = 0; p < WEIR__POOLS; p++)
+        if (cores[p]) {
+            weir__text_add(text, "%s%u %s", comma, cores[p], weir__pool_names[p]);
+            comma = " + ";
+            n += cores[p];
+        }
+    weir__text_add(text, "%s", !n ? "no cores" : n == 1 ? " core" : " cores");
+}
+
+static void add_place(const struct weir__npu_company *c, const struct weir__soft_stream *s,
+                      struct weir__text *text)
+{
+    weir__text_add(text, "stream '%s'", s->base.name);
+    if (c->n > 1)
+        weir__text_add(text, " of device %llu (%s)", (unsigned long long)s->base.dev->id,
+                       s->base.dev->props.name);
+}
+
+static void add_ranks(const struct weir__npu_stream *s, struct weir__text *text)
+{
+    const char *comma = "";
+
+    for (uint64_t left = s->missing; left; left &= left - 1) {
+        int rank = __builtin_ctzll(left);
+
+        weir__text_add(text, "%s rank %d (device %llu%s)", comma, rank,
+                       (unsigned long long)s->group->ranks[rank].dev->id,
+                       s->uncalled >> rank & 1 ? "; not called" : "");
+        comma = ",";
+    }
+    weir__text_add(text, " of group '%s'", s->group->name);
+}
+
+static void add_stream(const struct weir__npu_company *c, struct weir__npu_stream *s,
+                       struct weir__text *text)
+{
+    const struct weir__soft_stream *other = atomic_load(&s->soft.waits_for);
+    uint32_t need[WEIR__POOLS];
+
+    if (s->group || waits_for_cores(s)) {
+        weir__text_add(text, "\n  ");
+        add_place(c, &s->soft, text);
+        weir__text_add(text, ": operator '%s' holds ", weir__soft_next(&s->soft)->name);
+        add_cores(text, s->lane.held);
+        if (s->group) {
+            weir__text_add(text, " and waits for");
+            add_ranks(s, text);
+            return;
+        }
+        for (int p = 0; p < WEIR__POOLS; p++)
+            need[p] = s->op.blocks * s->op.per_block[p];
+        weir__text_add(text, " and waits until it has ");
+        add_cores(text, need);
+    } else if (other) {
+        weir__text_add(text, "\n  ");
+        add_place(c, &s->soft, text);
+        weir__text_add(text, ": waits for command %llu of ",
+                       (unsigned long long)atomic_load(&s->soft.waits_seq));
+        add_place(c, other, text);
+    }
+}
+
+void weir__npu_report(const struct weir__npu_company *c, struct weir__text *text)
+{
+    look(c);
+    for (int i = 0; i < c->n; i++)
+        for (int k = 0; k < c->members[i]->nstreams; k++)
+            add_stream(c, c->members[i]->streams[k], text);
+}
+
+/* ---- undoing ---- */
+
+/* The operator waits for cores that nobody will free. */
+static void fail_operator(struct weir__npu_stream *s, const char *report)
+{
+    const struct weir__cmd *cmd = weir__soft_next(&s->soft);
+    struct weir__text own = {0};
+
+    weir__text_add(&own, "deadlock on %s: operator '%s' on stream '%s' can never start:%s",
+                   s->soft.base.dev->props.name, cmd->name, s->soft.base.name, report);
+    weir__stream_fail(&s->soft.base, s->soft.over + 1, WEIR_EDEADLOCK,
+                      own.data ? own.data : "deadlock");
+    weir__text_free(&own);
+    weir__sim_drop(&weir__npu_of(s)->sim, &s->lane);
+    if (is_in_meeting(s)) { /* for its last blocks: its peers wait for this part */
+        if (!weir__npu_depart(s, cmd))
+            return;
+        weir__soft_meet_end(&s->soft, cmd);
+    } else if (cmd->meets) {
+        weir__soft_miss(&s->soft, cmd);
+    }
+    weir__npu_end_command(s, cmd);
+}
+
+static void fail_meeting(const struct weir__npu_stream *s, const char *report)
+{
+    struct weir__text own = {0};
+
+    weir__text_add(&own, "deadlock: its ranks can never all arrive:%s", report);
+    s->group->transport->abort(s->group, WEIR_EDEADLOCK, own.data ? own.data : "deadlock");
+    weir__text_free(&own);
+}
+
+bool weir__npu_break_deadlock(const struct weir__npu_company *c)
+{
+    struct weir__text text = {0};
+    const char *report;
+    bool any = false;
+
+    weir__npu_report(c, &text);
+    report = text.data ? text.data : "";
+    /* Operators last: what they tell their peers is less than the report. */
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < c->n; i++)
+            for (int k = 0; k < c->members[i]->nstreams; k++) {
+                struct weir__npu_stream *s = c->members[i]->streams[k];
+
+                if (pass ? !s->group && waits_for_cores(s) : s->group != NULL) {
+                    any = true;
+                    if (pass)
+                        fail_operator(s, report);
+                    else
+                        fail_meeting(s, report);
+                }
+            }
+    weir__text_free(&text);
+    return any;
+}

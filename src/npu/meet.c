@@ -1,0 +1,107 @@
+/* Collectives in virtual time; soft/meet.c has the story.
+ *
+ * A part asks for its cores first and arrives when it has them, as the hardware does: they are
+ * held, and make no progress, until every rank is there. The last to arrive says when that is:
+ * the latest time of any rank. Each part then takes what the model says, its values are
+ * computed when it ends, and the streams go on when the last part has ended. So ranks hold
+ * cores against each other where their programs let them; deadlock.c finds that out.
+ */
+#include "npu/npu.h"
+
+void weir__npu_collective_op(struct weir__npu_stream *s, const struct weir__cmd *cmd,
+                             struct weir__load *load)
+{
+    const struct weir__model *model = &weir__npu_of(s)->model;
+    const struct weir__meet *meet = (const void *)cmd->args;
+    uint32_t nranks = (uint32_t)__builtin_popcountll(meet->channel->members);
+    bool row = cmd->u.fn; /* otherwise a stand-in, whose file says what it is and moves */
+    enum weir__collective kind = weir__collective_kind(meet->offer.what);
+    double bytes = row ? weir__collective_part(kind, nranks, load->bytes) : load->bytes;
+
+    load->comm = true;
+    load->gang |= row && load->engine == WEIR_ENGINE_VECTOR && cmd->blocks > 1;
+    weir__model_op(model, load, &s->op);
+    if (!(load->block_us > 0) && nranks > 1)
+        weir__model_collective(model, kind, nranks, bytes, &s->op);
+    if (load->engine == WEIR_ENGINE_SDMA)
+        weir__model_take_no_cores(&s->op);
+    s->op.meeting = WEIR__SIM_OUTSIDE;
+}
+
+/* Nobody goes on before `at` whom the stream meets. */
+static void agree(const struct weir__npu_stream *s, bool leaving, uint64_t at)
+{
+    for (uint64_t left = s->soft.guest.in->arrived; left; left &= left - 1) {
+        struct weir__npu_stream *peer =
+            weir__npu_stream(weir__soft_peer(&s->soft, __builtin_ctzll(left)));
+        _Atomic uint64_t *to = leaving ? &peer->leaves_at : &peer->meets_at;
+        uint64_t seen = atomic_load(to);
+
+        while (seen < at && !atomic_compare_exchange_weak(to, &seen, at))
+            ;
+    }
+}
+
+static uint64_t latest(const struct weir__npu_stream *s)
+{
+    uint64_t at = 0;
+
+    for (uint64_t left = s->soft.guest.in->arrived; left; left &= left - 1) {
+        const struct weir__npu_stream *peer =
+            weir__npu_stream(weir__soft_peer(&s->soft, __builtin_ctzll(left)));
+        uint64_t now = atomic_load(&weir__npu_of(peer)->now_ps);
+
+        at = now > at ? now : at;
+    }
+    return at;
+}
+
+bool weir__npu_arrive(struct weir__npu_stream *s)
+{
+    const struct weir__cmd *cmd = weir__soft_next(&s->soft);
+
+    if (!weir__soft_arrive(&s->soft, cmd))
+        return false;
+    if (s->soft.guest.state == WEIR__GUEST_LAST) {
+        agree(s, false, latest(s));
+        weir__soft_open_meeting(&s->soft, cmd);
+    }
+    return true;
+}
+
+bool weir__npu_depart(struct weir__npu_stream *s, const struct weir__cmd *cmd)
+{
+    agree(s, true, weir__npu_of(s)->sim.now);
+    return weir__soft_depart(&s->soft, cmd);
+}
+
+/* True if it sleeps until then. */
+static bool sleeps_until(struct weir__npu_stream *s, uint64_t at)
+{
+    struct weir__sim *sim = &weir__npu_of(s)->sim;
+
+    if (at <= sim->now)
+        return false;
+    weir__sim_sleep(sim, &s->lane, at - sim->now);
+    return true;
+}
+
+bool weir__npu_met(struct weir__npu_stream *s, const struct weir__cmd *cmd)
+{
+    struct weir__sim *sim = &weir__npu_of(s)->sim;
+
+    switch (s->soft.guest.state) {
+    case WEIR__GUEST_RUNS:
+        if (!sleeps_until(s, atomic_load(&s->meets_at)))
+            weir__sim_set_off(sim, &s->lane, WEIR__SIM_NOBODY);
+        return false;
+    case WEIR__GUEST_REFUSED:
+        weir__sim_drop(sim, &s->lane);
+        break;
+    default: /* every part has run */
+        if (sleeps_until(s, atomic_load(&s->leaves_at)))
+            return false;
+    }
+    weir__soft_meet_end(&s->soft, cmd);
+    return true;
+}
