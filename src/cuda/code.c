@@ -81,7 +81,7 @@ static weir_status compile_program(struct weir__cuda *dev, const struct weir__co
     if (rtc->compile(program, 13, options))
         return compile_failed(dev, code, program);
     if (rtc->cubin_size(program, size) || !(*out = weir__malloc(*size)))
-        return weir__fail(WEIR_ENOMEM, "kernel '%s'", code->text);
+        return weir__fail(WEIR_ENOMEM, "the code of kernel text '%s'", code->text);
     if (!rtc->cubin(program, *out))
         return WEIR_OK;
     st = compile_failed(dev, code, program);
@@ -96,7 +96,7 @@ static weir_status compile(struct weir__cuda *dev, const struct weir__code *code
     const char *text = find_source(code), *names[64], *texts[64];
     void *program;
     weir_status st;
-    int n = 0;
+    int n = 0, r;
 
     if (!text)
         return weir__fail(WEIR_EUNSUPPORTED, "there is no kernel text '%s'", code->text);
@@ -105,8 +105,9 @@ static weir_status compile(struct weir__cuda *dev, const struct weir__code *code
             names[n] = weir__cuda_sources[i].name;
             texts[n++] = weir__cuda_sources[i].text;
         }
-    if (rtc->create(&program, text, code->text, n, texts, names))
-        return weir__fail(WEIR_ENOMEM, "kernel '%s'", code->text);
+    if ((r = rtc->create(&program, text, code->text, n, texts, names)))
+        return weir__fail(WEIR_ENOMEM, "NVRTC does not take kernel text '%s': code %d", code->text,
+                          r);
     st = compile_program(dev, code, variant, program, out, size);
     rtc->destroy(&program);
     return st;

@@ -134,9 +134,9 @@ struct weir__cuda_job {
     struct weir__cuda_job *next;
     struct weir__cuda_stream *stream;
     uint64_t seq;
-    weir_callback_fn fn;
+    weir_callback_fn fn; /* NULL: it could not be queued */
     void *user;
-    bool reached;
+    bool queued, reached; /* it is called when it is both */
 };
 
 struct weir__cuda_stamp {
@@ -211,7 +211,7 @@ static inline struct weir__cuda_stream *weir__cuda_stream(const weir_stream *s)
 }
 
 /* Makes the device's context current for the calling thread, and takes that back. */
-bool weir__cuda_enter(const struct weir__cuda *dev);
+bool weir__cuda_enter(struct weir__cuda *dev);
 void weir__cuda_leave(const struct weir__cuda *dev, bool pushed);
 
 /* ---- stream.c ---- */

@@ -15,12 +15,17 @@ static const char *unavailable(void)
                                  : NULL;
 }
 
-bool weir__cuda_enter(const struct weir__cuda *dev)
+bool weir__cuda_enter(struct weir__cuda *dev)
 {
     weir__cu_context current;
+    weir__cu_result r;
 
-    return (dev->api->cu.context_current(&current) || current != dev->context) &&
-           !dev->api->cu.context_push(dev->context);
+    if (weir__likely(!dev->api->cu.context_current(&current) && current == dev->context))
+        return false;
+    if (weir__likely(!(r = dev->api->cu.context_push(dev->context))))
+        return true;
+    (void)weir__cuda_check(dev, r, "the context"); /* the calls that follow will fail */
+    return false;
 }
 
 void weir__cuda_leave(const struct weir__cuda *dev, bool pushed)
@@ -55,11 +60,33 @@ static weir_status read_ordinal(const struct weir__cuda *dev, struct weir__spec 
     return weir__spec_finish(spec, "a GPU's number, memory, op_timeout, deterministic, poison");
 }
 
-static int attribute(const struct weir__cuda *dev, int which)
+static weir_status read_attributes(struct weir__cuda *dev, int *cores)
 {
-    int value = 0;
+    int mapping = 0, words = 0;
+    const struct {
+        int which, *value;
+    } wanted[] = {
+        {CU_ATTRIBUTE_MULTIPROCESSORS, cores},
+        {CU_ATTRIBUTE_MAJOR, &dev->major},
+        {CU_ATTRIBUTE_MINOR, &dev->minor},
+        {CU_ATTRIBUTE_SHARED_OPTIN, &dev->shared_most},
+        {CU_ATTRIBUTE_VIRTUAL_MEMORY, &mapping},
+        {CU_ATTRIBUTE_STREAM_MEMORY_64, &words},
+    };
+    weir_status st;
 
-    return dev->api->cu.device_attribute(&value, which, dev->device) ? 0 : value;
+    for (size_t i = 0; i < weir__countof(wanted); i++)
+        if ((st = weir__cuda_check(
+                 dev,
+                 dev->api->cu.device_attribute(wanted[i].value, wanted[i].which, dev->device),
+                 "what the GPU can do")))
+            return st;
+    if (dev->major < 8 || !mapping || !words)
+        return weir__fail(WEIR_EUNAVAILABLE,
+                          "%s: '%s' has compute capability %d.%d; weir needs 8.0, virtual memory "
+                          "and 64-bit stream memory operations",
+                          dev->base.props.name, dev->base.props.model, dev->major, dev->minor);
+    return WEIR_OK;
 }
 
 static weir_status read_properties(struct weir__cuda *dev)
@@ -71,19 +98,13 @@ static weir_status read_properties(struct weir__cuda *dev)
         .location = {CU_LOCATION_DEVICE, dev->device},
     };
     size_t available, total;
-    int cores = attribute(dev, CU_ATTRIBUTE_MULTIPROCESSORS);
+    int cores = 0;
     weir_status st;
 
-    dev->major = attribute(dev, CU_ATTRIBUTE_MAJOR);
-    dev->minor = attribute(dev, CU_ATTRIBUTE_MINOR);
-    dev->shared_most = attribute(dev, CU_ATTRIBUTE_SHARED_OPTIN);
-    cu->device_name(p->model, sizeof p->model, dev->device);
-    if (dev->major < 8 || !attribute(dev, CU_ATTRIBUTE_VIRTUAL_MEMORY) ||
-        !attribute(dev, CU_ATTRIBUTE_STREAM_MEMORY_64))
-        return weir__fail(WEIR_EUNAVAILABLE,
-                          "%s: '%s' has compute capability %d.%d; weir needs 8.0, virtual memory "
-                          "and 64-bit stream memory operations",
-                          p->name, p->model, dev->major, dev->minor);
+    if ((st = weir__cuda_check(dev, cu->device_name(p->model, sizeof p->model, dev->device),
+                               "the GPU's name")) ||
+        (st = read_attributes(dev, &cores)))
+        return st;
     p->cores = (weir_cores){cores, cores};
     p->features = WEIR_FEATURE_REAL_TIME | WEIR_FEATURE_TIMING;
     if ((st = weir__cuda_check(dev,

@@ -35,7 +35,7 @@ static struct weir__cuda_job *take_job(struct weir__cuda *dev)
 
     weir__mutex_lock(&dev->jobs_lock);
     for (at = &dev->jobs; (job = *at); at = &job->next)
-        if (job->reached || dead)
+        if (job->queued && (job->reached || dead))
             break;
     if (job && !(*at = job->next))
         dev->jobs_end = at;
@@ -47,6 +47,10 @@ static void run_job(struct weir__cuda *dev, struct weir__cuda_job *job)
 {
     weir_status st;
 
+    if (!job->fn) {
+        weir__free(job);
+        return;
+    }
     /* What is before it is over, though the stream has not said so: what it will write from
      * now on is more. */
     if (atomic_load(&job->stream->word->reached) < job->seq - 1)
@@ -101,6 +105,21 @@ static void drop_job(struct weir__cuda *dev, struct weir__cuda_job *job)
     weir__free(job);
 }
 
+/* All of it is in the stream, or only the part that wakes us, in which case nothing is called. */
+static void settle_job(struct weir__cuda *dev, struct weir__cuda_job *job, bool whole)
+{
+    bool due;
+
+    weir__mutex_lock(&dev->jobs_lock);
+    job->queued = true;
+    if (!whole)
+        job->fn = NULL;
+    due = job->reached;
+    weir__mutex_unlock(&dev->jobs_lock);
+    if (due || atomic_load(&dev->dead))
+        wake_helper(dev);
+}
+
 weir_status weir__cuda_callback(weir_stream *base, weir_callback_fn fn, void *user)
 {
     struct weir__cuda_stream *s = weir__cuda_stream(base);
@@ -115,7 +134,8 @@ weir_status weir__cuda_callback(weir_stream *base, weir_callback_fn fn, void *us
         return st;
     if (!(job = weir__calloc(1, sizeof *job)))
         return weir__fail(WEIR_ENOMEM, "a callback on stream '%s'", base->name);
-    *job = (struct weir__cuda_job){NULL, s, weir__stream_submitted(base) + 1, fn, user, false};
+    *job = (struct weir__cuda_job){NULL, s, weir__stream_submitted(base) + 1, fn, user,
+                                   false, false};
     pushed = weir__cuda_enter(dev);
     if (!(st = weir__cuda_tail(s, UINT32_MAX, &tail))) {
         weir__mutex_lock(&dev->jobs_lock);
@@ -131,6 +151,7 @@ weir_status weir__cuda_callback(weir_stream *base, weir_callback_fn fn, void *us
                                                         (weir__cu_address)(uintptr_t)&s->word->gate,
                                                         job->seq, CU_WAIT_GEQ),
                                   "a callback");
+            settle_job(dev, job, !st);
             job = NULL; /* the helper's, come what may */
         }
     }
@@ -148,9 +169,11 @@ void weir__cuda_host_dead(struct weir__cuda *dev)
 
 /* ---- time stamps ---- */
 
-static struct weir__cuda_stamp *take_stamp(struct weir__cuda *dev, _Atomic uint64_t *ns)
+static weir_status take_stamp(struct weir__cuda *dev, _Atomic uint64_t *ns,
+                              struct weir__cuda_stamp **out)
 {
     struct weir__cuda_stamp *found = NULL, **at;
+    weir_status st = WEIR_OK;
 
     weir__spin_lock(&dev->stamps_lock);
     /* The place is used again: whoever it was meant for is gone. */
@@ -163,20 +186,22 @@ static struct weir__cuda_stamp *take_stamp(struct weir__cuda *dev, _Atomic uint6
     if (!found && (found = dev->spare_stamps))
         dev->spare_stamps = found->next;
     weir__spin_unlock(&dev->stamps_lock);
-    if (found || !(found = weir__calloc(1, sizeof *found)))
-        return found;
-    if (dev->api->cu.event_create(&found->event, CU_EVENT_DEFAULT)) {
-        weir__free(found);
-        return NULL;
+    if (!found) {
+        if (!(found = weir__calloc(1, sizeof *found)))
+            return weir__fail(WEIR_ENOMEM, "a time stamp on %s", dev->base.props.name);
+        if ((st = weir__cuda_check(
+                 dev, dev->api->cu.event_create(&found->event, CU_EVENT_DEFAULT), "a time stamp")))
+            weir__free(found);
     }
-    return found;
+    *out = st ? NULL : found;
+    return st;
 }
 
 weir_status weir__cuda_stamp(weir_stream *base, _Atomic uint64_t *ns)
 {
     struct weir__cuda_stream *s = weir__cuda_stream(base);
     struct weir__cuda *dev = weir__cuda(base->dev);
-    struct weir__cuda_stamp *stamp;
+    struct weir__cuda_stamp *stamp = NULL;
     weir__cu_stream tail;
     bool pushed;
     weir_status st;
@@ -184,9 +209,7 @@ weir_status weir__cuda_stamp(weir_stream *base, _Atomic uint64_t *ns)
     if ((st = weir__cuda_alive(dev)))
         return st;
     pushed = weir__cuda_enter(dev);
-    if (!(stamp = take_stamp(dev, ns)))
-        st = weir__fail(WEIR_ENOMEM, "a time stamp on stream '%s'", base->name);
-    if (!st && !(st = weir__cuda_tail(s, UINT32_MAX, &tail)))
+    if (!(st = take_stamp(dev, ns, &stamp)) && !(st = weir__cuda_tail(s, UINT32_MAX, &tail)))
         st = weir__cuda_check(dev, dev->api->cu.event_record(stamp->event, tail), "a time stamp");
     weir__cuda_leave(dev, pushed);
     if (stamp) {
@@ -207,12 +230,14 @@ weir_status weir__cuda_stamp(weir_stream *base, _Atomic uint64_t *ns)
 static void read_stamp(struct weir__cuda *dev, struct weir__cuda_stamp *stamp)
 {
     float ms = 0;
+    bool known =
+        !weir__cuda_check(dev, dev->api->cu.event_elapsed(&ms, dev->base_event, stamp->event),
+                          "a time stamp");
 
-    if (dev->api->cu.event_elapsed(&ms, dev->base_event, stamp->event))
-        ms = 0;
-    atomic_store_explicit(stamp->ns, (uint64_t)(dev->base_ns + (double)ms * 1e6),
+    atomic_store_explicit(stamp->ns,
+                          known ? (uint64_t)(dev->base_ns + (double)ms * 1e6) : WEIR__NO_TIME,
                           memory_order_release);
-    if (ms > 100) {
+    if (known && ms > 100) {
         weir__cu_event old = dev->base_event;
 
         dev->base_event = stamp->event;

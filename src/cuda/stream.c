@@ -400,7 +400,8 @@ weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
     return WEIR_OK;
 }
 
-/* An event of another device is found at once, under that device's lock. */
+/* An event of another device is found at once, under that device's lock, and waited for at
+ * once: the other device may be closed next, and its events with it. */
 static weir_status wait_foreign(struct weir__cuda_stream *s, struct weir__mark mark)
 {
     struct weir__cuda *dev = weir__cuda(mark.stream->dev);
@@ -417,7 +418,8 @@ static weir_status wait_foreign(struct weir__cuda_stream *s, struct weir__mark m
     if (over || st)
         return st;
     weir__spin_lock(&weir__cuda(s->base.dev)->tails);
-    st = add_pending(s, &p);
+    if (!(st = add_pending(s, &p)))
+        st = flush(s);
     weir__spin_unlock(&weir__cuda(s->base.dev)->tails);
     return st;
 }
@@ -434,10 +436,10 @@ weir_status weir__cuda_wait(weir_stream *base, struct weir__mark mark, enum weir
         return st;
     must_take = !foreign && how != WEIR__WAIT_ORDER && /* errors stay on their device */
                 (from->fallible || (how == WEIR__WAIT_FRESH && s->fallible));
-    if (!s->tail || s->npending == WEIR__CUDA_PENDING) { /* a place for the wait to go to */
+    if (foreign || !s->tail || s->npending == WEIR__CUDA_PENDING)
         pushed = weir__cuda_enter(dev);
+    if (!s->tail || s->npending == WEIR__CUDA_PENDING) /* a place for the wait to go to */
         st = weir__cuda_tail(s, UINT32_MAX, &tail);
-    }
     if (!st && foreign) {
         st = wait_foreign(s, mark);
     } else if (!st && atomic_load_explicit(&from->word->reached, memory_order_acquire) < mark.seq) {

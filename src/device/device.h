@@ -25,6 +25,7 @@
 #define WEIR__PRIORITY_MOST (-8)
 #define WEIR__PRIORITY_LEAST 7
 #define WEIR__NEVER_FAILED UINT64_MAX
+#define WEIR__NO_TIME UINT64_MAX
 
 /* A kernel with its tiling decided. */
 struct weir__kernel {
@@ -153,7 +154,7 @@ struct weir__driver {
     weir_status (*mark)(weir_stream *s);
     /* Optional: what a limit of so many cores comes to on the device. */
     int (*round_limit)(const weir_device *dev, int cores);
-    /* Writes the device's time to *ns when the stream gets there. */
+    /* Writes the device's time to *ns when the stream gets there, or WEIR__NO_TIME. */
     weir_status (*stamp)(weir_stream *s, _Atomic uint64_t *ns);
     /* After a queueing call, outside the lock: wakes whoever must run it. */
     void (*kick)(weir_device *dev);

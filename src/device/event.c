@@ -157,6 +157,9 @@ static weir_status stamped(const weir_event *e, const char *which, uint64_t *ns)
     if ((st = weir_event_sync(e)))
         return st;
     *ns = atomic_load_explicit(&e->stamp->ns, memory_order_acquire);
+    if (*ns == WEIR__NO_TIME)
+        return weir__fail(WEIR_EDEVICE, "%s does not tell the time of the %s event",
+                          e->dev->props.name, which);
     return WEIR_OK;
 }
 

@@ -1,6 +1,4 @@
 /* Core limits on real cores. */
-#include <stdlib.h>
-
 #include "gpu.h"
 
 TEST(cuda_cores, limits_come_in_multiples_of_what_the_gpu_can_give)

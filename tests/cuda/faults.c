@@ -1,6 +1,4 @@
 /* What goes wrong on a GPU, and what it says. */
-#include <stdlib.h>
-
 #include "gpu.h"
 
 static const char fault_text[] = "extern \"C\" __global__ void fault(int *out)\n"

@@ -1,7 +1,5 @@
 /* Many operators over many streams, with memory freed under them. $WEIR_SOAK says how many;
  * a million takes some ten seconds. */
-#include <stdlib.h>
-
 #include "gpu.h"
 
 enum { STREAMS = 8, HELD = 32, N = 4096 };

@@ -1,0 +1,254 @@
+/* Every call of the driver, the compiler and the products library fails once: the error is a
+ * sentence, nothing stays behind, nothing hangs, and the device goes on as far as CUDA lets it. */
+#include <pthread.h>
+
+#include "gpu.h"
+
+enum { N = 64, STREAMS = 2 };
+
+/* Everything that one round makes, given back whatever happens. */
+struct round {
+    weir_device *dev;
+    weir_stream *s[STREAMS];
+    weir_event *event, *start, *end;
+    weir_tensor *t[12];
+    int nt;
+    weir_graph *graph;
+    weir_plan *plan;
+    _Atomic int called;
+    float in[N], out[N];
+};
+
+#define STEP(call)           \
+    do {                     \
+        weir_status st_ = (call); \
+        if (st_)             \
+            return st_;      \
+    } while (0)
+
+static void count_call(void *user, weir_status st)
+{
+    (void)st;
+    atomic_fetch_add(&((struct round *)user)->called, 1);
+}
+
+static weir_status make(struct round *r)
+{
+    const int64_t n = N, square[2] = {8, 8};
+
+    for (int i = 0; i < STREAMS; i++)
+        STEP(weir_stream_create(r->dev, NULL, &r->s[i]));
+    STEP(weir_event_create(r->dev, NULL, &r->event));
+    STEP(weir_event_create(r->dev, &(weir_event_options){.timing = true}, &r->start));
+    STEP(weir_event_create(r->dev, &(weir_event_options){.timing = true}, &r->end));
+    for (int i = 0; i < N; i++)
+        r->in[i] = (float)i;
+    STEP(weir_stream_set_current(r->s[0]));
+    STEP(weir_tensor_from(r->s[0], WEIR_F32, 1, &n, r->in, &r->t[r->nt]));
+    r->nt++;
+    STEP(weir_tensor_reshape(r->t[0], 2, square, &r->t[r->nt]));
+    r->nt++;
+    return WEIR_OK;
+}
+
+/* On both streams, under limits, with everything that a stream can carry. */
+static weir_status compute(struct round *r)
+{
+    weir_tensor *turned;
+
+    STEP(weir_event_record(r->start, r->s[0]));
+    STEP(weir_stream_set_limit(r->s[1], (weir_cores){16, 16}));
+    STEP(weir_add_scalar(r->t[1], 1, &r->t[r->nt]));
+    r->nt++;
+    STEP(weir_event_record(r->event, r->s[0]));
+    STEP(weir_stream_wait(r->s[1], r->event));
+    STEP(weir_stream_set_current(r->s[1]));
+    STEP(weir_matmul(r->t[2], r->t[1], &r->t[r->nt]));
+    r->nt++;
+    STEP(weir_stream_callback(r->s[1], count_call, r));
+    STEP(weir_stream_wait_stream(r->s[0], r->s[1]));
+    STEP(weir_stream_set_current(r->s[0]));
+    STEP(weir_sub(r->t[3], r->t[3], &r->t[r->nt])); /* zeros, after the product */
+    r->nt++;
+    STEP(weir_tensor_transpose(r->t[1], 0, 1, &r->t[r->nt]));
+    turned = r->t[r->nt++];
+    STEP(weir_add(turned, r->t[4], &r->t[r->nt]));
+    r->nt++;
+    STEP(weir_event_record(r->end, r->s[0]));
+    return WEIR_OK;
+}
+
+static weir_status build_plan(struct round *r)
+{
+    const int64_t square[2] = {8, 8};
+    weir_tensor *x, *y = NULL, *z = NULL;
+    weir_status st;
+
+    STEP(weir_graph_create(r->dev, &r->graph));
+    STEP(weir_graph_begin(r->graph));
+    if (!(st = weir_graph_input(r->graph, "x", WEIR_F32, 2, square, &x))) {
+        if (!(st = weir_matmul(x, x, &y)) && !(st = weir_sub(x, y, &z)))
+            st = weir_graph_output(r->graph, "z", z);
+        weir_tensor_release(x);
+        weir_tensor_release(y);
+        weir_tensor_release(z);
+    }
+    if (weir_graph_end(r->graph) && !st)
+        return WEIR_EINVAL;
+    STEP(st);
+    return weir_graph_compile(r->graph, NULL, &r->plan);
+}
+
+static weir_status run_plan(struct round *r)
+{
+    for (int i = 0; i < 2; i++) {
+        weir_tensor *in = r->t[1 + i], *out = NULL; /* bound anew each time */
+
+        STEP(weir_plan_run(r->plan, r->s[0], &in, 1, &out, 1));
+        weir_tensor_release(out);
+    }
+    return WEIR_OK;
+}
+
+static weir_status finish(struct round *r)
+{
+    double ms;
+    int called;
+
+    STEP(weir_tensor_read(r->t[6], r->out, sizeof r->out));
+    STEP(weir_event_elapsed(r->start, r->end, &ms));
+    CHECK(ms >= 0);
+    STEP(weir_device_sync(r->dev));
+    called = atomic_load(&r->called);
+    CHECK_EQ(called, 1);
+    for (int i = 0; i < N; i++)
+        CHECK_NEAR(r->out[i], r->in[i % 8 * 8 + i / 8], 0);
+    return WEIR_OK;
+}
+
+static weir_status go(struct round *r)
+{
+    STEP(make(r));
+    STEP(compute(r));
+    STEP(build_plan(r));
+    STEP(run_plan(r));
+    return finish(r);
+}
+
+/* What the caller gets, with all that was made given back. */
+static weir_status go_round(weir_device *dev, char *text, size_t size)
+{
+    struct round r = {.dev = dev};
+    weir_status st = go(&r);
+
+    snprintf(text, size, "%s", st ? weir_last_error() : "");
+    (void)weir_device_sync(dev); /* callbacks still point to the round */
+    weir_plan_destroy(r.plan);
+    weir_graph_destroy(r.graph);
+    for (int i = 0; i < r.nt; i++)
+        weir_tensor_release(r.t[i]);
+    weir_event_destroy(r.event);
+    weir_event_destroy(r.start);
+    weir_event_destroy(r.end);
+    weir_stream_set_current(weir_stream_default(dev));
+    for (int i = 0; i < STREAMS; i++)
+        if (r.s[i])
+            (void)weir_stream_destroy(r.s[i]);
+    return st;
+}
+
+static void check_nothing_lives(const struct fake_control *fake)
+{
+    char text[400];
+
+    fake->live(text, sizeof text);
+    CHECK_STR_EQ(text, "");
+}
+
+/* Opens, works and closes while call `n` fails with `code`; the status of the first error. */
+static weir_status go_failing(const struct fake_control *fake, uint64_t n, int code)
+{
+    char text[600];
+    weir_device *dev;
+    weir_status st;
+
+    fake->fail_call(n, code);
+    if ((st = weir_device_open("cuda:0", &dev))) {
+        CHECK_GT(strlen(weir_last_error()), 10);
+        CHECK_STR(weir_last_error(), "cuda");
+        fake->heal();
+        check_nothing_lives(fake);
+        return st;
+    }
+    if ((st = go_round(dev, text, sizeof text)))
+        CHECK_GT(strlen(text), 10);
+    if (code == 700 && st) {
+        CHECK_STR(text, "unusable");
+        CHECK_STATUS(go_round(dev, text, sizeof text), WEIR_EDEVICE);
+        CHECK_STR(text, "unusable");
+    } else if (code != 700) {
+        fake->fail_call(0, 0);
+        test_note("after call %llu failed with %d: %s", (unsigned long long)n, code, text);
+        CHECK_OK(go_round(dev, text, sizeof text)); /* the device is as good as before */
+    }
+    (void)weir_device_close(dev);
+    fake->heal();
+    check_nothing_lives(fake);
+    return st;
+}
+
+/* Of a run of calls to one function the first two and the last stand for all. */
+static bool is_worth_it(const struct fake_control *fake, uint64_t n)
+{
+    const char *here = fake->watched(n), *before = fake->watched(n - 1);
+
+    return !before || strcmp(here, before) || n < 3 || strcmp(before, fake->watched(n - 2)) ||
+           !fake->watched(n + 1) || strcmp(here, fake->watched(n + 1));
+}
+
+static bool is_drivers(const char *symbol)
+{
+    return !strncmp(symbol, "cu", 2) && strncmp(symbol, "cublas", 6);
+}
+
+/* Every `step`-th call from `first` on; sanitized builds take their time and try fewer. */
+static void fail_each(int code, uint64_t first, uint64_t step)
+{
+    const struct fake_control *fake = use_fake();
+    static bool worth[1 << 16];
+    static const char *names[1 << 16];
+    uint64_t calls = 0, errors = 0, tried = 0;
+
+    go_failing(fake, 0, 0); /* the libraries are open from here on */
+    fake->watch();
+    CHECK_OK(go_failing(fake, 0, 0));
+    for (; fake->watched(calls + 1); calls++) {
+        names[calls] = fake->watched(calls + 1);
+        worth[calls] = is_worth_it(fake, calls + 1);
+    }
+    CHECK_GT(calls, 200);
+    for (uint64_t n = first; n <= calls; n += step * TEST_SLOWDOWN) {
+        if (!worth[n - 1] || (code == 700 && !is_drivers(names[n - 1])))
+            continue;
+        test_note("call %llu of %llu, %s, fails with %d", (unsigned long long)n,
+                  (unsigned long long)calls, names[n - 1], code);
+        tried++;
+        errors += go_failing(fake, n, code) != WEIR_OK;
+    }
+    CHECK_GT(errors, tried / 4); /* most calls matter */
+}
+
+TEST_TIMEOUT(every_call, that_finds_no_memory_is_an_error_and_nothing_more, 120)
+{
+    fail_each(CU_ERROR_OUT_OF_MEMORY, 1, 2);
+}
+
+TEST_TIMEOUT(every_call, that_is_refused_is_an_error_and_nothing_more, 120)
+{
+    fail_each(1, 2, 2);
+}
+
+TEST_TIMEOUT(every_call, that_finds_the_gpu_lost_makes_the_device_say_so, 120)
+{
+    fail_each(700, 3, 2);
+}

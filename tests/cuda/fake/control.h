@@ -1,0 +1,43 @@
+/* A GPU for machines that have none: the driver, the compiler and the products library in one
+ * shared library, which weir opens in place of NVIDIA's ($WEIR_LIBCUDA and its two sisters).
+ *
+ * Memory of the device is the host's. Streams run in order on one thread, which takes from all
+ * of them at random; events, captures and graphs keep the order that CUDA promises and no more.
+ * Kernels are weir's own for the host, found by the name of their text. Handles that are gone,
+ * contexts that are not current and calls from a host function end the process.
+ *
+ * A test steers it through the table below, found by its name with dlsym. */
+#ifndef TESTS_CUDA_FAKE_CONTROL_H
+#define TESTS_CUDA_FAKE_CONTROL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "device/code.h"
+
+/* What a test puts in a kernel's place, on the thread that runs streams. Returns 0 or the code
+ * that the GPU is lost with. */
+typedef int (*fake_kernel)(void *args, struct weir__code_context *context);
+
+struct fake_control {
+    /* The n-th call from now on fails with the code, counting from 1; 0: none does. A fatal code
+     * (700) stays. Calls that give something back do so and still say it. */
+    void (*fail_call)(uint64_t n, int code);
+    uint64_t (*calls)(void); /* so far */
+    /* The function of the n-th call since `watch`, from 1; NULL beyond the last. */
+    void (*watch)(void);
+    const char *(*watched)(uint64_t n);
+    /* What has not been given back, "" for nothing: "2 events, 1 stream". */
+    void (*live)(char *text, size_t size);
+    /* Streams stand still, or go on. */
+    void (*hold)(bool held);
+    /* The text's kernel is this function; NULL: weir's own again. */
+    void (*replace)(const char *text, fake_kernel kernel);
+    /* A lost GPU is as new, and no call fails. */
+    void (*heal)(void);
+};
+
+#define FAKE_CONTROL "fake_cuda_control"
+
+#endif

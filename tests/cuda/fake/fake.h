@@ -1,0 +1,250 @@
+/* Inside the GPU that is none. One lock guards everything; kernels and functions of the host run
+ * without it. */
+#ifndef TESTS_CUDA_FAKE_FAKE_H
+#define TESTS_CUDA_FAKE_FAKE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "control.h"
+#include "cuda/api.h"
+#include "weir/launch.h"
+
+#define FAKE_MEMORY ((size_t)4 << 30)
+
+/* The functions of the three libraries, as weir's tables have them. */
+#define FAKE_DECLARE(symbol, name, params) __attribute__((visibility("default"))) int symbol params;
+WEIR__CU_SYMBOLS(FAKE_DECLARE)
+WEIR__NVRTC_SYMBOLS(FAKE_DECLARE)
+WEIR__CUBLASLT_SYMBOLS(FAKE_DECLARE)
+#undef FAKE_DECLARE
+
+enum {
+    FAKE_DEVICES = 2,
+    FAKE_CORES = 132,
+    FAKE_INVALID = 1,
+    FAKE_NO_CONTEXT = 201,
+    FAKE_BAD_HANDLE = 400,
+    FAKE_NOT_FOUND = 500,
+    FAKE_NOT_READY = 600,
+    FAKE_ILLEGAL_ADDRESS = 700,
+    FAKE_CAPTURE_UNJOINED = 904,
+    FAKE_CAPTURE_ISOLATION = 905,
+    FAKE_GRAPH_CHANGED = 910,
+};
+
+/* ---- calls.c ---- */
+
+extern pthread_mutex_t fake_lock;
+extern pthread_cond_t fake_changed; /* something is over, or there is something to do */
+extern _Atomic int fake_lost;       /* the code that every call gives from now on, or 0 */
+
+/* Counts the call; its code if it is the one to fail, or the GPU is lost. */
+int fake_enter(const char *symbol);
+/* The same where a context must be current. */
+int fake_enter_context(const char *symbol);
+_Noreturn void fake_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#define FAKE_CALL()                      \
+    do {                                 \
+        int code_ = fake_enter(__func__); \
+        if (code_)                       \
+            return code_;                \
+    } while (0)
+#define FAKE_CALL_IN_CONTEXT()                    \
+    do {                                          \
+        int code_ = fake_enter_context(__func__); \
+        if (code_)                                \
+            return code_;                         \
+    } while (0)
+
+enum fake_kind {
+    FAKE_CONTEXT,
+    FAKE_GREEN,
+    FAKE_STREAM,
+    FAKE_EVENT,
+    FAKE_MODULE,
+    FAKE_GRAPH,
+    FAKE_EXEC,
+    FAKE_PINNED,
+    FAKE_ALLOCATION,
+    FAKE_RESERVATION,
+    FAKE_HANDLE,
+    FAKE_MAPPING,
+    FAKE_PROGRAM,
+    FAKE_LT,
+    FAKE_KINDS,
+};
+
+/* First in every object. */
+struct fake_object {
+    enum fake_kind kind;
+    uint32_t magic;
+};
+
+/* Zeroed and counted. */
+void *fake_new(enum fake_kind kind, size_t size);
+/* The object; anything else is misuse. */
+void *fake_check(void *object, enum fake_kind kind);
+/* No longer counted, and no handle any more. The memory stays. */
+void fake_forget(void *object);
+void fake_count(enum fake_kind kind, int n); /* of things that are no objects */
+
+struct fake_context {
+    int device, retained;
+    struct fake_stream *default_stream;
+};
+struct fake_context *fake_current(void);
+
+/* ---- engine.c: commands, streams and events ---- */
+
+struct fake_range {
+    unsigned first, count;
+};
+
+/* The cores of a green context: runs of neighbours. */
+struct fake_cores {
+    struct fake_range runs[32];
+    int nruns;
+};
+
+struct fake_product;
+struct fake_body;
+
+/* A point that an event stood for when it was recorded. */
+struct fake_point {
+    int refs;
+    bool over;
+    double ms;
+};
+
+struct fake_op {
+    struct fake_op *next;
+    enum {
+        FAKE_OP_KERNEL,
+        FAKE_OP_COPY,
+        FAKE_OP_FILL,
+        FAKE_OP_HOST,
+        FAKE_OP_PRODUCT,
+        FAKE_OP_RECORD,
+        FAKE_OP_WAIT,
+        FAKE_OP_WRITE,
+        FAKE_OP_WAIT_VALUE,
+        FAKE_OP_GRAPH,
+    } kind;
+    union {
+        struct {
+            char text[64];
+            unsigned char *args; /* a copy */
+            struct weir__code_context context;
+            unsigned blocks;
+            struct fake_cores cores; /* that it may use */
+        } kernel;
+        struct {
+            void *to;
+            const void *from;
+            size_t size;
+            unsigned char value;
+        } bytes; /* of a copy or fill */
+        struct {
+            weir__cu_host_fn fn;
+            void *user;
+        } host;
+        struct fake_product *product;
+        struct {
+            struct fake_point *point;
+        } mark; /* of a record or wait */
+        struct {
+            _Atomic uint64_t *address;
+            uint64_t value;
+        } word;
+        struct fake_body *body;
+    } u;
+};
+
+/* Numbers of nodes. */
+struct fake_set {
+    int *nodes, n;
+};
+
+struct fake_node {
+    struct fake_op *op;
+    struct fake_set before;
+};
+
+/* Nodes in an order that keeps to their edges. */
+struct fake_body {
+    int refs;
+    struct fake_node *nodes;
+    int nnodes;
+};
+
+struct fake_capture {
+    uint64_t number;
+    struct fake_body *body;
+};
+
+struct fake_stream {
+    struct fake_object object;
+    struct fake_stream *next;
+    struct fake_context *context;
+    struct fake_cores cores;
+    struct fake_op *ops, **end;
+    bool running, destroyed;
+    struct fake_capture *capture;
+    struct fake_set before; /* of its next node */
+};
+
+struct fake_event {
+    struct fake_object object;
+    struct fake_context *context;
+    bool timed;
+    struct fake_point *point; /* of the last record, */
+    uint64_t capture;         /* or the number of the capture it was in, */
+    struct fake_set before;   /* and the nodes before it there */
+};
+
+/* Of the current context; without cores, all of them. */
+struct fake_stream *fake_new_stream(const struct fake_cores *cores);
+/* The stream, or the current context's own for NULL; of the current context, or it is misuse. */
+struct fake_stream *fake_stream(weir__cu_stream handle);
+/* Queues the command, or makes it a node of the stream's capture. Takes it over. */
+int fake_queue(struct fake_stream *s, const struct fake_op *op);
+void fake_free_op(struct fake_op *op);
+/* On the thread that runs streams, without the lock. */
+void fake_run_op(struct fake_op *op);
+/* Gives every queued command up, as the GPU is lost. */
+void fake_lose(int code);
+void fake_hold(bool held);
+bool fake_is_engine(void);
+double fake_ms(void);
+unsigned fake_random(void);
+
+/* The capture of that number; NULL if it is over. */
+struct fake_capture *fake_find_capture(uint64_t number);
+/* Streams that are in the capture are so no more. */
+void fake_leave_capture(const struct fake_capture *capture);
+
+/* ---- graph.c ---- */
+int fake_capture_op(struct fake_stream *s, struct fake_op *op);
+void fake_capture_record(struct fake_stream *s, struct fake_event *e);
+int fake_capture_wait(struct fake_stream *s, struct fake_event *e);
+void fake_run_body(const struct fake_body *body);
+void fake_put_body(struct fake_body *body);
+
+
+/* ---- kernels.c, matrix.c, products.c ---- */
+struct fake_module {
+    struct fake_object object;
+    char text[64];
+};
+/* 0, or the code that the GPU is lost with. */
+int fake_run_kernel(const struct fake_op *op);
+weir_status fake_gemm(const void *args, const weir_block *block);
+weir_status fake_conv(const void *args, const weir_block *block);
+weir_status fake_attention(const void *args, const weir_block *block);
+void fake_run_product(const struct fake_product *p);
+void fake_replace_kernel(const char *text, fake_kernel kernel);
+
+#endif

@@ -1,0 +1,264 @@
+/* Captures and graphs. A graph runs its nodes in any order that its edges allow. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake.h"
+
+struct fake_graph {
+    struct fake_object object;
+    struct fake_body *body;
+};
+
+static void add_to_set(struct fake_set *set, const struct fake_set *more)
+{
+    for (int i = 0; i < more->n; i++) {
+        bool has = false;
+
+        for (int k = 0; k < set->n && !has; k++)
+            has = set->nodes[k] == more->nodes[i];
+        if (has)
+            continue;
+        if (!(set->nodes = realloc(set->nodes, (size_t)(set->n + 1) * sizeof *set->nodes)))
+            abort();
+        set->nodes[set->n++] = more->nodes[i];
+    }
+}
+
+void fake_put_body(struct fake_body *body)
+{
+    if (!body || --body->refs)
+        return;
+    for (int i = 0; i < body->nnodes; i++) {
+        fake_free_op(body->nodes[i].op);
+        free(body->nodes[i].before.nodes);
+    }
+    free(body->nodes);
+    free(body);
+}
+
+/* Without the lock: the command that runs it keeps the body, which never changes. */
+void fake_run_body(const struct fake_body *body)
+{
+    bool *over = calloc((size_t)body->nnodes + 1, sizeof *over);
+
+    if (!over)
+        abort();
+    for (int left = body->nnodes; left; left--) {
+        int chosen = -1;
+        unsigned n = 0;
+
+        for (int i = 0; i < body->nnodes; i++) {
+            const struct fake_set *before = &body->nodes[i].before;
+            bool due = !over[i];
+
+            for (int k = 0; k < before->n && due; k++)
+                due = over[before->nodes[k]];
+            if (due && fake_random() % ++n == 0)
+                chosen = i;
+        }
+        if (!atomic_load(&fake_lost))
+            fake_run_op(body->nodes[chosen].op);
+        over[chosen] = true;
+    }
+    free(over);
+}
+
+/* ---- capturing; under the lock ---- */
+
+int fake_capture_op(struct fake_stream *s, struct fake_op *op)
+{
+    struct fake_body *body = s->capture->body;
+    struct fake_set self = {&body->nnodes, 1};
+    struct fake_node *node;
+
+    if (op->kind == FAKE_OP_WRITE || op->kind == FAKE_OP_WAIT_VALUE || op->kind == FAKE_OP_GRAPH)
+        fake_misuse("a command that weir's graphs do not have is captured");
+    body->nodes = realloc(body->nodes, (size_t)(body->nnodes + 1) * sizeof *body->nodes);
+    if (!body->nodes)
+        abort();
+    node = &body->nodes[body->nnodes];
+    *node = (struct fake_node){.op = op, .before = s->before};
+    s->before = (struct fake_set){NULL, 0};
+    add_to_set(&s->before, &self);
+    body->nnodes++;
+    return 0;
+}
+
+void fake_capture_record(struct fake_stream *s, struct fake_event *e)
+{
+    e->capture = s->capture->number;
+    add_to_set(&e->before, &s->before);
+}
+
+int fake_capture_wait(struct fake_stream *s, struct fake_event *e)
+{
+    struct fake_capture *capture = fake_find_capture(e->capture);
+
+    if (!capture || (s->capture && s->capture != capture))
+        return FAKE_CAPTURE_ISOLATION;
+    s->capture = capture;
+    add_to_set(&s->before, &e->before);
+    return 0;
+}
+
+int cuStreamBeginCapture_v2(weir__cu_stream stream, int mode)
+{
+    static uint64_t number;
+    struct fake_stream *s;
+
+    FAKE_CALL_IN_CONTEXT();
+    if (mode != CU_CAPTURE_RELAXED)
+        return FAKE_INVALID;
+    pthread_mutex_lock(&fake_lock);
+    s = fake_stream(stream);
+    if (s->capture)
+        fake_misuse("a stream is captured twice");
+    s->capture = calloc(1, sizeof *s->capture);
+    if (!s->capture || !(s->capture->body = calloc(1, sizeof *s->capture->body)))
+        abort();
+    s->capture->number = ++number;
+    s->capture->body->refs = 1;
+    pthread_mutex_unlock(&fake_lock);
+    return 0;
+}
+
+/* Whether the nodes in the set come after every other. */
+static bool has_all(const struct fake_body *body, const struct fake_set *last)
+{
+    bool *seen = calloc((size_t)body->nnodes + 1, sizeof *seen), all = true;
+
+    if (!seen)
+        abort();
+    for (int i = 0; i < last->n; i++)
+        seen[last->nodes[i]] = true;
+    for (int i = body->nnodes - 1; i >= 0; i--) {
+        all &= seen[i];
+        for (int k = 0; k < body->nodes[i].before.n && seen[i]; k++)
+            seen[body->nodes[i].before.nodes[k]] = true;
+    }
+    free(seen);
+    return all;
+}
+
+int cuStreamEndCapture(weir__cu_stream stream, weir__cu_graph *graph)
+{
+    int code = fake_enter_context(__func__);
+    struct fake_capture *capture;
+    struct fake_stream *s;
+    struct fake_graph *g;
+
+    *graph = NULL;
+    pthread_mutex_lock(&fake_lock);
+    s = fake_stream(stream);
+    if (!(capture = s->capture))
+        fake_misuse("a capture ends that has not begun");
+    if (!code && !has_all(capture->body, &s->before))
+        code = FAKE_CAPTURE_UNJOINED;
+    if (!code) {
+        g = fake_new(FAKE_GRAPH, sizeof *g);
+        g->body = capture->body;
+        *graph = g;
+    } else {
+        fake_put_body(capture->body);
+    }
+    fake_leave_capture(capture);
+    free(capture);
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+/* ---- graphs ---- */
+
+int cuGraphDestroy(weir__cu_graph graph)
+{
+    int code = fake_enter_context(__func__);
+    struct fake_graph *g = fake_check(graph, FAKE_GRAPH);
+
+    pthread_mutex_lock(&fake_lock);
+    fake_put_body(g->body);
+    pthread_mutex_unlock(&fake_lock);
+    fake_forget(g);
+    free(g);
+    return code;
+}
+
+/* An executable graph is another holder of the same nodes, which no one changes. */
+int cuGraphInstantiateWithFlags(weir__cu_exec *exec, weir__cu_graph graph, uint64_t flags)
+{
+    const struct fake_graph *g;
+    struct fake_graph *x;
+
+    (void)flags;
+    FAKE_CALL_IN_CONTEXT();
+    g = fake_check(graph, FAKE_GRAPH);
+    x = fake_new(FAKE_EXEC, sizeof *x);
+    pthread_mutex_lock(&fake_lock);
+    x->body = g->body;
+    x->body->refs++;
+    pthread_mutex_unlock(&fake_lock);
+    *exec = x;
+    return 0;
+}
+
+int cuGraphExecDestroy(weir__cu_exec exec)
+{
+    int code = fake_enter_context(__func__);
+    struct fake_graph *x = fake_check(exec, FAKE_EXEC);
+
+    pthread_mutex_lock(&fake_lock);
+    fake_put_body(x->body);
+    pthread_mutex_unlock(&fake_lock);
+    fake_forget(x);
+    free(x);
+    return code;
+}
+
+static bool is_alike(const struct fake_body *a, const struct fake_body *b)
+{
+    bool alike = a->nnodes == b->nnodes;
+
+    for (int i = 0; i < a->nnodes && alike; i++) {
+        const struct fake_node *x = &a->nodes[i], *y = &b->nodes[i];
+
+        alike = x->op->kind == y->op->kind && x->before.n == y->before.n;
+        for (int k = 0; k < x->before.n && alike; k++)
+            alike = x->before.nodes[k] == y->before.nodes[k];
+    }
+    return alike;
+}
+
+/* Launches that are queued keep what the graph was. */
+int cuGraphExecUpdate_v2(weir__cu_exec exec, weir__cu_graph graph, struct weir__cu_update *result)
+{
+    struct fake_graph *x, *g;
+    int code = 0;
+
+    FAKE_CALL_IN_CONTEXT();
+    x = fake_check(exec, FAKE_EXEC);
+    g = fake_check(graph, FAKE_GRAPH);
+    memset(result, 0, sizeof *result);
+    pthread_mutex_lock(&fake_lock);
+    if (is_alike(x->body, g->body)) {
+        fake_put_body(x->body);
+        x->body = g->body;
+        x->body->refs++;
+    } else {
+        code = FAKE_GRAPH_CHANGED;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+int cuGraphLaunch(weir__cu_exec exec, weir__cu_stream stream)
+{
+    struct fake_op op = {.kind = FAKE_OP_GRAPH};
+    int code;
+
+    FAKE_CALL_IN_CONTEXT();
+    pthread_mutex_lock(&fake_lock);
+    op.u.body = ((struct fake_graph *)fake_check(exec, FAKE_EXEC))->body;
+    op.u.body->refs++;
+    code = fake_queue(fake_stream(stream), &op);
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}

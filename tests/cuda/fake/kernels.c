@@ -1,0 +1,359 @@
+/* Kernels: weir's own for the host, as one block each; parts of the cores. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "fake.h"
+#include "ops/host/concat.h"
+#include "ops/host/elementwise.h"
+#include "ops/host/generate.h"
+#include "ops/host/index.h"
+#include "ops/host/nonzero.h"
+#include "ops/host/norm.h"
+#include "ops/host/reduce.h"
+#include "ops/host/rotary.h"
+#include "ops/host/sort.h"
+#include "ops/host/transpose.h"
+
+/* What the texts "copy" and "busy" take: those are the device's own. */
+struct strided {
+    struct weir__copy copy;
+    char *packed;
+    int64_t first, count;
+    unsigned char bytes[1024];
+};
+
+struct busy {
+    double ns;
+    int64_t blocks;
+};
+
+/* ---- texts ---- */
+
+static void copy_strided(const struct strided *a)
+{
+    size_t elem = a->copy.elem;
+
+    for (int64_t i = 0; i < a->count; i++) {
+        int64_t rest = a->first + i, to = 0, from = 0;
+        char *dst;
+        const char *src;
+
+        for (int d = a->copy.ndim - 1; d >= 0; d--) {
+            int64_t at = rest % a->copy.shape[d];
+
+            rest /= a->copy.shape[d];
+            to += at * a->copy.dst_stride[d];
+            from += at * a->copy.src_stride[d];
+        }
+        dst = a->packed && a->copy.way == WEIR__COPY_TO_HOST ? a->packed + i * (int64_t)elem
+                                                              : a->copy.dst + to * (int64_t)elem;
+        src = !a->copy.src ? (const char *)a->bytes + i * (int64_t)elem
+              : a->packed && a->copy.way == WEIR__COPY_FROM_HOST
+                  ? a->packed + i * (int64_t)elem
+                  : a->copy.src + from * (int64_t)elem;
+        memcpy(dst, src, elem);
+    }
+}
+
+static void be_busy(const struct busy *a)
+{
+    if (a->ns > 0)
+        nanosleep(&(struct timespec){(time_t)(a->ns / 1e9), (long)a->ns % 1000000000}, NULL);
+}
+
+/* The test's own text: each block says which core it is on. */
+static void say_where(int *out, const struct fake_cores *cores, unsigned blocks)
+{
+    unsigned at = 0, total = 0;
+
+    for (int r = 0; r < cores->nruns; r++)
+        total += cores->runs[r].count;
+    for (unsigned i = 0; i < blocks; i++) {
+        at = i % total;
+        for (int r = 0; r < cores->nruns; at -= cores->runs[r++].count)
+            if (at < cores->runs[r].count) {
+                out[i] = (int)(cores->runs[r].first + at);
+                break;
+            }
+    }
+}
+
+static weir_kernel_fn host_kernel(const char *text)
+{
+#define TEXT(name, kernel) \
+    if (!strcmp(text, name)) \
+    return WEIR__ISA_PICK(kernel)
+    TEXT("ew", weir__ew_kernel);
+    TEXT("transpose", weir__transpose_kernel);
+    TEXT("concat", weir__concat_kernel);
+    TEXT("gen", weir__gen_kernel);
+    TEXT("take", weir__take_kernel);
+    TEXT("gather", weir__gather_kernel);
+    TEXT("scatter", weir__scatter_kernel);
+    TEXT("nonzero", weir__nonzero_kernel);
+    TEXT("softmax", weir__softmax_kernel);
+    TEXT("row_norm", weir__norm_kernel);
+    TEXT("gating", weir__gating_kernel);
+    TEXT("reduce", weir__reduce_kernel);
+    TEXT("rotary", weir__rotary_kernel);
+    TEXT("sort", weir__sort_kernel);
+#undef TEXT
+    if (!strcmp(text, "gemm"))
+        return fake_gemm;
+    if (!strcmp(text, "conv"))
+        return fake_conv;
+    return strcmp(text, "attention") ? NULL : fake_attention;
+}
+
+/* As the texts do it: an entry of the ring, complete once `ready` says so. */
+static void report_index(struct weir__code_context *c)
+{
+    const char *text = strstr(weir_last_error(), "index ");
+    long long index, position, limit;
+    struct weir__code_failure *f;
+    uint64_t n;
+
+    if (!text || sscanf(text, "index %lld at position %lld is out of range: the dim has %lld",
+                        &index, &position, &limit) != 3)
+        fake_misuse("a kernel fails: %s", weir_last_error());
+    n = __atomic_fetch_add(&c->failures->next, 1, __ATOMIC_RELAXED);
+    f = &c->failures[n % WEIR__CODE_FAILURES];
+    f->where = c->where;
+    f->index = index;
+    f->limit = limit;
+    __atomic_store_n(&f->ready, n + 1, __ATOMIC_RELEASE);
+}
+
+static void run_on_host(weir_kernel_fn kernel, const void *args, struct weir__code_context *context)
+{
+    static _Alignas(64) unsigned char local[WEIR_LOCAL_BYTES]; /* one thread runs kernels */
+    weir_block block = {.count = 1, .phase = context->phase, .local = local};
+
+    if (kernel(args, &block))
+        report_index(context);
+}
+
+/* ---- replaced kernels ---- */
+
+static struct {
+    char text[64];
+    fake_kernel kernel;
+} replaced[16];
+
+void fake_replace_kernel(const char *text, fake_kernel kernel)
+{
+    int i = 0;
+
+    pthread_mutex_lock(&fake_lock);
+    while (i < 15 && replaced[i].text[0] && strcmp(replaced[i].text, text))
+        i++;
+    snprintf(replaced[i].text, sizeof replaced[i].text, "%s", text);
+    replaced[i].kernel = kernel;
+    pthread_mutex_unlock(&fake_lock);
+}
+
+static fake_kernel find_replaced(const char *text)
+{
+    fake_kernel found = NULL;
+
+    pthread_mutex_lock(&fake_lock);
+    for (int i = 0; i < 16; i++)
+        if (!strcmp(replaced[i].text, text))
+            found = replaced[i].kernel;
+    pthread_mutex_unlock(&fake_lock);
+    return found;
+}
+
+int fake_run_kernel(const struct fake_op *op)
+{
+    const char *text = op->u.kernel.text;
+    struct weir__code_context context = op->u.kernel.context;
+    fake_kernel own = find_replaced(text);
+    weir_kernel_fn kernel;
+
+    if (own)
+        return own(op->u.kernel.args, &context);
+    if (!strcmp(text, "fault"))
+        return FAKE_ILLEGAL_ADDRESS;
+    if (!strcmp(text, "copy"))
+        copy_strided((const void *)op->u.kernel.args);
+    else if (!strcmp(text, "busy"))
+        be_busy((const void *)op->u.kernel.args);
+    else if (!strcmp(text, "where"))
+        say_where(*(int **)(void *)op->u.kernel.args, &op->u.kernel.cores, op->u.kernel.blocks);
+    else if ((kernel = host_kernel(text)))
+        run_on_host(kernel, op->u.kernel.args, &context);
+    else
+        fake_misuse("there is no kernel '%s'", text);
+    return 0;
+}
+
+/* ---- modules and launches ---- */
+
+int cuModuleLoadData(weir__cu_module *module, const void *image)
+{
+    struct fake_module *m;
+
+    FAKE_CALL_IN_CONTEXT();
+    if (strncmp(image, "fake ", 5))
+        return 200; /* an invalid image */
+    m = fake_new(FAKE_MODULE, sizeof *m);
+    snprintf(m->text, sizeof m->text, "%s", (const char *)image + 5);
+    *module = m;
+    return 0;
+}
+
+int cuModuleUnload(weir__cu_module module)
+{
+    int code = fake_enter_context(__func__);
+
+    fake_forget(fake_check(module, FAKE_MODULE));
+    free(module);
+    return code;
+}
+
+/* A module has one function, which is the module. */
+int cuModuleGetFunction(weir__cu_function *function, weir__cu_module module, const char *name)
+{
+    const struct fake_module *m;
+
+    FAKE_CALL_IN_CONTEXT();
+    m = fake_check(module, FAKE_MODULE);
+    *function = module;
+    return strcmp(m->text, name) ? FAKE_NOT_FOUND : 0;
+}
+
+int cuFuncSetAttribute(weir__cu_function function, int attribute, int value)
+{
+    FAKE_CALL_IN_CONTEXT();
+    fake_check(function, FAKE_MODULE);
+    return attribute == CU_FUNCTION_DYNAMIC_SHARED && value <= 227 << 10 ? 0 : FAKE_INVALID;
+}
+
+int cuLaunchKernel(weir__cu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                   unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
+                   weir__cu_stream stream, void **params, void **extra)
+{
+    struct fake_op op = {.kind = FAKE_OP_KERNEL};
+    const struct fake_module *m;
+    size_t size;
+    int code;
+
+    (void)shared;
+    FAKE_CALL_IN_CONTEXT();
+    m = fake_check(function, FAKE_MODULE);
+    if (!grid_x || grid_y != 1 || grid_z != 1 || !block_x || block_x > 1024 || block_y != 1 ||
+        block_z != 1 || extra)
+        return FAKE_INVALID;
+    size = strcmp(m->text, "copy") ? WEIR_ARGS_MAX : sizeof(struct strided);
+    if (!(op.u.kernel.args = aligned_alloc(16, (size + 15) / 16 * 16)))
+        abort();
+    memcpy(op.u.kernel.args, params[0], size);
+    if (strcmp(m->text, "copy"))
+        memcpy(&op.u.kernel.context, params[1], sizeof op.u.kernel.context);
+    memcpy(op.u.kernel.text, m->text, sizeof op.u.kernel.text);
+    op.u.kernel.blocks = grid_x;
+    pthread_mutex_lock(&fake_lock);
+    op.u.kernel.cores = fake_stream(stream)->cores;
+    code = fake_queue(fake_stream(stream), &op);
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+/* ---- parts of the cores ---- */
+
+int cuDeviceGetDevResource(weir__cu_device device, struct weir__cu_resource *resource, int type)
+{
+    (void)device;
+    FAKE_CALL();
+    memset(resource, 0, sizeof *resource);
+    resource->type = type;
+    resource->u.sm.sm_count = FAKE_CORES;
+    return type == CU_RESOURCE_SM ? 0 : FAKE_INVALID;
+}
+
+/* The first core of a resource is kept where the real one keeps secrets. */
+int cuDevSmResourceSplitByCount(struct weir__cu_resource *result, unsigned *groups,
+                                const struct weir__cu_resource *input,
+                                struct weir__cu_resource *rest, unsigned flags, unsigned min_count)
+{
+    (void)flags;
+    FAKE_CALL();
+    *rest = *input;
+    if (*groups > FAKE_CORES / min_count)
+        *groups = FAKE_CORES / min_count;
+    if (min_count == 8 && *groups > 15)
+        *groups = 15; /* what an H200 gives */
+    for (unsigned i = 0; i < *groups; i++) {
+        unsigned first = i * min_count;
+
+        result[i] = *input;
+        result[i].u.sm.sm_count = min_count;
+        memcpy(result[i].padding, &first, sizeof first);
+    }
+    return 0;
+}
+
+int cuDevResourceGenerateDesc(weir__cu_descriptor *out, struct weir__cu_resource *resources,
+                              unsigned n)
+{
+    static _Thread_local struct fake_cores cores; /* until the next */
+
+    FAKE_CALL();
+    cores.nruns = 0;
+    for (unsigned i = 0; i < n && i < 32; i++) {
+        struct fake_range *run = &cores.runs[cores.nruns++];
+
+        memcpy(&run->first, resources[i].padding, sizeof run->first);
+        run->count = resources[i].u.sm.sm_count;
+    }
+    *out = &cores;
+    return 0;
+}
+
+struct fake_green {
+    struct fake_object object;
+    struct fake_cores cores;
+};
+
+int cuGreenCtxCreate(weir__cu_green *green, weir__cu_descriptor desc, weir__cu_device device,
+                     unsigned flags)
+{
+    struct fake_green *g;
+
+    (void)device;
+    FAKE_CALL_IN_CONTEXT();
+    if (flags != CU_GREEN_DEFAULT_STREAM)
+        return FAKE_INVALID;
+    g = fake_new(FAKE_GREEN, sizeof *g);
+    g->cores = *(const struct fake_cores *)desc;
+    *green = g;
+    return 0;
+}
+
+int cuGreenCtxDestroy(weir__cu_green green)
+{
+    int code = fake_enter(__func__);
+
+    fake_forget(fake_check(green, FAKE_GREEN));
+    free(green);
+    return code;
+}
+
+int cuGreenCtxStreamCreate(weir__cu_stream *stream, weir__cu_green green, unsigned flags,
+                           int priority)
+{
+    const struct fake_green *g;
+
+    (void)flags;
+    FAKE_CALL_IN_CONTEXT();
+    g = fake_check(green, FAKE_GREEN);
+    if (priority < -5 || priority > 0)
+        return FAKE_INVALID;
+    pthread_mutex_lock(&fake_lock);
+    *stream = fake_new_stream(&g->cores);
+    pthread_mutex_unlock(&fake_lock);
+    return 0;
+}

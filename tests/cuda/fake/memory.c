@@ -1,0 +1,185 @@
+/* Memory: the host's, with the bookkeeping of the device's. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "fake.h"
+
+enum { GRANULARITY = 2 << 20 };
+
+/* Room for `struct block` before the memory, which keeps its alignment. */
+struct block {
+    size_t size;
+    enum fake_kind kind;
+};
+enum { HEAD = 4096 };
+
+static _Atomic size_t in_use;
+
+/* Bits are set where it begins: nobody may count on zeros. */
+static void *new_block(enum fake_kind kind, size_t size)
+{
+    char *memory;
+
+    if (atomic_fetch_add(&in_use, size) + size > FAKE_MEMORY ||
+        !(memory = aligned_alloc(HEAD, HEAD + (size + HEAD - 1) / HEAD * HEAD))) {
+        atomic_fetch_sub(&in_use, size);
+        return NULL;
+    }
+    *(struct block *)memory = (struct block){size, kind};
+    memset(memory + HEAD, 0xff, size < 1 << 16 ? size : 1 << 16);
+    fake_count(kind, 1);
+    return memory + HEAD;
+}
+
+static void free_block(enum fake_kind kind, void *address)
+{
+    struct block *b = (struct block *)((char *)address - HEAD);
+
+    if (!address || b->kind != kind)
+        fake_misuse("%p is freed and was not allocated so", address);
+    atomic_fetch_sub(&in_use, b->size);
+    fake_count(kind, -1);
+    free(b);
+}
+
+int cuMemGetInfo_v2(size_t *available, size_t *total)
+{
+    FAKE_CALL_IN_CONTEXT();
+    *total = FAKE_MEMORY;
+    *available = FAKE_MEMORY - atomic_load(&in_use);
+    return 0;
+}
+
+int cuMemAlloc_v2(weir__cu_address *address, size_t size)
+{
+    void *memory;
+
+    FAKE_CALL_IN_CONTEXT();
+    if (!(memory = new_block(FAKE_ALLOCATION, size)))
+        return CU_ERROR_OUT_OF_MEMORY;
+    *address = (weir__cu_address)(uintptr_t)memory;
+    return 0;
+}
+
+int cuMemFree_v2(weir__cu_address address)
+{
+    int code = fake_enter_context(__func__);
+
+    free_block(FAKE_ALLOCATION, (void *)(uintptr_t)address);
+    return code;
+}
+
+int cuMemHostAlloc(void **address, size_t size, unsigned flags)
+{
+    (void)flags;
+    FAKE_CALL_IN_CONTEXT();
+    return (*address = new_block(FAKE_PINNED, size)) ? 0 : CU_ERROR_OUT_OF_MEMORY;
+}
+
+int cuMemFreeHost(void *address)
+{
+    int code = fake_enter_context(__func__);
+
+    free_block(FAKE_PINNED, address);
+    return code;
+}
+
+/* ---- virtual memory ---- */
+
+int cuMemGetAllocationGranularity(size_t *bytes, const struct weir__cu_memory *memory, int option)
+{
+    (void)memory;
+    (void)option;
+    FAKE_CALL();
+    *bytes = GRANULARITY;
+    return 0;
+}
+
+int cuMemAddressReserve(weir__cu_address *address, size_t size, size_t align, weir__cu_address hint,
+                        uint64_t flags)
+{
+    void *memory;
+
+    (void)align;
+    (void)hint;
+    (void)flags;
+    FAKE_CALL();
+    if (size % GRANULARITY)
+        return FAKE_INVALID;
+    memory = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return CU_ERROR_OUT_OF_MEMORY;
+    fake_count(FAKE_RESERVATION, 1);
+    *address = (weir__cu_address)(uintptr_t)memory;
+    return 0;
+}
+
+int cuMemAddressFree(weir__cu_address address, size_t size)
+{
+    int code = fake_enter(__func__);
+
+    if (munmap((void *)(uintptr_t)address, size))
+        fake_misuse("an address range is given back that is none");
+    fake_count(FAKE_RESERVATION, -1);
+    return code;
+}
+
+int cuMemCreate(uint64_t *handle, size_t size, const struct weir__cu_memory *memory, uint64_t flags)
+{
+    (void)flags;
+    FAKE_CALL();
+    if (memory->type != CU_MEMORY_PINNED || memory->location.type != CU_LOCATION_DEVICE ||
+        size % GRANULARITY)
+        return FAKE_INVALID;
+    if (atomic_fetch_add(&in_use, size) + size > FAKE_MEMORY) {
+        atomic_fetch_sub(&in_use, size);
+        return CU_ERROR_OUT_OF_MEMORY;
+    }
+    fake_count(FAKE_HANDLE, 1);
+    *handle = size;
+    return 0;
+}
+
+int cuMemRelease(uint64_t handle)
+{
+    int code = fake_enter(__func__);
+
+    atomic_fetch_sub(&in_use, handle);
+    fake_count(FAKE_HANDLE, -1);
+    return code;
+}
+
+int cuMemMap(weir__cu_address address, size_t size, size_t offset, uint64_t handle, uint64_t flags)
+{
+    (void)offset;
+    (void)flags;
+    FAKE_CALL();
+    if (handle != size)
+        return FAKE_INVALID;
+    atomic_fetch_add(&in_use, size);
+    fake_count(FAKE_MAPPING, 1);
+    (void)address;
+    return 0;
+}
+
+int cuMemSetAccess(weir__cu_address address, size_t size, const struct weir__cu_access *access,
+                   size_t n)
+{
+    FAKE_CALL();
+    if (n != 1 || access->flags != CU_ACCESS_READ_WRITE)
+        return FAKE_INVALID;
+    return mprotect((void *)(uintptr_t)address, size, PROT_READ | PROT_WRITE) ? FAKE_INVALID : 0;
+}
+
+int cuMemUnmap(weir__cu_address address, size_t size)
+{
+    int code = fake_enter(__func__);
+
+    /* Whoever touches it now is caught. */
+    if (mprotect((void *)(uintptr_t)address, size, PROT_NONE))
+        fake_misuse("a range is unmapped that is none");
+    atomic_fetch_sub(&in_use, size);
+    fake_count(FAKE_MAPPING, -1);
+    return code;
+}

@@ -1,0 +1,268 @@
+/* The library of matrix products: plain loops over columns, summed in double. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "fake.h"
+
+struct desc {
+    struct fake_object object;
+    int a_turned, b_turned, biased;
+    const void *bias;
+};
+
+struct layout {
+    struct fake_object object;
+    int type, batch;
+    uint64_t rows, cols;
+    int64_t step, batch_step;
+};
+
+struct fake_product {
+    struct desc desc;
+    struct layout a, b, c;
+    double alpha, beta;
+    const char *a_at, *b_at;
+    char *c_at;
+};
+
+static void *new_object(size_t size)
+{
+    return fake_new(FAKE_LT, size);
+}
+
+static int destroy(const char *symbol, void *object)
+{
+    int code = fake_enter(symbol);
+
+    fake_forget(fake_check(object, FAKE_LT));
+    free(object);
+    return code;
+}
+
+int cublasLtCreate(void **handle)
+{
+    FAKE_CALL_IN_CONTEXT();
+    *handle = new_object(sizeof(struct fake_object));
+    return 0;
+}
+
+int cublasLtDestroy(void *handle)
+{
+    return destroy(__func__, handle);
+}
+
+int cublasLtMatmulDescCreate(void **desc, int compute, int scale)
+{
+    FAKE_CALL();
+    if ((compute == CUBLAS_COMPUTE_64F) != (scale == CUDA_R_64F))
+        return FAKE_INVALID;
+    *desc = new_object(sizeof(struct desc));
+    return 0;
+}
+
+int cublasLtMatmulDescDestroy(void *desc)
+{
+    return destroy(__func__, desc);
+}
+
+int cublasLtMatmulDescSetAttribute(void *desc, int attribute, const void *value, size_t size)
+{
+    struct desc *d;
+
+    FAKE_CALL();
+    d = fake_check(desc, FAKE_LT);
+    switch (attribute) {
+    case CUBLASLT_DESC_TRANSA:
+        memcpy(&d->a_turned, value, size);
+        return 0;
+    case CUBLASLT_DESC_TRANSB:
+        memcpy(&d->b_turned, value, size);
+        return 0;
+    case CUBLASLT_DESC_EPILOGUE:
+        memcpy(&d->biased, value, size);
+        return 0;
+    case CUBLASLT_DESC_BIAS_POINTER:
+        memcpy(&d->bias, value, size);
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+int cublasLtMatrixLayoutCreate(void **layout, int type, uint64_t rows, uint64_t cols, int64_t step)
+{
+    struct layout *l;
+
+    FAKE_CALL();
+    if (step < (int64_t)rows)
+        return FAKE_INVALID;
+    l = new_object(sizeof *l);
+    l->type = type;
+    l->batch = 1;
+    l->rows = rows;
+    l->cols = cols;
+    l->step = step;
+    *layout = l;
+    return 0;
+}
+
+int cublasLtMatrixLayoutDestroy(void *layout)
+{
+    return destroy(__func__, layout);
+}
+
+int cublasLtMatrixLayoutSetAttribute(void *layout, int attribute, const void *value, size_t size)
+{
+    struct layout *l;
+
+    FAKE_CALL();
+    l = fake_check(layout, FAKE_LT);
+    if (attribute == CUBLASLT_LAYOUT_BATCH_COUNT)
+        memcpy(&l->batch, value, size);
+    else
+        memcpy(&l->batch_step, value, size);
+    return 0;
+}
+
+int cublasLtMatmulPreferenceCreate(void **preference)
+{
+    FAKE_CALL();
+    *preference = new_object(sizeof(struct fake_object));
+    return 0;
+}
+
+int cublasLtMatmulPreferenceDestroy(void *preference)
+{
+    return destroy(__func__, preference);
+}
+
+int cublasLtMatmulPreferenceSetAttribute(void *preference, int attribute, const void *value,
+                                         size_t size)
+{
+    (void)attribute;
+    (void)value;
+    (void)size;
+    FAKE_CALL();
+    fake_check(preference, FAKE_LT);
+    return 0;
+}
+
+int cublasLtMatmulAlgoGetHeuristic(void *handle, void *desc, void *a, void *b, void *c, void *d,
+                                   void *preference, int wanted, struct weir__lt_result *results,
+                                   int *found)
+{
+    (void)handle;
+    (void)desc;
+    (void)a;
+    (void)b;
+    (void)c;
+    (void)d;
+    (void)preference;
+    FAKE_CALL();
+    *found = wanted < 2 ? wanted : 2;
+    memset(results, 0, (size_t)*found * sizeof *results);
+    for (int i = 0; i < *found; i++) {
+        results[i].waves = 1;
+        results[i].workspace = i ? 1 << 20 : 0;
+    }
+    return 0;
+}
+
+int cublasLtMatmul(void *handle, void *desc, const void *alpha, const void *a, void *a_layout,
+                   const void *b, void *b_layout, const void *beta, const void *c, void *c_layout,
+                   void *d, void *d_layout, const struct weir__lt_algo *algo, void *workspace,
+                   size_t workspace_size, weir__cu_stream stream)
+{
+    struct fake_op op = {.kind = FAKE_OP_PRODUCT};
+    struct fake_product *p;
+    int code;
+
+    (void)algo;
+    (void)workspace;
+    (void)workspace_size;
+    FAKE_CALL_IN_CONTEXT();
+    fake_check(handle, FAKE_LT);
+    if (c != d || c_layout != d_layout)
+        return FAKE_INVALID;
+    if (!(p = calloc(1, sizeof *p)))
+        abort();
+    p->desc = *(struct desc *)fake_check(desc, FAKE_LT);
+    p->a = *(struct layout *)fake_check(a_layout, FAKE_LT);
+    p->b = *(struct layout *)fake_check(b_layout, FAKE_LT);
+    p->c = *(struct layout *)fake_check(c_layout, FAKE_LT);
+    p->alpha = p->c.type == CUDA_R_64F ? *(const double *)alpha : *(const float *)alpha;
+    p->beta = p->c.type == CUDA_R_64F ? *(const double *)beta : *(const float *)beta;
+    p->a_at = a;
+    p->b_at = b;
+    p->c_at = d;
+    op.u.product = p;
+    pthread_mutex_lock(&fake_lock);
+    code = fake_queue(fake_stream(stream), &op);
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+/* ---- on the thread that runs streams ---- */
+
+static double get(int type, const char *base, int64_t at)
+{
+    switch (type) {
+    case CUDA_R_64F:
+        return ((const double *)base)[at];
+    case CUDA_R_16F:
+        return weir__f16_to_f32(((const uint16_t *)base)[at]);
+    case CUDA_R_16BF:
+        return weir__bf16_to_f32(((const uint16_t *)base)[at]);
+    default:
+        return ((const float *)base)[at];
+    }
+}
+
+static void put(int type, char *base, int64_t at, double value)
+{
+    switch (type) {
+    case CUDA_R_64F:
+        ((double *)base)[at] = value;
+        break;
+    case CUDA_R_16F:
+        ((uint16_t *)base)[at] = weir__f32_to_f16((float)value);
+        break;
+    case CUDA_R_16BF:
+        ((uint16_t *)base)[at] = weir__f32_to_bf16((float)value);
+        break;
+    default:
+        ((float *)base)[at] = (float)value;
+    }
+}
+
+static double element(const struct fake_product *p, int batch, int64_t row, int64_t col)
+{
+    int64_t k = (int64_t)(p->desc.a_turned ? p->a.rows : p->a.cols);
+    int64_t a0 = batch * p->a.batch_step, b0 = batch * p->b.batch_step;
+    int64_t c = batch * p->c.batch_step + col * p->c.step + row;
+    double sum = 0;
+
+    for (int64_t i = 0; i < k; i++) {
+        int64_t a = p->desc.a_turned ? row * p->a.step + i : i * p->a.step + row;
+        int64_t b = p->desc.b_turned ? i * p->b.step + col : col * p->b.step + i;
+
+        sum += get(p->a.type, p->a_at, a0 + a) * get(p->b.type, p->b_at, b0 + b);
+    }
+    sum *= p->alpha;
+    if (p->beta != 0)
+        sum += p->beta * get(p->c.type, p->c_at, c);
+    if (p->desc.biased)
+        sum += get(p->c.type, p->desc.bias, row);
+    return sum;
+}
+
+void fake_run_product(const struct fake_product *p)
+{
+    for (int batch = 0; batch < p->c.batch; batch++)
+        for (uint64_t col = 0; col < p->c.cols; col++)
+            for (uint64_t row = 0; row < p->c.rows; row++)
+                put(p->c.type, p->c_at,
+                    batch * p->c.batch_step + (int64_t)col * p->c.step + (int64_t)row,
+                    element(p, batch, (int64_t)row, (int64_t)col));
+}
