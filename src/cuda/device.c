@@ -66,19 +66,15 @@ static weir_status read_attributes(struct weir__cuda *dev, int *cores)
     const struct {
         int which, *value;
     } wanted[] = {
-        {CU_ATTRIBUTE_MULTIPROCESSORS, cores},
-        {CU_ATTRIBUTE_MAJOR, &dev->major},
-        {CU_ATTRIBUTE_MINOR, &dev->minor},
-        {CU_ATTRIBUTE_SHARED_OPTIN, &dev->shared_most},
-        {CU_ATTRIBUTE_VIRTUAL_MEMORY, &mapping},
-        {CU_ATTRIBUTE_STREAM_MEMORY_64, &words},
+        {CU_ATTRIBUTE_MULTIPROCESSORS, cores},   {CU_ATTRIBUTE_MAJOR, &dev->major},
+        {CU_ATTRIBUTE_MINOR, &dev->minor},       {CU_ATTRIBUTE_SHARED_OPTIN, &dev->shared_most},
+        {CU_ATTRIBUTE_VIRTUAL_MEMORY, &mapping}, {CU_ATTRIBUTE_STREAM_MEMORY_64, &words},
     };
     weir_status st;
 
     for (size_t i = 0; i < weir__countof(wanted); i++)
         if ((st = weir__cuda_check(
-                 dev,
-                 dev->api->cu.device_attribute(wanted[i].value, wanted[i].which, dev->device),
+                 dev, dev->api->cu.device_attribute(wanted[i].value, wanted[i].which, dev->device),
                  "what the GPU can do")))
             return st;
     if (dev->major < 8 || !mapping || !words)

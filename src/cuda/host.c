@@ -134,8 +134,8 @@ weir_status weir__cuda_callback(weir_stream *base, weir_callback_fn fn, void *us
         return st;
     if (!(job = weir__calloc(1, sizeof *job)))
         return weir__fail(WEIR_ENOMEM, "a callback on stream '%s'", base->name);
-    *job = (struct weir__cuda_job){NULL, s, weir__stream_submitted(base) + 1, fn, user,
-                                   false, false};
+    *job =
+        (struct weir__cuda_job){NULL, s, weir__stream_submitted(base) + 1, fn, user, false, false};
     pushed = weir__cuda_enter(dev);
     if (!(st = weir__cuda_tail(s, UINT32_MAX, &tail))) {
         weir__mutex_lock(&dev->jobs_lock);
@@ -189,8 +189,8 @@ static weir_status take_stamp(struct weir__cuda *dev, _Atomic uint64_t *ns,
     if (!found) {
         if (!(found = weir__calloc(1, sizeof *found)))
             return weir__fail(WEIR_ENOMEM, "a time stamp on %s", dev->base.props.name);
-        if ((st = weir__cuda_check(
-                 dev, dev->api->cu.event_create(&found->event, CU_EVENT_DEFAULT), "a time stamp")))
+        if ((st = weir__cuda_check(dev, dev->api->cu.event_create(&found->event, CU_EVENT_DEFAULT),
+                                   "a time stamp")))
             weir__free(found);
     }
     *out = st ? NULL : found;
@@ -230,9 +230,8 @@ weir_status weir__cuda_stamp(weir_stream *base, _Atomic uint64_t *ns)
 static void read_stamp(struct weir__cuda *dev, struct weir__cuda_stamp *stamp)
 {
     float ms = 0;
-    bool known =
-        !weir__cuda_check(dev, dev->api->cu.event_elapsed(&ms, dev->base_event, stamp->event),
-                          "a time stamp");
+    bool known = !weir__cuda_check(
+        dev, dev->api->cu.event_elapsed(&ms, dev->base_event, stamp->event), "a time stamp");
 
     atomic_store_explicit(stamp->ns,
                           known ? (uint64_t)(dev->base_ns + (double)ms * 1e6) : WEIR__NO_TIME,

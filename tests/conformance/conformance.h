@@ -24,6 +24,8 @@ void run_case(const char *name, void (*fn)(weir_device *dev));
 
 /* The same device once more, closed by the caller. */
 weir_device *open_another(void);
+/* How often to do what is done `n` times on a device that is neither slow nor sanitized. */
+unsigned repeats(weir_device *dev, unsigned n);
 
 /* Skips the case unless the device has all of these WEIR_FEATURE_*. */
 void need(weir_device *dev, unsigned features);

@@ -265,7 +265,7 @@ CONFORMANCE(programs, many_streams_give_what_one_gives)
     static struct bytes want, got;
     struct step steps[STEPS];
 
-    for (uint64_t seed = 0; seed < 200 / TEST_SLOWDOWN; seed++) {
+    for (uint64_t seed = 0; seed < repeats(dev, 200); seed++) {
         struct rng rng = rng_make("programs", seed);
 
         test_note("seed %llu", (unsigned long long)seed);
@@ -302,7 +302,7 @@ CONFORMANCE(programs, host_threads_do_not_disturb_each_other)
 {
     static struct worker workers[4];
 
-    for (uint64_t seed = 0; seed < 20 / TEST_SLOWDOWN; seed++) {
+    for (uint64_t seed = 0; seed < repeats(dev, 20); seed++) {
         for (size_t i = 0; i < countof(workers); i++) {
             struct worker *w = &workers[i];
             struct rng rng = rng_make("threads", w->seed = 4 * seed + i);

@@ -19,11 +19,11 @@ struct round {
     float in[N], out[N];
 };
 
-#define STEP(call)           \
-    do {                     \
+#define STEP(call)                \
+    do {                          \
         weir_status st_ = (call); \
-        if (st_)             \
-            return st_;      \
+        if (st_)                  \
+            return st_;           \
     } while (0)
 
 static void count_call(void *user, weir_status st)

@@ -103,9 +103,13 @@ static void heal(void)
 /* ---- objects ---- */
 
 static const char *const kind_names[FAKE_KINDS] = {
-    "retained context", "green context", "stream",  "event",   "module",           "graph",
-    "executable graph", "pinned block",  "device block", "address range", "memory handle",
-    "mapping", "compiler program", "object of the products library",
+    "retained context", "green context",
+    "stream",           "event",
+    "module",           "graph",
+    "executable graph", "pinned block",
+    "device block",     "address range",
+    "memory handle",    "mapping",
+    "compiler program", "object of the products library",
 };
 
 void fake_count(enum fake_kind kind, int n)

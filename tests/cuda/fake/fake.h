@@ -46,11 +46,11 @@ int fake_enter(const char *symbol);
 int fake_enter_context(const char *symbol);
 _Noreturn void fake_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-#define FAKE_CALL()                      \
-    do {                                 \
+#define FAKE_CALL()                       \
+    do {                                  \
         int code_ = fake_enter(__func__); \
-        if (code_)                       \
-            return code_;                \
+        if (code_)                        \
+            return code_;                 \
     } while (0)
 #define FAKE_CALL_IN_CONTEXT()                    \
     do {                                          \
@@ -232,7 +232,6 @@ void fake_capture_record(struct fake_stream *s, struct fake_event *e);
 int fake_capture_wait(struct fake_stream *s, struct fake_event *e);
 void fake_run_body(const struct fake_body *body);
 void fake_put_body(struct fake_body *body);
-
 
 /* ---- kernels.c, matrix.c, products.c ---- */
 struct fake_module {

@@ -48,7 +48,7 @@ static void copy_strided(const struct strided *a)
             from += at * a->copy.src_stride[d];
         }
         dst = a->packed && a->copy.way == WEIR__COPY_TO_HOST ? a->packed + i * (int64_t)elem
-                                                              : a->copy.dst + to * (int64_t)elem;
+                                                             : a->copy.dst + to * (int64_t)elem;
         src = !a->copy.src ? (const char *)a->bytes + i * (int64_t)elem
               : a->packed && a->copy.way == WEIR__COPY_FROM_HOST
                   ? a->packed + i * (int64_t)elem
@@ -82,7 +82,7 @@ static void say_where(int *out, const struct fake_cores *cores, unsigned blocks)
 
 static weir_kernel_fn host_kernel(const char *text)
 {
-#define TEXT(name, kernel) \
+#define TEXT(name, kernel)   \
     if (!strcmp(text, name)) \
     return WEIR__ISA_PICK(kernel)
     TEXT("ew", weir__ew_kernel);
