@@ -47,7 +47,7 @@ struct weir__channel {
     uint64_t members;              /* bit per rank */
     char name[WEIR__CHANNEL_NAME]; /* "" for the whole group's */
     /* Made so far, by rank: written under the lock of its device, read by anybody. */
-    _Atomic uint64_t calls[WEIR_MAX_RANKS];
+    _Alignas(WEIR__LINE) _Atomic uint64_t calls[WEIR_MAX_RANKS];
 };
 
 /* What a rank says it is about to do. Ranks that meet must agree on everything but `label`,
@@ -109,7 +109,7 @@ struct weir__guest {
     struct weir__meeting *in;  /* from LAST or RUNS on */
     bool failed;               /* OVER, but a part failed: as group->reason says */
     struct weir__meeting own;  /* a meeting lives with whoever came first */
-    struct weir__guest *woken; /* the next in a list of those to be woken */
+    struct weir__guest *woken; /* the next in a list of those to be woken or brought on */
 };
 
 /* How ranks reach each other. The one there is, weir__local_transport, has all ranks in this
@@ -126,10 +126,11 @@ struct weir__transport {
     bool (*arrive)(struct weir__guest *guest, const struct weir__meet *meet, uint64_t call);
     /* After LAST: the other guests go on as RUNS, and so does this one. */
     void (*open_meeting)(struct weir__guest *guest);
-    /* After LAST instead: all parts were run; the other guests go on as OVER, this one too.
+    /* After LAST instead: all parts were run; the other guests are OVER, this one too. They are
+     * returned, linked by `woken`, and their streams are the caller's: nobody wakes them.
      * `text` is the error of the part of `rank`, NULL if there is none. */
-    void (*close_meeting)(struct weir__guest *guest, int rank, weir_status status,
-                          const char *text);
+    struct weir__guest *(*close_meeting)(struct weir__guest *guest, int rank, weir_status status,
+                                         const char *text);
     /* After RUNS: the guest's part is done. False if it waits for the others' parts. */
     bool (*depart)(struct weir__guest *guest, weir_status status, const char *text);
     /* Breaks the group; the first reason stays. */
@@ -137,6 +138,7 @@ struct weir__transport {
 };
 extern const struct weir__transport weir__local_transport;
 
+/* Lines are apart by who writes them: calls are made by hosts while workers end earlier ones. */
 struct weir_group {
     const struct weir__transport *transport;
     char name[WEIR__GROUP_NAME];
@@ -145,19 +147,22 @@ struct weir_group {
     int64_t timeout_ns; /* negative: for ever */
     /* Who waits for whom, when the timeout is over; NULL if nobody can say. */
     void (*explain)(weir_device *dev, struct weir__text *report, struct weir__text *cycle);
-    weir_group *next_known; /* group.c's list of all groups */
-    _Atomic int uses;       /* queued calls and plans that hold it */
-    struct weir__spin lock; /* of what follows */
+    weir_group *next_known;      /* group.c's list of all groups */
+    struct weir__channel *whole; /* of all ranks, there from the start */
     _Atomic bool broken;
     weir_status status; /* both are set once, before `broken` */
     char reason[800];
+    /* Queued calls and plans that hold it: those that began, and those that are over. */
+    _Alignas(WEIR__LINE) _Atomic uint64_t held;
+    _Alignas(WEIR__LINE) _Atomic uint64_t dropped;
+    _Alignas(WEIR__LINE) struct weir__spin lock; /* of what follows, and of breaking */
     struct weir__meeting *meetings;
     struct weir__channel *channels; /* only grows */
     /* The thread that looks for late ranks (timer.c). */
     pthread_t timer;
     bool timed;
     _Atomic uint32_t stop;
-    struct weir_rank ranks[];
+    _Alignas(WEIR__LINE) struct weir_rank ranks[];
 };
 
 /* ---- group.c ---- */

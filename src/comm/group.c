@@ -42,13 +42,16 @@ static void remember(weir_group *g, const char *name)
 weir_status weir__group_make(int nranks, const weir_group_options *options, weir_group **out)
 {
     weir_group *g;
+    size_t size;
     weir_status st;
 
     *out = NULL;
     if ((st = check_options(nranks, options)))
         return st;
-    if (!(g = weir__calloc(1, sizeof *g + (size_t)nranks * sizeof *g->ranks)))
+    size = sizeof *g + (size_t)nranks * sizeof *g->ranks;
+    if (!(g = weir__alloc_aligned(size, WEIR__LINE)))
         return weir__fail(WEIR_ENOMEM, "a group of %d ranks", nranks);
+    memset(g, 0, size);
     g->transport = &weir__local_transport;
     g->nranks = nranks;
     g->mode = options->mode;
@@ -69,10 +72,11 @@ weir_status weir__group_make(int nranks, const weir_group_options *options, weir
 weir_status weir__group_free(weir_group *g)
 {
     weir_group **at = &known;
-    int uses;
+    uint64_t dropped, uses;
 
     weir__spin_lock(&known_lock);
-    uses = atomic_load(&g->uses);
+    dropped = atomic_load(&g->dropped); /* first: what began meanwhile is seen */
+    uses = atomic_load(&g->held) - dropped;
     while (*at != g)
         at = &(*at)->next_known;
     if (!uses)
@@ -81,9 +85,9 @@ weir_status weir__group_free(weir_group *g)
     if (uses)
         return weir__fail(
             WEIR_EBUSY,
-            "group '%s' cannot be destroyed: %d queued collective(s) or plan(s) still "
+            "group '%s' cannot be destroyed: %llu queued collective(s) or plan(s) still "
             "use it",
-            g->name, uses);
+            g->name, (unsigned long long)uses);
     g->transport->close(g);
     while (g->channels) {
         struct weir__channel *c = g->channels;
@@ -104,19 +108,19 @@ weir_rank *weir__rank_hold(uint64_t id)
         if (g->ranks[0].id >> RANK_BITS == id >> RANK_BITS)
             found = &g->ranks[id & ((1 << RANK_BITS) - 1)];
     if (found)
-        atomic_fetch_add(&found->group->uses, 1);
+        weir__group_hold(found->group);
     weir__spin_unlock(&known_lock);
     return found;
 }
 
 void weir__group_hold(weir_group *g)
 {
-    atomic_fetch_add(&g->uses, 1);
+    atomic_fetch_add(&g->held, 1);
 }
 
 void weir__group_drop(weir_group *g)
 {
-    atomic_fetch_sub(&g->uses, 1);
+    atomic_fetch_add(&g->dropped, 1);
 }
 
 /* The channel of the whole group is made when all else is there. */
@@ -180,10 +184,11 @@ struct weir__channel *weir__group_channel(weir_group *g, const char *name, uint6
             weir__free(made);
             return c;
         }
-        if (!(made = weir__calloc(1, sizeof *made))) {
+        if (!(made = weir__alloc_aligned(sizeof *made, WEIR__LINE))) {
             weir__fail(WEIR_ENOMEM, "a channel of group '%s'", g->name);
             return NULL;
         }
+        memset(made, 0, sizeof *made);
         made->group = g;
         made->members = members;
         snprintf(made->name, sizeof made->name, "%s", name);

@@ -191,20 +191,21 @@ static void note_failure(weir_group *g, struct weir__meeting *m, int rank, weir_
     break_group(g, status, reason, list);
 }
 
-static void local_close_meeting(struct weir__guest *guest, int rank, weir_status status,
-                                const char *text)
+static struct weir__guest *local_close_meeting(struct weir__guest *guest, int rank,
+                                               weir_status status, const char *text)
 {
     struct weir__meeting *m = guest->in;
     weir_group *g = m->channel->group;
-    struct weir__guest *woken = NULL;
+    struct weir__guest *woken = NULL, *over = NULL;
 
     weir__spin_lock(&g->lock);
     note_failure(g, m, rank, status, text, &woken);
     forget(g, m);
     guest->state = WEIR__GUEST_OVER;
-    release(m, guest, WEIR__GUEST_OVER, &woken);
+    release(m, guest, WEIR__GUEST_OVER, &over);
     weir__spin_unlock(&g->lock);
     wake_all(woken);
+    return over;
 }
 
 static bool local_depart(struct weir__guest *guest, weir_status status, const char *text)

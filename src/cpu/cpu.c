@@ -59,6 +59,7 @@ static weir_status cpu_open(weir_device *dev, struct weir__spec *spec)
         (unsigned)(split ? dev->props.cores.cube + dev->props.cores.vector : dev->props.cores.cube);
     cpu->nworkers = threads ? (unsigned)threads : cores < cpu->hardware ? cores : cpu->hardware;
     cpu->jitter = (uint64_t)seed;
+    cpu->soft.meets_first = true;
     weir__sched_init(&cpu->soft.sched, dev->props.cores.cube, dev->props.cores.vector, split);
     weir__cpu_model(dev->props.model, sizeof dev->props.model);
     dev->props.threads = (int)cpu->nworkers;

@@ -57,9 +57,6 @@ void weir__worker_run_alone(struct weir__worker *w, struct weir__soft_stream *s,
 /* Cores of that kind for the next block; false if the stream had to go back. */
 bool weir__worker_have_core(struct weir__worker *w, struct weir__soft_stream *s,
                             enum weir__core_kind kind);
-/* What a report says of the stream while a long operator runs. */
-void weir__worker_begin_report(struct weir__soft_stream *s, const struct weir__cmd *cmd);
-void weir__worker_end_report(struct weir__soft_stream *s);
 
 /* meet.c: a collective at the head, and after its part has run. False if the stream is no
  * longer this worker's. */

@@ -13,7 +13,7 @@ static bool parts_are_short(const struct weir__soft_stream *s, const struct weir
 }
 
 /* The last to arrive runs everybody's part, on the core it has: the others are parked and
- * would have to be woken twice. */
+ * would have to be woken, for less than that takes. */
 static void run_all_parts(struct weir__worker *w, struct weir__soft_stream *s,
                           const struct weir__cmd *cmd)
 {
@@ -42,7 +42,6 @@ static void run_all_parts(struct weir__worker *w, struct weir__soft_stream *s,
 
 bool weir__worker_leave_meeting(struct weir__soft_stream *s, const struct weir__cmd *cmd)
 {
-    weir__worker_end_report(s);
     if (!weir__soft_depart(s, cmd))
         return false;
     weir__soft_meet_end(s, cmd);
@@ -58,7 +57,6 @@ bool weir__worker_run_collective(struct weir__worker *w, struct weir__soft_strea
             return true;
         }
         weir__soft_publish(s, &w->mine);
-        weir__worker_begin_report(s, cmd);
         if (!weir__soft_arrive(s, cmd))
             return false;
     }
@@ -73,7 +71,6 @@ bool weir__worker_run_collective(struct weir__worker *w, struct weir__soft_strea
     }
     if (s->guest.state == WEIR__GUEST_RUNS)
         return weir__worker_run_kernel(w, s, cmd) && weir__worker_leave_meeting(s, cmd);
-    weir__worker_end_report(s);
     weir__soft_meet_end(s, cmd);
     return true;
 }

@@ -109,9 +109,14 @@ struct weir__soft_stream *weir__worker_rest(struct weir__worker *w, enum weir__w
     struct weir__soft_stream *s;
     uint32_t word;
 
-    /* What is ready but cannot start, a gang short of cores say, is no reason to spin. */
-    if (!atomic_load_explicit(&cpu->soft.sched.ready, memory_order_relaxed) && spin(w))
-        return weir__worker_pick(w, was);
+    /* What is ready but cannot start, a gang short of cores say, is no reason to spin. What came
+     * since the last look is none to be counted as asleep: somebody would be woken for it. */
+    if (!atomic_load_explicit(&cpu->soft.sched.ready, memory_order_relaxed)) {
+        if (spin(w))
+            return weir__worker_pick(w, was);
+    } else if ((s = weir__worker_pick(w, was))) {
+        return s;
+    }
     word = atomic_load(&cpu->wake_word);
     if (w->attentive)
         atomic_fetch_sub(&cpu->attentive, 1);

@@ -238,19 +238,6 @@ static void open_run(struct weir__worker *w, struct weir__soft_stream *s,
     weir__cpu_wake(w->cpu);
 }
 
-void weir__worker_begin_report(struct weir__soft_stream *s, const struct weir__cmd *cmd)
-{
-    atomic_store_explicit(&s->doing, cmd->name, memory_order_relaxed);
-    if (weir__unlikely(cmd->untimed))
-        atomic_store_explicit(&s->untimed, true, memory_order_relaxed);
-}
-
-void weir__worker_end_report(struct weir__soft_stream *s)
-{
-    atomic_store_explicit(&s->doing, NULL, memory_order_relaxed);
-    atomic_store_explicit(&s->untimed, false, memory_order_relaxed);
-}
-
 /* Every block has run, or one has failed. `from` is when a whole one began. */
 static void end_kernel(struct weir__worker *w, struct weir__soft_stream *s,
                        const struct weir__cmd *cmd, uint64_t from, bool is_short)
@@ -259,7 +246,7 @@ static void end_kernel(struct weir__worker *w, struct weir__soft_stream *s,
         weir__worker_trace_op(w, s, cmd, from);
     weir__soft_settle_failure(s);
     if (!is_short)
-        weir__worker_end_report(s);
+        weir__soft_end_report(s);
 }
 
 bool weir__worker_run_kernel(struct weir__worker *w, struct weir__soft_stream *s,
@@ -284,7 +271,7 @@ bool weir__worker_run_kernel(struct weir__worker *w, struct weir__soft_stream *s
         w->long_ops++;
     }
     if (!is_short)
-        weir__worker_begin_report(s, cmd);
+        weir__soft_begin_report(s, cmd);
     s->run.parted = !is_short && cmd->blocks * cmd->phases > 1;
     if (cmd->gang) {
         open_run(w, s, cmd, cmd->cores);

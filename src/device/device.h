@@ -209,11 +209,12 @@ struct weir_device {
     const struct weir__model *model; /* of a device in virtual time (sim/model.h); else NULL */
     uint64_t id;
     weir_device_props props;
-    int64_t op_timeout_ns;     /* -1: for ever */
-    _Atomic unsigned visitors; /* waits of other devices for this one, and their wakers:
-                                * until there are none it must not go away */
+    int64_t op_timeout_ns; /* -1: for ever */
     struct weir__trace_source trace;
-    struct weir__mutex lock;
+    /* Waits of other devices for this one, and their wakers: until there are none it must not
+     * go away. Apart from the lock, which hosts take for every command. */
+    _Alignas(WEIR__LINE) _Atomic unsigned visitors;
+    _Alignas(WEIR__LINE) struct weir__mutex lock;
     weir_stream **streams; /* (L) by slot */
     unsigned nstreams, cap_streams;
     weir_stream *default_stream;

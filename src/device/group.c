@@ -67,7 +67,7 @@ weir_status weir_group_create(weir_device *const *devices, int nranks,
         snprintf(g->ranks[i].device, sizeof g->ranks[i].device, "%s", devices[i]->props.name);
     }
     g->explain = devices[0]->driver->explain;
-    if (!weir__group_channel(g, "", weir__group_all(g)) ||
+    if (!(g->whole = weir__group_channel(g, "", weir__group_all(g))) ||
         (is_real_time(devices[0]) && (st = weir__timer_start(g)))) {
         st = st ? st : WEIR_ENOMEM;
         weir__group_free(g);

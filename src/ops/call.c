@@ -19,10 +19,18 @@ struct operands {
 static weir_status collect(const struct weir__op *op, weir_tensor *const *in, int nin,
                            struct operands *o)
 {
-    *o = (struct operands){.in = in, .nin = nin};
+    /* One by one: most of the views are no operand, and this is every operator's way. */
+    o->dev = NULL;
+    o->graph = 0;
+    o->in = in;
+    o->nin = nin;
+    o->rank = NULL;
+    o->channel = NULL;
     if (nin < op->nin_min || nin > op->nin_max || nin > WEIR__OP_MAX_IN)
         return weir__fail(WEIR_EINVAL, "%s takes %d..%d inputs, not %d", op->name, op->nin_min,
                           op->nin_max, nin);
+    for (int i = nin; i < op->nin_max && i < WEIR__OP_MAX_IN; i++)
+        o->views[i] = NULL;
     for (int i = 0; i < nin; i++) {
         o->views[i] = in[i] ? &in[i]->view : NULL;
         if (!in[i] && i < op->nin_min)

@@ -1,7 +1,6 @@
 /* What collective operators share: parameters, checks, tiling. */
 #include "ops/collective.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "ops/tile.h"
@@ -11,8 +10,9 @@ struct weir__collective_params weir__collective_params(const weir_rank *rank)
     struct weir__collective_params p = {
         .rank = rank->id, .ranks = rank->group->nranks, .root = -1, .to = -1, .from = -1};
 
-    snprintf(p.group, sizeof p.group, "%s", rank->group->name);
-    snprintf(p.mode, sizeof p.mode, "%s", rank->group->mode == WEIR_COMM_SDMA ? "sdma" : "vector");
+    _Static_assert(sizeof p.group == sizeof rank->group->name, "names of groups fit");
+    memcpy(p.group, rank->group->name, sizeof p.group);
+    memcpy(p.mode, rank->group->mode == WEIR_COMM_SDMA ? "sdma\0\0" : "vector", 7);
     return p;
 }
 
@@ -60,22 +60,19 @@ void weir__collective_work(const struct weir__call *call, struct weir__work *wor
         sdma ? 1 : weir__tile_blocks(bytes / WEIR__TILE_BYTES_PER_NS, units, call->cores);
 }
 
-struct weir__offer weir__collective_offer(const struct weir__call *call)
+void weir__collective_offer(const struct weir__call *call, struct weir__offer *offer)
 {
     const struct weir__view *x = call->in[0];
-    struct weir__offer o = {.label = call->op->name,
-                            .what = call->op->name,
-                            .reduce = "",
-                            .root = -1,
-                            .dtype = x->dtype,
-                            .ndim = x->ndim};
 
-    memcpy(o.shape, x->shape, sizeof o.shape);
-    return o;
+    offer->label = offer->what = call->op->name;
+    offer->reduce = "";
+    offer->root = -1;
+    offer->dtype = x->dtype;
+    offer->ndim = x->ndim;
+    memcpy(offer->shape, x->shape, (size_t)x->ndim * sizeof *x->shape);
 }
 
-weir_status weir__collective_run(const struct weir__op *op,
-                                 const struct weir__collective_params *params,
+weir_status weir__collective_run(const struct weir__op *op, const void *params,
                                  weir_tensor *const *in, int nin, weir_tensor *into,
                                  weir_tensor **out)
 {

@@ -5,7 +5,8 @@
 #include "ops/host/collective.h"
 #include "ops/op.h"
 
-/* Parameters of every collective; each row names the fields it has. */
+/* Parameters of every collective; each row names the fields it has. They are made and copied
+ * for every call: what only one row has goes behind them in a struct of its own. */
 struct weir__collective_params {
     uint64_t rank; /* id of the rank it was made with; 0 if it comes from a file */
     char group[WEIR__GROUP_NAME];
@@ -14,8 +15,6 @@ struct weir__collective_params {
     int64_t ranks;
     int64_t root, to, from;
     int64_t experts, capacity;
-    int64_t nsend, send[WEIR_MAX_RANKS];
-    int64_t nrecv, recv[WEIR_MAX_RANKS];
 };
 
 #define WEIR__COLLECTIVE_FIELD(name, kind, count)                                        \
@@ -38,12 +37,11 @@ weir_status weir__collective_check(const struct weir__call *call);
 /* Kernel, engine and blocks of a part that moves `bytes`, cut into at most `units`. */
 void weir__collective_work(const struct weir__call *call, struct weir__work *work,
                            weir_kernel_fn fn, size_t args_size, int64_t bytes, int64_t units);
-/* An offer of the input's type and shape. */
-struct weir__offer weir__collective_offer(const struct weir__call *call);
+/* An offer of the input's type and shape, into zeroed memory. */
+void weir__collective_offer(const struct weir__call *call, struct weir__offer *offer);
 
-/* Runs the operator on inputs that are made contiguous first. */
-weir_status weir__collective_run(const struct weir__op *op,
-                                 const struct weir__collective_params *params,
+/* Runs the operator on inputs that are made contiguous first. `params` are the row's. */
+weir_status weir__collective_run(const struct weir__op *op, const void *params,
                                  weir_tensor *const *in, int nin, weir_tensor *into,
                                  weir_tensor **out);
 

@@ -112,7 +112,7 @@ static struct weir__moe *begin_work(const struct weir__call *call, struct weir__
     struct weir__moe *a = (void *)work->args;
 
     memset(a, 0, sizeof *a);
-    a->meet.offer = weir__collective_offer(call);
+    weir__collective_offer(call, &a->meet.offer);
     a->x = call->in[0]->data;
     a->experts = call->in[1]->data;
     a->wide_experts = call->in[1]->dtype == WEIR_I64;

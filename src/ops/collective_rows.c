@@ -1,13 +1,20 @@
 /* The collectives that reduce or move whole tensors. */
 #include "ops/collective.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "ops/elementwise.h"
 #include "ops/registry.h"
 
-static const char *const reduce_names[] = {"sum", "max", "min", "mean"};
+/* Of AllToAllCounts: rows for and from each rank. */
+struct counts_params {
+    struct weir__collective_params of_all;
+    int64_t nsend, send[WEIR_MAX_RANKS];
+    int64_t nrecv, recv[WEIR_MAX_RANKS];
+};
+
+/* Padded as the parameter is. */
+static const char reduce_names[][8] = {"sum", "max", "min", "mean"};
 
 static int find_reduce(const char *name)
 {
@@ -120,7 +127,7 @@ static weir_status sum_counts(const struct weir__call *call, const char *what,
 
 static weir_status infer_counts(struct weir__call *call)
 {
-    const struct weir__collective_params *p = call->params;
+    const struct counts_params *p = call->params;
     const struct weir__view *x = call->in[0];
     int64_t sent, received;
     weir_status st;
@@ -172,7 +179,7 @@ static struct weir__collective *begin_work(const struct weir__call *call, struct
     a->ranks = (int)p->ranks;
     if (!call->nin)
         return a;
-    a->meet.offer = weir__collective_offer(call);
+    weir__collective_offer(call, &a->meet.offer);
     a->in = call->in[0]->data;
     a->out = call->nout ? call->out[0].data : call->in[0]->data;
     a->numel = weir__view_numel(call->in[0]);
@@ -254,9 +261,9 @@ static weir_status prepare_all_to_all(const struct weir__call *call, struct weir
 
 static weir_status prepare_counts(const struct weir__call *call, struct weir__work *work)
 {
-    const struct weir__collective_params *p = call->params;
+    const struct counts_params *p = call->params;
     struct weir__collective *a = begin_work(call, work);
-    size_t n = (size_t)p->ranks;
+    size_t n = (size_t)p->of_all.ranks;
 
     a->row = (int64_t)weir_dtype_size(a->dtype);
     for (int d = 1; d < call->in[0]->ndim; d++)
@@ -339,29 +346,31 @@ static const struct weir__op_field from_fields[] = {WEIR__COLLECTIVE_FIELDS,
                                                     WEIR__COLLECTIVE_FIELD(from, INT, 1)};
 static const struct weir__op_field counts_fields[] = {
     WEIR__COLLECTIVE_FIELDS,
-    WEIR__COLLECTIVE_FIELD(nsend, INT, 1),
-    WEIR__COLLECTIVE_FIELD(send, INT, WEIR_MAX_RANKS),
-    WEIR__COLLECTIVE_FIELD(nrecv, INT, 1),
-    WEIR__COLLECTIVE_FIELD(recv, INT, WEIR_MAX_RANKS),
+    {"nsend", WEIR__FIELD_INT, offsetof(struct counts_params, nsend), 1},
+    {"send", WEIR__FIELD_INT, offsetof(struct counts_params, send), WEIR_MAX_RANKS},
+    {"nrecv", WEIR__FIELD_INT, offsetof(struct counts_params, nrecv), 1},
+    {"recv", WEIR__FIELD_INT, offsetof(struct counts_params, recv), WEIR_MAX_RANKS},
 };
 
-#define ROW(id, text, about, in, out, more_flags, table, party_fn, infer_fn, cost_fn, prepare_fn) \
-    const struct weir__op weir__op_##id = {                                                       \
-        .name = text,                                                                             \
-        .summary = about,                                                                         \
-        .engine = WEIR_ENGINE_VECTOR,                                                             \
-        .flags = WEIR__OP_COLLECTIVE | WEIR__OP_ALWAYS_RUNS | (more_flags),                       \
-        .nin_min = in,                                                                            \
-        .nin_max = in,                                                                            \
-        .nout = out,                                                                              \
-        .params_size = sizeof(struct weir__collective_params),                                    \
-        .fields = table,                                                                          \
-        .nfields = weir__countof(table),                                                          \
-        .party = party_fn,                                                                        \
-        .infer = infer_fn,                                                                        \
-        .cost = cost_fn,                                                                          \
-        .prepare = prepare_fn,                                                                    \
+#define ROW_OF(params, id, text, about, in, out, more_flags, table, party_fn, infer_fn, cost_fn, \
+               prepare_fn)                                                                       \
+    const struct weir__op weir__op_##id = {                                                      \
+        .name = text,                                                                            \
+        .summary = about,                                                                        \
+        .engine = WEIR_ENGINE_VECTOR,                                                            \
+        .flags = WEIR__OP_COLLECTIVE | WEIR__OP_ALWAYS_RUNS | (more_flags),                      \
+        .nin_min = in,                                                                           \
+        .nin_max = in,                                                                           \
+        .nout = out,                                                                             \
+        .params_size = sizeof(struct params),                                                    \
+        .fields = table,                                                                         \
+        .nfields = weir__countof(table),                                                         \
+        .party = party_fn,                                                                       \
+        .infer = infer_fn,                                                                       \
+        .cost = cost_fn,                                                                         \
+        .prepare = prepare_fn,                                                                   \
     }
+#define ROW(...) ROW_OF(weir__collective_params, __VA_ARGS__)
 
 ROW(all_reduce, "AllReduce", "the reduction of all ranks' tensors, on every rank", 1, 1, 0,
     reduce_fields, weir__collective_party, infer_all_reduce, cost_part, prepare_reduce);
@@ -373,8 +382,9 @@ ROW(broadcast, "Broadcast", "one rank's tensor, on every rank", 1, 1, 0, root_fi
     weir__collective_party, infer_broadcast, cost_part, prepare_broadcast);
 ROW(all_to_all, "AllToAll", "part i of the tensor to rank i, part i from there", 1, 1, 0,
     plain_fields, weir__collective_party, infer_all_to_all, cost_part, prepare_all_to_all);
-ROW(all_to_all_counts, "AllToAllCounts", "the same with so many rows for and from each rank", 1, 1,
-    0, counts_fields, weir__collective_party, infer_counts, cost_part, prepare_counts);
+ROW_OF(counts_params, all_to_all_counts, "AllToAllCounts",
+       "the same with so many rows for and from each rank", 1, 1, 0, counts_fields,
+       weir__collective_party, infer_counts, cost_part, prepare_counts);
 ROW(send, "Send", "a tensor to another rank's Recv", 1, 0, 0, to_fields, party_send, infer_pair,
     cost_nothing, prepare_send);
 ROW(recv, "Recv", "the tensor takes the values of another rank's Send", 1, 0,
@@ -392,7 +402,7 @@ static weir_status reduce(const struct weir__op *op, weir_rank *rank, weir_tenso
 
     if ((unsigned)how >= weir__countof(reduce_names))
         return weir__fail(WEIR_EINVAL, "%s: %d is no reduction", op->name, (int)how);
-    snprintf(p.reduce, sizeof p.reduce, "%s", reduce_names[how]);
+    memcpy(p.reduce, reduce_names[how], sizeof p.reduce);
     return weir__collective_run(op, &p, &x, 1, into, out);
 }
 
@@ -450,11 +460,12 @@ weir_status weir_all_to_all_into(weir_rank *rank, weir_tensor *x, weir_tensor *o
 weir_status weir_all_to_all_counts(weir_rank *rank, weir_tensor *x, const int64_t *send,
                                    const int64_t *recv, weir_tensor **out)
 {
-    struct weir__collective_params p = weir__collective_params(rank);
+    struct counts_params p = {.of_all = weir__collective_params(rank)};
+    size_t n = (size_t)p.of_all.ranks;
 
-    p.nsend = p.nrecv = p.ranks;
-    memcpy(p.send, send, (size_t)p.ranks * sizeof *send);
-    memcpy(p.recv, recv, (size_t)p.ranks * sizeof *recv);
+    p.nsend = p.nrecv = p.of_all.ranks;
+    memcpy(p.send, send, n * sizeof *send);
+    memcpy(p.recv, recv, n * sizeof *recv);
     return weir__collective_run(&weir__op_all_to_all_counts, &p, &x, 1, NULL, out);
 }
 

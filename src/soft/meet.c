@@ -61,8 +61,17 @@ bool weir__soft_arrive(struct weir__soft_stream *s, const struct weir__cmd *cmd)
 {
     const struct weir__meet *meet = meet_of(cmd);
 
+    weir__soft_begin_report(s, cmd);
     atomic_store_explicit(&s->meeting, true, memory_order_relaxed);
     return transport_of(meet)->arrive(&s->guest, meet, call_of(s, meet));
+}
+
+bool weir__soft_arrive_early(struct weir__soft_stream *s, const struct weir__cmd *cmd)
+{
+    if (!cmd->meets || s->guest.state != WEIR__GUEST_AWAY || has_failed(s) ||
+        !((const struct weir__soft_device *)s->base.dev)->meets_first)
+        return false;
+    return !weir__soft_arrive(s, cmd);
 }
 
 /* A queued call is one use of its group; those of plans are counted by the plan. Dropping it
@@ -109,12 +118,42 @@ void weir__soft_open_meeting(struct weir__soft_stream *s, const struct weir__cmd
     transport_of(meet_of(cmd))->open_meeting(&s->guest);
 }
 
+/* The collective at the head of `s` is over, and the stream is the caller's. Up to the next
+ * collective it needs no worker of its own device: ranks that call one after the other meet
+ * without anybody being woken. */
+static void bring_on(struct weir__soft_stream *s)
+{
+    struct weir__soft_list woken = {NULL, &woken.first};
+    const struct weir__cmd *cmd = weir__soft_next(s);
+    weir_device *dev = s->base.dev;
+
+    atomic_fetch_add(&dev->visitors, 1); /* from here on the group may be gone */
+    weir__soft_meet_end(s, cmd);
+    weir__soft_consume(s, cmd);
+    weir__soft_publish(s, &woken);
+    for (struct weir__soft_stream *waiter = woken.first, *next; waiter; waiter = next) {
+        next = waiter->local_next;
+        weir__soft_hand_back(waiter);
+    }
+    while (!(cmd = weir__soft_next(s)))
+        if (weir__soft_surrender(s))
+            break;
+    if (cmd && !weir__soft_arrive_early(s, cmd))
+        weir__soft_hand_back(s);
+    atomic_fetch_sub(&dev->visitors, 1);
+}
+
 void weir__soft_close_meeting(struct weir__soft_stream *s, const struct weir__cmd *cmd, int rank)
 {
     weir_status status;
     const char *text = part_error(s, &status);
+    struct weir__guest *guest, *next;
 
-    transport_of(meet_of(cmd))->close_meeting(&s->guest, rank, status, text);
+    guest = transport_of(meet_of(cmd))->close_meeting(&s->guest, rank, status, text);
+    for (; guest; guest = next) {
+        next = guest->woken;
+        bring_on(weir__containerof(guest, struct weir__soft_stream, guest));
+    }
 }
 
 struct weir__soft_stream *weir__soft_peer(const struct weir__soft_stream *s, int rank)
@@ -140,5 +179,6 @@ void weir__soft_meet_end(struct weir__soft_stream *s, const struct weir__cmd *cm
         weir__stream_fail(&s->base, s->over + 1, group->status, text);
     }
     s->guest.failed = false;
+    weir__soft_end_report(s);
     end_call(s, meet);
 }

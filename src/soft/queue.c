@@ -85,11 +85,16 @@ static struct weir__cmd *reserve(struct weir__soft_stream *s, enum weir__cmd_kin
 static void added(struct weir__soft_stream *s, const struct weir__cmd *cmd, uint32_t count)
 {
     struct weir__sched *sched = weir__soft_sched(s);
-    enum weir__core_kind kind = cmd->meets ? WEIR__CORE_NONE : weir__sched_kind(sched, cmd->engine);
+    enum weir__core_kind kind = weir__sched_kind(sched, cmd->engine);
 
     s->tail_at += cmd->size;
     if (atomic_fetch_add(&s->pending, count))
         return;
+    if (weir__unlikely(cmd->meets)) {
+        if (weir__soft_arrive_early(s, weir__soft_next(s)))
+            return;
+        kind = weir__soft_next_kind(s);
+    }
     weir__spin_lock(&sched->lock);
     weir__sched_add(sched, s, WEIR__WANTS_CORE, kind);
     weir__spin_unlock(&sched->lock);

@@ -148,6 +148,7 @@ struct weir__soft_stream {
 
 struct weir__soft_device {
     weir_device base;
+    bool meets_first; /* collectives take their cores once all ranks are there, not before */
     struct weir__sched sched;
 };
 
@@ -271,9 +272,14 @@ void weir__soft_miss(struct weir__soft_stream *s, const struct weir__cmd *cmd);
 /* Its part has run, and failed if the stream is in error now. False if it waits for the
  * others: the token is the meeting's then. */
 bool weir__soft_depart(struct weir__soft_stream *s, const struct weir__cmd *cmd);
-/* The last to arrive lets the others run their parts, or has run them all: `rank` is whose
- * part failed, if one did. */
+/* Arrives if the command at the head is a collective that can be arrived at: by whoever has
+ * the token, since it takes neither core nor thread. True if the stream is the meeting's now;
+ * the guest may also have become the last. Publish first. */
+bool weir__soft_arrive_early(struct weir__soft_stream *s, const struct weir__cmd *cmd);
+/* The last to arrive lets the others run their parts. */
 void weir__soft_open_meeting(struct weir__soft_stream *s, const struct weir__cmd *cmd);
+/* Or it has run them all: `rank` is whose part failed, if one did. The others' streams go on:
+ * to their next collective if that is what follows, else to their devices. */
 void weir__soft_close_meeting(struct weir__soft_stream *s, const struct weir__cmd *cmd, int rank);
 /* Rank `rank` of the meeting and its command, while the stream's own part may run. */
 struct weir__soft_stream *weir__soft_peer(const struct weir__soft_stream *s, int rank);
@@ -285,6 +291,19 @@ void weir__soft_wake_guest(struct weir__guest *guest);
 static inline bool weir__soft_may_run_part(const struct weir__soft_stream *s)
 {
     return s->guest.state == WEIR__GUEST_LAST || s->guest.state == WEIR__GUEST_RUNS;
+}
+
+/* What a report says of the stream while a long operator or a collective is at its head. */
+static inline void weir__soft_begin_report(struct weir__soft_stream *s, const struct weir__cmd *cmd)
+{
+    atomic_store_explicit(&s->doing, cmd->name, memory_order_relaxed);
+    if (weir__unlikely(cmd->untimed))
+        atomic_store_explicit(&s->untimed, true, memory_order_relaxed);
+}
+static inline void weir__soft_end_report(struct weir__soft_stream *s)
+{
+    atomic_store_explicit(&s->doing, NULL, memory_order_relaxed);
+    atomic_store_explicit(&s->untimed, false, memory_order_relaxed);
 }
 
 /* ---- memory ---- */

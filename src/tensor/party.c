@@ -46,8 +46,12 @@ weir_status weir__party_channel(const struct weir__party *party, const char *wha
     uint64_t members = weir__group_all(g);
     char name[WEIR__CHANNEL_NAME];
 
+    if (peer < 0 && !*party->name) {
+        *out = g->whole;
+        return WEIR_OK;
+    }
     if (peer < 0) { /* names of pairs and of users never meet: these begin otherwise */
-        snprintf(name, sizeof name, "%s%s", *party->name ? "name " : "", party->name);
+        snprintf(name, sizeof name, "name %s", party->name);
     } else {
         if (peer >= g->nranks || peer == rank->index)
             return weir__fail(WEIR_ERANGE, "%s: rank %d of group '%s' has no peer %d", what,
