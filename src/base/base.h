@@ -15,6 +15,11 @@
  * level and returns `status`. The sentence is cut at 4 KiB. */
 weir_status weir__fail(weir_status status, const char *format, ...) WEIR_PRINTF(2, 3);
 
+/* What a kernel has to say about its failure: the sentence of the thread's last weir__fail
+ * since it was hushed, or NULL. weir_last_error is not touched. */
+void weir__hush(void);
+const char *weir__said(void);
+
 /* The status of the thread's last weir__fail, for calls that return a pointer. */
 weir_status weir__last_status(void);
 

@@ -5,6 +5,7 @@
 
 static _Thread_local char last_error[4096];
 static _Thread_local weir_status last_status;
+static _Thread_local bool said; /* last_error is of after weir__hush */
 
 static const struct {
     const char *name, *text;
@@ -34,6 +35,16 @@ weir_status weir__last_status(void)
     return last_status;
 }
 
+void weir__hush(void)
+{
+    said = false;
+}
+
+const char *weir__said(void)
+{
+    return said && *last_error ? last_error : NULL;
+}
+
 const char *weir_version(void)
 {
     return WEIR_VERSION;
@@ -50,6 +61,7 @@ weir_status weir__fail(weir_status status, const char *format, ...)
     va_end(args);
     snprintf(last_error, sizeof last_error, "%s", text);
     last_status = status;
+    said = true;
     weir__log(WEIR_LOG_DEBUG, "%s: %s", weir_status_name(status), last_error);
     return status;
 }

@@ -1,5 +1,6 @@
 /* The thread that looks for late ranks. It looks a few times per timeout, so that arriving
  * costs no system call, and an error is late by an eighth of it at most. */
+#include "base/thread.h"
 #include "comm/comm.h"
 
 enum { LOOKS_PER_TIMEOUT = 8 };
@@ -35,7 +36,7 @@ weir_status weir__timer_start(weir_group *g)
 {
     if (g->timeout_ns < 0)
         return WEIR_OK;
-    if (pthread_create(&g->timer, NULL, timer_main, g))
+    if (!weir__thread_start(&g->timer, timer_main, g))
         return weir__fail(WEIR_EUNAVAILABLE,
                           "the system gave no thread for the timeouts of group '%s'", g->name);
     g->timed = true;

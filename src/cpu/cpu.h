@@ -2,8 +2,7 @@
 #ifndef WEIR_CPU_CPU_H
 #define WEIR_CPU_CPU_H
 
-#include <pthread.h>
-
+#include "base/thread.h"
 #include "soft/soft.h"
 
 struct weir__cpu;

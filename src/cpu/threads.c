@@ -44,7 +44,7 @@ weir_status weir__cpu_start(struct weir__cpu *cpu)
         w->mine.end = &w->mine.first;
         if (!(w->local = weir__soft_map(WEIR_LOCAL_BYTES)))
             break;
-        if (pthread_create(&w->thread, NULL, worker_main, w)) {
+        if (!weir__thread_start(&w->thread, worker_main, w)) {
             weir__soft_unmap(w->local, WEIR_LOCAL_BYTES);
             break;
         }

@@ -340,6 +340,7 @@ static void run_callback(struct weir__worker *w, struct weir__soft_stream *s,
     st = weir__stream_error(&s->base, s->over);
     from = weir__trace_on() ? weir__trace_ticks() : 0;
     cmd->u.callback(cmd->v.user, st);
+    weir__hush(); /* what failed in there is no kernel's */
     if (weir__unlikely(from))
         weir__worker_trace_callback(w, s, from);
 }

@@ -5,7 +5,7 @@
  * go on by writing the word that it waits for. */
 #include "cuda/cuda.h"
 
-#include <pthread.h>
+#include "base/thread.h"
 
 /* ---- callbacks ---- */
 
@@ -85,7 +85,7 @@ static weir_status start_helper(struct weir__cuda *dev)
 
     if (dev->helper_started)
         return WEIR_OK;
-    if (pthread_create(&thread, NULL, help, dev))
+    if (!weir__thread_start(&thread, help, dev))
         return weir__fail(WEIR_ENOMEM, "a thread for the callbacks of %s", dev->base.props.name);
     dev->helper = (unsigned long)thread;
     dev->helper_started = true;

@@ -401,7 +401,7 @@ static weir_status sync_all(weir_device *dev, bool errors)
         st = (errors ? weir__stream_sync_seq : weir__stream_await)(s, now.seq, WEIR_TIMEOUT_DEVICE,
                                                                    true);
         /* A stream may have failed with a timeout of its own, a collective's: that is over. */
-        if (st == WEIR_ETIMEDOUT && dev->driver->done(s) < now.seq)
+        if ((st == WEIR_ETIMEDOUT || st == WEIR_EINTERRUPTED) && dev->driver->done(s) < now.seq)
             return st;
         if (st && !first && live) {
             first = st;

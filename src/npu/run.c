@@ -57,6 +57,7 @@ static void compute(struct weir__npu_stream *s, const struct weir__cmd *cmd)
 
     if (!npu->model.compute || !cmd->u.fn)
         return;
+    weir__hush();
     for (unsigned phase = 0; phase < cmd->phases; phase++)
         for (unsigned i = 0; i < cmd->blocks; i++) {
             weir_block block = {i,         cmd->blocks, phase,

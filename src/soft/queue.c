@@ -268,12 +268,14 @@ void weir__soft_block_failed(struct weir__soft_stream *s, const struct weir__cmd
                              weir_status status)
 {
     struct weir__run *run = &s->run;
+    const char *sentence = weir__said();
 
+    weir__hush(); /* the next one speaks for itself */
     if (atomic_exchange(&run->failed, 1))
         return;
     run->status = status;
     snprintf(run->text, sizeof run->text, "operator '%s' failed on stream '%s': %s", cmd->name,
-             s->base.name, *weir_last_error() ? weir_last_error() : weir_status_text(status));
+             s->base.name, sentence ? sentence : weir_status_text(status));
 }
 
 void weir__soft_settle_failure(struct weir__soft_stream *s)

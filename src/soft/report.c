@@ -3,6 +3,8 @@
  * it changes: a report is a snapshot for people. */
 #include "soft/soft.h"
 
+#include <stdio.h>
+
 uint64_t weir__soft_progress(weir_device *dev)
 {
     uint64_t sum = 0;
@@ -35,7 +37,8 @@ struct stuck {
     struct weir__soft_stream *stream;
     const weir_device *dev;
     uint64_t done, queued;
-    const char *doing;
+    /* Copies, made while the device cannot let go of the texts: "" without an operator. */
+    char name[sizeof(((weir_stream *)NULL)->name)], doing[64];
     enum why why;
     unsigned cube, vector; /* cores it holds */
     unsigned wants;        /* of `kind` */
@@ -73,13 +76,13 @@ static void see_cores(struct stuck *k, struct weir__sched *sched)
     if (s->entry.want == WEIR__WANTS_GANG || s->entry.want == WEIR__WANTS_CORE) {
         k->why = FOR_CORES;
         k->wants = s->entry.want == WEIR__WANTS_GANG ? s->run.cores : 1;
-    } else if (k->doing) {
-        bool gang = s->run.cmd && s->run.cmd->gang;
-
+    } else if (*k->doing) {
         k->why = RUNS;
-        /* Outside of s->run it is one worker that runs it alone. */
-        k->cube = gang ? count_bits(s->run.gang_cube) : s->run.running ? s->run.running : 1;
-        k->vector = gang ? count_bits(s->run.gang_vector) : 0;
+        /* s->run.cmd may be long gone; what a gang holds is there while it holds it. */
+        k->cube = count_bits(s->run.gang_cube);
+        k->vector = count_bits(s->run.gang_vector);
+        if (!k->cube && !k->vector) /* outside of s->run one worker runs it alone */
+            k->cube = s->run.running ? s->run.running : 1;
     }
     weir__spin_unlock(&sched->lock);
 }
@@ -92,14 +95,16 @@ static void see_stream(struct snapshot *all, weir_stream *base)
         .dev = base->dev,
         .done = weir__soft_done(base),
         .queued = weir__stream_submitted(base),
-        .doing = atomic_load(&s->doing),
         .other = atomic_load(&s->waits_for),
         .seq = atomic_load(&s->waits_seq),
         .why = AT_A_COMMAND,
     };
+    const char *doing = atomic_load(&s->doing);
 
     if (k.done == k.queued || all->n == MOST_STREAMS)
         return;
+    snprintf(k.name, sizeof k.name, "%s", base->name);
+    snprintf(k.doing, sizeof k.doing, "%s", doing ? doing : "");
     if (k.other)
         k.why = FOR_A_STREAM;
     else
@@ -195,7 +200,16 @@ static void say_cores(struct weir__text *text, unsigned cube, unsigned vector)
                        vector == 1 ? "" : "s");
 }
 
-static void say_stuck(struct weir__text *text, const struct stuck *k)
+/* The stream's name, if it is among those that were seen. */
+static const char *name_of(const struct snapshot *all, const struct weir__soft_stream *s)
+{
+    for (int i = 0; i < all->n; i++)
+        if (all->streams[i].stream == s)
+            return all->streams[i].name;
+    return "?";
+}
+
+static void say_stuck(struct weir__text *text, const struct snapshot *all, const struct stuck *k)
 {
     const struct weir__sched *sched = weir__soft_sched(k->stream);
     const char *kind = !sched->split                  ? ""
@@ -204,9 +218,9 @@ static void say_stuck(struct weir__text *text, const struct stuck *k)
                                                       : "mix ";
 
     weir__text_add(text, "\n  stream '%s' of device %llu (%s): %llu of %llu commands over, ",
-                   k->stream->base.name, (unsigned long long)k->dev->id, k->dev->props.name,
+                   k->name, (unsigned long long)k->dev->id, k->dev->props.name,
                    (unsigned long long)k->done, (unsigned long long)k->queued);
-    if (k->doing)
+    if (*k->doing)
         weir__text_add(text, "at operator '%s', ", k->doing);
     switch (k->why) {
     case RUNS:
@@ -221,7 +235,7 @@ static void say_stuck(struct weir__text *text, const struct stuck *k)
         break;
     case FOR_A_STREAM:
         weir__text_add(text, "waits for command %llu of stream '%s' of device %llu",
-                       (unsigned long long)k->seq, k->other->base.name,
+                       (unsigned long long)k->seq, name_of(all, k->other),
                        (unsigned long long)k->other->base.dev->id);
         break;
     case FOR_CORES:
@@ -242,8 +256,8 @@ static void say_cycle(struct weir__text *text, const struct snapshot *all, int f
     for (int i = from; i <= all->npath; i++) {
         const struct stuck *k = &all->streams[all->path[i < all->npath ? i : from]];
 
-        weir__text_add(text, "%sstream '%s' of device %llu", i > from ? " waits for " : "",
-                       k->stream->base.name, (unsigned long long)k->dev->id);
+        weir__text_add(text, "%sstream '%s' of device %llu", i > from ? " waits for " : "", k->name,
+                       (unsigned long long)k->dev->id);
     }
 }
 
@@ -263,7 +277,7 @@ void weir__soft_report(weir_device *dev, struct weir__text *report, struct weir_
             reach(all, i);
     for (int i = 0; i < all->n; i++)
         if (all->streams[i].reachable)
-            say_stuck(report, &all->streams[i]);
+            say_stuck(report, all, &all->streams[i]);
     for (int i = 0; i < all->n; i++)
         if (all->streams[i].reachable && find_cycle(all, i, &from)) {
             say_cycle(cycle, all, from);

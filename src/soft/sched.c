@@ -162,7 +162,14 @@ void weir__sched_release_gang(struct weir__sched *sched, struct weir__soft_strea
 
 /* ---- picking ---- */
 
-/* Tries one stream; a gang that must wait closes its doors. */
+/* One that waits for its turn closes its doors behind itself. */
+static void close_doors(struct doors *closed, struct demand d)
+{
+    closed->cube |= d.cube > 0;
+    closed->vector |= d.vector > 0;
+}
+
+/* Tries one stream; a gang that must wait closes its doors, and so does the elder. */
 static bool try_stream(struct weir__sched *sched, struct weir__soft_stream *s,
                        struct weir__grant *grant, struct doors *closed)
 {
@@ -172,7 +179,7 @@ static bool try_stream(struct weir__sched *sched, struct weir__soft_stream *s,
     switch ((enum weir__want)s->entry.want) {
     case WEIR__WANTS_CORE:
         if (!fits(sched, d, *closed))
-            return false;
+            break;
         *grant = take_cores(sched, kind);
         weir__sched_remove(sched, s);
         return true;
@@ -182,15 +189,16 @@ static bool try_stream(struct weir__sched *sched, struct weir__soft_stream *s,
         else if (fits(sched, d, *closed))
             *grant = take_cores(sched, kind);
         else
-            return false;
+            break;
+        if (sched->elder == s)
+            sched->elder = NULL;
         if (++s->run.running == s->run.cores)
             weir__sched_remove(sched, s);
         return true;
     case WEIR__WANTS_GANG:
         d = demand_of(sched, kind, s->run.cores);
         if (!fits(sched, d, *closed)) {
-            closed->cube |= d.cube > 0;
-            closed->vector |= d.vector > 0;
+            close_doors(closed, d);
             return false;
         }
         take_gang(sched, s);
@@ -201,9 +209,17 @@ static bool try_stream(struct weir__sched *sched, struct weir__soft_stream *s,
             weir__sched_add(sched, s, WEIR__WANTS_HELP, kind);
         return true;
     case WEIR__WANTS_NOTHING:
-        break;
+        return false;
     }
+    if (sched->elder == s)
+        close_doors(closed, d);
     return false;
+}
+
+/* Whether it takes several cores at once, which others may take from under it one by one. */
+static bool needs_several(const struct weir__soft_stream *s)
+{
+    return s->entry.want == WEIR__WANTS_GANG || s->entry.kind == WEIR__CORE_MIX;
 }
 
 static struct weir__soft_stream *oldest(const struct weir__sched *sched)
@@ -238,10 +254,10 @@ struct weir__soft_stream *weir__sched_pick(struct weir__sched *sched, struct wei
         struct weir__soft_stream *s = sched->elder ? sched->elder : oldest(sched);
 
         *was = s->entry.want;
+        if (needs_several(s))
+            sched->elder = s;
         if (try_stream(sched, s, grant, &closed))
             return s;
-        if (s->entry.want == WEIR__WANTS_GANG)
-            sched->elder = s;
     }
     for (; ready; ready &= ready - 1) {
         struct weir__soft_stream *s = sched->queues[__builtin_ctz(ready)].first;
@@ -258,7 +274,7 @@ struct weir__soft_stream *weir__sched_pick(struct weir__sched *sched, struct wei
 bool weir__sched_try(struct weir__sched *sched, enum weir__core_kind kind,
                      struct weir__grant *grant)
 {
-    bool closed = sched->gangs > 0;
+    bool closed = sched->gangs > 0 || sched->elder;
 
     if (!fits(sched, demand_of(sched, kind, 1), (struct doors){closed, closed}))
         return false;

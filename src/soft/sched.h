@@ -8,8 +8,9 @@
  * A gang holds nothing while it waits. It closes the door behind itself instead:
  * whoever comes after it gets no core of that kind until the gang has started, so
  * it waits no longer than what runs already. Every 64th pick goes to whoever waited
- * longest, so that no priority starves; if that is a gang which does not fit yet, it is
- * the elder, and its door stays closed to everyone, more urgent or not, until it starts.
+ * longest, so that no priority starves; if that is a gang which does not fit yet, or a mix
+ * block, which takes several cores at once too, it is the elder, and its door stays closed
+ * to everyone, more urgent or not, until it starts.
  *
  * Nothing here knows of threads or of time. `cpu` picks one core at a time from many
  * threads under the lock. In virtual time there are no threads to hand cores to: `npu`
@@ -53,7 +54,7 @@ struct weir__sched {
     struct weir__coreset cube, vector;
     uint64_t arrivals, picks;
     unsigned gangs;                  /* that wait */
-    struct weir__soft_stream *elder; /* a gang whose turn it is, once its cores are free */
+    struct weir__soft_stream *elder; /* whose turn it is, once its several cores are free */
     struct weir__queue {
         struct weir__soft_stream *first, *last;
     } queues[WEIR__PRIORITIES];

@@ -243,7 +243,8 @@ unsigned weir__soft_cores(const struct weir__soft_stream *s, const struct weir__
 /* What a wait does once `seq` of `source` is over: errors are passed on or forgotten. */
 void weir__soft_pass_wait(struct weir__soft_stream *s, struct weir__soft_stream *source,
                           uint64_t seq, enum weir__wait how);
-/* A block of the command failed: keeps the first failure in s->run. */
+/* A block of the command failed: keeps the first failure in s->run, with what the thread
+ * has said since weir__hush: to be called where others may have spoken before. */
 void weir__soft_block_failed(struct weir__soft_stream *s, const struct weir__cmd *cmd,
                              weir_status status);
 /* The command at the head is over: a failure of its blocks puts the stream in error. */
