@@ -18,7 +18,7 @@ static inline void check(weir_status st)
     }
 }
 
-static int by_value(const void *a, const void *b)
+static inline int by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
 
@@ -72,8 +72,12 @@ struct bare {
     weir__cu_context context;
     weir__cu_stream stream[2];
     weir__cu_event event[2];
-    weir__cu_function empty;
+    weir__cu_function empty, add;
 };
+
+/* limits.c and moe.c */
+void limits(struct bare *b, weir_device *dev);
+void moe_layer(weir_device *dev);
 
 static inline void bare_check(weir__cu_result r)
 {
@@ -90,7 +94,10 @@ static inline int bare_sync(struct bare *b)
 
 static inline void bare_open(struct bare *b, weir_device *dev)
 {
-    static const char text[] = "extern \"C\" __global__ void empty() {}";
+    static const char text[] =
+        "extern \"C\" __global__ void empty() {}\n"
+        "extern \"C\" __global__ void add(const float4 *x, float4 *y)\n"
+        "{ float4 a = x[0], b = x[0]; y[0] = make_float4(a.x+b.x, a.y+b.y, a.z+b.z, a.w+b.w); }";
     const char *options[] = {"--gpu-architecture=sm_90"};
     weir__cu_module module;
     void *program;
@@ -107,6 +114,7 @@ static inline void bare_open(struct bare *b, weir_device *dev)
     bare_check(b->api->nvrtc.cubin(program, image));
     bare_check(b->api->cu.module_load(&module, image));
     bare_check(b->api->cu.module_function(&b->empty, module, "empty"));
+    bare_check(b->api->cu.module_function(&b->add, module, "add"));
     free(image);
     for (int i = 0; i < 2; i++) {
         bare_check(b->api->cu.stream_create(&b->stream[i], CU_STREAM_NON_BLOCKING, 0));

@@ -83,31 +83,40 @@ def moe_layer():
         dense = torch.zeros(tokens, experts, device="cuda", dtype=torch.bfloat16)
         return dense.scatter(1, at, p / p.sum(-1, keepdim=True))
 
-    def by_expert():
+    def by_expert(gates):
         y = torch.bmm(swiglu(torch.matmul(x, up.transpose(1, 2))), down)
-        return (y * gate().T.unsqueeze(-1)).sum(0)
+        return (y * gates().T.unsqueeze(-1)).sum(0)
 
-    def merged():
+    def merged(gates):
         h = swiglu((x @ up.view(-1, hidden).T).view(tokens, experts, 2 * width))
-        return (h * gate().unsqueeze(-1)).view(tokens, -1) @ down.view(-1, hidden)
+        return (h * gates().unsqueeze(-1)).view(tokens, -1) @ down.view(-1, hidden)
 
-    def layer(routed, two):
+    def layer(routed, beside):
         main = torch.cuda.current_stream()
-        if two:
+        ready = torch.cuda.Event()
+        gates = gate
+        if beside:
             side.wait_stream(main)
-            with torch.cuda.stream(side):
-                shared = swiglu(x @ shared_up.T) @ shared_down.T
-        else:
+        with torch.cuda.stream(side if beside else main):
+            if beside == "gates":
+                dense = gate()
+                ready.record()
+
+                def gates():
+                    main.wait_event(ready)
+                    return dense
+
             shared = swiglu(x @ shared_up.T) @ shared_down.T
-        y = routed()
-        if two:
+        y = routed(gates)
+        if beside:
             main.wait_stream(side)
         return y + shared
 
+    ways = ((None, "1 stream"), ("shared", "2 streams"), ("gates", "2 streams, gates beside"))
     for form, routed in (("expert by expert", by_expert), ("merged experts", merged)):
-        for two in (False, True):
-            body = lambda: layer(routed, two)
-            name = f"{form}, {2 if two else 1} stream(s)"
+        for beside, text in ways:
+            body = lambda: layer(routed, beside)
+            name = f"{form}, {text}"
             measure("MoE layer", f"PyTorch eager, {name}", 20, body)
             graph = graph_of(body)
             measure("MoE layer", f"PyTorch CUDAGraph, {name}", 20, graph.replay)

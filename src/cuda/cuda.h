@@ -147,7 +147,7 @@ struct weir__cuda_stamp {
     weir__cu_event event;
 };
 
-struct weir__cuda_product; /* product.c */
+struct weir__cuda_product; /* product.h */
 
 struct weir__cuda {
     weir_device base;
@@ -197,7 +197,8 @@ struct weir__cuda_sink {
     unsigned cores;
     uint64_t where;   /* for failures: weir__cuda_where or weir__cuda_where_item */
     void **workspace; /* memory of matrix products, made when first needed */
-    bool tune;        /* time may be spent on finding the fastest product */
+    uint64_t company; /* of matrix products: see product.h; 0 outside plans */
+    char *into;       /* where they write instead, while they are timed */
 };
 
 static inline struct weir__cuda *weir__cuda(const weir_device *dev)

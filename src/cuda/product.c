@@ -2,31 +2,9 @@
  *
  * The library sees columns where weir has rows, so it is given the transposed problem:
  * c' = b' a', with n rows and m columns. */
-#include "cuda/cuda.h"
+#include "cuda/product.h"
 
 #include <string.h>
-
-/* Everything that the choice of a kernel may depend on. */
-struct key {
-    int dtype, batch;
-    int64_t m, n, k, lda, ldb, ldc, a_step, b_step, c_step;
-    unsigned cores;
-    uint8_t a_turned, b_turned;
-    uint8_t biased; /* by the library, after the product */
-    uint8_t align[4];
-};
-
-enum { CANDIDATES = 8, TRIALS = 3 };
-#define ABOUT_AS_FAST 1.06f
-
-struct weir__cuda_product {
-    struct weir__cuda_product *next;
-    struct key key;
-    void *desc, *a, *b, *c;
-    struct weir__lt_result found[CANDIDATES], *best; /* best is NULL if there is none */
-    int nfound;
-    bool tuned;
-};
 
 /* The library may round before it adds a bias of 16 bits; added to what is there it is exact. */
 static bool bias_first(const struct weir__product *p)
@@ -60,7 +38,7 @@ static bool layout_of(int64_t rows, int64_t cols, int64_t row, int64_t col, int6
     return false;
 }
 
-static bool make_key(const struct weir__product *p, unsigned cores, struct key *key)
+static bool make_key(const struct weir__product *p, unsigned cores, struct weir__cuda_key *key)
 {
     uint8_t c_turned;
     int d = p->ndims - 1;
@@ -122,23 +100,51 @@ static int make_layout(const struct weir__cublaslt *lt, int type, int64_t rows, 
     return r;
 }
 
-static int describe(const struct weir__cublaslt *lt, struct weir__cuda_product *p)
+/* How many cores the library is told to count on; 0 leaves that to it. A product that may use
+ * all of them may still have to share them with others. */
+static int32_t target_cores(const struct weir__cuda *dev, const struct weir__cuda_key *k,
+                            int target)
 {
-    const struct key *k = &p->key;
-    int type = cuda_type(k->dtype), turned = 1, epilogue = CUBLASLT_EPILOGUE_BIAS, r;
-    bool wide = k->dtype == WEIR_F64;
-    int32_t cores = (int32_t)k->cores;
+    const unsigned all[WEIR__CUDA_TARGETS] = {0, dev->cores.total / 2, dev->cores.total / 4};
+    const unsigned some[WEIR__CUDA_TARGETS] = {k->cores, 0, k->cores / 2};
 
-    if ((r = lt->desc_create(&p->desc, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
-                             wide ? CUDA_R_64F : CUDA_R_32F)) ||
-        (k->b_turned &&
-         (r = lt->desc_set(p->desc, CUBLASLT_DESC_TRANSA, &turned, sizeof turned))) ||
-        (k->a_turned &&
-         (r = lt->desc_set(p->desc, CUBLASLT_DESC_TRANSB, &turned, sizeof turned))) ||
-        (k->biased &&
-         (r = lt->desc_set(p->desc, CUBLASLT_DESC_EPILOGUE, &epilogue, sizeof epilogue))) ||
-        (r = lt->desc_set(p->desc, CUBLASLT_DESC_SM_COUNT, &cores, sizeof cores)))
+    return (int32_t)(k->cores ? some[target] : all[target]);
+}
+
+static int make_desc(const struct weir__cuda *dev, struct weir__cuda_product *p, int target)
+{
+    const struct weir__cublaslt *lt = &dev->api->lt;
+    const struct weir__cuda_key *k = &p->key;
+    int turned = 1, epilogue = CUBLASLT_EPILOGUE_BIAS, r;
+    bool wide = k->dtype == WEIR_F64;
+    int32_t cores = target_cores(dev, k, target);
+    void *desc;
+
+    if ((r = lt->desc_create(&desc, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
+                             wide ? CUDA_R_64F : CUDA_R_32F)))
         return r;
+    if ((k->b_turned && (r = lt->desc_set(desc, CUBLASLT_DESC_TRANSA, &turned, sizeof turned))) ||
+        (k->a_turned && (r = lt->desc_set(desc, CUBLASLT_DESC_TRANSB, &turned, sizeof turned))) ||
+        (k->biased &&
+         (r = lt->desc_set(desc, CUBLASLT_DESC_EPILOGUE, &epilogue, sizeof epilogue))) ||
+        (r = lt->desc_set(desc, CUBLASLT_DESC_SM_COUNT, &cores, sizeof cores))) {
+        lt->desc_destroy(desc);
+        return r;
+    }
+    p->desc[target] = desc;
+    return 0;
+}
+
+bool weir__cuda_product_describe(struct weir__cuda *dev, struct weir__cuda_product *p, int target)
+{
+    return p->desc[target] || !make_desc(dev, p, target);
+}
+
+static int make_layouts(const struct weir__cublaslt *lt, struct weir__cuda_product *p)
+{
+    const struct weir__cuda_key *k = &p->key;
+    int type = cuda_type(k->dtype), r;
+
     if ((r = make_layout(lt, type, k->b_turned ? k->k : k->n, k->b_turned ? k->n : k->k, k->ldb,
                          k->batch, k->b_step, &p->b)) ||
         (r = make_layout(lt, type, k->a_turned ? k->m : k->k, k->a_turned ? k->k : k->m, k->lda,
@@ -147,38 +153,47 @@ static int describe(const struct weir__cublaslt *lt, struct weir__cuda_product *
     return make_layout(lt, type, k->n, k->m, k->ldc, k->batch, k->c_step, &p->c);
 }
 
-static int ask(const struct weir__cuda *dev, struct weir__cuda_product *p)
+static int set_preference(const struct weir__cublaslt *lt, const struct weir__cuda_key *k,
+                          void *preference)
 {
-    const struct weir__cublaslt *lt = &dev->api->lt;
     size_t workspace = WEIR__CUDA_WORKSPACE;
     uint32_t reductions = CUBLASLT_REDUCTIONS_IN_COMPUTE_TYPE;
-    void *preference;
-    int r = lt->preference_create(&preference);
+    int r = lt->preference_set(preference, CUBLASLT_PREFER_WORKSPACE, &workspace, sizeof workspace);
 
-    if (r)
-        return r;
-    r = lt->preference_set(preference, CUBLASLT_PREFER_WORKSPACE, &workspace, sizeof workspace);
     if (!r)
         r = lt->preference_set(preference, CUBLASLT_PREFER_REDUCTIONS, &reductions,
                                sizeof reductions);
     for (int i = 0; i < 4 && !r; i++) {
-        uint32_t align = p->key.align[i] == 255 ? 256 : p->key.align[i];
+        uint32_t align = k->align[i] == 255 ? 256 : k->align[i];
 
         r = lt->preference_set(preference, CUBLASLT_PREFER_ALIGNMENT_A + i, &align, sizeof align);
     }
-    if (!r)
-        r = lt->heuristic(dev->lt, p->desc, p->b, p->a, p->c, p->c, preference, CANDIDATES,
-                          p->found, &p->nfound);
-    lt->preference_destroy(preference);
-    if (!r && p->nfound)
-        p->best = &p->found[0];
     return r;
+}
+
+void weir__cuda_product_ask(struct weir__cuda *dev, struct weir__cuda_product *p, int target)
+{
+    const struct weir__cublaslt *lt = &dev->api->lt;
+    struct weir__lt_result offers[WEIR__CUDA_OFFERS];
+    void *preference;
+    int found = 0;
+
+    if (!weir__cuda_product_describe(dev, p, target) || lt->preference_create(&preference))
+        return;
+    if (!set_preference(lt, &p->key, preference) &&
+        !lt->heuristic(dev->lt, p->desc[target], p->b, p->a, p->c, p->c, preference,
+                       WEIR__CUDA_OFFERS, offers, &found))
+        for (int i = 0; i < found; i++)
+            if (!offers[i].status)
+                (void)weir__cuda_add_way(p, &offers[i], target);
+    lt->preference_destroy(preference);
 }
 
 static void free_product(const struct weir__cublaslt *lt, struct weir__cuda_product *p)
 {
-    if (p->desc)
-        lt->desc_destroy(p->desc);
+    for (int i = 0; i < WEIR__CUDA_TARGETS; i++)
+        if (p->desc[i])
+            lt->desc_destroy(p->desc[i]);
     if (p->a)
         lt->layout_destroy(p->a);
     if (p->b)
@@ -188,8 +203,30 @@ static void free_product(const struct weir__cublaslt *lt, struct weir__cuda_prod
     weir__free(p);
 }
 
+/* Which way is fastest is a matter of time, so a deterministic device keeps to the first. */
+static struct weir__cuda_product *new_product(struct weir__cuda *dev,
+                                              const struct weir__cuda_key *key)
+{
+    struct weir__cuda_product *p = weir__calloc(1, sizeof *p);
+
+    if (!p)
+        return NULL;
+    memcpy(&p->key, key, sizeof *key);
+    p->best = -1; /* remembered as well */
+    p->tuned = dev->base.pool.deterministic;
+    if (!make_layouts(&dev->api->lt, p))
+        weir__cuda_product_ask(dev, p, 0);
+    if (p->nways)
+        p->best = 0;
+    if (p->nways && !p->tuned && weir__cuda_read_choice(dev, p, 0) >= 0)
+        p->tuned = true;
+    p->next = dev->products;
+    dev->products = p;
+    return p;
+}
+
 /* The one last used comes first. */
-static struct weir__cuda_product *find(struct weir__cuda *dev, const struct key *key)
+static struct weir__cuda_product *find(struct weir__cuda *dev, const struct weir__cuda_key *key)
 {
     struct weir__cuda_product **at = &dev->products, *p;
 
@@ -201,25 +238,42 @@ static struct weir__cuda_product *find(struct weir__cuda *dev, const struct key 
             dev->products = p;
             return p;
         }
-    if (!(p = weir__calloc(1, sizeof *p)))
-        return NULL;
-    p->key = *key;
-    if (describe(&dev->api->lt, p) || ask(dev, p))
-        p->best = NULL; /* remembered as well */
-    p->next = dev->products;
-    dev->products = p;
-    return p;
+    return new_product(dev, key);
+}
+
+static int64_t outer_count(const struct weir__product *x)
+{
+    int64_t n = 1;
+
+    for (int d = 0; d < x->ndims - 1; d++)
+        n *= x->shape[d];
+    return n;
+}
+
+weir_status weir__cuda_product_find(struct weir__cuda *dev, const struct weir__product *x,
+                                    unsigned cores, struct weir__cuda_product **out)
+{
+    struct weir__cuda_key key;
+
+    if (outer_count(x) > 64 || !make_key(x, cores < dev->cores.total ? cores : 0, &key))
+        return WEIR_EUNSUPPORTED;
+    if (!dev->lt && dev->api->lt.create(&dev->lt)) {
+        dev->lt = NULL;
+        return weir__fail(WEIR_EDEVICE, "cuBLASLt does not start on %s", dev->base.props.name);
+    }
+    if (!(*out = find(dev, &key)))
+        return weir__fail(WEIR_ENOMEM, "a matrix product");
+    return (*out)->best < 0 ? WEIR_EUNSUPPORTED : WEIR_OK;
 }
 
 /* ---- running ---- */
 
-static weir_status workspace_of(const struct weir__cuda_sink *sink,
-                                const struct weir__cuda_product *p)
+weir_status weir__cuda_product_workspace(const struct weir__cuda_sink *sink)
 {
     weir__cu_address address;
     weir_status st;
 
-    if (*sink->workspace || (!p->best->workspace && !sink->tune))
+    if (*sink->workspace)
         return WEIR_OK;
     if ((st = weir__cuda_check(sink->dev,
                                sink->dev->api->cu.memory_alloc(&address, WEIR__CUDA_WORKSPACE),
@@ -229,80 +283,36 @@ static weir_status workspace_of(const struct weir__cuda_sink *sink,
     return WEIR_OK;
 }
 
-static int multiply(const struct weir__cuda_sink *sink, const struct weir__cuda_product *p,
-                    const struct weir__lt_result *how, weir__cu_stream stream, double beta,
-                    const char *a, const char *b, char *c)
+size_t weir__cuda_product_span(const struct weir__product *x)
 {
+    int64_t last = (x->m - 1) * x->c_row + (x->n - 1) * x->c_col;
+
+    for (int d = 0; d < x->ndims; d++)
+        last += (x->shape[d] - 1) * x->c_step[d];
+    return (size_t)(last + 1) * weir_dtype_size(x->dtype);
+}
+
+int weir__cuda_product_multiply(const struct weir__cuda_sink *sink,
+                                const struct weir__cuda_product *p, int way, double beta,
+                                const char *a, const char *b, const char *bias, char *c)
+{
+    const struct weir__cublaslt *lt = &sink->dev->api->lt;
+    const struct weir__cuda_way *w = &p->ways[way];
+    void *desc = p->desc[w->target];
     const double wide[2] = {1, beta};
     const float narrow[2] = {1, (float)beta};
     const void *alpha = narrow, *beta_at = narrow + 1;
+    int r;
 
+    if (p->key.biased && (r = lt->desc_set(desc, CUBLASLT_DESC_BIAS_POINTER, &bias, sizeof bias)))
+        return r;
     if (p->key.dtype == WEIR_F64) {
         alpha = wide;
         beta_at = wide + 1;
     }
-    return sink->dev->api->lt.matmul(sink->dev->lt, p->desc, alpha, b, p->b, a, p->a, beta_at, c,
-                                     p->c, c, p->c, &how->algo,
-                                     how->workspace ? *sink->workspace : NULL,
-                                     how->workspace ? WEIR__CUDA_WORKSPACE : 0, stream);
-}
-
-/* Milliseconds of a few runs, the first not counted; negative if it does not run. */
-static float try_out(const struct weir__cuda_sink *sink, const struct weir__cuda_product *p,
-                     const struct weir__lt_result *how, weir__cu_stream stream,
-                     weir__cu_event events[2], const struct weir__product *x, char *c)
-{
-    const struct weir__cu *cu = &sink->dev->api->cu;
-    float ms = -1;
-
-    for (int i = 0; i <= TRIALS; i++)
-        if ((i == 1 && cu->event_record(events[0], stream)) ||
-            multiply(sink, p, how, stream, 0, x->a, x->b, c))
-            return -1;
-    if (cu->event_record(events[1], stream) || cu->event_sync(events[1]) ||
-        cu->event_elapsed(&ms, events[0], events[1]))
-        return -1;
-    return ms;
-}
-
-/* Times what the library offers, on a stream of its own and into memory of its own: what is
- * read may change under it, which does not matter here. Without room for that the library's
- * first choice stays. */
-static void tune(const struct weir__cuda_sink *sink, struct weir__cuda_product *p,
-                 const struct weir__product *x)
-{
-    const struct weir__cu *cu = &sink->dev->api->cu;
-    size_t size =
-        (size_t)((p->key.batch - 1) * p->key.c_step + (p->key.m - 1) * p->key.ldc + p->key.n) *
-        weir_dtype_size(x->dtype);
-    weir__cu_event events[2] = {NULL, NULL};
-    weir__cu_stream stream = NULL;
-    weir__cu_address c = 0;
-    float ms[CANDIDATES], least = -1;
-    int tried = 0;
-
-    p->tuned = true;
-    if (!cu->memory_alloc(&c, size) && !cu->stream_create(&stream, CU_STREAM_NON_BLOCKING, 0) &&
-        !cu->event_create(&events[0], CU_EVENT_DEFAULT) &&
-        !cu->event_create(&events[1], CU_EVENT_DEFAULT))
-        for (; tried < p->nfound; tried++) {
-            ms[tried] = try_out(sink, p, &p->found[tried], stream, events, x, (char *)(uintptr_t)c);
-            if (ms[tried] >= 0 && (least < 0 || ms[tried] < least)) {
-                least = ms[tried];
-                p->best = &p->found[tried];
-            }
-        }
-    /* Of those about as fast, the one that leaves the most of the GPU to others. */
-    for (int i = 0; i < tried; i++)
-        if (ms[i] >= 0 && ms[i] <= least * ABOUT_AS_FAST && p->found[i].waves < p->best->waves)
-            p->best = &p->found[i];
-    for (int i = 0; i < 2; i++)
-        if (events[i])
-            cu->event_destroy(events[i]);
-    if (stream)
-        cu->stream_destroy(stream);
-    if (c)
-        cu->memory_free(c);
+    return lt->matmul(sink->dev->lt, desc, alpha, b, p->b, a, p->a, beta_at, c, p->c, c, p->c,
+                      &w->how.algo, w->how.workspace ? *sink->workspace : NULL,
+                      w->how.workspace ? WEIR__CUDA_WORKSPACE : 0, sink->stream);
 }
 
 /* The bias to every row of every product of the stack. */
@@ -328,51 +338,23 @@ static weir_status spread_bias(const struct weir__cuda_sink *sink, const struct 
     return weir__cuda_copy_within(sink->dev, sink->stream, &copy);
 }
 
-static weir_status run(const struct weir__cuda_sink *sink, struct weir__cuda_product *p,
-                       const struct weir__product *x, const char *a, const char *b, char *c)
-{
-    const struct weir__cublaslt *lt = &sink->dev->api->lt;
-    int r = 0;
-
-    if (p->key.biased)
-        r = lt->desc_set(p->desc, CUBLASLT_DESC_BIAS_POINTER, &x->bias, sizeof x->bias);
-    if (!r)
-        r = multiply(sink, p, p->best, sink->stream, bias_first(x), a, b, c);
-    if (r)
-        return weir__fail(WEIR_EDEVICE, "cuBLASLt refuses a product of [%lld, %lld, %lld]: code %d",
-                          (long long)x->m, (long long)x->k, (long long)x->n, r);
-    return WEIR_OK;
-}
-
 weir_status weir__cuda_product_run(const struct weir__cuda_sink *sink,
                                    const struct weir__product *x)
 {
-    struct weir__cuda *dev = sink->dev;
-    unsigned cores = sink->cores < dev->cores.total ? sink->cores : 0;
-    int64_t size = (int64_t)weir_dtype_size(x->dtype), outer = 1;
+    int64_t size = (int64_t)weir_dtype_size(x->dtype), outer = outer_count(x);
+    char *to = sink->into ? sink->into : x->c;
     struct weir__cuda_product *p;
-    struct key key;
     weir_status st;
+    int way, r = 0;
 
-    for (int d = 0; d < x->ndims - 1; d++)
-        outer *= x->shape[d];
-    if (outer > 64 || !make_key(x, cores, &key))
-        return WEIR_EUNSUPPORTED;
-    if (!dev->lt && dev->api->lt.create(&dev->lt)) {
-        dev->lt = NULL;
-        return weir__fail(WEIR_EDEVICE, "cuBLASLt does not start on %s", dev->base.props.name);
-    }
-    if (!(p = find(dev, &key)))
-        return weir__fail(WEIR_ENOMEM, "a matrix product");
-    if (!p->best)
-        return WEIR_EUNSUPPORTED;
-    if ((st = workspace_of(sink, p)))
+    if ((st = weir__cuda_product_find(sink->dev, x, sink->cores, &p)))
         return st;
-    if (sink->tune && !p->tuned)
-        tune(sink, p, x);
-    if (bias_first(x) && (st = spread_bias(sink, x)))
+    way = weir__cuda_choice(p, sink->company);
+    if (p->ways[way].how.workspace && (st = weir__cuda_product_workspace(sink)))
         return st;
-    for (int64_t i = 0; i < outer && !st; i++) {
+    if (bias_first(x) && !sink->into && (st = spread_bias(sink, x)))
+        return st;
+    for (int64_t i = 0; i < outer && !r; i++) {
         int64_t rest = i, a = 0, b = 0, c = 0;
 
         for (int d = x->ndims - 2; d >= 0; d--) {
@@ -381,9 +363,13 @@ weir_status weir__cuda_product_run(const struct weir__cuda_sink *sink,
             c += rest % x->shape[d] * x->c_step[d];
             rest /= x->shape[d];
         }
-        st = run(sink, p, x, x->a + a * size, x->b + b * size, x->c + c * size);
+        r = weir__cuda_product_multiply(sink, p, way, bias_first(x) && !sink->into, x->a + a * size,
+                                        x->b + b * size, x->bias, to + c * size);
     }
-    return st;
+    if (r)
+        return weir__fail(WEIR_EDEVICE, "cuBLASLt refuses a product of [%lld, %lld, %lld]: code %d",
+                          (long long)x->m, (long long)x->k, (long long)x->n, r);
+    return WEIR_OK;
 }
 
 void weir__cuda_products_close(struct weir__cuda *dev)

@@ -1,48 +1,18 @@
 /* Plans as CUDA graphs: a program is captured once, with its waits as edges, and each run is one
  * launch on the stream of lane 0. The other lanes' streams are ordered around it. */
-#include "cuda/cuda.h"
+#include "cuda/program.h"
 
 #include <string.h>
 
-struct item {
-    bool is_wait;
-    int lane, item;
-    struct weir__kernel kernel;
-    unsigned char *args;  /* the kernel's */
-    weir__cu_event event; /* after it, if some other lane waits for it; while capturing */
-    bool awaited;
-};
-
-struct lane {
-    struct item *items;
-    int nitems;
-    void *workspace;
-    int at;              /* the next item to capture */
-    weir_stream *stream; /* of the last run, */
-    uint64_t base;       /* and its last command before it */
-};
-
-struct weir__program {
-    struct weir__program *next; /* of the device's */
-    struct weir__cuda *dev;
-    uint32_t id;
-    int nlanes;
-    bool fallible;  /* some kernel may fail */
-    bool stale;     /* a kernel has changed since the graph was captured */
-    unsigned epoch; /* of the cores then */
-    weir__cu_exec exec;
-    struct lane lanes[];
-};
-
 /* ---- making ---- */
 
-static weir_status copy_lane(struct lane *to, const struct weir__lane *from)
+static weir_status copy_lane(struct weir__cuda_lane *to, const struct weir__lane *from)
 {
     if (!(to->items = weir__calloc((size_t)from->nitems + 1, sizeof *to->items)))
         return weir__fail(WEIR_ENOMEM, "a lane of %d commands", from->nitems);
     to->nitems = from->nitems;
     for (int i = 0; i < from->nitems; i++) {
-        struct item *item = &to->items[i];
+        struct weir__cuda_item *item = &to->items[i];
 
         item->is_wait = from->items[i].is_wait;
         item->lane = from->items[i].lane;
@@ -58,7 +28,7 @@ static weir_status copy_lane(struct lane *to, const struct weir__lane *from)
     return WEIR_OK;
 }
 
-static weir_status check_lane(struct weir__program *p, const struct lane *lane)
+static weir_status check_lane(struct weir__program *p, const struct weir__cuda_lane *lane)
 {
     for (int i = 0; i < lane->nitems; i++) {
         const struct weir__kernel *k = &lane->items[i].kernel;
@@ -91,7 +61,7 @@ weir_status weir__cuda_program_make(weir_device *base, const struct weir__lane *
         for (int k = 0; k < lanes[i].nitems; k++)
             if (lanes[i].items[k].is_wait)
                 p->lanes[lanes[i].items[k].lane].items[lanes[i].items[k].item].awaited = true;
-    if (st) {
+    if (st || (st = weir__cuda_order(p))) {
         weir__cuda_program_free(p);
         return st;
     }
@@ -121,7 +91,7 @@ void weir__cuda_program_free(struct weir__program *p)
     if (p->exec)
         p->dev->api->cu.exec_destroy(p->exec);
     for (int i = 0; i < p->nlanes; i++) {
-        struct lane *l = &p->lanes[i];
+        struct weir__cuda_lane *l = &p->lanes[i];
 
         for (int k = 0; k < l->nitems && l->items; k++)
             weir__free(l->items[k].args);
@@ -130,13 +100,14 @@ void weir__cuda_program_free(struct weir__program *p)
             p->dev->api->cu.memory_free((weir__cu_address)(uintptr_t)l->workspace);
     }
     weir__cuda_leave(p->dev, pushed);
+    weir__free(p->order);
     weir__free(p);
 }
 
 void weir__cuda_program_update(struct weir__program *p, int lane, int item,
                                const struct weir__kernel *kernel)
 {
-    struct item *to = &p->lanes[lane].items[item];
+    struct weir__cuda_item *to = &p->lanes[lane].items[item];
 
     to->kernel = *kernel;
     memcpy(to->args, kernel->args, kernel->args_size);
@@ -149,6 +120,7 @@ void weir__cuda_program_update(struct weir__program *p, int lane, int item,
 /* Streams of the capture alone: one per lane and part of the cores it uses. */
 struct capture {
     struct weir__program *p;
+    char *into; /* see weir__cuda_program_graph */
     struct {
         weir__cu_stream tail;
         const struct weir__cuda_part *part;
@@ -210,7 +182,7 @@ static weir_status enter_part(struct capture *c, int lane, const struct weir__cu
 
 static weir_status capture_kernel(struct capture *c, int lane, int i)
 {
-    struct lane *l = &c->p->lanes[lane];
+    struct weir__cuda_lane *l = &c->p->lanes[lane];
     const struct weir__kernel *k = &l->items[i].kernel;
     const struct weir__cuda_part *part = NULL;
     struct weir__cuda_sink sink = {
@@ -218,7 +190,8 @@ static weir_status capture_kernel(struct capture *c, int lane, int i)
         .cores = k->cores,
         .where = weir__cuda_where_item(c->p->id, lane, i),
         .workspace = &l->workspace,
-        .tune = k->tune,
+        .company = c->p->company,
+        .into = c->into,
     };
     weir_status st;
 
@@ -231,9 +204,9 @@ static weir_status capture_kernel(struct capture *c, int lane, int i)
     return k->fn ? weir__cuda_issue(&sink, k) : WEIR_OK;
 }
 
-static weir_status capture_wait(struct capture *c, int lane, const struct item *item)
+static weir_status capture_wait(struct capture *c, int lane, const struct weir__cuda_item *item)
 {
-    const struct item *from = &c->p->lanes[item->lane].items[item->item];
+    const struct weir__cuda_item *from = &c->p->lanes[item->lane].items[item->item];
     weir_status st = WEIR_OK;
 
     if (!c->lanes[lane].begun && (st = enter_part(c, lane, NULL)))
@@ -242,40 +215,23 @@ static weir_status capture_wait(struct capture *c, int lane, const struct item *
         c->p->dev, c->p->dev->api->cu.stream_wait(c->lanes[lane].tail, from->event, 0), "a wait");
 }
 
-/* Items of a lane until it waits for one that is not captured yet; *moved if there were any. */
-static weir_status capture_lane(struct capture *c, int lane, bool *moved)
+static weir_status capture_item(struct capture *c, int lane, int i)
 {
-    struct lane *l = &c->p->lanes[lane];
-    weir_status st = WEIR_OK;
+    struct weir__cuda_item *item = &c->p->lanes[lane].items[i];
+    weir_status st = item->is_wait ? capture_wait(c, lane, item) : capture_kernel(c, lane, i);
 
-    for (; l->at < l->nitems && !st; l->at++) {
-        struct item *item = &l->items[l->at];
-
-        if (item->is_wait && c->p->lanes[item->lane].at <= item->item)
-            break;
-        st = item->is_wait ? capture_wait(c, lane, item) : capture_kernel(c, lane, l->at);
-        if (!st && item->awaited)
-            st = new_event(c, c->lanes[lane].tail, &item->event);
-        *moved = true;
-    }
+    if (!st && item->awaited)
+        st = new_event(c, c->lanes[lane].tail, &item->event);
     return st;
 }
 
 static weir_status capture_lanes(struct capture *c, weir__cu_stream origin)
 {
     struct weir__program *p = c->p;
-    bool moved = true;
-    weir_status st;
+    weir_status st = new_event(c, origin, &c->origin);
 
-    for (int i = 0; i < p->nlanes; i++)
-        p->lanes[i].at = 0;
-    if ((st = new_event(c, origin, &c->origin)))
-        return st;
-    while (moved && !st) {
-        moved = false;
-        for (int i = 0; i < p->nlanes && !st; i++)
-            st = capture_lane(c, i, &moved);
-    }
+    for (int i = 0; i < p->norder && !st; i++)
+        st = capture_item(c, p->order[i].lane, p->order[i].item);
     for (int i = 0; i < p->nlanes && !st; i++) {
         weir__cu_event end;
 
@@ -298,27 +254,23 @@ static weir_status use_graph(struct weir__program *p, weir__cu_graph graph)
     return weir__cuda_check(p->dev, cu->graph_instantiate(&p->exec, graph, 0), "a plan");
 }
 
-static weir_status capture(struct weir__program *p)
+weir_status weir__cuda_program_graph(struct weir__program *p, char *into, weir__cu_graph *out)
 {
     const struct weir__cu *cu = &p->dev->api->cu;
-    struct capture c = {.p = p};
-    weir__cu_graph graph = NULL;
+    struct capture c = {.p = p, .into = into};
     weir__cu_stream origin;
     weir_status st, ended;
 
+    *out = NULL;
     if (!(c.lanes = weir__calloc((size_t)p->nlanes, sizeof *c.lanes)))
         return weir__fail(WEIR_ENOMEM, "a plan of %d lanes", p->nlanes);
     if (!(st = new_stream(&c, NULL, &origin)) &&
         !(st = weir__cuda_check(p->dev, cu->capture_begin(origin, CU_CAPTURE_RELAXED), "a plan"))) {
         st = capture_lanes(&c, origin);
-        ended = weir__cuda_check(p->dev, cu->capture_end(origin, &graph), "a plan");
+        ended = weir__cuda_check(p->dev, cu->capture_end(origin, out), "a plan");
         if (!st)
             st = ended;
     }
-    if (!st)
-        st = use_graph(p, graph);
-    if (graph)
-        cu->graph_destroy(graph);
     for (int i = 0; i < c.nevents; i++)
         cu->event_destroy(c.events[i]);
     for (int i = 0; i < c.nstreams; i++)
@@ -326,6 +278,19 @@ static weir_status capture(struct weir__program *p)
     weir__free(c.events);
     weir__free(c.streams);
     weir__free(c.lanes);
+    return st;
+}
+
+static weir_status capture(struct weir__program *p)
+{
+    weir__cu_graph graph;
+    weir_status st;
+
+    weir__cuda_rehearse(p);
+    if (!(st = weir__cuda_program_graph(p, NULL, &graph)))
+        st = use_graph(p, graph);
+    if (graph)
+        p->dev->api->cu.graph_destroy(graph);
     p->stale = st != WEIR_OK;
     return st;
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { WORDS = 256, CHECKPOINT_EVERY = 32 };
+enum { WORDS = 256, CHECKPOINT_EVERY = WEIR__CUDA_NAMES };
 
 /* ---- slots ---- */
 
@@ -152,10 +152,17 @@ static weir_status flush(struct weir__cuda_stream *s)
     return st;
 }
 
+/* Of several waits for one stream the last one is enough. */
 static weir_status add_pending(struct weir__cuda_stream *s, const struct weir__cuda_pending *p)
 {
     weir_status st = WEIR_OK;
 
+    for (unsigned i = 0; p->from && i < s->npending; i++)
+        if (s->pending[i].from == p->from) {
+            if (s->pending[i].seq < p->seq)
+                s->pending[i].seq = p->seq;
+            return WEIR_OK;
+        }
     if (s->npending == WEIR__CUDA_PENDING && (st = flush(s)))
         return st;
     s->pending[s->npending++] = *p;
@@ -300,17 +307,18 @@ weir_status weir__cuda_mark(weir_stream *base)
 {
     struct weir__cuda_stream *s = weir__cuda_stream(base);
     struct weir__cuda *dev = weir__cuda(base->dev);
-    bool pushed = weir__cuda_enter(dev);
     weir_status st = WEIR_OK;
 
-    weir__spin_lock(&weir__cuda(s->base.dev)->tails);
-    if (s->tail &&
-        (!newest(s)->on ||
-         newest(s)->seq != atomic_load_explicit(&s->queued, memory_order_relaxed)) &&
-        !(st = flush(s)))
-        st = record(s, s->tail);
-    weir__spin_unlock(&weir__cuda(s->base.dev)->tails);
-    weir__cuda_leave(dev, pushed);
+    weir__spin_lock(&dev->tails);
+    if (s->tail && (!newest(s)->on ||
+                    newest(s)->seq != atomic_load_explicit(&s->queued, memory_order_relaxed))) {
+        bool pushed = weir__cuda_enter(dev);
+
+        if (!(st = flush(s)))
+            st = record(s, s->tail);
+        weir__cuda_leave(dev, pushed);
+    }
+    weir__spin_unlock(&dev->tails);
     return st;
 }
 
@@ -371,7 +379,6 @@ weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
         .cores = k->cores,
         .where = weir__cuda_where(base, seq),
         .workspace = &s->workspace,
-        .tune = k->tune,
     };
     weir_status st = weir__cuda_alive(dev);
     bool pushed;

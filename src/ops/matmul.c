@@ -286,7 +286,9 @@ static weir_status prepare(const struct weir__call *call, const struct weir__vie
         args->stack.batch *= args->stack.shape[d];
     g->dot = weir__gemm_is_dot(g);
     pick_kernel(args);
-    args->grid = weir__grid_make(args->stack.batch, g->m, g->n, g->k, call->cores);
+    /* A device that compiles its kernels cuts them itself. */
+    args->grid =
+        weir__grid_make(args->stack.batch, g->m, g->n, g->k, call->compiled ? 1 : call->cores);
     work->fn = run_block;
     work->code = &weir__gpu_gemm;
     work->blocks = args->grid.blocks;

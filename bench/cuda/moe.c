@@ -1,0 +1,140 @@
+/* A mixture-of-experts layer. */
+#include "figures.h"
+
+enum { TOKENS = 128, HIDDEN = 7168, EXPERTS = 32, WIDTH = 2048, CHOSEN = 8 };
+
+struct moe {
+    weir_tensor *x, *router, *up, *down, *shared_up, *shared_down, *zeros;
+};
+
+/* What runs beside the experts: nothing, the shared expert, or that and the choice of experts. */
+enum beside { NOTHING, SHARED, SHARED_AND_GATES };
+
+static weir_tensor *shared_expert(const struct moe *m)
+{
+    weir_tensor *h, *g, *y;
+
+    check(weir_linear(m->x, m->shared_up, NULL, &h));
+    check(weir_swiglu(h, -1, &g));
+    check(weir_linear(g, m->shared_down, NULL, &y));
+    weir_tensor_release(h);
+    weir_tensor_release(g);
+    return y;
+}
+
+/* The weight of every expert for every token: 0 where it was not chosen. */
+static weir_tensor *gates(const struct moe *m)
+{
+    weir_tensor *logits, *weights, *experts, *dense, *index;
+
+    check(weir_linear(m->x, m->router, NULL, &logits));
+    check(weir_moe_gating(logits, CHOSEN, true, &weights, &experts));
+    check(weir_copy(m->zeros, &dense));
+    check(weir_cast(experts, WEIR_I64, &index));
+    check(weir_scatter_add(dense, 1, index, weights));
+
+    weir_tensor *done[] = {logits, weights, experts, index};
+    for (size_t i = 0; i < sizeof done / sizeof *done; i++)
+        weir_tensor_release(done[i]);
+    return dense;
+}
+
+/* All experts at once; the second product sums over experts and their width together. */
+static weir_tensor *routed_experts(const struct moe *m, weir_tensor *dense)
+{
+    weir_tensor *own = dense ? NULL : (dense = gates(m)), *h, *h3, *g, *w3, *scaled, *flat, *y;
+
+    check(weir_linear(m->x, m->up, NULL, &h));
+    check(weir_tensor_reshape(h, 3, (int64_t[]){TOKENS, EXPERTS, 2 * WIDTH}, &h3));
+    check(weir_swiglu(h3, -1, &g));
+    check(weir_tensor_reshape(dense, 3, (int64_t[]){TOKENS, EXPERTS, 1}, &w3));
+    check(weir_mul(g, w3, &scaled));
+    check(weir_tensor_reshape(scaled, 2, (int64_t[]){TOKENS, EXPERTS * WIDTH}, &flat));
+    check(weir_matmul(flat, m->down, &y));
+
+    weir_tensor *done[] = {own, h, h3, g, w3, scaled, flat};
+    for (size_t i = 0; i < sizeof done / sizeof *done; i++)
+        weir_tensor_release(done[i]);
+    return y;
+}
+
+static weir_tensor *forward(const struct moe *m, enum beside beside, int cores)
+{
+    weir_tensor *shared, *routed, *sum, *dense = NULL;
+
+    check(weir_scope_push_stream(beside ? "shared" : "default", 0));
+    if (beside == SHARED_AND_GATES)
+        dense = gates(m);
+    if (cores)
+        check(weir_scope_push_cores((weir_cores){cores, cores}));
+    shared = shared_expert(m);
+    if (cores)
+        check(weir_scope_pop(WEIR_SCOPE_CORES));
+    check(weir_scope_pop(WEIR_SCOPE_STREAM));
+    routed = routed_experts(m, dense);
+    check(weir_add(routed, shared, &sum));
+    weir_tensor_release(dense);
+    weir_tensor_release(shared);
+    weir_tensor_release(routed);
+    return sum;
+}
+
+static weir_plan *moe_plan(weir_device *dev, struct moe m, enum beside beside, int cores)
+{
+    weir_tensor *real = m.x, *out;
+    weir_graph *g;
+    weir_plan *plan;
+
+    check(weir_graph_create(dev, &g));
+    check(weir_graph_input(g, "x", WEIR_BF16, 2, weir_tensor_shape(real), &m.x));
+    check(weir_graph_begin(g));
+    out = forward(&m, beside, cores);
+    check(weir_graph_end(g));
+    check(weir_graph_output(g, "y", out));
+    check(weir_graph_compile(g, NULL, &plan));
+    weir_tensor_release(out);
+    weir_tensor_release(m.x);
+    weir_graph_destroy(g);
+    return plan;
+}
+
+void moe_layer(weir_device *dev)
+{
+    static const struct {
+        const char *name;
+        enum beside beside;
+        int cores;
+    } forms[] = {
+        {"weir plan, 1 stream", NOTHING, 0},
+        {"weir plan, 2 streams", SHARED, 0},
+        {"weir plan, 2 streams, gates beside", SHARED_AND_GATES, 0},
+        {"weir plan, 2 streams, shared expert on 16", SHARED, 16},
+        {"weir plan, 2 streams, shared expert on 32", SHARED, 32},
+    };
+    weir_stream *s = weir_stream_default(dev);
+    struct moe m = {
+        .x = random_matrix(s, WEIR_BF16, TOKENS, HIDDEN),
+        .router = random_matrix(s, WEIR_BF16, EXPERTS, HIDDEN),
+        .up = random_matrix(s, WEIR_BF16, EXPERTS * 2 * WIDTH, HIDDEN),
+        .down = random_matrix(s, WEIR_BF16, EXPERTS * WIDTH, HIDDEN),
+        .shared_up = random_matrix(s, WEIR_BF16, 2 * WIDTH, HIDDEN),
+        .shared_down = random_matrix(s, WEIR_BF16, HIDDEN, WIDTH),
+        .zeros = random_matrix(s, WEIR_BF16, TOKENS, EXPERTS),
+    };
+    weir_tensor *out = NULL;
+
+    check(weir_fill(m.zeros, 0));
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        weir_plan *plan = moe_plan(dev, m, forms[i].beside, forms[i].cores);
+
+        check(weir_plan_run(plan, s, &m.x, 1, &out, 1));
+        check(weir_device_sync(dev));
+        THROUGHPUT("MoE layer", forms[i].name, "us", 20,
+                   check(weir_plan_run(plan, s, &m.x, 1, &out, 1)), weir_device_sync(dev));
+        weir_plan_destroy(plan);
+    }
+
+    weir_tensor *done[] = {m.x, m.router, m.up, m.down, m.shared_up, m.shared_down, m.zeros, out};
+    for (size_t i = 0; i < sizeof done / sizeof *done; i++)
+        weir_tensor_release(done[i]);
+}
