@@ -169,6 +169,8 @@ const struct fake_control fake_cuda_control = {
     .live = live,
     .hold = fake_hold,
     .replace = fake_replace_kernel,
+    .slow_way = fake_slow_way,
+    .last_way = fake_last_way,
     .heal = heal,
 };
 

@@ -34,6 +34,9 @@ struct fake_control {
     void (*hold)(bool held);
     /* The text's kernel is this function; NULL: weir's own again. */
     void (*replace)(const char *text, fake_kernel kernel);
+    /* The library offers several ways for a product; one of them, or with -1 none, takes longer. */
+    void (*slow_way)(int way);
+    int (*last_way)(void); /* the one of the last product that ran; -1 before the first */
     /* A lost GPU is as new, and no call fails. */
     void (*heal)(void);
 };

@@ -244,6 +244,8 @@ weir_status fake_gemm(const void *args, const weir_block *block);
 weir_status fake_conv(const void *args, const weir_block *block);
 weir_status fake_attention(const void *args, const weir_block *block);
 void fake_run_product(const struct fake_product *p);
+void fake_slow_way(int way);
+int fake_last_way(void);
 void fake_replace_kernel(const char *text, fake_kernel kernel);
 
 #endif

@@ -1,6 +1,7 @@
 /* The library of matrix products: plain loops over columns, summed in double. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/half.h"
 #include "fake.h"
@@ -24,6 +25,7 @@ struct fake_product {
     double alpha, beta;
     const char *a_at, *b_at;
     char *c_at;
+    int way;
 };
 
 static void *new_object(size_t size)
@@ -38,6 +40,11 @@ static int destroy(const char *symbol, void *object)
     fake_forget(fake_check(object, FAKE_LT));
     free(object);
     return code;
+}
+
+int cublasLtGetVersion(void)
+{
+    return 130000;
 }
 
 int cublasLtCreate(void **handle)
@@ -148,6 +155,50 @@ int cublasLtMatmulPreferenceSetAttribute(void *preference, int attribute, const 
     return 0;
 }
 
+/* Ways differ in nothing but their numbers, and in how long a test makes them take. */
+enum { WAYS = 3, WAY = 0x57415930, WAY_WORKSPACE = 1 << 20, SLOW_NS = 300000 };
+
+static _Atomic int slow_way = -1, last_way = -1;
+
+void fake_slow_way(int way)
+{
+    slow_way = way;
+}
+
+int fake_last_way(void)
+{
+    return last_way;
+}
+
+static void set_result(struct weir__lt_result *result, int way)
+{
+    memset(result, 0, sizeof *result);
+    result->algo.data[0] = (uint64_t)(WAY + way);
+    result->waves = 1;
+    result->workspace = way ? WAY_WORKSPACE : 0;
+}
+
+static int way_of(const struct weir__lt_algo *algo)
+{
+    return algo->data[0] >= WAY && algo->data[0] < WAY + WAYS ? (int)(algo->data[0] - WAY) : -1;
+}
+
+int cublasLtMatmulAlgoCheck(void *handle, void *desc, void *a, void *b, void *c, void *d,
+                            const struct weir__lt_algo *algo, struct weir__lt_result *result)
+{
+    FAKE_CALL();
+    fake_check(handle, FAKE_LT);
+    fake_check(desc, FAKE_LT);
+    fake_check(a, FAKE_LT);
+    fake_check(b, FAKE_LT);
+    fake_check(c, FAKE_LT);
+    fake_check(d, FAKE_LT);
+    if (way_of(algo) < 0)
+        return FAKE_INVALID;
+    set_result(result, way_of(algo));
+    return 0;
+}
+
 int cublasLtMatmulAlgoGetHeuristic(void *handle, void *desc, void *a, void *b, void *c, void *d,
                                    void *preference, int wanted, struct weir__lt_result *results,
                                    int *found)
@@ -160,12 +211,9 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *desc, void *a, void *b, v
     (void)d;
     (void)preference;
     FAKE_CALL();
-    *found = wanted < 2 ? wanted : 2;
-    memset(results, 0, (size_t)*found * sizeof *results);
-    for (int i = 0; i < *found; i++) {
-        results[i].waves = 1;
-        results[i].workspace = i ? 1 << 20 : 0;
-    }
+    *found = wanted < WAYS ? wanted : WAYS;
+    for (int i = 0; i < *found; i++)
+        set_result(&results[i], i);
     return 0;
 }
 
@@ -178,12 +226,10 @@ int cublasLtMatmul(void *handle, void *desc, const void *alpha, const void *a, v
     struct fake_product *p;
     int code;
 
-    (void)algo;
-    (void)workspace;
-    (void)workspace_size;
     FAKE_CALL_IN_CONTEXT();
     fake_check(handle, FAKE_LT);
-    if (c != d || c_layout != d_layout)
+    if (c != d || c_layout != d_layout || way_of(algo) < 0 ||
+        (way_of(algo) && (!workspace || workspace_size < WAY_WORKSPACE)))
         return FAKE_INVALID;
     if (!(p = calloc(1, sizeof *p)))
         abort();
@@ -196,6 +242,7 @@ int cublasLtMatmul(void *handle, void *desc, const void *alpha, const void *a, v
     p->a_at = a;
     p->b_at = b;
     p->c_at = d;
+    p->way = way_of(algo);
     op.u.product = p;
     pthread_mutex_lock(&fake_lock);
     code = fake_queue(fake_stream(stream), &op);
@@ -259,6 +306,9 @@ static double element(const struct fake_product *p, int batch, int64_t row, int6
 
 void fake_run_product(const struct fake_product *p)
 {
+    last_way = p->way;
+    if (p->way == slow_way)
+        nanosleep(&(struct timespec){0, SLOW_NS}, NULL);
     for (int batch = 0; batch < p->c.batch; batch++)
         for (uint64_t col = 0; col < p->c.cols; col++)
             for (uint64_t row = 0; row < p->c.rows; row++)
