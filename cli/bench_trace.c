@@ -1,11 +1,12 @@
 /* What recording a trace costs: queueing and running empty operators with and without one. */
 #include "bench_weir.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
 
-enum { OPS = 4000 };
+enum { OPS = 4000, TRIES = 5 };
 
 struct cost {
     double queue, run; /* ns an operator */
@@ -16,17 +17,8 @@ struct setup {
     weir_device *dev;
     weir_stream *stream;
     atomic_bool open;
+    double began, ended; /* of the worker's own time */
 };
-
-static weir_status wait_at_gate(const void *args, const weir_block *block)
-{
-    atomic_bool *open = *(atomic_bool *const *)args;
-
-    (void)block;
-    while (!atomic_load_explicit(open, memory_order_acquire))
-        continue;
-    return WEIR_OK;
-}
 
 /* Of this thread alone: what others do meanwhile is no cost of ours. */
 static double thread_ns(void)
@@ -37,40 +29,72 @@ static double thread_ns(void)
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
+static weir_status wait_at_gate(const void *args, const weir_block *block)
+{
+    struct setup *s = *(struct setup *const *)args;
+
+    (void)block;
+    while (!atomic_load_explicit(&s->open, memory_order_acquire))
+        continue;
+    s->began = thread_ns();
+    return WEIR_OK;
+}
+
+static weir_status note_end(const void *args, const weir_block *block)
+{
+    (void)block;
+    (*(struct setup *const *)args)->ended = thread_ns();
+    return WEIR_OK;
+}
+
 /* Queues behind a gate, then lets it run, so that the two do not hide each other. */
 static struct cost measure(struct setup *s)
 {
     const weir_launch empty = {.name = "empty", .work_ns = 1};
-    atomic_bool *open = &s->open;
     const weir_launch gate = {
-        .name = "gate", .fn = wait_at_gate, .args = &open, .args_size = sizeof open};
+        .name = "gate", .fn = wait_at_gate, .args = &s, .args_size = sizeof s};
+    const weir_launch last = {.name = "last", .fn = note_end, .args = &s, .args_size = sizeof s};
     weir_status st = WEIR_OK;
     struct cost cost;
     double start;
 
-    atomic_store(open, false);
+    atomic_store(&s->open, false);
     weir__bench_must(s->b, weir_launch_submit(s->stream, &gate));
     start = thread_ns();
     for (int i = 0; i < OPS && !st; i++)
         st = weir_launch_submit(s->stream, &empty);
     cost.queue = (thread_ns() - start) / OPS;
     weir__bench_must(s->b, st);
-    start = bench_now_ns();
-    atomic_store_explicit(open, true, memory_order_release);
+    weir__bench_must(s->b, weir_launch_submit(s->stream, &last));
+    atomic_store_explicit(&s->open, true, memory_order_release);
     weir__bench_must(s->b, weir_stream_sync(s->stream));
-    cost.run = (bench_now_ns() - start) / OPS;
+    cost.run = (s->ended - s->began) / OPS;
     return cost;
+}
+
+/* The least of a few, since what disturbs only adds. */
+static struct cost measure_best(struct setup *s)
+{
+    struct cost best = measure(s);
+
+    for (int i = 1; i < TRIES; i++) {
+        struct cost next = measure(s);
+
+        best.queue = fmin(best.queue, next.queue);
+        best.run = fmin(best.run, next.run);
+    }
+    return best;
 }
 
 /* The difference, of both sides together. */
 static double recorded_once(void *ctx)
 {
     struct setup *s = ctx;
-    struct cost off = measure(s), on;
+    struct cost off = measure_best(s), on;
     weir_trace *trace;
 
     weir__bench_must(s->b, weir_trace_start(NULL));
-    on = measure(s);
+    on = measure_best(s);
     weir__bench_must(s->b, weir_trace_stop(&trace));
     weir_trace_free(trace);
     return on.queue - off.queue + on.run - off.run;

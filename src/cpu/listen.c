@@ -73,7 +73,13 @@ void weir__worker_trace_part(const struct weir__worker *w, const struct weir__so
 void weir__worker_trace_op(struct weir__worker *w, const struct weir__soft_stream *s,
                            const struct weir__cmd *cmd, uint64_t from)
 {
-    struct weir__trace_record r = {
+    struct weir__trace_ring *ring = weir__trace_ring();
+    uint64_t to = weir__trace_ticks();
+
+    w->ticks = to;
+    if (!ring)
+        return;
+    *weir__trace_slot(ring) = (struct weir__trace_record){
         .kind = WEIR__TRACE_OP,
         .engine = cmd->engine,
         .failed = atomic_load_explicit(&s->run.failed, memory_order_relaxed),
@@ -81,17 +87,14 @@ void weir__worker_trace_op(struct weir__worker *w, const struct weir__soft_strea
         .device = (uint32_t)s->base.dev->id,
         .slot = s->base.slot,
         .seq = s->over + 1,
-        .to = weir__trace_ticks(),
+        .from = from ? from : to,
+        .to = to,
         .amount = (uint64_t)cmd->v.load.bytes,
         .u.op = {weir__trace_name(cmd->name), cmd->scope, (uint16_t)cmd->cores},
         .blocks = cmd->blocks * cmd->phases,
+        .cores = from ? cores_of(w, s, cmd, 0) : WEIR__TRACE_NO_CORES,
     };
-
-    r.from = from ? from : r.to;
-    if (from)
-        r.cores = cores_of(w, s, cmd, 0);
-    weir__trace_put(&r);
-    w->ticks = r.to;
+    weir__trace_written(ring);
 }
 
 void weir__worker_trace_callback(struct weir__worker *w, const struct weir__soft_stream *s,

@@ -28,21 +28,12 @@ enum { DEFAULT_BYTES = 32 << 20, LEAST_BYTES = 4 << 10, KEPT_BYTES = 1 << 20 };
 
 _Static_assert(sizeof(struct weir__trace_record) == WEIR__LINE, "a record is a cache line");
 
-struct ring {
-    _Atomic uint64_t head;      /* records written since the recording began */
-    _Atomic uint32_t recording; /* that writes into it now */
-    size_t count;               /* a power of two */
-    struct weir__trace_record *records;
-    bool owned;
-    struct ring *next;
-};
-
 _Alignas(WEIR__LINE) _Atomic uint32_t weir__trace_generation; /* no neighbours that change */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t sources_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct weir__trace_source *sources;
-static struct ring *rings;
+static struct weir__trace_ring *rings;
 static struct {
     uint32_t last; /* number of the last recording that began */
     size_t count;  /* records of a ring */
@@ -55,12 +46,12 @@ static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 /* Not "initial-exec", though it would be faster: with it the library could not be loaded into
  * a running program, as Python does, for lack of static thread storage. */
-static _Thread_local struct ring *mine;
+static _Thread_local struct weir__trace_ring *mine;
 
 static void disown(void *ring)
 {
     pthread_mutex_lock(&lock);
-    ((struct ring *)ring)->owned = false;
+    ((struct weir__trace_ring *)ring)->owned = false;
     pthread_mutex_unlock(&lock);
 }
 
@@ -79,9 +70,9 @@ static void *map(size_t size)
 }
 
 /* One that a thread left behind, or a new one. */
-static struct ring *claim(void)
+static struct weir__trace_ring *claim(void)
 {
-    struct ring *r = rings;
+    struct weir__trace_ring *r = rings;
 
     while (r && r->owned)
         r = r->next;
@@ -98,14 +89,14 @@ static struct ring *claim(void)
     return r;
 }
 
-static size_t kept_bytes(const struct ring *r)
+static size_t kept_bytes(const struct weir__trace_ring *r)
 {
     size_t size = r->count * sizeof *r->records;
 
     return size < KEPT_BYTES ? size : KEPT_BYTES;
 }
 
-static bool resize(struct ring *r, size_t count)
+static bool resize(struct weir__trace_ring *r, size_t count)
 {
     struct weir__trace_record *records;
 
@@ -124,9 +115,10 @@ static bool resize(struct ring *r, size_t count)
 
 /* The thread's first record of a recording: its ring begins anew. NULL if that is over
  * already, or memory is short. */
-static struct ring *join(uint32_t recording)
+/* Apart, so that what finds its ring saves no registers for it. */
+static __attribute__((noinline)) struct weir__trace_ring *join(uint32_t recording)
 {
-    struct ring *r = NULL;
+    struct weir__trace_ring *r = NULL;
 
     pthread_mutex_lock(&lock);
     if (recording == atomic_load_explicit(&weir__trace_generation, memory_order_relaxed))
@@ -143,21 +135,26 @@ static struct ring *join(uint32_t recording)
     return r;
 }
 
-void weir__trace_put(struct weir__trace_record *record)
+struct weir__trace_ring *weir__trace_ring(void)
 {
     uint32_t now = atomic_load_explicit(&weir__trace_generation, memory_order_relaxed);
-    struct ring *r = mine;
-    uint64_t head;
+    struct weir__trace_ring *r = mine;
 
-    if (!now)
+    if (weir__unlikely(!now))
+        return NULL;
+    if (weir__likely(r && atomic_load_explicit(&r->recording, memory_order_relaxed) == now))
+        return r;
+    return join(now);
+}
+
+void weir__trace_put(const struct weir__trace_record *record)
+{
+    struct weir__trace_ring *r = weir__trace_ring();
+
+    if (!r)
         return;
-    if (weir__unlikely(!r || atomic_load_explicit(&r->recording, memory_order_relaxed) != now) &&
-        !(r = join(now)))
-        return;
-    record->generation = (uint16_t)now;
-    head = atomic_load_explicit(&r->head, memory_order_relaxed);
-    r->records[head & (r->count - 1)] = *record;
-    atomic_store_explicit(&r->head, head + 1, memory_order_release);
+    *weir__trace_slot(r) = *record;
+    weir__trace_written(r);
 }
 
 /* ---- devices and streams ---- */
@@ -305,7 +302,7 @@ bool weir_trace_running(void)
 }
 
 /* What of the ring belongs to the recording: from *first to the head that is returned. */
-static uint64_t span(const struct ring *r, uint32_t recording, uint64_t *first)
+static uint64_t span(const struct weir__trace_ring *r, uint32_t recording, uint64_t *first)
 {
     uint64_t head = atomic_load_explicit(&r->head, memory_order_acquire);
 
@@ -322,13 +319,13 @@ static weir_status drain(struct weir__trace_raw *raw, uint32_t recording)
     size_t total = 0;
     uint64_t first, head;
 
-    for (struct ring *r = rings; r; r = r->next) {
+    for (struct weir__trace_ring *r = rings; r; r = r->next) {
         head = span(r, recording, &first);
         total += head - first;
     }
     if (!(raw->records = weir__malloc(total * sizeof *raw->records)))
         return weir__fail(WEIR_ENOMEM, "a trace of %zu records", total);
-    for (struct ring *r = rings; r; r = r->next) {
+    for (struct weir__trace_ring *r = rings; r; r = r->next) {
         head = span(r, recording, &first);
         if (head != first)
             raw->dropped += first;

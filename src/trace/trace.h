@@ -136,18 +136,57 @@ struct weir__trace_record {
 };
 
 /* Puts a copy into the thread's ring, with the number of the recording. */
-void weir__trace_put(struct weir__trace_record *record);
+void weir__trace_put(const struct weir__trace_record *record);
+
+/* The same for those who record most often, without the copy:
+ *
+ *     if ((ring = weir__trace_ring())) {
+ *         *weir__trace_slot(ring) = (struct weir__trace_record){ ... };
+ *         weir__trace_written(ring);
+ *     }
+ *
+ * The generation is weir__trace_written's to fill in. */
+struct weir__trace_ring {
+    _Atomic uint64_t head;      /* records written since the recording began */
+    _Atomic uint32_t recording; /* that writes into it now */
+    bool owned;
+    size_t count; /* a power of two */
+    struct weir__trace_record *records;
+    struct weir__trace_ring *next;
+};
+
+/* The calling thread's. NULL if nothing is recorded any more, or memory is short. */
+struct weir__trace_ring *weir__trace_ring(void);
+
+static inline struct weir__trace_record *weir__trace_slot(const struct weir__trace_ring *r)
+{
+    return &r->records[atomic_load_explicit(&r->head, memory_order_relaxed) & (r->count - 1)];
+}
+
+static inline void weir__trace_written(struct weir__trace_ring *r)
+{
+    uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
+
+    r->records[head & (r->count - 1)].generation =
+        (uint16_t)atomic_load_explicit(&r->recording, memory_order_relaxed);
+    atomic_store_explicit(&r->head, head + 1, memory_order_release);
+}
 
 /* Commands seq .. seq+count-1 of the slot were queued at that time. */
 static inline void weir__trace_put_queued(uint64_t device, uint32_t slot, uint64_t seq,
                                           uint32_t count, uint64_t at)
 {
-    struct weir__trace_record r = {
-        .kind = WEIR__TRACE_QUEUED, .device = (uint32_t)device, .slot = slot, .seq = seq};
+    struct weir__trace_ring *ring = weir__trace_ring();
 
-    r.from = at;
-    r.u.count = count;
-    weir__trace_put(&r);
+    if (!ring)
+        return;
+    *weir__trace_slot(ring) = (struct weir__trace_record){.kind = WEIR__TRACE_QUEUED,
+                                                          .device = (uint32_t)device,
+                                                          .slot = slot,
+                                                          .seq = seq,
+                                                          .from = at,
+                                                          .u.count = count};
+    weir__trace_written(ring);
 }
 
 /* Command `seq` of the slot, a wait for command `source_seq` of a slot of `source_device`,
