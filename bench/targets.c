@@ -54,6 +54,7 @@ const struct bench_target bench_targets[] = {
     {"add 1000x1000, 1 core", "add_1000x1000_t1", "weir", NULL, "machine: memcpy", true, 0.9},
     {"add 1000x1000, 2 cores", "add_1000x1000_t2", "weir", NULL, "machine: memcpy", true, 0.9},
     {"recording a trace, ns an operator", "trace_record", "weir", NULL, NULL, false, 50},
+    {"checking for races, ns an operator", "race_check", "weir", NULL, NULL, false, 300},
     {"all-reduce 4k against Open MPI", "all_reduce_4k", "weir", NULL, "Open MPI", true, 1},
     {"all-reduce 64k against Open MPI", "all_reduce_64k", "weir", NULL, "Open MPI", true, 1},
     {"all-reduce 1m against Open MPI", "all_reduce_1m", "weir", NULL, "Open MPI", true, 1},

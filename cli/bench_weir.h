@@ -32,8 +32,9 @@ void weir__bench_auto(struct bench *b);
 void weir__bench_model_1m(struct bench *b);
 void weir__bench_model_10m(struct bench *b);
 
-/* bench_trace.c: what recording costs an operator. */
+/* bench_watch.c: what recording a trace and checking for races cost an operator. */
 void weir__bench_trace(struct bench *b);
+void weir__bench_race(struct bench *b);
 
 /* bench_pool.c: the memory pool on the allocators' trace. */
 void weir__bench_pool_mixed(struct bench *b);

@@ -43,6 +43,7 @@ static const struct bench_case weir_cases[] = {
     {"compile_10k", 1, weir__bench_compile_10k},
     {"compile_100k", 1, weir__bench_compile_100k},
     {"trace_record", 1, weir__bench_trace},
+    {"race_check", 1, weir__bench_race},
     {"model_1m", 1, weir__bench_model_1m},
     {"model_10m", 1, weir__bench_model_10m},
     {"all_reduce_4k", 2, weir__bench_collective},

@@ -158,22 +158,22 @@ const struct weir__race_record *weir__race_find(const struct weir__race_order *o
     return NULL;
 }
 
-/* Whether nobody can race with `r` who does not race with `later` too. */
+/* Whether nobody can race with `r` who does not race with such a later access too. */
 static bool is_covered(const struct weir__race_order *o, const struct weir__race_record *r,
-                       const struct weir__race_record *later)
+                       int stream, const struct weir__footprint *bytes, bool writes)
 {
-    return o->host[r->stream] >= r->seq ||
-           ((later->writes || !r->writes) && comes_before(o, r, later->stream) &&
-            weir__footprint_covers(&later->bytes, &r->bytes));
+    return o->host[r->stream] >= r->seq || ((writes || !r->writes) && comes_before(o, r, stream) &&
+                                            weir__footprint_covers(bytes, &r->bytes));
 }
 
-weir_status weir__race_keep(const struct weir__race_order *o, struct weir__race_region *region,
-                            const struct weir__race_record *access)
+weir_status weir__race_reserve(const struct weir__race_order *o, struct weir__race_region *region,
+                               int stream, const struct weir__footprint *bytes, bool writes,
+                               struct weir__race_record **slot)
 {
     int kept = 0;
 
     for (int i = 0; i < region->n; i++)
-        if (!is_covered(o, &region->records[i], access)) {
+        if (!is_covered(o, &region->records[i], stream, bytes, writes)) {
             if (kept != i)
                 region->records[kept] = region->records[i];
             kept++;
@@ -183,7 +183,7 @@ weir_status weir__race_keep(const struct weir__race_order *o, struct weir__race_
         return WEIR_ERANGE;
     if (!weir__grow(&region->records, region->n, &region->cap, sizeof *region->records))
         return WEIR_ENOMEM;
-    region->records[region->n++] = *access;
+    *slot = &region->records[region->n++];
     return WEIR_OK;
 }
 

@@ -38,10 +38,10 @@ struct weir__race_shape {
 };
 
 struct weir__race_record {
-    struct weir__footprint bytes;
     uint64_t seq;
     int stream;
     bool writes;
+    struct weir__footprint bytes;
     const void *owner; /* the buffer it belongs to */
     /* For reports: */
     char op[48];
@@ -74,9 +74,11 @@ const struct weir__race_record *weir__race_find(const struct weir__race_order *o
                                                 const struct weir__race_region *region, int stream,
                                                 const struct weir__footprint *bytes, bool writes,
                                                 int *at);
-/* Keeps the access. returns WEIR_ENOMEM; WEIR_ERANGE if the region is full. */
-weir_status weir__race_keep(const struct weir__race_order *o, struct weir__race_region *region,
-                            const struct weir__race_record *access);
+/* Room for an access that is about to be kept, once those it covers are gone; *slot is to be
+ * filled in with it. returns WEIR_ENOMEM; WEIR_ERANGE if the region is full. */
+weir_status weir__race_reserve(const struct weir__race_order *o, struct weir__race_region *region,
+                               int stream, const struct weir__footprint *bytes, bool writes,
+                               struct weir__race_record **slot);
 /* Forgets the accesses of an owner. */
 void weir__race_drop_owner(struct weir__race_region *region, const void *owner);
 void weir__race_region_fini(struct weir__race_region *region);

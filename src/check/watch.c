@@ -159,22 +159,28 @@ static void copy_text(char *to, size_t size, const char *text)
     to[n] = 0;
 }
 
-static struct weir__race_record record_of(int id, uint64_t seq, const char *op,
-                                          const struct weir__race_operand *o)
+/* Of lists only as much as there is in them: this is done for every operand. */
+static void fill_record(struct weir__race_record *r, int id, uint64_t seq, const char *op,
+                        const struct weir__race_operand *o)
 {
-    struct weir__race_record r = {
-        .bytes = o->bytes,
-        .seq = seq,
-        .stream = id,
-        .writes = o->writes,
-        .owner = o->owner,
-        .shape = o->shape,
-        .file = source.file,
-        .line = source.line,
-    };
+    size_t box = (size_t)o->bytes.ndim, dims = (size_t)o->shape.ndim;
 
-    copy_text(r.op, sizeof r.op, op);
-    return r;
+    r->seq = seq;
+    r->stream = id;
+    r->writes = o->writes;
+    r->bytes.first = o->bytes.first;
+    r->bytes.end = o->bytes.end;
+    r->bytes.run = o->bytes.run;
+    r->bytes.ndim = o->bytes.ndim;
+    memcpy(r->bytes.count, o->bytes.count, box * sizeof *r->bytes.count);
+    memcpy(r->bytes.step, o->bytes.step, box * sizeof *r->bytes.step);
+    r->owner = o->owner;
+    r->shape.type = o->shape.type;
+    r->shape.ndim = o->shape.ndim;
+    memcpy(r->shape.size, o->shape.size, dims * sizeof *r->shape.size);
+    r->file = source.file;
+    r->line = source.line;
+    copy_text(r->op, sizeof r->op, op);
 }
 
 static weir_race_access access_of(const struct weir__race_record *r)
@@ -268,13 +274,15 @@ weir_status weir__race_before(struct weir__race_stream s, const char *op,
         for (int at = 0;
              region && !st &&
              (r = weir__race_find(&watch.order, region, id, &o->bytes, o->writes, &at));) {
-            struct weir__race_record now = record_of(id, s.queued + 1, op, o);
-            weir_race race = {.first = access_of(r),
-                              .second = access_of(&now),
-                              .ordered_up_to = weir__race_ordered(&watch.order, id, r->stream),
-                              .fixed = mode == WEIR_RACE_AUTOSYNC,
-                              .times = 1};
+            struct weir__race_record now;
+            weir_race race;
 
+            fill_record(&now, id, s.queued + 1, op, o);
+            race = (weir_race){.first = access_of(r),
+                               .second = access_of(&now),
+                               .ordered_up_to = weir__race_ordered(&watch.order, id, r->stream),
+                               .fixed = mode == WEIR_RACE_AUTOSYNC,
+                               .times = 1};
             keep_finding(&race);
             weir__text_add(&text, text.size ? "; race: " : "race: ");
             say(&text, &race);
@@ -303,11 +311,14 @@ void weir__race_after(struct weir__race_stream s, const char *op,
     s.queued -= s.queued > 0; /* what counts as seen of a new stream is what was there before */
     id = id_of(s);
     for (int i = 0; i < n && id >= 0; i++) {
-        struct weir__race_region *region = region_of(&operands[i], true);
-        struct weir__race_record r = record_of(id, seq, op, &operands[i]);
+        const struct weir__race_operand *o = &operands[i];
+        struct weir__race_region *region = region_of(o, true);
+        struct weir__race_record *r;
 
-        if (!region || weir__race_keep(&watch.order, region, &r))
+        if (!region || weir__race_reserve(&watch.order, region, id, &o->bytes, o->writes, &r))
             watch.stats.lost++;
+        else
+            fill_record(r, id, seq, op, o);
     }
     weir__mutex_unlock(&watch.lock);
 }

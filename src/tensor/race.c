@@ -15,7 +15,8 @@ static void describe(const struct weir__access *a, struct weir__race_operand *o)
     o->writes = a->writes;
     weir__footprint_init(&o->bytes, (uintptr_t)v->data, (uint32_t)weir_dtype_size(v->dtype),
                          v->ndim, v->shape, v->stride);
-    o->shape = (struct weir__race_shape){.type = weir_dtype_name(v->dtype), .ndim = v->ndim};
+    o->shape.type = weir_dtype_name(v->dtype);
+    o->shape.ndim = v->ndim;
     memcpy(o->shape.size, v->shape, (size_t)v->ndim * sizeof *v->shape);
 }
 
@@ -69,10 +70,10 @@ static void close_operands(struct operands *o)
         weir__free(o->all);
 }
 
-weir_status weir__race_check(weir_stream *s, const char *op, const struct weir__access *accesses,
-                             int n)
+/* Operands that were compared with what came before; close them unless it fails. */
+static weir_status open_ordered(struct operands *o, weir_stream *s, const char *op,
+                                const struct weir__access *accesses, int n)
 {
-    struct operands o;
     weir_status st;
 
     /* What wait_tensor said of an operand counts before it is compared. */
@@ -80,10 +81,21 @@ weir_status weir__race_check(weir_stream *s, const char *op, const struct weir__
         if (accesses[i].tensor->buffer->after_seq &&
             (st = weir__buffer_await(accesses[i].tensor->buffer, s)))
             return st;
-    if ((st = weir__stream_settle(s)) || (st = open_operands(&o, op, accesses, n)))
+    if ((st = weir__stream_settle(s)) || (st = open_operands(o, op, accesses, n)))
         return st;
-    st = order(s, op, o.all, n);
-    close_operands(&o);
+    if ((st = order(s, op, o->all, n)))
+        close_operands(o);
+    return st;
+}
+
+weir_status weir__race_check(weir_stream *s, const char *op, const struct weir__access *accesses,
+                             int n)
+{
+    struct operands o;
+    weir_status st = open_ordered(&o, s, op, accesses, n);
+
+    if (!st)
+        close_operands(&o);
     return st;
 }
 
@@ -101,9 +113,13 @@ weir_status weir__submit_checked(weir_stream *s, const struct weir__kernel *kern
                                  weir_buffer *const *buffers, size_t nbuffers,
                                  const struct weir__access *accesses, int n)
 {
-    weir_status st = weir__race_check(s, kernel->name, accesses, n);
+    struct operands o;
+    weir_status st = open_ordered(&o, s, kernel->name, accesses, n);
 
-    if (!st && !(st = weir__submit_using(s, kernel, buffers, nbuffers)))
-        weir__race_note(s, kernel->name, accesses, n);
+    if (st)
+        return st;
+    if (!(st = weir__submit_using(s, kernel, buffers, nbuffers)))
+        weir__race_after(weir__stream_race(s), kernel->name, o.all, n);
+    close_operands(&o);
     return st;
 }

@@ -88,7 +88,7 @@ static void random_program(unsigned seed, int *racy)
             weir__race_host_saw(&order, s, seq[s]);
             break;
         default: {
-            struct weir__race_record r = {.stream = s, .shape.type = "u8"};
+            struct weir__race_record r = {.stream = s, .shape.type = "u8"}, *slot;
             int first = rand_r(&seed) % PLACES, size = 1 + rand_r(&seed) % 3, at = 0;
             const struct weir__race_record *found;
             bool any = false;
@@ -109,7 +109,8 @@ static void random_program(unsigned seed, int *racy)
             for (int a = 0; a < m.n - 1 && !any; a++)
                 CHECK(!races(&m, a, m.n - 1)); /* no miss */
             *racy += any;
-            CHECK_OK(weir__race_keep(&order, &region, &r));
+            CHECK_OK(weir__race_reserve(&order, &region, s, &r.bytes, r.writes, &slot));
+            *slot = r;
         }
         }
     }
