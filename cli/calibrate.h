@@ -1,48 +1,88 @@
-/* `weir calibrate`: a real device measured, and the profile that follows. Between
- * cmd_calibrate.c, which fits and tells, and calibrate_measure.c, which builds and runs. */
+/* `weir calibrate`: a real device measured, and the profile that follows.
+ *
+ *   calibrate_graphs.c    what is run
+ *   calibrate_measure.c   what it takes
+ *   calibrate_fit.c       the figures of a profile that make the model take the same
+ *   cmd_calibrate.c       the command and its report
+ */
 #ifndef WEIR_CLI_CALIBRATE_H
 #define WEIR_CLI_CALIBRATE_H
 
 #include <weir/weir.h>
 
-/* What a profile says of the device, as measured. */
-struct calibration {
-    int cores;
-    double memory_gib;
-    double cube_gflops, vector_gflops; /* of one core, while all of them work */
-    double core_gb_s, memory_gb_s;     /* one core alone; all of them */
-    double launch_us;                  /* of an operator issued by itself */
-    double graph_launch_us;            /* of an operator of a graph */
-    double dispatch_us;                /* of a graph, for the host */
-    double event_us;                   /* from one stream to another */
-};
+/* ---- graphs ---- */
 
-/* A graph that is made alike on every device: `nodes` operators on n x n matrices. */
+/* A graph that is made alike on every device: `nodes` operators on n x n matrices, or a file. */
 struct calibration_graph {
     const char *name;
     enum calibration_body {
-        BODY_TINY,     /* one after the other on one stream */
-        BODY_HOPS,     /* the same, each on the other of two streams */
-        BODY_MATMUL,   /* one chain */
-        BODY_MATMUL_2, /* two chains on two streams */
-        BODY_GELU,
-        BODY_LAYERS, /* matmul, gelu, matmul, add; a quarter of `nodes` each */
-        BODY_MIXED,  /* a chain of matmul beside one of gelu */
+        BODY_TINY,    /* one after the other on one stream */
+        BODY_HOPS,    /* the same, each on the other of two streams */
+        BODY_MATMUL,  /* chains of matmul, one for each stream */
+        BODY_GELU,    /* chains of gelu */
+        BODY_LAYERS,  /* matmul, gelu, matmul, add; a quarter of `nodes` each */
+        BODY_MIXED,   /* a chain of matmul beside one of gelu */
+        BODY_EXPERTS, /* a gate and `nodes` experts; with two streams one more is shared, beside
+                       * the others */
+        BODY_SEED,    /* add, matmul, matmul and add on three streams that wait for each other */
+        BODY_FILE,    /* `name` is its path */
     } body;
-    int nodes;
+    int nodes, streams;
     int64_t n;
     weir_dtype dtype;
-    int cores; /* limit; 0 for none */
     bool compute_bound;
 };
 
 weir_status calibration_build(const struct calibration_graph *what, weir_device *dev,
                               weir_graph **out);
-/* Microseconds from submitting it to its end, the shortest of a few runs. */
-weir_status calibration_time(const struct calibration_graph *what, weir_device *dev, double *us);
+
+/* ---- measuring ---- */
+
+/* How many runs there were, and in how many of them the system took a core away. */
+struct calibration_runs {
+    int all, disturbed;
+};
+
+/* Microseconds from submitting it to its end: the shortest of a few runs, of those that
+ * nothing disturbed if there are any. */
+weir_status calibration_time(const struct calibration_graph *what, weir_device *dev,
+                             struct calibration_runs *runs, double *us);
 /* The same for `n` small operators issued one by one, of each. */
 weir_status calibration_time_eager(weir_device *dev, int n, double *us);
 /* GB/s of reading and writing matrices that no cache holds, with so many cores (0: all). */
 weir_status calibration_bandwidth(weir_device *dev, int cores, double *gb_s);
+
+/* ---- fitting ---- */
+
+enum { CALIBRATION_TYPES = 3 };
+extern const weir_dtype calibration_types[CALIBRATION_TYPES];
+
+/* What a profile says of the device, as measured. */
+struct calibration {
+    const char *device;
+    int cores;
+    double memory_gib;
+    double matrix_gflops[CALIBRATION_TYPES]; /* of one core, while all of them work; NaN where
+                                              * there is no such kernel */
+    double vector_gflops;
+    double core_gb_s, memory_gb_s; /* one core alone; all of them */
+    double launch_us;              /* of an operator issued by itself */
+    double graph_launch_us;        /* of an operator of a graph */
+    double dispatch_us;            /* of a graph, for the host */
+    double event_us;               /* from one stream to another */
+};
+
+/* Writes the profile. returns  -1, or an exit status after a complaint. */
+int calibration_write(const struct calibration *c, const char *path);
+/* What the model of that profile, written to `scratch`, takes for a graph, dispatch and all.
+ * returns  as above. */
+int calibration_predict(const struct calibration *c, const char *scratch,
+                        const struct calibration_graph *what, double *us);
+/* *rate becomes the one at which the model takes, over the graphs, what was measured: the
+ * geometric mean of what each of them asks for. It is a figure of `c`.
+ * returns  as above. */
+int calibration_fit(struct calibration *c, const char *scratch,
+                    const struct calibration_graph *graphs, const double *measured, int n,
+                    double *rate);
 
 #endif

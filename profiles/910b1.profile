@@ -9,6 +9,8 @@ host_cores 4               # CANN 8.1.RC1 platform file: AI CPUs
 sdma_channels 8            # assumed: the number of engines is not public
 clock_mhz 1850             # CANN 8.1.RC1 platform file of the SoC
 cube_flop_per_cycle 8192   # 353.9 Tflop/s bf16 for 24 cores at 1.8 GHz
+cube_f32_ratio 1           # assumed: not public, and slower where the cores are in doubt
+cube_bf16_ratio 1          # as f16: both are given as the same peak
 vector_flop_per_cycle 256  # assumed: 128 half-precision lanes, multiply and add
 cube_efficiency 0.8        # assumed: 0.87 is the best published (arXiv 2509.25224)
 vector_efficiency 0.6      # assumed

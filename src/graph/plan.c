@@ -59,7 +59,7 @@ static weir_status prepare(const weir_plan *plan, const struct weir__instance *i
         .params = n->params,
         .cores = cores_of(plan, inst, v, n->op->engine),
         .compiled = plan->dev->driver->compiles,
-        .modelled = plan->dev->model,
+        .model = plan->dev->model,
     };
     weir_status st;
 

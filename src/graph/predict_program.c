@@ -90,6 +90,8 @@ static weir_status load_operator(const weir_device *dev, const struct weir__node
         return st;
     if (n->op->cost)
         n->op->cost(&call, &cost);
+    if (n->nin && ins[0])
+        cost.flops *= weir__model_flop(dev->model, work.engine, ins[0]->dtype);
     *load = (struct weir__load){
         .engine = work.engine,
         .blocks = work.blocks,

@@ -15,7 +15,7 @@ void weir__npu_collective_op(struct weir__npu_stream *s, const struct weir__cmd 
     const struct weir__meet *meet = (const void *)cmd->args;
     uint32_t nranks = (uint32_t)__builtin_popcountll(meet->channel->members);
     bool row = cmd->u.fn; /* otherwise a stand-in, whose file says what it is and moves */
-    enum weir__collective kind = weir__collective_kind(meet->offer.what);
+    enum weir__comm_pattern kind = weir__collective_kind(meet->offer.what);
     double bytes = row ? weir__collective_part(kind, nranks, load->bytes) : load->bytes;
 
     load->comm = true;

@@ -258,7 +258,7 @@ static weir_status run(const struct weir__op *op, const void *params, weir_tenso
         .out = out,
         .params = params,
         .compiled = o.dev->driver->compiles,
-        .modelled = o.dev->model,
+        .model = o.dev->model,
         .rank = o.rank,
     };
     if ((st = op->infer(&call)))

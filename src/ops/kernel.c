@@ -146,7 +146,7 @@ static void prepare_part(const struct weir__call *call, const struct busy_args *
         .label = p->collective, .what = p->collective, .reduce = "", .root = -1, .ndim = -1};
     a->busy = *busy;
     work->args_size = sizeof *a;
-    work->fn = busy->ns > 0 && !call->modelled ? busy_part : NULL;
+    work->fn = busy->ns > 0 && !call->model ? busy_part : NULL;
     work->meets = true;
 }
 
@@ -157,7 +157,7 @@ static weir_status prepare_kernel(const struct weir__call *call, struct weir__wo
 
     memcpy(work->args, &args, sizeof args);
     work->args_size = sizeof args;
-    work->fn = args.ns > 0 && !call->modelled ? busy_kernel : empty_kernel;
+    work->fn = args.ns > 0 && !call->model ? busy_kernel : empty_kernel;
     work->code = &weir__gpu_busy;
     if (call->rank)
         prepare_part(call, &args, work);

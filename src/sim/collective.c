@@ -9,7 +9,7 @@ const char *const weir__algorithm_names[WEIR__ALGORITHMS] = {"auto", "ring", "me
 
 static const struct {
     const char *word;
-    enum weir__collective kind;
+    enum weir__comm_pattern kind;
 } words[] = {
     {"allreduce", WEIR__ALL_REDUCE}, {"reducescatter", WEIR__REDUCE_SCATTER},
     {"allgather", WEIR__ALL_GATHER}, {"broadcast", WEIR__BROADCAST},
@@ -22,13 +22,13 @@ static const struct {
 /* Those must be the whole name, before any number. */
 static const struct {
     const char *word;
-    enum weir__collective kind;
+    enum weir__comm_pattern kind;
 } short_words[] = {
     {"ar", WEIR__ALL_REDUCE}, {"rs", WEIR__REDUCE_SCATTER}, {"ag", WEIR__ALL_GATHER},
     {"ep", WEIR__ALL_TO_ALL}, {"a2a", WEIR__ALL_TO_ALL},
 };
 
-enum weir__collective weir__collective_kind(const char *name)
+enum weir__comm_pattern weir__collective_kind(const char *name)
 {
     char plain[32];
     size_t n = 0, letters;
@@ -73,7 +73,7 @@ static double pass_us(struct link l, double n, double bytes, bool ring)
 }
 
 /* Passes over all the bytes, one way. */
-static double passes(enum weir__collective kind)
+static double passes(enum weir__comm_pattern kind)
 {
     return kind == WEIR__ALL_REDUCE ? 2 : 1;
 }
@@ -83,7 +83,7 @@ static double exchange_us(const struct weir__profile *p, double peers)
     return p->exchange_us + peers * p->exchange_peer_us;
 }
 
-static double flat_us(const struct weir__profile *p, enum weir__collective kind, double n,
+static double flat_us(const struct weir__profile *p, enum weir__comm_pattern kind, double n,
                       double bytes, double efficiency, bool ring)
 {
     struct link l = link_of(p, n);
@@ -97,7 +97,7 @@ static double flat_us(const struct weir__profile *p, enum weir__collective kind,
 }
 
 /* Within servers, then between the same places of each, then within again. */
-static double hierarchical_us(const struct weir__profile *p, enum weir__collective kind, double n,
+static double hierarchical_us(const struct weir__profile *p, enum weir__comm_pattern kind, double n,
                               double bytes, double efficiency)
 {
     double inside = p->node_dies, outside = n / inside;
@@ -112,8 +112,8 @@ static double hierarchical_us(const struct weir__profile *p, enum weir__collecti
            (pass_us(near, inside, bytes, false) + pass_us(far, outside, bytes / inside, false));
 }
 
-double weir__collective_us(const struct weir__model *m, enum weir__collective kind, uint32_t nranks,
-                           double bytes)
+double weir__collective_us(const struct weir__model *m, enum weir__comm_pattern kind,
+                           uint32_t nranks, double bytes)
 {
     const struct weir__profile *p = &m->profile;
     double efficiency = kind == WEIR__DISPATCH ? p->push_efficiency : p->pull_efficiency;
@@ -138,14 +138,14 @@ double weir__collective_us(const struct weir__model *m, enum weir__collective ki
 
 /* A gather gives one share and gets all n, a scatter the other way; others give as much as
  * they get. */
-double weir__collective_part(enum weir__collective kind, uint32_t nranks, double bytes)
+double weir__collective_part(enum weir__comm_pattern kind, uint32_t nranks, double bytes)
 {
     bool lopsided = kind == WEIR__ALL_GATHER || kind == WEIR__REDUCE_SCATTER;
 
     return lopsided ? bytes * nranks / (nranks + 1.0) : bytes / 2;
 }
 
-void weir__model_collective(const struct weir__model *m, enum weir__collective kind,
+void weir__model_collective(const struct weir__model *m, enum weir__comm_pattern kind,
                             uint32_t nranks, double bytes, struct weir__sim_op *op)
 {
     struct weir__sim_limits limits;

@@ -16,6 +16,15 @@ uint64_t weir__model_overhead(const struct weir__model *m, double us)
     return m->overhead ? weir__model_ps(us) : 0;
 }
 
+double weir__model_flop(const struct weir__model *m, weir_engine engine, weir_dtype dtype)
+{
+    if (engine != WEIR_ENGINE_CUBE && engine != WEIR_ENGINE_MIX)
+        return 1;
+    return dtype == WEIR_F32    ? 1 / m->profile.cube_f32_ratio
+           : dtype == WEIR_BF16 ? 1 / m->profile.cube_bf16_ratio
+                                : 1;
+}
+
 void weir__model_limits(const struct weir__model *m, struct weir__sim_limits *out)
 {
     const struct weir__profile *p = &m->profile;

@@ -5,6 +5,7 @@
 
 #include "sim/profile.h"
 #include "sim/sim.h"
+#include "weir/tensor.h"
 
 enum weir__algorithm {
     WEIR__ALGORITHM_AUTO, /* the fastest */
@@ -32,10 +33,13 @@ struct weir__load {
     uint32_t cores;      /* blocks that may run at once */
     bool gang, together; /* barrier over all blocks; cores granted at once */
     double block_us;     /* what a block takes alone; 0: by flops and bytes */
-    double flops, bytes; /* of all blocks */
+    double flops, bytes; /* of all blocks; flops as weir__model_flop counts them */
     bool comm;
     bool in_graph;
 };
+
+/* What a flop of that type counts, in flops of half precision. */
+double weir__model_flop(const struct weir__model *m, weir_engine engine, weir_dtype dtype);
 
 void weir__model_limits(const struct weir__model *m, struct weir__sim_limits *out);
 void weir__model_op(const struct weir__model *m, const struct weir__load *load,
@@ -49,7 +53,7 @@ uint64_t weir__model_overhead(const struct weir__model *m, double us);
 /* What kind of collective a name stands for: its beginning, whatever the case and the
  * signs between letters (all_reduce, ar, reduceScatter, rs, allGather, ag, broadcast, send,
  * dispatch, combine, all_to_all, a2a, barrier). Others count as all_gather. */
-enum weir__collective {
+enum weir__comm_pattern {
     WEIR__ALL_REDUCE,
     WEIR__REDUCE_SCATTER,
     WEIR__ALL_GATHER,
@@ -58,19 +62,19 @@ enum weir__collective {
     WEIR__DISPATCH, /* an all-to-all that writes to its peers */
     WEIR__BARRIER,
 };
-enum weir__collective weir__collective_kind(const char *name);
+enum weir__comm_pattern weir__collective_kind(const char *name);
 
 /* Microseconds from the last arrival to the end, among the first `nranks` dies, where each
  * rank's part (the larger of what it gives and gets) has `bytes`. */
-double weir__collective_us(const struct weir__model *m, enum weir__collective kind, uint32_t nranks,
-                           double bytes);
+double weir__collective_us(const struct weir__model *m, enum weir__comm_pattern kind,
+                           uint32_t nranks, double bytes);
 
 /* That part, of an operator whose row counts what a rank reads and writes in all. */
-double weir__collective_part(enum weir__collective kind, uint32_t nranks, double bytes);
+double weir__collective_part(enum weir__comm_pattern kind, uint32_t nranks, double bytes);
 
 /* Makes `op`, as weir__model_op left it, take what the collective takes from the last arrival
  * on, and draw on the whole link meanwhile. */
-void weir__model_collective(const struct weir__model *m, enum weir__collective kind,
+void weir__model_collective(const struct weir__model *m, enum weir__comm_pattern kind,
                             uint32_t nranks, double bytes, struct weir__sim_op *op);
 /* For one that the copy engine runs: it holds nothing. */
 void weir__model_take_no_cores(struct weir__sim_op *op);

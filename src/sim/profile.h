@@ -18,6 +18,8 @@
     X(sdma_channels, 1, 1024, "copies that run at once")                                 \
     X(clock_mhz, 1, 1e5, "of the cores")                                                 \
     X(cube_flop_per_cycle, 1, 1e7, "of one cube core, in half precision")                \
+    X(cube_f32_ratio, 0.001, 1000, "rate of matrix operators in f32, of that in f16")    \
+    X(cube_bf16_ratio, 0.001, 1000, "rate of those in bf16, of that in f16")             \
     X(vector_flop_per_cycle, 1, 1e7, "of one vector core")                               \
     X(cube_efficiency, 0.01, 1, "share of the peak that matrix operators reach")         \
     X(vector_efficiency, 0.01, 1, "share of the peak that vector operators reach")       \

@@ -11,6 +11,7 @@
 #include "base/base.h"
 #include "comm/comm.h"
 #include "device/device.h"
+#include "sim/model.h"
 #include "tensor/view.h"
 #include "weir/launch.h"
 
@@ -54,9 +55,9 @@ struct weir__call {
     const void *params;
     unsigned cores; /* cores in force for the operator's engine, at least 1: decides the tiling */
     bool compiled;  /* the device compiles its kernels: scratch is for those */
-    bool modelled;  /* the device has virtual time: nothing need last */
-    void *scratch;  /* as many bytes as op->scratch asked for, 64-byte aligned */
-    const weir_rank *rank; /* of a collective, once it is known: from prepare on */
+    const struct weir__model *model; /* of a device in virtual time; else NULL */
+    void *scratch;                   /* as many bytes as op->scratch asked for, 64-byte aligned */
+    const weir_rank *rank;           /* of a collective, once it is known: from prepare on */
 };
 
 /* What the call costs, whatever it runs on. */
@@ -148,6 +149,8 @@ static inline void weir__kernel_set_cost(struct weir__kernel *k, const struct we
     call->op->cost(call, &cost);
     ns = weir__cost_ns(&cost) / (work->blocks * work->phases);
     k->work_ns = ns < 4e9 ? (uint32_t)ns : UINT32_MAX - 1;
+    if (call->model && call->nin && call->in[0])
+        cost.flops *= weir__model_flop(call->model, work->engine, call->in[0]->dtype);
     k->flops = work->block_us > 0 ? 0 : (float)cost.flops;
     k->bytes = (float)cost.bytes;
     k->block_us = (float)work->block_us;
