@@ -160,6 +160,15 @@ WEIR_API WEIR_MUST_USE weir_status weir_plan_run(weir_plan *plan, weir_stream *s
                                                  weir_tensor *const *inputs, size_t ninputs,
                                                  weir_tensor **outputs, size_t noutputs);
 
+/* The same, and waits for the run to be over. A run of a few microseconds is done by the calling
+ * thread itself where the device has its threads on the host, which is quicker than to hand it
+ * over and be told.
+ * returns  also what weir_stream_sync returns; the run may then still go on.
+ * threads  any; those that call at the same time wait for others to run it. */
+WEIR_API WEIR_MUST_USE weir_status weir_plan_call(weir_plan *plan, weir_stream *stream,
+                                                  weir_tensor *const *inputs, size_t ninputs,
+                                                  weir_tensor **outputs, size_t noutputs);
+
 typedef struct weir_plan_stats {
     size_t nodes;
     size_t launches; /* what they run as: super kernels count once */

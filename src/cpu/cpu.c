@@ -170,6 +170,8 @@ static weir_status cpu_sync(weir_stream *s, uint64_t seq, int64_t timeout_ns, bo
 
     if (weir__soft_done(s) >= seq)
         return WEIR_OK;
+    if (spin && timeout_ns)
+        weir__cpu_lend_to(weir__soft(s));
     atomic_fetch_add_explicit(&cpu->hosts_waiting, 1, memory_order_relaxed);
     st = wait_for(s, seq, timeout_ns, spin);
     atomic_fetch_sub_explicit(&cpu->hosts_waiting, 1, memory_order_relaxed);
@@ -219,6 +221,8 @@ const struct weir__driver weir__cpu_driver = {
     .program_make = weir__soft_program_make,
     .program_free = weir__soft_program_free,
     .program_run = weir__soft_program_run,
+    .hold = weir__cpu_hold,
+    .lend = weir__cpu_lend,
     .program_update = weir__soft_program_update,
     .map = cpu_map,
     .unmap = cpu_unmap,

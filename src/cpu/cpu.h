@@ -20,6 +20,8 @@ struct weir__worker {
     uint32_t patience;           /* pauses between two looks */
     uint32_t long_ops;           /* since the last pick */
     bool attentive;              /* counted in cpu->attentive */
+    bool lent;                   /* a host thread's (lend.c), which picks nothing by itself */
+    uint64_t lent_until;         /* then that one goes on with its own affairs */
     uint64_t random;             /* for jitter */
     uint64_t ticks;              /* when its last command ended, if a trace is recorded and it
                                   * did nothing since; else 0 */
@@ -30,8 +32,10 @@ struct weir__cpu {
     struct weir__soft_device soft;
     struct weir__worker *workers;
     unsigned nworkers;
-    unsigned hardware; /* threads the machine runs at once */
-    uint64_t jitter;   /* 0: none */
+    unsigned hardware;        /* threads the machine runs at once */
+    uint64_t jitter;          /* 0: none */
+    struct weir__worker lent; /* for a host thread at a time */
+    _Atomic bool lent_taken;
     _Alignas(WEIR__LINE) _Atomic uint32_t wake_word;
     _Atomic uint32_t sleepers, attentive; /* workers */
     _Atomic uint32_t hosts_asleep;        /* of hosts_waiting */
@@ -63,6 +67,16 @@ bool weir__worker_run_collective(struct weir__worker *w, struct weir__soft_strea
                                  const struct weir__cmd *cmd);
 bool weir__worker_leave_meeting(struct weir__soft_stream *s, const struct weir__cmd *cmd);
 
+/* lend.c: a host thread that waits for a plan works on it. */
+bool weir__cpu_hold(weir_device *dev, bool on);
+void weir__cpu_lend(weir_device *dev);
+/* The same for a stream that waits in the scheduler, if it is the next there. */
+void weir__cpu_lend_to(struct weir__soft_stream *s);
+/* Whether a lent worker may run that, the next command of the stream. If not, the stream is
+ * the scheduler's. */
+bool weir__worker_may_go_on(struct weir__worker *w, struct weir__soft_stream *s,
+                            const struct weir__cmd *cmd);
+
 /* listen.c: while a trace is recorded, about the command at the head of `s`. A block of an
  * operator in parts; an operator that is over, whole since `from` or, with 0, in parts; a
  * callback; a wait that is passed. */
@@ -87,10 +101,16 @@ struct weir__soft_stream *weir__worker_pick(struct weir__worker *w, enum weir__w
 struct weir__soft_stream *weir__worker_rest(struct weir__worker *w, enum weir__want *was);
 static inline void weir__worker_be_attentive(struct weir__worker *w)
 {
-    if (!w->attentive)
+    if (!w->attentive && !w->lent)
         atomic_fetch_add(&w->cpu->attentive, 1);
-    w->attentive = true;
+    w->attentive = !w->lent;
 }
+/* The first of w->mine, out of it; NULL if there is none. */
+struct weir__soft_stream *weir__worker_take_mine(struct weir__worker *w);
+/* Puts the stream back into the scheduler, its token with it, and lets go of its core. */
+void weir__worker_give_turn(struct weir__worker *w, struct weir__soft_stream *s);
+/* Shows the others the streams this worker made ready. */
+void weir__worker_share(struct weir__worker *w);
 void weir__worker_be_busy(struct weir__worker *w);
 /* Between two looks for work, and the choice of how long that is. */
 void weir__worker_pause(struct weir__worker *w);

@@ -1,7 +1,7 @@
 /* The worker threads' beginning and end. */
 #include "cpu/cpu.h"
 
-static struct weir__soft_stream *take_mine(struct weir__worker *w)
+struct weir__soft_stream *weir__worker_take_mine(struct weir__worker *w)
 {
     struct weir__soft_stream *s = w->mine.first;
 
@@ -16,7 +16,7 @@ static void *worker_main(void *arg)
     struct weir__cpu *cpu = w->cpu;
 
     while (!atomic_load_explicit(&cpu->stop, memory_order_relaxed)) {
-        struct weir__soft_stream *s = take_mine(w);
+        struct weir__soft_stream *s = weir__worker_take_mine(w);
         enum weir__want was = WEIR__WANTS_CORE;
 
         if (!s) {
@@ -29,6 +29,13 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
+static void init_worker(struct weir__worker *w, struct weir__cpu *cpu, unsigned index)
+{
+    *w = (struct weir__worker){
+        .cpu = cpu, .index = index, .patience = 1, .random = cpu->jitter + index};
+    w->mine.end = &w->mine.first;
+}
+
 weir_status weir__cpu_start(struct weir__cpu *cpu)
 {
     unsigned started = 0;
@@ -36,12 +43,16 @@ weir_status weir__cpu_start(struct weir__cpu *cpu)
     cpu->workers = weir__alloc_aligned(cpu->nworkers * sizeof *cpu->workers, WEIR__LINE);
     if (!cpu->workers)
         return weir__fail(WEIR_ENOMEM, "%u worker threads", cpu->nworkers);
+    init_worker(&cpu->lent, cpu, cpu->nworkers);
+    cpu->lent.lent = true;
+    if (!(cpu->lent.local = weir__soft_map(WEIR_LOCAL_BYTES))) {
+        weir__free(cpu->workers);
+        return weir__fail(WEIR_ENOMEM, "scratch memory of %s", cpu->soft.base.props.name);
+    }
     for (; started < cpu->nworkers; started++) {
         struct weir__worker *w = &cpu->workers[started];
 
-        *w = (struct weir__worker){
-            .cpu = cpu, .index = started, .patience = 1, .random = cpu->jitter + started};
-        w->mine.end = &w->mine.first;
+        init_worker(w, cpu, started);
         if (!(w->local = weir__soft_map(WEIR_LOCAL_BYTES)))
             break;
         if (!weir__thread_start(&w->thread, worker_main, w)) {
@@ -69,6 +80,7 @@ void weir__cpu_stop(struct weir__cpu *cpu)
         pthread_join(cpu->workers[i].thread, NULL);
         weir__soft_unmap(cpu->workers[i].local, WEIR_LOCAL_BYTES);
     }
+    weir__soft_unmap(cpu->lent.local, WEIR_LOCAL_BYTES);
     weir__free(cpu->workers);
     cpu->workers = NULL;
 }

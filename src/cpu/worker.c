@@ -25,8 +25,7 @@ static enum weir__core_kind kind_of(const struct weir__worker *w, const struct w
     return weir__sched_kind(&w->cpu->soft.sched, cmd->engine);
 }
 
-/* Shows the streams this worker made ready to the others. */
-static void share(struct weir__worker *w)
+void weir__worker_share(struct weir__worker *w)
 {
     struct weir__sched *sched = &w->cpu->soft.sched;
     struct weir__soft_stream *s = w->mine.first, *next;
@@ -43,8 +42,7 @@ static void share(struct weir__worker *w)
     w->mine.end = &w->mine.first;
 }
 
-/* Puts the stream back into the scheduler, its token with it. */
-static void give_turn(struct weir__worker *w, struct weir__soft_stream *s)
+void weir__worker_give_turn(struct weir__worker *w, struct weir__soft_stream *s)
 {
     struct weir__sched *sched = &w->cpu->soft.sched;
     enum weir__core_kind kind = weir__soft_next_kind(s);
@@ -71,7 +69,7 @@ static bool others_first(const struct weir__worker *w, const struct weir__soft_s
 static void before_long(struct weir__worker *w, struct weir__soft_stream *s)
 {
     weir__soft_publish(s, &w->mine);
-    share(w);
+    weir__worker_share(w);
     weir__worker_be_busy(w);
     w->short_ns = w->short_work_ns = 0;
     w->ticks = 0;
@@ -82,7 +80,7 @@ static void before_long(struct weir__worker *w, struct weir__soft_stream *s)
 static void after_short(struct weir__worker *w, struct weir__soft_stream *s)
 {
     weir__soft_publish(s, &w->mine);
-    share(w);
+    weir__worker_share(w);
     if (w->short_work_ns >= SHARE_NS / 2)
         weir__worker_be_busy(w);
     w->short_ns = w->short_work_ns = 0;
@@ -265,7 +263,7 @@ bool weir__worker_run_kernel(struct weir__worker *w, struct weir__soft_stream *s
     if (!is_short || w->short_ns >= SHARE_NS) {
         (is_short ? after_short : before_long)(w, s);
         if (others_first(w, s)) {
-            give_turn(w, s);
+            weir__worker_give_turn(w, s);
             return false;
         }
         w->long_ops++;
@@ -279,7 +277,7 @@ bool weir__worker_run_kernel(struct weir__worker *w, struct weir__soft_stream *s
     }
     if (!weir__worker_have_core(w, s, kind_of(w, cmd)))
         return false;
-    if (is_short || (cores = weir__soft_cores(s, cmd)) == 1) {
+    if (is_short || w->lent || (cores = weir__soft_cores(s, cmd)) == 1) {
         if (weir__trace_on() && !s->run.parted)
             from = weir__worker_ticks(w);
         weir__worker_run_alone(w, s, cmd);
@@ -350,7 +348,7 @@ static bool linger(struct weir__worker *w, struct weir__soft_stream *s)
 {
     weir__worker_be_attentive(w);
     weir__soft_publish(s, &w->mine);
-    if (!w->mine.first) {
+    if (!w->mine.first && !w->lent) {
         weir__worker_adapt(w);
         for (int i = 0; i < LINGER_POLLS; i++) {
             if (atomic_load_explicit(&w->cpu->soft.sched.ready, memory_order_relaxed))
@@ -379,8 +377,9 @@ static void run_on_in_lane(struct weir__worker *w, struct weir__soft_stream *s,
     uint32_t short_ns = w->short_ns, work_ns = 0, size = 0, n = 0;
     weir_status st = WEIR_OK;
 
-    if (before->kind != WEIR__CMD_KERNEL || before->phases != 1 || before->gang || !w->attentive ||
-        w->grant.kind != kind_of(w, before) || has_failed(s) || w->cpu->jitter || weir__trace_on())
+    if (before->kind != WEIR__CMD_KERNEL || before->phases != 1 || before->gang ||
+        !(w->attentive || w->lent) || w->grant.kind != kind_of(w, before) || has_failed(s) ||
+        w->cpu->jitter || weir__trace_on())
         return;
     for (; n < s->lane_left; n++) {
         short_ns += cmd->work_ns + EMPTY_NS;
@@ -418,6 +417,8 @@ static void drain(struct weir__worker *w, struct weir__soft_stream *s)
         }
         if (weir__unlikely(w->cpu->jitter))
             jitter(w);
+        if (weir__unlikely(w->lent) && !weir__worker_may_go_on(w, s, cmd))
+            return;
         switch ((enum weir__cmd_kind)cmd->kind) {
         case WEIR__CMD_KERNEL:
             if (weir__unlikely(cmd->meets)) {

@@ -180,6 +180,12 @@ struct weir__driver {
     void (*program_free)(struct weir__program *program);
     weir_status (*program_run)(const struct weir__program *program, weir_stream *const *streams,
                                const uint64_t *tickets, int ntickets);
+    /* Optional, for a thread that queues work and goes on to wait for it. What becomes ready
+     * between hold(true) and hold(false), (L), is shown to nobody; then the thread lends itself to
+     * that, outside the lock, and comes back once it is over or would take long. hold(true) is
+     * false if another thread is at it. */
+    bool (*hold)(weir_device *dev, bool on);
+    void (*lend)(weir_device *dev);
     /* Replaces a kernel by one with as many bytes of arguments, while nothing runs it. */
     void (*program_update)(struct weir__program *program, int lane, int item,
                            const struct weir__kernel *kernel);

@@ -205,7 +205,7 @@ static void release(struct weir__dynamic *d, struct shape_plan *s)
 }
 
 weir_status weir__dynamic_run(weir_plan *plan, weir_stream *stream, weir_tensor *const *inputs,
-                              size_t ninputs, weir_tensor **outputs, size_t noutputs)
+                              size_t ninputs, weir_tensor **outputs, size_t noutputs, bool lend)
 {
     struct shape_plan *s;
     weir_status st;
@@ -213,7 +213,7 @@ weir_status weir__dynamic_run(weir_plan *plan, weir_stream *stream, weir_tensor 
     if ((st = weir__plan_check_inputs(plan, stream, inputs, ninputs, noutputs)) ||
         (st = acquire(plan, inputs, &s)))
         return st;
-    st = weir_plan_run(s->plan, stream, inputs, ninputs, outputs, noutputs);
+    st = weir__plan_run(s->plan, stream, inputs, ninputs, outputs, noutputs, lend);
     release(plan->dynamic, s);
     return st;
 }

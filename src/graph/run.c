@@ -10,6 +10,8 @@ enum { FEW = 64, MAX_LANES = 128 };
 struct run {
     weir_plan *plan;
     weir_stream *caller;
+    bool lend;                       /* the caller's thread may work on it, */
+    bool held;                       /* and has to */
     weir_stream *streams[MAX_LANES]; /* by lane */
     weir_cores limits[MAX_LANES];
     char **bound; /* inputs, then outputs */
@@ -18,10 +20,13 @@ struct run {
     bool few_fresh[FEW];
 };
 
-static weir_status run_init(struct run *r, weir_plan *plan, weir_stream *caller, size_t nbound)
+static weir_status run_init(struct run *r, weir_plan *plan, weir_stream *caller, size_t nbound,
+                            bool lend)
 {
     r->plan = plan;
     r->caller = caller;
+    r->lend = lend;
+    r->held = false;
     r->bound = r->few_bound;
     r->fresh = r->few_fresh;
     if (nbound <= FEW)
@@ -319,21 +324,16 @@ static void trace_queued(const struct run *r, const uint64_t *bases, uint64_t at
     }
 }
 
-static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor *const *outputs)
+/* Forks, runs and joins the instance. */
+static weir_status queue_instance(struct run *r, struct weir__instance *inst,
+                                  weir_tensor *const *inputs, weir_tensor *const *outputs)
 {
     weir_plan *plan = r->plan;
-    struct weir__instance *inst;
     uint64_t bases[MAX_LANES], tickets[WEIR__MAX_CHANNELS], queued = 0;
     bool traced = weir__trace_on();
     weir_status st;
 
-    if (plan->c.nstreams > MAX_LANES)
-        return weir__fail(WEIR_ERANGE, "a plan runs on at most %d streams, not %d", MAX_LANES,
-                          plan->c.nstreams);
-    choose_streams(r);
-    choose_limits(r);
-    if ((st = weir__stream_settle(r->caller)) || (st = acquire(r, &inst)) ||
-        (st = weir__plan_tickets(plan, tickets)) || (st = fence(r, inst, inputs, outputs, 0)) ||
+    if ((st = weir__plan_tickets(plan, tickets)) || (st = fence(r, inst, inputs, outputs, 0)) ||
         (st = fork_lanes(r, inst)) || (st = reserve_join(r, inst)) ||
         (weir__race_on() && (st = weir__plan_race(plan, r->caller, inputs, outputs, false))))
         return st;
@@ -348,6 +348,27 @@ static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor 
         weir__plan_race(plan, r->caller, inputs, outputs, true);
     join_lanes(r, inst);
     return fence(r, inst, inputs, outputs, inst->last.seq);
+}
+
+static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor *const *outputs)
+{
+    weir_plan *plan = r->plan;
+    const struct weir__driver *driver = plan->dev->driver;
+    struct weir__instance *inst;
+    weir_status st;
+
+    if (plan->c.nstreams > MAX_LANES)
+        return weir__fail(WEIR_ERANGE, "a plan runs on at most %d streams, not %d", MAX_LANES,
+                          plan->c.nstreams);
+    choose_streams(r);
+    choose_limits(r);
+    if ((st = weir__stream_settle(r->caller)) || (st = acquire(r, &inst)))
+        return st;
+    r->held = r->lend && driver->hold && driver->hold(plan->dev, true);
+    st = queue_instance(r, inst, inputs, outputs);
+    if (r->held)
+        driver->hold(plan->dev, false);
+    return st;
 }
 
 /* Outputs that the caller left open get memory. */
@@ -368,16 +389,17 @@ static weir_status bind_tensors(struct run *r, weir_tensor *const *inputs, size_
     return st;
 }
 
-weir_status weir_plan_run(weir_plan *plan, weir_stream *s, weir_tensor *const *inputs,
-                          size_t ninputs, weir_tensor **outputs, size_t noutputs)
+weir_status weir__plan_run(weir_plan *plan, weir_stream *s, weir_tensor *const *inputs,
+                           size_t ninputs, weir_tensor **outputs, size_t noutputs, bool lend)
 {
     struct run r;
     weir_status st;
 
     if (plan->dynamic)
-        return weir__dynamic_run(plan, s, inputs, ninputs, outputs, noutputs);
+        return weir__dynamic_run(plan, s, inputs, ninputs, outputs, noutputs, lend);
     if ((st = weir__plan_check_inputs(plan, s, inputs, ninputs, noutputs)) ||
-        (st = check_outputs(plan, outputs)) || (st = run_init(&r, plan, s, ninputs + noutputs)))
+        (st = check_outputs(plan, outputs)) ||
+        (st = run_init(&r, plan, s, ninputs + noutputs, lend)))
         return st;
     weir__mutex_lock(&plan->dev->lock);
     if (!(st = bind_tensors(&r, inputs, ninputs, outputs, noutputs)))
@@ -389,6 +411,20 @@ weir_status weir_plan_run(weir_plan *plan, weir_stream *s, weir_tensor *const *i
         }
     weir__mutex_unlock(&plan->dev->lock);
     run_fini(&r);
-    plan->dev->driver->kick(plan->dev);
+    (r.held ? plan->dev->driver->lend : plan->dev->driver->kick)(plan->dev);
     return st;
+}
+
+weir_status weir_plan_run(weir_plan *plan, weir_stream *s, weir_tensor *const *inputs,
+                          size_t ninputs, weir_tensor **outputs, size_t noutputs)
+{
+    return weir__plan_run(plan, s, inputs, ninputs, outputs, noutputs, false);
+}
+
+weir_status weir_plan_call(weir_plan *plan, weir_stream *s, weir_tensor *const *inputs,
+                           size_t ninputs, weir_tensor **outputs, size_t noutputs)
+{
+    weir_status st = weir__plan_run(plan, s, inputs, ninputs, outputs, noutputs, true);
+
+    return st ? st : weir_stream_sync(s);
 }

@@ -82,8 +82,16 @@ static struct weir__cmd *reserve(struct weir__soft_stream *s, enum weir__cmd_kin
     return cmd;
 }
 
+void weir__soft_append(struct weir__soft_list *list, struct weir__soft_stream *s)
+{
+    s->local_next = NULL;
+    *list->end = s;
+    list->end = &s->local_next;
+}
+
 static void added(struct weir__soft_stream *s, const struct weir__cmd *cmd, uint32_t count)
 {
+    struct weir__soft_list *held = ((struct weir__soft_device *)s->base.dev)->held;
     struct weir__sched *sched = weir__soft_sched(s);
     enum weir__core_kind kind = weir__sched_kind(sched, cmd->engine);
 
@@ -94,6 +102,10 @@ static void added(struct weir__soft_stream *s, const struct weir__cmd *cmd, uint
         if (weir__soft_arrive_early(s, weir__soft_next(s)))
             return;
         kind = weir__soft_next_kind(s);
+    }
+    if (weir__unlikely(held)) {
+        weir__soft_append(held, s);
+        return;
     }
     weir__spin_lock(&sched->lock);
     weir__sched_add(sched, s, WEIR__WANTS_CORE, kind);
@@ -402,9 +414,7 @@ static void wake(struct weir__soft_stream *s, struct weir__waiter *w, struct wei
     } else if (w->stream->base.dev != s->base.dev) {
         weir__soft_hand_back(w->stream); /* its threads are not the caller's */
     } else {
-        w->stream->local_next = NULL;
-        *woken->end = w->stream;
-        woken->end = &w->stream->local_next;
+        weir__soft_append(woken, w->stream);
     }
 }
 

@@ -146,14 +146,15 @@ struct weir__soft_stream {
     _Atomic uint64_t waits_seq;
 };
 
+struct weir__soft_list {
+    struct weir__soft_stream *first, **end;
+};
+
 struct weir__soft_device {
     weir_device base;
     bool meets_first; /* collectives take their cores once all ranks are there, not before */
+    struct weir__soft_list *held; /* (L) where new tokens go; NULL: to the scheduler */
     struct weir__sched sched;
-};
-
-struct weir__soft_list {
-    struct weir__soft_stream *first, **end;
 };
 
 static inline struct weir__soft_stream *weir__soft(weir_stream *s)
@@ -250,6 +251,8 @@ void weir__soft_block_failed(struct weir__soft_stream *s, const struct weir__cmd
 /* The command at the head is over: a failure of its blocks puts the stream in error. */
 void weir__soft_settle_failure(struct weir__soft_stream *s);
 
+/* Puts the stream and its token at the end of the list. */
+void weir__soft_append(struct weir__soft_list *list, struct weir__soft_stream *s);
 /* Publishes what is over; streams that waited for it are appended to `woken`, their
  * tokens with them. */
 void weir__soft_publish(struct weir__soft_stream *s, struct weir__soft_list *woken);

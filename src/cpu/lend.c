@@ -1,0 +1,92 @@
+/* Host threads that work on what they wait for.
+ *
+ * A thread that waits for a few microseconds of work is better off doing it than handing it to
+ * another and back, which takes longer even while a worker is awake, and the time to wake one
+ * while all are asleep. So it borrows the device's one lent worker, with the tokens of streams
+ * nobody has been shown yet, runs what is short, and shows the rest to the others: kernels that
+ * gain from several cores, functions of the user's, collectives. It is back within some
+ * LENT_NS, so that timeouts and signals are still heard.
+ */
+#include "cpu/cpu.h"
+
+enum { LENT_NS = 50000 }; /* about what waking a worker takes */
+
+static bool borrow(struct weir__cpu *cpu)
+{
+    return !atomic_load_explicit(&cpu->lent_taken, memory_order_relaxed) &&
+           !atomic_exchange_explicit(&cpu->lent_taken, true, memory_order_acquire);
+}
+
+bool weir__cpu_hold(weir_device *dev, bool on)
+{
+    struct weir__cpu *cpu = (struct weir__cpu *)dev;
+    bool held = on && borrow(cpu);
+
+    cpu->soft.held = held ? &cpu->lent.mine : NULL;
+    return held;
+}
+
+void weir__cpu_lend(weir_device *dev)
+{
+    struct weir__cpu *cpu = (struct weir__cpu *)dev;
+    struct weir__sched *sched = &cpu->soft.sched;
+    struct weir__worker *w = &cpu->lent;
+    struct weir__soft_stream *s;
+
+    w->lent_until = weir__clock_ns() + LENT_NS;
+    w->long_ops = 0;
+    while ((s = weir__worker_take_mine(w)))
+        weir__worker_run(w, s, WEIR__WANTS_CORE);
+    weir__spin_lock(&sched->lock);
+    weir__sched_release(sched, &w->grant);
+    weir__spin_unlock(&sched->lock);
+    atomic_store_explicit(&cpu->lent_taken, false, memory_order_release);
+    weir__cpu_wake(cpu);
+}
+
+void weir__cpu_lend_to(struct weir__soft_stream *s)
+{
+    struct weir__cpu *cpu = (struct weir__cpu *)s->base.dev;
+    struct weir__sched *sched = &cpu->soft.sched;
+    bool got;
+
+    if (!atomic_load_explicit(&sched->ready, memory_order_relaxed) || !borrow(cpu))
+        return;
+    weir__spin_lock(&sched->lock);
+    /* Nobody who is more urgent is passed over, nor a gang that waits for cores. */
+    got = s->entry.want == WEIR__WANTS_CORE && !sched->gangs &&
+          (unsigned)__builtin_ctz(sched->ready) == weir__soft_priority(s);
+    if (got)
+        weir__sched_remove(sched, s);
+    weir__spin_unlock(&sched->lock);
+    if (!got) {
+        atomic_store_explicit(&cpu->lent_taken, false, memory_order_release);
+        return;
+    }
+    weir__soft_append(&cpu->lent.mine, s);
+    weir__cpu_lend(&cpu->soft.base);
+}
+
+static bool is_for_lent(const struct weir__cmd *cmd)
+{
+    switch ((enum weir__cmd_kind)cmd->kind) {
+    case WEIR__CMD_KERNEL:
+        return !cmd->meets && !cmd->gang && cmd->engine != WEIR_ENGINE_HOST &&
+               (uint64_t)cmd->work_ns * cmd->blocks * cmd->phases <= LENT_NS;
+    case WEIR__CMD_CALLBACK:
+        return false;
+    default:
+        return true;
+    }
+}
+
+bool weir__worker_may_go_on(struct weir__worker *w, struct weir__soft_stream *s,
+                            const struct weir__cmd *cmd)
+{
+    if (is_for_lent(cmd) && weir__clock_ns() < w->lent_until)
+        return true;
+    weir__soft_publish(s, &w->mine);
+    weir__worker_share(w);
+    weir__worker_give_turn(w, s);
+    return false;
+}
