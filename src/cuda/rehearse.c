@@ -139,6 +139,20 @@ static bool improve(struct rehearsal *r, struct weir__cuda_product *p, float *le
     return best != before;
 }
 
+static void try_orders(struct rehearsal *r)
+{
+    float ms[2];
+
+    (void)time_together(r); /* the clocks rise */
+    for (int i = 0; i < 2; i++) {
+        weir__cuda_line_up(r->program, i);
+        ms[i] = time_together(r);
+    }
+    weir__log(WEIR_LOG_DEBUG, "a plan's products take %.2f us lane by lane, %.2f us longest first",
+              (double)ms[0] * 1e3, (double)ms[1] * 1e3);
+    weir__cuda_line_up(r->program, ms[1] > 0 && ms[1] < ms[0] * BETTER);
+}
+
 static void try_ways(struct rehearsal *r)
 {
     uint64_t company = r->program->company;
@@ -151,7 +165,6 @@ static void try_ways(struct rehearsal *r)
         weir__cuda_tune(&m->sink, m->part, m->product, &m->call);
         weir__cuda_choose(m->product, company, m->product->best);
     }
-    (void)time_together(r); /* its clocks rise */
     if ((least = time_together(r)) <= 0)
         return;
     for (int pass = 0; pass < PASSES && better; pass++) {
@@ -173,24 +186,12 @@ static bool recall(struct rehearsal *r)
     return true;
 }
 
-static void try_orders(struct rehearsal *r)
-{
-    float ms[2];
-
-    for (int i = 0; i < 2; i++) {
-        weir__cuda_line_up(r->program, i);
-        ms[i] = time_together(r);
-    }
-    weir__log(WEIR_LOG_DEBUG, "a plan's products take %.2f us lane by lane, %.2f us longest first",
-              (double)ms[0] * 1e3, (double)ms[1] * 1e3);
-    weir__cuda_line_up(r->program, ms[1] > 0 && ms[1] < ms[0] * BETTER);
-}
-
 void weir__cuda_rehearse(struct weir__program *p)
 {
     struct weir__cuda *dev = p->dev;
     struct rehearsal r = {.program = p};
     weir__cu_address into;
+    bool known;
 
     if (p->rehearsed)
         return;
@@ -201,9 +202,12 @@ void weir__cuda_rehearse(struct weir__program *p)
     if (!dev->api->cu.memory_alloc(&into, r.span)) {
         r.into = (char *)(uintptr_t)into;
         r.end = weir__clock_ns() + LONGEST_NS;
-        if (!recall(&r))
-            try_ways(&r);
+        known = recall(&r);
         try_orders(&r);
+        if (!known) {
+            try_ways(&r);
+            try_orders(&r);
+        }
         dev->api->cu.memory_free(into);
     }
     weir__cuda_watch_close(dev, &r.watch);

@@ -239,7 +239,7 @@ TEST_TIMEOUT(cuda_products, a_call_that_fails_while_products_are_timed_leaves_th
     while (fake->watched(calls + 1))
         calls++;
     close_run(&r);
-    for (uint64_t n = 1; n < calls; n += 1 + calls / 12 * TEST_SLOWDOWN) {
+    for (uint64_t n = 1; n < calls; n += 1 + calls / 5 * TEST_SLOWDOWN) {
         int runs = 1;
 
         test_note("call %llu of %llu fails", (unsigned long long)n, (unsigned long long)calls);
