@@ -73,33 +73,56 @@ static weir_status move_bytes(struct weir__cuda *dev, weir__cu_stream stream, co
 
 /* ---- through the stage ---- */
 
-struct haul {
+struct weir__cuda_haul {
+    struct weir__cuda *dev;
+    struct weir__cuda_haul *next, **at;
     void *dst;
     const void *src;
     size_t size;
 };
 
+static void drop_haul(struct weir__cuda_haul *h)
+{
+    weir__spin_lock(&h->dev->hauls_lock);
+    *h->at = h->next;
+    if (h->next)
+        h->next->at = h->at;
+    weir__spin_unlock(&h->dev->hauls_lock);
+    weir__free(h);
+}
+
 /* On CUDA's thread, in stream order. */
 static void haul(void *user)
 {
-    struct haul *h = user;
+    struct weir__cuda_haul *h = user;
 
     memcpy(h->dst, h->src, h->size);
-    weir__free(h);
+    drop_haul(h);
 }
 
 static weir_status queue_haul(struct weir__cuda *dev, weir__cu_stream stream, void *dst,
                               const void *src, size_t size)
 {
-    struct haul *h = weir__malloc(sizeof *h);
+    struct weir__cuda_haul *h = weir__malloc(sizeof *h);
     weir_status st;
 
     if (!h)
         return weir__fail(WEIR_ENOMEM, "a copy of %zu bytes", size);
-    *h = (struct haul){dst, src, size};
+    weir__spin_lock(&dev->hauls_lock);
+    *h = (struct weir__cuda_haul){dev, dev->hauls, &dev->hauls, dst, src, size};
+    if (h->next)
+        h->next->at = &h->next;
+    dev->hauls = h;
+    weir__spin_unlock(&dev->hauls_lock);
     if ((st = weir__cuda_check(dev, dev->api->cu.launch_host(stream, haul, h), "a copy")))
-        weir__free(h);
+        drop_haul(h);
     return st;
+}
+
+void weir__cuda_copies_close(struct weir__cuda *dev)
+{
+    while (dev->hauls)
+        drop_haul(dev->hauls);
 }
 
 /* One stretch of packed elements on the host against the tensor's elements from `first` on. */

@@ -148,6 +148,7 @@ struct weir__cuda_stamp {
 };
 
 struct weir__cuda_product; /* product.h */
+struct weir__cuda_haul;    /* copy.c */
 
 struct weir__cuda {
     weir_device base;
@@ -166,7 +167,9 @@ struct weir__cuda {
     void *lt;                            /* (L) cuBLASLt's handle */
     struct weir__cuda_product *products; /* (L) */
     struct weir__program *programs;      /* (L) */
-    uint32_t next_program;               /* (L) */
+    struct weir__spin hauls_lock;
+    struct weir__cuda_haul *hauls; /* copies that the host has a part in, under way */
+    uint32_t next_program;         /* (L) */
     /* All streams, for whoever does not hold the device lock: none goes before the device. */
     _Atomic(struct weir__cuda_stream *) streams;
     struct weir__spin tails;
@@ -271,6 +274,8 @@ void weir__cuda_host_dead(struct weir__cuda *dev);
 weir_status weir__cuda_issue(const struct weir__cuda_sink *sink, const struct weir__kernel *kernel);
 weir_status weir__cuda_copy(struct weir__cuda_stream *s, weir__cu_stream stream,
                             const struct weir__copy *copy);
+/* Forgets copies that a lost GPU never came to. */
+void weir__cuda_copies_close(struct weir__cuda *dev);
 /* Between two places of the device. */
 weir_status weir__cuda_copy_within(struct weir__cuda *dev, weir__cu_stream stream,
                                    const struct weir__copy *copy);

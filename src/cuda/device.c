@@ -131,6 +131,7 @@ static void cuda_release(weir_device *base)
     struct weir__cuda *dev = weir__cuda(base);
     bool pushed = weir__cuda_enter(dev);
 
+    weir__cuda_copies_close(dev);
     weir__cuda_functions_close(dev);
     weir__cuda_products_close(dev);
     weir__cuda_cores_close(dev);

@@ -54,12 +54,26 @@ weir_status weir__cuda_stream_open(weir_stream *base)
     return WEIR_OK;
 }
 
+/* The device closes: nobody else looks any more, but a call that fails reports on those left. */
+static void unlink_stream(struct weir__cuda *dev, const struct weir__cuda_stream *s)
+{
+    struct weir__cuda_stream *at = atomic_load(&dev->streams);
+
+    if (at == s)
+        atomic_store(&dev->streams, s->next);
+    for (; at; at = at->next)
+        if (at->next == s)
+            at->next = s->next;
+}
+
 void weir__cuda_stream_close(weir_stream *base)
 {
     struct weir__cuda_stream *s = weir__cuda_stream(base);
     struct weir__cuda *dev = weir__cuda(base->dev);
     const struct weir__cu *cu = &dev->api->cu;
     bool pushed = weir__cuda_enter(dev);
+
+    unlink_stream(dev, s);
 
     for (int i = 0; i < WEIR__CUDA_RING; i++)
         if (s->ring[i].event)
