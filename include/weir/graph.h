@@ -30,7 +30,8 @@ typedef struct weir_plan weir_plan;
 /* An empty graph for `dev`.
  * threads  one at a time per graph, for all of these. */
 WEIR_API WEIR_MUST_USE weir_status weir_graph_create(weir_device *dev, weir_graph **out);
-/* Tensors made by the graph must be released before or after, as is convenient. */
+/* Tensors made by the graph must be released before or after, as is convenient. A graph that
+ * this thread captures is left first; one that another thread captures must not be destroyed. */
 WEIR_API void weir_graph_destroy(weir_graph *graph);
 
 /* What stands in for a dynamic size until a run decides it: tensors that depend on it show
@@ -56,7 +57,7 @@ WEIR_API WEIR_MUST_USE weir_status weir_graph_end(weir_graph *graph);
 /* The graph this thread captures, or NULL. */
 WEIR_API weir_graph *weir_graph_current(void);
 
-/* Names a result. A tensor may be an output once.
+/* Names a result. A tensor may have several names: each is a result of its own.
  * returns  WEIR_EINVAL if the tensor is not of this graph or the name is in use. */
 WEIR_API WEIR_MUST_USE weir_status weir_graph_output(weir_graph *graph, const char *name,
                                                      weir_tensor *tensor);
@@ -121,7 +122,8 @@ typedef struct weir_compile_options {
     const char *streams;     /* "explicit" (default) or "auto": place what has no label */
     bool single_stream;      /* refuses labels */
     bool static_kernels;     /* tiling is frozen: later core limits do not reach it */
-    const char *cores;       /* "24|48": limits of the whole graph; NULL for the device's */
+    const char *cores;       /* "24|48": limits of the whole graph, cube and vector; -1 keeps the
+                              * device's, NULL both of them */
     const char *dump_dir;    /* an existing directory for what each pass leaves, a file per pass:
                               * weir_PID_planN_KK_PASS.pbtxt, or .txt once it is no graph any more;
                               * what a pass found is the file before. NULL: the environment's

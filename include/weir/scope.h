@@ -26,7 +26,7 @@ typedef enum weir_scope_kind {
     WEIR_SCOPE_NEVER_TIMEOUT, /* op_timeout does not count for them */
 } weir_scope_kind;
 
-/* Enters a scope; weir_scope_pop with the same kind leaves it.
+/* Enters a scope, the 32nd at most of this thread; weir_scope_pop with the same kind leaves it.
  * returns  WEIR_EINVAL for an empty tag or name, or malformed options; WEIR_ERANGE
  *          for a priority outside -8..7 or a core count below 1 that is not -1 (the
  *          device's maximum is checked when an operator is made). Nothing is entered
@@ -81,6 +81,8 @@ WEIR_API void weir_scope_leave(weir_scope_guard *guard);
 #define WEIR_SUPER_KERNEL_SCOPE(name, options)               \
     WEIR_SCOPE_WITH(WEIR_SCOPE_PASTE(weir_guard_, __LINE__), \
                     weir_scope_enter_super_kernel(name, options))
+#define WEIR_NEVER_TIMEOUT_SCOPE(enable) \
+    WEIR_SCOPE_WITH(WEIR_SCOPE_PASTE(weir_guard_, __LINE__), weir_scope_enter_never_timeout(enable))
 #endif
 
 #ifdef __cplusplus

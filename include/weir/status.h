@@ -1,7 +1,9 @@
 /* Status codes, the last error, logging and the host allocator.
  *
  * Every fallible call returns a weir_status. On anything but WEIR_OK a sentence
- * that names the thing, the rule and the value is kept for the calling thread.
+ * that names the thing, the rule and the value is kept for the calling thread, and what
+ * the call should have made is NULL. A tensor, graph or plan that is NULL is refused in turn,
+ * with WEIR_EINVAL; any other pointer may be NULL only where that is said.
  */
 #ifndef WEIR_STATUS_H
 #define WEIR_STATUS_H

@@ -20,6 +20,9 @@ weir_status weir__fail(weir_status status, const char *format, ...) WEIR_PRINTF(
 void weir__hush(void);
 const char *weir__said(void);
 
+/* WEIR_EINVAL if an object is NULL, as a failed call leaves it. `what` begins the sentence. */
+weir_status weir__need(const void *object, const char *what);
+
 /* The status of the thread's last weir__fail, for calls that return a pointer. */
 weir_status weir__last_status(void);
 

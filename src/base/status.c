@@ -30,6 +30,12 @@ const char *weir_last_error(void)
     return last_error;
 }
 
+weir_status weir__need(const void *object, const char *what)
+{
+    return object ? WEIR_OK
+                  : weir__fail(WEIR_EINVAL, "%s is NULL: what should have made it failed", what);
+}
+
 weir_status weir__last_status(void)
 {
     return last_status;

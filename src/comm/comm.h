@@ -37,7 +37,7 @@ struct weir_rank {
     weir_device *dev; /* for whoever knows devices */
     int index;
     uint64_t id;     /* never used again: graphs name ranks by it */
-    char device[64]; /* its name, for messages */
+    char device[96]; /* its label, for messages */
 };
 
 /* Calls that count together: those of the whole group, those of one pair, those of one name. */
@@ -146,7 +146,8 @@ struct weir_group {
     weir_comm_mode mode;
     int64_t timeout_ns; /* negative: for ever */
     /* Who waits for whom, when the timeout is over; NULL if nobody can say. */
-    void (*explain)(weir_device *dev, struct weir__text *report, struct weir__text *cycle);
+    void (*explain)(weir_device *const *devs, int ndevs, struct weir__text *report,
+                    struct weir__text *cycle);
     weir_group *next_known;      /* group.c's list of all groups */
     struct weir__channel *whole; /* of all ranks, there from the start */
     _Atomic bool broken;

@@ -263,7 +263,7 @@ static void late_text(const weir_group *g, const struct weir__meeting *m, char *
     for (int i = 0; missing && n > 0 && (size_t)n < size; missing &= missing - 1, i++) {
         const weir_rank *rank = &g->ranks[__builtin_ctzll(missing)];
 
-        n += snprintf(text + n, size - (size_t)n, "%s rank %d (%s)", i ? "," : "", rank->index,
+        n += snprintf(text + n, size - (size_t)n, "%s rank %d on %s", i ? "," : "", rank->index,
                       rank->device);
     }
     if (n > 0 && (size_t)n < size)

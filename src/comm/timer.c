@@ -9,9 +9,12 @@ enum { LOOKS_PER_TIMEOUT = 8 };
 static void expire(weir_group *g)
 {
     struct weir__text report = {0}, cycle = {0};
+    weir_device *devs[WEIR_MAX_RANKS];
 
+    for (int i = 0; i < g->nranks; i++)
+        devs[i] = g->ranks[i].dev;
     if (g->explain)
-        g->explain(g->ranks[0].dev, &report, &cycle);
+        g->explain(devs, g->nranks, &report, &cycle);
     if (report.data)
         weir__log(WEIR_LOG_WARN, "group '%s' timed out:%s", g->name, report.data);
     weir__local_expire(g, weir__clock_ns(), cycle.data);

@@ -87,7 +87,7 @@ static weir_status timed_out(weir_device *dev, const weir_stream *s, uint64_t se
     struct weir__text text = {0}, cycle = {0};
     weir_status st;
 
-    weir__soft_report(dev, &text, &cycle);
+    weir__soft_report(&dev, 1, &text, &cycle);
     st = weir__fail(WEIR_ETIMEDOUT, "stream '%s' did not reach command %llu within %.3f s:%s%s%s",
                     s->name, (unsigned long long)seq, (double)timeout_ns / 1e9,
                     text.data ? text.data : "", cycle.data ? "\n  " : "",

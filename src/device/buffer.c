@@ -33,7 +33,7 @@ weir_status weir_buffer_used_on(weir_buffer *b, weir_stream *s)
 
     if (device_of(b) != s->dev)
         return weir__fail(WEIR_EDEVICE, "a buffer of %s is not used on stream '%s' of %s",
-                          device_of(b)->props.name, s->name, s->dev->props.name);
+                          device_of(b)->label, s->name, s->dev->label);
     weir__mutex_lock(&s->dev->lock);
     if (!(st = weir__stream_settle(s)) && !(fence = weir__pool_fence(b, s->slot)))
         st = weir__fail(WEIR_ENOMEM, "a fence on stream '%s'", s->name);

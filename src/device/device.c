@@ -247,6 +247,8 @@ weir_status weir_device_open(const char *text, weir_device **out)
     dev->props.priority_least = WEIR__PRIORITY_LEAST;
     dev->props.priority_most = WEIR__PRIORITY_MOST;
     snprintf(dev->props.name, sizeof dev->props.name, "%.63s", text);
+    snprintf(dev->label, sizeof dev->label, "%s (device %llu)", dev->props.name,
+             (unsigned long long)dev->id);
     if ((st = weir__pool_init(&dev->pool, &host, 0)) ||
         (st = common_options(dev, &spec, &dev->pool.stats.limit)))
         goto free_device;

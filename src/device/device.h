@@ -168,9 +168,10 @@ struct weir__driver {
      * timeout of WEIR_TIMEOUT_DEVICE runs out when nothing on the device has moved
      * for dev->op_timeout_ns. */
     weir_status (*sync)(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin);
-    /* Who waits for whom, and the cycle in it: for the timeouts of groups. NULL: it cannot
-     * say. */
-    void (*explain)(weir_device *dev, struct weir__text *report, struct weir__text *cycle);
+    /* Who waits for whom on these devices, and the cycle in it: for the timeouts of groups.
+     * NULL: it cannot say. */
+    void (*explain)(weir_device *const *devs, int ndevs, struct weir__text *report,
+                    struct weir__text *cycle);
     /* Plans: a program is made once and queued many times. `run` queues lanes[i] of it
      * on streams[i], whose last command so far is the i-th base; the commands count as
      * if they had been queued one by one. A collective at place p has the number
@@ -215,6 +216,7 @@ struct weir_device {
     const struct weir__model *model; /* of a device in virtual time (sim/model.h); else NULL */
     uint64_t id;
     weir_device_props props;
+    char label[96];        /* its name and number: tells devices of one spec apart in messages */
     int64_t op_timeout_ns; /* -1: for ever */
     struct weir__trace_source trace;
     /* Waits of other devices for this one, and their wakers: until there are none it must not

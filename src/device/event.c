@@ -91,7 +91,7 @@ weir_status weir_event_record(weir_event *e, weir_stream *s)
 
     if (e->dev != s->dev)
         return weir__fail(WEIR_EDEVICE, "an event of %s cannot be recorded on stream '%s' of %s",
-                          e->dev->props.name, s->name, s->dev->props.name);
+                          e->dev->label, s->name, s->dev->label);
     weir__mutex_lock(&s->dev->lock);
     if (!(st = weir__stream_settle(s)) && !(st = weir__clock_reserve(&e->clock, s->clock.n)) &&
         e->timing)
@@ -114,7 +114,7 @@ weir_status weir_stream_wait(weir_stream *s, const weir_event *e)
 
     if (e->dev != s->dev)
         return weir__fail(WEIR_EDEVICE, "stream '%s' of %s cannot wait for an event of %s", s->name,
-                          s->dev->props.name, e->dev->props.name);
+                          s->dev->label, e->dev->label);
     if (!e->recorded)
         return WEIR_OK;
     weir__mutex_lock(&s->dev->lock);

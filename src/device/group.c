@@ -64,7 +64,7 @@ weir_status weir_group_create(weir_device *const *devices, int nranks,
         return st;
     for (int i = 0; i < nranks; i++) {
         g->ranks[i].dev = devices[i];
-        snprintf(g->ranks[i].device, sizeof g->ranks[i].device, "%s", devices[i]->props.name);
+        snprintf(g->ranks[i].device, sizeof g->ranks[i].device, "%s", devices[i]->label);
     }
     g->explain = devices[0]->driver->explain;
     if (!(g->whole = weir__group_channel(g, "", weir__group_all(g))) ||

@@ -506,7 +506,7 @@ weir_status weir_stream_wait_stream(weir_stream *s, weir_stream *other)
 
     if (s->dev != other->dev)
         return weir__fail(WEIR_EDEVICE, "stream '%s' of %s cannot wait for stream '%s' of %s",
-                          s->name, s->dev->props.name, other->name, other->dev->props.name);
+                          s->name, s->dev->label, other->name, other->dev->label);
     weir__mutex_lock(&s->dev->lock);
     if (!(st = weir__stream_settle(other)))
         st = weir__stream_wait_mark(s, (struct weir__mark){other, weir__stream_submitted(other)},

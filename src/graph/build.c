@@ -7,10 +7,13 @@
 weir_status weir_graph_create(weir_device *dev, weir_graph **out)
 {
     static _Atomic uint64_t next_id = 1;
-    weir_graph *g = weir__calloc(1, sizeof *g);
+    weir_status st;
+    weir_graph *g;
 
     *out = NULL;
-    if (!g)
+    if ((st = weir__need(dev, "the device of a graph")))
+        return st;
+    if (!(g = weir__calloc(1, sizeof *g)))
         return weir__fail(WEIR_ENOMEM, "a graph on %s", dev->props.name);
     g->dev = dev;
     g->id = atomic_fetch_add(&next_id, 1);
@@ -36,6 +39,7 @@ void weir_graph_destroy(weir_graph *g)
 {
     if (!g)
         return;
+    weir__capture_leave(g);
     for (int i = 0; i < g->nnodes; i++)
         weir__node_fini(&g->nodes[i]);
     for (int i = 0; i < g->nvalues; i++) {
@@ -332,8 +336,8 @@ weir_status weir__graph_operand(weir_graph *g, weir_tensor *t, struct weir__oper
     if (!t)
         return WEIR_OK;
     if (t->dev != g->dev)
-        return weir__fail(WEIR_EDEVICE, "a graph on %s cannot use a tensor on %s",
-                          g->dev->props.name, t->dev->props.name);
+        return weir__fail(WEIR_EDEVICE, "a graph on %s cannot use a tensor on %s", g->dev->label,
+                          t->dev->label);
     if (t->graph && t->graph != g->id)
         return weir__fail(WEIR_EINVAL, "the tensor %s belongs to another graph",
                           weir__view_text(&t->view).text);
@@ -429,6 +433,8 @@ weir_status weir_graph_input(weir_graph *g, const char *name, weir_dtype dtype, 
     weir_status st;
 
     *out = NULL;
+    if ((st = weir__need(g, "the graph")))
+        return st;
     if (!name || !*name)
         return weir__fail(WEIR_EINVAL, "a graph input needs a name");
     for (int i = 0; i < g->ninputs; i++)
@@ -507,6 +513,8 @@ weir_status weir_graph_output(weir_graph *g, const char *name, weir_tensor *t)
     struct weir__operand operand;
     weir_status st;
 
+    if ((st = weir__need(g, "the graph")))
+        return st;
     if (!t || t->graph != g->id)
         return weir__fail(WEIR_EINVAL, "graph output '%s' is not a tensor of this graph",
                           name ? name : "");

@@ -16,7 +16,10 @@ weir_graph *weir__capture_on(const weir_device *dev)
 weir_status weir_graph_begin(weir_graph *g)
 {
     bool idle = false;
+    weir_status st = weir__need(g, "the graph");
 
+    if (st)
+        return st;
     if (current)
         return weir__fail(WEIR_ESTATE, "this thread captures a graph already: end that first");
     if (!atomic_compare_exchange_strong(&g->capturing, &idle, true))
@@ -25,9 +28,15 @@ weir_status weir_graph_begin(weir_graph *g)
     return WEIR_OK;
 }
 
+void weir__capture_leave(const weir_graph *g)
+{
+    if (current == g)
+        current = NULL;
+}
+
 weir_status weir_graph_end(weir_graph *g)
 {
-    if (current != g)
+    if (!g || current != g)
         return weir__fail(WEIR_ESTATE, current ? "this thread captures another graph"
                                                : "this thread captures no graph");
     current = NULL;

@@ -41,6 +41,8 @@ static weir_status check_options(const weir_graph *g, const weir_compile_options
                           o->mode);
     if (o->streams && strcmp(o->streams, "explicit") && strcmp(o->streams, "auto"))
         return weir__fail(WEIR_EINVAL, "streams '%s' is neither explicit nor auto", o->streams);
+    if (o->nranks && !o->ranks)
+        return weir__fail(WEIR_EINVAL, "the array of %zu ranks is NULL", o->nranks);
     return weir__graph_cores(g, o->cores, &cores);
 }
 
@@ -289,6 +291,8 @@ weir_status weir_graph_compile(weir_graph *g, const weir_compile_options *option
     weir_status st;
 
     *out = NULL;
+    if ((st = weir__need(g, "the graph")))
+        return st;
     if (g->capturing)
         return weir__fail(WEIR_ESTATE, "the graph is still being captured: end that first");
     if (!options)

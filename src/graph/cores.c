@@ -34,34 +34,47 @@ bool weir__node_obeys_limit(const struct weir__node *n)
     return p ? weir__kernel_obeys_limit(p) : !(n->op->flags & WEIR__OP_IGNORES_LIMIT);
 }
 
+struct weir__cores_text weir__cores_text(weir_cores limit)
+{
+    struct weir__cores_text out;
+    int n = limit.cube > 0 ? snprintf(out.text, sizeof out.text, "%d|", limit.cube)
+                           : snprintf(out.text, sizeof out.text, "-|");
+
+    if (limit.vector > 0)
+        snprintf(out.text + n, sizeof out.text - (size_t)n, "%d", limit.vector);
+    else
+        snprintf(out.text + n, sizeof out.text - (size_t)n, "-");
+    return out;
+}
+
+static bool is_limit(long count, int most)
+{
+    return count == -1 || (count >= 1 && count <= most);
+}
+
 weir_status weir__graph_cores(const weir_graph *g, const char *text, weir_cores *out)
 {
-    char *end;
+    const weir_cores has = g->dev->props.cores;
+    const char *second;
+    char *end = NULL;
     long cube, vector;
 
     *out = (weir_cores){0, 0};
     if (!text)
         return WEIR_OK;
     cube = strtol(text, &end, 10);
-    if (end == text || *end != '|')
-        goto malformed;
-    text = end + 1;
-    vector = strtol(text, &end, 10);
-    if (end == text || *end)
-        goto malformed;
-    if (cube < 1 || cube > g->dev->props.cores.cube || vector < 1 ||
-        vector > g->dev->props.cores.vector)
+    second = end != text && *end == '|' ? end + 1 : NULL;
+    vector = second ? strtol(second, &end, 10) : 0;
+    if (!second || end == second || *end)
+        return weir__fail(
+            WEIR_EINVAL, "the cores of a graph are two counts such as \"24|48\", not \"%s\"", text);
+    if (!is_limit(cube, has.cube) || !is_limit(vector, has.vector))
         return weir__fail(WEIR_ERANGE,
                           "core limit %ld|%ld of the graph is out of range: %s has 1..%d cube and "
-                          "1..%d vector cores",
-                          cube, vector, g->dev->props.name, g->dev->props.cores.cube,
-                          g->dev->props.cores.vector);
-    *out = (weir_cores){(int)cube, (int)vector};
+                          "1..%d vector cores, and -1 keeps the device's",
+                          cube, vector, g->dev->props.name, has.cube, has.vector);
+    *out = (weir_cores){cube > 0 ? (int)cube : 0, vector > 0 ? (int)vector : 0};
     return WEIR_OK;
-
-malformed:
-    return weir__fail(WEIR_EINVAL,
-                      "the cores of a graph are two counts such as \"24|48\", not \"%s\"", text);
 }
 
 /* What the operator's scope says, then what the options of its super kernel do. */
@@ -71,8 +84,10 @@ static weir_status own_limit(const weir_graph *g, const struct weir__node *n, we
     weir_status st;
 
     *out = n->marks.limit;
-    if ((st = weir__device_check_limit(g->dev, *out)) || n->marks.super_kernel < 0)
-        return st;
+    if ((st = weir__device_check_limit(g->dev, *out)))
+        return weir__fail(st, "node '%s': %s", n->name, weir_last_error());
+    if (n->marks.super_kernel < 0)
+        return WEIR_OK;
     k = &g->super_kernels[n->marks.super_kernel];
     if (out->cube <= 0)
         out->cube = weir__super_count(k, "debug-aic-num");

@@ -210,7 +210,7 @@ weir_status weir__dynamic_run(weir_plan *plan, weir_stream *stream, weir_tensor 
     struct shape_plan *s;
     weir_status st;
 
-    if ((st = weir__plan_check_inputs(plan, stream, inputs, ninputs, noutputs)) ||
+    if ((st = weir__plan_check_inputs(plan, stream, inputs, ninputs, outputs, noutputs)) ||
         (st = acquire(plan, inputs, &s)))
         return st;
     st = weir__plan_run(s->plan, stream, inputs, ninputs, outputs, noutputs, lend);

@@ -173,6 +173,13 @@ weir_status weir__graph_reorder(weir_graph *g, const int *order);
 
 /* The graph that operators on tensors of `dev` go into on this thread, or NULL. */
 weir_graph *weir__capture_on(const weir_device *dev);
+/* "24|48", with a dash for a count that is not limited. */
+struct weir__cores_text {
+    char text[24];
+};
+struct weir__cores_text weir__cores_text(weir_cores limit);
+/* The graph goes away: this thread captures it no longer. */
+void weir__capture_leave(const weir_graph *g);
 
 /* ---- edges.c ---- */
 

@@ -75,6 +75,24 @@ static weir_status in_range(struct weir__pb_loader *l, const struct weir__pb_nod
     return WEIR_OK;
 }
 
+/* What the device has is checked when the graph is compiled. */
+static weir_status load_limit(struct weir__pb_loader *l, const struct weir__pb_node *n,
+                              const char *key, int *out)
+{
+    int64_t value = -1;
+    weir_status st = weir__pb_attr_int(&l->file, n, key, &value);
+
+    if (st)
+        return st;
+    if (value != -1 && (value < 1 || value > 1 << 20))
+        return weir__pb_fail_node(&l->file, WEIR_EINVAL, n,
+                                  "%s %lld is out of range: 1 up to the device's cores, or -1 to "
+                                  "keep the limit in force",
+                                  key, (long long)value);
+    *out = value < 0 ? 0 : (int)value;
+    return WEIR_OK;
+}
+
 static weir_status load_names(struct weir__pb_loader *l, const struct weir__pb_node *n,
                               struct weir__marks *marks)
 {
@@ -102,17 +120,14 @@ static weir_status load_names(struct weir__pb_loader *l, const struct weir__pb_n
 static weir_status load_marks(struct weir__pb_loader *l, const struct weir__pb_node *n,
                               struct weir__marks *marks)
 {
-    const int most_cores = 1 << 20; /* what the device has is checked when it is compiled */
     weir_status st;
 
     *marks = (struct weir__marks){.super_kernel = -1};
     if ((st = load_names(l, n, marks)) ||
         (st = in_range(l, n, "_user_stream_priority", -8, 7, &marks->priority)) ||
-        (st = in_range(l, n, "_op_aicore_num", -1, most_cores, &marks->limit.cube)) ||
-        (st = in_range(l, n, "_op_vectorcore_num", -1, most_cores, &marks->limit.vector)))
+        (st = load_limit(l, n, "_op_aicore_num", &marks->limit.cube)) ||
+        (st = load_limit(l, n, "_op_vectorcore_num", &marks->limit.vector)))
         return st;
-    marks->limit.cube = marks->limit.cube < 0 ? 0 : marks->limit.cube;
-    marks->limit.vector = marks->limit.vector < 0 ? 0 : marks->limit.vector;
     return weir__pb_attr_bool(&l->file, n, "_op_exec_never_timeout", &marks->never_timeout);
 }
 

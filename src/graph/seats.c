@@ -51,8 +51,7 @@ static weir_status find_seat(weir_plan *plan, int v, weir_rank *const *ranks, si
         return st;
     if (rank->dev != plan->dev) {
         st = weir__fail(WEIR_EDEVICE, "node '%s': the plan is on %s, rank %d of group '%s' on %s",
-                        n->name, plan->dev->props.name, rank->index, rank->group->name,
-                        rank->device);
+                        n->name, plan->dev->label, rank->index, rank->group->name, rank->device);
         weir__group_drop(rank->group);
         return st;
     }

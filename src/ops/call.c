@@ -43,7 +43,7 @@ static weir_status collect(const struct weir__op *op, weir_tensor *const *in, in
             o->graph = in[i]->graph;
         if (in[i]->dev != o->dev)
             return weir__fail(WEIR_EDEVICE, "%s: input 0 is on %s, input %d on %s", op->name,
-                              o->dev->props.name, i, in[i]->dev->props.name);
+                              o->dev->label, i, in[i]->dev->label);
     }
     return WEIR_OK;
 }
@@ -77,7 +77,7 @@ static weir_status check_outputs(const struct weir__op *op, const struct operand
 
         if (into[i]->dev != o->dev)
             return weir__fail(WEIR_EDEVICE, "%s: the inputs are on %s, the output on %s", op->name,
-                              o->dev->props.name, into[i]->dev->props.name);
+                              o->dev->label, into[i]->dev->label);
         if (want->dtype != have->dtype || want->ndim != have->ndim ||
             memcmp(want->shape, have->shape, (size_t)want->ndim * sizeof *want->shape))
             return weir__fail(want->dtype != have->dtype ? WEIR_EDTYPE : WEIR_ESHAPE,
@@ -125,7 +125,7 @@ static weir_status find_party(const struct weir__op *op, const void *params, str
         o->dev = o->rank->dev;
     if (o->dev != o->rank->dev)
         st = weir__fail(WEIR_EDEVICE, "%s: the input is on %s, rank %d of group '%s' on %s",
-                        op->name, o->dev->props.name, o->rank->index, o->rank->group->name,
+                        op->name, o->dev->label, o->rank->index, o->rank->group->name,
                         o->rank->device);
     else
         st = weir__party_channel(&party, op->name, o->rank, &o->channel);

@@ -112,15 +112,18 @@ weir_status weir_graph_add(weir_graph *g, const char *op_name, const char *name,
                            weir_tensor **out, int nout)
 {
     _Alignas(max_align_t) char params[MAX_PARAMS] = {0};
-    const struct weir__op *op = weir__op_find(op_name);
+    const struct weir__op *op = op_name ? weir__op_find(op_name) : NULL;
     struct weir__marks marks;
     weir_status st;
 
     for (int i = 0; i < nout; i++)
         out[i] = NULL;
+    if ((st = weir__need(g, "the graph")))
+        return st;
     if (!op)
         return weir__fail(WEIR_EINVAL,
-                          "there is no operator '%s'; `weir ops` lists those there are", op_name);
+                          "there is no operator '%s'; `weir ops` lists those there are",
+                          op_name ? op_name : "");
     if (op->params_size > sizeof params)
         return weir__fail(WEIR_EINTERNAL, "%s has %zu bytes of parameters", op->name,
                           op->params_size);

@@ -75,8 +75,8 @@ weir_status weir_token_wait(weir_tensor *const *tokens, int ntokens)
         if ((st = weir__tensor_check_bytes(tokens[i], "wait")))
             return st;
         if (tokens[i]->dev != dev)
-            return weir__fail(WEIR_EDEVICE, "wait: token 0 is of %s, token %d of %s",
-                              dev->props.name, i, tokens[i]->dev->props.name);
+            return weir__fail(WEIR_EDEVICE, "wait: token 0 is of %s, token %d of %s", dev->label, i,
+                              tokens[i]->dev->label);
     }
     s = weir_stream_current(dev);
     weir__mutex_lock(&dev->lock);
@@ -193,9 +193,9 @@ weir_status weir_tagged_event_destroy(weir_device *dev, const char *tag)
 weir_status weir_tensor_record_tagged_stream(weir_tensor *t, const char *tag)
 {
     weir_stream *s;
-    weir_status st = weir_stream_tagged(t->dev, tag, 0, &s);
+    weir_status st = weir__need(t, "record_tagged_stream: the tensor");
 
-    if (st || t->graph)
+    if (st || (st = weir_stream_tagged(t->dev, tag, 0, &s)) || t->graph)
         return st;
     return weir_tensor_used_on(t, s);
 }

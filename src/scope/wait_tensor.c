@@ -32,14 +32,20 @@ static weir_status wait_uses(weir_stream *s, const weir_buffer *b)
 
 weir_status weir_wait_tensor(weir_tensor *self, weir_tensor *dependency)
 {
-    weir_device *dev = self->dev;
-    weir_graph *g = weir__capture_on(dev);
-    weir_stream *s = weir_stream_current(dev);
+    weir_device *dev;
+    weir_graph *g;
+    weir_stream *s;
     weir_status st;
 
+    if ((st = weir__need(self, "wait_tensor: self")) ||
+        (st = weir__need(dependency, "wait_tensor: the dependency")))
+        return st;
+    dev = self->dev;
+    g = weir__capture_on(dev);
+    s = weir_stream_current(dev);
     if (dependency->dev != dev)
         return weir__fail(WEIR_EDEVICE, "wait_tensor: self is on %s, the dependency on %s",
-                          dev->props.name, dependency->dev->props.name);
+                          dev->label, dependency->dev->label);
     if (g)
         return wait_captured(g, self, dependency);
     if ((st = weir__tensor_check_bytes(self, "wait_tensor")) ||

@@ -66,6 +66,21 @@ static unsigned count_bits(const uint64_t *bits)
     return n;
 }
 
+/* The command at the head of a stream that waits in the scheduler: under its lock nobody
+ * takes the stream out, so nobody moves the head. NULL if there is none. */
+static const struct weir__cmd *head_of(const struct weir__soft_stream *s)
+{
+    const struct weir__cmd *cmd = (const struct weir__cmd *)(s->head->bytes + s->head_at);
+
+    if (atomic_load_explicit(&s->pending, memory_order_acquire) == s->consumed)
+        return NULL;
+    if (cmd->kind == WEIR__CMD_JUMP)
+        cmd = (const struct weir__cmd *)cmd->u.chunk->bytes;
+    if (cmd->kind == WEIR__CMD_LANE)
+        cmd = (const struct weir__cmd *)(cmd->u.lane->commands + (s->lane_left ? s->lane_at : 0));
+    return cmd;
+}
+
 /* What the scheduler knows of it. */
 static void see_cores(struct stuck *k, struct weir__sched *sched)
 {
@@ -73,9 +88,17 @@ static void see_cores(struct stuck *k, struct weir__sched *sched)
 
     weir__spin_lock(&sched->lock);
     k->kind = s->entry.kind;
-    if (s->entry.want == WEIR__WANTS_GANG || s->entry.want == WEIR__WANTS_CORE) {
+    if (s->entry.want == WEIR__WANTS_GANG) {
         k->why = FOR_CORES;
-        k->wants = s->entry.want == WEIR__WANTS_GANG ? s->run.cores : 1;
+        k->wants = s->run.cores;
+    } else if (s->entry.want == WEIR__WANTS_CORE) {
+        const struct weir__cmd *cmd = head_of(s);
+        bool kernel = cmd && cmd->kind == WEIR__CMD_KERNEL;
+
+        k->why = FOR_CORES;
+        k->wants = kernel && cmd->gang ? cmd->cores : 1;
+        if (kernel)
+            snprintf(k->doing, sizeof k->doing, "%s", cmd->name);
     } else if (*k->doing) {
         k->why = RUNS;
         /* s->run.cmd may be long gone; what a gang holds is there while it holds it. */
@@ -261,7 +284,8 @@ static void say_cycle(struct weir__text *text, const struct snapshot *all, int f
     }
 }
 
-void weir__soft_report(weir_device *dev, struct weir__text *report, struct weir__text *cycle)
+void weir__soft_report(weir_device *const *devs, int ndevs, struct weir__text *report,
+                       struct weir__text *cycle)
 {
     struct snapshot *all = weir__calloc(1, sizeof *all);
     int from;
@@ -269,12 +293,13 @@ void weir__soft_report(weir_device *dev, struct weir__text *report, struct weir_
     if (!all) /* a report less is no error more */
         return;
     for (weir_device *d = weir__devices_hold(); d; d = d->next_open)
-        if (d->driver == dev->driver)
+        if (d->driver == devs[0]->driver)
             see_device(all, d);
     weir__groups_each_guest(see_guest, all);
     for (int i = 0; i < all->n; i++)
-        if (all->streams[i].dev == dev)
-            reach(all, i);
+        for (int j = 0; j < ndevs; j++)
+            if (all->streams[i].dev == devs[j])
+                reach(all, i);
     for (int i = 0; i < all->n; i++)
         if (all->streams[i].reachable)
             say_stuck(report, all, &all->streams[i]);

@@ -326,8 +326,10 @@ bool weir__soft_host_unpark(struct weir__soft_stream *s, struct weir__waiter *w)
 uint64_t weir__soft_progress(weir_device *dev);
 /* Whether an operator runs that op_timeout does not count for. */
 bool weir__soft_untimed(weir_device *dev);
-/* Who is at what, holds what and waits for whom: a line for each busy stream of the device,
- * and of others that those wait for; and the cycle in it, in one line, if there is one. */
-void weir__soft_report(weir_device *dev, struct weir__text *report, struct weir__text *cycle);
+/* Who is at what, holds what and waits for whom: a line for each busy stream of the devices,
+ * which are of one kind, and of others that those wait for; and the cycle in it, in one line,
+ * if there is one. */
+void weir__soft_report(weir_device *const *devs, int ndevs, struct weir__text *report,
+                       struct weir__text *cycle);
 
 #endif

@@ -25,7 +25,7 @@ static weir_status check(const weir_stream *s, const weir_launch *l, unsigned co
             return st;
         if (l->tensors[i]->dev != s->dev)
             return weir__fail(WEIR_EDEVICE, "launch of '%s' on %s: tensor %zu is on %s", name,
-                              s->dev->props.name, i, l->tensors[i]->dev->props.name);
+                              s->dev->label, i, l->tensors[i]->dev->label);
     }
     for (size_t i = 0; i < l->nbuffers; i++)
         if (l->buffers[i]->pool != &s->dev->pool)

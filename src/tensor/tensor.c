@@ -50,6 +50,9 @@ weir_tensor *weir__tensor_new(weir_device *dev)
 
 weir_status weir__tensor_check_bytes(const weir_tensor *t, const char *what)
 {
+    if (!t)
+        return weir__fail(WEIR_EINVAL, "%s: the tensor is NULL: what should have made it failed",
+                          what);
     if (!t->graph)
         return WEIR_OK;
     return weir__fail(WEIR_ESTATE, "%s: the tensor %s is a graph's and has no bytes of its own",
@@ -146,7 +149,7 @@ weir_status weir__view_init(struct weir__view *view, weir_dtype dtype, int ndim,
                               i);
         /* A size of 0 elsewhere must not hide an overflow of the strides. */
         if (__builtin_mul_overflow(bytes, shape[i] ? shape[i] : 1, &bytes))
-            return weir__fail(WEIR_ESHAPE, "%s[%s] has more bytes than fit in 63 bits",
+            return weir__fail(WEIR_ESHAPE, "%s%s has more bytes than fit in 63 bits",
                               weir_dtype_name(dtype), weir__dims_text(ndim, shape).text);
         view->shape[i] = shape[i];
     }

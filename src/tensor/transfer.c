@@ -95,13 +95,17 @@ static weir_status check_size(const weir_tensor *t, size_t bytes)
 static weir_status transfer(weir_tensor *t, void *host, size_t bytes, bool to_host, bool copy_now,
                             uint64_t *seq)
 {
-    weir_stream *s = weir_stream_current(t->dev);
-    struct weir__view view = t->view;
+    struct weir__view view;
+    weir_stream *s;
     weir_status st;
 
     if ((st = weir__tensor_check_bytes(t, to_host ? "read" : "write")) ||
         (st = check_size(t, bytes)))
         return st;
+    if (!host && bytes)
+        return weir__fail(WEIR_EINVAL, "%s: the host memory is NULL", to_host ? "read" : "write");
+    s = weir_stream_current(t->dev);
+    view = t->view;
     weir__view_set_contiguous(&view);
     view.data = copy_now ? NULL : host;
     weir__mutex_lock(&s->dev->lock);
@@ -150,8 +154,8 @@ weir_status weir_tensor_read(weir_tensor *t, void *data, size_t bytes)
 
 weir_status weir_tensor_sync(weir_tensor *t)
 {
-    weir_device *dev = t->dev;
     weir_status st = weir__tensor_check_bytes(t, "sync"), first = WEIR_OK;
+    weir_device *dev = st ? NULL : t->dev;
 
     /* Waiting lets go of the lock, so each round looks again; uses that are over are few. */
     for (uint32_t i = 0; !st; i++) {
@@ -238,15 +242,19 @@ static weir_status wait_foreign(weir_stream *s, struct weir__mark mark, weir_buf
 
 weir_status weir_tensor_copy(weir_tensor *dst, weir_tensor *src)
 {
-    weir_stream *to = weir_stream_current(dst->dev), *from = weir_stream_current(src->dev);
-    bool foreign = src->dev != dst->dev;
+    weir_stream *to, *from;
+    bool foreign;
     struct weir__mark mark;
-    size_t bytes = (size_t)weir__view_numel(&src->view) * weir_dtype_size(src->view.dtype);
+    size_t bytes;
     weir_status st;
 
     if ((st = weir__tensor_check_bytes(dst, "copy")) ||
         (st = weir__tensor_check_bytes(src, "copy")))
         return st;
+    to = weir_stream_current(dst->dev);
+    from = weir_stream_current(src->dev);
+    foreign = src->dev != dst->dev;
+    bytes = (size_t)weir__view_numel(&src->view) * weir_dtype_size(src->view.dtype);
     if (dst->view.dtype != src->view.dtype || dst->view.ndim != src->view.ndim ||
         memcmp(dst->view.shape, src->view.shape, (size_t)src->view.ndim * sizeof(int64_t)))
         return weir__fail(dst->view.dtype != src->view.dtype ? WEIR_EDTYPE : WEIR_ESHAPE,

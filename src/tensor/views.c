@@ -233,11 +233,14 @@ weir_status weir__recipe_apply(const struct weir__recipe *r, struct weir__view *
 static weir_status derive(weir_tensor *from, const struct weir__view_step *step, weir_tensor **out)
 {
     struct weir__recipe *recipe = NULL;
-    struct weir__view view = from->view;
+    struct weir__view view;
     weir_tensor *t;
     weir_status st;
 
     *out = NULL;
+    if ((st = weir__need(from, "the tensor of a view")))
+        return st;
+    view = from->view;
     if ((st = weir__view_step(&view, step)))
         return st;
     if (from->dynamic && (st = weir__recipe_make(from->recipe, step, &recipe)))
@@ -270,13 +273,15 @@ weir_status weir_tensor_slice(weir_tensor *t, int dim, int64_t start, int64_t st
 
 weir_status weir_tensor_transpose(weir_tensor *t, int dim0, int dim1, weir_tensor **out)
 {
-    struct weir__view_step step = {.kind = WEIR__VIEW_PERMUTE, .n = t->view.ndim};
+    struct weir__view_step step = {.kind = WEIR__VIEW_PERMUTE};
     weir_status st;
 
     *out = NULL;
-    if ((st = wrap_dim("transpose", &t->view, dim0, &dim0)) ||
+    if ((st = weir__need(t, "the tensor of a view")) ||
+        (st = wrap_dim("transpose", &t->view, dim0, &dim0)) ||
         (st = wrap_dim("transpose", &t->view, dim1, &dim1)))
         return st;
+    step.n = t->view.ndim;
     for (int i = 0; i < step.n; i++)
         step.args[i] = i == dim0 ? dim1 : i == dim1 ? dim0 : i;
     return derive(t, &step, out);
@@ -284,7 +289,7 @@ weir_status weir_tensor_transpose(weir_tensor *t, int dim0, int dim1, weir_tenso
 
 weir_status weir_tensor_permute(weir_tensor *t, const int *dims, weir_tensor **out)
 {
-    struct weir__view_step step = {.kind = WEIR__VIEW_PERMUTE, .n = t->view.ndim};
+    struct weir__view_step step = {.kind = WEIR__VIEW_PERMUTE, .n = t ? t->view.ndim : 0};
 
     for (int i = 0; i < step.n; i++)
         step.args[i] = dims[i];
@@ -309,10 +314,10 @@ weir_status weir_tensor_expand(weir_tensor *t, int ndim, const int64_t *shape, w
     struct weir__view_step step = {.kind = WEIR__VIEW_EXPAND, .n = ndim};
 
     *out = NULL;
-    if (ndim > WEIR_MAX_DIMS)
+    if (t && ndim > WEIR_MAX_DIMS)
         return weir__fail(WEIR_ESHAPE, "expand: %s cannot become %d-dimensional",
                           weir__view_text(&t->view).text, ndim);
-    if (ndim > 0)
+    if (t && ndim > 0)
         memcpy(step.args, shape, (size_t)ndim * sizeof *shape);
     return derive(t, &step, out);
 }

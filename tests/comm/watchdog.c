@@ -70,3 +70,54 @@ TEST(watchdog, a_report_says_cores_and_waits)
     CHECK_OK(weir_stream_destroy(waiter));
     CHECK_OK(weir_device_close(dev));
 }
+
+/* An operator that no worker has looked at yet. */
+TEST(watchdog, a_report_names_what_waits_behind_a_busy_worker)
+{
+    weir_device *dev;
+    weir_stream *holder, *gang, *plain;
+    struct gate g = {0};
+
+    CHECK_OK(weir_device_open("cpu:cube=2,vector=4,threads=1", &dev));
+    CHECK_OK(weir_stream_create(dev, NULL, &holder));
+    CHECK_OK(weir_stream_create(dev, NULL, &gang));
+    CHECK_OK(weir_stream_create(dev, NULL, &plain));
+    submit_gate(holder, WEIR_ENGINE_VECTOR, &g);
+    wait_gate(&g, 1);
+    CHECK_OK(weir_launch_submit(
+        gang, &(weir_launch){
+                  .name = "barrier", .engine = WEIR_ENGINE_VECTOR, .blocks = 3, .gang = true}));
+    CHECK_OK(weir_launch_submit(plain, &(weir_launch){.name = "product"}));
+    CHECK_STATUS(weir_stream_sync_for(plain, 50000000), WEIR_ETIMEDOUT);
+    CHECK_STR(weir_last_error(), "at operator 'barrier', waits for 3 vector cores");
+    CHECK_STR(weir_last_error(), "at operator 'product', waits for 1 cube core");
+    open_gate(&g);
+    CHECK_OK(weir_device_sync(dev));
+    CHECK_OK(weir_device_close(dev));
+}
+
+static void keep_report(void *user, weir_log_level level, const char *text)
+{
+    if (level == WEIR_LOG_WARN && strstr(text, "timed out:"))
+        snprintf(user, 1024, "%s", text);
+}
+
+TEST(watchdog, the_report_of_a_group_shows_every_rank_that_waits)
+{
+    static char report[1024];
+    const char *first;
+    struct world w;
+
+    weir_log_set(keep_report, report, WEIR_LOG_WARN);
+    world_open(&w, 3, "cpu:cores=2", &(weir_group_options){.timeout_ns = 100000000});
+    CHECK_OK(weir_barrier(w.rank[1])); /* rank 0 never comes */
+    CHECK_OK(weir_barrier(w.rank[2]));
+    for (int i = 1; i < 3; i++) {
+        CHECK_STATUS(weir_stream_sync(weir_stream_default(w.dev[i])), WEIR_ETIMEDOUT);
+        CHECK_STR(weir_last_error(), "rank 0 on cpu:cores=2 (device ");
+    }
+    CHECK((first = strstr(report, "waits for rank 0")));
+    CHECK_STR(first + 1, "waits for rank 0");
+    weir_log_set(NULL, NULL, WEIR_LOG_ERROR);
+    world_close(&w);
+}

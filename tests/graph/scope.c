@@ -82,6 +82,24 @@ out:
     CHECK_OK(weir_device_close(dev));
 }
 
+TEST(scope, every_kind_has_a_with_form)
+{
+    int ran = 0;
+
+    WEIR_NEVER_TIMEOUT_SCOPE(true)
+    {
+        WEIR_SUPER_KERNEL_SCOPE("k", "")
+        {
+            CHECK_EQ(weir_scope_depth(), 2);
+            ran++;
+        }
+        CHECK_EQ(weir_scope_depth(), 1);
+        break;
+    }
+    CHECK_EQ(ran, 1);
+    CHECK_EQ(weir_scope_depth(), 0);
+}
+
 TEST(scope, unpaired_use_says_which)
 {
     CHECK_STATUS(weir_scope_pop(WEIR_SCOPE_CORES), WEIR_ESTATE);
