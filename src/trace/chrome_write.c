@@ -17,7 +17,8 @@ struct writer {
     bool filled; /* something is in the array of events */
 };
 
-enum { HOST_TID = 100000 }; /* threads of the core process for what needs no core */
+/* Threads of the core process for what needs no core. */
+enum { HOST_TID = 100000, MOST_HOST_THREADS = 64 };
 
 static int streams_pid(uint32_t device)
 {
@@ -146,32 +147,44 @@ static void write_part(struct writer *w, uint32_t index, int tid)
             index, p->op, p->blocks);
 }
 
-/* Blocks that need no core may overlap without end; each goes to the first host thread that
- * is free again. */
-static int host_lane(int64_t *free_at, int nlanes, const weir_trace_part *p)
+/* Blocks that need no core may overlap without end; each goes to the first host thread of
+ * its device that is free again. */
+struct host_threads {
+    uint32_t device;
+    int n;
+    int64_t free_at[MOST_HOST_THREADS];
+};
+
+static void write_host_part(struct writer *w, struct host_threads *h, uint32_t index)
 {
+    const weir_trace_part *p = &w->t->parts[index];
+    uint32_t device = w->t->ops[p->op].device;
     int lane = 0;
 
-    while (lane + 1 < nlanes && free_at[lane] > p->started_ns)
+    if (h->device != device)
+        *h = (struct host_threads){.device = device};
+    while (lane < h->n && lane + 1 < MOST_HOST_THREADS && h->free_at[lane] > p->started_ns)
         lane++;
-    free_at[lane] = p->ended_ns;
-    return lane;
+    if (lane == h->n) {
+        h->n++;
+        name_track(w, "thread", cores_pid(device), HOST_TID + lane, "%s %d", "host thread", lane);
+    }
+    h->free_at[lane] = p->ended_ns;
+    write_part(w, index, HOST_TID + lane);
 }
 
+/* Those of a device stand together, as its operators do. */
 static void write_parts(struct writer *w)
 {
-    int64_t free_at[64];
+    struct host_threads host = {.device = UINT32_MAX};
 
-    for (size_t i = 0; i < weir__countof(free_at); i++)
-        free_at[i] = INT64_MIN;
     for (int i = 0; i < w->t->nparts; i++) {
         const weir_trace_part *p = &w->t->parts[i];
 
         for (uint32_t c = 0; c < p->ncores; c++)
             write_part(w, (uint32_t)i, p->cores[c] + 1);
         if (!p->ncores)
-            write_part(w, (uint32_t)i,
-                       HOST_TID + host_lane(free_at, (int)weir__countof(free_at), p));
+            write_host_part(w, &host, (uint32_t)i);
     }
 }
 
