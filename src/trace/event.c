@@ -48,11 +48,14 @@ static long double number_of(const char *text)
 /* A time: a number, or a string that is one. */
 static long double read_time(struct weir__json *j)
 {
+    const char *text;
     long double value;
 
     if (weir__json_peek(j) != WEIR__JSON_STRING)
         return weir__json_number(j);
-    value = number_of(weir__json_string(j));
+    if (!(text = weir__json_string(j)))
+        return 0;
+    value = number_of(text);
     if (isnan(value))
         weir__json_fail(j, WEIR_EPARSE, "a time in microseconds is wanted");
     return isnan(value) ? 0 : value;

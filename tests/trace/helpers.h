@@ -2,7 +2,9 @@
 #ifndef TESTS_TRACE_HELPERS_H
 #define TESTS_TRACE_HELPERS_H
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "harness/test.h"
@@ -66,6 +68,22 @@ static inline const weir_trace_op *find_op(const weir_trace_data *d, const char 
         if (!strcmp(d->ops[i].name, name) && !n--)
             return &d->ops[i];
     FAIL("no operator '%s' in the trace of %zu", name, d->nops);
+}
+
+/* The whole file, with a zero behind it; free() it. */
+static inline char *read_file(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    char *text;
+
+    CHECK(f);
+    CHECK_EQ(fseek(f, 0, SEEK_END), 0);
+    *size = (size_t)ftell(f);
+    rewind(f);
+    CHECK((text = calloc(1, *size + 1)));
+    CHECK_EQ(fread(text, 1, *size, f), *size);
+    fclose(f);
+    return text;
 }
 
 /* What holds in every trace. */
