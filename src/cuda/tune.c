@@ -14,7 +14,7 @@ bool weir__cuda_watch_open(struct weir__cuda *dev, const struct weir__cuda_part 
 {
     const struct weir__cu *cu = &dev->api->cu;
 
-    *w = (struct weir__cuda_watch){NULL};
+    *w = (struct weir__cuda_watch){.stream = NULL};
     if (!weir__cuda_new_stream(dev, part, 0, &w->stream) &&
         !cu->event_create(&w->events[0], CU_EVENT_DEFAULT) &&
         !cu->event_create(&w->events[1], CU_EVENT_DEFAULT))
@@ -32,7 +32,7 @@ void weir__cuda_watch_close(struct weir__cuda *dev, struct weir__cuda_watch *w)
             cu->event_destroy(w->events[i]);
     if (w->stream)
         cu->stream_destroy(w->stream);
-    *w = (struct weir__cuda_watch){NULL};
+    *w = (struct weir__cuda_watch){.stream = NULL};
 }
 
 /* Of `n` launches in a row. */
