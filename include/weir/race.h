@@ -7,6 +7,12 @@
  * needs no check. Views are compared element by element, so that two columns of one matrix
  * do not conflict.
  *
+ * A collective comes after everything its ranks did before their calls, and what any rank does
+ * after its call comes after the collective; so does a plan that has one. Ranks are called one
+ * after the other, so an operator behind a call that others have yet to make is judged when the
+ * last of them has made it: such a race is reported in every mode, as it can no longer be
+ * refused, and a wait for it could wait for itself.
+ *
  * Switched on by weir_race_set_mode, or by the environment when the first device is opened:
  * WEIR_CHECK=race (report), race=error or race=autosync. Switch it on before the work that
  * is to be checked: what was queued before counts as ordered.

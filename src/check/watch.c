@@ -15,6 +15,7 @@ static struct {
     uint32_t epoch;
     struct weir__race_order order;
     struct weir__race_region outside; /* memory that is not weir's own */
+    struct weir__race_pairs pairs;    /* not judged yet */
     struct {
         struct weir__race_name *name;
         char stream[48], device[64];
@@ -42,6 +43,7 @@ static void begin_anew(void)
 {
     weir__race_order_fini(&watch.order);
     weir__race_region_fini(&watch.outside);
+    weir__race_pairs_fini(&watch.pairs);
     weir__free(watch.names);
     weir__free(watch.found);
     watch.names = NULL;
@@ -121,16 +123,6 @@ void weir__race_see_wait(struct weir__race_stream s, struct weir__race_stream fr
     if ((id = id_of(s)) >= 0 && (other = id_of(from)) >= 0 && id != other &&
         weir__race_wait(&watch.order, id, s.queued + 1, other, seq))
         watch.stats.lost++;
-    weir__mutex_unlock(&watch.lock);
-}
-
-void weir__race_see_host(struct weir__race_stream s, uint64_t seq)
-{
-    int id;
-
-    weir__mutex_lock(&watch.lock);
-    if ((id = id_of(s)) >= 0)
-        weir__race_host_saw(&watch.order, id, seq);
     weir__mutex_unlock(&watch.lock);
 }
 
@@ -228,16 +220,20 @@ static void keep_finding(const weir_race *race)
     watch.found[watch.nfound++] = *race;
 }
 
-/* Both operators and what is missing, in one sentence each. */
-static void say(struct weir__text *text, const weir_race *r)
+/* Keeps the race and adds its sentence to the text, which is logged once the lock is free:
+ * loggers may ask us. */
+static void found(const weir_race *race, struct weir__text *text)
 {
-    const weir_race_access *a = &r->first, *b = &r->second;
+    keep_finding(race);
+    weir__text_add(text, text->size ? "; race: " : "race: ");
+    weir__race_say(text, race);
+}
 
-    weir__text_add(text,
-                   "'%s' on stream '%s' %s %s that '%s' on stream '%s' %s, and nothing "
-                   "orders the two",
-                   b->op, b->stream, b->writes ? "writes" : "reads", b->tensor, a->op, a->stream,
-                   a->writes ? "writes" : "reads");
+static void log_found(struct weir__text *text)
+{
+    if (text->size)
+        weir__log(WEIR_LOG_WARN, "%s", text->data);
+    weir__text_free(text);
 }
 
 /* Asks for the newest command of that stream only: it implies the others. */
@@ -259,7 +255,7 @@ weir_status weir__race_before(struct weir__race_stream s, const char *op,
                               struct weir__race_missing *missing, int max, int *nmissing)
 {
     weir_race_mode mode = weir_race_get_mode();
-    struct weir__text text = {0}; /* logged once the lock is free: loggers may ask us */
+    struct weir__text text = {0};
     weir_status st = WEIR_OK;
     int id;
 
@@ -277,15 +273,15 @@ weir_status weir__race_before(struct weir__race_stream s, const char *op,
             struct weir__race_record now;
             weir_race race;
 
+            if (!weir__race_is_decided(&watch.order, r, id, s.queued + 1))
+                continue;
             fill_record(&now, id, s.queued + 1, op, o);
             race = (weir_race){.first = access_of(r),
                                .second = access_of(&now),
                                .ordered_up_to = weir__race_ordered(&watch.order, id, r->stream),
                                .fixed = mode == WEIR_RACE_AUTOSYNC,
                                .times = 1};
-            keep_finding(&race);
-            weir__text_add(&text, text.size ? "; race: " : "race: ");
-            say(&text, &race);
+            found(&race, &text);
             if (mode == WEIR_RACE_AUTOSYNC)
                 ask(missing, max, nmissing, watch.names[r->stream].name, r->seq);
             else if (mode == WEIR_RACE_ERROR)
@@ -294,10 +290,26 @@ weir_status weir__race_before(struct weir__race_stream s, const char *op,
         }
     }
     weir__mutex_unlock(&watch.lock);
-    if (text.size && mode != WEIR_RACE_ERROR)
-        weir__log(WEIR_LOG_WARN, "%s", text.data);
-    weir__text_free(&text);
+    if (mode == WEIR_RACE_ERROR)
+        weir__text_free(&text);
+    else
+        log_found(&text);
     return st;
+}
+
+/* Keeps the pairs that the access makes with others and that collectives may yet order. */
+static void suspect(const struct weir__race_region *region, int id, uint64_t seq, const char *op,
+                    const struct weir__race_operand *o)
+{
+    const struct weir__race_record *r;
+    struct weir__race_record now;
+
+    for (int at = 0; (r = weir__race_find(&watch.order, region, id, &o->bytes, o->writes, &at));) {
+        if (weir__race_is_decided(&watch.order, r, id, seq))
+            continue;
+        fill_record(&now, id, seq, op, o);
+        watch.stats.lost += weir__race_suspect(&watch.pairs, r, &now) != WEIR_OK;
+    }
 }
 
 void weir__race_after(struct weir__race_stream s, const char *op,
@@ -315,12 +327,70 @@ void weir__race_after(struct weir__race_stream s, const char *op,
         struct weir__race_region *region = region_of(o, true);
         struct weir__race_record *r;
 
+        if (region && watch.order.open)
+            suspect(region, id, seq, op, o);
         if (!region || weir__race_reserve(&watch.order, region, id, &o->bytes, o->writes, &r))
             watch.stats.lost++;
         else
             fill_record(r, id, seq, op, o);
     }
     weir__mutex_unlock(&watch.lock);
+}
+
+/* ---- what may decide pairs ---- */
+
+static void judge(struct weir__text *text)
+{
+    struct weir__race_pair pair;
+
+    while (weir__race_judge(&watch.order, &watch.pairs, &pair)) {
+        weir_race race = {.first = access_of(&pair.first),
+                          .second = access_of(&pair.second),
+                          .ordered_up_to = weir__race_ordered_at(
+                              &watch.order, pair.second.stream, pair.second.seq, pair.first.stream),
+                          .times = 1};
+
+        found(&race, text);
+    }
+}
+
+void weir__race_see_host(struct weir__race_stream s, uint64_t seq)
+{
+    struct weir__text text = {0};
+    int id;
+
+    weir__mutex_lock(&watch.lock);
+    if ((id = id_of(s)) >= 0)
+        weir__race_host_saw(&watch.order, id, seq);
+    if (watch.pairs.n)
+        judge(&text);
+    weir__mutex_unlock(&watch.lock);
+    log_found(&text);
+}
+
+void weir__race_see_call(struct weir__race_stream s, const void *channel, uint64_t call, int ranks)
+{
+    uint64_t seq = s.queued;
+    struct weir__text text = {0};
+    int id;
+
+    weir__mutex_lock(&watch.lock);
+    s.queued -= s.queued > 0;
+    if ((id = id_of(s)) >= 0 && weir__race_meet(&watch.order, id, seq, channel, call, ranks))
+        judge(&text);
+    weir__mutex_unlock(&watch.lock);
+    log_found(&text);
+}
+
+void weir__race_see_end(const void *channel)
+{
+    struct weir__text text = {0};
+
+    weir__mutex_lock(&watch.lock);
+    weir__race_leave(&watch.order, channel);
+    judge(&text);
+    weir__mutex_unlock(&watch.lock);
+    log_found(&text);
 }
 
 void weir__race_forget(struct weir__race_region **region, const void *owner)
@@ -358,41 +428,6 @@ void weir_race_get_stats(weir_race_stats *out)
     weir__mutex_unlock(&watch.lock);
 }
 
-static void report_access(struct weir__text *text, const weir_race_access *a)
-{
-    weir__text_add(text, "    command %llu of stream '%s' on %s: %s %s %s",
-                   (unsigned long long)a->command, a->stream, a->device, a->op,
-                   a->writes ? "writes" : "reads", a->tensor);
-    if (a->file[0])
-        weir__text_add(text, "  (%s:%d)", a->file, a->line);
-    weir__text_add(text, "\n");
-}
-
-static void report(struct weir__text *text, const weir_race *r)
-{
-    const weir_race_access *a = &r->first, *b = &r->second;
-
-    say(text, r);
-    if (r->times > 1)
-        weir__text_add(text, " (%llu times)", (unsigned long long)r->times);
-    weir__text_add(text, "\n");
-    report_access(text, a);
-    report_access(text, b);
-    if (r->ordered_up_to)
-        weir__text_add(text, "  stream '%s' is ordered after command %llu of '%s' only.\n",
-                       b->stream, (unsigned long long)r->ordered_up_to, a->stream);
-    else
-        weir__text_add(text, "  stream '%s' waits for nothing of '%s'.\n", b->stream, a->stream);
-    if (r->fixed)
-        weir__text_add(text, "  inserted: a wait of '%s' for '%s', between '%s' and '%s'.\n",
-                       b->stream, a->stream, a->op, b->op);
-    else
-        weir__text_add(text,
-                       "  missing: record an event on '%s' after '%s', and let '%s' wait for it "
-                       "before '%s'.\n",
-                       a->stream, a->op, b->stream, b->op);
-}
-
 char *weir_race_report(void)
 {
     struct weir__text text = {0};
@@ -406,7 +441,7 @@ char *weir_race_report(void)
                        (unsigned long long)watch.stats.operators);
     for (int i = 0; i < watch.nfound; i++) {
         weir__text_add(&text, "race %d: ", i + 1);
-        report(&text, &watch.found[i]);
+        weir__race_tell(&text, &watch.found[i]);
     }
     if (watch.stats.lost + watch.order.forgotten)
         weir__text_add(&text, "%llu records were given up; each may hide a race\n",

@@ -40,6 +40,11 @@ weir_status weir__race_from_environment(void);
 /* `s` will wait for `seq` of `source`: whatever is queued on it from now on. */
 void weir__race_see_wait(struct weir__race_stream s, struct weir__race_stream source, uint64_t seq);
 void weir__race_see_host(struct weir__race_stream s, uint64_t seq);
+/* Command `s.queued` is call `call` on a channel between so many ranks: what comes after it
+ * comes after the calls of all of them. Races that hang on it are reported once all have come. */
+void weir__race_see_call(struct weir__race_stream s, const void *channel, uint64_t call, int ranks);
+/* The channel is gone. */
+void weir__race_see_end(const void *channel);
 
 /* An operand of an operator that is about to be queued. */
 struct weir__race_operand {
@@ -68,5 +73,12 @@ void weir__race_after(struct weir__race_stream s, const char *op,
 
 /* The buffer is given back: what is queued next on its bytes is ordered by the pool. */
 void weir__race_forget(struct weir__race_region **region, const void *owner);
+
+/* ---- race_text.c ---- */
+
+/* In one sentence: both operators, and that nothing orders them. */
+void weir__race_say(struct weir__text *text, const weir_race *race);
+/* In full: both accesses, why they are unordered, and the missing wait. */
+void weir__race_tell(struct weir__text *text, const weir_race *race);
 
 #endif

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check/watch.h"
+
 /* Guards the list of groups. A use is counted under it when it is found by id, and a group
  * leaves the list under it when it has no uses, so an id finds a group or nothing. */
 static struct weir__spin known_lock;
@@ -93,6 +95,8 @@ weir_status weir__group_free(weir_group *g)
         struct weir__channel *c = g->channels;
 
         g->channels = c->next;
+        if (weir__race_on())
+            weir__race_see_end(c);
         weir__free(c);
     }
     weir__free(g);

@@ -126,5 +126,7 @@ weir_status weir__instance_rebind(weir_plan *plan, struct weir__instance *inst, 
  * it is queued (returns WEIR_ERACE in error mode) and after. (L) */
 weir_status weir__plan_race(const weir_plan *plan, weir_stream *caller, weir_tensor *const *inputs,
                             weir_tensor *const *outputs, bool queued);
+/* And, once it is joined, which calls of collectives it made, numbered from the tickets. (L) */
+void weir__plan_race_calls(const weir_plan *plan, weir_stream *caller, const uint64_t *tickets);
 
 #endif

@@ -354,6 +354,8 @@ static weir_status queue_instance(struct run *r, struct weir__instance *inst,
     if (weir__race_on())
         weir__plan_race(plan, r->caller, inputs, outputs, true);
     join_lanes(r, inst);
+    if (weir__race_on())
+        weir__plan_race_calls(plan, r->caller, tickets);
     return fence(r, inst, inputs, outputs, inst->last.seq);
 }
 

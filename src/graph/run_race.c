@@ -1,6 +1,7 @@
 /* A run of a plan as the race checker is told of it: one operator of the caller's stream
  * that reads the inputs and constants and writes the outputs. What runs inside is ordered by
- * the plan itself. */
+ * the plan itself. Collectives in it make all of it one collective: what is queued after it
+ * comes after what its peers queued before theirs. */
 #include "graph/plan.h"
 
 static bool is_written(const weir_graph *g, int value)
@@ -33,4 +34,15 @@ weir_status weir__plan_race(const weir_plan *plan, weir_stream *caller, weir_ten
         st = weir__race_check(caller, "plan", accesses, n);
     weir__free(accesses);
     return st;
+}
+
+void weir__plan_race_calls(const weir_plan *plan, weir_stream *caller, const uint64_t *tickets)
+{
+    for (int i = 0; i < plan->nchannels; i++) {
+        const struct weir__plan_channel *c = &plan->channels[i];
+
+        for (uint64_t k = 0; k < c->calls; k++)
+            weir__race_see_call(weir__stream_race(caller), c->channel, tickets[i] + k,
+                                __builtin_popcountll(c->channel->members));
+    }
 }

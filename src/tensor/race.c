@@ -1,4 +1,5 @@
 /* Operators and their tensors, as the race checker is told of them. */
+#include "comm/comm.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -109,6 +110,12 @@ void weir__race_note(weir_stream *s, const char *op, const struct weir__access *
     close_operands(&o);
 }
 
+static void see_call(weir_stream *s, const struct weir__meet *meet)
+{
+    weir__race_see_call(weir__stream_race(s), meet->channel, meet->call,
+                        __builtin_popcountll(meet->channel->members));
+}
+
 weir_status weir__submit_checked(weir_stream *s, const struct weir__kernel *kernel,
                                  weir_buffer *const *buffers, size_t nbuffers,
                                  const struct weir__access *accesses, int n)
@@ -118,8 +125,11 @@ weir_status weir__submit_checked(weir_stream *s, const struct weir__kernel *kern
 
     if (st)
         return st;
-    if (!(st = weir__submit_using(s, kernel, buffers, nbuffers)))
+    if (!(st = weir__submit_using(s, kernel, buffers, nbuffers))) {
         weir__race_after(weir__stream_race(s), kernel->name, o.all, n);
+        if (kernel->meets)
+            see_call(s, kernel->args);
+    }
     close_operands(&o);
     return st;
 }

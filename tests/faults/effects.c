@@ -193,3 +193,42 @@ TEST(faults, threads_that_the_system_does_not_give)
     CHECK_OK(weir_device_close(dev));
     CHECK_EQ(inject_live(), 0);
 }
+
+static void touch(weir_stream *s, const char *name, weir_tensor *t, bool writes)
+{
+    CHECK_OK(weir_launch_submit(
+        s, &(weir_launch){.name = name, .tensors = &t, .ntensors = 1, .nreads = !writes}));
+}
+
+static uint64_t races(void)
+{
+    weir_race_stats stats;
+
+    weir_race_get_stats(&stats);
+    return stats.races;
+}
+
+/* What was not queued orders nothing in the checker's eyes either. */
+TEST(faults, the_race_checker_hears_of_no_wait_that_failed)
+{
+    const int64_t n = 8;
+
+    CHECK_OK(weir_race_set_mode(WEIR_RACE_REPORT));
+    weir_device *dev = open_device(spec);
+    weir_stream *s0 = weir_stream_default(dev), *s1 = new_stream(dev, 0);
+    weir_tensor *t;
+
+    CHECK_OK(weir_tensor_empty(s0, WEIR_F32, 1, &n, &t));
+    touch(s0, "write", t, true);
+    inject_arm_driver(dev, 1);
+    CHECK_EQ(weir_stream_wait_stream(s1, s0), INJECT_DRIVER_STATUS);
+    CHECK(inject_disarm_driver());
+    touch(s1, "read", t, false);
+    CHECK_EQ(races(), 1);
+    CHECK_OK(weir_stream_wait_stream(s1, s0));
+    touch(s1, "read again", t, false);
+    CHECK_EQ(races(), 1);
+    weir_tensor_release(t);
+    CHECK_OK(weir_device_close(dev));
+    CHECK_OK(weir_race_set_mode(WEIR_RACE_OFF));
+}
