@@ -6,22 +6,13 @@
 
 PyTypeObject *PlanType;
 
-/* Memory of others that stands for an input or output, kept while its address stays. */
-struct binding {
-    weir_tensor *tensor;
-    void *address;
-    weir_dtype dtype;
-    int ndim;
-    int64_t shape[WEIR_MAX_DIMS];
-};
-
 typedef struct {
     PyObject ob_base;
     DeviceObject *device;
     weir_plan *plan;
-    PyObject *calls;          /* the functions that its nodes call */
-    struct binding *bindings; /* inputs, then outputs; NULL before bind() */
-    Py_ssize_t nin, nout;
+    PyObject *calls; /* the functions that its nodes call */
+    Py_ssize_t nout;
+    struct plan_ways *ways; /* NULL before bind() */
 } PlanObject;
 
 PyObject *wrap_plan(GraphObject *graph, weir_plan *plan)
@@ -42,20 +33,12 @@ PyObject *wrap_plan(GraphObject *graph, weir_plan *plan)
     return (PyObject *)p;
 }
 
-static void free_bindings(PlanObject *p)
-{
-    for (Py_ssize_t i = 0; p->bindings && i < p->nin + p->nout; i++)
-        weir_tensor_release(p->bindings[i].tensor);
-    free(p->bindings);
-    p->bindings = NULL;
-}
-
 static void plan_dealloc(PyObject *self)
 {
     PlanObject *p = (PlanObject *)self;
 
+    plan_ways_free(p->ways, device_alive(p->device));
     if (device_alive(p->device)) {
-        free_bindings(p);
         Py_BEGIN_ALLOW_THREADS /* it may wait for a run, which may need the GIL */
             weir_plan_destroy(p->plan);
         Py_END_ALLOW_THREADS
@@ -140,152 +123,32 @@ static PyObject *plan_call(PyObject *self, PyObject *args, PyObject *kwargs)
 
 /* ---- running on memory of others ---- */
 
-static bool parse_binding(PyObject *item, struct binding *b)
-{
-    PyObject *dtype, *shape;
-
-    if (!PyTuple_Check(item)) {
-        PyErr_SetString(PyExc_TypeError, "bind takes tuples (dtype, shape)");
-        return false;
-    }
-    return PyArg_ParseTuple(item, "OO", &dtype, &shape) && to_dtype(dtype, &b->dtype) &&
-           to_dims(shape, "a shape", b->shape, WEIR_MAX_DIMS, &b->ndim);
-}
-
 static PyObject *plan_bind(PyObject *self, PyObject *args)
 {
     PlanObject *p = (PlanObject *)self;
-    PyObject *lists[2];
 
-    if (!PyArg_ParseTuple(args, "OO:bind", &lists[0], &lists[1]) || !device_check(p->device))
+    if (!device_check(p->device))
         return NULL;
-    Py_ssize_t counts[2] = {PySequence_Size(lists[0]), PySequence_Size(lists[1])};
-
-    if (counts[0] < 0 || counts[1] < 0)
+    if (p->ways) {
+        PyErr_SetString(PyExc_RuntimeError, "the plan is bound already");
         return NULL;
-    free_bindings(p);
-    p->nin = counts[0];
-    p->nout = counts[1];
-    if (!(p->bindings = calloc((size_t)(p->nin + p->nout) + 1, sizeof *p->bindings)))
-        return PyErr_NoMemory();
-    for (int l = 0; l < 2; l++)
-        for (Py_ssize_t i = 0; i < counts[l]; i++) {
-            PyObject *item = PySequence_GetItem(lists[l], i);
-            bool good = item && parse_binding(item, &p->bindings[l * p->nin + i]);
-
-            Py_XDECREF(item);
-            if (!good)
-                return NULL;
-        }
+    }
+    if (!(p->ways = plan_ways_parse(args)))
+        return NULL;
     Py_RETURN_NONE;
 }
 
-/* The binding stands for the memory that object.data_ptr() says. */
-static bool rebind(PlanObject *p, weir_stream *s, struct binding *b, PyObject *object)
-{
-    static PyObject *data_ptr;
-    PyObject *number;
-    weir_status st;
-    void *address;
-
-    if (!data_ptr && !(data_ptr = PyUnicode_InternFromString("data_ptr")))
-        return false;
-    if (!(number = PyObject_CallMethodObjArgs(object, data_ptr, NULL)))
-        return false;
-    address = PyLong_AsVoidPtr(number);
-    Py_DECREF(number);
-    if (PyErr_Occurred())
-        return false;
-    if (b->tensor && b->address == address)
-        return true;
-    weir_tensor_release(b->tensor);
-    b->tensor = NULL;
-    b->address = address;
-    /* Tensors without elements have no address, but a plan wants one. */
-    st = weir_tensor_wrap(s, b->dtype, b->ndim, b->shape, NULL, address ? address : (void *)p, NULL,
-                          NULL, &b->tensor);
-    if (st)
-        raise_status(st);
-    return !st;
-}
-
-static void memory_is_over(void *user, weir_status status)
-{
-    (void)status;
-    drop_later(user);
-}
-
-/* Work may go on after a failed wait: what it touches must stay until it is over. */
-static void keep_memory(weir_stream *s, PyObject *args)
-{
-    PyObject *kind, *value, *trace;
-
-    PyErr_Fetch(&kind, &value, &trace);
-    Py_INCREF(args);
-    if (weir_stream_callback(s, memory_is_over, args))
-        PyErr_Clear(); /* then it stays for ever, which is safe */
-    PyErr_Restore(kind, value, trace);
-}
-
-static weir_status run_and_wait(weir_plan *plan, weir_stream *s, weir_tensor **tensors, size_t nin,
-                                size_t nout, bool *queued)
-{
-    weir_status st = weir_plan_run(plan, s, tensors, nin, tensors + nin, nout);
-
-    *queued = !st;
-    return st ? st : weir_stream_sync(s);
-}
-
-/* run_on(inputs, outputs): tuples or lists of objects with data_ptr(), contiguous. */
-static PyObject *plan_run_on(PyObject *self, PyObject *args)
+static PyObject *plan_call_on(PyObject *self, PyObject *args)
 {
     PlanObject *p = (PlanObject *)self;
-    weir_tensor *few[FEW], **tensors = few;
-    PyObject *lists[2];
-    bool queued = false;
-    weir_stream *s;
-    weir_status st;
-    size_t got = 0, n = (size_t)(p->nin + p->nout);
 
-    if (!PyArg_ParseTuple(args, "OO:run_on", &lists[0], &lists[1]) || !device_check(p->device))
+    if (!device_check(p->device))
         return NULL;
-    if (!p->bindings || PySequence_Size(lists[0]) != p->nin ||
-        PySequence_Size(lists[1]) != p->nout) {
-        if (!PyErr_Occurred())
-            PyErr_Format(PyExc_TypeError, "the plan is bound to %zd inputs and %zd outputs", p->nin,
-                         p->nout);
+    if (!p->ways) {
+        PyErr_SetString(PyExc_TypeError, "call_on needs bind first");
         return NULL;
     }
-    if (n > FEW && !(tensors = malloc(n * sizeof(weir_tensor *))))
-        return PyErr_NoMemory();
-    s = weir_stream_current(p->device->dev);
-    for (; got < n; got++) {
-        bool input = got < (size_t)p->nin;
-        PyObject *item = PySequence_GetItem(lists[input ? 0 : 1],
-                                            (Py_ssize_t)(input ? got : got - (size_t)p->nin));
-        bool good = item && rebind(p, s, &p->bindings[got], item);
-
-        Py_XDECREF(item);
-        if (!good)
-            break;
-        /* Another thread may rebind while this one runs. */
-        tensors[got] = weir_tensor_retain(p->bindings[got].tensor);
-    }
-    st = WEIR_EINVAL;
-    if (got == n) {
-        BLOCKING(st, run_and_wait(p->plan, s, tensors, (size_t)p->nin, (size_t)p->nout, &queued));
-        if (st)
-            raise_status(st);
-        if (st && queued)
-            keep_memory(s, args);
-    }
-    while (got > 0)
-        weir_tensor_release(tensors[--got]);
-    if (tensors != few)
-        free(tensors);
-    if (st)
-        return NULL;
-    Py_RETURN_NONE;
+    return plan_ways_call(p->ways, p->plan, weir_stream_current(p->device->dev), args);
 }
 
 /* ---- about it ---- */
@@ -324,10 +187,13 @@ static PyMethodDef plan_methods[] = {
     {"run", (PyCFunction)(void (*)(void))plan_run, METH_FASTCALL,
      "run(*inputs)\n\nQueues a run on the current stream; gives its result, or a list of them."},
     {"bind", plan_bind, METH_VARARGS,
-     "bind(inputs, outputs)\n\nTypes and shapes for run_on: lists of (dtype, shape)."},
-    {"run_on", plan_run_on, METH_VARARGS,
-     "run_on(inputs, outputs)\n\nRuns on contiguous host memory that others own (data_ptr()) and "
-     "waits."},
+     "bind(inputs, outputs, arguments, makers, results)\n\n"
+     "How call_on runs the plan on memory of others: lists of (dtype, shape) for inputs and "
+     "outputs, the argument that each input is, (function, arguments) that makes memory for each "
+     "output, and the results: numbers of outputs, -1 - i for argument i, (object,) as it is."},
+    {"call_on", plan_call_on, METH_O,
+     "call_on(arguments) -> list\n\nRuns as bind says, on contiguous memory of objects with "
+     "data_ptr(), and waits."},
     {"stats", plan_stats, METH_NOARGS, "stats() -> dict"},
     {"list", plan_list, METH_NOARGS, "list() -> str\n\nStreams as columns, for people."},
     {NULL, NULL, 0, NULL},

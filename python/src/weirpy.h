@@ -169,4 +169,14 @@ bool add_graph_types(PyObject *module);
 PyObject *wrap_plan(GraphObject *graph, weir_plan *plan);
 bool add_plan_type(PyObject *module);
 
+/* ---- plan_ways.c ---- */
+struct plan_ways;
+/* From bind's arguments; NULL with an exception. */
+struct plan_ways *plan_ways_parse(PyObject *args);
+/* Runs and waits. */
+PyObject *plan_ways_call(struct plan_ways *ways, weir_plan *plan, weir_stream *stream,
+                         PyObject *args);
+/* With `alive` the device's objects may be let go. NULL is fine. */
+void plan_ways_free(struct plan_ways *ways, bool alive);
+
 #endif

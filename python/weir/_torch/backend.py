@@ -1,6 +1,6 @@
 """``get_npu_backend``: the backend that torch.compile is given."""
 
-from functorch.compile import default_partition, make_boxed_func
+from functorch.compile import default_partition
 from torch._dynamo.backends.common import aot_autograd
 
 from .. import _C
@@ -33,14 +33,7 @@ class Backend:
     def _compile(self, module, example_inputs):
         graph = CompiledGraph(module, self.config, self.coverage, example_inputs)
         self.graphs.append(graph)
-        return make_boxed_func(_as_function(graph))
-
-
-def _as_function(graph):
-    def run(*args):
-        return graph(args)
-
-    return run
+        return graph.as_function()
 
 
 def get_npu_backend(*, compiler_config=None, custom_decompositions=None):

@@ -1,0 +1,306 @@
+/* Plans on memory of others: which argument an input is, who makes memory for an output, and
+ * what a call gives. All of a call is done here, since what it takes is what users pay for a
+ * compiled function beside its work. */
+#include "weirpy.h"
+
+#include <stdlib.h>
+
+enum { FEW = 32 };
+
+/* Memory of others that stands for an input or output, kept while its address stays. */
+struct binding {
+    weir_tensor *tensor;
+    void *address;
+    weir_dtype dtype;
+    int ndim;
+    int64_t shape[WEIR_MAX_DIMS];
+};
+
+struct plan_ways {
+    Py_ssize_t nin, nout;
+    struct binding *bindings; /* inputs, then outputs */
+    Py_ssize_t *arguments;    /* by input: which argument of the call it is */
+    PyObject *makers;         /* by output: (function, arguments) that makes memory for it */
+    PyObject *results;        /* outputs by number, argument i as -1 - i, (object,) as it is */
+};
+
+static bool parse_binding(PyObject *item, struct binding *b)
+{
+    PyObject *dtype, *shape;
+
+    if (!PyTuple_Check(item)) {
+        PyErr_SetString(PyExc_TypeError, "bind takes tuples (dtype, shape)");
+        return false;
+    }
+    return PyArg_ParseTuple(item, "OO", &dtype, &shape) && to_dtype(dtype, &b->dtype) &&
+           to_dims(shape, "a shape", b->shape, WEIR_MAX_DIMS, &b->ndim);
+}
+
+static bool parse_bindings(struct plan_ways *p, PyObject *const *lists)
+{
+    Py_ssize_t counts[2] = {PySequence_Size(lists[0]), PySequence_Size(lists[1])};
+
+    if (counts[0] < 0 || counts[1] < 0)
+        return false;
+    p->nin = counts[0];
+    p->nout = counts[1];
+    if (!(p->bindings = calloc((size_t)(p->nin + p->nout) + 1, sizeof *p->bindings))) {
+        PyErr_NoMemory();
+        return false;
+    }
+    for (int l = 0; l < 2; l++)
+        for (Py_ssize_t i = 0; i < counts[l]; i++) {
+            PyObject *item = PySequence_GetItem(lists[l], i);
+            bool good = item && parse_binding(item, &p->bindings[l * p->nin + i]);
+
+            Py_XDECREF(item);
+            if (!good)
+                return false;
+        }
+    return true;
+}
+
+static bool parse_arguments(struct plan_ways *p, PyObject *arguments)
+{
+    if (PySequence_Size(arguments) != p->nin) {
+        if (!PyErr_Occurred())
+            PyErr_Format(PyExc_ValueError, "bind needs an argument for each of %zd inputs", p->nin);
+        return false;
+    }
+    if (!(p->arguments = calloc((size_t)p->nin + 1, sizeof *p->arguments))) {
+        PyErr_NoMemory();
+        return false;
+    }
+    for (Py_ssize_t i = 0; i < p->nin; i++) {
+        PyObject *item = PySequence_GetItem(arguments, i);
+
+        p->arguments[i] = item ? PyNumber_AsSsize_t(item, PyExc_OverflowError) : -1;
+        Py_XDECREF(item);
+        if (PyErr_Occurred())
+            return false;
+    }
+    return true;
+}
+
+/* Tuples of two: a function and its arguments. */
+static bool check_makers(const struct plan_ways *p)
+{
+    bool good = PyTuple_Size(p->makers) == p->nout;
+
+    for (Py_ssize_t i = 0; good && i < p->nout; i++) {
+        PyObject *maker = PyTuple_GetItem(p->makers, i);
+
+        good = PyTuple_Check(maker) && PyTuple_Size(maker) == 2 &&
+               PyTuple_Check(PyTuple_GetItem(maker, 1));
+    }
+    if (!good)
+        PyErr_Format(PyExc_ValueError,
+                     "bind needs a tuple (function, arguments) for each of %zd outputs", p->nout);
+    return good;
+}
+
+static bool check_results(const struct plan_ways *p)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_Size(p->results); i++) {
+        PyObject *item = PyTuple_GetItem(p->results, i);
+        Py_ssize_t slot;
+
+        if (PyTuple_Check(item) && PyTuple_Size(item) == 1)
+            continue;
+        slot = PyNumber_AsSsize_t(item, PyExc_OverflowError);
+        if (PyErr_Occurred())
+            return false;
+        if (slot >= p->nout) {
+            PyErr_Format(PyExc_ValueError, "result %zd is output %zd of %zd", i, slot, p->nout);
+            return false;
+        }
+    }
+    return true;
+}
+
+void plan_ways_free(struct plan_ways *p, bool alive)
+{
+    if (!p)
+        return;
+    for (Py_ssize_t i = 0; alive && p->bindings && i < p->nin + p->nout; i++)
+        weir_tensor_release(p->bindings[i].tensor);
+    free(p->bindings);
+    free(p->arguments);
+    Py_XDECREF(p->makers);
+    Py_XDECREF(p->results);
+    free(p);
+}
+
+struct plan_ways *plan_ways_parse(PyObject *args)
+{
+    PyObject *specs[2], *arguments, *makers, *results;
+    struct plan_ways *p;
+
+    if (!PyArg_ParseTuple(args, "OOOOO:bind", &specs[0], &specs[1], &arguments, &makers, &results))
+        return NULL;
+    if (!(p = calloc(1, sizeof *p))) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    if (parse_bindings(p, specs) && parse_arguments(p, arguments) &&
+        (p->makers = PySequence_Tuple(makers)) && (p->results = PySequence_Tuple(results)) &&
+        check_makers(p) && check_results(p))
+        return p;
+    plan_ways_free(p, true);
+    return NULL;
+}
+
+/* The binding stands for the memory that object.data_ptr() says. */
+static bool rebind(struct plan_ways *p, weir_stream *s, struct binding *b, PyObject *object)
+{
+    static PyObject *data_ptr;
+    PyObject *number;
+    weir_status st;
+    void *address;
+
+    if (!data_ptr && !(data_ptr = PyUnicode_InternFromString("data_ptr")))
+        return false;
+    if (!(number = PyObject_CallMethodObjArgs(object, data_ptr, NULL)))
+        return false;
+    address = PyLong_AsVoidPtr(number);
+    Py_DECREF(number);
+    if (PyErr_Occurred())
+        return false;
+    if (b->tensor && b->address == address)
+        return true;
+    weir_tensor_release(b->tensor);
+    b->tensor = NULL;
+    b->address = address;
+    /* Tensors without elements have no address, but a plan wants one. */
+    st = weir_tensor_wrap(s, b->dtype, b->ndim, b->shape, NULL, address ? address : (void *)p, NULL,
+                          NULL, &b->tensor);
+    if (st)
+        raise_status(st);
+    return !st;
+}
+
+static void memory_is_over(void *user, weir_status status)
+{
+    (void)status;
+    drop_later(user);
+}
+
+/* Work may go on after a failed wait: what it touches must stay until it is over. */
+static void keep_memory(weir_stream *s, PyObject *const *objects, size_t n)
+{
+    PyObject *kind, *value, *trace, *kept;
+
+    PyErr_Fetch(&kind, &value, &trace);
+    kept = PyList_New(0);
+    for (size_t i = 0; kept && i < n; i++)
+        if (PyList_Append(kept, objects[i]))
+            Py_CLEAR(kept);
+    /* Without memory or a callback they stay for ever, which is safe. */
+    for (size_t i = 0; !kept && i < n; i++)
+        Py_INCREF(objects[i]);
+    if (kept)
+        (void)weir_stream_callback(s, memory_is_over, kept);
+    PyErr_Clear();
+    PyErr_Restore(kind, value, trace);
+}
+
+/* What the run works on: arguments for inputs, new memory for outputs. */
+static PyObject *operand(const struct plan_ways *p, PyObject *args, Py_ssize_t i)
+{
+    PyObject *maker;
+
+    if (i < p->nin)
+        return PySequence_GetItem(args, p->arguments[i]);
+    maker = PyTuple_GetItem(p->makers, i - p->nin);
+    return PyObject_Call(PyTuple_GetItem(maker, 0), PyTuple_GetItem(maker, 1), NULL);
+}
+
+static PyObject *make_result(PyObject *what, PyObject *args, PyObject *const *outputs)
+{
+    Py_ssize_t slot;
+
+    if (PyTuple_Check(what))
+        return Py_NewRef(PyTuple_GetItem(what, 0));
+    slot = PyLong_AsSsize_t(what);
+    return slot < 0 ? PySequence_GetItem(args, -1 - slot) : Py_NewRef(outputs[slot]);
+}
+
+static PyObject *make_results(const struct plan_ways *p, PyObject *args, PyObject *const *outputs)
+{
+    Py_ssize_t n = PyTuple_Size(p->results);
+    PyObject *list = PyList_New(n);
+
+    for (Py_ssize_t i = 0; list && i < n; i++) {
+        PyObject *item = make_result(PyTuple_GetItem(p->results, i), args, outputs);
+
+        if (!item || PyList_SetItem(list, i, item))
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* Memory that a call works on: objects with data_ptr(), kept alive, and handles on them. */
+struct operands {
+    PyObject **objects;
+    weir_tensor **tensors;
+    size_t n;
+    PyObject *few_objects[FEW];
+    weir_tensor *few_tensors[FEW];
+};
+
+static bool gather(struct plan_ways *p, weir_stream *s, PyObject *args, struct operands *o)
+{
+    size_t all = (size_t)(p->nin + p->nout);
+
+    o->objects = o->few_objects;
+    o->tensors = o->few_tensors;
+    o->n = 0;
+    if (all > FEW) {
+        if (!(o->objects = malloc(all * (sizeof *o->objects + sizeof *o->tensors)))) {
+            PyErr_NoMemory();
+            return false;
+        }
+        o->tensors = (weir_tensor **)(o->objects + all);
+    }
+    for (; o->n < all; o->n++) {
+        if (!(o->objects[o->n] = operand(p, args, (Py_ssize_t)o->n)))
+            return false;
+        if (!rebind(p, s, &p->bindings[o->n], o->objects[o->n])) {
+            Py_DECREF(o->objects[o->n]);
+            return false;
+        }
+        /* Another thread may rebind while this one runs. */
+        o->tensors[o->n] = weir_tensor_retain(p->bindings[o->n].tensor);
+    }
+    return true;
+}
+
+static void drop(struct operands *o)
+{
+    for (size_t i = 0; i < o->n; i++) {
+        weir_tensor_release(o->tensors[i]);
+        Py_DECREF(o->objects[i]);
+    }
+    if (o->objects != o->few_objects)
+        free(o->objects);
+}
+
+PyObject *plan_ways_call(struct plan_ways *p, weir_plan *plan, weir_stream *s, PyObject *args)
+{
+    PyObject *results = NULL;
+    struct operands o;
+    weir_status st;
+
+    if (gather(p, s, args, &o)) {
+        BLOCKING(st, weir_plan_call(plan, s, o.tensors, (size_t)p->nin, o.tensors + p->nin,
+                                    (size_t)p->nout));
+        if (st) {
+            raise_status(st);
+            keep_memory(s, o.objects, o.n);
+        } else {
+            results = make_results(p, args, o.objects + p->nin);
+        }
+    }
+    drop(&o);
+    return results;
+}
