@@ -26,6 +26,7 @@
 #define WEIR__CUDA_PENDING 8 /* waits that are not yet handed to CUDA */
 #define WEIR__CUDA_SPLITS 4  /* ways to split the cores, */
 #define WEIR__CUDA_UNITS 32  /* into so many units at most */
+#define WEIR__CUDA_TOLD 64   /* ends of a stream's commands that traces remember */
 #define WEIR__CUDA_WORKSPACE ((size_t)32 << 20)
 #define WEIR__CUDA_STAGE ((size_t)4 << 20)
 
@@ -99,6 +100,12 @@ struct weir__cuda_stream {
     unsigned part_cores, part_given, part_epoch; /* (L) limit, cores and time of the part below */
     uint64_t part_seq;                           /* (L) the last command that runs there */
     const struct weir__cuda_part *part;          /* (L) the one its limit got */
+    /* Under the stamps lock: what traces know of it. */
+    struct {
+        uint64_t seq, ns;
+    } told[WEIR__CUDA_TOLD];
+    int told_at;
+    bool told_upto; /* while telling: what is next on it is not over */
 };
 
 /* Some of the cores, as a green context. */
@@ -147,6 +154,15 @@ struct weir__cuda_stamp {
     weir__cu_event event;
 };
 
+/* A command that a trace will be told of. */
+struct weir__cuda_heard {
+    struct weir__cuda_heard *next;
+    struct weir__cuda_stream *stream, *source; /* source is NULL unless it is a wait */
+    weir__cu_event ends[2];                    /* before and after an operator */
+    uint32_t cores;                            /* that it keeps busy */
+    struct weir__trace_record record;          /* but for the times */
+};
+
 struct weir__cuda_product; /* product.h */
 struct weir__cuda_haul;    /* copy.c */
 
@@ -191,6 +207,11 @@ struct weir__cuda {
     struct weir__cuda_stamp *stamps, *spare_stamps;
     weir__cu_event base_event;
     double base_ns; /* the host's clock at base_event */
+    /* Traces (listen.c), under the stamps lock as well. */
+    struct weir__cuda_heard *heard, **heard_end, *spare_heard;
+    unsigned nspare_heard;
+    _Atomic bool hears;       /* there is something in `heard` */
+    uint32_t heard_recording; /* (L) the one that the clock was set for */
 };
 
 /* Where a command goes. */
@@ -249,6 +270,8 @@ void weir__cuda_report(weir_device *dev, struct weir__text *text);
 weir_status weir__cuda_check(struct weir__cuda *dev, weir__cu_result r, const char *what);
 /* The error of a device whose context is unusable, else WEIR_OK. */
 weir_status weir__cuda_alive(struct weir__cuda *dev);
+/* After a library has failed: whether the context did, which is the better reason. */
+weir_status weir__cuda_ask(struct weir__cuda *dev);
 /* What a kernel that fails is told to say: a command of a stream, or an item of a program. */
 uint64_t weir__cuda_where(const weir_stream *s, uint64_t seq);
 uint64_t weir__cuda_where_item(uint32_t program, int lane, int item);
@@ -265,6 +288,11 @@ weir_status weir__cuda_stamp(weir_stream *s, _Atomic uint64_t *ns);
 void weir__cuda_read_stamps(struct weir__cuda_stream *s, uint64_t seq);
 weir_status weir__cuda_host_open(struct weir__cuda *dev);
 void weir__cuda_host_close(struct weir__cuda *dev);
+/* Sets the device's clock by the host's. (L) */
+weir_status weir__cuda_anchor(struct weir__cuda *dev);
+/* The host's time at which the event was passed, under the stamps lock. The event may be
+ * another afterwards. WEIR__NO_TIME with the error, which may be CU_ERROR_NOT_READY. */
+weir__cu_result weir__cuda_time_of(struct weir__cuda *dev, weir__cu_event *event, uint64_t *ns);
 /* Callbacks that CUDA will not reach any more are called. */
 void weir__cuda_host_dead(struct weir__cuda *dev);
 
@@ -294,6 +322,19 @@ uint64_t weir__cuda_hash(uint64_t h, const void *bytes, size_t size);
 /* A file's bytes, to be freed with weir__free; NULL if it is not there. */
 char *weir__cuda_cache_read(const char *name, size_t *size);
 void weir__cuda_cache_write(const char *name, const void *bytes, size_t size);
+
+/* ---- listen.c: what traces hear ---- */
+
+/* While one is recorded: before a kernel is queued on `on`, and after that was tried. The first
+ * may give NULL: then it is not heard. (L) */
+struct weir__cuda_heard *weir__cuda_hear(struct weir__cuda_stream *s, weir__cu_stream on,
+                                         const struct weir__kernel *k, uint64_t seq);
+void weir__cuda_heard(struct weir__cuda_heard *h, weir__cu_stream on, bool queued);
+/* Command `seq` waits for `from`. (L) */
+void weir__cuda_hear_wait(struct weir__cuda_stream *s, uint64_t seq, struct weir__mark from);
+/* Records everything heard that is over. */
+void weir__cuda_tell(struct weir__cuda *dev);
+void weir__cuda_listen_close(struct weir__cuda *dev);
 
 /* ---- cores.c ---- */
 weir_status weir__cuda_cores_open(struct weir__cuda *dev);

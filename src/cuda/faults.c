@@ -78,6 +78,13 @@ weir_status weir__cuda_check(struct weir__cuda *dev, weir__cu_result r, const ch
                       what, dev->base.props.name, weir__cuda_error(r).text);
 }
 
+weir_status weir__cuda_ask(struct weir__cuda *dev)
+{
+    size_t available, total;
+
+    return weir__cuda_check(dev, dev->api->cu.memory_info(&available, &total), "the GPU");
+}
+
 /* ---- failures of kernels: under the faults lock from here on ---- */
 
 /* Kept until the waits of the stream before it have been looked at. */

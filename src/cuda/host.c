@@ -7,6 +7,8 @@
 
 #include "base/thread.h"
 
+enum { ANCHORS = 4 }; /* tries to set the clock */
+
 /* ---- callbacks ---- */
 
 static void wake_helper(struct weir__cuda *dev)
@@ -227,22 +229,34 @@ weir_status weir__cuda_stamp(weir_stream *base, _Atomic uint64_t *ns)
 }
 
 /* CUDA tells times apart in floats of milliseconds, so the base moves on to stay near. */
-static void read_stamp(struct weir__cuda *dev, struct weir__cuda_stamp *stamp)
+weir__cu_result weir__cuda_time_of(struct weir__cuda *dev, weir__cu_event *event, uint64_t *ns)
 {
     float ms = 0;
-    bool known = !weir__cuda_check(
-        dev, dev->api->cu.event_elapsed(&ms, dev->base_event, stamp->event), "a time stamp");
+    weir__cu_result r = dev->api->cu.event_elapsed(&ms, dev->base_event, *event);
 
-    atomic_store_explicit(stamp->ns,
-                          known ? (uint64_t)(dev->base_ns + (double)ms * 1e6) : WEIR__NO_TIME,
-                          memory_order_release);
-    if (known && ms > 100) {
+    *ns = WEIR__NO_TIME;
+    if (r) {
+        if (r != CU_ERROR_NOT_READY)
+            (void)weir__cuda_check(dev, r, "a time stamp");
+        return r;
+    }
+    *ns = (uint64_t)(dev->base_ns + (double)ms * 1e6);
+    if (ms > 100) {
         weir__cu_event old = dev->base_event;
 
-        dev->base_event = stamp->event;
+        dev->base_event = *event;
         dev->base_ns += (double)ms * 1e6;
-        stamp->event = old;
+        *event = old;
     }
+    return 0;
+}
+
+static void read_stamp(struct weir__cuda *dev, struct weir__cuda_stamp *stamp)
+{
+    uint64_t ns;
+
+    (void)weir__cuda_time_of(dev, &stamp->event, &ns);
+    atomic_store_explicit(stamp->ns, ns, memory_order_release);
 }
 
 void weir__cuda_read_stamps(struct weir__cuda_stream *s, uint64_t seq)
@@ -271,19 +285,55 @@ void weir__cuda_read_stamps(struct weir__cuda_stream *s, uint64_t seq)
 
 /* ---- open and close ---- */
 
-weir_status weir__cuda_host_open(struct weir__cuda *dev)
+/* The event lies somewhere between the two looks at the host's clock; the closest pair of a few
+ * counts. */
+weir_status weir__cuda_anchor(struct weir__cuda *dev)
 {
     const struct weir__cu *cu = &dev->api->cu;
-    weir_status st;
+    weir__cu_event events[2] = {NULL, NULL};
+    uint64_t closest = UINT64_MAX;
+    double ns = 0;
+    weir_status st = WEIR_OK;
 
+    for (int i = 0; i < 2 && !st; i++)
+        st = weir__cuda_check(dev, cu->event_create(&events[i], CU_EVENT_DEFAULT), "the clock");
+    for (int i = 0; i < ANCHORS && !st; i++) {
+        uint64_t before = weir__clock_ns(), took;
+
+        if ((st = weir__cuda_check(dev, cu->event_record(events[1], NULL), "the clock")) ||
+            (st = weir__cuda_check(dev, cu->event_sync(events[1]), "the clock")))
+            break;
+        took = weir__clock_ns() - before;
+        if (took < closest) {
+            weir__cu_event event = events[0];
+
+            events[0] = events[1];
+            events[1] = event;
+            closest = took;
+            ns = (double)before + (double)took / 2;
+        }
+    }
+    if (!st) {
+        weir__cu_event old;
+
+        weir__spin_lock(&dev->stamps_lock);
+        old = dev->base_event;
+        dev->base_event = events[0];
+        dev->base_ns = ns;
+        weir__spin_unlock(&dev->stamps_lock);
+        events[0] = old;
+    }
+    for (int i = 0; i < 2; i++)
+        if (events[i])
+            cu->event_destroy(events[i]);
+    return st;
+}
+
+weir_status weir__cuda_host_open(struct weir__cuda *dev)
+{
     dev->jobs_end = &dev->jobs;
-    if ((st = weir__cuda_check(dev, cu->event_create(&dev->base_event, CU_EVENT_DEFAULT),
-                               "an event")) ||
-        (st = weir__cuda_check(dev, cu->event_record(dev->base_event, NULL), "an event")) ||
-        (st = weir__cuda_check(dev, cu->event_sync(dev->base_event), "an event")))
-        return st;
-    dev->base_ns = (double)weir__clock_ns();
-    return WEIR_OK;
+    dev->heard_end = &dev->heard;
+    return weir__cuda_anchor(dev);
 }
 
 static void free_stamps(struct weir__cuda *dev, struct weir__cuda_stamp *list)
@@ -304,6 +354,7 @@ void weir__cuda_host_close(struct weir__cuda *dev)
         wake_helper(dev);
         pthread_join((pthread_t)dev->helper, NULL);
     }
+    weir__cuda_listen_close(dev);
     free_stamps(dev, dev->stamps);
     free_stamps(dev, dev->spare_stamps);
     if (dev->base_event)

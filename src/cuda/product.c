@@ -366,6 +366,8 @@ weir_status weir__cuda_product_run(const struct weir__cuda_sink *sink,
         r = weir__cuda_product_multiply(sink, p, way, bias_first(x) && !sink->into, x->a + a * size,
                                         x->b + b * size, x->bias, to + c * size);
     }
+    if (r && (st = weir__cuda_ask(sink->dev)))
+        return st;
     if (r)
         return weir__fail(WEIR_EDEVICE, "cuBLASLt refuses a product of [%lld, %lld, %lld]: code %d",
                           (long long)x->m, (long long)x->k, (long long)x->n, r);

@@ -395,6 +395,7 @@ weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
         .workspace = &s->workspace,
     };
     weir_status st = weir__cuda_alive(dev);
+    struct weir__cuda_heard *heard = NULL;
     bool pushed;
 
     if (!st && k->fn && !k->code)
@@ -406,10 +407,14 @@ weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
         return st;
     if (k->fn) {
         pushed = weir__cuda_enter(dev);
-        if (!(st = weir__cuda_tail(s, k->engine <= WEIR_ENGINE_MIX ? k->cores : UINT32_MAX,
-                                   &sink.stream)))
+        st = weir__cuda_tail(s, k->engine <= WEIR_ENGINE_MIX ? k->cores : UINT32_MAX, &sink.stream);
+        if (!st && weir__trace_on())
+            heard = weir__cuda_hear(s, sink.stream, k, seq);
+        if (!st)
             st = k->code->kind == WEIR__CODE_COPY ? weir__cuda_copy(s, sink.stream, k->args)
                                                   : weir__cuda_issue(&sink, k);
+        if (heard)
+            weir__cuda_heard(heard, sink.stream, !st);
         weir__cuda_leave(dev, pushed);
     }
     if (st)
@@ -478,6 +483,8 @@ weir_status weir__cuda_wait(weir_stream *base, struct weir__mark mark, enum weir
     if (st)
         return st;
     s->fallible |= must_take;
+    if (weir__trace_on())
+        weir__cuda_hear_wait(s, weir__stream_submitted(base) + 1, mark);
     weir__cuda_count(s, 1, "wait");
     if (foreign) /* CUDA keeps what the event meant */
         atomic_fetch_sub(&mark.stream->dev->visitors, 1);

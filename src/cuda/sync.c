@@ -128,5 +128,6 @@ weir_status weir__cuda_sync(weir_stream *base, uint64_t seq, int64_t timeout_ns,
         return st;
     weir__cuda_read_stamps(s, seq);
     weir__cuda_poll(dev);
+    weir__cuda_tell(dev);
     return weir__cuda_alive(dev);
 }

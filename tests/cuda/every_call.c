@@ -242,15 +242,15 @@ static void fail_each(int code, uint64_t first, uint64_t step)
 
 TEST_TIMEOUT(every_call, that_finds_no_memory_is_an_error_and_nothing_more, 120)
 {
-    fail_each(CU_ERROR_OUT_OF_MEMORY, 1, 2);
+    fail_each(CU_ERROR_OUT_OF_MEMORY, 1, 3);
 }
 
 TEST_TIMEOUT(every_call, that_is_refused_is_an_error_and_nothing_more, 120)
 {
-    fail_each(1, 2, 2);
+    fail_each(1, 2, 3);
 }
 
 TEST_TIMEOUT(every_call, that_finds_the_gpu_lost_makes_the_device_say_so, 120)
 {
-    fail_each(700, 3, 2);
+    fail_each(700, 3, 3);
 }

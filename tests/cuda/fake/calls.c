@@ -174,6 +174,13 @@ const struct fake_control fake_cuda_control = {
     .heal = heal,
 };
 
+/* All that weir asks for is here, or this does not link. */
+#define ADDRESS(symbol, name, params) (void (*)(void)) & symbol,
+__attribute__((visibility("default"))) extern void (*const fake_cuda_all[])(void);
+void (*const fake_cuda_all[])(void) = {WEIR__CU_SYMBOLS(ADDRESS) WEIR__NVRTC_SYMBOLS(ADDRESS)
+                                           WEIR__CUBLASLT_SYMBOLS(ADDRESS)};
+#undef ADDRESS
+
 /* ---- devices ---- */
 
 int cuInit(unsigned flags)

@@ -30,7 +30,7 @@ struct fake_control {
     const char *(*watched)(uint64_t n);
     /* What has not been given back, "" for nothing: "2 events, 1 stream". */
     void (*live)(char *text, size_t size);
-    /* Streams stand still, or go on. */
+    /* Streams stand still but for the contexts' own, or go on. */
     void (*hold)(bool held);
     /* The text's kernel is this function; NULL: weir's own again. */
     void (*replace)(const char *text, fake_kernel kernel);

@@ -122,8 +122,9 @@ static struct fake_stream *choose(bool *polls)
     struct fake_stream *chosen = NULL;
     unsigned n = 0;
 
-    for (struct fake_stream *s = streams; s && !held; s = s->next)
-        if (s->ops && is_due(s->ops, polls) && fake_random() % ++n == 0)
+    for (struct fake_stream *s = streams; s; s = s->next)
+        if (s->ops && (!held || s == s->context->default_stream) && is_due(s->ops, polls) &&
+            fake_random() % ++n == 0)
             chosen = s;
     return chosen;
 }
@@ -318,13 +319,18 @@ static bool is_idle(const struct fake_context *context)
     return true;
 }
 
-int cuCtxSynchronize(void)
+void fake_await_idle(void)
 {
-    FAKE_CALL_IN_CONTEXT();
     pthread_mutex_lock(&fake_lock);
     while (!atomic_load(&fake_lost) && !is_idle(fake_current()))
         pthread_cond_wait(&fake_changed, &fake_lock);
     pthread_mutex_unlock(&fake_lock);
+}
+
+int cuCtxSynchronize(void)
+{
+    FAKE_CALL_IN_CONTEXT();
+    fake_await_idle();
     return atomic_load(&fake_lost);
 }
 

@@ -217,6 +217,8 @@ void fake_run_op(struct fake_op *op);
 /* Gives every queued command up, as the GPU is lost. */
 void fake_lose(int code);
 void fake_hold(bool held);
+/* Until nothing is queued in the current context. */
+void fake_await_idle(void);
 bool fake_is_engine(void);
 double fake_ms(void);
 unsigned fake_random(void);

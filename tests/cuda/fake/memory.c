@@ -66,6 +66,8 @@ int cuMemFree_v2(weir__cu_address address)
 {
     int code = fake_enter_context(__func__);
 
+    if (fake_current())
+        fake_await_idle(); /* as the real one does */
     free_block(FAKE_ALLOCATION, (void *)(uintptr_t)address);
     return code;
 }

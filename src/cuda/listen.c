@@ -1,0 +1,266 @@
+/* What traces hear of a GPU. While one is recorded, an operator stands between two events that
+ * keep their time; when they are passed, their times become the record, in the host's clock.
+ * Nothing is waited for: what is over is told when somebody syncs, in the order it was queued. */
+#include "cuda/cuda.h"
+
+enum { SPARE = 256 };
+
+/* ---- what is heard ---- */
+
+static void free_heard(struct weir__cuda *dev, struct weir__cuda_heard *h)
+{
+    for (int i = 0; i < 2; i++)
+        if (h->ends[i]) /* a wait has none */
+            dev->api->cu.event_destroy(h->ends[i]);
+    weir__free(h);
+}
+
+static weir_status new_heard(struct weir__cuda *dev, struct weir__cuda_heard **out)
+{
+    const struct weir__cu *cu = &dev->api->cu;
+    struct weir__cuda_heard *h;
+    weir_status st = WEIR_OK;
+
+    weir__spin_lock(&dev->stamps_lock);
+    if ((h = dev->spare_heard)) {
+        dev->spare_heard = h->next;
+        dev->nspare_heard--;
+    }
+    weir__spin_unlock(&dev->stamps_lock);
+    if (!h) {
+        if (!(h = weir__calloc(1, sizeof *h)))
+            return WEIR_ENOMEM;
+        for (int i = 0; i < 2 && !st; i++)
+            st = weir__cuda_check(dev, cu->event_create(&h->ends[i], CU_EVENT_DEFAULT), "a trace");
+        if (st) {
+            free_heard(dev, h);
+            return st;
+        }
+    }
+    *out = h;
+    return st;
+}
+
+static void give_heard(struct weir__cuda *dev, struct weir__cuda_heard *h)
+{
+    bool keep;
+
+    weir__spin_lock(&dev->stamps_lock);
+    if ((keep = !h->source && dev->nspare_heard < SPARE)) {
+        h->next = dev->spare_heard;
+        dev->spare_heard = h;
+        dev->nspare_heard++;
+    }
+    weir__spin_unlock(&dev->stamps_lock);
+    if (!keep)
+        free_heard(dev, h);
+}
+
+static void add_heard(struct weir__cuda *dev, struct weir__cuda_heard *h)
+{
+    h->next = NULL;
+    weir__spin_lock(&dev->stamps_lock);
+    *dev->heard_end = h;
+    dev->heard_end = &h->next;
+    atomic_store_explicit(&dev->hears, true, memory_order_relaxed);
+    weir__spin_unlock(&dev->stamps_lock);
+}
+
+/* Cores that are busy with it: those it may use, or fewer if it has fewer blocks. */
+static uint32_t cores_of(const struct weir__kernel *k)
+{
+    struct weir__code_launch l = {.threads = 256};
+    struct weir__product product;
+
+    if (k->engine > WEIR_ENGINE_MIX || !k->fn || !k->code || k->code->kind != WEIR__CODE_KERNEL)
+        return 0;
+    if (k->code->product && k->code->product(k->args, &product))
+        return k->cores;
+    k->code->shape(k->args, 0, k->cores, &l);
+    return l.grid < k->cores ? l.grid : k->cores;
+}
+
+static struct weir__trace_record describe(const weir_stream *s, uint64_t seq,
+                                          const struct weir__kernel *k)
+{
+    return (struct weir__trace_record){
+        .kind = WEIR__TRACE_OP,
+        .engine = (uint8_t)k->engine,
+        .device = (uint32_t)s->dev->id,
+        .slot = s->slot,
+        .seq = seq,
+        .amount = (uint64_t)k->bytes,
+        .u.op = {weir__trace_name(k->name), k->scope, (uint16_t)k->cores},
+        .blocks = k->blocks * k->phases,
+    };
+}
+
+struct weir__cuda_heard *weir__cuda_hear(struct weir__cuda_stream *s, weir__cu_stream on,
+                                         const struct weir__kernel *k, uint64_t seq)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    uint32_t recording = atomic_load_explicit(&weir__trace_generation, memory_order_relaxed);
+    struct weir__cuda_heard *h;
+
+    if (dev->heard_recording != recording) {
+        if (weir__cuda_anchor(dev))
+            return NULL; /* without a clock nothing can be told */
+        dev->heard_recording = recording;
+    }
+    if (new_heard(dev, &h))
+        return NULL;
+    h->stream = s;
+    h->source = NULL;
+    h->cores = cores_of(k);
+    h->record = describe(&s->base, seq, k);
+    if (weir__cuda_check(dev, dev->api->cu.event_record(h->ends[0], on), "a trace")) {
+        give_heard(dev, h);
+        return NULL;
+    }
+    return h;
+}
+
+void weir__cuda_heard(struct weir__cuda_heard *h, weir__cu_stream on, bool queued)
+{
+    struct weir__cuda *dev = weir__cuda(h->stream->base.dev);
+
+    if (queued && !weir__cuda_check(dev, dev->api->cu.event_record(h->ends[1], on), "a trace"))
+        add_heard(dev, h);
+    else
+        give_heard(dev, h);
+}
+
+void weir__cuda_hear_wait(struct weir__cuda_stream *s, uint64_t seq, struct weir__mark from)
+{
+    struct weir__cuda_heard *h = weir__calloc(1, sizeof *h);
+
+    if (!h)
+        return;
+    h->stream = s;
+    h->source = weir__cuda_stream(from.stream);
+    h->record =
+        (struct weir__trace_record){.seq = seq, .amount = from.seq, .from = weir__clock_ns()};
+    h->record.u.source.device = (uint32_t)from.stream->dev->id;
+    h->record.u.source.slot = from.stream->slot;
+    add_heard(weir__cuda(s->base.dev), h);
+}
+
+/* ---- telling: under the stamps lock, by one thread at a time ---- */
+
+/* When the last of the stream's commands up to `seq` was over, as far as is known; else 0. */
+static uint64_t end_of(const struct weir__cuda_stream *s, uint64_t seq)
+{
+    uint64_t best = 0, ns = 0;
+
+    for (int i = 0; i < WEIR__CUDA_TOLD; i++)
+        if (s->told[i].seq <= seq && s->told[i].seq >= best) {
+            best = s->told[i].seq;
+            ns = s->told[i].ns;
+        }
+    return ns;
+}
+
+static void note_end(struct weir__cuda_stream *s, uint64_t seq, uint64_t ns)
+{
+    s->told[s->told_at].seq = seq;
+    s->told[s->told_at].ns = ns;
+    s->told_at = (s->told_at + 1) % WEIR__CUDA_TOLD;
+}
+
+/* A wait is reached when what is before it on its stream is over, and passed when its source
+ * is as well. */
+static void tell_wait(struct weir__cuda_heard *h)
+{
+    const struct weir__trace_record *r = &h->record;
+    uint64_t before = end_of(h->stream, r->seq), source = 0, reached, passed;
+
+    if (h->source->base.dev == h->stream->base.dev)
+        source = end_of(h->source, r->amount);
+    reached = before > r->from ? before : r->from;
+    passed = source > reached ? source : reached;
+    weir__trace_put_wait(h->stream->base.dev->id, h->stream->base.slot, r->seq, r->u.source.device,
+                         r->u.source.slot, r->amount, reached, passed);
+    note_end(h->stream, r->seq, passed);
+}
+
+static void tell_operator(struct weir__cuda_heard *h, uint64_t from, uint64_t to)
+{
+    struct weir__trace_record part = h->record;
+
+    h->record.from = from;
+    h->record.to = to > from ? to : from;
+    h->record.failed = h->record.seq == atomic_load(&h->stream->base.failed_at);
+    note_end(h->stream, h->record.seq, h->record.to);
+    weir__trace_put(&h->record);
+    if (!h->cores)
+        return;
+    part.kind = WEIR__TRACE_PART;
+    part.amount = 0;
+    part.u.reserved = 0;
+    part.from = from;
+    part.to = h->record.to;
+    part.blocks = h->cores;
+    part.cores = WEIR__TRACE_NO_CORES;
+    part.cores.cube = WEIR__TRACE_ANY_CORE;
+    weir__trace_put(&part);
+}
+
+/* False if it is not over yet. */
+static bool tell(struct weir__cuda *dev, struct weir__cuda_heard *h)
+{
+    uint64_t from, to;
+
+    if (h->source) {
+        tell_wait(h);
+        return true;
+    }
+    if (weir__cuda_time_of(dev, &h->ends[1], &to) == CU_ERROR_NOT_READY)
+        return false;
+    if (to != WEIR__NO_TIME && !weir__cuda_time_of(dev, &h->ends[0], &from))
+        tell_operator(h, from, to);
+    return true;
+}
+
+void weir__cuda_tell(struct weir__cuda *dev)
+{
+    struct weir__cuda_heard **at, *h, *told = NULL;
+    bool pushed;
+
+    if (weir__likely(!atomic_load_explicit(&dev->hears, memory_order_relaxed)))
+        return;
+    pushed = weir__cuda_enter(dev);
+    weir__spin_lock(&dev->stamps_lock);
+    for (struct weir__cuda_stream *s = atomic_load(&dev->streams); s; s = s->next)
+        s->told_upto = false;
+    for (at = &dev->heard; (h = *at);) {
+        if (h->stream->told_upto || !tell(dev, h)) {
+            h->stream->told_upto = true; /* nothing behind it is over either */
+            at = &h->next;
+            continue;
+        }
+        *at = h->next;
+        h->next = told;
+        told = h;
+    }
+    dev->heard_end = at;
+    atomic_store_explicit(&dev->hears, dev->heard != NULL, memory_order_relaxed);
+    weir__spin_unlock(&dev->stamps_lock);
+    while ((h = told)) {
+        told = h->next;
+        give_heard(dev, h);
+    }
+    weir__cuda_leave(dev, pushed);
+}
+
+void weir__cuda_listen_close(struct weir__cuda *dev)
+{
+    struct weir__cuda_heard *lists[] = {dev->heard, dev->spare_heard};
+
+    for (int i = 0; i < 2; i++)
+        while (lists[i]) {
+            struct weir__cuda_heard *next = lists[i]->next;
+
+            free_heard(dev, lists[i]);
+            lists[i] = next;
+        }
+}
