@@ -297,13 +297,93 @@ static weir_status capture(struct weir__program *p)
 
 /* ---- running ---- */
 
+static weir_status run_kernel(struct weir__program *p, int lane, const struct weir__kernel *k)
+{
+    struct weir__cuda_stream *s = weir__cuda_stream(p->lanes[lane].stream);
+    uint64_t seq = weir__stream_submitted(&s->base) + 1;
+    struct weir__cuda_sink sink = {
+        .dev = p->dev,
+        .cores = k->cores,
+        .where = weir__cuda_where(&s->base, seq),
+        .workspace = &p->lanes[lane].workspace,
+        .company = p->company,
+    };
+    struct weir__cuda_heard *heard;
+    weir_status st;
+
+    if (k->fn) {
+        if ((st = weir__cuda_tail(s, k->engine <= WEIR_ENGINE_MIX ? k->cores : UINT32_MAX,
+                                  &sink.stream)))
+            return st;
+        heard = weir__cuda_hear(s, sink.stream, k, seq);
+        st = weir__cuda_issue(&sink, k);
+        if (heard)
+            weir__cuda_heard(heard, sink.stream, !st);
+        if (st)
+            return st;
+    }
+    weir__cuda_count(s, 1, k->name);
+    return WEIR_OK;
+}
+
+/* While a trace is recorded: one by one on the lanes' own streams, since a graph tells nothing
+ * of its nodes. */
+static weir_status run_one_by_one(struct weir__program *p)
+{
+    weir_status st = WEIR_OK;
+
+    for (int i = 0; i < p->norder && !st; i++) {
+        struct weir__cuda_lane *lane = &p->lanes[p->order[i].lane];
+        const struct weir__cuda_item *item = &lane->items[p->order[i].item];
+        weir_stream *s = lane->stream;
+
+        weir__cuda_stream(s)->fallible |= p->fallible;
+        if (item->is_wait) {
+            const struct weir__cuda_lane *from = &p->lanes[item->lane];
+
+            st = weir__cuda_wait(
+                s, (struct weir__mark){from->stream, from->base + (uint64_t)item->item + 1},
+                WEIR__WAIT_ERRORS);
+        } else {
+            st = run_kernel(p, p->order[i].lane, &item->kernel);
+        }
+        if (!st)
+            s->clock.seq[s->slot]++;
+    }
+    return st;
+}
+
+static weir_status run_graph(struct weir__program *p)
+{
+    struct weir__cuda_stream *first = weir__cuda_stream(p->lanes[0].stream);
+    struct weir__cuda *dev = p->dev;
+    weir__cu_stream tail;
+    weir_status st = WEIR_OK;
+
+    for (int i = 1; i < p->nlanes && !st; i++)
+        st = weir__cuda_lead(weir__cuda_stream(p->lanes[i].stream), first);
+    if (!st && !(st = weir__cuda_tail(first, UINT32_MAX, &tail)))
+        st = weir__cuda_check(dev, dev->api->cu.exec_launch(p->exec, tail), "a plan");
+    for (int i = 0; i < p->nlanes && !st; i++) {
+        struct weir__cuda_stream *s = weir__cuda_stream(p->lanes[i].stream);
+        int n = p->lanes[i].nitems;
+
+        if (!n)
+            continue;
+        weir__cuda_count(s, (uint64_t)n, "a plan");
+        s->base.clock.seq[s->base.slot] += (uint64_t)n;
+        if (i)
+            st = weir__cuda_follow(s, first, tail, p->lanes[0].nitems > 0);
+        s->fallible |= p->fallible;
+    }
+    return st;
+}
+
 weir_status weir__cuda_program_run(const struct weir__program *program, weir_stream *const *streams,
                                    const uint64_t *tickets, int ntickets)
 {
     struct weir__program *p = (struct weir__program *)program; /* const to the caller only */
-    struct weir__cuda_stream *first = weir__cuda_stream(streams[0]);
     struct weir__cuda *dev = p->dev;
-    weir__cu_stream tail;
     bool pushed;
     weir_status st = weir__cuda_alive(dev);
 
@@ -323,22 +403,8 @@ weir_status weir__cuda_program_run(const struct weir__program *program, weir_str
         p->epoch = dev->cores.epoch;
         st = capture(p);
     }
-    for (int i = 1; i < p->nlanes && !st; i++)
-        st = weir__cuda_lead(weir__cuda_stream(streams[i]), first);
-    if (!st && !(st = weir__cuda_tail(first, UINT32_MAX, &tail)))
-        st = weir__cuda_check(dev, dev->api->cu.exec_launch(p->exec, tail), "a plan");
-    for (int i = 0; i < p->nlanes && !st; i++) {
-        struct weir__cuda_stream *s = weir__cuda_stream(streams[i]);
-        int n = p->lanes[i].nitems;
-
-        if (!n)
-            continue;
-        weir__cuda_count(s, (uint64_t)n, "a plan");
-        streams[i]->clock.seq[streams[i]->slot] += (uint64_t)n;
-        if (i)
-            st = weir__cuda_follow(s, first, tail, p->lanes[0].nitems > 0);
-        s->fallible |= p->fallible;
-    }
+    if (!st)
+        st = weir__trace_on() ? run_one_by_one(p) : run_graph(p);
     weir__cuda_leave(dev, pushed);
     return st;
 }

@@ -21,7 +21,7 @@ static const struct weir__code fault_code = {
 
 TEST(cuda_faults, a_kernel_that_faults_is_named_and_every_later_call_says_so)
 {
-    weir_device *dev = open_gpu("cuda:0");
+    weir_device *dev = open_gpu("cuda:0"), *again;
     weir_stream *s = weir_stream_default(dev);
     weir_tensor *x = gpu_tensor(s, WEIR_I32, 4, 1);
     void *address = weir_tensor_data(x);
@@ -35,6 +35,8 @@ TEST(cuda_faults, a_kernel_that_faults_is_named_and_every_later_call_says_so)
     CHECK_STATUS(weir_fill(x, 2), WEIR_EDEVICE);
     CHECK_STR(weir_last_error(), "unusable");
     CHECK_STATUS(weir_stream_sync(s), WEIR_EDEVICE);
+    CHECK_STATUS(weir_device_open("cuda:0", &again), WEIR_EDEVICE);
+    CHECK_STR(weir_last_error(), "unusable");
     weir_tensor_release(x);
     CHECK_OK(weir_device_close(dev));
 }

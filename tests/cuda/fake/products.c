@@ -217,21 +217,6 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *desc, void *a, void *b, v
     return 0;
 }
 
-/* Whether a choice that was kept still runs. */
-int cublasLtMatmulAlgoCheck(void *handle, void *desc, void *a, void *b, void *c, void *d,
-                            const struct weir__lt_algo *algo, struct weir__lt_result *result)
-{
-    (void)handle;
-    (void)desc;
-    (void)a;
-    (void)b;
-    (void)c;
-    (void)d;
-    FAKE_CALL();
-    *result = (struct weir__lt_result){.algo = *algo, .waves = 1};
-    return 0;
-}
-
 int cublasLtMatmul(void *handle, void *desc, const void *alpha, const void *a, void *a_layout,
                    const void *b, void *b_layout, const void *beta, const void *c, void *c_layout,
                    void *d, void *d_layout, const struct weir__lt_algo *algo, void *workspace,
