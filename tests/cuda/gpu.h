@@ -11,8 +11,7 @@
 #include "tensor/tensor.h"
 #include "weir/weir.h"
 
-/* From here on the case's GPU is the fake. Before the first call of weir. */
-static inline const struct fake_control *use_fake(void)
+static inline const struct fake_control *find_fake(void)
 {
     void *library = dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
     const struct fake_control *control;
@@ -21,11 +20,17 @@ static inline const struct fake_control *use_fake(void)
         FAIL("%s", dlerror());
     control = dlsym(library, FAKE_CONTROL);
     CHECK(control != NULL);
+    return control;
+}
+
+/* From here on the case's GPU is the fake. Before the first call of weir. */
+static inline const struct fake_control *use_fake(void)
+{
     setenv("WEIR_LIBCUDA", FAKE_CUDA, 1);
     setenv("WEIR_LIBNVRTC", FAKE_CUDA, 1);
     setenv("WEIR_LIBCUBLASLT", FAKE_CUDA, 1);
     setenv("WEIR_CACHE_DIR", "/nonexistent/cache", 1); /* nothing is kept */
-    return control;
+    return find_fake();
 }
 
 /* Opens the device; *fake is NULL on a real GPU. */
@@ -39,7 +44,7 @@ static inline weir_device *open_either(const char *spec, const struct fake_contr
     if (driver)
         dlclose(driver);
     else
-        *fake = use_fake();
+        *fake = getenv("WEIR_LIBCUDA") ? find_fake() : use_fake();
     st = weir_device_open(spec, &dev);
     if (!*fake && st == WEIR_EUNAVAILABLE)
         SKIP("%s", weir_last_error());

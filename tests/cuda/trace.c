@@ -102,10 +102,10 @@ static const char model[] =
     "node { name: \"x\" op: \"Kernel\" attr { key: \"us_per_block\" value { f: 200 } } }\n"
     "node { name: \"left\" op: \"Kernel\" input: \"x\"\n"
     "  attr { key: \"us_per_block\" value { f: 300 } }\n"
-    "  attr { key: \"_stream_tag\" value { s: \"left\" } } }\n"
+    "  attr { key: \"_user_stream_label\" value { s: \"left\" } } }\n"
     "node { name: \"right\" op: \"Kernel\" input: \"x\"\n"
     "  attr { key: \"us_per_block\" value { f: 300 } }\n"
-    "  attr { key: \"_stream_tag\" value { s: \"right\" } } }\n"
+    "  attr { key: \"_user_stream_label\" value { s: \"right\" } } }\n"
     "node { name: \"y\" op: \"Kernel\" input: \"left\" input: \"right\"\n"
     "  attr { key: \"us_per_block\" value { f: 200 } } }\n";
 

@@ -1,0 +1,47 @@
+/* What weir checks on every device, on a GPU: races, and groups that it has no collectives for. */
+#include "gpu.h"
+#include "weir/comm.h"
+#include "weir/race.h"
+
+TEST(cuda_checks, a_write_that_nothing_orders_after_a_read_is_a_race)
+{
+    weir_device *dev = open_gpu("cuda:0");
+    weir_stream *one = weir_stream_default(dev), *two;
+    weir_tensor *x = gpu_tensor(one, WEIR_F32, 1024, 1), *y;
+    weir_race found[2];
+
+    CHECK_OK(weir_stream_create(dev, &(weir_stream_options){.name = "two"}, &two));
+    CHECK_OK(weir_device_sync(dev));
+    CHECK_OK(weir_race_set_mode(WEIR_RACE_REPORT));
+    CHECK_OK(weir_neg(x, &y));
+    CHECK_OK(weir_stream_set_current(two));
+    CHECK_OK(weir_add_into(x, x, x));
+    CHECK_EQ(weir_race_list(found, 2), 1);
+    CHECK_STR_EQ(found[0].first.op, "Neg");
+    CHECK_STR_EQ(found[0].second.op, "Add");
+    CHECK_STR_EQ(found[0].second.stream, "two");
+    CHECK_STR(found[0].second.device, "cuda");
+    CHECK_OK(weir_race_set_mode(WEIR_RACE_ERROR));
+    CHECK_OK(weir_add_into(x, x, x));
+    CHECK_OK(weir_stream_set_current(one));
+    CHECK_STATUS(weir_add_into(x, x, x), WEIR_ERACE);
+    CHECK_OK(weir_stream_wait_stream(one, two));
+    CHECK_OK(weir_add_into(x, x, x));
+    CHECK_OK(weir_race_set_mode(WEIR_RACE_OFF));
+    weir_tensor_release(x);
+    weir_tensor_release(y);
+    CHECK_OK(weir_stream_destroy(two));
+    CHECK_OK(weir_device_close(dev));
+}
+
+TEST(cuda_checks, a_group_of_gpus_is_refused_with_what_to_do_instead)
+{
+    weir_device *dev = open_gpu("cuda:0");
+    weir_group *group;
+
+    CHECK_STATUS(weir_group_create((weir_device *[]){dev, dev}, 2, NULL, &group),
+                 WEIR_EUNSUPPORTED);
+    CHECK_STR(weir_last_error(), "cuda:0");
+    CHECK_STR(weir_last_error(), "weir_tensor_copy");
+    CHECK_OK(weir_device_close(dev));
+}
