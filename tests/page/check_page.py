@@ -201,14 +201,25 @@ def fits_paper_and_phones(browser, path):
     page.quiet("phone")
 
 
+def decode_step(weir, path):
+    """The page of a few layers of a large model, two dies of many."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/deepseek/decode.py")
+    with open(f"{path}.pbtxt", "w") as graph:
+        subprocess.run([sys.executable, script, "--dies", "320", "--layers", "9", "--placement",
+                        "microbatch"], check=True, stdout=graph)
+    subprocess.run([weir, "run", f"{path}.pbtxt", "--ranks", "2", "--device", "npu:a3,compute=off",
+                    "--html", f"{path}.html", "--json"],
+                   check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
 def pictures(browser, work, out):
     os.makedirs(out, exist_ok=True)
     for dark in (False, True):
         theme = "dark" if dark else "light"
-        Page(browser, f"{work}/layers.html", height=860, dark=dark)
-        browser.eval("weir.timeline.select(weir.traces[0], 70, false)")
+        Page(browser, f"{work}/decode.html", height=800, dark=dark)
+        browser.eval("weir.timeline.select(weir.traces[0], 26, false)")
         browser.screenshot(f"{out}/timeline-{theme}.png")
-        Page(browser, f"{work}/both.html", height=900, dark=dark)
+        Page(browser, f"{work}/pictures.html", height=860, dark=dark)
         browser.screenshot(f"{out}/compare-{theme}.png")
 
 
@@ -229,12 +240,15 @@ def main():
         page("one_stream", f"{work}/one_stream.json")
         three = page("three_streams", f"{work}/three_streams.json")
         both = page("both", f"{work}/one_stream.json", f"{work}/three_streams.json")
-        synthetic.write(f"{work}/layers.json", 480, streams=4, ranks=2)
-        page("layers", f"{work}/layers.json")
         synthetic.write(f"{work}/many.json", 100000)
         browser = Browser(find_chromium())
         try:
             if options.images:
+                # On the model, where a picture is the same wherever it is taken.
+                subprocess.run([os.path.join(options.build, "examples", "guide"), work], check=True,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                decode_step(weir, f"{work}/decode")
+                page("pictures", f"{work}/one_stream.json", f"{work}/two_streams.json")
                 pictures(browser, work, options.images)
             else:
                 bars_are_the_recorded_ones(browser, work)

@@ -173,7 +173,8 @@ class Painter {
         c.strokeRect(x + 0.5, y + 4.5, Math.max(1, w - 1), row.h - 9);
       }
       if (w > 34)
-        this.label(trace.nameOf(i), x, w, y + row.h / 2, this.onBar[trace.engine[i]]);
+        this.label(trace.nameOf(i), x, w, y + row.h / 2,
+          shown ? this.onBar[trace.engine[i]] : colour.quiet);
       if (this.x(state.view, trace.start[i]) - last > 5)
         this.gaps(state.view, trace, i, y + row.h / 2);
       last = x + w;

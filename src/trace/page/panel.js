@@ -137,7 +137,7 @@ class Panels {
         element("td", { className: "name" }, this.jump(traces[from], row.first, name)),
         element("td", { className: "n" }, String(row.count)),
         ...traces.map((_, i) => element("td", { className: "n" }, of(i, name).count ? time(of(i, name).time) : "–")),
-        element("td", { className: "n" }, two ? `${change > 0 ? "+" : ""}${time(change)}`
+        element("td", { className: "n" }, two ? `${change > 0 ? "+" : change < 0 ? "\u2212" : ""}${time(Math.abs(change))}`
           : `${traces[0].serial ? (100 * row.time / traces[0].serial).toFixed(1) : 0} %`)));
     }
     this.get("table").append(table);
@@ -159,7 +159,9 @@ class Panels {
         chip("streams", String(t.range.filter(r => r[1] > r[0]).length));
         if (t.devices.length > 1)
           chip("ranks", String(t.devices.length));
-        chip("overlap", `${t.makespan ? (t.serial / t.makespan).toFixed(2) : 0}×`);
+        const ranks = new Set(t.streams.filter((_, s) => t.range[s][1] > t.range[s][0]).map(s => s.device)).size;
+        // Of a rank: that ranks run at the same time is nobody's merit.
+        chip("overlap", `${t.makespan ? (t.serial / ranks / t.makespan).toFixed(2) : 0}×`);
       }
       for (const use of t.use[0] || [])
         chip(`${tag}${use.kind === "core" ? "cores" : use.kind} busy`,
