@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "term.h"
+#include "trace_report.h"
 
 enum { N = 1000, TENSORS = 4 };
 
@@ -150,10 +151,12 @@ bool demo_graph(const char *page, struct json *j)
         } else {
             char text[160];
 
-            snprintf(text, sizeof text,
-                     "%-7s one stream %.3f ms, three %.3f ms (%.2fx); the same bits", specs[i], one,
-                     three, one / three);
+            snprintf(text, sizeof text, "%-7s one stream %s, three %s (%.2fx); %s bits", specs[i],
+                     term_ms(one).text, term_ms(three).text, one / three,
+                     same ? "the same" : "other");
             demo_verdict(same, text);
+            trace_gantt_print(traces[1], 5);
+            putchar('\n');
         }
         if (page && i == 1)
             demo_must(weir_trace_write_html((const weir_trace *const *)traces, titles, 2, page));

@@ -180,7 +180,7 @@ static void print_chart(const struct demo_comparison *c)
             };
         }
         if (first < rows.n)
-            snprintf(rows.notes[first], sizeof rows.notes[0], "%.2f ms", run->ms);
+            snprintf(rows.notes[first], sizeof rows.notes[0], "%s", term_ms(run->ms).text);
     }
     for (int i = 0; i < rows.n; i++) {
         labels[i] = rows.labels[i];
@@ -196,7 +196,7 @@ void demo_comparison_print(const struct demo_comparison *c)
 
     print_chart(c);
     weir_device_get_props(c->best[DEMO_ONE].dev, &props);
-    if (gain >= 1.05)
+    if (gain >= 1.02)
         printf("   two streams: %s%.2fx%s as fast as one", term_on(TERM_BOLD), gain, term_off());
     else
         printf("   two streams: no gain here (%.2fx)%s", gain,

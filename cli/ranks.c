@@ -173,6 +173,11 @@ int cli_ranks_load(struct cli_ranks *r, const char *command, weir_device *dev)
             cli_complain(command, st);
             return st == WEIR_ENOMEM ? EXIT_FAILED : EXIT_USAGE;
         }
+        if (!weir_graph_node_count(r->loaded[i])) {
+            fprintf(stderr, "weir %s: %s has no node: there is nothing to do\n", command,
+                    r->paths[i]);
+            return EXIT_USAGE;
+        }
     }
     for (unsigned i = 0; i < r->nranks; i++)
         r->graphs[i] = r->loaded[r->file_of[i]];

@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { DEFAULT_WIDTH = 100, MIN_WIDTH = 40, MAX_WIDTH = 160, GAP = 2 };
+enum { DEFAULT_WIDTH = 100, MIN_WIDTH = 40, MAX_WIDTH = 160, GAP = 2, LEAST_LAST = 12 };
 
 static int find_width(void)
 {
@@ -85,6 +85,17 @@ void term_paragraph(int indent, const char *text)
     putchar('\n');
 }
 
+struct term_text term_ms(double ms)
+{
+    struct term_text out;
+
+    if (ms < 1)
+        snprintf(out.text, sizeof out.text, "%.1f us", 1000 * ms);
+    else
+        snprintf(out.text, sizeof out.text, "%.2f ms", ms);
+    return out;
+}
+
 int term_fit(const char *text, int columns)
 {
     int bytes = 0;
@@ -152,7 +163,8 @@ void term_table_print(struct term_table *t, int indent)
         }
         used += i < last ? widths[i] + GAP : 0;
     }
-    if (term_get()->tty && used + widths[last] > term_get()->width && used < term_get()->width)
+    if (term_get()->tty && used + widths[last] > term_get()->width &&
+        used + LEAST_LAST <= term_get()->width)
         widths[last] = term_get()->width - used;
 
     for (size_t r = 0; r <= t->nrows; r++) { /* the titles, then the rows */

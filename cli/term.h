@@ -34,6 +34,8 @@ struct term_text {
     char text[32];
 };
 struct term_text term_bytes(size_t bytes);
+/* "12.3 ms" or, below one, "380 us". */
+struct term_text term_ms(double ms);
 
 /* Bytes of the text that fill no more than so many columns. */
 int term_fit(const char *text, int columns);
@@ -48,7 +50,8 @@ struct term_column {
     bool right; /* aligned; numbers are */
 };
 
-/* Rows of cells that are copied. The last column is cut to fit a terminal. */
+/* Rows of cells that are copied. The last column is cut to fit a terminal, if that
+ * leaves enough of it to be read. */
 struct term_table {
     const struct term_column *columns;
     size_t ncolumns, nrows, capacity;

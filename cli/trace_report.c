@@ -92,16 +92,21 @@ struct rows {
 static void name_rows(struct rows *rows, const weir_trace_data *d, const struct stream *s, size_t n,
                       double makespan)
 {
+    bool several = false; /* ranks; a device that did nothing is none */
+
+    for (size_t i = 1; i < n; i++)
+        several |= d->streams[s[i].index].device != d->streams[s[0].index].device;
     for (size_t i = 0; i < n; i++) {
         const weir_trace_stream *stream = &d->streams[s[i].index];
 
-        if (d->ndevices > 1)
+        if (several)
             snprintf(rows->labels[i], sizeof rows->labels[i], "%d: %.20s",
                      d->devices[stream->device].rank, stream->name);
         else
             snprintf(rows->labels[i], sizeof rows->labels[i], "%.24s", stream->name);
-        snprintf(rows->notes[i], sizeof rows->notes[i], "%3.0f %%  %zu ops",
-                 makespan > 0 ? 100 * s[i].busy_ns / makespan : 0, s[i].nops);
+        snprintf(rows->notes[i], sizeof rows->notes[i], "%3.0f %%  %zu op%s",
+                 makespan > 0 ? 100 * s[i].busy_ns / makespan : 0, s[i].nops,
+                 s[i].nops == 1 ? "" : "s");
         rows->label[i] = rows->labels[i];
         rows->note[i] = rows->notes[i];
     }
