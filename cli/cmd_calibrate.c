@@ -108,8 +108,11 @@ static weir_status measure_round(struct outcome *o, weir_device *dev, struct pro
     o->c.core_gb_s = fmax(o->c.core_gb_s, one);
     o->c.memory_gb_s = fmax(o->c.memory_gb_s, all);
     o->c.launch_us = fmin(o->c.launch_us, us);
-    for (int i = 0; i < o->n; i++) {
-        progress_show(progress, (done + (1.0 + i) / (1 + o->n)) / rounds, "%s", o->graphs[i].name);
+    for (int k = 0; k < o->n + AT_TESTED; k++) {
+        int i = k < o->n ? k : k - o->n; /* what figures come from: before the others and after */
+
+        progress_show(progress, (done + (1.0 + k) / (1 + o->n + AT_TESTED)) / rounds, "%s",
+                      o->graphs[i].name);
         st = calibration_time(&o->graphs[i], dev, &o->runs, &us);
         if (st && (o->graphs[i].dtype == WEIR_F32 || o->graphs[i].body == BODY_FILE))
             return st;

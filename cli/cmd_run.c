@@ -34,8 +34,9 @@ static int run_on(weir_device *dev, struct cli_ranks *ranks, bool json, bool tim
     result.device = props.name;
     result.model = props.model;
     if (status < 0)
-        status = props.features & WEIR_FEATURE_REAL_TIME ? run_real(ranks, dev, &result)
-                                                         : run_model(ranks, &result);
+        status = props.features & WEIR_FEATURE_REAL_TIME
+                     ? run_real(ranks, dev, &result)
+                     : run_model(ranks, html || chrome, &result);
     if (status < 0) {
         if (json)
             run_print_json(&result, timeline);

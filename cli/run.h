@@ -30,6 +30,7 @@ struct run_span {
     const char *name;
     unsigned rank, stream; /* stream: index into streams */
     weir_engine engine;
+    unsigned blocks, cores; /* cores: the most it may have at once */
     double ready, start, end;
 };
 
@@ -61,8 +62,8 @@ struct run_result {
     struct weir__prediction prediction; /* of modelled devices; holds the deadlock */
 };
 
-/* Both return -1, or the exit status after a complaint. */
-int run_model(const struct cli_ranks *ranks, struct run_result *out);
+/* Both return -1, or the exit status after a complaint. `parts`: for a trace. */
+int run_model(const struct cli_ranks *ranks, bool parts, struct run_result *out);
 int run_real(const struct cli_ranks *ranks, weir_device *dev, struct run_result *out);
 void run_result_free(struct run_result *r);
 /* Says why a graph did not run. returns  EXIT_USAGE if it never can on the device. */

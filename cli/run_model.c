@@ -2,6 +2,7 @@
 #include "run.h"
 
 #include "commands.h"
+#include "progress.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -87,6 +88,8 @@ static void fill_spans(const struct weir__prediction *p, struct run_result *out,
                     .rank = r,
                     .stream = stream,
                     .engine = p->graphs[p->graph_of[r]].engine[v],
+                    .blocks = program(p, r)->ops[program(p, r)->nodes[v].op].blocks,
+                    .cores = program(p, r)->ops[program(p, r)->nodes[v].op].cores,
                     .ready = us(span->ready),
                     .start = us(span->start),
                     .end = us(span->end),
@@ -152,16 +155,20 @@ static void fill(const struct cli_ranks *ranks, struct run_result *out, unsigned
     fill_path(p, out, at, first);
 }
 
-int run_model(const struct cli_ranks *ranks, struct run_result *out)
+int run_model(const struct cli_ranks *ranks, bool parts, struct run_result *out)
 {
     struct weir__prediction *p = &out->prediction;
+    struct progress progress = progress_begin();
     size_t nstreams = 0, nspans = 0, *first;
     unsigned *at;
     weir_status st;
     int status = -1;
 
-    if ((st = weir__predict(ranks->graphs, ranks->nranks,
-                            &(struct weir__predict_options){.memory = true}, p)))
+    progress_listen(&progress);
+    st = weir__predict(ranks->graphs, ranks->nranks,
+                       &(struct weir__predict_options){.memory = true, .parts = parts}, p);
+    progress_end(&progress);
+    if (st)
         return run_complain(st);
     for (uint32_t r = 0; r < p->nranks; r++) {
         nstreams += program(p, r)->nstreams;

@@ -189,6 +189,8 @@ static void fill_spans(const weir_trace_data *d, struct run_result *out, int64_t
             .name = strdup(op->name),
             .stream = op->stream,
             .engine = op->engine,
+            .blocks = op->blocks,
+            .cores = op->cores,
             .ready = (double)(op->ready_ns - from) / 1000,
             .start = (double)(op->started_ns - from) / 1000,
             .end = (double)(op->ended_ns - from) / 1000,

@@ -6,13 +6,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "trace/store.h"
+
 struct tables {
     weir_trace_device *devices;
     weir_trace_stream *streams;
     weir_trace_op *ops;
     weir_trace_wait *waits;
-    uint32_t nwaits;
-    uint32_t *scratch; /* one per node of a rank, or per span */
+    weir_trace_part *parts;
+    uint32_t nwaits, nparts;
+    uint32_t *at; /* of a modelled run: where each node is, rank after rank; else per span */
 };
 
 static int64_t ns_of(double us)
@@ -81,6 +84,20 @@ static uint32_t fill_rank_waits(struct tables *t, const struct weir__prediction 
     return span;
 }
 
+static uint32_t nnodes_of(const struct weir__prediction *p, uint32_t rank)
+{
+    return p->graphs[p->graph_of[rank]].program.nnodes;
+}
+
+static size_t count_nodes(const struct run_result *r)
+{
+    size_t n = r->nspans;
+
+    for (uint32_t rank = 0; r->modelled && rank < r->prediction.nranks; rank++)
+        n += nnodes_of(&r->prediction, rank);
+    return n;
+}
+
 static size_t count_waits(const struct run_result *r)
 {
     const struct weir__prediction *p = &r->prediction;
@@ -95,16 +112,82 @@ static size_t count_waits(const struct run_result *r)
     return n;
 }
 
-static void fill_waits(struct tables *t, const struct run_result *r, uint32_t *scratch)
+static void fill_waits(struct tables *t, const struct run_result *r)
 {
-    uint32_t span = 0;
+    uint32_t span = 0, *at = t->at;
 
     if (!r->modelled) {
-        fill_path_waits(t, r, scratch);
+        fill_path_waits(t, r, at);
         return;
     }
-    for (uint32_t rank = 0; rank < r->prediction.nranks; rank++)
-        span = fill_rank_waits(t, &r->prediction, rank, span, scratch);
+    for (uint32_t rank = 0; rank < r->prediction.nranks; rank++) {
+        span = fill_rank_waits(t, &r->prediction, rank, span, at);
+        at += nnodes_of(&r->prediction, rank);
+    }
+}
+
+/* ---- where blocks ran ---- */
+
+/* Calls `each` with every part of a node that is over, and the cores of one of its blocks. */
+static void each_part(struct tables *t, const struct weir__prediction *p, const uint32_t *first,
+                      void (*each)(struct tables *t, const struct weir__replay_part *part,
+                                   uint32_t op, uint32_t cores))
+{
+    for (int i = 0; i < p->run.nparts; i++) {
+        const struct weir__replay_part *part = &p->run.parts[i];
+        const struct weir__predict_graph *g = &p->graphs[p->graph_of[part->rank]];
+        const struct weir__sim_op *op = &g->ops[g->nodes[part->node].op];
+        uint32_t cores = op->per_block[WEIR__POOL_CUBE] + op->per_block[WEIR__POOL_VECTOR];
+
+        if (cores && p->run.spans[part->rank][part->node].end != UINT64_MAX)
+            each(t, part, t->at[first[part->rank] + part->node], cores);
+    }
+}
+
+static void count_part(struct tables *t, const struct weir__replay_part *part, uint32_t op,
+                       uint32_t cores)
+{
+    (void)cores;
+    t->ops[op].nparts += part->blocks;
+    t->nparts += part->blocks;
+}
+
+/* The machine counts cores; names are given when all parts are there. */
+static void place_part(struct tables *t, const struct weir__replay_part *part, uint32_t op,
+                       uint32_t cores)
+{
+    for (uint32_t b = 0; b < part->blocks; b++)
+        t->parts[t->ops[op].first_part + t->ops[op].nparts++] = (weir_trace_part){
+            .op = op,
+            .blocks = 1,
+            .ncores = cores,
+            .cores = {WEIR__TRACE_ANY_CORE, WEIR__TRACE_ANY_CORE, WEIR__TRACE_ANY_CORE},
+            .started_ns = (int64_t)(part->from / 1000),
+            .ended_ns = (int64_t)(part->to / 1000),
+        };
+}
+
+static bool fill_parts(struct tables *t, const struct run_result *r)
+{
+    const struct weir__prediction *p = &r->prediction;
+    uint32_t *first = calloc(r->nranks + 1, sizeof *first), at = 0;
+    bool ok;
+
+    for (uint32_t rank = 0; first && rank < p->nranks; rank++)
+        first[rank + 1] = first[rank] + nnodes_of(p, rank);
+    if (first)
+        each_part(t, p, first, count_part);
+    t->parts = calloc((size_t)t->nparts + 1, sizeof *t->parts);
+    for (size_t i = 0; i < r->nspans; i++) {
+        t->ops[i].first_part = at;
+        at += t->ops[i].nparts;
+        t->ops[i].nparts = 0;
+    }
+    if (first && t->parts)
+        each_part(t, p, first, place_part);
+    ok = first && t->parts;
+    free(first);
+    return ok;
 }
 
 /* The end of the operator before it on its stream is when a node could have been next. */
@@ -121,8 +204,8 @@ static void fill_ops(struct tables *t, const struct run_result *r)
             .stream = s->stream,
             .seq = first ? 1 : t->ops[i - 1].seq + 1,
             .engine = s->engine,
-            .blocks = 1,
-            .cores = 1,
+            .blocks = s->blocks,
+            .cores = s->cores,
             .queued_ns = first ? 0 : t->ops[i - 1].ended_ns,
             .ready_ns = ns_of(s->ready),
             .started_ns = ns_of(s->start),
@@ -137,8 +220,8 @@ static bool make_tables(struct tables *t, const struct run_result *r)
     t->streams = calloc(r->nstreams + 1, sizeof *t->streams);
     t->ops = calloc(r->nspans + 1, sizeof *t->ops);
     t->waits = calloc(count_waits(r) + 1, sizeof *t->waits);
-    t->scratch = calloc(count_waits(r) + 1, sizeof *t->scratch);
-    return t->devices && t->streams && t->ops && t->waits && t->scratch;
+    t->at = calloc(count_nodes(r) + 1, sizeof *t->at);
+    return t->devices && t->streams && t->ops && t->waits && t->at;
 }
 
 static weir_status make_trace(const struct run_result *r, const weir_device_props *props,
@@ -151,6 +234,8 @@ static weir_status make_trace(const struct run_result *r, const weir_device_prop
                          .ndevices = r->nranks,
                          .nstreams = r->nstreams,
                          .nops = r->nspans};
+    weir_status st;
+
     for (size_t i = 0; i < r->nranks; i++)
         t->devices[i] =
             (weir_trace_device){.name = r->device,
@@ -163,9 +248,15 @@ static weir_status make_trace(const struct run_result *r, const weir_device_prop
         t->streams[i] =
             (weir_trace_stream){r->streams[i].name, r->streams[i].rank, r->streams[i].priority};
     fill_ops(t, r);
-    fill_waits(t, r, t->scratch);
+    fill_waits(t, r);
     d.nwaits = t->nwaits;
-    return weir_trace_make(&d, out);
+    if (r->modelled && !fill_parts(t, r))
+        return WEIR_ENOMEM;
+    d.parts = t->parts;
+    d.nparts = t->nparts;
+    if ((st = weir_trace_make(&d, out)))
+        return st;
+    return weir__trace_name_cores(*out) ? WEIR_OK : WEIR_ENOMEM;
 }
 
 int run_write(const struct run_result *r, const weir_device_props *props, const char *html,
@@ -187,6 +278,7 @@ int run_write(const struct run_result *r, const weir_device_props *props, const 
     free(t.streams);
     free(t.ops);
     free(t.waits);
-    free(t.scratch);
+    free(t.parts);
+    free(t.at);
     return st ? cli_complain("run", st) : EXIT_FINE;
 }

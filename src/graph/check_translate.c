@@ -1,5 +1,6 @@
 /* A graph as a rank of the checker's program: streams, order, and the cores each node
  * takes. */
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/check_graph.h"
@@ -81,9 +82,9 @@ static void set_demand(const weir_graph *g, const struct weir__node *n, struct w
         tile(g, n, (unsigned)may, &work);
     if (work.engine > WEIR_ENGINE_MIX || !work.blocks)
         return;
-    op->take = (k ? k->gang : work.gang) ? WEIR__TAKE_GANG
-               : k && k->us > 0          ? WEIR__TAKE_TOGETHER
-                                         : WEIR__TAKE_ANY;
+    op->take = (k ? k->gang : work.gang || (work.meets && work.blocks > 1)) ? WEIR__TAKE_GANG
+               : k && k->us > 0                                             ? WEIR__TAKE_TOGETHER
+                                                                            : WEIR__TAKE_ANY;
     set_engine(g->dev, work.engine, op);
     may = (int)weir__cores_of(g->dev, work.engine, g->dev->props.cores, limit);
     limited = (op->limit_cube && limit.cube > 0) || (op->limit_vector && limit.vector > 0);
@@ -102,6 +103,22 @@ static int stream_of(const weir_graph *g, struct weir__check_rank *rank, int *by
     return by_label[marks->stream];
 }
 
+/* Collectives of a group that all ranks of the program are in meet each other; of one alone, or
+ * of other groups, the peers are not here. */
+static const char *name_group(const struct weir__node *n, const struct weir__check_program *p,
+                              char *text, size_t size)
+{
+    struct weir__party party;
+
+    if (!(n->op->flags & WEIR__OP_COLLECTIVE))
+        return NULL;
+    n->op->party(n->params, &party);
+    if (party.to >= 0 || party.from >= 0 || party.ranks != p->nranks)
+        return NULL;
+    snprintf(text, size, "group '%s'", party.group);
+    return text;
+}
+
 static weir_status add_node(const struct weir__checked *x, struct weir__check_program *p, int rank,
                             int v, int *by_label, int *op_of)
 {
@@ -109,10 +126,12 @@ static weir_status add_node(const struct weir__checked *x, struct weir__check_pr
     const struct weir__kernel_params *k = strcmp(n->op->name, "Kernel") ? NULL : n->params;
     struct weir__check_rank *r = &p->ranks[rank];
     int stream = stream_of(x->g, r, by_label, &n->marks);
+    char group[16 + WEIR__GROUP_NAME];
     weir_status st = WEIR_OK;
 
-    if (stream < 0 ||
-        (op_of[v] = weir__check_add_op(p, rank, stream, n->name, k ? k->collective : NULL)) < 0)
+    if (stream < 0 || (op_of[v] = weir__check_add_op(
+                           p, rank, stream, n->name,
+                           k ? k->collective : name_group(n, p, group, sizeof group))) < 0)
         return WEIR_ENOMEM;
     set_demand(x->g, n, &r->ops[op_of[v]]);
     for (int i = x->c.edges.first[v]; i < x->c.edges.first[v + 1] && !st; i++) {

@@ -25,6 +25,7 @@ static weir_status translate(weir_graph *const *graphs, const struct weir__predi
     weir_status st = WEIR_OK;
 
     for (uint32_t r = 0; r < p->nranks && !st; r++) {
+        struct weir__predict_place place = {.rank = r, .nranks = p->nranks};
         uint32_t known = 0;
 
         while (known < p->ngraphs && p->graphs[known].g != graphs[r])
@@ -33,8 +34,10 @@ static weir_status translate(weir_graph *const *graphs, const struct weir__predi
         if (known < p->ngraphs)
             continue;
         p->ngraphs++;
-        st = weir__predict_graph_init(&p->graphs[known], graphs[r], options, p->nranks, known,
-                                      meetings);
+        place.index = known;
+        for (uint32_t other = r + 1; other < p->nranks; other++)
+            place.shared |= graphs[other] == graphs[r];
+        st = weir__predict_graph_init(&p->graphs[known], graphs[r], options, &place, meetings);
         if (p->serial < p->graphs[known].serial)
             p->serial = p->graphs[known].serial;
     }
@@ -42,42 +45,42 @@ static weir_status translate(weir_graph *const *graphs, const struct weir__predi
 }
 
 static weir_status replay(struct weir__prediction *p, const struct weir__model *model,
-                          const struct weir__predict_options *options, uint32_t nmeetings)
+                          const struct weir__predict_options *options,
+                          const struct weir__meetings *meetings)
 {
     const struct weir__replay_program **programs = weir__calloc(p->nranks, sizeof *programs);
-    uint32_t *sizes = weir__calloc((size_t)nmeetings + 1, sizeof *sizes);
     struct weir__replay_options how = {
         .record_ps = weir__model_overhead(model, model->profile.event_record_us),
         .wait_ps = weir__model_overhead(model, model->profile.event_wait_us),
         .spans = !options->makespan_only,
+        .parts = options->parts,
     };
     struct weir__replay_result bound;
     struct weir__sim_limits limits;
     weir_status st;
 
-    if (!programs || !sizes) {
+    if (!programs) {
         st = weir__fail(WEIR_ENOMEM, "a prediction of %u ranks", p->nranks);
         goto done;
     }
     for (uint32_t r = 0; r < p->nranks; r++)
         programs[r] = &p->graphs[p->graph_of[r]].program;
-    for (uint32_t i = 0; i < nmeetings; i++)
-        sizes[i] = p->nranks;
     weir__model_limits(model, &limits);
-    if ((st = weir__replay(&limits, programs, p->nranks, sizes, nmeetings, &how, &p->run)))
+    if ((st = weir__replay(&limits, programs, p->nranks, meetings->sizes, meetings->count, &how,
+                           &p->run)))
         goto done;
     p->makespan = p->run.makespan;
     if (options->makespan_only)
         goto done;
     limits.isolated = true;
-    how.spans = false;
-    if (!(st = weir__replay(&limits, programs, p->nranks, sizes, nmeetings, &how, &bound))) {
+    how.spans = how.parts = false;
+    if (!(st = weir__replay(&limits, programs, p->nranks, meetings->sizes, meetings->count, &how,
+                            &bound))) {
         p->critical = bound.makespan;
         weir__replay_fini(&bound);
     }
 done:
     weir__free(programs);
-    weir__free(sizes);
     return st;
 }
 
@@ -99,7 +102,7 @@ weir_status weir__predict(weir_graph *const *graphs, uint32_t nranks,
     if (!out->graphs || !out->graph_of)
         st = weir__fail(WEIR_ENOMEM, "a prediction of %u ranks", nranks);
     else if (!(st = translate(graphs, options, out, &meetings)))
-        st = replay(out, model, options, meetings.count);
+        st = replay(out, model, options, &meetings);
     out->dispatch = weir__model_overhead(model, model->profile.graph_dispatch_us);
     weir__meetings_fini(&meetings);
     if (st)

@@ -20,6 +20,7 @@ struct weir__predict_options {
     const weir_compile_options *compile; /* NULL: as the graph says */
     bool makespan_only;                  /* no critical path, no spans: for searches */
     bool memory;                         /* place memory, for the peak */
+    bool parts;                          /* keep when blocks ran */
 };
 
 /* One graph as a program. `nodes` and `program.nodes` have the graph's own indices. */

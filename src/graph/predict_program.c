@@ -107,26 +107,29 @@ static weir_status load_operator(const weir_device *dev, const struct weir__node
 /* ---- meetings ---- */
 
 /* The k-th node of a name on one rank meets the k-th on the others. */
-static weir_status find_meeting(struct weir__meetings *m, const char *name, uint32_t graph,
-                                uint32_t *out)
+static weir_status find_meeting(struct weir__meetings *m, const struct weir__meeting_name *name,
+                                uint32_t graph, uint32_t nranks, uint32_t *out)
 {
     struct weir__meeting_name *entry = NULL;
 
     for (int i = 0; i < m->n && !entry; i++)
-        if (!strcmp(m->names[i].name, name))
+        if (!strcmp(m->names[i].name, name->name) && m->names[i].group == name->group &&
+            m->names[i].from == name->from && m->names[i].to == name->to)
             entry = &m->names[i];
     if (!entry) {
         if (!weir__grow(&m->names, m->n, &m->cap, sizeof *m->names))
             return WEIR_ENOMEM;
         entry = &m->names[m->n++];
-        *entry = (struct weir__meeting_name){.name = name};
+        *entry = *name;
     }
     if (entry->graph != graph + 1)
         entry->used = 0;
     entry->graph = graph + 1;
     if (entry->used == entry->n) {
-        if (!weir__grow(&entry->ids, entry->n, &entry->cap, sizeof *entry->ids))
+        if (!weir__grow(&entry->ids, entry->n, &entry->cap, sizeof *entry->ids) ||
+            !weir__grow(&m->sizes, (int)m->count, &m->cap_sizes, sizeof *m->sizes))
             return WEIR_ENOMEM;
+        m->sizes[m->count] = nranks;
         entry->ids[entry->n++] = ++m->count;
     }
     *out = entry->ids[entry->used++];
@@ -138,12 +141,67 @@ void weir__meetings_fini(struct weir__meetings *m)
     for (int i = 0; i < m->n; i++)
         weir__free(m->names[i].ids);
     weir__free(m->names);
+    weir__free(m->sizes);
 }
 
 /* ---- nodes ---- */
 
-static weir_status make_op(struct weir__predict_graph *pg, int v, uint32_t nranks, uint32_t graph,
-                           struct weir__meetings *meetings)
+/* A Kernel with a collective. */
+static weir_status meet_by_name(struct weir__predict_graph *pg, int v,
+                                const struct weir__kernel_params *p, const struct weir__load *load,
+                                const struct weir__predict_place *place,
+                                struct weir__meetings *meetings)
+{
+    const struct weir__model *model = pg->g->dev->model;
+    struct weir__sim_op *op = &pg->ops[v];
+
+    pg->nodes[v].meets = p->collective;
+    if (!(load->block_us > 0) && p->bytes)
+        weir__model_collective(model, weir__collective_kind(p->collective), place->nranks,
+                               (double)p->bytes, op);
+    if (load->engine == WEIR_ENGINE_SDMA)
+        weir__model_take_no_cores(op);
+    return find_meeting(
+        meetings,
+        &(struct weir__meeting_name){.name = p->collective, .group = false, .from = -1, .to = -1},
+        place->index, place->nranks, &op->meeting);
+}
+
+/* An operator of a group. A single rank is predicted as if the others came when it does. */
+static weir_status meet_in_group(struct weir__predict_graph *pg, int v, struct weir__load *load,
+                                 const struct weir__predict_place *place,
+                                 struct weir__meetings *meetings)
+{
+    const struct weir__node *n = &pg->g->nodes[v];
+    struct weir__meeting_name name = {.group = true, .from = -1, .to = -1};
+    struct weir__party party;
+    bool pair;
+
+    n->op->party(n->params, &party);
+    pair = party.to >= 0 || party.from >= 0;
+    weir__model_group_op(pg->g->dev->model, load, weir__collective_kind(n->op->name),
+                         pair ? 2 : (uint32_t)party.ranks, &pg->ops[v]);
+    if (place->nranks == 1)
+        return WEIR_OK;
+    if ((uint32_t)party.ranks != place->nranks)
+        return weir__fail(WEIR_EINVAL,
+                          "node '%s' is a collective of the %lld ranks of group '%s', and the run "
+                          "has %u: they must be as many",
+                          n->name, (long long)party.ranks, party.group, place->nranks);
+    if (pair && place->shared)
+        return weir__fail(WEIR_EINVAL,
+                          "node '%s' is for one rank: give each rank a graph of its own", n->name);
+    name.name = pg->nodes[v].meets = party.group;
+    if (pair) {
+        name.from = party.to >= 0 ? (int)place->rank : party.from;
+        name.to = party.to >= 0 ? party.to : (int)place->rank;
+    }
+    return find_meeting(meetings, &name, place->index, pair ? 2 : place->nranks,
+                        &pg->ops[v].meeting);
+}
+
+static weir_status make_op(struct weir__predict_graph *pg, int v,
+                           const struct weir__predict_place *place, struct weir__meetings *meetings)
 {
     const weir_device *dev = pg->g->dev;
     const struct weir__node *n = &pg->g->nodes[v];
@@ -162,17 +220,12 @@ static weir_status make_op(struct weir__predict_graph *pg, int v, uint32_t nrank
     load.in_graph = true;
     weir__model_op(dev->model, &load, op);
     pg->engine[v] = load.engine;
+    if (p && p->collective[0])
+        st = meet_by_name(pg, v, p, &load, place, meetings);
+    else if (n->op->flags & WEIR__OP_COLLECTIVE)
+        st = meet_in_group(pg, v, &load, place, meetings);
     if (pg->c.leader[v] != v)
         op->launch_ps = 0; /* a super kernel is launched once */
-    if (p && p->collective[0]) {
-        pg->nodes[v].meets = p->collective;
-        if (!(load.block_us > 0) && p->bytes)
-            weir__model_collective(dev->model, weir__collective_kind(p->collective), nranks,
-                                   (double)p->bytes, op);
-        if (load.engine == WEIR_ENGINE_SDMA)
-            weir__model_take_no_cores(op);
-        st = find_meeting(meetings, p->collective, graph, &op->meeting);
-    }
     return st;
 }
 
@@ -234,8 +287,9 @@ static size_t memory_bytes(const struct weir__predict_graph *pg)
 }
 
 weir_status weir__predict_graph_init(struct weir__predict_graph *pg, const weir_graph *g,
-                                     const struct weir__predict_options *options, uint32_t nranks,
-                                     uint32_t index, struct weir__meetings *meetings)
+                                     const struct weir__predict_options *options,
+                                     const struct weir__predict_place *place,
+                                     struct weir__meetings *meetings)
 {
     size_t n = (size_t)g->nnodes + 1;
     struct weir__sim_limits limits;
@@ -259,7 +313,7 @@ weir_status weir__predict_graph_init(struct weir__predict_graph *pg, const weir_
     for (int v = 0; v < g->nnodes; v++) {
         if (!pg->c.live[v])
             continue;
-        if ((st = make_op(pg, v, nranks, index, meetings)))
+        if ((st = make_op(pg, v, place, meetings)))
             return st;
         pg->serial += pg->ops[v].launch_ps + weir__sim_alone(&limits, &pg->ops[v]);
     }

@@ -14,17 +14,18 @@ void weir__npu_collective_op(struct weir__npu_stream *s, const struct weir__cmd 
     const struct weir__model *model = &weir__npu_of(s)->model;
     const struct weir__meet *meet = (const void *)cmd->args;
     uint32_t nranks = (uint32_t)__builtin_popcountll(meet->channel->members);
-    bool row = cmd->u.fn; /* otherwise a stand-in, whose file says what it is and moves */
     enum weir__comm_pattern kind = weir__collective_kind(meet->offer.what);
-    double bytes = row ? weir__collective_part(kind, nranks, load->bytes) : load->bytes;
 
-    load->comm = true;
-    load->gang |= row && load->engine == WEIR_ENGINE_VECTOR && cmd->blocks > 1;
-    weir__model_op(model, load, &s->op);
-    if (!(load->block_us > 0) && nranks > 1)
-        weir__model_collective(model, kind, nranks, bytes, &s->op);
-    if (load->engine == WEIR_ENGINE_SDMA)
-        weir__model_take_no_cores(&s->op);
+    if (cmd->u.fn) {
+        weir__model_group_op(model, load, kind, nranks, &s->op);
+    } else { /* a stand-in, whose file says what it is and moves */
+        load->comm = true;
+        weir__model_op(model, load, &s->op);
+        if (!(load->block_us > 0) && nranks > 1)
+            weir__model_collective(model, kind, nranks, load->bytes, &s->op);
+        if (load->engine == WEIR_ENGINE_SDMA)
+            weir__model_take_no_cores(&s->op);
+    }
     s->op.meeting = WEIR__SIM_OUTSIDE;
 }
 

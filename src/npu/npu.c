@@ -150,6 +150,7 @@ static weir_status npu_stream_open(weir_stream *s)
 
 static void npu_stream_close(weir_stream *s)
 {
+    weir__free(((struct weir__npu_stream *)s)->marks);
     weir__sim_lane_fini(&((struct weir__npu_stream *)s)->lane);
     weir__soft_stream_close(s);
 }
@@ -230,6 +231,24 @@ static weir_status npu_submit(weir_stream *s, const struct weir__kernel *k)
     return st;
 }
 
+/* An event is recorded behind the last command, which takes a while if that is not over. */
+static weir_status npu_mark(weir_stream *s)
+{
+    struct weir__npu_stream *own = (struct weir__npu_stream *)s;
+    uint64_t seq = weir__stream_submitted(s);
+    weir_status st = WEIR_OK;
+
+    weir__spin_lock(&own->marks_lock);
+    if (weir__soft_done(s) < seq && (!own->nmarks || own->marks[own->nmarks - 1] < seq)) {
+        if (weir__grow(&own->marks, own->nmarks, &own->cap_marks, sizeof *own->marks))
+            own->marks[own->nmarks++] = seq;
+        else
+            st = WEIR_ENOMEM;
+    }
+    weir__spin_unlock(&own->marks_lock);
+    return st;
+}
+
 /* A host that has filled a queue waits until there is room. */
 static void npu_kick(weir_device *dev)
 {
@@ -284,6 +303,7 @@ const struct weir__driver weir__npu_driver = {
     .submit = npu_submit,
     .wait = weir__soft_wait,
     .callback = weir__soft_callback,
+    .mark = npu_mark,
     .stamp = weir__soft_stamp,
     .kick = npu_kick,
     .done = weir__soft_done,

@@ -23,6 +23,10 @@ struct weir__npu_stream {
     struct weir__sim_lane lane;
     struct weir__sim_op op; /* of the kernel at the head */
     bool launched;          /* the head has been slept for */
+    bool recording;         /* it is over but for the event recorded behind it */
+    struct weir__spin marks_lock;
+    uint64_t *marks; /* commands behind which events are recorded, ascending; under the lock */
+    int nmarks, cap_marks;
     /* Picoseconds before which the collective at the head neither runs nor is over. They only
      * grow, and peers write them. */
     _Atomic uint64_t meets_at, leaves_at;
@@ -90,7 +94,8 @@ bool weir__npu_step(struct weir__npu *npu);
 bool weir__npu_step_until(struct weir__npu *npu, uint64_t end);
 /* Everything that happens at this instant; the clock stays. False if that is nothing. */
 bool weir__npu_run_now(struct weir__npu *npu);
-/* The command at the head is over, and the machine has the token. */
+/* The command at the head is over but for events that are recorded behind it, and the machine
+ * has the token. */
 void weir__npu_end_command(struct weir__npu_stream *s, const struct weir__cmd *cmd);
 
 /* ---- meet.c: collectives, under the loop ---- */

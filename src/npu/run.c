@@ -78,8 +78,40 @@ static void consume(struct weir__npu_stream *s, const struct weir__cmd *cmd)
     weir__soft_publish(&s->soft, &weir__npu_of(s)->woken);
 }
 
+/* Whether an event is recorded behind the command at the head; it is asked once. */
+static bool is_recorded(struct weir__npu_stream *s, const struct weir__cmd *cmd)
+{
+    int n = 0;
+    bool found = false;
+
+    if (s->soft.lane_left)
+        return cmd->recorded;
+    weir__spin_lock(&s->marks_lock);
+    for (; n < s->nmarks && s->marks[n] <= s->soft.over + 1; n++)
+        found |= s->marks[n] == s->soft.over + 1;
+    if (n)
+        memmove(s->marks, s->marks + n, (size_t)(s->nmarks -= n) * sizeof *s->marks);
+    weir__spin_unlock(&s->marks_lock);
+    return found;
+}
+
+/* Recording keeps the stream, and whoever waits for the event. False if it takes time. */
+static bool record(struct weir__npu_stream *s, const struct weir__cmd *cmd)
+{
+    struct weir__npu *npu = weir__npu_of(s);
+    uint64_t ps = weir__model_overhead(&npu->model, npu->model.profile.event_record_us);
+
+    if (!ps || !is_recorded(s, cmd))
+        return true;
+    s->recording = true;
+    weir__sim_sleep(&npu->sim, &s->lane, ps);
+    return false;
+}
+
 void weir__npu_end_command(struct weir__npu_stream *s, const struct weir__cmd *cmd)
 {
+    if (!record(s, cmd))
+        return;
     consume(s, cmd);
     append(&weir__npu_of(s)->woken, &s->soft);
 }
@@ -195,8 +227,9 @@ static void advance(struct weir__npu_stream *s)
                 return;
             continue;
         }
-        if (!run_head(s, cmd))
+        if (!s->recording && (!run_head(s, cmd) || !record(s, cmd)))
             return;
+        s->recording = false;
         consume(s, cmd);
     }
 }

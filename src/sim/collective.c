@@ -16,7 +16,7 @@ static const struct {
     {"dispatch", WEIR__DISPATCH},    {"combine", WEIR__ALL_TO_ALL},
     {"alltoall", WEIR__ALL_TO_ALL},  {"barrier", WEIR__BARRIER},
     {"moedispatch", WEIR__DISPATCH}, {"moecombine", WEIR__ALL_TO_ALL},
-    {"send", WEIR__BROADCAST},
+    {"send", WEIR__BROADCAST},       {"recv", WEIR__BROADCAST},
 };
 
 /* Those must be the whole name, before any number. */
@@ -136,9 +136,9 @@ double weir__collective_us(const struct weir__model *m, enum weir__comm_pattern 
     return best;
 }
 
-/* A gather gives one share and gets all n, a scatter the other way; others give as much as
- * they get. */
-double weir__collective_part(enum weir__comm_pattern kind, uint32_t nranks, double bytes)
+/* The larger of what a rank gives and gets, which together are `bytes`. A gather gives one share
+ * and gets all n, a scatter the other way; others give as much as they get. */
+static double part_of(enum weir__comm_pattern kind, uint32_t nranks, double bytes)
 {
     bool lopsided = kind == WEIR__ALL_GATHER || kind == WEIR__REDUCE_SCATTER;
 
@@ -160,4 +160,16 @@ void weir__model_collective(const struct weir__model *m, enum weir__comm_pattern
 void weir__model_take_no_cores(struct weir__sim_op *op)
 {
     memset(op->per_block, 0, sizeof op->per_block);
+}
+
+void weir__model_group_op(const struct weir__model *m, struct weir__load *load,
+                          enum weir__comm_pattern kind, uint32_t nranks, struct weir__sim_op *out)
+{
+    load->comm = true;
+    load->gang |= load->engine == WEIR_ENGINE_VECTOR && load->blocks > 1;
+    weir__model_op(m, load, out);
+    if (nranks > 1)
+        weir__model_collective(m, kind, nranks, part_of(kind, nranks, load->bytes), out);
+    if (load->engine == WEIR_ENGINE_SDMA)
+        weir__model_take_no_cores(out);
 }

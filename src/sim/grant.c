@@ -7,6 +7,8 @@ static bool goes_before(const struct weir__sim_lane *a, const struct weir__sim_l
 {
     if (a->priority != b->priority)
         return a->priority < b->priority;
+    if (a->ready != b->ready)
+        return a->ready < b->ready;
     return a->lot != b->lot ? a->lot < b->lot : a->order < b->order;
 }
 

@@ -69,14 +69,15 @@ enum weir__comm_pattern weir__collective_kind(const char *name);
 double weir__collective_us(const struct weir__model *m, enum weir__comm_pattern kind,
                            uint32_t nranks, double bytes);
 
-/* That part, of an operator whose row counts what a rank reads and writes in all. */
-double weir__collective_part(enum weir__comm_pattern kind, uint32_t nranks, double bytes);
-
 /* Makes `op`, as weir__model_op left it, take what the collective takes from the last arrival
  * on, and draw on the whole link meanwhile. */
 void weir__model_collective(const struct weir__model *m, enum weir__comm_pattern kind,
                             uint32_t nranks, double bytes, struct weir__sim_op *op);
 /* For one that the copy engine runs: it holds nothing. */
 void weir__model_take_no_cores(struct weir__sim_op *op);
+/* An operator of a group, as its row tells it: load->bytes is what a rank reads and writes in
+ * all, and its vector cores are a gang's. */
+void weir__model_group_op(const struct weir__model *m, struct weir__load *load,
+                          enum weir__comm_pattern kind, uint32_t nranks, struct weir__sim_op *out);
 
 #endif

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/progress.h"
+
 enum stage { STAGE_WAITS, STAGE_LAUNCH, STAGE_RUN, STAGE_RECORD, STAGE_END };
 
 struct lane {
@@ -25,6 +27,9 @@ struct replay {
     struct lane *lanes;
     uint32_t nlanes;
     uint64_t makespan;
+    struct weir__replay_result *out;
+    bool short_of_memory;
+    uint64_t over, all; /* nodes */
 };
 
 static const struct weir__replay_node *head(const struct lane *l)
@@ -130,6 +135,7 @@ static void keep(struct replay *r, struct lane *l)
                      : s->freed_by != WEIR__SIM_NOBODY ? pack_cause(WEIR__CAUSE_CORES, s->freed_by)
                                                        : l->cause;
 
+    r->over++;
     if (!l->stats->over++)
         l->stats->first = s->started;
     l->stats->last = r->makespan = r->sim.now;
@@ -158,6 +164,19 @@ static void on_over(void *user, struct weir__sim_lane *base)
     } else {
         publish(r, l);
     }
+}
+
+static void on_ended(void *user, struct weir__sim_lane *base, uint32_t blocks, uint64_t from)
+{
+    struct replay *r = user;
+    const struct lane *l = (const struct lane *)base;
+    struct weir__replay_result *out = r->out;
+
+    if (!weir__grow(&out->parts, out->nparts, &out->cap_parts, sizeof *out->parts))
+        r->short_of_memory = true;
+    else
+        out->parts[out->nparts++] = (struct weir__replay_part){
+            from, r->sim.now, base->rank, l->stream->nodes[l->position], blocks};
 }
 
 static void on_awake(void *user, struct weir__sim_lane *base)
@@ -353,13 +372,26 @@ static weir_status open_all(struct replay *r, const struct weir__replay_program 
     return st;
 }
 
+static void run_all(struct replay *r)
+{
+    enum { STEPS_PER_TELL = 1 << 16 };
+
+    for (uint32_t i = 0; i < r->nlanes; i++)
+        r->all += r->lanes[i].stream->nnodes;
+    for (uint32_t i = 0; i < r->nlanes; i++)
+        go_on(r, &r->lanes[i]);
+    for (uint64_t steps = 1; weir__sim_step(&r->sim); steps++)
+        if (steps % STEPS_PER_TELL == 0)
+            weir__progress_tell("nodes", (double)r->over / (double)(r->all + 1));
+}
+
 weir_status weir__replay(const struct weir__sim_limits *limits,
                          const struct weir__replay_program *const *programs, uint32_t nranks,
                          const uint32_t *meeting_sizes, uint32_t nmeetings,
                          const struct weir__replay_options *options,
                          struct weir__replay_result *out)
 {
-    struct replay r = {.options = options};
+    struct replay r = {.options = options, .out = out};
     weir_status st;
 
     *out = (struct weir__replay_result){0};
@@ -367,17 +399,15 @@ weir_status weir__replay(const struct weir__sim_limits *limits,
         return st;
     r.sim.over = on_over;
     r.sim.awake = on_awake;
+    r.sim.ended = options->parts ? on_ended : NULL;
     r.sim.user = &r;
     for (uint32_t i = 0; i < nmeetings; i++)
         r.sim.meetings[i].expected = meeting_sizes[i];
     if (!(st = open_all(&r, programs, nranks, out))) {
-        for (uint32_t i = 0; i < r.nlanes; i++)
-            go_on(&r, &r.lanes[i]);
-        while (weir__sim_step(&r.sim))
-            ;
+        run_all(&r);
         out->makespan = r.makespan;
         memcpy(out->ranks, r.sim.ranks, nranks * sizeof *out->ranks);
-        st = find_stuck(&r, out);
+        st = r.short_of_memory ? WEIR_ENOMEM : find_stuck(&r, out);
     }
     for (uint32_t i = 0; i < r.nlanes; i++)
         weir__sim_lane_fini(&r.lanes[i].base);
@@ -399,6 +429,7 @@ void weir__replay_fini(struct weir__replay_result *result)
     weir__free(result->spans);
     weir__free(result->streams);
     weir__free(result->ranks);
+    weir__free(result->parts);
     weir__free(result->stuck);
     *result = (struct weir__replay_result){0};
 }

@@ -39,6 +39,7 @@ struct weir__replay_program {
 struct weir__replay_options {
     uint64_t record_ps, wait_ps; /* of events */
     bool spans;                  /* keep what each node did */
+    bool parts;                  /* and when its blocks ran */
 };
 
 /* Why a node started when it did. */
@@ -55,6 +56,12 @@ struct weir__span {
     uint64_t ready, start, end; /* end: UINT64_MAX if it never was over; start likewise */
     uint32_t cause_node;
     uint32_t cause_rank : 24, cause : 8; /* enum weir__cause */
+};
+
+/* Blocks of a node that ran together. */
+struct weir__replay_part {
+    uint64_t from, to;
+    uint32_t rank, node, blocks;
 };
 
 struct weir__replay_stats {
@@ -79,6 +86,8 @@ struct weir__replay_result {
     struct weir__span **spans;           /* by rank, then node; NULL without options->spans */
     struct weir__replay_stats **streams; /* by rank, then stream */
     struct weir__sim_rank *ranks;        /* their statistics */
+    struct weir__replay_part *parts;     /* by end; NULL without options->parts */
+    int nparts, cap_parts;
     uint32_t nranks;
     bool deadlock;
     struct weir__stuck *stuck; /* one per stream that is */

@@ -221,7 +221,7 @@ void weir__sim_ask(struct weir__sim *sim, struct weir__sim_lane *lane,
     lane->draws =
         op->draws[WEIR__FLOW_HBM] || op->draws[WEIR__FLOW_L2] || op->draws[WEIR__FLOW_LINK];
     lane->rate = lane->stalled ? 0 : WEIR__SIM_FULL;
-    lane->lot = sim->limits.seed ? lot(sim) : lane->ready;
+    lane->lot = sim->limits.seed ? lot(sim) : 0;
     weir__sim_want(sim, lane);
 }
 

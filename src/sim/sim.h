@@ -6,8 +6,8 @@
  * cores are shared out, so the same questions give the same timeline, bit for bit.
  *
  * Who gets cores: lanes that want some compete on their rank by priority (less is more
- * urgent), then by when their operator became ready, then by its order. With a seed the
- * last two are drawn by lot. One that does not fit holds up nobody behind it.
+ * urgent), then by when their operator became ready, then by its order; with a seed, by lot
+ * instead of order. One that does not fit holds up nobody behind it.
  *   ANY       starts with any free core and takes more as they come, up to op->cores; a
  *             core that ends a block is free again
  *   TOGETHER  starts when all its cores are free at once

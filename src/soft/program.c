@@ -44,6 +44,21 @@ static weir_status pack(struct weir__soft_lane *lane, uint32_t *at, const struct
     return WEIR_OK;
 }
 
+static void note_recorded(struct weir__program *p, const struct weir__lane *lanes)
+{
+    for (int i = 0; i < p->nlanes; i++)
+        for (int k = 0; k < lanes[i].nitems; k++) {
+            const struct weir__item *item = &lanes[i].items[k];
+            struct weir__cmd *source;
+
+            if (!item->is_wait)
+                continue;
+            source = (struct weir__cmd *)(p->lanes[item->lane].lane.commands +
+                                          p->lanes[item->lane].at[item->item]);
+            source->recorded = true;
+        }
+}
+
 weir_status weir__soft_program_make(weir_device *dev, const struct weir__lane *lanes, int nlanes,
                                     struct weir__program **out)
 {
@@ -63,11 +78,13 @@ weir_status weir__soft_program_make(weir_device *dev, const struct weir__lane *l
         else
             st = pack(&p->lanes[i].lane, p->lanes[i].at, &lanes[i]);
     }
-    if (st)
+    if (st) {
         weir__soft_program_free(p);
-    else
-        *out = p;
-    return st;
+        return st;
+    }
+    note_recorded(p, lanes);
+    *out = p;
+    return WEIR_OK;
 }
 
 void weir__soft_program_free(struct weir__program *p)

@@ -77,7 +77,7 @@ static struct weir__cmd *reserve(struct weir__soft_stream *s, enum weir__cmd_kin
     cmd = (struct weir__cmd *)(s->tail->bytes + s->tail_at);
     cmd->kind = (uint8_t)kind;
     cmd->engine = WEIR_ENGINE_HOST;
-    cmd->meets = false;
+    cmd->meets = cmd->recorded = false;
     cmd->size = size;
     return cmd;
 }

@@ -52,6 +52,7 @@ struct weir__cmd {
     bool untimed : 1;
     bool own_cores : 1; /* as in weir__kernel */
     bool meets : 1;     /* a collective: args begin with a struct weir__meet */
+    bool recorded : 1;  /* in a lane: another lane waits for it */
     uint16_t scope;     /* weir__trace_scope */
     const char *name;
     union {

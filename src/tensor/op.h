@@ -11,7 +11,6 @@
 #include "base/base.h"
 #include "comm/comm.h"
 #include "device/device.h"
-#include "sim/model.h"
 #include "tensor/view.h"
 #include "weir/launch.h"
 
@@ -140,22 +139,8 @@ static inline void weir__work_init(struct weir__work *work, const struct weir__o
 
 /* What the kernel of the call costs, roughly for devices that run it, in full for those
  * that model it. */
-static inline void weir__kernel_set_cost(struct weir__kernel *k, const struct weir__call *call,
-                                         const struct weir__work *work)
-{
-    struct weir__cost cost = {0, 0};
-    double ns;
-
-    call->op->cost(call, &cost);
-    ns = weir__cost_ns(&cost) / (work->blocks * work->phases);
-    k->work_ns = ns < 4e9 ? (uint32_t)ns : UINT32_MAX - 1;
-    if (call->model && call->nin && call->in[0])
-        cost.flops *= weir__model_flop(call->model, work->engine, call->in[0]->dtype);
-    k->flops = work->block_us > 0 ? 0 : (float)cost.flops;
-    k->bytes = (float)cost.bytes;
-    k->block_us = (float)work->block_us;
-    k->together = work->together;
-}
+void weir__kernel_set_cost(struct weir__kernel *k, const struct weir__call *call,
+                           const struct weir__work *work);
 
 /* The table. */
 const struct weir__op *weir__op_find(const char *name);

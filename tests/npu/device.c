@@ -397,3 +397,30 @@ TEST(device, several_host_threads_run_it)
         CHECK_EQ(pthread_join(threads[i], NULL), 0);
     CHECK_OK(weir_device_close(dev));
 }
+
+/* Recording and waiting take the profile's time on their streams: 0.5 us each on an a3. */
+TEST(device, events_cost_what_the_profile_says)
+{
+    weir_device *dev = open_npu("npu:a3");
+    weir_stream *a = new_stream(dev, 0), *b = new_stream(dev, 0);
+    weir_event *e;
+
+    CHECK_OK(weir_event_create(dev, NULL, &e));
+    launch(a, "first", WEIR_ENGINE_CUBE, 24, 10, false);
+    CHECK_OK(weir_stream_sync(a));
+    CHECK_EQ(weir_device_now(dev), 5000 + 10000);
+    launch(a, "recorded", WEIR_ENGINE_CUBE, 24, 10, false);
+    CHECK_OK(weir_event_record(e, a));
+    launch(a, "behind it", WEIR_ENGINE_CUBE, 12, 10, false);
+    CHECK_OK(weir_stream_wait(b, e));
+    launch(b, "waits", WEIR_ENGINE_CUBE, 12, 10, false);
+    CHECK_OK(weir_stream_sync(a));
+    CHECK_EQ(weir_device_now(dev), 15000 + 5000 + 10000 + 500 + 5000 + 10000);
+    CHECK_OK(weir_stream_sync(b));
+    CHECK_EQ(weir_device_now(dev), 45500 + 500);
+    CHECK_OK(weir_event_record(e, a)); /* behind what is over */
+    CHECK_OK(weir_event_sync(e));
+    CHECK_EQ(weir_device_now(dev), 46000);
+    weir_event_destroy(e);
+    CHECK_OK(weir_device_close(dev));
+}

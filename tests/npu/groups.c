@@ -325,3 +325,79 @@ TEST(groups, only_devices_of_a_group_keep_company)
     CHECK_OK(weir_device_close(apart));
     close_pair(&p);
 }
+
+/* ---- operators of a group in graphs ---- */
+
+/* y = all_reduce(x) on its own stream beside a product; then both are needed. */
+static weir_graph *capture(weir_rank *rank)
+{
+    weir_tensor *x, *sum, *product, *y;
+    weir_graph *g;
+
+    CHECK_OK(weir_graph_create(weir_rank_device(rank), &g));
+    CHECK_OK(weir_graph_input(g, "x", WEIR_F32, 2, (int64_t[]){512, 512}, &x));
+    CHECK_OK(weir_graph_begin(g));
+    CHECK_OK(weir_scope_push_stream("comm", 0));
+    CHECK_OK(weir_all_reduce(rank, x, WEIR_REDUCE_SUM, &sum));
+    CHECK_OK(weir_scope_pop(WEIR_SCOPE_STREAM));
+    CHECK_OK(weir_matmul(x, x, &product));
+    CHECK_OK(weir_add(sum, product, &y));
+    CHECK_OK(weir_graph_end(g));
+    CHECK_OK(weir_graph_output(g, "y", y));
+    weir_tensor_release(x);
+    weir_tensor_release(sum);
+    weir_tensor_release(product);
+    weir_tensor_release(y);
+    return g;
+}
+
+TEST(groups, captured_collectives_are_predicted_as_they_run)
+{
+    for (int sdma = 0; sdma < 2; sdma++) {
+        struct pair p;
+        weir_graph *g[RANKS];
+        weir_plan *plan[RANKS];
+        weir_tensor *x[RANKS], *y[RANKS] = {NULL};
+        struct weir__prediction all, one;
+        uint64_t start, took;
+
+        open_pair(&p, "npu:a3,overhead=off",
+                  &(weir_group_options){.name = "tp", .mode = (weir_comm_mode)sdma});
+        for (int r = 0; r < RANKS; r++) {
+            g[r] = capture(p.rank[r]);
+            CHECK_OK(weir_graph_compile(g[r], &(weir_compile_options){.mode = "reduce-overhead"},
+                                        &plan[r]));
+            CHECK_OK(weir_tensor_empty(weir_stream_default(p.dev[r]), WEIR_F32, 2,
+                                       (int64_t[]){512, 512}, &x[r]));
+            CHECK_OK(weir_fill(x[r], 1.0 / 512));
+            CHECK_OK(weir_device_sync(p.dev[r]));
+        }
+        start = weir_device_now(p.dev[0]);
+        for (int r = 0; r < RANKS; r++)
+            CHECK_OK(weir_plan_run(plan[r], weir_stream_default(p.dev[r]), &x[r], 1, &y[r], 1));
+        for (int r = 0; r < RANKS; r++)
+            CHECK_OK(weir_device_sync(p.dev[r]));
+        took = weir_device_now(p.dev[0]) - start;
+        CHECK_NEAR(first_of(y[0], 512 * 512), 3.0 / 512, 1e-9);
+        CHECK_OK(weir__predict(g, RANKS, &(struct weir__predict_options){0}, &all));
+        CHECK_LE(took, all.makespan / 1000 + 1);
+        CHECK_GE(took + 1, all.makespan / 1000);
+        /* One rank alone: as if the other came when it does. */
+        CHECK_OK(weir__predict(g, 1, &(struct weir__predict_options){0}, &one));
+        CHECK_EQ(one.makespan, all.makespan);
+        weir__prediction_fini(&one);
+        weir__prediction_fini(&all);
+        /* Three ranks are not the group's two. */
+        CHECK_STATUS(weir__predict((weir_graph *[]){g[0], g[0], g[0]}, 3,
+                                   &(struct weir__predict_options){0}, &all),
+                     WEIR_EINVAL);
+        CHECK_STR(weir_last_error(), "the 2 ranks of group 'tp', and the run has 3");
+        for (int r = 0; r < RANKS; r++) {
+            weir_graph_destroy(g[r]);
+            weir_plan_destroy(plan[r]);
+            weir_tensor_release(x[r]);
+            weir_tensor_release(y[r]);
+        }
+        close_pair(&p);
+    }
+}
