@@ -131,18 +131,32 @@ def test_moving_to_the_npu(device):
 
 def race(name, **changes):
     with weir.check() as found:
-        names, _ = run(name, **changes)
+        names, found.trace = run(name, **changes)
     return names, found
 
 
+def placed(found, *want):
+    """The operators of those (name, stream), in the order they were queued; each ends before
+    the next begins."""
+    ops = []
+    for name, stream in want:
+        stream = stream if isinstance(stream, str) else stream._stream.name
+        ops.append(next(o for o in found.trace.named(name) if o["stream"] == stream and o not in ops))
+    for first, second in zip(ops, ops[1:]):
+        assert first["end_us"] <= second["start_us"], (first, second)
+    return ops
+
+
 def test_the_incorrect_sample_is_reported(device):
-    _, found = race("mindspore_incorrect.py")
+    names, found = race("mindspore_incorrect.py")
     (finding,) = found.races
     assert (finding["first"]["op"], finding["second"]["op"]) == ("MatMul", "Sum")
     assert finding["first"]["stream"] == "default" and finding["first"]["writes"]
     assert finding["second"]["file"].endswith("mindspore_incorrect.py")
     assert finding["second"]["line"] > finding["first"]["line"] > 0
     assert "wait" in str(found)
+    placed(found, ("MatMul", "default"))  # nothing orders the two: that is the finding
+    placed(found, ("Sum", names["s"]))
 
 
 def test_the_correct_sample_is_clean(device):
@@ -153,6 +167,7 @@ def test_the_correct_sample_is_clean(device):
     assert names["C"].asnumpy() == pytest.approx(b.sum(), rel=1e-3)
     a = names["A"].asnumpy()
     np.testing.assert_allclose(b, a @ a, rtol=1e-3, atol=1e-4)
+    placed(found, ("MatMul", "default"), ("Sum", names["s"]))
 
 
 def test_the_event_sample_waits_for_the_wrong_event(device):
@@ -164,6 +179,7 @@ def test_the_event_sample_waits_for_the_wrong_event(device):
     names, found = race("mindspore_event.py", right=right)
     assert found.races == []
     assert names["D"].item() == pytest.approx(names["B"].asnumpy().sum() + 1, rel=1e-3)
+    placed(found, ("MatMul", "default"), ("Sum", names["s"]), ("Add", "default"))
 
 
 @pytest.mark.parametrize("name", ["mindspore_not_recommended.py", "mindspore_recommended.py"])
@@ -171,6 +187,7 @@ def test_cells_and_functions_with_streams(device, name):
     names, _ = run(name)
     net = names["Net"]()
     assert net(3) is None
+    assert sys.modules["mindspore"].hal.current_stream().id == 0
     if "not" in name:
         assert names["func"](3) is None
     else:
@@ -186,6 +203,11 @@ def test_memory_lives_as_long_as_another_stream_uses_it(device):
     np.testing.assert_allclose(names["add_1_s0"].asnumpy(), x + 3, rtol=1e-6)
     assert names["conv_res"].shape == (10, 32, 30, 30)
     assert "add_s0" not in names
+    placed(found, ("Add", "default"), ("Conv2D", names["s1"]), ("Add", names["s1"]))
+    on_default = [op for op in found.trace.named("Add") if op["stream"] == "default"]
+    (add_s1,) = (op for op in found.trace.named("Add") if op["stream"] == names["s1"]._stream.name)
+    assert len(on_default) == 3
+    assert max(op["start_us"] for op in on_default) >= add_s1["end_us"]
 
 
 def test_mindspore_as_such_scripts_use_it(device):

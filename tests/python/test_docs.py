@@ -1,4 +1,4 @@
-"""Examples in docstrings run; stubs name what there is."""
+"""Examples in docstrings and on the page of the docs run; stubs name what there is."""
 
 import ast
 import doctest
@@ -6,6 +6,7 @@ import importlib
 import inspect
 import pathlib
 import pkgutil
+import re
 
 import pytest
 
@@ -59,6 +60,73 @@ def test_examples_of_the_extension():
         if thing.__doc__ and ">>>" in thing.__doc__ and not name.startswith("__"):
             tried += run_examples(name, thing.__doc__)
     assert tried > 40
+
+
+# ---- docs/python.md: each block for itself, with the names that it takes for granted ----
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "python.md"
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
+
+
+def _given(text):
+    """What a reader would have: arrays, a model, the imports."""
+    np = pytest.importorskip("numpy")
+    names = {"weir": weir, "np": np, "ctypes": importlib.import_module("ctypes")}
+    if "torch" in text:
+        torch = pytest.importorskip("torch", reason="PyTorch cannot be installed here")
+        names.update(torch=torch, model=torch.nn.Linear(4, 4), torch_tensor=torch.ones(3))
+    names["numpy_array"] = np.ones((2, 3), np.float32)
+    compiled = "torch.compile" in text
+    names["x"] = names["torch"].ones(2, 4) if compiled else weir.ones((4,))
+    names["w"], names["t"] = weir.ones((8, 8)), weir.ones((8, 8))
+    return names
+
+
+@pytest.mark.parametrize("number", range(len(BLOCKS)))
+def test_samples_of_the_page(number, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    before = weir.get_device()
+    text = BLOCKS[number]
+    chosen = re.search(r'weir\.set_device\("(.*?)"\)', text)
+    try:
+        if chosen:
+            weir.set_device(chosen[1])
+            text = text.replace(chosen[0], "pass")
+        names = _given(text)
+        exec(compile(text, f"{PAGE.name}, sample {number}", "exec"), names)
+        weir.synchronize()
+        CLAIMS.get(number, lambda names: None)(names)
+    finally:
+        weir.set_device(before)
+
+
+def _claim_tensors(names):
+    assert names["d"].tolist() == [[6, 12], [12, 26]]
+    names["numpy_array"][0, 0] = 7
+    assert names["b"].tolist()[0][0] == 7  # shared
+
+
+def _claim_streams(names):
+    assert names["y"].tolist() == [0.25] * 4
+    assert names["side"].priority == -1 and names["side"].get_limit() == (8, 16)
+
+
+def _claim_graphs(names):
+    assert names["plan"](names["t"]).tolist() == [[8] * 8] * 8
+    assert names["layer"](names["t"], names["w"]).shape == (8, 8)
+
+
+def _claim_compile(names):
+    assert list(pathlib.Path.cwd().glob("dynamo_original_graph_*_rank_0_pid_*_ts_*.pbtxt"))
+    assert "operators are weir's" in str(names["backend"].coverage)
+
+
+def _claim_host_call(names):
+    assert names["y"].tolist() == [3] * 4
+
+
+CLAIMS = {0: _claim_tensors, 1: _claim_streams, 2: _claim_graphs, 3: _claim_compile,
+          5: _claim_host_call}  # fmt: skip
 
 
 def test_the_stub_names_exactly_what_the_extension_has():
