@@ -39,6 +39,10 @@ python: deps ## .venv with weir, NumPy, PyTorch and pytest
 	@scripts/build release
 	scripts/python-env
 
+.PHONY: python-asan
+python-asan: python ## the Python tests against an extension and a library with sanitizers
+	scripts/python-asan
+
 .PHONY: bench
 bench: ## measure weir against its peers (installs them)
 	@scripts/install-deps --bench
