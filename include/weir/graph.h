@@ -143,6 +143,9 @@ typedef struct weir_compile_options {
 WEIR_API WEIR_MUST_USE weir_status weir_graph_compile(weir_graph *graph,
                                                       const weir_compile_options *options,
                                                       weir_plan **out);
+/* Waits until the plan's last runs are over; no weir_wait_hook_set ends that. A plan that is
+ * stuck past the device's op_timeout is freed when the device closes. NULL is fine.
+ * threads  one, with no run of the plan being queued. */
 WEIR_API void weir_plan_destroy(weir_plan *plan);
 
 /* A plan of a graph with dynamic inputs keeps this many compiled plans, one per set of input

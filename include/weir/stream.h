@@ -134,7 +134,7 @@ WEIR_API void weir_event_destroy(weir_event *event);
  * threads  any; not the same event from two threads at once. */
 WEIR_API weir_status weir_event_record(weir_event *event, weir_stream *stream);
 
-/* Whether the mark has been passed; true before the first record. */
+/* Whether the mark has been passed; true before the first record. No record may be under way. */
 WEIR_API weir_status weir_event_query(const weir_event *event, bool *done);
 
 /* Waits for the mark; returns at once before the first record. Errors and

@@ -102,8 +102,8 @@ WEIR_API WEIR_MUST_USE weir_status weir_tensor_expand(weir_tensor *tensor, int n
 
 /* Copies between a tensor and contiguous host memory on the current stream.
  * Write reads `data` before it returns; read waits until `data` holds the values.
- * returns  WEIR_EINVAL if `bytes` is not the tensor's size; the error of the
- *          stream for read. */
+ * returns  WEIR_EINVAL if `bytes` is not the tensor's size; the stream's error; WEIR_EINTERRUPTED
+ *          with nothing copied; WEIR_ETIMEDOUT with the copy still to come: `data` must stay. */
 WEIR_API weir_status weir_tensor_write(weir_tensor *tensor, const void *data, size_t bytes);
 WEIR_API weir_status weir_tensor_read(weir_tensor *tensor, void *data, size_t bytes);
 

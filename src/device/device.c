@@ -302,6 +302,24 @@ static weir_status wait_visitors(weir_device *dev)
     return WEIR_OK;
 }
 
+void weir__device_leave(weir_device *dev, struct weir__leftover *leftover)
+{
+    weir__mutex_lock(&dev->lock);
+    leftover->next = dev->leftovers;
+    dev->leftovers = leftover;
+    weir__mutex_unlock(&dev->lock);
+}
+
+static void free_leftovers(weir_device *dev)
+{
+    while (dev->leftovers) {
+        struct weir__leftover *leftover = dev->leftovers;
+
+        dev->leftovers = leftover->next;
+        leftover->free(leftover);
+    }
+}
+
 weir_status weir_device_close(weir_device *dev)
 {
     weir_status st;
@@ -316,6 +334,7 @@ weir_status weir_device_close(weir_device *dev)
         return st;
     for (unsigned i = 0; i < dev->nstreams && weir__race_on(); i++)
         weir__stream_saw(dev->streams[i], weir__stream_submitted(dev->streams[i]));
+    free_leftovers(dev);
     weir__device_reap(dev, false);
     if (atomic_load(&dev->groups_live))
         return weir__fail(WEIR_EBUSY, "device '%s' cannot close: it is %d rank(s) of groups",

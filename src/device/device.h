@@ -106,7 +106,7 @@ struct weir_stream {
 };
 
 /* Queues the wait the stream owes. Before anything else is queued on it, or its last
- * command is asked for. (L) */
+ * command is asked for. It counts as queueing: kick afterwards. (L) */
 weir_status weir__stream_settle_slow(weir_stream *s);
 static inline weir_status weir__stream_settle(weir_stream *s)
 {
@@ -209,6 +209,14 @@ struct weir__tag {
     weir_stream *stream;
 };
 
+/* A part of something that could not be freed while work was stuck in it; the device does
+ * so when it closes, since then everything is over. */
+struct weir__leftover {
+    void (*free)(struct weir__leftover *leftover);
+    struct weir__leftover *next;
+};
+void weir__device_leave(weir_device *dev, struct weir__leftover *leftover);
+
 struct weir__model;
 
 struct weir_device {
@@ -238,8 +246,9 @@ struct weir_device {
     _Atomic int groups_live;          /* ranks of groups that it stands for */
     struct weir__stamp *spare_stamps; /* (L) oldest first */
     struct weir__stamp **spare_stamps_end;
-    size_t tensors_live; /* (L) */
-    void *spare_tensors; /* (L) records, linked by their first word */
+    struct weir__leftover *leftovers; /* (L) */
+    size_t tensors_live;              /* (L) */
+    void *spare_tensors;              /* (L) records, linked by their first word */
 };
 
 /* The drivers, in the order they are listed. */
@@ -328,6 +337,9 @@ static inline uint64_t weir__device_trace_time(const weir_device *dev)
 /* A driver's sync calls it some ten times a second while it waits for `s`, if the thread has a
  * hook, and ends the wait on an error. */
 bool weir__wait_has_hook(void);
+/* 1 and later -1 around waits of this thread that must not end before the work does: the
+ * hook is not asked. */
+void weir__wait_shield(int change);
 weir_status weir__wait_check(const weir_stream *s);
 
 /* Calls the release functions of wrapped memory that is no longer used. */

@@ -87,12 +87,14 @@ static weir_status record_stamp(weir_event *e, weir_stream *s)
 
 weir_status weir_event_record(weir_event *e, weir_stream *s)
 {
+    bool queues;
     weir_status st;
 
     if (e->dev != s->dev)
         return weir__fail(WEIR_EDEVICE, "an event of %s cannot be recorded on stream '%s' of %s",
                           e->dev->label, s->name, s->dev->label);
     weir__mutex_lock(&s->dev->lock);
+    queues = e->timing || s->owed.stream;
     if (!(st = weir__stream_settle(s)) && !(st = weir__clock_reserve(&e->clock, s->clock.n)) &&
         e->timing)
         st = record_stamp(e, s);
@@ -103,7 +105,7 @@ weir_status weir_event_record(weir_event *e, weir_stream *s)
         e->recorded = true;
     }
     weir__mutex_unlock(&s->dev->lock);
-    if (e->timing)
+    if (queues)
         s->dev->driver->kick(s->dev);
     return st;
 }

@@ -3,6 +3,7 @@
 
 static _Thread_local weir_wait_hook_fn hook;
 static _Thread_local void *hook_user;
+static _Thread_local int shields;
 
 void weir_wait_hook_set(weir_wait_hook_fn fn, void *user)
 {
@@ -12,7 +13,12 @@ void weir_wait_hook_set(weir_wait_hook_fn fn, void *user)
 
 bool weir__wait_has_hook(void)
 {
-    return hook;
+    return hook && !shields;
+}
+
+void weir__wait_shield(int change)
+{
+    shields += change;
 }
 
 weir_status weir__wait_check(const weir_stream *s)

@@ -237,6 +237,16 @@ static weir_status list_plan(const weir_plan *plan, struct weir__stages *stages)
     return st;
 }
 
+/* Texts and ranks are the caller's and read while compiling; of the mode a run still asks
+ * whether it is the default. */
+static void forget_texts(weir_compile_options *o)
+{
+    o->mode = weir__is_autotuned(o) ? NULL : "reduce-overhead";
+    o->streams = o->cores = o->dump_dir = NULL;
+    o->ranks = NULL;
+    o->nranks = 0;
+}
+
 weir_status weir__plan_build(weir_graph *own, const weir_compile_options *options,
                              struct weir__stages *stages, weir_plan **out)
 {
@@ -261,6 +271,7 @@ weir_status weir__plan_build(weir_graph *own, const weir_compile_options *option
     if ((st = find_external(plan)) || (st = find_streams(plan)) || (st = first_instance(plan)) ||
         (st = list_plan(plan, stages)))
         goto destroy;
+    forget_texts(&plan->c.options);
     *out = plan;
     return WEIR_OK;
 
@@ -302,21 +313,33 @@ weir_status weir_graph_compile(weir_graph *g, const weir_compile_options *option
     return own->dynamic ? make_dynamic(own, options, out) : weir__plan_make(own, options, out);
 }
 
-void weir_plan_destroy(weir_plan *plan)
+/* Workers read the programs while they run: waits for the last runs, whatever a hook of the
+ * thread would say. False if one is stuck. */
+static bool wait_runs(const weir_plan *plan)
 {
-    if (!plan)
-        return;
-    weir__dynamic_close(plan);
-    for (int i = 0; i < plan->ninstances; i++) {
-        struct weir__instance *inst = plan->instances[i];
+    bool over = true;
 
-        /* Workers read the program while it runs. */
-        if (inst->last.stream)
-            weir__stream_sync_seq(inst->last.stream, inst->last.seq, WEIR_TIMEOUT_DEVICE, true);
-        weir__mutex_lock(&plan->dev->lock);
-        weir__instance_free(plan, inst);
-        weir__mutex_unlock(&plan->dev->lock);
+    weir__wait_shield(1);
+    for (int i = 0; i < plan->ninstances && over; i++) {
+        struct weir__mark last = plan->instances[i]->last;
+
+        if (!last.stream)
+            continue;
+        (void)weir__stream_sync_seq(last.stream, last.seq, WEIR_TIMEOUT_DEVICE, true);
+        over = plan->dev->driver->done(last.stream) >= last.seq;
     }
+    weir__wait_shield(-1);
+    return over;
+}
+
+static void free_plan(struct weir__leftover *leftover)
+{
+    weir_plan *plan = weir__containerof(leftover, weir_plan, leftover);
+
+    weir__mutex_lock(&plan->dev->lock);
+    for (int i = 0; i < plan->ninstances; i++)
+        weir__instance_free(plan, plan->instances[i]);
+    weir__mutex_unlock(&plan->dev->lock);
     weir__plan_drop_seats(plan);
     weir_stream_destroy(plan->stand_in);
     weir__compile_fini(&plan->c);
@@ -326,4 +349,19 @@ void weir_plan_destroy(weir_plan *plan)
     weir__free(plan->external);
     weir_graph_destroy(plan->graph);
     weir__free(plan);
+}
+
+void weir_plan_destroy(weir_plan *plan)
+{
+    if (!plan)
+        return;
+    weir__dynamic_close(plan);
+    if (wait_runs(plan)) {
+        free_plan(&plan->leftover);
+        return;
+    }
+    weir__log(WEIR_LOG_WARN, "a plan on %s still runs; it is freed when the device closes: %s",
+              plan->dev->props.name, weir_last_error());
+    plan->leftover.free = free_plan;
+    weir__device_leave(plan->dev, &plan->leftover);
 }

@@ -80,6 +80,7 @@ struct weir_plan {
     struct weir__plan_channel *channels;
     int nchannels, cap_channels;
     bool warned; /* (L) that limits do not reach static kernels */
+    struct weir__leftover leftover;
 };
 
 /* compile.c: a plan for a graph that is not dynamic, which is the plan's from now on, also

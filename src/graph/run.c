@@ -158,14 +158,19 @@ static struct weir__instance *choose(struct run *r, weir_status *st)
     }
     if (plan->ninstances == WEIR__MAX_INSTANCES)
         return NULL;
-    if ((inst = weir__instance_make(plan, r->bound, r->limits)))
-        plan->instances[plan->ninstances++] = inst;
-    else
+    if (!(inst = weir__instance_make(plan, r->bound, r->limits))) {
         *st = weir__last_status();
+    } else if (plan->ninstances == WEIR__MAX_INSTANCES) {
+        /* Getting memory let go of the lock, and others were faster. */
+        weir__instance_free(plan, inst);
+        inst = NULL;
+    } else {
+        plan->instances[plan->ninstances++] = inst;
+    }
     return inst;
 }
 
-/* The same, waiting on the host where it must. */
+/* The same, waiting on the host where it must. What failed there is not this run's error. */
 static weir_status acquire(struct run *r, struct weir__instance **out)
 {
     weir_device *dev = r->plan->dev;
@@ -175,8 +180,10 @@ static weir_status acquire(struct run *r, struct weir__instance **out)
         struct weir__mark oldest = r->plan->instances[0]->last;
 
         weir__mutex_unlock(&dev->lock);
-        st = weir__stream_sync_seq(oldest.stream, oldest.seq, WEIR_TIMEOUT_DEVICE, true);
+        st = weir__stream_await(oldest.stream, oldest.seq, WEIR_TIMEOUT_DEVICE, true);
         weir__mutex_lock(&dev->lock);
+        if (dev->driver->done(oldest.stream) >= oldest.seq)
+            st = WEIR_OK;
     }
     return st;
 }
@@ -371,7 +378,8 @@ static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor 
                           plan->c.nstreams);
     choose_streams(r);
     choose_limits(r);
-    if ((st = weir__stream_settle(r->caller)) || (st = acquire(r, &inst)))
+    /* Settled only then, because waiting for an instance lets go of the lock. */
+    if ((st = acquire(r, &inst)) || (st = weir__stream_settle(r->caller)))
         return st;
     r->held = r->lend && driver->hold && driver->hold(plan->dev, true);
     st = queue_instance(r, inst, inputs, outputs);

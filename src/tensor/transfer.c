@@ -131,25 +131,42 @@ weir_status weir_tensor_read_async(weir_tensor *t, void *data, size_t bytes)
     return transfer(t, data, bytes, true, false, &seq);
 }
 
+/* A copy that is queued cannot be taken back, and the memory is the caller's once this
+ * returns. So where the thread's hook may end a wait, that wait comes before the copy. */
+static weir_status transfer_and_wait(weir_tensor *t, void *host, size_t bytes, bool to_host)
+{
+    weir_stream *s = weir_stream_current(t->dev);
+    struct weir__mark before;
+    uint64_t seq;
+    weir_status st;
+
+    if (weir__wait_has_hook()) {
+        if ((st = weir__stream_mark(s, &before)))
+            return st;
+        st = weir__stream_await(s, before.seq, WEIR_TIMEOUT_DEVICE, true);
+        if (st && s->dev->driver->done(s) < before.seq)
+            return st;
+    }
+    if ((st = transfer(t, host, bytes, to_host, false, &seq)))
+        return st;
+    weir__wait_shield(1);
+    st = weir__stream_sync_seq(s, seq, WEIR_TIMEOUT_DEVICE, true);
+    weir__wait_shield(-1);
+    return st;
+}
+
 weir_status weir_tensor_write(weir_tensor *t, const void *data, size_t bytes)
 {
-    bool copy_now = bytes <= INLINE_BYTES;
     uint64_t seq;
-    weir_status st = transfer(t, (void *)data, bytes, false, copy_now, &seq);
 
-    if (st || copy_now)
-        return st;
-    return weir__stream_sync_seq(weir_stream_current(t->dev), seq, WEIR_TIMEOUT_DEVICE, true);
+    if (bytes <= INLINE_BYTES)
+        return transfer(t, (void *)data, bytes, false, true, &seq);
+    return transfer_and_wait(t, (void *)data, bytes, false);
 }
 
 weir_status weir_tensor_read(weir_tensor *t, void *data, size_t bytes)
 {
-    uint64_t seq;
-    weir_status st = transfer(t, data, bytes, true, false, &seq);
-
-    if (st)
-        return st;
-    return weir__stream_sync_seq(weir_stream_current(t->dev), seq, WEIR_TIMEOUT_DEVICE, true);
+    return transfer_and_wait(t, data, bytes, true);
 }
 
 weir_status weir_tensor_sync(weir_tensor *t)

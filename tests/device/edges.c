@@ -204,3 +204,33 @@ TEST(edges, an_interrupted_wait_for_all_streams_says_so)
     weir_stream_destroy(b);
     CHECK_OK(weir_device_close(dev));
 }
+
+/* Once a transfer has returned, the memory it was given is the caller's again. */
+TEST(edges, an_interrupted_transfer_leaves_the_hosts_memory_alone)
+{
+    weir_device *dev = open_device("cpu:cores=2,threads=2");
+    weir_stream *s = weir_stream_default(dev);
+    enum { N = 4096 };
+    static float host[N];
+    const int64_t n = N;
+    struct gate gate = {0};
+    weir_tensor *t;
+    int calls = 0;
+
+    CHECK_OK(weir_tensor_empty(s, WEIR_F32, 1, &n, &t));
+    CHECK_OK(weir_fill(t, 7));
+    submit_gate(s, &gate);
+    weir_wait_hook_set(interrupt, &calls);
+    CHECK_STATUS(weir_tensor_read(t, host, sizeof host), WEIR_EINTERRUPTED);
+    host[0] = 1;
+    CHECK_STATUS(weir_tensor_write(t, host, sizeof host), WEIR_EINTERRUPTED);
+    CHECK_EQ(calls, 2);
+    open_gate(&gate);
+    CHECK_OK(weir_device_sync(dev));
+    CHECK(host[0] == 1);
+    CHECK_OK(weir_tensor_read(t, host, sizeof host)); /* with the hook, but there is no wait */
+    CHECK(host[0] == 7 && host[N - 1] == 7);
+    weir_wait_hook_set(NULL, NULL);
+    weir_tensor_release(t);
+    CHECK_OK(weir_device_close(dev));
+}
