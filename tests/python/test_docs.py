@@ -129,6 +129,16 @@ CLAIMS = {0: _claim_tensors, 1: _claim_streams, 2: _claim_graphs, 3: _claim_comp
           5: _claim_host_call}  # fmt: skip
 
 
+@pytest.mark.parametrize("page", ["README.md", "README.zh-CN.md"])
+def test_samples_of_the_readmes(page, capsys):
+    """What a comment behind a print says is what is printed."""
+    text = (PAGE.parents[1] / page).read_text()
+    (sample,) = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+    (said,) = re.findall(r"^print\(.*\) +# (.*)$", sample, re.M)
+    exec(compile(sample, page, "exec"), {})
+    assert capsys.readouterr().out.strip() == said
+
+
 def test_the_stub_names_exactly_what_the_extension_has():
     tree = ast.parse((PACKAGE / "_C.pyi").read_text())
     stubs = {
