@@ -11,7 +11,8 @@
  * has arrived every rank's part asks for its cores and runs; the operator is over on every
  * rank once all parts have run. So collectives in different orders on different devices
  * cannot hold cores against each other. A rank that uses the same stream for two groups in
- * another order than its peers still waits for itself: that ends by the timeout.
+ * another order than its peers still waits for itself: that ends by the timeout. Two ranks of one
+ * device need a stream each: a call that is queued behind the very call it is to meet is refused.
  *
  * On `npu` it is as on the hardware: in vector mode a collective takes its cores first, all at
  * once or piecemeal as the device's policy says, and holds them until every rank is there; in

@@ -16,6 +16,7 @@ static void rank_fini(struct weir__check_rank *rank)
     for (int i = 0; i < rank->nops; i++) {
         weir__free(rank->ops[i].name);
         weir__free(rank->ops[i].after);
+        weir__free(rank->ops[i].meet);
     }
     for (int i = 0; i < rank->nstreams; i++) {
         weir__free(rank->streams[i].name);

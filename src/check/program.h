@@ -29,7 +29,8 @@ struct weir__check_op {
     bool obeys;       /* a core limit reaches it */
     int limit_cube, limit_vector; /* what a block counts for in such a limit */
     int meeting;                  /* index into the program's; -1: none */
-    int *after;                   /* operators of the rank, in any order */
+    void *meet; /* what it says to those it meets, for who made it; NULL if that is not known */
+    int *after; /* operators of the rank, in any order */
     int nafter, cap_after;
 };
 

@@ -48,6 +48,9 @@ struct weir__channel {
     char name[WEIR__CHANNEL_NAME]; /* "" for the whole group's */
     /* Made so far, by rank: written under the lock of its device, read by anybody. */
     _Alignas(WEIR__LINE) _Atomic uint64_t calls[WEIR_MAX_RANKS];
+    /* Under that lock: the queue of its latest calls, NULL if not known, and the first of them. */
+    const void *on[WEIR_MAX_RANKS];
+    uint64_t on_since[WEIR_MAX_RANKS];
 };
 
 /* What a rank says it is about to do. Ranks that meet must agree on everything but `label`,
@@ -195,13 +198,12 @@ static inline bool weir__channel_called(const struct weir__channel *channel, int
 {
     return atomic_load_explicit(&channel->calls[rank], memory_order_acquire) > k;
 }
-/* Counts more calls of a rank, under the lock of its device, once they are queued. */
-static inline void weir__channel_count(struct weir__channel *channel, int rank, uint64_t calls)
-{
-    uint64_t made = atomic_load_explicit(&channel->calls[rank], memory_order_relaxed);
-
-    atomic_store_explicit(&channel->calls[rank], made + calls, memory_order_release);
-}
+/* Counts more calls of a rank, under the lock of its device, once they are queued: on the queue
+ * `on`, NULL for several. */
+void weir__channel_count(struct weir__channel *channel, int rank, uint64_t calls, const void *on);
+/* A rank whose call that the next one of `rank` is to meet is queued on `on` already, ahead of
+ * it: neither would ever be over. -1: none that is known. Under the lock of its device. */
+int weir__channel_blocker(const struct weir__channel *channel, int rank, const void *on);
 
 /* The channel of that name between the ranks of `members`; NULL when out of memory. */
 struct weir__channel *weir__group_channel(weir_group *group, const char *name, uint64_t members);

@@ -199,6 +199,32 @@ struct weir__channel *weir__group_channel(weir_group *g, const char *name, uint6
     }
 }
 
+void weir__channel_count(struct weir__channel *c, int rank, uint64_t calls, const void *on)
+{
+    uint64_t made = atomic_load_explicit(&c->calls[rank], memory_order_relaxed);
+
+    if (!on || c->on[rank] != on) {
+        c->on[rank] = on;
+        c->on_since[rank] = made;
+    }
+    atomic_store_explicit(&c->calls[rank], made + calls, memory_order_release);
+}
+
+int weir__channel_blocker(const struct weir__channel *c, int rank, const void *on)
+{
+    uint64_t call = atomic_load_explicit(&c->calls[rank], memory_order_relaxed);
+    const weir_rank *ranks = c->group->ranks;
+
+    for (uint64_t left = c->members; left; left &= left - 1) {
+        int other = __builtin_ctzll(left);
+
+        if (other != rank && ranks[other].dev == ranks[rank].dev && c->on[other] == on &&
+            c->on_since[other] <= call && weir__channel_called(c, other, call))
+            return other;
+    }
+    return -1;
+}
+
 /* ---- asking ---- */
 
 weir_rank *weir_group_rank(weir_group *g, int index)

@@ -46,8 +46,10 @@ static weir_status check_rank(weir_graph *const *graphs, size_t rank, struct wei
     if ((st = checked_init(&x, graphs[rank], where)))
         return st;
     if (!(st = weir__check_translate(&x, p, (int)rank)) && first &&
-        !(st = weir__check_settings(&x, options, report)))
+        !(st = weir__check_settings(&x, options, report))) {
+        weir__check_groups(&x, (int)rank, p->nranks, report);
         st = weir__check_races(&x, report);
+    }
     checked_fini(&x);
     return st;
 }
@@ -60,8 +62,10 @@ weir_status weir__check_ranks(weir_graph *const *graphs, size_t nranks,
 
     for (size_t r = 0; r < nranks && !st; r++)
         st = check_rank(graphs, r, &p, options, report);
-    if (!st)
+    if (!st) {
+        weir__check_misfits(&p, report);
         st = weir__check_analyse(&p, options, report);
+    }
     weir__check_program_fini(&p);
     return st;
 }

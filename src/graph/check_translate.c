@@ -36,7 +36,23 @@ static void tile(const weir_graph *g, const struct weir__node *n, unsigned cores
     if (g->dynamic || n->op->prepare(&call, work)) {
         work->blocks = cores;
         work->gang = n->op->flags & WEIR__OP_GANG;
+        work->meets = false;
     }
+}
+
+/* What the operator of a group offers its peers: they are compared (check_groups.c). */
+static bool keep_offer(const struct weir__work *work, int rank, struct weir__check_op *op)
+{
+    struct weir__meet *meet;
+
+    if (!work->meets)
+        return true;
+    if (!(meet = weir__malloc(work->args_size)))
+        return false;
+    memcpy(meet, work->args, work->args_size);
+    meet->rank = rank;
+    op->meet = meet;
+    return true;
 }
 
 /* Cores of a block on that engine, and what it counts for in a limit. */
@@ -62,7 +78,8 @@ static weir_cores valid_limit(const weir_device *dev, weir_cores limit)
                         limit.vector <= dev->props.cores.vector ? limit.vector : 0};
 }
 
-static void set_demand(const weir_graph *g, const struct weir__node *n, struct weir__check_op *op)
+static weir_status set_demand(const weir_graph *g, const struct weir__node *n, int rank,
+                              struct weir__check_op *op)
 {
     const struct weir__kernel_params *k = strcmp(n->op->name, "Kernel") ? NULL : n->params;
     weir_engine engine = weir__node_engine(n);
@@ -80,8 +97,10 @@ static void set_demand(const weir_graph *g, const struct weir__node *n, struct w
         work.blocks = weir__kernel_blocks(k);
     else
         tile(g, n, (unsigned)may, &work);
+    if (!k && !keep_offer(&work, rank, op))
+        return weir__fail(WEIR_ENOMEM, "a check of '%s'", n->name);
     if (work.engine > WEIR_ENGINE_MIX || !work.blocks)
-        return;
+        return WEIR_OK;
     op->take = (k ? k->gang : work.gang || (work.meets && work.blocks > 1)) ? WEIR__TAKE_GANG
                : k && k->us > 0                                             ? WEIR__TAKE_TOGETHER
                                                                             : WEIR__TAKE_ANY;
@@ -90,6 +109,7 @@ static void set_demand(const weir_graph *g, const struct weir__node *n, struct w
     limited = (op->limit_cube && limit.cube > 0) || (op->limit_vector && limit.vector > 0);
     op->blocks = (int)weir__min(work.blocks, may);
     op->asked = op->take != WEIR__TAKE_ANY && limited ? op->blocks : (int)work.blocks;
+    return WEIR_OK;
 }
 
 /* ---- streams and order ---- */
@@ -103,22 +123,6 @@ static int stream_of(const weir_graph *g, struct weir__check_rank *rank, int *by
     return by_label[marks->stream];
 }
 
-/* Collectives of a group that all ranks of the program are in meet each other; of one alone, or
- * of other groups, the peers are not here. */
-static const char *name_group(const struct weir__node *n, const struct weir__check_program *p,
-                              char *text, size_t size)
-{
-    struct weir__party party;
-
-    if (!(n->op->flags & WEIR__OP_COLLECTIVE))
-        return NULL;
-    n->op->party(n->params, &party);
-    if (party.to >= 0 || party.from >= 0 || party.ranks != p->nranks)
-        return NULL;
-    snprintf(text, size, "group '%s'", party.group);
-    return text;
-}
-
 static weir_status add_node(const struct weir__checked *x, struct weir__check_program *p, int rank,
                             int v, int *by_label, int *op_of)
 {
@@ -126,14 +130,15 @@ static weir_status add_node(const struct weir__checked *x, struct weir__check_pr
     const struct weir__kernel_params *k = strcmp(n->op->name, "Kernel") ? NULL : n->params;
     struct weir__check_rank *r = &p->ranks[rank];
     int stream = stream_of(x->g, r, by_label, &n->marks);
-    char group[16 + WEIR__GROUP_NAME];
-    weir_status st = WEIR_OK;
+    const char *collective = k ? k->collective : NULL;
+    char meeting[WEIR__GROUP_NAME + 40];
+    weir_status st;
 
-    if (stream < 0 || (op_of[v] = weir__check_add_op(
-                           p, rank, stream, n->name,
-                           k ? k->collective : name_group(n, p, group, sizeof group))) < 0)
+    if (weir__check_meeting(n, rank, p->nranks, meeting, sizeof meeting))
+        collective = meeting;
+    if (stream < 0 || (op_of[v] = weir__check_add_op(p, rank, stream, n->name, collective)) < 0)
         return WEIR_ENOMEM;
-    set_demand(x->g, n, &r->ops[op_of[v]]);
+    st = set_demand(x->g, n, rank, &r->ops[op_of[v]]);
     for (int i = x->c.edges.first[v]; i < x->c.edges.first[v + 1] && !st; i++) {
         int before = x->c.edges.preds[i];
 

@@ -102,7 +102,7 @@ void weir__plan_take_tickets(weir_plan *plan)
 {
     for (int i = 0; i < plan->nchannels; i++)
         weir__channel_count(plan->channels[i].channel, plan->channels[i].rank->index,
-                            plan->channels[i].calls);
+                            plan->channels[i].calls, NULL);
 }
 
 void weir__plan_fill_meet(const weir_plan *plan, int node, struct weir__meet *meet)

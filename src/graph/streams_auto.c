@@ -3,7 +3,9 @@
  * Placements are made in several ways and judged by one measure: the simulated time on
  * the device's cores, plus a price for every sync. Streams that do not earn their syncs
  * are taken out again, and unless the whole gains clearly, everything stays on one
- * stream. Nodes inside a super kernel are one launch and stay together.
+ * stream. Nodes inside a super kernel are one launch and stay together. Collectives are placed
+ * like any node: streams keep the program's order and syncs go forward in it, so ranks with the
+ * same program never come to two groups crosswise, however differently they are placed.
  */
 #include "graph/streams.h"
 

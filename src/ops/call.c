@@ -153,10 +153,24 @@ static void set_meeting(const struct operands *o, struct weir__kernel *k, struct
 }
 
 /* It counts once the command is queued, which drops the group when it is over. */
-static void count_call(struct operands *o)
+static void count_call(struct operands *o, const weir_stream *s)
 {
-    weir__channel_count(o->channel, o->rank->index, 1);
+    weir__channel_count(o->channel, o->rank->index, 1, s);
     o->rank = NULL;
+}
+
+/* Behind the very call that waits for it on its own stream it would never be reached. */
+static weir_status check_stream(const struct weir__op *op, const struct operands *o,
+                                const weir_stream *s)
+{
+    int other = weir__channel_blocker(o->channel, o->rank->index, s);
+
+    if (other < 0)
+        return WEIR_OK;
+    return weir__fail(WEIR_EINVAL,
+                      "%s: rank %d of group '%s' would wait for ever on stream '%s': the call of "
+                      "rank %d that it meets is ahead of it there; give each rank its own stream",
+                      op->name, o->rank->index, o->rank->group->name, s->name, other);
 }
 
 /* Outputs have their memory. Everything below holds the device lock. */
@@ -205,7 +219,7 @@ static weir_status queue(const struct weir__op *op, struct weir__call *call, wei
         st = weir__race_on() ? submit_checked(s, &k, buffers, n, o, out, op)
                              : weir__submit_using(s, &k, buffers, n);
         if (!st && o->rank)
-            count_call(o);
+            count_call(o, s);
     }
     /* Freed at once, in stream order: only what is queued after may have it. */
     if (scratch)
@@ -268,6 +282,10 @@ static weir_status run(const struct weir__op *op, const void *params, weir_tenso
         goto drop;
     s = weir_stream_current(o.dev);
     weir__mutex_lock(&o.dev->lock);
+    if (o.rank && (st = check_stream(op, &o, s))) {
+        weir__mutex_unlock(&o.dev->lock);
+        goto drop;
+    }
     call.cores = weir__stream_cores(s, op->engine, limit);
     if (made) {
         targets = made;

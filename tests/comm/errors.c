@@ -270,3 +270,53 @@ TEST(errors, calls_that_cannot_be_are_refused_at_once)
     weir_tensor_release(other);
     world_close(&w);
 }
+
+/* Behind the call it is to meet, on the same stream, a call would never be reached. */
+TEST(errors, two_ranks_on_one_stream_are_refused)
+{
+    weir_device *dev, *devices[2];
+    weir_group *group;
+    weir_tensor *x;
+
+    CHECK_OK(weir_device_open("cpu:cores=1,threads=1", &dev));
+    devices[0] = devices[1] = dev;
+    CHECK_OK(weir_group_create(devices, 2, &(weir_group_options){.name = "tp"}, &group));
+    x = ramp(dev, 8, 1, 0);
+    for (int k = 0; k < 2; k++)
+        CHECK_OK(weir_all_reduce_into(weir_group_rank(group, 0), x, WEIR_REDUCE_SUM, x));
+    CHECK_STATUS(weir_all_reduce_into(weir_group_rank(group, 1), x, WEIR_REDUCE_SUM, x),
+                 WEIR_EINVAL);
+    CHECK_STR(weir_last_error(), "rank 1 of group 'tp' would wait for ever on stream 'default'");
+    CHECK_STR(weir_last_error(), "the call of rank 0");
+    CHECK_OK(weir_group_state(group)); /* nothing was queued, and nothing is broken */
+    weir_group_abort(group, "enough");
+    CHECK_STATUS(weir_stream_sync(weir_stream_default(dev)), WEIR_ESTATE);
+    weir_tensor_release(x);
+    CHECK_OK(weir_group_destroy(group));
+    CHECK_OK(weir_device_close(dev));
+}
+
+/* Calls in turn on the same streams, and on each other's, are no such thing. */
+TEST(errors, ranks_may_change_streams)
+{
+    weir_device *dev, *devices[2];
+    weir_group *group;
+    weir_stream *s[2];
+
+    CHECK_OK(weir_device_open("cpu:cores=1,threads=1", &dev));
+    devices[0] = devices[1] = dev;
+    CHECK_OK(weir_group_create(devices, 2, NULL, &group));
+    for (int r = 0; r < 2; r++)
+        s[r] = fresh_stream(dev);
+    for (int k = 0; k < 6; k++)
+        for (int i = 0; i < 2; i++) {
+            int r = (i + k / 2) % 2;
+
+            CHECK_OK(weir_stream_set_current(s[(r + k) % 2]));
+            CHECK_OK(weir_barrier(weir_group_rank(group, r)));
+        }
+    for (int r = 0; r < 2; r++)
+        CHECK_OK(weir_stream_sync(s[r]));
+    CHECK_OK(weir_group_destroy(group));
+    CHECK_OK(weir_device_close(dev));
+}

@@ -323,3 +323,74 @@ TEST(graphs, a_broken_group_refuses_runs)
     weir_graph_destroy(g);
     world_close(&w);
 }
+
+/* Two groups, and ranks on which streams=auto has other reasons: the one has much to do beside
+ * its collectives, the other nothing. Streams keep the program's order and syncs go forward in
+ * it, so ranks with the same program never wait for each other crosswise. */
+static weir_plan *auto_plan(weir_device *dev, weir_rank *a, weir_rank *b, int64_t work)
+{
+    const int64_t n = 64;
+    weir_tensor *x, *y, *sums[8], *all, *busy;
+    weir_graph *g;
+    weir_plan *plan;
+
+    CHECK_OK(weir_graph_create(dev, &g));
+    CHECK_OK(weir_graph_input(g, "x", WEIR_F32, 1, &n, &x));
+    CHECK_OK(weir_graph_input(g, "work", WEIR_F32, 1, &work, &busy));
+    CHECK_OK(weir_graph_begin(g));
+    for (int i = 0; i < 8; i++) {
+        weir_tensor *next;
+
+        CHECK_OK(weir_tanh(busy, &next));
+        weir_tensor_release(busy);
+        busy = next;
+        CHECK_OK(weir_mul_scalar(x, i + 1, &y));
+        CHECK_OK(weir_all_reduce(i % 2 ? b : a, y, WEIR_REDUCE_SUM, &sums[i]));
+        weir_tensor_release(y);
+    }
+    CHECK_OK(weir_concat(sums, 8, 0, &all));
+    CHECK_OK(weir_graph_end(g));
+    CHECK_OK(weir_graph_output(g, "y", all));
+    CHECK_OK(weir_graph_output(g, "busy", busy));
+    CHECK_OK(weir_graph_compile(g, &(weir_compile_options){.streams = "auto"}, &plan));
+    weir_tensor_release(busy);
+    for (int i = 0; i < 8; i++)
+        weir_tensor_release(sums[i]);
+    weir_tensor_release(x);
+    weir_tensor_release(all);
+    weir_graph_destroy(g);
+    return plan;
+}
+
+TEST(graphs, placed_streams_never_cross_two_groups)
+{
+    static const int64_t work[2] = {1 << 17, 8};
+    struct world w;
+    weir_group *other;
+    weir_plan *plans[2];
+
+    world_open(&w, 2, "cpu:cores=2,threads=2,op_timeout=20", NULL);
+    CHECK_OK(weir_group_create(w.dev, 2, NULL, &other));
+    for (int r = 0; r < 2; r++)
+        plans[r] = auto_plan(w.dev[r], w.rank[r], weir_group_rank(other, r), work[r]);
+    for (int i = 0; i < 20; i++) {
+        weir_tensor *in[2][2], *out[2][2] = {{NULL}};
+
+        for (int r = 0; r < 2; r++) {
+            in[r][0] = ramp(w.dev[r], 64, r + 1, 0);
+            in[r][1] = ramp(w.dev[r], work[r], 0, 0);
+            CHECK_OK(weir_plan_run(plans[r], weir_stream_default(w.dev[r]), in[r], 2, out[r], 2));
+        }
+        for (int r = 0; r < 2; r++) {
+            CHECK_NEAR(first_of(out[r][0]), 3, 0);
+            for (int k = 0; k < 2; k++) {
+                weir_tensor_release(in[r][k]);
+                weir_tensor_release(out[r][k]);
+            }
+        }
+    }
+    for (int r = 0; r < 2; r++)
+        weir_plan_destroy(plans[r]);
+    CHECK_OK(weir_group_destroy(other));
+    world_close(&w);
+}
