@@ -1,6 +1,5 @@
 /* A graph as a rank of the checker's program: streams, order, and the cores each node
  * takes. */
-#include <stdio.h>
 #include <string.h>
 
 #include "graph/check_graph.h"

@@ -140,13 +140,13 @@ static weir_check_report *check_programs(const char *zero, const char *one,
 TEST(check_groups, programs_that_fit_are_clean)
 {
     static const char *const programs[][2] = {
-        {"r", "r"}, {"rgb", "rgb"}, {"rR|b", "rR|b"}, {"s", "v"}, {"sv", "vs"}, {"r|B", "r|B"},
+        {"r", "r"}, {"rgb", "rgb"}, {"rRbB", "rRbB"}, {"s", "v"}, {"sv", "vs"},
     };
 
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        test_note("%s beside %s", programs[i][0], programs[i][1]);
         weir_check_report *report = check_programs(programs[i][0], programs[i][1], NULL);
 
-        test_note("%s beside %s", programs[i][0], programs[i][1]);
         CHECK_EQ(report->nerrors, 0);
         weir_check_free(report);
     }
@@ -181,9 +181,9 @@ TEST(check_groups, two_groups_in_different_orders)
     static const char *const programs[][2] = {{"rR", "Rr"}, {"bB", "Bb"}, {"sv", "sv"}};
 
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        test_note("%s beside %s", programs[i][0], programs[i][1]);
         weir_check_report *report = check_programs(programs[i][0], programs[i][1], NULL);
 
-        test_note("%s beside %s", programs[i][0], programs[i][1]);
         CHECK_GT(report->nerrors, 0);
         weir_check_free(report);
     }
