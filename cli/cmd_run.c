@@ -23,8 +23,8 @@ int run_complain(weir_status status)
     return cli_refuse_graph("run", status);
 }
 
-static int run_on(weir_device *dev, struct cli_ranks *ranks, bool json, bool timeline,
-                  const char *html, const char *chrome)
+static int run_on(weir_device *dev, const char *spec, struct cli_ranks *ranks, bool json,
+                  bool timeline, const char *html, const char *chrome)
 {
     struct run_result result = {0};
     weir_device_props props;
@@ -35,7 +35,7 @@ static int run_on(weir_device *dev, struct cli_ranks *ranks, bool json, bool tim
     result.model = props.model;
     if (status < 0)
         status = props.features & WEIR_FEATURE_REAL_TIME
-                     ? run_real(ranks, dev, &result)
+                     ? run_real(ranks, dev, spec, &result)
                      : run_model(ranks, html || chrome, &result);
     if (status < 0) {
         if (json)
@@ -57,7 +57,7 @@ int weir_cmd_run(int argc, char **argv)
     bool json = false, timeline = false;
     const struct cli_option options[] = {
         {"--device", "SPEC", "what to run on, such as npu:a3; $WEIR_DEVICE or cpu", NULL, &spec},
-        {"--ranks", "N", "the same graph on N devices on one clock", NULL, NULL},
+        {"--ranks", "N", "the same graph on N devices", NULL, NULL},
         {"--rank", "R=FILE", "the graph of rank R; once for each rank", NULL, NULL},
         {"--timeline", NULL, "with --json: when every node ran", &timeline, NULL},
         {"--html", "FILE", "write the timeline page, for a browser", NULL, &html},
@@ -72,7 +72,8 @@ int weir_cmd_run(int argc, char **argv)
             "Runs a graph file and says how long it takes and why: the makespan, the same on one\n"
             "stream, what dependencies alone would take, what each engine and stream did, which\n"
             "communication nothing hides, and the steps that decided the makespan. On npu:PROFILE\n"
-            "the time is modelled and a deadlock is reported; on cpu it is measured.",
+            "the time is modelled and a deadlock is reported; on cpu it is measured, each rank on\n"
+            "a device of its own, and collectives meet in the groups that the files name.",
         .options = options,
         .examples = "  weir run examples/graphs/moe_profile.pbtxt --device npu:a3\n"
                     "  weir run examples/graphs/moe_profile.pbtxt --device npu:a3 --html moe.html\n"
@@ -97,7 +98,7 @@ int weir_cmd_run(int argc, char **argv)
         cli_ranks_free(&ranks);
         return cli_complain("run", st);
     }
-    status = run_on(dev, &ranks, json, timeline, html, chrome);
+    status = run_on(dev, spec, &ranks, json, timeline, html, chrome);
     weir_device_close(dev);
     return status;
 }

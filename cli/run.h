@@ -64,7 +64,9 @@ struct run_result {
 
 /* Both return -1, or the exit status after a complaint. `parts`: for a trace. */
 int run_model(const struct cli_ranks *ranks, bool parts, struct run_result *out);
-int run_real(const struct cli_ranks *ranks, weir_device *dev, struct run_result *out);
+/* `spec` is that of `dev`: the other ranks run on devices like it. */
+int run_real(const struct cli_ranks *ranks, weir_device *dev, const char *spec,
+             struct run_result *out);
 void run_result_free(struct run_result *r);
 /* Says why a graph did not run. returns  EXIT_USAGE if it never can on the device. */
 int run_complain(weir_status status);

@@ -38,8 +38,11 @@ static void print_numbers(const struct run_result *r)
         printf("  makespan       %snever ends: deadlock%s\n", term_on(TERM_BAD), term_off());
     else
         printf("  makespan       %s%12.3f us%s\n", term_on(TERM_BOLD), r->makespan, term_off());
-    printf("  one stream     %12.3f us", r->serial);
-    if (r->makespan > 0)
+    if (isnan(r->serial))
+        printf("  one stream     would wait for ever: its collectives would not meet");
+    else
+        printf("  one stream     %12.3f us", r->serial);
+    if (r->makespan > 0 && !isnan(r->serial))
         printf("   the streams %s %.3f us: %.2fx", r->serial < r->makespan ? "cost" : "gain",
                fabs(r->serial - r->makespan), r->serial / r->makespan);
     printf("\n  critical path  %12.3f us   what dependencies alone would take\n", r->critical);

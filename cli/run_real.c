@@ -1,7 +1,8 @@
-/* `weir run` on a device of real time: what a recorded run took. */
+/* `weir run` on devices of real time: what a recorded run took. */
 #include "run.h"
 
 #include "commands.h"
+#include "run_ranks.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,30 +20,6 @@ static int out_of_memory(void)
 
 /* ---- running ---- */
 
-/* Zeros for every input. */
-static weir_status make_inputs(const weir_graph *g, weir_device *dev, weir_tensor **inputs)
-{
-    for (int i = 0; i < g->ninputs; i++) {
-        const struct weir__view *v = &g->values[g->inputs[i]].view;
-        weir_status st =
-            weir_tensor_empty(weir_stream_default(dev), v->dtype, v->ndim, v->shape, &inputs[i]);
-
-        if (st || (st = weir_fill(inputs[i], 0)))
-            return st;
-    }
-    return WEIR_OK;
-}
-
-/* One run from an idle device to an idle device. */
-static weir_status run_once(weir_plan *plan, weir_device *dev, const weir_graph *g,
-                            weir_tensor *const *inputs, weir_tensor **outputs)
-{
-    weir_status st = weir_plan_run(plan, weir_stream_default(dev), inputs, (size_t)g->ninputs,
-                                   outputs, (size_t)g->noutputs);
-
-    return st ? st : weir_device_sync(dev);
-}
-
 static int64_t length(const weir_trace *trace)
 {
     weir_trace_data d;
@@ -57,24 +34,22 @@ static int64_t length(const weir_trace *trace)
 }
 
 /* The shortest of a few runs, recorded. */
-static weir_status record(weir_graph *g, weir_device *dev, weir_tensor *const *inputs,
-                          weir_tensor **outputs, size_t *memory, weir_trace **best)
+static weir_status record(struct run_seats *seats, size_t *memory, weir_trace **best)
 {
-    weir_compile_options as_issued = {.mode = "reduce-overhead"};
     weir_plan_stats stats;
-    weir_plan *plan;
     weir_status st;
 
     *best = NULL;
-    if ((st = weir_graph_compile(g, &as_issued, &plan)))
+    *memory = 0;
+    if ((st = run_seats_compile(seats)))
         return st;
-    st = run_once(plan, dev, g, inputs, outputs); /* warms up */
+    st = run_seats_run(seats); /* warms up */
     for (int i = 0; i < REPEATS && !st; i++) {
         weir_trace *trace = NULL;
 
         if ((st = weir_trace_start(NULL)))
             break;
-        st = run_once(plan, dev, g, inputs, outputs);
+        st = run_seats_run(seats);
         if (weir_trace_stop(&trace) && !st)
             st = WEIR_ENOMEM;
         if (!st && (!*best || length(trace) < length(*best))) {
@@ -84,9 +59,10 @@ static weir_status record(weir_graph *g, weir_device *dev, weir_tensor *const *i
             weir_trace_free(trace);
         }
     }
-    weir_plan_get_stats(plan, &stats);
-    *memory = stats.arena_bytes;
-    weir_plan_destroy(plan);
+    for (unsigned r = 0; r < seats->n; r++) {
+        weir_plan_get_stats(seats->at[r].plan, &stats);
+        *memory = stats.arena_bytes > *memory ? stats.arena_bytes : *memory;
+    }
     return st;
 }
 
@@ -163,6 +139,7 @@ static void fill_path(const weir_trace_data *d, struct run_result *out)
         *step = (struct run_step){.span = (unsigned)at};
         cause = awaited(d, (size_t)at, &step->cause);
         step->cause_name = cause >= 0 ? out->spans[cause].name : NULL;
+        step->cause_rank = cause >= 0 ? out->spans[cause].rank : 0;
         at = cause;
     }
     out->npath = n;
@@ -174,10 +151,17 @@ static void fill_path(const weir_trace_data *d, struct run_result *out)
     }
 }
 
+/* Devices were opened in the order of their ranks. */
+static unsigned rank_of(const weir_trace_data *d, uint32_t device)
+{
+    return (unsigned)d->devices[device].rank;
+}
+
 static void fill_spans(const weir_trace_data *d, struct run_result *out, int64_t from)
 {
     for (size_t i = 0; i < d->nstreams; i++)
-        out->streams[i] = (struct run_stream){.name = strdup(d->streams[i].name),
+        out->streams[i] = (struct run_stream){.rank = rank_of(d, d->streams[i].device),
+                                              .name = strdup(d->streams[i].name),
                                               .priority = d->streams[i].priority};
     out->nstreams = d->nstreams;
     for (size_t i = 0; i < d->nops; i++) {
@@ -187,6 +171,7 @@ static void fill_spans(const weir_trace_data *d, struct run_result *out, int64_t
 
         *span = (struct run_span){
             .name = strdup(op->name),
+            .rank = rank_of(d, op->device),
             .stream = op->stream,
             .engine = op->engine,
             .blocks = op->blocks,
@@ -204,10 +189,11 @@ static void fill_spans(const weir_trace_data *d, struct run_result *out, int64_t
     out->nspans = d->nops;
 }
 
+/* All ranks' devices are alike. */
 static void fill_engines(const weir_trace_data *d, struct run_result *out)
 {
     const weir_trace_device *dev = d->devices;
-    double busy[2] = {0, 0};
+    double busy[2] = {0, 0}, whole = out->makespan * (double)out->nranks;
 
     for (int e = 0; e < RUN_ENGINES; e++)
         out->utilisation[e] = NAN;
@@ -218,13 +204,25 @@ static void fill_engines(const weir_trace_data *d, struct run_result *out)
             busy[dev->split_cores && part->cores[c] >= dev->cores.cube] +=
                 (double)(part->ended_ns - part->started_ns) / 1000;
     }
-    if (out->makespan > 0)
-        out->utilisation[WEIR__POOL_CUBE] = busy[0] / (dev->cores.cube * out->makespan);
-    if (out->makespan > 0 && dev->split_cores)
-        out->utilisation[WEIR__POOL_VECTOR] = busy[1] / (dev->cores.vector * out->makespan);
+    if (whole > 0)
+        out->utilisation[WEIR__POOL_CUBE] = busy[0] / (dev->cores.cube * whole);
+    if (whole > 0 && dev->split_cores)
+        out->utilisation[WEIR__POOL_VECTOR] = busy[1] / (dev->cores.vector * whole);
 }
 
-static int fill(const weir_trace *trace, const char *file, struct run_result *out)
+static void fill_ranks(const struct cli_ranks *ranks, struct run_result *out)
+{
+    for (unsigned r = 0; r < ranks->nranks; r++)
+        out->ranks[r].file = ranks->paths[ranks->file_of[r]];
+    for (size_t i = 0; i < out->nspans; i++) {
+        struct run_rank *rank = &out->ranks[out->spans[i].rank];
+
+        if (rank->makespan < out->spans[i].end)
+            rank->makespan = rank->compute = out->spans[i].end;
+    }
+}
+
+static int fill(const weir_trace *trace, const struct cli_ranks *ranks, struct run_result *out)
 {
     const weir_trace_op **sorted;
     weir_trace_data d;
@@ -233,7 +231,7 @@ static int fill(const weir_trace *trace, const char *file, struct run_result *ou
 
     weir_trace_get(trace, &d);
     out->streams = calloc(d.nstreams + 1, sizeof *out->streams);
-    out->ranks = calloc(1, sizeof *out->ranks);
+    out->ranks = calloc(ranks->nranks, sizeof *out->ranks);
     out->spans = calloc(d.nops + 1, sizeof *out->spans);
     out->path = calloc(d.nops + 1, sizeof *out->path);
     sorted = calloc(d.nops + 1, sizeof *sorted);
@@ -243,12 +241,11 @@ static int fill(const weir_trace *trace, const char *file, struct run_result *ou
             from = d.ops[i].started_ns < from ? d.ops[i].started_ns : from;
         out->makespan = (double)length(trace) / 1000;
         out->critical = longest_chain(&d, sorted, chain);
+        out->nranks = ranks->nranks;
         fill_spans(&d, out, from);
         fill_path(&d, out);
         fill_engines(&d, out);
-        out->nranks = 1;
-        out->ranks[0] =
-            (struct run_rank){.file = file, .makespan = out->makespan, .compute = out->makespan};
+        fill_ranks(ranks, out);
     }
     free(sorted);
     free(chain);
@@ -257,57 +254,83 @@ static int fill(const weir_trace *trace, const char *file, struct run_result *ou
 
 /* ---- the command ---- */
 
-static weir_status run_both(weir_graph *g, weir_device *dev, struct run_result *out,
-                            weir_trace **streams)
+/* Ranks whose collectives do not meet would only end by a timeout. Cores are no question here:
+ * in real time collectives take theirs once all ranks are there. WEIR_ECONFLICT says why. */
+static weir_status check_meetings(const struct run_seats *seats)
 {
-    weir_tensor **inputs = calloc((size_t)g->ninputs + 1, sizeof(weir_tensor *));
-    weir_tensor **outputs = calloc((size_t)g->noutputs + 1, sizeof(weir_tensor *));
-    weir_trace *single = NULL;
-    size_t memory;
-    weir_status st = WEIR_ENOMEM;
+    const weir_check_options quick = {.policies = WEIR_POLICY_BATCH, .max_states = 1};
+    weir_graph **graphs = calloc(seats->n, sizeof(weir_graph *));
+    weir_check_report *report = NULL;
+    weir_status st = graphs ? WEIR_OK : WEIR_ENOMEM;
 
-    *streams = NULL;
-    if (inputs && outputs && !(st = make_inputs(g, dev, inputs)))
-        st = record(g, dev, inputs, outputs, &out->memory, streams);
-    for (int v = 0; v < g->nnodes; v++) /* everything on the caller's stream */
-        g->nodes[v].marks.stream = 0;
-    if (!st)
-        st = record(g, dev, inputs, outputs, &memory, &single);
-    if (!st)
-        out->serial = (double)length(single) / 1000;
-    weir_trace_free(single);
-    for (int i = 0; inputs && i < g->ninputs; i++)
-        if (inputs[i])
-            weir_tensor_release(inputs[i]);
-    for (int i = 0; outputs && i < g->noutputs; i++)
-        if (outputs[i])
-            weir_tensor_release(outputs[i]);
-    free(inputs);
-    free(outputs);
+    for (unsigned r = 0; r < seats->n && !st; r++)
+        graphs[r] = seats->at[r].graph;
+    if (!st && seats->n > 1)
+        st = weir_check_graphs(graphs, seats->n, &quick, &report);
+    for (size_t i = 0; report && i < report->nerrors && !st; i++)
+        if (report->findings[i].kind == WEIR_FINDING_COLLECTIVE_ORDER ||
+            report->findings[i].kind == WEIR_FINDING_EVENT_CYCLE)
+            st = weir__fail(WEIR_ECONFLICT, "%s", report->findings[i].text);
+    weir_check_free(report);
+    free(graphs);
     return st;
 }
 
-int run_real(const struct cli_ranks *ranks, weir_device *dev, struct run_result *out)
+static weir_status run_both(struct run_seats *seats, struct run_result *out, weir_trace **streams)
 {
-    weir_graph *g = ranks->graphs[0];
-    weir_trace *trace;
-    weir_status st;
-    int status;
+    weir_trace *single = NULL;
+    weir_status st = check_meetings(seats);
+    size_t memory;
 
-    if (ranks->nranks > 1) {
-        fprintf(stderr,
-                "weir run: %s runs one rank; several run on a modelled device such as npu:a3\n",
-                weir_device_name(dev));
+    if (st || (st = record(seats, &out->memory, streams)))
+        return st;
+    for (unsigned r = 0; r < seats->n; r++) /* everything on the caller's stream */
+        for (int v = 0; v < seats->at[r].graph->nnodes; v++)
+            seats->at[r].graph->nodes[v].marks.stream = 0;
+    out->serial = NAN;
+    if ((st = check_meetings(seats)) == WEIR_ECONFLICT)
+        return WEIR_OK;
+    if (!st && !(st = record(seats, &memory, &single)))
+        out->serial = (double)length(single) / 1000;
+    weir_trace_free(single);
+    return st;
+}
+
+/* -1, or the exit status after a complaint. */
+static int check_ranks(const struct cli_ranks *ranks)
+{
+    if (ranks->nranks > WEIR_MAX_RANKS) {
+        fprintf(stderr, "weir run: %u ranks: at most %d run in real time\n", ranks->nranks,
+                WEIR_MAX_RANKS);
         return EXIT_USAGE;
     }
-    for (int i = 0; i < g->ninputs; i++)
-        if (g->values[g->inputs[i]].dynamic) {
+    for (unsigned r = 0; r < ranks->nranks; r++)
+        for (int i = 0; i < ranks->graphs[r]->ninputs; i++) {
+            const struct weir__value *v = &ranks->graphs[r]->values[ranks->graphs[r]->inputs[i]];
+
+            if (!v->dynamic)
+                continue;
             fprintf(stderr, "weir run: input '%s' has a dynamic size: a run needs fixed ones\n",
-                    g->values[g->inputs[i]].name);
+                    v->name);
             return EXIT_USAGE;
         }
-    st = run_both(g, dev, out, &trace);
-    status = st ? run_complain(st) : fill(trace, ranks->paths[ranks->file_of[0]], out);
+    return -1;
+}
+
+int run_real(const struct cli_ranks *ranks, weir_device *dev, const char *spec,
+             struct run_result *out)
+{
+    struct run_seats seats;
+    weir_trace *trace = NULL;
+    weir_status st;
+    int status = check_ranks(ranks);
+
+    if (status >= 0)
+        return status;
+    if (!(st = run_seats_open(&seats, ranks, dev, spec)))
+        st = run_both(&seats, out, &trace);
+    status = st ? run_complain(st) : fill(trace, ranks, out);
     weir_trace_free(trace);
+    run_seats_close(&seats);
     return status;
 }

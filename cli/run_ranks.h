@@ -1,0 +1,37 @@
+/* The ranks of a run in real time: a device each, and the groups that their graphs name. */
+#ifndef WEIR_CLI_RUN_RANKS_H
+#define WEIR_CLI_RUN_RANKS_H
+
+#include <weir/weir.h>
+
+#include "ranks.h"
+
+enum { RUN_GROUPS = 16 };
+
+struct run_seat {
+    weir_device *dev;
+    weir_graph *graph; /* loaded for that device */
+    weir_plan *plan;
+    weir_tensor **inputs, **outputs;
+    weir_rank *as[RUN_GROUPS]; /* by group */
+};
+
+struct run_seats {
+    unsigned n;
+    struct run_seat *at; /* by rank; the first has the caller's device and graph */
+    weir_group *groups[RUN_GROUPS];
+    size_t ngroups;
+};
+
+/* Opens a device like `dev`, whose spec is given, for every further rank, loads their graphs,
+ * makes the groups and fills the inputs with zeros. Close it also after an error. */
+weir_status run_seats_open(struct run_seats *seats, const struct cli_ranks *ranks, weir_device *dev,
+                           const char *spec);
+void run_seats_close(struct run_seats *seats);
+
+/* Plans as issued, for all ranks; those before are gone. */
+weir_status run_seats_compile(struct run_seats *seats);
+/* One run of all ranks, from idle devices to idle devices. */
+weir_status run_seats_run(struct run_seats *seats);
+
+#endif
