@@ -67,9 +67,10 @@ typedef struct weir_device_props {
 WEIR_API WEIR_MUST_USE weir_status weir_device_open(const char *spec, weir_device **out);
 
 /* Waits for all queued work, then frees the device with its streams. NULL is fine.
- * returns  WEIR_EBUSY if tensors, buffers, events or groups of it are still held:
- *          they are counted in the message and nothing changes; the error of work
- *          that failed in flight is no reason not to close.
+ * returns  WEIR_EBUSY if tensors, buffers, events (tagged ones too, once recorded), graphs,
+ *          plans or groups of it are still held: they are counted in the message and
+ *          nothing changes; the error of work that failed in flight is no reason not to
+ *          close.
  * threads  one, with no other call on the device under way. */
 WEIR_API weir_status weir_device_close(weir_device *dev);
 

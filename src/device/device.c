@@ -320,6 +320,17 @@ static void free_leftovers(weir_device *dev)
     }
 }
 
+static weir_status refuse_close(weir_device *dev)
+{
+    int tagged = atomic_load(&dev->tagged_live);
+
+    return weir__fail(WEIR_EBUSY,
+                      "device '%s' cannot close: %zu tensor(s), %zu event(s), %d tagged event(s), "
+                      "%d graph(s) and plan(s), and %s of buffers are still held",
+                      dev->props.name, dev->tensors_live - (size_t)tagged, dev->events_live, tagged,
+                      atomic_load(&dev->graphs_live), weir__size(dev->pool.stats.allocated).text);
+}
+
 weir_status weir_device_close(weir_device *dev)
 {
     weir_status st;
@@ -339,12 +350,9 @@ weir_status weir_device_close(weir_device *dev)
     if (atomic_load(&dev->groups_live))
         return weir__fail(WEIR_EBUSY, "device '%s' cannot close: it is %d rank(s) of groups",
                           dev->props.name, atomic_load(&dev->groups_live));
-    if (dev->tensors_live || dev->events_live || dev->pool.stats.allocated)
-        return weir__fail(WEIR_EBUSY,
-                          "device '%s' cannot close: %zu tensor(s), %zu event(s) and %s of "
-                          "buffers are still held",
-                          dev->props.name, dev->tensors_live, dev->events_live,
-                          weir__size(dev->pool.stats.allocated).text);
+    if (dev->tensors_live || dev->events_live || dev->pool.stats.allocated ||
+        atomic_load(&dev->graphs_live))
+        return refuse_close(dev);
     remove_open(dev);
     weir__device_reap(dev, true);
     weir__trace_remove_source(&dev->trace);

@@ -16,6 +16,7 @@ weir_status weir_graph_create(weir_device *dev, weir_graph **out)
     if (!(g = weir__calloc(1, sizeof *g)))
         return weir__fail(WEIR_ENOMEM, "a graph on %s", dev->props.name);
     g->dev = dev;
+    atomic_fetch_add(&dev->graphs_live, 1);
     g->id = atomic_fetch_add(&next_id, 1);
     if (weir__graph_label(g, "default") < 0) {
         weir_graph_destroy(g);
@@ -65,6 +66,7 @@ void weir_graph_destroy(weir_graph *g)
         weir__recipe_release(g->recipes[i]);
     weir__free(g->super_kernels);
     weir__free(g->recipes);
+    atomic_fetch_sub(&g->dev->graphs_live, 1);
     weir__free(g);
 }
 

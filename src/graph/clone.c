@@ -94,6 +94,7 @@ weir_status weir__graph_clone(const weir_graph *from, weir_graph **out)
             .cap_recipes = from->nrecipes,
             .dynamic = from->dynamic,
         };
+        atomic_fetch_add(&to->dev->graphs_live, 1);
         to->nodes = weir__calloc((size_t)from->nnodes, sizeof *to->nodes);
         to->values = weir__calloc((size_t)from->nvalues, sizeof *to->values);
         failed = !to->nodes || !to->values;

@@ -105,14 +105,15 @@ static struct tagged **find(const weir_device *dev, const char *tag)
 {
     struct tagged **link = &events;
 
-    while (*link && ((*link)->device_id != dev->id || strcmp((*link)->tag, tag)))
+    while (*link && (!tag || (*link)->device_id != dev->id || strcmp((*link)->tag, tag)))
         link = &(*link)->next;
     return link;
 }
 
 static weir_status unknown(const char *tag)
 {
-    return weir__fail(WEIR_EINVAL, "there is no tagged event '%s': create it first", tag);
+    return weir__fail(WEIR_EINVAL, "there is no tagged event '%s': create it first",
+                      tag ? tag : "");
 }
 
 weir_status weir_tagged_event_create(weir_device *dev, const char *tag)
@@ -139,20 +140,22 @@ weir_status weir_tagged_event_create(weir_device *dev, const char *tag)
 
 weir_status weir_tagged_event_record(weir_device *dev, const char *tag)
 {
-    weir_tensor *token, *old = NULL;
+    weir_tensor *token = NULL, *old = NULL;
     struct tagged *e;
-    weir_status st = weir_token_record(dev, &token);
+    weir_status st = WEIR_OK;
 
-    if (st)
-        return st;
     weir__mutex_lock(&lock);
-    if ((e = *find(dev, tag))) {
+    if (!(e = *find(dev, tag))) {
+        st = unknown(tag); /* before a graph gets a node for it */
+    } else if (!(st = weir_token_record(dev, &token))) {
         old = e->token;
         e->token = token;
+        if (!old)
+            atomic_fetch_add(&dev->tagged_live, 1);
     }
     weir__mutex_unlock(&lock);
-    weir_tensor_release(e ? old : token);
-    return e ? WEIR_OK : unknown(tag);
+    weir_tensor_release(old);
+    return st;
 }
 
 weir_status weir_tagged_event_wait(weir_device *dev, const char *tag)
@@ -169,7 +172,12 @@ weir_status weir_tagged_event_wait(weir_device *dev, const char *tag)
         return unknown(tag);
     if (!token)
         return WEIR_OK;
-    st = weir_token_wait(&token, 1);
+    st = token->graph && !weir__capture_on(dev)
+             ? weir__fail(WEIR_ESTATE,
+                          "tagged event '%s' was recorded in a graph last: only operators of that "
+                          "graph can wait for it",
+                          tag)
+             : weir_token_wait(&token, 1);
     weir_tensor_release(token);
     return st;
 }
@@ -185,6 +193,8 @@ weir_status weir_tagged_event_destroy(weir_device *dev, const char *tag)
     weir__mutex_unlock(&lock);
     if (!e)
         return unknown(tag);
+    if (e->token)
+        atomic_fetch_sub(&dev->tagged_live, 1);
     weir_tensor_release(e->token);
     weir__free(e);
     return WEIR_OK;

@@ -99,6 +99,49 @@ TEST(misuse, what_a_failed_call_left_is_refused)
     CHECK_OK(weir_device_close(dev));
 }
 
+TEST(misuse, a_device_stays_open_for_graphs_plans_and_tagged_events)
+{
+    weir_device *dev = open_device("cpu");
+    weir_graph *g = relu_graph(dev, (weir_cores){-1, -1});
+    weir_plan *plan;
+
+    CHECK_STATUS(weir_device_close(dev), WEIR_EBUSY);
+    CHECK_STR(weir_last_error(), "1 graph(s) and plan(s)");
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    weir_graph_destroy(g);
+    CHECK_STATUS(weir_device_close(dev), WEIR_EBUSY);
+    CHECK_STR(weir_last_error(), "1 graph(s) and plan(s)");
+    weir_plan_destroy(plan);
+    CHECK_OK(weir_tagged_event_create(dev, "e"));
+    CHECK_OK(weir_tagged_event_record(dev, "e"));
+    CHECK_OK(weir_tagged_event_record(dev, "e"));
+    CHECK_STATUS(weir_device_close(dev), WEIR_EBUSY);
+    CHECK_STR(weir_last_error(), "0 tensor(s), 0 event(s), 1 tagged event(s), 0 graph(s)");
+    CHECK_OK(weir_tagged_event_destroy(dev, "e"));
+    CHECK_OK(weir_device_close(dev));
+}
+
+TEST(misuse, a_tagged_event_of_a_graph_is_not_waited_for_outside)
+{
+    weir_device *dev = open_device("cpu");
+    weir_graph *g;
+
+    CHECK_OK(weir_tagged_event_create(dev, "e"));
+    CHECK_OK(weir_graph_create(dev, &g));
+    CHECK_OK(weir_graph_begin(g));
+    CHECK_STATUS(weir_tagged_event_record(dev, "other"), WEIR_EINVAL);
+    CHECK_STATUS(weir_tagged_event_record(dev, NULL), WEIR_EINVAL);
+    CHECK_EQ(weir_graph_node_count(g), 0); /* what is refused leaves no node */
+    CHECK_OK(weir_tagged_event_record(dev, "e"));
+    CHECK_OK(weir_tagged_event_wait(dev, "e"));
+    CHECK_OK(weir_graph_end(g));
+    CHECK_STATUS(weir_tagged_event_wait(dev, "e"), WEIR_ESTATE);
+    CHECK_STR(weir_last_error(), "tagged event 'e' was recorded in a graph");
+    CHECK_OK(weir_tagged_event_destroy(dev, "e"));
+    weir_graph_destroy(g);
+    CHECK_OK(weir_device_close(dev));
+}
+
 TEST(misuse, devices_of_one_spec_are_told_apart)
 {
     weir_device *dev[2] = {open_device("cpu:cores=3"), open_device("cpu:cores=3")};
