@@ -63,6 +63,7 @@ struct options {
     bool json, quick, no_peers;
     const char *only;
     const char *peers;
+    const char *device;
 };
 
 /* A peer program and the works it has. */
@@ -93,12 +94,14 @@ static int parse(int argc, char **argv, struct options *o)
         {"--quick", NULL, "fewer samples", &o->quick, NULL},
         {"--peers", "DIR", "where the peer programs are; bench/peers beside weir", NULL, &o->peers},
         {"--no-peers", NULL, "weir alone", &o->no_peers, NULL},
+        {"--device", "cuda", "the first GPU beside its bare driver, instead of the host", NULL,
+         &o->device},
         {"--json", NULL, "for machines", &o->json, NULL},
         {NULL, NULL, NULL, NULL, NULL},
     };
     const struct cli_usage usage = {
         .command = "bench",
-        .synopsis = "[--quick] [--only WORK] [--peers DIR | --no-peers] [--json]",
+        .synopsis = "[--quick] [--only WORK] [--peers DIR | --no-peers] [--json] | --device cuda",
         .about =
             "Measures weir against other runtimes, libraries and the machine's own limits. "
             "Everyone\n"
@@ -107,7 +110,8 @@ static int parse(int argc, char **argv, struct options *o)
         .options = options,
         .examples = "  make bench                      builds the peers and runs everything\n"
                     "  weir bench --quick --no-peers   weir alone, in under a minute\n"
-                    "  weir bench --only pool --json   the memory pool, for machines\n",
+                    "  weir bench --only pool --json   the memory pool, for machines\n"
+                    "  weir bench --device cuda        the first GPU, one line per figure\n",
         .max_words = 0,
     };
     int nwords;
@@ -239,8 +243,8 @@ static int is_peer(const struct dirent *entry)
     return !strncmp(entry->d_name, "peer_", 5);
 }
 
-/* bench/peers beside this very program. */
-static void default_peers_dir(char out[static PATH_MAX])
+/* The path `name` beside this very program. */
+static void find_beside(const char *name, char out[static PATH_MAX])
 {
     char exe[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
@@ -248,7 +252,7 @@ static void default_peers_dir(char out[static PATH_MAX])
     exe[n > 0 ? n : 0] = '\0';
     if (strrchr(exe, '/'))
         *strrchr(exe, '/') = '\0';
-    if (snprintf(out, PATH_MAX, "%s/bench/peers", exe) >= PATH_MAX)
+    if (snprintf(out, PATH_MAX, "%s/%s", exe, name) >= PATH_MAX)
         out[0] = '\0';
 }
 
@@ -261,7 +265,7 @@ static bool find_peers(struct run *r)
     int count;
 
     if (!dir) {
-        default_peers_dir(beside);
+        find_beside("bench/peers", beside);
         dir = beside;
     }
     count = scandir(dir, &entries, is_peer, alphasort);
@@ -319,6 +323,29 @@ static int count_turns(const struct run *r, int rounds)
     return turns;
 }
 
+/* ---- a GPU ---- */
+
+/* Its figures are another program, which needs the driver's own calls. */
+static int bench_gpu(const char *spec)
+{
+    char program[PATH_MAX];
+    weir_device *dev;
+
+    if (strcmp(spec, "cuda") && strcmp(spec, "cuda:0")) {
+        fprintf(stderr, "weir bench: --device takes cuda, the first GPU, not '%s'\n", spec);
+        return 2;
+    }
+    if (weir_device_open("cuda:0", &dev)) {
+        fprintf(stderr, "weir bench: %s\n", weir_last_error());
+        return 1;
+    }
+    (void)weir_device_close(dev);
+    find_beside("bench_cuda", program);
+    execl(program, program, (char *)NULL);
+    fprintf(stderr, "weir bench: %s: %s; `make bench` builds it\n", program, strerror(errno));
+    return 1;
+}
+
 int weir_cmd_bench(int argc, char **argv)
 {
     static struct run r;
@@ -327,6 +354,8 @@ int weir_cmd_bench(int argc, char **argv)
 
     if (status >= 0)
         return status;
+    if (r.options.device)
+        return bench_gpu(r.options.device);
     bench_use_two_cpus();
     if (!r.options.no_peers && !find_peers(&r))
         return 2;
