@@ -159,11 +159,30 @@ static int fit(struct outcome *o)
     return calibration_fit(c, o->scratch, &o->graphs[AT_GELU], &us[AT_GELU], 2, &c->vector_gflops);
 }
 
+/* Graph files that cannot be loaded are told before anything is measured. */
+static weir_status try_files(const struct outcome *o, weir_device *dev)
+{
+    weir_status st = WEIR_OK;
+
+    for (int i = NKNOWN; i < o->n && !st; i++) {
+        weir_graph *g;
+
+        if (!(st = calibration_build(&o->graphs[i], dev, &g)))
+            weir_graph_destroy(g);
+    }
+    return st;
+}
+
 static int calibrate(struct outcome *o, weir_device *dev)
 {
     weir_device_props props;
     weir_status st;
     int status = -1;
+
+    if ((st = try_files(o, dev))) {
+        cli_complain("calibrate", st);
+        return EXIT_USAGE;
+    }
 
     weir_device_get_props(dev, &props);
     o->c.device = props.name;
