@@ -63,10 +63,11 @@ static bool grow_slots(struct table *t)
 
 static uint32_t add(struct table *t, const char *text)
 {
-    char **page = atomic_load_explicit(&t->pages[t->n / PAGE], memory_order_relaxed);
+    char **page;
 
     if (t->n == t->limit)
         return 0;
+    page = atomic_load_explicit(&t->pages[t->n / PAGE], memory_order_relaxed);
     if (!page) {
         if (!(page = calloc(PAGE, sizeof *page)))
             return 0;

@@ -48,8 +48,11 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
  * a running program, as Python does, for lack of static thread storage. */
 static _Thread_local struct weir__trace_ring *mine;
 
+/* Runs on the thread that ends. What it records after this, in destructors of others, goes
+ * into a ring that it claims anew. */
 static void disown(void *ring)
 {
+    mine = NULL;
     pthread_mutex_lock(&lock);
     ((struct weir__trace_ring *)ring)->owned = false;
     pthread_mutex_unlock(&lock);
@@ -159,18 +162,23 @@ void weir__trace_put(const struct weir__trace_record *record)
 
 /* ---- devices and streams ---- */
 
-/* Under both locks. */
+/* Under both locks, while a trace is recorded. By rising id: of two devices that were opened
+ * at once either may come first. */
 static void add_device(const struct weir__trace_source *s)
 {
     struct weir__trace_raw *raw = &session.raw;
     const weir_device_props *p = s->props;
     struct weir__trace_raw_device *d;
+    int at = raw->ndevices;
 
     if (!weir__grow(&raw->devices, raw->ndevices, &raw->cap_devices, sizeof *raw->devices)) {
         raw->dropped++;
         return;
     }
-    d = &raw->devices[raw->ndevices++];
+    for (; at && raw->devices[at - 1].id > s->id; at--)
+        raw->devices[at] = raw->devices[at - 1];
+    raw->ndevices++;
+    d = &raw->devices[at];
     *d = (struct weir__trace_raw_device){
         .id = s->id,
         .cores = p->cores,
@@ -191,7 +199,9 @@ void weir__trace_stream(uint64_t device, uint32_t slot, uint64_t first, const ch
     if (!weir__trace_on())
         return;
     pthread_mutex_lock(&lock);
-    if (!weir__grow(&raw->streams, raw->nstreams, &raw->cap_streams, sizeof *raw->streams)) {
+    if (!weir__trace_on()) {
+        /* It has just ended: what is added now nobody would free. */
+    } else if (!weir__grow(&raw->streams, raw->nstreams, &raw->cap_streams, sizeof *raw->streams)) {
         raw->dropped++;
     } else {
         s = &raw->streams[raw->nstreams++];
@@ -202,11 +212,12 @@ void weir__trace_stream(uint64_t device, uint32_t slot, uint64_t first, const ch
     pthread_mutex_unlock(&lock);
 }
 
-/* Under sources_lock. */
+/* Under sources_lock. A recording may end meanwhile, but none begins. */
 static void introduce(struct weir__trace_source *s)
 {
     pthread_mutex_lock(&lock);
-    add_device(s);
+    if (weir__trace_on())
+        add_device(s);
     pthread_mutex_unlock(&lock);
     s->announce(s);
 }
@@ -217,9 +228,9 @@ void weir__trace_add_source(struct weir__trace_source *source)
 
     weir__trace_ticks_init();
     pthread_mutex_lock(&sources_lock);
-    while (*end) /* oldest first: the order is that of the ranks */
+    while (*end && (*end)->id < source->id) /* oldest first: the order is that of the ranks */
         end = &(*end)->next;
-    source->next = NULL;
+    source->next = *end;
     *end = source;
     if (weir__trace_on())
         introduce(source);
