@@ -91,6 +91,17 @@ static weir_status check_size(const weir_tensor *t, size_t bytes)
                       have, bytes);
 }
 
+static weir_status check_transfer(const weir_tensor *t, const void *host, size_t bytes,
+                                  bool to_host)
+{
+    const char *what = to_host ? "read" : "write";
+    weir_status st;
+
+    if ((st = weir__tensor_check_bytes(t, what)) || (st = check_size(t, bytes)))
+        return st;
+    return host || !bytes ? WEIR_OK : weir__fail(WEIR_EINVAL, "%s: the host memory is NULL", what);
+}
+
 /* `host` is contiguous memory with the tensor's shape. *seq is the command's number. */
 static weir_status transfer(weir_tensor *t, void *host, size_t bytes, bool to_host, bool copy_now,
                             uint64_t *seq)
@@ -99,11 +110,8 @@ static weir_status transfer(weir_tensor *t, void *host, size_t bytes, bool to_ho
     weir_stream *s;
     weir_status st;
 
-    if ((st = weir__tensor_check_bytes(t, to_host ? "read" : "write")) ||
-        (st = check_size(t, bytes)))
+    if ((st = check_transfer(t, host, bytes, to_host)))
         return st;
-    if (!host && bytes)
-        return weir__fail(WEIR_EINVAL, "%s: the host memory is NULL", to_host ? "read" : "write");
     s = weir_stream_current(t->dev);
     view = t->view;
     weir__view_set_contiguous(&view);
@@ -135,11 +143,14 @@ weir_status weir_tensor_read_async(weir_tensor *t, void *data, size_t bytes)
  * returns. So where the thread's hook may end a wait, that wait comes before the copy. */
 static weir_status transfer_and_wait(weir_tensor *t, void *host, size_t bytes, bool to_host)
 {
-    weir_stream *s = weir_stream_current(t->dev);
     struct weir__mark before;
+    weir_stream *s;
     uint64_t seq;
     weir_status st;
 
+    if ((st = check_transfer(t, host, bytes, to_host))) /* before it waits for anything */
+        return st;
+    s = weir_stream_current(t->dev);
     if (weir__wait_has_hook()) {
         if ((st = weir__stream_mark(s, &before)))
             return st;
