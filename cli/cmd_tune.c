@@ -1,6 +1,7 @@
 /* `weir tune`: a faster placement of a graph, found on the model, and what it is made of. */
 #include "commands.h"
 #include "json.h"
+#include "progress.h"
 #include "ranks.h"
 #include "term.h"
 
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "graph/tune.h"
 
@@ -26,6 +26,11 @@ struct tuning {
     char **written; /* by graph; NULL without `out` */
 };
 
+static double us(uint64_t ps)
+{
+    return ps == WEIR__TUNE_NEVER ? NAN : (double)ps / 1e6;
+}
+
 /* ---- while it runs ---- */
 
 static volatile sig_atomic_t interrupted;
@@ -36,33 +41,14 @@ static void on_interrupt(int signal)
     interrupted = 1;
 }
 
-struct meter {
-    bool shows;   /* stderr is a terminal */
-    double shown; /* when last */
-};
-
 static bool poll_search(void *user, const struct weir__tune_progress *p)
 {
-    struct meter *m = user;
-
-    if (m->shows && p->elapsed_s > 1 && p->elapsed_s - m->shown > 0.2) {
-        double left = p->share > 0.01 ? p->elapsed_s * (1 - p->share) / p->share : NAN;
-
-        m->shown = p->elapsed_s;
-        fprintf(stderr, "\r  %3.0f %%  best %.3f us  %zu tried  ", 100 * p->share,
-                p->best == WEIR__TUNE_NEVER ? NAN : (double)p->best / 1e6, p->tried);
-        if (isfinite(left))
-            fprintf(stderr, "%.0f s left at most  (Ctrl-C keeps the best)\033[K", left);
-    }
+    progress_show(user, p->share, "best %.3f us  %zu tried  (Ctrl-C keeps the best)", us(p->best),
+                  p->tried);
     return !interrupted;
 }
 
 /* ---- what comes out ---- */
-
-static double us(uint64_t ps)
-{
-    return ps == WEIR__TUNE_NEVER ? NAN : (double)ps / 1e6;
-}
 
 /* What `ps` saves of `before`; NaN where either is no time. */
 static double gain(uint64_t before, uint64_t ps)
@@ -233,17 +219,16 @@ static int write_files(struct tuning *t)
 static int tune(struct tuning *t, const struct cli_ranks *ranks)
 {
     struct sigaction keep = {.sa_handler = on_interrupt}, before;
-    struct meter meter = {.shows = isatty(STDERR_FILENO)};
+    struct progress progress = progress_begin();
     weir_status st;
     int status;
 
     t->options.poll = poll_search;
-    t->options.user = &meter;
+    t->options.user = &progress;
     sigaction(SIGINT, &keep, &before);
     st = weir__tune(ranks->graphs, ranks->nranks, &t->options, &t->result);
     sigaction(SIGINT, &before, NULL);
-    if (meter.shown > 0)
-        fputs("\r\033[K", stderr);
+    progress_end(&progress);
     if (st)
         return cli_refuse_graph("tune", st);
     if ((status = write_files(t)) >= 0)
