@@ -59,7 +59,7 @@ extern const weir_dtype calibration_types[CALIBRATION_TYPES];
 
 /* What a profile says of the device, as measured. */
 struct calibration {
-    const char *device;
+    char device[64]; /* its name */
     int cores;
     double memory_gib;
     double matrix_gflops[CALIBRATION_TYPES]; /* of one core, while all of them work; NaN where

@@ -185,7 +185,7 @@ static int calibrate(struct outcome *o, weir_device *dev)
     }
 
     weir_device_get_props(dev, &props);
-    o->c.device = props.name;
+    snprintf(o->c.device, sizeof o->c.device, "%.63s", props.name);
     o->c.cores = props.cores.cube > 1024 ? 1024 : props.cores.cube;
     o->c.memory_gib = fmax(0.001, (double)props.memory_bytes / (double)(1 << 30));
     o->c.launch_us = INFINITY;
@@ -205,12 +205,12 @@ static int calibrate(struct outcome *o, weir_device *dev)
 
 /* ---- telling ---- */
 
-static void print_json(const struct outcome *o, const char *device)
+static void print_json(const struct outcome *o)
 {
     struct json j = {.out = stdout};
 
     json_object(&j, NULL);
-    json_string(&j, "device", device);
+    json_string(&j, "device", o->c.device);
     json_string(&j, "profile", o->path);
     json_object(&j, "figures");
     json_int(&j, "cores", o->c.cores);
@@ -262,11 +262,11 @@ static void print_table(const struct outcome *o)
     term_table_print(&t, 2);
 }
 
-static void print_report(const struct outcome *o, const char *device)
+static void print_report(const struct outcome *o)
 {
     const struct calibration *c = &o->c;
 
-    printf("%s%s%s, %d cores\n\n", term_on(TERM_BOLD), device, term_off(), c->cores);
+    printf("%s%s%s, %d cores\n\n", term_on(TERM_BOLD), c->device, term_off(), c->cores);
     for (int i = 0; i < CALIBRATION_TYPES; i++)
         if (c->matrix_gflops[i] > 0)
             printf("  matrix rate, %-4s %10.3f Gflop/s a core\n",
@@ -319,9 +319,9 @@ static int run(struct outcome *o, weir_device *dev)
     if (status >= 0)
         return status;
     if (o->json)
-        print_json(o, props.name);
+        print_json(o);
     else
-        print_report(o, props.name);
+        print_report(o);
     return o->verify && worst(o) > GOAL ? EXIT_FAILED : EXIT_FINE;
 }
 
