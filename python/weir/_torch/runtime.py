@@ -80,14 +80,21 @@ class CompiledGraph:
 
     def as_function(self):
         """What PyTorch calls with a list of arguments."""
-        plans, make, dynamic = self.plans, self._make, self.dynamic
+        plans, make = self.plans, self._make
+        only = None  # the call of a graph that has one set of sizes
 
-        def run(args):
-            key = _sizes(args) if dynamic else None
-            plan = plans.get(key)
-            if plan is None:
-                plan = make(key, args)
+        def run_static(args):
+            nonlocal only
+            if only is None:
+                only = make(None, args).run
+            return only(args)
+
+        def run_dynamic(args):
+            key = _sizes(args)
+            plan = plans.get(key) or make(key, args)
             return plan.run(args)
+
+        run = run_dynamic if self.dynamic else run_static
 
         run._boxed_call = True  # so that arguments come as a list
         return run
