@@ -61,6 +61,10 @@ void weir__worker_run_alone(struct weir__worker *w, struct weir__soft_stream *s,
 bool weir__worker_have_core(struct weir__worker *w, struct weir__soft_stream *s,
                             enum weir__core_kind kind);
 
+/* Before something short that is no kernel of its own: false if others go first and the stream
+ * is with the scheduler. */
+bool weir__worker_take_short_turn(struct weir__worker *w, struct weir__soft_stream *s, uint64_t ns);
+
 /* meet.c: a collective at the head, and after its part has run. False if the stream is no
  * longer this worker's. */
 bool weir__worker_run_collective(struct weir__worker *w, struct weir__soft_stream *s,

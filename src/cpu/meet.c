@@ -3,13 +3,11 @@
 
 enum { ALL_PARTS_NS = 4000 }; /* a collective below this is run by the last to arrive */
 
-/* Parts that take less than handing them over. */
-static bool parts_are_short(const struct weir__soft_stream *s, const struct weir__cmd *cmd)
+/* What the parts of all ranks take. */
+static uint64_t parts_ns(const struct weir__soft_stream *s, const struct weir__cmd *cmd)
 {
-    uint64_t ns = (uint64_t)cmd->work_ns * cmd->blocks * cmd->phases;
-    uint64_t ranks = (uint64_t)__builtin_popcountll(s->guest.in->arrived);
-
-    return !cmd->gang && ns * ranks <= ALL_PARTS_NS;
+    return (uint64_t)cmd->work_ns * cmd->blocks * cmd->phases *
+           (uint64_t)__builtin_popcountll(s->guest.in->arrived);
 }
 
 /* The last to arrive runs everybody's part, on the core it has: the others are parked and
@@ -61,8 +59,11 @@ bool weir__worker_run_collective(struct weir__worker *w, struct weir__soft_strea
             return false;
     }
     if (s->guest.state == WEIR__GUEST_LAST) {
-        if (parts_are_short(s, cmd)) {
-            if (!weir__worker_have_core(w, s, weir__sched_kind(&w->cpu->soft.sched, cmd->engine)))
+        uint64_t ns = parts_ns(s, cmd);
+
+        if (!cmd->gang && ns <= ALL_PARTS_NS) { /* less than handing them over */
+            if (!weir__worker_take_short_turn(w, s, ns) ||
+                !weir__worker_have_core(w, s, weir__sched_kind(&w->cpu->soft.sched, cmd->engine)))
                 return false;
             run_all_parts(w, s, cmd);
         } else {

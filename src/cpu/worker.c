@@ -247,6 +247,31 @@ static void end_kernel(struct weir__worker *w, struct weir__soft_stream *s,
         weir__soft_end_report(s);
 }
 
+/* Before a command of so many ns. False if others go first: the stream is with the scheduler. */
+static bool take_turn(struct weir__worker *w, struct weir__soft_stream *s, uint64_t ns,
+                      bool is_short)
+{
+    if (is_short) {
+        weir__worker_be_attentive(w);
+        w->short_ns += (uint32_t)ns + EMPTY_NS;
+        w->short_work_ns += (uint32_t)ns;
+    }
+    if (is_short && w->short_ns < SHARE_NS)
+        return true;
+    (is_short ? after_short : before_long)(w, s);
+    if (others_first(w, s)) {
+        weir__worker_give_turn(w, s);
+        return false;
+    }
+    w->long_ops++;
+    return true;
+}
+
+bool weir__worker_take_short_turn(struct weir__worker *w, struct weir__soft_stream *s, uint64_t ns)
+{
+    return take_turn(w, s, ns, true);
+}
+
 bool weir__worker_run_kernel(struct weir__worker *w, struct weir__soft_stream *s,
                              const struct weir__cmd *cmd)
 {
@@ -255,19 +280,8 @@ bool weir__worker_run_kernel(struct weir__worker *w, struct weir__soft_stream *s
     unsigned cores;
     uint64_t from = 0;
 
-    if (is_short) {
-        weir__worker_be_attentive(w);
-        w->short_ns += (uint32_t)ns + EMPTY_NS;
-        w->short_work_ns += (uint32_t)ns;
-    }
-    if (!is_short || w->short_ns >= SHARE_NS) {
-        (is_short ? after_short : before_long)(w, s);
-        if (others_first(w, s)) {
-            weir__worker_give_turn(w, s);
-            return false;
-        }
-        w->long_ops++;
-    }
+    if (!take_turn(w, s, ns, is_short))
+        return false;
     if (!is_short)
         weir__soft_begin_report(s, cmd);
     s->run.parted = !is_short && cmd->blocks * cmd->phases > 1;

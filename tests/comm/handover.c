@@ -169,3 +169,48 @@ TEST(handover, plans_that_begin_with_a_collective)
     }
     world_close(&w);
 }
+
+struct glance {
+    weir_stream *at;
+    bool done, failed;
+};
+
+static weir_status glance_kernel(const void *args, const weir_block *block)
+{
+    struct glance *g = *(struct glance *const *)args;
+
+    (void)block;
+    g->failed = weir_stream_query(g->at, &g->done) != WEIR_OK;
+    return WEIR_OK;
+}
+
+/* Collectives without end, brought on by one worker: others on its device get their turn. */
+TEST(handover, other_streams_get_their_turn)
+{
+    struct world w;
+    struct gate gates[2] = {{0, 0}, {0, 0}};
+    struct glance g = {NULL, true, false}, *args = &g;
+    weir_stream *side;
+
+    world_open(&w, 2, "cpu:cores=1,threads=1", NULL);
+    CHECK_OK(weir_stream_create(w.dev[1], NULL, &side));
+    for (int r = 0; r < 2; r++) {
+        submit_gate(weir_stream_default(w.dev[r]), WEIR_ENGINE_VECTOR, &gates[r]);
+        wait_gate(&gates[r], 1);
+    }
+    for (int k = 0; k < 20000; k++)
+        for (int r = 0; r < 2; r++)
+            CHECK_OK(weir_barrier(w.rank[r]));
+    g.at = weir_stream_default(w.dev[1]);
+    CHECK_OK(weir_launch_submit(
+        side, &(weir_launch){
+                  .name = "glance", .fn = glance_kernel, .args = &args, .args_size = sizeof args}));
+    for (int r = 0; r < 2; r++)
+        open_gate(&gates[r]);
+    for (int r = 0; r < 2; r++)
+        CHECK_OK(weir_device_sync(w.dev[r]));
+    CHECK(!g.failed);
+    CHECK(!g.done);
+    CHECK_OK(weir_stream_destroy(side));
+    world_close(&w);
+}
