@@ -385,7 +385,7 @@ static weir_status alloc_slow(struct weir__pool *pool, uint32_t slot, size_t siz
     if ((*out = take(pool, &pool->shared, size)))
         return WEIR_OK;
     /* Room may exist, but in pieces of too many segments. */
-    if (weir__pool_trimmable(pool) + pool->stats.limit >= pool->stats.reserved + size)
+    if (pool->stats.reserved - weir__pool_trimmable(pool) + size <= pool->stats.limit)
         weir__pool_trim(pool);
     if ((*out = grow(pool, size))) {
         pool->stats.grown++;

@@ -13,7 +13,8 @@ weir_status weir__pool_init(struct weir__pool *pool, const struct weir__pool_hos
 
 void weir__pool_fini(struct weir__pool *pool)
 {
-    pool->poison = false; /* nobody runs commands any more */
+    pool->poison = false;        /* nobody runs commands any more, */
+    pool->deterministic = false; /* and everything is over, waited for or not */
     weir__pool_collect(pool);
     weir__pool_trim(pool);
     for (unsigned i = 0; i < pool->narenas; i++)
