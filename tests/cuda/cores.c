@@ -102,8 +102,10 @@ TEST(cuda_cores, streams_whose_limits_fit_beside_each_other_share_no_core)
 /* A limit of one operator keeps the stream's order. */
 TEST(cuda_cores, an_operator_with_a_limit_of_its_own_runs_in_its_place)
 {
-    weir_device *dev = open_gpu("cuda:0");
-    weir_tensor *x = gpu_tensor(weir_stream_default(dev), WEIR_F32, 1 << 20, 1);
+    const struct fake_control *fake;
+    weir_device *dev = open_either("cuda:0", &fake);
+    const int64_t n = fake ? 1 << 14 : 1 << 20;
+    weir_tensor *x = gpu_tensor(weir_stream_default(dev), WEIR_F32, n, 1);
     float first;
 
     for (int i = 0; i < 20; i++) {
@@ -113,7 +115,7 @@ TEST(cuda_cores, an_operator_with_a_limit_of_its_own_runs_in_its_place)
         CHECK_OK(weir_mul_scalar_into(x, 0.5, x));
     }
     weir_tensor *one;
-    CHECK_OK(weir_tensor_slice(x, 0, -1, 1 << 20, 1, &one));
+    CHECK_OK(weir_tensor_slice(x, 0, -1, n, 1, &one));
     CHECK_OK(weir_tensor_read(one, &first, sizeof first));
     CHECK_NEAR(first, 1, 0);
     weir_tensor_release(one);

@@ -22,7 +22,7 @@ TEST_TIMEOUT(cuda_soak, random_streams_and_frees_give_right_values_and_leak_noth
 {
     weir_device *dev = open_gpu("cuda:0");
     const char *wanted = getenv("WEIR_SOAK");
-    long operators = wanted ? atol(wanted) : 20000;
+    long operators = wanted ? atol(wanted) : 10000 / TEST_SLOWDOWN;
     uint64_t state = 88172645463325252u;
     struct held held[HELD];
     weir_stream *s[STREAMS];
