@@ -259,7 +259,7 @@ TEST(race_meetings, agree_with_happens_before_on_random_programs)
     static struct program p;
     int racy = 0;
 
-    for (unsigned seed = 0; seed < 300 / TEST_SLOWDOWN; seed++) {
+    for (unsigned seed = 0; seed < 240 / TEST_SLOWDOWN; seed++) {
         test_note("seed %u", seed);
         make_program(&p, seed);
         close_order(&p);
