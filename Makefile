@@ -39,6 +39,10 @@ python: deps ## .venv with weir, NumPy, PyTorch and pytest
 	@scripts/build release
 	scripts/python-env
 
+.PHONY: wheel-check
+wheel-check: deps ## a wheel from an empty virtual environment, used in another one
+	scripts/check-wheel
+
 .PHONY: python-asan
 python-asan: python ## the Python tests against an extension and a library with sanitizers
 	scripts/python-asan
