@@ -1,6 +1,7 @@
 /* Every call of the driver, the compiler and the products library fails once: the error is a
  * sentence, nothing stays behind, nothing hangs, and the device goes on as far as CUDA lets it. */
 #include <pthread.h>
+#include <sched.h>
 
 #include "gpu.h"
 
@@ -15,6 +16,7 @@ struct round {
     int nt;
     weir_graph *graph;
     weir_plan *plan;
+    bool asked; /* for a callback */
     _Atomic int called;
     float in[N], out[N];
 };
@@ -66,6 +68,7 @@ static weir_status compute(struct round *r)
     STEP(weir_matmul(r->t[2], r->t[1], &r->t[r->nt]));
     r->nt++;
     STEP(weir_stream_callback(r->s[1], count_call, r));
+    r->asked = true;
     STEP(weir_stream_wait_stream(r->s[0], r->s[1]));
     STEP(weir_stream_set_current(r->s[0]));
     STEP(weir_sub(r->t[3], r->t[3], &r->t[r->nt])); /* zeros, after the product */
@@ -144,7 +147,9 @@ static weir_status go_round(weir_device *dev, char *text, size_t size)
     weir_status st = go(&r);
 
     snprintf(text, size, "%s", st ? weir_last_error() : "");
-    (void)weir_device_sync(dev); /* callbacks still point to the round */
+    (void)weir_device_sync(dev);
+    while (r.asked && !atomic_load(&r.called)) /* on a lost GPU no wait waits for callbacks */
+        sched_yield();
     weir_plan_destroy(r.plan);
     weir_graph_destroy(r.graph);
     for (int i = 0; i < r.nt; i++)
