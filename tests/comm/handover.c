@@ -192,6 +192,7 @@ TEST(handover, other_streams_get_their_turn)
     struct glance g = {NULL, true, false}, *args = &g;
     weir_stream *side;
 
+    needs_threads();
     world_open(&w, 2, "cpu:cores=1,threads=1", NULL);
     CHECK_OK(weir_stream_create(w.dev[1], NULL, &side));
     for (int r = 0; r < 2; r++) {
