@@ -113,6 +113,9 @@ weir_status weir__graph_add_node(weir_graph *g, const struct weir__op *op, const
 void weir__node_fini(struct weir__node *n);
 int weir__graph_label(weir_graph *g, const char *label);
 int weir__graph_super_kernel(weir_graph *g, const char *name, const char *options);
+/* Fails with WEIR_EINVAL and a sentence that names the option. */
+#define WEIR__SUPER_OPTIONS_MAX 127
+weir_status weir__super_options_check(const char *options);
 /* Names a result; one that is not a whole value of a node of its own is copied. */
 weir_status weir__graph_add_output(weir_graph *g, const char *name,
                                    const struct weir__operand *operand);

@@ -107,6 +107,8 @@ static weir_status load_names(struct weir__pb_loader *l, const struct weir__pb_n
         return weir__pb_fail_node(&l->file, WEIR_EINVAL, n, "%s", "_user_stream_label is empty");
     if (label && (marks->stream = weir__graph_label(l->g, label)) < 0)
         return WEIR_ENOMEM;
+    if ((st = weir__super_options_check(options)))
+        return weir__pb_fail_node(&l->file, st, n, "%s", weir_last_error());
     if (super && *super &&
         (marks->super_kernel = weir__graph_super_kernel(l->g, super, options)) < 0)
         return WEIR_ENOMEM;

@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 32, MAX_NAME = 63, MAX_OPTIONS = 127 };
+enum { MAX_DEPTH = 32, MAX_NAME = 63 };
 
 struct frame {
     weir_scope_kind kind;
     char name[MAX_NAME + 1]; /* tag or super kernel; "" takes out of the super kernel */
-    char options[MAX_OPTIONS + 1];
+    char options[WEIR__SUPER_OPTIONS_MAX + 1];
     int priority;
     struct weir__current_set before; /* what leaving restores, as far as it is of this kind */
 };
@@ -95,74 +95,13 @@ weir_status weir_scope_push_cores(weir_cores limit)
     return WEIR_OK;
 }
 
-static bool is_count(const char *text, size_t size)
-{
-    for (size_t i = 0; i < size; i++)
-        if (text[i] < '0' || text[i] > '9')
-            return false;
-    return size > 0 && size < 5;
-}
-
-static bool is_one_of(const char *text, size_t size, const char *a, const char *b)
-{
-    return (strlen(a) == size && !memcmp(a, text, size)) ||
-           (strlen(b) == size && !memcmp(b, text, size));
-}
-
-static weir_status check_option(const char *key, size_t key_size, const char *value, size_t size)
-{
-    static const struct {
-        const char *key, *a, *b; /* no a: a count */
-    } known[] = {
-        {"stream-fusion", "0", "1"},   {"strict-scope-check", "bypass", "abort"},
-        {"feed-sync-all", "0", "1"},   {"debug-aic-num", NULL, NULL},
-        {"debug-aiv-num", NULL, NULL},
-    };
-
-    for (size_t i = 0; i < weir__countof(known); i++) {
-        if (strlen(known[i].key) != key_size || memcmp(known[i].key, key, key_size))
-            continue;
-        if (known[i].a ? is_one_of(value, size, known[i].a, known[i].b) : is_count(value, size))
-            return WEIR_OK;
-        return weir__fail(WEIR_EINVAL, "super kernel option %s=%.*s: %s%s%s is wanted",
-                          known[i].key, (int)size, value, known[i].a ? known[i].a : "a count",
-                          known[i].a ? " or " : "", known[i].a ? known[i].b : "");
-    }
-    return weir__fail(WEIR_EINVAL,
-                      "unknown super kernel option '%.*s'; there is stream-fusion, "
-                      "strict-scope-check, feed-sync-all, debug-aic-num, debug-aiv-num",
-                      (int)key_size, key);
-}
-
-static weir_status check_options(const char *options)
-{
-    weir_status st;
-
-    if (strlen(options) > MAX_OPTIONS)
-        return weir__fail(WEIR_EINVAL, "super kernel options have at most %d characters",
-                          MAX_OPTIONS);
-    for (const char *at = options; *at;) {
-        size_t size = strcspn(at, ":");
-        const char *equals = memchr(at, '=', size);
-
-        if (!equals)
-            return weir__fail(WEIR_EINVAL, "super kernel option '%.*s' is not key=value", (int)size,
-                              at);
-        if ((st = check_option(at, (size_t)(equals - at), equals + 1,
-                               size - (size_t)(equals - at) - 1)))
-            return st;
-        at += size + (at[size] == ':');
-    }
-    return WEIR_OK;
-}
-
 weir_status weir_scope_push_super_kernel(const char *name, const char *options)
 {
     struct frame *f;
     weir_status st;
 
     if ((name && (st = check_name("super kernel name", name))) ||
-        (st = check_options(options ? options : "")))
+        (st = weir__super_options_check(options ? options : "")))
         return st;
     if (!(f = push(WEIR_SCOPE_SUPER_KERNEL)))
         return WEIR_ESTATE;
