@@ -5,7 +5,7 @@
 
 /* ---- who belongs together ---- */
 
-static bool has(const struct weir__npu_company *c, const weir_device *dev)
+bool weir__npu_is_in(const struct weir__npu_company *c, const weir_device *dev)
 {
     for (int i = 0; i < c->n; i++)
         if (&c->members[i]->soft.base == dev)
@@ -23,9 +23,9 @@ static void join(const weir_group *g, void *user)
     if (g->ranks[0].dev->driver != &weir__npu_driver)
         return;
     for (int i = 0; i < g->nranks && !ours; i++)
-        ours = has(c, g->ranks[i].dev);
+        ours = weir__npu_is_in(c, g->ranks[i].dev);
     for (int i = 0; i < g->nranks && ours; i++)
-        if (c->n < c->cap && !has(c, g->ranks[i].dev)) {
+        if (c->n < c->cap && !weir__npu_is_in(c, g->ranks[i].dev)) {
             c->members[c->n] = (struct weir__npu *)g->ranks[i].dev;
             atomic_fetch_add(&c->members[c->n++]->guests, 1);
         }
@@ -134,7 +134,7 @@ static bool waits_abroad(const struct weir__npu_company *c, struct weir__mark *m
             struct weir__soft_stream *s = &c->members[i]->streams[k]->soft;
             struct weir__soft_stream *source = atomic_load(&s->waits_for);
 
-            if (source && !has(c, source->base.dev)) {
+            if (source && !weir__npu_is_in(c, source->base.dev)) {
                 *mark = (struct weir__mark){&source->base, atomic_load(&s->waits_seq)};
                 return true;
             }

@@ -12,21 +12,13 @@ struct view {
     struct weir__npu_stream *awaiting;
 };
 
-static bool has_member(const struct weir__npu_company *c, const weir_device *dev)
-{
-    for (int i = 0; i < c->n; i++)
-        if (&c->members[i]->soft.base == dev)
-            return true;
-    return false;
-}
-
 static void see_guest(const struct weir__guest *guest, const weir_group *group, uint64_t missing,
                       void *user)
 {
     struct view *view = user;
     struct weir__npu_stream *s;
 
-    if (!has_member(view->company, group->ranks[guest->rank].dev))
+    if (!weir__npu_is_in(view->company, group->ranks[guest->rank].dev))
         return;
     s = weir__npu_stream(weir__containerof(guest, struct weir__soft_stream, guest));
     s->group = guest->in->channel->group;

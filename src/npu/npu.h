@@ -119,6 +119,7 @@ struct weir__npu_company {
     int n, cap;
     struct weir__npu *self;
 };
+bool weir__npu_is_in(const struct weir__npu_company *c, const weir_device *dev);
 /* returns  WEIR_ENOMEM. */
 weir_status weir__npu_gather(struct weir__npu *npu, struct weir__npu_company *out);
 void weir__npu_part(struct weir__npu_company *c);
