@@ -1,11 +1,11 @@
 /* Graph files: from records to a graph. */
 #include "graph/pbtxt_load.h"
 
-#include <errno.h>
 #include <locale.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
+
+#include "base/file.h"
 
 enum { MAX_FILE = 1 << 29 }; /* a million nodes */
 
@@ -147,54 +147,9 @@ weir_status weir_graph_load(weir_device *dev, const char *text, size_t size, con
     return st;
 }
 
-static weir_status too_large(const char *path)
-{
-    return weir__fail(WEIR_EPARSE, "%s is larger than %s, which no graph file is", path,
-                      weir__size(MAX_FILE).text);
-}
-
-/* `expected` is what the file system says of its size, 0 for a pipe. */
-static weir_status read_all(FILE *file, const char *path, size_t expected, char **data,
-                            size_t *size)
-{
-    size_t cap = expected ? expected + 1 : (size_t)1 << 16, n;
-    char *bigger;
-
-    *size = 0;
-    if (!(*data = weir__malloc(cap)))
-        return weir__fail(WEIR_ENOMEM, "%s", path);
-    while ((n = fread(*data + *size, 1, cap - *size, file)) > 0) {
-        if ((*size += n) < cap)
-            continue;
-        if (cap >= MAX_FILE)
-            return too_large(path);
-        if (!(bigger = weir__malloc(2 * cap)))
-            return weir__fail(WEIR_ENOMEM, "%s: %s of it are read", path, weir__size(*size).text);
-        memcpy(bigger, *data, *size);
-        weir__free(*data);
-        *data = bigger;
-        cap *= 2;
-    }
-    if (ferror(file))
-        return weir__fail(WEIR_EIO, "%s: %s", path, strerror(errno));
-    return WEIR_OK;
-}
-
 weir_status weir__pb_read(const char *path, char **data, size_t *size)
 {
-    FILE *file = fopen(path, "rb");
-    struct stat about;
-    weir_status st;
-
-    *data = NULL;
-    if (!file)
-        return weir__fail(WEIR_EIO, "%s: %s", path, strerror(errno));
-    if (fstat(fileno(file), &about) || !S_ISREG(about.st_mode))
-        about.st_size = 0;
-    st = about.st_size > MAX_FILE ? too_large(path)
-                                  : read_all(file, path, (size_t)about.st_size, data, size);
-    fclose(file);
-    return st;
+    return weir__file_read(path, MAX_FILE, "graph file", data, size);
 }
 
 weir_status weir_graph_load_file(weir_device *dev, const char *path, weir_graph **out)

@@ -1,9 +1,9 @@
 #include "trace/load.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/progress.h"
 
 static void read_events(struct weir__json *j, weir_trace *t, struct weir__import *im)
@@ -88,42 +88,15 @@ weir_status weir_trace_parse(const char *text, size_t size, const char *path, we
     return WEIR_OK;
 }
 
-static weir_status read_all(FILE *file, const char *path, char **data, size_t *size)
-{
-    size_t cap = 1 << 20, n;
-    char *bigger;
-
-    *size = 0;
-    if (!(*data = weir__malloc(cap)))
-        return weir__fail(WEIR_ENOMEM, "%s", path);
-    while ((n = fread(*data + *size, 1, cap - *size, file)) > 0) {
-        if ((*size += n) < cap)
-            continue;
-        if (!(bigger = weir__malloc(2 * cap)))
-            return weir__fail(WEIR_ENOMEM, "%s: %s of it are read", path, weir__size(*size).text);
-        memcpy(bigger, *data, *size);
-        weir__free(*data);
-        *data = bigger;
-        cap *= 2;
-    }
-    if (ferror(file))
-        return weir__fail(WEIR_EIO, "%s: %s", path, strerror(errno));
-    return WEIR_OK;
-}
-
 weir_status weir_trace_load(const char *path, weir_trace **out)
 {
-    FILE *file = fopen(path, "rb");
-    char *data = NULL;
+    char *data;
     size_t size;
-    weir_status st;
+    weir_status st = weir__file_read(path, SIZE_MAX, "trace", &data, &size);
 
     *out = NULL;
-    if (!file)
-        return weir__fail(WEIR_EIO, "%s: %s", path, strerror(errno));
-    if (!(st = read_all(file, path, &data, &size)))
+    if (!st)
         st = weir_trace_parse(data, size, path, out);
     weir__free(data);
-    fclose(file);
     return st;
 }
