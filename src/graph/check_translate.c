@@ -3,36 +3,20 @@
 #include <string.h>
 
 #include "graph/check_graph.h"
+#include "graph/stand_in.h"
 #include "tensor/kernel_params.h"
 
 /* ---- cores ---- */
 
-/* How the operator is cut, by its own tiling. Addresses do not matter for that, but must
- * not be NULL. A tiling that is not known takes what it may. */
+/* How the operator is cut, by its own tiling. A tiling that is not known takes what it may. */
 static void tile(const weir_graph *g, const struct weir__node *n, unsigned cores,
                  struct weir__work *work)
 {
-    struct weir__view in[WEIR__OP_MAX_IN], out[WEIR__OP_MAX_OUT];
-    const struct weir__view *ins[WEIR__OP_MAX_IN];
-    struct weir__call call = {.op = n->op,
-                              .nin = n->nin,
-                              .nout = n->nout,
-                              .in = ins,
-                              .out = out,
-                              .params = n->params,
-                              .cores = cores};
+    struct weir__stand_in s;
 
-    for (int i = 0; i < n->nin; i++) {
-        ins[i] = n->in[i].value == WEIR__NO_VALUE ? NULL : &in[i];
-        in[i] = n->in[i].view;
-        in[i].data = (char *)(uintptr_t)4096;
-    }
-    for (int i = 0; i < n->nout; i++) {
-        out[i] = n->out[i].view;
-        out[i].data = (char *)(uintptr_t)4096;
-    }
+    weir__stand_in(&s, n, cores);
     weir__work_init(work, n->op);
-    if (g->dynamic || n->op->prepare(&call, work)) {
+    if (g->dynamic || n->op->prepare(&s.call, work)) {
         work->blocks = cores;
         work->gang = n->op->flags & WEIR__OP_GANG;
         work->meets = false;

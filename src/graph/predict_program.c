@@ -1,6 +1,7 @@
 /* A graph as a program of the modelled machine. */
 #include "graph/predict_program.h"
 
+#include "graph/stand_in.h"
 #include "tensor/kernel_params.h"
 
 /* ---- what a node costs ---- */
@@ -51,51 +52,27 @@ static void load_kernel(const weir_device *dev, const struct weir__kernel_params
                                                  : all_cores(dev, load->engine);
 }
 
-/* The operand at an address that nothing is at and no other value shares. */
-static struct weir__view stand_in(const struct weir__operand *o)
-{
-    struct weir__view v = o->view;
-
-    v.data = (char *)(((uintptr_t)o->value + 1) << 40) + (uintptr_t)o->view.data;
-    return v;
-}
-
 static weir_status load_operator(const weir_device *dev, const struct weir__node *n,
                                  weir_cores limit, struct weir__load *load)
 {
-    struct weir__view in[WEIR__OP_MAX_IN], out[WEIR__OP_MAX_OUT];
-    const struct weir__view *ins[WEIR__OP_MAX_IN];
     unsigned own = own_limit(dev, n->op->engine, limit);
-    struct weir__call call = {.op = n->op,
-                              .nin = n->nin,
-                              .nout = n->nout,
-                              .in = ins,
-                              .out = out,
-                              .params = n->params,
-                              .cores = own ? own : all_cores(dev, n->op->engine)};
+    struct weir__stand_in s;
     struct weir__cost cost = {0};
     struct weir__work work;
     weir_status st;
 
-    for (int i = 0; i < n->nin; i++) {
-        ins[i] = n->in[i].value == WEIR__NO_VALUE ? NULL : &in[i];
-        if (ins[i])
-            in[i] = stand_in(&n->in[i]);
-    }
-    for (int i = 0; i < n->nout; i++)
-        out[i] = stand_in(&n->out[i]);
-    call.scratch = (void *)(uintptr_t)4096;
+    weir__stand_in(&s, n, own ? own : all_cores(dev, n->op->engine));
     weir__work_init(&work, n->op);
-    if ((st = n->op->prepare(&call, &work)))
+    if ((st = n->op->prepare(&s.call, &work)))
         return st;
     if (n->op->cost)
-        n->op->cost(&call, &cost);
-    if (n->nin && ins[0])
-        cost.flops *= weir__model_flop(dev->model, work.engine, ins[0]->dtype);
+        n->op->cost(&s.call, &cost);
+    if (n->nin && s.ins[0])
+        cost.flops *= weir__model_flop(dev->model, work.engine, s.ins[0]->dtype);
     *load = (struct weir__load){
         .engine = work.engine,
         .blocks = work.blocks,
-        .cores = work.engine == n->op->engine ? call.cores : all_cores(dev, work.engine),
+        .cores = work.engine == n->op->engine ? s.call.cores : all_cores(dev, work.engine),
         .gang = work.gang && work.blocks > 1,
         .flops = cost.flops,
         .bytes = cost.bytes,

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "graph/stand_in.h"
 #include "tensor/kernel_params.h"
 
 #define NODE_NS 100.0   /* the least a node takes */
@@ -29,17 +30,12 @@ static int pool_of(const weir_device *dev, weir_engine engine)
     }
 }
 
-/* Blocks the operator is cut into, by its own tiling where it has one. Addresses do not
- * matter for that, but must not be NULL. */
-static double blocks_of(struct weir__call *call, struct weir__view *in, double ns)
+/* Blocks the operator is cut into, by its own tiling where it has one. */
+static double blocks_of(const struct weir__call *call, double ns)
 {
     struct weir__work work;
 
-    work.blocks = 1;
-    for (int i = 0; i < call->nin; i++)
-        in[i].data = (char *)(uintptr_t)4096;
-    for (int i = 0; i < call->nout; i++)
-        call->out[i].data = (char *)(uintptr_t)4096;
+    weir__work_init(&work, call->op);
     if (!call->op->prepare || call->op->prepare(call, &work))
         return ns / BLOCK_NS;
     return work.blocks;
@@ -47,30 +43,17 @@ static double blocks_of(struct weir__call *call, struct weir__view *in, double n
 
 static struct weir__estimate estimate(const weir_graph *g, const struct weir__node *n)
 {
-    bool stand_in = strcmp(n->op->name, "Kernel") == 0;
-    weir_engine engine = stand_in ? weir__kernel_engine(n->params) : n->op->engine;
+    bool kernel = strcmp(n->op->name, "Kernel") == 0;
+    weir_engine engine = kernel ? weir__kernel_engine(n->params) : n->op->engine;
     unsigned cores = weir__cores_of(g->dev, engine, g->dev->props.cores, n->marks.limit);
-    struct weir__view in[WEIR__OP_MAX_IN], out[WEIR__OP_MAX_OUT];
-    const struct weir__view *ins[WEIR__OP_MAX_IN];
-    struct weir__call call = {.op = n->op,
-                              .nin = n->nin,
-                              .nout = n->nout,
-                              .in = ins,
-                              .out = out,
-                              .params = n->params,
-                              .cores = cores};
+    struct weir__stand_in s;
     struct weir__cost cost = {0};
 
-    for (int i = 0; i < n->nin; i++) {
-        ins[i] = n->in[i].value == WEIR__NO_VALUE ? NULL : &in[i];
-        in[i] = n->in[i].view;
-    }
-    for (int i = 0; i < n->nout; i++)
-        out[i] = n->out[i].view;
+    weir__stand_in(&s, n, cores);
     if (n->op->cost)
-        n->op->cost(&call, &cost);
+        n->op->cost(&s.call, &cost);
     double ns = weir__cost_ns(&cost);
-    double blocks = blocks_of(&call, in, ns);
+    double blocks = blocks_of(&s.call, ns);
 
     if (blocks > cores)
         blocks = cores;
