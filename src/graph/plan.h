@@ -123,6 +123,10 @@ void weir__instance_free(weir_plan *plan, struct weir__instance *inst);
 weir_status weir__instance_rebind(weir_plan *plan, struct weir__instance *inst, char *const *bound,
                                   const weir_cores *limits, bool all);
 
+/* run_overlap.c: WEIR_EINVAL, with both names, if the run would write what it is also bound to
+ * elsewhere. `bound` has the inputs' addresses, then the outputs'. (L) */
+weir_status weir__plan_check_overlap(const weir_plan *plan, char *const *bound);
+
 /* run_race.c: tells the race checker, while it is on, what a run on `caller` touches: before
  * it is queued (returns WEIR_ERACE in error mode) and after. (L) */
 weir_status weir__plan_race(const weir_plan *plan, weir_stream *caller, weir_tensor *const *inputs,

@@ -152,6 +152,8 @@ static struct weir__instance *choose(struct run *r, weir_status *st)
         if (!idle && is_over(plan, inst))
             idle = inst;
     }
+    if ((*st = weir__plan_check_overlap(plan, r->bound)))
+        return NULL;
     if (idle) {
         *st = weir__instance_rebind(plan, idle, r->bound, r->limits, !same_limits(r, idle));
         return idle;

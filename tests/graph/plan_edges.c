@@ -355,3 +355,62 @@ TEST(plan_edges, asking_for_a_stream_of_a_merged_plan_ends)
     weir_plan_destroy(plan);
     CHECK_OK(weir_device_close(dev));
 }
+
+/* ---- memory that a run is given twice ---- */
+
+/* a + b, and b + 1 written into b. */
+static weir_plan *plan_that_writes_b(weir_device *dev)
+{
+    weir_tensor *a, *b, *sum;
+    weir_graph *g;
+    weir_plan *plan;
+
+    CHECK_OK(weir_graph_create(dev, &g));
+    CHECK_OK(weir_graph_input(g, "a", WEIR_F32, 1, &n, &a));
+    CHECK_OK(weir_graph_input(g, "b", WEIR_F32, 1, &n, &b));
+    CHECK_OK(weir_graph_begin(g));
+    CHECK_OK(weir_add(a, b, &sum));
+    CHECK_OK(weir_add_scalar_into(b, 1, b));
+    CHECK_OK(weir_graph_end(g));
+    CHECK_OK(weir_graph_output(g, "sum", sum));
+    CHECK_OK(weir_graph_output(g, "more", b));
+    weir_tensor_release(a);
+    weir_tensor_release(b);
+    weir_tensor_release(sum);
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    weir_graph_destroy(g);
+    return plan;
+}
+
+TEST(plan_edges, what_a_run_writes_shares_memory_with_nothing_else)
+{
+    weir_device *dev;
+    CHECK_OK(weir_device_open("cpu", &dev));
+    weir_stream *s = weir_stream_default(dev);
+    weir_plan *plan = plan_that_writes_b(dev);
+    weir_tensor *a = new_tensor(s, 2), *b = new_tensor(s, 3), *c = new_tensor(s, 0);
+    weir_tensor *d = new_tensor(s, 0);
+    static float values[BYTES / sizeof(float)];
+
+    CHECK_STATUS(weir_plan_run(plan, s, (weir_tensor *[]){a, b}, 2, (weir_tensor *[]){c, c}, 2),
+                 WEIR_EINVAL);
+    CHECK_STR(weir_last_error(), "output 'sum'");
+    CHECK_STR(weir_last_error(), "output 'more'");
+    CHECK_STATUS(weir_plan_run(plan, s, (weir_tensor *[]){a, b}, 2, (weir_tensor *[]){a, c}, 2),
+                 WEIR_EINVAL);
+    CHECK_STR(weir_last_error(), "input 'a'");
+    CHECK_STATUS(weir_plan_run(plan, s, (weir_tensor *[]){b, b}, 2, (weir_tensor *[]){c, d}, 2),
+                 WEIR_EINVAL);
+    CHECK_STR(weir_last_error(), "input 'b', which is written");
+    CHECK_OK(weir_plan_run(plan, s, (weir_tensor *[]){a, b}, 2, (weir_tensor *[]){c, d}, 2));
+    CHECK_OK(weir_tensor_read(c, values, sizeof values));
+    CHECK(values[n - 1] == 5);
+    CHECK_OK(weir_tensor_read(b, values, sizeof values));
+    CHECK(values[n - 1] == 4);
+    weir_tensor_release(a);
+    weir_tensor_release(b);
+    weir_tensor_release(c);
+    weir_tensor_release(d);
+    weir_plan_destroy(plan);
+    CHECK_OK(weir_device_close(dev));
+}
