@@ -1,7 +1,10 @@
 /* weir on an NVIDIA GPU beside the bare driver, in one run: overheads, the model of the seed,
- * a mixture-of-experts layer and what core limits do. Prints one line per figure:
- * work, subject, median of the rounds, unit. figures.py prints the same for PyTorch. */
+ * a mixture-of-experts layer, single operators and what core limits do. Prints one line per figure:
+ * work, subject, median of the rounds, unit. figures.py prints the same for PyTorch.
+ *   bench_cuda [overheads] [seed] [limits] [moe] [operators] */
 #include "figures.h"
+
+#include <string.h>
 
 /* ---- overheads ---- */
 
@@ -219,18 +222,34 @@ static void seed_model(weir_device *dev)
     }
 }
 
-int main(void)
+/* Whether the work is among those that were asked for: all of them if none was. */
+static bool wanted(int argc, char **argv, const char *work)
+{
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], work))
+            return true;
+    return argc < 2;
+}
+
+int main(int argc, char **argv)
 {
     struct bare bare;
     weir_device *dev;
 
     check(weir_device_open("cuda:0", &dev));
     bare_open(&bare, dev);
-    overheads(&bare, dev);
-    replay(&bare, dev);
-    seed_model(dev);
-    limits(&bare, dev);
-    moe_layer(dev);
+    if (wanted(argc, argv, "overheads")) {
+        overheads(&bare, dev);
+        replay(&bare, dev);
+    }
+    if (wanted(argc, argv, "seed"))
+        seed_model(dev);
+    if (wanted(argc, argv, "limits"))
+        limits(&bare, dev);
+    if (wanted(argc, argv, "moe"))
+        moe_layer(dev);
+    if (wanted(argc, argv, "operators"))
+        operators(dev);
     check(weir_device_close(dev));
     return 0;
 }

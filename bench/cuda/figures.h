@@ -75,9 +75,10 @@ struct bare {
     weir__cu_function empty, add;
 };
 
-/* limits.c and moe.c */
+/* limits.c, moe.c and kernels.c */
 void limits(struct bare *b, weir_device *dev);
 void moe_layer(weir_device *dev);
+void operators(weir_device *dev);
 
 static inline void bare_check(weir__cu_result r)
 {

@@ -1,5 +1,8 @@
-"""PyTorch at the works of figures.c: one line per figure, work, subject, median, unit."""
+"""PyTorch at the works of figures.c: one line per figure, work, subject, median, unit.
+
+figures.py [seed] [moe] [operators]"""
 import statistics
+import sys
 import time
 
 import torch
@@ -122,5 +125,38 @@ def moe_layer():
             measure("MoE layer", f"PyTorch CUDAGraph, {name}", 20, graph.replay)
 
 
-seed_model()
-moe_layer()
+def operators():
+    make = lambda *shape, dtype=torch.float16: torch.randn(*shape, device="cuda", dtype=dtype)
+    fn = torch.nn.functional
+
+    def show_op(subject, times, body):
+        measure("operators", f"PyTorch {subject}", times, body)
+
+    for width in (64, 128):
+        q, k, v = (make(4, 4096 // width, 2048, width) for _ in range(3))
+        show_op(f"attention, 4x{4096 // width}x2048x{width}, causal", 10,
+                lambda: fn.scaled_dot_product_attention(q, k, v, is_causal=True))
+    show_op("attention, 4x32x2048x128", 10, lambda: fn.scaled_dot_product_attention(q, k, v))
+    q, k, v = make(16, 32, 1, 128), make(16, 32, 4096, 128), make(16, 32, 4096, 128)
+    show_op("attention, 16x32x1x128, 4096 keys", 10,
+            lambda: fn.scaled_dot_product_attention(q, k, v))
+    for dtype, name in ((torch.float16, ""), (torch.float32, ", f32")):
+        x, w = make(32, 64, 56, 56, dtype=dtype), make(64, 64, 3, 3, dtype=dtype)
+        torch.backends.cudnn.allow_tf32 = False
+        show_op(f"conv2d, 32x64x56x56, 64 of 3x3{name}", 20, lambda: fn.conv2d(x, w, padding=1))
+    x, one = make(4096, 4096), make(4096)
+    show_op("softmax, 4096x4096", 50, lambda: torch.softmax(x, 1))
+    show_op("layer_norm, 4096x4096", 50, lambda: fn.layer_norm(x, (4096,), one, one))
+    show_op("rms_norm, 4096x4096", 50, lambda: fn.rms_norm(x, (4096,), one))
+    show_op("sum of rows, 4096x4096", 50, lambda: x.sum(1))
+    show_op("sum of columns, 4096x4096", 50, lambda: x.sum(0))
+    show_op("max of rows, 4096x4096", 50, lambda: x.amax(1))
+    x, y = make(4, 1 << 20, dtype=torch.float32), make(64, 32000, dtype=torch.float32)
+    show_op("argsort, 4x1048576, f32", 5, lambda: torch.argsort(x, dim=1, stable=True))
+    show_op("topk of 50, 64x32000, f32", 5, lambda: torch.topk(y, 50, 1))
+
+
+if __name__ == "__main__":
+    works = {"seed": seed_model, "moe": moe_layer, "operators": operators}
+    for name in sys.argv[1:] or works:
+        works[name]()

@@ -73,7 +73,9 @@ static weir_status compile_program(struct weir__cuda *dev, const struct weir__co
                                code->contract ? "--fmad=true" : "--fmad=false"};
     weir_status st;
 
-    snprintf(arch, sizeof arch, "--gpu-architecture=sm_%d%d", dev->major, dev->minor);
+    /* Hopper's own products are in a set of their own, which no other GPU has. */
+    snprintf(arch, sizeof arch, "--gpu-architecture=sm_%d%d%s", dev->major, dev->minor,
+             dev->major == 9 && dev->minor == 0 ? "a" : "");
     for (int i = 0; i < 8; i++) {
         snprintf(defines[i], sizeof defines[i], "-DV%d=%u", i, variant[i]);
         options[5 + i] = defines[i];

@@ -13,7 +13,8 @@ static weir_status launch(const struct weir__cuda_sink *sink, const struct weir_
 
     memcpy(args, k->args, k->args_size);
     for (unsigned phase = 0; phase < k->phases; phase++) {
-        struct weir__code_launch l = {.threads = 256};
+        struct weir__code_launch l = {.threads = 256,
+                                      .arch = (uint32_t)(dev->major * 10 + dev->minor)};
         weir__cu_function function;
         weir_status st;
 

@@ -21,6 +21,7 @@ struct weir__code_launch {
     uint32_t grid;    /* blocks; 0 launches nothing */
     uint32_t threads; /* of a block */
     uint32_t shared;  /* bytes beyond what the text declares */
+    uint32_t arch;    /* told, not asked: the GPU's compute capability, 90 for 9.0 */
 };
 
 /* A stack of matrix products that a library may do: c = a b + bias. Strides in elements. */

@@ -148,39 +148,57 @@ static bool cut(struct weir__attention *a)
     return false;
 }
 
-static weir_status prepare(const struct weir__call *call, struct weir__work *work)
+/* The call without its cutting. */
+static struct weir__attention describe(const struct weir__call *call)
 {
     const struct weir__view *q = call->in[0], *k = call->in[1], *v = call->in[2];
     const struct weir__view *mask = call->nin > 3 ? call->in[3] : NULL;
     const weir_attention_options *options = call->params;
     const bool headless = q->ndim == 2;
+    struct weir__attention a = {.out = call->out[0].data,
+                                .dtype = q->dtype,
+                                .causal = options->causal,
+                                .ndims = headless ? 0 : q->ndim - 3,
+                                .heads = heads_of(q),
+                                .key_heads = heads_of(k),
+                                .lq = q->shape[q->ndim - 2],
+                                .lk = k->shape[k->ndim - 2],
+                                .d = q->shape[q->ndim - 1],
+                                .dv = v->shape[v->ndim - 1]};
+
+    memcpy(a.shape, q->shape, (size_t)a.ndims * sizeof *a.shape);
+    a.scale = options->scale != 0 ? options->scale : 1 / sqrt((double)weir__max(a.d, 1));
+    a.q = operand(q, &a, a.heads, a.lq, a.d, headless);
+    a.k = operand(k, &a, a.key_heads, a.lk, a.d, headless);
+    a.v = operand(v, &a, a.key_heads, a.lk, a.dv, headless);
+    if (mask) {
+        a.mask = operand(mask, &a, a.heads, a.lq, a.lk, headless);
+        a.mask_dtype = mask->dtype;
+    }
+    a.splits = 1;
+    return a;
+}
+
+static size_t scratch(const struct weir__call *call)
+{
+    struct weir__attention a;
+
+    if (!call->compiled)
+        return 0;
+    a = describe(call);
+    return weir__gpu_attention_scratch(&a);
+}
+
+static weir_status prepare(const struct weir__call *call, struct weir__work *work)
+{
+    const struct weir__view *q = call->in[0];
     struct args *args = (struct args *)work->args;
     struct weir__attention *a = &args->attention;
     double ns;
 
-    *args = (struct args){
-        .run = q->dtype == WEIR_F64 ? WEIR__ISA_PICK(weir__attention_f64)
-                                    : WEIR__ISA_PICK(weir__attention_f32),
-        .attention = {.out = call->out[0].data,
-                      .dtype = q->dtype,
-                      .causal = options->causal,
-                      .ndims = headless ? 0 : q->ndim - 3,
-                      .heads = heads_of(q),
-                      .key_heads = heads_of(k),
-                      .lq = q->shape[q->ndim - 2],
-                      .lk = k->shape[k->ndim - 2],
-                      .d = q->shape[q->ndim - 1],
-                      .dv = v->shape[v->ndim - 1]},
-    };
-    memcpy(a->shape, q->shape, (size_t)a->ndims * sizeof *a->shape);
-    a->scale = options->scale != 0 ? options->scale : 1 / sqrt((double)weir__max(a->d, 1));
-    a->q = operand(q, a, a->heads, a->lq, a->d, headless);
-    a->k = operand(k, a, a->key_heads, a->lk, a->d, headless);
-    a->v = operand(v, a, a->key_heads, a->lk, a->dv, headless);
-    if (mask) {
-        a->mask = operand(mask, a, a->heads, a->lq, a->lk, headless);
-        a->mask_dtype = mask->dtype;
-    }
+    *args = (struct args){.run = q->dtype == WEIR_F64 ? WEIR__ISA_PICK(weir__attention_f64)
+                                                      : WEIR__ISA_PICK(weir__attention_f32),
+                          .attention = describe(call)};
     if (!cut(a))
         return weir__fail(WEIR_EUNSUPPORTED, "Attention: rows of %lld and %lld are too long",
                           (long long)a->d, (long long)a->dv);
@@ -191,9 +209,9 @@ static weir_status prepare(const struct weir__call *call, struct weir__work *wor
     ns = (double)weir__view_numel(q) / (double)weir__max(a->d, 1) * (double)a->lk *
          (double)(a->d + a->dv + 32) / 40;
     work->fn = run_block;
-    work->code = &weir__gpu_attention;
+    work->code = weir__gpu_attention(a, call->compiled ? call->scratch : NULL);
     work->blocks = weir__tile_blocks((int64_t)ns, args->units, call->cores);
-    work->phases = 1;
+    work->phases = a->splits > 1 ? 2 : 1;
     work->args_size = sizeof *args;
     return WEIR_OK;
 }
@@ -215,6 +233,7 @@ const struct weir__op weir__op_attention = {
     .nfields = weir__countof(fields),
     .infer = infer,
     .cost = cost,
+    .scratch = scratch,
     .prepare = prepare,
 };
 

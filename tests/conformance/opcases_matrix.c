@@ -294,10 +294,15 @@ static void make_attention(struct call *c, weir_dtype dtype)
     int ndim = (int)rng_int(r, 2, 5);
     int64_t d = rng_int(r, 1, large ? 64 : 20), dv = rng_int(r, 1, large ? 64 : 20);
     int64_t lq = rng_int(r, 1, large ? 150 : 20), lk = rng_int(r, 1, large ? 300 : 30);
+    bool even = rng_chance(r, 50); /* rows that tensor cores take */
     int64_t heads = rng_int(r, 1, 3), share = rng_chance(r, 50) ? 1 : rng_int(r, 2, 3);
     int64_t shape[5] = {rng_int(r, 1, 2), rng_int(r, 1, 2), heads * share, lq, d};
     int64_t *q = shape + 5 - ndim, mask[5];
 
+    if (even)
+        shape[4] = d = 8 * rng_int(r, 1, large ? 9 : 3);
+    if (even)
+        dv = 8 * rng_int(r, 1, large ? 9 : 3);
     c->flag[0] = rng_chance(r, 40);
     if (c->flag[0] && lk < lq) /* every query has a key */
         shape[3] = lq = lk;
@@ -389,7 +394,7 @@ static void reference_attention(struct call *c)
     int nd = q->ndim;
     int64_t shape[WEIR_MAX_DIMS], index[WEIR_MAX_DIMS] = {0}, lk = v->shape[nd - 2];
     int64_t share = nd > 2 ? q->shape[nd - 3] / v->shape[nd - 3] : 1;
-    double *weight = malloc((size_t)lk * sizeof *weight), steep = 0;
+    double *weight = malloc((size_t)lk * sizeof *weight), steep = 0, rounding;
     struct array *out = &c->out[0];
 
     CHECK(weight);
@@ -397,6 +402,12 @@ static void reference_attention(struct call *c)
     shape[nd - 1] = v->shape[nd - 1];
     array_init(out, q->dtype, nd, shape);
     add_reach(out);
+    c->terms = (double)(lk + q->shape[nd - 1]);
+    /* Weights may be rounded into the type: so much in units that the tolerance counts in. */
+    rounding = (q->dtype == WEIR_F16    ? 0x1p-11
+                : q->dtype == WEIR_BF16 ? 0x1p-8
+                                        : 0) /
+               (0x1p-23 * 4 * sqrt(c->terms + 1));
     for (int64_t i = 0; i < array_numel(out); i++, step_index(nd, shape, index)) {
         int64_t vi[WEIR_MAX_DIMS];
 
@@ -411,11 +422,10 @@ static void reference_attention(struct call *c)
 
             out->at[i] += term;
             /* An error in a score is one of its weight's size in the weight. */
-            out->reach[i] += fabs(term) * (2 + 2 * steep);
+            out->reach[i] += fabs(term) * (2 + 2 * steep + rounding);
         }
     }
     free(weight);
-    c->terms = (double)(lk + q->shape[nd - 1]);
 }
 
 #define TYPES_MATMUL (TYPES_FLOAT | TYPE(I32) | TYPE(I64))

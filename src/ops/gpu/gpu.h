@@ -4,14 +4,21 @@
 #define WEIR_OPS_GPU_GPU_H
 
 #include "device/code.h"
+#include "ops/host/attention.h"
 
 extern const struct weir__code weir__gpu_ew, weir__gpu_transpose, weir__gpu_concat;
 extern const struct weir__code weir__gpu_reduce, weir__gpu_softmax, weir__gpu_norm,
     weir__gpu_gating;
 extern const struct weir__code weir__gpu_take, weir__gpu_gather, weir__gpu_scatter;
 extern const struct weir__code weir__gpu_sort, weir__gpu_nonzero, weir__gpu_gen, weir__gpu_rotary;
-extern const struct weir__code weir__gpu_gemm, weir__gpu_conv, weir__gpu_attention;
+extern const struct weir__code weir__gpu_gemm, weir__gpu_conv;
 extern const struct weir__code weir__gpu_busy;
+
+/* The kernel for that call: on tensor cores where type, sizes and strides allow. It may split the
+ * keys into parts, which are put together in `scratch` (NULL: not on this device) by a second
+ * phase; what that takes follows from the shape alone. */
+const struct weir__code *weir__gpu_attention(struct weir__attention *a, void *scratch);
+size_t weir__gpu_attention_scratch(const struct weir__attention *a);
 
 /* Blocks that count for nonzero, and rows that are sorted in scratch memory at once. */
 #define WEIR__GPU_NONZERO_BLOCKS 256

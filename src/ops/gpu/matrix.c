@@ -1,9 +1,8 @@
-/* Products, convolution and attention on a GPU, and stand-ins. */
+/* Products and convolution on a GPU, and stand-ins. */
 #include <string.h>
 
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/spread.h"
-#include "ops/host/attention.h"
 #include "ops/host/conv.h"
 #include "ops/host/gemm.h"
 
@@ -70,26 +69,6 @@ static void conv_shape(const void *args, unsigned phase, unsigned cores,
 }
 
 const struct weir__code weir__gpu_conv = {.text = "conv", .contract = true, .shape = conv_shape};
-
-static void attention_shape(const void *args, unsigned phase, unsigned cores,
-                            struct weir__code_launch *l)
-{
-    const struct weir__attention *a = args;
-    int64_t columns = a->dtype == WEIR_F64 ? 64 : 128;
-    int64_t units = a->heads * weir__div_up(a->lq, 16) * weir__div_up(a->dv, columns);
-
-    (void)phase;
-    for (int d = 0; d < a->ndims; d++)
-        units *= a->shape[d];
-    l->variant[0] = (uint8_t)a->dtype;
-    l->variant[1] = a->mask.data ? (uint8_t)a->mask_dtype : 255;
-    l->variant[2] = a->causal;
-    l->threads = 128;
-    weir__gpu_spread(units, cores, 8, l);
-}
-
-const struct weir__code weir__gpu_attention = {
-    .text = "attention", .contract = true, .shape = attention_shape};
 
 struct busy_args {
     double ns;

@@ -32,6 +32,10 @@ struct weir__attention {
      * units, each of row_block rows against key_block keys at a time. Both are
      * multiples of 48, or row_block of 24. */
     int64_t row_block, key_block, row_blocks;
+    /* GPUs: the keys in so many parts, whose results are put together in scratch memory if they
+     * are several: of each query row and part dv sums, their maximum and their total. */
+    int64_t splits;
+    float *partial;
 };
 
 /* Computes one unit; the first is for f32, f16 and bf16, the second for f64.

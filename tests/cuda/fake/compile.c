@@ -53,7 +53,7 @@ int nvrtcCompileProgram(void *program, int noptions, const char *const *options)
 
     FAKE_CALL();
     p = fake_check(program, FAKE_PROGRAM);
-    if (!noptions || strcmp(options[0], "--gpu-architecture=sm_90"))
+    if (!noptions || strcmp(options[0], "--gpu-architecture=sm_90a"))
         return FAKE_INVALID;
     return p->bad ? 6 : 0;
 }

@@ -1,0 +1,289 @@
+/* Attention of few query rows and many keys, f16 and bf16 on the tensor cores: the rows of all
+ * heads that share a key head, 16 at a time, against a part of the keys. A warp walks over its
+ * own tiles of 16 keys; at the end a block's warps put their sums together, and phase 1 those of
+ * the parts, in an order that does not change.
+ * V0: type; V1: type of the mask, 255 without one; V2: causal; V3: d in steps of 16; V4: dv in
+ * steps of 16; V5: the keys are in several parts */
+#include "device/code.h"
+
+#include "attention.cuh"
+
+enum {
+    WARPS = 4,
+    ROWS = 16,
+    KEYS = 16,
+    STAGES = 3, /* tiles of a warp under way */
+    COLUMNS = 16 * V4,
+    KEY_PITCH = 32 * V3 + 16, /* an odd number of chunks: eight rows meet no bank twice */
+    VALUE_PITCH = 32 * V4 + 16,
+    STAGE_BYTES = KEYS * (KEY_PITCH + VALUE_PITCH),
+};
+
+typedef float Sums[COLUMNS / 8][4];
+
+/* A warp's rows at one time, in shared memory. */
+struct Share {
+    float top[ROWS], total[ROWS], sums[ROWS][COLUMNS];
+};
+
+struct Unit {
+    Places at;
+    int64_t key_head, first_row, rows; /* rows of all heads that share the key head */
+    int64_t part, begin, end;          /* keys */
+    int64_t out;                       /* the first row of the key head in the output */
+};
+
+static __device__ inline Unit find_unit(const weir__attention &a, int64_t i)
+{
+    int64_t share = a.heads / a.key_heads, tiles = (share * a.lq + ROWS - 1) / ROWS, batch;
+    int64_t round = a.splits * WARPS * KEYS;
+    int64_t length = (a.lk + round - 1) / round * (WARPS * KEYS);
+    Unit u;
+
+    u.part = i % a.splits;
+    i /= a.splits;
+    u.first_row = i % tiles * ROWS;
+    i /= tiles;
+    u.key_head = i % a.key_heads;
+    batch = i / a.key_heads;
+    u.at = find_batch(a, batch);
+    u.at.k += u.key_head * a.k.head;
+    u.at.v += u.key_head * a.v.head;
+    u.rows = share * a.lq;
+    u.begin = u.part * length < a.lk ? u.part * length : a.lk;
+    u.end = u.begin + length < a.lk ? u.begin + length : a.lk;
+    u.out = (batch * a.key_heads + u.key_head) * u.rows;
+    return u;
+}
+
+/* A tile of keys and one of values by a warp, zeros where there are none. */
+template <int steps, int pitch>
+static __device__ inline void fetch(uint32_t to, const char *data, int64_t base, int64_t step,
+                                    int64_t first, int64_t end, int64_t columns)
+{
+    constexpr int chunks = 2 * steps;
+
+#pragma unroll
+    for (int i = threadIdx.x % 32; i < KEYS * chunks; i += 32) {
+        int64_t key = first + i / chunks;
+        bool there = key < end && i % chunks * 8 < columns;
+
+        copy_chunk(to + i / chunks * pitch + i % chunks * 16,
+                   there ? (const half_bits *)data + base + key * step + i % chunks * 8
+                         : (const void *)data,
+                   there);
+    }
+}
+
+static __device__ inline void fetch_tile(const weir__attention &a, const Unit &u, uint32_t stage,
+                                         int64_t first)
+{
+    if (first < u.end) {
+        fetch<V3, KEY_PITCH>(stage, a.k.data, u.at.k, a.k.row, first, u.end, a.d);
+        fetch<V4, VALUE_PITCH>(stage + KEYS * KEY_PITCH, a.v.data, u.at.v, a.v.row, first, u.end,
+                               a.dv);
+    }
+    copies_commit();
+}
+
+/* Two neighbours of a query row, zeros beyond it. */
+static __device__ inline uint32_t query(const weir__attention &a, const Unit &u, int64_t row,
+                                        int64_t column)
+{
+    int64_t head = u.key_head * (a.heads / a.key_heads) + row / a.lq;
+
+    if (row >= u.rows || column >= a.d)
+        return 0;
+    return *(const uint32_t *)((const half_bits *)a.q.data + u.at.q + head * a.q.head +
+                               row % a.lq * a.q.row + column);
+}
+
+static __device__ inline Row make_row(const weir__attention &a, const Unit &u, int64_t row)
+{
+    int64_t own = row < u.rows ? row : u.rows - 1, position = own % a.lq;
+    int64_t head = u.key_head * (a.heads / a.key_heads) + own / a.lq;
+    Row r = {u.at.mask + head * a.mask.head + position * a.mask.row, u.end, below(), 0};
+
+    if (V2 && position + a.lk - a.lq + 1 < r.limit)
+        r.limit = position + a.lk - a.lq + 1;
+    return r;
+}
+
+/* The tile at `stage`, of the keys from `first` on. */
+static __device__ inline void take_tile(const weir__attention &a, const uint32_t (*q)[4],
+                                        uint32_t stage, int64_t first, float scale, Row *rows,
+                                        Sums &sums)
+{
+    int lane = threadIdx.x % 32;
+    float s[2][4] = {}, within = ADDS ? 1 : scale, bias[2], factors[2];
+    uint32_t b[4], w[4];
+
+#pragma unroll
+    for (int i = 0; i < V3; i++) {
+        load_blocks(b, stage + (lane / 16 * 8 + lane % 8) * KEY_PITCH + (i * 2 + lane / 8 % 2) * 16);
+        multiply<V0>(s[0], q[i], b);
+        multiply<V0>(s[1], q[i], b + 2);
+    }
+#pragma unroll
+    for (int j = 0; j < 2; j++)
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            s[j][i] = visible(a, rows[i / 2], s[j][i], scale, first + j * 8 + lane % 4 * 2 + i % 2);
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        float top = fmaxf(fmaxf(s[0][2 * r], s[0][2 * r + 1]), fmaxf(s[1][2 * r], s[1][2 * r + 1]));
+
+        factors[r] = raise(rows[r], quad_max(fmaxf(top, rows[r].top)), within, &bias[r]);
+    }
+#pragma unroll
+    for (int j = 0; j < 2; j++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            s[j][i] = power(s[j][i] * within - bias[i / 2]);
+            rows[i / 2].total += s[j][i];
+        }
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        w[i] = pack_two<V0>(s[i / 2][i % 2 * 2], s[i / 2][i % 2 * 2 + 1]);
+    stage += KEYS * KEY_PITCH;
+#pragma unroll
+    for (int j = 0; j < V4; j++) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            sums[2 * j][i] *= factors[i / 2];
+            sums[2 * j + 1][i] *= factors[i / 2];
+        }
+        load_blocks_turned(b, stage + lane % 16 * VALUE_PITCH + (j * 2 + lane / 16) * 16);
+        multiply<V0>(sums[2 * j], w, b);
+        multiply<V0>(sums[2 * j + 1], w, b + 2);
+    }
+}
+
+/* Leaves a warp's rows where the block finds them. */
+static __device__ inline void leave(Share *share, const Row *rows, const Sums &sums)
+{
+    int lane = threadIdx.x % 32;
+
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        float total = quad_sum(rows[r].total);
+
+        if (lane % 4 == 0) {
+            share->top[lane / 4 + 8 * r] = rows[r].top;
+            share->total[lane / 4 + 8 * r] = total;
+        }
+#pragma unroll
+        for (int j = 0; j < COLUMNS / 8; j++)
+            for (int i = 0; i < 2; i++)
+                share->sums[lane / 4 + 8 * r][j * 8 + lane % 4 * 2 + i] = sums[j][2 * r + i];
+    }
+}
+
+/* What a part that saw the maximum `top` counts for where the maximum of all is `best`. */
+static __device__ inline float worth(float top, float best, float scale)
+{
+    return power((top - (best == below() ? 0 : best)) * scale);
+}
+
+/* One element of the block's rows: to the output, or as a part's to scratch memory. */
+static __device__ inline void put_together(const weir__attention &a, const Unit &u,
+                                           const Share *shares, int row, int column, float within)
+{
+    float best = below(), total = 0, sum = 0;
+
+    for (int i = 0; i < WARPS; i++)
+        best = fmaxf(best, shares[i].top[row]);
+    for (int i = 0; i < WARPS; i++) {
+        float factor = worth(shares[i].top[row], best, within);
+
+        total += shares[i].total[row] * factor;
+        sum += shares[i].sums[row][column] * factor;
+    }
+    row += u.first_row;
+    if (V5) {
+        float *part = a.partial + ((u.out + row) * a.splits + u.part) * (a.dv + 2);
+
+        part[column] = sum;
+        if (column == 0) {
+            part[a.dv] = best;
+            part[a.dv + 1] = total;
+        }
+    } else {
+        store<V0>(a.out, (u.out + row) * a.dv + column, total == 0 ? 0 : sum / total);
+    }
+}
+
+static __device__ inline void run_unit(const weir__attention &a, const Unit &u, char *memory)
+{
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    float scale = (float)(a.scale * 1.4426950408889634);
+    uint32_t stages = shared_address(memory) + warp * STAGES * STAGE_BYTES;
+    int64_t row = u.first_row + lane / 4, first = u.begin + warp * KEYS;
+    Row rows[2] = {make_row(a, u, row), make_row(a, u, row + 8)};
+    uint32_t q[V3][4];
+    Sums sums = {};
+    int stage = 0;
+
+    for (int i = 0; i < STAGES - 1; i++)
+        fetch_tile(a, u, stages + i * STAGE_BYTES, first + i * WARPS * KEYS);
+#pragma unroll
+    for (int i = 0; i < V3; i++)
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            q[i][j] = query(a, u, row + j % 2 * 8, i * 16 + j / 2 * 8 + lane % 4 * 2);
+    for (; first < u.end; first += WARPS * KEYS) {
+        int next = stage == 0 ? STAGES - 1 : stage - 1;
+
+        copies_wait<STAGES - 2>();
+        __syncwarp(); /* the tile is there, and nobody reads the one before */
+        fetch_tile(a, u, stages + next * STAGE_BYTES, first + (STAGES - 1) * WARPS * KEYS);
+        take_tile(a, q, stages + stage * STAGE_BYTES, first, scale, rows, sums);
+        stage = stage == STAGES - 1 ? 0 : stage + 1;
+    }
+    copies_wait<0>();
+    __syncthreads(); /* the tiles' memory is now the shares' */
+    leave((Share *)memory + warp, rows, sums);
+    __syncthreads();
+    for (int i = threadIdx.x; i < ROWS * a.dv; i += blockDim.x)
+        if (u.first_row + i / a.dv < u.rows)
+            put_together(a, u, (const Share *)memory, i / a.dv, i % a.dv, ADDS ? 1 : scale);
+    __syncthreads();
+}
+
+/* One element of the output from its parts. */
+static __device__ inline void combine(const weir__attention &a, int64_t i, float within)
+{
+    const float *parts = a.partial + i / a.dv * a.splits * (a.dv + 2);
+    float best = below(), total = 0, sum = 0;
+
+    for (int64_t p = 0; p < a.splits; p++)
+        best = fmaxf(best, parts[p * (a.dv + 2) + a.dv]);
+    for (int64_t p = 0; p < a.splits; p++) {
+        const float *part = parts + p * (a.dv + 2);
+        float factor = worth(part[a.dv], best, within);
+
+        total += part[a.dv + 1] * factor;
+        sum += part[i % a.dv] * factor;
+    }
+    store<V0>(a.out, i, total == 0 ? 0 : sum / total);
+}
+
+extern "C" __global__ void __launch_bounds__(WARPS * 32)
+    attention_few(const __grid_constant__ weir__attention a, weir__code_context c)
+{
+    extern __shared__ __align__(16) char memory[];
+    int64_t stacks = a.key_heads, rows = a.heads / a.key_heads * a.lq, units;
+
+    for (int d = 0; d < a.ndims; d++)
+        stacks *= a.shape[d];
+    units = stacks * ((rows + ROWS - 1) / ROWS) * a.splits;
+    if (V5 && c.phase == 1) {
+        float scale = (float)(a.scale * 1.4426950408889634);
+
+        for (int64_t i = thread_index(); i < stacks * rows * a.dv; i += thread_count())
+            combine(a, i, ADDS ? 1 : scale);
+        return;
+    }
+    for (int64_t i = blockIdx.x; i < units; i += gridDim.x)
+        run_unit(a, find_unit(a, i), memory);
+}

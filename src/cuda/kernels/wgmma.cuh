@@ -1,0 +1,124 @@
+/* Hopper's products of a warpgroup: four warps of 16 rows, operands in shared memory as mma.cuh
+ * lays them out. They run while the threads go on; until a wait says that they are over, their
+ * sums and operands are not to be touched. */
+#pragma once
+
+#include "mma.cuh"
+
+/* What a product reads: `leading` bytes lie between panels of columns where rows are summed over,
+ * `stride` bytes between groups of eight rows. */
+static __device__ inline uint64_t tile_descriptor(uint32_t address, uint32_t leading)
+{
+    return (uint64_t)(address >> 4 & 0x3fff) | (uint64_t)(leading >> 4) << 16 |
+           (uint64_t)(1024 >> 4) << 32 | 1ull << 62;
+}
+
+/* What this thread wrote to shared memory is there for products that begin after a barrier. */
+static __device__ inline void products_see_copies()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+static __device__ inline void products_begin()
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+static __device__ inline void products_commit()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/* Waits for all but the last `left` groups. */
+template <int left> static __device__ inline void products_wait()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(left) : "memory");
+}
+
+/* Keeps the compiler from moving uses of sums across a wait. */
+template <int n> static __device__ inline void products_hold(float (*c)[4])
+{
+#pragma unroll
+    for (int i = 0; i < n; i++)
+        asm volatile("" : "+f"(c[i][0]), "+f"(c[i][1]), "+f"(c[i][2]), "+f"(c[i][3])::"memory");
+}
+
+/* clang-format off */
+#define SUMS(i) "+f"(c[i][0]), "+f"(c[i][1]), "+f"(c[i][2]), "+f"(c[i][3])
+
+/* c = a b' or, with `more`, c += a b': 64 x 16 by 16 x 128, both operands in rows of what is summed
+ * over. */
+#define MULTIPLY_SHARED_128(type) \
+    asm volatile( \
+        "{ .reg .pred p; setp.ne.b32 p, %66, 0; " \
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " {" \
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63" \
+        "}, %64, %65, p, 1, 1, 0, 0; }" \
+        : \
+          SUMS(0), SUMS(1), SUMS(2), SUMS(3), \
+          SUMS(4), SUMS(5), SUMS(6), SUMS(7), \
+          SUMS(8), SUMS(9), SUMS(10), SUMS(11), \
+          SUMS(12), SUMS(13), SUMS(14), SUMS(15) \
+        : "l"(a), "l"(b), "r"(more) : "memory")
+
+/* c += a b: 64 x 16 by 16 x 64; a in registers, b in rows of what is summed over. */
+#define MULTIPLY_HELD_64(type) \
+    asm volatile( \
+        "{ .reg .pred p; setp.ne.b32 p, 1, 0; " \
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " {" \
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31" \
+        "}, {%32, %33, %34, %35}, %36, p, 1, 1, 1; }" \
+        : \
+          SUMS(0), SUMS(1), SUMS(2), SUMS(3), \
+          SUMS(4), SUMS(5), SUMS(6), SUMS(7) \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b) : "memory")
+
+/* c += a b: 64 x 16 by 16 x 128; a in registers, b in rows of what is summed over. */
+#define MULTIPLY_HELD_128(type) \
+    asm volatile( \
+        "{ .reg .pred p; setp.ne.b32 p, 1, 0; " \
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " {" \
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63" \
+        "}, {%64, %65, %66, %67}, %68, p, 1, 1, 1; }" \
+        : \
+          SUMS(0), SUMS(1), SUMS(2), SUMS(3), \
+          SUMS(4), SUMS(5), SUMS(6), SUMS(7), \
+          SUMS(8), SUMS(9), SUMS(10), SUMS(11), \
+          SUMS(12), SUMS(13), SUMS(14), SUMS(15) \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b) : "memory")
+
+/* clang-format on */
+
+/* c = a b' or, with `more`, c += a b': 64 x 16 by 16 x 128. */
+template <int dtype>
+static __device__ inline void multiply_shared(float (*c)[4], uint64_t a, uint64_t b, int more)
+{
+    if constexpr (dtype == WEIR_F16)
+        MULTIPLY_SHARED_128("f16");
+    else
+        MULTIPLY_SHARED_128("bf16");
+}
+
+/* c += a b: 64 x 16 by 16 x `columns`, which are 64 or 128. */
+template <int dtype, int columns>
+static __device__ inline void multiply_held(float (*c)[4], const uint32_t *a, uint64_t b)
+{
+    if constexpr (columns == 64) {
+        if constexpr (dtype == WEIR_F16)
+            MULTIPLY_HELD_64("f16");
+        else
+            MULTIPLY_HELD_64("bf16");
+    } else {
+        if constexpr (dtype == WEIR_F16)
+            MULTIPLY_HELD_128("f16");
+        else
+            MULTIPLY_HELD_128("bf16");
+    }
+}

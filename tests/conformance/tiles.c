@@ -1,0 +1,148 @@
+/* Operators that work in tiles, across their tiles' edges, against some of the results in double
+ * precision. */
+#include "conformance.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static weir_tensor *noise(weir_device *dev, weir_dtype dtype, int ndim, const int64_t *shape,
+                          uint64_t seed)
+{
+    weir_tensor *t;
+
+    CHECK_OK(weir_tensor_empty(weir_stream_default(dev), dtype, ndim, shape, &t));
+    CHECK_OK(weir_random_normal(t, seed, 0, 1));
+    return t;
+}
+
+/* ---- attention ---- */
+
+enum mask { NO_MASK, BOOL_MASK, ADDED_MASK };
+
+struct attention {
+    int64_t batch, heads, key_heads, lq, lk, d, dv;
+    bool causal;
+    enum mask mask;
+};
+
+/* One row of the result: its weighted values, and for each what they would be without signs. */
+static void attend(const struct attention *c, const struct array *q, const struct array *k,
+                   const struct array *v, const struct array *mask, int64_t row, double *out,
+                   double *reach)
+{
+    int64_t head = row / c->lq, own = row % c->lq, batch = head / c->heads;
+    int64_t at = batch * c->key_heads + head % c->heads / (c->heads / c->key_heads);
+    double *score = malloc((size_t)c->lk * sizeof *score), top = -INFINITY, total = 0;
+
+    CHECK(score);
+    for (int64_t j = 0; j < c->lk; j++) {
+        double dot = 0;
+
+        for (int64_t i = 0; i < c->d; i++)
+            dot += q->at[row * c->d + i] * k->at[(at * c->lk + j) * c->d + i];
+        score[j] = dot / sqrt((double)c->d);
+        if (c->mask == ADDED_MASK)
+            score[j] += mask->at[own * c->lk + j];
+        if ((c->mask == BOOL_MASK && mask->at[own * c->lk + j] == 0) ||
+            (c->causal && j > own + c->lk - c->lq))
+            score[j] = -INFINITY;
+        top = fmax(top, score[j]);
+    }
+    memset(out, 0, (size_t)c->dv * sizeof *out);
+    memset(reach, 0, (size_t)c->dv * sizeof *reach);
+    for (int64_t j = 0; j < c->lk && top > -INFINITY; j++)
+        total += exp(score[j] - top);
+    for (int64_t j = 0; j < c->lk && top > -INFINITY; j++)
+        for (int64_t i = 0; i < c->dv; i++) {
+            double term = exp(score[j] - top) / total * v->at[(at * c->lk + j) * c->dv + i];
+
+            out[i] += term;
+            reach[i] += fabs(term);
+        }
+    free(score);
+}
+
+static weir_tensor *make_mask(weir_device *dev, const struct attention *c, weir_dtype dtype)
+{
+    const int64_t shape[] = {c->lq, c->lk};
+    weir_tensor *t, *some;
+
+    if (c->mask == NO_MASK)
+        return NULL;
+    t = noise(dev, dtype, 2, shape, 4);
+    if (c->mask == ADDED_MASK)
+        return t;
+    CHECK_OK(weir_gt_scalar(t, -0.5, &some));
+    weir_tensor_release(t);
+    return some;
+}
+
+static void check_attention(weir_device *dev, const struct attention *c, weir_dtype dtype)
+{
+    const double unit = dtype == WEIR_F16 ? 0x1p-10 : 0x1p-7;
+    const weir_attention_options options = {.causal = c->causal};
+    weir_tensor *in[3], *mask = make_mask(dev, c, dtype), *out;
+    struct array a[3], m = {.at = NULL}, got;
+    double want[128], reach[128];
+
+    in[0] = noise(dev, dtype, 4, (int64_t[]){c->batch, c->heads, c->lq, c->d}, 1);
+    in[1] = noise(dev, dtype, 4, (int64_t[]){c->batch, c->key_heads, c->lk, c->d}, 2);
+    in[2] = noise(dev, dtype, 4, (int64_t[]){c->batch, c->key_heads, c->lk, c->dv}, 3);
+    CHECK_OK(weir_attention(in[0], in[1], in[2], mask, &options, &out));
+    for (int i = 0; i < 3; i++)
+        download(in[i], &a[i]);
+    if (mask)
+        download(mask, &m);
+    download(out, &got);
+    for (int64_t row = 0; row<c->batch * c->heads * c->lq; row += c->lq> 16 ? 13 : 1) {
+        attend(c, &a[0], &a[1], &a[2], &m, row, want, reach);
+        for (int64_t i = 0; i < c->dv; i++)
+            if (!(fabs(got.at[row * c->dv + i] - want[i]) <= unit * (fabs(want[i]) + reach[i])))
+                FAIL("column %lld of row %lld is %g, not %g", (long long)i, (long long)row,
+                     got.at[row * c->dv + i], want[i]);
+    }
+    for (int i = 0; i < 3; i++) {
+        array_free(&a[i]);
+        weir_tensor_release(in[i]);
+    }
+    array_free(&m);
+    array_free(&got);
+    weir_tensor_release(mask);
+    weir_tensor_release(out);
+}
+
+static void check_attentions(weir_device *dev, const struct attention *cases, size_t n)
+{
+    static const weir_dtype types[] = {WEIR_F16, WEIR_BF16};
+
+    for (size_t i = 0; i < n; i++)
+        for (size_t t = 0; t < countof(types); t++) {
+            test_note("case %zu, %s", i, weir_dtype_name(types[t]));
+            check_attention(dev, &cases[i], types[t]);
+        }
+}
+
+CONFORMANCE(tiles, attention_of_many_queries)
+{
+    static const struct attention cases[] = {
+        {1, 2, 1, 130, 257, 128, 128, true, NO_MASK},
+        {1, 1, 1, 128, 128, 64, 64, true, NO_MASK},
+        {2, 2, 2, 100, 130, 64, 128, false, NO_MASK},
+        {1, 2, 1, 129, 200, 80, 40, false, BOOL_MASK},
+        {1, 2, 2, 90, 140, 128, 64, true, ADDED_MASK},
+        {1, 1, 1, 200, 70, 64, 64, true, NO_MASK}, /* the first queries see no key */
+    };
+
+    check_attentions(dev, cases, countof(cases));
+}
+
+CONFORMANCE(tiles, attention_of_few_queries)
+{
+    static const struct attention cases[] = {
+        {1, 4, 2, 1, 1500, 128, 128, false, NO_MASK},  {2, 4, 1, 3, 530, 64, 32, true, NO_MASK},
+        {1, 2, 2, 1, 1, 128, 128, false, NO_MASK},     {1, 2, 1, 20, 700, 72, 128, true, BOOL_MASK},
+        {1, 2, 1, 5, 1100, 64, 64, false, ADDED_MASK}, {1, 1, 1, 9, 4, 16, 16, true, NO_MASK},
+    };
+
+    check_attentions(dev, cases, countof(cases));
+}
