@@ -115,6 +115,24 @@ WEIR_API weir_status weir_stream_set_limit(weir_stream *stream, weir_cores limit
 WEIR_API weir_cores weir_stream_get_limit(const weir_stream *stream);
 WEIR_API void weir_stream_reset_limit(weir_stream *stream);
 
+/* ---- streams outside weir ----
+ * For programs that use other libraries on the same hardware. On `cuda` a native stream is a
+ * CUstream, which is a cudaStream_t; the default stream of CUDA is NULL. Other devices have none:
+ * WEIR_EUNSUPPORTED.
+ * threads  any. */
+
+/* A native stream that stands for `stream`: what is queued on it comes after everything queued on
+ * `stream` so far, and whatever weir does with `stream` from now on, commands, events, waits and
+ * syncs, comes after what is on it by then. It has the cores of the limit in force, the stream's or
+ * that of the thread's open scope. After another limit ask again: only the last one given is the
+ * stream's. It is the device's: do not destroy it, and use it no more once the device is closed. */
+WEIR_API WEIR_MUST_USE weir_status weir_stream_native(weir_stream *stream, void **native);
+
+/* Orders everything queued on `stream` from now on after everything on a native stream of anybody;
+ * and everything queued on such a stream after everything on `stream` so far. */
+WEIR_API weir_status weir_stream_wait_native(weir_stream *stream, void *native);
+WEIR_API weir_status weir_stream_signal_native(weir_stream *stream, void *native);
+
 /* ---- events ---- */
 
 typedef struct weir_event_options {

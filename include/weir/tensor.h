@@ -54,10 +54,10 @@ WEIR_API WEIR_MUST_USE weir_status weir_tensor_from(weir_stream *stream, weir_dt
                                                     const int64_t *shape, const void *data,
                                                     weir_tensor **out);
 
-/* Wraps host memory without a copy, on devices that can read it. `release` is
- * called once, when the last handle is gone and every queued use is over; it may
- * be NULL. Strides are in elements; NULL means contiguous.
- * returns  WEIR_EUNSUPPORTED on a device that cannot read host memory. */
+/* Wraps memory without a copy: the host's on devices that can read it, on `cuda` memory of that
+ * GPU or pinned memory that CUDA knows. `release` is called once, when the last handle is gone and
+ * every queued use is over; it may be NULL. Strides are in elements; NULL means contiguous.
+ * returns  WEIR_EUNSUPPORTED for memory that the device cannot reach. */
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_wrap(weir_stream *stream, weir_dtype dtype, int ndim,
                                                     const int64_t *shape, const int64_t *strides,
                                                     void *data, void (*release)(void *user),
@@ -117,6 +117,12 @@ WEIR_API weir_status weir_tensor_read_async(weir_tensor *tensor, void *data, siz
  * threads  any. */
 WEIR_API weir_status weir_tensor_sync(weir_tensor *tensor);
 
+/* Orders everything queued from now on on a native stream (see weir_stream_native) after every use
+ * of the tensor's bytes queued so far, on any stream.
+ * returns  WEIR_EUNSUPPORTED on devices without native streams.
+ * threads  any. */
+WEIR_API weir_status weir_tensor_signal_native(weir_tensor *tensor, void *native);
+
 /* Copies values to a tensor of the same shape and type, on another device or the
  * same one, queued on both devices' current streams.
  * threads  any. */
@@ -135,7 +141,9 @@ WEIR_API char *weir_tensor_format(weir_tensor *tensor);
  * deleter is called once, when the last handle is gone and every queued use is
  * over. On an error the caller still owns it. Exporting keeps the tensor alive
  * until the deleter is called; the consumer must order its reads after the
- * stream that is current here. */
+ * stream that is current here. On `cuda` they are tensors of that GPU (kDLCUDA); the memory is used
+ * again only after what is queued by the time of the deleter on native streams of weir's, and a
+ * consumer that works on streams of its own has to order those before. */
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_from_dlpack(weir_stream *stream, void *managed,
                                                            weir_tensor **out);
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_from_dlpack_versioned(weir_stream *stream,
@@ -144,6 +152,8 @@ WEIR_API WEIR_MUST_USE weir_status weir_tensor_from_dlpack_versioned(weir_stream
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_to_dlpack(weir_tensor *tensor, void **managed);
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_to_dlpack_versioned(weir_tensor *tensor,
                                                                    void **managed);
+/* Where the tensor is, in DLPack's numbers: kDLCPU (1) or kDLCUDA (2), and which one. */
+WEIR_API void weir_tensor_dlpack_device(const weir_tensor *tensor, int32_t *type, int32_t *id);
 
 #ifdef __cplusplus
 }

@@ -37,6 +37,10 @@ enum {
     CU_GRANULARITY_RECOMMENDED = 1,
     CU_RESOURCE_SM = 1,
     CU_GREEN_DEFAULT_STREAM = 1,
+    CU_POINTER_MEMORY_TYPE = 2,
+    CU_POINTER_ORDINAL = 9,
+    CU_MEMORY_HOST = 1,
+    CU_MEMORY_DEVICE = 2,
 };
 
 struct weir__cu_location {
@@ -108,6 +112,8 @@ struct weir__cu_update {
     X(cuMemUnmap, memory_unmap, (weir__cu_address address, size_t size))                           \
     X(cuMemSetAccess, memory_access,                                                               \
       (weir__cu_address address, size_t size, const struct weir__cu_access *access, size_t n))     \
+    X(cuPointerGetAttribute, pointer_attribute,                                                    \
+      (void *value, int attribute, weir__cu_address address))                                      \
     X(cuMemcpyAsync, copy_async,                                                                   \
       (weir__cu_address to, weir__cu_address from, size_t size, weir__cu_stream stream))           \
     X(cuMemsetD8Async, fill_async,                                                                 \

@@ -10,6 +10,10 @@
  * ring of them per stream is enough, since a wait that is queued keeps what the event meant.
  *
  * A wait is kept until its stream has something to do: a plan that runs next may make it needless.
+ * Whoever has a stream's CUDA stream (weir_stream_native) queues on it unseen. Such a stream is
+ * `shared`: waits go to CUDA at once, commands that run elsewhere are joined to the handle as soon
+ * as they are queued, and whoever asks for the last command gets a new number, after all of it.
+ *
  * A plan's run is one launch on the stream of its first lane; the other lanes' streams are *led*
  * by that one: what they have up to there is over when the leader is.
  *
@@ -86,6 +90,8 @@ struct weir__cuda_stream {
     struct weir__cuda_pending pending[WEIR__CUDA_PENDING];
     unsigned npending;
     bool busy;                        /* the tail has work that no plan's run came after */
+    _Atomic(weir__cu_stream) shared;  /* others have it and queue on it (native.c); or NULL */
+    weir__cu_event inlet;             /* (L) recorded on streams that are not weir's */
     struct weir__cuda_stream *led_by; /* commands up to led_upto are over */
     uint64_t led_seq, led_upto;       /* when command led_seq of that stream is */
     bool fallible;                    /* (L) something on it, or that it waited for, may fail */
@@ -239,10 +245,24 @@ static inline struct weir__cuda_stream *weir__cuda_stream(const weir_stream *s)
 bool weir__cuda_enter(struct weir__cuda *dev);
 void weir__cuda_leave(const struct weir__cuda *dev, bool pushed);
 
+/* ---- slot.c ---- */
+weir_status weir__cuda_stream_open(weir_stream *s);
+void weir__cuda_stream_close(weir_stream *s);
+
+/* ---- native.c: streams and memory of others ---- */
+weir_status weir__cuda_native(weir_stream *s, unsigned cores, void **handle);
+weir_status weir__cuda_wait_native(weir_stream *s, void *native);
+weir_status weir__cuda_signal_native(struct weir__mark mark, void *native);
+bool weir__cuda_reaches(weir_device *dev, const void *address);
+
 /* ---- stream.c ---- */
 
 /* The CUDA stream for a command on so many cores, ordered after everything queued. (L) */
 weir_status weir__cuda_tail(struct weir__cuda_stream *s, unsigned cores, weir__cu_stream *out);
+/* The same, for others to queue on: the stream is shared from now on. (L) */
+weir_status weir__cuda_share(struct weir__cuda_stream *s, unsigned cores, weir__cu_stream *out);
+/* Whether the command is over (or asking fails); if not, an event at or behind it. */
+bool weir__cuda_find(struct weir__mark mark, struct weir__cuda_event *out, weir_status *st);
 /* The command is queued: `name` for reports. (L) */
 void weir__cuda_count(struct weir__cuda_stream *s, uint64_t n, const char *name);
 /* A plan runs on `first` and stands for `lane` as well: it comes after what `lane` has, and
@@ -253,8 +273,6 @@ weir_status weir__cuda_follow(struct weir__cuda_stream *lane, struct weir__cuda_
 /* Makes the stream write how far it got, unless it will. */
 weir_status weir__cuda_checkpoint(struct weir__cuda_stream *s);
 uint64_t weir__cuda_done(const weir_stream *s);
-weir_status weir__cuda_stream_open(weir_stream *s);
-void weir__cuda_stream_close(weir_stream *s);
 weir_status weir__cuda_submit(weir_stream *s, const struct weir__kernel *kernel);
 weir_status weir__cuda_wait(weir_stream *s, struct weir__mark mark, enum weir__wait how);
 weir_status weir__cuda_mark(weir_stream *s);

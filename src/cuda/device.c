@@ -158,6 +158,7 @@ static weir_status cuda_open(weir_device *base, struct weir__spec *spec)
         (st = weir__cuda_check(dev, cu->device_get(&dev->device, ordinal), "the GPU")) ||
         (st = weir__cuda_check(dev, cu->primary_retain(&dev->context, dev->device), "a context")))
         return st;
+    base->dlpack = (struct weir__dlpack_device){WEIR__DLPACK_CUDA, ordinal};
     pushed = weir__cuda_enter(dev);
     if (!(st = read_properties(dev)) &&
         !(st = weir__cuda_check(dev,
@@ -262,6 +263,10 @@ const struct weir__driver weir__cuda_driver = {
     .kick = cuda_kick,
     .done = weir__cuda_done,
     .sync = weir__cuda_sync,
+    .native = weir__cuda_native,
+    .wait_native = weir__cuda_wait_native,
+    .signal_native = weir__cuda_signal_native,
+    .reaches = weir__cuda_reaches,
     .program_make = weir__cuda_program_make,
     .program_free = weir__cuda_program_free,
     .program_run = weir__cuda_program_run,

@@ -1,94 +1,7 @@
 /* Streams: order within one and between them, and how far they got. */
 #include "cuda/cuda.h"
 
-#include <string.h>
-
-enum { WORDS = 256, CHECKPOINT_EVERY = WEIR__CUDA_NAMES };
-
-/* ---- slots ---- */
-
-static weir_status take_word(struct weir__cuda *dev, struct weir__cuda_stream *s)
-{
-    unsigned chunk = s->base.slot / WORDS;
-    weir__cu_result r;
-
-    if (chunk >= dev->nwords) {
-        struct weir__cuda_word **words = weir__calloc(chunk + 1, sizeof *words);
-        void *memory;
-
-        if (!words)
-            return weir__fail(WEIR_ENOMEM, "the words of %u streams", (chunk + 1) * WORDS);
-        if ((r = dev->api->cu.host_alloc(&memory, WORDS * sizeof **words,
-                                         CU_HOST_ALLOC_PORTABLE_MAPPED))) {
-            weir__free(words);
-            return weir__cuda_check(dev, r, "pinned memory");
-        }
-        memset(memory, 0, WORDS * sizeof **words);
-        if (dev->nwords)
-            memcpy(words, dev->words, dev->nwords * sizeof *words);
-        words[dev->nwords++] = memory;
-        weir__free(dev->words);
-        dev->words = words;
-    }
-    s->word = &dev->words[chunk][s->base.slot % WORDS];
-    return WEIR_OK;
-}
-
-weir_status weir__cuda_stream_open(weir_stream *base)
-{
-    struct weir__cuda_stream *s = weir__cuda_stream(base);
-    struct weir__cuda *dev = weir__cuda(base->dev);
-    bool pushed = weir__cuda_enter(dev);
-    weir_status st = take_word(dev, s);
-
-    for (int i = 0; i < WEIR__CUDA_RING && !st; i++)
-        st = weir__cuda_check(
-            dev, dev->api->cu.event_create(&s->ring[i].event, CU_EVENT_DISABLE_TIMING), "an event");
-    weir__cuda_leave(dev, pushed);
-    if (st) {
-        weir__cuda_stream_close(base);
-        return st;
-    }
-    s->next = atomic_load(&dev->streams);
-    atomic_store(&dev->streams, s);
-    return WEIR_OK;
-}
-
-/* The device closes: nobody else looks any more, but a call that fails reports on those left. */
-static void unlink_stream(struct weir__cuda *dev, const struct weir__cuda_stream *s)
-{
-    struct weir__cuda_stream *at = atomic_load(&dev->streams);
-
-    if (at == s)
-        atomic_store(&dev->streams, s->next);
-    for (; at; at = at->next)
-        if (at->next == s)
-            at->next = s->next;
-}
-
-void weir__cuda_stream_close(weir_stream *base)
-{
-    struct weir__cuda_stream *s = weir__cuda_stream(base);
-    struct weir__cuda *dev = weir__cuda(base->dev);
-    const struct weir__cu *cu = &dev->api->cu;
-    bool pushed = weir__cuda_enter(dev);
-
-    unlink_stream(dev, s);
-
-    for (int i = 0; i < WEIR__CUDA_RING; i++)
-        if (s->ring[i].event)
-            cu->event_destroy(s->ring[i].event);
-    for (int i = 0; i < s->nqueues; i++)
-        cu->stream_destroy(s->queues[i].stream);
-    if (s->workspace)
-        cu->memory_free((weir__cu_address)(uintptr_t)s->workspace);
-    if (s->stage)
-        cu->host_free(s->stage);
-    weir__cuda_leave(dev, pushed);
-    weir__free(s->queues);
-    weir__free(s->taken);
-    weir__free(s->failures);
-}
+enum { CHECKPOINT_EVERY = WEIR__CUDA_NAMES };
 
 /* ---- the tail ---- */
 
@@ -247,7 +160,9 @@ weir_status weir__cuda_tail(struct weir__cuda_stream *s, unsigned cores, weir__c
     const struct weir__cuda_part *part = NULL;
     weir_status st;
 
-    if ((st = weir__cuda_part(s, cores, &part)) || (st = find_queue(s, part, out)))
+    if (s->shared && cores == UINT32_MAX)
+        *out = s->shared;
+    else if ((st = weir__cuda_part(s, cores, &part)) || (st = find_queue(s, part, out)))
         return st;
     weir__spin_lock(&weir__cuda(s->base.dev)->tails);
     if (*out == s->tail || !(st = change_tail(s, *out)))
@@ -257,10 +172,36 @@ weir_status weir__cuda_tail(struct weir__cuda_stream *s, unsigned cores, weir__c
     return st;
 }
 
+/* What others queue on the handle they have comes after the command, wherever that went. */
+static weir_status rejoin(struct weir__cuda_stream *s)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    bool pushed = weir__cuda_enter(dev);
+    weir_status st;
+
+    weir__spin_lock(&dev->tails);
+    st = change_tail(s, s->shared);
+    weir__spin_unlock(&dev->tails);
+    weir__cuda_leave(dev, pushed);
+    return st;
+}
+
+weir_status weir__cuda_share(struct weir__cuda_stream *s, unsigned cores, weir__cu_stream *out)
+{
+    weir_status st = weir__cuda_tail(s, cores, out);
+
+    if (!st)
+        s->shared = *out;
+    return st;
+}
+
 void weir__cuda_count(struct weir__cuda_stream *s, uint64_t n, const char *name)
 {
     uint64_t before = atomic_load_explicit(&s->queued, memory_order_relaxed);
+    weir_status st;
 
+    if (s->shared && s->tail != s->shared && (st = rejoin(s)))
+        weir__stream_fail(&s->base, before + n, st, weir_last_error());
     s->names[(before + n) % WEIR__CUDA_NAMES] = name;
     atomic_store_explicit(&s->queued, before + n, memory_order_release);
     if ((before + n) / CHECKPOINT_EVERY != before / CHECKPOINT_EVERY)
@@ -312,7 +253,9 @@ weir_status weir__cuda_follow(struct weir__cuda_stream *lane, struct weir__cuda_
         lane->pending[0] = (struct weir__cuda_pending){.event = *newest(lane)};
     }
     lane->npending = 1;
-    lane->busy = false;
+    lane->busy = lane->shared != NULL;
+    if (!st && lane->shared)
+        st = flush(lane);
     weir__spin_unlock(tails);
     return st;
 }
@@ -364,6 +307,25 @@ weir_status weir__cuda_checkpoint(struct weir__cuda_stream *s)
     return st;
 }
 
+/* Asking counts as a command where others queue too, so it would never find the last one over
+ * by the word alone. */
+static uint64_t look_at_shared(struct weir__cuda_stream *s, uint64_t queued, uint64_t reached)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    bool pushed = weir__cuda_enter(dev);
+    weir__cu_result r;
+
+    weir__spin_lock(&dev->tails);
+    if (s->tail == s->shared && !(r = dev->api->cu.stream_query(s->tail)) &&
+        atomic_load_explicit(&s->word->reached, memory_order_relaxed) < queued) {
+        atomic_store_explicit(&s->word->reached, queued, memory_order_release);
+        reached = queued;
+    }
+    weir__spin_unlock(&dev->tails);
+    weir__cuda_leave(dev, pushed);
+    return reached;
+}
+
 uint64_t weir__cuda_done(const weir_stream *base)
 {
     struct weir__cuda_stream *s = weir__cuda_stream(base);
@@ -373,6 +335,8 @@ uint64_t weir__cuda_done(const weir_stream *base)
     if (atomic_load_explicit(&dev->dead, memory_order_acquire))
         return queued;
     reached = atomic_load_explicit(&s->word->reached, memory_order_acquire);
+    if (reached < queued && s->shared)
+        reached = look_at_shared(s, queued, reached);
     if (reached < queued && reached >= s->checkpoint)
         (void)weir__cuda_checkpoint(s); /* the next to ask will know */
     if (atomic_load_explicit(&dev->failed, memory_order_relaxed) ||
@@ -426,22 +390,28 @@ weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
     return WEIR_OK;
 }
 
+bool weir__cuda_find(struct weir__mark mark, struct weir__cuda_event *out, weir_status *st)
+{
+    struct weir__cuda *dev = weir__cuda(mark.stream->dev);
+    struct weir__cuda_stream *from = weir__cuda_stream(mark.stream);
+    bool pushed = weir__cuda_enter(dev), over;
+
+    weir__spin_lock(&dev->tails);
+    locate(&from, &mark.seq);
+    over = find(from, mark.seq, out, st);
+    weir__spin_unlock(&dev->tails);
+    weir__cuda_leave(dev, pushed);
+    return over || *st;
+}
+
 /* An event of another device is found at once, under that device's lock, and waited for at
  * once: the other device may be closed next, and its events with it. */
 static weir_status wait_foreign(struct weir__cuda_stream *s, struct weir__mark mark)
 {
-    struct weir__cuda *dev = weir__cuda(mark.stream->dev);
-    struct weir__cuda_stream *from = weir__cuda_stream(mark.stream);
     struct weir__cuda_pending p = {.from = NULL};
-    bool pushed = weir__cuda_enter(dev), over;
     weir_status st;
 
-    weir__spin_lock(&dev->tails);
-    locate(&from, &mark.seq);
-    over = find(from, mark.seq, &p.event, &st);
-    weir__spin_unlock(&dev->tails);
-    weir__cuda_leave(dev, pushed);
-    if (over || st)
+    if (weir__cuda_find(mark, &p.event, &st))
         return st;
     weir__spin_lock(&weir__cuda(s->base.dev)->tails);
     if (!(st = add_pending(s, &p)))
@@ -462,7 +432,7 @@ weir_status weir__cuda_wait(weir_stream *base, struct weir__mark mark, enum weir
         return st;
     must_take = !foreign && how != WEIR__WAIT_ORDER && /* errors stay on their device */
                 (from->fallible || (how == WEIR__WAIT_FRESH && s->fallible));
-    if (foreign || !s->tail || s->npending == WEIR__CUDA_PENDING)
+    if (foreign || !s->tail || s->npending == WEIR__CUDA_PENDING || s->shared)
         pushed = weir__cuda_enter(dev);
     if (!s->tail || s->npending == WEIR__CUDA_PENDING) /* a place for the wait to go to */
         st = weir__cuda_tail(s, UINT32_MAX, &tail);
@@ -475,6 +445,8 @@ weir_status weir__cuda_wait(weir_stream *base, struct weir__mark mark, enum weir
         locate(&p.from, &p.seq);
         if (p.from != s) /* else it is in order already */
             st = add_pending(s, &p);
+        if (!st && s->shared)
+            st = flush(s);
         weir__spin_unlock(&dev->tails);
     }
     if (!st && must_take)

@@ -246,6 +246,7 @@ weir_status weir_device_open(const char *text, weir_device **out)
     dev->id = atomic_fetch_add(&next_id, 1);
     dev->props.priority_least = WEIR__PRIORITY_LEAST;
     dev->props.priority_most = WEIR__PRIORITY_MOST;
+    dev->dlpack.type = WEIR__DLPACK_CPU;
     snprintf(dev->props.name, sizeof dev->props.name, "%.63s", text);
     snprintf(dev->label, sizeof dev->label, "%s (device %llu)", dev->props.name,
              (unsigned long long)dev->id);

@@ -99,18 +99,20 @@ struct weir_stream {
     struct weir__clock grave; /* (L) of a failed stream given back: what was queued then on
                                * each stream, any of which may still ask for the error */
     bool unusable;            /* (L) given back without memory for that */
+    bool shared;              /* (L) others queue on it too: weir_stream_native was called */
     _Atomic uint64_t failed_at;   /* the command that failed */
     struct weir__spin error_lock; /* of the next two */
     weir_status error;
     char error_text[1024];
 };
 
-/* Queues the wait the stream owes. Before anything else is queued on it, or its last
- * command is asked for. It counts as queueing: kick afterwards. (L) */
+/* Queues the wait the stream owes, and on a shared stream a command that does nothing, behind
+ * what others have queued. Before anything else is queued on it, or its last command is asked
+ * for. It counts as queueing: kick afterwards. (L) */
 weir_status weir__stream_settle_slow(weir_stream *s);
 static inline weir_status weir__stream_settle(weir_stream *s)
 {
-    return weir__likely(!s->owed.stream) ? WEIR_OK : weir__stream_settle_slow(s);
+    return weir__likely(!s->owed.stream && !s->shared) ? WEIR_OK : weir__stream_settle_slow(s);
 }
 
 static inline uint64_t weir__stream_submitted(const weir_stream *s)
@@ -154,6 +156,14 @@ struct weir__driver {
     weir_status (*mark)(weir_stream *s);
     /* Optional: what a limit of so many cores comes to on the device. */
     int (*round_limit)(const weir_device *dev, int cores);
+    /* Optional, together: streams and memory of others on the same hardware. The driver's own
+     * queue behind the stream on so many cores, after everything queued, for others to queue
+     * on (L); a command after everything on `native` (L); whatever is queued on `native` from
+     * now on comes after the mark (L); whether the device can work on the memory there. */
+    weir_status (*native)(weir_stream *s, unsigned cores, void **handle);
+    weir_status (*wait_native)(weir_stream *s, void *native);
+    weir_status (*signal_native)(struct weir__mark mark, void *native);
+    bool (*reaches)(weir_device *dev, const void *address);
     /* Writes the device's time to *ns when the stream gets there, or WEIR__NO_TIME. */
     weir_status (*stamp)(weir_stream *s, _Atomic uint64_t *ns);
     /* After a queueing call, outside the lock: wakes whoever must run it. */
@@ -217,11 +227,18 @@ struct weir__leftover {
 };
 void weir__device_leave(weir_device *dev, struct weir__leftover *leftover);
 
+/* A device as DLPack numbers them. */
+enum { WEIR__DLPACK_CPU = 1, WEIR__DLPACK_CUDA = 2, WEIR__DLPACK_CUDA_HOST = 3 };
+struct weir__dlpack_device {
+    int32_t type, id;
+};
+
 struct weir__model;
 
 struct weir_device {
     const struct weir__driver *driver;
-    const struct weir__model *model; /* of a device in virtual time (sim/model.h); else NULL */
+    struct weir__dlpack_device dlpack; /* where its tensors are for others */
+    const struct weir__model *model;   /* of a device in virtual time (sim/model.h); else NULL */
     uint64_t id;
     weir_device_props props;
     char label[96];        /* its name and number: tells devices of one spec apart in messages */
@@ -343,6 +360,10 @@ bool weir__wait_has_hook(void);
  * hook is not asked. */
 void weir__wait_shield(int change);
 weir_status weir__wait_check(const weir_stream *s);
+
+/* native.c: whoever has streams of the device outside weir may use the buffer on any of them, up to
+ * what is queued there now. */
+weir_status weir__device_used_by_others(weir_device *dev, weir_buffer *buffer);
 
 /* Calls the release functions of wrapped memory that is no longer used. */
 void weir__device_reap(weir_device *dev, bool all);

@@ -361,7 +361,7 @@ weir_status weir_stream_query(weir_stream *s, bool *done)
 
 /* ---- queueing ---- */
 
-weir_status weir__stream_settle_slow(weir_stream *s)
+static weir_status pay_owed(weir_stream *s)
 {
     struct weir__mark owed = s->owed;
     weir_status st;
@@ -375,6 +375,17 @@ weir_status weir__stream_settle_slow(weir_stream *s)
     if (s->clock.seq[owed.stream->slot] < owed.seq)
         s->clock.seq[owed.stream->slot] = owed.seq;
     return WEIR_OK;
+}
+
+weir_status weir__stream_settle_slow(weir_stream *s)
+{
+    static const struct weir__kernel nothing = {.name = "work of others"};
+    weir_status st = s->owed.stream ? pay_owed(s) : WEIR_OK;
+
+    /* Only a lost device refuses it, and says so to whoever asks for more. */
+    if (!st && s->shared && !s->dev->driver->submit(s, &nothing))
+        s->clock.seq[s->slot]++;
+    return st;
 }
 
 weir_status weir__stream_submit(weir_stream *s, const struct weir__kernel *kernel)

@@ -226,10 +226,13 @@ static weir_status fork_merged(const struct run *r)
 
     for (int i = 1; i < r->plan->c.nstreams && !st; i++) {
         weir_stream *s = r->plan->streams[i];
-        struct weir__mark last = {s, weir__stream_submitted(s)};
+        struct weir__mark last;
 
         if (s == r->caller)
             continue;
+        if (s->shared && (st = weir__stream_settle(s)))
+            break;
+        last = (struct weir__mark){s, weir__stream_submitted(s)};
         if (s->owed.stream)
             st = weir__stream_wait_mark(r->caller, s->owed, NULL, WEIR__WAIT_ORDER);
         if (!st && last.seq)
@@ -262,9 +265,15 @@ static void owe_merged(const struct run *r)
 {
     struct weir__mark end = {r->caller, weir__stream_submitted(r->caller)};
 
-    for (int i = 1; i < r->plan->c.nstreams; i++)
-        if (r->plan->streams[i] != r->caller)
-            r->plan->streams[i]->owed = end;
+    for (int i = 1; i < r->plan->c.nstreams; i++) {
+        weir_stream *s = r->plan->streams[i];
+
+        if (s == r->caller)
+            continue;
+        s->owed = end;
+        if (s->shared)
+            (void)weir__stream_settle(s); /* others do not ask; if it fails it stays owed */
+    }
 }
 
 /* Room for what join_lanes writes, so that nothing fails once the program is queued. */

@@ -4,16 +4,13 @@
 
 #include <string.h>
 
-struct dl_device {
-    int32_t type, id;
-};
 struct dl_dtype {
     uint8_t code, bits;
     uint16_t lanes;
 };
 struct dl_tensor {
     void *data;
-    struct dl_device device;
+    struct weir__dlpack_device device;
     int32_t ndim;
     struct dl_dtype dtype;
     int64_t *shape, *strides;
@@ -34,7 +31,6 @@ struct dl_managed_versioned {
     struct dl_tensor tensor;
 };
 
-enum { DL_CPU = 1, DL_CUDA_HOST = 3 };
 enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_BOOL = 6 };
 enum { DL_READ_ONLY = 1 };
 
@@ -48,10 +44,20 @@ static const struct dl_dtype dl_dtypes[WEIR_DTYPE_COUNT] = {
 
 /* ---- in ---- */
 
+static bool can_read(const weir_device *dev, struct weir__dlpack_device on)
+{
+    if (dev->props.features & WEIR_FEATURE_HOST_MEMORY)
+        return on.type == WEIR__DLPACK_CPU || on.type == WEIR__DLPACK_CUDA_HOST;
+    if (dev->dlpack.type == WEIR__DLPACK_CUDA && on.type == WEIR__DLPACK_CUDA_HOST)
+        return true;
+    return on.type == dev->dlpack.type && on.id == dev->dlpack.id;
+}
+
 static weir_status import(weir_stream *s, const struct dl_tensor *d, void (*release)(void *),
                           void *managed, weir_tensor **out)
 {
     int dtype = 0;
+    weir_status st;
 
     *out = NULL;
     while (dtype < WEIR_DTYPE_COUNT && memcmp(&dl_dtypes[dtype], &d->dtype, sizeof d->dtype))
@@ -59,9 +65,12 @@ static weir_status import(weir_stream *s, const struct dl_tensor *d, void (*rele
     if (dtype == WEIR_DTYPE_COUNT)
         return weir__fail(WEIR_EDTYPE, "DLPack type (code %d, %d bits, %d lanes) has no like here",
                           d->dtype.code, d->dtype.bits, d->dtype.lanes);
-    if (d->device.type != DL_CPU && d->device.type != DL_CUDA_HOST)
-        return weir__fail(WEIR_EDEVICE, "DLPack tensor is on device type %d, which %s cannot read",
-                          d->device.type, s ? s->dev->props.name : "the default device");
+    if ((st = weir__tensor_resolve(&s)))
+        return st;
+    if (!can_read(s->dev, d->device))
+        return weir__fail(WEIR_EDEVICE,
+                          "DLPack tensor is on device type %d, number %d, which %s cannot read",
+                          (int)d->device.type, (int)d->device.id, s->dev->props.name);
     return weir_tensor_wrap(s, (weir_dtype)dtype, d->ndim, d->shape, d->strides,
                             (char *)d->data + d->byte_offset, release, managed, out);
 }
@@ -115,7 +124,9 @@ struct exported {
 
 static void delete_export(struct exported *e)
 {
-    weir_tensor_release(e->tensor);
+    /* If that cannot be noted the bytes are never used again, which is safe. */
+    if (!weir__device_used_by_others(e->tensor->dev, e->tensor->buffer))
+        weir_tensor_release(e->tensor);
     weir__free(e);
 }
 
@@ -142,7 +153,7 @@ static struct exported *export(weir_tensor *t, struct dl_tensor *out)
     memcpy(e->strides, t->view.stride, sizeof e->strides);
     *out = (struct dl_tensor){
         .data = t->view.data,
-        .device = {DL_CPU, 0},
+        .device = t->dev->dlpack,
         .ndim = t->view.ndim,
         .dtype = dl_dtypes[t->view.dtype],
         .shape = e->shape,
@@ -151,23 +162,11 @@ static struct exported *export(weir_tensor *t, struct dl_tensor *out)
     return e;
 }
 
-static weir_status check_export(const weir_tensor *t)
-{
-    weir_status st = weir__tensor_check_bytes(t, "DLPack export");
-
-    if (st)
-        return st;
-    if (t->dev->props.features & WEIR_FEATURE_HOST_MEMORY)
-        return WEIR_OK;
-    return weir__fail(WEIR_EUNSUPPORTED, "tensors of %s cannot be exported to DLPack yet",
-                      t->dev->props.name);
-}
-
 weir_status weir_tensor_to_dlpack(weir_tensor *t, void **managed)
 {
     struct dl_tensor d;
     struct exported *e;
-    weir_status st = check_export(t);
+    weir_status st = weir__tensor_check_bytes(t, "DLPack export");
 
     *managed = NULL;
     if (st || !(e = export(t, &d)))
@@ -181,7 +180,7 @@ weir_status weir_tensor_to_dlpack_versioned(weir_tensor *t, void **managed)
 {
     struct dl_tensor d;
     struct exported *e;
-    weir_status st = check_export(t);
+    weir_status st = weir__tensor_check_bytes(t, "DLPack export");
 
     *managed = NULL;
     if (st || !(e = export(t, &d)))
@@ -193,4 +192,10 @@ weir_status weir_tensor_to_dlpack_versioned(weir_tensor *t, void **managed)
     };
     *managed = e;
     return WEIR_OK;
+}
+
+void weir_tensor_dlpack_device(const weir_tensor *t, int32_t *type, int32_t *id)
+{
+    *type = t->dev->dlpack.type;
+    *id = t->dev->dlpack.id;
 }

@@ -195,7 +195,7 @@ weir_status weir__check_overlap(const char *what, const weir_tensor *written,
 
 /* ---- public ---- */
 
-static weir_status resolve(weir_stream **s)
+weir_status weir__tensor_resolve(weir_stream **s)
 {
     weir_device *dev;
     weir_status st;
@@ -215,7 +215,7 @@ weir_status weir_tensor_empty(weir_stream *s, weir_dtype dtype, int ndim, const 
     weir_status st;
 
     *out = NULL;
-    if ((st = resolve(&s)) || (st = weir__view_init(&view, dtype, ndim, shape)))
+    if ((st = weir__tensor_resolve(&s)) || (st = weir__view_init(&view, dtype, ndim, shape)))
         return st;
     weir__mutex_lock(&s->dev->lock);
     st = weir__tensor_alloc(s, &view, out);
@@ -238,6 +238,17 @@ static bool fits_memory(const struct weir__view *v)
     return !__builtin_mul_overflow(reach, (int64_t)weir_dtype_size(v->dtype), &reach);
 }
 
+static weir_status check_reach(weir_device *dev, const struct weir__view *view, const void *data)
+{
+    if (dev->props.features & WEIR_FEATURE_HOST_MEMORY || !weir__view_numel(view))
+        return WEIR_OK;
+    if (dev->driver->reaches && dev->driver->reaches(dev, data))
+        return WEIR_OK;
+    return weir__fail(WEIR_EUNSUPPORTED,
+                      "%s cannot work on the memory at %p, which is not its own: copy it in",
+                      dev->props.name, data);
+}
+
 weir_status weir_tensor_wrap(weir_stream *s, weir_dtype dtype, int ndim, const int64_t *shape,
                              const int64_t *strides, void *data, void (*release)(void *user),
                              void *user, weir_tensor **out)
@@ -248,11 +259,10 @@ weir_status weir_tensor_wrap(weir_stream *s, weir_dtype dtype, int ndim, const i
     weir_status st;
 
     *out = NULL;
-    if ((st = resolve(&s)) || (st = weir__view_init(&view, dtype, ndim, shape)))
+    if ((st = weir__tensor_resolve(&s)) || (st = weir__view_init(&view, dtype, ndim, shape)))
         return st;
-    if (!(s->dev->props.features & WEIR_FEATURE_HOST_MEMORY))
-        return weir__fail(WEIR_EUNSUPPORTED, "%s cannot work on host memory: copy it in",
-                          s->dev->props.name);
+    if ((st = check_reach(s->dev, &view, data)))
+        return st;
     for (int i = 0; i < ndim && strides; i++) {
         if (strides[i] < 0)
             return weir__fail(WEIR_ESHAPE, "stride %lld of dim %d is negative",

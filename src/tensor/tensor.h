@@ -20,6 +20,9 @@ struct weir_tensor {
 /* returns  WEIR_ESTATE naming `what` if the tensor is a graph's and has no bytes. */
 weir_status weir__tensor_check_bytes(const weir_tensor *tensor, const char *what);
 
+/* NULL becomes the current stream of the default device. */
+weir_status weir__tensor_resolve(weir_stream **s);
+
 /* A record with one handle and no buffer yet; NULL when out of memory. (L) */
 weir_tensor *weir__tensor_new(weir_device *dev);
 /* Gives the record back; its buffer, if it has one, loses a reference. (L) */

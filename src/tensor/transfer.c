@@ -210,6 +210,30 @@ weir_status weir_tensor_sync(weir_tensor *t)
     return st ? st : first;
 }
 
+weir_status weir_tensor_signal_native(weir_tensor *t, void *native)
+{
+    weir_status st = weir__tensor_check_bytes(t, "an order outside weir");
+    weir_device *dev;
+
+    if (st)
+        return st;
+    dev = t->dev;
+    if (!dev->driver->signal_native)
+        return weir__fail(WEIR_EUNSUPPORTED, "%s has no streams that others know: sync instead",
+                          dev->props.name);
+    weir__mutex_lock(&dev->lock);
+    for (uint32_t i = 0; i <= t->buffer->nothers && !st; i++) {
+        struct weir__use use =
+            i ? t->buffer->others[i - 1] : (struct weir__use){t->buffer->owner, t->buffer->own_seq};
+
+        if (use.seq)
+            st = dev->driver->signal_native((struct weir__mark){dev->streams[use.slot], use.seq},
+                                            native);
+    }
+    weir__mutex_unlock(&dev->lock);
+    return st;
+}
+
 weir_status weir_tensor_from(weir_stream *s, weir_dtype dtype, int ndim, const int64_t *shape,
                              const void *data, weir_tensor **out)
 {

@@ -53,6 +53,23 @@ static weir_status make(struct round *r)
     return WEIR_OK;
 }
 
+/* Others queue on the first stream, and it on theirs. */
+static weir_status share(struct round *r)
+{
+    void *native;
+    weir_status st;
+
+    STEP(weir_stream_native(r->s[0], &native));
+    STEP(weir_scope_push_cores((weir_cores){8, 8}));
+    st = weir_add_into(r->t[0], r->t[0], r->t[0]); /* beside the native stream */
+    if (weir_scope_pop(WEIR_SCOPE_CORES) || st)
+        return st ? st : WEIR_ESTATE;
+    STEP(weir_mul_scalar_into(r->t[0], 0.5, r->t[0]));
+    STEP(weir_stream_wait_native(r->s[0], NULL));
+    STEP(weir_stream_signal_native(r->s[0], NULL));
+    return weir_tensor_signal_native(r->t[0], NULL);
+}
+
 /* On both streams, under limits, with everything that a stream can carry. */
 static weir_status compute(struct round *r)
 {
@@ -134,6 +151,7 @@ static weir_status finish(struct round *r)
 static weir_status go(struct round *r)
 {
     STEP(make(r));
+    STEP(share(r));
     STEP(compute(r));
     STEP(build_plan(r));
     STEP(run_plan(r));

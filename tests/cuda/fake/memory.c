@@ -16,6 +16,56 @@ enum { HEAD = 4096 };
 
 static _Atomic size_t in_use;
 
+/* What the driver can say of addresses; under the lock. */
+struct range {
+    uintptr_t first, size;
+    int type, device;
+    struct range *next;
+};
+static struct range *ranges;
+
+static void know(const void *address, size_t size, int type)
+{
+    struct range *r = malloc(sizeof *r);
+
+    if (!r)
+        abort();
+    pthread_mutex_lock(&fake_lock);
+    *r = (struct range){(uintptr_t)address, size, type, fake_current() ? fake_current()->device : 0,
+                        ranges};
+    ranges = r;
+    pthread_mutex_unlock(&fake_lock);
+}
+
+static void forget(const void *address)
+{
+    pthread_mutex_lock(&fake_lock);
+    for (struct range **at = &ranges; *at; at = &(*at)->next)
+        if ((*at)->first == (uintptr_t)address) {
+            struct range *r = *at;
+
+            *at = r->next;
+            free(r);
+            break;
+        }
+    pthread_mutex_unlock(&fake_lock);
+}
+
+int cuPointerGetAttribute(void *value, int attribute, weir__cu_address address)
+{
+    int code = FAKE_INVALID;
+
+    FAKE_CALL_IN_CONTEXT();
+    pthread_mutex_lock(&fake_lock);
+    for (const struct range *r = ranges; r && code; r = r->next)
+        if (address - r->first < r->size) {
+            *(int *)value = attribute == CU_POINTER_ORDINAL ? r->device : r->type;
+            code = 0;
+        }
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
 /* Bits are set where it begins: nobody may count on zeros. */
 static void *new_block(enum fake_kind kind, size_t size)
 {
@@ -29,6 +79,7 @@ static void *new_block(enum fake_kind kind, size_t size)
     *(struct block *)memory = (struct block){size, kind};
     memset(memory + HEAD, 0xff, size < 1 << 16 ? size : 1 << 16);
     fake_count(kind, 1);
+    know(memory + HEAD, size, kind == FAKE_PINNED ? CU_MEMORY_HOST : CU_MEMORY_DEVICE);
     return memory + HEAD;
 }
 
@@ -40,6 +91,7 @@ static void free_block(enum fake_kind kind, void *address)
         fake_misuse("%p is freed and was not allocated so", address);
     atomic_fetch_sub(&in_use, b->size);
     fake_count(kind, -1);
+    forget(address);
     free(b);
 }
 
@@ -161,7 +213,7 @@ int cuMemMap(weir__cu_address address, size_t size, size_t offset, uint64_t hand
         return FAKE_INVALID;
     atomic_fetch_add(&in_use, size);
     fake_count(FAKE_MAPPING, 1);
-    (void)address;
+    know((void *)(uintptr_t)address, size, CU_MEMORY_DEVICE);
     return 0;
 }
 
@@ -183,5 +235,6 @@ int cuMemUnmap(weir__cu_address address, size_t size)
         fake_misuse("a range is unmapped that is none");
     atomic_fetch_sub(&in_use, size);
     fake_count(FAKE_MAPPING, -1);
+    forget((void *)(uintptr_t)address);
     return code;
 }

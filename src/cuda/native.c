@@ -1,0 +1,76 @@
+/* Streams and memory that weir shares with other users of the GPU. */
+#include "cuda/cuda.h"
+
+weir_status weir__cuda_native(weir_stream *base, unsigned cores, void **handle)
+{
+    struct weir__cuda *dev = weir__cuda(base->dev);
+    weir_status st = weir__cuda_alive(dev);
+    bool pushed;
+
+    if (st)
+        return st;
+    pushed = weir__cuda_enter(dev);
+    st = weir__cuda_share(weir__cuda_stream(base), cores, handle);
+    weir__cuda_leave(dev, pushed);
+    return st;
+}
+
+weir_status weir__cuda_wait_native(weir_stream *base, void *native)
+{
+    struct weir__cuda_stream *s = weir__cuda_stream(base);
+    struct weir__cuda *dev = weir__cuda(base->dev);
+    const struct weir__cu *cu = &dev->api->cu;
+    weir__cu_stream tail;
+    weir_status st = weir__cuda_alive(dev);
+    bool pushed;
+
+    if (st)
+        return st;
+    pushed = weir__cuda_enter(dev);
+    if (!s->inlet)
+        st =
+            weir__cuda_check(dev, cu->event_create(&s->inlet, CU_EVENT_DISABLE_TIMING), "an event");
+    if (!st && !(st = weir__cuda_tail(s, UINT32_MAX, &tail)) && tail != native &&
+        !(st = weir__cuda_check(dev, cu->event_record(s->inlet, native),
+                                "an event on a stream that is not weir's")))
+        st = weir__cuda_check(dev, cu->stream_wait(tail, s->inlet, 0), "a wait");
+    weir__cuda_leave(dev, pushed);
+    if (!st)
+        weir__cuda_count(s, 1, "wait");
+    return st;
+}
+
+weir_status weir__cuda_signal_native(struct weir__mark mark, void *native)
+{
+    struct weir__cuda *dev = weir__cuda(mark.stream->dev);
+    struct weir__cuda_event event;
+    bool pushed;
+    weir_status st = weir__cuda_alive(dev);
+
+    if (st || weir__cuda_find(mark, &event, &st) || event.on == native)
+        return st;
+    pushed = weir__cuda_enter(dev);
+    st = weir__cuda_check(dev, dev->api->cu.stream_wait(native, event.event, 0),
+                          "a wait of a stream that is not weir's");
+    weir__cuda_leave(dev, pushed);
+    return st;
+}
+
+bool weir__cuda_reaches(weir_device *base, const void *address)
+{
+    struct weir__cuda *dev = weir__cuda(base);
+    weir__cu_address at = (weir__cu_address)(uintptr_t)address;
+    bool pushed = weir__cuda_enter(dev), reaches;
+    unsigned type = 0;
+    int ordinal = -1;
+
+    /* An address that CUDA does not know is an error of the call alone. */
+    reaches = !dev->api->cu.pointer_attribute(&type, CU_POINTER_MEMORY_TYPE, at);
+    if (reaches && type == CU_MEMORY_DEVICE)
+        reaches = !dev->api->cu.pointer_attribute(&ordinal, CU_POINTER_ORDINAL, at) &&
+                  ordinal == dev->device;
+    else
+        reaches &= type == CU_MEMORY_HOST; /* pinned: the GPU sees it at the same address */
+    weir__cuda_leave(dev, pushed);
+    return reaches;
+}

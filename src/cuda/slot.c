@@ -1,0 +1,91 @@
+/* Opening and closing streams: their words in pinned memory, their events and CUDA streams. */
+#include "cuda/cuda.h"
+
+#include <string.h>
+
+enum { WORDS = 256 };
+
+static weir_status take_word(struct weir__cuda *dev, struct weir__cuda_stream *s)
+{
+    unsigned chunk = s->base.slot / WORDS;
+    weir__cu_result r;
+
+    if (chunk >= dev->nwords) {
+        struct weir__cuda_word **words = weir__calloc(chunk + 1, sizeof *words);
+        void *memory;
+
+        if (!words)
+            return weir__fail(WEIR_ENOMEM, "the words of %u streams", (chunk + 1) * WORDS);
+        if ((r = dev->api->cu.host_alloc(&memory, WORDS * sizeof **words,
+                                         CU_HOST_ALLOC_PORTABLE_MAPPED))) {
+            weir__free(words);
+            return weir__cuda_check(dev, r, "pinned memory");
+        }
+        memset(memory, 0, WORDS * sizeof **words);
+        if (dev->nwords)
+            memcpy(words, dev->words, dev->nwords * sizeof *words);
+        words[dev->nwords++] = memory;
+        weir__free(dev->words);
+        dev->words = words;
+    }
+    s->word = &dev->words[chunk][s->base.slot % WORDS];
+    return WEIR_OK;
+}
+
+weir_status weir__cuda_stream_open(weir_stream *base)
+{
+    struct weir__cuda_stream *s = weir__cuda_stream(base);
+    struct weir__cuda *dev = weir__cuda(base->dev);
+    bool pushed = weir__cuda_enter(dev);
+    weir_status st = take_word(dev, s);
+
+    for (int i = 0; i < WEIR__CUDA_RING && !st; i++)
+        st = weir__cuda_check(
+            dev, dev->api->cu.event_create(&s->ring[i].event, CU_EVENT_DISABLE_TIMING), "an event");
+    weir__cuda_leave(dev, pushed);
+    if (st) {
+        weir__cuda_stream_close(base);
+        return st;
+    }
+    s->next = atomic_load(&dev->streams);
+    atomic_store(&dev->streams, s);
+    return WEIR_OK;
+}
+
+/* The device closes: nobody else looks any more, but a call that fails reports on those left. */
+static void unlink_stream(struct weir__cuda *dev, const struct weir__cuda_stream *s)
+{
+    struct weir__cuda_stream *at = atomic_load(&dev->streams);
+
+    if (at == s)
+        atomic_store(&dev->streams, s->next);
+    for (; at; at = at->next)
+        if (at->next == s)
+            at->next = s->next;
+}
+
+void weir__cuda_stream_close(weir_stream *base)
+{
+    struct weir__cuda_stream *s = weir__cuda_stream(base);
+    struct weir__cuda *dev = weir__cuda(base->dev);
+    const struct weir__cu *cu = &dev->api->cu;
+    bool pushed = weir__cuda_enter(dev);
+
+    unlink_stream(dev, s);
+
+    for (int i = 0; i < WEIR__CUDA_RING; i++)
+        if (s->ring[i].event)
+            cu->event_destroy(s->ring[i].event);
+    if (s->inlet)
+        cu->event_destroy(s->inlet);
+    for (int i = 0; i < s->nqueues; i++)
+        cu->stream_destroy(s->queues[i].stream);
+    if (s->workspace)
+        cu->memory_free((weir__cu_address)(uintptr_t)s->workspace);
+    if (s->stage)
+        cu->host_free(s->stage);
+    weir__cuda_leave(dev, pushed);
+    weir__free(s->queues);
+    weir__free(s->taken);
+    weir__free(s->failures);
+}

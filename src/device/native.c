@@ -1,0 +1,75 @@
+/* Streams of a device and those of others on the same hardware. */
+#include "device/device.h"
+
+static weir_status refuse(const weir_stream *s)
+{
+    return weir__fail(
+        WEIR_EUNSUPPORTED,
+        "stream '%s' of %s has no like outside weir: native streams are those of cuda", s->name,
+        s->dev->props.name);
+}
+
+weir_status weir_stream_native(weir_stream *s, void **handle)
+{
+    weir_device *dev = s->dev;
+    weir_cores scope = weir__current_set()->limit;
+    weir_status st;
+
+    *handle = NULL;
+    if (!dev->driver->native)
+        return refuse(s);
+    weir__mutex_lock(&dev->lock);
+    if (!(st = weir__stream_settle(s)) &&
+        !(st = dev->driver->native(s, weir__stream_cores(s, WEIR_ENGINE_MIX, scope), handle)))
+        s->shared = true;
+    weir__mutex_unlock(&dev->lock);
+    return st;
+}
+
+weir_status weir_stream_wait_native(weir_stream *s, void *native)
+{
+    weir_device *dev = s->dev;
+    weir_status st;
+
+    if (!dev->driver->wait_native)
+        return refuse(s);
+    weir__mutex_lock(&dev->lock);
+    if (!(st = weir__stream_settle(s)) && !(st = dev->driver->wait_native(s, native)))
+        s->clock.seq[s->slot]++;
+    weir__mutex_unlock(&dev->lock);
+    return st;
+}
+
+weir_status weir_stream_signal_native(weir_stream *s, void *native)
+{
+    weir_device *dev = s->dev;
+    weir_status st;
+
+    if (!dev->driver->signal_native)
+        return refuse(s);
+    weir__mutex_lock(&dev->lock);
+    if (!(st = weir__stream_settle(s)))
+        st = dev->driver->signal_native((struct weir__mark){s, weir__stream_submitted(s)}, native);
+    weir__mutex_unlock(&dev->lock);
+    return st;
+}
+
+weir_status weir__device_used_by_others(weir_device *dev, weir_buffer *b)
+{
+    weir_status st = WEIR_OK;
+    uint64_t *fence;
+
+    weir__mutex_lock(&dev->lock);
+    for (unsigned i = 0; i < dev->nstreams && !st; i++) {
+        weir_stream *s = dev->streams[i];
+
+        if (!s->shared || (st = weir__stream_settle(s)))
+            continue;
+        if ((fence = weir__pool_fence(b, s->slot)))
+            *fence = weir__stream_submitted(s);
+        else
+            st = weir__fail(WEIR_ENOMEM, "a fence on stream '%s'", s->name);
+    }
+    weir__mutex_unlock(&dev->lock);
+    return st;
+}
