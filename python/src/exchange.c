@@ -274,6 +274,41 @@ static bool wants_versioned(PyObject *o)
     return major >= 1;
 }
 
+/* The values are there for whoever goes on: on the host, or on the stream of the device that the
+ * consumer named; None is the default stream, -1 asks for no order. */
+static weir_status publish(DeviceObject *d, weir_tensor *t, PyObject *stream)
+{
+    int64_t native = 0;
+    weir_status st;
+
+    if (has_host_memory(d->dev)) {
+        BLOCKING(st, weir_tensor_sync(t));
+        return st;
+    }
+    if (!is_absent(stream) && !to_int64(stream, "stream", &native))
+        return WEIR_EINVAL;
+    return native == -1 ? WEIR_OK : weir_tensor_signal_native(t, (void *)(uintptr_t)native);
+}
+
+/* dl_device=(type, id), where it is given, must be the tensor's own. */
+static bool check_dl_device(const weir_tensor *t, PyObject *o)
+{
+    int wanted[2];
+    int32_t own[2];
+
+    if (is_absent(o))
+        return true;
+    weir_tensor_dlpack_device(t, &own[0], &own[1]);
+    if (!PyTuple_Check(o) || !PyArg_ParseTuple(o, "ii", &wanted[0], &wanted[1]))
+        return false;
+    if (wanted[0] == own[0] && wanted[1] == own[1])
+        return true;
+    PyErr_Format(PyExc_BufferError,
+                 "the tensor is on DLPack device (%d, %d), not (%d, %d): copy it there first",
+                 (int)own[0], (int)own[1], wanted[0], wanted[1]);
+    return false;
+}
+
 static PyObject *to_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
                            PyObject *kwnames)
 {
@@ -286,7 +321,7 @@ static PyObject *to_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nar
     weir_status st;
 
     if (!parse_args("__dlpack__", names, 0, args, nargs, kwnames, slots) ||
-        !device_check(t->device))
+        !device_check(t->device) || !check_dl_device(t->tensor, slots[2]))
         return NULL;
     versioned = wants_versioned(slots[1]);
     copy = !is_absent(slots[3]) && PyObject_IsTrue(slots[3]) == 1;
@@ -296,7 +331,7 @@ static PyObject *to_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nar
         if ((st = weir_copy(t->tensor, &source)))
             return raise_status(st);
     }
-    BLOCKING(st, weir_tensor_sync(source));
+    st = publish(t->device, source, slots[0]);
     if (!st)
         st = versioned ? weir_tensor_to_dlpack_versioned(source, &managed)
                        : weir_tensor_to_dlpack(source, &managed);
@@ -314,12 +349,42 @@ static PyObject *to_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nar
 
 static PyObject *dlpack_device(PyObject *self, PyObject *none)
 {
-    const int cpu = 1;
+    TensorObject *t = (TensorObject *)self;
+    int32_t type, id;
 
     (void)none;
-    if (!device_check(((TensorObject *)self)->device))
+    if (!device_check(t->device))
         return NULL;
-    return Py_BuildValue("(ii)", cpu, 0);
+    weir_tensor_dlpack_device(t->tensor, &type, &id);
+    return Py_BuildValue("(ii)", (int)type, (int)id);
+}
+
+/* ---- values to and from the host ---- */
+
+static PyObject *read_into(PyObject *self, PyObject *target)
+{
+    TensorObject *t = (TensorObject *)self;
+    Py_buffer view;
+    weir_status st;
+
+    if (!device_check(t->device) || PyObject_GetBuffer(target, &view, PyBUF_WRITABLE))
+        return NULL;
+    BLOCKING(st, weir_tensor_read(t->tensor, view.buf, (size_t)view.len));
+    PyBuffer_Release(&view);
+    return none_or(st);
+}
+
+static PyObject *write_from(PyObject *self, PyObject *source)
+{
+    TensorObject *t = (TensorObject *)self;
+    Py_buffer view;
+    weir_status st;
+
+    if (!device_check(t->device) || PyObject_GetBuffer(source, &view, PyBUF_SIMPLE))
+        return NULL;
+    BLOCKING(st, weir_tensor_write(t->tensor, view.buf, (size_t)view.len));
+    PyBuffer_Release(&view);
+    return st ? raise_status(st) : Py_NewRef(self);
 }
 
 PyMethodDef exchange_functions[] = {
@@ -331,7 +396,14 @@ PyMethodDef exchange_functions[] = {
 PyMethodDef exchange_methods[] = {
     {"__dlpack__", (PyCFunction)(void (*)(void))to_dlpack, METH_FASTCALL | METH_KEYWORDS,
      "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n\nThe tensor as a "
-     "DLPack capsule, sharing its memory; waits for its values."},
+     "DLPack capsule, sharing its memory. Waits for its values; on cuda the stream waits."},
+    {"read_into", read_into, METH_O,
+     "read_into(buffer)\n\nCopies the values to contiguous writable memory of the same size, such "
+     "as "
+     "a bytearray; waits for them."},
+    {"write_from", write_from, METH_O,
+     "write_from(buffer) -> Tensor\n\nCopies contiguous memory of the same size, such as bytes, to "
+     "the tensor, in order with the current stream; the buffer may change afterwards."},
     {"__dlpack_device__", dlpack_device, METH_NOARGS, "__dlpack_device__() -> (type, id)"},
     {NULL, NULL, 0, NULL},
 };

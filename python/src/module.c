@@ -318,6 +318,7 @@ PyMODINIT_FUNC PyInit__C(void)
         !add_tensor_type(module) || !add_graph_types(module) ||
         PyModule_AddFunctions(module, op_functions) ||
         PyModule_AddFunctions(module, exchange_functions) ||
+        PyModule_AddFunctions(module, native_functions) ||
         PyModule_AddFunctions(module, scope_functions) ||
         PyModule_AddFunctions(module, host_call_functions) ||
         PyModule_AddFunctions(module, trace_functions) ||

@@ -151,6 +151,22 @@ static PyObject *plan_call_on(PyObject *self, PyObject *args)
     return plan_ways_call(p->ways, p->plan, weir_stream_current(p->device->dev), args);
 }
 
+static PyObject *plan_issue_on(PyObject *self, PyObject *args)
+{
+    PlanObject *p = (PlanObject *)self;
+    unsigned long long native;
+    PyObject *list;
+
+    if (!device_check(p->device) || !PyArg_ParseTuple(args, "OK:issue_on", &list, &native))
+        return NULL;
+    if (!p->ways) {
+        PyErr_SetString(PyExc_TypeError, "issue_on needs bind first");
+        return NULL;
+    }
+    return plan_ways_issue(p->ways, p->plan, weir_stream_current(p->device->dev), list,
+                           (void *)(uintptr_t)native);
+}
+
 /* ---- about it ---- */
 
 static PyObject *plan_stats(PyObject *self, PyObject *none)
@@ -194,6 +210,9 @@ static PyMethodDef plan_methods[] = {
     {"call_on", plan_call_on, METH_O,
      "call_on(arguments) -> list\n\nRuns as bind says, on contiguous memory of objects with "
      "data_ptr(), and waits."},
+    {"issue_on", plan_issue_on, METH_VARARGS,
+     "issue_on(arguments, native) -> list\n\nAs call_on, on memory of the device, without waiting: "
+     "the run comes after what the native stream has, and that goes on after the run."},
     {"stats", plan_stats, METH_NOARGS, "stats() -> dict"},
     {"list", plan_list, METH_NOARGS, "list() -> str\n\nStreams as columns, for people."},
     {NULL, NULL, 0, NULL},

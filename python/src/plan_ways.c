@@ -304,3 +304,31 @@ PyObject *plan_ways_call(struct plan_ways *p, weir_plan *plan, weir_stream *s, P
     drop(&o);
     return results;
 }
+
+static weir_status issue(weir_plan *plan, weir_stream *s, const struct plan_ways *p,
+                         struct operands *o, void *native)
+{
+    weir_status st = weir_stream_wait_native(s, native), signalled;
+
+    if (st)
+        return st;
+    st = weir_plan_run(plan, s, o->tensors, (size_t)p->nin, o->tensors + p->nin, (size_t)p->nout);
+    /* In any case: memory that the run may touch is used again on the native stream. */
+    signalled = weir_stream_signal_native(s, native);
+    return st ? st : signalled;
+}
+
+PyObject *plan_ways_issue(struct plan_ways *p, weir_plan *plan, weir_stream *s, PyObject *args,
+                          void *native)
+{
+    PyObject *results = NULL;
+    struct operands o;
+    weir_status st;
+
+    if (gather(p, s, args, &o)) {
+        BLOCKING(st, issue(plan, s, p, &o, native));
+        results = st ? raise_status(st) : make_results(p, args, o.objects + p->nin);
+    }
+    drop(&o);
+    return results;
+}

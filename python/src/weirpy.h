@@ -154,8 +154,9 @@ extern bool weirpy_checking; /* calls say where they come from */
 void note_source(void);
 extern PyMethodDef race_functions[];
 
-/* ---- memory.c, scope.c, graph.c, host_call.c, trace.c ---- */
-extern PyMethodDef memory_methods[], scope_functions[], host_call_functions[], trace_functions[];
+/* ---- memory.c, scope.c, graph.c, host_call.c, trace.c, native.c ---- */
+extern PyMethodDef memory_methods[], scope_functions[], host_call_functions[], trace_functions[],
+    native_functions[];
 PyObject *graph_current_calls(void); /* borrowed; NULL if this thread captures none */
 
 bool add_types(PyObject *module);
@@ -176,6 +177,9 @@ struct plan_ways *plan_ways_parse(PyObject *args);
 /* Runs and waits. */
 PyObject *plan_ways_call(struct plan_ways *ways, weir_plan *plan, weir_stream *stream,
                          PyObject *args);
+/* Queues a run on the stream, after what the native stream has, which goes on after it. */
+PyObject *plan_ways_issue(struct plan_ways *ways, weir_plan *plan, weir_stream *stream,
+                          PyObject *args, void *native);
 /* With `alive` the device's objects may be let go. NULL is fine. */
 void plan_ways_free(struct plan_ways *ways, bool alive);
 

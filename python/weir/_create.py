@@ -7,6 +7,7 @@ import array
 
 from . import _C
 from ._C import Tensor
+from .errors import UnavailableError
 
 _CODES = {
     "float32": "f",
@@ -79,7 +80,7 @@ def tensor(data, dtype=None, device=None):
         try:
             made = _C.from_buffer(data, device, True)
         except TypeError:
-            made = from_dlpack(data, device).clone()
+            made = _import(data, device, copy=True)
     return made if dtype is None else made.cast(dtype)
 
 
@@ -95,10 +96,10 @@ def asarray(data, dtype=None, device=None):
         return _from_values(data, dtype, device)
     try:
         made = _C.from_buffer(data, device, False)
-    except (BufferError, ValueError):
+    except (BufferError, ValueError, UnavailableError):
         made = _C.from_buffer(data, device, True)
     except TypeError:
-        made = from_dlpack(data, device)
+        made = _import(data, device, copy=False)
     return made if dtype is None else made.cast(dtype)
 
 
@@ -120,9 +121,38 @@ def from_dlpack(data, device=None):
 
     Gradients are none of weir's business: a tensor that requires them must be detached first.
     """
+    _check_dlpack(data)
+    device = _device(device)
+    if hasattr(data, "__dlpack_device__") and data.__dlpack_device__()[0] == _DL_CUDA:
+        # Its owner makes our stream wait for the values.
+        return _C.from_capsule(data.__dlpack__(stream=device.current_stream().native), device)
+    return _C.from_capsule(data.__dlpack__(), device)
+
+
+_DL_CUDA = 2  # kDLCUDA
+
+
+def _device(device):
+    if device is None:
+        return _C.get_device()
+    return device if isinstance(device, _C.Device) else _C.Device(device)
+
+
+def _check_dlpack(data):
     if not hasattr(data, "__dlpack__"):
         raise TypeError(f"{type(data).__name__} has no __dlpack__, so it cannot be shared")
-    return _C.from_capsule(data.__dlpack__(), device)
+
+
+def _import(data, device, copy):
+    """What speaks DLPack alone: shared, or copied where the device cannot reach its memory."""
+    device = _device(device)
+    _check_dlpack(data)
+    on = data.__dlpack_device__() if hasattr(data, "__dlpack_device__") else None
+    if on is None or on == _C.empty((0,), device=device).__dlpack_device__():
+        made = from_dlpack(data, device)
+        return made.clone() if copy else made
+    source = _C.Device(f"cuda:{on[1]}" if on[0] == _DL_CUDA else "cpu:cube=1,vector=1")
+    return _to_device(from_dlpack(data, source), device)
 
 
 def full(shape, value, dtype=_C.float32, device=None):
@@ -151,7 +181,13 @@ def _to_device(self, device):
     target = device if isinstance(device, _C.Device) else _C.Device(device)
     if target is self.device:
         return self
-    return _C.empty(self.shape, self.dtype, target).copy_(self)
+    made = _C.empty(self.shape, self.dtype, target)
+    try:
+        return made.copy_(self)
+    except UnavailableError:  # devices of two kinds meet on the host
+        values = bytearray(self.nbytes)
+        self.read_into(values)
+        return made.write_from(values)
 
 
 def to(self, target):
@@ -174,7 +210,10 @@ def numpy(self):
         self = self.cast(_C.float32)
     if self.device.properties()["host_memory"]:
         return np.asarray(memoryview(self))
-    return np.asarray(memoryview(_to_device(self, _C.Device("cpu"))))
+    made = np.empty(self.shape, self.dtype.name)
+    if made.size:
+        self.read_into(made)
+    return made
 
 
 def tolist(self):
@@ -186,7 +225,11 @@ def tolist(self):
         self = self.cast(_C.float32)
     if 0 in self.shape:
         return [t.tolist() for t in self] if self.ndim > 1 else []
-    return memoryview(self).tolist()
+    if self.device.properties()["host_memory"]:
+        return memoryview(self).tolist()
+    values = bytearray(self.nbytes)
+    self.read_into(values)
+    return memoryview(values).cast(_CODES.get(self.dtype.name, "?"), self.shape).tolist()
 
 
 def _iterate(self):

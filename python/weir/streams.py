@@ -18,6 +18,28 @@ def synchronize(device=None):
     (device or _C.get_device()).synchronize()
 
 
+def _native(self):
+    """The CUDA stream that stands for this one, as a number, for other libraries of the GPU: what
+    they queue on it is in order with what is queued here. It has the cores of the limit in force;
+    ask again after another. Devices other than cuda have none."""
+    return _C.stream_native(self)
+
+
+def _wait_native(self, native):
+    """What is queued from now on runs after what the CUDA stream has."""
+    _C.stream_wait_native(self, native)
+
+
+def _signal_native(self, native):
+    """What the CUDA stream gets from now on runs after what is queued here."""
+    _C.stream_signal_native(self, native)
+
+
+_C.Stream.native = property(_native)
+_C.Stream.wait_native = _wait_native
+_C.Stream.signal_native = _signal_native
+
+
 class stream:
     """Makes a stream current within a ``with`` block; ``None`` changes nothing.
 
