@@ -302,6 +302,61 @@ def test_inputs_changed_in_place():
     assert f(x).tolist() == [4] * 4 and x.tolist() == [2] * 4
 
 
+class Halves(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+        self.body = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        self.calls.add_(1)
+        return self.body(x).chunk(2, -1)
+
+
+@pytest.mark.parametrize(
+    "plain, model",
+    [
+        (True, lambda x: x * 2 + 1),
+        (True, lambda x: (torch.cumsum(x, 0), [x.sum(), {"k": x.t().contiguous()}], 3)),
+        (True, torch.nn.Linear(4, 4)),
+        (False, lambda x: (x, x.view(-1), x * 2)),
+        (True, lambda x: ((y := x + 1), y[0], y.t())),
+        (False, lambda x: x.mul_(2) + 1),
+        (False, Halves()),
+    ],
+)
+def test_calls_go_past_pytorchs_wrappers_only_where_these_do_nothing(plain, model, monkeypatch):
+    from weir._torch import direct
+
+    found = []
+    ask = direct.is_plain
+    monkeypatch.setattr(direct, "is_plain", lambda inputs: found.append(ask(inputs)) or found[-1])
+    f, _ = compiled(model)
+    x = torch.randn(4, 4)
+    for _ in range(2):
+        mine, theirs = x.clone(), x.clone()
+        with torch.no_grad():
+            got, want = f(mine), model(theirs)
+        same(got, want)
+        same(mine, theirs)
+        assert mine.shape == theirs.shape and mine.stride() == theirs.stride()
+    assert found == [plain]
+
+
+def test_autocast_holds_for_the_compiled_graph_too():
+    def model(x):
+        return torch.cumsum(x @ x, 0), (x @ x).dtype == torch.bfloat16
+
+    f, _ = compiled(model)
+    x = torch.randn(8, 8)
+    with torch.no_grad():
+        same(f(x)[0], model(x)[0], 1e-4)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            got, want = f(x), model(x)
+    assert got[1] and got[0].dtype == want[0].dtype
+    same(got[0], want[0], 5e-2)
+
+
 def test_dynamic_shapes_make_a_plan_per_size():
     def model(x):
         with weir.scope.npu_stream_switch("side"):

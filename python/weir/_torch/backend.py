@@ -1,10 +1,12 @@
 """``get_npu_backend``: the backend that torch.compile is given."""
 
+import torch
 from functorch.compile import default_partition
 from torch._dynamo.backends.common import aot_autograd
 
 from .. import _C
 from ..configs import CompilerConfig
+from . import direct
 from .coverage import Coverage
 from .runtime import CompiledGraph
 
@@ -20,7 +22,7 @@ class Backend:
         self._compiler = aot_autograd(
             fw_compiler=self._compile,
             bw_compiler=self._compile,
-            inference_compiler=self._compile,
+            inference_compiler=self._compile_inference,
             partition_fn=default_partition,
             decompositions=decompositions or {},
         )
@@ -28,12 +30,25 @@ class Backend:
     def __call__(self, module, example_inputs):
         if self.config.debug.run_eagerly:
             return module.forward
-        return self._compiler(module, example_inputs)
+        self._direct = None  # Dynamo compiles one graph at a time
+        through_pytorch = self._compiler(module, example_inputs)
+        found, self._direct = self._direct, None
+        if found is not None and all(isinstance(x, (torch.Tensor, int)) for x in example_inputs):
+            count, function = found
+            if count == len(example_inputs):
+                return function
+        return through_pytorch
 
     def _compile(self, module, example_inputs):
         graph = CompiledGraph(module, self.config, self.coverage, example_inputs)
         self.graphs.append(graph)
         return graph.as_function()
+
+    def _compile_inference(self, module, example_inputs):
+        run = self._compile(module, example_inputs)
+        if direct.is_plain(example_inputs):
+            self._direct = len(example_inputs), lambda *args: run(args)
+        return run
 
 
 def get_npu_backend(*, compiler_config=None, custom_decompositions=None):

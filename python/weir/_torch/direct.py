@@ -1,0 +1,40 @@
+"""Calls that need nothing of what PyTorch puts around a compiled graph.
+
+AOTAutograd wraps what a backend gives it: mutations of inputs are written back, results that are
+views are made again, gradients are held off. A graph for inference that has none of that can be
+called by Dynamo itself, which is a quarter of what a call of a small graph costs.
+"""
+
+import torch
+from torch._guards import TracingContext
+
+# What ViewAndMutationMeta counts or keeps that a wrapper would have to act on.
+_WORK = (
+    "num_mutated_inp_runtime_indices",
+    "num_mutated_graph_handled_indices",
+    "num_outputs_aliased",
+    "num_intermediate_bases",
+    "num_outputs_rng_offset",
+    "num_graphsafe_rng_states",
+    "act_input_indices",
+    "dynamic_outputs",
+    "tokens",
+)
+
+
+def is_plain(example_inputs):
+    """Whether the graph that is being compiled for inference maps these tensors and numbers to
+    fresh results, in the order in which Dynamo passes them. Asked inside the compiler, where
+    PyTorch says what it found out; False wherever a version of PyTorch does not say."""
+    context = TracingContext.try_get()
+    found = getattr(context, "fw_metadata", None)
+    if found is None or torch._C._is_any_autocast_enabled():
+        return False
+    if any(getattr(found, name, True) for name in _WORK):
+        return False
+    if getattr(found, "grad_enabled_mutation", True) is not None:
+        return False
+    shells = [*found.subclass_inp_meta, *found.subclass_fw_graph_out_meta]
+    return len(found.input_info) == len(example_inputs) and not any(
+        hasattr(shell, "attrs") for shell in shells
+    )
