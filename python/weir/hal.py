@@ -11,6 +11,8 @@ process.
 2.0
 """
 
+import weakref
+
 from . import _C
 
 _TARGETS = ("CPU", "GPU", "Ascend")
@@ -31,11 +33,17 @@ class Stream:
         if unknown:
             raise TypeError(f"Stream() has no argument '{sorted(unknown)[0]}'")
         if kwargs.get("stream") is not None:
+            if not isinstance(kwargs["stream"], Stream):
+                raise TypeError(
+                    f"For 'Stream', the argument 'stream' should be Stream, but got "
+                    f"{type(kwargs['stream'])}."
+                )
             self._stream = kwargs["stream"]._stream
         elif kwargs.get("stream_id") is not None:
             self._stream = _find(kwargs["stream_id"])
         else:
             self._stream = _C.Stream(priority)
+            _made[self.id] = self
 
     @classmethod
     def _of(cls, stream):
@@ -50,10 +58,12 @@ class Stream:
 
     @property
     def device_name(self):
+        """"CPU", "GPU" or "Ascend"."""
         return _target()
 
     @property
     def device_id(self):
+        """0: there is one device."""
         return 0
 
     def record_event(self, event=None):
@@ -105,8 +115,18 @@ class Stream:
         )
 
 
+_made = weakref.WeakValueDictionary()  # {id: Stream}, for stream_id
+
+
 def _find(stream_id):
+    if isinstance(stream_id, bool) or not isinstance(stream_id, int):
+        raise TypeError(
+            f"For 'Stream', the argument 'stream_id' should be int, but got {type(stream_id)}."
+        )
     device = _C.get_device()
+    made = _made.get(stream_id)
+    if made is not None and made._stream.device is device:
+        return made._stream
     for stream in (
         device.default_stream(),
         device.current_stream(),

@@ -9,9 +9,12 @@ There is one NPU, the default device of weir, and ``device`` arguments name it a
 True
 """
 
+import types
+
 from . import _C
 from . import memory as _memory
 from ._C import Event as _Event
+from ._npu_operators import *  # noqa: F403
 
 
 def _check_device(device):
@@ -21,6 +24,13 @@ def _check_device(device):
     if text not in ("0", "npu", "npu:0", "cpu", "privateuseone", "privateuseone:0"):
         raise RuntimeError(f"there is one NPU here, 'npu:0', and no {text!r}")
     return _C.get_device()
+
+
+def _need(function, argument, value, kind):
+    if not isinstance(value, kind):
+        raise TypeError(
+            f"{function}: {argument} must be a {kind.__name__}, not {type(value).__name__}"
+        )
 
 
 class Stream:
@@ -44,19 +54,27 @@ class Stream:
         return self.stream.priority
 
     def synchronize(self):
+        """Waits for everything queued on the stream."""
         self.stream.synchronize()
 
     def query(self):
+        """Whether everything queued on the stream is done."""
         return self.stream.query()
 
     def wait_event(self, event):
+        """What is queued from now on runs after the event."""
+        _need("wait_event", "event", event, Event)
         self.stream.wait_event(event.event)
 
     def wait_stream(self, stream):
+        """What is queued from now on runs after what the other stream has so far."""
+        _need("wait_stream", "stream", stream, Stream)
         self.stream.wait_stream(stream.stream)
 
     def record_event(self, event=None):
-        event = event or Event()
+        """Records an event, a new one without an argument, and gives it back."""
+        event = Event() if event is None else event
+        _need("record_event", "event", event, Event)
         event.record(self)
         return event
 
@@ -87,19 +105,28 @@ class Event:
         self.event = _Event(enable_timing, blocking)
 
     def record(self, stream=None):
+        """Marks the point after what the stream (or the current one) has so far."""
+        if stream is not None:
+            _need("record", "stream", stream, Stream)
         self.event.record(stream and stream.stream)
 
     def wait(self, stream=None):
+        """What the stream (or the current one) gets from now on runs after the mark."""
+        if stream is not None:
+            _need("wait", "stream", stream, Stream)
         self.event.wait(stream and stream.stream)
 
     def query(self):
+        """Whether the mark has been passed; True before the first record."""
         return self.event.query()
 
     def synchronize(self):
+        """The host waits for the mark."""
         self.event.synchronize()
 
     def elapsed_time(self, end_event):
-        """Milliseconds from this mark to the other."""
+        """Milliseconds from this mark to the other, both of events with enable_timing=True."""
+        _need("elapsed_time", "end_event", end_event, Event)
         return self.event.elapsed_time(end_event.event)
 
 
@@ -130,6 +157,7 @@ def stream(stream):
 def set_stream(stream):
     """Makes the stream current for this thread; None changes nothing."""
     if stream is not None:
+        _need("set_stream", "stream", stream, Stream)
         stream.stream.set_current()
 
 
@@ -215,11 +243,23 @@ def is_available():
     return True
 
 
+def init():
+    """Opens the default device, if it is not open."""
+    _C.get_device()
+
+
+def is_initialized():
+    """True: the device is opened when it is first asked for."""
+    return is_available()
+
+
 def device_count():
+    """One: weir's default device."""
     return 1
 
 
 def current_device():
+    """0, the only one."""
     return 0
 
 
@@ -228,69 +268,100 @@ def set_device(device):
     _check_device(device)
 
 
+class device:
+    """``with device(0):`` is for programs with several; there is one."""
+
+    def __init__(self, device):
+        _check_device(device)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        pass
+
+
 def get_device_name(device=None):
+    """The hardware, for people."""
     return _check_device(device).properties()["model"]
 
 
 def get_device_properties(device=None):
-    """An object with name, total_memory, cube_core_num and vector_core_num."""
+    """An object with name, total_memory, cube_core_num and vector_core_num.
+
+    >>> weir.npu.get_device_properties().cube_core_num > 0
+    True
+    """
     p = _check_device(device).properties()
-    made = type("NPUDeviceProperties", (), {})()
-    made.name, made.total_memory = p["model"], p["memory_bytes"]
-    made.cube_core_num, made.vector_core_num = p["cube_cores"], p["vector_cores"]
-    return made
+    return types.SimpleNamespace(
+        name=p["model"],
+        total_memory=p["memory_bytes"],
+        cube_core_num=p["cube_cores"],
+        vector_core_num=p["vector_cores"],
+    )
+
+
+def set_compile_mode(jit_compile=False):
+    """Nothing: weir's kernels are compiled ahead."""
+    if not isinstance(jit_compile, bool):
+        raise TypeError(f"jit_compile must be a bool, not {type(jit_compile).__name__}")
+
+
+# Memory layouts of an NPU, which weir has not: any setting will do.
+config = types.SimpleNamespace(allow_internal_format=False)
 
 
 def manual_seed(seed):
     """Seeds PyTorch's generator, whose numbers tensors of the NPU are made of."""
     import torch
 
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)  # torch.manual_seed would come back here
 
 
 manual_seed_all = manual_seed
 
 
 def memory_allocated(device=None):
+    """Bytes held by tensors."""
     return _memory.memory_allocated(_check_device(device))
 
 
 def memory_reserved(device=None):
+    """Bytes taken from the system."""
     return _memory.memory_reserved(_check_device(device))
 
 
 def max_memory_allocated(device=None):
+    """The most bytes held by tensors since the peaks were reset."""
     return _memory.max_memory_allocated(_check_device(device))
 
 
 def max_memory_reserved(device=None):
+    """The most bytes taken from the system since the peaks were reset."""
     return _memory.max_memory_reserved(_check_device(device))
 
 
 def reset_peak_memory_stats(device=None):
+    """The peaks start again from what is in use now."""
     _memory.reset_peak_memory_stats(_check_device(device))
 
 
 def memory_stats(device=None):
+    """The pool's counters; see weir.memory_stats."""
     return _memory.memory_stats(_check_device(device))
 
 
 def memory_summary(device=None):
+    """A table for people: bytes by stream and state."""
     return _memory.memory_summary(_check_device(device))
 
 
+def mem_get_info(device=None):
+    """(free, total) bytes of the device."""
+    total = _check_device(device).properties()["memory_bytes"]
+    return total - memory_reserved(device), total
+
+
 def empty_cache():
+    """Gives memory that nobody uses back to the system."""
     _memory.empty_cache()
-
-
-# ---- operators ----
-
-
-def npu_swiglu(x, dim=-1):
-    """silu of the first half along ``dim``, times the second half; on weir's and PyTorch's
-    tensors, on the current stream."""
-    if isinstance(x, _C.Tensor):
-        return _C.swiglu(x, dim)
-    from ._torch import eager
-
-    return eager.swiglu(x, dim)

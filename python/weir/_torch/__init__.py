@@ -1,6 +1,7 @@
 """weir as a backend of torch.compile.
 
-``library`` makes scopes and waits operators that survive tracing, ``lowering`` says which
+``library`` makes scopes and waits operators that survive tracing, ``kernels`` those of weir that
+PyTorch has no name for, ``lowering`` says which
 operators of PyTorch weir has, ``fallback`` runs the others as PyTorch's kernels inside weir's
 streams, ``build`` turns a traced graph into a weir graph, ``runtime`` runs its plan on PyTorch's
 own memory, and ``backend`` ties them together.

@@ -7,7 +7,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 
 from .. import _C
-from . import values
+from . import kernels, values
 
 MAX_OUT = 4  # outputs of one host call
 KEPT = 16  # sets of addresses for which tensors are kept
@@ -131,7 +131,7 @@ def add(op, args, kwargs, anchor):
     several = isinstance(made, (tuple, list))
     flat = list(made) if several else [made]
     outputs = [(r.dtype, tuple(r.shape)) for r in flat if isinstance(r, torch.Tensor)]
-    call = Call(op, args, kwargs, inputs, outputs[:MAX_OUT])
+    call = Call(kernels.WORDS.get(op, op), args, kwargs, inputs, outputs[:MAX_OUT])
     handles = [x.tensor if isinstance(x, values.Opaque) else x for x in inputs] or [anchor]
     name = str(op)
     stored = [values.storage(*o) for o in outputs]
@@ -142,5 +142,3 @@ def add(op, args, kwargs, anchor):
     results = iter(values.wrap(t, *o) for t, o in zip(tensors, outputs))
     back = [next(results) if isinstance(r, torch.Tensor) else r for r in flat]
     return back if several else back[0]
-
-

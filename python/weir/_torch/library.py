@@ -14,7 +14,8 @@ from .._dispatch import pop, push
 _library = torch.library.Library("weir", "DEF")
 
 
-def _define(schema, function, fake=lambda *args: None, effect=True):
+def define(schema, function, fake=lambda *args: None, effect=True):
+    """An operator torch.ops.weir.NAME; with an ``effect`` it is never taken for dead code."""
     name = schema.partition("(")[0]
     _library.define(schema)
     _library.impl(name, function, "CompositeExplicitAutograd")
@@ -30,32 +31,18 @@ def _token(anchor=None):
     return torch.empty(0, dtype=torch.uint8)
 
 
-scope_enter = _define("scope_enter(str kind, str text, int first, int second) -> ()", push)
-scope_leave = _define("scope_leave(str kind) -> ()", pop)
-wait_tensor = _define("wait_tensor(Tensor self, Tensor dependency) -> ()", lambda a, b: None)
+scope_enter = define("scope_enter(str kind, str text, int first, int second) -> ()", push)
+scope_leave = define("scope_leave(str kind) -> ()", pop)
+wait_tensor = define("wait_tensor(Tensor self, Tensor dependency) -> ()", lambda a, b: None)
 # An operator without a tensor argument would be taken for one that makes tensors on a device.
-record = _define("record(Tensor? anchor=None) -> Tensor", _token, _token)
-wait = _define("wait(Tensor[] tokens) -> ()", lambda tokens: None)
-event_record = _define(
+record = define("record(Tensor? anchor=None) -> Tensor", _token, _token)
+wait = define("wait(Tensor[] tokens) -> ()", lambda tokens: None)
+event_record = define(
     "tagged_event_record(str tag) -> ()", lambda tag: _C.tagged_event_record(None, tag)
 )
-event_wait = _define(
+event_wait = define(
     "tagged_event_wait(str tag) -> ()", lambda tag: _C.tagged_event_wait(None, tag)
 )
 
-
-def _swiglu(x, dim=-1):
-    from .eager import run_swiglu
-
-    return run_swiglu(x, dim)
-
-
-def _swiglu_fake(x, dim=-1):
-    shape = list(x.shape)
-    shape[dim] = shape[dim] // 2
-    return x.new_empty(shape)
-
-
-swiglu = _define("swiglu(Tensor x, int dim=-1) -> Tensor", _swiglu, _swiglu_fake, effect=False)
 
 _dispatch.torch_ops = torch.ops.weir

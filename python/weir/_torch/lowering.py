@@ -8,6 +8,8 @@ then PyTorch's kernel runs.
 import torch
 
 from .. import _C
+from .._npu_operators import KERNELS
+from . import kernels
 from .values import DTYPES
 
 aten = torch.ops.aten
@@ -163,9 +165,16 @@ def _where(condition, a, b, out):
     return _C.where(condition, a.cast(out), b.cast(out))
 
 
-@lowers(torch.ops.weir.swiglu.default)
-def _swiglu(x, dim=-1, out=None):
-    return _C.swiglu(x, dim)
+def _kernel(function):
+    def lower(*args, out=None):
+        made = function(*args)
+        return made if _is_tensor(made) else list(made)
+
+    return lower
+
+
+for _name, _overload in kernels.OVERLOADS.items():
+    TABLE[_overload] = _kernel(KERNELS[_name])
 
 
 # ---- moving ----

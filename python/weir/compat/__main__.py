@@ -3,54 +3,125 @@
 import argparse
 import os
 import sys
+import traceback
 
 import weir
 
-from . import DEFAULT_DEVICE, install, run_script
+from . import DEFAULT_DEVICE, install, run_module, run_script
+
+PROGRAM = "python -m weir.compat"
 
 
 def parse(argv):
     parser = argparse.ArgumentParser(
-        prog="python -m weir.compat",
+        prog=PROGRAM,
+        usage=f"{PROGRAM} [-h] [--device D] [--trace OUT] [--check] (script | - | -m module) ...",
         description="Runs a script written for torch_npu, TorchAir or MindSpore on weir.",
     )
-    parser.add_argument("--device", help=f"where it runs; $WEIR_DEVICE or {DEFAULT_DEVICE}")
+    parser.add_argument(
+        "--device", metavar="D", help=f"where it runs; $WEIR_DEVICE or {DEFAULT_DEVICE}"
+    )
     parser.add_argument("--trace", metavar="OUT", help="write the timeline to OUT.html or OUT.json")
     parser.add_argument(
         "--check", action="store_true", help="report races; exit status 1 if there are any"
     )
-    parser.add_argument("script")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER)
-    return parser.parse_args(argv)
+    parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module instead")
+    parser.add_argument("script", nargs="?", help="its path; - reads it from the standard input")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what it finds in sys.argv")
+    args = parser.parse_args(argv)
+    if args.module:
+        args.module, *args.arguments = args.module
+    elif args.module is not None or args.script is None:
+        parser.error("say which script to run, or -m and a module")
+    return args
+
+
+def refuse(sentence):
+    sys.exit(f"{PROGRAM}: {sentence}")
+
+
+def check_script(path):
+    if not os.path.exists(path):
+        refuse(f"there is no script '{path}'")
+    if os.path.isdir(path) and not os.path.exists(os.path.join(path, "__main__.py")):
+        refuse(f"'{path}' is a folder without a __main__.py")
+    if not os.access(path, os.R_OK):
+        refuse(f"'{path}' cannot be read")
+
+
+def check_trace(path):
+    """Better now than when the script is done."""
+    if not path.endswith((".html", ".json")):
+        refuse(f"a timeline is written to .html or .json, not to '{path}'")
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        refuse(f"the timeline cannot be written: there is no folder '{folder}'")
+    if os.path.isdir(path) or not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        refuse(f"the timeline cannot be written to '{path}'")
+
+
+def show(error):
+    """The traceback from the script on: how it was started is none of its business."""
+    trace = error.__traceback__
+    ours = (os.path.dirname(os.path.abspath(__file__)), "<frozen runpy>", "<frozen importlib")
+    while trace and trace.tb_frame.f_code.co_filename.startswith(ours):
+        trace = trace.tb_next
+    traceback.print_exception(type(error), error, trace)
+
+
+def run(args):
+    """Runs what was asked for; its exit status."""
+    try:
+        if args.module:
+            run_module(args.module, args.arguments)
+        else:
+            run_script(args.script, args.arguments)
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        print(end.code, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt as error:
+        show(error)
+        return 130
+    except Exception as error:
+        show(error)
+        return 1
+    return 0
 
 
 def main(argv=None):
     args = parse(argv)
-    if not os.path.exists(args.script):
-        sys.exit(f"python -m weir.compat: there is no script '{args.script}'")
+    if not args.module and args.script != "-":
+        check_script(args.script)
+    if args.trace:
+        check_trace(args.trace)
     try:
         weir.set_device(args.device or os.environ.get("WEIR_DEVICE") or DEFAULT_DEVICE)
     except weir.Error as error:
-        sys.exit(f"python -m weir.compat: {error}")
+        refuse(error)
     install()
-    sys.argv = [args.script, *args.arguments]
-    sys.path.insert(0, os.path.dirname(os.path.abspath(args.script)))
-    trace = weir.trace() if args.trace else None
     check = weir.check() if args.check else None
+    trace = weir.trace() if args.trace else None
     for watcher in (trace, check):
         if watcher:
             watcher.__enter__()
+    status = run(args)
     try:
-        run_script(args.script)
-    finally:
-        for watcher in (check, trace):
-            if watcher:
-                watcher.__exit__(*sys.exc_info())
-        if trace:
-            trace.write(args.trace)
         if check:
-            print(check, file=sys.stderr)
-    return 1 if check and check.races else 0
+            check.__exit__()
+        if trace:
+            trace.__exit__(None)
+            trace.write(args.trace)
+        else:
+            weir.synchronize()  # what fails while it runs must not pass for success
+    except weir.Error as error:
+        print(f"{PROGRAM}: {error}", file=sys.stderr)
+        status = status or 1
+    if check:
+        print(check, file=sys.stderr)
+        status = status or (1 if check.races else 0)
+    return status
 
 
 if __name__ == "__main__":

@@ -35,6 +35,16 @@ def _publish_mindspore():
 
 
 def _publish_torch():
+    try:
+        import torch  # noqa: F401
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ModuleNotFoundError(
+            "torch_npu and torchair stand on PyTorch, which is not installed here: "
+            "pip install torch",
+            name="torch",
+        ) from None
     from . import torch_npu
 
     torch_npu.publish()
@@ -51,14 +61,12 @@ def _publish_torchair():
     torchair = shim.publish(
         "torchair",
         "TorchAir, by weir.",
-        scope=weir.scope,
-        ops=weir.ops,
         get_npu_backend=weir.get_npu_backend,
         CompilerConfig=weir.CompilerConfig,
         logger=weir.logger,
     )
-    sys.modules["torchair.scope"] = weir.scope
-    sys.modules["torchair.ops"] = weir.ops
+    shim.publish("torchair.scope", weir.scope.__doc__, **shim.public(weir.scope))
+    shim.publish("torchair.ops", weir.ops.__doc__, **shim.public(weir.ops))
     for name in ("configs", "config"):  # both spellings are in use
         shim.publish(f"torchair.{name}", "Configuration, by weir.")
         shim.publish(
@@ -68,5 +76,5 @@ def _publish_torchair():
         )
     shim.publish("torchair.core", "By weir.")
     shim.publish("torchair.core.utils", "By weir.", logger=weir.logger)
-    shim.publish("torch_npu.dynamo", "By weir.", torchair=torchair)
-    sys.modules["torch_npu.dynamo.torchair"] = torchair
+    shim.publish("torch_npu.dynamo", "By weir.")
+    shim.place("torch_npu.dynamo.torchair", torchair)

@@ -1,31 +1,66 @@
-"""Running a script in a module of its own."""
+"""Running a script or a module as ``__main__``."""
 
+import contextlib
+import os
+import runpy
 import sys
 import types
 
 _NO_BREAK = "\u00a0"
 
 
-def run_script(path):
-    """Runs the script as ``__main__`` and gives its globals.
-
-    A script copied from a web page may be indented with no-break spaces, which Python refuses;
-    they are taken for the spaces they look like.
-    """
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
+def _compile(text, path):
+    """A script copied from a web page may be indented with no-break spaces, which Python refuses;
+    they are taken for the spaces they look like."""
     try:
-        code = compile(text, path, "exec")
+        return compile(text, path, "exec")
     except SyntaxError:
+        if not isinstance(text, str):
+            text = text.decode("utf-8", "replace")
         if _NO_BREAK not in text:
             raise
-        code = compile(text.replace(_NO_BREAK, " "), path, "exec")
+        return compile(text.replace(_NO_BREAK, " "), path, "exec")
+
+
+@contextlib.contextmanager
+def _started_with(argv, folder):
+    """sys.argv and sys.path as Python makes them for a program."""
+    before = sys.argv, list(sys.path)
+    sys.argv = argv
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.argv, sys.path[:] = before
+
+
+def run_script(path, arguments=()):
+    """Runs the script as ``__main__`` and gives its globals; "-" is the standard input, and a
+    folder stands for its ``__main__.py``."""
+    if os.path.isdir(path):
+        with _started_with([path, *arguments], os.path.abspath(path)):
+            return runpy.run_path(path, run_name="__main__")
+    if path == "-":
+        text, folder, shown = sys.stdin.read(), "", "<stdin>"
+    else:
+        with open(path, "rb") as file:
+            text = file.read()
+        folder, shown = os.path.dirname(os.path.abspath(path)), path
+    code = _compile(text, shown)
     module = types.ModuleType("__main__")
-    module.__file__ = path
+    if path != "-":
+        module.__file__ = path
     before = sys.modules["__main__"]
     sys.modules["__main__"] = module
     try:
-        exec(code, vars(module))
+        with _started_with([path, *arguments], folder):
+            exec(code, vars(module))
     finally:
         sys.modules["__main__"] = before
     return vars(module)
+
+
+def run_module(name, arguments=()):
+    """Runs an importable module as ``__main__``, as ``python -m`` does; gives its globals."""
+    with _started_with([name, *arguments], os.getcwd()):
+        return runpy.run_module(name, run_name="__main__", alter_sys=True)

@@ -6,6 +6,17 @@ import importlib.machinery
 import sys
 import types
 
+SHOWN = 12  # names, where none is near
+
+
+def public(module):
+    """The names that a module offers: neither private ones nor the modules it uses."""
+    return {
+        name: thing
+        for name, thing in vars(module).items()
+        if not name.startswith("_") and not isinstance(thing, types.ModuleType)
+    }
+
 
 class Shim(types.ModuleType):
     """A module whose missing names are errors that help."""
@@ -15,16 +26,34 @@ class Shim(types.ModuleType):
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        known = [n for n in vars(self) if not n.startswith("_")]
-        near = difflib.get_close_matches(name, known, 1)
-        hint = f"; the nearest is '{near[0]}'" if near else f"; there are {', '.join(sorted(known))}"
-        raise AttributeError(f"weir does not provide {self.__name__}.{name}{hint}")
+        raise AttributeError(_missing(self, name), name=name)
+
+
+def _missing(module, name):
+    """The sentence about a name that is not provided: where it is, or what comes near."""
+    said = f"weir does not provide {module.__name__}.{name}"
+    root = module.__name__.partition(".")[0]
+    for other in sorted(sys.modules):
+        if other.partition(".")[0] == root and name in vars(sys.modules[other]):
+            return f"{said}; there is {other}.{name}"
+    known = sorted(n for n in vars(module) if not n.startswith("_"))
+    by_lower = {n.lower(): n for n in known}
+    near = difflib.get_close_matches(name.lower(), by_lower, 1)
+    if near:
+        return f"{said}; the nearest is '{by_lower[near[0]]}'"
+    rest = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
+    return f"{said}; there are {', '.join(known[:SHOWN])}{rest}"
 
 
 def publish(name, doc, **names):
     """A shim of that name, importable, and an attribute of its parent."""
     module = Shim(name, doc)
     vars(module).update(names)
+    return place(name, module)
+
+
+def place(name, module):
+    """Makes a module importable by that name too."""
     sys.modules[name] = module
     parent, _, last = name.rpartition(".")
     if parent in sys.modules:
@@ -46,10 +75,9 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             self.publishers[root]()
         if name in sys.modules:
             return importlib.machinery.ModuleSpec(name, self, is_package=True)
-        known = [n for n in sys.modules if n.partition(".")[0] == root]
-        near = difflib.get_close_matches(name, known, 1)
-        hint = f"; the nearest is '{near[0]}'" if near else ""
-        raise ModuleNotFoundError(f"weir does not provide the module {name}{hint}", name=name)
+        parent, _, last = name.rpartition(".")
+        # An error with the module's own name would be dropped by "from parent import last".
+        raise ModuleNotFoundError(_missing(sys.modules[parent], last), name=root)
 
     def create_module(self, spec):
         return sys.modules[spec.name]

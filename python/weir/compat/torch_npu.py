@@ -1,7 +1,6 @@
 """``torch_npu`` and ``torch.npu``: the NPU is weir's device, and its memory is the host's."""
 
 import functools
-import sys
 
 import torch
 
@@ -17,17 +16,33 @@ _FACTORIES = (
 
 def publish():
     """Makes the modules and teaches PyTorch the device's name."""
-    npu = weir.npu
-    shim.publish("torch_npu", "torch_npu, by weir.", npu=npu, npu_swiglu=npu.npu_swiglu)
-    sys.modules["torch_npu.npu"] = sys.modules["torch.npu"] = npu
-    torch.npu = npu
+    names = shim.public(weir.npu)
+    operators = {name: thing for name, thing in names.items() if name.startswith("npu_")}
+    shim.publish("torch_npu", "torch_npu, by weir.", **operators)
+    npu = shim.publish("torch.npu", weir.npu.__doc__, **names)
+    shim.place("torch_npu.npu", npu)
+    if not torch.cuda.is_available():
+        _name_the_device(npu)
     torch.Tensor.npu = _stay
     torch.Tensor.is_npu = property(lambda self: True, doc="Every tensor is on weir's device.")
     torch.nn.Module.npu = _stay
     torch.Tensor.to = _without_npu(torch.Tensor.to)
     torch.nn.Module.to = _without_npu(torch.nn.Module.to)
+    torch.set_default_device = _without_npu(torch.set_default_device)
+    torch.load = _without_npu(torch.load)
     for name in _FACTORIES:
         setattr(torch, name, _without_npu(getattr(torch, name)))
+
+
+def _name_the_device(npu):
+    """Makes torch.device("npu:0") a device: PyTorch lends its one free name. It then takes the NPU
+    for an accelerator with streams and memory of its own, which it is not: its tensors are the
+    CPU's."""
+    if torch._C._get_privateuse1_backend_name() != "npu":
+        torch.utils.rename_privateuse1_backend("npu")
+    npu._is_in_bad_fork = lambda: False  # asked by torch.manual_seed
+    torch.accelerator.is_available = lambda: False
+    torch.accelerator.current_accelerator = lambda check_available=False: None
 
 
 def _stay(self, device=None, non_blocking=False, **options):
@@ -37,6 +52,8 @@ def _stay(self, device=None, non_blocking=False, **options):
 
 
 def _is_npu(device):
+    if isinstance(device, torch.device):
+        return device.type == "npu"
     return isinstance(device, str) and (device == "npu" or device.startswith("npu:"))
 
 
@@ -45,9 +62,10 @@ def _without_npu(function):
 
     @functools.wraps(function)
     def call(*args, **kwargs):
-        if _is_npu(kwargs.get("device")):
-            weir.npu._check_device(kwargs["device"])
-            kwargs["device"] = "cpu"
+        for name in ("device", "map_location"):
+            if _is_npu(kwargs.get(name)):
+                weir.npu._check_device(kwargs[name])
+                kwargs[name] = "cpu"
         if any(_is_npu(a) for a in args):
             args = tuple("cpu" if _is_npu(a) else a for a in args)
         return function(*args, **kwargs)

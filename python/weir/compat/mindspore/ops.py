@@ -1,5 +1,8 @@
 """``mindspore.ops``: functions, with MindSpore's argument names."""
 
+import builtins as _builtins
+import math as _math
+
 import weir as _weir
 
 add, sub, mul, div, pow = _weir.add, _weir.sub, _weir.mul, _weir.div, _weir.pow
@@ -10,8 +13,11 @@ neg, abs, exp, log, sqrt, rsqrt = (
 sigmoid, tanh, relu, silu = _weir.sigmoid, _weir.tanh, _weir.relu, _weir.silu
 equal, not_equal, less, greater = _weir.eq, _weir.ne, _weir.lt, _weir.gt
 less_equal, greater_equal = _weir.le, _weir.ge
-cast, where, nonzero, gather_elements = _weir.cast, _weir.where, _weir.nonzero, _weir.gather
-reshape, transpose = _weir.reshape, _weir.permute
+cast, where, nonzero = _weir.cast, _weir.where, _weir.nonzero
+gather_elements, gather_d = _weir.gather, _weir.gather
+reshape, transpose, permute, broadcast_to = (
+    _weir.reshape, _weir.permute, _weir.permute, _weir.expand,
+)  # fmt: skip
 
 
 def gelu(input, approximate="none"):
@@ -31,6 +37,26 @@ def mean(x, axis=None, keep_dims=False):
     return _weir.mean(x, axis, keep_dims)
 
 
+def amax(input, axis=None, keepdims=False):
+    """The largest over an axis, several, or all."""
+    return _weir.max(input, axis, keepdims)
+
+
+def amin(input, axis=None, keepdims=False):
+    """The smallest over an axis, several, or all."""
+    return _weir.min(input, axis, keepdims)
+
+
+def argmax(input, dim=None, keepdim=False):
+    """Where the largest is."""
+    return _weir.argmax(input, dim, keepdim)
+
+
+def square(input):
+    """input * input."""
+    return input * input
+
+
 def softmax(input, axis=-1):
     """exp over its sum along the axis."""
     return _weir.softmax(input, axis)
@@ -42,6 +68,98 @@ def cat(tensors, axis=0):
 
 
 concat = cat
+
+
+def stack(tensors, axis=0):
+    """One behind the other along a new axis."""
+    return cat([expand_dims(t, axis) for t in tensors], axis)
+
+
+def split(tensor, split_size_or_sections, axis=0):
+    """Parts of a size, or of several, along the axis: views."""
+    n, sizes = tensor.shape[axis], split_size_or_sections
+    if isinstance(sizes, int):
+        sizes = [min(sizes, n - start) for start in range(0, n, sizes)]
+    if _builtins.sum(sizes) != n:
+        raise ValueError(f"split: parts of {list(sizes)} do not make up axis {axis} of size {n}")
+    parts, start = [], 0
+    for size in sizes:
+        keys = (slice(None),) * (axis % tensor.ndim) + (slice(start, start + size),)
+        parts.append(tensor[keys])
+        start += size
+    return tuple(parts)
+
+
+def chunk(input, chunks, axis=0):
+    """So many parts along the axis, the last one perhaps smaller: views."""
+    return split(input, -(-input.shape[axis] // chunks), axis)
+
+
+def expand_dims(input_x, axis):
+    """A dim of size 1 before ``axis``."""
+    shape = list(input_x.shape)
+    shape.insert(axis if axis >= 0 else axis + input_x.ndim + 1, 1)
+    return _weir.reshape(input_x, shape)
+
+
+unsqueeze = expand_dims
+
+
+def squeeze(input, axis=None):
+    """Without dims of size 1: all of them, or those named."""
+    named = range(input.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
+    named = {a % input.ndim for a in named} if input.ndim else set()
+    for a in named:
+        if axis is not None and input.shape[a] != 1:
+            raise ValueError(f"squeeze: axis {a} of {input.shape} is not of size 1")
+    return _weir.reshape(
+        input, [n for a, n in enumerate(input.shape) if n != 1 or a not in named]
+    )
+
+
+def flatten(input, order="C", *, start_dim=1, end_dim=-1):
+    """The dims from start_dim to end_dim as one."""
+    if order != "C":
+        raise ValueError(f"flatten: weir has the order 'C', not {order!r}")
+    end = end_dim % input.ndim + 1
+    return _weir.reshape(input, (*input.shape[:start_dim], -1, *input.shape[end:]))
+
+
+def tile(input, dims):
+    """The tensor repeated so often along each dim."""
+    dims = (1,) * (input.ndim - len(dims)) + tuple(dims)
+    for _ in range(len(dims) - input.ndim):
+        input = expand_dims(input, 0)
+    for axis, times in enumerate(dims):
+        input = cat([input] * times, axis)
+    return input
+
+
+def gather(input_params, input_indices, axis, batch_dims=0):
+    """Slices along the axis by index; indices of any shape."""
+    if batch_dims:
+        raise ValueError("gather: weir has batch_dims 0")
+    axis %= input_params.ndim
+    flat = _weir.index_select(input_params, axis, _weir.reshape(input_indices, (-1,)))
+    shape = input_params.shape
+    return _weir.reshape(flat, (*shape[:axis], *input_indices.shape, *shape[axis + 1 :]))
+
+
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
+    """Mean 0 and variance 1 along the last dim, then weight and bias."""
+    if len(normalized_shape) != 1:
+        raise ValueError("layer_norm: weir normalises the last dim: normalized_shape of one size")
+    return _weir.layer_norm(input, weight, bias, eps)
+
+
+def rms_norm(x, gamma, epsilon=1e-6):
+    """(y, rstd): root mean square 1 along the last dim times gamma, and its inverse before."""
+    return _weir.npu.npu_rms_norm(x, gamma, epsilon)
+
+
+def swiglu(input, dim=-1):
+    """silu of the first half along dim, times the second half."""
+    return _weir.swiglu(input, dim)
 
 
 def topk(input, k, dim=-1, largest=True, sorted=True):
@@ -70,6 +188,29 @@ def zeros(size, dtype=None):
 def ones(shape, dtype=None):
     """A tensor of ones."""
     return _weir.ones(shape, dtype or _weir.float32)
+
+
+def full(size, fill_value, *, dtype=None):
+    """A tensor of one value."""
+    return _weir.full(size, fill_value, dtype or _weir.float32)
+
+
+def zeros_like(input, *, dtype=None):
+    """Zeros in the shape of another tensor."""
+    return _weir.zeros(input.shape, dtype or input.dtype)
+
+
+def ones_like(input, *, dtype=None):
+    """Ones in the shape of another tensor."""
+    return _weir.ones(input.shape, dtype or input.dtype)
+
+
+def arange(start=0, end=None, step=1, *, dtype=None):
+    """start, start + step, ... before end."""
+    start, end = (0, start) if end is None else (start, end)
+    whole = all(isinstance(v, int) for v in (start, end, step))
+    n = _builtins.max(0, _math.ceil((end - start) / step))
+    return _weir.arange(n, start, step, dtype or (_weir.int64 if whole else _weir.float32))
 
 
 def _pair(value):

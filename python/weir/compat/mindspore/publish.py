@@ -1,11 +1,9 @@
 """Making the modules."""
 
-import sys
-
 import weir
 
 from .. import shim
-from . import context, nn, ops, tensor
+from . import context, nn, ops, primitives, tensor
 
 _TYPES = "float32 float16 bfloat16 float64 int64 int32 int8 uint8 bool_".split()
 
@@ -30,21 +28,13 @@ def publish():
         jit=context.jit,
         **types,
     )
-    for name, module in (("hal", weir.hal), ("runtime", weir.hal)):
-        sys.modules[f"mindspore.{name}"] = module
-        setattr(sys.modules["mindspore"], name, module)
-    shim.publish("mindspore.context", context.__doc__, **_public(context))
-    shim.publish("mindspore.ops", ops.__doc__, **_public(ops))
-    sys.modules["mindspore.ops.functional"] = sys.modules["mindspore.ops"]
-    shim.publish("mindspore.nn", nn.__doc__, **_public(nn))
+    for name in ("hal", "runtime"):
+        shim.publish(f"mindspore.{name}", weir.hal.__doc__, **shim.public(weir.hal))
+    shim.publish("mindspore.context", context.__doc__, **shim.public(context))
+    functions = shim.public(ops)
+    whole = shim.publish("mindspore.ops", ops.__doc__, **functions, **shim.public(primitives))
+    shim.publish("mindspore.ops.functional", ops.__doc__, **functions)
+    shim.place("mindspore.ops.operations", whole)
+    shim.publish("mindspore.nn", nn.__doc__, **shim.public(nn))
     shim.publish("mindspore.common", "By weir.", Tensor=tensor.Tensor, Parameter=tensor.Parameter)
-    shim.publish("mindspore.common.dtype", "By weir.", **types)
-    sys.modules["mindspore"].dtype = sys.modules["mindspore.common.dtype"]
-
-
-def _public(module):
-    return {
-        name: thing
-        for name, thing in vars(module).items()
-        if not name.startswith("_") and getattr(thing, "__name__", "") != "weir"
-    }
+    shim.place("mindspore.dtype", shim.publish("mindspore.common.dtype", "By weir.", **types))

@@ -1,0 +1,246 @@
+"""The operators of ``torch_npu`` that weir has, on weir's and on PyTorch's tensors alike.
+
+Each is made of a few kernels in ``KERNELS``, written once with weir's operators. On PyTorch's
+tensors they are operators of PyTorch (see ``_torch.kernels``): they run on weir's current stream,
+and ``torch.compile`` finds them in the traced graph.
+"""
+
+from . import _C
+
+__all__ = [
+    "npu_add_rms_norm",
+    "npu_dtype_cast",
+    "npu_format_cast",
+    "npu_fused_infer_attention_score",
+    "npu_fusion_attention",
+    "npu_linear",
+    "npu_moe_gating_top_k_softmax",
+    "npu_prompt_flash_attention",
+    "npu_rms_norm",
+    "npu_rotary_mul",
+    "npu_silu",
+    "npu_swiglu",
+]
+
+# ---- kernels: what is computed, on weir's tensors ----
+
+
+def _rms_norm(x, weight, eps):
+    """The wider of the two types counts."""
+    if weight.dtype is not _C.float32:
+        return _C.rms_norm(x, weight, eps)
+    return _C.rms_norm(x.cast(_C.float32), weight, eps).cast(x.dtype)
+
+
+def _rms_scale(x, eps):
+    wide = x.cast(_C.float32)
+    return _C.rsqrt(_C.mean(wide * wide, -1, True) + eps)
+
+
+def _turned(x, interleaved):
+    """(-b, a) for each pair (a, b) of the last dim."""
+    n = x.shape[-1] // 2
+    if not interleaved:
+        return _C.concat([_C.neg(x[..., n:]), x[..., :n]], -1)
+    pairs = x.reshape((*x.shape[:-1], n, 2))
+    return _C.concat([_C.neg(pairs[..., 1:]), pairs[..., :1]], -1).reshape(x.shape)
+
+
+def _rotary_mul(x, r1, r2, interleaved):
+    return x * r1 + _turned(x, interleaved) * r2
+
+
+KERNELS = {
+    "swiglu": _C.swiglu,
+    "silu": _C.silu,
+    "rms_norm": _rms_norm,
+    "rms_scale": _rms_scale,
+    "linear": _C.linear,
+    "rotary_mul": _rotary_mul,
+    "attention": _C.attention,  # q, k, v, mask, causal, scale
+    "moe_gating": lambda logits, k: _C.moe_gating(logits, k, False),
+}
+
+
+def _run(name, *args):
+    if isinstance(args[0], _C.Tensor):
+        return KERNELS[name](*args)
+    from ._torch import kernels
+
+    return kernels.run(name, *args)
+
+
+# ---- torch_npu's names and arguments ----
+
+
+def npu_swiglu(x, dim=-1):
+    """silu of the first half along ``dim``, times the second half.
+
+    >>> weir.npu.npu_swiglu(weir.tensor([0.0, 1.0])).tolist()
+    [0.0]
+    """
+    return _run("swiglu", x, dim)
+
+
+def npu_silu(x):
+    """x * sigmoid(x)."""
+    return _run("silu", x)
+
+
+def npu_rms_norm(self, gamma, epsilon=1e-06):
+    """(y, rstd): the last dim with root mean square 1, times ``gamma``, and what it was divided by,
+    inverted.
+
+    >>> y, rstd = weir.npu.npu_rms_norm(weir.tensor([[3.0, 3.0]]), weir.tensor([1.0, 2.0]), 0.0)
+    >>> y.tolist()
+    [[1.0, 2.0]]
+    """
+    return _run("rms_norm", self, gamma, epsilon), _run("rms_scale", self, epsilon)
+
+
+def npu_add_rms_norm(x1, x2, gamma, epsilon=1e-06):
+    """(y, rstd, x): npu_rms_norm of x = x1 + x2, and x."""
+    x = x1 + x2
+    return (*npu_rms_norm(x, gamma, epsilon), x)
+
+
+def npu_linear(input, weight, bias=None):
+    """input x weight transposed + bias."""
+    return _run("linear", input, weight, bias)
+
+
+def npu_rotary_mul(self, r1, r2, rotary_mode="half"):
+    """self * r1 + turned * r2, with the last dim turned by pairs: (i, i + d/2) for "half",
+    (2i, 2i + 1) for "interleave"."""
+    if rotary_mode not in ("half", "interleave"):
+        raise ValueError(
+            f"npu_rotary_mul: weir has the rotary_mode 'half' and 'interleave', not {rotary_mode!r}"
+        )
+    return _run("rotary_mul", self, r1, r2, rotary_mode == "interleave")
+
+
+def npu_dtype_cast(self, dtype):
+    """The same values in another type."""
+    return self.to(dtype)
+
+
+def npu_format_cast(self, acl_format, *, customize_dtype=None):
+    """The tensor itself: weir keeps every tensor in rows (ND)."""
+    return self
+
+
+def npu_moe_gating_top_k_softmax(x, finished=None, k=1):
+    """(weights, experts, rows) of the k best experts of each row: weights of a softmax over all,
+    experts int32, and ``rows`` numbering the pairs expert by expert."""
+    if finished is not None:
+        raise NotImplementedError("npu_moe_gating_top_k_softmax: weir has no 'finished'")
+    shape = tuple(x.shape)
+    weights, experts = _run("moe_gating", x.reshape((-1, shape[-1])), k)
+    n = experts.shape[0]
+    rows = _C.arange(n * k, dtype=_C.int32) if isinstance(x, _C.Tensor) else _torch_range(n * k, x)
+    rows = rows.reshape((k, n)).transpose(0, 1).contiguous()
+    return tuple(t.reshape((*shape[:-1], k)) for t in (weights, experts, rows))
+
+
+def _torch_range(n, like):
+    import torch
+
+    return torch.arange(n, dtype=torch.int32, device=like.device)
+
+
+# ---- attention ----
+
+# Where batch, heads and length are; H is heads and their size in one dim.
+_LAYOUTS = {"BNSD": None, "BSND": (0, 2, 1, 3), "BSH": (0, 2, 1, 3), "SBH": (1, 2, 0, 3)}
+
+
+def _to_heads(x, layout, heads):
+    if layout in ("BSH", "SBH"):
+        x = x.reshape((*x.shape[:2], heads, x.shape[2] // heads))
+    return x if layout == "BNSD" else x.permute(_LAYOUTS[layout])
+
+
+def _from_heads(x, layout):
+    back = {"BNSD": None, "BSND": (0, 2, 1, 3), "BSH": (0, 2, 1, 3), "SBH": (2, 0, 1, 3)}[layout]
+    x = x if back is None else x.permute(back).contiguous()
+    return x.reshape((*x.shape[:2], x.shape[2] * x.shape[3])) if layout in ("BSH", "SBH") else x
+
+
+def _heads_of_keys(query, key, heads, layout, given):
+    """How many heads keys have, where the layout does not say."""
+    if layout not in ("BSH", "SBH"):
+        return given or heads
+    return given or key.shape[2] // (query.shape[2] // heads)
+
+
+def _attend(name, query, key, value, heads, layout, mask, scale, sparse_mode, key_heads=0):
+    """(query, key) by heads and the result in the layout. ``mask`` is true where a key does not
+    take part, as torch_npu has it."""
+    if layout not in _LAYOUTS:
+        raise ValueError(f"{name}: weir has the layouts {', '.join(_LAYOUTS)}, not {layout!r}")
+    if sparse_mode not in (0, 1, 2, 3):
+        raise NotImplementedError(f"{name}: weir has sparse_mode 0 to 3, not {sparse_mode}")
+    key_heads = _heads_of_keys(query, key, heads, layout, key_heads)
+    q = _to_heads(query, layout, heads)
+    k, v = (_to_heads(x, layout, key_heads) for x in (key, value))
+    if sparse_mode == 2 and q.shape[2] != k.shape[2]:
+        raise NotImplementedError(
+            f"{name}: sparse_mode 2 is for queries and keys of one length; 3 aligns their ends"
+        )
+    causal = sparse_mode in (2, 3)  # then the mask is a fixed one that says the same
+    taken = None if mask is None or causal else mask == 0
+    return _from_heads(_run("attention", q, k, v, taken, causal, float(scale)), layout)
+
+
+def _only_default(name, given):
+    for argument, (value, default) in given.items():
+        if value is not None and value != default:
+            raise NotImplementedError(f"{name}: weir has no '{argument}' other than {default!r}")
+
+
+def npu_fusion_attention(query, key, value, head_num, input_layout, pse=None, padding_mask=None,
+                         atten_mask=None, scale=1.0, keep_prob=1.0, pre_tockens=2147483647,
+                         next_tockens=2147483647, inner_precise=0, prefix=None,
+                         actual_seq_qlen=None, actual_seq_kvlen=None, sparse_mode=0,
+                         gen_mask_parallel=True, sync=False):  # fmt: skip
+    """A tuple of which the first is softmax(query key' * scale, masked) value.
+
+    ``atten_mask`` is true where a key does not take part and alone decides, not the windows of
+    tokens. What follows in the tuple is for the backward pass of an NPU: None and zeros here,
+    where PyTorch's own autograd does that.
+    """
+    _only_default("npu_fusion_attention", {
+        "pse": (pse, None), "padding_mask": (padding_mask, None), "keep_prob": (keep_prob, 1.0),
+        "prefix": (prefix, None), "actual_seq_qlen": (actual_seq_qlen, None),
+        "actual_seq_kvlen": (actual_seq_kvlen, None),
+    })  # fmt: skip
+    made = _attend("npu_fusion_attention", query, key, value, head_num, input_layout, atten_mask,
+                   scale, sparse_mode)  # fmt: skip
+    return made, None, None, None, 0, 0, 0
+
+
+def npu_prompt_flash_attention(query, key, value, *, num_heads=1, scale_value=1.0,
+                               input_layout="BSH", num_key_value_heads=0, atten_mask=None,
+                               sparse_mode=0, pre_tokens=2147483647, next_tokens=0,
+                               **others):  # fmt: skip
+    """softmax(query key' * scale_value, masked) value; what else the NPU's has, such as quantised
+    values, weir has not."""
+    _only_default("npu_prompt_flash_attention", {k: (v, None) for k, v in others.items()})
+    return _attend("npu_prompt_flash_attention", query, key, value, num_heads, input_layout,
+                   atten_mask, scale_value, sparse_mode, num_key_value_heads)  # fmt: skip
+
+
+def npu_fused_infer_attention_score(query, key, value, *, num_heads=1, scale=1.0,
+                                    input_layout="BSH", num_key_value_heads=0, atten_mask=None,
+                                    sparse_mode=0, pre_tokens=2147483647, next_tokens=2147483647,
+                                    inner_precise=0, softmax_lse_flag=False,
+                                    **others):  # fmt: skip
+    """(softmax(query key' * scale, masked) value, None); what else the NPU's has, such as paged or
+    quantised values, weir has not."""
+    _only_default(
+        "npu_fused_infer_attention_score",
+        {"softmax_lse_flag": (softmax_lse_flag, False), **{k: (v, None) for k, v in others.items()}},
+    )
+    made = _attend("npu_fused_infer_attention_score", query, key, value, num_heads, input_layout,
+                   atten_mask, scale, sparse_mode, num_key_value_heads)  # fmt: skip
+    return made, None

@@ -1,0 +1,112 @@
+"""weir's operators on PyTorch's tensors.
+
+Each of ``KERNELS`` is an operator of PyTorch, ``torch.ops.weir.NAME``: called at once it runs on
+weir's current stream, sharing memory; traced it becomes weir's operator in the graph. Where
+gradients are wanted, the same in PyTorch's own words runs instead.
+"""
+
+import torch
+
+from .. import _C
+from .._create import from_dlpack
+from .._npu_operators import KERNELS
+from . import library
+
+F = torch.nn.functional
+
+
+def _turned(x, interleaved):
+    if not interleaved:
+        first, second = x.chunk(2, -1)
+        return torch.cat((-second, first), -1)
+    pairs = x.unflatten(-1, (-1, 2))
+    return torch.stack((-pairs[..., 1], pairs[..., 0]), -1).flatten(-2)
+
+
+def _swiglu(x, dim):
+    first, second = x.chunk(2, dim)
+    return F.silu(first) * second
+
+
+def _attention(q, k, v, mask, causal, scale):
+    if causal and q.shape[-2] != k.shape[-2]:
+        # The ends are aligned, not the beginnings.
+        mask = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device)
+        mask, causal = mask.tril(k.shape[-2] - q.shape[-2]), False
+    return F.scaled_dot_product_attention(
+        q, k, v, mask, is_causal=causal, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
+    )
+
+
+def _moe_gating(logits, k):
+    weights, experts = logits.float().softmax(-1).topk(k, -1)
+    return weights.to(logits.dtype), experts.to(torch.int32)
+
+
+# By name: the schema, and the operator in PyTorch's words.
+_OPERATORS = {
+    "swiglu": ("(Tensor x, int dim) -> Tensor", _swiglu),
+    "silu": ("(Tensor x) -> Tensor", F.silu),
+    "rms_norm": (
+        "(Tensor x, Tensor weight, float eps) -> Tensor",
+        lambda x, weight, eps: F.rms_norm(x, (x.shape[-1],), weight, eps),
+    ),
+    "rms_scale": (
+        "(Tensor x, float eps) -> Tensor",
+        lambda x, eps: torch.rsqrt(x.float().square().mean(-1, keepdim=True) + eps),
+    ),
+    "linear": ("(Tensor x, Tensor weight, Tensor? bias) -> Tensor", F.linear),
+    "rotary_mul": (
+        "(Tensor x, Tensor r1, Tensor r2, bool interleaved) -> Tensor",
+        lambda x, r1, r2, interleaved: x * r1 + _turned(x, interleaved) * r2,
+    ),
+    "attention": (
+        "(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float scale) -> Tensor",
+        _attention,
+    ),
+    "moe_gating": ("(Tensor logits, int k) -> (Tensor, Tensor)", _moe_gating),
+}
+
+
+def _share(x):
+    return from_dlpack(x.detach().contiguous()) if isinstance(x, torch.Tensor) else x
+
+
+def _at_once(name, words):
+    def call(*args):
+        try:
+            made = KERNELS[name](*map(_share, args))
+        except TypeError:  # types that weir has not, or does not mix
+            return words(*args)
+        if isinstance(made, _C.Tensor):
+            return torch.from_dlpack(made)
+        return tuple(map(torch.from_dlpack, made))
+
+    return call
+
+
+def _dense(words):
+    """What weir gives is contiguous, whatever PyTorch's own would be."""
+
+    def fake(*args):
+        made = words(*args)
+        if isinstance(made, torch.Tensor):
+            return made.contiguous()
+        return tuple(x.contiguous() for x in made)
+
+    return fake
+
+
+OVERLOADS = {
+    name: library.define(name + schema, _at_once(name, words), _dense(words), effect=False)
+    for name, (schema, words) in _OPERATORS.items()
+}
+# By overload, for a graph in which weir's operator does not do.
+WORDS = {OVERLOADS[name]: words for name, (_, words) in _OPERATORS.items()}
+
+
+def run(name, *args):
+    """One of KERNELS on PyTorch's tensors."""
+    if torch.is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in args):
+        return _OPERATORS[name][1](*args)
+    return OVERLOADS[name](*args)
