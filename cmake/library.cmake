@@ -40,7 +40,8 @@ list(FILTER weir_texts EXCLUDE REGEX "(_real|_row|gemm_[a-z]+|simd|vmath)\\.h$")
 foreach(header status device stream memory tensor launch)
     list(APPEND weir_texts ${PROJECT_SOURCE_DIR}/include/weir/${header}.h)
 endforeach()
-list(APPEND weir_texts ${PROJECT_SOURCE_DIR}/src/device/code.h)
+list(APPEND weir_texts ${PROJECT_SOURCE_DIR}/src/device/code.h
+    ${PROJECT_SOURCE_DIR}/src/ops/gpu/lie.h ${PROJECT_SOURCE_DIR}/src/ops/gpu/chain.h)
 list(JOIN weir_texts "|" weir_texts_list)
 set(weir_embedded ${PROJECT_BINARY_DIR}/cuda_sources.c)
 add_custom_command(OUTPUT ${weir_embedded}

@@ -18,14 +18,15 @@ static uint64_t hash_sources(void)
     return h;
 }
 
+/* `own` is the text itself where it is none of kernels/, else NULL. */
 static void cached_name(const struct weir__cuda *dev, const struct weir__code *code,
-                        uint64_t variant, char *name, size_t size)
+                        const char *own, uint64_t variant, char *name, size_t size)
 {
     int major = 0, minor = 0;
     uint64_t h = hash_sources();
 
-    if (code->source)
-        h = weir__cuda_hash(h, code->source, strlen(code->source));
+    if (own)
+        h = weir__cuda_hash(h, own, strlen(own));
     dev->api->nvrtc.version(&major, &minor);
     snprintf(name, size, "%s-%016llx-sm%d%d-nvrtc%d.%d-%016llx.cubin", code->text,
              (unsigned long long)variant, dev->major, dev->minor, major, minor,
@@ -38,8 +39,6 @@ static const char *find_source(const struct weir__code *code)
 {
     char name[64];
 
-    if (code->source)
-        return code->source;
     snprintf(name, sizeof name, "%s.cu", code->text);
     for (int i = 0; i < weir__cuda_nsources; i++)
         if (!strcmp(weir__cuda_sources[i].name, name))
@@ -91,11 +90,11 @@ static weir_status compile_program(struct weir__cuda *dev, const struct weir__co
     return st;
 }
 
-static weir_status compile(struct weir__cuda *dev, const struct weir__code *code,
+static weir_status compile(struct weir__cuda *dev, const struct weir__code *code, const char *own,
                            const uint8_t *variant, char **out, size_t *size)
 {
     const struct weir__nvrtc *rtc = &dev->api->nvrtc;
-    const char *text = find_source(code), *names[64], *texts[64];
+    const char *text = own ? own : find_source(code), *names[64], *texts[64];
     void *program;
     weir_status st;
     int n = 0, r;
@@ -159,14 +158,15 @@ static weir_status load(struct weir__cuda *dev, const struct weir__code *code, c
     return st;
 }
 
-static weir_status add_function(struct weir__cuda *dev, const struct weir__code *code,
-                                const uint8_t *variant, uint64_t key, struct weir__cuda_function *f)
+static weir_status make_function(struct weir__cuda *dev, const struct weir__code *code,
+                                 const char *own, const uint8_t *variant, uint64_t key,
+                                 struct weir__cuda_function *f)
 {
     char name[200], *image;
     size_t size;
     weir_status st;
 
-    cached_name(dev, code, key, name, sizeof name);
+    cached_name(dev, code, own, key, name, sizeof name);
     if ((image = weir__cuda_cache_read(name, &size))) {
         st = load(dev, code, image, f);
         weir__free(image);
@@ -174,7 +174,7 @@ static weir_status add_function(struct weir__cuda *dev, const struct weir__code 
             return st;
         weir__log(WEIR_LOG_WARN, "%s cannot be loaded and is made again", name);
     }
-    if ((st = compile(dev, code, variant, &image, &size)))
+    if ((st = compile(dev, code, own, variant, &image, &size)))
         return st;
     if (!(st = load(dev, code, image, f)))
         weir__cuda_cache_write(name, image, size);
@@ -182,8 +182,27 @@ static weir_status add_function(struct weir__cuda *dev, const struct weir__code 
     return st;
 }
 
+static weir_status add_function(struct weir__cuda *dev, const struct weir__code *code,
+                                const void *args, const uint8_t *variant, uint64_t key,
+                                struct weir__cuda_function *f)
+{
+    struct weir__text text = {0};
+    weir_status st;
+
+    if (!code->write)
+        return make_function(dev, code, code->source, variant, key, f);
+    code->write(args, &text);
+    if (text.failed)
+        st = weir__fail(WEIR_ENOMEM, "kernel text '%s'", code->text);
+    else
+        st = make_function(dev, code, text.data, variant, key, f);
+    weir__text_free(&text);
+    return st;
+}
+
 weir_status weir__cuda_function(struct weir__cuda *dev, const struct weir__code *code,
-                                const struct weir__code_launch *launch, weir__cu_function *out)
+                                const void *args, const struct weir__code_launch *launch,
+                                weir__cu_function *out)
 {
     struct weir__cuda_function *f;
     uint64_t key;
@@ -194,7 +213,7 @@ weir_status weir__cuda_function(struct weir__cuda *dev, const struct weir__code 
         return st;
     f = find_slot(dev->functions, dev->cap_functions, code, key);
     if (weir__unlikely(!f->code)) {
-        if ((st = add_function(dev, code, launch->variant, key, f)))
+        if ((st = add_function(dev, code, args, launch->variant, key, f)))
             return st;
         f->code = code;
         f->variant = key;

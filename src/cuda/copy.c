@@ -41,7 +41,7 @@ static weir_status move_strided(struct weir__cuda *dev, weir__cu_stream stream,
     weir_status st;
 
     strided_shape(args, 0, dev->cores.total, &l);
-    if ((st = weir__cuda_function(dev, &strided_code, &l, &function)))
+    if ((st = weir__cuda_function(dev, &strided_code, args, &l, &function)))
         return st;
     return weir__cuda_check(
         dev, dev->api->cu.launch(function, l.grid, 1, 1, l.threads, 1, 1, 0, stream, params, NULL),

@@ -325,9 +325,10 @@ void weir__cuda_copies_close(struct weir__cuda *dev);
 /* Between two places of the device. */
 weir_status weir__cuda_copy_within(struct weir__cuda *dev, weir__cu_stream stream,
                                    const struct weir__copy *copy);
-/* The compiled variant of a text. (L) */
+/* The compiled variant of a text that a launch with these arguments needs. (L) */
 weir_status weir__cuda_function(struct weir__cuda *dev, const struct weir__code *code,
-                                const struct weir__code_launch *launch, weir__cu_function *out);
+                                const void *args, const struct weir__code_launch *launch,
+                                weir__cu_function *out);
 void weir__cuda_functions_close(struct weir__cuda *dev);
 /* WEIR_EUNSUPPORTED, without an error text, if the library has nothing for it. (L) */
 weir_status weir__cuda_product_run(const struct weir__cuda_sink *sink,

@@ -21,7 +21,7 @@ static weir_status launch(const struct weir__cuda_sink *sink, const struct weir_
         k->code->shape(k->args, phase, sink->cores, &l);
         if (!l.grid)
             continue;
-        if ((st = weir__cuda_function(dev, k->code, &l, &function)))
+        if ((st = weir__cuda_function(dev, k->code, k->args, &l, &function)))
             return st;
         context.phase = phase;
         if ((st = weir__cuda_check(dev,

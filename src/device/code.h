@@ -71,6 +71,8 @@ struct weir__code_failure {
     uint64_t next; /* of entry 0: the number of the next failure */
 };
 
+struct weir__text;
+
 struct weir__code {
     enum { WEIR__CODE_KERNEL, WEIR__CODE_COPY, WEIR__CODE_FILL } kind;
     /* The rest is for kernels. */
@@ -81,6 +83,17 @@ struct weir__code {
     /* The spread of one phase over at most `cores` cores. */
     void (*shape)(const void *args, unsigned phase, unsigned cores,
                   struct weir__code_launch *launch);
+    /* NULL, or writes the text where each variant has its own. The variant that `shape` gives must
+     * then tell any two such texts apart. */
+    void (*write)(const void *args, struct weir__text *text);
+    /* NULL, or how calls that each give `numel` packed elements, one after the other on the same
+     * stream, become one launch of `joined`: adds a call to that launch's arguments, of
+     * `joined_size` bytes that are 0 before the first. An input that has the address of an earlier
+     * call's output is that output; `keep` says whether memory needs the call's own. False if
+     * there is no room for it, with nothing changed. */
+    const struct weir__code *joined;
+    uint32_t joined_size;
+    bool (*join)(void *joined, const void *args, bool keep);
     /* NULL, or what the call is as a product; false if no library can be expected to do it. */
     bool (*product)(const void *args, struct weir__product *product);
 };

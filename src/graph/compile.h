@@ -83,6 +83,9 @@ weir_status weir__pass_memory(struct weir__compile *c); /* memory.c */
 /* check.c: re-proves by other means that every edge is ordered and that values which
  * share bytes are never alive at once. returns WEIR_EINTERNAL with what is wrong. */
 weir_status weir__pass_check(const struct weir__compile *c);
+/* join.c: whether nodes, of which the slots are given, can be one launch on a device that compiles
+ * its kernels. */
+bool weir__nodes_join(const struct weir__compile *c, const int *nodes, int n);
 /* fuse.c: elementwise chains of what is left, once memory is placed. */
 weir_status weir__pass_fuse(struct weir__compile *c);
 void weir__compile_fini(struct weir__compile *c);

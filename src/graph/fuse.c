@@ -1,6 +1,7 @@
 /* Elementwise chains in one pass over memory: a launch runs all its operators on one piece
  * of the tensor, then on the next. What only operators of the launch use never reaches
- * memory: it stays in slots of the block's own, one piece each.
+ * memory: it stays in slots of the block's own, one piece each. On devices that compile their
+ * kernels a piece is what a thread holds in registers, and a launch is one text.
  *
  * Nothing may be written that an operator of the launch still needs at another place: bytes
  * in memory that one of them writes are touched by the others only at the same positions.
@@ -148,8 +149,9 @@ static bool is_sound(const struct weir__compile *c, const struct launch *l)
 static bool is_candidate(const struct weir__compile *c, int v)
 {
     const struct weir__node *n = &c->g->nodes[v];
+    unsigned fit = WEIR__OP_ELEMENTWISE | (c->g->dev->driver->compiles ? WEIR__OP_JOINS : 0);
 
-    return (n->op->flags & WEIR__OP_ELEMENTWISE) && n->marks.super_kernel < 0 && n->nout == 1 &&
+    return (n->op->flags & fit) && n->marks.super_kernel < 0 && n->nout == 1 &&
            n->nin < MAX_OPERANDS && c->g->values[n->out[0].value].node == v &&
            weir__view_is_contiguous(&n->out[0].view);
 }
@@ -160,6 +162,11 @@ static bool may_follow(const struct weir__compile *c, int first, int v)
            weir__view_numel(&c->g->nodes[v].out[0].view) ==
                weir__view_numel(&c->g->nodes[first].out[0].view) &&
            !memcmp(&c->limit[v], &c->limit[first], sizeof *c->limit);
+}
+
+static bool can_be_one(const struct weir__compile *c, const struct launch *l)
+{
+    return !c->g->dev->driver->compiles || weir__nodes_join(c, l->nodes, l->n);
 }
 
 /* The longest launch that begins at position p of a stream. */
@@ -174,16 +181,10 @@ static struct launch longest(struct weir__compile *c, const int *uses, int strea
     }
     for (;; l.n--) {
         give_slots(c, uses, &l);
-        if (is_sound(c, &l))
+        if (l.n == 1 || (is_sound(c, &l) && can_be_one(c, &l)))
             return l;
         c->slot[c->g->nodes[l.nodes[l.n - 1]].out[0].value] = -1;
     }
-}
-
-/* A compiled kernel cannot call another. */
-static bool fuses(const struct weir__compile *c)
-{
-    return weir__is_autotuned(&c->options) && !c->g->dev->driver->compiles;
 }
 
 weir_status weir__pass_fuse(struct weir__compile *c)
@@ -197,7 +198,7 @@ weir_status weir__pass_fuse(struct weir__compile *c)
         return weir__fail(WEIR_ENOMEM, "the fusion of %d nodes", g->nnodes);
     memset(c->slot, -1, (size_t)g->nvalues + 1);
     count_uses(c, uses);
-    for (int s = 0; s < c->nstreams && fuses(c); s++)
+    for (int s = 0; s < c->nstreams && weir__is_autotuned(&c->options); s++)
         for (int p = 0; p < c->streams[s].nnodes;) {
             struct launch l;
 

@@ -43,9 +43,8 @@ static uint16_t scope_of(const weir_graph *g, const struct weir__node *n)
     return super < 0 ? 0 : weir__trace_scope(g->super_kernels[super].name);
 }
 
-/* Kernel and arguments of node v; work must outlive the kernel. */
-static weir_status prepare(const weir_plan *plan, const struct weir__instance *inst, int v,
-                           struct weir__work *work, struct weir__kernel *kernel)
+weir_status weir__plan_prepare(const weir_plan *plan, const struct weir__instance *inst, int v,
+                               struct weir__work *work, struct weir__kernel *kernel)
 {
     const struct weir__node *n = &plan->graph->nodes[v];
     struct weir__view in[WEIR__OP_MAX_IN], out[WEIR__OP_MAX_OUT];
@@ -101,57 +100,7 @@ static weir_status prepare(const weir_plan *plan, const struct weir__instance *i
     return WEIR_OK;
 }
 
-/* ---- super kernels ---- */
-
-static weir_status run_fused(const void *args, const weir_block *block)
-{
-    const struct weir__fused *f = *(struct weir__fused *const *)args;
-    const struct weir__fused_part *part = f->parts;
-    weir_block inner = *block;
-
-    while (inner.phase >= part->phases)
-        inner.phase -= part++->phases;
-    inner.count = part->blocks;
-    return inner.index < inner.count ? part->fn(part->args, &inner) : WEIR_OK;
-}
-
-/* Elements of a piece: with a few operands it fits the first-level cache. What only the
- * launch itself needs is kept in the upper half of the block's memory; kernels have the
- * lower one. */
-enum { PIECE = 2048, SLOT_BYTES = PIECE * sizeof(double) };
-
-static weir_status run_part(const struct weir__fused_part *part, const weir_block *piece)
-{
-    _Alignas(64) unsigned char args[WEIR_ARGS_MAX];
-    char *slots = (char *)piece->local + WEIR_LOCAL_BYTES / 2;
-
-    if (!part->nprivate)
-        return part->fn(part->args, piece);
-    memcpy(args, part->args, part->args_size);
-    for (int i = 0; i < part->nprivate; i++)
-        part->place(args, part->private[i].operand,
-                    slots + (size_t)part->private[i].slot * SLOT_BYTES, piece);
-    return part->fn(args, piece);
-}
-
-static weir_status run_chunked(const void *args, const weir_block *block)
-{
-    const struct weir__fused *f = *(struct weir__fused *const *)args;
-    weir_block piece = *block;
-    uint64_t last = (uint64_t)f->pieces * (block->index + 1) / block->count;
-
-    piece.count = f->pieces;
-    for (uint64_t i = (uint64_t)f->pieces * block->index / block->count; i < last; i++) {
-        piece.index = (unsigned)i;
-        for (int p = 0; p < f->n; p++) {
-            weir_status st = run_part(&f->parts[p], &piece);
-
-            if (st)
-                return st;
-        }
-    }
-    return WEIR_OK;
-}
+/* ---- launches ---- */
 
 static int launch_size(const struct weir__compile *c, int leader)
 {
@@ -162,104 +111,14 @@ static int launch_size(const struct weir__compile *c, int leader)
     return n;
 }
 
-static void free_fused(struct weir__fused *f)
-{
-    for (int i = 0; f && i < f->n; i++)
-        weir__free(f->parts[i].args);
-    weir__free(f);
-}
-
-/* Puts a prepared kernel in its place; the bytes of its arguments do not change later. */
-static weir_status set_part(struct weir__fused_part *part, const struct weir__kernel *k)
-{
-    if (!part->args && !(part->args = weir__malloc(k->args_size)))
-        return weir__fail(WEIR_ENOMEM, "the arguments of node '%s'", k->name);
-    if (k->args_size)
-        memcpy(part->args, k->args, k->args_size);
-    part->fn = k->fn;
-    part->args_size = k->args_size;
-    part->blocks = k->fn ? k->blocks : 0;
-    part->phases = k->phases;
-    return WEIR_OK;
-}
-
-/* Which operands of node v only its launch knows. */
-static void set_private(const struct weir__compile *c, int v, struct weir__fused_part *part)
-{
-    const struct weir__node *n = &c->g->nodes[v];
-
-    part->place = n->op->place;
-    part->nprivate = 0;
-    for (int i = -1; i < n->nin; i++) {
-        int value = i < 0 ? n->out[0].value : n->in[i].value;
-
-        if (value != WEIR__NO_VALUE && c->slot[value] >= 0) {
-            part->private[part->nprivate].operand = (int8_t)i;
-            part->private[part->nprivate++].slot = c->slot[value];
-        }
-    }
-}
-
-/* One kernel for all nodes of a launch. */
-static weir_status prepare_fused(const weir_plan *plan, struct weir__instance *inst, int leader,
-                                 int n, struct weir__work *work, struct weir__kernel *kernel)
-{
-    const struct weir__compile *c = &plan->c;
-    struct weir__fused **slot = &inst->fused[leader];
-    int super = plan->graph->nodes[leader].marks.super_kernel;
-    struct weir__kernel all = {
-        .name = c->chunked[leader] ? plan->graph->nodes[leader].name
-                                   : plan->graph->super_kernels[super].name,
-        .fn = c->chunked[leader] ? run_chunked : run_fused,
-        .args = slot,
-        .args_size = sizeof *slot,
-        .engine = plan->graph->nodes[leader].op->engine,
-        .own_cores = true,
-    };
-    uint64_t ns = 0;
-
-    if (!*slot && !(*slot = weir__calloc(1, sizeof **slot + (size_t)n * sizeof *(*slot)->parts)))
-        return weir__fail(WEIR_ENOMEM, "super kernel '%s'", all.name);
-    (*slot)->n = n;
-    if (c->chunked[leader])
-        (*slot)->pieces = (uint32_t)weir__div_up(
-            weir__view_numel(&plan->graph->nodes[leader].out[0].view), PIECE);
-    for (int i = 0; i < n; i++) {
-        int v = weir__node_at(c, c->stream[leader], c->position[leader] + i);
-        struct weir__kernel k;
-        weir_status st = prepare(plan, inst, v, work, &k);
-
-        if (st || (st = set_part(&(*slot)->parts[i], &k)))
-            return st;
-        if (c->chunked[leader])
-            set_private(c, v, &(*slot)->parts[i]);
-        if (k.engine != all.engine)
-            all.engine = WEIR_ENGINE_MIX;
-        all.blocks = k.blocks > all.blocks ? k.blocks : all.blocks;
-        all.cores = k.cores > all.cores ? k.cores : all.cores;
-        all.phases += k.phases;
-        all.never_timeout |= k.never_timeout;
-        ns += (uint64_t)k.work_ns * k.blocks * k.phases;
-        all.flops += k.flops;
-        all.bytes += k.bytes;
-        all.scope = k.scope;
-    }
-    if (c->chunked[leader])
-        all.phases = 1;
-    ns /= (uint64_t)all.blocks * all.phases;
-    all.work_ns = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX - 1;
-    *kernel = all;
-    return WEIR_OK;
-}
-
 /* The kernel of the launch that node `leader` begins. */
 static weir_status prepare_launch(const weir_plan *plan, struct weir__instance *inst, int leader,
                                   struct weir__work *work, struct weir__kernel *kernel)
 {
     int n = launch_size(&plan->c, leader);
 
-    return n == 1 ? prepare(plan, inst, leader, work, kernel)
-                  : prepare_fused(plan, inst, leader, n, work, kernel);
+    return n == 1 ? weir__plan_prepare(plan, inst, leader, work, kernel)
+                  : weir__plan_prepare_fused(plan, inst, leader, n, work, kernel);
 }
 
 /* ---- items ---- */
@@ -405,7 +264,7 @@ void weir__instance_free(weir_plan *plan, struct weir__instance *inst)
         weir__pool_free(&plan->dev->pool, inst->arena);
     weir__clock_fini(&inst->last_clock);
     for (int v = 0; inst->fused && v < plan->graph->nnodes; v++)
-        free_fused(inst->fused[v]);
+        weir__fused_free(inst->fused[v]);
     weir__free(inst->fused);
     weir__free(inst->bound);
     weir__free(inst->limits);

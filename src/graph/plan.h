@@ -112,6 +112,14 @@ void weir__plan_take_tickets(weir_plan *plan);
 /* Fills the meeting of a prepared collective. */
 void weir__plan_fill_meet(const weir_plan *plan, int node, struct weir__meet *meet);
 
+/* plan.c: kernel and arguments of node v; work must outlive the kernel. */
+weir_status weir__plan_prepare(const weir_plan *plan, const struct weir__instance *inst, int v,
+                               struct weir__work *work, struct weir__kernel *kernel);
+/* fused.c: the same of a launch of n > 1 nodes. */
+weir_status weir__plan_prepare_fused(const weir_plan *plan, struct weir__instance *inst, int leader,
+                                     int n, struct weir__work *work, struct weir__kernel *kernel);
+void weir__fused_free(struct weir__fused *fused);
+
 /* plan.c: fills plan->item. */
 void weir__plan_number_items(weir_plan *plan);
 /* An instance with these bindings; NULL with the error set. (L) */

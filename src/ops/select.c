@@ -115,6 +115,7 @@ const struct weir__op weir__op_swiglu = {
     .name = "Swiglu",
     .summary = "silu of the first half times the second",
     .engine = WEIR_ENGINE_VECTOR,
+    .flags = WEIR__OP_JOINS,
     .nin_min = 1,
     .nin_max = 1,
     .nout = 1,

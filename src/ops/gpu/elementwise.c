@@ -1,48 +1,72 @@
 /* Elementwise operators, moves and generators on a GPU. */
 #include "ops/host/elementwise.h"
+#include "ops/gpu/chain.h"
 #include "ops/gpu/gpu.h"
+#include "ops/gpu/lie.h"
 #include "ops/gpu/spread.h"
 #include "ops/host/concat.h"
 #include "ops/host/generate.h"
 #include "ops/host/row.h"
 #include "ops/host/transpose.h"
 
-/* As many elements as 16 bytes of the widest operand hold, if every operand lies for it. */
-static unsigned pack_of(const struct weir__ew *e)
+/* How operand `i` lies: -1 is the output. */
+static enum weir__lie lie_of(const struct weir__ew *e, int i, unsigned pack)
 {
-    size_t widest = weir__elem_size(e->out_type), pack;
-    uintptr_t bits = (uintptr_t)e->out;
+    size_t elem = weir__elem_size(i < 0 ? e->out_type : e->in_type[i]);
+    const int64_t *stride = i < 0 ? e->out_stride : e->in_stride[i];
+    uintptr_t bits = (uintptr_t)(i < 0 ? e->out : e->in[i]);
+    int inner = e->ndim - 1;
 
-    for (int i = 0; i < e->nin; i++)
-        if (e->in[i]) {
-            bits |= (uintptr_t)e->in[i];
-            if (weir__elem_size(e->in_type[i]) > widest)
-                widest = weir__elem_size(e->in_type[i]);
-        }
-    pack = 16 / widest;
-    return bits & 15 ? 1 : (unsigned)pack;
+    if (i >= 0 && !e->in[i])
+        return WEIR__LIE_SAME;
+    if (!e->ndim)
+        return weir__lie_of(bits, elem, 0, 1, pack);
+    for (int d = 0; d < inner; d++)
+        bits |= (uintptr_t)stride[d] * elem;
+    if (i < 0 && stride[inner] != 1) /* what is written is not spread */
+        return WEIR__LIE_ANY;
+    return weir__lie_of(bits, elem, e->shape[inner], stride[inner], pack);
 }
 
 static void ew_shape(const void *args, unsigned phase, unsigned cores, struct weir__code_launch *l)
 {
     const struct weir__ew *e = args;
-    unsigned pack = e->ndim ? 0 : pack_of(e), mask = 0;
+    size_t narrowest = weir__elem_size(e->out_type), widest = narrowest;
+    unsigned pack, mask = 0, lies;
 
     (void)phase;
-    for (int i = 0; i < e->nin; i++)
+    for (int i = 0; i < e->nin; i++) {
+        size_t elem = weir__elem_size(e->in_type[i]);
+
         mask |= e->in[i] ? 0 : 1u << i;
+        if (!e->in[i])
+            continue;
+        narrowest = elem < narrowest ? elem : narrowest;
+        widest = elem > widest ? elem : widest;
+    }
+    pack = weir__lie_pack(narrowest, widest, e->ndim ? e->shape[e->ndim - 1] : 0);
+    lies = lie_of(e, -1, pack);
+    for (int i = 0; i < e->nin; i++)
+        lies |= (unsigned)lie_of(e, i, pack) << (2 * i + 2);
     l->variant[0] = e->code;
     l->variant[1] = e->out_type;
     l->variant[2] = e->in_type[0];
     l->variant[3] = e->in_type[e->nin > 1 ? 1 : 0];
     l->variant[4] = e->in_type[e->nin > 2 ? 2 : 0];
     l->variant[5] = (uint8_t)mask;
-    l->variant[6] = (uint8_t)pack;
-    l->variant[7] = !pack && e->numel <= INT32_MAX;
-    weir__gpu_spread_threads(pack ? weir__div_up(e->numel, pack) : e->numel, cores, l);
+    l->variant[6] =
+        (uint8_t)(pack | (e->ndim ? 64 : 0) | (e->ndim && e->numel <= INT32_MAX ? 128 : 0));
+    l->variant[7] = (uint8_t)lies;
+    weir__gpu_spread_threads(weir__div_up(e->numel, pack), cores, l);
 }
 
-const struct weir__code weir__gpu_ew = {.text = "ew", .shape = ew_shape};
+const struct weir__code weir__gpu_ew = {
+    .text = "ew",
+    .shape = ew_shape,
+    .joined = &weir__gpu_chain,
+    .joined_size = sizeof(struct weir__chain),
+    .join = weir__chain_join,
+};
 
 static void transpose_shape(const void *args, unsigned phase, unsigned cores,
                             struct weir__code_launch *l)

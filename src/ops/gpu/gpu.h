@@ -6,7 +6,7 @@
 #include "device/code.h"
 #include "ops/host/attention.h"
 
-extern const struct weir__code weir__gpu_ew, weir__gpu_transpose, weir__gpu_concat;
+extern const struct weir__code weir__gpu_ew, weir__gpu_chain, weir__gpu_transpose, weir__gpu_concat;
 extern const struct weir__code weir__gpu_reduce, weir__gpu_softmax, weir__gpu_norm,
     weir__gpu_gating;
 extern const struct weir__code weir__gpu_take, weir__gpu_gather, weir__gpu_scatter;

@@ -12,6 +12,11 @@
  * `constant` points to the two constants of the call (clamp's bounds). */
 typedef void (*weir__ew_fn)(void *out, const void *const *in, int64_t n, const void *constant);
 
+/* Divides numbers below 2^31 by a multiplication. */
+struct weir__divisor {
+    uint32_t magic, shift;
+};
+
 /* What a call hands its blocks. Operands that are all packed in the same order
  * have ndim 0, and the arrays after it are not copied. */
 struct weir__ew {
@@ -30,6 +35,7 @@ struct weir__ew {
     int64_t shape[WEIR_MAX_DIMS];
     int64_t out_stride[WEIR_MAX_DIMS];
     int64_t in_stride[WEIR__EW_MAX_IN][WEIR_MAX_DIMS];
+    struct weir__divisor divisor[WEIR_MAX_DIMS]; /* by shape[d], where numel is below 2^31 */
 };
 
 enum weir__binary_code {

@@ -1,0 +1,63 @@
+/* A chain of elementwise calls as one launch: each element is brought into registers once, goes
+ * through all operations there, rounded to the storage type after each as memory would have it,
+ * and what others need of it is written. The text is made for the chain (chain_text.c); it and the
+ * host both read this header. */
+#ifndef WEIR_OPS_GPU_CHAIN_H
+#define WEIR_OPS_GPU_CHAIN_H
+
+#include "ops/host/elementwise.h"
+
+#define WEIR__CHAIN_STEPS 16
+#define WEIR__CHAIN_OPERANDS 24
+#define WEIR__CHAIN_DIMS 24
+#define WEIR__CHAIN_STRIDES 56
+
+/* An operation's inputs: operands by their number, and */
+#define WEIR__CHAIN_CONSTANT (-1)        /* the step's constant, */
+#define WEIR__CHAIN_RESULT(s) (-2 - (s)) /* what step s has given */
+#define WEIR__CHAIN_NOWHERE (-1)         /* no operand: nobody else needs the result */
+
+struct weir__chain_step {
+    uint8_t code, nin;
+    uint8_t out_type, in_type[WEIR__EW_MAX_IN];
+    int8_t out, in[WEIR__EW_MAX_IN];
+};
+
+/* Elements in memory: packed if ndim is 0, else rows of dims[dim ..], strides[stride ..] apart. */
+struct weir__chain_operand {
+    char *data;
+    uint8_t type, ndim, dim, stride;
+};
+
+struct weir__chain {
+    int64_t numel;
+    double constant[WEIR__CHAIN_STEPS][2];
+    struct weir__chain_operand operand[WEIR__CHAIN_OPERANDS];
+    int64_t stride[WEIR__CHAIN_STRIDES]; /* in elements */
+    struct weir__chain_dim {
+        uint32_t size;
+        struct weir__divisor divisor;
+    } dim[WEIR__CHAIN_DIMS];
+    struct weir__chain_step step[WEIR__CHAIN_STEPS];
+    const char *written[WEIR__CHAIN_STEPS]; /* by step: where its result is, or would be */
+    uint8_t nsteps, noperands, nstrides, ndims;
+};
+
+#ifndef __CUDACC_RTC__
+struct weir__text;
+
+/* See struct weir__code: calls are struct weir__ew. */
+bool weir__chain_join(void *chain, const void *ew, bool keep);
+
+/* What a text is made for, beside the steps. */
+struct weir__chain_form {
+    uint8_t pack;                      /* elements a thread takes at once */
+    uint8_t lie[WEIR__CHAIN_OPERANDS]; /* enum weir__lie */
+};
+void weir__chain_form(const struct weir__chain *chain, struct weir__chain_form *form);
+
+/* chain_text.c */
+void weir__chain_write(const void *chain, struct weir__text *text);
+#endif
+
+#endif
