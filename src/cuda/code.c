@@ -90,6 +90,14 @@ static weir_status compile_program(struct weir__cuda *dev, const struct weir__co
     return st;
 }
 
+/* Texts include headers, not each other. */
+static bool is_header(const char *name)
+{
+    size_t n = strlen(name);
+
+    return n < 3 || strcmp(name + n - 3, ".cu") != 0;
+}
+
 static weir_status compile(struct weir__cuda *dev, const struct weir__code *code, const char *own,
                            const uint8_t *variant, char **out, size_t *size)
 {
@@ -102,7 +110,7 @@ static weir_status compile(struct weir__cuda *dev, const struct weir__code *code
     if (!text)
         return weir__fail(WEIR_EUNSUPPORTED, "there is no kernel text '%s'", code->text);
     for (int i = 0; i < weir__cuda_nsources && n < (int)weir__countof(names); i++)
-        if (weir__cuda_sources[i].text != text) {
+        if (is_header(weir__cuda_sources[i].name)) {
             names[n] = weir__cuda_sources[i].name;
             texts[n++] = weir__cuda_sources[i].text;
         }

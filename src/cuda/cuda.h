@@ -7,7 +7,9 @@
  * How far a stream got is a word in pinned memory that the stream itself writes (a checkpoint):
  * after every few commands, when somebody asks and none is under way, and before a host thread
  * waits. Other streams wait by CUDA events that are recorded where an event of the user is; a
- * ring of them per stream is enough, since a wait that is queued keeps what the event meant.
+ * ring of them per stream is enough, since a wait that is queued keeps what the event meant. A wait
+ * for a point that the ring no longer has takes the next one it has, or, if the stream has a gate
+ * between the two, waits for the word: what a gate waits for may be the one that waits.
  *
  * A wait is kept until its stream has something to do: a plan that runs next may make it needless.
  * Whoever has a stream's CUDA stream (weir_stream_native) queues on it unseen. Such a stream is
@@ -21,6 +23,8 @@
  */
 #ifndef WEIR_CUDA_CUDA_H
 #define WEIR_CUDA_CUDA_H
+
+#include <pthread.h>
 
 #include "cuda/api.h"
 #include "device/device.h"
@@ -38,7 +42,14 @@
 struct weir__cuda_event {
     uint64_t seq;
     weir__cu_event event;
-    weir__cu_stream on; /* where it was recorded */
+    weir__cu_stream on;           /* where it was recorded */
+    struct weir__cuda_word *word; /* instead of an event: when `reached` here is seq */
+};
+
+/* What the host and the device both see of a stream. */
+struct weir__cuda_word {
+    _Alignas(WEIR__LINE) _Atomic uint64_t reached; /* the last command that is over */
+    _Atomic uint64_t gate;                         /* the last gate that is open */
 };
 
 /* What a stream's next command comes after: an event, or a point for which one is found when
@@ -53,6 +64,7 @@ struct weir__cuda_pending {
 struct weir__cuda_queue {
     int priority;
     const struct weir__cuda_part *part; /* NULL: all cores */
+    bool side;                          /* for parts of collectives, beside the stream's order */
     weir__cu_stream stream;
 };
 
@@ -63,16 +75,10 @@ struct weir__cuda_taken {
     enum weir__wait how;
 };
 
-/* What the host and the device both see of a stream. */
-struct weir__cuda_word {
-    _Alignas(WEIR__LINE) _Atomic uint64_t reached; /* the last command that is over */
-    _Atomic uint64_t gate;                         /* the last callback that has returned */
-};
-
 struct weir__cuda_failure {
     uint64_t seq;
     weir_status status;
-    char text[200];
+    char text[1024];
 };
 
 struct weir__cuda_stream {
@@ -87,6 +93,7 @@ struct weir__cuda_stream {
     _Atomic uint64_t checkpoint; /* the last number that is written, or will be */
     struct weir__cuda_event ring[WEIR__CUDA_RING];
     unsigned ring_at; /* the oldest */
+    uint64_t gate;    /* the last command that waits for the host */
     struct weir__cuda_pending pending[WEIR__CUDA_PENDING];
     unsigned npending;
     bool busy;                        /* the tail has work that no plan's run came after */
@@ -97,6 +104,7 @@ struct weir__cuda_stream {
     bool fallible;                    /* (L) something on it, or that it waited for, may fail */
     struct weir__cuda_queue *queues;  /* (L) */
     int nqueues, cap_queues;
+    weir__cu_event parted;          /* (L) behind its part of a collective; made for the first */
     void *workspace;                /* (L) of matrix products, on the device */
     char *stage;                    /* (L) pinned; for copies */
     struct weir__cuda_taken *taken; /* under the device's faults lock, as the rest */
@@ -143,13 +151,29 @@ struct weir__cuda_function {
     uint32_t shared; /* dynamic bytes it is set up for */
 };
 
+/* What the helper thread does when a stream gets there: a callback, or something for a
+ * collective. */
 struct weir__cuda_job {
     struct weir__cuda_job *next;
     struct weir__cuda_stream *stream;
     uint64_t seq;
-    weir_callback_fn fn; /* NULL: it could not be queued */
+    weir_callback_fn fn;
     void *user;
-    bool queued, reached; /* it is called when it is both */
+    struct weir__cuda_meet *meet; /* fn is NULL: it arrives, */
+    bool look;                    /* or the parts of its meeting are over */
+    bool whole;                   /* else it could not be queued, and nothing is done */
+    bool queued, reached;         /* it is done when it is both */
+};
+
+/* A thread that does jobs. */
+struct weir__cuda_helper {
+    struct weir__cuda *dev;
+    struct weir__mutex lock;
+    struct weir__cuda_job *jobs, **jobs_end;
+    _Atomic uint32_t word; /* changes when there is something to look at */
+    bool started;          /* (L) */
+    _Atomic bool stops;
+    pthread_t thread;
 };
 
 struct weir__cuda_stamp {
@@ -171,6 +195,7 @@ struct weir__cuda_heard {
 
 struct weir__cuda_product; /* product.h */
 struct weir__cuda_haul;    /* copy.c */
+struct weir__cuda_meet;    /* meet.c */
 
 struct weir__cuda {
     weir_device base;
@@ -199,16 +224,11 @@ struct weir__cuda {
     struct weir__mutex faults;
     struct weir__code_failure *log; /* pinned */
     _Atomic uint64_t log_read;
-    _Atomic bool failed; /* something has, ever */
-    _Atomic bool dead;   /* the context is unusable, */
-    char dead_text[400]; /* and this is why */
-    /* Host work (host.c). */
-    struct weir__mutex jobs_lock;
-    struct weir__cuda_job *jobs, **jobs_end;
-    _Atomic uint32_t jobs_word; /* changes when there is something to look at */
-    bool helper_started;
-    _Atomic bool helper_stops;
-    unsigned long helper; /* a pthread_t */
+    struct weir__cuda_meet *arrived;     /* under the faults lock */
+    _Atomic bool failed;                 /* something has, ever */
+    _Atomic bool dead;                   /* the context is unusable, */
+    char dead_text[400];                 /* and this is why */
+    struct weir__cuda_helper helpers[2]; /* of callbacks, and of collectives */
     struct weir__spin stamps_lock;
     struct weir__cuda_stamp *stamps, *spare_stamps;
     weir__cu_event base_event;
@@ -248,6 +268,12 @@ void weir__cuda_leave(const struct weir__cuda *dev, bool pushed);
 /* ---- slot.c ---- */
 weir_status weir__cuda_stream_open(weir_stream *s);
 void weir__cuda_stream_close(weir_stream *s);
+/* The CUDA stream of the stream for so many cores, in no order with the others; one `side` more
+ * for parts of collectives. (L) */
+weir_status weir__cuda_queue(struct weir__cuda_stream *s, unsigned cores, bool side,
+                             weir__cu_stream *out);
+/* The latter, with the event `parted`. (L) */
+weir_status weir__cuda_side(struct weir__cuda_stream *s, unsigned cores, weir__cu_stream *out);
 
 /* ---- native.c: streams and memory of others ---- */
 weir_status weir__cuda_native(weir_stream *s, unsigned cores, void **handle);
@@ -263,6 +289,11 @@ weir_status weir__cuda_tail(struct weir__cuda_stream *s, unsigned cores, weir__c
 weir_status weir__cuda_share(struct weir__cuda_stream *s, unsigned cores, weir__cu_stream *out);
 /* Whether the command is over (or asking fails); if not, an event at or behind it. */
 bool weir__cuda_find(struct weir__mark mark, struct weir__cuda_event *out, weir_status *st);
+weir_status weir__cuda_wait_for(struct weir__cuda *dev, weir__cu_stream stream,
+                                const struct weir__cuda_event *event);
+/* The next command will wait for the host: whoever waits for earlier ones must not wait for that.
+ * It has a tail. (L) */
+weir_status weir__cuda_before_gate(struct weir__cuda_stream *s);
 /* The command is queued: `name` for reports. (L) */
 void weir__cuda_count(struct weir__cuda_stream *s, uint64_t n, const char *name);
 /* A plan runs on `first` and stands for `lane` as well: it comes after what `lane` has, and
@@ -298,21 +329,56 @@ weir_status weir__cuda_take(struct weir__cuda_stream *s, uint64_t at, struct wei
                             enum weir__wait how);
 /* Passes on what has failed so far. */
 void weir__cuda_poll(struct weir__cuda *dev);
+/* Command `seq`, which is not over for others, fails. Under the faults lock. */
+void weir__cuda_add_failure(struct weir__cuda_stream *s, uint64_t seq, weir_status status,
+                            const char *text);
+/* How such a command has failed so far; WEIR_OK if it has not. */
+weir_status weir__cuda_failed_at(struct weir__cuda_stream *s, uint64_t seq, char *text,
+                                 size_t size);
 
-/* ---- host.c: work of the host within a stream ---- */
+/* ---- jobs.c: work of the host within a stream ---- */
 weir_status weir__cuda_callback(weir_stream *s, weir_callback_fn fn, void *user);
+/* Queues what `draft` has to do, at `tail`, which goes on when its gate is opened. A job's meet
+ * is taken over, come what may. (L) */
+weir_status weir__cuda_queue_job(struct weir__cuda_stream *s, weir__cu_stream tail,
+                                 const struct weir__cuda_job *draft);
+/* On the helper thread: it looks at the meeting of `meet` when `side` gets there. */
+weir_status weir__cuda_queue_look(struct weir__cuda_meet *meet, struct weir__cuda_stream *s,
+                                  weir__cu_stream side);
+void weir__cuda_jobs_open(struct weir__cuda *dev);
+void weir__cuda_jobs_close(struct weir__cuda *dev);
+/* Callbacks that CUDA will not reach any more are called. */
+void weir__cuda_jobs_dead(struct weir__cuda *dev);
+
+/* ---- stamp.c: the time ---- */
 weir_status weir__cuda_stamp(weir_stream *s, _Atomic uint64_t *ns);
 /* Fills the stamps of the stream up to `seq`, which is over. */
 void weir__cuda_read_stamps(struct weir__cuda_stream *s, uint64_t seq);
-weir_status weir__cuda_host_open(struct weir__cuda *dev);
-void weir__cuda_host_close(struct weir__cuda *dev);
+void weir__cuda_stamps_close(struct weir__cuda *dev);
 /* Sets the device's clock by the host's. (L) */
 weir_status weir__cuda_anchor(struct weir__cuda *dev);
 /* The host's time at which the event was passed, under the stamps lock. The event may be
  * another afterwards. WEIR__NO_TIME with the error, which may be CU_ERROR_NOT_READY. */
 weir__cu_result weir__cuda_time_of(struct weir__cuda *dev, weir__cu_event *event, uint64_t *ns);
-/* Callbacks that CUDA will not reach any more are called. */
-void weir__cuda_host_dead(struct weir__cuda *dev);
+
+/* ---- meet.c: collectives ---- */
+
+/* Queues one at `tail`. Its number on its channel is `ticket` more than its arguments say. (L) */
+weir_status weir__cuda_meet(struct weir__cuda_stream *s, weir__cu_stream tail,
+                            const struct weir__kernel *kernel, uint64_t ticket, bool in_plan);
+/* It was not queued after all. */
+void weir__cuda_meet_free(struct weir__cuda_meet *meet);
+/* On the helper thread: its stream is there; the parts of its meeting are over. */
+void weir__cuda_meet_arrive(struct weir__cuda_meet *meet);
+void weir__cuda_meet_look(struct weir__cuda_meet *meet);
+/* What a failure of a part means, if that is known. Under the faults lock. */
+bool weir__cuda_meet_explain(const struct weir__cuda_stream *s, uint64_t seq,
+                             const struct weir__code_failure *failure, char *text, size_t size);
+/* The context is unusable: groups that wait on it are broken. On the helper thread. */
+void weir__cuda_meets_dead(struct weir__cuda *dev);
+/* The driver's explain. */
+void weir__cuda_explain(weir_device *const *devs, int ndevs, struct weir__text *report,
+                        struct weir__text *cycle);
 
 /* ---- issue.c, copy.c, code.c, product.c: commands ---- */
 

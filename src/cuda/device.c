@@ -121,7 +121,9 @@ static void cuda_close(weir_device *base)
     bool pushed = weir__cuda_enter(dev);
 
     dev->api->cu.context_sync();
-    weir__cuda_host_close(dev);
+    weir__cuda_jobs_close(dev);
+    weir__cuda_listen_close(dev);
+    weir__cuda_stamps_close(dev);
     weir__cuda_leave(dev, pushed);
 }
 
@@ -153,6 +155,8 @@ static weir_status cuda_open(weir_device *base, struct weir__spec *spec)
     weir_status st;
 
     dev->api = weir__cuda_api();
+    dev->heard_end = &dev->heard;
+    weir__cuda_jobs_open(dev);
     cu = &dev->api->cu;
     if ((st = read_ordinal(dev, spec, &ordinal)) ||
         (st = weir__cuda_check(dev, cu->device_get(&dev->device, ordinal), "the GPU")) ||
@@ -167,7 +171,7 @@ static weir_status cuda_open(weir_device *base, struct weir__spec *spec)
                                                CU_HOST_ALLOC_PORTABLE_MAPPED),
                                 "pinned memory"))) {
         memset(dev->log, 0, WEIR__CODE_FAILURES * sizeof *dev->log);
-        if (!(st = weir__cuda_host_open(dev)))
+        if (!(st = weir__cuda_anchor(dev)))
             st = weir__cuda_cores_open(dev);
     }
     weir__cuda_leave(dev, pushed);
@@ -249,6 +253,7 @@ const struct weir__driver weir__cuda_driver = {
     .device_size = sizeof(struct weir__cuda),
     .stream_size = sizeof(struct weir__cuda_stream),
     .compiles = true,
+    .meets = true,
     .unavailable = unavailable,
     .open = cuda_open,
     .close = cuda_close,
@@ -267,6 +272,7 @@ const struct weir__driver weir__cuda_driver = {
     .wait_native = weir__cuda_wait_native,
     .signal_native = weir__cuda_signal_native,
     .reaches = weir__cuda_reaches,
+    .explain = weir__cuda_explain,
     .program_make = weir__cuda_program_make,
     .program_free = weir__cuda_program_free,
     .program_run = weir__cuda_program_run,

@@ -56,7 +56,7 @@ static void die(struct weir__cuda *dev, weir__cu_result r)
         atomic_store_explicit(&dev->dead, true, memory_order_release);
     }
     weir__mutex_unlock(&dev->faults);
-    weir__cuda_host_dead(dev);
+    weir__cuda_jobs_dead(dev);
 }
 
 weir_status weir__cuda_alive(struct weir__cuda *dev)
@@ -88,21 +88,32 @@ weir_status weir__cuda_ask(struct weir__cuda *dev)
 /* ---- failures of kernels: under the faults lock from here on ---- */
 
 /* Kept until the waits of the stream before it have been looked at. */
-static void add_failure(struct weir__cuda_stream *s, uint64_t seq, const char *name,
-                        const struct weir__code_failure *f)
+void weir__cuda_add_failure(struct weir__cuda_stream *s, uint64_t seq, weir_status status,
+                            const char *text)
 {
     struct weir__cuda_failure *at;
 
+    atomic_store(&weir__cuda(s->base.dev)->failed, true);
     if (!weir__grow(&s->failures, s->nfailures, &s->cap_failures, sizeof *s->failures)) {
         weir__stream_fail(&s->base, seq, WEIR_ENOMEM, "out of memory for the text of an error");
         return;
     }
     at = &s->failures[s->nfailures++];
     at->seq = seq;
-    at->status = WEIR_ERANGE;
-    snprintf(at->text, sizeof at->text,
-             "operator '%s' on stream '%s': index %lld is out of range: 0..%lld", name,
-             s->base.name, (long long)f->index, (long long)f->limit - 1);
+    at->status = status;
+    snprintf(at->text, sizeof at->text, "%s", text);
+}
+
+static void add_failure(struct weir__cuda_stream *s, uint64_t seq, const char *name,
+                        const struct weir__code_failure *f)
+{
+    char what[200], text[400];
+
+    if (!weir__cuda_meet_explain(s, seq, f, what, sizeof what))
+        snprintf(what, sizeof what, "index %lld is out of range: 0..%lld", (long long)f->index,
+                 (long long)f->limit - 1);
+    snprintf(text, sizeof text, "operator '%s' on stream '%s': %s", name, s->base.name, what);
+    weir__cuda_add_failure(s, seq, WEIR_ERANGE, text);
 }
 
 static void place_failure(struct weir__cuda *dev, const struct weir__code_failure *f)
@@ -124,7 +135,6 @@ static void place_failure(struct weir__cuda *dev, const struct weir__code_failur
         if (s)
             add_failure(s, seq, s->names[seq % WEIR__CUDA_NAMES], f);
     }
-    atomic_store(&dev->failed, true);
 }
 
 static void read_log(struct weir__cuda *dev)
@@ -216,6 +226,21 @@ void weir__cuda_poll(struct weir__cuda *dev)
     weir__mutex_lock(&dev->faults);
     poll_locked(dev);
     weir__mutex_unlock(&dev->faults);
+}
+
+weir_status weir__cuda_failed_at(struct weir__cuda_stream *s, uint64_t seq, char *text, size_t size)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    weir_status st = WEIR_OK;
+
+    weir__mutex_lock(&dev->faults);
+    for (int i = 0; i < s->nfailures && !st; i++)
+        if (s->failures[i].seq == seq) {
+            st = s->failures[i].status;
+            snprintf(text, size, "%s", s->failures[i].text);
+        }
+    weir__mutex_unlock(&dev->faults);
+    return st;
 }
 
 weir_status weir__cuda_take(struct weir__cuda_stream *s, uint64_t at, struct weir__mark from,

@@ -50,8 +50,7 @@ weir_status weir__cuda_signal_native(struct weir__mark mark, void *native)
     if (st || weir__cuda_find(mark, &event, &st) || event.on == native)
         return st;
     pushed = weir__cuda_enter(dev);
-    st = weir__cuda_check(dev, dev->api->cu.stream_wait(native, event.event, 0),
-                          "a wait of a stream that is not weir's");
+    st = weir__cuda_wait_for(dev, native, &event);
     weir__cuda_leave(dev, pushed);
     return st;
 }

@@ -1,6 +1,7 @@
 /* Plans as CUDA graphs: a program is captured once, with its waits as edges, and each run is one
  * launch on the stream of lane 0. The other lanes' streams are ordered around it. */
 #include "cuda/program.h"
+#include "comm/comm.h"
 
 #include <string.h>
 
@@ -36,7 +37,8 @@ static weir_status check_lane(struct weir__program *p, const struct weir__cuda_l
         if (k->fn && !k->code)
             return weir__fail(WEIR_EUNSUPPORTED, "node '%s' has no kernel for %s", k->name,
                               p->dev->base.props.name);
-        p->fallible |= k->code && k->code->fails;
+        p->fallible |= k->meets || (k->code && k->code->fails);
+        p->meets |= k->meets;
     }
     return WEIR_OK;
 }
@@ -297,7 +299,8 @@ static weir_status capture(struct weir__program *p)
 
 /* ---- running ---- */
 
-static weir_status run_kernel(struct weir__program *p, int lane, const struct weir__kernel *k)
+static weir_status run_kernel(struct weir__program *p, int lane, const struct weir__kernel *k,
+                              const uint64_t *tickets)
 {
     struct weir__cuda_stream *s = weir__cuda_stream(p->lanes[lane].stream);
     uint64_t seq = weir__stream_submitted(&s->base) + 1;
@@ -311,12 +314,16 @@ static weir_status run_kernel(struct weir__program *p, int lane, const struct we
     struct weir__cuda_heard *heard;
     weir_status st;
 
-    if (k->fn) {
+    if (k->fn || k->meets) {
         if ((st = weir__cuda_tail(s, k->engine <= WEIR_ENGINE_MIX ? k->cores : UINT32_MAX,
                                   &sink.stream)))
             return st;
         heard = weir__cuda_hear(s, sink.stream, k, seq);
-        st = weir__cuda_issue(&sink, k);
+        if (k->meets)
+            st = weir__cuda_meet(s, sink.stream, k,
+                                 tickets[((const struct weir__meet *)k->args)->place], true);
+        else
+            st = weir__cuda_issue(&sink, k);
         if (heard)
             weir__cuda_heard(heard, sink.stream, !st);
         if (st)
@@ -326,9 +333,9 @@ static weir_status run_kernel(struct weir__program *p, int lane, const struct we
     return WEIR_OK;
 }
 
-/* While a trace is recorded: one by one on the lanes' own streams, since a graph tells nothing
- * of its nodes. */
-static weir_status run_one_by_one(struct weir__program *p)
+/* While a trace is recorded, since a graph tells nothing of its nodes, and with collectives, since
+ * those wait for the host: one by one on the lanes' own streams. */
+static weir_status run_one_by_one(struct weir__program *p, const uint64_t *tickets)
 {
     weir_status st = WEIR_OK;
 
@@ -345,7 +352,7 @@ static weir_status run_one_by_one(struct weir__program *p)
                 s, (struct weir__mark){from->stream, from->base + (uint64_t)item->item + 1},
                 WEIR__WAIT_ERRORS);
         } else {
-            st = run_kernel(p, p->order[i].lane, &item->kernel);
+            st = run_kernel(p, p->order[i].lane, &item->kernel, tickets);
         }
         if (!st)
             s->clock.seq[s->slot]++;
@@ -387,7 +394,6 @@ weir_status weir__cuda_program_run(const struct weir__program *program, weir_str
     bool pushed;
     weir_status st = weir__cuda_alive(dev);
 
-    (void)tickets; /* of collectives, which this driver does not run */
     (void)ntickets;
     if (st)
         return st;
@@ -399,12 +405,14 @@ weir_status weir__cuda_program_run(const struct weir__program *program, weir_str
     }
     weir__mutex_unlock(&dev->faults);
     /* A lane's limit may move other lanes to other parts of the cores: then once more. */
-    for (int i = 0; i < 2 && !st && (p->stale || p->epoch != dev->cores.epoch); i++) {
+    for (int i = 0; i < 2 && !st && !p->meets && (p->stale || p->epoch != dev->cores.epoch); i++) {
         p->epoch = dev->cores.epoch;
         st = capture(p);
     }
+    if (p->meets)
+        weir__cuda_rehearse(p);
     if (!st)
-        st = weir__trace_on() ? run_one_by_one(p) : run_graph(p);
+        st = p->meets || weir__trace_on() ? run_one_by_one(p, tickets) : run_graph(p);
     weir__cuda_leave(dev, pushed);
     return st;
 }

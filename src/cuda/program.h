@@ -33,6 +33,7 @@ struct weir__program {
     uint32_t id;
     int nlanes;
     bool fallible;    /* some kernel may fail */
+    bool meets;       /* some are collectives: it is run node by node */
     bool stale;       /* a kernel has changed since the graph was captured */
     bool rehearsed;   /* its products have their ways, */
     uint64_t company; /* chosen under this number */

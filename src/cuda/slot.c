@@ -78,6 +78,8 @@ void weir__cuda_stream_close(weir_stream *base)
             cu->event_destroy(s->ring[i].event);
     if (s->inlet)
         cu->event_destroy(s->inlet);
+    if (s->parted)
+        cu->event_destroy(s->parted);
     for (int i = 0; i < s->nqueues; i++)
         cu->stream_destroy(s->queues[i].stream);
     if (s->workspace)
@@ -88,4 +90,58 @@ void weir__cuda_stream_close(weir_stream *base)
     weir__free(s->queues);
     weir__free(s->taken);
     weir__free(s->failures);
+}
+
+/* ---- CUDA streams ---- */
+
+static int cuda_priority(const struct weir__cuda *dev, int priority)
+{
+    int steps = dev->priority_least - dev->priority_greatest;
+
+    return dev->priority_least -
+           (WEIR__PRIORITY_LEAST - priority) * steps / (WEIR__PRIORITY_LEAST - WEIR__PRIORITY_MOST);
+}
+
+static weir_status find_queue(struct weir__cuda_stream *s, const struct weir__cuda_part *part,
+                              bool side, weir__cu_stream *out)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    int priority = cuda_priority(dev, s->base.priority);
+    weir_status st;
+
+    for (int i = 0; i < s->nqueues; i++)
+        if (s->queues[i].part == part && s->queues[i].priority == priority &&
+            s->queues[i].side == side) {
+            *out = s->queues[i].stream;
+            return WEIR_OK;
+        }
+    if (!weir__grow(&s->queues, s->nqueues, &s->cap_queues, sizeof *s->queues))
+        return WEIR_ENOMEM;
+    if ((st = weir__cuda_new_stream(dev, part, priority, out)))
+        return st;
+    s->queues[s->nqueues++] = (struct weir__cuda_queue){priority, part, side, *out};
+    return WEIR_OK;
+}
+
+weir_status weir__cuda_queue(struct weir__cuda_stream *s, unsigned cores, bool side,
+                             weir__cu_stream *out)
+{
+    const struct weir__cuda_part *part = NULL;
+    weir_status st = weir__cuda_part(s, cores, &part);
+
+    return st ? st : find_queue(s, part, side, out);
+}
+
+weir_status weir__cuda_side(struct weir__cuda_stream *s, unsigned cores, weir__cu_stream *out)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    weir_status st;
+
+    if (!s->parted &&
+        (st = weir__cuda_check(dev, dev->api->cu.event_create(&s->parted, CU_EVENT_DISABLE_TIMING),
+                               "an event"))) {
+        s->parted = NULL;
+        return st;
+    }
+    return weir__cuda_queue(s, cores, true, out);
 }

@@ -3,36 +3,6 @@
 
 enum { CHECKPOINT_EVERY = WEIR__CUDA_NAMES };
 
-/* ---- the tail ---- */
-
-static int cuda_priority(const struct weir__cuda *dev, int priority)
-{
-    int steps = dev->priority_least - dev->priority_greatest;
-
-    return dev->priority_least -
-           (WEIR__PRIORITY_LEAST - priority) * steps / (WEIR__PRIORITY_LEAST - WEIR__PRIORITY_MOST);
-}
-
-static weir_status find_queue(struct weir__cuda_stream *s, const struct weir__cuda_part *part,
-                              weir__cu_stream *out)
-{
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
-    int priority = cuda_priority(dev, s->base.priority);
-    weir_status st;
-
-    for (int i = 0; i < s->nqueues; i++)
-        if (s->queues[i].part == part && s->queues[i].priority == priority) {
-            *out = s->queues[i].stream;
-            return WEIR_OK;
-        }
-    if (!weir__grow(&s->queues, s->nqueues, &s->cap_queues, sizeof *s->queues))
-        return WEIR_ENOMEM;
-    if ((st = weir__cuda_new_stream(dev, part, priority, out)))
-        return st;
-    s->queues[s->nqueues++] = (struct weir__cuda_queue){priority, part, *out};
-    return WEIR_OK;
-}
-
 /* ---- under the tails lock ---- */
 
 static bool find(struct weir__cuda_stream *s, uint64_t seq, struct weir__cuda_event *out,
@@ -47,6 +17,20 @@ static void locate(struct weir__cuda_stream **s, uint64_t *seq)
     }
 }
 
+weir_status weir__cuda_wait_for(struct weir__cuda *dev, weir__cu_stream tail,
+                                const struct weir__cuda_event *e)
+{
+    const struct weir__cu *cu = &dev->api->cu;
+
+    if (!e->word)
+        return weir__cuda_check(dev, cu->stream_wait(tail, e->event, 0), "a wait");
+    return weir__cuda_check(dev,
+                            cu->stream_wait_value(tail,
+                                                  (weir__cu_address)(uintptr_t)&e->word->reached,
+                                                  e->seq, CU_WAIT_GEQ),
+                            "a wait");
+}
+
 static weir_status wait_on_tail(struct weir__cuda_stream *s, const struct weir__cuda_pending *p)
 {
     struct weir__cuda *dev = weir__cuda(s->base.dev);
@@ -59,7 +43,7 @@ static weir_status wait_on_tail(struct weir__cuda_stream *s, const struct weir__
         locate(&from, &seq);
     if (from == s || (from && find(from, seq, &event, &st)) || st || event.on == s->tail)
         return st;
-    return weir__cuda_check(dev, dev->api->cu.stream_wait(s->tail, event.event, 0), "a wait");
+    return weir__cuda_wait_for(dev, s->tail, &event);
 }
 
 /* Hands the waits that are kept to CUDA. */
@@ -116,22 +100,27 @@ static const struct weir__cuda_event *newest(const struct weir__cuda_stream *s)
     return &s->ring[(s->ring_at + WEIR__CUDA_RING - 1) % WEIR__CUDA_RING];
 }
 
-/* Whether the command is over, and if not, an event at or behind it. */
+/* Whether the command is over, and if not, an event at or behind it, with no gate between. */
 static bool find(struct weir__cuda_stream *s, uint64_t seq, struct weir__cuda_event *out,
                  weir_status *st)
 {
     const struct weir__cuda_event *found = NULL;
+    unsigned i;
 
     *st = WEIR_OK;
     if (atomic_load_explicit(&s->word->reached, memory_order_acquire) >= seq)
         return true;
-    for (unsigned i = 1; i <= WEIR__CUDA_RING; i++) {
+    for (i = 1; i <= WEIR__CUDA_RING; i++) {
         const struct weir__cuda_event *e =
             &s->ring[(s->ring_at + WEIR__CUDA_RING - i) % WEIR__CUDA_RING];
 
         if (!e->on || e->seq < seq)
             break;
         found = e;
+    }
+    if (i > WEIR__CUDA_RING && found->seq > seq && s->gate > seq) {
+        *out = (struct weir__cuda_event){.seq = seq, .word = s->word};
+        return false;
     }
     if (!found && s->tail && !(*st = flush(s)) && !(*st = record(s, s->tail)))
         found = newest(s);
@@ -157,12 +146,11 @@ static weir_status change_tail(struct weir__cuda_stream *s, weir__cu_stream to)
 
 weir_status weir__cuda_tail(struct weir__cuda_stream *s, unsigned cores, weir__cu_stream *out)
 {
-    const struct weir__cuda_part *part = NULL;
     weir_status st;
 
     if (s->shared && cores == UINT32_MAX)
         *out = s->shared;
-    else if ((st = weir__cuda_part(s, cores, &part)) || (st = find_queue(s, part, out)))
+    else if ((st = weir__cuda_queue(s, cores, false, out)))
         return st;
     weir__spin_lock(&weir__cuda(s->base.dev)->tails);
     if (*out == s->tail || !(st = change_tail(s, *out)))
@@ -281,29 +269,53 @@ weir_status weir__cuda_mark(weir_stream *base)
 
 /* ---- how far it got ---- */
 
+/* Under the tails lock. */
+static weir_status write_checkpoint(struct weir__cuda_stream *s)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    uint64_t queued = atomic_load_explicit(&s->queued, memory_order_acquire);
+    weir_status st = WEIR_OK;
+
+    if (s->checkpoint >= queued)
+        return WEIR_OK;
+    if (!s->tail) /* nothing that CUDA would have to do */
+        atomic_store_explicit(&s->word->reached, queued, memory_order_release);
+    else if (!(st = flush(s)))
+        st = weir__cuda_check(
+            dev,
+            dev->api->cu.stream_write(s->tail, (weir__cu_address)(uintptr_t)&s->word->reached,
+                                      queued, 0),
+            "a checkpoint");
+    if (!st)
+        s->checkpoint = queued;
+    return st;
+}
+
 weir_status weir__cuda_checkpoint(struct weir__cuda_stream *s)
 {
     struct weir__cuda *dev = weir__cuda(s->base.dev);
     bool pushed = weir__cuda_enter(dev);
-    weir_status st = WEIR_OK;
-    uint64_t queued;
+    weir_status st;
 
-    weir__spin_lock(&weir__cuda(s->base.dev)->tails);
-    queued = atomic_load_explicit(&s->queued, memory_order_acquire);
-    if (s->checkpoint < queued) {
-        if (!s->tail) /* nothing that CUDA would have to do */
-            atomic_store_explicit(&s->word->reached, queued, memory_order_release);
-        else if (!(st = flush(s)))
-            st = weir__cuda_check(
-                dev,
-                dev->api->cu.stream_write(s->tail, (weir__cu_address)(uintptr_t)&s->word->reached,
-                                          queued, 0),
-                "a checkpoint");
-        if (!st)
-            s->checkpoint = queued;
-    }
-    weir__spin_unlock(&weir__cuda(s->base.dev)->tails);
+    weir__spin_lock(&dev->tails);
+    st = write_checkpoint(s);
+    weir__spin_unlock(&dev->tails);
     weir__cuda_leave(dev, pushed);
+    return st;
+}
+
+weir_status weir__cuda_before_gate(struct weir__cuda_stream *s)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    uint64_t queued = atomic_load_explicit(&s->queued, memory_order_relaxed);
+    weir_status st;
+
+    weir__spin_lock(&dev->tails);
+    if (!(st = write_checkpoint(s)) && (!newest(s)->on || newest(s)->seq != queued))
+        st = record(s, s->tail);
+    if (!st)
+        s->gate = queued + 1;
+    weir__spin_unlock(&dev->tails);
     return st;
 }
 
@@ -369,21 +381,22 @@ weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
                         k->name, base->dev->props.name);
     if (st)
         return st;
-    if (k->fn) {
+    if (k->fn || k->meets) {
         pushed = weir__cuda_enter(dev);
         st = weir__cuda_tail(s, k->engine <= WEIR_ENGINE_MIX ? k->cores : UINT32_MAX, &sink.stream);
         if (!st && weir__trace_on())
             heard = weir__cuda_hear(s, sink.stream, k, seq);
         if (!st)
-            st = k->code->kind == WEIR__CODE_COPY ? weir__cuda_copy(s, sink.stream, k->args)
-                                                  : weir__cuda_issue(&sink, k);
+            st = k->meets                           ? weir__cuda_meet(s, sink.stream, k, 0, false)
+                 : k->code->kind == WEIR__CODE_COPY ? weir__cuda_copy(s, sink.stream, k->args)
+                                                    : weir__cuda_issue(&sink, k);
         if (heard)
             weir__cuda_heard(heard, sink.stream, !st);
         weir__cuda_leave(dev, pushed);
     }
     if (st)
         return st;
-    s->fallible |= k->code && k->code->fails;
+    s->fallible |= k->meets || (k->code && k->code->fails);
     if (k->never_timeout)
         atomic_store_explicit(&s->untimed, seq, memory_order_relaxed);
     weir__cuda_count(s, 1, k->name);

@@ -67,9 +67,17 @@ struct weir__code_context {
 struct weir__code_failure {
     uint64_t where;
     int64_t index, limit; /* an index and the first one that is out of range */
+    int64_t at;           /* where, for weir__code.explain */
     uint64_t ready;
     uint64_t next; /* of entry 0: the number of the next failure */
 };
+
+/* Memory that peers of a collective read: a pointer in its arguments, and bytes there. */
+struct weir__code_shown {
+    size_t offset;
+    int64_t bytes;
+};
+#define WEIR__CODE_SHOWN 2
 
 struct weir__text;
 
@@ -94,6 +102,15 @@ struct weir__code {
     const struct weir__code *joined;
     uint32_t joined_size;
     bool (*join)(void *joined, const void *args, bool keep);
+    unsigned phases; /* if they are not the host's: how many; 0 otherwise */
+    /* For collectives. The entry takes, in the place of the arguments, what `gather` makes of them
+     * and of all ranks' once the ranks have met, of WEIR_ARGS_MAX bytes at most. With `pull` it
+     * writes nothing of its peers'. `shown` tells what they read of its own, and how many. */
+    void (*gather)(const void *args, const void *const *peers, bool pull, void *part);
+    int (*shown)(const void *args, struct weir__code_shown *shown);
+    /* NULL, or the sentence for a failure that is no index out of range. */
+    void (*explain)(const void *args, const struct weir__code_failure *failure, char *text,
+                    size_t size);
     /* NULL, or what the call is as a product; false if no library can be expected to do it. */
     bool (*product)(const void *args, struct weir__product *product);
 };

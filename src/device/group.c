@@ -12,7 +12,7 @@ static weir_status check_devices(weir_device *const *devices, int nranks)
                               nranks, i);
         if (!devices[i]->driver->meets)
             return weir__fail(WEIR_EUNSUPPORTED,
-                              "%s runs no collectives: use cpu or npu devices, or move the data "
+                              "%s runs no collectives: use devices that do, such as cpu, or move the data "
                               "with weir_tensor_copy",
                               devices[i]->props.name);
         if (devices[i]->driver != devices[0]->driver)

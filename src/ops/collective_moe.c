@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ops/elementwise.h"
+#include "ops/gpu/gpu.h"
 #include "ops/host/moe.h"
 #include "ops/registry.h"
 
@@ -140,6 +141,7 @@ static weir_status prepare_dispatch(const struct weir__call *call, struct weir__
     a->positions = (void *)call->out[2].data;
     a->starts = call->scratch;
     a->routes = (void *)(a->starts + p->ranks * p->experts);
+    work->code = &weir__gpu_moe_dispatch;
     weir__collective_work(call, work, WEIR__ISA_PICK(weir__moe_dispatch_kernel), sizeof *a,
                           2 * a->tokens * a->k * a->hidden * (int64_t)weir_dtype_size(a->dtype),
                           a->tokens * a->k);
@@ -155,6 +157,7 @@ static weir_status prepare_combine(const struct weir__call *call, struct weir__w
     a->positions = (void *)call->in[2]->data;
     a->weights = call->in[3]->data;
     a->weight_type = (unsigned char)call->in[3]->dtype;
+    work->code = &weir__gpu_moe_combine;
     weir__collective_work(call, work, WEIR__ISA_PICK(weir__moe_combine_kernel), sizeof *a,
                           2 * a->tokens * a->k * a->hidden * (int64_t)weir_dtype_size(a->dtype),
                           a->tokens);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ops/elementwise.h"
+#include "ops/gpu/gpu.h"
 #include "ops/registry.h"
 
 /* Of AllToAllCounts: rows for and from each rank. */
@@ -204,6 +205,7 @@ static weir_status prepare_reduce(const struct weir__call *call, struct weir__wo
     a->scatter = call->op == &weir__op_reduce_scatter;
     a->reduce = (unsigned char)find_reduce(p->reduce);
     a->meet.offer.reduce = reduce_names[a->reduce];
+    work->code = &weir__gpu_reduce_part;
     weir__collective_work(call, work, WEIR__ISA_PICK(weir__reduce_part_kernel), sizeof *a,
                           bytes_of(call->in[0]) + bytes_of(&call->out[0]),
                           weir__div_up(a->numel / a->ranks, 64));
@@ -217,6 +219,7 @@ static void move_work(const struct weir__call *call, struct weir__work *work, en
     int64_t bytes = call->nout ? bytes_of(&call->out[0]) : bytes_of(call->in[0]);
 
     a->move = (unsigned char)move;
+    work->code = &weir__gpu_move_part;
     weir__collective_work(call, work, WEIR__ISA_PICK(weir__move_part_kernel),
                           sizeof *a + counts * sizeof *a->counts, 2 * bytes,
                           weir__div_up(bytes, 4096));

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <time.h>
 
+#include "ops/busy.h"
 #include "ops/gpu/gpu.h"
 #include "ops/registry.h"
 
@@ -97,14 +98,9 @@ static weir_status empty_kernel(const void *args, const weir_block *block)
     return WEIR_OK;
 }
 
-struct busy_args {
-    double ns;
-    int64_t blocks;
-};
-
 static weir_status busy_kernel(const void *args, const weir_block *block)
 {
-    double ns = ((const struct busy_args *)args)->ns;
+    double ns = ((const struct weir__busy *)args)->ns;
     uint64_t began = now_ns();
 
     (void)block;
@@ -113,15 +109,9 @@ static weir_status busy_kernel(const void *args, const weir_block *block)
     return WEIR_OK;
 }
 
-/* Of one that meets its peers. */
-struct part_args {
-    struct weir__meet meet;
-    struct busy_args busy;
-};
-
 static weir_status busy_part(const void *args, const weir_block *block)
 {
-    const struct part_args *a = args;
+    const struct weir__busy_part *a = args;
 
     return busy_kernel(&a->busy, block);
 }
@@ -135,11 +125,11 @@ static void party_kernel(const void *params, struct weir__party *party)
 }
 
 /* The name lives as long as the plan's graph, and so as long as the kernel. */
-static void prepare_part(const struct weir__call *call, const struct busy_args *busy,
+static void prepare_part(const struct weir__call *call, const struct weir__busy *busy,
                          struct weir__work *work)
 {
     const struct weir__kernel_params *p = call->params;
-    struct part_args *a = (void *)work->args;
+    struct weir__busy_part *a = (void *)work->args;
 
     memset(a, 0, sizeof *a);
     a->meet.offer = (struct weir__offer){
@@ -147,13 +137,14 @@ static void prepare_part(const struct weir__call *call, const struct busy_args *
     a->busy = *busy;
     work->args_size = sizeof *a;
     work->fn = busy->ns > 0 && !call->model ? busy_part : NULL;
+    work->code = &weir__gpu_busy_part;
     work->meets = true;
 }
 
 static weir_status prepare_kernel(const struct weir__call *call, struct weir__work *work)
 {
     const struct weir__kernel_params *p = call->params;
-    struct busy_args args = {1000 * block_us(p), weir__kernel_blocks(p)};
+    struct weir__busy args = {1000 * block_us(p), weir__kernel_blocks(p)};
 
     memcpy(work->args, &args, sizeof args);
     work->args_size = sizeof args;

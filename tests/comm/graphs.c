@@ -273,7 +273,7 @@ TEST(graphs, kernel_nodes_run_alone_without_a_rank)
     weir_graph *g;
     weir_plan *plan;
 
-    CHECK_OK(weir_device_open(spec_or_modelled("cpu:cores=1"), &dev));
+    CHECK_OK(weir_device_open(spec_or_given("cpu:cores=1"), &dev));
     CHECK_OK(weir_graph_load(dev, text, strlen(text), "alone", &g));
     CHECK_OK(weir_graph_compile(g, NULL, &plan));
     CHECK_OK(weir_plan_run(plan, weir_stream_default(dev), NULL, 0, NULL, 0));

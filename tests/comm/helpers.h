@@ -18,18 +18,28 @@ struct world {
     weir_rank *rank[MAX_WORLD];
 };
 
-/* The suite runs once on `cpu`, each case on the cores it names, and once on the modelled
- * device that WEIR_DEVICE names (devices.txt). */
-static inline bool is_modelled(void)
+/* The suite runs once on `cpu`, each case on the cores it names, and once on each other device
+ * that WEIR_DEVICE names (devices.txt). */
+static inline bool runs_on(const char *driver)
 {
     const char *spec = getenv("WEIR_DEVICE");
 
-    return spec && !strncmp(spec, "npu", 3);
+    return spec && !strncmp(spec, driver, strlen(driver));
 }
 
-static inline const char *spec_or_modelled(const char *spec)
+static inline bool is_modelled(void)
 {
-    return is_modelled() ? getenv("WEIR_DEVICE") : spec;
+    return runs_on("npu");
+}
+
+static inline bool is_gpu(void)
+{
+    return runs_on("cuda");
+}
+
+static inline const char *spec_or_given(const char *spec)
+{
+    return is_modelled() || is_gpu() ? getenv("WEIR_DEVICE") : spec;
 }
 
 /* For cases whose kernels wait for the host, or that are about threads. */
@@ -37,6 +47,18 @@ static inline void needs_threads(void)
 {
     if (is_modelled())
         test_skip("a modelled device runs kernels when the host waits for them");
+    if (is_gpu())
+        test_skip("a GPU runs no functions of the host");
+}
+
+/* On GPUs the ranks take turns with the first two, if there are two. */
+static inline weir_device *open_rank(const char *spec, int rank)
+{
+    weir_device *dev;
+
+    if (!is_gpu() || rank % 2 == 0 || weir_device_open("cuda:1,op_timeout=1", &dev))
+        CHECK_OK(weir_device_open(spec_or_given(spec), &dev));
+    return dev;
 }
 
 /* n devices of the spec and a group over them. */
@@ -45,7 +67,7 @@ static inline void world_open(struct world *w, int n, const char *spec,
 {
     w->n = n;
     for (int i = 0; i < n; i++)
-        CHECK_OK(weir_device_open(spec_or_modelled(spec), &w->dev[i]));
+        w->dev[i] = open_rank(spec, i);
     CHECK_OK(weir_group_create(w->dev, n, options, &w->group));
     for (int i = 0; i < n; i++)
         CHECK((w->rank[i] = weir_group_rank(w->group, i)));
@@ -114,8 +136,19 @@ static inline weir_status gate_kernel(const void *args, const weir_block *block)
     return WEIR_OK;
 }
 
+static inline void gate_callback(void *user, weir_status status)
+{
+    (void)status;
+    gate_kernel(&user, NULL);
+}
+
+/* On a GPU, which runs no functions of the host, it is a callback. */
 static inline void submit_gate(weir_stream *s, weir_engine engine, struct gate *g)
 {
+    if (is_gpu()) {
+        CHECK_OK(weir_stream_callback(s, gate_callback, g));
+        return;
+    }
     CHECK_OK(weir_launch_submit(s, &(weir_launch){.name = "gate",
                                                   .fn = gate_kernel,
                                                   .args = &g,
@@ -134,6 +167,12 @@ static inline void open_gate(struct gate *g)
     atomic_store(&g->open, 1);
 }
 
+/* What a stream that submit_failure was called for says. */
+static inline weir_status failure_status(void)
+{
+    return is_gpu() ? WEIR_ERANGE : WEIR_EKERNEL;
+}
+
 static inline weir_status failing_kernel(const void *args, const weir_block *block)
 {
     (void)args;
@@ -141,8 +180,24 @@ static inline weir_status failing_kernel(const void *args, const weir_block *blo
     return WEIR_EKERNEL;
 }
 
+/* The operator `broken` fails on the stream; on a GPU it is IndexSelect. */
 static inline void submit_failure(weir_stream *s)
 {
+    if (is_gpu()) {
+        weir_device *dev = weir_stream_device(s);
+        weir_stream *before = weir_stream_current(dev);
+        weir_tensor *x, *index, *y;
+
+        CHECK_OK(weir_stream_set_current(s));
+        CHECK_OK(weir_tensor_from(s, WEIR_F32, 1, (int64_t[]){1}, (float[]){1}, &x));
+        CHECK_OK(weir_tensor_from(s, WEIR_I64, 1, (int64_t[]){1}, (int64_t[]){7}, &index));
+        CHECK_OK(weir_index_select(x, 0, index, &y));
+        CHECK_OK(weir_stream_set_current(before));
+        weir_tensor_release(x);
+        weir_tensor_release(index);
+        weir_tensor_release(y);
+        return;
+    }
     CHECK_OK(weir_launch_submit(s, &(weir_launch){.name = "broken", .fn = failing_kernel}));
 }
 

@@ -88,6 +88,8 @@ TEST(seed003, the_two_card_program_runs_to_the_end)
 {
     int rounds = 300 / TEST_SLOWDOWN;
 
+    if (is_gpu())
+        needs_threads();
     for (int seed = 1; seed <= 4; seed++) {
         struct world w;
         struct card card[2];

@@ -211,7 +211,7 @@ static void one_program(uint64_t seed)
 TEST_TIMEOUT(soak, random_programs_neither_hang_nor_go_wrong, 7200)
 {
     const char *seconds = getenv("WEIR_SOAK_SECONDS");
-    double limit = seconds ? atof(seconds) : is_modelled() ? 0.3 : 2;
+    double limit = seconds ? atof(seconds) : is_modelled() || is_gpu() ? 0.3 : 2;
     struct timespec begin, now;
 
     clock_gettime(CLOCK_MONOTONIC, &begin);

@@ -16,7 +16,8 @@ struct round {
     int nt;
     weir_graph *graph;
     weir_plan *plan;
-    bool asked; /* for a callback */
+    weir_group *group; /* both ranks are the device */
+    bool asked;        /* for a callback */
     _Atomic int called;
     float in[N], out[N];
 };
@@ -43,6 +44,7 @@ static weir_status make(struct round *r)
     STEP(weir_event_create(r->dev, NULL, &r->event));
     STEP(weir_event_create(r->dev, &(weir_event_options){.timing = true}, &r->start));
     STEP(weir_event_create(r->dev, &(weir_event_options){.timing = true}, &r->end));
+    STEP(weir_group_create((weir_device *[]){r->dev, r->dev}, 2, NULL, &r->group));
     for (int i = 0; i < N; i++)
         r->in[i] = (float)i;
     STEP(weir_stream_set_current(r->s[0]));
@@ -96,6 +98,37 @@ static weir_status compute(struct round *r)
     r->nt++;
     STEP(weir_event_record(r->end, r->s[0]));
     return WEIR_OK;
+}
+
+static weir_status meet(struct round *r)
+{
+    const int64_t rows[2] = {4, 1};
+
+    STEP(weir_stream_wait_stream(r->s[1], r->s[0]));
+    for (int i = 0; i < STREAMS; i++) {
+        weir_rank *rank = weir_group_rank(r->group, i);
+        weir_tensor *experts, *y = NULL, *to[3] = {NULL};
+        weir_status st;
+
+        STEP(weir_stream_set_current(r->s[i]));
+        if (!(st = weir_all_reduce(rank, r->t[1], WEIR_REDUCE_SUM, &y)) &&
+            !(st = weir_tensor_from(r->s[i], WEIR_I32, 2, rows, (int32_t[]){0, 1, 0, 1},
+                                    &experts))) {
+            weir_tensor *x;
+
+            if (!(st = weir_tensor_slice(y, 0, 0, 4, 1, &x))) {
+                st = weir_moe_dispatch(rank, x, experts, 2, 8, &to[0], &to[1], &to[2]);
+                weir_tensor_release(x);
+            }
+            weir_tensor_release(experts);
+        }
+        for (int k = 0; k < 3; k++)
+            weir_tensor_release(to[k]);
+        weir_tensor_release(y);
+        STEP(st);
+    }
+    STEP(weir_stream_wait_stream(r->s[0], r->s[1]));
+    return weir_stream_set_current(r->s[0]);
 }
 
 static weir_status build_plan(struct round *r)
@@ -153,6 +186,7 @@ static weir_status go(struct round *r)
     STEP(make(r));
     STEP(share(r));
     STEP(compute(r));
+    STEP(meet(r));
     STEP(build_plan(r));
     STEP(run_plan(r));
     return finish(r);
@@ -165,6 +199,8 @@ static weir_status go_round(weir_device *dev, char *text, size_t size)
     weir_status st = go(&r);
 
     snprintf(text, size, "%s", st ? weir_last_error() : "");
+    if (st && r.group)
+        weir_group_abort(r.group, "a call has failed");
     (void)weir_device_sync(dev);
     while (r.asked && !atomic_load(&r.called)) /* on a lost GPU no wait waits for callbacks */
         sched_yield();
@@ -179,6 +215,8 @@ static weir_status go_round(weir_device *dev, char *text, size_t size)
     for (int i = 0; i < STREAMS; i++)
         if (r.s[i])
             (void)weir_stream_destroy(r.s[i]);
+    while (weir_group_destroy(r.group)) /* on a lost GPU no wait waits for collectives either */
+        sched_yield();
     return st;
 }
 

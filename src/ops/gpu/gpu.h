@@ -12,7 +12,9 @@ extern const struct weir__code weir__gpu_reduce, weir__gpu_softmax, weir__gpu_no
 extern const struct weir__code weir__gpu_take, weir__gpu_gather, weir__gpu_scatter;
 extern const struct weir__code weir__gpu_sort, weir__gpu_nonzero, weir__gpu_gen, weir__gpu_rotary;
 extern const struct weir__code weir__gpu_gemm, weir__gpu_conv;
-extern const struct weir__code weir__gpu_busy;
+extern const struct weir__code weir__gpu_busy, weir__gpu_busy_part;
+extern const struct weir__code weir__gpu_reduce_part, weir__gpu_move_part;
+extern const struct weir__code weir__gpu_moe_dispatch, weir__gpu_moe_combine;
 
 /* The kernel for that call: on tensor cores where type, sizes and strides allow. It may split the
  * keys into parts, which are put together in `scratch` (NULL: not on this device) by a second

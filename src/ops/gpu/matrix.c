@@ -69,21 +69,3 @@ static void conv_shape(const void *args, unsigned phase, unsigned cores,
 }
 
 const struct weir__code weir__gpu_conv = {.text = "conv", .contract = true, .shape = conv_shape};
-
-struct busy_args {
-    double ns;
-    int64_t blocks;
-};
-
-static void busy_shape(const void *args, unsigned phase, unsigned cores,
-                       struct weir__code_launch *l)
-{
-    const struct busy_args *a = args;
-
-    (void)phase;
-    (void)cores;
-    l->threads = 32;
-    l->grid = (uint32_t)a->blocks;
-}
-
-const struct weir__code weir__gpu_busy = {.text = "busy", .shape = busy_shape};

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "ops/host/elementwise.h"
-#include "ops/host/row.h"
 #include "ops/tile.h"
 
 static const struct weir__collective *peer(const weir_block *block, int rank)
@@ -134,52 +133,13 @@ weir_status WEIR__ISA_NAME(weir__reduce_part_kernel)(const void *args, const wei
 
 /* ---- moving ---- */
 
-/* What rank i has for this one: where it is, where it goes, how many bytes. */
-struct piece {
-    const char *from;
-    char *to;
-    int64_t bytes;
-};
-
-static int64_t sum_before(const int64_t *counts, int n)
-{
-    int64_t sum = 0;
-
-    for (int i = 0; i < n; i++)
-        sum += counts[i];
-    return sum;
-}
-
-static struct piece piece_from(const struct weir__collective *a, const weir_block *block, int i)
-{
-    const struct weir__collective *p = peer(block, i);
-    int64_t bytes = a->numel * (int64_t)weir__elem_size(a->dtype), part = bytes / a->ranks;
-
-    switch ((enum weir__move)a->move) {
-    case WEIR__MOVE_GATHER:
-        return (struct piece){p->in, a->out + i * bytes, bytes};
-    case WEIR__MOVE_EXCHANGE:
-        return (struct piece){p->in + a->meet.rank * part, a->out + i * part, part};
-    case WEIR__MOVE_COUNTS:
-        return (struct piece){p->in + sum_before(p->counts, a->meet.rank) * a->row,
-                              a->out + sum_before(a->counts + a->ranks, i) * a->row,
-                              a->counts[a->ranks + i] * a->row};
-    case WEIR__MOVE_BROADCAST:
-    case WEIR__MOVE_RECEIVE:
-        return (struct piece){p->in, a->out, bytes};
-    case WEIR__MOVE_NONE:
-        break;
-    }
-    return (struct piece){0};
-}
-
 /* Bytes of what the rank gets, seen as one row of pieces. */
 static int64_t bytes_of(const struct weir__collective *a)
 {
     int64_t bytes = a->numel * (int64_t)weir__elem_size(a->dtype);
 
     if (a->move == WEIR__MOVE_COUNTS)
-        return sum_before(a->counts + a->ranks, a->ranks) * a->row;
+        return weir__rows_before(a->counts + a->ranks, a->ranks) * a->row;
     return a->move == WEIR__MOVE_GATHER ? bytes * a->ranks : bytes;
 }
 
@@ -191,7 +151,7 @@ weir_status WEIR__ISA_NAME(weir__move_part_kernel)(const void *args, const weir_
     int64_t first = 0;
 
     for (int i = one ? a->peer : 0; i < (one ? a->peer + 1 : a->ranks); i++) {
-        struct piece p = piece_from(a, block, i);
+        struct weir__piece p = weir__move_piece(a, peer(block, i), i);
         int64_t begin = weir__max(r.begin - first, 0), end = weir__min(r.end - first, p.bytes);
 
         if (begin < end && p.from != p.to)

@@ -4,6 +4,8 @@
 
 #include "comm/comm.h"
 #include "ops/host/isa.h"
+#include "ops/host/part.h"
+#include "ops/host/row.h"
 #include "weir/launch.h"
 
 enum weir__move {
@@ -31,6 +33,41 @@ struct weir__collective {
     bool stream;          /* results are written past the caches */
     int64_t counts[];     /* for WEIR__MOVE_COUNTS: sent to each rank, then received */
 };
+
+static inline int64_t weir__rows_before(const int64_t *counts, int n)
+{
+    int64_t sum = 0;
+
+    for (int i = 0; i < n; i++)
+        sum += counts[i];
+    return sum;
+}
+
+/* What rank i, which shows `peer`, has for this one. */
+static inline struct weir__piece weir__move_piece(const struct weir__collective *a,
+                                                  const struct weir__collective *peer, int i)
+{
+    int64_t bytes = a->numel * (int64_t)weir__elem_size((weir_dtype)a->dtype);
+    int64_t part = bytes / a->ranks;
+
+    switch ((enum weir__move)a->move) {
+    case WEIR__MOVE_GATHER:
+        return (struct weir__piece){peer->in, a->out + i * bytes, bytes};
+    case WEIR__MOVE_EXCHANGE:
+        return (struct weir__piece){peer->in + a->meet.rank * part, a->out + i * part, part};
+    case WEIR__MOVE_COUNTS:
+        return (struct weir__piece){peer->in +
+                                        weir__rows_before(peer->counts, a->meet.rank) * a->row,
+                                    a->out + weir__rows_before(a->counts + a->ranks, i) * a->row,
+                                    a->counts[a->ranks + i] * a->row};
+    case WEIR__MOVE_BROADCAST:
+    case WEIR__MOVE_RECEIVE:
+        return (struct weir__piece){peer->in, a->out, bytes};
+    case WEIR__MOVE_NONE:
+        break;
+    }
+    return (struct weir__piece){0};
+}
 
 /* The blocks' functions; their arguments are a struct weir__collective.
  *

@@ -19,9 +19,8 @@ static int64_t expert_at(const struct weir__moe *a, int64_t slot)
 
 static weir_status bad_expert(const struct weir__moe *a, int64_t slot)
 {
-    return weir__fail(WEIR_ERANGE, "expert %lld of token %lld on rank %d is out of range: 0..%lld",
-                      (long long)expert_at(a, slot), (long long)(slot / a->k), a->meet.rank,
-                      (long long)a->nexperts - 1);
+    return weir__fail(WEIR_ERANGE, WEIR__MOE_BAD_EXPERT_TEXT, (long long)expert_at(a, slot),
+                      (long long)(slot / a->k), a->meet.rank, (long long)a->nexperts - 1);
 }
 
 static bool is_expert(const struct weir__moe *a, int64_t e)
@@ -115,9 +114,8 @@ weir_status WEIR__ISA_NAME(weir__moe_dispatch_kernel)(const void *args, const we
             return st;
         *nrows = place_rows(a);
         if (*nrows > a->capacity)
-            return weir__fail(WEIR_ERANGE,
-                              "the experts of rank %d get %lld rows, its capacity is %lld",
-                              a->meet.rank, (long long)*nrows, (long long)a->capacity);
+            return weir__fail(WEIR_ERANGE, WEIR__MOE_NO_ROOM_TEXT, a->meet.rank, (long long)*nrows,
+                              (long long)a->capacity);
         route_rows(a, block);
         return WEIR_OK;
     }
@@ -166,9 +164,8 @@ static const char *find_row(const struct weir__moe *a, const weir_block *block, 
     }
     p = peer(block, (int)(e / (a->nexperts / a->ranks)));
     if (row < 0 || row >= p->capacity) {
-        weir__fail(WEIR_ERANGE, "position %lld of token %lld on rank %d: rank %d has %lld rows",
-                   (long long)row, (long long)(slot / a->k), a->meet.rank, p->meet.rank,
-                   (long long)p->capacity);
+        weir__fail(WEIR_ERANGE, WEIR__MOE_BAD_POSITION_TEXT, (long long)row,
+                   (long long)(slot / a->k), a->meet.rank, p->meet.rank, (long long)p->capacity);
         return NULL;
     }
     return p->x + (size_t)(row * a->hidden) * weir__elem_size(a->dtype);

@@ -22,7 +22,8 @@ typedef int (*fake_kernel)(void *args, struct weir__code_context *context);
 
 struct fake_control {
     /* The n-th call from now on fails with the code, counting from 1; 0: none does. A fatal code
-     * (700) stays. Calls that give something back do so and still say it. */
+     * (700) stays, and is the driver's alone. Calls that give something back do so and still say
+     * it. */
     void (*fail_call)(uint64_t n, int code);
     uint64_t (*calls)(void); /* so far */
     /* The function of the n-th call since `watch`, from 1; NULL beyond the last. */

@@ -249,6 +249,13 @@ weir_status fake_attention(const void *args, const weir_block *block);
 void fake_run_product(const struct fake_product *p);
 void fake_slow_way(int way);
 int fake_last_way(void);
+/* Notes a failure of the kernel. */
+void fake_report(struct weir__code_context *c, int64_t index, int64_t limit, int64_t at);
+
+/* ---- parts.c: parts of collectives ---- */
+weir_kernel_fn fake_part(const char *text); /* NULL if it is none */
+/* True if the error that a kernel just left is one of the experts', which is then reported. */
+bool fake_moe_failed(struct weir__code_context *c);
 void fake_replace_kernel(const char *text, fake_kernel kernel);
 
 #endif

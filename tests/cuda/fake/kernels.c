@@ -82,6 +82,8 @@ static void say_where(int *out, const struct fake_cores *cores, unsigned blocks)
 
 static weir_kernel_fn host_kernel(const char *text)
 {
+    weir_kernel_fn part;
+
 #define TEXT(name, kernel)   \
     if (!strcmp(text, name)) \
     return WEIR__ISA_PICK(kernel)
@@ -102,6 +104,8 @@ static weir_kernel_fn host_kernel(const char *text)
 #undef TEXT
     if (!strcmp(text, "chain"))
         return fake_chain;
+    if ((part = fake_part(text)))
+        return part;
     if (!strcmp(text, "gemm"))
         return fake_gemm;
     if (!strcmp(text, "conv"))
@@ -110,22 +114,29 @@ static weir_kernel_fn host_kernel(const char *text)
 }
 
 /* As the texts do it: an entry of the ring, complete once `ready` says so. */
+void fake_report(struct weir__code_context *c, int64_t index, int64_t limit, int64_t at)
+{
+    uint64_t n = __atomic_fetch_add(&c->failures->next, 1, __ATOMIC_RELAXED);
+    struct weir__code_failure *f = &c->failures[n % WEIR__CODE_FAILURES];
+
+    f->where = c->where;
+    f->index = index;
+    f->limit = limit;
+    f->at = at;
+    __atomic_store_n(&f->ready, n + 1, __ATOMIC_RELEASE);
+}
+
 static void report_index(struct weir__code_context *c)
 {
     const char *text = strstr(weir_last_error(), "index ");
     long long index, position, limit;
-    struct weir__code_failure *f;
-    uint64_t n;
 
+    if (fake_moe_failed(c))
+        return;
     if (!text || sscanf(text, "index %lld at position %lld is out of range: the dim has %lld",
                         &index, &position, &limit) != 3)
         fake_misuse("a kernel fails: %s", weir_last_error());
-    n = __atomic_fetch_add(&c->failures->next, 1, __ATOMIC_RELAXED);
-    f = &c->failures[n % WEIR__CODE_FAILURES];
-    f->where = c->where;
-    f->index = index;
-    f->limit = limit;
-    __atomic_store_n(&f->ready, n + 1, __ATOMIC_RELEASE);
+    fake_report(c, index, limit, 0);
 }
 
 static void run_on_host(weir_kernel_fn kernel, const void *args, struct weir__code_context *context)

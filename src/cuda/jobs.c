@@ -1,0 +1,258 @@
+/* Work of the host within a stream: callbacks, and what collectives need.
+ *
+ * CUDA calls a function of ours when the stream gets there, on a thread that must not call CUDA.
+ * So it only wakes a helper thread, which calls the user's function and then lets the stream
+ * go on by writing the word that it waits for. Collectives have a helper of their own: a callback
+ * may take its time. */
+#include "cuda/cuda.h"
+
+#include "base/thread.h"
+
+static struct weir__cuda_helper *helper_of(const struct weir__cuda_job *job)
+{
+    return &weir__cuda(job->stream->base.dev)->helpers[job->meet != NULL];
+}
+
+static void wake_helper(struct weir__cuda_helper *h)
+{
+    atomic_fetch_add(&h->word, 1);
+    weir__futex_wake(&h->word, 1);
+}
+
+/* On CUDA's thread. */
+static void reached(void *user)
+{
+    struct weir__cuda_job *job = user;
+    struct weir__cuda_helper *h = helper_of(job);
+
+    weir__mutex_lock(&h->lock);
+    job->reached = true;
+    weir__mutex_unlock(&h->lock);
+    wake_helper(h);
+}
+
+/* The first job that is due, taken off the list; with a dead context, any. */
+static struct weir__cuda_job *take_job(struct weir__cuda_helper *h)
+{
+    bool dead = atomic_load(&h->dev->dead);
+    struct weir__cuda_job *job, **at;
+
+    weir__mutex_lock(&h->lock);
+    for (at = &h->jobs; (job = *at); at = &job->next)
+        if (job->queued && (job->reached || dead))
+            break;
+    if (job && !(*at = job->next))
+        h->jobs_end = at;
+    weir__mutex_unlock(&h->lock);
+    return job;
+}
+
+/* What is before it is over, though the stream has not said so: what it will write from now on
+ * is more. */
+static void note_reached(struct weir__cuda *dev, const struct weir__cuda_job *job)
+{
+    if (atomic_load(&job->stream->word->reached) < job->seq - 1)
+        atomic_store(&job->stream->word->reached, job->seq - 1);
+    weir__cuda_poll(dev);
+}
+
+static void free_job(struct weir__cuda_job *job)
+{
+    if (job->meet)
+        weir__cuda_meet_free(job->meet);
+    weir__free(job);
+}
+
+static void run_job(struct weir__cuda *dev, struct weir__cuda_job *job)
+{
+    if (!job->whole) {
+        free_job(job);
+        return;
+    }
+    if (job->look) {
+        weir__cuda_meet_look(job->meet);
+    } else {
+        note_reached(dev, job);
+        if (job->meet) {
+            weir__cuda_meet_arrive(job->meet);
+        } else {
+            job->fn(job->user, weir__stream_error(&job->stream->base, job->seq));
+            atomic_store_explicit(&job->stream->word->gate, job->seq, memory_order_release);
+        }
+    }
+    weir__free(job);
+}
+
+static void *help(void *user)
+{
+    struct weir__cuda_helper *h = user;
+
+    for (;;) {
+        uint32_t seen = atomic_load(&h->word);
+        struct weir__cuda_job *job = take_job(h);
+
+        if (weir__unlikely(atomic_load(&h->dev->dead)))
+            weir__cuda_meets_dead(h->dev);
+        if (job)
+            run_job(h->dev, job);
+        else if (atomic_load(&h->stops))
+            return NULL;
+        else
+            weir__futex_wait(&h->word, seen, -1);
+    }
+}
+
+static weir_status start_helper(struct weir__cuda_helper *h)
+{
+    if (h->started)
+        return WEIR_OK;
+    if (!weir__thread_start(&h->thread, help, h))
+        return weir__fail(WEIR_ENOMEM, "a thread for the callbacks of %s", h->dev->base.props.name);
+    h->started = true;
+    return WEIR_OK;
+}
+
+static void add_job(struct weir__cuda_helper *h, struct weir__cuda_job *job)
+{
+    weir__mutex_lock(&h->lock);
+    *h->jobs_end = job;
+    h->jobs_end = &job->next;
+    weir__mutex_unlock(&h->lock);
+}
+
+static void remove_job(struct weir__cuda_helper *h, const struct weir__cuda_job *job)
+{
+    weir__mutex_lock(&h->lock);
+    for (struct weir__cuda_job **at = &h->jobs; *at; at = &(*at)->next)
+        if (*at == job) {
+            if (!(*at = job->next))
+                h->jobs_end = at;
+            break;
+        }
+    weir__mutex_unlock(&h->lock);
+}
+
+/* All of it is in the stream, or only the part that wakes us, in which case nothing is called. */
+static void settle_job(struct weir__cuda_helper *h, struct weir__cuda_job *job, bool whole)
+{
+    bool due;
+
+    weir__mutex_lock(&h->lock);
+    job->queued = true;
+    job->whole = whole;
+    due = job->reached;
+    weir__mutex_unlock(&h->lock);
+    if (due || atomic_load(&h->dev->dead))
+        wake_helper(h);
+}
+
+/* The helper has it, come what may, once CUDA has the call that wakes it. */
+static weir_status hand_over(struct weir__cuda *dev, struct weir__cuda_job *job,
+                             weir__cu_stream tail)
+{
+    const struct weir__cu *cu = &dev->api->cu;
+    struct weir__cuda_helper *h = helper_of(job);
+    weir_status st;
+
+    add_job(h, job);
+    if ((st = weir__cuda_check(dev, cu->launch_host(tail, reached, job), "a callback"))) {
+        remove_job(h, job);
+        free_job(job);
+        return st;
+    }
+    st = weir__cuda_check(
+        dev,
+        cu->stream_wait_value(tail, (weir__cu_address)(uintptr_t)&job->stream->word->gate, job->seq,
+                              CU_WAIT_GEQ),
+        "a callback");
+    settle_job(h, job, !st);
+    return st;
+}
+
+weir_status weir__cuda_queue_job(struct weir__cuda_stream *s, weir__cu_stream tail,
+                                 const struct weir__cuda_job *draft)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda_job *job = weir__malloc(sizeof *job);
+    weir_status st;
+
+    if (!job) {
+        if (draft->meet)
+            weir__cuda_meet_free(draft->meet);
+        return weir__fail(WEIR_ENOMEM, "a callback on stream '%s'", s->base.name);
+    }
+    *job = *draft;
+    job->stream = s;
+    job->seq = weir__stream_submitted(&s->base) + 1;
+    if ((st = start_helper(helper_of(job))) || (st = weir__cuda_before_gate(s))) {
+        free_job(job);
+        return st;
+    }
+    return hand_over(dev, job, tail);
+}
+
+weir_status weir__cuda_callback(weir_stream *base, weir_callback_fn fn, void *user)
+{
+    struct weir__cuda_stream *s = weir__cuda_stream(base);
+    struct weir__cuda *dev = weir__cuda(base->dev);
+    weir__cu_stream tail;
+    bool pushed;
+    weir_status st;
+
+    if ((st = weir__cuda_alive(dev)))
+        return st;
+    pushed = weir__cuda_enter(dev);
+    if (!(st = weir__cuda_tail(s, UINT32_MAX, &tail)))
+        st = weir__cuda_queue_job(s, tail, &(struct weir__cuda_job){.fn = fn, .user = user});
+    weir__cuda_leave(dev, pushed);
+    if (!st)
+        weir__cuda_count(s, 1, "callback");
+    return st;
+}
+
+weir_status weir__cuda_queue_look(struct weir__cuda_meet *meet, struct weir__cuda_stream *s,
+                                  weir__cu_stream side)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda_job *job = weir__calloc(1, sizeof *job);
+    weir_status st;
+
+    if (!job)
+        return weir__fail(WEIR_ENOMEM, "a look at a collective on stream '%s'", s->base.name);
+    job->stream = s;
+    job->meet = meet;
+    job->look = job->whole = job->queued = true;
+    add_job(helper_of(job), job);
+    if ((st = weir__cuda_check(dev, dev->api->cu.launch_host(side, reached, job), "a look"))) {
+        remove_job(helper_of(job), job);
+        weir__free(job);
+    }
+    return st;
+}
+
+void weir__cuda_jobs_dead(struct weir__cuda *dev)
+{
+    for (size_t i = 0; i < weir__countof(dev->helpers); i++)
+        wake_helper(&dev->helpers[i]);
+}
+
+void weir__cuda_jobs_open(struct weir__cuda *dev)
+{
+    for (size_t i = 0; i < weir__countof(dev->helpers); i++) {
+        dev->helpers[i].dev = dev;
+        dev->helpers[i].jobs_end = &dev->helpers[i].jobs;
+    }
+}
+
+void weir__cuda_jobs_close(struct weir__cuda *dev)
+{
+    for (size_t i = 0; i < weir__countof(dev->helpers); i++) {
+        struct weir__cuda_helper *h = &dev->helpers[i];
+
+        if (!h->started)
+            continue;
+        atomic_store(&h->stops, true);
+        wake_helper(h);
+        pthread_join(h->thread, NULL);
+    }
+}
