@@ -21,6 +21,8 @@
  * WEIR_EDEADLOCK as soon as nothing can move, and with who holds what and waits for whom. A
  * rank's call that no host thread has made yet is waited for in the host's time instead.
  *
+ * On `cuda` it is as on `cpu`, with the parts as kernels that read and write their peers' memory.
+ *
  * Reductions add in the order of the ranks, f16 and bf16 in f32, so results depend neither
  * on timing nor on cores, and are the same bits on every rank.
  *
