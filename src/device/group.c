@@ -11,10 +11,11 @@ static weir_status check_devices(weir_device *const *devices, int nranks)
             return weir__fail(WEIR_EINVAL, "a group of %d ranks: the device of rank %d is NULL",
                               nranks, i);
         if (!devices[i]->driver->meets)
-            return weir__fail(WEIR_EUNSUPPORTED,
-                              "%s runs no collectives: use devices that do, such as cpu, or move the data "
-                              "with weir_tensor_copy",
-                              devices[i]->props.name);
+            return weir__fail(
+                WEIR_EUNSUPPORTED,
+                "%s runs no collectives: use devices that do, such as cpu, or move the data "
+                "with weir_tensor_copy",
+                devices[i]->props.name);
         if (devices[i]->driver != devices[0]->driver)
             return weir__fail(WEIR_EUNSUPPORTED,
                               "a group needs devices of one kind: rank 0 is on %s, rank %d on %s",
