@@ -329,19 +329,22 @@ static PyObject *set_device(PyObject *self, PyObject *o)
 /* Work in flight may use memory that Python is about to free, and functions of Python. */
 static PyObject *finish(PyObject *self, PyObject *none)
 {
+    bool interrupted = false; /* Ctrl-C: the user will not wait */
+
     (void)self, (void)none;
-    for (DeviceObject *d = open_devices, *next; d; d = next) {
+    for (DeviceObject *d = open_devices, *next; d && !interrupted; d = next) {
         weir_status st;
 
         Py_INCREF((PyObject *)d);
         if (device_alive(d))
             BLOCKING(st, weir_device_sync(d->dev));
-        next = d->next;
+        next = d->link ? d->next : NULL; /* another thread may have closed it */
+        interrupted = PyErr_Occurred() != NULL;
         DROP(d);
-        if (PyErr_Occurred())
-            return NULL; /* Ctrl-C: the user will not wait */
     }
     weirpy_ending = true;
+    if (interrupted)
+        return NULL;
     Py_RETURN_NONE;
 }
 

@@ -1,5 +1,5 @@
 /* Memory shared with others: the buffer protocol (NumPy), DLPack (PyTorch and all else). */
-#include "weirpy.h"
+#include "ops.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -316,7 +316,7 @@ static PyObject *to_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nar
     TensorObject *t = (TensorObject *)self;
     PyObject *slots[MAX_SLOTS], *capsule;
     weir_tensor *source;
-    bool versioned, copy;
+    bool versioned, copy = false;
     void *managed;
     weir_status st;
 
@@ -324,11 +324,13 @@ static PyObject *to_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nar
         !device_check(t->device) || !check_dl_device(t->tensor, slots[2]))
         return NULL;
     versioned = wants_versioned(slots[1]);
-    copy = !is_absent(slots[3]) && PyObject_IsTrue(slots[3]) == 1;
+    if (!is_absent(slots[3]) && !optional_bool(slots[3], &copy))
+        return NULL;
     source = weir_tensor_retain(t->tensor);
     if (copy) {
         weir_tensor_release(source);
-        if ((st = weir_copy(t->tensor, &source)))
+        QUEUE(st, weir_copy(t->tensor, &source));
+        if (st)
             return raise_status(st);
     }
     st = publish(t->device, source, slots[0]);

@@ -47,8 +47,9 @@ static PyObject *graph_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         !(d = to_device(device)))
         return NULL;
     if ((st = weir_graph_create(d->dev, &graph))) {
+        raise_status(st); /* before the device, perhaps, closes */
         DROP(d);
-        return raise_status(st);
+        return NULL;
     }
     return wrap_graph(d, graph);
 }
@@ -69,8 +70,9 @@ static PyObject *graph_load(PyObject *type, PyObject *args, PyObject *kwargs)
         !(d = to_device(device)))
         return NULL;
     if ((st = weir_graph_load(d->dev, text, (size_t)size, where, &graph))) {
+        raise_status(st);
         DROP(d);
-        return raise_status(st);
+        return NULL;
     }
     return wrap_graph(d, graph);
 }
@@ -184,6 +186,16 @@ static PyObject *graph_dot(PyObject *self, PyObject *none)
     return device_check(g->device) ? take_text(weir_graph_dot(g->graph)) : NULL;
 }
 
+static PyObject *graph_repr(PyObject *self)
+{
+    GraphObject *g = (GraphObject *)self;
+
+    if (!device_alive(g->device))
+        return PyUnicode_FromString("weir.Graph(of a closed device)");
+    return PyUnicode_FromFormat("weir.Graph(%zu nodes on '%s')", weir_graph_node_count(g->graph),
+                                weir_device_name(g->device->dev));
+}
+
 static Py_ssize_t graph_length(PyObject *self)
 {
     GraphObject *g = (GraphObject *)self;
@@ -246,7 +258,8 @@ bool add_graph_types(PyObject *module)
     PyType_Slot slots[] = {
         {Py_tp_doc, (void *)doc},       {Py_tp_new, graph_new},
         {Py_tp_dealloc, graph_dealloc}, {Py_tp_methods, graph_methods},
-        {Py_mp_length, graph_length},   {0, NULL},
+        {Py_mp_length, graph_length},   {Py_tp_repr, graph_repr},
+        {0, NULL},
     };
     PyType_Spec spec = {
         .name = "weir.Graph",

@@ -7,6 +7,7 @@ static weir_status call_python(void *user, void *const *in, void *const *out)
     PyObject *call = user, *ins, *outs, *result;
     PyGILState_STATE state;
     Py_ssize_t nin, nout;
+    bool done;
 
     if (weirpy_ending)
         return WEIR_ESTATE;
@@ -25,9 +26,10 @@ static weir_status call_python(void *user, void *const *in, void *const *out)
     Py_XDECREF(outs);
     if (!result) /* the stream is in error; what was raised is shown where such things are */
         PyErr_WriteUnraisable(PyTuple_GetItem(call, 0));
+    done = result != NULL;
     Py_XDECREF(result);
     PyGILState_Release(state);
-    return result ? WEIR_OK : WEIR_EKERNEL;
+    return done ? WEIR_OK : WEIR_EKERNEL;
 }
 
 static void call_is_over(void *user, weir_status status)
@@ -66,15 +68,19 @@ static bool parse_outputs(PyObject *list, weir_host_call *call)
 
 enum { MAX_IN = 64 };
 
-/* The function stays alive with the graph, or until the stream has passed. */
+/* The function stays alive with the graph, or until the stream has passed; where that cannot
+ * be arranged, for ever, because it is queued already. */
 static weir_status keep(PyObject *held, weir_device *dev)
 {
     PyObject *calls = graph_current_calls();
 
-    if (calls)
-        return PyList_Append(calls, held) ? WEIR_ENOMEM : WEIR_OK;
     Py_INCREF(held);
-    return weir_stream_callback(weir_stream_current(dev), call_is_over, held);
+    if (!calls)
+        return weir_stream_callback(weir_stream_current(dev), call_is_over, held);
+    if (PyList_Append(calls, held))
+        return WEIR_ENOMEM;
+    Py_DECREF(held);
+    return WEIR_OK;
 }
 
 static PyObject *wrap_all(DeviceObject *device, weir_tensor **out, int n)

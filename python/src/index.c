@@ -1,11 +1,12 @@
 /* t[...] and t[...] = values: views by ints, slices, None and Ellipsis. */
-#include "weirpy.h"
+#include "ops.h"
 
 /* A view under construction. */
 struct cursor {
     weir_tensor *t; /* a handle of its own */
     int dim;        /* the next one an index applies to */
     int dropped;    /* those that ints took away */
+    int ndim;       /* of the tensor that is indexed */
 };
 
 /* Takes the step's result over. */
@@ -87,17 +88,17 @@ static bool apply(struct cursor *c, PyObject *key, int taken)
         return resize(c, c->dim - 1, 1);
     }
     if (c->dim >= weir_tensor_ndim(c->t)) {
-        PyErr_Format(PyExc_IndexError, "too many indices for a tensor of %d dims",
-                     weir_tensor_ndim(c->t));
+        PyErr_Format(PyExc_IndexError, "too many indices for a tensor of %d dims", c->ndim);
         return false;
     }
     if (PySlice_Check(key))
         return by_slice(c, key);
-    if (PyIndex_Check(key) && !PyBool_Check(key))
+    if (is_tensor(key) ? weir_tensor_numel(((TensorObject *)key)->tensor) == 1
+                       : PyIndex_Check(key) && !PyBool_Check(key))
         return by_int(c, key);
     PyErr_Format(PyExc_TypeError,
                  "a tensor is indexed by ints, slices, None and ..., not %R; weir.index_select and "
-                 "weir.gather take tensors",
+                 "weir.gather take tensors, weir.where and weir.nonzero conditions",
                  (PyObject *)Py_TYPE(key));
     return false;
 }
@@ -115,7 +116,8 @@ static int count_taken(PyObject *keys, Py_ssize_t i)
 /* A new handle of the view, or NULL. */
 static weir_tensor *view(PyObject *self, PyObject *key)
 {
-    struct cursor c = {weir_tensor_retain(((TensorObject *)self)->tensor), 0, 0};
+    weir_tensor *t = ((TensorObject *)self)->tensor;
+    struct cursor c = {weir_tensor_retain(t), 0, 0, weir_tensor_ndim(t)};
     bool good = true;
 
     if (!PyTuple_Check(key))
@@ -152,9 +154,9 @@ int tensor_assign(PyObject *self, PyObject *key, PyObject *value)
         return -1;
     if (Py_IS_TYPE(value, TensorType)) {
         if (to_tensor(value, "the value", &source))
-            st = weir_copy_into(source, target);
-    } else if (to_double(value, &number)) {
-        st = weir_fill(target, number);
+            QUEUE(st, weir_copy_into(source, target));
+    } else if (to_double(value, "the value", &number)) {
+        QUEUE(st, weir_fill(target, number));
     }
     if (st)
         raise_status(st);

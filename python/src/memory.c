@@ -89,19 +89,21 @@ static PyObject *reset_peaks(PyObject *self, PyObject *o)
 static PyObject *empty_cache(PyObject *self, PyObject *o)
 {
     DeviceObject *d = to_device(o);
+    PyObject *done;
     weir_status st;
 
     (void)self;
     if (!d)
         return NULL;
     BLOCKING(st, weir_memory_empty_cache(d->dev));
+    done = none_or(st);
     DROP(d);
-    return none_or(st);
+    return done;
 }
 
 static PyObject *set_limit(PyObject *self, PyObject *args)
 {
-    PyObject *device;
+    PyObject *device, *done;
     unsigned long long bytes;
     DeviceObject *d;
     weir_status st;
@@ -110,8 +112,9 @@ static PyObject *set_limit(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "OK:memory_set_limit", &device, &bytes) || !(d = to_device(device)))
         return NULL;
     st = weir_memory_set_limit(d->dev, bytes);
+    done = none_or(st);
     DROP(d);
-    return none_or(st);
+    return done;
 }
 
 PyMethodDef memory_methods[] = {

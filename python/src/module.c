@@ -76,12 +76,16 @@ struct dropped {
 };
 
 static _Atomic(struct dropped *) to_drop;
+static atomic_bool drop_is_pending; /* Python will call drop_all */
 
 static int drop_all(void *user)
 {
-    struct dropped *d = atomic_exchange(&to_drop, NULL);
+    struct dropped *d;
 
     (void)user;
+    /* In this order: what comes after the list was taken asks for another call. */
+    atomic_store(&drop_is_pending, false);
+    d = atomic_exchange(&to_drop, NULL);
     while (d) {
         struct dropped *next = d->next;
 
@@ -102,8 +106,10 @@ void drop_later(PyObject *object)
     do
         d->next = head;
     while (!atomic_compare_exchange_weak(&to_drop, &head, d));
-    if (!head && !weirpy_ending)
-        Py_AddPendingCall(drop_all, NULL); /* if it is full, the next one tries again */
+    if (weirpy_ending || atomic_exchange(&drop_is_pending, true))
+        return;
+    if (Py_AddPendingCall(drop_all, NULL)) /* its list is full: the next one tries again */
+        atomic_store(&drop_is_pending, false);
 }
 
 /* ---- arguments ---- */
@@ -183,10 +189,14 @@ bool to_int(PyObject *o, const char *what, int *out)
     return true;
 }
 
-bool to_double(PyObject *o, double *out)
+bool to_double(PyObject *o, const char *what, double *out)
 {
     *out = PyFloat_AsDouble(o);
-    return *out != -1 || !PyErr_Occurred();
+    if (*out != -1 || !PyErr_Occurred())
+        return true;
+    if (PyErr_ExceptionMatches(PyExc_TypeError))
+        PyErr_Format(PyExc_TypeError, "%s must be a number, not %R", what, (PyObject *)Py_TYPE(o));
+    return false;
 }
 
 bool to_dims(PyObject *o, const char *what, int64_t *out, int max, int *n)

@@ -98,9 +98,9 @@ static inline bool optional_int(PyObject *o, const char *what, int *value)
     return !o || to_int(o, what, value);
 }
 
-static inline bool optional_double(PyObject *o, double *value)
+static inline bool optional_double(PyObject *o, const char *what, double *value)
 {
-    return is_absent(o) || to_double(o, value);
+    return is_absent(o) || to_double(o, what, value);
 }
 
 static inline bool optional_bool(PyObject *o, bool *value)

@@ -61,7 +61,7 @@ static PyObject *tensor_scalar(const struct binary *b, PyObject *x, PyObject *y)
     weir_status st;
     double value;
 
-    if (!device_check(DEVICE(x)) || !to_double(y, &value))
+    if (!device_check(DEVICE(x)) || !to_double(y, "b", &value))
         return NULL;
     QUEUE(st, b->scalar(((TensorObject *)x)->tensor, value, &out));
     return result(st, x, out);
@@ -73,7 +73,7 @@ static PyObject *scalar_tensor_op(const struct binary *b, PyObject *x, PyObject 
     weir_status st;
     double value;
 
-    if (!device_check(DEVICE(y)) || !to_double(x, &value) ||
+    if (!device_check(DEVICE(y)) || !to_double(x, "a", &value) ||
         !(left = scalar_tensor(DEVICE(y)->dev, weir_tensor_dtype(right), value)))
         return NULL;
     QUEUE(st, b->fn(left, right, &out));
@@ -102,7 +102,7 @@ static PyObject *binary_into(const struct binary *b, PyObject *x, PyObject *y, P
     if (!to_tensor(x, "a", &left) || !to_tensor(o, "out", &out))
         return NULL;
     if (is_number(y)) {
-        if (!to_double(y, &value))
+        if (!to_double(y, "b", &value))
             return NULL;
         QUEUE(st, b->scalar_into(left, value, out));
     } else {
@@ -142,7 +142,8 @@ OP(clamp, 1, "x", "low", "high")
     weir_tensor *x, *out;
     weir_status st;
 
-    if (!to_tensor(a[0], "x", &x) || !optional_double(a[1], &low) || !optional_double(a[2], &high))
+    if (!to_tensor(a[0], "x", &x) || !optional_double(a[1], "low", &low) ||
+        !optional_double(a[2], "high", &high))
         return NULL;
     QUEUE(st, weir_clamp(x, low, high, &out));
     return result(st, a[0], out);
@@ -160,7 +161,7 @@ static weir_tensor *operand(PyObject *o, const char *what, PyObject *like)
         PyErr_SetString(PyExc_TypeError, "where: one of a and b must be a tensor");
         return NULL;
     }
-    return to_double(o, &value)
+    return to_double(o, what, &value)
                ? scalar_tensor(DEVICE(like)->dev, weir_tensor_dtype(((TensorObject *)like)->tensor),
                                value)
                : NULL;

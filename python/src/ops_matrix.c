@@ -81,7 +81,7 @@ OP(attention, 3, "q", "k", "v", "mask", "causal", "scale")
 
     if (!to_tensor(a[0], "q", &q) || !to_tensor(a[1], "k", &k) || !to_tensor(a[2], "v", &v) ||
         !optional_tensor(a[3], "mask", &mask) || !optional_bool(a[4], &o.causal) ||
-        !optional_double(a[5], &o.scale))
+        !optional_double(a[5], "scale", &o.scale))
         return NULL;
     QUEUE(st, weir_attention(q, k, v, mask, &o, &out));
     return result(st, a[0], out);
@@ -128,9 +128,12 @@ OP(argmax, 1, "x", "dim", "keepdim")
         return NULL;
     if (is_absent(a[1])) {
         QUEUE(st, weir_contiguous(x, &out));
-        if (st || (st = weir_tensor_reshape(out, 1, &all, &flat)))
+        if (st)
             return raise_status(st);
+        st = weir_tensor_reshape(out, 1, &all, &flat);
         weir_tensor_release(out);
+        if (st)
+            return raise_status(st);
         x = flat;
     }
     QUEUE(st, weir_argmax(x, dim, keepdim && !flat, &out));
@@ -157,7 +160,7 @@ OP(layer_norm, 1, "x", "weight", "bias", "eps")
     weir_status st;
 
     if (!to_tensor(a[0], "x", &x) || !optional_tensor(a[1], "weight", &weight) ||
-        !optional_tensor(a[2], "bias", &bias) || !optional_double(a[3], &eps))
+        !optional_tensor(a[2], "bias", &bias) || !optional_double(a[3], "eps", &eps))
         return NULL;
     QUEUE(st, weir_layer_norm(x, weight, bias, eps, &out));
     return result(st, a[0], out);
@@ -170,7 +173,7 @@ OP(rms_norm, 1, "x", "weight", "eps")
     weir_status st;
 
     if (!to_tensor(a[0], "x", &x) || !optional_tensor(a[1], "weight", &weight) ||
-        !optional_double(a[2], &eps))
+        !optional_double(a[2], "eps", &eps))
         return NULL;
     QUEUE(st, weir_rms_norm(x, weight, eps, &out));
     return result(st, a[0], out);

@@ -21,7 +21,7 @@ OP(fill_, 2, "x", "value")
     weir_status st;
     double value;
 
-    if (!to_tensor(a[0], "x", &x) || !to_double(a[1], &value))
+    if (!to_tensor(a[0], "x", &x) || !to_double(a[1], "value", &value))
         return NULL;
     QUEUE(st, weir_fill(x, value));
     return same(st, a[0]);
@@ -68,12 +68,17 @@ enum { MAX_PARTS = 64 };
 OP(concat, 1, "tensors", "dim")
 {
     weir_tensor *parts[MAX_PARTS], *out;
-    Py_ssize_t n = PySequence_Size(a[0]);
     PyObject *like = NULL;
     weir_status st = WEIR_OK;
     int dim = 0, got = 0;
+    Py_ssize_t n;
 
-    if (n < 0 || !optional_int(a[1], "dim", &dim))
+    if (is_tensor(a[0]) || !PySequence_Check(a[0])) {
+        PyErr_Format(PyExc_TypeError, "concat takes a sequence of tensors, not %R",
+                     (PyObject *)Py_TYPE(a[0]));
+        return NULL;
+    }
+    if ((n = PySequence_Size(a[0])) < 0 || !optional_int(a[1], "dim", &dim))
         return NULL;
     if (n < 1 || n > MAX_PARTS) {
         PyErr_Format(PyExc_ValueError, "concat takes 1..%d tensors, not %zd", MAX_PARTS, n);
@@ -103,7 +108,7 @@ OP(concat, 1, "tensors", "dim")
 
 /* ---- random ---- */
 
-static PyObject *random_fill(PyObject **a, double first, double second,
+static PyObject *random_fill(PyObject **a, const char *const *names, double first, double second,
                              weir_status (*fn)(weir_tensor *, uint64_t, double, double))
 {
     int64_t seed;
@@ -111,7 +116,7 @@ static PyObject *random_fill(PyObject **a, double first, double second,
     weir_status st;
 
     if (!to_tensor(a[0], "x", &x) || !to_int64(a[1], "seed", &seed) ||
-        !optional_double(a[2], &first) || !optional_double(a[3], &second))
+        !optional_double(a[2], names[2], &first) || !optional_double(a[3], names[3], &second))
         return NULL;
     QUEUE(st, fn(x, (uint64_t)seed, first, second));
     return same(st, a[0]);
@@ -119,12 +124,12 @@ static PyObject *random_fill(PyObject **a, double first, double second,
 
 OP(uniform_, 2, "x", "seed", "low", "high")
 {
-    return random_fill(a, 0, 1, weir_random_uniform);
+    return random_fill(a, uniform__names, 0, 1, weir_random_uniform);
 }
 
 OP(normal_, 2, "x", "seed", "mean", "stddev")
 {
-    return random_fill(a, 0, 1, weir_random_normal);
+    return random_fill(a, normal__names, 0, 1, weir_random_normal);
 }
 
 /* ---- views ---- */

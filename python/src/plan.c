@@ -199,6 +199,19 @@ static PyObject *plan_list(PyObject *self, PyObject *none)
     return o;
 }
 
+static PyObject *plan_repr(PyObject *self)
+{
+    PlanObject *p = (PlanObject *)self;
+    weir_plan_stats s;
+
+    if (!device_alive(p->device))
+        return PyUnicode_FromString("weir.Plan(of a closed device)");
+    weir_plan_get_stats(p->plan, &s);
+    return PyUnicode_FromFormat("weir.Plan(%llu launches on %llu streams of '%s')",
+                                (unsigned long long)s.launches, (unsigned long long)s.streams,
+                                weir_device_name(p->device->dev));
+}
+
 static PyMethodDef plan_methods[] = {
     {"run", (PyCFunction)(void (*)(void))plan_run, METH_FASTCALL,
      "run(*inputs)\n\nQueues a run on the current stream; gives its result, or a list of them."},
@@ -224,6 +237,7 @@ bool add_plan_type(PyObject *module)
         {Py_tp_doc, "A graph compiled for its device. Call it with the graph's inputs."},
         {Py_tp_dealloc, plan_dealloc},
         {Py_tp_call, plan_call},
+        {Py_tp_repr, plan_repr},
         {Py_tp_methods, plan_methods},
         {0, NULL},
     };

@@ -20,10 +20,11 @@ static const char *kept_name(PyObject *filename)
     if ((address = PyDict_GetItemWithError(names, filename)))
         return PyLong_AsVoidPtr(address);
     if ((bytes = PyUnicode_AsUTF8String(filename)) && (text = strdup(PyBytes_AsString(bytes))) &&
-        (address = PyLong_FromVoidPtr(text))) {
-        PyDict_SetItem(names, filename, address);
-        Py_DECREF(address);
+        (!(address = PyLong_FromVoidPtr(text)) || PyDict_SetItem(names, filename, address))) {
+        free(text);
+        text = NULL;
     }
+    Py_XDECREF(address);
     Py_XDECREF(bytes);
     return text;
 }

@@ -302,8 +302,9 @@ static PyObject *event_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     e->device = d;
     options = (weir_event_options){.timing = timing, .blocking = blocking};
     if ((st = weir_event_create(d->dev, &options, &e->event))) {
+        raise_status(st);
         DROP(e);
-        return raise_status(st);
+        return NULL;
     }
     return (PyObject *)e;
 }

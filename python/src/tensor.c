@@ -1,6 +1,7 @@
 /* weir.Tensor: what it is and how its values are read. */
-#include "weirpy.h"
+#include "ops.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,10 +37,14 @@ bool to_tensor(PyObject *o, const char *what, weir_tensor **out)
 weir_tensor *scalar_tensor(weir_device *dev, weir_dtype dtype, double value)
 {
     weir_tensor *t;
-    weir_status st = weir_tensor_empty(weir_stream_current(dev), dtype, 0, NULL, &t);
+    weir_status st;
 
-    if (!st && (st = weir_fill(t, value)))
-        weir_tensor_release(t);
+    QUEUE(st, weir_tensor_empty(weir_stream_current(dev), dtype, 0, NULL, &t));
+    if (!st) {
+        QUEUE(st, weir_fill(t, value));
+        if (st)
+            weir_tensor_release(t);
+    }
     if (!st)
         return t;
     raise_status(st);
@@ -131,6 +136,17 @@ static PyObject *tensor_sync(PyObject *self, PyObject *none)
     return none_or(st);
 }
 
+static PyObject *graph_value_repr(PyObject *self)
+{
+    PyObject *shape = get_shape(self, NULL), *text;
+
+    text = shape ? PyUnicode_FromFormat("weir.Tensor(%s %S, of a graph)",
+                                        weir_dtype_name(weir_tensor_dtype(HANDLE(self))), shape)
+                 : NULL;
+    Py_XDECREF(shape);
+    return text;
+}
+
 static PyObject *tensor_repr(PyObject *self)
 {
     weir_status st;
@@ -141,9 +157,7 @@ static PyObject *tensor_repr(PyObject *self)
         return NULL;
     /* One that stands for a graph's value has no bytes to show. */
     if (!weir_tensor_data(HANDLE(self)) || weir_graph_current())
-        return PyUnicode_FromFormat("weir.Tensor(%s, dims=%d, of a graph)",
-                                    weir_dtype_name(weir_tensor_dtype(HANDLE(self))),
-                                    weir_tensor_ndim(HANDLE(self)));
+        return graph_value_repr(self);
     BLOCKING(st, weir_tensor_sync(HANDLE(self)));
     if (st)
         return raise_status(st);
@@ -175,6 +189,20 @@ static bool read_element(PyObject *self, const char *what, void *out)
     return !st;
 }
 
+/* A float of 16 bits, of which the last `digits` are the fraction. */
+static double half_value(uint16_t bits, int digits)
+{
+    int top = (1 << (15 - digits)) - 1; /* the exponent of infinities and NaN */
+    int exponent = bits >> digits & top;
+    double fraction = ldexp(bits & ((1 << digits) - 1), -digits), value;
+
+    if (exponent == top)
+        value = fraction ? NAN : INFINITY;
+    else
+        value = exponent ? ldexp(1 + fraction, exponent - top / 2) : ldexp(fraction, 1 - top / 2);
+    return bits & 0x8000 ? -value : value;
+}
+
 static PyObject *tensor_item(PyObject *self, PyObject *none)
 {
     weir_dtype dtype = weir_tensor_dtype(HANDLE(self));
@@ -183,28 +211,19 @@ static PyObject *tensor_item(PyObject *self, PyObject *none)
         double d;
         int64_t l;
         int32_t i;
+        uint16_t h;
         int8_t b;
         uint8_t u;
     } v;
 
     (void)none;
-    if (dtype == WEIR_F16 || dtype == WEIR_BF16) {
-        weir_tensor *wide;
-        weir_status st;
-        PyObject *t, *item;
-
-        BLOCKING(st, weir_tensor_sync(HANDLE(self))); /* it may be another stream's */
-        if (st || (st = weir_cast(HANDLE(self), WEIR_F32, &wide)))
-            return raise_status(st);
-        if (!(t = wrap_tensor(((TensorObject *)self)->device, wide)))
-            return NULL;
-        item = tensor_item(t, NULL);
-        Py_DECREF(t);
-        return item;
-    }
     if (!read_element(self, "item", &v))
         return NULL;
     switch (dtype) {
+    case WEIR_F16:
+        return PyFloat_FromDouble(half_value(v.h, 10));
+    case WEIR_BF16:
+        return PyFloat_FromDouble(half_value(v.h, 7));
     case WEIR_F32:
         return PyFloat_FromDouble((double)v.f);
     case WEIR_F64:

@@ -104,7 +104,7 @@ bool parse_args(const char *function, const char *const *names, int required, Py
 bool is_absent(PyObject *o); /* not given, or None */
 bool to_int(PyObject *o, const char *what, int *out);
 bool to_int64(PyObject *o, const char *what, int64_t *out);
-bool to_double(PyObject *o, double *out);
+bool to_double(PyObject *o, const char *what, double *out);
 /* A sequence of ints, or one. */
 bool to_dims(PyObject *o, const char *what, int64_t *out, int max, int *n);
 bool to_dtype(PyObject *o, weir_dtype *out);

@@ -4,6 +4,7 @@ The methods that need NumPy or nested lists are written here and given to the Te
 """
 
 import array
+import numbers
 
 from . import _C
 from ._C import Tensor
@@ -51,13 +52,15 @@ def _from_values(data, dtype, device):
         dtype = _natural_dtype(values)
     # array has no letter for the half types and for bool: those are cast.
     name = _C.empty((0,), dtype).dtype.name if not isinstance(dtype, _C.dtype) else dtype.name
-    if name in _CODES:
-        kind = int if name[0] in "iu" else float
-        flat = array.array(_CODES[name], [kind(v) for v in values])
-    elif name == "bool":
-        flat = array.array("B", [bool(v) for v in values])
-    else:
-        flat = array.array("f", [float(v) for v in values])
+    kind = bool if name == "bool" else int if name[0] in "iu" else float
+    code = "B" if name == "bool" else _CODES.get(name, "f")
+    for value in values:
+        if not isinstance(value, numbers.Real):
+            raise TypeError(f"a tensor is made of numbers, not {value!r}")
+    try:
+        flat = array.array(code, [kind(v) for v in values])
+    except OverflowError:
+        raise OverflowError(f"one of {min(values)} to {max(values)} is no {name}") from None
     t = _C.from_buffer(flat, device, True)
     return t.cast(dtype).reshape(tuple(shape))
 
@@ -79,8 +82,8 @@ def tensor(data, dtype=None, device=None):
     else:
         try:
             made = _C.from_buffer(data, device, True)
-        except TypeError:
-            made = _import(data, device, copy=True)
+        except TypeError as error:
+            made = _import(data, device, True, error)
     return made if dtype is None else made.cast(dtype)
 
 
@@ -98,8 +101,8 @@ def asarray(data, dtype=None, device=None):
         made = _C.from_buffer(data, device, False)
     except (BufferError, ValueError, UnavailableError):
         made = _C.from_buffer(data, device, True)
-    except TypeError:
-        made = _import(data, device, copy=False)
+    except TypeError as error:
+        made = _import(data, device, False, error)
     return made if dtype is None else made.cast(dtype)
 
 
@@ -113,6 +116,8 @@ def from_numpy(data, device=None):
     >>> t.tolist()
     [5.0, 0.0]
     """
+    if isinstance(data, (list, tuple, int, float)):
+        raise TypeError(f"from_numpy takes an array, not {type(data).__name__}: see weir.tensor")
     return _C.from_buffer(data, device, False)
 
 
@@ -143,10 +148,17 @@ def _check_dlpack(data):
         raise TypeError(f"{type(data).__name__} has no __dlpack__, so it cannot be shared")
 
 
-def _import(data, device, copy):
-    """What speaks DLPack alone: shared, or copied where the device cannot reach its memory."""
+def _import(data, device, copy, error):
+    """What speaks DLPack alone: shared, or copied where the device cannot reach its memory.
+    ``error`` says why it is no buffer."""
+    if not hasattr(data, "__dlpack__"):
+        raise TypeError(
+            f"a tensor is made of numbers, nested sequences, arrays and tensors, not of "
+            f"{type(data).__name__}"
+        ) from None
+    if hasattr(data, "__array_interface__"):
+        raise error  # an array of a type that weir has not
     device = _device(device)
-    _check_dlpack(data)
     on = data.__dlpack_device__() if hasattr(data, "__dlpack_device__") else None
     if on is None or on == _C.empty((0,), device=device).__dlpack_device__():
         made = from_dlpack(data, device)

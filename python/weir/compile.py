@@ -8,13 +8,18 @@ from ._create import asarray
 KEPT = 64  # plans of one function
 
 
+def _like(value, items):
+    """A list or tuple of the same kind, also of those with names."""
+    return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+
+
 def _flatten(value, leaves):
     """The structure of nested lists, tuples and dicts, with tensors replaced by their numbers."""
     if isinstance(value, _C.Tensor):
         leaves.append(value)
         return _Leaf(len(leaves) - 1)
     if isinstance(value, (list, tuple)):
-        return type(value)(_flatten(v, leaves) for v in value)
+        return _like(value, [_flatten(v, leaves) for v in value])
     if isinstance(value, dict):
         return {k: _flatten(v, leaves) for k, v in value.items()}
     return value
@@ -24,7 +29,7 @@ def _fill(structure, leaves):
     if isinstance(structure, _Leaf):
         return leaves[structure.number]
     if isinstance(structure, (list, tuple)):
-        return type(structure)(_fill(v, leaves) for v in structure)
+        return _like(structure, [_fill(v, leaves) for v in structure])
     if isinstance(structure, dict):
         return {k: _fill(v, leaves) for k, v in structure.items()}
     return structure
@@ -47,7 +52,7 @@ class _Leaf:
 def _adopt(value):
     """Arrays of others become tensors that share their memory."""
     if isinstance(value, (list, tuple)):
-        return type(value)(_adopt(v) for v in value)
+        return _like(value, [_adopt(v) for v in value])
     if isinstance(value, dict):
         return {k: _adopt(v) for k, v in value.items()}
     if hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__"):

@@ -68,8 +68,18 @@ _CLASSES = {
 }
 
 
+# What sentences of the C library advise, by its names and by those here.
+_ADVICE = {
+    "weir_memory_empty_cache": "weir.empty_cache",
+    "weir_cast": "weir.cast",
+    "weir_contiguous": "weir.contiguous",
+}
+
+
 def from_status(code: str, sentence: str) -> Error:
     """The exception for a status of the C library."""
+    for there, here in _ADVICE.items():
+        sentence = sentence.replace(there, here)
     error = _CLASSES.get(code, Error)(sentence)
     error.code = code
     return error

@@ -19,7 +19,7 @@ class trace:
 
     def __init__(self, device=None):
         self._device = device
-        self.ops, self.waits, self.dropped = [], [], 0
+        self.ops, self.waits, self.dropped, self._handle = [], [], 0, None
 
     def __enter__(self):
         _C.trace_start()
@@ -41,6 +41,8 @@ class trace:
 
     def write(self, path):
         """Writes the timeline: one page for a browser (.html), or JSON for Perfetto (.json)."""
+        if self._handle is None:
+            raise RuntimeError("nothing was recorded yet: the with block has to end first")
         _C.trace_write(self._handle, str(path))
 
     def named(self, part):

@@ -1,5 +1,7 @@
 """Graphs, plans and weir.compile."""
 
+import collections
+
 import pytest
 
 import weir
@@ -71,6 +73,13 @@ def test_compile_traces_once_per_shape():
     assert f(weir.ones((3,)), weir.zeros((3,)), scale=5)[0].tolist() == [6, 6, 6]
     assert calls == [(2,), (3,)]
     assert len(f.plans) == 2
+
+
+def test_compile_keeps_the_structure_of_what_it_is_given():
+    Pair = collections.namedtuple("Pair", "a b")
+    f = weir.compile(lambda p, **more: Pair(p.a + more["c"], {"b": [p.b]}))
+    got = f(Pair(weir.ones((1,)), weir.ones((2,))), c=weir.ones((1,)))
+    assert type(got) is Pair and got.a.tolist() == [2] and got.b["b"][0].tolist() == [1, 1]
 
 
 def test_compile_takes_numpy_and_gives_it_back():

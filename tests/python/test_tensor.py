@@ -170,3 +170,69 @@ def test_tensors_move_between_devices():
         back = weir.empty((2,)).copy_(t)
         assert back.tolist() == [1, 2]
         del t
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_half_values_are_read_exactly(name):
+    tiny = 2.0**-24 if name == "float16" else 2.0**-133  # the smallest there is
+    for value in (1.5, -2.0, tiny, -3 * tiny, 0.0, math.inf, -math.inf):
+        t = weir.tensor([value], dtype=name)
+        assert t.item() == value == t.cast("float64").item()
+    assert math.isnan(weir.tensor([math.nan], dtype=name).item())
+    assert math.copysign(1, weir.tensor([-0.0], dtype=name).item()) == -1
+    with pytest.raises(ValueError, match="3 elements is not one value"):
+        weir.ones((3,), name).item()
+
+
+@pytest.mark.parametrize(
+    "make, said",
+    [
+        (lambda: weir.tensor("abc"), "numbers, nested sequences, arrays and tensors, not of str"),
+        (lambda: weir.tensor([1, "x"]), "made of numbers, not 'x'"),
+        (lambda: weir.tensor(300, dtype="uint8"), "300 is no uint8"),
+        (lambda: weir.from_numpy([1]), "from_numpy takes an array, not list: see weir.tensor"),
+        (lambda: weir.ones((2, 3))[0, 0, 0], "too many indices for a tensor of 2 dims"),
+        (lambda: weir.ones((2,))[weir.ones((2,)) > 0], "weir.where and weir.nonzero conditions"),
+        (lambda: weir.concat(weir.ones((2,))), "concat takes a sequence of tensors"),
+        (lambda: weir.clamp(weir.ones((2,)), "x"), "low must be a number, not <class 'str'>"),
+        (lambda: weir.ones((2,)).uniform_(1, 0, "x"), "high must be a number"),
+        (lambda: weir.ones((2,)) + weir.ones((2,), "int64"), "weir.cast one of them"),
+        (lambda: weir.trace().write("x.html"), "the with block has to end first"),
+    ],
+)
+def test_mistakes_are_named(make, said):
+    with pytest.raises((TypeError, ValueError, IndexError, OverflowError, RuntimeError)) as error:
+        make()
+    assert said in str(error.value)
+
+
+def test_arrays_of_types_weir_has_not_are_refused_by_their_type():
+    np = pytest.importorskip("numpy")
+    for array in (np.array(["a"]), np.ones(2, np.complex64), np.ones(2, np.int16)):
+        for make in (weir.tensor, weir.asarray):
+            with pytest.raises(TypeError, match="none of weir's data types"):
+                make(array)
+
+
+def test_printing_what_has_no_values():
+    graph = weir.Graph()
+    x = graph.input("x", (8, 2))
+    assert repr(x) == "weir.Tensor(f32 (8, 2), of a graph)"
+    with graph:
+        y = x + 1
+    graph.output("y", y)
+    assert repr(graph) == f"weir.Graph(1 nodes on '{weir.get_device().name}')"
+    assert "1 launches on 1 streams" in repr(graph.compile())
+    assert "f32[0, 3]" in repr(weir.zeros((0, 3))) and "..." in repr(weir.zeros((5000,)))
+
+
+def test_writes_by_index_are_seen_by_the_checker_with_their_line():
+    t, side = weir.zeros((4,)), weir.Stream(name="side")
+    weir.synchronize()
+    with weir.check() as found:
+        t[1:] = 2
+        with weir.stream(side):
+            t[0] = t[1]
+    assert [r["second"]["file"] for r in found.races] == [__file__] * len(found.races)
+    assert found.races and found.races[0]["first"]["op"] == "Fill"
+    weir.synchronize()
