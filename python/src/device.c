@@ -352,9 +352,14 @@ static PyMethodDef functions[] = {
     {"finish", finish, METH_NOARGS,
      "finish()\n\nWaits for all devices when Python ends; errors of work are no longer news."},
     {"get_device", get_device, METH_NOARGS,
-     "get_device() -> Device\n\nThe default device; opened on first use as $WEIR_DEVICE says."},
+     "get_device() -> Device\n\nThe default device; opened on first use as $WEIR_DEVICE says.\n\n"
+     ">>> weir.ones((1,)).device is weir.get_device()\nTrue\n"},
     {"set_device", set_device, METH_O,
-     "set_device(device)\n\nMakes a Device, or the one a spec names, the default."},
+     "set_device(device)\n\nMakes a Device, or the one a spec names, the default.\n\n"
+     ">>> before = weir.get_device()\n"
+     ">>> weir.set_device('npu:a3')\n"
+     ">>> weir.get_device().properties()['cube_cores']\n24\n"
+     ">>> weir.set_device(before)\n"},
     {NULL, NULL, 0, NULL},
 };
 

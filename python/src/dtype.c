@@ -115,7 +115,9 @@ static PyMethodDef methods[] = {
 bool add_types(PyObject *module)
 {
     PyType_Slot slots[] = {
-        {Py_tp_doc, "The type of a tensor's elements: weir.float32 and so on."},
+        {Py_tp_doc, "The type of a tensor's elements: weir.float32 and so on.\n\n"
+                    ">>> weir.bfloat16.itemsize, weir.ones((1,), 'int64').dtype is weir.int64\n"
+                    "(2, True)\n"},
         {Py_tp_repr, repr},
         {Py_tp_getset, getset},
         {Py_tp_methods, methods},

@@ -256,9 +256,12 @@ bool add_graph_types(PyObject *module)
                               ">>> plan(weir.tensor([1.0, 2.0])).tolist()\n[3.0, 5.0]\n";
 
     PyType_Slot slots[] = {
-        {Py_tp_doc, (void *)doc},       {Py_tp_new, graph_new},
-        {Py_tp_dealloc, graph_dealloc}, {Py_tp_methods, graph_methods},
-        {Py_mp_length, graph_length},   {Py_tp_repr, graph_repr},
+        {Py_tp_doc, (void *)doc},
+        {Py_tp_new, graph_new},
+        {Py_tp_dealloc, graph_dealloc},
+        {Py_tp_methods, graph_methods},
+        {Py_mp_length, graph_length},
+        {Py_tp_repr, graph_repr},
         {0, NULL},
     };
     PyType_Spec spec = {

@@ -153,6 +153,12 @@ PyMethodDef host_call_functions[] = {
      "host_call(name, function, inputs, outputs) -> list[Tensor]\n\nRuns function(in_addresses, "
      "out_addresses) on the host, in order with the current stream, or makes it a node of the "
      "graph being captured. outputs is [(dtype, shape), ...]; the function writes them. An "
-     "exception puts the stream in error.\n"},
+     "exception puts the stream in error.\n\n"
+     ">>> import ctypes\n"
+     ">>> def twice(inputs, outputs):\n"
+     "...     x, y = (ctypes.c_float.from_address(a[0]) for a in (inputs, outputs))\n"
+     "...     y.value = 2 * x.value\n"
+     ">>> (y,) = weir.host_call('twice', twice, [weir.tensor([4.0])], [(weir.float32, (1,))])\n"
+     ">>> y.item()\n8.0\n"},
     {NULL, NULL, 0, NULL},
 };

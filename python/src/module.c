@@ -299,11 +299,16 @@ static PyObject *list_drivers(PyObject *self, PyObject *none)
 }
 
 static PyMethodDef module_functions[] = {
-    {"version", version, METH_NOARGS, "version() -> str\n\nThe library's version."},
-    {"list_ops", list_ops, METH_NOARGS, "list_ops() -> list[dict]\n\nEvery operator weir has."},
+    {"version", version, METH_NOARGS,
+     "version() -> str\n\nThe library's version.\n\n"
+     ">>> weir.version() == weir.__version__\nTrue\n"},
+    {"list_ops", list_ops, METH_NOARGS,
+     "list_ops() -> list[dict]\n\nEvery operator weir has.\n\n"
+     ">>> next(op['engine'] for op in weir.list_ops() if op['name'] == 'MatMul')\n'cube'\n"},
     {"list_drivers", list_drivers, METH_NOARGS,
      "list_drivers() -> list[dict]\n\nEvery driver of this build; `reason` says why one cannot be "
-     "opened here."},
+     "opened here.\n\n"
+     ">>> [d['name'] for d in weir.list_drivers() if d['reason'] is None][:2]\n['cpu', 'npu']\n"},
     {NULL, NULL, 0, NULL},
 };
 

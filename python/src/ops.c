@@ -80,7 +80,8 @@ static PyObject *arange(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
 PyMethodDef op_functions[] = {
     NAMED_OPS(FUNCTION) FUNCTIONS_ONLY(FUNCTION){
         "empty", FAST(empty),
-        "empty(shape, dtype=float32, device=None) -> Tensor\n\nUninitialised."},
+        "empty(shape, dtype=float32, device=None) -> Tensor\n\nUninitialised.\n\n"
+        ">>> weir.empty((2, 3)).shape\n(2, 3)\n"},
     {"arange", FAST(arange),
      "arange(n, start=0, step=1, dtype=int64, device=None) -> Tensor\n\nstart, start+step, ...\n\n"
      ">>> weir.arange(3).tolist()\n[0, 1, 2]\n"},

@@ -23,14 +23,21 @@
     "\n"                                                           \
     ">>> weir.argmax(weir.tensor([1.0, 3.0, 2.0])).item()\n"       \
     "1"
-#define DOC_argsort                                    \
-    "argsort(x, dim=-1, descending=False) -> Tensor\n" \
-    "\n"                                               \
-    "The indices that sort; stable."
-#define DOC_attention                                                     \
-    "attention(q, k, v, mask=None, causal=False, scale=None) -> Tensor\n" \
-    "\n"                                                                  \
-    "softmax(q k' * scale + mask) v; heads of k and v that divide q's are shared."
+#define DOC_argsort                                             \
+    "argsort(x, dim=-1, descending=False) -> Tensor\n"          \
+    "\n"                                                        \
+    "The indices that sort; stable."                            \
+    "\n\n"                                                      \
+    ">>> weir.argsort(weir.tensor([3.0, 1.0, 2.0])).tolist()\n" \
+    "[1, 2, 0]\n"
+#define DOC_attention                                                              \
+    "attention(q, k, v, mask=None, causal=False, scale=None) -> Tensor\n"          \
+    "\n"                                                                           \
+    "softmax(q k' * scale + mask) v; heads of k and v that divide q's are shared." \
+    "\n\n"                                                                         \
+    ">>> q = weir.ones((1, 2, 4))\n"                                               \
+    ">>> weir.attention(q, q, q, causal=True).shape\n"                             \
+    "(1, 2, 4)\n"
 #define DOC_cast                                                           \
     "cast(x, dtype) -> Tensor\n"                                           \
     "\n"                                                                   \
@@ -45,10 +52,15 @@
     "\n"                                                        \
     ">>> weir.clamp(weir.tensor([-1.0, 5.0]), 0, 2).tolist()\n" \
     "[0.0, 2.0]"
-#define DOC_clone          \
-    "clone(x) -> Tensor\n" \
-    "\n"                   \
-    "A contiguous copy."
+#define DOC_clone                      \
+    "clone(x) -> Tensor\n"             \
+    "\n"                               \
+    "A contiguous copy."               \
+    "\n\n"                             \
+    ">>> a = weir.ones((2,))\n"        \
+    ">>> b = weir.clone(a).fill_(0)\n" \
+    ">>> a.tolist()\n"                 \
+    "[1.0, 1.0]\n"
 #define DOC_concat                                                         \
     "concat(tensors, dim=0) -> Tensor\n"                                   \
     "\n"                                                                   \
@@ -56,18 +68,27 @@
     "\n"                                                                   \
     ">>> weir.concat([weir.tensor([1.0]), weir.tensor([2.0])]).tolist()\n" \
     "[1.0, 2.0]"
-#define DOC_contiguous          \
-    "contiguous(x) -> Tensor\n" \
-    "\n"                        \
-    "The tensor if it is contiguous, else a copy."
+#define DOC_contiguous                                           \
+    "contiguous(x) -> Tensor\n"                                  \
+    "\n"                                                         \
+    "The tensor if it is contiguous, else a copy."               \
+    "\n\n"                                                       \
+    ">>> weir.contiguous(weir.ones((2, 3)).T).is_contiguous()\n" \
+    "True\n"
 #define DOC_conv2d                                                                        \
     "conv2d(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1) -> Tensor\n" \
     "\n"                                                                                  \
-    "x [n, c, h, w], weight [o, c/groups, kh, kw], bias [o]."
-#define DOC_copy_                  \
-    "copy_(x, source) -> Tensor\n" \
-    "\n"                           \
-    "Takes the source's values, broadcast, in place; also from another device."
+    "x [n, c, h, w], weight [o, c/groups, kh, kw], bias [o]."                             \
+    "\n\n"                                                                                \
+    ">>> weir.conv2d(weir.ones((1, 1, 4, 4)), weir.ones((1, 1, 3, 3))).tolist()\n"        \
+    "[[[[9.0, 9.0], [9.0, 9.0]]]]\n"
+#define DOC_copy_                                                               \
+    "copy_(x, source) -> Tensor\n"                                              \
+    "\n"                                                                        \
+    "Takes the source's values, broadcast, in place; also from another device." \
+    "\n\n"                                                                      \
+    ">>> weir.copy_(weir.zeros((2, 2)), weir.tensor([1.0, 2.0])).tolist()\n"    \
+    "[[1.0, 2.0], [1.0, 2.0]]\n"
 #define DOC_div                                                                           \
     "div(a, b, out=None) -> Tensor\n"                                                     \
     "\n"                                                                                  \
@@ -76,10 +97,14 @@
     "\n"                                                                                  \
     ">>> weir.div(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n"           \
     "[0.3333333432674408, 0.5]"
-#define DOC_embedding                       \
-    "embedding(table, indices) -> Tensor\n" \
-    "\n"                                    \
-    "Rows of the table."
+#define DOC_embedding                                           \
+    "embedding(table, indices) -> Tensor\n"                     \
+    "\n"                                                        \
+    "Rows of the table."                                        \
+    "\n\n"                                                      \
+    ">>> table = weir.tensor([[1.0, 2.0], [3.0, 4.0]])\n"       \
+    ">>> weir.embedding(table, weir.tensor([1, 0])).tolist()\n" \
+    "[[3.0, 4.0], [1.0, 2.0]]\n"
 #define DOC_eq                                                                 \
     "eq(a, b, out=None) -> Tensor\n"                                           \
     "\n"                                                                       \
@@ -94,18 +119,28 @@
     "\n"                                          \
     ">>> weir.exp(weir.tensor([0.0])).tolist()\n" \
     "[1.0]"
-#define DOC_expand                 \
-    "expand(x, shape) -> Tensor\n" \
-    "\n"                           \
-    "Sizes of 1 grow, new dims come in front: a view."
-#define DOC_fill_                 \
-    "fill_(x, value) -> Tensor\n" \
-    "\n"                          \
-    "Every element becomes the value, in place."
-#define DOC_gather                      \
-    "gather(x, dim, index) -> Tensor\n" \
-    "\n"                                \
-    "out[i][j] = x[index[i][j]][j] for dim 0, and so on."
+#define DOC_expand                                                    \
+    "expand(x, shape) -> Tensor\n"                                    \
+    "\n"                                                              \
+    "Sizes of 1 grow, new dims come in front: a view."                \
+    "\n\n"                                                            \
+    ">>> weir.expand(weir.tensor([[1.0], [2.0]]), (2, 3)).tolist()\n" \
+    "[[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]]\n"
+#define DOC_fill_                                    \
+    "fill_(x, value) -> Tensor\n"                    \
+    "\n"                                             \
+    "Every element becomes the value, in place."     \
+    "\n\n"                                           \
+    ">>> weir.fill_(weir.empty((2,)), 3).tolist()\n" \
+    "[3.0, 3.0]\n"
+#define DOC_gather                                              \
+    "gather(x, dim, index) -> Tensor\n"                         \
+    "\n"                                                        \
+    "out[i][j] = x[index[i][j]][j] for dim 0, and so on."       \
+    "\n\n"                                                      \
+    ">>> x = weir.tensor([[1.0, 2.0], [3.0, 4.0]])\n"           \
+    ">>> weir.gather(x, 1, weir.tensor([[1], [0]])).tolist()\n" \
+    "[[2.0], [3.0]]\n"
 #define DOC_ge                                                                 \
     "ge(a, b, out=None) -> Tensor\n"                                           \
     "\n"                                                                       \
@@ -134,10 +169,13 @@
     "\n"                                                                                     \
     ">>> weir.index_select(weir.tensor([5.0, 6.0, 7.0]), 0, weir.tensor([2, 0])).tolist()\n" \
     "[7.0, 5.0]"
-#define DOC_layer_norm                                            \
-    "layer_norm(x, weight=None, bias=None, eps=1e-5) -> Tensor\n" \
-    "\n"                                                          \
-    "Normalised over the last dim."
+#define DOC_layer_norm                                                 \
+    "layer_norm(x, weight=None, bias=None, eps=1e-5) -> Tensor\n"      \
+    "\n"                                                               \
+    "Normalised over the last dim."                                    \
+    "\n\n"                                                             \
+    ">>> weir.layer_norm(weir.tensor([[1.0, 3.0]]), eps=0).tolist()\n" \
+    "[[-1.0, 1.0]]\n"
 #define DOC_le                                                                 \
     "le(a, b, out=None) -> Tensor\n"                                           \
     "\n"                                                                       \
@@ -145,10 +183,13 @@
     "\n"                                                                       \
     ">>> weir.le(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
     "[True, True]"
-#define DOC_linear                             \
-    "linear(x, weight, bias=None) -> Tensor\n" \
-    "\n"                                       \
-    "x [..., k] x weight [n, k] transposed, + bias [n]."
+#define DOC_linear                                                                     \
+    "linear(x, weight, bias=None) -> Tensor\n"                                         \
+    "\n"                                                                               \
+    "x [..., k] x weight [n, k] transposed, + bias [n]."                               \
+    "\n\n"                                                                             \
+    ">>> weir.linear(weir.tensor([[1.0, 2.0]]), weir.tensor([[3.0, 4.0]])).tolist()\n" \
+    "[[11.0]]\n"
 #define DOC_log                                   \
     "log(x, out=None) -> Tensor\n"                \
     "\n"                                          \
@@ -170,10 +211,14 @@
     "\n"                                                                                 \
     ">>> weir.matmul(weir.tensor([[1.0, 2.0]]), weir.tensor([[3.0], [4.0]])).tolist()\n" \
     "[[11.0]]"
-#define DOC_matmul_bias                   \
-    "matmul_bias(a, b, bias) -> Tensor\n" \
-    "\n"                                  \
-    "a x b + bias, bias of [n] or None."
+#define DOC_matmul_bias                                                      \
+    "matmul_bias(a, b, bias) -> Tensor\n"                                    \
+    "\n"                                                                     \
+    "a x b + bias, bias of [n] or None."                                     \
+    "\n\n"                                                                   \
+    ">>> a = weir.ones((1, 2))\n"                                            \
+    ">>> weir.matmul_bias(a, weir.ones((2, 1)), weir.ones((1,))).tolist()\n" \
+    "[[3.0]]\n"
 #define DOC_max                                           \
     "max(x, dim=None, keepdim=False) -> Tensor\n"         \
     "\n"                                                  \
@@ -209,10 +254,14 @@
     "\n"                                                                              \
     ">>> weir.minimum(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n"   \
     "[1.0, 2.0]"
-#define DOC_moe_gating                                                \
-    "moe_gating(logits, k, renormalise=True) -> (weights, experts)\n" \
-    "\n"                                                              \
-    "softmax over all experts, top k, renormalised to 1 if asked; experts are int32."
+#define DOC_moe_gating                                                                \
+    "moe_gating(logits, k, renormalise=True) -> (weights, experts)\n"                 \
+    "\n"                                                                              \
+    "softmax over all experts, top k, renormalised to 1 if asked; experts are int32." \
+    "\n\n"                                                                            \
+    ">>> weights, experts = weir.moe_gating(weir.tensor([[0.0, 2.0, 1.0]]), 1)\n"     \
+    ">>> weights.tolist(), experts.tolist()\n"                                        \
+    "([[1.0]], [[1]])\n"
 #define DOC_mul                                                                 \
     "mul(a, b, out=None) -> Tensor\n"                                           \
     "\n"                                                                        \
@@ -241,14 +290,21 @@
     "\n"                                                                         \
     ">>> weir.nonzero(weir.tensor([0.0, 5.0])).tolist()\n"                       \
     "[[1]]"
-#define DOC_normal_                                  \
-    "normal_(x, seed, mean=0, stddev=1) -> Tensor\n" \
-    "\n"                                             \
-    "Normal random numbers in place; the same seed and shape give the same."
-#define DOC_permute                \
-    "permute(x, dims) -> Tensor\n" \
-    "\n"                           \
-    "Dims in another order: a view."
+#define DOC_normal_                                                          \
+    "normal_(x, seed, mean=0, stddev=1) -> Tensor\n"                         \
+    "\n"                                                                     \
+    "Normal random numbers in place; the same seed and shape give the same." \
+    "\n\n"                                                                   \
+    ">>> a, b = (weir.empty((3,)).normal_(7) for _ in range(2))\n"           \
+    ">>> a.tolist() == b.tolist()\n"                                         \
+    "True\n"
+#define DOC_permute                                             \
+    "permute(x, dims) -> Tensor\n"                              \
+    "\n"                                                        \
+    "Dims in another order: a view."                            \
+    "\n\n"                                                      \
+    ">>> weir.permute(weir.ones((2, 3, 4)), (2, 0, 1)).shape\n" \
+    "(4, 2, 3)\n"
 #define DOC_pow                                                                 \
     "pow(a, b, out=None) -> Tensor\n"                                           \
     "\n"                                                                        \
@@ -271,14 +327,21 @@
     "\n"                                                                                  \
     ">>> weir.arange(4).reshape((2, -1)).tolist()\n"                                      \
     "[[0, 1], [2, 3]]"
-#define DOC_rms_norm                                 \
-    "rms_norm(x, weight=None, eps=1e-6) -> Tensor\n" \
-    "\n"                                             \
-    "Divided by the root mean square of the last dim."
-#define DOC_rotary                                             \
-    "rotary(x, cosines, sines, interleaved=False) -> Tensor\n" \
-    "\n"                                                       \
-    "Rotary embedding of x [..., length, heads, d]; cosines and sines [length, d/2]."
+#define DOC_rms_norm                                                 \
+    "rms_norm(x, weight=None, eps=1e-6) -> Tensor\n"                 \
+    "\n"                                                             \
+    "Divided by the root mean square of the last dim."               \
+    "\n\n"                                                           \
+    ">>> weir.rms_norm(weir.tensor([[3.0, 3.0]]), eps=0).tolist()\n" \
+    "[[1.0, 1.0]]\n"
+#define DOC_rotary                                                                     \
+    "rotary(x, cosines, sines, interleaved=False) -> Tensor\n"                         \
+    "\n"                                                                               \
+    "Rotary embedding of x [..., length, heads, d]; cosines and sines [length, d/2]."  \
+    "\n\n"                                                                             \
+    ">>> x, one, zero = weir.ones((3, 1, 4)), weir.ones((3, 2)), weir.zeros((3, 2))\n" \
+    ">>> weir.rotary(x, one, zero).tolist() == x.tolist()\n"                           \
+    "True\n"
 #define DOC_rsqrt                                   \
     "rsqrt(x, out=None) -> Tensor\n"                \
     "\n"                                            \
@@ -286,10 +349,14 @@
     "\n"                                            \
     ">>> weir.rsqrt(weir.tensor([4.0])).tolist()\n" \
     "[0.5]"
-#define DOC_scatter_add_                              \
-    "scatter_add_(x, dim, index, source) -> Tensor\n" \
-    "\n"                                              \
-    "x[index[i][j]][j] += source[i][j] for dim 0, in place, in a fixed order."
+#define DOC_scatter_add_                                                           \
+    "scatter_add_(x, dim, index, source) -> Tensor\n"                              \
+    "\n"                                                                           \
+    "x[index[i][j]][j] += source[i][j] for dim 0, in place, in a fixed order."     \
+    "\n\n"                                                                         \
+    ">>> x = weir.zeros((3,))\n"                                                   \
+    ">>> weir.scatter_add_(x, 0, weir.tensor([2, 2]), weir.ones((2,))).tolist()\n" \
+    "[0.0, 0.0, 2.0]\n"
 #define DOC_sigmoid                                   \
     "sigmoid(x, out=None) -> Tensor\n"                \
     "\n"                                              \
@@ -368,15 +435,25 @@
     "\n"                                                           \
     ">>> weir.tensor([[1, 2], [3, 4]]).transpose(0, 1).tolist()\n" \
     "[[1, 3], [2, 4]]"
-#define DOC_uniform_                               \
-    "uniform_(x, seed, low=0, high=1) -> Tensor\n" \
-    "\n"                                           \
-    "Uniform random numbers in place; the same seed and shape give the same."
+#define DOC_uniform_                                                          \
+    "uniform_(x, seed, low=0, high=1) -> Tensor\n"                            \
+    "\n"                                                                      \
+    "Uniform random numbers in place; the same seed and shape give the same." \
+    "\n\n"                                                                    \
+    ">>> x = weir.empty((100,)).uniform_(1, 2, 3)\n"                          \
+    ">>> 2 <= x.min().item() <= x.max().item() < 3\n"                         \
+    "True\n"
 #define DOC_wait_tensor                                                                   \
     "wait_tensor(self, dependency) -> Tensor\n"                                           \
     "\n"                                                                                  \
     "Everything that uses self afterwards, on any stream, runs after the work that made " \
-    "dependency."
+    "dependency."                                                                         \
+    "\n\n"                                                                                \
+    ">>> a = weir.ones((2, 2))\n"                                                         \
+    ">>> with weir.scope.npu_stream_switch('side'):\n"                                    \
+    "...     b = a @ a\n"                                                                 \
+    ">>> weir.wait_tensor(a, b) is a\n"                                                   \
+    "True\n"
 #define DOC_where                                                                       \
     "where(condition, a, b) -> Tensor\n"                                                \
     "\n"                                                                                \

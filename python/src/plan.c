@@ -234,7 +234,12 @@ static PyMethodDef plan_methods[] = {
 bool add_plan_type(PyObject *module)
 {
     PyType_Slot slots[] = {
-        {Py_tp_doc, "A graph compiled for its device. Call it with the graph's inputs."},
+        {Py_tp_doc,
+         "A graph compiled for its device. Call it with the graph's inputs; see weir.Graph.\n\n"
+         ">>> f = weir.compile(lambda x: x + 1)\n"
+         ">>> y = f(weir.ones((2,)))\n"
+         ">>> (plan, _), = f.plans.values()\n"
+         ">>> plan.stats()['nodes']\n1\n"},
         {Py_tp_dealloc, plan_dealloc},
         {Py_tp_call, plan_call},
         {Py_tp_repr, plan_repr},

@@ -445,7 +445,13 @@ bool add_stream_types(PyObject *module)
         .slots = stream_slots,
     };
     PyType_Slot event_slots[] = {
-        {Py_tp_doc, "Event(timing=False, blocking=False, device=None)\n\nA mark in a stream."},
+        {Py_tp_doc, "Event(timing=False, blocking=False, device=None)\n\nA mark in a stream.\n\n"
+                    ">>> start, end = weir.Event(timing=True), weir.Event(timing=True)\n"
+                    ">>> start.record()\n"
+                    ">>> y = weir.ones((64, 64)) @ weir.ones((64, 64))\n"
+                    ">>> end.record()\n"
+                    ">>> end.synchronize()\n"
+                    ">>> start.elapsed_time(end) > 0\nTrue\n"},
         {Py_tp_new, event_new},
         {Py_tp_dealloc, event_dealloc},
         {Py_tp_methods, event_methods},

@@ -139,7 +139,13 @@ _atexit.register(_C.finish)
 
 
 def get_npu_backend(*, compiler_config=None, custom_decompositions=None):
-    """A backend for ``torch.compile``; see :func:`weir._torch.backend.get_npu_backend`."""
+    """A backend for ``torch.compile``; see :func:`weir._torch.backend.get_npu_backend`.
+
+    >>> import torch
+    >>> f = torch.compile(lambda x: x * 2, backend=weir.get_npu_backend())
+    >>> f(torch.ones(2))
+    tensor([2., 2.])
+    """
     from ._torch import get_npu_backend as make
 
     return make(compiler_config=compiler_config, custom_decompositions=custom_decompositions)

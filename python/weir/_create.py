@@ -92,6 +92,13 @@ def asarray(data, dtype=None, device=None):
 
     What cannot be shared (read-only memory, negative strides, Python values) is copied. The
     owner is kept alive until the last use of the bytes is over.
+
+    >>> import numpy as np
+    >>> a = np.zeros(2, np.float32)
+    >>> t = weir.asarray(a).fill_(1)
+    >>> weir.synchronize()
+    >>> a.tolist()
+    [1.0, 1.0]
     """
     if isinstance(data, Tensor) and device is None:
         return data if dtype is None else data.cast(dtype)
@@ -125,6 +132,10 @@ def from_dlpack(data, device=None):
     """A tensor that shares the memory of anything with ``__dlpack__``, such as PyTorch's.
 
     Gradients are none of weir's business: a tensor that requires them must be detached first.
+
+    >>> import numpy as np
+    >>> weir.from_dlpack(np.ones(2, np.float32)).tolist()
+    [1.0, 1.0]
     """
     _check_dlpack(data)
     device = _device(device)
@@ -177,12 +188,20 @@ def full(shape, value, dtype=_C.float32, device=None):
 
 
 def zeros(shape, dtype=_C.float32, device=None):
-    """A new tensor of zeros."""
+    """A new tensor of zeros.
+
+    >>> weir.zeros((2,), weir.int64).tolist()
+    [0, 0]
+    """
     return full(shape, 0, dtype, device)
 
 
 def ones(shape, dtype=_C.float32, device=None):
-    """A new tensor of ones."""
+    """A new tensor of ones.
+
+    >>> weir.ones((2, 1)).tolist()
+    [[1.0], [1.0]]
+    """
     return full(shape, 1, dtype, device)
 
 

@@ -83,7 +83,11 @@ def npu_swiglu(x, dim=-1):
 
 
 def npu_silu(x):
-    """x * sigmoid(x)."""
+    """x * sigmoid(x).
+
+    >>> weir.npu.npu_silu(weir.tensor([0.0])).tolist()
+    [0.0]
+    """
     return _run("silu", x)
 
 
@@ -99,19 +103,34 @@ def npu_rms_norm(self, gamma, epsilon=1e-06):
 
 
 def npu_add_rms_norm(x1, x2, gamma, epsilon=1e-06):
-    """(y, rstd, x): npu_rms_norm of x = x1 + x2, and x."""
+    """(y, rstd, x): npu_rms_norm of x = x1 + x2, and x.
+
+    >>> a = weir.ones((1, 2))
+    >>> y, rstd, x = weir.npu.npu_add_rms_norm(a, a, weir.ones((2,)), 0.0)
+    >>> y.tolist(), rstd.tolist(), x.tolist()
+    ([[1.0, 1.0]], [[0.5]], [[2.0, 2.0]])
+    """
     x = x1 + x2
     return (*npu_rms_norm(x, gamma, epsilon), x)
 
 
 def npu_linear(input, weight, bias=None):
-    """input x weight transposed + bias."""
+    """input x weight transposed + bias.
+
+    >>> weir.npu.npu_linear(weir.ones((1, 2)), weir.ones((3, 2))).tolist()
+    [[2.0, 2.0, 2.0]]
+    """
     return _run("linear", input, weight, bias)
 
 
 def npu_rotary_mul(self, r1, r2, rotary_mode="half"):
     """self * r1 + turned * r2, with the last dim turned by pairs: (i, i + d/2) for "half",
-    (2i, 2i + 1) for "interleave"."""
+    (2i, 2i + 1) for "interleave".
+
+    >>> x, zero, one = weir.tensor([[1.0, 2.0]]), weir.zeros((2,)), weir.ones((2,))
+    >>> weir.npu.npu_rotary_mul(x, zero, one).tolist()
+    [[-2.0, 1.0]]
+    """
     if rotary_mode not in ("half", "interleave"):
         raise ValueError(
             f"npu_rotary_mul: weir has the rotary_mode 'half' and 'interleave', not {rotary_mode!r}"
@@ -120,7 +139,11 @@ def npu_rotary_mul(self, r1, r2, rotary_mode="half"):
 
 
 def npu_dtype_cast(self, dtype):
-    """The same values in another type."""
+    """The same values in another type.
+
+    >>> weir.npu.npu_dtype_cast(weir.ones((1,)), weir.float16).dtype
+    weir.float16
+    """
     return self.to(dtype)
 
 
@@ -131,7 +154,13 @@ def npu_format_cast(self, acl_format, *, customize_dtype=None):
 
 def npu_moe_gating_top_k_softmax(x, finished=None, k=1):
     """(weights, experts, rows) of the k best experts of each row: weights of a softmax over all,
-    experts int32, and ``rows`` numbering the pairs expert by expert."""
+    experts int32, and ``rows`` numbering the pairs expert by expert.
+
+    >>> weights, experts, rows = weir.npu.npu_moe_gating_top_k_softmax(
+    ...     weir.tensor([[0.0, 9.0, 8.0], [9.0, 8.0, 0.0]]), k=2)
+    >>> experts.tolist(), rows.tolist()
+    ([[1, 2], [0, 1]], [[0, 2], [1, 3]])
+    """
     if finished is not None:
         raise NotImplementedError("npu_moe_gating_top_k_softmax: weir has no 'finished'")
     shape = tuple(x.shape)
@@ -208,6 +237,10 @@ def npu_fusion_attention(query, key, value, head_num, input_layout, pse=None, pa
     ``atten_mask`` is true where a key does not take part and alone decides, not the windows of
     tokens. What follows in the tuple is for the backward pass of an NPU: None and zeros here,
     where PyTorch's own autograd does that.
+
+    >>> q = weir.ones((1, 2, 3, 4))
+    >>> weir.npu.npu_fusion_attention(q, q, q, 2, "BNSD", scale=0.5, sparse_mode=3)[0].shape
+    (1, 2, 3, 4)
     """
     _only_default("npu_fusion_attention", {
         "pse": (pse, None), "padding_mask": (padding_mask, None), "keep_prob": (keep_prob, 1.0),
@@ -224,7 +257,12 @@ def npu_prompt_flash_attention(query, key, value, *, num_heads=1, scale_value=1.
                                sparse_mode=0, pre_tokens=2147483647, next_tokens=0,
                                **others):  # fmt: skip
     """softmax(query key' * scale_value, masked) value; what else the NPU's has, such as quantised
-    values, weir has not."""
+    values, weir has not.
+
+    >>> q = weir.ones((1, 3, 8))
+    >>> weir.npu.npu_prompt_flash_attention(q, q, q, num_heads=2).shape
+    (1, 3, 8)
+    """
     _only_default("npu_prompt_flash_attention", {k: (v, None) for k, v in others.items()})
     return _attend("npu_prompt_flash_attention", query, key, value, num_heads, input_layout,
                    atten_mask, scale_value, sparse_mode, num_key_value_heads)  # fmt: skip
@@ -236,7 +274,13 @@ def npu_fused_infer_attention_score(query, key, value, *, num_heads=1, scale=1.0
                                     inner_precise=0, softmax_lse_flag=False,
                                     **others):  # fmt: skip
     """(softmax(query key' * scale, masked) value, None); what else the NPU's has, such as paged or
-    quantised values, weir has not."""
+    quantised values, weir has not.
+
+    >>> q, k = weir.ones((1, 4, 1, 8)), weir.ones((1, 2, 5, 8))
+    >>> weir.npu.npu_fused_infer_attention_score(
+    ...     q, k, k, num_heads=4, num_key_value_heads=2, input_layout="BNSD")[0].shape
+    (1, 4, 1, 8)
+    """
     _only_default(
         "npu_fused_infer_attention_score",
         {"softmax_lse_flag": (softmax_lse_flag, False), **{k: (v, None) for k, v in others.items()}},

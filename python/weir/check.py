@@ -20,6 +20,11 @@ class check:
     weir.Error and is not run) or "autosync" (the missing wait is queued). Afterwards ``races``
     has a dict per pair of calls, with ``first`` and ``second`` (op, stream, tensor, file, line),
     and ``str()`` is the report for people.
+
+    >>> with weir.check() as found:
+    ...     y = weir.ones((2,)) + 1
+    >>> found.races
+    []
     """
 
     def __init__(self, mode="report"):

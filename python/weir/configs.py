@@ -127,7 +127,13 @@ class _Inference(_Group):
 
 
 class CompilerConfig(_Group):
-    """Options of :func:`weir.get_npu_backend`. Unknown names are refused with the nearest one."""
+    """Options of :func:`weir.get_npu_backend`. Unknown names are refused with the nearest one.
+
+    >>> config = weir.CompilerConfig()
+    >>> config.ge_config.aicore_num = "24|48"
+    >>> config.as_dict()
+    {'ge_config.aicore_num': '24|48'}
+    """
 
     _options = {
         "mode": ("max-autotune", _one_of("max-autotune", "reduce-overhead", "npugraph_ex")),

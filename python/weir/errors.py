@@ -12,7 +12,14 @@ WEIR_ESHAPE
 
 
 class Error(RuntimeError):
-    """Anything the library reports; ``code`` is the status, such as ``"WEIR_ESHAPE"``."""
+    """Anything the library reports; ``code`` is the status, such as ``"WEIR_ESHAPE"``.
+
+    >>> try:
+    ...     weir.Device("tpu")
+    ... except weir.Error as error:
+    ...     print(error.code)
+    WEIR_ESPEC
+    """
 
     code = "WEIR_EINTERNAL"
 

@@ -22,7 +22,13 @@ _TARGETS = ("CPU", "GPU", "Ascend")
 
 
 class Stream:
-    """A stream. A lower ``priority`` is more urgent; ``stream_id`` wraps one that exists."""
+    """A stream. A lower ``priority`` is more urgent; ``stream_id`` wraps one that exists.
+
+    >>> s = weir.hal.Stream(priority=-1)
+    >>> s.wait_stream(weir.hal.current_stream())
+    >>> weir.hal.Stream(stream_id=s.id) == s
+    True
+    """
 
     def __init__(self, priority=0, **kwargs):
         if isinstance(priority, bool) or not isinstance(priority, int):
@@ -138,7 +144,13 @@ def _find(stream_id):
 
 
 class StreamCtx:
-    """Makes a stream current within a ``with`` block; None changes nothing."""
+    """Makes a stream current within a ``with`` block; None changes nothing.
+
+    >>> s = weir.hal.Stream()
+    >>> with weir.hal.StreamCtx(s):
+    ...     weir.hal.current_stream() == s
+    True
+    """
 
     def __init__(self, ctx_stream):
         if ctx_stream is not None and not isinstance(ctx_stream, Stream):
@@ -160,7 +172,10 @@ class StreamCtx:
 
 
 def set_cur_stream(stream):
-    """Makes the stream current for this thread; None changes nothing."""
+    """Makes the stream current for this thread; None changes nothing.
+
+    >>> weir.hal.set_cur_stream(weir.hal.default_stream())
+    """
     if stream is None:
         return
     if not isinstance(stream, Stream):
@@ -171,22 +186,37 @@ def set_cur_stream(stream):
 
 
 def current_stream():
-    """The stream that operators of this thread go to."""
+    """The stream that operators of this thread go to.
+
+    >>> weir.hal.current_stream().id
+    0
+    """
     return Stream._of(_C.get_device().current_stream())
 
 
 def default_stream():
-    """The stream the device has from the start."""
+    """The stream the device has from the start.
+
+    >>> weir.hal.default_stream().id
+    0
+    """
     return Stream._of(_C.get_device().default_stream())
 
 
 def communication_stream():
-    """The stream of communication operators."""
+    """The stream of communication operators.
+
+    >>> weir.hal.communication_stream() == weir.hal.default_stream()
+    False
+    """
     return Stream._of(_C.get_device().communication_stream())
 
 
 def synchronize():
-    """Waits for everything on every stream."""
+    """Waits for everything on every stream.
+
+    >>> weir.hal.synchronize()
+    """
     _C.get_device().synchronize()
 
 
@@ -194,7 +224,14 @@ def synchronize():
 
 
 class Event:
-    """A mark in a stream. Before it is recorded, waiting for it does nothing."""
+    """A mark in a stream. Before it is recorded, waiting for it does nothing.
+
+    >>> start, end = (weir.hal.Event(enable_timing=True) for _ in range(2))
+    >>> start.record()
+    >>> end.record()
+    >>> start.elapsed_time(end) >= 0
+    True
+    """
 
     def __init__(self, enable_timing=False, blocking=False):
         for name, value in (("enable_timing", enable_timing), ("blocking", blocking)):
@@ -257,12 +294,20 @@ def _check_target(function, device_target):
 
 
 def is_initialized(device_target):
-    """Whether the device of that kind is the one in use."""
+    """Whether the device of that kind is the one in use.
+
+    >>> weir.hal.is_initialized(weir.hal.current_stream().device_name)
+    True
+    """
     return _check_target("is_initialized", device_target) == _target()
 
 
 def is_available(device_target):
-    """Whether a device of that kind can be used here."""
+    """Whether a device of that kind can be used here.
+
+    >>> weir.hal.is_available("CPU")
+    True
+    """
     target = _check_target("is_available", device_target)
     name = {"GPU": "cuda", "Ascend": "npu"}.get(target, "cpu")
     drivers = {d["name"]: d["reason"] for d in _C.list_drivers()}
@@ -270,7 +315,11 @@ def is_available(device_target):
 
 
 def device_count(device_target=None):
-    """How many there are: one, if it is available."""
+    """How many there are: one, if it is available.
+
+    >>> weir.hal.device_count()
+    1
+    """
     return int(is_available(_check_target("device_count", device_target)))
 
 
@@ -284,7 +333,11 @@ def _check_id(function, device_id):
 
 
 class DeviceProperties:
-    """name, total_memory, free_memory, cube_cores and vector_cores of a device."""
+    """name, total_memory, free_memory, cube_cores and vector_cores of a device.
+
+    >>> weir.hal.get_device_properties(0).total_memory > 0
+    True
+    """
 
     def __init__(self, properties, reserved):
         self.name = properties["model"]
@@ -298,7 +351,11 @@ class DeviceProperties:
 
 
 def get_device_properties(device_id, device_target=None):
-    """What the device is and has."""
+    """What the device is and has.
+
+    >>> weir.hal.get_device_properties(0).cube_cores > 0
+    True
+    """
     _check_id("get_device_properties", device_id)
     _check_target("get_device_properties", device_target)
     device = _C.get_device()
@@ -306,7 +363,11 @@ def get_device_properties(device_id, device_target=None):
 
 
 def get_device_name(device_id, device_target=None):
-    """The hardware, for people."""
+    """The hardware, for people.
+
+    >>> weir.hal.get_device_name(0) == weir.hal.get_device_properties(0).name
+    True
+    """
     return get_device_properties(device_id, device_target).name
 
 
@@ -327,7 +388,12 @@ def get_arch_list(device_target=None):
 
 
 def memory_stats(device_target=None):
-    """Sizes and blocks of the memory pool, under MindSpore's keys."""
+    """Sizes and blocks of the memory pool, under MindSpore's keys.
+
+    >>> stats = weir.hal.memory_stats()
+    >>> stats["total_allocated_memory"] <= stats["total_reserved_memory"]
+    True
+    """
     _check_target("memory_stats", device_target)
     device = _C.get_device()
     stats = _C.memory_stats(device)
@@ -357,49 +423,89 @@ def memory_stats(device_target=None):
 
 
 def memory_reserved(device_target=None):
-    """Bytes taken from the system."""
+    """Bytes taken from the system.
+
+    >>> weir.hal.memory_reserved() >= weir.hal.memory_allocated()
+    True
+    """
     return memory_stats(device_target)["total_reserved_memory"]
 
 
 def max_memory_reserved(device_target=None):
-    """The most bytes taken from the system since the last reset."""
+    """The most bytes taken from the system since the last reset.
+
+    >>> weir.hal.max_memory_reserved() >= weir.hal.memory_reserved()
+    True
+    """
     return memory_stats(device_target)["max_reserved_memory"]
 
 
 def memory_allocated(device_target=None):
-    """Bytes held by tensors."""
+    """Bytes held by tensors.
+
+    >>> before = weir.hal.memory_allocated()
+    >>> t = weir.empty((1024,))
+    >>> weir.hal.memory_allocated() - before
+    4096
+    """
     return memory_stats(device_target)["total_allocated_memory"]
 
 
 def max_memory_allocated(device_target=None):
-    """The most bytes held by tensors since the last reset."""
+    """The most bytes held by tensors since the last reset.
+
+    >>> weir.hal.max_memory_allocated() >= weir.hal.memory_allocated()
+    True
+    """
     return memory_stats(device_target)["max_allocated_memory"]
 
 
 def reset_peak_memory_stats(device_target=None):
-    """Both peaks start again from what is in use now."""
+    """Both peaks start again from what is in use now.
+
+    >>> weir.hal.reset_peak_memory_stats()
+    >>> weir.hal.max_memory_allocated() == weir.hal.memory_allocated()
+    True
+    """
     _check_target("reset_peak_memory_stats", device_target)
     _C.memory_reset_peaks(None)
 
 
 def reset_max_memory_reserved(device_target=None):
-    """The peaks start again from what is in use now; weir resets both together."""
+    """The peaks start again from what is in use now; weir resets both together.
+
+    >>> weir.hal.reset_max_memory_reserved()
+    >>> weir.hal.max_memory_reserved() == weir.hal.memory_reserved()
+    True
+    """
     reset_peak_memory_stats(device_target)
 
 
 def reset_max_memory_allocated(device_target=None):
-    """The peaks start again from what is in use now; weir resets both together."""
+    """The peaks start again from what is in use now; weir resets both together.
+
+    >>> weir.hal.reset_max_memory_allocated()
+    >>> weir.hal.max_memory_allocated() == weir.hal.memory_allocated()
+    True
+    """
     reset_peak_memory_stats(device_target)
 
 
 def memory_summary(device_target=None):
-    """A table for people."""
+    """A table for people.
+
+    >>> "reserved" in weir.hal.memory_summary()
+    True
+    """
     _check_target("memory_summary", device_target)
     return _C.memory_summary(None)
 
 
 def empty_cache():
-    """Gives memory that nobody uses back to the system."""
+    """Gives memory that nobody uses back to the system.
+
+    >>> weir.hal.empty_cache()
+    """
     _C.memory_empty_cache(None)
 
 
@@ -409,7 +515,13 @@ _limited = False
 def set_memory(init_size="2GB", increase_size="2GB", max_size="1024GB", optimize_level="O0",
                huge_page_reserve_size="0GB"):
     """Limits the pool to ``max_size``; once in a process. The other sizes are hints that weir's
-    pool, which grows by what it needs, has no use for."""
+    pool, which grows by what it needs, has no use for.
+
+    >>> weir.hal.set_memory(max_size="much")
+    Traceback (most recent call last):
+        ...
+    ValueError: set_memory: max_size is written like '2GB', not 'much'
+    """
     global _limited
     if _limited:
         raise RuntimeError("set_memory can be called once in a process")

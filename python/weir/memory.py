@@ -14,35 +14,67 @@ def memory_stats(device=None):
 
 
 def memory_summary(device=None):
-    """A table for people: bytes by stream and state."""
+    """A table for people: bytes by stream and state.
+
+    >>> weir.memory_summary().startswith("memory of ")
+    True
+    """
     return _C.memory_summary(device)
 
 
 def memory_allocated(device=None):
-    """Bytes held by tensors."""
+    """Bytes held by tensors.
+
+    >>> before = weir.memory_allocated()
+    >>> t = weir.empty((1024,))
+    >>> weir.memory_allocated() - before
+    4096
+    """
     return _C.memory_stats(device)["allocated"]
 
 
 def memory_reserved(device=None):
-    """Bytes taken from the system."""
+    """Bytes taken from the system.
+
+    >>> weir.memory_reserved() >= weir.memory_allocated()
+    True
+    """
     return _C.memory_stats(device)["reserved"]
 
 
 def max_memory_allocated(device=None):
-    """The most bytes held by tensors since the peaks were reset."""
+    """The most bytes held by tensors since the peaks were reset.
+
+    >>> weir.max_memory_allocated() >= weir.memory_allocated()
+    True
+    """
     return _C.memory_stats(device)["peak_allocated"]
 
 
 def max_memory_reserved(device=None):
-    """The most bytes taken from the system since the peaks were reset."""
+    """The most bytes taken from the system since the peaks were reset.
+
+    >>> weir.max_memory_reserved() >= weir.memory_reserved()
+    True
+    """
     return _C.memory_stats(device)["peak_reserved"]
 
 
 def reset_peak_memory_stats(device=None):
-    """The peaks start again from what is in use now."""
+    """The peaks start again from what is in use now.
+
+    >>> weir.reset_peak_memory_stats()
+    >>> weir.max_memory_allocated() == weir.memory_allocated()
+    True
+    """
     _C.memory_reset_peaks(device)
 
 
 def empty_cache(device=None):
-    """Gives memory that nobody uses back to the system."""
+    """Gives memory that nobody uses back to the system.
+
+    >>> weir.empty_cache()
+    >>> weir.memory_stats()['idle'] <= weir.memory_reserved()
+    True
+    """
     _C.memory_empty_cache(device)

@@ -34,7 +34,13 @@ def _need(function, argument, value, kind):
 
 
 class Stream:
-    """A stream; ``priority`` is lower for more urgent work."""
+    """A stream; ``priority`` is lower for more urgent work.
+
+    >>> s = weir.npu.Stream(priority=-1)
+    >>> s.wait_stream(weir.npu.current_stream())
+    >>> with weir.npu.stream(s):
+    ...     y = weir.ones((2,)) + 1
+    """
 
     def __init__(self, device=None, priority=0, *, stream=None):
         self.stream = stream or _C.Stream(priority, device=_check_device(device))
@@ -97,7 +103,11 @@ class Stream:
 
 
 class Event:
-    """A mark in a stream."""
+    """A mark in a stream.
+
+    >>> event = weir.npu.Stream().record_event()
+    >>> weir.npu.current_stream().wait_event(event)
+    """
 
     def __init__(self, enable_timing=False, blocking=False, interprocess=False):
         if interprocess:
@@ -150,29 +160,49 @@ class StreamContext:
 
 
 def stream(stream):
-    """``with stream(s):`` runs what is inside on s."""
+    """``with stream(s):`` runs what is inside on s.
+
+    >>> s = weir.npu.Stream()
+    >>> with weir.npu.stream(s):
+    ...     weir.npu.current_stream() == s
+    True
+    """
     return StreamContext(stream)
 
 
 def set_stream(stream):
-    """Makes the stream current for this thread; None changes nothing."""
+    """Makes the stream current for this thread; None changes nothing.
+
+    >>> weir.npu.set_stream(weir.npu.default_stream())
+    """
     if stream is not None:
         _need("set_stream", "stream", stream, Stream)
         stream.stream.set_current()
 
 
 def current_stream(device=None):
-    """The stream that operators of this thread go to."""
+    """The stream that operators of this thread go to.
+
+    >>> weir.npu.current_stream() == weir.npu.default_stream()
+    True
+    """
     return Stream(stream=_check_device(device).current_stream())
 
 
 def default_stream(device=None):
-    """The stream the device has from the start."""
+    """The stream the device has from the start.
+
+    >>> weir.npu.default_stream() == weir.npu.Stream()
+    False
+    """
     return Stream(stream=_check_device(device).default_stream())
 
 
 def synchronize(device=None):
-    """Waits for everything on every stream."""
+    """Waits for everything on every stream.
+
+    >>> weir.npu.synchronize()
+    """
     _check_device(device).synchronize()
 
 
@@ -195,20 +225,37 @@ def _as_dict(limit):
 
 
 def set_stream_limit(stream, cube_num=-1, vector_num=-1):
-    """Operators queued on the stream from now on use at most so many cores; -1 leaves one."""
+    """Operators queued on the stream from now on use at most so many cores; -1 leaves one.
+
+    >>> s = weir.npu.Stream()
+    >>> weir.npu.set_stream_limit(s, cube_num=1)
+    >>> weir.npu.get_stream_limit(s)["cube_core_num"]
+    1
+    """
     _check_stream("set_stream_limit", stream)
     _check_numbers("set_stream_limit", cube_num, vector_num)
     stream.stream.set_limit(cube_num, vector_num)
 
 
 def get_stream_limit(stream):
-    """{'cube_core_num': ..., 'vector_core_num': ...} in force on the stream."""
+    """{'cube_core_num': ..., 'vector_core_num': ...} in force on the stream.
+
+    >>> sorted(weir.npu.get_stream_limit(weir.npu.current_stream()))
+    ['cube_core_num', 'vector_core_num']
+    """
     _check_stream("get_stream_limit", stream)
     return _as_dict(stream.stream.get_limit())
 
 
 def reset_stream_limit(stream):
-    """The stream falls back to the device's limits."""
+    """The stream falls back to the device's limits.
+
+    >>> s = weir.npu.Stream()
+    >>> weir.npu.set_stream_limit(s, 1, 1)
+    >>> weir.npu.reset_stream_limit(s)
+    >>> weir.npu.get_stream_limit(s) == weir.npu.get_device_limit(0)
+    True
+    """
     _check_stream("reset_stream_limit", stream)
     stream.stream.reset_limit()
 
@@ -227,7 +274,11 @@ def set_device_limit(device, cube_num=-1, vector_num=-1):
 
 
 def get_device_limit(device=None):
-    """{'cube_core_num': ..., 'vector_core_num': ...} of the device."""
+    """{'cube_core_num': ..., 'vector_core_num': ...} of the device.
+
+    >>> sorted(weir.npu.get_device_limit(0))
+    ['cube_core_num', 'vector_core_num']
+    """
     return _as_dict(_check_device(device).get_limit())
 
 
@@ -269,7 +320,12 @@ def set_device(device):
 
 
 class device:
-    """``with device(0):`` is for programs with several; there is one."""
+    """``with device(0):`` is for programs with several; there is one.
+
+    >>> with weir.npu.device(0):
+    ...     weir.npu.current_device()
+    0
+    """
 
     def __init__(self, device):
         _check_device(device)
@@ -357,7 +413,12 @@ def memory_summary(device=None):
 
 
 def mem_get_info(device=None):
-    """(free, total) bytes of the device."""
+    """(free, total) bytes of the device.
+
+    >>> free, total = weir.npu.mem_get_info()
+    >>> free <= total
+    True
+    """
     total = _check_device(device).properties()["memory_bytes"]
     return total - memory_reserved(device), total
 

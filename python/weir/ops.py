@@ -10,14 +10,22 @@ from . import _C, _dispatch
 
 
 def record():
-    """A token for everything issued on the current stream so far."""
+    """A token for everything issued on the current stream so far.
+
+    >>> token = weir.ops.record()
+    """
     if _dispatch.torch_ops is not None:
         return _dispatch.torch_ops.record()
     return _C.token_record(None)
 
 
 def wait(tensors):
-    """The current stream goes on after all of the tokens."""
+    """The current stream goes on after all of the tokens.
+
+    >>> token = weir.ops.record()
+    >>> with weir.scope.npu_stream_switch("side"):
+    ...     weir.ops.wait([token])
+    """
     if not isinstance(tensors, (list, tuple)) or len(tensors) == 0:
         raise ValueError("wait takes a list of at least one token")
     if isinstance(tensors[0], _C.Tensor):
@@ -29,7 +37,11 @@ def wait(tensors):
 
 
 class TaggedEvent:
-    """An event known by its tag; made by npu_create_tagged_event."""
+    """An event known by its tag; made by npu_create_tagged_event.
+
+    >>> weir.ops.TaggedEvent("t").tag
+    't'
+    """
 
     def __init__(self, tag):
         self.tag = tag
@@ -39,7 +51,13 @@ class TaggedEvent:
 
 
 def npu_create_tagged_event(tag):
-    """A new event of that tag; ValueError if the tag is in use."""
+    """A new event of that tag; ValueError if the tag is in use.
+
+    >>> event = weir.ops.npu_create_tagged_event("done")
+    >>> event
+    TaggedEvent('done')
+    >>> weir.ops.npu_destroy_tagged_event(event)
+    """
     if not isinstance(tag, str):
         raise TypeError(f"tag must be a str, not {type(tag).__name__}")
     _C.tagged_event_create(None, tag)
@@ -47,12 +65,20 @@ def npu_create_tagged_event(tag):
 
 
 def npu_destroy_tagged_event(event):
-    """Frees the event and its tag."""
+    """Frees the event and its tag.
+
+    >>> weir.ops.npu_destroy_tagged_event(weir.ops.npu_create_tagged_event("t"))
+    """
     _C.tagged_event_destroy(None, event.tag)
 
 
 def npu_tagged_event_record(event):
-    """Marks the point after what the current stream has so far."""
+    """Marks the point after what the current stream has so far.
+
+    >>> event = weir.ops.npu_create_tagged_event("half way")
+    >>> weir.ops.npu_tagged_event_record(event)
+    >>> weir.ops.npu_destroy_tagged_event(event)
+    """
     if _dispatch.torch_ops is not None:
         _dispatch.torch_ops.tagged_event_record(event.tag)
     else:
@@ -60,7 +86,14 @@ def npu_tagged_event_record(event):
 
 
 def npu_tagged_event_wait(event):
-    """The current stream goes on after the event's last record; before one, at once."""
+    """The current stream goes on after the event's last record; before one, at once.
+
+    >>> event = weir.ops.npu_create_tagged_event("ready")
+    >>> weir.ops.npu_tagged_event_record(event)
+    >>> with weir.scope.npu_stream_switch("side"):
+    ...     weir.ops.npu_tagged_event_wait(event)
+    >>> weir.ops.npu_destroy_tagged_event(event)
+    """
     if _dispatch.torch_ops is not None:
         _dispatch.torch_ops.tagged_event_wait(event.tag)
     else:
@@ -69,7 +102,10 @@ def npu_tagged_event_wait(event):
 
 def npu_record_tagged_stream(input, tagged_stream):
     """Says that work on the stream of that tag uses the tensor. weir knows that itself, so in a
-    graph and on tensors of others this does nothing."""
+    graph and on tensors of others this does nothing.
+
+    >>> weir.ops.npu_record_tagged_stream(weir.ones((2,)), "side")
+    """
     if not isinstance(tagged_stream, str):
         raise TypeError(f"tagged_stream must be a str, not {type(tagged_stream).__name__}")
     if isinstance(input, _C.Tensor):

@@ -30,6 +30,11 @@ def npu_stream_switch(stream_tag, stream_priority=0, enable_inner_parallel=True)
 
     ``enable_inner_parallel`` is accepted as TorchAir has it; weir's operators always use all
     cores their limits allow.
+
+    >>> with weir.scope.npu_stream_switch("side", -1):
+    ...     y = weir.ones((2,)) + 1
+    >>> y.tolist()
+    [2.0, 2.0]
     """
     if not isinstance(stream_tag, str):
         raise TypeError(f"stream_tag must be a str, not {type(stream_tag).__name__}")
@@ -39,7 +44,11 @@ def npu_stream_switch(stream_tag, stream_priority=0, enable_inner_parallel=True)
 
 
 def limit_core_num(op_aicore_num, op_vectorcore_num):
-    """Operators inside use at most so many cube and vector cores; -1 keeps what is there."""
+    """Operators inside use at most so many cube and vector cores; -1 keeps what is there.
+
+    >>> with weir.scope.limit_core_num(1, 1):
+    ...     y = weir.ones((8, 8)) @ weir.ones((8, 8))
+    """
     for name, value in (
         ("op_aicore_num", op_aicore_num),
         ("op_vectorcore_num", op_vectorcore_num),
@@ -50,7 +59,15 @@ def limit_core_num(op_aicore_num, op_vectorcore_num):
 
 
 def super_kernel(scope, options=""):
-    """Operators inside become one launch; a scope of None takes them out of one again."""
+    """Operators inside become one launch; a scope of None takes them out of one again.
+
+    >>> @weir.compile
+    ... def f(x):
+    ...     with weir.scope.super_kernel("sk"):
+    ...         return x * 2 + 1
+    >>> f(weir.ones((2,))).tolist()
+    [3.0, 3.0]
+    """
     if scope is not None and not isinstance(scope, str):
         raise TypeError(f"scope must be a str or None, not {type(scope).__name__}")
     if not isinstance(options, str):
@@ -59,7 +76,11 @@ def super_kernel(scope, options=""):
 
 
 def op_never_timeout(enable=True):
-    """The device's op_timeout does not count for operators inside."""
+    """The device's op_timeout does not count for operators inside.
+
+    >>> with weir.scope.op_never_timeout():
+    ...     y = weir.ones((2,)) + 1
+    """
     if not isinstance(enable, bool):
         raise TypeError(f"enable must be a bool, not {type(enable).__name__}")
     return _Scope("never_timeout", "", int(enable))
@@ -69,6 +90,12 @@ def npu_wait_tensor(self, dependency):
     """Everything that uses ``self`` afterwards runs after the work that made ``dependency``.
 
     Gives ``self`` back.
+
+    >>> a = weir.ones((2, 2))
+    >>> with weir.scope.npu_stream_switch("side"):
+    ...     b = a @ a
+    >>> weir.scope.npu_wait_tensor(a, b) is a
+    True
     """
     if isinstance(self, _C.Tensor):
         return _C.wait_tensor(self, dependency)

@@ -4,17 +4,31 @@ from . import _C
 
 
 def current_stream(device=None):
-    """The stream that operators of this thread go to."""
+    """The stream that operators of this thread go to.
+
+    >>> weir.current_stream().name
+    'default'
+    """
     return (device or _C.get_device()).current_stream()
 
 
 def default_stream(device=None):
-    """The stream every device has from the start."""
+    """The stream every device has from the start.
+
+    >>> weir.default_stream() == weir.get_device().default_stream()
+    True
+    """
     return (device or _C.get_device()).default_stream()
 
 
 def synchronize(device=None):
-    """Waits for everything queued on every stream of the device."""
+    """Waits for everything queued on every stream of the device.
+
+    >>> y = weir.ones((8, 8)) @ weir.ones((8, 8))
+    >>> weir.synchronize()
+    >>> weir.current_stream().query()
+    True
+    """
     (device or _C.get_device()).synchronize()
 
 

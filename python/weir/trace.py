@@ -15,6 +15,11 @@ class trace:
 
     ``ops`` are dicts with name, stream, engine, cores, start_us and end_us, in the order they
     started; ``waits`` are (stream, waited for, op behind, op before).
+
+    >>> with weir.trace() as t:
+    ...     y = weir.ones((8, 8)) @ weir.ones((8, 8))
+    >>> t.named("MatMul")[0]["stream"]
+    'default'
     """
 
     def __init__(self, device=None):

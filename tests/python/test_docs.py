@@ -157,7 +157,24 @@ def test_the_stub_names_exactly_what_the_extension_has():
     assert (PACKAGE / "py.typed").exists()
 
 
-def test_everything_public_has_a_docstring():
-    for name, thing in inspect.getmembers(weir):
+def public(module):
+    """(name, thing) of the functions and classes that a module offers."""
+    for name, thing in inspect.getmembers(module):
         if not name.startswith("_") and callable(thing):
-            assert thing.__doc__, name
+            yield name, thing
+
+
+@pytest.mark.parametrize("name", ["weir", "weir.hal", "weir.npu", "weir.scope", "weir.ops"])
+def test_everything_public_has_a_docstring(name):
+    for at, thing in public(importlib.import_module(name)):
+        assert thing.__doc__, at
+        for method, function in vars(thing).items() if inspect.isclass(thing) else ():
+            if not method.startswith("_") and callable(function):
+                assert function.__doc__, f"{at}.{method}"
+
+
+@pytest.mark.parametrize("name", ["weir", "weir.scope", "weir.ops"])
+def test_everything_public_has_an_example(name):
+    for at, thing in public(importlib.import_module(name)):
+        known_by_its_parent = inspect.isclass(thing) and issubclass(thing, weir.Error)
+        assert ">>>" in thing.__doc__ or known_by_its_parent, at
