@@ -13,6 +13,7 @@ Operators queue their work on the current stream and return at once; reading val
 """
 
 import atexit as _atexit
+from typing import Any as _Any
 
 from . import _C, errors
 from ._C import (  # noqa: F401
@@ -138,7 +139,12 @@ __version__ = version()
 _atexit.register(_C.finish)
 
 
-def get_npu_backend(*, compiler_config=None, custom_decompositions=None):
+def get_npu_backend(
+    *,
+    compiler_config: CompilerConfig | None = None,
+    custom_decompositions: dict[_Any,
+    _Any] | None=None,
+) -> _Any:
     """A backend for ``torch.compile``; see :func:`weir._torch.backend.get_npu_backend`.
 
     >>> import torch

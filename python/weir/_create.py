@@ -5,6 +5,8 @@ The methods that need NumPy or nested lists are written here and given to the Te
 
 import array
 import numbers
+from collections.abc import Sequence
+from typing import Any
 
 from . import _C
 from ._C import Tensor
@@ -65,7 +67,7 @@ def _from_values(data, dtype, device):
     return t.cast(dtype).reshape(tuple(shape))
 
 
-def tensor(data, dtype=None, device=None):
+def tensor(data: Any, dtype: Any = None, device: _C.Device | str | None = None) -> _C.Tensor:
     """A new tensor with a copy of the values: a number, nested sequences, an array or a tensor.
 
     Integers become int64, bools bool and everything else float32 unless ``dtype`` says otherwise.
@@ -87,7 +89,7 @@ def tensor(data, dtype=None, device=None):
     return made if dtype is None else made.cast(dtype)
 
 
-def asarray(data, dtype=None, device=None):
+def asarray(data: Any, dtype: Any = None, device: _C.Device | str | None = None) -> _C.Tensor:
     """A tensor that shares the memory of an array, tensor or buffer where that is possible.
 
     What cannot be shared (read-only memory, negative strides, Python values) is copied. The
@@ -113,7 +115,7 @@ def asarray(data, dtype=None, device=None):
     return made if dtype is None else made.cast(dtype)
 
 
-def from_numpy(data, device=None):
+def from_numpy(data: Any, device: _C.Device | str | None = None) -> _C.Tensor:
     """A tensor that shares a NumPy array's memory; raises if it cannot.
 
     >>> import numpy as np
@@ -128,7 +130,7 @@ def from_numpy(data, device=None):
     return _C.from_buffer(data, device, False)
 
 
-def from_dlpack(data, device=None):
+def from_dlpack(data: Any, device: _C.Device | str | None = None) -> _C.Tensor:
     """A tensor that shares the memory of anything with ``__dlpack__``, such as PyTorch's.
 
     Gradients are none of weir's business: a tensor that requires them must be detached first.
@@ -178,7 +180,12 @@ def _import(data, device, copy, error):
     return _to_device(from_dlpack(data, source), device)
 
 
-def full(shape, value, dtype=_C.float32, device=None):
+def full(
+    shape: int | Sequence[int],
+    value: float,
+    dtype: Any = _C.float32,
+    device: _C.Device | str | None = None,
+) -> _C.Tensor:
     """A new tensor of one value.
 
     >>> weir.full((2,), 3).tolist()
@@ -187,7 +194,9 @@ def full(shape, value, dtype=_C.float32, device=None):
     return _C.empty(shape, dtype, device).fill_(value)
 
 
-def zeros(shape, dtype=_C.float32, device=None):
+def zeros(
+    shape: int | Sequence[int], dtype: Any = _C.float32, device: _C.Device | str | None = None
+) -> _C.Tensor:
     """A new tensor of zeros.
 
     >>> weir.zeros((2,), weir.int64).tolist()
@@ -196,7 +205,9 @@ def zeros(shape, dtype=_C.float32, device=None):
     return full(shape, 0, dtype, device)
 
 
-def ones(shape, dtype=_C.float32, device=None):
+def ones(
+    shape: int | Sequence[int], dtype: Any = _C.float32, device: _C.Device | str | None = None
+) -> _C.Tensor:
     """A new tensor of ones.
 
     >>> weir.ones((2, 1)).tolist()

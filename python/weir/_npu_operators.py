@@ -281,10 +281,9 @@ def npu_fused_infer_attention_score(query, key, value, *, num_heads=1, scale=1.0
     ...     q, k, k, num_heads=4, num_key_value_heads=2, input_layout="BNSD")[0].shape
     (1, 4, 1, 8)
     """
-    _only_default(
-        "npu_fused_infer_attention_score",
-        {"softmax_lse_flag": (softmax_lse_flag, False), **{k: (v, None) for k, v in others.items()}},
-    )
+    given = {k: (v, None) for k, v in others.items()}
+    given["softmax_lse_flag"] = (softmax_lse_flag, False)
+    _only_default("npu_fused_infer_attention_score", given)
     made = _attend("npu_fused_infer_attention_score", query, key, value, num_heads, input_layout,
                    atten_mask, scale, sparse_mode, num_key_value_heads)  # fmt: skip
     return made, None

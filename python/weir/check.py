@@ -10,6 +10,8 @@
 ('Add', 'Sum', 's')
 """
 
+from __future__ import annotations
+
 from . import _C
 
 
@@ -27,17 +29,17 @@ class check:
     []
     """
 
-    def __init__(self, mode="report"):
+    def __init__(self, mode: str = "report") -> None:
         self.mode = mode
         self.races, self._report = [], ""
 
-    def __enter__(self):
+    def __enter__(self) -> check:
         _C.race_set_mode(self.mode)
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: object) -> None:
         self.races, self._report = _C.race_list(), _C.race_report()
         _C.race_set_mode("off")
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self._report

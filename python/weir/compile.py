@@ -1,6 +1,8 @@
 """``weir.compile``: functions of weir tensors, captured once per set of shapes."""
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 from . import _C
 from ._create import asarray
@@ -68,7 +70,7 @@ class Compiled:
         self.function, self.options = function, options
         self.plans = {}
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves = []
         structure = _flatten(_adopt((args, kwargs)), leaves)
         key = (repr(structure), tuple((t.shape, t.dtype, id(t.device)) for t in leaves))
@@ -99,7 +101,7 @@ class Compiled:
         return graph.compile(**self.options), results
 
 
-def compile(function=None, **options):
+def compile(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Captures a function of tensors at its first call with each set of shapes; later calls run
     the plan. Options are those of :meth:`weir.Graph.compile`. Numbers and strings among the
     arguments are part of what is captured.

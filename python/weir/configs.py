@@ -11,6 +11,7 @@ ValueError: mode 'fast' is not one of 'max-autotune', 'reduce-overhead', 'npugra
 
 import difflib
 import re
+from typing import Any
 
 
 class _Group:
@@ -36,7 +37,7 @@ class _Group:
         check(f"{self._path}.{name}".lstrip("."), value)
         object.__setattr__(self, name, value)
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, Any]:
         """Everything that was set away from its default, by dotted name."""
         found = {}
         for name, (default, _check) in self._options.items():

@@ -11,7 +11,10 @@ process.
 2.0
 """
 
+from __future__ import annotations
+
 import weakref
+from typing import Any
 
 from . import _C
 
@@ -30,7 +33,9 @@ class Stream:
     True
     """
 
-    def __init__(self, priority=0, **kwargs):
+    _stream: _C.Stream
+
+    def __init__(self, priority: int = 0, **kwargs: Any) -> None:
         if isinstance(priority, bool) or not isinstance(priority, int):
             raise TypeError(
                 f"For 'Stream', the argument 'priority' should be int, but got {type(priority)}."
@@ -58,21 +63,21 @@ class Stream:
         return made
 
     @property
-    def id(self):
+    def id(self) -> int:
         """The number of the stream on its device; 0 is the default stream."""
         return 0 if self._stream == self._stream.device.default_stream() else self._stream.id
 
     @property
-    def device_name(self):
+    def device_name(self) -> str:
         """"CPU", "GPU" or "Ascend"."""
         return _target()
 
     @property
-    def device_id(self):
+    def device_id(self) -> int:
         """0: there is one device."""
         return 0
 
-    def record_event(self, event=None):
+    def record_event(self, event: Event | None = None) -> Event:
         """Records an event, a new one without an argument, and gives it back."""
         if event is not None and not isinstance(event, Event):
             raise TypeError(
@@ -82,7 +87,7 @@ class Stream:
         event.record(self)
         return event
 
-    def wait_event(self, event):
+    def wait_event(self, event: Event) -> None:
         """What is issued from now on runs after the event."""
         if not isinstance(event, Event):
             raise TypeError(
@@ -90,38 +95,41 @@ class Stream:
             )
         event.wait(self)
 
-    def wait_stream(self, stream):
+    def wait_stream(self, stream: Stream) -> None:
         """What is issued from now on runs after what the other stream has so far."""
         if not isinstance(stream, Stream):
             raise TypeError(
-                f"For 'wait_stream', the argument 'stream' should be Stream, but got {type(stream)}."
+                "For 'wait_stream', the argument 'stream' should be Stream, but got "
+                f"{type(stream)}."
             )
         self._stream.wait_stream(stream._stream)
 
-    def synchronize(self):
+    def synchronize(self) -> None:
         """Waits for everything issued on the stream."""
         self._stream.synchronize()
 
-    def query(self):
+    def query(self) -> bool:
         """Whether everything issued on the stream is done."""
         return self._stream.query()
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, Stream):
-            raise TypeError(f"For '__eq__', the argument 'other' should be Stream, but got {type(other)}.")
+            raise TypeError(
+                f"For '__eq__', the argument 'other' should be Stream, but got {type(other)}."
+            )
         return self._stream == other._stream
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash((self.id, self.device_id))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (
             f"Stream(device_name={self.device_name}, device_id:{self.device_id}, "
             f"stream id:{self.id})"
         )
 
 
-_made = weakref.WeakValueDictionary()  # {id: Stream}, for stream_id
+_made: weakref.WeakValueDictionary[int, Stream] = weakref.WeakValueDictionary()  # by id
 
 
 def _find(stream_id):
@@ -152,7 +160,7 @@ class StreamCtx:
     True
     """
 
-    def __init__(self, ctx_stream):
+    def __init__(self, ctx_stream: Stream | None) -> None:
         if ctx_stream is not None and not isinstance(ctx_stream, Stream):
             raise TypeError(
                 f"For 'StreamCtx', the argument 'ctx_stream' should be Stream, but got "
@@ -160,18 +168,18 @@ class StreamCtx:
             )
         self.stream = ctx_stream
 
-    def __enter__(self):
+    def __enter__(self) -> StreamCtx:
         if self.stream is not None:
             self._before = current_stream()
             set_cur_stream(self.stream)
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: object) -> None:
         if self.stream is not None:
             set_cur_stream(self._before)
 
 
-def set_cur_stream(stream):
+def set_cur_stream(stream: Stream | None) -> None:
     """Makes the stream current for this thread; None changes nothing.
 
     >>> weir.hal.set_cur_stream(weir.hal.default_stream())
@@ -185,7 +193,7 @@ def set_cur_stream(stream):
     stream._stream.set_current()
 
 
-def current_stream():
+def current_stream() -> Stream:
     """The stream that operators of this thread go to.
 
     >>> weir.hal.current_stream().id
@@ -194,7 +202,7 @@ def current_stream():
     return Stream._of(_C.get_device().current_stream())
 
 
-def default_stream():
+def default_stream() -> Stream:
     """The stream the device has from the start.
 
     >>> weir.hal.default_stream().id
@@ -203,7 +211,7 @@ def default_stream():
     return Stream._of(_C.get_device().default_stream())
 
 
-def communication_stream():
+def communication_stream() -> Stream:
     """The stream of communication operators.
 
     >>> weir.hal.communication_stream() == weir.hal.default_stream()
@@ -212,7 +220,7 @@ def communication_stream():
     return Stream._of(_C.get_device().communication_stream())
 
 
-def synchronize():
+def synchronize() -> None:
     """Waits for everything on every stream.
 
     >>> weir.hal.synchronize()
@@ -233,7 +241,7 @@ class Event:
     True
     """
 
-    def __init__(self, enable_timing=False, blocking=False):
+    def __init__(self, enable_timing: bool = False, blocking: bool = False) -> None:
         for name, value in (("enable_timing", enable_timing), ("blocking", blocking)):
             if not isinstance(value, bool):
                 raise TypeError(
@@ -249,23 +257,23 @@ class Event:
             )
         return None if stream is None else stream._stream
 
-    def record(self, stream=None):
+    def record(self, stream: Stream | None = None) -> None:
         """Marks the point after what the stream (or the current one) has so far."""
         self._event.record(self._stream("record", stream))
 
-    def wait(self, stream=None):
+    def wait(self, stream: Stream | None = None) -> None:
         """What the stream (or the current one) gets from now on runs after the mark."""
         self._event.wait(self._stream("wait", stream))
 
-    def synchronize(self):
+    def synchronize(self) -> None:
         """The host waits for the mark."""
         self._event.synchronize()
 
-    def query(self):
+    def query(self) -> bool:
         """Whether the mark has been passed; True before the first record."""
         return self._event.query()
 
-    def elapsed_time(self, end_event):
+    def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds from this mark to another, both of events with enable_timing=True."""
         if not isinstance(end_event, Event):
             raise TypeError(
@@ -293,7 +301,7 @@ def _check_target(function, device_target):
     return device_target
 
 
-def is_initialized(device_target):
+def is_initialized(device_target: str | None) -> bool:
     """Whether the device of that kind is the one in use.
 
     >>> weir.hal.is_initialized(weir.hal.current_stream().device_name)
@@ -302,7 +310,7 @@ def is_initialized(device_target):
     return _check_target("is_initialized", device_target) == _target()
 
 
-def is_available(device_target):
+def is_available(device_target: str | None) -> bool:
     """Whether a device of that kind can be used here.
 
     >>> weir.hal.is_available("CPU")
@@ -314,7 +322,7 @@ def is_available(device_target):
     return target == _target() or drivers.get(name, "unknown") is None
 
 
-def device_count(device_target=None):
+def device_count(device_target: str | None = None) -> int:
     """How many there are: one, if it is available.
 
     >>> weir.hal.device_count()
@@ -339,18 +347,18 @@ class DeviceProperties:
     True
     """
 
-    def __init__(self, properties, reserved):
+    def __init__(self, properties: dict[str, Any], reserved: int) -> None:
         self.name = properties["model"]
         self.total_memory = properties["memory_bytes"]
         self.free_memory = properties["memory_bytes"] - reserved
         self.cube_cores = properties["cube_cores"]
         self.vector_cores = properties["vector_cores"]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"DeviceProperties({', '.join(f'{k}={v!r}' for k, v in vars(self).items())})"
 
 
-def get_device_properties(device_id, device_target=None):
+def get_device_properties(device_id: int, device_target: str | None = None) -> DeviceProperties:
     """What the device is and has.
 
     >>> weir.hal.get_device_properties(0).cube_cores > 0
@@ -362,7 +370,7 @@ def get_device_properties(device_id, device_target=None):
     return DeviceProperties(device.properties(), _C.memory_stats(device)["reserved"])
 
 
-def get_device_name(device_id, device_target=None):
+def get_device_name(device_id: int, device_target: str | None = None) -> str:
     """The hardware, for people.
 
     >>> weir.hal.get_device_name(0) == weir.hal.get_device_properties(0).name
@@ -371,14 +379,16 @@ def get_device_name(device_id, device_target=None):
     return get_device_properties(device_id, device_target).name
 
 
-def get_device_capability(device_id, device_target=None):
+def get_device_capability(
+    device_id: int, device_target: str | None = None
+) -> tuple[int, int] | None:
     """(major, minor) on GPUs; None elsewhere, as in MindSpore."""
     _check_id("get_device_capability", device_id)
     _check_target("get_device_capability", device_target)
     return None
 
 
-def get_arch_list(device_target=None):
+def get_arch_list(device_target: str | None = None) -> list[str] | None:
     """The architectures of a GPU build; None elsewhere, as in MindSpore."""
     _check_target("get_arch_list", device_target)
     return None
@@ -387,7 +397,7 @@ def get_arch_list(device_target=None):
 # ---- memory ----
 
 
-def memory_stats(device_target=None):
+def memory_stats(device_target: str | None = None) -> dict[str, Any]:
     """Sizes and blocks of the memory pool, under MindSpore's keys.
 
     >>> stats = weir.hal.memory_stats()
@@ -422,7 +432,7 @@ def memory_stats(device_target=None):
     }
 
 
-def memory_reserved(device_target=None):
+def memory_reserved(device_target: str | None = None) -> int:
     """Bytes taken from the system.
 
     >>> weir.hal.memory_reserved() >= weir.hal.memory_allocated()
@@ -431,7 +441,7 @@ def memory_reserved(device_target=None):
     return memory_stats(device_target)["total_reserved_memory"]
 
 
-def max_memory_reserved(device_target=None):
+def max_memory_reserved(device_target: str | None = None) -> int:
     """The most bytes taken from the system since the last reset.
 
     >>> weir.hal.max_memory_reserved() >= weir.hal.memory_reserved()
@@ -440,7 +450,7 @@ def max_memory_reserved(device_target=None):
     return memory_stats(device_target)["max_reserved_memory"]
 
 
-def memory_allocated(device_target=None):
+def memory_allocated(device_target: str | None = None) -> int:
     """Bytes held by tensors.
 
     >>> before = weir.hal.memory_allocated()
@@ -451,7 +461,7 @@ def memory_allocated(device_target=None):
     return memory_stats(device_target)["total_allocated_memory"]
 
 
-def max_memory_allocated(device_target=None):
+def max_memory_allocated(device_target: str | None = None) -> int:
     """The most bytes held by tensors since the last reset.
 
     >>> weir.hal.max_memory_allocated() >= weir.hal.memory_allocated()
@@ -460,7 +470,7 @@ def max_memory_allocated(device_target=None):
     return memory_stats(device_target)["max_allocated_memory"]
 
 
-def reset_peak_memory_stats(device_target=None):
+def reset_peak_memory_stats(device_target: str | None = None) -> None:
     """Both peaks start again from what is in use now.
 
     >>> weir.hal.reset_peak_memory_stats()
@@ -471,7 +481,7 @@ def reset_peak_memory_stats(device_target=None):
     _C.memory_reset_peaks(None)
 
 
-def reset_max_memory_reserved(device_target=None):
+def reset_max_memory_reserved(device_target: str | None = None) -> None:
     """The peaks start again from what is in use now; weir resets both together.
 
     >>> weir.hal.reset_max_memory_reserved()
@@ -481,7 +491,7 @@ def reset_max_memory_reserved(device_target=None):
     reset_peak_memory_stats(device_target)
 
 
-def reset_max_memory_allocated(device_target=None):
+def reset_max_memory_allocated(device_target: str | None = None) -> None:
     """The peaks start again from what is in use now; weir resets both together.
 
     >>> weir.hal.reset_max_memory_allocated()
@@ -491,7 +501,7 @@ def reset_max_memory_allocated(device_target=None):
     reset_peak_memory_stats(device_target)
 
 
-def memory_summary(device_target=None):
+def memory_summary(device_target: str | None = None) -> str:
     """A table for people.
 
     >>> "reserved" in weir.hal.memory_summary()
@@ -501,7 +511,7 @@ def memory_summary(device_target=None):
     return _C.memory_summary(None)
 
 
-def empty_cache():
+def empty_cache() -> None:
     """Gives memory that nobody uses back to the system.
 
     >>> weir.hal.empty_cache()
@@ -512,8 +522,13 @@ def empty_cache():
 _limited = False
 
 
-def set_memory(init_size="2GB", increase_size="2GB", max_size="1024GB", optimize_level="O0",
-               huge_page_reserve_size="0GB"):
+def set_memory(
+    init_size: str = "2GB",
+    increase_size: str = "2GB",
+    max_size: str = "1024GB",
+    optimize_level: str = "O0",
+    huge_page_reserve_size: str = "0GB",
+) -> None:
     """Limits the pool to ``max_size``; once in a process. The other sizes are hints that weir's
     pool, which grows by what it needs, has no use for.
 

@@ -3,7 +3,7 @@
 from . import _C
 
 
-def memory_stats(device=None):
+def memory_stats(device: _C.Device | None = None) -> dict[str, int]:
     """The pool's counters, in bytes and calls.
 
     >>> stats = weir.memory_stats()
@@ -13,7 +13,7 @@ def memory_stats(device=None):
     return _C.memory_stats(device)
 
 
-def memory_summary(device=None):
+def memory_summary(device: _C.Device | None = None) -> str:
     """A table for people: bytes by stream and state.
 
     >>> weir.memory_summary().startswith("memory of ")
@@ -22,7 +22,7 @@ def memory_summary(device=None):
     return _C.memory_summary(device)
 
 
-def memory_allocated(device=None):
+def memory_allocated(device: _C.Device | None = None) -> int:
     """Bytes held by tensors.
 
     >>> before = weir.memory_allocated()
@@ -33,7 +33,7 @@ def memory_allocated(device=None):
     return _C.memory_stats(device)["allocated"]
 
 
-def memory_reserved(device=None):
+def memory_reserved(device: _C.Device | None = None) -> int:
     """Bytes taken from the system.
 
     >>> weir.memory_reserved() >= weir.memory_allocated()
@@ -42,7 +42,7 @@ def memory_reserved(device=None):
     return _C.memory_stats(device)["reserved"]
 
 
-def max_memory_allocated(device=None):
+def max_memory_allocated(device: _C.Device | None = None) -> int:
     """The most bytes held by tensors since the peaks were reset.
 
     >>> weir.max_memory_allocated() >= weir.memory_allocated()
@@ -51,7 +51,7 @@ def max_memory_allocated(device=None):
     return _C.memory_stats(device)["peak_allocated"]
 
 
-def max_memory_reserved(device=None):
+def max_memory_reserved(device: _C.Device | None = None) -> int:
     """The most bytes taken from the system since the peaks were reset.
 
     >>> weir.max_memory_reserved() >= weir.memory_reserved()
@@ -60,7 +60,7 @@ def max_memory_reserved(device=None):
     return _C.memory_stats(device)["peak_reserved"]
 
 
-def reset_peak_memory_stats(device=None):
+def reset_peak_memory_stats(device: _C.Device | None = None) -> None:
     """The peaks start again from what is in use now.
 
     >>> weir.reset_peak_memory_stats()
@@ -70,7 +70,7 @@ def reset_peak_memory_stats(device=None):
     _C.memory_reset_peaks(device)
 
 
-def empty_cache(device=None):
+def empty_cache(device: _C.Device | None = None) -> None:
     """Gives memory that nobody uses back to the system.
 
     >>> weir.empty_cache()

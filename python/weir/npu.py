@@ -9,11 +9,12 @@ There is one NPU, the default device of weir, and ``device`` arguments name it a
 True
 """
 
+from __future__ import annotations
+
 import types
 
 from . import _C
 from . import memory as _memory
-from ._C import Event as _Event
 from ._npu_operators import *  # noqa: F403
 
 
@@ -42,63 +43,65 @@ class Stream:
     ...     y = weir.ones((2,)) + 1
     """
 
-    def __init__(self, device=None, priority=0, *, stream=None):
+    def __init__(
+        self, device: object = None, priority: int = 0, *, stream: _C.Stream | None = None
+    ) -> None:
         self.stream = stream or _C.Stream(priority, device=_check_device(device))
 
     @property
-    def device(self):
+    def device(self) -> _C.Device:
         return self.stream.device
 
     @property
-    def stream_id(self):
+    def stream_id(self) -> int:
         return self.stream.id
 
     npu_stream = stream_id
 
     @property
-    def priority(self):
+    def priority(self) -> int:
         return self.stream.priority
 
-    def synchronize(self):
+    def synchronize(self) -> None:
         """Waits for everything queued on the stream."""
         self.stream.synchronize()
 
-    def query(self):
+    def query(self) -> bool:
         """Whether everything queued on the stream is done."""
         return self.stream.query()
 
-    def wait_event(self, event):
+    def wait_event(self, event: Event) -> None:
         """What is queued from now on runs after the event."""
         _need("wait_event", "event", event, Event)
         self.stream.wait_event(event.event)
 
-    def wait_stream(self, stream):
+    def wait_stream(self, stream: Stream) -> None:
         """What is queued from now on runs after what the other stream has so far."""
         _need("wait_stream", "stream", stream, Stream)
         self.stream.wait_stream(stream.stream)
 
-    def record_event(self, event=None):
+    def record_event(self, event: Event | None = None) -> Event:
         """Records an event, a new one without an argument, and gives it back."""
         event = Event() if event is None else event
         _need("record_event", "event", event, Event)
         event.record(self)
         return event
 
-    def __enter__(self):
+    def __enter__(self) -> Stream:
         self._inside = StreamContext(self)
         self._inside.__enter__()
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: object) -> None:
         self._inside.__exit__(*exc)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Stream) and self.stream == other.stream
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self.stream)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<weir.npu.Stream device=npu:0 stream_id={self.stream.id} name={self.stream.name}>"
 
 
@@ -109,32 +112,34 @@ class Event:
     >>> weir.npu.current_stream().wait_event(event)
     """
 
-    def __init__(self, enable_timing=False, blocking=False, interprocess=False):
+    def __init__(
+        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
+    ) -> None:
         if interprocess:
             raise NotImplementedError("weir has no events between processes")
-        self.event = _Event(enable_timing, blocking)
+        self.event = _C.Event(enable_timing, blocking)
 
-    def record(self, stream=None):
+    def record(self, stream: Stream | None = None) -> None:
         """Marks the point after what the stream (or the current one) has so far."""
         if stream is not None:
             _need("record", "stream", stream, Stream)
-        self.event.record(stream and stream.stream)
+        self.event.record(None if stream is None else stream.stream)
 
-    def wait(self, stream=None):
+    def wait(self, stream: Stream | None = None) -> None:
         """What the stream (or the current one) gets from now on runs after the mark."""
         if stream is not None:
             _need("wait", "stream", stream, Stream)
-        self.event.wait(stream and stream.stream)
+        self.event.wait(None if stream is None else stream.stream)
 
-    def query(self):
+    def query(self) -> bool:
         """Whether the mark has been passed; True before the first record."""
         return self.event.query()
 
-    def synchronize(self):
+    def synchronize(self) -> None:
         """The host waits for the mark."""
         self.event.synchronize()
 
-    def elapsed_time(self, end_event):
+    def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds from this mark to the other, both of events with enable_timing=True."""
         _need("elapsed_time", "end_event", end_event, Event)
         return self.event.elapsed_time(end_event.event)
@@ -143,23 +148,23 @@ class Event:
 class StreamContext:
     """Makes a stream current within a ``with`` block; None changes nothing."""
 
-    def __init__(self, stream):
+    def __init__(self, stream: Stream | None) -> None:
         if stream is not None and not isinstance(stream, Stream):
             raise TypeError(f"stream must be a Stream or None, not {type(stream).__name__}")
         self.stream = stream
 
-    def __enter__(self):
+    def __enter__(self) -> Stream | None:
         if self.stream is not None:
             self._before = self.stream.device.current_stream()
             self.stream.stream.set_current()
         return self.stream
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: object) -> None:
         if self.stream is not None:
             self._before.set_current()
 
 
-def stream(stream):
+def stream(stream: Stream | None) -> StreamContext:
     """``with stream(s):`` runs what is inside on s.
 
     >>> s = weir.npu.Stream()
@@ -170,7 +175,7 @@ def stream(stream):
     return StreamContext(stream)
 
 
-def set_stream(stream):
+def set_stream(stream: Stream | None) -> None:
     """Makes the stream current for this thread; None changes nothing.
 
     >>> weir.npu.set_stream(weir.npu.default_stream())
@@ -180,7 +185,7 @@ def set_stream(stream):
         stream.stream.set_current()
 
 
-def current_stream(device=None):
+def current_stream(device: object = None) -> Stream:
     """The stream that operators of this thread go to.
 
     >>> weir.npu.current_stream() == weir.npu.default_stream()
@@ -189,7 +194,7 @@ def current_stream(device=None):
     return Stream(stream=_check_device(device).current_stream())
 
 
-def default_stream(device=None):
+def default_stream(device: object = None) -> Stream:
     """The stream the device has from the start.
 
     >>> weir.npu.default_stream() == weir.npu.Stream()
@@ -198,7 +203,7 @@ def default_stream(device=None):
     return Stream(stream=_check_device(device).default_stream())
 
 
-def synchronize(device=None):
+def synchronize(device: object = None) -> None:
     """Waits for everything on every stream.
 
     >>> weir.npu.synchronize()
@@ -224,7 +229,7 @@ def _as_dict(limit):
     return {"cube_core_num": limit[0], "vector_core_num": limit[1]}
 
 
-def set_stream_limit(stream, cube_num=-1, vector_num=-1):
+def set_stream_limit(stream: Stream, cube_num: int = -1, vector_num: int = -1) -> None:
     """Operators queued on the stream from now on use at most so many cores; -1 leaves one.
 
     >>> s = weir.npu.Stream()
@@ -237,7 +242,7 @@ def set_stream_limit(stream, cube_num=-1, vector_num=-1):
     stream.stream.set_limit(cube_num, vector_num)
 
 
-def get_stream_limit(stream):
+def get_stream_limit(stream: Stream) -> dict[str, int]:
     """{'cube_core_num': ..., 'vector_core_num': ...} in force on the stream.
 
     >>> sorted(weir.npu.get_stream_limit(weir.npu.current_stream()))
@@ -247,7 +252,7 @@ def get_stream_limit(stream):
     return _as_dict(stream.stream.get_limit())
 
 
-def reset_stream_limit(stream):
+def reset_stream_limit(stream: Stream) -> None:
     """The stream falls back to the device's limits.
 
     >>> s = weir.npu.Stream()
@@ -260,10 +265,10 @@ def reset_stream_limit(stream):
     stream.stream.reset_limit()
 
 
-_limited = set()
+_limited: set[int] = set()
 
 
-def set_device_limit(device, cube_num=-1, vector_num=-1):
+def set_device_limit(device: object, cube_num: int = -1, vector_num: int = -1) -> None:
     """Core limits of streams without limits of their own. Once per device and process."""
     target = _check_device(device)
     _check_numbers("set_device_limit", cube_num, vector_num)
@@ -273,7 +278,7 @@ def set_device_limit(device, cube_num=-1, vector_num=-1):
     _limited.add(id(target))
 
 
-def get_device_limit(device=None):
+def get_device_limit(device: object = None) -> dict[str, int]:
     """{'cube_core_num': ..., 'vector_core_num': ...} of the device.
 
     >>> sorted(weir.npu.get_device_limit(0))
@@ -285,7 +290,7 @@ def get_device_limit(device=None):
 # ---- the device ----
 
 
-def is_available():
+def is_available() -> bool:
     """Whether the default device can be opened."""
     try:
         _C.get_device()
@@ -294,27 +299,27 @@ def is_available():
     return True
 
 
-def init():
+def init() -> None:
     """Opens the default device, if it is not open."""
     _C.get_device()
 
 
-def is_initialized():
+def is_initialized() -> bool:
     """True: the device is opened when it is first asked for."""
     return is_available()
 
 
-def device_count():
+def device_count() -> int:
     """One: weir's default device."""
     return 1
 
 
-def current_device():
+def current_device() -> int:
     """0, the only one."""
     return 0
 
 
-def set_device(device):
+def set_device(device: object) -> None:
     """There is one; another number is an error."""
     _check_device(device)
 
@@ -327,22 +332,22 @@ class device:
     0
     """
 
-    def __init__(self, device):
+    def __init__(self, device: object) -> None:
         _check_device(device)
 
-    def __enter__(self):
+    def __enter__(self) -> device:
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: object) -> None:
         pass
 
 
-def get_device_name(device=None):
+def get_device_name(device: object = None) -> str:
     """The hardware, for people."""
     return _check_device(device).properties()["model"]
 
 
-def get_device_properties(device=None):
+def get_device_properties(device: object = None) -> types.SimpleNamespace:
     """An object with name, total_memory, cube_core_num and vector_core_num.
 
     >>> weir.npu.get_device_properties().cube_core_num > 0
@@ -357,7 +362,7 @@ def get_device_properties(device=None):
     )
 
 
-def set_compile_mode(jit_compile=False):
+def set_compile_mode(jit_compile: bool = False) -> None:
     """Nothing: weir's kernels are compiled ahead."""
     if not isinstance(jit_compile, bool):
         raise TypeError(f"jit_compile must be a bool, not {type(jit_compile).__name__}")
@@ -367,7 +372,7 @@ def set_compile_mode(jit_compile=False):
 config = types.SimpleNamespace(allow_internal_format=False)
 
 
-def manual_seed(seed):
+def manual_seed(seed: int) -> None:
     """Seeds PyTorch's generator, whose numbers tensors of the NPU are made of."""
     import torch
 
@@ -377,42 +382,42 @@ def manual_seed(seed):
 manual_seed_all = manual_seed
 
 
-def memory_allocated(device=None):
+def memory_allocated(device: object = None) -> int:
     """Bytes held by tensors."""
     return _memory.memory_allocated(_check_device(device))
 
 
-def memory_reserved(device=None):
+def memory_reserved(device: object = None) -> int:
     """Bytes taken from the system."""
     return _memory.memory_reserved(_check_device(device))
 
 
-def max_memory_allocated(device=None):
+def max_memory_allocated(device: object = None) -> int:
     """The most bytes held by tensors since the peaks were reset."""
     return _memory.max_memory_allocated(_check_device(device))
 
 
-def max_memory_reserved(device=None):
+def max_memory_reserved(device: object = None) -> int:
     """The most bytes taken from the system since the peaks were reset."""
     return _memory.max_memory_reserved(_check_device(device))
 
 
-def reset_peak_memory_stats(device=None):
+def reset_peak_memory_stats(device: object = None) -> None:
     """The peaks start again from what is in use now."""
     _memory.reset_peak_memory_stats(_check_device(device))
 
 
-def memory_stats(device=None):
+def memory_stats(device: object = None) -> dict[str, int]:
     """The pool's counters; see weir.memory_stats."""
     return _memory.memory_stats(_check_device(device))
 
 
-def memory_summary(device=None):
+def memory_summary(device: object = None) -> str:
     """A table for people: bytes by stream and state."""
     return _memory.memory_summary(_check_device(device))
 
 
-def mem_get_info(device=None):
+def mem_get_info(device: object = None) -> tuple[int, int]:
     """(free, total) bytes of the device.
 
     >>> free, total = weir.npu.mem_get_info()
@@ -423,6 +428,6 @@ def mem_get_info(device=None):
     return total - memory_reserved(device), total
 
 
-def empty_cache():
+def empty_cache() -> None:
     """Gives memory that nobody uses back to the system."""
     _memory.empty_cache()

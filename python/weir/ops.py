@@ -5,11 +5,16 @@
 ...     weir.ops.wait([token])
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 from . import _C, _dispatch
 
 
 
-def record():
+def record() -> Any:
     """A token for everything issued on the current stream so far.
 
     >>> token = weir.ops.record()
@@ -19,7 +24,7 @@ def record():
     return _C.token_record(None)
 
 
-def wait(tensors):
+def wait(tensors: Sequence[Any]) -> None:
     """The current stream goes on after all of the tokens.
 
     >>> token = weir.ops.record()
@@ -43,14 +48,14 @@ class TaggedEvent:
     't'
     """
 
-    def __init__(self, tag):
+    def __init__(self, tag: str) -> None:
         self.tag = tag
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"TaggedEvent({self.tag!r})"
 
 
-def npu_create_tagged_event(tag):
+def npu_create_tagged_event(tag: str) -> TaggedEvent:
     """A new event of that tag; ValueError if the tag is in use.
 
     >>> event = weir.ops.npu_create_tagged_event("done")
@@ -64,7 +69,7 @@ def npu_create_tagged_event(tag):
     return TaggedEvent(tag)
 
 
-def npu_destroy_tagged_event(event):
+def npu_destroy_tagged_event(event: TaggedEvent) -> None:
     """Frees the event and its tag.
 
     >>> weir.ops.npu_destroy_tagged_event(weir.ops.npu_create_tagged_event("t"))
@@ -72,7 +77,7 @@ def npu_destroy_tagged_event(event):
     _C.tagged_event_destroy(None, event.tag)
 
 
-def npu_tagged_event_record(event):
+def npu_tagged_event_record(event: TaggedEvent) -> None:
     """Marks the point after what the current stream has so far.
 
     >>> event = weir.ops.npu_create_tagged_event("half way")
@@ -85,7 +90,7 @@ def npu_tagged_event_record(event):
         _C.tagged_event_record(None, event.tag)
 
 
-def npu_tagged_event_wait(event):
+def npu_tagged_event_wait(event: TaggedEvent) -> None:
     """The current stream goes on after the event's last record; before one, at once.
 
     >>> event = weir.ops.npu_create_tagged_event("ready")
@@ -100,7 +105,7 @@ def npu_tagged_event_wait(event):
         _C.tagged_event_wait(None, event.tag)
 
 
-def npu_record_tagged_stream(input, tagged_stream):
+def npu_record_tagged_stream(input: Any, tagged_stream: str) -> None:
     """Says that work on the stream of that tag uses the tensor. weir knows that itself, so in a
     graph and on tensors of others this does nothing.
 

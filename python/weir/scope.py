@@ -11,6 +11,10 @@ They nest; the innermost wins per kind, and kinds accumulate.
 2.0
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 from . import _C, _dispatch
 
 
@@ -25,7 +29,9 @@ class _Scope:
         _dispatch.leave(self._kind)
 
 
-def npu_stream_switch(stream_tag, stream_priority=0, enable_inner_parallel=True):
+def npu_stream_switch(
+    stream_tag: str, stream_priority: int = 0, enable_inner_parallel: bool = True
+) -> _Scope:
     """Operators inside run on the stream of that tag; the same tag is the same stream.
 
     ``enable_inner_parallel`` is accepted as TorchAir has it; weir's operators always use all
@@ -43,7 +49,7 @@ def npu_stream_switch(stream_tag, stream_priority=0, enable_inner_parallel=True)
     return _Scope("stream", stream_tag, stream_priority)
 
 
-def limit_core_num(op_aicore_num, op_vectorcore_num):
+def limit_core_num(op_aicore_num: int, op_vectorcore_num: int) -> _Scope:
     """Operators inside use at most so many cube and vector cores; -1 keeps what is there.
 
     >>> with weir.scope.limit_core_num(1, 1):
@@ -58,7 +64,7 @@ def limit_core_num(op_aicore_num, op_vectorcore_num):
     return _Scope("cores", "", op_aicore_num, op_vectorcore_num)
 
 
-def super_kernel(scope, options=""):
+def super_kernel(scope: str | None, options: str = "") -> _Scope:
     """Operators inside become one launch; a scope of None takes them out of one again.
 
     >>> @weir.compile
@@ -75,7 +81,7 @@ def super_kernel(scope, options=""):
     return _Scope("super_kernel", (_dispatch.NO_NAME if scope is None else scope) + "\n" + options)
 
 
-def op_never_timeout(enable=True):
+def op_never_timeout(enable: bool = True) -> _Scope:
     """The device's op_timeout does not count for operators inside.
 
     >>> with weir.scope.op_never_timeout():
@@ -86,7 +92,7 @@ def op_never_timeout(enable=True):
     return _Scope("never_timeout", "", int(enable))
 
 
-def npu_wait_tensor(self, dependency):
+def npu_wait_tensor(self: Any, dependency: Any) -> Any:
     """Everything that uses ``self`` afterwards runs after the work that made ``dependency``.
 
     Gives ``self`` back.

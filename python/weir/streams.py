@@ -1,9 +1,11 @@
 """The current stream, which every thread has for itself."""
 
+from __future__ import annotations
+
 from . import _C
 
 
-def current_stream(device=None):
+def current_stream(device: _C.Device | None = None) -> _C.Stream:
     """The stream that operators of this thread go to.
 
     >>> weir.current_stream().name
@@ -12,7 +14,7 @@ def current_stream(device=None):
     return (device or _C.get_device()).current_stream()
 
 
-def default_stream(device=None):
+def default_stream(device: _C.Device | None = None) -> _C.Stream:
     """The stream every device has from the start.
 
     >>> weir.default_stream() == weir.get_device().default_stream()
@@ -21,7 +23,7 @@ def default_stream(device=None):
     return (device or _C.get_device()).default_stream()
 
 
-def synchronize(device=None):
+def synchronize(device: _C.Device | None = None) -> None:
     """Waits for everything queued on every stream of the device.
 
     >>> y = weir.ones((8, 8)) @ weir.ones((8, 8))
@@ -65,18 +67,18 @@ class stream:
     True
     """
 
-    def __init__(self, stream):
+    def __init__(self, stream: _C.Stream | None) -> None:
         if stream is not None and not isinstance(stream, _C.Stream):
             raise TypeError(f"a stream is a weir.Stream or None, not {type(stream).__name__}")
         self.stream = stream
         self._before = []
 
-    def __enter__(self):
+    def __enter__(self) -> _C.Stream | None:
         if self.stream is not None:
             self._before.append(self.stream.device.current_stream())
             self.stream.set_current()
         return self.stream
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: object) -> None:
         if self.stream is not None:
             self._before.pop().set_current()

@@ -6,6 +6,10 @@
 ['Add']
 """
 
+from __future__ import annotations
+
+import os
+from typing import Any
 from . import _C
 
 
@@ -22,15 +26,15 @@ class trace:
     'default'
     """
 
-    def __init__(self, device=None):
+    def __init__(self, device: _C.Device | None = None) -> None:
         self._device = device
         self.ops, self.waits, self.dropped, self._handle = [], [], 0, None
 
-    def __enter__(self):
+    def __enter__(self) -> trace:
         _C.trace_start()
         return self
 
-    def __exit__(self, kind, *exc):
+    def __exit__(self, kind: object, *exc: object) -> None:
         try:
             (self._device or _C.get_device()).synchronize()
         except RuntimeError:
@@ -44,12 +48,12 @@ class trace:
             ]
             self.ops = sorted(ops, key=lambda op: (op["start_us"], op["end_us"]))
 
-    def write(self, path):
+    def write(self, path: str | os.PathLike[str]) -> None:
         """Writes the timeline: one page for a browser (.html), or JSON for Perfetto (.json)."""
         if self._handle is None:
             raise RuntimeError("nothing was recorded yet: the with block has to end first")
         _C.trace_write(self._handle, str(path))
 
-    def named(self, part):
+    def named(self, part: str) -> list[dict[str, Any]]:
         """The operators whose name contains ``part``."""
         return [op for op in self.ops if part in op["name"]]

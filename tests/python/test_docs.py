@@ -160,7 +160,8 @@ def test_the_stub_names_exactly_what_the_extension_has():
 def public(module):
     """(name, thing) of the functions and classes that a module offers."""
     for name, thing in inspect.getmembers(module):
-        if not name.startswith("_") and callable(thing):
+        theirs = getattr(thing, "__module__", None) in ("typing", "collections.abc")
+        if not name.startswith("_") and callable(thing) and not theirs:
             yield name, thing
 
 

@@ -30,7 +30,9 @@ class _Plan:
             [_result(o) for o in built.outputs],
         )
         self.special = [i for i in built.inputs if i.copied or i.strides is not None]
-        self.passed = [(at, o.argument) for at, o in enumerate(built.outputs) if o.argument is not None]
+        self.passed = [
+            (at, o.argument) for at, o in enumerate(built.outputs) if o.argument is not None
+        ]
         self.run = self._run_special if self.special else plan.call_on
 
     def _run_special(self, args):

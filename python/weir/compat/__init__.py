@@ -1,6 +1,6 @@
 """Scripts written for torch_npu, TorchAir and MindSpore, run as they are.
 
-    python -m weir.compat [--device D] [--trace OUT] [--check] (script.py | - | -m module) [arguments]
+    python -m weir.compat [--device D] [--trace OUT] [--check] (script | - | -m module) [arguments]
 
 :func:`install` puts modules of those names, made of weir, where ``import`` finds them:
 ``torch_npu``, ``torchair``, ``torch.npu`` and ``mindspore``. What they do not have is an error

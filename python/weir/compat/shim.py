@@ -10,11 +10,13 @@ SHOWN = 12  # names, where none is near
 
 
 def public(module):
-    """The names that a module offers: neither private ones nor the modules it uses."""
+    """The names that a module offers: neither private ones nor the modules and types it uses."""
     return {
         name: thing
         for name, thing in vars(module).items()
-        if not name.startswith("_") and not isinstance(thing, types.ModuleType)
+        if not name.startswith("_")
+        and not isinstance(thing, types.ModuleType)
+        and getattr(thing, "__module__", None) not in ("__future__", "collections.abc", "typing")
     }
 
 

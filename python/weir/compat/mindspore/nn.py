@@ -51,7 +51,9 @@ def _initial(init, shape, dtype, fan_in):
     if init == "normal":
         return _weir.tensor(_np.random.normal(0, 0.01, shape), dtype)
     if init is not None:
-        raise ValueError(f"a parameter starts as a Tensor, 'zeros', 'ones' or 'normal', not {init!r}")
+        raise ValueError(
+            f"a parameter starts as a Tensor, 'zeros', 'ones' or 'normal', not {init!r}"
+        )
     scale = fan_in**-0.5
     return _weir.tensor(_np.random.uniform(-scale, scale, shape), dtype)
 

@@ -41,29 +41,61 @@ def _renamed(method):
     return call
 
 
+def _cast_to(dtype):
+    def call(self):
+        return self.cast(dtype)
+
+    call.__doc__ = f"The same values as {dtype.name}."
+    return call
+
+
+def _flatten(self, start_dim=0, end_dim=-1):
+    """The dims from start_dim to end_dim as one."""
+    return ops.flatten(self, start_dim=start_dim, end_dim=end_dim)
+
+
+def _view(self, *shape):
+    """The same elements in another shape, as sizes or as a tuple."""
+    return self.reshape(shape[0] if len(shape) == 1 else shape)
+
+
+def _value(self):
+    """The tensor itself."""
+    return self
+
+
+def _dim(self):
+    """How many dims."""
+    return self.ndim
+
+
+def _numel(self):
+    """How many elements."""
+    return self.size
+
+
 # What MindSpore's tensors have beside weir's.
+_REDUCTIONS = ("sum", "mean", "max", "min", "argmax")
 METHODS = {
-    **{name: _renamed(getattr(weir.Tensor, name)) for name in ("sum", "mean", "max", "min", "argmax")},
+    **{name: _renamed(getattr(weir.Tensor, name)) for name in _REDUCTIONS},
     "expand_dims": ops.expand_dims,
     "unsqueeze": ops.expand_dims,
     "squeeze": ops.squeeze,
-    "flatten": lambda self, start_dim=0, end_dim=-1: ops.flatten(
-        self, start_dim=start_dim, end_dim=end_dim
-    ),
+    "flatten": _flatten,
     "split": ops.split,
-    "float": lambda self: self.cast(weir.float32),
-    "half": lambda self: self.cast(weir.float16),
-    "int": lambda self: self.cast(weir.int32),
-    "bool": lambda self: self.cast(weir.bool_),
-    "dim": lambda self: self.ndim,
-    "numel": lambda self: self.size,
+    "float": _cast_to(weir.float32),
+    "half": _cast_to(weir.float16),
+    "int": _cast_to(weir.int32),
+    "bool": _cast_to(weir.bool_),
+    "dim": _dim,
+    "numel": _numel,
     "asnumpy": weir.Tensor.numpy,
     "astype": weir.Tensor.cast,
     "copy": weir.Tensor.clone,
-    "value": lambda self: self,
+    "value": _value,
     "itemsize": property(lambda self: self.dtype.itemsize, doc="Bytes of an element."),
     "swapaxes": weir.Tensor.transpose,
-    "view": lambda self, *shape: self.reshape(shape[0] if len(shape) == 1 else shape),
+    "view": _view,
 }
 
 
