@@ -110,6 +110,7 @@ void moe_layer(weir_device *dev)
         {"weir plan, 2 streams, gates beside", SHARED_AND_GATES, 0},
         {"weir plan, 2 streams, shared expert on 16", SHARED, 16},
         {"weir plan, 2 streams, shared expert on 32", SHARED, 32},
+        {"weir plan, 2 streams, gates beside, shared on 32", SHARED_AND_GATES, 32},
     };
     weir_stream *s = weir_stream_default(dev);
     struct moe m = {

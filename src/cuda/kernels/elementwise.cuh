@@ -8,11 +8,24 @@
 
 #define INF __int_as_float(0x7f800000)
 
-template <typename T> static __device__ inline T sigmoid(T x)
+/* Values of 16 bits are computed in f32, of which half the digits are enough: the hardware's own
+ * exponential and quotient have those. */
+template <bool narrow, typename T> static __device__ inline T power_of_e(T x)
 {
-    T e = exp(-fabs(x));
+    if constexpr (narrow)
+        return __expf(x);
+    else
+        return exp(x);
+}
 
-    return (x < 0 ? e : (T)1) / ((T)1 + e);
+template <bool narrow, typename T> static __device__ inline T sigmoid(T x)
+{
+    T e = power_of_e<narrow>(-fabs(x)), y = x < 0 ? e : (T)1;
+
+    if constexpr (narrow)
+        return __fdividef(y, (T)1 + e);
+    else
+        return y / ((T)1 + e);
 }
 
 static __device__ inline uint64_t power(int64_t a, int64_t b)
@@ -103,9 +116,11 @@ template <typename T> static __device__ inline T clamped(T x, const double *cons
     return y > high ? high : y;
 }
 
-template <int code, bool real, typename T>
+template <int code, int type, typename T>
 static __device__ inline T unary(T x, const double *constant)
 {
+    constexpr bool real = Type<type>::real, narrow = real && sizeof(typename Type<type>::store) == 2;
+
     if constexpr (code == WEIR__UNARY_CLAMP)
         return clamped(x, constant);
     else if constexpr (code == WEIR__UNARY_RELU)
@@ -119,7 +134,7 @@ static __device__ inline T unary(T x, const double *constant)
     else if constexpr (code == WEIR__UNARY_ABS)
         return fabs(x);
     else if constexpr (code == WEIR__UNARY_EXP)
-        return exp(x);
+        return power_of_e<narrow>(x);
     else if constexpr (code == WEIR__UNARY_LOG)
         return log(x);
     else if constexpr (code == WEIR__UNARY_SQRT)
@@ -127,13 +142,13 @@ static __device__ inline T unary(T x, const double *constant)
     else if constexpr (code == WEIR__UNARY_RSQRT)
         return (T)1 / sqrt(x);
     else if constexpr (code == WEIR__UNARY_SIGMOID)
-        return sigmoid(x);
+        return sigmoid<narrow>(x);
     else if constexpr (code == WEIR__UNARY_TANH)
         return tanh(x);
     else if constexpr (code == WEIR__UNARY_GELU)
         return x == -INF ? -(T)0 : (T)0.5 * x * erfc(x * (T)-0.70710678118654752440);
     else
-        return x == -INF ? -(T)0 : x * sigmoid(x);
+        return x == -INF ? -(T)0 : x * sigmoid<narrow>(x);
 }
 
 /* How many inputs an operation has. */
@@ -164,9 +179,9 @@ apply(typename Type<t0>::store x, typename Type<t1>::store y, typename Type<t2>:
         if constexpr ((constants & 2) != 0)
             b = *(const decltype(b) *)constant;
         if constexpr (code == WEIR__EW_SWIGLU)
-            return Type<out>::pack((a == -INF ? -(decltype(a))0 : a * sigmoid(a)) * b);
+            return Type<out>::pack(unary<WEIR__UNARY_SILU, t0>(a, constant) * b);
         else if constexpr (code >= WEIR__EW_UNARY)
-            return Type<out>::pack(unary<code - WEIR__EW_UNARY, Type<t0>::real>(a, constant));
+            return Type<out>::pack(unary<code - WEIR__EW_UNARY, t0>(a, constant));
         else if constexpr (code >= WEIR__BINARY_EQ)
             return compare<code, t0>(a, (decltype(a))b);
         else

@@ -1,11 +1,15 @@
 /* One elementwise operator.
  * V0: code; V1: output type; V2..V4: input types; V5: bit i: input i is the constant;
- * V6: elements a thread moves at once, + 64: operands have strides, + 128: the index fits 32 bits;
- * V7: how output and inputs lie, two bits each */
+ * V6: log2 of the elements a thread moves at once, + 8 * dims (0: all is packed), + 128: places
+ * fit 32 bits; V7: how output and inputs lie, two bits each */
 #include "elementwise.cuh"
 
-constexpr bool strided = (V6 & 64) != 0;
-constexpr int at_once = V6 & 31;
+template <bool fits> struct Index { typedef int64_t type; };
+template <> struct Index<true> { typedef int32_t type; };
+
+constexpr int at_once = 1 << (V6 & 7);
+constexpr int ndim = V6 >> 3 & 15;
+typedef Index<(V6 & 128) != 0>::type Place;
 
 constexpr int lie(int operand)
 {
@@ -26,19 +30,20 @@ template <int n>
 static __device__ inline void locate(const weir__ew &e, int64_t i, int64_t (*at)[n], int k)
 {
     for (int operand = 0; operand < 4; operand++)
-        at[operand][k] = strided ? 0 : i;
-    for (int d = e.ndim - 1; strided && d >= 0; d--) {
-        int64_t next, here;
+        at[operand][k] = ndim ? 0 : i;
+#pragma unroll
+    for (int d = ndim - 1; d >= 0; d--) {
+        Place next, here;
 
-        if (V6 & 128)
-            next = quotient((uint32_t)i, e.divisor[d]);
+        if constexpr ((V6 & 128) != 0)
+            next = (Place)quotient((uint32_t)i, e.divisor[d]);
         else
             next = i / e.shape[d];
-        here = i - next * e.shape[d];
+        here = (Place)i - next * (Place)e.shape[d];
         i = next;
-        at[0][k] += here * e.out_stride[d];
+        at[0][k] += (int64_t)here * (Place)e.out_stride[d];
         for (int operand = 0; operand < inputs_of(V0); operand++)
-            at[operand + 1][k] += here * e.in_stride[operand][d];
+            at[operand + 1][k] += (int64_t)here * (Place)e.in_stride[operand][d];
     }
 }
 

@@ -1,4 +1,5 @@
-/* The k largest of a row's softmax, a block a row. V0: type; V1: renormalise */
+/* The k largest of a row's softmax. V0: type; V1: renormalise; V2: a warp a row, with so many
+ * elements in each thread; 0: a block a row */
 #include "kernel.cuh"
 #include "ops/host/norm.h"
 
@@ -15,10 +16,8 @@ static __device__ inline bool beats(Best a, Best b)
     return a.at >= 0 && (b.at < 0 || a.p > b.p || (a.p == b.p && a.at < b.at));
 }
 
-static __device__ inline Best block_best(Best b)
+static __device__ inline Best warp_best(Best b)
 {
-    __shared__ Best part[32];
-
     for (int step = 16; step; step >>= 1) {
         Best other = {__shfl_xor_sync(~0u, b.p, step),
                       (int64_t)__shfl_xor_sync(~0u, (long long)b.at, step)};
@@ -26,6 +25,14 @@ static __device__ inline Best block_best(Best b)
         if (beats(other, b))
             b = other;
     }
+    return b;
+}
+
+static __device__ inline Best block_best(Best b)
+{
+    __shared__ Best part[32];
+
+    b = warp_best(b);
     if (threadIdx.x % 32 == 0)
         part[threadIdx.x / 32] = b;
     __syncthreads();
@@ -36,7 +43,7 @@ static __device__ inline Best block_best(Best b)
     return b;
 }
 
-extern "C" __global__ void gating(const __grid_constant__ weir__gating a)
+static __device__ inline void by_block(const weir__gating &a)
 {
     const weir__rows &rows = a.rows;
 
@@ -76,4 +83,64 @@ extern "C" __global__ void gating(const __grid_constant__ weir__gating a)
             scale = (real)1 / chosen;
         }
     }
+}
+
+/* Thread t has elements t, t + 32, ... in registers, and later the chosen ones of those numbers. */
+template <int each> static __device__ inline void by_warp(const weir__gating &a)
+{
+    const weir__rows &rows = a.rows;
+    const real least = -(real)__int_as_float(0x7f800000);
+
+    for (int64_t i = blockIdx.x; i < rows.count; i += gridDim.x) {
+        real x[each], top = least, sum = 0, chosen = 0, scale;
+        Best last = {0, -1}, mine[each];
+        int64_t in, out;
+
+        weir__rows_at(&rows, i, &in, &out);
+        for (int e = 0; e < each; e++) {
+            int64_t j = threadIdx.x + 32 * e;
+
+            x[e] = j < rows.n ? load<V0>(a.in, in + j * rows.in_step) : least;
+            top = larger(top, x[e]);
+        }
+        for (int step = 16; step; step >>= 1)
+            top = larger(top, __shfl_xor_sync(~0u, top, step));
+        for (int e = 0; e < each; e++) {
+            x[e] = exp(x[e] - top);
+            sum += threadIdx.x + 32 * e < rows.n ? x[e] : 0;
+        }
+        sum = (real)1 / warp_sum(sum);
+        for (int64_t k = 0; k < a.k; k++) {
+            Best best = {0, -1};
+
+            for (int e = 0; e < each; e++) {
+                Best b = {x[e] * sum, threadIdx.x + 32 * e};
+
+                if (b.at < rows.n && (last.at < 0 || beats(last, b)) && beats(b, best))
+                    best = b;
+            }
+            last = warp_best(best);
+            chosen += last.p;
+            for (int e = 0; e < each; e++)
+                if (k == threadIdx.x + 32 * e)
+                    mine[e] = last;
+        }
+        scale = V1 ? (real)1 / chosen : (real)1;
+        for (int e = 0; e < each; e++) {
+            int64_t k = threadIdx.x + 32 * e;
+
+            if (k < a.k) {
+                store<V0>(a.weights, out + k * rows.out_step, mine[e].p * scale);
+                a.experts[i * a.experts_row + k * a.experts_step] = (int32_t)mine[e].at;
+            }
+        }
+    }
+}
+
+extern "C" __global__ void gating(const __grid_constant__ weir__gating a)
+{
+    if constexpr (V2 != 0)
+        by_warp<V2 ? V2 : 1>(a);
+    else
+        by_block(a);
 }

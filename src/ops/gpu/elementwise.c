@@ -28,6 +28,30 @@ static enum weir__lie lie_of(const struct weir__ew *e, int i, unsigned pack)
     return weir__lie_of(bits, elem, e->shape[inner], stride[inner], pack);
 }
 
+/* All places of the call in 32 bits. */
+static bool fits(const struct weir__ew *e)
+{
+    if (e->numel > INT32_MAX)
+        return false;
+    for (int i = -1; i < e->nin; i++) {
+        const int64_t *stride = i < 0 ? e->out_stride : e->in_stride[i];
+
+        for (int d = 0; d < e->ndim; d++)
+            if (stride[d] > INT32_MAX)
+                return false;
+    }
+    return true;
+}
+
+static unsigned log2_of(unsigned pack)
+{
+    unsigned log2 = 0;
+
+    while (1u << log2 < pack)
+        log2++;
+    return log2;
+}
+
 static void ew_shape(const void *args, unsigned phase, unsigned cores, struct weir__code_launch *l)
 {
     const struct weir__ew *e = args;
@@ -55,7 +79,7 @@ static void ew_shape(const void *args, unsigned phase, unsigned cores, struct we
     l->variant[4] = e->in_type[e->nin > 2 ? 2 : 0];
     l->variant[5] = (uint8_t)mask;
     l->variant[6] =
-        (uint8_t)(pack | (e->ndim ? 64 : 0) | (e->ndim && e->numel <= INT32_MAX ? 128 : 0));
+        (uint8_t)(log2_of(pack) | (unsigned)e->ndim << 3 | (e->ndim && fits(e) ? 128 : 0));
     l->variant[7] = (uint8_t)lies;
     weir__gpu_spread_threads(weir__div_up(e->numel, pack), cores, l);
 }

@@ -66,7 +66,14 @@ static void gating_shape(const void *args, unsigned phase, unsigned cores,
     (void)phase;
     l->variant[0] = (uint8_t)a->dtype;
     l->variant[1] = a->renormalise;
-    spread_rows(&a->rows, cores, l);
+    if (a->rows.n > 256) {
+        spread_rows(&a->rows, cores, l);
+        return;
+    }
+    while (32 * l->variant[2] < a->rows.n)
+        l->variant[2] = (uint8_t)(l->variant[2] ? 2 * l->variant[2] : 1);
+    l->threads = 32;
+    weir__gpu_spread(a->rows.count, cores, 32, l);
 }
 
 const struct weir__code weir__gpu_gating = {.text = "gating", .shape = gating_shape};
