@@ -86,6 +86,17 @@ weir_status weir__pass_check(const struct weir__compile *c);
 /* join.c: whether nodes, of which the slots are given, can be one launch on a device that compiles
  * its kernels. */
 bool weir__nodes_join(const struct weir__compile *c, const int *nodes, int n);
+/* Its element i is at position i of what the node gives. */
+static inline bool weir__operand_is_flat(const struct weir__operand *o, const struct weir__node *n)
+{
+    const struct weir__view *whole = &n->out[0].view;
+
+    return o->view.ndim == whole->ndim && weir__view_is_contiguous(&o->view) &&
+           !memcmp(o->view.shape, whole->shape, (size_t)whole->ndim * sizeof *whole->shape);
+}
+/* fuse.c: which nodes may become one launch, memory permitting: before[v], 0 so far, is how many
+ * nodes right before v on its stream it ends a run with. */
+void weir__fuse_runs(const struct weir__compile *c, int *before);
 /* fuse.c: elementwise chains of what is left, once memory is placed. */
 weir_status weir__pass_fuse(struct weir__compile *c);
 void weir__compile_fini(struct weir__compile *c);

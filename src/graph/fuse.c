@@ -34,15 +34,6 @@ static void count_uses(const struct weir__compile *c, int *uses)
         uses[g->outputs[i].operand.value]++;
 }
 
-/* Element i at position i. */
-static bool is_flat(const struct weir__operand *o, const struct weir__node *n)
-{
-    const struct weir__view *whole = &n->out[0].view;
-
-    return o->view.ndim == whole->ndim && weir__view_is_contiguous(&o->view) &&
-           !memcmp(o->view.shape, whole->shape, (size_t)whole->ndim * sizeof *whole->shape);
-}
-
 /* The last member that uses what member `maker` makes, if all users are among the launch's
  * members and use it in place; -1 otherwise. */
 static int last_private_use(const struct weir__compile *c, const int *uses, const struct launch *l,
@@ -57,7 +48,7 @@ static int last_private_use(const struct weir__compile *c, const int *uses, cons
 
         for (int i = 0; i < n->nin; i++)
             if (n->in[i].value == value) {
-                if (!is_flat(&n->in[i], n))
+                if (!weir__operand_is_flat(&n->in[i], n))
                     return -1;
                 found++;
                 last = m;
@@ -108,7 +99,7 @@ static struct touch touch_of(const struct weir__compile *c, const struct weir__o
         .from = (base >= 0 ? base : 0) + (int64_t)(uintptr_t)first,
         .to = (base >= 0 ? base : 0) + (int64_t)(uintptr_t)last,
         .elem = weir_dtype_size(o->view.dtype),
-        .flat = is_flat(o, n),
+        .flat = weir__operand_is_flat(o, n),
         .write = write,
     };
 }
@@ -162,6 +153,20 @@ static bool may_follow(const struct weir__compile *c, int first, int v)
            weir__view_numel(&c->g->nodes[v].out[0].view) ==
                weir__view_numel(&c->g->nodes[first].out[0].view) &&
            !memcmp(&c->limit[v], &c->limit[first], sizeof *c->limit);
+}
+
+void weir__fuse_runs(const struct weir__compile *c, int *before)
+{
+    for (int s = 0; s < c->nstreams; s++)
+        for (int p = 0, n; p < c->streams[s].nnodes; p += n) {
+            int first = weir__node_at(c, s, p);
+
+            n = 1;
+            while (n < MAX_MEMBERS && p + n < c->streams[s].nnodes && is_candidate(c, first) &&
+                   may_follow(c, first, weir__node_at(c, s, p + n)))
+                n++;
+            before[weir__node_at(c, s, p + n - 1)] = n - 1;
+        }
 }
 
 static bool can_be_one(const struct weir__compile *c, const struct launch *l)

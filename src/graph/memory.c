@@ -115,6 +115,25 @@ static struct weir__lifetime *touched(struct weir__lifetimes *items, const int *
     return &items->item[by_value[o->value]];
 }
 
+/* What nodes of a run read out of step with what they give must outlast the run: else the last of
+ * them might write there, and they could not be one launch. */
+static void touch_run(struct weir__lifetimes *items, const int *by_value, int v,
+                      void (*fn)(struct weir__lifetimes *, struct weir__lifetime *, int node))
+{
+    const struct weir__compile *c = items->c;
+    struct weir__lifetime *item;
+
+    for (int k = 1; k <= items->before[v]; k++) {
+        const struct weir__node *n =
+            &c->g->nodes[weir__node_at(c, c->stream[v], c->position[v] - k)];
+
+        for (int i = 0; i < n->nin; i++)
+            if ((item = touched(items, by_value, &n->in[i])) &&
+                !weir__operand_is_flat(&n->in[i], n))
+                fn(items, item, v);
+    }
+}
+
 /* Calls for every touch, in program order. */
 static void each_touch(struct weir__lifetimes *items, const int *by_value,
                        void (*fn)(struct weir__lifetimes *, struct weir__lifetime *, int node))
@@ -133,6 +152,8 @@ static void each_touch(struct weir__lifetimes *items, const int *by_value,
         for (int i = 0; i < n->nout; i++)
             if ((item = touched(items, by_value, &n->out[i])))
                 fn(items, item, v);
+        if (items->before)
+            touch_run(items, by_value, v, fn);
     }
 }
 
@@ -256,6 +277,8 @@ static weir_status plan(struct weir__compile *c, struct weir__lifetimes *items, 
 
     mark_values(c);
     list_items(items, by_value);
+    if (items->before)
+        weir__fuse_runs(c, items->before);
     if ((st = find_uses(items, by_value)) || (st = find_alive(items, &lower_bound)))
         return st;
     c->lower_bound = (size_t)lower_bound;
@@ -267,13 +290,17 @@ weir_status weir__memory_plan(struct weir__compile *c, struct weir__memory_effor
     size_t nnodes = (size_t)c->g->nnodes, nvalues = (size_t)c->g->nvalues;
     struct weir__lifetimes items = {.c = c};
     int *by_value = weir__calloc(nvalues, sizeof *by_value);
+    bool runs = c->g->dev->driver->compiles && weir__is_autotuned(&c->options);
     weir_status st;
 
     c->offset = weir__calloc(nvalues, sizeof *c->offset);
     c->scratch_offset = weir__calloc(nnodes, sizeof *c->scratch_offset);
     c->scratch_size = weir__calloc(nnodes, sizeof *c->scratch_size);
     items.item = weir__calloc(nvalues + nnodes, sizeof *items.item);
-    if (by_value && c->offset && c->scratch_offset && c->scratch_size && items.item)
+    if (runs)
+        items.before = weir__calloc(nnodes, sizeof *items.before);
+    if (by_value && c->offset && c->scratch_offset && c->scratch_size && items.item &&
+        (items.before || !runs))
         st = weir__reach_init(&items.reach, c);
     else
         st = weir__fail(WEIR_ENOMEM, "memory plan of %zu values", nvalues);
@@ -282,6 +309,7 @@ weir_status weir__memory_plan(struct weir__compile *c, struct weir__memory_effor
     weir__reach_fini(&items.reach);
     weir__free(items.alive);
     weir__free(items.uses);
+    weir__free(items.before);
     weir__free(items.item);
     weir__free(by_value);
     return st;

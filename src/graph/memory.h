@@ -24,6 +24,7 @@ struct weir__lifetimes {
     struct weir__lifetime *item; /* by def */
     int n;
     int *uses;      /* nodes */
+    int *before;    /* weir__fuse_runs; NULL where it does not matter */
     int64_t *alive; /* by node: bytes alive beside it if nodes ran in program order */
 };
 

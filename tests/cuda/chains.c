@@ -1,0 +1,151 @@
+/* Elementwise chains in plans: one launch each, whatever shares memory with them, and as many as
+ * it takes where one has no room. Their values: conformance. */
+#include "gpu.h"
+#include "graph/plan.h"
+
+enum { ROWS = 8, COLS = 64 };
+
+static int launches(const weir_plan *plan)
+{
+    int n = 0;
+
+    for (int v = 0; v < plan->graph->nnodes; v++)
+        n += plan->c.live[v] && plan->c.leader[v] == v;
+    return n;
+}
+
+/* A plan of what is built since weir_graph_begin, with one result. */
+static weir_plan *plan_of(weir_graph *g, weir_tensor *out)
+{
+    weir_plan *plan;
+
+    CHECK_OK(weir_graph_end(g));
+    CHECK_OK(weir_graph_output(g, "out", out));
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    weir_tensor_release(out);
+    weir_graph_destroy(g);
+    return plan;
+}
+
+static weir_tensor *input(weir_graph *g, const char *name, weir_dtype dtype, int64_t rows,
+                          int64_t cols)
+{
+    weir_tensor *t;
+
+    CHECK_OK(weir_graph_input(g, name, dtype, 2, (int64_t[]){rows, cols}, &t));
+    return t;
+}
+
+static void take(weir_tensor **x, weir_tensor *next)
+{
+    weir_tensor_release(*x);
+    *x = next;
+}
+
+/* What the product gives is over once swiglu has read it, and the result would fit there. */
+TEST(cuda_chains, what_a_chain_reads_in_another_order_is_not_overwritten_by_its_result)
+{
+    weir_device *dev = open_gpu("cuda:0");
+    weir_tensor *x, *w, *gates, *y, *next;
+    weir_graph *g;
+    weir_plan *plan;
+
+    CHECK_OK(weir_graph_create(dev, &g));
+    x = input(g, "x", WEIR_BF16, ROWS, COLS);
+    w = input(g, "w", WEIR_BF16, 2 * COLS, COLS);
+    gates = input(g, "gates", WEIR_BF16, ROWS, 1);
+    CHECK_OK(weir_graph_begin(g));
+    CHECK_OK(weir_linear(x, w, NULL, &y));
+    CHECK_OK(weir_swiglu(y, -1, &next));
+    take(&y, next);
+    CHECK_OK(weir_mul(y, gates, &next));
+    take(&y, next);
+    CHECK_OK(weir_cast(y, WEIR_F32, &next));
+    take(&y, next);
+    CHECK_OK(weir_sum(y, (int[]){1}, 1, false, &next));
+    take(&y, next);
+    plan = plan_of(g, y);
+    CHECK_EQ(launches(plan), 3);
+    weir_tensor_release(x);
+    weir_tensor_release(w);
+    weir_tensor_release(gates);
+    weir_plan_destroy(plan);
+    CHECK_OK(weir_device_close(dev));
+}
+
+/* More steps and operands than a launch has room for. */
+TEST(cuda_chains, long_ones_are_cut_where_a_launch_has_no_room)
+{
+    enum { SUMS = 40 };
+    weir_device *dev = open_gpu("cuda:0");
+    weir_stream *s = weir_stream_default(dev);
+    weir_tensor *in[SUMS], *given[SUMS], *y = NULL, *next, *out = NULL;
+    float got[ROWS * COLS];
+    weir_graph *g;
+    weir_plan *plan;
+
+    CHECK_OK(weir_graph_create(dev, &g));
+    for (int i = 0; i < SUMS; i++) {
+        given[i] = gpu_tensor(s, WEIR_F32, ROWS * COLS, i);
+        CHECK_OK(weir_tensor_reshape(given[i], 2, (int64_t[]){ROWS, COLS}, &next));
+        take(&given[i], next);
+        in[i] =
+            input(g, (char[]){(char)('A' + i / 26), (char)('a' + i % 26), 0}, WEIR_F32, ROWS, COLS);
+    }
+    CHECK_OK(weir_graph_begin(g));
+    CHECK_OK(weir_neg(in[0], &y));
+    for (int i = 1; i < SUMS; i++) {
+        CHECK_OK(weir_add(y, in[i], &next));
+        take(&y, next);
+    }
+    plan = plan_of(g, y);
+    CHECK_EQ(launches(plan), 3); /* of 16 steps at most */
+    CHECK_OK(weir_plan_run(plan, s, given, SUMS, &out, 1));
+    CHECK_OK(weir_tensor_read(out, got, sizeof got));
+    for (int i = 0; i < ROWS * COLS; i++)
+        CHECK(got[i] == SUMS * (SUMS - 1) / 2);
+    for (int i = 0; i < SUMS; i++) {
+        weir_tensor_release(in[i]);
+        weir_tensor_release(given[i]);
+    }
+    weir_tensor_release(out);
+    CHECK_OK(weir_device_sync(dev));
+    weir_plan_destroy(plan);
+    CHECK_OK(weir_device_close(dev));
+}
+
+/* A copy that turns its input is another kernel; in the mode that tunes nothing there are no
+ * chains. */
+TEST(cuda_chains, what_is_no_chain_stays_apart)
+{
+    weir_device *dev = open_gpu("cuda:0");
+
+    for (int tuned = 0; tuned < 2; tuned++) {
+        weir_tensor *x, *turned, *y, *next;
+        weir_graph *g;
+        weir_plan *plan;
+
+        CHECK_OK(weir_graph_create(dev, &g));
+        x = input(g, "x", WEIR_F32, COLS, COLS);
+        CHECK_OK(weir_graph_begin(g));
+        CHECK_OK(weir_exp(x, &y));
+        CHECK_OK(weir_tanh(y, &next));
+        take(&y, next);
+        CHECK_OK(weir_tensor_transpose(y, 0, 1, &turned));
+        CHECK_OK(weir_copy(turned, &next));
+        take(&y, next);
+        CHECK_OK(weir_neg(y, &next));
+        take(&y, next);
+        CHECK_OK(weir_graph_end(g));
+        CHECK_OK(weir_graph_output(g, "y", y));
+        CHECK_OK(weir_graph_compile(
+            g, &(weir_compile_options){.mode = tuned ? "max-autotune" : "reduce-overhead"}, &plan));
+        CHECK_EQ(launches(plan), tuned ? 3 : 4);
+        weir_tensor_release(x);
+        weir_tensor_release(y);
+        weir_tensor_release(turned);
+        weir_graph_destroy(g);
+        weir_plan_destroy(plan);
+    }
+    CHECK_OK(weir_device_close(dev));
+}
