@@ -140,6 +140,7 @@ static void bare_products(struct bare *b, weir_device *dev, const struct set *x)
 {
     const struct weir__cuda_product *p = limited_product(weir__cuda(dev));
     struct weir__cuda_sink sink[2] = {{.dev = weir__cuda(dev)}, {.dev = weir__cuda(dev)}};
+    const struct weir__product no_stack = {.ndims = 0};
     void *workspace[2] = {NULL, NULL};
     weir__cu_stream streams[2];
 
@@ -151,9 +152,9 @@ static void bare_products(struct bare *b, weir_device *dev, const struct set *x)
         sink[i].workspace = &workspace[i];
         check(weir__cuda_product_workspace(&sink[i]));
     }
-#define BARE_PRODUCT(i)                                                                        \
-    bare_check(weir__cuda_product_multiply(&sink[i], p, p->best, 0, weir_tensor_data(x->a[i]), \
-                                           weir_tensor_data(x->b[i]), NULL,                    \
+#define BARE_PRODUCT(i)                                                                          \
+    bare_check(weir__cuda_product_multiply(&sink[i], p, p->best, 0, &no_stack,                   \
+                                           weir_tensor_data(x->a[i]), weir_tensor_data(x->b[i]), \
                                            weir_tensor_data(x->c[i])))
     THROUGHPUT(work, "bare: one product, 64 cores each", "us", 40, BARE_PRODUCT(0), bare_sync(b));
     THROUGHPUT(

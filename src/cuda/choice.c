@@ -1,6 +1,8 @@
-/* Which of its ways a product takes. Choices that took time to make are files of the cache:
- * the name has everything that they depend on but the shape, which is inside as well. */
+/* Which of its ways a product takes, and how a plan is arranged. Choices that took time to make are
+ * files of the cache: the name has everything that they depend on but the shape, which is inside as
+ * well. */
 #include "cuda/product.h"
+#include "cuda/program.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -100,4 +102,70 @@ void weir__cuda_keep_choice(const struct weir__cuda *dev, const struct weir__cud
     s.algo = p->ways[way].how.algo;
     stored_name(dev, p, company, name, sizeof name);
     weir__cuda_cache_write(name, &s, sizeof s);
+}
+
+/* ---- plans ---- */
+
+static void plan_name(const struct weir__program *p, char *name, size_t size)
+{
+    snprintf(name, size, "plan-%016llx-sm%d%d-cores%u-cublaslt%d.plan",
+             (unsigned long long)p->company, p->dev->major, p->dev->minor, p->dev->cores.total,
+             p->dev->api->lt.version());
+}
+
+static bool is_kernel(const struct weir__program *p, struct weir__cuda_place at)
+{
+    return at.lane >= 0 && at.lane < p->nlanes && at.item >= 0 &&
+           at.item < p->lanes[at.lane].nitems && !weir__cuda_item(p, at)->is_wait;
+}
+
+/* A file may be of any content: no item may be in two merges. */
+static bool fits(const struct weir__program *p, const struct weir__cuda_arrangement *a)
+{
+    struct weir__cuda_place seen[WEIR__CUDA_MERGES * WEIR__CUDA_MERGED];
+    int n = 0;
+
+    if (a->nmerges < 0 || a->nmerges > WEIR__CUDA_MERGES)
+        return false;
+    for (int i = 0; i < a->nmerges; i++) {
+        const struct weir__cuda_merge *m = &a->merges[i];
+
+        if (m->n < 2 || m->n > WEIR__CUDA_MERGED)
+            return false;
+        for (int k = 0; k < m->n; k++) {
+            for (int j = 0; j < n; j++)
+                if (seen[j].lane == m->members[k].lane && seen[j].item == m->members[k].item)
+                    return false;
+            if (!is_kernel(p, m->members[k]))
+                return false;
+            seen[n++] = m->members[k];
+        }
+    }
+    return true;
+}
+
+bool weir__cuda_read_arrangement(struct weir__program *p)
+{
+    struct weir__cuda_arrangement *a;
+    char name[160];
+    size_t size;
+    bool good;
+
+    plan_name(p, name, sizeof name);
+    if (!(a = (struct weir__cuda_arrangement *)weir__cuda_cache_read(name, &size)))
+        return false;
+    if ((good = size == sizeof *a && fits(p, a)))
+        p->arrangement = *a;
+    else
+        weir__log(WEIR_LOG_WARN, "%s is of another plan and is not used", name);
+    weir__free(a);
+    return good;
+}
+
+void weir__cuda_keep_arrangement(const struct weir__program *p)
+{
+    char name[160];
+
+    plan_name(p, name, sizeof name);
+    weir__cuda_cache_write(name, &p->arrangement, sizeof p->arrangement);
 }

@@ -30,7 +30,7 @@
 #include "device/device.h"
 
 #define WEIR__CUDA_RING 64   /* events of a stream that may still be waited for */
-#define WEIR__CUDA_NAMES 64  /* operators of a stream that a report can name */
+#define WEIR__CUDA_NAMES 256 /* operators of a stream that a report can name */
 #define WEIR__CUDA_PENDING 8 /* waits that are not yet handed to CUDA */
 #define WEIR__CUDA_SPLITS 4  /* ways to split the cores, */
 #define WEIR__CUDA_UNITS 32  /* into so many units at most */
@@ -268,6 +268,8 @@ void weir__cuda_leave(const struct weir__cuda *dev, bool pushed);
 /* ---- slot.c ---- */
 weir_status weir__cuda_stream_open(weir_stream *s);
 void weir__cuda_stream_close(weir_stream *s);
+/* A stream's priority as CUDA has it. */
+int weir__cuda_priority(const weir_stream *s);
 /* The CUDA stream of the stream for so many cores, in no order with the others; one `side` more
  * for parts of collectives. (L) */
 weir_status weir__cuda_queue(struct weir__cuda_stream *s, unsigned cores, bool side,
@@ -296,11 +298,12 @@ weir_status weir__cuda_wait_for(struct weir__cuda *dev, weir__cu_stream stream,
 weir_status weir__cuda_before_gate(struct weir__cuda_stream *s);
 /* The command is queued: `name` for reports. (L) */
 void weir__cuda_count(struct weir__cuda_stream *s, uint64_t n, const char *name);
-/* A plan runs on `first` and stands for `lane` as well: it comes after what `lane` has, and
- * `lane` goes on after it. It is counted on both by then; `on` is where it was launched. (L) */
+/* A plan runs on `first` and stands for `lane` as well: it comes after what `lane` has, and `lane`
+ * goes on after it, `n` commands further. It is counted on `first` by then, if that has commands of
+ * it; `on` is where it was launched. (L) */
 weir_status weir__cuda_lead(struct weir__cuda_stream *lane, struct weir__cuda_stream *first);
 weir_status weir__cuda_follow(struct weir__cuda_stream *lane, struct weir__cuda_stream *first,
-                              weir__cu_stream on, bool counted);
+                              weir__cu_stream on, bool counted, uint64_t n);
 /* Makes the stream write how far it got, unless it will. */
 weir_status weir__cuda_checkpoint(struct weir__cuda_stream *s);
 uint64_t weir__cuda_done(const weir_stream *s);
@@ -396,9 +399,10 @@ weir_status weir__cuda_function(struct weir__cuda *dev, const struct weir__code 
                                 const void *args, const struct weir__code_launch *launch,
                                 weir__cu_function *out);
 void weir__cuda_functions_close(struct weir__cuda *dev);
-/* WEIR_EUNSUPPORTED, without an error text, if the library has nothing for it. (L) */
+/* A product, or several in one call. WEIR_EUNSUPPORTED, without an error text, if the library has
+ * nothing for it. (L) */
 weir_status weir__cuda_product_run(const struct weir__cuda_sink *sink,
-                                   const struct weir__product *product);
+                                   const struct weir__product *products, int n);
 void weir__cuda_products_close(struct weir__cuda *dev);
 
 /* ---- cache.c: files that spare later processes work ---- */

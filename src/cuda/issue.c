@@ -3,6 +3,10 @@
 
 #include <string.h>
 
+/* What a kernel bound by memory takes, roughly: it starts, and moves its bytes. */
+#define START_NS 1000.0
+#define BYTES_PER_NS 3000.0
+
 static weir_status launch(const struct weir__cuda_sink *sink, const struct weir__kernel *k)
 {
     struct weir__cuda *dev = sink->dev;
@@ -33,23 +37,24 @@ static weir_status launch(const struct weir__cuda_sink *sink, const struct weir_
     return WEIR_OK;
 }
 
-static void one_block(const void *args, unsigned phase, unsigned cores, struct weir__code_launch *l)
+static void one_block_a_core(const void *args, unsigned phase, unsigned cores,
+                             struct weir__code_launch *l)
 {
     (void)args;
     (void)phase;
-    (void)cores;
-    l->grid = 1;
+    l->grid = cores ? cores : 1;
     l->threads = 32;
 }
 
-/* In the place of a kernel while products are timed: what the text "busy" takes, for no time. */
-static weir_status stand_in(const struct weir__cuda_sink *sink)
+/* In the place of a kernel while products are timed: what the text "busy" takes, for about as long.
+ */
+static weir_status stand_in(const struct weir__cuda_sink *sink, const struct weir__kernel *k)
 {
-    static const struct weir__code busy = {.text = "busy", .shape = one_block};
+    static const struct weir__code busy = {.text = "busy", .shape = one_block_a_core};
     const struct {
         double ns;
         int64_t blocks;
-    } args = {0, 1};
+    } args = {(double)k->bytes / BYTES_PER_NS - START_NS, sink->cores};
     const struct weir__kernel kernel = {
         .name = "a stand-in", .code = &busy, .args = &args, .args_size = sizeof args, .phases = 1};
 
@@ -61,7 +66,7 @@ weir_status weir__cuda_issue(const struct weir__cuda_sink *sink, const struct we
     struct weir__product product;
 
     if (sink->into && !k->code->product)
-        return stand_in(sink);
+        return stand_in(sink, k);
     if (k->code->kind == WEIR__CODE_FILL) {
         const struct weir__fill *fill = k->args;
 
@@ -72,12 +77,12 @@ weir_status weir__cuda_issue(const struct weir__cuda_sink *sink, const struct we
             k->name);
     }
     if (k->code->product && k->code->product(k->args, &product)) {
-        weir_status st = weir__cuda_product_run(sink, &product);
+        weir_status st = weir__cuda_product_run(sink, &product, 1);
 
         if (st != WEIR_EUNSUPPORTED)
             return st;
     }
     if (sink->into)
-        return stand_in(sink);
+        return stand_in(sink, k);
     return launch(sink, k);
 }

@@ -14,9 +14,10 @@ static bool bias_first(const struct weir__product *p)
 
 /* ---- what the library can be asked for ---- */
 
-static uint8_t alignment(const void *address)
+/* Of an address and of those a step apart. */
+static uint8_t alignment(const void *address, int64_t step, weir_dtype dtype)
 {
-    uintptr_t bits = (uintptr_t)address;
+    uint64_t bits = (uintptr_t)address | (uint64_t)step * weir_dtype_size(dtype);
 
     return bits % 256 == 0 ? 255 : (uint8_t)(bits & -bits); /* 255 stands for 256 */
 }
@@ -41,6 +42,7 @@ static bool layout_of(int64_t rows, int64_t cols, int64_t row, int64_t col, int6
 static bool make_key(const struct weir__product *p, unsigned cores, struct weir__cuda_key *key)
 {
     uint8_t c_turned;
+    int64_t a_step = 0, b_step = 0, c_step = 0;
     int d = p->ndims - 1;
 
     memset(key, 0, sizeof *key); /* compared as bytes */
@@ -62,13 +64,17 @@ static bool make_key(const struct weir__product *p, unsigned cores, struct weir_
         if (p->shape[d] > 65535)
             return false;
         key->batch = (int)p->shape[d];
-        key->a_step = p->a_step[d];
-        key->b_step = p->b_step[d];
-        key->c_step = p->c_step[d];
     }
-    key->align[0] = alignment(p->b);
-    key->align[1] = alignment(p->a);
-    key->align[2] = key->align[3] = alignment(p->c);
+    if (key->batch > 1) {
+        a_step = p->a_step[d];
+        b_step = p->b_step[d];
+        c_step = p->c_step[d];
+        key->a_shared = !a_step;
+        key->b_shared = !b_step;
+    }
+    key->align[0] = alignment(p->b, b_step, p->dtype);
+    key->align[1] = alignment(p->a, a_step, p->dtype);
+    key->align[2] = key->align[3] = alignment(p->c, c_step, p->dtype);
     return true;
 }
 
@@ -89,15 +95,27 @@ static int cuda_type(int dtype)
 /* ---- asking ---- */
 
 static int make_layout(const struct weir__cublaslt *lt, int type, int64_t rows, int64_t cols,
-                       int64_t step, int batch, int64_t batch_step, void **out)
+                       int64_t step, int batch, void **out)
 {
     int r = lt->layout_create(out, type, (uint64_t)rows, (uint64_t)cols, step);
 
-    if (!r && batch > 1 &&
-        ((r = lt->layout_set(*out, CUBLASLT_LAYOUT_BATCH_COUNT, &batch, sizeof batch)) ||
-         (r = lt->layout_set(*out, CUBLASLT_LAYOUT_BATCH_STEP, &batch_step, sizeof batch_step))))
-        return r;
+    if (!r && batch > 1)
+        r = lt->layout_set(*out, CUBLASLT_LAYOUT_BATCH_COUNT, &batch, sizeof batch);
     return r;
+}
+
+/* How far apart the products of the call's stack are. */
+static int set_steps(const struct weir__cublaslt *lt, const struct weir__cuda_product *p,
+                     const struct weir__product *x)
+{
+    int d = x->ndims - 1, r;
+
+    if (p->key.batch == 1)
+        return 0;
+    if ((r = lt->layout_set(p->a, CUBLASLT_LAYOUT_BATCH_STEP, &x->a_step[d], sizeof *x->a_step)) ||
+        (r = lt->layout_set(p->b, CUBLASLT_LAYOUT_BATCH_STEP, &x->b_step[d], sizeof *x->b_step)))
+        return r;
+    return lt->layout_set(p->c, CUBLASLT_LAYOUT_BATCH_STEP, &x->c_step[d], sizeof *x->c_step);
 }
 
 /* How many cores the library is told to count on; 0 leaves that to it. A product that may use
@@ -146,11 +164,11 @@ static int make_layouts(const struct weir__cublaslt *lt, struct weir__cuda_produ
     int type = cuda_type(k->dtype), r;
 
     if ((r = make_layout(lt, type, k->b_turned ? k->k : k->n, k->b_turned ? k->n : k->k, k->ldb,
-                         k->batch, k->b_step, &p->b)) ||
+                         k->batch, &p->b)) ||
         (r = make_layout(lt, type, k->a_turned ? k->m : k->k, k->a_turned ? k->k : k->m, k->lda,
-                         k->batch, k->a_step, &p->a)))
+                         k->batch, &p->a)))
         return r;
-    return make_layout(lt, type, k->n, k->m, k->ldc, k->batch, k->c_step, &p->c);
+    return make_layout(lt, type, k->n, k->m, k->ldc, k->batch, &p->c);
 }
 
 static int set_preference(const struct weir__cublaslt *lt, const struct weir__cuda_key *k,
@@ -205,7 +223,8 @@ static void free_product(const struct weir__cublaslt *lt, struct weir__cuda_prod
 
 /* Which way is fastest is a matter of time, so a deterministic device keeps to the first. */
 static struct weir__cuda_product *new_product(struct weir__cuda *dev,
-                                              const struct weir__cuda_key *key)
+                                              const struct weir__cuda_key *key,
+                                              const struct weir__product *x)
 {
     struct weir__cuda_product *p = weir__calloc(1, sizeof *p);
 
@@ -214,7 +233,7 @@ static struct weir__cuda_product *new_product(struct weir__cuda *dev,
     memcpy(&p->key, key, sizeof *key);
     p->best = -1; /* remembered as well */
     p->tuned = dev->base.pool.deterministic;
-    if (!make_layouts(&dev->api->lt, p))
+    if (!make_layouts(&dev->api->lt, p) && !set_steps(&dev->api->lt, p, x))
         weir__cuda_product_ask(dev, p, 0);
     if (p->nways)
         p->best = 0;
@@ -226,7 +245,8 @@ static struct weir__cuda_product *new_product(struct weir__cuda *dev,
 }
 
 /* The one last used comes first. */
-static struct weir__cuda_product *find(struct weir__cuda *dev, const struct weir__cuda_key *key)
+static struct weir__cuda_product *find(struct weir__cuda *dev, const struct weir__cuda_key *key,
+                                       const struct weir__product *x)
 {
     struct weir__cuda_product **at = &dev->products, *p;
 
@@ -238,7 +258,7 @@ static struct weir__cuda_product *find(struct weir__cuda *dev, const struct weir
             dev->products = p;
             return p;
         }
-    return new_product(dev, key);
+    return new_product(dev, key, x);
 }
 
 static int64_t outer_count(const struct weir__product *x)
@@ -261,7 +281,7 @@ weir_status weir__cuda_product_find(struct weir__cuda *dev, const struct weir__p
         dev->lt = NULL;
         return weir__fail(WEIR_EDEVICE, "cuBLASLt does not start on %s", dev->base.props.name);
     }
-    if (!(*out = find(dev, &key)))
+    if (!(*out = find(dev, &key, x)))
         return weir__fail(WEIR_ENOMEM, "a matrix product");
     return (*out)->best < 0 ? WEIR_EUNSUPPORTED : WEIR_OK;
 }
@@ -294,7 +314,8 @@ size_t weir__cuda_product_span(const struct weir__product *x)
 
 int weir__cuda_product_multiply(const struct weir__cuda_sink *sink,
                                 const struct weir__cuda_product *p, int way, double beta,
-                                const char *a, const char *b, const char *bias, char *c)
+                                const struct weir__product *x, const char *a, const char *b,
+                                char *c)
 {
     const struct weir__cublaslt *lt = &sink->dev->api->lt;
     const struct weir__cuda_way *w = &p->ways[way];
@@ -304,7 +325,9 @@ int weir__cuda_product_multiply(const struct weir__cuda_sink *sink,
     const void *alpha = narrow, *beta_at = narrow + 1;
     int r;
 
-    if (p->key.biased && (r = lt->desc_set(desc, CUBLASLT_DESC_BIAS_POINTER, &bias, sizeof bias)))
+    if ((r = set_steps(lt, p, x)) ||
+        (p->key.biased &&
+         (r = lt->desc_set(desc, CUBLASLT_DESC_BIAS_POINTER, &x->bias, sizeof x->bias))))
         return r;
     if (p->key.dtype == WEIR_F64) {
         alpha = wide;
@@ -338,22 +361,14 @@ static weir_status spread_bias(const struct weir__cuda_sink *sink, const struct 
     return weir__cuda_copy_within(sink->dev, sink->stream, &copy);
 }
 
-weir_status weir__cuda_product_run(const struct weir__cuda_sink *sink,
-                                   const struct weir__product *x)
+/* The library does the last dim of a stack at once; the others are a loop. */
+static int multiply_all(const struct weir__cuda_sink *sink, const struct weir__cuda_product *p,
+                        int way, const struct weir__product *x)
 {
     int64_t size = (int64_t)weir_dtype_size(x->dtype), outer = outer_count(x);
     char *to = sink->into ? sink->into : x->c;
-    struct weir__cuda_product *p;
-    weir_status st;
-    int way, r = 0;
+    int r = 0;
 
-    if ((st = weir__cuda_product_find(sink->dev, x, sink->cores, &p)))
-        return st;
-    way = weir__cuda_choice(p, sink->company);
-    if (p->ways[way].how.workspace && (st = weir__cuda_product_workspace(sink)))
-        return st;
-    if (bias_first(x) && !sink->into && (st = spread_bias(sink, x)))
-        return st;
     for (int64_t i = 0; i < outer && !r; i++) {
         int64_t rest = i, a = 0, b = 0, c = 0;
 
@@ -363,15 +378,40 @@ weir_status weir__cuda_product_run(const struct weir__cuda_sink *sink,
             c += rest % x->shape[d] * x->c_step[d];
             rest /= x->shape[d];
         }
-        r = weir__cuda_product_multiply(sink, p, way, bias_first(x) && !sink->into, x->a + a * size,
-                                        x->b + b * size, x->bias, to + c * size);
+        r = weir__cuda_product_multiply(sink, p, way, bias_first(x) && !sink->into, x,
+                                        x->a + a * size, x->b + b * size, to + c * size);
     }
-    if (r && (st = weir__cuda_ask(sink->dev)))
+    return r;
+}
+
+weir_status weir__cuda_product_run(const struct weir__cuda_sink *sink,
+                                   const struct weir__product *x, int n)
+{
+    const struct weir__product *all = x;
+    struct weir__cuda_product *p;
+    struct weir__product stack;
+    weir_status st;
+    int way, r;
+
+    if (n > 1) {
+        if (!weir__cuda_product_stack(x, n, sink->into != NULL, &stack))
+            return WEIR_EUNSUPPORTED;
+        all = &stack;
+    }
+    if ((st = weir__cuda_product_find(sink->dev, all, sink->cores, &p)))
         return st;
-    if (r)
-        return weir__fail(WEIR_EDEVICE, "cuBLASLt refuses a product of [%lld, %lld, %lld]: code %d",
-                          (long long)x->m, (long long)x->k, (long long)x->n, r);
-    return WEIR_OK;
+    way = weir__cuda_choice(p, sink->company);
+    if (p->ways[way].how.workspace && (st = weir__cuda_product_workspace(sink)))
+        return st;
+    for (int i = 0; i < n && bias_first(x) && !sink->into; i++)
+        if ((st = spread_bias(sink, &x[i])))
+            return st;
+    if (!(r = multiply_all(sink, p, way, all)))
+        return WEIR_OK;
+    if ((st = weir__cuda_ask(sink->dev)))
+        return st;
+    return weir__fail(WEIR_EDEVICE, "cuBLASLt refuses a product of [%lld, %lld, %lld]: code %d",
+                      (long long)x->m, (long long)x->k, (long long)x->n, r);
 }
 
 void weir__cuda_products_close(struct weir__cuda *dev)

@@ -12,13 +12,15 @@ enum {
     WEIR__CUDA_COMPANIES = 8, /* choices kept beside the one on its own */
 };
 
-/* Everything that the choice of a way may depend on. */
+/* Everything that the choice of a way may depend on. How far the products of a stack lie apart is
+ * none of that but for the alignment: it is said with each call. */
 struct weir__cuda_key {
     int32_t dtype, batch;
-    int64_t m, n, k, lda, ldb, ldc, a_step, b_step, c_step;
+    int64_t m, n, k, lda, ldb, ldc;
     uint32_t cores; /* 0: all */
     uint8_t a_turned, b_turned;
-    uint8_t biased; /* by the library, after the product */
+    uint8_t a_shared, b_shared; /* by all products of the stack */
+    uint8_t biased;             /* by the library, after the product */
     uint8_t align[4];
 };
 
@@ -54,14 +56,21 @@ weir_status weir__cuda_product_find(struct weir__cuda *dev, const struct weir__p
 bool weir__cuda_product_describe(struct weir__cuda *dev, struct weir__cuda_product *p, int target);
 /* Asks for ways on another number of cores; those offered are added. */
 void weir__cuda_product_ask(struct weir__cuda *dev, struct weir__cuda_product *p, int target);
-/* c = a b + beta c, and the library's bias if the key has one; what the library returns. */
+/* The call's products from these places on, one or a whole stack of them: c = a b + beta c, and the
+ * library's bias if the key has one. What the library returns. */
 int weir__cuda_product_multiply(const struct weir__cuda_sink *sink,
                                 const struct weir__cuda_product *p, int way, double beta,
-                                const char *a, const char *b, const char *bias, char *c);
+                                const struct weir__product *x, const char *a, const char *b,
+                                char *c);
 /* Memory for whatever way the product takes. */
 weir_status weir__cuda_product_workspace(const struct weir__cuda_sink *sink);
 /* Bytes from a call's first result to its last. */
 size_t weir__cuda_product_span(const struct weir__product *x);
+/* Several products, each no stack itself, as one: false if they differ in more than their places,
+ * or these are not evenly apart. With `packed` the results follow each other, wherever they were.
+ */
+bool weir__cuda_product_stack(const struct weir__product *x, int n, bool packed,
+                              struct weir__product *out);
 
 /* ---- choice.c: the way that is taken, which is kept on disk ---- */
 

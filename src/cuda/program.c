@@ -117,131 +117,7 @@ void weir__cuda_program_update(struct weir__program *p, int lane, int item,
     p->stale = true;
 }
 
-/* ---- capturing ---- */
-
-/* Streams of the capture alone: one per lane and part of the cores it uses. */
-struct capture {
-    struct weir__program *p;
-    char *into; /* see weir__cuda_program_graph */
-    struct {
-        weir__cu_stream tail;
-        const struct weir__cuda_part *part;
-        bool begun;
-    } * lanes;
-    weir__cu_stream *streams;
-    int nstreams, cap_streams;
-    weir__cu_event *events; /* made for the capture */
-    int nevents, cap_events;
-    weir__cu_event origin;
-};
-
-static weir_status new_event(struct capture *c, weir__cu_stream on, weir__cu_event *out)
-{
-    struct weir__cuda *dev = c->p->dev;
-    const struct weir__cu *cu = &dev->api->cu;
-    weir_status st;
-
-    if (!weir__grow(&c->events, c->nevents, &c->cap_events, sizeof *c->events))
-        return WEIR_ENOMEM;
-    if ((st = weir__cuda_check(dev, cu->event_create(out, CU_EVENT_DISABLE_TIMING), "an event")))
-        return st;
-    c->events[c->nevents++] = *out;
-    return weir__cuda_check(dev, cu->event_record(*out, on), "an event");
-}
-
-static weir_status new_stream(struct capture *c, const struct weir__cuda_part *part,
-                              weir__cu_stream *out)
-{
-    weir_status st;
-
-    if (!weir__grow(&c->streams, c->nstreams, &c->cap_streams, sizeof *c->streams))
-        return WEIR_ENOMEM;
-    if (!(st = weir__cuda_new_stream(c->p->dev, part, 0, out)))
-        c->streams[c->nstreams++] = *out;
-    return st;
-}
-
-/* The lane goes on in a stream of the part, after what it has done. */
-static weir_status enter_part(struct capture *c, int lane, const struct weir__cuda_part *part)
-{
-    const struct weir__cu *cu = &c->p->dev->api->cu;
-    weir__cu_event before;
-    weir__cu_stream to;
-    weir_status st;
-
-    if (c->lanes[lane].begun && c->lanes[lane].part == part)
-        return WEIR_OK;
-    if ((st = new_stream(c, part, &to)))
-        return st;
-    before = c->origin;
-    if (c->lanes[lane].begun && (st = new_event(c, c->lanes[lane].tail, &before)))
-        return st;
-    c->lanes[lane].tail = to;
-    c->lanes[lane].part = part;
-    c->lanes[lane].begun = true;
-    return weir__cuda_check(c->p->dev, cu->stream_wait(to, before, 0), "a wait");
-}
-
-static weir_status capture_kernel(struct capture *c, int lane, int i)
-{
-    struct weir__cuda_lane *l = &c->p->lanes[lane];
-    const struct weir__kernel *k = &l->items[i].kernel;
-    const struct weir__cuda_part *part = NULL;
-    struct weir__cuda_sink sink = {
-        .dev = c->p->dev,
-        .cores = k->cores,
-        .where = weir__cuda_where_item(c->p->id, lane, i),
-        .workspace = &l->workspace,
-        .company = c->p->company,
-        .into = c->into,
-    };
-    weir_status st;
-
-    if (l->stream && k->engine <= WEIR_ENGINE_MIX &&
-        (st = weir__cuda_part(weir__cuda_stream(l->stream), k->cores, &part)))
-        return st;
-    if ((st = enter_part(c, lane, part)))
-        return st;
-    sink.stream = c->lanes[lane].tail;
-    return k->fn ? weir__cuda_issue(&sink, k) : WEIR_OK;
-}
-
-static weir_status capture_wait(struct capture *c, int lane, const struct weir__cuda_item *item)
-{
-    const struct weir__cuda_item *from = &c->p->lanes[item->lane].items[item->item];
-    weir_status st = WEIR_OK;
-
-    if (!c->lanes[lane].begun && (st = enter_part(c, lane, NULL)))
-        return st;
-    return weir__cuda_check(
-        c->p->dev, c->p->dev->api->cu.stream_wait(c->lanes[lane].tail, from->event, 0), "a wait");
-}
-
-static weir_status capture_item(struct capture *c, int lane, int i)
-{
-    struct weir__cuda_item *item = &c->p->lanes[lane].items[i];
-    weir_status st = item->is_wait ? capture_wait(c, lane, item) : capture_kernel(c, lane, i);
-
-    if (!st && item->awaited)
-        st = new_event(c, c->lanes[lane].tail, &item->event);
-    return st;
-}
-
-static weir_status capture_lanes(struct capture *c, weir__cu_stream origin)
-{
-    struct weir__program *p = c->p;
-    weir_status st = new_event(c, origin, &c->origin);
-
-    for (int i = 0; i < p->norder && !st; i++)
-        st = capture_item(c, p->order[i].lane, p->order[i].item);
-    for (int i = 0; i < p->nlanes && !st; i++) {
-        weir__cu_event end;
-
-        if (c->lanes[i].begun && !(st = new_event(c, c->lanes[i].tail, &end)))
-            st = weir__cuda_check(p->dev, p->dev->api->cu.stream_wait(origin, end, 0), "a wait");
-    }
-    return st;
-}
+/* ---- the graph ---- */
 
 static weir_status use_graph(struct weir__program *p, weir__cu_graph graph)
 {
@@ -256,39 +132,13 @@ static weir_status use_graph(struct weir__program *p, weir__cu_graph graph)
     return weir__cuda_check(p->dev, cu->graph_instantiate(&p->exec, graph, 0), "a plan");
 }
 
-weir_status weir__cuda_program_graph(struct weir__program *p, char *into, weir__cu_graph *out)
-{
-    const struct weir__cu *cu = &p->dev->api->cu;
-    struct capture c = {.p = p, .into = into};
-    weir__cu_stream origin;
-    weir_status st, ended;
-
-    *out = NULL;
-    if (!(c.lanes = weir__calloc((size_t)p->nlanes, sizeof *c.lanes)))
-        return weir__fail(WEIR_ENOMEM, "a plan of %d lanes", p->nlanes);
-    if (!(st = new_stream(&c, NULL, &origin)) &&
-        !(st = weir__cuda_check(p->dev, cu->capture_begin(origin, CU_CAPTURE_RELAXED), "a plan"))) {
-        st = capture_lanes(&c, origin);
-        ended = weir__cuda_check(p->dev, cu->capture_end(origin, out), "a plan");
-        if (!st)
-            st = ended;
-    }
-    for (int i = 0; i < c.nevents; i++)
-        cu->event_destroy(c.events[i]);
-    for (int i = 0; i < c.nstreams; i++)
-        cu->stream_destroy(c.streams[i]);
-    weir__free(c.events);
-    weir__free(c.streams);
-    weir__free(c.lanes);
-    return st;
-}
-
 static weir_status capture(struct weir__program *p)
 {
     weir__cu_graph graph;
     weir_status st;
 
     weir__cuda_rehearse(p);
+    weir__cuda_arrange(p);
     if (!(st = weir__cuda_program_graph(p, NULL, &graph)))
         st = use_graph(p, graph);
     if (graph)
@@ -377,10 +227,11 @@ static weir_status run_graph(struct weir__program *p)
 
         if (!n)
             continue;
-        weir__cuda_count(s, (uint64_t)n, "a plan");
-        s->base.clock.seq[s->base.slot] += (uint64_t)n;
         if (i)
-            st = weir__cuda_follow(s, first, tail, p->lanes[0].nitems > 0);
+            st = weir__cuda_follow(s, first, tail, p->lanes[0].nitems > 0, (uint64_t)n);
+        else
+            weir__cuda_count(s, (uint64_t)n, "a plan");
+        s->base.clock.seq[s->base.slot] += (uint64_t)n;
         s->fallible |= p->fallible;
     }
     return st;
@@ -400,6 +251,8 @@ weir_status weir__cuda_program_run(const struct weir__program *program, weir_str
     pushed = weir__cuda_enter(dev);
     weir__mutex_lock(&dev->faults);
     for (int i = 0; i < p->nlanes; i++) {
+        p->stale |= p->lanes[i].priority != streams[i]->priority;
+        p->lanes[i].priority = streams[i]->priority;
         p->lanes[i].stream = streams[i];
         p->lanes[i].base = weir__stream_submitted(streams[i]);
     }

@@ -94,19 +94,20 @@ void weir__cuda_stream_close(weir_stream *base)
 
 /* ---- CUDA streams ---- */
 
-static int cuda_priority(const struct weir__cuda *dev, int priority)
+int weir__cuda_priority(const weir_stream *s)
 {
+    const struct weir__cuda *dev = weir__cuda(s->dev);
     int steps = dev->priority_least - dev->priority_greatest;
 
-    return dev->priority_least -
-           (WEIR__PRIORITY_LEAST - priority) * steps / (WEIR__PRIORITY_LEAST - WEIR__PRIORITY_MOST);
+    return dev->priority_least - (WEIR__PRIORITY_LEAST - s->priority) * steps /
+                                     (WEIR__PRIORITY_LEAST - WEIR__PRIORITY_MOST);
 }
 
 static weir_status find_queue(struct weir__cuda_stream *s, const struct weir__cuda_part *part,
                               bool side, weir__cu_stream *out)
 {
     struct weir__cuda *dev = weir__cuda(s->base.dev);
-    int priority = cuda_priority(dev, s->base.priority);
+    int priority = weir__cuda_priority(&s->base);
     weir_status st;
 
     for (int i = 0; i < s->nqueues; i++)

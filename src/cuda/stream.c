@@ -183,16 +183,24 @@ weir_status weir__cuda_share(struct weir__cuda_stream *s, unsigned cores, weir__
     return st;
 }
 
-void weir__cuda_count(struct weir__cuda_stream *s, uint64_t n, const char *name)
+/* Whether a checkpoint is due. */
+static bool add_commands(struct weir__cuda_stream *s, uint64_t n, const char *name)
 {
     uint64_t before = atomic_load_explicit(&s->queued, memory_order_relaxed);
+
+    s->names[(before + n) % WEIR__CUDA_NAMES] = name;
+    atomic_store_explicit(&s->queued, before + n, memory_order_release);
+    return (before + n) / CHECKPOINT_EVERY != before / CHECKPOINT_EVERY;
+}
+
+void weir__cuda_count(struct weir__cuda_stream *s, uint64_t n, const char *name)
+{
     weir_status st;
 
     if (s->shared && s->tail != s->shared && (st = rejoin(s)))
-        weir__stream_fail(&s->base, before + n, st, weir_last_error());
-    s->names[(before + n) % WEIR__CUDA_NAMES] = name;
-    atomic_store_explicit(&s->queued, before + n, memory_order_release);
-    if ((before + n) / CHECKPOINT_EVERY != before / CHECKPOINT_EVERY)
+        weir__stream_fail(&s->base, atomic_load_explicit(&s->queued, memory_order_relaxed) + n, st,
+                          weir_last_error());
+    if (add_commands(s, n, name))
         (void)weir__cuda_checkpoint(s); /* if it fails, whoever asks tries again */
 }
 
@@ -223,15 +231,17 @@ weir_status weir__cuda_lead(struct weir__cuda_stream *lane, struct weir__cuda_st
 }
 
 weir_status weir__cuda_follow(struct weir__cuda_stream *lane, struct weir__cuda_stream *first,
-                              weir__cu_stream on, bool counted)
+                              weir__cu_stream on, bool counted, uint64_t n)
 {
     struct weir__spin *tails = &weir__cuda(lane->base.dev)->tails;
     weir__cu_stream own;
     weir_status st = WEIR_OK;
+    bool due;
 
     if (!lane->tail && (st = weir__cuda_tail(lane, UINT32_MAX, &own)))
         return st;
     weir__spin_lock(tails);
+    due = add_commands(lane, n, "a plan"); /* nobody sees them without their leader */
     if (counted) {
         lane->led_by = first;
         lane->led_seq = atomic_load_explicit(&first->queued, memory_order_relaxed);
@@ -245,6 +255,8 @@ weir_status weir__cuda_follow(struct weir__cuda_stream *lane, struct weir__cuda_
     if (!st && lane->shared)
         st = flush(lane);
     weir__spin_unlock(tails);
+    if (due)
+        (void)weir__cuda_checkpoint(lane);
     return st;
 }
 
@@ -255,19 +267,29 @@ weir_status weir__cuda_mark(weir_stream *base)
     weir_status st = WEIR_OK;
 
     weir__spin_lock(&dev->tails);
-    if (s->tail && (!newest(s)->on ||
-                    newest(s)->seq != atomic_load_explicit(&s->queued, memory_order_relaxed))) {
-        bool pushed = weir__cuda_enter(dev);
-
-        if (!(st = flush(s)))
-            st = record(s, s->tail);
-        weir__cuda_leave(dev, pushed);
-    }
+    if (s->tail &&
+        (!newest(s)->on ||
+         newest(s)->seq != atomic_load_explicit(&s->queued, memory_order_relaxed)) &&
+        !(st = flush(s)))
+        st = record(s, s->tail); /* neither call needs a current context */
     weir__spin_unlock(&dev->tails);
     return st;
 }
 
 /* ---- how far it got ---- */
+
+/* Under the tails lock: where a write comes after everything of the stream. What a plan's run
+ * stands for is over where that was launched; its own tail would have to wait for it first, and the
+ * next run for its tail. */
+static weir_status end_of_all(struct weir__cuda_stream *s, uint64_t queued, weir__cu_stream *out)
+{
+    struct weir__cuda_stream *leader = s;
+
+    if (!s->busy)
+        locate(&leader, &queued);
+    *out = leader->tail;
+    return leader == s ? flush(s) : WEIR_OK;
+}
 
 /* Under the tails lock. */
 static weir_status write_checkpoint(struct weir__cuda_stream *s)
@@ -275,17 +297,17 @@ static weir_status write_checkpoint(struct weir__cuda_stream *s)
     struct weir__cuda *dev = weir__cuda(s->base.dev);
     uint64_t queued = atomic_load_explicit(&s->queued, memory_order_acquire);
     weir_status st = WEIR_OK;
+    weir__cu_stream on;
 
     if (s->checkpoint >= queued)
         return WEIR_OK;
     if (!s->tail) /* nothing that CUDA would have to do */
         atomic_store_explicit(&s->word->reached, queued, memory_order_release);
-    else if (!(st = flush(s)))
-        st = weir__cuda_check(
-            dev,
-            dev->api->cu.stream_write(s->tail, (weir__cu_address)(uintptr_t)&s->word->reached,
-                                      queued, 0),
-            "a checkpoint");
+    else if (!(st = end_of_all(s, queued, &on)))
+        st = weir__cuda_check(dev,
+                              dev->api->cu.stream_write(
+                                  on, (weir__cu_address)(uintptr_t)&s->word->reached, queued, 0),
+                              "a checkpoint");
     if (!st)
         s->checkpoint = queued;
     return st;
@@ -311,7 +333,8 @@ weir_status weir__cuda_before_gate(struct weir__cuda_stream *s)
     weir_status st;
 
     weir__spin_lock(&dev->tails);
-    if (!(st = write_checkpoint(s)) && (!newest(s)->on || newest(s)->seq != queued))
+    if (!(st = flush(s)) && !(st = write_checkpoint(s)) &&
+        (!newest(s)->on || newest(s)->seq != queued))
         st = record(s, s->tail);
     if (!st)
         s->gate = queued + 1;

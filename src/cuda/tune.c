@@ -87,7 +87,7 @@ static float time_way(const struct weir__cuda_sink *sink, struct weir__cuda_watc
     if (cu->capture_begin(w->stream, CU_CAPTURE_RELAXED))
         return -1;
     for (int i = 0; i < trials && !r; i++)
-        r = weir__cuda_product_multiply(sink, p, way, 0, x->a, x->b, x->bias, sink->into);
+        r = weir__cuda_product_multiply(sink, p, way, 0, x, x->a, x->b, sink->into);
     if (!cu->capture_end(w->stream, &graph) && !r)
         ms = weir__cuda_watch_graph(sink->dev, w, graph);
     if (graph)

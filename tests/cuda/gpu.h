@@ -29,7 +29,7 @@ static inline const struct fake_control *use_fake(void)
     setenv("WEIR_LIBCUDA", FAKE_CUDA, 1);
     setenv("WEIR_LIBNVRTC", FAKE_CUDA, 1);
     setenv("WEIR_LIBCUBLASLT", FAKE_CUDA, 1);
-    setenv("WEIR_CACHE_DIR", "/nonexistent/cache", 1); /* nothing is kept */
+    setenv("WEIR_CACHE_DIR", "/dev/null/cache", 1); /* nothing is kept */
     return find_fake();
 }
 

@@ -1,49 +1,8 @@
 /* How products are chosen: by time, alone and beside each other, once for all processes. */
-#include <dirent.h>
-#include <stdio.h>
-#include <unistd.h>
-
 #include "gpu.h"
+#include "kept.h"
 
 enum { N = 16, BYTES = N * N * (int)sizeof(float) };
-
-/* A cache of the test's own, given back by drop_cache. */
-static void make_cache(char *path, size_t size)
-{
-    snprintf(path, size, "/tmp/weir-products-%ld", (long)getpid());
-    setenv("WEIR_CACHE_DIR", path, 1);
-}
-
-/* The files of chosen ways: how many, and the first one's name. */
-static int list_ways(const char *path, char *name, size_t size)
-{
-    DIR *d = opendir(path);
-    struct dirent *entry;
-    int n = 0;
-
-    while (d && (entry = readdir(d)))
-        if (strstr(entry->d_name, ".way") && !n++ && name)
-            snprintf(name, size, "%s/%s", path, entry->d_name);
-    if (d)
-        closedir(d);
-    return n;
-}
-
-static void drop_cache(const char *path)
-{
-    DIR *d = opendir(path);
-    struct dirent *entry;
-    char file[600];
-
-    while (d && (entry = readdir(d)))
-        if (entry->d_name[0] != '.') {
-            snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
-            unlink(file);
-        }
-    if (d)
-        closedir(d);
-    rmdir(path);
-}
 
 /* Two products of x, one of them on a stream of its own if there are to be two, and beside each a
  * sum that counts the runs. */
@@ -126,16 +85,6 @@ static void check_values(struct run *r, int runs)
         CHECK_NEAR(y[k], 2.0 * runs, 0);
 }
 
-/* Calls of a function since `watch`. */
-static int count_calls(const struct fake_control *fake, const char *symbol)
-{
-    int n = 0;
-
-    for (uint64_t i = 1; fake->watched(i); i++)
-        n += !strcmp(fake->watched(i), symbol);
-    return n;
-}
-
 /* A device, a plan and a run; the way it took and whether that was found by time. */
 static int way_taken(const struct fake_control *fake, const char *spec, bool two, bool *timed)
 {
@@ -162,7 +111,7 @@ TEST(cuda_products, the_fastest_way_is_found_by_time_and_kept_for_later_processe
     fake->slow_way(0); /* the library's own choice */
     CHECK_GT(way_taken(fake, "cuda:0", false, &timed), 0);
     CHECK(timed);
-    CHECK_EQ(list_ways(path, NULL, 0), 1);
+    CHECK_EQ(list_kept(path, ".way", NULL, 0), 1);
     fake->slow_way(1); /* timed once more it would be another */
     CHECK_GT(way_taken(fake, "cuda:0", false, &timed), 0);
     CHECK(!timed);
@@ -179,8 +128,11 @@ TEST(cuda_products, products_of_two_lanes_are_timed_beside_each_other_and_run_on
     fake->slow_way(0);
     CHECK_GT(way_taken(fake, "cuda:0", true, &timed), 0);
     CHECK(timed);
-    CHECK_EQ(list_ways(path, NULL, 0), 2); /* on its own, and in this company */
+    /* On its own, in this company, and both as one; and how the plan is made of them. */
+    CHECK_EQ(list_kept(path, ".way", NULL, 0), 3);
+    CHECK_EQ(list_kept(path, ".plan", NULL, 0), 1);
     CHECK_GT(way_taken(fake, "cuda:0", true, &timed), 0);
+    CHECK(!timed);
     drop_cache(path);
 }
 
@@ -194,7 +146,7 @@ TEST(cuda_products, a_file_that_holds_no_way_is_found_out)
     make_cache(path, sizeof path);
     fake->slow_way(0);
     way_taken(fake, "cuda:0", false, &timed);
-    CHECK_EQ(list_ways(path, name, sizeof name), 1);
+    CHECK_EQ(list_kept(path, ".way", name, sizeof name), 1);
     CHECK((f = fopen(name, "r+b")) != NULL);
     CHECK(!fseek(f, -8, SEEK_END)); /* the last of the library's own bytes are not looked at, */
     fputs("garbage!", f);

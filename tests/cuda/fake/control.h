@@ -36,12 +36,13 @@ struct fake_control {
     /* The text's kernel is this function; NULL: weir's own again. */
     void (*replace)(const char *text, fake_kernel kernel);
     /* The library offers several ways for a product; one of them, or with -1 none, takes longer. */
-    void (*slow_way)(int way);
-    int (*last_way)(void); /* the one of the last product that ran; -1 before the first */
+    void (*slow_way)(int way); /* or FAKE_EVERY_WAY: then few products take less than many */
+    int (*last_way)(void);     /* the one of the last product that ran; -1 before the first */
     /* A lost GPU is as new, and no call fails. */
     void (*heal)(void);
 };
 
+#define FAKE_EVERY_WAY (-2)
 #define FAKE_CONTROL "fake_cuda_control"
 
 #endif
