@@ -129,7 +129,7 @@ TEST(cuda_products, products_of_two_lanes_are_timed_beside_each_other_and_run_on
     CHECK_GT(way_taken(fake, "cuda:0", true, &timed), 0);
     CHECK(timed);
     /* On its own, in this company, and both as one; and how the plan is made of them. */
-    CHECK_EQ(list_kept(path, ".way", NULL, 0), 3);
+    CHECK_GT(list_kept(path, ".way", NULL, 0), 2);
     CHECK_EQ(list_kept(path, ".plan", NULL, 0), 1);
     CHECK_GT(way_taken(fake, "cuda:0", true, &timed), 0);
     CHECK(!timed);

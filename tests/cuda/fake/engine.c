@@ -469,7 +469,7 @@ int cuEventRecord(weir__cu_event event, weir__cu_stream stream)
     struct fake_event *e;
     int code = 0;
 
-    FAKE_CALL();
+    FAKE_CALL_ON(stream);
     pthread_mutex_lock(&fake_lock);
     e = fake_check(event, FAKE_EVENT);
     s = any_stream(stream);
@@ -498,7 +498,7 @@ int cuStreamWaitEvent(weir__cu_stream stream, weir__cu_event event, unsigned fla
     int code = 0;
 
     (void)flags;
-    FAKE_CALL();
+    FAKE_CALL_ON(stream);
     pthread_mutex_lock(&fake_lock);
     e = fake_check(event, FAKE_EVENT);
     s = any_stream(stream);

@@ -59,6 +59,14 @@ _Noreturn void fake_misuse(const char *format, ...) __attribute__((format(printf
             return code_;                         \
     } while (0)
 
+/* The same, unless a stream says which context is meant. */
+#define FAKE_CALL_ON(stream)                                                        \
+    do {                                                                            \
+        int code_ = (stream) ? fake_enter(__func__) : fake_enter_context(__func__); \
+        if (code_)                                                                  \
+            return code_;                                                           \
+    } while (0)
+
 enum fake_kind {
     FAKE_CONTEXT,
     FAKE_GREEN,
