@@ -205,15 +205,17 @@ static Py_ssize_t graph_length(PyObject *self)
 
 static PyObject *graph_compile(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"mode", "streams", "single_stream", "static_kernels", "cores", NULL};
+    static char *names[] = {"mode",     "streams", "single_stream", "static_kernels", "cores",
+                            "dump_dir", NULL};
     GraphObject *g = (GraphObject *)self;
     weir_compile_options options = {0};
     int single = 0, frozen = 0;
     weir_plan *plan;
     weir_status st;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|zzppz:compile", names, &options.mode,
-                                     &options.streams, &single, &frozen, &options.cores) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|zzppzz:compile", names, &options.mode,
+                                     &options.streams, &single, &frozen, &options.cores,
+                                     &options.dump_dir) ||
         !device_check(g->device))
         return NULL;
     options.single_stream = single;
@@ -238,8 +240,21 @@ static PyMethodDef graph_methods[] = {
     {"loads", (PyCFunction)(void (*)(void))graph_load, METH_VARARGS | METH_KEYWORDS | METH_STATIC,
      "loads(text, where='text', device=None) -> Graph"},
     {"compile", KEYWORDS(graph_compile),
-     "compile(mode=None, streams=None, single_stream=False, static_kernels=False, cores=None) -> "
-     "Plan"},
+     "compile(mode=None, streams=None, single_stream=False, static_kernels=False, cores=None, "
+     "dump_dir=None) -> Plan\n\nmode is 'max-autotune' (as without) or 'reduce-overhead'; streams "
+     "'explicit' or 'auto', which places what has no label; cores '24|48' limits all of it; "
+     "dump_dir is a folder for what each pass leaves."},
+    {"check", KEYWORDS(graph_check),
+     "check(others=(), single_stream=False) -> list[dict]\n\nWhat can go wrong when it runs, "
+     "found without running it: operators that wait for each other's cores, labels that conflict "
+     "with one stream, limits that cannot be met. others are the graphs of the other ranks. Each "
+     "finding is a dict of kind, is_error, policy, text, steps, cycle, nodes and remedy.\n\n"
+     ">>> g = weir.Graph()\n"
+     ">>> x = g.input('x', (2,))\n"
+     ">>> with g, weir.scope.npu_stream_switch('side'):\n"
+     "...     y = x + 1\n"
+     ">>> g.check()\n[]\n"
+     ">>> [f['kind'] for f in g.check(single_stream=True)]\n['conflict']\n"},
     {NULL, NULL, 0, NULL},
 };
 

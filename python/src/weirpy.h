@@ -159,6 +159,9 @@ extern PyMethodDef memory_methods[], scope_functions[], host_call_functions[], t
     native_functions[];
 PyObject *graph_current_calls(void); /* borrowed; NULL if this thread captures none */
 
+/* ---- findings.c ---- */
+PyObject *graph_check(PyObject *self, PyObject *args, PyObject *kwargs);
+
 bool add_types(PyObject *module);
 bool add_device_type(PyObject *module);
 bool add_stream_types(PyObject *module);

@@ -1,5 +1,6 @@
 """Types of the extension module; its docstrings say what each does."""
 
+from builtins import list as _List  # Plan has a method of that name
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
 
@@ -103,7 +104,11 @@ class Graph:
         single_stream: bool = False,
         static_kernels: bool = False,
         cores: str | None = None,
+        dump_dir: str | None = None,
     ) -> Plan: ...
+    def check(
+        self, others: Sequence[Graph] = (), single_stream: bool = False
+    ) -> _List[dict[str, Any]]: ...
 
 @final
 class Plan:

@@ -1,6 +1,8 @@
 """Graphs, plans and weir.compile."""
 
 import collections
+import math
+import pathlib
 
 import pytest
 
@@ -96,3 +98,35 @@ def test_tensors_of_a_graph_have_no_values():
     with pytest.raises(weir.Error):
         x + 1
     assert "graph" in repr(x)
+
+
+def test_what_each_pass_leaves_is_written(tmp_path):
+    graph = weir.Graph()
+    x = graph.input("x", (4,))
+    with graph:
+        y = (x + 1).exp()
+    graph.output("y", y)
+    graph.compile(dump_dir=str(tmp_path))
+    left = sorted(p.name for p in tmp_path.iterdir())
+    assert len(left) > 3 and all(name.startswith("weir_") for name in left)
+    last = [name for name in left if name.endswith(".pbtxt")][-1]
+    again = weir.Graph.loads((tmp_path / last).read_text()).compile()
+    assert again(weir.zeros((4,)))[0].item() == pytest.approx(math.e)
+    with pytest.raises(weir.Error, match="no_such"):
+        graph.compile(dump_dir=str(tmp_path / "no_such"))
+
+
+def test_a_deadlock_of_two_ranks_is_found_without_running():
+    folder = pathlib.Path(__file__).parents[2] / "examples" / "deadlock"
+    device = weir.Device("npu:a3")
+
+    def load(name):
+        return weir.Graph.loads((folder / name).read_text(), name, device)
+
+    found = load("rank0.pbtxt").check([load("rank1.pbtxt")])
+    assert found[0]["kind"] == "core_deadlock" and found[0]["is_error"]
+    assert found[0]["steps"] and found[0]["cycle"] and found[0]["remedy"]
+    cured = load("rank0_limit8.pbtxt").check(others=[load("rank1_limit8.pbtxt")])
+    assert not any(f["is_error"] for f in cured)
+    with pytest.raises(TypeError, match="each of others must be a weir.Graph"):
+        load("rank0.pbtxt").check([3])

@@ -94,12 +94,27 @@ def test_dumps_are_named_as_torchair_names_them(tmp_path):
     (original,) = glob.glob(
         str(tmp_path / f"dynamo_original_graph_*_rank_0_pid_{os.getpid()}_ts_*.pbtxt")
     )
-    assert glob.glob(str(tmp_path / "dynamo_optimized_graph_*.pbtxt"))
+    (optimized,) = glob.glob(str(tmp_path / "dynamo_optimized_graph_*.pbtxt"))
+    assert weir.Graph.loads(open(optimized).read()).compile().stats()["nodes"] == 4
     text = open(original).read()
     controls, streams = edges(text)
     assert controls["MatMul_1"] == ["Add_0"] and "MatMul_1" in controls["Add_3"]
     assert streams["MatMul_1"] == "1" and streams["Add_3"] == "2" and "MatMul_2" not in streams
     assert weir.Graph.loads(text).dump() == text
+
+
+def test_what_can_go_wrong_is_reported_before_it_runs(caplog):
+    with caplog.at_level("WARNING", logger="weir"):
+        model, backend = compiled(Seed(), debug__deadlock_check=True)
+        model(*[torch.randn(8, 8) for _ in range(4)])
+        assert backend.graphs[0].findings == [] and caplog.records == []
+        model, backend = compiled(
+            Seed(), debug__deadlock_check=True, ge_config__enable_single_stream=True
+        )
+        with pytest.raises(ValueError, match="stream label"):
+            model(*[torch.randn(8, 8) for _ in range(4)])
+    assert {f["kind"] for f in backend.graphs[0].findings} == {"conflict"}
+    assert "conflict" in caplog.text
 
 
 def test_dumps_as_python(tmp_path):

@@ -12,6 +12,16 @@ def next_number():
     return next(_numbers)
 
 
+def after_passes(folder):
+    """The graph as the last pass that leaves one left it, from the compiler's own dumps; None if
+    it has no passes."""
+    left = sorted(name for name in os.listdir(folder) if name.endswith(".pbtxt"))
+    if not left:
+        return None
+    with open(os.path.join(folder, left[-1])) as file:
+        return file.read()
+
+
 def write(config, number, original, optimized):
     """Writes what ``debug.graph_dump`` asks for; the paths that were written."""
     dump = config.debug.graph_dump

@@ -1,6 +1,7 @@
 """Running plans on PyTorch's memory."""
 
 import collections
+import tempfile
 import threading
 
 import torch
@@ -78,7 +79,8 @@ class CompiledGraph:
         self.plans = collections.OrderedDict()
         self.device = _C.get_device()
         self.lock = threading.Lock()
-        self.dumped = []
+        self.dumped = []  # paths
+        self.findings = []  # of debug.deadlock_check
 
     def as_function(self):
         """What PyTorch calls with a list of arguments."""
@@ -115,23 +117,33 @@ class CompiledGraph:
             return plan
 
     def _compile(self, built):
-        config = self.config
-        plan = built.graph.compile(
-            mode="max-autotune" if config.mode == "max-autotune" else "reduce-overhead",
-            streams="auto" if config.auto_streams else None,
-            single_stream=config.ge_config.enable_single_stream,
-            static_kernels=config.static_kernels,
-            cores=config.ge_config.aicore_num,
-        )
-        if config.debug.graph_dump.enabled:
-            if config.debug.graph_dump.type == "py":
+        config, dumps = self.config, self.config.debug.graph_dump
+        if config.debug.deadlock_check:
+            self._report(built.graph.check(single_stream=config.ge_config.enable_single_stream))
+        with tempfile.TemporaryDirectory() as folder:
+            plan = built.graph.compile(
+                mode="max-autotune" if config.mode == "max-autotune" else "reduce-overhead",
+                streams="auto" if config.auto_streams else None,
+                single_stream=config.ge_config.enable_single_stream,
+                static_kernels=config.static_kernels,
+                cores=config.ge_config.aicore_num,
+                dump_dir=folder if dumps.enabled else None,
+            )
+            if dumps.type == "py":
                 texts = (self.module.print_readable(print_output=False), plan.list())
-            else:
-                texts = (built.graph.dump(), built.graph.dump())
-            self.dumped += dump.write(config, self.number, *texts)
+                self.dumped += dump.write(config, self.number, *texts)
+            elif dumps.enabled:
+                texts = (built.graph.dump(), dump.after_passes(folder) or built.graph.dump())
+                self.dumped += dump.write(config, self.number, *texts)
         logger.info("graph %d: %s", self.number, plan.stats())
         logger.debug("graph %d:\n%s", self.number, plan.list())
         return plan
+
+    def _report(self, findings):
+        self.findings += findings
+        for found in findings:
+            say = logger.error if found["is_error"] else logger.warning
+            say("graph %d: %s: %s", self.number, found["kind"], found["text"])
 
 
 def _is_dynamic(x):
