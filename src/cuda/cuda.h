@@ -19,7 +19,7 @@
  * A plan's run is one launch on the stream of its first lane; the other lanes' streams are *led*
  * by that one: what they have up to there is over when the leader is.
  *
- * Locks, outermost first: the device lock, `tails` of the device, `faults` of the device.
+ * Locks, outermost first: the device lock, `tails` of the device, weir__cuda_faults.
  */
 #ifndef WEIR_CUDA_CUDA_H
 #define WEIR_CUDA_CUDA_H
@@ -101,13 +101,13 @@ struct weir__cuda_stream {
     weir__cu_event inlet;             /* (L) recorded on streams that are not weir's */
     struct weir__cuda_stream *led_by; /* commands up to led_upto are over */
     uint64_t led_seq, led_upto;       /* when command led_seq of that stream is */
-    bool fallible;                    /* (L) something on it, or that it waited for, may fail */
+    _Atomic bool fallible;            /* something on it, or that it waited for, may fail */
     struct weir__cuda_queue *queues;  /* (L) */
     int nqueues, cap_queues;
     weir__cu_event parted;          /* (L) behind its part of a collective; made for the first */
     void *workspace;                /* (L) of matrix products, on the device */
     char *stage;                    /* (L) pinned; for copies */
-    struct weir__cuda_taken *taken; /* under the device's faults lock, as the rest */
+    struct weir__cuda_taken *taken; /* under the faults lock, as the rest */
     int ntaken, cap_taken;
     struct weir__cuda_failure *failures;
     int nfailures, cap_failures;
@@ -221,13 +221,13 @@ struct weir__cuda {
     _Atomic(struct weir__cuda_stream *) streams;
     struct weir__spin tails;
     /* Faults. */
-    struct weir__mutex faults;
     struct weir__code_failure *log; /* pinned */
     _Atomic uint64_t log_read;
-    struct weir__cuda_meet *arrived;     /* under the faults lock */
-    _Atomic bool failed;                 /* something has, ever */
-    _Atomic bool dead;                   /* the context is unusable, */
-    char dead_text[400];                 /* and this is why */
+    struct weir__cuda_meet *arrived; /* under the faults lock */
+    _Atomic bool looks_abroad;       /* streams have waited for another device's that may fail */
+    _Atomic bool failed;             /* something has, ever */
+    _Atomic bool dead;               /* the context is unusable, */
+    char dead_text[400];             /* and this is why */
     struct weir__cuda_helper helpers[2]; /* of callbacks, and of collectives */
     struct weir__spin stamps_lock;
     struct weir__cuda_stamp *stamps, *spare_stamps;
@@ -259,6 +259,13 @@ static inline struct weir__cuda *weir__cuda(const weir_device *dev)
 static inline struct weir__cuda_stream *weir__cuda_stream(const weir_stream *s)
 {
     return (struct weir__cuda_stream *)s;
+}
+
+/* Something on the stream may fail: whoever waits for it must ask. */
+static inline void weir__cuda_may_fail(struct weir__cuda_stream *s)
+{
+    if (!atomic_load_explicit(&s->fallible, memory_order_relaxed))
+        atomic_store(&s->fallible, true);
 }
 
 /* Makes the device's context current for the calling thread, and takes that back. */
@@ -318,6 +325,9 @@ void weir__cuda_report(weir_device *dev, struct weir__text *text);
 
 /* ---- faults.c ---- */
 
+/* Guards what is known of failures, on all devices: errors cross from one to another. */
+extern struct weir__mutex weir__cuda_faults;
+
 /* `r` as an error that names `what`; a fault of the context makes the device dead. */
 weir_status weir__cuda_check(struct weir__cuda *dev, weir__cu_result r, const char *what);
 /* The error of a device whose context is unusable, else WEIR_OK. */
@@ -332,6 +342,8 @@ weir_status weir__cuda_take(struct weir__cuda_stream *s, uint64_t at, struct wei
                             enum weir__wait how);
 /* Passes on what has failed so far. */
 void weir__cuda_poll(struct weir__cuda *dev);
+/* The device closes, and everything on it is over: others that have waited for it get to know. */
+void weir__cuda_faults_close(struct weir__cuda *dev);
 /* Command `seq`, which is not over for others, fails. Under the faults lock. */
 void weir__cuda_add_failure(struct weir__cuda_stream *s, uint64_t seq, weir_status status,
                             const char *text);

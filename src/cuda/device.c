@@ -122,6 +122,7 @@ static void cuda_close(weir_device *base)
 
     dev->api->cu.context_sync();
     weir__cuda_jobs_close(dev);
+    weir__cuda_faults_close(dev);
     weir__cuda_listen_close(dev);
     weir__cuda_stamps_close(dev);
     weir__cuda_leave(dev, pushed);

@@ -10,6 +10,8 @@
 
 enum { SEQ_BITS = 47, LANE_BITS = 8, ITEM_BITS = 24 };
 
+struct weir__mutex weir__cuda_faults;
+
 uint64_t weir__cuda_where(const weir_stream *s, uint64_t seq)
 {
     return (uint64_t)s->slot << SEQ_BITS | seq;
@@ -38,7 +40,7 @@ static void die(struct weir__cuda *dev, weir__cu_result r)
 {
     struct weir__text running = {0};
 
-    weir__mutex_lock(&dev->faults);
+    weir__mutex_lock(&weir__cuda_faults);
     if (!atomic_load_explicit(&dev->dead, memory_order_relaxed)) {
         weir__cuda_report(&dev->base, &running);
         snprintf(
@@ -55,7 +57,7 @@ static void die(struct weir__cuda *dev, weir__cu_result r)
         }
         atomic_store_explicit(&dev->dead, true, memory_order_release);
     }
-    weir__mutex_unlock(&dev->faults);
+    weir__mutex_unlock(&weir__cuda_faults);
     weir__cuda_jobs_dead(dev);
 }
 
@@ -173,7 +175,8 @@ static bool apply_failure(struct weir__cuda_stream *s, uint64_t before)
 }
 
 /* Waits up to `over`, which is known to be over, in order, each after the failures before it
- * and after whatever its source has to pass on. Sources are earlier work, so this ends. */
+ * and after whatever its source has to pass on, on whatever device. Sources are earlier work, so
+ * this ends. */
 static bool settle(struct weir__cuda_stream *s, uint64_t over)
 {
     bool changed = false;
@@ -183,6 +186,8 @@ static bool settle(struct weir__cuda_stream *s, uint64_t over)
         weir_stream *from = t.from.stream;
 
         memmove(s->taken, s->taken + 1, (size_t)--s->ntaken * sizeof *s->taken);
+        if (from->dev != s->base.dev)
+            read_log(weir__cuda(from->dev));
         changed |= settle(weir__cuda_stream(from), t.from.seq);
         changed |= apply_failure(s, t.at);
         if (t.how == WEIR__WAIT_FRESH && atomic_load(&s->base.failed_at) < t.at) {
@@ -192,6 +197,7 @@ static bool settle(struct weir__cuda_stream *s, uint64_t over)
         if (atomic_load(&from->failed_at) <= t.from.seq &&
             atomic_load(&s->base.failed_at) == WEIR__NEVER_FAILED) {
             weir__stream_fail_like(&s->base, t.at, from);
+            atomic_store(&weir__cuda(s->base.dev)->failed, true);
             changed = true;
         }
     }
@@ -223,23 +229,57 @@ static void poll_locked(struct weir__cuda *dev)
 
 void weir__cuda_poll(struct weir__cuda *dev)
 {
-    weir__mutex_lock(&dev->faults);
+    weir__mutex_lock(&weir__cuda_faults);
     poll_locked(dev);
-    weir__mutex_unlock(&dev->faults);
+    weir__mutex_unlock(&weir__cuda_faults);
+}
+
+/* Waits for streams of `gone` become failures, or nothing. */
+static void forget_sources(struct weir__cuda_stream *s, const struct weir__cuda *gone)
+{
+    int n = 0;
+
+    for (int i = 0; i < s->ntaken; i++) {
+        const struct weir__cuda_taken *t = &s->taken[i];
+        weir_stream *from = t->from.stream;
+
+        if (from->dev != &gone->base)
+            s->taken[n++] = *t;
+        else if (atomic_load(&from->failed_at) <= t->from.seq)
+            weir__cuda_add_failure(s, t->at, from->error, from->error_text);
+    }
+    s->ntaken = n;
+}
+
+void weir__cuda_faults_close(struct weir__cuda *dev)
+{
+    weir_device *other;
+
+    if (!dev->log) /* it never opened */
+        return;
+    other = weir__devices_hold();
+    weir__mutex_lock(&weir__cuda_faults);
+    poll_locked(dev);
+    for (; other; other = other->next_open)
+        if (other->driver == dev->base.driver && other != &dev->base)
+            for (struct weir__cuda_stream *s = atomic_load(&weir__cuda(other)->streams); s;
+                 s = s->next)
+                forget_sources(s, dev);
+    weir__mutex_unlock(&weir__cuda_faults);
+    weir__devices_release();
 }
 
 weir_status weir__cuda_failed_at(struct weir__cuda_stream *s, uint64_t seq, char *text, size_t size)
 {
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
     weir_status st = WEIR_OK;
 
-    weir__mutex_lock(&dev->faults);
+    weir__mutex_lock(&weir__cuda_faults);
     for (int i = 0; i < s->nfailures && !st; i++)
         if (s->failures[i].seq == seq) {
             st = s->failures[i].status;
             snprintf(text, size, "%s", s->failures[i].text);
         }
-    weir__mutex_unlock(&dev->faults);
+    weir__mutex_unlock(&weir__cuda_faults);
     return st;
 }
 
@@ -249,13 +289,13 @@ weir_status weir__cuda_take(struct weir__cuda_stream *s, uint64_t at, struct wei
     struct weir__cuda *dev = weir__cuda(s->base.dev);
     weir_status st = WEIR_OK;
 
-    weir__mutex_lock(&dev->faults);
+    weir__mutex_lock(&weir__cuda_faults);
     if (s->ntaken == s->cap_taken && s->ntaken)
         poll_locked(dev);
     if (!weir__grow(&s->taken, s->ntaken, &s->cap_taken, sizeof *s->taken))
         st = WEIR_ENOMEM;
     else
         s->taken[s->ntaken++] = (struct weir__cuda_taken){at, from, how};
-    weir__mutex_unlock(&dev->faults);
+    weir__mutex_unlock(&weir__cuda_faults);
     return st;
 }

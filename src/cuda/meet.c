@@ -120,13 +120,13 @@ static void list_arrived(struct weir__cuda_meet *m)
 {
     struct weir__cuda *dev = device_of(m);
 
-    weir__mutex_lock(&dev->faults);
+    weir__mutex_lock(&weir__cuda_faults);
     m->next = dev->arrived;
     m->at = &dev->arrived;
     if (m->next)
         m->next->at = &m->next;
     dev->arrived = m;
-    weir__mutex_unlock(&dev->faults);
+    weir__mutex_unlock(&weir__cuda_faults);
 }
 
 static void unlist(struct weir__cuda_meet *m)
@@ -144,18 +144,17 @@ static void unlist(struct weir__cuda_meet *m)
 static void finish(struct weir__cuda_meet *m, bool open_gate)
 {
     struct weir__cuda_stream *s = m->stream;
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
     weir_group *group = group_of(m);
     char text[1024];
 
-    weir__mutex_lock(&dev->faults);
+    weir__mutex_lock(&weir__cuda_faults);
     unlist(m);
     if (m->guest.state == WEIR__GUEST_REFUSED || m->guest.failed) {
         snprintf(text, sizeof text, "collective '%.28s' failed on stream '%s': %s", m->name,
                  s->base.name, group->reason);
         weir__cuda_add_failure(s, m->seq, group->status, text);
     }
-    weir__mutex_unlock(&dev->faults);
+    weir__mutex_unlock(&weir__cuda_faults);
     if (open_gate)
         atomic_store_explicit(&s->word->gate, m->seq, memory_order_release);
     if (!m->in_plan)
@@ -356,13 +355,13 @@ void weir__cuda_meets_dead(struct weir__cuda *dev)
         const struct weir__cuda_meet *m;
         weir_group *group = NULL;
 
-        weir__mutex_lock(&dev->faults);
+        weir__mutex_lock(&weir__cuda_faults);
         for (m = dev->arrived; m && !group; m = m->next)
             if (!atomic_load(&group_of(m)->broken))
                 group = group_of(m);
         if (group)
             weir__group_hold(group);
-        weir__mutex_unlock(&dev->faults);
+        weir__mutex_unlock(&weir__cuda_faults);
         if (!group)
             return;
         group->transport->abort(group, WEIR_EDEVICE, dev->dead_text);

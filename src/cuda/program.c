@@ -67,11 +67,11 @@ weir_status weir__cuda_program_make(weir_device *base, const struct weir__lane *
         weir__cuda_program_free(p);
         return st;
     }
-    weir__mutex_lock(&dev->faults);
+    weir__mutex_lock(&weir__cuda_faults);
     p->id = dev->next_program++ & 0x7fffffff;
     p->next = dev->programs;
     dev->programs = p;
-    weir__mutex_unlock(&dev->faults);
+    weir__mutex_unlock(&weir__cuda_faults);
     *out = p;
     return WEIR_OK;
 }
@@ -82,13 +82,13 @@ void weir__cuda_program_free(struct weir__program *p)
 
     if (!p)
         return;
-    weir__mutex_lock(&p->dev->faults);
+    weir__mutex_lock(&weir__cuda_faults);
     for (struct weir__program **at = &p->dev->programs; *at; at = &(*at)->next)
         if (*at == p) {
             *at = p->next;
             break;
         }
-    weir__mutex_unlock(&p->dev->faults);
+    weir__mutex_unlock(&weir__cuda_faults);
     pushed = weir__cuda_enter(p->dev);
     if (p->exec)
         p->dev->api->cu.exec_destroy(p->exec);
@@ -194,7 +194,8 @@ static weir_status run_one_by_one(struct weir__program *p, const uint64_t *ticke
         const struct weir__cuda_item *item = &lane->items[p->order[i].item];
         weir_stream *s = lane->stream;
 
-        weir__cuda_stream(s)->fallible |= p->fallible;
+        if (p->fallible)
+            weir__cuda_may_fail(weir__cuda_stream(s));
         if (item->is_wait) {
             const struct weir__cuda_lane *from = &p->lanes[item->lane];
 
@@ -232,7 +233,8 @@ static weir_status run_graph(struct weir__program *p)
         else
             weir__cuda_count(s, (uint64_t)n, "a plan");
         s->base.clock.seq[s->base.slot] += (uint64_t)n;
-        s->fallible |= p->fallible;
+        if (p->fallible)
+            weir__cuda_may_fail(s);
     }
     return st;
 }
@@ -249,14 +251,14 @@ weir_status weir__cuda_program_run(const struct weir__program *program, weir_str
     if (st)
         return st;
     pushed = weir__cuda_enter(dev);
-    weir__mutex_lock(&dev->faults);
+    weir__mutex_lock(&weir__cuda_faults);
     for (int i = 0; i < p->nlanes; i++) {
         p->stale |= p->lanes[i].priority != streams[i]->priority;
         p->lanes[i].priority = streams[i]->priority;
         p->lanes[i].stream = streams[i];
         p->lanes[i].base = weir__stream_submitted(streams[i]);
     }
-    weir__mutex_unlock(&dev->faults);
+    weir__mutex_unlock(&weir__cuda_faults);
     /* A lane's limit may move other lanes to other parts of the cores: then once more. */
     for (int i = 0; i < 2 && !st && !p->meets && (p->stale || p->epoch != dev->cores.epoch); i++) {
         p->epoch = dev->cores.epoch;

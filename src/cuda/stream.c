@@ -46,7 +46,8 @@ static weir_status wait_on_tail(struct weir__cuda_stream *s, const struct weir__
     return weir__cuda_wait_for(dev, s->tail, &event);
 }
 
-/* Hands the waits that are kept to CUDA. */
+/* Hands the waits that are kept to CUDA. One that it does not take is kept, as are those behind
+ * it: no later command may go without. */
 static weir_status flush(struct weir__cuda_stream *s)
 {
     struct weir__cuda_pending pending[WEIR__CUDA_PENDING];
@@ -58,8 +59,9 @@ static weir_status flush(struct weir__cuda_stream *s)
         pending[i] = s->pending[i];
     s->npending = 0;
     s->busy |= n > 0;
-    for (unsigned i = 0; i < n && !st; i++)
-        st = wait_on_tail(s, &pending[i]);
+    for (unsigned i = 0; i < n; i++)
+        if (st || (st = wait_on_tail(s, &pending[i])))
+            s->pending[s->npending++] = pending[i];
     return st;
 }
 
@@ -250,7 +252,10 @@ weir_status weir__cuda_follow(struct weir__cuda_stream *lane, struct weir__cuda_
     } else if (!(st = record(lane, on))) { /* no command of `first` stands for it */
         lane->pending[0] = (struct weir__cuda_pending){.event = *newest(lane)};
     }
-    lane->npending = 1;
+    lane->npending = !st;
+    if (st) /* the plan runs, and nothing that follows would come after it */
+        weir__stream_fail(&lane->base, atomic_load_explicit(&lane->queued, memory_order_relaxed),
+                          st, weir_last_error());
     lane->busy = lane->shared != NULL;
     if (!st && lane->shared)
         st = flush(lane);
@@ -375,6 +380,7 @@ uint64_t weir__cuda_done(const weir_stream *base)
     if (reached < queued && reached >= s->checkpoint)
         (void)weir__cuda_checkpoint(s); /* the next to ask will know */
     if (atomic_load_explicit(&dev->failed, memory_order_relaxed) ||
+        atomic_load_explicit(&dev->looks_abroad, memory_order_relaxed) ||
         ((volatile struct weir__code_failure *)dev->log)->next != dev->log_read)
         weir__cuda_poll(dev);
     return reached;
@@ -419,7 +425,8 @@ weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
     }
     if (st)
         return st;
-    s->fallible |= k->meets || (k->code && k->code->fails);
+    if (k->meets || (k->code && k->code->fails))
+        weir__cuda_may_fail(s);
     if (k->never_timeout)
         atomic_store_explicit(&s->untimed, seq, memory_order_relaxed);
     weir__cuda_count(s, 1, k->name);
@@ -466,8 +473,8 @@ weir_status weir__cuda_wait(weir_stream *base, struct weir__mark mark, enum weir
 
     if (st)
         return st;
-    must_take = !foreign && how != WEIR__WAIT_ORDER && /* errors stay on their device */
-                (from->fallible || (how == WEIR__WAIT_FRESH && s->fallible));
+    must_take =
+        how != WEIR__WAIT_ORDER && (from->fallible || (how == WEIR__WAIT_FRESH && s->fallible));
     if (foreign || !s->tail || s->npending == WEIR__CUDA_PENDING || s->shared)
         pushed = weir__cuda_enter(dev);
     if (!s->tail || s->npending == WEIR__CUDA_PENDING) /* a place for the wait to go to */
@@ -490,7 +497,10 @@ weir_status weir__cuda_wait(weir_stream *base, struct weir__mark mark, enum weir
     weir__cuda_leave(dev, pushed);
     if (st)
         return st;
-    s->fallible |= must_take;
+    if (must_take)
+        weir__cuda_may_fail(s);
+    if (must_take && foreign)
+        atomic_store(&dev->looks_abroad, true);
     if (weir__trace_on())
         weir__cuda_hear_wait(s, weir__stream_submitted(base) + 1, mark);
     weir__cuda_count(s, 1, "wait");

@@ -66,27 +66,27 @@ void weir_event_destroy(weir_event *e)
     weir__free(e);
 }
 
-static weir_status record_stamp(weir_event *e, weir_stream *s)
+static weir_status record_stamp(weir_stream *s, struct weir__stamp **out)
 {
-    struct weir__stamp *stamp = take_stamp(e->dev);
+    weir_device *dev = s->dev;
+    struct weir__stamp *stamp = take_stamp(dev);
     weir_status st;
 
     if (!stamp)
         return weir__fail(WEIR_ENOMEM, "a time stamp on stream '%s'", s->name);
-    if ((st = e->dev->driver->stamp(s, &stamp->ns))) {
+    if ((st = dev->driver->stamp(s, &stamp->ns))) {
         stamp->mark = (struct weir__mark){s, 0};
-        give_stamp(e->dev, stamp);
+        give_stamp(dev, stamp);
         return st;
     }
     stamp->mark = (struct weir__mark){s, ++s->clock.seq[s->slot]};
-    if (e->stamp)
-        give_stamp(e->dev, e->stamp);
-    e->stamp = stamp;
+    *out = stamp;
     return WEIR_OK;
 }
 
 weir_status weir_event_record(weir_event *e, weir_stream *s)
 {
+    struct weir__stamp *stamp = NULL;
     bool queues;
     weir_status st;
 
@@ -97,13 +97,20 @@ weir_status weir_event_record(weir_event *e, weir_stream *s)
     queues = e->timing || s->owed.stream;
     if (!(st = weir__stream_settle(s)) && !(st = weir__clock_reserve(&e->clock, s->clock.n)) &&
         e->timing)
-        st = record_stamp(e, s);
+        st = record_stamp(s, &stamp);
     if (!st && s->dev->driver->mark)
         st = s->dev->driver->mark(s);
+    /* All of it is new, or all of it stays. */
     if (!st && !(st = weir__clock_copy(&e->clock, &s->clock))) {
+        struct weir__stamp *old = e->stamp;
+
         e->mark = (struct weir__mark){s, weir__stream_submitted(s)};
         e->recorded = true;
+        e->stamp = stamp;
+        stamp = old;
     }
+    if (stamp)
+        give_stamp(e->dev, stamp);
     weir__mutex_unlock(&s->dev->lock);
     if (queues)
         s->dev->driver->kick(s->dev);
