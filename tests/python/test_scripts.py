@@ -105,20 +105,18 @@ def test_attention_with_shared_heads_and_what_it_has_not(torch):
         torch_npu.npu_fusion_attention(q, k, k, 8, "TND")
 
 
-def layer(x, gamma, up, q, k):
-    import torch_npu
-
-    y, _ = torch_npu.npu_rms_norm(x, gamma)
-    a, _ = torch_npu.npu_fused_infer_attention_score(
-        q, k, k, num_heads=4, num_key_value_heads=2, input_layout="BNSD", sparse_mode=3
-    )
-    weights, experts, _ = torch_npu.npu_moe_gating_top_k_softmax(x, k=2)
-    turned_q = torch_npu.npu_rotary_mul(q, q[:1], q[:1])
-    return torch_npu.npu_swiglu(torch_npu.npu_linear(y, up)), a, weights, experts, turned_q
-
-
 def test_the_same_operators_are_weirs_in_a_graph_and_have_gradients(torch):
+    import torch_npu
     import torchair
+
+    def layer(x, gamma, up, q, k):
+        y, _ = torch_npu.npu_rms_norm(x, gamma)
+        a, _ = torch_npu.npu_fused_infer_attention_score(
+            q, k, k, num_heads=4, num_key_value_heads=2, input_layout="BNSD", sparse_mode=3
+        )
+        weights, experts, _ = torch_npu.npu_moe_gating_top_k_softmax(x, k=2)
+        turned_q = torch_npu.npu_rotary_mul(q, q[:1], q[:1])
+        return torch_npu.npu_swiglu(torch_npu.npu_linear(y, up)), a, weights, experts, turned_q
 
     args = [torch.randn(s) for s in ((5, 16), (16,), (8, 16), (2, 4, 3, 8), (2, 2, 6, 8))]
     with weir.trace() as trace:

@@ -358,6 +358,26 @@ def test_calls_go_past_pytorchs_wrappers_only_where_these_do_nothing(plain, mode
     assert found == [plain]
 
 
+def test_results_that_are_views_of_each_other_stay_so():
+    def model(x):
+        y = x + 1
+        t = x.t() * 2  # laid out as x is
+        return y[1:], y, y.t(), y[0], y.view(-1), t, t[0], (x * 3)[1], y
+
+    f, backend = compiled(model)
+    x = torch.randn(4, 6)
+    for _ in range(2):
+        got, want = f(x), model(x)
+        for a, b in zip(got, want):
+            same(a, b)
+            assert a.shape == b.shape and a.stride() == b.stride()
+        for at in (0, 2, 3, 4):
+            assert got[at].untyped_storage().data_ptr() == got[1].data_ptr()
+        got[1].fill_(7)
+        assert got[3].tolist() == [7] * 6 and got[8] is got[1]
+        assert got[6].untyped_storage().data_ptr() == got[5].untyped_storage().data_ptr()
+
+
 def test_autocast_holds_for_the_compiled_graph_too():
     def model(x):
         return torch.cumsum(x @ x, 0), (x @ x).dtype == torch.bfloat16

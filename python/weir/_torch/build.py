@@ -47,11 +47,14 @@ class Input:
 
 
 class Output:
-    """One result: memory that each run makes, or something that is known already."""
+    """One result: memory that each run makes, or something that is known already, or a view
+    (``place`` in its memory) of the result of that number."""
 
-    def __init__(self, slot=None, dtype=None, shape=None, strides=None, given=None, argument=None):
+    def __init__(self, slot=None, dtype=None, shape=None, strides=None, given=None, argument=None,
+                 base=None, place=None):  # fmt: skip
         self.slot, self.dtype, self.shape, self.strides = slot, dtype, shape, strides
         self.given, self.argument = given, argument
+        self.base, self.place = base, place
 
 
 class Built:
@@ -211,7 +214,9 @@ class Builder:
         (output,) = [n for n in self.module.graph.nodes if n.op == "output"]
         arguments = {n: i for i, n in enumerate(self._placeholders())}
         slots = {}
-        for node in fallback.pytree.tree_leaves(output.args[0]):
+        leaves = fallback.pytree.tree_leaves(output.args[0])
+        bases = _bases(leaves)
+        for node in leaves:
             if not isinstance(node, torch.fx.Node):
                 built.outputs.append(Output(given=node))
             elif node in arguments:
@@ -220,6 +225,8 @@ class Builder:
                 built.outputs.append(Output(given=self.env[node]))
             elif node in slots:
                 built.outputs.append(slots[node])
+            elif node in bases:
+                built.outputs.append(bases[node])
             else:
                 slots[node] = self._output(built, graph, node)
                 built.outputs.append(slots[node])
@@ -250,6 +257,39 @@ class Builder:
         with graph:
             copy = tensor.clone()
         return values.wrap(copy, value.dtype, value.shape) if tensor is not value else copy
+
+
+def _memory(node):
+    """What a traced result's memory is known by, its type, sizes and place in it; None if that
+    is not known as numbers."""
+    val = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+    if not isinstance(val, torch.Tensor) or node.op == "placeholder":
+        return None
+    place = (tuple(val.shape), tuple(val.stride()), val.storage_offset())
+    numbers = (*place[0], *place[1], place[2])
+    if not all(isinstance(n, int) for n in numbers) or not values.is_native(val.dtype, place[0]):
+        return None
+    return (val.untyped_storage()._cdata, val.dtype), place, val.untyped_storage().nbytes()
+
+
+def _bases(leaves):
+    """{node: Output} of results that are views of another result: they stay so, since a program
+    may write to one and read the other."""
+    whole, views = {}, {}
+    for at, node in enumerate(leaves):
+        known = _memory(node)
+        if known is None:
+            continue
+        memory, (shape, strides, offset), nbytes = known
+        dense = offset == 0 and values.dense_order(shape, strides) is not None
+        if dense and values.numel(shape) * memory[1].itemsize == nbytes:
+            whole.setdefault(memory, (at, node))
+    for node in leaves:
+        known = _memory(node)
+        at, base = whole.get(known[0], (None, node)) if known else (None, node)
+        if base is not node:
+            views[node] = Output(base=at, place=known[1])
+    return views
 
 
 def _shares(tensor, constant):

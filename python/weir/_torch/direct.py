@@ -8,12 +8,14 @@ called by Dynamo itself, which is a quarter of what a call of a small graph cost
 import torch
 from torch._guards import TracingContext
 
-# What ViewAndMutationMeta counts or keeps that a wrapper would have to act on.
+# What ViewAndMutationMeta counts or keeps that a wrapper would have to act on. A version of
+# PyTorch that has no such thing has nothing to do for it, but without the first three it would
+# be another one altogether.
 _WORK = (
     "num_mutated_inp_runtime_indices",
-    "num_mutated_graph_handled_indices",
     "num_outputs_aliased",
     "num_intermediate_bases",
+    "num_mutated_graph_handled_indices",
     "num_outputs_rng_offset",
     "num_graphsafe_rng_states",
     "act_input_indices",
@@ -30,9 +32,11 @@ def is_plain(example_inputs):
     found = getattr(context, "fw_metadata", None)
     if found is None or torch._C._is_any_autocast_enabled():
         return False
-    if any(getattr(found, name, True) for name in _WORK):
+    if not all(hasattr(found, name) for name in _WORK[:3]):
         return False
-    if getattr(found, "grad_enabled_mutation", True) is not None:
+    if any(getattr(found, name, None) for name in _WORK):
+        return False
+    if getattr(found, "grad_enabled_mutation", None) is not None:
         return False
     shells = [*found.subclass_inp_meta, *found.subclass_fw_graph_out_meta]
     return len(found.input_info) == len(example_inputs) and not any(

@@ -34,7 +34,8 @@ class _Plan:
         self.passed = [
             (at, o.argument) for at, o in enumerate(built.outputs) if o.argument is not None
         ]
-        self.run = self._run_special if self.special else plan.call_on
+        self.views = [(at, o.base, o.place) for at, o in enumerate(built.outputs) if o.place]
+        self.run = self._run_special if self.special or self.views else plan.call_on
 
     def _run_special(self, args):
         moved = list(args)
@@ -48,6 +49,8 @@ class _Plan:
         results = self.plan.call_on(moved)
         for at, argument in self.passed:
             results[at] = args[argument]
+        for at, base, place in self.views:
+            results[at] = results[base].as_strided(*place)
         return results
 
 
