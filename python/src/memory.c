@@ -2,6 +2,17 @@
 #include "weirpy.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+/* The library resets both peaks at once; here each can be reset alone. */
+static void get_stats(const DeviceObject *d, weir_memory_stats *s)
+{
+    weir_memory_get_stats(d->dev, s);
+    if (s->peak_reserved < d->kept_reserved)
+        s->peak_reserved = d->kept_reserved;
+    if (s->peak_allocated < d->kept_allocated)
+        s->peak_allocated = d->kept_allocated;
+}
 
 static PyObject *stats(PyObject *self, PyObject *o)
 {
@@ -11,7 +22,7 @@ static PyObject *stats(PyObject *self, PyObject *o)
     (void)self;
     if (!d)
         return NULL;
-    weir_memory_get_stats(d->dev, &s);
+    get_stats(d, &s);
     DROP(d);
 #define SIZE(name) #name, (unsigned long long)s.name
     return Py_BuildValue("{sKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsK}", SIZE(reserved),
@@ -74,13 +85,20 @@ static PyObject *summary(PyObject *self, PyObject *o)
     return text;
 }
 
-static PyObject *reset_peaks(PyObject *self, PyObject *o)
+static PyObject *reset_peaks(PyObject *self, PyObject *args)
 {
-    DeviceObject *d = to_device(o);
+    PyObject *device;
+    const char *which = NULL;
+    weir_memory_stats s;
+    DeviceObject *d;
 
     (void)self;
-    if (!d)
+    if (!PyArg_ParseTuple(args, "O|z:memory_reset_peaks", &device, &which) ||
+        !(d = to_device(device)))
         return NULL;
+    get_stats(d, &s);
+    d->kept_reserved = which && !strcmp(which, "allocated") ? s.peak_reserved : 0;
+    d->kept_allocated = which && !strcmp(which, "reserved") ? s.peak_allocated : 0;
     weir_memory_reset_peaks(d->dev);
     DROP(d);
     Py_RETURN_NONE;
@@ -121,7 +139,9 @@ PyMethodDef memory_methods[] = {
     {"memory_stats", stats, METH_O, "memory_stats(device) -> dict"},
     {"memory_blocks", blocks, METH_O, "memory_blocks(device) -> list[dict]"},
     {"memory_summary", summary, METH_O, "memory_summary(device) -> str"},
-    {"memory_reset_peaks", reset_peaks, METH_O, "memory_reset_peaks(device)"},
+    {"memory_reset_peaks", reset_peaks, METH_VARARGS,
+     "memory_reset_peaks(device, which=None)\n\nBoth peaks, or the one of 'reserved' or "
+     "'allocated'."},
     {"memory_empty_cache", empty_cache, METH_O, "memory_empty_cache(device)"},
     {"memory_set_limit", set_limit, METH_VARARGS, "memory_set_limit(device, bytes)"},
     {NULL, NULL, 0, NULL},

@@ -19,9 +19,11 @@
 #pragma GCC diagnostic ignored "-Wpedantic"
 
 typedef struct DeviceObject {
-    PyObject ob_base;                  /* what PyObject_HEAD stands for */
-    weir_device *dev;                  /* NULL once closed */
-    unsigned forks;                    /* how often the process had forked when it was opened */
+    PyObject ob_base;     /* what PyObject_HEAD stands for */
+    weir_device *dev;     /* NULL once closed */
+    unsigned forks;       /* how often the process had forked when it was opened */
+    size_t kept_reserved; /* peaks from before the other one was reset, or 0 */
+    size_t kept_allocated;
     struct DeviceObject *next, **link; /* among all that are open in this process */
 } DeviceObject;
 

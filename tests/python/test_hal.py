@@ -99,9 +99,17 @@ def test_memory_keys_and_peaks():
     hal.reset_peak_memory_stats()
     assert hal.max_memory_allocated() == hal.memory_allocated()
     assert hal.max_memory_reserved() == hal.memory_reserved()
-    hal.reset_max_memory_allocated()
-    hal.reset_max_memory_reserved()
+    u = weir.empty((1 << 24,))
+    del u
+    hal.synchronize()
     hal.empty_cache()
+    peaks = hal.max_memory_allocated(), hal.max_memory_reserved()
+    assert peaks[0] > hal.memory_allocated() and peaks[1] > hal.memory_reserved()
+    hal.reset_max_memory_allocated()  # and not the other
+    assert hal.max_memory_allocated() == hal.memory_allocated()
+    assert hal.max_memory_reserved() == peaks[1]
+    hal.reset_max_memory_reserved()
+    assert hal.max_memory_reserved() == hal.memory_reserved()
     assert "reserved" in hal.memory_summary()
 
 
