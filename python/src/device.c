@@ -345,6 +345,7 @@ static PyObject *finish(PyObject *self, PyObject *none)
     weirpy_ending = true;
     if (interrupted)
         return NULL;
+    log_deliver(NULL);
     Py_RETURN_NONE;
 }
 

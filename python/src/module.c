@@ -336,6 +336,7 @@ PyMODINIT_FUNC PyInit__C(void)
         PyModule_AddFunctions(module, native_functions) ||
         PyModule_AddFunctions(module, scope_functions) ||
         PyModule_AddFunctions(module, host_call_functions) ||
+        PyModule_AddFunctions(module, log_functions) ||
         PyModule_AddFunctions(module, trace_functions) ||
         PyModule_AddFunctions(module, race_functions)) {
         Py_DECREF(module);

@@ -151,6 +151,11 @@ PyObject *op_compare(PyObject *a, PyObject *b, int op);
 PyObject *op_neg(PyObject *a);
 PyObject *op_abs(PyObject *a);
 
+/* ---- log.c ---- */
+extern PyMethodDef log_functions[];
+/* Gives Python what the library said so far. With the GIL; always 0. */
+int log_deliver(void *unused);
+
 /* ---- race.c ---- */
 extern bool weirpy_checking; /* calls say where they come from */
 void note_source(void);

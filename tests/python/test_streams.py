@@ -169,3 +169,24 @@ def test_memory_statistics():
         weir.empty_cache(device)
         assert weir.memory_reserved(device) == 0
         assert "reserved" in weir.memory_summary(device)
+
+
+def test_the_librarys_messages_come_through_the_logger(caplog, split, monkeypatch):
+    monkeypatch.delenv("WEIR_LOG", raising=False)
+    graph = weir.Graph()
+    x = graph.input("x", (64, 64))
+    with graph:
+        y = x @ x
+    graph.output("y", y)
+    plan = graph.compile(static_kernels=True)
+    stream = weir.Stream()
+    with caplog.at_level("WARNING", logger="weir"), weir.stream(stream):
+        stream.set_limit(2, 2)
+        plan(weir.ones((64, 64))).synchronize()
+        for _ in range(100):  # it comes when Python next looks
+            if caplog.records:
+                break
+            time.sleep(0.01)
+    (record,) = caplog.records
+    assert record.name == "weir" and record.levelname == "WARNING"
+    assert "static kernels keep theirs" in record.getMessage()
