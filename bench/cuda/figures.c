@@ -1,7 +1,9 @@
 /* weir on an NVIDIA GPU beside the bare driver, in one run: overheads, the model of the seed,
  * a mixture-of-experts layer, single operators and what core limits do. Prints one line per figure:
  * work, subject, median of the rounds, unit. figures.py prints the same for PyTorch.
- *   bench_cuda [overheads] [seed] [limits] [moe] [operators] */
+ *   bench_cuda [overheads] [seed] [limits] [moe] [operators]
+ *   bench_cuda trace    the MoE layer without limits and with, operator by operator, as text and in
+ *                       moe-trace.html */
 #include "figures.h"
 
 #include <string.h>
@@ -248,6 +250,8 @@ int main(int argc, char **argv)
         limits(&bare, dev);
     if (wanted(argc, argv, "moe"))
         moe_layer(dev);
+    if (argc > 1 && wanted(argc, argv, "trace"))
+        moe_trace(dev, "moe-trace.html");
     if (wanted(argc, argv, "operators"))
         operators(dev);
     check(weir_device_close(dev));

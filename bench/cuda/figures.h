@@ -78,6 +78,8 @@ struct bare {
 /* limits.c, moe.c and kernels.c */
 void limits(struct bare *b, weir_device *dev);
 void moe_layer(weir_device *dev);
+/* A run without limits and one with, as text and as a page. */
+void moe_trace(weir_device *dev, const char *path);
 void operators(weir_device *dev);
 
 static inline void bare_check(weir__cu_result r)
