@@ -137,12 +137,14 @@ static bool is_sound(const struct weir__compile *c, const struct launch *l)
 
 /* ---- launches ---- */
 
+/* Super kernels of devices that compile their kernels are no launches of their own. */
 static bool is_candidate(const struct weir__compile *c, int v)
 {
     const struct weir__node *n = &c->g->nodes[v];
-    unsigned fit = WEIR__OP_ELEMENTWISE | (c->g->dev->driver->compiles ? WEIR__OP_JOINS : 0);
+    bool compiles = c->g->dev->driver->compiles;
+    unsigned fit = WEIR__OP_ELEMENTWISE | (compiles ? WEIR__OP_JOINS : 0);
 
-    return (n->op->flags & fit) && n->marks.super_kernel < 0 && n->nout == 1 &&
+    return (n->op->flags & fit) && (compiles || n->marks.super_kernel < 0) && n->nout == 1 &&
            n->nin < MAX_OPERANDS && c->g->values[n->out[0].value].node == v &&
            weir__view_is_contiguous(&n->out[0].view);
 }
@@ -150,6 +152,7 @@ static bool is_candidate(const struct weir__compile *c, int v)
 static bool may_follow(const struct weir__compile *c, int first, int v)
 {
     return is_candidate(c, v) && c->sync_first[v] == c->sync_first[v + 1] &&
+           c->g->nodes[v].marks.super_kernel == c->g->nodes[first].marks.super_kernel &&
            weir__view_numel(&c->g->nodes[v].out[0].view) ==
                weir__view_numel(&c->g->nodes[first].out[0].view) &&
            !memcmp(&c->limit[v], &c->limit[first], sizeof *c->limit);

@@ -114,6 +114,37 @@ TEST(cuda_chains, long_ones_are_cut_where_a_launch_has_no_room)
     CHECK_OK(weir_device_close(dev));
 }
 
+/* A chain does not cross the end of a super kernel. */
+TEST(cuda_chains, those_of_a_super_kernel_are_its_own)
+{
+    weir_device *dev = open_gpu("cuda:0");
+    weir_tensor *x, *y, *next;
+    weir_graph *g;
+    weir_plan *plan;
+    char *list;
+
+    CHECK_OK(weir_graph_create(dev, &g));
+    x = input(g, "x", WEIR_F32, ROWS, COLS);
+    CHECK_OK(weir_graph_begin(g));
+    CHECK_OK(weir_scope_push_super_kernel("both", NULL));
+    CHECK_OK(weir_exp(x, &y));
+    CHECK_OK(weir_tanh(y, &next));
+    take(&y, next);
+    CHECK_OK(weir_scope_pop(WEIR_SCOPE_SUPER_KERNEL));
+    CHECK_OK(weir_neg(y, &next));
+    take(&y, next);
+    CHECK_OK(weir_abs(y, &next));
+    take(&y, next);
+    plan = plan_of(g, y);
+    CHECK_EQ(launches(plan), 2);
+    list = weir_plan_list(plan);
+    CHECK_STR(list, "in registers");
+    free(list);
+    weir_tensor_release(x);
+    weir_plan_destroy(plan);
+    CHECK_OK(weir_device_close(dev));
+}
+
 /* A copy that turns its input is another kernel; in the mode that tunes nothing there are no
  * chains. */
 TEST(cuda_chains, what_is_no_chain_stays_apart)

@@ -23,7 +23,7 @@ static inline unsigned weir__lie_pack(size_t narrowest, size_t widest, int64_t i
 
     while (most * widest > 32)
         most /= 2;
-    for (n = most; n > 1 && inner % n;)
+    for (n = most; inner & (n - 1);) /* powers of two, all of them */
         n /= 2;
     return n < 4 && most > 4 ? 4 : n < 2 ? most : n;
 }
@@ -35,7 +35,7 @@ static inline enum weir__lie weir__lie_of(uintptr_t bits, size_t elem, int64_t i
 {
     size_t bytes = n * elem > 16 ? 16 : n * elem;
 
-    if (inner % n || (stride != 0 && stride != 1))
+    if ((inner & (n - 1)) || (stride != 0 && stride != 1))
         return WEIR__LIE_ANY;
     if (stride == 0)
         return WEIR__LIE_SAME;
