@@ -142,8 +142,8 @@ WEIR_API char *weir_tensor_format(weir_tensor *tensor);
  * over. On an error the caller still owns it. Exporting keeps the tensor alive
  * until the deleter is called; the consumer must order its reads after the
  * stream that is current here. On `cuda` they are tensors of that GPU (kDLCUDA); the memory is used
- * again only after what is queued by the time of the deleter on native streams of weir's, and a
- * consumer that works on streams of its own has to order those before. */
+ * again only after what is queued by the time of the deleter on native streams of weir's and on
+ * CUDA's default stream, and a consumer that works on other streams has to order those before. */
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_from_dlpack(weir_stream *stream, void *managed,
                                                            weir_tensor **out);
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_from_dlpack_versioned(weir_stream *stream,
@@ -152,8 +152,8 @@ WEIR_API WEIR_MUST_USE weir_status weir_tensor_from_dlpack_versioned(weir_stream
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_to_dlpack(weir_tensor *tensor, void **managed);
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_to_dlpack_versioned(weir_tensor *tensor,
                                                                    void **managed);
-/* Where the tensor is, in DLPack's numbers: kDLCPU (1) or kDLCUDA (2), and which one. */
-WEIR_API void weir_tensor_dlpack_device(const weir_tensor *tensor, int32_t *type, int32_t *id);
+/* Where tensors of the device are, in DLPack's numbers: kDLCPU (1) or kDLCUDA (2), and which. */
+WEIR_API void weir_device_dlpack(const weir_device *dev, int32_t *type, int32_t *id);
 
 #ifdef __cplusplus
 }

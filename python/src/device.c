@@ -213,6 +213,22 @@ static PyObject *device_props(PyObject *self, PyObject *none)
 #undef FLAG
 }
 
+PyObject *device_dlpack(const DeviceObject *d)
+{
+    int32_t type, id;
+
+    if (!device_check(d))
+        return NULL;
+    weir_device_dlpack(d->dev, &type, &id);
+    return Py_BuildValue("(ii)", (int)type, (int)id);
+}
+
+static PyObject *device_get_dlpack(PyObject *self, void *unused)
+{
+    (void)unused;
+    return device_dlpack((DeviceObject *)self);
+}
+
 static PyObject *device_stream(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"tag", "priority", NULL};
@@ -278,6 +294,8 @@ static PyObject *device_name(PyObject *self, void *unused)
 
 static PyGetSetDef device_getset[] = {
     {"name", device_name, NULL, "The spec it was opened with.", NULL},
+    {"dlpack_device", device_get_dlpack, NULL,
+     "Where its tensors are, as DLPack numbers devices: (1, 0) the host, (2, i) GPU i.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

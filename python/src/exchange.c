@@ -291,14 +291,14 @@ static weir_status publish(DeviceObject *d, weir_tensor *t, PyObject *stream)
 }
 
 /* dl_device=(type, id), where it is given, must be the tensor's own. */
-static bool check_dl_device(const weir_tensor *t, PyObject *o)
+static bool check_dl_device(const weir_device *dev, PyObject *o)
 {
     int wanted[2];
     int32_t own[2];
 
     if (is_absent(o))
         return true;
-    weir_tensor_dlpack_device(t, &own[0], &own[1]);
+    weir_device_dlpack(dev, &own[0], &own[1]);
     if (!PyTuple_Check(o) || !PyArg_ParseTuple(o, "ii", &wanted[0], &wanted[1]))
         return false;
     if (wanted[0] == own[0] && wanted[1] == own[1])
@@ -321,7 +321,7 @@ static PyObject *to_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nar
     weir_status st;
 
     if (!parse_args("__dlpack__", names, 0, args, nargs, kwnames, slots) ||
-        !device_check(t->device) || !check_dl_device(t->tensor, slots[2]))
+        !device_check(t->device) || !check_dl_device(t->device->dev, slots[2]))
         return NULL;
     versioned = wants_versioned(slots[1]);
     if (!is_absent(slots[3]) && !optional_bool(slots[3], &copy))
@@ -351,14 +351,10 @@ static PyObject *to_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nar
 
 static PyObject *dlpack_device(PyObject *self, PyObject *none)
 {
-    TensorObject *t = (TensorObject *)self;
-    int32_t type, id;
+    DeviceObject *d = ((TensorObject *)self)->device;
 
     (void)none;
-    if (!device_check(t->device))
-        return NULL;
-    weir_tensor_dlpack_device(t->tensor, &type, &id);
-    return Py_BuildValue("(ii)", (int)type, (int)id);
+    return device_dlpack(d);
 }
 
 /* ---- values to and from the host ---- */

@@ -124,6 +124,7 @@ bool device_alive(const DeviceObject *device);
 DeviceObject *to_device(PyObject *o);
 /* The default device, opened on first use in this process. New reference. */
 DeviceObject *default_device(void);
+PyObject *device_dlpack(const DeviceObject *device); /* (type, id) */
 PyObject *current_stream(DeviceObject *device);
 PyObject *wrap_stream(DeviceObject *device, weir_stream *stream, bool owned);
 

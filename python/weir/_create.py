@@ -173,7 +173,7 @@ def _import(data, device, copy, error):
         raise error  # an array of a type that weir has not
     device = _device(device)
     on = data.__dlpack_device__() if hasattr(data, "__dlpack_device__") else None
-    if on is None or on == _C.empty((0,), device=device).__dlpack_device__():
+    if on is None or on == device.dlpack_device:
         made = from_dlpack(data, device)
         return made.clone() if copy else made
     source = _C.Device(f"cuda:{on[1]}" if on[0] == _DL_CUDA else "cpu:cube=1,vector=1")

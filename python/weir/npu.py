@@ -3,6 +3,9 @@
 There is one NPU, the default device of weir, and ``device`` arguments name it as 0, "npu" or
 "npu:0". Limits are those of torch_npu: -1 leaves a value as it is.
 
+If weir's device is cuda:0, tensors are PyTorch's CUDA tensors and streams are CUDA streams that
+PyTorch runs on: inside ``with stream(s)`` its current stream is s, with the cores that s has.
+
 >>> s = weir.npu.Stream()
 >>> with weir.npu.stream(s):
 ...     weir.npu.current_stream() == s
@@ -13,7 +16,7 @@ from __future__ import annotations
 
 import types
 
-from . import _C
+from . import _C, _follow
 from . import memory as _memory
 from ._npu_operators import *  # noqa: F403
 
@@ -22,6 +25,9 @@ def _check_device(device):
     if device is None or isinstance(device, _C.Device):
         return device or _C.get_device()
     text = str(device)
+    gpu = _follow.gpu_of(_C.get_device())
+    if gpu is not None and text in ("cuda", f"cuda:{gpu}"):
+        return _C.get_device()
     if text not in ("0", "npu", "npu:0", "cpu", "privateuseone", "privateuseone:0"):
         raise RuntimeError(f"there is one NPU here, 'npu:0', and no {text!r}")
     return _C.get_device()
@@ -155,13 +161,16 @@ class StreamContext:
 
     def __enter__(self) -> Stream | None:
         if self.stream is not None:
-            self._before = self.stream.device.current_stream()
+            now = self.stream.device.current_stream()
             self.stream.stream.set_current()
+            self._before = now, _follow.follow(self.stream.stream)
         return self.stream
 
     def __exit__(self, *exc: object) -> None:
         if self.stream is not None:
-            self._before.set_current()
+            stream, torch_stream = self._before
+            stream.set_current()
+            _follow.back(torch_stream)
 
 
 def stream(stream: Stream | None) -> StreamContext:
@@ -183,6 +192,7 @@ def set_stream(stream: Stream | None) -> None:
     if stream is not None:
         _need("set_stream", "stream", stream, Stream)
         stream.stream.set_current()
+        _follow.follow(stream.stream)
 
 
 def current_stream(device: object = None) -> Stream:
@@ -240,6 +250,7 @@ def set_stream_limit(stream: Stream, cube_num: int = -1, vector_num: int = -1) -
     _check_stream("set_stream_limit", stream)
     _check_numbers("set_stream_limit", cube_num, vector_num)
     stream.stream.set_limit(cube_num, vector_num)
+    _follow.keep_up(_C.get_device().current_stream())
 
 
 def get_stream_limit(stream: Stream) -> dict[str, int]:
@@ -263,6 +274,7 @@ def reset_stream_limit(stream: Stream) -> None:
     """
     _check_stream("reset_stream_limit", stream)
     stream.stream.reset_limit()
+    _follow.keep_up(_C.get_device().current_stream())
 
 
 _limited: set[int] = set()
@@ -275,6 +287,7 @@ def set_device_limit(device: object, cube_num: int = -1, vector_num: int = -1) -
     if id(target) in _limited:
         raise RuntimeError("the limits of a device can be set once in a process")
     target.set_limit(cube_num, vector_num)
+    _follow.keep_up(_C.get_device().current_stream())
     _limited.add(id(target))
 
 
@@ -382,29 +395,41 @@ def manual_seed(seed: int) -> None:
 manual_seed_all = manual_seed
 
 
+def _of_torch(name, device):
+    """What PyTorch has to say of its own memory on the GPU, which weir's is beside; else 0."""
+    torch = _follow.torch_on(device)
+    return getattr(torch.cuda, name)(_follow.gpu_of(device)) if torch else 0
+
+
 def memory_allocated(device: object = None) -> int:
-    """Bytes held by tensors."""
-    return _memory.memory_allocated(_check_device(device))
+    """Bytes held by tensors, on cuda PyTorch's included."""
+    device = _check_device(device)
+    return _memory.memory_allocated(device) + _of_torch("memory_allocated", device)
 
 
 def memory_reserved(device: object = None) -> int:
     """Bytes taken from the system."""
-    return _memory.memory_reserved(_check_device(device))
+    device = _check_device(device)
+    return _memory.memory_reserved(device) + _of_torch("memory_reserved", device)
 
 
 def max_memory_allocated(device: object = None) -> int:
     """The most bytes held by tensors since the peaks were reset."""
-    return _memory.max_memory_allocated(_check_device(device))
+    device = _check_device(device)
+    return _memory.max_memory_allocated(device) + _of_torch("max_memory_allocated", device)
 
 
 def max_memory_reserved(device: object = None) -> int:
     """The most bytes taken from the system since the peaks were reset."""
-    return _memory.max_memory_reserved(_check_device(device))
+    device = _check_device(device)
+    return _memory.max_memory_reserved(device) + _of_torch("max_memory_reserved", device)
 
 
 def reset_peak_memory_stats(device: object = None) -> None:
     """The peaks start again from what is in use now."""
-    _memory.reset_peak_memory_stats(_check_device(device))
+    device = _check_device(device)
+    _memory.reset_peak_memory_stats(device)
+    _of_torch("reset_peak_memory_stats", device)
 
 
 def memory_stats(device: object = None) -> dict[str, int]:
@@ -431,3 +456,6 @@ def mem_get_info(device: object = None) -> tuple[int, int]:
 def empty_cache() -> None:
     """Gives memory that nobody uses back to the system."""
     _memory.empty_cache()
+    torch = _follow.torch_on(_C.get_device())
+    if torch:
+        torch.cuda.empty_cache()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import _C
+from ._follow import back, follow
 
 
 def current_stream(device: _C.Device | None = None) -> _C.Stream:
@@ -57,7 +58,8 @@ _C.Stream.signal_native = _signal_native
 
 
 class stream:
-    """Makes a stream current within a ``with`` block; ``None`` changes nothing.
+    """Makes a stream current within a ``with`` block; ``None`` changes nothing. On cuda it is
+    PyTorch's current stream there as well.
 
     >>> s = weir.Stream()
     >>> with weir.stream(s):
@@ -75,10 +77,13 @@ class stream:
 
     def __enter__(self) -> _C.Stream | None:
         if self.stream is not None:
-            self._before.append(self.stream.device.current_stream())
+            now = self.stream.device.current_stream()
             self.stream.set_current()
+            self._before.append((now, follow(self.stream)))
         return self.stream
 
     def __exit__(self, *exc: object) -> None:
         if self.stream is not None:
-            self._before.pop().set_current()
+            stream, torch_stream = self._before.pop()
+            stream.set_current()
+            back(torch_stream)

@@ -361,8 +361,8 @@ bool weir__wait_has_hook(void);
 void weir__wait_shield(int change);
 weir_status weir__wait_check(const weir_stream *s);
 
-/* native.c: whoever has streams of the device outside weir may use the buffer on any of them, up to
- * what is queued there now. */
+/* native.c: others may use the buffer on any native stream that weir has given away, and on the
+ * default stream of the hardware, up to what is queued there now. */
 weir_status weir__device_used_by_others(weir_device *dev, weir_buffer *buffer);
 
 /* Calls the release functions of wrapped memory that is no longer used. */

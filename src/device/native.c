@@ -54,22 +54,32 @@ weir_status weir_stream_signal_native(weir_stream *s, void *native)
     return st;
 }
 
+static weir_status fence(weir_buffer *b, weir_stream *s)
+{
+    uint64_t *at = weir__pool_fence(b, s->slot);
+
+    if (!at)
+        return weir__fail(WEIR_ENOMEM, "a fence on stream '%s'", s->name);
+    *at = weir__stream_submitted(s);
+    return WEIR_OK;
+}
+
 weir_status weir__device_used_by_others(weir_device *dev, weir_buffer *b)
 {
+    weir_stream *first = dev->default_stream;
     weir_status st = WEIR_OK;
-    uint64_t *fence;
 
+    if (!dev->driver->wait_native)
+        return WEIR_OK;
     weir__mutex_lock(&dev->lock);
-    for (unsigned i = 0; i < dev->nstreams && !st; i++) {
-        weir_stream *s = dev->streams[i];
-
-        if (!s->shared || (st = weir__stream_settle(s)))
-            continue;
-        if ((fence = weir__pool_fence(b, s->slot)))
-            *fence = weir__stream_submitted(s);
-        else
-            st = weir__fail(WEIR_ENOMEM, "a fence on stream '%s'", s->name);
+    /* The hardware's own default stream, by way of ours. */
+    if (!(st = weir__stream_settle(first)) && !(st = dev->driver->wait_native(first, NULL))) {
+        first->clock.seq[first->slot]++;
+        st = fence(b, first);
     }
+    for (unsigned i = 0; i < dev->nstreams && !st; i++)
+        if (dev->streams[i]->shared && !(st = weir__stream_settle(dev->streams[i])))
+            st = fence(b, dev->streams[i]);
     weir__mutex_unlock(&dev->lock);
     return st;
 }

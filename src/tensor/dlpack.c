@@ -194,8 +194,8 @@ weir_status weir_tensor_to_dlpack_versioned(weir_tensor *t, void **managed)
     return WEIR_OK;
 }
 
-void weir_tensor_dlpack_device(const weir_tensor *t, int32_t *type, int32_t *id)
+void weir_device_dlpack(const weir_device *dev, int32_t *type, int32_t *id)
 {
-    *type = t->dev->dlpack.type;
-    *id = t->dev->dlpack.id;
+    *type = dev->dlpack.type;
+    *id = dev->dlpack.id;
 }

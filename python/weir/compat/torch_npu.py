@@ -1,4 +1,5 @@
-"""``torch_npu`` and ``torch.npu``: the NPU is weir's device, and its memory is the host's."""
+"""``torch_npu`` and ``torch.npu``: the NPU is weir's device. Its memory is the host's, or that of
+the GPU if weir's device is one."""
 
 import functools
 
@@ -6,6 +7,7 @@ import torch
 
 import weir
 
+from .._follow import gpu_of, join
 from . import shim
 
 _FACTORIES = (
@@ -23,15 +25,15 @@ def publish():
     shim.place("torch_npu.npu", npu)
     if not torch.cuda.is_available():
         _name_the_device(npu)
-    torch.Tensor.npu = _stay
-    torch.Tensor.is_npu = property(lambda self: True, doc="Every tensor is on weir's device.")
-    torch.nn.Module.npu = _stay
+    torch.Tensor.npu = torch.nn.Module.npu = _move
+    torch.Tensor.is_npu = property(_is_there, doc="Whether the tensor is on weir's device.")
     torch.Tensor.to = _without_npu(torch.Tensor.to)
     torch.nn.Module.to = _without_npu(torch.nn.Module.to)
     torch.set_default_device = _without_npu(torch.set_default_device)
     torch.load = _without_npu(torch.load)
     for name in _FACTORIES:
         setattr(torch, name, _without_npu(getattr(torch, name)))
+    join(weir.current_stream())
 
 
 def _name_the_device(npu):
@@ -45,10 +47,23 @@ def _name_the_device(npu):
     torch.accelerator.current_accelerator = lambda check_available=False: None
 
 
-def _stay(self, device=None, non_blocking=False, **options):
-    """Moves to the NPU: device memory is host memory, so it is there already."""
+def _home():
+    """Where PyTorch has the tensors of weir's device."""
+    gpu = gpu_of(weir.get_device())
+    return "cpu" if gpu is None else f"cuda:{gpu}"
+
+
+def _move(self, device=None, non_blocking=False, **options):
+    """Moves to the NPU. Where its memory is the host's, it is there already."""
     weir.npu._check_device(device)
-    return self
+    home = _home()
+    if home == "cpu":
+        return self
+    return self.to(home, non_blocking=non_blocking)
+
+
+def _is_there(self):
+    return str(self.device) == _home()
 
 
 def _is_npu(device):
@@ -65,9 +80,9 @@ def _without_npu(function):
         for name in ("device", "map_location"):
             if _is_npu(kwargs.get(name)):
                 weir.npu._check_device(kwargs[name])
-                kwargs[name] = "cpu"
+                kwargs[name] = _home()
         if any(_is_npu(a) for a in args):
-            args = tuple("cpu" if _is_npu(a) else a for a in args)
+            args = tuple(_home() if _is_npu(a) else a for a in args)
         return function(*args, **kwargs)
 
     return call
