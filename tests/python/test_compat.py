@@ -15,6 +15,13 @@ from weir import compat
 
 SAMPLES = pathlib.Path(__file__).parent / "samples"
 DEVICES = [compat.DEFAULT_DEVICE, "npu:a3"]
+try:
+    import torch
+
+    weir.Device("cuda:0").close()
+    DEVICES += ["cuda:0"] * torch.cuda.is_available()
+except (ImportError, weir.Error):
+    pass  # there is no GPU here
 
 
 @pytest.fixture(params=DEVICES)
@@ -87,8 +94,10 @@ def test_core_limits_eagerly(device):
     x = names["x"]
     want = torch.nn.functional.silu(x[:, :8]) * x[:, 8:]
     torch.testing.assert_close(names["output"], want)
+    on_gpu = device.name == "cuda:0"
+    assert x.is_cuda == names["output"].is_cuda == on_gpu
     assert torch.npu.get_stream_limit(names["stream"]) == {
-        "cube_core_num": 3,
+        "cube_core_num": 8 if on_gpu else 3,  # GPUs give cores by eights
         "vector_core_num": 8,
     }
     (op,) = trace.named("Swiglu")
@@ -99,9 +108,10 @@ def test_core_limits_in_a_graph(device):
     torch = pytest.importorskip("torch", reason="PyTorch cannot be installed here")
     slip = ("super.__init__()", "super().__init__()")  # which no Python accepts
     names, _ = run("graph_limit.py", slip=slip)
-    x = names["x"]
+    x = names["x"].npu()
     with weir.trace() as trace:
         mm_result, add_result = names["opt_model"](x)
+        weir.synchronize()
     torch.testing.assert_close(mm_result, x @ x)
     assert torch.equal(add_result, x + x)
     (op,) = trace.named("Add")

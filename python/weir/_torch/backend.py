@@ -4,9 +4,8 @@ import torch
 from functorch.compile import default_partition
 from torch._dynamo.backends.common import aot_autograd
 
-from .. import _C
 from ..configs import CompilerConfig
-from . import direct
+from . import direct, gpu
 from .coverage import Coverage
 from .runtime import CompiledGraph
 
@@ -55,7 +54,8 @@ def get_npu_backend(*, compiler_config=None, custom_decompositions=None):
     """A backend for ``torch.compile`` that runs models on weir's default device.
 
     ``compiler_config`` is a :class:`weir.CompilerConfig`. Operators weir has run natively, any
-    other as PyTorch's kernel inside the weir stream; ``print(backend.coverage)`` lists them.
+    other as PyTorch's kernel inside the weir stream; ``print(backend.coverage)`` lists them. On
+    cuda the model and its inputs are PyTorch's CUDA tensors.
 
     >>> import torch
     >>> backend = weir.get_npu_backend()
@@ -69,8 +69,5 @@ def get_npu_backend(*, compiler_config=None, custom_decompositions=None):
         raise TypeError(
             f"compiler_config must be a weir.CompilerConfig, not {type(compiler_config).__name__}"
         )
-    if not _C.get_device().properties()["host_memory"]:
-        raise NotImplementedError(
-            f"the device {_C.get_device().name} does not see PyTorch's CPU tensors"
-        )
+    gpu.of_default()  # says so if PyTorch cannot be there
     return Backend(compiler_config, custom_decompositions)

@@ -69,10 +69,11 @@ class Built:
 class Builder:
     """Walks the traced graph once, capturing weir operators."""
 
-    def __init__(self, module, device, coverage):
+    def __init__(self, module, device, coverage, gpu=None):
         self.module, self.device, self.coverage = module, device, coverage
+        self.gpu = gpu  # PyTorch's side of a device that is one (gpu.py)
         self.env = {}
-        self.open = []  # scopes
+        self.open = []  # scopes, as _enter got them
         self.constants = {}
         self.shared = []  # their tensors
 
@@ -95,7 +96,7 @@ class Builder:
                 self._check_scopes()
             finally:
                 while self.open:
-                    _dispatch.pop(self.open.pop())
+                    _dispatch.pop(self.open.pop()[0])
         self._name_outputs(built, graph, examples)
         return built
 
@@ -105,7 +106,7 @@ class Builder:
     def _check_scopes(self):
         if self.open:
             raise RuntimeError(
-                f"{_SCOPE_NAMES[self.open[-1]]} was entered and never left: use it in a with "
+                f"{_SCOPE_NAMES[self.open[-1][0]]} was entered and never left: use it in a with "
                 "statement"
             )
 
@@ -118,7 +119,7 @@ class Builder:
             raise NotImplementedError(f"a node of kind {node.op} in a traced graph")
         args, kwargs = map_arg((node.args, node.kwargs), lambda n: self.env[n])
         if node.target in self._ORDER:
-            return self._ORDER[node.target](self, *args)
+            return getattr(self, self._ORDER[node.target])(*args)
         if not isinstance(node.target, torch._ops.OpOverload):
             return node.target(*args, **kwargs)  # getitem, and arithmetic on sizes
         if node.target in self._SIZES:
@@ -131,9 +132,7 @@ class Builder:
         inputs = [x for x in inputs if fallback._is_value(x)]
         if not inputs and torch.Tag.nondeterministic_seeded not in op.tags:
             return self._share(op(*args, **kwargs))  # it gives the same at every run
-        lower = lowering.TABLE.get(op)
-        if lower and op in lowering.ONLY_FIRST and _users_beyond_first(node):
-            lower = None
+        lower = self._lowering(node)
         if lower and not any(isinstance(x, values.Opaque) for x in inputs):
             try:
                 made = lower(*args, out=lowering.out_dtype(node.meta.get("val")), **kwargs)
@@ -141,9 +140,18 @@ class Builder:
                 return made
             except (lowering.Decline, TypeError, Error) as reason:
                 logger.debug("%s runs as PyTorch's kernel: %s", op, reason or "not exactly weir's")
-        made = fallback.add(op, args, kwargs, self._anchor())
+        made = fallback.add(op, args, kwargs, self._anchor(), self.gpu and self.gpu.device)
         self.coverage.fallback[str(op)] += 1
         return made
+
+    def _lowering(self, node):
+        """How weir says it; None if it cannot."""
+        op, made = node.target, node.meta.get("val")
+        if op in lowering.ONLY_FIRST and users_beyond_first(node):
+            return None
+        if self.gpu and isinstance(made, torch.Tensor) and not self.gpu.holds(made):
+            return None
+        return lowering.TABLE.get(op)
 
     def _anchor(self):
         if None not in self.constants:
@@ -167,9 +175,11 @@ class Builder:
         if not isinstance(made, torch.Tensor):
             return made
         made = made.detach().contiguous()
+        if self.gpu and not self.gpu.holds(made):
+            made = made.to(self.gpu.device)
         native = values.is_native(made.dtype, made.shape)
         if not native and not made.numel():
-            flat = torch.empty(0, dtype=torch.uint8)
+            flat = torch.empty(0, dtype=torch.uint8, device=made.device)
         else:
             flat = made if native else made.view(-1).view(torch.uint8)
         self.shared.append(from_dlpack(flat, self.device))
@@ -179,13 +189,18 @@ class Builder:
 
     def _enter(self, kind, text, first, second):
         _dispatch.push(kind, text, first, second)
-        self.open.append(kind)
+        self.open.append((kind, text, first, second))
 
     def _leave(self, kind):
-        if not self.open or self.open[-1] != kind:
-            inside = f"inside {_SCOPE_NAMES[self.open[-1]]}" if self.open else "without its enter"
+        self._check_leave(kind)
+        _dispatch.pop(self.open.pop()[0])
+
+    def _check_leave(self, kind):
+        if not self.open or self.open[-1][0] != kind:
+            inside = "without its enter"
+            if self.open:
+                inside = f"inside {_SCOPE_NAMES[self.open[-1][0]]}"
             raise RuntimeError(f"{_SCOPE_NAMES[kind]} is left {inside}")
-        _dispatch.pop(self.open.pop())
 
     def _wait_tensor(self, tensor, dependency):
         _C.wait_tensor(
@@ -193,14 +208,26 @@ class Builder:
             dependency.tensor if isinstance(dependency, values.Opaque) else dependency,
         )
 
+    def _record(self, anchor=None):
+        return _C.token_record(self.device)
+
+    def _wait(self, tokens):
+        _C.token_wait(tokens)
+
+    def _record_event(self, tag):
+        _C.tagged_event_record(self.device, tag)
+
+    def _wait_event(self, tag):
+        _C.tagged_event_wait(self.device, tag)
+
     _ORDER = {
-        library.scope_enter: _enter,
-        library.scope_leave: _leave,
-        library.wait_tensor: _wait_tensor,
-        library.record: lambda self, anchor=None: _C.token_record(self.device),
-        library.wait: lambda self, tokens: _C.token_wait(tokens),
-        library.event_record: lambda self, tag: _C.tagged_event_record(self.device, tag),
-        library.event_wait: lambda self, tag: _C.tagged_event_wait(self.device, tag),
+        library.scope_enter: "_enter",
+        library.scope_leave: "_leave",
+        library.wait_tensor: "_wait_tensor",
+        library.record: "_record",
+        library.wait: "_wait",
+        library.event_record: "_record_event",
+        library.event_wait: "_wait_event",
     }
     _SIZES = {
         torch.ops.aten.sym_size.int: lambda x, dim: x.shape[dim],
@@ -215,7 +242,7 @@ class Builder:
         arguments = {n: i for i, n in enumerate(self._placeholders())}
         slots = {}
         leaves = fallback.pytree.tree_leaves(output.args[0])
-        bases = _bases(leaves)
+        views = find_views(leaves)
         for node in leaves:
             if not isinstance(node, torch.fx.Node):
                 built.outputs.append(Output(given=node))
@@ -225,8 +252,8 @@ class Builder:
                 built.outputs.append(Output(given=self.env[node]))
             elif node in slots:
                 built.outputs.append(slots[node])
-            elif node in bases:
-                built.outputs.append(bases[node])
+            elif node in views:
+                built.outputs.append(views[node])
             else:
                 slots[node] = self._output(built, graph, node)
                 built.outputs.append(slots[node])
@@ -238,7 +265,7 @@ class Builder:
             graph.output(node.name, value.tensor)
             built.output_specs.append(values.storage(value.dtype, value.shape))
             return Output(slot, value.dtype, value.shape)
-        strides = _traced_strides(node, value.shape)
+        strides = traced_strides(node, value.shape)
         order = values.dense_order(value.shape, strides) or tuple(range(value.ndim))
         natural = order == tuple(range(value.ndim))
         stored = value if natural else value.permute(order)
@@ -252,7 +279,7 @@ class Builder:
     def _own(self, graph, value):
         """A constant that is a result becomes a copy that the graph makes."""
         tensor = value.tensor if isinstance(value, values.Opaque) else value
-        if not any(tensor is c or _shares(tensor, c) for c in self.shared):
+        if not any(tensor is c or shares(tensor, c) for c in self.shared):
             return value
         with graph:
             copy = tensor.clone()
@@ -272,7 +299,7 @@ def _memory(node):
     return (val.untyped_storage()._cdata, val.dtype), place, val.untyped_storage().nbytes()
 
 
-def _bases(leaves):
+def find_views(leaves):
     """{node: Output} of results that are views of another result: they stay so, since a program
     may write to one and read the other."""
     whole, views = {}, {}
@@ -292,16 +319,16 @@ def _bases(leaves):
     return views
 
 
-def _shares(tensor, constant):
+def shares(tensor, constant):
     """Whether it is a view of the constant's memory."""
     return 0 <= tensor.data_ptr() - constant.data_ptr() < max(constant.nbytes, 1)
 
 
-def _users_beyond_first(node):
+def users_beyond_first(node):
     return any(u.target is not operator.getitem or u.args[1] != 0 for u in node.users)
 
 
-def _traced_strides(node, shape):
+def traced_strides(node, shape):
     """What PyTorch expects of the result's layout, with sizes made concrete."""
     val = node.meta.get("val")
     if not isinstance(val, torch.Tensor):

@@ -10,6 +10,10 @@ class Coverage:
         self.native = Counter()
         self.fallback = Counter()
 
+    def add(self, other):
+        self.native.update(other.native)
+        self.fallback.update(other.fallback)
+
     def __str__(self):
         total = self.native.total() + self.fallback.total()
         if not total:

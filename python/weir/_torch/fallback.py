@@ -99,26 +99,26 @@ def _is_value(x):
     return isinstance(x, (_C.Tensor, values.Opaque))
 
 
-def infer(op, args, kwargs):
-    """What the operator gives, as fake tensors; runs nothing."""
+def infer(op, args, kwargs, is_value, fake):
+    """What the operator gives, as fake tensors; runs nothing. ``fake`` makes one like a value."""
     with FakeTensorMode(allow_non_fake_inputs=True):
-
-        def fake(x):
-            if not _is_value(x):
-                return x
-            dtype, shape, strides = _layout(x)
-            return torch.empty_strided(shape, strides, dtype=dtype)
-
-        args, kwargs = pytree.tree_map(fake, (args, kwargs), is_leaf=_is_value)
+        args, kwargs = pytree.tree_map(
+            lambda x: fake(x) if is_value(x) else x, (args, kwargs), is_leaf=is_value
+        )
         return op(*args, **kwargs)
 
 
-def add(op, args, kwargs, anchor):
+def add(op, args, kwargs, anchor, device=None):
     """Queues or captures the operator; gives values in the structure that it gives tensors.
 
-    ``anchor`` orders an operator without tensor inputs.
+    ``anchor`` orders an operator without tensor inputs; ``device`` is where the values are.
     """
-    made = infer(op, args, kwargs)
+
+    def fake(x):
+        dtype, shape, strides = _layout(x)
+        return torch.empty_strided(shape, strides, dtype=dtype, device=device)
+
+    made = infer(op, args, kwargs, _is_value, fake)
     inputs = []
 
     def place(x):

@@ -332,6 +332,24 @@ def _attention(q, k, v, dropout_p=0.0, is_causal=False, out=None, attn_mask=None
     return [made, None]  # the second is for the backward pass; see ONLY_FIRST
 
 
+@lowers(aten._scaled_dot_product_flash_attention.default)
+def _flash_attention(q, k, v, dropout_p=0.0, is_causal=False, return_debug_mask=False, out=None,
+                     scale=None):
+    return _attention(q, k, v, dropout_p, is_causal, scale=scale)
+
+
+@lowers(aten._scaled_dot_product_efficient_attention.default)
+def _efficient_attention(q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False,
+                         out=None, scale=None):
+    return _attention(q, k, v, dropout_p, is_causal, attn_mask=attn_bias, scale=scale)
+
+
+@lowers(aten._scaled_dot_product_cudnn_attention.default)
+def _cudnn_attention(q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False,
+                     return_debug_mask=False, out=None, scale=None):
+    return _attention(q, k, v, dropout_p, is_causal, attn_mask=attn_bias, scale=scale)
+
+
 # ---- reductions ----
 
 
@@ -435,6 +453,9 @@ ONLY_FIRST = {
     aten.native_layer_norm.default,
     aten._fused_rms_norm.default,
     aten._scaled_dot_product_flash_attention_for_cpu.default,
+    aten._scaled_dot_product_flash_attention.default,
+    aten._scaled_dot_product_efficient_attention.default,
+    aten._scaled_dot_product_cudnn_attention.default,
 }
 
 

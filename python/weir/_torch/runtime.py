@@ -8,7 +8,8 @@ import torch
 
 from .. import _C
 from .._log import logger
-from . import build, dump, values
+from . import build, dump, gpu, stitch, values
+from .coverage import Coverage
 
 PLANS_KEPT = 64  # sets of sizes of one graph
 
@@ -17,12 +18,14 @@ class _Plan:
     """A plan with the ways its arguments and results take. ``run`` is the plan's own call where
     the arguments can be taken as they are."""
 
-    def __init__(self, plan, built):
+    def __init__(self, plan, built, gpu):
         self.plan, self.graph = plan, built.graph
+        self.empty = gpu.empty if gpu else _empty
+        self.call = gpu.issue(plan) if gpu else plan.call_on
         makers = [None] * len(built.output_specs)
         for o in built.outputs:
             if o.slot is not None:
-                makers[o.slot] = _maker(o)
+                makers[o.slot] = self.empty, _layout(o)
         plan.bind(
             built.input_specs,
             built.output_specs,
@@ -35,7 +38,7 @@ class _Plan:
             (at, o.argument) for at, o in enumerate(built.outputs) if o.argument is not None
         ]
         self.views = [(at, o.base, o.place) for at, o in enumerate(built.outputs) if o.place]
-        self.run = self._run_special if self.special or self.views else plan.call_on
+        self.run = self._run_special if self.special or self.views else self.call
 
     def _run_special(self, args):
         moved = list(args)
@@ -45,8 +48,8 @@ class _Plan:
                 moved[how.index] = t.contiguous()
             elif t.stride() != how.strides:
                 # Not the layout it was compiled for: bring it there.
-                moved[how.index] = _empty(t.shape, how.strides, t.dtype).copy_(t)
-        results = self.plan.call_on(moved)
+                moved[how.index] = self.empty(t.shape, how.strides, t.dtype).copy_(t)
+        results = self.call(moved)
         for at, argument in self.passed:
             results[at] = args[argument]
         for at, base, place in self.views:
@@ -61,9 +64,9 @@ _empty = getattr(torch._C._dynamo.guards, "_empty_strided_cpu", None) or (
 )
 
 
-def _maker(output):
+def _layout(output):
     strides = output.strides or values.contiguous_strides(output.shape)
-    return _empty, (tuple(output.shape), tuple(strides), output.dtype)
+    return tuple(output.shape), tuple(strides), output.dtype
 
 
 def _result(output):
@@ -81,6 +84,7 @@ class CompiledGraph:
         self.dynamic = any(_is_dynamic(x) for x in example_inputs)
         self.plans = collections.OrderedDict()
         self.device = _C.get_device()
+        self.gpu = gpu.of(self.device)
         self.lock = threading.Lock()
         self.dumped = []  # paths
         self.findings = []  # of debug.deadlock_check
@@ -110,17 +114,53 @@ class CompiledGraph:
         with self.lock:
             if key in self.plans:
                 return self.plans[key]
-            builder = build.Builder(self.module, self.device, self.coverage)
             with torch.no_grad():
-                built = builder.build(args)
-            plan = _Plan(self._compile(built), built)
+                plan = self._build(args)
             self.plans[key] = plan
             if len(self.plans) > PLANS_KEPT:
                 self.plans.popitem(last=False)
             return plan
 
+    def _build(self, args):
+        coverage = Coverage()
+        built = build.Builder(self.module, self.device, coverage, self.gpu).build(args)
+        if not self.gpu:
+            made = _Plan(self._compile(built), built, None)
+        elif coverage.fallback or not all(
+            self.gpu.holds(args[i.index]) for i in built.inputs
+        ):
+            coverage = Coverage()
+            made = self._stitch(args, built, coverage)
+        else:
+            made = _Plan(self._compile(built), built, self.gpu)
+        self.coverage.add(coverage)
+        return made
+
+    def _stitch(self, args, whole, coverage):
+        """On a GPU, a graph with operators that are PyTorch's: plans between them."""
+        plans = []
+
+        def compile(built):
+            plans.append(self._plan(built)[0])
+            return _Plan(plans[-1], built, self.gpu).run
+
+        single = self.config.ge_config.enable_single_stream
+        stitcher = stitch.Stitcher(self.module, self.gpu, coverage, compile, bool(single))
+        made = stitcher.stitch(args)
+        self._write(whole, None, "\n".join(plan.list() for plan in plans))
+        return made
+
     def _compile(self, built):
-        config, dumps = self.config, self.config.debug.graph_dump
+        plan, left = self._plan(built)
+        self._write(built, left, plan.list())
+        logger.info("graph %d: %s", self.number, plan.stats())
+        return plan
+
+    def _plan(self, built):
+        """The graph's plan, and the text of what the passes left, where it is asked for."""
+        config = self.config
+        if self.gpu:
+            self.gpu.settle()
         if config.debug.deadlock_check:
             self._report(built.graph.check(single_stream=config.ge_config.enable_single_stream))
         with tempfile.TemporaryDirectory() as folder:
@@ -130,17 +170,20 @@ class CompiledGraph:
                 single_stream=config.ge_config.enable_single_stream,
                 static_kernels=config.static_kernels,
                 cores=config.ge_config.aicore_num,
-                dump_dir=folder if dumps.enabled else None,
+                dump_dir=folder if config.debug.graph_dump.enabled else None,
             )
-            if dumps.type == "py":
-                texts = (self.module.print_readable(print_output=False), plan.list())
-                self.dumped += dump.write(config, self.number, *texts)
-            elif dumps.enabled:
-                texts = (built.graph.dump(), dump.after_passes(folder) or built.graph.dump())
-                self.dumped += dump.write(config, self.number, *texts)
-        logger.info("graph %d: %s", self.number, plan.stats())
-        logger.debug("graph %d:\n%s", self.number, plan.list())
-        return plan
+            return plan, dump.after_passes(folder)
+
+    def _write(self, built, left, listing):
+        """Dumps of the graph, where they are asked for, and the log."""
+        config, dumps = self.config, self.config.debug.graph_dump
+        if dumps.type == "py":
+            texts = (self.module.print_readable(print_output=False), listing)
+            self.dumped += dump.write(config, self.number, *texts)
+        elif dumps.enabled:
+            texts = (built.graph.dump(), left or built.graph.dump())
+            self.dumped += dump.write(config, self.number, *texts)
+        logger.debug("graph %d:\n%s", self.number, listing)
 
     def _report(self, findings):
         self.findings += findings

@@ -1,0 +1,76 @@
+"""PyTorch's side of a GPU that weir's device is: its tensors and streams are on the same one."""
+
+import torch
+
+from .. import _C
+from .._follow import external, gpu_of
+
+_empty_strided = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
+
+
+class Gpu:
+    """``device`` is PyTorch's name for it, ``weir`` weir's."""
+
+    def __init__(self, weir, index):
+        self.weir, self.index = weir, index
+        self.device = torch.device("cuda", index)
+
+    def raw_stream(self):
+        """The handle of this thread's current stream of PyTorch."""
+        return torch._C._cuda_getCurrentRawStream(self.index)
+
+    def holds(self, tensor):
+        return tensor.device == self.device
+
+    def empty(self, shape, strides, dtype):
+        """Memory that belongs to PyTorch's current stream."""
+        if _empty_strided is not None and self.index == torch.cuda.current_device():
+            return _empty_strided(shape, strides, dtype)
+        return torch.empty_strided(shape, strides, dtype=dtype, device=self.device)
+
+    def issue(self, plan):
+        """A function that queues the plan on weir's current stream, in order with PyTorch's."""
+        issue, raw_stream = plan.issue_on, self.raw_stream
+        return lambda args: issue(args, raw_stream())
+
+    def begin(self, caller):
+        """The weir stream goes on after PyTorch's current one, which :meth:`end` wants."""
+        before = torch.cuda.current_stream(self.index)
+        caller.wait_native(before.cuda_stream)
+        return before
+
+    def end(self, caller, before):
+        """PyTorch's stream is current again, after what the weir stream has."""
+        caller.set_current()
+        torch.cuda.set_stream(before)
+        caller.signal_native(before.cuda_stream)
+
+    def enter(self, stream):
+        """The weir stream is this thread's current one, for weir and for PyTorch, under the limit in
+        force."""
+        stream.set_current()
+        torch.cuda.set_stream(external(torch, stream))
+
+    def use(self, tensor, stream=None):
+        """The memory is not used again before what the stream, or the current one, has by then."""
+        tensor.record_stream(stream or torch.cuda.current_stream(self.index))
+
+    def settle(self):
+        """What PyTorch has queued is over: constants are there for every stream."""
+        torch.cuda.synchronize(self.index)
+
+
+def of(device):
+    """The GPU behind a weir device; None for one whose memory is the host's."""
+    index = gpu_of(device)
+    if index is None:
+        return None
+    if not torch.cuda.is_available():
+        raise NotImplementedError(
+            f"the device {device.name} is a GPU, and PyTorch {torch.__version__} here has no CUDA"
+        )
+    return Gpu(device, index)
+
+
+def of_default():
+    return of(_C.get_device())

@@ -1,0 +1,323 @@
+"""From a traced graph to steps on a GPU, where some operators are PyTorch's (see steps.py).
+
+Neighbours that weir has, on one stream, become one plan. Everything else ends it.
+"""
+
+import operator
+
+import torch
+from torch.fx.node import map_arg
+from torch.utils import _pytree as pytree
+
+from .. import _C, _dispatch
+from .._create import from_dlpack
+from .._log import logger
+from ..errors import Error
+from . import build, fallback, lowering, values
+from .steps import CallStep, OrderStep, PlanStep, Stitched, Value
+
+
+class _Segment:
+    """A weir graph under way."""
+
+    def __init__(self, device, tag):
+        self.tag = tag
+        self.built = build.Built(_C.Graph(device))
+        self.reads, self.symbols = [], {}  # Values, and what stands for them in the graph
+        self.nodes = []  # traced nodes whose values are in the graph
+
+
+class _Token:
+    """A point of a stream: after that step."""
+
+    def __init__(self, step):
+        self.step = step
+
+
+def _is_symbol(x):
+    return isinstance(x, _C.Tensor)
+
+
+class Stitcher(build.Builder):
+    """Walks the traced graph as Builder does, ending a plan where one must end. ``compile`` makes
+    a plan's function of a Built."""
+
+    def __init__(self, module, gpu, coverage, compile, single_stream=False):
+        super().__init__(module, gpu.weir, coverage, gpu)
+        self.compile, self.single_stream = compile, single_stream
+        self.segment, self.steps = None, []
+        self.constants, self.tensors = {}, []  # by name; [(slot, tensor)]
+        self.shared = {}  # the same for plans: {slot: weir tensor}
+        self.waits = {}  # {tag: steps that the stream's next one comes after}
+        self.priorities = {}
+        self.size = 0  # slots so far
+
+    def stitch(self, examples):
+        placeholders = self._placeholders()
+        self.size = len(examples)
+        for slot, (node, example) in enumerate(zip(placeholders, examples)):
+            is_tensor = isinstance(example, torch.Tensor)
+            self.env[node] = Value.like(slot, example) if is_tensor else example
+        try:
+            for node in self.module.graph.nodes:
+                if node.op not in ("placeholder", "output"):
+                    self.env[node] = self._run(node)
+            self._check_scopes()
+            self._close()
+        finally:
+            self._abandon()
+        return Stitched(
+            self.gpu, self.steps, self.priorities, self.tensors, self.size, self._results()
+        )
+
+    # ---- plans ----
+
+    def _tag(self):
+        streams = [s for s in self.open if s[0] == "stream" and not self.single_stream]
+        return streams[-1][1] if streams else None
+
+    def _cores(self):
+        limits = [scope for scope in self.open if scope[0] == "cores"]
+        return limits[-1][2:] if limits else None
+
+    def _inner(self):
+        """The scopes that hold inside plans."""
+        return [scope for scope in self.open if scope[0] != "stream"]
+
+    def _begin(self):
+        self.segment = _Segment(self.device, self._tag())
+        self.segment.built.graph.__enter__()
+        for scope in self._inner():
+            _dispatch.push(*scope)
+
+    def _leave_graph(self):
+        for scope in reversed(self._inner()):
+            _dispatch.pop(scope[0])
+        self.segment.built.graph.__exit__(None, None, None)
+
+    def _abandon(self):
+        """After an error in the middle of a plan."""
+        if self.segment is not None:
+            self._leave_graph()
+            self.segment = None
+
+    def _close(self):
+        """What the plan has made and others will use becomes Values."""
+        segment = self.segment
+        if segment is None:
+            return
+        self._leave_graph()
+        self.segment = None
+        made = {}  # by the symbol's identity: views of one are outputs of their own
+        slots = []
+        for node in segment.nodes:
+            self.env[node] = self._publish(segment, node, self.env[node], made, slots)
+        if slots:
+            run = self.compile(segment.built)
+            self._add(PlanStep(segment.tag, segment.reads, run, slots))
+
+    def _publish(self, segment, node, value, made, slots):
+        if isinstance(value, (list, tuple)):
+            # Each element that somebody takes is a value of its own.
+            wanted = {u.args[1] for u in node.users if u not in self.env}
+            return [
+                self._publish_one(segment, f"{node.name}_{i}", x, None, made, slots)
+                if i in wanted and _is_symbol(x) else x
+                for i, x in enumerate(value)
+            ]
+        if not _is_symbol(value) or all(u in self.env for u in node.users):
+            return value
+        return self._publish_one(segment, node.name, value, node, made, slots)
+
+    def _publish_one(self, segment, name, symbol, node, made, slots):
+        if id(symbol) in made:
+            return made[id(symbol)][1]
+        built, dtype = segment.built, values.TORCH_DTYPES[symbol.dtype.name]
+        for read, known in segment.symbols.items():
+            if known is symbol:  # it went through as it came
+                return read
+        strides = values.contiguous_strides(symbol.shape)
+        if node is not None:
+            strides = build.traced_strides(node, symbol.shape)
+        order = values.dense_order(symbol.shape, strides) or tuple(range(symbol.ndim))
+        natural = order == tuple(range(symbol.ndim))
+        with built.graph:
+            stored = symbol if natural else symbol.permute(order)
+            if self._is_constant(symbol):
+                stored = stored.clone()
+        slot = len(built.output_specs)
+        built.graph.output(name, stored)
+        built.output_specs.append((symbol.dtype, stored.shape))
+        output = build.Output(slot, dtype, symbol.shape, None if natural else strides)
+        built.outputs.append(output)
+        strides = values.contiguous_strides(symbol.shape) if natural else strides
+        value = Value(self._new_slot(), dtype, symbol.shape, strides, self.gpu.device)
+        value.step = len(self.steps)
+        made[id(symbol)] = symbol, value
+        slots.append(value.slot)
+        return value
+
+    def _is_constant(self, symbol):
+        return any(symbol is c or build.shares(symbol, c) for c in self.shared.values())
+
+    def _bring(self, value):
+        """The Value as the open plan sees it."""
+        segment = self.segment
+        if value.slot in self.shared:
+            return self.shared[value.slot]
+        if value not in segment.symbols:
+            bound = build.Input(value.slot, f"v{value.slot}", value)
+            spec, symbol = bound.declare(segment.built.graph)
+            segment.built.inputs.append(bound)
+            segment.built.input_specs.append(spec)
+            segment.symbols[value] = symbol
+            segment.reads.append(value)
+        return segment.symbols[value]
+
+    # ---- nodes ----
+
+    def _run(self, node):
+        made = super()._run(node)
+        if node.target is operator.getitem and self.segment is not None and _is_symbol(made):
+            self.segment.nodes.append(node)  # still of the open plan
+        return made
+
+    def _operator(self, node, args, kwargs):
+        op = node.target
+        leaves = [x for x in pytree.tree_leaves((args, kwargs), is_leaf=_is_value) if _is_value(x)]
+        if not leaves and torch.Tag.nondeterministic_seeded not in op.tags:
+            return self._share(op(*args, **kwargs))  # it gives the same at every run
+        lower = self._lowering(node)
+        if lower and all(self._fits(x) for x in leaves):
+            made = self._lower(node, lower, args, kwargs)
+            if made is not None:
+                return made
+        self._close()
+        # What the plan made has another form now.
+        args, kwargs = map_arg((node.args, dict(node.kwargs)), lambda n: self.env[n])
+        return self._call(op, args, kwargs)
+
+    def _fits(self, x):
+        if _is_symbol(x):
+            return True
+        return values.is_native(x.dtype, x.shape) and x.device == self.gpu.device
+
+    def _lower(self, node, lower, args, kwargs):
+        if self.segment is None:
+            self._begin()
+        bring = lambda x: self._bring(x) if isinstance(x, Value) else x  # noqa: E731
+        try:
+            args, kwargs = pytree.tree_map(bring, (args, kwargs), is_leaf=_is_value)
+            made = lower(*args, out=lowering.out_dtype(node.meta.get("val")), **kwargs)
+        except (lowering.Decline, TypeError, Error) as reason:
+            logger.debug("%s runs as PyTorch's kernel: %s", node.target, reason or "not weir's")
+            return None
+        self.coverage.native[str(node.target)] += 1
+        self.segment.nodes.append(node)
+        return made
+
+    def _call(self, op, args, kwargs):
+        made = fallback.infer(op, args, kwargs, _is_value, _fake)
+        several = isinstance(made, (tuple, list))
+        results = [
+            Value.like(self._new_slot(), r, len(self.steps)) if isinstance(r, torch.Tensor) else None
+            for r in (made if several else [made])
+        ]
+        reads = [x for x in pytree.tree_leaves((args, kwargs), is_leaf=_is_value) if _is_value(x)]
+        self._add(CallStep(self._tag(), self._cores(), reads, op, args, kwargs, results))
+        self.coverage.fallback[str(op)] += 1
+        back = [r if v is None else v for r, v in zip(made if several else [made], results)]
+        return back if several else back[0]
+
+    def _share(self, made):
+        """PyTorch's tensors as constants, for its own kernels and for plans."""
+        if isinstance(made, (tuple, list)):
+            return [self._share(x) for x in made]
+        if not isinstance(made, torch.Tensor):
+            return made
+        made = made.detach()
+        value = Value.like(self._new_slot(), made)
+        self.tensors.append((value.slot, made))
+        if self._fits(value):
+            self.shared[value.slot] = from_dlpack(made.contiguous(), self.device)
+        return value
+
+    def _new_slot(self):
+        self.size += 1
+        return self.size - 1
+
+    def _add(self, step):
+        step.waits |= self.waits.pop(step.tag, set())
+        self.steps.append(step)
+
+    # ---- scopes, waits and tokens ----
+
+    def _enter(self, kind, text, first, second):
+        if kind == "stream":
+            self._close()
+            self.priorities.setdefault(text, first)
+        elif self.segment is not None:
+            _dispatch.push(kind, text, first, second)
+        self.open.append((kind, text, first, second))
+
+    def _leave(self, kind):
+        self._check_leave(kind)
+        if kind == "stream":
+            self._close()
+        elif self.segment is not None:
+            _dispatch.pop(kind)
+        self.open.pop()
+
+    def _await(self, step):
+        self._close()
+        if step is not None and self.steps[step].tag != self._tag():
+            self.waits.setdefault(self._tag(), set()).add(step)
+
+    def _wait_tensor(self, tensor, dependency):
+        if isinstance(dependency, Value):  # else it is of this stream's open plan
+            self._await(dependency.step)
+
+    def _record(self, anchor=None):
+        self._close()
+        own = [i for i, step in enumerate(self.steps) if step.tag == self._tag()]
+        return _Token(own[-1] if own else None)
+
+    def _wait(self, tokens):
+        for token in tokens:
+            self._await(token.step)
+
+    def _record_event(self, tag):
+        self._close()
+        self._add(OrderStep(self._tag(), lambda: _C.tagged_event_record(self.device, tag)))
+
+    def _wait_event(self, tag):
+        self._close()
+        self._add(OrderStep(self._tag(), lambda: _C.tagged_event_wait(self.device, tag)))
+
+    # ---- results ----
+
+    def _results(self):
+        (output,) = [n for n in self.module.graph.nodes if n.op == "output"]
+        leaves = pytree.tree_leaves(output.args[0])
+        views = build.find_views(leaves)
+        return [
+            ("view", (views[node].base, views[node].place)) if node in views else self._result(node)
+            for node in leaves
+        ]
+
+    def _result(self, node):
+        value = self.env[node] if isinstance(node, torch.fx.Node) else node
+        if not isinstance(value, Value):
+            return "given", value
+        if value.step is not None:
+            return "made", (value.slot, self.steps[value.step].tag)
+        is_argument = value.slot < len(self._placeholders())
+        return ("argument" if is_argument else "constant"), value.slot
+
+
+def _is_value(x):
+    return isinstance(x, (Value, _C.Tensor))
+
+
+def _fake(value):
+    return torch.empty_strided(value.shape, value.strides, dtype=value.dtype, device=value.device)

@@ -1,0 +1,304 @@
+"""weir and PyTorch on one GPU: tensors, streams, limits and compiled models."""
+
+import importlib.util
+import pathlib
+
+import pytest
+
+import weir
+
+torch = pytest.importorskip("torch", reason="PyTorch cannot be installed here")
+np = pytest.importorskip("numpy")
+
+
+def _why_not():
+    if not torch.cuda.is_available():
+        return "PyTorch finds no GPU here"
+    try:
+        weir.Device("cuda:0").close()
+    except weir.Error as error:
+        return str(error)
+
+
+WHY_NOT = _why_not()
+pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
+
+
+@pytest.fixture(scope="module")
+def gpu():
+    device = weir.Device("cuda:0")
+    yield device
+    torch.cuda.synchronize()
+
+
+@pytest.fixture(autouse=True)
+def chosen(gpu):
+    before = weir.get_device()
+    weir.set_device(gpu)
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    yield gpu
+    weir.default_stream().set_current()
+    torch.cuda.synchronize()
+    weir.set_device(before)
+
+
+def busy(n=2048, rounds=20):
+    """Some milliseconds of work on PyTorch's current stream."""
+    x = torch.randn(n, n, device="cuda")
+    for _ in range(rounds):
+        x = (x @ x).clamp_(-1, 1)
+    return x
+
+
+# ---- tensors ----
+
+
+def test_values_come_and_go():
+    a = np.arange(6, dtype=np.float32).reshape(2, 3)
+    t = weir.tensor(a)
+    assert t.numpy().tolist() == a.tolist() and t.tolist() == a.tolist()
+    assert (t.T @ t + 1).numpy() == pytest.approx(a.T @ a + 1)
+    assert "cuda:0" in repr(t) and t[1, 2].item() == 5
+    assert weir.asarray(a).tolist() == a.tolist()
+    assert weir.tensor([True, False]).tolist() == [True, False]
+    for dtype in (weir.bfloat16, weir.float16, weir.int32, weir.uint8):
+        assert t.cast(dtype).tolist() == a.tolist()
+    on_host = t.to(weir.Device("cpu"))
+    assert on_host.tolist() == a.tolist() and on_host.to(weir.get_device()).tolist() == a.tolist()
+    with pytest.raises(weir.UnavailableError, match="copy it in"):
+        weir.from_numpy(a)
+
+
+def test_memory_is_shared_both_ways():
+    x = torch.arange(6.0, device="cuda")
+    t = weir.from_dlpack(x)
+    assert t.data_ptr() == x.data_ptr() and t.__dlpack_device__() == (2, 0)
+    y = torch.from_dlpack(t * 2)
+    assert y.is_cuda and y.tolist() == [0, 2, 4, 6, 8, 10]
+    whole = weir.tensor([[1.0, 2.0], [3.0, 4.0]])
+    view = torch.from_dlpack(whole.T)
+    assert view.data_ptr() == whole.data_ptr() and view.stride() == (1, 2)
+    view += 1
+    weir.current_stream().wait_native(torch.cuda.current_stream().cuda_stream)
+    assert whole.tolist() == [[2, 3], [4, 5]]
+    with pytest.raises(weir.Error, match="device type 1"):
+        weir.from_dlpack(torch.zeros(2))
+    assert weir.tensor(torch.ones(2)).tolist() == [1, 1]  # a copy
+
+
+@pytest.mark.parametrize("own_stream", [False, True])
+def test_values_are_waited_for_across_libraries(own_stream):
+    side = torch.cuda.Stream() if own_stream else torch.cuda.current_stream()
+    for i in range(5):
+        with torch.cuda.stream(side):
+            x = busy(1024, 4)
+            x.fill_(i)
+            t = weir.from_dlpack(x)  # of work that is under way
+            for _ in range(20):
+                t = t + 1
+            back = torch.from_dlpack(t)
+            assert (back - 20).sum().item() == i * 1024 * 1024
+
+
+def test_memory_that_pytorch_lets_go_is_not_used_too_soon():
+    for i in range(20):
+        t = weir.full((1 << 20,), i)
+        x = torch.from_dlpack(t)
+        del t
+        busy(1024, 2)
+        total = x.sum()
+        del x  # the sum is still to come
+        weir.full((1 << 20,), -1)
+        assert total.item() == i << 20
+
+
+# ---- streams ----
+
+
+def test_pytorch_runs_on_weirs_streams():
+    s = weir.npu.Stream()
+    x = torch.ones(4, device="cuda")
+    torch.cuda.synchronize()
+    before = torch.cuda.current_stream()
+    with weir.npu.stream(s):
+        now = torch.cuda.current_stream()
+        assert now.cuda_stream == s.stream.native and now != before
+        y = x + 1
+        event = s.record_event()
+        with weir.npu.stream(weir.npu.default_stream()):
+            assert torch.cuda.current_stream() != now
+        assert torch.cuda.current_stream() == now
+    assert torch.cuda.current_stream() == before
+    event.synchronize()
+    assert y.tolist() == [2, 2, 2, 2]
+
+
+def test_events_and_syncs_count_pytorchs_work():
+    one, two = weir.npu.Stream(), weir.npu.Stream()
+    start, end = (weir.npu.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
+    for i in range(5):
+        with weir.npu.stream(one):
+            start.record()
+            x = busy()
+            x.fill_(i)
+            end.record()
+        two.wait_stream(one)
+        with weir.npu.stream(two):
+            y = x * 2
+        assert not one.query()
+        two.synchronize()
+        assert one.query() and two.query()
+        assert (y == 2 * i).all().item()
+    assert start.elapsed_time(end) > 0.1
+    with weir.npu.stream(one):
+        busy()
+    assert not one.query()
+    weir.npu.synchronize()
+    assert one.query()
+
+
+def test_limits_hold_for_pytorchs_kernels():
+    s, x = weir.npu.Stream(), torch.randn(2048, 2048, device="cuda")
+    torch.cuda.synchronize()
+
+    def took():
+        start, end = (weir.npu.Event(enable_timing=True) for _ in range(2))
+        with weir.npu.stream(s):
+            x @ x
+            start.record()
+            for _ in range(5):
+                x @ x
+            end.record()
+        return start.elapsed_time(end)
+
+    took()
+    free = took()
+    weir.npu.set_stream_limit(s, 16, 16)
+    limited = took()
+    assert limited > 3 * free  # 132 cores, and 16 of them
+    weir.npu.reset_stream_limit(s)
+    assert took() < 1.5 * free
+    with weir.npu.stream(s):
+        weir.npu.set_stream_limit(s, 16, 16)  # also while it is current
+        now = torch.cuda.current_stream().cuda_stream
+        assert now == s.stream.native
+        weir.npu.reset_stream_limit(s)
+        assert torch.cuda.current_stream().cuda_stream != now
+
+
+def test_memory_counts():
+    before = weir.npu.memory_allocated()
+    x = torch.empty(1 << 20, device="cuda")
+    t = weir.empty((1 << 20,))
+    assert weir.npu.memory_allocated() - before >= 8 << 20
+    assert weir.npu.memory_reserved() >= weir.npu.memory_allocated()
+    del x, t
+
+
+# ---- torch.compile ----
+
+
+def check(function, *args, **options):
+    backend = weir.get_npu_backend()
+    run = torch.compile(function, backend=backend, fullgraph=True, **options)
+    with torch.no_grad():
+        want = function(*args)
+        for _ in range(3):
+            torch.testing.assert_close(run(*args), want, rtol=1e-4, atol=1e-4)
+    return backend
+
+
+def randn(*shape):
+    return torch.randn(*shape, device="cuda")
+
+
+def test_a_graph_of_weirs_operators_is_one_plan():
+    def f(x, w):
+        with weir.scope.npu_stream_switch("side"):
+            y = torch.relu(x @ w)
+        return y + torch.softmax(x, -1), x.t()
+
+    backend = check(f, randn(64, 64), randn(64, 64))
+    assert not backend.coverage.fallback
+    assert weir.current_stream() == weir.default_stream()
+
+
+def test_results_follow_the_current_stream():
+    f = torch.compile(lambda x: torch.relu(x) + 1, backend=weir.get_npu_backend())
+    side = torch.cuda.Stream()
+    with torch.no_grad():
+        for stream in (torch.cuda.current_stream(), side):
+            with torch.cuda.stream(stream):
+                for i in range(4):
+                    x = busy(1024, 4)
+                    x.fill_(i)
+                    assert f(x).sum().item() == (i + 1) * 1024 * 1024
+        s = weir.npu.Stream()
+        with weir.npu.stream(s):
+            x = busy(1024, 4)
+            x.fill_(3)
+            assert f(x).sum().item() == 4 * 1024 * 1024
+
+
+def test_other_operators_are_pytorchs_on_the_same_streams():
+    def f(x):
+        with weir.scope.npu_stream_switch("side"):
+            a = torch.cumsum(x * 2, 0)
+        with weir.scope.limit_core_num(16, 16):
+            b = torch.cumsum(x + 1, 1)
+        weir.scope.npu_wait_tensor(b, a)
+        return a + b, torch.linalg.norm(b), torch.sort(a, 1).indices
+
+    backend = check(f, randn(256, 256))
+    assert backend.coverage.fallback and backend.coverage.native
+
+
+def test_sizes_that_change():
+    f = lambda x: torch.cumsum(torch.relu(x), 0) @ x.t()  # noqa: E731
+    run = torch.compile(f, backend=weir.get_npu_backend(), dynamic=True)
+    with torch.no_grad():
+        for n in (3, 50, 7):
+            x = randn(n, 16)
+            torch.testing.assert_close(run(x), f(x), rtol=1e-4, atol=1e-4)
+
+
+def test_arguments_that_are_written_to_and_tensors_of_the_host():
+    scale = torch.tensor(2.0)
+
+    def f(x, host):
+        x.mul_(scale)
+        return x + host.sum(), host * 2
+
+    run = torch.compile(f, backend=weir.get_npu_backend())
+    a, b, host = torch.ones(4, device="cuda"), torch.ones(4, device="cuda"), torch.ones(3)
+    with torch.no_grad():
+        for got, want in zip(run(a, host), f(b, host)):
+            torch.testing.assert_close(got, want)
+    torch.testing.assert_close(a, b)
+
+
+def test_gradients():
+    model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 4)).cuda()
+    x = randn(8, 16)
+    want = torch.autograd.grad(model(x).square().sum(), list(model.parameters()))
+    run = torch.compile(model, backend=weir.get_npu_backend())
+    got = torch.autograd.grad(run(x).square().sum(), list(model.parameters()))
+    for a, b in zip(got, want):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+
+
+def test_the_mixture_of_experts():
+    path = pathlib.Path(__file__).parents[2] / "examples/python/moe_transformer.py"
+    spec = importlib.util.spec_from_file_location("moe_transformer", path)
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    model = example.Transformer(dim=128, layers=2).eval().cuda()
+    tokens = torch.randint(0, 256, (1, 96), device="cuda")
+    backend = check(model, tokens, dynamic=False)
+    assert backend.coverage.native.total() > 10 * backend.coverage.fallback.total()
+    with torch.no_grad(), weir.trace() as trace:
+        torch.compile(model, backend=backend, fullgraph=True, dynamic=False)(tokens)
+        weir.synchronize()
+    assert len([op for op in trace.ops if op["stream"] == "shared"]) >= 4
