@@ -142,52 +142,68 @@ static struct weir__grid by_rows(struct weir__grid grid, int64_t oh, int64_t ow)
     return grid;
 }
 
-static weir_status prepare(const struct weir__call *call, struct weir__work *work)
+static struct weir__conv describe(const struct weir__call *call)
 {
     const struct weir__view *x = call->in[0], *weight = call->in[1], *out = &call->out[0];
     const struct weir__view *bias = call->nin > 2 ? call->in[2] : NULL;
     const weir_conv2d_options o = normalised(call->params);
+    struct weir__conv c = {.x = x->data,
+                           .weight = weight->data,
+                           .out = out->data,
+                           .dtype = x->dtype,
+                           .groups = o.groups,
+                           .channels = weight->shape[1],
+                           .outputs = weight->shape[0] / o.groups,
+                           .h = x->shape[2],
+                           .w = x->shape[3],
+                           .kh = weight->shape[2],
+                           .kw = weight->shape[3],
+                           .oh = out->shape[2],
+                           .ow = out->shape[3]};
+
+    memcpy(c.stride, o.stride, sizeof c.stride);
+    memcpy(c.padding, o.padding, sizeof c.padding);
+    memcpy(c.dilation, o.dilation, sizeof c.dilation);
+    memcpy(c.x_step, x->stride, sizeof c.x_step);
+    memcpy(c.weight_step, weight->stride, sizeof c.weight_step);
+    if (bias) {
+        c.bias = bias->data;
+        c.bias_step = bias->stride[0];
+    }
+    return c;
+}
+
+static size_t scratch(const struct weir__call *call)
+{
+    struct weir__conv c;
+
+    if (!call->compiled)
+        return 0;
+    c = describe(call);
+    return weir__gpu_conv_scratch(&c);
+}
+
+static weir_status prepare(const struct weir__call *call, struct weir__work *work)
+{
+    const struct weir__view *x = call->in[0], *weight = call->in[1];
     struct args *args = (struct args *)work->args;
     struct weir__conv *c = &args->conv;
 
-    *args = (struct args){
-        .run =
-            x->dtype == WEIR_F64 ? WEIR__ISA_PICK(weir__conv_f64) : WEIR__ISA_PICK(weir__conv_f32),
-        .conv = {.x = x->data,
-                 .weight = weight->data,
-                 .out = out->data,
-                 .dtype = x->dtype,
-                 .groups = o.groups,
-                 .channels = weight->shape[1],
-                 .outputs = weight->shape[0] / o.groups,
-                 .h = x->shape[2],
-                 .w = x->shape[3],
-                 .kh = weight->shape[2],
-                 .kw = weight->shape[3],
-                 .oh = out->shape[2],
-                 .ow = out->shape[3]},
-        .images = x->shape[0],
-    };
-    memcpy(c->stride, o.stride, sizeof c->stride);
-    memcpy(c->padding, o.padding, sizeof c->padding);
-    memcpy(c->dilation, o.dilation, sizeof c->dilation);
-    memcpy(c->x_step, x->stride, sizeof c->x_step);
-    memcpy(c->weight_step, weight->stride, sizeof c->weight_step);
-    if (bias) {
-        c->bias = bias->data;
-        c->bias_step = bias->stride[0];
-    }
+    *args = (struct args){.run = x->dtype == WEIR_F64 ? WEIR__ISA_PICK(weir__conv_f64)
+                                                      : WEIR__ISA_PICK(weir__conv_f32),
+                          .conv = describe(call),
+                          .images = x->shape[0]};
     if (!weir__conv_fits(c) && !weir__view_is_contiguous(weight))
         return weir__fail(WEIR_EUNSUPPORTED, "Conv2D: a weight as large as %s must be contiguous",
                           weir__view_text(weight).text);
     args->grid =
-        by_rows(weir__grid_make(x->shape[0] * o.groups, c->outputs, c->oh * c->ow,
+        by_rows(weir__grid_make(x->shape[0] * c->groups, c->outputs, c->oh * c->ow,
                                 c->channels * c->kh * c->kw, call->compiled ? 1 : call->cores),
                 c->oh, c->ow);
     work->fn = run_block;
-    work->code = &weir__gpu_conv;
+    work->code = weir__gpu_conv(c, args->images, call->compiled ? call->scratch : NULL);
     work->blocks = args->grid.blocks;
-    work->phases = 1;
+    work->phases = c->packed ? 2 : 1;
     work->args_size = sizeof *args;
     return WEIR_OK;
 }
@@ -211,6 +227,7 @@ const struct weir__op weir__op_conv2d = {
     .nfields = weir__countof(fields),
     .infer = infer,
     .cost = cost,
+    .scratch = scratch,
     .prepare = prepare,
 };
 

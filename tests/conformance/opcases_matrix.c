@@ -212,7 +212,7 @@ static void make_conv2d(struct call *c, weir_dtype dtype)
 {
     struct rng *r = &c->rng;
     int64_t groups = rng_chance(r, 70) ? 1 : rng_int(r, 2, 4);
-    int64_t in = rng_int(r, 1, c->budget > 10000 ? 16 : 5), out = rng_int(r, 1, 6), kernel[2],
+    int64_t in = rng_int(r, 1, c->budget > 10000 ? 16 : 5), out = rng_int(r, 1, 12), kernel[2],
             size[2];
 
     for (int i = 0; i < 2; i++) {

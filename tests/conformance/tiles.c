@@ -146,3 +146,85 @@ CONFORMANCE(tiles, attention_of_few_queries)
 
     check_attentions(dev, cases, countof(cases));
 }
+
+/* ---- convolution ---- */
+
+struct conv {
+    int64_t images, channels, h, w, outputs, kernel[2], stride, padding, dilation, groups;
+};
+
+static double convolve(const struct conv *c, const struct array *x, const struct array *weight,
+                       const int64_t *at, double *reach)
+{
+    int64_t group = at[1] / (c->outputs / c->groups), channels = c->channels / c->groups;
+    double sum = 0;
+
+    *reach = 0;
+    for (int64_t ch = 0; ch < channels; ch++)
+        for (int64_t i = 0; i < c->kernel[0]; i++)
+            for (int64_t j = 0; j < c->kernel[1]; j++) {
+                int64_t row = at[2] * c->stride - c->padding + i * c->dilation;
+                int64_t column = at[3] * c->stride - c->padding + j * c->dilation;
+                double term;
+
+                if (row < 0 || row >= c->h || column < 0 || column >= c->w)
+                    continue;
+                term = x->at[((at[0] * c->channels + group * channels + ch) * c->h + row) * c->w +
+                             column] *
+                       weight->at[((at[1] * channels + ch) * c->kernel[0] + i) * c->kernel[1] + j];
+                sum += term;
+                *reach += fabs(term);
+            }
+    return sum;
+}
+
+static void check_conv(weir_device *dev, const struct conv *c, weir_dtype dtype)
+{
+    const double unit = dtype == WEIR_F16 ? 0x1p-10 : dtype == WEIR_BF16 ? 0x1p-7 : 0x1p-20;
+    const weir_conv2d_options options = {
+        {c->stride, c->stride}, {c->padding, c->padding}, {c->dilation, c->dilation}, c->groups};
+    weir_tensor *in[3], *out;
+    struct array a[3], got;
+    int64_t index[4] = {0};
+
+    in[0] = noise(dev, dtype, 4, (int64_t[]){c->images, c->channels, c->h, c->w}, 1);
+    in[1] = noise(dev, dtype, 4,
+                  (int64_t[]){c->outputs, c->channels / c->groups, c->kernel[0], c->kernel[1]}, 2);
+    in[2] = noise(dev, dtype, 1, (int64_t[]){c->outputs}, 3);
+    CHECK_OK(weir_conv2d(in[0], in[1], in[2], &options, &out));
+    for (int i = 0; i < 3; i++)
+        download(in[i], &a[i]);
+    download(out, &got);
+    for (int64_t i = 0; i < array_numel(&got); i++, step_index(4, got.shape, index)) {
+        double reach, want;
+
+        if (i % 101 && i + 1 < array_numel(&got))
+            continue;
+        want = convolve(c, &a[0], &a[1], index, &reach) + a[2].at[index[1]];
+        if (!(fabs(got.at[i] - want) <= unit * fabs(want) + 0x1p-20 * (reach + 1)))
+            FAIL("[%lld, %lld, %lld, %lld] is %g, not %g", (long long)index[0], (long long)index[1],
+                 (long long)index[2], (long long)index[3], got.at[i], want);
+    }
+    for (int i = 0; i < 3; i++) {
+        array_free(&a[i]);
+        weir_tensor_release(in[i]);
+    }
+    array_free(&got);
+    weir_tensor_release(out);
+}
+
+CONFORMANCE(tiles, convolution)
+{
+    static const weir_dtype types[] = {WEIR_F16, WEIR_BF16, WEIR_F32};
+    static const struct conv cases[] = {
+        {2, 64, 9, 33, 70, {3, 3}, 1, 1, 1, 1}, {1, 3, 30, 40, 64, {7, 7}, 2, 3, 1, 1},
+        {1, 40, 5, 70, 16, {1, 1}, 1, 0, 1, 1}, {3, 32, 11, 13, 32, {3, 2}, 1, 2, 2, 2},
+        {1, 20, 8, 130, 9, {2, 5}, 3, 1, 1, 1}, {1, 96, 4, 4, 129, {3, 3}, 1, 1, 1, 1},
+    };
+
+    for (size_t i = 0; i < countof(cases); i++)
+        for (size_t t = 0; t < countof(types); t++) {
+            test_note("case %zu, %s", i, weir_dtype_name(types[t]));
+            check_conv(dev, &cases[i], types[t]);
+        }
+}

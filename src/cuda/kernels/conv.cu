@@ -1,4 +1,6 @@
-/* Two-dimensional convolution, a thread an output. V0: type */
+/* Two-dimensional convolution on plain cores: tiles of 64 outputs by 128 places, a product over
+ * all taps of all channels, or a thread an output where a group has few outputs.
+ * V0: type; V1: in tiles */
 #include "kernel.cuh"
 #include "ops/host/conv.h"
 
@@ -9,37 +11,137 @@ struct Args {
     int64_t images;
 };
 
-extern "C" __global__ void conv(const __grid_constant__ Args args)
+enum { OUTPUTS = 64, PLACES = 128, DEPTH = 16, THREADS = 256 };
+
+/* A row of the product: one tap of one channel. */
+struct Tap {
+    int64_t x, weight; /* offsets */
+    int y, x_shift;
+};
+
+/* A column of it: one place of one image. */
+struct Place {
+    int64_t image, y, x; /* y and x of the first tap, which may be outside */
+};
+
+static __device__ inline Tap make_tap(const weir__conv &c, int64_t channel, int64_t ky, int64_t kx)
+{
+    return {channel * c.x_step[1] + ky * c.dilation[0] * c.x_step[2] +
+                kx * c.dilation[1] * c.x_step[3],
+            channel * c.weight_step[1] + ky * c.weight_step[2] + kx * c.weight_step[3],
+            (int)(ky * c.dilation[0]), (int)(kx * c.dilation[1])};
+}
+
+static __device__ inline Tap find_tap(const weir__conv &c, int64_t k)
+{
+    return make_tap(c, k / c.kw / c.kh, k / c.kw % c.kh, k % c.kw);
+}
+
+static __device__ inline Place find_place(const weir__conv &c, int64_t at)
+{
+    return {at / c.ow / c.oh, at / c.ow % c.oh * c.stride[0] - c.padding[0],
+            at % c.ow * c.stride[1] - c.padding[1]};
+}
+
+static __device__ inline bool inside(const weir__conv &c, const Place &p, const Tap &tap)
+{
+    return p.y + tap.y >= 0 && p.y + tap.y < c.h && p.x + tap.x_shift >= 0 &&
+           p.x + tap.x_shift < c.w;
+}
+
+static __device__ void run_tile(const Args &args, int64_t group, int64_t o0, int64_t p0)
+{
+    __shared__ __align__(16) real weights[DEPTH][OUTPUTS], places[DEPTH][PLACES];
+    __shared__ Tap taps[DEPTH];
+    const weir__conv &c = args.conv;
+    int64_t depth = c.channels * c.kh * c.kw, count = args.images * c.oh * c.ow;
+    int64_t own = p0 + threadIdx.x % PLACES;
+    Place place = find_place(c, own);
+    int64_t x = place.image * c.x_step[0] + group * c.channels * c.x_step[1] +
+                place.y * c.x_step[2] + place.x * c.x_step[3];
+    int row = threadIdx.x / 32 * 8, column = threadIdx.x % 32 * 4;
+    real sums[8][4] = {};
+
+    for (int64_t k0 = 0; k0 < depth; k0 += DEPTH) {
+        __syncthreads(); /* nobody reads the tiles before any more */
+        if (threadIdx.x < DEPTH)
+            taps[threadIdx.x] = find_tap(c, k0 + threadIdx.x);
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < DEPTH * PLACES / THREADS; i++) {
+            int k = threadIdx.x / PLACES + i * (THREADS / PLACES);
+            bool there = k0 + k < depth && own < count && inside(c, place, taps[k]);
+
+            places[k][threadIdx.x % PLACES] = there ? load<V0>(c.x, x + taps[k].x) : (real)0;
+        }
+#pragma unroll
+        for (int i = 0; i < DEPTH * OUTPUTS / THREADS; i++) {
+            int k = threadIdx.x % DEPTH, o = threadIdx.x / DEPTH + i * (THREADS / DEPTH);
+
+            weights[k][o] = k0 + k < depth && o0 + o < c.outputs
+                                ? load<V0>(c.weight, (group * c.outputs + o0 + o) *
+                                                             c.weight_step[0] +
+                                                         taps[k].weight)
+                                : (real)0;
+        }
+        __syncthreads();
+#pragma unroll
+        for (int k = 0; k < DEPTH; k++)
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+#pragma unroll
+                for (int j = 0; j < 4; j++)
+                    sums[i][j] += weights[k][row + i] * places[k][column + j];
+    }
+    for (int i = 0; i < 8 && o0 + row + i < c.outputs; i++) {
+        int64_t out = group * c.outputs + o0 + row + i;
+        real bias = c.bias ? load<V0>(c.bias, out * c.bias_step) : (real)0;
+
+        for (int j = 0; j < 4; j++) {
+            int64_t at = p0 + column + j, size = c.oh * c.ow;
+
+            if (at < count)
+                store<V0>(c.out, (at / size * c.groups * c.outputs + out) * size + at % size,
+                          sums[i][j] + bias);
+        }
+    }
+}
+
+static __device__ void run_output(const Args &args, int64_t i)
 {
     const weir__conv &c = args.conv;
-    int64_t n = args.images * c.groups * c.outputs * c.oh * c.ow;
+    int64_t size = c.oh * c.ow, out = i / size % (c.groups * c.outputs);
+    Place place = find_place(c, i / size / (c.groups * c.outputs) * size + i % size);
+    int64_t x = place.image * c.x_step[0] + out / c.outputs * c.channels * c.x_step[1] +
+                place.y * c.x_step[2] + place.x * c.x_step[3];
+    real sum = 0;
 
-    for (int64_t i = thread_index(); i < n; i += thread_count()) {
-        int64_t x0 = i % c.ow, y0 = i / c.ow % c.oh, o = i / c.ow / c.oh % c.outputs;
-        int64_t group = i / c.ow / c.oh / c.outputs % c.groups;
-        int64_t image = i / c.ow / c.oh / c.outputs / c.groups, out = group * c.outputs + o;
-        real sum = 0;
+    for (int64_t channel = 0; channel < c.channels; channel++)
+        for (int64_t ky = 0; ky < c.kh; ky++)
+            for (int64_t kx = 0; kx < c.kw; kx++) {
+                Tap tap = make_tap(c, channel, ky, kx);
 
-        for (int64_t ch = 0; ch < c.channels; ch++)
-            for (int64_t ky = 0; ky < c.kh; ky++) {
-                int64_t y = y0 * c.stride[0] - c.padding[0] + ky * c.dilation[0];
-
-                if (y < 0 || y >= c.h)
-                    continue;
-                for (int64_t kx = 0; kx < c.kw; kx++) {
-                    int64_t x = x0 * c.stride[1] - c.padding[1] + kx * c.dilation[1];
-
-                    if (x < 0 || x >= c.w)
-                        continue;
-                    sum += load<V0>(c.x, image * c.x_step[0] +
-                                             (group * c.channels + ch) * c.x_step[1] +
-                                             y * c.x_step[2] + x * c.x_step[3]) *
-                           load<V0>(c.weight, out * c.weight_step[0] + ch * c.weight_step[1] +
-                                                  ky * c.weight_step[2] + kx * c.weight_step[3]);
-                }
+                if (inside(c, place, tap))
+                    sum += load<V0>(c.x, x + tap.x) *
+                           load<V0>(c.weight, out * c.weight_step[0] + tap.weight);
             }
-        if (c.bias)
-            sum += load<V0>(c.bias, out * c.bias_step);
-        store<V0>(c.out, i, sum);
+    if (c.bias)
+        sum += load<V0>(c.bias, out * c.bias_step);
+    store<V0>(c.out, i, sum);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) conv(const __grid_constant__ Args args)
+{
+    const weir__conv &c = args.conv;
+    int64_t count = args.images * c.oh * c.ow;
+
+    if constexpr (V1 != 0) {
+        int64_t across = (count + PLACES - 1) / PLACES, down = (c.outputs + OUTPUTS - 1) / OUTPUTS;
+
+        for (int64_t i = blockIdx.x; i < across * down * c.groups; i += gridDim.x)
+            run_tile(args, i / across / down, i / across % down * OUTPUTS, i % across * PLACES);
+    } else {
+        for (int64_t i = thread_index(); i < count * c.groups * c.outputs; i += thread_count())
+            run_output(args, i);
     }
 }

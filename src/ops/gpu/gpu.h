@@ -5,14 +5,14 @@
 
 #include "device/code.h"
 #include "ops/host/attention.h"
+#include "ops/host/conv.h"
 
 extern const struct weir__code weir__gpu_ew, weir__gpu_chain, weir__gpu_transpose, weir__gpu_concat;
 extern const struct weir__code weir__gpu_reduce, weir__gpu_softmax, weir__gpu_norm,
     weir__gpu_gating;
 extern const struct weir__code weir__gpu_take, weir__gpu_gather, weir__gpu_scatter;
 extern const struct weir__code weir__gpu_sort, weir__gpu_nonzero, weir__gpu_gen, weir__gpu_rotary;
-extern const struct weir__code weir__gpu_gemm, weir__gpu_conv;
-extern const struct weir__code weir__gpu_busy, weir__gpu_busy_part;
+extern const struct weir__code weir__gpu_gemm, weir__gpu_busy, weir__gpu_busy_part;
 extern const struct weir__code weir__gpu_reduce_part, weir__gpu_move_part;
 extern const struct weir__code weir__gpu_moe_dispatch, weir__gpu_moe_combine;
 
@@ -21,6 +21,11 @@ extern const struct weir__code weir__gpu_moe_dispatch, weir__gpu_moe_combine;
  * phase; what that takes follows from the shape alone. */
 const struct weir__code *weir__gpu_attention(struct weir__attention *a, void *scratch);
 size_t weir__gpu_attention_scratch(const struct weir__attention *a);
+
+/* The same for a convolution, whose arguments are the struct and the number of images. On tensor
+ * cores a first phase lays the weight out anew, in `scratch`: c->packed then says so. */
+const struct weir__code *weir__gpu_conv(struct weir__conv *c, int64_t images, void *scratch);
+size_t weir__gpu_conv_scratch(const struct weir__conv *c);
 
 /* Blocks that count for nonzero, and rows that are sorted in scratch memory at once. */
 #define WEIR__GPU_NONZERO_BLOCKS 256

@@ -1,9 +1,8 @@
-/* Products and convolution on a GPU, and stand-ins. */
+/* Products on a GPU, and stand-ins. */
 #include <string.h>
 
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/spread.h"
-#include "ops/host/conv.h"
 #include "ops/host/gemm.h"
 
 static void gemm_shape(const void *args, unsigned phase, unsigned cores,
@@ -51,21 +50,3 @@ static bool gemm_product(const void *args, struct weir__product *p)
 
 const struct weir__code weir__gpu_gemm = {
     .text = "gemm", .contract = true, .shape = gemm_shape, .product = gemm_product};
-
-struct conv_args {
-    struct weir__conv conv;
-    int64_t images;
-};
-
-static void conv_shape(const void *args, unsigned phase, unsigned cores,
-                       struct weir__code_launch *l)
-{
-    const struct conv_args *a = args;
-
-    (void)phase;
-    l->variant[0] = (uint8_t)a->conv.dtype;
-    weir__gpu_spread_threads(a->images * a->conv.groups * a->conv.outputs * a->conv.oh * a->conv.ow,
-                             cores, l);
-}
-
-const struct weir__code weir__gpu_conv = {.text = "conv", .contract = true, .shape = conv_shape};

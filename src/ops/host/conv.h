@@ -18,7 +18,35 @@ struct weir__conv {
     int64_t h, w, kh, kw, oh, ow;
     int64_t stride[2], padding[2], dilation[2];
     int64_t x_step[4], weight_step[4], bias_step; /* in elements */
+    char *packed; /* GPUs with tensor cores: where the weight is laid out anew; else NULL */
 };
+
+/* GPUs: a tile of outputs is 64 filters at so many columns and rows of an image, together at
+ * most WEIR__CONV_TILE places. */
+#define WEIR__CONV_TILE 256
+
+static inline int64_t weir__conv_tile_columns(const struct weir__conv *c)
+{
+    return (c->ow + (c->ow + 63) / 64 - 1) / ((c->ow + 63) / 64);
+}
+
+static inline int64_t weir__conv_tile_rows(const struct weir__conv *c)
+{
+    int64_t rows = WEIR__CONV_TILE / weir__conv_tile_columns(c);
+
+    return rows < c->oh ? rows : c->oh;
+}
+
+/* Rows and columns of the image that such a tile needs. */
+static inline int64_t weir__conv_patch_rows(const struct weir__conv *c)
+{
+    return (weir__conv_tile_rows(c) - 1) * c->stride[0] + (c->kh - 1) * c->dilation[0] + 1;
+}
+
+static inline int64_t weir__conv_patch_columns(const struct weir__conv *c)
+{
+    return (weir__conv_tile_columns(c) - 1) * c->stride[1] + (c->kw - 1) * c->dilation[1] + 1;
+}
 
 /* Rows and columns of one channel's padded copy for `rows` output rows, for each
  * of the stride[0] * stride[1] phases that it is taken apart into. */

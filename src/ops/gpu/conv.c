@@ -1,0 +1,114 @@
+/* Convolution on a GPU: on tensor cores, or on plain ones in tiles or with a thread an output. */
+#include "ops/gpu/gpu.h"
+#include "ops/gpu/spread.h"
+
+#define FILTERS 64             /* of a tile, of conv.cu too */
+#define PLACES 128             /* of a tile of conv.cu */
+#define FEWEST 8               /* outputs of a group that are worth a tile */
+#define SHARED_MOST (99 << 10) /* that every GPU we run on has */
+
+struct conv_args {
+    struct weir__conv conv;
+    int64_t images;
+};
+
+/* ---- plain cores ---- */
+
+static void plain_shape(const void *args, unsigned phase, unsigned cores,
+                        struct weir__code_launch *l)
+{
+    const struct conv_args *a = args;
+    const struct weir__conv *c = &a->conv;
+    int64_t places = a->images * c->oh * c->ow;
+
+    (void)phase;
+    l->variant[0] = (uint8_t)c->dtype;
+    l->variant[1] = c->outputs >= FEWEST;
+    l->threads = WEIR__GPU_THREADS;
+    if (l->variant[1])
+        weir__gpu_spread(weir__div_up(places, PLACES) * weir__div_up(c->outputs, FILTERS) *
+                             c->groups,
+                         cores, 2, l);
+    else
+        weir__gpu_spread_threads(places * c->groups * c->outputs, cores, l);
+}
+
+static const struct weir__code plain = {.text = "conv", .contract = true, .shape = plain_shape};
+
+/* ---- tensor cores ---- */
+
+static int64_t shared_bytes(const struct weir__conv *c, int64_t steps)
+{
+    int64_t patch = weir__conv_patch_rows(c) * weir__conv_patch_columns(c);
+    int64_t out = FILTERS * (WEIR__CONV_TILE + 8) * 2;
+
+    return weir__max(out, (2 * FILTERS + patch) * steps * 32);
+}
+
+/* Channels at a time, in steps of 16: as many as there are and fit; 0 if not even 16 do. */
+static int64_t steps_of(const struct weir__conv *c)
+{
+    int64_t steps = c->channels > 32 ? 4 : c->channels > 16 ? 2 : 1;
+
+    while (steps && shared_bytes(c, steps) > SHARED_MOST)
+        steps /= 2;
+    return steps;
+}
+
+static int64_t filter_tiles(const struct weir__conv *c)
+{
+    return weir__div_up(c->outputs, FILTERS);
+}
+
+/* Whether the kernel on tensor cores is for that shape. */
+static bool suits_tiles(const struct weir__conv *c)
+{
+    return (c->dtype == WEIR_F16 || c->dtype == WEIR_BF16) && c->outputs >= FEWEST && c->channels &&
+           c->oh && c->ow && steps_of(c);
+}
+
+static int64_t packed_elements(const struct weir__conv *c)
+{
+    int64_t channels = steps_of(c) * 16;
+
+    return c->groups * filter_tiles(c) * FILTERS * weir__div_up(c->channels, channels) * channels *
+           c->kh * c->kw;
+}
+
+size_t weir__gpu_conv_scratch(const struct weir__conv *c)
+{
+    return suits_tiles(c) ? (size_t)packed_elements(c) * 2 : 0;
+}
+
+static int64_t tile_count(const struct weir__conv *c, int64_t images)
+{
+    return images * c->groups * filter_tiles(c) * weir__div_up(c->ow, weir__conv_tile_columns(c)) *
+           weir__div_up(c->oh, weir__conv_tile_rows(c));
+}
+
+static void tiles_shape(const void *args, unsigned phase, unsigned cores,
+                        struct weir__code_launch *l)
+{
+    const struct conv_args *a = args;
+
+    l->variant[0] = (uint8_t)a->conv.dtype;
+    l->variant[1] = (uint8_t)steps_of(&a->conv);
+    if (phase == 0) {
+        weir__gpu_spread_threads(packed_elements(&a->conv), cores, l);
+        return;
+    }
+    l->threads = 256;
+    l->shared = (uint32_t)shared_bytes(&a->conv, steps_of(&a->conv));
+    l->grid = (uint32_t)tile_count(&a->conv, a->images);
+}
+
+static const struct weir__code tiles = {
+    .text = "conv_tiles", .contract = true, .shape = tiles_shape};
+
+const struct weir__code *weir__gpu_conv(struct weir__conv *c, int64_t images, void *scratch)
+{
+    if (!scratch || !suits_tiles(c) || !images || tile_count(c, images) > INT32_MAX)
+        return &plain;
+    c->packed = scratch;
+    return &tiles;
+}
