@@ -17,6 +17,7 @@
 /* Reduced positions in a chunk, at least; and chunks per unit, at most. */
 #define ROW_CHUNK 8192
 #define COLUMN_CHUNK 512
+#define COMPILED_COLUMN_CHUNK 64 /* many cores share few columns */
 #define MAX_CHUNKS 256
 /* Fewer neighbours than this are not worth a run of accumulators. */
 #define MIN_WIDTH 16
@@ -162,7 +163,8 @@ static void plan(const struct weir__call *call, enum weir__reduce_code code, str
     r->width = r->columns ? weir__min(keep_last, WEIR__REDUCE_WIDTH) : 1;
     r->units = r->columns ? outputs / keep_last * weir__div_up(keep_last, r->width) : outputs;
     r->chunk =
-        weir__max(r->columns ? COLUMN_CHUNK : ROW_CHUNK, weir__div_up(r->reduced, MAX_CHUNKS));
+        weir__max(r->columns ? call->compiled ? COMPILED_COLUMN_CHUNK : COLUMN_CHUNK : ROW_CHUNK,
+                  weir__div_up(r->reduced, MAX_CHUNKS));
     r->chunks = weir__div_up(r->reduced, r->chunk);
 }
 

@@ -228,3 +228,128 @@ CONFORMANCE(tiles, convolution)
             check_conv(dev, &cases[i], types[t]);
         }
 }
+
+/* ---- rows and columns ---- */
+
+/* `got` against what is expected, within `relative` of it or of `reach`. */
+static void check_near(double got, double want, double relative, double reach, const char *what,
+                       int64_t i)
+{
+    if (!(fabs(got - want) <= relative * fabs(want) + 0x1p-18 * reach + 1e-7))
+        FAIL("%s %lld is %g, not %g", what, (long long)i, got, want);
+}
+
+static void check_softmax(weir_tensor *x, const struct array *in, double relative)
+{
+    int64_t n = in->shape[1];
+    struct array got;
+    weir_tensor *y;
+
+    CHECK_OK(weir_softmax(x, 1, &y));
+    download(y, &got);
+    for (int64_t i = 0; i < in->shape[0]; i += 7) {
+        double sum = 0;
+
+        for (int64_t j = 0; j < n; j++)
+            sum += exp(in->at[i * n + j]);
+        for (int64_t j = 0; j < n; j++)
+            check_near(got.at[i * n + j], exp(in->at[i * n + j]) / sum, relative, 0, "weight",
+                       i * n + j);
+    }
+    array_free(&got);
+    weir_tensor_release(y);
+}
+
+/* With the weight as the bias, too, where there is one. */
+static void check_norm(weir_tensor *x, weir_tensor *weight, bool centred, const struct array *in,
+                       double relative)
+{
+    int64_t n = in->shape[1];
+    struct array got, w;
+    weir_tensor *y;
+
+    if (centred)
+        CHECK_OK(weir_layer_norm(x, weight, weight, 1e-5, &y));
+    else
+        CHECK_OK(weir_rms_norm(x, weight, 1e-5, &y));
+    download(y, &got);
+    download(weight, &w);
+    for (int64_t i = 0; i < in->shape[0]; i += 7) {
+        double mean = 0, square = 0;
+
+        for (int64_t j = 0; j < n && centred; j++)
+            mean += in->at[i * n + j] / (double)n;
+        for (int64_t j = 0; j < n; j++)
+            square += pow(in->at[i * n + j] - mean, 2) / (double)n;
+        for (int64_t j = 0; j < n; j++) {
+            double want = (in->at[i * n + j] - mean) / sqrt(square + 1e-5) * w.at[j];
+
+            check_near(got.at[i * n + j], want + (centred ? w.at[j] : 0), relative,
+                       fabs(want) + fabs(w.at[j]) + 1, "element", i * n + j);
+        }
+    }
+    array_free(&got);
+    array_free(&w);
+    weir_tensor_release(y);
+}
+
+/* Sums and maxima along dim 0 or 1, and where those are. */
+static void check_reductions(weir_tensor *x, const struct array *in, int dim, double relative)
+{
+    int64_t n = in->shape[dim], step = dim ? 1 : in->shape[1];
+    struct array sums, tops, places;
+    weir_tensor *y[3];
+
+    CHECK_OK(weir_sum(x, &dim, 1, false, &y[0]));
+    CHECK_OK(weir_max(x, &dim, 1, false, &y[1]));
+    CHECK_OK(weir_argmax(x, dim, false, &y[2]));
+    download(y[0], &sums);
+    download(y[1], &tops);
+    download(y[2], &places);
+    for (int64_t i = 0; i < in->shape[!dim]; i++) {
+        const double *row = in->at + (dim ? i * n : i);
+        double sum = 0, reach = 0;
+        int64_t top = 0;
+
+        for (int64_t j = 0; j < n; j++) {
+            sum += row[j * step];
+            reach += fabs(row[j * step]);
+            top = row[j * step] > row[top * step] ? j : top;
+        }
+        check_near(sums.at[i], sum, relative, reach, "sum", i);
+        CHECK(tops.at[i] == row[top * step]);
+        CHECK_EQ((int64_t)places.at[i], top);
+    }
+    array_free(&sums);
+    array_free(&tops);
+    array_free(&places);
+    for (int i = 0; i < 3; i++)
+        weir_tensor_release(y[i]);
+}
+
+CONFORMANCE(tiles, rows_and_columns)
+{
+    static const int64_t shapes[][2] = {{3, 8},     {9, 1000},   {2, 4096}, {1, 32768},
+                                        {1, 40000}, {1030, 264}, {200, 520}};
+    static const weir_dtype types[] = {WEIR_F16, WEIR_F32};
+
+    for (size_t i = 0; i < countof(shapes); i++)
+        for (size_t t = 0; t < countof(types); t++) {
+            double relative = types[t] == WEIR_F16 ? 0x1p-10 : 0x1p-18;
+            weir_tensor *x = noise(dev, types[t], 2, shapes[i], 1);
+            weir_tensor *weight = noise(dev, types[t], 1, &shapes[i][1], 2);
+            struct array in;
+
+            test_note("%lld x %lld, %s", (long long)shapes[i][0], (long long)shapes[i][1],
+                      weir_dtype_name(types[t]));
+            download(x, &in);
+            check_softmax(x, &in, relative);
+            check_norm(x, weight, true, &in, relative);
+            check_norm(x, weight, false, &in, relative);
+            check_reductions(x, &in, 0, relative);
+            check_reductions(x, &in, 1, relative);
+            array_free(&in);
+            weir_tensor_release(x);
+            weir_tensor_release(weight);
+        }
+}

@@ -2,14 +2,17 @@
  * reduced positions come in chunks whose results are combined in order, so the result follows
  * from the shape alone.
  * V0: code; V1: input type; V2: output type; V3: 0 a block a unit, 1 columns, 2 a warp a unit;
- * V4: phase 0 leaves partial results, phase 1 combines them */
+ * V4: phase 0 leaves partial results, phase 1 combines them; V5: elements a thread takes at once,
+ * 16 bytes of a row or of neighbouring columns, or 1 */
 #include "device/code.h"
 #include "kernel.cuh"
 #include "ops/host/reduce.h"
 
-template <bool real> struct Value { typedef int64_t type; };
-template <> struct Value<true> { typedef double type; };
-typedef Value<Type<V1>::real>::type value;
+/* Sums of floats are in f64; the largest of them need no more than their type. */
+template <bool real, bool sums> struct Value { typedef int64_t type; };
+template <> struct Value<true, true> { typedef double type; };
+template <> struct Value<true, false> { typedef Type<V1>::compute type; };
+typedef Value<Type<V1>::real, V0 == WEIR__REDUCE_SUM>::type value;
 
 struct Part {
     value v;
@@ -94,13 +97,44 @@ static __device__ inline int64_t red_offset(const weir__reduce &r, int64_t i)
     return at;
 }
 
-static __device__ inline Part element(const weir__reduce &r, int64_t base, int64_t i)
+static __device__ inline Part part_of(Type<V1>::store raw, int64_t i)
 {
-    auto x = load<V1>(r.in, base + red_offset(r, i));
+    auto x = Type<V1>::load(raw);
 
     if (V1 == WEIR_BOOL)
         x = x != 0;
     return {(value)x, i};
+}
+
+static __device__ inline Part element(const weir__reduce &r, int64_t base, int64_t i)
+{
+    return part_of(((const Type<V1>::store *)r.in)[base + red_offset(r, i)], i);
+}
+
+union Packed {
+    uint4 bits;
+    Type<V1>::store element[V5];
+};
+
+/* Neighbours in a row, the first at position i. Few of 16 bits can be summed in f32: what they
+ * are rounded to in the end is coarser by far. */
+static __device__ inline Part merge_packed(const Packed &x, int64_t i)
+{
+    if constexpr (V0 == WEIR__REDUCE_SUM && Type<V1>::real && sizeof(Type<V1>::store) == 2) {
+        float sum = 0;
+
+#pragma unroll
+        for (int k = 0; k < V5; k++)
+            sum += Type<V1>::load(x.element[k]);
+        return {(value)sum, 0};
+    } else {
+        Part p = part_of(x.element[0], i);
+
+#pragma unroll
+        for (int k = 1; k < V5; k++)
+            p = merge(p, part_of(x.element[k], i + k));
+        return p;
+    }
 }
 
 struct Unit {
@@ -163,38 +197,105 @@ static __device__ inline Part run_row(const weir__reduce &r, const Unit &u, int6
     int lane = V3 == 2 ? threadIdx.x % 32 : threadIdx.x, lanes = V3 == 2 ? 32 : blockDim.x;
     Part p = start();
 
-    for (int64_t i = begin + lane; i < end; i += lanes)
-        p = merge(p, element(r, u.in, i));
+    if constexpr (V5 > 1) {
+#pragma unroll 4
+        for (int64_t i = begin + lane * V5; i < end; i += lanes * V5) {
+            Packed x;
+
+            x.bits = *(const uint4 *)((const Type<V1>::store *)r.in + u.in + i);
+            p = merge(p, merge_packed(x, i));
+        }
+    } else {
+        for (int64_t i = begin + lane; i < end; i += lanes)
+            p = merge(p, element(r, u.in, i));
+    }
     return V3 == 2 ? warp_merge(p) : block_merge(p);
+}
+
+/* Neighbouring columns of a unit, V5 a thread: threads beside each other have neighbours, those
+ * behind them later positions, and their results are put together in order. */
+static __device__ inline void run_columns(const weir__reduce &r, const Unit &u, int64_t item,
+                                          int64_t begin, int64_t end, bool split)
+{
+    __shared__ Part parts[256][V5];
+    int across = (int)(r.width / V5), behind = 256 / across;
+    int64_t column = threadIdx.x % across * V5;
+    Part p[V5];
+
+#pragma unroll
+    for (int k = 0; k < V5; k++)
+        p[k] = start();
+    if ((int)threadIdx.x < across * behind && column < u.width)
+#pragma unroll 4
+        for (int64_t i = begin + threadIdx.x / across; i < end; i += behind) {
+            Packed x;
+
+            x.bits = *(const uint4 *)((const Type<V1>::store *)r.in + u.in + column +
+                                      red_offset(r, i));
+#pragma unroll
+            for (int k = 0; k < V5; k++)
+                p[k] = merge(p[k], part_of(x.element[k], i));
+        }
+#pragma unroll
+    for (int k = 0; k < V5; k++)
+        parts[threadIdx.x][k] = p[k];
+    __syncthreads();
+    for (int64_t j = threadIdx.x; j < u.width; j += blockDim.x) {
+        Part sum = start();
+
+        for (int i = 0; i < behind; i++)
+            sum = merge(sum, parts[i * across + j / V5][j % V5]);
+        if (split)
+            leave(r, item, j, sum);
+        else
+            put(r, u.out + j * r.keep_out[r.nkeep - 1], sum);
+    }
+    __syncthreads();
+}
+
+/* One output from the results of its chunks. */
+static __device__ inline void combine_chunks(const weir__reduce &r, int64_t i)
+{
+    Unit u = find_unit(r, i / r.width);
+    Part p = start();
+
+    if (i % r.width >= u.width)
+        return;
+#pragma unroll 8
+    for (int64_t k = 0; k < r.chunks; k++)
+        p = merge(p, found(r, i / r.width * r.chunks + k, i % r.width));
+    put(r, u.out + (V3 == 1 ? i % r.width * r.keep_out[r.nkeep - 1] : 0), p);
 }
 
 extern "C" __global__ void reduce(const __grid_constant__ weir__reduce r, weir__code_context c)
 {
-    bool split = V4 && c.phase == 0, combine = V4 && c.phase == 1;
+    bool split = V4 && c.phase == 0;
     int64_t items = split ? r.units * r.chunks : r.units;
     int64_t first = V3 == 2 ? thread_index() / 32 : blockIdx.x;
     int64_t step = V3 == 2 ? thread_count() / 32 : gridDim.x;
 
+    if (V4 && c.phase == 1) {
+        for (int64_t i = thread_index(); i < r.units * r.width; i += thread_count())
+            combine_chunks(r, i);
+        return;
+    }
     for (int64_t i = first; i < items; i += step) {
         Unit u = find_unit(r, split ? i / r.chunks : i);
         int64_t begin = split ? i % r.chunks * r.chunk : 0;
         int64_t end = split && begin + r.chunk < r.reduced ? begin + r.chunk : r.reduced;
 
-        if (combine || V3 == 1) {
+        if constexpr (V3 == 1 && V5 > 1) {
+            run_columns(r, u, i, begin, end, split);
+        } else if (V3 == 1) {
             for (int64_t j = threadIdx.x; j < u.width; j += blockDim.x) {
-                int64_t column = V3 == 1 ? j * r.keep_in[r.nkeep - 1] : 0;
                 Part p = start();
 
-                if (combine)
-                    for (int64_t k = 0; k < r.chunks; k++)
-                        p = merge(p, found(r, i * r.chunks + k, j));
-                else
-                    for (int64_t k = begin; k < end; k++)
-                        p = merge(p, element(r, u.in + column, k));
+                for (int64_t k = begin; k < end; k++)
+                    p = merge(p, element(r, u.in + j * r.keep_in[r.nkeep - 1], k));
                 if (split)
                     leave(r, i, j, p);
                 else
-                    put(r, u.out + (V3 == 1 ? j * r.keep_out[r.nkeep - 1] : 0), p);
+                    put(r, u.out + j * r.keep_out[r.nkeep - 1], p);
             }
         } else {
             Part p = run_row(r, u, begin, end);

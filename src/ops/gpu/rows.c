@@ -15,11 +15,67 @@ static void spread_rows(const struct weir__rows *rows, unsigned cores, struct we
     weir__gpu_spread(rows->count, cores, 2048 / l->threads, l);
 }
 
+/* Whether every row begins at a multiple of 16 bytes. */
+static bool rows_begin_even(const char *data, const int64_t *stride, const struct weir__rows *rows,
+                            int64_t pack)
+{
+    for (int d = 0; d < rows->ndim; d++)
+        if (stride[d] % pack && rows->shape[d] > 1)
+            return false;
+    return !((uintptr_t)data & 15);
+}
+
+/* The same for rows that a block can hold in registers, as whole chunks of 16 bytes.
+ * returns  how many of those a thread has: 1, 2, 4 or 8; 0 if rows do not lie so or are too long,
+ *          with nothing done. */
+static uint8_t hold_rows(const struct weir__rows *rows, const char *in, const char *out,
+                         weir_dtype dtype, unsigned cores, struct weir__code_launch *l)
+{
+    int64_t pack = 16 / (int64_t)weir__elem_size(dtype), chunks = rows->n / pack;
+    int64_t threads = weir__min(weir__div_up(weir__max(chunks, 1), 64) * 32, 512);
+    uint8_t held = 1;
+
+    if (rows->n % pack || rows->in_step != 1 || rows->out_step != 1 || chunks > 8 * threads ||
+        !rows_begin_even(in, rows->in_stride, rows, pack) ||
+        !rows_begin_even(out, rows->out_stride, rows, pack))
+        return 0;
+    while (held * threads < chunks)
+        held *= 2;
+    l->threads = (uint32_t)threads;
+    weir__gpu_spread(rows->count, cores, 2048 / l->threads, l);
+    return held;
+}
+
+/* Elements that a thread of a reduction takes at once: 16 bytes of a row, or of neighbouring
+ * columns, where they lie so; else 1. */
+static int64_t reduce_pack(const struct weir__reduce *r)
+{
+    int64_t pack = 16 / (int64_t)weir__elem_size(r->in_type);
+    int last = r->nkeep - 1;
+
+    if ((uintptr_t)r->in & 15)
+        return 1;
+    for (int d = 0; d < r->nkeep - r->columns; d++)
+        if (r->keep_in[d] % pack && r->keep_shape[d] > 1)
+            return 1;
+    if (!r->columns)
+        return r->nred == 1 && r->red_in[0] == 1 && r->reduced % pack == 0 && r->chunk % pack == 0
+                   ? pack
+                   : 1;
+    for (int d = 0; d < r->nred; d++)
+        if (r->red_in[d] % pack && r->red_shape[d] > 1)
+            return 1;
+    /* Shared memory has room for 8 results a thread. */
+    return r->keep_in[last] == 1 && r->keep_shape[last] % pack == 0 && pack <= 8 ? pack : 1;
+}
+
 static void reduce_shape(const void *args, unsigned phase, unsigned cores,
                          struct weir__code_launch *l)
 {
     const struct weir__reduce *r = args;
-    bool small = !r->columns && !r->partial && r->reduced <= 1024;
+    bool combines = r->partial && phase == 1;
+    int64_t pack = reduce_pack(r), longest = pack > 1 && r->units >= 1024 ? 1024 * pack : 1024;
+    bool small = !r->columns && !r->partial && r->reduced <= longest;
     int64_t items = r->partial && phase == 0 ? r->units * r->chunks : r->units;
 
     l->variant[0] = (uint8_t)r->code;
@@ -27,8 +83,13 @@ static void reduce_shape(const void *args, unsigned phase, unsigned cores,
     l->variant[2] = (uint8_t)r->out_type;
     l->variant[3] = r->columns ? 1 : small ? 2 : 0;
     l->variant[4] = r->partial != NULL;
-    l->threads = r->columns ? (uint32_t)(weir__div_up(r->width, 32) * 32) : 256;
-    weir__gpu_spread(small ? weir__div_up(items, 8) : items, cores, 8, l);
+    l->variant[5] = (uint8_t)pack;
+    l->threads = combines                  ? 64
+                 : r->columns && pack == 1 ? (uint32_t)(weir__div_up(r->width, 32) * 32)
+                                           : 256;
+    if (combines)
+        items = weir__div_up(r->units * r->width, l->threads);
+    weir__gpu_spread(small ? weir__div_up(items, 8) : items, cores, combines ? 32 : 8, l);
 }
 
 const struct weir__code weir__gpu_reduce = {.text = "reduce", .shape = reduce_shape};
@@ -40,7 +101,9 @@ static void softmax_shape(const void *args, unsigned phase, unsigned cores,
 
     (void)phase;
     l->variant[0] = (uint8_t)a->dtype;
-    spread_rows(&a->rows, cores, l);
+    l->variant[1] = hold_rows(&a->rows, a->in, a->out, a->dtype, cores, l);
+    if (!l->variant[1])
+        spread_rows(&a->rows, cores, l);
 }
 
 const struct weir__code weir__gpu_softmax = {.text = "softmax", .shape = softmax_shape};
@@ -53,7 +116,11 @@ static void norm_shape(const void *args, unsigned phase, unsigned cores,
     (void)phase;
     l->variant[0] = (uint8_t)a->dtype;
     l->variant[1] = a->centred;
-    spread_rows(&a->rows, cores, l);
+    l->variant[2] = hold_rows(&a->rows, a->in, a->out, a->dtype, cores, l);
+    l->variant[3] = !(((uintptr_t)a->weight | (uintptr_t)a->bias) & 15) &&
+                    (!a->weight || a->weight_step == 1) && (!a->bias || a->bias_step == 1);
+    if (!l->variant[2])
+        spread_rows(&a->rows, cores, l);
 }
 
 const struct weir__code weir__gpu_norm = {.text = "row_norm", .shape = norm_shape};
