@@ -38,11 +38,12 @@ static size_t scratch(const struct weir__call *call, int dim, int64_t k)
 {
     int64_t n = call->in[0]->shape[dim];
 
-    if (call->compiled)
-        return n > WEIR__GPU_SORT_SHARED
-                   ? WEIR__SORT_BYTES(n) *
-                         (size_t)weir__min(weir__view_numel(call->in[0]) / n, WEIR__GPU_SORT_ROWS)
-                   : 0;
+    if (call->compiled) {
+        struct weir__rows rows;
+
+        weir__rows_init(&rows, call->in[0], &call->out[0], dim);
+        return weir__gpu_sort_scratch(call->in[0]->dtype, &rows);
+    }
     if (WEIR__SORT_BYTES(n) <= WEIR__SORT_LOCAL || (k < n && k <= WEIR__SORT_SELECT))
         return 0;
     return WEIR__SORT_BYTES(n) * blocks_of(call, dim);
@@ -68,7 +69,7 @@ static weir_status prepare(const struct weir__call *call, int dim, int64_t k, bo
     work->fn = WEIR__ISA_PICK(weir__sort_kernel);
     work->code = &weir__gpu_sort;
     work->args_size = sizeof *a;
-    work->phases = 1;
+    work->phases = call->compiled ? weir__gpu_sort_phases(a->dtype, &a->rows) : 1;
     work->blocks = blocks_of(call, dim);
     return WEIR_OK;
 }

@@ -353,3 +353,84 @@ CONFORMANCE(tiles, rows_and_columns)
             weir_tensor_release(weight);
         }
 }
+
+/* ---- long rows in order ---- */
+
+static int after_of(double a, double b) /* NaN above all */
+{
+    return isnan(a) ? !isnan(b) : a > b;
+}
+
+/* In order, equal ones as they were, and each element once. */
+static void check_order(const struct array *in, const struct array *values,
+                        const struct array *places, bool descending)
+{
+    int64_t n = in->shape[1], k = values->shape[1];
+    char *seen = malloc((size_t)n);
+
+    CHECK(seen);
+    for (int64_t row = 0; row < in->shape[0]; row++) {
+        const double *x = in->at + row * n, *at = places->at + row * k;
+        int64_t beyond = 0;
+
+        memset(seen, 0, (size_t)n);
+        for (int64_t i = 0; i < k; i++) {
+            int64_t from = (int64_t)at[i];
+            double y = values->at[row * k + i];
+
+            CHECK(from >= 0 && from < n && !seen[from]);
+            seen[from] = 1;
+            CHECK(isnan(y) ? isnan(x[from]) : y == x[from]);
+            if (i) {
+                double before = x[(int64_t)at[i - 1]];
+
+                CHECK(!(descending ? after_of(y, before) : after_of(before, y)));
+                CHECK(after_of(y, before) || after_of(before, y) || at[i - 1] < at[i]);
+            }
+        }
+        for (int64_t i = 0; i < n && k; i++) /* none of those left out comes before the last */
+            if (!seen[i]) {
+                double last = x[(int64_t)at[k - 1]];
+
+                beyond += descending ? after_of(x[i], last) : after_of(last, x[i]);
+            }
+        CHECK_EQ(beyond, 0);
+    }
+    free(seen);
+}
+
+CONFORMANCE(tiles, order_of_long_rows)
+{
+    static const weir_dtype types[] = {WEIR_F32, WEIR_F16, WEIR_I64, WEIR_U8, WEIR_F64};
+    static const int64_t shapes[][2] = {{3, 2049}, {2, 9000}, {1, 20480}};
+
+    for (size_t t = 0; t < countof(types); t++)
+        for (size_t i = 0; i < countof(shapes); i++) {
+            int64_t k = i == 1 ? 100 : shapes[i][1];
+            struct rng rng = rng_make("order", t);
+            struct array in, values, places;
+            weir_tensor *x, *y[2];
+
+            test_note("%lld of %lld, %s", (long long)k, (long long)shapes[i][1],
+                      weir_dtype_name(types[t]));
+            array_init(&in, types[t], 2, shapes[i]);
+            for (int64_t j = 0; j < array_numel(&in); j++)
+                in.at[j] = !weir_dtype_is_float(types[t]) ? (double)rng_int(&rng, 0, 200)
+                           : rng_chance(&rng, 1)          ? (double)NAN
+                                                 : round_to(types[t], rng_real(&rng, -2, 2));
+            x = upload(weir_stream_default(dev), &in, i == 2 ? LAYOUT_SLICED : LAYOUT_PLAIN, &rng);
+            if (i == 1)
+                CHECK_OK(weir_topk(x, k, 1, true, &y[0], &y[1]));
+            else
+                CHECK_OK(weir_sort(x, 1, i == 2, &y[0], &y[1]));
+            download(y[0], &values);
+            download(y[1], &places);
+            check_order(&in, &values, &places, i > 0);
+            array_free(&in);
+            array_free(&values);
+            array_free(&places);
+            weir_tensor_release(x);
+            weir_tensor_release(y[0]);
+            weir_tensor_release(y[1]);
+        }
+}

@@ -1,30 +1,46 @@
-/* Rows sorted by keys: unsigned numbers in the order of the values, NaN last, -0 as 0. A block
- * a row; short rows in shared memory, longer ones digit by digit in scratch memory.
+/* Rows sorted by keys: unsigned numbers in the order of the values, NaN last, -0 as 0. Short rows
+ * by a block each in shared memory; longer ones by many blocks, digit by digit in scratch memory:
+ * blocks count the digits of their tiles, a block a row adds the counts up, and blocks move their
+ * tiles' elements to where those of the same digit go, in order.
  * V0: type; V1: descending; V2: log2 of the places in shared memory, 0 for scratch memory */
+#include "device/code.h"
+
 #include "kernel.cuh"
 #include "ops/host/sort.h"
 
+typedef Type<V0>::store Store;
 typedef Type<V0>::compute real;
 
-enum { KEY_BYTES = Type<V0>::real ? sizeof(real) : 8 };
+enum {
+    KEY_BYTES = sizeof(Store), /* bool's are all of its byte, too */
+    WARPS = 8,
+    THREADS = WARPS * 32,
+    TILE = WEIR__SORT_TILE(KEY_BYTES),
+    ITEMS = TILE / THREADS, /* elements of a thread */
+};
 
-static __device__ inline uint64_t key_of(real x)
+typedef Word < KEY_BYTES<4 ? 4 : KEY_BYTES>::type Key;
+
+/* In the low KEY_BYTES bytes. */
+static __device__ inline Key key_of(Store raw)
 {
-    uint64_t key;
+    constexpr Key all = (Key)(~0ull >> (64 - 8 * KEY_BYTES)), high = (Key)(all / 2 + 1);
+    Key key;
 
-    if constexpr (!Type<V0>::real) {
-        key = (uint64_t)(V0 == WEIR_BOOL ? (int64_t)(x != 0) : (int64_t)x) ^ 1ull << 63;
-    } else if constexpr (sizeof(real) == 4) {
-        uint32_t bits = __float_as_uint(x + 0.0f);
-
-        key = x != x ? 0xffffffffu : bits >> 31 ? ~bits : bits | 0x80000000u;
-        return V1 ? key ^ 0xffffffffu : key;
+    if constexpr (V0 == WEIR_BOOL) {
+        key = raw != 0;
+    } else if constexpr (!Type<V0>::real) {
+        key = ((Key)raw & all) ^ ((Store)-1 < 0 ? high : 0);
     } else {
-        uint64_t bits = (uint64_t)__double_as_longlong(x + 0.0);
+        union {
+            Store raw;
+            typename Word<KEY_BYTES>::type bits;
+        } u = {raw};
+        real x = Type<V0>::load(raw);
 
-        key = x != x ? ~0ull : bits >> 63 ? ~bits : bits | 1ull << 63;
+        key = x != x ? all : x == 0 ? high : u.bits & high ? ~(Key)u.bits & all : u.bits | high;
     }
-    return V1 ? ~key : key;
+    return V1 ? ~key & all : key;
 }
 
 static __device__ inline void put(const weir__sort &a, int64_t in, int64_t out, int64_t k,
@@ -32,8 +48,7 @@ static __device__ inline void put(const weir__sort &a, int64_t in, int64_t out, 
 {
     int64_t to = out + k * a.rows.out_step;
 
-    ((Type<V0>::store *)a.values)[to] =
-        ((const Type<V0>::store *)a.in)[in + place * a.rows.in_step];
+    ((Store *)a.values)[to] = ((const Store *)a.in)[in + place * a.rows.in_step];
     a.indices[to] = place;
 }
 
@@ -41,11 +56,11 @@ static __device__ inline void put(const weir__sort &a, int64_t in, int64_t out, 
 static __device__ void sort_shared(const weir__sort &a, int64_t in, int64_t out)
 {
     constexpr int size = 1 << (V2 ? V2 : 1);
-    __shared__ uint64_t keys[size];
+    __shared__ Key keys[size];
     __shared__ uint32_t places[size];
 
     for (int i = threadIdx.x; i < size; i += blockDim.x) {
-        keys[i] = i < a.rows.n ? key_of(load<V0>(a.in, in + i * a.rows.in_step)) : ~0ull;
+        keys[i] = i < a.rows.n ? key_of(((const Store *)a.in)[in + i * a.rows.in_step]) : ~(Key)0;
         places[i] = i;
     }
     __syncthreads();
@@ -58,7 +73,7 @@ static __device__ void sort_shared(const weir__sort &a, int64_t in, int64_t out)
                              (keys[low] == keys[high] && places[low] > places[high]);
 
                 if (after == up) {
-                    uint64_t key = keys[low];
+                    Key key = keys[low];
                     uint32_t place = places[low];
 
                     keys[low] = keys[high];
@@ -74,93 +89,220 @@ static __device__ void sort_shared(const weir__sort &a, int64_t in, int64_t out)
     __syncthreads();
 }
 
-/* One digit: counts, then every element to its place, tile by tile in order. */
-static __device__ void sort_digit(const uint64_t *keys, const uint32_t *places, uint64_t *keys2,
-                                  uint32_t *places2, int64_t n, int shift)
+/* ---- many blocks a row ---- */
+
+/* The rows that are sorted at once, and their memory: keys and places before and after a digit,
+ * and for each row and tile 256 counts. */
+struct Batch {
+    int64_t first, rows, tiles;
+    int digit, step; /* 0: count, 1: add up, 2: move */
+    Key *keys, *keys2;
+    uint32_t *places, *places2, *counts;
+};
+
+static __device__ inline Batch find_batch(const weir__sort &a, uint32_t phase)
 {
-    __shared__ uint32_t next[256];
-    __shared__ uint32_t counts[32][256];
-    int warp = threadIdx.x / 32, warps = blockDim.x / 32;
+    int64_t n = a.rows.n, room = weir__sort_rows_at_once(&a.rows) * n;
+    Batch b;
 
-    for (int i = threadIdx.x; i < 256; i += blockDim.x)
-        next[i] = 0;
-    __syncthreads();
-    for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-        atomicAdd(&next[keys[i] >> shift & 255], 1u);
-    __syncthreads();
-    if (threadIdx.x == 0)
-        for (uint32_t i = 0, sum = 0; i < 256; i++) {
-            uint32_t count = next[i];
+    b.first = phase / (3 * KEY_BYTES) * weir__sort_rows_at_once(&a.rows);
+    b.rows = a.rows.count - b.first < room / n ? a.rows.count - b.first : room / n;
+    b.tiles = (n + TILE - 1) / TILE;
+    b.digit = (int)(phase / 3 % KEY_BYTES);
+    b.step = (int)(phase % 3);
+    b.keys = (Key *)a.wide_rows + (b.digit % 2 ? room : 0);
+    b.keys2 = (Key *)a.wide_rows + (b.digit % 2 ? 0 : room);
+    b.counts = (uint32_t *)((Key *)a.wide_rows + 2 * room) + 2 * room;
+    b.places = b.counts - (b.digit % 2 ? room : 2 * room);
+    b.places2 = b.counts - (b.digit % 2 ? 2 * room : room);
+    return b;
+}
 
-            next[i] = sum;
-            sum += count;
+/* The lanes of a warp that have the same digit; those of no element have 256. */
+static __device__ inline uint32_t peers_of(uint32_t digit)
+{
+    return __match_any_sync(~0u, digit);
+}
+
+/* The sum of what the threads before this one have. */
+static __device__ inline uint32_t sum_before(uint32_t own)
+{
+    __shared__ uint32_t sums[WARPS];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    uint32_t sum = own;
+
+    for (int step = 1; step < 32; step *= 2) {
+        uint32_t other = __shfl_up_sync(~0u, sum, step);
+
+        sum += lane >= step ? other : 0;
+    }
+    if (lane == 31)
+        sums[warp] = sum;
+    __syncthreads();
+    for (int w = 0; w < warp; w++)
+        sum += sums[w];
+    __syncthreads();
+    return sum - own;
+}
+
+/* A tile of a row; a warp has a stretch of it, of which thread and number j name an element. */
+struct Tile {
+    const Batch &b;
+    const weir__sort &a;
+    int64_t row, first, in, out;
+
+    __device__ inline Tile(const weir__sort &sort, const Batch &batch, int64_t i)
+        : b(batch), a(sort), row(i / batch.tiles), first(i % batch.tiles * TILE)
+    {
+        weir__rows_at(&a.rows, b.first + row, &in, &out);
+    }
+
+    __device__ inline int place(int j) const
+    {
+        return threadIdx.x / 32 * (ITEMS * 32) + j * 32 + threadIdx.x % 32;
+    }
+
+    /* The key of element i, which is in the row. */
+    __device__ inline Key key(int i) const
+    {
+        return b.digit ? b.keys[row * a.rows.n + first + i]
+                       : key_of(((const Store *)a.in)[in + (first + i) * a.rows.in_step]);
+    }
+
+    __device__ inline uint32_t origin(int i) const
+    {
+        return b.digit ? b.places[row * a.rows.n + first + i] : (uint32_t)(first + i);
+    }
+
+    __device__ inline uint32_t digit(Key key) const
+    {
+        return (uint32_t)(key >> (8 * b.digit)) & 255;
+    }
+};
+
+static __device__ void count_tile(const Tile &t, int64_t at)
+{
+    __shared__ uint32_t counts[256];
+
+    counts[threadIdx.x] = 0;
+    __syncthreads();
+    for (int j = 0; j < ITEMS; j++) {
+        int i = t.place(j);
+        uint32_t digit = t.first + i < t.a.rows.n ? t.digit(t.key(i)) : 256, peers;
+
+        peers = peers_of(digit);
+        if (digit < 256 && !(peers & ((1u << threadIdx.x % 32) - 1)))
+            atomicAdd(&counts[digit], __popc(peers));
+    }
+    __syncthreads();
+    t.b.counts[at * 256 + threadIdx.x] = counts[threadIdx.x];
+    __syncthreads();
+}
+
+/* Counts become the places where the elements of each digit and tile begin. */
+static __device__ void add_up(const Batch &b, int64_t row)
+{
+    uint32_t *counts = b.counts + row * b.tiles * 256 + threadIdx.x, sum = 0, before;
+
+#pragma unroll 16
+    for (int64_t i = 0; i < b.tiles; i++)
+        sum += counts[i * 256];
+    before = sum_before(sum);
+#pragma unroll 16
+    for (int64_t i = 0; i < b.tiles; i++) {
+        uint32_t count = counts[i * 256];
+
+        counts[i * 256] = before;
+        before += count;
+    }
+}
+
+static __device__ void move_tile(const Tile &t, int64_t at)
+{
+    __shared__ Key keys[TILE];
+    __shared__ uint32_t places[TILE];
+    __shared__ uint32_t next[WARPS][256]; /* of each warp's elements of a digit, within the tile */
+    __shared__ uint32_t begin[256];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int n = (int)(t.a.rows.n - t.first < TILE ? t.a.rows.n - t.first : TILE);
+    uint32_t rank[ITEMS], total = 0, base;
+    Key key[ITEMS];
+
+    for (int w = 0; w < WARPS; w++)
+        next[w][threadIdx.x] = 0;
+    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < ITEMS; j++) {
+        int i = t.place(j);
+        uint32_t digit, peers, before;
+
+        key[j] = i < n ? t.key(i) : 0;
+        digit = i < n ? t.digit(key[j]) : 256;
+        peers = peers_of(digit);
+        before = peers & ((1u << lane) - 1);
+        rank[j] = digit < 256 ? next[warp][digit] + __popc(before) : 0;
+        __syncwarp();
+        if (digit < 256 && !before)
+            next[warp][digit] += __popc(peers);
+        __syncwarp();
+    }
+    __syncthreads();
+    /* A thread a digit: where each warp's elements of it begin. */
+    for (int w = 0; w < WARPS; w++)
+        total += next[w][threadIdx.x];
+    base = sum_before(total);
+    begin[threadIdx.x] = t.b.counts[at * 256 + threadIdx.x] - base;
+    for (int w = 0; w < WARPS; w++) {
+        uint32_t count = next[w][threadIdx.x];
+
+        next[w][threadIdx.x] = base;
+        base += count;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < ITEMS; j++) {
+        int i = t.place(j);
+
+        if (i < n) {
+            uint32_t to = next[warp][t.digit(key[j])] + rank[j];
+
+            keys[to] = key[j];
+            places[to] = t.origin(i);
         }
-    for (int64_t tile = 0; tile < n; tile += blockDim.x) {
-        int64_t i = tile + threadIdx.x;
-        bool real_one = i < n;
-        uint64_t key = real_one ? keys[i] : 0;
-        uint32_t digit = real_one ? (uint32_t)(key >> shift & 255) : 256, same, rank = 0;
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < n; i += THREADS) {
+        int64_t to = (uint32_t)(begin[t.digit(keys[i])] + i);
 
-        __syncthreads();
-        for (int k = threadIdx.x; k < warps * 256; k += blockDim.x)
-            counts[k / 256][k % 256] = 0;
-        __syncthreads();
-        same = __match_any_sync(~0u, digit);
-        rank = __popc(same & ((1u << threadIdx.x % 32) - 1));
-        if (real_one && rank == 0)
-            counts[warp][digit] = __popc(same);
-        __syncthreads();
-        for (int d = threadIdx.x; d < 256; d += blockDim.x)
-            for (int w = 0; w < warps; w++) {
-                uint32_t count = counts[w][d];
-
-                counts[w][d] = next[d];
-                next[d] += count;
-            }
-        __syncthreads();
-        if (real_one) {
-            keys2[counts[warp][digit] + rank] = key;
-            places2[counts[warp][digit] + rank] = places[i];
+        if (t.b.digit < KEY_BYTES - 1) {
+            t.b.keys2[t.row * t.a.rows.n + to] = keys[i];
+            t.b.places2[t.row * t.a.rows.n + to] = places[i];
+        } else if (to < t.a.k) {
+            put(t.a, t.in, t.out, to, places[i]);
         }
     }
     __syncthreads();
 }
 
-static __device__ void sort_scratch(const weir__sort &a, int64_t in, int64_t out)
+extern "C" __global__ void __launch_bounds__(V2 ? 512 : THREADS)
+    sort(const __grid_constant__ weir__sort a, weir__code_context c)
 {
-    int64_t n = a.rows.n;
-    uint64_t *keys = (uint64_t *)(a.wide_rows + blockIdx.x * (size_t)n * 24), *keys2 = keys + n;
-    uint32_t *places = (uint32_t *)(keys2 + n), *places2 = places + n;
+    if constexpr (V2 != 0) {
+        for (int64_t i = blockIdx.x; i < a.rows.count; i += gridDim.x) {
+            int64_t in, out;
 
-    for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
-        keys[i] = key_of(load<V0>(a.in, in + i * a.rows.in_step));
-        places[i] = (uint32_t)i;
-    }
-    __syncthreads();
-    for (int digit = 0; digit < KEY_BYTES; digit++) {
-        uint64_t *k = keys;
-        uint32_t *p = places;
-
-        sort_digit(keys, places, keys2, places2, n, digit * 8);
-        keys = keys2;
-        places = places2;
-        keys2 = k;
-        places2 = p;
-    }
-    for (int64_t k = threadIdx.x; k < a.k; k += blockDim.x)
-        put(a, in, out, k, places[k]);
-    __syncthreads();
-}
-
-extern "C" __global__ void __launch_bounds__(1024) sort(const __grid_constant__ weir__sort a)
-{
-    for (int64_t i = blockIdx.x; i < a.rows.count; i += gridDim.x) {
-        int64_t in, out;
-
-        weir__rows_at(&a.rows, i, &in, &out);
-        if constexpr (V2 != 0)
+            weir__rows_at(&a.rows, i, &in, &out);
             sort_shared(a, in, out);
-        else
-            sort_scratch(a, in, out);
+        }
+    } else {
+        Batch b = find_batch(a, c.phase);
+
+        for (int64_t i = blockIdx.x; i < (b.step == 1 ? b.rows : b.rows * b.tiles); i += gridDim.x)
+            if (b.step == 0)
+                count_tile(Tile(a, b, i), i);
+            else if (b.step == 1)
+                add_up(b, i);
+            else
+                move_tile(Tile(a, b, i), i);
     }
 }

@@ -6,6 +6,7 @@
 #include "device/code.h"
 #include "ops/host/attention.h"
 #include "ops/host/conv.h"
+#include "ops/host/row.h"
 
 extern const struct weir__code weir__gpu_ew, weir__gpu_chain, weir__gpu_transpose, weir__gpu_concat;
 extern const struct weir__code weir__gpu_reduce, weir__gpu_softmax, weir__gpu_norm,
@@ -27,10 +28,11 @@ size_t weir__gpu_attention_scratch(const struct weir__attention *a);
 const struct weir__code *weir__gpu_conv(struct weir__conv *c, int64_t images, void *scratch);
 size_t weir__gpu_conv_scratch(const struct weir__conv *c);
 
-/* Blocks that count for nonzero, and rows that are sorted in scratch memory at once. */
+/* Blocks that count for nonzero. */
 #define WEIR__GPU_NONZERO_BLOCKS 256
-#define WEIR__GPU_SORT_ROWS 128
-/* Rows up to this length are sorted in shared memory. */
-#define WEIR__GPU_SORT_SHARED 2048
+
+/* Sorting: how many phases, and the scratch memory they take. */
+unsigned weir__gpu_sort_phases(weir_dtype dtype, const struct weir__rows *rows);
+size_t weir__gpu_sort_scratch(weir_dtype dtype, const struct weir__rows *rows);
 
 #endif

@@ -1,4 +1,4 @@
-/* Products on a GPU, and stand-ins. */
+/* Products on a GPU. */
 #include <string.h>
 
 #include "ops/gpu/gpu.h"

@@ -159,20 +159,44 @@ static void rotary_shape(const void *args, unsigned phase, unsigned cores,
 
 const struct weir__code weir__gpu_rotary = {.text = "rotary", .shape = rotary_shape};
 
+static int64_t sort_tiles(weir_dtype dtype, const struct weir__rows *rows)
+{
+    return weir__div_up(rows->n, WEIR__SORT_TILE(weir__elem_size(dtype)));
+}
+
+unsigned weir__gpu_sort_phases(weir_dtype dtype, const struct weir__rows *rows)
+{
+    if (rows->n <= WEIR__GPU_SORT_SHARED)
+        return 1;
+    return (unsigned)(3 * (int64_t)weir__elem_size(dtype) *
+                      weir__div_up(rows->count, weir__sort_rows_at_once(rows)));
+}
+
+size_t weir__gpu_sort_scratch(weir_dtype dtype, const struct weir__rows *rows)
+{
+    size_t key = weir__max(weir__elem_size(dtype), (size_t)4);
+
+    if (rows->n <= WEIR__GPU_SORT_SHARED || !rows->count)
+        return 0;
+    return (size_t)weir__sort_rows_at_once(rows) *
+           ((size_t)rows->n * 2 * (key + 4) + (size_t)sort_tiles(dtype, rows) * 1024);
+}
+
 static void sort_shape(const void *args, unsigned phase, unsigned cores,
                        struct weir__code_launch *l)
 {
     const struct weir__sort *a = args;
     unsigned log2 = 5;
 
-    (void)phase;
     l->variant[0] = (uint8_t)a->dtype;
     l->variant[1] = a->descending;
     if (!a->k)
         return;
     if (a->rows.n > WEIR__GPU_SORT_SHARED) {
-        l->threads = 1024;
-        l->grid = (uint32_t)weir__min(a->rows.count, WEIR__GPU_SORT_ROWS);
+        int64_t rows = weir__sort_rows_at_once(&a->rows);
+
+        weir__gpu_spread(phase % 3 == 1 ? rows : rows * sort_tiles(a->dtype, &a->rows), cores, 8,
+                         l);
         return;
     }
     while ((int64_t)1 << log2 < a->rows.n)

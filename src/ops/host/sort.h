@@ -25,6 +25,20 @@ struct weir__sort {
 /* The part of local memory that rows may take. */
 #define WEIR__SORT_LOCAL (WEIR_LOCAL_BYTES / 2)
 
+/* GPUs sort rows longer than WEIR__GPU_SORT_SHARED by many blocks, some rows at once: in three
+ * phases for each byte of a key, which are as many as an element has. A block has a tile of
+ * elements. Scratch memory has two times keys (of 4 bytes at least) and places for each element,
+ * and 256 counts for each tile. */
+#define WEIR__GPU_SORT_SHARED 2048
+#define WEIR__SORT_TILE(key_bytes) ((key_bytes) > 4 ? 2048 : 4096)
+
+static inline int64_t weir__sort_rows_at_once(const struct weir__rows *rows)
+{
+    int64_t fit = ((int64_t)1 << 26) / rows->n;
+
+    return fit < 1 ? 1 : fit < rows->count ? fit : rows->count;
+}
+
 /* The block function; its arguments are a struct weir__sort. */
 WEIR__ISA_DECLARE(weir_status, weir__sort_kernel, (const void *args, const weir_block *block));
 

@@ -254,6 +254,7 @@ weir_status fake_chain(const void *args, const weir_block *block);
 weir_status fake_gemm(const void *args, const weir_block *block);
 weir_status fake_conv(const void *args, const weir_block *block);
 weir_status fake_attention(const void *args, const weir_block *block);
+weir_status fake_sort(const void *args, const weir_block *block);
 void fake_run_product(const struct fake_product *p);
 void fake_slow_way(int way);
 int fake_last_way(void);

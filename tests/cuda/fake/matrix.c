@@ -1,9 +1,13 @@
 /* Kernels whose arguments carry the host's function and how to cut the work: all of it as one
- * piece. The structs begin as those of src/ops do. */
+ * piece. The structs begin as those of src/ops do. And sorting, which takes other scratch memory
+ * on a GPU. */
+#include <stdlib.h>
+
 #include "fake.h"
 #include "ops/host/attention.h"
 #include "ops/host/conv.h"
 #include "ops/host/gemm.h"
+#include "ops/host/sort.h"
 
 struct gemm_args {
     struct weir__gemm_stack stack;
@@ -63,4 +67,16 @@ weir_status fake_attention(const void *pointer, const weir_block *block)
     for (int64_t unit = 0; unit < args->units; unit++)
         args->run(&args->attention, unit, block->local);
     return WEIR_OK;
+}
+
+weir_status fake_sort(const void *pointer, const weir_block *block)
+{
+    struct weir__sort sort = *(const struct weir__sort *)pointer;
+    weir_status st;
+
+    if (sort.wide_rows && !(sort.wide_rows = malloc(WEIR__SORT_BYTES(sort.rows.n))))
+        abort();
+    st = WEIR__ISA_PICK(weir__sort_kernel)(&sort, block);
+    free(sort.wide_rows);
+    return st;
 }
