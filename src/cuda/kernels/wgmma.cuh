@@ -19,31 +19,6 @@ static __device__ inline void products_see_copies()
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* ---- barriers in shared memory, that some arrive at and others wait for ---- */
-
-static __device__ inline void barrier_init(uint32_t barrier, int arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals)
-                 : "memory");
-}
-
-static __device__ inline void barrier_arrive(uint32_t barrier)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
-/* Waits until all have arrived for the round before: rounds are told apart by parity. */
-static __device__ inline void barrier_wait(uint32_t barrier, int parity)
-{
-    asm volatile("{ .reg .pred p;\n"
-                 "again%=: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
-                 "@!p bra again%=; }" ::"r"(barrier),
-                 "r"(parity)
-                 : "memory");
-}
-
-/* ---- products ---- */
-
 static __device__ inline void products_begin()
 {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
