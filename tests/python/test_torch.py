@@ -210,7 +210,8 @@ def test_other_operators_run_as_pytorchs_inside_the_stream():
             c = (b * b.conj()).real
         d, e = torch.linalg.qr(x[:4, :4])
         f = torch.var_mean(x, dim=0)
-        return a, c, d @ e, f, x[index], torch.full((2,), 3.0), torch.bitwise_not(index)
+        nine = x.view(1, 1, 1, 1, 1, 1, 1, 6, 8) + 1  # dims: more than weir has
+        return a, c, d @ e, f, x[index], torch.full((2,), 3.0), torch.bitwise_not(index), nine
 
     f, backend = compiled(model, mode="reduce-overhead")
     x, index = torch.randn(6, 8), torch.tensor([2, -1])

@@ -138,7 +138,7 @@ class Builder:
                 made = lower(*args, out=lowering.out_dtype(node.meta.get("val")), **kwargs)
                 self.coverage.native[str(op)] += 1
                 return made
-            except (lowering.Decline, TypeError, Error) as reason:
+            except (lowering.Decline, TypeError, ValueError, Error) as reason:
                 logger.debug("%s runs as PyTorch's kernel: %s", op, reason or "not exactly weir's")
         made = fallback.add(op, args, kwargs, self._anchor(), self.gpu and self.gpu.device)
         self.coverage.fallback[str(op)] += 1
