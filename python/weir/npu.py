@@ -21,16 +21,21 @@ from . import memory as _memory
 from ._npu_operators import *  # noqa: F403
 
 
-def _check_device(device):
+def _check_name(device):
+    """Refuses what does not name the one NPU. Plain Python, so that Dynamo can trace it."""
     if device is None or isinstance(device, _C.Device):
-        return device or _C.get_device()
+        return
     text = str(device)
+    if text in ("0", "npu", "npu:0", "cpu", "privateuseone", "privateuseone:0"):
+        return
     gpu = _follow.gpu_of(_C.get_device())
-    if gpu is not None and text in ("cuda", f"cuda:{gpu}"):
-        return _C.get_device()
-    if text not in ("0", "npu", "npu:0", "cpu", "privateuseone", "privateuseone:0"):
-        raise RuntimeError(f"there is one NPU here, 'npu:0', and no {text!r}")
-    return _C.get_device()
+    if gpu is None or text not in ("cuda", f"cuda:{gpu}"):
+        raise RuntimeError(f"there is one NPU here, 'npu:0', and no '{device}'")
+
+
+def _check_device(device):
+    _check_name(device)
+    return device if isinstance(device, _C.Device) else _C.get_device()
 
 
 def _need(function, argument, value, kind):

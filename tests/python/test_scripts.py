@@ -177,6 +177,24 @@ def test_the_device_by_its_many_names(torch):
             bad()
 
 
+def test_moving_to_the_device_inside_a_model(torch):
+    import torchair
+
+    device = torch.device("npu:0")
+
+    def model(x):
+        with torch.autocast("npu", dtype=torch.bfloat16):
+            y = x.npu() @ torch.ones(3, 3, device="npu")
+        return y, x.to(device) + torch.arange(3, device=x.device) + torch.zeros(3, device=device)
+
+    x = torch.ones(2, 3)
+    got = torch.compile(model, backend=torchair.get_npu_backend(), fullgraph=True)(x)
+    assert got[0].dtype == torch.bfloat16 and got[0].tolist() == [[3] * 3] * 2
+    assert got[1].tolist() == [[1, 2, 3]] * 2
+    with pytest.raises(RuntimeError, match="no 'npu:1'"):
+        x.npu("npu:1")
+
+
 # ---- MindSpore ----
 
 

@@ -31,6 +31,7 @@ def publish():
     torch.nn.Module.to = _without_npu(torch.nn.Module.to)
     torch.set_default_device = _without_npu(torch.set_default_device)
     torch.load = _without_npu(torch.load)
+    torch.autocast.__init__ = _cast_where_it_is(torch.autocast.__init__)
     for name in _FACTORIES:
         setattr(torch, name, _without_npu(getattr(torch, name)))
     join(weir.current_stream())
@@ -47,6 +48,7 @@ def _name_the_device(npu):
     torch.accelerator.current_accelerator = lambda check_available=False: None
 
 
+@torch._dynamo.assume_constant_result
 def _home():
     """Where PyTorch has the tensors of weir's device."""
     gpu = gpu_of(weir.get_device())
@@ -55,7 +57,7 @@ def _home():
 
 def _move(self, device=None, non_blocking=False, **options):
     """Moves to the NPU. Where its memory is the host's, it is there already."""
-    weir.npu._check_device(device)
+    weir.npu._check_name(device)
     home = _home()
     if home == "cpu":
         return self
@@ -79,10 +81,21 @@ def _without_npu(function):
     def call(*args, **kwargs):
         for name in ("device", "map_location"):
             if _is_npu(kwargs.get(name)):
-                weir.npu._check_device(kwargs[name])
+                weir.npu._check_name(kwargs[name])
                 kwargs[name] = _home()
         if any(_is_npu(a) for a in args):
             args = tuple(_home() if _is_npu(a) else a for a in args)
         return function(*args, **kwargs)
+
+    return call
+
+
+def _cast_where_it_is(init):
+    """torch.autocast("npu") casts what its tensors' own kind of device computes."""
+
+    @functools.wraps(init)
+    def call(self, device_type, *args, **kwargs):
+        kind = _home().partition(":")[0] if _is_npu(device_type) else device_type
+        init(self, kind, *args, **kwargs)
 
     return call
