@@ -24,7 +24,7 @@ static bool is_read(const struct weir__chain *c, int operand)
 
 static void add_input(struct weir__text *text, const struct weir__chain_step *step, int i)
 {
-    int in = step->in[i];
+    int8_t in = step->in[i];
 
     if (i >= step->nin || in == WEIR__CHAIN_CONSTANT)
         weir__text_add(text, "0, ");
