@@ -4,6 +4,7 @@
 #include "weirpy.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { FEW = 32 };
 
@@ -14,7 +15,16 @@ struct binding {
     weir_dtype dtype;
     int ndim;
     int64_t shape[WEIR_MAX_DIMS];
+    size_t bytes;
+    int moves;           /* how often the address was another one, up to OFTEN */
+    weir_tensor *staged; /* NULL before it is needed */
+    void *to;            /* while a call runs: where to copy it, or NULL */
 };
+
+/* A plan has its kernels prepared for the addresses of the last call, and preparing them anew
+ * takes longer than a small run. So small memory that is elsewhere at every call is copied to or
+ * from a place that stays. */
+enum { SMALL = 1024, OFTEN = 2 };
 
 struct plan_ways {
     Py_ssize_t nin, nout;
@@ -22,6 +32,7 @@ struct plan_ways {
     Py_ssize_t *arguments;    /* by input: which argument of the call it is */
     PyObject *makers;         /* by output: (function, arguments) that makes memory for it */
     PyObject *results;        /* outputs by number, argument i as -1 - i, (object,) as it is */
+    bool staging;             /* a call uses what is staged; under the GIL */
 };
 
 static bool parse_binding(PyObject *item, struct binding *b)
@@ -32,8 +43,13 @@ static bool parse_binding(PyObject *item, struct binding *b)
         PyErr_SetString(PyExc_TypeError, "bind takes tuples (dtype, shape)");
         return false;
     }
-    return PyArg_ParseTuple(item, "OO", &dtype, &shape) && to_dtype(dtype, &b->dtype) &&
-           to_dims(shape, "a shape", b->shape, WEIR_MAX_DIMS, &b->ndim);
+    if (!PyArg_ParseTuple(item, "OO", &dtype, &shape) || !to_dtype(dtype, &b->dtype) ||
+        !to_dims(shape, "a shape", b->shape, WEIR_MAX_DIMS, &b->ndim))
+        return false;
+    b->bytes = weir_dtype_size(b->dtype);
+    for (int i = 0; i < b->ndim; i++)
+        b->bytes *= (size_t)b->shape[i];
+    return true;
 }
 
 static bool parse_bindings(struct plan_ways *p, PyObject *const *lists)
@@ -122,8 +138,10 @@ void plan_ways_free(struct plan_ways *p, bool alive)
 {
     if (!p)
         return;
-    for (Py_ssize_t i = 0; alive && p->bindings && i < p->nin + p->nout; i++)
+    for (Py_ssize_t i = 0; alive && p->bindings && i < p->nin + p->nout; i++) {
         weir_tensor_release(p->bindings[i].tensor);
+        weir_tensor_release(p->bindings[i].staged);
+    }
     free(p->bindings);
     free(p->arguments);
     Py_XDECREF(p->makers);
@@ -150,24 +168,30 @@ struct plan_ways *plan_ways_parse(PyObject *args)
     return NULL;
 }
 
-/* The binding stands for the memory that object.data_ptr() says. */
-static bool rebind(struct plan_ways *p, weir_stream *s, struct binding *b, PyObject *object)
+/* What object.data_ptr() says. */
+static bool address_of(PyObject *object, void **address)
 {
     static PyObject *data_ptr;
     PyObject *number;
-    weir_status st;
-    void *address;
 
     if (!data_ptr && !(data_ptr = PyUnicode_InternFromString("data_ptr")))
         return false;
     if (!(number = PyObject_CallMethodObjArgs(object, data_ptr, NULL)))
         return false;
-    address = PyLong_AsVoidPtr(number);
+    *address = PyLong_AsVoidPtr(number);
     Py_DECREF(number);
-    if (PyErr_Occurred())
-        return false;
+    return !PyErr_Occurred();
+}
+
+/* The binding stands for the memory at the address. */
+static bool rebind(struct plan_ways *p, weir_stream *s, struct binding *b, void *address)
+{
+    weir_status st;
+
     if (b->tensor && b->address == address)
         return true;
+    if (b->tensor && b->moves < OFTEN)
+        b->moves++;
     weir_tensor_release(b->tensor);
     b->tensor = NULL;
     b->address = address;
@@ -177,6 +201,34 @@ static bool rebind(struct plan_ways *p, weir_stream *s, struct binding *b, PyObj
     if (st)
         raise_status(st);
     return !st;
+}
+
+static bool is_worth_staging(const struct binding *b)
+{
+    return b->moves == OFTEN && b->bytes && b->bytes <= SMALL;
+}
+
+/* A copy stands for the memory at the address; that of an output is filled after the run. */
+static bool stage(weir_stream *s, struct binding *b, void *address, bool is_input)
+{
+    weir_status st;
+
+    if (!b->staged && (st = weir_tensor_empty(s, b->dtype, b->ndim, b->shape, &b->staged))) {
+        raise_status(st);
+        return false;
+    }
+    if (is_input)
+        memcpy(weir_tensor_data(b->staged), address, b->bytes);
+    else
+        b->to = address;
+    return true;
+}
+
+static void copy_staged(struct plan_ways *p)
+{
+    for (struct binding *b = p->bindings + p->nin; b < p->bindings + p->nin + p->nout; b++)
+        if (b->to)
+            memcpy(b->to, weir_tensor_data(b->staged), b->bytes);
 }
 
 static void memory_is_over(void *user, weir_status status)
@@ -248,7 +300,25 @@ struct operands {
     weir_tensor *few_tensors[FEW];
 };
 
-static bool gather(struct plan_ways *p, weir_stream *s, PyObject *args, struct operands *o)
+/* The handle for operand `i`, which is the memory of the object. */
+static weir_tensor *handle(struct plan_ways *p, weir_stream *s, Py_ssize_t i, PyObject *object,
+                           bool may_stage)
+{
+    struct binding *b = &p->bindings[i];
+    void *address;
+
+    if (!address_of(object, &address))
+        return NULL;
+    if (may_stage)
+        b->to = NULL;
+    if (may_stage && is_worth_staging(b))
+        return stage(s, b, address, i < p->nin) ? weir_tensor_retain(b->staged) : NULL;
+    /* Retained, because another thread may rebind while this one runs. */
+    return rebind(p, s, b, address) ? weir_tensor_retain(b->tensor) : NULL;
+}
+
+static bool gather(struct plan_ways *p, weir_stream *s, PyObject *args, struct operands *o,
+                   bool may_stage)
 {
     size_t all = (size_t)(p->nin + p->nout);
 
@@ -265,12 +335,11 @@ static bool gather(struct plan_ways *p, weir_stream *s, PyObject *args, struct o
     for (; o->n < all; o->n++) {
         if (!(o->objects[o->n] = operand(p, args, (Py_ssize_t)o->n)))
             return false;
-        if (!rebind(p, s, &p->bindings[o->n], o->objects[o->n])) {
+        o->tensors[o->n] = handle(p, s, (Py_ssize_t)o->n, o->objects[o->n], may_stage);
+        if (!o->tensors[o->n]) {
             Py_DECREF(o->objects[o->n]);
             return false;
         }
-        /* Another thread may rebind while this one runs. */
-        o->tensors[o->n] = weir_tensor_retain(p->bindings[o->n].tensor);
     }
     return true;
 }
@@ -287,20 +356,27 @@ static void drop(struct operands *o)
 
 PyObject *plan_ways_call(struct plan_ways *p, weir_plan *plan, weir_stream *s, PyObject *args)
 {
+    bool may_stage = !p->staging, staging = may_stage;
     PyObject *results = NULL;
     struct operands o;
     weir_status st;
 
-    if (gather(p, s, args, &o)) {
+    p->staging = true;
+    if (gather(p, s, args, &o, may_stage)) {
         BLOCKING(st, weir_plan_call(plan, s, o.tensors, (size_t)p->nin, o.tensors + p->nin,
                                     (size_t)p->nout));
         if (st) {
             raise_status(st);
             keep_memory(s, o.objects, o.n);
+            staging = false; /* the run may go on: what is staged stays its own */
         } else {
+            if (may_stage)
+                copy_staged(p);
             results = make_results(p, args, o.objects + p->nin);
         }
     }
+    if (staging)
+        p->staging = false;
     drop(&o);
     return results;
 }
@@ -325,7 +401,7 @@ PyObject *plan_ways_issue(struct plan_ways *p, weir_plan *plan, weir_stream *s, 
     struct operands o;
     weir_status st;
 
-    if (gather(p, s, args, &o)) {
+    if (gather(p, s, args, &o, false)) {
         BLOCKING(st, issue(plan, s, p, &o, native));
         results = st ? raise_status(st) : make_results(p, args, o.objects + p->nin);
     }

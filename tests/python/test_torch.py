@@ -2,6 +2,7 @@
 
 import glob
 import os
+import threading
 
 import pytest
 
@@ -306,6 +307,32 @@ def test_inputs_and_results_are_shared_not_copied(monkeypatch):
     out = f(x)
     assert out[0] == 2 and weir.memory_allocated() == before
     assert weir.max_memory_allocated() == peak
+
+
+def test_small_memory_that_moves_keeps_its_values():
+    """It is copied to a place that stays, which two calls must not share."""
+    f, _ = compiled(lambda x, w: (x * w + 1, x.sum()))
+    w = torch.full((8,), 3.0)
+    kept, wrong = [], []
+    with torch.no_grad():
+        for n in range(40):
+            kept.append((n, f(torch.full((8,), float(n)), w)))
+
+    def call(start):
+        with torch.no_grad(), weir.stream(weir.Stream()):
+            for n in range(start, start + 100):
+                y, total = f(torch.full((8,), float(n)), w)
+                if y.tolist() != [3 * n + 1] * 8 or total != 8 * n:
+                    wrong.append(n)
+
+    threads = [threading.Thread(target=call, args=(1000 * i,)) for i in range(3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert wrong == []
+    for n, (y, total) in kept:
+        assert y.tolist() == [3 * n + 1] * 8 and total == 8 * n
 
 
 def test_inputs_changed_in_place():
