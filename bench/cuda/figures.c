@@ -1,9 +1,13 @@
 /* weir on an NVIDIA GPU beside the bare driver, in one run: overheads, the model of the seed,
  * a mixture-of-experts layer, single operators and what core limits do. Prints one line per figure:
  * work, subject, median of the rounds, unit. figures.py prints the same for PyTorch.
+<<<<<<< HEAD
  *   bench_cuda [overheads] [seed] [limits] [moe] [operators]
  *   bench_cuda trace    the MoE layer without limits and with, operator by operator, as text and in
  *                       moe-trace.html */
+=======
+ *   bench_cuda [overheads] [seed] [limits] [power] [moe] [operators] */
+>>>>>>> 669f326 (Products that come again outside of plans are launched as graphs; figures for why two products on half the cores take longer than one)
 #include "figures.h"
 
 #include <string.h>
@@ -248,6 +252,8 @@ int main(int argc, char **argv)
         seed_model(dev);
     if (wanted(argc, argv, "limits"))
         limits(&bare, dev);
+    if (wanted(argc, argv, "power"))
+        power(dev);
     if (wanted(argc, argv, "moe"))
         moe_layer(dev);
     if (argc > 1 && wanted(argc, argv, "trace"))

@@ -8,7 +8,7 @@
 #include "cuda/cuda.h"
 #include "weir/weir.h"
 
-enum { ROUNDS = 11 };
+enum { ROUNDS = 11, ROUNDS_ONCE = 41 };
 
 static inline void check(weir_status st)
 {
@@ -26,10 +26,10 @@ static inline int by_value(const void *a, const void *b)
 }
 
 static inline void print_figure(const char *work, const char *subject, const char *unit,
-                                double *rounds)
+                                double *rounds, int n)
 {
-    qsort(rounds, ROUNDS, sizeof *rounds, by_value);
-    printf("%-24s %-44s %10.3f %s\n", work, subject, rounds[ROUNDS / 2], unit);
+    qsort(rounds, (size_t)n, sizeof *rounds, by_value);
+    printf("%-24s %-44s %10.3f %s\n", work, subject, rounds[n / 2], unit);
     fflush(stdout);
 }
 
@@ -45,14 +45,14 @@ static inline void print_figure(const char *work, const char *subject, const cha
             rounds_[r_] = (double)(weir__clock_ns() - began_) / 1e3 / (n); \
             (void)(sync);                                                  \
         }                                                                  \
-        print_figure(work, subject, unit, rounds_);                        \
+        print_figure(work, subject, unit, rounds_, ROUNDS);                \
     } while (0)
 
 /* One call and the wait, divided by what is in it. */
-#define END_TO_END(work, subject, unit, n, body, sync)                     \
+#define IN_ROUNDS(count, work, subject, unit, n, body, sync)               \
     do {                                                                   \
-        double rounds_[ROUNDS];                                            \
-        for (int r_ = 0; r_ < ROUNDS; r_++) {                              \
+        double rounds_[count];                                             \
+        for (int r_ = 0; r_ < (count); r_++) {                             \
             uint64_t began_;                                               \
             (void)(sync);                                                  \
             began_ = weir__clock_ns();                                     \
@@ -60,8 +60,12 @@ static inline void print_figure(const char *work, const char *subject, const cha
             (void)(sync);                                                  \
             rounds_[r_] = (double)(weir__clock_ns() - began_) / 1e3 / (n); \
         }                                                                  \
-        print_figure(work, subject, unit, rounds_);                        \
+        print_figure(work, subject, unit, rounds_, count);                 \
     } while (0)
+#define END_TO_END(...) IN_ROUNDS(ROUNDS, __VA_ARGS__)
+
+/* The same of a single call: the GPU's clock is another nearly every time. */
+#define ONCE(work, subject, body, sync) IN_ROUNDS(ROUNDS_ONCE, work, subject, "us", 1, body, sync)
 
 /* `times` calls queued in a row and waited for at the end. */
 #define THROUGHPUT(work, subject, unit, times, body, sync) \
@@ -77,6 +81,7 @@ struct bare {
 
 /* limits.c, moe.c and kernels.c */
 void limits(struct bare *b, weir_device *dev);
+void power(weir_device *dev);
 void moe_layer(weir_device *dev);
 /* A run without limits and one with, as text and as a page. */
 void moe_trace(weir_device *dev, const char *path);

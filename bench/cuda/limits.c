@@ -89,9 +89,9 @@ static void measure(weir_device *dev, const struct set *x, const char *with)
     snprintf(text, sizeof text, "two side by side, %s", with);
     THROUGHPUT(work, text, "us", 40, both_products(x), weir_device_sync(dev));
     snprintf(text, sizeof text, "one product, once, %s", with);
-    END_TO_END(work, text, "us", 1, product(x, 0), weir_device_sync(dev));
+    ONCE(work, text, product(x, 0), weir_device_sync(dev));
     snprintf(text, sizeof text, "two side by side, once, %s", with);
-    END_TO_END(work, text, "us", 1, both_products(x), weir_device_sync(dev));
+    ONCE(work, text, both_products(x), weir_device_sync(dev));
     snprintf(text, sizeof text, "one 3 GB add, %s", with);
     THROUGHPUT(work, text, "us", 20, addition(x), weir_device_sync(dev));
     snprintf(text, sizeof text, "four products beside the add, %s", with);
@@ -164,10 +164,9 @@ static void bare_products(struct bare *b, weir_device *dev, const struct set *x)
             BARE_PRODUCT(1);
         },
         bare_sync(b));
-    END_TO_END(work, "bare: one product, once, 64 cores each", "us", 1, BARE_PRODUCT(0),
-               bare_sync(b));
-    END_TO_END(
-        work, "bare: two side by side, once, 64 cores each", "us", 1,
+    ONCE(work, "bare: one product, once, 64 cores each", BARE_PRODUCT(0), bare_sync(b));
+    ONCE(
+        work, "bare: two side by side, once, 64 cores each",
         {
             BARE_PRODUCT(0);
             BARE_PRODUCT(1);

@@ -104,10 +104,11 @@ struct weir__cuda_stream {
     _Atomic bool fallible;            /* something on it, or that it waited for, may fail */
     struct weir__cuda_queue *queues;  /* (L) */
     int nqueues, cap_queues;
-    weir__cu_event parted;          /* (L) behind its part of a collective; made for the first */
-    void *workspace;                /* (L) of matrix products, on the device */
-    char *stage;                    /* (L) pinned; for copies */
-    struct weir__cuda_taken *taken; /* under the faults lock, as the rest */
+    weir__cu_event parted;             /* (L) behind its part of a collective; made for the first */
+    void *workspace;                   /* (L) of matrix products, on the device */
+    char *stage;                       /* (L) pinned; for copies */
+    struct weir__cuda_repeat *repeats; /* (L) of repeat.c; NULL before the first product */
+    struct weir__cuda_taken *taken;    /* under the faults lock, as the rest */
     int ntaken, cap_taken;
     struct weir__cuda_failure *failures;
     int nfailures, cap_failures;
@@ -245,10 +246,11 @@ struct weir__cuda_sink {
     struct weir__cuda *dev;
     weir__cu_stream stream;
     unsigned cores;
-    uint64_t where;   /* for failures: weir__cuda_where or weir__cuda_where_item */
-    void **workspace; /* memory of matrix products, made when first needed */
-    uint64_t company; /* of matrix products: see product.h; 0 outside plans */
-    char *into;       /* where they write instead, while they are timed */
+    uint64_t where;                /* for failures: weir__cuda_where or weir__cuda_where_item */
+    void **workspace;              /* memory of matrix products, made when first needed */
+    uint64_t company;              /* of matrix products: see product.h; 0 outside plans */
+    char *into;                    /* where they write instead, while they are timed */
+    struct weir__cuda_stream *own; /* whose command it is; NULL while a plan is captured */
 };
 
 static inline struct weir__cuda *weir__cuda(const weir_device *dev)
@@ -314,7 +316,6 @@ weir_status weir__cuda_follow(struct weir__cuda_stream *lane, struct weir__cuda_
 /* Makes the stream write how far it got, unless it will. */
 weir_status weir__cuda_checkpoint(struct weir__cuda_stream *s);
 uint64_t weir__cuda_done(const weir_stream *s);
-weir_status weir__cuda_submit(weir_stream *s, const struct weir__kernel *kernel);
 weir_status weir__cuda_wait(weir_stream *s, struct weir__mark mark, enum weir__wait how);
 weir_status weir__cuda_mark(weir_stream *s);
 
@@ -397,6 +398,7 @@ void weir__cuda_explain(weir_device *const *devs, int ndevs, struct weir__text *
 
 /* ---- issue.c, copy.c, code.c, product.c: commands ---- */
 
+weir_status weir__cuda_submit(weir_stream *s, const struct weir__kernel *kernel);
 /* Hands a kernel to CUDA. (L) */
 weir_status weir__cuda_issue(const struct weir__cuda_sink *sink, const struct weir__kernel *kernel);
 weir_status weir__cuda_copy(struct weir__cuda_stream *s, weir__cu_stream stream,
@@ -416,6 +418,8 @@ void weir__cuda_functions_close(struct weir__cuda *dev);
 weir_status weir__cuda_product_run(const struct weir__cuda_sink *sink,
                                    const struct weir__product *products, int n);
 void weir__cuda_products_close(struct weir__cuda *dev);
+/* repeat.c: what the stream remembers of its products. */
+void weir__cuda_repeats_close(struct weir__cuda_stream *s);
 
 /* ---- cache.c: files that spare later processes work ---- */
 #define WEIR__CUDA_HASH UINT64_C(0xcbf29ce484222325) /* of nothing */

@@ -384,6 +384,28 @@ static int multiply_all(const struct weir__cuda_sink *sink, const struct weir__c
     return r;
 }
 
+weir_status weir__cuda_product_issue(const struct weir__cuda_sink *sink,
+                                     const struct weir__cuda_product *p, int way,
+                                     const struct weir__product *x, int n)
+{
+    const struct weir__product *all = x;
+    struct weir__product stack;
+    weir_status st;
+    int r;
+
+    if (n > 1 && weir__cuda_product_stack(x, n, sink->into != NULL, &stack))
+        all = &stack;
+    for (int i = 0; i < n && bias_first(x) && !sink->into; i++)
+        if ((st = spread_bias(sink, &x[i])))
+            return st;
+    if (!(r = multiply_all(sink, p, way, all)))
+        return WEIR_OK;
+    if ((st = weir__cuda_ask(sink->dev)))
+        return st;
+    return weir__fail(WEIR_EDEVICE, "cuBLASLt refuses a product of [%lld, %lld, %lld]: code %d",
+                      (long long)x->m, (long long)x->k, (long long)x->n, r);
+}
+
 weir_status weir__cuda_product_run(const struct weir__cuda_sink *sink,
                                    const struct weir__product *x, int n)
 {
@@ -391,7 +413,7 @@ weir_status weir__cuda_product_run(const struct weir__cuda_sink *sink,
     struct weir__cuda_product *p;
     struct weir__product stack;
     weir_status st;
-    int way, r;
+    int way;
 
     if (n > 1) {
         if (!weir__cuda_product_stack(x, n, sink->into != NULL, &stack))
@@ -403,15 +425,8 @@ weir_status weir__cuda_product_run(const struct weir__cuda_sink *sink,
     way = weir__cuda_choice(p, sink->company);
     if (p->ways[way].how.workspace && (st = weir__cuda_product_workspace(sink)))
         return st;
-    for (int i = 0; i < n && bias_first(x) && !sink->into; i++)
-        if ((st = spread_bias(sink, &x[i])))
-            return st;
-    if (!(r = multiply_all(sink, p, way, all)))
-        return WEIR_OK;
-    if ((st = weir__cuda_ask(sink->dev)))
-        return st;
-    return weir__fail(WEIR_EDEVICE, "cuBLASLt refuses a product of [%lld, %lld, %lld]: code %d",
-                      (long long)x->m, (long long)x->k, (long long)x->n, r);
+    return sink->own && outer_count(x) == 1 ? weir__cuda_product_repeat(sink, p, way, x)
+                                            : weir__cuda_product_issue(sink, p, way, x, n);
 }
 
 void weir__cuda_products_close(struct weir__cuda *dev)

@@ -62,6 +62,15 @@ int weir__cuda_product_multiply(const struct weir__cuda_sink *sink,
                                 const struct weir__cuda_product *p, int way, double beta,
                                 const struct weir__product *x, const char *a, const char *b,
                                 char *c);
+/* One product, or several that are a stack, with their bias, in that way. */
+weir_status weir__cuda_product_issue(const struct weir__cuda_sink *sink,
+                                     const struct weir__cuda_product *p, int way,
+                                     const struct weir__product *x, int n);
+/* repeat.c: one product of the sink's own stream, with less of the host's time if it comes again.
+ */
+weir_status weir__cuda_product_repeat(const struct weir__cuda_sink *sink,
+                                      const struct weir__cuda_product *p, int way,
+                                      const struct weir__product *x);
 /* Memory for whatever way the product takes. */
 weir_status weir__cuda_product_workspace(const struct weir__cuda_sink *sink);
 /* Bytes from a call's first result to its last. */

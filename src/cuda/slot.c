@@ -80,6 +80,7 @@ void weir__cuda_stream_close(weir_stream *base)
         cu->event_destroy(s->inlet);
     if (s->parted)
         cu->event_destroy(s->parted);
+    weir__cuda_repeats_close(s);
     for (int i = 0; i < s->nqueues; i++)
         cu->stream_destroy(s->queues[i].stream);
     if (s->workspace)
