@@ -330,7 +330,12 @@ void weir__cuda_report(weir_device *dev, struct weir__text *text);
 extern struct weir__mutex weir__cuda_faults;
 
 /* `r` as an error that names `what`; a fault of the context makes the device dead. */
-weir_status weir__cuda_check(struct weir__cuda *dev, weir__cu_result r, const char *what);
+weir_status weir__cuda_failed(struct weir__cuda *dev, weir__cu_result r, const char *what);
+static inline weir_status weir__cuda_check(struct weir__cuda *dev, weir__cu_result r,
+                                           const char *what)
+{
+    return weir__likely(!r) ? WEIR_OK : weir__cuda_failed(dev, r, what);
+}
 /* The error of a device whose context is unusable, else WEIR_OK. */
 weir_status weir__cuda_alive(struct weir__cuda *dev);
 /* After a library has failed: whether the context did, which is the better reason. */

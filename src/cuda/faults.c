@@ -68,10 +68,8 @@ weir_status weir__cuda_alive(struct weir__cuda *dev)
     return weir__fail(WEIR_EDEVICE, "%s", dev->dead_text);
 }
 
-weir_status weir__cuda_check(struct weir__cuda *dev, weir__cu_result r, const char *what)
+weir_status weir__cuda_failed(struct weir__cuda *dev, weir__cu_result r, const char *what)
 {
-    if (weir__likely(!r))
-        return WEIR_OK;
     if (is_fatal(r))
         die(dev, r);
     if (atomic_load(&dev->dead))

@@ -51,22 +51,19 @@ static weir_status wait_on_tail(struct weir__cuda_stream *s, const struct weir__
     return weir__cuda_wait_for(dev, s->tail, &event);
 }
 
-/* Hands the waits that are kept to CUDA. One that it does not take is kept, as are those behind
- * it: no later command may go without. */
-static weir_status flush(struct weir__cuda_stream *s)
+/* Hands the waits that are kept to CUDA, one at a time: finding an event may flush other streams,
+ * which may come back here. One that it does not take is kept: no later command may go without. */
+static inline weir_status flush(struct weir__cuda_stream *s)
 {
-    struct weir__cuda_pending pending[WEIR__CUDA_PENDING];
     weir_status st = WEIR_OK;
-    unsigned n = s->npending;
 
-    /* Finding an event may flush other streams, which may come back here. */
-    for (unsigned i = 0; i < n; i++)
-        pending[i] = s->pending[i];
-    s->npending = 0;
-    s->busy |= n > 0;
-    for (unsigned i = 0; i < n; i++)
-        if (st || (st = wait_on_tail(s, &pending[i])))
-            s->pending[s->npending++] = pending[i];
+    s->busy |= s->npending > 0;
+    while (s->npending && !st) {
+        struct weir__cuda_pending p = s->pending[--s->npending];
+
+        if ((st = wait_on_tail(s, &p)))
+            s->pending[s->npending++] = p;
+    }
     return st;
 }
 
@@ -454,7 +451,8 @@ weir_status weir__cuda_wait(weir_stream *base, struct weir__mark mark, enum weir
     }
     if (!st && must_take)
         st = weir__cuda_take(s, weir__stream_submitted(base) + 1, mark, how);
-    weir__cuda_leave(dev, pushed);
+    if (pushed)
+        weir__cuda_leave(dev, pushed);
     if (st)
         return st;
     if (must_take)

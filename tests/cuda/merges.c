@@ -35,7 +35,7 @@ static weir_status make_plan(struct run *r)
     weir_tensor *x[INPUTS], *y[MOST];
     weir_status st;
     weir_graph *g;
-    char name[8];
+    char name[16];
 
     CHECK_OK(weir_graph_create(r->dev, &g));
     for (int i = 0; i < INPUTS; i++) {
