@@ -1,20 +1,16 @@
 /* weir on an NVIDIA GPU beside the bare driver, in one run: overheads, the model of the seed,
  * a mixture-of-experts layer, single operators and what core limits do. Prints one line per figure:
  * work, subject, median of the rounds, unit. figures.py prints the same for PyTorch.
-<<<<<<< HEAD
- *   bench_cuda [overheads] [seed] [limits] [moe] [operators]
+ *   bench_cuda [overheads] [seed] [limits] [power] [moe] [operators]
  *   bench_cuda trace    the MoE layer without limits and with, operator by operator, as text and in
  *                       moe-trace.html */
-=======
-*bench_cuda[overheads][seed][limits][power][moe][operators] * /
->>>>>>> 669f326 (Products that come again outside of plans are launched as graphs; figures for why two products on half the cores take longer than one)
 #include "figures.h"
 
 #include <string.h>
 
-    /* ---- overheads ---- */
+/* ---- overheads ---- */
 
-    static void empty_launch(struct bare *b, int n)
+static void empty_launch(struct bare *b, int n)
 {
     for (int i = 0; i < n; i++)
         bare_check(b->api->cu.launch(b->empty, 1, 1, 1, 32, 1, 1, 0, b->stream[0], NULL, NULL));
