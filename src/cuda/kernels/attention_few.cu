@@ -56,31 +56,32 @@ static __device__ inline Unit find_unit(const weir__attention &a, int64_t i)
     return u;
 }
 
-/* A tile of keys and one of values by a warp, zeros where there are none. */
+/* A tile of keys or of values by a warp, zeros where there are none: the keys from `first` on, of
+ * which `left` are there. A lane has one chunk of every few rows. */
 template <int steps, int pitch>
 static __device__ inline void fetch(uint32_t to, const char *data, int64_t base, int64_t step,
-                                    int64_t first, int64_t end, int64_t columns)
+                                    int64_t first, int left, int64_t columns)
 {
-    constexpr int chunks = 2 * steps;
+    constexpr int chunks = 2 * steps, at_once = 32 / chunks;
+    int lane = threadIdx.x % 32, chunk = lane % chunks, row = lane / chunks;
+    const half_bits *from = (const half_bits *)data + base + (first + row) * step + chunk * 8;
 
+    to += row * pitch + chunk * 16;
+    left = chunk * 8 < columns ? left - row : 0;
+    if (row < at_once) /* 32 may be no multiple of the chunks */
 #pragma unroll
-    for (int i = threadIdx.x % 32; i < KEYS * chunks; i += 32) {
-        int64_t key = first + i / chunks;
-        bool there = key < end && i % chunks * 8 < columns;
-
-        copy_chunk(to + i / chunks * pitch + i % chunks * 16,
-                   there ? (const half_bits *)data + base + key * step + i % chunks * 8
-                         : (const void *)data,
-                   there);
-    }
+        for (int i = 0; i < KEYS; i += at_once)
+            copy_chunk(to + i * pitch, i < left ? from + i * step : (const void *)data, i < left);
 }
 
 static __device__ inline void fetch_tile(const weir__attention &a, const Unit &u, uint32_t stage,
                                          int64_t first)
 {
     if (first < u.end) {
-        fetch<V3, KEY_PITCH>(stage, a.k.data, u.at.k, a.k.row, first, u.end, a.d);
-        fetch<V4, VALUE_PITCH>(stage + KEYS * KEY_PITCH, a.v.data, u.at.v, a.v.row, first, u.end,
+        int left = u.end - first < KEYS ? (int)(u.end - first) : KEYS;
+
+        fetch<V3, KEY_PITCH>(stage, a.k.data, u.at.k, a.k.row, first, left, a.d);
+        fetch<V4, VALUE_PITCH>(stage + KEYS * KEY_PITCH, a.v.data, u.at.v, a.v.row, first, left,
                                a.dv);
     }
     copies_commit();
@@ -120,15 +121,19 @@ static __device__ inline void take_tile(const weir__attention &a, const uint32_t
 
 #pragma unroll
     for (int i = 0; i < V3; i++) {
-        load_blocks(b, stage + (lane / 16 * 8 + lane % 8) * KEY_PITCH + (i * 2 + lane / 8 % 2) * 16);
+        load_blocks(b, stage + (lane / 16 * 8 + lane % 8) * KEY_PITCH +
+                           (i * 2 + lane / 8 % 2) * 16);
         multiply<V0>(s[0], q[i], b);
         multiply<V0>(s[1], q[i], b + 2);
     }
+    if (V1 != 255 || first + KEYS > rows[0].limit || first + KEYS > rows[1].limit) {
 #pragma unroll
-    for (int j = 0; j < 2; j++)
+        for (int j = 0; j < 2; j++)
 #pragma unroll
-        for (int i = 0; i < 4; i++)
-            s[j][i] = visible(a, rows[i / 2], s[j][i], scale, first + j * 8 + lane % 4 * 2 + i % 2);
+            for (int i = 0; i < 4; i++)
+                s[j][i] = visible(a, rows[i / 2], s[j][i], scale,
+                                  first + j * 8 + lane % 4 * 2 + i % 2);
+    }
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         float top = fmaxf(fmaxf(s[0][2 * r], s[0][2 * r + 1]), fmaxf(s[1][2 * r], s[1][2 * r + 1]));

@@ -49,49 +49,70 @@ static __device__ inline bool inside(const weir__conv &c, const Place &p, const 
            p.x + tap.x_shift < c.w;
 }
 
+enum { PLACES_EACH = DEPTH * PLACES / THREADS, WEIGHTS_EACH = DEPTH * OUTPUTS / THREADS };
+
+/* What a thread brings of the next step, on its way while the step before is computed. */
+struct Next {
+    real places[PLACES_EACH], weights[WEIGHTS_EACH];
+};
+
 static __device__ void run_tile(const Args &args, int64_t group, int64_t o0, int64_t p0)
 {
     __shared__ __align__(16) real weights[DEPTH][OUTPUTS], places[DEPTH][PLACES];
-    __shared__ Tap taps[DEPTH];
+    __shared__ Tap taps[2][DEPTH];
     const weir__conv &c = args.conv;
     int64_t depth = c.channels * c.kh * c.kw, count = args.images * c.oh * c.ow;
     int64_t own = p0 + threadIdx.x % PLACES;
     Place place = find_place(c, own);
     int64_t x = place.image * c.x_step[0] + group * c.channels * c.x_step[1] +
                 place.y * c.x_step[2] + place.x * c.x_step[3];
+    int64_t weight = (group * c.outputs + o0) * c.weight_step[0];
     int row = threadIdx.x / 32 * 8, column = threadIdx.x % 32 * 4;
     real sums[8][4] = {};
+    Next next;
 
-    for (int64_t k0 = 0; k0 < depth; k0 += DEPTH) {
-        __syncthreads(); /* nobody reads the tiles before any more */
-        if (threadIdx.x < DEPTH)
-            taps[threadIdx.x] = find_tap(c, k0 + threadIdx.x);
-        __syncthreads();
+    if (threadIdx.x < DEPTH)
+        taps[0][threadIdx.x] = find_tap(c, threadIdx.x);
+    for (int64_t k0 = -DEPTH; k0 < depth; k0 += DEPTH) {
+        const Tap *ahead = taps[(k0 / DEPTH + 1) % 2];
+
+        __syncthreads(); /* the tiles of step k0 are there, and the taps of the next */
 #pragma unroll
-        for (int i = 0; i < DEPTH * PLACES / THREADS; i++) {
+        for (int i = 0; i < PLACES_EACH; i++) {
             int k = threadIdx.x / PLACES + i * (THREADS / PLACES);
-            bool there = k0 + k < depth && own < count && inside(c, place, taps[k]);
+            bool there = k0 + DEPTH + k < depth && own < count && inside(c, place, ahead[k]);
 
-            places[k][threadIdx.x % PLACES] = there ? load<V0>(c.x, x + taps[k].x) : (real)0;
+            next.places[i] = there ? load<V0>(c.x, x + ahead[k].x) : (real)0;
         }
 #pragma unroll
-        for (int i = 0; i < DEPTH * OUTPUTS / THREADS; i++) {
+        for (int i = 0; i < WEIGHTS_EACH; i++) {
             int k = threadIdx.x % DEPTH, o = threadIdx.x / DEPTH + i * (THREADS / DEPTH);
 
-            weights[k][o] = k0 + k < depth && o0 + o < c.outputs
-                                ? load<V0>(c.weight, (group * c.outputs + o0 + o) *
-                                                             c.weight_step[0] +
-                                                         taps[k].weight)
-                                : (real)0;
+            next.weights[i] = k0 + DEPTH + k < depth && o0 + o < c.outputs
+                                  ? load<V0>(c.weight, weight + o * c.weight_step[0] +
+                                                           ahead[k].weight)
+                                  : (real)0;
         }
-        __syncthreads();
+        if (threadIdx.x < DEPTH)
+            taps[k0 / DEPTH % 2 ? 1 : 0][threadIdx.x] = find_tap(c, k0 + 2 * DEPTH + threadIdx.x);
+        if (k0 >= 0) {
 #pragma unroll
-        for (int k = 0; k < DEPTH; k++)
+            for (int k = 0; k < DEPTH; k++)
 #pragma unroll
-            for (int i = 0; i < 8; i++)
+                for (int i = 0; i < 8; i++)
 #pragma unroll
-                for (int j = 0; j < 4; j++)
-                    sums[i][j] += weights[k][row + i] * places[k][column + j];
+                    for (int j = 0; j < 4; j++)
+                        sums[i][j] += weights[k][row + i] * places[k][column + j];
+        }
+        __syncthreads(); /* nobody reads the tiles any more */
+#pragma unroll
+        for (int i = 0; i < PLACES_EACH; i++)
+            places[threadIdx.x / PLACES + i * (THREADS / PLACES)][threadIdx.x % PLACES] =
+                next.places[i];
+#pragma unroll
+        for (int i = 0; i < WEIGHTS_EACH; i++)
+            weights[threadIdx.x % DEPTH][threadIdx.x / DEPTH + i * (THREADS / DEPTH)] =
+                next.weights[i];
     }
     for (int i = 0; i < 8 && o0 + row + i < c.outputs; i++) {
         int64_t out = group * c.outputs + o0 + row + i;

@@ -117,7 +117,8 @@ static __device__ inline void load_patch(const weir__conv &c, const Tile &t, int
             int64_t left = y >= 0 && y < c.h && at >= 0 && at < c.w
                                ? c.channels - first - chunk * 8
                                : 0;
-            const half_bits *from = x + y * c.x_step[2] + at * c.x_step[3] + chunk * 8 * c.x_step[1];
+            const half_bits *from =
+                x + y * c.x_step[2] + at * c.x_step[3] + chunk * 8 * c.x_step[1];
             uint32_t eight[8];
 
 #pragma unroll

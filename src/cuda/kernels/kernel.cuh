@@ -194,6 +194,14 @@ template <typename T> static __device__ inline T larger(T a, T b)
     return a != a ? a : b != b ? b : a > b ? a : b;
 }
 
+template <> __device__ inline float larger(float a, float b)
+{
+    float c;
+
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+    return c;
+}
+
 template <typename T> static __device__ inline T block_max(T x)
 {
     __shared__ T part[32];

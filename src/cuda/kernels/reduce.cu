@@ -30,6 +30,17 @@ static __device__ inline Part start()
     return {(value)(V0 == WEIR__REDUCE_MIN ? 0x7fffffffffffffffll : -0x7fffffffffffffffll - 1), -1};
 }
 
+/* NaN below all. */
+template <typename T> static __device__ inline T smaller(T a, T b)
+{
+    return a != a ? a : b != b ? b : b < a ? b : a;
+}
+
+template <> __device__ inline float smaller(float a, float b)
+{
+    return -larger(-a, -b);
+}
+
 /* a comes before b. */
 static __device__ inline Part merge(Part a, Part b)
 {
@@ -40,9 +51,9 @@ static __device__ inline Part merge(Part a, Part b)
         else
             return {(value)((uint64_t)a.v + (uint64_t)b.v), 0};
     case WEIR__REDUCE_MAX:
-        return {a.v != a.v ? a.v : b.v != b.v ? b.v : b.v > a.v ? b.v : a.v, 0};
+        return {larger(a.v, b.v), 0};
     case WEIR__REDUCE_MIN:
-        return {a.v != a.v ? a.v : b.v != b.v ? b.v : b.v < a.v ? b.v : a.v, 0};
+        return {smaller(a.v, b.v), 0};
     default:
         if (a.at < 0 || b.at < 0)
             return a.at < 0 ? b : a;

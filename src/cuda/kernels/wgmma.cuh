@@ -13,11 +13,42 @@ static __device__ inline uint64_t tile_descriptor(uint32_t address, uint32_t lea
            (uint64_t)(1024 >> 4) << 32 | 1ull << 62;
 }
 
-/* What this thread wrote to shared memory is there for products that begin after a barrier. */
+/* What is in shared memory as this thread knows it is there for the products it begins. */
 static __device__ inline void products_see_copies()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
+
+/* ---- barriers in shared memory, that some arrive at and others wait for ---- */
+
+static __device__ inline void barrier_init(uint32_t barrier, int arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals)
+                 : "memory");
+}
+
+static __device__ inline void barrier_arrive(uint32_t barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+/* Arrives once the copies are over that the thread has asked for so far. */
+static __device__ inline void barrier_arrive_after_copies(uint32_t barrier)
+{
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
+
+/* Waits until all have arrived in a round: rounds are told apart by parity, the first is even. */
+static __device__ inline void barrier_wait(uint32_t barrier, int parity)
+{
+    asm volatile("{ .reg .pred p;\n"
+                 "again%=: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
+                 "@!p bra again%=; }" ::"r"(barrier),
+                 "r"(parity)
+                 : "memory");
+}
+
+/* ---- products ---- */
 
 static __device__ inline void products_begin()
 {

@@ -74,9 +74,9 @@ static void tiles_shape(const void *args, unsigned phase, unsigned cores,
     l->variant[3] = (uint8_t)steps;
     l->variant[4] = (uint8_t)value_panels;
     l->variant[5] = (uint8_t)key_panels;
-    l->threads = 256;
-    l->shared = (uint32_t)(1024 + panels * TILE_ROWS * 128 +
-                           2 * key_panels * 64 * 128 * (panels + value_panels));
+    l->threads = l->arch == 90 ? 384 : 256; /* some only fetch */
+    l->shared = (uint32_t)(1280 + panels * TILE_ROWS * 128 +
+                           (1 + key_panels) * key_panels * 64 * 128 * (panels + value_panels));
     l->grid = (uint32_t)(batches(a) * a->heads * weir__div_up(a->lq, TILE_ROWS));
 }
 
