@@ -105,7 +105,7 @@ from ._C import (  # noqa: F401
     wait_tensor,
     where,
 )
-from . import hal, npu, ops, scope
+from . import _numpy, hal, npu, ops, scope  # noqa: F401
 from ._create import asarray, from_dlpack, from_numpy, full, ones, tensor, zeros
 from ._log import logger
 from .check import check

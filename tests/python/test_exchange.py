@@ -99,3 +99,53 @@ def test_dlpack_with_torch():
         back = torch.from_dlpack(t)
         assert back.data_ptr() == a.data_ptr() and torch.equal(back, a)
     assert weir.asarray(torch.arange(6).reshape(2, 3).T).tolist() == [[0, 3], [1, 4], [2, 5]]
+
+
+def test_functions_of_numpy_are_weirs_where_weir_has_them():
+    np = pytest.importorskip("numpy")
+    a = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
+    t = weir.tensor(a)
+    for name in ("exp", "log", "sqrt", "tanh", "negative", "absolute", "square"):
+        got = getattr(np, name)(t)
+        assert isinstance(got, weir.Tensor)
+        np.testing.assert_allclose(got.numpy(), getattr(np, name)(a), rtol=1e-5)
+    for got, want in (
+        (a + t, a + a), (t - a, a - a), (np.float32(2) * t, 2 * a), (t / np.float64(2), a / 2),
+        (a @ t.T, a @ a.T), (a > t, a > a), (np.maximum(t, 3), np.maximum(a, 3)),
+        (np.sum(t, axis=1), a.sum(1)), (np.mean(t, keepdims=True), a.mean(keepdims=True)),
+        (np.max(t, axis=0), a.max(0)), (np.concatenate([t, a]), np.concatenate([a, a])),
+        (np.where(t > 2, t, 0), np.where(a > 2, a, 0)), (np.transpose(t), a.T),
+        (np.reshape(t, (3, 2)), a.reshape(3, 2)), (np.clip(t, 2, 4), a.clip(2, 4)),
+    ):  # fmt: skip
+        assert isinstance(got, weir.Tensor), want
+        np.testing.assert_allclose(got.numpy(), want, rtol=1e-5)
+
+
+def test_other_functions_of_numpy_run_on_the_values():
+    np = pytest.importorskip("numpy")
+    a = np.arange(6, dtype=np.float32)
+    t = weir.tensor(a)
+    np.testing.assert_allclose(np.sin(t), np.sin(a))
+    assert np.median(t) == 2.5 and np.add.reduce(t) == 15
+    np.testing.assert_allclose(np.sum(t, dtype=np.float64), 15)
+    np.add(t, 1, out=t)
+    np.testing.assert_allclose(t, a + 1)
+    with pytest.raises(TypeError, match="numpy.sin is none of weir's operators"):
+        weir.compile(lambda x: np.sin(x))(t)
+
+
+def test_a_function_written_for_numpy_is_captured():
+    np = pytest.importorskip("numpy")
+
+    @weir.compile
+    def attention(q, k, v):
+        scores = np.matmul(q, np.transpose(k)) / np.float32(2)
+        weights = np.exp(scores - np.max(scores, axis=-1, keepdims=True))
+        return (weights / np.sum(weights, axis=-1, keepdims=True)) @ v
+
+    q, k, v = (np.random.default_rng(i).normal(size=(3, 4)).astype(np.float32) for i in range(3))
+    want = np.exp(q @ k.T / 2)
+    want = (want / want.sum(-1, keepdims=True)) @ v
+    for _ in range(2):
+        np.testing.assert_allclose(attention(q, k, v).numpy(), want, rtol=1e-4)
+    assert len(attention.plans) == 1

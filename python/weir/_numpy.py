@@ -1,0 +1,115 @@
+"""NumPy's functions on weir's tensors.
+
+``numpy.exp(t)``, ``array + t`` and the like are weir's operators where weir has them, so that a
+function written for NumPy can be captured by :func:`weir.compile`. Others run in NumPy, on the
+values; in a graph, which has none, they are an error.
+
+>>> import numpy as np
+>>> np.maximum(weir.tensor([-1.0, 2.0]), 0).tolist()
+[0.0, 2.0]
+>>> f = weir.compile(lambda x: np.exp(x) / np.sum(np.exp(x), axis=-1, keepdims=True))
+>>> f(np.zeros((1, 2), np.float32)).tolist()
+[[0.5, 0.5]]
+"""
+
+from . import _C
+from ._create import asarray
+
+# By NumPy's names.
+_UFUNCS = {
+    "add": _C.add,
+    "subtract": _C.sub,
+    "multiply": _C.mul,
+    "divide": _C.div,
+    "power": _C.pow,
+    "maximum": _C.maximum,
+    "minimum": _C.minimum,
+    "matmul": _C.matmul,
+    "negative": _C.neg,
+    "absolute": _C.abs,
+    "exp": _C.exp,
+    "log": _C.log,
+    "sqrt": _C.sqrt,
+    "tanh": _C.tanh,
+    "square": lambda x: x * x,
+    "equal": _C.eq,
+    "not_equal": _C.ne,
+    "less": _C.lt,
+    "less_equal": _C.le,
+    "greater": _C.gt,
+    "greater_equal": _C.ge,
+}
+
+
+def _reduction(function):
+    def call(a, axis=None, keepdims=False):
+        return function(a, axis, keepdims)
+
+    return call
+
+
+def _transpose(a, axes=None):
+    return a.T if axes is None else a.permute(axes)
+
+
+_FUNCTIONS = {
+    "sum": _reduction(_C.sum),
+    "mean": _reduction(_C.mean),
+    "max": _reduction(_C.max),
+    "min": _reduction(_C.min),
+    "amax": _reduction(_C.max),
+    "amin": _reduction(_C.min),
+    "argmax": _reduction(_C.argmax),
+    "concatenate": lambda arrays, axis=0: _C.concat([_operand(a) for a in arrays], axis),
+    "where": lambda condition, x, y: _C.where(_operand(condition), _operand(x), _operand(y)),
+    "reshape": lambda a, shape: a.reshape(shape),
+    "transpose": _transpose,
+    "clip": lambda a, a_min=None, a_max=None: _C.clamp(a, a_min, a_max),
+}
+
+
+def _operand(x):
+    """Arrays become tensors of the same memory, NumPy's numbers Python's."""
+    if isinstance(x, _C.Tensor) or not hasattr(x, "__array_interface__"):
+        return x
+    return x.item() if x.ndim == 0 else asarray(x)
+
+
+def _values(x, name):
+    if isinstance(x, (list, tuple)):
+        return type(x)(_values(item, name) for item in x)
+    if not isinstance(x, _C.Tensor):
+        return x
+    try:
+        return x.numpy()
+    except RuntimeError as error:
+        raise TypeError(f"numpy.{name} is none of weir's operators, and needs values: {error}")
+
+
+def _in_numpy(function, name, args, kwargs):
+    args = [_values(x, name) for x in args]
+    return function(*args, **{key: _values(x, name) for key, x in kwargs.items()})
+
+
+def array_ufunc(self, ufunc, method, *inputs, **kwargs):
+    """What NumPy calls for ``numpy.exp(t)`` and ``array + t``."""
+    ours = _UFUNCS.get(ufunc.__name__)
+    if ours and method == "__call__" and not kwargs:
+        return ours(*map(_operand, inputs))
+    return _in_numpy(getattr(ufunc, method), ufunc.__name__, inputs, kwargs)
+
+
+def array_function(self, function, types, args, kwargs):
+    """What NumPy calls for ``numpy.sum(t)``."""
+    ours = _FUNCTIONS.get(function.__name__)
+    if ours:
+        try:
+            return ours(*args, **kwargs)
+        except TypeError as error:
+            if "argument" not in str(error):  # one that is NumPy's alone, such as dtype
+                raise
+    return _in_numpy(function, function.__name__, args, kwargs)
+
+
+_C.Tensor.__array_ufunc__ = array_ufunc
+_C.Tensor.__array_function__ = array_function
