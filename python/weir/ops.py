@@ -33,12 +33,14 @@ def wait(tensors: Sequence[Any]) -> None:
     """
     if not isinstance(tensors, (list, tuple)) or len(tensors) == 0:
         raise ValueError("wait takes a list of at least one token")
+    for token in tensors:
+        theirs = hasattr(token, "data_ptr") and _dispatch.torch_ops is not None
+        if not theirs and not isinstance(token, _C.Tensor):
+            raise ValueError(f"wait takes tokens made by record, not {type(token).__name__}")
     if isinstance(tensors[0], _C.Tensor):
         _C.token_wait(tensors)
-    elif _dispatch.torch_ops is not None and not isinstance(tensors[0], (int, float, str)):
-        _dispatch.torch_ops.wait(list(tensors))
     else:
-        raise ValueError(f"wait takes tokens made by record, not {type(tensors[0]).__name__}")
+        _dispatch.torch_ops.wait(list(tensors))
 
 
 class TaggedEvent:

@@ -137,7 +137,7 @@ def test_tokens_and_tagged_events():
         ops.npu_record_tagged_stream(x, "default")
         with pytest.raises(TypeError):
             ops.npu_record_tagged_stream(x, 1)
-        for bad in ([], None, [3]):
+        for bad in ([], None, [3], [token, 3], [None]):
             with pytest.raises(ValueError):
                 ops.wait(bad)
     finally:
