@@ -1,0 +1,173 @@
+/* Which kernel text a call takes, and in how many launches: what conformance cannot see. */
+#include "gpu.h"
+
+enum text { ATTENTION, ATTENTION_TILES, ATTENTION_FEW, CONV, CONV_TILES, SORT, TEXTS };
+
+static int launches[TEXTS]; /* written while the host waits */
+
+#define COUNT(text)                                                         \
+    static int count_##text(void *args, struct weir__code_context *context) \
+    {                                                                       \
+        (void)args;                                                         \
+        (void)context;                                                      \
+        __atomic_fetch_add(&launches[text], 1, __ATOMIC_RELAXED);           \
+        return 0;                                                           \
+    }
+COUNT(ATTENTION)
+COUNT(ATTENTION_TILES)
+COUNT(ATTENTION_FEW)
+COUNT(CONV)
+COUNT(CONV_TILES)
+COUNT(SORT)
+
+static weir_device *open_counting(void)
+{
+    const struct fake_control *fake = use_fake();
+    weir_device *dev;
+
+    fake->replace("attention", count_ATTENTION);
+    fake->replace("attention_tiles", count_ATTENTION_TILES);
+    fake->replace("attention_few", count_ATTENTION_FEW);
+    fake->replace("conv", count_CONV);
+    fake->replace("conv_tiles", count_CONV_TILES);
+    fake->replace("sort", count_SORT);
+    CHECK_OK(weir_device_open("cuda:0", &dev));
+    return dev;
+}
+
+/* All launches since the last call are those `n` of `text`. */
+static void check_launches(weir_device *dev, enum text text, int n)
+{
+    CHECK_OK(weir_device_sync(dev));
+    for (int i = 0; i < TEXTS; i++) {
+        CHECK_EQ(launches[i], i == (int)text ? n : 0);
+        launches[i] = 0;
+    }
+}
+
+static weir_tensor *empty(weir_device *dev, weir_dtype dtype, int ndim, const int64_t *shape)
+{
+    weir_tensor *t;
+
+    CHECK_OK(weir_tensor_empty(weir_stream_default(dev), dtype, ndim, shape, &t));
+    return t;
+}
+
+struct attention {
+    weir_dtype dtype;
+    int64_t heads, lq, lk, d;
+    double scale;
+    enum text text;
+    int launches;
+};
+
+static void check_attention(weir_device *dev, const struct attention *c)
+{
+    const weir_attention_options options = {.scale = c->scale};
+    weir_tensor *q = empty(dev, c->dtype, 3, (int64_t[]){c->heads, c->lq, c->d});
+    weir_tensor *k = empty(dev, c->dtype, 3, (int64_t[]){1, c->lk, c->d}), *out;
+
+    CHECK_OK(weir_attention(q, k, k, NULL, &options, &out));
+    check_launches(dev, c->text, c->launches);
+    weir_tensor_release(q);
+    weir_tensor_release(k);
+    weir_tensor_release(out);
+}
+
+TEST(cuda_kernels, attention_takes_tensor_cores_where_types_and_rows_allow)
+{
+    static const struct attention cases[] = {
+        {WEIR_F16, 2, 200, 300, 128, 0, ATTENTION_TILES, 1},
+        {WEIR_BF16, 1, 65, 10, 8, 0, ATTENTION_TILES, 1},
+        {WEIR_F16, 8, 1, 4096, 128, 0, ATTENTION_FEW, 2}, /* in parts, and those together */
+        {WEIR_F16, 8, 1, 300, 128, 0, ATTENTION_FEW, 1},
+        {WEIR_F32, 2, 200, 300, 128, 0, ATTENTION, 1},
+        {WEIR_F16, 2, 200, 300, 136, 0, ATTENTION, 1},  /* longer than they hold */
+        {WEIR_F16, 2, 200, 300, 100, 0, ATTENTION, 1},  /* not in whole 16 bytes */
+        {WEIR_F16, 2, 200, 300, 128, -1, ATTENTION, 1}, /* maxima would be minima */
+        {WEIR_F16, 8, 1, 4096, 100, 0, ATTENTION, 1},   /* scratch memory, and no use for it */
+    };
+    weir_device *dev = open_counting();
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        test_note("case %zu", i);
+        check_attention(dev, &cases[i]);
+    }
+    CHECK_OK(weir_device_close(dev));
+}
+
+/* Rows that begin between multiples of 16 bytes. */
+TEST(cuda_kernels, attention_of_views_at_odd_addresses_is_plain)
+{
+    weir_device *dev = open_counting();
+    weir_tensor *all = empty(dev, WEIR_F16, 3, (int64_t[]){1, 100, 72}), *view, *out;
+
+    CHECK_OK(weir_tensor_slice(all, 2, 8, 72, 1, &view));
+    CHECK_OK(weir_attention(view, view, view, NULL, NULL, &out));
+    check_launches(dev, ATTENTION_TILES, 1);
+    weir_tensor_release(view);
+    weir_tensor_release(out);
+    CHECK_OK(weir_tensor_slice(all, 2, 4, 68, 1, &view));
+    CHECK_OK(weir_attention(view, view, view, NULL, NULL, &out));
+    check_launches(dev, ATTENTION, 1);
+    weir_tensor_release(view);
+    weir_tensor_release(out);
+    weir_tensor_release(all);
+    CHECK_OK(weir_device_close(dev));
+}
+
+TEST(cuda_kernels, convolution_takes_tensor_cores_where_a_group_has_outputs_for_them)
+{
+    static const struct {
+        weir_dtype dtype;
+        int64_t channels, outputs, groups;
+        enum text text;
+        int launches;
+    } cases[] = {
+        {WEIR_F16, 64, 64, 1, CONV_TILES, 2}, /* the weight first */
+        {WEIR_BF16, 3, 8, 1, CONV_TILES, 2},
+        {WEIR_F16, 32, 32, 32, CONV, 1},
+        {WEIR_F32, 64, 64, 1, CONV, 1},
+    };
+    weir_device *dev = open_counting();
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const weir_conv2d_options options = {.groups = cases[i].groups};
+        weir_tensor *x = empty(dev, cases[i].dtype, 4, (int64_t[]){2, cases[i].channels, 9, 9});
+        weir_tensor *w =
+            empty(dev, cases[i].dtype, 4,
+                  (int64_t[]){cases[i].outputs, cases[i].channels / cases[i].groups, 3, 3});
+        weir_tensor *out;
+
+        test_note("case %zu", i);
+        CHECK_OK(weir_conv2d(x, w, NULL, &options, &out));
+        check_launches(dev, cases[i].text, cases[i].launches);
+        weir_tensor_release(x);
+        weir_tensor_release(w);
+        weir_tensor_release(out);
+    }
+    CHECK_OK(weir_device_close(dev));
+}
+
+/* Three launches for each byte of an element. */
+TEST(cuda_kernels, long_rows_are_sorted_a_byte_at_a_time)
+{
+    static const struct {
+        weir_dtype dtype;
+        int64_t n;
+        int launches;
+    } cases[] = {{WEIR_F32, 2048, 1}, {WEIR_F32, 2049, 12}, {WEIR_F16, 5000, 6},
+                 {WEIR_U8, 5000, 3},  {WEIR_I64, 5000, 24}, {WEIR_F32, 0, 0}};
+    weir_device *dev = open_counting();
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weir_tensor *x = empty(dev, cases[i].dtype, 2, (int64_t[]){3, cases[i].n}), *out;
+
+        test_note("case %zu", i);
+        CHECK_OK(weir_argsort(x, 1, false, &out));
+        check_launches(dev, SORT, cases[i].launches);
+        weir_tensor_release(x);
+        weir_tensor_release(out);
+    }
+    CHECK_OK(weir_device_close(dev));
+}
