@@ -5,6 +5,8 @@ not depend on it. Shown: that the values are PyTorch's, where the operators ran,
 beside eager PyTorch and torch.compile's default backend, in the same run.
 
     python moe_transformer.py [--tokens 256] [--dim 256] [--device cpu] [--runs 20]
+
+On --device cuda:0 the model and its tokens are PyTorch's CUDA tensors.
 """
 
 import argparse
@@ -107,6 +109,8 @@ def median_ms(function, argument, runs):
     for _ in range(runs):
         began = time.perf_counter()
         function(argument)
+        if argument.is_cuda:
+            torch.cuda.synchronize()
         times.append(1e3 * (time.perf_counter() - began))
     return statistics.median(times)
 
@@ -121,8 +125,9 @@ def main():
     if args.device:
         weir.set_device(args.device)
     torch.manual_seed(0)
-    model = Transformer(dim=args.dim).eval()
-    tokens = torch.randint(0, 256, (1, args.tokens))
+    home = "cuda" if weir.get_device().name.startswith("cuda") else "cpu"
+    model = Transformer(dim=args.dim).eval().to(home)
+    tokens = torch.randint(0, 256, (1, args.tokens), device=home)
     backend = weir.get_npu_backend()
     ours = torch.compile(model, backend=backend, fullgraph=True, dynamic=False)
     with torch.no_grad():
@@ -131,6 +136,7 @@ def main():
         print(backend.coverage)
         with weir.trace() as trace:
             ours(tokens)
+            weir.synchronize()
         streams = {}
         for op in trace.ops:
             streams.setdefault(op["stream"], []).append(op)

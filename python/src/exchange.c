@@ -368,7 +368,8 @@ static PyObject *read_into(PyObject *self, PyObject *target)
     if (!device_check(t->device) || PyObject_GetBuffer(target, &view, PyBUF_WRITABLE))
         return NULL;
     BLOCKING(st, weir_tensor_read(t->tensor, view.buf, (size_t)view.len));
-    PyBuffer_Release(&view);
+    if (st != WEIR_ETIMEDOUT) /* then the copy is still to come, and the memory must stay */
+        PyBuffer_Release(&view);
     return none_or(st);
 }
 

@@ -223,13 +223,7 @@ def _to_device(self, device):
     target = device if isinstance(device, _C.Device) else _C.Device(device)
     if target is self.device:
         return self
-    made = _C.empty(self.shape, self.dtype, target)
-    try:
-        return made.copy_(self)
-    except UnavailableError:  # devices of two kinds meet on the host
-        values = bytearray(self.nbytes)
-        self.read_into(values)
-        return made.write_from(values)
+    return _C.empty(self.shape, self.dtype, target).copy_(self)
 
 
 def to(self, target):

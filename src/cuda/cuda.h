@@ -316,6 +316,8 @@ weir_status weir__cuda_follow(struct weir__cuda_stream *lane, struct weir__cuda_
 /* Makes the stream write how far it got, unless it will. */
 weir_status weir__cuda_checkpoint(struct weir__cuda_stream *s);
 uint64_t weir__cuda_done(const weir_stream *s);
+/* Finds out which streams are idle. */
+void weir__cuda_look(weir_device *dev);
 weir_status weir__cuda_wait(weir_stream *s, struct weir__mark mark, enum weir__wait how);
 weir_status weir__cuda_mark(weir_stream *s);
 

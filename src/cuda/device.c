@@ -268,6 +268,7 @@ const struct weir__driver weir__cuda_driver = {
     .stamp = weir__cuda_stamp,
     .kick = cuda_kick,
     .done = weir__cuda_done,
+    .poll = weir__cuda_look,
     .sync = weir__cuda_sync,
     .native = weir__cuda_native,
     .wait_native = weir__cuda_wait_native,

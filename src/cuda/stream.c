@@ -349,23 +349,31 @@ weir_status weir__cuda_before_gate(struct weir__cuda_stream *s)
     return st;
 }
 
-/* Asking counts as a command where others queue too, so it would never find the last one over
- * by the word alone. */
-static uint64_t look_at_shared(struct weir__cuda_stream *s, uint64_t queued, uint64_t reached)
+/* A stream whose tail is idle and that keeps no wait has nothing left, though it has not said so.
+ * Where others queue too that is the only way to see it: asking counts as a command. */
+static void look(struct weir__cuda_stream *s)
 {
     struct weir__cuda *dev = weir__cuda(s->base.dev);
-    bool pushed = weir__cuda_enter(dev);
-    weir__cu_result r;
+    uint64_t queued = atomic_load_explicit(&s->queued, memory_order_acquire);
 
     weir__spin_lock(&dev->tails);
-    if (s->tail == s->shared && !(r = dev->api->cu.stream_query(s->tail)) &&
-        atomic_load_explicit(&s->word->reached, memory_order_relaxed) < queued) {
+    if (atomic_load_explicit(&s->word->reached, memory_order_acquire) < queued && s->tail &&
+        !s->npending && !dev->api->cu.stream_query(s->tail))
         atomic_store_explicit(&s->word->reached, queued, memory_order_release);
-        reached = queued;
-    }
     weir__spin_unlock(&dev->tails);
+}
+
+void weir__cuda_look(weir_device *base)
+{
+    struct weir__cuda *dev = weir__cuda(base);
+    bool pushed;
+
+    if (atomic_load_explicit(&dev->dead, memory_order_acquire))
+        return;
+    pushed = weir__cuda_enter(dev);
+    for (struct weir__cuda_stream *s = atomic_load(&dev->streams); s; s = s->next)
+        look(s);
     weir__cuda_leave(dev, pushed);
-    return reached;
 }
 
 uint64_t weir__cuda_done(const weir_stream *base)
@@ -377,8 +385,6 @@ uint64_t weir__cuda_done(const weir_stream *base)
     if (atomic_load_explicit(&dev->dead, memory_order_acquire))
         return queued;
     reached = atomic_load_explicit(&s->word->reached, memory_order_acquire);
-    if (reached < queued && s->shared)
-        reached = look_at_shared(s, queued, reached);
     if (reached < queued && reached >= s->checkpoint)
         (void)weir__cuda_checkpoint(s); /* the next to ask will know */
     if (atomic_load_explicit(&dev->failed, memory_order_relaxed) ||
