@@ -23,12 +23,19 @@ def torch_on(device):
     return torch if torch.cuda.is_available() else None
 
 
+_made = {}  # PyTorch's objects for CUDA streams, by handle and GPU: making one takes microseconds
+
+
 def external(torch, stream):
     """PyTorch's object for the CUDA stream that stands for a weir stream."""
-    return torch.cuda.ExternalStream(stream.native, device=gpu_of(stream.device))
+    key = stream.native, gpu_of(stream.device)
+    if key not in _made:
+        _made[key] = torch.cuda.ExternalStream(key[0], device=key[1])
+    return _made[key]
 
 
-_last = threading.local()  # .native: the handle that this thread's PyTorch was last given
+# Of this thread: .native is the handle that PyTorch was last given, .device keeps it valid.
+_last = threading.local()
 
 
 def follow(stream):
@@ -37,18 +44,19 @@ def follow(stream):
     torch = torch_on(stream.device)
     if torch is None:
         return None
-    before = torch.cuda.current_stream(gpu_of(stream.device))
+    before = torch.cuda.current_stream(gpu_of(stream.device)), getattr(_last, "device", None)
     now = external(torch, stream)
     torch.cuda.set_stream(now)
-    _last.native = now.cuda_stream
+    _last.native, _last.device = now.cuda_stream, stream.device
     return before
 
 
 def back(before):
     """PyTorch's current stream is again the one it was."""
     if before is not None:
-        sys.modules["torch"].cuda.set_stream(before)
-        _last.native = before.cuda_stream
+        stream, device = before
+        sys.modules["torch"].cuda.set_stream(stream)
+        _last.native, _last.device = stream.cuda_stream, device
 
 
 def keep_up(stream):
@@ -56,7 +64,8 @@ def keep_up(stream):
     torch = torch_on(stream.device)
     if torch is None:
         return
-    if torch.cuda.current_stream(gpu_of(stream.device)).cuda_stream == getattr(_last, "native", None):
+    now = torch.cuda.current_stream(gpu_of(stream.device))
+    if now.cuda_stream == getattr(_last, "native", None):
         follow(stream)
 
 

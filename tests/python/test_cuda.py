@@ -51,6 +51,11 @@ def busy(n=2048, rounds=20):
     return x
 
 
+def long():
+    """As much as makes sure that PyTorch's current stream is not done when it is asked."""
+    torch.cuda._sleep(100_000_000)
+
+
 # ---- tensors ----
 
 
@@ -142,6 +147,7 @@ def test_events_and_syncs_count_pytorchs_work():
         with weir.npu.stream(one):
             start.record()
             x = busy()
+            long()
             x.fill_(i)
             end.record()
         two.wait_stream(one)
@@ -151,9 +157,9 @@ def test_events_and_syncs_count_pytorchs_work():
         two.synchronize()
         assert one.query() and two.query()
         assert (y == 2 * i).all().item()
-    assert start.elapsed_time(end) > 0.1
+    assert start.elapsed_time(end) > 10
     with weir.npu.stream(one):
-        busy()
+        long()
     assert not one.query()
     weir.npu.synchronize()
     assert one.query()
