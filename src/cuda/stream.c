@@ -350,15 +350,17 @@ weir_status weir__cuda_before_gate(struct weir__cuda_stream *s)
 }
 
 /* A stream whose tail is idle and that keeps no wait has nothing left, though it has not said so.
- * Where others queue too that is the only way to see it: asking counts as a command. */
+ * Where others queue too that is the only way to see it: asking counts as a command. A checkpoint
+ * that is still to come, perhaps from a leader, would take the word back. */
 static void look(struct weir__cuda_stream *s)
 {
     struct weir__cuda *dev = weir__cuda(s->base.dev);
-    uint64_t queued = atomic_load_explicit(&s->queued, memory_order_acquire);
+    uint64_t queued = atomic_load_explicit(&s->queued, memory_order_acquire), reached;
 
     weir__spin_lock(&dev->tails);
-    if (atomic_load_explicit(&s->word->reached, memory_order_acquire) < queued && s->tail &&
-        !s->npending && !dev->api->cu.stream_query(s->tail))
+    reached = atomic_load_explicit(&s->word->reached, memory_order_acquire);
+    if (reached < queued && reached >= s->checkpoint && s->tail && !s->npending &&
+        !dev->api->cu.stream_query(s->tail))
         atomic_store_explicit(&s->word->reached, queued, memory_order_release);
     weir__spin_unlock(&dev->tails);
 }

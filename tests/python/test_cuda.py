@@ -2,6 +2,7 @@
 
 import importlib.util
 import pathlib
+import re
 
 import pytest
 
@@ -192,6 +193,17 @@ def test_limits_hold_for_pytorchs_kernels():
         assert now == s.stream.native
         weir.npu.reset_stream_limit(s)
         assert torch.cuda.current_stream().cuda_stream != now
+
+
+def test_the_sample_of_the_page():
+    page = (pathlib.Path(__file__).parents[2] / "docs/python.md").read_text()
+    (text,) = (b for b in re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S) if "torch.cuda" in b)
+    names = {"weir": weir, "torch": torch, "x_cuda": torch.ones(64, 64, device="cuda")}
+    torch.cuda.synchronize()
+    exec(text, names)
+    names["event"].synchronize()
+    assert names["z"].is_cuda and names["z"].shape == (64, 32)
+    assert names["z"].sum().item() == pytest.approx(64.0**2 * 64 * 32, rel=1e-5)
 
 
 def test_memory_counts():
