@@ -1,7 +1,8 @@
 /* One elementwise operator.
  * V0: code; V1: output type; V2..V4: input types; V5: bit i: input i is the constant;
  * V6: log2 of the elements a thread moves at once, + 8 * dims (0: all is packed), + 128: places
- * fit 32 bits; V7: how output and inputs lie, two bits each */
+ * fit 32 bits, or where all is packed, every thread has one move at most and nothing is left over;
+ * V7: how output and inputs lie, two bits each */
 #include "elementwise.cuh"
 
 template <bool fits> struct Index { typedef int64_t type; };
@@ -47,6 +48,26 @@ static __device__ inline void locate(const weir__ew &e, int64_t i, int64_t (*at)
     }
 }
 
+/* Sums, differences and products of two f16 each are rounded once either way: by pairs, which is
+ * less code, and a short kernel spends most of its time on fetching that. */
+constexpr bool by_pairs()
+{
+    return V0 <= WEIR__BINARY_MUL && V1 == WEIR_F16 && V2 == WEIR_F16 && V3 == WEIR_F16 && !V5;
+}
+
+static __device__ inline uint32_t apply_to_pair(uint32_t x, uint32_t y)
+{
+    uint32_t out;
+
+    if constexpr (V0 == WEIR__BINARY_ADD)
+        asm("add.rn.f16x2 %0, %1, %2;" : "=r"(out) : "r"(x), "r"(y));
+    else if constexpr (V0 == WEIR__BINARY_SUB)
+        asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(out) : "r"(x), "r"(y));
+    else
+        asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(out) : "r"(x), "r"(y));
+    return out;
+}
+
 /* Elements i .. i + n - 1. */
 template <int n> static __device__ inline void run(const weir__ew &e, int64_t i)
 {
@@ -66,9 +87,20 @@ template <int n> static __device__ inline void run(const weir__ew &e, int64_t i)
         y = read<lie(2), n, Type<V3>::store>(e.in[1], at[2]);
     if constexpr (inputs_of(V0) > 2)
         z = read<lie(3), n, Type<V4>::store>(e.in[2], at[3]);
+    if constexpr (by_pairs() && n % 2 == 0) {
 #pragma unroll
-    for (int k = 0; k < n; k++)
-        out.v[k] = apply<V0, V1, V2, V3, V4, V5>(x.v[k], y.v[k], z.v[k], e.constant);
+        for (int k = 0; k < n; k += 2) {
+            uint32_t pair = apply_to_pair(x.v[k] | (uint32_t)x.v[k + 1] << 16,
+                                          y.v[k] | (uint32_t)y.v[k + 1] << 16);
+
+            out.v[k] = (uint16_t)pair;
+            out.v[k + 1] = (uint16_t)(pair >> 16);
+        }
+    } else {
+#pragma unroll
+        for (int k = 0; k < n; k++)
+            out.v[k] = apply<V0, V1, V2, V3, V4, V5>(x.v[k], y.v[k], z.v[k], e.constant);
+    }
     write<lie(0), n>(e.out, at[0], out);
 }
 
@@ -76,6 +108,11 @@ extern "C" __global__ void ew(const __grid_constant__ weir__ew e)
 {
     int64_t whole = e.numel / at_once;
 
+    if constexpr (!ndim && (V6 & 128) != 0) {
+        if (thread_index() < whole)
+            run<at_once>(e, thread_index() * at_once);
+        return;
+    }
     for (int64_t p = thread_index(); p < whole; p += thread_count())
         run<at_once>(e, p * at_once);
     for (int64_t i = whole * at_once + thread_index(); i < e.numel; i += thread_count())

@@ -57,6 +57,7 @@ static void ew_shape(const void *args, unsigned phase, unsigned cores, struct we
     const struct weir__ew *e = args;
     size_t narrowest = weir__elem_size(e->out_type), widest = narrowest;
     unsigned pack, mask = 0, lies;
+    bool simple;
 
     (void)phase;
     for (int i = 0; i < e->nin; i++) {
@@ -78,10 +79,11 @@ static void ew_shape(const void *args, unsigned phase, unsigned cores, struct we
     l->variant[3] = e->in_type[e->nin > 1 ? 1 : 0];
     l->variant[4] = e->in_type[e->nin > 2 ? 2 : 0];
     l->variant[5] = (uint8_t)mask;
-    l->variant[6] =
-        (uint8_t)(log2_of(pack) | (unsigned)e->ndim << 3 | (e->ndim && fits(e) ? 128 : 0));
-    l->variant[7] = (uint8_t)lies;
     weir__gpu_spread_threads(weir__div_up(e->numel, pack), cores, l);
+    simple = e->ndim ? fits(e) : e->numel == (e->numel & -(int64_t)pack) &&
+                                     (int64_t)l->grid * l->threads * pack >= e->numel;
+    l->variant[6] = (uint8_t)(log2_of(pack) | (unsigned)e->ndim << 3 | (simple ? 128 : 0));
+    l->variant[7] = (uint8_t)lies;
 }
 
 const struct weir__code weir__gpu_ew = {
