@@ -80,8 +80,9 @@ static void ew_shape(const void *args, unsigned phase, unsigned cores, struct we
     l->variant[4] = e->in_type[e->nin > 2 ? 2 : 0];
     l->variant[5] = (uint8_t)mask;
     weir__gpu_spread_threads(weir__div_up(e->numel, pack), cores, l);
-    simple = e->ndim ? fits(e) : e->numel == (e->numel & -(int64_t)pack) &&
-                                     (int64_t)l->grid * l->threads * pack >= e->numel;
+    simple = e->ndim ? fits(e)
+                     : e->numel == (e->numel & -(int64_t)pack) &&
+                           (int64_t)l->grid * l->threads * pack >= e->numel;
     l->variant[6] = (uint8_t)(log2_of(pack) | (unsigned)e->ndim << 3 | (simple ? 128 : 0));
     l->variant[7] = (uint8_t)lies;
 }
