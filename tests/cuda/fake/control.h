@@ -35,7 +35,8 @@ struct fake_control {
     void (*hold)(bool held);
     /* The text's kernel is this function; NULL: weir's own again. */
     void (*replace)(const char *text, fake_kernel kernel);
-    /* The library offers several ways for a product; one of them, or with -1 none, takes longer. */
+    /* The library offers several ways for a product; one of them, or with -1 none, takes longer,
+     * as far as events tell: by so much that what else the machine does makes no difference. */
     void (*slow_way)(int way); /* or FAKE_EVERY_WAY: then few products take less than many */
     int (*last_way)(void);     /* the one of the last product that ran; -1 before the first */
     /* A lost GPU is as new, and no call fails. */

@@ -15,12 +15,19 @@ bool fake_is_engine(void)
     return is_engine;
 }
 
+static _Atomic int64_t skipped_ms;
+
 double fake_ms(void)
 {
     struct timespec t;
 
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+    return (double)(t.tv_sec * 1000 + skipped_ms) + (double)t.tv_nsec / 1e6;
+}
+
+void fake_skip_ms(int ms)
+{
+    skipped_ms += ms;
 }
 
 unsigned fake_random(void)

@@ -229,6 +229,8 @@ void fake_hold(bool held);
 void fake_await_idle(void);
 bool fake_is_engine(void);
 double fake_ms(void);
+/* Whatever runs has taken so much longer, as far as events tell. */
+void fake_skip_ms(int ms);
 unsigned fake_random(void);
 
 /* The capture of that number; NULL if it is over. */
