@@ -52,6 +52,17 @@ def host(monkeypatch):
     return made
 
 
+def test_a_pytorch_without_cuda_is_told(monkeypatch):
+    from weir._torch import gpu
+
+    class Device:
+        name, dlpack_device = "cuda:0", (2, 0)
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(NotImplementedError, match="cuda:0 is a GPU, and PyTorch .* has no CUDA"):
+        gpu.of(Device())
+
+
 def compiled(function, *args, **options):
     backend = weir.get_npu_backend()
     run = torch.compile(function, backend=backend, fullgraph=True, **options)

@@ -8,6 +8,7 @@ import torch
 import weir
 
 from .._follow import gpu_of, join
+from .._torch import gpu
 from . import shim
 
 _FACTORIES = (
@@ -18,6 +19,7 @@ _FACTORIES = (
 
 def publish():
     """Makes the modules and teaches PyTorch the device's name."""
+    gpu.of_default()  # says so if PyTorch cannot be where weir is
     names = shim.public(weir.npu)
     operators = {name: thing for name, thing in names.items() if name.startswith("npu_")}
     shim.publish("torch_npu", "torch_npu, by weir.", **operators)
@@ -51,8 +53,8 @@ def _name_the_device(npu):
 @torch._dynamo.assume_constant_result
 def _home():
     """Where PyTorch has the tensors of weir's device."""
-    gpu = gpu_of(weir.get_device())
-    return "cpu" if gpu is None else f"cuda:{gpu}"
+    number = gpu_of(weir.get_device())
+    return "cpu" if number is None else f"cuda:{number}"
 
 
 def _move(self, device=None, non_blocking=False, **options):
