@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+enum { EVERY = TEST_SLOWDOWN > 1 ? 2 : 1 }; /* so many-th type is tried */
+
 static weir_tensor *noise(weir_device *dev, weir_dtype dtype, int ndim, const int64_t *shape,
                           uint64_t seed)
 {
@@ -116,7 +118,7 @@ static void check_attentions(weir_device *dev, const struct attention *cases, si
     static const weir_dtype types[] = {WEIR_F16, WEIR_BF16};
 
     for (size_t i = 0; i < n; i++)
-        for (size_t t = 0; t < countof(types); t++) {
+        for (size_t t = 0; t < countof(types); t += EVERY) {
             test_note("case %zu, %s", i, weir_dtype_name(types[t]));
             check_attention(dev, &cases[i], types[t]);
         }
@@ -223,7 +225,7 @@ CONFORMANCE(tiles, convolution)
     };
 
     for (size_t i = 0; i < countof(cases); i++)
-        for (size_t t = 0; t < countof(types); t++) {
+        for (size_t t = 0; t < countof(types); t += EVERY) {
             test_note("case %zu, %s", i, weir_dtype_name(types[t]));
             check_conv(dev, &cases[i], types[t]);
         }
@@ -334,7 +336,7 @@ CONFORMANCE(tiles, rows_and_columns)
     static const weir_dtype types[] = {WEIR_F16, WEIR_F32};
 
     for (size_t i = 0; i < countof(shapes); i++)
-        for (size_t t = 0; t < countof(types); t++) {
+        for (size_t t = 0; t < countof(types); t += EVERY) {
             double relative = types[t] == WEIR_F16 ? 0x1p-10 : 0x1p-18;
             weir_tensor *x = noise(dev, types[t], 2, shapes[i], 1);
             weir_tensor *weight = noise(dev, types[t], 1, &shapes[i][1], 2);
@@ -404,7 +406,7 @@ CONFORMANCE(tiles, order_of_long_rows)
     static const weir_dtype types[] = {WEIR_F32, WEIR_F16, WEIR_I64, WEIR_U8, WEIR_F64};
     static const int64_t shapes[][2] = {{3, 2049}, {2, 9000}, {1, 20480}};
 
-    for (size_t t = 0; t < countof(types); t++)
+    for (size_t t = 0; t < countof(types); t += EVERY)
         for (size_t i = 0; i < countof(shapes); i++) {
             int64_t k = i == 1 ? 100 : shapes[i][1];
             struct rng rng = rng_make("order", t);
