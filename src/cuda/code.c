@@ -152,18 +152,87 @@ static weir_status grow_table(struct weir__cuda *dev)
     return WEIR_OK;
 }
 
-static weir_status load(struct weir__cuda *dev, const struct weir__code *code, const char *image,
-                        struct weir__cuda_function *f)
+/* Loaded code. Devices on one GPU share it: loading waits for the GPU, and a rank of a collective
+ * should not have to load what another one has. */
+struct weir__cuda_module {
+    struct weir__cuda_module *next;
+    weir__cu_context context;
+    const struct weir__code *code;
+    uint64_t variant;
+    weir__cu_module module;
+    weir__cu_function function;
+    int users;
+};
+
+static struct weir__mutex modules_lock;
+static struct weir__cuda_module *modules;
+
+static bool find_loaded(const struct weir__cuda *dev, const struct weir__code *code,
+                        uint64_t variant, struct weir__cuda_function *f)
+{
+    struct weir__cuda_module *m;
+
+    weir__mutex_lock(&modules_lock);
+    for (m = modules; m; m = m->next)
+        if (m->context == dev->context && m->code == code && m->variant == variant)
+            break;
+    if (m) {
+        m->users++;
+        f->module = m;
+        f->function = m->function;
+    }
+    weir__mutex_unlock(&modules_lock);
+    return m != NULL;
+}
+
+static void unload(struct weir__cuda *dev, struct weir__cuda_module *m)
+{
+    struct weir__cuda_module **at = &modules;
+
+    weir__mutex_lock(&modules_lock);
+    if (--m->users)
+        m = NULL;
+    while (m && *at != m)
+        at = &(*at)->next;
+    if (m)
+        *at = m->next;
+    weir__mutex_unlock(&modules_lock);
+    if (m)
+        dev->api->cu.module_unload(m->module);
+    weir__free(m);
+}
+
+static weir_status load(struct weir__cuda *dev, const struct weir__code *code, uint64_t variant,
+                        const char *image, struct weir__cuda_function *f)
 {
     const struct weir__cu *cu = &dev->api->cu;
+    struct weir__cuda_module *m = weir__calloc(1, sizeof *m);
     weir_status st;
 
-    if ((st = weir__cuda_check(dev, cu->module_load(&f->module, image), code->text)))
+    if (!m)
+        return weir__fail(WEIR_ENOMEM, "the code of kernel text '%s'", code->text);
+    if (!(st = weir__cuda_calm(dev, code->text))) {
+        if (!(st = weir__cuda_check(dev, cu->module_load(&m->module, image), code->text)) &&
+            (st = weir__cuda_check(dev, cu->module_function(&m->function, m->module, code->text),
+                                   code->text)))
+            cu->module_unload(m->module);
+        weir__cuda_calm_end(dev);
+    }
+    if (st) {
+        weir__free(m);
         return st;
-    if ((st = weir__cuda_check(dev, cu->module_function(&f->function, f->module, code->text),
-                               code->text)))
-        cu->module_unload(f->module);
-    return st;
+    }
+    m->context = dev->context;
+    m->code = code;
+    m->variant = variant;
+    m->users = 1;
+    f->module = m;
+    f->function = m->function;
+    weir__mutex_lock(&modules_lock);
+    m->next = modules;
+    modules = m;
+    weir__mutex_unlock(&modules_lock);
+    return WEIR_OK;
 }
 
 static weir_status make_function(struct weir__cuda *dev, const struct weir__code *code,
@@ -176,7 +245,7 @@ static weir_status make_function(struct weir__cuda *dev, const struct weir__code
 
     cached_name(dev, code, own, key, name, sizeof name);
     if ((image = weir__cuda_cache_read(name, &size))) {
-        st = load(dev, code, image, f);
+        st = load(dev, code, key, image, f);
         weir__free(image);
         if (!st || atomic_load(&dev->dead))
             return st;
@@ -184,7 +253,7 @@ static weir_status make_function(struct weir__cuda *dev, const struct weir__code
     }
     if ((st = compile(dev, code, own, variant, &image, &size)))
         return st;
-    if (!(st = load(dev, code, image, f)))
+    if (!(st = load(dev, code, key, image, f)))
         weir__cuda_cache_write(name, image, size);
     weir__free(image);
     return st;
@@ -221,7 +290,8 @@ weir_status weir__cuda_function(struct weir__cuda *dev, const struct weir__code 
         return st;
     f = find_slot(dev->functions, dev->cap_functions, code, key);
     if (weir__unlikely(!f->code)) {
-        if ((st = add_function(dev, code, args, launch->variant, key, f)))
+        if (!find_loaded(dev, code, key, f) &&
+            (st = add_function(dev, code, args, launch->variant, key, f)))
             return st;
         f->code = code;
         f->variant = key;
@@ -244,6 +314,6 @@ void weir__cuda_functions_close(struct weir__cuda *dev)
 {
     for (unsigned i = 0; i < dev->cap_functions; i++)
         if (dev->functions[i].code)
-            dev->api->cu.module_unload(dev->functions[i].module);
+            unload(dev, dev->functions[i].module);
     weir__free(dev->functions);
 }

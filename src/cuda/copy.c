@@ -151,18 +151,24 @@ static weir_status stage(struct weir__cuda_stream *s, weir__cu_stream stream,
     return st;
 }
 
+static weir_status make_stage(struct weir__cuda_stream *s)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+
+    if (s->stage)
+        return WEIR_OK;
+    return weir__cuda_check(dev,
+                            dev->api->cu.host_alloc((void **)&s->stage, WEIR__CUDA_STAGE,
+                                                    CU_HOST_ALLOC_PORTABLE_MAPPED),
+                            "pinned memory");
+}
+
 static weir_status copy_staged(struct weir__cuda_stream *s, weir__cu_stream stream,
                                const struct weir__copy *c)
 {
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
     int64_t n = numel(c), step = (int64_t)(WEIR__CUDA_STAGE / c->elem);
-    weir_status st = WEIR_OK;
+    weir_status st = make_stage(s);
 
-    if (!s->stage)
-        st = weir__cuda_check(dev,
-                              dev->api->cu.host_alloc((void **)&s->stage, WEIR__CUDA_STAGE,
-                                                      CU_HOST_ALLOC_PORTABLE_MAPPED),
-                              "pinned memory");
     for (int64_t first = 0; first < n && !st; first += step)
         st = stage(s, stream, c, first, weir__min(step, n - first));
     return st;
@@ -187,4 +193,21 @@ weir_status weir__cuda_copy(struct weir__cuda_stream *s, weir__cu_stream stream,
     if (c->src && c->way != WEIR__COPY_DEVICE)
         return copy_staged(s, stream, c);
     return weir__cuda_copy_within(weir__cuda(s->base.dev), stream, c);
+}
+
+weir_status weir__cuda_copy_ready(struct weir__cuda_stream *s, const struct weir__copy *c)
+{
+    struct weir__code_launch l = {.threads = 256};
+    struct strided args = {.copy = *c, .count = 1};
+    bool staged = c->src && c->way != WEIR__COPY_DEVICE;
+    weir__cu_function function;
+    weir_status st;
+
+    if (staged && (st = make_stage(s)))
+        return st;
+    if (c->src && is_packed(c, c->src_stride) && is_packed(c, c->dst_stride))
+        return WEIR_OK;
+    args.packed = staged ? s->stage : NULL;
+    strided_shape(&args, 0, 1, &l);
+    return weir__cuda_function(weir__cuda(s->base.dev), &strided_code, &args, &l, &function);
 }

@@ -130,13 +130,18 @@ static weir_status make_part(struct weir__cuda *dev, int split, unsigned first, 
 
     if (!part)
         return weir__fail(WEIR_ENOMEM, "a part of the cores of %s", dev->base.props.name);
-    if ((st = weir__cuda_check(
-             dev,
-             cu->resource_descriptor(&descriptor, &dev->cores.splits[split].units[first], count),
-             "a part of the cores")) ||
-        (st = weir__cuda_check(
-             dev, cu->green_create(&part->green, descriptor, dev->device, CU_GREEN_DEFAULT_STREAM),
-             "a part of the cores"))) {
+    if (!(st = weir__cuda_calm(dev, "a part of the cores"))) {
+        if (!(st = weir__cuda_check(dev,
+                                    cu->resource_descriptor(
+                                        &descriptor, &dev->cores.splits[split].units[first], count),
+                                    "a part of the cores")))
+            st = weir__cuda_check(
+                dev,
+                cu->green_create(&part->green, descriptor, dev->device, CU_GREEN_DEFAULT_STREAM),
+                "a part of the cores");
+        weir__cuda_calm_end(dev);
+    }
+    if (st) {
         weir__free(part);
         return st;
     }

@@ -93,7 +93,9 @@ struct weir__cuda_stream {
     _Atomic uint64_t checkpoint; /* the last number that is written, or will be */
     struct weir__cuda_event ring[WEIR__CUDA_RING];
     unsigned ring_at; /* the oldest */
-    uint64_t gate;    /* the last command that waits for the host */
+    uint64_t gate;    /* the last command that waits for the host, */
+    bool shut;        /* and may still: no gate is put up before something comes after it */
+    bool gate_meets;  /* it is a collective */
     struct weir__cuda_pending pending[WEIR__CUDA_PENDING];
     unsigned npending;
     bool busy;                        /* the tail has work that no plan's run came after */
@@ -144,10 +146,12 @@ struct weir__cuda_cores {
     struct weir__cuda_part *parts;
 };
 
+struct weir__cuda_module; /* code.c */
+
 struct weir__cuda_function {
     const struct weir__code *code;
     uint64_t variant;
-    weir__cu_module module;
+    struct weir__cuda_module *module;
     weir__cu_function function;
     uint32_t shared; /* dynamic bytes it is set up for */
 };
@@ -221,6 +225,7 @@ struct weir__cuda {
     /* All streams, for whoever does not hold the device lock: none goes before the device. */
     _Atomic(struct weir__cuda_stream *) streams;
     struct weir__spin tails;
+    _Atomic int nshut; /* streams that are `shut` */
     /* Faults. */
     struct weir__code_failure *log; /* pinned */
     _Atomic uint64_t log_read;
@@ -274,6 +279,23 @@ static inline void weir__cuda_may_fail(struct weir__cuda_stream *s)
 bool weir__cuda_enter(struct weir__cuda *dev);
 void weir__cuda_leave(const struct weir__cuda *dev, bool pushed);
 
+/* ---- calm.c ---- */
+
+/* The stream stops at its tail until its gate is open. Under the tails lock. */
+weir_status weir__cuda_put_gate(struct weir__cuda_stream *s);
+/* Around a call of the driver that may wait for the GPU: no collective stops anybody on it, and
+ * none will until the end. `what` is for the error, after which there is no end. */
+weir_status weir__cuda_calm(struct weir__cuda *dev, const char *what);
+void weir__cuda_calm_end(struct weir__cuda *dev);
+/* Such calls. */
+void weir__cuda_free(struct weir__cuda *dev, void *address);
+void weir__cuda_free_host(struct weir__cuda *dev, void *address);
+/* What the kernel needs is loaded; the second where a gate may have to be put up in front of it.
+ * (L) */
+weir_status weir__cuda_load(struct weir__cuda_stream *s, const struct weir__kernel *kernel);
+weir_status weir__cuda_make_ready(struct weir__cuda_stream *s, const struct weir__kernel *kernel);
+void weir__cuda_gates_close(struct weir__cuda *dev);
+
 /* ---- slot.c ---- */
 weir_status weir__cuda_stream_open(weir_stream *s);
 void weir__cuda_stream_close(weir_stream *s);
@@ -305,6 +327,8 @@ weir_status weir__cuda_wait_for(struct weir__cuda *dev, weir__cu_stream stream,
 /* The next command will wait for the host: whoever waits for earlier ones must not wait for that.
  * It has a tail. (L) */
 weir_status weir__cuda_before_gate(struct weir__cuda_stream *s);
+/* It does, from here on. (L) */
+weir_status weir__cuda_gate(struct weir__cuda_stream *s, bool meets);
 /* The command is queued: `name` for reports. (L) */
 void weir__cuda_count(struct weir__cuda_stream *s, uint64_t n, const char *name);
 /* A plan runs on `first` and stands for `lane` as well: it comes after what `lane` has, and `lane`
@@ -361,10 +385,12 @@ weir_status weir__cuda_failed_at(struct weir__cuda_stream *s, uint64_t seq, char
 
 /* ---- jobs.c: work of the host within a stream ---- */
 weir_status weir__cuda_callback(weir_stream *s, weir_callback_fn fn, void *user);
-/* Queues what `draft` has to do, at `tail`, which goes on when its gate is opened. A job's meet
- * is taken over, come what may. (L) */
+/* Queues what `draft` has to do, at `tail`; nothing goes on behind it until its gate is open. A
+ * job's meet is taken over, come what may. (L) */
 weir_status weir__cuda_queue_job(struct weir__cuda_stream *s, weir__cu_stream tail,
                                  const struct weir__cuda_job *draft);
+/* The command that waits for the host is over. From any thread. */
+void weir__cuda_open_gate(struct weir__cuda_stream *s, uint64_t seq);
 /* On the helper thread: it looks at the meeting of `meet` when `side` gets there. */
 weir_status weir__cuda_queue_look(struct weir__cuda_meet *meet, struct weir__cuda_stream *s,
                                   weir__cu_stream side);
@@ -410,6 +436,8 @@ weir_status weir__cuda_submit(weir_stream *s, const struct weir__kernel *kernel)
 weir_status weir__cuda_issue(const struct weir__cuda_sink *sink, const struct weir__kernel *kernel);
 weir_status weir__cuda_copy(struct weir__cuda_stream *s, weir__cu_stream stream,
                             const struct weir__copy *copy);
+/* Makes ready what the copy needs. (L) */
+weir_status weir__cuda_copy_ready(struct weir__cuda_stream *s, const struct weir__copy *copy);
 /* Forgets copies that a lost GPU never came to. */
 void weir__cuda_copies_close(struct weir__cuda *dev);
 /* Between two places of the device. */

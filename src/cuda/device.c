@@ -120,7 +120,11 @@ static void cuda_close(weir_device *base)
     struct weir__cuda *dev = weir__cuda(base);
     bool pushed = weir__cuda_enter(dev);
 
+    bool calm = !weir__cuda_calm(dev, "a device that is closed");
+
     dev->api->cu.context_sync();
+    if (calm)
+        weir__cuda_calm_end(dev);
     weir__cuda_jobs_close(dev);
     weir__cuda_faults_close(dev);
     weir__cuda_listen_close(dev);
@@ -132,8 +136,10 @@ static void cuda_close(weir_device *base)
 static void cuda_release(weir_device *base)
 {
     struct weir__cuda *dev = weir__cuda(base);
-    bool pushed = weir__cuda_enter(dev);
+    bool pushed = weir__cuda_enter(dev), calm;
 
+    weir__cuda_gates_close(dev);
+    calm = !weir__cuda_calm(dev, "a device that is closed");
     weir__cuda_copies_close(dev);
     weir__cuda_functions_close(dev);
     weir__cuda_products_close(dev);
@@ -143,6 +149,8 @@ static void cuda_release(weir_device *base)
     weir__free(dev->words);
     if (dev->log)
         dev->api->cu.host_free(dev->log);
+    if (calm)
+        weir__cuda_calm_end(dev);
     weir__cuda_leave(dev, pushed);
     dev->api->cu.primary_release(dev->device);
 }

@@ -112,7 +112,9 @@ weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
         return st;
     if (k->fn || k->meets) {
         pushed = weir__cuda_enter(dev);
-        st = weir__cuda_tail(s, k->engine <= WEIR_ENGINE_MIX ? k->cores : UINT32_MAX, &sink.stream);
+        if (!(st = weir__cuda_make_ready(s, k)))
+            st = weir__cuda_tail(s, k->engine <= WEIR_ENGINE_MIX ? k->cores : UINT32_MAX,
+                                 &sink.stream);
         if (!st && weir__trace_on())
             heard = weir__cuda_hear(s, sink.stream, k, seq);
         if (!st)

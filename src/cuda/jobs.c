@@ -56,6 +56,13 @@ static void note_reached(struct weir__cuda *dev, const struct weir__cuda_job *jo
     weir__cuda_poll(dev);
 }
 
+/* How far it got first: whoever passes the gate may write more than that. */
+void weir__cuda_open_gate(struct weir__cuda_stream *s, uint64_t seq)
+{
+    atomic_store_explicit(&s->word->reached, seq, memory_order_release);
+    atomic_store_explicit(&s->word->gate, seq, memory_order_release);
+}
+
 static void free_job(struct weir__cuda_job *job)
 {
     if (job->meet)
@@ -77,7 +84,7 @@ static void run_job(struct weir__cuda *dev, struct weir__cuda_job *job)
             weir__cuda_meet_arrive(job->meet);
         } else {
             job->fn(job->user, weir__stream_error(&job->stream->base, job->seq));
-            atomic_store_explicit(&job->stream->word->gate, job->seq, memory_order_release);
+            weir__cuda_open_gate(job->stream, job->seq);
         }
     }
     weir__free(job);
@@ -160,11 +167,7 @@ static weir_status hand_over(struct weir__cuda *dev, struct weir__cuda_job *job,
         free_job(job);
         return st;
     }
-    st = weir__cuda_check(
-        dev,
-        cu->stream_wait_value(tail, (weir__cu_address)(uintptr_t)&job->stream->word->gate, job->seq,
-                              CU_WAIT_GEQ),
-        "a callback");
+    st = weir__cuda_gate(job->stream, job->meet != NULL);
     settle_job(h, job, !st);
     return st;
 }

@@ -74,7 +74,8 @@ static weir_status prepare(struct weir__cuda_meet *m, const struct weir__kernel 
     m->code = k->fn ? k->code : NULL;
     m->phases = m->code && m->code->phases ? m->code->phases : k->phases;
     for (unsigned i = 0; i < m->phases && m->code; i++) {
-        m->steps[i].launch.threads = 256;
+        m->steps[i].launch = (struct weir__code_launch){
+            .threads = 256, .arch = (uint32_t)(dev->major * 10 + dev->minor)};
         m->code->shape(m->args, i, m->cores, &m->steps[i].launch);
         if (m->steps[i].launch.grid &&
             (st = weir__cuda_function(dev, m->code, m->args, &m->steps[i].launch,
@@ -156,7 +157,7 @@ static void finish(struct weir__cuda_meet *m, bool open_gate)
     }
     weir__mutex_unlock(&weir__cuda_faults);
     if (open_gate)
-        atomic_store_explicit(&s->word->gate, m->seq, memory_order_release);
+        weir__cuda_open_gate(s, m->seq);
     if (!m->in_plan)
         weir__group_drop(group);
     weir__free(m);
@@ -234,12 +235,13 @@ static weir_status end_parts(struct weir__cuda_meet *last, bool look)
         st = weir__cuda_queue_look(last, last->stream, last->side);
     for (uint64_t left = meeting->arrived; left && !st && !look; left &= left - 1) {
         const struct weir__cuda_meet *m = guest_at(meeting, left);
+        const _Atomic uint64_t *words[] = {&m->stream->word->reached, &m->stream->word->gate};
 
-        st = weir__cuda_check(dev,
-                              cu->stream_write(last->side,
-                                               (weir__cu_address)(uintptr_t)&m->stream->word->gate,
-                                               m->seq, 0),
-                              last->name);
+        /* In the order of weir__cuda_open_gate. */
+        for (int i = 0; i < 2 && !st; i++)
+            st = weir__cuda_check(
+                dev, cu->stream_write(last->side, (weir__cu_address)(uintptr_t)words[i], m->seq, 0),
+                last->name);
     }
     weir__cuda_leave(dev, pushed);
     return st;

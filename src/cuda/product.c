@@ -414,6 +414,7 @@ weir_status weir__cuda_product_run(const struct weir__cuda_sink *sink,
     struct weir__product stack;
     weir_status st;
     int way;
+    bool first;
 
     if (n > 1) {
         if (!weir__cuda_product_stack(x, n, sink->into != NULL, &stack))
@@ -425,8 +426,15 @@ weir_status weir__cuda_product_run(const struct weir__cuda_sink *sink,
     way = weir__cuda_choice(p, sink->company);
     if (p->ways[way].how.workspace && (st = weir__cuda_product_workspace(sink)))
         return st;
-    return sink->own && outer_count(x) == 1 ? weir__cuda_product_repeat(sink, p, way, x)
-                                            : weir__cuda_product_issue(sink, p, way, x, n);
+    first = !p->ways[way].ran;
+    if (first && (st = weir__cuda_calm(sink->dev, "a matrix product that is new to the library")))
+        return st;
+    st = sink->own && outer_count(x) == 1 ? weir__cuda_product_repeat(sink, p, way, x)
+                                          : weir__cuda_product_issue(sink, p, way, x, n);
+    if (first)
+        weir__cuda_calm_end(sink->dev);
+    p->ways[way].ran |= !st;
+    return st;
 }
 
 void weir__cuda_products_close(struct weir__cuda *dev)

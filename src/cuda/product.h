@@ -28,6 +28,7 @@ struct weir__cuda_way {
     struct weir__lt_result how;
     int target; /* the description it was offered for */
     float ms;   /* it takes on its own; 0: not known, negative: it does not run */
+    bool ran;   /* so the library has loaded what it takes */
 };
 
 /* Which way is best depends on what runs at the same time: a *company* is a number for the

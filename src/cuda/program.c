@@ -99,7 +99,7 @@ void weir__cuda_program_free(struct weir__program *p)
             weir__free(l->items[k].args);
         weir__free(l->items);
         if (l->workspace)
-            p->dev->api->cu.memory_free((weir__cu_address)(uintptr_t)l->workspace);
+            weir__cuda_free(p->dev, l->workspace);
     }
     weir__cuda_leave(p->dev, pushed);
     weir__free(p->order);
@@ -165,7 +165,8 @@ static weir_status run_kernel(struct weir__program *p, int lane, const struct we
     weir_status st;
 
     if (k->fn || k->meets) {
-        if ((st = weir__cuda_tail(s, k->engine <= WEIR_ENGINE_MIX ? k->cores : UINT32_MAX,
+        if ((st = weir__cuda_make_ready(s, k)) ||
+            (st = weir__cuda_tail(s, k->engine <= WEIR_ENGINE_MIX ? k->cores : UINT32_MAX,
                                   &sink.stream)))
             return st;
         heard = weir__cuda_hear(s, sink.stream, k, seq);
@@ -239,6 +240,19 @@ static weir_status run_graph(struct weir__program *p)
     return st;
 }
 
+/* Before any rank stands in a collective. */
+static weir_status load_all(struct weir__program *p)
+{
+    weir_status st = WEIR_OK;
+
+    for (int i = 0; i < p->nlanes; i++)
+        for (int k = 0; k < p->lanes[i].nitems && !st; k++)
+            if (!p->lanes[i].items[k].is_wait)
+                st = weir__cuda_load(weir__cuda_stream(p->lanes[i].stream),
+                                     &p->lanes[i].items[k].kernel);
+    return st;
+}
+
 weir_status weir__cuda_program_run(const struct weir__program *program, weir_stream *const *streams,
                                    const uint64_t *tickets, int ntickets)
 {
@@ -264,8 +278,10 @@ weir_status weir__cuda_program_run(const struct weir__program *program, weir_str
         p->epoch = dev->cores.epoch;
         st = capture(p);
     }
-    if (p->meets)
+    if (p->meets && !st && !p->rehearsed) {
         weir__cuda_rehearse(p);
+        st = load_all(p);
+    }
     if (!st)
         st = p->meets || weir__trace_on() ? run_one_by_one(p, tickets) : run_graph(p);
     weir__cuda_leave(dev, pushed);

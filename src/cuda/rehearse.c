@@ -325,7 +325,7 @@ void weir__cuda_rehearse(struct weir__program *p)
     if (!dev->api->cu.memory_alloc(&into, r.room)) {
         r.into = (char *)(uintptr_t)into;
         rehearse(&r);
-        dev->api->cu.memory_free(into);
+        weir__cuda_free(dev, (void *)(uintptr_t)into);
     }
     weir__cuda_watch_close(dev, &r.watch);
 }

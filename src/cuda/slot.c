@@ -84,9 +84,9 @@ void weir__cuda_stream_close(weir_stream *base)
     for (int i = 0; i < s->nqueues; i++)
         cu->stream_destroy(s->queues[i].stream);
     if (s->workspace)
-        cu->memory_free((weir__cu_address)(uintptr_t)s->workspace);
+        weir__cuda_free(dev, s->workspace);
     if (s->stage)
-        cu->host_free(s->stage);
+        weir__cuda_free_host(dev, s->stage);
     weir__cuda_leave(dev, pushed);
     weir__free(s->queues);
     weir__free(s->taken);

@@ -51,12 +51,33 @@ static weir_status wait_on_tail(struct weir__cuda_stream *s, const struct weir__
     return weir__cuda_wait_for(dev, s->tail, &event);
 }
 
-/* Hands the waits that are kept to CUDA, one at a time: finding an event may flush other streams,
- * which may come back here. One that it does not take is kept: no later command may go without. */
+static void set_shut(struct weir__cuda_stream *s, bool shut)
+{
+    if (s->shut != shut)
+        atomic_fetch_add(&weir__cuda(s->base.dev)->nshut, shut ? 1 : -1);
+    s->shut = shut;
+}
+
+/* Whether what is queued next must wait for the host. */
+static bool is_shut(struct weir__cuda_stream *s)
+{
+    if (s->shut && atomic_load_explicit(&s->word->gate, memory_order_acquire) >= s->gate)
+        set_shut(s, false);
+    return s->shut;
+}
+
+/* Puts up the gate that is due and hands the waits that are kept to CUDA, one at a time: finding an
+ * event may flush other streams, which may come back here. One that it does not take is kept: no
+ * later command may go without. */
 static inline weir_status flush(struct weir__cuda_stream *s)
 {
     weir_status st = WEIR_OK;
 
+    if (weir__unlikely(s->shut) && is_shut(s)) {
+        if ((st = weir__cuda_put_gate(s)))
+            return st;
+        set_shut(s, false);
+    }
     s->busy |= s->npending > 0;
     while (s->npending && !st) {
         struct weir__cuda_pending p = s->pending[--s->npending];
@@ -308,7 +329,9 @@ static weir_status write_checkpoint(struct weir__cuda_stream *s)
 
     if (s->checkpoint >= queued)
         return WEIR_OK;
-    if (!s->tail) /* nothing that CUDA would have to do */
+    if (s->shut && s->gate == queued) /* who opens the gate writes it */
+        s->checkpoint = queued;
+    else if (!s->tail) /* nothing that CUDA would have to do */
         atomic_store_explicit(&s->word->reached, queued, memory_order_release);
     else if (!(st = end_of_all(s, queued, &on)))
         st = weir__cuda_check(dev,
@@ -343,8 +366,26 @@ weir_status weir__cuda_before_gate(struct weir__cuda_stream *s)
     if (!(st = flush(s)) && !(st = write_checkpoint(s)) &&
         (!newest(s)->on || newest(s)->seq != queued))
         st = record(s, s->tail);
-    if (!st)
-        s->gate = queued + 1;
+    weir__spin_unlock(&dev->tails);
+    return st;
+}
+
+weir_status weir__cuda_gate(struct weir__cuda_stream *s, bool meets)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    weir_status st = WEIR_OK;
+
+    weir__spin_lock(&dev->tails);
+    s->gate = atomic_load_explicit(&s->queued, memory_order_relaxed) + 1;
+    s->gate_meets = meets;
+    set_shut(s, true);
+    /* Others may queue behind it, or a trace wants to know when it is over. */
+    if (s->shared || (meets && weir__trace_on()))
+        st = flush(s);
+    if (st) { /* nobody will open it */
+        set_shut(s, false);
+        atomic_store(&s->word->gate, s->gate);
+    }
     weir__spin_unlock(&dev->tails);
     return st;
 }
@@ -360,7 +401,7 @@ static void look(struct weir__cuda_stream *s)
     weir__spin_lock(&dev->tails);
     reached = atomic_load_explicit(&s->word->reached, memory_order_acquire);
     if (reached < queued && reached >= s->checkpoint && s->tail && !s->npending &&
-        !dev->api->cu.stream_query(s->tail))
+        !is_shut(s) && !dev->api->cu.stream_query(s->tail))
         atomic_store_explicit(&s->word->reached, queued, memory_order_release);
     weir__spin_unlock(&dev->tails);
 }

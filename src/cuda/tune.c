@@ -146,7 +146,7 @@ void weir__cuda_tune(const struct weir__cuda_sink *sink, const struct weir__cuda
         own.stream = w.stream;
         own.into = (char *)(uintptr_t)into;
         time_all(&own, &w, p, x);
-        sink->dev->api->cu.memory_free(into);
+        weir__cuda_free(sink->dev, own.into);
     }
     weir__cuda_watch_close(sink->dev, &w);
 }

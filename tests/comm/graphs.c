@@ -88,6 +88,8 @@ TEST(graphs, runs_that_are_queued_at_once_meet_in_order)
     weir_tensor *x[2][RUNS], *out[2][RUNS][2] = {{{NULL}}};
     struct gate gate = {0, 0};
 
+    if (is_gpu())
+        needs_threads();
     world_open(&w, 2, "cpu:cores=2", NULL);
     for (int r = 0; r < 2; r++) {
         weir_graph *g = capture(w.rank[r], N);

@@ -195,8 +195,7 @@ TEST(order, calls_on_several_streams_meet_by_number)
     weir_tensor *x[2], *ten[2], *y[2], *z[2];
     struct gate gate = {0, 0};
 
-    if (is_modelled())
-        needs_threads();
+    needs_threads();
     world_open(&w, 2, "cpu:cores=2,threads=2", NULL);
     for (int r = 0; r < 2; r++) {
         x[r] = ramp(w.dev[r], 10, 1, 0);

@@ -128,6 +128,8 @@ static void change_limit(struct machine *m)
     weir_device_props props;
     weir_cores limit;
 
+    if (is_gpu()) /* a new part of the cores waits until no rank stands in a collective */
+        return;
     weir_device_get_props(m->w.dev[r], &props);
     limit.vector = 1 + (int)roll(m, (unsigned)props.cores.vector);
     limit.cube = limit.vector < props.cores.cube ? limit.vector : props.cores.cube;

@@ -106,25 +106,23 @@ static weir_status meet(struct round *r)
 
     STEP(weir_stream_wait_stream(r->s[1], r->s[0]));
     for (int i = 0; i < STREAMS; i++) {
-        weir_rank *rank = weir_group_rank(r->group, i);
-        weir_tensor *experts, *y = NULL, *to[3] = {NULL};
+        STEP(weir_stream_set_current(r->s[i]));
+        STEP(weir_all_reduce(weir_group_rank(r->group, i), r->t[1], WEIR_REDUCE_SUM, &r->t[r->nt]));
+        r->nt++;
+    }
+    for (int i = 0; i < STREAMS; i++) {
+        weir_tensor *experts, *x = NULL, *to[3] = {NULL};
         weir_status st;
 
         STEP(weir_stream_set_current(r->s[i]));
-        if (!(st = weir_all_reduce(rank, r->t[1], WEIR_REDUCE_SUM, &y)) &&
-            !(st = weir_tensor_from(r->s[i], WEIR_I32, 2, rows, (int32_t[]){0, 1, 0, 1},
-                                    &experts))) {
-            weir_tensor *x;
-
-            if (!(st = weir_tensor_slice(y, 0, 0, 4, 1, &x))) {
-                st = weir_moe_dispatch(rank, x, experts, 2, 8, &to[0], &to[1], &to[2]);
-                weir_tensor_release(x);
-            }
-            weir_tensor_release(experts);
-        }
+        STEP(weir_tensor_from(r->s[i], WEIR_I32, 2, rows, (int32_t[]){0, 1, 0, 1}, &experts));
+        if (!(st = weir_tensor_slice(r->t[r->nt - STREAMS + i], 0, 0, 4, 1, &x)))
+            st = weir_moe_dispatch(weir_group_rank(r->group, i), x, experts, 2, 8, &to[0], &to[1],
+                                   &to[2]);
         for (int k = 0; k < 3; k++)
             weir_tensor_release(to[k]);
-        weir_tensor_release(y);
+        weir_tensor_release(x);
+        weir_tensor_release(experts);
         STEP(st);
     }
     STEP(weir_stream_wait_stream(r->s[0], r->s[1]));

@@ -46,12 +46,36 @@ static bool is_fatal(int code)
     return code >= 700 && code < 800;
 }
 
+/* Loading code and giving back memory waits until the context is idle, and all other calls wait as
+ * long: as the real one does. */
+static pthread_mutex_t driver = PTHREAD_MUTEX_INITIALIZER;
+
+static bool waits_for_idle(const char *symbol)
+{
+    static const char *const symbols[] = {"cuModuleLoadData", "cuModuleUnload", "cuMemFree_v2",
+                                          "cuMemFreeHost"};
+
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++)
+        if (!strcmp(symbol, symbols[i]))
+            return true;
+    return false;
+}
+
+static void pass_driver(const char *symbol)
+{
+    pthread_mutex_lock(&driver);
+    if (waits_for_idle(symbol) && fake_current())
+        fake_await_idle();
+    pthread_mutex_unlock(&driver);
+}
+
 int fake_enter(const char *symbol)
 {
     uint64_t n = atomic_fetch_add(&calls, 1) + 1, at = n - atomic_load(&watch_from);
 
     if (fake_is_engine())
         fake_misuse("%s is called by a function of the host within a stream", symbol);
+    pass_driver(symbol);
     if (at && at <= WATCHED)
         atomic_store(&watched[at - 1], symbol);
     if (n == atomic_load(&fail_at)) {
@@ -104,7 +128,9 @@ static const char *get_watched(uint64_t n)
 static void heal(void)
 {
     atomic_store(&fail_at, 0);
-    atomic_store(&fake_lost, 0);
+    pthread_mutex_lock(&fake_lock);
+    fake_lose(0); /* with what was queued since it was lost */
+    pthread_mutex_unlock(&fake_lock);
 }
 
 /* ---- objects ---- */

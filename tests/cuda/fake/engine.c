@@ -335,7 +335,7 @@ static bool is_idle(const struct fake_context *context)
 void fake_await_idle(void)
 {
     pthread_mutex_lock(&fake_lock);
-    while (!atomic_load(&fake_lost) && !is_idle(fake_current()))
+    while (!atomic_load(&fake_lost) && !held && !is_idle(fake_current()))
         pthread_cond_wait(&fake_changed, &fake_lock);
     pthread_mutex_unlock(&fake_lock);
 }
