@@ -77,6 +77,9 @@ weir_status weir__cuda_put_gate(struct weir__cuda_stream *s)
     return st;
 }
 
+/* How often this thread is inside. */
+static _Thread_local int depth;
+
 weir_status weir__cuda_calm(struct weir__cuda *dev, const char *what)
 {
     struct gates *g = gates_of(dev);
@@ -84,10 +87,16 @@ weir_status weir__cuda_calm(struct weir__cuda *dev, const char *what)
     unsigned naps = 0;
     weir_status st;
 
+    if (depth) {
+        depth++;
+        return WEIR_OK;
+    }
     for (;;) {
         weir__mutex_lock(&g->lock);
-        if (is_calm(g))
+        if (is_calm(g)) {
+            depth = 1;
             return WEIR_OK;
+        }
         weir__mutex_unlock(&g->lock);
         /* A GPU that is lost opens no gate, and says so when it is asked. */
         if ((st = ++naps % ASK_EVERY ? weir__cuda_alive(dev) : weir__cuda_ask(dev)))
@@ -105,7 +114,8 @@ weir_status weir__cuda_calm(struct weir__cuda *dev, const char *what)
 
 void weir__cuda_calm_end(struct weir__cuda *dev)
 {
-    weir__mutex_unlock(&gates_of(dev)->lock);
+    if (!--depth)
+        weir__mutex_unlock(&gates_of(dev)->lock);
 }
 
 void weir__cuda_gates_close(struct weir__cuda *dev)

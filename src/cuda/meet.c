@@ -156,10 +156,11 @@ static void finish(struct weir__cuda_meet *m, bool open_gate)
         weir__cuda_add_failure(s, m->seq, group->status, text);
     }
     weir__mutex_unlock(&weir__cuda_faults);
+    if (!m->in_plan) /* before the stream goes on: whoever has waited for it may destroy the group
+                      */
+        weir__group_drop(group);
     if (open_gate)
         weir__cuda_open_gate(s, m->seq);
-    if (!m->in_plan)
-        weir__group_drop(group);
     weir__free(m);
 }
 
@@ -216,12 +217,11 @@ static weir_status start_part(struct weir__cuda_meet *m, const void *const *peer
     return st;
 }
 
-/* Behind all parts, on the side stream of `last`: all gates open, or the host looks first. */
-static weir_status end_parts(struct weir__cuda_meet *last, bool look)
+/* The side stream of `last` goes on behind all parts. */
+static weir_status join_parts(const struct weir__cuda_meet *last)
 {
     const struct weir__meeting *meeting = last->guest.in;
     struct weir__cuda *dev = device_of(last);
-    const struct weir__cu *cu = &dev->api->cu;
     bool pushed = weir__cuda_enter(dev);
     weir_status st = WEIR_OK;
 
@@ -229,22 +229,80 @@ static weir_status end_parts(struct weir__cuda_meet *last, bool look)
         const struct weir__cuda_meet *m = guest_at(meeting, left);
 
         if (m != last)
-            st = weir__cuda_check(dev, cu->stream_wait(last->side, m->stream->parted, 0), "a wait");
-    }
-    if (!st && look)
-        st = weir__cuda_queue_look(last, last->stream, last->side);
-    for (uint64_t left = meeting->arrived; left && !st && !look; left &= left - 1) {
-        const struct weir__cuda_meet *m = guest_at(meeting, left);
-        const _Atomic uint64_t *words[] = {&m->stream->word->reached, &m->stream->word->gate};
-
-        /* In the order of weir__cuda_open_gate. */
-        for (int i = 0; i < 2 && !st; i++)
-            st = weir__cuda_check(
-                dev, cu->stream_write(last->side, (weir__cu_address)(uintptr_t)words[i], m->seq, 0),
-                last->name);
+            st = weir__cuda_check(dev, dev->api->cu.stream_wait(last->side, m->stream->parted, 0),
+                                  "a wait");
     }
     weir__cuda_leave(dev, pushed);
     return st;
+}
+
+/* Gates that a side stream opens, once nothing but the streams themselves is needed for it. */
+struct opening {
+    struct weir__cuda *dev;
+    weir__cu_stream side;
+    int n;
+    struct {
+        struct weir__cuda_stream *stream;
+        uint64_t seq;
+    } gates[WEIR_MAX_RANKS];
+};
+
+static void plan_opening(const struct weir__cuda_meet *last, struct opening *o)
+{
+    const struct weir__meeting *meeting = last->guest.in;
+
+    o->dev = device_of(last);
+    o->side = last->side;
+    o->n = 0;
+    for (uint64_t left = meeting->arrived; left; left &= left - 1) {
+        const struct weir__cuda_meet *m = guest_at(meeting, left);
+
+        o->gates[o->n].stream = m->stream;
+        o->gates[o->n++].seq = m->seq;
+    }
+}
+
+static weir_status open_by_device(const struct opening *o)
+{
+    weir_status st = WEIR_OK;
+
+    for (int i = 0; i < o->n && !st; i++) {
+        struct weir__cuda_word *word = o->gates[i].stream->word;
+        const _Atomic uint64_t *words[] = {&word->reached, &word->gate};
+
+        /* In the order of weir__cuda_open_gate. */
+        for (int k = 0; k < 2 && !st; k++)
+            st = weir__cuda_check(
+                o->dev,
+                o->dev->api->cu.stream_write(o->side, (weir__cu_address)(uintptr_t)words[k],
+                                             o->gates[i].seq, 0),
+                "a collective");
+    }
+    return st;
+}
+
+/* The parts run; if the device cannot be told to go on behind them, the host waits and does it,
+ * with an error. */
+static void open_gates(const struct opening *o)
+{
+    bool pushed = weir__cuda_enter(o->dev);
+    weir_status st = open_by_device(o);
+    char text[400];
+
+    snprintf(text, sizeof text, "%s", st ? weir_last_error() : "");
+    while (st && o->dev->api->cu.stream_query(o->side) == CU_ERROR_NOT_READY)
+        nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+    for (int i = 0; i < o->n && st; i++) {
+        struct weir__cuda_stream *s = o->gates[i].stream;
+
+        if (atomic_load(&s->word->gate) >= o->gates[i].seq)
+            continue;
+        weir__mutex_lock(&weir__cuda_faults);
+        weir__cuda_add_failure(s, o->gates[i].seq, st, text);
+        weir__mutex_unlock(&weir__cuda_faults);
+        weir__cuda_open_gate(s, o->gates[i].seq);
+    }
+    weir__cuda_leave(o->dev, pushed);
 }
 
 /* Parts that were started before something went wrong write their peers' memory. */
@@ -275,9 +333,20 @@ static void close_meeting(struct weir__cuda_meet *last, int rank, weir_status st
     finish(last, open_gates);
 }
 
+static weir_status queue_look(struct weir__cuda_meet *last)
+{
+    struct weir__cuda *dev = device_of(last);
+    bool pushed = weir__cuda_enter(dev);
+    weir_status st = weir__cuda_queue_look(last, last->stream, last->side);
+
+    weir__cuda_leave(dev, pushed);
+    return st;
+}
+
 static void run_parts(struct weir__cuda_meet *last)
 {
     const struct weir__meeting *meeting = last->guest.in;
+    struct opening opening;
     bool look = false;
     int rank = last->guest.rank;
     char text[400];
@@ -292,14 +361,18 @@ static void run_parts(struct weir__cuda_meet *last)
     }
     if (!st) {
         rank = last->guest.rank;
-        st = end_parts(last, look);
+        st = join_parts(last);
     }
+    if (!st && look && !(st = queue_look(last)))
+        return;
     if (st) {
         snprintf(text, sizeof text, "%s", weir_last_error());
         await_parts(meeting);
     }
-    if (st || !look)
-        close_meeting(last, rank, st, st ? text : NULL, st != WEIR_OK);
+    plan_opening(last, &opening);
+    close_meeting(last, rank, st, st ? text : NULL, st != WEIR_OK);
+    if (!st)
+        open_gates(&opening);
 }
 
 /* Parts that can fail are over: the first rank that did speaks for all. */
@@ -338,7 +411,7 @@ void weir__cuda_meet_arrive(struct weir__cuda_meet *m)
         finish(m, true);
 }
 
-/* ---- for faults.c and host.c ---- */
+/* ---- for faults.c and jobs.c ---- */
 
 bool weir__cuda_meet_explain(const struct weir__cuda_stream *s, uint64_t seq,
                              const struct weir__code_failure *f, char *text, size_t size)

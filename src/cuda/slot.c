@@ -108,7 +108,9 @@ static weir_status find_queue(struct weir__cuda_stream *s, const struct weir__cu
                               bool side, weir__cu_stream *out)
 {
     struct weir__cuda *dev = weir__cuda(s->base.dev);
-    int priority = weir__cuda_priority(&s->base);
+    /* Streams of one priority may share a queue of the hardware, and a part must not stand there
+     * behind a stream that waits for it. */
+    int priority = side ? dev->priority_greatest : weir__cuda_priority(&s->base);
     weir_status st;
 
     for (int i = 0; i < s->nqueues; i++)
