@@ -400,8 +400,8 @@ static void look(struct weir__cuda_stream *s)
 
     weir__spin_lock(&dev->tails);
     reached = atomic_load_explicit(&s->word->reached, memory_order_acquire);
-    if (reached < queued && reached >= s->checkpoint && s->tail && !s->npending &&
-        !is_shut(s) && !dev->api->cu.stream_query(s->tail))
+    if (reached < queued && reached >= s->checkpoint && s->tail && !s->npending && !is_shut(s) &&
+        !dev->api->cu.stream_query(s->tail))
         atomic_store_explicit(&s->word->reached, queued, memory_order_release);
     weir__spin_unlock(&dev->tails);
 }
