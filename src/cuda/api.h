@@ -84,6 +84,8 @@ struct weir__cu_update {
     X(cuDeviceGet, device_get, (weir__cu_device * device, int ordinal))                            \
     X(cuDeviceGetName, device_name, (char *name, int size, weir__cu_device device))                \
     X(cuDeviceGetAttribute, device_attribute, (int *value, int attribute, weir__cu_device device)) \
+    X(cuDeviceCanAccessPeer, device_reaches,                                                       \
+      (int *can, weir__cu_device device, weir__cu_device peer))                                    \
     X(cuDeviceTotalMem_v2, device_memory, (size_t * bytes, weir__cu_device device))                \
     X(cuDevicePrimaryCtxRetain, primary_retain,                                                    \
       (weir__cu_context * context, weir__cu_device device))                                        \

@@ -37,6 +37,7 @@
 #define WEIR__CUDA_TOLD 64   /* ends of a stream's commands that traces remember */
 #define WEIR__CUDA_WORKSPACE ((size_t)32 << 20)
 #define WEIR__CUDA_STAGE ((size_t)4 << 20)
+#define WEIR__CUDA_PEERS 15 /* GPUs beside its own that read a device's memory */
 
 /* A point of a stream that CUDA knows. */
 struct weir__cuda_event {
@@ -211,6 +212,8 @@ struct weir__cuda {
     int priority_least, priority_greatest;
     int shared_most;
     size_t granularity;
+    weir__cu_device peers[WEIR__CUDA_PEERS]; /* whom its memory is mapped for */
+    int npeers;
     struct weir__cuda_word **words; /* (L) chunks, by slot */
     unsigned nwords;
     struct weir__cuda_cores cores;         /* (L) */

@@ -115,6 +115,23 @@ static weir_status read_properties(struct weir__cuda *dev)
     return WEIR_OK;
 }
 
+/* GPUs that can reach this one's memory, as collectives and copies do. */
+static void find_peers(struct weir__cuda *dev)
+{
+    const struct weir__cu *cu = &dev->api->cu;
+    int count = 0, can;
+
+    if (cu->device_count(&count))
+        return;
+    for (int i = 0; i < count && dev->npeers < WEIR__CUDA_PEERS; i++) {
+        weir__cu_device peer;
+
+        if (!cu->device_get(&peer, i) && peer != dev->device &&
+            !cu->device_reaches(&can, peer, dev->device) && can)
+            dev->peers[dev->npeers++] = peer;
+    }
+}
+
 static void cuda_close(weir_device *base)
 {
     struct weir__cuda *dev = weir__cuda(base);
@@ -173,6 +190,7 @@ static weir_status cuda_open(weir_device *base, struct weir__spec *spec)
         return st;
     base->dlpack = (struct weir__dlpack_device){WEIR__DLPACK_CUDA, ordinal};
     pushed = weir__cuda_enter(dev);
+    find_peers(dev);
     if (!(st = read_properties(dev)) &&
         !(st = weir__cuda_check(dev,
                                 cu->host_alloc((void **)&dev->log,
@@ -214,15 +232,19 @@ static weir__cu_result map_at(const struct weir__cuda *dev, weir__cu_address add
     const struct weir__cu *cu = &dev->api->cu;
     struct weir__cu_location here = {CU_LOCATION_DEVICE, dev->device};
     struct weir__cu_memory memory = {.type = CU_MEMORY_PINNED, .location = here};
-    struct weir__cu_access access = {here, CU_ACCESS_READ_WRITE};
+    struct weir__cu_access access[1 + WEIR__CUDA_PEERS] = {{here, CU_ACCESS_READ_WRITE}};
     weir__cu_result r;
     uint64_t handle;
+
+    for (int i = 0; i < dev->npeers; i++)
+        access[1 + i] =
+            (struct weir__cu_access){{CU_LOCATION_DEVICE, dev->peers[i]}, CU_ACCESS_READ_WRITE};
 
     if ((r = cu->memory_create(&handle, size, &memory, 0)))
         return r;
     r = cu->memory_map(address, size, 0, handle, 0);
     cu->memory_release(handle); /* the mapping keeps it */
-    if (!r && (r = cu->memory_access(address, size, &access, 1)))
+    if (!r && (r = cu->memory_access(address, size, access, 1 + (size_t)dev->npeers)))
         cu->memory_unmap(address, size);
     return r;
 }

@@ -187,6 +187,26 @@ static void miss(struct weir__cuda_meet *m, weir_status status, const char *why)
 
 /* ---- all are here ---- */
 
+/* Whether kernels on the GPU of `m` read and write the memory of all. */
+static weir_status check_reach(const struct weir__cuda_meet *m, const struct weir__meeting *meeting)
+{
+    weir__cu_device here = device_of(m)->device;
+
+    for (uint64_t left = meeting->arrived; left; left &= left - 1) {
+        const struct weir__cuda *other = device_of(guest_at(meeting, left));
+        bool reaches = other->device == here;
+
+        for (int i = 0; i < other->npeers; i++)
+            reaches |= other->peers[i] == here;
+        if (!reaches)
+            return weir__fail(WEIR_EUNSUPPORTED,
+                              "GPU %d cannot read the memory of GPU %d: collectives need GPUs that "
+                              "reach each other",
+                              here, other->device);
+    }
+    return WEIR_OK;
+}
+
 static weir_status start_part(struct weir__cuda_meet *m, const void *const *peers)
 {
     struct weir__cuda *dev = device_of(m);
@@ -357,7 +377,8 @@ static void run_parts(struct weir__cuda_meet *last)
 
         rank = m->guest.rank;
         look |= m->code && m->code->fails;
-        st = start_part(m, meeting->args);
+        if (!(st = check_reach(m, meeting)))
+            st = start_part(m, meeting->args);
     }
     if (!st) {
         rank = last->guest.rank;

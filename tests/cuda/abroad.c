@@ -111,3 +111,28 @@ TEST(cuda_abroad, an_error_after_the_copy_stays_where_it_is)
     CHECK_OK(weir_stream_sync(to));
     CHECK_OK(weir_device_close(two));
 }
+
+TEST(cuda_abroad, gpus_that_do_not_reach_each_other_are_named)
+{
+    const struct fake_control *fake = use_fake();
+    weir_device *dev[2];
+    weir_group *group;
+
+    fake->apart(true);
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(weir_device_open(i ? "cuda:1" : "cuda:0", &dev[i]));
+    CHECK_OK(weir_group_create(dev, 2, NULL, &group));
+    for (int i = 0; i < 2; i++) {
+        weir_tensor *x = gpu_tensor(weir_stream_default(dev[i]), WEIR_F32, 100, 1);
+
+        CHECK_OK(weir_all_reduce_into(weir_group_rank(group, i), x, WEIR_REDUCE_SUM, x));
+        weir_tensor_release(x);
+    }
+    for (int i = 0; i < 2; i++) {
+        CHECK_STATUS(weir_stream_sync(weir_stream_default(dev[i])), WEIR_EUNSUPPORTED);
+        CHECK_STR(weir_last_error(), "GPU 0 cannot read the memory of GPU 1");
+    }
+    CHECK_OK(weir_group_destroy(group));
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(weir_device_close(dev[i]));
+}

@@ -193,6 +193,13 @@ static void live(char *text, size_t size)
     }
 }
 
+static _Atomic bool apart;
+
+static void set_apart(bool are)
+{
+    atomic_store(&apart, are);
+}
+
 __attribute__((visibility("default"))) extern const struct fake_control fake_cuda_control;
 const struct fake_control fake_cuda_control = {
     .fail_call = fail_call,
@@ -204,6 +211,7 @@ const struct fake_control fake_cuda_control = {
     .replace = fake_replace_kernel,
     .slow_way = fake_slow_way,
     .last_way = fake_last_way,
+    .apart = set_apart,
     .heal = heal,
 };
 
@@ -282,6 +290,13 @@ int cuDeviceGetAttribute(int *value, int attribute, weir__cu_device device)
              : attribute == CU_ATTRIBUTE_MINOR         ? 0
              : attribute == CU_ATTRIBUTE_SHARED_OPTIN  ? 227 << 10
                                                        : 1;
+    return 0;
+}
+
+int cuDeviceCanAccessPeer(int *can, weir__cu_device device, weir__cu_device peer)
+{
+    FAKE_CALL();
+    *can = device != peer && !atomic_load(&apart);
     return 0;
 }
 

@@ -39,6 +39,8 @@ struct fake_control {
      * as far as events tell: by so much that what else the machine does makes no difference. */
     void (*slow_way)(int way); /* or FAKE_EVERY_WAY: then few products take less than many */
     int (*last_way)(void);     /* the one of the last product that ran; -1 before the first */
+    /* GPUs cannot, or can, reach each other's memory. */
+    void (*apart)(bool are);
     /* A lost GPU is as new, and no call fails. */
     void (*heal)(void);
 };

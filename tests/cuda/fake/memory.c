@@ -221,8 +221,9 @@ int cuMemSetAccess(weir__cu_address address, size_t size, const struct weir__cu_
                    size_t n)
 {
     FAKE_CALL();
-    if (n != 1 || access->flags != CU_ACCESS_READ_WRITE)
-        return FAKE_INVALID;
+    for (size_t i = 0; i < n; i++)
+        if (access[i].flags != CU_ACCESS_READ_WRITE || access[i].location.id >= FAKE_DEVICES)
+            return FAKE_INVALID;
     return mprotect((void *)(uintptr_t)address, size, PROT_READ | PROT_WRITE) ? FAKE_INVALID : 0;
 }
 
