@@ -176,8 +176,9 @@ struct weir__cuda_helper {
     struct weir__cuda *dev;
     struct weir__mutex lock;
     struct weir__cuda_job *jobs, **jobs_end;
-    _Atomic uint32_t word; /* changes when there is something to look at */
-    bool started;          /* (L) */
+    struct weir__cuda_job *late; /* done before CUDA called, which it may still do */
+    _Atomic uint32_t word;       /* changes when there is something to look at */
+    bool started;                /* (L) */
     _Atomic bool stops;
     pthread_t thread;
 };

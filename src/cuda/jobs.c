@@ -70,10 +70,28 @@ static void free_job(struct weir__cuda_job *job)
     weir__free(job);
 }
 
+/* Of a dead context a job is done without CUDA's call, which may still come: its memory stays. */
+static void put_away(struct weir__cuda_job *job)
+{
+    struct weir__cuda_helper *h = helper_of(job);
+    bool late;
+
+    weir__mutex_lock(&h->lock);
+    if ((late = !job->reached)) {
+        job->next = h->late;
+        h->late = job;
+    }
+    weir__mutex_unlock(&h->lock);
+    if (!late)
+        weir__free(job);
+}
+
 static void run_job(struct weir__cuda *dev, struct weir__cuda_job *job)
 {
     if (!job->whole) {
-        free_job(job);
+        if (job->meet)
+            weir__cuda_meet_free(job->meet);
+        put_away(job);
         return;
     }
     if (job->look) {
@@ -87,7 +105,7 @@ static void run_job(struct weir__cuda *dev, struct weir__cuda_job *job)
             weir__cuda_open_gate(job->stream, job->seq);
         }
     }
-    weir__free(job);
+    put_away(job);
 }
 
 static void *help(void *user)
@@ -257,5 +275,11 @@ void weir__cuda_jobs_close(struct weir__cuda *dev)
         atomic_store(&h->stops, true);
         wake_helper(h);
         pthread_join(h->thread, NULL);
+        while (h->late) {
+            struct weir__cuda_job *job = h->late;
+
+            h->late = job->next;
+            weir__free(job);
+        }
     }
 }
