@@ -230,11 +230,16 @@ void fake_hold(bool hold)
 int fake_queue(struct fake_stream *s, const struct fake_op *draft)
 {
     struct fake_op *op = malloc(sizeof *op);
+    int lost = atomic_load(&fake_lost);
 
     if (!op)
         abort();
     *op = *draft;
     op->next = NULL;
+    if (lost) { /* since the call began */
+        fake_free_op(op);
+        return lost;
+    }
     if (s->capture)
         return fake_capture_op(s, op);
     *s->end = op;
