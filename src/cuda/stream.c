@@ -432,7 +432,7 @@ uint64_t weir__cuda_done(const weir_stream *base)
         (void)weir__cuda_checkpoint(s); /* the next to ask will know */
     if (atomic_load_explicit(&dev->failed, memory_order_relaxed) ||
         atomic_load_explicit(&dev->looks_abroad, memory_order_relaxed) ||
-        ((volatile struct weir__code_failure *)dev->log)->next != dev->log_read)
+        __atomic_load_n(&dev->log->next, __ATOMIC_RELAXED) != dev->log_read)
         weir__cuda_poll(dev);
     return reached;
 }
