@@ -21,6 +21,13 @@ def python(code, **kwargs):
     )
 
 
+forks = pytest.mark.skipif(
+    "asan" in os.environ.get("LD_PRELOAD", ""),
+    reason="the sanitizer's own locks may be held by another thread when the process forks",
+)
+
+
+@forks
 def test_the_child_of_a_fork_opens_a_device_of_its_own():
     t = weir.ones((4,))
     for _ in range(100):
@@ -42,6 +49,7 @@ def test_the_child_of_a_fork_opens_a_device_of_its_own():
     assert (t + 1).tolist() == [2] * 4
 
 
+@forks
 def test_multiprocessing_by_fork():
     result = python(
         """
@@ -150,6 +158,7 @@ def test_ctrl_c_while_python_ends():
     assert time.time() - float(result.stdout) < 30 and "KeyboardInterrupt" in result.stderr
 
 
+@forks
 def test_forks_while_other_threads_submit():
     result = python(
         """
