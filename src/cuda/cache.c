@@ -1,4 +1,5 @@
 /* Files that spare later processes work: kernels and what was found out about products. */
+#include "cuda/cache.h"
 #include "cuda/cuda.h"
 
 #include <errno.h>

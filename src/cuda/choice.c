@@ -1,6 +1,7 @@
 /* Which of its ways a product takes, and how a plan is arranged. Choices that took time to make are
  * files of the cache: the name has everything that they depend on but the shape, which is inside as
  * well. */
+#include "cuda/cache.h"
 #include "cuda/product.h"
 #include "cuda/program.h"
 

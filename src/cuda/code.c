@@ -1,4 +1,5 @@
 /* Kernel texts to functions: compiled once per architecture and variant, kept on disk. */
+#include "cuda/cache.h"
 #include "cuda/cuda.h"
 
 #include <stdio.h>

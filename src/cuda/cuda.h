@@ -313,6 +313,10 @@ weir_status weir__cuda_queue(struct weir__cuda_stream *s, unsigned cores, bool s
 weir_status weir__cuda_side(struct weir__cuda_stream *s, unsigned cores, weir__cu_stream *out);
 
 /* ---- native.c: streams and memory of others ---- */
+
+/* Whatever stream of CUDA's it is waits for the point. */
+weir_status weir__cuda_wait_for(struct weir__cuda *dev, weir__cu_stream stream,
+                                const struct weir__cuda_event *event);
 weir_status weir__cuda_native(weir_stream *s, unsigned cores, void **handle);
 weir_status weir__cuda_wait_native(weir_stream *s, void *native);
 weir_status weir__cuda_signal_native(struct weir__mark mark, void *native);
@@ -326,8 +330,6 @@ weir_status weir__cuda_tail(struct weir__cuda_stream *s, unsigned cores, weir__c
 weir_status weir__cuda_share(struct weir__cuda_stream *s, unsigned cores, weir__cu_stream *out);
 /* Whether the command is over (or asking fails); if not, an event at or behind it. */
 bool weir__cuda_find(struct weir__mark mark, struct weir__cuda_event *out, weir_status *st);
-weir_status weir__cuda_wait_for(struct weir__cuda *dev, weir__cu_stream stream,
-                                const struct weir__cuda_event *event);
 /* The next command will wait for the host: whoever waits for earlier ones must not wait for that.
  * It has a tail. (L) */
 weir_status weir__cuda_before_gate(struct weir__cuda_stream *s);
@@ -414,25 +416,6 @@ weir_status weir__cuda_anchor(struct weir__cuda *dev);
  * another afterwards. WEIR__NO_TIME with the error, which may be CU_ERROR_NOT_READY. */
 weir__cu_result weir__cuda_time_of(struct weir__cuda *dev, weir__cu_event *event, uint64_t *ns);
 
-/* ---- meet.c: collectives ---- */
-
-/* Queues one at `tail`. Its number on its channel is `ticket` more than its arguments say. (L) */
-weir_status weir__cuda_meet(struct weir__cuda_stream *s, weir__cu_stream tail,
-                            const struct weir__kernel *kernel, uint64_t ticket, bool in_plan);
-/* It was not queued after all. */
-void weir__cuda_meet_free(struct weir__cuda_meet *meet);
-/* On the helper thread: its stream is there; the parts of its meeting are over. */
-void weir__cuda_meet_arrive(struct weir__cuda_meet *meet);
-void weir__cuda_meet_look(struct weir__cuda_meet *meet);
-/* What a failure of a part means, if that is known. Under the faults lock. */
-bool weir__cuda_meet_explain(const struct weir__cuda_stream *s, uint64_t seq,
-                             const struct weir__code_failure *failure, char *text, size_t size);
-/* The context is unusable: groups that wait on it are broken. On the helper thread. */
-void weir__cuda_meets_dead(struct weir__cuda *dev);
-/* The driver's explain. */
-void weir__cuda_explain(weir_device *const *devs, int ndevs, struct weir__text *report,
-                        struct weir__text *cycle);
-
 /* ---- issue.c, copy.c, code.c, product.c: commands ---- */
 
 weir_status weir__cuda_submit(weir_stream *s, const struct weir__kernel *kernel);
@@ -459,13 +442,6 @@ weir_status weir__cuda_product_run(const struct weir__cuda_sink *sink,
 void weir__cuda_products_close(struct weir__cuda *dev);
 /* repeat.c: what the stream remembers of its products. */
 void weir__cuda_repeats_close(struct weir__cuda_stream *s);
-
-/* ---- cache.c: files that spare later processes work ---- */
-#define WEIR__CUDA_HASH UINT64_C(0xcbf29ce484222325) /* of nothing */
-uint64_t weir__cuda_hash(uint64_t h, const void *bytes, size_t size);
-/* A file's bytes, to be freed with weir__free; NULL if it is not there. */
-char *weir__cuda_cache_read(const char *name, size_t *size);
-void weir__cuda_cache_write(const char *name, const void *bytes, size_t size);
 
 /* ---- listen.c: what traces hear ---- */
 

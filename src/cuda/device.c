@@ -1,5 +1,5 @@
 /* The driver of the `cuda` device: opening, memory, and the table. */
-#include "cuda/cuda.h"
+#include "cuda/meet.h"
 
 #include <stdio.h>
 #include <stdlib.h>

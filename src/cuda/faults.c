@@ -3,7 +3,7 @@
  * A kernel that finds an index out of range says so in a ring of pinned memory; work behind it
  * on the stream still runs, but the stream is in error from there on, and so is what waited for
  * it. A fault of the hardware (an illegal address) makes the whole context unusable. */
-#include "cuda/cuda.h"
+#include "cuda/meet.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Kernels: from a description to a launch, and to a stream's command. */
-#include "cuda/cuda.h"
+#include "cuda/meet.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * So it only wakes a helper thread, which calls the user's function and then lets the stream
  * go on by writing the word that it waits for. Collectives have a helper of their own: a callback
  * may take its time. */
-#include "cuda/cuda.h"
+#include "cuda/meet.h"
 
 #include "base/thread.h"
 

@@ -10,8 +10,8 @@
  * all of them, by events, the opening of all gates. Parts that can fail are looked at by the
  * host first: a failure is every rank's.
  */
+#include "cuda/meet.h"
 #include "comm/comm.h"
-#include "cuda/cuda.h"
 
 #include <stdio.h>
 #include <string.h>

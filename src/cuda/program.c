@@ -2,6 +2,7 @@
  * launch on the stream of lane 0. The other lanes' streams are ordered around it. */
 #include "cuda/program.h"
 #include "comm/comm.h"
+#include "cuda/meet.h"
 
 #include <string.h>
 

@@ -6,6 +6,7 @@
  * other kernels only take their time: a plan may not run twice for being timed. */
 #include <string.h>
 
+#include "cuda/cache.h"
 #include "cuda/product.h"
 #include "cuda/program.h"
 
