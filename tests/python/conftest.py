@@ -11,10 +11,16 @@ import weir
 TIMEOUT_S = 240  # far beyond what any takes, also on a machine that does other things
 
 
+def pytest_configure(config):
+    capture = config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():  # else the dump of a hang is lost with it
+        config.weir_stderr = os.dup(2)
+
+
 @pytest.fixture(autouse=True)
-def limit():
+def limit(pytestconfig):
     """A test that hangs says where and ends the run."""
-    faulthandler.dump_traceback_later(TIMEOUT_S, exit=True)
+    faulthandler.dump_traceback_later(TIMEOUT_S, exit=True, file=pytestconfig.weir_stderr)
     yield
     faulthandler.cancel_dump_traceback_later()
 

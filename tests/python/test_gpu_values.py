@@ -75,7 +75,7 @@ def test_values_streams_and_events():
         pytest.skip("the fake GPU is not built here")
     names = ("WEIR_LIBCUDA", "WEIR_LIBNVRTC", "WEIR_LIBCUBLASLT")
     env = {**os.environ, **dict.fromkeys(names, str(fake)), "WEIR_DEVICE": "cuda:0"}
-    env["WEIR_CACHE_DIR"] = "/nonexistent/cache"
+    env["WEIR_CACHE_DIR"] = "/dev/null/cache"
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], env=env, capture_output=True, text=True, timeout=60
     )
