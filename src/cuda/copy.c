@@ -5,6 +5,7 @@
  * call waits. What is not packed is gathered or scattered by a kernel on the way. */
 #include "cuda/cuda.h"
 
+#include <sched.h>
 #include <string.h>
 
 /* What the text "copy" takes: `count` elements from number `first` on in row-major order,
@@ -76,9 +77,11 @@ static weir_status move_bytes(struct weir__cuda *dev, weir__cu_stream stream, co
 struct weir__cuda_haul {
     struct weir__cuda *dev;
     struct weir__cuda_haul *next, **at;
+    uint64_t copy; /* which one it is a part of */
     void *dst;
     const void *src;
-    size_t size;
+    size_t size; /* 0: called off */
+    bool under_way;
 };
 
 static void drop_haul(struct weir__cuda_haul *h)
@@ -96,8 +99,31 @@ static void haul(void *user)
 {
     struct weir__cuda_haul *h = user;
 
-    memcpy(h->dst, h->src, h->size);
+    weir__spin_lock(&h->dev->hauls_lock);
+    h->under_way = h->size > 0;
+    weir__spin_unlock(&h->dev->hauls_lock);
+    if (h->under_way)
+        memcpy(h->dst, h->src, h->size);
     drop_haul(h);
+}
+
+/* A copy that could not be queued whole: the caller's memory is the caller's again. */
+static void call_off_hauls(struct weir__cuda *dev, uint64_t copy)
+{
+    bool again = true;
+
+    while (again) {
+        again = false;
+        weir__spin_lock(&dev->hauls_lock);
+        for (struct weir__cuda_haul *h = dev->hauls; h; h = h->next)
+            if (h->copy == copy && h->under_way)
+                again = true;
+            else if (h->copy == copy)
+                h->size = 0;
+        weir__spin_unlock(&dev->hauls_lock);
+        if (again)
+            sched_yield();
+    }
 }
 
 static weir_status queue_haul(struct weir__cuda *dev, weir__cu_stream stream, void *dst,
@@ -109,7 +135,8 @@ static weir_status queue_haul(struct weir__cuda *dev, weir__cu_stream stream, vo
     if (!h)
         return weir__fail(WEIR_ENOMEM, "a copy of %zu bytes", size);
     weir__spin_lock(&dev->hauls_lock);
-    *h = (struct weir__cuda_haul){dev, dev->hauls, &dev->hauls, dst, src, size};
+    *h = (struct weir__cuda_haul){dev, dev->hauls, &dev->hauls, dev->staged_copies,
+                                  dst, src,        size,        false};
     if (h->next)
         h->next->at = &h->next;
     dev->hauls = h;
@@ -168,9 +195,13 @@ static weir_status copy_staged(struct weir__cuda_stream *s, weir__cu_stream stre
 {
     int64_t n = numel(c), step = (int64_t)(WEIR__CUDA_STAGE / c->elem);
     weir_status st = make_stage(s);
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
 
+    dev->staged_copies++;
     for (int64_t first = 0; first < n && !st; first += step)
         st = stage(s, stream, c, first, weir__min(step, n - first));
+    if (st)
+        call_off_hauls(dev, dev->staged_copies);
     return st;
 }
 

@@ -225,6 +225,7 @@ struct weir__cuda {
     struct weir__program *programs;      /* (L) */
     struct weir__spin hauls_lock;
     struct weir__cuda_haul *hauls; /* copies that the host has a part in, under way */
+    uint64_t staged_copies;        /* (L) so many, of which the last is being queued */
     uint32_t next_program;         /* (L) */
     /* All streams, for whoever does not hold the device lock: none goes before the device. */
     _Atomic(struct weir__cuda_stream *) streams;
