@@ -60,14 +60,24 @@ static struct weir__npu_stream *look(const struct weir__npu_company *c)
     return view.awaiting;
 }
 
-enum weir__npu_rest weir__npu_at_rest(const struct weir__npu_company *c,
-                                      struct weir__npu_stream **awaiting)
+static bool moves(const struct weir__npu_company *c)
 {
     for (int i = 0; i < c->n; i++)
         if (c->members[i]->calling || c->members[i]->sim.nheap ||
             atomic_load(&c->members[i]->soft.sched.ready))
-            return WEIR__NPU_MOVES;
+            return true;
+    return false;
+}
+
+enum weir__npu_rest weir__npu_at_rest(const struct weir__npu_company *c,
+                                      struct weir__npu_stream **awaiting)
+{
+    if (moves(c))
+        return WEIR__NPU_MOVES;
     *awaiting = look(c);
+    /* A call counts once it is queued: what was seen as called may be ready only by now. */
+    if (moves(c))
+        return WEIR__NPU_MOVES;
     for (int i = 0; i < c->n; i++)
         for (int k = 0; k < c->members[i]->nstreams; k++) {
             const struct weir__npu_stream *s = c->members[i]->streams[k];
