@@ -331,8 +331,8 @@ static void check_reductions(weir_tensor *x, const struct array *in, int dim, do
 
 CONFORMANCE(tiles, rows_and_columns)
 {
-    static const int64_t shapes[][2] = {{3, 8},     {9, 1000},   {2, 4096}, {1, 32768},
-                                        {1, 40000}, {1030, 264}, {200, 520}};
+    static const int64_t shapes[][2] = {{3, 8},     {9, 1000},   {2, 4096},  {1, 32768},
+                                        {1, 40000}, {1030, 264}, {200, 520}, {1300, 7}};
     static const weir_dtype types[] = {WEIR_F16, WEIR_F32};
 
     for (size_t i = 0; i < countof(shapes); i++)

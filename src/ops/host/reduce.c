@@ -9,6 +9,8 @@
 
 typedef union weir__reduce_value value;
 
+enum { SHORT_ROW = 16 }; /* elements */
+
 static bool is_float(const struct weir__reduce *r)
 {
     return r->in_type <= WEIR_F64;
@@ -336,16 +338,41 @@ static void partial_at(const struct weir__reduce *r, int64_t item, value **v, in
     *index = (int64_t *)r->partial + all + item * r->width;
 }
 
+/* Rows too short to be worth a walk each are done as columns, many at once. What a row is follows
+ * from the shape, so the order of additions still does. */
+static bool is_short(const struct weir__reduce *r)
+{
+    return !r->columns && r->reduced <= SHORT_ROW && r->chunks == 1 && !r->partial &&
+           r->keep_shape[r->nkeep - 1] >= WEIR__REDUCE_WIDTH;
+}
+
+static struct weir__reduce as_columns(const struct weir__reduce *r)
+{
+    struct weir__reduce c = *r;
+    int64_t last = r->keep_shape[r->nkeep - 1];
+
+    c.columns = true;
+    c.width = WEIR__REDUCE_WIDTH;
+    c.units = r->units / last * weir__div_up(last, c.width);
+    return c;
+}
+
 weir_status WEIR__ISA_NAME(weir__reduce_kernel)(const void *args, const weir_block *block)
 {
     const struct weir__reduce *r = args;
     struct accumulators *part = block->local, *total = part + 1;
     char *buffer = (char *)(total + 1);
     bool split = r->partial && block->phase == 0, indexed = r->code == WEIR__REDUCE_ARGMAX;
-    struct weir__range range = weir__tile_range(split ? r->units * r->chunks : r->units, 1, block);
+    struct weir__reduce columns;
+    struct weir__range range;
     int64_t *index;
     value *v;
 
+    if (is_short(r)) {
+        columns = as_columns(r);
+        r = &columns;
+    }
+    range = weir__tile_range(split ? r->units * r->chunks : r->units, 1, block);
     for (int64_t i = range.begin; i < range.end; i++) {
         struct unit u = find_unit(r, split ? i / r->chunks : i);
 
