@@ -14,7 +14,7 @@ static void tile(const weir_graph *g, const struct weir__node *n, unsigned cores
 {
     struct weir__stand_in s;
 
-    weir__stand_in(&s, n, cores);
+    weir__stand_in(&s, n, cores, NULL);
     weir__work_init(work, n->op);
     if (g->dynamic || n->op->prepare(&s.call, work)) {
         work->blocks = cores;

@@ -61,7 +61,7 @@ static weir_status load_operator(const weir_device *dev, const struct weir__node
     struct weir__work work;
     weir_status st;
 
-    weir__stand_in(&s, n, own ? own : all_cores(dev, n->op->engine));
+    weir__stand_in(&s, n, own ? own : all_cores(dev, n->op->engine), NULL);
     weir__work_init(&work, n->op);
     if ((st = n->op->prepare(&s.call, &work)))
         return st;

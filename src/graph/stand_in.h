@@ -11,7 +11,10 @@ struct weir__stand_in {
 };
 
 /* Fills `s`, whose call points into it and borrows from the node. Nothing is at the addresses of
- * the operands, and no two values share one: operators that look for overlap see the truth. */
-void weir__stand_in(struct weir__stand_in *s, const struct weir__node *n, unsigned cores);
+ * the operands, and no two values share one, so operators that look for overlap see the truth:
+ * but for those that share bytes of a plan's arena, where `offset`, unless it is NULL, says by
+ * value where each is, or -1. */
+void weir__stand_in(struct weir__stand_in *s, const struct weir__node *n, unsigned cores,
+                    const int64_t *offset);
 
 #endif
