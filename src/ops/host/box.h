@@ -1,0 +1,41 @@
+/* Boxes: some elements along each of several dims of a strided operand, brought into packed
+ * row-major order and back. Rows of a few elements are moved many at once that way, and operands
+ * whose neighbours lie along another dim tile by tile. */
+#ifndef WEIR_OPS_HOST_BOX_H
+#define WEIR_OPS_HOST_BOX_H
+
+#include <stdbool.h>
+
+#include "ops/host/isa.h"
+#include "weir/tensor.h"
+
+/* The box of one operand, with dims merged where its own memory allows. Strides in elements. */
+struct weir__box {
+    int ndim;
+    int64_t numel;
+    int64_t shape[WEIR_MAX_DIMS], stride[WEIR_MAX_DIMS];
+};
+
+/* Where every element is the next one in memory. */
+static inline bool weir__box_is_packed(const struct weir__box *b)
+{
+    return b->numel == 1 || (b->ndim == 1 && b->stride[0] == 1);
+}
+
+/* Where there is but one element, seen many times. */
+static inline bool weir__box_is_one(const struct weir__box *b)
+{
+    return b->numel == 1 || (b->ndim == 1 && b->stride[0] == 0);
+}
+
+/* ndim >= 1 and no empty dim. */
+WEIR__ISA_DECLARE(void, weir__box_init,
+                  (struct weir__box * box, int ndim, const int64_t *shape, const int64_t *stride));
+/* From memory at src to box->numel packed elements of `elem` bytes. */
+WEIR__ISA_DECLARE(void, weir__box_pack,
+                  (void *dst, const void *src, const struct weir__box *box, size_t elem));
+/* The other way; no stride of the box may be 0. */
+WEIR__ISA_DECLARE(void, weir__box_unpack,
+                  (void *dst, const void *src, const struct weir__box *box, size_t elem));
+
+#endif
