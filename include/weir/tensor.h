@@ -123,8 +123,10 @@ WEIR_API weir_status weir_tensor_sync(weir_tensor *tensor);
  * threads  any. */
 WEIR_API weir_status weir_tensor_signal_native(weir_tensor *tensor, void *native);
 
-/* Copies values to a tensor of the same shape and type, on another device or the
- * same one, queued on both devices' current streams.
+/* Copies values to a tensor of the same shape and type, on the same device or any other, queued on
+ * both devices' current streams: each goes on after what the other has so far, with its error, and
+ * both tensors may be released at once. The call waits for a device in virtual time if the other
+ * one is of another kind, and returns its error then; otherwise for nothing.
  * threads  any. */
 WEIR_API weir_status weir_tensor_copy(weir_tensor *dst, weir_tensor *src);
 

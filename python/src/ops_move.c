@@ -1,8 +1,6 @@
 /* Making, moving and viewing tensors. */
 #include "ops.h"
 
-#include <stdlib.h>
-
 OP(cast, 2, "x", "dtype")
 {
     weir_tensor *x, *out;
@@ -51,24 +49,6 @@ OP(contiguous, 1, "x")
     return result(st, a[0], out);
 }
 
-/* Devices of two kinds meet on the host. */
-static weir_status copy_across(weir_tensor *to, weir_tensor *from)
-{
-    weir_status st = weir_tensor_copy(to, from);
-    size_t size = (size_t)weir_tensor_numel(from) * weir_dtype_size(weir_tensor_dtype(from));
-    void *values;
-
-    if (st != WEIR_EUNSUPPORTED)
-        return st;
-    if (!(values = malloc(size + 1)))
-        return WEIR_ENOMEM;
-    if (!(st = weir_tensor_read(from, values, size)))
-        st = weir_tensor_write(to, values, size);
-    if (st != WEIR_ETIMEDOUT) /* then the copy is still to come */
-        free(values);
-    return st;
-}
-
 OP(copy_, 2, "x", "source")
 {
     weir_tensor *x, *source;
@@ -79,7 +59,7 @@ OP(copy_, 2, "x", "source")
     if (DEVICE(a[0]) == DEVICE(a[1]))
         QUEUE(st, weir_copy_into(source, x));
     else
-        BLOCKING(st, copy_across(x, source));
+        BLOCKING(st, weir_tensor_copy(x, source));
     return same(st, a[0]);
 }
 

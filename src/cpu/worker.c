@@ -454,6 +454,11 @@ static void drain(struct weir__worker *w, struct weir__soft_stream *s)
         case WEIR__CMD_CALLBACK:
             run_callback(w, s, cmd);
             break;
+        case WEIR__CMD_RELAY:
+            weir__soft_publish(s, &w->mine);
+            if (!weir__soft_pass_relay(s, cmd->u.relay))
+                return;
+            break;
         case WEIR__CMD_STAMP:
             atomic_store_explicit(cmd->u.ns, weir__clock_ns(), memory_order_release);
             break;

@@ -3,8 +3,9 @@
  * Loading and unloading code and freeing memory, the device's or pinned, wait until the GPU is
  * idle, and other threads then wait for the driver (seen on an H200). A stream that stands at the
  * gate of a collective is not idle before all ranks have come, and the parts are queued by a thread
- * that needs the driver: so such calls wait until no gate of a collective is shut, here and not in
- * the driver, and no gate is put up meanwhile.
+ * that needs the driver; one that waits for another kind of device may stand there for as long. So
+ * such calls wait until no gate of either kind is shut, here and not in the driver, and no gate is
+ * put up meanwhile.
  *
  * A gate is put up only when something is queued behind it. Ranks that are called one after the
  * other usually have all been called by then; and what is queued is made ready first.
@@ -16,7 +17,7 @@
 
 enum { GPUS = 64, NAP_NS = 20000, ASK_EVERY = 50 };
 
-/* Gates of collectives that were shut when they were put up. */
+/* Gates for other devices that were shut when they were put up. */
 struct gates {
     struct weir__mutex lock; /* held over calls that need calm */
     struct {
@@ -68,7 +69,7 @@ weir_status weir__cuda_put_gate(struct weir__cuda_stream *s)
             dev->api->cu.stream_wait_value(s->tail, (weir__cu_address)(uintptr_t)&s->word->gate,
                                            s->gate, CU_WAIT_GEQ),
             "a gate");
-    if (!st && s->gate_meets) {
+    if (!st && s->gate_far) {
         g->shut[g->n].stream = s;
         g->shut[g->n++].seq = s->gate;
     }
@@ -104,9 +105,10 @@ weir_status weir__cuda_calm(struct weir__cuda *dev, const char *what)
         if (dev->base.op_timeout_ns >= 0 &&
             weir__clock_ns() - start > (uint64_t)dev->base.op_timeout_ns)
             return weir__fail(WEIR_ETIMEDOUT,
-                              "%s on %s waits for a collective that not all ranks have come to: "
-                              "what is new to the GPU comes before it, or call the ranks from a "
-                              "thread each",
+                              "%s on %s waits for a stream that stands in a collective which not "
+                              "all ranks have come to, or in a copy with a device that does not "
+                              "get there: what is new to the GPU comes before it, or call the "
+                              "ranks from a thread each",
                               what, dev->base.props.name);
         nanosleep(&(struct timespec){0, NAP_NS}, NULL);
     }

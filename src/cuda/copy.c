@@ -74,15 +74,65 @@ static weir_status move_bytes(struct weir__cuda *dev, weir__cu_stream stream, co
 
 /* ---- through the stage ---- */
 
+/* A stretch of elements between the host's place, which may be strided, and the stage. */
 struct weir__cuda_haul {
     struct weir__cuda *dev;
     struct weir__cuda_haul *next, **at;
-    uint64_t copy; /* which one it is a part of */
-    void *dst;
-    const void *src;
-    size_t size; /* 0: called off */
+    uint64_t number; /* of the copy it is a part of */
+    struct weir__copy copy;
+    char *stage;
+    int64_t first, count; /* a count of 0: called off */
     bool under_way;
 };
+
+static void move_run(const struct weir__cuda_haul *h, char *host, int64_t stride, char *stage,
+                     int64_t n)
+{
+    size_t size = h->copy.elem;
+    bool to_host = h->copy.way == WEIR__COPY_TO_HOST;
+
+    if (stride == 1)
+        memcpy(to_host ? host : stage, to_host ? stage : host, (size_t)n * size);
+    else
+        for (int64_t i = 0; i < n; i++, stage += size, host += stride * (int64_t)size)
+            memcpy(to_host ? host : stage, to_host ? stage : host, size);
+}
+
+static bool is_contiguous(const struct weir__copy *c, const int64_t *stride)
+{
+    int64_t next = 1;
+
+    for (int d = c->ndim - 1; d >= 0; next *= c->shape[d--])
+        if (stride[d] != next)
+            return false;
+    return true;
+}
+
+/* All of it, or a run along the last dim at a time. */
+static void move_haul(const struct weir__cuda_haul *h)
+{
+    const struct weir__copy *c = &h->copy;
+    bool to_host = c->way == WEIR__COPY_TO_HOST;
+    const int64_t *stride = to_host ? c->dst_stride : c->src_stride;
+    char *base = to_host ? c->dst : (char *)c->src, *stage = h->stage;
+    int last = c->ndim - 1;
+
+    if (is_contiguous(c, stride)) {
+        move_run(h, base + h->first * (int64_t)c->elem, 1, stage, h->count);
+        return;
+    }
+    for (int64_t at = h->first, end = at + h->count, n; at < end; at += n) {
+        int64_t left = at / c->shape[last], offset = at % c->shape[last] * stride[last];
+
+        n = weir__min(c->shape[last] - at % c->shape[last], end - at);
+        for (int d = last - 1; d >= 0; d--) {
+            offset += left % c->shape[d] * stride[d];
+            left /= c->shape[d];
+        }
+        move_run(h, base + offset * (int64_t)c->elem, stride[last], stage, n);
+        stage += (size_t)n * c->elem;
+    }
+}
 
 static void drop_haul(struct weir__cuda_haul *h)
 {
@@ -100,15 +150,15 @@ static void haul(void *user)
     struct weir__cuda_haul *h = user;
 
     weir__spin_lock(&h->dev->hauls_lock);
-    h->under_way = h->size > 0;
+    h->under_way = h->count > 0;
     weir__spin_unlock(&h->dev->hauls_lock);
     if (h->under_way)
-        memcpy(h->dst, h->src, h->size);
+        move_haul(h);
     drop_haul(h);
 }
 
 /* A copy that could not be queued whole: the caller's memory is the caller's again. */
-static void call_off_hauls(struct weir__cuda *dev, uint64_t copy)
+static void call_off_hauls(struct weir__cuda *dev, uint64_t number)
 {
     bool again = true;
 
@@ -116,27 +166,33 @@ static void call_off_hauls(struct weir__cuda *dev, uint64_t copy)
         again = false;
         weir__spin_lock(&dev->hauls_lock);
         for (struct weir__cuda_haul *h = dev->hauls; h; h = h->next)
-            if (h->copy == copy && h->under_way)
+            if (h->number == number && h->under_way)
                 again = true;
-            else if (h->copy == copy)
-                h->size = 0;
+            else if (h->number == number)
+                h->count = 0;
         weir__spin_unlock(&dev->hauls_lock);
         if (again)
             sched_yield();
     }
 }
 
-static weir_status queue_haul(struct weir__cuda *dev, weir__cu_stream stream, void *dst,
-                              const void *src, size_t size)
+static weir_status queue_haul(struct weir__cuda *dev, weir__cu_stream stream,
+                              const struct weir__copy *c, char *stage, int64_t first, int64_t count)
 {
     struct weir__cuda_haul *h = weir__malloc(sizeof *h);
     weir_status st;
 
     if (!h)
-        return weir__fail(WEIR_ENOMEM, "a copy of %zu bytes", size);
+        return weir__fail(WEIR_ENOMEM, "a copy of %lld elements", (long long)count);
     weir__spin_lock(&dev->hauls_lock);
-    *h = (struct weir__cuda_haul){dev, dev->hauls, &dev->hauls, dev->staged_copies,
-                                  dst, src,        size,        false};
+    *h = (struct weir__cuda_haul){.dev = dev,
+                                  .next = dev->hauls,
+                                  .at = &dev->hauls,
+                                  .number = dev->staged_copies,
+                                  .copy = *c,
+                                  .stage = stage,
+                                  .first = first,
+                                  .count = count};
     if (h->next)
         h->next->at = &h->next;
     dev->hauls = h;
@@ -152,7 +208,7 @@ void weir__cuda_copies_close(struct weir__cuda *dev)
         drop_haul(dev->hauls);
 }
 
-/* One stretch of packed elements on the host against the tensor's elements from `first` on. */
+/* One stretch of elements, from `first` on, through the stage. */
 static weir_status stage(struct weir__cuda_stream *s, weir__cu_stream stream,
                          const struct weir__copy *c, int64_t first, int64_t count)
 {
@@ -164,7 +220,7 @@ static weir_status stage(struct weir__cuda_stream *s, weir__cu_stream stream,
     weir_status st = WEIR_OK;
 
     if (!to_host)
-        st = queue_haul(dev, stream, s->stage, c->src + offset, size);
+        st = queue_haul(dev, stream, c, s->stage, first, count);
     if (st)
         return st;
     if (!packed)
@@ -174,7 +230,7 @@ static weir_status stage(struct weir__cuda_stream *s, weir__cu_stream stream,
     else
         st = move_bytes(dev, stream, c->dst + offset, s->stage, size);
     if (!st && to_host)
-        st = queue_haul(dev, stream, c->dst + offset, s->stage, size);
+        st = queue_haul(dev, stream, c, s->stage, first, count);
     return st;
 }
 

@@ -96,7 +96,7 @@ struct weir__cuda_stream {
     unsigned ring_at; /* the oldest */
     uint64_t gate;    /* the last command that waits for the host, */
     bool shut;        /* and may still: no gate is put up before something comes after it */
-    bool gate_meets;  /* it is a collective */
+    bool gate_far;    /* for other devices: a collective, or a wait for one of another kind */
     struct weir__cuda_pending pending[WEIR__CUDA_PENDING];
     unsigned npending;
     bool busy;                        /* the tail has work that no plan's run came after */
@@ -167,6 +167,8 @@ struct weir__cuda_job {
     void *user;
     struct weir__cuda_meet *meet; /* fn is NULL: it arrives, */
     bool look;                    /* or the parts of its meeting are over */
+    struct weir__relay *relay;    /* both are: the stream goes on when it is signalled */
+    bool ours;                    /* fn is the library's, and waits for nobody */
     bool whole;                   /* else it could not be queued, and nothing is done */
     bool queued, reached;         /* it is done when it is both */
 };
@@ -239,7 +241,7 @@ struct weir__cuda {
     _Atomic bool failed;             /* something has, ever */
     _Atomic bool dead;               /* the context is unusable, */
     char dead_text[400];             /* and this is why */
-    struct weir__cuda_helper helpers[2]; /* of callbacks, and of collectives */
+    struct weir__cuda_helper helpers[2]; /* of the user's callbacks, and of everything else */
     struct weir__spin stamps_lock;
     struct weir__cuda_stamp *stamps, *spare_stamps;
     weir__cu_event base_event;
@@ -288,7 +290,7 @@ void weir__cuda_leave(const struct weir__cuda *dev, bool pushed);
 
 /* The stream stops at its tail until its gate is open. Under the tails lock. */
 weir_status weir__cuda_put_gate(struct weir__cuda_stream *s);
-/* Around a call of the driver that may wait for the GPU: no collective stops anybody on it, and
+/* Around a call of the driver that may wait for the GPU: no gate for others stops it, and
  * none will until the end. `what` is for the error, after which there is no end. */
 weir_status weir__cuda_calm(struct weir__cuda *dev, const char *what);
 void weir__cuda_calm_end(struct weir__cuda *dev);
@@ -322,6 +324,8 @@ weir_status weir__cuda_native(weir_stream *s, unsigned cores, void **handle);
 weir_status weir__cuda_wait_native(weir_stream *s, void *native);
 weir_status weir__cuda_signal_native(struct weir__mark mark, void *native);
 bool weir__cuda_reaches(weir_device *dev, const void *address);
+/* Whether kernels and copies of one device reach the memory of another. */
+bool weir__cuda_reaches_device(const weir_device *dev, const weir_device *other);
 
 /* ---- stream.c ---- */
 
@@ -334,8 +338,8 @@ bool weir__cuda_find(struct weir__mark mark, struct weir__cuda_event *out, weir_
 /* The next command will wait for the host: whoever waits for earlier ones must not wait for that.
  * It has a tail. (L) */
 weir_status weir__cuda_before_gate(struct weir__cuda_stream *s);
-/* It does, from here on. (L) */
-weir_status weir__cuda_gate(struct weir__cuda_stream *s, bool meets);
+/* It does, from here on; `far` if the host waits for other devices. (L) */
+weir_status weir__cuda_gate(struct weir__cuda_stream *s, bool far);
 /* The command is queued: `name` for reports. (L) */
 void weir__cuda_count(struct weir__cuda_stream *s, uint64_t n, const char *name);
 /* A plan runs on `first` and stands for `lane` as well: it comes after what `lane` has, and `lane`
@@ -392,6 +396,8 @@ weir_status weir__cuda_failed_at(struct weir__cuda_stream *s, uint64_t seq, char
 
 /* ---- jobs.c: work of the host within a stream ---- */
 weir_status weir__cuda_callback(weir_stream *s, weir_callback_fn fn, void *user);
+weir_status weir__cuda_signal_relay(weir_stream *s, struct weir__relay *relay);
+weir_status weir__cuda_wait_relay(weir_stream *s, struct weir__relay *relay);
 /* Queues what `draft` has to do, at `tail`; nothing goes on behind it until its gate is open. A
  * job's meet is taken over, come what may. (L) */
 weir_status weir__cuda_queue_job(struct weir__cuda_stream *s, weir__cu_stream tail,

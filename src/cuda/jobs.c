@@ -1,16 +1,20 @@
-/* Work of the host within a stream: callbacks, and what collectives need.
+/* Work of the host within a stream: callbacks, order with devices of another kind, and what
+ * collectives need.
  *
  * CUDA calls a function of ours when the stream gets there, on a thread that must not call CUDA.
  * So it only wakes a helper thread, which calls the user's function and then lets the stream
- * go on by writing the word that it waits for. Collectives have a helper of their own: a callback
- * may take its time. */
+ * go on by writing the word that it waits for. What is not the user's has a helper of its own: a
+ * callback may take its time. */
 #include "cuda/meet.h"
 
 #include "base/thread.h"
+#include "device/relay.h"
 
 static struct weir__cuda_helper *helper_of(const struct weir__cuda_job *job)
 {
-    return &weir__cuda(job->stream->base.dev)->helpers[job->meet != NULL];
+    bool ours = job->meet || job->relay || job->ours;
+
+    return &weir__cuda(job->stream->base.dev)->helpers[ours];
 }
 
 static void wake_helper(struct weir__cuda_helper *h)
@@ -86,12 +90,37 @@ static void put_away(struct weir__cuda_job *job)
         weir__free(job);
 }
 
+/* The stream is at its wait for another device, and what it waits for is over. */
+static void pass_relay(void *user)
+{
+    struct weir__cuda_job *job = user;
+    struct weir__cuda_stream *s = job->stream;
+    weir_device *dev = s->base.dev;
+
+    if (job->relay->status) {
+        weir__mutex_lock(&weir__cuda_faults);
+        weir__cuda_add_failure(s, job->seq, job->relay->status, job->relay->text);
+        weir__mutex_unlock(&weir__cuda_faults);
+    }
+    weir__relay_drop(job->relay);
+    weir__cuda_open_gate(s, job->seq);
+    put_away(job);
+    atomic_fetch_sub(&dev->visitors, 1); /* the last touch of it */
+}
+
 static void run_job(struct weir__cuda *dev, struct weir__cuda_job *job)
 {
     if (!job->whole) {
         if (job->meet)
             weir__cuda_meet_free(job->meet);
         put_away(job);
+        return;
+    }
+    if (job->relay) {
+        note_reached(dev, job);
+        atomic_fetch_add(&dev->base.visitors, 1);
+        if (!weir__relay_park(job->relay, pass_relay, job))
+            pass_relay(job);
         return;
     }
     if (job->look) {
@@ -185,7 +214,7 @@ static weir_status hand_over(struct weir__cuda *dev, struct weir__cuda_job *job,
         free_job(job);
         return st;
     }
-    st = weir__cuda_gate(job->stream, job->meet != NULL);
+    st = weir__cuda_gate(job->stream, job->meet || job->relay);
     settle_job(h, job, !st);
     return st;
 }
@@ -212,7 +241,8 @@ weir_status weir__cuda_queue_job(struct weir__cuda_stream *s, weir__cu_stream ta
     return hand_over(dev, job, tail);
 }
 
-weir_status weir__cuda_callback(weir_stream *base, weir_callback_fn fn, void *user)
+static weir_status queue_command(weir_stream *base, const struct weir__cuda_job *draft,
+                                 const char *name)
 {
     struct weir__cuda_stream *s = weir__cuda_stream(base);
     struct weir__cuda *dev = weir__cuda(base->dev);
@@ -224,10 +254,31 @@ weir_status weir__cuda_callback(weir_stream *base, weir_callback_fn fn, void *us
         return st;
     pushed = weir__cuda_enter(dev);
     if (!(st = weir__cuda_tail(s, UINT32_MAX, &tail)))
-        st = weir__cuda_queue_job(s, tail, &(struct weir__cuda_job){.fn = fn, .user = user});
+        st = weir__cuda_queue_job(s, tail, draft);
     weir__cuda_leave(dev, pushed);
     if (!st)
-        weir__cuda_count(s, 1, "callback");
+        weir__cuda_count(s, 1, name);
+    return st;
+}
+
+weir_status weir__cuda_callback(weir_stream *s, weir_callback_fn fn, void *user)
+{
+    return queue_command(s, &(struct weir__cuda_job){.fn = fn, .user = user}, "callback");
+}
+
+weir_status weir__cuda_signal_relay(weir_stream *s, struct weir__relay *relay)
+{
+    const struct weir__cuda_job job = {.fn = weir__relay_signal, .user = relay, .ours = true};
+
+    return queue_command(s, &job, "signal");
+}
+
+weir_status weir__cuda_wait_relay(weir_stream *s, struct weir__relay *relay)
+{
+    weir_status st = queue_command(s, &(struct weir__cuda_job){.relay = relay}, "wait");
+
+    if (!st)
+        weir__cuda_may_fail(weir__cuda_stream(s));
     return st;
 }
 

@@ -190,19 +190,16 @@ static void miss(struct weir__cuda_meet *m, weir_status status, const char *why)
 /* Whether kernels on the GPU of `m` read and write the memory of all. */
 static weir_status check_reach(const struct weir__cuda_meet *m, const struct weir__meeting *meeting)
 {
-    weir__cu_device here = device_of(m)->device;
+    const struct weir__cuda *here = device_of(m);
 
     for (uint64_t left = meeting->arrived; left; left &= left - 1) {
         const struct weir__cuda *other = device_of(guest_at(meeting, left));
-        bool reaches = other->device == here;
 
-        for (int i = 0; i < other->npeers; i++)
-            reaches |= other->peers[i] == here;
-        if (!reaches)
+        if (!weir__cuda_reaches_device(&here->base, &other->base))
             return weir__fail(WEIR_EUNSUPPORTED,
                               "GPU %d cannot read the memory of GPU %d: collectives need GPUs that "
                               "reach each other",
-                              here, other->device);
+                              here->device, other->device);
     }
     return WEIR_OK;
 }

@@ -92,3 +92,14 @@ bool weir__cuda_reaches(weir_device *base, const void *address)
     weir__cuda_leave(dev, pushed);
     return reaches;
 }
+
+bool weir__cuda_reaches_device(const weir_device *dev, const weir_device *other)
+{
+    const struct weir__cuda *to = weir__cuda(other);
+    weir__cu_device here = weir__cuda(dev)->device;
+    bool reaches = to->device == here;
+
+    for (int i = 0; i < to->npeers; i++)
+        reaches |= to->peers[i] == here;
+    return reaches;
+}

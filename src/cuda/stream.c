@@ -351,17 +351,17 @@ weir_status weir__cuda_before_gate(struct weir__cuda_stream *s)
     return st;
 }
 
-weir_status weir__cuda_gate(struct weir__cuda_stream *s, bool meets)
+weir_status weir__cuda_gate(struct weir__cuda_stream *s, bool far)
 {
     struct weir__cuda *dev = weir__cuda(s->base.dev);
     weir_status st = WEIR_OK;
 
     weir__spin_lock(&dev->tails);
     s->gate = atomic_load_explicit(&s->queued, memory_order_relaxed) + 1;
-    s->gate_meets = meets;
+    s->gate_far = far;
     set_shut(s, true);
     /* Others may queue behind it, or a trace wants to know when it is over. */
-    if (s->shared || (meets && weir__trace_on()))
+    if (s->shared || (far && weir__trace_on()))
         st = flush(s);
     if (st) { /* nobody will open it */
         set_shut(s, false);

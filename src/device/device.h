@@ -78,6 +78,7 @@ struct weir__lane {
 };
 
 struct weir__program;
+struct weir__relay;
 
 /* A core limit that may be read at any time; 0 where there is none. */
 struct weir__limit {
@@ -152,6 +153,14 @@ struct weir__driver {
     weir_status (*submit)(weir_stream *s, const struct weir__kernel *kernel);
     weir_status (*wait)(weir_stream *s, struct weir__mark mark, enum weir__wait how);
     weir_status (*callback)(weir_stream *s, weir_callback_fn fn, void *user);
+    /* Optional, together: order with streams of other drivers (device/relay.h), (L). The command
+     * calls weir__relay_signal with the stream's error; the command is over once the relay is
+     * signalled, takes its error over and drops it. */
+    weir_status (*signal_relay)(weir_stream *s, struct weir__relay *relay);
+    weir_status (*wait_relay)(weir_stream *s, struct weir__relay *relay);
+    /* Optional: whether its kernels and copies reach the memory of another device of this driver.
+     * NULL: they do. */
+    bool (*reaches_device)(const weir_device *dev, const weir_device *other);
     /* Optional: other streams may wait for the last command queued so far. (L) */
     weir_status (*mark)(weir_stream *s);
     /* Optional: what a limit of so many cores comes to on the device. */

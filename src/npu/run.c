@@ -208,6 +208,7 @@ static bool run_head(struct weir__npu_stream *s, const struct weir__cmd *cmd)
     case WEIR__CMD_STAMP:
         atomic_store_explicit(cmd->u.ns, weir__npu_of(s)->sim.now / 1000, memory_order_release);
         return true;
+    case WEIR__CMD_RELAY: /* none is queued: time here does not pass while others run */
     case WEIR__CMD_JUMP:
     case WEIR__CMD_LANE:
         break; /* weir__soft_next follows those */

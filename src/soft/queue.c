@@ -1,4 +1,5 @@
 /* The command queue, and how its token moves (soft.h tells the whole story). */
+#include "device/relay.h"
 #include "soft/soft.h"
 
 #include <stdio.h>
@@ -186,6 +187,23 @@ weir_status weir__soft_callback(weir_stream *base, weir_callback_fn fn, void *us
         return WEIR_ENOMEM;
     cmd->u.callback = fn;
     cmd->v.user = user;
+    added(s, cmd, 1);
+    return WEIR_OK;
+}
+
+weir_status weir__soft_signal_relay(weir_stream *s, struct weir__relay *relay)
+{
+    return weir__soft_callback(s, weir__relay_signal, relay);
+}
+
+weir_status weir__soft_wait_relay(weir_stream *base, struct weir__relay *relay)
+{
+    struct weir__soft_stream *s = weir__soft(base);
+    struct weir__cmd *cmd = reserve(s, WEIR__CMD_RELAY, 0);
+
+    if (!cmd)
+        return WEIR_ENOMEM;
+    cmd->u.relay = relay;
     added(s, cmd, 1);
     return WEIR_OK;
 }
@@ -400,6 +418,23 @@ void weir__soft_hand_back(struct weir__soft_stream *s)
     weir__spin_unlock(&sched->lock);
     dev->driver->kick(dev);
     atomic_fetch_sub(&dev->visitors, 1);
+}
+
+static void hand_back(void *stream)
+{
+    weir__soft_hand_back(stream);
+}
+
+bool weir__soft_pass_relay(struct weir__soft_stream *s, struct weir__relay *relay)
+{
+    atomic_store_explicit(&s->waits_device, relay->device, memory_order_relaxed);
+    if (weir__relay_park(relay, hand_back, s))
+        return false;
+    atomic_store_explicit(&s->waits_device, 0, memory_order_relaxed);
+    if (relay->status)
+        weir__stream_fail(&s->base, s->over + 1, relay->status, relay->text);
+    weir__relay_drop(relay);
+    return true;
 }
 
 /* Hands the waiter's stream on, or wakes its host thread. */

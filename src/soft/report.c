@@ -31,7 +31,7 @@ bool weir__soft_untimed(weir_device *dev)
 
 enum { MOST_STREAMS = 128, MOST_MISSING = 8 };
 
-enum why { RUNS, AT_A_COMMAND, FOR_A_STREAM, FOR_CORES, FOR_PEERS };
+enum why { RUNS, AT_A_COMMAND, FOR_A_STREAM, FOR_A_DEVICE, FOR_CORES, FOR_PEERS };
 
 struct stuck {
     struct weir__soft_stream *stream;
@@ -45,6 +45,7 @@ struct stuck {
     enum weir__core_kind kind;
     struct weir__soft_stream *other; /* it waits for, up to its command `seq` */
     uint64_t seq;
+    uint64_t abroad; /* the id of a device of another kind that it waits for */
     const weir_device *missing[MOST_MISSING]; /* whose ranks have not come */
     int ranks[MOST_MISSING], nmissing;
     bool reachable;
@@ -120,6 +121,7 @@ static void see_stream(struct snapshot *all, weir_stream *base)
         .queued = weir__stream_submitted(base),
         .other = atomic_load(&s->waits_for),
         .seq = atomic_load(&s->waits_seq),
+        .abroad = atomic_load(&s->waits_device),
         .why = AT_A_COMMAND,
     };
     const char *doing = atomic_load(&s->doing);
@@ -130,6 +132,8 @@ static void see_stream(struct snapshot *all, weir_stream *base)
     snprintf(k.doing, sizeof k.doing, "%s", doing ? doing : "");
     if (k.other)
         k.why = FOR_A_STREAM;
+    else if (k.abroad)
+        k.why = FOR_A_DEVICE;
     else
         see_cores(&k, weir__soft_sched(s));
     all->streams[all->n++] = k;
@@ -178,6 +182,7 @@ static bool waits_for(const struct stuck *a, const struct stuck *b)
         return false;
     case RUNS:
     case AT_A_COMMAND:
+    case FOR_A_DEVICE: /* whose streams are not in this report */
         break;
     }
     return false;
@@ -260,6 +265,9 @@ static void say_stuck(struct weir__text *text, const struct snapshot *all, const
         weir__text_add(text, "waits for command %llu of stream '%s' of device %llu",
                        (unsigned long long)k->seq, name_of(all, k->other),
                        (unsigned long long)k->other->base.dev->id);
+        break;
+    case FOR_A_DEVICE:
+        weir__text_add(text, "waits for a stream of device %llu", (unsigned long long)k->abroad);
         break;
     case FOR_CORES:
         weir__text_add(text, "waits for %u %score%s", k->wants, kind, k->wants == 1 ? "" : "s");

@@ -36,6 +36,7 @@ enum weir__cmd_kind {
     WEIR__CMD_WAIT,
     WEIR__CMD_CALLBACK,
     WEIR__CMD_STAMP,
+    WEIR__CMD_RELAY,     /* a wait for a stream of another driver */
     WEIR__CMD_JUMP,      /* the queue goes on in the next chunk; not counted */
     WEIR__CMD_LANE,      /* a lane of a program: its items are counted, this is not. Its arguments:
                           * a base for each of `blocks` lanes, then tickets */
@@ -62,6 +63,7 @@ struct weir__cmd {
         _Atomic uint64_t *ns;
         struct weir__chunk *chunk;
         const struct weir__soft_lane *lane;
+        struct weir__relay *relay;
     } u;
     union {
         void *user;
@@ -145,6 +147,7 @@ struct weir__soft_stream {
     _Atomic bool meeting;                          /* and that it waits for its peers */
     _Atomic(struct weir__soft_stream *) waits_for; /* for reports: whom, and up to what */
     _Atomic uint64_t waits_seq;
+    _Atomic uint64_t waits_device; /* for reports: another driver's, by id; else 0 */
 };
 
 struct weir__soft_list {
@@ -179,6 +182,8 @@ void weir__soft_stream_close(weir_stream *s);
 weir_status weir__soft_submit(weir_stream *s, const struct weir__kernel *kernel);
 weir_status weir__soft_wait(weir_stream *s, struct weir__mark mark, enum weir__wait how);
 weir_status weir__soft_callback(weir_stream *s, weir_callback_fn fn, void *user);
+weir_status weir__soft_signal_relay(weir_stream *s, struct weir__relay *relay);
+weir_status weir__soft_wait_relay(weir_stream *s, struct weir__relay *relay);
 weir_status weir__soft_stamp(weir_stream *s, _Atomic uint64_t *ns);
 uint64_t weir__soft_done(const weir_stream *s);
 weir_status weir__soft_program_make(weir_device *dev, const struct weir__lane *lanes, int nlanes,
@@ -245,6 +250,8 @@ unsigned weir__soft_cores(const struct weir__soft_stream *s, const struct weir__
 /* What a wait does once `seq` of `source` is over: errors are passed on or forgotten. */
 void weir__soft_pass_wait(struct weir__soft_stream *s, struct weir__soft_stream *source,
                           uint64_t seq, enum weir__wait how);
+/* The wait at the head. False if it is not over: the token is the relay's then. Publish first. */
+bool weir__soft_pass_relay(struct weir__soft_stream *s, struct weir__relay *relay);
 /* A block of the command failed: keeps the first failure in s->run, with what the thread
  * has said since weir__hush: to be called where others may have spoken before. */
 void weir__soft_block_failed(struct weir__soft_stream *s, const struct weir__cmd *cmd,

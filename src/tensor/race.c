@@ -79,7 +79,7 @@ static weir_status open_ordered(struct operands *o, weir_stream *s, const char *
 
     /* What wait_tensor said of an operand counts before it is compared. */
     for (int i = 0; i < n; i++)
-        if (accesses[i].tensor->buffer->after_seq &&
+        if (accesses[i].tensor->dev == s->dev && accesses[i].tensor->buffer->after_seq &&
             (st = weir__buffer_await(accesses[i].tensor->buffer, s)))
             return st;
     if ((st = weir__stream_settle(s)) || (st = open_operands(o, op, accesses, n)))

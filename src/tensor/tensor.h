@@ -49,6 +49,13 @@ weir_status weir__buffer_await(const weir_buffer *buffer, weir_stream *s);
 weir_status weir__submit_using(weir_stream *s, const struct weir__kernel *kernel,
                                weir_buffer *const *buffers, size_t n);
 
+/* Queues dst <- src on `s`, which may be places of the host as `way` (of struct weir__copy) says; a
+ * source of NULL data takes `bytes` from `host` now. Of the tensors the one with dst's data is
+ * written; the first `nused` are of this device. (L) */
+weir_status weir__queue_copy(weir_stream *s, const struct weir__view *dst,
+                             const struct weir__view *src, int way, const void *host, size_t bytes,
+                             weir_tensor *const *tensors, size_t ntensors, size_t nused);
+
 /* ---- the race checker (race.c): under the device lock, while weir__race_on ---- */
 
 struct weir__access {

@@ -1,4 +1,4 @@
-/* Bytes between tensors and the host, and between devices. */
+/* Bytes between tensors and the host. */
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -32,11 +32,9 @@ static weir_status copy_kernel(const void *args, const weir_block *block)
     return WEIR_OK;
 }
 
-/* Queues dst <- src on `s`; a source of NULL data takes `bytes` from `host` now. Of the
- * tensors the one with dst's data is written; the first `nused` are of this device. (L) */
-static weir_status queue_copy(weir_stream *s, const struct weir__view *dst,
-                              const struct weir__view *src, int way, const void *host, size_t bytes,
-                              weir_tensor *const *tensors, size_t ntensors, size_t nused)
+weir_status weir__queue_copy(weir_stream *s, const struct weir__view *dst,
+                             const struct weir__view *src, int way, const void *host, size_t bytes,
+                             weir_tensor *const *tensors, size_t ntensors, size_t nused)
 {
     static const struct weir__code code = {.kind = WEIR__CODE_COPY};
     _Alignas(16) unsigned char storage[sizeof(struct weir__copy) + INLINE_BYTES];
@@ -117,8 +115,9 @@ static weir_status transfer(weir_tensor *t, void *host, size_t bytes, bool to_ho
     weir__view_set_contiguous(&view);
     view.data = copy_now ? NULL : host;
     weir__mutex_lock(&s->dev->lock);
-    st = queue_copy(s, to_host ? &view : &t->view, to_host ? &t->view : &view,
-                    to_host ? WEIR__COPY_TO_HOST : WEIR__COPY_FROM_HOST, host, bytes, &t, 1, 1);
+    st = weir__queue_copy(s, to_host ? &view : &t->view, to_host ? &t->view : &view,
+                          to_host ? WEIR__COPY_TO_HOST : WEIR__COPY_FROM_HOST, host, bytes, &t, 1,
+                          1);
     *seq = weir__stream_submitted(s);
     weir__mutex_unlock(&s->dev->lock);
     s->dev->driver->kick(s->dev);
@@ -251,81 +250,5 @@ weir_status weir_tensor_from(weir_stream *s, weir_dtype dtype, int ndim, const i
         weir_tensor_release(*out);
         *out = NULL;
     }
-    return st;
-}
-
-/* ---- tensor to tensor ---- */
-
-/* `s` goes on after the mark, which is another device's; a buffer that the mark's work
- * uses counts as used by `s` until then. Clocks reach over one device only, so the
- * pool learns nothing else. */
-static weir_status wait_foreign(weir_stream *s, struct weir__mark mark, weir_buffer *used)
-{
-    uint64_t *fence = NULL;
-    weir_status st;
-
-    if (s->dev->driver != mark.stream->dev->driver)
-        return weir__fail(WEIR_EUNSUPPORTED, "%s cannot wait for %s", s->dev->props.name,
-                          mark.stream->dev->props.name);
-    weir__mutex_lock(&s->dev->lock);
-    if ((st = weir__stream_settle(s)))
-        ;
-    else if (used && !(fence = weir__pool_fence(used, s->slot)))
-        st = weir__fail(WEIR_ENOMEM, "a fence on stream '%s'", s->name);
-    else {
-        atomic_fetch_add(&mark.stream->dev->visitors, 1); /* the wait itself takes it back */
-        if ((st = s->dev->driver->wait(s, mark, WEIR__WAIT_ERRORS)))
-            atomic_fetch_sub(&mark.stream->dev->visitors, 1);
-        else
-            s->clock.seq[s->slot]++;
-        if (!st && weir__race_on())
-            weir__race_see_wait(weir__stream_race(s),
-                                (struct weir__race_stream){&mark.stream->race, mark.seq,
-                                                           mark.stream->name,
-                                                           mark.stream->dev->props.name},
-                                mark.seq);
-    }
-    if (!st && fence)
-        *fence = weir__stream_submitted(s);
-    weir__mutex_unlock(&s->dev->lock);
-    s->dev->driver->kick(s->dev);
-    return st;
-}
-
-weir_status weir_tensor_copy(weir_tensor *dst, weir_tensor *src)
-{
-    weir_stream *to, *from;
-    bool foreign;
-    struct weir__mark mark;
-    size_t bytes;
-    weir_status st;
-
-    if ((st = weir__tensor_check_bytes(dst, "copy")) ||
-        (st = weir__tensor_check_bytes(src, "copy")))
-        return st;
-    to = weir_stream_current(dst->dev);
-    from = weir_stream_current(src->dev);
-    foreign = src->dev != dst->dev;
-    bytes = (size_t)weir__view_numel(&src->view) * weir_dtype_size(src->view.dtype);
-    if (dst->view.dtype != src->view.dtype || dst->view.ndim != src->view.ndim ||
-        memcmp(dst->view.shape, src->view.shape, (size_t)src->view.ndim * sizeof(int64_t)))
-        return weir__fail(dst->view.dtype != src->view.dtype ? WEIR_EDTYPE : WEIR_ESHAPE,
-                          "copy: the destination is %s, the source %s",
-                          weir__view_text(&dst->view).text, weir__view_text(&src->view).text);
-    if (!foreign && (st = weir__check_overlap("copy", dst, src)))
-        return st;
-    if (foreign && ((st = weir__stream_mark(from, &mark)) || (st = wait_foreign(to, mark, NULL))))
-        return st;
-    weir__mutex_lock(&dst->dev->lock);
-    st = queue_copy(to, &dst->view, &src->view, WEIR__COPY_DEVICE, NULL, bytes,
-                    (weir_tensor *[]){dst, src}, 2, foreign ? 1 : 2);
-    weir__mutex_unlock(&dst->dev->lock);
-    dst->dev->driver->kick(dst->dev);
-    if (st || !foreign)
-        return st;
-    /* The source's stream goes on after the copy, so its memory may be freed at once. If
-     * even that cannot be queued, the host waits. */
-    if ((st = weir__stream_mark(to, &mark)) || (st = wait_foreign(from, mark, src->buffer)))
-        weir_stream_sync(to);
     return st;
 }

@@ -108,6 +108,63 @@ CONFORMANCE(transfers, tensors_copy_between_views_and_devices)
     CHECK_OK(weir_device_close(other));
 }
 
+/* Devices of any two kinds: there and back, between views, with more behind each step. */
+CONFORMANCE(transfers, tensors_copy_to_and_from_a_cpu_device)
+{
+    weir_device *cpu;
+
+    CHECK_OK(weir_device_open("cpu:cores=2", &cpu));
+    for (uint64_t k = 0; k < 4; k++) {
+        struct rng rng = rng_make("across", k);
+        enum layout near = k & 1 ? LAYOUT_BOTH : LAYOUT_PLAIN,
+                    far = k & 2 ? LAYOUT_BOTH : LAYOUT_PLAIN;
+        int64_t shape[] = {10, 20, 3};
+        weir_tensor *flat = iota(weir_stream_default(dev), 600), *src, *there, *back;
+
+        CHECK_OK(weir_tensor_reshape(flat, 3, shape, &src));
+        weir_tensor_release(flat);
+        there = make_view(weir_stream_default(cpu), WEIR_I32, 3, shape, far, &rng, NULL);
+        back = make_view(weir_stream_default(dev), WEIR_I32, 3, shape, near, &rng, NULL);
+        CHECK_OK(weir_tensor_copy(there, src));
+        CHECK_OK(weir_fill(src, -1)); /* after the copy */
+        weir_tensor_release(src);
+        CHECK_OK(weir_mul_scalar_into(there, 2, there));
+        CHECK_OK(weir_tensor_copy(back, there));
+        CHECK_OK(weir_fill(there, -1));
+        weir_tensor_release(there);
+        check_iota(back, 2);
+        weir_tensor_release(back);
+    }
+    CHECK_OK(weir_device_close(cpu));
+}
+
+static weir_status failing_kernel(const void *args, const weir_block *block)
+{
+    (void)args;
+    (void)block;
+    return WEIR_ERANGE;
+}
+
+CONFORMANCE(transfers, an_error_of_a_cpu_device_crosses_with_the_copy)
+{
+    weir_stream *s = weir_stream_default(dev);
+    weir_tensor *here = iota(s, 8), *there;
+    weir_device *cpu;
+    weir_status st;
+
+    CHECK_OK(weir_device_open("cpu:cores=2", &cpu));
+    there = iota(weir_stream_default(cpu), 8);
+    CHECK_OK(weir_launch_submit(weir_stream_default(cpu),
+                                &(weir_launch){.name = "stumble", .fn = failing_kernel}));
+    if (!(st = weir_tensor_copy(here, there)))
+        st = weir_stream_sync(s);
+    CHECK_EQ(st, WEIR_ERANGE);
+    CHECK_STR(weir_last_error(), "'stumble'");
+    weir_tensor_release(here);
+    weir_tensor_release(there);
+    CHECK_OK(weir_device_close(cpu));
+}
+
 CONFORMANCE(transfers, a_copy_of_another_shape_or_type_shows_both)
 {
     weir_tensor *a = iota(weir_stream_default(dev), 4), *b = iota(weir_stream_default(dev), 5), *c;

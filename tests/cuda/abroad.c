@@ -1,5 +1,7 @@
-/* Errors that cross from one GPU to another, with the copies that wait for them. */
+/* Copies from one GPU to another, and errors that cross with them. */
 #include "gpu.h"
+
+#include <string.h>
 
 /* The second GPU, or another device on the first. */
 static weir_device *open_second(void)
@@ -112,15 +114,20 @@ TEST(cuda_abroad, an_error_after_the_copy_stays_where_it_is)
     CHECK_OK(weir_device_close(two));
 }
 
+static void open_apart(const struct fake_control *fake, weir_device *dev[2])
+{
+    fake->apart(true);
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(weir_device_open(i ? "cuda:1" : "cuda:0", &dev[i]));
+}
+
 TEST(cuda_abroad, gpus_that_do_not_reach_each_other_are_named)
 {
     const struct fake_control *fake = use_fake();
     weir_device *dev[2];
     weir_group *group;
 
-    fake->apart(true);
-    for (int i = 0; i < 2; i++)
-        CHECK_OK(weir_device_open(i ? "cuda:1" : "cuda:0", &dev[i]));
+    open_apart(fake, dev);
     CHECK_OK(weir_group_create(dev, 2, NULL, &group));
     for (int i = 0; i < 2; i++) {
         weir_tensor *x = gpu_tensor(weir_stream_default(dev[i]), WEIR_F32, 100, 1);
@@ -133,6 +140,127 @@ TEST(cuda_abroad, gpus_that_do_not_reach_each_other_are_named)
         CHECK_STR(weir_last_error(), "GPU 0 cannot read the memory of GPU 1");
     }
     CHECK_OK(weir_group_destroy(group));
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(weir_device_close(dev[i]));
+}
+
+enum { ROWS = 1201, COLUMNS = 1103, ALL = ROWS * COLUMNS }; /* more than a stream's stage */
+
+static weir_tensor *matrix(weir_stream *s, bool turned, const int32_t *values)
+{
+    weir_tensor *t, *view;
+    int64_t shape[] = {turned ? COLUMNS : ROWS, turned ? ROWS : COLUMNS};
+
+    CHECK_OK(weir_tensor_from(s, WEIR_I32, 2, shape, values, &t));
+    if (!turned)
+        return t;
+    CHECK_OK(weir_tensor_transpose(t, 0, 1, &view));
+    weir_tensor_release(t);
+    return view;
+}
+
+/* Packed and turned views to packed and turned views; the source goes at once, and its memory is
+ * written by whoever comes next. */
+static void copy_all_views(weir_device *one, weir_device *two)
+{
+    weir_stream *from = weir_stream_default(one), *to = weir_stream_default(two);
+    int32_t *in = malloc(ALL * sizeof *in), *out = malloc(ALL * sizeof *out);
+
+    CHECK(in && out);
+    for (int i = 0; i < ALL; i++)
+        in[i] = i;
+    for (int k = 0; k < 4; k++) {
+        weir_tensor *src, *dst, *next;
+
+        test_note("source %s, destination %s", k & 1 ? "turned" : "packed",
+                  k & 2 ? "turned" : "packed");
+        memset(out, 0xff, ALL * sizeof *out);
+        src = matrix(from, k & 1, in);
+        dst = matrix(to, k & 2, out);
+        CHECK_OK(weir_tensor_copy(dst, src));
+        weir_tensor_release(src);
+        next = matrix(from, false, out);
+        CHECK_OK(weir_tensor_read(dst, out, ALL * sizeof *out));
+        for (int i = 0; i < ALL; i++)
+            if (out[i] != (k & 1 ? i % COLUMNS * ROWS + i / COLUMNS : i))
+                FAIL("element %d is %d", i, out[i]);
+        weir_tensor_release(dst);
+        weir_tensor_release(next);
+    }
+    free(in);
+    free(out);
+}
+
+TEST(cuda_abroad, views_of_any_strides_are_copied)
+{
+    weir_device *one = open_gpu("cuda:0"), *two = open_second();
+
+    copy_all_views(one, two);
+    CHECK_OK(weir_device_close(one));
+    CHECK_OK(weir_device_close(two));
+}
+
+TEST(cuda_abroad, copies_between_gpus_that_do_not_reach_each_other_go_through_the_host)
+{
+    const struct fake_control *fake = use_fake();
+    weir_device *dev[2];
+    char live[200];
+
+    open_apart(fake, dev);
+    copy_all_views(dev[0], dev[1]);
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(weir_device_close(dev[i]));
+    fake->live(live, sizeof live);
+    CHECK_EQ(strlen(live), 0);
+}
+
+TEST(cuda_abroad, errors_cross_through_the_host_as_well)
+{
+    const struct fake_control *fake = use_fake();
+    weir_device *dev[2];
+    weir_tensor *x, *y;
+
+    open_apart(fake, dev);
+    x = gpu_tensor(weir_stream_default(dev[0]), WEIR_F32, 100, 1);
+    y = gpu_tensor(weir_stream_default(dev[1]), WEIR_F32, 100, 2);
+    fail_on(weir_stream_default(dev[0]));
+    CHECK_OK(weir_tensor_copy(y, x));
+    expect_error(weir_stream_sync(weir_stream_default(dev[1])));
+    weir_tensor_release(x);
+    weir_tensor_release(y);
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(weir_device_close(dev[i]));
+}
+
+/* Whatever call fails, the memory between the two is neither lost nor freed too early. */
+TEST(cuda_abroad, any_call_of_a_copy_through_the_host_may_fail)
+{
+    const struct fake_control *fake = use_fake();
+    weir_device *dev[2];
+    weir_tensor *x, *y;
+    float got[100];
+    uint64_t before, n = 0;
+    int failed = 0;
+
+    open_apart(fake, dev);
+    x = gpu_tensor(weir_stream_default(dev[0]), WEIR_F32, 100, 1);
+    y = gpu_tensor(weir_stream_default(dev[1]), WEIR_F32, 100, 2);
+    CHECK_OK(weir_tensor_copy(y, x));
+    do {
+        for (int i = 0; i < 2; i++)
+            CHECK_OK(weir_device_sync(dev[i]));
+        before = fake->calls();
+        fake->fail_call(++n, 1);
+        failed += weir_tensor_copy(y, x) != WEIR_OK;
+        fake->fail_call(0, 0);
+        for (int i = 0; i < 2; i++)
+            CHECK_OK(weir_device_sync(dev[i]));
+    } while (n <= fake->calls() - before);
+    CHECK_GT(failed, 4);
+    CHECK_OK(weir_tensor_read(y, got, sizeof got));
+    CHECK_NEAR(got[99], 1, 0);
+    weir_tensor_release(x);
+    weir_tensor_release(y);
     for (int i = 0; i < 2; i++)
         CHECK_OK(weir_device_close(dev[i]));
 }

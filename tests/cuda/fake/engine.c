@@ -367,6 +367,8 @@ int cuMemcpyAsync(weir__cu_address to, weir__cu_address from, size_t size, weir_
     struct fake_op op = {.kind = FAKE_OP_COPY};
 
     FAKE_CALL_IN_CONTEXT();
+    fake_check_reach(to);
+    fake_check_reach(from);
     op.u.bytes.to = (void *)(uintptr_t)to;
     op.u.bytes.from = (const void *)(uintptr_t)from;
     op.u.bytes.size = size;

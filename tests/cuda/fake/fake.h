@@ -105,6 +105,11 @@ struct fake_context {
 };
 struct fake_context *fake_current(void);
 
+/* ---- memory.c ---- */
+
+/* The current context's GPU reaches what is there, or it is misuse. */
+void fake_check_reach(weir__cu_address address);
+
 /* ---- engine.c: commands, streams and events ---- */
 
 struct fake_range {

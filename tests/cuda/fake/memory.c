@@ -20,21 +20,50 @@ static _Atomic size_t in_use;
 struct range {
     uintptr_t first, size;
     int type, device;
+    unsigned reached_by; /* GPUs, a bit each */
     struct range *next;
 };
 static struct range *ranges;
 
-static void know(const void *address, size_t size, int type)
+static void know(const void *address, size_t size, int type, unsigned reached_by)
 {
     struct range *r = malloc(sizeof *r);
 
     if (!r)
         abort();
     pthread_mutex_lock(&fake_lock);
-    *r = (struct range){(uintptr_t)address, size, type, fake_current() ? fake_current()->device : 0,
-                        ranges};
+    *r = (struct range){.first = (uintptr_t)address,
+                        .size = size,
+                        .type = type,
+                        .device = fake_current() ? fake_current()->device : 0,
+                        .reached_by = reached_by,
+                        .next = ranges};
     ranges = r;
     pthread_mutex_unlock(&fake_lock);
+}
+
+/* Under the lock; NULL for memory that the driver has never heard of. */
+static struct range *find_range(weir__cu_address address)
+{
+    struct range *r = ranges;
+
+    while (r && address - r->first >= r->size)
+        r = r->next;
+    return r;
+}
+
+void fake_check_reach(weir__cu_address address)
+{
+    const struct range *r;
+    bool reached;
+
+    pthread_mutex_lock(&fake_lock);
+    r = find_range(address);
+    reached = r && r->reached_by >> fake_current()->device & 1;
+    pthread_mutex_unlock(&fake_lock);
+    if (!reached)
+        fake_misuse("GPU %d does not reach %llx", fake_current()->device,
+                    (unsigned long long)address);
 }
 
 static void forget(const void *address)
@@ -53,17 +82,14 @@ static void forget(const void *address)
 
 int cuPointerGetAttribute(void *value, int attribute, weir__cu_address address)
 {
-    int code = FAKE_INVALID;
+    const struct range *r;
 
     FAKE_CALL_IN_CONTEXT();
     pthread_mutex_lock(&fake_lock);
-    for (const struct range *r = ranges; r && code; r = r->next)
-        if (address - r->first < r->size) {
-            *(int *)value = attribute == CU_POINTER_ORDINAL ? r->device : r->type;
-            code = 0;
-        }
+    if ((r = find_range(address)))
+        *(int *)value = attribute == CU_POINTER_ORDINAL ? r->device : r->type;
     pthread_mutex_unlock(&fake_lock);
-    return code;
+    return r ? 0 : FAKE_INVALID;
 }
 
 /* Bits are set where it begins: nobody may count on zeros. */
@@ -79,7 +105,10 @@ static void *new_block(enum fake_kind kind, size_t size)
     *(struct block *)memory = (struct block){size, kind};
     memset(memory + HEAD, 0xff, size < 1 << 16 ? size : 1 << 16);
     fake_count(kind, 1);
-    know(memory + HEAD, size, kind == FAKE_PINNED ? CU_MEMORY_HOST : CU_MEMORY_DEVICE);
+    if (kind == FAKE_PINNED)
+        know(memory + HEAD, size, CU_MEMORY_HOST, UINT32_MAX);
+    else
+        know(memory + HEAD, size, CU_MEMORY_DEVICE, 1U << fake_current()->device);
     return memory + HEAD;
 }
 
@@ -213,17 +242,26 @@ int cuMemMap(weir__cu_address address, size_t size, size_t offset, uint64_t hand
         return FAKE_INVALID;
     atomic_fetch_add(&in_use, size);
     fake_count(FAKE_MAPPING, 1);
-    know((void *)(uintptr_t)address, size, CU_MEMORY_DEVICE);
+    know((void *)(uintptr_t)address, size, CU_MEMORY_DEVICE, 0);
     return 0;
 }
 
 int cuMemSetAccess(weir__cu_address address, size_t size, const struct weir__cu_access *access,
                    size_t n)
 {
+    struct range *r;
+    unsigned reached_by = 0;
+
     FAKE_CALL();
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         if (access[i].flags != CU_ACCESS_READ_WRITE || access[i].location.id >= FAKE_DEVICES)
             return FAKE_INVALID;
+        reached_by |= 1U << access[i].location.id;
+    }
+    pthread_mutex_lock(&fake_lock);
+    if ((r = find_range(address)))
+        r->reached_by = reached_by;
+    pthread_mutex_unlock(&fake_lock);
     return mprotect((void *)(uintptr_t)address, size, PROT_READ | PROT_WRITE) ? FAKE_INVALID : 0;
 }
 
