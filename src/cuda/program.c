@@ -115,7 +115,7 @@ void weir__cuda_program_update(struct weir__program *p, int lane, int item,
     to->kernel = *kernel;
     memcpy(to->args, kernel->args, kernel->args_size);
     to->kernel.args = to->args;
-    p->stale = true;
+    p->stale = p->moved = true;
 }
 
 /* ---- the graph ---- */
@@ -170,7 +170,7 @@ static weir_status run_kernel(struct weir__program *p, int lane, const struct we
             (st = weir__cuda_tail(s, k->engine <= WEIR_ENGINE_MIX ? k->cores : UINT32_MAX,
                                   &sink.stream)))
             return st;
-        heard = weir__cuda_hear(s, sink.stream, k, seq);
+        heard = weir__trace_on() ? weir__cuda_hear(s, sink.stream, k, seq) : NULL;
         if (k->meets)
             st = weir__cuda_meet(s, sink.stream, k,
                                  tickets[((const struct weir__meet *)k->args)->place], true);
@@ -185,8 +185,9 @@ static weir_status run_kernel(struct weir__program *p, int lane, const struct we
     return WEIR_OK;
 }
 
-/* While a trace is recorded, since a graph tells nothing of its nodes, and with collectives, since
- * those wait for the host: one by one on the lanes' own streams. */
+/* While a trace is recorded, since a graph tells nothing of its nodes; with collectives, since
+ * those wait for the host; and where a graph would be for one run: one by one on the lanes' own
+ * streams. */
 static weir_status run_one_by_one(struct weir__program *p, const uint64_t *tickets)
 {
     weir_status st = WEIR_OK;
@@ -241,6 +242,14 @@ static weir_status run_graph(struct weir__program *p)
     return st;
 }
 
+/* Whether the memory is elsewhere again. Callers that have other memory for every run would pay for
+ * a capture each time, which takes several times what queueing the kernels of one lane does: a
+ * graph is made when the memory is where it was before. */
+static bool goes_without_graph(const struct weir__program *p)
+{
+    return p->moved && p->exec && p->nlanes == 1 && p->epoch == p->dev->cores.epoch;
+}
+
 /* Before any rank stands in a collective. */
 static weir_status load_all(struct weir__program *p)
 {
@@ -259,7 +268,7 @@ weir_status weir__cuda_program_run(const struct weir__program *program, weir_str
 {
     struct weir__program *p = (struct weir__program *)program; /* const to the caller only */
     struct weir__cuda *dev = p->dev;
-    bool pushed;
+    bool pushed, without_graph;
     weir_status st = weir__cuda_alive(dev);
 
     (void)ntickets;
@@ -274,8 +283,10 @@ weir_status weir__cuda_program_run(const struct weir__program *program, weir_str
         p->lanes[i].base = weir__stream_submitted(streams[i]);
     }
     weir__mutex_unlock(&weir__cuda_faults);
+    without_graph = p->meets || goes_without_graph(p);
     /* A lane's limit may move other lanes to other parts of the cores: then once more. */
-    for (int i = 0; i < 2 && !st && !p->meets && (p->stale || p->epoch != dev->cores.epoch); i++) {
+    for (int i = 0; i < 2 && !st && !without_graph && (p->stale || p->epoch != dev->cores.epoch);
+         i++) {
         p->epoch = dev->cores.epoch;
         st = capture(p);
     }
@@ -284,7 +295,8 @@ weir_status weir__cuda_program_run(const struct weir__program *program, weir_str
         st = load_all(p);
     }
     if (!st)
-        st = p->meets || weir__trace_on() ? run_one_by_one(p, tickets) : run_graph(p);
+        st = without_graph || weir__trace_on() ? run_one_by_one(p, tickets) : run_graph(p);
+    p->moved = false;
     weir__cuda_leave(dev, pushed);
     return st;
 }

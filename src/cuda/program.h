@@ -56,7 +56,8 @@ struct weir__program {
     int nlanes;
     bool fallible;    /* some kernel may fail */
     bool meets;       /* some are collectives: it is run node by node */
-    bool stale;       /* a kernel has changed since the graph was captured */
+    bool stale;       /* a kernel has changed since the graph was captured, */
+    bool moved;       /* and since the last run */
     bool rehearsed;   /* its products have their ways, */
     uint64_t company; /* chosen under this number */
     unsigned epoch;   /* of the cores then */

@@ -1,0 +1,112 @@
+/* Plans whose memory is elsewhere at every run: no graph is captured for one run. */
+#include "gpu.h"
+
+enum { N = 256, PLACES = 3 };
+
+/* softmax(x) * 2 + x, one lane of some kernels, for any memory. */
+static weir_plan *one_lane(weir_device *dev)
+{
+    weir_tensor *x, *values[3];
+    weir_graph *g;
+    weir_plan *plan;
+
+    CHECK_OK(weir_graph_create(dev, &g));
+    CHECK_OK(weir_graph_begin(g));
+    CHECK_OK(weir_graph_input(g, "x", WEIR_F32, 1, (int64_t[]){N}, &x));
+    CHECK_OK(weir_softmax(x, -1, &values[0]));
+    CHECK_OK(weir_mul_scalar(values[0], 2 * N, &values[1]));
+    CHECK_OK(weir_add(values[1], x, &values[2]));
+    CHECK_OK(weir_graph_output(g, "y", values[2]));
+    CHECK_OK(weir_graph_end(g));
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    weir_tensor_release(x);
+    for (int i = 0; i < 3; i++)
+        weir_tensor_release(values[i]);
+    weir_graph_destroy(g);
+    return plan;
+}
+
+/* A run from memory of ones to other memory, awaited, so that the next one may have its graph. */
+static void run_and_check(weir_plan *plan, weir_stream *s, weir_tensor *x, weir_tensor *y)
+{
+    float values[N];
+
+    CHECK_OK(weir_plan_run(plan, s, &x, 1, &y, 1));
+    CHECK_OK(weir_stream_sync(s));
+    CHECK_OK(weir_tensor_read(y, values, sizeof values));
+    for (int i = 0; i < N; i++)
+        CHECK_NEAR(values[i], 3, 1e-4);
+    CHECK_OK(weir_fill(y, 0));
+    CHECK_OK(weir_stream_sync(s));
+}
+
+/* How often CUDA's function was called since the watch began. */
+static int called(const struct fake_control *fake, const char *function)
+{
+    int n = 0;
+
+    for (uint64_t i = 1; fake->watched(i); i++)
+        n += !strcmp(fake->watched(i), function);
+    return n;
+}
+
+TEST(cuda_moving, memory_that_is_elsewhere_every_time_captures_nothing)
+{
+    const struct fake_control *fake = use_fake();
+    weir_device *dev = open_gpu("cuda:0");
+    weir_stream *s = weir_stream_default(dev);
+    weir_plan *plan = one_lane(dev);
+    weir_tensor *x = gpu_tensor(s, WEIR_F32, N, 1), *ys[PLACES];
+
+    for (int i = 0; i < PLACES; i++)
+        ys[i] = gpu_tensor(s, WEIR_F32, N, 0);
+    CHECK_OK(weir_stream_sync(s));
+    run_and_check(plan, s, x, ys[0]);
+    fake->watch();
+    for (int i = 1; i < 3 * PLACES; i++)
+        run_and_check(plan, s, x, ys[i % PLACES]);
+    CHECK_EQ(called(fake, "cuStreamBeginCapture_v2"), 0);
+    CHECK_EQ(called(fake, "cuGraphLaunch"), 0);
+    /* Where it stays there is a graph again, captured once. */
+    fake->watch();
+    for (int i = 0; i < 3; i++)
+        run_and_check(plan, s, x, ys[PLACES - 1]);
+    CHECK_EQ(called(fake, "cuStreamBeginCapture_v2"), 1);
+    CHECK_EQ(called(fake, "cuGraphLaunch"), 3);
+    for (int i = 0; i < PLACES; i++)
+        weir_tensor_release(ys[i]);
+    weir_tensor_release(x);
+    weir_plan_destroy(plan);
+    CHECK_OK(weir_device_close(dev));
+}
+
+TEST(cuda_moving, runs_stay_in_order_with_other_work_whether_they_are_graphs_or_not)
+{
+    weir_device *dev = open_gpu("cuda:0");
+    weir_stream *s = weir_stream_default(dev);
+    weir_plan *plan = one_lane(dev);
+    weir_tensor *x = gpu_tensor(s, WEIR_F32, N, 1), *ys[PLACES], *sum;
+    float values[N];
+
+    sum = gpu_tensor(s, WEIR_F32, N, 0);
+    for (int i = 0; i < PLACES; i++)
+        ys[i] = gpu_tensor(s, WEIR_F32, N, 0);
+    for (int i = 0; i < 40; i++) {
+        weir_tensor *y = ys[i % 8 < 4 ? 0 : i % PLACES]; /* it stays for a while, and moves */
+
+        CHECK_OK(weir_plan_run(plan, s, &x, 1, &y, 1));
+        CHECK_OK(weir_add_into(sum, y, sum));
+        CHECK_OK(weir_fill(y, 0));
+        if (i % 5 == 0)
+            CHECK_OK(weir_stream_sync(s));
+    }
+    CHECK_OK(weir_tensor_read(sum, values, sizeof values));
+    for (int i = 0; i < N; i++)
+        CHECK_NEAR(values[i], 3 * 40, 1e-2);
+    for (int i = 0; i < PLACES; i++)
+        weir_tensor_release(ys[i]);
+    weir_tensor_release(x);
+    weir_tensor_release(sum);
+    weir_plan_destroy(plan);
+    CHECK_OK(weir_device_close(dev));
+}
