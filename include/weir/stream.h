@@ -133,6 +133,12 @@ WEIR_API WEIR_MUST_USE weir_status weir_stream_native(weir_stream *stream, void 
 WEIR_API weir_status weir_stream_wait_native(weir_stream *stream, void *native);
 WEIR_API weir_status weir_stream_signal_native(weir_stream *stream, void *native);
 
+/* Work of others in traces: while one is recorded, what is queued on a native stream of anybody
+ * from the first call to the second is shown as one operator of `stream`, by the name, which is
+ * copied. Without a recording neither does anything, and an end without a beginning is none. */
+WEIR_API weir_status weir_stream_begin_native(weir_stream *stream, void *native, const char *name);
+WEIR_API weir_status weir_stream_end_native(weir_stream *stream, void *native);
+
 /* ---- events ---- */
 
 typedef struct weir_event_options {

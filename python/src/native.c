@@ -48,7 +48,58 @@ static PyObject *stream_signal_native(PyObject *self, PyObject *args)
     return order(args, weir_stream_signal_native);
 }
 
+/* ---- work of others on the current stream ---- */
+
+static PyObject *native_begin(PyObject *self, PyObject *args)
+{
+    unsigned long long native;
+    const char *name;
+    DeviceObject *d;
+
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!Ks:native_begin", DeviceType, &d, &native, &name) ||
+        !device_check(d))
+        return NULL;
+    return none_or(
+        weir_stream_begin_native(weir_stream_current(d->dev), (void *)(uintptr_t)native, name));
+}
+
+static PyObject *native_end(PyObject *self, PyObject *args)
+{
+    unsigned long long native;
+    DeviceObject *d;
+
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!K:native_end", DeviceType, &d, &native) || !device_check(d))
+        return NULL;
+    return none_or(weir_stream_end_native(weir_stream_current(d->dev), (void *)(uintptr_t)native));
+}
+
+/* Whether it may not use all cores, or perhaps not: what open scopes say is not looked at. */
+static PyObject *is_limited(PyObject *self, PyObject *o)
+{
+    DeviceObject *d = (DeviceObject *)o;
+    weir_device_props props;
+    weir_cores limit;
+
+    (void)self;
+    if (!Py_IS_TYPE(o, DeviceType)) {
+        PyErr_Format(PyExc_TypeError, "is_limited takes a weir.Device, not %R",
+                     (PyObject *)Py_TYPE(o));
+        return NULL;
+    }
+    if (!device_check(d))
+        return NULL;
+    weir_device_get_props(d->dev, &props);
+    limit = weir_stream_get_limit(weir_stream_current(d->dev));
+    return PyBool_FromLong(weir_scope_depth() > 0 || limit.cube < props.cores.cube ||
+                           limit.vector < props.cores.vector);
+}
+
 PyMethodDef native_functions[] = {
+    {"native_begin", native_begin, METH_VARARGS, "native_begin(device, native, name)"},
+    {"native_end", native_end, METH_VARARGS, "native_end(device, native)"},
+    {"is_limited", is_limited, METH_O, "is_limited(device) -> bool"},
     {"stream_native", stream_native, METH_O, "stream_native(stream) -> int"},
     {"stream_wait_native", stream_wait_native, METH_VARARGS, "stream_wait_native(stream, native)"},
     {"stream_signal_native", stream_signal_native, METH_VARARGS,

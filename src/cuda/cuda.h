@@ -123,7 +123,8 @@ struct weir__cuda_stream {
         uint64_t seq, ns;
     } told[WEIR__CUDA_TOLD];
     int told_at;
-    bool told_upto; /* while telling: what is next on it is not over */
+    struct weir__cuda_heard *abroad; /* (L) work of others that has begun; or NULL */
+    bool told_upto;                  /* while telling: what is next on it is not over */
 };
 
 /* Some of the cores, as a green context. */
@@ -459,6 +460,8 @@ struct weir__cuda_heard *weir__cuda_hear(struct weir__cuda_stream *s, weir__cu_s
 void weir__cuda_heard(struct weir__cuda_heard *h, weir__cu_stream on, bool queued);
 /* Command `seq` waits for `from`. (L) */
 void weir__cuda_hear_wait(struct weir__cuda_stream *s, uint64_t seq, struct weir__mark from);
+/* Work of others on `native` begins, which the last command stands for; NULL: it ends. (L) */
+void weir__cuda_hear_native(weir_stream *base, void *native, const struct weir__kernel *k);
 /* Records everything heard that is over. */
 void weir__cuda_tell(struct weir__cuda *dev);
 void weir__cuda_listen_close(struct weir__cuda *dev);

@@ -307,6 +307,7 @@ const struct weir__driver weir__cuda_driver = {
     .wait_native = weir__cuda_wait_native,
     .signal_native = weir__cuda_signal_native,
     .reaches = weir__cuda_reaches,
+    .hear_native = weir__cuda_hear_native,
     .explain = weir__cuda_explain,
     .program_make = weir__cuda_program_make,
     .program_free = weir__cuda_program_free,

@@ -145,6 +145,22 @@ void weir__cuda_hear_wait(struct weir__cuda_stream *s, uint64_t seq, struct weir
     add_heard(weir__cuda(s->base.dev), h);
 }
 
+void weir__cuda_hear_native(weir_stream *base, void *native, const struct weir__kernel *k)
+{
+    struct weir__cuda_stream *s = weir__cuda_stream(base);
+    struct weir__cuda *dev = weir__cuda(base->dev);
+    struct weir__cuda_heard *h = s->abroad;
+    bool pushed;
+
+    if (!h && !k)
+        return;
+    pushed = weir__cuda_enter(dev);
+    if (h) /* one that another begins in the place of was never ended, and is forgotten */
+        weir__cuda_heard(h, native, !k && weir__trace_on());
+    s->abroad = k ? weir__cuda_hear(s, native, k, weir__stream_submitted(base)) : NULL;
+    weir__cuda_leave(dev, pushed);
+}
+
 /* ---- telling: under the stamps lock, by one thread at a time ---- */
 
 /* When the last of the stream's commands up to `seq` was over, as far as is known; else 0. */
@@ -256,6 +272,9 @@ void weir__cuda_listen_close(struct weir__cuda *dev)
 {
     struct weir__cuda_heard *lists[] = {dev->heard, dev->spare_heard};
 
+    for (struct weir__cuda_stream *s = atomic_load(&dev->streams); s; s = s->next)
+        if (s->abroad)
+            free_heard(dev, s->abroad);
     for (int i = 0; i < 2; i++)
         while (lists[i]) {
             struct weir__cuda_heard *next = lists[i]->next;

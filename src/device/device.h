@@ -173,6 +173,9 @@ struct weir__driver {
     weir_status (*wait_native)(weir_stream *s, void *native);
     weir_status (*signal_native)(struct weir__mark mark, void *native);
     bool (*reaches)(weir_device *dev, const void *address);
+    /* As well: while a trace is recorded, work on `native` that the stream's last command stands
+     * for begins here; with a NULL kernel what has begun ends, if anything has. (L) */
+    void (*hear_native)(weir_stream *s, void *native, const struct weir__kernel *kernel);
     /* Writes the device's time to *ns when the stream gets there, or WEIR__NO_TIME. */
     weir_status (*stamp)(weir_stream *s, _Atomic uint64_t *ns);
     /* After a queueing call, outside the lock: wakes whoever must run it. */

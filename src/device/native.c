@@ -54,6 +54,37 @@ weir_status weir_stream_signal_native(weir_stream *s, void *native)
     return st;
 }
 
+weir_status weir_stream_begin_native(weir_stream *s, void *native, const char *name)
+{
+    static const struct weir__kernel nothing = {.name = "work of others"};
+    weir_device *dev = s->dev;
+    struct weir__kernel work = {.name = name, .engine = WEIR_ENGINE_VECTOR};
+    weir_status st;
+
+    if (!dev->driver->hear_native)
+        return refuse(s);
+    if ((st = weir__need(name, "the name of work on a native stream")) || !weir__trace_on())
+        return st;
+    weir__mutex_lock(&dev->lock);
+    work.cores = weir__stream_cores(s, WEIR_ENGINE_MIX, weir__current_set()->limit);
+    if (!(st = weir__stream_submit(s, &nothing))) /* so that it has a number */
+        dev->driver->hear_native(s, native, &work);
+    weir__mutex_unlock(&dev->lock);
+    return st;
+}
+
+weir_status weir_stream_end_native(weir_stream *s, void *native)
+{
+    weir_device *dev = s->dev;
+
+    if (!dev->driver->hear_native)
+        return refuse(s);
+    weir__mutex_lock(&dev->lock);
+    dev->driver->hear_native(s, native, NULL);
+    weir__mutex_unlock(&dev->lock);
+    return WEIR_OK;
+}
+
 static weir_status fence(weir_buffer *b, weir_stream *s)
 {
     uint64_t *at = weir__pool_fence(b, s->slot);

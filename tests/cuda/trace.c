@@ -154,3 +154,78 @@ TEST(cuda_trace, nodes_of_a_plan_are_heard_one_by_one_in_their_order)
     weir_graph_destroy(g);
     CHECK_OK(weir_device_close(dev));
 }
+
+/* ---- work of others ---- */
+
+static void copy_outside(weir_device *dev, void *native, weir_tensor *to, weir_tensor *from)
+{
+    bool pushed = weir__cuda_enter(weir__cuda(dev));
+
+    CHECK_EQ(weir__cuda(dev)->api->cu.copy_async(
+                 (weir__cu_address)(uintptr_t)weir_tensor_data(to),
+                 (weir__cu_address)(uintptr_t)weir_tensor_data(from), sizeof(float) << 16, native),
+             0);
+    weir__cuda_leave(weir__cuda(dev), pushed);
+}
+
+TEST(cuda_trace, work_of_others_that_is_named_stands_among_the_operators)
+{
+    weir_device *dev = open_gpu("cuda:0");
+    weir_stream *s = new_stream(dev, "shared");
+    weir_tensor *x = gpu_tensor(s, WEIR_F32, 1 << 16, 1), *y = gpu_tensor(s, WEIR_F32, 1 << 16, 0);
+    const weir_trace_op *add, *copy, *mul;
+    char name[] = "a copy of others";
+    weir_trace_data d;
+    weir_trace *trace;
+    void *native;
+
+    CHECK_OK(weir_stream_set_current(s));
+    CHECK_OK(weir_stream_native(s, &native));
+    CHECK_OK(weir_stream_begin_native(s, native, "before")); /* nobody records */
+    CHECK_OK(weir_stream_end_native(s, native));
+    CHECK_OK(weir_trace_start(NULL));
+    CHECK_OK(weir_stream_end_native(s, native)); /* of nothing */
+    CHECK_OK(weir_add_into(x, x, x));
+    CHECK_OK(weir_stream_begin_native(s, native, "never ended"));
+    CHECK_OK(weir_stream_begin_native(s, native, name));
+    memset(name, '?', sizeof name - 1);
+    copy_outside(dev, native, y, x);
+    CHECK_OK(weir_stream_end_native(s, native));
+    CHECK_OK(weir_mul_into(y, y, y));
+    CHECK_OK(weir_stream_begin_native(s, native, "over the end"));
+    CHECK_OK(weir_device_sync(dev));
+    CHECK_OK(weir_trace_stop(&trace));
+    CHECK_OK(weir_stream_end_native(s, native));
+    weir_trace_get(trace, &d);
+    CHECK_EQ(d.nops, 3);
+    CHECK((add = find_op(&d, "Add", "shared")) != NULL);
+    CHECK((copy = find_op(&d, "a copy of others", "shared")) != NULL);
+    CHECK((mul = find_op(&d, "Mul", "shared")) != NULL);
+    CHECK_LE(add->ended_ns, copy->started_ns);
+    CHECK_LE(copy->queued_ns, copy->started_ns);
+    CHECK_LE(copy->started_ns, copy->ended_ns);
+    CHECK_LE(copy->ended_ns, mul->started_ns);
+    CHECK_LT(add->seq, copy->seq);
+    CHECK_LT(copy->seq, mul->seq);
+    weir_trace_free(trace);
+    /* A device may close while something has begun. */
+    CHECK_OK(weir_trace_start(NULL));
+    CHECK_OK(weir_stream_begin_native(s, native, "for ever"));
+    CHECK_OK(weir_trace_stop(&trace));
+    weir_trace_free(trace);
+    weir_tensor_release(x);
+    weir_tensor_release(y);
+    CHECK_OK(weir_stream_set_current(weir_stream_default(dev)));
+    CHECK_OK(weir_stream_destroy(s));
+    CHECK_OK(weir_device_close(dev));
+}
+
+TEST(cuda_trace, devices_without_native_streams_say_so)
+{
+    weir_device *dev;
+
+    CHECK_OK(weir_device_open("cpu:cores=1", &dev));
+    CHECK_STATUS(weir_stream_begin_native(weir_stream_default(dev), NULL, "x"), WEIR_EUNSUPPORTED);
+    CHECK_STATUS(weir_stream_end_native(weir_stream_default(dev), NULL), WEIR_EUNSUPPORTED);
+    CHECK_OK(weir_device_close(dev));
+}
