@@ -115,7 +115,14 @@ static PyObject *trace_write(PyObject *self, PyObject *args)
     return none_or(st);
 }
 
+static PyObject *trace_running(PyObject *self, PyObject *none)
+{
+    (void)self, (void)none;
+    return PyBool_FromLong(weir_trace_running());
+}
+
 PyMethodDef trace_functions[] = {
+    {"trace_running", trace_running, METH_NOARGS, "trace_running() -> bool"},
     {"trace_start", trace_start, METH_NOARGS, "trace_start()"},
     {"trace_stop", trace_stop, METH_NOARGS, "trace_stop() -> (ops, waits, dropped, handle)"},
     {"trace_write", trace_write, METH_VARARGS, "trace_write(handle, path)"},

@@ -1,10 +1,13 @@
 """Graphs that are weir's in parts, as on a GPU, with the host in the GPU's place."""
 
+import re
+
 import pytest
 
 import weir
 
 torch = pytest.importorskip("torch", reason="PyTorch cannot be installed here")
+from weir._torch.gpu import Gpu  # noqa: E402
 
 
 class Host:
@@ -12,7 +15,7 @@ class Host:
 
     def __init__(self, weir_device):
         self.weir, self.device = weir_device, torch.device("cpu")
-        self.entered, self.used = [], 0
+        self.entered, self.used, self.orders, self.works = [], 0, [], []
 
     def holds(self, tensor):
         return tensor.device == self.device
@@ -23,16 +26,33 @@ class Host:
     def issue(self, plan):
         return plan.call_on
 
-    def begin(self, caller):
+    def current(self):
         return None
 
-    def end(self, caller, before):
-        caller.set_current()
+    def order_after(self, stream, other):
+        self.orders.append("after")
+
+    def order_before(self, stream, other):
+        self.orders.append("before")
 
     def enter(self, stream):
         stream.synchronize()
         stream.set_current()
         self.entered.append((stream.name, stream.get_limit(), weir._C.scope_depth()))
+
+    def back(self, stream, other):
+        stream.set_current()
+
+    def is_limited(self):
+        return weir._C.is_limited(self.weir)
+
+    under_limit = Gpu.under_limit
+
+    def begin_work(self, name):
+        self.works.append(name)
+
+    def end_work(self):
+        self.works.append(None)
 
     def use(self, tensor, stream=None):
         self.used += 1
@@ -72,10 +92,20 @@ def compiled(function, *args, **options):
     return backend
 
 
-def steps(backend):
+def stitched(backend):
     (graph,) = backend.graphs
     (made,) = graph.plans.values()
-    return [(type(s).__name__, s.tag, s.waits) for s in made.steps]
+    return made
+
+
+def steps(backend):
+    return [(type(s).__name__, s.tag, s.waits) for s in stitched(backend).steps]
+
+
+def lines(backend):
+    """The function as it is written, with plain names for what is bound."""
+    source = re.sub(r"\b(plan|call|order|constant|given)\d+\b", r"\1", stitched(backend).source)
+    return [line.strip() for line in source.splitlines()]
 
 
 def test_a_graph_that_is_all_weirs_is_one_plan(host):
@@ -93,6 +123,17 @@ def test_plans_end_where_an_operator_is_pytorchs(host):
     assert [name for name, _, _ in steps(backend)] == ["PlanStep", "CallStep", "PlanStep"]
     assert dict(backend.coverage.fallback) == {"aten.cumsum.default": 1}
     assert backend.coverage.native.total() == 3
+    assert lines(backend) == [
+        "def run(args):",
+        "(v1, ) = plan((args[0], ))",
+        "v2 = call(v1, 0)",
+        "if v2.stride() != (8, 1, ): v2 = laid_out(v2, (8, 1, ))",
+        "(v3, ) = plan((v2, v1, ))",
+        "del v1",
+        "results = [v3, v2, ]",
+        "return results",
+    ]
+    assert not host.entered and not host.orders  # all of it on the stream that is current
 
 
 def test_streams_wait_for_what_they_use_and_no_more(host):
@@ -110,7 +151,32 @@ def test_streams_wait_for_what_they_use_and_no_more(host):
     ]
     assert [waits for _, _, waits in made] == [set(), set(), set(), set(), {1}]
     assert host.used == 2  # a, at each run
-    assert {name for name, _, _ in host.entered} == {"side", "default"}
+    assert {name for name, _, _ in host.entered} == {"side"}
+    assert lines(backend)[1:] == [
+        "streams = Streams(gpu, priorities)",
+        "try:",
+        "streams.enter('side', None)",
+        "(v1, ) = plan((args[0], ))",
+        "v2 = call(v1, 0)",
+        "if v2.stride() != (8, 1, ): v2 = laid_out(v2, (8, 1, ))",
+        "streams.mark(1)",
+        "del v1",
+        "streams.go_home()",
+        "(v3, ) = plan((args[0], ))",
+        "v4 = call(v3, 0)",
+        "if v4.stride() != (8, 1, ): v4 = laid_out(v4, (8, 1, ))",
+        "del v3",
+        "streams.wait(1)",
+        "gpu.use(v2)",
+        "(v5, ) = plan((v2, v4, ))",
+        "del v2",
+        "finally:",
+        "streams.close()",
+        "results = [v5, v4, ]",
+        "return results",
+    ]
+    # At each run: the side comes after the caller's, which goes on after it twice.
+    assert host.orders == ["after", "before", "before"] * 2
 
 
 def test_explicit_waits_tokens_and_events(host):
@@ -136,10 +202,53 @@ def test_core_limits_hold_for_pytorchs_kernels(host, split):
             return torch.cumsum(x * 2, 0)
 
     backend = compiled(f, torch.randn(4, 4))
-    (graph,) = backend.graphs
-    (made,) = graph.plans.values()
-    assert [s.cores for s in made.steps] == [None, (4, 8)]
-    assert host.entered[0][2] == 0 and host.entered[1][2] == 1  # inside the scope
+    assert [s.cores for s in stitched(backend).steps] == [None, (4, 8)]
+    assert host.entered == [("default", (24, 48), 1)] * 2  # inside the scope
+    assert host.orders == ["after", "before"] * 2
+
+
+def test_a_limit_of_the_current_stream_is_pytorchs_too(host, split):
+    host.weir = split
+    run = torch.compile(lambda x: torch.cumsum(x * 2, 0), backend=weir.get_npu_backend())
+    x = torch.randn(4, 4)
+    want = torch.cumsum(x * 2, 0)
+    with torch.no_grad():
+        torch.testing.assert_close(run(x), want)
+        assert not host.entered and not host.used
+        weir.default_stream().set_limit(2, 4)
+        torch.testing.assert_close(run(x), want)
+        weir.default_stream().reset_limit()
+        assert host.entered == [("default", (2, 4), 0)] and host.used == 1
+        with weir.scope.limit_core_num(4, 8):  # of the caller's
+            torch.testing.assert_close(run(x), want)
+    assert [depth for _, _, depth in host.entered] == [0, 1]
+    assert host.orders == ["after", "before"] * 2
+
+
+def test_traces_show_what_pytorch_does(host):
+    def f(x):
+        return torch.cumsum(torch.relu(x), 0) * 2
+
+    backend = compiled(f, torch.randn(4, 4))
+    assert not host.works  # nobody looked
+    x = torch.randn(4, 4)
+    with weir.trace():
+        torch.testing.assert_close(stitched(backend).run([x]), [f(x)])
+    assert host.works == ["PyTorch: aten.cumsum.default", None]
+
+
+def test_an_operator_that_fails_leaves_the_streams_as_they_were(host):
+    def f(x):
+        with weir.scope.npu_stream_switch("side"):
+            return torch.multinomial(x, 1)
+
+    run = torch.compile(f, backend=weir.get_npu_backend())
+    with torch.no_grad():
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="probability"):
+                run(-torch.eye(3))
+            assert weir.current_stream() == weir.default_stream()
+        assert run(torch.eye(3)).tolist() == [[0], [1], [2]]
 
 
 def test_views_several_results_constants_and_arguments(host):

@@ -5,7 +5,7 @@ PyTorch has no name for, ``lowering`` says which
 operators of PyTorch weir has, ``fallback`` runs the others as PyTorch's kernels inside weir's
 streams, ``build`` turns a traced graph into a weir graph, ``runtime`` runs its plan on PyTorch's
 own memory, and ``backend`` ties them together. On a GPU (``gpu``), ``stitch`` makes ``steps`` of a
-graph that has operators of both.
+graph that has operators of both, and ``program`` a function of those.
 """
 
 from . import library  # noqa: F401  (defines the operators)

@@ -33,17 +33,17 @@ class Gpu:
         issue, raw_stream = plan.issue_on, self.raw_stream
         return lambda args: issue(args, raw_stream())
 
-    def begin(self, caller):
-        """The weir stream goes on after PyTorch's current one, which :meth:`end` wants."""
-        before = torch.cuda.current_stream(self.index)
-        caller.wait_native(before.cuda_stream)
-        return before
+    def current(self):
+        """PyTorch's current stream."""
+        return torch.cuda.current_stream(self.index)
 
-    def end(self, caller, before):
-        """PyTorch's stream is current again, after what the weir stream has."""
-        caller.set_current()
-        torch.cuda.set_stream(before)
-        caller.signal_native(before.cuda_stream)
+    def order_after(self, stream, other):
+        """The weir stream goes on after what PyTorch's has."""
+        stream.wait_native(other.cuda_stream)
+
+    def order_before(self, stream, other):
+        """PyTorch's stream goes on after what the weir stream has."""
+        stream.signal_native(other.cuda_stream)
 
     def enter(self, stream):
         """The weir stream is this thread's current one, for weir and for PyTorch, under the limit in
@@ -51,9 +51,43 @@ class Gpu:
         stream.set_current()
         torch.cuda.set_stream(external(torch, stream))
 
+    def back(self, stream, other):
+        """The two are the current ones, weir's and PyTorch's."""
+        stream.set_current()
+        torch.cuda.set_stream(other)
+
     def use(self, tensor, stream=None):
         """The memory is not used again before what the stream, or the current one, has by then."""
         tensor.record_stream(stream or torch.cuda.current_stream(self.index))
+
+    # ---- PyTorch's kernels under weir's limits and in its traces ----
+
+    def is_limited(self):
+        """Whether the current weir stream may not use all cores, or perhaps not: a scope is open."""
+        return _C.is_limited(self.weir)
+
+    def under_limit(self, run, args):
+        """Runs where the cores are limited: on PyTorch's stream that stands for weir's current
+        one."""
+        caller, home = self.weir.current_stream(), self.current()
+        self.order_after(caller, home)
+        self.enter(caller)
+        try:
+            results = run(args)
+        finally:
+            self.back(caller, home)
+            self.order_before(caller, home)
+        for x in results:
+            if isinstance(x, torch.Tensor) and self.holds(x):
+                self.use(x, home)
+        return results
+
+    def begin_work(self, name):
+        """Traces show what PyTorch queues until :meth:`end_work` as one operator."""
+        _C.native_begin(self.weir, self.raw_stream(), name)
+
+    def end_work(self):
+        _C.native_end(self.weir, self.raw_stream())
 
     def settle(self):
         """What PyTorch has queued is over: constants are there for every stream."""

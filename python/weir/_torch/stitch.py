@@ -14,7 +14,8 @@ from .._create import from_dlpack
 from .._log import logger
 from ..errors import Error
 from . import build, fallback, lowering, values
-from .steps import CallStep, OrderStep, PlanStep, Stitched, Value
+from .program import Stitched
+from .steps import CallStep, OrderStep, PlanStep, Value
 
 
 class _Segment:
@@ -67,7 +68,7 @@ class Stitcher(build.Builder):
         finally:
             self._abandon()
         return Stitched(
-            self.gpu, self.steps, self.priorities, self.tensors, self.size, self._results()
+            self.gpu, self.steps, self.priorities, self.tensors, len(examples), self._results()
         )
 
     # ---- plans ----
@@ -109,27 +110,27 @@ class Stitcher(build.Builder):
         self._leave_graph()
         self.segment = None
         made = {}  # by the symbol's identity: views of one are outputs of their own
-        slots = []
         for node in segment.nodes:
-            self.env[node] = self._publish(segment, node, self.env[node], made, slots)
-        if slots:
+            self.env[node] = self._publish(segment, node, self.env[node], made)
+        if made:
             run = self.compile(segment.built)
-            self._add(PlanStep(segment.tag, segment.reads, run, slots))
+            makes = [value for _, value in made.values()]
+            self._add(PlanStep(segment.tag, segment.reads, run, makes))
 
-    def _publish(self, segment, node, value, made, slots):
+    def _publish(self, segment, node, value, made):
         if isinstance(value, (list, tuple)):
             # Each element that somebody takes is a value of its own.
             wanted = {u.args[1] for u in node.users if u not in self.env}
             return [
-                self._publish_one(segment, f"{node.name}_{i}", x, None, made, slots)
+                self._publish_one(segment, f"{node.name}_{i}", x, None, made)
                 if i in wanted and _is_symbol(x) else x
                 for i, x in enumerate(value)
             ]
         if not _is_symbol(value) or all(u in self.env for u in node.users):
             return value
-        return self._publish_one(segment, node.name, value, node, made, slots)
+        return self._publish_one(segment, node.name, value, node, made)
 
-    def _publish_one(self, segment, name, symbol, node, made, slots):
+    def _publish_one(self, segment, name, symbol, node, made):
         if id(symbol) in made:
             return made[id(symbol)][1]
         built, dtype = segment.built, values.TORCH_DTYPES[symbol.dtype.name]
@@ -154,7 +155,6 @@ class Stitcher(build.Builder):
         value = Value(self._new_slot(), dtype, symbol.shape, strides, self.gpu.device)
         value.step = len(self.steps)
         made[id(symbol)] = symbol, value
-        slots.append(value.slot)
         return value
 
     def _is_constant(self, symbol):
@@ -166,7 +166,7 @@ class Stitcher(build.Builder):
         if value.slot in self.shared:
             return self.shared[value.slot]
         if value not in segment.symbols:
-            bound = build.Input(value.slot, f"v{value.slot}", value)
+            bound = build.Input(len(segment.reads), f"v{value.slot}", value)
             spec, symbol = bound.declare(segment.built.graph)
             segment.built.inputs.append(bound)
             segment.built.input_specs.append(spec)
@@ -224,7 +224,8 @@ class Stitcher(build.Builder):
             for r in (made if several else [made])
         ]
         reads = [x for x in pytree.tree_leaves((args, kwargs), is_leaf=_is_value) if _is_value(x)]
-        self._add(CallStep(self._tag(), self._cores(), reads, op, args, kwargs, results))
+        given = results if several else results[0]
+        self._add(CallStep(self._tag(), self._cores(), reads, op, args, kwargs, given))
         self.coverage.fallback[str(op)] += 1
         back = [r if v is None else v for r, v in zip(made if several else [made], results)]
         return back if several else back[0]

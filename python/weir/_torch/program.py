@@ -1,0 +1,255 @@
+"""Steps (steps.py) as a function of PyTorch's tensors.
+
+The function is written out as Python, a line for each thing to do, so that a run decides nothing
+that was known when the graph was compiled. ``Stitched.source`` is its text.
+
+Steps without a tag stay on the stream that is PyTorch's current one at the call, and the weir
+stream that is current goes along with it: what they make is PyTorch's memory of that stream, as
+it would be without weir.
+"""
+
+import torch
+
+from .. import _C
+from .steps import CallStep, OrderStep, PlanStep, Value, link
+
+
+class Streams:
+    """The streams of one run that has steps elsewhere than on PyTorch's current stream."""
+
+    def __init__(self, gpu, priorities):
+        self.gpu, self.priorities = gpu, priorities
+        self.home, self.caller = gpu.current(), gpu.weir.current_stream()
+        self.at = None  # the weir stream that steps go to, None at home
+        self.known, self.events = {None: self.caller}, {}
+
+    def _known(self, tag):
+        if tag not in self.known:
+            made = self.gpu.weir.tagged_stream(tag, self.priorities[tag])
+            if made != self.caller:
+                self.gpu.order_after(self.caller, self.home)
+                made.wait_stream(self.caller)
+            self.known[tag] = made
+        return self.known[tag]
+
+    def _leave(self):
+        if self.at == self.caller:
+            self.gpu.order_before(self.caller, self.home)
+
+    def go_home(self):
+        """PyTorch's current stream is again the one that it was."""
+        self._leave()
+        self.gpu.back(self.caller, self.home)
+        self.at = None
+
+    def enter(self, tag, cores):
+        """Steps go to the tag's stream, or with None to the caller's, under a limit of cores."""
+        self._leave()
+        stream = self._known(tag)
+        if stream == self.caller:
+            self.gpu.order_after(stream, self.home)
+        if cores:
+            _C.push_cores(*cores)
+        try:
+            self.gpu.enter(stream)
+        finally:
+            if cores:
+                _C.pop_cores()
+        self.at = stream
+
+    def wait(self, number):
+        """What comes next comes after that step."""
+        (self.at or self.caller).wait_event(self.events[number])
+        if self.at is None:
+            self.gpu.order_before(self.caller, self.home)
+
+    def mark(self, number):
+        """Others may wait for that step."""
+        if self.at is None:
+            self.gpu.order_after(self.caller, self.home)
+        self.events[number] = _C.Event(device=self.gpu.weir)
+        self.events[number].record(self.at or self.caller)
+
+    def say(self, order):
+        """Calls what orders the current weir stream with others."""
+        if self.at is None:
+            self.gpu.order_after(self.caller, self.home)
+        order()
+        if self.at is None:
+            self.gpu.order_before(self.caller, self.home)
+
+    def close(self):
+        """PyTorch's stream goes on after all of them."""
+        for stream in self.known.values():
+            if stream != self.caller:
+                self.caller.wait_stream(stream)
+        self.gpu.back(self.caller, self.home)
+        self.gpu.order_before(self.caller, self.home)
+
+
+def _laid_out(tensor, strides):
+    """The values in the layout that was foretold: plans are made for that."""
+    moved = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
+    return moved.copy_(tensor)
+
+
+class _Writer:
+    """The lines of a function and what their names stand for."""
+
+    def __init__(self, gpu, arguments, constants, traced):
+        self.names = {"gpu": gpu, "laid_out": _laid_out}
+        self.lines = []
+        self.arguments = arguments  # how many
+        self.traced = traced
+        self.constants = {slot: self.bind("constant", tensor) for slot, tensor in constants}
+
+    def bind(self, kind, thing):
+        name = f"{kind}{len(self.names)}"
+        self.names[name] = thing
+        return name
+
+    def text(self, x):
+        """An expression for it, with the Values in it."""
+        if isinstance(x, Value):
+            if x.slot in self.constants:
+                return self.constants[x.slot]
+            return f"args[{x.slot}]" if x.slot < self.arguments else f"v{x.slot}"
+        if isinstance(x, (list, tuple)):
+            items = "".join(self.text(item) + ", " for item in x)
+            return f"[{items}]" if isinstance(x, list) else f"({items})"
+        if isinstance(x, dict):
+            return "{" + "".join(f"{k!r}: {self.text(v)}, " for k, v in x.items()) + "}"
+        if isinstance(x, slice):
+            return f"slice({self.text(x.start)}, {self.text(x.stop)}, {self.text(x.step)})"
+        if x is None or type(x) in (bool, int, str):
+            return repr(x)
+        return self.bind("given", x)
+
+    # ---- steps ----
+
+    def plan(self, step):
+        self.lines.append(
+            f"{self.text(tuple(step.makes))} = {self.bind('plan', step.run)}"
+            f"({self.text(tuple(step.reads))})"
+        )
+
+    def call(self, step):
+        args = [self.text(x) for x in step.args]
+        args += [f"{name}={self.text(x)}" for name, x in step.kwargs.items()]
+        call = f"{self.bind('call', step.op)}({', '.join(args)})"
+        if self.traced:
+            self.lines.append(f"gpu.begin_work({'PyTorch: ' + str(step.op)!r})")
+        if isinstance(step.results, list):
+            self.lines.append(f"made = {call}")
+            for i, value in enumerate(step.results):
+                if value is not None:
+                    self.lines.append(f"{self.text(value)} = made[{i}]")
+            self.lines.append("del made")
+        else:
+            into = "" if step.results is None else self.text(step.results) + " = "
+            self.lines.append(into + call)
+        for value in step.makes:
+            if value.shape and 0 not in value.shape:
+                name, strides = self.text(value), self.text(value.strides)
+                self.lines.append(
+                    f"if {name}.stride() != {strides}: {name} = laid_out({name}, {strides})"
+                )
+        if self.traced:
+            self.lines.append("gpu.end_work()")
+
+    def order(self, step):
+        self.lines.append(f"streams.say({self.bind('order', step.say)})")
+
+    def step(self, number, step, moves):
+        """``moves``: the step before it was elsewhere."""
+        if moves:
+            home = step.tag is None and step.cores is None
+            where = f"{step.tag!r}, {step.cores!r}"
+            self.lines.append("streams.go_home()" if home else f"streams.enter({where})")
+        self.lines += [f"streams.wait({w})" for w in sorted(step.waits)]
+        self.lines += [f"gpu.use({self.text(value)})" for value in step.foreign]
+        {PlanStep: self.plan, CallStep: self.call, OrderStep: self.order}[type(step)](step)
+        if step.awaited:
+            self.lines.append(f"streams.mark({number})")
+
+    def let_go(self, values):
+        """Memory that nobody needs any more is there for the next step."""
+        if values:
+            self.lines.append("del " + ", ".join(f"v{v.slot}" for v in values))
+
+    # ---- results ----
+
+    def result(self, kind, what):
+        if kind == "made":
+            return f"v{what[0]}"
+        if kind == "constant":
+            return f"{self.constants[what]}.clone()"
+        return f"args[{what}]" if kind == "argument" else self.text(what)
+
+    def results(self, results):
+        for kind, what in results:
+            if kind == "made" and what[1] is not None:  # of another stream's memory
+                self.lines.append(f"gpu.use(v{what[0]})")
+        # Views of other results are made once those are there.
+        items = [None if kind == "view" else self.result(kind, what) for kind, what in results]
+        self.lines.append("results = [" + "".join(f"{item}, " for item in items) + "]")
+        for at, (kind, what) in enumerate(results):
+            if kind == "view":
+                base, place = what
+                self.lines.append(
+                    f"results[{at}] = results[{base}].as_strided{self.text(place)}"
+                )
+        self.lines.append("return results")
+
+    # ---- all of it ----
+
+    def write(self, steps, results, priorities):
+        last, at = _last_uses(steps, results), (None, None)
+        for number, step in enumerate(steps):
+            self.step(number, step, at != (step.tag, step.cores))
+            self.let_go(last[number])
+            at = step.tag, step.cores
+        if any("streams." in line for line in self.lines):
+            self.names.update(Streams=Streams, priorities=priorities)
+            inside = ["    " + line for line in self.lines]
+            begin = ["streams = Streams(gpu, priorities)", "try:"]
+            self.lines = [*begin, *inside, "finally:", "    streams.close()"]
+        self.results(results)
+        return "def run(args):\n" + "".join(f"    {line}\n" for line in self.lines)
+
+
+def _last_uses(steps, results):
+    """By step: the Values that are used no more after it."""
+    kept = {what[0] for kind, what in results if kind == "made"}
+    last = {}
+    for number, step in enumerate(steps):
+        for value in (*step.makes, *step.reads):
+            if value.step is not None and value.slot not in kept:
+                last[value.slot] = number, value
+    uses = [[] for _ in steps]
+    for number, value in last.values():
+        uses[number].append(value)
+    return uses
+
+
+class Stitched:
+    """The steps as a function of the graph's arguments, ``arguments`` many; ``results`` as
+    Stitcher's, ``constants`` as [(slot, tensor)]."""
+
+    def __init__(self, gpu, steps, priorities, constants, arguments, results):
+        self.gpu, self.steps = gpu, steps
+        link(steps)
+        made = []
+        for traced in (False, True):
+            writer = _Writer(gpu, arguments, constants, traced)
+            source = writer.write(steps, results, priorities)
+            exec(compile(source, "<weir: steps of a graph>", "exec"), writer.names)
+            made.append((writer.names["run"], source))
+        (self._plain, self.source), (self._traced, _) = made
+
+    def run(self, args):
+        if torch.is_grad_enabled():
+            with torch.no_grad():
+                return self.run(args)
+        run = self._traced if _C.trace_running() else self._plain
+        return self.gpu.under_limit(run, args) if self.gpu.is_limited() else run(args)
