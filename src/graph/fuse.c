@@ -137,14 +137,20 @@ static bool is_sound(const struct weir__compile *c, const struct launch *l)
 
 /* ---- launches ---- */
 
+static bool has_pieces(const struct weir__node *n, bool compiles)
+{
+    return n->op->flags & WEIR__OP_ELEMENTWISE ||
+           (n->op->flags & WEIR__OP_JOINS &&
+            (compiles || weir__view_is_contiguous(&n->in[0].view)));
+}
+
 /* Super kernels of devices that compile their kernels are no launches of their own. */
 static bool is_candidate(const struct weir__compile *c, int v)
 {
     const struct weir__node *n = &c->g->nodes[v];
     bool compiles = c->g->dev->driver->compiles;
-    unsigned fit = WEIR__OP_ELEMENTWISE | (compiles ? WEIR__OP_JOINS : 0);
 
-    return (n->op->flags & fit) && (compiles || n->marks.super_kernel < 0) && n->nout == 1 &&
+    return has_pieces(n, compiles) && (compiles || n->marks.super_kernel < 0) && n->nout == 1 &&
            n->nin < MAX_OPERANDS && c->g->values[n->out[0].value].node == v &&
            weir__view_is_contiguous(&n->out[0].view);
 }

@@ -102,6 +102,7 @@ const struct weir__op weir__op_copy = {
     .infer = infer_copy,
     .cost = cost_move,
     .prepare = prepare_out,
+    .place = weir__ew_place,
 };
 
 weir_status weir_copy(weir_tensor *x, weir_tensor **out)
@@ -153,6 +154,7 @@ const struct weir__op weir__op_cast = {
     .infer = infer_cast,
     .cost = cost_move,
     .prepare = prepare_out,
+    .place = weir__ew_place,
 };
 
 weir_status weir_cast(weir_tensor *x, weir_dtype dtype, weir_tensor **out)

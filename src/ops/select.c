@@ -125,6 +125,7 @@ const struct weir__op weir__op_swiglu = {
     .infer = infer_swiglu,
     .cost = cost_swiglu,
     .prepare = prepare_swiglu,
+    .place = weir__ew_place,
 };
 
 weir_status weir_swiglu(weir_tensor *x, int dim, weir_tensor **out)

@@ -28,8 +28,9 @@ enum weir__op_flags {
                                        * row-major order, at multiples of 64 elements */
     WEIR__OP_OVERWRITES = 1 << 6,     /* in place, and what was there does not matter */
     WEIR__OP_COLLECTIVE = 1 << 7,     /* meets its peers on other ranks: `party` says whom */
-    WEIR__OP_JOINS = 1 << 8,          /* not elementwise in that sense, but its code may be one
-                                       * that joins others (device/code.h) */
+    WEIR__OP_JOINS = 1 << 8,          /* its code may be one that joins others (device/code.h);
+                                       * blocks cut the output as those of elementwise operators
+                                       * do if its one input is contiguous */
 };
 
 /* A parameter of an operator, so that graphs can be written down and read back. A field

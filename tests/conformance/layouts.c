@@ -3,6 +3,7 @@
  */
 #include "conformance.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* Rows of a few elements, of a tile and one more, and dims that a block's share cuts in two. */
@@ -134,4 +135,94 @@ CONFORMANCE(layouts, floats_lie_in_any_way)
 CONFORMANCE(layouts, integers_lie_in_any_way)
 {
     check_types(dev, WEIR_I64, WEIR_BOOL);
+}
+
+/* ---- softmax of rows that lie side by side ---- */
+
+static const struct {
+    int64_t outer, n, inner; /* softmax along the second */
+} softmaxes[] = {{1, 1, 300}, {3, 7, 45}, {2, 100, 130}, {1, 1025, 17}, {1, 9000, 19}, {40, 5, 1}};
+
+static void check_softmax(const struct array *x, const struct array *y, int64_t n, int64_t inner,
+                          double tolerance)
+{
+    for (int64_t row = 0; row < array_numel(x) / n; row++) {
+        int64_t first = row / inner * n * inner + row % inner;
+        double top = -INFINITY, sum = 0;
+
+        for (int64_t i = 0; i < n; i++)
+            top = fmax(top, x->at[first + i * inner]);
+        for (int64_t i = 0; i < n; i++)
+            sum += exp(x->at[first + i * inner] - top);
+        for (int64_t i = 0; i < n; i++) {
+            double expected = exp(x->at[first + i * inner] - top) / sum;
+
+            CHECK_NEAR(y->at[first + i * inner], expected, tolerance * expected + 1e-7);
+        }
+    }
+}
+
+CONFORMANCE(layouts, softmax_along_any_dim)
+{
+    static const double tolerances[] = {
+        [WEIR_F32] = 1e-5, [WEIR_F16] = 2e-3, [WEIR_BF16] = 1e-2, [WEIR_F64] = 1e-12};
+
+    for (int type = WEIR_F32; type <= WEIR_F64; type++)
+        for (size_t k = 0; k < 2 * countof(softmaxes); k++) {
+            int64_t n = softmaxes[k / 2].n, inner = softmaxes[k / 2].inner;
+            int64_t shape[] = {softmaxes[k / 2].outer, n, inner};
+            struct rng rng = rng_make("softmax", (uint64_t)type * 100 + k);
+            struct array x, y;
+            weir_tensor *in, *out;
+
+            test_note("%s, case %zu, %s", weir_dtype_name((weir_dtype)type), k / 2,
+                      k % 2 ? "sliced and turned" : "plain");
+            array_init(&x, (weir_dtype)type, 3, shape);
+            for (int64_t i = 0; i < array_numel(&x); i++)
+                x.at[i] = round_to((weir_dtype)type, rng_real(&rng, -4, 4));
+            in = upload(weir_stream_default(dev), &x, k % 2 ? LAYOUT_BOTH : LAYOUT_PLAIN, &rng);
+            CHECK_OK(weir_softmax(in, 1, &out));
+            download(out, &y);
+            check_softmax(&x, &y, n, inner, tolerances[type]);
+            array_free(&x);
+            array_free(&y);
+            weir_tensor_release(in);
+            weir_tensor_release(out);
+        }
+}
+
+/* A row without a finite sum is no number as a whole, and spoils none beside it. */
+CONFORMANCE(layouts, softmax_keeps_rows_side_by_side_apart)
+{
+    enum { N = 6, WIDTH = 40 };
+    const int64_t shape[] = {N, WIDTH};
+    struct rng rng = rng_make("softmax apart", 0);
+    struct array x, y;
+    weir_tensor *in, *out;
+
+    array_init(&x, WEIR_F32, 2, shape);
+    x.at[3 * WIDTH + 5] = NAN;
+    x.at[2 * WIDTH + 17] = INFINITY;
+    for (int64_t i = 0; i < N; i++)
+        x.at[i * WIDTH + 38] = -INFINITY;
+    x.at[4 * WIDTH + 39] = -INFINITY;
+    in = upload(weir_stream_default(dev), &x, LAYOUT_PLAIN, &rng);
+    CHECK_OK(weir_softmax(in, 0, &out));
+    download(out, &y);
+    for (int64_t i = 0; i < N; i++)
+        for (int64_t j = 0; j < WIDTH; j++) {
+            double got = y.at[i * WIDTH + j];
+
+            test_note("row %lld, element %lld", (long long)j, (long long)i);
+            if (j == 5 || j == 17 || j == 38)
+                CHECK(isnan(got));
+            else if (j == 39)
+                CHECK_NEAR(got, i == 4 ? 0 : 1.0 / (N - 1), 1e-7);
+            else
+                CHECK_NEAR(got, 1.0 / N, 1e-7);
+        }
+    array_free(&x);
+    array_free(&y);
+    weir_tensor_release(in);
+    weir_tensor_release(out);
 }

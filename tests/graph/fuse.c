@@ -84,3 +84,90 @@ TEST(fuse, private_values_stay_in_the_block)
     weir_graph_destroy(g);
     CHECK_OK(weir_device_close(dev));
 }
+
+/* Casts both ways in the middle of a chain, a copy of what is contiguous, and swiglu before them.
+ */
+static void build_casts(weir_tensor *x, weir_tensor **out)
+{
+    weir_tensor *a, *b, *c, *d, *e, *f;
+
+    CHECK_OK(weir_swiglu(x, 1, &a));
+    CHECK_OK(weir_cast(a, WEIR_BF16, &b));
+    CHECK_OK(weir_mul(b, b, &c));
+    CHECK_OK(weir_cast(c, WEIR_F64, &d));
+    CHECK_OK(weir_copy(d, &e));
+    CHECK_OK(weir_exp(e, &f));
+    CHECK_OK(weir_cast(f, WEIR_F32, out));
+    weir_tensor *all[] = {a, b, c, d, e, f};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        weir_tensor_release(all[i]);
+}
+
+/* `turned`: the cast's input is no longer contiguous, and it goes its own way. */
+static void check_casts(bool turned)
+{
+    static float want[ROWS * COLS], got[ROWS * COLS];
+    const int64_t shape[] = {ROWS, 2 * COLS};
+    const int order[] = {1, 0};
+    weir_tensor *x, *gx, *out, *gout, *view, *last;
+    int private = 0, launches = 0;
+    weir_device *dev;
+    weir_graph *g;
+    weir_plan *plan;
+
+    CHECK_OK(weir_device_open("cpu:threads=2", &dev));
+    CHECK_OK(weir_tensor_empty(weir_stream_default(dev), WEIR_F32, 2, shape, &x));
+    CHECK_OK(weir_random_normal(x, 1, 0, 1));
+    CHECK_OK(weir_graph_create(dev, &g));
+    CHECK_OK(weir_graph_input(g, "x", WEIR_F32, 2, shape, &gx));
+    for (int captured = 0; captured < 2; captured++) {
+        if (captured)
+            CHECK_OK(weir_graph_begin(g));
+        build_casts(captured ? gx : x, &last);
+        if (turned) {
+            CHECK_OK(weir_tensor_permute(last, order, &view));
+            weir_tensor_release(last);
+            CHECK_OK(weir_cast(view, WEIR_F16, &last));
+            weir_tensor_release(view);
+            CHECK_OK(weir_cast(last, WEIR_F32, &view));
+            weir_tensor_release(last);
+            last = view;
+        }
+        if (captured) {
+            gout = last;
+            CHECK_OK(weir_graph_end(g));
+        } else {
+            CHECK_OK(weir_tensor_read(last, want, sizeof want));
+            weir_tensor_release(last);
+        }
+    }
+    CHECK_OK(weir_graph_output(g, "out", gout));
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    for (int v = 0; v < plan->graph->nnodes; v++) {
+        launches += plan->c.leader[v] == v;
+        private += plan->c.slot[plan->graph->nodes[v].out[0].value] >= 0;
+    }
+    CHECK_EQ(launches, turned ? 3 : 1);
+    CHECK_EQ(private, 6);
+    out = NULL;
+    CHECK_OK(weir_plan_run(plan, weir_stream_default(dev), &x, 1, &out, 1));
+    CHECK_OK(weir_tensor_read(out, got, sizeof got));
+    CHECK_MEM_EQ(got, want, sizeof got);
+    weir_tensor *all[] = {x, gx, gout, out};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        weir_tensor_release(all[i]);
+    CHECK_OK(weir_device_sync(dev));
+    weir_plan_destroy(plan);
+    weir_graph_destroy(g);
+    CHECK_OK(weir_device_close(dev));
+}
+
+TEST(fuse, casts_are_links_of_a_chain)
+{
+    check_casts(false);
+}
+
+TEST(fuse, a_cast_of_what_is_turned_ends_a_chain)
+{
+    check_casts(true);
+}

@@ -200,6 +200,8 @@ TURN_ELEMENTS(uint64_t)
                 memcpy(d + r * row, s + r * cols, (size_t)cols * sizeof *d);                       \
         } else if (col == 1) {                                                                     \
             SHORT_ROWS(rows, cols, d[r * row + c] = s[r * cols + c])                               \
+        } else if (row == 1) {                                                                     \
+            turn_##T(d, col, s, cols, cols, rows);                                                 \
         } else {                                                                                   \
             for (int64_t r = 0; r < rows; r++)                                                     \
                 for (int64_t c = 0; c < cols; c++)                                                 \

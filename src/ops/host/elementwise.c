@@ -12,7 +12,10 @@ enum {
     STREAM_LEAST = 1 << 15,
     SPREAD = 256,   /* times a value is written that a row uses again and again */
     SHORT_ROW = 64, /* elements; the walk to a longer one costs little beside it */
-    TILE = 32,      /* elements along both dims: TILE * TILE is at most WEIR__ROW_CHUNK */
+    /* A tile: along the dim where a turned operand's neighbours lie there is more of it, since
+     * every line that is read there is one that nothing has asked for yet. */
+    TILE_ROWS = 64,
+    TILE_COLS = WEIR__ROW_CHUNK / TILE_ROWS,
     TURNED_LEAST = 8,
 };
 
@@ -284,7 +287,7 @@ static void run_tiles(const struct weir__ew *e, const struct buffers *b, const s
     struct cursor c = *from;
 
     for (int64_t done = 0, m; done < w->inner[w->turned]; done += m) {
-        m = weir__min(TILE, e->shape[last] - c.at[last]);
+        m = weir__min(TILE_COLS, e->shape[last] - c.at[last]);
         piece_set(p, e, w->turned, rows, last, m);
         piece_run(p, e, b, c.out, c.in);
         cursor_advance(&c, e, last, m);
@@ -338,7 +341,7 @@ static void run_strided(const struct weir__ew *e, const struct buffers *b, int64
     while (begin < end) {
         if (w.turned >= 0 && end - begin >= 2 * w.inner[w.turned] && is_at_start(e, &c, w.turned)) {
             d = w.turned;
-            n = weir__min(weir__min(TILE, e->shape[d] - c.at[d]), (end - begin) / w.inner[d]);
+            n = weir__min(weir__min(TILE_ROWS, e->shape[d] - c.at[d]), (end - begin) / w.inner[d]);
             run_tiles(e, b, &w, &c, n, &tile);
         } else if (n = find_piece(e, &w, &c, end - begin, &d), d < last) {
             piece_set(&piece, e, d, n, d + 1, e->shape[last]);

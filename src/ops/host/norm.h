@@ -46,6 +46,12 @@ struct weir__gating {
 /* The most experts a row may have, so that it fits local memory. */
 #define WEIR__GATING_MAX ((int64_t)1 << 16)
 
+/* Whether rows are done side by side, which follows from their shape and strides alone. */
+WEIR__ISA_DECLARE(bool, weir__softmax_is_columns, (const struct weir__softmax *a));
+/* Rows begin..end-1 side by side, with a block's local memory. */
+WEIR__ISA_DECLARE(void, weir__softmax_columns,
+                  (const struct weir__softmax *a, int64_t begin, int64_t end, void *local));
+
 /* Block functions; their arguments are the structs above. */
 WEIR__ISA_DECLARE(weir_status, weir__softmax_kernel, (const void *args, const weir_block *block));
 WEIR__ISA_DECLARE(weir_status, weir__norm_kernel, (const void *args, const weir_block *block));

@@ -81,6 +81,10 @@ weir_status WEIR__ISA_NAME(weir__softmax_kernel)(const void *args, const weir_bl
     };
     char *row = s.buffer + WEIR__ROW_BYTES;
 
+    if (WEIR__ISA_NAME(weir__softmax_is_columns)(a)) {
+        WEIR__ISA_NAME(weir__softmax_columns)(a, range.begin, range.end, block->local);
+        return WEIR_OK;
+    }
     if (a->wide_rows)
         row = a->wide_rows + (size_t)block->index * (size_t)s.n * weir__elem_size(type);
     for (int64_t i = range.begin; i < range.end; i++) {
