@@ -226,6 +226,27 @@ def test_other_operators_run_as_pytorchs_inside_the_stream():
     assert "aten.cumsum.default runs as PyTorch's kernel" in report and "operators are weir's" in report
 
 
+def test_what_depends_on_a_shape_alone_is_a_constant():
+    def model(x, index):
+        zeros = torch.zeros_like(x)
+        with weir.scope.npu_stream_switch("side"):
+            ones = torch.ones_like(x, dtype=torch.int64)
+        made = x.new_zeros(4), x.new_full((2, 2), 7), torch.full_like(index, 3) + 0.5
+        return zeros, zeros.scatter_add(-1, index, x), ones, torch.full_like(x, 2.5) * x, made
+
+    f, backend = compiled(model)
+    x, index = torch.randn(4, 5), torch.randint(0, 5, (4, 5))
+    for _ in range(2):
+        got = f(x, index)
+        same(got, model(x, index))
+        got[0].fill_(9)  # a caller's own: the constant stays
+    assert not backend.coverage.fallback
+    large = torch.ones(1100, 1000)
+    f, backend = compiled(lambda x: torch.zeros_like(x) + x)
+    same(f(large), large)
+    assert "aten.zeros_like.default" in backend.coverage.fallback
+
+
 def test_operators_with_more_outputs_than_a_call_has():
     def model(x, h):
         return torch.split(torch.cumsum(x, 0), 1), torch.histogramdd(x, [2, 2, 2, 2, 2])

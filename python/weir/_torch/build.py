@@ -57,6 +57,9 @@ class Output:
         self.base, self.place = base, place
 
 
+_LARGEST_CONSTANT = 4 << 20  # bytes that a plan keeps for what it could make anew
+
+
 class Built:
     """A weir graph with what is needed to run it on PyTorch's tensors."""
 
@@ -128,6 +131,8 @@ class Builder:
 
     def _operator(self, node, args, kwargs):
         op = node.target
+        if op in self._LIKE:
+            args = (self._like(node.args[0], args[0]), *args[1:])
         inputs = fallback.pytree.tree_leaves((args, kwargs), is_leaf=fallback._is_value)
         inputs = [x for x in inputs if fallback._is_value(x)]
         if not inputs and torch.Tag.nondeterministic_seeded not in op.tags:
@@ -143,6 +148,14 @@ class Builder:
         made = fallback.add(op, args, kwargs, self._anchor(), self.gpu and self.gpu.device)
         self.coverage.fallback[str(op)] += 1
         return made
+
+    def _like(self, node, x):
+        """For operators that ask only what x is like: PyTorch's own tensor of that kind, so that
+        they are constants; x itself where those would be large."""
+        val = node.meta["val"]
+        if values.numel(x.shape) * val.dtype.itemsize > _LARGEST_CONSTANT:
+            return x
+        return torch.empty(tuple(x.shape), dtype=val.dtype, device=val.device)
 
     def _lowering(self, node):
         """How weir says it; None if it cannot."""
@@ -228,6 +241,14 @@ class Builder:
         library.wait: "_wait",
         library.event_record: "_record_event",
         library.event_wait: "_wait_event",
+    }
+    _LIKE = {
+        torch.ops.aten.zeros_like.default,
+        torch.ops.aten.ones_like.default,
+        torch.ops.aten.full_like.default,
+        torch.ops.aten.new_zeros.default,
+        torch.ops.aten.new_ones.default,
+        torch.ops.aten.new_full.default,
     }
     _SIZES = {
         torch.ops.aten.sym_size.int: lambda x, dim: x.shape[dim],
