@@ -182,7 +182,7 @@ typedef struct weir_plan_stats {
     size_t syncs;       /* cross-stream waits in the plan */
     size_t arena_bytes; /* for intermediates */
     size_t lower_bound; /* the most bytes alive at once in one order */
-    size_t instances;   /* copies of the arena made for runs at the same time */
+    size_t instances;   /* copies of the arena made for runs at the same time or on other tensors */
     /* Of a plan with dynamic inputs; what is above is then of the shapes that ran last, 0
      * before the first run. */
     size_t shape_sets;      /* plans kept, at most WEIR_PLAN_SHAPE_SETS */

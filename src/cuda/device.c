@@ -285,6 +285,7 @@ const struct weir__driver weir__cuda_driver = {
     .stream_size = sizeof(struct weir__cuda_stream),
     .compiles = true,
     .meets = true,
+    .captures = true,
     .unavailable = unavailable,
     .open = cuda_open,
     .close = cuda_close,

@@ -137,6 +137,7 @@ struct weir__driver {
     size_t stream_size; /* of a struct that begins with weir_stream */
     bool compiles;      /* runs weir__kernel.code, not fn */
     bool meets;         /* runs collectives: kernels that wait for their peers */
+    bool captures;      /* what program_update changes takes about as long as another program */
     /* Why it cannot be opened here, or NULL. */
     const char *(*unavailable)(void);
     /* Reads its options, fills dev->props, starts what runs. */

@@ -3,7 +3,8 @@
  * An instance has an arena for the intermediates and a program whose kernels point into
  * it and at the inputs and outputs of its last run. Runs with the same bindings on the
  * same stream follow each other on one instance without a touch; other bindings are
- * patched into an instance that is not running.
+ * patched into an instance that is not running, or, where the device takes long for that,
+ * get one of their own, up to a few.
  */
 #ifndef WEIR_GRAPH_PLAN_H
 #define WEIR_GRAPH_PLAN_H
@@ -41,6 +42,7 @@ struct weir__instance {
     weir_cores *limits;         /* by lane: in force when the kernels were prepared */
     struct weir__mark last;     /* after its last run; stream NULL if it never ran */
     struct weir__clock last_clock;
+    bool has_run; /* for these or other bindings: it was worth something to somebody */
 };
 
 /* A collective of the plan: its number among those of its channel, which is one of
@@ -74,8 +76,9 @@ struct weir_plan {
     int *item;      /* by node: its place among the items of its lane */
     int *slot_of;   /* by value: its place in bound[]; -1 if it is not bound */
     bool *external; /* by node: it touches an input or an output */
-    struct weir__instance *instances[WEIR__MAX_INSTANCES]; /* (L) */
+    struct weir__instance *instances[WEIR__MAX_INSTANCES]; /* (L) the last used one last */
     int ninstances;
+    bool frugal;              /* (L) there was no memory for one that could be done without */
     struct weir__seat *seats; /* by node */
     struct weir__plan_channel *channels;
     int nchannels, cap_channels;

@@ -5,6 +5,10 @@
 
 enum { FEW = 64, MAX_LANES = 128 };
 
+/* Of a device that captures: instances for other bindings though one is idle, and what their arenas
+ * may take together. */
+enum { KEPT = 4, KEPT_BYTES = 32 << 20 };
+
 /* What one run needs. Only the bindings of a plan with very many inputs and outputs are not
  * on the stack. */
 struct run {
@@ -137,31 +141,61 @@ static bool same_limits(const struct run *r, const struct weir__instance *inst)
     return !memcmp(inst->limits, r->limits, (size_t)r->plan->c.nstreams * sizeof *r->limits);
 }
 
+/* Whether new bindings get an instance of their own though this one is idle. Callers often have the
+ * same few places for their tensors. Where products are timed beside others, each instance would
+ * time them again. */
+static bool may_keep(const weir_plan *plan, const struct weir__instance *idle)
+{
+    bool times = plan->nlanes > 1 && weir__is_autotuned(&plan->c.options);
+
+    return plan->dev->driver->captures && idle->has_run && plan->ninstances < KEPT && !times &&
+           !plan->frugal && plan->c.arena_bytes * (size_t)(plan->ninstances + 1) <= KEPT_BYTES;
+}
+
+/* The instance is the last to be given to somebody else. */
+static struct weir__instance *use(weir_plan *plan, int at)
+{
+    struct weir__instance *inst = plan->instances[at];
+
+    memmove(&plan->instances[at], &plan->instances[at + 1],
+            (size_t)(plan->ninstances - at - 1) * sizeof inst);
+    plan->instances[plan->ninstances - 1] = inst;
+    return inst;
+}
+
 /* An instance bound as the run wants it: one that is, if it is free or was last run on
  * this very stream; one that can be patched; a new one. NULL if all are running. */
 static struct weir__instance *choose(struct run *r, weir_status *st)
 {
     weir_plan *plan = r->plan;
-    struct weir__instance *inst, *idle = NULL;
+    struct weir__instance *inst;
+    int idle = -1;
 
-    for (int i = 0; i < plan->ninstances; i++) {
+    for (int i = plan->ninstances - 1; i >= 0; i--) {
         inst = plan->instances[i];
         if (same_bindings(r, inst) && same_limits(r, inst) &&
             (inst->last.stream == r->caller || is_over(plan, inst)))
-            return inst;
-        if (!idle && is_over(plan, inst))
-            idle = inst;
+            return use(plan, i);
     }
     if ((*st = weir__plan_check_overlap(plan, r->bound)))
         return NULL;
-    if (idle) {
-        *st = weir__instance_rebind(plan, idle, r->bound, r->limits, !same_limits(r, idle));
-        return idle;
+    for (int i = 0; i < plan->ninstances && idle < 0; i++)
+        if (is_over(plan, plan->instances[i]))
+            idle = i;
+    if (idle >= 0 && !may_keep(plan, plan->instances[idle])) {
+        inst = use(plan, idle);
+        *st = weir__instance_rebind(plan, inst, r->bound, r->limits, !same_limits(r, inst));
+        return inst;
     }
     if (plan->ninstances == WEIR__MAX_INSTANCES)
         return NULL;
     if (!(inst = weir__instance_make(plan, r->bound, r->limits))) {
         *st = weir__last_status();
+        if (idle >= 0 && !plan->frugal && (*st == WEIR_EOOM || *st == WEIR_ENOMEM)) {
+            plan->frugal = true;
+            *st = WEIR_OK;
+            return choose(r, st);
+        }
     } else if (plan->ninstances == WEIR__MAX_INSTANCES) {
         /* Getting memory let go of the lock, and others were faster. */
         weir__instance_free(plan, inst);
@@ -298,6 +332,7 @@ static void join_lanes(const struct run *r, struct weir__instance *inst)
                                 weir__stream_submitted(r->streams[i]));
     }
     inst->last = (struct weir__mark){r->caller, weir__stream_submitted(r->caller)};
+    inst->has_run = true;
     (void)weir__clock_copy(&inst->last_clock, &r->caller->clock);
 }
 

@@ -1,10 +1,10 @@
 /* Plans whose memory is elsewhere at every run: no graph is captured for one run. */
 #include "gpu.h"
 
-enum { N = 256, PLACES = 3 };
+enum { N = 256, FEW = 4, PLACES = 6 };
 
 /* softmax(x) * 2 + x, one lane of some kernels, for any memory. */
-static weir_plan *one_lane(weir_device *dev)
+static weir_plan *one_lane(weir_device *dev, int64_t n)
 {
     weir_tensor *x, *values[3];
     weir_graph *g;
@@ -12,9 +12,9 @@ static weir_plan *one_lane(weir_device *dev)
 
     CHECK_OK(weir_graph_create(dev, &g));
     CHECK_OK(weir_graph_begin(g));
-    CHECK_OK(weir_graph_input(g, "x", WEIR_F32, 1, (int64_t[]){N}, &x));
+    CHECK_OK(weir_graph_input(g, "x", WEIR_F32, 1, &n, &x));
     CHECK_OK(weir_softmax(x, -1, &values[0]));
-    CHECK_OK(weir_mul_scalar(values[0], 2 * N, &values[1]));
+    CHECK_OK(weir_mul_scalar(values[0], 2 * (double)n, &values[1]));
     CHECK_OK(weir_add(values[1], x, &values[2]));
     CHECK_OK(weir_graph_output(g, "y", values[2]));
     CHECK_OK(weir_graph_end(g));
@@ -55,15 +55,16 @@ TEST(cuda_moving, memory_that_is_elsewhere_every_time_captures_nothing)
     const struct fake_control *fake = use_fake();
     weir_device *dev = open_gpu("cuda:0");
     weir_stream *s = weir_stream_default(dev);
-    weir_plan *plan = one_lane(dev);
+    weir_plan *plan = one_lane(dev, N);
     weir_tensor *x = gpu_tensor(s, WEIR_F32, N, 1), *ys[PLACES];
 
     for (int i = 0; i < PLACES; i++)
         ys[i] = gpu_tensor(s, WEIR_F32, N, 0);
     CHECK_OK(weir_stream_sync(s));
-    run_and_check(plan, s, x, ys[0]);
+    for (int i = 0; i < PLACES; i++)
+        run_and_check(plan, s, x, ys[i]);
     fake->watch();
-    for (int i = 1; i < 3 * PLACES; i++)
+    for (int i = 0; i < 3 * PLACES; i++)
         run_and_check(plan, s, x, ys[i % PLACES]);
     CHECK_EQ(called(fake, "cuStreamBeginCapture_v2"), 0);
     CHECK_EQ(called(fake, "cuGraphLaunch"), 0);
@@ -80,11 +81,64 @@ TEST(cuda_moving, memory_that_is_elsewhere_every_time_captures_nothing)
     CHECK_OK(weir_device_close(dev));
 }
 
+TEST(cuda_moving, memory_in_one_of_a_few_places_has_a_graph_for_each)
+{
+    const struct fake_control *fake = use_fake();
+    weir_device *dev = open_gpu("cuda:0");
+    weir_stream *s = weir_stream_default(dev);
+    weir_plan *plan = one_lane(dev, N);
+    weir_tensor *x = gpu_tensor(s, WEIR_F32, N, 1), *ys[FEW];
+    weir_plan_stats stats;
+
+    for (int i = 0; i < FEW; i++)
+        ys[i] = gpu_tensor(s, WEIR_F32, N, 0);
+    CHECK_OK(weir_stream_sync(s));
+    fake->watch();
+    for (int i = 0; i < 4 * FEW; i++)
+        run_and_check(plan, s, x, ys[i * i % FEW]);
+    for (int i = 0; i < 2 * FEW; i++)
+        run_and_check(plan, s, x, ys[i % FEW]);
+    CHECK_EQ(called(fake, "cuStreamBeginCapture_v2"), FEW);
+    CHECK_EQ(called(fake, "cuGraphLaunch"), 6 * FEW);
+    weir_plan_get_stats(plan, &stats);
+    CHECK_EQ(stats.instances, FEW);
+    for (int i = 0; i < FEW; i++)
+        weir_tensor_release(ys[i]);
+    weir_tensor_release(x);
+    weir_plan_destroy(plan);
+    CHECK_OK(weir_device_close(dev));
+}
+
+/* A graph of one's own is no reason for a run to fail. */
+TEST(cuda_moving, without_memory_for_another_graph_the_run_takes_an_idle_one)
+{
+    enum { WIDE = 1 << 19 }; /* 2 MiB, of which there are five, and the plan has two */
+    weir_device *dev = open_gpu("cuda:0,memory=10m");
+    weir_plan_stats stats;
+    weir_stream *s = weir_stream_default(dev);
+    weir_plan *plan = one_lane(dev, WIDE);
+    weir_tensor *x = gpu_tensor(s, WEIR_F32, WIDE, 1), *ys[2];
+
+    for (int i = 0; i < 2; i++)
+        ys[i] = gpu_tensor(s, WEIR_F32, WIDE, 0);
+    for (int i = 0; i < 6; i++) {
+        CHECK_OK(weir_plan_run(plan, s, &x, 1, &ys[i % 2], 1));
+        CHECK_OK(weir_stream_sync(s));
+    }
+    weir_plan_get_stats(plan, &stats);
+    CHECK_EQ(stats.instances, 1);
+    weir_tensor_release(x);
+    weir_tensor_release(ys[0]);
+    weir_tensor_release(ys[1]);
+    weir_plan_destroy(plan);
+    CHECK_OK(weir_device_close(dev));
+}
+
 TEST(cuda_moving, runs_stay_in_order_with_other_work_whether_they_are_graphs_or_not)
 {
     weir_device *dev = open_gpu("cuda:0");
     weir_stream *s = weir_stream_default(dev);
-    weir_plan *plan = one_lane(dev);
+    weir_plan *plan = one_lane(dev, N);
     weir_tensor *x = gpu_tensor(s, WEIR_F32, N, 1), *ys[PLACES], *sum;
     float values[N];
 
