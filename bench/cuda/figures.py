@@ -134,9 +134,9 @@ def operators():
 
     for width in (64, 128):
         q, k, v = (make(4, 4096 // width, 2048, width) for _ in range(3))
-        show_op(f"attention, 4x{4096 // width}x2048x{width}, causal", 10,
-                lambda: fn.scaled_dot_product_attention(q, k, v, is_causal=True))
-    show_op("attention, 4x32x2048x128", 10, lambda: fn.scaled_dot_product_attention(q, k, v))
+        for causal in (False, True):
+            show_op(f"attention, 4x{4096 // width}x2048x{width}" + ", causal" * causal, 10,
+                    lambda: fn.scaled_dot_product_attention(q, k, v, is_causal=causal))
     q, k, v = make(16, 32, 1, 128), make(16, 32, 4096, 128), make(16, 32, 4096, 128)
     show_op("attention, 16x32x1x128, 4096 keys", 10,
             lambda: fn.scaled_dot_product_attention(q, k, v))

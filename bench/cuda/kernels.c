@@ -27,7 +27,9 @@ static weir_tensor *noise(weir_device *dev, weir_dtype dtype, int ndim, const in
 
 static void attention(weir_device *dev)
 {
-    const weir_attention_options causal = {.causal = true};
+    static const char *const names[][2] = {
+        {"weir attention, 4x64x2048x64", "weir attention, 4x64x2048x64, causal"},
+        {"weir attention, 4x32x2048x128", "weir attention, 4x32x2048x128, causal"}};
     weir_tensor *q, *k, *v;
 
     for (int width = 64; width <= 128; width *= 2) {
@@ -36,12 +38,12 @@ static void attention(weir_device *dev)
         q = noise(dev, WEIR_F16, 4, shape);
         k = noise(dev, WEIR_F16, 4, shape);
         v = noise(dev, WEIR_F16, 4, shape);
-        OPERATOR(width == 64 ? "weir attention, 4x64x2048x64, causal"
-                             : "weir attention, 4x32x2048x128, causal",
-                 10, check(weir_attention(q, k, v, NULL, &causal, &out)));
-        if (width == 128)
-            OPERATOR("weir attention, 4x32x2048x128", 10,
-                     check(weir_attention(q, k, v, NULL, NULL, &out)));
+        for (int causal = 0; causal < 2; causal++) {
+            const weir_attention_options options = {.causal = causal};
+
+            OPERATOR(names[width == 128][causal], 10,
+                     check(weir_attention(q, k, v, NULL, &options, &out)));
+        }
         weir_tensor_release(q);
         weir_tensor_release(k);
         weir_tensor_release(v);

@@ -39,6 +39,9 @@ enum {
     CU_GREEN_DEFAULT_STREAM = 1,
     CU_POINTER_MEMORY_TYPE = 2,
     CU_POINTER_ORDINAL = 9,
+    CU_TILES_F16 = 6, /* two bytes of any kind, since they are only moved */
+    CU_TILES_SWIZZLE_128 = 3,
+    CU_TILES_PROMOTE_128 = 2,
     CU_MEMORY_HOST = 1,
     CU_MEMORY_DEVICE = 2,
 };
@@ -68,6 +71,12 @@ struct weir__cu_resource {
         } sm;
         unsigned char bytes[48];
     } u;
+};
+
+/* How the GPU fetches tiles of a tensor: opaque, and aligned for kernels that have it as a
+ * parameter. */
+struct weir__cu_tile_map {
+    _Alignas(64) uint64_t words[16];
 };
 
 struct weir__cu_update {
@@ -149,6 +158,10 @@ struct weir__cu_update {
       (weir__cu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,              \
        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,                      \
        weir__cu_stream stream, void **params, void **extra))                                       \
+    X(cuTensorMapEncodeTiled, tile_map,                                                            \
+      (struct weir__cu_tile_map * map, int type, unsigned rank, void *address,                     \
+       const uint64_t *sizes, const uint64_t *strides, const uint32_t *box,                        \
+       const uint32_t *element_strides, int interleave, int swizzle, int promotion, int fill))     \
     X(cuGraphInstantiateWithFlags, graph_instantiate,                                              \
       (weir__cu_exec * exec, weir__cu_graph graph, uint64_t flags))                                \
     X(cuGraphDestroy, graph_destroy, (weir__cu_graph graph))                                       \

@@ -7,13 +7,41 @@
 #define START_NS 1000.0
 #define BYTES_PER_NS 3000.0
 
+/* The stack's third coordinate goes in steps of 16 bytes, whatever its strides are. */
+static weir_status map_tiles(struct weir__cuda *dev, const struct weir__code_tiled *t,
+                             struct weir__cu_tile_map *map)
+{
+    const uint64_t sizes[] = {(uint64_t)t->columns, (uint64_t)t->rows, (uint64_t)t->reach / 16 + 1};
+    const uint64_t strides[] = {(uint64_t)t->row_bytes, 16};
+    const uint32_t box[] = {64, t->tile_rows, 1}, ones[] = {1, 1, 1};
+
+    return weir__cuda_check(dev,
+                            dev->api->cu.tile_map(map, CU_TILES_F16, 3, (void *)(uintptr_t)t->data,
+                                                  sizes, strides, box, ones, 0,
+                                                  CU_TILES_SWIZZLE_128, CU_TILES_PROMOTE_128, 0),
+                            "tiles of an operand");
+}
+
+static weir_status map_all(struct weir__cuda *dev, const struct weir__kernel *k,
+                           const struct weir__code_launch *l, struct weir__cu_tile_map *maps)
+{
+    struct weir__code_tiled tiled[WEIR__CODE_TILED];
+    int n = k->code->tiled(k->args, l, tiled);
+    weir_status st = WEIR_OK;
+
+    for (int i = 0; i < n && !st; i++)
+        st = map_tiles(dev, &tiled[i], &maps[i]);
+    return st;
+}
+
 static weir_status launch(const struct weir__cuda_sink *sink, const struct weir__kernel *k)
 {
     struct weir__cuda *dev = sink->dev;
     struct weir__code_context context = {dev->log, sink->where, 0, sink->cores};
     /* The entry's parameter may be longer than what this call has to say. */
     _Alignas(16) unsigned char args[WEIR_ARGS_MAX];
-    void *params[] = {args, &context};
+    struct weir__cu_tile_map maps[WEIR__CODE_TILED];
+    void *params[] = {args, &context, maps};
 
     memcpy(args, k->args, k->args_size);
     for (unsigned phase = 0; phase < k->phases; phase++) {
@@ -26,6 +54,8 @@ static weir_status launch(const struct weir__cuda_sink *sink, const struct weir_
         if (!l.grid)
             continue;
         if ((st = weir__cuda_function(dev, k->code, k->args, &l, &function)))
+            return st;
+        if (k->code->tiled && (st = map_all(dev, k, &l, maps)))
             return st;
         context.phase = phase;
         if ((st = weir__cuda_check(dev,

@@ -79,6 +79,18 @@ struct weir__code_shown {
 };
 #define WEIR__CODE_SHOWN 2
 
+/* A stack of matrices of two-byte elements that a kernel has whole tiles fetched of: panels of 64
+ * columns by tile_rows rows, each row 128 bytes whose chunks of 16 are exchanged by row number.
+ * Elements beyond `rows` and `columns` are 0. */
+struct weir__code_tiled {
+    const char *data; /* a multiple of 16, as the two below */
+    int64_t row_bytes;
+    int64_t reach; /* bytes from the first matrix to the last: one may begin at every 16 */
+    int64_t rows, columns;
+    uint32_t tile_rows; /* 256 at most */
+};
+#define WEIR__CODE_TILED 3
+
 struct weir__text;
 
 struct weir__code {
@@ -108,6 +120,10 @@ struct weir__code {
      * writes nothing of its peers'. `shown` tells what they read of its own, and how many. */
     void (*gather)(const void *args, const void *const *peers, bool pull, void *part);
     int (*shown)(const void *args, struct weir__code_shown *shown);
+    /* NULL, or what the launch fetches tiles of; returns how many, up to WEIR__CODE_TILED. The
+     * entry has as many maps of theirs as its third parameter, one behind the other. */
+    int (*tiled)(const void *args, const struct weir__code_launch *launch,
+                 struct weir__code_tiled *tiled);
     /* NULL, or the sentence for a failure that is no index out of range. */
     void (*explain)(const void *args, const struct weir__code_failure *failure, char *text,
                     size_t size);

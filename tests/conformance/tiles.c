@@ -133,6 +133,9 @@ CONFORMANCE(tiles, attention_of_many_queries)
         {1, 2, 1, 129, 200, 80, 40, false, BOOL_MASK},
         {1, 2, 2, 90, 140, 128, 64, true, ADDED_MASK},
         {1, 1, 1, 200, 70, 64, 64, true, NO_MASK}, /* the first queries see no key */
+        /* more tiles of rows than a GPU has cores */
+        {1, 151, 151, 130, 140, 16, 8, true, NO_MASK},
+        {1, 151, 1, 192, 130, 64, 8, false, NO_MASK},
     };
 
     check_attentions(dev, cases, countof(cases));
@@ -217,7 +220,7 @@ static void check_conv(weir_device *dev, const struct conv *c, weir_dtype dtype)
 
 CONFORMANCE(tiles, convolution)
 {
-    static const weir_dtype types[] = {WEIR_F16, WEIR_BF16, WEIR_F32};
+    static const weir_dtype types[] = {WEIR_F16, WEIR_BF16, WEIR_F32, WEIR_F64};
     static const struct conv cases[] = {
         {2, 64, 9, 33, 70, {3, 3}, 1, 1, 1, 1}, {1, 3, 30, 40, 64, {7, 7}, 2, 3, 1, 1},
         {1, 40, 5, 70, 16, {1, 1}, 1, 0, 1, 1}, {3, 32, 11, 13, 32, {3, 2}, 1, 2, 2, 2},

@@ -1,7 +1,7 @@
 /* Which kernel text a call takes, and in how many launches: what conformance cannot see. */
 #include "gpu.h"
 
-enum text { ATTENTION, ATTENTION_TILES, ATTENTION_FEW, CONV, CONV_TILES, SORT, TEXTS };
+enum text { ATTENTION, ATTENTION_TILES, ATTENTION_FEW, CONV, CONV_TILES, CONV_REAL, SORT, TEXTS };
 
 static int launches[TEXTS]; /* written while the host waits */
 
@@ -18,6 +18,7 @@ COUNT(ATTENTION_TILES)
 COUNT(ATTENTION_FEW)
 COUNT(CONV)
 COUNT(CONV_TILES)
+COUNT(CONV_REAL)
 COUNT(SORT)
 
 static weir_device *open_counting(void)
@@ -30,6 +31,7 @@ static weir_device *open_counting(void)
     fake->replace("attention_few", count_ATTENTION_FEW);
     fake->replace("conv", count_CONV);
     fake->replace("conv_tiles", count_CONV_TILES);
+    fake->replace("conv_real", count_CONV_REAL);
     fake->replace("sort", count_SORT);
     CHECK_OK(weir_device_open("cuda:0", &dev));
     return dev;
@@ -96,6 +98,45 @@ TEST(cuda_kernels, attention_takes_tensor_cores_where_types_and_rows_allow)
     CHECK_OK(weir_device_close(dev));
 }
 
+/* Calls of the driver's that describe tiles to fetch, since the last `watch`. */
+static int count_maps(const struct fake_control *fake)
+{
+    const char *name;
+    int maps = 0;
+
+    for (uint64_t n = 1; (name = fake->watched(n)); n++)
+        maps += !strcmp(name, "cuTensorMapEncodeTiled");
+    return maps;
+}
+
+/* The GPU fetches tiles by itself, of any stack of matrices but of rows that are all the same. */
+TEST(cuda_kernels, tiles_are_fetched_of_stacks_with_any_strides)
+{
+    weir_device *dev = open_counting();
+    const struct fake_control *fake = use_fake();
+    weir_tensor *x = empty(dev, WEIR_F16, 4, (int64_t[]){3, 100, 2, 64}), *turned, *row, *wide,
+                *out;
+
+    CHECK_OK(weir_tensor_permute(x, (int[]){0, 2, 1, 3}, &turned)); /* heads within rows */
+    fake->watch();
+    CHECK_OK(weir_attention(turned, turned, turned, NULL, NULL, &out));
+    check_launches(dev, ATTENTION_TILES, 1);
+    CHECK_EQ(count_maps(fake), 3);
+    weir_tensor_release(out);
+    CHECK_OK(weir_tensor_slice(turned, 2, 0, 1, 1, &row));
+    CHECK_OK(weir_tensor_expand(row, 4, (int64_t[]){3, 2, 70, 64}, &wide));
+    fake->watch();
+    CHECK_OK(weir_attention(turned, wide, wide, NULL, NULL, &out));
+    check_launches(dev, ATTENTION_TILES, 1);
+    CHECK_EQ(count_maps(fake), 0);
+    weir_tensor_release(out);
+    weir_tensor_release(wide);
+    weir_tensor_release(row);
+    weir_tensor_release(turned);
+    weir_tensor_release(x);
+    CHECK_OK(weir_device_close(dev));
+}
+
 /* Rows that begin between multiples of 16 bytes. */
 TEST(cuda_kernels, attention_of_views_at_odd_addresses_is_plain)
 {
@@ -125,9 +166,9 @@ TEST(cuda_kernels, convolution_takes_tensor_cores_where_a_group_has_outputs_for_
         int launches;
     } cases[] = {
         {WEIR_F16, 64, 64, 1, CONV_TILES, 2}, /* the weight first */
-        {WEIR_BF16, 3, 8, 1, CONV_TILES, 2},
-        {WEIR_F16, 32, 32, 32, CONV, 1},
-        {WEIR_F32, 64, 64, 1, CONV, 1},
+        {WEIR_BF16, 3, 8, 1, CONV_TILES, 2},  {WEIR_F16, 32, 32, 32, CONV, 1},
+        {WEIR_F32, 64, 64, 1, CONV_REAL, 2},  {WEIR_F64, 3, 9, 1, CONV_REAL, 2},
+        {WEIR_F32, 32, 32, 32, CONV, 1},
     };
     weir_device *dev = open_counting();
 

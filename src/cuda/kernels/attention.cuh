@@ -13,14 +13,14 @@ struct Places {
     int64_t q, k, v, mask;
 };
 
-static __device__ inline Places find_batch(const weir__attention &a, int64_t batch)
+static __device__ inline Places find_batch(const weir__attention &a, unsigned batch)
 {
     Places p = {0, 0, 0, 0};
 
     for (int d = a.ndims - 1; d >= 0; d--) {
-        int64_t at = batch % a.shape[d];
+        unsigned at = batch % (unsigned)a.shape[d];
 
-        batch /= a.shape[d];
+        batch /= (unsigned)a.shape[d];
         p.q += at * a.q.batch[d];
         p.k += at * a.k.batch[d];
         p.v += at * a.v.batch[d];
@@ -49,22 +49,22 @@ enum { ADDS = V1 != 255 && V1 != WEIR_BOOL };
 
 /* One row of queries. */
 struct Row {
-    int64_t mask;  /* where its mask begins */
-    int64_t limit; /* keys from here on are hidden */
+    int64_t mask; /* where its mask begins */
+    int limit;    /* keys from here on are hidden */
     float top, total;
 };
 
-/* The score of one key as it counts in the softmax. */
+/* The score of key first + i as it counts in the softmax. */
 static __device__ inline float visible(const weir__attention &a, const Row &row, float score,
-                                       float log2_scale, int64_t key)
+                                       float log2_scale, int first, int i)
 {
-    if (key >= row.limit)
+    if (i >= row.limit - first)
         return below();
     if constexpr (V1 == WEIR_BOOL)
-        return a.mask.data[row.mask + key * a.mask.col] ? score : below();
+        return a.mask.data[row.mask + (first + i) * a.mask.col] ? score : below();
     else if constexpr (ADDS)
         return score * log2_scale +
-               load<V0>(a.mask.data, row.mask + key * a.mask.col) * 1.4426950408889634f;
+               load<V0>(a.mask.data, row.mask + (first + i) * a.mask.col) * 1.4426950408889634f;
     else
         return score;
 }

@@ -28,31 +28,35 @@ struct Share {
 
 struct Unit {
     Places at;
-    int64_t key_head, first_row, rows; /* rows of all heads that share the key head */
-    int64_t part, begin, end;          /* keys */
-    int64_t out;                       /* the first row of the key head in the output */
+    unsigned key_head, heads;  /* heads of the queries that share it */
+    unsigned first_row, rows;  /* of all those heads */
+    unsigned part;
+    int begin, end;            /* keys */
+    int64_t out;               /* the first row of the key head in the output */
 };
 
-static __device__ inline Unit find_unit(const weir__attention &a, int64_t i)
+static __device__ inline Unit find_unit(const weir__attention &a, unsigned i)
 {
-    int64_t share = a.heads / a.key_heads, tiles = (share * a.lq + ROWS - 1) / ROWS, batch;
-    int64_t round = a.splits * WARPS * KEYS;
-    int64_t length = (a.lk + round - 1) / round * (WARPS * KEYS);
+    unsigned splits = (unsigned)a.splits, key_heads = (unsigned)a.key_heads;
+    unsigned round = splits * WARPS * KEYS, keys = (unsigned)a.lk, tiles, length, begin;
     Unit u;
 
-    u.part = i % a.splits;
-    i /= a.splits;
+    u.heads = (unsigned)a.heads / key_heads;
+    u.rows = u.heads * (unsigned)a.lq;
+    tiles = (u.rows + ROWS - 1) / ROWS;
+    u.part = i % splits;
+    i /= splits;
     u.first_row = i % tiles * ROWS;
-    i /= tiles;
-    u.key_head = i % a.key_heads;
-    batch = i / a.key_heads;
-    u.at = find_batch(a, batch);
+    i /= tiles; /* key heads, through the batches */
+    u.out = (int64_t)i * u.rows;
+    u.key_head = i % key_heads;
+    u.at = find_batch(a, i / key_heads);
     u.at.k += u.key_head * a.k.head;
     u.at.v += u.key_head * a.v.head;
-    u.rows = share * a.lq;
-    u.begin = u.part * length < a.lk ? u.part * length : a.lk;
-    u.end = u.begin + length < a.lk ? u.begin + length : a.lk;
-    u.out = (batch * a.key_heads + u.key_head) * u.rows;
+    length = (keys + round - 1) / round * (WARPS * KEYS);
+    begin = u.part * length < keys ? u.part * length : keys;
+    u.begin = (int)begin;
+    u.end = (int)(length < keys - begin ? begin + length : keys);
     return u;
 }
 
@@ -60,7 +64,7 @@ static __device__ inline Unit find_unit(const weir__attention &a, int64_t i)
  * which `left` are there. A lane has one chunk of every few rows. */
 template <int steps, int pitch>
 static __device__ inline void fetch(uint32_t to, const char *data, int64_t base, int64_t step,
-                                    int64_t first, int left, int64_t columns)
+                                    int first, int left, int columns)
 {
     constexpr int chunks = 2 * steps, at_once = 32 / chunks;
     int lane = threadIdx.x % 32, chunk = lane % chunks, row = lane / chunks;
@@ -75,44 +79,45 @@ static __device__ inline void fetch(uint32_t to, const char *data, int64_t base,
 }
 
 static __device__ inline void fetch_tile(const weir__attention &a, const Unit &u, uint32_t stage,
-                                         int64_t first)
+                                         int first)
 {
     if (first < u.end) {
-        int left = u.end - first < KEYS ? (int)(u.end - first) : KEYS;
+        int left = u.end - first < KEYS ? u.end - first : KEYS;
 
-        fetch<V3, KEY_PITCH>(stage, a.k.data, u.at.k, a.k.row, first, left, a.d);
+        fetch<V3, KEY_PITCH>(stage, a.k.data, u.at.k, a.k.row, first, left, (int)a.d);
         fetch<V4, VALUE_PITCH>(stage + KEYS * KEY_PITCH, a.v.data, u.at.v, a.v.row, first, left,
-                               a.dv);
+                               (int)a.dv);
     }
     copies_commit();
 }
 
 /* Two neighbours of a query row, zeros beyond it. */
-static __device__ inline uint32_t query(const weir__attention &a, const Unit &u, int64_t row,
-                                        int64_t column)
+static __device__ inline uint32_t query(const weir__attention &a, const Unit &u, unsigned row,
+                                        int column)
 {
-    int64_t head = u.key_head * (a.heads / a.key_heads) + row / a.lq;
+    unsigned lq = (unsigned)a.lq, head = u.key_head * u.heads + row / lq;
 
     if (row >= u.rows || column >= a.d)
         return 0;
     return *(const uint32_t *)((const half_bits *)a.q.data + u.at.q + head * a.q.head +
-                               row % a.lq * a.q.row + column);
+                               row % lq * a.q.row + column);
 }
 
-static __device__ inline Row make_row(const weir__attention &a, const Unit &u, int64_t row)
+static __device__ inline Row make_row(const weir__attention &a, const Unit &u, unsigned row)
 {
-    int64_t own = row < u.rows ? row : u.rows - 1, position = own % a.lq;
-    int64_t head = u.key_head * (a.heads / a.key_heads) + own / a.lq;
+    unsigned lq = (unsigned)a.lq, own = row < u.rows ? row : u.rows - 1, position = own % lq;
+    unsigned head = u.key_head * u.heads + own / lq;
     Row r = {u.at.mask + head * a.mask.head + position * a.mask.row, u.end, below(), 0};
+    int sees = (int)a.lk - (int)(lq - 1 - position);
 
-    if (V2 && position + a.lk - a.lq + 1 < r.limit)
-        r.limit = position + a.lk - a.lq + 1;
+    if (V2 && sees < r.limit)
+        r.limit = sees;
     return r;
 }
 
 /* The tile at `stage`, of the keys from `first` on. */
 static __device__ inline void take_tile(const weir__attention &a, const uint32_t (*q)[4],
-                                        uint32_t stage, int64_t first, float scale, Row *rows,
+                                        uint32_t stage, int first, float scale, Row *rows,
                                         Sums &sums)
 {
     int lane = threadIdx.x % 32;
@@ -131,8 +136,8 @@ static __device__ inline void take_tile(const weir__attention &a, const uint32_t
         for (int j = 0; j < 2; j++)
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                s[j][i] = visible(a, rows[i / 2], s[j][i], scale,
-                                  first + j * 8 + lane % 4 * 2 + i % 2);
+                s[j][i] = visible(a, rows[i / 2], s[j][i], scale, first + lane % 4 * 2,
+                                  j * 8 + i % 2);
     }
 #pragma unroll
     for (int r = 0; r < 2; r++) {
@@ -192,7 +197,8 @@ static __device__ inline float worth(float top, float best, float scale)
 
 /* One element of the block's rows: to the output, or as a part's to scratch memory. */
 static __device__ inline void put_together(const weir__attention &a, const Unit &u,
-                                           const Share *shares, int row, int column, float within)
+                                           const Share *shares, unsigned row, unsigned column,
+                                           float within)
 {
     float best = below(), total = 0, sum = 0;
 
@@ -223,14 +229,16 @@ static __device__ inline void run_unit(const weir__attention &a, const Unit &u, 
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     float scale = (float)(a.scale * 1.4426950408889634);
     uint32_t stages = shared_address(memory) + warp * STAGES * STAGE_BYTES;
-    int64_t row = u.first_row + lane / 4, first = u.begin + warp * KEYS;
-    Row rows[2] = {make_row(a, u, row), make_row(a, u, row + 8)};
+    unsigned row = u.first_row + lane / 4, dv = (unsigned)a.dv, here;
+    int first = u.begin + warp * KEYS, stage = 0;
     uint32_t q[V3][4];
     Sums sums = {};
-    int stage = 0;
+    Row rows[2];
 
     for (int i = 0; i < STAGES - 1; i++)
         fetch_tile(a, u, stages + i * STAGE_BYTES, first + i * WARPS * KEYS);
+    rows[0] = make_row(a, u, row);
+    rows[1] = make_row(a, u, row + 8);
 #pragma unroll
     for (int i = 0; i < V3; i++)
 #pragma unroll
@@ -249,46 +257,50 @@ static __device__ inline void run_unit(const weir__attention &a, const Unit &u, 
     __syncthreads(); /* the tiles' memory is now the shares' */
     leave((Share *)memory + warp, rows, sums);
     __syncthreads();
-    for (int i = threadIdx.x; i < ROWS * a.dv; i += blockDim.x)
-        if (u.first_row + i / a.dv < u.rows)
-            put_together(a, u, (const Share *)memory, i / a.dv, i % a.dv, ADDS ? 1 : scale);
+    here = u.rows - u.first_row < ROWS ? u.rows - u.first_row : ROWS;
+    for (unsigned i = threadIdx.x; i < here * dv; i += blockDim.x)
+        put_together(a, u, (const Share *)memory, i / dv, i % dv, ADDS ? 1 : scale);
     __syncthreads();
 }
 
 /* One element of the output from its parts. */
-static __device__ inline void combine(const weir__attention &a, int64_t i, float within)
+static __device__ inline void combine(const weir__attention &a, int64_t row, int column,
+                                      float within)
 {
-    const float *parts = a.partial + i / a.dv * a.splits * (a.dv + 2);
+    int splits = (int)a.splits, dv = (int)a.dv;
+    const float *parts = a.partial + row * splits * (dv + 2);
     float best = below(), total = 0, sum = 0;
 
-    for (int64_t p = 0; p < a.splits; p++)
-        best = fmaxf(best, parts[p * (a.dv + 2) + a.dv]);
-    for (int64_t p = 0; p < a.splits; p++) {
-        const float *part = parts + p * (a.dv + 2);
-        float factor = worth(part[a.dv], best, within);
+    for (int p = 0; p < splits; p++)
+        best = fmaxf(best, parts[p * (dv + 2) + dv]);
+    for (int p = 0; p < splits; p++) {
+        const float *part = parts + p * (dv + 2);
+        float factor = worth(part[dv], best, within);
 
-        total += part[a.dv + 1] * factor;
-        sum += part[i % a.dv] * factor;
+        total += part[dv + 1] * factor;
+        sum += part[column] * factor;
     }
-    store<V0>(a.out, i, total == 0 ? 0 : sum / total);
+    store<V0>(a.out, row * dv + column, total == 0 ? 0 : sum / total);
 }
 
 extern "C" __global__ void __launch_bounds__(WARPS * 32)
     attention_few(const __grid_constant__ weir__attention a, weir__code_context c)
 {
     extern __shared__ __align__(16) char memory[];
-    int64_t stacks = a.key_heads, rows = a.heads / a.key_heads * a.lq, units;
+    unsigned stacks = (unsigned)a.key_heads, rows, units;
 
     for (int d = 0; d < a.ndims; d++)
-        stacks *= a.shape[d];
-    units = stacks * ((rows + ROWS - 1) / ROWS) * a.splits;
+        stacks *= (unsigned)a.shape[d];
+    rows = (unsigned)a.heads / (unsigned)a.key_heads * (unsigned)a.lq;
     if (V5 && c.phase == 1) {
         float scale = (float)(a.scale * 1.4426950408889634);
 
-        for (int64_t i = thread_index(); i < stacks * rows * a.dv; i += thread_count())
-            combine(a, i, ADDS ? 1 : scale);
+        for (unsigned i = blockIdx.x; i < stacks * rows; i += gridDim.x)
+            for (int j = threadIdx.x; j < a.dv; j += blockDim.x)
+                combine(a, i, j, ADDS ? 1 : scale);
         return;
     }
-    for (int64_t i = blockIdx.x; i < units; i += gridDim.x)
+    units = stacks * ((rows + ROWS - 1) / ROWS) * (unsigned)a.splits;
+    for (unsigned i = blockIdx.x; i < units; i += gridDim.x)
         run_unit(a, find_unit(a, i), memory);
 }

@@ -13,12 +13,6 @@ static __device__ inline uint64_t tile_descriptor(uint32_t address, uint32_t lea
            (uint64_t)(1024 >> 4) << 32 | 1ull << 62;
 }
 
-/* What is in shared memory as this thread knows it is there for the products it begins. */
-static __device__ inline void products_see_copies()
-{
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-
 /* ---- barriers in shared memory, that some arrive at and others wait for ---- */
 
 static __device__ inline void barrier_init(uint32_t barrier, int arrivals)
@@ -32,10 +26,18 @@ static __device__ inline void barrier_arrive(uint32_t barrier)
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-/* Arrives once the copies are over that the thread has asked for so far. */
-static __device__ inline void barrier_arrive_after_copies(uint32_t barrier)
+/* Barriers that this thread has initialised can be used, by copies of tiles too. */
+static __device__ inline void barriers_show()
 {
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/* Arrives, and has the round last until so many bytes have come, too. */
+static __device__ inline void barrier_expect(uint32_t barrier, int bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+                 : "memory");
 }
 
 /* Waits until all have arrived in a round: rounds are told apart by parity, the first is even. */
@@ -45,6 +47,24 @@ static __device__ inline void barrier_wait(uint32_t barrier, int parity)
                  "again%=: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
                  "@!p bra again%=; }" ::"r"(barrier),
                  "r"(parity)
+                 : "memory");
+}
+
+/* ---- copies of whole tiles ---- */
+
+/* What the driver makes of a struct weir__code_tiled. */
+struct alignas(64) TileMap {
+    uint64_t words[16];
+};
+
+/* A panel of a tile, from that row and column on of the matrix that begins 16 * `base` bytes
+ * behind the first; `full` hears of every byte that has come. */
+static __device__ inline void copy_tile(uint32_t to, const TileMap &map, int column, int row,
+                                        int base, uint32_t full)
+{
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to),
+                 "l"(&map), "r"(column), "r"(row), "r"(base), "r"(full)
                  : "memory");
 }
 

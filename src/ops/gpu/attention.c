@@ -4,14 +4,17 @@
 #include "ops/gpu/spread.h"
 
 #define LONGEST 128   /* columns that the kernels on tensor cores hold */
-#define TILE_ROWS 128 /* of attention_tiles.cu */
+#define TILE_ROWS 128 /* of attention_tiles.cu, */
+#define GROUP_ROWS 64 /* and of a group of warps where Hopper's products are used */
 #define FEW_ROWS 16   /* of attention_few.cu, as the rest */
 #define FEW_MOST 64   /* query rows of a key head that it is for */
 #define FEW_WARPS 4
 #define FEW_STAGES 3
-#define FEW_UNITS 1024 /* that keep a GPU busy */
-#define FEW_PART 256   /* keys that are worth a part of their own */
+#define FEW_PART 256 /* keys that are worth a part of their own */
 #define FEW_PARTS 64
+#define FEW_AT_ONCE 264 /* blocks that a large GPU runs */
+#define FEW_BLOCK 64    /* what a block's begin and end take, in keys, */
+#define FEW_JOIN 192    /* and putting parts together */
 
 static int64_t batches(const struct weir__attention *a)
 {
@@ -61,27 +64,93 @@ static const struct weir__code plain = {
 
 /* ---- many rows ---- */
 
+/* Tiles that the GPU itself fetches: the stack of an operand's matrices, if it can be walked in
+ * steps of 16 bytes. */
+static bool tile_operand(const struct weir__attention_operand *o, const struct weir__attention *a,
+                         int64_t heads, int64_t rows, int64_t columns, struct weir__code_tiled *t)
+{
+    const int64_t most = (int64_t)INT32_MAX * 16;
+
+    *t = (struct weir__code_tiled){.data = o->data,
+                                   .row_bytes = rows > 1 ? o->row * 2 : 16,
+                                   .reach = heads > 1 ? (heads - 1) * o->head * 2 : 0,
+                                   .rows = rows,
+                                   .columns = columns};
+    for (int d = 0; d < a->ndims; d++)
+        if (a->shape[d] > 1) {
+            if (o->batch[d] < 0)
+                return false;
+            t->reach += (a->shape[d] - 1) * o->batch[d] * 2;
+        }
+    return t->row_bytes > 0 && t->row_bytes < most && t->reach >= 0 && t->reach < most;
+}
+
+static bool tile_operands(const struct weir__attention *a, struct weir__code_tiled *t)
+{
+    return tile_operand(&a->q, a, a->heads, a->lq, a->d, &t[0]) &&
+           tile_operand(&a->k, a, a->key_heads, a->lk, a->d, &t[1]) &&
+           tile_operand(&a->v, a, a->key_heads, a->lk, a->dv, &t[2]);
+}
+
+static int64_t row_tiles(const struct weir__attention *a, int64_t rows)
+{
+    return batches(a) * a->heads * weir__div_up(a->lq, rows);
+}
+
+/* Groups of four warps of a block where Hopper's products are used, else 0. Short rows leave
+ * registers for a third one: worth it where it adds few rows that are not there and the cores have
+ * enough to do. */
+static int64_t groups_of(const struct weir__attention *a, unsigned cores, uint32_t arch)
+{
+    struct weir__code_tiled t[WEIR__CODE_TILED];
+    int64_t two = row_tiles(a, 2 * GROUP_ROWS), three = row_tiles(a, 3 * GROUP_ROWS);
+
+    if (arch != 90 || !tile_operands(a, t))
+        return 0;
+    return a->d <= 64 && a->dv <= 64 && !a->causal && !a->mask.data && two > cores &&
+                   three * 3 * 10 <= two * 2 * 11
+               ? 3
+               : 2;
+}
+
 static void tiles_shape(const void *args, unsigned phase, unsigned cores,
                         struct weir__code_launch *l)
 {
     const struct weir__attention *a = args;
-    int64_t steps = steps_of(a->d), panels = weir__div_up(a->d, 64);
-    int64_t value_panels = weir__div_up(a->dv, 64), key_panels = l->arch == 90 ? 2 : 1;
+    int64_t panels = weir__div_up(a->d, 64), value_panels = weir__div_up(a->dv, 64);
+    int64_t groups = groups_of(a, cores, l->arch), keys = groups ? 128 : 64;
+    int64_t rows = groups ? groups * GROUP_ROWS : TILE_ROWS;
 
     (void)phase;
-    (void)cores; /* blocks differ in length: the GPU hands them out as cores are free */
     name_variant(a, l);
-    l->variant[3] = (uint8_t)steps;
+    l->variant[3] = (uint8_t)steps_of(a->d);
     l->variant[4] = (uint8_t)value_panels;
-    l->variant[5] = (uint8_t)key_panels;
-    l->threads = l->arch == 90 ? 384 : 256; /* some only fetch */
-    l->shared = (uint32_t)(1280 + panels * TILE_ROWS * 128 +
-                           (1 + key_panels) * key_panels * 64 * 128 * (panels + value_panels));
-    l->grid = (uint32_t)(batches(a) * a->heads * weir__div_up(a->lq, TILE_ROWS));
+    l->variant[5] = (uint8_t)groups;
+    l->shared = (uint32_t)(1280 + panels * rows * 128 + 2 * keys * 128 * (panels + value_panels));
+    if (groups) {
+        l->threads = (uint32_t)(groups * 128 + 128); /* the last of them fetch */
+        l->shared += 1024; /* a word for each of the others, of two groups */
+        weir__gpu_spread(row_tiles(a, rows), cores, 1, l);
+    } else {
+        /* Blocks differ in length: the GPU hands them out as cores are free. */
+        l->threads = 256;
+        l->grid = (uint32_t)row_tiles(a, rows);
+    }
+}
+
+static int tiles_tiled(const void *args, const struct weir__code_launch *l,
+                       struct weir__code_tiled *tiled)
+{
+    if (!l->variant[5])
+        return 0;
+    (void)tile_operands(args, tiled);
+    tiled[0].tile_rows = l->variant[5] * GROUP_ROWS;
+    tiled[1].tile_rows = tiled[2].tile_rows = 128;
+    return 3;
 }
 
 static const struct weir__code tiles = {
-    .text = "attention_tiles", .contract = true, .shape = tiles_shape};
+    .text = "attention_tiles", .contract = true, .shape = tiles_shape, .tiled = tiles_tiled};
 
 /* ---- few rows ---- */
 
@@ -96,14 +165,27 @@ static int64_t few_units(const struct weir__attention *a)
     return batches(a) * a->key_heads * weir__div_up(shared_rows(a), FEW_ROWS);
 }
 
+/* Roughly what `parts` parts take, in keys of a block. */
+static int64_t parts_cost(const struct weir__attention *a, int64_t units, int64_t parts)
+{
+    return weir__div_up(units * parts, FEW_AT_ONCE) * (weir__div_up(a->lk, parts) + FEW_BLOCK) +
+           (parts > 1 ? FEW_JOIN : 0);
+}
+
+/* Of the numbers of parts that fill the GPU once, twice or three times the cheapest, or one. */
 static int64_t parts_of(const struct weir__attention *a)
 {
-    int64_t units = few_units(a);
+    int64_t units = few_units(a), most = weir__min(a->lk / FEW_PART, (int64_t)FEW_PARTS), best = 1;
 
     if (!has_few_rows(a) || !units)
         return 1;
-    return weir__max(1,
-                     weir__min(weir__min(FEW_UNITS / units, a->lk / FEW_PART), (int64_t)FEW_PARTS));
+    for (int64_t rounds = 1; rounds <= 3; rounds++) {
+        int64_t parts = weir__max(1, weir__min(rounds * FEW_AT_ONCE / units, most));
+
+        if (parts_cost(a, units, parts) < parts_cost(a, units, best))
+            best = parts;
+    }
+    return best;
 }
 
 size_t weir__gpu_attention_scratch(const struct weir__attention *a)
@@ -128,8 +210,7 @@ static void few_shape(const void *args, unsigned phase, unsigned cores, struct w
         l->shared = (uint32_t)(FEW_WARPS * FEW_STAGES * 16 * (32 * (steps + value_steps) + 32));
         weir__gpu_spread(few_units(a) * a->splits, cores, 16, l);
     } else {
-        weir__gpu_spread(weir__div_up(batches(a) * a->heads * a->lq * a->dv, l->threads), cores, 16,
-                         l);
+        weir__gpu_spread(batches(a) * a->heads * a->lq, cores, 16, l); /* a row each */
     }
 }
 
@@ -151,14 +232,21 @@ static bool is_packed(const struct weir__attention_operand *o, const struct weir
     return true;
 }
 
+/* Whether the kernels on tensor cores can count in 32 bits. */
+static bool is_counted(const struct weir__attention *a)
+{
+    const int64_t most = INT32_MAX / 2;
+
+    return a->lq <= most && a->lk <= most && batches(a) * a->heads <= most / weir__max(a->lq, 1);
+}
+
 const struct weir__code *weir__gpu_attention(struct weir__attention *a, void *scratch)
 {
     bool half = a->dtype == WEIR_F16 || a->dtype == WEIR_BF16;
-    int64_t blocks = batches(a) * a->heads * weir__div_up(a->lq, TILE_ROWS);
 
     /* A scale below 0 would turn maxima around. */
     if (!half || !a->d || !a->dv || !a->lk || !(a->scale > 0) || a->d > LONGEST ||
-        a->dv > LONGEST || blocks > INT32_MAX || (uintptr_t)a->out & 15 ||
+        a->dv > LONGEST || !is_counted(a) || (uintptr_t)a->out & 15 ||
         !is_packed(&a->q, a, a->heads, a->lq, a->d) ||
         !is_packed(&a->k, a, a->key_heads, a->lk, a->d) ||
         !is_packed(&a->v, a, a->key_heads, a->lk, a->dv))

@@ -1,10 +1,12 @@
-/* Convolution on a GPU: on tensor cores, or on plain ones in tiles or with a thread an output. */
+/* Convolution on a GPU: f16 and bf16 on tensor cores, f32 and f64 on plain ones, in tiles; by a
+ * kernel for all others, which has tiles of its own or a thread an output. */
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/spread.h"
 
-#define FILTERS 64             /* of a tile, of conv.cu too */
+#define FILTERS 64             /* of a tile, of all texts */
 #define PLACES 128             /* of a tile of conv.cu */
 #define FEWEST 8               /* outputs of a group that are worth a tile */
+#define DEPTH 16               /* rows of a step of conv_real.cu */
 #define SHARED_MOST (99 << 10) /* that every GPU we run on has */
 
 struct conv_args {
@@ -12,7 +14,7 @@ struct conv_args {
     int64_t images;
 };
 
-/* ---- plain cores ---- */
+/* ---- every shape and type ---- */
 
 static void plain_shape(const void *args, unsigned phase, unsigned cores,
                         struct weir__code_launch *l)
@@ -75,11 +77,6 @@ static int64_t packed_elements(const struct weir__conv *c)
            c->kh * c->kw;
 }
 
-size_t weir__gpu_conv_scratch(const struct weir__conv *c)
-{
-    return suits_tiles(c) ? (size_t)packed_elements(c) * 2 : 0;
-}
-
 static int64_t tile_count(const struct weir__conv *c, int64_t images)
 {
     return images * c->groups * filter_tiles(c) * weir__div_up(c->ow, weir__conv_tile_columns(c)) *
@@ -105,10 +102,75 @@ static void tiles_shape(const void *args, unsigned phase, unsigned cores,
 static const struct weir__code tiles = {
     .text = "conv_tiles", .contract = true, .shape = tiles_shape};
 
+/* ---- f32 and f64 ---- */
+
+/* Whether rows go through the channels of a tap, of which the last step may be empty in part. */
+static bool by_taps(const struct weir__conv *c)
+{
+    return weir__div_up(c->channels, DEPTH) * DEPTH * 4 <= c->channels * 5;
+}
+
+static int64_t row_count(const struct weir__conv *c)
+{
+    int64_t channels = by_taps(c) ? weir__div_up(c->channels, DEPTH) * DEPTH : c->channels;
+
+    return weir__div_up(channels * c->kh * c->kw, DEPTH) * DEPTH;
+}
+
+static bool suits_real(const struct weir__conv *c)
+{
+    return (c->dtype == WEIR_F32 || c->dtype == WEIR_F64) && c->outputs >= FEWEST && c->channels &&
+           c->oh && c->ow && row_count(c) <= INT32_MAX / 2 && c->oh * c->ow <= INT32_MAX / 2 &&
+           c->h <= INT32_MAX / 4 && c->w <= INT32_MAX / 4 && c->padding[0] <= INT32_MAX / 4 &&
+           c->padding[1] <= INT32_MAX / 4;
+}
+
+static int64_t real_elements(const struct weir__conv *c)
+{
+    return c->groups * filter_tiles(c) * row_count(c) * FILTERS;
+}
+
+static int64_t real_tiles(const struct weir__conv *c, int64_t images)
+{
+    int64_t places = c->dtype == WEIR_F64 ? 64 : 128;
+
+    return c->groups * filter_tiles(c) * weir__div_up(images * c->oh * c->ow, places);
+}
+
+static void real_shape(const void *args, unsigned phase, unsigned cores,
+                       struct weir__code_launch *l)
+{
+    const struct conv_args *a = args;
+
+    l->variant[0] = (uint8_t)a->conv.dtype;
+    l->variant[1] = by_taps(&a->conv);
+    if (phase == 0)
+        weir__gpu_spread_threads(real_elements(&a->conv), cores, l);
+    else
+        l->grid = (uint32_t)real_tiles(&a->conv, a->images);
+    l->threads = 128;
+}
+
+static const struct weir__code real = {.text = "conv_real", .contract = true, .shape = real_shape};
+
+/* ---- which one ---- */
+
+size_t weir__gpu_conv_scratch(const struct weir__conv *c)
+{
+    if (suits_tiles(c))
+        return (size_t)packed_elements(c) * 2;
+    if (suits_real(c))
+        return (size_t)real_elements(c) * weir_dtype_size(c->dtype) +
+               (size_t)row_count(c) * sizeof(struct weir__conv_row);
+    return 0;
+}
+
 const struct weir__code *weir__gpu_conv(struct weir__conv *c, int64_t images, void *scratch)
 {
-    if (!scratch || !suits_tiles(c) || !images || tile_count(c, images) > INT32_MAX)
+    bool tensor = suits_tiles(c) && tile_count(c, images) <= INT32_MAX;
+
+    if (!scratch || !images || (!tensor && (!suits_real(c) || real_tiles(c, images) > INT32_MAX)))
         return &plain;
     c->packed = scratch;
-    return &tiles;
+    return tensor ? &tiles : &real;
 }

@@ -18,7 +18,14 @@ struct weir__conv {
     int64_t h, w, kh, kw, oh, ow;
     int64_t stride[2], padding[2], dilation[2];
     int64_t x_step[4], weight_step[4], bias_step; /* in elements */
-    char *packed; /* GPUs with tensor cores: where the weight is laid out anew; else NULL */
+    char *packed; /* GPUs: where the weight is laid out anew, if it is; else NULL */
+};
+
+/* GPUs without tensor cores for the type: a row of the product, which is one tap of one channel. */
+struct weir__conv_row {
+    int64_t x; /* from the first tap of the first channel, in elements */
+    int32_t down, right;
+    int32_t left; /* channels from this one on, 16 at most; 0 is no row */
 };
 
 /* GPUs: a tile of outputs is 64 filters at so many columns and rows of an image, together at

@@ -247,6 +247,27 @@ int cuFuncSetAttribute(weir__cu_function function, int attribute, int value)
     return attribute == CU_FUNCTION_DYNAMIC_SHARED && value <= 227 << 10 ? 0 : FAKE_INVALID;
 }
 
+/* What the GPU asks of a tensor that it fetches tiles of, where a row of a tile is 128 bytes. */
+int cuTensorMapEncodeTiled(struct weir__cu_tile_map *map, int type, unsigned rank, void *address,
+                           const uint64_t *sizes, const uint64_t *strides, const uint32_t *box,
+                           const uint32_t *element_strides, int interleave, int swizzle,
+                           int promotion, int fill)
+{
+    FAKE_CALL();
+    if ((uintptr_t)map % 64 || type != CU_TILES_F16 || rank < 3 || rank > 5 ||
+        (uintptr_t)address % 16 || interleave || swizzle != CU_TILES_SWIZZLE_128 || promotion < 0 ||
+        promotion > 3 || fill || box[0] * 2 > 128)
+        return FAKE_INVALID;
+    for (unsigned i = 0; i < rank; i++)
+        if (!sizes[i] || sizes[i] > (uint64_t)1 << 32 || !box[i] || box[i] > 256 ||
+            element_strides[i] != 1 ||
+            (i && (!strides[i - 1] || strides[i - 1] % 16 || strides[i - 1] >> 40)))
+            return FAKE_INVALID;
+    memset(map, 0, sizeof *map);
+    map->words[0] = (uint64_t)(uintptr_t)address;
+    return 0;
+}
+
 int cuLaunchKernel(weir__cu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                    weir__cu_stream stream, void **params, void **extra)

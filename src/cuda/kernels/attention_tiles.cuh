@@ -1,0 +1,175 @@
+/* What both forms of attention of many queries share: the softmax of a tile of scores, and the
+ * rows of a thread. A warp has 16 rows, of which a thread has two: lane / 4 and that + 8.
+ * V0: type; V1: type of the mask, 255 without one; V2: causal; V3: d in steps of 16; V4: dv in
+ * panels of 64; V5: groups of four warps, where those of Hopper compute, else 0 */
+#pragma once
+
+#include "attention.cuh"
+
+enum {
+    WARPS = V5 ? 4 * V5 : 8, /* that compute */
+    ROWS = 16 * WARPS,
+    KEYS = V5 ? 128 : 64,
+    STAGES = 2, /* tiles of keys, and of values, that there is room for */
+    STEPS = V3,
+    PANELS = (V3 + 3) / 4,
+    COLUMNS = 64 * V4,
+    QUERY_BYTES = PANELS * ROWS * 128,
+    KEY_BYTES = PANELS * KEYS * 128,
+    VALUE_BYTES = V4 * KEYS * 128,
+};
+
+typedef float Scores[KEYS / 8][4];
+typedef float Sums[COLUMNS / 8][4];
+typedef uint32_t Weights[KEYS / 16][4];
+
+/* A block's share at one time: the rows from first_row on of one head. */
+struct Unit {
+    Places at;
+    unsigned head; /* counts through the batches */
+    int first_row;
+    int tiles; /* of keys that some row sees */
+};
+
+static __device__ inline Unit make_unit(const weir__attention &a, unsigned head, unsigned row_tile)
+{
+    unsigned heads = (unsigned)a.heads, own = head % heads;
+    unsigned key_head = own / (heads / (unsigned)a.key_heads);
+    int lq = (int)a.lq, last = (int)a.lk;
+    Unit u;
+
+    u.head = head;
+    u.first_row = (int)(row_tile * ROWS);
+    u.at = find_batch(a, head / heads);
+    u.at.q += own * a.q.head;
+    u.at.k += key_head * a.k.head;
+    u.at.v += key_head * a.v.head;
+    u.at.mask += own * a.mask.head;
+    if (V2) {
+        int end = (u.first_row + ROWS < lq ? u.first_row + ROWS : lq) + last - lq;
+
+        last = end < last ? end : last;
+    }
+    u.tiles = last > 0 ? (last + KEYS - 1) / KEYS : 0;
+    return u;
+}
+
+/* The row of the thread's first, second row. */
+static __device__ inline int row_of(const Unit &u, int r)
+{
+    return u.first_row + (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4 + 8 * r;
+}
+
+static __device__ inline void make_rows(const weir__attention &a, const Unit &u, Row *rows)
+{
+    int lq = (int)a.lq, lk = (int)a.lk;
+
+    for (int r = 0; r < 2; r++) {
+        int row = row_of(u, r);
+
+        row = row < lq ? row : lq - 1;
+        rows[r] = {u.at.mask + row * a.mask.row, lk, below(), 0};
+        if (V2 && row + 1 < lq)
+            rows[r].limit = lk - (lq - 1 - row);
+    }
+}
+
+/* Scores of the keys from `first` on become weights; `factors` are what the sums so far are
+ * worth. */
+static __device__ inline void soften(const weir__attention &a, Scores &s, Row *rows, float scale,
+                                     int first, float *factors)
+{
+    float within = ADDS ? 1 : scale, bias[2];
+
+    if (V1 != 255 || first + KEYS > rows[0].limit || first + KEYS > rows[1].limit) {
+        int own = first + (int)threadIdx.x % 4 * 2;
+
+#pragma unroll
+        for (int j = 0; j < KEYS / 8; j++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                s[j][i] = visible(a, rows[i / 2], s[j][i], scale, own, j * 8 + i % 2);
+    }
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        float top = rows[r].top;
+
+#pragma unroll
+        for (int j = 0; j < KEYS / 8; j++)
+            top = fmaxf(top, fmaxf(s[j][2 * r], s[j][2 * r + 1]));
+        factors[r] = raise(rows[r], quad_max(top), within, &bias[r]);
+    }
+#pragma unroll
+    for (int j = 0; j < KEYS / 8; j++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            s[j][i] = power(s[j][i] * within - bias[i / 2]);
+            rows[i / 2].total += s[j][i];
+        }
+}
+
+static __device__ inline void pack(Weights &w, const Scores &s)
+{
+#pragma unroll
+    for (int i = 0; i < KEYS / 16; i++)
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            w[i][j] = pack_two<V0>(s[2 * i + j / 2][j % 2 * 2], s[2 * i + j / 2][j % 2 * 2 + 1]);
+}
+
+static __device__ inline void rescale(Sums &sums, const float *factors)
+{
+    /* Most tiles have no new maximum; asking costs Hopper more than it saves. */
+    if (!V5 && !__any_sync(~0u, factors[0] != 1 || factors[1] != 1))
+        return;
+#pragma unroll
+    for (int j = 0; j < COLUMNS / 8; j++)
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            sums[j][i] *= factors[i / 2];
+}
+
+/* Lane i of four gets x[i] of all of them, in their order: two exchanges of halves. */
+static __device__ inline void turn_quad(uint32_t *x)
+{
+    int lane = threadIdx.x % 4;
+
+#pragma unroll
+    for (int step = 1; step < 4; step *= 2) {
+        bool upper = lane & step;
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            int low = i * (3 - step), high = low + step; /* 0, 1 and 2, 3; then 0, 2 and 1, 3 */
+            uint32_t other = __shfl_xor_sync(~0u, upper ? x[low] : x[high], step);
+
+            if (upper)
+                x[low] = other;
+            else
+                x[high] = other;
+        }
+    }
+}
+
+static __device__ inline void put_rows(const weir__attention &a, const Unit &u, const Row *rows,
+                                       const Sums &sums)
+{
+    int lane = threadIdx.x % 4;
+
+    for (int r = 0; r < 2; r++) {
+        int row = row_of(u, r);
+        float total = quad_sum(rows[r].total), share = total == 0 ? 0 : 1 / total;
+        uint4 *out = (uint4 *)((half_bits *)a.out + (u.head * a.lq + row) * a.dv);
+
+#pragma unroll
+        for (int j = 0; j < COLUMNS / 8; j += 4) {
+            uint32_t x[4];
+
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                x[i] = pack_two<V0>(sums[j + i][2 * r] * share, sums[j + i][2 * r + 1] * share);
+            turn_quad(x); /* eight columns in a row, 16 bytes */
+            if (row < a.lq && (j + lane) * 8 < a.dv)
+                out[j + lane] = make_uint4(x[0], x[1], x[2], x[3]);
+        }
+    }
+}
