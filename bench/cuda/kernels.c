@@ -1,12 +1,15 @@
 /* Single operators at sizes where the hardware is the limit. */
 #include "figures.h"
 
+/* Numbers of its own: a query that finds itself among the keys has weights of 0 for all others,
+ * with which tensor cores take less power and run faster. */
 static weir_tensor *noise(weir_device *dev, weir_dtype dtype, int ndim, const int64_t *shape)
 {
+    static uint64_t seed;
     weir_tensor *t;
 
     check(weir_tensor_empty(weir_stream_default(dev), dtype, ndim, shape, &t));
-    check(weir_random_normal(t, 1, 0, 1));
+    check(weir_random_normal(t, ++seed, 0, 1));
     return t;
 }
 

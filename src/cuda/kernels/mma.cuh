@@ -24,7 +24,7 @@ static __device__ inline uint32_t tile_offset(int rows, int row, int chunk)
 /* 16 bytes from global to shared memory while the thread goes on; zeros unless `there`. */
 static __device__ inline void copy_chunk(uint32_t to, const void *from, bool there)
 {
-    asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
                  "r"(there ? 16 : 0)
                  : "memory");
 }
