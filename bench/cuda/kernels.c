@@ -1,8 +1,8 @@
 /* Single operators at sizes where the hardware is the limit. */
 #include "figures.h"
 
-/* Numbers of its own: a query that finds itself among the keys has weights of 0 for all others,
- * with which tensor cores take less power and run faster. */
+/* Numbers of its own: queries that find themselves among the keys would give all others next to no
+ * weight, and what a product takes depends on its numbers, by the power that it needs. */
 static weir_tensor *noise(weir_device *dev, weir_dtype dtype, int ndim, const int64_t *shape)
 {
     static uint64_t seed;

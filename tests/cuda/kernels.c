@@ -137,6 +137,35 @@ TEST(cuda_kernels, tiles_are_fetched_of_stacks_with_any_strides)
     CHECK_OK(weir_device_close(dev));
 }
 
+/* The driver may refuse to describe one of them: that call alone fails, and says why. */
+TEST(cuda_kernels, a_refused_description_of_tiles_is_an_error_of_the_call)
+{
+    weir_device *dev = open_counting();
+    const struct fake_control *fake = use_fake();
+    weir_tensor *x = empty(dev, WEIR_F16, 3, (int64_t[]){2, 100, 64}), *out;
+    uint64_t at = 1;
+
+    CHECK_OK(weir_attention(x, x, x, NULL, NULL, &out)); /* compiled, and loaded */
+    weir_tensor_release(out);
+    check_launches(dev, ATTENTION_TILES, 1);
+    fake->watch();
+    CHECK_OK(weir_attention(x, x, x, NULL, NULL, &out));
+    weir_tensor_release(out);
+    check_launches(dev, ATTENTION_TILES, 1);
+    while (fake->watched(at) && strcmp(fake->watched(at), "cuTensorMapEncodeTiled"))
+        at++;
+    CHECK(fake->watched(at));
+    fake->fail_call(at + 1, 1); /* the second of three */
+    CHECK_STATUS(weir_attention(x, x, x, NULL, NULL, &out), WEIR_EDEVICE);
+    CHECK_STR(weir_last_error(), "tiles of an operand");
+    fake->fail_call(0, 0);
+    CHECK_OK(weir_attention(x, x, x, NULL, NULL, &out));
+    weir_tensor_release(out);
+    check_launches(dev, ATTENTION_TILES, 1);
+    weir_tensor_release(x);
+    CHECK_OK(weir_device_close(dev));
+}
+
 /* Rows that begin between multiples of 16 bytes. */
 TEST(cuda_kernels, attention_of_views_at_odd_addresses_is_plain)
 {
