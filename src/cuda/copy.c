@@ -78,7 +78,9 @@ static weir_status move_bytes(struct weir__cuda *dev, weir__cu_stream stream, co
 struct weir__cuda_haul {
     struct weir__cuda *dev;
     struct weir__cuda_haul *next, **at;
-    uint64_t number; /* of the copy it is a part of */
+    uint64_t number; /* of the copy it is a part of, */
+    struct weir__cuda_stream *stream;
+    uint64_t seq; /* which is this command */
     struct weir__copy copy;
     char *stage;
     int64_t first, count; /* a count of 0: called off */
@@ -144,15 +146,17 @@ static void drop_haul(struct weir__cuda_haul *h)
     weir__free(h);
 }
 
-/* On CUDA's thread, in stream order. */
+/* On CUDA's thread, in stream order. What comes behind a failed operator does not count, and
+ * stays away from the host's memory. */
 static void haul(void *user)
 {
     struct weir__cuda_haul *h = user;
+    bool fallible = atomic_load_explicit(&h->stream->fallible, memory_order_relaxed);
 
     weir__spin_lock(&h->dev->hauls_lock);
     h->under_way = h->count > 0;
     weir__spin_unlock(&h->dev->hauls_lock);
-    if (h->under_way)
+    if (h->under_way && !(fallible && weir__cuda_failed_before(h->stream, h->seq)))
         move_haul(h);
     drop_haul(h);
 }
@@ -176,9 +180,10 @@ static void call_off_hauls(struct weir__cuda *dev, uint64_t number)
     }
 }
 
-static weir_status queue_haul(struct weir__cuda *dev, weir__cu_stream stream,
-                              const struct weir__copy *c, char *stage, int64_t first, int64_t count)
+static weir_status queue_haul(struct weir__cuda_stream *s, weir__cu_stream stream,
+                              const struct weir__copy *c, int64_t first, int64_t count)
 {
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
     struct weir__cuda_haul *h = weir__malloc(sizeof *h);
     weir_status st;
 
@@ -189,8 +194,10 @@ static weir_status queue_haul(struct weir__cuda *dev, weir__cu_stream stream,
                                   .next = dev->hauls,
                                   .at = &dev->hauls,
                                   .number = dev->staged_copies,
+                                  .stream = s,
+                                  .seq = weir__stream_submitted(&s->base) + 1,
                                   .copy = *c,
-                                  .stage = stage,
+                                  .stage = s->stage,
                                   .first = first,
                                   .count = count};
     if (h->next)
@@ -220,7 +227,7 @@ static weir_status stage(struct weir__cuda_stream *s, weir__cu_stream stream,
     weir_status st = WEIR_OK;
 
     if (!to_host)
-        st = queue_haul(dev, stream, c, s->stage, first, count);
+        st = queue_haul(s, stream, c, first, count);
     if (st)
         return st;
     if (!packed)
@@ -230,7 +237,7 @@ static weir_status stage(struct weir__cuda_stream *s, weir__cu_stream stream,
     else
         st = move_bytes(dev, stream, c->dst + offset, s->stage, size);
     if (!st && to_host)
-        st = queue_haul(dev, stream, c, s->stage, first, count);
+        st = queue_haul(s, stream, c, first, count);
     return st;
 }
 

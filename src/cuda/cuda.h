@@ -158,21 +158,7 @@ struct weir__cuda_function {
     uint32_t shared; /* dynamic bytes it is set up for */
 };
 
-/* What the helper thread does when a stream gets there: a callback, or something for a
- * collective. */
-struct weir__cuda_job {
-    struct weir__cuda_job *next;
-    struct weir__cuda_stream *stream;
-    uint64_t seq;
-    weir_callback_fn fn;
-    void *user;
-    struct weir__cuda_meet *meet; /* fn is NULL: it arrives, */
-    bool look;                    /* or the parts of its meeting are over */
-    struct weir__relay *relay;    /* both are: the stream goes on when it is signalled */
-    bool ours;                    /* fn is the library's, and waits for nobody */
-    bool whole;                   /* else it could not be queued, and nothing is done */
-    bool queued, reached;         /* it is done when it is both */
-};
+struct weir__cuda_job; /* jobs.h */
 
 /* A thread that does jobs. */
 struct weir__cuda_helper {
@@ -391,27 +377,11 @@ void weir__cuda_faults_close(struct weir__cuda *dev);
 /* Command `seq`, which is not over for others, fails. Under the faults lock. */
 void weir__cuda_add_failure(struct weir__cuda_stream *s, uint64_t seq, weir_status status,
                             const char *text);
+/* Whether an error stops the command, when everything before it is over. From any thread. */
+bool weir__cuda_failed_before(struct weir__cuda_stream *s, uint64_t seq);
 /* How such a command has failed so far; WEIR_OK if it has not. */
 weir_status weir__cuda_failed_at(struct weir__cuda_stream *s, uint64_t seq, char *text,
                                  size_t size);
-
-/* ---- jobs.c: work of the host within a stream ---- */
-weir_status weir__cuda_callback(weir_stream *s, weir_callback_fn fn, void *user);
-weir_status weir__cuda_signal_relay(weir_stream *s, struct weir__relay *relay);
-weir_status weir__cuda_wait_relay(weir_stream *s, struct weir__relay *relay);
-/* Queues what `draft` has to do, at `tail`; nothing goes on behind it until its gate is open. A
- * job's meet is taken over, come what may. (L) */
-weir_status weir__cuda_queue_job(struct weir__cuda_stream *s, weir__cu_stream tail,
-                                 const struct weir__cuda_job *draft);
-/* The command that waits for the host is over. From any thread. */
-void weir__cuda_open_gate(struct weir__cuda_stream *s, uint64_t seq);
-/* On the helper thread: it looks at the meeting of `meet` when `side` gets there. */
-weir_status weir__cuda_queue_look(struct weir__cuda_meet *meet, struct weir__cuda_stream *s,
-                                  weir__cu_stream side);
-void weir__cuda_jobs_open(struct weir__cuda *dev);
-void weir__cuda_jobs_close(struct weir__cuda *dev);
-/* Callbacks that CUDA will not reach any more are called. */
-void weir__cuda_jobs_dead(struct weir__cuda *dev);
 
 /* ---- stamp.c: the time ---- */
 weir_status weir__cuda_stamp(weir_stream *s, _Atomic uint64_t *ns);

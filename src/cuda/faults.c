@@ -267,6 +267,15 @@ void weir__cuda_faults_close(struct weir__cuda *dev)
     weir__devices_release();
 }
 
+bool weir__cuda_failed_before(struct weir__cuda_stream *s, uint64_t seq)
+{
+    weir__mutex_lock(&weir__cuda_faults);
+    read_log(weir__cuda(s->base.dev));
+    settle(s, seq - 1);
+    weir__mutex_unlock(&weir__cuda_faults);
+    return atomic_load(&s->base.failed_at) < seq;
+}
+
 weir_status weir__cuda_failed_at(struct weir__cuda_stream *s, uint64_t seq, char *text, size_t size)
 {
     weir_status st = WEIR_OK;

@@ -2,7 +2,7 @@
 #ifndef WEIR_CUDA_MEET_H
 #define WEIR_CUDA_MEET_H
 
-#include "cuda/cuda.h"
+#include "cuda/jobs.h"
 
 /* Queues one at `tail`. Its number on its channel is `ticket` more than its arguments say. (L) */
 weir_status weir__cuda_meet(struct weir__cuda_stream *s, weir__cu_stream tail,

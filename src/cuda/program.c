@@ -4,6 +4,7 @@
 #include "comm/comm.h"
 #include "cuda/meet.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- making ---- */
@@ -185,33 +186,95 @@ static weir_status run_kernel(struct weir__program *p, int lane, const struct we
     return WEIR_OK;
 }
 
+static weir_status run_wait(struct weir__program *p, int lane, const struct weir__cuda_item *item)
+{
+    const struct weir__cuda_lane *from = &p->lanes[item->lane];
+
+    return weir__cuda_wait(p->lanes[lane].stream,
+                           (struct weir__mark){from->stream, from->base + (uint64_t)item->item + 1},
+                           WEIR__WAIT_ERRORS);
+}
+
+/* ---- a run that could not be queued whole ---- */
+
+/* Its lane is in error from the item on, and with it what waits for it. */
+static void fail_item(struct weir__program *p, struct weir__cuda_place at, weir_status status,
+                      const char *why)
+{
+    const struct weir__cuda_item *item = weir__cuda_item(p, at);
+    struct weir__cuda_stream *s = weir__cuda_stream(p->lanes[at.lane].stream);
+    char text[600];
+
+    snprintf(text, sizeof text, "operator '%s' of a plan could not be queued on stream '%s': %s",
+             item->is_wait ? "wait" : item->kernel.name, s->base.name, why);
+    weir__cuda_may_fail(s);
+    weir__mutex_lock(&weir__cuda_faults);
+    weir__cuda_add_failure(s, weir__stream_submitted(&s->base) + 1, status, text);
+    weir__mutex_unlock(&weir__cuda_faults);
+}
+
+/* Peers of a collective that will not come end now, and not when their time is over. */
+static void abort_group(const struct weir__meet *meet, weir_status status, const char *why)
+{
+    weir_group *group = meet->channel->group;
+    char text[sizeof group->reason];
+
+    snprintf(text, sizeof text, "the plan of rank %d on %s could not be queued: %s", meet->rank,
+             group->ranks[meet->rank].device, why);
+    group->transport->abort(group, status, text);
+}
+
+/* Nothing more of it runs, but all of it counts, so that its lanes are joined as ever. */
+static void skip_item(struct weir__program *p, struct weir__cuda_place at, weir_status status,
+                      const char *why)
+{
+    const struct weir__cuda_item *item = weir__cuda_item(p, at);
+    struct weir__cuda_stream *s = weir__cuda_stream(p->lanes[at.lane].stream);
+
+    if (item->is_wait) {
+        const struct weir__cuda_lane *from = &p->lanes[item->lane];
+
+        if (!run_wait(p, at.lane, item))
+            return;
+        (void)weir__cuda_sync(from->stream, from->base + (uint64_t)item->item + 1,
+                              WEIR_TIMEOUT_DEVICE, false);
+    } else if (item->kernel.meets) {
+        abort_group(item->kernel.args, status, why);
+    }
+    weir__cuda_count(s, 1, item->is_wait ? "wait" : item->kernel.name);
+}
+
 /* While a trace is recorded, since a graph tells nothing of its nodes; with collectives, since
  * those wait for the host; and where a graph would be for one run: one by one on the lanes' own
  * streams. */
 static weir_status run_one_by_one(struct weir__program *p, const uint64_t *tickets)
 {
     weir_status st = WEIR_OK;
+    char why[400];
 
-    for (int i = 0; i < p->norder && !st; i++) {
-        struct weir__cuda_lane *lane = &p->lanes[p->order[i].lane];
-        const struct weir__cuda_item *item = &lane->items[p->order[i].item];
-        weir_stream *s = lane->stream;
+    for (int i = 0; i < p->norder; i++) {
+        const struct weir__cuda_item *item = weir__cuda_item(p, p->order[i]);
+        int lane = p->order[i].lane;
+        weir_stream *s = p->lanes[lane].stream;
 
         if (p->fallible)
             weir__cuda_may_fail(weir__cuda_stream(s));
-        if (item->is_wait) {
-            const struct weir__cuda_lane *from = &p->lanes[item->lane];
-
-            st = weir__cuda_wait(
-                s, (struct weir__mark){from->stream, from->base + (uint64_t)item->item + 1},
-                WEIR__WAIT_ERRORS);
+        if (!st) {
+            st = item->is_wait ? run_wait(p, lane, item)
+                               : run_kernel(p, lane, &item->kernel, tickets);
+            if (st && !i)
+                return st; /* as if it had not been tried */
+            if (st) {
+                snprintf(why, sizeof why, "%s", weir_last_error());
+                fail_item(p, p->order[i], st, why);
+                skip_item(p, p->order[i], st, why);
+            }
         } else {
-            st = run_kernel(p, p->order[i].lane, &item->kernel, tickets);
+            skip_item(p, p->order[i], st, why);
         }
-        if (!st)
-            s->clock.seq[s->slot]++;
+        s->clock.seq[s->slot]++;
     }
-    return st;
+    return st ? weir__fail(st, "%s", why) : WEIR_OK;
 }
 
 static weir_status run_graph(struct weir__program *p)

@@ -198,7 +198,8 @@ struct weir__driver {
     /* Plans: a program is made once and queued many times. `run` queues lanes[i] of it
      * on streams[i], whose last command so far is the i-th base; the commands count as
      * if they had been queued one by one. A collective at place p has the number
-     * tickets[p] + its own. */
+     * tickets[p] + its own. On an error nothing is queued, or all of it counts and its streams
+     * are in error from where it failed. */
     weir_status (*program_make)(weir_device *dev, const struct weir__lane *lanes, int nlanes,
                                 struct weir__program **out);
     void (*program_free)(struct weir__program *program);

@@ -389,9 +389,9 @@ static weir_status queue_instance(struct run *r, struct weir__instance *inst,
                                   weir_tensor *const *inputs, weir_tensor *const *outputs)
 {
     weir_plan *plan = r->plan;
-    uint64_t bases[MAX_LANES], tickets[WEIR__MAX_CHANNELS], queued = 0;
+    uint64_t bases[MAX_LANES], tickets[WEIR__MAX_CHANNELS], queued = 0, before;
     bool traced = weir__trace_on();
-    weir_status st;
+    weir_status st, fenced;
 
     if ((st = weir__plan_tickets(plan, tickets)) || (st = fence(r, inst, inputs, outputs, 0)) ||
         (st = fork_lanes(r, inst)) || (st = reserve_join(r, inst)) ||
@@ -399,7 +399,9 @@ static weir_status queue_instance(struct run *r, struct weir__instance *inst,
         return st;
     if (traced)
         queued = trace_before(r, bases);
-    if ((st = plan->dev->driver->program_run(inst->program, r->streams, tickets, plan->nchannels)))
+    before = weir__stream_submitted(r->caller);
+    st = plan->dev->driver->program_run(inst->program, r->streams, tickets, plan->nchannels);
+    if (st && weir__stream_submitted(r->caller) == before)
         return st;
     weir__plan_take_tickets(plan);
     if (traced)
@@ -409,7 +411,8 @@ static weir_status queue_instance(struct run *r, struct weir__instance *inst,
     join_lanes(r, inst);
     if (weir__race_on())
         weir__plan_race_calls(plan, r->caller, tickets);
-    return fence(r, inst, inputs, outputs, inst->last.seq);
+    fenced = fence(r, inst, inputs, outputs, inst->last.seq);
+    return st ? st : fenced;
 }
 
 static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor *const *outputs)

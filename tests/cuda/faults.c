@@ -93,3 +93,39 @@ TEST(cuda_faults, a_wait_past_the_timeout_says_where_every_stream_is)
     weir_graph_destroy(g);
     CHECK_OK(weir_device_close(dev));
 }
+
+/* What is queued behind a failed operator may run, but the host's memory is not written. */
+TEST(cuda_faults, nothing_behind_a_failed_operator_reaches_the_host)
+{
+    weir_device *dev = open_gpu("cuda:0"), *cpu;
+    weir_stream *s = weir_stream_default(dev), *other;
+    weir_tensor *table = gpu_tensor(s, WEIR_F32, 10, 1), *index = gpu_tensor(s, WEIR_I64, 3, 12),
+                *out, *there;
+    float got[3][10] = {{5}, {5}, {5}};
+
+    CHECK_OK(weir_device_open("cpu:cores=1", &cpu));
+    there = gpu_tensor(weir_stream_default(cpu), WEIR_F32, 10, 5);
+    CHECK_OK(weir_stream_create(dev, NULL, &other));
+    CHECK_OK(weir_tensor_read_async(table, got[0], sizeof got[0]));
+    CHECK_OK(weir_index_select(table, 0, index, &out));
+    CHECK_OK(weir_tensor_read_async(table, got[1], sizeof got[1]));
+    CHECK_OK(weir_tensor_copy(there, table));
+    CHECK_OK(weir_stream_wait_stream(other, s));
+    CHECK_OK(weir_stream_set_current(other));
+    CHECK_OK(weir_tensor_read_async(table, got[2], sizeof got[2]));
+    CHECK_OK(weir_stream_set_current(s));
+    CHECK_STATUS(weir_stream_sync(s), WEIR_ERANGE);
+    CHECK_STATUS(weir_stream_sync(other), WEIR_ERANGE);
+    CHECK_STATUS(weir_stream_sync(weir_stream_default(cpu)), WEIR_ERANGE);
+    CHECK_NEAR(got[0][0], 1, 0); /* before it */
+    CHECK_NEAR(got[1][0], 5, 0); /* behind it */
+    CHECK_NEAR(got[2][0], 5, 0); /* on a stream that waits for it */
+    CHECK_NEAR(*(float *)weir_tensor_data(there), 5, 0);
+    weir_tensor_release(table);
+    weir_tensor_release(index);
+    weir_tensor_release(out);
+    weir_tensor_release(there);
+    CHECK_OK(weir_stream_destroy(other));
+    CHECK_OK(weir_device_close(dev));
+    CHECK_OK(weir_device_close(cpu));
+}

@@ -124,3 +124,46 @@ TEST(cuda_repeats, a_call_that_fails_meanwhile_leaves_the_product_right)
     }
     CHECK_GT(calls, 8);
 }
+
+/* Keeps the stream busy while more is queued behind it. */
+static weir_plan *long_plan(weir_device *dev)
+{
+    static const char text[] = "node { name: \"long one\" op: \"Kernel\" attr { key: "
+                               "\"us_per_block\" value { f: 100000 } } }";
+    weir_graph *g;
+    weir_plan *plan;
+
+    CHECK_OK(weir_graph_load(dev, text, sizeof text - 1, "text", &g));
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    weir_graph_destroy(g);
+    return plan;
+}
+
+/* More products than a stream remembers, all of them under way: each one's graph is given up for
+ * another's before it has run. */
+TEST(cuda_repeats, graphs_are_given_up_while_they_wait_to_run)
+{
+    enum { PRODUCTS = 300, TIMES = 6 };
+    weir_device *dev = open_gpu("cuda:0");
+    weir_stream *s = weir_stream_default(dev);
+    weir_tensor *a = matrix(s, 3), *b = matrix(s, 2), *c[PRODUCTS];
+    weir_plan *plan = long_plan(dev);
+
+    for (int i = 0; i < PRODUCTS; i++)
+        c[i] = matrix(s, 0);
+    CHECK_OK(weir_matmul_into(a, b, c[0])); /* what is new to the GPU is loaded before */
+    CHECK_OK(weir_plan_run(plan, s, NULL, 0, NULL, 0));
+    CHECK_OK(weir_stream_sync(s));
+    CHECK_OK(weir_plan_run(plan, s, NULL, 0, NULL, 0));
+    for (int i = 0; i < PRODUCTS; i++)
+        for (int k = 0; k < TIMES; k++)
+            CHECK_OK(weir_matmul_into(a, b, c[i]));
+    for (int i = 0; i < PRODUCTS; i++) {
+        check_value(c[i], 2.0 * 3 * N);
+        weir_tensor_release(c[i]);
+    }
+    weir_plan_destroy(plan);
+    weir_tensor_release(a);
+    weir_tensor_release(b);
+    CHECK_OK(weir_device_close(dev));
+}
