@@ -111,7 +111,9 @@ struct weir__cuda_stream {
     void *workspace;                   /* (L) of matrix products, on the device */
     char *stage;                       /* (L) pinned; for copies */
     struct weir__cuda_repeat *repeats; /* (L) of repeat.c; NULL before the first product */
-    struct weir__cuda_taken *taken;    /* under the faults lock, as the rest */
+    uint64_t fresh;                    /* (L) the last wait that forgets errors before it */
+    uint64_t doomed, doomed_id;     /* (L) a wait that takes a known error, and whose id it had */
+    struct weir__cuda_taken *taken; /* under the faults lock, as the rest */
     int ntaken, cap_taken;
     struct weir__cuda_failure *failures;
     int nfailures, cap_failures;
@@ -367,7 +369,9 @@ weir_status weir__cuda_ask(struct weir__cuda *dev);
 /* What a kernel that fails is told to say: a command of a stream, or an item of a program. */
 uint64_t weir__cuda_where(const weir_stream *s, uint64_t seq);
 uint64_t weir__cuda_where_item(uint32_t program, int lane, int item);
-/* Errors of the mark's stream reach `s` when its command `at` is over. */
+/* Whether it is known by now that command `seq` must not run: an error is before it. (L) */
+bool weir__cuda_is_doomed(const struct weir__cuda_stream *s, uint64_t seq);
+/* Errors of the mark's stream reach `s` when its command `at` is over. (L) */
 weir_status weir__cuda_take(struct weir__cuda_stream *s, uint64_t at, struct weir__mark from,
                             enum weir__wait how);
 /* Passes on what has failed so far. */

@@ -1,8 +1,9 @@
 /* What goes wrong on the device, and whom it concerns.
  *
- * A kernel that finds an index out of range says so in a ring of pinned memory; work behind it
- * on the stream still runs, but the stream is in error from there on, and so is what waited for
- * it. A fault of the hardware (an illegal address) makes the whole context unusable. */
+ * A kernel that finds an index out of range says so in a ring of pinned memory. The stream is in
+ * error from there on, and so is what waited for it: what is queued once the host knows is counted
+ * and not run, what was queued before runs for nothing. A fault of the hardware (an illegal
+ * address) makes the whole context unusable. */
 #include "cuda/meet.h"
 
 #include <stdio.h>
@@ -290,6 +291,36 @@ weir_status weir__cuda_failed_at(struct weir__cuda_stream *s, uint64_t seq, char
     return st;
 }
 
+/* ---- what is known when a command is queued ---- */
+
+static bool is_known(const struct weir__cuda_stream *s, uint64_t at, uint64_t seq)
+{
+    return at >= s->fresh && at < seq;
+}
+
+bool weir__cuda_is_doomed(const struct weir__cuda_stream *s, uint64_t seq)
+{
+    return is_known(s, atomic_load_explicit(&s->base.failed_at, memory_order_relaxed), seq) ||
+           (weir__unlikely(s->doomed) && s->doomed_id == s->base.id && is_known(s, s->doomed, seq));
+}
+
+/* The wait forgets an error, or takes one over that is known already. What is known of another
+ * device's stream is its error alone. */
+static void note_doom(struct weir__cuda_stream *s, uint64_t at, struct weir__mark from,
+                      enum weir__wait how)
+{
+    bool doomed = from.stream->dev == s->base.dev
+                      ? weir__cuda_is_doomed(weir__cuda_stream(from.stream), from.seq + 1)
+                      : atomic_load(&from.stream->failed_at) <= from.seq;
+
+    if (how == WEIR__WAIT_FRESH)
+        s->fresh = at;
+    if (doomed && !weir__cuda_is_doomed(s, at)) {
+        s->doomed = at;
+        s->doomed_id = s->base.id;
+    }
+}
+
 weir_status weir__cuda_take(struct weir__cuda_stream *s, uint64_t at, struct weir__mark from,
                             enum weir__wait how)
 {
@@ -304,5 +335,7 @@ weir_status weir__cuda_take(struct weir__cuda_stream *s, uint64_t at, struct wei
     else
         s->taken[s->ntaken++] = (struct weir__cuda_taken){at, from, how};
     weir__mutex_unlock(&weir__cuda_faults);
+    if (!st)
+        note_doom(s, at, from, how);
     return st;
 }

@@ -140,7 +140,7 @@ weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
                         k->name, base->dev->props.name);
     if (st)
         return st;
-    if (k->fn || k->meets) {
+    if ((k->fn && !weir__cuda_is_doomed(s, seq)) || k->meets) {
         pushed = weir__cuda_enter(dev);
         if (!(st = weir__cuda_make_ready(s, k)))
             st = weir__cuda_tail(s, k->engine <= WEIR_ENGINE_MIX ? k->cores : UINT32_MAX,

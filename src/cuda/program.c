@@ -166,7 +166,7 @@ static weir_status run_kernel(struct weir__program *p, int lane, const struct we
     struct weir__cuda_heard *heard;
     weir_status st;
 
-    if (k->fn || k->meets) {
+    if ((k->fn && !weir__cuda_is_doomed(s, seq)) || k->meets) {
         if ((st = weir__cuda_make_ready(s, k)) ||
             (st = weir__cuda_tail(s, k->engine <= WEIR_ENGINE_MIX ? k->cores : UINT32_MAX,
                                   &sink.stream)))
@@ -286,7 +286,8 @@ static weir_status run_graph(struct weir__program *p)
 
     for (int i = 1; i < p->nlanes && !st; i++)
         st = weir__cuda_lead(weir__cuda_stream(p->lanes[i].stream), first);
-    if (!st && !(st = weir__cuda_tail(first, UINT32_MAX, &tail)))
+    if (!st && !(st = weir__cuda_tail(first, UINT32_MAX, &tail)) &&
+        !weir__cuda_is_doomed(first, weir__stream_submitted(&first->base) + 1))
         st = weir__cuda_check(dev, dev->api->cu.exec_launch(p->exec, tail), "a plan");
     for (int i = 0; i < p->nlanes && !st; i++) {
         struct weir__cuda_stream *s = weir__cuda_stream(p->lanes[i].stream);

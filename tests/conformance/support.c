@@ -10,8 +10,6 @@ static const struct {
     {"cuda", "bits.matmul", "cuBLASLt may choose another kernel for another core limit"},
     {"cuda", "bits.linear", "cuBLASLt may choose another kernel for another core limit"},
     {"cuda", "cores.limits_hold_within", "limits come in multiples of 8 cores: see tests/cuda"},
-    {"cuda", "errors.a_failed_operator_stops",
-     "what was queued behind a failed operator before the host knew of it still runs"},
     {NULL, NULL, NULL},
 };
 

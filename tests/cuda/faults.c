@@ -129,3 +129,67 @@ TEST(cuda_faults, nothing_behind_a_failed_operator_reaches_the_host)
     CHECK_OK(weir_device_close(dev));
     CHECK_OK(weir_device_close(cpu));
 }
+
+/* Once the host knows, nothing more runs: operators, plans, and streams that wait. A plan's lanes
+ * are new each time. */
+TEST(cuda_faults, what_is_queued_behind_a_known_error_is_not_run)
+{
+    const int64_t n = 10;
+    weir_device *dev = open_gpu("cuda:0");
+    weir_stream *bad, *other;
+    weir_tensor *table, *index, *out, *x, *y, *z;
+    weir_graph *g;
+    weir_plan *plan;
+    float got[10];
+
+    CHECK_OK(weir_graph_create(dev, &g));
+    CHECK_OK(weir_graph_input(g, "x", WEIR_F32, 1, &n, &x));
+    CHECK_OK(weir_graph_begin(g));
+    CHECK_OK(weir_scope_push_stream("side", 0));
+    CHECK_OK(weir_add_scalar(x, 1, &y));
+    CHECK_OK(weir_scope_pop(WEIR_SCOPE_STREAM));
+    CHECK_OK(weir_mul_scalar(x, 2, &out));
+    CHECK_OK(weir_add(out, y, &z));
+    CHECK_OK(weir_graph_end(g));
+    CHECK_OK(weir_graph_output(g, "z", z));
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    weir_tensor_release(x);
+    weir_tensor_release(y);
+    weir_tensor_release(z);
+    weir_tensor_release(out);
+    weir_graph_destroy(g);
+    CHECK_OK(weir_stream_create(dev, NULL, &bad));
+    CHECK_OK(weir_stream_create(dev, NULL, &other));
+    table = gpu_tensor(bad, WEIR_F32, n, 1);
+    index = gpu_tensor(bad, WEIR_I64, 3, 12);
+    z = gpu_tensor(bad, WEIR_F32, n, 9);
+    CHECK_OK(weir_plan_run(plan, bad, &table, 1, &z, 1));
+    CHECK_OK(weir_stream_sync(bad));
+    CHECK_OK(weir_stream_set_current(bad));
+    CHECK_OK(weir_index_select(table, 0, index, &out));
+    CHECK_STATUS(weir_stream_sync(bad), WEIR_ERANGE);
+    CHECK_OK(weir_fill(table, 7));
+    CHECK_OK(weir_plan_run(plan, bad, &table, 1, &z, 1));
+    CHECK_OK(weir_stream_wait_stream(other, bad));
+    CHECK_OK(weir_stream_set_current(other));
+    CHECK_OK(weir_fill(index, 7));
+    CHECK_STATUS(weir_stream_sync(other), WEIR_ERANGE);
+    CHECK_OK(weir_stream_set_current(weir_stream_default(dev)));
+    CHECK_OK(weir_stream_destroy(bad));
+    CHECK_OK(weir_stream_destroy(other));
+    CHECK_OK(weir_tensor_read(table, got, sizeof got));
+    CHECK_NEAR(got[0], 1, 0);
+    CHECK_OK(weir_tensor_read(z, got, sizeof got));
+    CHECK_NEAR(got[0], 4, 0);
+    /* The plan's own stream was in error with the caller's; now it runs again. */
+    CHECK_OK(weir_fill(table, 2));
+    CHECK_OK(weir_plan_run(plan, weir_stream_default(dev), &table, 1, &z, 1));
+    CHECK_OK(weir_tensor_read(z, got, sizeof got));
+    CHECK_NEAR(got[0], 7, 0);
+    weir_tensor_release(table);
+    weir_tensor_release(index);
+    weir_tensor_release(out);
+    weir_tensor_release(z);
+    weir_plan_destroy(plan);
+    CHECK_OK(weir_device_close(dev));
+}
