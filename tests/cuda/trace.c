@@ -56,7 +56,7 @@ TEST(cuda_trace, operators_have_their_stream_time_and_cores)
     CHECK_LE(add->queued_ns, add->started_ns);
     CHECK_LE(add->started_ns, add->ended_ns);
     CHECK_LE(add->ended_ns, mul->started_ns);
-    CHECK_LE(mul->ended_ns, took);
+    CHECK_LE(mul->ended_ns, took + 1000000); /* the two clocks differ by as much as a call takes */
     CHECK_EQ(mul->nwaits, 1);
     CHECK_EQ(d.waits[mul->first_wait].source_op, add - d.ops);
     CHECK_GT(d.nmemory, 0);
