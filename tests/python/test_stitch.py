@@ -278,6 +278,23 @@ def test_sizes_that_change_and_types_that_weir_has_not(host):
         torch.testing.assert_close(run(x), f(x))
 
 
+def test_operators_that_check_and_those_that_ask_only_for_a_shape(host):
+    def f(x):
+        return torch.linalg.cholesky(x @ x.t()) * 2 + torch.zeros_like(x)
+
+    backend = weir.get_npu_backend()
+    run = torch.compile(f, backend=backend)
+    x = torch.randn(4, 4)
+    with torch.no_grad():
+        torch.testing.assert_close(run(x), f(x))
+        with pytest.raises(torch.linalg.LinAlgError, match="positive-definite"):
+            run(torch.zeros(4, 4))
+        torch.testing.assert_close(run(x), f(x))
+    assert sorted(backend.coverage.fallback) == [
+        "aten._linalg_check_errors.default", "aten.linalg_cholesky_ex.default",
+    ]
+
+
 def test_arguments_that_are_written_to_and_random_numbers(host):
     def f(x):
         x.add_(1)

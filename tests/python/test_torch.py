@@ -1,5 +1,6 @@
 """torch.compile with weir's backend."""
 
+import sys
 import glob
 import os
 import threading
@@ -247,6 +248,22 @@ def test_what_depends_on_a_shape_alone_is_a_constant():
     assert "aten.zeros_like.default" in backend.coverage.fallback
 
 
+def test_operators_that_only_check_are_run_though_nobody_uses_them(monkeypatch):
+    monkeypatch.setattr(sys, "unraisablehook", lambda *a: None)
+
+    def f(x):
+        torch._assert_async((x.sum() > 0).all(), "the sum must be positive")
+        return torch.linalg.cholesky(x) * 2
+
+    run = torch.compile(f, backend=weir.get_npu_backend(), fullgraph=True)
+    with torch.no_grad():
+        torch.testing.assert_close(run(torch.eye(3)), 2 * torch.eye(3))
+        for wrong in (torch.zeros(3, 3), torch.diag(torch.tensor([3.0, -1.0, 3.0]))):
+            with weir.npu.stream(weir.npu.Stream()), pytest.raises(weir.KernelError):
+                run(wrong)
+        torch.testing.assert_close(run(torch.eye(3)), 2 * torch.eye(3))
+
+
 def test_operators_with_more_outputs_than_a_call_has():
     def model(x, h):
         return torch.split(torch.cumsum(x, 0), 1), torch.histogramdd(x, [2, 2, 2, 2, 2])
@@ -484,8 +501,6 @@ def test_modules_of_all_kinds_compile():
 
 
 def test_an_error_of_a_kernel_is_an_exception(monkeypatch):
-    import sys
-
     monkeypatch.setattr(sys, "unraisablehook", lambda *a: None)
     f, _ = compiled(lambda t, i: F.embedding(i, t))
     good = f(torch.ones(3, 2), torch.tensor([1]))

@@ -11,6 +11,8 @@ from .._log import logger
 from ..errors import Error
 from . import fallback, library, lowering, values
 
+_WITH_EFFECTS = torch.ops.higher_order.with_effects
+
 _SCOPE_NAMES = {
     "stream": "npu_stream_switch",
     "cores": "limit_core_num",
@@ -67,6 +69,7 @@ class Built:
         self.graph = graph
         self.inputs, self.input_specs = [], []
         self.outputs, self.output_specs = [], []
+        self.hidden = []  # outputs that are no results, for what would be taken for dead code
 
 
 class Builder:
@@ -79,6 +82,7 @@ class Builder:
         self.open = []  # scopes, as _enter got them
         self.constants = {}
         self.shared = []  # their tensors
+        self.effects = []  # values that stand for what operators without results do
 
     def build(self, examples):
         graph = _C.Graph(self.device)
@@ -120,17 +124,28 @@ class Builder:
             return self._constant(node.target)
         if node.op != "call_function":
             raise NotImplementedError(f"a node of kind {node.op} in a traced graph")
-        args, kwargs = map_arg((node.args, node.kwargs), lambda n: self.env[n])
+        op, args, kwargs = self._call_of(node)
+        if node.target is _WITH_EFFECTS:
+            made = self._operator(node, op, args, kwargs)
+            made = made if isinstance(made, (list, tuple)) else [made]
+            return [self.env[node.args[0]], *made]  # program order is kept anyway
         if node.target in self._ORDER:
             return getattr(self, self._ORDER[node.target])(*args)
         if not isinstance(node.target, torch._ops.OpOverload):
             return node.target(*args, **kwargs)  # getitem, and arithmetic on sizes
         if node.target in self._SIZES:
             return self._SIZES[node.target](*args)
-        return self._operator(node, args, dict(kwargs))
+        return self._operator(node, op, args, kwargs)
 
-    def _operator(self, node, args, kwargs):
-        op = node.target
+    def _call_of(self, node):
+        """The operator, and its arguments as they are known by now. One with effects stands behind
+        the token that orders it."""
+        op, args = node.target, node.args
+        if op is _WITH_EFFECTS:
+            op, args = args[1], args[2:]
+        return op, *map_arg((args, dict(node.kwargs)), lambda n: self.env[n])
+
+    def _operator(self, node, op, args, kwargs):
         if op in self._LIKE:
             args = (self._like(node.args[0], args[0]), *args[1:])
         inputs = fallback.pytree.tree_leaves((args, kwargs), is_leaf=fallback._is_value)
@@ -145,7 +160,8 @@ class Builder:
                 return made
             except (lowering.Decline, TypeError, ValueError, Error) as reason:
                 logger.debug("%s runs as PyTorch's kernel: %s", op, reason or "not exactly weir's")
-        made = fallback.add(op, args, kwargs, self._anchor(), self.gpu and self.gpu.device)
+        device = self.gpu and self.gpu.device
+        made = fallback.add(op, args, kwargs, self._anchor(), device, self.effects)
         self.coverage.fallback[str(op)] += 1
         return made
 
@@ -278,6 +294,10 @@ class Builder:
             else:
                 slots[node] = self._output(built, graph, node)
                 built.outputs.append(slots[node])
+        for i, value in enumerate(self.effects):
+            built.hidden.append(Output(len(built.output_specs), torch.float32, tuple(value.shape)))
+            built.output_specs.append((value.dtype, value.shape))
+            graph.output(f"effect{i}", value)
 
     def _output(self, built, graph, node):
         value = self._own(graph, self.env[node])

@@ -108,10 +108,12 @@ def infer(op, args, kwargs, is_value, fake):
         return op(*args, **kwargs)
 
 
-def add(op, args, kwargs, anchor, device=None):
+def add(op, args, kwargs, anchor, device, effects):
     """Queues or captures the operator; gives values in the structure that it gives tensors.
 
-    ``anchor`` orders an operator without tensor inputs; ``device`` is where the values are.
+    ``anchor`` orders an operator without tensor inputs; ``device`` is where the values are. One
+    that gives no tensor, such as a check, is there for its effect: a value that stands for that is
+    added to ``effects``.
     """
 
     def fake(x):
@@ -131,6 +133,8 @@ def add(op, args, kwargs, anchor, device=None):
     several = isinstance(made, (tuple, list))
     flat = list(made) if several else [made]
     outputs = [(r.dtype, tuple(r.shape)) for r in flat if isinstance(r, torch.Tensor)]
+    if not outputs:
+        outputs = [(torch.float32, (0,))]
     call = Call(kernels.WORDS.get(op, op), args, kwargs, inputs, outputs[:MAX_OUT])
     handles = [x.tensor if isinstance(x, values.Opaque) else x for x in inputs] or [anchor]
     name = str(op)
@@ -139,6 +143,8 @@ def add(op, args, kwargs, anchor, device=None):
     call.later = [_Deliver(*o) for o in outputs[MAX_OUT:]]
     for deliver, where in zip(call.later, stored[MAX_OUT:]):
         tensors += _C.host_call(name, deliver, [tensors[0]], [where])
+    if not any(isinstance(r, torch.Tensor) for r in flat):
+        effects.append(tensors[0])
     results = iter(values.wrap(t, *o) for t, o in zip(tensors, outputs))
     back = [next(results) if isinstance(r, torch.Tensor) else r for r in flat]
     return back if several else back[0]

@@ -23,7 +23,7 @@ class _Plan:
         self.empty = gpu.empty if gpu else _empty
         self.call = gpu.issue(plan) if gpu else plan.call_on
         makers = [None] * len(built.output_specs)
-        for o in built.outputs:
+        for o in (*built.outputs, *built.hidden):
             if o.slot is not None:
                 makers[o.slot] = self.empty, _layout(o)
         plan.bind(

@@ -6,7 +6,6 @@ Neighbours that weir has, on one stream, become one plan. Everything else ends i
 import operator
 
 import torch
-from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 from .. import _C, _dispatch
@@ -182,8 +181,9 @@ class Stitcher(build.Builder):
             self.segment.nodes.append(node)  # still of the open plan
         return made
 
-    def _operator(self, node, args, kwargs):
-        op = node.target
+    def _operator(self, node, op, args, kwargs):
+        if op in self._LIKE:
+            args = (self._like(node.args[0], args[0]), *args[1:])
         leaves = [x for x in pytree.tree_leaves((args, kwargs), is_leaf=_is_value) if _is_value(x)]
         if not leaves and torch.Tag.nondeterministic_seeded not in op.tags:
             return self._share(op(*args, **kwargs))  # it gives the same at every run
@@ -194,8 +194,7 @@ class Stitcher(build.Builder):
                 return made
         self._close()
         # What the plan made has another form now.
-        args, kwargs = map_arg((node.args, dict(node.kwargs)), lambda n: self.env[n])
-        return self._call(op, args, kwargs)
+        return self._call(*self._call_of(node))
 
     def _fits(self, x):
         if _is_symbol(x):
