@@ -12,11 +12,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../bench/harness.h"
 #include "base/base.h"
 
 enum { CHAIN = 64, ROUNDS = 4, ATTEMPTS = 3, FILES = 8 };
 #define GOAL 0.15 /* for compute-bound graphs */
-#define BUSY 0.05 /* of the runs were disturbed: others use the machine */
+#define BUSY 0.05 /* of the runs were disturbed; of a core, that others used */
 
 /* What is timed. Figures come from those before AT_TESTED; those from there on are predicted in
  * the end. The matrix sizes of the two do not meet. */
@@ -65,6 +66,7 @@ struct outcome {
     double measured[MOST];  /* us; NaN where there is no such kernel */
     double predicted[MOST]; /* from AT_TESTED on */
     struct calibration_runs runs;
+    double foreign; /* share of a core that others had meanwhile */
     int attempts;
     const char *path; /* of the profile; NULL if it is not kept */
     bool json, verify;
@@ -239,6 +241,7 @@ static void print_json(const struct outcome *o)
     json_array_end(&j);
     json_number(&j, "worst_compute_bound_error", worst(o));
     json_number(&j, "disturbed_runs", disturbed(o));
+    json_number(&j, "foreign_share", o->foreign);
     json_object_end(&j);
 }
 
@@ -262,6 +265,17 @@ static void print_table(const struct outcome *o)
     term_table_print(&t, 2);
 }
 
+/* weir's own threads take cores from each other as well, and that is no one else's doing. */
+static void tell_disturbance(const struct outcome *o)
+{
+    printf("  the system took a core away in %.0f %% of the runs: ", 100 * disturbed(o));
+    if (o->foreign > BUSY)
+        printf("the machine was busy, other programs or the hypervisor had %.0f %% of a core\n",
+               100 * o->foreign);
+    else
+        printf("for weir's own threads, nobody else used the machine\n");
+}
+
 static void print_report(const struct outcome *o)
 {
     const struct calibration *c = &o->c;
@@ -282,8 +296,7 @@ static void print_report(const struct outcome *o)
         printf("; the aim is %.0f %%", 100 * GOAL);
     printf("\n");
     if (disturbed(o) > BUSY)
-        printf("  the machine was busy: the system took a core away in %.0f %% of the runs\n",
-               100 * disturbed(o));
+        tell_disturbance(o);
     if (o->path)
         printf("  written to %s: use it as --device npu:%s%s\n", o->path,
                strpbrk(o->path, "/.") ? "" : "./", o->path);
@@ -295,6 +308,7 @@ static int run(struct outcome *o, weir_device *dev)
 {
     weir_device_props props;
     FILE *kept = o->path ? fopen(o->path, "ae") : NULL;
+    double foreign, start;
     int file, status;
 
     if (o->path && !kept) { /* said before anything is measured */
@@ -314,7 +328,11 @@ static int run(struct outcome *o, weir_device *dev)
         return EXIT_FAILED;
     }
     close(file);
+    start = bench_now_ns();
+    foreign = bench_foreign_seconds();
     status = calibrate(o, dev);
+    foreign = bench_foreign_seconds() - foreign;
+    o->foreign = fmax(0, foreign / ((bench_now_ns() - start) * 1e-9));
     unlink(o->scratch);
     if (status >= 0)
         return status;

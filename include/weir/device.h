@@ -74,9 +74,9 @@ WEIR_API WEIR_MUST_USE weir_status weir_device_open(const char *spec, weir_devic
  * threads  one, with no other call on the device under way. */
 WEIR_API weir_status weir_device_close(weir_device *dev);
 
-/* The process's default device, opened on first use with weir_device_open(NULL).
- * It belongs to the library and is never closed.
- * threads  any. */
+/* The process's default device, opened on first use with weir_device_open(NULL). It is the
+ * library's and never closed. A child of fork() has one of its own, and may not use the parent's
+ * devices. threads  any. */
 WEIR_API WEIR_MUST_USE weir_status weir_device_default(weir_device **out);
 
 /* threads  any. */

@@ -98,8 +98,8 @@ WEIR_API weir_status weir_stream_wait(weir_stream *stream, const weir_event *eve
 WEIR_API weir_status weir_stream_wait_stream(weir_stream *stream, weir_stream *other);
 
 /* Calls `fn` on a thread of the library when everything queued so far is done.
- * It is called exactly once, with the stream's error if it has one. It may
- * submit work, and must not wait for its own stream.
+ * It is called exactly once, with the stream's error if it has one. It may submit work, and must
+ * not wait for its own stream: memory that comes free with that is not to be had (WEIR_EOOM).
  * threads  any. */
 typedef void (*weir_callback_fn)(void *user, weir_status status);
 WEIR_API weir_status weir_stream_callback(weir_stream *stream, weir_callback_fn fn, void *user);

@@ -24,7 +24,7 @@ struct weir__check_op {
     int stream, position; /* where it runs, and its place there */
     enum weir__take take;
     int blocks;       /* that run at once: what its shape, its limit and the device allow */
-    int asked;        /* all its blocks. TOGETHER and GANG would need them at once */
+    int asked;        /* what TOGETHER and GANG need at once: more than `blocks` never starts */
     int cube, vector; /* cores of one block */
     bool obeys;       /* a core limit reaches it */
     int limit_cube, limit_vector; /* what a block counts for in such a limit */

@@ -1,5 +1,6 @@
 /* The worker threads' beginning and end. */
 #include "cpu/cpu.h"
+#include "device/serve.h"
 
 struct weir__soft_stream *weir__worker_take_mine(struct weir__worker *w)
 {
@@ -15,6 +16,7 @@ static void *worker_main(void *arg)
     struct weir__worker *w = arg;
     struct weir__cpu *cpu = w->cpu;
 
+    weir__thread_serves(&cpu->soft.base);
     while (!atomic_load_explicit(&cpu->stop, memory_order_relaxed)) {
         struct weir__soft_stream *s = weir__worker_take_mine(w);
         enum weir__want was = WEIR__WANTS_CORE;

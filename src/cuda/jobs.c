@@ -9,6 +9,7 @@
 
 #include "base/thread.h"
 #include "device/relay.h"
+#include "device/serve.h"
 
 static struct weir__cuda_helper *helper_of(const struct weir__cuda_job *job)
 {
@@ -141,6 +142,7 @@ static void *help(void *user)
 {
     struct weir__cuda_helper *h = user;
 
+    weir__thread_serves(&h->dev->base);
     for (;;) {
         uint32_t seen = atomic_load(&h->word);
         struct weir__cuda_job *job = take_job(h);

@@ -1,10 +1,11 @@
 /* Opening, closing and describing devices. */
-#include "device/device.h"
+#include "device/serve.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct weir__driver *const drivers[] = {&weir__cpu_driver, &weir__npu_driver,
                                                      &weir__cuda_driver};
@@ -60,11 +61,23 @@ static weir_status pool_order(void *user, uint32_t slot, uint32_t after, uint64_
 static weir_status sync_all(weir_device *dev, bool errors);
 static bool all_done(weir_device *dev);
 
+static _Thread_local const weir_device *served;
+
+const weir_device *weir__thread_serves(const weir_device *dev)
+{
+    const weir_device *before = served;
+
+    served = dev;
+    return before;
+}
+
 static weir_status pool_wait_all(void *user)
 {
     weir_device *dev = user;
     weir_status st;
 
+    if (served == dev)
+        return WEIR_OK; /* what is over by now has to do */
     weir__mutex_unlock(&dev->lock);
     dev->driver->kick(dev);
     st = sync_all(dev, false);
@@ -383,11 +396,15 @@ weir_status weir_device_default(weir_device **out)
 {
     static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
     static weir_device *device;
+    static pid_t opener;
     weir_status st = WEIR_OK;
 
     pthread_mutex_lock(&once);
-    if (!device)
-        st = weir_device_open(NULL, &device);
+    /* After a fork the parent's is still here, but none of its threads. */
+    if (device && opener != getpid())
+        device = NULL;
+    if (!device && !(st = weir_device_open(NULL, &device)))
+        opener = getpid();
     *out = device;
     pthread_mutex_unlock(&once);
     return st;

@@ -61,6 +61,14 @@ static weir_cores valid_limit(const weir_device *dev, weir_cores limit)
                         limit.vector <= dev->props.cores.vector ? limit.vector : 0};
 }
 
+/* Where a gang of more blocks than there are cores runs them in turns. Cube and vector cores that
+ * were named stand for an accelerator, which does not. */
+static bool runs_in_turns(const weir_device *dev)
+{
+    return dev->props.features & WEIR_FEATURE_REAL_TIME &&
+           !(dev->props.features & WEIR_FEATURE_SPLIT_CORES);
+}
+
 static weir_status set_demand(const weir_graph *g, const struct weir__node *n, int rank,
                               struct weir__check_op *op)
 {
@@ -91,7 +99,8 @@ static weir_status set_demand(const weir_graph *g, const struct weir__node *n, i
     may = (int)weir__cores_of(g->dev, work.engine, g->dev->props.cores, limit);
     limited = (op->limit_cube && limit.cube > 0) || (op->limit_vector && limit.vector > 0);
     op->blocks = (int)weir__min(work.blocks, may);
-    op->asked = op->take != WEIR__TAKE_ANY && limited ? op->blocks : (int)work.blocks;
+    op->asked = op->take != WEIR__TAKE_ANY && (limited || runs_in_turns(g->dev)) ? op->blocks
+                                                                                 : (int)work.blocks;
     return WEIR_OK;
 }
 

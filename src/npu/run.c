@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "device/serve.h"
+
 _Thread_local bool weir__npu_in_loop;
 
 /* ---- lists of streams ---- */
@@ -295,11 +297,13 @@ static void call_back(struct weir__npu *npu, struct weir__npu_stream *s)
 {
     const struct weir__cmd *cmd = weir__soft_next(&s->soft);
     weir_status st = weir__stream_error(&s->soft.base, s->soft.over);
+    const weir_device *served = weir__thread_serves(s->soft.base.dev);
 
     npu->calling++;
     weir__npu_unlock(npu);
     cmd->u.callback(cmd->v.user, st);
     weir__npu_lock(npu);
+    weir__thread_serves(served);
     npu->calling--;
     weir__npu_end_command(s, cmd);
 }

@@ -1,6 +1,7 @@
 /* HostCall: a function of the program as an operator. There is a row per number of outputs,
  * since a row has a fixed one. */
 #include <stdio.h>
+#include <string.h>
 
 #include "ops/registry.h"
 
@@ -16,6 +17,7 @@ struct host_params {
 struct host_args {
     weir_host_fn fn;
     void *user;
+    char what[sizeof((struct host_params *)NULL)->what];
     uint32_t nin;
     void *operands[]; /* inputs, then outputs */
 };
@@ -54,9 +56,15 @@ static void cost_host(const struct weir__call *call, struct weir__cost *cost)
 static weir_status run_host(const void *args, const weir_block *block)
 {
     const struct host_args *a = args;
+    weir_status st = a->fn(a->user, a->operands, a->operands + a->nin);
+    const char *sentence = weir__said();
 
     (void)block;
-    return a->fn(a->user, a->operands, a->operands + a->nin);
+    if (!st || !a->what[0])
+        return st;
+    /* A graph numbers its nodes; the program knows its function by the name it gave. */
+    return weir__fail(st, "host call '%s': %s", a->what,
+                      sentence ? sentence : weir_status_text(st));
 }
 
 static weir_status prepare_host(const struct weir__call *call, struct weir__work *work)
@@ -71,6 +79,7 @@ static weir_status prepare_host(const struct weir__call *call, struct weir__work
                           p->what);
     a->fn = p->fn;
     a->user = p->user;
+    memcpy(a->what, p->what, sizeof a->what);
     a->nin = (uint32_t)call->nin;
     for (int i = 0; i < call->nin; i++)
         a->operands[i] = call->in[i] ? call->in[i]->data : NULL;

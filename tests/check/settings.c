@@ -66,6 +66,23 @@ TEST(settings, more_cores_than_exist_is_an_error_with_a_limit)
          "static", "never start");
 }
 
+TEST(settings, cores_that_stand_for_no_accelerator_take_blocks_in_turns)
+{
+    const char *const text = KERNEL("wide", I("blocks", 64) GANG ON("1"))
+        KERNEL("fixed", I("blocks", 30) "attr { key: 'us' value { f: 5 } }" ON("2"));
+    weir_check_report *report;
+    weir_device *dev;
+    weir_graph *g;
+
+    CHECK_OK(weir_device_open("cpu:cores=2", &dev));
+    CHECK_OK(weir_graph_load(dev, text, strlen(text), "test", &g));
+    CHECK_OK(weir_check_graphs((weir_graph *[]){g}, 1, NULL, &report));
+    CHECK_EQ(report->nerrors, 0);
+    weir_check_free(report);
+    weir_graph_destroy(g);
+    CHECK_OK(weir_device_close(dev));
+}
+
 TEST(settings, limits_that_are_out_of_range_are_errors)
 {
     only(KERNEL("a", I("_op_vectorcore_num", 49)), WEIR_FINDING_LIMIT, true, "a", "1..48");

@@ -2,6 +2,8 @@
 #include "helpers.h"
 
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 TEST(device, bad_specs_name_the_bad_part)
 {
@@ -82,6 +84,41 @@ TEST(device, the_default_comes_from_the_environment)
     CHECK_STATUS(weir_device_open(NULL, &b), WEIR_ESPEC);
     CHECK_STR(weir_last_error(), "nonsense");
 }
+
+#if !defined( \
+    __SANITIZE_THREAD__) /* which starts no threads in the child of a program with threads */
+TEST(device, a_child_of_fork_has_a_default_of_its_own)
+{
+    weir_tensor *x, *y;
+    weir_device *dev;
+    int status;
+    pid_t pid;
+
+    setenv("WEIR_DEVICE", "cpu:cores=2", 1);
+    CHECK_OK(weir_device_default(&dev));
+    CHECK_OK(weir_tensor_from(weir_stream_default(dev), WEIR_F32, 0, NULL, &(float){2}, &x));
+    CHECK_OK(weir_neg(x, &y));
+    CHECK_OK(weir_device_sync(dev));
+    CHECK((pid = fork()) >= 0);
+    if (pid == 0) {
+        weir_device *own, *again;
+        weir_tensor *a, *b;
+        float got = 0;
+
+        alarm(20);
+        if (weir_device_default(&own) || weir_device_default(&again) || own == dev ||
+            own != again ||
+            weir_tensor_from(weir_stream_default(own), WEIR_F32, 0, NULL, &(float){3}, &a) ||
+            weir_neg(a, &b) || weir_tensor_read(b, &got, sizeof got))
+            _exit(1);
+        _exit(got == -3 ? 0 : 2);
+    }
+    CHECK_EQ(waitpid(pid, &status, 0), pid);
+    CHECK_EQ(status, 0);
+    weir_tensor_release(x);
+    weir_tensor_release(y);
+}
+#endif
 
 TEST(device, close_waits_for_work_in_flight)
 {

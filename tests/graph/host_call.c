@@ -58,6 +58,7 @@ TEST(host_call, runs_in_order_with_its_stream)
     weir_tensor_release(out[1]);
     CHECK_OK(weir_host_run(&call, &y, 1, out));
     CHECK_STATUS(weir_device_sync(dev), WEIR_EKERNEL);
+    CHECK_STR(weir_last_error(), call.name);
     weir_tensor_release(out[0]);
     weir_tensor_release(out[1]);
     call.nout = 5;
@@ -100,6 +101,10 @@ TEST(host_call, is_a_node_of_a_graph_and_of_its_file)
     CHECK_OK(weir_tensor_read(result, got, sizeof got));
     CHECK_NEAR(got[3], 2 * 40 - 41, 0);
     CHECK_EQ(c.calls, 3);
+    c.result = WEIR_EKERNEL;
+    CHECK_OK(weir_plan_run(plan, weir_stream_default(dev), &in, 1, &result, 1));
+    CHECK_STATUS(weir_device_sync(dev), WEIR_EKERNEL);
+    CHECK_STR(weir_last_error(), "'twice and next'");
 
     CHECK((text = weir_graph_dump(g)) != NULL);
     CHECK_STR(text, "twice and next");

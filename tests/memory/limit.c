@@ -404,3 +404,39 @@ TEST(sizes, of_a_step_past_the_end_take_one_element)
     weir_tensor_release(t);
     CHECK_OK(weir_device_close(dev));
 }
+
+struct late_alloc {
+    weir_stream *stream;
+    weir_status status;
+};
+
+static void alloc_late(void *user, weir_status status)
+{
+    struct late_alloc *late = user;
+    weir_buffer *b;
+
+    CHECK_OK(status);
+    late->status = weir_buffer_alloc(late->stream, 60 * MIB, &b);
+}
+
+/* Its own stream is idle only once it is over: a wait for that would end at op_timeout. */
+TEST(ladder, a_callback_is_told_at_once_that_nothing_is_left)
+{
+    static const char *const specs[] = {"cpu:cores=1,memory=64m", "cpu:cores=8,memory=64m",
+                                        "npu:a2,memory=64m"};
+
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        weir_device *dev = open_device(specs[i]);
+        weir_stream *s = weir_stream_default(dev);
+        weir_buffer *b = alloc_on(s, 60 * MIB);
+        struct late_alloc late = {s, WEIR_OK};
+
+        test_note("%s", specs[i]);
+        use_on(s, b, NULL);
+        CHECK_OK(weir_stream_callback(s, alloc_late, &late));
+        CHECK_OK(weir_stream_sync(s));
+        CHECK_EQ(late.status, WEIR_EOOM);
+        weir_buffer_free(b);
+        CHECK_OK(weir_device_close(dev));
+    }
+}

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "ops/host/box.h"
 #include "ops/host/reduce_row.h"
 #include "ops/host/row.h"
 #include "ops/tile.h"
@@ -214,6 +215,42 @@ static void add_eight_rows(const float *x, int64_t step, int64_t n, value *acc)
     }
 }
 
+/* A few rows whose neighbours lie along the reduced dim, turned: packed rows of the columns' first,
+ * second, ... elements, in the type they are loaded as. */
+static const void *turn_rows(const struct weir__reduce *r, const char *in, int64_t rows, int64_t n,
+                             char *buffer)
+{
+    weir_dtype type = load_type(r);
+    char *raw = type == r->in_type ? buffer : buffer + SHORT_ROW * WEIR__ROW_BYTES;
+    struct weir__box box;
+
+    WEIR__ISA_NAME(weir__box_init)
+    (&box, 2, (int64_t[]){rows, n}, (int64_t[]){1, r->keep_in[r->nkeep - 1]});
+    WEIR__ISA_NAME(weir__box_pack)(raw, in, &box, weir__elem_size(r->in_type));
+    if (type != r->in_type)
+        WEIR__ISA_NAME(weir__row_convert)(buffer, type, raw, r->in_type, box.numel);
+    return buffer;
+}
+
+static void into_columns(const struct weir__reduce *r, const void *row, int64_t n, int64_t p,
+                         value *acc, int64_t *index)
+{
+    switch (load_type(r)) {
+    case WEIR_F32:
+        into_columns_f32(r, row, n, p, acc, index);
+        break;
+    case WEIR_F64:
+        into_columns_f64(r, row, n, p, acc, index);
+        break;
+    case WEIR_I32:
+        into_columns_i32(r, row, n, p, acc, index);
+        break;
+    default:
+        into_columns_i64(r, row, n, p, acc, index);
+        break;
+    }
+}
+
 static void chunk_of_columns(const struct weir__reduce *r, const char *in, int64_t n, int64_t begin,
                              int64_t end, char *buffer, value *acc, int64_t *index)
 {
@@ -223,6 +260,13 @@ static void chunk_of_columns(const struct weir__reduce *r, const char *in, int64
     weir_dtype type = load_type(r);
     const char *src = in;
 
+    if (r->nred == 1 && r->red_in[0] == 1 && stride != 1 && r->reduced <= SHORT_ROW) {
+        const char *rows = turn_rows(r, in, r->reduced, n, buffer);
+
+        for (int64_t p = 0; p < r->reduced; p++)
+            into_columns(r, rows + (size_t)(p * n) * weir__elem_size(type), n, p, acc, index);
+        return;
+    }
     for (int64_t p = begin; p < end; p++, run--, src += step) {
         const void *row;
 
@@ -236,20 +280,7 @@ static void chunk_of_columns(const struct weir__reduce *r, const char *in, int64
             continue;
         }
         row = WEIR__ISA_NAME(weir__row_load)(buffer, type, src, r->in_type, stride, n);
-        switch (type) {
-        case WEIR_F32:
-            into_columns_f32(r, row, n, p, acc, index);
-            break;
-        case WEIR_F64:
-            into_columns_f64(r, row, n, p, acc, index);
-            break;
-        case WEIR_I32:
-            into_columns_i32(r, row, n, p, acc, index);
-            break;
-        default:
-            into_columns_i64(r, row, n, p, acc, index);
-            break;
-        }
+        into_columns(r, row, n, p, acc, index);
     }
 }
 
