@@ -1,7 +1,7 @@
 /* weir on an NVIDIA GPU beside the bare driver, in one run: overheads, the model of the seed,
  * a mixture-of-experts layer, single operators and what core limits do. Prints one line per figure:
  * work, subject, median of the rounds, unit. figures.py prints the same for PyTorch.
- *   bench_cuda [overheads] [seed] [limits] [power] [moe] [operators]
+ *   bench_cuda [overheads] [seed] [chains] [limits] [power] [moe] [operators]
  *   bench_cuda trace    the MoE layer without limits and with, operator by operator, as text and in
  *                       moe-trace.html */
 #include "figures.h"
@@ -246,6 +246,8 @@ int main(int argc, char **argv)
     }
     if (wanted(argc, argv, "seed"))
         seed_model(dev);
+    if (wanted(argc, argv, "chains"))
+        chains(dev);
     if (wanted(argc, argv, "limits"))
         limits(&bare, dev);
     if (wanted(argc, argv, "power"))

@@ -79,13 +79,14 @@ struct bare {
     weir__cu_function empty, add;
 };
 
-/* limits.c, moe.c and kernels.c */
+/* limits.c, moe.c, kernels.c and chains.c */
 void limits(struct bare *b, weir_device *dev);
 void power(weir_device *dev);
 void moe_layer(weir_device *dev);
 /* A run without limits and one with, as text and as a page. */
 void moe_trace(weir_device *dev, const char *path);
 void operators(weir_device *dev);
+void chains(weir_device *dev);
 
 static inline void bare_check(weir__cu_result r)
 {

@@ -30,6 +30,7 @@ enum {
     CU_WAIT_GEQ = 0,
     CU_CAPTURE_RELAXED = 2,
     CU_FUNCTION_DYNAMIC_SHARED = 8,
+    CU_LAUNCH_PROGRAMMATIC_SERIALIZATION = 6,
     CU_HOST_ALLOC_PORTABLE_MAPPED = 3,
     CU_MEMORY_PINNED = 1,
     CU_LOCATION_DEVICE = 1,
@@ -82,6 +83,21 @@ struct weir__cu_tile_map {
 struct weir__cu_update {
     int result;
     void *error_node, *error_from;
+};
+
+struct weir__cu_launch_attribute {
+    int id;
+    union {
+        int on;
+        uint64_t words[8];
+    } value;
+};
+
+struct weir__cu_launch {
+    unsigned grid[3], block[3], shared;
+    weir__cu_stream stream;
+    const struct weir__cu_launch_attribute *attributes;
+    unsigned nattributes;
 };
 
 /* symbol in the library, name here, parameters. Each returns a weir__cu_result. */
@@ -162,6 +178,9 @@ struct weir__cu_update {
       (struct weir__cu_tile_map * map, int type, unsigned rank, void *address,                     \
        const uint64_t *sizes, const uint64_t *strides, const uint32_t *box,                        \
        const uint32_t *element_strides, int interleave, int swizzle, int promotion, int fill))     \
+    X(cuLaunchKernelEx, launch_with,                                                               \
+      (const struct weir__cu_launch *how, weir__cu_function function, void **params,               \
+       void **extra))                                                                              \
     X(cuGraphInstantiateWithFlags, graph_instantiate,                                              \
       (weir__cu_exec * exec, weir__cu_graph graph, uint64_t flags))                                \
     X(cuGraphDestroy, graph_destroy, (weir__cu_graph graph))                                       \

@@ -34,6 +34,26 @@ static weir_status map_all(struct weir__cuda *dev, const struct weir__kernel *k,
     return st;
 }
 
+/* Every text of kernels/ waits itself for the kernels before it, in a graph for all those that it
+ * has an edge from: where the GPU can, it is started while they end. */
+static weir__cu_result start(const struct weir__cuda_sink *sink, const struct weir__code *code,
+                             const struct weir__code_launch *l, weir__cu_function function,
+                             void **params)
+{
+    static const struct weir__cu_launch_attribute early = {
+        .id = CU_LAUNCH_PROGRAMMATIC_SERIALIZATION, .value.on = 1};
+    const struct weir__cu_launch how = {
+        .grid = {l->grid, 1, 1},
+        .block = {l->threads, 1, 1},
+        .shared = l->shared,
+        .stream = sink->stream,
+        .attributes = &early,
+        .nattributes = !code->source && l->arch >= 90,
+    };
+
+    return sink->dev->api->cu.launch_with(&how, function, params, NULL);
+}
+
 static weir_status launch(const struct weir__cuda_sink *sink, const struct weir__kernel *k)
 {
     struct weir__cuda *dev = sink->dev;
@@ -58,10 +78,7 @@ static weir_status launch(const struct weir__cuda_sink *sink, const struct weir_
         if (k->code->tiled && (st = map_all(dev, k, &l, maps)))
             return st;
         context.phase = phase;
-        if ((st = weir__cuda_check(dev,
-                                   dev->api->cu.launch(function, l.grid, 1, 1, l.threads, 1, 1,
-                                                       l.shared, sink->stream, params, NULL),
-                                   k->name)))
+        if ((st = weir__cuda_check(dev, start(sink, k->code, &l, function, params), k->name)))
             return st;
     }
     return WEIR_OK;

@@ -2,7 +2,8 @@
  *
  * Such a device (driver->compiles) has no use for a function of the host. It takes the same
  * argument bytes and a description of the text that reads them: kernels/NAME.cu has one entry,
- * NAME, with two parameters, the argument struct by value and a struct weir__code_context.
+ * NAME, with two parameters, the argument struct by value and a struct weir__code_context. Its
+ * first statement is await_earlier(): it may be started while the kernels before it end.
  *
  * One text serves many types: it is compiled once for each variant that is asked for. A
  * variant is eight bytes that the text finds as the macros V0 .. V7.
@@ -97,7 +98,7 @@ struct weir__code {
     enum { WEIR__CODE_KERNEL, WEIR__CODE_COPY, WEIR__CODE_FILL } kind;
     /* The rest is for kernels. */
     const char *text;   /* the file and the entry */
-    const char *source; /* the text itself, where it is none of kernels/ */
+    const char *source; /* the text itself, where it is none of kernels/; it need not wait */
     bool fails;         /* it may report an index that is out of range */
     bool contract;      /* a product and a sum may be rounded once */
     /* The spread of one phase over at most `cores` cores. */

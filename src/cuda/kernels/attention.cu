@@ -33,6 +33,7 @@ static __device__ inline real hidden(const weir__attention &a, real score, int64
 extern "C" __global__ void __launch_bounds__(WARPS * 32)
     attention(const __grid_constant__ weir__attention a)
 {
+    await_earlier();
     __shared__ real tile[KEYS][DEPTH + 1];
     __shared__ real queries[WARPS * ROWS][DEPTH + 1];
     __shared__ real values[KEYS][COLUMNS];

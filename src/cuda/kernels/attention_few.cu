@@ -286,6 +286,7 @@ static __device__ inline void combine(const weir__attention &a, int64_t row, int
 extern "C" __global__ void __launch_bounds__(WARPS * 32)
     attention_few(const __grid_constant__ weir__attention a, weir__code_context c)
 {
+    await_earlier();
     extern __shared__ __align__(16) char memory[];
     unsigned stacks = (unsigned)a.key_heads, rows, units;
 

@@ -275,6 +275,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32 + 128, 1)
     attention_tiles(const __grid_constant__ weir__attention a, const weir__code_context,
                     const __grid_constant__ Maps maps)
 {
+    await_earlier();
     extern __shared__ char memory[];
     Memory m = lay_out(memory);
 

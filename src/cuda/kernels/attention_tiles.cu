@@ -80,6 +80,7 @@ static __device__ inline void add_sums(Sums &sums, const Weights &w, uint32_t va
 extern "C" __global__ void __launch_bounds__(WARPS * 32)
     attention_tiles(const __grid_constant__ weir__attention a)
 {
+    await_earlier();
     extern __shared__ char memory[];
     uint32_t queries = (shared_address(memory) + 1023) & ~1023u, keys = queries + QUERY_BYTES;
     uint32_t values = keys + STAGES * KEY_BYTES;

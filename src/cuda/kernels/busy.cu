@@ -16,6 +16,7 @@ static __device__ inline uint64_t now()
 
 extern "C" __global__ void busy(const __grid_constant__ Args a)
 {
+    await_earlier();
     uint64_t began;
 
     if (a.ns <= 0)

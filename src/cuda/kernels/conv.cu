@@ -153,6 +153,7 @@ static __device__ void run_output(const Args &args, int64_t i)
 
 extern "C" __global__ void __launch_bounds__(THREADS) conv(const __grid_constant__ Args args)
 {
+    await_earlier();
     const weir__conv &c = args.conv;
     int64_t count = args.images * c.oh * c.ow;
 

@@ -294,6 +294,7 @@ static __device__ void run_tile(const Args &args, const Tile &t)
 extern "C" __global__ void __launch_bounds__(THREADS, 4)
     conv_real(const __grid_constant__ Args args, weir__code_context context)
 {
+    await_earlier();
     if (context.phase == 0)
         pack_weight(args.conv);
     else

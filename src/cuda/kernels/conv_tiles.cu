@@ -237,6 +237,7 @@ static __device__ inline void run_tile(const weir__conv &c, const Tile &t, char 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     conv_tiles(const __grid_constant__ Args args, weir__code_context context)
 {
+    await_earlier();
     extern __shared__ __align__(128) char memory[];
 
     if (context.phase == 0)

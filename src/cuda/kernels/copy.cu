@@ -15,6 +15,7 @@ typedef Word<V0>::type word;
 
 extern "C" __global__ void copy(const __grid_constant__ strided a)
 {
+    await_earlier();
     for (int64_t i = thread_index(); i < a.count; i += thread_count()) {
         int64_t rest = a.first + i, to = 0, from = 0;
 

@@ -106,6 +106,7 @@ template <int n> static __device__ inline void run(const weir__ew &e, int64_t i)
 
 extern "C" __global__ void ew(const __grid_constant__ weir__ew e)
 {
+    await_earlier();
     int64_t whole = e.numel / at_once;
 
     if constexpr (!ndim && (V6 & 128) != 0) {

@@ -5,6 +5,7 @@ typedef Word<V0>::type word;
 
 extern "C" __global__ void gather(const __grid_constant__ weir__gather g, weir__code_context c)
 {
+    await_earlier();
     for (int64_t p = thread_index(); p < g.steps.count; p += thread_count()) {
         int64_t i = read_index<V1>(g.index, offset(g.steps, 1, p));
 

@@ -139,6 +139,7 @@ template <int each> static __device__ inline void by_warp(const weir__gating &a)
 
 extern "C" __global__ void gating(const __grid_constant__ weir__gating a)
 {
+    await_earlier();
     if constexpr (V2 != 0)
         by_warp<V2 ? V2 : 1>(a);
     else

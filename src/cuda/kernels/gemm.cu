@@ -13,6 +13,7 @@ typedef Sum<real>::type sum;
 
 extern "C" __global__ void gemm(const __grid_constant__ weir__gemm_stack s)
 {
+    await_earlier();
     __shared__ sum as[TILE][TILE + 1], bs[TILE][TILE + 1];
     const weir__gemm &g = s.gemm;
     int64_t across = (g.n + TILE - 1) / TILE, down = (g.m + TILE - 1) / TILE;

@@ -85,6 +85,7 @@ static __device__ inline Type<V0>::store element(const weir__gen &g, int64_t i)
 
 extern "C" __global__ void gen(const __grid_constant__ weir__gen g)
 {
+    await_earlier();
     for (int64_t i = thread_index(); i < g.numel; i += thread_count()) {
         int64_t rest = i, at = 0;
 

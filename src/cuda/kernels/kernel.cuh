@@ -20,6 +20,16 @@ static __device__ inline int64_t thread_count()
     return (int64_t)gridDim.x * blockDim.x;
 }
 
+/* The first thing that every entry does. It may be started while the kernels before it end
+ * (cuda/issue.c), and must touch no memory until they have; and none may end before those have,
+ * since whoever comes next waits for this one alone. */
+static __device__ inline void await_earlier()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 /* ---- f16 and bf16, which are computed in f32 ---- */
 
 static __device__ inline float from_f16(uint16_t h)

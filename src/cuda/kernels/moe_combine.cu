@@ -23,6 +23,7 @@ static __device__ inline const char *find_row(const weir__moe_part &a, int64_t s
 extern "C" __global__ void moe_combine(const __grid_constant__ weir__moe_part a,
                                        weir__code_context c)
 {
+    await_earlier();
     for (int64_t t = blockIdx.x; t < a.tokens; t += gridDim.x)
         for (int64_t h = threadIdx.x; h < a.hidden; h += blockDim.x) {
             value sum = 0;

@@ -107,6 +107,7 @@ static __device__ inline void move(const weir__moe_part &a, int64_t nrows)
 extern "C" __global__ void moe_dispatch(const __grid_constant__ weir__moe_part a,
                                         weir__code_context c)
 {
+    await_earlier();
     if (c.phase == 0)
         count(a, c);
     else if (a.routes[a.capacity].token < 0)

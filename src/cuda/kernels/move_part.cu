@@ -12,6 +12,7 @@ static __device__ inline void copy(const weir__piece &p, int64_t begin, int64_t 
 
 extern "C" __global__ void move_part(const __grid_constant__ weir__move_part m)
 {
+    await_earlier();
     for (int i = 0; i < m.n; i++) {
         const weir__piece &p = m.pieces[i];
         int64_t whole = ((uint64_t)p.from | (uint64_t)p.to) % 16 ? 0 : p.bytes / 16 * 16;

@@ -43,6 +43,7 @@ static __device__ inline int64_t rank_of(bool set, int64_t *all)
 
 extern "C" __global__ void nonzero(const __grid_constant__ weir__nonzero a, weir__code_context c)
 {
+    await_earlier();
     int64_t share = (a.numel + gridDim.x - 1) / gridDim.x, begin = blockIdx.x * share;
     int64_t end = begin + share < a.numel ? begin + share : a.numel, row = 0, sum = 0;
 

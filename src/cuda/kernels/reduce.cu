@@ -280,6 +280,7 @@ static __device__ inline void combine_chunks(const weir__reduce &r, int64_t i)
 
 extern "C" __global__ void reduce(const __grid_constant__ weir__reduce r, weir__code_context c)
 {
+    await_earlier();
     bool split = V4 && c.phase == 0;
     int64_t items = split ? r.units * r.chunks : r.units;
     int64_t first = V3 == 2 ? thread_index() / 32 : blockIdx.x;

@@ -60,6 +60,7 @@ static __device__ inline void reduce(const weir__reduce_part &p, int64_t begin, 
 
 extern "C" __global__ void reduce_part(const __grid_constant__ weir__reduce_part p)
 {
+    await_earlier();
     constexpr int wide = 16 / sizeof(Store);
     int64_t first = (p.begin + wide - 1) / wide * wide, last = p.end / wide * wide;
     uint64_t bits = (uint64_t)(p.shift * sizeof(Store));

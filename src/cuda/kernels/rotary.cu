@@ -6,6 +6,7 @@ typedef Type<V0>::compute real;
 
 extern "C" __global__ void rotary(const __grid_constant__ weir__rotary a)
 {
+    await_earlier();
     const weir__rows &rows = a.rows;
     int64_t half = rows.n / 2;
 

@@ -109,6 +109,7 @@ static __device__ inline void held_row(const weir__norm &a, int64_t in, int64_t 
 
 extern "C" __global__ void __launch_bounds__(512) row_norm(const __grid_constant__ weir__norm a)
 {
+    await_earlier();
     for (int64_t i = blockIdx.x; i < a.rows.count; i += gridDim.x) {
         int64_t in, out;
 

@@ -19,6 +19,7 @@ static __device__ inline void add(Store *x, Store y)
 
 extern "C" __global__ void scatter(const __grid_constant__ weir__scatter a, weir__code_context c)
 {
+    await_earlier();
     int64_t across = a.outer.count * a.inner.count;
     int64_t share = V2 == 0 ? 1 : V2 == 1 ? a.limit : a.n;
 

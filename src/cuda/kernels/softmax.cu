@@ -54,6 +54,7 @@ static __device__ inline void held_row(const weir__softmax &a, int64_t in, int64
 
 extern "C" __global__ void __launch_bounds__(512) softmax(const __grid_constant__ weir__softmax a)
 {
+    await_earlier();
     for (int64_t i = blockIdx.x; i < a.rows.count; i += gridDim.x) {
         int64_t in, out;
 

@@ -287,6 +287,7 @@ static __device__ void move_tile(const Tile &t, int64_t at)
 extern "C" __global__ void __launch_bounds__(V2 ? 512 : THREADS)
     sort(const __grid_constant__ weir__sort a, weir__code_context c)
 {
+    await_earlier();
     if constexpr (V2 != 0) {
         for (int64_t i = blockIdx.x; i < a.rows.count; i += gridDim.x) {
             int64_t in, out;

@@ -8,6 +8,7 @@ typedef Chunk<V0 * V2>::type word;
 
 extern "C" __global__ void take(const __grid_constant__ weir__take t, weir__code_context c)
 {
+    await_earlier();
     int64_t inner = t.inner.count / V2, n = t.outer.count * t.place.count * inner;
 
     for (int64_t e = thread_index(); e < n; e += thread_count()) {

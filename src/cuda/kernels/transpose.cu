@@ -6,6 +6,7 @@ enum { TILE = 32, ROWS = 8 };
 
 extern "C" __global__ void transpose(const __grid_constant__ weir__transpose t)
 {
+    await_earlier();
     __shared__ typename Type<V0>::store tile[TILE][TILE + 1];
     int64_t across = (t.cols + TILE - 1) / TILE, down = (t.rows + TILE - 1) / TILE;
     int x = threadIdx.x % TILE, y = threadIdx.x / TILE;

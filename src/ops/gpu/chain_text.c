@@ -78,6 +78,7 @@ void weir__chain_write(const void *chain, struct weir__text *text)
     weir__text_add(text,
                    "}\n\nextern \"C\" __global__ void "
                    "chain(const __grid_constant__ weir__chain c)\n{\n"
+                   "    await_earlier();\n"
                    "    for (int64_t p = thread_index(); p < c.numel / %d; p += thread_count())\n"
                    "        run<%d>(c, p * %d);\n"
                    "    for (int64_t i = c.numel / %d * %d + thread_index(); i < c.numel; "

@@ -200,6 +200,18 @@ static void set_apart(bool are)
     atomic_store(&apart, are);
 }
 
+static _Atomic int major = 9;
+
+static void set_major(int is)
+{
+    atomic_store(&major, is);
+}
+
+int fake_major(void)
+{
+    return atomic_load(&major);
+}
+
 __attribute__((visibility("default"))) extern const struct fake_control fake_cuda_control;
 const struct fake_control fake_cuda_control = {
     .fail_call = fail_call,
@@ -212,6 +224,8 @@ const struct fake_control fake_cuda_control = {
     .slow_way = fake_slow_way,
     .last_way = fake_last_way,
     .apart = set_apart,
+    .edges = fake_edges,
+    .set_major = set_major,
     .heal = heal,
 };
 
@@ -286,7 +300,7 @@ int cuDeviceGetAttribute(int *value, int attribute, weir__cu_device device)
     (void)device;
     FAKE_CALL();
     *value = attribute == CU_ATTRIBUTE_MULTIPROCESSORS ? FAKE_CORES
-             : attribute == CU_ATTRIBUTE_MAJOR         ? 9
+             : attribute == CU_ATTRIBUTE_MAJOR         ? fake_major()
              : attribute == CU_ATTRIBUTE_MINOR         ? 0
              : attribute == CU_ATTRIBUTE_SHARED_OPTIN  ? 227 << 10
                                                        : 1;

@@ -1,4 +1,5 @@
-/* The compiler: an image is the text's name. A text with #error in it does not compile. */
+/* The compiler: an image is the text's name, and whether its entries wait for earlier kernels
+ * before they do anything else. A text with #error in it does not compile. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@ static const char complaint[] = "error: #error directive";
 struct program {
     struct fake_object object;
     char name[64];
-    bool bad;
+    bool bad, waits;
 };
 
 int nvrtcVersion(int *major, int *minor)
@@ -20,12 +21,23 @@ int nvrtcVersion(int *major, int *minor)
     return 0;
 }
 
+/* Whether every entry in the text does. */
+static bool waits_first(const char *text)
+{
+    static const char entry[] = "extern \"C\" __global__", wait[] = "{\n    await_earlier();\n";
+    const char *body;
+
+    for (const char *at = strstr(text, entry); at; at = strstr(body, entry))
+        if (!(body = strchr(at, '{')) || strncmp(body, wait, sizeof wait - 1) != 0)
+            return false;
+    return true;
+}
+
 int nvrtcCreateProgram(void **program, const char *text, const char *name, int nheaders,
                        const char *const *headers, const char *const *names)
 {
     struct program *p;
 
-    (void)headers;
     (void)names;
     FAKE_CALL();
     if (!nheaders)
@@ -33,6 +45,9 @@ int nvrtcCreateProgram(void **program, const char *text, const char *name, int n
     p = fake_new(FAKE_PROGRAM, sizeof *p);
     snprintf(p->name, sizeof p->name, "%s", name);
     p->bad = strstr(text, "#error") != NULL;
+    p->waits = waits_first(text);
+    for (int i = 0; i < nheaders; i++) /* some have the entry of a text that includes them */
+        p->waits &= waits_first(headers[i]);
     *program = p;
     return 0;
 }
@@ -50,10 +65,13 @@ int nvrtcDestroyProgram(void **program)
 int nvrtcCompileProgram(void *program, int noptions, const char *const *options)
 {
     const struct program *p;
+    char arch[40];
 
     FAKE_CALL();
     p = fake_check(program, FAKE_PROGRAM);
-    if (!noptions || strcmp(options[0], "--gpu-architecture=sm_90a"))
+    snprintf(arch, sizeof arch, "--gpu-architecture=sm_%d0%s", fake_major(),
+             fake_major() == 9 ? "a" : "");
+    if (!noptions || strcmp(options[0], arch))
         return FAKE_INVALID;
     return p->bad ? 6 : 0;
 }
@@ -61,14 +79,17 @@ int nvrtcCompileProgram(void *program, int noptions, const char *const *options)
 int nvrtcGetCUBINSize(void *program, size_t *size)
 {
     FAKE_CALL();
-    *size = 6 + strlen(((struct program *)fake_check(program, FAKE_PROGRAM))->name);
+    *size = 8 + strlen(((struct program *)fake_check(program, FAKE_PROGRAM))->name);
     return 0;
 }
 
 int nvrtcGetCUBIN(void *program, char *bytes)
 {
+    const struct program *p;
+
     FAKE_CALL();
-    sprintf(bytes, "fake %s", ((struct program *)fake_check(program, FAKE_PROGRAM))->name);
+    p = fake_check(program, FAKE_PROGRAM);
+    sprintf(bytes, "fake %c %s", p->waits ? 'w' : '-', p->name);
     return 0;
 }
 

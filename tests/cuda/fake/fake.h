@@ -40,6 +40,7 @@ extern pthread_mutex_t fake_lock;
 extern pthread_cond_t fake_changed; /* something is over, or there is something to do */
 extern _Atomic int fake_lost;       /* the code that every call gives from now on, or 0 */
 
+int fake_major(void); /* of the compute capability */
 /* Counts the call; its code if it is the one to fail, or the GPU is lost. */
 int fake_enter(const char *symbol);
 /* The same where a context must be current. */
@@ -152,6 +153,7 @@ struct fake_op {
             unsigned char *args; /* a copy */
             struct weir__code_context context;
             unsigned blocks;
+            bool early;              /* its edges from kernels are programmatic */
             struct fake_cores cores; /* that it may use */
         } kernel;
         struct {
@@ -248,12 +250,14 @@ int fake_capture_op(struct fake_stream *s, struct fake_op *op);
 void fake_capture_record(struct fake_stream *s, struct fake_event *e);
 int fake_capture_wait(struct fake_stream *s, struct fake_event *e);
 void fake_run_body(const struct fake_body *body);
+void fake_edges(int *early, int *full);
 void fake_put_body(struct fake_body *body);
 
 /* ---- kernels.c, matrix.c, products.c ---- */
 struct fake_module {
     struct fake_object object;
     char text[64];
+    bool waits; /* for earlier kernels, first of all */
 };
 /* 0, or the code that the GPU is lost with. */
 int fake_run_kernel(const struct fake_op *op);

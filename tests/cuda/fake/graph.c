@@ -63,6 +63,38 @@ void fake_run_body(const struct fake_body *body)
     free(over);
 }
 
+/* ---- kinds of edges ---- */
+
+static _Atomic int early_edges, full_edges; /* of the graph that was made last */
+
+void fake_edges(int *early, int *full)
+{
+    *early = early_edges;
+    *full = full_edges;
+}
+
+static bool is_early(const struct fake_op *op)
+{
+    return op->kind == FAKE_OP_KERNEL && op->u.kernel.early;
+}
+
+static void count_edges(const struct fake_body *body)
+{
+    early_edges = full_edges = 0;
+    for (int i = 0; i < body->nnodes; i++) {
+        const struct fake_set *before = &body->nodes[i].before;
+
+        for (int k = 0; k < before->n; k++) {
+            int from = body->nodes[before->nodes[k]].op->kind;
+            bool early =
+                is_early(body->nodes[i].op) && (from == FAKE_OP_KERNEL || from == FAKE_OP_PRODUCT);
+
+            early_edges += early;
+            full_edges += !early;
+        }
+    }
+}
+
 /* ---- capturing; under the lock ---- */
 
 int fake_capture_op(struct fake_stream *s, struct fake_op *op)
@@ -195,6 +227,7 @@ int cuGraphInstantiateWithFlags(weir__cu_exec *exec, weir__cu_graph graph, uint6
     pthread_mutex_lock(&fake_lock);
     x->body = g->body;
     x->body->refs++;
+    count_edges(x->body);
     pthread_mutex_unlock(&fake_lock);
     *exec = x;
     return 0;
@@ -220,7 +253,8 @@ static bool is_alike(const struct fake_body *a, const struct fake_body *b)
     for (int i = 0; i < a->nnodes && alike; i++) {
         const struct fake_node *x = &a->nodes[i], *y = &b->nodes[i];
 
-        alike = x->op->kind == y->op->kind && x->before.n == y->before.n;
+        alike = x->op->kind == y->op->kind && x->before.n == y->before.n &&
+                is_early(x->op) == is_early(y->op);
         for (int k = 0; k < x->before.n && alike; k++)
             alike = x->before.nodes[k] == y->before.nodes[k];
     }

@@ -212,10 +212,11 @@ int cuModuleLoadData(weir__cu_module *module, const void *image)
     struct fake_module *m;
 
     FAKE_CALL_IN_CONTEXT();
-    if (strncmp(image, "fake ", 5))
+    if (strncmp(image, "fake ", 5) || strlen(image) < 8)
         return 200; /* an invalid image */
     m = fake_new(FAKE_MODULE, sizeof *m);
-    snprintf(m->text, sizeof m->text, "%s", (const char *)image + 5);
+    m->waits = ((const char *)image)[5] == 'w';
+    snprintf(m->text, sizeof m->text, "%s", (const char *)image + 7);
     *module = m;
     return 0;
 }
@@ -268,21 +269,18 @@ int cuTensorMapEncodeTiled(struct weir__cu_tile_map *map, int type, unsigned ran
     return 0;
 }
 
-int cuLaunchKernel(weir__cu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                   unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
-                   weir__cu_stream stream, void **params, void **extra)
+static int launch(const struct fake_module *m, const unsigned *grid, const unsigned *block,
+                  bool early, weir__cu_stream stream, void **params)
 {
     struct fake_op op = {.kind = FAKE_OP_KERNEL};
-    const struct fake_module *m;
     size_t size;
     int code;
 
-    (void)shared;
-    FAKE_CALL_IN_CONTEXT();
-    m = fake_check(function, FAKE_MODULE);
-    if (!grid_x || grid_y != 1 || grid_z != 1 || !block_x || block_x > 1024 || block_y != 1 ||
-        block_z != 1 || extra)
+    if (!grid[0] || grid[1] != 1 || grid[2] != 1 || !block[0] || block[0] > 1024 || block[1] != 1 ||
+        block[2] != 1)
         return FAKE_INVALID;
+    if (early && !m->waits)
+        fake_misuse("kernel '%s' is started early and does not wait", m->text);
     size = strcmp(m->text, "copy") ? WEIR_ARGS_MAX : sizeof(struct strided);
     if (!(op.u.kernel.args = aligned_alloc(16, (size + 15) / 16 * 16)))
         abort();
@@ -290,12 +288,44 @@ int cuLaunchKernel(weir__cu_function function, unsigned grid_x, unsigned grid_y,
     if (strcmp(m->text, "copy"))
         memcpy(&op.u.kernel.context, params[1], sizeof op.u.kernel.context);
     memcpy(op.u.kernel.text, m->text, sizeof op.u.kernel.text);
-    op.u.kernel.blocks = grid_x;
+    op.u.kernel.blocks = grid[0];
+    op.u.kernel.early = early;
     pthread_mutex_lock(&fake_lock);
     op.u.kernel.cores = fake_stream(stream)->cores;
     code = fake_queue(fake_stream(stream), &op);
     pthread_mutex_unlock(&fake_lock);
     return code;
+}
+
+int cuLaunchKernel(weir__cu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                   unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
+                   weir__cu_stream stream, void **params, void **extra)
+{
+    const unsigned grid[] = {grid_x, grid_y, grid_z}, block[] = {block_x, block_y, block_z};
+
+    (void)shared;
+    FAKE_CALL_IN_CONTEXT();
+    if (extra)
+        return FAKE_INVALID;
+    return launch(fake_check(function, FAKE_MODULE), grid, block, false, stream, params);
+}
+
+int cuLaunchKernelEx(const struct weir__cu_launch *how, weir__cu_function function, void **params,
+                     void **extra)
+{
+    const struct weir__cu_launch_attribute *a = how->attributes;
+    bool early = false;
+
+    FAKE_CALL_IN_CONTEXT();
+    if (extra || how->nattributes > 1)
+        return FAKE_INVALID;
+    if (how->nattributes) {
+        if (a->id != CU_LAUNCH_PROGRAMMATIC_SERIALIZATION || fake_major() < 9)
+            return FAKE_INVALID;
+        early = a->value.on;
+    }
+    return launch(fake_check(function, FAKE_MODULE), how->grid, how->block, early, how->stream,
+                  params);
 }
 
 /* ---- parts of the cores ---- */
