@@ -86,18 +86,17 @@ struct weir__cuda_stream {
     weir_stream base;
     struct weir__cuda_stream *next; /* of the device's */
     struct weir__cuda_word *word;
-    _Atomic uint64_t queued;             /* the last command */
-    _Atomic uint64_t untimed;            /* the last one that op_timeout does not count for */
-    const char *names[WEIR__CUDA_NAMES]; /* (L) by number */
+    _Atomic uint64_t queued;  /* the last command */
+    _Atomic uint64_t untimed; /* the last one that op_timeout does not count for */
+    bool is_due; /* (L) an event behind the last command, before anything comes there */
     /* Under the tails lock. */
     weir__cu_stream tail;        /* NULL before the first command that CUDA sees */
     _Atomic uint64_t checkpoint; /* the last number that is written, or will be */
-    struct weir__cuda_event ring[WEIR__CUDA_RING];
-    unsigned ring_at; /* the oldest */
-    uint64_t gate;    /* the last command that waits for the host, */
-    bool shut;        /* and may still: no gate is put up before something comes after it */
-    bool gate_far;    /* for other devices: a collective, or a wait for one of another kind */
-    struct weir__cuda_pending pending[WEIR__CUDA_PENDING];
+    unsigned since_checkpoint;   /* commands that CUDA has seen */
+    unsigned ring_at;            /* the next of `ring`, modulo its size */
+    uint64_t gate;               /* the last command that waits for the host, */
+    bool shut;     /* and may still: no gate is put up before something comes after it */
+    bool gate_far; /* for other devices: a collective, or a wait for one of another kind */
     unsigned npending;
     bool busy;                        /* the tail has work that no plan's run came after */
     _Atomic(weir__cu_stream) shared;  /* others have it and queue on it (native.c); or NULL */
@@ -105,7 +104,10 @@ struct weir__cuda_stream {
     struct weir__cuda_stream *led_by; /* commands up to led_upto are over */
     uint64_t led_seq, led_upto;       /* when command led_seq of that stream is */
     _Atomic bool fallible;            /* something on it, or that it waited for, may fail */
-    struct weir__cuda_queue *queues;  /* (L) */
+    struct weir__cuda_pending pending[WEIR__CUDA_PENDING];
+    struct weir__cuda_event ring[WEIR__CUDA_RING];
+    const char *names[WEIR__CUDA_NAMES]; /* (L) by number */
+    struct weir__cuda_queue *queues;     /* (L) */
     int nqueues, cap_queues;
     weir__cu_event parted;             /* (L) behind its part of a collective; made for the first */
     void *workspace;                   /* (L) of matrix products, on the device */
@@ -337,13 +339,29 @@ void weir__cuda_count(struct weir__cuda_stream *s, uint64_t n, const char *name)
 weir_status weir__cuda_lead(struct weir__cuda_stream *lane, struct weir__cuda_stream *first);
 weir_status weir__cuda_follow(struct weir__cuda_stream *lane, struct weir__cuda_stream *first,
                               weir__cu_stream on, bool counted, uint64_t n);
-/* Makes the stream write how far it got, unless it will. */
+weir_status weir__cuda_wait(weir_stream *s, struct weir__mark mark, enum weir__wait how);
+weir_status weir__cuda_mark(weir_stream *s);
+/* Under the tails lock: puts up the gate that is due and hands the waits that are kept to CUDA. */
+weir_status weir__cuda_flush(struct weir__cuda_stream *s);
+/* Under the tails lock: whether what is queued next must wait for the host. */
+bool weir__cuda_is_shut(struct weir__cuda_stream *s);
+/* Under the tails lock: goes on to the stream that a plan of several lanes was launched on. */
+static inline void weir__cuda_locate(struct weir__cuda_stream **s, uint64_t *seq)
+{
+    while ((*s)->led_by && *seq <= (*s)->led_upto) {
+        *seq = (*s)->led_seq;
+        *s = (*s)->led_by;
+    }
+}
+
+/* ---- progress.c ---- */
+
+/* Makes the stream write how far it got, unless it will. The second is under the tails lock. */
 weir_status weir__cuda_checkpoint(struct weir__cuda_stream *s);
+weir_status weir__cuda_write(struct weir__cuda_stream *s);
 uint64_t weir__cuda_done(const weir_stream *s);
 /* Finds out which streams are idle. */
 void weir__cuda_look(weir_device *dev);
-weir_status weir__cuda_wait(weir_stream *s, struct weir__mark mark, enum weir__wait how);
-weir_status weir__cuda_mark(weir_stream *s);
 
 /* ---- sync.c ---- */
 weir_status weir__cuda_sync(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin);
@@ -363,7 +381,13 @@ static inline weir_status weir__cuda_check(struct weir__cuda *dev, weir__cu_resu
     return weir__likely(!r) ? WEIR_OK : weir__cuda_failed(dev, r, what);
 }
 /* The error of a device whose context is unusable, else WEIR_OK. */
-weir_status weir__cuda_alive(struct weir__cuda *dev);
+weir_status weir__cuda_dead(struct weir__cuda *dev);
+static inline weir_status weir__cuda_alive(struct weir__cuda *dev)
+{
+    return weir__likely(!atomic_load_explicit(&dev->dead, memory_order_acquire))
+               ? WEIR_OK
+               : weir__cuda_dead(dev);
+}
 /* After a library has failed: whether the context did, which is the better reason. */
 weir_status weir__cuda_ask(struct weir__cuda *dev);
 /* What a kernel that fails is told to say: a command of a stream, or an item of a program. */

@@ -62,10 +62,8 @@ static void die(struct weir__cuda *dev, weir__cu_result r)
     weir__cuda_jobs_dead(dev);
 }
 
-weir_status weir__cuda_alive(struct weir__cuda *dev)
+weir_status weir__cuda_dead(struct weir__cuda *dev)
 {
-    if (weir__likely(!atomic_load_explicit(&dev->dead, memory_order_acquire)))
-        return WEIR_OK;
     return weir__fail(WEIR_EDEVICE, "%s", dev->dead_text);
 }
 
@@ -74,7 +72,7 @@ weir_status weir__cuda_failed(struct weir__cuda *dev, weir__cu_result r, const c
     if (is_fatal(r))
         die(dev, r);
     if (atomic_load(&dev->dead))
-        return weir__cuda_alive(dev);
+        return weir__cuda_dead(dev);
     return weir__fail(r == CU_ERROR_OUT_OF_MEMORY ? WEIR_ENOMEM : WEIR_EDEVICE, "%s on %s: %s",
                       what, dev->base.props.name, weir__cuda_error(r).text);
 }

@@ -1,35 +1,31 @@
-/* Streams: order within one and between them, and how far they got. */
+/* Streams: order within one and between them. */
 #include "cuda/cuda.h"
 
+/* Commands that CUDA sees. A stream that writes takes as long as a few launches. */
 enum { CHECKPOINT_EVERY = WEIR__CUDA_NAMES };
 
 /* ---- under the tails lock ---- */
 
-static bool find(struct weir__cuda_stream *s, uint64_t seq, struct weir__cuda_event *out,
-                 weir_status *st);
+static const struct weir__cuda_event *find(struct weir__cuda_stream *s, uint64_t seq,
+                                           struct weir__cuda_event *room, weir_status *st);
 
-/* Goes on to the stream that a plan of several lanes was launched on. */
-static void locate(struct weir__cuda_stream **s, uint64_t *seq)
-{
-    while ((*s)->led_by && *seq <= (*s)->led_upto) {
-        *seq = (*s)->led_seq;
-        *s = (*s)->led_by;
-    }
-}
-
-static weir_status wait_on_tail(struct weir__cuda_stream *s, const struct weir__cuda_pending *p)
+/* For an event, or for a command of `from`. */
+static inline weir_status wait_on_tail(struct weir__cuda_stream *s, struct weir__cuda_stream *from,
+                                       uint64_t seq, struct weir__cuda_event *room)
 {
     struct weir__cuda *dev = weir__cuda(s->base.dev);
-    struct weir__cuda_event event = p->event;
-    struct weir__cuda_stream *from = p->from;
-    uint64_t seq = p->seq;
+    const struct weir__cuda_event *event = room;
     weir_status st = WEIR_OK;
 
-    if (from)
-        locate(&from, &seq);
-    if (from == s || (from && find(from, seq, &event, &st)) || st || event.on == s->tail)
+    if (from) {
+        weir__cuda_locate(&from, &seq);
+        event = from == s ? NULL : find(from, seq, room, &st);
+    }
+    if (!event || event->on == s->tail)
         return st;
-    return weir__cuda_wait_for(dev, s->tail, &event);
+    if (weir__unlikely(event->word))
+        return weir__cuda_wait_for(dev, s->tail, event);
+    return weir__cuda_check(dev, dev->api->cu.stream_wait(s->tail, event->event, 0), "a wait");
 }
 
 static void set_shut(struct weir__cuda_stream *s, bool shut)
@@ -39,100 +35,126 @@ static void set_shut(struct weir__cuda_stream *s, bool shut)
     s->shut = shut;
 }
 
-/* Whether what is queued next must wait for the host. */
-static bool is_shut(struct weir__cuda_stream *s)
+bool weir__cuda_is_shut(struct weir__cuda_stream *s)
 {
     if (s->shut && atomic_load_explicit(&s->word->gate, memory_order_acquire) >= s->gate)
         set_shut(s, false);
     return s->shut;
 }
 
-/* Puts up the gate that is due and hands the waits that are kept to CUDA, one at a time: finding an
- * event may flush other streams, which may come back here. One that it does not take is kept: no
- * later command may go without. */
-static inline weir_status flush(struct weir__cuda_stream *s)
+/* One wait at a time: finding an event may flush other streams, which may come back here. One that
+ * CUDA does not take is kept: no later command may go without. */
+weir_status weir__cuda_flush(struct weir__cuda_stream *s)
 {
     weir_status st = WEIR_OK;
 
-    if (weir__unlikely(s->shut) && is_shut(s)) {
+    if (weir__unlikely(s->shut) && weir__cuda_is_shut(s)) {
         if ((st = weir__cuda_put_gate(s)))
             return st;
         set_shut(s, false);
     }
     s->busy |= s->npending > 0;
     while (s->npending && !st) {
-        struct weir__cuda_pending p = s->pending[--s->npending];
+        struct weir__cuda_pending *p = &s->pending[--s->npending];
+        struct weir__cuda_stream *from = p->from;
+        struct weir__cuda_event event;
+        uint64_t seq = p->seq;
 
-        if ((st = wait_on_tail(s, &p)))
-            s->pending[s->npending++] = p;
+        if (!from)
+            event = p->event;
+        if ((st = wait_on_tail(s, from, seq, &event))) {
+            p = &s->pending[s->npending++];
+            p->from = from;
+            p->seq = seq;
+            if (!from)
+                p->event = event;
+        }
     }
     return st;
 }
 
-/* Of several waits for one stream the last one is enough. */
-static weir_status add_pending(struct weir__cuda_stream *s, const struct weir__cuda_pending *p)
+/* For an event, or for a command of `from`: of several of one stream the last one is enough. Field
+ * by field, as it is read soon: a copy of the whole would wait for its parts to be written. */
+static inline weir_status add_pending(struct weir__cuda_stream *s, struct weir__cuda_stream *from,
+                                      uint64_t seq, const struct weir__cuda_event *event)
 {
-    weir_status st = WEIR_OK;
+    struct weir__cuda_pending *p;
+    weir_status st;
 
-    for (unsigned i = 0; p->from && i < s->npending; i++)
-        if (s->pending[i].from == p->from) {
-            if (s->pending[i].seq < p->seq)
-                s->pending[i].seq = p->seq;
+    for (unsigned i = 0; from && i < s->npending; i++)
+        if (s->pending[i].from == from) {
+            if (s->pending[i].seq < seq)
+                s->pending[i].seq = seq;
             return WEIR_OK;
         }
-    if (s->npending == WEIR__CUDA_PENDING && (st = flush(s)))
+    if (s->npending == WEIR__CUDA_PENDING && (st = weir__cuda_flush(s)))
         return st;
-    s->pending[s->npending++] = *p;
+    p = &s->pending[s->npending++];
+    p->from = from;
+    p->seq = seq;
+    if (!from)
+        p->event = *event;
     return WEIR_OK;
 }
 
 /* An event after everything queued so far, which is over at `on`. */
-static weir_status record(struct weir__cuda_stream *s, weir__cu_stream on)
+static inline weir_status record(struct weir__cuda_stream *s, weir__cu_stream on)
 {
     struct weir__cuda *dev = weir__cuda(s->base.dev);
-    struct weir__cuda_event *e = &s->ring[s->ring_at];
+    struct weir__cuda_event *e = &s->ring[s->ring_at % WEIR__CUDA_RING];
     weir_status st = weir__cuda_check(dev, dev->api->cu.event_record(e->event, on), "an event");
 
     if (st)
         return st;
     e->seq = atomic_load_explicit(&s->queued, memory_order_relaxed);
     e->on = on;
-    s->ring_at = (s->ring_at + 1) % WEIR__CUDA_RING;
+    s->ring_at++;
     return WEIR_OK;
 }
 
 static const struct weir__cuda_event *newest(const struct weir__cuda_stream *s)
 {
-    return &s->ring[(s->ring_at + WEIR__CUDA_RING - 1) % WEIR__CUDA_RING];
+    return &s->ring[(s->ring_at - 1) % WEIR__CUDA_RING];
 }
 
-/* Whether the command is over, and if not, an event at or behind it, with no gate between. */
-static bool find(struct weir__cuda_stream *s, uint64_t seq, struct weir__cuda_event *out,
-                 weir_status *st)
+/* What others may wait for gets its event when something is to come behind it, unless whoever waits
+ * was there first. What a plan's run stands for is over where that was launched. */
+static inline weir_status put_mark(struct weir__cuda_stream *s)
 {
-    const struct weir__cuda_event *found = NULL;
+    struct weir__cuda_stream *at = s;
+    uint64_t seq = atomic_load_explicit(&s->queued, memory_order_relaxed);
+    weir_status st = WEIR_OK;
+
+    weir__cuda_locate(&at, &seq);
+    if (at->tail && (!newest(at)->on || newest(at)->seq < seq) && !(st = weir__cuda_flush(at)))
+        st = record(at, at->tail); /* neither call needs a current context */
+    s->is_due = st != WEIR_OK;
+    return st;
+}
+
+/* An event at or behind the command, with no gate between, which may be in `room`. NULL if the
+ * command is over, or if that fails. */
+static const struct weir__cuda_event *find(struct weir__cuda_stream *s, uint64_t seq,
+                                           struct weir__cuda_event *room, weir_status *st)
+{
+    const struct weir__cuda_event *found = NULL, *e;
     unsigned i;
 
-    *st = WEIR_OK;
     if (atomic_load_explicit(&s->word->reached, memory_order_acquire) >= seq)
-        return true;
+        return NULL;
     for (i = 1; i <= WEIR__CUDA_RING; i++) {
-        const struct weir__cuda_event *e =
-            &s->ring[(s->ring_at + WEIR__CUDA_RING - i) % WEIR__CUDA_RING];
-
+        e = &s->ring[(s->ring_at - i) % WEIR__CUDA_RING];
         if (!e->on || e->seq < seq)
             break;
         found = e;
     }
-    if (i > WEIR__CUDA_RING && found->seq > seq && s->gate > seq) {
-        *out = (struct weir__cuda_event){.seq = seq, .word = s->word};
-        return false;
+    if (weir__unlikely(i > WEIR__CUDA_RING) && found->seq > seq && s->gate > seq) {
+        *room = (struct weir__cuda_event){.seq = seq, .word = s->word};
+        return room;
     }
-    if (!found && s->tail && !(*st = flush(s)) && !(*st = record(s, s->tail)))
+    if (!found && s->tail && !(*st = weir__cuda_flush(s)) && !(*st = record(s, s->tail)))
         found = newest(s);
-    if (found)
-        *out = *found;
-    return !found;
+    return found;
 }
 
 /* For the first command that CUDA sees, or one that is to have other cores. */
@@ -141,7 +163,7 @@ static weir_status change_tail(struct weir__cuda_stream *s, weir__cu_stream to)
     struct weir__cuda *dev = weir__cuda(s->base.dev);
     weir_status st = WEIR_OK;
 
-    if (s->tail && !(st = flush(s)) && !(st = record(s, s->tail)))
+    if (s->tail && !(st = weir__cuda_flush(s)) && !(st = record(s, s->tail)))
         st = weir__cuda_check(dev, dev->api->cu.stream_wait(to, newest(s)->event, 0), "a wait");
     if (!st)
         s->tail = to;
@@ -159,9 +181,11 @@ weir_status weir__cuda_tail(struct weir__cuda_stream *s, unsigned cores, weir__c
     else if ((st = weir__cuda_queue(s, cores, false, out)))
         return st;
     weir__spin_lock(&weir__cuda(s->base.dev)->tails);
-    if (*out == s->tail || !(st = change_tail(s, *out)))
-        st = flush(s);
+    if (!(s->is_due && (st = put_mark(s))) && (*out == s->tail || !(st = change_tail(s, *out))))
+        st = weir__cuda_flush(s);
     s->busy = true;
+    if (++s->since_checkpoint >= CHECKPOINT_EVERY)
+        (void)weir__cuda_write(s); /* if it fails, whoever asks tries again */
     weir__spin_unlock(&weir__cuda(s->base.dev)->tails);
     return st;
 }
@@ -189,25 +213,27 @@ weir_status weir__cuda_share(struct weir__cuda_stream *s, unsigned cores, weir__
     return st;
 }
 
-/* Whether a checkpoint is due. */
-static bool add_commands(struct weir__cuda_stream *s, uint64_t n, const char *name)
+static inline void add_commands(struct weir__cuda_stream *s, uint64_t n, const char *name)
 {
-    uint64_t before = atomic_load_explicit(&s->queued, memory_order_relaxed);
+    uint64_t queued = atomic_load_explicit(&s->queued, memory_order_relaxed) + n;
 
-    s->names[(before + n) % WEIR__CUDA_NAMES] = name;
-    atomic_store_explicit(&s->queued, before + n, memory_order_release);
-    return (before + n) / CHECKPOINT_EVERY != before / CHECKPOINT_EVERY;
+    s->names[queued % WEIR__CUDA_NAMES] = name;
+    atomic_store_explicit(&s->queued, queued, memory_order_release);
+}
+
+static inline void count(struct weir__cuda_stream *s, uint64_t n, const char *name)
+{
+    weir_status st;
+
+    if (weir__unlikely(s->shared) && s->tail != s->shared && (st = rejoin(s)))
+        weir__stream_fail(&s->base, atomic_load_explicit(&s->queued, memory_order_relaxed) + n, st,
+                          weir_last_error());
+    add_commands(s, n, name);
 }
 
 void weir__cuda_count(struct weir__cuda_stream *s, uint64_t n, const char *name)
 {
-    weir_status st;
-
-    if (s->shared && s->tail != s->shared && (st = rejoin(s)))
-        weir__stream_fail(&s->base, atomic_load_explicit(&s->queued, memory_order_relaxed) + n, st,
-                          weir_last_error());
-    if (add_commands(s, n, name))
-        (void)weir__cuda_checkpoint(s); /* if it fails, whoever asks tries again */
+    count(s, n, name);
 }
 
 weir_status weir__cuda_lead(struct weir__cuda_stream *lane, struct weir__cuda_stream *first)
@@ -219,17 +245,21 @@ weir_status weir__cuda_lead(struct weir__cuda_stream *lane, struct weir__cuda_st
     if (!first->tail && (st = weir__cuda_tail(first, UINT32_MAX, &tail)))
         return st;
     weir__spin_lock(tails);
-    if (lane->tail && lane->busy) {
-        if (!(st = flush(lane)) && !(st = record(lane, lane->tail)))
-            st = add_pending(first, &(struct weir__cuda_pending){.event = *newest(lane)});
+    if (lane->is_due && (st = put_mark(lane))) {
+        /* what waits for it would wait for the plan */
+    } else if (lane->tail && lane->busy) {
+        if (!(st = weir__cuda_flush(lane)) && !(st = record(lane, lane->tail)))
+            st = add_pending(first, NULL, 0, newest(lane));
     } else {
         for (unsigned i = 0; i < lane->npending && !st; i++) {
-            struct weir__cuda_pending p = lane->pending[i];
+            const struct weir__cuda_pending *p = &lane->pending[i];
+            struct weir__cuda_stream *from = p->from;
+            uint64_t seq = p->seq;
 
-            if (p.from)
-                locate(&p.from, &p.seq);
-            if (p.from != first)
-                st = add_pending(first, &p);
+            if (from)
+                weir__cuda_locate(&from, &seq);
+            if (from != first)
+                st = add_pending(first, from, seq, &p->event);
         }
     }
     weir__spin_unlock(tails);
@@ -242,12 +272,11 @@ weir_status weir__cuda_follow(struct weir__cuda_stream *lane, struct weir__cuda_
     struct weir__spin *tails = &weir__cuda(lane->base.dev)->tails;
     weir__cu_stream own;
     weir_status st = WEIR_OK;
-    bool due;
 
     if (!lane->tail && (st = weir__cuda_tail(lane, UINT32_MAX, &own)))
         return st;
     weir__spin_lock(tails);
-    due = add_commands(lane, n, "a plan"); /* nobody sees them without their leader */
+    add_commands(lane, n, "a plan"); /* nobody sees them without their leader */
     if (counted) {
         lane->led_by = first;
         lane->led_seq = atomic_load_explicit(&first->queued, memory_order_relaxed);
@@ -262,80 +291,27 @@ weir_status weir__cuda_follow(struct weir__cuda_stream *lane, struct weir__cuda_
                           st, weir_last_error());
     lane->busy = lane->shared != NULL;
     if (!st && lane->shared)
-        st = flush(lane);
+        st = weir__cuda_flush(lane);
     weir__spin_unlock(tails);
-    if (due)
-        (void)weir__cuda_checkpoint(lane);
     return st;
 }
 
 weir_status weir__cuda_mark(weir_stream *base)
 {
     struct weir__cuda_stream *s = weir__cuda_stream(base);
-    struct weir__cuda *dev = weir__cuda(base->dev);
-    weir_status st = WEIR_OK;
-
-    weir__spin_lock(&dev->tails);
-    if (s->tail &&
-        (!newest(s)->on ||
-         newest(s)->seq != atomic_load_explicit(&s->queued, memory_order_relaxed)) &&
-        !(st = flush(s)))
-        st = record(s, s->tail); /* neither call needs a current context */
-    weir__spin_unlock(&dev->tails);
-    return st;
-}
-
-/* ---- how far it got ---- */
-
-/* Under the tails lock: where a write comes after everything of the stream. What a plan's run
- * stands for is over where that was launched; its own tail would have to wait for it first, and the
- * next run for its tail. */
-static weir_status end_of_all(struct weir__cuda_stream *s, uint64_t queued, weir__cu_stream *out)
-{
-    struct weir__cuda_stream *leader = s;
-
-    if (!s->busy)
-        locate(&leader, &queued);
-    *out = leader->tail;
-    return leader == s ? flush(s) : WEIR_OK;
-}
-
-/* Under the tails lock. */
-static weir_status write_checkpoint(struct weir__cuda_stream *s)
-{
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
-    uint64_t queued = atomic_load_explicit(&s->queued, memory_order_acquire);
-    weir_status st = WEIR_OK;
-    weir__cu_stream on;
-
-    if (s->checkpoint >= queued)
-        return WEIR_OK;
-    if (s->shut && s->gate == queued) /* who opens the gate writes it */
-        s->checkpoint = queued;
-    else if (!s->tail) /* nothing that CUDA would have to do */
-        atomic_store_explicit(&s->word->reached, queued, memory_order_release);
-    else if (!(st = end_of_all(s, queued, &on)))
-        st = weir__cuda_check(dev,
-                              dev->api->cu.stream_write(
-                                  on, (weir__cu_address)(uintptr_t)&s->word->reached, queued, 0),
-                              "a checkpoint");
-    if (!st)
-        s->checkpoint = queued;
-    return st;
-}
-
-weir_status weir__cuda_checkpoint(struct weir__cuda_stream *s)
-{
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
-    bool pushed = weir__cuda_enter(dev);
     weir_status st;
 
-    weir__spin_lock(&dev->tails);
-    st = write_checkpoint(s);
-    weir__spin_unlock(&dev->tails);
-    weir__cuda_leave(dev, pushed);
+    s->is_due = true;
+    if (weir__likely(!s->shared))
+        return WEIR_OK;
+    /* Others queue behind it without a word. */
+    weir__spin_lock(&weir__cuda(base->dev)->tails);
+    st = put_mark(s);
+    weir__spin_unlock(&weir__cuda(base->dev)->tails);
     return st;
 }
+
+/* ---- gates ---- */
 
 weir_status weir__cuda_before_gate(struct weir__cuda_stream *s)
 {
@@ -344,9 +320,10 @@ weir_status weir__cuda_before_gate(struct weir__cuda_stream *s)
     weir_status st;
 
     weir__spin_lock(&dev->tails);
-    if (!(st = flush(s)) && !(st = write_checkpoint(s)) &&
+    if (!(st = weir__cuda_flush(s)) && !(st = weir__cuda_write(s)) &&
         (!newest(s)->on || newest(s)->seq != queued))
         st = record(s, s->tail);
+    s->is_due &= st != WEIR_OK;
     weir__spin_unlock(&dev->tails);
     return st;
 }
@@ -362,7 +339,7 @@ weir_status weir__cuda_gate(struct weir__cuda_stream *s, bool far)
     set_shut(s, true);
     /* Others may queue behind it, or a trace wants to know when it is over. */
     if (s->shared || (far && weir__trace_on()))
-        st = flush(s);
+        st = weir__cuda_flush(s);
     if (st) { /* nobody will open it */
         set_shut(s, false);
         atomic_store(&s->word->gate, s->gate);
@@ -371,82 +348,60 @@ weir_status weir__cuda_gate(struct weir__cuda_stream *s, bool far)
     return st;
 }
 
-/* A stream whose tail is idle and that keeps no wait has nothing left, though it has not said so.
- * Where others queue too that is the only way to see it: asking counts as a command. A checkpoint
- * that is still to come, perhaps from a leader, would take the word back. */
-static void look(struct weir__cuda_stream *s)
-{
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
-    uint64_t queued = atomic_load_explicit(&s->queued, memory_order_acquire), reached;
-
-    weir__spin_lock(&dev->tails);
-    reached = atomic_load_explicit(&s->word->reached, memory_order_acquire);
-    if (reached < queued && reached >= s->checkpoint && s->tail && !s->npending && !is_shut(s) &&
-        !dev->api->cu.stream_query(s->tail))
-        atomic_store_explicit(&s->word->reached, queued, memory_order_release);
-    weir__spin_unlock(&dev->tails);
-}
-
-void weir__cuda_look(weir_device *base)
-{
-    struct weir__cuda *dev = weir__cuda(base);
-    bool pushed;
-
-    if (atomic_load_explicit(&dev->dead, memory_order_acquire))
-        return;
-    pushed = weir__cuda_enter(dev);
-    for (struct weir__cuda_stream *s = atomic_load(&dev->streams); s; s = s->next)
-        look(s);
-    weir__cuda_leave(dev, pushed);
-}
-
-uint64_t weir__cuda_done(const weir_stream *base)
-{
-    struct weir__cuda_stream *s = weir__cuda_stream(base);
-    struct weir__cuda *dev = weir__cuda(base->dev);
-    uint64_t queued = atomic_load_explicit(&s->queued, memory_order_acquire), reached;
-
-    if (atomic_load_explicit(&dev->dead, memory_order_acquire))
-        return queued;
-    reached = atomic_load_explicit(&s->word->reached, memory_order_acquire);
-    if (reached < queued && reached >= s->checkpoint)
-        (void)weir__cuda_checkpoint(s); /* the next to ask will know */
-    if (atomic_load_explicit(&dev->failed, memory_order_relaxed) ||
-        atomic_load_explicit(&dev->looks_abroad, memory_order_relaxed) ||
-        __atomic_load_n(&dev->log->next, __ATOMIC_RELAXED) != dev->log_read)
-        weir__cuda_poll(dev);
-    return reached;
-}
-
 /* ---- waits ---- */
 
 bool weir__cuda_find(struct weir__mark mark, struct weir__cuda_event *out, weir_status *st)
 {
     struct weir__cuda *dev = weir__cuda(mark.stream->dev);
     struct weir__cuda_stream *from = weir__cuda_stream(mark.stream);
-    bool pushed = weir__cuda_enter(dev), over;
+    const struct weir__cuda_event *found;
+    bool pushed = weir__cuda_enter(dev);
 
+    *st = WEIR_OK;
     weir__spin_lock(&dev->tails);
-    locate(&from, &mark.seq);
-    over = find(from, mark.seq, out, st);
+    weir__cuda_locate(&from, &mark.seq);
+    if ((found = find(from, mark.seq, out, st)))
+        *out = *found;
     weir__spin_unlock(&dev->tails);
     weir__cuda_leave(dev, pushed);
-    return over || *st;
+    return !found;
 }
 
 /* An event of another device is found at once, under that device's lock, and waited for at
  * once: the other device may be closed next, and its events with it. */
 static weir_status wait_foreign(struct weir__cuda_stream *s, struct weir__mark mark)
 {
-    struct weir__cuda_pending p = {.from = NULL};
+    struct weir__cuda_event event;
     weir_status st;
 
-    if (weir__cuda_find(mark, &p.event, &st))
+    if (weir__cuda_find(mark, &event, &st))
         return st;
     weir__spin_lock(&weir__cuda(s->base.dev)->tails);
-    if (!(st = add_pending(s, &p)))
-        st = flush(s);
+    if (!(s->is_due && (st = put_mark(s))) && !(st = add_pending(s, NULL, 0, &event)))
+        st = weir__cuda_flush(s);
     weir__spin_unlock(&weir__cuda(s->base.dev)->tails);
+    return st;
+}
+
+static weir_status wait_near(struct weir__cuda_stream *s, struct weir__cuda_stream *from,
+                             uint64_t seq)
+{
+    struct weir__spin *tails = &weir__cuda(s->base.dev)->tails;
+    weir_status st = WEIR_OK;
+
+    if (atomic_load_explicit(&from->word->reached, memory_order_acquire) >= seq)
+        return WEIR_OK;
+    weir__spin_lock(tails);
+    if (!(s->is_due && (st = put_mark(s)))) {
+        weir__cuda_locate(&from, &seq);
+        if (from != s) { /* else it is in order already */
+            from->is_due |= seq == atomic_load_explicit(&from->queued, memory_order_relaxed);
+            st = add_pending(s, from, seq, NULL);
+        }
+        if (!st && s->shared)
+            st = weir__cuda_flush(s);
+    }
+    weir__spin_unlock(tails);
     return st;
 }
 
@@ -462,37 +417,28 @@ weir_status weir__cuda_wait(weir_stream *base, struct weir__mark mark, enum weir
         return st;
     must_take =
         how != WEIR__WAIT_ORDER && (from->fallible || (how == WEIR__WAIT_FRESH && s->fallible));
-    if (foreign || !s->tail || s->npending == WEIR__CUDA_PENDING || s->shared)
+    if (weir__unlikely(foreign || !s->tail || s->npending == WEIR__CUDA_PENDING || s->shared)) {
         pushed = weir__cuda_enter(dev);
-    if (!s->tail || s->npending == WEIR__CUDA_PENDING) /* a place for the wait to go to */
-        st = weir__cuda_tail(s, UINT32_MAX, &tail);
-    if (!st && foreign) {
-        st = wait_foreign(s, mark);
-    } else if (!st && atomic_load_explicit(&from->word->reached, memory_order_acquire) < mark.seq) {
-        struct weir__cuda_pending p = {.from = from, .seq = mark.seq};
-
-        weir__spin_lock(&dev->tails);
-        locate(&p.from, &p.seq);
-        if (p.from != s) /* else it is in order already */
-            st = add_pending(s, &p);
-        if (!st && s->shared)
-            st = flush(s);
-        weir__spin_unlock(&dev->tails);
+        if (!s->tail || s->npending == WEIR__CUDA_PENDING) /* a place for the wait to go to */
+            st = weir__cuda_tail(s, UINT32_MAX, &tail);
     }
+    if (!st)
+        st = weir__unlikely(foreign) ? wait_foreign(s, mark) : wait_near(s, from, mark.seq);
     if (!st && must_take)
         st = weir__cuda_take(s, weir__stream_submitted(base) + 1, mark, how);
-    if (pushed)
+    if (weir__unlikely(pushed))
         weir__cuda_leave(dev, pushed);
-    if (st)
+    if (weir__unlikely(st))
         return st;
-    if (must_take)
+    if (weir__unlikely(must_take)) {
         weir__cuda_may_fail(s);
-    if (must_take && foreign)
-        atomic_store(&dev->looks_abroad, true);
+        if (foreign)
+            atomic_store(&dev->looks_abroad, true);
+    }
     if (weir__trace_on())
         weir__cuda_hear_wait(s, weir__stream_submitted(base) + 1, mark);
-    weir__cuda_count(s, 1, "wait");
-    if (foreign) /* CUDA keeps what the event meant */
+    count(s, 1, "wait");
+    if (weir__unlikely(foreign)) /* CUDA keeps what the event meant */
         atomic_fetch_sub(&mark.stream->dev->visitors, 1);
     return WEIR_OK;
 }

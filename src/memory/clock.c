@@ -2,13 +2,11 @@
 
 #include <string.h>
 
-weir_status weir__clock_reserve(struct weir__clock *c, unsigned n)
+weir_status weir__clock_grow(struct weir__clock *c, unsigned n)
 {
-    unsigned cap = 8;
+    unsigned cap = 4;
     uint64_t *seq;
 
-    if (n <= c->n)
-        return WEIR_OK;
     while (cap < n)
         cap *= 2;
     if (!(seq = weir__calloc(cap, sizeof *seq)))

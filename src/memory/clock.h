@@ -21,7 +21,11 @@ static inline uint64_t weir__clock_get(const struct weir__clock *c, unsigned slo
 }
 
 /* Room for `n` slots. returns WEIR_ENOMEM, the clock unchanged. */
-weir_status weir__clock_reserve(struct weir__clock *c, unsigned n);
+weir_status weir__clock_grow(struct weir__clock *c, unsigned n);
+static inline weir_status weir__clock_reserve(struct weir__clock *c, unsigned n)
+{
+    return weir__likely(n <= c->n) ? WEIR_OK : weir__clock_grow(c, n);
+}
 /* *dst = *src. returns WEIR_ENOMEM, *dst unchanged. */
 weir_status weir__clock_copy(struct weir__clock *dst, const struct weir__clock *src);
 /* Takes the maximum, slot by slot. returns WEIR_ENOMEM, *dst unchanged. */

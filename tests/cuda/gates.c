@@ -56,3 +56,63 @@ TEST(cuda_gates, nor_does_one_for_an_event_that_is_long_past)
 {
     stands_before_the_gate(3 * WEIR__CUDA_RING);
 }
+
+static void add_on(weir_stream *s, weir_tensor *x)
+{
+    CHECK_OK(weir_stream_set_current(s));
+    CHECK_OK(weir_add_into(x, x, x));
+}
+
+/* What a stream is to wait for is known from the call on: work that comes on the other one between
+ * it and the waiting stream's next command stands behind the gate of a third. */
+static void goes_on(bool with_event)
+{
+    weir_device *dev = open_gpu("cuda:0");
+    weir_stream *s = weir_stream_default(dev), *waiting, *shut;
+    weir_tensor *x = gpu_tensor(s, WEIR_F32, 100, 1), *y;
+    _Atomic int flag = 0;
+    weir_event *e;
+    bool done;
+
+    CHECK_OK(weir_stream_create(dev, NULL, &waiting));
+    CHECK_OK(weir_stream_create(dev, NULL, &shut));
+    CHECK_OK(weir_event_create(dev, NULL, &e));
+    y = gpu_tensor(waiting, WEIR_F32, 100, 1);
+    add_on(s, x);
+    add_on(waiting, y);
+    CHECK_OK(weir_device_sync(dev));
+    CHECK_OK(weir_stream_callback(shut, wait_for_flag, &flag));
+    add_on(s, x);
+    if (with_event) {
+        CHECK_OK(weir_event_record(e, s));
+        CHECK_OK(weir_stream_wait_stream(s, shut));
+        CHECK_OK(weir_stream_wait(waiting, e));
+    } else {
+        CHECK_OK(weir_stream_wait_stream(waiting, s));
+        CHECK_OK(weir_stream_wait_stream(s, shut));
+    }
+    add_on(s, x);
+    add_on(waiting, y);
+    CHECK_OK(weir_stream_sync_for(waiting, INT64_C(20) * 1000 * 1000 * 1000));
+    CHECK_OK(weir_stream_query(s, &done));
+    CHECK(!done);
+    atomic_store(&flag, 1);
+    CHECK_OK(weir_device_sync(dev));
+    weir_event_destroy(e);
+    weir_tensor_release(x);
+    weir_tensor_release(y);
+    CHECK_OK(weir_stream_set_current(s));
+    CHECK_OK(weir_stream_destroy(waiting));
+    CHECK_OK(weir_stream_destroy(shut));
+    CHECK_OK(weir_device_close(dev));
+}
+
+TEST(cuda_gates, a_stream_waits_for_what_the_other_had_when_it_was_told_to)
+{
+    goes_on(false);
+}
+
+TEST(cuda_gates, or_had_when_the_event_was_recorded)
+{
+    goes_on(true);
+}
