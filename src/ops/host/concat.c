@@ -8,6 +8,12 @@
 #include "ops/tile.h"
 #include "tensor/view.h"
 
+enum {
+    SHORT_ROW_BYTES = 1024,
+    STRIP_BYTES = 16384,
+    COPIES_AT = 1 << 20, /* in local memory: the walker has what is before it */
+};
+
 /* The copy of one piece into the slice of out that begins at `at`. */
 static struct weir__ew piece_copy(const struct weir__concat *c, const int64_t *piece, int64_t at)
 {
@@ -35,14 +41,47 @@ static struct weir__ew piece_copy(const struct weir__concat *c, const int64_t *p
     return e;
 }
 
+/* Where the parts of an output row are short, every piece would write a little into each of its
+ * lines: some rows are put together while they are in the first-level cache, then the next. */
+static void concat_rows(const struct weir__concat *c, int64_t rows, int64_t inner,
+                        const weir_block *block)
+{
+    int64_t step = c->strided ? 2 + c->ndim : 2, at = 0;
+    int64_t bytes = c->shape[c->dim] * inner * (int64_t)weir__elem_size(c->dtype);
+    struct weir__range r = weir__tile_range(rows, 1, block);
+    struct weir__ew *copies = (void *)((char *)block->local + COPIES_AT);
+
+    for (int i = 0; i < c->npieces; i++) {
+        const int64_t *piece = c->pieces + i * step;
+
+        copies[i] = piece_copy(c, piece, at);
+        at += piece[1];
+    }
+    for (int64_t row = r.begin, n; row < r.end; row += n) {
+        n = weir__min(r.end - row, weir__max(STRIP_BYTES / bytes, 1));
+        for (int i = 0; i < c->npieces; i++) {
+            int64_t part = c->pieces[i * step + 1] * inner;
+
+            WEIR__ISA_NAME(weir__ew_range)
+            (&copies[i], row * part, (row + n) * part, block->local);
+        }
+    }
+}
+
 weir_status WEIR__ISA_NAME(weir__concat_kernel)(const void *args, const weir_block *block)
 {
     const struct weir__concat *c = args;
-    int64_t step = c->strided ? 2 + c->ndim : 2, at = 0, total = 1, first = 0;
+    int64_t step = c->strided ? 2 + c->ndim : 2, at = 0, total = 1, first = 0, inner = 1;
     struct weir__range r;
 
     for (int d = 0; d < c->ndim; d++)
         total *= c->shape[d];
+    for (int d = c->dim + 1; d < c->ndim; d++)
+        inner *= c->shape[d];
+    if (total && c->shape[c->dim] * inner * (int64_t)weir__elem_size(c->dtype) <= SHORT_ROW_BYTES) {
+        concat_rows(c, total / (c->shape[c->dim] * inner), inner, block);
+        return WEIR_OK;
+    }
     r = weir__tile_range(total, 64, block);
     for (int i = 0; i < c->npieces; i++) {
         const int64_t *piece = c->pieces + i * step;
