@@ -19,6 +19,7 @@ import types
 from . import _C, _follow
 from . import memory as _memory
 from ._npu_operators import *  # noqa: F403
+from ._npu_routing import *  # noqa: F403
 
 
 def _check_name(device):

@@ -1,8 +1,8 @@
 """torch.compile with weir's backend."""
 
-import sys
 import glob
 import os
+import sys
 import threading
 
 import pytest

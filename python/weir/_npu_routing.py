@@ -1,0 +1,190 @@
+"""How torch_npu brings the rows of a mixture of experts to their experts and back, on weir's and
+on PyTorch's tensors alike: operators of either, which ``torch.compile`` finds one by one.
+
+Of ``n`` rows and ``k`` experts for each, number ``j * n + i`` is row i's j-th expert, as
+``npu_moe_gating_top_k_softmax`` numbers them.
+"""
+
+from . import _C
+
+__all__ = [
+    "npu_grouped_matmul",
+    "npu_moe_compute_expert_tokens",
+    "npu_moe_finalize_routing",
+    "npu_moe_init_routing",
+]
+
+
+class _Torch:
+    """What weir's tensors do in other words, for PyTorch's."""
+
+    def __init__(self, like):
+        import torch
+
+        self.torch, self.device = torch, like.device
+
+    def argsort(self, x):
+        return self.torch.argsort(x, stable=True)
+
+    def arange(self, n):
+        return self.torch.arange(n, dtype=self.torch.int32, device=self.device)
+
+    def as_int32(self, x):
+        return x.to(self.torch.int32)
+
+    def as_float(self, x):
+        return x.to(self.torch.float32)
+
+    def concat(self, tensors):
+        return self.torch.cat(tensors, 0)
+
+
+class _Weir:
+    """The same for weir's own."""
+
+    argsort = staticmethod(_C.argsort)
+
+    def arange(self, n):
+        return _C.arange(n, dtype=_C.int32)
+
+    def as_int32(self, x):
+        return x.cast(_C.int32)
+
+    def as_float(self, x):
+        return x.cast(_C.float32)
+
+    def concat(self, tensors):
+        return _C.concat(tensors, 0)
+
+
+def _words(x):
+    return _Weir() if isinstance(x, _C.Tensor) else _Torch(x)
+
+
+def npu_moe_init_routing(x, row_idx, expert_idx, active_num):
+    """(expanded_x, expanded_row_idx, expanded_expert_idx): the rows of x once for each of their
+    experts, ordered by expert; where number i went; and the experts in that order. Of
+    ``expanded_x`` there are min(active_num, rows) times k.
+
+    >>> x = weir.tensor([[1.0], [2.0]])
+    >>> rows, experts = weir.tensor([[0, 2], [1, 3]]), weir.tensor([[1, 0], [0, 2]])
+    >>> to, where, sorted_experts = weir.npu.npu_moe_init_routing(
+    ...     x, rows.cast(weir.int32), experts.cast(weir.int32), 2)
+    >>> to.tolist(), where.tolist(), sorted_experts.tolist()
+    ([[1.0], [2.0], [1.0], [2.0]], [2, 1, 0, 3], [0, 0, 1, 2])
+    """
+    words, (n, k) = _words(x), expert_idx.shape
+    if x.shape[0] != n or tuple(row_idx.shape) != tuple(expert_idx.shape):
+        raise ValueError(
+            f"npu_moe_init_routing: x has {x.shape[0]} rows, row_idx is {tuple(row_idx.shape)} and "
+            f"expert_idx {tuple(expert_idx.shape)}: they must be of the same rows"
+        )
+    experts = expert_idx.reshape((-1,))
+    order = words.argsort(experts)
+    numbers = row_idx.reshape((-1,)).index_select(0, order)
+    row_of = words.arange(n).reshape((1, n)).expand((k, n)).reshape((-1,))
+    taken = numbers[: min(active_num, n) * k]
+    return (
+        x.index_select(0, row_of.index_select(0, taken)),
+        words.as_int32(words.argsort(numbers)),  # numbers are 0 to n * k - 1 in another order
+        experts.index_select(0, order),
+    )
+
+
+def npu_moe_compute_expert_tokens(sorted_expert_for_source_row, num_expert):
+    """For each expert where its rows end among those ordered by expert.
+
+    >>> experts = weir.tensor([0, 0, 2, 2, 2]).cast(weir.int32)
+    >>> weir.npu.npu_moe_compute_expert_tokens(experts, 4).tolist()
+    [2, 2, 5, 5]
+    """
+    words = _words(sorted_expert_for_source_row)
+    experts = words.arange(num_expert).reshape((num_expert, 1))
+    before = sorted_expert_for_source_row.reshape((1, -1)) <= experts
+    return words.as_int32(words.as_int32(before).sum(1))
+
+
+def npu_moe_finalize_routing(expanded_permuted_rows, skip1, skip2, bias, scales,
+                             expanded_src_to_dst_row, export_for_source_row,
+                             drop_pad_mode=0):  # fmt: skip
+    """skip1 + skip2 + for each row the sum over its experts of what they made of it, plus the
+    expert's bias, times ``scales``. ``expanded_src_to_dst_row`` is npu_moe_init_routing's
+    ``expanded_row_idx``.
+
+    >>> made, where = weir.tensor([[1.0], [2.0], [4.0], [8.0]]), weir.tensor([2, 1, 0, 3])
+    >>> weir.npu.npu_moe_finalize_routing(
+    ...     made, None, None, None, weir.tensor([[1.0, 10.0], [1.0, 10.0]]), where, None).tolist()
+    [[14.0], [82.0]]
+    """
+    if drop_pad_mode not in (0, None):
+        raise NotImplementedError(
+            f"npu_moe_finalize_routing: weir has drop_pad_mode 0, not {drop_pad_mode}"
+        )
+    if bias is not None and export_for_source_row is None:
+        raise ValueError("npu_moe_finalize_routing: a bias needs export_for_source_row")
+    words = _words(expanded_permuted_rows)
+    known = scales if scales is not None else export_for_source_row
+    k = 1 if known is None else known.shape[1]
+    n, width = expanded_src_to_dst_row.shape[0] // k, expanded_permuted_rows.shape[-1]
+
+    def by_expert(x, last):  # from [n, k] to [k, n, last]
+        return x.transpose(0, 1).reshape((k, n, last))
+
+    made = words.as_float(expanded_permuted_rows.index_select(0, expanded_src_to_dst_row))
+    made = made.reshape((k, n, width))
+    if bias is not None:
+        experts = by_expert(export_for_source_row, 1).reshape((-1,))
+        made = made + words.as_float(bias.index_select(0, experts)).reshape((k, n, width))
+    if scales is not None:
+        made = made * words.as_float(by_expert(scales, 1))
+    made = made.sum(0)
+    for skip in (skip1, skip2):
+        made = made if skip is None else made + words.as_float(skip)
+    narrow = expanded_permuted_rows.dtype
+    return made.cast(narrow) if isinstance(made, _C.Tensor) else made.to(narrow)
+
+
+def _sizes(group_list, kind):
+    """The rows of each group; a tensor is read by the host."""
+    numbers = list(group_list) if isinstance(group_list, (list, tuple)) else group_list.tolist()
+    return numbers if kind == 1 else [n - before for n, before in zip(numbers, [0, *numbers])]
+
+
+def npu_grouped_matmul(x, weight, *, bias=None, group_list=None, split_item=0, group_type=-1,
+                       group_list_type=0, **others):  # fmt: skip
+    """A list: products of several x with several weights, plus their biases.
+
+    A single x is cut into groups of rows: ``group_list`` says where each ends or, with
+    ``group_list_type`` 1, how many it has; as a tensor it is read by the host. A single weight of
+    three dims is one for each group. With ``split_item`` 2 or 3 the results are one tensor.
+
+    >>> a, w = weir.ones((3, 2)), weir.ones((2, 2, 1))
+    >>> weir.npu.npu_grouped_matmul(
+    ...     [a], [w * 2], group_list=[1, 3], split_item=3, group_type=0)[0].tolist()
+    [[4.0], [4.0], [4.0]]
+    """
+    given = [name for name, value in others.items() if value is not None]
+    if given or group_type not in (-1, 0, None) or split_item not in (0, 1, 2, 3):
+        what = f"'{given[0]}'" if given else f"group_type {group_type} and split_item {split_item}"
+        raise NotImplementedError(f"npu_grouped_matmul: weir has not {what}")
+    if len(weight) == 1 and len(weight[0].shape) == 3:
+        weight = [weight[0][i] for i in range(weight[0].shape[0])]
+    if len(x) == 1 and group_list is not None:
+        sizes = _sizes(group_list, group_list_type)
+        if sum(sizes) != x[0].shape[0] or min(sizes) < 0:
+            raise ValueError(
+                f"npu_grouped_matmul: groups of {sizes} rows are not the {x[0].shape[0]} rows of x"
+            )
+        ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
+        x = [x[0][end - size : end] for end, size in zip(ends, sizes)]
+    if not len(x) == len(weight) == len(bias or weight):
+        raise ValueError(
+            f"npu_grouped_matmul: {len(x)} x, {len(weight)} weights"
+            + (f" and {len(bias)} biases" if bias else "")
+            + ": there must be as many of each"
+        )
+    made = [a @ w if bias is None else a @ w + bias[i] for i, (a, w) in enumerate(zip(x, weight))]
+    if split_item in (0, 1):
+        return made
+    filled = [y for y in made if y.shape[0]]
+    return [_words(made[0]).concat(filled) if len(filled) > 1 else (filled or made)[0]]
