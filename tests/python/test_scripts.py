@@ -265,7 +265,7 @@ def test_a_network_of_cells_and_primitives():
         ("import mindspore; mindspore.hal.synchronise", "the nearest is 'synchronize'"),
         ("import mindspore.ops as o; o.LayerNorm", "there is mindspore.nn.LayerNorm"),
         ("import torch_npu; torch_npu.npu_rmsnorm", "the nearest is 'npu_rms_norm'"),
-        ("import torch_npu; torch_npu.npu_grouped_matmul", "torch_npu.npu_grouped_matmul;"),
+        ("import torch_npu; torch_npu.npu_quant_matmul", "torch_npu.npu_quant_matmul;"),
         ("from torch_npu.contrib import transfer_to_npu", "weir does not provide torch_npu.contrib"),
         ("import torch, torch_npu; torch.npu.NPUGraph", "weir does not provide torch.npu.NPUGraph"),
         ("import torch, torch_npu; torch.npu.set_stream_limits", "nearest is 'set_stream_limit'"),
