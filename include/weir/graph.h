@@ -160,7 +160,8 @@ WEIR_API void weir_plan_destroy(weir_plan *plan);
  * gets a new tensor. What a run writes shares memory with nothing else it is given.
  * returns  WEIR_ESHAPE or WEIR_EDTYPE before anything is queued, naming the input, or the
  *          node that the sizes of dynamic inputs do not fit; WEIR_EINVAL for an output in the
- *          memory of an input or of another output, naming both.
+ *          memory of an input or of another output, naming both. If a GPU's driver fails half-way
+ *          the streams are in error, and groups that the plan will not come to are broken.
  * threads  any, also several at once on several streams. */
 WEIR_API WEIR_MUST_USE weir_status weir_plan_run(weir_plan *plan, weir_stream *stream,
                                                  weir_tensor *const *inputs, size_t ninputs,

@@ -156,6 +156,39 @@ TEST(cuda_across, a_copy_from_the_gpu_waits_for_the_host_and_is_waited_for)
     close_pair(&p);
 }
 
+/* What wait_tensor said of a tensor counts on whatever stream its device copies. */
+TEST(cuda_across, a_copy_waits_for_what_wait_tensor_named)
+{
+    struct pair p = open_pair();
+    struct gate gate = {0, 0};
+    weir_tensor *x = gpu_tensor(p.h, WEIR_F32, 100, 3), *y = gpu_tensor(p.g, WEIR_F32, 100, 0);
+    weir_tensor *other = gpu_tensor(p.h, WEIR_F32, 100, 0);
+    weir_stream *maker, *idle;
+
+    CHECK_OK(weir_stream_create(p.cpu, NULL, &maker));
+    CHECK_OK(weir_stream_create(p.cpu, NULL, &idle));
+    CHECK_OK(weir_device_sync(p.cpu));
+    put_gate(maker, &gate);
+    CHECK_OK(weir_stream_set_current(maker));
+    CHECK_OK(weir_fill(other, 1));
+    CHECK_OK(weir_stream_set_current(p.h));
+    CHECK_OK(weir_wait_tensor(x, other));
+    CHECK_OK(weir_stream_set_current(idle));
+    CHECK_OK(weir_tensor_copy(y, x));
+    for (int i = 0; i < 40; i++)
+        nap();
+    CHECK(!is_done(p.g));
+    atomic_store(&gate.open, 1);
+    expect_all(y, 3);
+    CHECK_OK(weir_stream_set_current(p.h));
+    weir_tensor_release(x);
+    weir_tensor_release(y);
+    weir_tensor_release(other);
+    CHECK_OK(weir_stream_destroy(maker));
+    CHECK_OK(weir_stream_destroy(idle));
+    close_pair(&p);
+}
+
 /* Back and forth, in one thread of the host's and with one thread of the device's: each step waits
  * for the one before, and a stream that waits takes no thread. */
 TEST(cuda_across, copies_go_back_and_forth_in_order)
