@@ -97,7 +97,9 @@ static inline bool weir__operand_is_flat(const struct weir__operand *o, const st
 /* fuse.c: which nodes may become one launch, memory permitting: before[v], 0 so far, is how many
  * nodes right before v on its stream it ends a run with. */
 void weir__fuse_runs(const struct weir__compile *c, int *before);
-/* fuse.c: elementwise chains of what is left, once memory is placed. */
+/* fuse.c: elementwise chains of what is left, once memory is placed; on the host they run piece by
+ * piece, of so many elements: with a few operands it fits the first-level cache. */
+#define WEIR__PIECE 2048
 weir_status weir__pass_fuse(struct weir__compile *c);
 void weir__compile_fini(struct weir__compile *c);
 

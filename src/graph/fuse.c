@@ -12,6 +12,8 @@
 #include <string.h>
 
 enum { MAX_MEMBERS = 16, MAX_OPERANDS = 4, MAX_TOUCHES = MAX_MEMBERS * MAX_OPERANDS };
+/* What is worth a tile: so many rows of it, and more bytes than are near a core. */
+enum { TILE_ROWS = 16, LARGE_BYTES = 1 << 20 };
 
 /* Consecutive nodes of a stream that could be one launch. */
 struct launch {
@@ -137,11 +139,36 @@ static bool is_sound(const struct weir__compile *c, const struct launch *l)
 
 /* ---- launches ---- */
 
+/* Whether a large operand lies along another dim than the result, whose rows are so long that a
+ * piece has but a few: kernels by themselves read it in tiles, pieces would fetch each of its lines
+ * again and again. */
+static bool reads_across(const struct weir__node *n)
+{
+    const struct weir__view *out = &n->out[0].view;
+
+    for (int i = 0; i < n->nin; i++) {
+        const struct weir__view *v = &n->in[i].view;
+        int64_t inner = 1;
+
+        if (n->in[i].value == WEIR__NO_VALUE || v->ndim < 2 || v->stride[v->ndim - 1] < TILE_ROWS ||
+            weir__view_numel(v) * (int64_t)weir_dtype_size(v->dtype) < LARGE_BYTES)
+            continue;
+        for (int d = v->ndim - 2; d >= 0; d--) {
+            inner *= out->shape[out->ndim - v->ndim + d + 1];
+            if (v->stride[d] == 1 && v->shape[d] >= TILE_ROWS && inner * TILE_ROWS > WEIR__PIECE)
+                return true;
+        }
+    }
+    return false;
+}
+
 static bool has_pieces(const struct weir__node *n, bool compiles)
 {
-    return n->op->flags & WEIR__OP_ELEMENTWISE ||
-           (n->op->flags & WEIR__OP_JOINS &&
-            (compiles || weir__view_is_contiguous(&n->in[0].view)));
+    if (compiles)
+        return n->op->flags & (WEIR__OP_ELEMENTWISE | WEIR__OP_JOINS);
+    if (n->op->flags & WEIR__OP_ELEMENTWISE)
+        return !reads_across(n);
+    return n->op->flags & WEIR__OP_JOINS && weir__view_is_contiguous(&n->in[0].view);
 }
 
 /* Super kernels of devices that compile their kernels are no launches of their own. */

@@ -16,10 +16,9 @@ static weir_status run_fused(const void *args, const weir_block *block)
     return inner.index < inner.count ? part->fn(part->args, &inner) : WEIR_OK;
 }
 
-/* Elements of a piece: with a few operands it fits the first-level cache. What only the
- * launch itself needs is kept in the upper half of the block's memory; kernels have the
- * lower one. */
-enum { PIECE = 2048, SLOT_BYTES = PIECE * sizeof(double) };
+/* What only the launch itself needs is kept in the upper half of the block's memory; kernels have
+ * the lower one. */
+enum { SLOT_BYTES = WEIR__PIECE * sizeof(double) };
 
 static weir_status run_part(const struct weir__fused_part *part, const weir_block *piece)
 {
@@ -120,7 +119,7 @@ static weir_status prepare_parts(const weir_plan *plan, struct weir__instance *i
     (*slot)->n = n;
     if (c->chunked[leader])
         (*slot)->pieces = (uint32_t)weir__div_up(
-            weir__view_numel(&plan->graph->nodes[leader].out[0].view), PIECE);
+            weir__view_numel(&plan->graph->nodes[leader].out[0].view), WEIR__PIECE);
     for (int i = 0; i < n; i++) {
         int v = weir__node_at(c, c->stream[leader], c->position[leader] + i);
         struct weir__kernel k;

@@ -171,3 +171,69 @@ TEST(fuse, a_cast_of_what_is_turned_ends_a_chain)
 {
     check_casts(true);
 }
+
+/* exp(x + y turned) * x, of n * n elements: how many launches, and that the bits are those of eager
+ * calls. */
+static int launches_of_turned(int64_t n)
+{
+    const int64_t shape[] = {n, n};
+    const int order[] = {1, 0};
+    size_t bytes = (size_t)(n * n) * sizeof(float);
+    float *want = malloc(bytes), *got = malloc(bytes);
+    weir_tensor *in[2], *gin[2], *turned, *a, *b, *c, *gout = NULL, *out = NULL;
+    int launches = 0;
+    weir_device *dev;
+    weir_graph *g;
+    weir_plan *plan;
+
+    CHECK(want && got);
+    CHECK_OK(weir_device_open("cpu:threads=2", &dev));
+    CHECK_OK(weir_graph_create(dev, &g));
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(weir_tensor_empty(weir_stream_default(dev), WEIR_F32, 2, shape, &in[i]));
+        CHECK_OK(weir_random_normal(in[i], (uint64_t)i, 0, 1));
+        CHECK_OK(weir_graph_input(g, i ? "y" : "x", WEIR_F32, 2, shape, &gin[i]));
+    }
+    for (int captured = 0; captured < 2; captured++) {
+        weir_tensor **from = captured ? gin : in;
+
+        if (captured)
+            CHECK_OK(weir_graph_begin(g));
+        CHECK_OK(weir_tensor_permute(from[1], order, &turned));
+        CHECK_OK(weir_add(from[0], turned, &a));
+        CHECK_OK(weir_exp(a, &b));
+        CHECK_OK(weir_mul(b, from[0], &c));
+        if (captured) {
+            CHECK_OK(weir_graph_end(g));
+            gout = weir_tensor_retain(c);
+        } else {
+            CHECK_OK(weir_tensor_read(c, want, bytes));
+        }
+        weir_tensor *all[] = {turned, a, b, c};
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+            weir_tensor_release(all[i]);
+    }
+    CHECK_OK(weir_graph_output(g, "out", gout));
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    for (int v = 0; v < plan->graph->nnodes; v++)
+        launches += plan->c.leader[v] == v;
+    CHECK_OK(weir_plan_run(plan, weir_stream_default(dev), in, 2, &out, 1));
+    CHECK_OK(weir_tensor_read(out, got, bytes));
+    CHECK_MEM_EQ(got, want, bytes);
+    weir_tensor *all[] = {in[0], in[1], gin[0], gin[1], gout, out};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        weir_tensor_release(all[i]);
+    CHECK_OK(weir_device_sync(dev));
+    weir_plan_destroy(plan);
+    weir_graph_destroy(g);
+    CHECK_OK(weir_device_close(dev));
+    free(want);
+    free(got);
+    return launches;
+}
+
+TEST(fuse, a_large_operand_that_is_turned_is_read_in_tiles)
+{
+    CHECK_EQ(launches_of_turned(520), 2); /* the addition alone, then the others */
+    CHECK_EQ(launches_of_turned(60), 1);
+}
