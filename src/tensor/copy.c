@@ -205,15 +205,15 @@ static weir_status copy_through_host(const struct side *to, const struct side *f
         return st;
     }
     if (!(st = wait_abroad(to->stream, from->stream, NULL)) &&
-        !(st = copy_part(to, &to->tensor->view, &between, WEIR__COPY_FROM_HOST)))
-        st = weir_stream_callback(to->stream, free_bounce, between.data);
-    if (st) { /* nobody frees it before both are through with it */
-        weir__wait_shield(1);
-        if (weir_stream_sync(from->stream) != WEIR_ETIMEDOUT &&
-            weir_stream_sync(to->stream) != WEIR_ETIMEDOUT)
-            weir__free(between.data);
-        weir__wait_shield(-1);
-    }
+        !(st = copy_part(to, &to->tensor->view, &between, WEIR__COPY_FROM_HOST)) &&
+        !(st = weir_stream_callback(to->stream, free_bounce, between.data)))
+        return wait_abroad(from->stream, to->stream, NULL); /* as for any other copy */
+    /* Nobody frees it before both are through with it. */
+    weir__wait_shield(1);
+    if (weir_stream_sync(from->stream) != WEIR_ETIMEDOUT &&
+        weir_stream_sync(to->stream) != WEIR_ETIMEDOUT)
+        weir__free(between.data);
+    weir__wait_shield(-1);
     return st;
 }
 

@@ -217,19 +217,24 @@ TEST(cuda_abroad, copies_between_gpus_that_do_not_reach_each_other_go_through_th
 TEST(cuda_abroad, errors_cross_through_the_host_as_well)
 {
     const struct fake_control *fake = use_fake();
-    weir_device *dev[2];
-    weir_tensor *x, *y;
 
-    open_apart(fake, dev);
-    x = gpu_tensor(weir_stream_default(dev[0]), WEIR_F32, 100, 1);
-    y = gpu_tensor(weir_stream_default(dev[1]), WEIR_F32, 100, 2);
-    fail_on(weir_stream_default(dev[0]));
-    CHECK_OK(weir_tensor_copy(y, x));
-    expect_error(weir_stream_sync(weir_stream_default(dev[1])));
-    weir_tensor_release(x);
-    weir_tensor_release(y);
-    for (int i = 0; i < 2; i++)
-        CHECK_OK(weir_device_close(dev[i]));
+    for (int failing = 0; failing < 2; failing++) {
+        weir_device *dev[2];
+        weir_tensor *x, *y;
+
+        test_note("the %s's stream fails", failing ? "destination" : "source");
+        open_apart(fake, dev);
+        x = gpu_tensor(weir_stream_default(dev[0]), WEIR_F32, 100, 1);
+        y = gpu_tensor(weir_stream_default(dev[1]), WEIR_F32, 100, 2);
+        fail_on(weir_stream_default(dev[failing]));
+        CHECK_OK(weir_tensor_copy(y, x));
+        for (int i = 0; i < 2; i++)
+            expect_error(weir_stream_sync(weir_stream_default(dev[i])));
+        weir_tensor_release(x);
+        weir_tensor_release(y);
+        for (int i = 0; i < 2; i++)
+            CHECK_OK(weir_device_close(dev[i]));
+    }
 }
 
 /* Whatever call fails, the memory between the two is neither lost nor freed too early. */
