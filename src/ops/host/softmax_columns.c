@@ -37,7 +37,7 @@ static void columns_f32(const struct columns *c)
         for (int64_t j = 0; j < c->width; j++) {
             float x = in[i * c->in_step + j];
 
-            max[j] = (x > max[j]) | (x != x) ? x : max[j];
+            max[j] = ((x > max[j]) | (x != x)) ? x : max[j];
         }
     for (int64_t i = 0; i < c->n; i++) {
         const float *x = in + i * c->in_step;
@@ -74,7 +74,7 @@ static void columns_f64(const struct columns *c)
         for (int64_t j = 0; j < c->width; j++) {
             double x = in[i * c->in_step + j];
 
-            max[j] = (x > max[j]) | (x != x) ? x : max[j];
+            max[j] = ((x > max[j]) | (x != x)) ? x : max[j];
         }
     for (int64_t i = 0; i < c->n; i++)
         for (int64_t j = 0; j < c->width; j++)
