@@ -245,3 +245,18 @@ TEST(cuda_early, a_gpu_that_cannot_start_kernels_early_is_not_asked_to)
     check_seed(&w, 1, 2);
     close_work(&w);
 }
+
+/* Those that no case here launches as well. */
+TEST(cuda_early, every_text_waits_first)
+{
+    const struct fake_control *fake = find_fake();
+    int entries = 0;
+
+    for (int i = 0; i < weir__cuda_nsources; i++) {
+        test_note("%s", weir__cuda_sources[i].name);
+        CHECK(fake->waits(weir__cuda_sources[i].text));
+        entries += strstr(weir__cuda_sources[i].text, "__global__") != NULL;
+    }
+    CHECK_GT(entries, 20);
+    CHECK(!fake->waits("extern \"C\" __global__ void f(int *p)\n{\n    *p = 1;\n}\n"));
+}

@@ -224,6 +224,7 @@ const struct fake_control fake_cuda_control = {
     .slow_way = fake_slow_way,
     .last_way = fake_last_way,
     .apart = set_apart,
+    .waits = fake_waits,
     .edges = fake_edges,
     .set_major = set_major,
     .heal = heal,

@@ -21,8 +21,7 @@ int nvrtcVersion(int *major, int *minor)
     return 0;
 }
 
-/* Whether every entry in the text does. */
-static bool waits_first(const char *text)
+bool fake_waits(const char *text)
 {
     static const char entry[] = "extern \"C\" __global__", wait[] = "{\n    await_earlier();\n";
     const char *body;
@@ -45,9 +44,9 @@ int nvrtcCreateProgram(void **program, const char *text, const char *name, int n
     p = fake_new(FAKE_PROGRAM, sizeof *p);
     snprintf(p->name, sizeof p->name, "%s", name);
     p->bad = strstr(text, "#error") != NULL;
-    p->waits = waits_first(text);
+    p->waits = fake_waits(text);
     for (int i = 0; i < nheaders; i++) /* some have the entry of a text that includes them */
-        p->waits &= waits_first(headers[i]);
+        p->waits &= fake_waits(headers[i]);
     *program = p;
     return 0;
 }

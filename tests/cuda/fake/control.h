@@ -41,6 +41,8 @@ struct fake_control {
     int (*last_way)(void);     /* the one of the last product that ran; -1 before the first */
     /* GPUs cannot, or can, reach each other's memory. */
     void (*apart)(bool are);
+    /* Whether every entry in the text waits for earlier kernels before it does anything else. */
+    bool (*waits)(const char *text);
     /* Of the graph that was instantiated last: programmatic edges, and others. */
     void (*edges)(int *early, int *full);
     /* The compute capability of devices opened from now on; 9 at first. */

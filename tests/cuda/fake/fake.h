@@ -254,6 +254,7 @@ void fake_edges(int *early, int *full);
 void fake_put_body(struct fake_body *body);
 
 /* ---- kernels.c, matrix.c, products.c ---- */
+bool fake_waits(const char *text); /* see control.h */
 struct fake_module {
     struct fake_object object;
     char text[64];
