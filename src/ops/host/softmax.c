@@ -69,8 +69,11 @@ static void softmax(const struct source *s, void *dst)
 weir_status WEIR__ISA_NAME(weir__softmax_kernel)(const void *args, const weir_block *block)
 {
     const struct weir__softmax *a = args;
-    struct weir__range range = weir__tile_range(a->rows.count, 1, block);
     size_t elem = weir__elem_size(a->dtype);
+    bool columns = WEIR__ISA_NAME(weir__softmax_is_columns)(a);
+    /* Rows side by side share lines of memory, which two cores had better not. */
+    struct weir__range range =
+        weir__tile_range(a->rows.count, columns ? 64 / (int64_t)elem : 1, block);
     weir_dtype type = weir__compute_type(a->dtype);
     bool direct = type == a->dtype && a->rows.out_step == 1;
     struct source s = {
@@ -81,7 +84,7 @@ weir_status WEIR__ISA_NAME(weir__softmax_kernel)(const void *args, const weir_bl
     };
     char *row = s.buffer + WEIR__ROW_BYTES;
 
-    if (WEIR__ISA_NAME(weir__softmax_is_columns)(a)) {
+    if (columns) {
         WEIR__ISA_NAME(weir__softmax_columns)(a, range.begin, range.end, block->local);
         return WEIR_OK;
     }
