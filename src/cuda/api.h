@@ -139,8 +139,8 @@ struct weir__cu_launch {
     X(cuMemUnmap, memory_unmap, (weir__cu_address address, size_t size))                           \
     X(cuMemSetAccess, memory_access,                                                               \
       (weir__cu_address address, size_t size, const struct weir__cu_access *access, size_t n))     \
-    X(cuPointerGetAttribute, pointer_attribute,                                                    \
-      (void *value, int attribute, weir__cu_address address))                                      \
+    X(cuPointerGetAttributes, pointer_attributes,                                                  \
+      (unsigned n, int *attributes, void **values, weir__cu_address address))                      \
     X(cuMemcpyAsync, copy_async,                                                                   \
       (weir__cu_address to, weir__cu_address from, size_t size, weir__cu_stream stream))           \
     X(cuMemsetD8Async, fill_async,                                                                 \

@@ -226,6 +226,7 @@ struct weir__cuda {
     _Atomic int nshut; /* streams that are `shut` */
     /* Faults. */
     struct weir__code_failure *log; /* pinned */
+    weir__cu_address nfailures;     /* of the log, on the device */
     _Atomic uint64_t log_read;
     struct weir__cuda_meet *arrived; /* under the faults lock */
     _Atomic bool looks_abroad;       /* streams have waited for another device's that may fail */
@@ -392,6 +393,13 @@ static inline weir_status weir__cuda_alive(struct weir__cuda *dev)
 weir_status weir__cuda_ask(struct weir__cuda *dev);
 /* What a kernel that fails is told to say: a command of a stream, or an item of a program. */
 uint64_t weir__cuda_where(const weir_stream *s, uint64_t seq);
+/* Whether a kernel has failed since the log was read. */
+static inline bool weir__cuda_has_news(const struct weir__cuda *dev)
+{
+    uint64_t at = atomic_load_explicit(&dev->log_read, memory_order_relaxed);
+
+    return __atomic_load_n(&dev->log[at % WEIR__CODE_FAILURES].ready, __ATOMIC_RELAXED) > at;
+}
 uint64_t weir__cuda_where_item(uint32_t program, int lane, int item);
 /* Whether it is known by now that command `seq` must not run: an error is before it. (L) */
 bool weir__cuda_is_doomed(const struct weir__cuda_stream *s, uint64_t seq);

@@ -166,10 +166,27 @@ static void cuda_release(weir_device *base)
     weir__free(dev->words);
     if (dev->log)
         dev->api->cu.host_free(dev->log);
+    if (dev->nfailures)
+        dev->api->cu.memory_free(dev->nfailures);
     if (calm)
         weir__cuda_calm_end(dev);
     weir__cuda_leave(dev, pushed);
     dev->api->cu.primary_release(dev->device);
+}
+
+/* The clock's first event comes after it, and is waited for. */
+static weir_status open_count(struct weir__cuda *dev)
+{
+    const struct weir__cu *cu = &dev->api->cu;
+    weir_status st =
+        weir__cuda_check(dev, cu->memory_alloc(&dev->nfailures, sizeof(uint64_t)), "memory");
+
+    if (st) {
+        dev->nfailures = 0;
+        return st;
+    }
+    return weir__cuda_check(dev, cu->fill_async(dev->nfailures, 0, sizeof(uint64_t), NULL),
+                            "memory");
 }
 
 static weir_status cuda_open(weir_device *base, struct weir__spec *spec)
@@ -198,7 +215,7 @@ static weir_status cuda_open(weir_device *base, struct weir__spec *spec)
                                                CU_HOST_ALLOC_PORTABLE_MAPPED),
                                 "pinned memory"))) {
         memset(dev->log, 0, WEIR__CODE_FAILURES * sizeof *dev->log);
-        if (!(st = weir__cuda_anchor(dev)))
+        if (!(st = open_count(dev)) && !(st = weir__cuda_anchor(dev)))
             st = weir__cuda_cores_open(dev);
     }
     weir__cuda_leave(dev, pushed);

@@ -138,17 +138,21 @@ static void place_failure(struct weir__cuda *dev, const struct weir__code_failur
 
 static void read_log(struct weir__cuda *dev)
 {
-    uint64_t next = __atomic_load_n(&dev->log->next, __ATOMIC_ACQUIRE), at = dev->log_read;
+    uint64_t at = dev->log_read, ready;
 
-    /* Those that the ring has lost concern streams that are in error already, or will be. */
-    if (next > at + WEIR__CODE_FAILURES)
-        at = next - WEIR__CODE_FAILURES;
-    for (; at < next; at++) {
+    for (;;) {
         const struct weir__code_failure *f = &dev->log[at % WEIR__CODE_FAILURES];
 
-        if (__atomic_load_n(&f->ready, __ATOMIC_ACQUIRE) < at + 1)
-            break; /* being written */
-        place_failure(dev, f);
+        ready = __atomic_load_n(&f->ready, __ATOMIC_ACQUIRE);
+        if (ready <= at)
+            break; /* there is none, or it is being written */
+        if (ready > at + 1) {
+            /* Those that the ring has lost concern streams that are in error, or will be. */
+            at = ready - WEIR__CODE_FAILURES;
+        } else {
+            place_failure(dev, f);
+            at++;
+        }
     }
     dev->log_read = at;
 }

@@ -57,7 +57,12 @@ static weir__cu_result start(const struct weir__cuda_sink *sink, const struct we
 static weir_status launch(const struct weir__cuda_sink *sink, const struct weir__kernel *k)
 {
     struct weir__cuda *dev = sink->dev;
-    struct weir__code_context context = {dev->log, sink->where, 0, sink->cores};
+    struct weir__code_context context = {
+        .failures = dev->log,
+        .nfailures = (uint64_t *)(uintptr_t)dev->nfailures,
+        .where = sink->where,
+        .cores = sink->cores,
+    };
     /* The entry's parameter may be longer than what this call has to say. */
     _Alignas(16) unsigned char args[WEIR_ARGS_MAX];
     struct weir__cu_tile_map maps[WEIR__CODE_TILED];

@@ -208,8 +208,12 @@ static weir_status start_part(struct weir__cuda_meet *m, const void *const *peer
 {
     struct weir__cuda *dev = device_of(m);
     const struct weir__cu *cu = &dev->api->cu;
-    struct weir__code_context context = {dev->log, weir__cuda_where(&m->stream->base, m->seq), 0,
-                                         m->cores};
+    struct weir__code_context context = {
+        .failures = dev->log,
+        .nfailures = (uint64_t *)(uintptr_t)dev->nfailures,
+        .where = weir__cuda_where(&m->stream->base, m->seq),
+        .cores = m->cores,
+    };
     _Alignas(16) unsigned char part[WEIR_ARGS_MAX];
     void *params[] = {part, &context};
     bool pushed = weir__cuda_enter(dev);

@@ -79,16 +79,13 @@ bool weir__cuda_reaches(weir_device *base, const void *address)
     struct weir__cuda *dev = weir__cuda(base);
     weir__cu_address at = (weir__cu_address)(uintptr_t)address;
     bool pushed = weir__cuda_enter(dev), reaches;
-    unsigned type = 0;
-    int ordinal = -1;
+    int asked[] = {CU_POINTER_MEMORY_TYPE, CU_POINTER_ORDINAL}, ordinal = -1;
+    unsigned type = 0; /* stays so for an address that CUDA does not know */
+    void *values[] = {&type, &ordinal};
 
-    /* An address that CUDA does not know is an error of the call alone. */
-    reaches = !dev->api->cu.pointer_attribute(&type, CU_POINTER_MEMORY_TYPE, at);
-    if (reaches && type == CU_MEMORY_DEVICE)
-        reaches = !dev->api->cu.pointer_attribute(&ordinal, CU_POINTER_ORDINAL, at) &&
-                  ordinal == dev->device;
-    else
-        reaches &= type == CU_MEMORY_HOST; /* pinned: the GPU sees it at the same address */
+    reaches = !dev->api->cu.pointer_attributes(2, asked, values, at) &&
+              (type == CU_MEMORY_DEVICE ? ordinal == dev->device
+                                        : type == CU_MEMORY_HOST); /* pinned: as the host sees it */
     weir__cuda_leave(dev, pushed);
     return reaches;
 }

@@ -93,8 +93,7 @@ uint64_t weir__cuda_done(const weir_stream *base)
     if (reached < queued && reached >= s->checkpoint)
         (void)weir__cuda_checkpoint(s); /* the next to ask will know */
     if (atomic_load_explicit(&dev->failed, memory_order_relaxed) ||
-        atomic_load_explicit(&dev->looks_abroad, memory_order_relaxed) ||
-        __atomic_load_n(&dev->log->next, __ATOMIC_RELAXED) != dev->log_read)
+        atomic_load_explicit(&dev->looks_abroad, memory_order_relaxed) || weir__cuda_has_news(dev))
         weir__cuda_poll(dev);
     return reached;
 }

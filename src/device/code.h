@@ -56,21 +56,22 @@ struct weir__fill {
 
 /* What an entry is told beside its arguments. */
 struct weir__code_context {
-    struct weir__code_failure *failures; /* where a kernel that may fail says so */
-    uint64_t where;                      /* what to say it of */
+    struct weir__code_failure *failures; /* where a kernel that may fail says so, */
+    uint64_t *nfailures;                 /* in the device's own memory: how often one did, */
+    uint64_t where;                      /* and what to say it of */
     uint32_t phase;
     uint32_t cores; /* that it may use */
 };
 
 #define WEIR__CODE_FAILURES 64
 
-/* A ring in memory that both sides see: an entry counts once `ready` is its number + 1. */
+/* A ring in memory that both sides see: an entry counts once `ready` is its number + 1. Only one of
+ * them counts entries: a device cannot be relied on to add to the host's memory in one step. */
 struct weir__code_failure {
     uint64_t where;
     int64_t index, limit; /* an index and the first one that is out of range */
     int64_t at;           /* where, for weir__code.explain */
     uint64_t ready;
-    uint64_t next; /* of entry 0: the number of the next failure */
 };
 
 /* Memory that peers of a collective read: a pointer in its arguments, and bytes there. */

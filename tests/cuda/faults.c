@@ -63,6 +63,35 @@ TEST(cuda_faults, an_index_out_of_range_names_operator_stream_and_range)
     CHECK_OK(weir_device_close(dev));
 }
 
+/* A GPU says it of every index, the fake of every operator. */
+TEST(cuda_faults, the_next_failure_is_heard_of_after_more_than_the_log_holds)
+{
+    weir_device *dev = open_gpu("cuda:0");
+    weir_stream *s = weir_stream_default(dev), *other;
+    weir_tensor *table = gpu_tensor(s, WEIR_F32, 10, 1), *many = gpu_tensor(s, WEIR_I64, 3000, 12),
+                *one = gpu_tensor(s, WEIR_I64, 1, 17), *out;
+
+    CHECK_OK(weir_stream_create(dev, NULL, &other));
+    CHECK_OK(weir_stream_wait_stream(other, s));
+    for (int i = 0; i < 2 * WEIR__CODE_FAILURES; i++) {
+        CHECK_OK(weir_index_select(table, 0, many, &out));
+        weir_tensor_release(out);
+    }
+    CHECK_STATUS(weir_stream_sync(s), WEIR_ERANGE);
+    CHECK_STR(weir_last_error(), "12");
+    CHECK_OK(weir_stream_set_current(other));
+    CHECK_OK(weir_index_select(table, 0, one, &out));
+    CHECK_STATUS(weir_stream_sync(other), WEIR_ERANGE);
+    CHECK_STR(weir_last_error(), "17");
+    CHECK_OK(weir_stream_set_current(s));
+    weir_tensor_release(table);
+    weir_tensor_release(many);
+    weir_tensor_release(one);
+    weir_tensor_release(out);
+    CHECK_OK(weir_stream_destroy(other));
+    CHECK_OK(weir_device_close(dev));
+}
+
 TEST(cuda_faults, a_function_of_the_host_is_refused_by_name)
 {
     weir_device *dev = open_gpu("cuda:0");

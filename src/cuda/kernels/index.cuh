@@ -27,7 +27,7 @@ template <int type> static __device__ inline int64_t read_index(const char *inde
 static __device__ inline void report(int64_t index, int64_t limit, int64_t at,
                                      const weir__code_context &c)
 {
-    unsigned long long n = atomicAdd_system((unsigned long long *)&c.failures->next, 1ull);
+    unsigned long long n = atomicAdd((unsigned long long *)c.nfailures, 1ull);
     weir__code_failure *f = &c.failures[n % WEIR__CODE_FAILURES];
 
     f->where = c.where;

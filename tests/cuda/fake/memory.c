@@ -80,16 +80,21 @@ static void forget(const void *address)
     pthread_mutex_unlock(&fake_lock);
 }
 
-int cuPointerGetAttribute(void *value, int attribute, weir__cu_address address)
+/* Of an address that nobody knows all are 0, as with CUDA, but for the device. */
+int cuPointerGetAttributes(unsigned n, int *attributes, void **values, weir__cu_address address)
 {
     const struct range *r;
 
     FAKE_CALL_IN_CONTEXT();
     pthread_mutex_lock(&fake_lock);
-    if ((r = find_range(address)))
-        *(int *)value = attribute == CU_POINTER_ORDINAL ? r->device : r->type;
+    r = find_range(address);
+    for (unsigned i = 0; i < n; i++)
+        if (attributes[i] == CU_POINTER_ORDINAL)
+            *(int *)values[i] = r ? r->device : -2;
+        else
+            *(int *)values[i] = r ? r->type : 0;
     pthread_mutex_unlock(&fake_lock);
-    return r ? 0 : FAKE_INVALID;
+    return 0;
 }
 
 /* Bits are set where it begins: nobody may count on zeros. */
