@@ -76,7 +76,8 @@ WEIR_API weir_status weir_device_close(weir_device *dev);
 
 /* The process's default device, opened on first use with weir_device_open(NULL). It is the
  * library's and never closed. A child of fork() has one of its own, and may not use the parent's
- * devices. threads  any. */
+ * devices.
+ * threads  any. */
 WEIR_API WEIR_MUST_USE weir_status weir_device_default(weir_device **out);
 
 /* threads  any. */

@@ -147,7 +147,7 @@ static void read_log(struct weir__cuda *dev)
         if (ready <= at)
             break; /* there is none, or it is being written */
         if (ready > at + 1) {
-            /* Those that the ring has lost concern streams that are in error, or will be. */
+            /* The ring has lost some: a kernel has found very many indices out of range. */
             at = ready - WEIR__CODE_FAILURES;
         } else {
             place_failure(dev, f);

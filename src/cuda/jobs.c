@@ -216,7 +216,7 @@ static weir_status hand_over(struct weir__cuda *dev, struct weir__cuda_job *job,
         free_job(job);
         return st;
     }
-    st = weir__cuda_gate(job->stream, job->meet || job->relay);
+    st = weir__cuda_gate(job->stream, job->meet || job->relay || job->ours);
     settle_job(h, job, !st);
     return st;
 }

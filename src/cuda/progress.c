@@ -7,11 +7,17 @@
 static weir_status end_of_all(struct weir__cuda_stream *s, uint64_t queued, weir__cu_stream *out)
 {
     struct weir__cuda_stream *leader = s;
+    weir_status st;
 
     if (!s->busy)
         weir__cuda_locate(&leader, &queued);
-    *out = leader->tail;
-    return leader == s ? weir__cuda_flush(s) : WEIR_OK;
+    if (leader != s && queued == atomic_load_explicit(&leader->queued, memory_order_relaxed)) {
+        *out = leader->tail;
+        return WEIR_OK;
+    }
+    st = weir__cuda_flush(s); /* the leader has more by now */
+    *out = s->tail;
+    return st;
 }
 
 weir_status weir__cuda_write(struct weir__cuda_stream *s)

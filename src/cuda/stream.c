@@ -46,6 +46,7 @@ bool weir__cuda_is_shut(struct weir__cuda_stream *s)
  * CUDA does not take is kept: no later command may go without. */
 weir_status weir__cuda_flush(struct weir__cuda_stream *s)
 {
+    bool outer = s->is_flushing;
     weir_status st = WEIR_OK;
 
     if (weir__unlikely(s->shut) && weir__cuda_is_shut(s)) {
@@ -54,6 +55,7 @@ weir_status weir__cuda_flush(struct weir__cuda_stream *s)
         set_shut(s, false);
     }
     s->busy |= s->npending > 0;
+    s->is_flushing = true;
     while (s->npending && !st) {
         struct weir__cuda_pending *p = &s->pending[--s->npending];
         struct weir__cuda_stream *from = p->from;
@@ -70,6 +72,7 @@ weir_status weir__cuda_flush(struct weir__cuda_stream *s)
                 p->event = event;
         }
     }
+    s->is_flushing = outer;
     return st;
 }
 
@@ -97,7 +100,14 @@ static inline weir_status add_pending(struct weir__cuda_stream *s, struct weir__
     return WEIR_OK;
 }
 
-/* An event after everything queued so far, which is over at `on`. */
+static const struct weir__cuda_event *newest(const struct weir__cuda_stream *s)
+{
+    return &s->ring[(s->ring_at - 1) % WEIR__CUDA_RING];
+}
+
+/* An event after everything queued so far, which is over at `on`. While a wait of the stream is
+ * being handed over it lacks that one: then it is for whoever is to be waited for, and stands for
+ * no command that the one before it does not. */
 static inline weir_status record(struct weir__cuda_stream *s, weir__cu_stream on)
 {
     struct weir__cuda *dev = weir__cuda(s->base.dev);
@@ -106,15 +116,12 @@ static inline weir_status record(struct weir__cuda_stream *s, weir__cu_stream on
 
     if (st)
         return st;
-    e->seq = atomic_load_explicit(&s->queued, memory_order_relaxed);
+    e->seq = weir__unlikely(s->is_flushing)
+                 ? newest(s)->seq
+                 : atomic_load_explicit(&s->queued, memory_order_relaxed);
     e->on = on;
     s->ring_at++;
     return WEIR_OK;
-}
-
-static const struct weir__cuda_event *newest(const struct weir__cuda_stream *s)
-{
-    return &s->ring[(s->ring_at - 1) % WEIR__CUDA_RING];
 }
 
 /* What others may wait for gets its event when something is to come behind it, unless whoever waits
@@ -298,10 +305,13 @@ weir_status weir__cuda_follow(struct weir__cuda_stream *lane, struct weir__cuda_
 
 weir_status weir__cuda_mark(weir_stream *base)
 {
-    struct weir__cuda_stream *s = weir__cuda_stream(base);
+    struct weir__cuda_stream *s = weir__cuda_stream(base), *at = s;
+    uint64_t seq = atomic_load_explicit(&s->queued, memory_order_relaxed);
     weir_status st;
 
     s->is_due = true;
+    weir__cuda_locate(&at, &seq); /* those who change where it leads have the device's lock too */
+    at->is_due |= seq == atomic_load_explicit(&at->queued, memory_order_relaxed);
     if (weir__likely(!s->shared))
         return WEIR_OK;
     /* Others queue behind it without a word. */

@@ -63,7 +63,7 @@ struct weir__code_context {
     uint32_t cores; /* that it may use */
 };
 
-#define WEIR__CODE_FAILURES 64
+#define WEIR__CODE_FAILURES 1024
 
 /* A ring in memory that both sides see: an entry counts once `ready` is its number + 1. Only one of
  * them counts entries: a device cannot be relied on to add to the host's memory in one step. */

@@ -76,8 +76,9 @@ static weir_status pool_wait_all(void *user)
     weir_device *dev = user;
     weir_status st;
 
-    if (served == dev)
-        return WEIR_OK; /* what is over by now has to do */
+    /* What is over by now has to do: what is not may wait for the callback, here or elsewhere. */
+    if (served)
+        return WEIR_OK;
     weir__mutex_unlock(&dev->lock);
     dev->driver->kick(dev);
     st = sync_all(dev, false);

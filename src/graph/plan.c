@@ -316,16 +316,16 @@ weir_status weir__instance_rebind(weir_plan *plan, struct weir__instance *inst, 
 
     memcpy(inst->bound, bound, (size_t)nbound(plan) * sizeof *bound);
     memcpy(inst->limits, limits, (size_t)plan->c.nstreams * sizeof *limits);
+    all |= inst->is_half_bound;
+    inst->is_half_bound = true;
     for (int v = 0; v < plan->graph->nnodes; v++) {
         if (!plan->c.live[v] || plan->c.leader[v] != v || (!all && !plan->external[v]))
             continue;
-        if ((st = prepare_launch(plan, inst, v, &work, &kernel))) {
-            /* Half bound: no run has such limits, so the next one prepares everything. */
-            memset(inst->limits, 0, (size_t)plan->c.nstreams * sizeof *inst->limits);
+        if ((st = prepare_launch(plan, inst, v, &work, &kernel)))
             return st;
-        }
         plan->dev->driver->program_update(inst->program, plan->merged ? 0 : plan->c.stream[v],
                                           plan->item[v], &kernel);
     }
+    inst->is_half_bound = false;
     return WEIR_OK;
 }

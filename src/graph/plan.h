@@ -42,7 +42,8 @@ struct weir__instance {
     weir_cores *limits;         /* by lane: in force when the kernels were prepared */
     struct weir__mark last;     /* after its last run; stream NULL if it never ran */
     struct weir__clock last_clock;
-    bool has_run; /* for these or other bindings: it was worth something to somebody */
+    bool is_half_bound; /* its kernels could not all be prepared */
+    bool has_run;       /* for these or other bindings: it was worth something to somebody */
 };
 
 /* A collective of the plan: its number among those of its channel, which is one of

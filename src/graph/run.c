@@ -133,7 +133,8 @@ static bool same_bindings(const struct run *r, const struct weir__instance *inst
 {
     const weir_graph *g = r->plan->graph;
 
-    return !memcmp(inst->bound, r->bound, (size_t)(g->ninputs + g->noutputs) * sizeof *r->bound);
+    return !inst->is_half_bound &&
+           !memcmp(inst->bound, r->bound, (size_t)(g->ninputs + g->noutputs) * sizeof *r->bound);
 }
 
 static bool same_limits(const struct run *r, const struct weir__instance *inst)

@@ -194,8 +194,10 @@ static weir_status copy_through_host(const struct side *to, const struct side *f
     struct weir__view between = from->tensor->view;
     weir_status st;
 
-    if (!size_of(from->tensor))
-        return WEIR_OK;
+    if (!size_of(from->tensor)) /* nothing but the order of any other copy */
+        return (st = wait_abroad(to->stream, from->stream, NULL))
+                   ? st
+                   : wait_abroad(from->stream, to->stream, NULL);
     weir__view_set_contiguous(&between);
     if (!(between.data = weir__malloc(size_of(from->tensor))))
         return weir__fail(WEIR_ENOMEM, "a copy of %zu bytes through the host",

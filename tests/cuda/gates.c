@@ -1,5 +1,6 @@
 /* A stream that waits for work before a gate does not wait for the gate. */
 #include <sched.h>
+#include <time.h>
 
 #include "gpu.h"
 
@@ -115,4 +116,45 @@ TEST(cuda_gates, a_stream_waits_for_what_the_other_had_when_it_was_told_to)
 TEST(cuda_gates, or_had_when_the_event_was_recorded)
 {
     goes_on(true);
+}
+
+/* To hand the wait of `b` for `a` to CUDA, `a` gets its own wait for an earlier command of `b`,
+ * which has no event yet. That one lacks the wait, and is not for `c`. */
+TEST(cuda_gates, an_event_recorded_on_the_way_stands_for_no_wait_that_it_lacks)
+{
+    weir_device *dev = open_gpu("cuda:0");
+    weir_stream *a = weir_stream_default(dev), *b, *c;
+    weir_tensor *y, *z;
+    _Atomic int flag = 0;
+    bool done;
+
+    CHECK_OK(weir_stream_create(dev, NULL, &b));
+    CHECK_OK(weir_stream_create(dev, NULL, &c));
+    y = gpu_tensor(b, WEIR_F32, 100, 1);
+    z = gpu_tensor(c, WEIR_F32, 100, 1);
+    add_on(b, y);
+    add_on(c, z);
+    CHECK_OK(weir_device_sync(dev));
+    add_on(b, y);
+    add_on(b, y);
+    CHECK_OK(weir_stream_callback(a, wait_for_flag, &flag));
+    weir__mutex_lock(&dev->lock);
+    CHECK_OK(weir__stream_wait_mark(a, (struct weir__mark){b, weir__stream_submitted(b) - 1}, NULL,
+                                    WEIR__WAIT_ORDER));
+    weir__mutex_unlock(&dev->lock);
+    CHECK_OK(weir_stream_wait_stream(b, a));
+    CHECK_OK(weir_stream_wait_stream(c, b));
+    add_on(b, y);
+    add_on(c, z);
+    nanosleep(&(struct timespec){0, 100 * 1000 * 1000}, NULL);
+    CHECK_OK(weir_stream_query(c, &done));
+    CHECK(!done);
+    atomic_store(&flag, 1);
+    CHECK_OK(weir_device_sync(dev));
+    CHECK_OK(weir_stream_set_current(a));
+    weir_tensor_release(y);
+    weir_tensor_release(z);
+    CHECK_OK(weir_stream_destroy(b));
+    CHECK_OK(weir_stream_destroy(c));
+    CHECK_OK(weir_device_close(dev));
 }

@@ -99,7 +99,7 @@ bool WEIR__ISA_NAME(weir__softmax_is_columns)(const struct weir__softmax *a)
     bool fits =
         r->n * MIN_COLUMNS <= ROOM || (is_direct(a, r->in_stride) && is_direct(a, r->out_stride));
 
-    return fits && r->shape[last] >= MIN_COLUMNS &&
+    return fits && r->n && r->shape[last] >= MIN_COLUMNS &&
            (r->n <= SHORT_ROW || (r->in_step != 1 && r->in_stride[last] == 1));
 }
 
