@@ -289,19 +289,23 @@ static weir_status run_graph(struct weir__program *p)
     if (!st && !(st = weir__cuda_tail(first, UINT32_MAX, &tail)) &&
         !weir__cuda_is_doomed(first, weir__stream_submitted(&first->base) + 1))
         st = weir__cuda_check(dev, dev->api->cu.exec_launch(p->exec, tail), "a plan");
-    for (int i = 0; i < p->nlanes && !st; i++) {
+    if (st)
+        return st;
+    for (int i = 0; i < p->nlanes; i++) { /* it runs: all lanes are counted, come what may */
         struct weir__cuda_stream *s = weir__cuda_stream(p->lanes[i].stream);
+        weir_status failed = WEIR_OK;
         int n = p->lanes[i].nitems;
 
         if (!n)
             continue;
         if (i)
-            st = weir__cuda_follow(s, first, tail, p->lanes[0].nitems > 0, (uint64_t)n);
+            failed = weir__cuda_follow(s, first, tail, p->lanes[0].nitems > 0, (uint64_t)n);
         else
             weir__cuda_count(s, (uint64_t)n, "a plan");
         s->base.clock.seq[s->base.slot] += (uint64_t)n;
         if (p->fallible)
             weir__cuda_may_fail(s);
+        st = st ? st : failed;
     }
     return st;
 }

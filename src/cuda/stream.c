@@ -252,13 +252,16 @@ weir_status weir__cuda_lead(struct weir__cuda_stream *lane, struct weir__cuda_st
     if (!first->tail && (st = weir__cuda_tail(first, UINT32_MAX, &tail)))
         return st;
     weir__spin_lock(tails);
-    if (lane->is_due && (st = put_mark(lane))) {
-        /* what waits for it would wait for the plan */
-    } else if (lane->tail && lane->busy) {
+    if (lane->is_due)
+        st = put_mark(lane); /* else what waits for it would wait for the plan */
+    /* Room first: making it may hand over waits of `lane`, which is busy then. */
+    if (!st && first->npending + lane->npending > WEIR__CUDA_PENDING)
+        st = weir__cuda_flush(first);
+    if (!st && lane->tail && lane->busy) {
         if (!(st = weir__cuda_flush(lane)) && !(st = record(lane, lane->tail)))
             st = add_pending(first, NULL, 0, newest(lane));
     } else {
-        for (unsigned i = 0; i < lane->npending && !st; i++) {
+        for (unsigned i = 0; !st && i < lane->npending; i++) {
             const struct weir__cuda_pending *p = &lane->pending[i];
             struct weir__cuda_stream *from = p->from;
             uint64_t seq = p->seq;
@@ -293,9 +296,11 @@ weir_status weir__cuda_follow(struct weir__cuda_stream *lane, struct weir__cuda_
         lane->pending[0] = (struct weir__cuda_pending){.event = *newest(lane)};
     }
     lane->npending = !st;
-    if (st) /* the plan runs, and nothing that follows would come after it */
+    if (st) { /* the plan runs, and nothing that follows would come after it */
         weir__stream_fail(&lane->base, atomic_load_explicit(&lane->queued, memory_order_relaxed),
                           st, weir_last_error());
+        weir__cuda_may_fail(lane);
+    }
     lane->busy = lane->shared != NULL;
     if (!st && lane->shared)
         st = weir__cuda_flush(lane);
