@@ -8,6 +8,8 @@ import weir
 
 torch = pytest.importorskip("torch", reason="PyTorch cannot be installed here")
 from weir._torch.gpu import Gpu  # noqa: E402
+from weir._torch.program import Stitched  # noqa: E402
+from weir._torch.steps import CallStep, Value  # noqa: E402
 
 
 class Host:
@@ -16,6 +18,7 @@ class Host:
     def __init__(self, weir_device):
         self.weir, self.device = weir_device, torch.device("cpu")
         self.entered, self.used, self.orders, self.works = [], 0, [], []
+        self.asked = []  # (name, depth of scopes) of streams whose CUDA stream was asked for
 
     def holds(self, tensor):
         return tensor.device == self.device
@@ -39,6 +42,10 @@ class Host:
         stream.synchronize()
         stream.set_current()
         self.entered.append((stream.name, stream.get_limit(), weir._C.scope_depth()))
+        self.asked.append((stream.name, weir._C.scope_depth()))
+
+    def rejoin(self, stream):
+        self.asked.append((stream.name, weir._C.scope_depth()))
 
     def back(self, stream, other):
         stream.set_current()
@@ -205,6 +212,45 @@ def test_core_limits_hold_for_pytorchs_kernels(host, split):
     assert [s.cores for s in stitched(backend).steps] == [None, (4, 8)]
     assert host.entered == [("default", (24, 48), 1)] * 2  # inside the scope
     assert host.orders == ["after", "before"] * 2
+    assert host.used == 4  # by each run: what the plan made, there, and the result, at home
+
+
+def test_a_stream_left_with_its_limit_is_pytorchs_again(host, split):
+    host.weir = split
+
+    def f(x):
+        with weir.scope.limit_core_num(4, 8):
+            a = torch.cumsum(x, 0)
+        b = torch.cumprod(a, 0)
+        with weir.scope.limit_core_num(2, 4):
+            c = torch.cumsum(b, 1)
+        with weir.scope.npu_stream_switch("side"):
+            d = torch.cumprod(x, 1)
+        return b, c, d
+
+    backend = compiled(f, torch.randn(4, 4))
+    made = stitched(backend).steps
+    assert [s.place for s in made] == [
+        (None, (4, 8)), (None, None), (None, (2, 4)), ("side", None),
+    ]  # fmt: skip
+    assert [len(s.foreign) for s in made] == [0, 1, 1, 0]
+    assert not any(s.waits for s in made)  # one stream is in order whatever its cores
+    # Under each limit and outside of it again, at once or at the end.
+    limited, free = ("default", 1), ("default", 0)
+    assert host.asked == [limited, free, limited, ("side", 0), free] * 2
+    assert [line for line in lines(backend) if line.startswith("gpu.use")][2:] == [
+        "gpu.use(v3)", "gpu.use(v4)",  # b is of the caller's own
+    ]  # fmt: skip
+
+
+def test_arguments_named_as_pythons_words(host):
+    x = torch.zeros(2, 2)
+    given, made = Value.like(0, x), Value.like(1, x, 0)
+    call = CallStep(None, None, [given], torch.ops.aten.uniform.default, (given,),
+                    {"from": 3.0, "to": 4.0, "generator": None}, made)  # fmt: skip
+    run = Stitched(host, [call], {}, [], 1, [("made", (1, call.place))]).run
+    (got,) = run([x])
+    assert 3 <= got.min() and got.max() <= 4 and x.tolist() == [[0, 0], [0, 0]]
 
 
 def test_a_limit_of_the_current_stream_is_pytorchs_too(host, split):
@@ -293,6 +339,19 @@ def test_operators_that_check_and_those_that_ask_only_for_a_shape(host):
     assert sorted(backend.coverage.fallback) == [
         "aten._linalg_check_errors.default", "aten.linalg_cholesky_ex.default",
     ]
+
+
+@pytest.mark.parametrize("like", [torch.zeros_like, torch.ones_like, lambda x: x.new_zeros(3)])
+def test_what_is_like_another_has_its_strides(host, like):
+    def f(x):
+        y = torch.cumsum(x, 0).t()
+        return like(y), like(y[:, ::2]), like(x[0].expand(4, 6)), like(y) + 1
+
+    x = torch.randn(4, 6)
+    with torch.no_grad():
+        got = torch.compile(f, backend=weir.get_npu_backend())(x)
+    for mine, want in zip(got, f(x)):
+        torch.testing.assert_close(mine, want, check_stride=True)
 
 
 def test_arguments_that_are_written_to_and_random_numbers(host):

@@ -458,6 +458,17 @@ def test_autocast_holds_for_the_compiled_graph_too():
     same(got[0], want[0], 5e-2)
 
 
+def test_what_is_like_another_has_its_strides():
+    def f(x):
+        return torch.zeros_like(x.t()), torch.ones_like(x.t()[:, ::2]), x.new_zeros(3)
+
+    x = torch.randn(4, 6)
+    for dynamic in (False, True):
+        torch._dynamo.reset()
+        got = compiled(f, dynamic)[0](x)
+        torch.testing.assert_close(got, f(x), check_stride=True)
+
+
 def test_dynamic_shapes_make_a_plan_per_size():
     def model(x):
         with weir.scope.npu_stream_switch("side"):

@@ -167,11 +167,15 @@ class Builder:
 
     def _like(self, node, x):
         """For operators that ask only what x is like: PyTorch's own tensor of that kind, so that
-        they are constants; x itself where those would be large."""
+        they are constants; x itself where those would be large. Its strides are those of a result
+        that keeps x's, which are dense."""
         val = node.meta["val"]
         if values.numel(x.shape) * val.dtype.itemsize > _LARGEST_CONSTANT:
             return x
-        return torch.empty(tuple(x.shape), dtype=val.dtype, device=val.device)
+        shape = tuple(x.shape)
+        traced = torch.empty_strided(shape, traced_strides(node, shape), device="meta")
+        strides = torch.empty_like(traced).stride()
+        return torch.empty_strided(shape, strides, dtype=val.dtype, device=val.device)
 
     def _lowering(self, node):
         """How weir says it; None if it cannot."""

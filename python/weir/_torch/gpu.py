@@ -56,6 +56,11 @@ class Gpu:
         stream.set_current()
         torch.cuda.set_stream(other)
 
+    def rejoin(self, stream):
+        """What PyTorch queues on the CUDA stream of the limit in force is again the weir stream's:
+        of all that stand for it only the last one asked for is."""
+        _C.stream_native(stream)
+
     def use(self, tensor, stream=None):
         """The memory is not used again before what the stream, or the current one, has by then."""
         tensor.record_stream(stream or torch.cuda.current_stream(self.index))

@@ -8,6 +8,8 @@ stream that is current goes along with it: what they make is PyTorch's memory of
 it would be without weir.
 """
 
+from keyword import iskeyword
+
 import torch
 
 from .. import _C
@@ -21,6 +23,7 @@ class Streams:
         self.gpu, self.priorities = gpu, priorities
         self.home, self.caller = gpu.current(), gpu.weir.current_stream()
         self.at = None  # the weir stream that steps go to, None at home
+        self.astray = False  # what stands for the caller's stream has the cores of a step
         self.known, self.events = {None: self.caller}, {}
 
     def _known(self, tag):
@@ -36,9 +39,15 @@ class Streams:
         if self.at == self.caller:
             self.gpu.order_before(self.caller, self.home)
 
+    def _rejoin(self):
+        if self.astray:
+            self.gpu.rejoin(self.caller)
+            self.astray = False
+
     def go_home(self):
         """PyTorch's current stream is again the one that it was."""
         self._leave()
+        self._rejoin()
         self.gpu.back(self.caller, self.home)
         self.at = None
 
@@ -48,6 +57,7 @@ class Streams:
         stream = self._known(tag)
         if stream == self.caller:
             self.gpu.order_after(stream, self.home)
+            self.astray = cores is not None
         if cores:
             _C.push_cores(*cores)
         try:
@@ -84,6 +94,7 @@ class Streams:
             if stream != self.caller:
                 self.caller.wait_stream(stream)
         self.gpu.back(self.caller, self.home)
+        self._rejoin()
         self.gpu.order_before(self.caller, self.home)
 
 
@@ -135,7 +146,10 @@ class _Writer:
 
     def call(self, step):
         args = [self.text(x) for x in step.args]
-        args += [f"{name}={self.text(x)}" for name, x in step.kwargs.items()]
+        args += [
+            f"**{{{name!r}: {self.text(x)}}}" if iskeyword(name) else f"{name}={self.text(x)}"
+            for name, x in step.kwargs.items()
+        ]
         call = f"{self.bind('call', step.op)}({', '.join(args)})"
         if self.traced:
             self.lines.append(f"gpu.begin_work({'PyTorch: ' + str(step.op)!r})")
@@ -163,7 +177,7 @@ class _Writer:
     def step(self, number, step, moves):
         """``moves``: the step before it was elsewhere."""
         if moves:
-            home = step.tag is None and step.cores is None
+            home = step.place == (None, None)
             where = f"{step.tag!r}, {step.cores!r}"
             self.lines.append("streams.go_home()" if home else f"streams.enter({where})")
         self.lines += [f"streams.wait({w})" for w in sorted(step.waits)]
@@ -188,7 +202,7 @@ class _Writer:
 
     def results(self, results):
         for kind, what in results:
-            if kind == "made" and what[1] is not None:  # of another stream's memory
+            if kind == "made" and what[1] != (None, None):  # of another stream's memory
                 self.lines.append(f"gpu.use(v{what[0]})")
         # Views of other results are made once those are there.
         items = [None if kind == "view" else self.result(kind, what) for kind, what in results]
@@ -206,9 +220,9 @@ class _Writer:
     def write(self, steps, results, priorities):
         last, at = _last_uses(steps, results), (None, None)
         for number, step in enumerate(steps):
-            self.step(number, step, at != (step.tag, step.cores))
+            self.step(number, step, at != step.place)
             self.let_go(last[number])
-            at = step.tag, step.cores
+            at = step.place
         if any("streams." in line for line in self.lines):
             self.names.update(Streams=Streams, priorities=priorities)
             inside = ["    " + line for line in self.lines]

@@ -33,6 +33,11 @@ class Step:
         self.awaited = False
         self.foreign = ()  # what it reads of other streams' memory
 
+    @property
+    def place(self):
+        """Whose memory its results are: each limit of a stream is a CUDA stream of its own."""
+        return self.tag, self.cores
+
 
 class PlanStep(Step):
     """A part of the graph as a plan. ``run`` takes what it reads and gives what it makes."""
@@ -65,8 +70,8 @@ def link(steps):
     """Finds out who waits for whom once all steps are there."""
     for step in steps:
         made = [v for v in step.reads if v.step is not None]
-        step.foreign = [v for v in made if steps[v.step].tag != step.tag]
-        step.waits |= {v.step for v in step.foreign}
+        step.foreign = [v for v in made if steps[v.step].place != step.place]
+        step.waits |= {v.step for v in made}
         step.waits = {w for w in step.waits if steps[w].tag != step.tag}
         for w in step.waits:
             steps[w].awaited = True

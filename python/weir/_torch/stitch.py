@@ -310,7 +310,7 @@ class Stitcher(build.Builder):
         if not isinstance(value, Value):
             return "given", value
         if value.step is not None:
-            return "made", (value.slot, self.steps[value.step].tag)
+            return "made", (value.slot, self.steps[value.step].place)
         is_argument = value.slot < len(self._placeholders())
         return ("argument" if is_argument else "constant"), value.slot
 
