@@ -166,7 +166,10 @@ def npu_moe_gating_top_k_softmax(x, finished=None, k=1):
     shape = tuple(x.shape)
     weights, experts = _run("moe_gating", x.reshape((-1, shape[-1])), k)
     n = experts.shape[0]
-    rows = _C.arange(n * k, dtype=_C.int32) if isinstance(x, _C.Tensor) else _torch_range(n * k, x)
+    if isinstance(x, _C.Tensor):
+        rows = _C.arange(n * k, dtype=_C.int32, device=x.device)
+    else:
+        rows = _torch_range(n * k, x)
     rows = rows.reshape((k, n)).transpose(0, 1).contiguous()
     return tuple(t.reshape((*shape[:-1], k)) for t in (weights, experts, rows))
 

@@ -35,6 +35,13 @@ class _Torch:
     def as_float(self, x):
         return x.to(self.torch.float32)
 
+    def cast(self, x, dtype):
+        if isinstance(dtype, _C.dtype):
+            from ._torch.values import TORCH_DTYPES
+
+            dtype = TORCH_DTYPES[dtype.name]
+        return x.to(dtype)
+
     def concat(self, tensors):
         return self.torch.cat(tensors, 0)
 
@@ -42,10 +49,13 @@ class _Torch:
 class _Weir:
     """The same for weir's own."""
 
+    def __init__(self, like):
+        self.device = like.device
+
     argsort = staticmethod(_C.argsort)
 
     def arange(self, n):
-        return _C.arange(n, dtype=_C.int32)
+        return _C.arange(n, dtype=_C.int32, device=self.device)
 
     def as_int32(self, x):
         return x.cast(_C.int32)
@@ -53,12 +63,15 @@ class _Weir:
     def as_float(self, x):
         return x.cast(_C.float32)
 
+    def cast(self, x, dtype):
+        return x.cast(dtype)
+
     def concat(self, tensors):
         return _C.concat(tensors, 0)
 
 
 def _words(x):
-    return _Weir() if isinstance(x, _C.Tensor) else _Torch(x)
+    return _Weir(x) if isinstance(x, _C.Tensor) else _Torch(x)
 
 
 def npu_moe_init_routing(x, row_idx, expert_idx, active_num):
@@ -140,8 +153,7 @@ def npu_moe_finalize_routing(expanded_permuted_rows, skip1, skip2, bias, scales,
     made = made.sum(0)
     for skip in (skip1, skip2):
         made = made if skip is None else made + words.as_float(skip)
-    narrow = expanded_permuted_rows.dtype
-    return made.cast(narrow) if isinstance(made, _C.Tensor) else made.to(narrow)
+    return words.cast(made, expanded_permuted_rows.dtype)
 
 
 def _sizes(group_list, kind):
@@ -150,13 +162,25 @@ def _sizes(group_list, kind):
     return numbers if kind == 1 else [n - before for n, before in zip(numbers, [0, *numbers])]
 
 
+def _product(a, w, bias, dtype):
+    """a x w + bias as ``dtype``, or a's; the sum with a bias of another type is float32."""
+    words, made = _words(a), a @ w
+    if bias is not None and bias.dtype == made.dtype:
+        made = made + bias
+    elif bias is not None:
+        made = words.as_float(made) + words.as_float(bias)
+    return words.cast(made, dtype or a.dtype)
+
+
 def npu_grouped_matmul(x, weight, *, bias=None, group_list=None, split_item=0, group_type=-1,
-                       group_list_type=0, **others):  # fmt: skip
+                       group_list_type=0, output_dtype=None, **others):  # fmt: skip
     """A list: products of several x with several weights, plus their biases.
 
     A single x is cut into groups of rows: ``group_list`` says where each ends or, with
     ``group_list_type`` 1, how many it has; as a tensor it is read by the host. A single weight of
-    three dims is one for each group. With ``split_item`` 2 or 3 the results are one tensor.
+    three dims is one for each group, and so is then a single bias of two dims. A bias may be of
+    another type than x, as float32 is for float16. With ``split_item`` 2 or 3 the results are one
+    tensor. They have the type of x, or ``output_dtype``.
 
     >>> a, w = weir.ones((3, 2)), weir.ones((2, 2, 1))
     >>> weir.npu.npu_grouped_matmul(
@@ -168,6 +192,8 @@ def npu_grouped_matmul(x, weight, *, bias=None, group_list=None, split_item=0, g
         what = f"'{given[0]}'" if given else f"group_type {group_type} and split_item {split_item}"
         raise NotImplementedError(f"npu_grouped_matmul: weir has not {what}")
     if len(weight) == 1 and len(weight[0].shape) == 3:
+        if bias and len(bias) == 1 and len(bias[0].shape) == 2:
+            bias = [bias[0][i] for i in range(bias[0].shape[0])]
         weight = [weight[0][i] for i in range(weight[0].shape[0])]
     if len(x) == 1 and group_list is not None:
         sizes = _sizes(group_list, group_list_type)
@@ -183,7 +209,8 @@ def npu_grouped_matmul(x, weight, *, bias=None, group_list=None, split_item=0, g
             + (f" and {len(bias)} biases" if bias else "")
             + ": there must be as many of each"
         )
-    made = [a @ w if bias is None else a @ w + bias[i] for i, (a, w) in enumerate(zip(x, weight))]
+    biases = bias or [None] * len(x)
+    made = [_product(a, w, b, output_dtype) for a, w, b in zip(x, weight, biases)]
     if split_item in (0, 1):
         return made
     filled = [y for y in made if y.shape[0]]

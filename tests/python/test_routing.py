@@ -107,8 +107,8 @@ def test_routing_compiles():
 def test_products_in_groups():
     a, w, b = torch.randn(5, 3), torch.randn(3, 3, 2), torch.randn(3, 2)
     want = [a[:2] @ w[0] + b[0], a[2:2] @ w[1] + b[1], a[2:] @ w[2] + b[2]]
-    for x, weights, biases in ((a, w, b), as_weir(a, w, b)):
-        biases = [biases[i] for i in range(3)]
+    for x, weights, whole in ((a, w, b), as_weir(a, w, b)):
+        biases = [whole[i] for i in range(3)]
         several = [weights[i] for i in range(3)]
         got = weir.npu.npu_grouped_matmul(
             [x], several, bias=biases, group_list=[2, 2, 5], split_item=1)  # fmt: skip
@@ -120,6 +120,11 @@ def test_products_in_groups():
         np.testing.assert_allclose(got.tolist(), torch.cat(want).numpy(), rtol=1e-4, atol=1e-5)
         got = weir.npu.npu_grouped_matmul([x, x], several[:2])
         np.testing.assert_allclose(got[1].tolist(), (a @ w[1]).numpy(), rtol=1e-4, atol=1e-5)
+        (got,) = weir.npu.npu_grouped_matmul(
+            [x], [weights], bias=[whole], group_list=[2, 2, 5], split_item=3)  # fmt: skip
+        np.testing.assert_allclose(got.tolist(), torch.cat(want).numpy(), rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match="3 x, 3 weights and 2 biases"):
+        weir.npu.npu_grouped_matmul([a], [w], bias=[b[:2]], group_list=[2, 2, 5])
     with pytest.raises(ValueError, match=r"groups of \[2, 1\] rows are not the 5 rows"):
         weir.npu.npu_grouped_matmul([a], [w[:2]], group_list=[2, 3])
     with pytest.raises(ValueError, match="2 x, 3 weights"):
@@ -128,3 +133,34 @@ def test_products_in_groups():
         weir.npu.npu_grouped_matmul([a], [w], scale=[b])
     with pytest.raises(NotImplementedError, match="group_type 2"):
         weir.npu.npu_grouped_matmul([a], [w], group_type=2)
+
+
+def test_products_in_groups_have_the_type_of_x_or_that_asked_for():
+    # 2049 is no float16: the sum with it is rounded once, at the end.
+    x, w, b = torch.ones(4, 2).half(), torch.ones(2, 2, 3).half(), torch.full((2, 3), 2049.0)
+    for a, weights, bias in ((x, w, b), as_weir(x, w, b)):
+        half, wide = (torch.float16, torch.float32) if a is x else (weir.float16, weir.float32)
+
+        def product(bias=None, dtype=None):
+            made = weir.npu.npu_grouped_matmul(
+                [a], [weights], bias=bias, group_list=[1, 4], split_item=3,
+                output_dtype=dtype)  # fmt: skip
+            return made[0].dtype, made[0].tolist()[3][2]
+
+        assert product() == (half, 2.0)
+        assert product([bias]) == (half, 2052.0)  # 2051 is between 2050 and 2052
+        assert product([bias], wide) == (wide, 2051.0)
+        for dtype in (torch.float32, weir.float32):  # of either, for either
+            assert product(dtype=dtype) == (wide, 2.0)
+
+
+def test_routing_stays_on_the_device_of_its_tensors():
+    other = weir.Device("cpu:threads=1")
+    x, logits = (t.to(other) for t in as_weir(torch.randn(N, WIDTH), torch.randn(N, EXPERTS)))
+    scales, experts, numbers = weir.npu.npu_moe_gating_top_k_softmax(logits, k=K)
+    to, where, ordered = weir.npu.npu_moe_init_routing(x, numbers, experts, N)
+    ends = weir.npu.npu_moe_compute_expert_tokens(ordered, EXPERTS)
+    back = weir.npu.npu_moe_finalize_routing(to, None, None, None, scales, where, None)
+    made = x, numbers, to, where, ends, back
+    assert weir.get_device() != other and all(t.device == other for t in made)
+    assert ends.tolist()[-1] == N * K
