@@ -158,3 +158,66 @@ TEST(cuda_gates, an_event_recorded_on_the_way_stands_for_no_wait_that_it_lacks)
     CHECK_OK(weir_stream_destroy(c));
     CHECK_OK(weir_device_close(dev));
 }
+
+/* The lanes "left" and "right" beside the caller's. */
+static weir_plan *plan_with_lanes(weir_device *dev)
+{
+    static const char text[] = "node { name: \"a\" op: \"Kernel\" }\n"
+                               "node { name: \"b\" op: \"Kernel\" input: \"^a\""
+                               "  attr { key: \"_user_stream_label\" value { s: \"left\" } } }\n"
+                               "node { name: \"c\" op: \"Kernel\" input: \"^a\""
+                               "  attr { key: \"_user_stream_label\" value { s: \"right\" } } }\n"
+                               "node { name: \"d\" op: \"Kernel\" input: \"^b\" input: \"^c\" }\n";
+    weir_graph *g;
+    weir_plan *plan;
+
+    CHECK_OK(weir_graph_load(dev, text, sizeof text - 1, "lanes", &g));
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    weir_graph_destroy(g);
+    return plan;
+}
+
+/* What a lane has is over where the plan was launched; an event on the lane stands there, and not
+ * behind what came on that stream later. */
+TEST(cuda_gates, an_event_on_a_lane_of_a_plan_is_over_with_the_plan)
+{
+    weir_device *dev = open_gpu("cuda:0");
+    weir_stream *s = weir_stream_default(dev), *left, *waiting, *shut;
+    weir_plan *plan = plan_with_lanes(dev);
+    weir_tensor *x = gpu_tensor(s, WEIR_F32, 100, 1), *y;
+    _Atomic int flag = 0;
+    weir_event *e;
+    bool done;
+
+    CHECK_OK(weir_stream_tagged(dev, "left", 0, &left));
+    CHECK_OK(weir_stream_create(dev, NULL, &waiting));
+    CHECK_OK(weir_stream_create(dev, NULL, &shut));
+    CHECK_OK(weir_event_create(dev, NULL, &e));
+    y = gpu_tensor(waiting, WEIR_F32, 100, 1);
+    CHECK_OK(weir_plan_run(plan, s, NULL, 0, NULL, 0));
+    add_on(s, x);
+    add_on(waiting, y);
+    CHECK_OK(weir_device_sync(dev));
+    CHECK_OK(weir_stream_callback(shut, wait_for_flag, &flag));
+    CHECK_OK(weir_stream_set_current(s));
+    CHECK_OK(weir_plan_run(plan, s, NULL, 0, NULL, 0));
+    CHECK_OK(weir_event_record(e, left));
+    CHECK_OK(weir_stream_wait_stream(s, shut));
+    add_on(s, x);
+    CHECK_OK(weir_stream_wait(waiting, e));
+    add_on(waiting, y);
+    CHECK_OK(weir_stream_sync_for(waiting, INT64_C(20) * 1000 * 1000 * 1000));
+    CHECK_OK(weir_event_sync_for(e, INT64_C(20) * 1000 * 1000 * 1000));
+    CHECK_OK(weir_stream_query(s, &done));
+    CHECK(!done);
+    atomic_store(&flag, 1);
+    CHECK_OK(weir_device_sync(dev));
+    CHECK_OK(weir_stream_set_current(s));
+    weir_event_destroy(e);
+    weir_plan_destroy(plan);
+    weir_tensor_release(x);
+    weir_tensor_release(y);
+    CHECK_OK(weir_stream_destroy(waiting));
+    CHECK_OK(weir_stream_destroy(shut));
+    CHECK_OK(weir_device_close(dev));
+}
