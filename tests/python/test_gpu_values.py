@@ -50,6 +50,11 @@ assert (back + 1).tolist() == (a + 1).tolist()
 s = weir.Stream()
 with weir.stream(s):
     free = s.native
+    with weir.scope.limit_core_num(16, 16):
+        assert s.native != free
+        with weir.scope.limit_core_num(*s.get_limit()):
+            assert s.native == free
+    assert s.native == free
     s.set_limit(16, 16)
     assert s.native != free > 0
     x = weir.ones((4,))

@@ -268,6 +268,8 @@ def test_a_limit_of_the_current_stream_is_pytorchs_too(host, split):
         with weir.scope.limit_core_num(4, 8):  # of the caller's
             torch.testing.assert_close(run(x), want)
     assert [depth for _, _, depth in host.entered] == [0, 1]
+    # Under the limit, and then under the stream's own, whatever the scopes say.
+    assert host.asked == [("default", depth) for depth in (0, 1, 1, 2)]
     assert host.orders == ["after", "before"] * 2
 
 

@@ -81,6 +81,11 @@ class Gpu:
             results = run(args)
         finally:
             self.back(caller, home)
+            _C.push_cores(*caller.get_limit())  # as it is once the scopes around this are left
+            try:
+                self.rejoin(caller)
+            finally:
+                _C.pop_cores()
             self.order_before(caller, home)
         for x in results:
             if isinstance(x, torch.Tensor) and self.holds(x):
