@@ -99,7 +99,8 @@ WEIR_API weir_status weir_stream_wait_stream(weir_stream *stream, weir_stream *o
 
 /* Calls `fn` on a thread of the library when everything queued so far is done.
  * It is called exactly once, with the stream's error if it has one. It may submit work, and must
- * not wait for its own stream: memory that comes free with that is not to be had (WEIR_EOOM).
+ * not wait for its own stream. Nor do its allocations wait, on any device: memory that is still in
+ * use is not to be had (WEIR_EOOM).
  * threads  any. */
 typedef void (*weir_callback_fn)(void *user, weir_status status);
 WEIR_API weir_status weir_stream_callback(weir_stream *stream, weir_callback_fn fn, void *user);

@@ -16,7 +16,7 @@ static void *worker_main(void *arg)
     struct weir__worker *w = arg;
     struct weir__cpu *cpu = w->cpu;
 
-    weir__thread_serves(&cpu->soft.base);
+    weir__thread_serves(true);
     while (!atomic_load_explicit(&cpu->stop, memory_order_relaxed)) {
         struct weir__soft_stream *s = weir__worker_take_mine(w);
         enum weir__want was = WEIR__WANTS_CORE;

@@ -310,9 +310,8 @@ weir_status weir__cuda_side(struct weir__cuda_stream *s, unsigned cores, weir__c
 
 /* ---- native.c: streams and memory of others ---- */
 
-/* Whatever stream of CUDA's it is waits for the point. */
-weir_status weir__cuda_wait_for(struct weir__cuda *dev, weir__cu_stream stream,
-                                const struct weir__cuda_event *event);
+weir_status weir__cuda_wait_for_word(struct weir__cuda *dev, weir__cu_stream stream,
+                                     const struct weir__cuda_event *event);
 weir_status weir__cuda_native(weir_stream *s, unsigned cores, void **handle);
 weir_status weir__cuda_wait_native(weir_stream *s, void *native);
 weir_status weir__cuda_signal_native(struct weir__mark mark, void *native);
@@ -381,6 +380,14 @@ static inline weir_status weir__cuda_check(struct weir__cuda *dev, weir__cu_resu
                                            const char *what)
 {
     return weir__likely(!r) ? WEIR_OK : weir__cuda_failed(dev, r, what);
+}
+/* Whatever stream of CUDA's it is waits for the point. */
+static inline weir_status weir__cuda_wait_for(struct weir__cuda *dev, weir__cu_stream stream,
+                                              const struct weir__cuda_event *event)
+{
+    return weir__likely(!event->word)
+               ? weir__cuda_check(dev, dev->api->cu.stream_wait(stream, event->event, 0), "a wait")
+               : weir__cuda_wait_for_word(dev, stream, event);
 }
 /* The error of a device whose context is unusable, else WEIR_OK. */
 weir_status weir__cuda_dead(struct weir__cuda *dev);

@@ -142,7 +142,7 @@ static void *help(void *user)
 {
     struct weir__cuda_helper *h = user;
 
-    weir__thread_serves(&h->dev->base);
+    weir__thread_serves(true);
     for (;;) {
         uint32_t seen = atomic_load(&h->word);
         struct weir__cuda_job *job = take_job(h);

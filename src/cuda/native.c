@@ -1,21 +1,14 @@
 /* Streams and memory that weir shares with other users of the GPU. */
 #include "cuda/cuda.h"
 
-weir_status weir__cuda_wait_for(struct weir__cuda *dev, weir__cu_stream tail,
-                                const struct weir__cuda_event *e)
+weir_status weir__cuda_wait_for_word(struct weir__cuda *dev, weir__cu_stream tail,
+                                     const struct weir__cuda_event *e)
 {
-    const struct weir__cu *cu = &dev->api->cu;
-    weir_status st;
-    bool pushed;
+    weir__cu_address word = (weir__cu_address)(uintptr_t)&e->word->reached;
+    bool pushed = weir__cuda_enter(dev);
+    weir_status st = weir__cuda_check(
+        dev, dev->api->cu.stream_wait_value(tail, word, e->seq, CU_WAIT_GEQ), "a wait");
 
-    if (!e->word)
-        return weir__cuda_check(dev, cu->stream_wait(tail, e->event, 0), "a wait");
-    pushed = weir__cuda_enter(dev);
-    st =
-        weir__cuda_check(dev,
-                         cu->stream_wait_value(tail, (weir__cu_address)(uintptr_t)&e->word->reached,
-                                               e->seq, CU_WAIT_GEQ),
-                         "a wait");
     weir__cuda_leave(dev, pushed);
     return st;
 }

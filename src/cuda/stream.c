@@ -13,7 +13,6 @@ static const struct weir__cuda_event *find(struct weir__cuda_stream *s, uint64_t
 static inline weir_status wait_on_tail(struct weir__cuda_stream *s, struct weir__cuda_stream *from,
                                        uint64_t seq, struct weir__cuda_event *room)
 {
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
     const struct weir__cuda_event *event = room;
     weir_status st = WEIR_OK;
 
@@ -21,11 +20,9 @@ static inline weir_status wait_on_tail(struct weir__cuda_stream *s, struct weir_
         weir__cuda_locate(&from, &seq);
         event = from == s ? NULL : find(from, seq, room, &st);
     }
-    if (!event || event->on == s->tail)
-        return st;
-    if (weir__unlikely(event->word))
-        return weir__cuda_wait_for(dev, s->tail, event);
-    return weir__cuda_check(dev, dev->api->cu.stream_wait(s->tail, event->event, 0), "a wait");
+    return !event || event->on == s->tail
+               ? st
+               : weir__cuda_wait_for(weir__cuda(s->base.dev), s->tail, event);
 }
 
 static void set_shut(struct weir__cuda_stream *s, bool shut)
@@ -40,6 +37,19 @@ bool weir__cuda_is_shut(struct weir__cuda_stream *s)
     if (s->shut && atomic_load_explicit(&s->word->gate, memory_order_acquire) >= s->gate)
         set_shut(s, false);
     return s->shut;
+}
+
+/* For an event, or for a command of `from`. Field by field, as it is read soon: a copy of the whole
+ * would wait for its parts to be written. */
+static inline void keep(struct weir__cuda_stream *s, struct weir__cuda_stream *from, uint64_t seq,
+                        const struct weir__cuda_event *event)
+{
+    struct weir__cuda_pending *p = &s->pending[s->npending++];
+
+    p->from = from;
+    p->seq = seq;
+    if (!from)
+        p->event = *event;
 }
 
 /* One wait at a time: finding an event may flush other streams, which may come back here. One that
@@ -57,31 +67,24 @@ weir_status weir__cuda_flush(struct weir__cuda_stream *s)
     s->busy |= s->npending > 0;
     s->is_flushing = true;
     while (s->npending && !st) {
-        struct weir__cuda_pending *p = &s->pending[--s->npending];
+        const struct weir__cuda_pending *p = &s->pending[--s->npending];
         struct weir__cuda_stream *from = p->from;
         struct weir__cuda_event event;
         uint64_t seq = p->seq;
 
         if (!from)
             event = p->event;
-        if ((st = wait_on_tail(s, from, seq, &event))) {
-            p = &s->pending[s->npending++];
-            p->from = from;
-            p->seq = seq;
-            if (!from)
-                p->event = event;
-        }
+        if ((st = wait_on_tail(s, from, seq, &event)))
+            keep(s, from, seq, &event);
     }
     s->is_flushing = outer;
     return st;
 }
 
-/* For an event, or for a command of `from`: of several of one stream the last one is enough. Field
- * by field, as it is read soon: a copy of the whole would wait for its parts to be written. */
+/* The same, if there is room or can be made: of several of one stream the last one is enough. */
 static inline weir_status add_pending(struct weir__cuda_stream *s, struct weir__cuda_stream *from,
                                       uint64_t seq, const struct weir__cuda_event *event)
 {
-    struct weir__cuda_pending *p;
     weir_status st;
 
     for (unsigned i = 0; from && i < s->npending; i++)
@@ -92,11 +95,7 @@ static inline weir_status add_pending(struct weir__cuda_stream *s, struct weir__
         }
     if (s->npending == WEIR__CUDA_PENDING && (st = weir__cuda_flush(s)))
         return st;
-    p = &s->pending[s->npending++];
-    p->from = from;
-    p->seq = seq;
-    if (!from)
-        p->event = *event;
+    keep(s, from, seq, event);
     return WEIR_OK;
 }
 

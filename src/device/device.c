@@ -1,4 +1,5 @@
 /* Opening, closing and describing devices. */
+#include "device/device.h"
 #include "device/serve.h"
 
 #include <pthread.h>
@@ -61,13 +62,13 @@ static weir_status pool_order(void *user, uint32_t slot, uint32_t after, uint64_
 static weir_status sync_all(weir_device *dev, bool errors);
 static bool all_done(weir_device *dev);
 
-static _Thread_local const weir_device *served;
+static _Thread_local bool is_serving;
 
-const weir_device *weir__thread_serves(const weir_device *dev)
+bool weir__thread_serves(bool serves)
 {
-    const weir_device *before = served;
+    bool before = is_serving;
 
-    served = dev;
+    is_serving = serves;
     return before;
 }
 
@@ -77,7 +78,7 @@ static weir_status pool_wait_all(void *user)
     weir_status st;
 
     /* What is over by now has to do: what is not may wait for the callback, here or elsewhere. */
-    if (served)
+    if (is_serving)
         return WEIR_OK;
     weir__mutex_unlock(&dev->lock);
     dev->driver->kick(dev);

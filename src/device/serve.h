@@ -1,12 +1,13 @@
-/* Which threads do a device's work: they never wait for it. */
+/* Which threads do devices' work: they wait for none. */
 #ifndef WEIR_DEVICE_SERVE_H
 #define WEIR_DEVICE_SERVE_H
 
-#include "device/device.h"
+#include <stdbool.h>
 
-/* From now on this thread runs work of `dev`, callbacks for one; NULL: of none. What would wait
- * until all of the device's streams are idle does not on such a thread: it would wait for itself.
+/* From now on this thread runs work of a device, callbacks for one, or no longer does. What would
+ * wait until all of a device's streams are idle does not on such a thread: one of them may wait for
+ * it, also over another device.
  * returns  what was said before. */
-const weir_device *weir__thread_serves(const weir_device *dev);
+bool weir__thread_serves(bool serves);
 
 #endif

@@ -297,7 +297,7 @@ static void call_back(struct weir__npu *npu, struct weir__npu_stream *s)
 {
     const struct weir__cmd *cmd = weir__soft_next(&s->soft);
     weir_status st = weir__stream_error(&s->soft.base, s->soft.over);
-    const weir_device *served = weir__thread_serves(s->soft.base.dev);
+    bool served = weir__thread_serves(true);
 
     npu->calling++;
     weir__npu_unlock(npu);

@@ -1,5 +1,6 @@
 /* A pool that may not grow: every rung of the ladder, and what is said at its end. */
 #include "helpers.h"
+#include <sched.h>
 
 #include <stdlib.h>
 
@@ -408,6 +409,7 @@ TEST(sizes, of_a_step_past_the_end_take_one_element)
 struct late_alloc {
     weir_stream *stream;
     weir_status status;
+    _Atomic bool go;
 };
 
 static void alloc_late(void *user, weir_status status)
@@ -416,6 +418,8 @@ static void alloc_late(void *user, weir_status status)
     weir_buffer *b;
 
     CHECK_OK(status);
+    while (!atomic_load(&late->go))
+        sched_yield();
     late->status = weir_buffer_alloc(late->stream, 60 * MIB, &b);
 }
 
@@ -429,7 +433,7 @@ TEST(ladder, a_callback_is_told_at_once_that_nothing_is_left)
         weir_device *dev = open_device(specs[i]);
         weir_stream *s = weir_stream_default(dev);
         weir_buffer *b = alloc_on(s, 60 * MIB);
-        struct late_alloc late = {s, WEIR_OK};
+        struct late_alloc late = {s, WEIR_OK, true};
 
         test_note("%s", specs[i]);
         use_on(s, b, NULL);
@@ -439,4 +443,30 @@ TEST(ladder, a_callback_is_told_at_once_that_nothing_is_left)
         weir_buffer_free(b);
         CHECK_OK(weir_device_close(dev));
     }
+}
+
+/* A stream of the full device waits for the callback, by a copy. */
+TEST(ladder, also_of_another_device)
+{
+    weir_device *full = open_device("cpu:cores=1,memory=64m"), *dev = open_device("cpu:cores=2");
+    weir_stream *s = weir_stream_default(full);
+    weir_buffer *b = alloc_on(s, 60 * MIB);
+    struct late_alloc late = {s, WEIR_OK, false};
+    weir_tensor *to, *from;
+
+    CHECK_OK(weir_tensor_empty(s, WEIR_F32, 1, (int64_t[]){4}, &to));
+    CHECK_OK(weir_tensor_empty(weir_stream_default(dev), WEIR_F32, 1, (int64_t[]){4}, &from));
+    CHECK_OK(weir_fill(from, 1));
+    use_on(s, b, NULL);
+    CHECK_OK(weir_stream_callback(weir_stream_default(dev), alloc_late, &late));
+    CHECK_OK(weir_tensor_copy(to, from));
+    atomic_store(&late.go, true);
+    CHECK_OK(weir_device_sync(dev));
+    CHECK_OK(weir_device_sync(full));
+    CHECK_EQ(late.status, WEIR_EOOM);
+    weir_tensor_release(to);
+    weir_tensor_release(from);
+    weir_buffer_free(b);
+    CHECK_OK(weir_device_close(full));
+    CHECK_OK(weir_device_close(dev));
 }
