@@ -3,9 +3,9 @@
  * Loading and unloading code and freeing memory, the device's or pinned, wait until the GPU is
  * idle, and other threads then wait for the driver (seen on an H200). A stream that stands at the
  * gate of a collective is not idle before all ranks have come, and the parts are queued by a thread
- * that needs the driver; one that waits for another kind of device may stand there for as long. So
- * such calls wait until no gate of either kind is shut, here and not in the driver, and no gate is
- * put up meanwhile.
+ * that needs the driver, which signals other kinds of devices as well; a stream that waits for one
+ * of those may stand there for as long. So such calls wait until no gate of these kinds is shut,
+ * here and not in the driver, and no gate is put up meanwhile.
  *
  * A gate is put up only when something is queued behind it. Ranks that are called one after the
  * other usually have all been called by then; and what is queued is made ready first.

@@ -96,7 +96,7 @@ struct weir__cuda_stream {
     unsigned ring_at;            /* the next of `ring`, modulo its size */
     uint64_t gate;               /* the last command that waits for the host, */
     bool shut;     /* and may still: no gate is put up before something comes after it */
-    bool gate_far; /* for other devices: a collective, or a wait for one of another kind */
+    bool gate_far; /* for other devices: a collective, or order with one of another kind */
     unsigned npending;
     bool is_flushing;                 /* one of them is on its way to CUDA */
     bool busy;                        /* the tail has work that no plan's run came after */

@@ -11,11 +11,15 @@
 #include "device/relay.h"
 #include "device/serve.h"
 
+/* Not the user's: for other devices. */
+static bool is_ours(const struct weir__cuda_job *job)
+{
+    return job->meet || job->relay || job->ours;
+}
+
 static struct weir__cuda_helper *helper_of(const struct weir__cuda_job *job)
 {
-    bool ours = job->meet || job->relay || job->ours;
-
-    return &weir__cuda(job->stream->base.dev)->helpers[ours];
+    return &weir__cuda(job->stream->base.dev)->helpers[is_ours(job)];
 }
 
 static void wake_helper(struct weir__cuda_helper *h)
@@ -216,7 +220,7 @@ static weir_status hand_over(struct weir__cuda *dev, struct weir__cuda_job *job,
         free_job(job);
         return st;
     }
-    st = weir__cuda_gate(job->stream, job->meet || job->relay || job->ours);
+    st = weir__cuda_gate(job->stream, is_ours(job));
     settle_job(h, job, !st);
     return st;
 }
