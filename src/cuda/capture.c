@@ -1,5 +1,6 @@
 /* A program as a graph, by capture: its lanes are streams of the capture alone, and its waits
  * become edges. */
+#include "cuda/faults.h"
 #include "cuda/program.h"
 
 /* Where a lane goes on: a stream of one part of the cores and one priority, or, before it has one,

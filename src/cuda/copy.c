@@ -3,7 +3,7 @@
  * Memory of the host that CUDA does not know is reached through a pinned stage of the stream: a
  * function of the host moves the bytes between the two when the stream gets there, so that no
  * call waits. What is not packed is gathered or scattered by a kernel on the way. */
-#include "cuda/cuda.h"
+#include "cuda/faults.h"
 
 #include <sched.h>
 #include <string.h>

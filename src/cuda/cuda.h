@@ -104,7 +104,7 @@ struct weir__cuda_stream {
     weir__cu_event inlet;             /* (L) recorded on streams that are not weir's */
     struct weir__cuda_stream *led_by; /* commands up to led_upto are over */
     uint64_t led_seq, led_upto;       /* when command led_seq of that stream is */
-    _Atomic bool fallible;            /* something on it, or that it waited for, may fail */
+    _Atomic uint64_t fallible;        /* the last command that may fail, or waits for one; or 0 */
     struct weir__cuda_pending pending[WEIR__CUDA_PENDING];
     struct weir__cuda_event ring[WEIR__CUDA_RING];
     const char *names[WEIR__CUDA_NAMES]; /* (L) by number */
@@ -115,9 +115,12 @@ struct weir__cuda_stream {
     char *stage;                       /* (L) pinned; for copies */
     struct weir__cuda_repeat *repeats; /* (L) of repeat.c; NULL before the first product */
     uint64_t fresh;                    /* (L) the last wait that forgets errors before it */
-    uint64_t doomed, doomed_id;     /* (L) a wait that takes a known error, and whose id it had */
-    struct weir__cuda_taken *taken; /* under the faults lock, as the rest */
+    uint64_t doomed, doomed_id; /* (L) a wait that takes a known error, and whose id it had */
+    /* Under the faults lock. */
+    struct weir__cuda_taken *taken;
     int ntaken, cap_taken;
+    uint64_t over; /* while the log is read: what was before */
+    uint64_t sure; /* what was over before the log was last read: it has no failures more */
     struct weir__cuda_failure *failures;
     int nfailures, cap_failures;
     unsigned part_cores, part_given, part_epoch; /* (L) limit, cores and time of the part below */
@@ -226,9 +229,8 @@ struct weir__cuda {
     struct weir__spin tails;
     _Atomic int nshut; /* streams that are `shut` */
     /* Faults. */
-    struct weir__code_failure *log; /* pinned */
-    weir__cu_address nfailures;     /* of the log, on the device */
-    _Atomic uint64_t log_read;
+    struct weir__code_log *log;      /* pinned */
+    weir__cu_address claims;         /* weir__code_claims, on the device */
     struct weir__cuda_meet *arrived; /* under the faults lock */
     _Atomic bool looks_abroad;       /* streams have waited for another device's that may fail */
     _Atomic bool failed;             /* something has, ever */
@@ -266,13 +268,6 @@ static inline struct weir__cuda *weir__cuda(const weir_device *dev)
 static inline struct weir__cuda_stream *weir__cuda_stream(const weir_stream *s)
 {
     return (struct weir__cuda_stream *)s;
-}
-
-/* Something on the stream may fail: whoever waits for it must ask. */
-static inline void weir__cuda_may_fail(struct weir__cuda_stream *s)
-{
-    if (!atomic_load_explicit(&s->fallible, memory_order_relaxed))
-        atomic_store(&s->fallible, true);
 }
 
 /* Makes the device's context current for the calling thread, and takes that back. */
@@ -371,9 +366,6 @@ void weir__cuda_report(weir_device *dev, struct weir__text *text);
 
 /* ---- faults.c ---- */
 
-/* Guards what is known of failures, on all devices: errors cross from one to another. */
-extern struct weir__mutex weir__cuda_faults;
-
 /* `r` as an error that names `what`; a fault of the context makes the device dead. */
 weir_status weir__cuda_failed(struct weir__cuda *dev, weir__cu_result r, const char *what);
 static inline weir_status weir__cuda_check(struct weir__cuda *dev, weir__cu_result r,
@@ -399,33 +391,6 @@ static inline weir_status weir__cuda_alive(struct weir__cuda *dev)
 }
 /* After a library has failed: whether the context did, which is the better reason. */
 weir_status weir__cuda_ask(struct weir__cuda *dev);
-/* What a kernel that fails is told to say: a command of a stream, or an item of a program. */
-uint64_t weir__cuda_where(const weir_stream *s, uint64_t seq);
-/* Whether a kernel has failed since the log was read. */
-static inline bool weir__cuda_has_news(const struct weir__cuda *dev)
-{
-    uint64_t at = atomic_load_explicit(&dev->log_read, memory_order_relaxed);
-
-    return __atomic_load_n(&dev->log[at % WEIR__CODE_FAILURES].ready, __ATOMIC_RELAXED) > at;
-}
-uint64_t weir__cuda_where_item(uint32_t program, int lane, int item);
-/* Whether it is known by now that command `seq` must not run: an error is before it. (L) */
-bool weir__cuda_is_doomed(const struct weir__cuda_stream *s, uint64_t seq);
-/* Errors of the mark's stream reach `s` when its command `at` is over. (L) */
-weir_status weir__cuda_take(struct weir__cuda_stream *s, uint64_t at, struct weir__mark from,
-                            enum weir__wait how);
-/* Passes on what has failed so far. */
-void weir__cuda_poll(struct weir__cuda *dev);
-/* The device closes, and everything on it is over: others that have waited for it get to know. */
-void weir__cuda_faults_close(struct weir__cuda *dev);
-/* Command `seq`, which is not over for others, fails. Under the faults lock. */
-void weir__cuda_add_failure(struct weir__cuda_stream *s, uint64_t seq, weir_status status,
-                            const char *text);
-/* Whether an error stops the command, when everything before it is over. From any thread. */
-bool weir__cuda_failed_before(struct weir__cuda_stream *s, uint64_t seq);
-/* How such a command has failed so far; WEIR_OK if it has not. */
-weir_status weir__cuda_failed_at(struct weir__cuda_stream *s, uint64_t seq, char *text,
-                                 size_t size);
 
 /* ---- stamp.c: the time ---- */
 weir_status weir__cuda_stamp(weir_stream *s, _Atomic uint64_t *ns);
@@ -498,9 +463,6 @@ weir_status weir__cuda_program_run(const struct weir__program *program, weir_str
                                    const uint64_t *tickets, int ntickets);
 void weir__cuda_program_update(struct weir__program *program, int lane, int item,
                                const struct weir__kernel *kernel);
-/* The stream and number of an item's last run; false if the program is gone. (L) */
-bool weir__cuda_program_find(struct weir__cuda *dev, uint32_t program, int lane, int item,
-                             struct weir__mark *out, const char **name);
 
 /* ---- the texts, made from kernels/ by CMake ---- */
 struct weir__cuda_source {

@@ -1,4 +1,5 @@
 /* The driver of the `cuda` device: opening, memory, and the table. */
+#include "cuda/faults.h"
 #include "cuda/meet.h"
 
 #include <stdio.h>
@@ -164,29 +165,11 @@ static void cuda_release(weir_device *base)
     for (unsigned i = 0; i < dev->nwords; i++)
         dev->api->cu.host_free(dev->words[i]);
     weir__free(dev->words);
-    if (dev->log)
-        dev->api->cu.host_free(dev->log);
-    if (dev->nfailures)
-        dev->api->cu.memory_free(dev->nfailures);
+    weir__cuda_log_close(dev);
     if (calm)
         weir__cuda_calm_end(dev);
     weir__cuda_leave(dev, pushed);
     dev->api->cu.primary_release(dev->device);
-}
-
-/* The clock's first event comes after it, and is waited for. */
-static weir_status open_count(struct weir__cuda *dev)
-{
-    const struct weir__cu *cu = &dev->api->cu;
-    weir_status st =
-        weir__cuda_check(dev, cu->memory_alloc(&dev->nfailures, sizeof(uint64_t)), "memory");
-
-    if (st) {
-        dev->nfailures = 0;
-        return st;
-    }
-    return weir__cuda_check(dev, cu->fill_async(dev->nfailures, 0, sizeof(uint64_t), NULL),
-                            "memory");
 }
 
 static weir_status cuda_open(weir_device *base, struct weir__spec *spec)
@@ -208,16 +191,9 @@ static weir_status cuda_open(weir_device *base, struct weir__spec *spec)
     base->dlpack = (struct weir__dlpack_device){WEIR__DLPACK_CUDA, ordinal};
     pushed = weir__cuda_enter(dev);
     find_peers(dev);
-    if (!(st = read_properties(dev)) &&
-        !(st = weir__cuda_check(dev,
-                                cu->host_alloc((void **)&dev->log,
-                                               WEIR__CODE_FAILURES * sizeof *dev->log,
-                                               CU_HOST_ALLOC_PORTABLE_MAPPED),
-                                "pinned memory"))) {
-        memset(dev->log, 0, WEIR__CODE_FAILURES * sizeof *dev->log);
-        if (!(st = open_count(dev)) && !(st = weir__cuda_anchor(dev)))
-            st = weir__cuda_cores_open(dev);
-    }
+    if (!(st = read_properties(dev)) && !(st = weir__cuda_log_open(dev)) &&
+        !(st = weir__cuda_anchor(dev))) /* which waits for what is queued by then */
+        st = weir__cuda_cores_open(dev);
     weir__cuda_leave(dev, pushed);
     if (st) {
         cuda_close(base);

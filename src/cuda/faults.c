@@ -1,28 +1,16 @@
 /* What goes wrong on the device, and whom it concerns.
  *
- * A kernel that finds an index out of range says so in a ring of pinned memory. The stream is in
- * error from there on, and so is what waited for it: what is queued once the host knows is counted
- * and not run, what was queued before runs for nothing. A fault of the hardware (an illegal
- * address) makes the whole context unusable. */
+ * A kernel that finds an index out of range says so (log.c). The stream is in error from there on,
+ * and so is what waited for it: what is queued once the host knows is counted and not run, what was
+ * queued before runs for nothing. A fault of the hardware (an illegal address) makes the whole
+ * context unusable. */
+#include "cuda/faults.h"
 #include "cuda/meet.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { SEQ_BITS = 47, LANE_BITS = 8, ITEM_BITS = 24 };
-
 struct weir__mutex weir__cuda_faults;
-
-uint64_t weir__cuda_where(const weir_stream *s, uint64_t seq)
-{
-    return (uint64_t)s->slot << SEQ_BITS | seq;
-}
-
-uint64_t weir__cuda_where_item(uint32_t program, int lane, int item)
-{
-    return (uint64_t)1 << 63 | (uint64_t)program << (LANE_BITS + ITEM_BITS) |
-           (uint64_t)lane << ITEM_BITS | (uint64_t)item;
-}
 
 /* ---- the context ---- */
 
@@ -103,76 +91,24 @@ void weir__cuda_add_failure(struct weir__cuda_stream *s, uint64_t seq, weir_stat
     snprintf(at->text, sizeof at->text, "%s", text);
 }
 
-static void add_failure(struct weir__cuda_stream *s, uint64_t seq, const char *name,
-                        const struct weir__code_failure *f)
-{
-    char what[200], text[400];
-
-    if (!weir__cuda_meet_explain(s, seq, f, what, sizeof what))
-        snprintf(what, sizeof what, "index %lld is out of range: 0..%lld", (long long)f->index,
-                 (long long)f->limit - 1);
-    snprintf(text, sizeof text, "operator '%s' on stream '%s': %s", name, s->base.name, what);
-    weir__cuda_add_failure(s, seq, WEIR_ERANGE, text);
-}
-
-static void place_failure(struct weir__cuda *dev, const struct weir__code_failure *f)
-{
-    if (f->where >> 63) {
-        struct weir__mark mark;
-        const char *name;
-
-        if (weir__cuda_program_find(
-                dev, (uint32_t)(f->where >> (LANE_BITS + ITEM_BITS)) & 0x7fffffff,
-                (int)(f->where >> ITEM_BITS & 0xff), (int)(f->where & 0xffffff), &mark, &name))
-            add_failure(weir__cuda_stream(mark.stream), mark.seq, name, f);
-    } else {
-        uint64_t seq = f->where & (((uint64_t)1 << SEQ_BITS) - 1);
-        struct weir__cuda_stream *s = atomic_load(&dev->streams);
-
-        while (s && s->base.slot != (f->where >> SEQ_BITS & 0xffff))
-            s = s->next;
-        if (s)
-            add_failure(s, seq, s->names[seq % WEIR__CUDA_NAMES], f);
-    }
-}
-
-static void read_log(struct weir__cuda *dev)
-{
-    uint64_t at = dev->log_read, ready;
-
-    for (;;) {
-        const struct weir__code_failure *f = &dev->log[at % WEIR__CODE_FAILURES];
-
-        ready = __atomic_load_n(&f->ready, __ATOMIC_ACQUIRE);
-        if (ready <= at)
-            break; /* there is none, or it is being written */
-        if (ready > at + 1) {
-            /* The ring has lost some: a kernel has found very many indices out of range. */
-            at = ready - WEIR__CODE_FAILURES;
-        } else {
-            place_failure(dev, f);
-            at++;
-        }
-    }
-    dev->log_read = at;
-}
-
+/* The first of them is the stream's error; the others have come to nothing. */
 static bool apply_failure(struct weir__cuda_stream *s, uint64_t before)
 {
-    bool changed = false;
+    int first = -1, n = 0;
 
-    for (int i = 0; i < s->nfailures;) {
-        struct weir__cuda_failure *f = &s->failures[i];
-
-        if (f->seq >= before) {
-            i++;
-            continue;
-        }
-        weir__stream_fail(&s->base, f->seq, f->status, f->text);
-        *f = s->failures[--s->nfailures];
-        changed = true;
-    }
-    return changed;
+    for (int i = 0; i < s->nfailures; i++)
+        if (s->failures[i].seq < before &&
+            (first < 0 || s->failures[i].seq < s->failures[first].seq))
+            first = i;
+    if (first < 0)
+        return false;
+    weir__stream_fail(&s->base, s->failures[first].seq, s->failures[first].status,
+                      s->failures[first].text);
+    for (int i = 0; i < s->nfailures; i++)
+        if (s->failures[i].seq >= before)
+            s->failures[n++] = s->failures[i];
+    s->nfailures = n;
+    return true;
 }
 
 /* Waits up to `over`, which is known to be over, in order, each after the failures before it
@@ -188,7 +124,7 @@ static bool settle(struct weir__cuda_stream *s, uint64_t over)
 
         memmove(s->taken, s->taken + 1, (size_t)--s->ntaken * sizeof *s->taken);
         if (from->dev != s->base.dev)
-            read_log(weir__cuda(from->dev));
+            weir__cuda_read_log(weir__cuda(from->dev));
         changed |= settle(weir__cuda_stream(from), t.from.seq);
         changed |= apply_failure(s, t.at);
         if (t.how == WEIR__WAIT_FRESH && atomic_load(&s->base.failed_at) < t.at) {
@@ -205,27 +141,23 @@ static bool settle(struct weir__cuda_stream *s, uint64_t over)
     return apply_failure(s, over < UINT64_MAX ? over + 1 : over) || changed;
 }
 
-static bool settle_reached(struct weir__cuda_stream *s)
-{
-    return settle(s, atomic_load_explicit(&s->word->reached, memory_order_acquire));
-}
-
+/* How far streams are comes first: of what is over the log then has all there is to say. */
 static void poll_locked(struct weir__cuda *dev)
 {
+    struct weir__cuda_stream *first = atomic_load(&dev->streams), *s;
     bool changed;
 
-    read_log(dev);
-    if (!atomic_load(&dev->failed)) { /* nothing to pass on: waits that are over are dropped */
-        for (struct weir__cuda_stream *s = atomic_load(&dev->streams); s; s = s->next)
-            if (s->ntaken)
-                settle_reached(s);
-        return;
-    }
+    for (s = first; s; s = s->next)
+        s->over = atomic_load_explicit(&s->word->reached, memory_order_acquire);
+    weir__cuda_read_log(dev);
     do {
         changed = false;
-        for (struct weir__cuda_stream *s = atomic_load(&dev->streams); s; s = s->next)
-            changed |= settle_reached(s);
+        for (s = first; s; s = s->next)
+            if (s->ntaken || s->nfailures)
+                changed |= settle(s, s->over);
     } while (changed);
+    for (s = first; s; s = s->next)
+        s->sure = s->over;
 }
 
 void weir__cuda_poll(struct weir__cuda *dev)
@@ -273,7 +205,7 @@ void weir__cuda_faults_close(struct weir__cuda *dev)
 bool weir__cuda_failed_before(struct weir__cuda_stream *s, uint64_t seq)
 {
     weir__mutex_lock(&weir__cuda_faults);
-    read_log(weir__cuda(s->base.dev));
+    weir__cuda_read_log(weir__cuda(s->base.dev));
     settle(s, seq - 1);
     weir__mutex_unlock(&weir__cuda_faults);
     return atomic_load(&s->base.failed_at) < seq;

@@ -1,4 +1,5 @@
 /* Kernels: from a description to a launch, and to a stream's command. */
+#include "cuda/faults.h"
 #include "cuda/meet.h"
 
 #include <string.h>
@@ -58,9 +59,10 @@ static weir_status launch(const struct weir__cuda_sink *sink, const struct weir_
 {
     struct weir__cuda *dev = sink->dev;
     struct weir__code_context context = {
-        .failures = dev->log,
-        .nfailures = (uint64_t *)(uintptr_t)dev->nfailures,
+        .log = dev->log,
+        .claims = (struct weir__code_claims *)(uintptr_t)dev->claims,
         .where = sink->where,
+        .name = k->name,
         .cores = sink->cores,
     };
     /* The entry's parameter may be longer than what this call has to say. */
@@ -162,6 +164,8 @@ weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
                         k->name, base->dev->props.name);
     if (st)
         return st;
+    if (k->meets || (k->code && k->code->fails))
+        weir__cuda_may_fail(s, seq);
     if ((k->fn && !weir__cuda_is_doomed(s, seq)) || k->meets) {
         pushed = weir__cuda_enter(dev);
         if (!(st = weir__cuda_make_ready(s, k)))
@@ -179,8 +183,6 @@ weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
     }
     if (st)
         return st;
-    if (k->meets || (k->code && k->code->fails))
-        weir__cuda_may_fail(s);
     if (k->never_timeout)
         atomic_store_explicit(&s->untimed, seq, memory_order_relaxed);
     weir__cuda_count(s, 1, k->name);

@@ -5,6 +5,7 @@
  * So it only wakes a helper thread, which calls the user's function and then lets the stream
  * go on by writing the word that it waits for. What is not the user's has a helper of its own: a
  * callback may take its time. */
+#include "cuda/faults.h"
 #include "cuda/meet.h"
 
 #include "base/thread.h"
@@ -281,11 +282,8 @@ weir_status weir__cuda_signal_relay(weir_stream *s, struct weir__relay *relay)
 
 weir_status weir__cuda_wait_relay(weir_stream *s, struct weir__relay *relay)
 {
-    weir_status st = queue_command(s, &(struct weir__cuda_job){.relay = relay}, "wait");
-
-    if (!st)
-        weir__cuda_may_fail(weir__cuda_stream(s));
-    return st;
+    weir__cuda_may_fail(weir__cuda_stream(s), weir__stream_submitted(s) + 1);
+    return queue_command(s, &(struct weir__cuda_job){.relay = relay}, "wait");
 }
 
 weir_status weir__cuda_queue_look(struct weir__cuda_meet *meet, struct weir__cuda_stream *s,

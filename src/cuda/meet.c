@@ -12,6 +12,7 @@
  */
 #include "cuda/meet.h"
 #include "comm/comm.h"
+#include "cuda/faults.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -209,9 +210,10 @@ static weir_status start_part(struct weir__cuda_meet *m, const void *const *peer
     struct weir__cuda *dev = device_of(m);
     const struct weir__cu *cu = &dev->api->cu;
     struct weir__code_context context = {
-        .failures = dev->log,
-        .nfailures = (uint64_t *)(uintptr_t)dev->nfailures,
+        .log = dev->log,
+        .claims = (struct weir__code_claims *)(uintptr_t)dev->claims,
         .where = weir__cuda_where(&m->stream->base, m->seq),
+        .name = m->name,
         .cores = m->cores,
     };
     _Alignas(16) unsigned char part[WEIR_ARGS_MAX];

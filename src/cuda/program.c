@@ -2,6 +2,7 @@
  * launch on the stream of lane 0. The other lanes' streams are ordered around it. */
 #include "cuda/program.h"
 #include "comm/comm.h"
+#include "cuda/faults.h"
 #include "cuda/meet.h"
 
 #include <stdio.h>
@@ -70,7 +71,7 @@ weir_status weir__cuda_program_make(weir_device *base, const struct weir__lane *
         return st;
     }
     weir__mutex_lock(&weir__cuda_faults);
-    p->id = dev->next_program++ & 0x7fffffff;
+    p->id = dev->next_program++ & WEIR__CUDA_PROGRAM_IDS;
     p->next = dev->programs;
     dev->programs = p;
     weir__mutex_unlock(&weir__cuda_faults);
@@ -85,6 +86,7 @@ void weir__cuda_program_free(struct weir__program *p)
     if (!p)
         return;
     weir__mutex_lock(&weir__cuda_faults);
+    weir__cuda_read_log(p->dev); /* while it is known what its items are */
     for (struct weir__program **at = &p->dev->programs; *at; at = &(*at)->next)
         if (*at == p) {
             *at = p->next;
@@ -207,7 +209,7 @@ static void fail_item(struct weir__program *p, struct weir__cuda_place at, weir_
 
     snprintf(text, sizeof text, "operator '%s' of a plan could not be queued on stream '%s': %s",
              item->is_wait ? "wait" : item->kernel.name, s->base.name, why);
-    weir__cuda_may_fail(s);
+    weir__cuda_may_fail(s, weir__stream_submitted(&s->base) + 1);
     weir__mutex_lock(&weir__cuda_faults);
     weir__cuda_add_failure(s, weir__stream_submitted(&s->base) + 1, status, text);
     weir__mutex_unlock(&weir__cuda_faults);
@@ -258,7 +260,7 @@ static weir_status run_one_by_one(struct weir__program *p, const uint64_t *ticke
         weir_stream *s = p->lanes[lane].stream;
 
         if (p->fallible)
-            weir__cuda_may_fail(weir__cuda_stream(s));
+            weir__cuda_may_fail(weir__cuda_stream(s), weir__stream_submitted(s) + 1);
         if (!st) {
             st = item->is_wait ? run_wait(p, lane, item)
                                : run_kernel(p, lane, &item->kernel, tickets);
@@ -284,6 +286,9 @@ static weir_status run_graph(struct weir__program *p)
     weir__cu_stream tail;
     weir_status st = WEIR_OK;
 
+    for (int i = 0; i < p->nlanes && p->fallible; i++)
+        weir__cuda_may_fail(weir__cuda_stream(p->lanes[i].stream),
+                            p->lanes[i].base + (uint64_t)p->lanes[i].nitems);
     for (int i = 1; i < p->nlanes && !st; i++)
         st = weir__cuda_lead(weir__cuda_stream(p->lanes[i].stream), first);
     if (!st && !(st = weir__cuda_tail(first, UINT32_MAX, &tail)) &&
@@ -303,8 +308,6 @@ static weir_status run_graph(struct weir__program *p)
         else
             weir__cuda_count(s, (uint64_t)n, "a plan");
         s->base.clock.seq[s->base.slot] += (uint64_t)n;
-        if (p->fallible)
-            weir__cuda_may_fail(s);
         st = st ? st : failed;
     }
     return st;
@@ -344,12 +347,7 @@ weir_status weir__cuda_program_run(const struct weir__program *program, weir_str
         return st;
     pushed = weir__cuda_enter(dev);
     weir__mutex_lock(&weir__cuda_faults);
-    for (int i = 0; i < p->nlanes; i++) {
-        p->stale |= p->lanes[i].priority != streams[i]->priority;
-        p->lanes[i].priority = streams[i]->priority;
-        p->lanes[i].stream = streams[i];
-        p->lanes[i].base = weir__stream_submitted(streams[i]);
-    }
+    weir__cuda_run_begin(p, streams);
     weir__mutex_unlock(&weir__cuda_faults);
     without_graph = p->meets || goes_without_graph(p);
     /* A lane's limit may move other lanes to other parts of the cores: then once more. */
@@ -367,19 +365,4 @@ weir_status weir__cuda_program_run(const struct weir__program *program, weir_str
     p->moved = false;
     weir__cuda_leave(dev, pushed);
     return st;
-}
-
-/* Under the faults lock: of several runs under way it is not known which one failed, so it is
- * said of the last. */
-bool weir__cuda_program_find(struct weir__cuda *dev, uint32_t id, int lane, int item,
-                             struct weir__mark *out, const char **name)
-{
-    for (const struct weir__program *p = dev->programs; p; p = p->next)
-        if (p->id == id && lane < p->nlanes && item < p->lanes[lane].nitems) {
-            *out = (struct weir__mark){p->lanes[lane].stream,
-                                       p->lanes[lane].base + (uint64_t)item + 1};
-            *name = p->lanes[lane].items[item].kernel.name;
-            return p->lanes[lane].stream != NULL;
-        }
-    return false;
 }

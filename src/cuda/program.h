@@ -7,6 +7,7 @@
 enum {
     WEIR__CUDA_MERGES = 16, /* of a program, */
     WEIR__CUDA_MERGED = 8,  /* and products of one */
+    WEIR__CUDA_LANES = 1024,
 };
 
 struct weir__cuda_item {
@@ -25,10 +26,13 @@ struct weir__cuda_lane {
     struct weir__cuda_item *items;
     int nitems;
     void *workspace;
-    int priority;        /* of its stream when last captured */
-    int at;              /* while lining up: the next item */
+    int priority; /* of its stream when last captured */
+    int at;       /* while lining up: the next item */
+    /* Under the faults lock. */
     weir_stream *stream; /* of the last run, */
-    uint64_t base;       /* and its last command before it */
+    uint64_t base;       /* and its last command before it, */
+    uint64_t first;      /* before the first run that may be under way, */
+    uint64_t later;      /* and before one after that */
 };
 
 struct weir__cuda_place {
@@ -63,7 +67,8 @@ struct weir__program {
     unsigned epoch;   /* of the cores then */
     weir__cu_exec exec;
     struct weir__cuda_arrangement arrangement;
-    struct weir__cuda_place *order; /* of capturing */
+    uint64_t caller_id, upto; /* of the last run: its stream, and the command there that ends it */
+    struct weir__cuda_place *order; /* of capturing: none before what it waits for */
     int norder, nitems;
     struct weir__cuda_lane lanes[];
 };
@@ -77,6 +82,9 @@ static inline struct weir__cuda_item *weir__cuda_item(const struct weir__program
 /* capture.c: the program as a graph that the caller destroys. With `into` its products write there,
  * and kernels that only take time stand for the rest. (L) */
 weir_status weir__cuda_program_graph(struct weir__program *p, char *into, weir__cu_graph *out);
+
+/* runs.c: one begins on these streams. (L), and under the faults lock. */
+void weir__cuda_run_begin(struct weir__program *p, weir_stream *const *streams);
 
 /* order.c: measures the chains, and lines up the items lane after lane. */
 weir_status weir__cuda_order(struct weir__program *p);

@@ -1,5 +1,5 @@
 /* How far streams got: checkpoints, and who asks for them. */
-#include "cuda/cuda.h"
+#include "cuda/faults.h"
 
 /* Where a write comes after everything of the stream. What a plan's run stands for is over where
  * that was launched; its own tail would have to wait for it first, and the next run for its tail.
@@ -98,8 +98,8 @@ uint64_t weir__cuda_done(const weir_stream *base)
     reached = atomic_load_explicit(&s->word->reached, memory_order_acquire);
     if (reached < queued && reached >= s->checkpoint)
         (void)weir__cuda_checkpoint(s); /* the next to ask will know */
-    if (atomic_load_explicit(&dev->failed, memory_order_relaxed) ||
-        atomic_load_explicit(&dev->looks_abroad, memory_order_relaxed) || weir__cuda_has_news(dev))
+    if (weir__cuda_has_failed(dev) ||
+        atomic_load_explicit(&dev->looks_abroad, memory_order_relaxed))
         weir__cuda_poll(dev);
     return reached;
 }

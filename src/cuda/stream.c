@@ -1,5 +1,5 @@
 /* Streams: order within one and between them. */
-#include "cuda/cuda.h"
+#include "cuda/faults.h"
 
 /* Commands that CUDA sees. A stream that writes takes as long as a few launches. */
 enum { CHECKPOINT_EVERY = WEIR__CUDA_NAMES };
@@ -298,7 +298,7 @@ weir_status weir__cuda_follow(struct weir__cuda_stream *lane, struct weir__cuda_
     if (st) { /* the plan runs, and nothing that follows would come after it */
         weir__stream_fail(&lane->base, atomic_load_explicit(&lane->queued, memory_order_relaxed),
                           st, weir_last_error());
-        weir__cuda_may_fail(lane);
+        weir__cuda_may_fail(lane, atomic_load_explicit(&lane->queued, memory_order_relaxed));
     }
     lane->busy = lane->shared != NULL;
     if (!st && lane->shared)
@@ -445,7 +445,7 @@ weir_status weir__cuda_wait(weir_stream *base, struct weir__mark mark, enum weir
     if (weir__unlikely(st))
         return st;
     if (weir__unlikely(must_take)) {
-        weir__cuda_may_fail(s);
+        weir__cuda_may_fail(s, weir__stream_submitted(base) + 1);
         if (foreign)
             atomic_store(&dev->looks_abroad, true);
     }

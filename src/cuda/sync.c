@@ -1,5 +1,5 @@
 /* Host threads that wait for the device. */
-#include "cuda/cuda.h"
+#include "cuda/faults.h"
 
 #include <time.h>
 

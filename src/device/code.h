@@ -56,22 +56,38 @@ struct weir__fill {
 
 /* What an entry is told beside its arguments. */
 struct weir__code_context {
-    struct weir__code_failure *failures; /* where a kernel that may fail says so, */
-    uint64_t *nfailures;                 /* in the device's own memory: how often one did, */
-    uint64_t where;                      /* and what to say it of */
+    struct weir__code_log *log; /* where a kernel that may fail says so (report.h), */
+    struct weir__code_claims *claims;
+    uint64_t where;   /* and what it says it of: other than 0, */
+    const char *name; /* and as the host calls it */
     uint32_t phase;
     uint32_t cores; /* that it may use */
 };
 
 #define WEIR__CODE_FAILURES 1024
 
-/* A ring in memory that both sides see: an entry counts once `ready` is its number + 1. Only one of
- * them counts entries: a device cannot be relied on to add to the host's memory in one step. */
 struct weir__code_failure {
     uint64_t where;
+    const char *name;     /* the host's */
     int64_t index, limit; /* an index and the first one that is out of range */
     int64_t at;           /* where, for weir__code.explain */
-    uint64_t ready;
+    uint64_t ready;       /* its number + 1, once it is all there */
+};
+
+/* In memory that both sides see, 0 at first. */
+struct weir__code_log {
+    uint64_t read; /* the host's: entries so far that may be written over */
+    uint64_t time; /* the host's: more before each time that it reads */
+    uint64_t lost; /* 1: there was no room for some. The host takes it back, as the next. */
+    uint64_t news; /* 1: something has been written */
+    struct weir__code_failure entries[WEIR__CODE_FAILURES];
+};
+
+/* In the device's own memory, 0 at first: it cannot be relied on to change the host's in one step.
+ */
+struct weir__code_claims {
+    uint64_t count;      /* entries so far */
+    uint64_t cells[256]; /* launches that have one, by hash, and the time of it */
 };
 
 /* Memory that peers of a collective read: a pointer in its arguments, and bytes there. */

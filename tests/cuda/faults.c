@@ -1,4 +1,7 @@
 /* What goes wrong on a GPU, and what it says. */
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "gpu.h"
 
 static const char fault_text[] = "extern \"C\" __global__ void fault(int *out)\n"
@@ -88,6 +91,88 @@ TEST(cuda_faults, the_next_failure_is_heard_of_after_more_than_the_log_holds)
     weir_tensor_release(many);
     weir_tensor_release(one);
     weir_tensor_release(out);
+    CHECK_OK(weir_stream_destroy(other));
+    CHECK_OK(weir_device_close(dev));
+}
+
+TEST(cuda_faults, an_operator_has_its_own_name_however_many_came_after_it)
+{
+    const struct fake_control *fake;
+    weir_device *dev = open_either("cuda:0", &fake);
+    weir_stream *s = weir_stream_default(dev);
+    weir_tensor *table = gpu_tensor(s, WEIR_F32, 10, 1), *index = gpu_tensor(s, WEIR_I64, 1, 12),
+                *out;
+
+    CHECK_OK(weir_stream_sync(s));
+    if (fake)
+        fake->hold(true);
+    CHECK_OK(weir_index_select(table, 0, index, &out));
+    for (int i = 0; i < 3 * WEIR__CUDA_NAMES; i++)
+        CHECK_OK(weir_fill(table, i));
+    if (fake)
+        fake->hold(false);
+    CHECK_STATUS(weir_stream_sync(s), WEIR_ERANGE);
+    CHECK_STR(weir_last_error(), "operator 'IndexSelect'");
+    weir_tensor_release(table);
+    weir_tensor_release(index);
+    weir_tensor_release(out);
+    CHECK_OK(weir_device_close(dev));
+}
+
+static const struct fake_control *fake_of_log;
+static atomic_bool told;
+
+/* Says of as many operators as the log holds that they have failed, and then of its own. */
+static int fill_log(void *args, struct weir__code_context *context)
+{
+    struct weir__code_context forged = *context;
+
+    (void)args;
+    for (int i = 0; i < WEIR__CODE_FAILURES; i++) {
+        forged.where = (uint64_t)i + 1; /* of the default stream */
+        fake_of_log->report(&forged, 12, 10, 0);
+    }
+    fake_of_log->report(context, 12, 10, 0);
+    atomic_store(&told, true);
+    return 0;
+}
+
+/* Streams of which everything was known before are in no doubt. */
+TEST(cuda_faults, what_the_log_has_no_room_for_is_an_error_of_every_stream_that_it_may_be_of)
+{
+    weir_device *dev;
+    weir_stream *s, *sure, *other;
+    weir_tensor *table, *good, *bad, *out[3];
+
+    fake_of_log = use_fake();
+    dev = open_gpu("cuda:0");
+    s = weir_stream_default(dev);
+    table = gpu_tensor(s, WEIR_F32, 10, 1);
+    good = gpu_tensor(s, WEIR_I64, 1, 2);
+    bad = gpu_tensor(s, WEIR_I64, 1, 12);
+    CHECK_OK(weir_stream_create(dev, NULL, &sure));
+    CHECK_OK(weir_stream_create(dev, NULL, &other));
+    CHECK_OK(weir_stream_set_current(sure));
+    CHECK_OK(weir_index_select(table, 0, good, &out[0]));
+    CHECK_OK(weir_stream_sync(sure));
+    CHECK_OK(weir_stream_set_current(other));
+    fake_of_log->replace("take", fill_log);
+    CHECK_OK(weir_index_select(table, 0, bad, &out[1]));
+    while (!atomic_load(&told))
+        continue;
+    fake_of_log->replace("take", NULL);
+    CHECK_STATUS(weir_stream_sync(other), WEIR_ERANGE);
+    CHECK_STR(weir_last_error(), "more than 1024 operators have failed on cuda:0");
+    CHECK_OK(weir_stream_set_current(sure));
+    CHECK_OK(weir_index_select(table, 0, good, &out[2]));
+    CHECK_OK(weir_stream_sync(sure));
+    CHECK_OK(weir_stream_set_current(s));
+    weir_tensor_release(table);
+    weir_tensor_release(good);
+    weir_tensor_release(bad);
+    for (int i = 0; i < 3; i++)
+        weir_tensor_release(out[i]);
+    CHECK_OK(weir_stream_destroy(sure));
     CHECK_OK(weir_stream_destroy(other));
     CHECK_OK(weir_device_close(dev));
 }
@@ -220,5 +305,54 @@ TEST(cuda_faults, what_is_queued_behind_a_known_error_is_not_run)
     weir_tensor_release(out);
     weir_tensor_release(z);
     weir_plan_destroy(plan);
+    CHECK_OK(weir_device_close(dev));
+}
+
+static atomic_bool looking;
+
+/* Has the device look at all its streams, again and again. */
+static void *look(void *stream)
+{
+    bool done;
+
+    while (atomic_load(&looking))
+        weir_stream_query(stream, &done);
+    return NULL;
+}
+
+/* An operator may fail, and whoever waits for it be over, at any moment of somebody's looking. */
+TEST(cuda_faults, an_error_is_passed_on_whenever_others_look)
+{
+    weir_device *dev = open_gpu("cuda:0");
+    weir_stream *s = weir_stream_default(dev), *watched;
+    weir_tensor *table = gpu_tensor(s, WEIR_F32, 10, 1), *bad = gpu_tensor(s, WEIR_I64, 1, 12);
+    pthread_t looker;
+
+    CHECK_OK(weir_stream_create(dev, NULL, &watched));
+    CHECK_OK(weir_device_sync(dev));
+    atomic_store(&looking, true);
+    CHECK_EQ(pthread_create(&looker, NULL, look, watched), 0);
+    for (int i = 0; i < 400; i++) {
+        weir_stream *fails, *waits;
+        weir_tensor *out;
+
+        test_note("round %d", i);
+        CHECK_OK(weir_stream_create(dev, NULL, &fails));
+        CHECK_OK(weir_stream_create(dev, NULL, &waits));
+        CHECK_OK(weir_stream_set_current(fails));
+        CHECK_OK(weir_index_select(table, 0, bad, &out));
+        CHECK_OK(weir_stream_wait_stream(waits, fails));
+        CHECK_STATUS(weir_stream_sync(waits), WEIR_ERANGE);
+        CHECK_STATUS(weir_stream_sync(fails), WEIR_ERANGE);
+        CHECK_OK(weir_stream_set_current(s));
+        weir_tensor_release(out);
+        CHECK_OK(weir_stream_destroy(fails));
+        CHECK_OK(weir_stream_destroy(waits));
+    }
+    atomic_store(&looking, false);
+    CHECK_EQ(pthread_join(looker, NULL), 0);
+    CHECK_OK(weir_stream_destroy(watched));
+    weir_tensor_release(table);
+    weir_tensor_release(bad);
     CHECK_OK(weir_device_close(dev));
 }

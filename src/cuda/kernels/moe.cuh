@@ -15,6 +15,6 @@ static __device__ inline bool is_expert(const weir__moe_part &a, int rank, int64
 {
     if (e >= 0 && e < a.nexperts)
         return true;
-    report(e, a.nexperts, WEIR__MOE_AT(WEIR__MOE_BAD_EXPERT, rank, slot / a.k), c);
+    weir__code_report(&c, e, a.nexperts, WEIR__MOE_AT(WEIR__MOE_BAD_EXPERT, rank, slot / a.k));
     return false;
 }

@@ -16,7 +16,7 @@ static __device__ inline const char *find_row(const weir__moe_part &a, int64_t s
     owner = (int)(e / (a.nexperts / a.ranks));
     if (row >= 0 && row < a.rows[owner])
         return a.x[owner] + row * a.hidden * (int64_t)sizeof(Type<V0>::store);
-    report(row, a.rows[owner], WEIR__MOE_AT(WEIR__MOE_BAD_POSITION, owner, slot / a.k), c);
+    weir__code_report(&c, row, a.rows[owner], WEIR__MOE_AT(WEIR__MOE_BAD_POSITION, owner, slot / a.k));
     return NULL;
 }
 

@@ -47,7 +47,7 @@ static __device__ inline void count(const weir__moe_part &a, const weir__code_co
     if (threadIdx.x)
         return;
     if (*nrows > a.capacity) {
-        report(*nrows, a.capacity, WEIR__MOE_AT(WEIR__MOE_NO_ROOM, a.rank, 0), c);
+        weir__code_report(&c, *nrows, a.capacity, WEIR__MOE_AT(WEIR__MOE_NO_ROOM, a.rank, 0));
         bad = 1;
     }
     if (bad)

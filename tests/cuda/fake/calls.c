@@ -221,6 +221,7 @@ const struct fake_control fake_cuda_control = {
     .live = live,
     .hold = fake_hold,
     .replace = fake_replace_kernel,
+    .report = fake_report,
     .slow_way = fake_slow_way,
     .last_way = fake_last_way,
     .apart = set_apart,

@@ -35,6 +35,8 @@ struct fake_control {
     void (*hold)(bool held);
     /* The text's kernel is this function; NULL: weir's own again. */
     void (*replace)(const char *text, fake_kernel kernel);
+    /* For such a kernel: an index is out of range, as weir's own say it. */
+    void (*report)(struct weir__code_context *context, int64_t index, int64_t limit, int64_t at);
     /* The library offers several ways for a product; one of them, or with -1 none, takes longer,
      * as far as events tell: by so much that what else the machine does makes no difference. */
     void (*slow_way)(int way); /* or FAKE_EVERY_WAY: then few products take less than many */

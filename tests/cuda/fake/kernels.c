@@ -113,17 +113,34 @@ static weir_kernel_fn host_kernel(const char *text)
     return strncmp(text, "attention", 9) ? NULL : fake_attention;
 }
 
-/* As the texts do it: an entry of the ring, complete once `ready` says so. */
+#define WEIR__REPORT_FN static inline
+
+static uint64_t weir__report_load(const uint64_t *p)
+{
+    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+
+static void weir__report_store(uint64_t *p, uint64_t value)
+{
+    __atomic_store_n(p, value, __ATOMIC_RELEASE);
+}
+
+static uint64_t weir__report_exchange(uint64_t *p, uint64_t value)
+{
+    return __atomic_exchange_n(p, value, __ATOMIC_RELAXED);
+}
+
+static uint64_t weir__report_replace(uint64_t *p, uint64_t old, uint64_t value)
+{
+    __atomic_compare_exchange_n(p, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return old;
+}
+
+#include "device/report.h"
+
 void fake_report(struct weir__code_context *c, int64_t index, int64_t limit, int64_t at)
 {
-    uint64_t n = __atomic_fetch_add(c->nfailures, 1, __ATOMIC_RELAXED);
-    struct weir__code_failure *f = &c->failures[n % WEIR__CODE_FAILURES];
-
-    f->where = c->where;
-    f->index = index;
-    f->limit = limit;
-    f->at = at;
-    __atomic_store_n(&f->ready, n + 1, __ATOMIC_RELEASE);
+    weir__code_report(c, index, limit, at);
 }
 
 static void report_index(struct weir__code_context *c)

@@ -1,0 +1,29 @@
+/* What device/report.h asks for. */
+#pragma once
+
+#include "weir/tensor.h"
+
+#define WEIR__REPORT_FN static __device__ inline
+
+static __device__ inline uint64_t weir__report_load(const uint64_t *p)
+{
+    return *(const volatile uint64_t *)p;
+}
+
+static __device__ inline void weir__report_store(uint64_t *p, uint64_t value)
+{
+    __threadfence_system();
+    *(volatile uint64_t *)p = value;
+}
+
+static __device__ inline uint64_t weir__report_exchange(uint64_t *p, uint64_t value)
+{
+    return atomicExch((unsigned long long *)p, (unsigned long long)value);
+}
+
+static __device__ inline uint64_t weir__report_replace(uint64_t *p, uint64_t old, uint64_t value)
+{
+    return atomicCAS((unsigned long long *)p, (unsigned long long)old, (unsigned long long)value);
+}
+
+#include "device/report.h"

@@ -1,0 +1,203 @@
+/* Operators of plans that find an index out of range: whichever lane and run it was in, the stream
+ * that ran the plan is in error from that run on. */
+#include "gpu.h"
+
+enum { ROWS = 10, TAKEN = 3 };
+
+struct picker {
+    const struct fake_control *fake; /* NULL on a GPU */
+    weir_device *dev;
+    weir_plan *plan;
+    weir_tensor *table, *good, *bad, *out[2];
+};
+
+/* table + 1, and the table's rows at `index`, on the caller's stream or beside it. */
+static void open_picker(struct picker *p, bool beside)
+{
+    weir_stream *s;
+    weir_tensor *table, *index, *more, *rows;
+    weir_graph *g;
+
+    p->dev = open_either("cuda:0", &p->fake);
+    s = weir_stream_default(p->dev);
+    CHECK_OK(weir_graph_create(p->dev, &g));
+    CHECK_OK(weir_graph_begin(g));
+    CHECK_OK(weir_graph_input(g, "table", WEIR_F32, 1, (int64_t[]){ROWS}, &table));
+    CHECK_OK(weir_graph_input(g, "index", WEIR_I64, 1, (int64_t[]){TAKEN}, &index));
+    CHECK_OK(weir_add_scalar(table, 1, &more));
+    if (beside)
+        CHECK_OK(weir_scope_push_stream("beside", 0));
+    CHECK_OK(weir_index_select(table, 0, index, &rows));
+    if (beside)
+        CHECK_OK(weir_scope_pop(WEIR_SCOPE_STREAM));
+    CHECK_OK(weir_graph_output(g, "more", more));
+    CHECK_OK(weir_graph_output(g, "rows", rows));
+    CHECK_OK(weir_graph_end(g));
+    CHECK_OK(weir_graph_compile(g, NULL, &p->plan));
+    weir_tensor_release(table);
+    weir_tensor_release(index);
+    weir_tensor_release(more);
+    weir_tensor_release(rows);
+    weir_graph_destroy(g);
+    p->table = gpu_tensor(s, WEIR_F32, ROWS, 1);
+    p->good = gpu_tensor(s, WEIR_I64, TAKEN, 2);
+    p->bad = gpu_tensor(s, WEIR_I64, TAKEN, 12);
+    p->out[0] = gpu_tensor(s, WEIR_F32, ROWS, 0);
+    p->out[1] = gpu_tensor(s, WEIR_F32, TAKEN, 0);
+    CHECK_OK(weir_device_sync(p->dev));
+}
+
+static void close_picker(struct picker *p)
+{
+    weir_plan_destroy(p->plan);
+    weir_tensor_release(p->table);
+    weir_tensor_release(p->good);
+    weir_tensor_release(p->bad);
+    weir_tensor_release(p->out[0]);
+    weir_tensor_release(p->out[1]);
+    CHECK_OK(weir_device_close(p->dev));
+}
+
+/* Nothing runs, so that the host hears of nothing. */
+static void hold(const struct picker *p, bool held)
+{
+    if (p->fake)
+        p->fake->hold(held);
+}
+
+/* With one index always the same kernels, in the same graph. */
+static void pick(struct picker *p, weir_stream *s, weir_tensor *index)
+{
+    CHECK_OK(weir_plan_run(p->plan, s, (weir_tensor *[]){p->table, index}, 2, p->out, 2));
+}
+
+TEST(cuda_plan_faults, whoever_ran_the_plan_hears_of_an_index_on_any_of_its_lanes)
+{
+    for (int beside = 0; beside < 2; beside++) {
+        struct picker p;
+        weir_stream *s, *other;
+
+        test_note("beside %d", beside);
+        open_picker(&p, beside);
+        CHECK_OK(weir_stream_create(p.dev, NULL, &s));
+        CHECK_OK(weir_stream_create(p.dev, NULL, &other));
+        pick(&p, s, p.good);
+        CHECK_OK(weir_stream_sync(s));
+        pick(&p, s, p.bad);
+        CHECK_STATUS(weir_stream_sync(s), WEIR_ERANGE);
+        CHECK_STR(weir_last_error(), "IndexSelect");
+        CHECK_STR(weir_last_error(), "12");
+        pick(&p, other, p.good);
+        CHECK_OK(weir_stream_sync(other));
+        CHECK_OK(weir_stream_destroy(s));
+        CHECK_OK(weir_stream_destroy(other));
+        close_picker(&p);
+    }
+}
+
+/* The kernels of all runs are the same, and so is where they find their index. */
+TEST(cuda_plan_faults, a_run_that_others_followed_before_the_host_looked_is_in_error)
+{
+    for (int beside = 0; beside < 2; beside++) {
+        struct picker p;
+        weir_stream *s, *other;
+        weir_event *first;
+
+        test_note("beside %d", beside);
+        open_picker(&p, beside);
+        CHECK_OK(weir_stream_create(p.dev, NULL, &s));
+        CHECK_OK(weir_stream_create(p.dev, NULL, &other));
+        CHECK_OK(weir_stream_set_current(s));
+        CHECK_OK(weir_event_create(p.dev, NULL, &first));
+        pick(&p, s, p.good);
+        CHECK_OK(weir_stream_sync(s));
+        hold(&p, true);
+        pick(&p, s, p.bad);
+        CHECK_OK(weir_event_record(first, s));
+        CHECK_OK(weir_stream_wait(other, first));
+        CHECK_OK(weir_fill(p.bad, 2));
+        for (int i = 0; i < 20; i++)
+            pick(&p, s, p.bad);
+        hold(&p, false);
+        CHECK_STATUS(weir_event_sync(first), WEIR_ERANGE);
+        CHECK_STR(weir_last_error(), "IndexSelect");
+        CHECK_STATUS(weir_stream_sync(other), WEIR_ERANGE);
+        CHECK_STATUS(weir_stream_sync(s), WEIR_ERANGE);
+        CHECK_OK(weir_stream_set_current(weir_stream_default(p.dev)));
+        weir_event_destroy(first);
+        CHECK_OK(weir_stream_destroy(s));
+        CHECK_OK(weir_stream_destroy(other));
+        close_picker(&p);
+    }
+}
+
+TEST(cuda_plan_faults, every_stream_that_may_have_had_the_run_is_told)
+{
+    enum { CALLERS = 5 };
+    struct picker p;
+    weir_stream *s[CALLERS], *early;
+
+    open_picker(&p, true);
+    CHECK_OK(weir_stream_create(p.dev, NULL, &early));
+    pick(&p, early, p.good);
+    CHECK_OK(weir_stream_sync(early));
+    hold(&p, true);
+    for (int i = 0; i < CALLERS; i++) {
+        CHECK_OK(weir_stream_create(p.dev, NULL, &s[i]));
+        pick(&p, s[i], p.bad);
+    }
+    hold(&p, false);
+    for (int i = CALLERS - 1; i >= 0; i--) {
+        CHECK_STATUS(weir_stream_sync(s[i]), WEIR_ERANGE);
+        CHECK_OK(weir_stream_destroy(s[i]));
+    }
+    CHECK_OK(weir_stream_sync(early));
+    CHECK_OK(weir_stream_destroy(early));
+    close_picker(&p);
+}
+
+TEST(cuda_plan_faults, what_came_before_the_run_is_not_in_error_on_a_stream_that_another_had)
+{
+    struct picker p;
+    weir_stream *s;
+    weir_event *before;
+
+    open_picker(&p, true);
+    CHECK_OK(weir_event_create(p.dev, NULL, &before));
+    CHECK_OK(weir_stream_create(p.dev, NULL, &s));
+    CHECK_OK(weir_fill(p.bad, 2));
+    CHECK_OK(weir_device_sync(p.dev));
+    pick(&p, s, p.bad);
+    for (bool done = false; !done;)
+        CHECK_OK(weir_stream_query(s, &done));
+    CHECK_OK(weir_stream_destroy(s));
+    CHECK_OK(weir_stream_create(p.dev, NULL, &s));
+    CHECK_OK(weir_fill(p.bad, 12));
+    CHECK_OK(weir_stream_wait_stream(s, weir_stream_default(p.dev)));
+    CHECK_OK(weir_event_record(before, s));
+    pick(&p, s, p.bad);
+    CHECK_STATUS(weir_stream_sync(s), WEIR_ERANGE);
+    CHECK_OK(weir_event_sync(before));
+    weir_event_destroy(before);
+    CHECK_OK(weir_stream_destroy(s));
+    close_picker(&p);
+}
+
+TEST(cuda_plan_faults, a_plan_that_is_gone_has_failed_all_the_same)
+{
+    for (int beside = 0; beside < 2; beside++) {
+        struct picker p;
+        weir_stream *s;
+
+        test_note("beside %d", beside);
+        open_picker(&p, beside);
+        CHECK_OK(weir_stream_create(p.dev, NULL, &s));
+        pick(&p, s, p.bad);
+        weir_plan_destroy(p.plan);
+        p.plan = NULL;
+        CHECK_STATUS(weir_stream_sync(s), WEIR_ERANGE);
+        CHECK_STR(weir_last_error(), "IndexSelect");
+        CHECK_OK(weir_stream_destroy(s));
+        close_picker(&p);
+    }
+}
