@@ -71,28 +71,42 @@ static void pick(struct picker *p, weir_stream *s, weir_tensor *index)
     CHECK_OK(weir_plan_run(p->plan, s, (weir_tensor *[]){p->table, index}, 2, p->out, 2));
 }
 
+static void hear(bool beside)
+{
+    struct picker p;
+    weir_stream *s, *other;
+
+    open_picker(&p, beside);
+    CHECK_OK(weir_stream_create(p.dev, NULL, &s));
+    CHECK_OK(weir_stream_create(p.dev, NULL, &other));
+    pick(&p, s, p.good);
+    CHECK_OK(weir_stream_sync(s));
+    pick(&p, s, p.bad);
+    CHECK_STATUS(weir_stream_sync(s), WEIR_ERANGE);
+    CHECK_STR(weir_last_error(), "IndexSelect");
+    CHECK_STR(weir_last_error(), "12");
+    pick(&p, other, p.good);
+    CHECK_OK(weir_stream_sync(other));
+    CHECK_OK(weir_stream_destroy(s));
+    CHECK_OK(weir_stream_destroy(other));
+    close_picker(&p);
+}
+
 TEST(cuda_plan_faults, whoever_ran_the_plan_hears_of_an_index_on_any_of_its_lanes)
 {
-    for (int beside = 0; beside < 2; beside++) {
-        struct picker p;
-        weir_stream *s, *other;
+    hear(false);
+    hear(true);
+}
 
-        test_note("beside %d", beside);
-        open_picker(&p, beside);
-        CHECK_OK(weir_stream_create(p.dev, NULL, &s));
-        CHECK_OK(weir_stream_create(p.dev, NULL, &other));
-        pick(&p, s, p.good);
-        CHECK_OK(weir_stream_sync(s));
-        pick(&p, s, p.bad);
-        CHECK_STATUS(weir_stream_sync(s), WEIR_ERANGE);
-        CHECK_STR(weir_last_error(), "IndexSelect");
-        CHECK_STR(weir_last_error(), "12");
-        pick(&p, other, p.good);
-        CHECK_OK(weir_stream_sync(other));
-        CHECK_OK(weir_stream_destroy(s));
-        CHECK_OK(weir_stream_destroy(other));
-        close_picker(&p);
-    }
+TEST(cuda_plan_faults, also_while_a_trace_has_its_nodes_queued_one_by_one)
+{
+    weir_trace *trace;
+
+    CHECK_OK(weir_trace_start(NULL));
+    hear(false);
+    hear(true);
+    CHECK_OK(weir_trace_stop(&trace));
+    weir_trace_free(trace);
 }
 
 /* The kernels of all runs are the same, and so is where they find their index. */
