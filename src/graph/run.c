@@ -416,6 +416,21 @@ static weir_status queue_instance(struct run *r, struct weir__instance *inst,
     return st ? st : fenced;
 }
 
+/* Memory was short for an instance that the run could do without: it is given up, and no other is
+ * made. */
+static bool drop_instance(weir_plan *plan, struct weir__instance *inst, weir_status st)
+{
+    if ((st != WEIR_ENOMEM && st != WEIR_EOOM) || inst->has_run || plan->ninstances == 1)
+        return false;
+    for (int i = 0; i < plan->ninstances; i++)
+        if (plan->instances[i] == inst)
+            use(plan, i);
+    plan->ninstances--;
+    plan->frugal = true;
+    weir__instance_free(plan, inst);
+    return true;
+}
+
 static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor *const *outputs)
 {
     weir_plan *plan = r->plan;
@@ -428,13 +443,15 @@ static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor 
                           plan->c.nstreams);
     choose_streams(r);
     choose_limits(r);
-    /* Settled only then, because waiting for an instance lets go of the lock. */
-    if ((st = acquire(r, &inst)) || (st = weir__stream_settle(r->caller)))
-        return st;
-    r->held = r->lend && driver->hold && driver->hold(plan->dev, true);
-    st = queue_instance(r, inst, inputs, outputs);
-    if (r->held)
-        driver->hold(plan->dev, false);
+    do {
+        /* Settled only then, because waiting for an instance lets go of the lock. */
+        if ((st = acquire(r, &inst)) || (st = weir__stream_settle(r->caller)))
+            return st;
+        r->held = r->lend && driver->hold && driver->hold(plan->dev, true);
+        st = queue_instance(r, inst, inputs, outputs);
+        if (r->held)
+            driver->hold(plan->dev, false);
+    } while (st && drop_instance(plan, inst, st));
     return st;
 }
 

@@ -134,6 +134,63 @@ TEST(cuda_moving, without_memory_for_another_graph_the_run_takes_an_idle_one)
     CHECK_OK(weir_device_close(dev));
 }
 
+/* Runs the plan for a second place, whose graph's n-th call fails for memory; its function. */
+static const char *run_short_of_memory(const struct fake_control *fake, weir_device *dev,
+                                       weir_tensor *x, weir_tensor **ys, uint64_t n,
+                                       const char *expected)
+{
+    weir_stream *s = weir_stream_default(dev);
+    weir_plan *plan = one_lane(dev, N);
+    const char *function;
+    weir_plan_stats stats;
+
+    run_and_check(plan, s, x, ys[0]);
+    fake->watch();
+    if (expected)
+        fake->fail_call(n, 2);
+    CHECK_OK(weir_plan_run(plan, s, &x, 1, &ys[1], 1));
+    fake->fail_call(0, 0);
+    function = fake->watched(n);
+    CHECK_OK(weir_stream_sync(s));
+    weir_plan_get_stats(plan, &stats);
+    CHECK_EQ(stats.instances, expected ? 1 : 2);
+    if (expected)
+        CHECK_STR(function, expected);
+    run_and_check(plan, s, x, ys[0]);
+    run_and_check(plan, s, x, ys[1]);
+    weir_plan_destroy(plan);
+    return function;
+}
+
+/* Nor is one that finds no memory when it is made. */
+TEST(cuda_moving, a_graph_that_there_is_no_memory_for_is_done_without)
+{
+    static const char *const functions[] = {
+        "cuStreamCreateWithPriority",  "cuEventCreate", "cuLaunchKernelEx", "cuStreamEndCapture",
+        "cuGraphInstantiateWithFlags", "cuGraphLaunch"};
+    const struct fake_control *fake = use_fake();
+    weir_device *dev = open_gpu("cuda:0");
+    weir_stream *s = weir_stream_default(dev);
+    weir_tensor *x = gpu_tensor(s, WEIR_F32, N, 1), *ys[2];
+    const char *function;
+    int failed = 0;
+
+    for (int i = 0; i < 2; i++)
+        ys[i] = gpu_tensor(s, WEIR_F32, N, 0);
+    for (uint64_t n = 1; (function = run_short_of_memory(fake, dev, x, ys, n, NULL)); n++) {
+        for (size_t i = 0; i < weir__countof(functions); i++)
+            if (!strcmp(function, functions[i])) {
+                run_short_of_memory(fake, dev, x, ys, n, function);
+                failed++;
+            }
+    }
+    CHECK(failed >= (int)weir__countof(functions));
+    weir_tensor_release(x);
+    weir_tensor_release(ys[0]);
+    weir_tensor_release(ys[1]);
+    CHECK_OK(weir_device_close(dev));
+}
+
 TEST(cuda_moving, runs_stay_in_order_with_other_work_whether_they_are_graphs_or_not)
 {
     weir_device *dev = open_gpu("cuda:0");
