@@ -76,8 +76,9 @@ struct weir__cuda_taken {
     enum weir__wait how;
 };
 
+/* Of a command, or of one of several. */
 struct weir__cuda_failure {
-    uint64_t seq;
+    uint64_t seq, last;
     weir_status status;
     char text[1024];
 };

@@ -75,23 +75,30 @@ weir_status weir__cuda_ask(struct weir__cuda *dev)
 /* ---- failures of kernels: under the faults lock from here on ---- */
 
 /* Kept until the waits of the stream before it have been looked at. */
-void weir__cuda_add_failure(struct weir__cuda_stream *s, uint64_t seq, weir_status status,
-                            const char *text)
+void weir__cuda_add_failure_among(struct weir__cuda_stream *s, uint64_t seq, uint64_t last,
+                                  weir_status status, const char *text)
 {
-    struct weir__cuda_failure *at;
+    struct weir__cuda_failure *at = s->failures;
 
     atomic_store(&weir__cuda(s->base.dev)->failed, true);
+    for (int i = 0; i < s->nfailures; i++)
+        if (at[i].last == last) { /* it goes on failing */
+            at[i].seq = seq < at[i].seq ? seq : at[i].seq;
+            return;
+        }
     if (!weir__grow(&s->failures, s->nfailures, &s->cap_failures, sizeof *s->failures)) {
         weir__stream_fail(&s->base, seq, WEIR_ENOMEM, "out of memory for the text of an error");
         return;
     }
     at = &s->failures[s->nfailures++];
     at->seq = seq;
+    at->last = last;
     at->status = status;
     snprintf(at->text, sizeof at->text, "%s", text);
 }
 
-/* The first of them is the stream's error; the others have come to nothing. */
+/* The first of them is the stream's error. If it was one of several commands, it may have been one
+ * that is still to come: then it stays, for waits between them may forget the error. */
 static bool apply_failure(struct weir__cuda_stream *s, uint64_t before)
 {
     int first = -1, n = 0;
@@ -104,9 +111,15 @@ static bool apply_failure(struct weir__cuda_stream *s, uint64_t before)
         return false;
     weir__stream_fail(&s->base, s->failures[first].seq, s->failures[first].status,
                       s->failures[first].text);
-    for (int i = 0; i < s->nfailures; i++)
-        if (s->failures[i].seq >= before)
-            s->failures[n++] = s->failures[i];
+    for (int i = 0; i < s->nfailures; i++) {
+        struct weir__cuda_failure *f = &s->failures[i];
+
+        if (f->last < before)
+            continue;
+        if (f->seq < before)
+            f->seq = before;
+        s->failures[n++] = *f;
+    }
     s->nfailures = n;
     return true;
 }

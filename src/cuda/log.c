@@ -79,6 +79,7 @@ static void place(struct weir__cuda *dev, const struct weir__code_failure *f)
 {
     char text[WEIR__CUDA_FAILURE_TEXT];
     struct weir__cuda_stream *s = atomic_load(&dev->streams);
+    uint64_t seq = bits(f->where, 0, SEQ_BITS);
 
     if (f->where >> 63) {
         weir__cuda_program_blame(
@@ -90,26 +91,33 @@ static void place(struct weir__cuda *dev, const struct weir__code_failure *f)
         s = s->next;
     if (s) {
         weir__cuda_failure_text(s, f, text);
-        weir__cuda_add_failure(s, bits(f->where, 0, SEQ_BITS), WEIR_ERANGE, text);
+        weir__cuda_add_failure(s, seq, WEIR_ERANGE, text);
     }
 }
 
-/* Any stream may have failed since the log was last read: better an error too many. Of one that is
- * known to have, what is not known came later. */
+/* Any stream may have failed since the log was last read: better an error too many. If one is known
+ * to have, it was that, or some command before. */
 static void suspect_all(struct weir__cuda *dev)
 {
     for (struct weir__cuda_stream *s = atomic_load(&dev->streams); s; s = s->next) {
+        uint64_t seq = s->sure + 1, last = atomic_load(&s->fallible);
         char text[WEIR__CUDA_FAILURE_TEXT];
 
-        if (s->sure >= atomic_load(&s->fallible) || s->nfailures ||
-            atomic_load(&s->base.failed_at) != WEIR__NEVER_FAILED)
+        if (last < seq)
             continue;
+        if (s->nfailures) {
+            struct weir__cuda_failure *f = &s->failures[0];
+
+            f->seq = seq < f->seq ? seq : f->seq;
+            f->last = last > f->last ? last : f->last;
+            continue;
+        }
         snprintf(text, sizeof text,
                  "more than %d operators have failed on %s since it was last looked at: it is not "
                  "known whether one on stream '%s' did, after its command %llu",
                  WEIR__CODE_FAILURES, dev->base.props.name, s->base.name,
                  (unsigned long long)s->sure);
-        weir__cuda_add_failure(s, s->sure + 1, WEIR_ERANGE, text);
+        weir__cuda_add_failure_among(s, seq, last, WEIR_ERANGE, text);
     }
 }
 
@@ -125,8 +133,9 @@ void weir__cuda_read_log(struct weir__cuda *dev)
     if (!__atomic_load_n(&log->news, __ATOMIC_ACQUIRE))
         return;
     atomic_store(&dev->failed, true); /* before others see that there are no news */
-    __atomic_store_n(&log->time, log->time + 1, __ATOMIC_SEQ_CST);
+    /* In this order: whoever has written at the present time has left news behind. */
     __atomic_store_n(&log->news, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&log->time, log->time + 1, __ATOMIC_SEQ_CST);
     lost = __atomic_exchange_n(&log->lost, 0, __ATOMIC_SEQ_CST);
     for (uint64_t n = read; n < read + WEIR__CODE_FAILURES; n++) {
         struct weir__code_failure *f = &log->entries[n % WEIR__CODE_FAILURES];

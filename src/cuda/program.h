@@ -8,6 +8,7 @@ enum {
     WEIR__CUDA_MERGES = 16, /* of a program, */
     WEIR__CUDA_MERGED = 8,  /* and products of one */
     WEIR__CUDA_LANES = 1024,
+    WEIR__CUDA_RUNS = 8, /* under way that are told apart */
 };
 
 struct weir__cuda_item {
@@ -29,10 +30,9 @@ struct weir__cuda_lane {
     int priority; /* of its stream when last captured */
     int at;       /* while lining up: the next item */
     /* Under the faults lock. */
-    weir_stream *stream; /* of the last run, */
-    uint64_t base;       /* and its last command before it, */
-    uint64_t first;      /* before the first run that may be under way, */
-    uint64_t later;      /* and before one after that */
+    weir_stream *stream;             /* of the last run, */
+    uint64_t base;                   /* and its last command before it; */
+    uint64_t bases[WEIR__CUDA_RUNS]; /* the same of those that may be under way */
 };
 
 struct weir__cuda_place {
@@ -67,7 +67,10 @@ struct weir__program {
     unsigned epoch;   /* of the cores then */
     weir__cu_exec exec;
     struct weir__cuda_arrangement arrangement;
-    uint64_t caller_id, upto; /* of the last run: its stream, and the command there that ends it */
+    /* Runs that may be under way, under the faults lock: the stream they are on, and the command
+     * there that ends each. */
+    uint64_t caller_id, ends[WEIR__CUDA_RUNS];
+    int nruns;
     struct weir__cuda_place *order; /* of capturing: none before what it waits for */
     int norder, nitems;
     struct weir__cuda_lane lanes[];

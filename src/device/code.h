@@ -86,8 +86,8 @@ struct weir__code_log {
 /* In the device's own memory, 0 at first: it cannot be relied on to change the host's in one step.
  */
 struct weir__code_claims {
-    uint64_t count;      /* entries so far */
-    uint64_t cells[256]; /* launches that have one, by hash, and the time of it */
+    uint64_t count;       /* entries so far */
+    uint64_t cells[1024]; /* launches that have one, by hash, and the time of it */
 };
 
 /* Memory that peers of a collective read: a pointer in its arguments, and bytes there. */

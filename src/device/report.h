@@ -17,18 +17,22 @@ WEIR__REPORT_FN void weir__code_report(const struct weir__code_context *c, int64
 {
     const uint64_t spread = 0x9e3779b97f4a7c15u; /* odd, of no pattern */
     uint64_t key = c->where + weir__report_load(&c->log->time) * spread;
-    uint64_t read = weir__report_load(&c->log->read), n, was;
+    uint64_t read, n, was;
 
-    if (weir__report_exchange(&c->claims->cells[(c->where * spread) >> 56], key) == key)
+    if (weir__report_exchange(&c->claims->cells[(c->where * spread) >> 54], key) == key)
         return;
+    read = weir__report_load(&c->log->read);
+    n = weir__report_load(&c->claims->count);
     /* Signed: an old count may be less than the host has read, and is not replaced. */
-    for (n = weir__report_load(&c->claims->count); (int64_t)(n - read) < WEIR__CODE_FAILURES;
-         n = was) {
+    while ((int64_t)(n - read) < WEIR__CODE_FAILURES ||
+           (int64_t)(n - (read = weir__report_load(&c->log->read))) < WEIR__CODE_FAILURES) {
         struct weir__code_failure *f = &c->log->entries[n % WEIR__CODE_FAILURES];
 
         was = weir__report_replace(&c->claims->count, n, n + 1);
-        if (was != n)
+        if (was != n) {
+            n = was;
             continue;
+        }
         f->where = c->where;
         f->name = c->name;
         f->index = index;

@@ -77,6 +77,7 @@ TEST(cuda_log, many_write_at_once_while_the_host_reads)
                  i, weir_stream_name(w->stream), 1000 + i, 9 + i);
         if (!strstr(weir_last_error(), "it is not known")) /* the others may have left no room */
             CHECK_STR(weir_last_error(), text);
+        CHECK_EQ(atomic_load(&w->stream->failed_at), 1);
     }
     CHECK_EQ(weir__cuda(dev)->log->news, 0);
     CHECK_OK(weir_stream_set_current(weir_stream_default(dev)));

@@ -1,5 +1,8 @@
 /* Operators of plans that find an index out of range: whichever lane and run it was in, the stream
  * that ran the plan is in error from that run on. */
+#include <stdatomic.h>
+#include <time.h>
+
 #include "gpu.h"
 
 enum { ROWS = 10, TAKEN = 3 };
@@ -12,15 +15,13 @@ struct picker {
 };
 
 /* table + 1, and the table's rows at `index`, on the caller's stream or beside it. */
-static void open_picker(struct picker *p, bool beside)
+static weir_plan *make_plan(weir_device *dev, bool beside)
 {
-    weir_stream *s;
     weir_tensor *table, *index, *more, *rows;
     weir_graph *g;
+    weir_plan *plan;
 
-    p->dev = open_either("cuda:0", &p->fake);
-    s = weir_stream_default(p->dev);
-    CHECK_OK(weir_graph_create(p->dev, &g));
+    CHECK_OK(weir_graph_create(dev, &g));
     CHECK_OK(weir_graph_begin(g));
     CHECK_OK(weir_graph_input(g, "table", WEIR_F32, 1, (int64_t[]){ROWS}, &table));
     CHECK_OK(weir_graph_input(g, "index", WEIR_I64, 1, (int64_t[]){TAKEN}, &index));
@@ -33,12 +34,22 @@ static void open_picker(struct picker *p, bool beside)
     CHECK_OK(weir_graph_output(g, "more", more));
     CHECK_OK(weir_graph_output(g, "rows", rows));
     CHECK_OK(weir_graph_end(g));
-    CHECK_OK(weir_graph_compile(g, NULL, &p->plan));
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
     weir_tensor_release(table);
     weir_tensor_release(index);
     weir_tensor_release(more);
     weir_tensor_release(rows);
     weir_graph_destroy(g);
+    return plan;
+}
+
+static void open_picker(struct picker *p, bool beside)
+{
+    weir_stream *s;
+
+    p->dev = open_either("cuda:0", &p->fake);
+    p->plan = make_plan(p->dev, beside);
+    s = weir_stream_default(p->dev);
     p->table = gpu_tensor(s, WEIR_F32, ROWS, 1);
     p->good = gpu_tensor(s, WEIR_I64, TAKEN, 2);
     p->bad = gpu_tensor(s, WEIR_I64, TAKEN, 12);
@@ -214,4 +225,78 @@ TEST(cuda_plan_faults, a_plan_that_is_gone_has_failed_all_the_same)
         CHECK_OK(weir_stream_destroy(s));
         close_picker(&p);
     }
+}
+
+/* A lane of a plan forgets the errors before it, but not those after. */
+TEST(cuda_plan_faults, one_that_runs_on_the_lane_of_another_is_in_error)
+{
+    struct picker p;
+    weir_plan *plain;
+    weir_stream *beside;
+    weir_tensor *index, *out[2];
+
+    open_picker(&p, true);
+    plain = make_plan(p.dev, false);
+    CHECK_OK(weir_stream_tagged(p.dev, "beside", 0, &beside));
+    index = gpu_tensor(beside, WEIR_I64, TAKEN, 2);
+    out[0] = gpu_tensor(beside, WEIR_F32, ROWS, 0);
+    out[1] = gpu_tensor(beside, WEIR_F32, TAKEN, 0);
+    CHECK_OK(weir_device_sync(p.dev));
+    CHECK_OK(weir_stream_set_current(beside));
+    hold(&p, true);
+    for (int i = 0; i < 20; i++) {
+        CHECK_OK(weir_plan_run(plain, beside, (weir_tensor *[]){p.table, index}, 2, out, 2));
+        pick(&p, weir_stream_default(p.dev), p.good);
+    }
+    CHECK_OK(weir_fill(index, 12));
+    CHECK_OK(weir_plan_run(plain, beside, (weir_tensor *[]){p.table, index}, 2, out, 2));
+    hold(&p, false);
+    CHECK_STATUS(weir_stream_sync(beside), WEIR_ERANGE);
+    CHECK_STR(weir_last_error(), "IndexSelect");
+    CHECK_OK(weir_stream_set_current(weir_stream_default(p.dev)));
+    weir_tensor_release(index);
+    weir_tensor_release(out[0]);
+    weir_tensor_release(out[1]);
+    weir_plan_destroy(plain);
+    close_picker(&p);
+}
+
+static atomic_bool may_go;
+
+static void wait_to_go(void *user, weir_status status)
+{
+    (void)user;
+    (void)status;
+    while (!atomic_load(&may_go))
+        nanosleep(&(struct timespec){0, 100000}, NULL);
+}
+
+TEST(cuda_plan_faults, a_run_that_a_sync_has_found_good_stays_good)
+{
+    struct picker p;
+    weir_stream *s, *other;
+    weir_event *first;
+
+    open_picker(&p, true);
+    CHECK_OK(weir_stream_create(p.dev, NULL, &s));
+    CHECK_OK(weir_stream_create(p.dev, NULL, &other));
+    CHECK_OK(weir_event_create(p.dev, NULL, &first));
+    CHECK_OK(weir_stream_set_current(s));
+    CHECK_OK(weir_fill(p.bad, 2));
+    pick(&p, s, p.bad);
+    CHECK_OK(weir_event_record(first, s));
+    CHECK_OK(weir_stream_callback(s, wait_to_go, NULL));
+    CHECK_OK(weir_fill(p.bad, 12));
+    pick(&p, s, p.bad);
+    CHECK_OK(weir_event_sync(first));
+    atomic_store(&may_go, true);
+    CHECK_STATUS(weir_stream_sync(s), WEIR_ERANGE);
+    CHECK_OK(weir_event_sync(first));
+    CHECK_OK(weir_stream_wait(other, first));
+    CHECK_OK(weir_stream_sync(other));
+    CHECK_OK(weir_stream_set_current(weir_stream_default(p.dev)));
+    weir_event_destroy(first);
+    CHECK_OK(weir_stream_destroy(s));
+    CHECK_OK(weir_stream_destroy(other));
+    close_picker(&p);
 }

@@ -147,16 +147,32 @@ static weir_status product_as_output(struct world *w)
     return weir_graph_output(w->graph, "product", w->extra[PRODUCT]);
 }
 
-/* Both with and without a graph. */
-#define OPERATORS                                                                          \
-    add, transpose, on_another_stream, wait_tensor, in_super_kernel, in_place, count_runs, \
-        record_token, wait_for_token, create_tagged, record_tagged, wait_for_tagged,       \
-        destroy_tagged
+/* Which a graph sees to itself. */
+static weir_status let_another_stream_wait(struct world *w)
+{
+    weir_stream *one;
+    weir_status st = weir_stream_tagged(w->dev, "1", 0, &one);
 
-static const inject_call eager[] = {OPERATORS};
-static const inject_call captured[] = {
-    make_graph, input,          begin,          OPERATORS,        end,
-    by_name,    last_as_output, view_as_output, product_as_output};
+    return st ? st : weir_stream_wait_stream(one, w->s);
+}
+
+/* Both with and without a graph. */
+#define OPERATORS                                                                        \
+    on_another_stream, wait_tensor, in_super_kernel, in_place, count_runs, record_token, \
+        wait_for_token, create_tagged, record_tagged, wait_for_tagged, destroy_tagged
+
+static const inject_call eager[] = {add, transpose, let_another_stream_wait, OPERATORS};
+static const inject_call captured[] = {make_graph,
+                                       input,
+                                       begin,
+                                       add,
+                                       transpose,
+                                       OPERATORS,
+                                       end,
+                                       by_name,
+                                       last_as_output,
+                                       view_as_output,
+                                       product_as_output};
 
 /* From the step that failed on. */
 static weir_status take_steps(struct world *w, const inject_call *steps, int n)
