@@ -97,6 +97,7 @@ struct weir_stream {
     struct weir__race_name race;
     struct weir__mark owed;   /* (L) a wait that is queued once anybody looks; stream NULL: none */
     struct weir__clock clock; /* (L) clock.seq[slot] is the last command queued */
+    bool order_only;          /* (L) the clock knows of work whose errors were not taken over */
     struct weir__clock grave; /* (L) of a failed stream given back: what was queued then on
                                * each stream, any of which may still ask for the error */
     bool unusable;            /* (L) given back without memory for that */

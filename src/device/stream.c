@@ -415,8 +415,9 @@ static weir_status wait_mark(weir_stream *s, struct weir__mark mark,
     bool fresh = how == WEIR__WAIT_FRESH;
     weir_status st;
 
-    if (mark.stream == s || (weir__clock_get(&s->clock, mark.stream->slot) >= mark.seq && !fresh &&
-                             !(how == WEIR__WAIT_ERRORS && has_failed(mark))))
+    if (mark.stream == s ||
+        (weir__clock_get(&s->clock, mark.stream->slot) >= mark.seq && !fresh &&
+         !(how == WEIR__WAIT_ERRORS && (weir__unlikely(s->order_only) || has_failed(mark)))))
         return WEIR_OK;
     /* Room first, so that nothing fails once the wait is queued. */
     if (clock && (st = weir__clock_reserve(&s->clock, clock->n)))
@@ -428,7 +429,13 @@ static weir_status wait_mark(weir_stream *s, struct weir__mark mark,
             return st;
         s->clock.seq[s->slot]++;
     }
-    return clock ? weir__clock_merge(&s->clock, clock) : WEIR_OK;
+    if (!clock)
+        return WEIR_OK;
+    /* Errors of what is over are known. */
+    if (how == WEIR__WAIT_ORDER && !s->order_only)
+        s->order_only = s->dev->driver->done(mark.stream) < mark.seq;
+    s->order_only |= mark.stream->order_only;
+    return weir__clock_merge(&s->clock, clock);
 }
 
 weir_status weir__stream_wait_mark(weir_stream *s, struct weir__mark mark,

@@ -328,6 +328,7 @@ static void join_lanes(const struct run *r, struct weir__instance *inst)
         owe_merged(r);
     for (int i = 1; i < r->plan->nlanes; i++) {
         (void)weir__clock_merge(&r->caller->clock, &r->streams[i]->clock);
+        r->caller->order_only = true; /* errors that the lane had before are its own */
         if (weir__race_on())
             weir__race_see_wait(weir__stream_race(r->caller), weir__stream_race(r->streams[i]),
                                 weir__stream_submitted(r->streams[i]));
