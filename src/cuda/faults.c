@@ -140,14 +140,14 @@ static bool settle(struct weir__cuda_stream *s, uint64_t over)
             weir__cuda_read_log(weir__cuda(from->dev));
         changed |= settle(weir__cuda_stream(from), t.from.seq);
         changed |= apply_failure(s, t.at);
-        if (t.how == WEIR__WAIT_FRESH && atomic_load(&s->base.failed_at) < t.at) {
+        if (atomic_load(&from->failed_at) <= t.from.seq) {
+            if (atomic_load(&s->base.failed_at) == WEIR__NEVER_FAILED) {
+                weir__stream_fail_like(&s->base, t.at, from);
+                atomic_store(&weir__cuda(s->base.dev)->failed, true);
+                changed = true;
+            }
+        } else if (t.how == WEIR__WAIT_FRESH && atomic_load(&s->base.failed_at) < t.at) {
             weir__stream_forget_error(&s->base);
-            changed = true;
-        }
-        if (atomic_load(&from->failed_at) <= t.from.seq &&
-            atomic_load(&s->base.failed_at) == WEIR__NEVER_FAILED) {
-            weir__stream_fail_like(&s->base, t.at, from);
-            atomic_store(&weir__cuda(s->base.dev)->failed, true);
             changed = true;
         }
     }

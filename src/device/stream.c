@@ -380,8 +380,11 @@ static weir_status pay_owed(weir_stream *s)
 weir_status weir__stream_settle_slow(weir_stream *s)
 {
     static const struct weir__kernel nothing = {.name = "work of others"};
+    bool used = weir__stream_submitted(s) > s->run_end;
     weir_status st = s->owed.stream ? pay_owed(s) : WEIR_OK;
 
+    if (!used) /* what it owed is a run's as well */
+        s->run_end = weir__stream_submitted(s);
     /* Only a lost device refuses it, and says so to whoever asks for more. */
     if (!st && s->shared && !s->dev->driver->submit(s, &nothing))
         s->clock.seq[s->slot]++;

@@ -356,50 +356,6 @@ TEST(plan_edges, asking_for_a_stream_of_a_merged_plan_ends)
     CHECK_OK(weir_device_close(dev));
 }
 
-static weir_status gated_failure(const void *args, const weir_block *block)
-{
-    (void)gate_kernel(args, block);
-    return WEIR_EKERNEL;
-}
-
-/* A merged run comes after what its streams have without errors of that: a wait for it takes them
- * all the same. */
-TEST(plan_edges, waits_for_work_before_a_merged_run_take_its_errors)
-{
-    weir_device *dev;
-    weir_stream *s, *lane, *other;
-    weir_tensor *x, *z;
-    weir_event *e;
-    weir_plan *plan;
-
-    n = 64;
-    atomic_store(&gate_open, 0);
-    CHECK_OK(weir_device_open("cpu:threads=2", &dev));
-    s = weir_stream_default(dev);
-    CHECK_OK(weir_stream_tagged(dev, "lane", 0, &lane));
-    CHECK_OK(weir_stream_create(dev, NULL, &other));
-    CHECK_OK(weir_event_create(dev, NULL, &e));
-    x = new_tensor(s, 1);
-    z = new_tensor(s, 1);
-    plan = two_steps(dev, "max-autotune");
-    CHECK_OK(weir_launch_submit(lane, &(weir_launch){.name = "fails", .fn = gated_failure}));
-    CHECK_OK(weir_event_record(e, lane));
-    CHECK_OK(weir_plan_run(plan, s, &x, 1, &z, 1));
-    CHECK_OK(weir_stream_wait_stream(other, s)); /* which does not have the error */
-    CHECK_OK(weir_stream_wait(other, e));
-    CHECK_OK(weir_plan_run(plan, s, &x, 1, &z, 1));
-    CHECK_OK(weir_stream_wait(s, e));
-    atomic_store(&gate_open, 1);
-    CHECK_STATUS(weir_stream_sync(other), WEIR_EKERNEL);
-    CHECK_STATUS(weir_stream_sync(s), WEIR_EKERNEL);
-    weir_event_destroy(e);
-    weir_tensor_release(x);
-    weir_tensor_release(z);
-    weir_plan_destroy(plan);
-    CHECK_OK(weir_stream_destroy(other));
-    CHECK_OK(weir_device_close(dev));
-}
-
 /* ---- memory that a run is given twice ---- */
 
 /* a + b, and b + 1 written into b. */
