@@ -22,8 +22,11 @@ static void *open_library(const char *variable, const char *const *names, const 
                           char *reason, size_t size)
 {
     const char *path = getenv(variable);
-    void *library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    void *library;
 
+    if (path && !*path)
+        path = NULL;
+    library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
     for (; !path && !library && *names; names++)
         library = dlopen(*names, RTLD_NOW | RTLD_LOCAL);
     if (!library) {

@@ -98,7 +98,7 @@ struct weir__cuda_stream {
     uint64_t gate;               /* the last command that waits for the host, */
     bool shut;     /* and may still: no gate is put up before something comes after it */
     bool gate_far; /* for other devices: a collective, or order with one of another kind */
-    unsigned npending;
+    _Atomic unsigned npending;        /* others only look */
     bool is_flushing;                 /* one of them is on its way to CUDA */
     bool busy;                        /* the tail has work that no plan's run came after */
     _Atomic(weir__cu_stream) shared;  /* others have it and queue on it (native.c); or NULL */

@@ -39,13 +39,20 @@ bool weir__cuda_is_shut(struct weir__cuda_stream *s)
     return s->shut;
 }
 
+static inline void set_npending(struct weir__cuda_stream *s, unsigned n)
+{
+    atomic_store_explicit(&s->npending, n, memory_order_relaxed);
+}
+
 /* For an event, or for a command of `from`. Field by field, as it is read soon: a copy of the whole
  * would wait for its parts to be written. */
 static inline void keep(struct weir__cuda_stream *s, struct weir__cuda_stream *from, uint64_t seq,
                         const struct weir__cuda_event *event)
 {
-    struct weir__cuda_pending *p = &s->pending[s->npending++];
+    unsigned n = atomic_load_explicit(&s->npending, memory_order_relaxed);
+    struct weir__cuda_pending *p = &s->pending[n];
 
+    set_npending(s, n + 1);
     p->from = from;
     p->seq = seq;
     if (!from)
@@ -67,11 +74,13 @@ weir_status weir__cuda_flush(struct weir__cuda_stream *s)
     s->busy |= s->npending > 0;
     s->is_flushing = true;
     while (s->npending && !st) {
-        const struct weir__cuda_pending *p = &s->pending[--s->npending];
+        unsigned n = s->npending - 1;
+        const struct weir__cuda_pending *p = &s->pending[n];
         struct weir__cuda_stream *from = p->from;
         struct weir__cuda_event event;
         uint64_t seq = p->seq;
 
+        set_npending(s, n);
         if (!from)
             event = p->event;
         if ((st = wait_on_tail(s, from, seq, &event)))
@@ -294,7 +303,7 @@ weir_status weir__cuda_follow(struct weir__cuda_stream *lane, struct weir__cuda_
     } else if (!(st = record(lane, on))) { /* no command of `first` stands for it */
         lane->pending[0] = (struct weir__cuda_pending){.event = *newest(lane)};
     }
-    lane->npending = !st;
+    set_npending(lane, !st);
     if (st) { /* the plan runs, and nothing that follows would come after it */
         weir__stream_fail(&lane->base, atomic_load_explicit(&lane->queued, memory_order_relaxed),
                           st, weir_last_error());
