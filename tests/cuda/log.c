@@ -14,7 +14,7 @@ struct writer {
     weir_stream *stream;
     atomic_int *go;
     pthread_t thread;
-    char name[16];
+    char name[24];
     int number;
 };
 
@@ -46,7 +46,7 @@ TEST(cuda_log, many_write_at_once_while_the_host_reads)
     struct writer writers[WRITERS];
     atomic_int go = 0;
     weir_tensor *t = gpu_tensor(weir_stream_default(dev), WEIR_F32, 4, 1);
-    char text[64];
+    char text[160];
 
     CHECK_OK(weir_device_sync(dev));
     fake->hold(true);
