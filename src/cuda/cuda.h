@@ -76,9 +76,12 @@ struct weir__cuda_taken {
     enum weir__wait how;
 };
 
-/* Of a command, or of one of several. */
+#define WEIR__CUDA_RUNS 8 /* of a plan under way that are told apart */
+
+/* Of one of these commands, or of one after the last of them and up to `last`. */
 struct weir__cuda_failure {
-    uint64_t seq, last;
+    uint64_t seq[WEIR__CUDA_RUNS], last;
+    int n;
     weir_status status;
     char text[1024];
 };

@@ -75,26 +75,42 @@ weir_status weir__cuda_ask(struct weir__cuda *dev)
 /* ---- failures of kernels: under the faults lock from here on ---- */
 
 /* Kept until the waits of the stream before it have been looked at. */
-void weir__cuda_add_failure_among(struct weir__cuda_stream *s, uint64_t seq, uint64_t last,
-                                  weir_status status, const char *text)
+void weir__cuda_add_failure_among(struct weir__cuda_stream *s, const uint64_t *seq, int n,
+                                  uint64_t last, weir_status status, const char *text)
 {
-    struct weir__cuda_failure *at = s->failures;
+    struct weir__cuda_failure *f = s->failures;
 
     atomic_store(&weir__cuda(s->base.dev)->failed, true);
     for (int i = 0; i < s->nfailures; i++)
-        if (at[i].last == last) { /* it goes on failing */
-            at[i].seq = seq < at[i].seq ? seq : at[i].seq;
-            return;
-        }
+        if (f[i].last == last && !strcmp(f[i].text, text))
+            return; /* it goes on failing */
     if (!weir__grow(&s->failures, s->nfailures, &s->cap_failures, sizeof *s->failures)) {
-        weir__stream_fail(&s->base, seq, WEIR_ENOMEM, "out of memory for the text of an error");
+        weir__stream_fail(&s->base, seq[0], WEIR_ENOMEM, "out of memory for the text of an error");
         return;
     }
-    at = &s->failures[s->nfailures++];
-    at->seq = seq;
-    at->last = last;
-    at->status = status;
-    snprintf(at->text, sizeof at->text, "%s", text);
+    f = &s->failures[s->nfailures++];
+    memcpy(f->seq, seq, (size_t)n * sizeof *seq);
+    f->n = n;
+    f->last = last;
+    f->status = status;
+    snprintf(f->text, sizeof f->text, "%s", text);
+}
+
+/* Leaves those commands that are not before this one; false if there are none. */
+static bool trim(struct weir__cuda_failure *f, uint64_t before)
+{
+    int over = 0;
+
+    while (over < f->n && f->seq[over] < before)
+        over++;
+    if (over == f->n) {
+        if (f->last < before)
+            return false;
+        f->seq[--over] = before;
+    }
+    memmove(f->seq, f->seq + over, (size_t)(f->n - over) * sizeof *f->seq);
+    f->n -= over;
+    return true;
 }
 
 /* The first of them is the stream's error. If it was one of several commands, it may have been one
@@ -104,22 +120,16 @@ static bool apply_failure(struct weir__cuda_stream *s, uint64_t before)
     int first = -1, n = 0;
 
     for (int i = 0; i < s->nfailures; i++)
-        if (s->failures[i].seq < before &&
-            (first < 0 || s->failures[i].seq < s->failures[first].seq))
+        if (s->failures[i].seq[0] < before &&
+            (first < 0 || s->failures[i].seq[0] < s->failures[first].seq[0]))
             first = i;
     if (first < 0)
         return false;
-    weir__stream_fail(&s->base, s->failures[first].seq, s->failures[first].status,
+    weir__stream_fail(&s->base, s->failures[first].seq[0], s->failures[first].status,
                       s->failures[first].text);
-    for (int i = 0; i < s->nfailures; i++) {
-        struct weir__cuda_failure *f = &s->failures[i];
-
-        if (f->last < before)
-            continue;
-        if (f->seq < before)
-            f->seq = before;
-        s->failures[n++] = *f;
-    }
+    for (int i = 0; i < s->nfailures; i++)
+        if (trim(&s->failures[i], before))
+            s->failures[n++] = s->failures[i];
     s->nfailures = n;
     return true;
 }
@@ -140,14 +150,14 @@ static bool settle(struct weir__cuda_stream *s, uint64_t over)
             weir__cuda_read_log(weir__cuda(from->dev));
         changed |= settle(weir__cuda_stream(from), t.from.seq);
         changed |= apply_failure(s, t.at);
-        if (atomic_load(&from->failed_at) <= t.from.seq) {
-            if (atomic_load(&s->base.failed_at) == WEIR__NEVER_FAILED) {
-                weir__stream_fail_like(&s->base, t.at, from);
-                atomic_store(&weir__cuda(s->base.dev)->failed, true);
-                changed = true;
-            }
-        } else if (t.how == WEIR__WAIT_FRESH && atomic_load(&s->base.failed_at) < t.at) {
+        if (t.how == WEIR__WAIT_FRESH && atomic_load(&s->base.failed_at) < t.at) {
             weir__stream_forget_error(&s->base);
+            changed = true;
+        }
+        if (atomic_load(&from->failed_at) <= t.from.seq &&
+            atomic_load(&s->base.failed_at) == WEIR__NEVER_FAILED) {
+            weir__stream_fail_like(&s->base, t.at, from);
+            atomic_store(&weir__cuda(s->base.dev)->failed, true);
             changed = true;
         }
     }
@@ -230,7 +240,7 @@ weir_status weir__cuda_failed_at(struct weir__cuda_stream *s, uint64_t seq, char
 
     weir__mutex_lock(&weir__cuda_faults);
     for (int i = 0; i < s->nfailures && !st; i++)
-        if (s->failures[i].seq == seq) {
+        if (s->failures[i].seq[0] == seq) {
             st = s->failures[i].status;
             snprintf(text, size, "%s", s->failures[i].text);
         }

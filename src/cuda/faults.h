@@ -51,14 +51,14 @@ weir_status weir__cuda_take(struct weir__cuda_stream *s, uint64_t at, struct wei
 void weir__cuda_poll(struct weir__cuda *dev);
 /* The device closes, and everything on it is over: others that have waited for it get to know. */
 void weir__cuda_faults_close(struct weir__cuda *dev);
-/* Command `seq`, which is not over for others, fails; or one after it, up to `last`. Under the
- * faults lock. */
-void weir__cuda_add_failure_among(struct weir__cuda_stream *s, uint64_t seq, uint64_t last,
-                                  weir_status status, const char *text);
+/* One of the n commands, none of which is over for others, fails; or one after the last of them, up
+ * to `last`. Under the faults lock. */
+void weir__cuda_add_failure_among(struct weir__cuda_stream *s, const uint64_t *seq, int n,
+                                  uint64_t last, weir_status status, const char *text);
 static inline void weir__cuda_add_failure(struct weir__cuda_stream *s, uint64_t seq,
                                           weir_status status, const char *text)
 {
-    weir__cuda_add_failure_among(s, seq, seq, status, text);
+    weir__cuda_add_failure_among(s, &seq, 1, seq, status, text);
 }
 /* Whether an error stops the command, when everything before it is over. From any thread. */
 bool weir__cuda_failed_before(struct weir__cuda_stream *s, uint64_t seq);

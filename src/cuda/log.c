@@ -108,7 +108,7 @@ static void suspect_all(struct weir__cuda *dev)
         if (s->nfailures) {
             struct weir__cuda_failure *f = &s->failures[0];
 
-            f->seq = seq < f->seq ? seq : f->seq;
+            f->seq[0] = seq < f->seq[0] ? seq : f->seq[0];
             f->last = last > f->last ? last : f->last;
             continue;
         }
@@ -117,7 +117,7 @@ static void suspect_all(struct weir__cuda *dev)
                  "known whether one on stream '%s' did, after its command %llu",
                  WEIR__CODE_FAILURES, dev->base.props.name, s->base.name,
                  (unsigned long long)s->sure);
-        weir__cuda_add_failure_among(s, seq, last, WEIR_ERANGE, text);
+        weir__cuda_add_failure_among(s, &seq, 1, last, WEIR_ERANGE, text);
     }
 }
 

@@ -362,6 +362,11 @@ weir_status weir__cuda_program_run(const struct weir__program *program, weir_str
     }
     if (!st)
         st = without_graph || weir__trace_on() ? run_one_by_one(p, tickets) : run_graph(p);
+    if (st && weir__stream_submitted(streams[0]) == p->lanes[0].base) {
+        weir__mutex_lock(&weir__cuda_faults);
+        weir__cuda_run_undo(p);
+        weir__mutex_unlock(&weir__cuda_faults);
+    }
     p->moved = false;
     weir__cuda_leave(dev, pushed);
     return st;

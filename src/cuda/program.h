@@ -8,7 +8,6 @@ enum {
     WEIR__CUDA_MERGES = 16, /* of a program, */
     WEIR__CUDA_MERGED = 8,  /* and products of one */
     WEIR__CUDA_LANES = 1024,
-    WEIR__CUDA_RUNS = 8, /* under way that are told apart */
 };
 
 struct weir__cuda_item {
@@ -32,6 +31,7 @@ struct weir__cuda_lane {
     /* Under the faults lock. */
     weir_stream *stream;             /* of the last run, */
     uint64_t base;                   /* and its last command before it; */
+    uint64_t base_before;            /* the same of the run before; */
     uint64_t bases[WEIR__CUDA_RUNS]; /* the same of those that may be under way */
 };
 
@@ -86,8 +86,10 @@ static inline struct weir__cuda_item *weir__cuda_item(const struct weir__program
  * and kernels that only take time stand for the rest. (L) */
 weir_status weir__cuda_program_graph(struct weir__program *p, char *into, weir__cu_graph *out);
 
-/* runs.c: one begins on these streams. (L), and under the faults lock. */
+/* runs.c: one begins on these streams; it was not queued after all. (L), and under the faults
+ * lock. */
 void weir__cuda_run_begin(struct weir__program *p, weir_stream *const *streams);
+void weir__cuda_run_undo(struct weir__program *p);
 
 /* order.c: measures the chains, and lines up the items lane after lane. */
 weir_status weir__cuda_order(struct weir__program *p);

@@ -16,6 +16,12 @@ static int count_over(const struct weir__program *p)
     return n;
 }
 
+/* A lane without commands is over when what comes after it is. */
+static uint64_t end_of_run(const struct weir__program *p)
+{
+    return p->lanes[0].base + (p->lanes[0].nitems ? (uint64_t)p->lanes[0].nitems : 1);
+}
+
 void weir__cuda_run_begin(struct weir__program *p, weir_stream *const *streams)
 {
     int over = p->caller_id == streams[0]->id ? count_over(p) : p->nruns, left = p->nruns - over;
@@ -29,14 +35,25 @@ void weir__cuda_run_begin(struct weir__program *p, weir_stream *const *streams)
         p->stale |= l->priority != streams[i]->priority;
         l->priority = streams[i]->priority;
         l->stream = streams[i];
+        l->base_before = l->base;
         l->base = weir__stream_submitted(streams[i]);
         memmove(l->bases, l->bases + over, (size_t)left * sizeof *l->bases);
         if (left < p->nruns) /* else it is not told apart from the one before it */
             l->bases[left] = l->base;
     }
-    /* A lane without commands is over when what comes after it is. */
-    p->ends[p->nruns - 1] =
-        p->lanes[0].base + (p->lanes[0].nitems ? (uint64_t)p->lanes[0].nitems : 1);
+    p->ends[p->nruns - 1] = end_of_run(p);
+}
+
+void weir__cuda_run_undo(struct weir__program *p)
+{
+    bool apart = p->lanes[0].bases[p->nruns - 1] == p->lanes[0].base;
+
+    for (int i = 0; i < p->nlanes; i++)
+        p->lanes[i].base = p->lanes[i].base_before;
+    if (apart)
+        p->nruns--;
+    else
+        p->ends[p->nruns - 1] = end_of_run(p);
 }
 
 /* The item that each lane is in error from, as one waits for another; INT_MAX for none. */
@@ -79,10 +96,13 @@ void weir__cuda_program_blame(struct weir__cuda *dev, uint32_t id, int lane, int
     spread(p, (struct weir__cuda_place){lane, item}, from);
     for (int i = 0; i < p->nlanes; i++) {
         const struct weir__cuda_lane *l = &p->lanes[i];
+        uint64_t seq[WEIR__CUDA_RUNS];
 
-        if (from[i] < INT_MAX)
-            weir__cuda_add_failure_among(weir__cuda_stream(l->stream),
-                                         l->bases[over] + (uint64_t)from[i] + 1,
-                                         l->base + (uint64_t)from[i] + 1, WEIR_ERANGE, text);
+        if (from[i] == INT_MAX)
+            continue;
+        for (int k = over; k < p->nruns; k++)
+            seq[k - over] = l->bases[k] + (uint64_t)from[i] + 1;
+        weir__cuda_add_failure_among(weir__cuda_stream(l->stream), seq, p->nruns - over,
+                                     l->base + (uint64_t)from[i] + 1, WEIR_ERANGE, text);
     }
 }

@@ -240,9 +240,12 @@ static inline void count(struct weir__cuda_stream *s, uint64_t n, const char *na
 {
     weir_status st;
 
-    if (weir__unlikely(s->shared) && s->tail != s->shared && (st = rejoin(s)))
-        weir__stream_fail(&s->base, atomic_load_explicit(&s->queued, memory_order_relaxed) + n, st,
-                          weir_last_error());
+    if (weir__unlikely(s->shared) && s->tail != s->shared && (st = rejoin(s))) {
+        uint64_t seq = atomic_load_explicit(&s->queued, memory_order_relaxed) + n;
+
+        weir__cuda_may_fail(s, seq);
+        weir__stream_fail(&s->base, seq, st, weir_last_error());
+    }
     add_commands(s, n, name);
 }
 

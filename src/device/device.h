@@ -62,7 +62,7 @@ struct weir__mark {
 enum weir__wait {
     WEIR__WAIT_ORDER,  /* order alone */
     WEIR__WAIT_ERRORS, /* an error of the mark's stream up to the mark is taken over */
-    WEIR__WAIT_FRESH,  /* the same; if there is none, one that the stream had is forgotten */
+    WEIR__WAIT_FRESH,  /* the same, and an error the stream had before is forgotten */
 };
 
 /* One step of a plan's lane: a kernel, or a wait for a step of another lane. */
@@ -97,8 +97,6 @@ struct weir_stream {
     struct weir__race_name race;
     struct weir__mark owed;   /* (L) a wait that is queued once anybody looks; stream NULL: none */
     struct weir__clock clock; /* (L) clock.seq[slot] is the last command queued */
-    bool order_only;          /* (L) the clock knows of work whose errors were not taken over */
-    uint64_t run_end;         /* (L) its last command after a run that it was a lane of */
     struct weir__clock grave; /* (L) of a failed stream given back: what was queued then on
                                * each stream, any of which may still ask for the error */
     bool unusable;            /* (L) given back without memory for that */

@@ -380,11 +380,8 @@ static weir_status pay_owed(weir_stream *s)
 weir_status weir__stream_settle_slow(weir_stream *s)
 {
     static const struct weir__kernel nothing = {.name = "work of others"};
-    bool used = weir__stream_submitted(s) > s->run_end;
     weir_status st = s->owed.stream ? pay_owed(s) : WEIR_OK;
 
-    if (!used) /* what it owed is a run's as well */
-        s->run_end = weir__stream_submitted(s);
     /* Only a lost device refuses it, and says so to whoever asks for more. */
     if (!st && s->shared && !s->dev->driver->submit(s, &nothing))
         s->clock.seq[s->slot]++;
@@ -418,9 +415,8 @@ static weir_status wait_mark(weir_stream *s, struct weir__mark mark,
     bool fresh = how == WEIR__WAIT_FRESH;
     weir_status st;
 
-    if (mark.stream == s ||
-        (weir__clock_get(&s->clock, mark.stream->slot) >= mark.seq && !fresh &&
-         !(how == WEIR__WAIT_ERRORS && (weir__unlikely(s->order_only) || has_failed(mark)))))
+    if (mark.stream == s || (weir__clock_get(&s->clock, mark.stream->slot) >= mark.seq && !fresh &&
+                             !(how == WEIR__WAIT_ERRORS && has_failed(mark))))
         return WEIR_OK;
     /* Room first, so that nothing fails once the wait is queued. */
     if (clock && (st = weir__clock_reserve(&s->clock, clock->n)))
@@ -432,13 +428,7 @@ static weir_status wait_mark(weir_stream *s, struct weir__mark mark,
             return st;
         s->clock.seq[s->slot]++;
     }
-    if (!clock)
-        return WEIR_OK;
-    /* Errors of what is over are known. */
-    if (how == WEIR__WAIT_ORDER && !s->order_only)
-        s->order_only = s->dev->driver->done(mark.stream) < mark.seq;
-    s->order_only |= mark.stream->order_only;
-    return weir__clock_merge(&s->clock, clock);
+    return clock ? weir__clock_merge(&s->clock, clock) : WEIR_OK;
 }
 
 weir_status weir__stream_wait_mark(weir_stream *s, struct weir__mark mark,

@@ -254,13 +254,6 @@ static void choose_streams(struct run *r)
         r->streams[i] = r->plan->streams[i] == r->caller ? r->plan->stand_in : r->plan->streams[i];
 }
 
-/* Errors of what a plan's streams have had on their own are the run's too; those of earlier runs
- * are of whoever ran them. */
-static enum weir__wait wait_for_stream(const weir_stream *s)
-{
-    return weir__stream_submitted(s) > s->run_end ? WEIR__WAIT_ERRORS : WEIR__WAIT_ORDER;
-}
-
 /* A merged run comes after what its streams have, and owe. */
 static weir_status fork_merged(const struct run *r)
 {
@@ -278,7 +271,7 @@ static weir_status fork_merged(const struct run *r)
         if (s->owed.stream)
             st = weir__stream_wait_mark(r->caller, s->owed, NULL, WEIR__WAIT_ORDER);
         if (!st && last.seq)
-            st = weir__stream_wait_mark(r->caller, last, &s->clock, wait_for_stream(s));
+            st = weir__stream_wait_mark(r->caller, last, &s->clock, WEIR__WAIT_ORDER);
         if (weir__race_on())
             weir__race_see_wait(weir__stream_race(r->caller), weir__stream_race(s), last.seq);
     }
@@ -295,14 +288,6 @@ static weir_status fork_lanes(const struct run *r, const struct weir__instance *
         return st;
     if (r->plan->merged)
         return fork_merged(r);
-    for (int i = 1; i < r->plan->c.nstreams; i++) {
-        weir_stream *s = r->streams[i];
-        struct weir__mark last = {s, weir__stream_submitted(s)};
-
-        if (wait_for_stream(s) == WEIR__WAIT_ERRORS &&
-            (st = weir__stream_wait_mark(r->caller, last, &s->clock, WEIR__WAIT_ERRORS)))
-            return st;
-    }
     now = (struct weir__mark){r->caller, weir__stream_submitted(r->caller)};
     for (int i = 1; i < r->plan->c.nstreams; i++)
         if ((st = weir__stream_wait_mark(r->streams[i], now, &r->caller->clock, WEIR__WAIT_FRESH)))
@@ -321,7 +306,6 @@ static void owe_merged(const struct run *r)
         if (s == r->caller)
             continue;
         s->owed = end;
-        s->run_end = weir__stream_submitted(s);
         if (s->shared)
             (void)weir__stream_settle(s); /* others do not ask; if it fails it stays owed */
     }
@@ -344,8 +328,6 @@ static void join_lanes(const struct run *r, struct weir__instance *inst)
         owe_merged(r);
     for (int i = 1; i < r->plan->nlanes; i++) {
         (void)weir__clock_merge(&r->caller->clock, &r->streams[i]->clock);
-        r->caller->order_only = true; /* errors of earlier runs on the lane were others' */
-        r->streams[i]->run_end = weir__stream_submitted(r->streams[i]);
         if (weir__race_on())
             weir__race_see_wait(weir__stream_race(r->caller), weir__stream_race(r->streams[i]),
                                 weir__stream_submitted(r->streams[i]));
@@ -434,11 +416,15 @@ static weir_status queue_instance(struct run *r, struct weir__instance *inst,
     return st ? st : fenced;
 }
 
-/* Memory was short for an instance that the run could do without: it is given up, and no other is
- * made. */
+/* Memory was short for an instance that the run can do without, as another is idle: it is given up,
+ * and no more are made. */
 static bool drop_instance(weir_plan *plan, struct weir__instance *inst, weir_status st)
 {
-    if ((st != WEIR_ENOMEM && st != WEIR_EOOM) || inst->has_run || plan->ninstances == 1)
+    bool idle = false;
+
+    for (int i = 0; i < plan->ninstances; i++)
+        idle |= plan->instances[i] != inst && is_over(plan, plan->instances[i]);
+    if ((st != WEIR_ENOMEM && st != WEIR_EOOM) || inst->has_run || !idle)
         return false;
     for (int i = 0; i < plan->ninstances; i++)
         if (plan->instances[i] == inst)

@@ -285,12 +285,11 @@ unsigned weir__soft_cores(const struct weir__soft_stream *s, const struct weir__
 void weir__soft_pass_wait(struct weir__soft_stream *s, struct weir__soft_stream *source,
                           uint64_t seq, enum weir__wait how)
 {
-    bool failed = atomic_load_explicit(&source->base.failed_at, memory_order_acquire) <= seq;
-
-    if (weir__unlikely(failed && how != WEIR__WAIT_ORDER))
-        weir__stream_fail_like(&s->base, s->over + 1, &source->base);
-    else if (weir__unlikely(how == WEIR__WAIT_FRESH))
+    if (weir__unlikely(how == WEIR__WAIT_FRESH))
         weir__stream_forget_error(&s->base);
+    if (weir__unlikely(atomic_load_explicit(&source->base.failed_at, memory_order_acquire) <= seq &&
+                       how != WEIR__WAIT_ORDER))
+        weir__stream_fail_like(&s->base, s->over + 1, &source->base);
     if (weir__unlikely(source->base.dev != s->base.dev)) /* the last touch of it */
         atomic_fetch_sub(&source->base.dev->visitors, 1);
 }

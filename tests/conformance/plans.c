@@ -99,35 +99,3 @@ CONFORMANCE(plans, one_that_fails_on_another_stream_is_in_error_for_the_caller)
 {
     fail_first(dev, true);
 }
-
-/* A stream that is in error by its user's own work runs nothing more, also as a lane. */
-CONFORMANCE(plans, one_whose_stream_has_failed_before_is_in_error_until_that_was_said)
-{
-    weir_plan *plan = make_plan(dev, true);
-    weir_stream *s = new_stream(dev), *later = new_stream(dev), *beside;
-    weir_tensor *in[2] = {filled(dev, WEIR_F32, ROWS, 1), filled(dev, WEIR_I64, TAKEN, 2)},
-                *out[2] = {filled(dev, WEIR_F32, ROWS, 0), filled(dev, WEIR_F32, TAKEN, 0)},
-                *bad = filled(dev, WEIR_I64, 1, ROWS + 2), *none;
-
-    CHECK_OK(weir_stream_tagged(dev, "beside", 0, &beside));
-    CHECK_OK(weir_device_sync(dev));
-    CHECK_OK(weir_stream_set_current(beside));
-    CHECK_OK(weir_index_select(in[0], 0, bad, &none));
-    for (int i = 0; i < 3; i++)
-        CHECK_OK(weir_plan_run(plan, s, in, 2, out, 2));
-    CHECK_STATUS(weir_stream_sync(s), WEIR_ERANGE);
-    CHECK_STATUS(weir_stream_sync(beside), WEIR_ERANGE);
-    CHECK_STR(weir_last_error(), "'IndexSelect'");
-    CHECK_OK(weir_plan_run(plan, later, in, 2, out, 2));
-    CHECK_OK(weir_stream_sync(later));
-    CHECK_OK(weir_stream_set_current(weir_stream_default(dev)));
-    for (int i = 0; i < 2; i++) {
-        weir_tensor_release(in[i]);
-        weir_tensor_release(out[i]);
-    }
-    weir_tensor_release(bad);
-    weir_tensor_release(none);
-    weir_plan_destroy(plan);
-    CHECK_OK(weir_stream_destroy(s));
-    CHECK_OK(weir_stream_destroy(later));
-}

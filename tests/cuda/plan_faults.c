@@ -300,3 +300,84 @@ TEST(cuda_plan_faults, a_run_that_a_sync_has_found_good_stays_good)
     CHECK_OK(weir_stream_destroy(other));
     close_picker(&p);
 }
+
+/* Two runs of one plan failed, or one of them; what others did with its lane in between is fine. */
+TEST(cuda_plan_faults, runs_of_others_between_two_that_may_have_failed_are_fine)
+{
+    struct picker p;
+    weir_stream *fails, *between[2], *beside;
+    weir_tensor *own;
+
+    open_picker(&p, true);
+    CHECK_OK(weir_stream_tagged(p.dev, "beside", 0, &beside));
+    CHECK_OK(weir_stream_create(p.dev, NULL, &fails));
+    own = gpu_tensor(beside, WEIR_F32, ROWS, 1);
+    CHECK_OK(weir_device_sync(p.dev));
+    hold(&p, true);
+    pick(&p, fails, p.bad);
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(weir_stream_create(p.dev, NULL, &between[i]));
+        CHECK_OK(weir_stream_set_current(beside));
+        CHECK_OK(weir_fill(own, i));
+        pick(&p, between[i], p.good);
+    }
+    pick(&p, fails, p.bad);
+    hold(&p, false);
+    CHECK_STATUS(weir_stream_sync(fails), WEIR_ERANGE);
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(weir_stream_sync(between[i]));
+        CHECK_OK(weir_stream_destroy(between[i]));
+    }
+    CHECK_OK(weir_stream_set_current(weir_stream_default(p.dev)));
+    CHECK_OK(weir_stream_destroy(fails));
+    weir_tensor_release(own);
+    close_picker(&p);
+}
+
+/* The n-th call of a run fails. If so does the run, it was none: a later one is not taken for it.
+ * False if there are fewer. */
+static bool run_in_vain(struct picker *p, uint64_t n, int *in_vain)
+{
+    weir_stream *s;
+    weir_event *before;
+    weir_status st;
+    uint64_t calls;
+
+    test_note("call %d", (int)n);
+    weir_plan_destroy(p->plan);
+    p->plan = make_plan(p->dev, true);
+    CHECK_OK(weir_stream_create(p->dev, NULL, &s));
+    CHECK_OK(weir_event_create(p->dev, NULL, &before));
+    CHECK_OK(weir_stream_set_current(s));
+    calls = p->fake->calls();
+    p->fake->fail_call(n, 2);
+    st = weir_plan_run(p->plan, s, (weir_tensor *[]){p->table, p->bad}, 2, p->out, 2);
+    p->fake->fail_call(0, 0);
+    calls = p->fake->calls() - calls;
+    if (st && !weir_stream_sync(s)) {
+        ++*in_vain;
+        for (int i = 0; i < 6; i++)
+            CHECK_OK(weir_fill(p->out[0], i));
+        CHECK_OK(weir_event_record(before, s));
+        pick(p, s, p->bad);
+        CHECK_STATUS(weir_stream_sync(s), WEIR_ERANGE);
+        CHECK_OK(weir_event_sync(before));
+    }
+    CHECK_OK(weir_stream_set_current(weir_stream_default(p->dev)));
+    weir_event_destroy(before);
+    CHECK_OK(weir_stream_destroy(s));
+    return calls >= n;
+}
+
+TEST(cuda_plan_faults, a_run_that_was_not_queued_is_not_to_blame)
+{
+    struct picker p;
+    int in_vain = 0;
+
+    (void)use_fake();
+    open_picker(&p, true);
+    for (uint64_t n = 1; run_in_vain(&p, n, &in_vain); n++)
+        continue;
+    CHECK_GT(in_vain, 5);
+    close_picker(&p);
+}
