@@ -191,6 +191,38 @@ TEST(cuda_moving, a_graph_that_there_is_no_memory_for_is_done_without)
     CHECK_OK(weir_device_close(dev));
 }
 
+/* While the only graph runs, there is nothing to do without another one. */
+TEST(cuda_moving, a_run_that_needs_another_graph_fails_without_memory_and_works_later)
+{
+    const struct fake_control *fake = use_fake();
+    weir_device *dev = open_gpu("cuda:0");
+    weir_stream *s = weir_stream_default(dev), *other;
+    weir_plan *plan = one_lane(dev, N);
+    weir_tensor *x = gpu_tensor(s, WEIR_F32, N, 1), *ys[2];
+
+    for (int i = 0; i < 2; i++)
+        ys[i] = gpu_tensor(s, WEIR_F32, N, 0);
+    CHECK_OK(weir_stream_create(dev, NULL, &other));
+    CHECK_OK(weir_device_sync(dev));
+    fake->hold(true);
+    CHECK_OK(weir_plan_run(plan, s, &x, 1, &ys[0], 1));
+    fake->lack_memory("cuGraphInstantiateWithFlags");
+    CHECK_STATUS(weir_plan_run(plan, other, &x, 1, &ys[1], 1), WEIR_ENOMEM);
+    fake->hold(false);
+    CHECK_OK(weir_stream_sync(s));
+    CHECK_OK(weir_plan_run(plan, other, &x, 1, &ys[1], 1));
+    CHECK_OK(weir_stream_sync(other));
+    fake->lack_memory(NULL);
+    run_and_check(plan, s, x, ys[0]);
+    run_and_check(plan, s, x, ys[1]);
+    weir_tensor_release(x);
+    weir_tensor_release(ys[0]);
+    weir_tensor_release(ys[1]);
+    weir_plan_destroy(plan);
+    CHECK_OK(weir_stream_destroy(other));
+    CHECK_OK(weir_device_close(dev));
+}
+
 TEST(cuda_moving, runs_stay_in_order_with_other_work_whether_they_are_graphs_or_not)
 {
     weir_device *dev = open_gpu("cuda:0");

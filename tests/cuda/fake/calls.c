@@ -14,6 +14,7 @@ enum { MAGIC = 0x57e1fa4e, WATCHED = 1 << 16, DEPTH = 8 };
 
 static _Atomic uint64_t calls, fail_at;
 static _Atomic int fail_code;
+static const char *_Atomic out_of_memory;
 static const char *_Atomic watched[WATCHED];
 static _Atomic uint64_t watch_from;
 static _Atomic int counts[FAKE_KINDS];
@@ -78,6 +79,8 @@ int fake_enter(const char *symbol)
     pass_driver(symbol);
     if (at && at <= WATCHED)
         atomic_store(&watched[at - 1], symbol);
+    if (atomic_load(&out_of_memory) && !strcmp(symbol, atomic_load(&out_of_memory)))
+        return 2;
     if (n == atomic_load(&fail_at)) {
         int code = atomic_load(&fail_code);
 
@@ -106,6 +109,11 @@ static void fail_call(uint64_t n, int code)
 {
     atomic_store(&fail_code, code);
     atomic_store(&fail_at, n ? atomic_load(&calls) + n : 0);
+}
+
+static void lack_memory(const char *function)
+{
+    atomic_store(&out_of_memory, function);
 }
 
 static uint64_t count_calls(void)
@@ -215,6 +223,7 @@ int fake_major(void)
 __attribute__((visibility("default"))) extern const struct fake_control fake_cuda_control;
 const struct fake_control fake_cuda_control = {
     .fail_call = fail_call,
+    .lack_memory = lack_memory,
     .calls = count_calls,
     .watch = watch,
     .watched = get_watched,

@@ -25,6 +25,8 @@ struct fake_control {
      * (700) stays, and is the driver's alone. Calls that give something back do so and still say
      * it. */
     void (*fail_call)(uint64_t n, int code);
+    /* Every call of the function finds no memory; NULL: none does. The name is the caller's. */
+    void (*lack_memory)(const char *function);
     uint64_t (*calls)(void); /* so far */
     /* The function of the n-th call since `watch`, from 1; NULL beyond the last. */
     void (*watch)(void);
