@@ -142,6 +142,12 @@ static bool same_limits(const struct run *r, const struct weir__instance *inst)
     return !memcmp(inst->limits, r->limits, (size_t)r->plan->c.nstreams * sizeof *r->limits);
 }
 
+/* Whether it says that memory is. */
+static bool is_short(weir_status st)
+{
+    return st == WEIR_EOOM || st == WEIR_ENOMEM;
+}
+
 /* Whether new bindings get an instance of their own though this one is idle. Callers often have the
  * same few places for their tensors. Where products are timed beside others, each instance would
  * time them again. */
@@ -192,7 +198,7 @@ static struct weir__instance *choose(struct run *r, weir_status *st)
         return NULL;
     if (!(inst = weir__instance_make(plan, r->bound, r->limits))) {
         *st = weir__last_status();
-        if (idle >= 0 && !plan->frugal && (*st == WEIR_EOOM || *st == WEIR_ENOMEM)) {
+        if (idle >= 0 && !plan->frugal && is_short(*st)) {
             plan->frugal = true;
             *st = WEIR_OK;
             return choose(r, st);
@@ -420,15 +426,19 @@ static weir_status queue_instance(struct run *r, struct weir__instance *inst,
  * and no more are made. */
 static bool drop_instance(weir_plan *plan, struct weir__instance *inst, weir_status st)
 {
+    int at = -1;
     bool idle = false;
 
-    for (int i = 0; i < plan->ninstances; i++)
-        idle |= plan->instances[i] != inst && is_over(plan, plan->instances[i]);
-    if ((st != WEIR_ENOMEM && st != WEIR_EOOM) || inst->has_run || !idle)
+    if (!is_short(st) || inst->has_run)
         return false;
     for (int i = 0; i < plan->ninstances; i++)
         if (plan->instances[i] == inst)
-            use(plan, i);
+            at = i;
+        else
+            idle |= is_over(plan, plan->instances[i]);
+    if (!idle)
+        return false;
+    use(plan, at);
     plan->ninstances--;
     plan->frugal = true;
     weir__instance_free(plan, inst);

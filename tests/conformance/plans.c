@@ -1,36 +1,6 @@
 /* Errors of operators inside of plans. */
 #include "conformance.h"
-
-enum { ROWS = 10, TAKEN = 3 };
-
-/* softmax(table), and the table's rows at `index`, on the caller's stream or beside it. */
-static weir_plan *make_plan(weir_device *dev, bool beside)
-{
-    weir_tensor *table, *index, *shares, *rows;
-    weir_graph *g;
-    weir_plan *plan;
-
-    CHECK_OK(weir_graph_create(dev, &g));
-    CHECK_OK(weir_graph_begin(g));
-    CHECK_OK(weir_graph_input(g, "table", WEIR_F32, 1, (int64_t[]){ROWS}, &table));
-    CHECK_OK(weir_graph_input(g, "index", WEIR_I64, 1, (int64_t[]){TAKEN}, &index));
-    CHECK_OK(weir_softmax(table, 0, &shares));
-    if (beside)
-        CHECK_OK(weir_scope_push_stream("beside", 0));
-    CHECK_OK(weir_index_select(table, 0, index, &rows));
-    if (beside)
-        CHECK_OK(weir_scope_pop(WEIR_SCOPE_STREAM));
-    CHECK_OK(weir_graph_output(g, "shares", shares));
-    CHECK_OK(weir_graph_output(g, "rows", rows));
-    CHECK_OK(weir_graph_end(g));
-    CHECK_OK(weir_graph_compile(g, NULL, &plan));
-    weir_tensor_release(table);
-    weir_tensor_release(index);
-    weir_tensor_release(shares);
-    weir_tensor_release(rows);
-    weir_graph_destroy(g);
-    return plan;
-}
+#include "picks.h"
 
 static weir_tensor *filled(weir_device *dev, weir_dtype dtype, int64_t n, double value)
 {
@@ -44,7 +14,7 @@ static weir_tensor *filled(weir_device *dev, weir_dtype dtype, int64_t n, double
 /* An index out of range in the first of some runs, whose kernels are all the same. */
 static void fail_first(weir_device *dev, bool beside)
 {
-    weir_plan *plan = make_plan(dev, beside);
+    weir_plan *plan = make_picks(dev, beside);
     weir_stream *s = new_stream(dev), *other = new_stream(dev);
     weir_tensor *in[2] = {filled(dev, WEIR_F32, ROWS, 1), filled(dev, WEIR_I64, TAKEN, 2)},
                 *out[2] = {filled(dev, WEIR_F32, ROWS, 0), filled(dev, WEIR_F32, TAKEN, 0)};

@@ -3,9 +3,8 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "conformance/picks.h"
 #include "gpu.h"
-
-enum { ROWS = 10, TAKEN = 3 };
 
 struct picker {
     const struct fake_control *fake; /* NULL on a GPU */
@@ -14,41 +13,12 @@ struct picker {
     weir_tensor *table, *good, *bad, *out[2];
 };
 
-/* table + 1, and the table's rows at `index`, on the caller's stream or beside it. */
-static weir_plan *make_plan(weir_device *dev, bool beside)
-{
-    weir_tensor *table, *index, *more, *rows;
-    weir_graph *g;
-    weir_plan *plan;
-
-    CHECK_OK(weir_graph_create(dev, &g));
-    CHECK_OK(weir_graph_begin(g));
-    CHECK_OK(weir_graph_input(g, "table", WEIR_F32, 1, (int64_t[]){ROWS}, &table));
-    CHECK_OK(weir_graph_input(g, "index", WEIR_I64, 1, (int64_t[]){TAKEN}, &index));
-    CHECK_OK(weir_add_scalar(table, 1, &more));
-    if (beside)
-        CHECK_OK(weir_scope_push_stream("beside", 0));
-    CHECK_OK(weir_index_select(table, 0, index, &rows));
-    if (beside)
-        CHECK_OK(weir_scope_pop(WEIR_SCOPE_STREAM));
-    CHECK_OK(weir_graph_output(g, "more", more));
-    CHECK_OK(weir_graph_output(g, "rows", rows));
-    CHECK_OK(weir_graph_end(g));
-    CHECK_OK(weir_graph_compile(g, NULL, &plan));
-    weir_tensor_release(table);
-    weir_tensor_release(index);
-    weir_tensor_release(more);
-    weir_tensor_release(rows);
-    weir_graph_destroy(g);
-    return plan;
-}
-
 static void open_picker(struct picker *p, bool beside)
 {
     weir_stream *s;
 
     p->dev = open_either("cuda:0", &p->fake);
-    p->plan = make_plan(p->dev, beside);
+    p->plan = make_picks(p->dev, beside);
     s = weir_stream_default(p->dev);
     p->table = gpu_tensor(s, WEIR_F32, ROWS, 1);
     p->good = gpu_tensor(s, WEIR_I64, TAKEN, 2);
@@ -236,7 +206,7 @@ TEST(cuda_plan_faults, one_that_runs_on_the_lane_of_another_is_in_error)
     weir_tensor *index, *out[2];
 
     open_picker(&p, true);
-    plain = make_plan(p.dev, false);
+    plain = make_picks(p.dev, false);
     CHECK_OK(weir_stream_tagged(p.dev, "beside", 0, &beside));
     index = gpu_tensor(beside, WEIR_I64, TAKEN, 2);
     out[0] = gpu_tensor(beside, WEIR_F32, ROWS, 0);
@@ -345,7 +315,7 @@ static bool run_in_vain(struct picker *p, uint64_t n, int *in_vain)
 
     test_note("call %d", (int)n);
     weir_plan_destroy(p->plan);
-    p->plan = make_plan(p->dev, true);
+    p->plan = make_picks(p->dev, true);
     CHECK_OK(weir_stream_create(p->dev, NULL, &s));
     CHECK_OK(weir_event_create(p->dev, NULL, &before));
     CHECK_OK(weir_stream_set_current(s));
