@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/predict.h"
+#include "graph/predict/predict.h"
 
 const weir_dtype calibration_types[CALIBRATION_TYPES] = {WEIR_F16, WEIR_F32, WEIR_BF16};
 

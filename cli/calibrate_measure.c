@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "graph/graph.h"
+#include "graph/build/graph.h"
 
 /* Runs are short and many, so that on a machine that others use some are undisturbed. */
 enum { RUNS_LEAST = 5, RUNS_MOST = 200, WARM_UP = 2 };

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "graph/advise.h"
+#include "graph/predict/advise.h"
 
 #define DEFAULT_DEVICE "npu:a3"
 

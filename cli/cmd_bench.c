@@ -4,7 +4,7 @@
  * minute hits all alike. Each turn runs in a process of its own and writes JSON
  * lines (bench/harness.h) to a temporary file. */
 #include "../bench/report.h"
-#include "bench_weir.h"
+#include "bench/weir/works.h"
 #include "commands.h"
 #include "progress.h"
 

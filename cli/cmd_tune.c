@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/tune.h"
+#include "graph/predict/tune.h"
 
 #define DEFAULT_DEVICE "npu:a3"
 #define DEFAULT_BUDGET 10.0

@@ -5,7 +5,7 @@
 
 #include <weir/weir.h>
 
-#include "graph/predict.h"
+#include "graph/predict/predict.h"
 #include "ranks.h"
 
 enum { RUN_ENGINES = WEIR__POOLS };

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "trace/store.h"
+#include "trace/record/store.h"
 
 struct tables {
     weir_trace_device *devices;

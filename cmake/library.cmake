@@ -52,10 +52,10 @@ add_custom_command(OUTPUT ${weir_embedded}
     VERBATIM)
 
 weir_add_objects(weir_core ${weir_sources} ${weir_embedded})
-# The timeline page is built in (trace/page.c).
-set(weir_page ${PROJECT_SOURCE_DIR}/src/trace/page)
+# The timeline page is built in (trace/write/page.c).
+set(weir_page ${PROJECT_SOURCE_DIR}/src/trace/write/page)
 file(GLOB weir_page_files CONFIGURE_DEPENDS ${weir_page}/*)
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/trace/page.c PROPERTIES
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/trace/write/page.c PROPERTIES
     COMPILE_DEFINITIONS WEIR_PAGE_DIR="${weir_page}"
     OBJECT_DEPENDS "${weir_page_files}")
 if(HWLOC_FOUND)

@@ -1,6 +1,6 @@
 /* What core limits do: two products side by side, and a product beside something that is bound by
  * memory; and the same two products on the bare driver's green contexts. */
-#include "cuda/product.h"
+#include "cuda/product/product.h"
 #include "figures.h"
 
 enum { SIZE = 4096, CORES = 64 };

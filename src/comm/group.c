@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "check/watch.h"
+#include "check/race/watch.h"
 
 /* Guards the list of groups. A use is counted under it when it is found by id, and a group
  * leaves the list under it when it has no uses, so an id finds a group or nothing. */

@@ -26,7 +26,7 @@
 
 #include <pthread.h>
 
-#include "cuda/api.h"
+#include "cuda/load/api.h"
 #include "device/device.h"
 
 #define WEIR__CUDA_RING 64   /* events of a stream that may still be waited for */

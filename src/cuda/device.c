@@ -1,6 +1,6 @@
 /* The driver of the `cuda` device: opening, memory, and the table. */
-#include "cuda/faults.h"
-#include "cuda/meet.h"
+#include "cuda/collective/meet.h"
+#include "cuda/fault/faults.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -18,7 +18,7 @@
 #include "device/code.h"
 #include "device/spec.h"
 #include "memory/pool.h"
-#include "trace/trace.h"
+#include "trace/record/trace.h"
 #include "weir/launch.h"
 
 #define WEIR__DRIVER_ABI 1

@@ -16,9 +16,9 @@
 
 #include <stdatomic.h>
 
-#include "check/watch.h"
+#include "check/race/watch.h"
 #include "memory/clock.h"
-#include "trace/trace.h"
+#include "trace/record/trace.h"
 #include "weir/memory.h"
 
 #define WEIR__POOL_GRAIN ((size_t)512) /* sizes are multiples of this */

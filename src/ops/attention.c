@@ -2,9 +2,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/call/registry.h"
 #include "ops/gpu/gpu.h"
 #include "ops/host/attention.h"
-#include "ops/registry.h"
 #include "ops/tile.h"
 
 struct args {

@@ -6,8 +6,8 @@
  * has maximum (or), minimum (and) and comparisons (false < true). */
 #include <string.h>
 
+#include "ops/call/registry.h"
 #include "ops/elementwise.h"
-#include "ops/registry.h"
 
 struct value_params {
     double value; /* the second operand where there is no second input */

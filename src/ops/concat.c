@@ -1,11 +1,11 @@
 /* concat: tensors side by side along one dim. */
 #include <string.h>
 
+#include "ops/call/registry.h"
 #include "ops/elementwise.h"
 #include "ops/gpu/gpu.h"
 #include "ops/host/concat.h"
 #include "ops/host/row.h"
-#include "ops/registry.h"
 #include "ops/tile.h"
 
 struct concat_params {

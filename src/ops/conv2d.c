@@ -1,10 +1,10 @@
 /* Conv2D: shapes, cutting and the way to the host's convolution. */
 #include <string.h>
 
+#include "ops/call/registry.h"
 #include "ops/gemm_grid.h"
 #include "ops/gpu/gpu.h"
 #include "ops/host/conv.h"
-#include "ops/registry.h"
 
 struct args {
     struct weir__conv conv;

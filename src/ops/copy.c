@@ -2,11 +2,11 @@
  *
  * Casts from float to integer truncate and saturate, NaN gives 0; integers to
  * narrower ones wrap; to bool, anything but 0 is true. */
+#include "ops/call/registry.h"
 #include "ops/elementwise.h"
 #include "ops/gpu/gpu.h"
 #include "ops/host/row.h"
 #include "ops/host/transpose.h"
-#include "ops/registry.h"
 #include "ops/tile.h"
 
 /* The dim along which `in` is packed, if it is not the one along which out is

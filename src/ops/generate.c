@@ -5,12 +5,12 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/graph.h"
+#include "graph/build/graph.h"
+#include "ops/call/registry.h"
 #include "ops/elementwise.h"
 #include "ops/gpu/gpu.h"
 #include "ops/host/generate.h"
 #include "ops/host/row.h"
-#include "ops/registry.h"
 #include "ops/tile.h"
 
 struct fill_params {

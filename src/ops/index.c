@@ -3,11 +3,11 @@
  * Indices are i64 or i32 and count from 0; a negative one is out of range. */
 #include <string.h>
 
+#include "ops/call/registry.h"
 #include "ops/elementwise.h"
 #include "ops/gpu/gpu.h"
 #include "ops/host/index.h"
 #include "ops/host/row.h"
-#include "ops/registry.h"
 #include "ops/tile.h"
 
 static weir_status check_index(const char *op, const struct weir__view *index)

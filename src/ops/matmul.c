@@ -1,10 +1,10 @@
 /* MatMul and Linear: shapes, cutting and the way to the host's gemm. */
 #include <string.h>
 
+#include "ops/call/registry.h"
 #include "ops/gemm_grid.h"
 #include "ops/gpu/gpu.h"
 #include "ops/host/gemm.h"
-#include "ops/registry.h"
 
 /* Kept by value in the launch, so it holds all that the blocks need. */
 struct args {

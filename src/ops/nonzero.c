@@ -3,11 +3,11 @@
 
 #include <string.h>
 
-#include "graph/graph.h"
+#include "graph/build/graph.h"
+#include "ops/call/registry.h"
 #include "ops/elementwise.h"
 #include "ops/gpu/gpu.h"
 #include "ops/host/row.h"
-#include "ops/registry.h"
 #include "ops/tile.h"
 
 struct nonzero_params {

@@ -1,7 +1,7 @@
 /* layer_norm and rms_norm over the last dim. */
 #include "ops/host/norm.h"
+#include "ops/call/registry.h"
 #include "ops/gpu/gpu.h"
-#include "ops/registry.h"
 #include "ops/rows.h"
 #include "ops/tile.h"
 

@@ -8,10 +8,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/call/registry.h"
 #include "ops/gpu/gpu.h"
 #include "ops/host/reduce.h"
 #include "ops/host/row.h"
-#include "ops/registry.h"
 #include "ops/tile.h"
 
 /* Reduced positions in a chunk, at least; and chunks per unit, at most. */

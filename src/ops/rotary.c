@@ -1,8 +1,8 @@
 /* rotary: x [..., length, heads, d] turned by cosines and sines [length, d/2],
  * which are of x's type or f32. */
 #include "ops/host/rotary.h"
+#include "ops/call/registry.h"
 #include "ops/gpu/gpu.h"
-#include "ops/registry.h"
 #include "ops/rows.h"
 #include "ops/tile.h"
 

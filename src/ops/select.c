@@ -1,7 +1,7 @@
 /* where and swiglu: elementwise with more than two operands or halves of one. */
+#include "ops/call/registry.h"
 #include "ops/elementwise.h"
 #include "ops/host/row.h"
-#include "ops/registry.h"
 
 static weir_status infer_where(struct weir__call *call)
 {

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "ops/call/registry.h"
 #include "ops/gpu/gpu.h"
-#include "ops/registry.h"
 #include "ops/rows.h"
 #include "ops/tile.h"
 

@@ -3,8 +3,8 @@
  * Integers: neg, abs, relu and clamp, wrapping. Everything else is for floats. */
 #include <math.h>
 
+#include "ops/call/registry.h"
 #include "ops/elementwise.h"
-#include "ops/registry.h"
 
 static weir_status infer(struct weir__call *call, enum weir__types types)
 {

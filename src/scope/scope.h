@@ -2,7 +2,7 @@
 #ifndef WEIR_SCOPE_SCOPE_H
 #define WEIR_SCOPE_SCOPE_H
 
-#include "graph/graph.h"
+#include "graph/build/graph.h"
 
 /* The super kernel that operators made now belong to, as traces have it; 0 for none. */
 uint16_t weir__scope_traced(void);

@@ -2,7 +2,7 @@
  * calls (ops/) and graphs (graph/) work from the same row.
  *
  * Adding an operator: write `infer`, `cost` and `prepare`, put them in a
- * `const struct weir__op weir__op_NAME`, list NAME in ops/registry.h, and give it a
+ * `const struct weir__op weir__op_NAME`, list NAME in ops/call/registry.h, and give it a
  * public function that calls weir__op_run.
  */
 #ifndef WEIR_TENSOR_OP_H

@@ -2,7 +2,7 @@
 #ifndef WEIR_TEST_BRUTE_H
 #define WEIR_TEST_BRUTE_H
 
-#include "check/program.h"
+#include "check/deadlock/program.h"
 
 enum brute { BRUTE_SAFE, BRUTE_DEADLOCKS, BRUTE_TOO_LARGE };
 

@@ -2,7 +2,7 @@
 #ifndef WEIR_TEST_GENERATE_H
 #define WEIR_TEST_GENERATE_H
 
-#include "check/program.h"
+#include "check/deadlock/program.h"
 
 struct shape {
     int ranks, streams, ops; /* at most; ops by rank */

@@ -1,5 +1,5 @@
 /* What a report proposes is tried out, with all timings one by one. */
-#include "check/report.h"
+#include "check/deadlock/report.h"
 
 #include "brute.h"
 #include "generate.h"

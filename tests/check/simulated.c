@@ -1,5 +1,5 @@
 /* Whatever deadlocks in the modelled device, the checker has said so. */
-#include "graph/predict.h"
+#include "graph/predict/predict.h"
 #include "helpers.h"
 
 static unsigned next(unsigned *state, unsigned n)

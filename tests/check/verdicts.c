@@ -1,5 +1,5 @@
 /* The explorer's verdict is that of all timings, tried one by one. */
-#include "check/explore.h"
+#include "check/deadlock/explore.h"
 
 #include "brute.h"
 #include "generate.h"

@@ -1,7 +1,7 @@
 /* Elementwise chains in plans: one launch each, whatever shares memory with them, and as many as
  * it takes where one has no room. Their values: conformance. */
 #include "gpu.h"
-#include "graph/plan.h"
+#include "graph/plan/plan.h"
 
 enum { ROWS = 8, COLS = 64 };
 

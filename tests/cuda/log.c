@@ -3,7 +3,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "cuda/faults.h"
+#include "cuda/fault/faults.h"
 #include "gpu.h"
 
 enum { WRITERS = 4, COMMANDS = 400, AGAIN = 20 };

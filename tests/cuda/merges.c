@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/half.h"
-#include "cuda/product.h"
+#include "cuda/product/product.h"
 #include "gpu.h"
 #include "kept.h"
 

@@ -1,7 +1,7 @@
 /* Every allocation behind modelled devices and predictions. */
 #include "inject.h"
 
-#include "graph/predict.h"
+#include "graph/predict/predict.h"
 
 TEST(faults, opening_a_modelled_device)
 {

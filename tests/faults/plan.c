@@ -1,7 +1,7 @@
 /* Every allocation and every driver call behind compiling and running plans. */
 #include "steps.h"
 
-#include "graph/plan.h"
+#include "graph/plan/plan.h"
 
 static const char spec[] = "cpu:cores=2,threads=1";
 

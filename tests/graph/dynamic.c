@@ -2,7 +2,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "graph/plan.h"
+#include "graph/plan/plan.h"
 #include "harness/test.h"
 
 static weir_device *open_device(void)

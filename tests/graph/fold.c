@@ -1,6 +1,6 @@
 /* Constant folding: what literals alone decide is computed once, and to the same bits. */
 #include "graph/pbtxt_helpers.h"
-#include "graph/plan.h"
+#include "graph/plan/plan.h"
 
 #define CONST(name, values)                                                        \
     "node { name: '" name "' op: 'Const' attr { key: 'dtype' value { s: 'f32' } }" \

@@ -2,8 +2,8 @@
  * the values are those of the operators one by one. */
 #include <stdlib.h>
 
-#include "graph/compile.h"
-#include "graph/plan.h"
+#include "graph/pass/compile.h"
+#include "graph/plan/plan.h"
 #include "harness/test.h"
 #include "weir/weir.h"
 

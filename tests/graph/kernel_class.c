@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/compile.h"
-#include "graph/plan.h"
+#include "graph/pass/compile.h"
+#include "graph/plan/plan.h"
 #include "harness/test.h"
 #include "tensor/kernel_params.h"
 #include "weir/weir.h"

@@ -2,7 +2,7 @@
  * one that failed. */
 #include <stdatomic.h>
 
-#include "graph/graph.h"
+#include "graph/build/graph.h"
 #include "harness/test.h"
 
 enum { NODES = 300 };

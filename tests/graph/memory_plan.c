@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/lock.h"
-#include "graph/memory.h"
+#include "graph/pass/memory.h"
 #include "harness/test.h"
 #include "synthetic.h"
 

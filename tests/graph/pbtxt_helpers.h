@@ -2,7 +2,7 @@
 #ifndef TESTS_GRAPH_PBTXT_HELPERS_H
 #define TESTS_GRAPH_PBTXT_HELPERS_H
 
-#include "graph/graph.h"
+#include "graph/build/graph.h"
 #include "harness/test.h"
 
 static inline weir_device *open_cpu(void)

@@ -1,7 +1,7 @@
 /* The checker finds every way in which a plan can be wrong. */
 #include <stdlib.h>
 
-#include "graph/memory.h"
+#include "graph/pass/memory.h"
 #include "harness/test.h"
 #include "synthetic.h"
 

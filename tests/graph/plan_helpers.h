@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "graph/graph.h"
+#include "graph/build/graph.h"
 #include "harness/test.h"
 
 static inline weir_device *open_device(const char *spec)

@@ -4,7 +4,7 @@
 #ifndef TESTS_GRAPH_RANDOM_GRAPH_H
 #define TESTS_GRAPH_RANDOM_GRAPH_H
 
-#include "graph/graph.h"
+#include "graph/build/graph.h"
 
 /* A small generator of numbers, so that a seed means the same everywhere. */
 struct rng {

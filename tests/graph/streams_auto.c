@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/lock.h"
-#include "graph/streams.h"
+#include "graph/pass/streams.h"
 #include "harness/test.h"
 #include "synthetic.h"
 

@@ -1,6 +1,6 @@
 /* Core counts among the options of a super kernel. */
 #include "graph/pbtxt_helpers.h"
-#include "graph/plan.h"
+#include "graph/plan/plan.h"
 
 static weir_status compile(const char *options, weir_cores scope, weir_cores *limit)
 {

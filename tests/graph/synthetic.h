@@ -3,7 +3,7 @@
 #ifndef TESTS_GRAPH_SYNTHETIC_H
 #define TESTS_GRAPH_SYNTHETIC_H
 
-#include "graph/compile.h"
+#include "graph/pass/compile.h"
 #include "random_graph.h"
 
 struct synthetic_options {

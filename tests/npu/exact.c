@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/predict.h"
+#include "graph/predict/predict.h"
 #include "harness/test.h"
 
 struct rng {

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "graph/predict.h"
+#include "graph/predict/predict.h"
 #include "harness/test.h"
 
 struct kernel {

@@ -1,5 +1,5 @@
 /* Strided boxes of bytes against sets of bytes. */
-#include "check/footprint.h"
+#include "check/race/footprint.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* The checker's core with collectives, against happens-before written down plainly: the whole
  * program first, as a matrix of all pairs of commands closed transitively, then what the checker
  * makes of it told command by command. */
-#include "check/race.h"
+#include "check/race/race.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* The checker's core against happens-before written down plainly: a matrix of all pairs of
  * commands, closed transitively. */
-#include "check/race.h"
+#include "check/race/race.h"
 
 #include <stdlib.h>
 

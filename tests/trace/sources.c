@@ -1,7 +1,7 @@
 /* Devices that announce themselves in another order than they were numbered, as two do that
  * are opened at once. */
 #include "helpers.h"
-#include "trace/trace.h"
+#include "trace/record/trace.h"
 
 static weir_device_props props = {.name = "made up", .cores = {1, 1}};
 

@@ -1,7 +1,7 @@
 /* Advice: pairs and why they do not overlap, fights, limits, exposed communication. */
 #include "helpers.h"
 
-#include "graph/advise.h"
+#include "graph/predict/advise.h"
 
 static const struct weir__advice_pair *pair(const struct weir__advice *a, const char *first,
                                             const char *second)

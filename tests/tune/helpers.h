@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/tune.h"
+#include "graph/predict/tune.h"
 #include "harness/test.h"
 #include "weir/weir.h"
 

@@ -21,7 +21,7 @@ static __device__ inline int64_t thread_count()
 }
 
 /* The first thing that every entry does. It may be started while the kernels before it end
- * (cuda/issue.c), and must touch no memory until they have; and none may end before those have,
+ * (cuda/stream/issue.c), and must touch no memory until they have; and none may end before those have,
  * since whoever comes next waits for this one alone. */
 static __device__ inline void await_earlier()
 {

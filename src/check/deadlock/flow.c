@@ -1,0 +1,159 @@
+/* Running a program without cores: Kahn's algorithm, with meetings. */
+#include "check/deadlock/flow.h"
+
+weir_status weir__jam_init(struct weir__jam *jam, const struct weir__check_program *p)
+{
+    int n = 0;
+
+    *jam = (struct weir__jam){weir__calloc((size_t)p->nranks + 1, sizeof *jam->first), NULL};
+    for (int r = 0; jam->first && r < p->nranks; r++) {
+        jam->first[r] = n;
+        n += p->ranks[r].nstreams;
+        jam->first[r + 1] = n;
+    }
+    if (!jam->first || !(jam->heads = weir__calloc((size_t)n, sizeof *jam->heads))) {
+        weir__jam_fini(jam);
+        return weir__fail(WEIR_ENOMEM, "the heads of %d streams", n);
+    }
+    return WEIR_OK;
+}
+
+void weir__jam_fini(struct weir__jam *jam)
+{
+    weir__free(jam->first);
+    weir__free(jam->heads);
+    *jam = (struct weir__jam){0};
+}
+
+/* base: see weir__check_rank_of */
+struct flow {
+    const struct weir__check_program *p;
+    struct weir__jam *jam;
+    int *base;
+    int *missing; /* by operator: those before it that are not over */
+    int *first;   /* users[first[v] .. first[v+1]-1] wait for v */
+    int *users;
+    int *arrived; /* by meeting */
+    int *ready;   /* a stack */
+    int nready;
+    int **order;
+    int *ended; /* by rank */
+    int nended;
+};
+
+static void end_op(struct flow *f, int r, int op)
+{
+    const struct weir__check_op *o = &f->p->ranks[r].ops[op];
+    int v = f->base[r] + op;
+
+    f->order[r][f->ended[r]++] = op;
+    f->nended++;
+    f->jam->heads[f->jam->first[r] + o->stream] =
+        (struct weir__jam_head){.position = o->position + 1};
+    for (int i = f->first[v]; i < f->first[v + 1]; i++)
+        if (!--f->missing[f->users[i]])
+            f->ready[f->nready++] = f->users[i];
+}
+
+static void run_op(struct flow *f, int v)
+{
+    int r = weir__check_rank_of(f->base, f->p->nranks, v), op = v - f->base[r];
+    const struct weir__check_op *o = &f->p->ranks[r].ops[op];
+
+    if (o->meeting < 0) {
+        end_op(f, r, op);
+        return;
+    }
+    f->jam->heads[f->jam->first[r] + o->stream].started = true;
+    if (++f->arrived[o->meeting] < f->p->nranks)
+        return;
+    for (int i = 0; i < f->p->nranks; i++)
+        end_op(f, i, f->p->meetings[o->meeting].op[i]);
+}
+
+/* Counts edges first, then puts them in their places. */
+static void link_ops(struct flow *f, int nops, bool place)
+{
+    for (int r = 0; r < f->p->nranks; r++) {
+        const struct weir__check_rank *rank = &f->p->ranks[r];
+
+        for (int i = 0; i < rank->nops; i++) {
+            const struct weir__check_op *o = &rank->ops[i];
+            int v = f->base[r] + i;
+
+            for (int j = -1; j < o->nafter; j++) {
+                int before;
+
+                if (j < 0 && !o->position)
+                    continue;
+                before = j < 0 ? rank->streams[o->stream].ops[o->position - 1] : o->after[j];
+                before += f->base[r];
+                if (place)
+                    f->users[--f->first[before]] = v;
+                else
+                    f->first[before]++, f->missing[v]++;
+            }
+        }
+    }
+    for (int v = 0; !place && v < nops; v++)
+        f->first[v + 1] += f->first[v];
+}
+
+static weir_status flow_alloc(struct flow *f, int nops)
+{
+    const struct weir__check_program *p = f->p;
+
+    f->missing = weir__calloc((size_t)nops, sizeof *f->missing);
+    f->first = weir__calloc((size_t)nops + 2, sizeof *f->first);
+    f->arrived = weir__calloc((size_t)p->nmeetings, sizeof *f->arrived);
+    f->ready = weir__calloc((size_t)nops, sizeof *f->ready);
+    f->ended = weir__calloc((size_t)p->nranks, sizeof *f->ended);
+    f->order[0] = weir__calloc((size_t)nops, sizeof **f->order);
+    if (!f->missing || !f->first || !f->arrived || !f->ready || !f->ended || !f->order[0])
+        return weir__fail(WEIR_ENOMEM, "the order of %d operators", nops);
+    for (int r = 1; r < p->nranks; r++)
+        f->order[r] = f->order[0] + f->base[r];
+    link_ops(f, nops, false);
+    if (!(f->users = weir__calloc((size_t)f->first[nops] + 1, sizeof *f->users)))
+        return weir__fail(WEIR_ENOMEM, "the edges of %d operators", nops);
+    link_ops(f, nops, true);
+    return WEIR_OK;
+}
+
+weir_status weir__check_flow(const struct weir__check_program *p, struct weir__jam *jam,
+                             int **order, bool *over)
+{
+    struct flow f = {.p = p, .jam = jam, .order = order};
+    int nops = 0;
+    weir_status st;
+
+    *over = false;
+    order[0] = NULL;
+    if (!(f.base = weir__calloc((size_t)p->nranks + 1, sizeof *f.base)))
+        return weir__fail(WEIR_ENOMEM, "the order of %d ranks", p->nranks);
+    for (int r = 0; r < p->nranks; r++) {
+        f.base[r] = nops;
+        nops += p->ranks[r].nops;
+    }
+    f.base[p->nranks] = nops;
+    if (!(st = flow_alloc(&f, nops))) {
+        for (int v = 0; v < nops; v++)
+            if (!f.missing[v])
+                f.ready[f.nready++] = v;
+        while (f.nready)
+            run_op(&f, f.ready[--f.nready]);
+        *over = f.nended == nops;
+    }
+    weir__free(f.base);
+    weir__free(f.missing);
+    weir__free(f.first);
+    weir__free(f.users);
+    weir__free(f.arrived);
+    weir__free(f.ready);
+    weir__free(f.ended);
+    if (st) {
+        weir__free(order[0]);
+        order[0] = NULL;
+    }
+    return st;
+}

@@ -1,0 +1,68 @@
+/* What runs if cores are no question, and what is ordered by it. */
+#ifndef WEIR_CHECK_DEADLOCK_FLOW_H
+#define WEIR_CHECK_DEADLOCK_FLOW_H
+
+#include "check/deadlock/program.h"
+
+/* Where every stream has come to. Streams of rank r are heads[first[r] .. first[r+1]-1]. */
+struct weir__jam {
+    int *first; /* nranks + 1 */
+    struct weir__jam_head {
+        int position;     /* of its first operator that is not over; nops at the end */
+        bool started;     /* it has what it needs to meet the other ranks */
+        int cube, vector; /* cores it holds */
+    } * heads;
+};
+
+weir_status weir__jam_init(struct weir__jam *jam, const struct weir__check_program *p);
+void weir__jam_fini(struct weir__jam *jam);
+
+/* Runs every operator that can run, as if there were cores for all. That has one outcome,
+ * whatever the timing. *over says whether all came to their end; jam says where streams
+ * stopped. order[r] lists the operators of rank r as they ended: a topological order. Free
+ * the lists, one block, by weir__free(order[0]). */
+weir_status weir__check_flow(const struct weir__check_program *p, struct weir__jam *jam,
+                             int **order, bool *over);
+
+/* ---- order.c: who can run beside whom ---- */
+
+struct weir__check_order {
+    int nstreams;
+    int *clock; /* by operator, then stream: positions below are over before it starts;
+                 * NULL if that would be too large: then all count as unordered */
+};
+
+weir_status weir__check_order_init(struct weir__check_order *o, const struct weir__check_rank *rank,
+                                   const int *order);
+void weir__check_order_fini(struct weir__check_order *o);
+
+/* Neither is over before the other starts. */
+static inline bool weir__check_beside(const struct weir__check_order *o,
+                                      const struct weir__check_rank *rank, int a, int b)
+{
+    const struct weir__check_op *x = &rank->ops[a], *y = &rank->ops[b];
+
+    if (x->stream == y->stream)
+        return false;
+    return !o->clock ||
+           (o->clock[(size_t)a * (size_t)o->nstreams + (size_t)y->stream] <= y->position &&
+            o->clock[(size_t)b * (size_t)o->nstreams + (size_t)x->stream] <= x->position);
+}
+
+/* Cores that the operator can make others wait for, or must wait for itself. */
+struct weir__demand {
+    int cube, vector;
+};
+struct weir__demand weir__check_demand(const struct weir__check_op *op);
+
+/* Whether each kind of core can be short: whether operators that can be active together
+ * demand more than there are, and some of them may hold on to them. Where not, nothing
+ * ever waits for such a core for good. */
+struct weir__contended {
+    bool cube, vector;
+};
+struct weir__contended weir__check_contended(const struct weir__check_rank *rank,
+                                             const struct weir__check_order *order,
+                                             enum weir__policy policy);
+
+#endif

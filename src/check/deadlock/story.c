@@ -1,0 +1,210 @@
+#include "check/deadlock/story.h"
+
+#include <string.h>
+
+struct teller {
+    struct weir__report *r;
+    const struct weir__check_program *p;
+    struct weir__lines *lines;
+};
+
+static const struct weir__check_op *op_at(const struct teller *t, int rank, int stream,
+                                          const struct weir__slot *slots)
+{
+    const struct weir__check_rank *k = &t->p->ranks[rank];
+
+    return &k->ops[k->streams[stream].ops[slots[stream].position]];
+}
+
+static const char *blocks(const struct teller *t, int rank, const struct weir__check_op *op, int n)
+{
+    return weir__report_blocks(t->r, &t->p->ranks[rank], op, n);
+}
+
+static const char *cores(const struct teller *t, int rank, int cube, int vector)
+{
+    return weir__report_cores(t->r, &t->p->ranks[rank], cube, vector);
+}
+
+/* ---- steps ---- */
+
+static const char *tell_arrival(const struct teller *t, const struct weir__event *e,
+                                const struct weir__check_op *op)
+{
+    const struct weir__slot *is = &e->after[e->stream];
+    const char *has = cores(t, e->rank, is->cube, is->vector);
+    const char *all = blocks(t, e->rank, op, op->blocks);
+
+    if (is->status == WEIR__SLOT_WAIT && !is->cube && !is->vector)
+        return weir__report_text(t->r, "needs %s, has to wait and holds none",
+                                 op->take == WEIR__TAKE_ANY ? blocks(t, e->rank, op, 1) : all);
+    if (is->status == WEIR__SLOT_WAIT)
+        return weir__report_text(
+            t->r, "takes the %s that are left, keeps them and waits for the rest of its %s", has,
+            all);
+    return weir__report_text(
+        t->r, "starts on %s%s", has,
+        is->status == WEIR__SLOT_MEET ? ", keeps them and waits for the other ranks" : "");
+}
+
+/* What the stream's own operator did. */
+static const char *tell_move(const struct teller *t, const struct weir__event *e,
+                             const struct weir__check_op *op)
+{
+    const struct weir__slot *was = &e->before[e->stream], *is = &e->after[e->stream];
+    int cube = was->cube - is->cube, vector = was->vector - is->vector;
+
+    if (is->position > was->position)
+        return was->status == WEIR__SLOT_IDLE
+                   ? "runs to its end"
+                   : weir__report_text(t->r, "ends and gives back %s",
+                                       cores(t, e->rank, was->cube, was->vector));
+    if (was->status == WEIR__SLOT_IDLE)
+        return tell_arrival(t, e, op);
+    if (cube || vector)
+        return weir__report_text(t->r, "ends a part, gives back %s and keeps %s",
+                                 cores(t, e->rank, cube, vector),
+                                 is->cube || is->vector ? cores(t, e->rank, is->cube, is->vector)
+                                                        : "none, with blocks left to start");
+    return "starts the last of its blocks";
+}
+
+/* What came of it for the rank's other streams. */
+static const char *tell_gains(const struct teller *t, const struct weir__event *e)
+{
+    const char *text = "";
+
+    for (int s = 0; s < t->p->ranks[e->rank].nstreams; s++) {
+        const struct weir__slot *was = &e->before[s], *is = &e->after[s];
+        const struct weir__check_op *op;
+
+        if (s == e->stream || !was->status || was->status == WEIR__SLOT_MEET ||
+            (is->position == was->position && is->cube <= was->cube && is->vector <= was->vector))
+            continue;
+        op = op_at(t, e->rank, s, e->before);
+        text =
+            is->position > was->position
+                ? weir__report_text(t->r, "%s; %s gets the rest of its cores and runs to its end",
+                                    text, op->name)
+                : weir__report_text(
+                      t->r, "%s; %s gets %s%s", text, op->name,
+                      cores(t, e->rank, is->cube - was->cube, is->vector - was->vector),
+                      is->status == WEIR__SLOT_WAIT   ? " more and still waits"
+                      : was->status == WEIR__SLOT_RUN ? ""
+                                                      : " and starts");
+    }
+    return text;
+}
+
+/* Cores that come back one by one, and go to nobody, are one step with the next. */
+static bool is_part_of_next(const struct teller *t, const struct weir__event *e,
+                            const struct weir__event *next)
+{
+    return next && next->rank == e->rank && next->stream == e->stream &&
+           e->before[e->stream].status == WEIR__SLOT_DRAIN &&
+           next->before[e->stream].status == WEIR__SLOT_DRAIN &&
+           next->before[e->stream].position == e->before[e->stream].position && !*tell_gains(t, e);
+}
+
+static void tell_event(const struct teller *t, const struct weir__event *e)
+{
+    const struct weir__check_op *op = op_at(t, e->rank, e->stream, e->before);
+    const struct weir__check_stream *stream = &t->p->ranks[e->rank].streams[e->stream];
+
+    weir__report_line(t->r, t->lines,
+                      weir__report_text(t->r, "%s%s (stream %s) %s%s",
+                                        weir__report_rank(t->r, t->p, e->rank), op->name,
+                                        stream->name, tell_move(t, e, op), tell_gains(t, e)));
+}
+
+static void tell_meeting(const struct teller *t, int meeting)
+{
+    const struct weir__check_meeting *m = &t->p->meetings[meeting];
+
+    weir__report_line(
+        t->r, t->lines,
+        weir__report_text(t->r, "all ranks are at %s (collective %s, number %d), which goes on",
+                          t->p->ranks[0].ops[m->op[0]].name, m->name, m->k + 1));
+}
+
+void weir__tell_trace(struct weir__report *r, const struct weir__check_program *p,
+                      const struct weir__trace *trace, const bool *told, struct weir__lines *lines)
+{
+    struct teller t = {r, p, lines};
+    struct weir__event joined;
+    bool pending = false;
+
+    for (int i = 0; i < trace->nevents; i++) {
+        struct weir__event e = trace->events[i];
+        const struct weir__event *next = i + 1 < trace->nevents ? &trace->events[i + 1] : NULL;
+
+        if (e.rank < 0) {
+            tell_meeting(&t, e.meeting);
+            continue;
+        }
+        if (told && !told[e.rank])
+            continue;
+        if (pending)
+            e.before = joined.before;
+        pending = is_part_of_next(&t, &e, next);
+        if (pending)
+            joined = e;
+        else
+            tell_event(&t, &e);
+    }
+}
+
+/* ---- the cycle ---- */
+
+static const char *tell_wait(const struct teller *t, const struct weir__jam *jam,
+                             const struct weir__wait *w, const struct weir__wait *on)
+{
+    const struct weir__check_rank *rank = &t->p->ranks[w->rank];
+    const struct weir__check_op *op = &rank->ops[w->op];
+    const struct weir__check_op *other = &t->p->ranks[on->rank].ops[on->op];
+    const struct weir__jam_head *own = &jam->heads[jam->first[w->rank] + op->stream];
+    const struct weir__jam_head *its = &jam->heads[jam->first[on->rank] + other->stream];
+    const char *held = own->cube || own->vector ? cores(t, w->rank, own->cube, own->vector) : NULL;
+    const char *others = cores(t, on->rank, its->cube, its->vector);
+
+    switch (w->why) {
+    case WEIR__WAIT_AFTER:
+        return weir__report_text(t->r, "%s must run after %s", op->name, other->name);
+    case WEIR__WAIT_BEHIND:
+        return weir__report_text(t->r, "%s is behind %s on stream %s", op->name, other->name,
+                                 rank->streams[op->stream].name);
+    case WEIR__WAIT_MEETING:
+        if (held)
+            return weir__report_text(t->r, "%s holds %s until rank %d comes to its %s", op->name,
+                                     held, on->rank, other->name);
+        return weir__report_text(t->r, "%s waits until rank %d comes to its %s", op->name, on->rank,
+                                 other->name);
+    case WEIR__WAIT_CORES:
+        break;
+    }
+    if (op->take == WEIR__TAKE_ANY)
+        return weir__report_text(t->r, "%s finds no free core while %s holds %s", op->name,
+                                 other->name, others);
+    if (!held)
+        return weir__report_text(t->r, "%s needs %s while %s holds %s", op->name,
+                                 blocks(t, w->rank, op, op->blocks), other->name, others);
+    return weir__report_text(t->r, "%s holds %s and needs %d more, while %s holds %s", op->name,
+                             held, op->blocks * (op->cube + op->vector) - own->cube - own->vector,
+                             other->name, others);
+}
+
+void weir__tell_cycle(struct weir__report *r, const struct weir__check_program *p,
+                      const struct weir__jam *jam, const struct weir__cycle *cycle,
+                      struct weir__lines *lines)
+{
+    struct teller t = {r, p, lines};
+
+    for (int i = 0; i < cycle->n; i++) {
+        const struct weir__wait *w = &cycle->waits[i];
+
+        weir__report_line(
+            r, lines,
+            weir__report_text(r, "%s%s", weir__report_rank(r, p, w->rank),
+                              tell_wait(&t, jam, w, &cycle->waits[(i + 1) % cycle->n])));
+    }
+}

@@ -1,0 +1,44 @@
+/* A program made ready for questions, and remedies tried on it. */
+#ifndef WEIR_CHECK_DEADLOCK_TRIAL_H
+#define WEIR_CHECK_DEADLOCK_TRIAL_H
+
+#include "check/deadlock/explore.h"
+#include "check/deadlock/report.h"
+
+/* A program with its order. */
+struct weir__prepared {
+    struct weir__jam jam;             /* where streams end without cores */
+    bool over;                        /* all of them at their end */
+    struct weir__check_order *orders; /* by rank, if over */
+};
+
+weir_status weir__prepare(struct weir__prepared *out, const struct weir__check_program *p);
+void weir__prepared_fini(struct weir__prepared *x, const struct weir__check_program *p);
+
+struct weir__trials {
+    struct weir__check_program *p; /* changed during a trial, and changed back */
+    struct weir__report *report;
+    unsigned policies; /* 1 << enum weir__policy: those that must be free of deadlock */
+    size_t max_states; /* of one trial */
+    size_t steps;      /* of all that are left */
+};
+
+/* The remedy for operators that block each other; `names` are theirs. Its text is NULL if
+ * nothing that was tried helps. */
+weir_status weir__find_remedy(struct weir__trials *t, const struct weir__lines *names,
+                              weir_remedy *out);
+/* For an operator that asks for more than there is: counts from `most` down. */
+weir_status weir__find_limit(struct weir__trials *t, const char *name, int most, weir_remedy *out);
+
+/* ---- rules.c ---- */
+
+/* Where exploration is too large: a program cannot deadlock if on every rank the operators
+ * that can be active together, one per stream, fit the cores. Adds a finding if not. */
+weir_status weir__add_rule_broken(const struct weir__check_program *p,
+                                  const struct weir__check_order *orders, enum weir__policy policy,
+                                  struct weir__report *report, bool *broken);
+/* Warns of pairs of streams whose gangs and collectives do not fit the cores together. */
+void weir__add_tight_streams(const struct weir__check_program *p,
+                             const struct weir__check_order *orders, struct weir__report *report);
+
+#endif

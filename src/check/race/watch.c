@@ -1,0 +1,455 @@
+#include "check/race/watch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/lock.h"
+
+enum { MOST_FINDINGS = 4096 };
+
+_Atomic int weir__race_mode;
+
+static struct {
+    struct weir__mutex lock;
+    uint32_t epoch;
+    struct weir__race_order order;
+    struct weir__race_region outside; /* memory that is not weir's own */
+    struct weir__race_pairs pairs;    /* not judged yet */
+    struct {
+        struct weir__race_name *name;
+        char stream[48], device[64];
+    } * names;
+    int cap_names;
+    weir_race *found;
+    int nfound, cap_found;
+    weir_race_stats stats;
+} watch;
+
+static _Thread_local struct {
+    const char *file;
+    int line;
+} source;
+
+void weir_source_set(const char *file, int line)
+{
+    source.file = file;
+    source.line = line;
+}
+
+/* ---- switching ---- */
+
+static void begin_anew(void)
+{
+    weir__race_order_fini(&watch.order);
+    weir__race_region_fini(&watch.outside);
+    weir__race_pairs_fini(&watch.pairs);
+    weir__free(watch.names);
+    weir__free(watch.found);
+    watch.names = NULL;
+    watch.found = NULL;
+    watch.cap_names = watch.nfound = watch.cap_found = 0;
+    watch.stats = (weir_race_stats){0};
+    watch.epoch++;
+}
+
+weir_status weir_race_set_mode(weir_race_mode mode)
+{
+    if ((unsigned)mode > WEIR_RACE_AUTOSYNC)
+        return weir__fail(WEIR_EINVAL, "%d is not a mode of the race checker", (int)mode);
+    weir__mutex_lock(&watch.lock);
+    begin_anew();
+    /* What it keeps outlives devices, so the allocator stays while it is on. */
+    weir__allocator_hold((mode != WEIR_RACE_OFF) - weir__race_on());
+    atomic_store(&weir__race_mode, mode);
+    weir__mutex_unlock(&watch.lock);
+    return WEIR_OK;
+}
+
+weir_race_mode weir_race_get_mode(void)
+{
+    return (weir_race_mode)atomic_load(&weir__race_mode);
+}
+
+weir_status weir__race_from_environment(void)
+{
+    static const struct {
+        const char *text;
+        weir_race_mode mode;
+    } words[] = {
+        {"race", WEIR_RACE_REPORT},      {"race=report", WEIR_RACE_REPORT},
+        {"race=error", WEIR_RACE_ERROR}, {"race=autosync", WEIR_RACE_AUTOSYNC},
+        {"off", WEIR_RACE_OFF},          {"", WEIR_RACE_OFF},
+    };
+    static atomic_bool read;
+    const char *text = getenv("WEIR_CHECK");
+
+    if (!text || atomic_exchange(&read, true))
+        return WEIR_OK;
+    for (size_t i = 0; i < weir__countof(words); i++)
+        if (!strcmp(text, words[i].text))
+            return words[i].mode ? weir_race_set_mode(words[i].mode) : WEIR_OK;
+    atomic_store(&read, false);
+    return weir__fail(WEIR_EINVAL,
+                      "WEIR_CHECK is '%s'; it may be race, race=error, race=autosync or off", text);
+}
+
+/* ---- streams: under the lock ---- */
+
+/* -1 when out of memory. */
+static int id_of(struct weir__race_stream s)
+{
+    int id;
+
+    if (s.name->epoch == watch.epoch)
+        return s.name->id;
+    if (!weir__grow(&watch.names, watch.order.nstreams, &watch.cap_names, sizeof *watch.names) ||
+        (id = weir__race_add_stream(&watch.order, s.queued)) < 0) {
+        watch.stats.lost++;
+        return -1;
+    }
+    watch.names[id].name = s.name;
+    snprintf(watch.names[id].stream, sizeof watch.names[id].stream, "%s", s.text);
+    snprintf(watch.names[id].device, sizeof watch.names[id].device, "%s", s.device);
+    *s.name = (struct weir__race_name){id, watch.epoch};
+    return id;
+}
+
+void weir__race_see_wait(struct weir__race_stream s, struct weir__race_stream from, uint64_t seq)
+{
+    int id, other;
+
+    weir__mutex_lock(&watch.lock);
+    if ((id = id_of(s)) >= 0 && (other = id_of(from)) >= 0 && id != other &&
+        weir__race_wait(&watch.order, id, s.queued + 1, other, seq))
+        watch.stats.lost++;
+    weir__mutex_unlock(&watch.lock);
+}
+
+/* ---- operators ---- */
+
+/* Where the accesses to the operand are kept; NULL when out of memory. */
+static struct weir__race_region *region_of(const struct weir__race_operand *o, bool make)
+{
+    struct weir__race_region *r = o->region ? *o->region : &watch.outside;
+
+    if (!r && make)
+        r = *o->region = weir__calloc(1, sizeof *r);
+    if (r && r->epoch != watch.epoch) {
+        r->n = 0;
+        r->epoch = watch.epoch;
+    }
+    return r;
+}
+
+/* Cut where it does not fit. */
+static void copy_text(char *to, size_t size, const char *text)
+{
+    size_t n = strnlen(text, size - 1);
+
+    memcpy(to, text, n);
+    to[n] = 0;
+}
+
+/* Of lists only as much as there is in them: this is done for every operand. */
+static void fill_record(struct weir__race_record *r, int id, uint64_t seq, const char *op,
+                        const struct weir__race_operand *o)
+{
+    size_t box = (size_t)o->bytes.ndim, dims = (size_t)o->shape.ndim;
+
+    r->seq = seq;
+    r->stream = id;
+    r->writes = o->writes;
+    r->bytes.first = o->bytes.first;
+    r->bytes.end = o->bytes.end;
+    r->bytes.run = o->bytes.run;
+    r->bytes.ndim = o->bytes.ndim;
+    memcpy(r->bytes.count, o->bytes.count, box * sizeof *r->bytes.count);
+    memcpy(r->bytes.step, o->bytes.step, box * sizeof *r->bytes.step);
+    r->owner = o->owner;
+    r->shape.type = o->shape.type;
+    r->shape.ndim = o->shape.ndim;
+    memcpy(r->shape.size, o->shape.size, dims * sizeof *r->shape.size);
+    r->file = source.file;
+    r->line = source.line;
+    copy_text(r->op, sizeof r->op, op);
+}
+
+static weir_race_access access_of(const struct weir__race_record *r)
+{
+    weir_race_access a = {.address = r->bytes.first,
+                          .writes = r->writes,
+                          .command = r->seq,
+                          .line = r->file ? r->line : 0};
+    int at;
+
+    copy_text(a.op, sizeof a.op, r->op);
+    copy_text(a.stream, sizeof a.stream, watch.names[r->stream].stream);
+    copy_text(a.device, sizeof a.device, watch.names[r->stream].device);
+    copy_text(a.file, sizeof a.file, r->file ? r->file : "");
+    at = snprintf(a.tensor, sizeof a.tensor, "%s[", r->shape.type);
+    for (int d = 0; d < r->shape.ndim && at < (int)sizeof a.tensor - 24; d++)
+        at += snprintf(a.tensor + at, sizeof a.tensor - (size_t)at, "%s%lld", d ? ", " : "",
+                       (long long)r->shape.size[d]);
+    copy_text(a.tensor + at, sizeof a.tensor - (size_t)at, "]");
+    return a;
+}
+
+static bool same_place(const weir_race_access *a, const weir_race_access *b)
+{
+    return a->writes == b->writes && a->line == b->line && !strcmp(a->op, b->op) &&
+           !strcmp(a->stream, b->stream) && !strcmp(a->device, b->device) &&
+           !strcmp(a->tensor, b->tensor) && !strcmp(a->file, b->file);
+}
+
+static void keep_finding(const weir_race *race)
+{
+    watch.stats.races++;
+    watch.stats.waits_inserted += race->fixed;
+    for (int i = 0; i < watch.nfound; i++)
+        if (same_place(&watch.found[i].first, &race->first) &&
+            same_place(&watch.found[i].second, &race->second)) {
+            watch.found[i].times++;
+            return;
+        }
+    if (watch.nfound == MOST_FINDINGS ||
+        !weir__grow(&watch.found, watch.nfound, &watch.cap_found, sizeof *watch.found)) {
+        watch.stats.lost++;
+        return;
+    }
+    watch.found[watch.nfound++] = *race;
+}
+
+/* Keeps the race and adds its sentence to the text, which is logged once the lock is free:
+ * loggers may ask us. */
+static void found(const weir_race *race, struct weir__text *text)
+{
+    keep_finding(race);
+    weir__text_add(text, text->size ? "; race: " : "race: ");
+    weir__race_say(text, race);
+}
+
+static void log_found(struct weir__text *text)
+{
+    if (text->size)
+        weir__log(WEIR_LOG_WARN, "%s", text->data);
+    weir__text_free(text);
+}
+
+/* Asks for the newest command of that stream only: it implies the others. */
+static void ask(struct weir__race_missing *missing, int max, int *n, struct weir__race_name *name,
+                uint64_t seq)
+{
+    for (int i = 0; i < *n; i++)
+        if (missing[i].name == name) {
+            if (missing[i].seq < seq)
+                missing[i].seq = seq;
+            return;
+        }
+    if (*n < max)
+        missing[(*n)++] = (struct weir__race_missing){name, seq};
+}
+
+weir_status weir__race_before(struct weir__race_stream s, const char *op,
+                              const struct weir__race_operand *operands, int n,
+                              struct weir__race_missing *missing, int max, int *nmissing)
+{
+    weir_race_mode mode = weir_race_get_mode();
+    struct weir__text text = {0};
+    weir_status st = WEIR_OK;
+    int id;
+
+    *nmissing = 0;
+    weir__mutex_lock(&watch.lock);
+    id = id_of(s);
+    for (int i = 0; i < n && id >= 0 && !st; i++) {
+        const struct weir__race_operand *o = &operands[i];
+        const struct weir__race_region *region = region_of(o, false);
+        const struct weir__race_record *r;
+
+        for (int at = 0;
+             region && !st &&
+             (r = weir__race_find(&watch.order, region, id, &o->bytes, o->writes, &at));) {
+            struct weir__race_record now;
+            weir_race race;
+
+            if (!weir__race_is_decided(&watch.order, r, id, s.queued + 1))
+                continue;
+            fill_record(&now, id, s.queued + 1, op, o);
+            race = (weir_race){.first = access_of(r),
+                               .second = access_of(&now),
+                               .ordered_up_to = weir__race_ordered(&watch.order, id, r->stream),
+                               .fixed = mode == WEIR_RACE_AUTOSYNC,
+                               .times = 1};
+            found(&race, &text);
+            if (mode == WEIR_RACE_AUTOSYNC)
+                ask(missing, max, nmissing, watch.names[r->stream].name, r->seq);
+            else if (mode == WEIR_RACE_ERROR)
+                st = weir__fail(WEIR_ERACE, "%s: let stream '%s' wait for it first",
+                                text.data ? text.data : op, race.second.stream);
+        }
+    }
+    weir__mutex_unlock(&watch.lock);
+    if (mode == WEIR_RACE_ERROR)
+        weir__text_free(&text);
+    else
+        log_found(&text);
+    return st;
+}
+
+/* Keeps the pairs that the access makes with others and that collectives may yet order. */
+static void suspect(const struct weir__race_region *region, int id, uint64_t seq, const char *op,
+                    const struct weir__race_operand *o)
+{
+    const struct weir__race_record *r;
+    struct weir__race_record now;
+
+    for (int at = 0; (r = weir__race_find(&watch.order, region, id, &o->bytes, o->writes, &at));) {
+        if (weir__race_is_decided(&watch.order, r, id, seq))
+            continue;
+        fill_record(&now, id, seq, op, o);
+        watch.stats.lost += weir__race_suspect(&watch.pairs, r, &now) != WEIR_OK;
+    }
+}
+
+void weir__race_after(struct weir__race_stream s, const char *op,
+                      const struct weir__race_operand *operands, int n)
+{
+    uint64_t seq = s.queued;
+    int id;
+
+    weir__mutex_lock(&watch.lock);
+    watch.stats.operators++;
+    s.queued -= s.queued > 0; /* what counts as seen of a new stream is what was there before */
+    id = id_of(s);
+    for (int i = 0; i < n && id >= 0; i++) {
+        const struct weir__race_operand *o = &operands[i];
+        struct weir__race_region *region = region_of(o, true);
+        struct weir__race_record *r;
+
+        if (region && watch.order.open)
+            suspect(region, id, seq, op, o);
+        if (!region || weir__race_reserve(&watch.order, region, id, &o->bytes, o->writes, &r))
+            watch.stats.lost++;
+        else
+            fill_record(r, id, seq, op, o);
+    }
+    weir__mutex_unlock(&watch.lock);
+}
+
+/* ---- what may decide pairs ---- */
+
+static void judge(struct weir__text *text)
+{
+    struct weir__race_pair pair;
+
+    while (weir__race_judge(&watch.order, &watch.pairs, &pair)) {
+        weir_race race = {.first = access_of(&pair.first),
+                          .second = access_of(&pair.second),
+                          .ordered_up_to = weir__race_ordered_at(
+                              &watch.order, pair.second.stream, pair.second.seq, pair.first.stream),
+                          .times = 1};
+
+        found(&race, text);
+    }
+}
+
+void weir__race_see_host(struct weir__race_stream s, uint64_t seq)
+{
+    struct weir__text text = {0};
+    int id;
+
+    weir__mutex_lock(&watch.lock);
+    if ((id = id_of(s)) >= 0)
+        weir__race_host_saw(&watch.order, id, seq);
+    if (watch.pairs.n)
+        judge(&text);
+    weir__mutex_unlock(&watch.lock);
+    log_found(&text);
+}
+
+void weir__race_see_call(struct weir__race_stream s, const void *channel, uint64_t call, int ranks)
+{
+    uint64_t seq = s.queued;
+    struct weir__text text = {0};
+    int id;
+
+    weir__mutex_lock(&watch.lock);
+    s.queued -= s.queued > 0;
+    if ((id = id_of(s)) >= 0 && weir__race_meet(&watch.order, id, seq, channel, call, ranks))
+        judge(&text);
+    weir__mutex_unlock(&watch.lock);
+    log_found(&text);
+}
+
+void weir__race_see_end(const void *channel)
+{
+    struct weir__text text = {0};
+
+    weir__mutex_lock(&watch.lock);
+    weir__race_leave(&watch.order, channel);
+    judge(&text);
+    weir__mutex_unlock(&watch.lock);
+    log_found(&text);
+}
+
+void weir__race_forget(struct weir__race_region **region, const void *owner)
+{
+    weir__mutex_lock(&watch.lock);
+    if (region && *region) {
+        weir__race_region_fini(*region);
+        weir__free(*region);
+        *region = NULL;
+    } else if (!region) {
+        weir__race_drop_owner(&watch.outside, owner);
+    }
+    weir__mutex_unlock(&watch.lock);
+}
+
+/* ---- what was found ---- */
+
+size_t weir_race_list(weir_race *out, size_t max)
+{
+    size_t n;
+
+    weir__mutex_lock(&watch.lock);
+    n = (size_t)watch.nfound;
+    if (n && max)
+        memcpy(out, watch.found, (n < max ? n : max) * sizeof *out);
+    weir__mutex_unlock(&watch.lock);
+    return n;
+}
+
+void weir_race_get_stats(weir_race_stats *out)
+{
+    weir__mutex_lock(&watch.lock);
+    *out = watch.stats;
+    out->lost += watch.order.forgotten;
+    weir__mutex_unlock(&watch.lock);
+}
+
+char *weir_race_report(void)
+{
+    struct weir__text text = {0};
+
+    weir__mutex_lock(&watch.lock);
+    if (watch.nfound)
+        weir__text_add(&text, "%d race%s in %llu operators\n\n", watch.nfound,
+                       watch.nfound == 1 ? "" : "s", (unsigned long long)watch.stats.operators);
+    else
+        weir__text_add(&text, "no race in %llu operators\n",
+                       (unsigned long long)watch.stats.operators);
+    for (int i = 0; i < watch.nfound; i++) {
+        weir__text_add(&text, "race %d: ", i + 1);
+        weir__race_tell(&text, &watch.found[i]);
+    }
+    if (watch.stats.lost + watch.order.forgotten)
+        weir__text_add(&text, "%llu records were given up; each may hide a race\n",
+                       (unsigned long long)(watch.stats.lost + watch.order.forgotten));
+    weir__mutex_unlock(&watch.lock);
+    if (text.failed) {
+        weir__text_free(&text);
+        return NULL;
+    }
+    return text.data;
+}

@@ -1,0 +1,477 @@
+/* Collectives between the devices of this process.
+ *
+ * In its stream a collective is a call of the host and a gate behind it, as a callback is. When
+ * the stream gets there, the helper thread of its device arrives at the meeting for it; until the
+ * others have come nothing of it is on the device, so that a rank that never comes, arguments that
+ * do not fit or a broken group need only say so and open the gate. No kernel waits for another.
+ *
+ * The helper of the last to arrive queues every rank's part, each on a stream of its own beside
+ * the rank's (on the same cores, and what is before it on the rank's stream is over), and behind
+ * all of them, by events, the opening of all gates. Parts that can fail are looked at by the
+ * host first: a failure is every rank's.
+ */
+#include "cuda/collective/meet.h"
+#include "comm/comm.h"
+#include "cuda/fault/faults.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { PHASES = 3, NAP_NS = 50000 };
+
+/* A collective of one rank, from when it is queued until it is over. */
+struct weir__cuda_meet {
+    struct weir__guest guest;
+    struct weir__cuda_stream *stream;
+    uint64_t seq, call;
+    bool in_plan; /* the plan holds the group */
+    bool started; /* something of it is on the side stream */
+    const char *name;
+    const struct weir__code *code; /* NULL: the others' parts do what is to be done */
+    unsigned cores, phases;
+    weir__cu_stream side;
+    struct {
+        weir__cu_function function;
+        struct weir__code_launch launch;
+    } steps[PHASES];
+    struct weir__cuda_meet *next, **at; /* of the device's that have arrived */
+    _Alignas(64) unsigned char args[WEIR_ARGS_MAX];
+};
+
+static const struct weir__meet *meet_of(const struct weir__cuda_meet *m)
+{
+    return (const struct weir__meet *)(const void *)m->args;
+}
+
+static weir_group *group_of(const struct weir__cuda_meet *m)
+{
+    return meet_of(m)->channel->group;
+}
+
+static struct weir__cuda *device_of(const struct weir__cuda_meet *m)
+{
+    return weir__cuda(m->stream->base.dev);
+}
+
+static struct weir__cuda_meet *guest_at(const struct weir__meeting *meeting, uint64_t left)
+{
+    return weir__containerof(meeting->guests[__builtin_ctzll(left)], struct weir__cuda_meet, guest);
+}
+
+/* ---- queueing ---- */
+
+/* The device lock is the host's: whoever runs the parts must not need it, so everything that
+ * does is found now. */
+static weir_status prepare(struct weir__cuda_meet *m, const struct weir__kernel *k)
+{
+    struct weir__cuda *dev = device_of(m);
+    weir_status st;
+
+    if ((st = weir__cuda_side(m->stream, k->engine <= WEIR_ENGINE_MIX ? k->cores : UINT32_MAX,
+                              &m->side)))
+        return st;
+    m->cores = k->engine <= WEIR_ENGINE_MIX ? k->cores : dev->cores.total;
+    m->code = k->fn ? k->code : NULL;
+    m->phases = m->code && m->code->phases ? m->code->phases : k->phases;
+    for (unsigned i = 0; i < m->phases && m->code; i++) {
+        m->steps[i].launch = (struct weir__code_launch){
+            .threads = 256, .arch = (uint32_t)(dev->major * 10 + dev->minor)};
+        m->code->shape(m->args, i, m->cores, &m->steps[i].launch);
+        if (m->steps[i].launch.grid &&
+            (st = weir__cuda_function(dev, m->code, m->args, &m->steps[i].launch,
+                                      &m->steps[i].function)))
+            return st;
+    }
+    return WEIR_OK;
+}
+
+static void wake(struct weir__guest *guest);
+
+weir_status weir__cuda_meet(struct weir__cuda_stream *s, weir__cu_stream tail,
+                            const struct weir__kernel *k, uint64_t ticket, bool in_plan)
+{
+    struct weir__cuda_meet *m = weir__alloc_aligned(sizeof *m, WEIR__LINE);
+    weir_status st;
+
+    if (!m)
+        return weir__fail(WEIR_ENOMEM, "collective '%s' on stream '%s'", k->name, s->base.name);
+    memset(m, 0, sizeof *m);
+    memcpy(m->args, k->args, k->args_size);
+    m->stream = s;
+    m->seq = weir__stream_submitted(&s->base) + 1;
+    m->call = ticket + meet_of(m)->call;
+    m->in_plan = in_plan;
+    m->name = k->name;
+    m->guest.wake = wake;
+    if ((st = prepare(m, k))) {
+        weir__free(m);
+        return st;
+    }
+    return weir__cuda_queue_job(s, tail, &(struct weir__cuda_job){.seq = m->seq, .meet = m});
+}
+
+void weir__cuda_meet_free(struct weir__cuda_meet *m)
+{
+    weir__free(m);
+}
+
+/* ---- the end ---- */
+
+static void list_arrived(struct weir__cuda_meet *m)
+{
+    struct weir__cuda *dev = device_of(m);
+
+    weir__mutex_lock(&weir__cuda_faults);
+    m->next = dev->arrived;
+    m->at = &dev->arrived;
+    if (m->next)
+        m->next->at = &m->next;
+    dev->arrived = m;
+    weir__mutex_unlock(&weir__cuda_faults);
+}
+
+static void unlist(struct weir__cuda_meet *m)
+{
+    if (!m->at)
+        return;
+    *m->at = m->next;
+    if (m->next)
+        m->next->at = m->at;
+    m->at = NULL;
+}
+
+/* Nobody is in its meeting any more. The stream fails if it did, and goes on; what the device
+ * opens itself stays shut here. The group may be gone afterwards, and `m` is. */
+static void finish(struct weir__cuda_meet *m, bool open_gate)
+{
+    struct weir__cuda_stream *s = m->stream;
+    weir_group *group = group_of(m);
+    char text[1024];
+
+    weir__mutex_lock(&weir__cuda_faults);
+    unlist(m);
+    if (m->guest.state == WEIR__GUEST_REFUSED || m->guest.failed) {
+        snprintf(text, sizeof text, "collective '%.28s' failed on stream '%s': %s", m->name,
+                 s->base.name, group->reason);
+        weir__cuda_add_failure(s, m->seq, group->status, text);
+    }
+    weir__mutex_unlock(&weir__cuda_faults);
+    if (!m->in_plan) /* before the stream goes on: whoever has waited for it may destroy the group
+                      */
+        weir__group_drop(group);
+    if (open_gate)
+        weir__cuda_open_gate(s, m->seq);
+    weir__free(m);
+}
+
+/* It waits no longer: the group is broken. From any thread. */
+static void wake(struct weir__guest *guest)
+{
+    finish(weir__containerof(guest, struct weir__cuda_meet, guest), true);
+}
+
+/* The stream is in error before it came here: it stays away, and says so. */
+static void miss(struct weir__cuda_meet *m, weir_status status, const char *why)
+{
+    weir_group *group = group_of(m);
+    char where[140], text[sizeof group->reason];
+
+    weir__call_text(meet_of(m), m->call, where, sizeof where);
+    snprintf(text, sizeof text,
+             "%s: rank %d does not take part, its stream '%s' is in error: %.140s", where,
+             meet_of(m)->rank, m->stream->base.name, why);
+    group->transport->abort(group, status, text);
+    m->guest.state = WEIR__GUEST_AWAY;
+    finish(m, true);
+}
+
+/* ---- all are here ---- */
+
+/* Whether kernels on the GPU of `m` read and write the memory of all. */
+static weir_status check_reach(const struct weir__cuda_meet *m, const struct weir__meeting *meeting)
+{
+    const struct weir__cuda *here = device_of(m);
+
+    for (uint64_t left = meeting->arrived; left; left &= left - 1) {
+        const struct weir__cuda *other = device_of(guest_at(meeting, left));
+
+        if (!weir__cuda_reaches_device(&here->base, &other->base))
+            return weir__fail(WEIR_EUNSUPPORTED,
+                              "GPU %d cannot read the memory of GPU %d: collectives need GPUs that "
+                              "reach each other",
+                              here->device, other->device);
+    }
+    return WEIR_OK;
+}
+
+static weir_status start_part(struct weir__cuda_meet *m, const void *const *peers)
+{
+    struct weir__cuda *dev = device_of(m);
+    const struct weir__cu *cu = &dev->api->cu;
+    struct weir__code_context context = {
+        .log = dev->log,
+        .claims = (struct weir__code_claims *)(uintptr_t)dev->claims,
+        .where = weir__cuda_where(&m->stream->base, m->seq),
+        .name = m->name,
+        .cores = m->cores,
+    };
+    _Alignas(16) unsigned char part[WEIR_ARGS_MAX];
+    void *params[] = {part, &context};
+    bool pushed = weir__cuda_enter(dev);
+    weir_status st = WEIR_OK;
+
+    if (m->code)
+        m->code->gather(m->args, peers, false, part);
+    m->started = true;
+    for (unsigned i = 0; i < m->phases && m->code && !st; i++) {
+        const struct weir__code_launch *l = &m->steps[i].launch;
+
+        context.phase = i;
+        if (l->grid)
+            st = weir__cuda_check(dev,
+                                  cu->launch(m->steps[i].function, l->grid, 1, 1, l->threads, 1, 1,
+                                             l->shared, m->side, params, NULL),
+                                  m->name);
+    }
+    if (!st)
+        st = weir__cuda_check(dev, cu->event_record(m->stream->parted, m->side), m->name);
+    weir__cuda_leave(dev, pushed);
+    return st;
+}
+
+/* The side stream of `last` goes on behind all parts. */
+static weir_status join_parts(const struct weir__cuda_meet *last)
+{
+    const struct weir__meeting *meeting = last->guest.in;
+    struct weir__cuda *dev = device_of(last);
+    bool pushed = weir__cuda_enter(dev);
+    weir_status st = WEIR_OK;
+
+    for (uint64_t left = meeting->arrived; left && !st; left &= left - 1) {
+        const struct weir__cuda_meet *m = guest_at(meeting, left);
+
+        if (m != last)
+            st = weir__cuda_check(dev, dev->api->cu.stream_wait(last->side, m->stream->parted, 0),
+                                  "a wait");
+    }
+    weir__cuda_leave(dev, pushed);
+    return st;
+}
+
+/* Gates that a side stream opens, once nothing but the streams themselves is needed for it. */
+struct opening {
+    struct weir__cuda *dev;
+    weir__cu_stream side;
+    int n;
+    struct {
+        struct weir__cuda_stream *stream;
+        uint64_t seq;
+    } gates[WEIR_MAX_RANKS];
+};
+
+static void plan_opening(const struct weir__cuda_meet *last, struct opening *o)
+{
+    const struct weir__meeting *meeting = last->guest.in;
+
+    o->dev = device_of(last);
+    o->side = last->side;
+    o->n = 0;
+    for (uint64_t left = meeting->arrived; left; left &= left - 1) {
+        const struct weir__cuda_meet *m = guest_at(meeting, left);
+
+        o->gates[o->n].stream = m->stream;
+        o->gates[o->n++].seq = m->seq;
+    }
+}
+
+static weir_status open_by_device(const struct opening *o)
+{
+    weir_status st = WEIR_OK;
+
+    for (int i = 0; i < o->n && !st; i++) {
+        struct weir__cuda_word *word = o->gates[i].stream->word;
+        const _Atomic uint64_t *words[] = {&word->reached, &word->gate};
+
+        /* In the order of weir__cuda_open_gate. */
+        for (int k = 0; k < 2 && !st; k++)
+            st = weir__cuda_check(
+                o->dev,
+                o->dev->api->cu.stream_write(o->side, (weir__cu_address)(uintptr_t)words[k],
+                                             o->gates[i].seq, 0),
+                "a collective");
+    }
+    return st;
+}
+
+/* The parts run; if the device cannot be told to go on behind them, the host waits and does it,
+ * with an error. */
+static void open_gates(const struct opening *o)
+{
+    bool pushed = weir__cuda_enter(o->dev);
+    weir_status st = open_by_device(o);
+    char text[400];
+
+    snprintf(text, sizeof text, "%s", st ? weir_last_error() : "");
+    while (st && o->dev->api->cu.stream_query(o->side) == CU_ERROR_NOT_READY)
+        nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+    for (int i = 0; i < o->n && st; i++) {
+        struct weir__cuda_stream *s = o->gates[i].stream;
+
+        if (atomic_load(&s->word->gate) >= o->gates[i].seq)
+            continue;
+        weir__mutex_lock(&weir__cuda_faults);
+        weir__cuda_add_failure(s, o->gates[i].seq, st, text);
+        weir__mutex_unlock(&weir__cuda_faults);
+        weir__cuda_open_gate(s, o->gates[i].seq);
+    }
+    weir__cuda_leave(o->dev, pushed);
+}
+
+/* Parts that were started before something went wrong write their peers' memory. */
+static void await_parts(const struct weir__meeting *meeting)
+{
+    for (uint64_t left = meeting->arrived; left; left &= left - 1) {
+        const struct weir__cuda_meet *m = guest_at(meeting, left);
+        struct weir__cuda *dev = device_of(m);
+        bool pushed = weir__cuda_enter(dev);
+
+        while (m->started && dev->api->cu.stream_query(m->side) == CU_ERROR_NOT_READY)
+            nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+        weir__cuda_leave(dev, pushed);
+    }
+}
+
+/* The meeting is over for everybody. */
+static void close_meeting(struct weir__cuda_meet *last, int rank, weir_status status,
+                          const char *text, bool open_gates)
+{
+    const struct weir__transport *transport = group_of(last)->transport;
+    struct weir__guest *guest = transport->close_meeting(&last->guest, rank, status, text), *next;
+
+    for (; guest; guest = next) {
+        next = guest->woken;
+        finish(weir__containerof(guest, struct weir__cuda_meet, guest), open_gates);
+    }
+    finish(last, open_gates);
+}
+
+static weir_status queue_look(struct weir__cuda_meet *last)
+{
+    struct weir__cuda *dev = device_of(last);
+    bool pushed = weir__cuda_enter(dev);
+    weir_status st = weir__cuda_queue_look(last, last->stream, last->side);
+
+    weir__cuda_leave(dev, pushed);
+    return st;
+}
+
+static void run_parts(struct weir__cuda_meet *last)
+{
+    const struct weir__meeting *meeting = last->guest.in;
+    struct opening opening;
+    bool look = false;
+    int rank = last->guest.rank;
+    char text[400];
+    weir_status st = WEIR_OK;
+
+    for (uint64_t left = meeting->arrived; left && !st; left &= left - 1) {
+        struct weir__cuda_meet *m = guest_at(meeting, left);
+
+        rank = m->guest.rank;
+        look |= m->code && m->code->fails;
+        if (!(st = check_reach(m, meeting)))
+            st = start_part(m, meeting->args);
+    }
+    if (!st) {
+        rank = last->guest.rank;
+        st = join_parts(last);
+    }
+    if (!st && look && !(st = queue_look(last)))
+        return;
+    if (st) {
+        snprintf(text, sizeof text, "%s", weir_last_error());
+        await_parts(meeting);
+    }
+    plan_opening(last, &opening);
+    close_meeting(last, rank, st, st ? text : NULL, st != WEIR_OK);
+    if (!st)
+        open_gates(&opening);
+}
+
+/* Parts that can fail are over: the first rank that did speaks for all. */
+void weir__cuda_meet_look(struct weir__cuda_meet *last)
+{
+    const struct weir__meeting *meeting = last->guest.in;
+    char text[1024];
+    weir_status st = WEIR_OK;
+    int rank = last->guest.rank;
+
+    for (uint64_t left = meeting->arrived; left && !st; left &= left - 1) {
+        const struct weir__cuda_meet *m = guest_at(meeting, left);
+
+        rank = m->guest.rank;
+        weir__cuda_poll(device_of(m));
+        st = weir__cuda_failed_at(m->stream, m->seq, text, sizeof text);
+    }
+    close_meeting(last, rank, st, st ? text : NULL, true);
+}
+
+void weir__cuda_meet_arrive(struct weir__cuda_meet *m)
+{
+    const struct weir__meet *meet = meet_of(m);
+    weir_status st = weir__stream_error(&m->stream->base, m->seq);
+
+    if (st || (st = weir__cuda_alive(device_of(m)))) {
+        miss(m, st, weir_last_error());
+        return;
+    }
+    list_arrived(m);
+    if (!meet->channel->group->transport->arrive(&m->guest, meet, m->call))
+        return; /* it may be gone */
+    if (m->guest.state == WEIR__GUEST_LAST)
+        run_parts(m);
+    else
+        finish(m, true);
+}
+
+/* ---- for faults.c and jobs.c ---- */
+
+bool weir__cuda_meet_explain(const struct weir__cuda_stream *s, uint64_t seq,
+                             const struct weir__code_failure *f, char *text, size_t size)
+{
+    for (const struct weir__cuda_meet *m = weir__cuda(s->base.dev)->arrived; m; m = m->next)
+        if (m->stream == s && m->seq == seq && m->code && m->code->explain) {
+            m->code->explain(m->args, f, text, size);
+            return true;
+        }
+    return false;
+}
+
+void weir__cuda_meets_dead(struct weir__cuda *dev)
+{
+    for (;;) {
+        const struct weir__cuda_meet *m;
+        weir_group *group = NULL;
+
+        weir__mutex_lock(&weir__cuda_faults);
+        for (m = dev->arrived; m && !group; m = m->next)
+            if (!atomic_load(&group_of(m)->broken))
+                group = group_of(m);
+        if (group)
+            weir__group_hold(group);
+        weir__mutex_unlock(&weir__cuda_faults);
+        if (!group)
+            return;
+        group->transport->abort(group, WEIR_EDEVICE, dev->dead_text);
+        weir__group_drop(group);
+    }
+}
+
+void weir__cuda_explain(weir_device *const *devs, int ndevs, struct weir__text *report,
+                        struct weir__text *cycle)
+{
+    (void)cycle; /* CUDA does not say what a stream waits for */
+    for (int i = 0; i < ndevs; i++)
+        weir__cuda_report(devs[i], report);
+}

@@ -1,0 +1,24 @@
+/* Collectives between the devices of this process. */
+#ifndef WEIR_CUDA_COLLECTIVE_MEET_H
+#define WEIR_CUDA_COLLECTIVE_MEET_H
+
+#include "cuda/stream/jobs.h"
+
+/* Queues one at `tail`. Its number on its channel is `ticket` more than its arguments say. (L) */
+weir_status weir__cuda_meet(struct weir__cuda_stream *s, weir__cu_stream tail,
+                            const struct weir__kernel *kernel, uint64_t ticket, bool in_plan);
+/* It was not queued after all. */
+void weir__cuda_meet_free(struct weir__cuda_meet *meet);
+/* On the helper thread: its stream is there; the parts of its meeting are over. */
+void weir__cuda_meet_arrive(struct weir__cuda_meet *meet);
+void weir__cuda_meet_look(struct weir__cuda_meet *meet);
+/* What a failure of a part means, if that is known. Under the faults lock. */
+bool weir__cuda_meet_explain(const struct weir__cuda_stream *s, uint64_t seq,
+                             const struct weir__code_failure *failure, char *text, size_t size);
+/* The context is unusable: groups that wait on it are broken. On the helper thread. */
+void weir__cuda_meets_dead(struct weir__cuda *dev);
+/* The driver's explain. */
+void weir__cuda_explain(weir_device *const *devs, int ndevs, struct weir__text *report,
+                        struct weir__text *cycle);
+
+#endif

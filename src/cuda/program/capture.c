@@ -1,0 +1,227 @@
+/* A program as a graph, by capture: its lanes are streams of the capture alone, and its waits
+ * become edges. */
+#include "cuda/fault/faults.h"
+#include "cuda/program/program.h"
+
+/* Where a lane goes on: a stream of one part of the cores and one priority, or, before it has one,
+ * what its first node comes after. */
+struct lane {
+    weir__cu_stream tail; /* NULL before the first node */
+    const struct weir__cuda_part *part;
+    int priority;
+    weir__cu_event after;
+};
+
+struct capture {
+    struct weir__program *p;
+    char *into; /* see weir__cuda_program_graph */
+    struct lane *lanes;
+    bool by_chains; /* nodes on the longest chains have a higher priority */
+    weir__cu_stream *streams;
+    int nstreams, cap_streams;
+    weir__cu_event *events; /* made for the capture */
+    int nevents, cap_events;
+    weir__cu_event origin;
+};
+
+static weir_status new_event(struct capture *c, weir__cu_stream on, weir__cu_event *out)
+{
+    struct weir__cuda *dev = c->p->dev;
+    const struct weir__cu *cu = &dev->api->cu;
+    weir_status st;
+
+    if (!weir__grow(&c->events, c->nevents, &c->cap_events, sizeof *c->events))
+        return WEIR_ENOMEM;
+    if ((st = weir__cuda_check(dev, cu->event_create(out, CU_EVENT_DISABLE_TIMING), "an event")))
+        return st;
+    c->events[c->nevents++] = *out;
+    return weir__cuda_check(dev, cu->event_record(*out, on), "an event");
+}
+
+static weir_status wait_for(const struct capture *c, weir__cu_stream to, weir__cu_event event)
+{
+    return weir__cuda_check(c->p->dev, c->p->dev->api->cu.stream_wait(to, event, 0), "a wait");
+}
+
+static weir_status new_stream(struct capture *c, const struct weir__cuda_part *part, int priority,
+                              weir__cu_stream *out)
+{
+    weir_status st;
+
+    if (!weir__grow(&c->streams, c->nstreams, &c->cap_streams, sizeof *c->streams))
+        return WEIR_ENOMEM;
+    if (!(st = weir__cuda_new_stream(c->p->dev, part, priority, out)))
+        c->streams[c->nstreams++] = *out;
+    return st;
+}
+
+/* What the lane has done, as an event that others can wait for. */
+static weir_status end_of(struct capture *c, const struct lane *lane, weir__cu_event *out)
+{
+    *out = lane->after;
+    return lane->tail ? new_event(c, lane->tail, out) : WEIR_OK;
+}
+
+/* The lane goes on in a stream of that kind, after what it has done. */
+static weir_status enter(struct capture *c, struct lane *lane, const struct weir__cuda_part *part,
+                         int priority)
+{
+    weir__cu_event before;
+    weir__cu_stream to;
+    weir_status st;
+
+    if (lane->tail && lane->part == part && lane->priority == priority)
+        return WEIR_OK;
+    if ((st = new_stream(c, part, priority, &to)) || (st = end_of(c, lane, &before)))
+        return st;
+    lane->tail = to;
+    lane->part = part;
+    lane->priority = priority;
+    return wait_for(c, to, before);
+}
+
+/* The user's priority counts first: chains only where all lanes have the same. */
+static bool may_go_by_chains(const struct weir__program *p)
+{
+    for (int i = 1; i < p->nlanes; i++)
+        if (p->lanes[i].priority != p->lanes[0].priority)
+            return false;
+    return p->arrangement.urgent;
+}
+
+static int priority_of(const struct capture *c, const struct weir__cuda_lane *lane,
+                       const struct weir__cuda_item *item)
+{
+    int priority = weir__cuda_priority(lane->stream);
+
+    return priority - (c->by_chains && item->critical && priority > c->p->dev->priority_greatest);
+}
+
+static struct weir__cuda_sink sink_of(const struct capture *c, int lane, int i)
+{
+    struct weir__cuda_lane *l = &c->p->lanes[lane];
+
+    return (struct weir__cuda_sink){
+        .dev = c->p->dev,
+        .stream = c->lanes[lane].tail,
+        .cores = l->items[i].kernel.cores,
+        .where = weir__cuda_where_item(c->p->id, lane, i),
+        .workspace = &l->workspace,
+        .company = c->p->company,
+        .into = c->into,
+    };
+}
+
+static weir_status capture_kernel(struct capture *c, int lane, int i)
+{
+    const struct weir__cuda_lane *l = &c->p->lanes[lane];
+    const struct weir__kernel *k = &l->items[i].kernel;
+    const struct weir__cuda_part *part = NULL;
+    struct weir__cuda_sink sink;
+    weir_status st;
+
+    if ((k->engine <= WEIR_ENGINE_MIX &&
+         (st = weir__cuda_part(weir__cuda_stream(l->stream), k->cores, &part))) ||
+        (st = enter(c, &c->lanes[lane], part, priority_of(c, l, &l->items[i]))))
+        return st;
+    sink = sink_of(c, lane, i);
+    return k->fn ? weir__cuda_issue(&sink, k) : WEIR_OK;
+}
+
+/* On the stream of the first member's lane, after all lanes of members; these go on after it. */
+static weir_status capture_merge(struct capture *c, const struct weir__cuda_merge *m)
+{
+    struct weir__cuda_place at = m->members[0];
+    struct lane *first = &c->lanes[at.lane];
+    struct weir__cuda_sink sink;
+    weir__cu_event event;
+    weir_status st =
+        enter(c, first, NULL, priority_of(c, &c->p->lanes[at.lane], weir__cuda_item(c->p, at)));
+
+    for (int i = 1; i < m->n && !st; i++)
+        if (!(st = end_of(c, &c->lanes[m->members[i].lane], &event)))
+            st = wait_for(c, first->tail, event);
+    if (st)
+        return st;
+    sink = sink_of(c, at.lane, at.item);
+    if ((st = weir__cuda_merge_issue(&sink, c->p, m)) || (st = new_event(c, first->tail, &event)))
+        return st;
+    for (int i = 0; i < m->n; i++) {
+        weir__cuda_item(c->p, m->members[i])->event = event;
+        if (i)
+            c->lanes[m->members[i].lane] = (struct lane){.after = event};
+    }
+    return WEIR_OK;
+}
+
+static weir_status capture_wait(struct capture *c, int lane, const struct weir__cuda_item *item)
+{
+    const struct weir__cuda_lane *l = &c->p->lanes[lane];
+    weir_status st = WEIR_OK;
+
+    if (!c->lanes[lane].tail &&
+        (st = enter(c, &c->lanes[lane], NULL, weir__cuda_priority(l->stream))))
+        return st;
+    return wait_for(c, c->lanes[lane].tail, c->p->lanes[item->lane].items[item->item].event);
+}
+
+static weir_status capture_item(struct capture *c, struct weir__cuda_place at)
+{
+    struct weir__cuda_item *item = weir__cuda_item(c->p, at);
+    weir_status st;
+
+    if (item->merge) {
+        const struct weir__cuda_merge *m = &c->p->arrangement.merges[item->merge - 1];
+
+        return weir__cuda_item(c->p, m->members[0]) == item ? capture_merge(c, m) : WEIR_OK;
+    }
+    st = item->is_wait ? capture_wait(c, at.lane, item) : capture_kernel(c, at.lane, at.item);
+    if (!st && item->awaited)
+        st = new_event(c, c->lanes[at.lane].tail, &item->event);
+    return st;
+}
+
+static weir_status capture_lanes(struct capture *c, weir__cu_stream origin)
+{
+    struct weir__program *p = c->p;
+    weir_status st = new_event(c, origin, &c->origin);
+
+    for (int i = 0; i < p->nlanes; i++)
+        c->lanes[i].after = c->origin;
+    for (int i = 0; i < p->norder && !st; i++)
+        st = capture_item(c, p->order[i]);
+    for (int i = 0; i < p->nlanes && !st; i++) {
+        weir__cu_event end;
+
+        if (!(st = end_of(c, &c->lanes[i], &end)))
+            st = wait_for(c, origin, end);
+    }
+    return st;
+}
+
+weir_status weir__cuda_program_graph(struct weir__program *p, char *into, weir__cu_graph *out)
+{
+    const struct weir__cu *cu = &p->dev->api->cu;
+    struct capture c = {.p = p, .into = into, .by_chains = may_go_by_chains(p)};
+    weir__cu_stream origin;
+    weir_status st, ended;
+
+    *out = NULL;
+    if (!(c.lanes = weir__calloc((size_t)p->nlanes, sizeof *c.lanes)))
+        return weir__fail(WEIR_ENOMEM, "a plan of %d lanes", p->nlanes);
+    if (!(st = new_stream(&c, NULL, 0, &origin)) &&
+        !(st = weir__cuda_check(p->dev, cu->capture_begin(origin, CU_CAPTURE_RELAXED), "a plan"))) {
+        st = capture_lanes(&c, origin);
+        ended = weir__cuda_check(p->dev, cu->capture_end(origin, out), "a plan");
+        if (!st)
+            st = ended;
+    }
+    for (int i = 0; i < c.nevents; i++)
+        cu->event_destroy(c.events[i]);
+    for (int i = 0; i < c.nstreams; i++)
+        cu->stream_destroy(c.streams[i]);
+    weir__free(c.events);
+    weir__free(c.streams);
+    weir__free(c.lanes);
+    return st;
+}

@@ -1,0 +1,373 @@
+/* Plans as CUDA graphs: a program is captured once, with its waits as edges, and each run is one
+ * launch on the stream of lane 0. The other lanes' streams are ordered around it. */
+#include "cuda/program/program.h"
+#include "comm/comm.h"
+#include "cuda/collective/meet.h"
+#include "cuda/fault/faults.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- making ---- */
+
+static weir_status copy_lane(struct weir__cuda_lane *to, const struct weir__lane *from)
+{
+    if (!(to->items = weir__calloc((size_t)from->nitems + 1, sizeof *to->items)))
+        return weir__fail(WEIR_ENOMEM, "a lane of %d commands", from->nitems);
+    to->nitems = from->nitems;
+    for (int i = 0; i < from->nitems; i++) {
+        struct weir__cuda_item *item = &to->items[i];
+
+        item->is_wait = from->items[i].is_wait;
+        item->lane = from->items[i].lane;
+        item->item = from->items[i].item;
+        item->kernel = from->items[i].kernel;
+        if (item->is_wait)
+            continue;
+        if (!(item->args = weir__malloc(WEIR_ARGS_MAX)))
+            return weir__fail(WEIR_ENOMEM, "the arguments of node '%s'", item->kernel.name);
+        memcpy(item->args, item->kernel.args, item->kernel.args_size);
+        item->kernel.args = item->args;
+    }
+    return WEIR_OK;
+}
+
+static weir_status check_lane(struct weir__program *p, const struct weir__cuda_lane *lane)
+{
+    for (int i = 0; i < lane->nitems; i++) {
+        const struct weir__kernel *k = &lane->items[i].kernel;
+
+        if (k->fn && !k->code)
+            return weir__fail(WEIR_EUNSUPPORTED, "node '%s' has no kernel for %s", k->name,
+                              p->dev->base.props.name);
+        p->fallible |= k->meets || (k->code && k->code->fails);
+        p->meets |= k->meets;
+    }
+    return WEIR_OK;
+}
+
+weir_status weir__cuda_program_make(weir_device *base, const struct weir__lane *lanes, int nlanes,
+                                    struct weir__program **out)
+{
+    struct weir__cuda *dev = weir__cuda(base);
+    struct weir__program *p;
+    weir_status st = WEIR_OK;
+
+    *out = NULL;
+    if (!(p = weir__calloc(1, sizeof *p + (size_t)nlanes * sizeof *p->lanes)))
+        return weir__fail(WEIR_ENOMEM, "a plan of %d lanes", nlanes);
+    p->dev = dev;
+    p->nlanes = nlanes;
+    p->stale = true;
+    for (int i = 0; i < nlanes && !st; i++)
+        if (!(st = copy_lane(&p->lanes[i], &lanes[i])))
+            st = check_lane(p, &p->lanes[i]);
+    for (int i = 0; i < nlanes && !st; i++)
+        for (int k = 0; k < lanes[i].nitems; k++)
+            if (lanes[i].items[k].is_wait)
+                p->lanes[lanes[i].items[k].lane].items[lanes[i].items[k].item].awaited = true;
+    if (st || (st = weir__cuda_order(p))) {
+        weir__cuda_program_free(p);
+        return st;
+    }
+    weir__mutex_lock(&weir__cuda_faults);
+    p->id = dev->next_program++ & WEIR__CUDA_PROGRAM_IDS;
+    p->next = dev->programs;
+    dev->programs = p;
+    weir__mutex_unlock(&weir__cuda_faults);
+    *out = p;
+    return WEIR_OK;
+}
+
+void weir__cuda_program_free(struct weir__program *p)
+{
+    bool pushed;
+
+    if (!p)
+        return;
+    weir__mutex_lock(&weir__cuda_faults);
+    weir__cuda_read_log(p->dev); /* while it is known what its items are */
+    for (struct weir__program **at = &p->dev->programs; *at; at = &(*at)->next)
+        if (*at == p) {
+            *at = p->next;
+            break;
+        }
+    weir__mutex_unlock(&weir__cuda_faults);
+    pushed = weir__cuda_enter(p->dev);
+    if (p->exec)
+        p->dev->api->cu.exec_destroy(p->exec);
+    for (int i = 0; i < p->nlanes; i++) {
+        struct weir__cuda_lane *l = &p->lanes[i];
+
+        for (int k = 0; k < l->nitems && l->items; k++)
+            weir__free(l->items[k].args);
+        weir__free(l->items);
+        if (l->workspace)
+            weir__cuda_free(p->dev, l->workspace);
+    }
+    weir__cuda_leave(p->dev, pushed);
+    weir__free(p->order);
+    weir__free(p);
+}
+
+void weir__cuda_program_update(struct weir__program *p, int lane, int item,
+                               const struct weir__kernel *kernel)
+{
+    struct weir__cuda_item *to = &p->lanes[lane].items[item];
+
+    to->kernel = *kernel;
+    memcpy(to->args, kernel->args, kernel->args_size);
+    to->kernel.args = to->args;
+    p->stale = p->moved = true;
+}
+
+/* ---- the graph ---- */
+
+static weir_status use_graph(struct weir__program *p, weir__cu_graph graph)
+{
+    const struct weir__cu *cu = &p->dev->api->cu;
+    struct weir__cu_update result;
+
+    if (p->exec && !cu->exec_update(p->exec, graph, &result))
+        return WEIR_OK;
+    if (p->exec)
+        cu->exec_destroy(p->exec);
+    p->exec = NULL;
+    return weir__cuda_check(p->dev, cu->graph_instantiate(&p->exec, graph, 0), "a plan");
+}
+
+static weir_status capture(struct weir__program *p)
+{
+    weir__cu_graph graph;
+    weir_status st;
+
+    weir__cuda_rehearse(p);
+    weir__cuda_arrange(p);
+    if (!(st = weir__cuda_program_graph(p, NULL, &graph)))
+        st = use_graph(p, graph);
+    if (graph)
+        p->dev->api->cu.graph_destroy(graph);
+    p->stale = st != WEIR_OK;
+    return st;
+}
+
+/* ---- running ---- */
+
+static weir_status run_kernel(struct weir__program *p, int lane, const struct weir__kernel *k,
+                              const uint64_t *tickets)
+{
+    struct weir__cuda_stream *s = weir__cuda_stream(p->lanes[lane].stream);
+    uint64_t seq = weir__stream_submitted(&s->base) + 1;
+    struct weir__cuda_sink sink = {
+        .dev = p->dev,
+        .cores = k->cores,
+        .where = weir__cuda_where(&s->base, seq),
+        .workspace = &p->lanes[lane].workspace,
+        .company = p->company,
+    };
+    struct weir__cuda_heard *heard;
+    weir_status st;
+
+    if ((k->fn && !weir__cuda_is_doomed(s, seq)) || k->meets) {
+        if ((st = weir__cuda_make_ready(s, k)) ||
+            (st = weir__cuda_tail(s, k->engine <= WEIR_ENGINE_MIX ? k->cores : UINT32_MAX,
+                                  &sink.stream)))
+            return st;
+        heard = weir__trace_on() ? weir__cuda_hear(s, sink.stream, k, seq) : NULL;
+        if (k->meets)
+            st = weir__cuda_meet(s, sink.stream, k,
+                                 tickets[((const struct weir__meet *)k->args)->place], true);
+        else
+            st = weir__cuda_issue(&sink, k);
+        if (heard)
+            weir__cuda_heard(heard, sink.stream, !st);
+        if (st)
+            return st;
+    }
+    weir__cuda_count(s, 1, k->name);
+    return WEIR_OK;
+}
+
+static weir_status run_wait(struct weir__program *p, int lane, const struct weir__cuda_item *item)
+{
+    const struct weir__cuda_lane *from = &p->lanes[item->lane];
+
+    return weir__cuda_wait(p->lanes[lane].stream,
+                           (struct weir__mark){from->stream, from->base + (uint64_t)item->item + 1},
+                           WEIR__WAIT_ERRORS);
+}
+
+/* ---- a run that could not be queued whole ---- */
+
+/* Its lane is in error from the item on, and with it what waits for it. */
+static void fail_item(struct weir__program *p, struct weir__cuda_place at, weir_status status,
+                      const char *why)
+{
+    const struct weir__cuda_item *item = weir__cuda_item(p, at);
+    struct weir__cuda_stream *s = weir__cuda_stream(p->lanes[at.lane].stream);
+    char text[600];
+
+    snprintf(text, sizeof text, "operator '%s' of a plan could not be queued on stream '%s': %s",
+             item->is_wait ? "wait" : item->kernel.name, s->base.name, why);
+    weir__cuda_may_fail(s, weir__stream_submitted(&s->base) + 1);
+    weir__mutex_lock(&weir__cuda_faults);
+    weir__cuda_add_failure(s, weir__stream_submitted(&s->base) + 1, status, text);
+    weir__mutex_unlock(&weir__cuda_faults);
+}
+
+/* Peers of a collective that will not come end now, and not when their time is over. */
+static void abort_group(const struct weir__meet *meet, weir_status status, const char *why)
+{
+    weir_group *group = meet->channel->group;
+    char text[sizeof group->reason];
+
+    snprintf(text, sizeof text, "the plan of rank %d on %s could not be queued: %s", meet->rank,
+             group->ranks[meet->rank].device, why);
+    group->transport->abort(group, status, text);
+}
+
+/* Nothing more of it runs, but all of it counts, so that its lanes are joined as ever. */
+static void skip_item(struct weir__program *p, struct weir__cuda_place at, weir_status status,
+                      const char *why)
+{
+    const struct weir__cuda_item *item = weir__cuda_item(p, at);
+    struct weir__cuda_stream *s = weir__cuda_stream(p->lanes[at.lane].stream);
+
+    if (item->is_wait) {
+        const struct weir__cuda_lane *from = &p->lanes[item->lane];
+
+        if (!run_wait(p, at.lane, item))
+            return;
+        (void)weir__cuda_sync(from->stream, from->base + (uint64_t)item->item + 1,
+                              WEIR_TIMEOUT_DEVICE, false);
+    } else if (item->kernel.meets) {
+        abort_group(item->kernel.args, status, why);
+    }
+    weir__cuda_count(s, 1, item->is_wait ? "wait" : item->kernel.name);
+}
+
+/* While a trace is recorded, since a graph tells nothing of its nodes; with collectives, since
+ * those wait for the host; and where a graph would be for one run: one by one on the lanes' own
+ * streams. */
+static weir_status run_one_by_one(struct weir__program *p, const uint64_t *tickets)
+{
+    weir_status st = WEIR_OK;
+    char why[400];
+
+    for (int i = 0; i < p->norder; i++) {
+        const struct weir__cuda_item *item = weir__cuda_item(p, p->order[i]);
+        int lane = p->order[i].lane;
+        weir_stream *s = p->lanes[lane].stream;
+
+        if (p->fallible)
+            weir__cuda_may_fail(weir__cuda_stream(s), weir__stream_submitted(s) + 1);
+        if (!st) {
+            st = item->is_wait ? run_wait(p, lane, item)
+                               : run_kernel(p, lane, &item->kernel, tickets);
+            if (st && !i)
+                return st; /* as if it had not been tried */
+            if (st) {
+                snprintf(why, sizeof why, "%s", weir_last_error());
+                fail_item(p, p->order[i], st, why);
+                skip_item(p, p->order[i], st, why);
+            }
+        } else {
+            skip_item(p, p->order[i], st, why);
+        }
+        s->clock.seq[s->slot]++;
+    }
+    return st ? weir__fail(st, "%s", why) : WEIR_OK;
+}
+
+static weir_status run_graph(struct weir__program *p)
+{
+    struct weir__cuda_stream *first = weir__cuda_stream(p->lanes[0].stream);
+    struct weir__cuda *dev = p->dev;
+    weir__cu_stream tail;
+    weir_status st = WEIR_OK;
+
+    for (int i = 0; i < p->nlanes && p->fallible; i++)
+        weir__cuda_may_fail(weir__cuda_stream(p->lanes[i].stream),
+                            p->lanes[i].base + (uint64_t)p->lanes[i].nitems);
+    for (int i = 1; i < p->nlanes && !st; i++)
+        st = weir__cuda_lead(weir__cuda_stream(p->lanes[i].stream), first);
+    if (!st && !(st = weir__cuda_tail(first, UINT32_MAX, &tail)) &&
+        !weir__cuda_is_doomed(first, weir__stream_submitted(&first->base) + 1))
+        st = weir__cuda_check(dev, dev->api->cu.exec_launch(p->exec, tail), "a plan");
+    if (st)
+        return st;
+    for (int i = 0; i < p->nlanes; i++) { /* it runs: all lanes are counted, come what may */
+        struct weir__cuda_stream *s = weir__cuda_stream(p->lanes[i].stream);
+        weir_status failed = WEIR_OK;
+        int n = p->lanes[i].nitems;
+
+        if (!n)
+            continue;
+        if (i)
+            failed = weir__cuda_follow(s, first, tail, p->lanes[0].nitems > 0, (uint64_t)n);
+        else
+            weir__cuda_count(s, (uint64_t)n, "a plan");
+        s->base.clock.seq[s->base.slot] += (uint64_t)n;
+        st = st ? st : failed;
+    }
+    return st;
+}
+
+/* Whether the memory is elsewhere again. Callers that have other memory for every run would pay for
+ * a capture each time, which takes several times what queueing the kernels of one lane does: a
+ * graph is made when the memory is where it was before. */
+static bool goes_without_graph(const struct weir__program *p)
+{
+    return p->moved && p->exec && p->nlanes == 1 && p->epoch == p->dev->cores.epoch;
+}
+
+/* Before any rank stands in a collective. */
+static weir_status load_all(struct weir__program *p)
+{
+    weir_status st = WEIR_OK;
+
+    for (int i = 0; i < p->nlanes; i++)
+        for (int k = 0; k < p->lanes[i].nitems && !st; k++)
+            if (!p->lanes[i].items[k].is_wait)
+                st = weir__cuda_load(weir__cuda_stream(p->lanes[i].stream),
+                                     &p->lanes[i].items[k].kernel);
+    return st;
+}
+
+weir_status weir__cuda_program_run(const struct weir__program *program, weir_stream *const *streams,
+                                   const uint64_t *tickets, int ntickets)
+{
+    struct weir__program *p = (struct weir__program *)program; /* const to the caller only */
+    struct weir__cuda *dev = p->dev;
+    bool pushed, without_graph;
+    weir_status st = weir__cuda_alive(dev);
+
+    (void)ntickets;
+    if (st)
+        return st;
+    pushed = weir__cuda_enter(dev);
+    weir__mutex_lock(&weir__cuda_faults);
+    weir__cuda_run_begin(p, streams);
+    weir__mutex_unlock(&weir__cuda_faults);
+    without_graph = p->meets || goes_without_graph(p);
+    /* A lane's limit may move other lanes to other parts of the cores: then once more. */
+    for (int i = 0; i < 2 && !st && !without_graph && (p->stale || p->epoch != dev->cores.epoch);
+         i++) {
+        p->epoch = dev->cores.epoch;
+        st = capture(p);
+    }
+    if (p->meets && !st && !p->rehearsed) {
+        weir__cuda_rehearse(p);
+        st = load_all(p);
+    }
+    if (!st)
+        st = without_graph || weir__trace_on() ? run_one_by_one(p, tickets) : run_graph(p);
+    if (st && weir__stream_submitted(streams[0]) == p->lanes[0].base) {
+        weir__mutex_lock(&weir__cuda_faults);
+        weir__cuda_run_undo(p);
+        weir__mutex_unlock(&weir__cuda_faults);
+    }
+    p->moved = false;
+    weir__cuda_leave(dev, pushed);
+    return st;
+}

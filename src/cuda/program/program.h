@@ -1,0 +1,119 @@
+/* A plan's program as this driver keeps it. */
+#ifndef WEIR_CUDA_PROGRAM_PROGRAM_H
+#define WEIR_CUDA_PROGRAM_PROGRAM_H
+
+#include "cuda/cuda.h"
+
+enum {
+    WEIR__CUDA_MERGES = 16, /* of a program, */
+    WEIR__CUDA_MERGED = 8,  /* and products of one */
+    WEIR__CUDA_LANES = 1024,
+};
+
+struct weir__cuda_item {
+    bool is_wait;
+    int lane, item; /* what is waited for */
+    int height;     /* kernels from here to the end, along the longest chain */
+    bool critical;  /* it is on a chain as long as any */
+    int merge;      /* the number + 1 of the merge that it is in, or 0 */
+    struct weir__kernel kernel;
+    unsigned char *args;  /* the kernel's */
+    weir__cu_event event; /* after it, if some other lane waits for it; while capturing */
+    bool awaited;
+};
+
+struct weir__cuda_lane {
+    struct weir__cuda_item *items;
+    int nitems;
+    void *workspace;
+    int priority; /* of its stream when last captured */
+    int at;       /* while lining up: the next item */
+    /* Under the faults lock. */
+    weir_stream *stream;             /* of the last run, */
+    uint64_t base;                   /* and its last command before it; */
+    uint64_t base_before;            /* the same of the run before; */
+    uint64_t bases[WEIR__CUDA_RUNS]; /* the same of those that may be under way */
+};
+
+struct weir__cuda_place {
+    int lane, item;
+};
+
+/* Products of several lanes that are one call of the library. */
+struct weir__cuda_merge {
+    struct weir__cuda_place members[WEIR__CUDA_MERGED];
+    int n;
+};
+
+/* How a program becomes a graph, as far as there is a choice: see rehearse.c. */
+struct weir__cuda_arrangement {
+    int longest_first; /* whether the nodes are made in that order, or lane after lane, */
+    int urgent;        /* and those on the longest chains have a higher priority */
+    int nmerges;
+    struct weir__cuda_merge merges[WEIR__CUDA_MERGES];
+};
+
+struct weir__program {
+    struct weir__program *next; /* of the device's */
+    struct weir__cuda *dev;
+    uint32_t id;
+    int nlanes;
+    bool fallible;    /* some kernel may fail */
+    bool meets;       /* some are collectives: it is run node by node */
+    bool stale;       /* a kernel has changed since the graph was captured, */
+    bool moved;       /* and since the last run */
+    bool rehearsed;   /* its products have their ways, */
+    uint64_t company; /* chosen under this number */
+    unsigned epoch;   /* of the cores then */
+    weir__cu_exec exec;
+    struct weir__cuda_arrangement arrangement;
+    /* Runs that may be under way, under the faults lock: the stream they are on, and the command
+     * there that ends each. */
+    uint64_t caller_id, ends[WEIR__CUDA_RUNS];
+    int nruns;
+    struct weir__cuda_place *order; /* of capturing: none before what it waits for */
+    int norder, nitems;
+    struct weir__cuda_lane lanes[];
+};
+
+static inline struct weir__cuda_item *weir__cuda_item(const struct weir__program *p,
+                                                      struct weir__cuda_place at)
+{
+    return &p->lanes[at.lane].items[at.item];
+}
+
+/* capture.c: the program as a graph that the caller destroys. With `into` its products write there,
+ * and kernels that only take time stand for the rest. (L) */
+weir_status weir__cuda_program_graph(struct weir__program *p, char *into, weir__cu_graph *out);
+
+/* runs.c: one begins on these streams; it was not queued after all. (L), and under the faults
+ * lock. */
+void weir__cuda_run_begin(struct weir__program *p, weir_stream *const *streams);
+void weir__cuda_run_undo(struct weir__program *p);
+
+/* order.c: measures the chains, and lines up the items lane after lane. */
+weir_status weir__cuda_order(struct weir__program *p);
+/* Lines them up as the arrangement says, those of a merge next to each other; false if merges wait
+ * for one another, so that some items have no place. */
+bool weir__cuda_line_up(struct weir__program *p);
+
+/* ---- merge.c ---- */
+
+/* Makes the program as its arrangement says. Merges that its tensors, where they lie now, do not
+ * allow are left out. (L) */
+void weir__cuda_arrange(struct weir__program *p);
+/* The products of a merge as one; false if they cannot be. (L) */
+bool weir__cuda_merge_stack(const struct weir__program *p, const struct weir__cuda_merge *m,
+                            bool packed, struct weir__product *out);
+/* Hands the merge to CUDA. (L) */
+weir_status weir__cuda_merge_issue(const struct weir__cuda_sink *sink,
+                                   const struct weir__program *p, const struct weir__cuda_merge *m);
+
+/* choice.c: the arrangement that an earlier process chose, if one did, and for later ones. (L) */
+bool weir__cuda_read_arrangement(struct weir__program *p);
+void weir__cuda_keep_arrangement(const struct weir__program *p);
+
+/* rehearse.c: chooses the ways of the program's products and its arrangement, once. (L) */
+void weir__cuda_rehearse(struct weir__program *p);
+
+#endif

@@ -1,0 +1,211 @@
+/* Gates, and calls of the driver that must not meet them.
+ *
+ * Loading and unloading code and freeing memory, the device's or pinned, wait until the GPU is
+ * idle, and other threads then wait for the driver (seen on an H200). A stream that stands at the
+ * gate of a collective is not idle before all ranks have come, and the parts are queued by a thread
+ * that needs the driver, which signals other kinds of devices as well; a stream that waits for one
+ * of those may stand there for as long. So such calls wait until no gate of these kinds is shut,
+ * here and not in the driver, and no gate is put up meanwhile.
+ *
+ * A gate is put up only when something is queued behind it. Ranks that are called one after the
+ * other usually have all been called by then; and what is queued is made ready first.
+ */
+#include "cuda/cuda.h"
+#include "cuda/product/product.h"
+
+#include <time.h>
+
+enum { GPUS = 64, NAP_NS = 20000, ASK_EVERY = 50 };
+
+/* Gates for other devices that were shut when they were put up. */
+struct gates {
+    struct weir__mutex lock; /* held over calls that need calm */
+    struct {
+        const struct weir__cuda_stream *stream;
+        uint64_t seq;
+    } * shut;
+    int n, cap;
+};
+
+static struct gates gpus[GPUS]; /* by number: devices on one GPU share it */
+
+static struct gates *gates_of(const struct weir__cuda *dev)
+{
+    return &gpus[(unsigned)dev->device % GPUS];
+}
+
+static bool is_dead(const struct weir__cuda_stream *s)
+{
+    return atomic_load(&weir__cuda(s->base.dev)->dead);
+}
+
+/* Forgets those that are open. */
+static bool is_calm(struct gates *g)
+{
+    int n = 0;
+
+    for (int i = 0; i < g->n; i++)
+        if (atomic_load(&g->shut[i].stream->word->gate) < g->shut[i].seq &&
+            !is_dead(g->shut[i].stream))
+            g->shut[n++] = g->shut[i];
+    g->n = n;
+    return !n;
+}
+
+weir_status weir__cuda_put_gate(struct weir__cuda_stream *s)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct gates *g = gates_of(dev);
+    bool pushed = weir__cuda_enter(dev);
+    weir_status st = WEIR_OK;
+
+    weir__mutex_lock(&g->lock);
+    (void)is_calm(g);
+    if (!weir__grow(&g->shut, g->n, &g->cap, sizeof *g->shut))
+        st = WEIR_ENOMEM;
+    else
+        st = weir__cuda_check(
+            dev,
+            dev->api->cu.stream_wait_value(s->tail, (weir__cu_address)(uintptr_t)&s->word->gate,
+                                           s->gate, CU_WAIT_GEQ),
+            "a gate");
+    if (!st && s->gate_far) {
+        g->shut[g->n].stream = s;
+        g->shut[g->n++].seq = s->gate;
+    }
+    weir__mutex_unlock(&g->lock);
+    weir__cuda_leave(dev, pushed);
+    return st;
+}
+
+/* How often this thread is inside. */
+static _Thread_local int depth;
+
+weir_status weir__cuda_calm(struct weir__cuda *dev, const char *what)
+{
+    struct gates *g = gates_of(dev);
+    uint64_t start = weir__clock_ns();
+    unsigned naps = 0;
+    weir_status st;
+
+    if (depth) {
+        depth++;
+        return WEIR_OK;
+    }
+    for (;;) {
+        weir__mutex_lock(&g->lock);
+        if (is_calm(g)) {
+            depth = 1;
+            return WEIR_OK;
+        }
+        weir__mutex_unlock(&g->lock);
+        /* A GPU that is lost opens no gate, and says so when it is asked. */
+        if ((st = ++naps % ASK_EVERY ? weir__cuda_alive(dev) : weir__cuda_ask(dev)))
+            return st;
+        if (dev->base.op_timeout_ns >= 0 &&
+            weir__clock_ns() - start > (uint64_t)dev->base.op_timeout_ns)
+            return weir__fail(WEIR_ETIMEDOUT,
+                              "%s on %s waits for a stream that stands in a collective which not "
+                              "all ranks have come to, or in a copy with a device that does not "
+                              "get there: what is new to the GPU comes before it, or call the "
+                              "ranks from a thread each",
+                              what, dev->base.props.name);
+        nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+    }
+}
+
+void weir__cuda_calm_end(struct weir__cuda *dev)
+{
+    if (!--depth)
+        weir__mutex_unlock(&gates_of(dev)->lock);
+}
+
+void weir__cuda_gates_close(struct weir__cuda *dev)
+{
+    struct gates *g = gates_of(dev);
+
+    weir__mutex_lock(&g->lock);
+    if (is_calm(g)) {
+        weir__free(g->shut);
+        g->shut = NULL;
+        g->cap = 0;
+    }
+    weir__mutex_unlock(&g->lock);
+}
+
+void weir__cuda_free(struct weir__cuda *dev, void *address)
+{
+    bool calm = !weir__cuda_calm(dev, "memory that is given back");
+
+    dev->api->cu.memory_free((weir__cu_address)(uintptr_t)address);
+    if (calm)
+        weir__cuda_calm_end(dev);
+}
+
+void weir__cuda_free_host(struct weir__cuda *dev, void *address)
+{
+    bool calm = !weir__cuda_calm(dev, "pinned memory that is given back");
+
+    dev->api->cu.host_free(address);
+    if (calm)
+        weir__cuda_calm_end(dev);
+}
+
+/* ---- before a gate is put up ---- */
+
+/* The library loads its kernels when they first run: into memory of its own, in no order. */
+static weir_status run_early(struct weir__cuda_stream *s, const struct weir__kernel *k,
+                             const struct weir__product *x)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda_sink sink = {.dev = dev, .cores = k->cores, .workspace = &s->workspace};
+    struct weir__cuda_product *p;
+    weir__cu_address into;
+    weir_status st = weir__cuda_product_find(dev, x, k->cores, &p);
+
+    if (st == WEIR_EUNSUPPORTED || (!st && p->ways[weir__cuda_choice(p, 0)].ran))
+        return WEIR_OK;
+    if (st || (st = weir__cuda_queue(s, k->cores, true, &sink.stream)) ||
+        (st = weir__cuda_check(dev, dev->api->cu.memory_alloc(&into, weir__cuda_product_span(x)),
+                               k->name)))
+        return st;
+    sink.into = (char *)(uintptr_t)into;
+    st = weir__cuda_issue(&sink, k);
+    weir__cuda_free(dev, sink.into);
+    return st;
+}
+
+weir_status weir__cuda_load(struct weir__cuda_stream *s, const struct weir__kernel *k)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    unsigned phases = k->code && k->code->phases ? k->code->phases : k->phases;
+    struct weir__product product;
+    weir_status st = WEIR_OK;
+
+    if (!k->fn)
+        return WEIR_OK;
+    if (k->code->kind == WEIR__CODE_COPY)
+        return weir__cuda_copy_ready(s, k->args);
+    if (k->code->kind == WEIR__CODE_FILL)
+        return WEIR_OK;
+    if (k->code->product && k->code->product(k->args, &product) && (st = run_early(s, k, &product)))
+        return st;
+    for (unsigned phase = 0; phase < phases && !st; phase++) {
+        struct weir__code_launch l = {.threads = 256,
+                                      .arch = (uint32_t)(dev->major * 10 + dev->minor)};
+        weir__cu_function function;
+
+        k->code->shape(k->args, phase, k->cores, &l);
+        if (l.grid)
+            st = weir__cuda_function(dev, k->code, k->args, &l, &function);
+    }
+    return st;
+}
+
+/* The gate may be the stream's own, or that of a stream it waits for. */
+weir_status weir__cuda_make_ready(struct weir__cuda_stream *s, const struct weir__kernel *k)
+{
+    if (weir__likely(!atomic_load_explicit(&weir__cuda(s->base.dev)->nshut, memory_order_relaxed)))
+        return WEIR_OK;
+    return weir__cuda_load(s, k);
+}

@@ -1,0 +1,307 @@
+/* Copies between tensors and the host.
+ *
+ * Memory of the host that CUDA does not know is reached through a pinned stage of the stream: a
+ * function of the host moves the bytes between the two when the stream gets there, so that no
+ * call waits. What is not packed is gathered or scattered by a kernel on the way. */
+#include "cuda/fault/faults.h"
+
+#include <sched.h>
+#include <string.h>
+
+/* What the text "copy" takes: `count` elements from number `first` on in row-major order,
+ * between the strided place and a packed one. */
+struct strided {
+    struct weir__copy copy;
+    char *packed; /* NULL: between the copy's two places */
+    int64_t first, count;
+    unsigned char bytes[1024]; /* the packed place, if packed is this struct's address */
+};
+
+static void strided_shape(const void *args, unsigned phase, unsigned cores,
+                          struct weir__code_launch *l)
+{
+    const struct strided *s = args;
+    int64_t most = (int64_t)cores * 16;
+
+    (void)phase;
+    l->variant[0] = (uint8_t)s->copy.elem;
+    l->variant[1] = s->packed != NULL;
+    l->variant[2] = s->copy.way == WEIR__COPY_TO_HOST;
+    l->variant[3] = s->copy.src == NULL;
+    l->grid = (uint32_t)weir__min(weir__div_up(s->count, 256), most);
+}
+
+static const struct weir__code strided_code = {.text = "copy", .shape = strided_shape};
+
+static weir_status move_strided(struct weir__cuda *dev, weir__cu_stream stream,
+                                struct strided *args)
+{
+    struct weir__code_launch l = {.threads = 256};
+    void *params[] = {args};
+    weir__cu_function function;
+    weir_status st;
+
+    strided_shape(args, 0, dev->cores.total, &l);
+    if ((st = weir__cuda_function(dev, &strided_code, args, &l, &function)))
+        return st;
+    return weir__cuda_check(
+        dev, dev->api->cu.launch(function, l.grid, 1, 1, l.threads, 1, 1, 0, stream, params, NULL),
+        "a copy");
+}
+
+static bool is_packed(const struct weir__copy *c, const int64_t *stride)
+{
+    return c->ndim == 1 && (stride[0] == 1 || c->shape[0] <= 1);
+}
+
+static int64_t numel(const struct weir__copy *c)
+{
+    int64_t n = 1;
+
+    for (int d = 0; d < c->ndim; d++)
+        n *= c->shape[d];
+    return n;
+}
+
+static weir_status move_bytes(struct weir__cuda *dev, weir__cu_stream stream, const void *dst,
+                              const void *src, size_t size)
+{
+    return weir__cuda_check(dev,
+                            dev->api->cu.copy_async((weir__cu_address)(uintptr_t)dst,
+                                                    (weir__cu_address)(uintptr_t)src, size, stream),
+                            "a copy");
+}
+
+/* ---- through the stage ---- */
+
+/* A stretch of elements between the host's place, which may be strided, and the stage. */
+struct weir__cuda_haul {
+    struct weir__cuda *dev;
+    struct weir__cuda_haul *next, **at;
+    uint64_t number; /* of the copy it is a part of, */
+    struct weir__cuda_stream *stream;
+    uint64_t seq; /* which is this command */
+    struct weir__copy copy;
+    char *stage;
+    int64_t first, count; /* a count of 0: called off */
+    bool under_way;
+};
+
+static void move_run(const struct weir__cuda_haul *h, char *host, int64_t stride, char *stage,
+                     int64_t n)
+{
+    size_t size = h->copy.elem;
+    bool to_host = h->copy.way == WEIR__COPY_TO_HOST;
+
+    if (stride == 1)
+        memcpy(to_host ? host : stage, to_host ? stage : host, (size_t)n * size);
+    else
+        for (int64_t i = 0; i < n; i++, stage += size, host += stride * (int64_t)size)
+            memcpy(to_host ? host : stage, to_host ? stage : host, size);
+}
+
+static bool is_contiguous(const struct weir__copy *c, const int64_t *stride)
+{
+    int64_t next = 1;
+
+    for (int d = c->ndim - 1; d >= 0; next *= c->shape[d--])
+        if (stride[d] != next)
+            return false;
+    return true;
+}
+
+/* All of it, or a run along the last dim at a time. */
+static void move_haul(const struct weir__cuda_haul *h)
+{
+    const struct weir__copy *c = &h->copy;
+    bool to_host = c->way == WEIR__COPY_TO_HOST;
+    const int64_t *stride = to_host ? c->dst_stride : c->src_stride;
+    char *base = to_host ? c->dst : (char *)c->src, *stage = h->stage;
+    int last = c->ndim - 1;
+
+    if (is_contiguous(c, stride)) {
+        move_run(h, base + h->first * (int64_t)c->elem, 1, stage, h->count);
+        return;
+    }
+    for (int64_t at = h->first, end = at + h->count, n; at < end; at += n) {
+        int64_t left = at / c->shape[last], offset = at % c->shape[last] * stride[last];
+
+        n = weir__min(c->shape[last] - at % c->shape[last], end - at);
+        for (int d = last - 1; d >= 0; d--) {
+            offset += left % c->shape[d] * stride[d];
+            left /= c->shape[d];
+        }
+        move_run(h, base + offset * (int64_t)c->elem, stride[last], stage, n);
+        stage += (size_t)n * c->elem;
+    }
+}
+
+static void drop_haul(struct weir__cuda_haul *h)
+{
+    weir__spin_lock(&h->dev->hauls_lock);
+    *h->at = h->next;
+    if (h->next)
+        h->next->at = h->at;
+    weir__spin_unlock(&h->dev->hauls_lock);
+    weir__free(h);
+}
+
+/* On CUDA's thread, in stream order. What comes behind a failed operator does not count, and
+ * stays away from the host's memory. */
+static void haul(void *user)
+{
+    struct weir__cuda_haul *h = user;
+    bool fallible = atomic_load_explicit(&h->stream->fallible, memory_order_relaxed);
+
+    weir__spin_lock(&h->dev->hauls_lock);
+    h->under_way = h->count > 0;
+    weir__spin_unlock(&h->dev->hauls_lock);
+    if (h->under_way && !(fallible && weir__cuda_failed_before(h->stream, h->seq)))
+        move_haul(h);
+    drop_haul(h);
+}
+
+/* A copy that could not be queued whole: the caller's memory is the caller's again. */
+static void call_off_hauls(struct weir__cuda *dev, uint64_t number)
+{
+    bool again = true;
+
+    while (again) {
+        again = false;
+        weir__spin_lock(&dev->hauls_lock);
+        for (struct weir__cuda_haul *h = dev->hauls; h; h = h->next)
+            if (h->number == number && h->under_way)
+                again = true;
+            else if (h->number == number)
+                h->count = 0;
+        weir__spin_unlock(&dev->hauls_lock);
+        if (again)
+            sched_yield();
+    }
+}
+
+static weir_status queue_haul(struct weir__cuda_stream *s, weir__cu_stream stream,
+                              const struct weir__copy *c, int64_t first, int64_t count)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda_haul *h = weir__malloc(sizeof *h);
+    weir_status st;
+
+    if (!h)
+        return weir__fail(WEIR_ENOMEM, "a copy of %lld elements", (long long)count);
+    weir__spin_lock(&dev->hauls_lock);
+    *h = (struct weir__cuda_haul){.dev = dev,
+                                  .next = dev->hauls,
+                                  .at = &dev->hauls,
+                                  .number = dev->staged_copies,
+                                  .stream = s,
+                                  .seq = weir__stream_submitted(&s->base) + 1,
+                                  .copy = *c,
+                                  .stage = s->stage,
+                                  .first = first,
+                                  .count = count};
+    if (h->next)
+        h->next->at = &h->next;
+    dev->hauls = h;
+    weir__spin_unlock(&dev->hauls_lock);
+    if ((st = weir__cuda_check(dev, dev->api->cu.launch_host(stream, haul, h), "a copy")))
+        drop_haul(h);
+    return st;
+}
+
+void weir__cuda_copies_close(struct weir__cuda *dev)
+{
+    while (dev->hauls)
+        drop_haul(dev->hauls);
+}
+
+/* One stretch of elements, from `first` on, through the stage. */
+static weir_status stage(struct weir__cuda_stream *s, weir__cu_stream stream,
+                         const struct weir__copy *c, int64_t first, int64_t count)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    bool to_host = c->way == WEIR__COPY_TO_HOST;
+    bool packed = is_packed(c, to_host ? c->src_stride : c->dst_stride);
+    size_t offset = (size_t)first * c->elem, size = (size_t)count * c->elem;
+    struct strided args = {.copy = *c, .packed = s->stage, .first = first, .count = count};
+    weir_status st = WEIR_OK;
+
+    if (!to_host)
+        st = queue_haul(s, stream, c, first, count);
+    if (st)
+        return st;
+    if (!packed)
+        st = move_strided(dev, stream, &args);
+    else if (to_host)
+        st = move_bytes(dev, stream, s->stage, c->src + offset, size);
+    else
+        st = move_bytes(dev, stream, c->dst + offset, s->stage, size);
+    if (!st && to_host)
+        st = queue_haul(s, stream, c, first, count);
+    return st;
+}
+
+static weir_status make_stage(struct weir__cuda_stream *s)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+
+    if (s->stage)
+        return WEIR_OK;
+    return weir__cuda_check(dev,
+                            dev->api->cu.host_alloc((void **)&s->stage, WEIR__CUDA_STAGE,
+                                                    CU_HOST_ALLOC_PORTABLE_MAPPED),
+                            "pinned memory");
+}
+
+static weir_status copy_staged(struct weir__cuda_stream *s, weir__cu_stream stream,
+                               const struct weir__copy *c)
+{
+    int64_t n = numel(c), step = (int64_t)(WEIR__CUDA_STAGE / c->elem);
+    weir_status st = make_stage(s);
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+
+    dev->staged_copies++;
+    for (int64_t first = 0; first < n && !st; first += step)
+        st = stage(s, stream, c, first, weir__min(step, n - first));
+    if (st)
+        call_off_hauls(dev, dev->staged_copies);
+    return st;
+}
+
+weir_status weir__cuda_copy_within(struct weir__cuda *dev, weir__cu_stream stream,
+                                   const struct weir__copy *c)
+{
+    struct strided args;
+
+    if (c->src && is_packed(c, c->src_stride) && is_packed(c, c->dst_stride))
+        return move_bytes(dev, stream, c->dst, c->src, (size_t)numel(c) * c->elem);
+    args = (struct strided){.copy = *c, .count = numel(c)};
+    if (!c->src)
+        memcpy(args.bytes, c + 1, (size_t)args.count * c->elem);
+    return move_strided(dev, stream, &args);
+}
+
+weir_status weir__cuda_copy(struct weir__cuda_stream *s, weir__cu_stream stream,
+                            const struct weir__copy *c)
+{
+    if (c->src && c->way != WEIR__COPY_DEVICE)
+        return copy_staged(s, stream, c);
+    return weir__cuda_copy_within(weir__cuda(s->base.dev), stream, c);
+}
+
+weir_status weir__cuda_copy_ready(struct weir__cuda_stream *s, const struct weir__copy *c)
+{
+    struct weir__code_launch l = {.threads = 256};
+    struct strided args = {.copy = *c, .count = 1};
+    bool staged = c->src && c->way != WEIR__COPY_DEVICE;
+    weir__cu_function function;
+    weir_status st;
+
+    if (staged && (st = make_stage(s)))
+        return st;
+    if (c->src && is_packed(c, c->src_stride) && is_packed(c, c->dst_stride))
+        return WEIR_OK;
+    args.packed = staged ? s->stage : NULL;
+    strided_shape(&args, 0, 1, &l);
+    return weir__cuda_function(weir__cuda(s->base.dev), &strided_code, &args, &l, &function);
+}

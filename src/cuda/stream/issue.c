@@ -1,0 +1,190 @@
+/* Kernels: from a description to a launch, and to a stream's command. */
+#include "cuda/collective/meet.h"
+#include "cuda/fault/faults.h"
+
+#include <string.h>
+
+/* What a kernel bound by memory takes, roughly: it starts, and moves its bytes. */
+#define START_NS 1000.0
+#define BYTES_PER_NS 3000.0
+
+/* The stack's third coordinate goes in steps of 16 bytes, whatever its strides are. */
+static weir_status map_tiles(struct weir__cuda *dev, const struct weir__code_tiled *t,
+                             struct weir__cu_tile_map *map)
+{
+    const uint64_t sizes[] = {(uint64_t)t->columns, (uint64_t)t->rows, (uint64_t)t->reach / 16 + 1};
+    const uint64_t strides[] = {(uint64_t)t->row_bytes, 16};
+    const uint32_t box[] = {64, t->tile_rows, 1}, ones[] = {1, 1, 1};
+
+    return weir__cuda_check(dev,
+                            dev->api->cu.tile_map(map, CU_TILES_F16, 3, (void *)(uintptr_t)t->data,
+                                                  sizes, strides, box, ones, 0,
+                                                  CU_TILES_SWIZZLE_128, CU_TILES_PROMOTE_128, 0),
+                            "tiles of an operand");
+}
+
+static weir_status map_all(struct weir__cuda *dev, const struct weir__kernel *k,
+                           const struct weir__code_launch *l, struct weir__cu_tile_map *maps)
+{
+    struct weir__code_tiled tiled[WEIR__CODE_TILED];
+    int n = k->code->tiled(k->args, l, tiled);
+    weir_status st = WEIR_OK;
+
+    for (int i = 0; i < n && !st; i++)
+        st = map_tiles(dev, &tiled[i], &maps[i]);
+    return st;
+}
+
+/* Every text of kernels/ waits itself for the kernels before it, in a graph for all those that it
+ * has an edge from: where the GPU can, it is started while they end. */
+static weir__cu_result start(const struct weir__cuda_sink *sink, const struct weir__code *code,
+                             const struct weir__code_launch *l, weir__cu_function function,
+                             void **params)
+{
+    static const struct weir__cu_launch_attribute early = {
+        .id = CU_LAUNCH_PROGRAMMATIC_SERIALIZATION, .value.on = 1};
+    const struct weir__cu_launch how = {
+        .grid = {l->grid, 1, 1},
+        .block = {l->threads, 1, 1},
+        .shared = l->shared,
+        .stream = sink->stream,
+        .attributes = &early,
+        .nattributes = !code->source && l->arch >= 90,
+    };
+
+    return sink->dev->api->cu.launch_with(&how, function, params, NULL);
+}
+
+static weir_status launch(const struct weir__cuda_sink *sink, const struct weir__kernel *k)
+{
+    struct weir__cuda *dev = sink->dev;
+    struct weir__code_context context = {
+        .log = dev->log,
+        .claims = (struct weir__code_claims *)(uintptr_t)dev->claims,
+        .where = sink->where,
+        .name = k->name,
+        .cores = sink->cores,
+    };
+    /* The entry's parameter may be longer than what this call has to say. */
+    _Alignas(16) unsigned char args[WEIR_ARGS_MAX];
+    struct weir__cu_tile_map maps[WEIR__CODE_TILED];
+    void *params[] = {args, &context, maps};
+
+    memcpy(args, k->args, k->args_size);
+    for (unsigned phase = 0; phase < k->phases; phase++) {
+        struct weir__code_launch l = {.threads = 256,
+                                      .arch = (uint32_t)(dev->major * 10 + dev->minor)};
+        weir__cu_function function;
+        weir_status st;
+
+        k->code->shape(k->args, phase, sink->cores, &l);
+        if (!l.grid)
+            continue;
+        if ((st = weir__cuda_function(dev, k->code, k->args, &l, &function)))
+            return st;
+        if (k->code->tiled && (st = map_all(dev, k, &l, maps)))
+            return st;
+        context.phase = phase;
+        if ((st = weir__cuda_check(dev, start(sink, k->code, &l, function, params), k->name)))
+            return st;
+    }
+    return WEIR_OK;
+}
+
+static void one_block_a_core(const void *args, unsigned phase, unsigned cores,
+                             struct weir__code_launch *l)
+{
+    (void)args;
+    (void)phase;
+    l->grid = cores ? cores : 1;
+    l->threads = 32;
+}
+
+/* In the place of a kernel while products are timed: what the text "busy" takes, for about as long.
+ */
+static weir_status stand_in(const struct weir__cuda_sink *sink, const struct weir__kernel *k)
+{
+    static const struct weir__code busy = {.text = "busy", .shape = one_block_a_core};
+    const struct {
+        double ns;
+        int64_t blocks;
+    } args = {(double)k->bytes / BYTES_PER_NS - START_NS, sink->cores};
+    const struct weir__kernel kernel = {
+        .name = "a stand-in", .code = &busy, .args = &args, .args_size = sizeof args, .phases = 1};
+
+    return launch(sink, &kernel);
+}
+
+weir_status weir__cuda_issue(const struct weir__cuda_sink *sink, const struct weir__kernel *k)
+{
+    struct weir__product product;
+
+    if (sink->into && !k->code->product)
+        return stand_in(sink, k);
+    if (k->code->kind == WEIR__CODE_FILL) {
+        const struct weir__fill *fill = k->args;
+
+        return weir__cuda_check(
+            sink->dev,
+            sink->dev->api->cu.fill_async((weir__cu_address)(uintptr_t)fill->address, fill->value,
+                                          fill->size, sink->stream),
+            k->name);
+    }
+    if (k->code->product && k->code->product(k->args, &product)) {
+        weir_status st = weir__cuda_product_run(sink, &product, 1);
+
+        if (st != WEIR_EUNSUPPORTED)
+            return st;
+    }
+    if (sink->into)
+        return stand_in(sink, k);
+    return launch(sink, k);
+}
+
+weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
+{
+    struct weir__cuda_stream *s = weir__cuda_stream(base);
+    struct weir__cuda *dev = weir__cuda(base->dev);
+    uint64_t seq = weir__stream_submitted(base) + 1;
+    struct weir__cuda_sink sink = {
+        .dev = dev,
+        .cores = k->cores,
+        .where = weir__cuda_where(base, seq),
+        .workspace = &s->workspace,
+        .own = s,
+    };
+    weir_status st = weir__cuda_alive(dev);
+    struct weir__cuda_heard *heard = NULL;
+    bool pushed;
+
+    if (!st && k->fn && !k->code)
+        st = weir__fail(WEIR_EUNSUPPORTED,
+                        "'%s' is a function of the host, which %s cannot run: use an operator, or "
+                        "a device such as cpu",
+                        k->name, base->dev->props.name);
+    if (st)
+        return st;
+    if (k->meets || (k->code && k->code->fails))
+        weir__cuda_may_fail(s, seq);
+    if ((k->fn && !weir__cuda_is_doomed(s, seq)) || k->meets) {
+        pushed = weir__cuda_enter(dev);
+        if (!(st = weir__cuda_make_ready(s, k)))
+            st = weir__cuda_tail(s, k->engine <= WEIR_ENGINE_MIX ? k->cores : UINT32_MAX,
+                                 &sink.stream);
+        if (!st && weir__trace_on())
+            heard = weir__cuda_hear(s, sink.stream, k, seq);
+        if (!st)
+            st = k->meets                           ? weir__cuda_meet(s, sink.stream, k, 0, false)
+                 : k->code->kind == WEIR__CODE_COPY ? weir__cuda_copy(s, sink.stream, k->args)
+                                                    : weir__cuda_issue(&sink, k);
+        if (heard)
+            weir__cuda_heard(heard, sink.stream, !st);
+        weir__cuda_leave(dev, pushed);
+    }
+    if (st)
+        return st;
+    if (k->never_timeout)
+        atomic_store_explicit(&s->untimed, seq, memory_order_relaxed);
+    weir__cuda_count(s, 1, k->name);
+    return WEIR_OK;
+}

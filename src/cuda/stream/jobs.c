@@ -1,0 +1,340 @@
+/* Work of the host within a stream: callbacks, order with devices of another kind, and what
+ * collectives need.
+ *
+ * CUDA calls a function of ours when the stream gets there, on a thread that must not call CUDA.
+ * So it only wakes a helper thread, which calls the user's function and then lets the stream
+ * go on by writing the word that it waits for. What is not the user's has a helper of its own: a
+ * callback may take its time. */
+#include "cuda/collective/meet.h"
+#include "cuda/fault/faults.h"
+
+#include "base/thread.h"
+#include "device/relay.h"
+#include "device/serve.h"
+
+/* Not the user's: for other devices. */
+static bool is_ours(const struct weir__cuda_job *job)
+{
+    return job->meet || job->relay || job->ours;
+}
+
+static struct weir__cuda_helper *helper_of(const struct weir__cuda_job *job)
+{
+    return &weir__cuda(job->stream->base.dev)->helpers[is_ours(job)];
+}
+
+static void wake_helper(struct weir__cuda_helper *h)
+{
+    atomic_fetch_add(&h->word, 1);
+    weir__futex_wake(&h->word, 1);
+}
+
+/* On CUDA's thread. */
+static void reached(void *user)
+{
+    struct weir__cuda_job *job = user;
+    struct weir__cuda_helper *h = helper_of(job);
+
+    weir__mutex_lock(&h->lock);
+    job->reached = true;
+    weir__mutex_unlock(&h->lock);
+    wake_helper(h);
+}
+
+/* The first job that is due, taken off the list; with a dead context, any. */
+static struct weir__cuda_job *take_job(struct weir__cuda_helper *h)
+{
+    bool dead = atomic_load(&h->dev->dead);
+    struct weir__cuda_job *job, **at;
+
+    weir__mutex_lock(&h->lock);
+    for (at = &h->jobs; (job = *at); at = &job->next)
+        if (job->queued && (job->reached || dead))
+            break;
+    if (job && !(*at = job->next))
+        h->jobs_end = at;
+    weir__mutex_unlock(&h->lock);
+    return job;
+}
+
+/* What is before it is over, though the stream has not said so: what it will write from now on
+ * is more. */
+static void note_reached(struct weir__cuda *dev, const struct weir__cuda_job *job)
+{
+    if (atomic_load(&job->stream->word->reached) < job->seq - 1)
+        atomic_store(&job->stream->word->reached, job->seq - 1);
+    weir__cuda_poll(dev);
+}
+
+/* How far it got first: whoever passes the gate may write more than that. */
+void weir__cuda_open_gate(struct weir__cuda_stream *s, uint64_t seq)
+{
+    atomic_store_explicit(&s->word->reached, seq, memory_order_release);
+    atomic_store_explicit(&s->word->gate, seq, memory_order_release);
+}
+
+static void free_job(struct weir__cuda_job *job)
+{
+    if (job->meet)
+        weir__cuda_meet_free(job->meet);
+    weir__free(job);
+}
+
+/* Of a dead context a job is done without CUDA's call, which may still come: its memory stays. */
+static void put_away(struct weir__cuda_job *job)
+{
+    struct weir__cuda_helper *h = helper_of(job);
+    bool late;
+
+    weir__mutex_lock(&h->lock);
+    if ((late = !job->reached)) {
+        job->next = h->late;
+        h->late = job;
+    }
+    weir__mutex_unlock(&h->lock);
+    if (!late)
+        weir__free(job);
+}
+
+/* The stream is at its wait for another device, and what it waits for is over. */
+static void pass_relay(void *user)
+{
+    struct weir__cuda_job *job = user;
+    struct weir__cuda_stream *s = job->stream;
+    weir_device *dev = s->base.dev;
+
+    if (job->relay->status) {
+        weir__mutex_lock(&weir__cuda_faults);
+        weir__cuda_add_failure(s, job->seq, job->relay->status, job->relay->text);
+        weir__mutex_unlock(&weir__cuda_faults);
+    }
+    weir__relay_drop(job->relay);
+    weir__cuda_open_gate(s, job->seq);
+    put_away(job);
+    atomic_fetch_sub(&dev->visitors, 1); /* the last touch of it */
+}
+
+static void run_job(struct weir__cuda *dev, struct weir__cuda_job *job)
+{
+    if (!job->whole) {
+        if (job->meet)
+            weir__cuda_meet_free(job->meet);
+        put_away(job);
+        return;
+    }
+    if (job->relay) {
+        note_reached(dev, job);
+        atomic_fetch_add(&dev->base.visitors, 1);
+        if (!weir__relay_park(job->relay, pass_relay, job))
+            pass_relay(job);
+        return;
+    }
+    if (job->look) {
+        weir__cuda_meet_look(job->meet);
+    } else {
+        note_reached(dev, job);
+        if (job->meet) {
+            weir__cuda_meet_arrive(job->meet);
+        } else {
+            job->fn(job->user, weir__stream_error(&job->stream->base, job->seq));
+            weir__cuda_open_gate(job->stream, job->seq);
+        }
+    }
+    put_away(job);
+}
+
+static void *help(void *user)
+{
+    struct weir__cuda_helper *h = user;
+
+    weir__thread_serves(true);
+    for (;;) {
+        uint32_t seen = atomic_load(&h->word);
+        struct weir__cuda_job *job = take_job(h);
+
+        if (weir__unlikely(atomic_load(&h->dev->dead)))
+            weir__cuda_meets_dead(h->dev);
+        if (job)
+            run_job(h->dev, job);
+        else if (atomic_load(&h->stops))
+            return NULL;
+        else
+            weir__futex_wait(&h->word, seen, -1);
+    }
+}
+
+static weir_status start_helper(struct weir__cuda_helper *h)
+{
+    if (h->started)
+        return WEIR_OK;
+    if (!weir__thread_start(&h->thread, help, h))
+        return weir__fail(WEIR_ENOMEM, "a thread for the callbacks of %s", h->dev->base.props.name);
+    h->started = true;
+    return WEIR_OK;
+}
+
+static void add_job(struct weir__cuda_helper *h, struct weir__cuda_job *job)
+{
+    weir__mutex_lock(&h->lock);
+    *h->jobs_end = job;
+    h->jobs_end = &job->next;
+    weir__mutex_unlock(&h->lock);
+}
+
+static void remove_job(struct weir__cuda_helper *h, const struct weir__cuda_job *job)
+{
+    weir__mutex_lock(&h->lock);
+    for (struct weir__cuda_job **at = &h->jobs; *at; at = &(*at)->next)
+        if (*at == job) {
+            if (!(*at = job->next))
+                h->jobs_end = at;
+            break;
+        }
+    weir__mutex_unlock(&h->lock);
+}
+
+/* All of it is in the stream, or only the part that wakes us, in which case nothing is called. */
+static void settle_job(struct weir__cuda_helper *h, struct weir__cuda_job *job, bool whole)
+{
+    bool due;
+
+    weir__mutex_lock(&h->lock);
+    job->queued = true;
+    job->whole = whole;
+    due = job->reached;
+    weir__mutex_unlock(&h->lock);
+    if (due || atomic_load(&h->dev->dead))
+        wake_helper(h);
+}
+
+/* The helper has it, come what may, once CUDA has the call that wakes it. */
+static weir_status hand_over(struct weir__cuda *dev, struct weir__cuda_job *job,
+                             weir__cu_stream tail)
+{
+    const struct weir__cu *cu = &dev->api->cu;
+    struct weir__cuda_helper *h = helper_of(job);
+    weir_status st;
+
+    add_job(h, job);
+    if ((st = weir__cuda_check(dev, cu->launch_host(tail, reached, job), "a callback"))) {
+        remove_job(h, job);
+        free_job(job);
+        return st;
+    }
+    st = weir__cuda_gate(job->stream, is_ours(job));
+    settle_job(h, job, !st);
+    return st;
+}
+
+weir_status weir__cuda_queue_job(struct weir__cuda_stream *s, weir__cu_stream tail,
+                                 const struct weir__cuda_job *draft)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda_job *job = weir__malloc(sizeof *job);
+    weir_status st;
+
+    if (!job) {
+        if (draft->meet)
+            weir__cuda_meet_free(draft->meet);
+        return weir__fail(WEIR_ENOMEM, "a callback on stream '%s'", s->base.name);
+    }
+    *job = *draft;
+    job->stream = s;
+    job->seq = weir__stream_submitted(&s->base) + 1;
+    if ((st = start_helper(helper_of(job))) || (st = weir__cuda_before_gate(s))) {
+        free_job(job);
+        return st;
+    }
+    return hand_over(dev, job, tail);
+}
+
+static weir_status queue_command(weir_stream *base, const struct weir__cuda_job *draft,
+                                 const char *name)
+{
+    struct weir__cuda_stream *s = weir__cuda_stream(base);
+    struct weir__cuda *dev = weir__cuda(base->dev);
+    weir__cu_stream tail;
+    bool pushed;
+    weir_status st;
+
+    if ((st = weir__cuda_alive(dev)))
+        return st;
+    pushed = weir__cuda_enter(dev);
+    if (!(st = weir__cuda_tail(s, UINT32_MAX, &tail)))
+        st = weir__cuda_queue_job(s, tail, draft);
+    weir__cuda_leave(dev, pushed);
+    if (!st)
+        weir__cuda_count(s, 1, name);
+    return st;
+}
+
+weir_status weir__cuda_callback(weir_stream *s, weir_callback_fn fn, void *user)
+{
+    return queue_command(s, &(struct weir__cuda_job){.fn = fn, .user = user}, "callback");
+}
+
+weir_status weir__cuda_signal_relay(weir_stream *s, struct weir__relay *relay)
+{
+    const struct weir__cuda_job job = {.fn = weir__relay_signal, .user = relay, .ours = true};
+
+    return queue_command(s, &job, "signal");
+}
+
+weir_status weir__cuda_wait_relay(weir_stream *s, struct weir__relay *relay)
+{
+    weir__cuda_may_fail(weir__cuda_stream(s), weir__stream_submitted(s) + 1);
+    return queue_command(s, &(struct weir__cuda_job){.relay = relay}, "wait");
+}
+
+weir_status weir__cuda_queue_look(struct weir__cuda_meet *meet, struct weir__cuda_stream *s,
+                                  weir__cu_stream side)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda_job *job = weir__calloc(1, sizeof *job);
+    weir_status st;
+
+    if (!job)
+        return weir__fail(WEIR_ENOMEM, "a look at a collective on stream '%s'", s->base.name);
+    job->stream = s;
+    job->meet = meet;
+    job->look = job->whole = job->queued = true;
+    add_job(helper_of(job), job);
+    if ((st = weir__cuda_check(dev, dev->api->cu.launch_host(side, reached, job), "a look"))) {
+        remove_job(helper_of(job), job);
+        weir__free(job);
+    }
+    return st;
+}
+
+void weir__cuda_jobs_dead(struct weir__cuda *dev)
+{
+    for (size_t i = 0; i < weir__countof(dev->helpers); i++)
+        wake_helper(&dev->helpers[i]);
+}
+
+void weir__cuda_jobs_open(struct weir__cuda *dev)
+{
+    for (size_t i = 0; i < weir__countof(dev->helpers); i++) {
+        dev->helpers[i].dev = dev;
+        dev->helpers[i].jobs_end = &dev->helpers[i].jobs;
+    }
+}
+
+void weir__cuda_jobs_close(struct weir__cuda *dev)
+{
+    for (size_t i = 0; i < weir__countof(dev->helpers); i++) {
+        struct weir__cuda_helper *h = &dev->helpers[i];
+
+        if (!h->started)
+            continue;
+        atomic_store(&h->stops, true);
+        wake_helper(h);
+        pthread_join(h->thread, NULL);
+        while (h->late) {
+            struct weir__cuda_job *job = h->late;
+
+            h->late = job->next;
+            weir__free(job);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+/* How far streams got: checkpoints, and who asks for them. */
+#include "cuda/fault/faults.h"
+
+/* Where a write comes after everything of the stream. What a plan's run stands for is over where
+ * that was launched; its own tail would have to wait for it first, and the next run for its tail.
+ */
+static weir_status end_of_all(struct weir__cuda_stream *s, uint64_t queued, weir__cu_stream *out)
+{
+    struct weir__cuda_stream *leader = s;
+    weir_status st;
+
+    if (!s->busy)
+        weir__cuda_locate(&leader, &queued);
+    if (leader != s && queued == atomic_load_explicit(&leader->queued, memory_order_relaxed)) {
+        *out = leader->tail;
+        return WEIR_OK;
+    }
+    st = weir__cuda_flush(s); /* the leader has more by now */
+    *out = s->tail;
+    return st;
+}
+
+weir_status weir__cuda_write(struct weir__cuda_stream *s)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    uint64_t queued = atomic_load_explicit(&s->queued, memory_order_acquire);
+    weir_status st = WEIR_OK;
+    weir__cu_stream on;
+
+    if (s->checkpoint >= queued)
+        return WEIR_OK;
+    if (s->shut && s->gate == queued) /* who opens the gate writes it */
+        s->checkpoint = queued;
+    else if (!s->tail) /* nothing that CUDA would have to do */
+        atomic_store_explicit(&s->word->reached, queued, memory_order_release);
+    else if (!(st = end_of_all(s, queued, &on)))
+        st = weir__cuda_check(dev,
+                              dev->api->cu.stream_write(
+                                  on, (weir__cu_address)(uintptr_t)&s->word->reached, queued, 0),
+                              "a checkpoint");
+    if (!st) {
+        s->checkpoint = queued;
+        s->since_checkpoint = 0;
+    }
+    return st;
+}
+
+weir_status weir__cuda_checkpoint(struct weir__cuda_stream *s)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    bool pushed = weir__cuda_enter(dev);
+    weir_status st;
+
+    weir__spin_lock(&dev->tails);
+    st = weir__cuda_write(s);
+    weir__spin_unlock(&dev->tails);
+    weir__cuda_leave(dev, pushed);
+    return st;
+}
+
+/* A stream whose tail is idle and that keeps no wait has nothing left, though it has not said so.
+ * Where others queue too that is the only way to see it: asking counts as a command. A checkpoint
+ * that is still to come, perhaps from a leader, would take the word back. */
+static void look(struct weir__cuda_stream *s)
+{
+    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    uint64_t queued = atomic_load_explicit(&s->queued, memory_order_acquire), reached;
+
+    weir__spin_lock(&dev->tails);
+    reached = atomic_load_explicit(&s->word->reached, memory_order_acquire);
+    if (reached < queued && reached >= s->checkpoint && s->tail && !s->npending &&
+        !weir__cuda_is_shut(s) && !dev->api->cu.stream_query(s->tail))
+        atomic_store_explicit(&s->word->reached, queued, memory_order_release);
+    weir__spin_unlock(&dev->tails);
+}
+
+void weir__cuda_look(weir_device *base)
+{
+    struct weir__cuda *dev = weir__cuda(base);
+    bool pushed;
+
+    if (atomic_load_explicit(&dev->dead, memory_order_acquire))
+        return;
+    pushed = weir__cuda_enter(dev);
+    for (struct weir__cuda_stream *s = atomic_load(&dev->streams); s; s = s->next)
+        look(s);
+    weir__cuda_leave(dev, pushed);
+}
+
+uint64_t weir__cuda_done(const weir_stream *base)
+{
+    struct weir__cuda_stream *s = weir__cuda_stream(base);
+    struct weir__cuda *dev = weir__cuda(base->dev);
+    uint64_t queued = atomic_load_explicit(&s->queued, memory_order_acquire), reached;
+
+    if (atomic_load_explicit(&dev->dead, memory_order_acquire))
+        return queued;
+    reached = atomic_load_explicit(&s->word->reached, memory_order_acquire);
+    if (reached < queued && reached >= s->checkpoint)
+        (void)weir__cuda_checkpoint(s); /* the next to ask will know */
+    if (weir__cuda_has_failed(dev) ||
+        atomic_load_explicit(&dev->looks_abroad, memory_order_relaxed))
+        weir__cuda_poll(dev);
+    return reached;
+}

@@ -1,0 +1,172 @@
+/* Which of its ways a product takes, and how a plan is arranged. Choices that took time to make are
+ * files of the cache: the name has everything that they depend on but the shape, which is inside as
+ * well. */
+#include "cuda/load/cache.h"
+#include "cuda/product/product.h"
+#include "cuda/program/program.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct stored {
+    struct weir__cuda_key key;
+    int64_t target;
+    struct weir__lt_algo algo;
+};
+
+static void stored_name(const struct weir__cuda *dev, const struct weir__cuda_product *p,
+                        uint64_t company, char *name, size_t size)
+{
+    uint64_t h = weir__cuda_hash(WEIR__CUDA_HASH, &p->key, sizeof p->key);
+
+    snprintf(name, size, "product-%016llx-%016llx-sm%d%d-cores%u-cublaslt%d.way",
+             (unsigned long long)h, (unsigned long long)company, dev->major, dev->minor,
+             dev->cores.total, dev->api->lt.version());
+}
+
+int weir__cuda_add_way(struct weir__cuda_product *p, const struct weir__lt_result *how, int target)
+{
+    for (int i = 0; i < p->nways; i++)
+        if (p->ways[i].target == target &&
+            !memcmp(&p->ways[i].how.algo, &how->algo, sizeof how->algo))
+            return i;
+    if (p->nways == WEIR__CUDA_WAYS)
+        return -1;
+    p->ways[p->nways] = (struct weir__cuda_way){.how = *how, .target = target};
+    return p->nways++;
+}
+
+void weir__cuda_choose(struct weir__cuda_product *p, uint64_t company, int way)
+{
+    unsigned n = p->nchoices < WEIR__CUDA_COMPANIES ? p->nchoices : WEIR__CUDA_COMPANIES, i = 0;
+
+    if (!company) {
+        p->best = way;
+        return;
+    }
+    while (i < n && p->choices[i].company != company)
+        i++;
+    if (i == n)
+        i = p->nchoices++ % WEIR__CUDA_COMPANIES;
+    p->choices[i].company = company;
+    p->choices[i].way = way;
+}
+
+int weir__cuda_choice(const struct weir__cuda_product *p, uint64_t company)
+{
+    for (unsigned i = 0; company && i < p->nchoices && i < WEIR__CUDA_COMPANIES; i++)
+        if (p->choices[i].company == company)
+            return p->choices[i].way;
+    return p->best;
+}
+
+/* A file may be of any content: the library says whether it can do what is in there. */
+int weir__cuda_read_choice(struct weir__cuda *dev, struct weir__cuda_product *p, uint64_t company)
+{
+    char name[160];
+    size_t size;
+    struct stored *s;
+    struct weir__lt_result how = {.workspace = 0};
+    int way = -1;
+
+    stored_name(dev, p, company, name, sizeof name);
+    if (!(s = (struct stored *)weir__cuda_cache_read(name, &size)))
+        return -1;
+    /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): keys are zeroed first */
+    if (size == sizeof *s && !memcmp(&s->key, &p->key, sizeof s->key) && s->target >= 0 &&
+        s->target < WEIR__CUDA_TARGETS) {
+        if (weir__cuda_product_describe(dev, p, (int)s->target) &&
+            !dev->api->lt.check(dev->lt, p->desc[s->target], p->b, p->a, p->c, p->c, &s->algo,
+                                &how) &&
+            how.workspace <= WEIR__CUDA_WORKSPACE) {
+            how.algo = s->algo;
+            way = weir__cuda_add_way(p, &how, (int)s->target);
+        }
+    }
+    if (way >= 0)
+        weir__cuda_choose(p, company, way);
+    else
+        weir__log(WEIR_LOG_WARN, "%s has no way to do that product and is not used", name);
+    weir__free(s);
+    return way;
+}
+
+void weir__cuda_keep_choice(const struct weir__cuda *dev, const struct weir__cuda_product *p,
+                            uint64_t company, int way)
+{
+    struct stored s;
+    char name[160];
+
+    memset(&s, 0, sizeof s);
+    memcpy(&s.key, &p->key, sizeof s.key); /* with its padding */
+    s.target = p->ways[way].target;
+    s.algo = p->ways[way].how.algo;
+    stored_name(dev, p, company, name, sizeof name);
+    weir__cuda_cache_write(name, &s, sizeof s);
+}
+
+/* ---- plans ---- */
+
+static void plan_name(const struct weir__program *p, char *name, size_t size)
+{
+    snprintf(name, size, "plan-%016llx-sm%d%d-cores%u-cublaslt%d.plan",
+             (unsigned long long)p->company, p->dev->major, p->dev->minor, p->dev->cores.total,
+             p->dev->api->lt.version());
+}
+
+static bool is_kernel(const struct weir__program *p, struct weir__cuda_place at)
+{
+    return at.lane >= 0 && at.lane < p->nlanes && at.item >= 0 &&
+           at.item < p->lanes[at.lane].nitems && !weir__cuda_item(p, at)->is_wait;
+}
+
+/* A file may be of any content: no item may be in two merges. */
+static bool fits(const struct weir__program *p, const struct weir__cuda_arrangement *a)
+{
+    struct weir__cuda_place seen[WEIR__CUDA_MERGES * WEIR__CUDA_MERGED];
+    int n = 0;
+
+    if (a->nmerges < 0 || a->nmerges > WEIR__CUDA_MERGES)
+        return false;
+    for (int i = 0; i < a->nmerges; i++) {
+        const struct weir__cuda_merge *m = &a->merges[i];
+
+        if (m->n < 2 || m->n > WEIR__CUDA_MERGED)
+            return false;
+        for (int k = 0; k < m->n; k++) {
+            for (int j = 0; j < n; j++)
+                if (seen[j].lane == m->members[k].lane && seen[j].item == m->members[k].item)
+                    return false;
+            if (!is_kernel(p, m->members[k]))
+                return false;
+            seen[n++] = m->members[k];
+        }
+    }
+    return true;
+}
+
+bool weir__cuda_read_arrangement(struct weir__program *p)
+{
+    struct weir__cuda_arrangement *a;
+    char name[160];
+    size_t size;
+    bool good;
+
+    plan_name(p, name, sizeof name);
+    if (!(a = (struct weir__cuda_arrangement *)weir__cuda_cache_read(name, &size)))
+        return false;
+    if ((good = size == sizeof *a && fits(p, a)))
+        p->arrangement = *a;
+    else
+        weir__log(WEIR_LOG_WARN, "%s is of another plan and is not used", name);
+    weir__free(a);
+    return good;
+}
+
+void weir__cuda_keep_arrangement(const struct weir__program *p)
+{
+    char name[160];
+
+    plan_name(p, name, sizeof name);
+    weir__cuda_cache_write(name, &p->arrangement, sizeof p->arrangement);
+}

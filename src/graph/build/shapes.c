@@ -1,0 +1,153 @@
+/* Shapes: of a node's results when it is made, and of all of them again once a run has
+ * decided the sizes that were left open. */
+#include "graph/build/graph.h"
+
+#include <string.h>
+
+weir_status weir__node_infer(const struct weir__op *op, const void *params,
+                             const struct weir__operand *in, int nin, struct weir__view *out)
+{
+    const struct weir__view *views[WEIR__OP_MAX_IN];
+    struct weir__call call = {
+        .op = op,
+        .nin = nin,
+        .nout = op->nout,
+        .in = views,
+        .out = out,
+        .params = params,
+        .cores = 1,
+    };
+
+    if (nin < op->nin_min || nin > op->nin_max || nin > WEIR__OP_MAX_IN)
+        return weir__fail(WEIR_EINVAL, "%s takes %d..%d inputs, not %d", op->name, op->nin_min,
+                          op->nin_max, nin);
+    for (int i = 0; i < nin; i++) {
+        views[i] = in[i].value == WEIR__NO_VALUE ? NULL : &in[i].view;
+        if (!views[i] && i < op->nin_min)
+            return weir__fail(WEIR_EINVAL, "%s: input %d is absent", op->name, i);
+    }
+    return op->infer(&call);
+}
+
+weir_status weir__node_check_into(const struct weir__op *op, const struct weir__view *want,
+                                  const struct weir__operand *into)
+{
+    for (int i = 0; i < op->nout; i++) {
+        const struct weir__view *have = &into[i].view;
+
+        if (want[i].dtype != have->dtype || want[i].ndim != have->ndim ||
+            memcmp(want[i].shape, have->shape, (size_t)have->ndim * sizeof *have->shape))
+            return weir__fail(want[i].dtype != have->dtype ? WEIR_EDTYPE : WEIR_ESHAPE,
+                              "%s gives %s, the output is %s", op->name,
+                              weir__view_text(&want[i]).text, weir__view_text(have).text);
+    }
+    return WEIR_OK;
+}
+
+/* ---- again, for other sizes ---- */
+
+struct weir__view weir__input_view(const struct weir__value *input)
+{
+    struct weir__view v = input->view;
+
+    for (int d = 0; d < v.ndim; d++)
+        if (input->dynamic & 1u << d)
+            v.shape[d] = -1;
+    return v;
+}
+
+static bool same_layout(const struct weir__view *a, const struct weir__view *b)
+{
+    size_t bytes = (size_t)a->ndim * sizeof *a->shape;
+
+    return a->ndim == b->ndim && !memcmp(a->shape, b->shape, bytes) &&
+           !memcmp(a->stride, b->stride, bytes);
+}
+
+/* The operand as it was in `from`, over the value as it is in `to`. */
+static weir_status remake(const weir_graph *from, const weir_graph *to, struct weir__operand *o)
+{
+    const struct weir__view *before, *after;
+
+    if (o->value == WEIR__NO_VALUE)
+        return WEIR_OK;
+    before = &from->values[o->value].view;
+    after = &to->values[o->value].view;
+    if (o->recipe) {
+        o->view = *after;
+        return weir__recipe_apply(o->recipe, &o->view);
+    }
+    if (same_layout(before, after))
+        return WEIR_OK;
+    if (o->view.data || !same_layout(&o->view, before))
+        return weir__fail(WEIR_ESHAPE,
+                          "it uses %s through fixed strides, %s, which mean nothing once sizes "
+                          "change: say how the view is made (slice, permute, reshape, expand)",
+                          weir__view_text(before).text, weir__view_text(&o->view).text);
+    o->view = *after;
+    return WEIR_OK;
+}
+
+static weir_status remake_node(const weir_graph *from, weir_graph *to, int v)
+{
+    struct weir__node *n = &to->nodes[v];
+    struct weir__view out[WEIR__OP_MAX_OUT];
+    bool into = n->nout && from->values[n->out[0].value].node != v;
+    weir_status st = WEIR_OK;
+
+    for (int i = 0; i < n->nin && !st; i++)
+        st = remake(from, to, &n->in[i]);
+    for (int i = 0; i < n->nout && into && !st; i++)
+        st = remake(from, to, &n->out[i]);
+    if (st || (st = weir__node_infer(n->op, n->params, n->in, n->nin, out)))
+        return st;
+    if (into)
+        return weir__node_check_into(n->op, out, n->out);
+    for (int i = 0; i < n->nout; i++) {
+        struct weir__view *whole = &to->values[n->out[i].value].view;
+
+        if ((st = weir__view_init(whole, out[i].dtype, out[i].ndim, out[i].shape)))
+            return st;
+        n->out[i].view = *whole;
+    }
+    return WEIR_OK;
+}
+
+static weir_status remake_all(const weir_graph *from, weir_graph *to)
+{
+    weir_status st;
+
+    for (int v = 0; v < to->nnodes; v++)
+        if ((st = remake_node(from, to, v)))
+            return weir__fail(st, "node '%s': %s", to->nodes[v].name, weir_last_error());
+    for (int i = 0; i < to->noutputs; i++)
+        if ((st = remake(from, to, &to->outputs[i].operand)))
+            return weir__fail(st, "output '%s': %s", to->outputs[i].name, weir_last_error());
+    return WEIR_OK;
+}
+
+weir_status weir__graph_specialise(const weir_graph *g, const int64_t *const *sizes,
+                                   weir_graph **out)
+{
+    weir_graph *to;
+    weir_status st = weir__graph_clone(g, &to);
+
+    *out = NULL;
+    if (st)
+        return st;
+    for (int i = 0; i < g->ninputs && !st; i++) {
+        struct weir__value *input = &to->values[g->inputs[i]];
+
+        if ((st = weir__view_init(&input->view, input->view.dtype, input->view.ndim, sizes[i])))
+            st = weir__fail(st, "input '%s': %s", input->name, weir_last_error());
+        input->dynamic = 0;
+    }
+    to->dynamic = false;
+    if (!st)
+        st = remake_all(g, to);
+    if (st)
+        weir_graph_destroy(to);
+    else
+        *out = to;
+    return st;
+}

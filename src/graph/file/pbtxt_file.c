@@ -1,0 +1,249 @@
+/* From events to records. */
+#include "graph/file/pbtxt_file.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "graph/file/pbtxt_attr.h"
+
+/* ---- memory ---- */
+
+struct weir__pb_chunk {
+    struct weir__pb_chunk *next;
+    size_t used, size;
+    char data[];
+};
+
+static char *chunk_alloc(struct weir__pb_file *f, size_t size)
+{
+    struct weir__pb_chunk *c = f->strings;
+    size_t room = size > 4096 ? size : 4096;
+
+    if (!c || c->size - c->used < size) {
+        if (!(c = weir__malloc(sizeof *c + room)))
+            return NULL;
+        *c = (struct weir__pb_chunk){.next = f->strings, .size = room};
+        f->strings = c;
+    }
+    c->used += size;
+    return c->data + c->used - size;
+}
+
+/* Room for one more entry. */
+static weir_status grow(struct weir__pb_file *f, void *array, int n, int *cap, size_t size)
+{
+    int want = *cap ? 2 * *cap : 64;
+    void *old, *fresh;
+
+    if (n < *cap)
+        return WEIR_OK;
+    if (*cap > INT_MAX / 4 || !(fresh = weir__calloc((size_t)want, size)))
+        return weir__fail(WEIR_ENOMEM, "%s: %d records of a graph file", f->text.where, want);
+    memcpy(&old, array, sizeof old);
+    if (n)
+        memcpy(fresh, old, (size_t)n * size);
+    weir__free(old);
+    memcpy(array, &fresh, sizeof fresh);
+    *cap = want;
+    return WEIR_OK;
+}
+
+void weir__pb_file_fini(struct weir__pb_file *f)
+{
+    while (f->strings) {
+        struct weir__pb_chunk *next = f->strings->next;
+
+        weir__free(f->strings);
+        f->strings = next;
+    }
+    weir__free(f->nodes);
+    weir__free(f->refs);
+    weir__free(f->attrs);
+    *f = (struct weir__pb_file){0};
+}
+
+weir_status weir__pb_file_string(struct weir__pb_file *f, const struct weir__pb_text *text,
+                                 const struct weir__pb_event *e, const char **out)
+{
+    size_t size;
+    weir_status st;
+    char *copy;
+
+    if (e->kind != WEIR__PB_STRING)
+        return weir__pb_fail(text, WEIR_EPARSE, e->at, "'%s' stands where a string should be",
+                             weir__pb_excerpt(e->raw, e->raw_size).text);
+    if (e->raw_size > WEIR__PB_MAX_NAME)
+        return weir__pb_fail(text, WEIR_EPARSE, e->at,
+                             "a string of %zu bytes is too long for a name (at most %d)",
+                             e->raw_size, WEIR__PB_MAX_NAME);
+    if (!(copy = chunk_alloc(f, e->raw_size + 1)))
+        return weir__fail(WEIR_ENOMEM, "%s: a string of a graph file", f->text.where);
+    if ((st = weir__pb_unquote(text, e, copy, &size)))
+        return st;
+    if (memchr(copy, 0, size))
+        return weir__pb_fail(text, WEIR_EPARSE, e->at, "the name '%s' has a zero byte inside",
+                             weir__pb_excerpt(copy, size).text);
+    copy[size] = 0;
+    *out = copy;
+    return WEIR_OK;
+}
+
+/* ---- references ---- */
+
+/* "name:12" is output 12 of name; *index is 0 and nothing is cut if there is none. */
+static bool cut_index(char *name, int *index)
+{
+    char *colon = strrchr(name, ':');
+    long value = 0;
+
+    *index = 0;
+    if (!colon || !colon[1])
+        return true;
+    for (const char *p = colon + 1; *p; p++) {
+        if (*p < '0' || *p > '9')
+            return true;
+        if ((value = 10 * value + (*p - '0')) > INT_MAX)
+            return false;
+    }
+    *colon = 0;
+    *index = (int)value;
+    return true;
+}
+
+static weir_status add_ref(struct weir__pb_file *f, const struct weir__pb_text *text,
+                           const struct weir__pb_event *e, bool into)
+{
+    struct weir__pb_ref ref = {.node = -1, .at = text->outer ? text->outer_at : e->at};
+    weir_status st;
+
+    if ((st = weir__pb_file_string(f, text, e, &ref.name)) ||
+        (st = grow(f, &f->refs, f->nrefs, &f->cap_refs, sizeof *f->refs)))
+        return st;
+    ref.kind = into ? WEIR__PB_INTO : !*ref.name ? WEIR__PB_ABSENT : WEIR__PB_DATA;
+    if (!into && *ref.name == '^') {
+        ref.kind = WEIR__PB_CONTROL;
+        ref.name++;
+    } else if (!cut_index((char *)ref.name, &ref.index)) {
+        return weir__pb_fail(text, WEIR_EPARSE, e->at,
+                             "the output index of input '%.80s' is too large", ref.name);
+    }
+    f->refs[f->nrefs++] = ref;
+    return WEIR_OK;
+}
+
+static weir_status add_into_refs(struct weir__pb_file *f, const struct weir__pb_node *n)
+{
+    const struct weir__pb_attr *attr = weir__pb_attr_find(f, n, "_into");
+    struct weir__pb_event e;
+    struct weir__pb_value v;
+    weir_status st;
+
+    if (!attr)
+        return WEIR_OK;
+    if ((st = weir__pb_value_open(&v, f, n, attr)))
+        return st;
+    while (!(st = weir__pb_value_next(&v, &e)) && e.kind != WEIR__PB_END)
+        if ((st = add_ref(f, v.reader.text, &e, true)))
+            break;
+    weir__pb_value_close(&v);
+    return st;
+}
+
+/* ---- nodes ---- */
+
+/* attr { key: "..." value { ... } } */
+static weir_status read_attr(struct weir__pb_file *f, struct weir__pb_reader *r, size_t at)
+{
+    struct weir__pb_attr attr = {.key = NULL};
+    bool valued = false;
+    struct weir__pb_event e;
+    weir_status st;
+
+    while (!(st = weir__pb_next(r, &e)) && e.kind != WEIR__PB_CLOSE) {
+        if (weir__pb_is_scalar(&e) && weir__pb_is_named(&e, "key")) {
+            st = weir__pb_file_string(f, &f->text, &e, &attr.key);
+        } else if (e.kind == WEIR__PB_OPEN) {
+            bool value = weir__pb_is_named(&e, "value");
+            size_t begin = r->at, end;
+
+            if (!(st = weir__pb_skip(r, &end)) && value) {
+                valued = true;
+                attr.begin = begin;
+                attr.end = end;
+            }
+        }
+        if (st)
+            return st;
+    }
+    if (st)
+        return st;
+    if (!attr.key || !valued)
+        return weir__pb_fail(&f->text, WEIR_EPARSE, at, "an attribute without a %s",
+                             attr.key ? "value { }" : "key");
+    if ((st = grow(f, &f->attrs, f->nattrs, &f->cap_attrs, sizeof *f->attrs)))
+        return st;
+    f->attrs[f->nattrs++] = attr;
+    return WEIR_OK;
+}
+
+static weir_status read_node_field(struct weir__pb_file *f, struct weir__pb_reader *r,
+                                   const struct weir__pb_event *e, struct weir__pb_node *n)
+{
+    bool scalar = weir__pb_is_scalar(e);
+
+    if (scalar && weir__pb_is_named(e, "name"))
+        return weir__pb_file_string(f, &f->text, e, &n->name);
+    if (scalar && weir__pb_is_named(e, "op"))
+        return weir__pb_file_string(f, &f->text, e, &n->op);
+    if (scalar && weir__pb_is_named(e, "input"))
+        return add_ref(f, &f->text, e, false);
+    if (!scalar && weir__pb_is_named(e, "attr"))
+        return read_attr(f, r, e->at);
+    return scalar ? WEIR_OK : weir__pb_skip(r, NULL);
+}
+
+static weir_status read_node(struct weir__pb_file *f, struct weir__pb_reader *r, size_t at)
+{
+    struct weir__pb_node n = {.at = at, .refs = f->nrefs, .attrs = f->nattrs};
+    struct weir__pb_event e;
+    weir_status st;
+
+    while (!(st = weir__pb_next(r, &e)) && e.kind != WEIR__PB_CLOSE)
+        if ((st = read_node_field(f, r, &e, &n)))
+            return st;
+    if (st)
+        return st;
+    if (!n.name || !*n.name || *n.name == '^')
+        return weir__pb_fail(&f->text, WEIR_EPARSE, at, "a node needs a name%s",
+                             n.name && *n.name ? " that does not begin with '^'" : "");
+    if (!n.op || !*n.op)
+        return weir__pb_fail(&f->text, WEIR_EPARSE, at, "node '%.80s' has no op", n.name);
+    n.nattrs = f->nattrs - n.attrs;
+    if ((st = add_into_refs(f, &n)))
+        return st;
+    n.nrefs = f->nrefs - n.refs;
+    if ((st = grow(f, &f->nodes, f->nnodes, &f->cap_nodes, sizeof *f->nodes)))
+        return st;
+    f->nodes[f->nnodes++] = n;
+    return WEIR_OK;
+}
+
+weir_status weir__pb_file_parse(struct weir__pb_file *f, const char *where, const char *data,
+                                size_t size)
+{
+    struct weir__pb_reader r;
+    struct weir__pb_event e;
+    weir_status st;
+
+    *f = (struct weir__pb_file){.text = {.where = where, .data = data, .size = size}};
+    weir__pb_reader_init(&r, &f->text);
+    while (!(st = weir__pb_next(&r, &e)) && e.kind != WEIR__PB_END) {
+        if (e.kind == WEIR__PB_OPEN)
+            st = weir__pb_is_named(&e, "node") ? read_node(f, &r, e.at) : weir__pb_skip(&r, NULL);
+        if (st)
+            break;
+    }
+    if (st)
+        weir__pb_file_fini(f);
+    return st;
+}

@@ -1,0 +1,244 @@
+/* Names to nodes, and an order in which each node comes after what it needs. */
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/file/pbtxt_load.h"
+
+/* ---- names ---- */
+
+struct names {
+    int *slots; /* node + 1; 0 is empty */
+    size_t mask;
+    uint64_t seed;
+};
+
+static size_t hash(const struct names *t, const char *name)
+{
+    uint64_t h = t->seed;
+
+    for (; *name; name++)
+        h = (h ^ (unsigned char)*name) * UINT64_C(0x9e3779b97f4a7c15), h ^= h >> 29;
+    return (size_t)h & t->mask;
+}
+
+static int *find(const struct names *t, const struct weir__pb_file *f, const char *name)
+{
+    size_t i = hash(t, name);
+
+    while (t->slots[i] && strcmp(f->nodes[t->slots[i] - 1].name, name))
+        i = (i + 1) & t->mask;
+    return &t->slots[i];
+}
+
+static weir_status add_names(struct names *t, const struct weir__pb_file *f)
+{
+    for (int i = 0; i < f->nnodes; i++) {
+        int *slot = find(t, f, f->nodes[i].name);
+        size_t line, column;
+
+        if (*slot) {
+            weir__pb_place(&f->text, f->nodes[*slot - 1].at, &line, &column);
+            return weir__pb_fail(&f->text, WEIR_EINVAL, f->nodes[i].at,
+                                 "there is a node '%.80s' already, at %zu:%zu", f->nodes[i].name,
+                                 line, column);
+        }
+        *slot = i + 1;
+    }
+    return WEIR_OK;
+}
+
+static weir_status resolve_refs(const struct names *t, struct weir__pb_file *f, bool lenient)
+{
+    for (int i = 0; i < f->nnodes; i++)
+        for (int j = 0; j < f->nodes[i].nrefs; j++) {
+            struct weir__pb_ref *ref = &f->refs[f->nodes[i].refs + j];
+
+            if (ref->kind == WEIR__PB_ABSENT)
+                continue;
+            ref->node = *find(t, f, ref->name);
+            if (!ref->node && !(lenient && ref->kind == WEIR__PB_CONTROL))
+                return weir__pb_fail(&f->text, WEIR_EINVAL, ref->at,
+                                     "node '%.80s': no node is called '%.80s'", f->nodes[i].name,
+                                     ref->name);
+            ref->node--;
+        }
+    return WEIR_OK;
+}
+
+weir_status weir__pb_resolve(struct weir__pb_file *f, bool lenient)
+{
+    size_t size = 16;
+    struct names t;
+    weir_status st;
+
+    while (size < 2 * (size_t)f->nnodes)
+        size *= 2;
+    /* A seed that a file's author cannot know, so that names do not collide on purpose. */
+    t = (struct names){.mask = size - 1, .seed = (uintptr_t)f->nodes ^ (uintptr_t)&t};
+    if (!(t.slots = weir__calloc(size, sizeof *t.slots)))
+        return weir__fail(WEIR_ENOMEM, "%s: the names of %d nodes", f->text.where, f->nnodes);
+    if (!(st = add_names(&t, f)))
+        st = resolve_refs(&t, f, lenient);
+    weir__free(t.slots);
+    return st;
+}
+
+/* ---- order ---- */
+
+struct walk {
+    int *stack;  /* nodes under way, each needed by the one below it */
+    int *cursor; /* by node: what it needs that was looked at; -1 not begun, nrefs + 2 done */
+    int *before; /* by node: the one before it on the stream that its label names; -1 */
+    int depth;
+};
+
+static weir_status report_cycle(const struct weir__pb_file *f, const struct walk *w, int node)
+{
+    const int most = 8;
+    char path[8 * 90 + 16];
+    size_t at = 0;
+    int first = w->depth - 1, n;
+
+    while (w->stack[first] != node)
+        first--;
+    n = w->depth - first;
+    for (int i = 0; i < n && i < most; i++)
+        at += (size_t)snprintf(path + at, sizeof path - at, "'%.80s' needs ",
+                               f->nodes[w->stack[first + i]].name);
+    return weir__pb_fail(&f->text, WEIR_EINVAL, f->nodes[node].at,
+                         "%d nodes form a cycle: %s%s'%.80s'", n, path,
+                         n > most ? "... needs " : "", f->nodes[node].name);
+}
+
+static bool is_done(const struct weir__pb_file *f, const struct walk *w, int node)
+{
+    return w->cursor[node] > f->nodes[node].nrefs + 1;
+}
+
+/* What the node needs next: what is before it on its stream, then what it names; -1 for
+ * nothing. */
+static int next_need(const struct weir__pb_file *f, struct walk *w, int node)
+{
+    int at = w->cursor[node]++;
+
+    return at ? f->refs[f->nodes[node].refs + at - 1].node : w->before[node];
+}
+
+/* Puts `root` and what it needs into the order. */
+static weir_status visit(const struct weir__pb_file *f, struct walk *w, int root, int *order,
+                         int *count)
+{
+    w->stack[w->depth++] = root;
+    w->cursor[root] = 0;
+    while (w->depth) {
+        int node = w->stack[w->depth - 1];
+        int next;
+
+        if (w->cursor[node] == f->nodes[node].nrefs + 1) {
+            w->cursor[node]++;
+            order[(*count)++] = node;
+            w->depth--;
+            continue;
+        }
+        next = next_need(f, w, node);
+        if (next < 0 || is_done(f, w, next))
+            continue;
+        if (w->cursor[next] >= 0)
+            return report_cycle(f, w, next);
+        w->cursor[next] = 0;
+        w->stack[w->depth++] = next;
+    }
+    return WEIR_OK;
+}
+
+static weir_status visit_all(const struct weir__pb_file *f, struct walk *w, int *order)
+{
+    weir_status st = WEIR_OK;
+    int count = 0;
+
+    w->depth = 0;
+    for (int i = 0; i < f->nnodes; i++)
+        w->cursor[i] = -1;
+    for (int i = 0; i < f->nnodes && !st; i++)
+        if (w->cursor[i] < 0)
+            st = visit(f, w, i, order, &count);
+    return st;
+}
+
+weir_status weir__pb_labels(struct weir__pb_file *f, int *same)
+{
+    struct names t = {.mask = 15};
+    const char **label = weir__calloc((size_t)f->nnodes + 1, sizeof *label);
+    weir_status st = WEIR_OK;
+
+    while (t.mask < 2 * (size_t)f->nnodes)
+        t.mask = 2 * t.mask + 1;
+    t.seed = (uintptr_t)label ^ (uintptr_t)&t;
+    if (!label || !(t.slots = weir__calloc(t.mask + 1, sizeof *t.slots)))
+        st = weir__fail(WEIR_ENOMEM, "%s: the streams of %d nodes", f->text.where, f->nnodes);
+    for (int i = 0; i < f->nnodes && !st; i++) {
+        size_t at;
+
+        same[i] = -1;
+        st = weir__pb_attr_string(f, &f->nodes[i], "_user_stream_label", &label[i]);
+        if (st || !label[i] || !strcmp(label[i], "default"))
+            continue;
+        at = hash(&t, label[i]);
+        while (t.slots[at] && strcmp(label[t.slots[at] - 1], label[i]) != 0)
+            at = (at + 1) & t.mask;
+        if (!t.slots[at])
+            t.slots[at] = i + 1;
+        same[i] = t.slots[at] - 1;
+    }
+    weir__free(label);
+    weir__free(t.slots);
+    return st;
+}
+
+/* Of each node the one before it on the stream of its label. */
+static weir_status find_before(struct weir__pb_file *f, int *before)
+{
+    int *last = weir__calloc((size_t)f->nnodes + 1, sizeof *last);
+    weir_status st;
+
+    if (!last)
+        return weir__fail(WEIR_ENOMEM, "%s: the order of %d nodes", f->text.where, f->nnodes);
+    if (!(st = weir__pb_labels(f, before)))
+        for (int i = 0; i < f->nnodes; i++) {
+            int label = before[i];
+
+            if (label < 0)
+                continue;
+            before[i] = label == i ? -1 : last[label];
+            last[label] = i;
+        }
+    weir__free(last);
+    return st;
+}
+
+weir_status weir__pb_sort(struct weir__pb_file *f, int **order)
+{
+    size_t n = (size_t)f->nnodes + 1;
+    struct walk w = {weir__malloc(n * sizeof(int)), weir__malloc(n * sizeof(int)),
+                     weir__malloc(n * sizeof(int)), 0};
+    weir_status st = WEIR_OK;
+
+    *order = weir__malloc(n * sizeof **order);
+    if (!w.stack || !w.cursor || !w.before || !*order)
+        st = weir__fail(WEIR_ENOMEM, "%s: the order of %d nodes", f->text.where, f->nnodes);
+    else
+        st = find_before(f, w.before);
+    if (!st && visit_all(f, &w, *order)) {
+        /* Inputs and places on streams contradict each other: inputs count. */
+        memset(w.before, -1, n * sizeof *w.before);
+        st = visit_all(f, &w, *order);
+    }
+    weir__free(w.stack);
+    weir__free(w.cursor);
+    weir__free(w.before);
+    if (st) {
+        weir__free(*order);
+        *order = NULL;
+    }
+    return st;
+}

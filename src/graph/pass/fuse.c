@@ -1,0 +1,258 @@
+/* Elementwise chains in one pass over memory: a launch runs all its operators on one piece
+ * of the tensor, then on the next. What only operators of the launch use never reaches
+ * memory: it stays in slots of the block's own, one piece each. On devices that compile their
+ * kernels a piece is what a thread holds in registers, and a launch is one text.
+ *
+ * Nothing may be written that an operator of the launch still needs at another place: bytes
+ * in memory that one of them writes are touched by the others only at the same positions.
+ * Memory is placed before this pass, so values that share bytes show here.
+ */
+#include "graph/pass/compile.h"
+
+#include <string.h>
+
+enum { MAX_MEMBERS = 16, MAX_OPERANDS = 4, MAX_TOUCHES = MAX_MEMBERS * MAX_OPERANDS };
+/* What is worth a tile: so many rows of it, and more bytes than are near a core. */
+enum { TILE_ROWS = 16, LARGE_BYTES = 1 << 20 };
+
+/* Consecutive nodes of a stream that could be one launch. */
+struct launch {
+    int nodes[MAX_MEMBERS];
+    int n;
+};
+
+/* ---- values that only the launch knows ---- */
+
+/* How often live nodes and outputs use each value. */
+static void count_uses(const struct weir__compile *c, int *uses)
+{
+    const weir_graph *g = c->g;
+
+    for (int v = 0; v < g->nnodes; v++)
+        for (int i = 0; c->live[v] && i < g->nodes[v].nin; i++)
+            if (g->nodes[v].in[i].value != WEIR__NO_VALUE)
+                uses[g->nodes[v].in[i].value]++;
+    for (int i = 0; i < g->noutputs; i++)
+        uses[g->outputs[i].operand.value]++;
+}
+
+/* The last member that uses what member `maker` makes, if all users are among the launch's
+ * members and use it in place; -1 otherwise. */
+static int last_private_use(const struct weir__compile *c, const int *uses, const struct launch *l,
+                            int maker)
+{
+    int value = c->g->nodes[l->nodes[maker]].out[0].value, found = 0, last = -1;
+
+    if (c->g->values[value].last_writer != l->nodes[maker])
+        return -1;
+    for (int m = maker + 1; m < l->n; m++) {
+        const struct weir__node *n = &c->g->nodes[l->nodes[m]];
+
+        for (int i = 0; i < n->nin; i++)
+            if (n->in[i].value == value) {
+                if (!weir__operand_is_flat(&n->in[i], n))
+                    return -1;
+                found++;
+                last = m;
+            }
+    }
+    return found == uses[value] ? last : -1;
+}
+
+/* Gives each private value a slot that is free from its making to its last use, and takes
+ * them from all others. */
+static void give_slots(struct weir__compile *c, const int *uses, const struct launch *l)
+{
+    int busy_until[MAX_MEMBERS];
+
+    for (int i = 0; i < MAX_MEMBERS; i++)
+        busy_until[i] = -1;
+    for (int m = 0; m < l->n; m++) {
+        int last = last_private_use(c, uses, l, m), slot = 0;
+
+        c->slot[c->g->nodes[l->nodes[m]].out[0].value] = -1;
+        if (last < 0)
+            continue;
+        while (busy_until[slot] >= m)
+            slot++;
+        busy_until[slot] = last;
+        c->slot[c->g->nodes[l->nodes[m]].out[0].value] = (int8_t)slot;
+    }
+}
+
+/* ---- bytes that are touched ---- */
+
+struct touch {
+    int space; /* -1: the arena; else the value that has memory of its own */
+    int64_t from, to;
+    size_t elem;
+    bool flat, write;
+};
+
+static struct touch touch_of(const struct weir__compile *c, const struct weir__operand *o,
+                             const struct weir__node *n, bool write)
+{
+    const char *first, *last;
+    int64_t base = c->offset[o->value];
+
+    weir__view_span(&o->view, &first, &last);
+    return (struct touch){
+        .space = base >= 0 ? -1 : o->value,
+        .from = (base >= 0 ? base : 0) + (int64_t)(uintptr_t)first,
+        .to = (base >= 0 ? base : 0) + (int64_t)(uintptr_t)last,
+        .elem = weir_dtype_size(o->view.dtype),
+        .flat = weir__operand_is_flat(o, n),
+        .write = write,
+    };
+}
+
+static bool agree(const struct touch *a, const struct touch *b)
+{
+    if ((!a->write && !b->write) || a->space != b->space || a->to <= b->from || b->to <= a->from)
+        return true;
+    return a->flat && b->flat && a->from == b->from && a->to == b->to && a->elem == b->elem;
+}
+
+/* Whether no member spoils what another one needs. Slots are given. */
+static bool is_sound(const struct weir__compile *c, const struct launch *l)
+{
+    struct touch touches[MAX_TOUCHES];
+    int n = 0;
+
+    for (int m = 0; m < l->n; m++) {
+        const struct weir__node *node = &c->g->nodes[l->nodes[m]];
+        int first = n;
+
+        for (int i = -1; i < node->nin; i++) {
+            const struct weir__operand *o = i < 0 ? &node->out[0] : &node->in[i];
+
+            if (o->value != WEIR__NO_VALUE && c->slot[o->value] < 0)
+                touches[n++] = touch_of(c, o, node, i < 0);
+        }
+        for (int i = first; i < n; i++)
+            for (int j = 0; j < first; j++)
+                if (!agree(&touches[i], &touches[j]))
+                    return false;
+    }
+    return true;
+}
+
+/* ---- launches ---- */
+
+/* Whether a large operand lies along another dim than the result, whose rows are so long that a
+ * piece has but a few: kernels by themselves read it in tiles, pieces would fetch each of its lines
+ * again and again. */
+static bool reads_across(const struct weir__node *n)
+{
+    const struct weir__view *out = &n->out[0].view;
+
+    for (int i = 0; i < n->nin; i++) {
+        const struct weir__view *v = &n->in[i].view;
+        int64_t inner = 1;
+
+        if (n->in[i].value == WEIR__NO_VALUE || v->ndim < 2 || v->stride[v->ndim - 1] < TILE_ROWS ||
+            weir__view_numel(v) * (int64_t)weir_dtype_size(v->dtype) < LARGE_BYTES)
+            continue;
+        for (int d = v->ndim - 2; d >= 0; d--) {
+            inner *= out->shape[out->ndim - v->ndim + d + 1];
+            if (v->stride[d] == 1 && v->shape[d] >= TILE_ROWS && inner * TILE_ROWS > WEIR__PIECE)
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool has_pieces(const struct weir__node *n, bool compiles)
+{
+    if (compiles)
+        return n->op->flags & (WEIR__OP_ELEMENTWISE | WEIR__OP_JOINS);
+    if (n->op->flags & WEIR__OP_ELEMENTWISE)
+        return !reads_across(n);
+    return n->op->flags & WEIR__OP_JOINS && weir__view_is_contiguous(&n->in[0].view);
+}
+
+/* Super kernels of devices that compile their kernels are no launches of their own. */
+static bool is_candidate(const struct weir__compile *c, int v)
+{
+    const struct weir__node *n = &c->g->nodes[v];
+    bool compiles = c->g->dev->driver->compiles;
+
+    return has_pieces(n, compiles) && (compiles || n->marks.super_kernel < 0) && n->nout == 1 &&
+           n->nin < MAX_OPERANDS && c->g->values[n->out[0].value].node == v &&
+           weir__view_is_contiguous(&n->out[0].view);
+}
+
+static bool may_follow(const struct weir__compile *c, int first, int v)
+{
+    return is_candidate(c, v) && c->sync_first[v] == c->sync_first[v + 1] &&
+           c->g->nodes[v].marks.super_kernel == c->g->nodes[first].marks.super_kernel &&
+           weir__view_numel(&c->g->nodes[v].out[0].view) ==
+               weir__view_numel(&c->g->nodes[first].out[0].view) &&
+           !memcmp(&c->limit[v], &c->limit[first], sizeof *c->limit);
+}
+
+void weir__fuse_runs(const struct weir__compile *c, int *before)
+{
+    for (int s = 0; s < c->nstreams; s++)
+        for (int p = 0, n; p < c->streams[s].nnodes; p += n) {
+            int first = weir__node_at(c, s, p);
+
+            n = 1;
+            while (n < MAX_MEMBERS && p + n < c->streams[s].nnodes && is_candidate(c, first) &&
+                   may_follow(c, first, weir__node_at(c, s, p + n)))
+                n++;
+            before[weir__node_at(c, s, p + n - 1)] = n - 1;
+        }
+}
+
+static bool can_be_one(const struct weir__compile *c, const struct launch *l)
+{
+    return !c->g->dev->driver->compiles || weir__nodes_join(c, l->nodes, l->n);
+}
+
+/* The longest launch that begins at position p of a stream. */
+static struct launch longest(struct weir__compile *c, const int *uses, int stream, int p)
+{
+    struct launch l = {.nodes = {weir__node_at(c, stream, p)}, .n = 1};
+
+    while (l.n < MAX_MEMBERS && p + l.n < c->streams[stream].nnodes &&
+           may_follow(c, l.nodes[0], weir__node_at(c, stream, p + l.n))) {
+        l.nodes[l.n] = weir__node_at(c, stream, p + l.n);
+        l.n++;
+    }
+    for (;; l.n--) {
+        give_slots(c, uses, &l);
+        if (l.n == 1 || (is_sound(c, &l) && can_be_one(c, &l)))
+            return l;
+        c->slot[c->g->nodes[l.nodes[l.n - 1]].out[0].value] = -1;
+    }
+}
+
+weir_status weir__pass_fuse(struct weir__compile *c)
+{
+    const weir_graph *g = c->g;
+    int *uses;
+
+    c->chunked = weir__calloc((size_t)g->nnodes + 1, sizeof *c->chunked);
+    c->slot = weir__malloc((size_t)g->nvalues + 1);
+    if (!c->chunked || !c->slot || !(uses = weir__calloc((size_t)g->nvalues + 1, sizeof *uses)))
+        return weir__fail(WEIR_ENOMEM, "the fusion of %d nodes", g->nnodes);
+    memset(c->slot, -1, (size_t)g->nvalues + 1);
+    count_uses(c, uses);
+    for (int s = 0; s < c->nstreams && weir__is_autotuned(&c->options); s++)
+        for (int p = 0; p < c->streams[s].nnodes;) {
+            struct launch l;
+
+            if (!is_candidate(c, weir__node_at(c, s, p))) {
+                p++;
+                continue;
+            }
+            l = longest(c, uses, s, p);
+            for (int m = 0; m < l.n; m++)
+                c->leader[l.nodes[m]] = l.nodes[0];
+            c->chunked[l.nodes[0]] = l.n > 1;
+            p += l.n;
+        }
+    weir__free(uses);
+    return WEIR_OK;
+}

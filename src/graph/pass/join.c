@@ -1,0 +1,35 @@
+/* Whether nodes can be joined to one launch on a device that compiles its kernels: tried with
+ * addresses that tell values apart as those of a run will. */
+#include "graph/build/stand_in.h"
+#include "graph/pass/compile.h"
+
+static weir_status prepare(const struct weir__compile *c, int v, struct weir__work *work)
+{
+    const struct weir__node *n = &c->g->nodes[v];
+    const weir_device *dev = c->g->dev;
+    struct weir__stand_in s;
+
+    weir__stand_in(&s, n, weir__cores_of(dev, n->op->engine, dev->props.cores, c->limit[v]),
+                   c->offset);
+    s.call.compiled = true;
+    weir__work_init(work, n->op);
+    return n->op->prepare(&s.call, work);
+}
+
+bool weir__nodes_join(const struct weir__compile *c, const int *nodes, int n)
+{
+    _Alignas(64) unsigned char joined[WEIR_ARGS_MAX] = {0};
+    const struct weir__code *code = NULL;
+    struct weir__work work;
+
+    for (int i = 0; i < n; i++) {
+        if (prepare(c, nodes[i], &work) || !work.code || !work.code->join)
+            return false;
+        if (code && work.code->joined != code)
+            return false;
+        code = work.code->joined;
+        if (!work.code->join(joined, work.args, c->slot[c->g->nodes[nodes[i]].out[0].value] < 0))
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,256 @@
+/* Placements that streams=auto chooses from. */
+#include "graph/pass/streams.h"
+
+#include <string.h>
+
+/* ---- where a node can start first ---- */
+
+struct earliest {
+    const struct weir__compile *c;
+    const struct weir__estimates *e;
+    double sync_ns;
+    int *stream;
+    double *finish;                     /* by node */
+    double *available;                  /* by stream */
+    double full_until[WEIR__SIM_POOLS]; /* when the last node ends that fills the pool */
+};
+
+static double start_on(const struct earliest *p, int v, int s, int latest)
+{
+    const struct weir__edges *edges = &p->c->edges;
+    double start = p->available[s];
+
+    for (int i = edges->first[v]; i < edges->first[v + 1]; i++) {
+        int u = edges->preds[i];
+        double ready = p->finish[u] + (p->stream[u] == s ? 0 : p->sync_ns);
+
+        if (p->c->live[u] && start < ready)
+            start = ready;
+    }
+    /* Among equals the stream of whoever it waited for longest: no sync is needed. */
+    return latest == s ? start - 1e-3 : start;
+}
+
+/* The stream of the predecessor that ends last, or -1. */
+static int latest_stream(const struct earliest *p, int v)
+{
+    const struct weir__edges *edges = &p->c->edges;
+    int latest = -1;
+
+    for (int i = edges->first[v]; i < edges->first[v + 1]; i++) {
+        int u = edges->preds[i];
+
+        if (p->c->live[u] && (latest < 0 || p->finish[u] > p->finish[latest]))
+            latest = u;
+    }
+    return latest < 0 ? -1 : p->stream[latest];
+}
+
+static void set_finish(struct earliest *p, int v)
+{
+    const struct weir__estimate *e = &p->e->node[v];
+    int s = p->stream[v];
+    double start = start_on(p, v, s, -1);
+    bool fills = e->width >= p->e->capacity[e->pool];
+
+    if (fills && start < p->full_until[e->pool])
+        start = p->full_until[e->pool];
+    p->finish[v] = p->available[s] = start + e->ns / e->width;
+    if (fills)
+        p->full_until[e->pool] = p->finish[v];
+}
+
+weir_status weir__place_earliest(const struct weir__compile *c, const struct weir__estimates *e,
+                                 const bool *movable, int first, int n, double sync_ns, int *stream)
+{
+    struct earliest p = {.c = c, .e = e, .sync_ns = sync_ns, .stream = stream};
+
+    p.finish = weir__calloc((size_t)c->g->nnodes, sizeof *p.finish);
+    p.available = weir__calloc((size_t)(first + n), sizeof *p.available);
+    if (!p.finish || !p.available) {
+        weir__free(p.available);
+        weir__free(p.finish);
+        return weir__fail(WEIR_ENOMEM, "placing %d nodes", c->g->nnodes);
+    }
+    for (int v = 0; v < c->g->nnodes; v++) {
+        stream[v] = c->stream[v];
+        if (!c->live[v])
+            continue;
+        if (movable[v]) {
+            int latest = latest_stream(&p, v);
+            double best = start_on(&p, v, 0, latest);
+
+            stream[v] = 0;
+            for (int s = first; s < first + n; s++) {
+                double start = start_on(&p, v, s, latest);
+
+                if (start < best) {
+                    best = start;
+                    stream[v] = s;
+                }
+            }
+        }
+        set_finish(&p, v);
+    }
+    weir__free(p.available);
+    weir__free(p.finish);
+    return WEIR_OK;
+}
+
+/* ---- chains ---- */
+
+struct chains {
+    const struct weir__compile *c;
+    const bool *movable;
+    size_t words;
+    uint64_t *before;   /* by node: a bit for each node that comes before it */
+    int *next, *prev;   /* the match of each node on either side, or -1 */
+    int *first, *succs; /* edges of the minimum equivalent graph between movable nodes */
+    int *seen;          /* by node: the round that tried it */
+};
+
+static uint64_t *before_of(const struct chains *h, int v)
+{
+    return h->before + (size_t)v * h->words;
+}
+
+static void close_order(struct chains *h)
+{
+    const struct weir__compile *c = h->c;
+
+    for (int v = 0; v < c->g->nnodes; v++) {
+        uint64_t *before = before_of(h, v);
+
+        for (int i = c->edges.first[v]; c->live[v] && i < c->edges.first[v + 1]; i++) {
+            int u = c->edges.preds[i];
+            const uint64_t *earlier = before_of(h, u);
+
+            if (!c->live[u])
+                continue;
+            for (size_t w = 0; w < h->words; w++)
+                before[w] |= earlier[w];
+            before[u / 64] |= UINT64_C(1) << u % 64;
+        }
+    }
+}
+
+/* No other predecessor of v comes after u, so the edge says something. */
+static bool is_needed(const struct chains *h, int u, int v)
+{
+    const struct weir__edges *edges = &h->c->edges;
+
+    for (int i = edges->first[v]; i < edges->first[v + 1]; i++) {
+        int other = edges->preds[i];
+
+        if (h->c->live[other] && before_of(h, other)[u / 64] >> u % 64 & 1)
+            return false;
+    }
+    return true;
+}
+
+static void list_succs(struct chains *h)
+{
+    const struct weir__compile *c = h->c;
+
+    /* Counted two places ahead, so that filling leaves each first where it belongs. */
+    for (int fill = 0; fill <= 1; fill++) {
+        for (int v = 0; v < c->g->nnodes; v++)
+            for (int i = c->edges.first[v]; h->movable[v] && i < c->edges.first[v + 1]; i++) {
+                int u = c->edges.preds[i];
+
+                if (!h->movable[u] || !is_needed(h, u, v))
+                    continue;
+                if (fill)
+                    h->succs[h->first[u + 1]++] = v;
+                else
+                    h->first[u + 2]++;
+            }
+        for (int u = 0; !fill && u < c->g->nnodes; u++)
+            h->first[u + 2] += h->first[u + 1];
+    }
+}
+
+/* Finds u a successor, if need be by moving others to another one of theirs. */
+static bool match(struct chains *h, int u, int round)
+{
+    for (int i = h->first[u]; i < h->first[u + 1]; i++) {
+        int v = h->succs[i];
+
+        if (h->seen[v] == round)
+            continue;
+        h->seen[v] = round;
+        if (h->prev[v] < 0 || match(h, h->prev[v], round)) {
+            h->prev[v] = u;
+            h->next[u] = v;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Chains beyond the n-th share streams: each goes behind one that ends before it in the
+ * program, or else where the fewest nodes are. */
+static void fold_chains(const struct chains *h, int first, int n, int *last, int *load, int *stream,
+                        int *nchains)
+{
+    for (int k = 0; k <= n; k++) {
+        last[k] = -1;
+        load[k] = 0;
+    }
+    *nchains = 0;
+    for (int head = 0; head < h->c->g->nnodes; head++) {
+        int k = 0;
+
+        if (!h->movable[head] || h->prev[head] >= 0)
+            continue;
+        if (*nchains <= n) {
+            k = *nchains;
+        } else {
+            for (int other = 0; other <= n; other++)
+                if ((last[other] < head) > (last[k] < head) ||
+                    ((last[other] < head) == (last[k] < head) && load[other] < load[k]))
+                    k = other;
+        }
+        ++*nchains;
+        for (int v = head; v >= 0; v = h->next[v]) {
+            stream[v] = k ? first + k - 1 : 0;
+            last[k] = (int)weir__max(last[k], v);
+            load[k]++;
+        }
+    }
+}
+
+weir_status weir__place_chains(const struct weir__compile *c, const bool *movable, int first, int n,
+                               int *stream, int *nchains)
+{
+    size_t nnodes = (size_t)c->g->nnodes;
+    struct chains h = {.c = c, .movable = movable, .words = nnodes / 64 + 1};
+    weir_status st = WEIR_OK;
+    int *folds;
+
+    h.before = weir__calloc(nnodes, h.words * sizeof *h.before);
+    h.next = weir__calloc(3 * nnodes, sizeof *h.next);
+    h.first = weir__calloc(nnodes + 2, sizeof *h.first);
+    h.succs = weir__calloc((size_t)c->edges.first[nnodes], sizeof *h.succs);
+    folds = weir__calloc(2 * ((size_t)n + 1), sizeof *folds);
+    if (h.before && h.next && h.first && h.succs && folds) {
+        h.prev = h.next + nnodes;
+        h.seen = h.prev + nnodes;
+        memset(h.next, -1, 3 * nnodes * sizeof *h.next);
+        close_order(&h);
+        list_succs(&h);
+        for (int u = 0; u < c->g->nnodes; u++)
+            if (movable[u])
+                match(&h, u, u);
+        memcpy(stream, c->stream, nnodes * sizeof *stream);
+        fold_chains(&h, first, n, folds, folds + n + 1, stream, nchains);
+    } else {
+        st = weir__fail(WEIR_ENOMEM, "chains of %zu nodes", nnodes);
+    }
+    weir__free(folds);
+    weir__free(h.succs);
+    weir__free(h.first);
+    weir__free(h.next);
+    weir__free(h.before);
+    return st;
+}

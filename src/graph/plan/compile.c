@@ -1,0 +1,367 @@
+/* The passes, in order, and the plan they end in. */
+#include "graph/plan/dynamic.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What the node takes on one core, by its row's cost. */
+static double node_ns(const weir_graph *g, int v)
+{
+    const struct weir__node *n = &g->nodes[v];
+    const struct weir__view *in[WEIR__OP_MAX_IN];
+    struct weir__view out[WEIR__OP_MAX_OUT];
+    struct weir__call call = {.op = n->op,
+                              .nin = n->nin,
+                              .nout = n->nout,
+                              .in = in,
+                              .out = out,
+                              .params = n->params,
+                              .cores = 1};
+    struct weir__cost cost = {0, 0};
+
+    for (int i = 0; i < n->nin; i++)
+        in[i] = n->in[i].value == WEIR__NO_VALUE ? NULL : &n->in[i].view;
+    for (int i = 0; i < n->nout; i++)
+        out[i] = n->out[i].view;
+    n->op->cost(&call, &cost);
+    return weir__cost_ns(&cost);
+}
+
+static weir_status check_options(const weir_graph *g, const weir_compile_options *o)
+{
+    static const char *const modes[] = {"max-autotune", "reduce-overhead", "eager"};
+    bool known = !o->mode;
+    weir_cores cores;
+
+    for (size_t i = 0; i < weir__countof(modes); i++)
+        known |= o->mode && !strcmp(o->mode, modes[i]);
+    if (!known)
+        return weir__fail(WEIR_EINVAL,
+                          "unknown mode '%s'; the modes are max-autotune, reduce-overhead, eager",
+                          o->mode);
+    if (o->streams && strcmp(o->streams, "explicit") && strcmp(o->streams, "auto"))
+        return weir__fail(WEIR_EINVAL, "streams '%s' is neither explicit nor auto", o->streams);
+    if (o->nranks && !o->ranks)
+        return weir__fail(WEIR_EINVAL, "the array of %zu ranks is NULL", o->nranks);
+    return weir__graph_cores(g, o->cores, &cores);
+}
+
+void weir__compile_fini(struct weir__compile *c)
+{
+    weir__edges_fini(&c->edges);
+    weir__free(c->live);
+    weir__free(c->streams);
+    weir__free(c->stream);
+    weir__free(c->position);
+    weir__free(c->order);
+    weir__text_free(&c->notes);
+    weir__free(c->sync_first);
+    weir__free(c->syncs);
+    weir__free(c->joins);
+    weir__free(c->leader);
+    weir__free(c->chunked);
+    weir__free(c->slot);
+    weir__free(c->limit);
+    weir__free(c->offset);
+    weir__free(c->scratch_offset);
+    weir__free(c->scratch_size);
+}
+
+static weir_status find_edges(struct weir__compile *c)
+{
+    return weir__graph_edges(c->g, &c->edges);
+}
+
+static weir_status check_plan(struct weir__compile *c)
+{
+    return weir__pass_check(c);
+}
+
+static weir_status run_passes(struct weir__compile *c, struct weir__stages *stages)
+{
+    static const struct {
+        const char *name;
+        weir_status (*run)(struct weir__compile *c);
+    } passes[] = {
+        {"edges", find_edges},         {"live", weir__pass_live},   {"streams", weir__pass_streams},
+        {"sync", weir__pass_sync},     {"super", weir__pass_super}, {"cores", weir__pass_cores},
+        {"memory", weir__pass_memory}, {"check", check_plan},       {"fuse", weir__pass_fuse},
+    };
+    weir_status st;
+
+    for (size_t i = 0; i < weir__countof(passes); i++)
+        if ((st = passes[i].run(c)) || (st = weir__stage_compile(stages, passes[i].name, c)))
+            return st;
+    return WEIR_OK;
+}
+
+/* What running side by side may gain is what does not fit the longest lane; what it costs
+ * is getting another thread to work, and a cache line for each sync. */
+static bool crossing_pays(const struct weir__compile *c)
+{
+    const double start_ns = 2000, sync_ns = 100;
+    double all = 0, longest = 0;
+
+    if (c->g->dev->driver->compiles) /* its streams are its own, and a sync is an edge */
+        return true;
+    for (int s = 0; s < c->nstreams; s++) {
+        double lane = 0;
+
+        for (int p = 0; p < c->streams[s].nnodes; p++)
+            lane += node_ns(c->g, weir__node_at(c, s, p));
+        all += lane;
+        longest = lane > longest ? lane : longest;
+    }
+    return all - longest > start_ns + sync_ns * c->nsyncs;
+}
+
+/* Which values are bound at each run, and which nodes touch them. */
+static weir_status find_external(weir_plan *plan)
+{
+    const weir_graph *g = plan->graph;
+
+    plan->slot_of = weir__malloc(((size_t)g->nvalues + 1) * sizeof *plan->slot_of);
+    plan->external = weir__calloc((size_t)g->nnodes + 1, sizeof *plan->external);
+    plan->item = weir__calloc((size_t)g->nnodes + 1, sizeof *plan->item);
+    if (!plan->slot_of || !plan->external || !plan->item)
+        return weir__fail(WEIR_ENOMEM, "a plan of %d nodes", g->nnodes);
+    for (int i = 0; i < g->nvalues; i++)
+        plan->slot_of[i] = -1;
+    for (int i = 0; i < g->ninputs; i++)
+        plan->slot_of[g->inputs[i]] = i;
+    for (int i = 0; i < g->noutputs; i++)
+        plan->slot_of[g->outputs[i].operand.value] = g->ninputs + i;
+    for (int v = 0; v < g->nnodes; v++) {
+        const struct weir__node *n = &g->nodes[v];
+
+        for (int i = 0; i < n->nin; i++)
+            plan->external[v] |=
+                n->in[i].value != WEIR__NO_VALUE && plan->slot_of[n->in[i].value] >= 0;
+        for (int i = 0; i < n->nout; i++)
+            plan->external[v] |= plan->slot_of[n->out[i].value] >= 0;
+    }
+    for (int v = 0; v < g->nnodes; v++) /* a launch touches what any of its nodes does */
+        if (plan->c.live[v])
+            plan->external[plan->c.leader[v]] |= plan->external[v];
+    weir__plan_number_items(plan);
+    return WEIR_OK;
+}
+
+static weir_status find_streams(weir_plan *plan)
+{
+    const struct weir__compile *c = &plan->c;
+    weir_status st;
+
+    if (!(plan->streams = weir__calloc((size_t)c->nstreams, sizeof *plan->streams)))
+        return weir__fail(WEIR_ENOMEM, "the streams of a plan");
+    for (int i = 1; i < c->nstreams; i++)
+        if ((st = weir_stream_tagged(plan->dev, c->streams[i].tag, c->streams[i].priority,
+                                     &plan->streams[i])))
+            return st;
+    if (c->nstreams == 1)
+        return WEIR_OK;
+    return weir_stream_create(plan->dev, &(weir_stream_options){.name = "plan"}, &plan->stand_in);
+}
+
+/* The first instance shows at once whether everything can be prepared. Its inputs and
+ * outputs are bound when it first runs; until then addresses that nothing can share
+ * stand for them. */
+static weir_status first_instance(weir_plan *plan)
+{
+    size_t n = (size_t)(plan->graph->ninputs + plan->graph->noutputs);
+    char **bound = weir__calloc(n + 1, sizeof *bound);
+    weir_cores *limits = weir__calloc((size_t)plan->c.nstreams, sizeof *limits);
+    weir_status st = WEIR_OK;
+
+    if (!bound || !limits) {
+        st = weir__fail(WEIR_ENOMEM, "an instance of a plan");
+        goto done;
+    }
+    for (size_t i = 0; i < n; i++)
+        bound[i] = (char *)((uintptr_t)(i + 1) << 42);
+    weir__mutex_lock(&plan->dev->lock);
+    for (int i = 0; i < plan->c.nstreams; i++)
+        limits[i] = weir_stream_get_limit(i ? plan->streams[i] : plan->dev->default_stream);
+    if ((plan->instances[0] = weir__instance_make(plan, bound, limits)))
+        plan->ninstances = 1;
+    else
+        st = weir__last_status();
+    weir__mutex_unlock(&plan->dev->lock);
+done:
+    weir__free(bound);
+    weir__free(limits);
+    return st;
+}
+
+/* A plan with a graph, which is destroyed if there is no memory for one. */
+static weir_plan *new_plan(weir_graph *own)
+{
+    weir_plan *plan = weir__calloc(1, sizeof *plan);
+
+    if (!plan) {
+        weir_graph_destroy(own);
+        weir__fail(WEIR_ENOMEM, "a plan");
+        return NULL;
+    }
+    plan->dev = own->dev;
+    plan->graph = own;
+    return plan;
+}
+
+weir_status weir__plan_make(weir_graph *own, const weir_compile_options *options, weir_plan **out)
+{
+    struct weir__stages stages = weir__stages_of(options);
+    weir_status st;
+
+    *out = NULL;
+    if ((st = weir__stage_graph(&stages, "graph", own)) ||
+        (weir__is_autotuned(options) && (st = weir__graph_fold(own))) ||
+        (st = weir__stage_graph(&stages, "fold", own))) {
+        weir_graph_destroy(own);
+        return st;
+    }
+    return weir__plan_build(own, options, &stages, out);
+}
+
+static weir_status list_plan(const weir_plan *plan, struct weir__stages *stages)
+{
+    weir_status st;
+    char *text;
+
+    if (!stages->dir)
+        return WEIR_OK;
+    if (!(text = weir_plan_list(plan)))
+        return WEIR_ENOMEM;
+    st = weir__stage_text(stages, "plan", text);
+    free(text);
+    return st;
+}
+
+/* Texts and ranks are the caller's and read while compiling; of the mode a run still asks
+ * whether it is the default. */
+static void forget_texts(weir_compile_options *o)
+{
+    o->mode = weir__is_autotuned(o) ? NULL : "reduce-overhead";
+    o->streams = o->cores = o->dump_dir = NULL;
+    o->ranks = NULL;
+    o->nranks = 0;
+}
+
+weir_status weir__plan_build(weir_graph *own, const weir_compile_options *options,
+                             struct weir__stages *stages, weir_plan **out)
+{
+    weir_plan *plan = new_plan(own);
+    weir_status st;
+
+    *out = NULL;
+    if (!plan)
+        return WEIR_ENOMEM;
+    weir__super_fuse_streams(plan->graph);
+    plan->c.g = plan->graph;
+    plan->c.options = *options;
+    if ((st = run_passes(&plan->c, stages)))
+        goto destroy;
+    if ((st = weir__plan_find_seats(plan, options->ranks, options->nranks)))
+        goto destroy;
+    /* Collectives of several streams may be issued by other ranks in another order: on one
+     * stream they would wait for each other. */
+    plan->merged = plan->c.nstreams > 1 && !plan->nchannels && weir__is_autotuned(options) &&
+                   !crossing_pays(&plan->c);
+    plan->nlanes = plan->merged ? 1 : plan->c.nstreams;
+    if ((st = find_external(plan)) || (st = find_streams(plan)) || (st = first_instance(plan)) ||
+        (st = list_plan(plan, stages)))
+        goto destroy;
+    forget_texts(&plan->c.options);
+    *out = plan;
+    return WEIR_OK;
+
+destroy:
+    weir_plan_destroy(plan);
+    return st;
+}
+
+static weir_status make_dynamic(weir_graph *own, const weir_compile_options *options,
+                                weir_plan **out)
+{
+    weir_plan *plan = new_plan(own);
+    weir_status st;
+
+    if (!plan)
+        return WEIR_ENOMEM;
+    if ((st = weir__streams_check(own, options)) || (st = weir__dynamic_open(plan, options)))
+        weir_plan_destroy(plan);
+    else
+        *out = plan;
+    return st;
+}
+
+weir_status weir_graph_compile(weir_graph *g, const weir_compile_options *options, weir_plan **out)
+{
+    static const weir_compile_options defaults;
+    weir_graph *own;
+    weir_status st;
+
+    *out = NULL;
+    if ((st = weir__need(g, "the graph")))
+        return st;
+    if (g->capturing)
+        return weir__fail(WEIR_ESTATE, "the graph is still being captured: end that first");
+    if (!options)
+        options = &defaults;
+    if ((st = check_options(g, options)) || (st = weir__graph_clone(g, &own)))
+        return st;
+    return own->dynamic ? make_dynamic(own, options, out) : weir__plan_make(own, options, out);
+}
+
+/* Workers read the programs while they run: waits for the last runs, whatever a hook of the
+ * thread would say. False if one is stuck. */
+static bool wait_runs(const weir_plan *plan)
+{
+    bool over = true;
+
+    weir__wait_shield(1);
+    for (int i = 0; i < plan->ninstances && over; i++) {
+        struct weir__mark last = plan->instances[i]->last;
+
+        if (!last.stream)
+            continue;
+        (void)weir__stream_sync_seq(last.stream, last.seq, WEIR_TIMEOUT_DEVICE, true);
+        over = plan->dev->driver->done(last.stream) >= last.seq;
+    }
+    weir__wait_shield(-1);
+    return over;
+}
+
+static void free_plan(struct weir__leftover *leftover)
+{
+    weir_plan *plan = weir__containerof(leftover, weir_plan, leftover);
+
+    weir__mutex_lock(&plan->dev->lock);
+    for (int i = 0; i < plan->ninstances; i++)
+        weir__instance_free(plan, plan->instances[i]);
+    weir__mutex_unlock(&plan->dev->lock);
+    weir__plan_drop_seats(plan);
+    weir_stream_destroy(plan->stand_in);
+    weir__compile_fini(&plan->c);
+    weir__free(plan->streams);
+    weir__free(plan->item);
+    weir__free(plan->slot_of);
+    weir__free(plan->external);
+    weir_graph_destroy(plan->graph);
+    weir__free(plan);
+}
+
+void weir_plan_destroy(weir_plan *plan)
+{
+    if (!plan)
+        return;
+    weir__dynamic_close(plan);
+    if (wait_runs(plan)) {
+        free_plan(&plan->leftover);
+        return;
+    }
+    weir__log(WEIR_LOG_WARN, "a plan on %s still runs; it is freed when the device closes: %s",
+              plan->dev->props.name, weir_last_error());
+    plan->leftover.free = free_plan;
+    weir__device_leave(plan->dev, &plan->leftover);
+}

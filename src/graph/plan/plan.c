@@ -1,0 +1,331 @@
+/* From decisions to programs. */
+#include "graph/plan/plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Where a value's first element is. */
+static char *value_base(const weir_plan *plan, const struct weir__instance *inst, int value)
+{
+    static char nothing[64]; /* for values without bytes, which have no place */
+    const struct weir__value *v = &plan->graph->values[value];
+
+    if (v->kind == WEIR__VALUE_CONSTANT)
+        return v->constant->buffer->address;
+    if (plan->slot_of[value] >= 0)
+        return inst->bound[plan->slot_of[value]];
+    return inst->arena && plan->c.offset[value] >= 0 ? inst->arena->address + plan->c.offset[value]
+                                                     : nothing;
+}
+
+static struct weir__view resolve(const weir_plan *plan, const struct weir__instance *inst,
+                                 const struct weir__operand *o)
+{
+    struct weir__view v = o->view;
+
+    v.data = value_base(plan, inst, o->value) + (uintptr_t)o->view.data;
+    return v;
+}
+
+/* Cores that node v may use on an engine. */
+static unsigned cores_of(const weir_plan *plan, const struct weir__instance *inst, int v,
+                         weir_engine engine)
+{
+    if (!weir__node_obeys_limit(&plan->graph->nodes[v]))
+        return weir__cores_of(plan->dev, engine, plan->dev->props.cores, (weir_cores){0, 0});
+    return weir__cores_of(plan->dev, engine, inst->limits[plan->c.stream[v]], plan->c.limit[v]);
+}
+
+static uint16_t scope_of(const weir_graph *g, const struct weir__node *n)
+{
+    int super = n->marks.super_kernel;
+
+    return super < 0 ? 0 : weir__trace_scope(g->super_kernels[super].name);
+}
+
+weir_status weir__plan_prepare(const weir_plan *plan, const struct weir__instance *inst, int v,
+                               struct weir__work *work, struct weir__kernel *kernel)
+{
+    const struct weir__node *n = &plan->graph->nodes[v];
+    struct weir__view in[WEIR__OP_MAX_IN], out[WEIR__OP_MAX_OUT];
+    const struct weir__view *ins[WEIR__OP_MAX_IN];
+    struct weir__call call = {
+        .op = n->op,
+        .nin = n->nin,
+        .nout = n->nout,
+        .in = ins,
+        .out = out,
+        .params = n->params,
+        .cores = cores_of(plan, inst, v, n->op->engine),
+        .compiled = plan->dev->driver->compiles,
+        .model = plan->dev->model,
+    };
+    weir_status st;
+
+    for (int i = 0; i < n->nin; i++) {
+        ins[i] = n->in[i].value == WEIR__NO_VALUE ? NULL : &in[i];
+        if (ins[i])
+            in[i] = resolve(plan, inst, &n->in[i]);
+    }
+    for (int i = 0; i < n->nout; i++)
+        out[i] = resolve(plan, inst, &n->out[i]);
+    if (plan->seats[v].place >= 0)
+        call.rank = plan->channels[plan->seats[v].place].rank;
+    if (plan->c.scratch_size[v])
+        call.scratch = inst->arena->address + plan->c.scratch_offset[v];
+    weir__work_init(work, n->op);
+    if ((st = n->op->prepare(&call, work)))
+        return st;
+    if (work->meets)
+        weir__plan_fill_meet(plan, v, (void *)work->args);
+    *kernel = (struct weir__kernel){
+        .name = n->name,
+        .fn = work->blocks ? work->fn : NULL,
+        .code = work->blocks ? work->code : NULL,
+        .tune = weir__is_autotuned(&plan->c.options),
+        .args = work->args,
+        .args_size = (uint32_t)work->args_size,
+        .engine = work->engine,
+        .blocks = work->blocks ? work->blocks : 1,
+        .phases = work->phases,
+        .cores = cores_of(plan, inst, v, work->engine),
+        .gang = work->gang && work->blocks > 1,
+        .own_cores = true,
+        .meets = work->meets,
+        .never_timeout = n->marks.never_timeout,
+        .scope = scope_of(plan->graph, n),
+    };
+    if (work->blocks)
+        weir__kernel_set_cost(kernel, &call, work);
+    return WEIR_OK;
+}
+
+/* ---- launches ---- */
+
+static int launch_size(const struct weir__compile *c, int leader)
+{
+    int s = c->stream[leader], p = c->position[leader], n = 0;
+
+    while (p + n < c->streams[s].nnodes && c->leader[weir__node_at(c, s, p + n)] == leader)
+        n++;
+    return n;
+}
+
+/* The kernel of the launch that node `leader` begins. */
+static weir_status prepare_launch(const weir_plan *plan, struct weir__instance *inst, int leader,
+                                  struct weir__work *work, struct weir__kernel *kernel)
+{
+    int n = launch_size(&plan->c, leader);
+
+    return n == 1 ? weir__plan_prepare(plan, inst, leader, work, kernel)
+                  : weir__plan_prepare_fused(plan, inst, leader, n, work, kernel);
+}
+
+/* ---- items ---- */
+
+static int lane_nodes(const weir_plan *plan, int lane)
+{
+    return plan->merged ? plan->graph->nnodes : plan->c.streams[lane].nnodes;
+}
+
+/* The node at a place of a lane, -1 if none begins a launch there. */
+static int lane_node(const weir_plan *plan, int lane, int place)
+{
+    int v = plan->merged ? place : weir__node_at(&plan->c, lane, place);
+
+    return plan->c.live[v] && plan->c.leader[v] == v ? v : -1;
+}
+
+static int nwaits(const weir_plan *plan, int v)
+{
+    return plan->merged ? 0 : plan->c.sync_first[v + 1] - plan->c.sync_first[v];
+}
+
+static struct weir__item wait_item(const weir_plan *plan, const struct weir__sync *sync)
+{
+    return (struct weir__item){
+        .is_wait = true,
+        .lane = sync->stream,
+        .item = plan->item[weir__node_at(&plan->c, sync->stream, sync->position)],
+    };
+}
+
+/* The caller's lane ends with the waits that join the others to it: once the program is
+ * queued, nothing is left that could fail. */
+static int njoins(const weir_plan *plan, int lane)
+{
+    return lane || plan->merged ? 0 : plan->c.njoins;
+}
+
+/* Fills items of one lane: each launch's waits, then the launch; at the end the joins. */
+static weir_status fill_lane(const weir_plan *plan, struct weir__instance *inst, int lane,
+                             struct weir__item *items, unsigned char **args)
+{
+    const struct weir__compile *c = &plan->c;
+    struct weir__work work;
+    int n = 0;
+
+    for (int p = 0; p < lane_nodes(plan, lane); p++) {
+        int v = lane_node(plan, lane, p);
+        struct weir__kernel *k;
+        weir_status st;
+
+        if (v < 0)
+            continue;
+        for (int i = 0; i < nwaits(plan, v); i++)
+            items[n++] = wait_item(plan, &c->syncs[c->sync_first[v] + i]);
+        items[n] = (struct weir__item){0};
+        k = &items[n].kernel;
+        if ((st = prepare_launch(plan, inst, v, &work, k)))
+            return st;
+        if (k->args_size) {
+            if (!(args[n] = weir__malloc(k->args_size)))
+                return weir__fail(WEIR_ENOMEM, "the arguments of node '%s'", k->name);
+            memcpy(args[n], k->args, k->args_size);
+        }
+        k->args = args[n++];
+    }
+    for (int i = 0; i < njoins(plan, lane); i++)
+        items[n++] = wait_item(plan, &c->joins[i]);
+    return WEIR_OK;
+}
+
+static int lane_items(const weir_plan *plan, int lane)
+{
+    int n = njoins(plan, lane);
+
+    for (int p = 0; p < lane_nodes(plan, lane); p++) {
+        int v = lane_node(plan, lane, p);
+
+        n += v < 0 ? 0 : 1 + nwaits(plan, v);
+    }
+    return n;
+}
+
+void weir__plan_number_items(weir_plan *plan)
+{
+    for (int lane = 0; lane < plan->nlanes; lane++)
+        for (int p = 0, n = 0; p < lane_nodes(plan, lane); p++) {
+            int v = lane_node(plan, lane, p);
+
+            if (v >= 0) {
+                n += nwaits(plan, v);
+                plan->item[v] = n++;
+            }
+        }
+    for (int v = 0; v < plan->graph->nnodes; v++)
+        if (plan->c.live[v])
+            plan->item[v] = plan->item[plan->c.leader[v]];
+}
+
+static weir_status make_program(weir_plan *plan, struct weir__instance *inst)
+{
+    int nlanes = plan->nlanes, total = 0, at = 0;
+    struct weir__lane *lanes = weir__calloc((size_t)nlanes, sizeof *lanes);
+    struct weir__item *items = NULL;
+    unsigned char **args = NULL;
+    weir_status st = WEIR_OK;
+
+    for (int i = 0; i < nlanes; i++)
+        total += lane_items(plan, i);
+    items = weir__calloc((size_t)total + 1, sizeof *items);
+    args = weir__calloc((size_t)total + 1, sizeof *args);
+    if (!lanes || !items || !args)
+        st = weir__fail(WEIR_ENOMEM, "a program of %d commands", total);
+    for (int i = 0; i < nlanes && !st; i++) {
+        lanes[i].items = items + at;
+        lanes[i].nitems = lane_items(plan, i);
+        st = fill_lane(plan, inst, i, items + at, args + at);
+        at += lanes[i].nitems;
+    }
+    if (!st)
+        st = plan->dev->driver->program_make(plan->dev, lanes, nlanes, &inst->program);
+    for (int i = 0; args && i < total; i++)
+        weir__free(args[i]);
+    weir__free(args);
+    weir__free(items);
+    weir__free(lanes);
+    return st;
+}
+
+/* ---- instances ---- */
+
+static int nbound(const weir_plan *plan)
+{
+    return plan->graph->ninputs + plan->graph->noutputs;
+}
+
+void weir__instance_free(weir_plan *plan, struct weir__instance *inst)
+{
+    if (!inst)
+        return;
+    plan->dev->driver->program_free(inst->program);
+    if (inst->arena)
+        weir__pool_free(&plan->dev->pool, inst->arena);
+    weir__clock_fini(&inst->last_clock);
+    for (int v = 0; inst->fused && v < plan->graph->nnodes; v++)
+        weir__fused_free(inst->fused[v]);
+    weir__free(inst->fused);
+    weir__free(inst->bound);
+    weir__free(inst->limits);
+    weir__free(inst);
+}
+
+struct weir__instance *weir__instance_make(weir_plan *plan, char *const *bound,
+                                           const weir_cores *limits)
+{
+    struct weir__instance *inst = weir__calloc(1, sizeof *inst);
+    weir_stream *home = plan->dev->default_stream;
+
+    if (!inst) {
+        weir__fail(WEIR_ENOMEM, "an instance of a plan");
+        return NULL;
+    }
+    inst->bound = weir__calloc((size_t)nbound(plan) + 1, sizeof *inst->bound);
+    inst->limits = weir__calloc((size_t)plan->c.nstreams, sizeof *inst->limits);
+    inst->fused = weir__calloc((size_t)plan->graph->nnodes + 1, sizeof *inst->fused);
+    if (!inst->bound || !inst->limits || !inst->fused) {
+        weir__fail(WEIR_ENOMEM, "an instance of a plan");
+        goto free_instance;
+    }
+    memcpy(inst->bound, bound, (size_t)nbound(plan) * sizeof *bound);
+    memcpy(inst->limits, limits, (size_t)plan->c.nstreams * sizeof *limits);
+    if (plan->c.arena_bytes) {
+        if (weir__pool_alloc(&plan->dev->pool, home->slot, plan->c.arena_bytes, &inst->arena))
+            goto free_instance;
+        /* The bytes are the home stream's from here on: whoever runs first comes after. */
+        if (weir__clock_copy(&inst->last_clock, &home->clock))
+            goto free_instance;
+        inst->last = (struct weir__mark){home, weir__stream_submitted(home)};
+    }
+    if (make_program(plan, inst))
+        goto free_instance;
+    return inst;
+
+free_instance:
+    weir__instance_free(plan, inst);
+    return NULL;
+}
+
+weir_status weir__instance_rebind(weir_plan *plan, struct weir__instance *inst, char *const *bound,
+                                  const weir_cores *limits, bool all)
+{
+    struct weir__kernel kernel;
+    struct weir__work work;
+    weir_status st;
+
+    memcpy(inst->bound, bound, (size_t)nbound(plan) * sizeof *bound);
+    memcpy(inst->limits, limits, (size_t)plan->c.nstreams * sizeof *limits);
+    all |= inst->is_half_bound;
+    inst->is_half_bound = true;
+    for (int v = 0; v < plan->graph->nnodes; v++) {
+        if (!plan->c.live[v] || plan->c.leader[v] != v || (!all && !plan->external[v]))
+            continue;
+        if ((st = prepare_launch(plan, inst, v, &work, &kernel)))
+            return st;
+        plan->dev->driver->program_update(inst->program, plan->merged ? 0 : plan->c.stream[v],
+                                          plan->item[v], &kernel);
+    }
+    inst->is_half_bound = false;
+    return WEIR_OK;
+}

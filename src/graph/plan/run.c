@@ -1,0 +1,530 @@
+/* Running a plan: bind, fork, queue the program, join. */
+#include "graph/plan/dynamic.h"
+
+#include <string.h>
+
+enum { FEW = 64, MAX_LANES = 128 };
+
+/* Of a device that captures: instances for other bindings though one is idle, and what their arenas
+ * may take together. */
+enum { KEPT = 4, KEPT_BYTES = 32 << 20 };
+
+/* What one run needs. Only the bindings of a plan with very many inputs and outputs are not
+ * on the stack. */
+struct run {
+    weir_plan *plan;
+    weir_stream *caller;
+    bool lend;                       /* the caller's thread may work on it, */
+    bool held;                       /* and has to */
+    weir_stream *streams[MAX_LANES]; /* by lane */
+    weir_cores limits[MAX_LANES];
+    char **bound; /* inputs, then outputs */
+    bool *fresh;  /* by output: made for this run */
+    char *few_bound[FEW];
+    bool few_fresh[FEW];
+};
+
+static weir_status run_init(struct run *r, weir_plan *plan, weir_stream *caller, size_t nbound,
+                            bool lend)
+{
+    r->plan = plan;
+    r->caller = caller;
+    r->lend = lend;
+    r->held = false;
+    r->bound = r->few_bound;
+    r->fresh = r->few_fresh;
+    if (nbound <= FEW)
+        return WEIR_OK;
+    if (!(r->bound = weir__malloc(nbound * (sizeof *r->bound + sizeof *r->fresh))))
+        return weir__fail(WEIR_ENOMEM, "the bindings of %zu inputs and outputs", nbound);
+    r->fresh = (bool *)(r->bound + nbound);
+    return WEIR_OK;
+}
+
+static void run_fini(struct run *r)
+{
+    if (r->bound != r->few_bound)
+        weir__free(r->bound);
+}
+
+/* ---- checks: before anything is queued ---- */
+
+/* Sizes of -1 are any. */
+static bool fits(const struct weir__view *v, const struct weir__view *want)
+{
+    bool same = v->ndim == want->ndim;
+
+    for (int d = 0; same && d < v->ndim; d++)
+        same = v->shape[d] == want->shape[d] || want->shape[d] == -1;
+    return same;
+}
+
+static weir_status check_tensor(const weir_plan *plan, bool is_output, const char *name,
+                                const weir_tensor *t, const struct weir__view *want)
+{
+    const char *what = is_output ? "output" : "input";
+    weir_status st;
+
+    if (!t)
+        return weir__fail(WEIR_EINVAL, "plan %s '%s' is NULL", what, name);
+    if ((st = weir__tensor_check_bytes(t, what)))
+        return st;
+    if (t->dev != plan->dev)
+        return weir__fail(WEIR_EDEVICE, "plan %s '%s' is on %s, the plan on %s", what, name,
+                          t->dev->label, plan->dev->label);
+    if (t->view.dtype != want->dtype || !fits(&t->view, want))
+        return weir__fail(t->view.dtype != want->dtype ? WEIR_EDTYPE : WEIR_ESHAPE,
+                          "plan %s '%s' is %s, the plan was compiled for %s", what, name,
+                          weir__view_text(&t->view).text, weir__view_text(want).text);
+    if (!weir__view_is_contiguous(&t->view))
+        return weir__fail(WEIR_ESHAPE, "plan %s '%s' is not contiguous: %s", what, name,
+                          is_output ? "give NULL for a new tensor" : "call weir_contiguous first");
+    return WEIR_OK;
+}
+
+weir_status weir__plan_check_inputs(const weir_plan *plan, const weir_stream *s,
+                                    weir_tensor *const *inputs, size_t ninputs,
+                                    weir_tensor *const *outputs, size_t noutputs)
+{
+    const weir_graph *g = plan->graph;
+    weir_status st;
+
+    if (!s)
+        return weir__fail(WEIR_EINVAL, "a plan on %s needs a stream to run on", plan->dev->label);
+    if (s->dev != plan->dev)
+        return weir__fail(WEIR_EDEVICE, "a plan on %s cannot run on stream '%s' of %s",
+                          plan->dev->label, s->name, s->dev->label);
+    if (ninputs != (size_t)g->ninputs || noutputs != (size_t)g->noutputs)
+        return weir__fail(WEIR_EINVAL, "the plan has %d inputs and %d outputs, not %zu and %zu",
+                          g->ninputs, g->noutputs, ninputs, noutputs);
+    if ((ninputs && !inputs) || (noutputs && !outputs))
+        return weir__fail(WEIR_EINVAL, "the array of the plan's %s is NULL",
+                          ninputs && !inputs ? "inputs" : "outputs");
+    for (size_t i = 0; i < ninputs; i++) {
+        const struct weir__value *v = &g->values[g->inputs[i]];
+        struct weir__view want = weir__input_view(v);
+
+        if ((st = check_tensor(plan, false, v->name, inputs[i], &want)))
+            return st;
+    }
+    return WEIR_OK;
+}
+
+static weir_status check_outputs(const weir_plan *plan, weir_tensor *const *outputs)
+{
+    const weir_graph *g = plan->graph;
+    weir_status st;
+
+    for (int i = 0; i < g->noutputs; i++)
+        if (outputs[i] && (st = check_tensor(plan, true, g->outputs[i].name, outputs[i],
+                                             &g->outputs[i].operand.view)))
+            return st;
+    return WEIR_OK;
+}
+
+/* ---- instances ---- */
+
+static bool is_over(const weir_plan *plan, const struct weir__instance *inst)
+{
+    return !inst->last.stream || plan->dev->driver->done(inst->last.stream) >= inst->last.seq;
+}
+
+static bool same_bindings(const struct run *r, const struct weir__instance *inst)
+{
+    const weir_graph *g = r->plan->graph;
+
+    return !inst->is_half_bound &&
+           !memcmp(inst->bound, r->bound, (size_t)(g->ninputs + g->noutputs) * sizeof *r->bound);
+}
+
+static bool same_limits(const struct run *r, const struct weir__instance *inst)
+{
+    return !memcmp(inst->limits, r->limits, (size_t)r->plan->c.nstreams * sizeof *r->limits);
+}
+
+/* Whether it says that memory is. */
+static bool is_short(weir_status st)
+{
+    return st == WEIR_EOOM || st == WEIR_ENOMEM;
+}
+
+/* Whether new bindings get an instance of their own though this one is idle. Callers often have the
+ * same few places for their tensors. Where products are timed beside others, each instance would
+ * time them again. */
+static bool may_keep(const weir_plan *plan, const struct weir__instance *idle)
+{
+    bool times = plan->nlanes > 1 && weir__is_autotuned(&plan->c.options);
+
+    return plan->dev->driver->captures && idle->has_run && plan->ninstances < KEPT && !times &&
+           !plan->frugal && plan->c.arena_bytes * (size_t)(plan->ninstances + 1) <= KEPT_BYTES;
+}
+
+/* The instance is the last to be given to somebody else. */
+static struct weir__instance *use(weir_plan *plan, int at)
+{
+    struct weir__instance *inst = plan->instances[at];
+
+    memmove(&plan->instances[at], &plan->instances[at + 1],
+            (size_t)(plan->ninstances - at - 1) * sizeof inst);
+    plan->instances[plan->ninstances - 1] = inst;
+    return inst;
+}
+
+/* An instance bound as the run wants it: one that is, if it is free or was last run on
+ * this very stream; one that can be patched; a new one. NULL if all are running. */
+static struct weir__instance *choose(struct run *r, weir_status *st)
+{
+    weir_plan *plan = r->plan;
+    struct weir__instance *inst;
+    int idle = -1;
+
+    for (int i = plan->ninstances - 1; i >= 0; i--) {
+        inst = plan->instances[i];
+        if (same_bindings(r, inst) && same_limits(r, inst) &&
+            (inst->last.stream == r->caller || is_over(plan, inst)))
+            return use(plan, i);
+    }
+    if ((*st = weir__plan_check_overlap(plan, r->bound)))
+        return NULL;
+    for (int i = 0; i < plan->ninstances && idle < 0; i++)
+        if (is_over(plan, plan->instances[i]))
+            idle = i;
+    if (idle >= 0 && !may_keep(plan, plan->instances[idle])) {
+        inst = use(plan, idle);
+        *st = weir__instance_rebind(plan, inst, r->bound, r->limits, !same_limits(r, inst));
+        return inst;
+    }
+    if (plan->ninstances == WEIR__MAX_INSTANCES)
+        return NULL;
+    if (!(inst = weir__instance_make(plan, r->bound, r->limits))) {
+        *st = weir__last_status();
+        if (idle >= 0 && !plan->frugal && is_short(*st)) {
+            plan->frugal = true;
+            *st = WEIR_OK;
+            return choose(r, st);
+        }
+    } else if (plan->ninstances == WEIR__MAX_INSTANCES) {
+        /* Getting memory let go of the lock, and others were faster. */
+        weir__instance_free(plan, inst);
+        inst = NULL;
+    } else {
+        plan->instances[plan->ninstances++] = inst;
+    }
+    return inst;
+}
+
+/* The same, waiting on the host where it must. What failed there is not this run's error. */
+static weir_status acquire(struct run *r, struct weir__instance **out)
+{
+    weir_device *dev = r->plan->dev;
+    weir_status st = WEIR_OK;
+
+    while (!(*out = choose(r, &st)) && !st) {
+        struct weir__mark oldest = r->plan->instances[0]->last;
+
+        weir__mutex_unlock(&dev->lock);
+        st = weir__stream_await(oldest.stream, oldest.seq, WEIR_TIMEOUT_DEVICE, true);
+        weir__mutex_lock(&dev->lock);
+        if (dev->driver->done(oldest.stream) >= oldest.seq)
+            st = WEIR_OK;
+    }
+    return st;
+}
+
+/* ---- queueing: under the device lock ---- */
+
+/* Static kernels keep the tiling of the first instance: a limit set later comes too late. */
+static void choose_limits(struct run *r)
+{
+    weir_plan *plan = r->plan;
+    bool changed = false;
+
+    for (int i = 0; i < plan->c.nstreams; i++) {
+        r->limits[i] = weir_stream_get_limit(r->streams[i]);
+        if (!plan->c.options.static_kernels)
+            continue;
+        changed |= memcmp(&r->limits[i], &plan->instances[0]->limits[i], sizeof *r->limits) != 0;
+        r->limits[i] = plan->instances[0]->limits[i];
+    }
+    if (changed && !plan->warned)
+        weir__log(
+            WEIR_LOG_WARN,
+            "a core limit changed after the plan was compiled; its static kernels keep theirs");
+    plan->warned |= changed;
+}
+
+static void choose_streams(struct run *r)
+{
+    r->streams[0] = r->caller;
+    for (int i = 1; i < r->plan->c.nstreams; i++)
+        r->streams[i] = r->plan->streams[i] == r->caller ? r->plan->stand_in : r->plan->streams[i];
+}
+
+/* A merged run comes after what its streams have, and owe. */
+static weir_status fork_merged(const struct run *r)
+{
+    weir_status st = WEIR_OK;
+
+    for (int i = 1; i < r->plan->c.nstreams && !st; i++) {
+        weir_stream *s = r->plan->streams[i];
+        struct weir__mark last;
+
+        if (s == r->caller)
+            continue;
+        if (s->shared && (st = weir__stream_settle(s)))
+            break;
+        last = (struct weir__mark){s, weir__stream_submitted(s)};
+        if (s->owed.stream)
+            st = weir__stream_wait_mark(r->caller, s->owed, NULL, WEIR__WAIT_ORDER);
+        if (!st && last.seq)
+            st = weir__stream_wait_mark(r->caller, last, &s->clock, WEIR__WAIT_ORDER);
+        if (weir__race_on())
+            weir__race_see_wait(weir__stream_race(r->caller), weir__stream_race(s), last.seq);
+    }
+    return st;
+}
+
+static weir_status fork_lanes(const struct run *r, const struct weir__instance *inst)
+{
+    struct weir__mark now;
+    weir_status st;
+
+    if (inst->last.stream &&
+        (st = weir__stream_wait_mark(r->caller, inst->last, &inst->last_clock, WEIR__WAIT_ORDER)))
+        return st;
+    if (r->plan->merged)
+        return fork_merged(r);
+    now = (struct weir__mark){r->caller, weir__stream_submitted(r->caller)};
+    for (int i = 1; i < r->plan->c.nstreams; i++)
+        if ((st = weir__stream_wait_mark(r->streams[i], now, &r->caller->clock, WEIR__WAIT_FRESH)))
+            return st;
+    return WEIR_OK;
+}
+
+/* The streams a merged run stands for are ordered after it once anybody uses them. */
+static void owe_merged(const struct run *r)
+{
+    struct weir__mark end = {r->caller, weir__stream_submitted(r->caller)};
+
+    for (int i = 1; i < r->plan->c.nstreams; i++) {
+        weir_stream *s = r->plan->streams[i];
+
+        if (s == r->caller)
+            continue;
+        s->owed = end;
+        if (s->shared)
+            (void)weir__stream_settle(s); /* others do not ask; if it fails it stays owed */
+    }
+}
+
+/* Room for what join_lanes writes, so that nothing fails once the program is queued. */
+static weir_status reserve_join(const struct run *r, struct weir__instance *inst)
+{
+    weir_status st = WEIR_OK;
+
+    for (int i = 1; i < r->plan->nlanes && !st; i++)
+        st = weir__clock_reserve(&r->caller->clock, r->streams[i]->clock.n);
+    return st ? st : weir__clock_reserve(&inst->last_clock, r->caller->clock.n);
+}
+
+/* The program's joins order every lane before the caller, some through others. */
+static void join_lanes(const struct run *r, struct weir__instance *inst)
+{
+    if (r->plan->merged)
+        owe_merged(r);
+    for (int i = 1; i < r->plan->nlanes; i++) {
+        (void)weir__clock_merge(&r->caller->clock, &r->streams[i]->clock);
+        if (weir__race_on())
+            weir__race_see_wait(weir__stream_race(r->caller), weir__stream_race(r->streams[i]),
+                                weir__stream_submitted(r->streams[i]));
+    }
+    inst->last = (struct weir__mark){r->caller, weir__stream_submitted(r->caller)};
+    inst->has_run = true;
+    (void)weir__clock_copy(&inst->last_clock, &r->caller->clock);
+}
+
+/* Everything the run touches counts as used by the caller's stream up to its join, number
+ * `seq`; before that is known (0) there is room for it, and what wait_tensor said is kept. */
+static weir_status fence(const struct run *r, const struct weir__instance *inst,
+                         weir_tensor *const *inputs, weir_tensor *const *outputs, uint64_t seq)
+{
+    const weir_graph *g = r->plan->graph;
+    uint64_t *at;
+    weir_status st;
+
+#define FENCE(buffer)                                                                  \
+    do {                                                                               \
+        if (!(at = weir__pool_fence(buffer, r->caller->slot)))                         \
+            return weir__fail(WEIR_ENOMEM, "a fence on stream '%s'", r->caller->name); \
+        if (seq)                                                                       \
+            *at = seq;                                                                 \
+        else if ((st = weir__buffer_await(buffer, r->caller)))                         \
+            return st;                                                                 \
+    } while (0)
+    for (int i = 0; i < g->ninputs; i++)
+        FENCE(inputs[i]->buffer);
+    for (int i = 0; i < g->noutputs; i++)
+        FENCE(outputs[i]->buffer);
+    for (int i = 0; i < g->nconstants; i++)
+        FENCE(g->values[g->constants[i]].constant->buffer);
+    if (inst->arena)
+        FENCE(inst->arena);
+#undef FENCE
+    return WEIR_OK;
+}
+
+/* What the lanes had before, when a trace is recorded. */
+static uint64_t trace_before(const struct run *r, uint64_t *bases)
+{
+    for (int i = 0; i < r->plan->c.nstreams; i++)
+        bases[i] = weir__stream_submitted(r->streams[i]);
+    return weir__device_trace_time(r->plan->dev);
+}
+
+static void trace_queued(const struct run *r, const uint64_t *bases, uint64_t at)
+{
+    for (int i = 0; i < r->plan->c.nstreams; i++) {
+        const weir_stream *s = r->streams[i];
+
+        weir__trace_put_queued(s->dev->id, s->slot, bases[i] + 1,
+                               (uint32_t)(weir__stream_submitted(s) - bases[i]), at);
+    }
+}
+
+/* Forks, runs and joins the instance. */
+static weir_status queue_instance(struct run *r, struct weir__instance *inst,
+                                  weir_tensor *const *inputs, weir_tensor *const *outputs)
+{
+    weir_plan *plan = r->plan;
+    uint64_t bases[MAX_LANES], tickets[WEIR__MAX_CHANNELS], queued = 0, before;
+    bool traced = weir__trace_on();
+    weir_status st, fenced;
+
+    if ((st = weir__plan_tickets(plan, tickets)) || (st = fence(r, inst, inputs, outputs, 0)) ||
+        (st = fork_lanes(r, inst)) || (st = reserve_join(r, inst)) ||
+        (weir__race_on() && (st = weir__plan_race(plan, r->caller, inputs, outputs, false))))
+        return st;
+    if (traced)
+        queued = trace_before(r, bases);
+    before = weir__stream_submitted(r->caller);
+    st = plan->dev->driver->program_run(inst->program, r->streams, tickets, plan->nchannels);
+    if (st && weir__stream_submitted(r->caller) == before)
+        return st;
+    weir__plan_take_tickets(plan);
+    if (traced)
+        trace_queued(r, bases, queued);
+    if (weir__race_on())
+        weir__plan_race(plan, r->caller, inputs, outputs, true);
+    join_lanes(r, inst);
+    if (weir__race_on())
+        weir__plan_race_calls(plan, r->caller, tickets);
+    fenced = fence(r, inst, inputs, outputs, inst->last.seq);
+    return st ? st : fenced;
+}
+
+/* Memory was short for an instance that the run can do without, as another is idle: it is given up,
+ * and no more are made. */
+static bool drop_instance(weir_plan *plan, struct weir__instance *inst, weir_status st)
+{
+    int at = -1;
+    bool idle = false;
+
+    if (!is_short(st) || inst->has_run)
+        return false;
+    for (int i = 0; i < plan->ninstances; i++)
+        if (plan->instances[i] == inst)
+            at = i;
+        else
+            idle |= is_over(plan, plan->instances[i]);
+    if (!idle)
+        return false;
+    use(plan, at);
+    plan->ninstances--;
+    plan->frugal = true;
+    weir__instance_free(plan, inst);
+    return true;
+}
+
+static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor *const *outputs)
+{
+    weir_plan *plan = r->plan;
+    const struct weir__driver *driver = plan->dev->driver;
+    struct weir__instance *inst;
+    weir_status st;
+
+    if (plan->c.nstreams > MAX_LANES)
+        return weir__fail(WEIR_ERANGE, "a plan runs on at most %d streams, not %d", MAX_LANES,
+                          plan->c.nstreams);
+    choose_streams(r);
+    choose_limits(r);
+    do {
+        /* Settled only then, because waiting for an instance lets go of the lock. */
+        if ((st = acquire(r, &inst)) || (st = weir__stream_settle(r->caller)))
+            return st;
+        r->held = r->lend && driver->hold && driver->hold(plan->dev, true);
+        st = queue_instance(r, inst, inputs, outputs);
+        if (r->held)
+            driver->hold(plan->dev, false);
+    } while (st && drop_instance(plan, inst, st));
+    return st;
+}
+
+/* Outputs that the caller left open get memory. */
+static weir_status bind_tensors(struct run *r, weir_tensor *const *inputs, size_t ninputs,
+                                weir_tensor **outputs, size_t noutputs)
+{
+    weir_status st = WEIR_OK;
+
+    for (size_t i = 0; i < ninputs; i++)
+        r->bound[i] = inputs[i]->view.data;
+    for (size_t i = 0; i < noutputs; i++) {
+        r->fresh[i] = !outputs[i];
+        if (!st && !outputs[i])
+            st = weir__tensor_alloc(r->caller, &r->plan->graph->outputs[i].operand.view,
+                                    &outputs[i]);
+        r->bound[ninputs + i] = outputs[i] ? outputs[i]->view.data : NULL;
+    }
+    return st;
+}
+
+weir_status weir__plan_run(weir_plan *plan, weir_stream *s, weir_tensor *const *inputs,
+                           size_t ninputs, weir_tensor **outputs, size_t noutputs, bool lend)
+{
+    struct run r;
+    weir_status st;
+
+    if ((st = weir__need(plan, "the plan")))
+        return st;
+    if (plan->dynamic)
+        return weir__dynamic_run(plan, s, inputs, ninputs, outputs, noutputs, lend);
+    if ((st = weir__plan_check_inputs(plan, s, inputs, ninputs, outputs, noutputs)) ||
+        (st = check_outputs(plan, outputs)) ||
+        (st = run_init(&r, plan, s, ninputs + noutputs, lend)))
+        return st;
+    weir__mutex_lock(&plan->dev->lock);
+    if (!(st = bind_tensors(&r, inputs, ninputs, outputs, noutputs)))
+        st = queue(&r, inputs, outputs);
+    for (size_t i = 0; st && i < noutputs; i++)
+        if (r.fresh[i] && outputs[i]) {
+            weir__tensor_drop(outputs[i]);
+            outputs[i] = NULL;
+        }
+    weir__mutex_unlock(&plan->dev->lock);
+    run_fini(&r);
+    (r.held ? plan->dev->driver->lend : plan->dev->driver->kick)(plan->dev);
+    return st;
+}
+
+weir_status weir_plan_run(weir_plan *plan, weir_stream *s, weir_tensor *const *inputs,
+                          size_t ninputs, weir_tensor **outputs, size_t noutputs)
+{
+    return weir__plan_run(plan, s, inputs, ninputs, outputs, noutputs, false);
+}
+
+weir_status weir_plan_call(weir_plan *plan, weir_stream *s, weir_tensor *const *inputs,
+                           size_t ninputs, weir_tensor **outputs, size_t noutputs)
+{
+    weir_status st = weir__plan_run(plan, s, inputs, ninputs, outputs, noutputs, true);
+
+    return st ? st : weir_stream_sync(s);
+}

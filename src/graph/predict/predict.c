@@ -1,0 +1,221 @@
+#include "graph/predict/predict_program.h"
+
+static weir_status check_devices(weir_graph *const *graphs, uint32_t nranks)
+{
+    for (uint32_t i = 0; i < nranks; i++) {
+        const weir_device *dev = graphs[i]->dev;
+
+        if (!dev->model)
+            return weir__fail(WEIR_EUNSUPPORTED,
+                              "%s runs in real time: only a modelled device such as npu:a3 "
+                              "predicts",
+                              dev->props.name);
+        if (graphs[i]->capturing)
+            return weir__fail(WEIR_ESTATE, "the graph is still being captured: end that first");
+        if (strcmp(dev->props.name, graphs[0]->dev->props.name) != 0)
+            return weir__fail(WEIR_EDEVICE, "rank 0 is on %s, rank %u on %s",
+                              graphs[0]->dev->props.name, i, dev->props.name);
+    }
+    return WEIR_OK;
+}
+
+static weir_status translate(weir_graph *const *graphs, const struct weir__predict_options *options,
+                             struct weir__prediction *p, struct weir__meetings *meetings)
+{
+    weir_status st = WEIR_OK;
+
+    for (uint32_t r = 0; r < p->nranks && !st; r++) {
+        struct weir__predict_place place = {.rank = r, .nranks = p->nranks};
+        uint32_t known = 0;
+
+        while (known < p->ngraphs && p->graphs[known].g != graphs[r])
+            known++;
+        p->graph_of[r] = known;
+        if (known < p->ngraphs)
+            continue;
+        p->ngraphs++;
+        place.index = known;
+        for (uint32_t other = r + 1; other < p->nranks; other++)
+            place.shared |= graphs[other] == graphs[r];
+        st = weir__predict_graph_init(&p->graphs[known], graphs[r], options, &place, meetings);
+        if (p->serial < p->graphs[known].serial)
+            p->serial = p->graphs[known].serial;
+    }
+    return st;
+}
+
+static weir_status replay(struct weir__prediction *p, const struct weir__model *model,
+                          const struct weir__predict_options *options,
+                          const struct weir__meetings *meetings)
+{
+    const struct weir__replay_program **programs = weir__calloc(p->nranks, sizeof *programs);
+    struct weir__replay_options how = {
+        .record_ps = weir__model_overhead(model, model->profile.event_record_us),
+        .wait_ps = weir__model_overhead(model, model->profile.event_wait_us),
+        .spans = !options->makespan_only,
+        .parts = options->parts,
+    };
+    struct weir__replay_result bound;
+    struct weir__sim_limits limits;
+    weir_status st;
+
+    if (!programs) {
+        st = weir__fail(WEIR_ENOMEM, "a prediction of %u ranks", p->nranks);
+        goto done;
+    }
+    for (uint32_t r = 0; r < p->nranks; r++)
+        programs[r] = &p->graphs[p->graph_of[r]].program;
+    weir__model_limits(model, &limits);
+    if ((st = weir__replay(&limits, programs, p->nranks, meetings->sizes, meetings->count, &how,
+                           &p->run)))
+        goto done;
+    p->makespan = p->run.makespan;
+    if (options->makespan_only)
+        goto done;
+    limits.isolated = true;
+    how.spans = how.parts = false;
+    if (!(st = weir__replay(&limits, programs, p->nranks, meetings->sizes, meetings->count, &how,
+                            &bound))) {
+        p->critical = bound.makespan;
+        weir__replay_fini(&bound);
+    }
+done:
+    weir__free(programs);
+    return st;
+}
+
+weir_status weir__predict(weir_graph *const *graphs, uint32_t nranks,
+                          const struct weir__predict_options *options, struct weir__prediction *out)
+{
+    struct weir__meetings meetings = {0};
+    const struct weir__model *model;
+    weir_status st;
+
+    *out = (struct weir__prediction){.nranks = nranks};
+    if (!nranks)
+        return weir__fail(WEIR_EINVAL, "a prediction needs at least one rank");
+    if ((st = check_devices(graphs, nranks)))
+        return st;
+    model = graphs[0]->dev->model;
+    out->graphs = weir__calloc(nranks, sizeof *out->graphs);
+    out->graph_of = weir__calloc(nranks, sizeof *out->graph_of);
+    if (!out->graphs || !out->graph_of)
+        st = weir__fail(WEIR_ENOMEM, "a prediction of %u ranks", nranks);
+    else if (!(st = translate(graphs, options, out, &meetings)))
+        st = replay(out, model, options, &meetings);
+    out->dispatch = weir__model_overhead(model, model->profile.graph_dispatch_us);
+    weir__meetings_fini(&meetings);
+    if (st)
+        weir__prediction_fini(out);
+    return st;
+}
+
+void weir__prediction_fini(struct weir__prediction *p)
+{
+    for (uint32_t i = 0; i < p->ngraphs; i++)
+        weir__predict_graph_fini(&p->graphs[i]);
+    weir__free(p->graphs);
+    weir__free(p->graph_of);
+    weir__replay_fini(&p->run);
+    *p = (struct weir__prediction){0};
+}
+
+/* ---- for people ---- */
+
+static const struct weir__replay_program *program(const struct weir__prediction *p, uint32_t rank)
+{
+    return &p->graphs[p->graph_of[rank]].program;
+}
+
+const char *weir__predict_node_name(const struct weir__prediction *p, uint32_t rank, uint32_t node)
+{
+    return program(p, rank)->nodes[node].name;
+}
+
+const char *weir__predict_stream_name(const struct weir__prediction *p, uint32_t rank,
+                                      uint32_t stream)
+{
+    return program(p, rank)->streams[stream].name;
+}
+
+void weir__prediction_holds(const struct weir__stuck *s, struct weir__text *text)
+{
+    const char *comma = "";
+
+    for (int i = 0; i < WEIR__POOLS; i++)
+        if (s->held[i]) {
+            weir__text_add(text, "%s%u %s core%s", comma, s->held[i], weir__pool_names[i],
+                           s->held[i] > 1 ? "s" : "");
+            comma = " and ";
+        }
+    if (!*comma)
+        weir__text_add(text, "no cores");
+}
+
+void weir__prediction_waits(const struct weir__prediction *p, const struct weir__stuck *s,
+                            struct weir__text *text)
+{
+    const struct weir__replay_node *n = &program(p, s->rank)->nodes[s->node];
+    const struct weir__stuck *next = &p->run.stuck[s->next];
+    const char *comma = "";
+
+    if (s->why == WEIR__STUCK_EVENT) {
+        weir__text_add(text, "'%s' on stream '%s'",
+                       weir__predict_node_name(p, s->of_rank, s->of_node),
+                       weir__predict_stream_name(p, s->of_rank, s->of_stream));
+        return;
+    }
+    if (s->why == WEIR__STUCK_PEERS) {
+        weir__text_add(text, "collective '%s' on %u other rank%s", n->meets, s->nwaiting,
+                       s->nwaiting > 1 ? "s" : "");
+        if (s->of_node == UINT32_MAX)
+            weir__text_add(text, ", which have no such node left");
+        else
+            weir__text_add(text, ": rank %u has '%s' on stream '%s'", s->of_rank,
+                           weir__predict_node_name(p, s->of_rank, s->of_node),
+                           weir__predict_stream_name(p, s->of_rank, s->of_stream));
+        return;
+    }
+    for (int i = 0; i < WEIR__POOLS; i++)
+        if (s->missing[i]) {
+            weir__text_add(text, "%s%u more %s core%s", comma, s->missing[i], weir__pool_names[i],
+                           s->missing[i] > 1 ? "s" : "");
+            comma = " and ";
+        }
+    if (next == s)
+        weir__text_add(text, " than the device has free, and nobody will free any");
+    else
+        weir__text_add(text, ", of which '%s' on stream '%s' holds some",
+                       weir__predict_node_name(p, next->rank, next->node),
+                       weir__predict_stream_name(p, next->rank, next->stream));
+}
+
+void weir__prediction_report(const struct weir__prediction *p, struct weir__text *text)
+{
+    const struct weir__replay_result *run = &p->run;
+    const struct weir__stuck *at = NULL, *first;
+
+    for (uint32_t i = 0; i < run->nstuck; i++) {
+        const struct weir__stuck *s = &run->stuck[i];
+
+        weir__text_add(text, "rank %u, stream '%s': '%s' holds ", s->rank,
+                       weir__predict_stream_name(p, s->rank, s->stream),
+                       weir__predict_node_name(p, s->rank, s->node));
+        weir__prediction_holds(s, text);
+        weir__text_add(text, " and waits for ");
+        weir__prediction_waits(p, s, text);
+        weir__text_add(text, "\n");
+        if (!at && s->in_cycle)
+            at = s;
+    }
+    if (!(first = at))
+        return;
+    weir__text_add(text, "cycle: ");
+    do {
+        weir__text_add(text, "'%s' on rank %u -> ", weir__predict_node_name(p, at->rank, at->node),
+                       at->rank);
+        at = &run->stuck[at->next];
+    } while (at != first);
+    weir__text_add(text, "'%s' on rank %u\n", weir__predict_node_name(p, at->rank, at->node),
+                   at->rank);
+}

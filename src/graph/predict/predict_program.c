@@ -1,0 +1,319 @@
+/* A graph as a program of the modelled machine. */
+#include "graph/predict/predict_program.h"
+
+#include "graph/build/stand_in.h"
+#include "tensor/kernel_params.h"
+
+/* ---- what a node costs ---- */
+
+/* The limit that reaches the node on its engine; 0 if there is none. */
+static unsigned own_limit(const weir_device *dev, weir_engine engine, weir_cores limit)
+{
+    switch (engine) {
+    case WEIR_ENGINE_CUBE:
+        return (unsigned)limit.cube;
+    case WEIR_ENGINE_VECTOR:
+        return (unsigned)limit.vector;
+    case WEIR_ENGINE_MIX:
+        return limit.cube || limit.vector ? weir__cores_of(dev, engine, dev->props.cores, limit)
+                                          : 0;
+    default:
+        return 0;
+    }
+}
+
+static unsigned all_cores(const weir_device *dev, weir_engine engine)
+{
+    const struct weir__profile *p = &dev->model->profile;
+
+    return engine == WEIR_ENGINE_SDMA ? (unsigned)p->sdma_channels
+           : engine == WEIR_ENGINE_HOST
+               ? (unsigned)p->host_cores
+               : weir__cores_of(dev, engine, dev->props.cores, (weir_cores){0, 0});
+}
+
+static void load_kernel(const weir_device *dev, const struct weir__kernel_params *p,
+                        weir_cores limit, struct weir__load *load)
+{
+    unsigned own;
+
+    load->engine = weir__kernel_engine(p);
+    load->blocks = weir__kernel_blocks(p);
+    load->gang = p->gang;
+    load->together = p->us > 0;
+    load->block_us = p->us > 0 ? p->us : p->us_per_block;
+    load->bytes = (double)p->bytes;
+    load->comm = p->collective[0] || load->engine == WEIR_ENGINE_SDMA ||
+                 !strcmp(p->class, "hccl") || !strcmp(p->class, "mc2");
+    own = weir__kernel_obeys_limit(p) ? own_limit(dev, load->engine, limit) : 0;
+    /* Blocks that must all be there at once, and more of them than cores, never start. */
+    load->cores = own                            ? own
+                  : load->gang || load->together ? load->blocks
+                                                 : all_cores(dev, load->engine);
+}
+
+static weir_status load_operator(const weir_device *dev, const struct weir__node *n,
+                                 weir_cores limit, struct weir__load *load)
+{
+    unsigned own = own_limit(dev, n->op->engine, limit);
+    struct weir__stand_in s;
+    struct weir__cost cost = {0};
+    struct weir__work work;
+    weir_status st;
+
+    weir__stand_in(&s, n, own ? own : all_cores(dev, n->op->engine), NULL);
+    weir__work_init(&work, n->op);
+    if ((st = n->op->prepare(&s.call, &work)))
+        return st;
+    if (n->op->cost)
+        n->op->cost(&s.call, &cost);
+    if (n->nin && s.ins[0])
+        cost.flops *= weir__model_flop(dev->model, work.engine, s.ins[0]->dtype);
+    *load = (struct weir__load){
+        .engine = work.engine,
+        .blocks = work.blocks,
+        .cores = work.engine == n->op->engine ? s.call.cores : all_cores(dev, work.engine),
+        .gang = work.gang && work.blocks > 1,
+        .flops = cost.flops,
+        .bytes = cost.bytes,
+        .comm = work.engine == WEIR_ENGINE_SDMA,
+    };
+    return WEIR_OK;
+}
+
+/* ---- meetings ---- */
+
+/* The k-th node of a name on one rank meets the k-th on the others. */
+static weir_status find_meeting(struct weir__meetings *m, const struct weir__meeting_name *name,
+                                uint32_t graph, uint32_t nranks, uint32_t *out)
+{
+    struct weir__meeting_name *entry = NULL;
+
+    for (int i = 0; i < m->n && !entry; i++)
+        if (!strcmp(m->names[i].name, name->name) && m->names[i].group == name->group &&
+            m->names[i].from == name->from && m->names[i].to == name->to)
+            entry = &m->names[i];
+    if (!entry) {
+        if (!weir__grow(&m->names, m->n, &m->cap, sizeof *m->names))
+            return WEIR_ENOMEM;
+        entry = &m->names[m->n++];
+        *entry = *name;
+    }
+    if (entry->graph != graph + 1)
+        entry->used = 0;
+    entry->graph = graph + 1;
+    if (entry->used == entry->n) {
+        if (!weir__grow(&entry->ids, entry->n, &entry->cap, sizeof *entry->ids) ||
+            !weir__grow(&m->sizes, (int)m->count, &m->cap_sizes, sizeof *m->sizes))
+            return WEIR_ENOMEM;
+        m->sizes[m->count] = nranks;
+        entry->ids[entry->n++] = ++m->count;
+    }
+    *out = entry->ids[entry->used++];
+    return WEIR_OK;
+}
+
+void weir__meetings_fini(struct weir__meetings *m)
+{
+    for (int i = 0; i < m->n; i++)
+        weir__free(m->names[i].ids);
+    weir__free(m->names);
+    weir__free(m->sizes);
+}
+
+/* ---- nodes ---- */
+
+/* A Kernel with a collective. */
+static weir_status meet_by_name(struct weir__predict_graph *pg, int v,
+                                const struct weir__kernel_params *p, const struct weir__load *load,
+                                const struct weir__predict_place *place,
+                                struct weir__meetings *meetings)
+{
+    const struct weir__model *model = pg->g->dev->model;
+    struct weir__sim_op *op = &pg->ops[v];
+
+    pg->nodes[v].meets = p->collective;
+    if (!(load->block_us > 0) && p->bytes)
+        weir__model_collective(model, weir__collective_kind(p->collective), place->nranks,
+                               (double)p->bytes, op);
+    if (load->engine == WEIR_ENGINE_SDMA)
+        weir__model_take_no_cores(op);
+    return find_meeting(
+        meetings,
+        &(struct weir__meeting_name){.name = p->collective, .group = false, .from = -1, .to = -1},
+        place->index, place->nranks, &op->meeting);
+}
+
+/* An operator of a group. A single rank is predicted as if the others came when it does. */
+static weir_status meet_in_group(struct weir__predict_graph *pg, int v, struct weir__load *load,
+                                 const struct weir__predict_place *place,
+                                 struct weir__meetings *meetings)
+{
+    const struct weir__node *n = &pg->g->nodes[v];
+    struct weir__meeting_name name = {.group = true, .from = -1, .to = -1};
+    struct weir__party party;
+    bool pair;
+
+    n->op->party(n->params, &party);
+    pair = party.to >= 0 || party.from >= 0;
+    weir__model_group_op(pg->g->dev->model, load, weir__collective_kind(n->op->name),
+                         pair ? 2 : (uint32_t)party.ranks, &pg->ops[v]);
+    if (place->nranks == 1)
+        return WEIR_OK;
+    if ((uint32_t)party.ranks != place->nranks)
+        return weir__fail(WEIR_EINVAL,
+                          "node '%s' is a collective of the %lld ranks of group '%s', and the run "
+                          "has %u: they must be as many",
+                          n->name, (long long)party.ranks, party.group, place->nranks);
+    if (pair && place->shared)
+        return weir__fail(WEIR_EINVAL,
+                          "node '%s' is for one rank: give each rank a graph of its own", n->name);
+    name.name = pg->nodes[v].meets = party.group;
+    if (pair) {
+        name.from = party.to >= 0 ? (int)place->rank : party.from;
+        name.to = party.to >= 0 ? party.to : (int)place->rank;
+    }
+    return find_meeting(meetings, &name, place->index, pair ? 2 : place->nranks,
+                        &pg->ops[v].meeting);
+}
+
+static weir_status make_op(struct weir__predict_graph *pg, int v,
+                           const struct weir__predict_place *place, struct weir__meetings *meetings)
+{
+    const weir_device *dev = pg->g->dev;
+    const struct weir__node *n = &pg->g->nodes[v];
+    const struct weir__kernel_params *p =
+        strcmp(n->op->name, "Kernel") ? NULL : (const struct weir__kernel_params *)n->params;
+    struct weir__sim_op *op = &pg->ops[v];
+    struct weir__load load = {.in_graph = true};
+    weir_status st = WEIR_OK;
+
+    if (p)
+        load_kernel(dev, p, pg->c.limit[v], &load);
+    else
+        st = load_operator(dev, n, pg->c.limit[v], &load);
+    if (st)
+        return st;
+    load.in_graph = true;
+    weir__model_op(dev->model, &load, op);
+    pg->engine[v] = load.engine;
+    if (p && p->collective[0])
+        st = meet_by_name(pg, v, p, &load, place, meetings);
+    else if (n->op->flags & WEIR__OP_COLLECTIVE)
+        st = meet_in_group(pg, v, &load, place, meetings);
+    if (pg->c.leader[v] != v)
+        op->launch_ps = 0; /* a super kernel is launched once */
+    return st;
+}
+
+static void number_waits(struct weir__predict_graph *pg)
+{
+    const struct weir__compile *c = &pg->c;
+
+    for (int i = 0; i < c->nsyncs; i++) {
+        pg->waits[i] = (struct weir__replay_wait){(uint32_t)c->syncs[i].stream,
+                                                  (uint32_t)c->syncs[i].position};
+        pg->nodes[weir__node_at(c, c->syncs[i].stream, c->syncs[i].position)].recorded = true;
+    }
+    for (int v = 0; v < pg->g->nnodes; v++) {
+        pg->nodes[v].op = (uint32_t)v;
+        pg->nodes[v].waits = (uint32_t)c->sync_first[v];
+        pg->nodes[v].nwaits = (uint32_t)(c->sync_first[v + 1] - c->sync_first[v]);
+        pg->nodes[v].name = pg->g->nodes[v].name;
+        pg->order[v] = (uint32_t)c->order[v];
+    }
+    for (int s = 0; s < c->nstreams; s++)
+        pg->streams[s] = (struct weir__replay_stream){
+            .name = c->streams[s].tag ? c->streams[s].tag : "default",
+            .priority = c->streams[s].priority,
+            .nodes = pg->order + c->streams[s].first,
+            .nnodes = (uint32_t)c->streams[s].nnodes,
+        };
+}
+
+static weir_status passes(struct weir__compile *c, bool memory)
+{
+    weir_status st;
+
+    if ((st = weir__graph_edges(c->g, &c->edges)) || (st = weir__pass_live(c)) ||
+        (st = weir__pass_streams(c)) || (st = weir__pass_sync(c)) || (st = weir__pass_super(c)) ||
+        (st = weir__pass_cores(c)))
+        return st;
+    return memory ? weir__pass_memory(c) : WEIR_OK;
+}
+
+static size_t value_bytes(const weir_graph *g, int value)
+{
+    const struct weir__view *v = &g->values[value].view;
+
+    return (size_t)weir__view_numel(v) * weir_dtype_size(v->dtype);
+}
+
+static size_t memory_bytes(const struct weir__predict_graph *pg)
+{
+    const weir_graph *g = pg->g;
+    size_t bytes = pg->c.arena_bytes;
+
+    for (int i = 0; i < g->ninputs; i++)
+        bytes += value_bytes(g, g->inputs[i]);
+    for (int i = 0; i < g->nconstants; i++)
+        bytes += value_bytes(g, g->constants[i]);
+    for (int i = 0; i < g->noutputs; i++)
+        bytes += value_bytes(g, g->outputs[i].operand.value);
+    return bytes;
+}
+
+weir_status weir__predict_graph_init(struct weir__predict_graph *pg, const weir_graph *g,
+                                     const struct weir__predict_options *options,
+                                     const struct weir__predict_place *place,
+                                     struct weir__meetings *meetings)
+{
+    size_t n = (size_t)g->nnodes + 1;
+    struct weir__sim_limits limits;
+    weir_status st;
+
+    *pg = (struct weir__predict_graph){.g = g, .c = {.g = g}};
+    if (options->compile)
+        pg->c.options = *options->compile;
+    if ((st = passes(&pg->c, options->memory)))
+        return st;
+    pg->nodes = weir__calloc(n, sizeof *pg->nodes);
+    pg->ops = weir__calloc(n, sizeof *pg->ops);
+    pg->order = weir__calloc(n, sizeof *pg->order);
+    pg->engine = weir__calloc(n, sizeof *pg->engine);
+    pg->waits = weir__calloc((size_t)pg->c.nsyncs + 1, sizeof *pg->waits);
+    pg->streams = weir__calloc((size_t)pg->c.nstreams, sizeof *pg->streams);
+    if (!pg->nodes || !pg->ops || !pg->order || !pg->engine || !pg->waits || !pg->streams)
+        return weir__fail(WEIR_ENOMEM, "a prediction of %d nodes", g->nnodes);
+    number_waits(pg);
+    weir__model_limits(g->dev->model, &limits);
+    for (int v = 0; v < g->nnodes; v++) {
+        if (!pg->c.live[v])
+            continue;
+        if ((st = make_op(pg, v, place, meetings)))
+            return st;
+        pg->serial += pg->ops[v].launch_ps + weir__sim_alone(&limits, &pg->ops[v]);
+    }
+    pg->program = (struct weir__replay_program){
+        .nodes = pg->nodes,
+        .nnodes = (uint32_t)g->nnodes,
+        .waits = pg->waits,
+        .ops = pg->ops,
+        .streams = pg->streams,
+        .nstreams = (uint32_t)pg->c.nstreams,
+    };
+    if (options->memory)
+        pg->memory_bytes = memory_bytes(pg);
+    return WEIR_OK;
+}
+
+void weir__predict_graph_fini(struct weir__predict_graph *pg)
+{
+    weir__compile_fini(&pg->c);
+    weir__free(pg->nodes);
+    weir__free(pg->ops);
+    weir__free(pg->order);
+    weir__free(pg->engine);
+    weir__free(pg->waits);
+    weir__free(pg->streams);
+}

@@ -1,0 +1,37 @@
+/* Between predict.c and predict_program.c. */
+#ifndef WEIR_GRAPH_PREDICT_PREDICT_PROGRAM_H
+#define WEIR_GRAPH_PREDICT_PREDICT_PROGRAM_H
+
+#include "graph/predict/predict.h"
+
+/* Which meeting the k-th node of a collective's name is, over all graphs. */
+struct weir__meetings {
+    struct weir__meeting_name {
+        const char *name;
+        bool group;    /* the name is a group's */
+        int from, to;  /* of its pairs; -1 for the whole group's */
+        uint32_t *ids; /* by k, from 1 */
+        int n, cap;
+        int used;       /* by the graph numbered last, */
+        uint32_t graph; /* which is 1 + this */
+    } * names;
+    int n, cap;
+    uint32_t count;
+    uint32_t *sizes; /* ranks that meet, by id - 1 */
+    int cap_sizes;
+};
+void weir__meetings_fini(struct weir__meetings *m);
+
+/* Translates graph number `index`, which is that of `rank`, of `nranks`, and of others if it is
+ * `shared`. */
+struct weir__predict_place {
+    uint32_t index, rank, nranks;
+    bool shared;
+};
+weir_status weir__predict_graph_init(struct weir__predict_graph *pg, const weir_graph *g,
+                                     const struct weir__predict_options *options,
+                                     const struct weir__predict_place *place,
+                                     struct weir__meetings *meetings);
+void weir__predict_graph_fini(struct weir__predict_graph *pg);
+
+#endif

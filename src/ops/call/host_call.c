@@ -1,0 +1,142 @@
+/* HostCall: a function of the program as an operator. There is a row per number of outputs,
+ * since a row has a fixed one. */
+#include <stdio.h>
+#include <string.h>
+
+#include "ops/call/registry.h"
+
+struct host_params {
+    char what[64];
+    weir_dtype dtypes[WEIR_HOST_MAX_OUT];
+    int64_t ndims[WEIR_HOST_MAX_OUT];
+    int64_t shapes[WEIR_HOST_MAX_OUT * WEIR_MAX_DIMS]; /* WEIR_MAX_DIMS for each */
+    weir_host_fn fn;                                   /* not in files: what is loaded has none */
+    void *user;
+};
+
+struct host_args {
+    weir_host_fn fn;
+    void *user;
+    char what[sizeof((struct host_params *)NULL)->what];
+    uint32_t nin;
+    void *operands[]; /* inputs, then outputs */
+};
+
+static weir_status infer_host(struct weir__call *call)
+{
+    const struct host_params *p = call->params;
+
+    for (int i = 0; i < call->nout; i++) {
+        if (p->ndims[i] < 0 || p->ndims[i] > WEIR_MAX_DIMS)
+            return weir__fail(WEIR_ESHAPE, "HostCall '%s': output %d has %lld dims, 0..%d fit",
+                              p->what, i, (long long)p->ndims[i], WEIR_MAX_DIMS);
+        call->out[i].dtype = p->dtypes[i];
+        call->out[i].ndim = (int)p->ndims[i];
+        for (int d = 0; d < call->out[i].ndim; d++)
+            if ((call->out[i].shape[d] = p->shapes[i * WEIR_MAX_DIMS + d]) < 0)
+                return weir__fail(WEIR_ESHAPE, "HostCall '%s': output %d has a negative size",
+                                  p->what, i);
+    }
+    return WEIR_OK;
+}
+
+static double view_bytes(const struct weir__view *v)
+{
+    return v ? (double)weir__view_numel(v) * (double)weir_dtype_size(v->dtype) : 0;
+}
+
+static void cost_host(const struct weir__call *call, struct weir__cost *cost)
+{
+    for (int i = 0; i < call->nin; i++)
+        cost->bytes += view_bytes(call->in[i]);
+    for (int i = 0; i < call->nout; i++)
+        cost->bytes += view_bytes(&call->out[i]);
+}
+
+static weir_status run_host(const void *args, const weir_block *block)
+{
+    const struct host_args *a = args;
+    weir_status st = a->fn(a->user, a->operands, a->operands + a->nin);
+    const char *sentence = weir__said();
+
+    (void)block;
+    if (!st || !a->what[0])
+        return st;
+    /* A graph numbers its nodes; the program knows its function by the name it gave. */
+    return weir__fail(st, "host call '%s': %s", a->what,
+                      sentence ? sentence : weir_status_text(st));
+}
+
+static weir_status prepare_host(const struct weir__call *call, struct weir__work *work)
+{
+    const struct host_params *p = call->params;
+    struct host_args *a = (struct host_args *)work->args;
+
+    if (!p->fn)
+        return weir__fail(WEIR_EUNSUPPORTED,
+                          "HostCall '%s' is a function of the program that made the graph: it "
+                          "cannot run here",
+                          p->what);
+    a->fn = p->fn;
+    a->user = p->user;
+    memcpy(a->what, p->what, sizeof a->what);
+    a->nin = (uint32_t)call->nin;
+    for (int i = 0; i < call->nin; i++)
+        a->operands[i] = call->in[i] ? call->in[i]->data : NULL;
+    for (int i = 0; i < call->nout; i++)
+        a->operands[call->nin + i] = call->out[i].data;
+    work->args_size = sizeof *a + (size_t)(call->nin + call->nout) * sizeof *a->operands;
+    work->fn = run_host;
+    return WEIR_OK;
+}
+
+#define FIELD(name, kind, count)                                             \
+    {                                                                        \
+#name, WEIR__FIELD_##kind, offsetof(struct host_params, name), count \
+    }
+#define ROW(row, text, n)                                              \
+    static const struct weir__op_field row##_fields[] = {              \
+        FIELD(what, STRING, sizeof((struct host_params *)NULL)->what), \
+        FIELD(dtypes, DTYPE, n),                                       \
+        FIELD(ndims, INT, n),                                          \
+        FIELD(shapes, INT, (n)*WEIR_MAX_DIMS),                         \
+    };                                                                 \
+    const struct weir__op weir__op_##row = {                           \
+        .name = text,                                                  \
+        .summary = "a function of the program, with " #n " output(s)", \
+        .engine = WEIR_ENGINE_HOST,                                    \
+        .flags = WEIR__OP_IGNORES_LIMIT,                               \
+        .nin_min = 1,                                                  \
+        .nin_max = WEIR__OP_MAX_IN,                                    \
+        .nout = n,                                                     \
+        .params_size = sizeof(struct host_params),                     \
+        .fields = row##_fields,                                        \
+        .nfields = weir__countof(row##_fields),                        \
+        .infer = infer_host,                                           \
+        .cost = cost_host,                                             \
+        .prepare = prepare_host,                                       \
+    };
+ROW(host_call, "HostCall", 1)
+ROW(host_call2, "HostCall2", 2)
+ROW(host_call3, "HostCall3", 3)
+ROW(host_call4, "HostCall4", 4)
+
+weir_status weir_host_run(const weir_host_call *call, weir_tensor *const *in, int nin,
+                          weir_tensor **out)
+{
+    static const struct weir__op *const rows[WEIR_HOST_MAX_OUT] = {
+        &weir__op_host_call, &weir__op_host_call2, &weir__op_host_call3, &weir__op_host_call4};
+    struct host_params p = {.fn = call->fn, .user = call->user};
+
+    if (call->nout < 1 || call->nout > WEIR_HOST_MAX_OUT || !call->fn)
+        return weir__fail(WEIR_EINVAL, "host call '%s': it needs a function and 1..%d outputs",
+                          call->name ? call->name : "", WEIR_HOST_MAX_OUT);
+    snprintf(p.what, sizeof p.what, "%s", call->name ? call->name : "");
+    for (int i = 0; i < call->nout; i++) {
+        p.dtypes[i] = call->out[i].dtype;
+        p.ndims[i] = call->out[i].ndim;
+        for (int d = 0; d < call->out[i].ndim && d < WEIR_MAX_DIMS; d++)
+            p.shapes[i * WEIR_MAX_DIMS + d] = call->out[i].shape[d];
+    }
+    return weir__op_run(rows[call->nout - 1], &p, in, nin, out);
+}

@@ -1,0 +1,178 @@
+/* Kernel: a stand-in of given cost. On a device with real time each block keeps its core
+ * busy for as long as it says. One with a `collective` meets its namesakes on the other
+ * ranks, if the plan is compiled as a rank. */
+#include "tensor/kernel_params.h"
+
+#include <math.h>
+#include <time.h>
+
+#include "ops/busy.h"
+#include "ops/call/registry.h"
+#include "ops/gpu/gpu.h"
+
+enum { MAX_BLOCKS = 1 << 20 };
+
+static const struct weir__op_field kernel_fields[] = {
+#define FIELD(name, kind, count)                                                     \
+    {                                                                                \
+#name, WEIR__FIELD_##kind, offsetof(struct weir__kernel_params, name), count \
+    }
+#define TEXT(name) FIELD(name, STRING, sizeof((struct weir__kernel_params *)NULL)->name)
+    TEXT(engine),        FIELD(blocks, INT, 1), FIELD(us_per_block, FLOAT, 1),
+    FIELD(us, FLOAT, 1), FIELD(bytes, INT, 1),  FIELD(gang, BOOL, 1),
+    TEXT(class),         TEXT(collective),
+#undef TEXT
+#undef FIELD
+};
+
+static bool is_class(const char *name)
+{
+    static const char *const classes[] = {"",     "ascendc", "tbe",   "atb",
+                                          "hccl", "mc2",     "aicpu", "static"};
+
+    for (size_t i = 0; i < weir__countof(classes); i++)
+        if (!strcmp(name, classes[i]))
+            return true;
+    return false;
+}
+
+static weir_status infer_kernel(struct weir__call *call)
+{
+    const struct weir__kernel_params *p = call->params;
+
+    if (weir__kernel_engine(p) == WEIR_ENGINE_COUNT)
+        return weir__fail(WEIR_EINVAL,
+                          "Kernel: there is no engine '%s': cube, vector, mix, sdma or host",
+                          p->engine);
+    if (!is_class(p->class))
+        return weir__fail(WEIR_EINVAL,
+                          "Kernel: there is no class '%s': ascendc, tbe, atb, hccl, mc2, aicpu or "
+                          "static",
+                          p->class);
+    if (p->blocks < 0 || p->blocks > MAX_BLOCKS)
+        return weir__fail(WEIR_ERANGE, "Kernel: %lld blocks are out of range: 1..%d",
+                          (long long)p->blocks, MAX_BLOCKS);
+    if (!(p->us >= 0) || !(p->us_per_block >= 0) || isinf(p->us) || isinf(p->us_per_block))
+        return weir__fail(WEIR_ERANGE,
+                          "Kernel: us %g and us_per_block %g must be finite and not "
+                          "negative",
+                          p->us, p->us_per_block);
+    if (p->us > 0 && p->us_per_block > 0)
+        return weir__fail(WEIR_EINVAL, "Kernel: us %g and us_per_block %g exclude each other",
+                          p->us, p->us_per_block);
+    if (p->bytes < 0)
+        return weir__fail(WEIR_ERANGE, "Kernel: %lld bytes of traffic", (long long)p->bytes);
+    call->out[0].dtype = WEIR_U8;
+    call->out[0].ndim = 1;
+    call->out[0].shape[0] = 0;
+    return WEIR_OK;
+}
+
+static double block_us(const struct weir__kernel_params *p)
+{
+    return p->us > 0 ? p->us : p->us_per_block;
+}
+
+static void cost_kernel(const struct weir__call *call, struct weir__cost *cost)
+{
+    const struct weir__kernel_params *p = call->params;
+    const double flops_per_us = 32e3; /* of one core, roughly: the time is what is known */
+
+    cost->flops = flops_per_us * block_us(p) * weir__kernel_blocks(p);
+    cost->bytes = (double)p->bytes;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* A kernel that takes no time is still called, as any other is. */
+static weir_status empty_kernel(const void *args, const weir_block *block)
+{
+    (void)args;
+    (void)block;
+    return WEIR_OK;
+}
+
+static weir_status busy_kernel(const void *args, const weir_block *block)
+{
+    double ns = ((const struct weir__busy *)args)->ns;
+    uint64_t began = now_ns();
+
+    (void)block;
+    while ((double)(now_ns() - began) < ns)
+        ;
+    return WEIR_OK;
+}
+
+static weir_status busy_part(const void *args, const weir_block *block)
+{
+    const struct weir__busy_part *a = args;
+
+    return busy_kernel(&a->busy, block);
+}
+
+static void party_kernel(const void *params, struct weir__party *party)
+{
+    const struct weir__kernel_params *p = params;
+
+    *party = (struct weir__party){
+        .meets = *p->collective, .group = "", .name = p->collective, .to = -1, .from = -1};
+}
+
+/* The name lives as long as the plan's graph, and so as long as the kernel. */
+static void prepare_part(const struct weir__call *call, const struct weir__busy *busy,
+                         struct weir__work *work)
+{
+    const struct weir__kernel_params *p = call->params;
+    struct weir__busy_part *a = (void *)work->args;
+
+    memset(a, 0, sizeof *a);
+    a->meet.offer = (struct weir__offer){
+        .label = p->collective, .what = p->collective, .reduce = "", .root = -1, .ndim = -1};
+    a->busy = *busy;
+    work->args_size = sizeof *a;
+    work->fn = busy->ns > 0 && !call->model ? busy_part : NULL;
+    work->code = &weir__gpu_busy_part;
+    work->meets = true;
+}
+
+static weir_status prepare_kernel(const struct weir__call *call, struct weir__work *work)
+{
+    const struct weir__kernel_params *p = call->params;
+    struct weir__busy args = {1000 * block_us(p), weir__kernel_blocks(p)};
+
+    memcpy(work->args, &args, sizeof args);
+    work->args_size = sizeof args;
+    work->fn = args.ns > 0 && !call->model ? busy_kernel : empty_kernel;
+    work->code = &weir__gpu_busy;
+    if (call->rank)
+        prepare_part(call, &args, work);
+    work->blocks = weir__kernel_blocks(p);
+    work->engine = weir__kernel_engine(p);
+    work->gang = weir__kernel_is_gang(p);
+    work->together = !p->gang && p->us > 0;
+    work->block_us = block_us(p);
+    return WEIR_OK;
+}
+
+const struct weir__op weir__op_kernel = {
+    .name = "Kernel",
+    .summary = "any other kernel, by its cost; inputs only order it",
+    .engine = WEIR_ENGINE_VECTOR,
+    .flags = WEIR__OP_ALWAYS_RUNS,
+    .nin_min = 0,
+    .nin_max = WEIR__OP_MAX_IN,
+    .nout = 1,
+    .params_size = sizeof(struct weir__kernel_params),
+    .fields = kernel_fields,
+    .nfields = weir__countof(kernel_fields),
+    .party = party_kernel,
+    .infer = infer_kernel,
+    .cost = cost_kernel,
+    .prepare = prepare_kernel,
+};

@@ -1,0 +1,48 @@
+/* What collective operators share. */
+#ifndef WEIR_OPS_COLLECTIVE_COLLECTIVE_H
+#define WEIR_OPS_COLLECTIVE_COLLECTIVE_H
+
+#include "ops/host/collective.h"
+#include "ops/op.h"
+
+/* Parameters of every collective; each row names the fields it has. They are made and copied
+ * for every call: what only one row has goes behind them in a struct of its own. */
+struct weir__collective_params {
+    uint64_t rank; /* id of the rank it was made with; 0 if it comes from a file */
+    char group[WEIR__GROUP_NAME];
+    char mode[8];   /* "vector" or "sdma"; "" is vector */
+    char reduce[8]; /* sum, max, min, mean */
+    int64_t ranks;
+    int64_t root, to, from;
+    int64_t experts, capacity;
+};
+
+#define WEIR__COLLECTIVE_FIELD(name, kind, count)                                        \
+    {                                                                                    \
+#name, WEIR__FIELD_##kind, offsetof(struct weir__collective_params, name), count \
+    }
+/* Those of every row. */
+#define WEIR__COLLECTIVE_FIELDS                              \
+    WEIR__COLLECTIVE_FIELD(group, STRING, WEIR__GROUP_NAME), \
+        WEIR__COLLECTIVE_FIELD(ranks, INT, 1), WEIR__COLLECTIVE_FIELD(mode, STRING, 8)
+
+/* Parameters of a call by that rank. */
+struct weir__collective_params weir__collective_params(const weir_rank *rank);
+
+/* For the rows: the meeting of the whole group. */
+void weir__collective_party(const void *params, struct weir__party *party);
+/* ranks, mode and, where `contiguous` inputs are wanted, those.
+ * returns  WEIR_EINVAL, WEIR_ERANGE or WEIR_ESHAPE naming the operator. */
+weir_status weir__collective_check(const struct weir__call *call);
+/* Kernel, engine and blocks of a part that moves `bytes`, cut into at most `units`. */
+void weir__collective_work(const struct weir__call *call, struct weir__work *work,
+                           weir_kernel_fn fn, size_t args_size, int64_t bytes, int64_t units);
+/* An offer of the input's type and shape, into zeroed memory. */
+void weir__collective_offer(const struct weir__call *call, struct weir__offer *offer);
+
+/* Runs the operator on inputs that are made contiguous first. `params` are the row's. */
+weir_status weir__collective_run(const struct weir__op *op, const void *params,
+                                 weir_tensor *const *in, int nin, weir_tensor *into,
+                                 weir_tensor **out);
+
+#endif

@@ -1,0 +1,129 @@
+/* Texts by number. They are never given back: a record may be written and read long after
+ * whatever had the name is gone, and the same few names come again and again. For the same
+ * reason they do not come from the replaceable allocator, which may be exchanged meanwhile. */
+#include "trace/record/store.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_NAMES = 1 << 20, MAX_SCOPES = 1 << 16, PAGE = 1024, SEEN = 512 };
+
+struct table {
+    pthread_mutex_t lock;
+    uint32_t n, limit; /* n counts the empty text, number 0 */
+    uint32_t *slots;   /* open addressing; 0 is free */
+    uint32_t nslots;
+    _Atomic(char **) pages[MAX_NAMES / PAGE];
+};
+
+static struct table names = {.lock = PTHREAD_MUTEX_INITIALIZER, .n = 1, .limit = MAX_NAMES};
+static struct table scopes = {.lock = PTHREAD_MUTEX_INITIALIZER, .n = 1, .limit = MAX_SCOPES};
+
+static uint64_t hash(const char *text)
+{
+    uint64_t h = 14695981039346656037u;
+
+    for (; *text; text++)
+        h = (h ^ (unsigned char)*text) * 1099511628211u;
+    return h ^ h >> 29;
+}
+
+static const char *text_of(struct table *t, uint32_t id)
+{
+    char **page = atomic_load_explicit(&t->pages[id / PAGE], memory_order_acquire);
+
+    return id && page ? page[id % PAGE] : "";
+}
+
+static uint32_t *slot_of(struct table *t, const char *text)
+{
+    uint32_t i = (uint32_t)hash(text) & (t->nslots - 1);
+
+    while (t->slots[i] && strcmp(text_of(t, t->slots[i]), text))
+        i = (i + 1) & (t->nslots - 1);
+    return &t->slots[i];
+}
+
+static bool grow_slots(struct table *t)
+{
+    uint32_t *old = t->slots, nold = t->nslots;
+    uint32_t *fresh = calloc(nold ? 2 * nold : 256, sizeof *fresh);
+
+    if (!fresh)
+        return false;
+    t->slots = fresh;
+    t->nslots = nold ? 2 * nold : 256;
+    for (uint32_t i = 0; i < nold; i++)
+        if (old[i])
+            *slot_of(t, text_of(t, old[i])) = old[i];
+    free(old);
+    return true;
+}
+
+static uint32_t add(struct table *t, const char *text)
+{
+    char **page;
+
+    if (t->n == t->limit)
+        return 0;
+    page = atomic_load_explicit(&t->pages[t->n / PAGE], memory_order_relaxed);
+    if (!page) {
+        if (!(page = calloc(PAGE, sizeof *page)))
+            return 0;
+        atomic_store_explicit(&t->pages[t->n / PAGE], page, memory_order_release);
+    }
+    if (!(page[t->n % PAGE] = strdup(text)))
+        return 0;
+    return t->n++;
+}
+
+static uint32_t find_or_add(struct table *t, const char *text)
+{
+    uint32_t id = 0, *slot;
+
+    if (!*text)
+        return 0;
+    pthread_mutex_lock(&t->lock);
+    if (t->n * 2 < t->nslots || grow_slots(t)) {
+        slot = slot_of(t, text);
+        id = *slot ? *slot : (*slot = add(t, text));
+    }
+    pthread_mutex_unlock(&t->lock);
+    return id;
+}
+
+/* What this thread saw last at an address. The text is compared, since the address may be
+ * another name's by now. */
+struct seen {
+    const char *at, *text;
+    uint32_t id;
+};
+static _Thread_local struct seen seen[SEEN];
+
+uint32_t weir__trace_name(const char *text)
+{
+    struct seen *s = &seen[((uintptr_t)text >> 3 ^ (uintptr_t)text >> 12) % SEEN];
+
+    if (weir__likely(s->at == text && !strcmp(s->text, text)))
+        return s->id;
+    s->id = find_or_add(&names, text);
+    s->text = text_of(&names, s->id);
+    s->at = s->id ? text : NULL;
+    return s->id;
+}
+
+uint16_t weir__trace_scope(const char *text)
+{
+    return (uint16_t)find_or_add(&scopes, text);
+}
+
+const char *weir__trace_name_text(uint32_t id)
+{
+    return text_of(&names, id);
+}
+
+const char *weir__trace_scope_text(uint16_t id)
+{
+    return text_of(&scopes, id);
+}

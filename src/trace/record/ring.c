@@ -1,0 +1,386 @@
+/* Rings, and the recording that is under way.
+ *
+ * A ring has one writer, the thread that owns it, and is read under the lock when the
+ * recording ends. The writer stores the record and then the head; the reader takes the
+ * head and then the records behind it. A writer may be late by one record, which goes
+ * into the slot at the head; the reader leaves that one out.
+ *
+ * Rings outlive recordings, because a late writer may still hold one: a thread's goes to
+ * the next thread that wants one when it ends. Their memory is the system's, and but for
+ * its beginning taken page by page as it is written.
+ *
+ * Two locks: sources_lock, outside the device lock, for the list of devices; lock, inside
+ * it, for rings and what the recording knows.
+ */
+#include "trace/record/store.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/lock.h"
+
+/* KEPT_BYTES of each ring are there before they are written, and stay: a page that comes
+ * with the first write to it costs more than the 64 records that fill it. */
+enum { DEFAULT_BYTES = 32 << 20, LEAST_BYTES = 4 << 10, KEPT_BYTES = 1 << 20 };
+#define MOST_BYTES ((size_t)16 << 30)
+
+_Static_assert(sizeof(struct weir__trace_record) == WEIR__LINE, "a record is a cache line");
+
+_Alignas(WEIR__LINE) _Atomic uint32_t weir__trace_generation; /* no neighbours that change */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t sources_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct weir__trace_source *sources;
+static struct weir__trace_ring *rings;
+static struct {
+    uint32_t last; /* number of the last recording that began */
+    size_t count;  /* records of a ring */
+    struct weir__trace_raw raw;
+} session;
+
+/* ---- a thread's ring ---- */
+
+static pthread_key_t at_exit;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+/* Not "initial-exec", though it would be faster: with it the library could not be loaded into
+ * a running program, as Python does, for lack of static thread storage. */
+static _Thread_local struct weir__trace_ring *mine;
+
+/* Runs on the thread that ends. What it records after this, in destructors of others, goes
+ * into a ring that it claims anew. */
+static void disown(void *ring)
+{
+    mine = NULL;
+    pthread_mutex_lock(&lock);
+    ((struct weir__trace_ring *)ring)->owned = false;
+    pthread_mutex_unlock(&lock);
+}
+
+static void make_key(void)
+{
+    if (pthread_key_create(&at_exit, disown))
+        at_exit = (pthread_key_t)-1;
+}
+
+static void *map(size_t size)
+{
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
+
+    return p == MAP_FAILED ? NULL : p;
+}
+
+/* One that a thread left behind, or a new one. */
+static struct weir__trace_ring *claim(void)
+{
+    struct weir__trace_ring *r = rings;
+
+    while (r && r->owned)
+        r = r->next;
+    if (!r) {
+        if (!(r = map(sizeof *r)))
+            return NULL;
+        r->next = rings;
+        rings = r;
+    }
+    r->owned = true;
+    mine = r;
+    pthread_once(&once, make_key);
+    pthread_setspecific(at_exit, r);
+    return r;
+}
+
+static size_t kept_bytes(const struct weir__trace_ring *r)
+{
+    size_t size = r->count * sizeof *r->records;
+
+    return size < KEPT_BYTES ? size : KEPT_BYTES;
+}
+
+static bool resize(struct weir__trace_ring *r, size_t count)
+{
+    struct weir__trace_record *records;
+
+    if (r->count == count)
+        return true;
+    if (!(records = map(count * sizeof *records)))
+        return false;
+    if (r->records)
+        munmap(r->records, r->count * sizeof *records);
+    r->records = records;
+    r->count = count;
+    for (size_t at = 0; at < kept_bytes(r); at += 4096)
+        *(volatile char *)((char *)records + at) = 0;
+    return true;
+}
+
+/* The thread's first record of a recording: its ring begins anew. NULL if that is over
+ * already, or memory is short. */
+/* Apart, so that what finds its ring saves no registers for it. */
+static __attribute__((noinline)) struct weir__trace_ring *join(uint32_t recording)
+{
+    struct weir__trace_ring *r = NULL;
+
+    pthread_mutex_lock(&lock);
+    if (recording == atomic_load_explicit(&weir__trace_generation, memory_order_relaxed))
+        r = mine ? mine : claim();
+    if (r && !resize(r, session.count)) {
+        session.raw.dropped++;
+        r = NULL;
+    }
+    if (r && atomic_load_explicit(&r->recording, memory_order_relaxed) != recording) {
+        atomic_store_explicit(&r->head, 0, memory_order_relaxed);
+        atomic_store_explicit(&r->recording, recording, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&lock);
+    return r;
+}
+
+struct weir__trace_ring *weir__trace_ring(void)
+{
+    uint32_t now = atomic_load_explicit(&weir__trace_generation, memory_order_relaxed);
+    struct weir__trace_ring *r = mine;
+
+    if (weir__unlikely(!now))
+        return NULL;
+    if (weir__likely(r && atomic_load_explicit(&r->recording, memory_order_relaxed) == now))
+        return r;
+    return join(now);
+}
+
+void weir__trace_put(const struct weir__trace_record *record)
+{
+    struct weir__trace_ring *r = weir__trace_ring();
+
+    if (!r)
+        return;
+    *weir__trace_slot(r) = *record;
+    weir__trace_written(r);
+}
+
+/* ---- devices and streams ---- */
+
+/* Under both locks, while a trace is recorded. By rising id: of two devices that were opened
+ * at once either may come first. */
+static void add_device(const struct weir__trace_source *s)
+{
+    struct weir__trace_raw *raw = &session.raw;
+    const weir_device_props *p = s->props;
+    struct weir__trace_raw_device *d;
+    int at = raw->ndevices;
+
+    if (!weir__grow(&raw->devices, raw->ndevices, &raw->cap_devices, sizeof *raw->devices)) {
+        raw->dropped++;
+        return;
+    }
+    for (; at && raw->devices[at - 1].id > s->id; at--)
+        raw->devices[at] = raw->devices[at - 1];
+    raw->ndevices++;
+    d = &raw->devices[at];
+    *d = (struct weir__trace_raw_device){
+        .id = s->id,
+        .cores = p->cores,
+        .split = p->features & WEIR_FEATURE_SPLIT_CORES,
+        .real_time = p->features & WEIR_FEATURE_REAL_TIME,
+        .clock = s->clock,
+    };
+    snprintf(d->name, sizeof d->name, "%s", p->name);
+    snprintf(d->model, sizeof d->model, "%s", p->model);
+}
+
+void weir__trace_stream(uint64_t device, uint32_t slot, uint64_t first, const char *name,
+                        int priority)
+{
+    struct weir__trace_raw *raw = &session.raw;
+    struct weir__trace_raw_stream *s;
+
+    if (!weir__trace_on())
+        return;
+    pthread_mutex_lock(&lock);
+    if (!weir__trace_on()) {
+        /* It has just ended: what is added now nobody would free. */
+    } else if (!weir__grow(&raw->streams, raw->nstreams, &raw->cap_streams, sizeof *raw->streams)) {
+        raw->dropped++;
+    } else {
+        s = &raw->streams[raw->nstreams++];
+        *s = (struct weir__trace_raw_stream){
+            .device = device, .slot = slot, .first = first, .priority = priority};
+        snprintf(s->name, sizeof s->name, "%s", name);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* Under sources_lock. A recording may end meanwhile, but none begins. */
+static void introduce(struct weir__trace_source *s)
+{
+    pthread_mutex_lock(&lock);
+    if (weir__trace_on())
+        add_device(s);
+    pthread_mutex_unlock(&lock);
+    s->announce(s);
+}
+
+void weir__trace_add_source(struct weir__trace_source *source)
+{
+    struct weir__trace_source **end = &sources;
+
+    weir__trace_ticks_init();
+    pthread_mutex_lock(&sources_lock);
+    while (*end && (*end)->id < source->id) /* oldest first: the order is that of the ranks */
+        end = &(*end)->next;
+    source->next = *end;
+    *end = source;
+    if (weir__trace_on())
+        introduce(source);
+    pthread_mutex_unlock(&sources_lock);
+}
+
+void weir__trace_remove_source(struct weir__trace_source *source)
+{
+    struct weir__trace_source **s = &sources;
+
+    pthread_mutex_lock(&sources_lock);
+    while (*s != source)
+        s = &(*s)->next;
+    *s = source->next;
+    pthread_mutex_unlock(&sources_lock);
+}
+
+/* ---- start and stop ---- */
+
+static weir_status begin(size_t bytes)
+{
+    weir_status st = WEIR_OK;
+
+    pthread_mutex_lock(&lock);
+    if (weir__trace_on()) {
+        st = weir__fail(WEIR_ESTATE, "a trace is being recorded already");
+    } else {
+        session.count = 1;
+        while (2 * session.count * sizeof(struct weir__trace_record) <= bytes)
+            session.count *= 2;
+        session.raw = (struct weir__trace_raw){.start_ns = weir__clock_ns(),
+                                               .start_ticks = weir__trace_ticks()};
+        if (!++session.last) /* 0 means off */
+            session.last++;
+        weir__allocator_hold(1);
+        atomic_store(&weir__trace_generation, session.last);
+    }
+    pthread_mutex_unlock(&lock);
+    return st;
+}
+
+/* A recording that does not know all devices and streams from the start is none. */
+static weir_status check_begun(void)
+{
+    bool lost;
+
+    pthread_mutex_lock(&lock);
+    if ((lost = session.raw.dropped)) {
+        atomic_store(&weir__trace_generation, 0);
+        weir__trace_raw_fini(&session.raw);
+        session.raw = (struct weir__trace_raw){0};
+        weir__allocator_hold(-1);
+    }
+    pthread_mutex_unlock(&lock);
+    return lost ? weir__fail(WEIR_ENOMEM, "the devices and streams of a trace") : WEIR_OK;
+}
+
+weir_status weir_trace_start(const weir_trace_options *options)
+{
+    size_t bytes = options && options->bytes_per_thread ? options->bytes_per_thread : DEFAULT_BYTES;
+    weir_status st;
+
+    if (bytes < LEAST_BYTES || bytes > MOST_BYTES)
+        return weir__fail(WEIR_ERANGE, "%zu bytes per thread for a trace: %d to %zu are possible",
+                          bytes, LEAST_BYTES, MOST_BYTES);
+    weir__trace_ticks_init(); /* devices do it too, but there may be none yet */
+    pthread_mutex_lock(&sources_lock);
+    if (!(st = begin(bytes))) {
+        for (struct weir__trace_source *s = sources; s; s = s->next)
+            introduce(s);
+        st = check_begun();
+    }
+    pthread_mutex_unlock(&sources_lock);
+    return st;
+}
+
+bool weir_trace_running(void)
+{
+    return weir__trace_on();
+}
+
+/* What of the ring belongs to the recording: from *first to the head that is returned. */
+static uint64_t span(const struct weir__trace_ring *r, uint32_t recording, uint64_t *first)
+{
+    uint64_t head = atomic_load_explicit(&r->head, memory_order_acquire);
+
+    *first = head;
+    if (atomic_load_explicit(&r->recording, memory_order_relaxed) == recording)
+        /* The slot at the head may be written just now. */
+        *first = head < r->count ? 0 : head - r->count + 1;
+    return head;
+}
+
+/* Copies the rings' records and gives their pages back. Under the lock. */
+static weir_status drain(struct weir__trace_raw *raw, uint32_t recording)
+{
+    size_t total = 0;
+    uint64_t first, head;
+
+    for (struct weir__trace_ring *r = rings; r; r = r->next) {
+        head = span(r, recording, &first);
+        total += head - first;
+    }
+    if (!(raw->records = weir__malloc(total * sizeof *raw->records)))
+        return weir__fail(WEIR_ENOMEM, "a trace of %zu records", total);
+    for (struct weir__trace_ring *r = rings; r; r = r->next) {
+        head = span(r, recording, &first);
+        if (head != first)
+            raw->dropped += first;
+        for (; first < head && raw->nrecords < total; first++) {
+            raw->records[raw->nrecords] = r->records[first & (r->count - 1)];
+            raw->nrecords += raw->records[raw->nrecords].generation == (uint16_t)recording;
+        }
+        if (r->count * sizeof *r->records > kept_bytes(r))
+            madvise((char *)r->records + kept_bytes(r),
+                    r->count * sizeof *r->records - kept_bytes(r), MADV_DONTNEED);
+    }
+    return WEIR_OK;
+}
+
+weir_status weir_trace_stop(weir_trace **out)
+{
+    struct weir__trace_raw raw = {0};
+    uint32_t recording;
+    weir_status st;
+
+    *out = NULL;
+    pthread_mutex_lock(&lock);
+    if (!(recording = atomic_exchange(&weir__trace_generation, 0))) {
+        st = weir__fail(WEIR_ESTATE, "no trace is being recorded");
+    } else {
+        raw = session.raw;
+        session.raw = (struct weir__trace_raw){0};
+        st = drain(&raw, recording);
+    }
+    pthread_mutex_unlock(&lock);
+    if (!recording)
+        return st;
+    raw.ns_per_tick = weir__trace_tick_ns();
+    if (!st)
+        st = weir__trace_collect(&raw, out);
+    weir__trace_raw_fini(&raw);
+    if (st)
+        weir__allocator_hold(-1); /* else the trace has it */
+    return st;
+}
+
+void weir__trace_raw_fini(struct weir__trace_raw *raw)
+{
+    weir__free(raw->records);
+    weir__free(raw->devices);
+    weir__free(raw->streams);
+}
