@@ -82,15 +82,15 @@ bool weir__worker_may_go_on(struct weir__worker *w, struct weir__soft_stream *s,
                             const struct weir__cmd *cmd);
 
 /* listen.c: while a trace is recorded, about the command at the head of `s`. A block of an
- * operator in parts; an operator that is over, whole since `from` or, with 0, in parts; a
- * callback; a wait that is passed. */
+ * operator in parts; an operator that is over, whole since `from` or, with 0, in parts, so many
+ * commands behind the head; a callback; a wait that is passed. */
 void weir__worker_trace_part(const struct weir__worker *w, const struct weir__soft_stream *s,
                              const struct weir__cmd *cmd, unsigned index, uint64_t from);
 void weir__worker_trace_op(struct weir__worker *w, const struct weir__soft_stream *s,
-                           const struct weir__cmd *cmd, uint64_t from);
+                           const struct weir__cmd *cmd, uint32_t behind, uint64_t from);
 void weir__worker_trace_callback(struct weir__worker *w, const struct weir__soft_stream *s,
                                  uint64_t from);
-void weir__worker_trace_wait(struct weir__worker *w, struct weir__soft_stream *s,
+void weir__worker_trace_wait(void *worker, struct weir__soft_stream *s,
                              const struct weir__soft_stream *source, uint64_t seq);
 /* When the next command begins. */
 static inline uint64_t weir__worker_ticks(const struct weir__worker *w)
@@ -109,8 +109,6 @@ static inline void weir__worker_be_attentive(struct weir__worker *w)
         atomic_fetch_add(&w->cpu->attentive, 1);
     w->attentive = !w->lent;
 }
-/* The first of w->mine, out of it; NULL if there is none. */
-struct weir__soft_stream *weir__worker_take_mine(struct weir__worker *w);
 /* Puts the stream back into the scheduler, its token with it, and lets go of its core. */
 void weir__worker_give_turn(struct weir__worker *w, struct weir__soft_stream *s);
 /* Shows the others the streams this worker made ready. */

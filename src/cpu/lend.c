@@ -35,7 +35,7 @@ void weir__cpu_lend(weir_device *dev)
 
     w->lent_until = weir__clock_ns() + LENT_NS;
     w->long_ops = 0;
-    while ((s = weir__worker_take_mine(w)))
+    while ((s = weir__soft_take(&w->mine)))
         weir__worker_run(w, s, WEIR__WANTS_CORE);
     weir__spin_lock(&sched->lock);
     weir__sched_release(sched, &w->grant);

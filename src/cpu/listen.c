@@ -71,7 +71,7 @@ void weir__worker_trace_part(const struct weir__worker *w, const struct weir__so
 }
 
 void weir__worker_trace_op(struct weir__worker *w, const struct weir__soft_stream *s,
-                           const struct weir__cmd *cmd, uint64_t from)
+                           const struct weir__cmd *cmd, uint32_t behind, uint64_t from)
 {
     struct weir__trace_ring *ring = weir__trace_ring();
     uint64_t to = weir__trace_ticks();
@@ -86,7 +86,7 @@ void weir__worker_trace_op(struct weir__worker *w, const struct weir__soft_strea
         .whole = from != 0,
         .device = (uint32_t)s->base.dev->id,
         .slot = s->base.slot,
-        .seq = s->over + 1,
+        .seq = s->over + 1 + behind,
         .from = from ? from : to,
         .to = to,
         .amount = (uint64_t)cmd->v.load.bytes,
@@ -118,9 +118,11 @@ void weir__worker_trace_callback(struct weir__worker *w, const struct weir__soft
     w->ticks = r.to;
 }
 
-void weir__worker_trace_wait(struct weir__worker *w, struct weir__soft_stream *s,
+void weir__worker_trace_wait(void *worker, struct weir__soft_stream *s,
                              const struct weir__soft_stream *source, uint64_t seq)
 {
+    struct weir__worker *w = worker;
+
     w->ticks = weir__trace_ticks();
     weir__trace_put_wait(s->base.dev->id, s->base.slot, s->over + 1, source->base.dev->id,
                          source->base.slot, seq, s->reached ? s->reached : w->ticks, w->ticks);

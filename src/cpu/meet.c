@@ -28,7 +28,7 @@ static void run_all_parts(struct weir__worker *w, struct weir__soft_stream *s,
         weir__worker_run_alone(w, s, part);
         if (from) { /* the peer's part took no core of its device */
             w->grant = peer == s ? mine : none;
-            weir__worker_trace_op(w, peer, part, from);
+            weir__worker_trace_op(w, peer, part, 0, from);
             w->grant = mine;
         }
         if (atomic_load_explicit(&s->run.failed, memory_order_relaxed))
@@ -50,10 +50,6 @@ bool weir__worker_run_collective(struct weir__worker *w, struct weir__soft_strea
                                  const struct weir__cmd *cmd)
 {
     if (s->guest.state == WEIR__GUEST_AWAY) {
-        if (atomic_load_explicit(&s->base.failed_at, memory_order_relaxed) != WEIR__NEVER_FAILED) {
-            weir__soft_miss(s, cmd);
-            return true;
-        }
         weir__soft_publish(s, &w->mine);
         if (!weir__soft_arrive(s, cmd))
             return false;

@@ -2,15 +2,6 @@
 #include "cpu/cpu.h"
 #include "device/serve.h"
 
-struct weir__soft_stream *weir__worker_take_mine(struct weir__worker *w)
-{
-    struct weir__soft_stream *s = w->mine.first;
-
-    if (s && !(w->mine.first = s->local_next))
-        w->mine.end = &w->mine.first;
-    return s;
-}
-
 static void *worker_main(void *arg)
 {
     struct weir__worker *w = arg;
@@ -18,7 +9,7 @@ static void *worker_main(void *arg)
 
     weir__thread_serves(true);
     while (!atomic_load_explicit(&cpu->stop, memory_order_relaxed)) {
-        struct weir__soft_stream *s = weir__worker_take_mine(w);
+        struct weir__soft_stream *s = weir__soft_take(&w->mine);
         enum weir__want was = WEIR__WANTS_CORE;
 
         if (!s) {

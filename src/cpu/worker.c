@@ -7,6 +7,7 @@
  * anything long it publishes what is over and shows those streams to the others.
  */
 #include "cpu/cpu.h"
+#include "soft/execute.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -241,7 +242,7 @@ static void end_kernel(struct weir__worker *w, struct weir__soft_stream *s,
                        const struct weir__cmd *cmd, uint64_t from, bool is_short)
 {
     if (weir__trace_on())
-        weir__worker_trace_op(w, s, cmd, from);
+        weir__worker_trace_op(w, s, cmd, 0, from);
     weir__soft_settle_failure(s);
     if (!is_short)
         weir__soft_end_report(s);
@@ -304,35 +305,6 @@ bool weir__worker_run_kernel(struct weir__worker *w, struct weir__soft_stream *s
     return true;
 }
 
-/* False if the stream went to a waiter list. */
-static bool run_wait(struct weir__worker *w, struct weir__soft_stream *s,
-                     struct weir__soft_stream *source, uint64_t seq, enum weir__wait how)
-{
-    if (weir__trace_on() && !s->reached)
-        s->reached = weir__worker_ticks(w);
-    if (atomic_load_explicit(&source->completed, memory_order_acquire) < seq) {
-        atomic_store_explicit(&s->waits_seq, seq, memory_order_relaxed);
-        atomic_store_explicit(&s->waits_for, source, memory_order_relaxed);
-        weir__soft_publish(s, &w->mine);
-        if (weir__soft_park(s, source, seq))
-            return false;
-    }
-    atomic_store_explicit(&s->waits_for, NULL, memory_order_relaxed);
-    if (weir__trace_on())
-        weir__worker_trace_wait(w, s, source, seq);
-    weir__soft_pass_wait(s, source, seq, how);
-    return true;
-}
-
-static bool run_lane_wait(struct weir__worker *w, struct weir__soft_stream *s,
-                          const struct weir__cmd *cmd)
-{
-    const void *args = weir__soft_lane_cmd(s)->args;
-    const struct weir__lane_base *base = (const struct weir__lane_base *)args + cmd->blocks;
-
-    return run_wait(w, s, base->stream, base->seq + cmd->v.seq, WEIR__WAIT_ERRORS);
-}
-
 static void run_callback(struct weir__worker *w, struct weir__soft_stream *s,
                          const struct weir__cmd *cmd)
 {
@@ -375,26 +347,21 @@ static bool linger(struct weir__worker *w, struct weir__soft_stream *s)
     return !weir__soft_surrender(s);
 }
 
-static bool has_failed(const struct weir__soft_stream *s)
-{
-    return atomic_load_explicit(&s->base.failed_at, memory_order_relaxed) != WEIR__NEVER_FAILED;
-}
-
 /* Short kernels of one block in a row, while the stream is inside a lane and after a kernel
- * of that kind: of what drain asks before each, nothing can have changed. Stops before the
- * first command that is another matter, and after one that fails. */
-static void run_on_in_lane(struct weir__worker *w, struct weir__soft_stream *s,
-                           const struct weir__cmd *before)
+ * of that kind: of what the executor asks before each, nothing can have changed. Stops before the
+ * first command that is another matter, and after one that fails. A trace only adds its records:
+ * the compiler makes one copy with them and one without. */
+static inline __attribute__((always_inline)) void run_row(struct weir__worker *w,
+                                                          struct weir__soft_stream *s,
+                                                          const struct weir__cmd *before,
+                                                          bool traced)
 {
     const weir_block block = {0, 1, 0, core_of(w), w->local, NULL};
     const struct weir__cmd *cmd = weir__soft_next(s);
     uint32_t short_ns = w->short_ns, work_ns = 0, size = 0, n = 0;
+    uint64_t from = traced ? weir__worker_ticks(w) : 0;
     weir_status st = WEIR_OK;
 
-    if (before->kind != WEIR__CMD_KERNEL || before->phases != 1 || before->gang ||
-        !(w->attentive || w->lent) || w->grant.kind != kind_of(w, before) || has_failed(s) ||
-        w->cpu->jitter || weir__trace_on())
-        return;
     for (; n < s->lane_left; n++) {
         short_ns += cmd->work_ns + EMPTY_NS;
         if (memcmp(cmd, before, offsetof(struct weir__cmd, size)) || cmd->meets ||
@@ -403,6 +370,10 @@ static void run_on_in_lane(struct weir__worker *w, struct weir__soft_stream *s,
         work_ns += cmd->work_ns;
         if (cmd->u.fn && weir__unlikely(st = cmd->u.fn(cmd->args, &block)))
             break;
+        if (traced) {
+            weir__worker_trace_op(w, s, cmd, n, from);
+            from = w->ticks;
+        }
         w->short_ns = short_ns;
         size += cmd->size;
         cmd = (const struct weir__cmd *)((const unsigned char *)cmd + cmd->size);
@@ -412,66 +383,99 @@ static void run_on_in_lane(struct weir__worker *w, struct weir__soft_stream *s,
     weir__soft_consume_items(s, n, size);
     if (weir__unlikely(st)) {
         weir__soft_block_failed(s, cmd, st);
+        if (traced)
+            weir__worker_trace_op(w, s, cmd, 0, from);
         weir__soft_settle_failure(s);
         weir__soft_consume(s, cmd);
     }
 }
 
-/* Runs commands until the stream is empty, waits, or has to give up its turn. */
-static void drain(struct weir__worker *w, struct weir__soft_stream *s)
+static void run_on_in_lane(struct weir__worker *w, struct weir__soft_stream *s,
+                           const struct weir__cmd *before)
 {
-    for (;;) {
-        const struct weir__cmd *cmd = weir__soft_next(s);
-
-        if (!cmd) {
-            w->ticks = 0;
-            if (!linger(w, s))
-                return;
-            continue;
-        }
-        if (weir__unlikely(w->cpu->jitter))
-            jitter(w);
-        if (weir__unlikely(w->lent) && !weir__worker_may_go_on(w, s, cmd))
-            return;
-        switch ((enum weir__cmd_kind)cmd->kind) {
-        case WEIR__CMD_KERNEL:
-            if (weir__unlikely(cmd->meets)) {
-                if (!weir__worker_run_collective(w, s, cmd))
-                    return;
-                break;
-            }
-            if (!has_failed(s) && !weir__worker_run_kernel(w, s, cmd))
-                return;
-            break;
-        case WEIR__CMD_WAIT:
-            if (!run_wait(w, s, cmd->u.source, cmd->v.seq, cmd->how))
-                return;
-            break;
-        case WEIR__CMD_LANE_WAIT:
-            if (!run_lane_wait(w, s, cmd))
-                return;
-            break;
-        case WEIR__CMD_CALLBACK:
-            run_callback(w, s, cmd);
-            break;
-        case WEIR__CMD_RELAY:
-            weir__soft_publish(s, &w->mine);
-            if (!weir__soft_pass_relay(s, cmd->u.relay))
-                return;
-            break;
-        case WEIR__CMD_STAMP:
-            atomic_store_explicit(cmd->u.ns, weir__clock_ns(), memory_order_release);
-            break;
-        case WEIR__CMD_JUMP:
-        case WEIR__CMD_LANE:
-            break; /* weir__soft_next follows those */
-        }
-        weir__soft_consume(s, cmd);
-        w->commands++;
-        if (s->lane_left)
-            run_on_in_lane(w, s, cmd);
-    }
+    if (before->kind != WEIR__CMD_KERNEL || before->phases != 1 || before->gang ||
+        !(w->attentive || w->lent) || w->grant.kind != kind_of(w, before) ||
+        weir__soft_has_failed(s) || w->cpu->jitter)
+        return;
+    if (weir__unlikely(weir__trace_on()))
+        run_row(w, s, before, true);
+    else
+        run_row(w, s, before, false);
 }
+
+/* ---- the executor's hooks ---- */
+
+static bool on_kernel(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd)
+{
+    return weir__worker_run_kernel(self, s, cmd);
+}
+
+static bool on_collective(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd)
+{
+    return weir__worker_run_collective(self, s, cmd);
+}
+
+static bool on_callback(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd)
+{
+    run_callback(self, s, cmd);
+    return true;
+}
+
+static bool on_empty(void *self, struct weir__soft_stream *s)
+{
+    struct weir__worker *w = self;
+
+    w->ticks = 0;
+    return linger(w, s);
+}
+
+static uint64_t now(const void *self)
+{
+    (void)self;
+    return weir__clock_ns();
+}
+
+static struct weir__soft_list *woken(void *self)
+{
+    return &((struct weir__worker *)self)->mine;
+}
+
+static bool before(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd)
+{
+    struct weir__worker *w = self;
+
+    if (weir__unlikely(w->cpu->jitter))
+        jitter(w);
+    return weir__likely(!w->lent) || weir__worker_may_go_on(w, s, cmd);
+}
+
+static void consumed(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd)
+{
+    struct weir__worker *w = self;
+
+    w->commands++;
+    if (s->lane_left)
+        run_on_in_lane(w, s, cmd);
+}
+
+static void trace_reached(void *self, struct weir__soft_stream *s)
+{
+    if (!s->reached)
+        s->reached = weir__worker_ticks(self);
+}
+
+static const struct weir__soft_hooks hooks = {
+    .kernel = on_kernel,
+    .collective = on_collective,
+    .callback = on_callback,
+    .empty = on_empty,
+    .now = now,
+    .woken = woken,
+    .before = before,
+    .consumed = consumed,
+    .trace_reached = trace_reached,
+    .trace_wait = weir__worker_trace_wait,
+};
 
 void weir__worker_run(struct weir__worker *w, struct weir__soft_stream *s, enum weir__want was)
 {
@@ -486,5 +490,5 @@ void weir__worker_run(struct weir__worker *w, struct weir__soft_stream *s, enum 
         weir__soft_consume(s, s->run.cmd);
     }
     w->ticks = 0;
-    drain(w, s);
+    weir__soft_execute(&hooks, w, s);
 }

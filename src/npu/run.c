@@ -4,25 +4,13 @@
 #include <string.h>
 
 #include "device/serve.h"
+#include "soft/execute.h"
 
 _Thread_local bool weir__npu_in_loop;
 
-/* ---- lists of streams ---- */
-
-static void append(struct weir__soft_list *list, struct weir__soft_stream *s)
-{
-    s->local_next = NULL;
-    *list->end = s;
-    list->end = &s->local_next;
-}
-
 static struct weir__npu_stream *take(struct weir__soft_list *list)
 {
-    struct weir__soft_stream *s = list->first;
-
-    if (s && !(list->first = s->local_next))
-        list->end = &list->first;
-    return (struct weir__npu_stream *)s;
+    return (struct weir__npu_stream *)weir__soft_take(list);
 }
 
 /* ---- kernels ---- */
@@ -73,13 +61,6 @@ static void compute(struct weir__npu_stream *s, const struct weir__cmd *cmd)
         }
 }
 
-static void consume(struct weir__npu_stream *s, const struct weir__cmd *cmd)
-{
-    weir__soft_consume(&s->soft, cmd);
-    s->launched = false;
-    weir__soft_publish(&s->soft, &weir__npu_of(s)->woken);
-}
-
 /* Whether an event is recorded behind the command at the head; it is asked once. */
 static bool is_recorded(struct weir__npu_stream *s, const struct weir__cmd *cmd)
 {
@@ -110,26 +91,14 @@ static bool record(struct weir__npu_stream *s, const struct weir__cmd *cmd)
     return false;
 }
 
-void weir__npu_end_command(struct weir__npu_stream *s, const struct weir__cmd *cmd)
-{
-    if (!record(s, cmd))
-        return;
-    consume(s, cmd);
-    append(&weir__npu_of(s)->woken, &s->soft);
-}
+/* ---- the executor's hooks ---- */
 
-/* False if the stream sleeps, asks for cores or waits for its peers. */
-static bool run_kernel(struct weir__npu_stream *s, const struct weir__cmd *cmd)
+/* The stream sleeps, or asks for cores: never over at once. */
+static bool on_kernel(void *self, struct weir__soft_stream *soft, const struct weir__cmd *cmd)
 {
-    struct weir__npu *npu = weir__npu_of(s);
+    struct weir__npu_stream *s = weir__npu_stream(soft);
+    struct weir__npu *npu = self;
 
-    if (cmd->meets && s->soft.guest.state != WEIR__GUEST_AWAY)
-        return weir__npu_met(s, cmd);
-    if (atomic_load_explicit(&s->soft.base.failed_at, memory_order_relaxed) != WEIR__NEVER_FAILED) {
-        if (cmd->meets)
-            weir__soft_miss(&s->soft, cmd);
-        return true;
-    }
     if (!s->launched) {
         make_op(s, cmd);
         s->launched = true;
@@ -142,7 +111,48 @@ static bool run_kernel(struct weir__npu_stream *s, const struct weir__cmd *cmd)
     return false;
 }
 
-/* ---- waits ---- */
+/* A collective asks for its cores as a kernel does, then waits for its peers. */
+static bool on_collective(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd)
+{
+    return s->guest.state == WEIR__GUEST_AWAY ? on_kernel(self, s, cmd)
+                                              : weir__npu_met(weir__npu_stream(s), cmd);
+}
+
+static bool on_callback(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd)
+{
+    (void)cmd;
+    weir__soft_append(&((struct weir__npu *)self)->callbacks, s);
+    return false;
+}
+
+static bool on_empty(void *self, struct weir__soft_stream *s)
+{
+    (void)self;
+    return !weir__soft_surrender(s);
+}
+
+static uint64_t now(const void *self)
+{
+    return ((const struct weir__npu *)self)->sim.now / 1000;
+}
+
+static struct weir__soft_list *woken(void *self)
+{
+    return &((struct weir__npu *)self)->woken;
+}
+
+static bool after(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd)
+{
+    (void)self;
+    return record(weir__npu_stream(s), cmd);
+}
+
+static void consumed(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd)
+{
+    (void)cmd;
+    weir__npu_stream(s)->launched = false;
+    weir__soft_publish(s, woken(self));
+}
 
 /* Picoseconds until a command of another device, which is over, is over here as well: the
  * two have one clock, and the other may be ahead. */
@@ -156,85 +166,69 @@ static uint64_t ahead(const struct weir__npu *npu, const struct weir__soft_strea
     return there > npu->sim.now ? there - npu->sim.now : 0;
 }
 
-/* False if the stream went to a waiter list or sleeps. */
-static bool run_wait(struct weir__npu_stream *s, struct weir__soft_stream *source, uint64_t seq,
-                     enum weir__wait how)
+/* A wait takes the event's own time, once. */
+static bool pass(void *self, struct weir__soft_stream *soft, const struct weir__soft_stream *source)
 {
-    struct weir__npu *npu = weir__npu_of(s);
-    uint64_t ps;
+    struct weir__npu_stream *s = weir__npu_stream(soft);
+    struct weir__npu *npu = self;
+    uint64_t ps =
+        ahead(npu, source) + weir__model_overhead(&npu->model, npu->model.profile.event_wait_us);
 
-    if (weir__trace_on())
-        weir__npu_trace_reached(npu, s);
-    if (atomic_load_explicit(&source->completed, memory_order_acquire) < seq) {
-        atomic_store_explicit(&s->soft.waits_seq, seq, memory_order_relaxed);
-        atomic_store_explicit(&s->soft.waits_for, source, memory_order_relaxed);
-        if (weir__soft_park(&s->soft, source, seq))
-            return false;
-    }
-    atomic_store_explicit(&s->soft.waits_for, NULL, memory_order_relaxed);
-    ps = ahead(npu, source) + weir__model_overhead(&npu->model, npu->model.profile.event_wait_us);
-    if (ps && !s->launched) {
-        s->launched = true;
-        weir__sim_sleep(&npu->sim, &s->lane, ps);
-        return false;
-    }
-    if (weir__trace_on())
-        weir__npu_trace_wait(npu, s, source, seq);
-    weir__soft_pass_wait(&s->soft, source, seq, how);
-    return true;
-}
-
-static bool run_lane_wait(struct weir__npu_stream *s, const struct weir__cmd *cmd)
-{
-    const void *args = weir__soft_lane_cmd(&s->soft)->args;
-    const struct weir__lane_base *base = (const struct weir__lane_base *)args + cmd->blocks;
-
-    return run_wait(s, base->stream, base->seq + cmd->v.seq, WEIR__WAIT_ERRORS);
-}
-
-/* ---- a stream from command to command ---- */
-
-/* True if the command at the head is over, or must not be run. */
-static bool run_head(struct weir__npu_stream *s, const struct weir__cmd *cmd)
-{
-    switch ((enum weir__cmd_kind)cmd->kind) {
-    case WEIR__CMD_KERNEL:
-        return run_kernel(s, cmd);
-    case WEIR__CMD_WAIT:
-        return run_wait(s, cmd->u.source, cmd->v.seq, cmd->how);
-    case WEIR__CMD_LANE_WAIT:
-        return run_lane_wait(s, cmd);
-    case WEIR__CMD_CALLBACK:
-        append(&weir__npu_of(s)->callbacks, &s->soft);
-        return false;
-    case WEIR__CMD_STAMP:
-        atomic_store_explicit(cmd->u.ns, weir__npu_of(s)->sim.now / 1000, memory_order_release);
+    if (!ps || s->launched)
         return true;
-    case WEIR__CMD_RELAY: /* none is queued: time here does not pass while others run */
-    case WEIR__CMD_JUMP:
-    case WEIR__CMD_LANE:
-        break; /* weir__soft_next follows those */
-    }
-    return true;
+    s->launched = true;
+    weir__sim_sleep(&npu->sim, &s->lane, ps);
+    return false;
+}
+
+static void trace_reached(void *self, struct weir__soft_stream *s)
+{
+    weir__npu_trace_reached(self, weir__npu_stream(s));
+}
+
+static void trace_wait(void *self, struct weir__soft_stream *s,
+                       const struct weir__soft_stream *source, uint64_t seq)
+{
+    weir__npu_trace_wait(self, weir__npu_stream(s), source, seq);
+}
+
+static const struct weir__soft_hooks hooks = {
+    .kernel = on_kernel,
+    .collective = on_collective,
+    .callback = on_callback,
+    .empty = on_empty,
+    .now = now,
+    .woken = woken,
+    .after = after,
+    .consumed = consumed,
+    .pass = pass,
+    .trace_reached = trace_reached,
+    .trace_wait = trace_wait,
+};
+
+static void consume(struct weir__npu_stream *s, const struct weir__cmd *cmd)
+{
+    weir__soft_consume(&s->soft, cmd);
+    consumed(weir__npu_of(s), &s->soft, cmd);
+}
+
+void weir__npu_end_command(struct weir__npu_stream *s, const struct weir__cmd *cmd)
+{
+    if (!record(s, cmd))
+        return;
+    consume(s, cmd);
+    weir__soft_append(&weir__npu_of(s)->woken, &s->soft);
 }
 
 /* Runs commands until one takes time, waits, or there are none. */
 static void advance(struct weir__npu_stream *s)
 {
     s->lane.priority = s->soft.base.priority;
-    for (;;) {
-        const struct weir__cmd *cmd = weir__soft_next(&s->soft);
-
-        if (!cmd) {
-            if (weir__soft_surrender(&s->soft))
-                return;
-            continue;
-        }
-        if (!s->recording && (!run_head(s, cmd) || !record(s, cmd)))
-            return;
+    if (s->recording) { /* that took its time: the command is over */
         s->recording = false;
-        consume(s, cmd);
+        consume(s, weir__soft_next(&s->soft));
     }
+    weir__soft_execute(&hooks, weir__npu_of(s), &s->soft);
 }
 
 static void on_over(void *user, struct weir__sim_lane *lane)
@@ -259,7 +253,7 @@ static void on_arrived(void *user, struct weir__sim_lane *lane)
 {
     struct weir__npu *npu = user;
 
-    append(&npu->arrived, &npu->streams[lane->id]->soft);
+    weir__soft_append(&npu->arrived, &npu->streams[lane->id]->soft);
 }
 
 static void on_ended(void *user, struct weir__sim_lane *lane, uint32_t blocks, uint64_t from)
@@ -274,7 +268,7 @@ static void on_awake(void *user, struct weir__sim_lane *lane)
 {
     struct weir__npu *npu = user;
 
-    append(&npu->woken, &npu->streams[lane->id]->soft);
+    weir__soft_append(&npu->woken, &npu->streams[lane->id]->soft);
 }
 
 /* ---- the loop ---- */
@@ -333,7 +327,7 @@ static bool run_arrivals(struct weir__npu *npu)
 
     for (; (s = take(&npu->arrived)); any = true)
         if (weir__npu_arrive(s))
-            append(&npu->woken, &s->soft);
+            weir__soft_append(&npu->woken, &s->soft);
     return any;
 }
 

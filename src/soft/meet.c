@@ -47,11 +47,6 @@ static uint64_t call_of(const struct weir__soft_stream *s, const struct weir__me
     return ((const uint64_t *)(const void *)(bases + lane->blocks))[meet->place] + meet->call;
 }
 
-static bool has_failed(const struct weir__soft_stream *s)
-{
-    return atomic_load_explicit(&s->base.failed_at, memory_order_relaxed) != WEIR__NEVER_FAILED;
-}
-
 void weir__soft_wake_guest(struct weir__guest *guest)
 {
     weir__soft_hand_back(weir__containerof(guest, struct weir__soft_stream, guest));
@@ -68,7 +63,7 @@ bool weir__soft_arrive(struct weir__soft_stream *s, const struct weir__cmd *cmd)
 
 bool weir__soft_arrive_early(struct weir__soft_stream *s, const struct weir__cmd *cmd)
 {
-    if (!cmd->meets || s->guest.state != WEIR__GUEST_AWAY || has_failed(s) ||
+    if (!cmd->meets || s->guest.state != WEIR__GUEST_AWAY || weir__soft_has_failed(s) ||
         !((const struct weir__soft_device *)s->base.dev)->meets_first)
         return false;
     return !weir__soft_arrive(s, cmd);
@@ -101,7 +96,7 @@ void weir__soft_miss(struct weir__soft_stream *s, const struct weir__cmd *cmd)
 /* What the part left in the stream's error; only the holder sets that, so it may be read. */
 static const char *part_error(const struct weir__soft_stream *s, weir_status *status)
 {
-    *status = has_failed(s) ? s->base.error : WEIR_OK;
+    *status = weir__soft_has_failed(s) ? s->base.error : WEIR_OK;
     return *status ? s->base.error_text : NULL;
 }
 

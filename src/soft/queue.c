@@ -90,6 +90,15 @@ void weir__soft_append(struct weir__soft_list *list, struct weir__soft_stream *s
     list->end = &s->local_next;
 }
 
+struct weir__soft_stream *weir__soft_take(struct weir__soft_list *list)
+{
+    struct weir__soft_stream *s = list->first;
+
+    if (s && !(list->first = s->local_next))
+        list->end = &list->first;
+    return s;
+}
+
 static void added(struct weir__soft_stream *s, const struct weir__cmd *cmd, uint32_t count)
 {
     struct weir__soft_list *held = ((struct weir__soft_device *)s->base.dev)->held;

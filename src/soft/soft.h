@@ -217,6 +217,20 @@ static inline const struct weir__cmd *weir__soft_lane_cmd(const struct weir__sof
     return (const struct weir__cmd *)(s->head->bytes + s->head_at);
 }
 
+/* In a lane: where the lane that the wait `cmd` is for begins in this run. */
+static inline const struct weir__lane_base *weir__soft_lane_base(const struct weir__soft_stream *s,
+                                                                 const struct weir__cmd *cmd)
+{
+    const void *bases = weir__soft_lane_cmd(s)->args;
+
+    return (const struct weir__lane_base *)bases + cmd->blocks;
+}
+
+static inline bool weir__soft_has_failed(const struct weir__soft_stream *s)
+{
+    return atomic_load_explicit(&s->base.failed_at, memory_order_relaxed) != WEIR__NEVER_FAILED;
+}
+
 /* The next command, or NULL if there is none yet. */
 static inline struct weir__cmd *weir__soft_next(struct weir__soft_stream *s)
 {
@@ -261,6 +275,8 @@ void weir__soft_settle_failure(struct weir__soft_stream *s);
 
 /* Puts the stream and its token at the end of the list. */
 void weir__soft_append(struct weir__soft_list *list, struct weir__soft_stream *s);
+/* The first of the list, out of it; NULL if there is none. */
+struct weir__soft_stream *weir__soft_take(struct weir__soft_list *list);
 /* Publishes what is over; streams that waited for it are appended to `woken`, their
  * tokens with them. */
 void weir__soft_publish(struct weir__soft_stream *s, struct weir__soft_list *woken);

@@ -1,0 +1,124 @@
+/* The executor of soft commands: what each kind of command means, for every soft device.
+ *
+ * A device says in its hooks how a kernel runs and what the clock says. The hooks are a constant
+ * of the file that calls weir__soft_execute, which is inlined there: the compiler sees through
+ * them, so no hook is called through a pointer and one that is NULL costs nothing.
+ *
+ * Whoever executes has the stream's token (soft.h). A hook that returns false has given the
+ * token away: to the scheduler, a waiter list, a rendezvous, or whatever wakes the stream later.
+ */
+#ifndef WEIR_SOFT_EXECUTE_H
+#define WEIR_SOFT_EXECUTE_H
+
+#include "soft/soft.h"
+
+struct weir__soft_hooks {
+    /* The kernel at the head; its stream is not in error. */
+    bool (*kernel)(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd);
+    /* The collective at the head; its stream is not in error, or it has arrived already. NULL where
+     * the device runs none. */
+    bool (*collective)(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd);
+    bool (*callback)(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd);
+    /* The queue is empty: false if the token is given up. */
+    bool (*empty)(void *self, struct weir__soft_stream *s);
+    /* The device's time in nanoseconds, for stamps. */
+    uint64_t (*now)(const void *self);
+    /* Where streams go that are woken, their tokens with them. */
+    struct weir__soft_list *(*woken)(void *self);
+    /* Optional: before the command, after it has run, and once it counts as over. */
+    bool (*before)(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd);
+    bool (*after)(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd);
+    void (*consumed)(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd);
+    /* Optional: what the wait at the head waits for is over. False if passing it takes time. */
+    bool (*pass)(void *self, struct weir__soft_stream *s, const struct weir__soft_stream *source);
+    /* Optional, together: while a trace is recorded, a wait is reached, and it is passed. */
+    void (*trace_reached)(void *self, struct weir__soft_stream *s);
+    void (*trace_wait)(void *self, struct weir__soft_stream *s,
+                       const struct weir__soft_stream *source, uint64_t seq);
+};
+
+#define WEIR__SOFT_INLINE static inline __attribute__((always_inline))
+
+/* The wait at the head, until `seq` of `source` is over. */
+WEIR__SOFT_INLINE bool weir__soft_run_wait(const struct weir__soft_hooks *hooks, void *self,
+                                           struct weir__soft_stream *s,
+                                           struct weir__soft_stream *source, uint64_t seq,
+                                           enum weir__wait how)
+{
+    if (hooks->trace_reached && weir__trace_on())
+        hooks->trace_reached(self, s);
+    if (atomic_load_explicit(&source->completed, memory_order_acquire) < seq) {
+        atomic_store_explicit(&s->waits_seq, seq, memory_order_relaxed);
+        atomic_store_explicit(&s->waits_for, source, memory_order_relaxed);
+        weir__soft_publish(s, hooks->woken(self));
+        if (weir__soft_park(s, source, seq))
+            return false;
+    }
+    atomic_store_explicit(&s->waits_for, NULL, memory_order_relaxed);
+    if (hooks->pass && !hooks->pass(self, s, source))
+        return false;
+    if (hooks->trace_wait && weir__trace_on())
+        hooks->trace_wait(self, s, source, seq);
+    weir__soft_pass_wait(s, source, seq, how);
+    return true;
+}
+
+/* True if the command at the head is over. */
+WEIR__SOFT_INLINE bool weir__soft_run_head(const struct weir__soft_hooks *hooks, void *self,
+                                           struct weir__soft_stream *s, const struct weir__cmd *cmd)
+{
+    switch ((enum weir__cmd_kind)cmd->kind) {
+    case WEIR__CMD_KERNEL:
+        if (hooks->collective && weir__unlikely(cmd->meets)) {
+            if (s->guest.state != WEIR__GUEST_AWAY || !weir__soft_has_failed(s))
+                return hooks->collective(self, s, cmd);
+            weir__soft_miss(s, cmd);
+            return true;
+        }
+        return weir__soft_has_failed(s) || hooks->kernel(self, s, cmd);
+    case WEIR__CMD_WAIT:
+        return weir__soft_run_wait(hooks, self, s, cmd->u.source, cmd->v.seq, cmd->how);
+    case WEIR__CMD_LANE_WAIT: {
+        const struct weir__lane_base *base = weir__soft_lane_base(s, cmd);
+
+        return weir__soft_run_wait(hooks, self, s, base->stream, base->seq + cmd->v.seq,
+                                   WEIR__WAIT_ERRORS);
+    }
+    case WEIR__CMD_CALLBACK:
+        return hooks->callback(self, s, cmd);
+    case WEIR__CMD_RELAY:
+        weir__soft_publish(s, hooks->woken(self));
+        return weir__soft_pass_relay(s, cmd->u.relay);
+    case WEIR__CMD_STAMP:
+        atomic_store_explicit(cmd->u.ns, hooks->now(self), memory_order_release);
+        return true;
+    case WEIR__CMD_JUMP:
+    case WEIR__CMD_LANE:
+        break; /* weir__soft_next follows those */
+    }
+    return true;
+}
+
+/* Runs commands of `s` until its token is given away. `self` is the hooks' own. */
+WEIR__SOFT_INLINE void weir__soft_execute(const struct weir__soft_hooks *hooks, void *self,
+                                          struct weir__soft_stream *s)
+{
+    for (;;) {
+        const struct weir__cmd *cmd = weir__soft_next(s);
+
+        if (!cmd) {
+            if (!hooks->empty(self, s))
+                return;
+            continue;
+        }
+        if ((hooks->before && !hooks->before(self, s, cmd)) ||
+            !weir__soft_run_head(hooks, self, s, cmd) ||
+            (hooks->after && !hooks->after(self, s, cmd)))
+            return;
+        weir__soft_consume(s, cmd);
+        if (hooks->consumed)
+            hooks->consumed(self, s, cmd);
+    }
+}
+
+#endif
