@@ -261,11 +261,13 @@ def memory_summary(device_target: str | None = None) -> str:
 
 
 def empty_cache() -> None:
-    """Gives memory that nobody uses back to the system.
+    """Waits for what runs, then gives memory that nobody uses back to the system.
 
     >>> weir.hal.empty_cache()
     """
-    _C.memory_empty_cache(None)
+    device = _C.get_device()
+    device.synchronize()
+    _C.memory_empty_cache(device)
 
 
 _limited = False

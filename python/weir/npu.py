@@ -1,7 +1,8 @@
 """Streams, events and core limits with the names of ``torch.npu``.
 
-There is one NPU, the default device of weir, and ``device`` arguments name it as 0, "npu" or
-"npu:0". Limits are those of torch_npu: -1 leaves a value as it is.
+The NPU is the default device of weir, and ``device`` arguments name it as 0, "npu" or "npu:0";
+``set_device(1)`` opens another of its kind. Limits are those of torch_npu: -1 leaves a value as it
+is.
 
 If weir's device is cuda:0, tensors are PyTorch's CUDA tensors and streams are CUDA streams that
 PyTorch runs on: inside ``with stream(s)`` its current stream is s, with the cores that s has.
@@ -14,29 +15,15 @@ True
 
 from __future__ import annotations
 
-import types
+import sys
+import weakref
 
 from . import _C, _follow
-from . import memory as _memory
+from ._npu_device import *  # noqa: F403
+from ._npu_device import _check_device, _check_name, _number_of, _open  # noqa: F401
+from ._npu_memory import *  # noqa: F403
 from ._npu_operators import *  # noqa: F403
 from ._npu_routing import *  # noqa: F403
-
-
-def _check_name(device):
-    """Refuses what does not name the one NPU. Plain Python, so that Dynamo can trace it."""
-    if device is None or isinstance(device, _C.Device):
-        return
-    text = str(device)
-    if text in ("0", "npu", "npu:0", "cpu", "privateuseone", "privateuseone:0"):
-        return
-    gpu = _follow.gpu_of(_C.get_device())
-    if gpu is None or text not in ("cuda", f"cuda:{gpu}"):
-        raise RuntimeError(f"there is one NPU here, 'npu:0', and no '{device}'")
-
-
-def _check_device(device):
-    _check_name(device)
-    return device if isinstance(device, _C.Device) else _C.get_device()
 
 
 def _need(function, argument, value, kind):
@@ -46,8 +33,28 @@ def _need(function, argument, value, kind):
         )
 
 
+_DEVICE_TYPE = 20  # PyTorch's number for the kind of device that "npu" is
+
+# Streams by (number of the device, stream_id), for Stream(stream_id=...).
+_made: weakref.WeakValueDictionary[tuple[int, int], Stream] = weakref.WeakValueDictionary()
+
+
+def _shown(device):
+    """The device as PyTorch names it; weir's own where PyTorch is not loaded."""
+    torch = sys.modules.get("torch")
+    gpu = _follow.gpu_of(device)
+    if torch is None:
+        return device
+    if gpu is not None:
+        return torch.device("cuda", gpu)
+    if torch._C._get_privateuse1_backend_name() != "npu":
+        return device
+    return torch.device("npu", _number_of(device))
+
+
 class Stream:
-    """A stream; ``priority`` is lower for more urgent work.
+    """A stream; ``priority`` is lower for more urgent work. ``stream_id``, ``device_index`` and
+    ``device_type`` together find one that exists.
 
     >>> s = weir.npu.Stream(priority=-1)
     >>> s.wait_stream(weir.npu.current_stream())
@@ -56,19 +63,55 @@ class Stream:
     """
 
     def __init__(
-        self, device: object = None, priority: int = 0, *, stream: _C.Stream | None = None
+        self,
+        device: object = None,
+        priority: int = 0,
+        *,
+        stream: _C.Stream | None = None,
+        stream_id: int | None = None,
+        device_index: int = 0,
+        device_type: int = _DEVICE_TYPE,
+        is_sync_launch: bool = False,
     ) -> None:
-        self.stream = stream or _C.Stream(priority, device=_check_device(device))
+        if stream is not None:
+            self.stream = stream
+        elif stream_id is not None:
+            self.stream = _find_stream(stream_id, device_index, device_type)
+        else:
+            # Priorities beyond weir's are taken for the nearest: torch_npu has two kinds.
+            self.stream = _C.Stream(max(-8, min(priority, 7)), device=_check_device(device))
+            _made[self.device_index, self.stream_id] = self
 
     @property
-    def device(self) -> _C.Device:
-        return self.stream.device
+    def device(self) -> object:
+        """The device as PyTorch names it, weir's without PyTorch."""
+        return _shown(self.stream.device)
+
+    @property
+    def device_index(self) -> int:
+        return _number_of(self.stream.device)
+
+    @property
+    def device_type(self) -> int:
+        return _DEVICE_TYPE
 
     @property
     def stream_id(self) -> int:
+        """The stream's number on its device; 0 is the default stream."""
+        return 0 if self.stream == self.stream.device.default_stream() else self.stream.id
+
+    @property
+    def npu_stream(self) -> int:
+        """A number that no other stream of the device has, for libraries that want a handle."""
         return self.stream.id
 
-    npu_stream = stream_id
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        """(least, most) urgent."""
+        return 7, -8
+
+    def set_data_preprocess_stream(self, is_data_preprocess_stream: bool = False) -> None:
+        """Nothing: weir takes all streams alike."""
 
     @property
     def priority(self) -> int:
@@ -114,7 +157,28 @@ class Stream:
         return hash(self.stream)
 
     def __repr__(self) -> str:
-        return f"<weir.npu.Stream device=npu:0 stream_id={self.stream.id} name={self.stream.name}>"
+        return (
+            f"<torch_npu.npu.Stream device=npu:{self.device_index} "
+            f"npu_stream={self.npu_stream:#x} name={self.stream.name}>"
+        )
+
+
+class SyncLaunchStream(Stream):
+    """A stream as any: weir has no second thread that launches."""
+
+
+def _find_stream(stream_id, device_index, device_type):
+    if device_type != _DEVICE_TYPE or not 0 <= device_index < device_count():
+        raise RuntimeError(
+            f"there is no NPU with device_index {device_index} and device_type {device_type}"
+        )
+    default = _open(device_index).default_stream()
+    made = _made.get((device_index, stream_id))
+    if stream_id == 0:
+        return default
+    if made is None or made.stream.device is not default.device:
+        raise RuntimeError(f"npu:{device_index} has no stream with stream_id {stream_id}")
+    return made.stream
 
 
 class Event:
@@ -125,17 +189,35 @@ class Event:
     """
 
     def __init__(
-        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
+        self,
+        enable_timing: bool = False,
+        blocking: bool = False,
+        interprocess: bool = False,
+        external: bool = False,
     ) -> None:
         if interprocess:
             raise NotImplementedError("weir has no events between processes")
         self.event = _C.Event(enable_timing, blocking)
+        self.external = bool(external)
+        self.enable_timing = bool(enable_timing)
+        self._recorded = False
+
+    @property
+    def device(self) -> object:
+        """The device as PyTorch names it, weir's without PyTorch."""
+        return _shown(self.event.device)
+
+    @property
+    def npu_event(self) -> int:
+        """A number that no other event has, 0 before the first record."""
+        return id(self.event) if self._recorded else 0
 
     def record(self, stream: Stream | None = None) -> None:
         """Marks the point after what the stream (or the current one) has so far."""
         if stream is not None:
             _need("record", "stream", stream, Stream)
         self.event.record(None if stream is None else stream.stream)
+        self._recorded = True
 
     def wait(self, stream: Stream | None = None) -> None:
         """What the stream (or the current one) gets from now on runs after the mark."""
@@ -156,6 +238,55 @@ class Event:
         _need("elapsed_time", "end_event", end_event, Event)
         return self.event.elapsed_time(end_event.event)
 
+    def recorded_time(self) -> int:
+        """When the mark was passed, in nanoseconds of the device's clock; waits for it."""
+        if not self._recorded:
+            raise RuntimeError("recorded_time: the event was never recorded")
+        self.event.synchronize()
+        return _clock_ns(self.event)
+
+    def __repr__(self) -> str:
+        name = f"torch_npu.npu.{type(self).__name__}"
+        return f"<{name} {self.npu_event:#x}>" if self._recorded else f"<{name} uninitialized>"
+
+
+class ExternalEvent(Event):
+    """An event that a captured graph waits for at each run, and that others record in between.
+
+    In weir a wait does not block for a record that comes later: waiting before the record is an
+    error. ``reset`` makes it unrecorded again.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(external=True)
+
+    def wait(self, stream: Stream | None = None) -> None:
+        """As of any event, once it is recorded."""
+        if not self._recorded:
+            raise RuntimeError("ExternalEvent.wait: nothing has recorded the event since its reset")
+        super().wait(stream)
+
+    def reset(self, stream: Stream | None = None) -> None:
+        """Forgets the record; what waits for it already still does."""
+        if stream is not None:
+            _need("reset", "stream", stream, Stream)
+        self.event, self._recorded = _C.Event(False, False), False
+
+
+_zero: dict[int, tuple[_C.Device, _C.Event, int]] = {}  # by id of the device
+
+
+def _clock_ns(event):
+    """The time of a mark, from one mark whose time on the device's clock is known."""
+    device = event.device
+    if id(device) not in _zero:
+        start = _C.Event(True, False, device)
+        start.record(_C.Stream(device=device))
+        start.synchronize()
+        _zero[id(device)] = device, start, device.now()
+    _, start, at = _zero[id(device)]
+    return at + round(start.elapsed_time(event) * 1e6)
+
 
 class StreamContext:
     """Makes a stream current within a ``with`` block; None changes nothing."""
@@ -167,7 +298,7 @@ class StreamContext:
 
     def __enter__(self) -> Stream | None:
         if self.stream is not None:
-            now = self.stream.device.current_stream()
+            now = self.stream.stream.device.current_stream()
             self.stream.stream.set_current()
             self._before = now, _follow.follow(self.stream.stream)
         return self.stream
@@ -217,14 +348,6 @@ def default_stream(device: object = None) -> Stream:
     False
     """
     return Stream(stream=_check_device(device).default_stream())
-
-
-def synchronize(device: object = None) -> None:
-    """Waits for everything on every stream.
-
-    >>> weir.npu.synchronize()
-    """
-    _check_device(device).synchronize()
 
 
 # ---- core limits ----
@@ -306,162 +429,52 @@ def get_device_limit(device: object = None) -> dict[str, int]:
     return _as_dict(_check_device(device).get_limit())
 
 
-# ---- the device ----
+# ---- random numbers ----
 
 
-def is_available() -> bool:
-    """Whether the default device can be opened."""
-    try:
-        _C.get_device()
-    except RuntimeError:
-        return False
-    return True
+def _generator():
+    import torch
 
-
-def init() -> None:
-    """Opens the default device, if it is not open."""
-    _C.get_device()
-
-
-def is_initialized() -> bool:
-    """True: the device is opened when it is first asked for."""
-    return is_available()
-
-
-def device_count() -> int:
-    """One: weir's default device."""
-    return 1
-
-
-def current_device() -> int:
-    """0, the only one."""
-    return 0
-
-
-def set_device(device: object) -> None:
-    """There is one; another number is an error."""
-    _check_device(device)
-
-
-class device:
-    """``with device(0):`` is for programs with several; there is one.
-
-    >>> with weir.npu.device(0):
-    ...     weir.npu.current_device()
-    0
-    """
-
-    def __init__(self, device: object) -> None:
-        _check_device(device)
-
-    def __enter__(self) -> device:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        pass
-
-
-def get_device_name(device: object = None) -> str:
-    """The hardware, for people."""
-    return _check_device(device).properties()["model"]
-
-
-def get_device_properties(device: object = None) -> types.SimpleNamespace:
-    """An object with name, total_memory, cube_core_num and vector_core_num.
-
-    >>> weir.npu.get_device_properties().cube_core_num > 0
-    True
-    """
-    p = _check_device(device).properties()
-    return types.SimpleNamespace(
-        name=p["model"],
-        total_memory=p["memory_bytes"],
-        cube_core_num=p["cube_cores"],
-        vector_core_num=p["vector_cores"],
-    )
-
-
-def set_compile_mode(jit_compile: bool = False) -> None:
-    """Nothing: weir's kernels are compiled ahead."""
-    if not isinstance(jit_compile, bool):
-        raise TypeError(f"jit_compile must be a bool, not {type(jit_compile).__name__}")
-
-
-# Memory layouts of an NPU, which weir has not: any setting will do.
-config = types.SimpleNamespace(allow_internal_format=False)
+    return torch.default_generator
 
 
 def manual_seed(seed: int) -> None:
     """Seeds PyTorch's generator, whose numbers tensors of the NPU are made of."""
-    import torch
+    _generator().manual_seed(seed)  # torch.manual_seed would come back here
 
-    torch.default_generator.manual_seed(seed)  # torch.manual_seed would come back here
+
+def seed() -> int:
+    """Seeds it with a number that nobody knows, and gives that."""
+    return _generator().seed()
+
+
+def initial_seed() -> int:
+    """The number that it was seeded with."""
+    return _generator().initial_seed()
+
+
+def get_rng_state(device: object = "npu"):
+    """The state of PyTorch's generator."""
+    _check_name(device)
+    return _generator().get_state()
+
+
+def set_rng_state(new_state, device: object = "npu") -> None:
+    """Puts PyTorch's generator into a state that it had."""
+    _check_name(device)
+    _generator().set_state(new_state)
+
+
+def get_rng_state_all() -> list:
+    """The states of all NPUs, which have one generator."""
+    return [get_rng_state() for _ in range(device_count())]
+
+
+def set_rng_state_all(new_states) -> None:
+    """As set_rng_state, with a list of equal states."""
+    for state in new_states:
+        set_rng_state(state)
 
 
 manual_seed_all = manual_seed
-
-
-def _of_torch(name, device):
-    """What PyTorch has to say of its own memory on the GPU, which weir's is beside; else 0."""
-    torch = _follow.torch_on(device)
-    return getattr(torch.cuda, name)(_follow.gpu_of(device)) if torch else 0
-
-
-def memory_allocated(device: object = None) -> int:
-    """Bytes held by tensors, on cuda PyTorch's included."""
-    device = _check_device(device)
-    return _memory.memory_allocated(device) + _of_torch("memory_allocated", device)
-
-
-def memory_reserved(device: object = None) -> int:
-    """Bytes taken from the system."""
-    device = _check_device(device)
-    return _memory.memory_reserved(device) + _of_torch("memory_reserved", device)
-
-
-def max_memory_allocated(device: object = None) -> int:
-    """The most bytes held by tensors since the peaks were reset."""
-    device = _check_device(device)
-    return _memory.max_memory_allocated(device) + _of_torch("max_memory_allocated", device)
-
-
-def max_memory_reserved(device: object = None) -> int:
-    """The most bytes taken from the system since the peaks were reset."""
-    device = _check_device(device)
-    return _memory.max_memory_reserved(device) + _of_torch("max_memory_reserved", device)
-
-
-def reset_peak_memory_stats(device: object = None) -> None:
-    """The peaks start again from what is in use now."""
-    device = _check_device(device)
-    _memory.reset_peak_memory_stats(device)
-    _of_torch("reset_peak_memory_stats", device)
-
-
-def memory_stats(device: object = None) -> dict[str, int]:
-    """The pool's counters; see weir.memory_stats."""
-    return _memory.memory_stats(_check_device(device))
-
-
-def memory_summary(device: object = None) -> str:
-    """A table for people: bytes by stream and state."""
-    return _memory.memory_summary(_check_device(device))
-
-
-def mem_get_info(device: object = None) -> tuple[int, int]:
-    """(free, total) bytes of the device.
-
-    >>> free, total = weir.npu.mem_get_info()
-    >>> free <= total
-    True
-    """
-    total = _check_device(device).properties()["memory_bytes"]
-    return total - memory_reserved(device), total
-
-
-def empty_cache() -> None:
-    """Gives memory that nobody uses back to the system."""
-    _memory.empty_cache()
-    torch = _follow.torch_on(_C.get_device())
-    if torch:
-        torch.cuda.empty_cache()
+seed_all = seed

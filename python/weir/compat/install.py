@@ -1,6 +1,8 @@
 """Putting the stand-ins in place."""
 
+import importlib.machinery
 import logging
+import os
 import sys
 
 import weir
@@ -14,8 +16,11 @@ _installed = False
 
 
 def install():
-    """Makes ``torch_npu``, ``torchair`` and ``mindspore`` importable, and ``torch.npu`` with the
-    first two. Once is enough; PyTorch is loaded when one of them is."""
+    """Makes ``torch_npu``, ``torchair`` and ``mindspore`` importable. Once is enough.
+
+    ``torch.npu`` and the like are there as soon as PyTorch is imported, as torch_npu's are: it is
+    loaded with PyTorch unless ``TORCH_DEVICE_BACKEND_AUTOLOAD`` is 0. PyTorch itself is loaded when
+    the program, or one of the three, asks for it."""
     global _installed
     if _installed:
         return
@@ -26,6 +31,31 @@ def install():
     }
     sys.meta_path.insert(0, shim.Finder(publishers))
     _installed = True
+    if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") == "0":
+        return
+    if "torch" in sys.modules:
+        import torch_npu  # noqa: F401
+    else:
+        sys.meta_path.insert(0, _WithTorch())
+
+
+class _WithTorch:
+    """Finds PyTorch as it is, and has torch_npu loaded right after it."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            load = spec.loader.exec_module
+
+            def exec_module(module):
+                load(module)
+                import torch_npu  # noqa: F401
+
+            spec.loader.exec_module = exec_module
+        return spec
 
 
 def _publish_mindspore():

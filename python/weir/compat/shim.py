@@ -31,8 +31,26 @@ class Shim(types.ModuleType):
         raise AttributeError(_missing(self, name), name=name)
 
 
+# By root of the stand-ins, what is to be had in earnest. torchair comes with torch_npu.
+_REAL = {
+    "torch_npu": "torch_npu",
+    "torch": "torch_npu",
+    "torchair": "torch_npu",
+    "mindspore": "MindSpore",
+}
+
+
 def _missing(module, name):
-    """The sentence about a name that is not provided: where it is, or what comes near."""
+    """The sentence about a name that is not provided: where it is, or what comes near; and what
+    runs the real package."""
+    root = module.__name__.partition(".")[0]
+    said = _nearest(module, name)
+    if root not in _REAL:
+        return said
+    return f"{said}. 'weir cann' runs the real {_REAL[root]} on weir (docs/cann.md)"
+
+
+def _nearest(module, name):
     said = f"weir does not provide {module.__name__}.{name}"
     root = module.__name__.partition(".")[0]
     for other in sorted(sys.modules):
