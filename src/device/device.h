@@ -95,25 +95,27 @@ struct weir_stream {
     bool live;                /* (L) not given back */
     struct weir__limit limit; /* 0: the device's */
     struct weir__race_name race;
-    struct weir__mark owed;   /* (L) a wait that is queued once anybody looks; stream NULL: none */
+    struct weir__mark
+        deferred;             /* (L) a wait that is queued once anybody looks; stream NULL: none */
     struct weir__clock clock; /* (L) clock.seq[slot] is the last command queued */
-    struct weir__clock grave; /* (L) of a failed stream given back: what was queued then on
-                               * each stream, any of which may still ask for the error */
-    bool unusable;            /* (L) given back without memory for that */
-    bool shared;              /* (L) others queue on it too: weir_stream_native was called */
-    _Atomic uint64_t failed_at;   /* the command that failed */
-    struct weir__spin error_lock; /* of the next two */
+    struct weir__clock retired_at; /* (L) of a failed stream given back: what was queued then on
+                                    * each stream, any of which may still ask for the error */
+    bool unusable;                 /* (L) given back without memory for that */
+    bool shared;                   /* (L) others queue on it too: weir_stream_native was called */
+    _Atomic uint64_t failed_at;    /* the command that failed */
+    struct weir__spin error_lock;  /* of the next two */
     weir_status error;
     char error_text[1024];
 };
 
-/* Queues the wait the stream owes, and on a shared stream a command that does nothing, behind
+/* Queues the wait the stream waits, and on a shared stream a command that does nothing, behind
  * what others have queued. Before anything else is queued on it, or its last command is asked
  * for. It counts as queueing: kick afterwards. (L) */
-weir_status weir__stream_settle_slow(weir_stream *s);
-static inline weir_status weir__stream_settle(weir_stream *s)
+weir_status weir__stream_queue_deferred_slow(weir_stream *s);
+static inline weir_status weir__stream_queue_deferred(weir_stream *s)
 {
-    return weir__likely(!s->owed.stream && !s->shared) ? WEIR_OK : weir__stream_settle_slow(s);
+    return weir__likely(!s->deferred.stream && !s->shared) ? WEIR_OK
+                                                           : weir__stream_queue_deferred_slow(s);
 }
 
 static inline uint64_t weir__stream_submitted(const weir_stream *s)
@@ -330,7 +332,7 @@ struct weir__current_set {
     struct weir__current chosen[WEIR__CURRENT_DEVICES]; /* by weir_stream_set_current since */
 };
 
-struct weir__current_set *weir__current_set(void);
+struct weir__current_set *weir__current_get_set(void);
 /* Whether an open core scope of this thread limits the engine. */
 bool weir__scope_has_cores(weir_engine engine);
 

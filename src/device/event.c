@@ -94,9 +94,9 @@ weir_status weir_event_record(weir_event *e, weir_stream *s)
         return weir__fail(WEIR_EDEVICE, "an event of %s cannot be recorded on stream '%s' of %s",
                           e->dev->label, s->name, s->dev->label);
     weir__mutex_lock(&s->dev->lock);
-    queues = e->timing || s->owed.stream;
-    if (!(st = weir__stream_settle(s)) && !(st = weir__clock_reserve(&e->clock, s->clock.n)) &&
-        e->timing)
+    queues = e->timing || s->deferred.stream;
+    if (!(st = weir__stream_queue_deferred(s)) &&
+        !(st = weir__clock_reserve(&e->clock, s->clock.n)) && e->timing)
         st = record_stamp(s, &stamp);
     if (!st && s->dev->driver->mark)
         st = s->dev->driver->mark(s);

@@ -73,7 +73,7 @@ static bool may_reuse(const weir_stream *s)
     if (s->unusable)
         return false;
     for (unsigned i = 0; i < dev->nstreams; i++)
-        if (dev->driver->done(dev->streams[i]) < weir__clock_get(&s->grave, i))
+        if (dev->driver->done(dev->streams[i]) < weir__clock_get(&s->retired_at, i))
             return false;
     return true;
 }
@@ -149,9 +149,9 @@ weir_status weir_stream_destroy(weir_stream *s)
     weir__mutex_lock(&dev->lock);
     /* Whether it has failed may not be known yet, so it is noted for every stream. Without
      * memory to note it in, a failed slot is not used again. */
-    s->unusable = weir__clock_reserve(&s->grave, dev->nstreams) != WEIR_OK;
+    s->unusable = weir__clock_reserve(&s->retired_at, dev->nstreams) != WEIR_OK;
     for (unsigned i = 0; i < dev->nstreams && !s->unusable; i++)
-        s->grave.seq[i] = weir__stream_submitted(dev->streams[i]);
+        s->retired_at.seq[i] = weir__stream_submitted(dev->streams[i]);
     s->live = false;
     s->id = 0;
     weir__mutex_unlock(&dev->lock);
@@ -317,15 +317,15 @@ weir_status weir__stream_sync_seq(weir_stream *s, uint64_t seq, int64_t timeout_
 weir_status weir__stream_mark(weir_stream *s, struct weir__mark *out)
 {
     weir_device *dev = s->dev;
-    bool owes;
+    bool waits;
     weir_status st;
 
     weir__mutex_lock(&dev->lock);
-    owes = s->owed.stream;
-    st = weir__stream_settle(s);
+    waits = s->deferred.stream;
+    st = weir__stream_queue_deferred(s);
     *out = (struct weir__mark){s, weir__stream_submitted(s)};
     weir__mutex_unlock(&dev->lock);
-    if (owes)
+    if (waits)
         dev->driver->kick(dev);
     return st;
 }
@@ -361,26 +361,26 @@ weir_status weir_stream_query(weir_stream *s, bool *done)
 
 /* ---- queueing ---- */
 
-static weir_status pay_owed(weir_stream *s)
+static weir_status queue_deferred_wait(weir_stream *s)
 {
-    struct weir__mark owed = s->owed;
+    struct weir__mark deferred = s->deferred;
     weir_status st;
 
-    s->owed.stream = NULL;
-    if ((st = weir__clock_reserve(&s->clock, owed.stream->slot + 1)) ||
-        (st = weir__stream_wait_mark(s, owed, NULL, WEIR__WAIT_ERRORS))) {
-        s->owed = owed;
+    s->deferred.stream = NULL;
+    if ((st = weir__clock_reserve(&s->clock, deferred.stream->slot + 1)) ||
+        (st = weir__stream_wait_mark(s, deferred, NULL, WEIR__WAIT_ERRORS))) {
+        s->deferred = deferred;
         return st;
     }
-    if (s->clock.seq[owed.stream->slot] < owed.seq)
-        s->clock.seq[owed.stream->slot] = owed.seq;
+    if (s->clock.seq[deferred.stream->slot] < deferred.seq)
+        s->clock.seq[deferred.stream->slot] = deferred.seq;
     return WEIR_OK;
 }
 
-weir_status weir__stream_settle_slow(weir_stream *s)
+weir_status weir__stream_queue_deferred_slow(weir_stream *s)
 {
     static const struct weir__kernel nothing = {.name = "work of others"};
-    weir_status st = s->owed.stream ? pay_owed(s) : WEIR_OK;
+    weir_status st = s->deferred.stream ? queue_deferred_wait(s) : WEIR_OK;
 
     /* Only a lost device refuses it, and says so to whoever asks for more. */
     if (!st && s->shared && !s->dev->driver->submit(s, &nothing))
@@ -390,7 +390,7 @@ weir_status weir__stream_settle_slow(weir_stream *s)
 
 weir_status weir__stream_submit(weir_stream *s, const struct weir__kernel *kernel)
 {
-    weir_status st = weir__stream_settle(s);
+    weir_status st = weir__stream_queue_deferred(s);
     /* Read before anybody can start it. */
     uint64_t queued = weir__trace_on() ? weir__device_trace_time(s->dev) : 0;
 
@@ -435,7 +435,7 @@ weir_status weir__stream_wait_mark(weir_stream *s, struct weir__mark mark,
                                    const struct weir__clock *clock, enum weir__wait how)
 {
     struct weir__race_stream before;
-    weir_status st = weir__stream_settle(s);
+    weir_status st = weir__stream_queue_deferred(s);
 
     if (st)
         return st;
@@ -457,7 +457,7 @@ weir_status weir_stream_wait_stream(weir_stream *s, weir_stream *other)
         return weir__fail(WEIR_EDEVICE, "stream '%s' of %s cannot wait for stream '%s' of %s",
                           s->name, s->dev->label, other->name, other->dev->label);
     weir__mutex_lock(&s->dev->lock);
-    if (!(st = weir__stream_settle(other)))
+    if (!(st = weir__stream_queue_deferred(other)))
         st = weir__stream_wait_mark(s, (struct weir__mark){other, weir__stream_submitted(other)},
                                     &other->clock, WEIR__WAIT_ERRORS);
     weir__mutex_unlock(&s->dev->lock);
@@ -474,7 +474,7 @@ weir_status weir_stream_callback(weir_stream *s, weir_callback_fn fn, void *user
         return weir__fail(WEIR_EINVAL, "a callback on stream '%s' needs a function", s->name);
     weir__mutex_lock(&s->dev->lock);
     queued = weir__trace_on() ? weir__device_trace_time(s->dev) : 0;
-    if (!(st = weir__stream_settle(s)) && !(st = s->dev->driver->callback(s, fn, user))) {
+    if (!(st = weir__stream_queue_deferred(s)) && !(st = s->dev->driver->callback(s, fn, user))) {
         s->clock.seq[s->slot]++;
         if (weir__trace_on())
             weir__trace_put_queued(s->dev->id, s->slot, weir__stream_submitted(s), 1, queued);

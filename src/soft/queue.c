@@ -21,7 +21,7 @@ weir_status weir__soft_stream_open(weir_stream *base)
     if (!s->tail)
         return weir__fail(WEIR_ENOMEM, "the queue of a stream on %s", base->dev->props.name);
     s->head = s->tail;
-    s->guest.wake = weir__soft_wake_guest;
+    s->participant.wake = weir__soft_wake_participant;
     return WEIR_OK;
 }
 

@@ -1,9 +1,10 @@
 /* Collectives between the devices of this process.
  *
  * In its stream a collective is a call of the host and a gate behind it, as a callback is. When
- * the stream gets there, the helper thread of its device arrives at the meeting for it; until the
- * others have come nothing of it is on the device, so that a rank that never comes, arguments that
- * do not fit or a broken group need only say so and open the gate. No kernel waits for another.
+ * the stream gets there, the helper thread of its device arrives at the rendezvous for it; until
+ * the others have come nothing of it is on the device, so that a rank that never comes, arguments
+ * that do not fit or a broken group need only say so and open the gate. No kernel waits for
+ * another.
  *
  * The helper of the last to arrive queues every rank's part, each on a stream of its own beside
  * the rank's (on the same cores, and what is before it on the rank's stream is over), and behind
@@ -22,7 +23,7 @@ enum { PHASES = 3, NAP_NS = 50000 };
 
 /* A collective of one rank, from when it is queued until it is over. */
 struct weir__cuda_meet {
-    struct weir__guest guest;
+    struct weir__participant participant;
     struct weir__cuda_stream *stream;
     uint64_t seq, call;
     bool in_plan; /* the plan holds the group */
@@ -54,9 +55,11 @@ static struct weir__cuda *device_of(const struct weir__cuda_meet *m)
     return weir__cuda(m->stream->base.dev);
 }
 
-static struct weir__cuda_meet *guest_at(const struct weir__meeting *meeting, uint64_t left)
+static struct weir__cuda_meet *participant_at(const struct weir__rendezvous *rendezvous,
+                                              uint64_t left)
 {
-    return weir__containerof(meeting->guests[__builtin_ctzll(left)], struct weir__cuda_meet, guest);
+    return weir__containerof(rendezvous->participants[__builtin_ctzll(left)],
+                             struct weir__cuda_meet, participant);
 }
 
 /* ---- queueing ---- */
@@ -86,7 +89,7 @@ static weir_status prepare(struct weir__cuda_meet *m, const struct weir__kernel 
     return WEIR_OK;
 }
 
-static void wake(struct weir__guest *guest);
+static void wake(struct weir__participant *participant);
 
 weir_status weir__cuda_meet(struct weir__cuda_stream *s, weir__cu_stream tail,
                             const struct weir__kernel *k, uint64_t ticket, bool in_plan)
@@ -103,7 +106,7 @@ weir_status weir__cuda_meet(struct weir__cuda_stream *s, weir__cu_stream tail,
     m->call = ticket + meet_of(m)->call;
     m->in_plan = in_plan;
     m->name = k->name;
-    m->guest.wake = wake;
+    m->participant.wake = wake;
     if ((st = prepare(m, k))) {
         weir__free(m);
         return st;
@@ -141,7 +144,7 @@ static void unlist(struct weir__cuda_meet *m)
     m->at = NULL;
 }
 
-/* Nobody is in its meeting any more. The stream fails if it did, and goes on; what the device
+/* Nobody is in its rendezvous any more. The stream fails if it did, and goes on; what the device
  * opens itself stays shut here. The group may be gone afterwards, and `m` is. */
 static void finish(struct weir__cuda_meet *m, bool open_gate)
 {
@@ -151,7 +154,7 @@ static void finish(struct weir__cuda_meet *m, bool open_gate)
 
     weir__mutex_lock(&weir__cuda_faults);
     unlist(m);
-    if (m->guest.state == WEIR__GUEST_REFUSED || m->guest.failed) {
+    if (m->participant.state == WEIR__PARTICIPANT_REFUSED || m->participant.failed) {
         snprintf(text, sizeof text, "collective '%.28s' failed on stream '%s': %s", m->name,
                  s->base.name, group->reason);
         weir__cuda_add_failure(s, m->seq, group->status, text);
@@ -166,9 +169,9 @@ static void finish(struct weir__cuda_meet *m, bool open_gate)
 }
 
 /* It waits no longer: the group is broken. From any thread. */
-static void wake(struct weir__guest *guest)
+static void wake(struct weir__participant *participant)
 {
-    finish(weir__containerof(guest, struct weir__cuda_meet, guest), true);
+    finish(weir__containerof(participant, struct weir__cuda_meet, participant), true);
 }
 
 /* The stream is in error before it came here: it stays away, and says so. */
@@ -182,19 +185,20 @@ static void miss(struct weir__cuda_meet *m, weir_status status, const char *why)
              "%s: rank %d does not take part, its stream '%s' is in error: %.140s", where,
              meet_of(m)->rank, m->stream->base.name, why);
     group->transport->abort(group, status, text);
-    m->guest.state = WEIR__GUEST_AWAY;
+    m->participant.state = WEIR__PARTICIPANT_AWAY;
     finish(m, true);
 }
 
 /* ---- all are here ---- */
 
 /* Whether kernels on the GPU of `m` read and write the memory of all. */
-static weir_status check_reach(const struct weir__cuda_meet *m, const struct weir__meeting *meeting)
+static weir_status check_reach(const struct weir__cuda_meet *m,
+                               const struct weir__rendezvous *rendezvous)
 {
     const struct weir__cuda *here = device_of(m);
 
-    for (uint64_t left = meeting->arrived; left; left &= left - 1) {
-        const struct weir__cuda *other = device_of(guest_at(meeting, left));
+    for (uint64_t left = rendezvous->arrived; left; left &= left - 1) {
+        const struct weir__cuda *other = device_of(participant_at(rendezvous, left));
 
         if (!weir__cuda_reaches_device(&here->base, &other->base))
             return weir__fail(WEIR_EUNSUPPORTED,
@@ -243,13 +247,13 @@ static weir_status start_part(struct weir__cuda_meet *m, const void *const *peer
 /* The side stream of `last` goes on behind all parts. */
 static weir_status join_parts(const struct weir__cuda_meet *last)
 {
-    const struct weir__meeting *meeting = last->guest.in;
+    const struct weir__rendezvous *rendezvous = last->participant.in;
     struct weir__cuda *dev = device_of(last);
     bool pushed = weir__cuda_enter(dev);
     weir_status st = WEIR_OK;
 
-    for (uint64_t left = meeting->arrived; left && !st; left &= left - 1) {
-        const struct weir__cuda_meet *m = guest_at(meeting, left);
+    for (uint64_t left = rendezvous->arrived; left && !st; left &= left - 1) {
+        const struct weir__cuda_meet *m = participant_at(rendezvous, left);
 
         if (m != last)
             st = weir__cuda_check(dev, dev->api->cu.stream_wait(last->side, m->stream->parted, 0),
@@ -272,13 +276,13 @@ struct opening {
 
 static void plan_opening(const struct weir__cuda_meet *last, struct opening *o)
 {
-    const struct weir__meeting *meeting = last->guest.in;
+    const struct weir__rendezvous *rendezvous = last->participant.in;
 
     o->dev = device_of(last);
     o->side = last->side;
     o->n = 0;
-    for (uint64_t left = meeting->arrived; left; left &= left - 1) {
-        const struct weir__cuda_meet *m = guest_at(meeting, left);
+    for (uint64_t left = rendezvous->arrived; left; left &= left - 1) {
+        const struct weir__cuda_meet *m = participant_at(rendezvous, left);
 
         o->gates[o->n].stream = m->stream;
         o->gates[o->n++].seq = m->seq;
@@ -329,10 +333,10 @@ static void open_gates(const struct opening *o)
 }
 
 /* Parts that were started before something went wrong write their peers' memory. */
-static void await_parts(const struct weir__meeting *meeting)
+static void await_parts(const struct weir__rendezvous *rendezvous)
 {
-    for (uint64_t left = meeting->arrived; left; left &= left - 1) {
-        const struct weir__cuda_meet *m = guest_at(meeting, left);
+    for (uint64_t left = rendezvous->arrived; left; left &= left - 1) {
+        const struct weir__cuda_meet *m = participant_at(rendezvous, left);
         struct weir__cuda *dev = device_of(m);
         bool pushed = weir__cuda_enter(dev);
 
@@ -342,16 +346,18 @@ static void await_parts(const struct weir__meeting *meeting)
     }
 }
 
-/* The meeting is over for everybody. */
-static void close_meeting(struct weir__cuda_meet *last, int rank, weir_status status,
-                          const char *text, bool open_gates)
+/* The rendezvous is over for everybody. */
+static void close_rendezvous(struct weir__cuda_meet *last, int rank, weir_status status,
+                             const char *text, bool open_gates)
 {
     const struct weir__transport *transport = group_of(last)->transport;
-    struct weir__guest *guest = transport->close_meeting(&last->guest, rank, status, text), *next;
+    struct weir__participant *participant = transport->close_rendezvous(&last->participant, rank,
+                                                                        status, text),
+                             *next;
 
-    for (; guest; guest = next) {
-        next = guest->woken;
-        finish(weir__containerof(guest, struct weir__cuda_meet, guest), open_gates);
+    for (; participant; participant = next) {
+        next = participant->woken;
+        finish(weir__containerof(participant, struct weir__cuda_meet, participant), open_gates);
     }
     finish(last, open_gates);
 }
@@ -368,33 +374,33 @@ static weir_status queue_look(struct weir__cuda_meet *last)
 
 static void run_parts(struct weir__cuda_meet *last)
 {
-    const struct weir__meeting *meeting = last->guest.in;
+    const struct weir__rendezvous *rendezvous = last->participant.in;
     struct opening opening;
     bool look = false;
-    int rank = last->guest.rank;
+    int rank = last->participant.rank;
     char text[400];
     weir_status st = WEIR_OK;
 
-    for (uint64_t left = meeting->arrived; left && !st; left &= left - 1) {
-        struct weir__cuda_meet *m = guest_at(meeting, left);
+    for (uint64_t left = rendezvous->arrived; left && !st; left &= left - 1) {
+        struct weir__cuda_meet *m = participant_at(rendezvous, left);
 
-        rank = m->guest.rank;
+        rank = m->participant.rank;
         look |= m->code && m->code->fails;
-        if (!(st = check_reach(m, meeting)))
-            st = start_part(m, meeting->args);
+        if (!(st = check_reach(m, rendezvous)))
+            st = start_part(m, rendezvous->args);
     }
     if (!st) {
-        rank = last->guest.rank;
+        rank = last->participant.rank;
         st = join_parts(last);
     }
     if (!st && look && !(st = queue_look(last)))
         return;
     if (st) {
         snprintf(text, sizeof text, "%s", weir_last_error());
-        await_parts(meeting);
+        await_parts(rendezvous);
     }
     plan_opening(last, &opening);
-    close_meeting(last, rank, st, st ? text : NULL, st != WEIR_OK);
+    close_rendezvous(last, rank, st, st ? text : NULL, st != WEIR_OK);
     if (!st)
         open_gates(&opening);
 }
@@ -402,19 +408,19 @@ static void run_parts(struct weir__cuda_meet *last)
 /* Parts that can fail are over: the first rank that did speaks for all. */
 void weir__cuda_meet_look(struct weir__cuda_meet *last)
 {
-    const struct weir__meeting *meeting = last->guest.in;
+    const struct weir__rendezvous *rendezvous = last->participant.in;
     char text[1024];
     weir_status st = WEIR_OK;
-    int rank = last->guest.rank;
+    int rank = last->participant.rank;
 
-    for (uint64_t left = meeting->arrived; left && !st; left &= left - 1) {
-        const struct weir__cuda_meet *m = guest_at(meeting, left);
+    for (uint64_t left = rendezvous->arrived; left && !st; left &= left - 1) {
+        const struct weir__cuda_meet *m = participant_at(rendezvous, left);
 
-        rank = m->guest.rank;
+        rank = m->participant.rank;
         weir__cuda_poll(device_of(m));
         st = weir__cuda_failed_at(m->stream, m->seq, text, sizeof text);
     }
-    close_meeting(last, rank, st, st ? text : NULL, true);
+    close_rendezvous(last, rank, st, st ? text : NULL, true);
 }
 
 void weir__cuda_meet_arrive(struct weir__cuda_meet *m)
@@ -427,9 +433,9 @@ void weir__cuda_meet_arrive(struct weir__cuda_meet *m)
         return;
     }
     list_arrived(m);
-    if (!meet->channel->group->transport->arrive(&m->guest, meet, m->call))
+    if (!meet->channel->group->transport->arrive(&m->participant, meet, m->call))
         return; /* it may be gone */
-    if (m->guest.state == WEIR__GUEST_LAST)
+    if (m->participant.state == WEIR__PARTICIPANT_LAST)
         run_parts(m);
     else
         finish(m, true);

@@ -9,7 +9,7 @@ weir_status weir__cuda_meet(struct weir__cuda_stream *s, weir__cu_stream tail,
                             const struct weir__kernel *kernel, uint64_t ticket, bool in_plan);
 /* It was not queued after all. */
 void weir__cuda_meet_free(struct weir__cuda_meet *meet);
-/* On the helper thread: its stream is there; the parts of its meeting are over. */
+/* On the helper thread: its stream is there; the parts of its rendezvous are over. */
 void weir__cuda_meet_arrive(struct weir__cuda_meet *meet);
 void weir__cuda_meet_look(struct weir__cuda_meet *meet);
 /* What a failure of a part means, if that is known. Under the faults lock. */
