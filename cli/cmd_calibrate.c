@@ -205,7 +205,7 @@ static int calibrate(struct outcome *o, weir_device *dev)
     return status < 0 && o->path ? calibration_write(&o->c, o->path) : status;
 }
 
-/* ---- telling ---- */
+/* ---- printing ---- */
 
 static void print_json(const struct outcome *o)
 {
@@ -266,7 +266,7 @@ static void print_table(const struct outcome *o)
 }
 
 /* weir's own threads take cores from each other as well, and that is no one else's doing. */
-static void tell_disturbance(const struct outcome *o)
+static void print_disturbance(const struct outcome *o)
 {
     printf("  the system took a core away in %.0f %% of the runs: ", 100 * disturbed(o));
     if (o->foreign > BUSY)
@@ -296,7 +296,7 @@ static void print_report(const struct outcome *o)
         printf("; the aim is %.0f %%", 100 * GOAL);
     printf("\n");
     if (disturbed(o) > BUSY)
-        tell_disturbance(o);
+        print_disturbance(o);
     if (o->path)
         printf("  written to %s: use it as --device npu:%s%s\n", o->path,
                strpbrk(o->path, "/.") ? "" : "./", o->path);

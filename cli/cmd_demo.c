@@ -47,7 +47,7 @@ static double two_over_one(void)
     return ratio;
 }
 
-static void tell_machine(weir_device *dev, struct json *j)
+static void print_machine(weir_device *dev, struct json *j)
 {
     weir_device_props p;
     double ratio;
@@ -76,7 +76,7 @@ static void tell_machine(weir_device *dev, struct json *j)
 }
 
 /* Times on a machine that is busy with something else say little. */
-static void tell_disturbance(double share, struct json *j)
+static void print_disturbance(double share, struct json *j)
 {
     if (j)
         json_number(j, "foreign_share", share);
@@ -112,7 +112,7 @@ static bool run_parts(weir_device *dev, const char *page, struct json *j)
     double foreign = bench_foreign_seconds(), start = bench_now_ns();
     bool fine = true;
 
-    tell_machine(dev, j);
+    print_machine(dev, j);
     fine &= demo_overlap(dev, j);
     fine &= demo_lifetime(dev, j);
     fine &= demo_moe(dev, 3, j);
@@ -121,7 +121,7 @@ static bool run_parts(weir_device *dev, const char *page, struct json *j)
     fine &= demo_deadlock(j);
     fine &= demo_race(j);
     foreign = bench_foreign_seconds() - foreign;
-    tell_disturbance(fmax(0, foreign / ((bench_now_ns() - start) * 1e-9)), j);
+    print_disturbance(fmax(0, foreign / ((bench_now_ns() - start) * 1e-9)), j);
     return fine;
 }
 

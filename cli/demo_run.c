@@ -130,7 +130,7 @@ void demo_compare(weir_device *dev, const struct demo_program *p, struct demo_co
     free(values);
 }
 
-/* ---- telling ---- */
+/* ---- printing ---- */
 
 struct rows {
     char labels[DEMO_MAX_ROWS][64], notes[DEMO_MAX_ROWS][32];

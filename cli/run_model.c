@@ -78,7 +78,7 @@ static void fill_spans(const struct weir__prediction *p, struct run_result *out,
              s<program(p, r)->nstreams; stream += program(p, r)->streams[s++].nnodes> 0)
             for (uint32_t i = 0; i < program(p, r)->streams[s].nnodes; i++) {
                 uint32_t v = program(p, r)->streams[s].nodes[i];
-                const struct weir__span *span = &p->run.spans[r][v];
+                const struct weir__sim_span *span = &p->run.spans[r][v];
 
                 if (span->end == UINT64_MAX)
                     continue;
@@ -113,7 +113,7 @@ static void fill_path(const struct weir__prediction *p, struct run_result *out, 
                 node = v;
             }
     while (n < most && last) {
-        const struct weir__span *span = &p->run.spans[rank][node];
+        const struct weir__sim_span *span = &p->run.spans[rank][node];
         struct run_step *step = &out->path[n++];
 
         *step = (struct run_step){.cause = (enum weir__cause)span->cause,

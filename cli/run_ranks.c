@@ -7,7 +7,7 @@
 
 /* ---- groups ---- */
 
-static weir_status add_group(struct run_seats *s, const char *name)
+static weir_status add_group(struct run_members *s, const char *name)
 {
     weir_device **devices;
     weir_status st;
@@ -33,19 +33,19 @@ static weir_status add_group(struct run_seats *s, const char *name)
 }
 
 /* Those that the graph names, and one for kernels that only name their collective. */
-static weir_status add_groups(struct run_seats *s, const weir_graph *g)
+static weir_status add_groups(struct run_members *s, const weir_graph *g)
 {
     weir_status st = WEIR_OK;
 
     for (int v = 0; v < g->nnodes && !st; v++) {
         const struct weir__node *n = &g->nodes[v];
-        struct weir__party party;
+        struct weir__member member;
 
-        if (!n->op->party)
+        if (!n->op->member)
             continue;
-        n->op->party(n->params, &party);
-        if (party.meets)
-            st = add_group(s, *party.group ? party.group : "ranks");
+        n->op->member(n->params, &member);
+        if (member.meets)
+            st = add_group(s, *member.group ? member.group : "ranks");
     }
     return st;
 }
@@ -53,31 +53,31 @@ static weir_status add_groups(struct run_seats *s, const weir_graph *g)
 /* ---- ranks ---- */
 
 /* Zeros for every input. */
-static weir_status make_inputs(struct run_seat *seat)
+static weir_status make_inputs(struct run_member *member)
 {
-    const weir_graph *g = seat->graph;
+    const weir_graph *g = member->graph;
 
-    seat->inputs = calloc((size_t)g->ninputs + 1, sizeof(weir_tensor *));
-    seat->outputs = calloc((size_t)g->noutputs + 1, sizeof(weir_tensor *));
-    if (!seat->inputs || !seat->outputs)
+    member->inputs = calloc((size_t)g->ninputs + 1, sizeof(weir_tensor *));
+    member->outputs = calloc((size_t)g->noutputs + 1, sizeof(weir_tensor *));
+    if (!member->inputs || !member->outputs)
         return weir__fail(WEIR_ENOMEM, "the inputs of a run");
     for (int i = 0; i < g->ninputs; i++) {
         const struct weir__view *v = &g->values[g->inputs[i]].view;
-        weir_status st = weir_tensor_empty(weir_stream_default(seat->dev), v->dtype, v->ndim,
-                                           v->shape, &seat->inputs[i]);
+        weir_status st = weir_tensor_empty(weir_stream_default(member->dev), v->dtype, v->ndim,
+                                           v->shape, &member->inputs[i]);
 
-        if (st || (st = weir_fill(seat->inputs[i], 0)))
+        if (st || (st = weir_fill(member->inputs[i], 0)))
             return st;
     }
     return WEIR_OK;
 }
 
-weir_status run_seats_open(struct run_seats *s, const struct cli_ranks *ranks, weir_device *dev,
-                           const char *spec)
+weir_status run_members_open(struct run_members *s, const struct cli_ranks *ranks, weir_device *dev,
+                             const char *spec)
 {
     weir_status st = WEIR_OK;
 
-    *s = (struct run_seats){.n = 0};
+    *s = (struct run_members){.n = 0};
     if (!(s->at = calloc(ranks->nranks, sizeof *s->at)))
         return weir__fail(WEIR_ENOMEM, "a run of %u ranks", ranks->nranks);
     s->n = ranks->nranks;
@@ -102,18 +102,18 @@ static void release_all(weir_tensor **tensors, int n)
     free(tensors);
 }
 
-void run_seats_close(struct run_seats *s)
+void run_members_close(struct run_members *s)
 {
     for (unsigned r = 0; r < s->n; r++) {
-        struct run_seat *seat = &s->at[r];
+        struct run_member *member = &s->at[r];
 
-        weir_plan_destroy(seat->plan);
-        if (!seat->graph)
+        weir_plan_destroy(member->plan);
+        if (!member->graph)
             continue;
-        release_all(seat->inputs, seat->graph->ninputs);
-        release_all(seat->outputs, seat->graph->noutputs);
+        release_all(member->inputs, member->graph->ninputs);
+        release_all(member->outputs, member->graph->noutputs);
         if (r)
-            weir_graph_destroy(seat->graph);
+            weir_graph_destroy(member->graph);
     }
     for (size_t i = 0; i < s->ngroups; i++)
         weir_group_destroy(s->groups[i]);
@@ -123,32 +123,32 @@ void run_seats_close(struct run_seats *s)
     free(s->at);
 }
 
-weir_status run_seats_compile(struct run_seats *s)
+weir_status run_members_compile(struct run_members *s)
 {
     weir_status st = WEIR_OK;
 
     for (unsigned r = 0; r < s->n && !st; r++) {
-        struct run_seat *seat = &s->at[r];
+        struct run_member *member = &s->at[r];
         weir_compile_options as_issued = {
-            .mode = "reduce-overhead", .ranks = seat->as, .nranks = s->ngroups};
+            .mode = "reduce-overhead", .ranks = member->as, .nranks = s->ngroups};
 
-        weir_plan_destroy(seat->plan);
-        seat->plan = NULL;
-        st = weir_graph_compile(seat->graph, &as_issued, &seat->plan);
+        weir_plan_destroy(member->plan);
+        member->plan = NULL;
+        st = weir_graph_compile(member->graph, &as_issued, &member->plan);
     }
     return st;
 }
 
-weir_status run_seats_run(struct run_seats *s)
+weir_status run_members_run(struct run_members *s)
 {
     weir_status st = WEIR_OK, over;
 
     for (unsigned r = 0; r < s->n && !st; r++) {
-        struct run_seat *seat = &s->at[r];
+        struct run_member *member = &s->at[r];
 
-        st = weir_plan_run(seat->plan, weir_stream_default(seat->dev), seat->inputs,
-                           (size_t)seat->graph->ninputs, seat->outputs,
-                           (size_t)seat->graph->noutputs);
+        st = weir_plan_run(member->plan, weir_stream_default(member->dev), member->inputs,
+                           (size_t)member->graph->ninputs, member->outputs,
+                           (size_t)member->graph->noutputs);
         for (size_t i = 0; st && i < s->ngroups; i++)
             weir_group_abort(s->groups[i], "another rank could not be run");
     }

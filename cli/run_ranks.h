@@ -8,7 +8,7 @@
 
 enum { RUN_GROUPS = 16 };
 
-struct run_seat {
+struct run_member {
     weir_device *dev;
     weir_graph *graph; /* loaded for that device */
     weir_plan *plan;
@@ -16,22 +16,22 @@ struct run_seat {
     weir_rank *as[RUN_GROUPS]; /* by group */
 };
 
-struct run_seats {
+struct run_members {
     unsigned n;
-    struct run_seat *at; /* by rank; the first has the caller's device and graph */
+    struct run_member *at; /* by rank; the first has the caller's device and graph */
     weir_group *groups[RUN_GROUPS];
     size_t ngroups;
 };
 
 /* Opens a device like `dev`, whose spec is given, for every further rank, loads their graphs,
  * makes the groups and fills the inputs with zeros. Close it also after an error. */
-weir_status run_seats_open(struct run_seats *seats, const struct cli_ranks *ranks, weir_device *dev,
-                           const char *spec);
-void run_seats_close(struct run_seats *seats);
+weir_status run_members_open(struct run_members *members, const struct cli_ranks *ranks,
+                             weir_device *dev, const char *spec);
+void run_members_close(struct run_members *members);
 
 /* Plans as issued, for all ranks; those before are gone. */
-weir_status run_seats_compile(struct run_seats *seats);
+weir_status run_members_compile(struct run_members *members);
 /* One run of all ranks, from idle devices to idle devices. */
-weir_status run_seats_run(struct run_seats *seats);
+weir_status run_members_run(struct run_members *members);
 
 #endif

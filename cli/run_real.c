@@ -34,22 +34,22 @@ static int64_t length(const weir_trace *trace)
 }
 
 /* The shortest of a few runs, recorded. */
-static weir_status record(struct run_seats *seats, size_t *memory, weir_trace **best)
+static weir_status record(struct run_members *members, size_t *memory, weir_trace **best)
 {
     weir_plan_stats stats;
     weir_status st;
 
     *best = NULL;
     *memory = 0;
-    if ((st = run_seats_compile(seats)))
+    if ((st = run_members_compile(members)))
         return st;
-    st = run_seats_run(seats); /* warms up */
+    st = run_members_run(members); /* warms up */
     for (int i = 0; i < REPEATS && !st; i++) {
         weir_trace *trace = NULL;
 
         if ((st = weir_trace_start(NULL)))
             break;
-        st = run_seats_run(seats);
+        st = run_members_run(members);
         if (weir_trace_stop(&trace) && !st)
             st = WEIR_ENOMEM;
         if (!st && (!*best || length(trace) < length(*best))) {
@@ -59,8 +59,8 @@ static weir_status record(struct run_seats *seats, size_t *memory, weir_trace **
             weir_trace_free(trace);
         }
     }
-    for (unsigned r = 0; r < seats->n; r++) {
-        weir_plan_get_stats(seats->at[r].plan, &stats);
+    for (unsigned r = 0; r < members->n; r++) {
+        weir_plan_get_stats(members->at[r].plan, &stats);
         *memory = stats.arena_bytes > *memory ? stats.arena_bytes : *memory;
     }
     return st;
@@ -256,17 +256,17 @@ static int fill(const weir_trace *trace, const struct cli_ranks *ranks, struct r
 
 /* Ranks whose collectives do not meet would only end by a timeout. Cores are no question here:
  * in real time collectives take theirs once all ranks are there. WEIR_ECONFLICT says why. */
-static weir_status check_meetings(const struct run_seats *seats)
+static weir_status check_rendezvous(const struct run_members *members)
 {
     const weir_check_options quick = {.policies = WEIR_POLICY_BATCH, .max_states = 1};
-    weir_graph **graphs = calloc(seats->n, sizeof(weir_graph *));
+    weir_graph **graphs = calloc(members->n, sizeof(weir_graph *));
     weir_check_report *report = NULL;
     weir_status st = graphs ? WEIR_OK : WEIR_ENOMEM;
 
-    for (unsigned r = 0; r < seats->n && !st; r++)
-        graphs[r] = seats->at[r].graph;
-    if (!st && seats->n > 1)
-        st = weir_check_graphs(graphs, seats->n, &quick, &report);
+    for (unsigned r = 0; r < members->n && !st; r++)
+        graphs[r] = members->at[r].graph;
+    if (!st && members->n > 1)
+        st = weir_check_graphs(graphs, members->n, &quick, &report);
     for (size_t i = 0; report && i < report->nerrors && !st; i++)
         if (report->findings[i].kind == WEIR_FINDING_COLLECTIVE_ORDER ||
             report->findings[i].kind == WEIR_FINDING_EVENT_CYCLE)
@@ -276,21 +276,22 @@ static weir_status check_meetings(const struct run_seats *seats)
     return st;
 }
 
-static weir_status run_both(struct run_seats *seats, struct run_result *out, weir_trace **streams)
+static weir_status run_both(struct run_members *members, struct run_result *out,
+                            weir_trace **streams)
 {
     weir_trace *single = NULL;
-    weir_status st = check_meetings(seats);
+    weir_status st = check_rendezvous(members);
     size_t memory;
 
-    if (st || (st = record(seats, &out->memory, streams)))
+    if (st || (st = record(members, &out->memory, streams)))
         return st;
-    for (unsigned r = 0; r < seats->n; r++) /* everything on the caller's stream */
-        for (int v = 0; v < seats->at[r].graph->nnodes; v++)
-            seats->at[r].graph->nodes[v].marks.stream = 0;
+    for (unsigned r = 0; r < members->n; r++) /* everything on the caller's stream */
+        for (int v = 0; v < members->at[r].graph->nnodes; v++)
+            members->at[r].graph->nodes[v].marks.stream = 0;
     out->serial = NAN;
-    if ((st = check_meetings(seats)) == WEIR_ECONFLICT)
+    if ((st = check_rendezvous(members)) == WEIR_ECONFLICT)
         return WEIR_OK;
-    if (!st && !(st = record(seats, &memory, &single)))
+    if (!st && !(st = record(members, &memory, &single)))
         out->serial = (double)length(single) / 1000;
     weir_trace_free(single);
     return st;
@@ -320,17 +321,17 @@ static int check_ranks(const struct cli_ranks *ranks)
 int run_real(const struct cli_ranks *ranks, weir_device *dev, const char *spec,
              struct run_result *out)
 {
-    struct run_seats seats;
+    struct run_members members;
     weir_trace *trace = NULL;
     weir_status st;
     int status = check_ranks(ranks);
 
     if (status >= 0)
         return status;
-    if (!(st = run_seats_open(&seats, ranks, dev, spec)))
-        st = run_both(&seats, out, &trace);
+    if (!(st = run_members_open(&members, ranks, dev, spec)))
+        st = run_both(&members, out, &trace);
     status = st ? run_complain(st) : fill(trace, ranks, out);
     weir_trace_free(trace);
-    run_seats_close(&seats);
+    run_members_close(&members);
     return status;
 }

@@ -59,7 +59,7 @@ static uint32_t fill_rank_waits(struct tables *t, const struct weir__prediction 
                                 uint32_t span, uint32_t *at)
 {
     const struct weir__replay_program *program = &p->graphs[p->graph_of[rank]].program;
-    const struct weir__span *spans = p->run.spans[rank];
+    const struct weir__sim_span *spans = p->run.spans[rank];
 
     for (int round = 0; round < 2; round++) { /* where each node is, then what it waits for */
         uint32_t op = span;

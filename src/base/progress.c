@@ -13,7 +13,7 @@ void weir__progress_set(weir__progress_fn tell, void *user)
     listener.user = user;
 }
 
-void weir__progress_tell(const char *doing, double share)
+void weir__progress_report(const char *doing, double share)
 {
     if (listener.tell)
         listener.tell(listener.user, doing, share);

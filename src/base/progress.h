@@ -13,6 +13,6 @@ typedef void (*weir__progress_fn)(void *user, const char *doing, double share);
 /* NULL: nobody. Of the calling thread. */
 void weir__progress_set(weir__progress_fn tell, void *user);
 /* Nothing where nobody asked. Not for every step: it costs a call. */
-void weir__progress_tell(const char *doing, double share);
+void weir__progress_report(const char *doing, double share);
 
 #endif

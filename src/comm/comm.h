@@ -1,21 +1,21 @@
 /* Groups of ranks inside the library: who meets whom, and what a transport does.
  *
- * Nothing here knows of streams, devices or threads. A driver has a *guest* for each stream.
- * When a collective is at the head of the stream, the guest arrives at the meeting that the
- * call's channel and number name:
+ * Nothing here knows of streams, devices or threads. A driver has a *participant* for each stream.
+ * When a collective is at the head of the stream, the participant arrives at the rendezvous that
+ * the call's channel and number name:
  *
  *   AWAY ─arrive─▶ WAITS ─┐              others are still missing; the driver parks the stream
  *     │             │     └─▶ RUNS       everybody is here: the part may run
  *     ├────────────▶ LAST ─▶ RUNS        this arrival was the last one: the driver opens the
- *     │                                  meeting, or runs all parts itself and closes it
+ *     │                                  rendezvous, or runs all parts itself and closes it
  *     └─▶ REFUSED                        the group is broken, or breaks here
  *   RUNS ─depart─▶ LEAVES ─▶ OVER        its part is done; peers may still read its memory
  *
- * A guest that was told to wait is woken once, by guest->wake, from whatever thread ends the
- * waiting; from the moment arrive or depart returns "parked" the stream is the waker's.
- * A meeting is gathered or it is not: while it is not, nobody touches anybody's memory, and
+ * A participant that was told to wait is woken once, by participant->wake, from whatever thread
+ * ends the waiting; from the moment arrive or depart returns "parked" the stream is the waker's. A
+ * rendezvous is gathered or it is not: while it is not, nobody touches anybody's memory, and
  * breaking the group lets everyone go at once. Once it is, every part runs, since parts wait
- * for nobody, and it ends by itself. So breaking leaves gathered meetings alone.
+ * for nobody, and it ends by itself. So breaking leaves gathered rendezvous alone.
  *
  * Locks: group->lock is innermost; nobody is woken under it.
  */
@@ -83,59 +83,60 @@ static inline const int64_t *weir__meet_counts(const struct weir__meet *meet, ui
     return (const int64_t *)(const void *)((const char *)meet + at);
 }
 
-struct weir__meeting {
-    struct weir__meeting *next;
+struct weir__rendezvous {
+    struct weir__rendezvous *next;
     struct weir__channel *channel;
     uint64_t call;
     uint64_t arrived, left; /* bit per rank */
     bool gathered;
     bool failed;       /* a part failed */
     uint64_t since_ns; /* when the first arrived; 0 if it does not time out */
-    struct weir__guest *guests[WEIR_MAX_RANKS];
+    struct weir__participant *participants[WEIR_MAX_RANKS];
     const void *args[WEIR_MAX_RANKS]; /* what kernels see as weir_block.peers */
 };
 
-enum weir__guest_state {
-    WEIR__GUEST_AWAY,
-    WEIR__GUEST_WAITS,
-    WEIR__GUEST_LAST,
-    WEIR__GUEST_RUNS,
-    WEIR__GUEST_LEAVES,
-    WEIR__GUEST_OVER,
-    WEIR__GUEST_REFUSED,
+enum weir__participant_state {
+    WEIR__PARTICIPANT_AWAY,
+    WEIR__PARTICIPANT_WAITS,
+    WEIR__PARTICIPANT_LAST,
+    WEIR__PARTICIPANT_RUNS,
+    WEIR__PARTICIPANT_LEAVES,
+    WEIR__PARTICIPANT_OVER,
+    WEIR__PARTICIPANT_REFUSED,
 };
 
-struct weir__guest {
-    void (*wake)(struct weir__guest *guest);
-    enum weir__guest_state state;
+struct weir__participant {
+    void (*wake)(struct weir__participant *participant);
+    enum weir__participant_state state;
     int rank;
-    struct weir__meeting *in;  /* from LAST or RUNS on */
-    bool failed;               /* OVER, but a part failed: as group->reason says */
-    struct weir__meeting own;  /* a meeting lives with whoever came first */
-    struct weir__guest *woken; /* the next in a list of those to be woken or brought on */
+    struct weir__rendezvous *in;     /* from LAST or RUNS on */
+    bool failed;                     /* OVER, but a part failed: as group->reason says */
+    struct weir__rendezvous own;     /* a rendezvous lives with whoever came first */
+    struct weir__participant *woken; /* the next in a list of those to be woken or brought on */
 };
 
 /* How ranks reach each other. The one there is, weir__local_transport, has all ranks in this
- * process: meetings gather in memory and kernels read their peers' arguments. One between
+ * process: rendezvous gather in memory and kernels read their peers' arguments. One between
  * processes keeps this contract: arrive and depart never block, are called by whoever has the
- * stream, and hand the guest on through guest->wake. */
+ * stream, and hand the participant on through participant->wake. */
 struct weir__transport {
     const char *name;
     /* Called once, before and after anything else. */
     weir_status (*open)(weir_group *group);
     void (*close)(weir_group *group);
-    /* The guest's call `call` is at the head of its stream. Sets guest->state to WAITS, LAST
-     * or REFUSED; true unless it waits. */
-    bool (*arrive)(struct weir__guest *guest, const struct weir__meet *meet, uint64_t call);
-    /* After LAST: the other guests go on as RUNS, and so does this one. */
-    void (*open_meeting)(struct weir__guest *guest);
-    /* After LAST instead: all parts were run; the other guests are OVER, this one too. They are
-     * returned, linked by `woken`, and their streams are the caller's: nobody wakes them.
+    /* The participant's call `call` is at the head of its stream. Sets participant->state to WAITS,
+     * LAST or REFUSED; true unless it waits. */
+    bool (*arrive)(struct weir__participant *participant, const struct weir__meet *meet,
+                   uint64_t call);
+    /* After LAST: the other participants go on as RUNS, and so does this one. */
+    void (*open_rendezvous)(struct weir__participant *participant);
+    /* After LAST instead: all parts were run; the other participants are OVER, this one too. They
+     * are returned, linked by `woken`, and their streams are the caller's: nobody wakes them.
      * `text` is the error of the part of `rank`, NULL if there is none. */
-    struct weir__guest *(*close_meeting)(struct weir__guest *guest, int rank, weir_status status,
-                                         const char *text);
-    /* After RUNS: the guest's part is done. False if it waits for the others' parts. */
-    bool (*depart)(struct weir__guest *guest, weir_status status, const char *text);
+    struct weir__participant *(*close_rendezvous)(struct weir__participant *participant, int rank,
+                                                  weir_status status, const char *text);
+    /* After RUNS: the participant's part is done. False if it waits for the others' parts. */
+    bool (*depart)(struct weir__participant *participant, weir_status status, const char *text);
     /* Breaks the group; the first reason stays. */
     void (*abort)(weir_group *group, weir_status status, const char *reason);
 };
@@ -160,7 +161,7 @@ struct weir_group {
     _Alignas(WEIR__LINE) _Atomic uint64_t held;
     _Alignas(WEIR__LINE) _Atomic uint64_t dropped;
     _Alignas(WEIR__LINE) struct weir__spin lock; /* of what follows, and of breaking */
-    struct weir__meeting *meetings;
+    struct weir__rendezvous *rendezvous;
     struct weir__channel *channels; /* only grows */
     /* The thread that looks for late ranks (timer.c). */
     pthread_t timer;
@@ -183,12 +184,12 @@ void weir__group_drop(weir_group *group);
 
 /* Every group that is whole. `fn` is called under a lock: it takes none and waits for nothing. */
 void weir__groups_each(void (*fn)(const weir_group *group, void *user), void *user);
-/* Every guest of any group that waits for its peers to arrive, or to have run their parts, and
- * for which of them. `fn` is called
- * under locks: it takes none and waits for nothing. */
-void weir__groups_each_guest(void (*fn)(const struct weir__guest *guest, const weir_group *group,
-                                        uint64_t missing, void *user),
-                             void *user);
+/* Every participant of any group that waits for its peers to arrive, or to have run their parts,
+ * and for which of them. `fn` is called under locks: it takes none and waits for nothing. */
+void weir__groups_each_participant(void (*fn)(const struct weir__participant *participant,
+                                              const weir_group *group, uint64_t missing,
+                                              void *user),
+                                   void *user);
 
 /* WEIR_OK, or WEIR_ESTATE with the reason. */
 weir_status weir__group_check(const weir_group *group);
@@ -228,7 +229,7 @@ void weir__timer_stop(weir_group *group);
 
 /* ---- local.c ---- */
 
-/* Whether a meeting is overdue at `now`, and breaking the group over it: `more` is added to
+/* Whether a rendezvous is overdue at `now`, and breaking the group over it: `more` is added to
  * the reason, NULL for nothing. */
 bool weir__local_overdue(weir_group *group, uint64_t now_ns);
 void weir__local_expire(weir_group *group, uint64_t now_ns, const char *more);

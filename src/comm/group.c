@@ -143,19 +143,20 @@ void weir__groups_each(void (*fn)(const weir_group *group, void *user), void *us
     weir__spin_unlock(&known_lock);
 }
 
-void weir__groups_each_guest(void (*fn)(const struct weir__guest *guest, const weir_group *group,
-                                        uint64_t missing, void *user),
-                             void *user)
+void weir__groups_each_participant(void (*fn)(const struct weir__participant *participant,
+                                              const weir_group *group, uint64_t missing,
+                                              void *user),
+                                   void *user)
 {
     weir__spin_lock(&known_lock);
     for (weir_group *g = known; g; g = g->next_known) {
         weir__spin_lock(&g->lock);
-        for (const struct weir__meeting *m = g->meetings; m; m = m->next) {
+        for (const struct weir__rendezvous *m = g->rendezvous; m; m = m->next) {
             uint64_t missing =
                 m->gathered ? m->arrived & ~m->left : m->channel->members & ~m->arrived;
 
             for (uint64_t here = m->gathered ? m->left : m->arrived; here; here &= here - 1)
-                fn(m->guests[__builtin_ctzll(here)], g, missing, user);
+                fn(m->participants[__builtin_ctzll(here)], g, missing, user);
         }
         weir__spin_unlock(&g->lock);
     }

@@ -1,4 +1,4 @@
-/* All ranks in this process: meetings gather in memory. */
+/* All ranks in this process: rendezvous gather in memory. */
 #include "comm/comm.h"
 
 #include <stdio.h>
@@ -9,54 +9,54 @@ static uint64_t bit(int rank)
     return UINT64_C(1) << rank;
 }
 
-/* ---- lists of guests to be woken, once the lock is free ---- */
+/* ---- lists of participants to be woken, once the lock is free ---- */
 
-static void add_woken(struct weir__guest **list, struct weir__guest *guest)
+static void add_woken(struct weir__participant **list, struct weir__participant *participant)
 {
-    guest->woken = *list;
-    *list = guest;
+    participant->woken = *list;
+    *list = participant;
 }
 
-static void wake_all(struct weir__guest *list)
+static void wake_all(struct weir__participant *list)
 {
     while (list) {
-        struct weir__guest *next = list->woken; /* once woken it is somebody else's */
+        struct weir__participant *next = list->woken; /* once woken it is somebody else's */
 
         list->wake(list);
         list = next;
     }
 }
 
-/* All guests of the meeting but `self` go on in that state. Under the lock. */
-static void release(struct weir__meeting *m, const struct weir__guest *self,
-                    enum weir__guest_state state, struct weir__guest **list)
+/* All participants of the rendezvous but `self` go on in that state. Under the lock. */
+static void release(struct weir__rendezvous *m, const struct weir__participant *self,
+                    enum weir__participant_state state, struct weir__participant **list)
 {
     for (uint64_t left = m->arrived; left; left &= left - 1) {
-        struct weir__guest *guest = m->guests[__builtin_ctzll(left)];
+        struct weir__participant *participant = m->participants[__builtin_ctzll(left)];
 
-        guest->failed = m->failed;
-        if (guest == self)
+        participant->failed = m->failed;
+        if (participant == self)
             continue;
-        guest->state = state;
-        add_woken(list, guest);
+        participant->state = state;
+        add_woken(list, participant);
     }
 }
 
-/* ---- meetings: under the lock ---- */
+/* ---- rendezvous: under the lock ---- */
 
-static struct weir__meeting *find(const weir_group *g, const struct weir__channel *channel,
-                                  uint64_t call)
+static struct weir__rendezvous *find(const weir_group *g, const struct weir__channel *channel,
+                                     uint64_t call)
 {
-    struct weir__meeting *m = g->meetings;
+    struct weir__rendezvous *m = g->rendezvous;
 
     while (m && (m->channel != channel || m->call != call))
         m = m->next;
     return m;
 }
 
-static void forget(weir_group *g, const struct weir__meeting *m)
+static void forget(weir_group *g, const struct weir__rendezvous *m)
 {
-    struct weir__meeting **at = &g->meetings;
+    struct weir__rendezvous **at = &g->rendezvous;
 
     while (*at != m)
         at = &(*at)->next;
@@ -64,47 +64,48 @@ static void forget(weir_group *g, const struct weir__meeting *m)
 }
 
 /* The first reason is kept. Whoever waits for ranks that will not come is let go; gathered
- * meetings end by themselves. */
+ * rendezvous end by themselves. */
 static void break_group(weir_group *g, weir_status status, const char *reason,
-                        struct weir__guest **list)
+                        struct weir__participant **list)
 {
-    struct weir__meeting *m, *next;
+    struct weir__rendezvous *m, *next;
 
     if (g->broken)
         return;
     g->status = status;
     snprintf(g->reason, sizeof g->reason, "%s", reason);
     atomic_store_explicit(&g->broken, true, memory_order_release);
-    for (m = g->meetings; m; m = next) {
+    for (m = g->rendezvous; m; m = next) {
         next = m->next;
         if (m->gathered)
             continue;
         forget(g, m);
-        release(m, NULL, WEIR__GUEST_REFUSED, list);
+        release(m, NULL, WEIR__PARTICIPANT_REFUSED, list);
     }
 }
 
-static struct weir__meeting *begin_meeting(weir_group *g, struct weir__guest *guest,
-                                           const struct weir__meet *meet, uint64_t call)
+static struct weir__rendezvous *begin_rendezvous(weir_group *g,
+                                                 struct weir__participant *participant,
+                                                 const struct weir__meet *meet, uint64_t call)
 {
-    struct weir__meeting *m = &guest->own;
+    struct weir__rendezvous *m = &participant->own;
 
     m->channel = meet->channel;
     m->call = call;
     m->arrived = m->left = 0;
     m->gathered = m->failed = false;
     m->since_ns = meet->timed && g->timed ? weir__clock_ns() : 0;
-    m->next = g->meetings;
-    g->meetings = m;
+    m->next = g->rendezvous;
+    g->rendezvous = m;
     return m;
 }
 
-static const struct weir__meet *anybody(const struct weir__meeting *m)
+static const struct weir__meet *anybody(const struct weir__rendezvous *m)
 {
     return m->args[__builtin_ctzll(m->arrived)];
 }
 
-static bool fits_all(const struct weir__meeting *m, const struct weir__meet *meet, uint64_t call,
+static bool fits_all(const struct weir__rendezvous *m, const struct weir__meet *meet, uint64_t call,
                      char *text, size_t size)
 {
     char where[120], differ[270];
@@ -132,31 +133,32 @@ static void local_close(weir_group *g)
     weir__timer_stop(g);
 }
 
-static bool local_arrive(struct weir__guest *guest, const struct weir__meet *meet, uint64_t call)
+static bool local_arrive(struct weir__participant *participant, const struct weir__meet *meet,
+                         uint64_t call)
 {
     struct weir__channel *channel = meet->channel;
     weir_group *g = channel->group;
     char text[sizeof g->reason];
-    struct weir__guest *woken = NULL;
-    struct weir__meeting *m;
+    struct weir__participant *woken = NULL;
+    struct weir__rendezvous *m;
     bool parked = false;
 
-    guest->rank = meet->rank;
+    participant->rank = meet->rank;
     weir__spin_lock(&g->lock);
     m = find(g, channel, call);
     if (!g->broken && m && !fits_all(m, meet, call, text, sizeof text))
         break_group(g, WEIR_EINVAL, text, &woken);
     if (g->broken) {
-        guest->state = WEIR__GUEST_REFUSED;
+        participant->state = WEIR__PARTICIPANT_REFUSED;
     } else {
         if (!m)
-            m = begin_meeting(g, guest, meet, call);
-        m->guests[meet->rank] = guest;
+            m = begin_rendezvous(g, participant, meet, call);
+        m->participants[meet->rank] = participant;
         m->args[meet->rank] = meet;
         m->arrived |= bit(meet->rank);
         m->gathered = m->arrived == channel->members;
-        guest->in = m;
-        guest->state = m->gathered ? WEIR__GUEST_LAST : WEIR__GUEST_WAITS;
+        participant->in = m;
+        participant->state = m->gathered ? WEIR__PARTICIPANT_LAST : WEIR__PARTICIPANT_WAITS;
         parked = !m->gathered;
     }
     weir__spin_unlock(&g->lock);
@@ -164,22 +166,22 @@ static bool local_arrive(struct weir__guest *guest, const struct weir__meet *mee
     return !parked;
 }
 
-static void local_open_meeting(struct weir__guest *guest)
+static void local_open_rendezvous(struct weir__participant *participant)
 {
-    struct weir__meeting *m = guest->in;
+    struct weir__rendezvous *m = participant->in;
     weir_group *g = m->channel->group;
-    struct weir__guest *woken = NULL;
+    struct weir__participant *woken = NULL;
 
     weir__spin_lock(&g->lock);
-    guest->state = WEIR__GUEST_RUNS;
-    release(m, guest, WEIR__GUEST_RUNS, &woken);
+    participant->state = WEIR__PARTICIPANT_RUNS;
+    release(m, participant, WEIR__PARTICIPANT_RUNS, &woken);
     weir__spin_unlock(&g->lock);
     wake_all(woken);
 }
 
 /* "AllReduce (call 3 of group 'tp') failed on rank 1: ..." */
-static void note_failure(weir_group *g, struct weir__meeting *m, int rank, weir_status status,
-                         const char *text, struct weir__guest **list)
+static void note_failure(weir_group *g, struct weir__rendezvous *m, int rank, weir_status status,
+                         const char *text, struct weir__participant **list)
 {
     char where[160], reason[sizeof g->reason];
 
@@ -191,38 +193,40 @@ static void note_failure(weir_group *g, struct weir__meeting *m, int rank, weir_
     break_group(g, status, reason, list);
 }
 
-static struct weir__guest *local_close_meeting(struct weir__guest *guest, int rank,
-                                               weir_status status, const char *text)
+static struct weir__participant *local_close_rendezvous(struct weir__participant *participant,
+                                                        int rank, weir_status status,
+                                                        const char *text)
 {
-    struct weir__meeting *m = guest->in;
+    struct weir__rendezvous *m = participant->in;
     weir_group *g = m->channel->group;
-    struct weir__guest *woken = NULL, *over = NULL;
+    struct weir__participant *woken = NULL, *over = NULL;
 
     weir__spin_lock(&g->lock);
     note_failure(g, m, rank, status, text, &woken);
     forget(g, m);
-    guest->state = WEIR__GUEST_OVER;
-    release(m, guest, WEIR__GUEST_OVER, &over);
+    participant->state = WEIR__PARTICIPANT_OVER;
+    release(m, participant, WEIR__PARTICIPANT_OVER, &over);
     weir__spin_unlock(&g->lock);
     wake_all(woken);
     return over;
 }
 
-static bool local_depart(struct weir__guest *guest, weir_status status, const char *text)
+static bool local_depart(struct weir__participant *participant, weir_status status,
+                         const char *text)
 {
-    struct weir__meeting *m = guest->in;
+    struct weir__rendezvous *m = participant->in;
     weir_group *g = m->channel->group;
-    struct weir__guest *woken = NULL;
+    struct weir__participant *woken = NULL;
     bool last;
 
     weir__spin_lock(&g->lock);
-    note_failure(g, m, guest->rank, status, text, &woken);
-    m->left |= bit(guest->rank);
+    note_failure(g, m, participant->rank, status, text, &woken);
+    m->left |= bit(participant->rank);
     last = m->left == m->arrived;
-    guest->state = last ? WEIR__GUEST_OVER : WEIR__GUEST_LEAVES;
+    participant->state = last ? WEIR__PARTICIPANT_OVER : WEIR__PARTICIPANT_LEAVES;
     if (last) {
         forget(g, m);
-        release(m, guest, WEIR__GUEST_OVER, &woken);
+        release(m, participant, WEIR__PARTICIPANT_OVER, &woken);
     }
     weir__spin_unlock(&g->lock);
     wake_all(woken);
@@ -231,7 +235,7 @@ static bool local_depart(struct weir__guest *guest, weir_status status, const ch
 
 static void local_abort(weir_group *g, weir_status status, const char *reason)
 {
-    struct weir__guest *woken = NULL;
+    struct weir__participant *woken = NULL;
 
     weir__spin_lock(&g->lock);
     break_group(g, status, reason, &woken);
@@ -244,15 +248,16 @@ const struct weir__transport weir__local_transport = {
     .open = local_open,
     .close = local_close,
     .arrive = local_arrive,
-    .open_meeting = local_open_meeting,
-    .close_meeting = local_close_meeting,
+    .open_rendezvous = local_open_rendezvous,
+    .close_rendezvous = local_close_rendezvous,
     .depart = local_depart,
     .abort = local_abort,
 };
 
 /* ---- late ranks ---- */
 
-static void late_text(const weir_group *g, const struct weir__meeting *m, char *text, size_t size)
+static void late_text(const weir_group *g, const struct weir__rendezvous *m, char *text,
+                      size_t size)
 {
     uint64_t missing = m->channel->members & ~m->arrived;
     char where[160];
@@ -270,7 +275,7 @@ static void late_text(const weir_group *g, const struct weir__meeting *m, char *
         snprintf(text + n, size - (size_t)n, " did not arrive");
 }
 
-static bool is_overdue(const weir_group *g, const struct weir__meeting *m, uint64_t now_ns)
+static bool is_overdue(const weir_group *g, const struct weir__rendezvous *m, uint64_t now_ns)
 {
     return !m->gathered && m->since_ns && now_ns - m->since_ns >= (uint64_t)g->timeout_ns;
 }
@@ -280,7 +285,7 @@ bool weir__local_overdue(weir_group *g, uint64_t now_ns)
     bool found = false;
 
     weir__spin_lock(&g->lock);
-    for (const struct weir__meeting *m = g->meetings; m && !g->broken; m = m->next)
+    for (const struct weir__rendezvous *m = g->rendezvous; m && !g->broken; m = m->next)
         found |= is_overdue(g, m, now_ns);
     weir__spin_unlock(&g->lock);
     return found;
@@ -289,10 +294,10 @@ bool weir__local_overdue(weir_group *g, uint64_t now_ns)
 void weir__local_expire(weir_group *g, uint64_t now_ns, const char *more)
 {
     char text[sizeof g->reason];
-    struct weir__guest *woken = NULL;
+    struct weir__participant *woken = NULL;
 
     weir__spin_lock(&g->lock);
-    for (struct weir__meeting *m = g->meetings; m && !g->broken; m = m->next)
+    for (struct weir__rendezvous *m = g->rendezvous; m && !g->broken; m = m->next)
         if (is_overdue(g, m, now_ns)) {
             late_text(g, m, text, sizeof text);
             if (more)

@@ -69,7 +69,7 @@ bool weir__worker_take_short_turn(struct weir__worker *w, struct weir__soft_stre
  * longer this worker's. */
 bool weir__worker_run_collective(struct weir__worker *w, struct weir__soft_stream *s,
                                  const struct weir__cmd *cmd);
-bool weir__worker_leave_meeting(struct weir__soft_stream *s, const struct weir__cmd *cmd);
+bool weir__worker_leave_rendezvous(struct weir__soft_stream *s, const struct weir__cmd *cmd);
 
 /* lend.c: a host thread that waits for a plan works on it. */
 bool weir__cpu_hold(weir_device *dev, bool on);

@@ -73,7 +73,7 @@ void weir__worker_trace_part(const struct weir__worker *w, const struct weir__so
 void weir__worker_trace_op(struct weir__worker *w, const struct weir__soft_stream *s,
                            const struct weir__cmd *cmd, uint32_t behind, uint64_t from)
 {
-    struct weir__trace_ring *ring = weir__trace_ring();
+    struct weir__trace_ring *ring = weir__trace_get_ring();
     uint64_t to = weir__trace_ticks();
 
     w->ticks = to;

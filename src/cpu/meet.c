@@ -7,7 +7,7 @@ enum { ALL_PARTS_NS = 4000 }; /* a collective below this is run by the last to a
 static uint64_t parts_ns(const struct weir__soft_stream *s, const struct weir__cmd *cmd)
 {
     return (uint64_t)cmd->work_ns * cmd->blocks * cmd->phases *
-           (uint64_t)__builtin_popcountll(s->guest.in->arrived);
+           (uint64_t)__builtin_popcountll(s->participant.in->arrived);
 }
 
 /* The last to arrive runs everybody's part, on the core it has: the others are parked and
@@ -19,7 +19,7 @@ static void run_all_parts(struct weir__worker *w, struct weir__soft_stream *s,
     int failed = 0;
 
     s->run.parted = false;
-    for (uint64_t left = s->guest.in->arrived; left; left &= left - 1) {
+    for (uint64_t left = s->participant.in->arrived; left; left &= left - 1) {
         struct weir__soft_stream *peer = weir__soft_peer(s, __builtin_ctzll(left));
         const struct weir__cmd *part = weir__soft_peer_cmd(s, __builtin_ctzll(left));
         uint64_t from = weir__trace_on() ? weir__worker_ticks(w) : 0;
@@ -35,10 +35,10 @@ static void run_all_parts(struct weir__worker *w, struct weir__soft_stream *s,
             break;
     }
     weir__soft_settle_failure(s);
-    weir__soft_close_meeting(s, cmd, failed);
+    weir__soft_close_rendezvous(s, cmd, failed);
 }
 
-bool weir__worker_leave_meeting(struct weir__soft_stream *s, const struct weir__cmd *cmd)
+bool weir__worker_leave_rendezvous(struct weir__soft_stream *s, const struct weir__cmd *cmd)
 {
     if (!weir__soft_depart(s, cmd))
         return false;
@@ -49,12 +49,12 @@ bool weir__worker_leave_meeting(struct weir__soft_stream *s, const struct weir__
 bool weir__worker_run_collective(struct weir__worker *w, struct weir__soft_stream *s,
                                  const struct weir__cmd *cmd)
 {
-    if (s->guest.state == WEIR__GUEST_AWAY) {
+    if (s->participant.state == WEIR__PARTICIPANT_AWAY) {
         weir__soft_publish(s, &w->mine);
         if (!weir__soft_arrive(s, cmd))
             return false;
     }
-    if (s->guest.state == WEIR__GUEST_LAST) {
+    if (s->participant.state == WEIR__PARTICIPANT_LAST) {
         uint64_t ns = parts_ns(s, cmd);
 
         if (!cmd->gang && ns <= ALL_PARTS_NS) { /* less than handing them over */
@@ -63,11 +63,11 @@ bool weir__worker_run_collective(struct weir__worker *w, struct weir__soft_strea
                 return false;
             run_all_parts(w, s, cmd);
         } else {
-            weir__soft_open_meeting(s, cmd);
+            weir__soft_open_rendezvous(s, cmd);
         }
     }
-    if (s->guest.state == WEIR__GUEST_RUNS)
-        return weir__worker_run_kernel(w, s, cmd) && weir__worker_leave_meeting(s, cmd);
+    if (s->participant.state == WEIR__PARTICIPANT_RUNS)
+        return weir__worker_run_kernel(w, s, cmd) && weir__worker_leave_rendezvous(s, cmd);
     weir__soft_meet_end(s, cmd);
     return true;
 }

@@ -137,7 +137,7 @@ static void run_block(struct weir__worker *w, struct weir__soft_stream *s,
                       const struct weir__cmd *cmd, unsigned phase, unsigned index)
 {
     weir_block block = {index,      cmd->blocks, phase,
-                        core_of(w), w->local,    cmd->meets ? s->guest.in->args : NULL};
+                        core_of(w), w->local,    cmd->meets ? s->participant.in->args : NULL};
     uint64_t from = 0;
     weir_status st;
 
@@ -485,7 +485,7 @@ void weir__worker_run(struct weir__worker *w, struct weir__soft_stream *s, enum 
         if (!run_shared(w, s))
             return;
         end_kernel(w, s, s->run.cmd, 0, false);
-        if (s->run.cmd->meets && !weir__worker_leave_meeting(s, s->run.cmd))
+        if (s->run.cmd->meets && !weir__worker_leave_rendezvous(s, s->run.cmd))
             return;
         weir__soft_consume(s, s->run.cmd);
     }

@@ -29,20 +29,20 @@ static weir_device *device_of(const weir_buffer *b)
 weir_status weir_buffer_used_on(weir_buffer *b, weir_stream *s)
 {
     uint64_t *fence = NULL;
-    bool owes;
+    bool waits;
     weir_status st;
 
     if (device_of(b) != s->dev)
         return weir__fail(WEIR_EDEVICE, "a buffer of %s is not used on stream '%s' of %s",
                           device_of(b)->label, s->name, s->dev->label);
     weir__mutex_lock(&s->dev->lock);
-    owes = s->owed.stream;
-    if (!(st = weir__stream_settle(s)) && !(fence = weir__pool_fence(b, s->slot)))
+    waits = s->deferred.stream;
+    if (!(st = weir__stream_queue_deferred(s)) && !(fence = weir__pool_fence(b, s->slot)))
         st = weir__fail(WEIR_ENOMEM, "a fence on stream '%s'", s->name);
     if (fence)
         *fence = weir__stream_submitted(s);
     weir__mutex_unlock(&s->dev->lock);
-    if (owes)
+    if (waits)
         s->dev->driver->kick(s->dev);
     return st;
 }

@@ -5,7 +5,7 @@
 
 static _Thread_local struct weir__current_set current;
 
-struct weir__current_set *weir__current_set(void)
+struct weir__current_set *weir__current_get_set(void)
 {
     return &current;
 }

@@ -145,8 +145,7 @@ static void free_streams(weir_device *dev)
     for (unsigned i = 0; i < dev->nstreams; i++) {
         dev->driver->stream_close(dev->streams[i]);
         weir__clock_fini(&dev->streams[i]->clock);
-        weir__clock_fini(&dev->streams[i]->grave);
-        weir__clock_fini(&dev->streams[i]->taken);
+        weir__clock_fini(&dev->streams[i]->retired_at);
         weir__free(dev->streams[i]);
     }
     weir__free(dev->streams);

@@ -62,6 +62,7 @@ struct weir__mark {
 enum weir__wait {
     WEIR__WAIT_ORDER,  /* order alone */
     WEIR__WAIT_ERRORS, /* an error of the mark's stream up to the mark is taken over */
+    WEIR__WAIT_FRESH,  /* the same, and an error the stream had before is forgotten */
 };
 
 /* One step of a plan's lane: a kernel, or a wait for a step of another lane. */
@@ -94,27 +95,27 @@ struct weir_stream {
     bool live;                /* (L) not given back */
     struct weir__limit limit; /* 0: the device's */
     struct weir__race_name race;
-    struct weir__mark owed;   /* (L) a wait that is queued once anybody looks; stream NULL: none */
+    struct weir__mark
+        deferred;             /* (L) a wait that is queued once anybody looks; stream NULL: none */
     struct weir__clock clock; /* (L) clock.seq[slot] is the last command queued */
-    struct weir__clock taken; /* (L) up to where errors of others have been taken over: at most
-                               * what `clock` says. May say less than is so. */
-    struct weir__clock grave; /* (L) of a failed stream given back: what was queued then on
-                               * each stream, any of which may still ask for the error */
-    bool unusable;            /* (L) given back without memory for that */
-    bool shared;              /* (L) others queue on it too: weir_stream_native was called */
-    _Atomic uint64_t failed_at;   /* the command that failed */
-    struct weir__spin error_lock; /* of the next two */
+    struct weir__clock retired_at; /* (L) of a failed stream given back: what was queued then on
+                                    * each stream, any of which may still ask for the error */
+    bool unusable;                 /* (L) given back without memory for that */
+    bool shared;                   /* (L) others queue on it too: weir_stream_native was called */
+    _Atomic uint64_t failed_at;    /* the command that failed */
+    struct weir__spin error_lock;  /* of the next two */
     weir_status error;
     char error_text[1024];
 };
 
-/* Queues the wait the stream owes, and on a shared stream a command that does nothing, behind
+/* Queues the wait the stream waits, and on a shared stream a command that does nothing, behind
  * what others have queued. Before anything else is queued on it, or its last command is asked
  * for. It counts as queueing: kick afterwards. (L) */
-weir_status weir__stream_settle_slow(weir_stream *s);
-static inline weir_status weir__stream_settle(weir_stream *s)
+weir_status weir__stream_queue_deferred_slow(weir_stream *s);
+static inline weir_status weir__stream_queue_deferred(weir_stream *s)
 {
-    return weir__likely(!s->owed.stream && !s->shared) ? WEIR_OK : weir__stream_settle_slow(s);
+    return weir__likely(!s->deferred.stream && !s->shared) ? WEIR_OK
+                                                           : weir__stream_queue_deferred_slow(s);
 }
 
 static inline uint64_t weir__stream_submitted(const weir_stream *s)
@@ -300,9 +301,6 @@ weir_stream *weir__device_new_stream(weir_device *dev); /* (L) NULL with the err
 weir_status weir__stream_submit(weir_stream *s, const struct weir__kernel *kernel);
 weir_status weir__stream_wait_mark(weir_stream *s, struct weir__mark mark,
                                    const struct weir__clock *clock, enum weir__wait how);
-/* Whether such a wait would bring nothing: the stream is in that order already, and, if errors are
- * asked for, has taken those up to the mark. (L) */
-bool weir__stream_is_after(const weir_stream *s, struct weir__mark mark, enum weir__wait how);
 
 /* Cores of the engine that an operator on `s` may use now, at least 1; `scope` is the
  * operator's own limit, 0 where it has none. */
@@ -334,18 +332,16 @@ struct weir__current_set {
     struct weir__current chosen[WEIR__CURRENT_DEVICES]; /* by weir_stream_set_current since */
 };
 
-struct weir__current_set *weir__current_set(void);
+struct weir__current_set *weir__current_get_set(void);
 /* Whether an open core scope of this thread limits the engine. */
 bool weir__scope_has_cores(weir_engine engine);
 
 /* The stream's first error as the thread's error; WEIR_OK if it has none up to `seq`. */
 weir_status weir__stream_error(weir_stream *s, uint64_t seq);
-/* Puts the stream in error at `seq`, as `source` is if that is given, unless it is from an earlier
- * command on; and forgets it again, when nothing runs the stream. */
+/* Puts the stream in error at `seq`, as `source` is if that is given, and forgets it
+ * again. Called by the one thread that runs the stream, or when nothing does. */
 void weir__stream_fail(weir_stream *s, uint64_t seq, weir_status status, const char *text);
 void weir__stream_fail_like(weir_stream *s, uint64_t seq, weir_stream *source);
-/* The error of a stream that has one, with its text. From any thread. */
-weir_status weir__stream_copy_error(weir_stream *s, char *text, size_t size);
 void weir__stream_forget_error(weir_stream *s);
 
 /* The stream's last command so far. */

@@ -12,14 +12,14 @@ static weir_status refuse(const weir_stream *s)
 weir_status weir_stream_native(weir_stream *s, void **handle)
 {
     weir_device *dev = s->dev;
-    weir_cores scope = weir__current_set()->limit;
+    weir_cores scope = weir__current_get_set()->limit;
     weir_status st;
 
     *handle = NULL;
     if (!dev->driver->native)
         return refuse(s);
     weir__mutex_lock(&dev->lock);
-    if (!(st = weir__stream_settle(s)) &&
+    if (!(st = weir__stream_queue_deferred(s)) &&
         !(st = dev->driver->native(s, weir__stream_cores(s, WEIR_ENGINE_MIX, scope), handle)))
         s->shared = true;
     weir__mutex_unlock(&dev->lock);
@@ -34,7 +34,7 @@ weir_status weir_stream_wait_native(weir_stream *s, void *native)
     if (!dev->driver->wait_native)
         return refuse(s);
     weir__mutex_lock(&dev->lock);
-    if (!(st = weir__stream_settle(s)) && !(st = dev->driver->wait_native(s, native)))
+    if (!(st = weir__stream_queue_deferred(s)) && !(st = dev->driver->wait_native(s, native)))
         s->clock.seq[s->slot]++;
     weir__mutex_unlock(&dev->lock);
     return st;
@@ -48,7 +48,7 @@ weir_status weir_stream_signal_native(weir_stream *s, void *native)
     if (!dev->driver->signal_native)
         return refuse(s);
     weir__mutex_lock(&dev->lock);
-    if (!(st = weir__stream_settle(s)))
+    if (!(st = weir__stream_queue_deferred(s)))
         st = dev->driver->signal_native((struct weir__mark){s, weir__stream_submitted(s)}, native);
     weir__mutex_unlock(&dev->lock);
     return st;
@@ -66,7 +66,7 @@ weir_status weir_stream_begin_native(weir_stream *s, void *native, const char *n
     if ((st = weir__need(name, "the name of work on a native stream")) || !weir__trace_on())
         return st;
     weir__mutex_lock(&dev->lock);
-    work.cores = weir__stream_cores(s, WEIR_ENGINE_MIX, weir__current_set()->limit);
+    work.cores = weir__stream_cores(s, WEIR_ENGINE_MIX, weir__current_get_set()->limit);
     if (!(st = weir__stream_submit(s, &nothing))) /* so that it has a number */
         dev->driver->hear_native(s, native, &work);
     weir__mutex_unlock(&dev->lock);
@@ -104,12 +104,13 @@ weir_status weir__device_used_by_others(weir_device *dev, weir_buffer *b)
         return WEIR_OK;
     weir__mutex_lock(&dev->lock);
     /* The hardware's own default stream, by way of ours. */
-    if (!(st = weir__stream_settle(first)) && !(st = dev->driver->wait_native(first, NULL))) {
+    if (!(st = weir__stream_queue_deferred(first)) &&
+        !(st = dev->driver->wait_native(first, NULL))) {
         first->clock.seq[first->slot]++;
         st = fence(b, first);
     }
     for (unsigned i = 0; i < dev->nstreams && !st; i++)
-        if (dev->streams[i]->shared && !(st = weir__stream_settle(dev->streams[i])))
+        if (dev->streams[i]->shared && !(st = weir__stream_queue_deferred(dev->streams[i])))
             st = fence(b, dev->streams[i]);
     weir__mutex_unlock(&dev->lock);
     return st;

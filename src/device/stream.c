@@ -73,7 +73,7 @@ static bool may_reuse(const weir_stream *s)
     if (s->unusable)
         return false;
     for (unsigned i = 0; i < dev->nstreams; i++)
-        if (dev->driver->done(dev->streams[i]) < weir__clock_get(&s->grave, i))
+        if (dev->driver->done(dev->streams[i]) < weir__clock_get(&s->retired_at, i))
             return false;
     return true;
 }
@@ -94,8 +94,6 @@ weir_stream *weir__device_new_stream(weir_device *dev)
     weir_stream_reset_limit(s);
     s->live = true;
     weir__stream_forget_error(s);
-    if (s->taken.n) /* the errors that an earlier stream here has taken are none of this one's */
-        memset(s->taken.seq, 0, s->taken.n * sizeof *s->taken.seq);
     snprintf(s->name, sizeof s->name, "stream %llu", (unsigned long long)dev->next_stream_id);
     return s;
 }
@@ -151,9 +149,9 @@ weir_status weir_stream_destroy(weir_stream *s)
     weir__mutex_lock(&dev->lock);
     /* Whether it has failed may not be known yet, so it is noted for every stream. Without
      * memory to note it in, a failed slot is not used again. */
-    s->unusable = weir__clock_reserve(&s->grave, dev->nstreams) != WEIR_OK;
+    s->unusable = weir__clock_reserve(&s->retired_at, dev->nstreams) != WEIR_OK;
     for (unsigned i = 0; i < dev->nstreams && !s->unusable; i++)
-        s->grave.seq[i] = weir__stream_submitted(dev->streams[i]);
+        s->retired_at.seq[i] = weir__stream_submitted(dev->streams[i]);
     s->live = false;
     s->id = 0;
     weir__mutex_unlock(&dev->lock);
@@ -243,7 +241,7 @@ uint64_t weir_stream_id(const weir_stream *s)
 void weir__stream_fail(weir_stream *s, uint64_t seq, weir_status status, const char *text)
 {
     weir__spin_lock(&s->error_lock);
-    if (atomic_load_explicit(&s->failed_at, memory_order_relaxed) > seq) {
+    if (atomic_load_explicit(&s->failed_at, memory_order_relaxed) == WEIR__NEVER_FAILED) {
         s->error = status;
         snprintf(s->error_text, sizeof s->error_text, "%s", text);
         atomic_store_explicit(&s->failed_at, seq, memory_order_release);
@@ -256,7 +254,7 @@ void weir__stream_forget_error(weir_stream *s)
     atomic_store_explicit(&s->failed_at, WEIR__NEVER_FAILED, memory_order_release);
 }
 
-weir_status weir__stream_copy_error(weir_stream *s, char *text, size_t size)
+static weir_status copy_error(weir_stream *s, char *text, size_t size)
 {
     weir_status st;
 
@@ -270,7 +268,7 @@ weir_status weir__stream_copy_error(weir_stream *s, char *text, size_t size)
 void weir__stream_fail_like(weir_stream *s, uint64_t seq, weir_stream *source)
 {
     char text[sizeof s->error_text];
-    weir_status st = weir__stream_copy_error(source, text, sizeof text);
+    weir_status st = copy_error(source, text, sizeof text);
 
     weir__stream_fail(s, seq, st, text);
 }
@@ -282,7 +280,7 @@ weir_status weir__stream_error(weir_stream *s, uint64_t seq)
 
     if (atomic_load_explicit(&s->failed_at, memory_order_acquire) > seq)
         return WEIR_OK;
-    st = weir__stream_copy_error(s, text, sizeof text);
+    st = copy_error(s, text, sizeof text);
     return weir__fail(st, "%s", text);
 }
 
@@ -319,15 +317,15 @@ weir_status weir__stream_sync_seq(weir_stream *s, uint64_t seq, int64_t timeout_
 weir_status weir__stream_mark(weir_stream *s, struct weir__mark *out)
 {
     weir_device *dev = s->dev;
-    bool owes;
+    bool waits;
     weir_status st;
 
     weir__mutex_lock(&dev->lock);
-    owes = s->owed.stream;
-    st = weir__stream_settle(s);
+    waits = s->deferred.stream;
+    st = weir__stream_queue_deferred(s);
     *out = (struct weir__mark){s, weir__stream_submitted(s)};
     weir__mutex_unlock(&dev->lock);
-    if (owes)
+    if (waits)
         dev->driver->kick(dev);
     return st;
 }
@@ -363,26 +361,26 @@ weir_status weir_stream_query(weir_stream *s, bool *done)
 
 /* ---- queueing ---- */
 
-static weir_status pay_owed(weir_stream *s)
+static weir_status queue_deferred_wait(weir_stream *s)
 {
-    struct weir__mark owed = s->owed;
+    struct weir__mark deferred = s->deferred;
     weir_status st;
 
-    s->owed.stream = NULL;
-    if ((st = weir__clock_reserve(&s->clock, owed.stream->slot + 1)) ||
-        (st = weir__stream_wait_mark(s, owed, NULL, WEIR__WAIT_ORDER))) {
-        s->owed = owed;
+    s->deferred.stream = NULL;
+    if ((st = weir__clock_reserve(&s->clock, deferred.stream->slot + 1)) ||
+        (st = weir__stream_wait_mark(s, deferred, NULL, WEIR__WAIT_ERRORS))) {
+        s->deferred = deferred;
         return st;
     }
-    if (s->clock.seq[owed.stream->slot] < owed.seq)
-        s->clock.seq[owed.stream->slot] = owed.seq;
+    if (s->clock.seq[deferred.stream->slot] < deferred.seq)
+        s->clock.seq[deferred.stream->slot] = deferred.seq;
     return WEIR_OK;
 }
 
-weir_status weir__stream_settle_slow(weir_stream *s)
+weir_status weir__stream_queue_deferred_slow(weir_stream *s)
 {
     static const struct weir__kernel nothing = {.name = "work of others"};
-    weir_status st = s->owed.stream ? pay_owed(s) : WEIR_OK;
+    weir_status st = s->deferred.stream ? queue_deferred_wait(s) : WEIR_OK;
 
     /* Only a lost device refuses it, and says so to whoever asks for more. */
     if (!st && s->shared && !s->dev->driver->submit(s, &nothing))
@@ -392,7 +390,7 @@ weir_status weir__stream_settle_slow(weir_stream *s)
 
 weir_status weir__stream_submit(weir_stream *s, const struct weir__kernel *kernel)
 {
-    weir_status st = weir__stream_settle(s);
+    weir_status st = weir__stream_queue_deferred(s);
     /* Read before anybody can start it. */
     uint64_t queued = weir__trace_on() ? weir__device_trace_time(s->dev) : 0;
 
@@ -411,44 +409,25 @@ static bool has_failed(struct weir__mark mark)
     return atomic_load_explicit(&mark.stream->failed_at, memory_order_acquire) <= mark.seq;
 }
 
-bool weir__stream_is_after(const weir_stream *s, struct weir__mark mark, enum weir__wait how)
-{
-    uint32_t slot = mark.stream->slot;
-
-    return mark.stream == s ||
-           (weir__clock_get(&s->clock, slot) >= mark.seq &&
-            (how == WEIR__WAIT_ORDER ||
-             (weir__clock_get(&s->taken, slot) >= mark.seq && !has_failed(mark))));
-}
-
-/* Where there is no memory to note it, a later wait is queued that need not be. */
-static void note_taken(weir_stream *s, struct weir__mark mark)
-{
-    uint32_t slot = mark.stream->slot;
-
-    if (!weir__clock_reserve(&s->taken, slot + 1) && s->taken.seq[slot] < mark.seq)
-        s->taken.seq[slot] = mark.seq;
-}
-
 static weir_status wait_mark(weir_stream *s, struct weir__mark mark,
                              const struct weir__clock *clock, enum weir__wait how)
 {
+    bool fresh = how == WEIR__WAIT_FRESH;
     weir_status st;
 
-    if (weir__stream_is_after(s, mark, how))
+    if (mark.stream == s || (weir__clock_get(&s->clock, mark.stream->slot) >= mark.seq && !fresh &&
+                             !(how == WEIR__WAIT_ERRORS && has_failed(mark))))
         return WEIR_OK;
     /* Room first, so that nothing fails once the wait is queued. */
     if (clock && (st = weir__clock_reserve(&s->clock, clock->n)))
         return st;
     /* What a host sync saw over needs no wait. Asking the device instead would cost a
      * cache miss, more than the wait. */
-    if (s->dev->pool.synced[mark.stream->slot] < mark.seq || has_failed(mark)) {
+    if (s->dev->pool.synced[mark.stream->slot] < mark.seq || fresh || has_failed(mark)) {
         if ((st = s->dev->driver->wait(s, mark, how)))
             return st;
         s->clock.seq[s->slot]++;
     }
-    if (how == WEIR__WAIT_ERRORS)
-        note_taken(s, mark);
     return clock ? weir__clock_merge(&s->clock, clock) : WEIR_OK;
 }
 
@@ -456,7 +435,7 @@ weir_status weir__stream_wait_mark(weir_stream *s, struct weir__mark mark,
                                    const struct weir__clock *clock, enum weir__wait how)
 {
     struct weir__race_stream before;
-    weir_status st = weir__stream_settle(s);
+    weir_status st = weir__stream_queue_deferred(s);
 
     if (st)
         return st;
@@ -478,10 +457,9 @@ weir_status weir_stream_wait_stream(weir_stream *s, weir_stream *other)
         return weir__fail(WEIR_EDEVICE, "stream '%s' of %s cannot wait for stream '%s' of %s",
                           s->name, s->dev->label, other->name, other->dev->label);
     weir__mutex_lock(&s->dev->lock);
-    if (!(st = weir__stream_settle(other)) &&
-        !(st = weir__stream_wait_mark(s, (struct weir__mark){other, weir__stream_submitted(other)},
-                                      &other->clock, WEIR__WAIT_ERRORS)))
-        (void)weir__clock_merge(&s->taken, &other->taken);
+    if (!(st = weir__stream_queue_deferred(other)))
+        st = weir__stream_wait_mark(s, (struct weir__mark){other, weir__stream_submitted(other)},
+                                    &other->clock, WEIR__WAIT_ERRORS);
     weir__mutex_unlock(&s->dev->lock);
     s->dev->driver->kick(s->dev);
     return st;
@@ -496,7 +474,7 @@ weir_status weir_stream_callback(weir_stream *s, weir_callback_fn fn, void *user
         return weir__fail(WEIR_EINVAL, "a callback on stream '%s' needs a function", s->name);
     weir__mutex_lock(&s->dev->lock);
     queued = weir__trace_on() ? weir__device_trace_time(s->dev) : 0;
-    if (!(st = weir__stream_settle(s)) && !(st = s->dev->driver->callback(s, fn, user))) {
+    if (!(st = weir__stream_queue_deferred(s)) && !(st = s->dev->driver->callback(s, fn, user))) {
         s->clock.seq[s->slot]++;
         if (weir__trace_on())
             weir__trace_put_queued(s->dev->id, s->slot, weir__stream_submitted(s), 1, queued);

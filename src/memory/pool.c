@@ -157,7 +157,7 @@ bool weir__pool_over(const struct weir__pool *pool, uint32_t slot, uint64_t seq)
 
 /* Puts a freed block where it belongs: idle if every fence is proven for its
  * owner, else pending on the first that is not. */
-void weir__pool_settle(struct weir__pool *pool, weir_buffer *block)
+void weir__pool_list_block(struct weir__pool *pool, weir_buffer *block)
 {
     if (block->nothers && !pool->unsafe) {
         const struct weir__clock *clock = pool->host.clock(pool->host.user, block->owner);
@@ -212,7 +212,7 @@ void weir__pool_promote(struct weir__pool *pool, uint32_t slot)
             if (seq > proven && !weir__pool_over(pool, w->slot, seq))
                 break;
             weir__pool_unlink(pool, b);
-            weir__pool_settle(pool, b);
+            weir__pool_list_block(pool, b);
         }
     }
 }
@@ -448,5 +448,5 @@ void weir__pool_free(struct weir__pool *pool, weir_buffer *block)
     pool->stats.frees++;
     if (weir__trace_on())
         pool->host.traced(pool->host.user);
-    weir__pool_settle(pool, block);
+    weir__pool_list_block(pool, block);
 }

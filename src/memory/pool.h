@@ -173,8 +173,8 @@ size_t weir__pool_trimmable(const struct weir__pool *pool);
 
 /* Shared by the files of the pool. */
 bool weir__pool_over(const struct weir__pool *pool, uint32_t slot, uint64_t seq);
-void weir__pool_unlink(struct weir__pool *pool, weir_buffer *block); /* out of its list */
-void weir__pool_settle(struct weir__pool *pool, weir_buffer *block); /* into the right list */
+void weir__pool_unlink(struct weir__pool *pool, weir_buffer *block);     /* out of its list */
+void weir__pool_list_block(struct weir__pool *pool, weir_buffer *block); /* into the right list */
 /* To the idle lists of its owner, joined with its neighbours; the joined block. */
 weir_buffer *weir__pool_link_idle(struct weir__pool *pool, weir_buffer *block);
 void weir__pool_promote(struct weir__pool *pool, uint32_t slot);

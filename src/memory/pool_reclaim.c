@@ -101,7 +101,7 @@ void weir__pool_collect(struct weir__pool *pool)
                 continue;
             weir__pool_unlink(pool, b);
             if (pool->poison && b->state == WEIR__PENDING) {
-                weir__pool_settle(pool, b); /* the owner poisons it first */
+                weir__pool_list_block(pool, b); /* the owner poisons it first */
                 continue;
             }
             b->owner = WEIR__POOL_SHARED;

@@ -1,5 +1,5 @@
 /* Why nothing moves, said and undone. In virtual time that is no guess: with every loop held,
- * a company without events, without streams that are ready and without callbacks under way
+ * a clock group without events, without streams that are ready and without callbacks under way
  * stays as it is until a host thread queues something. */
 #include "npu/npu.h"
 
@@ -8,25 +8,25 @@
 /* ---- looking ---- */
 
 struct view {
-    const struct weir__npu_company *company;
+    const struct weir__npu_clock_group *clock_group;
     struct weir__npu_stream *awaiting;
 };
 
-static void see_guest(const struct weir__guest *guest, const weir_group *group, uint64_t missing,
-                      void *user)
+static void see_participant(const struct weir__participant *participant, const weir_group *group,
+                            uint64_t missing, void *user)
 {
     struct view *view = user;
     struct weir__npu_stream *s;
 
-    if (!weir__npu_is_in(view->company, group->ranks[guest->rank].dev))
+    if (!weir__npu_is_in(view->clock_group, group->ranks[participant->rank].dev))
         return;
-    s = weir__npu_stream(weir__containerof(guest, struct weir__soft_stream, guest));
-    s->group = guest->in->channel->group;
+    s = weir__npu_stream(weir__containerof(participant, struct weir__soft_stream, participant));
+    s->group = participant->in->channel->group;
     s->missing = missing;
     for (; missing; missing &= missing - 1) {
         int rank = __builtin_ctzll(missing);
 
-        if (!weir__channel_called(guest->in->channel, rank, guest->in->call))
+        if (!weir__channel_called(participant->in->channel, rank, participant->in->call))
             s->uncalled |= UINT64_C(1) << rank;
     }
     if (s->uncalled)
@@ -39,15 +39,15 @@ static bool waits_for_cores(const struct weir__npu_stream *s)
 }
 
 /* From its arrival to the end of the last part. */
-static bool is_in_meeting(const struct weir__npu_stream *s)
+static bool is_in_rendezvous(const struct weir__npu_stream *s)
 {
-    return atomic_load(&s->soft.meeting);
+    return atomic_load(&s->soft.rendezvous);
 }
 
-/* What each meeting lacks; returns a stream whose meeting lacks a call. */
-static struct weir__npu_stream *look(const struct weir__npu_company *c)
+/* What each rendezvous lacks; returns a stream whose rendezvous lacks a call. */
+static struct weir__npu_stream *look(const struct weir__npu_clock_group *c)
 {
-    struct view view = {.company = c};
+    struct view view = {.clock_group = c};
 
     for (int i = 0; i < c->n; i++)
         for (int k = 0; k < c->members[i]->nstreams; k++) {
@@ -56,11 +56,11 @@ static struct weir__npu_stream *look(const struct weir__npu_company *c)
             s->group = NULL;
             s->missing = s->uncalled = 0;
         }
-    weir__groups_each_guest(see_guest, &view);
+    weir__groups_each_participant(see_participant, &view);
     return view.awaiting;
 }
 
-static bool moves(const struct weir__npu_company *c)
+static bool moves(const struct weir__npu_clock_group *c)
 {
     for (int i = 0; i < c->n; i++)
         if (c->members[i]->calling || c->members[i]->sim.nheap ||
@@ -69,7 +69,7 @@ static bool moves(const struct weir__npu_company *c)
     return false;
 }
 
-enum weir__npu_rest weir__npu_at_rest(const struct weir__npu_company *c,
+enum weir__npu_rest weir__npu_at_rest(const struct weir__npu_clock_group *c,
                                       struct weir__npu_stream **awaiting)
 {
     if (moves(c))
@@ -82,7 +82,7 @@ enum weir__npu_rest weir__npu_at_rest(const struct weir__npu_company *c,
         for (int k = 0; k < c->members[i]->nstreams; k++) {
             const struct weir__npu_stream *s = c->members[i]->streams[k];
 
-            if (is_in_meeting(s) && !s->group && !waits_for_cores(s))
+            if (is_in_rendezvous(s) && !s->group && !waits_for_cores(s))
                 return WEIR__NPU_MOVES; /* somebody is about to wake it */
         }
     return *awaiting ? WEIR__NPU_AWAITS_CALL : WEIR__NPU_STUCK;
@@ -104,7 +104,7 @@ static void add_cores(struct weir__text *text, const uint32_t *cores)
     weir__text_add(text, "%s", !n ? "no cores" : n == 1 ? " core" : " cores");
 }
 
-static void add_place(const struct weir__npu_company *c, const struct weir__soft_stream *s,
+static void add_place(const struct weir__npu_clock_group *c, const struct weir__soft_stream *s,
                       struct weir__text *text)
 {
     weir__text_add(text, "stream '%s'", s->base.name);
@@ -128,7 +128,7 @@ static void add_ranks(const struct weir__npu_stream *s, struct weir__text *text)
     weir__text_add(text, " of group '%s'", s->group->name);
 }
 
-static void add_stream(const struct weir__npu_company *c, struct weir__npu_stream *s,
+static void add_stream(const struct weir__npu_clock_group *c, struct weir__npu_stream *s,
                        struct weir__text *text)
 {
     const struct weir__soft_stream *other = atomic_load(&s->soft.waits_for);
@@ -157,7 +157,7 @@ static void add_stream(const struct weir__npu_company *c, struct weir__npu_strea
     }
 }
 
-void weir__npu_report(const struct weir__npu_company *c, struct weir__text *text)
+void weir__npu_report(const struct weir__npu_clock_group *c, struct weir__text *text)
 {
     look(c);
     for (int i = 0; i < c->n; i++)
@@ -175,10 +175,11 @@ static void fail_operator(struct weir__npu_stream *s, const char *report)
 
     weir__text_add(&own, "deadlock on %s: operator '%s' on stream '%s' can never start:%s",
                    s->soft.base.dev->props.name, cmd->name, s->soft.base.name, report);
-    weir__soft_fail(&s->soft, WEIR_EDEADLOCK, own.data ? own.data : "deadlock");
+    weir__stream_fail(&s->soft.base, s->soft.over + 1, WEIR_EDEADLOCK,
+                      own.data ? own.data : "deadlock");
     weir__text_free(&own);
     weir__sim_drop(&weir__npu_of(s)->sim, &s->lane);
-    if (is_in_meeting(s)) { /* for its last blocks: its peers wait for this part */
+    if (is_in_rendezvous(s)) { /* for its last blocks: its peers wait for this part */
         if (!weir__npu_depart(s, cmd))
             return;
         weir__soft_meet_end(&s->soft, cmd);
@@ -188,7 +189,7 @@ static void fail_operator(struct weir__npu_stream *s, const char *report)
     weir__npu_end_command(s, cmd);
 }
 
-static void fail_meeting(const struct weir__npu_stream *s, const char *report)
+static void fail_rendezvous(const struct weir__npu_stream *s, const char *report)
 {
     struct weir__text own = {0};
 
@@ -197,7 +198,7 @@ static void fail_meeting(const struct weir__npu_stream *s, const char *report)
     weir__text_free(&own);
 }
 
-bool weir__npu_break_deadlock(const struct weir__npu_company *c)
+bool weir__npu_break_deadlock(const struct weir__npu_clock_group *c)
 {
     struct weir__text text = {0};
     const char *report;
@@ -216,7 +217,7 @@ bool weir__npu_break_deadlock(const struct weir__npu_company *c)
                     if (pass)
                         fail_operator(s, report);
                     else
-                        fail_meeting(s, report);
+                        fail_rendezvous(s, report);
                 }
             }
     weir__text_free(&text);

@@ -26,13 +26,13 @@ void weir__npu_collective_op(struct weir__npu_stream *s, const struct weir__cmd 
         if (load->engine == WEIR_ENGINE_SDMA)
             weir__model_take_no_cores(&s->op);
     }
-    s->op.meeting = WEIR__SIM_OUTSIDE;
+    s->op.rendezvous = WEIR__SIM_OUTSIDE;
 }
 
 /* Nobody goes on before `at` whom the stream meets. */
 static void agree(const struct weir__npu_stream *s, bool leaving, uint64_t at)
 {
-    for (uint64_t left = s->soft.guest.in->arrived; left; left &= left - 1) {
+    for (uint64_t left = s->soft.participant.in->arrived; left; left &= left - 1) {
         struct weir__npu_stream *peer =
             weir__npu_stream(weir__soft_peer(&s->soft, __builtin_ctzll(left)));
         _Atomic uint64_t *to = leaving ? &peer->leaves_at : &peer->meets_at;
@@ -47,7 +47,7 @@ static uint64_t latest(const struct weir__npu_stream *s)
 {
     uint64_t at = 0;
 
-    for (uint64_t left = s->soft.guest.in->arrived; left; left &= left - 1) {
+    for (uint64_t left = s->soft.participant.in->arrived; left; left &= left - 1) {
         const struct weir__npu_stream *peer =
             weir__npu_stream(weir__soft_peer(&s->soft, __builtin_ctzll(left)));
         uint64_t now = atomic_load(&weir__npu_of(peer)->now_ps);
@@ -63,9 +63,9 @@ bool weir__npu_arrive(struct weir__npu_stream *s)
 
     if (!weir__soft_arrive(&s->soft, cmd))
         return false;
-    if (s->soft.guest.state == WEIR__GUEST_LAST) {
+    if (s->soft.participant.state == WEIR__PARTICIPANT_LAST) {
         agree(s, false, latest(s));
-        weir__soft_open_meeting(&s->soft, cmd);
+        weir__soft_open_rendezvous(&s->soft, cmd);
     }
     return true;
 }
@@ -91,12 +91,12 @@ bool weir__npu_met(struct weir__npu_stream *s, const struct weir__cmd *cmd)
 {
     struct weir__sim *sim = &weir__npu_of(s)->sim;
 
-    switch (s->soft.guest.state) {
-    case WEIR__GUEST_RUNS:
+    switch (s->soft.participant.state) {
+    case WEIR__PARTICIPANT_RUNS:
         if (!sleeps_until(s, atomic_load(&s->meets_at)))
             weir__sim_set_off(sim, &s->lane, WEIR__SIM_NOBODY);
         return false;
-    case WEIR__GUEST_REFUSED:
+    case WEIR__PARTICIPANT_REFUSED:
         weir__sim_drop(sim, &s->lane);
         break;
     default: /* every part has run */

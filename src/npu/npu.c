@@ -119,7 +119,7 @@ static void npu_close(weir_device *dev)
         ;
     *link = npu->next;
     weir__mutex_unlock(&open_lock);
-    while (atomic_load(&npu->guests))
+    while (atomic_load(&npu->visitors))
         weir__yield();
     weir__sim_fini(&npu->sim);
     weir__free(npu->streams);
@@ -178,13 +178,13 @@ static weir_status npu_sync(weir_stream *s, uint64_t seq, int64_t timeout_ns, bo
 
 static void step(struct weir__npu *npu)
 {
-    struct weir__npu_company c;
+    struct weir__npu_clock_group c;
     bool later;
 
     if (weir__npu_gather(npu, &c))
         return;
-    weir__npu_step_company(&c, UINT64_MAX, &later);
-    weir__npu_part(&c);
+    weir__npu_step_group(&c, UINT64_MAX, &later);
+    weir__npu_release(&c);
 }
 
 /* Devices that wait for this one have no thread that would get them past it. */
@@ -198,13 +198,13 @@ static void step_visitors(const struct weir__npu *npu)
         for (unsigned skip = i; other && skip; skip--)
             other = other->next;
         if (other)
-            atomic_fetch_add(&other->guests, 1);
+            atomic_fetch_add(&other->visitors, 1);
         weir__mutex_unlock(&open_lock);
         if (!other)
             return;
         if (other != npu)
             step(other);
-        atomic_fetch_sub(&other->guests, 1);
+        atomic_fetch_sub(&other->visitors, 1);
     }
 }
 
@@ -254,7 +254,7 @@ static void npu_kick(weir_device *dev)
 {
     struct weir__npu *npu = (struct weir__npu *)dev;
     struct weir__soft_stream *full = atomic_exchange(&npu->full, NULL);
-    struct weir__npu_company c;
+    struct weir__npu_clock_group c;
     bool full_still, later;
 
     if (!full || weir__npu_in_loop)
@@ -265,8 +265,8 @@ static void npu_kick(weir_device *dev)
         weir__npu_lock(npu);
         full_still = atomic_load(&full->pending) - full->consumed > npu->model.profile.queue_depth;
         weir__npu_unlock(npu);
-    } while (full_still && weir__npu_step_company(&c, UINT64_MAX, &later));
-    weir__npu_part(&c);
+    } while (full_still && weir__npu_step_group(&c, UINT64_MAX, &later));
+    weir__npu_release(&c);
 }
 
 /* ---- memory and time ---- */

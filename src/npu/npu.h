@@ -7,7 +7,7 @@
  * One thread at a time runs the machine, under `loop`. It takes waiter and scheduler locks
  * and never the device lock, which is outside of it. Callbacks are called without it.
  *
- * Devices that are in groups together keep company: whoever waits for one runs them all, each
+ * Devices that are in groups together share a clock: whoever waits for one runs them all, each
  * time the one whose next event is the earliest, so that they have one clock wherever they
  * touch. Loops nest only there, in the order of the devices' ids, and only to find out why
  * nothing moves.
@@ -30,7 +30,7 @@ struct weir__npu_stream {
     /* Picoseconds before which the collective at the head neither runs nor is over. They only
      * grow, and peers write them. */
     _Atomic uint64_t meets_at, leaves_at;
-    /* deadlock.c: what the meeting it waits in lacks, while nothing moves. */
+    /* deadlock.c: what the rendezvous it waits in lacks, while nothing moves. */
     weir_group *group;
     uint64_t missing, uncalled; /* bit per rank; of the missing: those whose call is not queued */
 };
@@ -50,7 +50,7 @@ struct weir__npu {
     _Atomic uint64_t now_ps, next_ps;         /* the clock, and its next event; UINT64_MAX: none */
     _Atomic(struct weir__soft_stream *) full; /* a queue past its depth; not under `loop` */
     struct weir__npu *next;                   /* in the list of open ones, under its lock */
-    _Atomic unsigned guests;                  /* threads that run it for another device */
+    _Atomic unsigned visitors;                /* threads that run it for another device */
 };
 
 static inline struct weir__npu_stream *weir__npu_stream(struct weir__soft_stream *s)
@@ -103,29 +103,29 @@ void weir__npu_end_command(struct weir__npu_stream *s, const struct weir__cmd *c
 /* What the part asks for: s->op. */
 void weir__npu_collective_op(struct weir__npu_stream *s, const struct weir__cmd *cmd,
                              struct weir__load *load);
-/* It has its cores. False if it waits for its peers: the token is the meeting's then. */
+/* It has its cores. False if it waits for its peers: the token is the rendezvous's then. */
 bool weir__npu_arrive(struct weir__npu_stream *s);
 /* Its part has run. False if it waits for the others'. */
 bool weir__npu_depart(struct weir__npu_stream *s, const struct weir__cmd *cmd);
-/* The meeting has woken the stream. True if the collective is over. */
+/* The rendezvous has woken the stream. True if the collective is over. */
 bool weir__npu_met(struct weir__npu_stream *s, const struct weir__cmd *cmd);
 
-/* ---- company.c ---- */
+/* ---- clock_group.c ---- */
 
-/* Those that are in groups together, by id; one alone is its own company. None of them goes
- * away before weir__npu_part. */
-struct weir__npu_company {
+/* Those that are in groups together, by id; one alone is its own clock group. None of them goes
+ * away before weir__npu_release. */
+struct weir__npu_clock_group {
     struct weir__npu **members;
     int n, cap;
     struct weir__npu *self;
 };
-bool weir__npu_is_in(const struct weir__npu_company *c, const weir_device *dev);
+bool weir__npu_is_in(const struct weir__npu_clock_group *c, const weir_device *dev);
 /* returns  WEIR_ENOMEM. */
-weir_status weir__npu_gather(struct weir__npu *npu, struct weir__npu_company *out);
-void weir__npu_part(struct weir__npu_company *c);
+weir_status weir__npu_gather(struct weir__npu *npu, struct weir__npu_clock_group *out);
+void weir__npu_release(struct weir__npu_clock_group *c);
 /* One step of whichever is first. False if nothing happens by itself until `end`; *later is
  * then whether it does afterwards. */
-bool weir__npu_step_company(const struct weir__npu_company *c, uint64_t end, bool *later);
+bool weir__npu_step_group(const struct weir__npu_clock_group *c, uint64_t end, bool *later);
 /* Waits for command `seq` of `s`, until picosecond `end`: as driver->sync. */
 weir_status weir__npu_wait(weir_stream *s, uint64_t seq, uint64_t end, int64_t timeout_ns);
 
@@ -137,12 +137,12 @@ enum weir__npu_rest {
     WEIR__NPU_STUCK,
 };
 /* Why nothing moves; *awaiting is one that waits for a call. */
-enum weir__npu_rest weir__npu_at_rest(const struct weir__npu_company *c,
+enum weir__npu_rest weir__npu_at_rest(const struct weir__npu_clock_group *c,
                                       struct weir__npu_stream **awaiting);
 /* What the streams are at: a line for each that waits. */
-void weir__npu_report(const struct weir__npu_company *c, struct weir__text *text);
+void weir__npu_report(const struct weir__npu_clock_group *c, struct weir__text *text);
 /* Fails what can never go on, so that the rest does. False if there is none. */
-bool weir__npu_break_deadlock(const struct weir__npu_company *c);
+bool weir__npu_break_deadlock(const struct weir__npu_clock_group *c);
 
 /* ---- listen.c: for traces ----
  * Blocks that started together, at picosecond `from`, are over; so is the operator; a wait is

@@ -50,8 +50,9 @@ static void compute(struct weir__npu_stream *s, const struct weir__cmd *cmd)
     weir__hush();
     for (unsigned phase = 0; phase < cmd->phases; phase++)
         for (unsigned i = 0; i < cmd->blocks; i++) {
-            weir_block block = {i,         cmd->blocks, phase,
-                                i % cores, npu->local,  cmd->meets ? s->soft.guest.in->args : NULL};
+            weir_block block = {i,          cmd->blocks,
+                                phase,      i % cores,
+                                npu->local, cmd->meets ? s->soft.participant.in->args : NULL};
             weir_status st = cmd->u.fn(cmd->args, &block);
 
             if (st) {
@@ -114,8 +115,8 @@ static bool on_kernel(void *self, struct weir__soft_stream *soft, const struct w
 /* A collective asks for its cores as a kernel does, then waits for its peers. */
 static bool on_collective(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd)
 {
-    return s->guest.state == WEIR__GUEST_AWAY ? on_kernel(self, s, cmd)
-                                              : weir__npu_met(weir__npu_stream(s), cmd);
+    return s->participant.state == WEIR__PARTICIPANT_AWAY ? on_kernel(self, s, cmd)
+                                                          : weir__npu_met(weir__npu_stream(s), cmd);
 }
 
 static bool on_callback(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd)
@@ -319,7 +320,7 @@ static bool run_instant(struct weir__npu *npu)
     }
 }
 
-/* Collectives that have their cores arrive; the last of a meeting goes on at once. */
+/* Collectives that have their cores arrive; the last of a rendezvous goes on at once. */
 static bool run_arrivals(struct weir__npu *npu)
 {
     struct weir__npu_stream *s;

@@ -13,7 +13,7 @@ enum { BLOCKS_PER_CORE = 4 };
 
 /* A quarter of the last-level cache, where it would crowd out what else is in use. Below
  * that the next operator gains more by finding it there. */
-int64_t weir__stream_bytes(void)
+int64_t weir__nontemporal_bytes(void)
 {
     static _Atomic int64_t cached;
     int64_t bytes = atomic_load_explicit(&cached, memory_order_relaxed);
@@ -176,7 +176,7 @@ void weir__ew_place(void *args, int operand, char *data, const weir_block *block
 
     if (operand < 0) {
         e->out = data - begin * (int64_t)weir__elem_size((weir_dtype)e->out_type);
-        e->stream = false;
+        e->nontemporal = false;
     } else {
         const char *was = e->in[operand];
 
@@ -220,12 +220,12 @@ weir_status weir__ew_prepare(const struct weir__ew_call *c, unsigned cores, stru
     if (is_flat(c)) {
         e->ndim = 0;
         e->direct = e->direct && plain;
-        e->stream =
-            plain && e->numel * (int64_t)weir__elem_size(c->out->dtype) >= weir__stream_bytes();
+        e->nontemporal = plain && e->numel * (int64_t)weir__elem_size(c->out->dtype) >=
+                                      weir__nontemporal_bytes();
         work->args_size = offsetof(struct weir__ew, shape);
     } else {
         set_strides(c, e);
-        e->direct = e->stream = false;
+        e->direct = e->nontemporal = false;
         work->args_size = sizeof *e;
     }
     ns = e->numel * bytes / WEIR__TILE_BYTES_PER_NS + e->numel * c->ns_per_kilo / 1024;

@@ -52,7 +52,7 @@ void weir__ew_place(void *args, int operand, char *data, const weir_block *block
 void weir__views_order(struct weir__view *const *views, int n);
 
 /* From this many bytes on, an output is written past the caches. */
-int64_t weir__stream_bytes(void);
+int64_t weir__nontemporal_bytes(void);
 
 bool weir__same_shape(const struct weir__view *a, const struct weir__view *b);
 

@@ -41,7 +41,7 @@ static struct frame *push(weir_scope_kind kind)
         return NULL;
     }
     f->kind = kind;
-    f->before = *weir__current_set();
+    f->before = *weir__current_get_set();
     stack.depth++;
     return f;
 }
@@ -58,7 +58,7 @@ static weir_status check_name(const char *what, const char *name)
 
 weir_status weir_scope_push_stream(const char *tag, int priority)
 {
-    struct weir__current_set *now = weir__current_set();
+    struct weir__current_set *now = weir__current_get_set();
     struct frame *f;
     weir_status st = check_name("stream tag", tag);
 
@@ -80,7 +80,7 @@ weir_status weir_scope_push_stream(const char *tag, int priority)
 
 weir_status weir_scope_push_cores(weir_cores limit)
 {
-    struct weir__current_set *now = weir__current_set();
+    struct weir__current_set *now = weir__current_get_set();
 
     if (limit.cube < -1 || limit.cube == 0 || limit.vector < -1 || limit.vector == 0)
         return weir__fail(
@@ -114,13 +114,13 @@ weir_status weir_scope_push_never_timeout(bool enable)
 {
     if (!push(WEIR_SCOPE_NEVER_TIMEOUT))
         return WEIR_ESTATE;
-    weir__current_set()->never_timeout = enable;
+    weir__current_get_set()->never_timeout = enable;
     return WEIR_OK;
 }
 
 static void restore(const struct frame *f)
 {
-    struct weir__current_set *now = weir__current_set();
+    struct weir__current_set *now = weir__current_get_set();
 
     if (f->kind == WEIR_SCOPE_STREAM)
         *now = f->before;
@@ -206,7 +206,7 @@ weir_status weir__scope_marks(weir_graph *g, struct weir__marks *out)
     const struct frame *super = innermost(WEIR_SCOPE_SUPER_KERNEL);
     weir_status st;
 
-    *out = (struct weir__marks){.super_kernel = -1, .limit = weir__current_set()->limit};
+    *out = (struct weir__marks){.super_kernel = -1, .limit = weir__current_get_set()->limit};
     if ((st = weir__device_check_limit(g->dev, out->limit)))
         return st;
     if (stream) {
@@ -217,6 +217,6 @@ weir_status weir__scope_marks(weir_graph *g, struct weir__marks *out)
     if (super && *super->name &&
         (out->super_kernel = weir__graph_super_kernel(g, super->name, super->options)) < 0)
         return WEIR_ENOMEM;
-    out->never_timeout = weir__current_set()->never_timeout;
+    out->never_timeout = weir__current_get_set()->never_timeout;
     return WEIR_OK;
 }

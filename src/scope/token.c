@@ -30,7 +30,7 @@ weir_status weir_token_record(weir_device *dev, weir_tensor **token)
     if ((st = weir_tensor_empty(s, WEIR_U8, 1, &none, token)))
         return st;
     weir__mutex_lock(&dev->lock);
-    if (!(st = weir__stream_settle(s))) {
+    if (!(st = weir__stream_queue_deferred(s))) {
         (*token)->buffer->after_slot = s->slot;
         (*token)->buffer->after_seq = weir__stream_submitted(s);
     }

@@ -53,7 +53,7 @@ weir_status weir_wait_tensor(weir_tensor *self, weir_tensor *dependency)
         return st;
     weir__mutex_lock(&dev->lock);
     /* One mark is enough: this stream first comes after the one set before. */
-    if (!(st = weir__stream_settle(s)) && !(st = weir__buffer_await(self->buffer, s)) &&
+    if (!(st = weir__stream_queue_deferred(s)) && !(st = weir__buffer_await(self->buffer, s)) &&
         !(st = wait_uses(s, dependency->buffer))) {
         self->buffer->after_slot = s->slot;
         self->buffer->after_seq = weir__stream_submitted(s);

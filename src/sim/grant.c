@@ -36,7 +36,7 @@ void weir__sim_unwant(struct weir__sim *sim, struct weir__sim_lane *lane)
     lane->wants = false;
 }
 
-/* ---- meetings ---- */
+/* ---- rendezvous ---- */
 
 void weir__sim_set_off(struct weir__sim *sim, struct weir__sim_lane *lane, uint64_t met_by)
 {
@@ -54,14 +54,14 @@ void weir__sim_set_off(struct weir__sim *sim, struct weir__sim_lane *lane, uint6
 
 static void arrive(struct weir__sim *sim, struct weir__sim_lane *lane)
 {
-    struct weir__sim_meeting *m;
+    struct weir__sim_rendezvous *m;
     struct weir__sim_lane *next;
 
-    if (lane->op->meeting == WEIR__SIM_OUTSIDE) {
+    if (lane->op->rendezvous == WEIR__SIM_OUTSIDE) {
         sim->arrived(sim->user, lane);
         return;
     }
-    m = &sim->meetings[lane->op->meeting - 1];
+    m = &sim->rendezvous[lane->op->rendezvous - 1];
     lane->met_next = m->waiting;
     m->waiting = lane;
     if (++m->arrived < m->expected)

@@ -11,7 +11,7 @@ struct lane {
     const struct weir__replay_program *program;
     const struct weir__replay_stream *stream;
     struct lane *siblings; /* the rank's lanes, by stream */
-    struct weir__span *spans;
+    struct weir__sim_span *spans;
     struct weir__replay_stats *stats;
     uint32_t position, done; /* done: nodes whose end others can see */
     uint32_t wait_at;
@@ -142,7 +142,7 @@ static void keep(struct replay *r, struct lane *l)
     l->stats->busy_ps += r->sim.now - s->started;
     l->stats->waiting_ps += s->started - s->ready;
     if (l->spans)
-        l->spans[l->stream->nodes[l->position]] = (struct weir__span){
+        l->spans[l->stream->nodes[l->position]] = (struct weir__sim_span){
             .ready = s->ready,
             .start = s->started,
             .end = r->sim.now,
@@ -214,21 +214,22 @@ static uint32_t holder(const struct weir__replay_result *out, const struct weir_
     return UINT32_MAX;
 }
 
-/* The stream that has the other half of a meeting and has not come to it. */
+/* The stream that has the other half of a rendezvous and has not come to it. */
 static const struct lane *absent(const struct replay *r, const struct lane *l, uint32_t *node,
                                  uint32_t *nranks)
 {
-    uint32_t meeting = l->program->ops[head(l)->op].meeting;
+    uint32_t rendezvous = l->program->ops[head(l)->op].rendezvous;
     const struct lane *found = NULL;
 
-    *nranks = r->sim.meetings[meeting - 1].expected - r->sim.meetings[meeting - 1].arrived;
+    *nranks =
+        r->sim.rendezvous[rendezvous - 1].expected - r->sim.rendezvous[rendezvous - 1].arrived;
     for (uint32_t i = 0; i < r->nlanes && !found; i++) {
         const struct lane *o = &r->lanes[i];
 
         for (uint32_t p = o->position; p < o->stream->nnodes && !found; p++) {
             const struct weir__replay_node *n = &o->program->nodes[o->stream->nodes[p]];
 
-            if (o->base.rank == l->base.rank || o->program->ops[n->op].meeting != meeting)
+            if (o->base.rank == l->base.rank || o->program->ops[n->op].rendezvous != rendezvous)
                 continue;
             if (p == o->position && o->base.op && o->base.started != UINT64_MAX)
                 continue; /* it is there */
@@ -382,12 +383,12 @@ static void run_all(struct replay *r)
         go_on(r, &r->lanes[i]);
     for (uint64_t steps = 1; weir__sim_step(&r->sim); steps++)
         if (steps % STEPS_PER_TELL == 0)
-            weir__progress_tell("nodes", (double)r->over / (double)(r->all + 1));
+            weir__progress_report("nodes", (double)r->over / (double)(r->all + 1));
 }
 
 weir_status weir__replay(const struct weir__sim_limits *limits,
                          const struct weir__replay_program *const *programs, uint32_t nranks,
-                         const uint32_t *meeting_sizes, uint32_t nmeetings,
+                         const uint32_t *rendezvous_sizes, uint32_t nrendezvous,
                          const struct weir__replay_options *options,
                          struct weir__replay_result *out)
 {
@@ -395,14 +396,14 @@ weir_status weir__replay(const struct weir__sim_limits *limits,
     weir_status st;
 
     *out = (struct weir__replay_result){0};
-    if ((st = weir__sim_init(&r.sim, limits, nranks, nmeetings)))
+    if ((st = weir__sim_init(&r.sim, limits, nranks, nrendezvous)))
         return st;
     r.sim.over = on_over;
     r.sim.awake = on_awake;
     r.sim.ended = options->parts ? on_ended : NULL;
     r.sim.user = &r;
-    for (uint32_t i = 0; i < nmeetings; i++)
-        r.sim.meetings[i].expected = meeting_sizes[i];
+    for (uint32_t i = 0; i < nrendezvous; i++)
+        r.sim.rendezvous[i].expected = rendezvous_sizes[i];
     if (!(st = open_all(&r, programs, nranks, out))) {
         run_all(&r);
         out->makespan = r.makespan;

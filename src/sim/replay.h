@@ -31,7 +31,7 @@ struct weir__replay_program {
     const struct weir__replay_node *nodes;
     uint32_t nnodes;
     const struct weir__replay_wait *waits;
-    const struct weir__sim_op *ops; /* meetings count over all ranks */
+    const struct weir__sim_op *ops; /* rendezvous count over all ranks */
     const struct weir__replay_stream *streams;
     uint32_t nstreams;
 };
@@ -48,11 +48,11 @@ enum weir__cause {
     WEIR__CAUSE_STREAM, /* the node before it on its stream */
     WEIR__CAUSE_EVENT,  /* a node of another stream it depends on */
     WEIR__CAUSE_CORES,  /* who freed the cores it waited for */
-    WEIR__CAUSE_PEER,   /* the last rank to arrive at its meeting */
+    WEIR__CAUSE_PEER,   /* the last rank to arrive at its rendezvous */
 };
 
 /* What a node did, in picoseconds. */
-struct weir__span {
+struct weir__sim_span {
     uint64_t ready, start, end; /* end: UINT64_MAX if it never was over; start likewise */
     uint32_t cause_node;
     uint32_t cause_rank : 24, cause : 8; /* enum weir__cause */
@@ -83,7 +83,7 @@ struct weir__stuck {
 
 struct weir__replay_result {
     uint64_t makespan;
-    struct weir__span **spans;           /* by rank, then node; NULL without options->spans */
+    struct weir__sim_span **spans;       /* by rank, then node; NULL without options->spans */
     struct weir__replay_stats **streams; /* by rank, then stream */
     struct weir__sim_rank *ranks;        /* their statistics */
     struct weir__replay_part *parts;     /* by end; NULL without options->parts */
@@ -98,7 +98,7 @@ struct weir__replay_result {
  * returns  WEIR_OK also for a deadlock, which the result tells; WEIR_ENOMEM. */
 weir_status weir__replay(const struct weir__sim_limits *limits,
                          const struct weir__replay_program *const *programs, uint32_t nranks,
-                         const uint32_t *meeting_sizes, uint32_t nmeetings,
+                         const uint32_t *rendezvous_sizes, uint32_t nrendezvous,
                          const struct weir__replay_options *options,
                          struct weir__replay_result *out);
 void weir__replay_fini(struct weir__replay_result *result);

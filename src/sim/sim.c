@@ -7,17 +7,17 @@
 const char *const weir__pool_names[WEIR__POOLS] = {"cube", "vector", "sdma", "host"};
 
 weir_status weir__sim_init(struct weir__sim *sim, const struct weir__sim_limits *limits,
-                           uint32_t nranks, uint32_t nmeetings)
+                           uint32_t nranks, uint32_t nrendezvous)
 {
-    *sim = (struct weir__sim){.limits = *limits, .nranks = nranks, .nmeetings = nmeetings};
+    *sim = (struct weir__sim){.limits = *limits, .nranks = nranks, .nrendezvous = nrendezvous};
     sim->random = limits->seed;
     for (int p = 0; p < WEIR__POOLS; p++)
         if (sim->max_cores < limits->cores[p])
             sim->max_cores = limits->cores[p];
     sim->ranks = weir__calloc(nranks, sizeof *sim->ranks);
     sim->dirty = weir__calloc(nranks, sizeof *sim->dirty);
-    sim->meetings = weir__calloc((size_t)nmeetings + 1, sizeof *sim->meetings);
-    if (!sim->ranks || !sim->dirty || !sim->meetings) {
+    sim->rendezvous = weir__calloc((size_t)nrendezvous + 1, sizeof *sim->rendezvous);
+    if (!sim->ranks || !sim->dirty || !sim->rendezvous) {
         weir__sim_fini(sim);
         return weir__fail(WEIR_ENOMEM, "a machine of %u ranks", nranks);
     }
@@ -35,7 +35,7 @@ void weir__sim_fini(struct weir__sim *sim)
         weir__free(sim->ranks[r].drawing);
     weir__free(sim->ranks);
     weir__free(sim->dirty);
-    weir__free(sim->meetings);
+    weir__free(sim->rendezvous);
     weir__free(sim->heap);
     *sim = (struct weir__sim){0};
 }
@@ -217,7 +217,7 @@ void weir__sim_ask(struct weir__sim *sim, struct weir__sim_lane *lane,
     lane->work = 0;
     lane->since = sim->now;
     lane->met = 0;
-    lane->stalled = op->meeting;
+    lane->stalled = op->rendezvous;
     lane->draws =
         op->draws[WEIR__FLOW_HBM] || op->draws[WEIR__FLOW_L2] || op->draws[WEIR__FLOW_LINK];
     lane->rate = lane->stalled ? 0 : WEIR__SIM_FULL;
@@ -313,7 +313,7 @@ static int compare_ranks(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Shares out cores and bandwidths where anything has changed. Meetings that become
+/* Shares out cores and bandwidths where anything has changed. Rendezvous that become
  * complete by that change other ranks. */
 void weir__sim_settle(struct weir__sim *sim)
 {
@@ -360,8 +360,8 @@ void weir__sim_drop(struct weir__sim *sim, struct weir__sim_lane *lane)
     if (lane->wants)
         weir__sim_unwant(sim, lane);
     if (lane->started != UINT64_MAX) {
-        if (lane->op->meeting && lane->op->meeting != WEIR__SIM_OUTSIDE) {
-            struct weir__sim_meeting *m = &sim->meetings[lane->op->meeting - 1];
+        if (lane->op->rendezvous && lane->op->rendezvous != WEIR__SIM_OUTSIDE) {
+            struct weir__sim_rendezvous *m = &sim->rendezvous[lane->op->rendezvous - 1];
             struct weir__sim_lane **link = &m->waiting;
 
             while (*link && *link != lane)

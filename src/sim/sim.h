@@ -13,7 +13,7 @@
  *   TOGETHER  starts when all its cores are free at once
  *   GANG      the same under policy=batch; under policy=hold it keeps what it gets while
  *             it waits for the rest
- * An operator with a meeting holds its cores and makes no progress until its counterpart
+ * An operator with a rendezvous holds its cores and makes no progress until its counterpart
  * on every rank has started.
  *
  * How fast: blocks progress at full speed, or as fast as their rank's bandwidths allow.
@@ -31,7 +31,8 @@
 #define WEIR__PS_PER_US UINT64_C(1000000)
 #define WEIR__SIM_FULL (UINT64_C(1) << 32) /* the rate of a block that nothing slows down */
 #define WEIR__SIM_NOBODY UINT64_MAX
-#define WEIR__SIM_OUTSIDE UINT32_MAX /* a meeting that the front end knows of, not the machine */
+/* A rendezvous that the front end knows of, not the machine. */
+#define WEIR__SIM_OUTSIDE UINT32_MAX
 
 enum weir__sim_pool {
     WEIR__POOL_CUBE,
@@ -52,7 +53,7 @@ struct weir__sim_op {
     uint8_t grant;                  /* enum weir__sim_grant */
     bool comm;                      /* communication rather than computing, for statistics */
     uint32_t blocks, cores;         /* cores: blocks that may run at once */
-    uint32_t meeting;               /* 1 + its index, 0 for none; WEIR__SIM_OUTSIDE */
+    uint32_t rendezvous;            /* 1 + its index, 0 for none; WEIR__SIM_OUTSIDE */
     uint64_t block_ps;              /* of one block at full speed */
     uint64_t draws[WEIR__FLOWS];    /* bytes a second of one block at full speed */
     uint64_t launch_ps;             /* for the front end: slept before it is asked for */
@@ -78,7 +79,7 @@ struct weir__sim_lane {
     uint32_t unstarted, running; /* blocks */
     uint32_t held[WEIR__POOLS];  /* cores */
     bool stalled, draws, asleep;
-    uint64_t met;         /* when a meeting was complete */
+    uint64_t met;         /* when a rendezvous was complete */
     uint64_t work, since; /* picoseconds of full speed since it started, up to when */
     uint64_t rate;        /* of WEIR__SIM_FULL */
     uint32_t first, ngroups;
@@ -90,7 +91,7 @@ struct weir__sim_lane {
     struct weir__sim_lane *prev, *next, *met_next;
 };
 
-struct weir__sim_meeting {
+struct weir__sim_rendezvous {
     uint32_t expected, arrived;
     struct weir__sim_lane *waiting;
 };
@@ -128,14 +129,14 @@ struct weir__sim {
     uint32_t nheap, cap_heap;
     uint32_t *dirty;
     uint32_t ndirty;
-    struct weir__sim_meeting *meetings;
-    uint32_t nmeetings;
+    struct weir__sim_rendezvous *rendezvous;
+    uint32_t nrendezvous;
     uint64_t random;
     /* The front end: the lane's operator is over; the lane has slept enough. Both may ask
      * and sleep. */
     void (*over)(void *user, struct weir__sim_lane *lane);
     void (*awake)(void *user, struct weir__sim_lane *lane);
-    /* Its first blocks have their cores, and its meeting is outside: it goes on when
+    /* Its first blocks have their cores, and its rendezvous is outside: it goes on when
      * weir__sim_set_off says so. Neither asks nor drops. NULL where there are none. */
     void (*arrived)(void *user, struct weir__sim_lane *lane);
     /* May be NULL: blocks of the lane that started at `from` are over. */
@@ -143,9 +144,9 @@ struct weir__sim {
     void *user;
 };
 
-/* returns  WEIR_ENOMEM. `nmeetings` meetings expect nobody yet. */
+/* returns  WEIR_ENOMEM. `nrendezvous` rendezvous expect nobody yet. */
 weir_status weir__sim_init(struct weir__sim *sim, const struct weir__sim_limits *limits,
-                           uint32_t nranks, uint32_t nmeetings);
+                           uint32_t nranks, uint32_t nrendezvous);
 void weir__sim_fini(struct weir__sim *sim);
 
 /* The lane's struct is the caller's. Room for everything it will need is made here.
@@ -160,7 +161,7 @@ void weir__sim_ask(struct weir__sim *sim, struct weir__sim_lane *lane,
 /* Wakes the lane after that time. */
 void weir__sim_sleep(struct weir__sim *sim, struct weir__sim_lane *lane, uint64_t ps);
 
-/* The meeting the lane waits in, holding its cores, is complete: it goes on from now at full
+/* The rendezvous the lane waits in, holding its cores, is complete: it goes on from now at full
  * speed. `met_by` is the tag of the last to arrive. */
 void weir__sim_set_off(struct weir__sim *sim, struct weir__sim_lane *lane, uint64_t met_by);
 

@@ -70,7 +70,7 @@ WEIR__SOFT_INLINE bool weir__soft_run_head(const struct weir__soft_hooks *hooks,
     switch ((enum weir__cmd_kind)cmd->kind) {
     case WEIR__CMD_KERNEL:
         if (hooks->collective && weir__unlikely(cmd->meets)) {
-            if (s->guest.state != WEIR__GUEST_AWAY || !weir__soft_has_failed(s))
+            if (s->participant.state != WEIR__PARTICIPANT_AWAY || !weir__soft_has_failed(s))
                 return hooks->collective(self, s, cmd);
             weir__soft_miss(s, cmd);
             return true;
@@ -82,7 +82,7 @@ WEIR__SOFT_INLINE bool weir__soft_run_head(const struct weir__soft_hooks *hooks,
         const struct weir__lane_base *base = weir__soft_lane_base(s, cmd);
 
         return weir__soft_run_wait(hooks, self, s, base->stream, base->seq + cmd->v.seq,
-                                   WEIR__WAIT_ORDER);
+                                   WEIR__WAIT_ERRORS);
     }
     case WEIR__CMD_CALLBACK:
         return hooks->callback(self, s, cmd);

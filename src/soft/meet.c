@@ -2,23 +2,23 @@
  *
  * Why they cannot deadlock by cores on `cpu`. A collective passes through three states:
  *
- *   arriving  The stream's token is with the meeting. It holds no core and blocks no thread:
+ *   arriving  The stream's token is with the rendezvous. It holds no core and blocks no thread:
  *             weir__soft_next_kind asks for none, so a gang's closed door does not hold an
  *             arrival up either.
  *   running   All ranks have arrived. The part is now an operator like any other, a gang or
  *             not: it waits for cores of its own device only.
- *   leaving   The part has run and its cores are back. The token is with the meeting.
+ *   leaving   The part has run and its cores are back. The token is with the rendezvous.
  *
  * So whoever holds a core, or a gang's cores, is running blocks, and blocks wait for nothing:
  * they end. Whoever waits for cores holds none. A gang that closes its door waits only for
  * cores that such blocks hold; as nobody passes the door before it, they become free and it
  * starts. By induction along the order (priority, arrival; every 64th pick the oldest) each
- * waiting part and gang gets its cores, whatever other devices do, and a meeting that has
+ * waiting part and gang gets its cores, whatever other devices do, and a rendezvous that has
  * gathered ends. What is left are programs that wait for themselves (two ranks that issue two
  * groups' collectives in different orders on one stream each); those end by the timeout.
  *
  * A driver whose cores are held while ranks gather, as the hardware does, grants them first
- * and calls weir__soft_arrive then: nothing here cares, and it sets guest.wake to what brings
+ * and calls weir__soft_arrive then: nothing here cares, and it sets participant.wake to what brings
  * the stream back into its own loop.
  */
 #include "soft/soft.h"
@@ -47,9 +47,9 @@ static uint64_t call_of(const struct weir__soft_stream *s, const struct weir__me
     return ((const uint64_t *)(const void *)(bases + lane->blocks))[meet->place] + meet->call;
 }
 
-void weir__soft_wake_guest(struct weir__guest *guest)
+void weir__soft_wake_participant(struct weir__participant *participant)
 {
-    weir__soft_hand_back(weir__containerof(guest, struct weir__soft_stream, guest));
+    weir__soft_hand_back(weir__containerof(participant, struct weir__soft_stream, participant));
 }
 
 bool weir__soft_arrive(struct weir__soft_stream *s, const struct weir__cmd *cmd)
@@ -57,13 +57,13 @@ bool weir__soft_arrive(struct weir__soft_stream *s, const struct weir__cmd *cmd)
     const struct weir__meet *meet = meet_of(cmd);
 
     weir__soft_begin_report(s, cmd);
-    atomic_store_explicit(&s->meeting, true, memory_order_relaxed);
-    return transport_of(meet)->arrive(&s->guest, meet, call_of(s, meet));
+    atomic_store_explicit(&s->rendezvous, true, memory_order_relaxed);
+    return transport_of(meet)->arrive(&s->participant, meet, call_of(s, meet));
 }
 
 bool weir__soft_arrive_early(struct weir__soft_stream *s, const struct weir__cmd *cmd)
 {
-    if (!cmd->meets || s->guest.state != WEIR__GUEST_AWAY || weir__soft_has_failed(s) ||
+    if (!cmd->meets || s->participant.state != WEIR__PARTICIPANT_AWAY || weir__soft_has_failed(s) ||
         !((const struct weir__soft_device *)s->base.dev)->meets_first)
         return false;
     return !weir__soft_arrive(s, cmd);
@@ -73,8 +73,8 @@ bool weir__soft_arrive_early(struct weir__soft_stream *s, const struct weir__cmd
  * is the last touch of the group. */
 static void end_call(struct weir__soft_stream *s, const struct weir__meet *meet)
 {
-    atomic_store_explicit(&s->meeting, false, memory_order_relaxed);
-    s->guest.state = WEIR__GUEST_AWAY;
+    atomic_store_explicit(&s->rendezvous, false, memory_order_relaxed);
+    s->participant.state = WEIR__PARTICIPANT_AWAY;
     if (!s->lane_left)
         weir__group_drop(meet->channel->group);
 }
@@ -83,41 +83,34 @@ void weir__soft_miss(struct weir__soft_stream *s, const struct weir__cmd *cmd)
 {
     const struct weir__meet *meet = meet_of(cmd);
     weir_group *group = meet->channel->group;
-    weir_stream *failed = weir__soft_error_stream(s);
-    char where[140], text[sizeof group->reason], why[sizeof failed->error_text];
-    weir_status status = weir__stream_copy_error(failed, why, sizeof why);
+    char where[140], text[sizeof group->reason];
 
     weir__call_text(meet, call_of(s, meet), where, sizeof where);
     snprintf(text, sizeof text,
              "%s: rank %d does not take part, its stream '%s' is in error: %.140s", where,
-             meet->rank, failed->name, why);
-    group->transport->abort(group, status, text);
+             meet->rank, s->base.name, s->base.error_text);
+    group->transport->abort(group, s->base.error, text);
     end_call(s, meet);
 }
 
-/* What the part left in the stream's error, or in `text`; NULL if it has none. */
-static const char *part_error(const struct weir__soft_stream *s, weir_status *status, char *text,
-                              size_t size)
+/* What the part left in the stream's error; only the holder sets that, so it may be read. */
+static const char *part_error(const struct weir__soft_stream *s, weir_status *status)
 {
-    *status = WEIR_OK;
-    if (!weir__soft_has_failed(s))
-        return NULL;
-    *status = weir__stream_copy_error(weir__soft_error_stream(s), text, size);
-    return text;
+    *status = weir__soft_has_failed(s) ? s->base.error : WEIR_OK;
+    return *status ? s->base.error_text : NULL;
 }
 
 bool weir__soft_depart(struct weir__soft_stream *s, const struct weir__cmd *cmd)
 {
-    char room[sizeof s->base.error_text];
     weir_status status;
-    const char *text = part_error(s, &status, room, sizeof room);
+    const char *text = part_error(s, &status);
 
-    return transport_of(meet_of(cmd))->depart(&s->guest, status, text);
+    return transport_of(meet_of(cmd))->depart(&s->participant, status, text);
 }
 
-void weir__soft_open_meeting(struct weir__soft_stream *s, const struct weir__cmd *cmd)
+void weir__soft_open_rendezvous(struct weir__soft_stream *s, const struct weir__cmd *cmd)
 {
-    transport_of(meet_of(cmd))->open_meeting(&s->guest);
+    transport_of(meet_of(cmd))->open_rendezvous(&s->participant);
 }
 
 /* The collective at the head of `s` is over, and the stream is the caller's. Up to the next
@@ -145,28 +138,28 @@ static void bring_on(struct weir__soft_stream *s)
     atomic_fetch_sub(&dev->visitors, 1);
 }
 
-void weir__soft_close_meeting(struct weir__soft_stream *s, const struct weir__cmd *cmd, int rank)
+void weir__soft_close_rendezvous(struct weir__soft_stream *s, const struct weir__cmd *cmd, int rank)
 {
-    char room[sizeof s->base.error_text];
     weir_status status;
-    const char *text = part_error(s, &status, room, sizeof room);
-    struct weir__guest *guest, *next;
+    const char *text = part_error(s, &status);
+    struct weir__participant *participant, *next;
 
-    guest = transport_of(meet_of(cmd))->close_meeting(&s->guest, rank, status, text);
-    for (; guest; guest = next) {
-        next = guest->woken;
-        bring_on(weir__containerof(guest, struct weir__soft_stream, guest));
+    participant = transport_of(meet_of(cmd))->close_rendezvous(&s->participant, rank, status, text);
+    for (; participant; participant = next) {
+        next = participant->woken;
+        bring_on(weir__containerof(participant, struct weir__soft_stream, participant));
     }
 }
 
 struct weir__soft_stream *weir__soft_peer(const struct weir__soft_stream *s, int rank)
 {
-    return weir__containerof(s->guest.in->guests[rank], struct weir__soft_stream, guest);
+    return weir__containerof(s->participant.in->participants[rank], struct weir__soft_stream,
+                             participant);
 }
 
 const struct weir__cmd *weir__soft_peer_cmd(const struct weir__soft_stream *s, int rank)
 {
-    return weir__containerof(s->guest.in->args[rank], const struct weir__cmd, args);
+    return weir__containerof(s->participant.in->args[rank], const struct weir__cmd, args);
 }
 
 void weir__soft_meet_end(struct weir__soft_stream *s, const struct weir__cmd *cmd)
@@ -174,14 +167,14 @@ void weir__soft_meet_end(struct weir__soft_stream *s, const struct weir__cmd *cm
     const struct weir__meet *meet = meet_of(cmd);
     const weir_group *group = meet->channel->group;
 
-    if (s->guest.state == WEIR__GUEST_REFUSED || s->guest.failed) {
+    if (s->participant.state == WEIR__PARTICIPANT_REFUSED || s->participant.failed) {
         char text[sizeof s->base.error_text];
 
         snprintf(text, sizeof text, "collective '%.28s' failed on stream '%s': %s", cmd->name,
                  s->base.name, group->reason);
-        weir__soft_fail(s, group->status, text);
+        weir__stream_fail(&s->base, s->over + 1, group->status, text);
     }
-    s->guest.failed = false;
+    s->participant.failed = false;
     weir__soft_end_report(s);
     end_call(s, meet);
 }

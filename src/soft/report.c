@@ -147,16 +147,16 @@ static void see_device(struct snapshot *all, weir_device *dev)
     weir__mutex_unlock(&dev->lock);
 }
 
-/* A guest that waits for the ranks in `missing`. */
-static void see_guest(const struct weir__guest *guest, const weir_group *group, uint64_t missing,
-                      void *user)
+/* A participant that waits for the ranks in `missing`. */
+static void see_participant(const struct weir__participant *participant, const weir_group *group,
+                            uint64_t missing, void *user)
 {
     struct snapshot *all = user;
 
     for (int i = 0; i < all->n; i++) {
         struct stuck *k = &all->streams[i];
 
-        if (&k->stream->guest != guest)
+        if (&k->stream->participant != participant)
             continue;
         k->why = FOR_PEERS;
         for (; missing && k->nmissing < MOST_MISSING; missing &= missing - 1, k->nmissing++) {
@@ -303,7 +303,7 @@ void weir__soft_report(weir_device *const *devs, int ndevs, struct weir__text *r
     for (weir_device *d = weir__devices_hold(); d; d = d->next_open)
         if (d->driver == devs[0]->driver)
             see_device(all, d);
-    weir__groups_each_guest(see_guest, all);
+    weir__groups_each_participant(see_participant, all);
     for (int i = 0; i < all->n; i++)
         for (int j = 0; j < ndevs; j++)
             if (all->streams[i].dev == devs[j])

@@ -137,14 +137,14 @@ struct weir__soft_stream {
     struct weir__waiter waiting;
     struct weir__entry entry; /* under the scheduler lock */
     struct weir__run run;
-    struct weir__guest guest; /* of the collective at the head */
+    struct weir__participant participant; /* of the collective at the head */
     /* What others ask. */
     _Alignas(WEIR__LINE) _Atomic uint64_t completed;
     _Atomic uint32_t waiters; /* bit 0: locked; the rest: how many */
     struct weir__waiter *first_waiter;
     _Atomic(const char *) doing;                   /* for reports: the long operator */
     _Atomic bool untimed;                          /* and that op_timeout does not count */
-    _Atomic bool meeting;                          /* and that it waits for its peers */
+    _Atomic bool rendezvous;                       /* and that it waits for its peers */
     _Atomic(struct weir__soft_stream *) waits_for; /* for reports: whom, and up to what */
     _Atomic uint64_t waits_seq;
     _Atomic uint64_t waits_device; /* for reports: another driver's, by id; else 0 */
@@ -226,6 +226,11 @@ static inline const struct weir__lane_base *weir__soft_lane_base(const struct we
     return (const struct weir__lane_base *)bases + cmd->blocks;
 }
 
+static inline bool weir__soft_has_failed(const struct weir__soft_stream *s)
+{
+    return atomic_load_explicit(&s->base.failed_at, memory_order_relaxed) != WEIR__NEVER_FAILED;
+}
+
 /* The next command, or NULL if there is none yet. */
 static inline struct weir__cmd *weir__soft_next(struct weir__soft_stream *s)
 {
@@ -256,7 +261,7 @@ static inline void weir__soft_consume(struct weir__soft_stream *s, const struct 
  * when it was queued, so that values do not depend on when a limit came. A gang needs all
  * its blocks at once and keeps what it was cut for. */
 unsigned weir__soft_cores(const struct weir__soft_stream *s, const struct weir__cmd *cmd);
-/* What a wait does once `seq` of `source` is over: errors are passed on if it asks for them. */
+/* What a wait does once `seq` of `source` is over: errors are passed on or forgotten. */
 void weir__soft_pass_wait(struct weir__soft_stream *s, struct weir__soft_stream *source,
                           uint64_t seq, enum weir__wait how);
 /* The wait at the head. False if it is not over: the token is the relay's then. Publish first. */
@@ -267,24 +272,6 @@ void weir__soft_block_failed(struct weir__soft_stream *s, const struct weir__cmd
                              weir_status status);
 /* The command at the head is over: a failure of its blocks puts the stream in error. */
 void weir__soft_settle_failure(struct weir__soft_stream *s);
-/* Whose error the command at the head is stopped by and puts in error: inside a plan's run that is
- * the stream which the run was called on, whichever stream the command is on. */
-static inline weir_stream *weir__soft_error_stream(const struct weir__soft_stream *s)
-{
-    const void *bases;
-
-    if (weir__likely(!s->lane_left))
-        return (weir_stream *)&s->base;
-    bases = weir__soft_lane_cmd(s)->args;
-    return &((const struct weir__lane_base *)bases)->stream->base;
-}
-static inline bool weir__soft_has_failed(const struct weir__soft_stream *s)
-{
-    return atomic_load_explicit(&weir__soft_error_stream(s)->failed_at, memory_order_relaxed) !=
-           WEIR__NEVER_FAILED;
-}
-/* The command at the head fails. */
-void weir__soft_fail(struct weir__soft_stream *s, weir_status status, const char *text);
 
 /* Puts the stream and its token at the end of the list. */
 void weir__soft_append(struct weir__soft_list *list, struct weir__soft_stream *s);
@@ -305,33 +292,35 @@ enum weir__core_kind weir__soft_next_kind(struct weir__soft_stream *s);
 
 /* ---- collectives: for the token's holder (meet.c says how they run) ---- */
 
-/* The guest arrives for the collective at the head. False if it waits: the token is the
- * meeting's then. Publish first. */
+/* The participant arrives for the collective at the head. False if it waits: the token is the
+ * rendezvous's then. Publish first. */
 bool weir__soft_arrive(struct weir__soft_stream *s, const struct weir__cmd *cmd);
 /* The stream is in error and skips the collective: its peers are told. */
 void weir__soft_miss(struct weir__soft_stream *s, const struct weir__cmd *cmd);
 /* Its part has run, and failed if the stream is in error now. False if it waits for the
- * others: the token is the meeting's then. */
+ * others: the token is the rendezvous's then. */
 bool weir__soft_depart(struct weir__soft_stream *s, const struct weir__cmd *cmd);
 /* Arrives if the command at the head is a collective that can be arrived at: by whoever has
- * the token, since it takes neither core nor thread. True if the stream is the meeting's now;
- * the guest may also have become the last. Publish first. */
+ * the token, since it takes neither core nor thread. True if the stream is the rendezvous's now;
+ * the participant may also have become the last. Publish first. */
 bool weir__soft_arrive_early(struct weir__soft_stream *s, const struct weir__cmd *cmd);
 /* The last to arrive lets the others run their parts. */
-void weir__soft_open_meeting(struct weir__soft_stream *s, const struct weir__cmd *cmd);
+void weir__soft_open_rendezvous(struct weir__soft_stream *s, const struct weir__cmd *cmd);
 /* Or it has run them all: `rank` is whose part failed, if one did. The others' streams go on:
  * to their next collective if that is what follows, else to their devices. */
-void weir__soft_close_meeting(struct weir__soft_stream *s, const struct weir__cmd *cmd, int rank);
-/* Rank `rank` of the meeting and its command, while the stream's own part may run. */
+void weir__soft_close_rendezvous(struct weir__soft_stream *s, const struct weir__cmd *cmd,
+                                 int rank);
+/* Rank `rank` of the rendezvous and its command, while the stream's own part may run. */
 struct weir__soft_stream *weir__soft_peer(const struct weir__soft_stream *s, int rank);
 const struct weir__cmd *weir__soft_peer_cmd(const struct weir__soft_stream *s, int rank);
 /* The collective is over or was refused: takes its error over. */
 void weir__soft_meet_end(struct weir__soft_stream *s, const struct weir__cmd *cmd);
-/* guest.wake of a stream that a driver does not give another. */
-void weir__soft_wake_guest(struct weir__guest *guest);
+/* participant.wake of a stream that a driver does not give another. */
+void weir__soft_wake_participant(struct weir__participant *participant);
 static inline bool weir__soft_may_run_part(const struct weir__soft_stream *s)
 {
-    return s->guest.state == WEIR__GUEST_LAST || s->guest.state == WEIR__GUEST_RUNS;
+    return s->participant.state == WEIR__PARTICIPANT_LAST ||
+           s->participant.state == WEIR__PARTICIPANT_RUNS;
 }
 
 /* What a report says of the stream while a long operator or a collective is at its head. */

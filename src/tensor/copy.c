@@ -83,7 +83,8 @@ static weir_status wait_abroad(weir_stream *s, weir_stream *other, weir_buffer *
     if ((st = mark_end(other, s, &mark, &relay)))
         return st;
     weir__mutex_lock(&s->dev->lock);
-    if (!(st = weir__stream_settle(s)) && used && !(fence = weir__pool_fence(used, s->slot)))
+    if (!(st = weir__stream_queue_deferred(s)) && used &&
+        !(fence = weir__pool_fence(used, s->slot)))
         st = weir__fail(WEIR_ENOMEM, "a fence on stream '%s'", s->name);
     if (!st)
         st = queue_wait(s, mark, relay);
@@ -126,7 +127,7 @@ static weir_status prepare_other(const struct side *other, bool *idle)
 
     weir__mutex_lock(&s->dev->lock);
     if (!(st = weir__buffer_await(other->tensor->buffer, s)))
-        st = weir__stream_settle(s);
+        st = weir__stream_queue_deferred(s);
     *idle = !st && s->dev->driver->done(s) >= weir__stream_submitted(s) &&
             atomic_load(&s->failed_at) == WEIR__NEVER_FAILED && !weir__race_on();
     weir__mutex_unlock(&s->dev->lock);

@@ -54,7 +54,7 @@ static weir_status submit_checked(weir_stream *s, const weir_launch *l,
 
 weir_status weir_launch_submit(weir_stream *s, const weir_launch *l)
 {
-    weir_cores scope = weir__current_set()->limit;
+    weir_cores scope = weir__current_get_set()->limit;
     weir_buffer *few[16], **buffers = few;
     size_t n = l->ntensors + l->nbuffers;
     struct weir__kernel k = {
@@ -67,7 +67,7 @@ weir_status weir_launch_submit(weir_stream *s, const weir_launch *l)
         .phases = l->phases ? l->phases : 1,
         .gang = l->gang,
         .own_cores = weir__scope_has_cores(l->engine),
-        .never_timeout = weir__current_set()->never_timeout,
+        .never_timeout = weir__current_get_set()->never_timeout,
         .work_ns = !l->fn                                  ? 0
                    : l->work_ns && l->work_ns < UINT32_MAX ? (uint32_t)l->work_ns
                                                            : UINT32_MAX,

@@ -27,7 +27,7 @@ enum weir__op_flags {
                                        * broadcast to it; blocks cut a contiguous output in
                                        * row-major order, at multiples of 64 elements */
     WEIR__OP_OVERWRITES = 1 << 6,     /* in place, and what was there does not matter */
-    WEIR__OP_COLLECTIVE = 1 << 7,     /* meets its peers on other ranks: `party` says whom */
+    WEIR__OP_COLLECTIVE = 1 << 7,     /* meets its peers on other ranks: `member` says whom */
     WEIR__OP_JOINS = 1 << 8,          /* its code may be one that joins others (device/code.h);
                                        * blocks cut the output as those of elementwise operators
                                        * do if its one input is contiguous */
@@ -75,7 +75,7 @@ static inline double weir__cost_ns(const struct weir__cost *cost)
 }
 
 /* Who a collective meets. */
-struct weir__party {
+struct weir__member {
     bool meets;        /* false: it runs alone after all */
     uint64_t rank;     /* id of the rank it was made with; 0: one of `group` is to be found */
     const char *group; /* by name; "" is any */
@@ -115,9 +115,9 @@ struct weir__op {
     /* Bytes of temporary memory beyond weir_block.local; NULL means none. Shapes and
      * strides of the outputs are set. */
     size_t (*scratch)(const struct weir__call *call);
-    /* Collectives: what the meeting is; NULL for other operators. With call->rank set, prepare
+    /* Collectives: what the rendezvous is; NULL for other operators. With call->rank set, prepare
      * must then leave a kernel that meets, of at least one block. */
-    void (*party)(const void *params, struct weir__party *party);
+    void (*member)(const void *params, struct weir__member *member);
     /* Picks kernel, tiling and arguments. All pointers it needs are in the call. */
     weir_status (*prepare)(const struct weir__call *call, struct weir__work *work);
     /* Of elementwise rows: prepared arguments find one operand (-1: the output, else an

@@ -82,7 +82,7 @@ static weir_status open_ordered(struct operands *o, weir_stream *s, const char *
         if (accesses[i].tensor->dev == s->dev && accesses[i].tensor->buffer->after_seq &&
             (st = weir__buffer_await(accesses[i].tensor->buffer, s)))
             return st;
-    if ((st = weir__stream_settle(s)) || (st = open_operands(o, op, accesses, n)))
+    if ((st = weir__stream_queue_deferred(s)) || (st = open_operands(o, op, accesses, n)))
         return st;
     if ((st = order(s, op, o->all, n)))
         close_operands(o);

@@ -32,7 +32,7 @@ struct weir__recipe {
 
 /* Changes *v as the call does; data is not followed. On an error *v is of no use.
  * returns  what the public call does. */
-weir_status weir__view_step(struct weir__view *v, const struct weir__view_step *step);
+weir_status weir__view_apply_step(struct weir__view *v, const struct weir__view_step *step);
 
 /* A recipe of one more step, which has its own hold on `before`.
  * returns  WEIR_ERANGE for more than WEIR__RECIPE_MAX steps. */

@@ -165,7 +165,7 @@ static weir_status expand(struct weir__view *v, int ndim, const int64_t *shape)
     return WEIR_OK;
 }
 
-weir_status weir__view_step(struct weir__view *v, const struct weir__view_step *step)
+weir_status weir__view_apply_step(struct weir__view *v, const struct weir__view_step *step)
 {
     switch (step->kind) {
     case WEIR__VIEW_SLICE:
@@ -225,7 +225,7 @@ weir_status weir__recipe_apply(const struct weir__recipe *r, struct weir__view *
         return WEIR_OK;
     if ((st = weir__recipe_apply(r->before, v)))
         return st;
-    return weir__view_step(v, &r->step);
+    return weir__view_apply_step(v, &r->step);
 }
 
 /* ---- tensors ---- */
@@ -241,7 +241,7 @@ static weir_status derive(weir_tensor *from, const struct weir__view_step *step,
     if ((st = weir__need(from, "the tensor of a view")))
         return st;
     view = from->view;
-    if ((st = weir__view_step(&view, step)))
+    if ((st = weir__view_apply_step(&view, step)))
         return st;
     if (from->dynamic && (st = weir__recipe_make(from->recipe, step, &recipe)))
         return st;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_OPS = 40, MAX_MEETINGS = 16 };
+enum { MAX_OPS = 40, MAX_RENDEZVOUS = 16 };
 
 enum phase { NOT_ARRIVED, WAITING, STARTED, ENDED };
 
@@ -13,7 +13,7 @@ struct state {
     unsigned char phase[MAX_OPS];
     unsigned char cube[MAX_OPS], vector[MAX_OPS]; /* cores it holds */
     unsigned char queue[MAX_OPS]; /* place in the queue of its rank, from 1; 0 if not in it */
-    unsigned char met[MAX_MEETINGS];
+    unsigned char met[MAX_RENDEZVOUS];
 };
 
 struct brute_run {
@@ -175,7 +175,7 @@ static bool advance(const struct brute_run *b, struct state *s, int rank, int op
         serve(b, s, rank);
         return true;
     }
-    if (s->phase[v] != STARTED || (o->meeting >= 0 && !s->met[o->meeting]))
+    if (s->phase[v] != STARTED || (o->rendezvous >= 0 && !s->met[o->rendezvous]))
         return false;
     if (o->take == WEIR__TAKE_ANY)
         return end_block(b, s, rank, op);
@@ -185,17 +185,17 @@ static bool advance(const struct brute_run *b, struct state *s, int rank, int op
     return true;
 }
 
-static bool meets(const struct brute_run *b, struct state *s, int meeting)
+static bool meets(const struct brute_run *b, struct state *s, int rendezvous)
 {
-    if (s->met[meeting])
+    if (s->met[rendezvous])
         return false;
     for (int r = 0; r < b->p->nranks; r++) {
-        int op = b->p->meetings[meeting].op[r];
+        int op = b->p->rendezvous[rendezvous].op[r];
 
         if (op < 0 || s->phase[b->first[r] + op] != STARTED)
             return false;
     }
-    s->met[meeting] = 1;
+    s->met[rendezvous] = 1;
     return true;
 }
 
@@ -242,7 +242,7 @@ static void visit(struct brute_run *b, const struct state *s)
                 push(b, &next);
             }
         }
-    for (int i = 0; i < b->p->nmeetings; i++) {
+    for (int i = 0; i < b->p->nrendezvous; i++) {
         struct state next = *s;
 
         if (meets(b, &next, i)) {
@@ -264,7 +264,7 @@ enum brute brute_force(const struct weir__check_program *p, enum weir__policy po
         b.first[r] = n;
         n += p->ranks[r].nops;
     }
-    if (n > MAX_OPS || p->nmeetings > MAX_MEETINGS)
+    if (n > MAX_OPS || p->nrendezvous > MAX_RENDEZVOUS)
         return BRUTE_TOO_LARGE;
     while (b.mask < 2 * most)
         b.mask = 2 * b.mask + 1;

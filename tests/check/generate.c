@@ -13,8 +13,9 @@ static unsigned pick(unsigned *state, unsigned n)
 static void add_demand(unsigned *random, const struct shape *shape, struct weir__check_rank *rank,
                        struct weir__check_op *op)
 {
-    static const enum weir__take takes[] = {WEIR__TAKE_NONE, WEIR__TAKE_ANY,      WEIR__TAKE_ANY,
-                                            WEIR__TAKE_GANG, WEIR__TAKE_TOGETHER, WEIR__TAKE_GANG};
+    static const enum weir__check_take takes[] = {WEIR__TAKE_NONE,     WEIR__TAKE_ANY,
+                                                  WEIR__TAKE_ANY,      WEIR__TAKE_GANG,
+                                                  WEIR__TAKE_TOGETHER, WEIR__TAKE_GANG};
     int most;
 
     op->take = takes[pick(random, 6)];
@@ -75,17 +76,17 @@ static void add_rank(struct weir__check_program *p, int r, const struct shape *s
 /* Ranks that lack a collective get one at their end, or most programs would never meet. */
 static void even_out(struct weir__check_program *p, const struct shape *shape, unsigned *random)
 {
-    for (int m = 0; m < p->nmeetings; m++)
+    for (int m = 0; m < p->nrendezvous; m++)
         for (int r = 0; r < p->nranks; r++) {
             struct weir__check_rank *rank = &p->ranks[r];
             char name[40];
             int op;
 
-            if (p->meetings[m].op[r] >= 0)
+            if (p->rendezvous[m].op[r] >= 0)
                 continue;
             snprintf(name, sizeof name, "late%d", m);
             op = weir__check_add_op(p, r, (int)pick(random, (unsigned)rank->nstreams), name,
-                                    p->meetings[m].name);
+                                    p->rendezvous[m].name);
             CHECK_GE(op, 0);
             add_demand(random, shape, rank, &rank->ops[op]);
         }
@@ -119,8 +120,9 @@ void print_program(const struct weir__check_program *p)
             printf("  %s on %s: %s, %d blocks of %d+%d%s", op->name, rank->streams[op->stream].name,
                    takes[op->take], op->blocks, op->cube, op->vector,
                    op->asked > op->blocks ? ", in waves" : "");
-            if (op->meeting >= 0)
-                printf(", meets %s[%d]", p->meetings[op->meeting].name, p->meetings[op->meeting].k);
+            if (op->rendezvous >= 0)
+                printf(", meets %s[%d]", p->rendezvous[op->rendezvous].name,
+                       p->rendezvous[op->rendezvous].k);
             for (int j = 0; j < op->nafter; j++)
                 printf("%s%s", j ? ", " : ", after ", rank->ops[op->after[j]].name);
             printf("\n");

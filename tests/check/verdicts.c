@@ -14,12 +14,12 @@ struct tally {
 static void compare(const struct weir__check_program *p, unsigned seed, struct tally *tally)
 {
     struct weir__check_order orders[4];
-    struct weir__jam jam;
+    struct weir__deadlock deadlock;
     int *order[4];
     bool over;
 
-    CHECK_OK(weir__jam_init(&jam, p));
-    CHECK_OK(weir__check_flow(p, &jam, order, &over));
+    CHECK_OK(weir__deadlock_init(&deadlock, p));
+    CHECK_OK(weir__check_flow(p, &deadlock, order, &over));
     for (int r = 0; over && r < p->nranks; r++)
         CHECK_OK(weir__check_order_init(&orders[r], &p->ranks[r], order[r]));
     for (int policy = 0; policy < WEIR__POLICY_COUNT; policy++) {
@@ -55,7 +55,7 @@ static void compare(const struct weir__check_program *p, unsigned seed, struct t
     for (int r = 0; over && r < p->nranks; r++)
         weir__check_order_fini(&orders[r]);
     weir__free(order[0]);
-    weir__jam_fini(&jam);
+    weir__deadlock_fini(&deadlock);
 }
 
 /* At least one of `rare` is a deadlock, or the programs are not worth comparing. */

@@ -141,7 +141,7 @@ static void check_spans(const struct ref_program *p, const struct ref_result *wa
     CHECK_EQ(got->run.deadlock, want->deadlock);
     for (int r = 0; r < p->nranks; r++)
         for (int v = 0; v < p->ranks[r].nnodes; v++) {
-            const struct weir__span *s = &got->run.spans[r][v];
+            const struct weir__sim_span *s = &got->run.spans[r][v];
             int64_t end = s->end == UINT64_MAX ? -1 : (int64_t)(s->end / WEIR__PS_PER_US);
 
             CHECK_EQ(want->end[r][v], end);

@@ -125,3 +125,25 @@ def test_devices():
         hal.get_device_name(3)
     with pytest.raises(ValueError, match="2GB"):
         hal.set_memory(max_size="big")
+
+
+def test_settings_of_mindspores_threads_are_checked_and_accepted():
+    from weir import compat
+
+    compat.install()
+    from mindspore import communication, runtime
+
+    runtime.launch_blocking()
+    runtime.dispatch_threads_num(2)
+    runtime.set_cpu_affinity(True, {"device0": ["0-1"]})
+    runtime.set_kernel_launch_group(thread_num=2, kernel_group_num=8)
+    for wrong, kind in (
+        (lambda: runtime.dispatch_threads_num("2"), TypeError),
+        (lambda: runtime.dispatch_threads_num(0), ValueError),
+        (lambda: runtime.set_cpu_affinity(1), TypeError),
+        (lambda: runtime.set_kernel_launch_group(3, 8), ValueError),
+    ):
+        with pytest.raises(kind):
+            wrong()
+    communication.init()
+    assert (communication.get_rank(), communication.get_group_size()) == (0, 1)

@@ -156,11 +156,6 @@ def test_the_accelerator_is_the_npu(npu):
     assert torch.accelerator.device_count() == npu.device_count()
 
 
-def test_importing_torch_is_enough():
-    text = "import torch\nprint(torch.nn.Linear(2, 2).npu().weight.is_npu, torch.npu.is_available())"
-    assert run_scripts(text, compat.DEFAULT_DEVICE, {}) == ["True True\n"]
-
-
 # ---- streams and events ----
 
 
@@ -262,3 +257,192 @@ def test_ranks_of_a_job_have_an_npu_each_and_talk_over_hccl(tmp_path):
     ranks = [{**job, "RANK": rank, "LOCAL_RANK": rank} for rank in "01"]
     for rank, out in enumerate(run_scripts(RANKS, "npu:a3", *ranks)):
         assert out == f"{([6.0] * 4, [6.0, 7.0], 'hccl', rank, 2)}\n"
+
+
+# ---- graphs ----
+
+
+def test_a_graph_runs_again_on_the_same_memory(npu):
+    x, count = torch.ones(4, device="npu"), torch.zeros(1, device="npu")
+    side, graph = npu.Stream(), npu.NPUGraph()
+    with pytest.raises(RuntimeError, match="was not captured"):
+        graph.replay()
+    assert not npu.is_current_stream_capturing()
+    with npu.graph(graph):
+        assert npu.is_current_stream_capturing()
+        a = x * 2
+        side.wait_stream(npu.current_stream())
+        with npu.stream(side):
+            b = x / 2
+            b += 1
+        npu.current_stream().wait_stream(side)
+        c = a + b
+        count.add_(1)
+        turned = c.view(2, 2).t().contiguous()
+    assert count.item() == 0  # captured, not run
+    graph.replay()
+    assert c.tolist() == [3.5] * 4 and count.item() == 1
+    x.copy_(torch.arange(4.0))
+    with weir.trace() as trace:
+        graph.replay()
+    assert c.tolist() == [1, 3.5, 6, 8.5] and count.item() == 2
+    assert turned.tolist() == [[1, 6], [3.5, 8.5]]
+    assert len(trace.ops) == 7  # one for each operator that computes, and their end
+    assert graph.graph.dump().count(f's: "{side.stream.name}"') == 2  # the two of the side stream
+    graph.reset()
+    with pytest.raises(RuntimeError, match="was not captured"):
+        graph.replay()
+
+
+def test_a_training_step_can_be_captured(npu):
+    torch.manual_seed(1)
+    model, data = torch.nn.Linear(4, 4).npu(), torch.randn(8, 4).npu()
+    twin = torch.nn.Linear(4, 4)
+    twin.load_state_dict(model.state_dict())
+    step = torch.optim.SGD(model.parameters(), lr=0.1)
+    twins = torch.optim.SGD(twin.parameters(), lr=0.1)
+    graph = npu.NPUGraph()
+    with npu.graph(graph, stream=npu.Stream()):
+        loss = model(data).square().mean()
+        loss.backward()
+        step.step()
+    for _ in range(3):
+        graph.replay()
+        twins.zero_grad()
+        wanted = twin(data).square().mean()
+        wanted.backward()
+        twins.step()
+        assert torch.equal(loss, wanted)
+    assert torch.equal(model.weight, twin.weight)
+
+
+def test_a_capture_that_fails_leaves_memory_as_it_was(npu):
+    x = torch.zeros(2, device="npu")
+    with pytest.raises(RuntimeError, match="_local_scalar_dense needs a value while a graph is"):
+        with npu.graph(npu.NPUGraph()):
+            x += 1
+            x.sum().item()
+    assert x.tolist() == [0, 0] and not npu.is_current_stream_capturing()
+    with pytest.raises(RuntimeError, match="capture_end without capture_begin"):
+        npu.NPUGraph().capture_end()
+    with pytest.raises(RuntimeError, match="no graph is being captured"):
+        npu.graph_task_group_begin(npu.current_stream())
+
+
+def test_calls_of_a_captured_graph_can_be_changed(npu):
+    x, stream, graph = torch.ones(2, device="npu"), npu.current_stream(), npu.NPUGraph()
+    with npu.graph(graph):
+        npu.graph_task_group_begin(stream)
+        y = x * 3
+        handle = npu.graph_task_group_end(stream)
+        z = y + 1
+    graph.replay()
+    assert z.tolist() == [4, 4]
+    npu.graph_task_update_begin(stream, handle)
+    x * 5
+    npu.graph_task_update_end(stream)
+    graph.replay()
+    assert z.tolist() == [6, 6]
+    npu.graph_task_update_begin(stream, handle)
+    x - 5
+    with pytest.raises(RuntimeError, match="the group has the operators .*aten.mul"):
+        npu.graph_task_update_end(stream)
+
+
+# ---- the rest of torch_npu ----
+
+
+def test_the_profiler_is_a_trace_of_the_steps_that_are_scheduled(npu, tmp_path):
+    import torch_npu
+
+    prof = torch_npu.profiler
+    seen = []
+    with prof.profile(
+        activities=[prof.ProfilerActivity.CPU, prof.ProfilerActivity.NPU],
+        schedule=prof.schedule(wait=1, warmup=1, active=2, repeat=1, skip_first=1),
+        on_trace_ready=lambda p: seen.append(len(p.trace.named("Swiglu"))),
+        experimental_config=prof._ExperimentalConfig(profiler_level=prof.ProfilerLevel.Level1),
+    ) as profile:
+        for _ in range(8):
+            torch_npu.npu_swiglu(torch.ones(2, 4, device="npu"))
+            profile.step()
+    assert seen == [2]
+    with prof.profile(on_trace_ready=prof.tensorboard_trace_handler(str(tmp_path), "me")):
+        torch_npu.npu_swiglu(torch.ones(2, 4, device="npu"))
+    (written,) = tmp_path.glob("me_*_ascend_pt/ASCEND_PROFILER_OUTPUT/trace_view.json")
+    assert "Swiglu" in written.read_text()
+
+
+def test_smaller_names_of_torch_npu(npu):
+    import torch_npu
+    import torch_npu.npu.amp
+
+    assert torch_npu.__version__ == torch.__version__.partition("+")[0]
+    x = torch.ones(4, device="npu")
+    assert torch_npu.npu_prefetch(x, None, 16) is None
+    with pytest.raises(RuntimeError, match="max_size must be positive, not -1"):
+        torch_npu.npu_prefetch(x, None, -1)
+    a = torch.tensor([[1, -2], [3, 4]], dtype=torch.int8)
+    made = torch_npu.npu_quant_matmul(
+        a, a, torch.tensor([0.5, 1.0]), pertoken_scale=torch.tensor([1.0, 2.0]),
+        output_dtype=torch.float16,
+    )  # fmt: skip
+    assert made.tolist() == [[-2.5, -10.0], [15.0, 20.0]] and made.dtype == torch.float16
+    with torch_npu.npu.amp.autocast(dtype=torch.bfloat16):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
+    assert npu.FloatTensor([1, 2]).tolist() == [1, 2]
+    state = npu.get_rng_state()
+    first = torch.rand(3, device="npu")
+    npu.set_rng_state(state)
+    assert torch.equal(torch.rand(3, device="npu"), first)
+
+
+def test_torchair_compiles_for_the_cache_and_for_gears(npu):
+    import torchair
+    from torchair.inference import cache_compile, set_dim_gears
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cached = cache_compile(self.inner, config=torchair.CompilerConfig())
+
+        def inner(self, x):
+            return torch.relu(x) + 1
+
+        def forward(self, x):
+            return self.cached(x)
+
+    x = torch.tensor([-1.0, 2.0])
+    set_dim_gears(x, {0: [2, 4]})
+    with pytest.raises(AssertionError, match="none of"):
+        set_dim_gears(x, {0: [3]})
+    assert Model()(x).tolist() == [1, 3]
+    torchair.patch_for_hcom()
+    model = torch.nn.Linear(2, 2)
+    assert torchair.use_internal_format_weight(model) is model
+
+
+TRANSFER = """
+import torch
+assert torch.ones(2).npu().is_npu and torch.npu.is_available()  # nobody imported torch_npu
+from torch_npu.contrib import transfer_to_npu
+import torch.distributed as dist
+
+model = torch.nn.Linear(2, 2).cuda()
+x = torch.ones(3, 2, device="cuda:0")
+y = model(x.to("cuda"))
+s = torch.cuda.Stream()
+with torch.cuda.stream(s):
+    assert torch.cuda.current_stream() == s == torch.npu.current_stream()
+torch.cuda.synchronize()
+dist.init_process_group("nccl", init_method=f"file://{PATH}", rank=0, world_size=1)
+print(torch.cuda.is_available(), torch.cuda.device_count(), torch.cuda.memory_allocated() > 0,
+      dist.get_backend(), y.shape)
+dist.destroy_process_group()
+"""
+
+
+def test_importing_torch_is_enough_and_a_script_for_cuda_finds_the_npu(tmp_path):
+    text = f"PATH = {str(tmp_path / 'store')!r}\n{TRANSFER}"
+    (out,) = run_scripts(text, "npu:a3", {})
+    assert out == "True 1 True hccl torch.Size([3, 2])\n"

@@ -1,11 +1,8 @@
 """Putting the stand-ins in place."""
 
 import importlib.machinery
-import logging
 import os
 import sys
-
-import weir
 
 from . import shim
 
@@ -75,36 +72,7 @@ def _publish_torch():
             "pip install torch",
             name="torch",
         ) from None
-    from . import torch_npu
+    from . import torch_npu, torchair
 
     torch_npu.publish()
-    _publish_torchair()
-
-
-def _publish_torchair():
-    from .. import _torch  # noqa: F401  (scopes become operators of PyTorch)
-
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("[%(levelname)s] TORCHAIR(%(process)d) %(message)s"))
-    weir.logger.addHandler(handler)
-    weir.logger.setLevel(logging.ERROR)
-    torchair = shim.publish(
-        "torchair",
-        "TorchAir, by weir.",
-        get_npu_backend=weir.get_npu_backend,
-        CompilerConfig=weir.CompilerConfig,
-        logger=weir.logger,
-    )
-    shim.publish("torchair.scope", weir.scope.__doc__, **shim.public(weir.scope))
-    shim.publish("torchair.ops", weir.ops.__doc__, **shim.public(weir.ops))
-    for name in ("configs", "config"):  # both spellings are in use
-        shim.publish(f"torchair.{name}", "Configuration, by weir.")
-        shim.publish(
-            f"torchair.{name}.compiler_config",
-            "Configuration, by weir.",
-            CompilerConfig=weir.CompilerConfig,
-        )
-    shim.publish("torchair.core", "By weir.")
-    shim.publish("torchair.core.utils", "By weir.", logger=weir.logger)
-    shim.publish("torch_npu.dynamo", "By weir.")
-    shim.place("torch_npu.dynamo.torchair", torchair)
+    torchair.publish()

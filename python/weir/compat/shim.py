@@ -1,6 +1,7 @@
 """Modules that stand in for others, made when they are first imported."""
 
 import difflib
+import importlib
 import importlib.abc
 import importlib.machinery
 import sys
@@ -10,7 +11,10 @@ SHOWN = 12  # names, where none is near
 
 
 def public(module):
-    """The names that a module offers: neither private ones nor the modules and types it uses."""
+    """The names that a module offers: those of its ``__all__``; without one, neither private names
+    nor the modules and types it uses."""
+    if hasattr(module, "__all__"):
+        return {name: getattr(module, name) for name in module.__all__}
     return {
         name: thing
         for name, thing in vars(module).items()
@@ -28,6 +32,8 @@ class Shim(types.ModuleType):
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
+        if f"{self.__name__}.{name}" in _later:
+            return importlib.import_module(f"{self.__name__}.{name}")
         raise AttributeError(_missing(self, name), name=name)
 
 
@@ -72,6 +78,14 @@ def publish(name, doc, **names):
     return place(name, module)
 
 
+_later = {}  # {module: function that publishes it}
+
+
+def publish_later(name, function):
+    """Has the function called when the module is first imported."""
+    _later[name] = function
+
+
 def place(name, module):
     """Makes a module importable by that name too."""
     sys.modules[name] = module
@@ -93,6 +107,8 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return None
         if root not in sys.modules:
             self.publishers[root]()
+        if name in _later:
+            _later.pop(name)()
         if name in sys.modules:
             return importlib.machinery.ModuleSpec(name, self, is_package=True)
         parent, _, last = name.rpartition(".")

@@ -28,8 +28,8 @@ static int count_of(const struct weir__check_program *p, const char *name, int r
 {
     int n = 0;
 
-    for (int i = 0; i < p->nmeetings; i++)
-        n += p->meetings[i].op[rank] >= 0 && !strcmp(p->meetings[i].name, name);
+    for (int i = 0; i < p->nrendezvous; i++)
+        n += p->rendezvous[i].op[rank] >= 0 && !strcmp(p->rendezvous[i].name, name);
     return n;
 }
 
@@ -39,8 +39,8 @@ static bool add_missing(struct analysis *a)
     struct weir__lines told = {0};
     bool any = false;
 
-    for (int i = 0; i < p->nmeetings; i++) {
-        const struct weir__check_meeting *m = &p->meetings[i];
+    for (int i = 0; i < p->nrendezvous; i++) {
+        const struct weir__check_rendezvous *m = &p->rendezvous[i];
         struct weir__lines nodes = {0};
         weir_finding f = {.kind = WEIR_FINDING_COLLECTIVE_ORDER, .is_error = true};
         int has = 0, lacks = 0, before = told.n;
@@ -74,19 +74,19 @@ static weir_status add_stuck(struct analysis *a)
     weir_finding f = {.kind = WEIR_FINDING_EVENT_CYCLE, .is_error = true};
     struct weir__lines lines = {0}, nodes = {0};
     struct weir__cycle cycle;
-    weir_status st = weir__jam_cycle(a->p, &a->x.jam, &cycle);
+    weir_status st = weir__deadlock_cycle(a->p, &a->x.deadlock, &cycle);
 
     if (st)
         return st;
     for (int i = 0; i < cycle.n; i++) {
-        const struct weir__wait *w = &cycle.waits[i];
+        const struct weir__check_wait *w = &cycle.waits[i];
 
-        if (w->why == WEIR__WAIT_MEETING)
+        if (w->why == WEIR__WAIT_RENDEZVOUS)
             f.kind = WEIR_FINDING_COLLECTIVE_ORDER;
         weir__report_line_once(a->r, &nodes,
                                weir__report_text(a->r, "%s", a->p->ranks[w->rank].ops[w->op].name));
     }
-    weir__tell_cycle(a->r, a->p, &a->x.jam, &cycle, &lines);
+    weir__describe_cycle(a->r, a->p, &a->x.deadlock, &cycle, &lines);
     weir__free(cycle.waits);
     if (f.kind == WEIR_FINDING_COLLECTIVE_ORDER) {
         f.text = "ranks come to their collectives in different orders and wait for each other, "
@@ -109,16 +109,16 @@ weir_status weir__check_stuck(struct weir__check_program *p, struct weir__report
 {
     struct analysis a = {.p = p, .r = report};
     int **order = weir__calloc((size_t)p->nranks, sizeof *order);
-    weir_status st = order ? weir__jam_init(&a.x.jam, p)
+    weir_status st = order ? weir__deadlock_init(&a.x.deadlock, p)
                            : weir__fail(WEIR_ENOMEM, "the order of %d ranks", p->nranks);
 
-    if (!st && !(st = weir__check_flow(p, &a.x.jam, order, stuck))) {
+    if (!st && !(st = weir__check_flow(p, &a.x.deadlock, order, stuck))) {
         weir__free(order[0]);
         *stuck = !*stuck;
         if (*stuck)
             st = add_stuck(&a);
     }
-    weir__jam_fini(&a.x.jam);
+    weir__deadlock_fini(&a.x.deadlock);
     weir__free(order);
     return st;
 }
@@ -126,7 +126,7 @@ weir_status weir__check_stuck(struct weir__check_program *p, struct weir__report
 /* ---- core deadlocks ---- */
 
 /* Operators of the cycle, then others that hold cores or want them. */
-static void list_blocked(struct analysis *a, const struct weir__jam *jam,
+static void list_blocked(struct analysis *a, const struct weir__deadlock *deadlock,
                          const struct weir__cycle *cycle, struct weir__lines *names)
 {
     const struct weir__check_program *p = a->p;
@@ -138,10 +138,10 @@ static void list_blocked(struct analysis *a, const struct weir__jam *jam,
                               p->ranks[cycle->waits[i].rank].ops[cycle->waits[i].op].name));
     for (int r = 0; r < p->nranks; r++)
         for (int s = 0; s < p->ranks[r].nstreams; s++) {
-            int op = weir__jam_head_op(p, jam, r, s);
+            int op = weir__deadlock_head_op(p, deadlock, r, s);
 
             if (op >= 0 && p->ranks[r].ops[op].take != WEIR__TAKE_NONE &&
-                weir__jam_is_ready(p, jam, r, op))
+                weir__deadlock_is_ready(p, deadlock, r, op))
                 weir__report_line_once(a->r, names,
                                        weir__report_text(a->r, "%s", p->ranks[r].ops[op].name));
         }
@@ -184,15 +184,15 @@ static weir_status add_deadlock(struct analysis *a, enum weir__policy policy,
     struct weir__lines steps = {0}, lines = {0}, names = {0};
     bool *told = weir__calloc((size_t)a->p->nranks, sizeof *told);
     struct weir__cycle cycle = {0};
-    weir_status st = told ? weir__jam_cycle(a->p, &e->jam, &cycle)
+    weir_status st = told ? weir__deadlock_cycle(a->p, &e->deadlock, &cycle)
                           : weir__fail(WEIR_ENOMEM, "the report of a deadlock");
 
     if (!st) {
         for (int i = 0; i < cycle.n; i++)
             told[cycle.waits[i].rank] = true;
-        list_blocked(a, &e->jam, &cycle, &names);
-        weir__tell_trace(a->r, a->p, &e->trace, a->p->nranks > few ? told : NULL, &steps);
-        weir__tell_cycle(a->r, a->p, &e->jam, &cycle, &lines);
+        list_blocked(a, &e->deadlock, &cycle, &names);
+        weir__describe_trace(a->r, a->p, &e->trace, a->p->nranks > few ? told : NULL, &steps);
+        weir__describe_cycle(a->r, a->p, &e->deadlock, &cycle, &lines);
         f.text = weir__report_text(a->r,
                                    "under policy %s %s can wait for each other's cores for "
                                    "ever",

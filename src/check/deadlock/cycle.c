@@ -4,7 +4,7 @@
 /* base: see weir__check_rank_of */
 struct search {
     const struct weir__check_program *p;
-    const struct weir__jam *jam;
+    const struct weir__deadlock *deadlock;
     int *base;
     struct visit {
         int search, from; /* the last that came here, and from where */
@@ -15,28 +15,28 @@ struct search {
     int search, root;
 };
 
-static const struct weir__jam_head *head_of(const struct search *s, int rank, int stream)
+static const struct weir__deadlock_head *head_of(const struct search *s, int rank, int stream)
 {
-    return &s->jam->heads[s->jam->first[rank] + stream];
+    return &s->deadlock->heads[s->deadlock->first[rank] + stream];
 }
 
-static bool is_over(const struct weir__check_program *p, const struct weir__jam *jam, int rank,
-                    int op)
+static bool is_over(const struct weir__check_program *p, const struct weir__deadlock *deadlock,
+                    int rank, int op)
 {
     const struct weir__check_op *o = &p->ranks[rank].ops[op];
 
-    return jam->heads[jam->first[rank] + o->stream].position > o->position;
+    return deadlock->heads[deadlock->first[rank] + o->stream].position > o->position;
 }
 
-bool weir__jam_is_ready(const struct weir__check_program *p, const struct weir__jam *jam, int rank,
-                        int op)
+bool weir__deadlock_is_ready(const struct weir__check_program *p,
+                             const struct weir__deadlock *deadlock, int rank, int op)
 {
     const struct weir__check_op *o = &p->ranks[rank].ops[op];
 
     for (int i = 0; i < o->nafter; i++)
-        if (!is_over(p, jam, rank, o->after[i]))
+        if (!is_over(p, deadlock, rank, o->after[i]))
             return false;
-    return jam->heads[jam->first[rank] + o->stream].position == o->position;
+    return deadlock->heads[deadlock->first[rank] + o->stream].position == o->position;
 }
 
 /* Returns whether the search came back to its root. */
@@ -58,17 +58,18 @@ static bool reach(struct search *s, int from, int rank, int op, int why)
 
 static bool reach_others(struct search *s, int v, int rank, const struct weir__check_op *o)
 {
-    const struct weir__check_meeting *m = &s->p->meetings[o->meeting];
+    const struct weir__check_rendezvous *m = &s->p->rendezvous[o->rendezvous];
 
     for (int r = 0; r < s->p->nranks; r++) {
         int other = m->op[r];
 
         if (r == rank || other < 0)
             continue;
-        if (weir__jam_head_op(s->p, s->jam, r, s->p->ranks[r].ops[other].stream) == other &&
+        if (weir__deadlock_head_op(s->p, s->deadlock, r, s->p->ranks[r].ops[other].stream) ==
+                other &&
             head_of(s, r, s->p->ranks[r].ops[other].stream)->started)
             continue;
-        if (reach(s, v, r, other, WEIR__WAIT_MEETING))
+        if (reach(s, v, r, other, WEIR__WAIT_RENDEZVOUS))
             return true;
     }
     return false;
@@ -88,7 +89,7 @@ static int held_by_others(const struct search *s, int rank, int a, int b, bool c
 static bool reach_holders(struct search *s, int v, int rank, const struct weir__check_op *o)
 {
     const struct weir__check_rank *r = &s->p->ranks[rank];
-    const struct weir__jam_head *own = head_of(s, rank, o->stream);
+    const struct weir__deadlock_head *own = head_of(s, rank, o->stream);
     int blocks = o->take == WEIR__TAKE_ANY ? 1 : o->blocks;
     int cube = r->cube - blocks * o->cube + own->cube;
     int vector = r->vector - blocks * o->vector + own->vector;
@@ -103,7 +104,7 @@ static bool reach_holders(struct search *s, int v, int rank, const struct weir__
         bool any = false;
 
         for (int t = 0; t < r->nstreams; t++) {
-            const struct weir__jam_head *head = head_of(s, rank, t);
+            const struct weir__deadlock_head *head = head_of(s, rank, t);
             int others_cube = held_by_others(s, rank, t, o->stream, true);
             int others_vector = held_by_others(s, rank, t, o->stream, false);
 
@@ -112,7 +113,8 @@ static bool reach_holders(struct search *s, int v, int rank, const struct weir__
                   (vector < 0 && head->vector && (!must || vector + others_vector < 0))))
                 continue;
             any = true;
-            if (reach(s, v, rank, weir__jam_head_op(s->p, s->jam, rank, t), WEIR__WAIT_CORES))
+            if (reach(s, v, rank, weir__deadlock_head_op(s->p, s->deadlock, rank, t),
+                      WEIR__WAIT_CORES))
                 return true;
         }
         if (any)
@@ -126,15 +128,15 @@ static bool reach_from(struct search *s, int v)
 {
     int rank = weir__check_rank_of(s->base, s->p->nranks, v), op = v - s->base[rank];
     const struct weir__check_op *o = &s->p->ranks[rank].ops[op];
-    const struct weir__jam_head *head = head_of(s, rank, o->stream);
+    const struct weir__deadlock_head *head = head_of(s, rank, o->stream);
 
     if (head->position < o->position)
-        return reach(s, v, rank, weir__jam_head_op(s->p, s->jam, rank, o->stream),
+        return reach(s, v, rank, weir__deadlock_head_op(s->p, s->deadlock, rank, o->stream),
                      WEIR__WAIT_BEHIND);
-    if (weir__jam_is_ready(s->p, s->jam, rank, op))
+    if (weir__deadlock_is_ready(s->p, s->deadlock, rank, op))
         return head->started ? reach_others(s, v, rank, o) : reach_holders(s, v, rank, o);
     for (int i = 0; i < o->nafter; i++)
-        if (!is_over(s->p, s->jam, rank, o->after[i]) &&
+        if (!is_over(s->p, s->deadlock, rank, o->after[i]) &&
             reach(s, v, rank, o->after[i], WEIR__WAIT_AFTER))
             return true;
     return false;
@@ -176,16 +178,16 @@ static weir_status keep_cycle(struct search *s, int v, int length, struct weir__
 
         at = s->visits[at].from;
         rank = weir__check_rank_of(s->base, s->p->nranks, at);
-        out->waits[i] = (struct weir__wait){rank, at - s->base[rank], why};
+        out->waits[i] = (struct weir__check_wait){rank, at - s->base[rank], why};
     }
     return WEIR_OK;
 }
 
-weir_status weir__jam_cycle(const struct weir__check_program *p, const struct weir__jam *jam,
-                            struct weir__cycle *out)
+weir_status weir__deadlock_cycle(const struct weir__check_program *p,
+                                 const struct weir__deadlock *deadlock, struct weir__cycle *out)
 {
     const int plenty = 512; /* streams to start from */
-    struct search s = {.p = p, .jam = jam};
+    struct search s = {.p = p, .deadlock = deadlock};
     int n = 0, best = 0, best_at = -1, tried = 0;
     weir_status st = WEIR_OK;
 
@@ -199,7 +201,7 @@ weir_status weir__jam_cycle(const struct weir__check_program *p, const struct we
         st = weir__fail(WEIR_ENOMEM, "a cycle among %d operators", n);
     for (int r = 0; r < p->nranks && !st; r++)
         for (int t = 0; t < p->ranks[r].nstreams && (tried < plenty || !best); t++) {
-            int op = weir__jam_head_op(p, jam, r, t), length;
+            int op = weir__deadlock_head_op(p, deadlock, r, t), length;
 
             if (op < 0)
                 continue;

@@ -1,23 +1,23 @@
-/* Which meetings can take place one after the other, and whether all ranks can come to
+/* Which rendezvous can take place one after the other, and whether all ranks can come to
  * rest with none left that can.
  *
- * A node is the set of states of each rank after some meetings. It deadlocks if there is a
- * choice of one way to come to rest per rank such that no meeting is waited for by all.
+ * A node is the set of states of each rank after some rendezvous. It deadlocks if there is a
+ * choice of one way to come to rest per rank such that no rendezvous is waited for by all.
  */
 #include "check/deadlock/explore.h"
 
 #include <string.h>
 
-/* Meetings that are waited for at a node fit a word; ways to combine them are bounded. */
+/* Rendezvous that are waited for at a node fit a word; ways to combine them are bounded. */
 enum { MAX_PENDING = 64, MAX_CHOICES = 4096 };
 
 struct node {
-    int parent, meeting; /* how it was reached */
+    int parent, rendezvous; /* how it was reached */
 };
 
 /* What the ranks so far have in common, and how. */
 struct choice {
-    uint64_t waiting; /* meetings that all of them wait for */
+    uint64_t waiting; /* rendezvous that all of them wait for */
     bool unfinished;
     int parent, ending;
 };
@@ -83,7 +83,7 @@ static bool rehash_nodes(struct explorer *e)
     return true;
 }
 
-static bool add_node(struct explorer *e, const int *sets, int parent, int meeting)
+static bool add_node(struct explorer *e, const int *sets, int parent, int rendezvous)
 {
     size_t at;
 
@@ -96,42 +96,42 @@ static bool add_node(struct explorer *e, const int *sets, int parent, int meetin
     if (!weir__grow(&e->nodes, e->nnodes, &e->cap_nodes, sizeof *e->nodes) ||
         !weir__grow(&e->sets, e->nnodes, &e->cap_sets, (size_t)e->nkinds * sizeof *e->sets))
         return false;
-    e->nodes[e->nnodes] = (struct node){parent, meeting};
+    e->nodes[e->nnodes] = (struct node){parent, rendezvous};
     memcpy(e->sets + (size_t)e->nnodes * (size_t)e->nkinds, sets, (size_t)e->nkinds * sizeof *sets);
     e->by_node.slots[at] = (uint32_t)++e->nnodes;
     return true;
 }
 
-/* The node after the meeting, if all ranks can be waiting for it. */
-static bool meet(struct explorer *e, int node, int meeting, int *sets)
+/* The node after the rendezvous, if all ranks can be waiting for it. */
+static bool meet(struct explorer *e, int node, int rendezvous, int *sets)
 {
     for (int k = 0; k < e->nkinds; k++) {
         struct weir__space *s = &e->kinds[k];
 
         sets[k] =
-            weir__space_meet(s, e->sets[(size_t)node * (size_t)e->nkinds + (size_t)k], meeting);
+            weir__space_meet(s, e->sets[(size_t)node * (size_t)e->nkinds + (size_t)k], rendezvous);
         if (sets[k] < 0)
             return false;
         if (!s->sets[sets[k]].n)
             return true;
     }
-    return add_node(e, sets, node, meeting);
+    return add_node(e, sets, node, rendezvous);
 }
 
 /* ---- rest ---- */
 
-static bool pending_bit(struct explorer *e, int meeting, uint64_t *bit)
+static bool pending_bit(struct explorer *e, int rendezvous, uint64_t *bit)
 {
     int i = 0;
 
-    while (i < e->npending && e->pending[i] != meeting)
+    while (i < e->npending && e->pending[i] != rendezvous)
         i++;
     if (i == MAX_PENDING) {
         e->budget->spent = true;
         return false;
     }
     if (i == e->npending)
-        e->pending[e->npending++] = meeting;
+        e->pending[e->npending++] = rendezvous;
     *bit = UINT64_C(1) << i;
     return true;
 }
@@ -207,21 +207,23 @@ static int find_rest(struct explorer *e, int node)
 
 /* ---- results ---- */
 
-static void fill_jam(struct weir__jam *jam, int rank, const struct weir__slot *slots, int nstreams)
+static void fill_deadlock(struct weir__deadlock *deadlock, int rank, const struct weir__slot *slots,
+                          int nstreams)
 {
     for (int s = 0; s < nstreams; s++)
-        jam->heads[jam->first[rank] + s] = (struct weir__jam_head){
+        deadlock->heads[deadlock->first[rank] + s] = (struct weir__deadlock_head){
             slots[s].position, slots[s].status == WEIR__SLOT_MEET, slots[s].cube, slots[s].vector};
 }
 
 static weir_status join_segments(struct weir__trace *all, struct weir__trace *of, int nranks,
-                                 int nsegments, const int *meetings)
+                                 int nsegments, const int *rendezvous)
 {
     for (int i = 0; i < nsegments; i++) {
         if (i) {
             if (!weir__grow(&all->events, all->nevents, &all->cap_events, sizeof *all->events))
                 return WEIR_ENOMEM;
-            all->events[all->nevents++] = (struct weir__event){-1, -1, meetings[i - 1], NULL, NULL};
+            all->events[all->nevents++] =
+                (struct weir__check_event){-1, -1, rendezvous[i - 1], NULL, NULL};
         }
         for (int r = 0; r < nranks; r++) {
             struct weir__trace *part = &of[r * nsegments + i];
@@ -240,36 +242,36 @@ static weir_status join_segments(struct weir__trace *all, struct weir__trace *of
 /* The timing that led to the choice at the node. */
 static weir_status tell(struct explorer *e, int node, int choice, struct weir__exploration *out)
 {
-    int n = 0, nranks = e->p->nranks, *meetings, *ending;
+    int n = 0, nranks = e->p->nranks, *rendezvous, *ending;
     struct weir__trace *segments = NULL;
     weir_status st = WEIR_OK;
 
     for (int i = node; e->nodes[i].parent >= 0; i = e->nodes[i].parent)
         n++;
-    meetings = weir__calloc((size_t)n + 1, sizeof *meetings);
+    rendezvous = weir__calloc((size_t)n + 1, sizeof *rendezvous);
     ending = weir__calloc((size_t)nranks, sizeof *ending);
     segments = weir__calloc((size_t)nranks * ((size_t)n + 1), sizeof *segments);
-    if (!meetings || !ending || !segments)
+    if (!rendezvous || !ending || !segments)
         st = weir__fail(WEIR_ENOMEM, "the steps of %d ranks to a deadlock", nranks);
     for (int i = node, at = n; !st && at; i = e->nodes[i].parent)
-        meetings[--at] = e->nodes[i].meeting;
+        rendezvous[--at] = e->nodes[i].rendezvous;
     for (int r = nranks - 1; !st && r >= 0; r--, choice = e->choices[choice].parent)
         ending[r] = e->choices[choice].ending;
     if (!st)
-        st = weir__jam_init(&out->jam, e->p);
+        st = weir__deadlock_init(&out->deadlock, e->p);
     for (int r = 0; r < nranks && !st; r++) {
         struct weir__space *s = &e->kinds[e->kind_of[r]];
 
-        fill_jam(&out->jam, r, weir__space_slots(s, ending[r]), e->p->ranks[r].nstreams);
-        st = weir__check_replay(s, r, meetings, n, ending[r], segments + r * (n + 1));
+        fill_deadlock(&out->deadlock, r, weir__space_slots(s, ending[r]), e->p->ranks[r].nstreams);
+        st = weir__check_replay(s, r, rendezvous, n, ending[r], segments + r * (n + 1));
     }
     if (!st)
-        st = join_segments(&out->trace, segments, nranks, n + 1, meetings);
+        st = join_segments(&out->trace, segments, nranks, n + 1, rendezvous);
     for (int i = 0; segments && i < nranks * (n + 1); i++)
         weir__trace_fini(&segments[i]);
     weir__free(segments);
     weir__free(ending);
-    weir__free(meetings);
+    weir__free(rendezvous);
     return st;
 }
 
@@ -284,7 +286,7 @@ void weir__trace_fini(struct weir__trace *trace)
 void weir__exploration_fini(struct weir__exploration *x)
 {
     weir__trace_fini(&x->trace);
-    weir__jam_fini(&x->jam);
+    weir__deadlock_fini(&x->deadlock);
 }
 
 /* ---- the search ---- */
@@ -336,7 +338,7 @@ static bool search(struct explorer *e, bool trace, struct weir__exploration *out
             break;
         }
         ok = choice == -1;
-        /* Who waits for a meeting still does so when it comes to rest, so these are all. */
+        /* Who waits for a rendezvous still does so when it comes to rest, so these are all. */
         memcpy(pending, e->pending, sizeof pending);
         for (int j = 0, n = e->npending; j < n && ok; j++)
             ok = meet(e, i, pending[j], sets);

@@ -4,15 +4,15 @@
 
 #include "check/deadlock/space.h"
 
-/* One step of a timing: a stream of a rank moves on, or a meeting takes place. */
-struct weir__event {
-    int rank, stream; /* rank -1: a meeting of all */
-    int meeting;
-    struct weir__slot *before, *after; /* of the rank; NULL for a meeting */
+/* One step of a timing: a stream of a rank moves on, or a rendezvous takes place. */
+struct weir__check_event {
+    int rank, stream; /* rank -1: a rendezvous of all */
+    int rendezvous;
+    struct weir__slot *before, *after; /* of the rank; NULL for a rendezvous */
 };
 
 struct weir__trace {
-    struct weir__event *events;
+    struct weir__check_event *events;
     int nevents, cap_events;
 };
 void weir__trace_fini(struct weir__trace *trace);
@@ -21,7 +21,7 @@ struct weir__exploration {
     enum { WEIR__SAFE, WEIR__DEADLOCKS, WEIR__TOO_LARGE } verdict;
     /* Where it deadlocks, if it does and a trace was asked for. */
     struct weir__trace trace;
-    struct weir__jam jam;
+    struct weir__deadlock deadlock;
 };
 
 /* `orders` by rank. The program runs to its end without cores: weir__check_flow. */
@@ -33,8 +33,8 @@ void weir__exploration_fini(struct weir__exploration *x);
 /* ---- replay.c ---- */
 
 /* Finds how the rank gets to a state that comes to rest as `ending` does, with these
- * meetings on the way. segments[i] gets the events after i meetings, in order. */
-weir_status weir__check_replay(struct weir__space *s, int rank, const int *meetings, int nmeetings,
-                               int ending, struct weir__trace *segments);
+ * rendezvous on the way. segments[i] gets the events after i rendezvous, in order. */
+weir_status weir__check_replay(struct weir__space *s, int rank, const int *rendezvous,
+                               int nrendezvous, int ending, struct weir__trace *segments);
 
 #endif

@@ -1,39 +1,41 @@
-/* Running a program without cores: Kahn's algorithm, with meetings. */
+/* Running a program without cores: Kahn's algorithm, with rendezvous. */
 #include "check/deadlock/flow.h"
 
-weir_status weir__jam_init(struct weir__jam *jam, const struct weir__check_program *p)
+weir_status weir__deadlock_init(struct weir__deadlock *deadlock,
+                                const struct weir__check_program *p)
 {
     int n = 0;
 
-    *jam = (struct weir__jam){weir__calloc((size_t)p->nranks + 1, sizeof *jam->first), NULL};
-    for (int r = 0; jam->first && r < p->nranks; r++) {
-        jam->first[r] = n;
+    *deadlock =
+        (struct weir__deadlock){weir__calloc((size_t)p->nranks + 1, sizeof *deadlock->first), NULL};
+    for (int r = 0; deadlock->first && r < p->nranks; r++) {
+        deadlock->first[r] = n;
         n += p->ranks[r].nstreams;
-        jam->first[r + 1] = n;
+        deadlock->first[r + 1] = n;
     }
-    if (!jam->first || !(jam->heads = weir__calloc((size_t)n, sizeof *jam->heads))) {
-        weir__jam_fini(jam);
+    if (!deadlock->first || !(deadlock->heads = weir__calloc((size_t)n, sizeof *deadlock->heads))) {
+        weir__deadlock_fini(deadlock);
         return weir__fail(WEIR_ENOMEM, "the heads of %d streams", n);
     }
     return WEIR_OK;
 }
 
-void weir__jam_fini(struct weir__jam *jam)
+void weir__deadlock_fini(struct weir__deadlock *deadlock)
 {
-    weir__free(jam->first);
-    weir__free(jam->heads);
-    *jam = (struct weir__jam){0};
+    weir__free(deadlock->first);
+    weir__free(deadlock->heads);
+    *deadlock = (struct weir__deadlock){0};
 }
 
 /* base: see weir__check_rank_of */
 struct flow {
     const struct weir__check_program *p;
-    struct weir__jam *jam;
+    struct weir__deadlock *deadlock;
     int *base;
     int *missing; /* by operator: those before it that are not over */
     int *first;   /* users[first[v] .. first[v+1]-1] wait for v */
     int *users;
-    int *arrived; /* by meeting */
+    int *arrived; /* by rendezvous */
     int *ready;   /* a stack */
     int nready;
     int **order;
@@ -48,8 +50,8 @@ static void end_op(struct flow *f, int r, int op)
 
     f->order[r][f->ended[r]++] = op;
     f->nended++;
-    f->jam->heads[f->jam->first[r] + o->stream] =
-        (struct weir__jam_head){.position = o->position + 1};
+    f->deadlock->heads[f->deadlock->first[r] + o->stream] =
+        (struct weir__deadlock_head){.position = o->position + 1};
     for (int i = f->first[v]; i < f->first[v + 1]; i++)
         if (!--f->missing[f->users[i]])
             f->ready[f->nready++] = f->users[i];
@@ -60,15 +62,15 @@ static void run_op(struct flow *f, int v)
     int r = weir__check_rank_of(f->base, f->p->nranks, v), op = v - f->base[r];
     const struct weir__check_op *o = &f->p->ranks[r].ops[op];
 
-    if (o->meeting < 0) {
+    if (o->rendezvous < 0) {
         end_op(f, r, op);
         return;
     }
-    f->jam->heads[f->jam->first[r] + o->stream].started = true;
-    if (++f->arrived[o->meeting] < f->p->nranks)
+    f->deadlock->heads[f->deadlock->first[r] + o->stream].started = true;
+    if (++f->arrived[o->rendezvous] < f->p->nranks)
         return;
     for (int i = 0; i < f->p->nranks; i++)
-        end_op(f, i, f->p->meetings[o->meeting].op[i]);
+        end_op(f, i, f->p->rendezvous[o->rendezvous].op[i]);
 }
 
 /* Counts edges first, then puts them in their places. */
@@ -105,7 +107,7 @@ static weir_status flow_alloc(struct flow *f, int nops)
 
     f->missing = weir__calloc((size_t)nops, sizeof *f->missing);
     f->first = weir__calloc((size_t)nops + 2, sizeof *f->first);
-    f->arrived = weir__calloc((size_t)p->nmeetings, sizeof *f->arrived);
+    f->arrived = weir__calloc((size_t)p->nrendezvous, sizeof *f->arrived);
     f->ready = weir__calloc((size_t)nops, sizeof *f->ready);
     f->ended = weir__calloc((size_t)p->nranks, sizeof *f->ended);
     f->order[0] = weir__calloc((size_t)nops, sizeof **f->order);
@@ -120,10 +122,10 @@ static weir_status flow_alloc(struct flow *f, int nops)
     return WEIR_OK;
 }
 
-weir_status weir__check_flow(const struct weir__check_program *p, struct weir__jam *jam,
+weir_status weir__check_flow(const struct weir__check_program *p, struct weir__deadlock *deadlock,
                              int **order, bool *over)
 {
-    struct flow f = {.p = p, .jam = jam, .order = order};
+    struct flow f = {.p = p, .deadlock = deadlock, .order = order};
     int nops = 0;
     weir_status st;
 

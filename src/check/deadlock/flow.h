@@ -5,23 +5,24 @@
 #include "check/deadlock/program.h"
 
 /* Where every stream has come to. Streams of rank r are heads[first[r] .. first[r+1]-1]. */
-struct weir__jam {
+struct weir__deadlock {
     int *first; /* nranks + 1 */
-    struct weir__jam_head {
+    struct weir__deadlock_head {
         int position;     /* of its first operator that is not over; nops at the end */
         bool started;     /* it has what it needs to meet the other ranks */
         int cube, vector; /* cores it holds */
     } * heads;
 };
 
-weir_status weir__jam_init(struct weir__jam *jam, const struct weir__check_program *p);
-void weir__jam_fini(struct weir__jam *jam);
+weir_status weir__deadlock_init(struct weir__deadlock *deadlock,
+                                const struct weir__check_program *p);
+void weir__deadlock_fini(struct weir__deadlock *deadlock);
 
 /* Runs every operator that can run, as if there were cores for all. That has one outcome,
- * whatever the timing. *over says whether all came to their end; jam says where streams
+ * whatever the timing. *over says whether all came to their end; deadlock says where streams
  * stopped. order[r] lists the operators of rank r as they ended: a topological order. Free
  * the lists, one block, by weir__free(order[0]). */
-weir_status weir__check_flow(const struct weir__check_program *p, struct weir__jam *jam,
+weir_status weir__check_flow(const struct weir__check_program *p, struct weir__deadlock *deadlock,
                              int **order, bool *over);
 
 /* ---- order.c: who can run beside whom ---- */

@@ -43,12 +43,12 @@ static bool is_plain(const struct weir__machine *m)
 }
 
 /* Collectives take cores that can be short. */
-static bool has_meetings(const struct weir__machine *m)
+static bool has_rendezvous(const struct weir__machine *m)
 {
     for (int i = 0; i < m->rank->nops; i++) {
         struct weir__demand d = block_cores(m, &m->rank->ops[i]);
 
-        if (m->rank->ops[i].meeting >= 0 && m->rank->ops[i].take != WEIR__TAKE_NONE &&
+        if (m->rank->ops[i].rendezvous >= 0 && m->rank->ops[i].take != WEIR__TAKE_NONE &&
             (d.cube || d.vector))
             return true;
     }
@@ -64,7 +64,7 @@ weir_status weir__machine_init(struct weir__machine *m, const struct weir__check
     m->fine = !is_plain(m);
     /* With coarse steps only the oldest waiter is ever short of cores, and all but
      * collectives give theirs back in the end. */
-    if (!m->fine && !has_meetings(m))
+    if (!m->fine && !has_rendezvous(m))
         m->contended = (struct weir__contended){false, false};
     *fits = rank->nstreams <= MAX_STREAMS;
     for (int s = 0; s < rank->nstreams; s++)
@@ -187,7 +187,7 @@ static bool is_ready(const struct weir__machine *m, const struct weir__slot *slo
     return true;
 }
 
-/* Operators that take no cores that could be short run, or go to their meetings, as soon
+/* Operators that take no cores that could be short run, or go to their rendezvous, as soon
  * as they can: that takes nothing from anybody. */
 static void settle(const struct weir__machine *m, struct weir__slot *slots)
 {
@@ -201,7 +201,7 @@ static void settle(const struct weir__machine *m, struct weir__slot *slots)
             if (op < 0 || slots[s].status != WEIR__SLOT_IDLE ||
                 m->ops[op].take != WEIR__TAKE_NONE || !is_ready(m, slots, op))
                 continue;
-            if (m->rank->ops[op].meeting >= 0)
+            if (m->rank->ops[op].rendezvous >= 0)
                 slots[s].status = WEIR__SLOT_MEET;
             else
                 slots[s].position++;
@@ -223,7 +223,7 @@ static bool go_on(const struct weir__machine *m, struct weir__slot *slots, int s
 {
     const struct weir__slot_op *o = &m->ops[op];
     struct weir__slot *slot = &slots[stream];
-    bool meets = m->rank->ops[op].meeting >= 0;
+    bool meets = m->rank->ops[op].rendezvous >= 0;
     bool full = slot->cube == o->blocks * o->cube && slot->vector == o->blocks * o->vector;
 
     if (full && !o->waves)

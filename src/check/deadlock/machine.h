@@ -7,7 +7,7 @@
  * under batch. ANY has started with its first block, the others with all their cores. A
  * block of ANY that ends gives its cores back; while blocks are left to start the operator
  * keeps its place and competes for them again. The others give all back at their end. A
- * collective that has started does nothing until its meeting, and then goes on as any
+ * collective that has started does nothing until its rendezvous, and then goes on as any
  * other. Between that, everything ends at any time. How many blocks are left to start is
  * not counted: it may be any number.
  *
@@ -63,7 +63,7 @@ void weir__machine_fini(struct weir__machine *m);
 void weir__machine_start(const struct weir__machine *m, struct weir__slot *slots);
 /* What the stream's operator can do next by itself, done; false if that is nothing. */
 bool weir__machine_move(const struct weir__machine *m, struct weir__slot *slots, int stream);
-/* The meeting takes place: the stream's operator, which waits for it, goes on. */
+/* The rendezvous takes place: the stream's operator, which waits for it, goes on. */
 void weir__machine_meet(const struct weir__machine *m, struct weir__slot *slots, int stream);
 
 /* The stream's first operator that is not over; -1 at the end. */

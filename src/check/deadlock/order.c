@@ -46,9 +46,9 @@ void weir__check_order_fini(struct weir__check_order *o)
 
 struct weir__demand weir__check_demand(const struct weir__check_op *op)
 {
-    int blocks = op->take == WEIR__TAKE_NONE                     ? 0
-                 : op->take == WEIR__TAKE_ANY && op->meeting < 0 ? 1
-                                                                 : op->blocks;
+    int blocks = op->take == WEIR__TAKE_NONE                        ? 0
+                 : op->take == WEIR__TAKE_ANY && op->rendezvous < 0 ? 1
+                                                                    : op->blocks;
 
     return (struct weir__demand){blocks * op->cube, blocks * op->vector};
 }

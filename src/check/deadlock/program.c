@@ -30,12 +30,12 @@ void weir__check_program_fini(struct weir__check_program *p)
 {
     for (int r = 0; p->ranks && r < p->nranks; r++)
         rank_fini(&p->ranks[r]);
-    for (int i = 0; i < p->nmeetings; i++) {
-        weir__free(p->meetings[i].name);
-        weir__free(p->meetings[i].op);
+    for (int i = 0; i < p->nrendezvous; i++) {
+        weir__free(p->rendezvous[i].name);
+        weir__free(p->rendezvous[i].op);
     }
     weir__free(p->ranks);
-    weir__free(p->meetings);
+    weir__free(p->rendezvous);
     *p = (struct weir__check_program){0};
 }
 
@@ -53,36 +53,37 @@ int weir__check_add_stream(struct weir__check_rank *rank, const char *name, int 
     return rank->nstreams++;
 }
 
-/* The rank has a place in the meeting, and has been to those of its name before. */
-static bool may_join(const struct weir__check_program *p, int meeting, int rank, const char *name)
+/* The rank has a place in the rendezvous, and has been to those of its name before. */
+static bool may_join(const struct weir__check_program *p, int rendezvous, int rank,
+                     const char *name)
 {
-    const struct weir__check_meeting *m = &p->meetings[meeting];
+    const struct weir__check_rendezvous *m = &p->rendezvous[rendezvous];
 
-    return m->op[rank] < 0 && (m->before < 0 || p->meetings[m->before].op[rank] >= 0) &&
+    return m->op[rank] < 0 && (m->before < 0 || p->rendezvous[m->before].op[rank] >= 0) &&
            !strcmp(m->name, name);
 }
 
-static int join_meeting(struct weir__check_program *p, int rank, int op, const char *name)
+static int join_rendezvous(struct weir__check_program *p, int rank, int op, const char *name)
 {
-    struct weir__check_meeting m = {.before = -1};
+    struct weir__check_rendezvous m = {.before = -1};
 
-    for (int i = 0; i < p->nmeetings; i++) {
-        int at = (p->last_meeting + 1 + i) % p->nmeetings;
+    for (int i = 0; i < p->nrendezvous; i++) {
+        int at = (p->last_rendezvous + 1 + i) % p->nrendezvous;
 
         if (may_join(p, at, rank, name)) {
-            p->meetings[at].op[rank] = op;
-            p->meetings[at].count++;
-            return p->last_meeting = at;
+            p->rendezvous[at].op[rank] = op;
+            p->rendezvous[at].count++;
+            return p->last_rendezvous = at;
         }
     }
-    for (int i = 0; i < p->nmeetings; i++)
-        if (!strcmp(p->meetings[i].name, name))
+    for (int i = 0; i < p->nrendezvous; i++)
+        if (!strcmp(p->rendezvous[i].name, name))
             m.before = i;
-    m.k = m.before < 0 ? 0 : p->meetings[m.before].k + 1;
+    m.k = m.before < 0 ? 0 : p->rendezvous[m.before].k + 1;
     m.name = weir__strdup(name);
     m.op = weir__malloc((size_t)p->nranks * sizeof *m.op);
     if (!m.name || !m.op ||
-        !weir__grow(&p->meetings, p->nmeetings, &p->cap_meetings, sizeof *p->meetings)) {
+        !weir__grow(&p->rendezvous, p->nrendezvous, &p->cap_rendezvous, sizeof *p->rendezvous)) {
         weir__free(m.name);
         weir__free(m.op);
         weir__fail(WEIR_ENOMEM, "collective '%s' of a program", name);
@@ -92,8 +93,8 @@ static int join_meeting(struct weir__check_program *p, int rank, int op, const c
         m.op[r] = -1;
     m.op[rank] = op;
     m.count = 1;
-    p->meetings[p->nmeetings] = m;
-    return p->last_meeting = p->nmeetings++;
+    p->rendezvous[p->nrendezvous] = m;
+    return p->last_rendezvous = p->nrendezvous++;
 }
 
 int weir__check_add_op(struct weir__check_program *p, int rank, int stream, const char *name,
@@ -101,7 +102,7 @@ int weir__check_add_op(struct weir__check_program *p, int rank, int stream, cons
 {
     struct weir__check_rank *r = &p->ranks[rank];
     struct weir__check_stream *s = &r->streams[stream];
-    struct weir__check_op op = {.stream = stream, .position = s->nops, .meeting = -1};
+    struct weir__check_op op = {.stream = stream, .position = s->nops, .rendezvous = -1};
 
     if (!(op.name = weir__strdup(name)) ||
         !weir__grow(&r->ops, r->nops, &r->cap_ops, sizeof *r->ops) ||
@@ -111,7 +112,7 @@ int weir__check_add_op(struct weir__check_program *p, int rank, int stream, cons
         return -1;
     }
     if (collective && *collective &&
-        (op.meeting = join_meeting(p, rank, r->nops, collective)) < 0) {
+        (op.rendezvous = join_rendezvous(p, rank, r->nops, collective)) < 0) {
         weir__free(op.name);
         return -1;
     }
@@ -134,7 +135,7 @@ static bool same_op(const struct weir__check_op *a, const struct weir__check_op 
 {
     return a->stream == b->stream && a->take == b->take && a->blocks == b->blocks &&
            a->asked == b->asked && a->cube == b->cube && a->vector == b->vector &&
-           a->meeting == b->meeting && a->nafter == b->nafter && !strcmp(a->name, b->name) &&
+           a->rendezvous == b->rendezvous && a->nafter == b->nafter && !strcmp(a->name, b->name) &&
            (!a->nafter || !memcmp(a->after, b->after, (size_t)a->nafter * sizeof *a->after));
 }
 

@@ -10,7 +10,7 @@
 #include "base/base.h"
 
 /* How an operator gets cores. */
-enum weir__take {
+enum weir__check_take {
     WEIR__TAKE_NONE,     /* it needs none */
     WEIR__TAKE_ANY,      /* starts with one block's cores and takes more as they come free */
     WEIR__TAKE_TOGETHER, /* all blocks at once or none */
@@ -22,13 +22,13 @@ enum weir__policy { WEIR__POLICY_HOLD, WEIR__POLICY_BATCH, WEIR__POLICY_COUNT };
 struct weir__check_op {
     char *name;
     int stream, position; /* where it runs, and its place there */
-    enum weir__take take;
+    enum weir__check_take take;
     int blocks;       /* that run at once: what its shape, its limit and the device allow */
     int asked;        /* what TOGETHER and GANG need at once: more than `blocks` never starts */
     int cube, vector; /* cores of one block */
     bool obeys;       /* a core limit reaches it */
     int limit_cube, limit_vector; /* what a block counts for in such a limit */
-    int meeting;                  /* index into the program's; -1: none */
+    int rendezvous;               /* index into the program's; -1: none */
     void *meet; /* what it says to those it meets, for who made it; NULL if that is not known */
     int *after; /* operators of the rank, in any order */
     int nafter, cap_after;
@@ -51,10 +51,10 @@ struct weir__check_rank {
 };
 
 /* The k-th operators of one name. */
-struct weir__check_meeting {
+struct weir__check_rendezvous {
     char *name;
     int k;      /* from 0 */
-    int before; /* the meeting k - 1; -1 if this is the first */
+    int before; /* the rendezvous k - 1; -1 if this is the first */
     int *op;    /* by rank; -1 where there is none */
     int count;  /* ranks that have one */
 };
@@ -62,9 +62,9 @@ struct weir__check_meeting {
 struct weir__check_program {
     struct weir__check_rank *ranks;
     int nranks;
-    struct weir__check_meeting *meetings;
-    int nmeetings, cap_meetings;
-    int last_meeting; /* joined: ranks mostly join them in the same order */
+    struct weir__check_rendezvous *rendezvous;
+    int nrendezvous, cap_rendezvous;
+    int last_rendezvous; /* joined: ranks mostly join them in the same order */
 };
 
 /* All return a status with the error set, or -1. */
@@ -96,7 +96,7 @@ static inline int weir__check_rank_of(const int *base, int nranks, int number)
 static inline bool weir__check_holds(const struct weir__check_op *op, enum weir__policy policy)
 {
     return op->take != WEIR__TAKE_NONE &&
-           (op->meeting >= 0 || (op->take == WEIR__TAKE_GANG && policy == WEIR__POLICY_HOLD));
+           (op->rendezvous >= 0 || (op->take == WEIR__TAKE_GANG && policy == WEIR__POLICY_HOLD));
 }
 
 #endif

@@ -15,8 +15,8 @@ weir_status weir__prepare(struct weir__prepared *out, const struct weir__check_p
     *out = (struct weir__prepared){.over = false};
     if (!order)
         return weir__fail(WEIR_ENOMEM, "the order of %d ranks", p->nranks);
-    if (!(st = weir__jam_init(&out->jam, p)))
-        st = weir__check_flow(p, &out->jam, order, &out->over);
+    if (!(st = weir__deadlock_init(&out->deadlock, p)))
+        st = weir__check_flow(p, &out->deadlock, order, &out->over);
     if (!st && out->over && !(out->orders = weir__calloc((size_t)p->nranks, sizeof *out->orders)))
         st = weir__fail(WEIR_ENOMEM, "the order of %d ranks", p->nranks);
     for (int r = 0; r < p->nranks && out->orders && !st; r++)
@@ -33,7 +33,7 @@ void weir__prepared_fini(struct weir__prepared *x, const struct weir__check_prog
     for (int r = 0; x->orders && r < p->nranks; r++)
         weir__check_order_fini(&x->orders[r]);
     weir__free(x->orders);
-    weir__jam_fini(&x->jam);
+    weir__deadlock_fini(&x->deadlock);
     *x = (struct weir__prepared){.over = false};
 }
 
@@ -182,8 +182,8 @@ static const char *limit_words(struct weir__report *r, const struct weir__check_
                              cube ? "_op_aicore_num" : "_op_vectorcore_num");
 }
 
-static void tell_limit(struct weir__trials *t, const char *name, int blocks, int safe, bool proved,
-                       weir_remedy *out)
+static void describe_limit(struct weir__trials *t, const char *name, int blocks, int safe,
+                           bool proved, weir_remedy *out)
 {
     const struct weir__check_op *op = find_limited(t->p, name);
     const char *next = proved
@@ -240,7 +240,7 @@ weir_status weir__find_limit(struct weir__trials *t, const char *name, int most,
     }
     weir__free(saved);
     if (!st && clean)
-        tell_limit(t, name, blocks, safe_clean ? safe : 0, !skipped && blocks < most, out);
+        describe_limit(t, name, blocks, safe_clean ? safe : 0, !skipped && blocks < most, out);
     return st;
 }
 
@@ -364,7 +364,8 @@ static bool is_gang(const struct weir__check_program *p, const char *name)
         int op = find_op(&p->ranks[r], name);
 
         if (op >= 0)
-            return p->ranks[r].ops[op].meeting < 0 && p->ranks[r].ops[op].take == WEIR__TAKE_GANG;
+            return p->ranks[r].ops[op].rendezvous < 0 &&
+                   p->ranks[r].ops[op].take == WEIR__TAKE_GANG;
     }
     return false;
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The states that were walked through between two meetings. */
+/* The states that were walked through between two rendezvous. */
 struct segment {
     int *states, *came; /* came: place in states; -1 - place in the segment before for seeds */
     int n;
@@ -21,8 +21,8 @@ static weir_status keep(struct segment *seg, const struct weir__space *s, int n,
     return WEIR_OK;
 }
 
-/* The walk after the meeting, or from the start where there is no segment before. */
-static weir_status walk_segment(struct weir__space *s, const struct segment *before, int meeting,
+/* The walk after the rendezvous, or from the start where there is no segment before. */
+static weir_status walk_segment(struct weir__space *s, const struct segment *before, int rendezvous,
                                 struct segment *seg)
 {
     int *seeds, *origin, *came = NULL, cap = 0, n = 0, found = -1;
@@ -39,9 +39,9 @@ static weir_status walk_segment(struct weir__space *s, const struct segment *bef
     for (int i = 0; seeds && origin && before && i < before->n; i++) {
         int to;
 
-        if (!weir__space_waits_for(s, before->states[i], meeting))
+        if (!weir__space_waits_for(s, before->states[i], rendezvous))
             continue;
-        if ((to = weir__space_after(s, before->states[i], meeting)) < 0)
+        if ((to = weir__space_after(s, before->states[i], rendezvous)) < 0)
             break;
         if (s->info[to].visited == stamp)
             continue;
@@ -66,7 +66,7 @@ static weir_status add_event(struct weir__trace *t, const struct weir__space *s,
 {
     int nstreams = s->machine.rank->nstreams;
     const struct weir__state_info *info = &s->info[from];
-    struct weir__event e = {.rank = rank, .meeting = -1};
+    struct weir__check_event e = {.rank = rank, .rendezvous = -1};
 
     for (int i = 0; i < info->nsucc; i++)
         if (s->succ[info->succ + i].state == to)
@@ -86,28 +86,28 @@ static weir_status add_event(struct weir__trace *t, const struct weir__space *s,
 static void reverse(struct weir__trace *t)
 {
     for (int i = 0, j = t->nevents - 1; i < j; i++, j--) {
-        struct weir__event e = t->events[i];
+        struct weir__check_event e = t->events[i];
 
         t->events[i] = t->events[j];
         t->events[j] = e;
     }
 }
 
-weir_status weir__check_replay(struct weir__space *s, int rank, const int *meetings, int nmeetings,
-                               int ending, struct weir__trace *segments)
+weir_status weir__check_replay(struct weir__space *s, int rank, const int *rendezvous,
+                               int nrendezvous, int ending, struct weir__trace *segments)
 {
     struct weir__budget plenty = weir__budget_of(SIZE_MAX, SIZE_MAX, "how it comes to it");
     struct weir__budget *budget = s->budget;
-    struct segment *segs = weir__calloc((size_t)nmeetings + 1, sizeof *segs);
+    struct segment *segs = weir__calloc((size_t)nrendezvous + 1, sizeof *segs);
     weir_status st = segs ? WEIR_OK : weir__fail(WEIR_ENOMEM, "the steps to a deadlock");
     int at = 0;
 
     s->budget = &plenty; /* all of it was looked at before */
-    for (int i = 0; i <= nmeetings && !st; i++)
-        st = walk_segment(s, i ? &segs[i - 1] : NULL, i ? meetings[i - 1] : -1, &segs[i]);
-    while (!st && segs[nmeetings].states[at] != ending)
+    for (int i = 0; i <= nrendezvous && !st; i++)
+        st = walk_segment(s, i ? &segs[i - 1] : NULL, i ? rendezvous[i - 1] : -1, &segs[i]);
+    while (!st && segs[nrendezvous].states[at] != ending)
         at++;
-    for (int i = nmeetings; i >= 0 && !st; i--) {
+    for (int i = nrendezvous; i >= 0 && !st; i--) {
         for (; segs[i].came[at] >= 0 && !st; at = segs[i].came[at])
             st = add_event(&segments[i], s, rank, segs[i].states[segs[i].came[at]],
                            segs[i].states[at]);
@@ -116,7 +116,7 @@ weir_status weir__check_replay(struct weir__space *s, int rank, const int *meeti
             at = -1 - segs[i].came[at];
     }
     s->budget = budget;
-    for (int i = 0; segs && i <= nmeetings; i++) {
+    for (int i = 0; segs && i <= nrendezvous; i++) {
         weir__free(segs[i].states);
         weir__free(segs[i].came);
     }

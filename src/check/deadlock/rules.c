@@ -12,7 +12,7 @@ enum { MAX_TIGHT = 8 };
 static bool blocks_others(const struct weir__check_op *op)
 {
     return (op->take == WEIR__TAKE_GANG || op->take == WEIR__TAKE_TOGETHER) ? op->blocks > 1
-                                                                            : op->meeting >= 0;
+                                                                            : op->rendezvous >= 0;
 }
 
 static int cores_of(const struct weir__check_op *op, bool cube)

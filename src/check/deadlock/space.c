@@ -100,7 +100,7 @@ static bool spend_step(struct weir__budget *b)
         double states = 1 - (double)b->states / (double)b->all_states;
         double steps = 1 - (double)b->steps / (double)b->all_steps;
 
-        weir__progress_tell(b->doing, states > steps ? states : steps);
+        weir__progress_report(b->doing, states > steps ? states : steps);
     }
     return true;
 }
@@ -141,7 +141,7 @@ static bool expand(struct weir__space *s, int state)
         if (slots[i].status == WEIR__SLOT_MEET) {
             if (!weir__grow(&s->pend, s->npend, &s->cap_pend, sizeof *s->pend))
                 return false;
-            s->pend[s->npend++] = m->rank->ops[weir__machine_head(m, slots, i)].meeting;
+            s->pend[s->npend++] = m->rank->ops[weir__machine_head(m, slots, i)].rendezvous;
             continue;
         }
         if (!weir__machine_move(m, slots, i))
@@ -166,10 +166,10 @@ int weir__space_first(struct weir__space *s)
     return intern_state(s, slots);
 }
 
-int weir__space_after(struct weir__space *s, int state, int meeting)
+int weir__space_after(struct weir__space *s, int state, int rendezvous)
 {
     struct weir__slot slots[256];
-    int op = s->p->meetings[meeting].op[s->rank];
+    int op = s->p->rendezvous[rendezvous].op[s->rank];
 
     memcpy(slots, weir__space_slots(s, state), state_bytes(s));
     weir__machine_meet(&s->machine, slots, s->machine.rank->ops[op].stream);
@@ -301,51 +301,51 @@ int weir__space_begin(struct weir__space *s)
     return intern_set(s, n);
 }
 
-static uint64_t hash_step(int from, int meeting)
+static uint64_t hash_step(int from, int rendezvous)
 {
-    return mix((uint64_t)(unsigned)from << 32 | (unsigned)meeting);
+    return mix((uint64_t)(unsigned)from << 32 | (unsigned)rendezvous);
 }
 
 static uint64_t hash_known_step(const void *owner, int step)
 {
     const struct weir__space *s = owner;
 
-    return hash_step(s->steps[step].from, s->steps[step].meeting);
+    return hash_step(s->steps[step].from, s->steps[step].rendezvous);
 }
 
-/* The seeds of the walk after the meeting. */
-static int seed_meeting(struct weir__space *s, int set, int meeting, int **seeds)
+/* The seeds of the walk after the rendezvous. */
+static int seed_rendezvous(struct weir__space *s, int set, int rendezvous, int **seeds)
 {
     int n = 0, cap = 0;
 
     for (int i = 0; i < s->sets[set].n; i++) {
         int state = s->members[s->sets[set].first + i];
 
-        if (!weir__space_waits_for(s, state, meeting))
+        if (!weir__space_waits_for(s, state, rendezvous))
             continue;
         if (!spend_step(s->budget) || !weir__grow(seeds, n, &cap, sizeof **seeds) ||
-            ((*seeds)[n++] = weir__space_after(s, state, meeting)) < 0)
+            ((*seeds)[n++] = weir__space_after(s, state, rendezvous)) < 0)
             return -1;
     }
     return n;
 }
 
-int weir__space_meet(struct weir__space *s, int set, int meeting)
+int weir__space_meet(struct weir__space *s, int set, int rendezvous)
 {
-    uint64_t hash = hash_step(set, meeting);
+    uint64_t hash = hash_step(set, rendezvous);
     int *seeds = NULL, n, to = -1;
 
     INDEX_EACH(&s->by_step, hash, at, step)
-    if (s->steps[step].from == set && s->steps[step].meeting == meeting)
+    if (s->steps[step].from == set && s->steps[step].rendezvous == rendezvous)
         return s->steps[step].to;
-    if ((n = seed_meeting(s, set, meeting, &seeds)) >= 0 &&
+    if ((n = seed_rendezvous(s, set, rendezvous, &seeds)) >= 0 &&
         (n = weir__space_walk(s, seeds, n, NULL, NULL)) >= 0)
         to = intern_set(s, n);
     weir__free(seeds);
     if (to < 0 || !index_reserve(&s->by_step, hash_known_step, s) ||
         !weir__grow(&s->steps, s->nsteps, &s->cap_steps, sizeof *s->steps))
         return -1;
-    s->steps[s->nsteps] = (struct weir__step){set, meeting, to};
+    s->steps[s->nsteps] = (struct weir__step){set, rendezvous, to};
     index_put(&s->by_step, hash, s->nsteps);
     s->nsteps++;
     return to;

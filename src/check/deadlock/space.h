@@ -1,6 +1,6 @@
-/* The states of one rank, and sets of them: where the rank can be after given meetings.
+/* The states of one rank, and sets of them: where the rank can be after given rendezvous.
  *
- * Ranks touch each other at meetings only. So once it is known which meetings took place,
+ * Ranks touch each other at rendezvous only. So once it is known which rendezvous took place,
  * and in which order, where one rank can be does not depend on where the others are: the
  * states of the whole program are all combinations. Instead of visiting them, the set of
  * each rank's own is kept. That is what makes many ranks no harder than one, and ranks
@@ -16,7 +16,7 @@ struct weir__budget {
     size_t states; /* new ones */
     size_t steps;  /* visits */
     size_t all_states, all_steps;
-    const char *doing; /* for weir__progress_tell */
+    const char *doing; /* for weir__progress_report */
     bool spent;
 };
 static inline struct weir__budget weir__budget_of(size_t states, size_t steps, const char *doing)
@@ -42,7 +42,7 @@ struct weir__space {
     int nstates, cap_states;
     struct weir__state_info {
         int succ, nsucc; /* nsucc -1: not looked at yet */
-        int pend, npend; /* meetings it waits for */
+        int pend, npend; /* rendezvous it waits for */
         int visited;     /* by the last walk that came here */
     } * info;
     int cap_info;
@@ -70,8 +70,8 @@ struct weir__space {
     int nendings, cap_endings;
     struct weir__index by_set;
 
-    struct weir__step { /* sets[to] is where sets[from] gets by the meeting */
-        int from, meeting, to;
+    struct weir__step { /* sets[to] is where sets[from] gets by the rendezvous */
+        int from, rendezvous, to;
     } * steps;
     int nsteps, cap_steps;
     struct weir__index by_step;
@@ -88,18 +88,18 @@ void weir__space_fini(struct weir__space *s);
 
 /* All below return -1 with the error set, or with the budget spent. */
 
-/* The set of what can be reached from the start without a meeting. */
+/* The set of what can be reached from the start without a rendezvous. */
 int weir__space_begin(struct weir__space *s);
-/* The set after the meeting, from those states of `set` that wait for it; it may be empty. */
-int weir__space_meet(struct weir__space *s, int set, int meeting);
+/* The set after the rendezvous, from those states of `set` that wait for it; it may be empty. */
+int weir__space_meet(struct weir__space *s, int set, int rendezvous);
 
-/* A walk: the states that can be reached from the seeds without a meeting, seeds first,
+/* A walk: the states that can be reached from the seeds without a rendezvous, seeds first,
  * into s->queue; came[i], if given, says from which place of the queue the i-th was
  * reached first, -1 for a seed. Returns how many. */
 int weir__space_walk(struct weir__space *s, const int *seeds, int nseeds, int **came,
                      int *cap_came);
-/* The state that the meeting leads to. */
-int weir__space_after(struct weir__space *s, int state, int meeting);
+/* The state that the rendezvous leads to. */
+int weir__space_after(struct weir__space *s, int state, int rendezvous);
 /* The first state. */
 int weir__space_first(struct weir__space *s);
 
@@ -109,10 +109,10 @@ static inline const struct weir__slot *weir__space_slots(const struct weir__spac
                                           sizeof(struct weir__slot));
 }
 
-static inline bool weir__space_waits_for(const struct weir__space *s, int state, int meeting)
+static inline bool weir__space_waits_for(const struct weir__space *s, int state, int rendezvous)
 {
     for (int i = 0; i < s->info[state].npend; i++)
-        if (s->pend[s->info[state].pend + i] == meeting)
+        if (s->pend[s->info[state].pend + i] == rendezvous)
             return true;
     return false;
 }

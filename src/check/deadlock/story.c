@@ -2,13 +2,13 @@
 
 #include <string.h>
 
-struct teller {
+struct describer {
     struct weir__report *r;
     const struct weir__check_program *p;
     struct weir__lines *lines;
 };
 
-static const struct weir__check_op *op_at(const struct teller *t, int rank, int stream,
+static const struct weir__check_op *op_at(const struct describer *t, int rank, int stream,
                                           const struct weir__slot *slots)
 {
     const struct weir__check_rank *k = &t->p->ranks[rank];
@@ -16,20 +16,21 @@ static const struct weir__check_op *op_at(const struct teller *t, int rank, int 
     return &k->ops[k->streams[stream].ops[slots[stream].position]];
 }
 
-static const char *blocks(const struct teller *t, int rank, const struct weir__check_op *op, int n)
+static const char *blocks(const struct describer *t, int rank, const struct weir__check_op *op,
+                          int n)
 {
     return weir__report_blocks(t->r, &t->p->ranks[rank], op, n);
 }
 
-static const char *cores(const struct teller *t, int rank, int cube, int vector)
+static const char *cores(const struct describer *t, int rank, int cube, int vector)
 {
     return weir__report_cores(t->r, &t->p->ranks[rank], cube, vector);
 }
 
 /* ---- steps ---- */
 
-static const char *tell_arrival(const struct teller *t, const struct weir__event *e,
-                                const struct weir__check_op *op)
+static const char *describe_arrival(const struct describer *t, const struct weir__check_event *e,
+                                    const struct weir__check_op *op)
 {
     const struct weir__slot *is = &e->after[e->stream];
     const char *has = cores(t, e->rank, is->cube, is->vector);
@@ -48,8 +49,8 @@ static const char *tell_arrival(const struct teller *t, const struct weir__event
 }
 
 /* What the stream's own operator did. */
-static const char *tell_move(const struct teller *t, const struct weir__event *e,
-                             const struct weir__check_op *op)
+static const char *describe_move(const struct describer *t, const struct weir__check_event *e,
+                                 const struct weir__check_op *op)
 {
     const struct weir__slot *was = &e->before[e->stream], *is = &e->after[e->stream];
     int cube = was->cube - is->cube, vector = was->vector - is->vector;
@@ -60,7 +61,7 @@ static const char *tell_move(const struct teller *t, const struct weir__event *e
                    : weir__report_text(t->r, "ends and gives back %s",
                                        cores(t, e->rank, was->cube, was->vector));
     if (was->status == WEIR__SLOT_IDLE)
-        return tell_arrival(t, e, op);
+        return describe_arrival(t, e, op);
     if (cube || vector)
         return weir__report_text(t->r, "ends a part, gives back %s and keeps %s",
                                  cores(t, e->rank, cube, vector),
@@ -70,7 +71,7 @@ static const char *tell_move(const struct teller *t, const struct weir__event *e
 }
 
 /* What came of it for the rank's other streams. */
-static const char *tell_gains(const struct teller *t, const struct weir__event *e)
+static const char *describe_gains(const struct describer *t, const struct weir__check_event *e)
 {
     const char *text = "";
 
@@ -97,29 +98,30 @@ static const char *tell_gains(const struct teller *t, const struct weir__event *
 }
 
 /* Cores that come back one by one, and go to nobody, are one step with the next. */
-static bool is_part_of_next(const struct teller *t, const struct weir__event *e,
-                            const struct weir__event *next)
+static bool is_part_of_next(const struct describer *t, const struct weir__check_event *e,
+                            const struct weir__check_event *next)
 {
     return next && next->rank == e->rank && next->stream == e->stream &&
            e->before[e->stream].status == WEIR__SLOT_DRAIN &&
            next->before[e->stream].status == WEIR__SLOT_DRAIN &&
-           next->before[e->stream].position == e->before[e->stream].position && !*tell_gains(t, e);
+           next->before[e->stream].position == e->before[e->stream].position &&
+           !*describe_gains(t, e);
 }
 
-static void tell_event(const struct teller *t, const struct weir__event *e)
+static void describe_event(const struct describer *t, const struct weir__check_event *e)
 {
     const struct weir__check_op *op = op_at(t, e->rank, e->stream, e->before);
     const struct weir__check_stream *stream = &t->p->ranks[e->rank].streams[e->stream];
 
-    weir__report_line(t->r, t->lines,
-                      weir__report_text(t->r, "%s%s (stream %s) %s%s",
-                                        weir__report_rank(t->r, t->p, e->rank), op->name,
-                                        stream->name, tell_move(t, e, op), tell_gains(t, e)));
+    weir__report_line(
+        t->r, t->lines,
+        weir__report_text(t->r, "%s%s (stream %s) %s%s", weir__report_rank(t->r, t->p, e->rank),
+                          op->name, stream->name, describe_move(t, e, op), describe_gains(t, e)));
 }
 
-static void tell_meeting(const struct teller *t, int meeting)
+static void describe_rendezvous(const struct describer *t, int rendezvous)
 {
-    const struct weir__check_meeting *m = &t->p->meetings[meeting];
+    const struct weir__check_rendezvous *m = &t->p->rendezvous[rendezvous];
 
     weir__report_line(
         t->r, t->lines,
@@ -127,19 +129,21 @@ static void tell_meeting(const struct teller *t, int meeting)
                           t->p->ranks[0].ops[m->op[0]].name, m->name, m->k + 1));
 }
 
-void weir__tell_trace(struct weir__report *r, const struct weir__check_program *p,
-                      const struct weir__trace *trace, const bool *told, struct weir__lines *lines)
+void weir__describe_trace(struct weir__report *r, const struct weir__check_program *p,
+                          const struct weir__trace *trace, const bool *told,
+                          struct weir__lines *lines)
 {
-    struct teller t = {r, p, lines};
-    struct weir__event joined;
+    struct describer t = {r, p, lines};
+    struct weir__check_event joined;
     bool pending = false;
 
     for (int i = 0; i < trace->nevents; i++) {
-        struct weir__event e = trace->events[i];
-        const struct weir__event *next = i + 1 < trace->nevents ? &trace->events[i + 1] : NULL;
+        struct weir__check_event e = trace->events[i];
+        const struct weir__check_event *next =
+            i + 1 < trace->nevents ? &trace->events[i + 1] : NULL;
 
         if (e.rank < 0) {
-            tell_meeting(&t, e.meeting);
+            describe_rendezvous(&t, e.rendezvous);
             continue;
         }
         if (told && !told[e.rank])
@@ -150,20 +154,22 @@ void weir__tell_trace(struct weir__report *r, const struct weir__check_program *
         if (pending)
             joined = e;
         else
-            tell_event(&t, &e);
+            describe_event(&t, &e);
     }
 }
 
 /* ---- the cycle ---- */
 
-static const char *tell_wait(const struct teller *t, const struct weir__jam *jam,
-                             const struct weir__wait *w, const struct weir__wait *on)
+static const char *describe_wait(const struct describer *t, const struct weir__deadlock *deadlock,
+                                 const struct weir__check_wait *w,
+                                 const struct weir__check_wait *on)
 {
     const struct weir__check_rank *rank = &t->p->ranks[w->rank];
     const struct weir__check_op *op = &rank->ops[w->op];
     const struct weir__check_op *other = &t->p->ranks[on->rank].ops[on->op];
-    const struct weir__jam_head *own = &jam->heads[jam->first[w->rank] + op->stream];
-    const struct weir__jam_head *its = &jam->heads[jam->first[on->rank] + other->stream];
+    const struct weir__deadlock_head *own = &deadlock->heads[deadlock->first[w->rank] + op->stream];
+    const struct weir__deadlock_head *its =
+        &deadlock->heads[deadlock->first[on->rank] + other->stream];
     const char *held = own->cube || own->vector ? cores(t, w->rank, own->cube, own->vector) : NULL;
     const char *others = cores(t, on->rank, its->cube, its->vector);
 
@@ -173,7 +179,7 @@ static const char *tell_wait(const struct teller *t, const struct weir__jam *jam
     case WEIR__WAIT_BEHIND:
         return weir__report_text(t->r, "%s is behind %s on stream %s", op->name, other->name,
                                  rank->streams[op->stream].name);
-    case WEIR__WAIT_MEETING:
+    case WEIR__WAIT_RENDEZVOUS:
         if (held)
             return weir__report_text(t->r, "%s holds %s until rank %d comes to its %s", op->name,
                                      held, on->rank, other->name);
@@ -193,18 +199,18 @@ static const char *tell_wait(const struct teller *t, const struct weir__jam *jam
                              other->name, others);
 }
 
-void weir__tell_cycle(struct weir__report *r, const struct weir__check_program *p,
-                      const struct weir__jam *jam, const struct weir__cycle *cycle,
-                      struct weir__lines *lines)
+void weir__describe_cycle(struct weir__report *r, const struct weir__check_program *p,
+                          const struct weir__deadlock *deadlock, const struct weir__cycle *cycle,
+                          struct weir__lines *lines)
 {
-    struct teller t = {r, p, lines};
+    struct describer t = {r, p, lines};
 
     for (int i = 0; i < cycle->n; i++) {
-        const struct weir__wait *w = &cycle->waits[i];
+        const struct weir__check_wait *w = &cycle->waits[i];
 
         weir__report_line(
             r, lines,
             weir__report_text(r, "%s%s", weir__report_rank(r, p, w->rank),
-                              tell_wait(&t, jam, w, &cycle->waits[(i + 1) % cycle->n])));
+                              describe_wait(&t, deadlock, w, &cycle->waits[(i + 1) % cycle->n])));
     }
 }

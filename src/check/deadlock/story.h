@@ -6,38 +6,40 @@
 #include "check/deadlock/report.h"
 
 /* One wait of the cycle: `op` of `rank` waits for the next entry. */
-struct weir__wait {
+struct weir__check_wait {
     int rank, op;
-    enum { WEIR__WAIT_AFTER, WEIR__WAIT_BEHIND, WEIR__WAIT_CORES, WEIR__WAIT_MEETING } why;
+    enum { WEIR__WAIT_AFTER, WEIR__WAIT_BEHIND, WEIR__WAIT_CORES, WEIR__WAIT_RENDEZVOUS } why;
 };
 
 struct weir__cycle {
-    struct weir__wait *waits;
+    struct weir__check_wait *waits;
     int n;
 };
 
-/* A shortest cycle of waits in the jam; none if streams wait for what does not exist. */
-weir_status weir__jam_cycle(const struct weir__check_program *p, const struct weir__jam *jam,
-                            struct weir__cycle *out);
-void weir__tell_cycle(struct weir__report *r, const struct weir__check_program *p,
-                      const struct weir__jam *jam, const struct weir__cycle *cycle,
-                      struct weir__lines *lines);
+/* A shortest cycle of waits in the deadlock; none if streams wait for what does not exist. */
+weir_status weir__deadlock_cycle(const struct weir__check_program *p,
+                                 const struct weir__deadlock *deadlock, struct weir__cycle *out);
+void weir__describe_cycle(struct weir__report *r, const struct weir__check_program *p,
+                          const struct weir__deadlock *deadlock, const struct weir__cycle *cycle,
+                          struct weir__lines *lines);
 /* Only ranks with told[rank]; NULL tells all. */
-void weir__tell_trace(struct weir__report *r, const struct weir__check_program *p,
-                      const struct weir__trace *trace, const bool *told, struct weir__lines *lines);
+void weir__describe_trace(struct weir__report *r, const struct weir__check_program *p,
+                          const struct weir__trace *trace, const bool *told,
+                          struct weir__lines *lines);
 
 /* The stream's operator that is not over, or -1. */
-static inline int weir__jam_head_op(const struct weir__check_program *p,
-                                    const struct weir__jam *jam, int rank, int stream)
+static inline int weir__deadlock_head_op(const struct weir__check_program *p,
+                                         const struct weir__deadlock *deadlock, int rank,
+                                         int stream)
 {
     const struct weir__check_stream *s = &p->ranks[rank].streams[stream];
-    int position = jam->heads[jam->first[rank] + stream].position;
+    int position = deadlock->heads[deadlock->first[rank] + stream].position;
 
     return position < s->nops ? s->ops[position] : -1;
 }
 
 /* It has started or wants nothing but cores. */
-bool weir__jam_is_ready(const struct weir__check_program *p, const struct weir__jam *jam, int rank,
-                        int op);
+bool weir__deadlock_is_ready(const struct weir__check_program *p,
+                             const struct weir__deadlock *deadlock, int rank, int op);
 
 #endif

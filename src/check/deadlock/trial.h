@@ -7,7 +7,7 @@
 
 /* A program with its order. */
 struct weir__prepared {
-    struct weir__jam jam;             /* where streams end without cores */
+    struct weir__deadlock deadlock;   /* where streams end without cores */
     bool over;                        /* all of them at their end */
     struct weir__check_order *orders; /* by rank, if over */
 };

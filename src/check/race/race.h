@@ -25,7 +25,7 @@
 #include "check/race/footprint.h"
 
 struct weir__race_clock;
-struct weir__race_meeting;
+struct weir__race_rendezvous;
 
 struct weir__race_order {
     struct weir__race_history {
@@ -35,9 +35,9 @@ struct weir__race_order {
     int nstreams, cap_streams;
     uint64_t *host; /* by id */
     int cap_host;
-    uint64_t forgotten;              /* clocks given up: what they ordered counts as ordered */
-    struct weir__race_meeting *open; /* collectives that not every rank has called */
-    uint64_t visit;                  /* of the last walk over meetings */
+    uint64_t forgotten;                 /* clocks given up: what they ordered counts as ordered */
+    struct weir__race_rendezvous *open; /* collectives that not every rank has called */
+    uint64_t visit;                     /* of the last walk over rendezvous */
 };
 
 /* What an operand looks like. */

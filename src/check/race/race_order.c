@@ -10,7 +10,7 @@ enum { MOST_CLOCKS = 1 << 16 };
 struct past {
     uint64_t *seq;
     int n;
-    struct weir__race_meeting **met;
+    struct weir__race_rendezvous **met;
     int nmet, cap_met;
 };
 
@@ -23,8 +23,8 @@ struct weir__race_clock {
 
 /* A collective: what comes after it comes after every call. Once all have been made and all it
  * comes after is settled, its past names streams only. */
-struct weir__race_meeting {
-    struct weir__race_meeting *next; /* of those that are open */
+struct weir__race_rendezvous {
+    struct weir__race_rendezvous *next; /* of those that are open */
     const void *channel;
     uint64_t call;
     int ranks, came;
@@ -32,12 +32,12 @@ struct weir__race_meeting {
     struct past past; /* of all calls so far, and the calls */
     int refs;         /* pasts that name it, and the list of open ones */
     uint64_t visit;
-    struct weir__race_meeting *todo; /* of a walk */
+    struct weir__race_rendezvous *todo; /* of a walk */
 };
 
 /* ---- pasts ---- */
 
-static void drop(struct weir__race_meeting *m);
+static void drop(struct weir__race_rendezvous *m);
 
 static void past_fini(struct past *p)
 {
@@ -48,7 +48,7 @@ static void past_fini(struct past *p)
     *p = (struct past){0};
 }
 
-static void drop(struct weir__race_meeting *m)
+static void drop(struct weir__race_rendezvous *m)
 {
     if (--m->refs)
         return;
@@ -77,7 +77,7 @@ static bool reserve(struct past *p, int n)
     return true;
 }
 
-static bool add_met(struct past *p, struct weir__race_meeting *m)
+static bool add_met(struct past *p, struct weir__race_rendezvous *m)
 {
     for (int i = 0; i < p->nmet; i++)
         if (p->met[i] == m)
@@ -105,7 +105,7 @@ static bool join(struct past *p, const struct past *from)
     if (fits)
         join_streams(p, from);
     for (int i = 0; i < from->nmet && fits; i++) {
-        struct weir__race_meeting *m = from->met[i];
+        struct weir__race_rendezvous *m = from->met[i];
 
         if (!m->settled)
             fits = add_met(p, m);
@@ -118,7 +118,7 @@ static bool join(struct past *p, const struct past *from)
 /* The last command of `source` in the past: its own, or that of a collective in it. */
 static uint64_t reach(struct weir__race_order *o, const struct past *p, int source)
 {
-    struct weir__race_meeting *todo = NULL;
+    struct weir__race_rendezvous *todo = NULL;
     uint64_t best = 0, visit;
 
     if (!p)
@@ -276,10 +276,10 @@ static void give_up(struct weir__race_order *o)
 }
 
 /* All calls have been made, and all before it are settled: its past becomes its own. */
-static void settle(struct weir__race_order *o, struct weir__race_meeting *m)
+static void settle(struct weir__race_order *o, struct weir__race_rendezvous *m)
 {
     struct past flat = {0};
-    struct weir__race_meeting **at = &o->open;
+    struct weir__race_rendezvous **at = &o->open;
 
     m->settled = true; /* first: a stream that calls for two ranks has it in its own past */
     if (!join(&flat, &m->past))
@@ -292,7 +292,7 @@ static void settle(struct weir__race_order *o, struct weir__race_meeting *m)
     drop(m);
 }
 
-static bool can_settle(const struct weir__race_meeting *m)
+static bool can_settle(const struct weir__race_rendezvous *m)
 {
     bool can = m->came >= m->ranks;
 
@@ -308,7 +308,7 @@ static bool settle_all(struct weir__race_order *o)
 
     while (more) {
         more = false;
-        for (struct weir__race_meeting *m = o->open; m && !more; m = m->next)
+        for (struct weir__race_rendezvous *m = o->open; m && !more; m = m->next)
             if ((more = can_settle(m)))
                 settle(o, m);
         any |= more;
@@ -316,22 +316,22 @@ static bool settle_all(struct weir__race_order *o)
     return any;
 }
 
-static struct weir__race_meeting *find_meeting(struct weir__race_order *o, const void *channel,
-                                               uint64_t call, int ranks)
+static struct weir__race_rendezvous *find_rendezvous(struct weir__race_order *o,
+                                                     const void *channel, uint64_t call, int ranks)
 {
-    struct weir__race_meeting *m = o->open;
+    struct weir__race_rendezvous *m = o->open;
 
     while (m && (m->channel != channel || m->call != call))
         m = m->next;
     if (!m && (m = weir__calloc(1, sizeof *m))) {
-        *m = (struct weir__race_meeting){
+        *m = (struct weir__race_rendezvous){
             .next = o->open, .channel = channel, .call = call, .ranks = ranks, .refs = 1};
         o->open = m;
     }
     return m;
 }
 
-/* What the call comes after is in the meeting; what other meetings of the same command brought
+/* What the call comes after is in the rendezvous; what other rendezvous of the same command brought
  * is not. There is room for all streams. */
 static bool carry_over(const struct weir__race_history *h, uint64_t seq, struct past *next)
 {
@@ -347,7 +347,7 @@ static bool carry_over(const struct weir__race_history *h, uint64_t seq, struct 
 bool weir__race_meet(struct weir__race_order *o, int stream, uint64_t seq, const void *channel,
                      uint64_t call, int ranks)
 {
-    struct weir__race_meeting *m = find_meeting(o, channel, call, ranks);
+    struct weir__race_rendezvous *m = find_rendezvous(o, channel, call, ranks);
     const struct weir__race_history *h = &o->streams[stream];
     const struct past *now = past_at(h, seq);
     struct weir__race_clock next = {.from = seq + 1, .met = true};
@@ -371,7 +371,7 @@ no_memory:
 
 void weir__race_leave(struct weir__race_order *o, const void *channel)
 {
-    for (struct weir__race_meeting *m = o->open; m; m = m->next)
+    for (struct weir__race_rendezvous *m = o->open; m; m = m->next)
         if (m->channel == channel) {
             m->channel = NULL; /* another may get its address */
             m->came = m->ranks;
@@ -430,10 +430,10 @@ void weir__race_order_fini(struct weir__race_order *o)
         weir__free(o->streams[s].clocks);
     }
     /* Open ones may name each other in a circle. */
-    for (struct weir__race_meeting *m = o->open; m; m = m->next)
+    for (struct weir__race_rendezvous *m = o->open; m; m = m->next)
         m->refs++;
     while (o->open) {
-        struct weir__race_meeting *m = o->open;
+        struct weir__race_rendezvous *m = o->open;
 
         past_fini(&m->past);
         o->open = m->next;

@@ -22,7 +22,7 @@ static void report_access(struct weir__text *text, const weir_race_access *a)
     weir__text_add(text, "\n");
 }
 
-void weir__race_tell(struct weir__text *text, const weir_race *r)
+void weir__race_describe(struct weir__text *text, const weir_race *r)
 {
     const weir_race_access *a = &r->first, *b = &r->second;
 

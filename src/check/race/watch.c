@@ -441,7 +441,7 @@ char *weir_race_report(void)
                        (unsigned long long)watch.stats.operators);
     for (int i = 0; i < watch.nfound; i++) {
         weir__text_add(&text, "race %d: ", i + 1);
-        weir__race_tell(&text, &watch.found[i]);
+        weir__race_describe(&text, &watch.found[i]);
     }
     if (watch.stats.lost + watch.order.forgotten)
         weir__text_add(&text, "%llu records were given up; each may hide a race\n",

@@ -79,6 +79,6 @@ void weir__race_forget(struct weir__race_region **region, const void *owner);
 /* In one sentence: both operators, and that nothing orders them. */
 void weir__race_say(struct weir__text *text, const weir_race *race);
 /* In full: both accesses, why they are unordered, and the missing wait. */
-void weir__race_tell(struct weir__text *text, const weir_race *race);
+void weir__race_describe(struct weir__text *text, const weir_race *race);
 
 #endif

@@ -1,9 +1,10 @@
 /* Collectives between the devices of this process.
  *
  * In its stream a collective is a call of the host and a gate behind it, as a callback is. When
- * the stream gets there, the helper thread of its device arrives at the meeting for it; until the
- * others have come nothing of it is on the device, so that a rank that never comes, arguments that
- * do not fit or a broken group need only say so and open the gate. No kernel waits for another.
+ * the stream gets there, the helper thread of its device arrives at the rendezvous for it; until
+ * the others have come nothing of it is on the device, so that a rank that never comes, arguments
+ * that do not fit or a broken group need only say so and open the gate. No kernel waits for
+ * another.
  *
  * The helper of the last to arrive queues every rank's part, each on a stream of its own beside
  * the rank's (on the same cores, and what is before it on the rank's stream is over), and behind
@@ -20,15 +21,12 @@
 
 enum { PHASES = 3, NAP_NS = 50000 };
 
-static struct weir__mutex arrived_lock; /* of the devices' lists of those that have arrived */
-
 /* A collective of one rank, from when it is queued until it is over. */
 struct weir__cuda_meet {
-    struct weir__guest guest;
+    struct weir__participant participant;
     struct weir__cuda_stream *stream;
     uint64_t seq, call;
-    struct weir__mark blamed; /* the command that fails with it: its own, or its run's */
-    bool in_plan;
+    bool in_plan; /* the plan holds the group */
     bool started; /* something of it is on the side stream */
     const char *name;
     const struct weir__code *code; /* NULL: the others' parts do what is to be done */
@@ -57,9 +55,11 @@ static struct weir__cuda *device_of(const struct weir__cuda_meet *m)
     return weir__cuda(m->stream->base.dev);
 }
 
-static struct weir__cuda_meet *guest_at(const struct weir__meeting *meeting, uint64_t left)
+static struct weir__cuda_meet *participant_at(const struct weir__rendezvous *rendezvous,
+                                              uint64_t left)
 {
-    return weir__containerof(meeting->guests[__builtin_ctzll(left)], struct weir__cuda_meet, guest);
+    return weir__containerof(rendezvous->participants[__builtin_ctzll(left)],
+                             struct weir__cuda_meet, participant);
 }
 
 /* ---- queueing ---- */
@@ -89,10 +89,10 @@ static weir_status prepare(struct weir__cuda_meet *m, const struct weir__kernel 
     return WEIR_OK;
 }
 
-static void wake(struct weir__guest *guest);
+static void wake(struct weir__participant *participant);
 
 weir_status weir__cuda_meet(struct weir__cuda_stream *s, weir__cu_stream tail,
-                            const struct weir__kernel *k, const struct weir__cuda_run *run)
+                            const struct weir__kernel *k, uint64_t ticket, bool in_plan)
 {
     struct weir__cuda_meet *m = weir__alloc_aligned(sizeof *m, WEIR__LINE);
     weir_status st;
@@ -103,11 +103,10 @@ weir_status weir__cuda_meet(struct weir__cuda_stream *s, weir__cu_stream tail,
     memcpy(m->args, k->args, k->args_size);
     m->stream = s;
     m->seq = weir__stream_submitted(&s->base) + 1;
-    m->call = meet_of(m)->call + (run ? run->ticket : 0);
-    m->blamed = run ? run->blamed : (struct weir__mark){&s->base, m->seq};
-    m->in_plan = run;
+    m->call = ticket + meet_of(m)->call;
+    m->in_plan = in_plan;
     m->name = k->name;
-    m->guest.wake = wake;
+    m->participant.wake = wake;
     if ((st = prepare(m, k))) {
         weir__free(m);
         return st;
@@ -126,33 +125,26 @@ static void list_arrived(struct weir__cuda_meet *m)
 {
     struct weir__cuda *dev = device_of(m);
 
-    weir__mutex_lock(&arrived_lock);
+    weir__mutex_lock(&weir__cuda_faults);
     m->next = dev->arrived;
     m->at = &dev->arrived;
     if (m->next)
         m->next->at = &m->next;
     dev->arrived = m;
-    weir__mutex_unlock(&arrived_lock);
+    weir__mutex_unlock(&weir__cuda_faults);
 }
 
 static void unlist(struct weir__cuda_meet *m)
 {
-    weir__mutex_lock(&arrived_lock);
-    if (m->at) {
-        *m->at = m->next;
-        if (m->next)
-            m->next->at = m->at;
-        m->at = NULL;
-    }
-    weir__mutex_unlock(&arrived_lock);
+    if (!m->at)
+        return;
+    *m->at = m->next;
+    if (m->next)
+        m->next->at = m->at;
+    m->at = NULL;
 }
 
-static void fail(const struct weir__mark *blamed, weir_status status, const char *text)
-{
-    weir__cuda_fail(weir__cuda_stream(blamed->stream), blamed->seq, status, text);
-}
-
-/* Nobody is in its meeting any more. The stream fails if it did, and goes on; what the device
+/* Nobody is in its rendezvous any more. The stream fails if it did, and goes on; what the device
  * opens itself stays shut here. The group may be gone afterwards, and `m` is. */
 static void finish(struct weir__cuda_meet *m, bool open_gate)
 {
@@ -160,12 +152,14 @@ static void finish(struct weir__cuda_meet *m, bool open_gate)
     weir_group *group = group_of(m);
     char text[1024];
 
+    weir__mutex_lock(&weir__cuda_faults);
     unlist(m);
-    if (m->guest.state == WEIR__GUEST_REFUSED || m->guest.failed) {
+    if (m->participant.state == WEIR__PARTICIPANT_REFUSED || m->participant.failed) {
         snprintf(text, sizeof text, "collective '%.28s' failed on stream '%s': %s", m->name,
                  s->base.name, group->reason);
-        fail(&m->blamed, group->status, text);
+        weir__cuda_add_failure(s, m->seq, group->status, text);
     }
+    weir__mutex_unlock(&weir__cuda_faults);
     if (!m->in_plan) /* before the stream goes on: whoever has waited for it may destroy the group
                       */
         weir__group_drop(group);
@@ -175,9 +169,9 @@ static void finish(struct weir__cuda_meet *m, bool open_gate)
 }
 
 /* It waits no longer: the group is broken. From any thread. */
-static void wake(struct weir__guest *guest)
+static void wake(struct weir__participant *participant)
 {
-    finish(weir__containerof(guest, struct weir__cuda_meet, guest), true);
+    finish(weir__containerof(participant, struct weir__cuda_meet, participant), true);
 }
 
 /* The stream is in error before it came here: it stays away, and says so. */
@@ -189,21 +183,22 @@ static void miss(struct weir__cuda_meet *m, weir_status status, const char *why)
     weir__call_text(meet_of(m), m->call, where, sizeof where);
     snprintf(text, sizeof text,
              "%s: rank %d does not take part, its stream '%s' is in error: %.140s", where,
-             meet_of(m)->rank, m->blamed.stream->name, why);
+             meet_of(m)->rank, m->stream->base.name, why);
     group->transport->abort(group, status, text);
-    m->guest.state = WEIR__GUEST_AWAY;
+    m->participant.state = WEIR__PARTICIPANT_AWAY;
     finish(m, true);
 }
 
 /* ---- all are here ---- */
 
 /* Whether kernels on the GPU of `m` read and write the memory of all. */
-static weir_status check_reach(const struct weir__cuda_meet *m, const struct weir__meeting *meeting)
+static weir_status check_reach(const struct weir__cuda_meet *m,
+                               const struct weir__rendezvous *rendezvous)
 {
     const struct weir__cuda *here = device_of(m);
 
-    for (uint64_t left = meeting->arrived; left; left &= left - 1) {
-        const struct weir__cuda *other = device_of(guest_at(meeting, left));
+    for (uint64_t left = rendezvous->arrived; left; left &= left - 1) {
+        const struct weir__cuda *other = device_of(participant_at(rendezvous, left));
 
         if (!weir__cuda_reaches_device(&here->base, &other->base))
             return weir__fail(WEIR_EUNSUPPORTED,
@@ -218,15 +213,18 @@ static weir_status start_part(struct weir__cuda_meet *m, const void *const *peer
 {
     struct weir__cuda *dev = device_of(m);
     const struct weir__cu *cu = &dev->api->cu;
-    struct weir__code_context context = weir__cuda_context(dev, m->blamed.stream, m->blamed.seq);
+    struct weir__code_context context = {
+        .log = dev->log,
+        .claims = (struct weir__code_claims *)(uintptr_t)dev->claims,
+        .where = weir__cuda_where(&m->stream->base, m->seq),
+        .name = m->name,
+        .cores = m->cores,
+    };
     _Alignas(16) unsigned char part[WEIR_ARGS_MAX];
     void *params[] = {part, &context};
     bool pushed = weir__cuda_enter(dev);
     weir_status st = WEIR_OK;
 
-    context.name = m->name;
-    context.stream = m->stream->base.name;
-    context.cores = m->cores;
     if (m->code)
         m->code->gather(m->args, peers, false, part);
     m->started = true;
@@ -249,13 +247,13 @@ static weir_status start_part(struct weir__cuda_meet *m, const void *const *peer
 /* The side stream of `last` goes on behind all parts. */
 static weir_status join_parts(const struct weir__cuda_meet *last)
 {
-    const struct weir__meeting *meeting = last->guest.in;
+    const struct weir__rendezvous *rendezvous = last->participant.in;
     struct weir__cuda *dev = device_of(last);
     bool pushed = weir__cuda_enter(dev);
     weir_status st = WEIR_OK;
 
-    for (uint64_t left = meeting->arrived; left && !st; left &= left - 1) {
-        const struct weir__cuda_meet *m = guest_at(meeting, left);
+    for (uint64_t left = rendezvous->arrived; left && !st; left &= left - 1) {
+        const struct weir__cuda_meet *m = participant_at(rendezvous, left);
 
         if (m != last)
             st = weir__cuda_check(dev, dev->api->cu.stream_wait(last->side, m->stream->parted, 0),
@@ -273,22 +271,20 @@ struct opening {
     struct {
         struct weir__cuda_stream *stream;
         uint64_t seq;
-        struct weir__mark blamed;
     } gates[WEIR_MAX_RANKS];
 };
 
 static void plan_opening(const struct weir__cuda_meet *last, struct opening *o)
 {
-    const struct weir__meeting *meeting = last->guest.in;
+    const struct weir__rendezvous *rendezvous = last->participant.in;
 
     o->dev = device_of(last);
     o->side = last->side;
     o->n = 0;
-    for (uint64_t left = meeting->arrived; left; left &= left - 1) {
-        const struct weir__cuda_meet *m = guest_at(meeting, left);
+    for (uint64_t left = rendezvous->arrived; left; left &= left - 1) {
+        const struct weir__cuda_meet *m = participant_at(rendezvous, left);
 
         o->gates[o->n].stream = m->stream;
-        o->gates[o->n].blamed = m->blamed;
         o->gates[o->n++].seq = m->seq;
     }
 }
@@ -328,17 +324,19 @@ static void open_gates(const struct opening *o)
 
         if (atomic_load(&s->word->gate) >= o->gates[i].seq)
             continue;
-        fail(&o->gates[i].blamed, st, text);
+        weir__mutex_lock(&weir__cuda_faults);
+        weir__cuda_add_failure(s, o->gates[i].seq, st, text);
+        weir__mutex_unlock(&weir__cuda_faults);
         weir__cuda_open_gate(s, o->gates[i].seq);
     }
     weir__cuda_leave(o->dev, pushed);
 }
 
 /* Parts that were started before something went wrong write their peers' memory. */
-static void await_parts(const struct weir__meeting *meeting)
+static void await_parts(const struct weir__rendezvous *rendezvous)
 {
-    for (uint64_t left = meeting->arrived; left; left &= left - 1) {
-        const struct weir__cuda_meet *m = guest_at(meeting, left);
+    for (uint64_t left = rendezvous->arrived; left; left &= left - 1) {
+        const struct weir__cuda_meet *m = participant_at(rendezvous, left);
         struct weir__cuda *dev = device_of(m);
         bool pushed = weir__cuda_enter(dev);
 
@@ -348,16 +346,18 @@ static void await_parts(const struct weir__meeting *meeting)
     }
 }
 
-/* The meeting is over for everybody. */
-static void close_meeting(struct weir__cuda_meet *last, int rank, weir_status status,
-                          const char *text, bool open_gates)
+/* The rendezvous is over for everybody. */
+static void close_rendezvous(struct weir__cuda_meet *last, int rank, weir_status status,
+                             const char *text, bool open_gates)
 {
     const struct weir__transport *transport = group_of(last)->transport;
-    struct weir__guest *guest = transport->close_meeting(&last->guest, rank, status, text), *next;
+    struct weir__participant *participant = transport->close_rendezvous(&last->participant, rank,
+                                                                        status, text),
+                             *next;
 
-    for (; guest; guest = next) {
-        next = guest->woken;
-        finish(weir__containerof(guest, struct weir__cuda_meet, guest), open_gates);
+    for (; participant; participant = next) {
+        next = participant->woken;
+        finish(weir__containerof(participant, struct weir__cuda_meet, participant), open_gates);
     }
     finish(last, open_gates);
 }
@@ -374,33 +374,33 @@ static weir_status queue_look(struct weir__cuda_meet *last)
 
 static void run_parts(struct weir__cuda_meet *last)
 {
-    const struct weir__meeting *meeting = last->guest.in;
+    const struct weir__rendezvous *rendezvous = last->participant.in;
     struct opening opening;
     bool look = false;
-    int rank = last->guest.rank;
+    int rank = last->participant.rank;
     char text[400];
     weir_status st = WEIR_OK;
 
-    for (uint64_t left = meeting->arrived; left && !st; left &= left - 1) {
-        struct weir__cuda_meet *m = guest_at(meeting, left);
+    for (uint64_t left = rendezvous->arrived; left && !st; left &= left - 1) {
+        struct weir__cuda_meet *m = participant_at(rendezvous, left);
 
-        rank = m->guest.rank;
+        rank = m->participant.rank;
         look |= m->code && m->code->fails;
-        if (!(st = check_reach(m, meeting)))
-            st = start_part(m, meeting->args);
+        if (!(st = check_reach(m, rendezvous)))
+            st = start_part(m, rendezvous->args);
     }
     if (!st) {
-        rank = last->guest.rank;
+        rank = last->participant.rank;
         st = join_parts(last);
     }
     if (!st && look && !(st = queue_look(last)))
         return;
     if (st) {
         snprintf(text, sizeof text, "%s", weir_last_error());
-        await_parts(meeting);
+        await_parts(rendezvous);
     }
     plan_opening(last, &opening);
-    close_meeting(last, rank, st, st ? text : NULL, st != WEIR_OK);
+    close_rendezvous(last, rank, st, st ? text : NULL, st != WEIR_OK);
     if (!st)
         open_gates(&opening);
 }
@@ -408,34 +408,34 @@ static void run_parts(struct weir__cuda_meet *last)
 /* Parts that can fail are over: the first rank that did speaks for all. */
 void weir__cuda_meet_look(struct weir__cuda_meet *last)
 {
-    const struct weir__meeting *meeting = last->guest.in;
+    const struct weir__rendezvous *rendezvous = last->participant.in;
     char text[1024];
     weir_status st = WEIR_OK;
-    int rank = last->guest.rank;
+    int rank = last->participant.rank;
 
-    for (uint64_t left = meeting->arrived; left && !st; left &= left - 1) {
-        const struct weir__cuda_meet *m = guest_at(meeting, left);
+    for (uint64_t left = rendezvous->arrived; left && !st; left &= left - 1) {
+        const struct weir__cuda_meet *m = participant_at(rendezvous, left);
 
-        rank = m->guest.rank;
-        if (weir__cuda_failed_before(weir__cuda_stream(m->blamed.stream), m->blamed.seq + 1))
-            st = weir__stream_copy_error(m->blamed.stream, text, sizeof text);
+        rank = m->participant.rank;
+        weir__cuda_poll(device_of(m));
+        st = weir__cuda_failed_at(m->stream, m->seq, text, sizeof text);
     }
-    close_meeting(last, rank, st, st ? text : NULL, true);
+    close_rendezvous(last, rank, st, st ? text : NULL, true);
 }
 
 void weir__cuda_meet_arrive(struct weir__cuda_meet *m)
 {
     const struct weir__meet *meet = meet_of(m);
-    weir_status st = weir__stream_error(m->blamed.stream, m->blamed.seq);
+    weir_status st = weir__stream_error(&m->stream->base, m->seq);
 
     if (st || (st = weir__cuda_alive(device_of(m)))) {
         miss(m, st, weir_last_error());
         return;
     }
     list_arrived(m);
-    if (!meet->channel->group->transport->arrive(&m->guest, meet, m->call))
+    if (!meet->channel->group->transport->arrive(&m->participant, meet, m->call))
         return; /* it may be gone */
-    if (m->guest.state == WEIR__GUEST_LAST)
+    if (m->participant.state == WEIR__PARTICIPANT_LAST)
         run_parts(m);
     else
         finish(m, true);
@@ -443,20 +443,15 @@ void weir__cuda_meet_arrive(struct weir__cuda_meet *m)
 
 /* ---- for faults.c and jobs.c ---- */
 
-bool weir__cuda_meet_explain(const struct weir__cuda_stream *s, const struct weir__code_failure *f,
-                             char *text, size_t size)
+bool weir__cuda_meet_explain(const struct weir__cuda_stream *s, uint64_t seq,
+                             const struct weir__code_failure *f, char *text, size_t size)
 {
-    const struct weir__cuda_meet *m;
-
-    weir__mutex_lock(&arrived_lock);
-    for (m = weir__cuda(s->base.dev)->arrived; m; m = m->next)
-        if (m->blamed.stream == &s->base && m->blamed.seq == f->seq && m->name == f->name &&
-            m->code && m->code->explain) {
+    for (const struct weir__cuda_meet *m = weir__cuda(s->base.dev)->arrived; m; m = m->next)
+        if (m->stream == s && m->seq == seq && m->code && m->code->explain) {
             m->code->explain(m->args, f, text, size);
-            break;
+            return true;
         }
-    weir__mutex_unlock(&arrived_lock);
-    return m;
+    return false;
 }
 
 void weir__cuda_meets_dead(struct weir__cuda *dev)
@@ -465,13 +460,13 @@ void weir__cuda_meets_dead(struct weir__cuda *dev)
         const struct weir__cuda_meet *m;
         weir_group *group = NULL;
 
-        weir__mutex_lock(&arrived_lock);
+        weir__mutex_lock(&weir__cuda_faults);
         for (m = dev->arrived; m && !group; m = m->next)
             if (!atomic_load(&group_of(m)->broken))
                 group = group_of(m);
         if (group)
             weir__group_hold(group);
-        weir__mutex_unlock(&arrived_lock);
+        weir__mutex_unlock(&weir__cuda_faults);
         if (!group)
             return;
         group->transport->abort(group, WEIR_EDEVICE, dev->dead_text);

@@ -22,32 +22,32 @@ static __device__ inline int64_t place(const weir__chain &c, int64_t i)
     return at;
 }
 
-template <int lie, int n, int ndim, int dim, int stride> struct Places {
-    int64_t at[lie == WEIR__LIE_ANY ? n : 1];
+template <int layout, int n, int ndim, int dim, int stride> struct Places {
+    int64_t at[layout == WEIR__LAYOUT_ANY ? n : 1];
 
     __device__ inline Places(const weir__chain &c, int64_t i)
     {
 #pragma unroll
-        for (int k = 0; k < (lie == WEIR__LIE_ANY ? n : 1); k++)
+        for (int k = 0; k < (layout == WEIR__LAYOUT_ANY ? n : 1); k++)
             at[k] = place<ndim, dim, stride>(c, i + k);
     }
 };
 
 /* Elements i .. i + n - 1 of an operand. */
-template <int lie, int n, int type, int ndim, int dim, int stride>
+template <int layout, int n, int type, int ndim, int dim, int stride>
 static __device__ inline Pack<typename Type<type>::store, n> get(const weir__chain &c, int operand,
                                                                  int64_t i)
 {
-    Places<lie, n, ndim, dim, stride> places(c, i);
+    Places<layout, n, ndim, dim, stride> places(c, i);
 
-    return read<lie, n, typename Type<type>::store>(c.operand[operand].data, places.at);
+    return read<layout, n, typename Type<type>::store>(c.operand[operand].data, places.at);
 }
 
-template <int lie, int n, int type, int ndim, int dim, int stride>
+template <int layout, int n, int type, int ndim, int dim, int stride>
 static __device__ inline void put(const weir__chain &c, int operand, int64_t i,
                                   const Pack<typename Type<type>::store, n> &p)
 {
-    Places<lie, n, ndim, dim, stride> places(c, i);
+    Places<layout, n, ndim, dim, stride> places(c, i);
 
-    write<lie, n>(c.operand[operand].data, places.at, p);
+    write<layout, n>(c.operand[operand].data, places.at, p);
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernel.cuh"
-#include "ops/gpu/lie.h"
+#include "ops/gpu/layout.h"
 #include "ops/host/elementwise.h"
 
 #define INF __int_as_float(0x7f800000)
@@ -196,31 +196,31 @@ template <typename T, int n> struct __align__(sizeof(T) * n > 16 ? 16 : sizeof(T
 };
 
 /* What `at` says of elements that lie together: where the first is; of others: where each is. */
-template <int lie, int n, typename T>
+template <int layout, int n, typename T>
 static __device__ inline Pack<T, n> read(const char *data, const int64_t *at)
 {
     const T *from = (const T *)data;
     Pack<T, n> p;
 
-    if constexpr (lie == WEIR__LIE_NEXT)
+    if constexpr (layout == WEIR__LAYOUT_NEXT)
         return *(const Pack<T, n> *)(from + at[0]);
 #pragma unroll
     for (int k = 0; k < n; k++)
-        p.v[k] = from[lie == WEIR__LIE_ANY ? at[k] : lie == WEIR__LIE_SAME ? at[0] : at[0] + k];
+        p.v[k] = from[layout == WEIR__LAYOUT_ANY ? at[k] : layout == WEIR__LAYOUT_SAME ? at[0] : at[0] + k];
     return p;
 }
 
-template <int lie, int n, typename T>
+template <int layout, int n, typename T>
 static __device__ inline void write(char *data, const int64_t *at, const Pack<T, n> &p)
 {
     T *to = (T *)data;
 
-    if constexpr (lie == WEIR__LIE_NEXT)
+    if constexpr (layout == WEIR__LAYOUT_NEXT)
         *(Pack<T, n> *)(to + at[0]) = p;
     else
 #pragma unroll
         for (int k = 0; k < n; k++)
-            to[lie == WEIR__LIE_ANY ? at[k] : at[0] + k] = p.v[k];
+            to[layout == WEIR__LAYOUT_ANY ? at[k] : at[0] + k] = p.v[k];
 }
 
 static __device__ inline uint32_t quotient(uint32_t i, const weir__divisor &d)

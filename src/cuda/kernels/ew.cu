@@ -12,7 +12,7 @@ constexpr int at_once = 1 << (V6 & 7);
 constexpr int ndim = V6 >> 3 & 15;
 typedef Index<(V6 & 128) != 0>::type Place;
 
-constexpr int lie(int operand)
+constexpr int layout(int operand)
 {
     return V7 >> 2 * operand & 3;
 }
@@ -21,7 +21,7 @@ constexpr int lie(int operand)
 constexpr bool apart()
 {
     for (int i = 0; i <= inputs_of(V0); i++)
-        if (lie(i) == WEIR__LIE_ANY)
+        if (layout(i) == WEIR__LAYOUT_ANY)
             return true;
     return false;
 }
@@ -82,11 +82,11 @@ template <int n> static __device__ inline void run(const weir__ew &e, int64_t i)
     for (int k = 0; k < places; k++)
         locate(e, i + k, at, k);
     if constexpr (!(V5 & 1))
-        x = read<lie(1), n, Type<V2>::store>(e.in[0], at[1]);
+        x = read<layout(1), n, Type<V2>::store>(e.in[0], at[1]);
     if constexpr (inputs_of(V0) > 1 && !(V5 & 2))
-        y = read<lie(2), n, Type<V3>::store>(e.in[1], at[2]);
+        y = read<layout(2), n, Type<V3>::store>(e.in[1], at[2]);
     if constexpr (inputs_of(V0) > 2)
-        z = read<lie(3), n, Type<V4>::store>(e.in[2], at[3]);
+        z = read<layout(3), n, Type<V4>::store>(e.in[2], at[3]);
     if constexpr (by_pairs() && n % 2 == 0) {
 #pragma unroll
         for (int k = 0; k < n; k += 2) {
@@ -101,7 +101,7 @@ template <int n> static __device__ inline void run(const weir__ew &e, int64_t i)
         for (int k = 0; k < n; k++)
             out.v[k] = apply<V0, V1, V2, V3, V4, V5>(x.v[k], y.v[k], z.v[k], e.constant);
     }
-    write<lie(0), n>(e.out, at[0], out);
+    write<layout(0), n>(e.out, at[0], out);
 }
 
 extern "C" __global__ void ew(const __grid_constant__ weir__ew e)

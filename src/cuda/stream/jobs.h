@@ -13,7 +13,7 @@ struct weir__cuda_job {
     weir_callback_fn fn;
     void *user;
     struct weir__cuda_meet *meet; /* fn is NULL: it arrives, */
-    bool look;                    /* or the parts of its meeting are over */
+    bool look;                    /* or the parts of its rendezvous are over */
     struct weir__relay *relay;    /* both are: the stream goes on when it is signalled */
     bool ours;                    /* fn is the library's, and waits for nobody */
     bool whole;                   /* else it could not be queued, and nothing is done */
@@ -29,7 +29,7 @@ weir_status weir__cuda_queue_job(struct weir__cuda_stream *s, weir__cu_stream ta
                                  const struct weir__cuda_job *draft);
 /* The command that waits for the host is over. From any thread. */
 void weir__cuda_open_gate(struct weir__cuda_stream *s, uint64_t seq);
-/* On the helper thread: it looks at the meeting of `meet` when `side` gets there. */
+/* On the helper thread: it looks at the rendezvous of `meet` when `side` gets there. */
 weir_status weir__cuda_queue_look(struct weir__cuda_meet *meet, struct weir__cuda_stream *s,
                                   weir__cu_stream side);
 void weir__cuda_jobs_open(struct weir__cuda *dev);

@@ -180,7 +180,7 @@ weir_graph *weir__capture_on(const weir_device *dev);
 struct weir__cores_text {
     char text[24];
 };
-struct weir__cores_text weir__cores_text(weir_cores limit);
+struct weir__cores_text weir__cores_to_text(weir_cores limit);
 /* The graph goes away: this thread captures it no longer. */
 void weir__capture_leave(const weir_graph *g);
 

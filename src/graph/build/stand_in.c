@@ -12,8 +12,8 @@ static struct weir__view place(const struct weir__operand *o, const int64_t *off
     return v;
 }
 
-void weir__stand_in(struct weir__stand_in *s, const struct weir__node *n, unsigned cores,
-                    const int64_t *offset)
+void weir__stand_in_init(struct weir__stand_in *s, const struct weir__node *n, unsigned cores,
+                         const int64_t *offset)
 {
     s->call = (struct weir__call){.op = n->op,
                                   .nin = n->nin,

@@ -14,7 +14,7 @@ struct weir__stand_in {
  * the operands, and no two values share one, so operators that look for overlap see the truth:
  * but for those that share bytes of a plan's arena, where `offset`, unless it is NULL, says by
  * value where each is, or -1. */
-void weir__stand_in(struct weir__stand_in *s, const struct weir__node *n, unsigned cores,
-                    const int64_t *offset);
+void weir__stand_in_init(struct weir__stand_in *s, const struct weir__node *n, unsigned cores,
+                         const int64_t *offset);
 
 #endif

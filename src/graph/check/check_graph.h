@@ -16,10 +16,10 @@ struct weir__checked {
 /* check_translate.c: adds the graph's live nodes as that rank of the program. */
 weir_status weir__check_translate(const struct weir__checked *x, struct weir__check_program *p,
                                   int rank);
-/* check_groups.c: the meeting that a group's operator belongs to on that rank; false if it is
+/* check_groups.c: the rendezvous that a group's operator belongs to on that rank; false if it is
  * none, or one that is not explored. */
-bool weir__check_meeting(const struct weir__node *node, int rank, int nranks, char *name,
-                         size_t size);
+bool weir__check_rendezvous_name(const struct weir__node *node, int rank, int nranks, char *name,
+                                 size_t size);
 /* Ranks that meet and do not fit together: other operators, shapes, types or counts. */
 void weir__check_misfits(const struct weir__check_program *p, struct weir__report *report);
 /* Warns of groups of another size than the program, and of pairs among more than two ranks. */

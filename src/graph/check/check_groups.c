@@ -5,48 +5,49 @@
 
 #include "graph/check/check_graph.h"
 
-static bool find_party(const struct weir__node *n, struct weir__party *party)
+static bool find_member(const struct weir__node *n, struct weir__member *member)
 {
-    if (!n->op->party || !(n->op->flags & WEIR__OP_COLLECTIVE))
+    if (!n->op->member || !(n->op->flags & WEIR__OP_COLLECTIVE))
         return false;
-    n->op->party(n->params, party);
-    return party->meets;
+    n->op->member(n->params, member);
+    return member->meets;
 }
 
-static int peer_of(const struct weir__party *party)
+static int peer_of(const struct weir__member *member)
 {
-    return party->to >= 0 ? party->to : party->from;
+    return member->to >= 0 ? member->to : member->from;
 }
 
-/* Meetings are of all ranks of a program. Pairs of a program of two are, others are not. */
-static bool is_explored(const struct weir__party *party, int rank, int nranks)
+/* Rendezvous are of all ranks of a program. Pairs of a program of two are, others are not. */
+static bool is_explored(const struct weir__member *member, int rank, int nranks)
 {
-    int peer = peer_of(party);
+    int peer = peer_of(member);
 
-    return (!party->ranks || party->ranks == nranks) &&
+    return (!member->ranks || member->ranks == nranks) &&
            (peer < 0 || (nranks == 2 && peer == 1 - rank));
 }
 
-bool weir__check_meeting(const struct weir__node *n, int rank, int nranks, char *name, size_t size)
+bool weir__check_rendezvous_name(const struct weir__node *n, int rank, int nranks, char *name,
+                                 size_t size)
 {
-    struct weir__party party;
+    struct weir__member member;
     int from, to;
 
-    if (!find_party(n, &party) || !is_explored(&party, rank, nranks))
+    if (!find_member(n, &member) || !is_explored(&member, rank, nranks))
         return false;
-    if (peer_of(&party) < 0) {
-        snprintf(name, size, "group %s", party.group);
+    if (peer_of(&member) < 0) {
+        snprintf(name, size, "group %s", member.group);
     } else {
-        from = party.to >= 0 ? rank : party.from;
-        to = party.to >= 0 ? party.to : rank;
-        snprintf(name, size, "group %s, %d to %d", party.group, from, to);
+        from = member.to >= 0 ? rank : member.from;
+        to = member.to >= 0 ? member.to : rank;
+        snprintf(name, size, "group %s, %d to %d", member.group, from, to);
     }
     return true;
 }
 
 /* ---- ranks that do not fit together ---- */
 
-static void add_misfit(const struct weir__check_program *p, const struct weir__check_meeting *m,
+static void add_misfit(const struct weir__check_program *p, const struct weir__check_rendezvous *m,
                        int a, int b, const char *text, struct weir__report *report)
 {
     weir_finding f = {.kind = WEIR_FINDING_COLLECTIVE_ORDER, .is_error = true};
@@ -63,15 +64,15 @@ static void add_misfit(const struct weir__check_program *p, const struct weir__c
 }
 
 static const struct weir__meet *meet_of(const struct weir__check_program *p,
-                                        const struct weir__check_meeting *m, int rank)
+                                        const struct weir__check_rendezvous *m, int rank)
 {
     return m->op[rank] < 0 ? NULL : p->ranks[rank].ops[m->op[rank]].meet;
 }
 
 void weir__check_misfits(const struct weir__check_program *p, struct weir__report *report)
 {
-    for (int i = 0; i < p->nmeetings; i++) {
-        const struct weir__check_meeting *m = &p->meetings[i];
+    for (int i = 0; i < p->nrendezvous; i++) {
+        const struct weir__check_rendezvous *m = &p->rendezvous[i];
         int first = -1;
         char text[300];
 
@@ -108,16 +109,16 @@ void weir__check_groups(const struct weir__checked *x, int rank, int nranks,
 {
     for (int v = 0; v < x->g->nnodes; v++) {
         const struct weir__node *n = &x->g->nodes[v];
-        struct weir__party party;
+        struct weir__member member;
 
-        if (!x->c.live[v] || !find_party(n, &party) || is_explored(&party, rank, nranks))
+        if (!x->c.live[v] || !find_member(n, &member) || is_explored(&member, rank, nranks))
             continue;
-        if (party.ranks && party.ranks != nranks)
+        if (member.ranks && member.ranks != nranks)
             add_warning(x, n, report,
                         weir__report_text(report,
                                           "%s is of group '%s' of %lld ranks, the program has %d: "
                                           "whom it waits for is not explored",
-                                          n->name, party.group, (long long)party.ranks, nranks),
+                                          n->name, member.group, (long long)member.ranks, nranks),
                         "check the graphs or files of all ranks of the group together");
         else
             add_warning(x, n, report,

@@ -14,7 +14,7 @@ static void tile(const weir_graph *g, const struct weir__node *n, unsigned cores
 {
     struct weir__stand_in s;
 
-    weir__stand_in(&s, n, cores, NULL);
+    weir__stand_in_init(&s, n, cores, NULL);
     weir__work_init(work, n->op);
     if (g->dynamic || n->op->prepare(&s.call, work)) {
         work->blocks = cores;
@@ -123,11 +123,11 @@ static weir_status add_node(const struct weir__checked *x, struct weir__check_pr
     struct weir__check_rank *r = &p->ranks[rank];
     int stream = stream_of(x->g, r, by_label, &n->marks);
     const char *collective = k ? k->collective : NULL;
-    char meeting[WEIR__GROUP_NAME + 40];
+    char rendezvous[WEIR__GROUP_NAME + 40];
     weir_status st;
 
-    if (weir__check_meeting(n, rank, p->nranks, meeting, sizeof meeting))
-        collective = meeting;
+    if (weir__check_rendezvous_name(n, rank, p->nranks, rendezvous, sizeof rendezvous))
+        collective = rendezvous;
     if (stream < 0 || (op_of[v] = weir__check_add_op(p, rank, stream, n->name, collective)) < 0)
         return WEIR_ENOMEM;
     st = set_demand(x->g, n, rank, &r->ops[op_of[v]]);

@@ -40,7 +40,7 @@ static void add_node(struct weir__text *t, const weir_graph *g, int node)
         add_escaped(t, g->labels[n->marks.stream]);
     }
     if (n->marks.limit.cube > 0 || n->marks.limit.vector > 0)
-        weir__text_add(t, "\\ncores %s", weir__cores_text(n->marks.limit).text);
+        weir__text_add(t, "\\ncores %s", weir__cores_to_text(n->marks.limit).text);
     if (n->marks.super_kernel >= 0) {
         weir__text_add(t, "\\nsuper kernel ");
         add_escaped(t, g->super_kernels[n->marks.super_kernel].name);

@@ -145,7 +145,7 @@ static weir_status wrong_type(const struct weir__pb_value *v, const struct weir_
     if (e->kind == WEIR__PB_END)
         return weir__pb_value_fail(v, WEIR_EINVAL, "is empty, not %s", wanted);
     return weir__pb_value_fail(v, WEIR_EINVAL, "is %s, not %s",
-                               weir__pb_excerpt(e->raw, e->raw_size).text, wanted);
+                               weir__pb_make_excerpt(e->raw, e->raw_size).text, wanted);
 }
 
 /* What a short scalar says, a string without its quotes; NULL if it is too long. */

@@ -266,7 +266,7 @@ static weir_status read_hex(struct weir__pb_value *v, char *data, size_t bytes)
 
         if (high < 0 || low < 0)
             return weir__pb_value_fail(v, WEIR_EINVAL, "has '%s' among its hexadecimal digits",
-                                       weir__pb_excerpt(e.raw + 2 * i + 1, 2).text);
+                                       weir__pb_make_excerpt(e.raw + 2 * i + 1, 2).text);
         data[i] = (char)(high << 4 | low);
     }
     return WEIR_OK;

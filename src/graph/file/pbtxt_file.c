@@ -71,7 +71,7 @@ weir_status weir__pb_file_string(struct weir__pb_file *f, const struct weir__pb_
 
     if (e->kind != WEIR__PB_STRING)
         return weir__pb_fail(text, WEIR_EPARSE, e->at, "'%s' stands where a string should be",
-                             weir__pb_excerpt(e->raw, e->raw_size).text);
+                             weir__pb_make_excerpt(e->raw, e->raw_size).text);
     if (e->raw_size > WEIR__PB_MAX_NAME)
         return weir__pb_fail(text, WEIR_EPARSE, e->at,
                              "a string of %zu bytes is too long for a name (at most %d)",
@@ -82,7 +82,7 @@ weir_status weir__pb_file_string(struct weir__pb_file *f, const struct weir__pb_
         return st;
     if (memchr(copy, 0, size))
         return weir__pb_fail(text, WEIR_EPARSE, e->at, "the name '%s' has a zero byte inside",
-                             weir__pb_excerpt(copy, size).text);
+                             weir__pb_make_excerpt(copy, size).text);
     copy[size] = 0;
     *out = copy;
     return WEIR_OK;

@@ -6,7 +6,7 @@
 
 /* ---- messages ---- */
 
-struct weir__pb_excerpt weir__pb_excerpt(const char *data, size_t size)
+struct weir__pb_excerpt weir__pb_make_excerpt(const char *data, size_t size)
 {
     struct weir__pb_excerpt out;
     size_t keep = size <= 40 ? size : 37;
@@ -151,7 +151,7 @@ static weir_status lex(struct weir__pb_reader *r, struct token *token)
         token->size = 1;
     } else {
         return weir__pb_fail(t, WEIR_EPARSE, r->at, "the byte '%s' (0x%02x) has no meaning here",
-                             weir__pb_excerpt(&c, 1).text, (unsigned char)c);
+                             weir__pb_make_excerpt(&c, 1).text, (unsigned char)c);
     }
     r->at = token->at + token->size;
     return WEIR_OK;
@@ -164,7 +164,8 @@ static weir_status unexpected(const struct weir__pb_reader *r, const struct toke
         return weir__pb_fail(r->text, WEIR_EPARSE, token->at, "the text ends where %s should be",
                              wanted);
     return weir__pb_fail(r->text, WEIR_EPARSE, token->at, "'%s' stands where %s should be",
-                         weir__pb_excerpt(r->text->data + token->at, token->size).text, wanted);
+                         weir__pb_make_excerpt(r->text->data + token->at, token->size).text,
+                         wanted);
 }
 
 /* ---- events ---- */

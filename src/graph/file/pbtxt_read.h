@@ -31,7 +31,7 @@ weir_status weir__pb_fail(const struct weir__pb_text *text, weir_status status, 
 struct weir__pb_excerpt {
     char text[48];
 };
-struct weir__pb_excerpt weir__pb_excerpt(const char *data, size_t size);
+struct weir__pb_excerpt weir__pb_make_excerpt(const char *data, size_t size);
 
 enum weir__pb_kind {
     WEIR__PB_WORD,   /* scalar: true, DT_FLOAT, inf */

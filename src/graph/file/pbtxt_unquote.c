@@ -103,7 +103,7 @@ weir_status weir__pb_unquote(const struct weir__pb_text *text, const struct weir
         } else if (!read_escape(&p, end, &out)) {
             return weir__pb_fail(text, WEIR_EPARSE, (size_t)(at - text->data),
                                  "the escape '%s' means nothing",
-                                 weir__pb_excerpt(at, (size_t)(p - at)).text);
+                                 weir__pb_make_excerpt(at, (size_t)(p - at)).text);
         }
     }
     *size = (size_t)(out - begin);

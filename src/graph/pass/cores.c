@@ -34,7 +34,7 @@ bool weir__node_obeys_limit(const struct weir__node *n)
     return p ? weir__kernel_obeys_limit(p) : !(n->op->flags & WEIR__OP_IGNORES_LIMIT);
 }
 
-struct weir__cores_text weir__cores_text(weir_cores limit)
+struct weir__cores_text weir__cores_to_text(weir_cores limit)
 {
     struct weir__cores_text out;
     int n = limit.cube > 0 ? snprintf(out.text, sizeof out.text, "%d|", limit.cube)

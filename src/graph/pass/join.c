@@ -9,8 +9,8 @@ static weir_status prepare(const struct weir__compile *c, int v, struct weir__wo
     const weir_device *dev = c->g->dev;
     struct weir__stand_in s;
 
-    weir__stand_in(&s, n, weir__cores_of(dev, n->op->engine, dev->props.cores, c->limit[v]),
-                   c->offset);
+    weir__stand_in_init(&s, n, weir__cores_of(dev, n->op->engine, dev->props.cores, c->limit[v]),
+                        c->offset);
     s.call.compiled = true;
     weir__work_init(work, n->op);
     return n->op->prepare(&s.call, work);

@@ -49,7 +49,7 @@ static struct weir__estimate estimate(const weir_graph *g, const struct weir__no
     struct weir__stand_in s;
     struct weir__cost cost = {0};
 
-    weir__stand_in(&s, n, cores, NULL);
+    weir__stand_in_init(&s, n, cores, NULL);
     if (n->op->cost)
         n->op->cost(&s.call, &cost);
     double ns = weir__cost_ns(&cost);

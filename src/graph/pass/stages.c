@@ -123,7 +123,7 @@ static void add_node(struct weir__text *text, const struct weir__compile *c, int
     if (c->chunked && c->chunked[v])
         weir__text_add(text, "  piece by piece");
     if (c->limit && (c->limit[v].cube || c->limit[v].vector))
-        weir__text_add(text, "  cores %s", weir__cores_text(c->limit[v]).text);
+        weir__text_add(text, "  cores %s", weir__cores_to_text(c->limit[v]).text);
     if (c->offset)
         add_memory(text, c, v);
     weir__text_add(text, "\n");

@@ -76,7 +76,7 @@ static weir_status check_fusable(const struct weir__compile *c, int v, bool *fus
     *fusable = false;
     if (n->marks.super_kernel < 0)
         return WEIR_OK;
-    *fusable = !weir__node_is_gang(n) && !n->op->party && weir__node_engine(n) <= WEIR_ENGINE_MIX;
+    *fusable = !weir__node_is_gang(n) && !n->op->member && weir__node_engine(n) <= WEIR_ENGINE_MIX;
     k = &c->g->super_kernels[n->marks.super_kernel];
     if (!*fusable && has_option(k, "strict-scope-check=abort"))
         return weir__fail(WEIR_ECONFLICT,

@@ -261,7 +261,7 @@ weir_status weir__plan_build(weir_graph *own, const weir_compile_options *option
     plan->c.options = *options;
     if ((st = run_passes(&plan->c, stages)))
         goto destroy;
-    if ((st = weir__plan_find_seats(plan, options->ranks, options->nranks)))
+    if ((st = weir__plan_find_slots(plan, options->ranks, options->nranks)))
         goto destroy;
     /* Collectives of several streams may be issued by other ranks in another order: on one
      * stream they would wait for each other. */
@@ -340,7 +340,7 @@ static void free_plan(struct weir__leftover *leftover)
     for (int i = 0; i < plan->ninstances; i++)
         weir__instance_free(plan, plan->instances[i]);
     weir__mutex_unlock(&plan->dev->lock);
-    weir__plan_drop_seats(plan);
+    weir__plan_drop_slots(plan);
     weir_stream_destroy(plan->stand_in);
     weir__compile_fini(&plan->c);
     weir__free(plan->streams);

@@ -55,7 +55,7 @@ static void list_node(struct weir__text *text, const struct weir__compile *c, in
         weir__text_add(text, " in %s%s", c->g->super_kernels[n->marks.super_kernel].name,
                        c->leader[v] == v ? "" : " (fused)");
     if (c->limit[v].cube || c->limit[v].vector)
-        weir__text_add(text, " cores %s", weir__cores_text(c->limit[v]).text);
+        weir__text_add(text, " cores %s", weir__cores_to_text(c->limit[v]).text);
     else if (!weir__node_obeys_limit(n))
         weir__text_add(text, " takes no core limit");
     for (int i = c->sync_first[v]; i < c->sync_first[v + 1]; i++)

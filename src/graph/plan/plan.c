@@ -69,8 +69,8 @@ weir_status weir__plan_prepare(const weir_plan *plan, const struct weir__instanc
     }
     for (int i = 0; i < n->nout; i++)
         out[i] = resolve(plan, inst, &n->out[i]);
-    if (plan->seats[v].place >= 0)
-        call.rank = plan->channels[plan->seats[v].place].rank;
+    if (plan->slots[v].place >= 0)
+        call.rank = plan->channels[plan->slots[v].place].rank;
     if (plan->c.scratch_size[v])
         call.scratch = inst->arena->address + plan->c.scratch_offset[v];
     weir__work_init(work, n->op);

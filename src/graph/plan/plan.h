@@ -48,7 +48,7 @@ struct weir__instance {
 
 /* A collective of the plan: its number among those of its channel, which is one of
  * plan->channels. */
-struct weir__seat {
+struct weir__collective_slot {
     int place; /* -1: no collective */
     uint64_t call;
 };
@@ -79,8 +79,8 @@ struct weir_plan {
     bool *external; /* by node: it touches an input or an output */
     struct weir__instance *instances[WEIR__MAX_INSTANCES]; /* (L) the last used one last */
     int ninstances;
-    bool frugal;              /* (L) there was no memory for one that could be done without */
-    struct weir__seat *seats; /* by node */
+    bool frugal; /* (L) there was no memory for one that could be done without */
+    struct weir__collective_slot *slots; /* by node */
     struct weir__plan_channel *channels;
     int nchannels, cap_channels;
     bool warned; /* (L) that limits do not reach static kernels */
@@ -106,14 +106,14 @@ weir_status weir__plan_run(weir_plan *plan, weir_stream *stream, weir_tensor *co
                            size_t ninputs, weir_tensor **outputs, size_t noutputs, bool lend);
 /* list.c: of a plan that is not dynamic. */
 void weir__plan_list(const weir_plan *plan, struct weir__text *text);
-/* seats.c: who the plan's collectives meet, in program order. */
-weir_status weir__plan_find_seats(weir_plan *plan, weir_rank *const *ranks, size_t nranks);
-void weir__plan_drop_seats(weir_plan *plan);
+/* collective_slots.c: who the plan's collectives meet, in program order. */
+weir_status weir__plan_find_slots(weir_plan *plan, weir_rank *const *ranks, size_t nranks);
+void weir__plan_drop_slots(weir_plan *plan);
 /* The numbers that a run's calls on each channel begin with; `take` them once it is queued.
  * (L) */
 weir_status weir__plan_tickets(const weir_plan *plan, uint64_t *tickets);
 void weir__plan_take_tickets(weir_plan *plan);
-/* Fills the meeting of a prepared collective. */
+/* Fills the rendezvous of a prepared collective. */
 void weir__plan_fill_meet(const weir_plan *plan, int node, struct weir__meet *meet);
 
 /* plan.c: kernel and arguments of node v; work must outlive the kernel. */

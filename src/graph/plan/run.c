@@ -271,11 +271,11 @@ static weir_status fork_merged(const struct run *r)
 
         if (s == r->caller)
             continue;
-        if (s->shared && (st = weir__stream_settle(s)))
+        if (s->shared && (st = weir__stream_queue_deferred(s)))
             break;
         last = (struct weir__mark){s, weir__stream_submitted(s)};
-        if (s->owed.stream)
-            st = weir__stream_wait_mark(r->caller, s->owed, NULL, WEIR__WAIT_ORDER);
+        if (s->deferred.stream)
+            st = weir__stream_wait_mark(r->caller, s->deferred, NULL, WEIR__WAIT_ORDER);
         if (!st && last.seq)
             st = weir__stream_wait_mark(r->caller, last, &s->clock, WEIR__WAIT_ORDER);
         if (weir__race_on())
@@ -296,7 +296,7 @@ static weir_status fork_lanes(const struct run *r, const struct weir__instance *
         return fork_merged(r);
     now = (struct weir__mark){r->caller, weir__stream_submitted(r->caller)};
     for (int i = 1; i < r->plan->c.nstreams; i++)
-        if ((st = weir__stream_wait_mark(r->streams[i], now, &r->caller->clock, WEIR__WAIT_ORDER)))
+        if ((st = weir__stream_wait_mark(r->streams[i], now, &r->caller->clock, WEIR__WAIT_FRESH)))
             return st;
     return WEIR_OK;
 }
@@ -311,9 +311,10 @@ static void owe_merged(const struct run *r)
 
         if (s == r->caller)
             continue;
-        s->owed = end;
+        s->deferred = end;
         if (s->shared)
-            (void)weir__stream_settle(s); /* others do not ask; if it fails it stays owed */
+            (void)weir__stream_queue_deferred(
+                s); /* others do not ask; if it fails it stays deferred */
     }
 }
 
@@ -459,7 +460,7 @@ static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor 
     choose_limits(r);
     do {
         /* Settled only then, because waiting for an instance lets go of the lock. */
-        if ((st = acquire(r, &inst)) || (st = weir__stream_settle(r->caller)))
+        if ((st = acquire(r, &inst)) || (st = weir__stream_queue_deferred(r->caller)))
             return st;
         r->held = r->lend && driver->hold && driver->hold(plan->dev, true);
         st = queue_instance(r, inst, inputs, outputs);

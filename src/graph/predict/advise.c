@@ -13,7 +13,7 @@ struct view {
     struct weir__advice *a;
     uint32_t rank;
     const struct weir__predict_graph *pg;
-    const struct weir__span *spans;
+    const struct weir__sim_span *spans;
     int *stream;            /* by node */
     bool *reached;          /* by node: needs the one that is looked at */
     int longest[LOOKED_AT]; /* nodes */
@@ -95,7 +95,7 @@ static bool overlap(const struct view *v, int a, int b)
 static weir_status add_pair(struct view *v, int first, int second, int *cap)
 {
     struct weir__advice *a = v->a;
-    const struct weir__span *late = &v->spans[second];
+    const struct weir__sim_span *late = &v->spans[second];
     int n = (int)a->npairs;
     enum weir__apart why = WEIR__APART_ORDER;
 
@@ -143,7 +143,7 @@ static weir_status add_fights(struct view *v, int *cap)
     struct weir__advice *a = v->a;
 
     for (int n = 0; n < v->pg->g->nnodes; n++) {
-        const struct weir__span *s = &v->spans[n];
+        const struct weir__sim_span *s = &v->spans[n];
         const struct weir__sim_op *op = &v->pg->ops[n];
         size_t at = 0;
         struct weir__advice_fight f = {.rank = v->rank, .pool = WEIR__POOL_VECTOR};

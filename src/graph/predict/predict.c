@@ -20,7 +20,7 @@ static weir_status check_devices(weir_graph *const *graphs, uint32_t nranks)
 }
 
 static weir_status translate(weir_graph *const *graphs, const struct weir__predict_options *options,
-                             struct weir__prediction *p, struct weir__meetings *meetings)
+                             struct weir__prediction *p, struct weir__rendezvous_table *rendezvous)
 {
     weir_status st = WEIR_OK;
 
@@ -37,7 +37,7 @@ static weir_status translate(weir_graph *const *graphs, const struct weir__predi
         place.index = known;
         for (uint32_t other = r + 1; other < p->nranks; other++)
             place.shared |= graphs[other] == graphs[r];
-        st = weir__predict_graph_init(&p->graphs[known], graphs[r], options, &place, meetings);
+        st = weir__predict_graph_init(&p->graphs[known], graphs[r], options, &place, rendezvous);
         if (p->serial < p->graphs[known].serial)
             p->serial = p->graphs[known].serial;
     }
@@ -46,7 +46,7 @@ static weir_status translate(weir_graph *const *graphs, const struct weir__predi
 
 static weir_status replay(struct weir__prediction *p, const struct weir__model *model,
                           const struct weir__predict_options *options,
-                          const struct weir__meetings *meetings)
+                          const struct weir__rendezvous_table *rendezvous)
 {
     const struct weir__replay_program **programs = weir__calloc(p->nranks, sizeof *programs);
     struct weir__replay_options how = {
@@ -66,7 +66,7 @@ static weir_status replay(struct weir__prediction *p, const struct weir__model *
     for (uint32_t r = 0; r < p->nranks; r++)
         programs[r] = &p->graphs[p->graph_of[r]].program;
     weir__model_limits(model, &limits);
-    if ((st = weir__replay(&limits, programs, p->nranks, meetings->sizes, meetings->count, &how,
+    if ((st = weir__replay(&limits, programs, p->nranks, rendezvous->sizes, rendezvous->count, &how,
                            &p->run)))
         goto done;
     p->makespan = p->run.makespan;
@@ -74,8 +74,8 @@ static weir_status replay(struct weir__prediction *p, const struct weir__model *
         goto done;
     limits.isolated = true;
     how.spans = how.parts = false;
-    if (!(st = weir__replay(&limits, programs, p->nranks, meetings->sizes, meetings->count, &how,
-                            &bound))) {
+    if (!(st = weir__replay(&limits, programs, p->nranks, rendezvous->sizes, rendezvous->count,
+                            &how, &bound))) {
         p->critical = bound.makespan;
         weir__replay_fini(&bound);
     }
@@ -87,7 +87,7 @@ done:
 weir_status weir__predict(weir_graph *const *graphs, uint32_t nranks,
                           const struct weir__predict_options *options, struct weir__prediction *out)
 {
-    struct weir__meetings meetings = {0};
+    struct weir__rendezvous_table rendezvous = {0};
     const struct weir__model *model;
     weir_status st;
 
@@ -101,10 +101,10 @@ weir_status weir__predict(weir_graph *const *graphs, uint32_t nranks,
     out->graph_of = weir__calloc(nranks, sizeof *out->graph_of);
     if (!out->graphs || !out->graph_of)
         st = weir__fail(WEIR_ENOMEM, "a prediction of %u ranks", nranks);
-    else if (!(st = translate(graphs, options, out, &meetings)))
-        st = replay(out, model, options, &meetings);
+    else if (!(st = translate(graphs, options, out, &rendezvous)))
+        st = replay(out, model, options, &rendezvous);
     out->dispatch = weir__model_overhead(model, model->profile.graph_dispatch_us);
-    weir__meetings_fini(&meetings);
+    weir__rendezvous_table_fini(&rendezvous);
     if (st)
         weir__prediction_fini(out);
     return st;

@@ -47,7 +47,7 @@ struct weir__prediction {
     uint64_t makespan; /* picoseconds, as all of these */
     uint64_t serial;   /* the longest of any rank */
     uint64_t critical; /* the makespan if every node had the machine to itself: what
-                        * dependencies, stream order and meetings alone cost */
+                        * dependencies, stream order and rendezvous alone cost */
     uint64_t dispatch; /* of the host, before the run; in none of the above */
 };
 

@@ -61,7 +61,7 @@ static weir_status load_operator(const weir_device *dev, const struct weir__node
     struct weir__work work;
     weir_status st;
 
-    weir__stand_in(&s, n, own ? own : all_cores(dev, n->op->engine), NULL);
+    weir__stand_in_init(&s, n, own ? own : all_cores(dev, n->op->engine), NULL);
     weir__work_init(&work, n->op);
     if ((st = n->op->prepare(&s.call, &work)))
         return st;
@@ -81,13 +81,14 @@ static weir_status load_operator(const weir_device *dev, const struct weir__node
     return WEIR_OK;
 }
 
-/* ---- meetings ---- */
+/* ---- rendezvous ---- */
 
 /* The k-th node of a name on one rank meets the k-th on the others. */
-static weir_status find_meeting(struct weir__meetings *m, const struct weir__meeting_name *name,
-                                uint32_t graph, uint32_t nranks, uint32_t *out)
+static weir_status find_rendezvous(struct weir__rendezvous_table *m,
+                                   const struct weir__rendezvous_name *name, uint32_t graph,
+                                   uint32_t nranks, uint32_t *out)
 {
-    struct weir__meeting_name *entry = NULL;
+    struct weir__rendezvous_name *entry = NULL;
 
     for (int i = 0; i < m->n && !entry; i++)
         if (!strcmp(m->names[i].name, name->name) && m->names[i].group == name->group &&
@@ -113,7 +114,7 @@ static weir_status find_meeting(struct weir__meetings *m, const struct weir__mee
     return WEIR_OK;
 }
 
-void weir__meetings_fini(struct weir__meetings *m)
+void weir__rendezvous_table_fini(struct weir__rendezvous_table *m)
 {
     for (int i = 0; i < m->n; i++)
         weir__free(m->names[i].ids);
@@ -127,7 +128,7 @@ void weir__meetings_fini(struct weir__meetings *m)
 static weir_status meet_by_name(struct weir__predict_graph *pg, int v,
                                 const struct weir__kernel_params *p, const struct weir__load *load,
                                 const struct weir__predict_place *place,
-                                struct weir__meetings *meetings)
+                                struct weir__rendezvous_table *rendezvous)
 {
     const struct weir__model *model = pg->g->dev->model;
     struct weir__sim_op *op = &pg->ops[v];
@@ -138,47 +139,48 @@ static weir_status meet_by_name(struct weir__predict_graph *pg, int v,
                                (double)p->bytes, op);
     if (load->engine == WEIR_ENGINE_SDMA)
         weir__model_take_no_cores(op);
-    return find_meeting(
-        meetings,
-        &(struct weir__meeting_name){.name = p->collective, .group = false, .from = -1, .to = -1},
-        place->index, place->nranks, &op->meeting);
+    return find_rendezvous(rendezvous,
+                           &(struct weir__rendezvous_name){
+                               .name = p->collective, .group = false, .from = -1, .to = -1},
+                           place->index, place->nranks, &op->rendezvous);
 }
 
 /* An operator of a group. A single rank is predicted as if the others came when it does. */
 static weir_status meet_in_group(struct weir__predict_graph *pg, int v, struct weir__load *load,
                                  const struct weir__predict_place *place,
-                                 struct weir__meetings *meetings)
+                                 struct weir__rendezvous_table *rendezvous)
 {
     const struct weir__node *n = &pg->g->nodes[v];
-    struct weir__meeting_name name = {.group = true, .from = -1, .to = -1};
-    struct weir__party party;
+    struct weir__rendezvous_name name = {.group = true, .from = -1, .to = -1};
+    struct weir__member member;
     bool pair;
 
-    n->op->party(n->params, &party);
-    pair = party.to >= 0 || party.from >= 0;
+    n->op->member(n->params, &member);
+    pair = member.to >= 0 || member.from >= 0;
     weir__model_group_op(pg->g->dev->model, load, weir__collective_kind(n->op->name),
-                         pair ? 2 : (uint32_t)party.ranks, &pg->ops[v]);
+                         pair ? 2 : (uint32_t)member.ranks, &pg->ops[v]);
     if (place->nranks == 1)
         return WEIR_OK;
-    if ((uint32_t)party.ranks != place->nranks)
+    if ((uint32_t)member.ranks != place->nranks)
         return weir__fail(WEIR_EINVAL,
                           "node '%s' is a collective of the %lld ranks of group '%s', and the run "
                           "has %u: they must be as many",
-                          n->name, (long long)party.ranks, party.group, place->nranks);
+                          n->name, (long long)member.ranks, member.group, place->nranks);
     if (pair && place->shared)
         return weir__fail(WEIR_EINVAL,
                           "node '%s' is for one rank: give each rank a graph of its own", n->name);
-    name.name = pg->nodes[v].meets = party.group;
+    name.name = pg->nodes[v].meets = member.group;
     if (pair) {
-        name.from = party.to >= 0 ? (int)place->rank : party.from;
-        name.to = party.to >= 0 ? party.to : (int)place->rank;
+        name.from = member.to >= 0 ? (int)place->rank : member.from;
+        name.to = member.to >= 0 ? member.to : (int)place->rank;
     }
-    return find_meeting(meetings, &name, place->index, pair ? 2 : place->nranks,
-                        &pg->ops[v].meeting);
+    return find_rendezvous(rendezvous, &name, place->index, pair ? 2 : place->nranks,
+                           &pg->ops[v].rendezvous);
 }
 
 static weir_status make_op(struct weir__predict_graph *pg, int v,
-                           const struct weir__predict_place *place, struct weir__meetings *meetings)
+                           const struct weir__predict_place *place,
+                           struct weir__rendezvous_table *rendezvous)
 {
     const weir_device *dev = pg->g->dev;
     const struct weir__node *n = &pg->g->nodes[v];
@@ -198,9 +200,9 @@ static weir_status make_op(struct weir__predict_graph *pg, int v,
     weir__model_op(dev->model, &load, op);
     pg->engine[v] = load.engine;
     if (p && p->collective[0])
-        st = meet_by_name(pg, v, p, &load, place, meetings);
+        st = meet_by_name(pg, v, p, &load, place, rendezvous);
     else if (n->op->flags & WEIR__OP_COLLECTIVE)
-        st = meet_in_group(pg, v, &load, place, meetings);
+        st = meet_in_group(pg, v, &load, place, rendezvous);
     if (pg->c.leader[v] != v)
         op->launch_ps = 0; /* a super kernel is launched once */
     return st;
@@ -266,7 +268,7 @@ static size_t memory_bytes(const struct weir__predict_graph *pg)
 weir_status weir__predict_graph_init(struct weir__predict_graph *pg, const weir_graph *g,
                                      const struct weir__predict_options *options,
                                      const struct weir__predict_place *place,
-                                     struct weir__meetings *meetings)
+                                     struct weir__rendezvous_table *rendezvous)
 {
     size_t n = (size_t)g->nnodes + 1;
     struct weir__sim_limits limits;
@@ -290,7 +292,7 @@ weir_status weir__predict_graph_init(struct weir__predict_graph *pg, const weir_
     for (int v = 0; v < g->nnodes; v++) {
         if (!pg->c.live[v])
             continue;
-        if ((st = make_op(pg, v, place, meetings)))
+        if ((st = make_op(pg, v, place, rendezvous)))
             return st;
         pg->serial += pg->ops[v].launch_ps + weir__sim_alone(&limits, &pg->ops[v]);
     }

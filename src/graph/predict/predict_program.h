@@ -4,9 +4,9 @@
 
 #include "graph/predict/predict.h"
 
-/* Which meeting the k-th node of a collective's name is, over all graphs. */
-struct weir__meetings {
-    struct weir__meeting_name {
+/* Which rendezvous the k-th node of a collective's name is, over all graphs. */
+struct weir__rendezvous_table {
+    struct weir__rendezvous_name {
         const char *name;
         bool group;    /* the name is a group's */
         int from, to;  /* of its pairs; -1 for the whole group's */
@@ -20,7 +20,7 @@ struct weir__meetings {
     uint32_t *sizes; /* ranks that meet, by id - 1 */
     int cap_sizes;
 };
-void weir__meetings_fini(struct weir__meetings *m);
+void weir__rendezvous_table_fini(struct weir__rendezvous_table *m);
 
 /* Translates graph number `index`, which is that of `rank`, of `nranks`, and of others if it is
  * `shared`. */
@@ -31,7 +31,7 @@ struct weir__predict_place {
 weir_status weir__predict_graph_init(struct weir__predict_graph *pg, const weir_graph *g,
                                      const struct weir__predict_options *options,
                                      const struct weir__predict_place *place,
-                                     struct weir__meetings *meetings);
+                                     struct weir__rendezvous_table *rendezvous);
 void weir__predict_graph_fini(struct weir__predict_graph *pg);
 
 #endif

@@ -252,12 +252,12 @@ static weir_status make_units(struct weir__tuner *t)
 static const char *collective_of(const struct weir__node *n)
 {
     const struct weir__kernel_params *p = strcmp(n->op->name, "Kernel") ? NULL : n->params;
-    struct weir__party party;
+    struct weir__member member;
 
     if (!(n->op->flags & WEIR__OP_COLLECTIVE))
         return p && p->collective[0] ? p->collective : NULL;
-    n->op->party(n->params, &party);
-    return party.group;
+    n->op->member(n->params, &member);
+    return member.group;
 }
 
 /* The last node before v that v must stay behind although no edge says so: by its

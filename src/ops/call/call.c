@@ -1,7 +1,7 @@
 /* From an operator's row and its operands to queued work. */
 #include "ops/op.h"
 #include "scope/scope.h"
-#include "tensor/party.h"
+#include "tensor/member.h"
 
 #include <string.h>
 
@@ -111,15 +111,15 @@ static weir_status submit_checked(weir_stream *s, const struct weir__kernel *k,
 }
 
 /* Who a collective meets; it needs no inputs to know its device. */
-static weir_status find_party(const struct weir__op *op, const void *params, struct operands *o)
+static weir_status find_member(const struct weir__op *op, const void *params, struct operands *o)
 {
-    struct weir__party party;
+    struct weir__member member;
     weir_status st;
 
-    if (!op->party)
+    if (!op->member)
         return WEIR_OK;
-    op->party(params, &party);
-    if ((st = weir__party_rank(&party, op->name, NULL, 0, &o->rank)))
+    op->member(params, &member);
+    if ((st = weir__member_rank(&member, op->name, NULL, 0, &o->rank)))
         return st;
     if (!o->dev)
         o->dev = o->rank->dev;
@@ -128,11 +128,11 @@ static weir_status find_party(const struct weir__op *op, const void *params, str
                         op->name, o->dev->label, o->rank->index, o->rank->group->name,
                         o->rank->device);
     else
-        st = weir__party_channel(&party, op->name, o->rank, &o->channel);
+        st = weir__member_channel(&member, op->name, o->rank, &o->channel);
     return st;
 }
 
-static void drop_party(struct operands *o)
+static void drop_member(struct operands *o)
 {
     if (o->rank)
         weir__group_drop(o->rank->group);
@@ -140,7 +140,8 @@ static void drop_party(struct operands *o)
 }
 
 /* The call's number on its channel is what the peers' calls are matched by. */
-static void set_meeting(const struct operands *o, struct weir__kernel *k, struct weir__work *work)
+static void set_rendezvous(const struct operands *o, struct weir__kernel *k,
+                           struct weir__work *work)
 {
     struct weir__meet *meet = (void *)work->args;
 
@@ -209,13 +210,13 @@ static weir_status queue(const struct weir__op *op, struct weir__call *call, wei
                 work.engine == op->engine ? call->cores : weir__stream_cores(s, work.engine, limit),
             .gang = work.gang && work.blocks > 1,
             .own_cores = weir__scope_has_cores(work.engine),
-            .never_timeout = weir__current_set()->never_timeout,
+            .never_timeout = weir__current_get_set()->never_timeout,
             .scope = weir__trace_on() ? weir__scope_traced() : 0,
         };
 
         weir__kernel_set_cost(&k, call, &work);
         if (o->rank)
-            set_meeting(o, &k, &work);
+            set_rendezvous(o, &k, &work);
         st = weir__race_on() ? submit_checked(s, &k, buffers, n, o, out, op)
                              : weir__submit_using(s, &k, buffers, n);
         if (!st && o->rank)
@@ -251,17 +252,17 @@ static weir_status run(const struct weir__op *op, const void *params, weir_tenso
 {
     struct weir__view out[WEIR__OP_MAX_OUT];
     weir_tensor *const *targets = into;
-    weir_cores limit = weir__current_set()->limit;
+    weir_cores limit = weir__current_get_set()->limit;
     struct operands o;
     weir_stream *s;
     weir_status st;
     int nmade = 0;
 
-    if ((st = collect(op, in, nin, &o)) || (st = find_party(op, params, &o)) ||
+    if ((st = collect(op, in, nin, &o)) || (st = find_member(op, params, &o)) ||
         (st = weir__device_check_limit(o.dev, limit)) || (o.graph || weir__capture_on(o.dev))) {
         if (!st)
             st = capture(op, params, &o, into, made);
-        drop_party(&o);
+        drop_member(&o);
         return st;
     }
     struct weir__call call = {
@@ -306,7 +307,7 @@ static weir_status run(const struct weir__op *op, const void *params, weir_tenso
     weir__mutex_unlock(&o.dev->lock);
     o.dev->driver->kick(o.dev);
 drop:
-    drop_party(&o);
+    drop_member(&o);
     return st;
 }
 

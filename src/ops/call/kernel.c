@@ -116,11 +116,11 @@ static weir_status busy_part(const void *args, const weir_block *block)
     return busy_kernel(&a->busy, block);
 }
 
-static void party_kernel(const void *params, struct weir__party *party)
+static void member_kernel(const void *params, struct weir__member *member)
 {
     const struct weir__kernel_params *p = params;
 
-    *party = (struct weir__party){
+    *member = (struct weir__member){
         .meets = *p->collective, .group = "", .name = p->collective, .to = -1, .from = -1};
 }
 
@@ -171,7 +171,7 @@ const struct weir__op weir__op_kernel = {
     .params_size = sizeof(struct weir__kernel_params),
     .fields = kernel_fields,
     .nfields = weir__countof(kernel_fields),
-    .party = party_kernel,
+    .member = member_kernel,
     .infer = infer_kernel,
     .cost = cost_kernel,
     .prepare = prepare_kernel,

@@ -5,7 +5,7 @@
 
 #include "ops/tile.h"
 
-struct weir__collective_params weir__collective_params(const weir_rank *rank)
+struct weir__collective_params weir__collective_make_params(const weir_rank *rank)
 {
     struct weir__collective_params p = {
         .rank = rank->id, .ranks = rank->group->nranks, .root = -1, .to = -1, .from = -1};
@@ -16,17 +16,17 @@ struct weir__collective_params weir__collective_params(const weir_rank *rank)
     return p;
 }
 
-void weir__collective_party(const void *params, struct weir__party *party)
+void weir__collective_member(const void *params, struct weir__member *member)
 {
     const struct weir__collective_params *p = params;
 
-    *party = (struct weir__party){.meets = true,
-                                  .rank = p->rank,
-                                  .group = p->group,
-                                  .ranks = p->ranks,
-                                  .name = "",
-                                  .to = -1,
-                                  .from = -1};
+    *member = (struct weir__member){.meets = true,
+                                    .rank = p->rank,
+                                    .group = p->group,
+                                    .ranks = p->ranks,
+                                    .name = "",
+                                    .to = -1,
+                                    .from = -1};
 }
 
 weir_status weir__collective_check(const struct weir__call *call)

@@ -27,10 +27,10 @@ struct weir__collective_params {
         WEIR__COLLECTIVE_FIELD(ranks, INT, 1), WEIR__COLLECTIVE_FIELD(mode, STRING, 8)
 
 /* Parameters of a call by that rank. */
-struct weir__collective_params weir__collective_params(const weir_rank *rank);
+struct weir__collective_params weir__collective_make_params(const weir_rank *rank);
 
-/* For the rows: the meeting of the whole group. */
-void weir__collective_party(const void *params, struct weir__party *party);
+/* For the rows: the rendezvous of the whole group. */
+void weir__collective_member(const void *params, struct weir__member *member);
 /* ranks, mode and, where `contiguous` inputs are wanted, those.
  * returns  WEIR_EINVAL, WEIR_ERANGE or WEIR_ESHAPE naming the operator. */
 weir_status weir__collective_check(const struct weir__call *call);

@@ -181,7 +181,7 @@ const struct weir__op weir__op_moe_dispatch = {
     .params_size = sizeof(struct weir__collective_params),
     .fields = dispatch_fields,
     .nfields = weir__countof(dispatch_fields),
-    .party = weir__collective_party,
+    .member = weir__collective_member,
     .infer = infer_dispatch,
     .cost = cost_moe,
     .scratch = scratch_dispatch,
@@ -199,7 +199,7 @@ const struct weir__op weir__op_moe_combine = {
     .params_size = sizeof(struct weir__collective_params),
     .fields = combine_fields,
     .nfields = weir__countof(combine_fields),
-    .party = weir__collective_party,
+    .member = weir__collective_member,
     .infer = infer_combine,
     .cost = cost_moe,
     .prepare = prepare_combine,
@@ -209,7 +209,7 @@ weir_status weir_moe_dispatch(weir_rank *rank, weir_tensor *x, weir_tensor *expe
                               int64_t nexperts, int64_t capacity, weir_tensor **rows,
                               weir_tensor **counts, weir_tensor **positions)
 {
-    struct weir__collective_params p = weir__collective_params(rank);
+    struct weir__collective_params p = weir__collective_make_params(rank);
     weir_tensor *out[3];
     weir_status st;
 
@@ -227,7 +227,7 @@ weir_status weir_moe_combine(weir_rank *rank, weir_tensor *rows, weir_tensor *ex
                              int64_t nexperts, weir_tensor *positions, weir_tensor *weights,
                              weir_tensor **out)
 {
-    struct weir__collective_params p = weir__collective_params(rank);
+    struct weir__collective_params p = weir__collective_make_params(rank);
 
     p.experts = nexperts;
     return weir__collective_run(&weir__op_moe_combine, &p,

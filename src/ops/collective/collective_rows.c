@@ -185,7 +185,7 @@ static struct weir__collective *begin_work(const struct weir__call *call, struct
     a->out = call->nout ? call->out[0].data : call->in[0]->data;
     a->numel = weir__view_numel(call->in[0]);
     a->dtype = (unsigned char)call->in[0]->dtype;
-    a->stream = call->nout && bytes_of(&call->out[0]) >= weir__stream_bytes();
+    a->nontemporal = call->nout && bytes_of(&call->out[0]) >= weir__nontemporal_bytes();
     return a;
 }
 
@@ -298,7 +298,7 @@ static weir_status prepare_recv(const struct weir__call *call, struct weir__work
 
     a->meet.offer.what = weir__op_send.name;
     a->peer = (int)p->from;
-    a->stream = bytes_of(call->in[0]) >= weir__stream_bytes();
+    a->nontemporal = bytes_of(call->in[0]) >= weir__nontemporal_bytes();
     move_work(call, work, WEIR__MOVE_RECEIVE, 0);
     return WEIR_OK;
 }
@@ -313,16 +313,16 @@ static weir_status prepare_barrier(const struct weir__call *call, struct weir__w
     return WEIR_OK;
 }
 
-static void party_send(const void *params, struct weir__party *party)
+static void member_send(const void *params, struct weir__member *member)
 {
-    weir__collective_party(params, party);
-    party->to = (int)((const struct weir__collective_params *)params)->to;
+    weir__collective_member(params, member);
+    member->to = (int)((const struct weir__collective_params *)params)->to;
 }
 
-static void party_recv(const void *params, struct weir__party *party)
+static void member_recv(const void *params, struct weir__member *member)
 {
-    weir__collective_party(params, party);
-    party->from = (int)((const struct weir__collective_params *)params)->from;
+    weir__collective_member(params, member);
+    member->from = (int)((const struct weir__collective_params *)params)->from;
 }
 
 static weir_status infer_pair(struct weir__call *call)
@@ -355,53 +355,53 @@ static const struct weir__op_field counts_fields[] = {
     {"recv", WEIR__FIELD_INT, offsetof(struct counts_params, recv), WEIR_MAX_RANKS},
 };
 
-#define ROW_OF(params, id, text, about, in, out, more_flags, table, party_fn, infer_fn, cost_fn, \
-               prepare_fn)                                                                       \
-    const struct weir__op weir__op_##id = {                                                      \
-        .name = text,                                                                            \
-        .summary = about,                                                                        \
-        .engine = WEIR_ENGINE_VECTOR,                                                            \
-        .flags = WEIR__OP_COLLECTIVE | WEIR__OP_ALWAYS_RUNS | (more_flags),                      \
-        .nin_min = in,                                                                           \
-        .nin_max = in,                                                                           \
-        .nout = out,                                                                             \
-        .params_size = sizeof(struct params),                                                    \
-        .fields = table,                                                                         \
-        .nfields = weir__countof(table),                                                         \
-        .party = party_fn,                                                                       \
-        .infer = infer_fn,                                                                       \
-        .cost = cost_fn,                                                                         \
-        .prepare = prepare_fn,                                                                   \
+#define ROW_OF(params, id, text, about, in, out, more_flags, table, member_fn, infer_fn, cost_fn, \
+               prepare_fn)                                                                        \
+    const struct weir__op weir__op_##id = {                                                       \
+        .name = text,                                                                             \
+        .summary = about,                                                                         \
+        .engine = WEIR_ENGINE_VECTOR,                                                             \
+        .flags = WEIR__OP_COLLECTIVE | WEIR__OP_ALWAYS_RUNS | (more_flags),                       \
+        .nin_min = in,                                                                            \
+        .nin_max = in,                                                                            \
+        .nout = out,                                                                              \
+        .params_size = sizeof(struct params),                                                     \
+        .fields = table,                                                                          \
+        .nfields = weir__countof(table),                                                          \
+        .member = member_fn,                                                                      \
+        .infer = infer_fn,                                                                        \
+        .cost = cost_fn,                                                                          \
+        .prepare = prepare_fn,                                                                    \
     }
 #define ROW(...) ROW_OF(weir__collective_params, __VA_ARGS__)
 
 ROW(all_reduce, "AllReduce", "the reduction of all ranks' tensors, on every rank", 1, 1, 0,
-    reduce_fields, weir__collective_party, infer_all_reduce, cost_part, prepare_reduce);
+    reduce_fields, weir__collective_member, infer_all_reduce, cost_part, prepare_reduce);
 ROW(reduce_scatter, "ReduceScatter", "the reduction of all ranks' tensors, a part on each", 1, 1, 0,
-    reduce_fields, weir__collective_party, infer_reduce_scatter, cost_part, prepare_reduce);
+    reduce_fields, weir__collective_member, infer_reduce_scatter, cost_part, prepare_reduce);
 ROW(all_gather, "AllGather", "all ranks' tensors in a row, on every rank", 1, 1, 0, plain_fields,
-    weir__collective_party, infer_all_gather, cost_part, prepare_all_gather);
+    weir__collective_member, infer_all_gather, cost_part, prepare_all_gather);
 ROW(broadcast, "Broadcast", "one rank's tensor, on every rank", 1, 1, 0, root_fields,
-    weir__collective_party, infer_broadcast, cost_part, prepare_broadcast);
+    weir__collective_member, infer_broadcast, cost_part, prepare_broadcast);
 ROW(all_to_all, "AllToAll", "part i of the tensor to rank i, part i from there", 1, 1, 0,
-    plain_fields, weir__collective_party, infer_all_to_all, cost_part, prepare_all_to_all);
+    plain_fields, weir__collective_member, infer_all_to_all, cost_part, prepare_all_to_all);
 ROW_OF(counts_params, all_to_all_counts, "AllToAllCounts",
        "the same with so many rows for and from each rank", 1, 1, 0, counts_fields,
-       weir__collective_party, infer_counts, cost_part, prepare_counts);
-ROW(send, "Send", "a tensor to another rank's Recv", 1, 0, 0, to_fields, party_send, infer_pair,
+       weir__collective_member, infer_counts, cost_part, prepare_counts);
+ROW(send, "Send", "a tensor to another rank's Recv", 1, 0, 0, to_fields, member_send, infer_pair,
     cost_nothing, prepare_send);
 ROW(recv, "Recv", "the tensor takes the values of another rank's Send", 1, 0,
-    WEIR__OP_IN_PLACE | WEIR__OP_OVERWRITES, from_fields, party_recv, infer_pair, cost_part,
+    WEIR__OP_IN_PLACE | WEIR__OP_OVERWRITES, from_fields, member_recv, infer_pair, cost_part,
     prepare_recv);
 ROW(barrier, "Barrier", "goes on when all ranks are there", 0, 0, 0, plain_fields,
-    weir__collective_party, infer_nothing, cost_nothing, prepare_barrier);
+    weir__collective_member, infer_nothing, cost_nothing, prepare_barrier);
 
 /* ---- the calls ---- */
 
 static weir_status reduce(const struct weir__op *op, weir_rank *rank, weir_tensor *x,
                           weir_reduce how, weir_tensor *into, weir_tensor **out)
 {
-    struct weir__collective_params p = weir__collective_params(rank);
+    struct weir__collective_params p = weir__collective_make_params(rank);
 
     if ((unsigned)how >= weir__countof(reduce_names))
         return weir__fail(WEIR_EINVAL, "%s: %d is no reduction", op->name, (int)how);
@@ -435,7 +435,7 @@ weir_status weir_reduce_scatter_into(weir_rank *rank, weir_tensor *x, weir_reduc
 static weir_status plain(const struct weir__op *op, weir_rank *rank, weir_tensor *x,
                          weir_tensor *into, weir_tensor **out)
 {
-    struct weir__collective_params p = weir__collective_params(rank);
+    struct weir__collective_params p = weir__collective_make_params(rank);
 
     return weir__collective_run(op, &p, &x, 1, into, out);
 }
@@ -463,7 +463,7 @@ weir_status weir_all_to_all_into(weir_rank *rank, weir_tensor *x, weir_tensor *o
 weir_status weir_all_to_all_counts(weir_rank *rank, weir_tensor *x, const int64_t *send,
                                    const int64_t *recv, weir_tensor **out)
 {
-    struct counts_params p = {.of_all = weir__collective_params(rank)};
+    struct counts_params p = {.of_all = weir__collective_make_params(rank)};
     size_t n = (size_t)p.of_all.ranks;
 
     p.nsend = p.nrecv = p.of_all.ranks;
@@ -474,7 +474,7 @@ weir_status weir_all_to_all_counts(weir_rank *rank, weir_tensor *x, const int64_
 
 weir_status weir_broadcast(weir_rank *rank, weir_tensor *x, int root, weir_tensor **out)
 {
-    struct weir__collective_params p = weir__collective_params(rank);
+    struct weir__collective_params p = weir__collective_make_params(rank);
 
     p.root = root;
     return weir__collective_run(&weir__op_broadcast, &p, &x, 1, NULL, out);
@@ -482,7 +482,7 @@ weir_status weir_broadcast(weir_rank *rank, weir_tensor *x, int root, weir_tenso
 
 weir_status weir_broadcast_into(weir_rank *rank, weir_tensor *x, int root, weir_tensor *out)
 {
-    struct weir__collective_params p = weir__collective_params(rank);
+    struct weir__collective_params p = weir__collective_make_params(rank);
 
     p.root = root;
     return weir__collective_run(&weir__op_broadcast, &p, &x, 1, out, NULL);
@@ -490,7 +490,7 @@ weir_status weir_broadcast_into(weir_rank *rank, weir_tensor *x, int root, weir_
 
 weir_status weir_send(weir_rank *rank, weir_tensor *x, int to)
 {
-    struct weir__collective_params p = weir__collective_params(rank);
+    struct weir__collective_params p = weir__collective_make_params(rank);
 
     p.to = to;
     return weir__collective_run(&weir__op_send, &p, &x, 1, NULL, NULL);
@@ -498,7 +498,7 @@ weir_status weir_send(weir_rank *rank, weir_tensor *x, int to)
 
 weir_status weir_recv(weir_rank *rank, weir_tensor *x, int from)
 {
-    struct weir__collective_params p = weir__collective_params(rank);
+    struct weir__collective_params p = weir__collective_make_params(rank);
 
     p.from = from;
     return weir__op_run(&weir__op_recv, &p, &x, 1, NULL);
@@ -506,7 +506,7 @@ weir_status weir_recv(weir_rank *rank, weir_tensor *x, int from)
 
 weir_status weir_barrier(weir_rank *rank)
 {
-    struct weir__collective_params p = weir__collective_params(rank);
+    struct weir__collective_params p = weir__collective_make_params(rank);
 
     return weir__op_run(&weir__op_barrier, &p, NULL, 0, NULL);
 }

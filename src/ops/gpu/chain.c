@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ops/gpu/gpu.h"
-#include "ops/gpu/lie.h"
+#include "ops/gpu/layout.h"
 #include "ops/gpu/spread.h"
 #include "ops/host/row.h"
 
@@ -147,7 +147,7 @@ bool weir__chain_join(void *chain, const void *ew, bool keep)
 
 /* ---- launching ---- */
 
-void weir__chain_form(const struct weir__chain *c, struct weir__chain_form *form)
+void weir__chain_find_form(const struct weir__chain *c, struct weir__chain_form *form)
 {
     size_t narrowest = sizeof(double), widest = 1;
     int64_t inner = 0; /* what divides this divides all, if it is a power of two */
@@ -162,7 +162,7 @@ void weir__chain_form(const struct weir__chain *c, struct weir__chain_form *form
         if (o->ndim)
             inner |= c->dim[o->dim + o->ndim - 1].size;
     }
-    form->pack = (uint8_t)weir__lie_pack(narrowest, widest, inner);
+    form->pack = (uint8_t)weir__layout_pack(narrowest, widest, inner);
     for (int i = 0; i < c->noperands; i++) {
         const struct weir__chain_operand *o = &c->operand[i];
         const int64_t *stride = &c->stride[o->stride];
@@ -171,9 +171,9 @@ void weir__chain_form(const struct weir__chain *c, struct weir__chain_form *form
 
         for (int d = 0; d < o->ndim - 1; d++)
             bits |= (uintptr_t)stride[d] * elem;
-        form->lie[i] =
-            (uint8_t)weir__lie_of(bits, elem, o->ndim ? c->dim[o->dim + o->ndim - 1].size : 0,
-                                  o->ndim ? stride[o->ndim - 1] : 1, form->pack);
+        form->layout[i] =
+            (uint8_t)weir__layout_of(bits, elem, o->ndim ? c->dim[o->dim + o->ndim - 1].size : 0,
+                                     o->ndim ? stride[o->ndim - 1] : 1, form->pack);
     }
 }
 
@@ -192,14 +192,14 @@ static void chain_shape(const void *args, unsigned phase, unsigned cores,
     uint64_t h = UINT64_C(0xcbf29ce484222325);
 
     (void)phase;
-    weir__chain_form(c, &form);
+    weir__chain_find_form(c, &form);
     h = mix(h, &c->nsteps, 1);
     h = mix(h, c->step, c->nsteps * sizeof *c->step);
     h = mix(h, &form.pack, 1);
     for (int i = 0; i < c->noperands; i++) {
         const struct weir__chain_operand *o = &c->operand[i];
 
-        h = mix(h, (uint8_t[]){form.lie[i], o->type, o->ndim, o->dim, o->stride}, 5);
+        h = mix(h, (uint8_t[]){form.layout[i], o->type, o->ndim, o->dim, o->stride}, 5);
     }
     memcpy(l->variant, &h, sizeof h);
     weir__gpu_spread_threads(weir__div_up(c->numel, form.pack), cores, l);

@@ -51,10 +51,10 @@ bool weir__chain_join(void *chain, const void *ew, bool keep);
 
 /* What a text is made for, beside the steps. */
 struct weir__chain_form {
-    uint8_t pack;                      /* elements a thread takes at once */
-    uint8_t lie[WEIR__CHAIN_OPERANDS]; /* enum weir__lie */
+    uint8_t pack;                         /* elements a thread takes at once */
+    uint8_t layout[WEIR__CHAIN_OPERANDS]; /* enum weir__layout */
 };
-void weir__chain_form(const struct weir__chain *chain, struct weir__chain_form *form);
+void weir__chain_find_form(const struct weir__chain *chain, struct weir__chain_form *form);
 
 /* chain_text.c */
 void weir__chain_write(const void *chain, struct weir__text *text);

@@ -3,13 +3,13 @@
 #include "base/base.h"
 #include "ops/gpu/chain.h"
 
-/* "<lie, n, type, ndim, dim, stride>", as get and put take it. */
+/* "<layout, n, type, ndim, dim, stride>", as get and put take it. */
 static void add_place(struct weir__text *text, const struct weir__chain *c,
                       const struct weir__chain_form *form, int operand)
 {
     const struct weir__chain_operand *o = &c->operand[operand];
 
-    weir__text_add(text, "<%d, n, %d, %d, %d, %d>", form->lie[operand], o->type, o->ndim, o->dim,
+    weir__text_add(text, "<%d, n, %d, %d, %d, %d>", form->layout[operand], o->type, o->ndim, o->dim,
                    o->stride);
 }
 
@@ -53,7 +53,7 @@ void weir__chain_write(const void *chain, struct weir__text *text)
     const struct weir__chain *c = chain;
     struct weir__chain_form form;
 
-    weir__chain_form(c, &form);
+    weir__chain_find_form(c, &form);
     weir__text_add(text, "#include \"chain.cuh\"\n\n"
                          "template <int n> static __device__ inline void "
                          "run(const weir__chain &c, int64_t i)\n{\n");

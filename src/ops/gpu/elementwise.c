@@ -2,7 +2,7 @@
 #include "ops/host/elementwise.h"
 #include "ops/gpu/chain.h"
 #include "ops/gpu/gpu.h"
-#include "ops/gpu/lie.h"
+#include "ops/gpu/layout.h"
 #include "ops/gpu/spread.h"
 #include "ops/host/concat.h"
 #include "ops/host/generate.h"
@@ -10,7 +10,7 @@
 #include "ops/host/transpose.h"
 
 /* How operand `i` lies: -1 is the output. */
-static enum weir__lie lie_of(const struct weir__ew *e, int i, unsigned pack)
+static enum weir__layout layout_of(const struct weir__ew *e, int i, unsigned pack)
 {
     size_t elem = weir__elem_size(i < 0 ? e->out_type : e->in_type[i]);
     const int64_t *stride = i < 0 ? e->out_stride : e->in_stride[i];
@@ -18,14 +18,14 @@ static enum weir__lie lie_of(const struct weir__ew *e, int i, unsigned pack)
     int inner = e->ndim - 1;
 
     if (i >= 0 && !e->in[i])
-        return WEIR__LIE_SAME;
+        return WEIR__LAYOUT_SAME;
     if (!e->ndim)
-        return weir__lie_of(bits, elem, 0, 1, pack);
+        return weir__layout_of(bits, elem, 0, 1, pack);
     for (int d = 0; d < inner; d++)
         bits |= (uintptr_t)stride[d] * elem;
     if (i < 0 && stride[inner] != 1) /* what is written is not spread */
-        return WEIR__LIE_ANY;
-    return weir__lie_of(bits, elem, e->shape[inner], stride[inner], pack);
+        return WEIR__LAYOUT_ANY;
+    return weir__layout_of(bits, elem, e->shape[inner], stride[inner], pack);
 }
 
 /* All places of the call in 32 bits. */
@@ -69,10 +69,10 @@ static void ew_shape(const void *args, unsigned phase, unsigned cores, struct we
         narrowest = elem < narrowest ? elem : narrowest;
         widest = elem > widest ? elem : widest;
     }
-    pack = weir__lie_pack(narrowest, widest, e->ndim ? e->shape[e->ndim - 1] : 0);
-    lies = lie_of(e, -1, pack);
+    pack = weir__layout_pack(narrowest, widest, e->ndim ? e->shape[e->ndim - 1] : 0);
+    lies = layout_of(e, -1, pack);
     for (int i = 0; i < e->nin; i++)
-        lies |= (unsigned)lie_of(e, i, pack) << (2 * i + 2);
+        lies |= (unsigned)layout_of(e, i, pack) << (2 * i + 2);
     l->variant[0] = e->code;
     l->variant[1] = e->out_type;
     l->variant[2] = e->in_type[0];

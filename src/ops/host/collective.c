@@ -14,7 +14,7 @@ static const struct weir__collective *peer(const weir_block *block, int rank)
 /* ---- reducing ---- */
 
 /* Short pieces keep reads and streamed writes going side by side. */
-enum { STREAM_PIECE = 512 };
+enum { NONTEMPORAL_PIECE = 512 };
 
 struct reducer {
     const struct weir__collective *a;
@@ -89,7 +89,7 @@ static void store(const struct weir__collective *a, char *out, const void *piece
 {
     if (out == piece) /* one rank, in place */
         return;
-    if (a->stream)
+    if (a->nontemporal)
         WEIR__ISA_NAME(weir__row_stream)(out, piece, (size_t)bytes);
     else
         memcpy(out, piece, (size_t)bytes);
@@ -113,7 +113,7 @@ weir_status WEIR__ISA_NAME(weir__reduce_part_kernel)(const void *args, const wei
     struct weir__range slice = slice_of(a);
     struct weir__range mine = weir__tile_range(slice.end - slice.begin, 64, block);
     int64_t elem = (int64_t)weir__elem_size(a->dtype), n;
-    int64_t piece = a->stream ? STREAM_PIECE / elem : WEIR__ROW_CHUNK;
+    int64_t piece = a->nontemporal ? NONTEMPORAL_PIECE / elem : WEIR__ROW_CHUNK;
 
     for (int64_t i = mine.begin; i < mine.end; i += n) {
         int64_t at = slice.begin + i;
@@ -126,7 +126,7 @@ weir_status WEIR__ISA_NAME(weir__reduce_part_kernel)(const void *args, const wei
         for (int to = 0; to < a->ranks && !a->scatter; to++)
             store(a, peer(block, to)->out + at * elem, result, n * elem);
     }
-    if (a->stream)
+    if (a->nontemporal)
         WEIR__ISA_NAME(weir__row_stream_end)();
     return WEIR_OK;
 }
@@ -158,7 +158,7 @@ weir_status WEIR__ISA_NAME(weir__move_part_kernel)(const void *args, const weir_
             store(a, p.to + begin, p.from + begin, end - begin);
         first += p.bytes;
     }
-    if (a->stream)
+    if (a->nontemporal)
         WEIR__ISA_NAME(weir__row_stream_end)();
     return WEIR_OK;
 }

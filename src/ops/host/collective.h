@@ -30,7 +30,7 @@ struct weir__collective {
     unsigned char move;   /* enum weir__move */
     unsigned char reduce; /* weir_reduce */
     bool scatter;         /* each rank gets only its own part of the result */
-    bool stream;          /* results are written past the caches */
+    bool nontemporal;     /* results are written past the caches */
     int64_t counts[];     /* for WEIR__MOVE_COUNTS: sent to each rank, then received */
 };
 

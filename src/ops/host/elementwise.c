@@ -9,7 +9,7 @@
 #include "ops/tile.h"
 
 enum {
-    STREAM_LEAST = 1 << 15,
+    NONTEMPORAL_LEAST = 1 << 15,
     SPREAD = 256,   /* times a value is written that a row uses again and again */
     SHORT_ROW = 64, /* elements; the walk to a longer one costs little beside it */
     /* A tile: along the dim where a turned operand's neighbours lie there is more of it, since
@@ -127,12 +127,12 @@ static void run_row(const struct weir__ew *e, const struct buffers *b, char *out
 
 /* Short pieces keep reads and streamed writes going side by side: with longer
  * ones the memory alternates between the two and loses a third of its speed. */
-#define STREAM_PIECE 512
+#define NONTEMPORAL_PIECE 512
 
 static void run_stream(const struct weir__ew *e, const struct buffers *b, char *out,
                        const char *const *in, int64_t n)
 {
-    int64_t elem = (int64_t)weir__elem_size(e->out_type), piece = STREAM_PIECE / elem;
+    int64_t elem = (int64_t)weir__elem_size(e->out_type), piece = NONTEMPORAL_PIECE / elem;
     int64_t head = (int64_t)(-(uintptr_t)out & 63) / elem, m;
     const void *rows[WEIR__EW_MAX_IN];
 
@@ -164,7 +164,8 @@ static void run_flat(const struct weir__ew *e, const struct buffers *b, int64_t 
     for (int i = 0; i < e->nin; i++)
         if (e->in[i])
             in[i] = e->in[i] + begin * (int64_t)weir__elem_size(e->in_type[i]);
-    if (e->stream && n >= STREAM_LEAST) /* a small piece is read again by the next operator */
+    if (e->nontemporal &&
+        n >= NONTEMPORAL_LEAST) /* a small piece is read again by the next operator */
         run_stream(e, b, out, in, n);
     else if (e->direct && e->fn)
         e->fn(out, (const void *const *)in, n, e->constant);

@@ -29,8 +29,8 @@ struct weir__ew {
     unsigned char nin;
     unsigned char out_type, out_compute;
     unsigned char in_type[WEIR__EW_MAX_IN], in_compute[WEIR__EW_MAX_IN];
-    bool direct; /* flat, every operand in its compute type, none a constant */
-    bool stream; /* flat, and written past the caches; operands in their compute types */
+    bool direct;      /* flat, every operand in its compute type, none a constant */
+    bool nontemporal; /* flat, and written past the caches; operands in their compute types */
     int ndim;
     int64_t shape[WEIR_MAX_DIMS];
     int64_t out_stride[WEIR_MAX_DIMS];

@@ -130,7 +130,7 @@ bool weir__event_read(struct weir__json *j, struct weir__event *e)
     return !j->bad;
 }
 
-const struct weir__event_arg *weir__event_arg(const struct weir__event *e, const char *key)
+const struct weir__event_arg *weir__event_find_arg(const struct weir__event *e, const char *key)
 {
     for (int i = 0; i < e->nargs; i++)
         if (!strcmp(e->args[i].key, key))
@@ -140,14 +140,14 @@ const struct weir__event_arg *weir__event_arg(const struct weir__event *e, const
 
 const char *weir__event_text(const struct weir__event *e, const char *key)
 {
-    const struct weir__event_arg *a = weir__event_arg(e, key);
+    const struct weir__event_arg *a = weir__event_find_arg(e, key);
 
     return a ? a->text : NULL;
 }
 
 long double weir__event_number(const struct weir__event *e, const char *key, long double otherwise)
 {
-    const struct weir__event_arg *a = weir__event_arg(e, key);
+    const struct weir__event_arg *a = weir__event_find_arg(e, key);
     long double value = !a ? NAN : a->text ? number_of(a->text) : a->number;
 
     return isnan(value) ? otherwise : value;

@@ -29,7 +29,7 @@ struct weir__event {
 /* The event that comes next; false with j->bad if it is none. */
 bool weir__event_read(struct weir__json *j, struct weir__event *e);
 /* NULL if there is none. */
-const struct weir__event_arg *weir__event_arg(const struct weir__event *e, const char *key);
+const struct weir__event_arg *weir__event_find_arg(const struct weir__event *e, const char *key);
 const char *weir__event_text(const struct weir__event *e, const char *key);
 /* A number, also one written as a string; `otherwise` if there is none. */
 long double weir__event_number(const struct weir__event *e, const char *key, long double otherwise);

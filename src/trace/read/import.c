@@ -27,7 +27,7 @@ struct weir__import {
     int ntracks, cap_tracks;
     int *slots; /* of tracks by hash, -1 free */
     int nslots;
-    struct weir__span *spans;
+    struct weir__import_span *spans;
     int nspans, cap_spans;
     enum mark best;
 };
@@ -208,7 +208,7 @@ static void add_span(struct weir__json *j, struct weir__import *im, const struct
         weir__json_fail(j, WEIR_ENOMEM, "the spans of the trace");
         return;
     }
-    im->spans[im->nspans++] = (struct weir__span){
+    im->spans[im->nspans++] = (struct weir__import_span){
         .name = keep(j, im, e->name),
         .track = track,
         .kind = kind,
@@ -220,7 +220,7 @@ static void add_span(struct weir__json *j, struct weir__import *im, const struct
         .source = WEIR__SPAN_ANY,
         .marked = is_device_work(e->category),
     };
-    if (kind == WEIR__SPAN_WAIT && weir__event_arg(e, "wait_on_stream")) {
+    if (kind == WEIR__SPAN_WAIT && weir__event_find_arg(e, "wait_on_stream")) {
         char tid[32];
 
         snprintf(tid, sizeof tid, "%.0Lf", weir__event_number(e, "wait_on_stream", -1));
@@ -269,7 +269,7 @@ static void mark_tracks(struct weir__import *im)
             t->mark = MARK_STREAM;
     }
     for (int i = 0; i < im->nspans; i++) {
-        struct weir__span *s = &im->spans[i];
+        struct weir__import_span *s = &im->spans[i];
 
         if (s->marked)
             im->tracks[s->track].mark = MARK_CATEGORY;
@@ -278,7 +278,7 @@ static void mark_tracks(struct weir__import *im)
     }
 }
 
-static bool is_taken(const struct weir__import *im, const struct weir__span *s)
+static bool is_taken(const struct weir__import *im, const struct weir__import_span *s)
 {
     return im->tracks[s->track].mark == im->best && (im->best != MARK_CATEGORY || s->marked);
 }
@@ -355,7 +355,7 @@ void weir__import_finish(struct weir__json *j, struct weir__import *im)
             im->spans[n++] = im->spans[i];
         }
     for (int i = 0; i < n; i++) {
-        struct weir__span *s = &im->spans[i];
+        struct weir__import_span *s = &im->spans[i];
 
         s->device = im->tracks[s->track].device;
         s->stream = im->tracks[s->track].stream;

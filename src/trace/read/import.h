@@ -10,7 +10,7 @@ enum weir__span_kind { WEIR__SPAN_WORK, WEIR__SPAN_WAIT, WEIR__SPAN_NOTHING };
 
 #define WEIR__SPAN_ANY (-1)
 
-struct weir__span {
+struct weir__import_span {
     const char *name;
     int track;
     enum weir__span_kind kind;
@@ -25,6 +25,6 @@ struct weir__span {
 
 /* Sorts the spans and makes operators and waits of them.
  * returns  WEIR_ENOMEM. */
-weir_status weir__import_order(weir_trace *t, struct weir__span *spans, int nspans);
+weir_status weir__import_order(weir_trace *t, struct weir__import_span *spans, int nspans);
 
 #endif

@@ -14,7 +14,7 @@ enum { SLACK_NS = 5000, MANY = 4096 };
 
 static int compare_spans(const void *x, const void *y)
 {
-    const struct weir__span *a = x, *b = y;
+    const struct weir__import_span *a = x, *b = y;
 
     if (a->stream != b->stream)
         return a->stream < b->stream ? -1 : 1;
@@ -24,12 +24,12 @@ static int compare_spans(const void *x, const void *y)
 }
 
 /* A span around others is their caller, not work: only the innermost are kept. */
-static int drop_callers(struct weir__span *s, int n)
+static int drop_callers(struct weir__import_span *s, int n)
 {
     int kept = 0;
 
     for (int i = 0; i < n; i++) {
-        const struct weir__span *next = i + 1 < n ? &s[i + 1] : NULL;
+        const struct weir__import_span *next = i + 1 < n ? &s[i + 1] : NULL;
 
         if (s[i].kind == WEIR__SPAN_WORK && next && next->stream == s[i].stream &&
             next->from < s[i].to && next->to <= s[i].to)
@@ -47,7 +47,7 @@ static int compare_gaps(const void *x, const void *y)
 }
 
 /* The median pause between operators of the stream that begins at s[0]. */
-static int64_t usual_gap(const struct weir__span *s, int n)
+static int64_t usual_gap(const struct weir__import_span *s, int n)
 {
     int64_t gaps[MANY];
     int ngaps = 0;
@@ -81,7 +81,7 @@ struct order {
     struct end *ends; /* of all operators, sorted */
 };
 
-static bool add_op(struct order *o, const struct weir__span *s, struct pending wait)
+static bool add_op(struct order *o, const struct weir__import_span *s, struct pending wait)
 {
     weir_trace *t = o->t;
     const weir_trace_op *before =
@@ -111,7 +111,7 @@ static bool add_op(struct order *o, const struct weir__span *s, struct pending w
     return true;
 }
 
-static bool add_ops(struct order *o, const struct weir__span *s, int n)
+static bool add_ops(struct order *o, const struct weir__import_span *s, int n)
 {
     struct pending wait = {false, WEIR__SPAN_ANY};
 
@@ -223,7 +223,7 @@ static bool add_waits(struct order *o)
 }
 
 /* Profiles count from whenever; the first operator is at 0. */
-static void shift(struct weir__span *s, int n)
+static void shift(struct weir__import_span *s, int n)
 {
     int64_t first = INT64_MAX;
 
@@ -235,7 +235,7 @@ static void shift(struct weir__span *s, int n)
     }
 }
 
-weir_status weir__import_order(weir_trace *t, struct weir__span *spans, int n)
+weir_status weir__import_order(weir_trace *t, struct weir__import_span *spans, int n)
 {
     struct order o = {.t = t};
     bool ok;

@@ -18,8 +18,8 @@ static void read_events(struct weir__json *j, weir_trace *t, struct weir__import
             continue;
         }
         if (++n % often == 0)
-            weir__progress_tell("reading events",
-                                (double)(j->at - j->start) / (double)(j->end - j->start));
+            weir__progress_report("reading events",
+                                  (double)(j->at - j->start) / (double)(j->end - j->start));
         if (!weir__event_read(j, &e))
             return;
         if (im)

@@ -112,7 +112,7 @@ static int64_t arg(struct weir__json *j, const struct weir__event *e, const char
 /* An index of something that may come later in the file; looked at in the end. */
 static uint32_t index_arg(struct weir__json *j, const struct weir__event *e, const char *key)
 {
-    const struct weir__event_arg *a = weir__event_arg(e, key);
+    const struct weir__event_arg *a = weir__event_find_arg(e, key);
 
     if (!a || a->word) /* null */
         return WEIR_TRACE_NONE;

@@ -138,7 +138,7 @@ static __attribute__((noinline)) struct weir__trace_ring *join(uint32_t recordin
     return r;
 }
 
-struct weir__trace_ring *weir__trace_ring(void)
+struct weir__trace_ring *weir__trace_get_ring(void)
 {
     uint32_t now = atomic_load_explicit(&weir__trace_generation, memory_order_relaxed);
     struct weir__trace_ring *r = mine;
@@ -152,7 +152,7 @@ struct weir__trace_ring *weir__trace_ring(void)
 
 void weir__trace_put(const struct weir__trace_record *record)
 {
-    struct weir__trace_ring *r = weir__trace_ring();
+    struct weir__trace_ring *r = weir__trace_get_ring();
 
     if (!r)
         return;

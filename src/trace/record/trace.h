@@ -140,7 +140,7 @@ void weir__trace_put(const struct weir__trace_record *record);
 
 /* The same for those who record most often, without the copy:
  *
- *     if ((ring = weir__trace_ring())) {
+ *     if ((ring = weir__trace_get_ring())) {
  *         *weir__trace_slot(ring) = (struct weir__trace_record){ ... };
  *         weir__trace_written(ring);
  *     }
@@ -156,7 +156,7 @@ struct weir__trace_ring {
 };
 
 /* The calling thread's. NULL if nothing is recorded any more, or memory is short. */
-struct weir__trace_ring *weir__trace_ring(void);
+struct weir__trace_ring *weir__trace_get_ring(void);
 
 static inline struct weir__trace_record *weir__trace_slot(const struct weir__trace_ring *r)
 {
@@ -176,7 +176,7 @@ static inline void weir__trace_written(struct weir__trace_ring *r)
 static inline void weir__trace_put_queued(uint64_t device, uint32_t slot, uint64_t seq,
                                           uint32_t count, uint64_t at)
 {
-    struct weir__trace_ring *ring = weir__trace_ring();
+    struct weir__trace_ring *ring = weir__trace_get_ring();
 
     if (!ring)
         return;

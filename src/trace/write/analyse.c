@@ -138,7 +138,7 @@ static void reverse(struct weir__trace_path *path)
     }
 }
 
-weir_status weir__trace_path(const weir_trace *t, struct weir__trace_path *out)
+weir_status weir__trace_find_path(const weir_trace *t, struct weir__trace_path *out)
 {
     struct finder f = {.t = t};
     uint32_t at = WEIR_TRACE_NONE, next;
@@ -179,7 +179,7 @@ void weir__trace_path_fini(struct weir__trace_path *path)
 weir_status weir_trace_critical_path(const weir_trace *t, weir_trace_step **steps, size_t *nsteps)
 {
     struct weir__trace_path path;
-    weir_status st = weir__trace_path(t, &path);
+    weir_status st = weir__trace_find_path(t, &path);
 
     *steps = NULL;
     *nsteps = 0;
@@ -229,7 +229,7 @@ weir_status weir_trace_summarise(const weir_trace *t, weir_trace_summary *out)
     }
     out->cube_use = share(cube_busy, cube, out->last_ns - out->first_ns);
     out->vector_use = share(vector_busy, vector, out->last_ns - out->first_ns);
-    if ((st = weir__trace_path(t, &path)))
+    if ((st = weir__trace_find_path(t, &path)))
         return st;
     out->critical_ns = path.busy_ns;
     weir__trace_path_fini(&path);

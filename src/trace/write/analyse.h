@@ -14,7 +14,7 @@ struct weir__trace_path {
     int n, cap, cap_why;
     double busy_ns; /* of its operators */
 };
-weir_status weir__trace_path(const weir_trace *t, struct weir__trace_path *out);
+weir_status weir__trace_find_path(const weir_trace *t, struct weir__trace_path *out);
 void weir__trace_path_fini(struct weir__trace_path *path);
 
 #endif

@@ -215,7 +215,7 @@ static void write_memory(FILE *out, const weir_trace *t)
 static weir_status write_path(FILE *out, const weir_trace *t)
 {
     struct weir__trace_path path;
-    weir_status st = weir__trace_path(t, &path);
+    weir_status st = weir__trace_find_path(t, &path);
 
     if (st)
         return st;

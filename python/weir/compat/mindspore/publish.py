@@ -3,7 +3,7 @@
 import weir
 
 from .. import shim
-from . import context, nn, ops, primitives, tensor
+from . import communication, context, nn, ops, primitives, runtime, tensor
 
 _TYPES = "float32 float16 bfloat16 float64 int64 int32 int8 uint8 bool_".split()
 
@@ -29,7 +29,11 @@ def publish():
         **types,
     )
     for name in ("hal", "runtime"):
-        shim.publish(f"mindspore.{name}", weir.hal.__doc__, **shim.public(weir.hal))
+        more = shim.public(runtime) if name == "runtime" else {}
+        shim.publish(f"mindspore.{name}", weir.hal.__doc__, **shim.public(weir.hal), **more)
+    shim.publish(
+        "mindspore.communication", communication.__doc__, **shim.public(communication)
+    )
     shim.publish("mindspore.context", context.__doc__, **shim.public(context))
     functions = shim.public(ops)
     whole = shim.publish("mindspore.ops", ops.__doc__, **functions, **shim.public(primitives))

@@ -2,14 +2,14 @@
  * it. A run takes as many numbers of the channel as the plan has calls, so the commands of a
  * program never change. */
 #include "graph/plan/plan.h"
-#include "tensor/party.h"
+#include "tensor/member.h"
 
-static weir_status find_channel(weir_plan *plan, const struct weir__party *party, const char *what,
-                                weir_rank *rank, int *place)
+static weir_status find_channel(weir_plan *plan, const struct weir__member *member,
+                                const char *what, weir_rank *rank, int *place)
 {
     struct weir__plan_channel *made;
     struct weir__channel *channel;
-    weir_status st = weir__party_channel(party, what, rank, &channel);
+    weir_status st = weir__member_channel(member, what, rank, &channel);
 
     for (*place = 0; !st && *place < plan->nchannels; ++*place)
         if (plan->channels[*place].channel == channel && plan->channels[*place].rank == rank)
@@ -34,20 +34,20 @@ static weir_status find_channel(weir_plan *plan, const struct weir__party *party
     return WEIR_OK;
 }
 
-static weir_status find_seat(weir_plan *plan, int v, weir_rank *const *ranks, size_t nranks)
+static weir_status find_slot(weir_plan *plan, int v, weir_rank *const *ranks, size_t nranks)
 {
     const struct weir__node *n = &plan->graph->nodes[v];
-    struct weir__seat *seat = &plan->seats[v];
-    struct weir__party party;
+    struct weir__collective_slot *slot = &plan->slots[v];
+    struct weir__member member;
     weir_rank *rank;
     weir_status st;
 
-    if (!n->op->party || !plan->c.live[v])
+    if (!n->op->member || !plan->c.live[v])
         return WEIR_OK;
-    n->op->party(n->params, &party);
-    if (!party.meets || (!(n->op->flags & WEIR__OP_COLLECTIVE) && !nranks))
+    n->op->member(n->params, &member);
+    if (!member.meets || (!(n->op->flags & WEIR__OP_COLLECTIVE) && !nranks))
         return WEIR_OK;
-    if ((st = weir__party_rank(&party, n->name, ranks, nranks, &rank)))
+    if ((st = weir__member_rank(&member, n->name, ranks, nranks, &rank)))
         return st;
     if (rank->dev != plan->dev) {
         st = weir__fail(WEIR_EDEVICE, "node '%s': the plan is on %s, rank %d of group '%s' on %s",
@@ -55,34 +55,34 @@ static weir_status find_seat(weir_plan *plan, int v, weir_rank *const *ranks, si
         weir__group_drop(rank->group);
         return st;
     }
-    if ((st = find_channel(plan, &party, n->name, rank, &seat->place))) {
-        seat->place = -1;
+    if ((st = find_channel(plan, &member, n->name, rank, &slot->place))) {
+        slot->place = -1;
         return st;
     }
-    seat->call = plan->channels[seat->place].calls++;
+    slot->call = plan->channels[slot->place].calls++;
     return WEIR_OK;
 }
 
-weir_status weir__plan_find_seats(weir_plan *plan, weir_rank *const *ranks, size_t nranks)
+weir_status weir__plan_find_slots(weir_plan *plan, weir_rank *const *ranks, size_t nranks)
 {
     weir_status st = WEIR_OK;
 
-    plan->seats = weir__malloc(((size_t)plan->graph->nnodes + 1) * sizeof *plan->seats);
-    if (!plan->seats)
+    plan->slots = weir__malloc(((size_t)plan->graph->nnodes + 1) * sizeof *plan->slots);
+    if (!plan->slots)
         return weir__fail(WEIR_ENOMEM, "a plan of %d nodes", plan->graph->nnodes);
     for (int v = 0; v < plan->graph->nnodes; v++)
-        plan->seats[v].place = -1;
+        plan->slots[v].place = -1;
     for (int v = 0; v < plan->graph->nnodes && !st; v++)
-        st = find_seat(plan, v, ranks, nranks);
+        st = find_slot(plan, v, ranks, nranks);
     return st;
 }
 
-void weir__plan_drop_seats(weir_plan *plan)
+void weir__plan_drop_slots(weir_plan *plan)
 {
     for (int i = 0; i < plan->nchannels; i++)
         weir__group_drop(plan->channels[i].rank->group);
     weir__free(plan->channels);
-    weir__free(plan->seats);
+    weir__free(plan->slots);
 }
 
 weir_status weir__plan_tickets(const weir_plan *plan, uint64_t *tickets)
@@ -107,11 +107,11 @@ void weir__plan_take_tickets(weir_plan *plan)
 
 void weir__plan_fill_meet(const weir_plan *plan, int node, struct weir__meet *meet)
 {
-    const struct weir__seat *seat = &plan->seats[node];
+    const struct weir__collective_slot *slot = &plan->slots[node];
 
-    meet->channel = plan->channels[seat->place].channel;
-    meet->rank = plan->channels[seat->place].rank->index;
-    meet->call = seat->call;
-    meet->place = (uint32_t)seat->place;
+    meet->channel = plan->channels[slot->place].channel;
+    meet->rank = plan->channels[slot->place].rank->index;
+    meet->call = slot->call;
+    meet->place = (uint32_t)slot->place;
     meet->timed = !plan->graph->nodes[node].marks.never_timeout;
 }

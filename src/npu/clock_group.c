@@ -5,7 +5,7 @@
 
 /* ---- who belongs together ---- */
 
-bool weir__npu_is_in(const struct weir__npu_company *c, const weir_device *dev)
+bool weir__npu_is_in(const struct weir__npu_clock_group *c, const weir_device *dev)
 {
     for (int i = 0; i < c->n; i++)
         if (&c->members[i]->soft.base == dev)
@@ -14,10 +14,10 @@ bool weir__npu_is_in(const struct weir__npu_company *c, const weir_device *dev)
 }
 
 /* A group that a member is in brings its other devices. While it is known they are open, and
- * then the count of guests keeps them so. */
+ * then the count of visitors keeps them so. */
 static void join(const weir_group *g, void *user)
 {
-    struct weir__npu_company *c = user;
+    struct weir__npu_clock_group *c = user;
     bool ours = false;
 
     if (g->ranks[0].dev->driver != &weir__npu_driver)
@@ -27,7 +27,7 @@ static void join(const weir_group *g, void *user)
     for (int i = 0; i < g->nranks && ours; i++)
         if (c->n < c->cap && !weir__npu_is_in(c, g->ranks[i].dev)) {
             c->members[c->n] = (struct weir__npu *)g->ranks[i].dev;
-            atomic_fetch_add(&c->members[c->n++]->guests, 1);
+            atomic_fetch_add(&c->members[c->n++]->visitors, 1);
         }
 }
 
@@ -39,11 +39,11 @@ static int compare_ids(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-weir_status weir__npu_gather(struct weir__npu *npu, struct weir__npu_company *out)
+weir_status weir__npu_gather(struct weir__npu *npu, struct weir__npu_clock_group *out)
 {
     int before;
 
-    *out = (struct weir__npu_company){.n = 1, .cap = 1, .self = npu};
+    *out = (struct weir__npu_clock_group){.n = 1, .cap = 1, .self = npu};
     out->members = &out->self;
     if (!atomic_load(&npu->soft.base.groups_live))
         return WEIR_OK;
@@ -59,11 +59,11 @@ weir_status weir__npu_gather(struct weir__npu *npu, struct weir__npu_company *ou
     return WEIR_OK;
 }
 
-void weir__npu_part(struct weir__npu_company *c)
+void weir__npu_release(struct weir__npu_clock_group *c)
 {
     for (int i = 0; i < c->n; i++)
         if (c->members[i] != c->self)
-            atomic_fetch_sub(&c->members[i]->guests, 1);
+            atomic_fetch_sub(&c->members[i]->visitors, 1);
     if (c->members != &c->self)
         weir__free(c->members);
 }
@@ -71,7 +71,7 @@ void weir__npu_part(struct weir__npu_company *c)
 /* ---- running them ---- */
 
 /* What is ready takes no time and may change whose event is first. */
-static bool run_ready(const struct weir__npu_company *c)
+static bool run_ready(const struct weir__npu_clock_group *c)
 {
     bool any = false;
 
@@ -87,7 +87,7 @@ static bool run_ready(const struct weir__npu_company *c)
     return any;
 }
 
-bool weir__npu_step_company(const struct weir__npu_company *c, uint64_t end, bool *later)
+bool weir__npu_step_group(const struct weir__npu_clock_group *c, uint64_t end, bool *later)
 {
     struct weir__npu *first = c->members[0];
     bool any;
@@ -105,13 +105,13 @@ bool weir__npu_step_company(const struct weir__npu_company *c, uint64_t end, boo
     return any;
 }
 
-static void lock_all(const struct weir__npu_company *c)
+static void lock_all(const struct weir__npu_clock_group *c)
 {
     for (int i = 0; i < c->n; i++)
         weir__npu_lock(c->members[i]);
 }
 
-static void unlock_all(const struct weir__npu_company *c)
+static void unlock_all(const struct weir__npu_clock_group *c)
 {
     for (int i = c->n; i-- > 0;)
         weir__npu_unlock(c->members[i]);
@@ -126,8 +126,8 @@ struct patience {
     uint64_t since, hooked; /* the host's time; 0: something moves */
 };
 
-/* A stream that waits for a device which is not of the company, and what it waits for. */
-static bool waits_abroad(const struct weir__npu_company *c, struct weir__mark *mark)
+/* A stream that waits for a device which is not in the clock group, and what it waits for. */
+static bool waits_abroad(const struct weir__npu_clock_group *c, struct weir__mark *mark)
 {
     for (int i = 0; i < c->n; i++)
         for (int k = 0; k < c->members[i]->nstreams; k++) {
@@ -144,7 +144,7 @@ static bool waits_abroad(const struct weir__npu_company *c, struct weir__mark *m
 
 /* Another host thread may still call as the missing rank; one that waits for ever would not
  * be told. All loops are held, and are let go. */
-static weir_status await_call(const struct weir__npu_company *c, struct weir__npu_stream *s,
+static weir_status await_call(const struct weir__npu_clock_group *c, struct weir__npu_stream *s,
                               weir_stream *waits, struct patience *p)
 {
     static _Atomic uint32_t never;
@@ -157,8 +157,8 @@ static weir_status await_call(const struct weir__npu_company *c, struct weir__np
     if (!p->since)
         p->since = p->hooked = now;
     if (most >= 0 && now - p->since >= (uint64_t)most) {
-        weir__call_text((const void *)weir__soft_next(&s->soft)->args, s->soft.guest.in->call, call,
-                        sizeof call);
+        weir__call_text((const void *)weir__soft_next(&s->soft)->args, s->soft.participant.in->call,
+                        call, sizeof call);
         weir__text_add(&text,
                        "%s timed out after %.3g s in which the host did not make the calls it "
                        "lacks, and nothing else could go on:",
@@ -180,7 +180,7 @@ static weir_status await_call(const struct weir__npu_company *c, struct weir__np
 }
 
 /* Nothing happens by itself. An error if the wait cannot end. */
-static weir_status unblock(const struct weir__npu_company *c, weir_stream *s, uint64_t seq,
+static weir_status unblock(const struct weir__npu_clock_group *c, weir_stream *s, uint64_t seq,
                            struct patience *p)
 {
     struct weir__npu_stream *awaiting;
@@ -215,8 +215,8 @@ static weir_status unblock(const struct weir__npu_company *c, weir_stream *s, ui
     return st;
 }
 
-static weir_status timed_out(const struct weir__npu_company *c, const weir_stream *s, uint64_t seq,
-                             int64_t timeout_ns)
+static weir_status timed_out(const struct weir__npu_clock_group *c, const weir_stream *s,
+                             uint64_t seq, int64_t timeout_ns)
 {
     struct weir__text text = {0};
     weir_status st;
@@ -234,7 +234,7 @@ static weir_status timed_out(const struct weir__npu_company *c, const weir_strea
 
 weir_status weir__npu_wait(weir_stream *s, uint64_t seq, uint64_t end, int64_t timeout_ns)
 {
-    struct weir__npu_company c;
+    struct weir__npu_clock_group c;
     struct patience patience = {0};
     weir_status st = weir__npu_gather((struct weir__npu *)s->dev, &c);
 
@@ -243,11 +243,11 @@ weir_status weir__npu_wait(weir_stream *s, uint64_t seq, uint64_t end, int64_t t
     while (!st && weir__soft_done(s) < seq) {
         bool later;
 
-        if (weir__npu_step_company(&c, end, &later))
+        if (weir__npu_step_group(&c, end, &later))
             patience.since = 0;
         else
             st = later ? timed_out(&c, s, seq, timeout_ns) : unblock(&c, s, seq, &patience);
     }
-    weir__npu_part(&c);
+    weir__npu_release(&c);
     return st;
 }

@@ -254,7 +254,7 @@ static int check_program(const struct program *p)
     return racy;
 }
 
-TEST(race_meetings, agree_with_happens_before_on_random_programs)
+TEST(race_rendezvous, agree_with_happens_before_on_random_programs)
 {
     static struct program p;
     int racy = 0;
@@ -269,7 +269,7 @@ TEST(race_meetings, agree_with_happens_before_on_random_programs)
 }
 
 /* Ranks far apart, and calls that never come, cost memory but nothing else. */
-TEST(race_meetings, a_rank_may_be_far_ahead)
+TEST(race_rendezvous, a_rank_may_be_far_ahead)
 {
     enum { FAR = 1000 };
     struct weir__race_order o = {0};
@@ -289,7 +289,7 @@ TEST(race_meetings, a_rank_may_be_far_ahead)
 }
 
 /* Two streams that call two groups in different orders: neither ever goes on. */
-TEST(race_meetings, circles_are_given_back)
+TEST(race_rendezvous, circles_are_given_back)
 {
     struct weir__race_order o = {0};
 

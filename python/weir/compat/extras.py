@@ -1,0 +1,131 @@
+"""Smaller parts of ``torch_npu`` that programs use: marks, casts, operators for the cache."""
+
+import itertools
+
+import torch
+
+_ids = itertools.count(1)
+
+
+class mstx:
+    """Marks for Ascend's profiler; weir's trace has none, so these do nothing."""
+
+    @staticmethod
+    def mark(message, stream=None, domain="default"):
+        """Nothing."""
+
+    @staticmethod
+    def range_start(message, stream=None, domain="default"):
+        """A number for range_end."""
+        return next(_ids)
+
+    @staticmethod
+    def range_end(range_id, domain="default"):
+        """Nothing."""
+
+    range_push = range_start
+
+    @staticmethod
+    def range_pop(domain="default"):
+        """Nothing."""
+
+    @staticmethod
+    def mstx_range(message, stream=None, domain="default"):
+        """A decorator that changes nothing."""
+        return lambda function: function
+
+
+def npu_prefetch(input, dependency, max_size, offset=0):
+    """Would bring up to ``max_size`` bytes of ``input`` into the cache after ``dependency`` is
+    there; weir's caches fill themselves, so this checks its arguments only."""
+    if max_size <= 0:
+        raise RuntimeError(f"npu_prefetch: max_size must be positive, not {max_size}")
+    if offset < 0:
+        raise RuntimeError(f"npu_prefetch: offset must not be negative, and is {offset}")
+
+
+def npu_quant_matmul(x1, x2, scale, *, offset=None, pertoken_scale=None, bias=None,
+                     output_dtype=None, **options):  # fmt: skip
+    """(x1 @ x2 + bias) of int8 values in int32, times the scales of columns and rows."""
+    used = sorted(name for name, value in options.items() if value)
+    if used:
+        raise NotImplementedError(f"npu_quant_matmul of weir has no '{used[0]}'")
+    if x1.dtype != torch.int8 or x2.dtype != torch.int8:
+        raise RuntimeError(f"npu_quant_matmul multiplies int8, not {x1.dtype} and {x2.dtype}")
+    product = torch.matmul(x1.to(torch.int32), x2.to(torch.int32))
+    if bias is not None and bias.dtype == torch.int32:
+        product = product + bias
+    if output_dtype == torch.int32:
+        return product
+    made = product.to(torch.float32) * scale.to(torch.float32)
+    if pertoken_scale is not None:
+        made = made * pertoken_scale.to(torch.float32).unsqueeze(-1)
+    if bias is not None and bias.dtype != torch.int32:
+        made = made + bias
+    if output_dtype in (None, torch.int8):
+        made = made if offset is None else made + offset
+        return made.round().clamp(-128, 127).to(torch.int8)
+    return made.to(output_dtype)
+
+
+_compatible = False
+
+
+def use_compatible_impl(is_enable):
+    """Accepted: weir's operators are PyTorch's to the letter either way."""
+    global _compatible
+    _compatible = bool(is_enable)
+
+
+def are_compatible_impl_enabled():
+    """What use_compatible_impl said."""
+    return _compatible
+
+
+def set_deterministic_level(level):
+    """Accepted: weir's results are the same at each run."""
+
+
+def set_op_timeout_ms(timeout):
+    """Accepted; a device of weir is opened with its op_timeout."""
+
+
+def set_sync_debug_mode(debug_mode):
+    """Accepted; nothing waits on the host unasked."""
+
+
+def get_sync_debug_mode():
+    """0: no warnings."""
+    return 0
+
+
+class autocast(torch.autocast):
+    """torch.autocast("npu")."""
+
+    def __init__(self, enabled=True, dtype=torch.float16, cache_enabled=True):
+        super().__init__("npu", dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
+
+
+def grad_scaler(*args, **kwargs):
+    """PyTorch's, for where the NPU's memory is."""
+    from .tensors import home
+
+    kwargs.pop("dynamic", None)
+    return torch.amp.GradScaler(home().partition(":")[0], *args, **kwargs)
+
+
+# Old names of tensors by type: torch.npu.FloatTensor(2, 3).
+TYPES = {
+    f"{name}{kind}": getattr(torch, f"{name}{kind}")
+    for name in "Bool Byte Char Short Int Long Half Float Double BFloat16".split()
+    for kind in ("Tensor", "Storage")
+    if hasattr(torch, f"{name}{kind}")
+}
+
+NPU = {
+    name: globals()[name]
+    for name in (
+        "use_compatible_impl are_compatible_impl_enabled set_deterministic_level "
+        "set_op_timeout_ms set_sync_debug_mode get_sync_debug_mode"
+    ).split()
+}

@@ -1,0 +1,67 @@
+#include "tensor/member.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static weir_rank *find_rank(const struct weir__member *member, weir_rank *const *ranks,
+                            size_t nranks)
+{
+    for (size_t i = 0; i < nranks; i++)
+        if (!*member->group || !strcmp(ranks[i]->group->name, member->group)) {
+            weir__group_hold(ranks[i]->group);
+            return ranks[i];
+        }
+    return NULL;
+}
+
+weir_status weir__member_rank(const struct weir__member *member, const char *what,
+                              weir_rank *const *ranks, size_t nranks, weir_rank **out)
+{
+    weir_rank *rank =
+        member->rank ? weir__rank_hold(member->rank) : find_rank(member, ranks, nranks);
+    weir_status st;
+
+    *out = NULL;
+    if (!rank && member->rank)
+        return weir__fail(WEIR_ESTATE, "%s: group '%s' has been destroyed", what, member->group);
+    if (!rank)
+        return weir__fail(WEIR_EINVAL,
+                          "%s: no rank of group '%s' is given: compile with a rank of it", what,
+                          member->group);
+    if (member->ranks && member->ranks != rank->group->nranks)
+        st = weir__fail(WEIR_EINVAL, "%s is for a group of %lld ranks, group '%s' has %d", what,
+                        (long long)member->ranks, rank->group->name, rank->group->nranks);
+    else
+        st = weir__group_check(rank->group);
+    if (st)
+        weir__group_drop(rank->group);
+    else
+        *out = rank;
+    return st;
+}
+
+weir_status weir__member_channel(const struct weir__member *member, const char *what,
+                                 const weir_rank *rank, struct weir__channel **out)
+{
+    weir_group *g = rank->group;
+    int peer = member->to >= 0 ? member->to : member->from;
+    uint64_t members = weir__group_all(g);
+    char name[WEIR__CHANNEL_NAME];
+
+    if (peer < 0 && !*member->name) {
+        *out = g->whole;
+        return WEIR_OK;
+    }
+    if (peer < 0) { /* names of pairs and of users never meet: these begin otherwise */
+        snprintf(name, sizeof name, "name %s", member->name);
+    } else {
+        if (peer >= g->nranks || peer == rank->index)
+            return weir__fail(WEIR_ERANGE, "%s: rank %d of group '%s' has no peer %d", what,
+                              rank->index, g->name, peer);
+        snprintf(name, sizeof name, "pair %d to %d", member->to >= 0 ? rank->index : peer,
+                 member->to >= 0 ? peer : rank->index);
+        members = UINT64_C(1) << rank->index | UINT64_C(1) << peer;
+    }
+    *out = weir__group_channel(g, name, members);
+    return *out ? WEIR_OK : WEIR_ENOMEM;
+}

@@ -1,0 +1,17 @@
+/* From what a collective says of its rendezvous to a rank and a channel. */
+#ifndef WEIR_TENSOR_MEMBER_H
+#define WEIR_TENSOR_MEMBER_H
+
+#include "tensor/op.h"
+
+/* The rank the operator runs as, one use of its group counted: the one it was made with, or
+ * the one of `ranks` whose group has the name. `what` names the operator in messages.
+ * returns  WEIR_ESTATE if the group is gone or broken; WEIR_EINVAL if none of the ranks is
+ *          meant or the group has another number of ranks. */
+weir_status weir__member_rank(const struct weir__member *member, const char *what,
+                              weir_rank *const *ranks, size_t nranks, weir_rank **out);
+/* returns  WEIR_ERANGE for a peer that is no other rank. */
+weir_status weir__member_channel(const struct weir__member *member, const char *what,
+                                 const weir_rank *rank, struct weir__channel **out);
+
+#endif
