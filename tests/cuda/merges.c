@@ -408,3 +408,42 @@ TEST(cuda_merges, products_that_differ_or_lie_unevenly_are_no_stack)
     x[1].b_row = 2 * N;
     CHECK(!weir__cuda_product_stack(x, 2, false, &stack));
 }
+
+/* Memory of two allocators can lie 2^46 bytes apart, and the library's kernels keep 40 bits of a
+ * stack's step: such products run one by one. */
+TEST(cuda_merges, products_too_far_apart_for_the_library_are_not_merged)
+{
+    weir_device *dev = open_gpu("cuda:0");
+    struct weir__product stack = {.dtype = WEIR_BF16,
+                                  .m = N,
+                                  .n = N,
+                                  .k = N,
+                                  .ndims = 1,
+                                  .shape = {2},
+                                  .a_row = N,
+                                  .a_col = 1,
+                                  .b_row = N,
+                                  .b_col = 1,
+                                  .c_row = N,
+                                  .c_col = 1};
+    int64_t *const steps[] = {stack.a_step, stack.b_step, stack.c_step};
+    const int64_t limit = (INT64_C(1) << 40) / 2; /* in elements */
+    struct weir__cuda_product *product;
+    bool pushed;
+
+    weir__mutex_lock(&dev->lock);
+    pushed = weir__cuda_enter(weir__cuda(dev));
+    for (int i = 0; i < 3; i++) {
+        for (int k = 0; k < 3; k++)
+            *steps[k] = N * N;
+        CHECK_OK(weir__cuda_product_find(weir__cuda(dev), &stack, UINT32_MAX, &product));
+        *steps[i] = limit - 8;
+        CHECK_OK(weir__cuda_product_find(weir__cuda(dev), &stack, UINT32_MAX, &product));
+        *steps[i] = limit;
+        CHECK_EQ(weir__cuda_product_find(weir__cuda(dev), &stack, UINT32_MAX, &product),
+                 WEIR_EUNSUPPORTED);
+    }
+    weir__cuda_leave(weir__cuda(dev), pushed);
+    weir__mutex_unlock(&dev->lock);
+    CHECK_OK(weir_device_close(dev));
+}

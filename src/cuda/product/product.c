@@ -22,6 +22,18 @@ static uint8_t alignment(const void *address, int64_t step, weir_dtype dtype)
     return bits % 256 == 0 ? 255 : (uint8_t)(bits & -bits); /* 255 stands for 256 */
 }
 
+/* The library's kernels describe a stack to the GPU's tile engine, whose strides have 40 bits: a
+ * longer one is cut off in silence, and the kernel reads or writes elsewhere. Products of two
+ * allocators' memory can lie that far apart. */
+#define STEP_BITS 40
+
+static bool reaches(int64_t step, weir_dtype dtype)
+{
+    int64_t most = (INT64_C(1) << STEP_BITS) / (int64_t)weir_dtype_size(dtype);
+
+    return step > -most && step < most;
+}
+
 /* A matrix stored along one of its dims: true with its step, and whether it is turned. */
 static bool layout_of(int64_t rows, int64_t cols, int64_t row, int64_t col, int64_t *step,
                       uint8_t *turned)
@@ -69,6 +81,8 @@ static bool make_key(const struct weir__product *p, unsigned cores, struct weir_
         a_step = p->a_step[d];
         b_step = p->b_step[d];
         c_step = p->c_step[d];
+        if (!reaches(a_step, p->dtype) || !reaches(b_step, p->dtype) || !reaches(c_step, p->dtype))
+            return false;
         key->a_shared = !a_step;
         key->b_shared = !b_step;
     }
