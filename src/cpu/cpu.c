@@ -7,11 +7,6 @@
 enum { HOST_POLLS = 2000 };        /* before a waiting host thread sleeps: some 30 us */
 #define HOOK_NS INT64_C(100000000) /* a sleeping one looks at its hook this often */
 
-static const char *available(void)
-{
-    return NULL;
-}
-
 /* ---- open and close ---- */
 
 static weir_status read_cores(weir_device *dev, struct weir__spec *spec, unsigned hardware,
@@ -178,20 +173,6 @@ static weir_status cpu_sync(weir_stream *s, uint64_t seq, int64_t timeout_ns, bo
     return st;
 }
 
-/* ---- memory and time ---- */
-
-static void *cpu_map(weir_device *dev, size_t size)
-{
-    (void)dev;
-    return weir__soft_map(size);
-}
-
-static void cpu_unmap(weir_device *dev, void *address, size_t size)
-{
-    (void)dev;
-    weir__soft_unmap(address, size);
-}
-
 static uint64_t cpu_now(const weir_device *dev)
 {
     (void)dev;
@@ -199,13 +180,12 @@ static uint64_t cpu_now(const weir_device *dev)
 }
 
 const struct weir__driver weir__cpu_driver = {
-    .abi = WEIR__DRIVER_ABI,
     .name = "cpu",
     .summary = "host threads, in real time",
     .device_size = sizeof(struct weir__cpu),
     .stream_size = sizeof(struct weir__soft_stream),
-    .meets = true,
-    .unavailable = available,
+    .can = WEIR__RUNS_HOST_FUNCTIONS,
+    .trace_clock = WEIR__TRACE_TICKS,
     .open = cpu_open,
     .close = cpu_close,
     .stream_open = weir__soft_stream_open,
@@ -213,21 +193,15 @@ const struct weir__driver weir__cpu_driver = {
     .submit = weir__soft_submit,
     .wait = weir__soft_wait,
     .callback = weir__soft_callback,
-    .signal_relay = weir__soft_signal_relay,
-    .wait_relay = weir__soft_wait_relay,
     .stamp = weir__soft_stamp,
     .kick = cpu_kick,
     .done = weir__soft_done,
     .sync = cpu_sync,
-    .explain = weir__soft_report,
-    .program_make = weir__soft_program_make,
-    .program_free = weir__soft_program_free,
-    .program_run = weir__soft_program_run,
-    .hold = weir__cpu_hold,
-    .lend = weir__cpu_lend,
-    .program_update = weir__soft_program_update,
-    .map = cpu_map,
-    .unmap = cpu_unmap,
+    .map = weir__soft_map_for,
+    .unmap = weir__soft_unmap_for,
     .now = cpu_now,
-    .trace_clock = WEIR__TRACE_TICKS,
+    .plans = &weir__soft_plans,
+    .collectives = &(const struct weir__driver_collectives){.explain = weir__soft_report},
+    .cross = &weir__soft_cross,
+    .lending = &(const struct weir__driver_lending){.hold = weir__cpu_hold, .lend = weir__cpu_lend},
 };

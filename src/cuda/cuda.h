@@ -463,7 +463,7 @@ weir_status weir__cuda_new_stream(struct weir__cuda *dev, const struct weir__cud
 weir_status weir__cuda_program_make(weir_device *dev, const struct weir__lane *lanes, int nlanes,
                                     struct weir__program **out);
 void weir__cuda_program_free(struct weir__program *program);
-weir_status weir__cuda_program_run(const struct weir__program *program, weir_stream *const *streams,
+weir_status weir__cuda_program_run(struct weir__program *program, weir_stream *const *streams,
                                    const uint64_t *tickets, int ntickets);
 void weir__cuda_program_update(struct weir__program *program, int lane, int item,
                                const struct weir__kernel *kernel);

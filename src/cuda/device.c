@@ -270,46 +270,61 @@ static void cuda_unmap(weir_device *base, void *address, size_t size)
     weir__cuda_leave(dev, pushed);
 }
 
+static const struct weir__driver_plans plans = {
+    .one_launch = true,
+    .slow_update = true,
+    .make = weir__cuda_program_make,
+    .free = weir__cuda_program_free,
+    .run = weir__cuda_program_run,
+    .update = weir__cuda_program_update,
+};
+
+static const struct weir__driver_cross cross = {
+    .signal_relay = weir__cuda_signal_relay,
+    .wait_relay = weir__cuda_wait_relay,
+    .reaches_device = weir__cuda_reaches_device,
+};
+
+static const struct weir__driver_native native = {
+    .stream = weir__cuda_native,
+    .wait = weir__cuda_wait_native,
+    .signal = weir__cuda_signal_native,
+    .reaches = weir__cuda_reaches,
+    .trace = weir__cuda_hear_native,
+};
+
+static const struct weir__driver_hardware hardware = {
+    .unavailable = unavailable,
+    .release = cuda_release,
+    .round_limit = weir__cuda_round_limit,
+};
+
 const struct weir__driver weir__cuda_driver = {
-    .abi = WEIR__DRIVER_ABI,
     .name = "cuda",
     .summary = "an NVIDIA GPU",
     .device_size = sizeof(struct weir__cuda),
     .stream_size = sizeof(struct weir__cuda_stream),
-    .compiles = true,
-    .meets = true,
-    .captures = true,
-    .unavailable = unavailable,
+    .can = WEIR__RUNS_SOURCE,
+    .trace_clock = WEIR__TRACE_HOST_NS,
     .open = cuda_open,
     .close = cuda_close,
-    .release = cuda_release,
     .stream_open = weir__cuda_stream_open,
     .stream_close = weir__cuda_stream_close,
     .submit = weir__cuda_submit,
     .wait = weir__cuda_wait,
-    .mark = weir__cuda_mark,
     .callback = weir__cuda_callback,
-    .signal_relay = weir__cuda_signal_relay,
-    .wait_relay = weir__cuda_wait_relay,
-    .reaches_device = weir__cuda_reaches_device,
     .stamp = weir__cuda_stamp,
     .kick = cuda_kick,
     .done = weir__cuda_done,
-    .poll = weir__cuda_look,
     .sync = weir__cuda_sync,
-    .native = weir__cuda_native,
-    .wait_native = weir__cuda_wait_native,
-    .signal_native = weir__cuda_signal_native,
-    .reaches = weir__cuda_reaches,
-    .hear_native = weir__cuda_hear_native,
-    .explain = weir__cuda_explain,
-    .program_make = weir__cuda_program_make,
-    .program_free = weir__cuda_program_free,
-    .program_run = weir__cuda_program_run,
-    .program_update = weir__cuda_program_update,
-    .round_limit = weir__cuda_round_limit,
     .map = cuda_map,
     .unmap = cuda_unmap,
     .now = cuda_now,
-    .trace_clock = WEIR__TRACE_HOST_NS,
+    .plans = &plans,
+    .collectives = &(const struct weir__driver_collectives){.explain = weir__cuda_explain},
+    .cross = &cross,
+    .native = &native,
+    .hardware = &hardware,
+    .notices =
+        &(const struct weir__driver_notices){.poll = weir__cuda_look, .mark = weir__cuda_mark},
 };

@@ -1,6 +1,6 @@
 /* Kernels of devices that compile them from text.
  *
- * Such a device (driver->compiles) has no use for a function of the host. It takes the same
+ * Such a device (WEIR__RUNS_SOURCE) has no use for a function of the host. It takes the same
  * argument bytes and a description of the text that reads them: kernels/NAME.cu has one entry,
  * NAME, with two parameters, the argument struct by value and a struct weir__code_context. Its
  * first statement is await_earlier(): it may be started while the kernels before it end.

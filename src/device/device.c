@@ -18,11 +18,23 @@ const char *weir_engine_name(weir_engine engine)
     return (unsigned)engine < weir__countof(names) ? names[engine] : "?";
 }
 
+static const char *unavailable(const struct weir__driver *driver)
+{
+    return driver->hardware && driver->hardware->unavailable ? driver->hardware->unavailable()
+                                                             : NULL;
+}
+
+/* The last call of the driver. */
+static void release(weir_device *dev)
+{
+    if (dev->driver->hardware && dev->driver->hardware->release)
+        dev->driver->hardware->release(dev);
+}
+
 size_t weir_driver_list(weir_driver_info *out, size_t max)
 {
     for (size_t i = 0; i < weir__countof(drivers) && i < max; i++)
-        out[i] =
-            (weir_driver_info){drivers[i]->name, drivers[i]->summary, drivers[i]->unavailable()};
+        out[i] = (weir_driver_info){drivers[i]->name, drivers[i]->summary, unavailable(drivers[i])};
     return weir__countof(drivers);
 }
 
@@ -251,7 +263,7 @@ weir_status weir_device_open(const char *text, weir_device **out)
         return st;
     if (!(driver = find_driver(&spec)))
         return WEIR_ESPEC;
-    if ((reason = driver->unavailable()))
+    if ((reason = unavailable(driver)))
         return weir__fail(WEIR_EUNAVAILABLE, "device '%s' cannot be opened here: %s", text, reason);
     if (!(dev = weir__alloc_aligned(driver->device_size, WEIR__LINE)))
         return weir__fail(WEIR_ENOMEM, "device '%s'", text);
@@ -291,8 +303,7 @@ weir_status weir_device_open(const char *text, weir_device **out)
 close_driver:
     driver->close(dev);
     free_streams(dev);
-    if (driver->release)
-        driver->release(dev);
+    release(dev);
 unhold:
     weir__allocator_hold(-1);
 free_device:
@@ -311,8 +322,7 @@ static weir_status wait_visitors(weir_device *dev)
                 WEIR_ETIMEDOUT,
                 "device '%s' cannot close: %u wait(s) of other devices for it do not end",
                 dev->props.name, atomic_load(&dev->visitors));
-        if (dev->driver->poll)
-            dev->driver->poll(dev);
+        weir__device_poll(dev);
         weir__yield();
     }
     return WEIR_OK;
@@ -375,8 +385,7 @@ weir_status weir_device_close(weir_device *dev)
     dev->driver->close(dev);
     weir__pool_fini(&dev->pool);
     free_streams(dev);
-    if (dev->driver->release)
-        dev->driver->release(dev);
+    release(dev);
     while (dev->spare_tensors) {
         void *record = dev->spare_tensors;
 

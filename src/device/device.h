@@ -1,13 +1,8 @@
-/* Devices and streams inside the library, and the seam that a driver fills.
+/* Devices and streams inside the library. The seam that a driver fills is device/driver.h.
  *
- * The device layer owns handles, numbering, clocks, memory order and limits; a
- * driver starts work, moves bytes and tells the time. Commands of a stream are
- * numbered 1, 2, 3, ... in the order they are queued; "command q of stream u is
- * over" is all that events, memory and syncs ever ask, so a driver that can say
- * how far each stream got needs no events of its own.
- *
- * The device lock guards everything marked (L). It is taken by host threads that
- * submit, never by the threads that run kernels.
+ * The device layer owns handles, numbering, clocks, memory order and limits. The device lock
+ * guards everything marked (L). It is taken by host threads that submit, never by the threads that
+ * run kernels.
  */
 #ifndef WEIR_DEVICE_DEVICE_H
 #define WEIR_DEVICE_DEVICE_H
@@ -15,70 +10,15 @@
 #include <stdatomic.h>
 
 #include "base/lock.h"
-#include "device/code.h"
+#include "device/driver.h"
 #include "device/spec.h"
 #include "memory/pool.h"
 #include "trace/record/trace.h"
 #include "weir/launch.h"
 
-#define WEIR__DRIVER_ABI 1
 #define WEIR__PRIORITY_MOST (-8)
 #define WEIR__PRIORITY_LEAST 7
 #define WEIR__NEVER_FAILED UINT64_MAX
-#define WEIR__NO_TIME UINT64_MAX
-
-/* A kernel with its tiling decided. */
-struct weir__kernel {
-    const char *name;
-    weir_kernel_fn fn;             /* NULL: nothing is run */
-    const struct weir__code *code; /* the same for devices that compile; NULL where there is none */
-    const void *args;              /* copied by the driver */
-    uint32_t args_size;
-    weir_engine engine;
-    uint32_t blocks, phases;
-    uint32_t cores; /* the most that may run at once */
-    bool gang;
-    bool own_cores; /* `cores` is its own (a scope's or a plan's) and stays; otherwise the
-                     * limits of stream and device when it starts count */
-    bool meets;     /* args begin with a struct weir__meet (comm/comm.h): it runs when its peers are
-                     * there, and is over when their parts are */
-    bool tune;      /* time may be spent on finding the fastest way */
-    bool never_timeout; /* while it runs, op_timeout does not */
-    uint32_t work_ns;   /* of one block, roughly; UINT32_MAX if unknown */
-    uint16_t scope;     /* weir__trace_scope of its super kernel, 0 for none */
-    float bytes;        /* it reads and writes in all; 0 if unknown */
-    /* For devices that model what it takes. */
-    float flops;    /* of all blocks */
-    float block_us; /* of one block, where that is known rather than the flops; else 0 */
-    bool together;  /* its cores are granted at once, though it is no gang */
-};
-
-/* A point of a stream: after its command `seq`. */
-struct weir__mark {
-    weir_stream *stream;
-    uint64_t seq;
-};
-
-enum weir__wait {
-    WEIR__WAIT_ORDER,  /* order alone */
-    WEIR__WAIT_ERRORS, /* an error of the mark's stream up to the mark is taken over */
-    WEIR__WAIT_FRESH,  /* the same, and an error the stream had before is forgotten */
-};
-
-/* One step of a plan's lane: a kernel, or a wait for a step of another lane. */
-struct weir__item {
-    bool is_wait;
-    int lane, item; /* of a wait: until that one is over */
-    struct weir__kernel kernel;
-};
-
-struct weir__lane {
-    const struct weir__item *items;
-    int nitems;
-};
-
-struct weir__program;
-struct weir__relay;
 
 /* A core limit that may be read at any time; 0 where there is none. */
 struct weir__limit {
@@ -129,98 +69,6 @@ static inline struct weir__race_stream weir__stream_race(weir_stream *s)
     return (struct weir__race_stream){&s->race, weir__stream_submitted(s), s->name,
                                       weir_device_name(s->dev)};
 }
-
-/* What a device does. Every pointer is required unless it says otherwise. */
-struct weir__driver {
-    unsigned abi;
-    const char *name;
-    const char *summary;
-    size_t device_size; /* of a struct that begins with weir_device */
-    size_t stream_size; /* of a struct that begins with weir_stream */
-    bool compiles;      /* runs weir__kernel.code, not fn */
-    bool meets;         /* runs collectives: kernels that wait for their peers */
-    bool captures;      /* what program_update changes takes about as long as another program */
-    /* Why it cannot be opened here, or NULL. */
-    const char *(*unavailable)(void);
-    /* Reads its options, fills dev->props, starts what runs. */
-    weir_status (*open)(weir_device *dev, struct weir__spec *spec);
-    /* Everything queued is done. */
-    void (*close)(weir_device *dev);
-    /* Optional, last of all: streams and the pool's memory are gone. */
-    void (*release)(weir_device *dev);
-    /* The generic part is filled; a stream is opened once per slot and reused. */
-    weir_status (*stream_open)(weir_stream *s);
-    void (*stream_close)(weir_stream *s);
-    /* The next four queue one command each, under the device lock. They must not
-     * wait for the device. */
-    weir_status (*submit)(weir_stream *s, const struct weir__kernel *kernel);
-    weir_status (*wait)(weir_stream *s, struct weir__mark mark, enum weir__wait how);
-    weir_status (*callback)(weir_stream *s, weir_callback_fn fn, void *user);
-    /* Optional, together: order with streams of other drivers (device/relay.h), (L). The command
-     * calls weir__relay_signal with the stream's error; the command is over once the relay is
-     * signalled, takes its error over and drops it. */
-    weir_status (*signal_relay)(weir_stream *s, struct weir__relay *relay);
-    weir_status (*wait_relay)(weir_stream *s, struct weir__relay *relay);
-    /* Optional: whether its kernels and copies reach the memory of another device of this driver.
-     * NULL: they do. */
-    bool (*reaches_device)(const weir_device *dev, const weir_device *other);
-    /* Optional: other streams may wait for the last command queued so far. (L) */
-    weir_status (*mark)(weir_stream *s);
-    /* Optional: what a limit of so many cores comes to on the device. */
-    int (*round_limit)(const weir_device *dev, int cores);
-    /* Optional, together: streams and memory of others on the same hardware. The driver's own
-     * queue behind the stream on so many cores, after everything queued, for others to queue
-     * on (L); a command after everything on `native` (L); whatever is queued on `native` from
-     * now on comes after the mark (L); whether the device can work on the memory there. */
-    weir_status (*native)(weir_stream *s, unsigned cores, void **handle);
-    weir_status (*wait_native)(weir_stream *s, void *native);
-    weir_status (*signal_native)(struct weir__mark mark, void *native);
-    bool (*reaches)(weir_device *dev, const void *address);
-    /* As well: while a trace is recorded, work on `native` that the stream's last command stands
-     * for begins here; with a NULL kernel what has begun ends, if anything has. (L) */
-    void (*hear_native)(weir_stream *s, void *native, const struct weir__kernel *kernel);
-    /* Writes the device's time to *ns when the stream gets there, or WEIR__NO_TIME. */
-    weir_status (*stamp)(weir_stream *s, _Atomic uint64_t *ns);
-    /* After a queueing call, outside the lock: wakes whoever must run it. */
-    void (*kick)(weir_device *dev);
-    /* The last command that is over. */
-    uint64_t (*done)(const weir_stream *s);
-    /* Before the host asks whether something is done, outside the lock: lets a device that
-     * runs only while it is waited for go on, and with it those that visit it. NULL where
-     * devices run by themselves. */
-    void (*poll)(weir_device *dev);
-    /* Waits until `seq` is over: WEIR_OK, or WEIR_ETIMEDOUT with a report. A
-     * timeout of WEIR_TIMEOUT_DEVICE runs out when nothing on the device has moved
-     * for dev->op_timeout_ns. */
-    weir_status (*sync)(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin);
-    /* Who waits for whom on these devices, and the cycle in it: for the timeouts of groups.
-     * NULL: it cannot say. */
-    void (*explain)(weir_device *const *devs, int ndevs, struct weir__text *report,
-                    struct weir__text *cycle);
-    /* Plans: a program is made once and queued many times. `run` queues lanes[i] of it
-     * on streams[i], whose last command so far is the i-th base; the commands count as
-     * if they had been queued one by one. A collective at place p has the number
-     * tickets[p] + its own. On an error nothing is queued, or all of it counts and its streams
-     * are in error from where it failed. */
-    weir_status (*program_make)(weir_device *dev, const struct weir__lane *lanes, int nlanes,
-                                struct weir__program **out);
-    void (*program_free)(struct weir__program *program);
-    weir_status (*program_run)(const struct weir__program *program, weir_stream *const *streams,
-                               const uint64_t *tickets, int ntickets);
-    /* Optional, for a thread that queues work and goes on to wait for it. What becomes ready
-     * between hold(true) and hold(false), (L), is shown to nobody; then the thread lends itself to
-     * that, outside the lock, and comes back once it is over or would take long. hold(true) is
-     * false if another thread is at it. */
-    bool (*hold)(weir_device *dev, bool on);
-    void (*lend)(weir_device *dev);
-    /* Replaces a kernel by one with as many bytes of arguments, while nothing runs it. */
-    void (*program_update)(struct weir__program *program, int lane, int item,
-                           const struct weir__kernel *kernel);
-    void *(*map)(weir_device *dev, size_t size);
-    void (*unmap)(weir_device *dev, void *address, size_t size);
-    uint64_t (*now)(const weir_device *dev);
-    enum weir__trace_clock trace_clock; /* of its records; anything but ticks is what now() says */
-};
 
 /* Where the time of one recorded event is written. It outlives the event while
  * the stream has not got there. */
@@ -286,10 +134,17 @@ struct weir_device {
     void *spare_tensors;              /* (L) records, linked by their first word */
 };
 
-/* The drivers, in the order they are listed. */
-extern const struct weir__driver weir__cpu_driver;
-extern const struct weir__driver weir__npu_driver;
-extern const struct weir__driver weir__cuda_driver;
+static inline bool weir__device_can(const weir_device *dev, enum weir__capability what)
+{
+    return dev->driver->can & what;
+}
+
+/* Before the host asks whether something is done, outside the lock. */
+static inline void weir__device_poll(weir_device *dev)
+{
+    if (dev->driver->notices && dev->driver->notices->poll)
+        dev->driver->notices->poll(dev);
+}
 
 /* All open devices, by next_open. None of them closes until they are released. */
 weir_device *weir__devices_hold(void);

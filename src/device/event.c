@@ -98,8 +98,8 @@ weir_status weir_event_record(weir_event *e, weir_stream *s)
     if (!(st = weir__stream_queue_deferred(s)) &&
         !(st = weir__clock_reserve(&e->clock, s->clock.n)) && e->timing)
         st = record_stamp(s, &stamp);
-    if (!st && s->dev->driver->mark)
-        st = s->dev->driver->mark(s);
+    if (!st && s->dev->driver->notices && s->dev->driver->notices->mark)
+        st = s->dev->driver->notices->mark(s);
     /* All of it is new, or all of it stays. */
     if (!st && !(st = weir__clock_copy(&e->clock, &s->clock))) {
         struct weir__stamp *old = e->stamp;
@@ -135,8 +135,7 @@ weir_status weir_stream_wait(weir_stream *s, const weir_event *e)
 
 weir_status weir_event_query(const weir_event *e, bool *done)
 {
-    if (e->dev->driver->poll)
-        e->dev->driver->poll(e->dev);
+    weir__device_poll(e->dev);
     *done = !e->recorded || e->dev->driver->done(e->mark.stream) >= e->mark.seq;
     if (weir__race_on() && e->recorded && *done)
         weir__stream_saw(e->mark.stream, e->mark.seq);

@@ -10,7 +10,7 @@ static weir_status check_devices(weir_device *const *devices, int nranks)
         if (!devices[i])
             return weir__fail(WEIR_EINVAL, "a group of %d ranks: the device of rank %d is NULL",
                               nranks, i);
-        if (!devices[i]->driver->meets)
+        if (!devices[i]->driver->collectives)
             return weir__fail(
                 WEIR_EUNSUPPORTED,
                 "%s runs no collectives: use devices that do, such as cpu, or move the data "
@@ -70,7 +70,7 @@ weir_status weir_group_create(weir_device *const *devices, int nranks,
         g->ranks[i].dev = devices[i];
         snprintf(g->ranks[i].device, sizeof g->ranks[i].device, "%s", devices[i]->label);
     }
-    g->explain = devices[0]->driver->explain;
+    g->explain = devices[0]->driver->collectives->explain;
     if (!(g->whole = weir__group_channel(g, "", weir__group_all(g))) ||
         (is_real_time(devices[0]) && (st = weir__timer_start(g)))) {
         st = st ? st : WEIR_ENOMEM;

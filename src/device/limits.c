@@ -20,7 +20,9 @@ static weir_status check_limits(const weir_device *dev, weir_cores limit)
 /* What a limit comes to where cores are given in larger parts than one. */
 static int limit_given(const weir_device *dev, int cores)
 {
-    return dev->driver->round_limit ? dev->driver->round_limit(dev, cores) : cores;
+    const struct weir__driver_hardware *hardware = dev->driver->hardware;
+
+    return hardware && hardware->round_limit ? hardware->round_limit(dev, cores) : cores;
 }
 
 static weir_status set_limit(const weir_device *dev, struct weir__limit *limit, weir_cores to)

@@ -20,7 +20,8 @@ weir_status weir_stream_native(weir_stream *s, void **handle)
         return refuse(s);
     weir__mutex_lock(&dev->lock);
     if (!(st = weir__stream_queue_deferred(s)) &&
-        !(st = dev->driver->native(s, weir__stream_cores(s, WEIR_ENGINE_MIX, scope), handle)))
+        !(st = dev->driver->native->stream(s, weir__stream_cores(s, WEIR_ENGINE_MIX, scope),
+                                           handle)))
         s->shared = true;
     weir__mutex_unlock(&dev->lock);
     return st;
@@ -31,10 +32,10 @@ weir_status weir_stream_wait_native(weir_stream *s, void *native)
     weir_device *dev = s->dev;
     weir_status st;
 
-    if (!dev->driver->wait_native)
+    if (!dev->driver->native)
         return refuse(s);
     weir__mutex_lock(&dev->lock);
-    if (!(st = weir__stream_queue_deferred(s)) && !(st = dev->driver->wait_native(s, native)))
+    if (!(st = weir__stream_queue_deferred(s)) && !(st = dev->driver->native->wait(s, native)))
         s->clock.seq[s->slot]++;
     weir__mutex_unlock(&dev->lock);
     return st;
@@ -45,11 +46,11 @@ weir_status weir_stream_signal_native(weir_stream *s, void *native)
     weir_device *dev = s->dev;
     weir_status st;
 
-    if (!dev->driver->signal_native)
+    if (!dev->driver->native)
         return refuse(s);
     weir__mutex_lock(&dev->lock);
     if (!(st = weir__stream_queue_deferred(s)))
-        st = dev->driver->signal_native((struct weir__mark){s, weir__stream_submitted(s)}, native);
+        st = dev->driver->native->signal((struct weir__mark){s, weir__stream_submitted(s)}, native);
     weir__mutex_unlock(&dev->lock);
     return st;
 }
@@ -61,14 +62,14 @@ weir_status weir_stream_begin_native(weir_stream *s, void *native, const char *n
     struct weir__kernel work = {.name = name, .engine = WEIR_ENGINE_VECTOR};
     weir_status st;
 
-    if (!dev->driver->hear_native)
+    if (!dev->driver->native)
         return refuse(s);
     if ((st = weir__need(name, "the name of work on a native stream")) || !weir__trace_on())
         return st;
     weir__mutex_lock(&dev->lock);
     work.cores = weir__stream_cores(s, WEIR_ENGINE_MIX, weir__current_get_set()->limit);
     if (!(st = weir__stream_submit(s, &nothing))) /* so that it has a number */
-        dev->driver->hear_native(s, native, &work);
+        dev->driver->native->trace(s, native, &work);
     weir__mutex_unlock(&dev->lock);
     return st;
 }
@@ -77,10 +78,10 @@ weir_status weir_stream_end_native(weir_stream *s, void *native)
 {
     weir_device *dev = s->dev;
 
-    if (!dev->driver->hear_native)
+    if (!dev->driver->native)
         return refuse(s);
     weir__mutex_lock(&dev->lock);
-    dev->driver->hear_native(s, native, NULL);
+    dev->driver->native->trace(s, native, NULL);
     weir__mutex_unlock(&dev->lock);
     return WEIR_OK;
 }
@@ -100,12 +101,12 @@ weir_status weir__device_used_by_others(weir_device *dev, weir_buffer *b)
     weir_stream *first = dev->default_stream;
     weir_status st = WEIR_OK;
 
-    if (!dev->driver->wait_native)
+    if (!dev->driver->native)
         return WEIR_OK;
     weir__mutex_lock(&dev->lock);
     /* The hardware's own default stream, by way of ours. */
     if (!(st = weir__stream_queue_deferred(first)) &&
-        !(st = dev->driver->wait_native(first, NULL))) {
+        !(st = dev->driver->native->wait(first, NULL))) {
         first->clock.seq[first->slot]++;
         st = fence(b, first);
     }

@@ -15,7 +15,8 @@ weir_status weir__relay_send(weir_stream *from, struct weir__relay **out, struct
         return weir__fail(WEIR_ENOMEM, "a signal of stream '%s'", from->name);
     relay->device = dev->id;
     weir__mutex_lock(&dev->lock);
-    if (!(st = weir__stream_queue_deferred(from)) && !(st = dev->driver->signal_relay(from, relay)))
+    if (!(st = weir__stream_queue_deferred(from)) &&
+        !(st = dev->driver->cross->signal_relay(from, relay)))
         from->clock.seq[from->slot]++;
     *mark = (struct weir__mark){from, weir__stream_submitted(from)};
     weir__mutex_unlock(&dev->lock);

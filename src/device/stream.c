@@ -351,8 +351,7 @@ weir_status weir_stream_query(weir_stream *s, bool *done)
     struct weir__mark now;
     weir_status st = weir__stream_mark(s, &now);
 
-    if (s->dev->driver->poll)
-        s->dev->driver->poll(s->dev);
+    weir__device_poll(s->dev);
     *done = !st && s->dev->driver->done(s) >= now.seq;
     if (weir__race_on() && *done)
         weir__stream_saw(s, now.seq);

@@ -4,11 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *available(void)
-{
-    return NULL;
-}
-
 /* ---- open and close ---- */
 
 static struct weir__mutex open_lock;
@@ -269,33 +264,18 @@ static void npu_kick(weir_device *dev)
     weir__npu_release(&c);
 }
 
-/* ---- memory and time ---- */
-
-static void *npu_map(weir_device *dev, size_t size)
-{
-    (void)dev;
-    return weir__soft_map(size);
-}
-
-static void npu_unmap(weir_device *dev, void *address, size_t size)
-{
-    (void)dev;
-    weir__soft_unmap(address, size);
-}
-
 static uint64_t npu_now(const weir_device *dev)
 {
     return atomic_load(&((const struct weir__npu *)dev)->now_ps) / 1000;
 }
 
 const struct weir__driver weir__npu_driver = {
-    .abi = WEIR__DRIVER_ABI,
     .name = "npu",
     .summary = "a modelled Ascend NPU, in virtual time",
     .device_size = sizeof(struct weir__npu),
     .stream_size = sizeof(struct weir__npu_stream),
-    .meets = true,
-    .unavailable = available,
+    .can = WEIR__RUNS_HOST_FUNCTIONS,
+    .trace_clock = WEIR__TRACE_OWN_NS,
     .open = npu_open,
     .close = npu_close,
     .stream_open = npu_stream_open,
@@ -303,18 +283,14 @@ const struct weir__driver weir__npu_driver = {
     .submit = npu_submit,
     .wait = weir__soft_wait,
     .callback = weir__soft_callback,
-    .mark = npu_mark,
     .stamp = weir__soft_stamp,
     .kick = npu_kick,
     .done = weir__soft_done,
-    .poll = npu_poll,
     .sync = npu_sync,
-    .program_make = weir__soft_program_make,
-    .program_free = weir__soft_program_free,
-    .program_run = weir__soft_program_run,
-    .program_update = weir__soft_program_update,
-    .map = npu_map,
-    .unmap = npu_unmap,
+    .map = weir__soft_map_for,
+    .unmap = weir__soft_unmap_for,
     .now = npu_now,
-    .trace_clock = WEIR__TRACE_OWN_NS,
+    .plans = &weir__soft_plans,
+    .collectives = &(const struct weir__driver_collectives){.explain = NULL},
+    .notices = &(const struct weir__driver_notices){.poll = npu_poll, .mark = npu_mark},
 };

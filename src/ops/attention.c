@@ -183,7 +183,7 @@ static size_t scratch(const struct weir__call *call)
 {
     struct weir__attention a;
 
-    if (!call->compiled)
+    if (!call->for_gpu)
         return 0;
     a = describe(call);
     return weir__gpu_attention_scratch(&a);
@@ -209,7 +209,7 @@ static weir_status prepare(const struct weir__call *call, struct weir__work *wor
     ns = (double)weir__view_numel(q) / (double)weir__max(a->d, 1) * (double)a->lk *
          (double)(a->d + a->dv + 32) / 40;
     work->fn = run_block;
-    work->code = weir__gpu_attention(a, call->compiled ? call->scratch : NULL);
+    work->code = weir__gpu_attention(a, call->for_gpu ? call->scratch : NULL);
     work->blocks = weir__tile_blocks((int64_t)ns, args->units, call->cores);
     work->phases = a->splits > 1 ? 2 : 1;
     work->args_size = sizeof *args;

@@ -177,7 +177,7 @@ static size_t scratch(const struct weir__call *call)
 {
     struct weir__conv c;
 
-    if (!call->compiled)
+    if (!call->for_gpu)
         return 0;
     c = describe(call);
     return weir__gpu_conv_scratch(&c);
@@ -198,10 +198,10 @@ static weir_status prepare(const struct weir__call *call, struct weir__work *wor
                           weir__view_text(weight).text);
     args->grid =
         by_rows(weir__grid_make(x->shape[0] * c->groups, c->outputs, c->oh * c->ow,
-                                c->channels * c->kh * c->kw, call->compiled ? 1 : call->cores),
+                                c->channels * c->kh * c->kw, call->for_gpu ? 1 : call->cores),
                 c->oh, c->ow);
     work->fn = run_block;
-    work->code = weir__gpu_conv(c, args->images, call->compiled ? call->scratch : NULL);
+    work->code = weir__gpu_conv(c, args->images, call->for_gpu ? call->scratch : NULL);
     work->blocks = args->grid.blocks;
     work->phases = c->packed ? 2 : 1;
     work->args_size = sizeof *args;

@@ -286,9 +286,9 @@ static weir_status prepare(const struct weir__call *call, const struct weir__vie
         args->stack.batch *= args->stack.shape[d];
     g->dot = weir__gemm_is_dot(g);
     pick_kernel(args);
-    /* A device that compiles its kernels cuts them itself. */
+    /* The source is cut when it is launched. */
     args->grid =
-        weir__grid_make(args->stack.batch, g->m, g->n, g->k, call->compiled ? 1 : call->cores);
+        weir__grid_make(args->stack.batch, g->m, g->n, g->k, call->for_gpu ? 1 : call->cores);
     work->fn = run_block;
     work->code = &weir__gpu_gemm;
     work->blocks = args->grid.blocks;

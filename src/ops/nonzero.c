@@ -39,7 +39,7 @@ static unsigned blocks_of(const struct weir__call *call)
 
 static size_t scratch_nonzero(const struct weir__call *call)
 {
-    return (call->compiled ? WEIR__GPU_NONZERO_BLOCKS : blocks_of(call)) * sizeof(int64_t);
+    return (call->for_gpu ? WEIR__GPU_NONZERO_BLOCKS : blocks_of(call)) * sizeof(int64_t);
 }
 
 static weir_status prepare_nonzero(const struct weir__call *call, struct weir__work *work)

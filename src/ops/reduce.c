@@ -163,7 +163,7 @@ static void plan(const struct weir__call *call, enum weir__reduce_code code, str
     r->width = r->columns ? weir__min(keep_last, WEIR__REDUCE_WIDTH) : 1;
     r->units = r->columns ? outputs / keep_last * weir__div_up(keep_last, r->width) : outputs;
     r->chunk =
-        weir__max(r->columns ? call->compiled ? COMPILED_COLUMN_CHUNK : COLUMN_CHUNK : ROW_CHUNK,
+        weir__max(r->columns ? call->for_gpu ? COMPILED_COLUMN_CHUNK : COLUMN_CHUNK : ROW_CHUNK,
                   weir__div_up(r->reduced, MAX_CHUNKS));
     r->chunks = weir__div_up(r->reduced, r->chunk);
 }

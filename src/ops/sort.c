@@ -38,7 +38,7 @@ static size_t scratch(const struct weir__call *call, int dim, int64_t k)
 {
     int64_t n = call->in[0]->shape[dim];
 
-    if (call->compiled) {
+    if (call->for_gpu) {
         struct weir__rows rows;
 
         weir__rows_init(&rows, call->in[0], &call->out[0], dim);
@@ -69,7 +69,7 @@ static weir_status prepare(const struct weir__call *call, int dim, int64_t k, bo
     work->fn = WEIR__ISA_PICK(weir__sort_kernel);
     work->code = &weir__gpu_sort;
     work->args_size = sizeof *a;
-    work->phases = call->compiled ? weir__gpu_sort_phases(a->dtype, &a->rows) : 1;
+    work->phases = call->for_gpu ? weir__gpu_sort_phases(a->dtype, &a->rows) : 1;
     work->blocks = blocks_of(call, dim);
     return WEIR_OK;
 }

@@ -34,3 +34,15 @@ void weir__soft_unmap(void *address, size_t size)
 {
     munmap(address, size);
 }
+
+void *weir__soft_map_for(weir_device *dev, size_t size)
+{
+    (void)dev;
+    return weir__soft_map(size);
+}
+
+void weir__soft_unmap_for(weir_device *dev, void *address, size_t size)
+{
+    (void)dev;
+    weir__soft_unmap(address, size);
+}

@@ -59,8 +59,19 @@ static void note_recorded(struct weir__program *p, const struct weir__lane *lane
         }
 }
 
-weir_status weir__soft_program_make(weir_device *dev, const struct weir__lane *lanes, int nlanes,
-                                    struct weir__program **out)
+static void free_program(struct weir__program *p)
+{
+    if (!p)
+        return;
+    for (int i = 0; i < p->nlanes; i++) {
+        weir__free(p->lanes[i].lane.commands);
+        weir__free(p->lanes[i].at);
+    }
+    weir__free(p);
+}
+
+static weir_status make(weir_device *dev, const struct weir__lane *lanes, int nlanes,
+                        struct weir__program **out)
 {
     struct weir__program *p;
     weir_status st = WEIR_OK;
@@ -79,7 +90,7 @@ weir_status weir__soft_program_make(weir_device *dev, const struct weir__lane *l
             st = pack(&p->lanes[i].lane, p->lanes[i].at, &lanes[i]);
     }
     if (st) {
-        weir__soft_program_free(p);
+        free_program(p);
         return st;
     }
     note_recorded(p, lanes);
@@ -87,27 +98,15 @@ weir_status weir__soft_program_make(weir_device *dev, const struct weir__lane *l
     return WEIR_OK;
 }
 
-void weir__soft_program_free(struct weir__program *p)
-{
-    if (!p)
-        return;
-    for (int i = 0; i < p->nlanes; i++) {
-        weir__free(p->lanes[i].lane.commands);
-        weir__free(p->lanes[i].at);
-    }
-    weir__free(p);
-}
-
-void weir__soft_program_update(struct weir__program *p, int lane, int item,
-                               const struct weir__kernel *kernel)
+static void update(struct weir__program *p, int lane, int item, const struct weir__kernel *kernel)
 {
     struct weir__soft_lane *l = &p->lanes[lane].lane;
 
     weir__soft_fill((struct weir__cmd *)(l->commands + p->lanes[lane].at[item]), kernel);
 }
 
-weir_status weir__soft_program_run(const struct weir__program *p, weir_stream *const *streams,
-                                   const uint64_t *tickets, int ntickets)
+static weir_status run(struct weir__program *p, weir_stream *const *streams,
+                       const uint64_t *tickets, int ntickets)
 {
     struct weir__lane_base bases[WEIR_ARGS_MAX / sizeof(struct weir__lane_base)];
     size_t args = (size_t)p->nlanes * sizeof *bases + (size_t)ntickets * sizeof *tickets;
@@ -135,3 +134,10 @@ weir_status weir__soft_program_run(const struct weir__program *p, weir_stream *c
     }
     return WEIR_OK;
 }
+
+const struct weir__driver_plans weir__soft_plans = {
+    .make = make,
+    .free = free_program,
+    .run = run,
+    .update = update,
+};

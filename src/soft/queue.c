@@ -200,12 +200,12 @@ weir_status weir__soft_callback(weir_stream *base, weir_callback_fn fn, void *us
     return WEIR_OK;
 }
 
-weir_status weir__soft_signal_relay(weir_stream *s, struct weir__relay *relay)
+static weir_status signal_relay(weir_stream *s, struct weir__relay *relay)
 {
     return weir__soft_callback(s, weir__relay_signal, relay);
 }
 
-weir_status weir__soft_wait_relay(weir_stream *base, struct weir__relay *relay)
+static weir_status wait_relay(weir_stream *base, struct weir__relay *relay)
 {
     struct weir__soft_stream *s = weir__soft(base);
     struct weir__cmd *cmd = reserve(s, WEIR__CMD_RELAY, 0);
@@ -216,6 +216,11 @@ weir_status weir__soft_wait_relay(weir_stream *base, struct weir__relay *relay)
     added(s, cmd, 1);
     return WEIR_OK;
 }
+
+const struct weir__driver_cross weir__soft_cross = {
+    .signal_relay = signal_relay,
+    .wait_relay = wait_relay,
+};
 
 weir_status weir__soft_stamp(weir_stream *base, _Atomic uint64_t *ns)
 {

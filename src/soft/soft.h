@@ -182,17 +182,12 @@ void weir__soft_stream_close(weir_stream *s);
 weir_status weir__soft_submit(weir_stream *s, const struct weir__kernel *kernel);
 weir_status weir__soft_wait(weir_stream *s, struct weir__mark mark, enum weir__wait how);
 weir_status weir__soft_callback(weir_stream *s, weir_callback_fn fn, void *user);
-weir_status weir__soft_signal_relay(weir_stream *s, struct weir__relay *relay);
-weir_status weir__soft_wait_relay(weir_stream *s, struct weir__relay *relay);
 weir_status weir__soft_stamp(weir_stream *s, _Atomic uint64_t *ns);
 uint64_t weir__soft_done(const weir_stream *s);
-weir_status weir__soft_program_make(weir_device *dev, const struct weir__lane *lanes, int nlanes,
-                                    struct weir__program **out);
-void weir__soft_program_free(struct weir__program *program);
-weir_status weir__soft_program_run(const struct weir__program *program, weir_stream *const *streams,
-                                   const uint64_t *tickets, int ntickets);
-void weir__soft_program_update(struct weir__program *program, int lane, int item,
-                               const struct weir__kernel *kernel);
+void *weir__soft_map_for(weir_device *dev, size_t size);
+void weir__soft_unmap_for(weir_device *dev, void *address, size_t size);
+extern const struct weir__driver_plans weir__soft_plans;
+extern const struct weir__driver_cross weir__soft_cross;
 /* Fills a command from a kernel; cmd->size and room for the arguments are there. */
 void weir__soft_fill(struct weir__cmd *cmd, const struct weir__kernel *kernel);
 /* What a command with that many bytes of arguments takes in a queue, and room for it:

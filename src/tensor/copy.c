@@ -52,7 +52,7 @@ static weir_status queue_wait(weir_stream *s, struct weir__mark mark, struct wei
     weir_status st;
 
     if (relay) {
-        st = driver->wait_relay(s, relay);
+        st = driver->cross->wait_relay(s, relay);
     } else {
         atomic_fetch_add(&mark.stream->dev->visitors, 1); /* the wait itself takes it back */
         if ((st = driver->wait(s, mark, WEIR__WAIT_ERRORS)))
@@ -222,6 +222,7 @@ static weir_status copy_through_host(const struct side *to, const struct side *f
 
 weir_status weir_tensor_copy(weir_tensor *dst, weir_tensor *src)
 {
+    const struct weir__driver_cross *cross;
     struct side to, from;
     bool by_source;
     weir_status st;
@@ -235,12 +236,13 @@ weir_status weir_tensor_copy(weir_tensor *dst, weir_tensor *src)
         return (st = weir__check_overlap("copy", dst, src)) ? st : run_copy(&to, &from, dst, src);
     by_source = has_host_memory(dst->dev) && !has_host_memory(src->dev);
     if (src->dev->driver != dst->dev->driver) {
-        bool waits = !src->dev->driver->wait_relay || !dst->dev->driver->wait_relay;
+        bool waits = !src->dev->driver->cross || !dst->dev->driver->cross;
 
         return (waits ? copy_and_wait : copy_in_order)(by_source ? &from : &to,
                                                        by_source ? &to : &from, dst, src);
     }
-    if (dst->dev->driver->reaches_device && !dst->dev->driver->reaches_device(dst->dev, src->dev))
+    cross = dst->dev->driver->cross;
+    if (cross && cross->reaches_device && !cross->reaches_device(dst->dev, src->dev))
         return copy_through_host(&to, &from);
     return copy_in_order(&to, &from, dst, src);
 }

@@ -56,7 +56,7 @@ struct weir__call {
     struct weir__view *out;             /* infer fills type and shape; data is set before prepare */
     const void *params;
     unsigned cores; /* cores in force for the operator's engine, at least 1: decides the tiling */
-    bool compiled;  /* the device compiles its kernels: scratch is for those */
+    bool for_gpu;   /* the device runs source: tiling and scratch are for that */
     const struct weir__model *model; /* of a device in virtual time; else NULL */
     void *scratch;                   /* as many bytes as op->scratch asked for, 64-byte aligned */
     const weir_rank *rank;           /* of a collective, once it is known: from prepare on */

@@ -242,7 +242,7 @@ static weir_status check_reach(weir_device *dev, const struct weir__view *view, 
 {
     if (dev->props.features & WEIR_FEATURE_HOST_MEMORY || !weir__view_numel(view))
         return WEIR_OK;
-    if (dev->driver->reaches && dev->driver->reaches(dev, data))
+    if (dev->driver->native && dev->driver->native->reaches(dev, data))
         return WEIR_OK;
     return weir__fail(WEIR_EUNSUPPORTED,
                       "%s cannot work on the memory at %p, which is not its own: copy it in",

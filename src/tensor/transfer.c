@@ -217,7 +217,7 @@ weir_status weir_tensor_signal_native(weir_tensor *t, void *native)
     if (st)
         return st;
     dev = t->dev;
-    if (!dev->driver->signal_native)
+    if (!dev->driver->native)
         return weir__fail(WEIR_EUNSUPPORTED, "%s has no streams that others know: sync instead",
                           dev->props.name);
     weir__mutex_lock(&dev->lock);
@@ -226,8 +226,8 @@ weir_status weir_tensor_signal_native(weir_tensor *t, void *native)
             i ? t->buffer->others[i - 1] : (struct weir__use){t->buffer->owner, t->buffer->own_seq};
 
         if (use.seq)
-            st = dev->driver->signal_native((struct weir__mark){dev->streams[use.slot], use.seq},
-                                            native);
+            st = dev->driver->native->signal((struct weir__mark){dev->streams[use.slot], use.seq},
+                                             native);
     }
     weir__mutex_unlock(&dev->lock);
     return st;

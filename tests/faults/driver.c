@@ -6,6 +6,7 @@
 
 static const struct weir__driver *real;
 static struct weir__driver refusing;
+static struct weir__driver_plans refusing_plans;
 static long countdown; /* one thread makes the calls that can be refused */
 static bool fired;
 
@@ -50,13 +51,13 @@ static weir_status stamp(weir_stream *s, _Atomic uint64_t *ns)
 static weir_status program_make(weir_device *dev, const struct weir__lane *lanes, int nlanes,
                                 struct weir__program **out)
 {
-    return refuse() ? refusal() : real->program_make(dev, lanes, nlanes, out);
+    return refuse() ? refusal() : real->plans->make(dev, lanes, nlanes, out);
 }
 
-static weir_status program_run(const struct weir__program *program, weir_stream *const *streams,
+static weir_status program_run(struct weir__program *program, weir_stream *const *streams,
                                const uint64_t *tickets, int ntickets)
 {
-    return refuse() ? refusal() : real->program_run(program, streams, tickets, ntickets);
+    return refuse() ? refusal() : real->plans->run(program, streams, tickets, ntickets);
 }
 
 static void *map(weir_device *dev, size_t size)
@@ -74,8 +75,10 @@ void inject_arm_driver(weir_device *dev, long n)
         refusing.wait = wait;
         refusing.callback = callback;
         refusing.stamp = stamp;
-        refusing.program_make = program_make;
-        refusing.program_run = program_run;
+        refusing_plans = *real->plans;
+        refusing_plans.make = program_make;
+        refusing_plans.run = program_run;
+        refusing.plans = &refusing_plans;
         refusing.map = map;
         dev->driver = &refusing;
     }

@@ -334,10 +334,9 @@ static weir_status load_all(struct weir__program *p)
     return st;
 }
 
-weir_status weir__cuda_program_run(const struct weir__program *program, weir_stream *const *streams,
+weir_status weir__cuda_program_run(struct weir__program *p, weir_stream *const *streams,
                                    const uint64_t *tickets, int ntickets)
 {
-    struct weir__program *p = (struct weir__program *)program; /* const to the caller only */
     struct weir__cuda *dev = p->dev;
     bool pushed, without_graph;
     weir_status st = weir__cuda_alive(dev);

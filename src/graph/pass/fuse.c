@@ -162,22 +162,26 @@ static bool reads_across(const struct weir__node *n)
     return false;
 }
 
-static bool has_pieces(const struct weir__node *n, bool compiles)
+static bool has_pieces(const struct weir__node *n, bool joins)
 {
-    if (compiles)
+    if (joins)
         return n->op->flags & (WEIR__OP_ELEMENTWISE | WEIR__OP_JOINS);
     if (n->op->flags & WEIR__OP_ELEMENTWISE)
         return !reads_across(n);
     return n->op->flags & WEIR__OP_JOINS && weir__view_is_contiguous(&n->in[0].view);
 }
 
-/* Super kernels of devices that compile their kernels are no launches of their own. */
+/* Operators become one launch as one source or as one function of the host. Where they are one
+ * source, super kernels are no launches of their own. A device that runs neither gets each operator
+ * by itself. */
 static bool is_candidate(const struct weir__compile *c, int v)
 {
     const struct weir__node *n = &c->g->nodes[v];
-    bool compiles = c->g->dev->driver->compiles;
+    bool joins = weir__device_can(c->g->dev, WEIR__RUNS_SOURCE);
 
-    return has_pieces(n, compiles) && (compiles || n->marks.super_kernel < 0) && n->nout == 1 &&
+    if (!joins && !weir__device_can(c->g->dev, WEIR__RUNS_HOST_FUNCTIONS))
+        return false;
+    return has_pieces(n, joins) && (joins || n->marks.super_kernel < 0) && n->nout == 1 &&
            n->nin < MAX_OPERANDS && c->g->values[n->out[0].value].node == v &&
            weir__view_is_contiguous(&n->out[0].view);
 }
@@ -207,7 +211,7 @@ void weir__fuse_runs(const struct weir__compile *c, int *before)
 
 static bool can_be_one(const struct weir__compile *c, const struct launch *l)
 {
-    return !c->g->dev->driver->compiles || weir__nodes_join(c, l->nodes, l->n);
+    return !weir__device_can(c->g->dev, WEIR__RUNS_SOURCE) || weir__nodes_join(c, l->nodes, l->n);
 }
 
 /* The longest launch that begins at position p of a stream. */

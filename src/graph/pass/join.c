@@ -1,4 +1,4 @@
-/* Whether nodes can be joined to one launch on a device that compiles its kernels: tried with
+/* Whether nodes can be joined to one launch as one source: tried with
  * addresses that tell values apart as those of a run will. */
 #include "graph/build/stand_in.h"
 #include "graph/pass/compile.h"
@@ -11,7 +11,7 @@ static weir_status prepare(const struct weir__compile *c, int v, struct weir__wo
 
     weir__stand_in_init(&s, n, weir__cores_of(dev, n->op->engine, dev->props.cores, c->limit[v]),
                         c->offset);
-    s.call.compiled = true;
+    s.call.for_gpu = true;
     weir__work_init(work, n->op);
     return n->op->prepare(&s.call, work);
 }

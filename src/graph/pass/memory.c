@@ -56,7 +56,7 @@ static int64_t scratch_bytes(const struct weir__compile *c, int v)
         .out = out,
         .params = n->params,
         .cores = weir__cores_of(c->g->dev, n->op->engine, c->g->dev->props.cores, c->limit[v]),
-        .compiled = c->g->dev->driver->compiles,
+        .for_gpu = weir__device_can(c->g->dev, WEIR__RUNS_SOURCE),
     };
 
     if (!n->op->scratch)
@@ -290,7 +290,7 @@ weir_status weir__memory_plan(struct weir__compile *c, struct weir__memory_effor
     size_t nnodes = (size_t)c->g->nnodes, nvalues = (size_t)c->g->nvalues;
     struct weir__lifetimes items = {.c = c};
     int *by_value = weir__calloc(nvalues, sizeof *by_value);
-    bool runs = c->g->dev->driver->compiles && weir__is_autotuned(&c->options);
+    bool runs = weir__device_can(c->g->dev, WEIR__RUNS_SOURCE) && weir__is_autotuned(&c->options);
     weir_status st;
 
     c->offset = weir__calloc(nvalues, sizeof *c->offset);

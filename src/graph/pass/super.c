@@ -88,6 +88,8 @@ static weir_status check_fusable(const struct weir__compile *c, int v, bool *fus
 
 weir_status weir__pass_super(struct weir__compile *c)
 {
+    bool one_function = weir__device_can(c->g->dev, WEIR__RUNS_HOST_FUNCTIONS);
+
     if (!(c->leader = weir__malloc(((size_t)c->g->nnodes + 1) * sizeof *c->leader)))
         return weir__fail(WEIR_ENOMEM, "the super kernels of %d nodes", c->g->nnodes);
     for (int s = 0; s < c->nstreams; s++) {
@@ -100,8 +102,7 @@ weir_status weir__pass_super(struct weir__compile *c)
 
             if (st)
                 return st;
-            if (!fusable || leader < 0 || c->g->dev->driver->compiles ||
-                members == MAX_PHASES / 4 ||
+            if (!fusable || leader < 0 || !one_function || members == MAX_PHASES / 4 ||
                 c->g->nodes[v].marks.super_kernel != c->g->nodes[leader].marks.super_kernel ||
                 c->sync_first[v] != c->sync_first[v + 1]) {
                 leader = v;

@@ -102,7 +102,7 @@ static bool crossing_pays(const struct weir__compile *c)
     const double start_ns = 2000, sync_ns = 100;
     double all = 0, longest = 0;
 
-    if (c->g->dev->driver->compiles) /* its streams are its own, and a sync is an edge */
+    if (c->g->dev->driver->plans->one_launch)
         return true;
     for (int s = 0; s < c->nstreams; s++) {
         double lane = 0;
@@ -306,6 +306,8 @@ weir_status weir_graph_compile(weir_graph *g, const weir_compile_options *option
         return st;
     if (g->capturing)
         return weir__fail(WEIR_ESTATE, "the graph is still being captured: end that first");
+    if (!g->dev->driver->plans)
+        return weir__fail(WEIR_EUNSUPPORTED, "device %s runs no plans", g->dev->props.name);
     if (!options)
         options = &defaults;
     if ((st = check_options(g, options)) || (st = weir__graph_clone(g, &own)))

@@ -181,8 +181,9 @@ weir_status weir__plan_prepare_fused(const weir_plan *plan, struct weir__instanc
         .engine = first->op->engine,
         .own_cores = true,
     };
-    st = plan->dev->driver->compiles ? prepare_joined(plan, inst, leader, n, work, kernel, &ns)
-                                     : prepare_parts(plan, inst, leader, n, work, kernel, &ns);
+    st = weir__device_can(plan->dev, WEIR__RUNS_SOURCE)
+             ? prepare_joined(plan, inst, leader, n, work, kernel, &ns)
+             : prepare_parts(plan, inst, leader, n, work, kernel, &ns);
     if (st)
         return st;
     if (chunked)

@@ -47,8 +47,9 @@ static void list_node(struct weir__text *text, const struct weir__compile *c, in
                    weir_engine_name(weir__node_engine(n)),
                    nwrites ? weir__view_text(&w->view).text : "");
     if (nwrites && c->slot[w->value] >= 0)
-        weir__text_add(text,
-                       c->g->dev->driver->compiles ? " in registers" : " in its block's memory");
+        weir__text_add(text, weir__device_can(c->g->dev, WEIR__RUNS_SOURCE)
+                                 ? " in registers"
+                                 : " in its block's memory");
     else if (nwrites && c->offset[w->value] >= 0)
         weir__text_add(text, " @%lld", (long long)c->offset[w->value]);
     if (n->marks.super_kernel >= 0)

@@ -57,7 +57,7 @@ weir_status weir__plan_prepare(const weir_plan *plan, const struct weir__instanc
         .out = out,
         .params = n->params,
         .cores = cores_of(plan, inst, v, n->op->engine),
-        .compiled = plan->dev->driver->compiles,
+        .for_gpu = weir__device_can(plan->dev, WEIR__RUNS_SOURCE),
         .model = plan->dev->model,
     };
     weir_status st;
@@ -239,7 +239,7 @@ static weir_status make_program(weir_plan *plan, struct weir__instance *inst)
         at += lanes[i].nitems;
     }
     if (!st)
-        st = plan->dev->driver->program_make(plan->dev, lanes, nlanes, &inst->program);
+        st = plan->dev->driver->plans->make(plan->dev, lanes, nlanes, &inst->program);
     for (int i = 0; args && i < total; i++)
         weir__free(args[i]);
     weir__free(args);
@@ -259,7 +259,7 @@ void weir__instance_free(weir_plan *plan, struct weir__instance *inst)
 {
     if (!inst)
         return;
-    plan->dev->driver->program_free(inst->program);
+    plan->dev->driver->plans->free(inst->program);
     if (inst->arena)
         weir__pool_free(&plan->dev->pool, inst->arena);
     weir__clock_fini(&inst->last_clock);
@@ -323,8 +323,8 @@ weir_status weir__instance_rebind(weir_plan *plan, struct weir__instance *inst, 
             continue;
         if ((st = prepare_launch(plan, inst, v, &work, &kernel)))
             return st;
-        plan->dev->driver->program_update(inst->program, plan->merged ? 0 : plan->c.stream[v],
-                                          plan->item[v], &kernel);
+        plan->dev->driver->plans->update(inst->program, plan->merged ? 0 : plan->c.stream[v],
+                                         plan->item[v], &kernel);
     }
     inst->is_half_bound = false;
     return WEIR_OK;

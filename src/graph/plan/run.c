@@ -155,8 +155,9 @@ static bool may_keep(const weir_plan *plan, const struct weir__instance *idle)
 {
     bool times = plan->nlanes > 1 && weir__is_autotuned(&plan->c.options);
 
-    return plan->dev->driver->captures && idle->has_run && plan->ninstances < KEPT && !times &&
-           !plan->frugal && plan->c.arena_bytes * (size_t)(plan->ninstances + 1) <= KEPT_BYTES;
+    return plan->dev->driver->plans->slow_update && idle->has_run && plan->ninstances < KEPT &&
+           !times && !plan->frugal &&
+           plan->c.arena_bytes * (size_t)(plan->ninstances + 1) <= KEPT_BYTES;
 }
 
 /* The instance is the last to be given to somebody else. */
@@ -408,7 +409,7 @@ static weir_status queue_instance(struct run *r, struct weir__instance *inst,
     if (traced)
         queued = trace_before(r, bases);
     before = weir__stream_submitted(r->caller);
-    st = plan->dev->driver->program_run(inst->program, r->streams, tickets, plan->nchannels);
+    st = plan->dev->driver->plans->run(inst->program, r->streams, tickets, plan->nchannels);
     if (st && weir__stream_submitted(r->caller) == before)
         return st;
     weir__plan_take_tickets(plan);
@@ -449,7 +450,7 @@ static bool drop_instance(weir_plan *plan, struct weir__instance *inst, weir_sta
 static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor *const *outputs)
 {
     weir_plan *plan = r->plan;
-    const struct weir__driver *driver = plan->dev->driver;
+    const struct weir__driver_lending *lending = plan->dev->driver->lending;
     struct weir__instance *inst;
     weir_status st;
 
@@ -462,10 +463,10 @@ static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor 
         /* Settled only then, because waiting for an instance lets go of the lock. */
         if ((st = acquire(r, &inst)) || (st = weir__stream_queue_deferred(r->caller)))
             return st;
-        r->held = r->lend && driver->hold && driver->hold(plan->dev, true);
+        r->held = r->lend && lending && lending->hold(plan->dev, true);
         st = queue_instance(r, inst, inputs, outputs);
         if (r->held)
-            driver->hold(plan->dev, false);
+            lending->hold(plan->dev, false);
     } while (st && drop_instance(plan, inst, st));
     return st;
 }
@@ -512,7 +513,7 @@ weir_status weir__plan_run(weir_plan *plan, weir_stream *s, weir_tensor *const *
         }
     weir__mutex_unlock(&plan->dev->lock);
     run_fini(&r);
-    (r.held ? plan->dev->driver->lend : plan->dev->driver->kick)(plan->dev);
+    (r.held ? plan->dev->driver->lending->lend : plan->dev->driver->kick)(plan->dev);
     return st;
 }
 

@@ -272,7 +272,7 @@ static weir_status run(const struct weir__op *op, const void *params, weir_tenso
         .in = o.views,
         .out = out,
         .params = params,
-        .compiled = o.dev->driver->compiles,
+        .for_gpu = weir__device_can(o.dev, WEIR__RUNS_SOURCE),
         .model = o.dev->model,
         .rank = o.rank,
     };
