@@ -157,6 +157,31 @@ weir_status weir__view_init(struct weir__view *view, weir_dtype dtype, int ndim,
     return WEIR_OK;
 }
 
+static bool fits_memory(const struct weir__view *v)
+{
+    int64_t reach = 1, step;
+
+    for (int i = 0; i < v->ndim; i++)
+        if (v->shape[i] > 1 && (__builtin_mul_overflow(v->shape[i] - 1, v->stride[i], &step) ||
+                                __builtin_add_overflow(reach, step, &reach)))
+            return false;
+    return !__builtin_mul_overflow(reach, (int64_t)weir_dtype_size(v->dtype), &reach);
+}
+
+weir_status weir__view_set_strides(struct weir__view *view, const int64_t *strides)
+{
+    for (int i = 0; i < view->ndim; i++) {
+        if (strides[i] < 0)
+            return weir__fail(WEIR_ESHAPE, "stride %lld of dim %d is negative",
+                              (long long)strides[i], i);
+        view->stride[i] = strides[i];
+    }
+    if (!fits_memory(view))
+        return weir__fail(WEIR_ESHAPE, "the strides of %s reach further than memory does",
+                          weir__view_text(view).text);
+    return WEIR_OK;
+}
+
 void weir__view_span(const struct weir__view *v, const char **first, const char **last)
 {
     int64_t reach = 0;
@@ -227,17 +252,6 @@ weir_status weir_tensor_empty(weir_stream *s, weir_dtype dtype, int ndim, const 
     return st;
 }
 
-static bool fits_memory(const struct weir__view *v)
-{
-    int64_t reach = 1, step;
-
-    for (int i = 0; i < v->ndim; i++)
-        if (v->shape[i] > 1 && (__builtin_mul_overflow(v->shape[i] - 1, v->stride[i], &step) ||
-                                __builtin_add_overflow(reach, step, &reach)))
-            return false;
-    return !__builtin_mul_overflow(reach, (int64_t)weir_dtype_size(v->dtype), &reach);
-}
-
 static weir_status check_reach(weir_device *dev, const struct weir__view *view, const void *data)
 {
     if (dev->props.features & WEIR_FEATURE_HOST_MEMORY || !weir__view_numel(view))
@@ -263,16 +277,9 @@ weir_status weir_tensor_wrap(weir_stream *s, weir_dtype dtype, int ndim, const i
         return st;
     if ((st = check_reach(s->dev, &view, data)))
         return st;
-    for (int i = 0; i < ndim && strides; i++) {
-        if (strides[i] < 0)
-            return weir__fail(WEIR_ESHAPE, "stride %lld of dim %d is negative",
-                              (long long)strides[i], i);
-        view.stride[i] = strides[i];
-    }
+    if (strides && (st = weir__view_set_strides(&view, strides)))
+        return st;
     view.data = data;
-    if (!fits_memory(&view))
-        return weir__fail(WEIR_ESHAPE, "the strides of %s reach further than memory does",
-                          weir__view_text(&view).text);
     weir__view_span(&view, &first, &last);
     weir__mutex_lock(&s->dev->lock);
     if (!(t = weir__tensor_new(s->dev)))

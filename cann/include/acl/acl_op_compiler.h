@@ -1,0 +1,2 @@
+/* What other programs include by this name. */
+#include "acl_op.h"

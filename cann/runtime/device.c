@@ -1,0 +1,246 @@
+/* Devices by number. Each is a device of weir, opened on first use with the spec in WEIR_DEVICE;
+ * of `cuda:0` device i is cuda:i. WEIR_CANN_DEVICES says how many there are. */
+#include "runtime.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_DEVICES = 64, DEFAULT_DEVICES = 8 };
+
+static struct device *devices[MAX_DEVICES];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+uint32_t device_count(void)
+{
+    const char *text = getenv("WEIR_CANN_DEVICES");
+    long n = text ? strtol(text, NULL, 10) : DEFAULT_DEVICES;
+
+    return n < 1 ? 1 : n > MAX_DEVICES ? MAX_DEVICES : (uint32_t)n;
+}
+
+/* "cuda:0" with the number of the device; other specs as they are. */
+static void spec_of(int id, char *out, size_t size)
+{
+    const char *spec = getenv("WEIR_DEVICE");
+    const char *rest;
+
+    if (!spec || !*spec)
+        spec = "cpu";
+    if (strncmp(spec, "cuda", 4)) {
+        snprintf(out, size, "%s", spec);
+        return;
+    }
+    rest = strchr(spec, ',');
+    snprintf(out, size, "cuda:%d%s", id, rest ? rest : "");
+}
+
+static aclError open_device(int id, struct device **out)
+{
+    struct device *d = calloc(1, sizeof *d);
+    char spec[512];
+    weir_status st;
+
+    if (!d)
+        return fail(ACL_ERROR_BAD_ALLOC, "device %d", id);
+    spec_of(id, spec, sizeof spec);
+    d->id = id;
+    if ((st = weir_device_open(spec, &d->dev)))
+        goto free_device;
+    weir_device_get_props(d->dev, &d->props);
+    if ((st = weir_event_create(d->dev, &(weir_event_options){.timing = true}, &d->epoch)) ||
+        (st = weir_event_record(d->epoch, weir_stream_default(d->dev))))
+        goto close;
+    *out = d;
+    return ACL_SUCCESS;
+
+close:
+    weir_event_destroy(d->epoch);
+    weir_device_close(d->dev);
+free_device:
+    free(d);
+    return fail_status(st, "aclrtSetDevice");
+}
+
+aclError device_get(int32_t id, struct device **out)
+{
+    aclError err = ACL_SUCCESS;
+
+    if (id < 0 || (uint32_t)id >= device_count())
+        return fail(ACL_ERROR_RT_INVALID_DEVICEID, "device %d: there are %u, from 0 on", id,
+                    device_count());
+    pthread_mutex_lock(&lock);
+    if (!devices[id])
+        err = open_device(id, &devices[id]);
+    *out = devices[id];
+    pthread_mutex_unlock(&lock);
+    return err;
+}
+
+struct device *device_opened(int32_t id)
+{
+    struct device *d = NULL;
+
+    pthread_mutex_lock(&lock);
+    if (id >= 0 && id < MAX_DEVICES)
+        d = devices[id];
+    pthread_mutex_unlock(&lock);
+    return d;
+}
+
+void device_close_all(void)
+{
+    for (int i = 0; i < MAX_DEVICES; i++) {
+        struct device *d = device_opened(i);
+
+        if (!d)
+            continue;
+        weir_event_destroy(d->epoch);
+        if (weir_device_close(d->dev)) { /* held by work or by memory that others still use */
+            if (weir_event_create(d->dev, &(weir_event_options){.timing = true}, &d->epoch) ||
+                weir_event_record(d->epoch, weir_stream_default(d->dev)))
+                d->epoch = NULL;
+            continue;
+        }
+        pthread_mutex_lock(&lock);
+        devices[i] = NULL;
+        pthread_mutex_unlock(&lock);
+        free(d);
+    }
+}
+
+/* The parent's devices do not run in the child: it opens its own. */
+void device_forget_all(void)
+{
+    memset(devices, 0, sizeof devices);
+    pthread_mutex_init(&lock, NULL);
+}
+
+EXPORT aclError aclrtGetDeviceCount(uint32_t *count)
+{
+    NEED(count);
+    *count = device_count();
+    return ACL_SUCCESS;
+}
+
+EXPORT aclError aclrtGetRunMode(aclrtRunMode *runMode)
+{
+    NEED(runMode);
+    *runMode = ACL_HOST;
+    return ACL_SUCCESS;
+}
+
+EXPORT aclError aclrtSetTsDevice(aclrtTsId tsId)
+{
+    if (tsId != ACL_TS_ID_AICORE && tsId != ACL_TS_ID_AIVECTOR)
+        return FAIL(ACL_ERROR_INVALID_PARAM, "tsId %d is neither 0 nor 1", (int)tsId);
+    return ACL_SUCCESS;
+}
+
+static aclError check_id(const char *function, int32_t id)
+{
+    if (id >= 0 && (uint32_t)id < device_count())
+        return ACL_SUCCESS;
+    return weir_cann_fail_in(function, ACL_ERROR_RT_INVALID_DEVICEID,
+                             "device %d: there are %u, from 0 on", id, device_count());
+}
+
+EXPORT aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId,
+                                         int32_t peerDeviceId)
+{
+    aclError err;
+
+    NEED(canAccessPeer);
+    if ((err = check_id(__func__, deviceId)) || (err = check_id(__func__, peerDeviceId)))
+        return err;
+    *canAccessPeer = deviceId != peerDeviceId;
+    return ACL_SUCCESS;
+}
+
+EXPORT aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags)
+{
+    if (flags)
+        return FAIL(ACL_ERROR_INVALID_PARAM, "flags are %u, and must be 0", flags);
+    return check_id(__func__, peerDeviceId);
+}
+
+EXPORT aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId)
+{
+    return check_id(__func__, peerDeviceId);
+}
+
+EXPORT aclError aclrtGetLogicDevIdByUserDevId(const int32_t userDevid, int32_t *const logicDevId)
+{
+    aclError err;
+
+    NEED(logicDevId);
+    if ((err = check_id(__func__, userDevid)))
+        return err;
+    *logicDevId = userDevid;
+    return ACL_SUCCESS;
+}
+
+EXPORT aclError aclrtQueryDeviceStatus(int32_t deviceId, int32_t *deviceStatus)
+{
+    aclError err;
+
+    NEED(deviceStatus);
+    if ((err = check_id(__func__, deviceId)))
+        return err;
+    *deviceStatus = 0; /* normal */
+    return ACL_SUCCESS;
+}
+
+EXPORT aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *active)
+{
+    struct device *d;
+    aclError err;
+
+    if ((err = check_id(__func__, deviceId)))
+        return err;
+    d = device_opened(deviceId);
+    if (flags)
+        *flags = 0;
+    if (active)
+        *active = d && d->primary;
+    return ACL_SUCCESS;
+}
+
+EXPORT aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t *value)
+{
+    struct device *d;
+    aclError err;
+
+    NEED(value);
+    if ((err = device_get((int32_t)deviceId, &d)))
+        return err;
+    switch (deviceInfo) {
+    case ACL_DEVICE_INFO_AI_CORE_NUM:
+        *value = d->props.cores.cube;
+        return ACL_SUCCESS;
+    case ACL_DEVICE_INFO_VECTOR_CORE_NUM:
+        *value = d->props.cores.vector;
+        return ACL_SUCCESS;
+    default:
+        return FAIL(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "deviceInfo %d is not known",
+                    (int)deviceInfo);
+    }
+}
+
+/* The name that torch_npu and MindSpore choose their ways by. A modelled NPU's profile says which
+ * machine it is; other devices pass as an A2. */
+EXPORT const char *aclrtGetSocName(void)
+{
+    static const struct {
+        const char *device, *soc;
+    } names[] = {
+        {"npu:a3", "Ascend910_9391"}, {"npu:910b4", "Ascend910B4"}, {"npu:a2", "Ascend910B1"}};
+    const char *soc = getenv("WEIR_CANN_SOC"), *spec = getenv("WEIR_DEVICE");
+
+    if (soc && *soc)
+        return soc;
+    for (size_t i = 0; spec && i < sizeof names / sizeof *names; i++)
+        if (!strncmp(spec, names[i].device, strlen(names[i].device)))
+            return names[i].soc;
+    return "Ascend910B1";
+}

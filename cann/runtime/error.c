@@ -1,0 +1,112 @@
+/* Error codes and the sentence that goes with the last one of each thread. */
+#include "runtime.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local char message[2048];
+static _Thread_local char given[2048]; /* what aclGetRecentErrMsg handed out */
+static _Thread_local aclError last;
+
+static const char *code_text(aclError code)
+{
+    switch (code) {
+#define TEXT(name, number, text) \
+    case number:                 \
+        return text;
+        WEIR_ACL_ERROR_LIST(TEXT)
+#undef TEXT
+    default:
+        return "an unknown error";
+    }
+}
+
+static aclError keep(const char *function, aclError code, const char *format, va_list args)
+{
+    int n = snprintf(message, sizeof message, "EZ%d: %s%s%s: ", code, function ? function : "",
+                     function ? ": " : "", code_text(code));
+
+    if (n > 0 && (size_t)n < sizeof message)
+        vsnprintf(message + n, sizeof message - (size_t)n, format, args);
+    last = code;
+    return code;
+}
+
+EXPORT aclError weir_cann_fail(aclError code, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    keep(NULL, code, format, args);
+    va_end(args);
+    return code;
+}
+
+aclError weir_cann_fail_in(const char *function, aclError code, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    keep(function, code, format, args);
+    va_end(args);
+    return code;
+}
+
+static const aclError codes[WEIR_STATUS_COUNT] = {
+    [WEIR_EINVAL] = ACL_ERROR_RT_PARAM_INVALID,
+    [WEIR_ERANGE] = ACL_ERROR_RT_PARAM_INVALID,
+    [WEIR_ESHAPE] = ACL_ERROR_INVALID_PARAM,
+    [WEIR_EDTYPE] = ACL_ERROR_UNSUPPORTED_DATA_TYPE,
+    [WEIR_EDEVICE] = ACL_ERROR_RESOURCE_NOT_MATCH,
+    [WEIR_ESPEC] = ACL_ERROR_RT_NO_DEVICE,
+    [WEIR_EUNAVAILABLE] = ACL_ERROR_RT_NO_DEVICE,
+    [WEIR_EUNSUPPORTED] = ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+    [WEIR_ENOMEM] = ACL_ERROR_BAD_ALLOC,
+    [WEIR_EOOM] = ACL_ERROR_RT_MEMORY_ALLOCATION,
+    [WEIR_ESTATE] = ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+    [WEIR_EBUSY] = ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+    [WEIR_ECONFLICT] = ACL_ERROR_INVALID_PARAM,
+    [WEIR_EPARSE] = ACL_ERROR_INVALID_FILE,
+    [WEIR_EIO] = ACL_ERROR_INVALID_FILE,
+    [WEIR_EKERNEL] = ACL_ERROR_RT_AICORE_EXCEPTION,
+    [WEIR_ETIMEDOUT] = ACL_ERROR_RT_AICORE_TIMEOUT,
+    [WEIR_EDEADLOCK] = ACL_ERROR_RT_AICORE_TIMEOUT,
+    [WEIR_EINTERNAL] = ACL_ERROR_RT_INTERNAL_ERROR,
+    [WEIR_EINTERRUPTED] = ACL_ERROR_FAILURE,
+    [WEIR_ERACE] = ACL_ERROR_RT_AICORE_EXCEPTION,
+};
+
+EXPORT aclError weir_cann_fail_status(weir_status status, const char *what)
+{
+    if (status == WEIR_OK)
+        return ACL_SUCCESS;
+    return weir_cann_fail_in(what,
+                             (unsigned)status < WEIR_STATUS_COUNT && codes[status]
+                                 ? codes[status]
+                                 : ACL_ERROR_INTERNAL_ERROR,
+                             "%s", weir_last_error());
+}
+
+/* Gives the message once: the next call has none until something fails again. */
+EXPORT const char *aclGetRecentErrMsg(void)
+{
+    memcpy(given, message, sizeof given);
+    message[0] = 0;
+    return given;
+}
+
+EXPORT aclError aclrtGetLastError(aclrtLastErrLevel level)
+{
+    aclError code = last;
+
+    (void)level;
+    last = ACL_SUCCESS;
+    return code;
+}
+
+EXPORT aclError aclrtPeekAtLastError(aclrtLastErrLevel level)
+{
+    (void)level;
+    return last;
+}

@@ -1,0 +1,111 @@
+/* The library's beginning and end, and what a fork leaves of it. */
+#include "capture.h"
+
+#include <stdio.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool initialised, finalised;
+static _Atomic uint32_t ids;
+
+uint32_t next_id(void)
+{
+    return atomic_fetch_add(&ids, 1);
+}
+
+static void in_child(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    handle_forget_all();
+    context_forget();
+    device_forget_all();
+    allocation_forget_all();
+    callback_forget_all();
+}
+
+__attribute__((constructor)) static void loaded(void)
+{
+    pthread_atfork(NULL, NULL, in_child);
+}
+
+EXPORT aclError aclInit(const char *configPath)
+{
+    aclError err = ACL_SUCCESS;
+
+    (void)configPath; /* settings of dumps and of profiling */
+    pthread_mutex_lock(&lock);
+    if (initialised)
+        err = FAIL(ACL_ERROR_REPEAT_INITIALIZE, "once is enough");
+    initialised = true;
+    finalised = false;
+    pthread_mutex_unlock(&lock);
+    return err;
+}
+
+static void drop_model(void *object, void *user)
+{
+    (void)user;
+    model_free(object);
+}
+
+static void drop_context(void *object, void *user)
+{
+    struct context *c = object;
+
+    (void)user;
+    if (handle_take(c->handle, KIND_CONTEXT))
+        context_destroy(c);
+}
+
+EXPORT aclError aclFinalize(void)
+{
+    aclError err = ACL_SUCCESS;
+
+    pthread_mutex_lock(&lock);
+    if (finalised)
+        err = FAIL(ACL_ERROR_REPEAT_FINALIZE, "once is enough");
+    else if (!initialised)
+        err = FAIL(ACL_ERROR_UNINITIALIZE, "call aclInit first");
+    initialised = false;
+    finalised = true;
+    pthread_mutex_unlock(&lock);
+    if (err)
+        return err;
+    callback_stop();
+    handle_each(KIND_MODEL, drop_model, NULL);
+    event_free_all();
+    handle_each(KIND_CONTEXT, drop_context, NULL);
+    allocation_drop_all(-1);
+    device_close_all();
+    return ACL_SUCCESS;
+}
+
+EXPORT aclError aclrtGetVersion(int32_t *major, int32_t *minor, int32_t *patch)
+{
+    NEED(major);
+    NEED(minor);
+    NEED(patch);
+    *major = 1;
+    *minor = 16;
+    *patch = 0;
+    return ACL_SUCCESS;
+}
+
+EXPORT aclError aclGetCannAttributeList(const aclCannAttr **cannAttrList, size_t *num)
+{
+    static const aclCannAttr all[] = {ACL_CANN_ATTR_INF_NAN, ACL_CANN_ATTR_BF16};
+
+    NEED(cannAttrList);
+    NEED(num);
+    *cannAttrList = all;
+    *num = sizeof all / sizeof *all;
+    return ACL_SUCCESS;
+}
+
+EXPORT aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t *value)
+{
+    NEED(value);
+    if (cannAttr < 0 || cannAttr > ACL_CANN_ATTR_JIT_COMPILE)
+        return FAIL(ACL_ERROR_INVALID_PARAM, "attribute %d is not known", (int)cannAttr);
+    *value = cannAttr != ACL_CANN_ATTR_JIT_COMPILE;
+    return ACL_SUCCESS;
+}
