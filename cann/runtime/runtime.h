@@ -48,6 +48,7 @@ enum kind {
     KIND_TASK_GROUP,
     KIND_DATA_BUFFER,
     KIND_TENSOR_DESC,
+    KIND_CHANNEL,
     KIND_OTHER,
     KIND_COUNT
 };
@@ -221,6 +222,11 @@ void capture_break(struct capture *capture, const char *why);
 
 void callback_forget_all(void);
 void callback_stop(void);
+
+/* ---- exception.c ---- */
+
+/* A wait of the host came upon failed work. */
+void exception_report(int32_t stream, int32_t device, aclError code);
 
 /* ---- init.c ---- */
 

@@ -147,6 +147,16 @@ aclError stream_check_eager(const char *function, struct stream *s)
                              "stream %d is being captured: the host cannot wait for it", s->id);
 }
 
+/* Failed work is also told to the program's function. */
+static aclError waited(const char *function, struct stream *s, weir_status st)
+{
+    aclError err = fail_status(st, function);
+
+    if (err)
+        exception_report(s->id, s->context->device->id, err);
+    return err;
+}
+
 /* ---- public ---- */
 
 EXPORT aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag)
@@ -195,7 +205,7 @@ EXPORT aclError aclrtSynchronizeStream(aclrtStream stream)
 
     if ((err = stream_get(stream, &s)) || (err = stream_check_eager(__func__, s)))
         return err;
-    return fail_status(weir_stream_sync(s->weir), __func__);
+    return waited(__func__, s, weir_stream_sync(s->weir));
 }
 
 EXPORT aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout)
@@ -209,11 +219,11 @@ EXPORT aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t ti
     if ((err = stream_get(stream, &s)) || (err = stream_check_eager(__func__, s)))
         return err;
     if (timeout < 0)
-        return fail_status(weir_stream_sync(s->weir), __func__);
+        return waited(__func__, s, weir_stream_sync(s->weir));
     st = weir_stream_sync_for(s->weir, (int64_t)timeout * 1000000);
     if (st == WEIR_ETIMEDOUT)
         return FAIL(ACL_ERROR_RT_WAIT_TIMEOUT, "%s", weir_last_error());
-    return fail_status(st, __func__);
+    return waited(__func__, s, st);
 }
 
 EXPORT aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status)

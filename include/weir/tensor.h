@@ -98,17 +98,6 @@ WEIR_API WEIR_MUST_USE weir_status weir_tensor_reshape(weir_tensor *tensor, int 
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_expand(weir_tensor *tensor, int ndim,
                                                       const int64_t *shape, weir_tensor **out);
 
-/* Another type, shape and strides over the bytes of a contiguous tensor, beginning `offset` bytes
- * into it; strides are in elements, NULL means contiguous. For programs that have addresses into
- * memory of which weir knows the whole: all views share its lifetime and its place in race checks.
- * returns  WEIR_ERANGE for a view that reaches outside the tensor; WEIR_EINVAL for an address that
- *          is not a multiple of the type's size; WEIR_ESHAPE for a tensor that is not contiguous,
- *          and as weir_tensor_wrap; WEIR_ESTATE for a tensor of a graph. */
-WEIR_API WEIR_MUST_USE weir_status weir_tensor_view(weir_tensor *tensor, size_t offset,
-                                                    weir_dtype dtype, int ndim,
-                                                    const int64_t *shape, const int64_t *strides,
-                                                    weir_tensor **out);
-
 /* ---- bytes to and from the host ---- */
 
 /* Copies between a tensor and contiguous host memory on the current stream.

@@ -16,5 +16,6 @@
 #include "tensor.h"
 #include "token.h"
 #include "trace.h"
+#include "view.h"
 
 #endif

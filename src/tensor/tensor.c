@@ -1,6 +1,7 @@
 /* Making, sharing and looking at tensors. */
 #include "tensor/tensor.h"
 #include "tensor/recipe.h"
+#include "weir/view.h"
 
 #include <string.h>
 
@@ -157,31 +158,6 @@ weir_status weir__view_init(struct weir__view *view, weir_dtype dtype, int ndim,
     return WEIR_OK;
 }
 
-static bool fits_memory(const struct weir__view *v)
-{
-    int64_t reach = 1, step;
-
-    for (int i = 0; i < v->ndim; i++)
-        if (v->shape[i] > 1 && (__builtin_mul_overflow(v->shape[i] - 1, v->stride[i], &step) ||
-                                __builtin_add_overflow(reach, step, &reach)))
-            return false;
-    return !__builtin_mul_overflow(reach, (int64_t)weir_dtype_size(v->dtype), &reach);
-}
-
-weir_status weir__view_set_strides(struct weir__view *view, const int64_t *strides)
-{
-    for (int i = 0; i < view->ndim; i++) {
-        if (strides[i] < 0)
-            return weir__fail(WEIR_ESHAPE, "stride %lld of dim %d is negative",
-                              (long long)strides[i], i);
-        view->stride[i] = strides[i];
-    }
-    if (!fits_memory(view))
-        return weir__fail(WEIR_ESHAPE, "the strides of %s reach further than memory does",
-                          weir__view_text(view).text);
-    return WEIR_OK;
-}
-
 void weir__view_span(const struct weir__view *v, const char **first, const char **last)
 {
     int64_t reach = 0;
@@ -252,6 +228,32 @@ weir_status weir_tensor_empty(weir_stream *s, weir_dtype dtype, int ndim, const 
     return st;
 }
 
+static bool fits_memory(const struct weir__view *v)
+{
+    int64_t reach = 1, step;
+
+    for (int i = 0; i < v->ndim; i++)
+        if (v->shape[i] > 1 && (__builtin_mul_overflow(v->shape[i] - 1, v->stride[i], &step) ||
+                                __builtin_add_overflow(reach, step, &reach)))
+            return false;
+    return !__builtin_mul_overflow(reach, (int64_t)weir_dtype_size(v->dtype), &reach);
+}
+
+/* Strides of the caller's; NULL keeps the contiguous ones. */
+static weir_status set_strides(struct weir__view *v, const int64_t *strides)
+{
+    for (int i = 0; i < v->ndim && strides; i++) {
+        if (strides[i] < 0)
+            return weir__fail(WEIR_ESHAPE, "stride %lld of dim %d is negative",
+                              (long long)strides[i], i);
+        v->stride[i] = strides[i];
+    }
+    if (!fits_memory(v))
+        return weir__fail(WEIR_ESHAPE, "the strides of %s reach further than memory does",
+                          weir__view_text(v).text);
+    return WEIR_OK;
+}
+
 static weir_status check_reach(weir_device *dev, const struct weir__view *view, const void *data)
 {
     if (dev->props.features & WEIR_FEATURE_HOST_MEMORY || !weir__view_numel(view))
@@ -277,7 +279,7 @@ weir_status weir_tensor_wrap(weir_stream *s, weir_dtype dtype, int ndim, const i
         return st;
     if ((st = check_reach(s->dev, &view, data)))
         return st;
-    if (strides && (st = weir__view_set_strides(&view, strides)))
+    if ((st = set_strides(&view, strides)))
         return st;
     view.data = data;
     weir__view_span(&view, &first, &last);
@@ -294,6 +296,45 @@ weir_status weir_tensor_wrap(weir_stream *s, weir_dtype dtype, int ndim, const i
     }
     weir__mutex_unlock(&s->dev->lock);
     return st;
+}
+
+weir_status weir_tensor_view(weir_tensor *from, size_t offset, weir_dtype dtype, int ndim,
+                             const int64_t *shape, const int64_t *strides, weir_tensor **out)
+{
+    struct weir__view view;
+    const char *first, *last;
+    size_t bytes, reach;
+    weir_tensor *t;
+    weir_status st;
+
+    *out = NULL;
+    if ((st = weir__tensor_check_bytes(from, "view")) ||
+        (st = weir__view_init(&view, dtype, ndim, shape)) || (st = set_strides(&view, strides)))
+        return st;
+    if (!weir__view_is_contiguous(&from->view))
+        return weir__fail(WEIR_ESHAPE, "view: %s is not contiguous",
+                          weir__view_text(&from->view).text);
+    bytes = (size_t)weir__view_numel(&from->view) * weir_dtype_size(from->view.dtype);
+    weir__view_span(&view, &first, &last);
+    reach = (size_t)((uintptr_t)last - (uintptr_t)first);
+    if (offset > bytes || reach > bytes - offset)
+        return weir__fail(WEIR_ERANGE, "view: %s from byte %zu on does not lie within %s",
+                          weir__view_text(&view).text, offset, weir__view_text(&from->view).text);
+    view.data = from->view.data + offset;
+    if ((uintptr_t)view.data % weir_dtype_size(dtype))
+        return weir__fail(WEIR_EINVAL, "view: %s at %p is not aligned", weir__view_text(&view).text,
+                          (void *)view.data);
+    weir__mutex_lock(&from->dev->lock);
+    if ((t = weir__tensor_new(from->dev))) {
+        atomic_fetch_add_explicit(&from->buffer->refs, 1, memory_order_relaxed);
+        t->buffer = from->buffer;
+        t->view = view;
+    }
+    weir__mutex_unlock(&from->dev->lock);
+    if (!t)
+        return weir__fail(WEIR_ENOMEM, "a view on %s", from->dev->props.name);
+    *out = t;
+    return WEIR_OK;
 }
 
 weir_tensor *weir_tensor_retain(weir_tensor *t)

@@ -34,9 +34,6 @@ weir_status weir__tensor_alloc(weir_stream *s, const struct weir__view *view, we
  * returns  WEIR_ESHAPE or WEIR_EDTYPE as weir_tensor_empty. */
 weir_status weir__view_init(struct weir__view *view, weir_dtype dtype, int ndim,
                             const int64_t *shape);
-/* Strides of the caller's, in elements.
- * returns  WEIR_ESHAPE for a negative one, or for a reach that no memory has. */
-weir_status weir__view_set_strides(struct weir__view *view, const int64_t *strides);
 /* Bytes from the first to the last element that the view can touch. */
 void weir__view_span(const struct weir__view *view, const char **first, const char **last);
 

@@ -230,36 +230,11 @@ weir_status weir__recipe_apply(const struct weir__recipe *r, struct weir__view *
 
 /* ---- tensors ---- */
 
-/* Takes over the recipe. */
-static weir_status share(weir_tensor *from, const struct weir__view *view,
-                         struct weir__recipe *recipe, weir_tensor **out)
-{
-    weir_tensor *t;
-
-    weir__mutex_lock(&from->dev->lock);
-    if ((t = weir__tensor_new(from->dev))) {
-        if (from->buffer)
-            atomic_fetch_add_explicit(&from->buffer->refs, 1, memory_order_relaxed);
-        t->buffer = from->buffer;
-        t->graph = from->graph;
-        t->value = from->value;
-        t->dynamic = from->dynamic;
-        t->recipe = recipe;
-        t->view = *view;
-    }
-    weir__mutex_unlock(&from->dev->lock);
-    *out = t;
-    if (!t) {
-        weir__recipe_release(recipe);
-        return weir__fail(WEIR_ENOMEM, "a view on %s", from->dev->props.name);
-    }
-    return WEIR_OK;
-}
-
 static weir_status derive(weir_tensor *from, const struct weir__view_step *step, weir_tensor **out)
 {
     struct weir__recipe *recipe = NULL;
     struct weir__view view;
+    weir_tensor *t;
     weir_status st;
 
     *out = NULL;
@@ -270,7 +245,24 @@ static weir_status derive(weir_tensor *from, const struct weir__view_step *step,
         return st;
     if (from->dynamic && (st = weir__recipe_make(from->recipe, step, &recipe)))
         return st;
-    return share(from, &view, recipe, out);
+    weir__mutex_lock(&from->dev->lock);
+    if ((t = weir__tensor_new(from->dev))) {
+        if (from->buffer)
+            atomic_fetch_add_explicit(&from->buffer->refs, 1, memory_order_relaxed);
+        t->buffer = from->buffer;
+        t->graph = from->graph;
+        t->value = from->value;
+        t->dynamic = from->dynamic;
+        t->recipe = recipe;
+        t->view = view;
+    }
+    weir__mutex_unlock(&from->dev->lock);
+    if (!t) {
+        weir__recipe_release(recipe);
+        return weir__fail(WEIR_ENOMEM, "a view on %s", from->dev->props.name);
+    }
+    *out = t;
+    return WEIR_OK;
 }
 
 weir_status weir_tensor_slice(weir_tensor *t, int dim, int64_t start, int64_t stop, int64_t step,
@@ -328,33 +320,4 @@ weir_status weir_tensor_expand(weir_tensor *t, int ndim, const int64_t *shape, w
     if (t && ndim > 0)
         memcpy(step.args, shape, (size_t)ndim * sizeof *shape);
     return derive(t, &step, out);
-}
-
-weir_status weir_tensor_view(weir_tensor *t, size_t offset, weir_dtype dtype, int ndim,
-                             const int64_t *shape, const int64_t *strides, weir_tensor **out)
-{
-    struct weir__view view;
-    const char *first, *last;
-    size_t bytes;
-    weir_status st;
-
-    *out = NULL;
-    if ((st = weir__tensor_check_bytes(t, "view")) ||
-        (st = weir__view_init(&view, dtype, ndim, shape)) ||
-        (strides && (st = weir__view_set_strides(&view, strides))))
-        return st;
-    if (!weir__view_is_contiguous(&t->view))
-        return weir__fail(WEIR_ESHAPE, "view: %s is not contiguous",
-                          weir__view_text(&t->view).text);
-    bytes = (size_t)weir__view_numel(&t->view) * weir_dtype_size(t->view.dtype);
-    weir__view_span(&view, &first, &last);
-    if (offset > bytes || (size_t)(last - first) > bytes - offset)
-        return weir__fail(WEIR_ERANGE, "view: %s from byte %zu on reaches %zu bytes beyond %s",
-                          weir__view_text(&view).text, offset,
-                          offset + (size_t)(last - first) - bytes, weir__view_text(&t->view).text);
-    view.data = t->view.data + offset;
-    if ((uintptr_t)view.data % weir_dtype_size(dtype))
-        return weir__fail(WEIR_EINVAL, "view: %s at %p is not aligned", weir__view_text(&view).text,
-                          (void *)view.data);
-    return share(t, &view, NULL, out);
 }

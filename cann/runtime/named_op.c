@@ -1,0 +1,198 @@
+/* Operators by name, of before aclnn, and their compiler's options. weir has none of the former:
+ * torch_npu comes here when libopapi lacks an operator, and is told which. */
+#include "runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPTIONS = 64 };
+
+static char *options[OPTIONS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Attributes of what will not run need not be kept. */
+EXPORT aclopAttr *aclopCreateAttr(void)
+{
+    void *handle = handle_new(KIND_OTHER, &options);
+
+    if (!handle)
+        fail(ACL_ERROR_BAD_ALLOC, "attributes of an operator");
+    return handle;
+}
+
+EXPORT void aclopDestroyAttr(const aclopAttr *attr)
+{
+    handle_take(attr, KIND_OTHER);
+}
+
+static aclError check(const char *function, const aclopAttr *attr, const char *name)
+{
+    if (!handle_get(attr, KIND_OTHER))
+        return weir_cann_fail_in(function, ACL_ERROR_INVALID_PARAM, "%p is no attributes",
+                                 (const void *)attr);
+    if (!name)
+        return weir_cann_fail_in(function, ACL_ERROR_INVALID_PARAM, "attrName is NULL");
+    return ACL_SUCCESS;
+}
+
+static aclError check_list(const char *function, const aclopAttr *attr, const char *name, int n,
+                           const void *values)
+{
+    if (n < 0 || (n && !values))
+        return weir_cann_fail_in(function, ACL_ERROR_INVALID_PARAM, "%d values at %p", n, values);
+    return check(function, attr, name);
+}
+
+EXPORT aclError aclopSetAttrBool(aclopAttr *attr, const char *attrName, uint8_t attrValue)
+{
+    (void)attrValue;
+    return check(__func__, attr, attrName);
+}
+EXPORT aclError aclopSetAttrInt(aclopAttr *attr, const char *attrName, int64_t attrValue)
+{
+    (void)attrValue;
+    return check(__func__, attr, attrName);
+}
+EXPORT aclError aclopSetAttrFloat(aclopAttr *attr, const char *attrName, float attrValue)
+{
+    (void)attrValue;
+    return check(__func__, attr, attrName);
+}
+EXPORT aclError aclopSetAttrString(aclopAttr *attr, const char *attrName, const char *attrValue)
+{
+    NEED(attrValue);
+    return check(__func__, attr, attrName);
+}
+EXPORT aclError aclopSetAttrDataType(aclopAttr *attr, const char *attrName, aclDataType attrValue)
+{
+    (void)attrValue;
+    return check(__func__, attr, attrName);
+}
+EXPORT aclError aclopSetAttrListBool(aclopAttr *attr, const char *attrName, int numValues,
+                                     const uint8_t *values)
+{
+    return check_list(__func__, attr, attrName, numValues, values);
+}
+EXPORT aclError aclopSetAttrListInt(aclopAttr *attr, const char *attrName, int numValues,
+                                    const int64_t *values)
+{
+    return check_list(__func__, attr, attrName, numValues, values);
+}
+EXPORT aclError aclopSetAttrListFloat(aclopAttr *attr, const char *attrName, int numValues,
+                                      const float *values)
+{
+    return check_list(__func__, attr, attrName, numValues, values);
+}
+EXPORT aclError aclopSetAttrListString(aclopAttr *attr, const char *attrName, int numValues,
+                                       const char **values)
+{
+    return check_list(__func__, attr, attrName, numValues, values);
+}
+EXPORT aclError aclopSetAttrListDataType(aclopAttr *attr, const char *attrName, int numValues,
+                                         const aclDataType values[])
+{
+    return check_list(__func__, attr, attrName, numValues, values);
+}
+EXPORT aclError aclopSetAttrListListInt(aclopAttr *attr, const char *attrName, int numLists,
+                                        const int *numValues, const int64_t *const values[])
+{
+    (void)values;
+    return check_list(__func__, attr, attrName, numLists, numValues);
+}
+
+EXPORT aclError aclopSetModelDir(const char *modelDir)
+{
+    NEED(modelDir);
+    return FAIL(ACL_ERROR_API_NOT_SUPPORT, "offline models in %s cannot be run", modelDir);
+}
+
+EXPORT aclError aclopSetCompileFlag(aclOpCompileFlag flag)
+{
+    if ((unsigned)flag > ACL_OP_COMPILE_FUZZ)
+        return FAIL(ACL_ERROR_INVALID_PARAM, "flag %d is neither 0 nor 1", (int)flag);
+    return ACL_SUCCESS;
+}
+
+static aclError missing(const char *function, const char *name)
+{
+    if (!name)
+        return weir_cann_fail_in(function, ACL_ERROR_INVALID_PARAM, "opType is NULL");
+    return weir_cann_fail_in(function, ACL_ERROR_OP_NOT_FOUND,
+                             "weir has no operator '%s': no aclnn call of libopapi serves this "
+                             "use of it (weir cann ops lists them)",
+                             name);
+}
+
+EXPORT aclError aclopCompileAndExecute(const char *opType, int numInputs,
+                                       const aclTensorDesc *const inputDesc[],
+                                       const aclDataBuffer *const inputs[], int numOutputs,
+                                       const aclTensorDesc *const outputDesc[],
+                                       aclDataBuffer *const outputs[], const aclopAttr *attr,
+                                       aclopEngineType engineType, aclopCompileType compileFlag,
+                                       const char *opPath, aclrtStream stream)
+{
+    (void)numInputs, (void)inputDesc, (void)inputs, (void)numOutputs, (void)outputDesc;
+    (void)outputs, (void)attr, (void)engineType, (void)compileFlag, (void)opPath, (void)stream;
+    return missing(__func__, opType);
+}
+
+EXPORT aclError aclopCompileAndExecuteV2(const char *opType, int numInputs,
+                                         aclTensorDesc *inputDesc[], aclDataBuffer *inputs[],
+                                         int numOutputs, aclTensorDesc *outputDesc[],
+                                         aclDataBuffer *outputs[], aclopAttr *attr,
+                                         aclopEngineType engineType, aclopCompileType compileFlag,
+                                         const char *opPath, aclrtStream stream)
+{
+    (void)numInputs, (void)inputDesc, (void)inputs, (void)numOutputs, (void)outputDesc;
+    (void)outputs, (void)attr, (void)engineType, (void)compileFlag, (void)opPath, (void)stream;
+    return missing(__func__, opType);
+}
+
+/* ---- options: kept and given back ---- */
+
+EXPORT aclError aclSetCompileopt(aclCompileOpt opt, const char *value)
+{
+    char *copy;
+
+    NEED(value);
+    if ((unsigned)opt >= OPTIONS)
+        return FAIL(ACL_ERROR_INVALID_PARAM, "option %d is not known", (int)opt);
+    if (!(copy = strdup(value)))
+        return FAIL(ACL_ERROR_BAD_ALLOC, "option %d", (int)opt);
+    pthread_mutex_lock(&lock);
+    free(options[opt]);
+    options[opt] = copy;
+    pthread_mutex_unlock(&lock);
+    return ACL_SUCCESS;
+}
+
+/* What was never set is "disable", which is what weir does of anything there is. */
+EXPORT size_t aclGetCompileoptSize(aclCompileOpt opt)
+{
+    size_t n = sizeof "disable";
+
+    pthread_mutex_lock(&lock);
+    if ((unsigned)opt < OPTIONS && options[opt])
+        n = strlen(options[opt]) + 1;
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+EXPORT aclError aclGetCompileopt(aclCompileOpt opt, char *value, size_t length)
+{
+    aclError err = ACL_SUCCESS;
+    const char *text;
+
+    NEED(value);
+    if ((unsigned)opt >= OPTIONS)
+        return FAIL(ACL_ERROR_INVALID_PARAM, "option %d is not known", (int)opt);
+    pthread_mutex_lock(&lock);
+    text = options[opt] ? options[opt] : "disable";
+    if (strlen(text) >= length)
+        err = FAIL(ACL_ERROR_INVALID_PARAM, "option %d has %zu bytes, there is room for %zu",
+                   (int)opt, strlen(text) + 1, length);
+    else
+        strcpy(value, text);
+    pthread_mutex_unlock(&lock);
+    return err;
+}
