@@ -66,6 +66,17 @@ WEIR_CANN_API aclError weir_cann_tensor(const void *address, weir_dtype dtype, i
                                         const int64_t *shape, const int64_t *strides,
                                         weir_tensor **out);
 
+/* Work that others do in stream order, on threads of their own. When the stream gets there `begin`
+ * is called, on a thread that must not wait; what is queued on the stream afterwards waits until
+ * weir_cann_resume. With a failure the stream is in error with that text. Captured, both happen at
+ * each run of the graph, and `user` must live as long as the graph does: `release`, which may be
+ * NULL, says when it is over; otherwise it is called after the resume. */
+struct weir_cann_deferred;
+typedef void (*weir_cann_begin_fn)(void *user, struct weir_cann_deferred *deferred);
+WEIR_CANN_API aclError weir_cann_defer(aclrtStream stream, weir_cann_begin_fn begin, void *user,
+                                       void (*release)(void *user));
+WEIR_CANN_API void weir_cann_resume(struct weir_cann_deferred *deferred, const char *failure);
+
 /* Keeps a message for this thread and returns `code`. */
 WEIR_CANN_API aclError weir_cann_fail(aclError code, const char *format, ...) WEIR_PRINTF(2, 3);
 

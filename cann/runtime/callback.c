@@ -302,3 +302,72 @@ EXPORT aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *
     pthread_mutex_unlock(&lock);
     return err ? err : queue(__func__, s, fn, args, true, &own);
 }
+
+/* ---- work of others ---- */
+
+struct weir_cann_deferred {
+    weir_cann_begin_fn begin;
+    void (*release)(void *user);
+    void *user;
+    struct gate *gate;
+    bool captured; /* belongs to a graph, and begins again with each run */
+};
+
+static void begin(void *user, weir_status status)
+{
+    struct weir_cann_deferred *d = user;
+
+    if (status)
+        weir_cann_resume(d, "the stream was in error before");
+    else
+        d->begin(d->user, d);
+}
+
+static void begin_captured(void *user)
+{
+    begin(user, WEIR_OK);
+}
+
+static void drop_deferred(void *user)
+{
+    struct weir_cann_deferred *d = user;
+
+    if (d->release)
+        d->release(d->user);
+    free(d);
+}
+
+EXPORT aclError weir_cann_defer(aclrtStream stream, weir_cann_begin_fn fn, void *user,
+                                void (*release)(void *user))
+{
+    struct weir_cann_deferred *d;
+    struct stream *s;
+    weir_status st;
+    aclError err;
+
+    if ((err = stream_get(stream, &s)))
+        return err;
+    if (!(d = malloc(sizeof *d)))
+        return FAIL(ACL_ERROR_BAD_ALLOC, "work on stream %d", s->id);
+    *d = (struct weir_cann_deferred){fn, release, user, NULL, s->capture};
+    if ((err = gate_prepare(s, &d->gate)))
+        goto free_deferred;
+    if (d->captured)
+        err = capture_host_owned(__func__, s, begin_captured, d, drop_deferred);
+    else if ((st = weir_stream_callback(s->weir, begin, d)))
+        err = fail_status(st, __func__);
+    if (!err)
+        return gate_close(__func__, s);
+free_deferred:
+    free(d);
+    return err;
+}
+
+EXPORT void weir_cann_resume(struct weir_cann_deferred *d, const char *failure)
+{
+    struct gate *gate = d->gate;
+
+    if (!d->captured)
+        drop_deferred(d);
+    gate_open(gate, failure);
+}

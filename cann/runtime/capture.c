@@ -178,6 +178,12 @@ static weir_status call_host(void *user, void *const *in, void *const *out)
 
 aclError capture_host(const char *function, struct stream *s, aclrtCallback fn, void *user)
 {
+    return capture_host_owned(function, s, fn, user, NULL);
+}
+
+aclError capture_host_owned(const char *function, struct stream *s, aclrtCallback fn, void *user,
+                            void (*release)(void *user))
+{
     struct capture *c = s->capture;
     struct weir_cann_launch l = {0};
     weir_tensor *after = NULL, *out[WEIR_HOST_MAX_OUT] = {NULL};
@@ -191,7 +197,7 @@ aclError capture_host(const char *function, struct stream *s, aclrtCallback fn, 
         weir_cann_leave(&l);
         return weir_cann_fail_in(function, ACL_ERROR_BAD_ALLOC, "a captured function");
     }
-    *call = (struct host_call){fn, user, call->next};
+    *call = (struct host_call){fn, user, NULL, call->next};
     /* The token stands for what is on the stream so far, and the wait for what comes after. */
     if (!(st = weir_token_record(s->context->device->dev, &after)) &&
         !(st = weir_host_run(&(weir_host_call){.name = "host function",
@@ -200,7 +206,7 @@ aclError capture_host(const char *function, struct stream *s, aclrtCallback fn, 
                                                .nout = 1,
                                                .out = {{WEIR_U8, 1, {1}}}},
                              &after, 1, out)))
-        st = WEIR_OK;
+        call->release = release;
     weir_tensor_release(after);
     weir_tensor_release(out[0]);
     weir_cann_leave(&l);

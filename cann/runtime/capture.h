@@ -15,6 +15,7 @@ struct segment {
 struct host_call {
     aclrtCallback fn;
     void *user;
+    void (*release)(void *user); /* when the graph goes; NULL */
     struct host_call *next;
 };
 

@@ -73,6 +73,7 @@ EXPORT aclError aclFinalize(void)
     callback_stop();
     handle_each(KIND_MODEL, drop_model, NULL);
     event_free_all();
+    notify_free_all();
     handle_each(KIND_CONTEXT, drop_context, NULL);
     allocation_drop_all(-1);
     device_close_all();

@@ -63,6 +63,8 @@ void model_free(struct model *m)
         struct host_call *call = m->host_calls;
 
         m->host_calls = call->next;
+        if (call->release)
+            call->release(call->user);
         free(call);
     }
     pthread_mutex_destroy(&m->lock);

@@ -178,6 +178,7 @@ size_t physical_bytes(int device);
 /* ---- event.c ---- */
 
 void event_free_all(void);
+void notify_free_all(void);
 
 /* ---- gate.c: streams wait for the host ---- */
 
@@ -213,6 +214,8 @@ void capture_mark_clear(struct capture_mark *mark);
 struct capture *capture_find(uint64_t id);
 /* A call of the host's function becomes part of the graph. */
 aclError capture_host(const char *function, struct stream *stream, aclrtCallback fn, void *user);
+aclError capture_host_owned(const char *function, struct stream *stream, aclrtCallback fn,
+                            void *user, void (*release)(void *user));
 /* The stream goes away. */
 void capture_abandon(struct stream *stream);
 /* It will end with an error. */

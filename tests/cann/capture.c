@@ -1,0 +1,157 @@
+/* Captured streams: graphs and plans of weir. */
+#include "helpers.h"
+
+#include <stdatomic.h>
+
+TEST(capture, nothing_runs_while_it_is_captured_and_each_run_reads_anew)
+{
+    aclmdlRICaptureStatus status;
+    aclrtStream s;
+    aclmdlRI graph;
+    void *x, *y;
+
+    t_begin();
+    s = t_stream();
+    x = t_device(64), y = t_device(64);
+    CHECK_ACL(aclrtMemset(x, 64, 1, 64));
+    CHECK_ACL(aclrtMemset(y, 64, 0, 64));
+    CHECK_ACL(aclmdlRICaptureBegin(s, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+    CHECK_ACL(aclmdlRICaptureGetInfo(s, &status, NULL));
+    CHECK_EQ(status, ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE);
+    CHECK_ACL(aclrtMemcpyAsync(y, 64, x, 64, ACL_MEMCPY_DEVICE_TO_DEVICE, s));
+    CHECK_ACL(aclmdlRICaptureEnd(s, &graph));
+    CHECK_ACL(aclmdlRICaptureGetInfo(s, &status, NULL));
+    CHECK_EQ(status, ACL_MODEL_RI_CAPTURE_STATUS_NONE);
+    CHECK_EQ(t_byte(y), 0);
+    for (int i = 2; i < 10; i++) {
+        CHECK_ACL(aclrtMemset(x, 64, i, 64));
+        CHECK_ACL(aclmdlRIExecuteAsync(graph, s));
+        CHECK_ACL(aclrtSynchronizeStream(s));
+        CHECK_EQ(t_byte(y), i);
+    }
+    CHECK_ACL(aclmdlRIDestroy(graph));
+    CHECK_EQ(aclmdlRIDestroy(graph), ACL_ERROR_RT_PARAM_INVALID);
+    t_end();
+}
+
+TEST(capture, a_stream_that_waits_for_a_captured_event_takes_part)
+{
+    aclmdlRICaptureStatus status;
+    aclrtEvent fork, join;
+    aclrtStream a, b;
+    aclmdlRI graph;
+    char *x, *y, *z;
+
+    t_begin();
+    a = t_stream(), b = t_stream();
+    x = t_device(64), y = t_device(64), z = t_device(64);
+    CHECK_ACL(aclrtCreateEventExWithFlag(&fork, 0));
+    CHECK_ACL(aclrtCreateEventExWithFlag(&join, 0));
+    CHECK_ACL(aclmdlRICaptureBegin(a, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+    CHECK_ACL(aclrtMemsetAsync(x, 64, 4, 64, a));
+    CHECK_ACL(aclrtRecordEvent(fork, a));
+    CHECK_ACL(aclrtStreamWaitEvent(b, fork));
+    CHECK_ACL(aclmdlRICaptureGetInfo(b, &status, NULL));
+    CHECK_EQ(status, ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE);
+    CHECK_ACL(aclrtMemcpyAsync(y, 64, x, 64, ACL_MEMCPY_DEVICE_TO_DEVICE, b));
+    CHECK_ACL(aclrtRecordEvent(join, b));
+    CHECK_ACL(aclrtStreamWaitEvent(a, join));
+    CHECK_ACL(aclrtMemcpyAsync(z, 64, y, 64, ACL_MEMCPY_DEVICE_TO_DEVICE, a));
+    CHECK_ACL(aclmdlRICaptureEnd(a, &graph));
+    CHECK_ACL(aclmdlRICaptureGetInfo(b, &status, NULL));
+    CHECK_EQ(status, ACL_MODEL_RI_CAPTURE_STATUS_NONE);
+    CHECK_ACL(aclmdlRIExecuteAsync(graph, b));
+    CHECK_ACL(aclrtSynchronizeStream(b));
+    CHECK_EQ(t_byte(z), 4);
+    CHECK_ACL(aclmdlRIDestroy(graph));
+    t_end();
+}
+
+TEST(capture, a_wait_of_the_host_breaks_it)
+{
+    aclmdlRICaptureStatus status;
+    aclrtStream s;
+    aclmdlRI graph;
+    void *x;
+
+    t_begin();
+    s = t_stream();
+    x = t_device(64);
+    CHECK_ACL(aclmdlRICaptureBegin(s, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+    CHECK_EQ(aclmdlRICaptureBegin(s, 0), ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+    CHECK_ACL(aclrtMemsetAsync(x, 64, 4, 64, s));
+    CHECK_EQ(aclrtSynchronizeStream(s), ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+    CHECK_ACL(aclmdlRICaptureGetInfo(s, &status, NULL));
+    CHECK_EQ(status, ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED);
+    CHECK_NE(aclrtMemsetAsync(x, 64, 4, 64, s), 0);
+    CHECK_NE(aclmdlRICaptureEnd(s, &graph), 0);
+    CHECK_STR(aclGetRecentErrMsg(), "aclrtSynchronizeStream");
+    CHECK_PTR_EQ(graph, NULL);
+    CHECK_ACL(aclrtMemsetAsync(x, 64, 5, 64, s)); /* the stream is as before */
+    CHECK_ACL(aclrtSynchronizeStream(s));
+    CHECK_EQ(t_byte(x), 5);
+    t_end();
+}
+
+TEST(capture, a_task_group_can_be_captured_anew)
+{
+    aclrtStream s, other;
+    aclrtTaskGrp group;
+    aclmdlRI graph;
+    char *x, *y;
+
+    t_begin();
+    s = t_stream(), other = t_stream();
+    x = t_device(64), y = t_device(64);
+    CHECK_ACL(aclmdlRICaptureBegin(s, 0));
+    CHECK_ACL(aclrtMemsetAsync(x, 64, 1, 64, s));
+    CHECK_ACL(aclmdlRICaptureTaskGrpBegin(s));
+    CHECK_ACL(aclrtMemsetAsync(x, 8, 2, 8, s));
+    CHECK_ACL(aclmdlRICaptureTaskGrpEnd(s, &group));
+    CHECK_ACL(aclrtMemcpyAsync(y, 64, x, 64, ACL_MEMCPY_DEVICE_TO_DEVICE, s));
+    CHECK_ACL(aclmdlRICaptureEnd(s, &graph));
+    CHECK_ACL(aclmdlRIExecuteAsync(graph, s));
+    CHECK_ACL(aclrtSynchronizeStream(s));
+    CHECK_EQ(t_byte(y), 2);
+    CHECK_EQ(t_byte(y + 8), 1);
+    CHECK_ACL(aclmdlRICaptureTaskUpdateBegin(other, group));
+    CHECK_ACL(aclrtMemsetAsync(x, 8, 3, 8, other));
+    CHECK_ACL(aclmdlRICaptureTaskUpdateEnd(other));
+    CHECK_ACL(aclmdlRIExecuteAsync(graph, s));
+    CHECK_ACL(aclrtSynchronizeStream(s));
+    CHECK_EQ(t_byte(y), 3);
+    CHECK_EQ(t_byte(y + 8), 1);
+    CHECK_ACL(aclmdlRIDestroy(graph));
+    t_end();
+}
+
+static atomic_int calls;
+
+static void count(void *user)
+{
+    atomic_fetch_add(&calls, *(int *)user);
+}
+
+TEST(capture, a_host_function_is_called_at_each_run)
+{
+    int one = 1;
+    aclrtStream s;
+    aclmdlRI graph;
+    void *x;
+
+    t_begin();
+    s = t_stream();
+    x = t_device(64);
+    CHECK_ACL(aclmdlRICaptureBegin(s, 0));
+    CHECK_ACL(aclrtMemsetAsync(x, 64, 1, 64, s));
+    CHECK_ACL(aclrtLaunchHostFunc(s, count, &one));
+    CHECK_ACL(aclmdlRICaptureEnd(s, &graph));
+    CHECK_EQ(calls, 0);
+    for (int i = 1; i < 5; i++) {
+        CHECK_ACL(aclmdlRIExecuteAsync(graph, s));
+        CHECK_ACL(aclrtSynchronizeStream(s));
+        CHECK_EQ(calls, i);
+    }
+    CHECK_ACL(aclmdlRIDestroy(graph));
+    t_end();
+}
