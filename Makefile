@@ -4,7 +4,7 @@ BUILD := scripts/build
 
 .PHONY: all
 all: ## build the library and the CLI: build/weir, build/libweir.so
-	$(BUILD) release
+	$(BUILD) --target installed release
 	@ln -sfn release/libweir.so build/libweir.so
 	@ln -sfn release/libweir.a build/libweir.a
 	@if [ -e build/release/weir ]; then ln -sfn release/weir build/weir; fi
@@ -14,8 +14,10 @@ deps: ## install what is missing for building and testing
 	@scripts/install-deps
 
 .PHONY: demo
-demo: deps ## install what is missing, build, and show what weir does
-	@$(MAKE) --no-print-directory all
+demo: ## install what is missing, build, and show what weir does
+	@scripts/install-deps --build
+	$(BUILD) --target weir_cli release
+	@ln -sfn release/weir build/weir
 	build/weir demo
 
 .PHONY: test
