@@ -275,7 +275,7 @@ def test_a_network_of_cells_and_primitives():
         ("from torchair import dynamo_export", "weir does not provide torchair.dynamo_export"),
         ("import torchair; torchair.ge", "'weir cann' runs the real torch_npu on weir"),
         ("import torch_npu; torch_npu.npu_mla_prolog", "'weir cann' runs the real torch_npu"),
-        ("import mindspore; mindspore.grad", "'weir cann' runs the real MindSpore on weir"),
+        ("import mindspore; mindspore.vmap", "'weir cann' runs the real MindSpore on weir"),
         ("from mindspore import mint", "'weir cann' runs the real MindSpore on weir"),
     ],
 )
@@ -285,3 +285,10 @@ def test_what_is_not_provided_is_named_with_the_nearest(line, said):
     with pytest.raises((AttributeError, ImportError)) as error:
         exec(line)
     assert said in str(error.value)
+
+
+def test_gradients_of_mindspore_are_refused_when_they_are_called():
+    from mindspore import grad, ops
+
+    with pytest.raises(NotImplementedError, match="mindspore.grad is not provided. 'weir cann'"):
+        grad(ops.abs)

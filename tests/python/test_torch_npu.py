@@ -422,6 +422,27 @@ def test_torchair_compiles_for_the_cache_and_for_gears(npu):
     assert torchair.use_internal_format_weight(model) is model
 
 
+def test_tensors_are_printed_where_they_are_computed(npu, capfd):
+    import torchair
+
+    torch._dynamo.reset()
+
+    @torch.compile(backend="npu", fullgraph=True)
+    def show(x):
+        y = x + 1
+        torchair.ops.npu_print("sum:", y, "of", 2, tensor_detail=True)
+        return y * 2
+
+    assert show(torch.arange(10).npu()).tolist() == list(range(2, 22, 2))
+    npu.synchronize()
+    line = "sum: tensor([ 1  2  3 ...  8  9 10], shape=[10], dtype=torch.int64) of 2\n"
+    assert capfd.readouterr().out == line
+    torchair.ops.npu_print(torch.arange(8), summarize_size=-1)
+    assert capfd.readouterr().out == "[0 1 2 3 4 5 6 7]\n"
+    with pytest.raises(ValueError, match="must be a tensor"):
+        torchair.ops.npu_print("nothing")
+
+
 TRANSFER = """
 import torch
 assert torch.ones(2).npu().is_npu and torch.npu.is_available()  # nobody imported torch_npu

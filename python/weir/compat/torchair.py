@@ -7,7 +7,7 @@ import torch
 import weir
 
 from .. import _torch  # noqa: F401  (scopes become operators of PyTorch)
-from . import shim
+from . import printing, shim
 
 
 def publish():
@@ -27,7 +27,13 @@ def publish():
         logger=weir.logger,
     )
     shim.publish("torchair.scope", weir.scope.__doc__, **shim.public(weir.scope))
-    shim.publish("torchair.ops", weir.ops.__doc__, **shim.public(weir.ops))
+    shim.publish(
+        "torchair.ops",
+        weir.ops.__doc__,
+        npu_print=printing.npu_print,
+        npu_fused_infer_attention_score=weir.npu.npu_fused_infer_attention_score,
+        **shim.public(weir.ops),
+    )
     inference = {"cache_compile": cache_compile, "set_dim_gears": set_dim_gears}
     shim.publish("torchair.inference", "Inference, by weir.", **inference)
     for name in ("configs", "config"):  # both spellings are in use
@@ -42,6 +48,13 @@ def publish():
     shim.publish("torch_npu.dynamo", "By weir.")
     shim.place("torch_npu.dynamo.torchair", torchair)
     _publish_npugraph_ex()
+    for name in ("npu", "npugraphs"):  # torch.compile(backend="npu")
+        if name not in torch._dynamo.list_backends(exclude_tags=()):
+            torch._dynamo.register_backend(_backend, name=name)
+
+
+def _backend(module, example_inputs, options=None):
+    return weir.get_npu_backend()(module, example_inputs)
 
 
 def _publish_npugraph_ex():

@@ -45,6 +45,23 @@ def set_seed(seed):
     numpy.random.seed(seed)
 
 
+class ParallelMode:
+    """How training is spread over devices; accepted, as there is one."""
+
+    STAND_ALONE = "stand_alone"
+    DATA_PARALLEL = "data_parallel"
+    HYBRID_PARALLEL = "hybrid_parallel"
+    SEMI_AUTO_PARALLEL = "semi_auto_parallel"
+    AUTO_PARALLEL = "auto_parallel"
+
+
+class JitConfig:
+    """Options of jit; accepted, no effect."""
+
+    def __init__(self, jit_level="", exc_mode="auto", jit_syntax_level="", **options):
+        self.jit_config_dict = {"jit_level": jit_level, "exc_mode": exc_mode, **options}
+
+
 def jit(fn=None, **options):
     """Functions run as they are, operator by operator."""
     return fn if fn is not None else (lambda f: f)

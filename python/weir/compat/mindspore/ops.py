@@ -6,7 +6,8 @@ import math as _math
 import weir as _weir
 
 add, sub, mul, div, pow = _weir.add, _weir.sub, _weir.mul, _weir.div, _weir.pow
-maximum, minimum, matmul, bmm = _weir.maximum, _weir.minimum, _weir.matmul, _weir.matmul
+maximum, minimum = _weir.maximum, _weir.minimum
+matmul = bmm = mm = _weir.matmul
 neg, abs, exp, log, sqrt, rsqrt = (
     _weir.neg, _weir.abs, _weir.exp, _weir.log, _weir.sqrt, _weir.rsqrt,
 )  # fmt: skip

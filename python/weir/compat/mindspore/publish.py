@@ -3,7 +3,7 @@
 import weir
 
 from .. import shim
-from . import communication, context, nn, ops, primitives, runtime, tensor
+from . import communication, context, gradients, nn, ops, primitives, runtime, tensor
 
 _TYPES = "float32 float16 bfloat16 float64 int64 int32 int8 uint8 bool_".split()
 
@@ -26,14 +26,15 @@ def publish():
         PYNATIVE_MODE=context.PYNATIVE_MODE,
         GRAPH_MODE=context.GRAPH_MODE,
         jit=context.jit,
+        JitConfig=context.JitConfig,
+        **shim.public(gradients),
         **types,
     )
     for name in ("hal", "runtime"):
         more = shim.public(runtime) if name == "runtime" else {}
         shim.publish(f"mindspore.{name}", weir.hal.__doc__, **shim.public(weir.hal), **more)
-    shim.publish(
-        "mindspore.communication", communication.__doc__, **shim.public(communication)
-    )
+    for name in ("mindspore.communication", "mindspore.communication.management"):
+        shim.publish(name, communication.__doc__, **shim.public(communication))
     shim.publish("mindspore.context", context.__doc__, **shim.public(context))
     functions = shim.public(ops)
     whole = shim.publish("mindspore.ops", ops.__doc__, **functions, **shim.public(primitives))
