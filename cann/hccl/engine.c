@@ -1,0 +1,188 @@
+/* The thread of a communicator: moves the bytes of its jobs through the slots. */
+#include "comm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+void job_free(void *user)
+{
+    struct job *j = user;
+
+    free(j->parts);
+    free(j->inbox);
+    free(j->staging);
+    free(j);
+}
+
+void engine_begin(void *user, struct weir_cann_deferred *deferred)
+{
+    struct job *j = user;
+    struct comm *c = j->comm;
+
+    for (int i = 0; i < j->nparts; i++)
+        j->parts[i].done = 0; /* a captured job begins again with each run */
+    j->deferred = deferred;
+    j->began_ns = now_ns();
+    pthread_mutex_lock(&c->lock);
+    j->next = NULL;
+    *c->last = j;
+    c->last = &j->next;
+    pthread_cond_signal(&c->wake);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* As many bytes as fit, or are there. The counters carry the bytes: release, acquire. */
+static bool move(struct comm *c, struct part *p)
+{
+    uint32_t from = p->sends ? c->rank : (uint32_t)p->peer,
+             to = p->sends ? (uint32_t)p->peer : c->rank;
+    struct pair *pair = &c->shared->pairs[from][to];
+    uint64_t put = atomic_load_explicit(&pair->put, memory_order_acquire),
+             taken = atomic_load_explicit(&pair->taken, memory_order_acquire);
+    uint64_t at = p->sends ? put : taken, n = p->sends ? SLOT - (put - taken) : put - taken;
+    char *slot = comm_slot(c, from, to);
+
+    if (n > p->size - p->done)
+        n = p->size - p->done;
+    if (!n)
+        return false;
+    for (uint64_t left = n; left;) {
+        uint64_t offset = at % SLOT, piece = SLOT - offset < left ? SLOT - offset : left;
+
+        if (p->sends)
+            memcpy(slot + offset, p->bytes + p->done, piece);
+        else
+            memcpy(p->bytes + p->done, slot + offset, piece);
+        p->done += piece;
+        at += piece;
+        left -= piece;
+    }
+    atomic_store_explicit(p->sends ? &pair->put : &pair->taken, at, memory_order_release);
+    return true;
+}
+
+/* Whether an earlier job has messages of that pair and direction that are not over. */
+static bool blocked(const struct job *first, const struct job *job, const struct part *part)
+{
+    for (const struct job *j = first; j != job; j = j->next)
+        for (int i = 0; i < j->nparts; i++)
+            if (j->parts[i].peer == part->peer && j->parts[i].sends == part->sends &&
+                j->parts[i].done < j->parts[i].size)
+                return true;
+    return false;
+}
+
+static bool step(struct comm *c, struct job *first, struct job *j, bool *over)
+{
+    bool moved = false;
+
+    *over = true;
+    for (int i = 0; i < j->nparts; i++) {
+        struct part *p = &j->parts[i];
+        bool earlier = false;
+
+        for (int k = 0; k < i; k++) /* messages of one pair follow each other */
+            earlier |= j->parts[k].peer == p->peer && j->parts[k].sends == p->sends &&
+                       j->parts[k].done < j->parts[k].size;
+        if (p->done < p->size && !earlier && !blocked(first, j, p))
+            moved |= move(c, p);
+        *over &= p->done == p->size;
+    }
+    return moved;
+}
+
+/* Names the ranks that a job lacks. */
+static void describe_missing(struct comm *c, struct job *j, char *out, size_t size)
+{
+    int n = snprintf(out, size, "%s on communicator %s: rank %u waited %lld ms for rank", j->name,
+                     c->name, c->rank, (long long)(c->timeout_ns / 1000000));
+    int last = -1;
+
+    for (int i = 0; i < j->nparts && n > 0 && (size_t)n < size; i++)
+        if (j->parts[i].done < j->parts[i].size && j->parts[i].peer != last) {
+            n +=
+                snprintf(out + n, size - (size_t)n, "%s %d", last < 0 ? "" : ",", j->parts[i].peer);
+            last = j->parts[i].peer;
+        }
+}
+
+static void fail_all(struct comm *c, struct job *first)
+{
+    while (first) {
+        struct job *next = first->next;
+
+        weir_cann_resume(first->deferred, c->shared->reason);
+        first = next;
+    }
+}
+
+void *engine_run(void *user)
+{
+    struct comm *c = user;
+    struct job *active = NULL, **end = &active;
+    unsigned idle = 0;
+
+    for (;;) {
+        bool moved = false;
+
+        pthread_mutex_lock(&c->lock);
+        while (!active && !c->first && !c->stops)
+            pthread_cond_wait(&c->wake, &c->lock);
+        if (c->stops) {
+            *end = c->first;
+            pthread_mutex_unlock(&c->lock);
+            snprintf(c->shared->reason, sizeof c->shared->reason, "the communicator was destroyed");
+            fail_all(c, active);
+            return NULL;
+        }
+        if (c->first) {
+            *end = c->first;
+            end = c->last;
+            c->first = NULL;
+            c->last = &c->first;
+        }
+        pthread_mutex_unlock(&c->lock);
+        for (struct job **link = &active; *link;) {
+            struct job *j = *link;
+            bool over;
+
+            moved |= step(c, active, j, &over);
+            if (!over) {
+                link = &j->next;
+                continue;
+            }
+            if (!(*link = j->next))
+                end = link;
+            if (j->finish)
+                j->finish(j);
+            weir_cann_resume(j->deferred, NULL);
+            moved = true;
+        }
+        if (active && now_ns() - active->began_ns > (uint64_t)c->timeout_ns) {
+            char reason[256];
+
+            describe_missing(c, active, reason, sizeof reason);
+            comm_break(c, reason);
+        }
+        if (atomic_load(&c->shared->broken)) {
+            c->error = HCCL_E_REMOTE;
+            fail_all(c, active);
+            active = NULL;
+            end = &active;
+        }
+        /* Spins a little, then sleeps longer and longer, to a fifth of a millisecond. */
+        idle = moved ? 0 : idle + 1;
+        if (idle > 200)
+            nanosleep(&(struct timespec){.tv_nsec = idle < 2000 ? 20000 : 200000}, NULL);
+    }
+}
