@@ -15,6 +15,7 @@ enum {
 int weir_cmd_advise(int argc, char **argv);
 int weir_cmd_bench(int argc, char **argv);
 int weir_cmd_calibrate(int argc, char **argv);
+int weir_cmd_cann(int argc, char **argv);
 int weir_cmd_check(int argc, char **argv);
 int weir_cmd_demo(int argc, char **argv);
 int weir_cmd_devices(int argc, char **argv);

@@ -69,6 +69,7 @@ aclError device_get(int32_t id, struct device **out)
     if (id < 0 || (uint32_t)id >= device_count())
         return fail(ACL_ERROR_RT_INVALID_DEVICEID, "device %d: there are %u, from 0 on", id,
                     device_count());
+    report_begin();
     pthread_mutex_lock(&lock);
     if (!devices[id])
         err = open_device(id, &devices[id]);

@@ -20,6 +20,7 @@ static void in_child(void)
     device_forget_all();
     allocation_forget_all();
     callback_forget_all();
+    report_forget();
 }
 
 __attribute__((constructor)) static void loaded(void)
@@ -70,6 +71,7 @@ EXPORT aclError aclFinalize(void)
     pthread_mutex_unlock(&lock);
     if (err)
         return err;
+    report_end();
     callback_stop();
     handle_each(KIND_MODEL, drop_model, NULL);
     event_free_all();

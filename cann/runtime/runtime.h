@@ -226,6 +226,13 @@ void capture_break(struct capture *capture, const char *why);
 void callback_forget_all(void);
 void callback_stop(void);
 
+/* ---- report.c ---- */
+
+/* Before the first device is opened; before the first is closed, or at the process's end. */
+void report_begin(void);
+void report_end(void);
+void report_forget(void);
+
 /* ---- exception.c ---- */
 
 /* A wait of the host came upon failed work. */
