@@ -9,8 +9,10 @@ from .. import _C, _dispatch
 from .._create import from_dlpack
 from .._log import logger
 from ..errors import Error
-from . import fallback, library, lowering, values
+from . import effects, fallback, library, lowering, places, values
+from .places import Unsupported
 
+aten = torch.ops.aten
 _WITH_EFFECTS = torch.ops.higher_order.with_effects
 
 _SCOPE_NAMES = {
@@ -33,11 +35,13 @@ class Input:
         if self.copied:
             self.order = tuple(range(len(self.shape)))
         self.strides = None if self.order == tuple(range(len(self.shape))) else example.stride()
+        # Signs that are kept in a bit of the tensor are not in the memory.
+        self.lazy = isinstance(example, torch.Tensor) and (example.is_conj() or example.is_neg())
 
     def declare(self, graph):
         """(dtype, shape) of the memory, and the value that the graph's nodes see."""
         if not values.is_native(self.dtype, self.shape):
-            self.copied = True
+            self.copied, self.strides = True, None
             stored = values.storage(self.dtype, self.shape)
             made = graph.input(self.name, stored[1], stored[0])
             return stored, values.Opaque(made, self.dtype, self.shape)
@@ -49,14 +53,11 @@ class Input:
 
 
 class Output:
-    """One result: memory that each run makes, or something that is known already, or a view
-    (``place`` in its memory) of the result of that number."""
+    """One result: memory that each run makes (``slot``), or an argument, or something that is
+    known already; and what is made of that: a view, or memory with gaps (``place``)."""
 
-    def __init__(self, slot=None, dtype=None, shape=None, strides=None, given=None, argument=None,
-                 base=None, place=None):  # fmt: skip
-        self.slot, self.dtype, self.shape, self.strides = slot, dtype, shape, strides
-        self.given, self.argument = given, argument
-        self.base, self.place = base, place
+    def __init__(self, slot=None, argument=None, given=None, place=None):
+        self.slot, self.argument, self.given, self.place = slot, argument, given, place
 
 
 _LARGEST_CONSTANT = 4 << 20  # bytes that a plan keeps for what it could make anew
@@ -68,8 +69,15 @@ class Built:
     def __init__(self, graph):
         self.graph = graph
         self.inputs, self.input_specs = [], []
-        self.outputs, self.output_specs = [], []
-        self.hidden = []  # outputs that are no results, for what would be taken for dead code
+        self.outputs = []
+        self.output_specs, self.output_layouts = [], []  # the graph's, and PyTorch's for them
+
+    def add_output(self, name, tensor, layout):
+        """Memory that a run makes: ``layout`` is (sizes, strides, type, offset). Its slot."""
+        self.graph.output(name, tensor)
+        self.output_specs.append((tensor.dtype, tensor.shape))
+        self.output_layouts.append(layout)
+        return len(self.output_specs) - 1
 
 
 class Builder:
@@ -82,11 +90,12 @@ class Builder:
         self.open = []  # scopes, as _enter got them
         self.constants = {}
         self.shared = []  # their tensors
-        self.effects = []  # values that stand for what operators without results do
+        self.effect = None  # stands for what operators with effects have done so far
 
     def build(self, examples):
         graph = _C.Graph(self.device)
         built = Built(graph)
+        self.sizes = places.Sizes(self._placeholders(), examples)
         for index, (node, example) in enumerate(zip(self._placeholders(), examples)):
             if not isinstance(example, torch.Tensor):
                 self.env[node] = example
@@ -104,7 +113,7 @@ class Builder:
             finally:
                 while self.open:
                     _dispatch.pop(self.open.pop()[0])
-        self._name_outputs(built, graph, examples)
+        self._name_outputs(built)
         return built
 
     def _placeholders(self):
@@ -131,10 +140,12 @@ class Builder:
             return [self.env[node.args[0]], *made]  # program order is kept anyway
         if node.target in self._ORDER:
             return getattr(self, self._ORDER[node.target])(*args)
-        if not isinstance(node.target, torch._ops.OpOverload):
+        if node.target in effects.SIZES:
+            return self.sizes.number(node.meta["val"])
+        if node.target in self._BY_STRIDES:
+            return getattr(self, self._BY_STRIDES[node.target])(node, *args, **kwargs)
+        if not isinstance(node.target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)):
             return node.target(*args, **kwargs)  # getitem, and arithmetic on sizes
-        if node.target in self._SIZES:
-            return self._SIZES[node.target](*args)
         return self._operator(node, op, args, kwargs)
 
     def _call_of(self, node):
@@ -150,7 +161,7 @@ class Builder:
             args = (self._like(node.args[0], args[0]), *args[1:])
         inputs = fallback.pytree.tree_leaves((args, kwargs), is_leaf=fallback._is_value)
         inputs = [x for x in inputs if fallback._is_value(x)]
-        if not inputs and torch.Tag.nondeterministic_seeded not in op.tags:
+        if not inputs and effects.is_constant(op):
             return self._share(op(*args, **kwargs))  # it gives the same at every run
         lower = self._lowering(node)
         if lower and not any(isinstance(x, values.Opaque) for x in inputs):
@@ -160,10 +171,29 @@ class Builder:
                 return made
             except (lowering.Decline, TypeError, ValueError, Error) as reason:
                 logger.debug("%s runs as PyTorch's kernel: %s", op, reason or "not exactly weir's")
-        device = self.gpu and self.gpu.device
-        made = fallback.add(op, args, kwargs, self._anchor(), device, self.effects)
+        return self._fallback(op, args, kwargs, self._made(node))
+
+    def _made(self, node):
+        """[(type, sizes)] of what a node's operator gives, None where it is no tensor; not a list
+        if it gives one thing."""
+        val = node.meta.get("val")
+        if node.target is _WITH_EFFECTS:
+            val = val[1:] if len(val) != 2 else val[1]
+        several = isinstance(val, (list, tuple))
+        made = [
+            (x.dtype, self.sizes.numbers(x.shape)) if isinstance(x, torch.Tensor) else None
+            for x in (val if several else [val])
+        ]
+        return made if several else made[0]
+
+    def _fallback(self, op, args, kwargs, made):
+        ordered = effects.is_ordered(op)
+        behind = self.effect if ordered else None
+        back, tensor = fallback.add(op, args, kwargs, made, self._anchor(), behind)
+        if ordered:
+            self.effect = tensor
         self.coverage.fallback[str(op)] += 1
-        return made
+        return back
 
     def _like(self, node, x):
         """For operators that ask only what x is like: PyTorch's own tensor of that kind, so that
@@ -173,7 +203,7 @@ class Builder:
         if values.numel(x.shape) * val.dtype.itemsize > _LARGEST_CONSTANT:
             return x
         shape = tuple(x.shape)
-        traced = torch.empty_strided(shape, traced_strides(node, shape), device="meta")
+        traced = torch.empty_strided(shape, self.sizes.numbers(val.stride()), device="meta")
         strides = torch.empty_like(traced).stride()
         return torch.empty_strided(shape, strides, dtype=val.dtype, device=val.device)
 
@@ -196,8 +226,6 @@ class Builder:
             value = self.module
             for part in target.split("."):
                 value = getattr(value, part)
-            if not isinstance(value, torch.Tensor):
-                raise NotImplementedError(f"'{target}' is a {type(value).__name__}, not a tensor")
             self.constants[target] = self._share(value)
         return self.constants[target]
 
@@ -270,56 +298,100 @@ class Builder:
         torch.ops.aten.new_ones.default,
         torch.ops.aten.new_full.default,
     }
-    _SIZES = {
-        torch.ops.aten.sym_size.int: lambda x, dim: x.shape[dim],
-        torch.ops.aten.sym_numel.default: lambda x: values.numel(x.shape),
-        torch.ops.aten.sym_stride.int: lambda x, dim: values.contiguous_strides(x.shape)[dim],
+    _BY_STRIDES = {
+        aten.as_strided.default: "_as_strided",
+        aten.as_strided_copy.default: "_as_strided",
+        aten.as_strided_scatter.default: "_as_strided_scatter",
     }
+
+    # ---- operators on memory rather than on values ----
+
+    def _flat(self, node):
+        """The value's memory as PyTorch has it, as one dimension, with the order of dims."""
+        shape, strides, _ = self.sizes.layout(places.traced(node))
+        order, value = values.dense_order(shape, strides), self.env[node]
+        if order is None or isinstance(value, values.Opaque):
+            raise Unsupported(f"a view by strides of {node.name}, which has gaps")
+        return value.permute(order).reshape((values.numel(shape),)), order
+
+    def _as_strided(self, node, x, size, stride, offset=None):
+        source = node.args[0]
+        base = places.origin(source)
+        if offset is None:
+            offset = self.sizes.number(places.traced(source).storage_offset())
+        offset -= self.sizes.number(places.traced(base).storage_offset())
+        flat, _ = self._flat(base)
+        end = offset + 1 + sum((n - 1) * s for n, s in zip(size, stride))
+        if offset < 0 or end > max(flat.shape[0], 1):
+            raise Unsupported(f"{node.name} reaches beyond {base.name}")
+        made = self._made(node)
+        return self._fallback(aten.as_strided.default, (flat, size, stride, offset), {}, made)
+
+    def _as_strided_scatter(self, node, x, source, size, stride, offset=None):
+        shape, _, start = self.sizes.layout(places.traced(node.args[0]))
+        flat, order = self._flat(node.args[0])
+        offset = 0 if offset is None else offset - start
+        made = values.torch_dtype(flat), tuple(flat.shape)
+        args = flat, source, size, stride, offset
+        written = self._fallback(aten.as_strided_scatter.default, args, {}, made)
+        written = written.reshape(tuple(shape[d] for d in order))
+        return written.permute(values.inverse(order))
 
     # ---- results ----
 
-    def _name_outputs(self, built, graph, examples):
+    def _name_outputs(self, built):
         (output,) = [n for n in self.module.graph.nodes if n.op == "output"]
         arguments = {n: i for i, n in enumerate(self._placeholders())}
-        slots = {}
-        leaves = fallback.pytree.tree_leaves(output.args[0])
-        views = find_views(leaves)
-        for node in leaves:
-            if not isinstance(node, torch.fx.Node):
-                built.outputs.append(Output(given=node))
-            elif node in arguments:
-                built.outputs.append(Output(argument=arguments[node]))
-            elif not fallback._is_value(self.env[node]):
-                built.outputs.append(Output(given=self.env[node]))
-            elif node in slots:
-                built.outputs.append(slots[node])
-            elif node in views:
-                built.outputs.append(views[node])
-            else:
-                slots[node] = self._output(built, graph, node)
-                built.outputs.append(slots[node])
-        for i, value in enumerate(self.effects):
-            built.hidden.append(Output(len(built.output_specs), torch.float32, tuple(value.shape)))
-            built.output_specs.append((value.dtype, value.shape))
-            graph.output(f"effect{i}", value)
+        slots, outputs = {}, {}  # by memory, and by node
+        for node in fallback.pytree.tree_leaves(output.args[0]):
+            if node not in outputs:
+                outputs[node] = self._output(built, node, arguments, slots)
+            built.outputs.append(outputs[node])
+        if self.effect is not None:  # or it would be taken for dead code
+            built.add_output("effect", self.effect, ((0,), (1,), torch.float32, 0))
 
-    def _output(self, built, graph, node):
-        value = self._own(graph, self.env[node])
-        slot = len(built.output_specs)
+    def _output(self, built, node, arguments, slots):
+        if not isinstance(node, torch.fx.Node):
+            return Output(given=node)
+        if node in arguments:
+            return Output(argument=arguments[node])
+        if not fallback._is_value(self.env[node]):
+            return Output(given=self.env[node])
+        val, base = places.traced(node), places.origin(node)
+        if base in arguments:
+            place = places.Place(self.sizes, val, places.traced(base))
+            return Output(argument=arguments[base], place=place)
+        memory = val.untyped_storage()._cdata
+        if memory not in slots and self._can_hold(base):
+            slots[memory] = base, self._slot(built, base)
+        if memory not in slots:
+            return Output(self._slot(built, node), place=places.Spread(self.sizes, node))
+        base, slot = slots[memory]
+        if node is base:
+            return Output(slot)
+        return Output(slot, place=places.Place(self.sizes, val, places.traced(base)))
+
+    def _can_hold(self, node):
+        """Whether memory made for the node's value is like PyTorch's."""
+        order = values.dense_order(*self.sizes.layout(places.traced(node))[:2])
+        is_opaque = isinstance(self.env[node], values.Opaque)
+        return places.is_dense(self.sizes, node) and not (is_opaque and list(order) != sorted(order))
+
+    def _slot(self, built, node):
+        """Makes the node's value an output of the graph, laid out as PyTorch has it if that has no
+        gaps."""
+        value = self._own(built.graph, self.env[node])
+        shape, strides, offset = places.layout(self.sizes, node)
+        if tuple(value.shape) != shape:
+            raise AssertionError(f"{node.name} has the shape {tuple(value.shape)}, not {shape}")
+        dtype, natural = values.torch_dtype(value), tuple(range(len(shape)))
+        if not self._can_hold(node):
+            strides, offset = values.contiguous_strides(shape), 0
+        order = values.dense_order(shape, strides)
         if isinstance(value, values.Opaque):
-            graph.output(node.name, value.tensor)
-            built.output_specs.append(values.storage(value.dtype, value.shape))
-            return Output(slot, value.dtype, value.shape)
-        strides = traced_strides(node, value.shape)
-        order = values.dense_order(value.shape, strides) or tuple(range(value.ndim))
-        natural = order == tuple(range(value.ndim))
-        stored = value if natural else value.permute(order)
-        graph.output(node.name, stored)
-        built.output_specs.append((value.dtype, stored.shape))
-        return Output(
-            slot, values.torch_dtype(value), value.shape, None if natural else strides
-        )
-
+            value, order = value.tensor, natural
+        stored = value if order == natural else value.permute(order)
+        return built.add_output(node.name, stored, (shape, strides, dtype, offset))
 
     def _own(self, graph, value):
         """A constant that is a result becomes a copy that the graph makes."""
@@ -331,39 +403,6 @@ class Builder:
         return values.wrap(copy, value.dtype, value.shape) if tensor is not value else copy
 
 
-def _memory(node):
-    """What a traced result's memory is known by, its type, sizes and place in it; None if that
-    is not known as numbers."""
-    val = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
-    if not isinstance(val, torch.Tensor) or node.op == "placeholder":
-        return None
-    place = (tuple(val.shape), tuple(val.stride()), val.storage_offset())
-    numbers = (*place[0], *place[1], place[2])
-    if not all(isinstance(n, int) for n in numbers) or not values.is_native(val.dtype, place[0]):
-        return None
-    return (val.untyped_storage()._cdata, val.dtype), place, val.untyped_storage().nbytes()
-
-
-def find_views(leaves):
-    """{node: Output} of results that are views of another result: they stay so, since a program
-    may write to one and read the other."""
-    whole, views = {}, {}
-    for at, node in enumerate(leaves):
-        known = _memory(node)
-        if known is None:
-            continue
-        memory, (shape, strides, offset), nbytes = known
-        dense = offset == 0 and values.dense_order(shape, strides) is not None
-        if dense and values.numel(shape) * memory[1].itemsize == nbytes:
-            whole.setdefault(memory, (at, node))
-    for node in leaves:
-        known = _memory(node)
-        at, base = whole.get(known[0], (None, node)) if known else (None, node)
-        if base is not node:
-            views[node] = Output(base=at, place=known[1])
-    return views
-
-
 def shares(tensor, constant):
     """Whether it is a view of the constant's memory."""
     return 0 <= tensor.data_ptr() - constant.data_ptr() < max(constant.nbytes, 1)
@@ -371,22 +410,3 @@ def shares(tensor, constant):
 
 def users_beyond_first(node):
     return any(u.target is not operator.getitem or u.args[1] != 0 for u in node.users)
-
-
-def traced_strides(node, shape):
-    """What PyTorch expects of the result's layout, with sizes made concrete."""
-    val = node.meta.get("val")
-    if not isinstance(val, torch.Tensor):
-        return values.contiguous_strides(shape)
-    if all(isinstance(s, int) for s in val.stride()) and all(isinstance(s, int) for s in val.shape):
-        return tuple(val.stride())
-    # Symbolic: the order of strides is what counts.
-    hints = [getattr(getattr(s, "node", None), "hint", s) for s in val.stride()]
-    if any(not isinstance(h, int) for h in hints):
-        return values.contiguous_strides(shape)
-    order = sorted(range(len(shape)), key=lambda d: (-hints[d], d))
-    strides, step = [0] * len(shape), 1
-    for d in reversed(order):
-        strides[d] = step
-        step *= max(shape[d], 1)
-    return tuple(strides)

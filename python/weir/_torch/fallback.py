@@ -7,9 +7,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 
 from .. import _C
-from . import kernels, values
+from . import effects, kernels, values
+from .places import Unsupported
 
-MAX_OUT = 4  # outputs of one host call
+MAX_IN, MAX_OUT = 64, 4  # operands of one host call
 KEPT = 16  # sets of addresses for which tensors are kept
 
 
@@ -34,9 +35,10 @@ class Call:
     """One call of a PyTorch operator on fixed layouts, writing to contiguous outputs."""
 
     def __init__(self, op, args, kwargs, inputs, outputs):
-        self.op, self.outputs = op, outputs  # outputs: [(dtype, shape)], None for a non-tensor
+        self.op, self.outputs = op, outputs  # outputs: [(dtype, shape)]
         self.leaves, self.spec = pytree.tree_flatten((args, kwargs))
         self.layouts = [_layout(v) for v in inputs]
+        self.function = _INSTEAD.get(op, op)
         self._kept = {}
 
     def __call__(self, in_addresses, out_addresses):
@@ -53,15 +55,16 @@ class Call:
             self.spec,
         )
         with torch.no_grad():
-            results = self.op(*args, **kwargs)
+            results = self.function(*args, **kwargs)
             results = results if isinstance(results, (tuple, list)) else (results,)
             results = [r for r in results if isinstance(r, torch.Tensor)]
-            for out, result in zip(outputs, results):
+            for out, result in zip(outputs, effects.finished(self.op, results), strict=True):
+                if out.shape != result.shape or out.dtype != result.dtype:
+                    raise RuntimeError(
+                        f"{self.op} gave {tuple(result.shape)} of {result.dtype} where "
+                        f"{tuple(out.shape)} of {out.dtype} was traced"
+                    )
                 out.copy_(result)
-            for rest, slot in zip(results[len(outputs) :], self.later):
-                slot.result = rest
-
-    later = ()  # calls that deliver what does not fit
 
     def _bind(self, in_addresses, out_addresses):
         inputs = [
@@ -70,23 +73,50 @@ class Call:
         ]
         outputs = [
             _tensor_at(a, dtype, shape, values.contiguous_strides(shape))
-            for a, (dtype, shape) in zip(out_addresses, self.outputs)
+            for a, (dtype, shape) in zip(self._places(out_addresses), self.outputs)
         ]
         return inputs, outputs
 
+    def _places(self, addresses):
+        return addresses
+
+
+class _PackedCall(Call):
+    """A call with more outputs than a host call has: all of them in the memory of one."""
+
+    def _places(self, addresses):
+        return [addresses[0] + start for start in starts(self.outputs)]
+
+
+ALIGNED = 64  # bytes
+
+
+def starts(outputs):
+    """Where each of the outputs is in memory for all of them; where that ends comes last."""
+    at = [0]
+    for dtype, shape in outputs:
+        size = values.numel(shape) * dtype.itemsize
+        at.append(at[-1] + (size + ALIGNED - 1) // ALIGNED * ALIGNED)
+    return at
+
 
 class _Deliver:
-    """Writes an output that its call kept."""
+    """Copies one of the outputs from the memory of all."""
 
-    result = None
-
-    def __init__(self, dtype, shape):
-        self.dtype, self.shape = dtype, shape
+    def __init__(self, start, nbytes):
+        self.start, self.nbytes = start, nbytes
 
     def __call__(self, in_addresses, out_addresses):
-        strides = values.contiguous_strides(self.shape)
-        _tensor_at(out_addresses[0], self.dtype, self.shape, strides).copy_(self.result)
-        self.result = None
+        ctypes.memmove(out_addresses[0], in_addresses[0] + self.start, self.nbytes)
+
+
+# Operators that ask how memory lies, which is not as PyTorch would have it.
+_INSTEAD = {
+    **kernels.WORDS,
+    torch.ops.aten.view.dtype: lambda x, dtype: x.contiguous().view(dtype),
+    torch.ops.aten.view_as_complex.default: lambda x: torch.view_as_complex(x.contiguous()),
+    torch.ops.aten._reshape_alias.default: lambda x, size, stride: x.reshape(size),
+}
 
 
 def _layout(value):
@@ -108,19 +138,12 @@ def infer(op, args, kwargs, is_value, fake):
         return op(*args, **kwargs)
 
 
-def add(op, args, kwargs, anchor, device, effects):
-    """Queues or captures the operator; gives values in the structure that it gives tensors.
+def add(op, args, kwargs, made, anchor, behind=None):
+    """Queues or captures the operator. ``made`` says what it gives: (type, sizes) of a tensor or
+    None, or a list of those. Gives values in that structure, and a tensor that stands for the call.
 
-    ``anchor`` orders an operator without tensor inputs; ``device`` is where the values are. One
-    that gives no tensor, such as a check, is there for its effect: a value that stands for that is
-    added to ``effects``.
+    ``anchor`` orders an operator without tensor inputs; it comes after what ``behind`` stands for.
     """
-
-    def fake(x):
-        dtype, shape, strides = _layout(x)
-        return torch.empty_strided(shape, strides, dtype=dtype, device=device)
-
-    made = infer(op, args, kwargs, _is_value, fake)
     inputs = []
 
     def place(x):
@@ -130,21 +153,33 @@ def add(op, args, kwargs, anchor, device, effects):
         return _Place(len(inputs) - 1)
 
     args, kwargs = pytree.tree_map(place, (args, kwargs), is_leaf=_is_value)
-    several = isinstance(made, (tuple, list))
-    flat = list(made) if several else [made]
-    outputs = [(r.dtype, tuple(r.shape)) for r in flat if isinstance(r, torch.Tensor)]
-    if not outputs:
-        outputs = [(torch.float32, (0,))]
-    call = Call(kernels.WORDS.get(op, op), args, kwargs, inputs, outputs[:MAX_OUT])
+    several = isinstance(made, list)
+    flat = made if several else [made]
+    outputs = [o for o in flat if o is not None]
     handles = [x.tensor if isinstance(x, values.Opaque) else x for x in inputs] or [anchor]
-    name = str(op)
-    stored = [values.storage(*o) for o in outputs]
-    tensors = _C.host_call(name, call, handles, stored[:MAX_OUT])
-    call.later = [_Deliver(*o) for o in outputs[MAX_OUT:]]
-    for deliver, where in zip(call.later, stored[MAX_OUT:]):
-        tensors += _C.host_call(name, deliver, [tensors[0]], [where])
-    if not any(isinstance(r, torch.Tensor) for r in flat):
-        effects.append(tensors[0])
+    handles += [behind] if behind is not None else []
+    if len(handles) > MAX_IN:
+        raise Unsupported(f"{op} has {len(handles)} tensors, more than {MAX_IN}")
+    # The last one stands for the call.
+    if len(outputs) < MAX_OUT:
+        call = Call(op, args, kwargs, inputs, outputs)
+        stored = [values.storage(*o) for o in outputs]
+        *tensors, token = _C.host_call(str(op), call, handles, [*stored, (_C.float32, (0,))])
+    else:
+        call = _PackedCall(op, args, kwargs, inputs, outputs)
+        tensors, token = _add_packed(call, handles)
     results = iter(values.wrap(t, *o) for t, o in zip(tensors, outputs))
-    back = [next(results) if isinstance(r, torch.Tensor) else r for r in flat]
-    return back if several else back[0]
+    back = [None if o is None else next(results) for o in flat]
+    return (back if several else back[0]), token
+
+
+def _add_packed(call, handles):
+    name, (*at, end) = str(call.op), starts(call.outputs)
+    spec = [(_C.uint8, (max(end, 1),)), (_C.float32, (0,))]
+    packed, token = _C.host_call(name, call, handles, spec)
+    tensors = []
+    for start, output in zip(at, call.outputs):
+        nbytes = values.numel(output[1]) * output[0].itemsize
+        deliver = _Deliver(start, nbytes)
+        tensors += _C.host_call(name, deliver, [packed], [values.storage(*output)])
+    return tensors, token

@@ -191,29 +191,39 @@ class _Writer:
         if values:
             self.lines.append("del " + ", ".join(f"v{v.slot}" for v in values))
 
-    # ---- results ----
+    # ---- results: (kind, what) ----
+    # "made" by a step: (slot, place); "argument" or "constant": its slot; "given": the thing;
+    # "view" or "spread": (another result, how), see places.py.
 
-    def result(self, kind, what):
+    def result(self, kind, what, known):
+        """An expression for it. ``known`` has names by kind and slot: views of one thing must not
+        be views of several."""
         if kind == "made":
             return f"v{what[0]}"
-        if kind == "constant":
-            return f"{self.constants[what]}.clone()"
-        return f"args[{what}]" if kind == "argument" else self.text(what)
+        if kind == "argument":
+            return f"args[{what}]"
+        if kind == "given":
+            return self.text(what)
+        if kind == "view":
+            (base, slot), place = what
+            return f"{self.bind('place', place)}.of({self.result(base, slot, known)})"
+        key = kind, what if kind == "constant" else what[0][1][0]
+        if key not in known:
+            known[key] = f"r{len(known)}"
+            made = f"{self.constants.get(what)}.clone()" if kind == "constant" else None
+            if made is None:
+                (base, slot), spread = what
+                made = f"{self.bind('spread', spread)}.of({self.result(base, slot, known)})"
+            self.lines.append(f"{known[key]} = {made}")
+        return known[key]
 
     def results(self, results):
-        for kind, what in results:
-            if kind == "made" and what[1] != (None, None):  # of another stream's memory
-                self.lines.append(f"gpu.use(v{what[0]})")
-        # Views of other results are made once those are there.
-        items = [None if kind == "view" else self.result(kind, what) for kind, what in results]
-        self.lines.append("results = [" + "".join(f"{item}, " for item in items) + "]")
-        for at, (kind, what) in enumerate(results):
-            if kind == "view":
-                base, place = what
-                self.lines.append(
-                    f"results[{at}] = results[{base}].as_strided{self.text(place)}"
-                )
-        self.lines.append("return results")
+        for slot, place in sorted(_made(results), key=lambda made: made[0]):
+            if place != (None, None):  # of another stream's memory
+                self.lines.append(f"gpu.use(v{slot})")
+        known = {}
+        items = [self.result(kind, what, known) for kind, what in results]
+        self.lines.append("return [" + "".join(f"{item}, " for item in items) + "]")
 
     # ---- all of it ----
 
@@ -232,9 +242,20 @@ class _Writer:
         return "def run(args):\n" + "".join(f"    {line}\n" for line in self.lines)
 
 
+def _made(results):
+    """{(slot, place)} of what results are, or are made of."""
+    found = set()
+    for kind, what in results:
+        while kind in ("view", "spread"):
+            (kind, what), _ = what
+        if kind == "made":
+            found.add(what)
+    return found
+
+
 def _last_uses(steps, results):
     """By step: the Values that are used no more after it."""
-    kept = {what[0] for kind, what in results if kind == "made"}
+    kept = {slot for slot, _ in _made(results)}
     last = {}
     for number, step in enumerate(steps):
         for value in (*step.makes, *step.reads):

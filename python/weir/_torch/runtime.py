@@ -8,7 +8,7 @@ import torch
 
 from .. import _C
 from .._log import logger
-from . import build, dump, gpu, stitch, values
+from . import build, dump, effects, gpu, places, stitch, values
 from .coverage import Coverage
 
 PLANS_KEPT = 64  # sets of sizes of one graph
@@ -22,39 +22,86 @@ class _Plan:
         self.plan, self.graph = plan, built.graph
         self.empty = gpu.empty if gpu else _empty
         self.call = gpu.issue(plan) if gpu else plan.call_on
-        makers = [None] * len(built.output_specs)
-        for o in (*built.outputs, *built.hidden):
-            if o.slot is not None:
-                makers[o.slot] = self.empty, _layout(o)
+        # What only views are made of comes behind the results.
+        shown = {o.slot for o in built.outputs if o.place is None}
+        kept = sorted({o.slot for o in built.outputs if o.slot is not None} - shown)
+        self.views = _views(built.outputs, kept)
         plan.bind(
             built.input_specs,
             built.output_specs,
             [i.index for i in built.inputs],
-            makers,
-            [_result(o) for o in built.outputs],
+            [self._maker(*layout) for layout in built.output_layouts],
+            [_result(o) for o in built.outputs] + kept,
         )
-        self.special = [i for i in built.inputs if i.copied or i.strides is not None]
+        self.special = [i for i in built.inputs if i.copied or i.strides is not None or i.lazy]
         self.passed = [
             (at, o.argument) for at, o in enumerate(built.outputs) if o.argument is not None
         ]
-        self.views = [(at, o.base, o.place) for at, o in enumerate(built.outputs) if o.place]
+        self.count = len(built.outputs)
         self.run = self._run_special if self.special or self.views else self.call
+
+    def _maker(self, shape, strides, dtype, offset):
+        """What makes memory of that layout, and its arguments."""
+        if not offset:
+            return self.empty, (shape, strides, dtype)
+        span = offset + values.numel(shape)
+
+        def make():
+            return self.empty((span,), (1,), dtype).as_strided(shape, strides, offset)
+
+        return make, ()
 
     def _run_special(self, args):
         moved = list(args)
         for how in self.special:
             t = moved[how.index]
+            if how.lazy:
+                t = t.resolve_conj().resolve_neg()
             if how.strides is None:
-                moved[how.index] = t.contiguous()
+                t = t.contiguous()
             elif t.stride() != how.strides:
                 # Not the layout it was compiled for: bring it there.
-                moved[how.index] = self.empty(t.shape, how.strides, t.dtype).copy_(t)
+                t = self.empty(t.shape, how.strides, t.dtype).copy_(t)
+            moved[how.index] = t
         results = self.call(moved)
         for at, argument in self.passed:
             results[at] = args[argument]
+        bases = list(results)
         for at, base, place in self.views:
-            results[at] = results[base].as_strided(*place)
+            results[at] = place.of(bases[base]) if place else results[base]
+        del results[self.count :]
         return results
+
+
+def _views(outputs, kept):
+    """[(result, the result that it is made of, how)]; ``kept`` are slots of more results. What is
+    there twice is made once."""
+    where = {o.slot: at for at, o in enumerate(outputs) if o.place is None and o.slot is not None}
+    where |= {slot: len(outputs) + at for at, slot in enumerate(kept)}
+    views, first = [], {}
+    for at, o in enumerate(outputs):
+        if o.place is None:
+            continue
+        if o in first:
+            views.append((at, first[o], None))
+        else:
+            views.append((at, where[o.slot] if o.argument is None else at, o.place))
+            first[o] = at
+    return views
+
+
+class _Traced:
+    """A graph that weir cannot run, as PyTorch runs it."""
+
+    def __init__(self, module, coverage):
+        self.forward = module.forward
+        for node in module.graph.nodes:
+            if isinstance(node.target, torch._ops.OperatorBase):
+                coverage.fallback[str(node.target)] += 1
+
+    def run(self, args):
+        with torch.no_grad():
+            return list(self.forward(*args))
 
 
 # What torch.compile's own code makes its results with, where there is such a thing: half the
@@ -62,11 +109,6 @@ class _Plan:
 _empty = getattr(torch._C._dynamo.guards, "_empty_strided_cpu", None) or (
     lambda shape, strides, dtype: torch.empty_strided(shape, strides, dtype=dtype)
 )
-
-
-def _layout(output):
-    strides = output.strides or values.contiguous_strides(output.shape)
-    return tuple(output.shape), tuple(strides), output.dtype
 
 
 def _result(output):
@@ -122,6 +164,15 @@ class CompiledGraph:
             return plan
 
     def _build(self, args):
+        try:
+            effects.check(self.module)
+            return self._build_plans(args)
+        except places.Unsupported as reason:
+            logger.warning("graph %d runs as PyTorch's own, operator by operator: %s",
+                           self.number, reason)  # fmt: skip
+            return _Traced(self.module, self.coverage)
+
+    def _build_plans(self, args):
         coverage = Coverage()
         built = build.Builder(self.module, self.device, coverage, self.gpu).build(args)
         if not self.gpu:

@@ -6,13 +6,15 @@ Neighbours that weir has, on one stream, become one plan. Everything else ends i
 import operator
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 
 from .. import _C, _dispatch
 from .._create import from_dlpack
 from .._log import logger
 from ..errors import Error
-from . import build, fallback, lowering, values
+from . import build, effects, fallback, lowering, places, values
+from .places import Unsupported
 from .program import Stitched
 from .steps import CallStep, OrderStep, PlanStep, Value
 
@@ -54,6 +56,8 @@ class Stitcher(build.Builder):
 
     def stitch(self, examples):
         placeholders = self._placeholders()
+        self.sizes = places.Sizes(placeholders, examples)
+        self._find_bases()
         self.size = len(examples)
         for slot, (node, example) in enumerate(zip(placeholders, examples)):
             is_tensor = isinstance(example, torch.Tensor)
@@ -69,6 +73,25 @@ class Stitcher(build.Builder):
         return Stitched(
             self.gpu, self.steps, self.priorities, self.tensors, len(examples), self._results()
         )
+
+    def _find_bases(self):
+        """The nodes that results are views of: their values are needed, those of the views are
+        not."""
+        (output,) = [n for n in self.module.graph.nodes if n.op == "output"]
+        self.leaves = pytree.tree_leaves(output.args[0])
+        self.bases, self.output = {}, output
+        for node in self.leaves:
+            if places.traced(node) is not None:
+                base = places.origin(node)
+                whole = base.op == "placeholder" or places.is_dense(self.sizes, base)
+                self.bases[node] = base if whole else node
+        self.needed = set(self.bases.values())
+
+    def _is_needed(self, node):
+        """Whether somebody still to come uses the node's value itself."""
+        if node in self.needed:
+            return True
+        return any(u not in self.env and u is not self.output for u in node.users)
 
     # ---- plans ----
 
@@ -125,7 +148,7 @@ class Stitcher(build.Builder):
                 if i in wanted and _is_symbol(x) else x
                 for i, x in enumerate(value)
             ]
-        if not _is_symbol(value) or all(u in self.env for u in node.users):
+        if not _is_symbol(value) or not self._is_needed(node):
             return value
         return self._publish_one(segment, node.name, value, node, made)
 
@@ -138,19 +161,17 @@ class Stitcher(build.Builder):
                 return read
         strides = values.contiguous_strides(symbol.shape)
         if node is not None:
-            strides = build.traced_strides(node, symbol.shape)
-        order = values.dense_order(symbol.shape, strides) or tuple(range(symbol.ndim))
+            strides = self.sizes.numbers(places.traced(node).stride())
+        order = values.dense_order(symbol.shape, strides)
+        if order is None:
+            order, strides = tuple(range(symbol.ndim)), values.contiguous_strides(symbol.shape)
         natural = order == tuple(range(symbol.ndim))
         with built.graph:
             stored = symbol if natural else symbol.permute(order)
             if self._is_constant(symbol):
                 stored = stored.clone()
-        slot = len(built.output_specs)
-        built.graph.output(name, stored)
-        built.output_specs.append((symbol.dtype, stored.shape))
-        output = build.Output(slot, dtype, symbol.shape, None if natural else strides)
-        built.outputs.append(output)
-        strides = values.contiguous_strides(symbol.shape) if natural else strides
+        slot = built.add_output(name, stored, (tuple(symbol.shape), tuple(strides), dtype, 0))
+        built.outputs.append(build.Output(slot))
         value = Value(self._new_slot(), dtype, symbol.shape, strides, self.gpu.device)
         value.step = len(self.steps)
         made[id(symbol)] = symbol, value
@@ -185,7 +206,7 @@ class Stitcher(build.Builder):
         if op in self._LIKE:
             args = (self._like(node.args[0], args[0]), *args[1:])
         leaves = [x for x in pytree.tree_leaves((args, kwargs), is_leaf=_is_value) if _is_value(x)]
-        if not leaves and torch.Tag.nondeterministic_seeded not in op.tags:
+        if not leaves and effects.is_constant(op):
             return self._share(op(*args, **kwargs))  # it gives the same at every run
         lower = self._lowering(node)
         if lower and all(self._fits(x) for x in leaves):
@@ -194,7 +215,7 @@ class Stitcher(build.Builder):
                 return made
         self._close()
         # What the plan made has another form now.
-        return self._call(*self._call_of(node))
+        return self._call(node, *self._call_of(node))
 
     def _fits(self, x):
         if _is_symbol(x):
@@ -215,8 +236,11 @@ class Stitcher(build.Builder):
         self.segment.nodes.append(node)
         return made
 
-    def _call(self, op, args, kwargs):
-        made = fallback.infer(op, args, kwargs, _is_value, _fake)
+    def _call(self, node, op, args, kwargs):
+        if isinstance(op, torch._ops.OpOverload):
+            made = fallback.infer(op, args, kwargs, _is_value, _fake)
+        else:
+            made = self._traced_values(node)
         several = isinstance(made, (tuple, list))
         results = [
             Value.like(self._new_slot(), r, len(self.steps)) if isinstance(r, torch.Tensor) else None
@@ -228,6 +252,23 @@ class Stitcher(build.Builder):
         self.coverage.fallback[str(op)] += 1
         back = [r if v is None else v for r, v in zip(made if several else [made], results)]
         return back if several else back[0]
+
+    def _traced_values(self, node):
+        """What the node gives, as fake tensors of the sizes of this call."""
+
+        def fake(x):
+            if not isinstance(x, torch.Tensor):
+                return x
+            shape, strides, _ = self.sizes.layout(x)
+            return torch.empty_strided(shape, strides, dtype=x.dtype, device="meta").to(x.device)
+
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            return pytree.tree_map(fake, node.meta["val"])
+
+    def _as_strided(self, node, *args, **kwargs):
+        raise Unsupported(f"{node.target} is a view by strides")
+
+    _as_strided_scatter = _as_strided
 
     def _share(self, made):
         """PyTorch's tensors as constants, for its own kernels and for plans."""
@@ -297,20 +338,30 @@ class Stitcher(build.Builder):
     # ---- results ----
 
     def _results(self):
-        (output,) = [n for n in self.module.graph.nodes if n.op == "output"]
-        leaves = pytree.tree_leaves(output.args[0])
-        views = build.find_views(leaves)
-        return [
-            ("view", (views[node].base, views[node].place)) if node in views else self._result(node)
-            for node in leaves
-        ]
+        """[(kind, what)]: see program.py."""
+        return [self._result(node) for node in self.leaves]
 
     def _result(self, node):
-        value = self.env[node] if isinstance(node, torch.fx.Node) else node
+        if not isinstance(node, torch.fx.Node):
+            return "given", node
+        base = self.bases.get(node)
+        if base is None or base is node:
+            return self._plain_result(node)
+        return "view", (self._plain_result(base), self._place(node, base))
+
+    def _place(self, node, base):
+        return places.Place(self.sizes, places.traced(node), places.traced(base))
+
+    def _plain_result(self, node):
+        value = self.env[node]
         if not isinstance(value, Value):
             return "given", value
         if value.step is not None:
-            return "made", (value.slot, self.steps[value.step].place)
+            made = "made", (value.slot, self.steps[value.step].place)
+            _, strides, offset = places.layout(self.sizes, node)
+            if value.strides == strides and offset == 0:
+                return made
+            return "spread", (made, places.Spread(self.sizes, node))
         is_argument = value.slot < len(self._placeholders())
         return ("argument" if is_argument else "constant"), value.slot
 

@@ -1,0 +1,169 @@
+"""Where the results of a traced graph lie.
+
+PyTorch takes a compiled graph for the traced one: what is a view there, of an argument or of
+another result, must be one here, with the same sizes, strides and offset. Programs write to one
+and read the other, and PyTorch makes views anew from what it is given.
+"""
+
+import sympy
+import torch
+
+from . import values
+
+
+class Unsupported(Exception):
+    """The graph is none that weir can run; the text says why."""
+
+
+class Sizes:
+    """What a traced graph's sizes are for the arguments of one call."""
+
+    def __init__(self, placeholders, args):
+        self.known = {}
+        for node, arg in zip(placeholders, args):
+            val = node.meta.get("val")
+            if isinstance(val, torch.Tensor) and isinstance(arg, torch.Tensor):
+                self._learn(val.shape, arg.shape)
+                self._learn(val.stride(), arg.stride())
+                self._learn([val.storage_offset()], [arg.storage_offset()])
+            else:
+                self._learn([val], [arg])
+
+    def _learn(self, traced, numbers):
+        for symbol, number in zip(traced, numbers):
+            if isinstance(symbol, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+                expression = symbol.node.expr
+                if isinstance(expression, sympy.Symbol):
+                    self.known.setdefault(expression, sympy.sympify(number))
+
+    def number(self, x):
+        """The int behind a traced size."""
+        if not isinstance(x, torch.SymInt):
+            return x
+        found = x.node.expr.xreplace(self.known)
+        if found.free_symbols:
+            raise Unsupported(f"the size {x} is known only while the graph runs")
+        return int(found)
+
+    def numbers(self, traced):
+        return tuple(self.number(x) for x in traced)
+
+    def layout(self, val):
+        """(sizes, strides, offset) of a traced tensor."""
+        return self.numbers(val.shape), self.numbers(val.stride()), self.number(val.storage_offset())
+
+
+def traced(node):
+    """The node's value as PyTorch traced it, if it is a tensor; else None."""
+    val = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+    return val if isinstance(val, torch.Tensor) else None
+
+
+def _memories(node):
+    """What the memory of each tensor of the node's value is known by."""
+    val = node.meta.get("val")
+    vals = val if isinstance(val, (list, tuple)) else [val]
+    return [x.untyped_storage()._cdata for x in vals if _has_memory(x)]
+
+
+def _has_memory(x):
+    return isinstance(x, torch.Tensor) and x.layout is torch.strided
+
+
+def _above(node, memory):
+    """The node that this one has the memory from, if it is somebody else's."""
+    for up in node.all_input_nodes:
+        if memory in _memories(up):
+            return up if traced(up) is not None else _above(up, memory)
+    return None
+
+
+def origin(node):
+    """The node whose value this one's is a view of; itself if it is no view."""
+    (memory,) = _memories(node)
+    while (up := _above(node, memory)) is not None:
+        node = up
+    return node
+
+
+# These copy their argument with its strides and its offset. Fake tensors do not always say so,
+# and PyTorch relies on it where an argument is written to through a view that is returned.
+_LAID_OUT_AS_ARGUMENT = {
+    torch.ops.aten.slice_scatter.default,
+    torch.ops.aten.select_scatter.default,
+    torch.ops.aten.diagonal_scatter.default,
+    torch.ops.aten.as_strided_scatter.default,
+}
+
+
+def layout(sizes, node):
+    """(sizes, strides, offset) of what the node gives when PyTorch runs it."""
+    shape, strides, offset = sizes.layout(traced(node))
+    base = origin(node)
+    if base.target in _LAID_OUT_AS_ARGUMENT:
+        offset -= sizes.number(traced(base).storage_offset())
+        offset += layout(sizes, base.args[0])[2]
+    return shape, strides, offset
+
+
+class Place:
+    """How a view is made of the tensor it is a view of: ``offset`` counts from that one's own, in
+    bytes where the types differ."""
+
+    def __init__(self, sizes, val, base):
+        self.shape, self.strides, offset = sizes.layout(val)
+        base_shape, base_strides, before = sizes.layout(base)
+        self.expected = [(d, base_strides[d]) for d, n in enumerate(base_shape) if n > 1]
+        self.base_strides = base_strides
+        self.dtype = val.dtype if val.dtype != base.dtype else None
+        if self.dtype:
+            self.offset = offset * val.dtype.itemsize - before * base.dtype.itemsize
+        else:
+            self.offset = offset - before
+        self.conj = val.is_conj() != base.is_conj()
+        self.neg = val.is_neg() != base.is_neg()
+
+    def of(self, base):
+        found = base.stride()
+        if any(found[d] != stride for d, stride in self.expected):
+            # A gradient, say, may come in another layout than the one that was traced.
+            like = torch.empty_strided(
+                base.shape, self.base_strides, dtype=base.dtype, device=base.device
+            )
+            base = like.copy_(base)
+        if self.dtype:
+            at = base.storage_offset() * base.dtype.itemsize + self.offset
+            view = torch.empty(0, dtype=self.dtype, device=base.device)
+            at //= self.dtype.itemsize
+            view.set_(base.untyped_storage(), at, self.shape, self.strides)
+        else:
+            at = base.storage_offset() + self.offset
+            view = base.as_strided(self.shape, self.strides, at)
+        view = torch._conj(view) if self.conj else view
+        return torch._neg_view(view) if self.neg else view
+
+
+def is_dense(sizes, node):
+    """Whether the node's value has neither gaps nor signs kept aside: memory like it has room for
+    its views."""
+    val = traced(node)
+    dense = values.dense_order(*sizes.layout(val)[:2]) is not None
+    return dense and not (val.is_conj() or val.is_neg())
+
+
+class Spread:
+    """A result whose memory has gaps, and that is no view of anything there is: it is copied to
+    such memory."""
+
+    def __init__(self, sizes, node):
+        self.shape, self.strides, self.offset = layout(sizes, node)
+
+    def of(self, dense):
+        shape = self.shape
+        if 0 in shape:
+            return torch.empty_strided(shape, self.strides, dtype=dense.dtype, device=dense.device)
+        if any(n > 1 and not s for n, s in zip(shape, self.strides)):
+            return dense  # elements that share memory cannot be copied to
+        span = self.offset + 1 + sum((n - 1) * s for n, s in zip(shape, self.strides))
+        memory = torch.empty(span, dtype=dense.dtype, device=dense.device)
+        return memory.as_strided(shape, self.strides, self.offset).copy_(dense)
