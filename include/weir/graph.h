@@ -158,9 +158,10 @@ WEIR_API void weir_plan_destroy(weir_plan *plan);
 /* Queues one run behind what is on `stream`; what is queued on it afterwards sees the
  * results. Inputs and outputs are in the order they were named; an output entry of NULL
  * gets a new tensor. What a run writes shares memory with nothing else it is given.
- * An operator that fails on any of the plan's streams leaves `stream` in error. The other streams
- * forget with the next run what they have failed of before: of work of your own on one of them you
- * hear by a sync before the run.
+ * A run is one piece of work of `stream`. An operator of it that fails, on whichever of the plan's
+ * streams, puts `stream` in error, from this run on, and nothing else. The other streams give the
+ * run their order and their cores, not their errors: an error that work of your own has left on one
+ * of them neither stops the run nor is lost by it.
  * returns  WEIR_ESHAPE or WEIR_EDTYPE before anything is queued, naming the input, or the
  *          node that the sizes of dynamic inputs do not fit; WEIR_EINVAL for an output in the
  *          memory of an input or of another output, naming both. If a GPU's driver fails half-way

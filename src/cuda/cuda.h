@@ -19,7 +19,7 @@
  * A plan's run is one launch on the stream of its first lane; the other lanes' streams are *led*
  * by that one: what they have up to there is over when the leader is.
  *
- * Locks, outermost first: the device lock, `tails` of the device, weir__cuda_faults.
+ * Locks, outermost first: the device lock, `tails` of the device, that of fault/faults.c.
  */
 #ifndef WEIR_CUDA_CUDA_H
 #define WEIR_CUDA_CUDA_H
@@ -69,21 +69,20 @@ struct weir__cuda_queue {
     weir__cu_stream stream;
 };
 
-/* A wait whose source may have failed. */
+/* A wait whose source may fail. */
 struct weir__cuda_taken {
     uint64_t at; /* the number of the wait on its own stream */
     struct weir__mark from;
-    enum weir__wait how;
 };
 
-#define WEIR__CUDA_RUNS 8 /* of a plan under way that are told apart */
-
-/* Of one of these commands, or of one after the last of them and up to `last`. */
-struct weir__cuda_failure {
-    uint64_t seq[WEIR__CUDA_RUNS], last;
-    int n;
-    weir_status status;
-    char text[1024];
+/* Failures of a stream, for fault/faults.c, under the lock there but for the first two. A wait is
+ * listed until it is over and its source's errors up to there are known. */
+struct weir__cuda_faults {
+    _Atomic bool may_fail; /* some command may fail, or waits for one that may */
+    _Atomic uint64_t seen; /* the command of the last failure that was read */
+    struct weir__cuda_taken *waits;
+    int nwaits, cap_waits;
+    uint64_t over; /* while polling: the last command that was over before */
 };
 
 struct weir__cuda_stream {
@@ -108,7 +107,6 @@ struct weir__cuda_stream {
     weir__cu_event inlet;             /* (L) recorded on streams that are not weir's */
     struct weir__cuda_stream *led_by; /* commands up to led_upto are over */
     uint64_t led_seq, led_upto;       /* when command led_seq of that stream is */
-    _Atomic uint64_t fallible;        /* the last command that may fail, or waits for one; or 0 */
     struct weir__cuda_pending pending[WEIR__CUDA_PENDING];
     struct weir__cuda_event ring[WEIR__CUDA_RING];
     const char *names[WEIR__CUDA_NAMES]; /* (L) by number */
@@ -118,15 +116,7 @@ struct weir__cuda_stream {
     void *workspace;                   /* (L) of matrix products, on the device */
     char *stage;                       /* (L) pinned; for copies */
     struct weir__cuda_repeat *repeats; /* (L) of repeat.c; NULL before the first product */
-    uint64_t fresh;                    /* (L) the last wait that forgets errors before it */
-    uint64_t doomed, doomed_id; /* (L) a wait that takes a known error, and whose id it had */
-    /* Under the faults lock. */
-    struct weir__cuda_taken *taken;
-    int ntaken, cap_taken;
-    uint64_t over; /* while the log is read: what was before */
-    uint64_t sure; /* what was over before the log was last read: it has no failures more */
-    struct weir__cuda_failure *failures;
-    int nfailures, cap_failures;
+    struct weir__cuda_faults faults;
     unsigned part_cores, part_given, part_epoch; /* (L) limit, cores and time of the part below */
     uint64_t part_seq;                           /* (L) the last command that runs there */
     const struct weir__cuda_part *part;          /* (L) the one its limit got */
@@ -216,30 +206,28 @@ struct weir__cuda {
     size_t granularity;
     weir__cu_device peers[WEIR__CUDA_PEERS]; /* whom its memory is mapped for */
     int npeers;
-    struct weir__cuda_word **words; /* (L) chunks, by slot */
-    unsigned nwords;
+    struct weir__cuda_word *words;         /* pinned, by slot */
     struct weir__cuda_cores cores;         /* (L) */
     struct weir__cuda_function *functions; /* (L) hashed */
     unsigned nfunctions, cap_functions;
     void *lt;                            /* (L) cuBLASLt's handle */
     struct weir__cuda_product *products; /* (L) */
-    struct weir__program *programs;      /* (L) */
     struct weir__spin hauls_lock;
     struct weir__cuda_haul *hauls; /* copies that the host has a part in, under way */
     uint64_t staged_copies;        /* (L) so many, of which the last is being queued */
-    uint32_t next_program;         /* (L) */
     /* All streams, for whoever does not hold the device lock: none goes before the device. */
     _Atomic(struct weir__cuda_stream *) streams;
     struct weir__spin tails;
     _Atomic int nshut; /* streams that are `shut` */
     /* Faults. */
-    struct weir__code_log *log;      /* pinned */
-    weir__cu_address claims;         /* weir__code_claims, on the device */
-    struct weir__cuda_meet *arrived; /* under the faults lock */
-    _Atomic bool looks_abroad;       /* streams have waited for another device's that may fail */
-    _Atomic bool failed;             /* something has, ever */
-    _Atomic bool dead;               /* the context is unusable, */
-    char dead_text[400];             /* and this is why */
+    struct weir__code_failures *failures; /* pinned */
+    weir__cu_address claims;              /* on the device: see device/report.h */
+    struct weir__cuda *next_opened;       /* under the lock of fault/faults.c */
+    struct weir__cuda_meet *arrived;      /* under the lock of collective/meet.c */
+    _Atomic bool looks_abroad; /* streams have waited for another device's that may fail */
+    _Atomic bool failed;       /* something has, ever */
+    _Atomic bool dead;         /* the context is unusable, */
+    char dead_text[400];       /* and this is why */
     struct weir__cuda_helper helpers[2]; /* of the user's callbacks, and of everything else */
     struct weir__spin stamps_lock;
     struct weir__cuda_stamp *stamps, *spare_stamps;
@@ -257,11 +245,11 @@ struct weir__cuda_sink {
     struct weir__cuda *dev;
     weir__cu_stream stream;
     unsigned cores;
-    uint64_t where;                /* for failures: weir__cuda_where or weir__cuda_where_item */
-    void **workspace;              /* memory of matrix products, made when first needed */
-    uint64_t company;              /* of matrix products: see product.h; 0 outside plans */
-    char *into;                    /* where they write instead, while they are timed */
-    struct weir__cuda_stream *own; /* whose command it is; NULL while a plan is captured */
+    struct weir__code_context context; /* for failures */
+    void **workspace;                  /* memory of matrix products, made when first needed */
+    uint64_t company;                  /* of matrix products: see product.h; 0 outside plans */
+    char *into;                        /* where they write instead, while they are timed */
+    struct weir__cuda_stream *own;     /* whose command it is; NULL while a plan is captured */
 };
 
 static inline struct weir__cuda *weir__cuda(const weir_device *dev)

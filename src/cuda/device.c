@@ -150,6 +150,21 @@ static void cuda_close(weir_device *base)
     weir__cuda_leave(dev, pushed);
 }
 
+/* How far streams got, and which gates are open. */
+static weir_status open_words(struct weir__cuda *dev)
+{
+    size_t size = WEIR__CODE_STREAMS * sizeof *dev->words;
+    void *words;
+    weir_status st = weir__cuda_check(
+        dev, dev->api->cu.host_alloc(&words, size, CU_HOST_ALLOC_PORTABLE_MAPPED), "pinned memory");
+
+    if (st)
+        return st;
+    dev->words = words;
+    memset(words, 0, size);
+    return WEIR_OK;
+}
+
 /* Whatever cuda_open has made. */
 static void cuda_release(weir_device *base)
 {
@@ -162,10 +177,9 @@ static void cuda_release(weir_device *base)
     weir__cuda_functions_close(dev);
     weir__cuda_products_close(dev);
     weir__cuda_cores_close(dev);
-    for (unsigned i = 0; i < dev->nwords; i++)
-        dev->api->cu.host_free(dev->words[i]);
-    weir__free(dev->words);
-    weir__cuda_log_close(dev);
+    if (dev->words)
+        dev->api->cu.host_free(dev->words);
+    weir__cuda_faults_free(dev);
     if (calm)
         weir__cuda_calm_end(dev);
     weir__cuda_leave(dev, pushed);
@@ -191,7 +205,8 @@ static weir_status cuda_open(weir_device *base, struct weir__spec *spec)
     base->dlpack = (struct weir__dlpack_device){WEIR__DLPACK_CUDA, ordinal};
     pushed = weir__cuda_enter(dev);
     find_peers(dev);
-    if (!(st = read_properties(dev)) && !(st = weir__cuda_log_open(dev)) &&
+    if (!(st = read_properties(dev)) && !(st = open_words(dev)) &&
+        !(st = weir__cuda_faults_open(dev)) &&
         !(st = weir__cuda_anchor(dev))) /* which waits for what is queued by then */
         st = weir__cuda_cores_open(dev);
     weir__cuda_leave(dev, pushed);

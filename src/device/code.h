@@ -56,38 +56,35 @@ struct weir__fill {
 
 /* What an entry is told beside its arguments. */
 struct weir__code_context {
-    struct weir__code_log *log; /* where a kernel that may fail says so (report.h), */
-    struct weir__code_claims *claims;
-    uint64_t where;   /* and what it says it of: other than 0, */
-    const char *name; /* and as the host calls it */
+    /* For a kernel that may fail (report.h): */
+    struct weir__code_failures *failures;
+    uint64_t *claims;    /* by slot, in the device's own memory */
+    uint64_t where;      /* WEIR__CODE_WHERE of the command that fails with it, */
+    const uint64_t *run; /* or a place that has it when the kernel runs; else NULL */
+    const char *name;    /* what the host calls the operator, */
+    const char *stream;  /* and the stream it is on, if that is not the command's; else NULL */
     uint32_t phase;
     uint32_t cores; /* that it may use */
 };
 
-#define WEIR__CODE_FAILURES 1024
+/* A command: the slot of its stream, and its number there. */
+enum { WEIR__CODE_SEQ_BITS = 47, WEIR__CODE_STREAMS = 4096 };
+#define WEIR__CODE_WHERE(slot, seq) ((uint64_t)(slot) << WEIR__CODE_SEQ_BITS | (seq))
 
+/* The first failure of a stream. */
 struct weir__code_failure {
-    uint64_t where;
-    const char *name;     /* the host's */
+    uint64_t seq;     /* of the command, once the rest is there; 0: none */
+    uint64_t settled; /* the host's: failures up to this one are of streams that are gone */
+    const char *name, *stream;
     int64_t index, limit; /* an index and the first one that is out of range */
     int64_t at;           /* where, for weir__code.explain */
-    uint64_t ready;       /* its number + 1, once it is all there */
+    int64_t reserved;
 };
 
 /* In memory that both sides see, 0 at first. */
-struct weir__code_log {
-    uint64_t read; /* the host's: entries so far that may be written over */
-    uint64_t time; /* the host's: more before each time that it reads */
-    uint64_t lost; /* 1: there was no room for some. The host takes it back, as the next. */
-    uint64_t news; /* 1: something has been written */
-    struct weir__code_failure entries[WEIR__CODE_FAILURES];
-};
-
-/* In the device's own memory, 0 at first: it cannot be relied on to change the host's in one step.
- */
-struct weir__code_claims {
-    uint64_t count;       /* entries so far */
-    uint64_t cells[1024]; /* launches that have one, by hash, and the time of it */
+struct weir__code_failures {
+    uint64_t any; /* 1: some stream has failed, ever */
+    struct weir__code_failure of[WEIR__CODE_STREAMS];
 };
 
 /* Memory that peers of a collective read: a pointer in its arguments, and bytes there. */

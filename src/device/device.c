@@ -158,6 +158,7 @@ static void free_streams(weir_device *dev)
         dev->driver->stream_close(dev->streams[i]);
         weir__clock_fini(&dev->streams[i]->clock);
         weir__clock_fini(&dev->streams[i]->retired_at);
+        weir__clock_fini(&dev->streams[i]->taken);
         weir__free(dev->streams[i]);
     }
     weir__free(dev->streams);

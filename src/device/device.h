@@ -38,6 +38,8 @@ struct weir_stream {
     struct weir__mark
         deferred;             /* (L) a wait that is queued once anybody looks; stream NULL: none */
     struct weir__clock clock; /* (L) clock.seq[slot] is the last command queued */
+    struct weir__clock taken; /* (L) up to where errors of others have been taken over: at most
+                               * what `clock` says. May say less than is so. */
     struct weir__clock retired_at; /* (L) of a failed stream given back: what was queued then on
                                     * each stream, any of which may still ask for the error */
     bool unusable;                 /* (L) given back without memory for that */
@@ -156,6 +158,9 @@ weir_stream *weir__device_new_stream(weir_device *dev); /* (L) NULL with the err
 weir_status weir__stream_submit(weir_stream *s, const struct weir__kernel *kernel);
 weir_status weir__stream_wait_mark(weir_stream *s, struct weir__mark mark,
                                    const struct weir__clock *clock, enum weir__wait how);
+/* Whether such a wait would bring nothing: the stream is in that order already, and, if errors are
+ * asked for, has taken those up to the mark. (L) */
+bool weir__stream_is_after(const weir_stream *s, struct weir__mark mark, enum weir__wait how);
 
 /* Cores of the engine that an operator on `s` may use now, at least 1; `scope` is the
  * operator's own limit, 0 where it has none. */
@@ -193,10 +198,12 @@ bool weir__scope_has_cores(weir_engine engine);
 
 /* The stream's first error as the thread's error; WEIR_OK if it has none up to `seq`. */
 weir_status weir__stream_error(weir_stream *s, uint64_t seq);
-/* Puts the stream in error at `seq`, as `source` is if that is given, and forgets it
- * again. Called by the one thread that runs the stream, or when nothing does. */
+/* Puts the stream in error at `seq`, as `source` is if that is given, unless it is from an earlier
+ * command on; and forgets it again, when nothing runs the stream. */
 void weir__stream_fail(weir_stream *s, uint64_t seq, weir_status status, const char *text);
 void weir__stream_fail_like(weir_stream *s, uint64_t seq, weir_stream *source);
+/* The error of a stream that has one, with its text. From any thread. */
+weir_status weir__stream_copy_error(weir_stream *s, char *text, size_t size);
 void weir__stream_forget_error(weir_stream *s);
 
 /* The stream's last command so far. */

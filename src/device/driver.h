@@ -57,7 +57,6 @@ struct weir__mark {
 enum weir__wait {
     WEIR__WAIT_ORDER,  /* order alone */
     WEIR__WAIT_ERRORS, /* an error of the mark's stream up to the mark is taken over */
-    WEIR__WAIT_FRESH,  /* the same, and an error the stream had before is forgotten */
 };
 
 /* One step of a plan's lane: a kernel, or a wait for a step of another lane. */

@@ -5,8 +5,8 @@ struct weir_event {
     weir_device *dev;
     bool timing, blocking, recorded;
     struct weir__mark mark;
-    struct weir__clock clock;
-    struct weir__stamp *stamp; /* of the last record; NULL without timing */
+    struct weir__clock clock, taken; /* the stream's then */
+    struct weir__stamp *stamp;       /* of the last record; NULL without timing */
 };
 
 weir_status weir_event_create(weir_device *dev, const weir_event_options *options, weir_event **out)
@@ -63,6 +63,7 @@ void weir_event_destroy(weir_event *e)
         give_stamp(e->dev, e->stamp);
     weir__mutex_unlock(&e->dev->lock);
     weir__clock_fini(&e->clock);
+    weir__clock_fini(&e->taken);
     weir__free(e);
 }
 
@@ -96,12 +97,14 @@ weir_status weir_event_record(weir_event *e, weir_stream *s)
     weir__mutex_lock(&s->dev->lock);
     queues = e->timing || s->deferred.stream;
     if (!(st = weir__stream_queue_deferred(s)) &&
-        !(st = weir__clock_reserve(&e->clock, s->clock.n)) && e->timing)
+        !(st = weir__clock_reserve(&e->clock, s->clock.n)) &&
+        !(st = weir__clock_reserve(&e->taken, s->taken.n)) && e->timing)
         st = record_stamp(s, &stamp);
     if (!st && s->dev->driver->notices && s->dev->driver->notices->mark)
         st = s->dev->driver->notices->mark(s);
     /* All of it is new, or all of it stays. */
-    if (!st && !(st = weir__clock_copy(&e->clock, &s->clock))) {
+    if (!st && !(st = weir__clock_copy(&e->clock, &s->clock)) &&
+        !(st = weir__clock_copy(&e->taken, &s->taken))) {
         struct weir__stamp *old = e->stamp;
 
         e->mark = (struct weir__mark){s, weir__stream_submitted(s)};
@@ -127,7 +130,8 @@ weir_status weir_stream_wait(weir_stream *s, const weir_event *e)
     if (!e->recorded)
         return WEIR_OK;
     weir__mutex_lock(&s->dev->lock);
-    st = weir__stream_wait_mark(s, e->mark, &e->clock, WEIR__WAIT_ERRORS);
+    if (!(st = weir__stream_wait_mark(s, e->mark, &e->clock, WEIR__WAIT_ERRORS)))
+        (void)weir__clock_merge(&s->taken, &e->taken);
     weir__mutex_unlock(&s->dev->lock);
     s->dev->driver->kick(s->dev);
     return st;

@@ -3,47 +3,41 @@
  *   WEIR__REPORT_FN            what a function of the device begins with
  *   weir__report_load(p)       the word at p, from memory
  *   weir__report_store(p, v)   to memory, after all that was written before
- *   weir__report_exchange(p, v)         in one step; the old word
- *   weir__report_replace(p, old, new)   likewise, if it is `old` */
+ *   weir__report_replace(p, old, new)   if it is `old`, in one step; returns what it was
+ *
+ * A stream has one place for a failure: behind its first one nothing of it counts. Of all threads
+ * that fail one claims the place, in the device's memory, since the host's cannot be changed in one
+ * step, and then writes what it has found:
+ *
+ *   claims[slot]    written by kernels alone: the command whose failure has the place
+ *   of[slot].*      written by the thread that has claimed it, `seq` last
+ *   any             written by that thread after `seq`; read by the host before it looks
+ *   settled         written by the host when another stream takes over the slot, before any kernel
+ *                   of that one is queued: a claim up to here is an old one
+ */
 #ifndef WEIR_DEVICE_REPORT_H
 #define WEIR_DEVICE_REPORT_H
 
 #include "device/code.h"
 
-/* A launch is noted once, however many of its threads fail, until the host reads next. Nothing is
- * overwritten that it has not read: where there is no room it is told that much. */
 WEIR__REPORT_FN void weir__code_report(const struct weir__code_context *c, int64_t index,
                                        int64_t limit, int64_t at)
 {
-    const uint64_t spread = 0x9e3779b97f4a7c15u; /* odd, of no pattern */
-    uint64_t key = c->where + weir__report_load(&c->log->time) * spread;
-    uint64_t read, n, was;
+    uint64_t where = c->run ? weir__report_load(c->run) : c->where;
+    uint64_t slot = where >> WEIR__CODE_SEQ_BITS, seq = where - WEIR__CODE_WHERE(slot, 0);
+    struct weir__code_failure *f = &c->failures->of[slot];
+    uint64_t old = weir__report_load(&c->claims[slot]);
 
-    if (weir__report_exchange(&c->claims->cells[(c->where * spread) >> 54], key) == key)
+    if (old > weir__report_load(&f->settled) ||
+        weir__report_replace(&c->claims[slot], old, seq) != old)
         return;
-    read = weir__report_load(&c->log->read);
-    n = weir__report_load(&c->claims->count);
-    /* Signed: an old count may be less than the host has read, and is not replaced. */
-    while ((int64_t)(n - read) < WEIR__CODE_FAILURES ||
-           (int64_t)(n - (read = weir__report_load(&c->log->read))) < WEIR__CODE_FAILURES) {
-        struct weir__code_failure *f = &c->log->entries[n % WEIR__CODE_FAILURES];
-
-        was = weir__report_replace(&c->claims->count, n, n + 1);
-        if (was != n) {
-            n = was;
-            continue;
-        }
-        f->where = c->where;
-        f->name = c->name;
-        f->index = index;
-        f->limit = limit;
-        f->at = at;
-        weir__report_store(&f->ready, n + 1);
-        weir__report_store(&c->log->news, 1);
-        return;
-    }
-    weir__report_store(&c->log->lost, 1);
-    weir__report_store(&c->log->news, 1);
+    f->name = c->name;
+    f->stream = c->stream;
+    f->index = index;
+    f->limit = limit;
+    f->at = at;
+    weir__report_store(&f->seq, seq);
+    weir__report_store(&c->failures->any, 1);
 }
 
 #endif

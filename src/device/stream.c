@@ -94,6 +94,8 @@ weir_stream *weir__device_new_stream(weir_device *dev)
     weir_stream_reset_limit(s);
     s->live = true;
     weir__stream_forget_error(s);
+    if (s->taken.n) /* the errors that an earlier stream here has taken are none of this one's */
+        memset(s->taken.seq, 0, s->taken.n * sizeof *s->taken.seq);
     snprintf(s->name, sizeof s->name, "stream %llu", (unsigned long long)dev->next_stream_id);
     return s;
 }
@@ -241,7 +243,7 @@ uint64_t weir_stream_id(const weir_stream *s)
 void weir__stream_fail(weir_stream *s, uint64_t seq, weir_status status, const char *text)
 {
     weir__spin_lock(&s->error_lock);
-    if (atomic_load_explicit(&s->failed_at, memory_order_relaxed) == WEIR__NEVER_FAILED) {
+    if (atomic_load_explicit(&s->failed_at, memory_order_relaxed) > seq) {
         s->error = status;
         snprintf(s->error_text, sizeof s->error_text, "%s", text);
         atomic_store_explicit(&s->failed_at, seq, memory_order_release);
@@ -254,7 +256,7 @@ void weir__stream_forget_error(weir_stream *s)
     atomic_store_explicit(&s->failed_at, WEIR__NEVER_FAILED, memory_order_release);
 }
 
-static weir_status copy_error(weir_stream *s, char *text, size_t size)
+weir_status weir__stream_copy_error(weir_stream *s, char *text, size_t size)
 {
     weir_status st;
 
@@ -268,7 +270,7 @@ static weir_status copy_error(weir_stream *s, char *text, size_t size)
 void weir__stream_fail_like(weir_stream *s, uint64_t seq, weir_stream *source)
 {
     char text[sizeof s->error_text];
-    weir_status st = copy_error(source, text, sizeof text);
+    weir_status st = weir__stream_copy_error(source, text, sizeof text);
 
     weir__stream_fail(s, seq, st, text);
 }
@@ -280,7 +282,7 @@ weir_status weir__stream_error(weir_stream *s, uint64_t seq)
 
     if (atomic_load_explicit(&s->failed_at, memory_order_acquire) > seq)
         return WEIR_OK;
-    st = copy_error(s, text, sizeof text);
+    st = weir__stream_copy_error(s, text, sizeof text);
     return weir__fail(st, "%s", text);
 }
 
@@ -367,7 +369,7 @@ static weir_status queue_deferred_wait(weir_stream *s)
 
     s->deferred.stream = NULL;
     if ((st = weir__clock_reserve(&s->clock, deferred.stream->slot + 1)) ||
-        (st = weir__stream_wait_mark(s, deferred, NULL, WEIR__WAIT_ERRORS))) {
+        (st = weir__stream_wait_mark(s, deferred, NULL, WEIR__WAIT_ORDER))) {
         s->deferred = deferred;
         return st;
     }
@@ -408,25 +410,44 @@ static bool has_failed(struct weir__mark mark)
     return atomic_load_explicit(&mark.stream->failed_at, memory_order_acquire) <= mark.seq;
 }
 
+bool weir__stream_is_after(const weir_stream *s, struct weir__mark mark, enum weir__wait how)
+{
+    uint32_t slot = mark.stream->slot;
+
+    return mark.stream == s ||
+           (weir__clock_get(&s->clock, slot) >= mark.seq &&
+            (how == WEIR__WAIT_ORDER ||
+             (weir__clock_get(&s->taken, slot) >= mark.seq && !has_failed(mark))));
+}
+
+/* Where there is no memory to note it, a later wait is queued that need not be. */
+static void note_taken(weir_stream *s, struct weir__mark mark)
+{
+    uint32_t slot = mark.stream->slot;
+
+    if (!weir__clock_reserve(&s->taken, slot + 1) && s->taken.seq[slot] < mark.seq)
+        s->taken.seq[slot] = mark.seq;
+}
+
 static weir_status wait_mark(weir_stream *s, struct weir__mark mark,
                              const struct weir__clock *clock, enum weir__wait how)
 {
-    bool fresh = how == WEIR__WAIT_FRESH;
     weir_status st;
 
-    if (mark.stream == s || (weir__clock_get(&s->clock, mark.stream->slot) >= mark.seq && !fresh &&
-                             !(how == WEIR__WAIT_ERRORS && has_failed(mark))))
+    if (weir__stream_is_after(s, mark, how))
         return WEIR_OK;
     /* Room first, so that nothing fails once the wait is queued. */
     if (clock && (st = weir__clock_reserve(&s->clock, clock->n)))
         return st;
     /* What a host sync saw over needs no wait. Asking the device instead would cost a
      * cache miss, more than the wait. */
-    if (s->dev->pool.synced[mark.stream->slot] < mark.seq || fresh || has_failed(mark)) {
+    if (s->dev->pool.synced[mark.stream->slot] < mark.seq || has_failed(mark)) {
         if ((st = s->dev->driver->wait(s, mark, how)))
             return st;
         s->clock.seq[s->slot]++;
     }
+    if (how == WEIR__WAIT_ERRORS)
+        note_taken(s, mark);
     return clock ? weir__clock_merge(&s->clock, clock) : WEIR_OK;
 }
 
@@ -456,9 +477,10 @@ weir_status weir_stream_wait_stream(weir_stream *s, weir_stream *other)
         return weir__fail(WEIR_EDEVICE, "stream '%s' of %s cannot wait for stream '%s' of %s",
                           s->name, s->dev->label, other->name, other->dev->label);
     weir__mutex_lock(&s->dev->lock);
-    if (!(st = weir__stream_queue_deferred(other)))
-        st = weir__stream_wait_mark(s, (struct weir__mark){other, weir__stream_submitted(other)},
-                                    &other->clock, WEIR__WAIT_ERRORS);
+    if (!(st = weir__stream_queue_deferred(other)) &&
+        !(st = weir__stream_wait_mark(s, (struct weir__mark){other, weir__stream_submitted(other)},
+                                      &other->clock, WEIR__WAIT_ERRORS)))
+        (void)weir__clock_merge(&s->taken, &other->taken);
     weir__mutex_unlock(&s->dev->lock);
     s->dev->driver->kick(s->dev);
     return st;

@@ -175,8 +175,7 @@ static void fail_operator(struct weir__npu_stream *s, const char *report)
 
     weir__text_add(&own, "deadlock on %s: operator '%s' on stream '%s' can never start:%s",
                    s->soft.base.dev->props.name, cmd->name, s->soft.base.name, report);
-    weir__stream_fail(&s->soft.base, s->soft.over + 1, WEIR_EDEADLOCK,
-                      own.data ? own.data : "deadlock");
+    weir__soft_fail(&s->soft, WEIR_EDEADLOCK, own.data ? own.data : "deadlock");
     weir__text_free(&own);
     weir__sim_drop(&weir__npu_of(s)->sim, &s->lane);
     if (is_in_rendezvous(s)) { /* for its last blocks: its peers wait for this part */

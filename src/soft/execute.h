@@ -82,7 +82,7 @@ WEIR__SOFT_INLINE bool weir__soft_run_head(const struct weir__soft_hooks *hooks,
         const struct weir__lane_base *base = weir__soft_lane_base(s, cmd);
 
         return weir__soft_run_wait(hooks, self, s, base->stream, base->seq + cmd->v.seq,
-                                   WEIR__WAIT_ERRORS);
+                                   WEIR__WAIT_ORDER);
     }
     case WEIR__CMD_CALLBACK:
         return hooks->callback(self, s, cmd);

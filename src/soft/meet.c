@@ -83,27 +83,34 @@ void weir__soft_miss(struct weir__soft_stream *s, const struct weir__cmd *cmd)
 {
     const struct weir__meet *meet = meet_of(cmd);
     weir_group *group = meet->channel->group;
-    char where[140], text[sizeof group->reason];
+    weir_stream *failed = weir__soft_error_stream(s);
+    char where[140], text[sizeof group->reason], why[sizeof failed->error_text];
+    weir_status status = weir__stream_copy_error(failed, why, sizeof why);
 
     weir__call_text(meet, call_of(s, meet), where, sizeof where);
     snprintf(text, sizeof text,
              "%s: rank %d does not take part, its stream '%s' is in error: %.140s", where,
-             meet->rank, s->base.name, s->base.error_text);
-    group->transport->abort(group, s->base.error, text);
+             meet->rank, failed->name, why);
+    group->transport->abort(group, status, text);
     end_call(s, meet);
 }
 
-/* What the part left in the stream's error; only the holder sets that, so it may be read. */
-static const char *part_error(const struct weir__soft_stream *s, weir_status *status)
+/* What the part left in the stream's error, or in `text`; NULL if it has none. */
+static const char *part_error(const struct weir__soft_stream *s, weir_status *status, char *text,
+                              size_t size)
 {
-    *status = weir__soft_has_failed(s) ? s->base.error : WEIR_OK;
-    return *status ? s->base.error_text : NULL;
+    *status = WEIR_OK;
+    if (!weir__soft_has_failed(s))
+        return NULL;
+    *status = weir__stream_copy_error(weir__soft_error_stream(s), text, size);
+    return text;
 }
 
 bool weir__soft_depart(struct weir__soft_stream *s, const struct weir__cmd *cmd)
 {
+    char room[sizeof s->base.error_text];
     weir_status status;
-    const char *text = part_error(s, &status);
+    const char *text = part_error(s, &status, room, sizeof room);
 
     return transport_of(meet_of(cmd))->depart(&s->participant, status, text);
 }
@@ -140,8 +147,9 @@ static void bring_on(struct weir__soft_stream *s)
 
 void weir__soft_close_rendezvous(struct weir__soft_stream *s, const struct weir__cmd *cmd, int rank)
 {
+    char room[sizeof s->base.error_text];
     weir_status status;
-    const char *text = part_error(s, &status);
+    const char *text = part_error(s, &status, room, sizeof room);
     struct weir__participant *participant, *next;
 
     participant = transport_of(meet_of(cmd))->close_rendezvous(&s->participant, rank, status, text);
@@ -172,7 +180,7 @@ void weir__soft_meet_end(struct weir__soft_stream *s, const struct weir__cmd *cm
 
         snprintf(text, sizeof text, "collective '%.28s' failed on stream '%s': %s", cmd->name,
                  s->base.name, group->reason);
-        weir__stream_fail(&s->base, s->over + 1, group->status, text);
+        weir__soft_fail(s, group->status, text);
     }
     s->participant.failed = false;
     weir__soft_end_report(s);

@@ -299,8 +299,6 @@ unsigned weir__soft_cores(const struct weir__soft_stream *s, const struct weir__
 void weir__soft_pass_wait(struct weir__soft_stream *s, struct weir__soft_stream *source,
                           uint64_t seq, enum weir__wait how)
 {
-    if (weir__unlikely(how == WEIR__WAIT_FRESH))
-        weir__stream_forget_error(&s->base);
     if (weir__unlikely(atomic_load_explicit(&source->base.failed_at, memory_order_acquire) <= seq &&
                        how != WEIR__WAIT_ORDER))
         weir__stream_fail_like(&s->base, s->over + 1, &source->base);
@@ -322,11 +320,22 @@ void weir__soft_block_failed(struct weir__soft_stream *s, const struct weir__cmd
              s->base.name, sentence ? sentence : weir_status_text(status));
 }
 
+/* A run of a plan fails as a whole: from its first command on the stream it was called on. */
+void weir__soft_fail(struct weir__soft_stream *s, weir_status status, const char *text)
+{
+    weir_stream *blamed = weir__soft_error_stream(s);
+    const void *bases = weir__soft_lane_cmd(s)->args;
+
+    weir__stream_fail(
+        blamed, blamed == &s->base ? s->over + 1 : ((const struct weir__lane_base *)bases)->seq + 1,
+        status, text);
+}
+
 void weir__soft_settle_failure(struct weir__soft_stream *s)
 {
     if (weir__likely(!atomic_load_explicit(&s->run.failed, memory_order_acquire)))
         return;
-    weir__stream_fail(&s->base, s->over + 1, s->run.status, s->run.text);
+    weir__soft_fail(s, s->run.status, s->run.text);
     atomic_store_explicit(&s->run.failed, 0, memory_order_relaxed);
 }
 

@@ -221,11 +221,6 @@ static inline const struct weir__lane_base *weir__soft_lane_base(const struct we
     return (const struct weir__lane_base *)bases + cmd->blocks;
 }
 
-static inline bool weir__soft_has_failed(const struct weir__soft_stream *s)
-{
-    return atomic_load_explicit(&s->base.failed_at, memory_order_relaxed) != WEIR__NEVER_FAILED;
-}
-
 /* The next command, or NULL if there is none yet. */
 static inline struct weir__cmd *weir__soft_next(struct weir__soft_stream *s)
 {
@@ -256,7 +251,7 @@ static inline void weir__soft_consume(struct weir__soft_stream *s, const struct 
  * when it was queued, so that values do not depend on when a limit came. A gang needs all
  * its blocks at once and keeps what it was cut for. */
 unsigned weir__soft_cores(const struct weir__soft_stream *s, const struct weir__cmd *cmd);
-/* What a wait does once `seq` of `source` is over: errors are passed on or forgotten. */
+/* What a wait does once `seq` of `source` is over: errors are passed on if it asks for them. */
 void weir__soft_pass_wait(struct weir__soft_stream *s, struct weir__soft_stream *source,
                           uint64_t seq, enum weir__wait how);
 /* The wait at the head. False if it is not over: the token is the relay's then. Publish first. */
@@ -267,6 +262,24 @@ void weir__soft_block_failed(struct weir__soft_stream *s, const struct weir__cmd
                              weir_status status);
 /* The command at the head is over: a failure of its blocks puts the stream in error. */
 void weir__soft_settle_failure(struct weir__soft_stream *s);
+/* Whose error the command at the head is stopped by and puts in error: inside a plan's run that is
+ * the stream which the run was called on, whichever stream the command is on. */
+static inline weir_stream *weir__soft_error_stream(const struct weir__soft_stream *s)
+{
+    const void *bases;
+
+    if (weir__likely(!s->lane_left))
+        return (weir_stream *)&s->base;
+    bases = weir__soft_lane_cmd(s)->args;
+    return &((const struct weir__lane_base *)bases)->stream->base;
+}
+static inline bool weir__soft_has_failed(const struct weir__soft_stream *s)
+{
+    return atomic_load_explicit(&weir__soft_error_stream(s)->failed_at, memory_order_relaxed) !=
+           WEIR__NEVER_FAILED;
+}
+/* The command at the head fails. */
+void weir__soft_fail(struct weir__soft_stream *s, weir_status status, const char *text);
 
 /* Puts the stream and its token at the end of the list. */
 void weir__soft_append(struct weir__soft_list *list, struct weir__soft_stream *s);

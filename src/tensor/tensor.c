@@ -97,14 +97,16 @@ weir_status weir__buffer_await(const weir_buffer *b, weir_stream *s)
     struct weir__mark mark;
     weir_status st;
 
-    if (!b->after_seq || b->after_slot == s->slot ||
-        weir__clock_get(&s->clock, b->after_slot) >= b->after_seq)
+    if (!b->after_seq)
         return WEIR_OK;
     mark = (struct weir__mark){s->dev->streams[b->after_slot], b->after_seq};
+    if (weir__stream_is_after(s, mark, WEIR__WAIT_ERRORS))
+        return WEIR_OK;
     if ((st = weir__clock_reserve(&s->clock, b->after_slot + 1)) ||
         (st = weir__stream_wait_mark(s, mark, NULL, WEIR__WAIT_ERRORS)))
         return st;
-    s->clock.seq[b->after_slot] = b->after_seq;
+    if (s->clock.seq[b->after_slot] < b->after_seq)
+        s->clock.seq[b->after_slot] = b->after_seq;
     return WEIR_OK;
 }
 

@@ -66,8 +66,8 @@ TEST(cuda_faults, an_index_out_of_range_names_operator_stream_and_range)
     CHECK_OK(weir_device_close(dev));
 }
 
-/* A GPU says it of every index, the fake of every operator. */
-TEST(cuda_faults, the_next_failure_is_heard_of_after_more_than_the_log_holds)
+/* Many threads fail in each of many operators. */
+TEST(cuda_faults, a_stream_reports_its_first_failure_and_another_stream_its_own)
 {
     weir_device *dev = open_gpu("cuda:0");
     weir_stream *s = weir_stream_default(dev), *other;
@@ -76,8 +76,8 @@ TEST(cuda_faults, the_next_failure_is_heard_of_after_more_than_the_log_holds)
 
     CHECK_OK(weir_stream_create(dev, NULL, &other));
     CHECK_OK(weir_stream_wait_stream(other, s));
-    for (int i = 0; i < 2 * WEIR__CODE_FAILURES; i++) {
-        CHECK_OK(weir_index_select(table, 0, many, &out));
+    for (int i = 0; i < 20; i++) {
+        CHECK_OK(weir_index_select(table, 0, i ? one : many, &out));
         weir_tensor_release(out);
     }
     CHECK_STATUS(weir_stream_sync(s), WEIR_ERANGE);
@@ -93,6 +93,92 @@ TEST(cuda_faults, the_next_failure_is_heard_of_after_more_than_the_log_holds)
     weir_tensor_release(out);
     CHECK_OK(weir_stream_destroy(other));
     CHECK_OK(weir_device_close(dev));
+}
+
+/* Its place still has the failure of the stream before. */
+TEST(cuda_faults, a_stream_that_takes_the_place_of_a_failed_one_fails_by_itself)
+{
+    weir_device *dev = open_gpu("cuda:0");
+    weir_stream *s = weir_stream_default(dev), *own;
+    weir_tensor *table = gpu_tensor(s, WEIR_F32, 10, 1), *index = gpu_tensor(s, WEIR_I64, 1, 0),
+                *out;
+    char text[32];
+
+    CHECK_OK(weir_device_sync(dev));
+    for (int i = 0; i < 4; i++) {
+        int value = i % 2 ? 11 + i : 2;
+
+        test_note("round %d", i);
+        CHECK_OK(weir_stream_create(dev, NULL, &own));
+        CHECK_OK(weir_stream_set_current(own));
+        CHECK_OK(weir_fill(index, value));
+        CHECK_OK(weir_index_select(table, 0, index, &out));
+        CHECK_STATUS(weir_stream_sync(own), value > 9 ? WEIR_ERANGE : WEIR_OK);
+        snprintf(text, sizeof text, "index %d", value);
+        if (value > 9)
+            CHECK_STR(weir_last_error(), text);
+        CHECK_OK(weir_stream_set_current(s));
+        CHECK_OK(weir_stream_destroy(own));
+        weir_tensor_release(out);
+    }
+    weir_tensor_release(table);
+    weir_tensor_release(index);
+    CHECK_OK(weir_device_close(dev));
+}
+
+enum { WRITERS = 4, TURNS = 2000 };
+
+struct writer {
+    const struct fake_control *fake;
+    struct weir__code_context context;
+    pthread_barrier_t *turn;
+    int number;
+};
+
+static void *write_failures(void *arg)
+{
+    struct writer *w = arg;
+
+    for (int i = 1; i <= TURNS; i++) {
+        pthread_barrier_wait(w->turn);
+        w->context.where = WEIR__CODE_WHERE(7, i);
+        w->fake->report(&w->context, 1000 + w->number, 10 + w->number, w->number);
+        pthread_barrier_wait(w->turn);
+    }
+    return NULL;
+}
+
+/* As kernels write it (device/report.h), with no device. */
+TEST(cuda_faults, of_threads_that_fail_at_once_one_writes_the_whole_failure)
+{
+    const struct fake_control *fake = use_fake();
+    static struct weir__code_failures failures;
+    static uint64_t claims[WEIR__CODE_STREAMS];
+    struct weir__code_failure *f = &failures.of[7];
+    struct writer writers[WRITERS];
+    pthread_t threads[WRITERS];
+    pthread_barrier_t turn;
+
+    CHECK_EQ(pthread_barrier_init(&turn, NULL, WRITERS + 1), 0);
+    for (int i = 0; i < WRITERS; i++) {
+        writers[i] = (struct writer){fake, {.failures = &failures, .claims = claims}, &turn, i};
+        CHECK_EQ(pthread_create(&threads[i], NULL, write_failures, &writers[i]), 0);
+    }
+    for (int i = 1; i <= TURNS; i++) {
+        bool settled = i % 2;
+
+        if (settled)
+            f->settled = f->seq;
+        pthread_barrier_wait(&turn);
+        pthread_barrier_wait(&turn);
+        CHECK_EQ(f->seq, settled ? i : i - 1); /* else the place is taken */
+        CHECK_EQ(f->limit, f->index - 990);
+        CHECK_EQ(f->at, f->index - 1000);
+        CHECK_EQ(failures.any, 1);
+    }
+    for (int i = 0; i < WRITERS; i++)
+        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+    pthread_barrier_destroy(&turn);
 }
 
 TEST(cuda_faults, an_operator_has_its_own_name_however_many_came_after_it)
@@ -116,64 +202,6 @@ TEST(cuda_faults, an_operator_has_its_own_name_however_many_came_after_it)
     weir_tensor_release(table);
     weir_tensor_release(index);
     weir_tensor_release(out);
-    CHECK_OK(weir_device_close(dev));
-}
-
-static const struct fake_control *fake_of_log;
-static atomic_bool told;
-
-/* Says of as many operators as the log holds that they have failed, and then of its own. */
-static int fill_log(void *args, struct weir__code_context *context)
-{
-    struct weir__code_context forged = *context;
-
-    (void)args;
-    for (int i = 0; i < WEIR__CODE_FAILURES; i++) {
-        forged.where = (uint64_t)i + 1; /* of the default stream */
-        fake_of_log->report(&forged, 12, 10, 0);
-    }
-    fake_of_log->report(context, 12, 10, 0);
-    atomic_store(&told, true);
-    return 0;
-}
-
-/* Streams of which everything was known before are in no doubt. */
-TEST(cuda_faults, what_the_log_has_no_room_for_is_an_error_of_every_stream_that_it_may_be_of)
-{
-    weir_device *dev;
-    weir_stream *s, *sure, *other;
-    weir_tensor *table, *good, *bad, *out[3];
-
-    fake_of_log = use_fake();
-    dev = open_gpu("cuda:0");
-    s = weir_stream_default(dev);
-    table = gpu_tensor(s, WEIR_F32, 10, 1);
-    good = gpu_tensor(s, WEIR_I64, 1, 2);
-    bad = gpu_tensor(s, WEIR_I64, 1, 12);
-    CHECK_OK(weir_stream_create(dev, NULL, &sure));
-    CHECK_OK(weir_stream_create(dev, NULL, &other));
-    CHECK_OK(weir_stream_set_current(sure));
-    CHECK_OK(weir_index_select(table, 0, good, &out[0]));
-    CHECK_OK(weir_stream_sync(sure));
-    CHECK_OK(weir_stream_set_current(other));
-    fake_of_log->replace("take", fill_log);
-    CHECK_OK(weir_index_select(table, 0, bad, &out[1]));
-    while (!atomic_load(&told))
-        continue;
-    fake_of_log->replace("take", NULL);
-    CHECK_STATUS(weir_stream_sync(other), WEIR_ERANGE);
-    CHECK_STR(weir_last_error(), "more than 1024 operators have failed on cuda:0");
-    CHECK_OK(weir_stream_set_current(sure));
-    CHECK_OK(weir_index_select(table, 0, good, &out[2]));
-    CHECK_OK(weir_stream_sync(sure));
-    CHECK_OK(weir_stream_set_current(s));
-    weir_tensor_release(table);
-    weir_tensor_release(good);
-    weir_tensor_release(bad);
-    for (int i = 0; i < 3; i++)
-        weir_tensor_release(out[i]);
-    CHECK_OK(weir_stream_destroy(sure));
-    CHECK_OK(weir_stream_destroy(other));
     CHECK_OK(weir_device_close(dev));
 }
 

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cuda/cuda.h"
 #include "fake/control.h"
@@ -33,18 +34,27 @@ static inline const struct fake_control *use_fake(void)
     return find_fake();
 }
 
+/* The fake if the case has asked for it, or there is no driver; else NULL. */
+static inline const struct fake_control *choose_fake(void)
+{
+    const char *asked = getenv("WEIR_LIBCUDA");
+    void *driver;
+
+    if (asked && !strcmp(asked, FAKE_CUDA))
+        return find_fake();
+    if (!(driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL)))
+        return use_fake();
+    dlclose(driver);
+    return NULL;
+}
+
 /* Opens the device; *fake is NULL on a real GPU. */
 static inline weir_device *open_either(const char *spec, const struct fake_control **fake)
 {
     weir_device *dev;
     weir_status st;
-    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
 
-    *fake = NULL;
-    if (driver)
-        dlclose(driver);
-    else
-        *fake = getenv("WEIR_LIBCUDA") ? find_fake() : use_fake();
+    *fake = choose_fake();
     st = weir_device_open(spec, &dev);
     if (!*fake && st == WEIR_EUNAVAILABLE)
         SKIP("%s", weir_last_error());

@@ -1,8 +1,5 @@
 /* Without a GPU the device is listed with the reason, and opening it says so. */
-#include <stdlib.h>
-
-#include "harness/test.h"
-#include "weir/weir.h"
+#include "gpu.h"
 
 static const char *reason_of(const char *name)
 {
@@ -32,4 +29,17 @@ TEST(unavailable, a_library_that_lacks_a_function_is_named_with_it)
 {
     setenv("WEIR_LIBCUDA", "libc.so.6", 1);
     CHECK(strstr(reason_of("cuda"), "has no cuInit") != NULL);
+}
+
+/* As on a machine with a GPU. */
+TEST(unavailable, a_case_that_asks_for_the_fake_has_it_though_there_is_a_driver)
+{
+    const struct fake_control *fake;
+    weir_device *dev;
+
+    CHECK(dlopen(STUB_DRIVER, RTLD_NOW | RTLD_LOCAL) != NULL);
+    CHECK(use_fake() != NULL);
+    dev = open_either("cuda:0", &fake);
+    CHECK(fake != NULL);
+    CHECK_OK(weir_device_close(dev));
 }

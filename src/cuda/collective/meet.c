@@ -21,12 +21,15 @@
 
 enum { PHASES = 3, NAP_NS = 50000 };
 
+static struct weir__mutex arrived_lock; /* of the devices' lists of those that have arrived */
+
 /* A collective of one rank, from when it is queued until it is over. */
 struct weir__cuda_meet {
     struct weir__participant participant;
     struct weir__cuda_stream *stream;
     uint64_t seq, call;
-    bool in_plan; /* the plan holds the group */
+    struct weir__mark blamed; /* the command that fails with it: its own, or its run's */
+    bool in_plan;
     bool started; /* something of it is on the side stream */
     const char *name;
     const struct weir__code *code; /* NULL: the others' parts do what is to be done */
@@ -92,7 +95,7 @@ static weir_status prepare(struct weir__cuda_meet *m, const struct weir__kernel 
 static void wake(struct weir__participant *participant);
 
 weir_status weir__cuda_meet(struct weir__cuda_stream *s, weir__cu_stream tail,
-                            const struct weir__kernel *k, uint64_t ticket, bool in_plan)
+                            const struct weir__kernel *k, const struct weir__cuda_run *run)
 {
     struct weir__cuda_meet *m = weir__alloc_aligned(sizeof *m, WEIR__LINE);
     weir_status st;
@@ -103,8 +106,9 @@ weir_status weir__cuda_meet(struct weir__cuda_stream *s, weir__cu_stream tail,
     memcpy(m->args, k->args, k->args_size);
     m->stream = s;
     m->seq = weir__stream_submitted(&s->base) + 1;
-    m->call = ticket + meet_of(m)->call;
-    m->in_plan = in_plan;
+    m->call = meet_of(m)->call + (run ? run->ticket : 0);
+    m->blamed = run ? run->blamed : (struct weir__mark){&s->base, m->seq};
+    m->in_plan = run;
     m->name = k->name;
     m->participant.wake = wake;
     if ((st = prepare(m, k))) {
@@ -125,23 +129,30 @@ static void list_arrived(struct weir__cuda_meet *m)
 {
     struct weir__cuda *dev = device_of(m);
 
-    weir__mutex_lock(&weir__cuda_faults);
+    weir__mutex_lock(&arrived_lock);
     m->next = dev->arrived;
     m->at = &dev->arrived;
     if (m->next)
         m->next->at = &m->next;
     dev->arrived = m;
-    weir__mutex_unlock(&weir__cuda_faults);
+    weir__mutex_unlock(&arrived_lock);
 }
 
 static void unlist(struct weir__cuda_meet *m)
 {
-    if (!m->at)
-        return;
-    *m->at = m->next;
-    if (m->next)
-        m->next->at = m->at;
-    m->at = NULL;
+    weir__mutex_lock(&arrived_lock);
+    if (m->at) {
+        *m->at = m->next;
+        if (m->next)
+            m->next->at = m->at;
+        m->at = NULL;
+    }
+    weir__mutex_unlock(&arrived_lock);
+}
+
+static void fail(const struct weir__mark *blamed, weir_status status, const char *text)
+{
+    weir__cuda_fail(weir__cuda_stream(blamed->stream), blamed->seq, status, text);
 }
 
 /* Nobody is in its rendezvous any more. The stream fails if it did, and goes on; what the device
@@ -152,14 +163,12 @@ static void finish(struct weir__cuda_meet *m, bool open_gate)
     weir_group *group = group_of(m);
     char text[1024];
 
-    weir__mutex_lock(&weir__cuda_faults);
     unlist(m);
     if (m->participant.state == WEIR__PARTICIPANT_REFUSED || m->participant.failed) {
         snprintf(text, sizeof text, "collective '%.28s' failed on stream '%s': %s", m->name,
                  s->base.name, group->reason);
-        weir__cuda_add_failure(s, m->seq, group->status, text);
+        fail(&m->blamed, group->status, text);
     }
-    weir__mutex_unlock(&weir__cuda_faults);
     if (!m->in_plan) /* before the stream goes on: whoever has waited for it may destroy the group
                       */
         weir__group_drop(group);
@@ -183,7 +192,7 @@ static void miss(struct weir__cuda_meet *m, weir_status status, const char *why)
     weir__call_text(meet_of(m), m->call, where, sizeof where);
     snprintf(text, sizeof text,
              "%s: rank %d does not take part, its stream '%s' is in error: %.140s", where,
-             meet_of(m)->rank, m->stream->base.name, why);
+             meet_of(m)->rank, m->blamed.stream->name, why);
     group->transport->abort(group, status, text);
     m->participant.state = WEIR__PARTICIPANT_AWAY;
     finish(m, true);
@@ -213,18 +222,15 @@ static weir_status start_part(struct weir__cuda_meet *m, const void *const *peer
 {
     struct weir__cuda *dev = device_of(m);
     const struct weir__cu *cu = &dev->api->cu;
-    struct weir__code_context context = {
-        .log = dev->log,
-        .claims = (struct weir__code_claims *)(uintptr_t)dev->claims,
-        .where = weir__cuda_where(&m->stream->base, m->seq),
-        .name = m->name,
-        .cores = m->cores,
-    };
+    struct weir__code_context context = weir__cuda_context(dev, m->blamed.stream, m->blamed.seq);
     _Alignas(16) unsigned char part[WEIR_ARGS_MAX];
     void *params[] = {part, &context};
     bool pushed = weir__cuda_enter(dev);
     weir_status st = WEIR_OK;
 
+    context.name = m->name;
+    context.stream = m->stream->base.name;
+    context.cores = m->cores;
     if (m->code)
         m->code->gather(m->args, peers, false, part);
     m->started = true;
@@ -271,6 +277,7 @@ struct opening {
     struct {
         struct weir__cuda_stream *stream;
         uint64_t seq;
+        struct weir__mark blamed;
     } gates[WEIR_MAX_RANKS];
 };
 
@@ -285,6 +292,7 @@ static void plan_opening(const struct weir__cuda_meet *last, struct opening *o)
         const struct weir__cuda_meet *m = participant_at(rendezvous, left);
 
         o->gates[o->n].stream = m->stream;
+        o->gates[o->n].blamed = m->blamed;
         o->gates[o->n++].seq = m->seq;
     }
 }
@@ -324,9 +332,7 @@ static void open_gates(const struct opening *o)
 
         if (atomic_load(&s->word->gate) >= o->gates[i].seq)
             continue;
-        weir__mutex_lock(&weir__cuda_faults);
-        weir__cuda_add_failure(s, o->gates[i].seq, st, text);
-        weir__mutex_unlock(&weir__cuda_faults);
+        fail(&o->gates[i].blamed, st, text);
         weir__cuda_open_gate(s, o->gates[i].seq);
     }
     weir__cuda_leave(o->dev, pushed);
@@ -417,8 +423,8 @@ void weir__cuda_meet_look(struct weir__cuda_meet *last)
         const struct weir__cuda_meet *m = participant_at(rendezvous, left);
 
         rank = m->participant.rank;
-        weir__cuda_poll(device_of(m));
-        st = weir__cuda_failed_at(m->stream, m->seq, text, sizeof text);
+        if (weir__cuda_failed_before(weir__cuda_stream(m->blamed.stream), m->blamed.seq + 1))
+            st = weir__stream_copy_error(m->blamed.stream, text, sizeof text);
     }
     close_rendezvous(last, rank, st, st ? text : NULL, true);
 }
@@ -426,7 +432,7 @@ void weir__cuda_meet_look(struct weir__cuda_meet *last)
 void weir__cuda_meet_arrive(struct weir__cuda_meet *m)
 {
     const struct weir__meet *meet = meet_of(m);
-    weir_status st = weir__stream_error(&m->stream->base, m->seq);
+    weir_status st = weir__stream_error(m->blamed.stream, m->blamed.seq);
 
     if (st || (st = weir__cuda_alive(device_of(m)))) {
         miss(m, st, weir_last_error());
@@ -443,15 +449,20 @@ void weir__cuda_meet_arrive(struct weir__cuda_meet *m)
 
 /* ---- for faults.c and jobs.c ---- */
 
-bool weir__cuda_meet_explain(const struct weir__cuda_stream *s, uint64_t seq,
-                             const struct weir__code_failure *f, char *text, size_t size)
+bool weir__cuda_meet_explain(const struct weir__cuda_stream *s, const struct weir__code_failure *f,
+                             char *text, size_t size)
 {
-    for (const struct weir__cuda_meet *m = weir__cuda(s->base.dev)->arrived; m; m = m->next)
-        if (m->stream == s && m->seq == seq && m->code && m->code->explain) {
+    const struct weir__cuda_meet *m;
+
+    weir__mutex_lock(&arrived_lock);
+    for (m = weir__cuda(s->base.dev)->arrived; m; m = m->next)
+        if (m->blamed.stream == &s->base && m->blamed.seq == f->seq && m->name == f->name &&
+            m->code && m->code->explain) {
             m->code->explain(m->args, f, text, size);
-            return true;
+            break;
         }
-    return false;
+    weir__mutex_unlock(&arrived_lock);
+    return m;
 }
 
 void weir__cuda_meets_dead(struct weir__cuda *dev)
@@ -460,13 +471,13 @@ void weir__cuda_meets_dead(struct weir__cuda *dev)
         const struct weir__cuda_meet *m;
         weir_group *group = NULL;
 
-        weir__mutex_lock(&weir__cuda_faults);
+        weir__mutex_lock(&arrived_lock);
         for (m = dev->arrived; m && !group; m = m->next)
             if (!atomic_load(&group_of(m)->broken))
                 group = group_of(m);
         if (group)
             weir__group_hold(group);
-        weir__mutex_unlock(&weir__cuda_faults);
+        weir__mutex_unlock(&arrived_lock);
         if (!group)
             return;
         group->transport->abort(group, WEIR_EDEVICE, dev->dead_text);

@@ -4,16 +4,22 @@
 
 #include "cuda/stream/jobs.h"
 
-/* Queues one at `tail`. Its number on its channel is `ticket` more than its arguments say. (L) */
+/* The run of a plan that a collective is part of. The plan holds the group. */
+struct weir__cuda_run {
+    struct weir__mark blamed; /* the command that fails with it */
+    uint64_t ticket;          /* its number on its channel is so much more than its arguments say */
+};
+
+/* Queues one at `tail`; `run` is NULL outside plans. (L) */
 weir_status weir__cuda_meet(struct weir__cuda_stream *s, weir__cu_stream tail,
-                            const struct weir__kernel *kernel, uint64_t ticket, bool in_plan);
+                            const struct weir__kernel *kernel, const struct weir__cuda_run *run);
 /* It was not queued after all. */
 void weir__cuda_meet_free(struct weir__cuda_meet *meet);
 /* On the helper thread: its stream is there; the parts of its rendezvous are over. */
 void weir__cuda_meet_arrive(struct weir__cuda_meet *meet);
 void weir__cuda_meet_look(struct weir__cuda_meet *meet);
-/* What a failure of a part means, if that is known. Under the faults lock. */
-bool weir__cuda_meet_explain(const struct weir__cuda_stream *s, uint64_t seq,
+/* What a failure of the stream means, if it is that of a part. */
+bool weir__cuda_meet_explain(const struct weir__cuda_stream *s,
                              const struct weir__code_failure *failure, char *text, size_t size);
 /* The context is unusable: groups that wait on it are broken. On the helper thread. */
 void weir__cuda_meets_dead(struct weir__cuda *dev);

@@ -1,16 +1,23 @@
 /* What goes wrong on the device, and whom it concerns.
  *
- * A kernel that finds an index out of range says so (log.c). The stream is in error from there on,
- * and so is what waited for it: what is queued once the host knows is counted and not run, what was
- * queued before runs for nothing. A fault of the hardware (an illegal address) makes the whole
- * context unusable. */
+ * A kernel that finds an index out of range says so (device/report.h). The stream is in error from
+ * there on, and so is what waits for it: what is queued once the host knows is counted and not run,
+ * what was queued before runs for nothing. A fault of the hardware (an illegal address) makes the
+ * whole context unusable.
+ *
+ * A stream's error is the one of its earliest command that failed or waited for one that did: it
+ * only ever moves forward in the queue, so that it does not matter in which order the host learns
+ * of failures. */
 #include "cuda/fault/faults.h"
 #include "cuda/collective/meet.h"
 
 #include <stdio.h>
 #include <string.h>
 
-struct weir__mutex weir__cuda_faults;
+/* Guards the list of open devices and, in their streams, `faults` but for may_fail: errors cross
+ * from one device to another. */
+static struct weir__mutex faults_lock;
+static struct weir__cuda *opened;
 
 /* ---- the context ---- */
 
@@ -29,7 +36,7 @@ static void die(struct weir__cuda *dev, weir__cu_result r)
 {
     struct weir__text running = {0};
 
-    weir__mutex_lock(&weir__cuda_faults);
+    weir__mutex_lock(&faults_lock);
     if (!atomic_load_explicit(&dev->dead, memory_order_relaxed)) {
         weir__cuda_report(&dev->base, &running);
         snprintf(
@@ -46,7 +53,7 @@ static void die(struct weir__cuda *dev, weir__cu_result r)
         }
         atomic_store_explicit(&dev->dead, true, memory_order_release);
     }
-    weir__mutex_unlock(&weir__cuda_faults);
+    weir__mutex_unlock(&faults_lock);
     weir__cuda_jobs_dead(dev);
 }
 
@@ -72,227 +79,190 @@ weir_status weir__cuda_ask(struct weir__cuda *dev)
     return weir__cuda_check(dev, dev->api->cu.memory_info(&available, &total), "the GPU");
 }
 
-/* ---- failures of kernels: under the faults lock from here on ---- */
+/* ---- what kernels say ---- */
 
-/* Kept until the waits of the stream before it have been looked at. */
-void weir__cuda_add_failure_among(struct weir__cuda_stream *s, const uint64_t *seq, int n,
-                                  uint64_t last, weir_status status, const char *text)
+weir_status weir__cuda_faults_open(struct weir__cuda *dev)
 {
-    struct weir__cuda_failure *f = s->failures;
+    const struct weir__cu *cu = &dev->api->cu;
+    size_t claims = WEIR__CODE_STREAMS * sizeof(uint64_t);
+    void *failures;
+    weir_status st;
 
-    atomic_store(&weir__cuda(s->base.dev)->failed, true);
-    for (int i = 0; i < s->nfailures; i++)
-        if (f[i].last == last && !strcmp(f[i].text, text))
-            return; /* it goes on failing */
-    if (!weir__grow(&s->failures, s->nfailures, &s->cap_failures, sizeof *s->failures)) {
-        weir__stream_fail(&s->base, seq[0], WEIR_ENOMEM, "out of memory for the text of an error");
+    if ((st = weir__cuda_check(
+             dev, cu->host_alloc(&failures, sizeof *dev->failures, CU_HOST_ALLOC_PORTABLE_MAPPED),
+             "pinned memory")))
+        return st;
+    dev->failures = failures;
+    memset(dev->failures, 0, sizeof *dev->failures);
+    if ((st = weir__cuda_check(dev, cu->memory_alloc(&dev->claims, claims), "memory"))) {
+        dev->claims = 0;
+        return st;
+    }
+    if ((st = weir__cuda_check(dev, cu->fill_async(dev->claims, 0, claims, NULL), "memory")))
+        return st;
+    weir__mutex_lock(&faults_lock);
+    dev->next_opened = opened;
+    opened = dev;
+    weir__mutex_unlock(&faults_lock);
+    return WEIR_OK;
+}
+
+void weir__cuda_faults_free(struct weir__cuda *dev)
+{
+    if (dev->failures)
+        dev->api->cu.host_free(dev->failures);
+    if (dev->claims)
+        dev->api->cu.memory_free(dev->claims);
+}
+
+struct weir__code_context weir__cuda_context(struct weir__cuda *dev, const weir_stream *s,
+                                             uint64_t seq)
+{
+    return (struct weir__code_context){
+        .failures = dev->failures,
+        .claims = (uint64_t *)(uintptr_t)dev->claims,
+        .where = WEIR__CODE_WHERE(s->slot, seq),
+    };
+}
+
+/* The place still has the failure of a stream that had the slot before. */
+void weir__cuda_may_fail(struct weir__cuda_stream *s)
+{
+    struct weir__code_failure *f = &weir__cuda(s->base.dev)->failures->of[s->base.slot];
+    uint64_t seen = atomic_load(&s->faults.seen);
+
+    if (weir__unlikely(f->settled != seen) && atomic_load(&s->base.failed_at) == WEIR__NEVER_FAILED)
+        __atomic_store_n(&f->settled, seen, __ATOMIC_RELEASE);
+    atomic_store_explicit(&s->faults.may_fail, true, memory_order_release);
+}
+
+/* Under the faults lock. */
+static void read_failure(struct weir__cuda_stream *s)
+{
+    const struct weir__code_failure *f = &weir__cuda(s->base.dev)->failures->of[s->base.slot];
+    uint64_t seq = __atomic_load_n(&f->seq, __ATOMIC_ACQUIRE);
+    char what[200], text[400];
+
+    if (seq == atomic_load(&s->faults.seen))
         return;
-    }
-    f = &s->failures[s->nfailures++];
-    memcpy(f->seq, seq, (size_t)n * sizeof *seq);
-    f->n = n;
-    f->last = last;
-    f->status = status;
-    snprintf(f->text, sizeof f->text, "%s", text);
+    if (!weir__cuda_meet_explain(s, f, what, sizeof what))
+        snprintf(what, sizeof what, "index %lld is out of range: 0..%lld", (long long)f->index,
+                 (long long)f->limit - 1);
+    snprintf(text, sizeof text, "operator '%s' on stream '%s': %s", f->name,
+             f->stream ? f->stream : s->base.name, what);
+    weir__cuda_fail(s, seq, WEIR_ERANGE, text);
+    atomic_store(&s->faults.seen, seq); /* after the error: see weir__cuda_may_fail */
 }
 
-/* Leaves those commands that are not before this one; false if there are none. */
-static bool trim(struct weir__cuda_failure *f, uint64_t before)
-{
-    int over = 0;
+/* ---- whom it concerns ---- */
 
-    while (over < f->n && f->seq[over] < before)
-        over++;
-    if (over == f->n) {
-        if (f->last < before)
-            return false;
-        f->seq[--over] = before;
-    }
-    memmove(f->seq, f->seq + over, (size_t)(f->n - over) * sizeof *f->seq);
-    f->n -= over;
-    return true;
+void weir__cuda_fail(struct weir__cuda_stream *s, uint64_t seq, weir_status status,
+                     const char *text)
+{
+    weir__stream_fail(&s->base, seq, status, text);
+    atomic_store(&weir__cuda(s->base.dev)->failed, true);
 }
 
-/* The first of them is the stream's error. If it was one of several commands, it may have been one
- * that is still to come: then it stays, for waits between them may forget the error. */
-static bool apply_failure(struct weir__cuda_stream *s, uint64_t before)
+/* True if that was news. */
+static bool take_error(struct weir__cuda_stream *s, const struct weir__cuda_taken *w)
 {
-    int first = -1, n = 0;
-
-    for (int i = 0; i < s->nfailures; i++)
-        if (s->failures[i].seq[0] < before &&
-            (first < 0 || s->failures[i].seq[0] < s->failures[first].seq[0]))
-            first = i;
-    if (first < 0)
+    if (atomic_load(&w->from.stream->failed_at) > w->from.seq ||
+        atomic_load(&s->base.failed_at) <= w->at)
         return false;
-    weir__stream_fail(&s->base, s->failures[first].seq[0], s->failures[first].status,
-                      s->failures[first].text);
-    for (int i = 0; i < s->nfailures; i++)
-        if (trim(&s->failures[i], before))
-            s->failures[n++] = s->failures[i];
-    s->nfailures = n;
+    weir__stream_fail_like(&s->base, w->at, w->from.stream);
+    atomic_store(&weir__cuda(s->base.dev)->failed, true);
     return true;
 }
 
-/* Waits up to `over`, which is known to be over, in order, each after the failures before it
- * and after whatever its source has to pass on, on whatever device. Sources are earlier work, so
- * this ends. */
-static bool settle(struct weir__cuda_stream *s, uint64_t over)
+static bool take_errors(struct weir__cuda_stream *s)
 {
-    bool changed = false;
+    bool news = false;
 
-    while (s->ntaken && s->taken[0].at <= over) {
-        struct weir__cuda_taken t = s->taken[0];
-        weir_stream *from = t.from.stream;
-
-        memmove(s->taken, s->taken + 1, (size_t)--s->ntaken * sizeof *s->taken);
-        if (from->dev != s->base.dev)
-            weir__cuda_read_log(weir__cuda(from->dev));
-        changed |= settle(weir__cuda_stream(from), t.from.seq);
-        changed |= apply_failure(s, t.at);
-        if (t.how == WEIR__WAIT_FRESH && atomic_load(&s->base.failed_at) < t.at) {
-            weir__stream_forget_error(&s->base);
-            changed = true;
-        }
-        if (atomic_load(&from->failed_at) <= t.from.seq &&
-            atomic_load(&s->base.failed_at) == WEIR__NEVER_FAILED) {
-            weir__stream_fail_like(&s->base, t.at, from);
-            atomic_store(&weir__cuda(s->base.dev)->failed, true);
-            changed = true;
-        }
-    }
-    return apply_failure(s, over < UINT64_MAX ? over + 1 : over) || changed;
+    for (int i = 0; i < s->faults.nwaits; i++)
+        news |= take_error(s, &s->faults.waits[i]);
+    return news;
 }
 
-/* How far streams are comes first: of what is over the log then has all there is to say. */
-static void poll_locked(struct weir__cuda *dev)
+/* Leaves out those that are over and those for a device that is gone. */
+static void drop_waits(struct weir__cuda_stream *s, uint64_t over, const weir_device *gone)
 {
-    struct weir__cuda_stream *first = atomic_load(&dev->streams), *s;
-    bool changed;
+    int n = 0;
 
-    for (s = first; s; s = s->next)
-        s->over = atomic_load_explicit(&s->word->reached, memory_order_acquire);
-    weir__cuda_read_log(dev);
-    do {
-        changed = false;
-        for (s = first; s; s = s->next)
-            if (s->ntaken || s->nfailures)
-                changed |= settle(s, s->over);
-    } while (changed);
-    for (s = first; s; s = s->next)
-        s->sure = s->over;
+    for (int i = 0; i < s->faults.nwaits; i++)
+        if (s->faults.waits[i].at > over && s->faults.waits[i].from.stream->dev != gone)
+            s->faults.waits[n++] = s->faults.waits[i];
+    s->faults.nwaits = n;
+}
+
+#define EVERY_STREAM(s)                                                    \
+    for (struct weir__cuda *dev_ = opened; dev_; dev_ = dev_->next_opened) \
+        for (struct weir__cuda_stream *s = atomic_load(&dev_->streams); s; s = s->next)
+
+/* How far streams are is read first: of what is over by then kernels have said all there is to say,
+ * and so it is enough that each wait has been looked at once. Under the faults lock. */
+static void poll_locked(const weir_device *gone)
+{
+    bool news = true;
+
+    EVERY_STREAM(s)
+    s->faults.over = atomic_load_explicit(&s->word->reached, memory_order_acquire);
+    for (struct weir__cuda *dev = opened; dev; dev = dev->next_opened)
+        if (__atomic_load_n(&dev->failures->any, __ATOMIC_ACQUIRE))
+            for (struct weir__cuda_stream *s = atomic_load(&dev->streams); s; s = s->next)
+                read_failure(s);
+    while (news) {
+        news = false;
+        EVERY_STREAM(s)
+        news |= take_errors(s);
+    }
+    EVERY_STREAM(s)
+    drop_waits(s, s->faults.over, gone);
 }
 
 void weir__cuda_poll(struct weir__cuda *dev)
 {
-    weir__mutex_lock(&weir__cuda_faults);
-    poll_locked(dev);
-    weir__mutex_unlock(&weir__cuda_faults);
-}
-
-/* Waits for streams of `gone` become failures, or nothing. */
-static void forget_sources(struct weir__cuda_stream *s, const struct weir__cuda *gone)
-{
-    int n = 0;
-
-    for (int i = 0; i < s->ntaken; i++) {
-        const struct weir__cuda_taken *t = &s->taken[i];
-        weir_stream *from = t->from.stream;
-
-        if (from->dev != &gone->base)
-            s->taken[n++] = *t;
-        else if (atomic_load(&from->failed_at) <= t->from.seq)
-            weir__cuda_add_failure(s, t->at, from->error, from->error_text);
-    }
-    s->ntaken = n;
-}
-
-void weir__cuda_faults_close(struct weir__cuda *dev)
-{
-    weir_device *other;
-
-    if (!dev->log) /* it never opened */
+    if (weir__likely(!__atomic_load_n(&dev->failures->any, __ATOMIC_ACQUIRE) &&
+                     !atomic_load_explicit(&dev->failed, memory_order_acquire) &&
+                     !atomic_load_explicit(&dev->looks_abroad, memory_order_relaxed)))
         return;
-    other = weir__devices_hold();
-    weir__mutex_lock(&weir__cuda_faults);
-    poll_locked(dev);
-    for (; other; other = other->next_open)
-        if (other->driver == dev->base.driver && other != &dev->base)
-            for (struct weir__cuda_stream *s = atomic_load(&weir__cuda(other)->streams); s;
-                 s = s->next)
-                forget_sources(s, dev);
-    weir__mutex_unlock(&weir__cuda_faults);
-    weir__devices_release();
+    weir__mutex_lock(&faults_lock);
+    poll_locked(NULL);
+    weir__mutex_unlock(&faults_lock);
 }
 
 bool weir__cuda_failed_before(struct weir__cuda_stream *s, uint64_t seq)
 {
-    weir__mutex_lock(&weir__cuda_faults);
-    weir__cuda_read_log(weir__cuda(s->base.dev));
-    settle(s, seq - 1);
-    weir__mutex_unlock(&weir__cuda_faults);
-    return atomic_load(&s->base.failed_at) < seq;
+    weir__cuda_poll(weir__cuda(s->base.dev));
+    return weir__cuda_is_doomed(s, seq);
 }
 
-weir_status weir__cuda_failed_at(struct weir__cuda_stream *s, uint64_t seq, char *text, size_t size)
+weir_status weir__cuda_take(struct weir__cuda_stream *s, uint64_t at, struct weir__mark from)
 {
+    struct weir__cuda_taken wait = {at, from};
+    struct weir__cuda_faults *f = &s->faults;
     weir_status st = WEIR_OK;
 
-    weir__mutex_lock(&weir__cuda_faults);
-    for (int i = 0; i < s->nfailures && !st; i++)
-        if (s->failures[i].seq[0] == seq) {
-            st = s->failures[i].status;
-            snprintf(text, size, "%s", s->failures[i].text);
-        }
-    weir__mutex_unlock(&weir__cuda_faults);
-    return st;
-}
-
-/* ---- what is known when a command is queued ---- */
-
-static bool is_known(const struct weir__cuda_stream *s, uint64_t at, uint64_t seq)
-{
-    return at >= s->fresh && at < seq;
-}
-
-bool weir__cuda_is_doomed(const struct weir__cuda_stream *s, uint64_t seq)
-{
-    return is_known(s, atomic_load_explicit(&s->base.failed_at, memory_order_relaxed), seq) ||
-           (weir__unlikely(s->doomed) && s->doomed_id == s->base.id && is_known(s, s->doomed, seq));
-}
-
-/* The wait forgets an error, or takes one over that is known already. What is known of another
- * device's stream is its error alone. */
-static void note_doom(struct weir__cuda_stream *s, uint64_t at, struct weir__mark from,
-                      enum weir__wait how)
-{
-    bool doomed = from.stream->dev == s->base.dev
-                      ? weir__cuda_is_doomed(weir__cuda_stream(from.stream), from.seq + 1)
-                      : atomic_load(&from.stream->failed_at) <= from.seq;
-
-    if (how == WEIR__WAIT_FRESH)
-        s->fresh = at;
-    if (doomed && !weir__cuda_is_doomed(s, at)) {
-        s->doomed = at;
-        s->doomed_id = s->base.id;
-    }
-}
-
-weir_status weir__cuda_take(struct weir__cuda_stream *s, uint64_t at, struct weir__mark from,
-                            enum weir__wait how)
-{
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
-    weir_status st = WEIR_OK;
-
-    weir__mutex_lock(&weir__cuda_faults);
-    if (s->ntaken == s->cap_taken && s->ntaken)
-        poll_locked(dev);
-    if (!weir__grow(&s->taken, s->ntaken, &s->cap_taken, sizeof *s->taken))
+    weir__mutex_lock(&faults_lock);
+    if (f->nwaits == f->cap_waits && f->nwaits)
+        poll_locked(NULL);
+    if (!weir__grow(&f->waits, f->nwaits, &f->cap_waits, sizeof *f->waits)) {
         st = WEIR_ENOMEM;
-    else
-        s->taken[s->ntaken++] = (struct weir__cuda_taken){at, from, how};
-    weir__mutex_unlock(&weir__cuda_faults);
-    if (!st)
-        note_doom(s, at, from, how);
+    } else {
+        f->waits[f->nwaits++] = wait;
+        take_error(s, &wait);
+    }
+    weir__mutex_unlock(&faults_lock);
     return st;
+}
+
+void weir__cuda_faults_close(struct weir__cuda *dev)
+{
+    weir__mutex_lock(&faults_lock);
+    for (struct weir__cuda **at = &opened; *at; at = &(*at)->next_opened)
+        if (*at == dev) {
+            poll_locked(&dev->base);
+            *at = dev->next_opened;
+            break;
+        }
+    weir__mutex_unlock(&faults_lock);
 }

@@ -16,11 +16,6 @@ static __device__ inline void weir__report_store(uint64_t *p, uint64_t value)
     *(volatile uint64_t *)p = value;
 }
 
-static __device__ inline uint64_t weir__report_exchange(uint64_t *p, uint64_t value)
-{
-    return atomicExch((unsigned long long *)p, (unsigned long long)value);
-}
-
 static __device__ inline uint64_t weir__report_replace(uint64_t *p, uint64_t old, uint64_t value)
 {
     return atomicCAS((unsigned long long *)p, (unsigned long long)old, (unsigned long long)value);

@@ -100,12 +100,15 @@ static int priority_of(const struct capture *c, const struct weir__cuda_lane *la
 static struct weir__cuda_sink sink_of(const struct capture *c, int lane, int i)
 {
     struct weir__cuda_lane *l = &c->p->lanes[lane];
+    struct weir__code_context context = weir__cuda_context(c->p->dev, l->stream, 0);
 
+    context.run = (const uint64_t *)(uintptr_t)c->p->run;
+    context.stream = lane ? l->stream->name : NULL;
     return (struct weir__cuda_sink){
         .dev = c->p->dev,
         .stream = c->lanes[lane].tail,
         .cores = l->items[i].kernel.cores,
-        .where = weir__cuda_where_item(c->p->id, lane, i),
+        .context = context,
         .workspace = &l->workspace,
         .company = c->p->company,
         .into = c->into,

@@ -70,11 +70,6 @@ weir_status weir__cuda_program_make(weir_device *base, const struct weir__lane *
         weir__cuda_program_free(p);
         return st;
     }
-    weir__mutex_lock(&weir__cuda_faults);
-    p->id = dev->next_program++ & WEIR__CUDA_PROGRAM_IDS;
-    p->next = dev->programs;
-    dev->programs = p;
-    weir__mutex_unlock(&weir__cuda_faults);
     *out = p;
     return WEIR_OK;
 }
@@ -85,14 +80,7 @@ void weir__cuda_program_free(struct weir__program *p)
 
     if (!p)
         return;
-    weir__mutex_lock(&weir__cuda_faults);
-    weir__cuda_read_log(p->dev); /* while it is known what its items are */
-    for (struct weir__program **at = &p->dev->programs; *at; at = &(*at)->next)
-        if (*at == p) {
-            *at = p->next;
-            break;
-        }
-    weir__mutex_unlock(&weir__cuda_faults);
+    weir__cuda_poll(p->dev); /* while the names of its operators are there */
     pushed = weir__cuda_enter(p->dev);
     if (p->exec)
         p->dev->api->cu.exec_destroy(p->exec);
@@ -105,6 +93,8 @@ void weir__cuda_program_free(struct weir__program *p)
         if (l->workspace)
             weir__cuda_free(p->dev, l->workspace);
     }
+    if (p->run)
+        weir__cuda_free(p->dev, (void *)(uintptr_t)p->run);
     weir__cuda_leave(p->dev, pushed);
     weir__free(p->order);
     weir__free(p);
@@ -141,6 +131,15 @@ static weir_status capture(struct weir__program *p)
     weir__cu_graph graph;
     weir_status st;
 
+    if (p->fallible && !p->run) {
+        st = weir__cuda_check(p->dev, p->dev->api->cu.memory_alloc(&p->run, sizeof(uint64_t)),
+                              "a plan");
+        if (st) {
+            p->run = 0;
+            return st;
+        }
+        p->run_is_new = true;
+    }
     weir__cuda_rehearse(p);
     weir__cuda_arrange(p);
     if (!(st = weir__cuda_program_graph(p, NULL, &graph)))
@@ -158,27 +157,33 @@ static weir_status run_kernel(struct weir__program *p, int lane, const struct we
 {
     struct weir__cuda_stream *s = weir__cuda_stream(p->lanes[lane].stream);
     uint64_t seq = weir__stream_submitted(&s->base) + 1;
+    struct weir__mark blamed = weir__cuda_blamed(p);
     struct weir__cuda_sink sink = {
         .dev = p->dev,
         .cores = k->cores,
-        .where = weir__cuda_where(&s->base, seq),
+        .context = weir__cuda_context(p->dev, blamed.stream, blamed.seq),
         .workspace = &p->lanes[lane].workspace,
         .company = p->company,
     };
     struct weir__cuda_heard *heard;
     weir_status st;
 
-    if ((k->fn && !weir__cuda_is_doomed(s, seq)) || k->meets) {
+    sink.context.stream = s->base.name;
+    if ((k->fn && !weir__cuda_is_doomed(weir__cuda_stream(blamed.stream), blamed.seq + 1)) ||
+        k->meets) {
         if ((st = weir__cuda_make_ready(s, k)) ||
             (st = weir__cuda_tail(s, k->engine <= WEIR_ENGINE_MIX ? k->cores : UINT32_MAX,
                                   &sink.stream)))
             return st;
         heard = weir__trace_on() ? weir__cuda_hear(s, sink.stream, k, seq) : NULL;
-        if (k->meets)
-            st = weir__cuda_meet(s, sink.stream, k,
-                                 tickets[((const struct weir__meet *)k->args)->place], true);
-        else
+        if (k->meets) {
+            const struct weir__cuda_run run = {
+                blamed, tickets[((const struct weir__meet *)k->args)->place]};
+
+            st = weir__cuda_meet(s, sink.stream, k, &run);
+        } else {
             st = weir__cuda_issue(&sink, k);
+        }
         if (heard)
             weir__cuda_heard(heard, sink.stream, !st);
         if (st)
@@ -194,25 +199,23 @@ static weir_status run_wait(struct weir__program *p, int lane, const struct weir
 
     return weir__cuda_wait(p->lanes[lane].stream,
                            (struct weir__mark){from->stream, from->base + (uint64_t)item->item + 1},
-                           WEIR__WAIT_ERRORS);
+                           WEIR__WAIT_ORDER);
 }
 
 /* ---- a run that could not be queued whole ---- */
 
-/* Its lane is in error from the item on, and with it what waits for it. */
 static void fail_item(struct weir__program *p, struct weir__cuda_place at, weir_status status,
                       const char *why)
 {
     const struct weir__cuda_item *item = weir__cuda_item(p, at);
-    struct weir__cuda_stream *s = weir__cuda_stream(p->lanes[at.lane].stream);
+    const weir_stream *s = p->lanes[at.lane].stream;
+    struct weir__mark blamed = weir__cuda_blamed(p);
     char text[600];
 
     snprintf(text, sizeof text, "operator '%s' of a plan could not be queued on stream '%s': %s",
-             item->is_wait ? "wait" : item->kernel.name, s->base.name, why);
-    weir__cuda_may_fail(s, weir__stream_submitted(&s->base) + 1);
-    weir__mutex_lock(&weir__cuda_faults);
-    weir__cuda_add_failure(s, weir__stream_submitted(&s->base) + 1, status, text);
-    weir__mutex_unlock(&weir__cuda_faults);
+             item->is_wait ? "wait" : item->kernel.name, s->name, why);
+    weir__cuda_may_fail(weir__cuda_stream(blamed.stream));
+    weir__cuda_fail(weir__cuda_stream(blamed.stream), blamed.seq, status, text);
 }
 
 /* Peers of a collective that will not come end now, and not when their time is over. */
@@ -259,8 +262,6 @@ static weir_status run_one_by_one(struct weir__program *p, const uint64_t *ticke
         int lane = p->order[i].lane;
         weir_stream *s = p->lanes[lane].stream;
 
-        if (p->fallible)
-            weir__cuda_may_fail(weir__cuda_stream(s), weir__stream_submitted(s) + 1);
         if (!st) {
             st = item->is_wait ? run_wait(p, lane, item)
                                : run_kernel(p, lane, &item->kernel, tickets);
@@ -279,6 +280,25 @@ static weir_status run_one_by_one(struct weir__program *p, const uint64_t *ticke
     return st ? weir__fail(st, "%s", why) : WEIR_OK;
 }
 
+/* The kernels of a graph are the same in every run. Runs of one graph follow each other, so what a
+ * kernel finds here is of its own. */
+static weir_status write_run(struct weir__program *p, weir__cu_stream on)
+{
+    const struct weir__cu *cu = &p->dev->api->cu;
+    struct weir__mark blamed = weir__cuda_blamed(p);
+    weir_status st = WEIR_OK;
+
+    if (p->run_is_new) /* for tools that do not count what a stream writes */
+        st = weir__cuda_check(p->dev, cu->fill_async(p->run, 0, sizeof(uint64_t), on), "a plan");
+    p->run_is_new &= st != WEIR_OK;
+    return st ? st
+              : weir__cuda_check(p->dev,
+                                 cu->stream_write(on, p->run,
+                                                  WEIR__CODE_WHERE(blamed.stream->slot, blamed.seq),
+                                                  0),
+                                 "a plan");
+}
+
 static weir_status run_graph(struct weir__program *p)
 {
     struct weir__cuda_stream *first = weir__cuda_stream(p->lanes[0].stream);
@@ -286,13 +306,11 @@ static weir_status run_graph(struct weir__program *p)
     weir__cu_stream tail;
     weir_status st = WEIR_OK;
 
-    for (int i = 0; i < p->nlanes && p->fallible; i++)
-        weir__cuda_may_fail(weir__cuda_stream(p->lanes[i].stream),
-                            p->lanes[i].base + (uint64_t)p->lanes[i].nitems);
     for (int i = 1; i < p->nlanes && !st; i++)
         st = weir__cuda_lead(weir__cuda_stream(p->lanes[i].stream), first);
     if (!st && !(st = weir__cuda_tail(first, UINT32_MAX, &tail)) &&
-        !weir__cuda_is_doomed(first, weir__stream_submitted(&first->base) + 1))
+        !weir__cuda_is_doomed(first, weir__stream_submitted(&first->base) + 1) &&
+        !(p->fallible && (st = write_run(p, tail))))
         st = weir__cuda_check(dev, dev->api->cu.exec_launch(p->exec, tail), "a plan");
     if (st)
         return st;
@@ -334,6 +352,20 @@ static weir_status load_all(struct weir__program *p)
     return st;
 }
 
+static void begin(struct weir__program *p, weir_stream *const *streams)
+{
+    for (int i = 0; i < p->nlanes; i++) {
+        struct weir__cuda_lane *l = &p->lanes[i];
+
+        p->stale |= l->priority != streams[i]->priority;
+        l->priority = streams[i]->priority;
+        l->stream = streams[i];
+        l->base = weir__stream_submitted(streams[i]);
+    }
+    if (p->fallible)
+        weir__cuda_may_fail(weir__cuda_stream(streams[0]));
+}
+
 weir_status weir__cuda_program_run(struct weir__program *p, weir_stream *const *streams,
                                    const uint64_t *tickets, int ntickets)
 {
@@ -345,9 +377,7 @@ weir_status weir__cuda_program_run(struct weir__program *p, weir_stream *const *
     if (st)
         return st;
     pushed = weir__cuda_enter(dev);
-    weir__mutex_lock(&weir__cuda_faults);
-    weir__cuda_run_begin(p, streams);
-    weir__mutex_unlock(&weir__cuda_faults);
+    begin(p, streams);
     without_graph = p->meets || goes_without_graph(p);
     /* A lane's limit may move other lanes to other parts of the cores: then once more. */
     for (int i = 0; i < 2 && !st && !without_graph && (p->stale || p->epoch != dev->cores.epoch);
@@ -361,11 +391,6 @@ weir_status weir__cuda_program_run(struct weir__program *p, weir_stream *const *
     }
     if (!st)
         st = without_graph || weir__trace_on() ? run_one_by_one(p, tickets) : run_graph(p);
-    if (st && weir__stream_submitted(streams[0]) == p->lanes[0].base) {
-        weir__mutex_lock(&weir__cuda_faults);
-        weir__cuda_run_undo(p);
-        weir__mutex_unlock(&weir__cuda_faults);
-    }
     p->moved = false;
     weir__cuda_leave(dev, pushed);
     return st;

@@ -26,13 +26,10 @@ struct weir__cuda_lane {
     struct weir__cuda_item *items;
     int nitems;
     void *workspace;
-    int priority; /* of its stream when last captured */
-    int at;       /* while lining up: the next item */
-    /* Under the faults lock. */
-    weir_stream *stream;             /* of the last run, */
-    uint64_t base;                   /* and its last command before it; */
-    uint64_t base_before;            /* the same of the run before; */
-    uint64_t bases[WEIR__CUDA_RUNS]; /* the same of those that may be under way */
+    int priority;        /* of its stream when last captured */
+    int at;              /* while lining up: the next item */
+    weir_stream *stream; /* of the last run, */
+    uint64_t base;       /* and its last command before it */
 };
 
 struct weir__cuda_place {
@@ -54,9 +51,7 @@ struct weir__cuda_arrangement {
 };
 
 struct weir__program {
-    struct weir__program *next; /* of the device's */
     struct weir__cuda *dev;
-    uint32_t id;
     int nlanes;
     bool fallible;    /* some kernel may fail */
     bool meets;       /* some are collectives: it is run node by node */
@@ -67,10 +62,9 @@ struct weir__program {
     unsigned epoch;   /* of the cores then */
     weir__cu_exec exec;
     struct weir__cuda_arrangement arrangement;
-    /* Runs that may be under way, under the faults lock: the stream they are on, and the command
-     * there that ends each. */
-    uint64_t caller_id, ends[WEIR__CUDA_RUNS];
-    int nruns;
+    weir__cu_address run; /* of one that may fail: on the device, where its graph's kernels find
+                           * the run they are of (weir__code_context); 0 before it has a graph */
+    bool run_is_new;      /* and nothing is there yet */
     struct weir__cuda_place *order; /* of capturing: none before what it waits for */
     int norder, nitems;
     struct weir__cuda_lane lanes[];
@@ -86,10 +80,11 @@ static inline struct weir__cuda_item *weir__cuda_item(const struct weir__program
  * and kernels that only take time stand for the rest. (L) */
 weir_status weir__cuda_program_graph(struct weir__program *p, char *into, weir__cu_graph *out);
 
-/* runs.c: one begins on these streams; it was not queued after all. (L), and under the faults
- * lock. */
-void weir__cuda_run_begin(struct weir__program *p, weir_stream *const *streams);
-void weir__cuda_run_undo(struct weir__program *p);
+/* The command that fails with the run, if any of its kernels does: the first of its caller's. */
+static inline struct weir__mark weir__cuda_blamed(const struct weir__program *p)
+{
+    return (struct weir__mark){p->lanes[0].stream, p->lanes[0].base + 1};
+}
 
 /* order.c: measures the chains, and lines up the items lane after lane. */
 weir_status weir__cuda_order(struct weir__program *p);

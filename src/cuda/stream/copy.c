@@ -151,12 +151,12 @@ static void drop_haul(struct weir__cuda_haul *h)
 static void haul(void *user)
 {
     struct weir__cuda_haul *h = user;
-    bool fallible = atomic_load_explicit(&h->stream->fallible, memory_order_relaxed);
+    bool may_fail = atomic_load_explicit(&h->stream->faults.may_fail, memory_order_relaxed);
 
     weir__spin_lock(&h->dev->hauls_lock);
     h->under_way = h->count > 0;
     weir__spin_unlock(&h->dev->hauls_lock);
-    if (h->under_way && !(fallible && weir__cuda_failed_before(h->stream, h->seq)))
+    if (h->under_way && !(may_fail && weir__cuda_failed_before(h->stream, h->seq)))
         move_haul(h);
     drop_haul(h);
 }

@@ -58,18 +58,14 @@ static weir__cu_result start(const struct weir__cuda_sink *sink, const struct we
 static weir_status launch(const struct weir__cuda_sink *sink, const struct weir__kernel *k)
 {
     struct weir__cuda *dev = sink->dev;
-    struct weir__code_context context = {
-        .log = dev->log,
-        .claims = (struct weir__code_claims *)(uintptr_t)dev->claims,
-        .where = sink->where,
-        .name = k->name,
-        .cores = sink->cores,
-    };
+    struct weir__code_context context = sink->context;
     /* The entry's parameter may be longer than what this call has to say. */
     _Alignas(16) unsigned char args[WEIR_ARGS_MAX];
     struct weir__cu_tile_map maps[WEIR__CODE_TILED];
     void *params[] = {args, &context, maps};
 
+    context.name = k->name;
+    context.cores = sink->cores;
     memcpy(args, k->args, k->args_size);
     for (unsigned phase = 0; phase < k->phases; phase++) {
         struct weir__code_launch l = {.threads = 256,
@@ -149,7 +145,7 @@ weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
     struct weir__cuda_sink sink = {
         .dev = dev,
         .cores = k->cores,
-        .where = weir__cuda_where(base, seq),
+        .context = weir__cuda_context(dev, base, seq),
         .workspace = &s->workspace,
         .own = s,
     };
@@ -165,7 +161,7 @@ weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
     if (st)
         return st;
     if (k->meets || (k->code && k->code->fails))
-        weir__cuda_may_fail(s, seq);
+        weir__cuda_may_fail(s);
     if ((k->fn && !weir__cuda_is_doomed(s, seq)) || k->meets) {
         pushed = weir__cuda_enter(dev);
         if (!(st = weir__cuda_make_ready(s, k)))
@@ -174,7 +170,7 @@ weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
         if (!st && weir__trace_on())
             heard = weir__cuda_hear(s, sink.stream, k, seq);
         if (!st)
-            st = k->meets                           ? weir__cuda_meet(s, sink.stream, k, 0, false)
+            st = k->meets                           ? weir__cuda_meet(s, sink.stream, k, NULL)
                  : k->code->kind == WEIR__CODE_COPY ? weir__cuda_copy(s, sink.stream, k->args)
                                                     : weir__cuda_issue(&sink, k);
         if (heard)

@@ -103,11 +103,8 @@ static void pass_relay(void *user)
     struct weir__cuda_stream *s = job->stream;
     weir_device *dev = s->base.dev;
 
-    if (job->relay->status) {
-        weir__mutex_lock(&weir__cuda_faults);
-        weir__cuda_add_failure(s, job->seq, job->relay->status, job->relay->text);
-        weir__mutex_unlock(&weir__cuda_faults);
-    }
+    if (job->relay->status)
+        weir__cuda_fail(s, job->seq, job->relay->status, job->relay->text);
     weir__relay_drop(job->relay);
     weir__cuda_open_gate(s, job->seq);
     put_away(job);
@@ -282,7 +279,7 @@ weir_status weir__cuda_signal_relay(weir_stream *s, struct weir__relay *relay)
 
 weir_status weir__cuda_wait_relay(weir_stream *s, struct weir__relay *relay)
 {
-    weir__cuda_may_fail(weir__cuda_stream(s), weir__stream_submitted(s) + 1);
+    weir__cuda_may_fail(weir__cuda_stream(s));
     return queue_command(s, &(struct weir__cuda_job){.relay = relay}, "wait");
 }
 

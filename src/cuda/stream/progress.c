@@ -98,8 +98,6 @@ uint64_t weir__cuda_done(const weir_stream *base)
     reached = atomic_load_explicit(&s->word->reached, memory_order_acquire);
     if (reached < queued && reached >= s->checkpoint)
         (void)weir__cuda_checkpoint(s); /* the next to ask will know */
-    if (weir__cuda_has_failed(dev) ||
-        atomic_load_explicit(&dev->looks_abroad, memory_order_relaxed))
-        weir__cuda_poll(dev);
+    weir__cuda_poll(dev);
     return reached;
 }

@@ -3,42 +3,18 @@
 
 #include <string.h>
 
-enum { WORDS = 256 };
-
-static weir_status take_word(struct weir__cuda *dev, struct weir__cuda_stream *s)
-{
-    unsigned chunk = s->base.slot / WORDS;
-    weir__cu_result r;
-
-    if (chunk >= dev->nwords) {
-        struct weir__cuda_word **words = weir__calloc(chunk + 1, sizeof *words);
-        void *memory;
-
-        if (!words)
-            return weir__fail(WEIR_ENOMEM, "the words of %u streams", (chunk + 1) * WORDS);
-        if ((r = dev->api->cu.host_alloc(&memory, WORDS * sizeof **words,
-                                         CU_HOST_ALLOC_PORTABLE_MAPPED))) {
-            weir__free(words);
-            return weir__cuda_check(dev, r, "pinned memory");
-        }
-        memset(memory, 0, WORDS * sizeof **words);
-        if (dev->nwords)
-            memcpy(words, dev->words, dev->nwords * sizeof *words);
-        words[dev->nwords++] = memory;
-        weir__free(dev->words);
-        dev->words = words;
-    }
-    s->word = &dev->words[chunk][s->base.slot % WORDS];
-    return WEIR_OK;
-}
-
 weir_status weir__cuda_stream_open(weir_stream *base)
 {
     struct weir__cuda_stream *s = weir__cuda_stream(base);
     struct weir__cuda *dev = weir__cuda(base->dev);
-    bool pushed = weir__cuda_enter(dev);
-    weir_status st = take_word(dev, s);
+    bool pushed;
+    weir_status st = WEIR_OK;
 
+    if (base->slot >= WEIR__CODE_STREAMS)
+        return weir__fail(WEIR_ERANGE, "one more stream on %s: it has at most %d",
+                          dev->base.props.name, WEIR__CODE_STREAMS);
+    s->word = &dev->words[base->slot];
+    pushed = weir__cuda_enter(dev);
     for (int i = 0; i < WEIR__CUDA_RING && !st; i++)
         st = weir__cuda_check(
             dev, dev->api->cu.event_create(&s->ring[i].event, CU_EVENT_DISABLE_TIMING), "an event");
@@ -89,8 +65,7 @@ void weir__cuda_stream_close(weir_stream *base)
         weir__cuda_free_host(dev, s->stage);
     weir__cuda_leave(dev, pushed);
     weir__free(s->queues);
-    weir__free(s->taken);
-    weir__free(s->failures);
+    weir__free(s->faults.waits);
 }
 
 /* ---- CUDA streams ---- */

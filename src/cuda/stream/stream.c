@@ -243,8 +243,8 @@ static inline void count(struct weir__cuda_stream *s, uint64_t n, const char *na
     if (weir__unlikely(s->shared) && s->tail != s->shared && (st = rejoin(s))) {
         uint64_t seq = atomic_load_explicit(&s->queued, memory_order_relaxed) + n;
 
-        weir__cuda_may_fail(s, seq);
-        weir__stream_fail(&s->base, seq, st, weir_last_error());
+        weir__cuda_may_fail(s);
+        weir__cuda_fail(s, seq, st, weir_last_error());
     }
     add_commands(s, n, name);
 }
@@ -308,9 +308,9 @@ weir_status weir__cuda_follow(struct weir__cuda_stream *lane, struct weir__cuda_
     }
     set_npending(lane, !st);
     if (st) { /* the plan runs, and nothing that follows would come after it */
-        weir__stream_fail(&lane->base, atomic_load_explicit(&lane->queued, memory_order_relaxed),
-                          st, weir_last_error());
-        weir__cuda_may_fail(lane, atomic_load_explicit(&lane->queued, memory_order_relaxed));
+        weir__cuda_may_fail(lane);
+        weir__cuda_fail(lane, atomic_load_explicit(&lane->queued, memory_order_relaxed), st,
+                        weir_last_error());
     }
     lane->busy = lane->shared != NULL;
     if (!st && lane->shared)
@@ -441,8 +441,7 @@ weir_status weir__cuda_wait(weir_stream *base, struct weir__mark mark, enum weir
 
     if (st)
         return st;
-    must_take =
-        how != WEIR__WAIT_ORDER && (from->fallible || (how == WEIR__WAIT_FRESH && s->fallible));
+    must_take = how == WEIR__WAIT_ERRORS && atomic_load(&from->faults.may_fail);
     if (weir__unlikely(foreign || !s->tail || s->npending == WEIR__CUDA_PENDING || s->shared)) {
         pushed = weir__cuda_enter(dev);
         if (!s->tail || s->npending == WEIR__CUDA_PENDING) /* a place for the wait to go to */
@@ -451,13 +450,13 @@ weir_status weir__cuda_wait(weir_stream *base, struct weir__mark mark, enum weir
     if (!st)
         st = weir__unlikely(foreign) ? wait_foreign(s, mark) : wait_near(s, from, mark.seq);
     if (!st && must_take)
-        st = weir__cuda_take(s, weir__stream_submitted(base) + 1, mark, how);
+        st = weir__cuda_take(s, weir__stream_submitted(base) + 1, mark);
     if (weir__unlikely(pushed))
         weir__cuda_leave(dev, pushed);
     if (weir__unlikely(st))
         return st;
     if (weir__unlikely(must_take)) {
-        weir__cuda_may_fail(s, weir__stream_submitted(base) + 1);
+        weir__cuda_may_fail(s);
         if (foreign)
             atomic_store(&dev->looks_abroad, true);
     }

@@ -297,7 +297,7 @@ static weir_status fork_lanes(const struct run *r, const struct weir__instance *
         return fork_merged(r);
     now = (struct weir__mark){r->caller, weir__stream_submitted(r->caller)};
     for (int i = 1; i < r->plan->c.nstreams; i++)
-        if ((st = weir__stream_wait_mark(r->streams[i], now, &r->caller->clock, WEIR__WAIT_FRESH)))
+        if ((st = weir__stream_wait_mark(r->streams[i], now, &r->caller->clock, WEIR__WAIT_ORDER)))
             return st;
     return WEIR_OK;
 }

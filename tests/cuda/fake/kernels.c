@@ -125,11 +125,6 @@ static void weir__report_store(uint64_t *p, uint64_t value)
     __atomic_store_n(p, value, __ATOMIC_RELEASE);
 }
 
-static uint64_t weir__report_exchange(uint64_t *p, uint64_t value)
-{
-    return __atomic_exchange_n(p, value, __ATOMIC_RELAXED);
-}
-
 static uint64_t weir__report_replace(uint64_t *p, uint64_t old, uint64_t value)
 {
     __atomic_compare_exchange_n(p, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
