@@ -140,8 +140,14 @@ static int parse_option(const struct cli_usage *u, int argc, char **argv, int *a
     return refuse_option(u, word);
 }
 
+static bool takes_files(const struct cli_usage *u)
+{
+    return u->words && !strcmp(u->words, "FILE");
+}
+
 int cli_parse(const struct cli_usage *u, int argc, char **argv, int *nwords)
 {
+    static char standard_input[] = CLI_STANDARD_INPUT;
     bool only_words = false;
     int status;
 
@@ -156,6 +162,11 @@ int cli_parse(const struct cli_usage *u, int argc, char **argv, int *nwords)
                 return EXIT_USAGE;
             }
             argv[++*nwords] = argv[i];
+            if (!only_words && !strcmp(argv[i], "-") && takes_files(u)) {
+                if ((status = cli_keep_input(u->command)) >= 0)
+                    return status;
+                argv[*nwords] = standard_input;
+            }
         } else if (!strcmp(argv[i], "--")) {
             only_words = true;
         } else if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {

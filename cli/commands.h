@@ -48,6 +48,12 @@ struct cli_usage {
  * returns  -1 to go on, or the exit status after help or a complaint. */
 int cli_parse(const struct cli_usage *usage, int argc, char **argv, int *nwords);
 
+/* What "-" stands for among the words of a command that takes files. */
+#define CLI_STANDARD_INPUT "/dev/stdin"
+/* Makes standard input readable from its beginning, as often as it is opened.
+ * returns  -1 to go on, or the exit status after a complaint. */
+int cli_keep_input(const char *command);
+
 /* The name closest to `word` if it is close enough to have been meant, else NULL. */
 const char *cli_closest(const char *word, const char *(*name_at)(size_t i, const void *names),
                         const void *names);

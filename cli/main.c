@@ -37,7 +37,7 @@ static void print_help(FILE *out)
     for (const struct command *c = commands; c->name; c++)
         fprintf(out, "  %-10s %s\n", c->name, c->summary);
     fputs("\n"
-          "  weir COMMAND --help   says more, with examples\n"
+          "  weir help COMMAND     says more, with examples; so does weir COMMAND --help\n"
           "  weir --version        prints the version\n"
           "\n"
           "Every command takes --json for machines. Exit status: 0 fine, 1 a run failed or\n"
@@ -62,6 +62,21 @@ static int refuse(const char *word)
     return EXIT_USAGE;
 }
 
+/* `weir help [COMMAND]` */
+static int help(char *name)
+{
+    static char option[] = "--help";
+
+    if (!name) {
+        print_help(stdout);
+        return EXIT_FINE;
+    }
+    for (const struct command *c = commands; c->name; c++)
+        if (!strcmp(name, c->name))
+            return c->run(2, (char *[]){name, option, NULL});
+    return refuse(name);
+}
+
 /* `weir __complete WORD...`: argv[0] is that name, argv[1] the first word. */
 static int complete(int argc, char **argv)
 {
@@ -69,10 +84,14 @@ static int complete(int argc, char **argv)
     if (argc < 3) {
         for (const struct command *c = commands; c->name; c++)
             cli_complete_offer(argc > 1 ? argv[1] : "", c->name, c->summary);
+        cli_complete_offer(argc > 1 ? argv[1] : "", "help", "what a command does");
         cli_complete_offer(argc > 1 ? argv[1] : "", "--help", "what there is");
         cli_complete_offer(argc > 1 ? argv[1] : "", "--version", "the version");
         return EXIT_FINE;
     }
+    if (!strcmp(argv[1], "help"))
+        for (const struct command *c = commands; argc == 3 && c->name; c++)
+            cli_complete_offer(argv[2], c->name, c->summary);
     for (const struct command *c = commands; c->name; c++)
         if (!strcmp(argv[1], c->name))
             return c->run(argc - 1, argv + 1);
@@ -91,6 +110,8 @@ static int run(int argc, char **argv)
         print_help(stdout);
         return EXIT_FINE;
     }
+    if (!strcmp(argv[1], "help"))
+        return help(argc > 2 ? argv[2] : NULL);
     if (!strcmp(argv[1], "--version")) {
         printf("weir %s\n", weir_version());
         return EXIT_FINE;

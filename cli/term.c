@@ -23,15 +23,33 @@ static int find_width(void)
     return width < MIN_WIDTH ? MIN_WIDTH : width > MAX_WIDTH ? MAX_WIDTH : (int)width;
 }
 
+static bool is_set(const char *variable)
+{
+    const char *value = getenv(variable);
+
+    return value && *value;
+}
+
+/* NO_COLOR over FORCE_COLOR over what the terminal can do. */
+static bool wants_colour(bool tty)
+{
+    const char *kind = getenv("TERM"), *force = getenv("FORCE_COLOR");
+
+    if (is_set("NO_COLOR"))
+        return false;
+    if (force && *force)
+        return strcmp(force, "0") != 0;
+    return tty && !(kind && !strcmp(kind, "dumb"));
+}
+
 const struct term *term_get(void)
 {
     static struct term term;
-    const char *no_color = getenv("NO_COLOR"), *kind = getenv("TERM");
 
     if (term.width)
         return &term;
     term.tty = isatty(STDOUT_FILENO);
-    term.colour = term.tty && !(no_color && *no_color) && !(kind && !strcmp(kind, "dumb"));
+    term.colour = wants_colour(term.tty);
     term.unicode = !strcmp(nl_langinfo(CODESET), "UTF-8");
     term.width = find_width();
     return &term;
