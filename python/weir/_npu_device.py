@@ -82,6 +82,22 @@ def _check_name(device):
     )
 
 
+def _get_device_index(device, optional=False, allow_cpu=False):
+    """The number that a device argument means, as torch_npu's own code asks for it; -1 for the CPU
+    if that is allowed."""
+    kind, _, number = str(device).partition(":")
+    if isinstance(device, str) and kind not in ("npu", "cpu", "cuda"):
+        raise RuntimeError(f"Invalid device string: '{device}'")
+    if kind == "cpu" and allow_cpu:
+        return -1
+    if kind == "cpu":
+        raise ValueError(f"Expected a npu device, but got: {device}")
+    found = _parse(device)
+    if found is None and not optional and not isinstance(device, int):
+        raise ValueError(f"Expected a npu device with a number, or an int, but got: {device}")
+    return current_device() if found is None else found
+
+
 def _there_are(count):
     return "there is one NPU here, 'npu:0'" if count == 1 else f"there are {count} NPUs here"
 
@@ -221,13 +237,17 @@ def get_device_properties(device: object = None) -> types.SimpleNamespace:
     )
 
 
-def get_device_capability(device: object = None) -> None:
-    """None, as in torch_npu unless its environment says otherwise."""
-    _check_device(device)
+def get_device_capability(device: object = None) -> tuple[int, int] | None:
+    """What TORCH_NPU_DEVICE_CAPABILITY says, such as "9.0"; else None, as in torch_npu."""
+    major, _, minor = os.environ.get("TORCH_NPU_DEVICE_CAPABILITY", "").partition(".")
+    return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else None
 
 
-def can_device_access_peer(device_id: object, peer_device_id: object) -> bool:
+def can_device_access_peer(device_id: int, peer_device_id: int) -> bool:
     """Whether one can read the other's memory: on the host and in the model, always."""
+    for what, number in (("device", device_id), ("peer device", peer_device_id)):
+        if not 0 <= number < device_count():
+            raise AssertionError(f"Invalid {what} id {number}: {_there_are(device_count())}")
     a, b = _check_device(device_id), _check_device(peer_device_id)
     return a is not b and all(_follow.gpu_of(d) is None for d in (a, b))
 

@@ -16,9 +16,12 @@ from . import memory as _memory
 from ._npu_device import _check_device, _number_of
 
 __all__ = [
+    "caching_allocator_alloc",
+    "caching_allocator_delete",
     "empty_cache",
     "empty_virt_addr_cache",
     "get_allocator_backend",
+    "get_per_process_memory_fraction",
     "host_empty_cache",
     "ipc_collect",
     "max_memory_allocated",
@@ -35,6 +38,7 @@ __all__ = [
     "reset_max_memory_allocated",
     "reset_max_memory_cached",
     "reset_peak_memory_stats",
+    "set_per_process_memory_fraction",
 ]
 
 BLOCK = 512
@@ -252,6 +256,45 @@ def mem_get_info(device: object = None) -> tuple[int, int]:
     """
     total = _check_device(device).properties()["memory_bytes"]
     return total - memory_reserved(device), total
+
+
+def set_per_process_memory_fraction(fraction: float, device: object = None) -> None:
+    """Limits weir's pool to that part of the device's memory.
+
+    >>> weir.npu.set_per_process_memory_fraction(0.5)
+    >>> weir.npu.get_per_process_memory_fraction()
+    0.5
+    >>> weir.npu.set_per_process_memory_fraction(1.0)
+    """
+    if not isinstance(fraction, float):
+        raise TypeError(f"Invalid type for fraction: {type(fraction).__name__}, must be a float")
+    if not 0 <= fraction <= 1:
+        raise ValueError(f"Invalid fraction value: {fraction}, must be in [0, 1]")
+    device = _check_device(device)
+    _C.memory_set_limit(device, int(device.properties()["memory_bytes"] * fraction))
+
+
+def get_per_process_memory_fraction(device: object = None) -> float:
+    """The part of the device's memory that weir's pool may take."""
+    device = _check_device(device)
+    total = device.properties()["memory_bytes"]
+    return round(min(_memory.memory_stats(device)["limit"] / total, 1), 9)
+
+
+_raw: dict[int, _C.Tensor] = {}  # memory handed out as addresses
+
+
+def caching_allocator_alloc(size: int, device: object = None, stream: object = None) -> int:
+    """The address of so many bytes, until caching_allocator_delete gives them back."""
+    memory = _C.empty((size,), _C.uint8, _check_device(device))
+    _raw[memory.data_ptr()] = memory
+    return memory.data_ptr()
+
+
+def caching_allocator_delete(mem_ptr: int) -> None:
+    """Gives back what caching_allocator_alloc gave."""
+    if _raw.pop(mem_ptr, None) is None:
+        raise RuntimeError(f"caching_allocator_delete: {mem_ptr:#x} was not allocated here")
 
 
 def get_allocator_backend() -> str:

@@ -20,7 +20,13 @@ import weakref
 
 from . import _C, _follow
 from ._npu_device import *  # noqa: F403
-from ._npu_device import _check_device, _check_name, _number_of, _open  # noqa: F401
+from ._npu_device import (  # noqa: F401
+    _check_device,
+    _check_name,
+    _get_device_index,
+    _number_of,
+    _open,
+)
 from ._npu_memory import *  # noqa: F403
 from ._npu_operators import *  # noqa: F403
 from ._npu_routing import *  # noqa: F403
@@ -409,8 +415,14 @@ def reset_stream_limit(stream: Stream) -> None:
 _limited: set[int] = set()
 
 
-def set_device_limit(device: object, cube_num: int = -1, vector_num: int = -1) -> None:
+def _check_number(device):
+    if isinstance(device, bool) or not isinstance(device, int):
+        raise TypeError(f"device must be an int, not {type(device).__name__}")
+
+
+def set_device_limit(device: int, cube_num: int = -1, vector_num: int = -1) -> None:
     """Core limits of streams without limits of their own. Once per device and process."""
+    _check_number(device)
     target = _check_device(device)
     _check_numbers("set_device_limit", cube_num, vector_num)
     if id(target) in _limited:
@@ -420,12 +432,13 @@ def set_device_limit(device: object, cube_num: int = -1, vector_num: int = -1) -
     _limited.add(id(target))
 
 
-def get_device_limit(device: object = None) -> dict[str, int]:
+def get_device_limit(device: int) -> dict[str, int]:
     """{'cube_core_num': ..., 'vector_core_num': ...} of the device.
 
     >>> sorted(weir.npu.get_device_limit(0))
     ['cube_core_num', 'vector_core_num']
     """
+    _check_number(device)
     return _as_dict(_check_device(device).get_limit())
 
 

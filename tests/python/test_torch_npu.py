@@ -114,6 +114,22 @@ def test_the_cache_is_empty_right_after_work(npu, empty_cache):
     assert weir.memory_reserved() == 0
 
 
+def test_memory_by_address_and_limits_of_the_pool(npu):
+    before = npu.memory_allocated()
+    address = npu.caching_allocator_alloc(1000)
+    assert address > 0 and npu.memory_allocated() >= before + 1000
+    npu.caching_allocator_delete(address)
+    assert npu.memory_allocated() == before
+    with pytest.raises(RuntimeError, match="was not allocated here"):
+        npu.caching_allocator_delete(address)
+    npu.set_per_process_memory_fraction(0.25)
+    assert npu.get_per_process_memory_fraction() == 0.25
+    npu.set_per_process_memory_fraction(1.0)
+    for wrong, kind in ((1, TypeError), (-0.1, ValueError), (2.0, ValueError)):
+        with pytest.raises(kind):
+            npu.set_per_process_memory_fraction(wrong)
+
+
 # ---- tensors ----
 
 
@@ -226,6 +242,25 @@ def test_another_number_is_another_npu(npu):
     finally:
         npu.set_device(0)
     assert weir.get_device() is first
+
+
+def test_numbers_of_devices_are_checked(npu, monkeypatch):
+    assert not npu.can_device_access_peer(0, 0)
+    with pytest.raises(AssertionError, match="Invalid peer device id"):
+        npu.can_device_access_peer(0, -1)
+    for wrong in ("0", 0.0, None, True):
+        with pytest.raises(TypeError, match="device must be an int"):
+            npu.set_device_limit(wrong)
+        with pytest.raises(TypeError, match="device must be an int"):
+            npu.get_device_limit(wrong)
+    assert npu.get_device_capability() is None
+    monkeypatch.setenv("TORCH_NPU_DEVICE_CAPABILITY", "9.0")
+    assert npu.get_device_capability("npu:0") == (9, 0)
+    assert npu._get_device_index("npu:0") == npu._get_device_index(None, optional=True) == 0
+    with pytest.raises(RuntimeError, match="Invalid device string"):
+        npu._get_device_index("npu0", optional=True)
+    with pytest.raises(ValueError, match="Expected a npu device"):
+        npu._get_device_index(torch.device("cpu"), optional=True)
 
 
 RANKS = """
@@ -391,6 +426,10 @@ def test_smaller_names_of_torch_npu(npu):
     with torch_npu.npu.amp.autocast(dtype=torch.bfloat16):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
     assert npu.FloatTensor([1, 2]).tolist() == [1, 2]
+    npu.super_kernel_scope_begin("one")
+    npu.super_kernel_scope_end("one")
+    with pytest.raises(RuntimeError, match="without super_kernel_scope_begin"):
+        npu.super_kernel_scope_end()
     state = npu.get_rng_state()
     first = torch.rand(3, device="npu")
     npu.set_rng_state(state)

@@ -4,6 +4,8 @@ import itertools
 
 import torch
 
+import weir
+
 _ids = itertools.count(1)
 
 
@@ -99,6 +101,28 @@ def get_sync_debug_mode():
     return 0
 
 
+_super_kernels = []  # the open ones
+
+
+def super_kernel_scope_begin(scope_name=None):
+    """What follows, until the end, is one super kernel in a graph of weir."""
+    scope = weir.scope.super_kernel(scope_name or "super_kernel")
+    scope.__enter__()
+    _super_kernels.append(scope)
+
+
+def super_kernel_scope_end(scope_name=None):
+    """Ends the innermost."""
+    if not _super_kernels:
+        raise RuntimeError("super_kernel_scope_end without super_kernel_scope_begin")
+    _super_kernels.pop().__exit__(None, None, None)
+
+
+def get_cann_version(module="CANN"):
+    """No version: there is no CANN below weir's stand-in."""
+    return ""
+
+
 class autocast(torch.autocast):
     """torch.autocast("npu")."""
 
@@ -126,6 +150,6 @@ NPU = {
     name: globals()[name]
     for name in (
         "use_compatible_impl are_compatible_impl_enabled set_deterministic_level "
-        "set_op_timeout_ms set_sync_debug_mode get_sync_debug_mode"
+        "super_kernel_scope_begin super_kernel_scope_end set_op_timeout_ms set_sync_debug_mode get_sync_debug_mode"
     ).split()
 }

@@ -183,6 +183,7 @@ class NPUGraph:
         torch.set_rng_state(self._random)
         self.graph, self._plan = _compile(recorder.records)
         self._start = weir.ones((1,))
+        self._start.synchronize()  # a replay may be on another stream
         if recorder.groups:
             raise RuntimeError("graph_task_group_begin without graph_task_group_end")
 

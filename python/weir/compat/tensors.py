@@ -22,7 +22,7 @@ _FACTORIES = (
     "ones_like rand rand_like randint randint_like randn randn_like randperm scalar_tensor tensor "
     "zeros zeros_like"
 ).split()
-_METHODS = "new_empty new_full new_ones new_tensor new_zeros".split()
+_METHODS = "new_empty new_empty_strided new_full new_ones new_tensor new_zeros".split()
 
 # Kinds of device that mean the NPU; transfer_to_npu adds "cuda".
 names = {"npu"}

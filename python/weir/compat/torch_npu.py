@@ -43,12 +43,20 @@ def _publish_modules():
         "memory": {n: t for n, t in names.items() if "mem" in n or n.endswith("cache")},
         "streams": {n: names[n] for n in ("Stream", "Event", "ExternalEvent", "SyncLaunchStream")},
         "graphs": shim.public(graphs),
-        "utils": {"synchronize": weir.npu.synchronize, "set_device": weir.npu.set_device},
+        "utils": {
+            "get_cann_version": extras.get_cann_version,
+            "synchronize": weir.npu.synchronize,
+            "set_device": weir.npu.set_device,
+            "_get_device_index": weir.npu._get_device_index,
+        },
         "amp": {"autocast": extras.autocast, "GradScaler": extras.grad_scaler},
     }
     for name, part in parts.items():
         shim.place(f"torch_npu.npu.{name}", shim.publish(f"torch.npu.{name}", "By weir.", **part))
-    npu.mstx = extras.mstx
+    npu.mstx, npu._get_device_index = extras.mstx, weir.npu._get_device_index
+    shim.publish("torch_npu._inductor", "Nothing: Inductor is PyTorch's own here.")
+    shim.publish("torch_npu.utils", "By weir.")
+    shim.publish("torch_npu.utils.collect_env", "By weir.", get_cann_version=extras.get_cann_version)
     shim.publish("torch_npu.profiler", profiler.__doc__, **shim.public(profiler))
     shim.publish("torch_npu.profiler.profiler", profiler.__doc__, **shim.public(profiler))
     shim.publish("torch_npu.contrib", "By weir.")

@@ -9,6 +9,8 @@ import weir
 from .. import _torch  # noqa: F401  (scopes become operators of PyTorch)
 from . import printing, shim
 
+EVENT_LEVEL = 35  # of torchair's logger: between warnings and errors
+
 
 def publish():
     """Makes the modules and gives the logger a handler."""
@@ -22,6 +24,7 @@ def publish():
         get_npu_backend=weir.get_npu_backend,
         get_compiler=get_compiler,
         patch_for_hcom=patch_for_hcom,
+        register_replacement=register_replacement,
         use_internal_format_weight=use_internal_format_weight,
         CompilerConfig=weir.CompilerConfig,
         logger=weir.logger,
@@ -44,7 +47,8 @@ def publish():
             CompilerConfig=weir.CompilerConfig,
         )
     shim.publish("torchair.core", "By weir.")
-    shim.publish("torchair.core.utils", "By weir.", logger=weir.logger)
+    logging.addLevelName(EVENT_LEVEL, "EVENT")
+    shim.publish("torchair.core.utils", "By weir.", logger=weir.logger, EVENT_LEVEL=EVENT_LEVEL)
     shim.publish("torch_npu.dynamo", "By weir.")
     shim.place("torch_npu.dynamo.torchair", torchair)
     _publish_npugraph_ex()
@@ -58,7 +62,12 @@ def _backend(module, example_inputs, options=None):
 
 
 def _publish_npugraph_ex():
-    whole = shim.publish("torch.npu.npugraph_ex", "npugraph_ex, by weir.", compile_fx=compile_fx)
+    whole = shim.publish(
+        "torch.npu.npugraph_ex",
+        "npugraph_ex, by weir.",
+        compile_fx=compile_fx,
+        register_replacement=register_replacement,
+    )
     scope = {"limit_core_num": weir.scope.limit_core_num}
     for name in ("torch.npu.npugraph_ex", "torch_npu.npu.npugraph_ex"):
         shim.place(name, whole)
@@ -89,6 +98,15 @@ def compile_fx(gm, example_inputs=None, options=None):
 
 def patch_for_hcom():
     """Nothing: collectives in a compiled function run as PyTorch's own."""
+
+
+def register_replacement(search_fn, replace_fn, example_inputs, **options):
+    """Nothing but a warning: weir fuses by its own rules, and what was to be replaced computes the
+    same."""
+    weir.logger.warning(
+        "register_replacement has no effect: weir does not replace %s",
+        getattr(search_fn, "__name__", search_fn),
+    )
 
 
 def use_internal_format_weight(model):
