@@ -31,7 +31,7 @@
 
 #define WEIR__CUDA_RING 64   /* events of a stream that may still be waited for */
 #define WEIR__CUDA_NAMES 256 /* operators of a stream that a report can name */
-#define WEIR__CUDA_PENDING 8 /* waits that are not yet handed to CUDA */
+#define WEIR__CUDA_KEPT 8    /* waits that are not yet handed to CUDA */
 #define WEIR__CUDA_SPLITS 4  /* ways to split the cores, */
 #define WEIR__CUDA_UNITS 32  /* into so many units at most */
 #define WEIR__CUDA_TOLD 64   /* ends of a stream's commands that traces remember */
@@ -55,7 +55,7 @@ struct weir__cuda_word {
 
 /* What a stream's next command comes after: an event, or a point for which one is found when
  * it is needed. */
-struct weir__cuda_pending {
+struct weir__cuda_kept {
     struct weir__cuda_event event; /* where `from` is NULL */
     struct weir__cuda_stream *from;
     uint64_t seq;
@@ -85,48 +85,89 @@ struct weir__cuda_faults {
     uint64_t over; /* while polling: the last command that was over before */
 };
 
+/* Where a stream's commands go, and what the next one waits for. Under the tails lock; is_due under
+ * the device lock as well. waits.c says what is kept and when it is handed over. */
+struct weir__cuda_order {
+    weir__cu_stream tail; /* NULL before the first command that CUDA sees */
+    bool busy;            /* the tail has work that no plan's run came after */
+    bool is_due;          /* an event behind the last command, before anything comes there */
+    unsigned ring_at;     /* the next of `ring`, modulo its size */
+    _Atomic unsigned nkept;
+    uint64_t kept_after;              /* the last command before the first wait that is kept */
+    struct weir__cuda_stream *leader; /* commands up to led_upto are over */
+    uint64_t leader_seq, led_upto;    /* when command leader_seq of that stream is */
+    struct weir__cuda_kept kept[WEIR__CUDA_KEPT];
+    struct weir__cuda_event ring[WEIR__CUDA_RING];
+};
+
+/* The last command that waits for the host, under the tails lock. While it is `shut` the tail does
+ * not stop there yet: no gate is put up before something comes after it. */
+struct weir__cuda_gate {
+    uint64_t seq;
+    bool shut;
+    bool far; /* for other devices: a collective, or order with one of another kind */
+};
+
+/* Under the tails lock; others only look at `checkpoint`: how far the stream will say that it got.
+ */
+struct weir__cuda_progress {
+    _Atomic uint64_t checkpoint; /* the last number that is written, or will be */
+    unsigned since;              /* commands that CUDA has seen since */
+};
+
+/* Of streams that others queue on too (native.c). */
+struct weir__cuda_native {
+    _Atomic(weir__cu_stream) stream; /* the one they have, which does not change; or NULL */
+    weir__cu_event inlet;            /* (L) recorded on streams that are not weir's */
+};
+
+/* A stream's CUDA streams. (L) */
+struct weir__cuda_queues {
+    struct weir__cuda_queue *all;
+    int n, cap;
+    weir__cu_event parted; /* behind its part of a collective; made for the first */
+};
+
+/* Memory that its commands use one after the other, made when first needed. (L) */
+struct weir__cuda_scratch {
+    void *workspace;                   /* of matrix products, on the device */
+    char *stage;                       /* pinned; for copies */
+    struct weir__cuda_repeat *repeats; /* of repeat.c */
+};
+
+/* The part of the cores that its limit got. (L) */
+struct weir__cuda_granted {
+    unsigned cores, given, epoch; /* the limit, what it came to, and when */
+    uint64_t seq;                 /* the last command that runs there */
+    const struct weir__cuda_part *part;
+};
+
+/* What traces know of it, under the clock's lock but for `native`, (L). */
+struct weir__cuda_told {
+    struct {
+        uint64_t seq, ns;
+    } ends[WEIR__CUDA_TOLD];
+    int at;
+    bool is_behind;                   /* while telling: what is next on it is not over */
+    struct weir__cuda_traced *native; /* work of others that has begun; or NULL */
+};
+
 struct weir__cuda_stream {
     weir_stream base;
     struct weir__cuda_stream *next; /* of the device's */
     struct weir__cuda_word *word;
-    _Atomic uint64_t queued;  /* the last command */
-    _Atomic uint64_t untimed; /* the last one that op_timeout does not count for */
-    bool is_due; /* (L) an event behind the last command, before anything comes there */
-    /* Under the tails lock. */
-    weir__cu_stream tail;        /* NULL before the first command that CUDA sees */
-    _Atomic uint64_t checkpoint; /* the last number that is written, or will be */
-    unsigned since_checkpoint;   /* commands that CUDA has seen */
-    unsigned ring_at;            /* the next of `ring`, modulo its size */
-    uint64_t gate;               /* the last command that waits for the host, */
-    bool shut;     /* and may still: no gate is put up before something comes after it */
-    bool gate_far; /* for other devices: a collective, or order with one of another kind */
-    _Atomic unsigned npending;        /* others only look */
-    bool is_flushing;                 /* one of them is on its way to CUDA */
-    bool busy;                        /* the tail has work that no plan's run came after */
-    _Atomic(weir__cu_stream) shared;  /* others have it and queue on it (native.c); or NULL */
-    weir__cu_event inlet;             /* (L) recorded on streams that are not weir's */
-    struct weir__cuda_stream *led_by; /* commands up to led_upto are over */
-    uint64_t led_seq, led_upto;       /* when command led_seq of that stream is */
-    struct weir__cuda_pending pending[WEIR__CUDA_PENDING];
-    struct weir__cuda_event ring[WEIR__CUDA_RING];
+    _Atomic uint64_t queued;             /* the last command */
+    _Atomic uint64_t untimed;            /* the last one that op_timeout does not count for */
     const char *names[WEIR__CUDA_NAMES]; /* (L) by number */
-    struct weir__cuda_queue *queues;     /* (L) */
-    int nqueues, cap_queues;
-    weir__cu_event parted;             /* (L) behind its part of a collective; made for the first */
-    void *workspace;                   /* (L) of matrix products, on the device */
-    char *stage;                       /* (L) pinned; for copies */
-    struct weir__cuda_repeat *repeats; /* (L) of repeat.c; NULL before the first product */
+    struct weir__cuda_order order;
+    struct weir__cuda_gate gate;
+    struct weir__cuda_progress progress;
+    struct weir__cuda_native native;
+    struct weir__cuda_queues queues;
+    struct weir__cuda_scratch scratch;
+    struct weir__cuda_granted granted;
     struct weir__cuda_faults faults;
-    unsigned part_cores, part_given, part_epoch; /* (L) limit, cores and time of the part below */
-    uint64_t part_seq;                           /* (L) the last command that runs there */
-    const struct weir__cuda_part *part;          /* (L) the one its limit got */
-    /* Under the stamps lock: what traces know of it. */
-    struct {
-        uint64_t seq, ns;
-    } told[WEIR__CUDA_TOLD];
-    int told_at;
-    struct weir__cuda_heard *abroad; /* (L) work of others that has begun; or NULL */
-    bool told_upto;                  /* while telling: what is next on it is not over */
+    struct weir__cuda_told told;
 };
 
 /* Some of the cores, as a green context. */
@@ -183,8 +224,8 @@ struct weir__cuda_stamp {
 };
 
 /* A command that a trace will be told of. */
-struct weir__cuda_heard {
-    struct weir__cuda_heard *next;
+struct weir__cuda_traced {
+    struct weir__cuda_traced *next;
     struct weir__cuda_stream *stream, *source; /* source is NULL unless it is a wait */
     weir__cu_event ends[2];                    /* before and after an operator */
     uint32_t cores;                            /* that it keeps busy */
@@ -195,9 +236,8 @@ struct weir__cuda_product; /* product.h */
 struct weir__cuda_haul;    /* copy.c */
 struct weir__cuda_meet;    /* meet.c */
 
-struct weir__cuda {
-    weir_device base;
-    const struct weir__cuda_api *api;
+/* What the GPU is: read when the device is opened, and never changed. */
+struct weir__cuda_gpu {
     weir__cu_device device;
     weir__cu_context context;
     int major, minor;
@@ -206,38 +246,73 @@ struct weir__cuda {
     size_t granularity;
     weir__cu_device peers[WEIR__CUDA_PEERS]; /* whom its memory is mapped for */
     int npeers;
-    struct weir__cuda_word *words;         /* pinned, by slot */
-    struct weir__cuda_cores cores;         /* (L) */
-    struct weir__cuda_function *functions; /* (L) hashed */
-    unsigned nfunctions, cap_functions;
-    void *lt;                            /* (L) cuBLASLt's handle */
-    struct weir__cuda_product *products; /* (L) */
-    struct weir__spin hauls_lock;
-    struct weir__cuda_haul *hauls; /* copies that the host has a part in, under way */
-    uint64_t staged_copies;        /* (L) so many, of which the last is being queued */
-    /* All streams, for whoever does not hold the device lock: none goes before the device. */
-    _Atomic(struct weir__cuda_stream *) streams;
-    struct weir__spin tails;
-    _Atomic int nshut; /* streams that are `shut` */
-    /* Faults. */
+};
+
+/* Kernels that are loaded, hashed. (L) */
+struct weir__cuda_functions {
+    struct weir__cuda_function *functions;
+    unsigned n, cap;
+};
+
+/* (L) */
+struct weir__cuda_products {
+    void *library; /* cuBLASLt's handle */
+    struct weir__cuda_product *all;
+};
+
+/* Copies that the host has a part in. */
+struct weir__cuda_copies {
+    struct weir__spin lock;
+    struct weir__cuda_haul *under_way; /* under `lock` */
+    uint64_t staged;                   /* (L) so many, of which the last is being queued */
+};
+
+/* What has gone wrong. The flags only ever become true. */
+struct weir__cuda_damage {
     struct weir__code_failures *failures; /* pinned */
     weir__cu_address claims;              /* on the device: see device/report.h */
-    struct weir__cuda *next_opened;       /* under the lock of fault/faults.c */
-    struct weir__cuda_meet *arrived;      /* under the lock of collective/meet.c */
+    struct weir__cuda *next;              /* of the open ones, under the lock of fault/faults.c */
     _Atomic bool looks_abroad; /* streams have waited for another device's that may fail */
-    _Atomic bool failed;       /* something has, ever */
+    _Atomic bool failed;       /* something has */
     _Atomic bool dead;         /* the context is unusable, */
-    char dead_text[400];       /* and this is why */
+    char dead_text[400];       /* and this is why; written before */
+};
+
+/* The device's time in the host's clock, and the stamps that wait for it. Under `lock`. */
+struct weir__cuda_clock {
+    struct weir__spin lock;
+    struct weir__cuda_stamp *stamps, *spare;
+    weir__cu_event base;
+    double base_ns; /* the host's clock at `base` */
+};
+
+/* Commands that traces have not been told of yet, in the order they were queued. Under the clock's
+ * lock. */
+struct weir__cuda_untold {
+    struct weir__cuda_traced *first, **end, *spare;
+    unsigned nspare;
+    _Atomic bool any;
+    uint32_t recording; /* (L) the one that the clock was set for */
+};
+
+struct weir__cuda {
+    weir_device base;
+    const struct weir__cuda_api *api;
+    struct weir__cuda_gpu gpu;
+    struct weir__cuda_word *words; /* pinned, by slot */
+    /* All streams, for whoever does not hold the device lock: none goes before the device. */
+    _Atomic(struct weir__cuda_stream *) streams;
+    struct weir__spin tails;       /* guards the streams' order, gates and progress */
+    _Atomic int nshut;             /* streams whose gate is `shut` */
+    struct weir__cuda_cores cores; /* (L) */
+    struct weir__cuda_functions code;
+    struct weir__cuda_products products;
+    struct weir__cuda_copies copies;
+    struct weir__cuda_damage faults;
+    struct weir__cuda_meet *arrived;     /* under the lock of collective/meet.c */
     struct weir__cuda_helper helpers[2]; /* of the user's callbacks, and of everything else */
-    struct weir__spin stamps_lock;
-    struct weir__cuda_stamp *stamps, *spare_stamps;
-    weir__cu_event base_event;
-    double base_ns; /* the host's clock at base_event */
-    /* Traces (listen.c), under the stamps lock as well. */
-    struct weir__cuda_heard *heard, **heard_end, *spare_heard;
-    unsigned nspare_heard;
-    _Atomic bool hears;       /* there is something in `heard` */
-    uint32_t heard_recording; /* (L) the one that the clock was set for */
+    struct weir__cuda_clock clock;
+    struct weir__cuda_untold traced;
 };
 
 /* Where a command goes. */
@@ -266,14 +341,14 @@ static inline struct weir__cuda_stream *weir__cuda_stream(const weir_stream *s)
 bool weir__cuda_enter(struct weir__cuda *dev);
 void weir__cuda_leave(const struct weir__cuda *dev, bool pushed);
 
-/* ---- calm.c ---- */
+/* ---- quiesce.c ---- */
 
 /* The stream stops at its tail until its gate is open. Under the tails lock. */
 weir_status weir__cuda_put_gate(struct weir__cuda_stream *s);
 /* Around a call of the driver that may wait for the GPU: no gate for others stops it, and
  * none will until the end. `what` is for the error, after which there is no end. */
-weir_status weir__cuda_calm(struct weir__cuda *dev, const char *what);
-void weir__cuda_calm_end(struct weir__cuda *dev);
+weir_status weir__cuda_quiesce(struct weir__cuda *dev, const char *what);
+void weir__cuda_resume(struct weir__cuda *dev);
 /* Such calls. */
 void weir__cuda_free(struct weir__cuda *dev, void *address);
 void weir__cuda_free_host(struct weir__cuda *dev, void *address);
@@ -306,7 +381,7 @@ bool weir__cuda_reaches(weir_device *dev, const void *address);
 /* Whether kernels and copies of one device reach the memory of another. */
 bool weir__cuda_reaches_device(const weir_device *dev, const weir_device *other);
 
-/* ---- stream.c ---- */
+/* ---- tail.c, waits.c, lanes.c ---- */
 
 /* The CUDA stream for a command on so many cores, ordered after everything queued. (L) */
 weir_status weir__cuda_tail(struct weir__cuda_stream *s, unsigned cores, weir__cu_stream *out);
@@ -336,9 +411,9 @@ bool weir__cuda_is_shut(struct weir__cuda_stream *s);
 /* Under the tails lock: goes on to the stream that a plan of several lanes was launched on. */
 static inline void weir__cuda_locate(struct weir__cuda_stream **s, uint64_t *seq)
 {
-    while ((*s)->led_by && *seq <= (*s)->led_upto) {
-        *seq = (*s)->led_seq;
-        *s = (*s)->led_by;
+    while ((*s)->order.leader && *seq <= (*s)->order.led_upto) {
+        *seq = (*s)->order.leader_seq;
+        *s = (*s)->order.leader;
     }
 }
 
@@ -377,7 +452,7 @@ static inline weir_status weir__cuda_wait_for(struct weir__cuda *dev, weir__cu_s
 weir_status weir__cuda_dead(struct weir__cuda *dev);
 static inline weir_status weir__cuda_alive(struct weir__cuda *dev)
 {
-    return weir__likely(!atomic_load_explicit(&dev->dead, memory_order_acquire))
+    return weir__likely(!atomic_load_explicit(&dev->faults.dead, memory_order_acquire))
                ? WEIR_OK
                : weir__cuda_dead(dev);
 }
@@ -422,20 +497,20 @@ void weir__cuda_products_close(struct weir__cuda *dev);
 /* repeat.c: what the stream remembers of its products. */
 void weir__cuda_repeats_close(struct weir__cuda_stream *s);
 
-/* ---- listen.c: what traces hear ---- */
+/* ---- trace.c: what traces are told ---- */
 
 /* While one is recorded: before a kernel is queued on `on`, and after that was tried. The first
- * may give NULL: then it is not heard. (L) */
-struct weir__cuda_heard *weir__cuda_hear(struct weir__cuda_stream *s, weir__cu_stream on,
-                                         const struct weir__kernel *k, uint64_t seq);
-void weir__cuda_heard(struct weir__cuda_heard *h, weir__cu_stream on, bool queued);
+ * may give NULL: then it is not recorded. (L) */
+struct weir__cuda_traced *weir__cuda_trace_begin(struct weir__cuda_stream *s, weir__cu_stream on,
+                                                 const struct weir__kernel *k, uint64_t seq);
+void weir__cuda_trace_end(struct weir__cuda_traced *h, weir__cu_stream on, bool queued);
 /* Command `seq` waits for `from`. (L) */
-void weir__cuda_hear_wait(struct weir__cuda_stream *s, uint64_t seq, struct weir__mark from);
+void weir__cuda_trace_wait(struct weir__cuda_stream *s, uint64_t seq, struct weir__mark from);
 /* Work of others on `native` begins, which the last command stands for; NULL: it ends. (L) */
-void weir__cuda_hear_native(weir_stream *base, void *native, const struct weir__kernel *k);
-/* Records everything heard that is over. */
-void weir__cuda_tell(struct weir__cuda *dev);
-void weir__cuda_listen_close(struct weir__cuda *dev);
+void weir__cuda_trace_native(weir_stream *base, void *native, const struct weir__kernel *k);
+/* Puts everything that is over into the trace. */
+void weir__cuda_trace_flush(struct weir__cuda *dev);
+void weir__cuda_trace_close(struct weir__cuda *dev);
 
 /* ---- cores.c ---- */
 weir_status weir__cuda_cores_open(struct weir__cuda *dev);

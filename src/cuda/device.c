@@ -21,9 +21,9 @@ bool weir__cuda_enter(struct weir__cuda *dev)
     weir__cu_context current;
     weir__cu_result r;
 
-    if (weir__likely(!dev->api->cu.context_current(&current) && current == dev->context))
+    if (weir__likely(!dev->api->cu.context_current(&current) && current == dev->gpu.context))
         return false;
-    if (weir__likely(!(r = dev->api->cu.context_push(dev->context))))
+    if (weir__likely(!(r = dev->api->cu.context_push(dev->gpu.context))))
         return true;
     (void)weir__cuda_check(dev, r, "the context"); /* the calls that follow will fail */
     return false;
@@ -67,22 +67,24 @@ static weir_status read_attributes(struct weir__cuda *dev, int *cores)
     const struct {
         int which, *value;
     } wanted[] = {
-        {CU_ATTRIBUTE_MULTIPROCESSORS, cores},   {CU_ATTRIBUTE_MAJOR, &dev->major},
-        {CU_ATTRIBUTE_MINOR, &dev->minor},       {CU_ATTRIBUTE_SHARED_OPTIN, &dev->shared_most},
+        {CU_ATTRIBUTE_MULTIPROCESSORS, cores},   {CU_ATTRIBUTE_MAJOR, &dev->gpu.major},
+        {CU_ATTRIBUTE_MINOR, &dev->gpu.minor},   {CU_ATTRIBUTE_SHARED_OPTIN, &dev->gpu.shared_most},
         {CU_ATTRIBUTE_VIRTUAL_MEMORY, &mapping}, {CU_ATTRIBUTE_STREAM_MEMORY_64, &words},
     };
     weir_status st;
 
     for (size_t i = 0; i < weir__countof(wanted); i++)
         if ((st = weir__cuda_check(
-                 dev, dev->api->cu.device_attribute(wanted[i].value, wanted[i].which, dev->device),
+                 dev,
+                 dev->api->cu.device_attribute(wanted[i].value, wanted[i].which, dev->gpu.device),
                  "what the GPU can do")))
             return st;
-    if (dev->major < 8 || !mapping || !words)
+    if (dev->gpu.major < 8 || !mapping || !words)
         return weir__fail(WEIR_EUNAVAILABLE,
                           "%s: '%s' has compute capability %d.%d; weir needs 8.0, virtual memory "
                           "and 64-bit stream memory operations",
-                          dev->base.props.name, dev->base.props.model, dev->major, dev->minor);
+                          dev->base.props.name, dev->base.props.model, dev->gpu.major,
+                          dev->gpu.minor);
     return WEIR_OK;
 }
 
@@ -92,24 +94,24 @@ static weir_status read_properties(struct weir__cuda *dev)
     weir_device_props *p = &dev->base.props;
     struct weir__cu_memory memory = {
         .type = CU_MEMORY_PINNED,
-        .location = {CU_LOCATION_DEVICE, dev->device},
+        .location = {CU_LOCATION_DEVICE, dev->gpu.device},
     };
     size_t available, total;
     int cores = 0;
     weir_status st;
 
-    if ((st = weir__cuda_check(dev, cu->device_name(p->model, sizeof p->model, dev->device),
+    if ((st = weir__cuda_check(dev, cu->device_name(p->model, sizeof p->model, dev->gpu.device),
                                "the GPU's name")) ||
         (st = read_attributes(dev, &cores)))
         return st;
     p->cores = (weir_cores){cores, cores};
     p->features = WEIR_FEATURE_REAL_TIME | WEIR_FEATURE_TIMING;
-    if ((st = weir__cuda_check(dev,
-                               cu->priority_range(&dev->priority_least, &dev->priority_greatest),
-                               "priorities")) ||
+    if ((st = weir__cuda_check(
+             dev, cu->priority_range(&dev->gpu.priority_least, &dev->gpu.priority_greatest),
+             "priorities")) ||
         (st = weir__cuda_check(dev, cu->memory_info(&available, &total), "memory")) ||
         (st = weir__cuda_check(
-             dev, cu->granularity(&dev->granularity, &memory, CU_GRANULARITY_RECOMMENDED),
+             dev, cu->granularity(&dev->gpu.granularity, &memory, CU_GRANULARITY_RECOMMENDED),
              "memory")))
         return st;
     p->memory_bytes = available;
@@ -124,12 +126,12 @@ static void find_peers(struct weir__cuda *dev)
 
     if (cu->device_count(&count))
         return;
-    for (int i = 0; i < count && dev->npeers < WEIR__CUDA_PEERS; i++) {
+    for (int i = 0; i < count && dev->gpu.npeers < WEIR__CUDA_PEERS; i++) {
         weir__cu_device peer;
 
-        if (!cu->device_get(&peer, i) && peer != dev->device &&
-            !cu->device_reaches(&can, peer, dev->device) && can)
-            dev->peers[dev->npeers++] = peer;
+        if (!cu->device_get(&peer, i) && peer != dev->gpu.device &&
+            !cu->device_reaches(&can, peer, dev->gpu.device) && can)
+            dev->gpu.peers[dev->gpu.npeers++] = peer;
     }
 }
 
@@ -138,14 +140,14 @@ static void cuda_close(weir_device *base)
     struct weir__cuda *dev = weir__cuda(base);
     bool pushed = weir__cuda_enter(dev);
 
-    bool calm = !weir__cuda_calm(dev, "a device that is closed");
+    bool quiet = !weir__cuda_quiesce(dev, "a device that is closed");
 
     dev->api->cu.context_sync();
-    if (calm)
-        weir__cuda_calm_end(dev);
+    if (quiet)
+        weir__cuda_resume(dev);
     weir__cuda_jobs_close(dev);
     weir__cuda_faults_close(dev);
-    weir__cuda_listen_close(dev);
+    weir__cuda_trace_close(dev);
     weir__cuda_stamps_close(dev);
     weir__cuda_leave(dev, pushed);
 }
@@ -169,10 +171,10 @@ static weir_status open_words(struct weir__cuda *dev)
 static void cuda_release(weir_device *base)
 {
     struct weir__cuda *dev = weir__cuda(base);
-    bool pushed = weir__cuda_enter(dev), calm;
+    bool pushed = weir__cuda_enter(dev), quiet;
 
     weir__cuda_gates_close(dev);
-    calm = !weir__cuda_calm(dev, "a device that is closed");
+    quiet = !weir__cuda_quiesce(dev, "a device that is closed");
     weir__cuda_copies_close(dev);
     weir__cuda_functions_close(dev);
     weir__cuda_products_close(dev);
@@ -180,10 +182,10 @@ static void cuda_release(weir_device *base)
     if (dev->words)
         dev->api->cu.host_free(dev->words);
     weir__cuda_faults_free(dev);
-    if (calm)
-        weir__cuda_calm_end(dev);
+    if (quiet)
+        weir__cuda_resume(dev);
     weir__cuda_leave(dev, pushed);
-    dev->api->cu.primary_release(dev->device);
+    dev->api->cu.primary_release(dev->gpu.device);
 }
 
 static weir_status cuda_open(weir_device *base, struct weir__spec *spec)
@@ -195,12 +197,13 @@ static weir_status cuda_open(weir_device *base, struct weir__spec *spec)
     weir_status st;
 
     dev->api = weir__cuda_api();
-    dev->heard_end = &dev->heard;
+    dev->traced.end = &dev->traced.first;
     weir__cuda_jobs_open(dev);
     cu = &dev->api->cu;
     if ((st = read_ordinal(dev, spec, &ordinal)) ||
-        (st = weir__cuda_check(dev, cu->device_get(&dev->device, ordinal), "the GPU")) ||
-        (st = weir__cuda_check(dev, cu->primary_retain(&dev->context, dev->device), "a context")))
+        (st = weir__cuda_check(dev, cu->device_get(&dev->gpu.device, ordinal), "the GPU")) ||
+        (st = weir__cuda_check(dev, cu->primary_retain(&dev->gpu.context, dev->gpu.device),
+                               "a context")))
         return st;
     base->dlpack = (struct weir__dlpack_device){WEIR__DLPACK_CUDA, ordinal};
     pushed = weir__cuda_enter(dev);
@@ -232,27 +235,27 @@ static uint64_t cuda_now(const weir_device *dev)
 
 static size_t mapped_size(const struct weir__cuda *dev, size_t size)
 {
-    return (size + dev->granularity - 1) / dev->granularity * dev->granularity;
+    return (size + dev->gpu.granularity - 1) / dev->gpu.granularity * dev->gpu.granularity;
 }
 
 static weir__cu_result map_at(const struct weir__cuda *dev, weir__cu_address address, size_t size)
 {
     const struct weir__cu *cu = &dev->api->cu;
-    struct weir__cu_location here = {CU_LOCATION_DEVICE, dev->device};
+    struct weir__cu_location here = {CU_LOCATION_DEVICE, dev->gpu.device};
     struct weir__cu_memory memory = {.type = CU_MEMORY_PINNED, .location = here};
     struct weir__cu_access access[1 + WEIR__CUDA_PEERS] = {{here, CU_ACCESS_READ_WRITE}};
     weir__cu_result r;
     uint64_t handle;
 
-    for (int i = 0; i < dev->npeers; i++)
+    for (int i = 0; i < dev->gpu.npeers; i++)
         access[1 + i] =
-            (struct weir__cu_access){{CU_LOCATION_DEVICE, dev->peers[i]}, CU_ACCESS_READ_WRITE};
+            (struct weir__cu_access){{CU_LOCATION_DEVICE, dev->gpu.peers[i]}, CU_ACCESS_READ_WRITE};
 
     if ((r = cu->memory_create(&handle, size, &memory, 0)))
         return r;
     r = cu->memory_map(address, size, 0, handle, 0);
     cu->memory_release(handle); /* the mapping keeps it */
-    if (!r && (r = cu->memory_access(address, size, access, 1 + (size_t)dev->npeers)))
+    if (!r && (r = cu->memory_access(address, size, access, 1 + (size_t)dev->gpu.npeers)))
         cu->memory_unmap(address, size);
     return r;
 }
@@ -305,7 +308,7 @@ static const struct weir__driver_native native = {
     .wait = weir__cuda_wait_native,
     .signal = weir__cuda_signal_native,
     .reaches = weir__cuda_reaches,
-    .trace = weir__cuda_hear_native,
+    .trace = weir__cuda_trace_native,
 };
 
 static const struct weir__driver_hardware hardware = {

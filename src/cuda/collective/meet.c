@@ -82,7 +82,7 @@ static weir_status prepare(struct weir__cuda_meet *m, const struct weir__kernel 
     m->phases = m->code && m->code->phases ? m->code->phases : k->phases;
     for (unsigned i = 0; i < m->phases && m->code; i++) {
         m->steps[i].launch = (struct weir__code_launch){
-            .threads = 256, .arch = (uint32_t)(dev->major * 10 + dev->minor)};
+            .threads = 256, .arch = (uint32_t)(dev->gpu.major * 10 + dev->gpu.minor)};
         m->code->shape(m->args, i, m->cores, &m->steps[i].launch);
         if (m->steps[i].launch.grid &&
             (st = weir__cuda_function(dev, m->code, m->args, &m->steps[i].launch,
@@ -213,7 +213,7 @@ static weir_status check_reach(const struct weir__cuda_meet *m,
             return weir__fail(WEIR_EUNSUPPORTED,
                               "GPU %d cannot read the memory of GPU %d: collectives need GPUs that "
                               "reach each other",
-                              here->device, other->device);
+                              here->gpu.device, other->gpu.device);
     }
     return WEIR_OK;
 }
@@ -245,7 +245,7 @@ static weir_status start_part(struct weir__cuda_meet *m, const void *const *peer
                                   m->name);
     }
     if (!st)
-        st = weir__cuda_check(dev, cu->event_record(m->stream->parted, m->side), m->name);
+        st = weir__cuda_check(dev, cu->event_record(m->stream->queues.parted, m->side), m->name);
     weir__cuda_leave(dev, pushed);
     return st;
 }
@@ -262,8 +262,8 @@ static weir_status join_parts(const struct weir__cuda_meet *last)
         const struct weir__cuda_meet *m = participant_at(rendezvous, left);
 
         if (m != last)
-            st = weir__cuda_check(dev, dev->api->cu.stream_wait(last->side, m->stream->parted, 0),
-                                  "a wait");
+            st = weir__cuda_check(
+                dev, dev->api->cu.stream_wait(last->side, m->stream->queues.parted, 0), "a wait");
     }
     weir__cuda_leave(dev, pushed);
     return st;
@@ -480,7 +480,7 @@ void weir__cuda_meets_dead(struct weir__cuda *dev)
         weir__mutex_unlock(&arrived_lock);
         if (!group)
             return;
-        group->transport->abort(group, WEIR_EDEVICE, dev->dead_text);
+        group->transport->abort(group, WEIR_EDEVICE, dev->faults.dead_text);
         weir__group_drop(group);
     }
 }

@@ -37,10 +37,10 @@ static void die(struct weir__cuda *dev, weir__cu_result r)
     struct weir__text running = {0};
 
     weir__mutex_lock(&faults_lock);
-    if (!atomic_load_explicit(&dev->dead, memory_order_relaxed)) {
+    if (!atomic_load_explicit(&dev->faults.dead, memory_order_relaxed)) {
         weir__cuda_report(&dev->base, &running);
         snprintf(
-            dev->dead_text, sizeof dev->dead_text,
+            dev->faults.dead_text, sizeof dev->faults.dead_text,
             "%s is unusable, as this GPU is for the rest of the process: %s; what was running:%s",
             dev->base.props.name, weir__cuda_error(r).text,
             running.data ? running.data : " unknown");
@@ -49,9 +49,9 @@ static void die(struct weir__cuda *dev, weir__cu_result r)
             uint64_t reached = atomic_load(&s->word->reached);
 
             if (reached < atomic_load(&s->queued))
-                weir__stream_fail(&s->base, reached + 1, WEIR_EDEVICE, dev->dead_text);
+                weir__stream_fail(&s->base, reached + 1, WEIR_EDEVICE, dev->faults.dead_text);
         }
-        atomic_store_explicit(&dev->dead, true, memory_order_release);
+        atomic_store_explicit(&dev->faults.dead, true, memory_order_release);
     }
     weir__mutex_unlock(&faults_lock);
     weir__cuda_jobs_dead(dev);
@@ -59,14 +59,14 @@ static void die(struct weir__cuda *dev, weir__cu_result r)
 
 weir_status weir__cuda_dead(struct weir__cuda *dev)
 {
-    return weir__fail(WEIR_EDEVICE, "%s", dev->dead_text);
+    return weir__fail(WEIR_EDEVICE, "%s", dev->faults.dead_text);
 }
 
 weir_status weir__cuda_failed(struct weir__cuda *dev, weir__cu_result r, const char *what)
 {
     if (is_fatal(r))
         die(dev, r);
-    if (atomic_load(&dev->dead))
+    if (atomic_load(&dev->faults.dead))
         return weir__cuda_dead(dev);
     return weir__fail(r == CU_ERROR_OUT_OF_MEMORY ? WEIR_ENOMEM : WEIR_EDEVICE, "%s on %s: %s",
                       what, dev->base.props.name, weir__cuda_error(r).text);
@@ -89,19 +89,20 @@ weir_status weir__cuda_faults_open(struct weir__cuda *dev)
     weir_status st;
 
     if ((st = weir__cuda_check(
-             dev, cu->host_alloc(&failures, sizeof *dev->failures, CU_HOST_ALLOC_PORTABLE_MAPPED),
+             dev,
+             cu->host_alloc(&failures, sizeof *dev->faults.failures, CU_HOST_ALLOC_PORTABLE_MAPPED),
              "pinned memory")))
         return st;
-    dev->failures = failures;
-    memset(dev->failures, 0, sizeof *dev->failures);
-    if ((st = weir__cuda_check(dev, cu->memory_alloc(&dev->claims, claims), "memory"))) {
-        dev->claims = 0;
+    dev->faults.failures = failures;
+    memset(dev->faults.failures, 0, sizeof *dev->faults.failures);
+    if ((st = weir__cuda_check(dev, cu->memory_alloc(&dev->faults.claims, claims), "memory"))) {
+        dev->faults.claims = 0;
         return st;
     }
-    if ((st = weir__cuda_check(dev, cu->fill_async(dev->claims, 0, claims, NULL), "memory")))
+    if ((st = weir__cuda_check(dev, cu->fill_async(dev->faults.claims, 0, claims, NULL), "memory")))
         return st;
     weir__mutex_lock(&faults_lock);
-    dev->next_opened = opened;
+    dev->faults.next = opened;
     opened = dev;
     weir__mutex_unlock(&faults_lock);
     return WEIR_OK;
@@ -109,18 +110,18 @@ weir_status weir__cuda_faults_open(struct weir__cuda *dev)
 
 void weir__cuda_faults_free(struct weir__cuda *dev)
 {
-    if (dev->failures)
-        dev->api->cu.host_free(dev->failures);
-    if (dev->claims)
-        dev->api->cu.memory_free(dev->claims);
+    if (dev->faults.failures)
+        dev->api->cu.host_free(dev->faults.failures);
+    if (dev->faults.claims)
+        dev->api->cu.memory_free(dev->faults.claims);
 }
 
 struct weir__code_context weir__cuda_context(struct weir__cuda *dev, const weir_stream *s,
                                              uint64_t seq)
 {
     return (struct weir__code_context){
-        .failures = dev->failures,
-        .claims = (uint64_t *)(uintptr_t)dev->claims,
+        .failures = dev->faults.failures,
+        .claims = (uint64_t *)(uintptr_t)dev->faults.claims,
         .where = WEIR__CODE_WHERE(s->slot, seq),
     };
 }
@@ -128,7 +129,7 @@ struct weir__code_context weir__cuda_context(struct weir__cuda *dev, const weir_
 /* The place still has the failure of a stream that had the slot before. */
 void weir__cuda_may_fail(struct weir__cuda_stream *s)
 {
-    struct weir__code_failure *f = &weir__cuda(s->base.dev)->failures->of[s->base.slot];
+    struct weir__code_failure *f = &weir__cuda(s->base.dev)->faults.failures->of[s->base.slot];
     uint64_t seen = atomic_load(&s->faults.seen);
 
     if (weir__unlikely(f->settled != seen) && atomic_load(&s->base.failed_at) == WEIR__NEVER_FAILED)
@@ -139,7 +140,8 @@ void weir__cuda_may_fail(struct weir__cuda_stream *s)
 /* Under the faults lock. */
 static void read_failure(struct weir__cuda_stream *s)
 {
-    const struct weir__code_failure *f = &weir__cuda(s->base.dev)->failures->of[s->base.slot];
+    const struct weir__code_failure *f =
+        &weir__cuda(s->base.dev)->faults.failures->of[s->base.slot];
     uint64_t seq = __atomic_load_n(&f->seq, __ATOMIC_ACQUIRE);
     char what[200], text[400];
 
@@ -160,7 +162,7 @@ void weir__cuda_fail(struct weir__cuda_stream *s, uint64_t seq, weir_status stat
                      const char *text)
 {
     weir__stream_fail(&s->base, seq, status, text);
-    atomic_store(&weir__cuda(s->base.dev)->failed, true);
+    atomic_store(&weir__cuda(s->base.dev)->faults.failed, true);
 }
 
 /* True if that was news. */
@@ -170,7 +172,7 @@ static bool take_error(struct weir__cuda_stream *s, const struct weir__cuda_take
         atomic_load(&s->base.failed_at) <= w->at)
         return false;
     weir__stream_fail_like(&s->base, w->at, w->from.stream);
-    atomic_store(&weir__cuda(s->base.dev)->failed, true);
+    atomic_store(&weir__cuda(s->base.dev)->faults.failed, true);
     return true;
 }
 
@@ -195,7 +197,7 @@ static void drop_waits(struct weir__cuda_stream *s, uint64_t over, const weir_de
 }
 
 #define EVERY_STREAM(s)                                                    \
-    for (struct weir__cuda *dev_ = opened; dev_; dev_ = dev_->next_opened) \
+    for (struct weir__cuda *dev_ = opened; dev_; dev_ = dev_->faults.next) \
         for (struct weir__cuda_stream *s = atomic_load(&dev_->streams); s; s = s->next)
 
 /* How far streams are is read first: of what is over by then kernels have said all there is to say,
@@ -206,8 +208,8 @@ static void poll_locked(const weir_device *gone)
 
     EVERY_STREAM(s)
     s->faults.over = atomic_load_explicit(&s->word->reached, memory_order_acquire);
-    for (struct weir__cuda *dev = opened; dev; dev = dev->next_opened)
-        if (__atomic_load_n(&dev->failures->any, __ATOMIC_ACQUIRE))
+    for (struct weir__cuda *dev = opened; dev; dev = dev->faults.next)
+        if (__atomic_load_n(&dev->faults.failures->any, __ATOMIC_ACQUIRE))
             for (struct weir__cuda_stream *s = atomic_load(&dev->streams); s; s = s->next)
                 read_failure(s);
     while (news) {
@@ -221,9 +223,9 @@ static void poll_locked(const weir_device *gone)
 
 void weir__cuda_poll(struct weir__cuda *dev)
 {
-    if (weir__likely(!__atomic_load_n(&dev->failures->any, __ATOMIC_ACQUIRE) &&
-                     !atomic_load_explicit(&dev->failed, memory_order_acquire) &&
-                     !atomic_load_explicit(&dev->looks_abroad, memory_order_relaxed)))
+    if (weir__likely(!__atomic_load_n(&dev->faults.failures->any, __ATOMIC_ACQUIRE) &&
+                     !atomic_load_explicit(&dev->faults.failed, memory_order_acquire) &&
+                     !atomic_load_explicit(&dev->faults.looks_abroad, memory_order_relaxed)))
         return;
     weir__mutex_lock(&faults_lock);
     poll_locked(NULL);
@@ -258,10 +260,10 @@ weir_status weir__cuda_take(struct weir__cuda_stream *s, uint64_t at, struct wei
 void weir__cuda_faults_close(struct weir__cuda *dev)
 {
     weir__mutex_lock(&faults_lock);
-    for (struct weir__cuda **at = &opened; *at; at = &(*at)->next_opened)
+    for (struct weir__cuda **at = &opened; *at; at = &(*at)->faults.next)
         if (*at == dev) {
             poll_locked(&dev->base);
-            *at = dev->next_opened;
+            *at = dev->faults.next;
             break;
         }
     weir__mutex_unlock(&faults_lock);

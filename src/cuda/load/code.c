@@ -30,7 +30,7 @@ static void cached_name(const struct weir__cuda *dev, const struct weir__code *c
         h = weir__cuda_hash(h, own, strlen(own));
     dev->api->nvrtc.version(&major, &minor);
     snprintf(name, size, "%s-%016llx-sm%d%d-nvrtc%d.%d-%016llx.cubin", code->text,
-             (unsigned long long)variant, dev->major, dev->minor, major, minor,
+             (unsigned long long)variant, dev->gpu.major, dev->gpu.minor, major, minor,
              (unsigned long long)h);
 }
 
@@ -74,8 +74,8 @@ static weir_status compile_program(struct weir__cuda *dev, const struct weir__co
     weir_status st;
 
     /* Hopper's own products are in a set of their own, which no other GPU has. */
-    snprintf(arch, sizeof arch, "--gpu-architecture=sm_%d%d%s", dev->major, dev->minor,
-             dev->major == 9 && dev->minor == 0 ? "a" : "");
+    snprintf(arch, sizeof arch, "--gpu-architecture=sm_%d%d%s", dev->gpu.major, dev->gpu.minor,
+             dev->gpu.major == 9 && dev->gpu.minor == 0 ? "a" : "");
     for (int i = 0; i < 8; i++) {
         snprintf(defines[i], sizeof defines[i], "-DV%d=%u", i, variant[i]);
         options[5 + i] = defines[i];
@@ -138,18 +138,18 @@ static struct weir__cuda_function *find_slot(struct weir__cuda_function *table, 
 
 static weir_status grow_table(struct weir__cuda *dev)
 {
-    unsigned cap = dev->cap_functions ? 2 * dev->cap_functions : 128;
+    unsigned cap = dev->code.cap ? 2 * dev->code.cap : 128;
     struct weir__cuda_function *table = weir__calloc(cap, sizeof *table);
 
     if (!table)
         return weir__fail(WEIR_ENOMEM, "the table of %u kernels", cap);
-    for (unsigned i = 0; i < dev->cap_functions; i++)
-        if (dev->functions[i].code)
-            *find_slot(table, cap, dev->functions[i].code, dev->functions[i].variant) =
-                dev->functions[i];
-    weir__free(dev->functions);
-    dev->functions = table;
-    dev->cap_functions = cap;
+    for (unsigned i = 0; i < dev->code.cap; i++)
+        if (dev->code.functions[i].code)
+            *find_slot(table, cap, dev->code.functions[i].code, dev->code.functions[i].variant) =
+                dev->code.functions[i];
+    weir__free(dev->code.functions);
+    dev->code.functions = table;
+    dev->code.cap = cap;
     return WEIR_OK;
 }
 
@@ -175,7 +175,7 @@ static bool find_loaded(const struct weir__cuda *dev, const struct weir__code *c
 
     weir__mutex_lock(&modules_lock);
     for (m = modules; m; m = m->next)
-        if (m->context == dev->context && m->code == code && m->variant == variant)
+        if (m->context == dev->gpu.context && m->code == code && m->variant == variant)
             break;
     if (m) {
         m->users++;
@@ -212,18 +212,18 @@ static weir_status load(struct weir__cuda *dev, const struct weir__code *code, u
 
     if (!m)
         return weir__fail(WEIR_ENOMEM, "the code of kernel text '%s'", code->text);
-    if (!(st = weir__cuda_calm(dev, code->text))) {
+    if (!(st = weir__cuda_quiesce(dev, code->text))) {
         if (!(st = weir__cuda_check(dev, cu->module_load(&m->module, image), code->text)) &&
             (st = weir__cuda_check(dev, cu->module_function(&m->function, m->module, code->text),
                                    code->text)))
             cu->module_unload(m->module);
-        weir__cuda_calm_end(dev);
+        weir__cuda_resume(dev);
     }
     if (st) {
         weir__free(m);
         return st;
     }
-    m->context = dev->context;
+    m->context = dev->gpu.context;
     m->code = code;
     m->variant = variant;
     m->users = 1;
@@ -248,7 +248,7 @@ static weir_status make_function(struct weir__cuda *dev, const struct weir__code
     if ((image = weir__cuda_cache_read(name, &size))) {
         st = load(dev, code, key, image, f);
         weir__free(image);
-        if (!st || atomic_load(&dev->dead))
+        if (!st || atomic_load(&dev->faults.dead))
             return st;
         weir__log(WEIR_LOG_WARN, "%s cannot be loaded and is made again", name);
     }
@@ -287,16 +287,16 @@ weir_status weir__cuda_function(struct weir__cuda *dev, const struct weir__code 
     weir_status st;
 
     memcpy(&key, launch->variant, sizeof key);
-    if (dev->nfunctions >= dev->cap_functions / 2 && (st = grow_table(dev)))
+    if (dev->code.n >= dev->code.cap / 2 && (st = grow_table(dev)))
         return st;
-    f = find_slot(dev->functions, dev->cap_functions, code, key);
+    f = find_slot(dev->code.functions, dev->code.cap, code, key);
     if (weir__unlikely(!f->code)) {
         if (!find_loaded(dev, code, key, f) &&
             (st = add_function(dev, code, args, launch->variant, key, f)))
             return st;
         f->code = code;
         f->variant = key;
-        dev->nfunctions++;
+        dev->code.n++;
     }
     if (launch->shared > 48 << 10 && launch->shared > f->shared) {
         if ((st =
@@ -313,8 +313,8 @@ weir_status weir__cuda_function(struct weir__cuda *dev, const struct weir__code 
 
 void weir__cuda_functions_close(struct weir__cuda *dev)
 {
-    for (unsigned i = 0; i < dev->cap_functions; i++)
-        if (dev->functions[i].code)
-            unload(dev, dev->functions[i].module);
-    weir__free(dev->functions);
+    for (unsigned i = 0; i < dev->code.cap; i++)
+        if (dev->code.functions[i].code)
+            unload(dev, dev->code.functions[i].module);
+    weir__free(dev->code.functions);
 }

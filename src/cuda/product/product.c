@@ -213,7 +213,7 @@ void weir__cuda_product_ask(struct weir__cuda *dev, struct weir__cuda_product *p
     if (!weir__cuda_product_describe(dev, p, target) || lt->preference_create(&preference))
         return;
     if (!set_preference(lt, &p->key, preference) &&
-        !lt->heuristic(dev->lt, p->desc[target], p->b, p->a, p->c, p->c, preference,
+        !lt->heuristic(dev->products.library, p->desc[target], p->b, p->a, p->c, p->c, preference,
                        WEIR__CUDA_OFFERS, offers, &found))
         for (int i = 0; i < found; i++)
             if (!offers[i].status)
@@ -253,8 +253,8 @@ static struct weir__cuda_product *new_product(struct weir__cuda *dev,
         p->best = 0;
     if (p->nways && !p->tuned && weir__cuda_read_choice(dev, p, 0) >= 0)
         p->tuned = true;
-    p->next = dev->products;
-    dev->products = p;
+    p->next = dev->products.all;
+    dev->products.all = p;
     return p;
 }
 
@@ -262,14 +262,14 @@ static struct weir__cuda_product *new_product(struct weir__cuda *dev,
 static struct weir__cuda_product *find(struct weir__cuda *dev, const struct weir__cuda_key *key,
                                        const struct weir__product *x)
 {
-    struct weir__cuda_product **at = &dev->products, *p;
+    struct weir__cuda_product **at = &dev->products.all, *p;
 
     for (; (p = *at); at = &p->next)
         /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): keys are zeroed first */
         if (!memcmp(&p->key, key, sizeof *key)) {
             *at = p->next;
-            p->next = dev->products;
-            dev->products = p;
+            p->next = dev->products.all;
+            dev->products.all = p;
             return p;
         }
     return new_product(dev, key, x);
@@ -291,8 +291,8 @@ weir_status weir__cuda_product_find(struct weir__cuda *dev, const struct weir__p
 
     if (outer_count(x) > 64 || !make_key(x, cores < dev->cores.total ? cores : 0, &key))
         return WEIR_EUNSUPPORTED;
-    if (!dev->lt && dev->api->lt.create(&dev->lt)) {
-        dev->lt = NULL;
+    if (!dev->products.library && dev->api->lt.create(&dev->products.library)) {
+        dev->products.library = NULL;
         return weir__fail(WEIR_EDEVICE, "cuBLASLt does not start on %s", dev->base.props.name);
     }
     if (!(*out = find(dev, &key, x)))
@@ -347,8 +347,8 @@ int weir__cuda_product_multiply(const struct weir__cuda_sink *sink,
         alpha = wide;
         beta_at = wide + 1;
     }
-    return lt->matmul(sink->dev->lt, desc, alpha, b, p->b, a, p->a, beta_at, c, p->c, c, p->c,
-                      &w->how.algo, w->how.workspace ? *sink->workspace : NULL,
+    return lt->matmul(sink->dev->products.library, desc, alpha, b, p->b, a, p->a, beta_at, c, p->c,
+                      c, p->c, &w->how.algo, w->how.workspace ? *sink->workspace : NULL,
                       w->how.workspace ? WEIR__CUDA_WORKSPACE : 0, sink->stream);
 }
 
@@ -441,24 +441,25 @@ weir_status weir__cuda_product_run(const struct weir__cuda_sink *sink,
     if (p->ways[way].how.workspace && (st = weir__cuda_product_workspace(sink)))
         return st;
     first = !p->ways[way].ran;
-    if (first && (st = weir__cuda_calm(sink->dev, "a matrix product that is new to the library")))
+    if (first &&
+        (st = weir__cuda_quiesce(sink->dev, "a matrix product that is new to the library")))
         return st;
     st = sink->own && outer_count(x) == 1 ? weir__cuda_product_repeat(sink, p, way, x)
                                           : weir__cuda_product_issue(sink, p, way, x, n);
     if (first)
-        weir__cuda_calm_end(sink->dev);
+        weir__cuda_resume(sink->dev);
     p->ways[way].ran |= !st;
     return st;
 }
 
 void weir__cuda_products_close(struct weir__cuda *dev)
 {
-    while (dev->products) {
-        struct weir__cuda_product *p = dev->products;
+    while (dev->products.all) {
+        struct weir__cuda_product *p = dev->products.all;
 
-        dev->products = p->next;
+        dev->products.all = p->next;
         free_product(&dev->api->lt, p);
     }
-    if (dev->lt)
-        dev->api->lt.destroy(dev->lt);
+    if (dev->products.library)
+        dev->api->lt.destroy(dev->products.library);
 }

@@ -64,7 +64,7 @@ static weir__cu_exec capture(const struct weir__cuda_sink *sink, const struct we
 {
     const struct weir__cu *cu = &sink->dev->api->cu;
     struct weir__cuda_sink to = *sink;
-    const struct weir__cuda_queue *q = sink->own->queues;
+    const struct weir__cuda_queue *q = sink->own->queues.all;
     weir__cu_graph graph = NULL;
     weir__cu_exec exec = NULL;
     weir_status st;
@@ -92,10 +92,10 @@ weir_status weir__cuda_product_repeat(const struct weir__cuda_sink *sink,
     struct call call = call_of(sink, p, way, x);
     struct weir__cuda_repeat *r;
 
-    if (!sink->own->repeats &&
-        !(sink->own->repeats = weir__calloc(REPEATS, sizeof *sink->own->repeats)))
+    if (!sink->own->scratch.repeats &&
+        !(sink->own->scratch.repeats = weir__calloc(REPEATS, sizeof *sink->own->scratch.repeats)))
         return weir__fail(WEIR_ENOMEM, "a matrix product");
-    r = &sink->own->repeats[place_of(&call)];
+    r = &sink->own->scratch.repeats[place_of(&call)];
     /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): calls are zeroed first */
     if (memcmp(&r->call, &call, sizeof call)) {
         if (r->exec)
@@ -114,8 +114,8 @@ weir_status weir__cuda_product_repeat(const struct weir__cuda_sink *sink,
 
 void weir__cuda_repeats_close(struct weir__cuda_stream *s)
 {
-    for (int i = 0; i < REPEATS && s->repeats; i++)
-        if (s->repeats[i].exec)
-            weir__cuda(s->base.dev)->api->cu.exec_destroy(s->repeats[i].exec);
-    weir__free(s->repeats);
+    for (int i = 0; i < REPEATS && s->scratch.repeats; i++)
+        if (s->scratch.repeats[i].exec)
+            weir__cuda(s->base.dev)->api->cu.exec_destroy(s->scratch.repeats[i].exec);
+    weir__free(s->scratch.repeats);
 }

@@ -94,7 +94,8 @@ static int priority_of(const struct capture *c, const struct weir__cuda_lane *la
 {
     int priority = weir__cuda_priority(lane->stream);
 
-    return priority - (c->by_chains && item->critical && priority > c->p->dev->priority_greatest);
+    return priority -
+           (c->by_chains && item->critical && priority > c->p->dev->gpu.priority_greatest);
 }
 
 static struct weir__cuda_sink sink_of(const struct capture *c, int lane, int i)

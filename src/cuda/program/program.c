@@ -140,7 +140,7 @@ static weir_status capture(struct weir__program *p)
         }
         p->run_is_new = true;
     }
-    weir__cuda_rehearse(p);
+    weir__cuda_autotune(p);
     weir__cuda_arrange(p);
     if (!(st = weir__cuda_program_graph(p, NULL, &graph)))
         st = use_graph(p, graph);
@@ -165,7 +165,7 @@ static weir_status run_kernel(struct weir__program *p, int lane, const struct we
         .workspace = &p->lanes[lane].workspace,
         .company = p->company,
     };
-    struct weir__cuda_heard *heard;
+    struct weir__cuda_traced *traced;
     weir_status st;
 
     sink.context.stream = s->base.name;
@@ -175,7 +175,7 @@ static weir_status run_kernel(struct weir__program *p, int lane, const struct we
             (st = weir__cuda_tail(s, k->engine <= WEIR_ENGINE_MIX ? k->cores : UINT32_MAX,
                                   &sink.stream)))
             return st;
-        heard = weir__trace_on() ? weir__cuda_hear(s, sink.stream, k, seq) : NULL;
+        traced = weir__trace_on() ? weir__cuda_trace_begin(s, sink.stream, k, seq) : NULL;
         if (k->meets) {
             const struct weir__cuda_run run = {
                 blamed, tickets[((const struct weir__meet *)k->args)->place]};
@@ -184,8 +184,8 @@ static weir_status run_kernel(struct weir__program *p, int lane, const struct we
         } else {
             st = weir__cuda_issue(&sink, k);
         }
-        if (heard)
-            weir__cuda_heard(heard, sink.stream, !st);
+        if (traced)
+            weir__cuda_trace_end(traced, sink.stream, !st);
         if (st)
             return st;
     }
@@ -385,8 +385,8 @@ weir_status weir__cuda_program_run(struct weir__program *p, weir_stream *const *
         p->epoch = dev->cores.epoch;
         st = capture(p);
     }
-    if (p->meets && !st && !p->rehearsed) {
-        weir__cuda_rehearse(p);
+    if (p->meets && !st && !p->autotuned) {
+        weir__cuda_autotune(p);
         st = load_all(p);
     }
     if (!st)

@@ -42,7 +42,7 @@ struct weir__cuda_merge {
     int n;
 };
 
-/* How a program becomes a graph, as far as there is a choice: see rehearse.c. */
+/* How a program becomes a graph, as far as there is a choice: see autotune.c. */
 struct weir__cuda_arrangement {
     int longest_first; /* whether the nodes are made in that order, or lane after lane, */
     int urgent;        /* and those on the longest chains have a higher priority */
@@ -57,7 +57,7 @@ struct weir__program {
     bool meets;       /* some are collectives: it is run node by node */
     bool stale;       /* a kernel has changed since the graph was captured, */
     bool moved;       /* and since the last run */
-    bool rehearsed;   /* its products have their ways, */
+    bool autotuned;   /* its products have their ways, */
     uint64_t company; /* chosen under this number */
     unsigned epoch;   /* of the cores then */
     weir__cu_exec exec;
@@ -108,7 +108,7 @@ weir_status weir__cuda_merge_issue(const struct weir__cuda_sink *sink,
 bool weir__cuda_read_arrangement(struct weir__program *p);
 void weir__cuda_keep_arrangement(const struct weir__program *p);
 
-/* rehearse.c: chooses the ways of the program's products and its arrangement, once. (L) */
-void weir__cuda_rehearse(struct weir__program *p);
+/* autotune.c: chooses the ways of the program's products and its arrangement, once. (L) */
+void weir__cuda_autotune(struct weir__program *p);
 
 #endif

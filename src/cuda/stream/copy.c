@@ -138,11 +138,11 @@ static void move_haul(const struct weir__cuda_haul *h)
 
 static void drop_haul(struct weir__cuda_haul *h)
 {
-    weir__spin_lock(&h->dev->hauls_lock);
+    weir__spin_lock(&h->dev->copies.lock);
     *h->at = h->next;
     if (h->next)
         h->next->at = h->at;
-    weir__spin_unlock(&h->dev->hauls_lock);
+    weir__spin_unlock(&h->dev->copies.lock);
     weir__free(h);
 }
 
@@ -153,9 +153,9 @@ static void haul(void *user)
     struct weir__cuda_haul *h = user;
     bool may_fail = atomic_load_explicit(&h->stream->faults.may_fail, memory_order_relaxed);
 
-    weir__spin_lock(&h->dev->hauls_lock);
+    weir__spin_lock(&h->dev->copies.lock);
     h->under_way = h->count > 0;
-    weir__spin_unlock(&h->dev->hauls_lock);
+    weir__spin_unlock(&h->dev->copies.lock);
     if (h->under_way && !(may_fail && weir__cuda_failed_before(h->stream, h->seq)))
         move_haul(h);
     drop_haul(h);
@@ -168,13 +168,13 @@ static void call_off_hauls(struct weir__cuda *dev, uint64_t number)
 
     while (again) {
         again = false;
-        weir__spin_lock(&dev->hauls_lock);
-        for (struct weir__cuda_haul *h = dev->hauls; h; h = h->next)
+        weir__spin_lock(&dev->copies.lock);
+        for (struct weir__cuda_haul *h = dev->copies.under_way; h; h = h->next)
             if (h->number == number && h->under_way)
                 again = true;
             else if (h->number == number)
                 h->count = 0;
-        weir__spin_unlock(&dev->hauls_lock);
+        weir__spin_unlock(&dev->copies.lock);
         if (again)
             sched_yield();
     }
@@ -189,21 +189,21 @@ static weir_status queue_haul(struct weir__cuda_stream *s, weir__cu_stream strea
 
     if (!h)
         return weir__fail(WEIR_ENOMEM, "a copy of %lld elements", (long long)count);
-    weir__spin_lock(&dev->hauls_lock);
+    weir__spin_lock(&dev->copies.lock);
     *h = (struct weir__cuda_haul){.dev = dev,
-                                  .next = dev->hauls,
-                                  .at = &dev->hauls,
-                                  .number = dev->staged_copies,
+                                  .next = dev->copies.under_way,
+                                  .at = &dev->copies.under_way,
+                                  .number = dev->copies.staged,
                                   .stream = s,
                                   .seq = weir__stream_submitted(&s->base) + 1,
                                   .copy = *c,
-                                  .stage = s->stage,
+                                  .stage = s->scratch.stage,
                                   .first = first,
                                   .count = count};
     if (h->next)
         h->next->at = &h->next;
-    dev->hauls = h;
-    weir__spin_unlock(&dev->hauls_lock);
+    dev->copies.under_way = h;
+    weir__spin_unlock(&dev->copies.lock);
     if ((st = weir__cuda_check(dev, dev->api->cu.launch_host(stream, haul, h), "a copy")))
         drop_haul(h);
     return st;
@@ -211,8 +211,8 @@ static weir_status queue_haul(struct weir__cuda_stream *s, weir__cu_stream strea
 
 void weir__cuda_copies_close(struct weir__cuda *dev)
 {
-    while (dev->hauls)
-        drop_haul(dev->hauls);
+    while (dev->copies.under_way)
+        drop_haul(dev->copies.under_way);
 }
 
 /* One stretch of elements, from `first` on, through the stage. */
@@ -223,7 +223,7 @@ static weir_status stage(struct weir__cuda_stream *s, weir__cu_stream stream,
     bool to_host = c->way == WEIR__COPY_TO_HOST;
     bool packed = is_packed(c, to_host ? c->src_stride : c->dst_stride);
     size_t offset = (size_t)first * c->elem, size = (size_t)count * c->elem;
-    struct strided args = {.copy = *c, .packed = s->stage, .first = first, .count = count};
+    struct strided args = {.copy = *c, .packed = s->scratch.stage, .first = first, .count = count};
     weir_status st = WEIR_OK;
 
     if (!to_host)
@@ -233,9 +233,9 @@ static weir_status stage(struct weir__cuda_stream *s, weir__cu_stream stream,
     if (!packed)
         st = move_strided(dev, stream, &args);
     else if (to_host)
-        st = move_bytes(dev, stream, s->stage, c->src + offset, size);
+        st = move_bytes(dev, stream, s->scratch.stage, c->src + offset, size);
     else
-        st = move_bytes(dev, stream, c->dst + offset, s->stage, size);
+        st = move_bytes(dev, stream, c->dst + offset, s->scratch.stage, size);
     if (!st && to_host)
         st = queue_haul(s, stream, c, first, count);
     return st;
@@ -245,10 +245,10 @@ static weir_status make_stage(struct weir__cuda_stream *s)
 {
     struct weir__cuda *dev = weir__cuda(s->base.dev);
 
-    if (s->stage)
+    if (s->scratch.stage)
         return WEIR_OK;
     return weir__cuda_check(dev,
-                            dev->api->cu.host_alloc((void **)&s->stage, WEIR__CUDA_STAGE,
+                            dev->api->cu.host_alloc((void **)&s->scratch.stage, WEIR__CUDA_STAGE,
                                                     CU_HOST_ALLOC_PORTABLE_MAPPED),
                             "pinned memory");
 }
@@ -260,11 +260,11 @@ static weir_status copy_staged(struct weir__cuda_stream *s, weir__cu_stream stre
     weir_status st = make_stage(s);
     struct weir__cuda *dev = weir__cuda(s->base.dev);
 
-    dev->staged_copies++;
+    dev->copies.staged++;
     for (int64_t first = 0; first < n && !st; first += step)
         st = stage(s, stream, c, first, weir__min(step, n - first));
     if (st)
-        call_off_hauls(dev, dev->staged_copies);
+        call_off_hauls(dev, dev->copies.staged);
     return st;
 }
 
@@ -301,7 +301,7 @@ weir_status weir__cuda_copy_ready(struct weir__cuda_stream *s, const struct weir
         return st;
     if (c->src && is_packed(c, c->src_stride) && is_packed(c, c->dst_stride))
         return WEIR_OK;
-    args.packed = staged ? s->stage : NULL;
+    args.packed = staged ? s->scratch.stage : NULL;
     strided_shape(&args, 0, 1, &l);
     return weir__cuda_function(weir__cuda(s->base.dev), &strided_code, &args, &l, &function);
 }

@@ -18,7 +18,7 @@ weir_status weir__cuda_cores_open(struct weir__cuda *dev)
     weir_status st;
 
     c->total = (unsigned)dev->base.props.cores.cube;
-    if ((st = weir__cuda_check(dev, cu->device_resource(dev->device, &all, CU_RESOURCE_SM),
+    if ((st = weir__cuda_check(dev, cu->device_resource(dev->gpu.device, &all, CU_RESOURCE_SM),
                                "the cores")))
         return st;
     for (int i = 0; i < WEIR__CUDA_SPLITS; i++) {
@@ -72,9 +72,9 @@ int weir__cuda_round_limit(const weir_device *base, int cores)
 /* A part is a stream's while it has a limit of its own, or work that runs there. */
 static bool has_part(const struct weir__cuda_stream *s)
 {
-    return s->base.live && s->part &&
+    return s->base.live && s->granted.part &&
            (s->base.limit.cube || s->base.limit.vector ||
-            atomic_load_explicit(&s->word->reached, memory_order_relaxed) < s->part_seq);
+            atomic_load_explicit(&s->word->reached, memory_order_relaxed) < s->granted.seq);
 }
 
 /* The coarsest split that has the limit of every stream. */
@@ -87,7 +87,7 @@ static int choose_split(const struct weir__cuda_stream *me, unsigned cores)
         bool fits = most_of(split, cores) == cores;
 
         for (struct weir__cuda_stream *s = atomic_load(&dev->streams); s && fits; s = s->next)
-            fits = s == me || !has_part(s) || most_of(split, s->part_given) == s->part_given;
+            fits = s == me || !has_part(s) || most_of(split, s->granted.given) == s->granted.given;
         if (fits)
             return i;
     }
@@ -104,9 +104,10 @@ static unsigned choose_units(const struct weir__cuda_stream *me, int split, unsi
     unsigned best = 0, least = UINT32_MAX, used[WEIR__CUDA_UNITS] = {0};
 
     for (struct weir__cuda_stream *s = atomic_load(&dev->streams); s; s = s->next)
-        for (unsigned i = 0;
-             s != me && has_part(s) && s->part->split == split && i < s->part->count; i++)
-            used[s->part->first + i]++;
+        for (unsigned i = 0; s != me && has_part(s) && s->granted.part->split == split &&
+                             i < s->granted.part->count;
+             i++)
+            used[s->granted.part->first + i]++;
     for (unsigned first = 0; first + count <= dev->cores.splits[split].nunits; first++) {
         unsigned users = 0;
 
@@ -130,16 +131,16 @@ static weir_status make_part(struct weir__cuda *dev, int split, unsigned first, 
 
     if (!part)
         return weir__fail(WEIR_ENOMEM, "a part of the cores of %s", dev->base.props.name);
-    if (!(st = weir__cuda_calm(dev, "a part of the cores"))) {
+    if (!(st = weir__cuda_quiesce(dev, "a part of the cores"))) {
         if (!(st = weir__cuda_check(dev,
                                     cu->resource_descriptor(
                                         &descriptor, &dev->cores.splits[split].units[first], count),
                                     "a part of the cores")))
-            st = weir__cuda_check(
-                dev,
-                cu->green_create(&part->green, descriptor, dev->device, CU_GREEN_DEFAULT_STREAM),
-                "a part of the cores");
-        weir__cuda_calm_end(dev);
+            st = weir__cuda_check(dev,
+                                  cu->green_create(&part->green, descriptor, dev->gpu.device,
+                                                   CU_GREEN_DEFAULT_STREAM),
+                                  "a part of the cores");
+        weir__cuda_resume(dev);
     }
     if (st) {
         weir__free(part);
@@ -178,9 +179,9 @@ weir_status weir__cuda_part(struct weir__cuda_stream *s, unsigned cores,
     if (cores >= c->total)
         return WEIR_OK;
     held = has_part(s);
-    s->part_seq = weir__stream_submitted(&s->base) + 1;
-    if (held && s->part_cores == cores && s->part_epoch == c->epoch) {
-        *out = s->part;
+    s->granted.seq = weir__stream_submitted(&s->base) + 1;
+    if (held && s->granted.cores == cores && s->granted.epoch == c->epoch) {
+        *out = s->granted.part;
         return WEIR_OK;
     }
     given = (unsigned)weir__cuda_round_limit(&dev->base, (int)cores);
@@ -193,10 +194,10 @@ weir_status weir__cuda_part(struct weir__cuda_stream *s, unsigned cores,
     if ((st = find_part(dev, split, choose_units(s, split, given / c->splits[split].unit),
                         given / c->splits[split].unit, &part)))
         return st;
-    s->part = *out = part;
-    s->part_cores = cores;
-    s->part_given = given;
-    s->part_epoch = c->epoch;
+    s->granted.part = *out = part;
+    s->granted.cores = cores;
+    s->granted.given = given;
+    s->granted.epoch = c->epoch;
     return WEIR_OK;
 }
 

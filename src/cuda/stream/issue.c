@@ -69,7 +69,7 @@ static weir_status launch(const struct weir__cuda_sink *sink, const struct weir_
     memcpy(args, k->args, k->args_size);
     for (unsigned phase = 0; phase < k->phases; phase++) {
         struct weir__code_launch l = {.threads = 256,
-                                      .arch = (uint32_t)(dev->major * 10 + dev->minor)};
+                                      .arch = (uint32_t)(dev->gpu.major * 10 + dev->gpu.minor)};
         weir__cu_function function;
         weir_status st;
 
@@ -146,11 +146,11 @@ weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
         .dev = dev,
         .cores = k->cores,
         .context = weir__cuda_context(dev, base, seq),
-        .workspace = &s->workspace,
+        .workspace = &s->scratch.workspace,
         .own = s,
     };
     weir_status st = weir__cuda_alive(dev);
-    struct weir__cuda_heard *heard = NULL;
+    struct weir__cuda_traced *traced = NULL;
     bool pushed;
 
     if (!st && k->fn && !k->code)
@@ -168,13 +168,13 @@ weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
             st = weir__cuda_tail(s, k->engine <= WEIR_ENGINE_MIX ? k->cores : UINT32_MAX,
                                  &sink.stream);
         if (!st && weir__trace_on())
-            heard = weir__cuda_hear(s, sink.stream, k, seq);
+            traced = weir__cuda_trace_begin(s, sink.stream, k, seq);
         if (!st)
             st = k->meets                           ? weir__cuda_meet(s, sink.stream, k, NULL)
                  : k->code->kind == WEIR__CODE_COPY ? weir__cuda_copy(s, sink.stream, k->args)
                                                     : weir__cuda_issue(&sink, k);
-        if (heard)
-            weir__cuda_heard(heard, sink.stream, !st);
+        if (traced)
+            weir__cuda_trace_end(traced, sink.stream, !st);
         weir__cuda_leave(dev, pushed);
     }
     if (st)

@@ -44,7 +44,7 @@ static void reached(void *user)
 /* The first job that is due, taken off the list; with a dead context, any. */
 static struct weir__cuda_job *take_job(struct weir__cuda_helper *h)
 {
-    bool dead = atomic_load(&h->dev->dead);
+    bool dead = atomic_load(&h->dev->faults.dead);
     struct weir__cuda_job *job, **at;
 
     weir__mutex_lock(&h->lock);
@@ -149,7 +149,7 @@ static void *help(void *user)
         uint32_t seen = atomic_load(&h->word);
         struct weir__cuda_job *job = take_job(h);
 
-        if (weir__unlikely(atomic_load(&h->dev->dead)))
+        if (weir__unlikely(atomic_load(&h->dev->faults.dead)))
             weir__cuda_meets_dead(h->dev);
         if (job)
             run_job(h->dev, job);
@@ -200,7 +200,7 @@ static void settle_job(struct weir__cuda_helper *h, struct weir__cuda_job *job, 
     job->whole = whole;
     due = job->reached;
     weir__mutex_unlock(&h->lock);
-    if (due || atomic_load(&h->dev->dead))
+    if (due || atomic_load(&h->dev->faults.dead))
         wake_helper(h);
 }
 

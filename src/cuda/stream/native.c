@@ -39,13 +39,13 @@ weir_status weir__cuda_wait_native(weir_stream *base, void *native)
     if (st)
         return st;
     pushed = weir__cuda_enter(dev);
-    if (!s->inlet)
-        st =
-            weir__cuda_check(dev, cu->event_create(&s->inlet, CU_EVENT_DISABLE_TIMING), "an event");
+    if (!s->native.inlet)
+        st = weir__cuda_check(dev, cu->event_create(&s->native.inlet, CU_EVENT_DISABLE_TIMING),
+                              "an event");
     if (!st && !(st = weir__cuda_tail(s, UINT32_MAX, &tail)) && tail != native &&
-        !(st = weir__cuda_check(dev, cu->event_record(s->inlet, native),
+        !(st = weir__cuda_check(dev, cu->event_record(s->native.inlet, native),
                                 "an event on a stream that is not weir's")))
-        st = weir__cuda_check(dev, cu->stream_wait(tail, s->inlet, 0), "a wait");
+        st = weir__cuda_check(dev, cu->stream_wait(tail, s->native.inlet, 0), "a wait");
     weir__cuda_leave(dev, pushed);
     if (!st)
         weir__cuda_count(s, 1, "wait");
@@ -77,7 +77,7 @@ bool weir__cuda_reaches(weir_device *base, const void *address)
     void *values[] = {&type, &ordinal};
 
     reaches = !dev->api->cu.pointer_attributes(2, asked, values, at) &&
-              (type == CU_MEMORY_DEVICE ? ordinal == dev->device
+              (type == CU_MEMORY_DEVICE ? ordinal == dev->gpu.device
                                         : type == CU_MEMORY_HOST); /* pinned: as the host sees it */
     weir__cuda_leave(dev, pushed);
     return reaches;
@@ -86,10 +86,10 @@ bool weir__cuda_reaches(weir_device *base, const void *address)
 bool weir__cuda_reaches_device(const weir_device *dev, const weir_device *other)
 {
     const struct weir__cuda *to = weir__cuda(other);
-    weir__cu_device here = weir__cuda(dev)->device;
-    bool reaches = to->device == here;
+    weir__cu_device here = weir__cuda(dev)->gpu.device;
+    bool reaches = to->gpu.device == here;
 
-    for (int i = 0; i < to->npeers; i++)
-        reaches |= to->peers[i] == here;
+    for (int i = 0; i < to->gpu.npeers; i++)
+        reaches |= to->gpu.peers[i] == here;
     return reaches;
 }

@@ -9,14 +9,14 @@ static weir_status end_of_all(struct weir__cuda_stream *s, uint64_t queued, weir
     struct weir__cuda_stream *leader = s;
     weir_status st;
 
-    if (!s->busy)
+    if (!s->order.busy)
         weir__cuda_locate(&leader, &queued);
     if (leader != s && queued == atomic_load_explicit(&leader->queued, memory_order_relaxed)) {
-        *out = leader->tail;
+        *out = leader->order.tail;
         return WEIR_OK;
     }
     st = weir__cuda_flush(s); /* the leader has more by now */
-    *out = s->tail;
+    *out = s->order.tail;
     return st;
 }
 
@@ -27,11 +27,11 @@ weir_status weir__cuda_write(struct weir__cuda_stream *s)
     weir_status st = WEIR_OK;
     weir__cu_stream on;
 
-    if (s->checkpoint >= queued)
+    if (s->progress.checkpoint >= queued)
         return WEIR_OK;
-    if (s->shut && s->gate == queued) /* who opens the gate writes it */
-        s->checkpoint = queued;
-    else if (!s->tail) /* nothing that CUDA would have to do */
+    if (s->gate.shut && s->gate.seq == queued) /* who opens the gate writes it */
+        s->progress.checkpoint = queued;
+    else if (!s->order.tail) /* nothing that CUDA would have to do */
         atomic_store_explicit(&s->word->reached, queued, memory_order_release);
     else if (!(st = end_of_all(s, queued, &on)))
         st = weir__cuda_check(dev,
@@ -39,8 +39,8 @@ weir_status weir__cuda_write(struct weir__cuda_stream *s)
                                   on, (weir__cu_address)(uintptr_t)&s->word->reached, queued, 0),
                               "a checkpoint");
     if (!st) {
-        s->checkpoint = queued;
-        s->since_checkpoint = 0;
+        s->progress.checkpoint = queued;
+        s->progress.since = 0;
     }
     return st;
 }
@@ -68,8 +68,8 @@ static void look(struct weir__cuda_stream *s)
 
     weir__spin_lock(&dev->tails);
     reached = atomic_load_explicit(&s->word->reached, memory_order_acquire);
-    if (reached < queued && reached >= s->checkpoint && s->tail && !s->npending &&
-        !weir__cuda_is_shut(s) && !dev->api->cu.stream_query(s->tail))
+    if (reached < queued && reached >= s->progress.checkpoint && s->order.tail && !s->order.nkept &&
+        !weir__cuda_is_shut(s) && !dev->api->cu.stream_query(s->order.tail))
         atomic_store_explicit(&s->word->reached, queued, memory_order_release);
     weir__spin_unlock(&dev->tails);
 }
@@ -79,7 +79,7 @@ void weir__cuda_look(weir_device *base)
     struct weir__cuda *dev = weir__cuda(base);
     bool pushed;
 
-    if (atomic_load_explicit(&dev->dead, memory_order_acquire))
+    if (atomic_load_explicit(&dev->faults.dead, memory_order_acquire))
         return;
     pushed = weir__cuda_enter(dev);
     for (struct weir__cuda_stream *s = atomic_load(&dev->streams); s; s = s->next)
@@ -93,10 +93,10 @@ uint64_t weir__cuda_done(const weir_stream *base)
     struct weir__cuda *dev = weir__cuda(base->dev);
     uint64_t queued = atomic_load_explicit(&s->queued, memory_order_acquire), reached;
 
-    if (atomic_load_explicit(&dev->dead, memory_order_acquire))
+    if (atomic_load_explicit(&dev->faults.dead, memory_order_acquire))
         return queued;
     reached = atomic_load_explicit(&s->word->reached, memory_order_acquire);
-    if (reached < queued && reached >= s->checkpoint)
+    if (reached < queued && reached >= s->progress.checkpoint)
         (void)weir__cuda_checkpoint(s); /* the next to ask will know */
     weir__cuda_poll(dev);
     return reached;

@@ -17,7 +17,8 @@ weir_status weir__cuda_stream_open(weir_stream *base)
     pushed = weir__cuda_enter(dev);
     for (int i = 0; i < WEIR__CUDA_RING && !st; i++)
         st = weir__cuda_check(
-            dev, dev->api->cu.event_create(&s->ring[i].event, CU_EVENT_DISABLE_TIMING), "an event");
+            dev, dev->api->cu.event_create(&s->order.ring[i].event, CU_EVENT_DISABLE_TIMING),
+            "an event");
     weir__cuda_leave(dev, pushed);
     if (st) {
         weir__cuda_stream_close(base);
@@ -50,21 +51,21 @@ void weir__cuda_stream_close(weir_stream *base)
     unlink_stream(dev, s);
 
     for (int i = 0; i < WEIR__CUDA_RING; i++)
-        if (s->ring[i].event)
-            cu->event_destroy(s->ring[i].event);
-    if (s->inlet)
-        cu->event_destroy(s->inlet);
-    if (s->parted)
-        cu->event_destroy(s->parted);
+        if (s->order.ring[i].event)
+            cu->event_destroy(s->order.ring[i].event);
+    if (s->native.inlet)
+        cu->event_destroy(s->native.inlet);
+    if (s->queues.parted)
+        cu->event_destroy(s->queues.parted);
     weir__cuda_repeats_close(s);
-    for (int i = 0; i < s->nqueues; i++)
-        cu->stream_destroy(s->queues[i].stream);
-    if (s->workspace)
-        weir__cuda_free(dev, s->workspace);
-    if (s->stage)
-        weir__cuda_free_host(dev, s->stage);
+    for (int i = 0; i < s->queues.n; i++)
+        cu->stream_destroy(s->queues.all[i].stream);
+    if (s->scratch.workspace)
+        weir__cuda_free(dev, s->scratch.workspace);
+    if (s->scratch.stage)
+        weir__cuda_free_host(dev, s->scratch.stage);
     weir__cuda_leave(dev, pushed);
-    weir__free(s->queues);
+    weir__free(s->queues.all);
     weir__free(s->faults.waits);
 }
 
@@ -73,10 +74,10 @@ void weir__cuda_stream_close(weir_stream *base)
 int weir__cuda_priority(const weir_stream *s)
 {
     const struct weir__cuda *dev = weir__cuda(s->dev);
-    int steps = dev->priority_least - dev->priority_greatest;
+    int steps = dev->gpu.priority_least - dev->gpu.priority_greatest;
 
-    return dev->priority_least - (WEIR__PRIORITY_LEAST - s->priority) * steps /
-                                     (WEIR__PRIORITY_LEAST - WEIR__PRIORITY_MOST);
+    return dev->gpu.priority_least - (WEIR__PRIORITY_LEAST - s->priority) * steps /
+                                         (WEIR__PRIORITY_LEAST - WEIR__PRIORITY_MOST);
 }
 
 static weir_status find_queue(struct weir__cuda_stream *s, const struct weir__cuda_part *part,
@@ -85,20 +86,20 @@ static weir_status find_queue(struct weir__cuda_stream *s, const struct weir__cu
     struct weir__cuda *dev = weir__cuda(s->base.dev);
     /* Streams of one priority may share a queue of the hardware, and a part must not stand there
      * behind a stream that waits for it. */
-    int priority = side ? dev->priority_greatest : weir__cuda_priority(&s->base);
+    int priority = side ? dev->gpu.priority_greatest : weir__cuda_priority(&s->base);
     weir_status st;
 
-    for (int i = 0; i < s->nqueues; i++)
-        if (s->queues[i].part == part && s->queues[i].priority == priority &&
-            s->queues[i].side == side) {
-            *out = s->queues[i].stream;
+    for (int i = 0; i < s->queues.n; i++)
+        if (s->queues.all[i].part == part && s->queues.all[i].priority == priority &&
+            s->queues.all[i].side == side) {
+            *out = s->queues.all[i].stream;
             return WEIR_OK;
         }
-    if (!weir__grow(&s->queues, s->nqueues, &s->cap_queues, sizeof *s->queues))
+    if (!weir__grow(&s->queues.all, s->queues.n, &s->queues.cap, sizeof *s->queues.all))
         return WEIR_ENOMEM;
     if ((st = weir__cuda_new_stream(dev, part, priority, out)))
         return st;
-    s->queues[s->nqueues++] = (struct weir__cuda_queue){priority, part, side, *out};
+    s->queues.all[s->queues.n++] = (struct weir__cuda_queue){priority, part, side, *out};
     return WEIR_OK;
 }
 
@@ -116,10 +117,11 @@ weir_status weir__cuda_side(struct weir__cuda_stream *s, unsigned cores, weir__c
     struct weir__cuda *dev = weir__cuda(s->base.dev);
     weir_status st;
 
-    if (!s->parted &&
-        (st = weir__cuda_check(dev, dev->api->cu.event_create(&s->parted, CU_EVENT_DISABLE_TIMING),
-                               "an event"))) {
-        s->parted = NULL;
+    if (!s->queues.parted &&
+        (st = weir__cuda_check(
+             dev, dev->api->cu.event_create(&s->queues.parted, CU_EVENT_DISABLE_TIMING),
+             "an event"))) {
+        s->queues.parted = NULL;
         return st;
     }
     return weir__cuda_queue(s, cores, true, out);

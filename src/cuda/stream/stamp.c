@@ -9,17 +9,17 @@ static weir_status take_stamp(struct weir__cuda *dev, _Atomic uint64_t *ns,
     struct weir__cuda_stamp *found = NULL, **at;
     weir_status st = WEIR_OK;
 
-    weir__spin_lock(&dev->stamps_lock);
+    weir__spin_lock(&dev->clock.lock);
     /* The place is used again: whoever it was meant for is gone. */
-    for (at = &dev->stamps; *at; at = &(*at)->next)
+    for (at = &dev->clock.stamps; *at; at = &(*at)->next)
         if ((*at)->ns == ns) {
             found = *at;
             *at = found->next;
             break;
         }
-    if (!found && (found = dev->spare_stamps))
-        dev->spare_stamps = found->next;
-    weir__spin_unlock(&dev->stamps_lock);
+    if (!found && (found = dev->clock.spare))
+        dev->clock.spare = found->next;
+    weir__spin_unlock(&dev->clock.lock);
     if (!found) {
         if (!(found = weir__calloc(1, sizeof *found)))
             return weir__fail(WEIR_ENOMEM, "a time stamp on %s", dev->base.props.name);
@@ -50,10 +50,10 @@ weir_status weir__cuda_stamp(weir_stream *base, _Atomic uint64_t *ns)
         stamp->stream = s;
         stamp->seq = weir__stream_submitted(base) + 1;
         stamp->ns = st ? NULL : ns;
-        weir__spin_lock(&dev->stamps_lock);
-        stamp->next = st ? dev->spare_stamps : dev->stamps;
-        *(st ? &dev->spare_stamps : &dev->stamps) = stamp;
-        weir__spin_unlock(&dev->stamps_lock);
+        weir__spin_lock(&dev->clock.lock);
+        stamp->next = st ? dev->clock.spare : dev->clock.stamps;
+        *(st ? &dev->clock.spare : &dev->clock.stamps) = stamp;
+        weir__spin_unlock(&dev->clock.lock);
     }
     if (!st)
         weir__cuda_count(s, 1, "time stamp");
@@ -64,7 +64,7 @@ weir_status weir__cuda_stamp(weir_stream *base, _Atomic uint64_t *ns)
 weir__cu_result weir__cuda_time_of(struct weir__cuda *dev, weir__cu_event *event, uint64_t *ns)
 {
     float ms = 0;
-    weir__cu_result r = dev->api->cu.event_elapsed(&ms, dev->base_event, *event);
+    weir__cu_result r = dev->api->cu.event_elapsed(&ms, dev->clock.base, *event);
 
     *ns = WEIR__NO_TIME;
     if (r) {
@@ -72,12 +72,12 @@ weir__cu_result weir__cuda_time_of(struct weir__cuda *dev, weir__cu_event *event
             (void)weir__cuda_check(dev, r, "a time stamp");
         return r;
     }
-    *ns = (uint64_t)(dev->base_ns + (double)ms * 1e6);
+    *ns = (uint64_t)(dev->clock.base_ns + (double)ms * 1e6);
     if (ms > 100) {
-        weir__cu_event old = dev->base_event;
+        weir__cu_event old = dev->clock.base;
 
-        dev->base_event = *event;
-        dev->base_ns += (double)ms * 1e6;
+        dev->clock.base = *event;
+        dev->clock.base_ns += (double)ms * 1e6;
         *event = old;
     }
     return 0;
@@ -97,22 +97,22 @@ void weir__cuda_read_stamps(struct weir__cuda_stream *s, uint64_t seq)
     struct weir__cuda_stamp **at, *stamp;
     bool pushed;
 
-    weir__spin_lock(&dev->stamps_lock);
-    if (dev->stamps) {
+    weir__spin_lock(&dev->clock.lock);
+    if (dev->clock.stamps) {
         pushed = weir__cuda_enter(dev);
-        for (at = &dev->stamps; (stamp = *at);) {
+        for (at = &dev->clock.stamps; (stamp = *at);) {
             if (stamp->stream != s || stamp->seq > seq) {
                 at = &stamp->next;
                 continue;
             }
             read_stamp(dev, stamp);
             *at = stamp->next;
-            stamp->next = dev->spare_stamps;
-            dev->spare_stamps = stamp;
+            stamp->next = dev->clock.spare;
+            dev->clock.spare = stamp;
         }
         weir__cuda_leave(dev, pushed);
     }
-    weir__spin_unlock(&dev->stamps_lock);
+    weir__spin_unlock(&dev->clock.lock);
 }
 
 /* ---- the clock ---- */
@@ -148,11 +148,11 @@ weir_status weir__cuda_anchor(struct weir__cuda *dev)
     if (!st) {
         weir__cu_event old;
 
-        weir__spin_lock(&dev->stamps_lock);
-        old = dev->base_event;
-        dev->base_event = events[0];
-        dev->base_ns = ns;
-        weir__spin_unlock(&dev->stamps_lock);
+        weir__spin_lock(&dev->clock.lock);
+        old = dev->clock.base;
+        dev->clock.base = events[0];
+        dev->clock.base_ns = ns;
+        weir__spin_unlock(&dev->clock.lock);
         events[0] = old;
     }
     for (int i = 0; i < 2; i++)
@@ -174,8 +174,8 @@ static void free_stamps(struct weir__cuda *dev, struct weir__cuda_stamp *list)
 
 void weir__cuda_stamps_close(struct weir__cuda *dev)
 {
-    free_stamps(dev, dev->stamps);
-    free_stamps(dev, dev->spare_stamps);
-    if (dev->base_event)
-        dev->api->cu.event_destroy(dev->base_event);
+    free_stamps(dev, dev->clock.stamps);
+    free_stamps(dev, dev->clock.spare);
+    if (dev->clock.base)
+        dev->api->cu.event_destroy(dev->clock.base);
 }

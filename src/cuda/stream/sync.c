@@ -56,7 +56,7 @@ static weir_status timed_out(struct weir__cuda_stream *s, uint64_t seq, int64_t 
 static bool is_over(struct weir__cuda_stream *s, uint64_t seq)
 {
     return atomic_load_explicit(&s->word->reached, memory_order_acquire) >= seq ||
-           atomic_load_explicit(&weir__cuda(s->base.dev)->dead, memory_order_acquire);
+           atomic_load_explicit(&weir__cuda(s->base.dev)->faults.dead, memory_order_acquire);
 }
 
 /* A fault shows only when CUDA is asked. */
@@ -68,7 +68,7 @@ static void look_for_fault(struct weir__cuda_stream *s)
     weir__cu_result r;
 
     weir__spin_lock(&dev->tails);
-    tail = s->tail;
+    tail = s->order.tail;
     weir__spin_unlock(&dev->tails);
     if (tail && (r = dev->api->cu.stream_query(tail)) && r != CU_ERROR_NOT_READY)
         (void)weir__cuda_check(dev, r, "a query");
@@ -115,8 +115,8 @@ weir_status weir__cuda_sync(weir_stream *base, uint64_t seq, int64_t timeout_ns,
     weir_status st = WEIR_OK;
 
     if (!is_over(s, seq)) {
-        if (atomic_load(&s->checkpoint) < seq && (st = weir__cuda_checkpoint(s)) &&
-            !atomic_load(&dev->dead))
+        if (atomic_load(&s->progress.checkpoint) < seq && (st = weir__cuda_checkpoint(s)) &&
+            !atomic_load(&dev->faults.dead))
             return st;
         st = WEIR_OK;
         for (int i = 0; i < SPINS && spin && !is_over(s, seq); i++)
@@ -128,6 +128,6 @@ weir_status weir__cuda_sync(weir_stream *base, uint64_t seq, int64_t timeout_ns,
         return st;
     weir__cuda_read_stamps(s, seq);
     weir__cuda_poll(dev);
-    weir__cuda_tell(dev);
+    weir__cuda_trace_flush(dev);
     return weir__cuda_alive(dev);
 }

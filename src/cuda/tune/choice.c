@@ -20,7 +20,7 @@ static void stored_name(const struct weir__cuda *dev, const struct weir__cuda_pr
     uint64_t h = weir__cuda_hash(WEIR__CUDA_HASH, &p->key, sizeof p->key);
 
     snprintf(name, size, "product-%016llx-%016llx-sm%d%d-cores%u-cublaslt%d.way",
-             (unsigned long long)h, (unsigned long long)company, dev->major, dev->minor,
+             (unsigned long long)h, (unsigned long long)company, dev->gpu.major, dev->gpu.minor,
              dev->cores.total, dev->api->lt.version());
 }
 
@@ -76,8 +76,8 @@ int weir__cuda_read_choice(struct weir__cuda *dev, struct weir__cuda_product *p,
     if (size == sizeof *s && !memcmp(&s->key, &p->key, sizeof s->key) && s->target >= 0 &&
         s->target < WEIR__CUDA_TARGETS) {
         if (weir__cuda_product_describe(dev, p, (int)s->target) &&
-            !dev->api->lt.check(dev->lt, p->desc[s->target], p->b, p->a, p->c, p->c, &s->algo,
-                                &how) &&
+            !dev->api->lt.check(dev->products.library, p->desc[s->target], p->b, p->a, p->c, p->c,
+                                &s->algo, &how) &&
             how.workspace <= WEIR__CUDA_WORKSPACE) {
             how.algo = s->algo;
             way = weir__cuda_add_way(p, &how, (int)s->target);
@@ -110,8 +110,8 @@ void weir__cuda_keep_choice(const struct weir__cuda *dev, const struct weir__cud
 static void plan_name(const struct weir__program *p, char *name, size_t size)
 {
     snprintf(name, size, "plan-%016llx-sm%d%d-cores%u-cublaslt%d.plan",
-             (unsigned long long)p->company, p->dev->major, p->dev->minor, p->dev->cores.total,
-             p->dev->api->lt.version());
+             (unsigned long long)p->company, p->dev->gpu.major, p->dev->gpu.minor,
+             p->dev->cores.total, p->dev->api->lt.version());
 }
 
 static bool is_kernel(const struct weir__program *p, struct weir__cuda_place at)

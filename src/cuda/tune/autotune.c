@@ -23,7 +23,7 @@ struct member {
     const struct weir__cuda_part *part;
 };
 
-struct rehearsal {
+struct tuning {
     struct weir__program *program;
     struct member members[MEMBERS];
     int nmembers, nlanes;                      /* lanes that have some */
@@ -48,7 +48,7 @@ static uint64_t hash_key(uint64_t h, const struct weir__cuda_key *key)
     return weir__cuda_hash(h, &k, sizeof k);
 }
 
-static void add_member(struct rehearsal *r, const struct member *m)
+static void add_member(struct tuning *r, const struct member *m)
 {
     for (int i = 0; i < r->nmembers; i++)
         if (r->members[i].product == m->product)
@@ -58,7 +58,7 @@ static void add_member(struct rehearsal *r, const struct member *m)
 }
 
 /* Tunes the product on its own; false if the item is none that can be. */
-static bool take_item(struct rehearsal *r, struct weir__cuda_lane *lane,
+static bool take_item(struct tuning *r, struct weir__cuda_lane *lane,
                       const struct weir__cuda_item *item)
 {
     const struct weir__kernel *k = &item->kernel;
@@ -80,7 +80,7 @@ static bool take_item(struct rehearsal *r, struct weir__cuda_lane *lane,
     return true;
 }
 
-static void gather(struct rehearsal *r)
+static void gather(struct tuning *r)
 {
     struct weir__program *p = r->program;
 
@@ -108,7 +108,7 @@ static void gather(struct rehearsal *r)
 
 /* ---- together ---- */
 
-static float time_together(struct rehearsal *r)
+static float time_together(struct tuning *r)
 {
     struct weir__cuda *dev = r->program->dev;
     weir__cu_graph graph = NULL;
@@ -122,7 +122,7 @@ static float time_together(struct rehearsal *r)
 }
 
 /* Tries the member's other ways; true if one of them makes all faster. */
-static bool improve(struct rehearsal *r, struct weir__cuda_product *p, float *least)
+static bool improve(struct tuning *r, struct weir__cuda_product *p, float *least)
 {
     uint64_t company = r->program->company;
     int best = weir__cuda_choice(p, company), before = best;
@@ -149,7 +149,7 @@ static bool improve(struct rehearsal *r, struct weir__cuda_product *p, float *le
 }
 
 /* The orders and priorities of nodes; what the fastest takes. */
-static float try_orders(struct rehearsal *r)
+static float try_orders(struct tuning *r)
 {
     struct weir__cuda_arrangement *a = &r->program->arrangement;
     float least = -1;
@@ -177,7 +177,7 @@ static float try_orders(struct rehearsal *r)
     return least;
 }
 
-static void try_ways(struct rehearsal *r, float *least)
+static void try_ways(struct tuning *r, float *least)
 {
     bool better = true;
 
@@ -196,13 +196,13 @@ static void try_ways(struct rehearsal *r, float *least)
 
 /* ---- merged ---- */
 
-static bool is_merged(const struct rehearsal *r, int i)
+static bool is_merged(const struct tuning *r, int i)
 {
     return weir__cuda_item(r->program, r->products[i])->merge > 0;
 }
 
 /* The last merge with one more member; false if it is none then. */
-static bool grow(struct rehearsal *r, int i)
+static bool grow(struct tuning *r, int i)
 {
     struct weir__cuda_arrangement *a = &r->program->arrangement;
     struct weir__cuda_merge *m = &a->merges[a->nmerges - 1];
@@ -219,7 +219,7 @@ static bool grow(struct rehearsal *r, int i)
 }
 
 /* Whether the plan is faster with the last merge, done in the best way. */
-static bool try_merge(struct rehearsal *r, float *least)
+static bool try_merge(struct tuning *r, float *least)
 {
     struct weir__program *p = r->program;
     struct weir__cuda_merge *m = &p->arrangement.merges[p->arrangement.nmerges - 1];
@@ -246,7 +246,7 @@ static bool try_merge(struct rehearsal *r, float *least)
     return true;
 }
 
-static void try_merges(struct rehearsal *r, float *least)
+static void try_merges(struct tuning *r, float *least)
 {
     struct weir__cuda_arrangement *a = &r->program->arrangement;
 
@@ -265,7 +265,7 @@ static void try_merges(struct rehearsal *r, float *least)
 
 /* ---- for later processes ---- */
 
-static void keep(const struct rehearsal *r)
+static void keep(const struct tuning *r)
 {
     const struct weir__program *p = r->program;
 
@@ -277,7 +277,7 @@ static void keep(const struct rehearsal *r)
 
 /* Whether an earlier process chose everything. What it merged may have no way in its company here:
  * then it takes the one it has on its own. */
-static bool recall(struct rehearsal *r)
+static bool recall(struct tuning *r)
 {
     struct weir__program *p = r->program;
     struct weir__cuda_product *product;
@@ -295,7 +295,7 @@ static bool recall(struct rehearsal *r)
     return true;
 }
 
-static void rehearse(struct rehearsal *r)
+static void tune(struct tuning *r)
 {
     float least = try_orders(r);
 
@@ -309,15 +309,15 @@ static void rehearse(struct rehearsal *r)
     keep(r);
 }
 
-void weir__cuda_rehearse(struct weir__program *p)
+void weir__cuda_autotune(struct weir__program *p)
 {
     struct weir__cuda *dev = p->dev;
-    struct rehearsal r = {.program = p};
+    struct tuning r = {.program = p};
     weir__cu_address into;
 
-    if (p->rehearsed)
+    if (p->autotuned)
         return;
-    p->rehearsed = true;
+    p->autotuned = true;
     gather(&r);
     if (r.nlanes < 2 || dev->base.pool.deterministic || recall(&r) ||
         !weir__cuda_watch_open(dev, NULL, &r.watch))
@@ -325,7 +325,7 @@ void weir__cuda_rehearse(struct weir__program *p)
     r.room = r.span > ROOM ? r.span : ROOM;
     if (!dev->api->cu.memory_alloc(&into, r.room)) {
         r.into = (char *)(uintptr_t)into;
-        rehearse(&r);
+        tune(&r);
         weir__cuda_free(dev, (void *)(uintptr_t)into);
     }
     weir__cuda_watch_close(dev, &r.watch);

@@ -19,7 +19,7 @@ enum { GPUS = 64, NAP_NS = 20000, ASK_EVERY = 50 };
 
 /* Gates for other devices that were shut when they were put up. */
 struct gates {
-    struct weir__mutex lock; /* held over calls that need calm */
+    struct weir__mutex lock; /* held over calls that need quiet */
     struct {
         const struct weir__cuda_stream *stream;
         uint64_t seq;
@@ -31,16 +31,16 @@ static struct gates gpus[GPUS]; /* by number: devices on one GPU share it */
 
 static struct gates *gates_of(const struct weir__cuda *dev)
 {
-    return &gpus[(unsigned)dev->device % GPUS];
+    return &gpus[(unsigned)dev->gpu.device % GPUS];
 }
 
 static bool is_dead(const struct weir__cuda_stream *s)
 {
-    return atomic_load(&weir__cuda(s->base.dev)->dead);
+    return atomic_load(&weir__cuda(s->base.dev)->faults.dead);
 }
 
 /* Forgets those that are open. */
-static bool is_calm(struct gates *g)
+static bool is_quiet(struct gates *g)
 {
     int n = 0;
 
@@ -60,18 +60,18 @@ weir_status weir__cuda_put_gate(struct weir__cuda_stream *s)
     weir_status st = WEIR_OK;
 
     weir__mutex_lock(&g->lock);
-    (void)is_calm(g);
+    (void)is_quiet(g);
     if (!weir__grow(&g->shut, g->n, &g->cap, sizeof *g->shut))
         st = WEIR_ENOMEM;
     else
-        st = weir__cuda_check(
-            dev,
-            dev->api->cu.stream_wait_value(s->tail, (weir__cu_address)(uintptr_t)&s->word->gate,
-                                           s->gate, CU_WAIT_GEQ),
-            "a gate");
-    if (!st && s->gate_far) {
+        st = weir__cuda_check(dev,
+                              dev->api->cu.stream_wait_value(
+                                  s->order.tail, (weir__cu_address)(uintptr_t)&s->word->gate,
+                                  s->gate.seq, CU_WAIT_GEQ),
+                              "a gate");
+    if (!st && s->gate.far) {
         g->shut[g->n].stream = s;
-        g->shut[g->n++].seq = s->gate;
+        g->shut[g->n++].seq = s->gate.seq;
     }
     weir__mutex_unlock(&g->lock);
     weir__cuda_leave(dev, pushed);
@@ -81,7 +81,7 @@ weir_status weir__cuda_put_gate(struct weir__cuda_stream *s)
 /* How often this thread is inside. */
 static _Thread_local int depth;
 
-weir_status weir__cuda_calm(struct weir__cuda *dev, const char *what)
+weir_status weir__cuda_quiesce(struct weir__cuda *dev, const char *what)
 {
     struct gates *g = gates_of(dev);
     uint64_t start = weir__clock_ns();
@@ -94,7 +94,7 @@ weir_status weir__cuda_calm(struct weir__cuda *dev, const char *what)
     }
     for (;;) {
         weir__mutex_lock(&g->lock);
-        if (is_calm(g)) {
+        if (is_quiet(g)) {
             depth = 1;
             return WEIR_OK;
         }
@@ -114,7 +114,7 @@ weir_status weir__cuda_calm(struct weir__cuda *dev, const char *what)
     }
 }
 
-void weir__cuda_calm_end(struct weir__cuda *dev)
+void weir__cuda_resume(struct weir__cuda *dev)
 {
     if (!--depth)
         weir__mutex_unlock(&gates_of(dev)->lock);
@@ -125,7 +125,7 @@ void weir__cuda_gates_close(struct weir__cuda *dev)
     struct gates *g = gates_of(dev);
 
     weir__mutex_lock(&g->lock);
-    if (is_calm(g)) {
+    if (is_quiet(g)) {
         weir__free(g->shut);
         g->shut = NULL;
         g->cap = 0;
@@ -135,20 +135,20 @@ void weir__cuda_gates_close(struct weir__cuda *dev)
 
 void weir__cuda_free(struct weir__cuda *dev, void *address)
 {
-    bool calm = !weir__cuda_calm(dev, "memory that is given back");
+    bool quiet = !weir__cuda_quiesce(dev, "memory that is given back");
 
     dev->api->cu.memory_free((weir__cu_address)(uintptr_t)address);
-    if (calm)
-        weir__cuda_calm_end(dev);
+    if (quiet)
+        weir__cuda_resume(dev);
 }
 
 void weir__cuda_free_host(struct weir__cuda *dev, void *address)
 {
-    bool calm = !weir__cuda_calm(dev, "pinned memory that is given back");
+    bool quiet = !weir__cuda_quiesce(dev, "pinned memory that is given back");
 
     dev->api->cu.host_free(address);
-    if (calm)
-        weir__cuda_calm_end(dev);
+    if (quiet)
+        weir__cuda_resume(dev);
 }
 
 /* ---- before a gate is put up ---- */
@@ -158,7 +158,8 @@ static weir_status run_early(struct weir__cuda_stream *s, const struct weir__ker
                              const struct weir__product *x)
 {
     struct weir__cuda *dev = weir__cuda(s->base.dev);
-    struct weir__cuda_sink sink = {.dev = dev, .cores = k->cores, .workspace = &s->workspace};
+    struct weir__cuda_sink sink = {
+        .dev = dev, .cores = k->cores, .workspace = &s->scratch.workspace};
     struct weir__cuda_product *p;
     weir__cu_address into;
     weir_status st = weir__cuda_product_find(dev, x, k->cores, &p);
@@ -192,7 +193,7 @@ weir_status weir__cuda_load(struct weir__cuda_stream *s, const struct weir__kern
         return st;
     for (unsigned phase = 0; phase < phases && !st; phase++) {
         struct weir__code_launch l = {.threads = 256,
-                                      .arch = (uint32_t)(dev->major * 10 + dev->minor)};
+                                      .arch = (uint32_t)(dev->gpu.major * 10 + dev->gpu.minor)};
         weir__cu_function function;
 
         k->code->shape(k->args, phase, k->cores, &l);

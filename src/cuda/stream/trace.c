@@ -1,13 +1,13 @@
-/* What traces hear of a GPU. While one is recorded, an operator stands between two events that
+/* What traces are told of a GPU. While one is recorded, an operator stands between two events that
  * keep their time; when they are passed, their times become the record, in the host's clock.
  * Nothing is waited for: what is over is told when somebody syncs, in the order it was queued. */
 #include "cuda/cuda.h"
 
 enum { SPARE = 256 };
 
-/* ---- what is heard ---- */
+/* ---- what is recorded ---- */
 
-static void free_heard(struct weir__cuda *dev, struct weir__cuda_heard *h)
+static void free_traced(struct weir__cuda *dev, struct weir__cuda_traced *h)
 {
     for (int i = 0; i < 2; i++)
         if (h->ends[i]) /* a wait has none */
@@ -15,25 +15,25 @@ static void free_heard(struct weir__cuda *dev, struct weir__cuda_heard *h)
     weir__free(h);
 }
 
-static weir_status new_heard(struct weir__cuda *dev, struct weir__cuda_heard **out)
+static weir_status new_traced(struct weir__cuda *dev, struct weir__cuda_traced **out)
 {
     const struct weir__cu *cu = &dev->api->cu;
-    struct weir__cuda_heard *h;
+    struct weir__cuda_traced *h;
     weir_status st = WEIR_OK;
 
-    weir__spin_lock(&dev->stamps_lock);
-    if ((h = dev->spare_heard)) {
-        dev->spare_heard = h->next;
-        dev->nspare_heard--;
+    weir__spin_lock(&dev->clock.lock);
+    if ((h = dev->traced.spare)) {
+        dev->traced.spare = h->next;
+        dev->traced.nspare--;
     }
-    weir__spin_unlock(&dev->stamps_lock);
+    weir__spin_unlock(&dev->clock.lock);
     if (!h) {
         if (!(h = weir__calloc(1, sizeof *h)))
             return WEIR_ENOMEM;
         for (int i = 0; i < 2 && !st; i++)
             st = weir__cuda_check(dev, cu->event_create(&h->ends[i], CU_EVENT_DEFAULT), "a trace");
         if (st) {
-            free_heard(dev, h);
+            free_traced(dev, h);
             return st;
         }
     }
@@ -41,29 +41,29 @@ static weir_status new_heard(struct weir__cuda *dev, struct weir__cuda_heard **o
     return st;
 }
 
-static void give_heard(struct weir__cuda *dev, struct weir__cuda_heard *h)
+static void give_traced(struct weir__cuda *dev, struct weir__cuda_traced *h)
 {
     bool keep;
 
-    weir__spin_lock(&dev->stamps_lock);
-    if ((keep = !h->source && dev->nspare_heard < SPARE)) {
-        h->next = dev->spare_heard;
-        dev->spare_heard = h;
-        dev->nspare_heard++;
+    weir__spin_lock(&dev->clock.lock);
+    if ((keep = !h->source && dev->traced.nspare < SPARE)) {
+        h->next = dev->traced.spare;
+        dev->traced.spare = h;
+        dev->traced.nspare++;
     }
-    weir__spin_unlock(&dev->stamps_lock);
+    weir__spin_unlock(&dev->clock.lock);
     if (!keep)
-        free_heard(dev, h);
+        free_traced(dev, h);
 }
 
-static void add_heard(struct weir__cuda *dev, struct weir__cuda_heard *h)
+static void add_traced(struct weir__cuda *dev, struct weir__cuda_traced *h)
 {
     h->next = NULL;
-    weir__spin_lock(&dev->stamps_lock);
-    *dev->heard_end = h;
-    dev->heard_end = &h->next;
-    atomic_store_explicit(&dev->hears, true, memory_order_relaxed);
-    weir__spin_unlock(&dev->stamps_lock);
+    weir__spin_lock(&dev->clock.lock);
+    *dev->traced.end = h;
+    dev->traced.end = &h->next;
+    atomic_store_explicit(&dev->traced.any, true, memory_order_relaxed);
+    weir__spin_unlock(&dev->clock.lock);
 }
 
 /* Cores that are busy with it: those it may use, or fewer if it has fewer blocks. */
@@ -95,44 +95,44 @@ static struct weir__trace_record describe(const weir_stream *s, uint64_t seq,
     };
 }
 
-struct weir__cuda_heard *weir__cuda_hear(struct weir__cuda_stream *s, weir__cu_stream on,
-                                         const struct weir__kernel *k, uint64_t seq)
+struct weir__cuda_traced *weir__cuda_trace_begin(struct weir__cuda_stream *s, weir__cu_stream on,
+                                                 const struct weir__kernel *k, uint64_t seq)
 {
     struct weir__cuda *dev = weir__cuda(s->base.dev);
     uint32_t recording = atomic_load_explicit(&weir__trace_generation, memory_order_relaxed);
-    struct weir__cuda_heard *h;
+    struct weir__cuda_traced *h;
 
-    if (dev->heard_recording != recording) {
+    if (dev->traced.recording != recording) {
         if (weir__cuda_anchor(dev))
             return NULL; /* without a clock nothing can be told */
-        dev->heard_recording = recording;
+        dev->traced.recording = recording;
     }
-    if (new_heard(dev, &h))
+    if (new_traced(dev, &h))
         return NULL;
     h->stream = s;
     h->source = NULL;
     h->cores = cores_of(k);
     h->record = describe(&s->base, seq, k);
     if (weir__cuda_check(dev, dev->api->cu.event_record(h->ends[0], on), "a trace")) {
-        give_heard(dev, h);
+        give_traced(dev, h);
         return NULL;
     }
     return h;
 }
 
-void weir__cuda_heard(struct weir__cuda_heard *h, weir__cu_stream on, bool queued)
+void weir__cuda_trace_end(struct weir__cuda_traced *h, weir__cu_stream on, bool queued)
 {
     struct weir__cuda *dev = weir__cuda(h->stream->base.dev);
 
     if (queued && !weir__cuda_check(dev, dev->api->cu.event_record(h->ends[1], on), "a trace"))
-        add_heard(dev, h);
+        add_traced(dev, h);
     else
-        give_heard(dev, h);
+        give_traced(dev, h);
 }
 
-void weir__cuda_hear_wait(struct weir__cuda_stream *s, uint64_t seq, struct weir__mark from)
+void weir__cuda_trace_wait(struct weir__cuda_stream *s, uint64_t seq, struct weir__mark from)
 {
-    struct weir__cuda_heard *h = weir__calloc(1, sizeof *h);
+    struct weir__cuda_traced *h = weir__calloc(1, sizeof *h);
 
     if (!h)
         return;
@@ -142,22 +142,22 @@ void weir__cuda_hear_wait(struct weir__cuda_stream *s, uint64_t seq, struct weir
         (struct weir__trace_record){.seq = seq, .amount = from.seq, .from = weir__clock_ns()};
     h->record.u.source.device = (uint32_t)from.stream->dev->id;
     h->record.u.source.slot = from.stream->slot;
-    add_heard(weir__cuda(s->base.dev), h);
+    add_traced(weir__cuda(s->base.dev), h);
 }
 
-void weir__cuda_hear_native(weir_stream *base, void *native, const struct weir__kernel *k)
+void weir__cuda_trace_native(weir_stream *base, void *native, const struct weir__kernel *k)
 {
     struct weir__cuda_stream *s = weir__cuda_stream(base);
     struct weir__cuda *dev = weir__cuda(base->dev);
-    struct weir__cuda_heard *h = s->abroad;
+    struct weir__cuda_traced *h = s->told.native;
     bool pushed;
 
     if (!h && !k)
         return;
     pushed = weir__cuda_enter(dev);
     if (h) /* one that another begins in the place of was never ended, and is forgotten */
-        weir__cuda_heard(h, native, !k && weir__trace_on());
-    s->abroad = k ? weir__cuda_hear(s, native, k, weir__stream_submitted(base)) : NULL;
+        weir__cuda_trace_end(h, native, !k && weir__trace_on());
+    s->told.native = k ? weir__cuda_trace_begin(s, native, k, weir__stream_submitted(base)) : NULL;
     weir__cuda_leave(dev, pushed);
 }
 
@@ -169,23 +169,23 @@ static uint64_t end_of(const struct weir__cuda_stream *s, uint64_t seq)
     uint64_t best = 0, ns = 0;
 
     for (int i = 0; i < WEIR__CUDA_TOLD; i++)
-        if (s->told[i].seq <= seq && s->told[i].seq >= best) {
-            best = s->told[i].seq;
-            ns = s->told[i].ns;
+        if (s->told.ends[i].seq <= seq && s->told.ends[i].seq >= best) {
+            best = s->told.ends[i].seq;
+            ns = s->told.ends[i].ns;
         }
     return ns;
 }
 
 static void note_end(struct weir__cuda_stream *s, uint64_t seq, uint64_t ns)
 {
-    s->told[s->told_at].seq = seq;
-    s->told[s->told_at].ns = ns;
-    s->told_at = (s->told_at + 1) % WEIR__CUDA_TOLD;
+    s->told.ends[s->told.at].seq = seq;
+    s->told.ends[s->told.at].ns = ns;
+    s->told.at = (s->told.at + 1) % WEIR__CUDA_TOLD;
 }
 
 /* A wait is reached when what is before it on its stream is over, and passed when its source
  * is as well. */
-static void tell_wait(struct weir__cuda_heard *h)
+static void tell_wait(struct weir__cuda_traced *h)
 {
     const struct weir__trace_record *r = &h->record;
     uint64_t before = end_of(h->stream, r->seq), source = 0, reached, passed;
@@ -199,7 +199,7 @@ static void tell_wait(struct weir__cuda_heard *h)
     note_end(h->stream, r->seq, passed);
 }
 
-static void tell_operator(struct weir__cuda_heard *h, uint64_t from, uint64_t to)
+static void tell_operator(struct weir__cuda_traced *h, uint64_t from, uint64_t to)
 {
     struct weir__trace_record part = h->record;
 
@@ -222,7 +222,7 @@ static void tell_operator(struct weir__cuda_heard *h, uint64_t from, uint64_t to
 }
 
 /* False if it is not over yet. */
-static bool tell(struct weir__cuda *dev, struct weir__cuda_heard *h)
+static bool tell(struct weir__cuda *dev, struct weir__cuda_traced *h)
 {
     uint64_t from, to;
 
@@ -237,20 +237,20 @@ static bool tell(struct weir__cuda *dev, struct weir__cuda_heard *h)
     return true;
 }
 
-void weir__cuda_tell(struct weir__cuda *dev)
+void weir__cuda_trace_flush(struct weir__cuda *dev)
 {
-    struct weir__cuda_heard **at, *h, *told = NULL;
+    struct weir__cuda_traced **at, *h, *told = NULL;
     bool pushed;
 
-    if (weir__likely(!atomic_load_explicit(&dev->hears, memory_order_relaxed)))
+    if (weir__likely(!atomic_load_explicit(&dev->traced.any, memory_order_relaxed)))
         return;
     pushed = weir__cuda_enter(dev);
-    weir__spin_lock(&dev->stamps_lock);
+    weir__spin_lock(&dev->clock.lock);
     for (struct weir__cuda_stream *s = atomic_load(&dev->streams); s; s = s->next)
-        s->told_upto = false;
-    for (at = &dev->heard; (h = *at);) {
-        if (h->stream->told_upto || !tell(dev, h)) {
-            h->stream->told_upto = true; /* nothing behind it is over either */
+        s->told.is_behind = false;
+    for (at = &dev->traced.first; (h = *at);) {
+        if (h->stream->told.is_behind || !tell(dev, h)) {
+            h->stream->told.is_behind = true; /* nothing behind it is over either */
             at = &h->next;
             continue;
         }
@@ -258,28 +258,28 @@ void weir__cuda_tell(struct weir__cuda *dev)
         h->next = told;
         told = h;
     }
-    dev->heard_end = at;
-    atomic_store_explicit(&dev->hears, dev->heard != NULL, memory_order_relaxed);
-    weir__spin_unlock(&dev->stamps_lock);
+    dev->traced.end = at;
+    atomic_store_explicit(&dev->traced.any, dev->traced.first != NULL, memory_order_relaxed);
+    weir__spin_unlock(&dev->clock.lock);
     while ((h = told)) {
         told = h->next;
-        give_heard(dev, h);
+        give_traced(dev, h);
     }
     weir__cuda_leave(dev, pushed);
 }
 
-void weir__cuda_listen_close(struct weir__cuda *dev)
+void weir__cuda_trace_close(struct weir__cuda *dev)
 {
-    struct weir__cuda_heard *lists[] = {dev->heard, dev->spare_heard};
+    struct weir__cuda_traced *lists[] = {dev->traced.first, dev->traced.spare};
 
     for (struct weir__cuda_stream *s = atomic_load(&dev->streams); s; s = s->next)
-        if (s->abroad)
-            free_heard(dev, s->abroad);
+        if (s->told.native)
+            free_traced(dev, s->told.native);
     for (int i = 0; i < 2; i++)
         while (lists[i]) {
-            struct weir__cuda_heard *next = lists[i]->next;
+            struct weir__cuda_traced *next = lists[i]->next;
 
-            free_heard(dev, lists[i]);
+            free_traced(dev, lists[i]);
             lists[i] = next;
         }
 }
