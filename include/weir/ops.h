@@ -61,8 +61,8 @@ WEIR_API WEIR_MUST_USE weir_status weir_swiglu(weir_tensor *x, int dim, weir_ten
 WEIR_API WEIR_MUST_USE weir_status weir_cast(weir_tensor *x, weir_dtype dtype, weir_tensor **out);
 /* Every element of an existing tensor. */
 WEIR_API WEIR_MUST_USE weir_status weir_fill(weir_tensor *x, double value);
-/* start, start+step, ... n elements, on `stream` (NULL: current of the default device).
- * Captured, the result is a tensor of the graph. */
+/* start, start+step, ... n elements, on `stream` (NULL: current of the default device), ready for
+ * every stream. Captured, the result is a tensor of the graph. */
 WEIR_API WEIR_MUST_USE weir_status weir_arange(weir_stream *stream, weir_dtype dtype, int64_t n,
                                                double start, double step, weir_tensor **out);
 /* A contiguous copy; always new bytes. */

@@ -3,6 +3,15 @@
  * A tensor is a counted handle. Views share the bytes. Everything that touches
  * bytes is queued on a stream and returns at once; only reading into host
  * memory and printing wait.
+ *
+ * Order across streams is the caller's (events, weir_stream_wait_stream, weir_wait_tensor), but for
+ * what comes from the host and goes to it:
+ * - a tensor made from host data, or from no data at all (weir_tensor_from, weir_tensor_write,
+ *   weir_arange), is ready for every stream when the call returns;
+ * - what comes back (weir_tensor_read, weir_tensor_format) is what the uses queued so far leave, on
+ *   whatever stream they are.
+ * weir_fill, random numbers and the _async calls are work of the current stream, as operators are:
+ * weir_wait_tensor(t, t) makes a tensor that they filled ready for every stream.
  */
 #ifndef WEIR_TENSOR_H
 #define WEIR_TENSOR_H
@@ -48,8 +57,8 @@ WEIR_API WEIR_MUST_USE weir_status weir_tensor_empty(weir_stream *stream, weir_d
                                                      int ndim, const int64_t *shape,
                                                      weir_tensor **out);
 
-/* As weir_tensor_empty, filled from `data` (contiguous). The bytes are read
- * before the call returns. */
+/* As weir_tensor_empty, filled from `data` (contiguous). The bytes are read before the call
+ * returns, and the tensor is ready for every stream. */
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_from(weir_stream *stream, weir_dtype dtype, int ndim,
                                                     const int64_t *shape, const void *data,
                                                     weir_tensor **out);
@@ -100,14 +109,19 @@ WEIR_API WEIR_MUST_USE weir_status weir_tensor_expand(weir_tensor *tensor, int n
 
 /* ---- bytes to and from the host ---- */
 
-/* Copies between a tensor and contiguous host memory on the current stream.
- * Write reads `data` before it returns; read waits until `data` holds the values.
- * returns  WEIR_EINVAL if `bytes` is not the tensor's size; the stream's error; WEIR_EINTERRUPTED
- *          with nothing copied; WEIR_ETIMEDOUT with the copy still to come: `data` must stay. */
+/* Copies between a tensor and contiguous host memory.
+ * Write reads `data` before it returns, in order with the current stream; whoever uses the tensor's
+ * bytes from then on, on any stream, sees them. Work of other streams that still uses the old ones
+ * is the caller's to wait for.
+ * Read waits until every use queued so far, on any stream, is over and `data` holds the values.
+ * returns  WEIR_EINVAL if `bytes` is not the tensor's size; the error of a stream that it waits for;
+ *          WEIR_EINTERRUPTED with nothing copied; WEIR_ETIMEDOUT with the copy still to come: `data`
+ *          must stay. */
 WEIR_API weir_status weir_tensor_write(weir_tensor *tensor, const void *data, size_t bytes);
 WEIR_API weir_status weir_tensor_read(weir_tensor *tensor, void *data, size_t bytes);
 
-/* The same without waiting: `data` must stay valid until the stream gets there. */
+/* The same without waiting, as work of the current stream: `data` must stay valid until the stream
+ * gets there, and other streams are the caller's to order. */
 WEIR_API weir_status weir_tensor_write_async(weir_tensor *tensor, const void *data, size_t bytes);
 WEIR_API weir_status weir_tensor_read_async(weir_tensor *tensor, void *data, size_t bytes);
 

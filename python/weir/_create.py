@@ -64,12 +64,18 @@ def _from_values(data, dtype, device):
     except OverflowError:
         raise OverflowError(f"one of {min(values)} to {max(values)} is no {name}") from None
     t = _C.from_buffer(flat, device, True)
-    return t.cast(dtype).reshape(tuple(shape))
+    return _ready(t.cast(dtype)).reshape(tuple(shape))
+
+
+def _ready(made):
+    """The tensor, which operators of the current stream fill, there for every stream."""
+    return _C.wait_tensor(made, made)
 
 
 def tensor(data: Any, dtype: Any = None, device: _C.Device | str | None = None) -> _C.Tensor:
     """A new tensor with a copy of the values: a number, nested sequences, an array or a tensor.
 
+    It may be used on any stream at once, as everything that this module makes of values.
     Integers become int64, bools bool and everything else float32 unless ``dtype`` says otherwise.
 
     >>> weir.tensor([[1, 2], [3, 4]]).shape
@@ -86,7 +92,7 @@ def tensor(data: Any, dtype: Any = None, device: _C.Device | str | None = None) 
             made = _C.from_buffer(data, device, True)
         except TypeError as error:
             made = _import(data, device, True, error)
-    return made if dtype is None else made.cast(dtype)
+    return _ready(made if dtype is None else made.cast(dtype))
 
 
 def asarray(data: Any, dtype: Any = None, device: _C.Device | str | None = None) -> _C.Tensor:
@@ -191,7 +197,7 @@ def full(
     >>> weir.full((2,), 3).tolist()
     [3.0, 3.0]
     """
-    return _C.empty(shape, dtype, device).fill_(value)
+    return _ready(_C.empty(shape, dtype, device).fill_(value))
 
 
 def zeros(

@@ -70,7 +70,7 @@ struct weir_buffer {
     uint64_t own_seq;         /* the owner's last use */
     struct weir__use *others; /* the other streams' last uses */
     struct weir__use inline_others[3];
-    uint32_t after_slot; /* wait_tensor: users run after command after_seq */
+    uint32_t after_slot; /* wait_tensor, values of the host: users run after command after_seq */
     uint64_t after_seq;  /* of that slot; 0 if nobody asked for it */
     size_t asked;
     struct weir__race_region *race; /* what the race checker knows of it; NULL: nothing */

@@ -12,6 +12,7 @@
 #include "ops/host/generate.h"
 #include "ops/host/row.h"
 #include "ops/tile.h"
+#include "weir/scope.h"
 
 struct fill_params {
     double value;
@@ -177,6 +178,8 @@ weir_status weir_arange(weir_stream *stream, weir_dtype dtype, int64_t n, double
     }
     if (!st)
         st = weir__op_run(&weir__op_arange, &p, out, 1, NULL);
+    if (!st)
+        st = weir_wait_tensor(*out, *out); /* made of no tensor: there for every stream */
     if (current)
         (void)weir_stream_set_current(current);
     if (st) {

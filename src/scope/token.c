@@ -30,10 +30,8 @@ weir_status weir_token_record(weir_device *dev, weir_tensor **token)
     if ((st = weir_tensor_empty(s, WEIR_U8, 1, &none, token)))
         return st;
     weir__mutex_lock(&dev->lock);
-    if (!(st = weir__stream_queue_deferred(s))) {
-        (*token)->buffer->after_slot = s->slot;
-        (*token)->buffer->after_seq = weir__stream_submitted(s);
-    }
+    if (!(st = weir__stream_queue_deferred(s)))
+        weir__buffer_publish((*token)->buffer, s);
     weir__mutex_unlock(&dev->lock);
     dev->driver->kick(dev);
     if (st) {

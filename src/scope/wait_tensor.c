@@ -7,6 +7,8 @@ static weir_status wait_captured(weir_graph *g, weir_tensor *self, weir_tensor *
     struct weir__operand s, d;
     weir_status st;
 
+    if (self == dependency)
+        return WEIR_OK; /* whoever uses it has an edge from its maker */
     if ((st = weir__graph_operand(g, self, &s)) || (st = weir__graph_operand(g, dependency, &d)))
         return st;
     if (g->values[d.value].last_writer < 0)
@@ -54,10 +56,8 @@ weir_status weir_wait_tensor(weir_tensor *self, weir_tensor *dependency)
     weir__mutex_lock(&dev->lock);
     /* One mark is enough: this stream first comes after the one set before. */
     if (!(st = weir__stream_queue_deferred(s)) && !(st = weir__buffer_await(self->buffer, s)) &&
-        !(st = wait_uses(s, dependency->buffer))) {
-        self->buffer->after_slot = s->slot;
-        self->buffer->after_seq = weir__stream_submitted(s);
-    }
+        !(st = wait_uses(s, dependency->buffer)))
+        weir__buffer_publish(self->buffer, s);
     weir__mutex_unlock(&dev->lock);
     dev->driver->kick(dev);
     return st;

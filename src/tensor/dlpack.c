@@ -140,6 +140,23 @@ static void delete_versioned(struct dl_managed_versioned *self)
     delete_export((struct exported *)self);
 }
 
+/* Whoever comes after the current stream comes after what wait_tensor or the host's values ask
+ * for. */
+static weir_status settle_export(weir_tensor *t)
+{
+    weir_status st = weir__tensor_check_bytes(t, "DLPack export");
+    weir_stream *s;
+
+    if (st)
+        return st;
+    s = weir_stream_current(t->dev);
+    weir__mutex_lock(&t->dev->lock);
+    st = weir__buffer_await(t->buffer, s);
+    weir__mutex_unlock(&t->dev->lock);
+    t->dev->driver->kick(t->dev);
+    return st;
+}
+
 static struct exported *export(weir_tensor *t, struct dl_tensor *out)
 {
     struct exported *e = weir__calloc(1, sizeof *e);
@@ -166,7 +183,7 @@ weir_status weir_tensor_to_dlpack(weir_tensor *t, void **managed)
 {
     struct dl_tensor d;
     struct exported *e;
-    weir_status st = weir__tensor_check_bytes(t, "DLPack export");
+    weir_status st = settle_export(t);
 
     *managed = NULL;
     if (st || !(e = export(t, &d)))
@@ -180,7 +197,7 @@ weir_status weir_tensor_to_dlpack_versioned(weir_tensor *t, void **managed)
 {
     struct dl_tensor d;
     struct exported *e;
-    weir_status st = weir__tensor_check_bytes(t, "DLPack export");
+    weir_status st = settle_export(t);
 
     *managed = NULL;
     if (st || !(e = export(t, &d)))

@@ -42,8 +42,15 @@ void weir__view_span(const struct weir__view *view, const char **first, const ch
 weir_status weir__check_overlap(const char *what, const weir_tensor *written,
                                 const weir_tensor *read);
 
-/* Makes `s` wait for what wait_tensor said of the buffer. (L) */
+/* Makes `s` wait for what wait_tensor or a write of the host said of the buffer. (L) */
 weir_status weir__buffer_await(const weir_buffer *buffer, weir_stream *s);
+
+/* Whoever uses the buffer from now on, on any stream, comes after what `s` has queued. (L) */
+static inline void weir__buffer_publish(weir_buffer *buffer, const weir_stream *s)
+{
+    buffer->after_slot = s->slot;
+    buffer->after_seq = weir__stream_submitted(s);
+}
 
 /* Queues a kernel that uses these buffers: their fences are set. (L) */
 weir_status weir__submit_using(weir_stream *s, const struct weir__kernel *kernel,
