@@ -118,7 +118,7 @@ def asarray(data: Any, dtype: Any = None, device: _C.Device | str | None = None)
         made = _C.from_buffer(data, device, True)
     except TypeError as error:
         made = _import(data, device, False, error)
-    return made if dtype is None else made.cast(dtype)
+    return made if dtype is None else _ready(made.cast(dtype))
 
 
 def from_numpy(data: Any, device: _C.Device | str | None = None) -> _C.Tensor:

@@ -3,6 +3,7 @@
 import threading
 import time
 
+import numpy as np
 import pytest
 
 import weir
@@ -190,3 +191,25 @@ def test_the_librarys_messages_come_through_the_logger(caplog, split, monkeypatc
     (record,) = caplog.records
     assert record.name == "weir" and record.levelname == "WARNING"
     assert "static kernels keep theirs" in record.getMessage()
+
+
+MADE = {
+    "numbers": lambda i: weir.tensor([float(i), float(i)]),
+    "half": lambda i: weir.tensor([float(i), float(i)], dtype=weir.float16),
+    "array": lambda i: weir.tensor(np.full(2, i, np.float32), dtype=weir.int32),
+    "shared": lambda i: weir.asarray(np.full(2, i, np.float32), dtype=weir.int64),
+    "full": lambda i: weir.full((2,), i),
+    "arange": lambda i: weir.arange(1, start=i),
+}
+
+
+@pytest.mark.parametrize("how", MADE)
+def test_values_of_the_host_are_there_for_every_stream(how):
+    busy = weir.ones((128, 128))
+    s = weir.Stream()
+    for i in range(100):
+        busy @ busy
+        x = MADE[how](i)
+        with weir.stream(s):
+            y = x + 1
+        assert set(y.tolist()) == {i + 1}
