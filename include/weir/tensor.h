@@ -114,8 +114,8 @@ WEIR_API WEIR_MUST_USE weir_status weir_tensor_expand(weir_tensor *tensor, int n
  * bytes from then on, on any stream, sees them. Work of other streams that still uses the old ones
  * is the caller's to wait for.
  * Read waits until every use queued so far, on any stream, is over and `data` holds the values.
- * returns  WEIR_EINVAL if `bytes` is not the tensor's size; the error of a stream that it waits for;
- *          WEIR_EINTERRUPTED with nothing copied; WEIR_ETIMEDOUT with the copy still to come: `data`
+ * returns  WEIR_EINVAL if `bytes` is not the tensor's size; the error of a stream that it waits
+ * for; WEIR_EINTERRUPTED with nothing copied; WEIR_ETIMEDOUT with the copy still to come: `data`
  *          must stay. */
 WEIR_API weir_status weir_tensor_write(weir_tensor *tensor, const void *data, size_t bytes);
 WEIR_API weir_status weir_tensor_read(weir_tensor *tensor, void *data, size_t bytes);

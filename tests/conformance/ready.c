@@ -87,8 +87,8 @@ static weir_tensor *by_fill(weir_stream *s, int64_t n, int32_t first)
     return t;
 }
 
-static weir_tensor *(*const makers[])(weir_stream *s, int64_t n, int32_t first) = {
-    by_from, by_write, by_arange, by_fill};
+static weir_tensor *(*const makers[])(weir_stream *s, int64_t n,
+                                      int32_t first) = {by_from, by_write, by_arange, by_fill};
 static const char *const maker_names[] = {"from", "write", "arange", "fill"};
 
 static void check_values(weir_tensor *t, int64_t n, int32_t first)
@@ -115,7 +115,8 @@ static void check_many(weir_device *dev, struct rng *rng, weir_stream *const *st
 {
     for (unsigned i = 0; i < rounds; i++) {
         int how = (int)rng_int(rng, 0, countof(makers) - 1);
-        weir_stream *makes = streams[rng_int(rng, 0, n - 1)], *uses = streams[rng_int(rng, 0, n - 1)];
+        weir_stream *makes = streams[rng_int(rng, 0, n - 1)],
+                    *uses = streams[rng_int(rng, 0, n - 1)];
         int32_t first = (int32_t)rng_int(rng, 1, 1000000);
         int64_t size = any_size(rng);
         weir_tensor *x, *y;
