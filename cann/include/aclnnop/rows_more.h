@@ -1,0 +1,209 @@
+/* The second half of rows.h: indices, matrices, norms, losses, lists, random numbers, models. */
+
+/* ---- indices ---- */
+ROW(Embedding, run_embedding, ALL, T(weight), T(indices), O(out))
+ROW(EmbeddingDenseBackward, run_embedding_backward, FLOAT, T(grad), T(indices), I(num_weights),
+    I(padding_idx), B(scale_by_freq), O(out))
+ROW(Gather, run_gather, ALL, T(self), I(dim), T(index), O(out))
+ROW(GatherV2, run_index_select, ALL, T(self), I(dim), T(index), O(out))
+ROW(IndexSelect, run_index_select, ALL, T(self), I(dim), T(index), O(out))
+ROW(Take, run_take, ALL, T(self), T(index), O(out))
+ROW(Index, run_index, ALL, T(self), L(indices), O(out))
+ROW(IndexPutImpl, run_index_put, ALL, X(self), L(indices), T(values), B(accumulate), B(unsafe))
+ROW(InplacePut, run_put, ALL, X(self), T(index), T(source), B(accumulate))
+ROW(IndexAdd, run_index_add, NUMBER, T(self), I(dim), T(index), T(source), S(alpha), O(out))
+ROW(IndexCopy, run_index_copy, ALL, T(self), I(dim), T(index), T(source), O(out))
+ROW(InplaceIndexCopy, run_index_copy, ALL, X(self), I(dim), T(index), T(source))
+ROW(IndexFill, run_index_fill, ALL, T(self), I(dim), T(index), S(value), O(out))
+ROW(InplaceIndexFill, run_index_fill, ALL, X(self), I(dim), T(index), S(value))
+ROW(IndexFillTensor, run_index_fill, ALL, T(self), I(dim), N(index), S(value), O(out))
+ROW(InplaceIndexFillTensor, run_index_fill, ALL, X(self), I(dim), N(index), S(value))
+ROW(Scatter, run_scatter, ALL, T(self), I(dim), T(index), T(source), I(reduction), O(out))
+ROW(ScatterValue, run_scatter, ALL, T(self), I(dim), T(index), S(value), I(reduction), O(out))
+ROW(InplaceScatter, run_scatter, ALL, X(self), I(dim), T(index), T(source), I(reduction))
+ROW(InplaceScatterValue, run_scatter, ALL, X(self), I(dim), T(index), S(value), I(reduction))
+ROW(ScatterAdd, run_scatter_add, ALL, T(self), I(dim), T(index), T(source), O(out))
+ROW(ScatterNdUpdate, run_scatter_nd_update, ALL, X(self), T(indices), T(updates))
+ROW(Nonzero, run_nonzero, ALL, T(self), O(out))
+ROW(NonzeroV2, run_nonzero_turned, ALL, T(self), O(out))
+ROW(MaskedSelect, run_masked_select, ALL, T(self), T(mask), O(out))
+
+/* ---- matrices ---- */
+ROW(Matmul, run_matmul, NUMBER, T(self), T(mat2), O(out), J(cube))
+ROW(Mm, run_matmul, NUMBER, T(self), T(mat2), O(out), J(cube))
+ROW(BatchMatMul, run_matmul, NUMBER, T(self), T(mat2), O(out), J(cube))
+ROW(MatmulWeightNz, run_matmul, NUMBER, T(self), T(mat2), O(out), J(cube))
+ROW(BatchMatMulWeightNz, run_matmul, NUMBER, T(self), T(mat2), O(out), J(cube))
+ROW(Mv, run_matmul, NUMBER, T(self), T(vec), O(out), J(cube))
+ROW(Addmm, run_addmm, NUMBER, T(self), T(mat1), T(mat2), S(beta), S(alpha), O(out), J(cube))
+ROW(AddmmWeightNz, run_addmm, NUMBER, T(self), T(mat1), T(mat2), S(beta), S(alpha), O(out),
+    J(cube))
+ROW(InplaceAddmm, run_addmm, NUMBER, X(self), T(mat1), T(mat2), S(beta), S(alpha), J(cube))
+ROW(Baddbmm, run_addmm, NUMBER, T(self), T(batch1), T(batch2), S(beta), S(alpha), O(out), J(cube))
+ROW(InplaceBaddbmm, run_addmm, NUMBER, X(self), T(batch1), T(batch2), S(beta), S(alpha), J(cube))
+ROW(Addbmm, run_addbmm, FLOAT, T(self), T(batch1), T(batch2), S(beta), S(alpha), O(out), J(cube))
+ROW(Addmv, run_addmv, NUMBER, T(self), T(mat), T(vec), S(alpha), S(beta), O(out), J(cube))
+ROW(Addr, run_addr, NUMBER, T(self), T(vec1), T(vec2), S(beta), S(alpha), O(out))
+ROW(InplaceAddr, run_addr, NUMBER, X(self), T(vec1), T(vec2), S(beta), S(alpha))
+ROW(Dot, run_dot, NUMBER, T(self), T(other), O(out))
+ROW(FusedMatmul, run_fused_matmul, FLOAT, T(x), T(x2), TQ(bias), TQ(x3), C(kind), J(cube), O(out))
+ROW(TriangularSolve, run_triangular_solve, FLOAT, T(self), T(A), B(upper), B(transposed), B(unit),
+    O(x), OQ(m))
+
+/* ---- softmax and norms ---- */
+ROW(Softmax, run_softmax, FLOAT, T(self), I(dim), O(out))
+ROW(LogSoftmax, run_log_softmax, FLOAT, T(self), I(dim), O(out))
+ROW(SoftmaxBackward, run_softmax_backward, FLOAT, T(grad), T(output), I(dim), O(out))
+ROW(LogSoftmaxBackward, run_log_softmax_backward, FLOAT, T(grad), T(output), I(dim), O(out))
+ROW(ScaledMaskedSoftmax, run_scaled_masked_softmax, FLOAT, T(x), T(mask), F(scale), B(fixed_triu),
+    O(out))
+ROW(ScaledMaskedSoftmaxBackward, run_scaled_masked_softmax_backward, FLOAT, T(grad), T(y), T(mask),
+    F(scale), B(fixed_triu), O(out))
+ROW(LayerNorm, run_layer_norm, FLOAT, T(input), N(normalized_shape), TQ(weight), TQ(bias), F(eps),
+    O(out), OQ(mean), OQ(rstd))
+ROW(FastLayerNorm, run_layer_norm, FLOAT, T(input), N(normalized_shape), TQ(weight), TQ(bias),
+    F(eps), O(out), OQ(mean), OQ(rstd))
+ROW(LayerNormBackward, run_layer_norm_backward, FLOAT, T(grad), T(input), N(normalized_shape),
+    T(mean), T(rstd), TQ(weight), TQ(bias), A(mask), OQ(dx), OQ(dweight), OQ(dbias))
+ROW(AddLayerNorm, run_add_layer_norm, FLOAT, T(x1), T(x2), T(gamma), T(beta), TQ(bias), F(eps),
+    B(additional_out), O(y), OQ(mean), OQ(rstd), OQ(x))
+ROW(RmsNorm, run_rms_norm, FLOAT, T(x), T(gamma), F(eps), O(y), OQ(rstd))
+ROW(GemmaRmsNorm, run_gemma_rms_norm, FLOAT, T(x), T(gamma), F(eps), O(y), OQ(rstd))
+ROW(AddRmsNorm, run_add_rms_norm, FLOAT, T(x1), T(x2), T(gamma), F(eps), O(y), OQ(rstd), O(x))
+ROW(AddRmsNormCast, run_add_rms_norm_cast, FLOAT, T(x1), T(x2), T(gamma), F(eps), O(y1), O(y2),
+    OQ(rstd), O(x))
+ROW(InplaceAddRmsNorm, run_inplace_add_rms_norm, FLOAT, X(x1), X(x2), T(gamma), F(eps), OQ(rstd))
+ROW(RmsNormGrad, run_rms_norm_grad, FLOAT, T(dy), T(x), T(rstd), T(gamma), O(dx), O(dgamma))
+ROW(GroupNorm, run_group_norm, FLOAT, T(input), TQ(weight), TQ(bias), I(n), I(channels), I(hxw),
+    I(group), F(eps), O(out), OQ(mean), OQ(rstd))
+ROW(GroupNormSilu, run_group_norm_silu, FLOAT, T(input), TQ(weight), TQ(bias), I(group), F(eps),
+    O(out), OQ(mean), OQ(rstd))
+ROW(GroupNormBackward, run_group_norm_backward, FLOAT, T(grad), T(input), T(mean), T(rstd),
+    TQ(gamma), I(n), I(channels), I(hxw), I(group), A(mask), OQ(dx), OQ(dgamma), OQ(dbeta))
+ROW(BatchNorm, run_batch_norm, FLOAT, T(input), TQ(weight), TQ(bias), XQ(running_mean),
+    XQ(running_var), B(training), F(momentum), F(eps), O(out), OQ(mean), OQ(invstd))
+ROW(BatchNormBackward, run_batch_norm_backward, FLOAT, T(grad), T(input), TQ(weight),
+    TQ(running_mean), TQ(running_var), TQ(mean), TQ(invstd), B(training), F(eps), A(mask), OQ(dx),
+    OQ(dweight), OQ(dbias))
+
+/* ---- losses ---- */
+ROW(MseLoss, run_mse_loss, FLOAT, T(self), T(target), I(reduction), O(out))
+ROW(MseLossBackward, run_mse_loss_backward, FLOAT, T(grad), T(self), T(target), I(reduction),
+    O(out))
+ROW(L1Loss, run_l1_loss, FLOAT, T(self), T(target), I(reduction), O(out))
+ROW(L1LossBackward, run_l1_loss_backward, FLOAT, T(grad), T(self), T(target), I(reduction), O(out))
+ROW(SmoothL1Loss, run_smooth_l1, FLOAT, T(self), T(target), I(reduction), G(beta), O(out))
+ROW(SmoothL1LossBackward, run_smooth_l1_backward, FLOAT, T(grad), T(self), T(target), I(reduction),
+    G(beta), O(out))
+ROW(KlDiv, run_kl_div, FLOAT, T(self), T(target), I(reduction), B(log_target), O(out))
+ROW(KlDivBackward, run_kl_div_backward, FLOAT, T(grad), T(self), T(target), I(reduction),
+    B(log_target), O(out))
+ROW(BinaryCrossEntropy, run_bce, FLOAT, T(self), T(target), TQ(weight), I(reduction), O(out))
+ROW(BinaryCrossEntropyBackward, run_bce_backward, FLOAT, T(grad), T(self), T(target), TQ(weight),
+    I(reduction), O(out))
+ROW(BinaryCrossEntropyWithLogits, run_bce_logits, FLOAT, T(self), T(target), TQ(weight),
+    TQ(pos_weight), I(reduction), O(out))
+ROW(BinaryCrossEntropyWithLogitsBackward, run_bce_logits_backward, FLOAT, T(grad), T(self),
+    T(target), TQ(weight), TQ(pos_weight), I(reduction), O(out))
+ROW(SoftMarginLoss, run_soft_margin, FLOAT, T(self), T(target), I(reduction), O(out))
+ROW(SoftMarginLossBackward, run_soft_margin_backward, FLOAT, T(grad), T(self), T(target),
+    I(reduction), O(out))
+ROW(NLLLoss, run_nll_loss, FLOAT, T(self), T(target), TQ(weight), I(reduction), I(ignore_index),
+    O(out), O(total_weight))
+ROW(NLLLossBackward, run_nll_loss_backward, FLOAT, T(grad), T(self), T(target), TQ(weight),
+    I(reduction), I(ignore_index), T(total_weight), O(out))
+ROW(NLLLoss2d, run_nll_loss, FLOAT, T(self), T(target), TQ(weight), I(reduction), I(ignore_index),
+    O(out), O(total_weight))
+ROW(NLLLoss2dBackward, run_nll_loss_backward, FLOAT, T(grad), T(self), T(target), TQ(weight),
+    I(reduction), I(ignore_index), T(total_weight), O(out))
+ROW(SoftmaxCrossEntropyWithLogits, run_softmax_cross_entropy, FLOAT, T(logits), T(labels), O(loss),
+    O(gradient))
+ROW(CrossEntropyLoss, run_cross_entropy, FLOAT, T(input), T(target), TQ(weight), C(reduction),
+    I(ignore_index), F(label_smoothing), F(lse_scale), B(return_zloss), O(loss), OQ(log_prob),
+    OQ(zloss), OQ(lse))
+
+/* ---- random numbers ---- */
+ROW(InplaceUniform, run_uniform, FLOAT, X(self), F(from), F(to), I(seed), I(offset))
+ROW(InplaceNormal, run_normal, FLOAT, X(self), G(mean), G(std), I(seed), I(offset))
+ROW(NormalFloatFloat, run_normal_out, FLOAT, G(mean), G(std), I(seed), I(offset), O(out))
+ROW(NormalFloatTensor, run_normal_out, FLOAT, G(mean), T(std), I(seed), I(offset), O(out))
+ROW(NormalTensorFloat, run_normal_out, FLOAT, T(mean), G(std), I(seed), I(offset), O(out))
+ROW(NormalTensorTensor, run_normal_out, FLOAT, T(mean), T(std), I(seed), I(offset), O(out))
+ROW(InplaceBernoulli, run_bernoulli, ALL, X(self), S(p), I(seed), I(offset))
+ROW(InplaceBernoulliTensor, run_bernoulli, ALL, X(self), T(p), I(seed), I(offset))
+ROW(InplaceRandom, run_random, NUMBER, X(self), I(from), I(to), I(seed), I(offset))
+ROW(InplaceRandomWithoutFromTo, run_random_all, ALL, X(self), I(seed), I(offset))
+ROW(Randperm, run_randperm, NUMBER, I(n), I(seed), I(offset), O(out))
+ROW(Multinomial, run_multinomial, FLOAT, T(self), I(samples), B(replacement), I(seed), I(offset),
+    O(out))
+ROW(DropoutGenMask, run_dropout_gen_mask, ALL, N(shape), F(p), I(seed), I(offset), O(mask))
+ROW(DropoutGenMaskV2, run_dropout_gen_mask, ALL, N(shape), F(p), I(seed), I(offset), Y(dtype),
+    O(mask))
+ROW(DropoutDoMask, run_dropout_do_mask, FLOAT, T(self), T(mask), F(p), O(out))
+ROW(DropoutV3, run_dropout, FLOAT, T(self), NQ(noise_shape), F(p), I(seed), I(offset), O(out),
+    O(mask))
+
+/* ---- lists of tensors ---- */
+#define EACH(name, run) ROW(Foreach##name, run, NUMBER, L(x), M(out))
+EACH(Abs, each_abs)
+EACH(Neg, each_neg)
+EACH(Exp, each_exp)
+EACH(Log, each_log)
+EACH(Sqrt, each_sqrt)
+EACH(Rsqrt, each_rsqrt)
+EACH(Sigmoid, each_sigmoid)
+EACH(Tanh, each_tanh)
+EACH(Sign, each_sign)
+EACH(Reciprocal, each_reciprocal)
+EACH(Sin, each_sin)
+EACH(Cos, each_cos)
+EACH(Tan, each_tan)
+EACH(Asin, each_asin)
+EACH(Acos, each_acos)
+EACH(Atan, each_atan)
+EACH(Sinh, each_sinh)
+EACH(Cosh, each_cosh)
+EACH(Erf, each_erf)
+EACH(Erfc, each_erfc)
+EACH(Expm1, each_expm1)
+EACH(Log1p, each_log1p)
+EACH(Log2, each_log2)
+EACH(Log10, each_log10)
+EACH(Copy, each_copy)
+#undef EACH
+#define EACH(name, run)                                            \
+    ROW(Foreach##name##List, run, NUMBER, L(x), L(y), M(out))      \
+    ROW(Foreach##name##Scalar, run, NUMBER, L(x), T(y), M(out))    \
+    ROW(Foreach##name##ScalarV2, run, NUMBER, L(x), S(y), M(out))  \
+    ROW(Foreach##name##ScalarList, run, NUMBER, L(x), Z(y), M(out))
+EACH(Mul, each_mul)
+EACH(Div, each_div)
+EACH(Pow, each_pow)
+EACH(Maximum, each_maximum)
+EACH(Minimum, each_minimum)
+#undef EACH
+#define EACH(name, run)                                                      \
+    ROW(Foreach##name##List, run, NUMBER, L(x), L(y), T(alpha), M(out))      \
+    ROW(Foreach##name##ListV2, run, NUMBER, L(x), L(y), S(alpha), M(out))    \
+    ROW(Foreach##name##Scalar, run, NUMBER, L(x), T(y), M(out))              \
+    ROW(Foreach##name##ScalarV2, run, NUMBER, L(x), S(y), M(out))            \
+    ROW(Foreach##name##ScalarList, run, NUMBER, L(x), Z(y), M(out))
+EACH(Add, each_add)
+EACH(Sub, each_sub)
+#undef EACH
+#define EACH(name, run)                                                             \
+    ROW(Foreach##name##Scalar, run, FLOAT, L(x), L(y), L(z), T(value), M(out))      \
+    ROW(Foreach##name##ScalarV2, run, FLOAT, L(x), L(y), L(z), S(value), M(out))    \
+    ROW(Foreach##name##ScalarList, run, FLOAT, L(x), L(y), L(z), T(values), M(out))
+EACH(Addcmul, each_addcmul)
+EACH(Addcdiv, each_addcdiv)
+#undef EACH
+ROW(ForeachLerpList, each_lerp, FLOAT, L(x), L(y), L(weight), M(out))
+ROW(ForeachLerpScalar, each_lerp, FLOAT, L(x), L(y), S(weight), M(out))
+ROW(ForeachNorm, each_norm, FLOAT, L(x), S(p), M(out))
+ROW(ForeachPowScalarAndTensor, each_pow_scalar, NUMBER, S(base), L(exponent), M(out))
+ROW(ForeachRoundOffNumberV2, each_round, FLOAT, L(x), S(mode), M(out))
+ROW(ForeachZeroInplace, each_zero, ALL, M(x))
+ROW(ForeachNonFiniteCheckAndUnscale, each_unscale, FLOAT, M(grads), X(found_inf), T(inverse_scale))
+ROW(ApplyAdamWV2, run_adamw, FLOAT, X(var), X(m), X(v), XQ(max_v), T(grad), T(step), G(lr),
+    G(beta1), G(beta2), G(weight_decay), G(eps), B(amsgrad), B(maximize))

@@ -1,0 +1,577 @@
+/* Arithmetic, comparisons, logic and the elementary functions.
+ *
+ * `X(self, ..., out)` and `InplaceX(self, ...)` are one function each: what is written is the first
+ * operand that the row says is. */
+#include "run.h"
+
+int result(const struct call *c)
+{
+    for (int i = 0; i < c->row->count; i++)
+        if (c->row->operands[i].kind == OPERAND_O || c->row->operands[i].kind == OPERAND_X)
+            return i;
+    return 0;
+}
+
+void give(struct call *c, tensor *x)
+{
+    put(c, result(c), x);
+}
+
+/* Whether weir's own operator can write the result directly: nothing to promote or cast. */
+static bool direct(const struct call *c, int operands)
+{
+    const aclTensor *out = c->args[result(c)].tensor;
+
+    if (out->type == ACL_BOOL)
+        return false;
+    for (int i = 0; i < operands; i++)
+        if (c->args[i].tensor->type != out->type)
+            return false;
+    for (int k = 0; k < out->ndim; k++)
+        if (!out->shape[k])
+            return false;
+    return true;
+}
+
+/* ---- weir's unary operators ---- */
+
+#define UNARY(name, floats)                                                     \
+    void run_##name(struct call *c)                                             \
+    {                                                                           \
+        tensor *x = in(c, 0);                                                   \
+        if (!x)                                                                 \
+            return;                                                             \
+        if (direct(c, 1) && (is_float(x) || !(floats))) {                       \
+            tensor *out = result(c) ? in(c, result(c)) : x;                     \
+            if (out)                                                            \
+                (void)call_ok(c, weir_##name##_into(x, out));                   \
+        } else {                                                                \
+            give(c, op_##name(c, (floats) && !is_float(x) ? wide(c, x)          \
+                                                          : countable(c, x)));  \
+        }                                                                       \
+    }
+UNARY(neg, false)
+UNARY(abs, false)
+UNARY(relu, false)
+UNARY(exp, true)
+UNARY(log, true)
+UNARY(sqrt, true)
+UNARY(rsqrt, true)
+UNARY(sigmoid, true)
+UNARY(tanh, true)
+UNARY(gelu, true)
+UNARY(silu, true)
+
+/* ---- elementary functions on the host ---- */
+
+#define MATH(name, FN)                         \
+    void run_##name(struct call *c)            \
+    {                                          \
+        give(c, math1(c, MATH_##FN, in(c, 0))); \
+    }
+MATH(sin, SIN)
+MATH(cos, COS)
+MATH(tan, TAN)
+MATH(asin, ASIN)
+MATH(acos, ACOS)
+MATH(atan, ATAN)
+MATH(sinh, SINH)
+MATH(cosh, COSH)
+MATH(asinh, ASINH)
+MATH(acosh, ACOSH)
+MATH(atanh, ATANH)
+MATH(erf, ERF)
+MATH(erfc, ERFC)
+MATH(erfinv, ERFINV)
+MATH(exp2, EXP2)
+MATH(expm1, EXPM1)
+MATH(log1p, LOG1P)
+MATH(log2, LOG2)
+MATH(log10, LOG10)
+MATH(sinc, SINC)
+
+/* Integers are what they round to. */
+#define ROUNDING(name, FN)                                                 \
+    void run_##name(struct call *c)                                        \
+    {                                                                      \
+        tensor *x = in(c, 0);                                              \
+        give(c, is_float(x) ? math1(c, MATH_##FN, x) : x);                 \
+    }
+ROUNDING(floor, FLOOR)
+ROUNDING(ceil, CEIL)
+ROUNDING(round, ROUND)
+ROUNDING(trunc, TRUNC)
+
+void run_round_decimals(struct call *c)
+{
+    tensor *x = in(c, 0);
+    double scale = pow(10, fabs((double)integer(c, 1)));
+
+    if (!is_float(x) || !integer(c, 1)) {
+        give(c, is_float(x) ? math1(c, MATH_ROUND, x) : x);
+        return;
+    }
+    x = wide(c, x);
+    if (integer(c, 1) > 0)
+        give(c, op_divs(c, math1(c, MATH_ROUND, op_muls(c, x, scale)), scale));
+    else
+        give(c, op_muls(c, math1(c, MATH_ROUND, op_divs(c, x, scale)), scale));
+}
+
+void run_frac(struct call *c)
+{
+    tensor *x = in(c, 0);
+
+    give(c, is_float(x) ? op_sub(c, wide(c, x), math1(c, MATH_TRUNC, x))
+                        : full_like(c, x, type(x), 0));
+}
+
+void run_reciprocal(struct call *c)
+{
+    give(c, op_rdivs(c, 1, wide(c, in(c, 0))));
+}
+
+tensor *op_sign(struct call *c, tensor *x)
+{
+    weir_dtype t = type(x);
+
+    x = countable(c, x);
+    return cast(c, op_sub(c, cast(c, op_gts(c, x, 0), WEIR_I8), cast(c, op_lts(c, x, 0), WEIR_I8)),
+                t);
+}
+
+/* NaN has no sign: PyTorch gives 0 for it, and so does this. */
+void run_sign(struct call *c)
+{
+    give(c, op_sign(c, in(c, 0)));
+}
+
+void run_signbit(struct call *c)
+{
+    tensor *x = countable(c, in(c, 0));
+
+    if (is_float(x)) /* -0 counts: its reciprocal is -inf */
+        x = op_where(c, op_eqs(c, x, 0), op_rdivs(c, 1, wide(c, x)), wide(c, x));
+    give(c, op_lts(c, x, 0));
+}
+
+void run_positive_inf(struct call *c)
+{
+    tensor *x = in(c, 0);
+
+    give(c, is_float(x) ? op_eqs(c, wide(c, x), INFINITY) : full_like(c, x, WEIR_BOOL, 0));
+}
+
+void run_negative_inf(struct call *c)
+{
+    tensor *x = in(c, 0);
+
+    give(c, is_float(x) ? op_eqs(c, wide(c, x), -INFINITY) : full_like(c, x, WEIR_BOOL, 0));
+}
+
+/* x - x is 0 for what is finite and NaN for what is not. */
+tensor *op_finite(struct call *c, tensor *x)
+{
+    if (!is_float(x))
+        return full_like(c, x, WEIR_BOOL, 1);
+    x = wide(c, x);
+    return op_eqs(c, op_sub(c, x, x), 0);
+}
+
+void run_finite(struct call *c)
+{
+    give(c, op_finite(c, in(c, 0)));
+}
+
+void run_nan_to_num(struct call *c)
+{
+    int base = 1;
+    tensor *x = in(c, 0), *y = wide(c, x);
+
+    if (!is_float(x)) {
+        give(c, x);
+        return;
+    }
+    y = op_where(c, op_ne(c, y, y), full(c, type(y), 0, NULL, real(c, base)), y);
+    y = op_where(c, op_eqs(c, y, INFINITY), full(c, type(y), 0, NULL, real(c, base + 1)), y);
+    give(c, op_where(c, op_eqs(c, y, -INFINITY), full(c, type(y), 0, NULL, real(c, base + 2)), y));
+}
+
+/* ---- arithmetic of two ---- */
+
+/* A scalar operand beside x: as a tensor without dims where a double would not hold it or where it
+ * takes x to another kind of type. */
+tensor *beside(struct call *c, int i, tensor *x)
+{
+    const aclScalar *s = c->args[i].scalar;
+
+    if (c->err || !x)
+        return NULL;
+    if (s->imaginary != 0)
+        return call_fail(c, "%s is complex, which weir does not compute with",
+                         c->row->operands[i].name);
+    if (!s->whole)
+        return literal(c, s, is_float(x) ? (type(x) == WEIR_F64 ? WEIR_F64 : WEIR_F32) : WEIR_F32);
+    if (is_float(x))
+        return literal(c, s, type(x) == WEIR_F64 ? WEIR_F64 : WEIR_F32);
+    if (type(x) == WEIR_BOOL)
+        return literal(c, s, s->type == ACL_BOOL ? WEIR_BOOL : WEIR_I64);
+    return literal(c, s, type(x)); /* wraps, as PyTorch does */
+}
+
+/* Whether the scalar may be given to weir as a number: x keeps its type. */
+static bool plain(const struct call *c, int i, const tensor *x)
+{
+    const aclScalar *s = c->args[i].scalar;
+
+    if (!s || s->imaginary != 0)
+        return false;
+    if (is_float(x))
+        return !s->whole || fabs(s->number) < 9e15;
+    if (!s->whole || type(x) == WEIR_BOOL)
+        return false;
+    return fabs(s->number) < (type(x) == WEIR_I64 ? 9e15 : type(x) == WEIR_I32 ? 2147483647 : 127) &&
+           (type(x) != WEIR_U8 || s->integer >= 0);
+}
+
+/* self + alpha * other, and the difference. `other` is a tensor or a scalar. */
+static void add(struct call *c, bool minus)
+{
+    const union arg *other = &c->args[1];
+    bool scalar = c->row->operands[1].kind == OPERAND_S;
+    const aclScalar *alpha = c->row->operands[2].kind == OPERAND_S ? c->args[2].scalar : NULL;
+    bool one = !alpha || alpha->number == 1;
+    int at = result(c);
+    tensor *x = in(c, 0), *y;
+
+    if (!x)
+        return;
+    if (one && direct(c, scalar ? 1 : 2) && (!scalar || plain(c, 1, x))) {
+        tensor *out = at ? in(c, at) : x;
+        double v = scalar ? other->scalar->number : 0;
+
+        y = scalar ? NULL : in(c, 1);
+        if (c->err)
+            return;
+        if (scalar)
+            (void)call_ok(c, minus ? weir_sub_scalar_into(x, v, out)
+                                   : weir_add_scalar_into(x, v, out));
+        else
+            (void)call_ok(c, minus ? weir_sub_into(x, y, out) : weir_add_into(x, y, out));
+        return;
+    }
+    y = scalar ? beside(c, 1, x) : in(c, 1);
+    if (!one) {
+        if (is_half(x) || is_half(y)) {
+            x = wide(c, x);
+            y = wide(c, y);
+        }
+        y = op_mul(c, y, beside(c, 2, y));
+    }
+    put(c, at, minus ? op_sub(c, x, y) : op_add(c, x, y));
+}
+
+void run_add(struct call *c)
+{
+    add(c, false);
+}
+
+void run_sub(struct call *c)
+{
+    add(c, true);
+}
+
+/* other - alpha * self */
+void run_rsub(struct call *c)
+{
+    tensor *x = in(c, 0),
+           *y = c->row->operands[1].kind == OPERAND_S ? beside(c, 1, x) : in(c, 1);
+
+    if (number(c, 2, 1) != 1)
+        x = op_mul(c, is_half(x) ? wide(c, x) : x, beside(c, 2, x));
+    give(c, op_sub(c, y, x));
+}
+
+/* self and other, a tensor or a scalar, which is `scalar` operand 1. */
+static tensor *second(struct call *c, tensor *x)
+{
+    return c->row->operands[1].kind == OPERAND_S ? beside(c, 1, x) : in(c, 1);
+}
+
+void run_mul(struct call *c)
+{
+    int at = result(c);
+    tensor *x = in(c, 0), *out;
+
+    if (!x)
+        return;
+    if (c->row->operands[1].kind == OPERAND_S ? direct(c, 1) && plain(c, 1, x) : direct(c, 2)) {
+        out = at ? in(c, at) : x;
+        if (c->row->operands[1].kind == OPERAND_S)
+            (void)(out && call_ok(c, weir_mul_scalar_into(x, number(c, 1, 0), out)));
+        else {
+            tensor *y = in(c, 1);
+
+            (void)(out && y && call_ok(c, weir_mul_into(x, y, out)));
+        }
+        return;
+    }
+    put(c, at, op_mul(c, x, second(c, x)));
+}
+
+/* Integers are divided as floats. */
+static tensor *divisible(struct call *c, tensor *x)
+{
+    return is_float(x) ? x : wide(c, x);
+}
+
+void run_div(struct call *c)
+{
+    tensor *x = in(c, 0), *y = second(c, x);
+
+    give(c, op_div(c, divisible(c, x), divisible(c, y)));
+}
+
+/* mode 0 divides, 1 rounds towards zero, 2 down */
+void run_div_mode(struct call *c)
+{
+    int64_t mode = integer(c, 2);
+    tensor *x = in(c, 0), *y = second(c, x);
+
+    give(c, mode == 1   ? math2(c, MATH_TRUNC_DIVIDE, x, y)
+            : mode == 2 ? math2(c, MATH_FLOOR_DIVIDE, x, y)
+                        : op_div(c, divisible(c, x), divisible(c, y)));
+}
+
+#define MATH2(name, FN)                                       \
+    void run_##name(struct call *c)                           \
+    {                                                         \
+        tensor *x = in(c, 0);                                 \
+        give(c, math2(c, MATH_##FN, x, second(c, x)));        \
+    }
+MATH2(floor_divide, FLOOR_DIVIDE)
+MATH2(fmod, FMOD)
+MATH2(remainder, REMAINDER)
+MATH2(atan2, ATAN2)
+MATH2(bit_and, AND)
+MATH2(bit_or, OR)
+MATH2(bit_xor, XOR)
+MATH2(shift_left, SHIFT_LEFT)
+MATH2(shift_right, SHIFT_RIGHT)
+MATH2(gcd, GCD)
+
+void run_remainder_scalar_tensor(struct call *c)
+{
+    tensor *y = in(c, 1);
+
+    give(c, math2(c, MATH_REMAINDER, beside(c, 0, y), y));
+}
+
+void run_bit_not(struct call *c)
+{
+    tensor *x = in(c, 0);
+
+    give(c, type(x) == WEIR_BOOL ? op_not(c, x) : op_rsubs(c, -1, cast(c, x, promoted(type(x), WEIR_I32))));
+}
+
+/* ---- powers ---- */
+
+
+void run_pow(struct call *c)
+{
+    tensor *x = in(c, 0);
+
+    give(c, op_pow(c, x, second(c, x)));
+}
+
+void run_pow_scalar_tensor(struct call *c)
+{
+    tensor *y = in(c, 1);
+
+    give(c, op_pow(c, beside(c, 0, y), y));
+}
+
+/* ---- comparisons, maxima, logic ---- */
+
+#define COMPARE(name)                                     \
+    void run_##name(struct call *c)                       \
+    {                                                     \
+        tensor *x = in(c, 0), *y;                         \
+        if (c->row->operands[1].kind == OPERAND_S && plain(c, 1, x)) { \
+            give(c, op_##name##s(c, x, number(c, 1, 0))); \
+            return;                                       \
+        }                                                 \
+        y = second(c, x);                                 \
+        give(c, op_##name(c, x, y));                      \
+    }
+COMPARE(eq)
+COMPARE(ne)
+COMPARE(lt)
+COMPARE(le)
+COMPARE(gt)
+COMPARE(ge)
+
+void run_maximum(struct call *c)
+{
+    tensor *x = in(c, 0);
+
+    give(c, op_maximum(c, x, second(c, x)));
+}
+
+void run_minimum(struct call *c)
+{
+    tensor *x = in(c, 0);
+
+    give(c, op_minimum(c, x, second(c, x)));
+}
+
+void run_logical_and(struct call *c)
+{
+    give(c, op_minimum(c, op_truth(c, in(c, 0)), op_truth(c, in(c, 1))));
+}
+
+void run_logical_or(struct call *c)
+{
+    give(c, op_maximum(c, op_truth(c, in(c, 0)), op_truth(c, in(c, 1))));
+}
+
+void run_logical_xor(struct call *c)
+{
+    give(c, op_ne(c, op_truth(c, in(c, 0)), op_truth(c, in(c, 1))));
+}
+
+void run_logical_not(struct call *c)
+{
+    give(c, op_not(c, in(c, 0)));
+}
+
+void run_isclose(struct call *c)
+{
+    tensor *x = in(c, 0), *y = in(c, 1), *a = wide(c, x), *b = wide(c, y), *near;
+
+    near = op_le(c, op_abs(c, op_sub(c, a, b)),
+                 op_adds(c, op_muls(c, op_abs(c, b), real(c, 2)), real(c, 3)));
+    near = op_minimum(c, near, op_finite(c, op_sub(c, a, b)));
+    near = op_maximum(c, near, op_eq(c, x, y));
+    if (integer(c, 4))
+        near = op_maximum(c, near, op_minimum(c, op_ne(c, x, x), op_ne(c, y, y)));
+    give(c, near);
+}
+
+/* ---- clamps ---- */
+
+void run_clamp(struct call *c)
+{
+    tensor *x = in(c, 0);
+
+    if (c->args[1].scalar)
+        x = op_maximum(c, x, beside(c, 1, x));
+    if (c->args[2].scalar)
+        x = op_minimum(c, x, beside(c, 2, x));
+    give(c, x);
+}
+
+void run_clamp_tensor(struct call *c)
+{
+    tensor *x = in(c, 0);
+
+    if (given(c, 1))
+        x = op_maximum(c, x, in(c, 1));
+    if (given(c, 2))
+        x = op_minimum(c, x, in(c, 2));
+    give(c, x);
+}
+
+/* ---- of three ---- */
+
+void run_where(struct call *c)
+{
+    give(c, op_where(c, in(c, 0), in(c, 1), in(c, 2)));
+}
+
+/* In f32 or more where halves would round twice; integers stay. */
+static tensor *working(struct call *c, tensor *x)
+{
+    return is_half(x) ? wide(c, x) : x;
+}
+
+void run_addcmul(struct call *c)
+{
+    tensor *p = op_mul(c, working(c, in(c, 1)), working(c, in(c, 2)));
+
+    if (number(c, 3, 1) != 1)
+        p = op_mul(c, p, beside(c, 3, p));
+    give(c, op_add(c, working(c, in(c, 0)), p));
+}
+
+void run_addcdiv(struct call *c)
+{
+    tensor *q = op_div(c, divisible(c, working(c, in(c, 1))), divisible(c, working(c, in(c, 2))));
+
+    if (number(c, 3, 1) != 1)
+        q = op_mul(c, q, beside(c, 3, q));
+    give(c, op_add(c, working(c, in(c, 0)), q));
+}
+
+/* self + weight * (end - self), from the nearer end, as PyTorch rounds it */
+tensor *op_lerp(struct call *c, tensor *a, tensor *b, tensor *w)
+{
+    tensor *d = op_sub(c, b, a);
+    tensor *near = op_add(c, a, op_mul(c, w, d));
+    tensor *far = op_sub(c, b, op_mul(c, d, op_rsubs(c, 1, w)));
+
+    return op_where(c, op_lts(c, op_abs(c, w), 0.5), near, far);
+}
+
+void run_lerp(struct call *c)
+{
+    tensor *a = working(c, in(c, 0)), *b = working(c, in(c, 1)), *d;
+    double w;
+
+    if (c->row->operands[2].kind != OPERAND_S) {
+        give(c, op_lerp(c, a, b, working(c, in(c, 2))));
+        return;
+    }
+    w = number(c, 2, 0);
+    d = op_sub(c, b, a);
+    give(c, fabs(w) < 0.5 ? op_add(c, a, op_muls(c, d, w)) : op_sub(c, b, op_muls(c, d, 1 - w)));
+}
+
+void run_xlogy(struct call *c)
+{
+    bool scalar_first = c->row->operands[0].kind == OPERAND_S;
+    tensor *y = scalar_first ? in(c, 1) : NULL, *x = scalar_first ? beside(c, 0, y) : in(c, 0);
+    tensor *zero;
+
+    if (!y)
+        y = second(c, x);
+    x = wide(c, x);
+    y = wide(c, y);
+    zero = full(c, type(x), 0, NULL, 0);
+    /* 0 even where log(y) is infinite; NaN if y is */
+    give(c, op_where(c, op_minimum(c, op_eqs(c, x, 0), op_eq(c, y, y)), zero,
+                     op_mul(c, x, op_log(c, y))));
+}
+
+/* max + log(1 + e^-|difference|), with which base */
+static void logaddexp(struct call *c, bool two)
+{
+    tensor *a = wide(c, in(c, 0)), *b = wide(c, in(c, 1)), *most = op_maximum(c, a, b);
+    tensor *d = op_neg(c, op_abs(c, op_sub(c, a, b)));
+
+    d = two ? op_muls(c, math1(c, MATH_LOG1P, math1(c, MATH_EXP2, d)), 1.4426950408889634)
+            : math1(c, MATH_LOG1P, op_exp(c, d));
+    /* equal infinities have no difference */
+    give(c, op_where(c, op_eq(c, a, b), op_adds(c, most, two ? 1 : 0.69314718055994530942),
+                     op_add(c, most, d)));
+}
+
+void run_logaddexp(struct call *c)
+{
+    logaddexp(c, false);
+}
+
+void run_logaddexp2(struct call *c)
+{
+    logaddexp(c, true);
+}

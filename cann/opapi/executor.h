@@ -1,0 +1,86 @@
+/* What the two phases of an operator share: its row, and its operands as the first one got them. */
+#ifndef WEIR_OPAPI_EXECUTOR_H
+#define WEIR_OPAPI_EXECUTOR_H
+
+#include "object.h"
+
+struct call;
+
+/* One operand, whatever it is; 8 bytes. */
+union arg {
+    const void *object;
+    const aclTensor *tensor;
+    const aclTensorList *tensors;
+    const aclScalar *scalar;
+    const aclScalarList *scalars;
+    const aclIntArray *ints;
+    const aclFloatArray *floats;
+    const aclBoolArray *bools;
+    const char *text;
+    int64_t i;
+    double f;
+};
+
+/* The letters of aclnn_ops.h. */
+enum operand_kind {
+    OPERAND_T = 'T',
+    OPERAND_O = 'O',
+    OPERAND_X = 'X',
+    OPERAND_L = 'L',
+    OPERAND_M = 'M',
+    OPERAND_S = 'S',
+    OPERAND_Z = 'Z',
+    OPERAND_N = 'N',
+    OPERAND_D = 'D',
+    OPERAND_A = 'A',
+    OPERAND_C = 'C',
+    OPERAND_VALUE = 'v', /* a number that is no object */
+};
+
+struct operand {
+    const char *name;
+    char kind;
+    bool optional;
+};
+
+/* Sets of types, for the first tensor of an operator. */
+enum {
+    TYPES_FLOAT = 1 << WEIR_F32 | 1 << WEIR_F16 | 1 << WEIR_BF16 | 1 << WEIR_F64,
+    TYPES_INT = 1 << WEIR_I64 | 1 << WEIR_I32 | 1 << WEIR_I8 | 1 << WEIR_U8,
+    TYPES_NUMBER = TYPES_FLOAT | TYPES_INT,
+    TYPES_BITS = TYPES_INT | 1 << WEIR_BOOL,
+    TYPES_ALL = TYPES_NUMBER | 1 << WEIR_BOOL,
+    TYPES_INDEX = 1 << WEIR_I64 | 1 << WEIR_I32,
+    TYPES_I8 = 1 << WEIR_I8,
+};
+
+struct row {
+    const char *name; /* without aclnn */
+    void (*run)(struct call *);
+    unsigned types;
+    int count;
+    const struct operand *operands;
+};
+
+enum { ARGS_INLINE = 24 };
+
+struct aclOpExecutor {
+    struct object object;
+    const struct row *row;
+    bool repeatable;
+    int count;
+    union arg *args;
+    union arg few[ARGS_INLINE];
+};
+
+void executor_free_contents(aclOpExecutor *executor);
+
+/* Queues the operator's work (call.c). */
+aclnnStatus call_run(const struct row *row, const union arg *args, aclrtStream stream);
+
+/* The two phases. */
+aclnnStatus executor_make(const struct row *row, const union arg *args, uint64_t *workspace,
+                          aclOpExecutor **out);
+aclnnStatus executor_run(const struct row *row, aclOpExecutor *executor, aclrtStream stream);
+
+#endif
