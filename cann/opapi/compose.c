@@ -354,6 +354,12 @@ tensor *op_matmul(struct call *c, tensor *a, tensor *b)
 
     if (!meet(c, &a, &b, false))
         return NULL;
+    if (type(a) == WEIR_I8 || type(a) == WEIR_U8) {
+        a = cast(c, a, WEIR_I32);
+        b = cast(c, b, WEIR_I32);
+    }
+    if (c->err)
+        return NULL;
     return call_ok(c, weir_matmul(a, b, &out)) ? own(c, out) : NULL;
 }
 

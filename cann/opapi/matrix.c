@@ -1,6 +1,12 @@
 /* Matrix products. Operand `cube` says how cubes may round; weir has one way. */
 #include "run.h"
 
+/* The types that weir multiplies itself. */
+static bool multiplies(const tensor *x)
+{
+    return is_float(x) || type(x) == WEIR_I32 || type(x) == WEIR_I64;
+}
+
 /* NumPy's rule for operands of one dim. */
 static tensor *product(struct call *c, tensor *a, tensor *b)
 {
@@ -25,7 +31,7 @@ void run_matmul(struct call *c)
     if (c->err)
         return;
     if (rank(a) > 1 && rank(b) > 1 && numel(a) && numel(b) && type(a) == type(b) &&
-        type(a) == type(out))
+        type(a) == type(out) && multiplies(a))
         (void)call_ok(c, weir_matmul_into(a, b, out));
     else if (numel(out) && !numel(a))
         give(c, full(c, type(a), 0, NULL, 0));
@@ -54,7 +60,8 @@ void run_addmm(struct call *c)
     if (c->err)
         return;
     /* a row for each column is what weir adds as it goes */
-    if (beta == 1 && alpha == 1 && rank(self) == 1 && type(self) == type(a) &&
+    if (beta == 1 && alpha == 1 && rank(self) == 1 && multiplies(a) &&
+        type(self) == type(a) &&
         type(a) == type(b) && size(self, 0) == size(b, -1) && numel(a) && numel(b)) {
         if (call_ok(c, weir_matmul_bias(a, b, self, &y)))
             give(c, own(c, y));

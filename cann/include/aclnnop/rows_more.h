@@ -207,3 +207,135 @@ ROW(ForeachZeroInplace, each_zero, ALL, M(x))
 ROW(ForeachNonFiniteCheckAndUnscale, each_unscale, FLOAT, M(grads), X(found_inf), T(inverse_scale))
 ROW(ApplyAdamWV2, run_adamw, FLOAT, X(var), X(m), X(v), XQ(max_v), T(grad), T(step), G(lr),
     G(beta1), G(beta2), G(weight_decay), G(eps), B(amsgrad), B(maximize))
+
+/* ---- attention and rotary positions ---- */
+ROW(FlashAttentionScore, run_flash_attention, FLOAT, T(query), T(key), T(value), TQ(pse),
+    TQ(drop_mask), TQ(padding_mask), TQ(atten_mask), NQ(prefix), F(scale), F(keep_prob),
+    I(pre_tokens), I(next_tokens), I(heads), C(layout), I(inner_precise), I(sparse_mode),
+    OQ(softmax_max), OQ(softmax_sum), OQ(softmax_out), O(out))
+ROW(FlashAttentionVarLenScore, run_flash_attention_packed, FLOAT, T(query), T(key), T(value),
+    TQ(pse), TQ(drop_mask), TQ(padding_mask), TQ(atten_mask), NQ(prefix), NQ(q_lengths),
+    NQ(kv_lengths), F(scale), F(keep_prob), I(pre_tokens), I(next_tokens), I(heads), C(layout),
+    I(inner_precise), I(sparse_mode), OQ(softmax_max), OQ(softmax_sum), OQ(softmax_out), O(out))
+ROW(FlashAttentionScoreGrad, run_flash_attention_grad, FLOAT, T(query), T(key), T(value), T(dy),
+    TQ(pse), TQ(drop_mask), TQ(padding_mask), TQ(atten_mask), TQ(softmax_max), TQ(softmax_sum),
+    TQ(softmax), TQ(attention), NQ(prefix), F(scale), F(keep_prob), I(pre_tokens), I(next_tokens),
+    I(heads), C(layout), I(inner_precise), I(sparse_mode), O(dq), O(dk), O(dv), OQ(dpse))
+ROW(PromptFlashAttentionV3, run_prompt_flash_attention, FLOAT, T(query), T(key), T(value),
+    TQ(pse_shift), TQ(atten_mask), NQ(q_lengths), NQ(kv_lengths), TQ(deq_scale1), TQ(quant_scale1),
+    TQ(deq_scale2), TQ(quant_scale2), TQ(quant_offset2), I(heads), F(scale), I(pre_tokens),
+    I(next_tokens), C(layout), I(kv_heads), I(sparse_mode), I(inner_precise), O(out))
+ROW(IncreFlashAttentionV4, run_incre_flash_attention, FLOAT, T(query), L(key), L(value),
+    TQ(pse_shift), TQ(atten_mask), NQ(kv_lengths), TQ(deq_scale1), TQ(quant_scale1), TQ(deq_scale2),
+    TQ(quant_scale2), TQ(quant_offset2), TQ(antiquant_scale), TQ(antiquant_offset), TQ(block_table),
+    TQ(kv_padding), I(heads), F(scale), C(layout), I(kv_heads), I(block_size), I(inner_precise),
+    O(out))
+#define FUSED_TENSORS                                                                              \
+    T(query), L(key), L(value), TQ(pse_shift), TQ(atten_mask), NQ(q_lengths), NQ(kv_lengths),      \
+        TQ(deq_scale1), TQ(quant_scale1), TQ(deq_scale2), TQ(quant_scale2), TQ(quant_offset2),     \
+        TQ(antiquant_scale), TQ(antiquant_offset), TQ(block_table), TQ(query_padding),             \
+        TQ(kv_padding), TQ(key_antiquant_scale), TQ(key_antiquant_offset),                         \
+        TQ(value_antiquant_scale), TQ(value_antiquant_offset), TQ(key_prefix), TQ(value_prefix),   \
+        NQ(prefix_length)
+#define FUSED_NUMBERS                                                                              \
+    I(heads), F(scale), I(pre_tokens), I(next_tokens), C(layout), I(kv_heads), I(sparse_mode),     \
+        I(inner_precise), I(block_size), I(antiquant_mode), B(lse_flag), I(key_antiquant_mode),    \
+        I(value_antiquant_mode)
+ROW(FusedInferAttentionScoreV2, run_fused_infer_attention_v2, FLOAT, FUSED_TENSORS, FUSED_NUMBERS,
+    O(out), OQ(lse))
+ROW(FusedInferAttentionScoreV3, run_fused_infer_attention_v3, FLOAT, FUSED_TENSORS, TQ(query_rope),
+    TQ(key_rope), TQ(rope_scale), FUSED_NUMBERS, O(out), OQ(lse))
+ROW(FusedInferAttentionScoreV4, run_fused_infer_attention_v4, FLOAT, FUSED_TENSORS, TQ(query_rope),
+    TQ(key_rope), TQ(rope_scale), TQ(query_scale), TQ(sink), FUSED_NUMBERS, I(query_mode), O(out),
+    OQ(lse))
+#undef FUSED_TENSORS
+#undef FUSED_NUMBERS
+ROW(RotaryPositionEmbedding, run_rotary, FLOAT, T(x), T(cos), T(sin), I(mode), O(out))
+ROW(RotaryPositionEmbeddingGrad, run_rotary_grad, FLOAT, T(grad), T(cos), T(sin), TQ(x), I(mode),
+    O(dx), OQ(dcos), OQ(dsin))
+ROW(InterleaveRope, run_interleave_rope, FLOAT, T(x), T(cos), T(sin), O(out))
+ROW(ApplyRotaryPosEmb, run_apply_rotary, FLOAT, X(query), X(key), T(cos), T(sin), I(layout))
+ROW(ApplyRotaryPosEmbV2, run_apply_rotary_mode, FLOAT, X(query), X(key), T(cos), T(sin), I(layout),
+    C(mode))
+
+/* ---- mixtures of experts ---- */
+ROW(MoeGatingTopKSoftmax, run_moe_gating_softmax, FLOAT, T(x), TQ(finished), I(k), O(y),
+    O(expert_idx), O(row_idx))
+ROW(MoeGatingTopKSoftmaxV2, run_moe_gating_softmax_v2, FLOAT, T(x), TQ(finished), I(k), I(renorm),
+    B(softmax_flag), O(y), O(expert_idx), OQ(softmax))
+ROW(MoeGatingTopK, run_moe_gating, FLOAT, T(x), TQ(bias), I(k), I(k_group), I(group_count),
+    I(group_select_mode), I(renorm), I(norm_type), B(out_flag), F(scaling), F(eps), O(y),
+    O(expert_idx), OQ(out))
+ROW(MoeComputeExpertTokens, run_moe_compute_expert_tokens, INDEX, T(sorted), I(experts), O(out))
+ROW(MoeInitRouting, run_moe_init_routing, FLOAT, T(x), T(row_idx), T(expert_idx), I(active_num),
+    O(expanded_x), O(expanded_row_idx), O(expanded_expert_idx))
+ROW(MoeInitRoutingV2, run_moe_init_routing_v2, FLOAT, T(x), T(expert_idx), I(active_num),
+    I(capacity), I(experts), I(drop_pad_mode), I(count_flag), B(before_capacity_flag),
+    O(expanded_x), O(expanded_row_idx), OQ(counts), OQ(before_capacity))
+ROW(MoeFinalizeRouting, run_moe_finalize_routing, FLOAT, T(rows), TQ(skip1), TQ(skip2), TQ(bias),
+    TQ(scales), T(source_to_row), TQ(experts), O(out))
+ROW(MoeFinalizeRoutingV2, run_moe_finalize_routing_v2, FLOAT, T(rows), T(source_to_row), TQ(skip1),
+    TQ(skip2), TQ(bias), TQ(scales), TQ(experts), I(mode), O(out))
+ROW(MoeTokenPermute, run_moe_token_permute, FLOAT, T(tokens), T(indices), I(num_out), B(padded),
+    O(permuted), O(sorted_indices))
+ROW(MoeTokenPermuteGrad, run_moe_token_permute_grad, FLOAT, T(grad), T(sorted_indices), I(k),
+    B(padded), O(out))
+ROW(MoeTokenUnpermute, run_moe_token_unpermute, FLOAT, T(permuted), T(sorted_indices), TQ(probs),
+    B(padded), NQ(restore_shape), O(out))
+ROW(GroupedMatmul, run_grouped_matmul, NUMBER, L(x), L(weight), LQ(bias), LQ(scale), LQ(offset),
+    LQ(antiquant_scale), LQ(antiquant_offset), NQ(group_list), I(split_item), M(out))
+ROW(GroupedMatmulV4, run_grouped_matmul_v4, NUMBER, L(x), L(weight), LQ(bias), LQ(scale),
+    LQ(offset), LQ(antiquant_scale), LQ(antiquant_offset), LQ(per_token_scale), TQ(group_list),
+    LQ(activation), LQ(activation_scale), LQ(activation_offset), I(split_item), I(group_type),
+    I(group_list_type), I(act_type), M(out), MQ(activated), MQ(dynamic_scale))
+ROW(GroupedMatmulV5, run_grouped_matmul_v4, NUMBER, L(x), L(weight), LQ(bias), LQ(scale),
+    LQ(offset), LQ(antiquant_scale), LQ(antiquant_offset), LQ(per_token_scale), TQ(group_list),
+    LQ(activation), LQ(activation_scale), LQ(activation_offset), I(split_item), I(group_type),
+    I(group_list_type), I(act_type), NQ(tuning), M(out), MQ(activated), MQ(dynamic_scale))
+
+/* ---- quantised ---- */
+ROW(DynamicQuant, run_dynamic_quant, FLOAT, T(x), TQ(smooth_scales), O(y), O(scale))
+ROW(AscendQuant, run_ascend_quant, FLOAT, T(x), T(scale), TQ(offset), B(sqrt_mode), C(round_mode),
+    K(dtype), O(y))
+ROW(AscendQuantV3, run_ascend_quant, FLOAT, T(x), T(scale), TQ(offset), B(sqrt_mode), C(round_mode),
+    K(dtype), K(axis), O(y))
+ROW(AscendAntiQuant, run_ascend_anti_quant, INT, T(x), T(scale), TQ(offset), I(dtype), B(sqrt_mode),
+    O(y))
+ROW(Quantize, run_quantize, FLOAT, T(x), T(scales), TQ(zero_points), Y(dtype), K(axis), O(out))
+ROW(TransQuantParamV2, run_trans_quant_param, FLOAT, T(scale), TQ(offset), O(out))
+ROW(QuantMatmulV3, run_quant_matmul_v3, I8, T(x1), T(x2), T(scale), TQ(offset), TQ(bias), B(turn1),
+    B(turn2), O(out))
+ROW(QuantMatmulV4, run_quant_matmul_v4, I8, T(x1), T(x2), T(scale), TQ(offset), TQ(per_token),
+    TQ(bias), B(turn1), B(turn2), O(out))
+ROW(QuantMatmulV5, run_quant_matmul_v5, I8, T(x1), T(x2), TQ(x1_scale), T(x2_scale), TQ(y_scale),
+    TQ(x1_offset), TQ(x2_offset), TQ(y_offset), TQ(bias), B(turn1), B(turn2), I(group_size), O(out))
+ROW(WeightQuantBatchMatmulV2, run_weight_quant_matmul, FLOAT, T(x), T(weight), T(antiquant_scale),
+    TQ(antiquant_offset), TQ(quant_scale), TQ(quant_offset), TQ(bias), K(group_size), O(out))
+
+/* ---- images ---- */
+ROW(Convolution, run_convolution, FLOAT, T(input), T(weight), TQ(bias), N(stride), N(padding),
+    N(dilation), B(transposed), NQ(output_padding), I(groups), O(out), J(cube))
+ROW(ConvolutionBackward, run_convolution_backward, FLOAT, T(grad), T(input), T(weight),
+    NQ(bias_sizes), N(stride), N(padding), N(dilation), B(transposed), NQ(output_padding),
+    I(groups), A(mask), J(cube), OQ(dx), OQ(dw), OQ(db))
+ROW(AvgPool2d, run_avg_pool, FLOAT, T(self), N(kernel), N(stride), N(padding), B(ceil),
+    B(count_padding), I(divisor), J(cube), O(out))
+ROW(MaxPool, run_max_pool, FLOAT, T(self), N(kernel), N(stride), I(auto_pads), N(padding),
+    N(dilation), I(ceil), O(out))
+ROW(MaxPool2dWithIndices, run_max_pool_indices, FLOAT, T(self), N(kernel), N(stride), N(padding),
+    N(dilation), B(ceil), O(out), O(indices))
+ROW(MaxPool2dWithIndicesBackward, run_max_pool_indices_backward, FLOAT, T(grad), T(self),
+    T(indices), N(kernel), N(stride), N(padding), N(dilation), B(ceil), O(out))
+ROW(AdaptiveAvgPool2d, run_adaptive_avg_pool, FLOAT, T(self), N(output_size), O(out))
+ROW(AdaptiveAvgPool2dBackward, run_adaptive_avg_pool_backward, FLOAT, T(grad), T(self), O(out))
+ROW(Im2col, run_im2col, FLOAT, T(self), N(kernel), N(dilation), N(padding), N(stride), O(out))
+ROW(UpsampleNearest1d, run_upsample_nearest, FLOAT, T(self), N(output_size), O(out))
+ROW(UpsampleNearest2d, run_upsample_nearest, FLOAT, T(self), N(output_size), O(out))
+ROW(UpsampleNearest2dV2, run_upsample_nearest, FLOAT, T(self), N(output_size), G(scale_h),
+    G(scale_w), O(out))
+ROW(UpsampleBilinear2d, run_upsample_bilinear, FLOAT, T(self), N(output_size), B(align_corners),
+    F(scale_h), F(scale_w), O(out))
+ROW(UpsampleBilinear2dBackward, run_upsample_bilinear_backward, FLOAT, T(grad), N(output_size),
+    N(input_size), B(align_corners), F(scale_h), F(scale_w), O(out))
+ROW(UpsampleBilinear2dBackwardV2, run_upsample_bilinear_backward, FLOAT, T(grad), N(output_size),
+    N(input_size), B(align_corners), F(scale_h), F(scale_w), O(out))

@@ -1,0 +1,508 @@
+/* Attention in its many forms. All of them become [batch, heads, length, size] first. */
+#include "run.h"
+
+struct attention {
+    tensor *q, *k, *v;       /* as given */
+    tensor *bias, *mask;     /* added; true takes no part; or NULL */
+    bool bias_scaled;        /* scale * (q k' + bias) */
+    const aclIntArray *q_lengths, *kv_lengths;
+    bool cumulative;         /* lengths are ends in a row of all tokens */
+    const char *layout;
+    int64_t heads, kv_heads; /* kv_heads 0: as many */
+    double scale;
+    int64_t before, after, sparse;
+};
+
+/* What a group of queries comes to. */
+struct scores {
+    tensor *e;    /* exp(score - most), 0 where masked; [b, n, sq, sk] */
+    tensor *most, *sum; /* [b, n, sq, 1] */
+};
+
+static bool is(const char *layout, const char *what)
+{
+    return strcmp(layout, what) == 0;
+}
+
+/* [b, n, s, d] from a layout. */
+static tensor *to_heads(struct call *c, tensor *x, const char *layout, int64_t heads)
+{
+    static const int middle[] = {0, 2, 1, 3}, from_sb[] = {1, 2, 0, 3};
+    int64_t to[4];
+
+    if (c->err || !x)
+        return NULL;
+    if (is(layout, "BSH") || is(layout, "SBH")) {
+        if (rank(x) != 3 || !heads || size(x, 2) % heads)
+            return call_fail(c, "a tensor of %d dims is not %s with %lld heads", rank(x), layout,
+                             (long long)heads);
+        to[0] = size(x, 0);
+        to[1] = size(x, 1);
+        to[2] = heads;
+        to[3] = size(x, 2) / heads;
+        return permute(c, reshape(c, x, 4, to), is(layout, "BSH") ? middle : from_sb);
+    }
+    if (rank(x) == 3 && is(layout, "TND"))
+        return permute(c, unsqueeze(c, x, 0), middle);
+    if (rank(x) != 4)
+        return call_fail(c, "a tensor of %d dims is not %s", rank(x), layout);
+    if (is(layout, "BSND"))
+        return permute(c, x, middle);
+    if (is(layout, "BNSD") || is(layout, "BNSD_BSND"))
+        return x;
+    return call_fail(c, "the layout '%s' is not supported", layout);
+}
+
+/* A result in the layout: in the order of its dims; put reshapes the rest. */
+static tensor *from_heads(struct call *c, tensor *x, const char *layout)
+{
+    static const int middle[] = {0, 2, 1, 3}, to_sb[] = {2, 0, 1, 3};
+    int64_t to[3];
+
+    if (c->err || !x || is(layout, "BNSD"))
+        return x;
+    x = permute(c, x, is(layout, "SBH") ? to_sb : middle);
+    if (is(layout, "TND"))
+        return squeeze(c, x, 0);
+    if (is(layout, "BSND") || is(layout, "BNSD_BSND"))
+        return x;
+    to[0] = size(x, 0);
+    to[1] = size(x, 1);
+    to[2] = size(x, 2) * size(x, 3);
+    return reshape(c, x, 3, to);
+}
+
+/* Fewer heads of k and v are shared by neighbours. */
+static tensor *shared(struct call *c, tensor *x, int64_t heads)
+{
+    int64_t to[5], n = size(x, 1);
+
+    if (c->err || !x || n == heads)
+        return x;
+    if (!n || heads % n)
+        return call_fail(c, "%lld heads of k do not divide %lld of q", (long long)n,
+                         (long long)heads);
+    to[0] = size(x, 0);
+    to[1] = n;
+    to[2] = heads / n;
+    to[3] = size(x, 2);
+    to[4] = size(x, 3);
+    x = expand(c, unsqueeze(c, x, 2), 5, to);
+    to[1] = heads;
+    to[2] = to[3];
+    to[3] = to[4];
+    return reshape(c, x, 4, to);
+}
+
+/* The sum over heads that share: the gradient's way back. */
+static tensor *unshared(struct call *c, tensor *x, int64_t n)
+{
+    int64_t to[5] = {size(x, 0), n, n ? size(x, 1) / n : 0, size(x, 2), size(x, 3)};
+    const int dim = 2;
+
+    return !x || size(x, 1) == n ? x : op_sum(c, reshape(c, x, 5, to), &dim, 1, false);
+}
+
+/* Column - row, [sq, sk], by how many tokens the key is later. */
+static tensor *distance(struct call *c, int64_t sq, int64_t sk)
+{
+    return op_sub(c, arange(c, WEIR_I64, sk, 0, 1), unsqueeze(c, arange(c, WEIR_I64, sq, 0, 1), 1));
+}
+
+/* Lengths of the batch as [b, 1, 1, 1]. */
+static tensor *lengths(struct call *c, const aclIntArray *a, int64_t batch)
+{
+    int64_t to[4] = {(int64_t)a->size, 1, 1, 1};
+
+    if (a->size == 1 || (int64_t)a->size == batch)
+        return from_host(c, WEIR_I64, 4, to, a->value);
+    return call_fail(c, "%llu lengths for %lld rows", (unsigned long long)a->size,
+                     (long long)batch);
+}
+
+/* Everything that keeps a key from a query; NULL if nothing does. */
+static tensor *masked(struct call *c, const struct attention *a, int64_t batch, int64_t sq,
+                      int64_t sk)
+{
+    tensor *m = NULL, *d, *more = NULL;
+
+    if (a->mask) {
+        switch (a->sparse) {
+        case 0:
+        case 1:
+            m = op_truth(c, a->mask);
+            while (rank(m) < 4 && !c->err)
+                m = unsqueeze(c, m, rank(m) == 3 ? 1 : 0);
+            /* a mask for longer rows than there are */
+            if (size(m, -1) > sk)
+                m = slice(c, m, 3, 0, sk, 1);
+            if (size(m, -2) > sq)
+                m = slice(c, m, 2, 0, sq, 1);
+            break;
+        case 2:
+            m = op_gts(c, distance(c, sq, sk), 0);
+            break;
+        case 3:
+            m = op_gts(c, distance(c, sq, sk), (double)(sk - sq));
+            break;
+        case 4:
+            d = op_adds(c, distance(c, sq, sk), (double)(sq - sk));
+            m = op_maximum(c, op_gts(c, d, (double)a->after), op_lts(c, d, -(double)a->before));
+            break;
+        default:
+            return call_fail(c, "sparse mode %lld is not supported", (long long)a->sparse);
+        }
+    }
+    if (a->kv_lengths && !a->cumulative)
+        more = op_ge(c, arange(c, WEIR_I64, sk, 0, 1), lengths(c, a->kv_lengths, batch));
+    return m && more ? op_maximum(c, m, more) : m ? m : more;
+}
+
+static struct scores score(struct call *c, const struct attention *a, tensor *q, tensor *k,
+                           tensor *mask)
+{
+    struct scores s = {0};
+    const int dim = 3;
+    tensor *x = op_matmul(c, wide(c, q), transpose(c, wide(c, k), 2, 3)), *zero;
+
+    if (a->bias && a->bias_scaled)
+        x = op_add(c, x, wide(c, a->bias));
+    x = op_muls(c, x, a->scale);
+    if (a->bias && !a->bias_scaled)
+        x = op_add(c, x, wide(c, a->bias));
+    if (c->err)
+        return s;
+    zero = full(c, type(x), 0, NULL, 0);
+    if (mask)
+        x = op_where(c, mask, full(c, type(x), 0, NULL, -INFINITY), x);
+    s.most = op_max(c, x, &dim, 1, true);
+    /* a row that nothing takes part in */
+    s.most = op_where(c, op_eqs(c, s.most, -INFINITY), zero, s.most);
+    s.e = op_exp(c, op_sub(c, x, s.most));
+    s.sum = op_sum(c, s.e, &dim, 1, true);
+    return s;
+}
+
+/* e / sum, and 0 for a row of nothing */
+static tensor *probabilities(struct call *c, tensor *e, tensor *sum)
+{
+    tensor *one = full(c, type(sum), 0, NULL, 1);
+
+    return op_div(c, e, op_where(c, op_eqs(c, sum, 0), one, sum));
+}
+
+/* One batch of equal lengths; out in heads' order. */
+static tensor *attend(struct call *c, const struct attention *a, tensor *q, tensor *k, tensor *v,
+                      struct scores *stats)
+{
+    tensor *mask = masked(c, a, size(q, 0), size(q, 2), size(k, 2)), *y = NULL;
+    struct scores s;
+
+    if (c->err)
+        return NULL;
+    if (!mask && !a->bias && !stats && numel(q) && numel(k) && type(q) == type(k) &&
+        type(q) == type(v)) {
+        weir_attention_options o = {.scale = a->scale};
+
+        return call_ok(c, weir_attention(q, k, v, NULL, &o, &y)) ? own(c, y) : NULL;
+    }
+    s = score(c, a, q, shared(c, k, size(q, 1)), mask);
+    y = op_matmul(c, probabilities(c, s.e, s.sum), wide(c, shared(c, v, size(q, 1))));
+    if (a->q_lengths && !a->cumulative) {
+        tensor *row = unsqueeze(c, arange(c, WEIR_I64, size(q, 2), 0, 1), 1);
+
+        y = op_where(c, op_ge(c, row, lengths(c, a->q_lengths, size(q, 0))),
+                     full(c, type(y), 0, NULL, 0), y);
+    }
+    if (stats)
+        *stats = s;
+    return y;
+}
+
+/* Where tokens of row b of a packed batch begin. */
+static int64_t begin_of(const aclIntArray *ends, uint64_t b)
+{
+    return b ? ends->value[b - 1] : 0;
+}
+
+/* Runs it: `y`, then most and sum (or lse instead of most). Operand numbers; -1: not wanted. */
+static void run(struct call *c, struct attention *a, int out, int most, int sum, int lse)
+{
+    bool stats = (most >= 0 && given(c, most)) || (lse >= 0 && given(c, lse));
+    int64_t kv_heads = a->kv_heads ? a->kv_heads : a->heads;
+    tensor *q, *k, *v, *y;
+    struct scores s = {0};
+
+    if (c->err)
+        return;
+    if (is(a->layout, "TND")) {
+        if (!a->q_lengths || !a->kv_lengths || a->q_lengths->size != a->kv_lengths->size) {
+            (void)call_fail(c, "TND needs the lengths of q and of k, of the same count");
+            return;
+        }
+        for (uint64_t b = 0; b < a->q_lengths->size && !c->err; b++) {
+            int64_t q0 = begin_of(a->q_lengths, b), q1 = a->q_lengths->value[b];
+            int64_t k0 = begin_of(a->kv_lengths, b), k1 = a->kv_lengths->value[b];
+
+            if (q1 <= q0)
+                continue;
+            y = attend(c, a, to_heads(c, slice(c, a->q, 0, q0, q1, 1), "TND", 0),
+                       to_heads(c, slice(c, a->k, 0, k0, k1, 1), "TND", 0),
+                       to_heads(c, slice(c, a->v, 0, k0, k1, 1), "TND", 0), stats ? &s : NULL);
+            put_tensor(c, slice(c, in(c, out), 0, q0, q1, 1), from_heads(c, y, "TND"));
+            if (stats && most >= 0) {
+                put_tensor(c, slice(c, in(c, most), 0, q0, q1, 1), from_heads(c, s.most, "TND"));
+                put_tensor(c, slice(c, in(c, sum), 0, q0, q1, 1), from_heads(c, s.sum, "TND"));
+            } else if (stats) {
+                put_tensor(c, slice(c, in(c, lse), 0, q0, q1, 1),
+                           from_heads(c, op_add(c, s.most, op_log(c, s.sum)), "TND"));
+            }
+        }
+        return;
+    }
+    q = to_heads(c, a->q, a->layout, a->heads);
+    k = to_heads(c, a->k, a->layout, kv_heads);
+    v = to_heads(c, a->v, a->layout, kv_heads);
+    y = attend(c, a, q, k, v, stats ? &s : NULL);
+    put(c, out, from_heads(c, y, a->layout));
+    if (stats && most >= 0) {
+        put(c, most, s.most);
+        put(c, sum, s.sum);
+    } else if (stats) {
+        put(c, lse, op_add(c, s.most, op_log(c, s.sum)));
+    }
+}
+
+static void refuse(struct call *c, int from, int to)
+{
+    for (int i = from; i <= to; i++)
+        if (c->row->operands[i].kind != OPERAND_VALUE && given(c, i) &&
+            (c->row->operands[i].kind != OPERAND_T || numel(in(c, i))))
+            (void)call_fail(c, "%s is not supported", c->row->operands[i].name);
+}
+
+/* ---- training ---- */
+
+/* q, k, v, pse, drop_mask, padding_mask, atten_mask, prefix, scale, keep_prob, pre, next, heads,
+ * layout, inner, sparse, most, sum, softmax, out; the packed form has lengths after prefix */
+static void training(struct call *c, bool packed)
+{
+    int i = packed ? 10 : 8; /* scale */
+    struct attention a = {
+        .q = in(c, 0), .k = in(c, 1), .v = in(c, 2), .bias = in(c, 3), .mask = in(c, 6),
+        .bias_scaled = true, .cumulative = packed, .scale = real(c, i), .before = integer(c, i + 2),
+        .after = integer(c, i + 3), .heads = integer(c, i + 4), .layout = text(c, i + 5),
+        .sparse = integer(c, i + 7),
+    };
+
+    refuse(c, 4, 5);
+    if (real(c, i + 1) != 1)
+        (void)call_fail(c, "dropout (keep_prob %g) is not supported", real(c, i + 1));
+    if (packed) {
+        a.q_lengths = c->args[8].ints;
+        a.kv_lengths = c->args[9].ints;
+    }
+    if (!c->err && !is(a.layout, "TND"))
+        a.kv_heads = is(a.layout, "BNSD") ? size(a.k, 1)
+                     : is(a.layout, "BSND") ? size(a.k, 2)
+                     : size(a.q, 2) ? a.heads * size(a.k, 2) / size(a.q, 2) : a.heads;
+    run(c, &a, i + 11, i + 8, i + 9, -1);
+}
+
+void run_flash_attention(struct call *c)
+{
+    training(c, false);
+}
+
+void run_flash_attention_packed(struct call *c)
+{
+    training(c, true);
+}
+
+/* q, k, v, dy, pse, drop_mask, padding_mask, atten_mask, most, sum, softmax, attention, prefix,
+ * scale, keep_prob, pre, next, heads, layout, inner, sparse, dq, dk, dv, dpse */
+void run_flash_attention_grad(struct call *c)
+{
+    struct attention a = {
+        .q = in(c, 0), .k = in(c, 1), .v = in(c, 2), .bias = in(c, 4), .mask = in(c, 7),
+        .bias_scaled = true, .scale = real(c, 13), .before = integer(c, 15),
+        .after = integer(c, 16), .heads = integer(c, 17), .layout = text(c, 18),
+        .sparse = integer(c, 20),
+    };
+    tensor *q, *k, *v, *g, *p, *dp, *ds;
+    int64_t kv_heads;
+    struct scores s;
+    const int dim = 3;
+
+    refuse(c, 5, 6);
+    if (real(c, 14) != 1)
+        (void)call_fail(c, "dropout (keep_prob %g) is not supported", real(c, 14));
+    if (c->err)
+        return;
+    kv_heads = is(a.layout, "BNSD") ? size(a.k, 1)
+               : is(a.layout, "BSND") ? size(a.k, 2)
+               : size(a.q, 2) ? a.heads * size(a.k, 2) / size(a.q, 2) : a.heads;
+    q = wide(c, to_heads(c, a.q, a.layout, a.heads));
+    k = wide(c, shared(c, to_heads(c, a.k, a.layout, kv_heads), a.heads));
+    v = wide(c, shared(c, to_heads(c, a.v, a.layout, kv_heads), a.heads));
+    g = wide(c, to_heads(c, in(c, 3), a.layout, a.heads));
+    if (c->err)
+        return;
+    s = score(c, &a, q, k, masked(c, &a, size(q, 0), size(q, 2), size(k, 2)));
+    p = probabilities(c, s.e, s.sum);
+    dp = op_matmul(c, g, transpose(c, v, 2, 3));
+    ds = op_mul(c, p, op_sub(c, dp, op_sum(c, op_mul(c, dp, p), &dim, 1, true)));
+    put(c, 23, from_heads(c, unshared(c, op_matmul(c, transpose(c, p, 2, 3), g), kv_heads),
+                          a.layout));
+    ds = op_muls(c, ds, a.scale);
+    put(c, 21, from_heads(c, op_matmul(c, ds, k), a.layout));
+    put(c, 22, from_heads(c, unshared(c, op_matmul(c, transpose(c, ds, 2, 3), q), kv_heads),
+                          a.layout));
+    if (a.bias && given(c, 24) && numel(in(c, 24)) == numel(ds))
+        put(c, 24, ds);
+}
+
+/* ---- inference ---- */
+
+/* Keys of a paged cache as rows: [blocks, length, h], or [blocks, heads, length, d], by the
+ * table [b, blocks of a row]. */
+static tensor *paged(struct call *c, tensor *cache, tensor *table, const char *layout,
+                     int64_t kv_heads)
+{
+    static const int heads_last[] = {0, 2, 1, 3};
+    int64_t to[4];
+
+    table = op_maximums(c, cast(c, table, WEIR_I64), 0); /* -1 where there is none */
+    if (rank(cache) == 4) {
+        cache = contiguous(c, permute(c, cache, heads_last));
+        to[0] = size(cache, 0);
+        to[1] = size(cache, 1);
+        to[2] = size(cache, 2) * size(cache, 3);
+        cache = reshape(c, cache, 3, to);
+    }
+    cache = op_embedding(c, cache, table); /* [b, blocks, length, h] */
+    if (c->err)
+        return NULL;
+    to[0] = size(cache, 0);
+    to[1] = size(cache, 1) * size(cache, 2);
+    to[2] = size(cache, 3);
+    cache = reshape(c, cache, 3, to);
+    return is(layout, "BSH") ? cache : contiguous(c, to_heads(c, cache, "BSH", kv_heads));
+}
+
+/* A list of one tensor, or of one per row. */
+static tensor *joined(struct call *c, int i)
+{
+    tensor *rows[64];
+    int n = items(c, i);
+
+    if (n == 1)
+        return item(c, i, 0);
+    if (n < 1 || n > 64)
+        return call_fail(c, "%s has %d tensors", c->row->operands[i].name, n);
+    for (int k = 0; k < n; k++)
+        rows[k] = item(c, i, k);
+    return c->err ? NULL : concat(c, rows, n, 0);
+}
+
+/* The one value of q beside its rope, along the last dim. */
+static tensor *with_rope(struct call *c, tensor *x, tensor *rope)
+{
+    tensor *both[2] = {x, rope};
+
+    return rope && numel(rope) ? concat(c, both, 2, rank(x) - 1) : x;
+}
+
+/* A paged cache turns what follows into [b, n, s, d] for k and v alone. */
+static void infer(struct call *c, struct attention *a, int table, int out, int lse)
+{
+    int64_t kv_heads = a->kv_heads ? a->kv_heads : a->heads;
+
+    if (!c->err && table >= 0 && given(c, table)) {
+        const char *kv = is(a->layout, "BSH") ? "BSH" : "BNSD";
+        tensor *q = to_heads(c, a->q, a->layout, a->heads), *y;
+        struct scores s = {0};
+        bool stats = lse >= 0 && given(c, lse);
+
+        y = attend(c, a, q,
+                   to_heads(c, paged(c, a->k, in(c, table), kv, kv_heads), kv, kv_heads),
+                   to_heads(c, paged(c, a->v, in(c, table), kv, kv_heads), kv, kv_heads),
+                   stats ? &s : NULL);
+        put(c, out, from_heads(c, y, a->layout));
+        if (stats)
+            put(c, lse, op_add(c, s.most, op_log(c, s.sum)));
+        return;
+    }
+    run(c, a, out, -1, -1, lse);
+}
+
+/* q, k, v, pse, mask, q_lengths, kv_lengths, 5 scales, heads, scale, pre, next, layout, kv_heads,
+ * sparse, inner, out */
+void run_prompt_flash_attention(struct call *c)
+{
+    struct attention a = {
+        .q = in(c, 0), .k = in(c, 1), .v = in(c, 2), .bias = in(c, 3), .mask = in(c, 4),
+        .q_lengths = c->args[5].ints, .kv_lengths = c->args[6].ints, .heads = integer(c, 12),
+        .scale = real(c, 13), .before = integer(c, 14), .after = integer(c, 15),
+        .layout = text(c, 16), .kv_heads = integer(c, 17), .sparse = integer(c, 18),
+    };
+
+    refuse(c, 7, 11);
+    infer(c, &a, -1, 20, -1);
+}
+
+/* q, k list, v list, pse, mask, kv_lengths, 5 scales, 2 antiquant, table, padding, heads, scale,
+ * layout, kv_heads, block_size, inner, out */
+void run_incre_flash_attention(struct call *c)
+{
+    struct attention a = {
+        .q = in(c, 0), .k = joined(c, 1), .v = joined(c, 2), .bias = in(c, 3), .mask = in(c, 4),
+        .kv_lengths = c->args[5].ints, .heads = integer(c, 15), .scale = real(c, 16),
+        .layout = text(c, 17), .kv_heads = integer(c, 18),
+    };
+
+    refuse(c, 6, 12);
+    refuse(c, 14, 14);
+    infer(c, &a, 13, 21, -1);
+}
+
+/* q, k list, v list, pse, mask, q_lengths, kv_lengths, 5 scales, 2 antiquant, table, 2 paddings,
+ * 4 antiquant, 2 prefixes, prefix_length [, q_rope, k_rope, rope_scale [, q_scale, sink [, q_start,
+ * kv_start]]], heads, scale, pre, next, layout, kv_heads, sparse, inner, block_size, antiquant_mode,
+ * lse_flag, k_mode, v_mode [, q_mode [, pse_type]], out, lse */
+static void fused(struct call *c, int numbers, bool rope, int out)
+{
+    struct attention a = {
+        .q = in(c, 0), .k = joined(c, 1), .v = joined(c, 2), .bias = in(c, 3), .mask = in(c, 4),
+        .q_lengths = c->args[5].ints, .kv_lengths = c->args[6].ints,
+        .heads = integer(c, numbers), .scale = real(c, numbers + 1),
+        .before = integer(c, numbers + 2), .after = integer(c, numbers + 3),
+        .layout = text(c, numbers + 4), .kv_heads = integer(c, numbers + 5),
+        .sparse = integer(c, numbers + 6),
+    };
+
+    refuse(c, 7, 13);
+    refuse(c, 15, 23);
+    if (rope) {
+        a.q = with_rope(c, a.q, in(c, 24));
+        a.k = with_rope(c, a.k, in(c, 25));
+        refuse(c, 26, numbers - 1);
+    }
+    a.cumulative = is(a.layout, "TND");
+    infer(c, &a, 14, out, integer(c, numbers + 10) ? out + 1 : -1);
+}
+
+void run_fused_infer_attention_v2(struct call *c)
+{
+    fused(c, 24, false, 37);
+}
+
+void run_fused_infer_attention_v3(struct call *c)
+{
+    fused(c, 27, true, 40);
+}
+
+void run_fused_infer_attention_v4(struct call *c)
+{
+    fused(c, 29, true, 43);
+}
