@@ -49,8 +49,8 @@ static tensor *gelu_slope(struct call *c, tensor *x, bool by_tanh)
         tensor *inner = op_muls(c, op_add(c, x, op_muls(c, op_mul(c, xx, x), 0.044715)), root_2_pi);
         tensor *t = op_tanh(c, inner), *left = op_muls(c, op_adds(c, t, 1), 0.5);
         tensor *slope = op_muls(c, op_adds(c, op_muls(c, xx, 3 * 0.044715), 1), root_2_pi);
-        tensor *right = op_mul(c, op_mul(c, op_muls(c, x, 0.5), op_rsubs(c, 1, op_mul(c, t, t))),
-                               slope);
+        tensor *right =
+            op_mul(c, op_mul(c, op_muls(c, x, 0.5), op_rsubs(c, 1, op_mul(c, t, t))), slope);
 
         return op_add(c, left, right);
     }
@@ -205,8 +205,7 @@ void run_softplus_backward(struct call *c)
 static tensor *softplus(struct call *c, tensor *x)
 {
     /* max(x, 0) + log(1 + e^-|x|) */
-    return op_add(c, op_relu(c, x),
-                  math1(c, MATH_LOG1P, op_exp(c, op_neg(c, op_abs(c, x)))));
+    return op_add(c, op_relu(c, x), math1(c, MATH_LOG1P, op_exp(c, op_neg(c, op_abs(c, x)))));
 }
 
 void run_mish(struct call *c)
@@ -290,8 +289,8 @@ void run_hardswish_backward(struct call *c)
     tensor *g = x_of(c, 0), *x = x_of(c, 1);
     tensor *middle = op_mul(c, g, op_adds(c, op_divs(c, x, 3), 0.5));
 
-    give(c, op_where(c, op_les(c, x, -3), constant(c, g, 0),
-                     op_where(c, op_ges(c, x, 3), g, middle)));
+    give(c,
+         op_where(c, op_les(c, x, -3), constant(c, g, 0), op_where(c, op_ges(c, x, 3), g, middle)));
 }
 
 void run_hardtanh(struct call *c)

@@ -2,11 +2,11 @@
 #include "run.h"
 
 struct attention {
-    tensor *q, *k, *v;       /* as given */
-    tensor *bias, *mask;     /* added; true takes no part; or NULL */
-    bool bias_scaled;        /* scale * (q k' + bias) */
+    tensor *q, *k, *v;   /* as given */
+    tensor *bias, *mask; /* added; true takes no part; or NULL */
+    bool bias_scaled;    /* scale * (q k' + bias) */
     const aclIntArray *q_lengths, *kv_lengths;
-    bool cumulative;         /* lengths are ends in a row of all tokens */
+    bool cumulative; /* lengths are ends in a row of all tokens */
     const char *layout;
     int64_t heads, kv_heads; /* kv_heads 0: as many */
     double scale;
@@ -15,7 +15,7 @@ struct attention {
 
 /* What a group of queries comes to. */
 struct scores {
-    tensor *e;    /* exp(score - most), 0 where masked; [b, n, sq, sk] */
+    tensor *e;          /* exp(score - most), 0 where masked; [b, n, sq, sk] */
     tensor *most, *sum; /* [b, n, sq, 1] */
 };
 
@@ -289,9 +289,18 @@ static void training(struct call *c, bool packed)
 {
     int i = packed ? 10 : 8; /* scale */
     struct attention a = {
-        .q = in(c, 0), .k = in(c, 1), .v = in(c, 2), .bias = in(c, 3), .mask = in(c, 6),
-        .bias_scaled = true, .cumulative = packed, .scale = real(c, i), .before = integer(c, i + 2),
-        .after = integer(c, i + 3), .heads = integer(c, i + 4), .layout = text(c, i + 5),
+        .q = in(c, 0),
+        .k = in(c, 1),
+        .v = in(c, 2),
+        .bias = in(c, 3),
+        .mask = in(c, 6),
+        .bias_scaled = true,
+        .cumulative = packed,
+        .scale = real(c, i),
+        .before = integer(c, i + 2),
+        .after = integer(c, i + 3),
+        .heads = integer(c, i + 4),
+        .layout = text(c, i + 5),
         .sparse = integer(c, i + 7),
     };
 
@@ -303,9 +312,10 @@ static void training(struct call *c, bool packed)
         a.kv_lengths = c->args[9].ints;
     }
     if (!c->err && !is(a.layout, "TND"))
-        a.kv_heads = is(a.layout, "BNSD") ? size(a.k, 1)
+        a.kv_heads = is(a.layout, "BNSD")   ? size(a.k, 1)
                      : is(a.layout, "BSND") ? size(a.k, 2)
-                     : size(a.q, 2) ? a.heads * size(a.k, 2) / size(a.q, 2) : a.heads;
+                     : size(a.q, 2)         ? a.heads * size(a.k, 2) / size(a.q, 2)
+                                            : a.heads;
     run(c, &a, i + 11, i + 8, i + 9, -1);
 }
 
@@ -324,9 +334,17 @@ void run_flash_attention_packed(struct call *c)
 void run_flash_attention_grad(struct call *c)
 {
     struct attention a = {
-        .q = in(c, 0), .k = in(c, 1), .v = in(c, 2), .bias = in(c, 4), .mask = in(c, 7),
-        .bias_scaled = true, .scale = real(c, 13), .before = integer(c, 15),
-        .after = integer(c, 16), .heads = integer(c, 17), .layout = text(c, 18),
+        .q = in(c, 0),
+        .k = in(c, 1),
+        .v = in(c, 2),
+        .bias = in(c, 4),
+        .mask = in(c, 7),
+        .bias_scaled = true,
+        .scale = real(c, 13),
+        .before = integer(c, 15),
+        .after = integer(c, 16),
+        .heads = integer(c, 17),
+        .layout = text(c, 18),
         .sparse = integer(c, 20),
     };
     tensor *q, *k, *v, *g, *p, *dp, *ds;
@@ -339,9 +357,10 @@ void run_flash_attention_grad(struct call *c)
         (void)call_fail(c, "dropout (keep_prob %g) is not supported", real(c, 14));
     if (c->err)
         return;
-    kv_heads = is(a.layout, "BNSD") ? size(a.k, 1)
+    kv_heads = is(a.layout, "BNSD")   ? size(a.k, 1)
                : is(a.layout, "BSND") ? size(a.k, 2)
-               : size(a.q, 2) ? a.heads * size(a.k, 2) / size(a.q, 2) : a.heads;
+               : size(a.q, 2)         ? a.heads * size(a.k, 2) / size(a.q, 2)
+                                      : a.heads;
     q = wide(c, to_heads(c, a.q, a.layout, a.heads));
     k = wide(c, shared(c, to_heads(c, a.k, a.layout, kv_heads), a.heads));
     v = wide(c, shared(c, to_heads(c, a.v, a.layout, kv_heads), a.heads));
@@ -352,12 +371,12 @@ void run_flash_attention_grad(struct call *c)
     p = probabilities(c, s.e, s.sum);
     dp = op_matmul(c, g, transpose(c, v, 2, 3));
     ds = op_mul(c, p, op_sub(c, dp, op_sum(c, op_mul(c, dp, p), &dim, 1, true)));
-    put(c, 23, from_heads(c, unshared(c, op_matmul(c, transpose(c, p, 2, 3), g), kv_heads),
-                          a.layout));
+    put(c, 23,
+        from_heads(c, unshared(c, op_matmul(c, transpose(c, p, 2, 3), g), kv_heads), a.layout));
     ds = op_muls(c, ds, a.scale);
     put(c, 21, from_heads(c, op_matmul(c, ds, k), a.layout));
-    put(c, 22, from_heads(c, unshared(c, op_matmul(c, transpose(c, ds, 2, 3), q), kv_heads),
-                          a.layout));
+    put(c, 22,
+        from_heads(c, unshared(c, op_matmul(c, transpose(c, ds, 2, 3), q), kv_heads), a.layout));
     if (a.bias && given(c, 24) && numel(in(c, 24)) == numel(ds))
         put(c, 24, ds);
 }
@@ -424,8 +443,7 @@ static void infer(struct call *c, struct attention *a, int table, int out, int l
         struct scores s = {0};
         bool stats = lse >= 0 && given(c, lse);
 
-        y = attend(c, a, q,
-                   to_heads(c, paged(c, a->k, in(c, table), kv, kv_heads), kv, kv_heads),
+        y = attend(c, a, q, to_heads(c, paged(c, a->k, in(c, table), kv, kv_heads), kv, kv_heads),
                    to_heads(c, paged(c, a->v, in(c, table), kv, kv_heads), kv, kv_heads),
                    stats ? &s : NULL);
         put(c, out, from_heads(c, y, a->layout));
@@ -441,10 +459,20 @@ static void infer(struct call *c, struct attention *a, int table, int out, int l
 void run_prompt_flash_attention(struct call *c)
 {
     struct attention a = {
-        .q = in(c, 0), .k = in(c, 1), .v = in(c, 2), .bias = in(c, 3), .mask = in(c, 4),
-        .q_lengths = c->args[5].ints, .kv_lengths = c->args[6].ints, .heads = integer(c, 12),
-        .scale = real(c, 13), .before = integer(c, 14), .after = integer(c, 15),
-        .layout = text(c, 16), .kv_heads = integer(c, 17), .sparse = integer(c, 18),
+        .q = in(c, 0),
+        .k = in(c, 1),
+        .v = in(c, 2),
+        .bias = in(c, 3),
+        .mask = in(c, 4),
+        .q_lengths = c->args[5].ints,
+        .kv_lengths = c->args[6].ints,
+        .heads = integer(c, 12),
+        .scale = real(c, 13),
+        .before = integer(c, 14),
+        .after = integer(c, 15),
+        .layout = text(c, 16),
+        .kv_heads = integer(c, 17),
+        .sparse = integer(c, 18),
     };
 
     refuse(c, 7, 11);
@@ -456,9 +484,16 @@ void run_prompt_flash_attention(struct call *c)
 void run_incre_flash_attention(struct call *c)
 {
     struct attention a = {
-        .q = in(c, 0), .k = joined(c, 1), .v = joined(c, 2), .bias = in(c, 3), .mask = in(c, 4),
-        .kv_lengths = c->args[5].ints, .heads = integer(c, 15), .scale = real(c, 16),
-        .layout = text(c, 17), .kv_heads = integer(c, 18),
+        .q = in(c, 0),
+        .k = joined(c, 1),
+        .v = joined(c, 2),
+        .bias = in(c, 3),
+        .mask = in(c, 4),
+        .kv_lengths = c->args[5].ints,
+        .heads = integer(c, 15),
+        .scale = real(c, 16),
+        .layout = text(c, 17),
+        .kv_heads = integer(c, 18),
     };
 
     refuse(c, 6, 12);
@@ -468,16 +503,24 @@ void run_incre_flash_attention(struct call *c)
 
 /* q, k list, v list, pse, mask, q_lengths, kv_lengths, 5 scales, 2 antiquant, table, 2 paddings,
  * 4 antiquant, 2 prefixes, prefix_length [, q_rope, k_rope, rope_scale [, q_scale, sink [, q_start,
- * kv_start]]], heads, scale, pre, next, layout, kv_heads, sparse, inner, block_size, antiquant_mode,
- * lse_flag, k_mode, v_mode [, q_mode [, pse_type]], out, lse */
+ * kv_start]]], heads, scale, pre, next, layout, kv_heads, sparse, inner, block_size,
+ * antiquant_mode, lse_flag, k_mode, v_mode [, q_mode [, pse_type]], out, lse */
 static void fused(struct call *c, int numbers, bool rope, int out)
 {
     struct attention a = {
-        .q = in(c, 0), .k = joined(c, 1), .v = joined(c, 2), .bias = in(c, 3), .mask = in(c, 4),
-        .q_lengths = c->args[5].ints, .kv_lengths = c->args[6].ints,
-        .heads = integer(c, numbers), .scale = real(c, numbers + 1),
-        .before = integer(c, numbers + 2), .after = integer(c, numbers + 3),
-        .layout = text(c, numbers + 4), .kv_heads = integer(c, numbers + 5),
+        .q = in(c, 0),
+        .k = joined(c, 1),
+        .v = joined(c, 2),
+        .bias = in(c, 3),
+        .mask = in(c, 4),
+        .q_lengths = c->args[5].ints,
+        .kv_lengths = c->args[6].ints,
+        .heads = integer(c, numbers),
+        .scale = real(c, numbers + 1),
+        .before = integer(c, numbers + 2),
+        .after = integer(c, numbers + 3),
+        .layout = text(c, numbers + 4),
+        .kv_heads = integer(c, numbers + 5),
         .sparse = integer(c, numbers + 6),
     };
 

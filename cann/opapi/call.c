@@ -7,7 +7,8 @@
 
 aclnnStatus call_run(const struct row *row, const union arg *args, aclrtStream stream)
 {
-    struct call c = {.row = row, .args = args, .made = c.few, .cap = (int)(sizeof c.few / sizeof *c.few)};
+    struct call c = {
+        .row = row, .args = args, .made = c.few, .cap = (int)(sizeof c.few / sizeof *c.few)};
     struct weir_cann_launch launch;
     aclError err = weir_cann_enter(stream, &launch);
 

@@ -35,8 +35,8 @@ bool call_ok(struct call *c, weir_status status);
 tensor *own(struct call *c, tensor *t);
 
 /* ---- operands, by their place ---- */
-tensor *in(struct call *c, int i);            /* NULL if an optional one is absent */
-tensor *item(struct call *c, int i, int k);   /* of a list */
+tensor *in(struct call *c, int i);          /* NULL if an optional one is absent */
+tensor *item(struct call *c, int i, int k); /* of a list */
 tensor *view_of(struct call *c, const aclTensor *t);
 static inline int items(const struct call *c, int i)
 {
@@ -152,16 +152,16 @@ tensor *literal(struct call *c, const aclScalar *s, weir_dtype dtype);
 #define DECLARE(name) tensor *op_##name(struct call *c, tensor *x);
 CALL_UNARY(DECLARE)
 #undef DECLARE
-#define DECLARE(name)                                            \
-    tensor *op_##name(struct call *c, tensor *a, tensor *b);     \
+#define DECLARE(name)                                        \
+    tensor *op_##name(struct call *c, tensor *a, tensor *b); \
     tensor *op_##name##s(struct call *c, tensor *a, double b);
 CALL_BINARY(DECLARE)
 CALL_COMPARE(DECLARE)
 #undef DECLARE
 tensor *op_clamp(struct call *c, tensor *x, double low, double high);
 tensor *op_where(struct call *c, tensor *condition, tensor *a, tensor *b);
-tensor *op_not(struct call *c, tensor *x);  /* of bool */
-tensor *op_truth(struct call *c, tensor *x); /* x != 0 as bool */
+tensor *op_not(struct call *c, tensor *x);             /* of bool */
+tensor *op_truth(struct call *c, tensor *x);           /* x != 0 as bool */
 tensor *op_rsubs(struct call *c, double a, tensor *x); /* a - x */
 tensor *op_rdivs(struct call *c, double a, tensor *x); /* a / x */
 

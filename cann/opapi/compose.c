@@ -169,9 +169,8 @@ tensor *empty(struct call *c, weir_dtype dtype, int ndim, const int64_t *to)
 {
     tensor *out = NULL;
 
-    return !c->err && call_ok(c, weir_tensor_empty(c->stream, dtype, ndim, to, &out))
-               ? own(c, out)
-               : NULL;
+    return !c->err && call_ok(c, weir_tensor_empty(c->stream, dtype, ndim, to, &out)) ? own(c, out)
+                                                                                      : NULL;
 }
 
 tensor *from_host(struct call *c, weir_dtype dtype, int ndim, const int64_t *to, const void *data)
@@ -202,9 +201,8 @@ tensor *arange(struct call *c, weir_dtype dtype, int64_t n, double start, double
 {
     tensor *out = NULL;
 
-    return !c->err && call_ok(c, weir_arange(c->stream, dtype, n, start, step, &out))
-               ? own(c, out)
-               : NULL;
+    return !c->err && call_ok(c, weir_arange(c->stream, dtype, n, start, step, &out)) ? own(c, out)
+                                                                                      : NULL;
 }
 
 tensor *literal(struct call *c, const aclScalar *s, weir_dtype dtype)
@@ -217,11 +215,11 @@ tensor *literal(struct call *c, const aclScalar *s, weir_dtype dtype)
 
 /* ---- arithmetic ---- */
 
-#define UNARY(name)                                         \
-    tensor *op_##name(struct call *c, tensor *x)            \
-    {                                                       \
-        tensor *out = NULL;                                 \
-        return GIVE(weir_##name(x, &out));                  \
+#define UNARY(name)                              \
+    tensor *op_##name(struct call *c, tensor *x) \
+    {                                            \
+        tensor *out = NULL;                      \
+        return GIVE(weir_##name(x, &out));       \
     }
 CALL_UNARY(UNARY)
 
@@ -255,19 +253,19 @@ static tensor *reach(struct call *c, tensor *x, double value)
     return x && type(x) == WEIR_I32 && fabs(value) > 2147483647 ? cast(c, x, WEIR_I64) : x;
 }
 
-#define BINARY(name, compare)                                     \
-    tensor *op_##name(struct call *c, tensor *a, tensor *b)       \
-    {                                                             \
-        tensor *out = NULL;                                       \
-        if (!meet(c, &a, &b, compare))                            \
-            return NULL;                                          \
+#define BINARY(name, compare)                                            \
+    tensor *op_##name(struct call *c, tensor *a, tensor *b)              \
+    {                                                                    \
+        tensor *out = NULL;                                              \
+        if (!meet(c, &a, &b, compare))                                   \
+            return NULL;                                                 \
         return call_ok(c, weir_##name(a, b, &out)) ? own(c, out) : NULL; \
-    }                                                             \
-    tensor *op_##name##s(struct call *c, tensor *x, double b)     \
-    {                                                             \
-        tensor *out = NULL;                                       \
-        x = reach(c, x, b);                                       \
-        return GIVE(weir_##name##_scalar(x, b, &out));            \
+    }                                                                    \
+    tensor *op_##name##s(struct call *c, tensor *x, double b)            \
+    {                                                                    \
+        tensor *out = NULL;                                              \
+        x = reach(c, x, b);                                              \
+        return GIVE(weir_##name##_scalar(x, b, &out));                   \
     }
 #define ARITHMETIC(name) BINARY(name, false)
 #define COMPARISON(name) BINARY(name, true)
@@ -313,11 +311,11 @@ tensor *op_rdivs(struct call *c, double a, tensor *x)
 
 /* ---- reductions and the rest ---- */
 
-#define REDUCE(name)                                                                      \
-    tensor *op_##name(struct call *c, tensor *x, const int *dims, int n, bool keep)       \
-    {                                                                                     \
-        tensor *out = NULL;                                                               \
-        return GIVE(weir_##name(x, dims, n, keep, &out));                                 \
+#define REDUCE(name)                                                                \
+    tensor *op_##name(struct call *c, tensor *x, const int *dims, int n, bool keep) \
+    {                                                                               \
+        tensor *out = NULL;                                                         \
+        return GIVE(weir_##name(x, dims, n, keep, &out));                           \
     }
 REDUCE(sum)
 REDUCE(mean)
@@ -390,8 +388,7 @@ void op_scatter_add(struct call *c, tensor *x, int dim, tensor *index, tensor *s
         (void)call_ok(c, weir_scatter_add(x, dim, index, source));
 }
 
-void op_sort(struct call *c, tensor *x, int dim, bool descending, tensor **values,
-             tensor **indices)
+void op_sort(struct call *c, tensor *x, int dim, bool descending, tensor **values, tensor **indices)
 {
     *values = *indices = NULL;
     x = at_least_1d(c, x);

@@ -43,8 +43,9 @@ static tensor *stuffed(struct call *c, tensor *x, const int64_t *step, const int
                      (size(x, 3) - 1) * step[1] + 1 + after[1]};
     tensor *y = full(c, type(x), 4, to, 0);
 
-    put_tensor(c, slice(c, slice(c, y, 2, 0, to[2] - after[0], step[0]), 3, 0, to[3] - after[1],
-                        step[1]), x);
+    put_tensor(
+        c, slice(c, slice(c, y, 2, 0, to[2] - after[0], step[0]), 3, 0, to[3] - after[1], step[1]),
+        x);
     return y;
 }
 
@@ -113,8 +114,11 @@ void run_convolution(struct call *c)
 static tensor *weight_gradient(struct call *c, tensor *x, tensor *dy, const struct geometry *g,
                                int64_t kh, int64_t kw)
 {
-    struct geometry by = {{g->dilation[0], g->dilation[1]}, {g->padding[0], g->padding[1]},
-                          {g->stride[0], g->stride[1]}, {0, 0}, 1};
+    struct geometry by = {{g->dilation[0], g->dilation[1]},
+                          {g->padding[0], g->padding[1]},
+                          {g->stride[0], g->stride[1]},
+                          {0, 0},
+                          1};
     int64_t i = size(x, 1) / g->groups, o = size(dy, 1) / g->groups;
     tensor *parts[64];
 
@@ -156,15 +160,16 @@ void run_convolution_backward(struct call *c)
             put(c, 12, conv(c, dy, w, NULL, &g));
         } else { /* what the stride left over is as long as x says */
             for (int d = 0; d < 2; d++)
-                g.extra[d] = size(x, 2 + d) - ((size(dy, 2 + d) - 1) * g.stride[d] -
-                                               2 * g.padding[d] +
-                                               g.dilation[d] * (size(w, 2 + d) - 1) + 1);
+                g.extra[d] =
+                    size(x, 2 + d) - ((size(dy, 2 + d) - 1) * g.stride[d] - 2 * g.padding[d] +
+                                      g.dilation[d] * (size(w, 2 + d) - 1) + 1);
             put(c, 12, conv_transposed(c, dy, w, NULL, &g));
         }
     }
     if (given(c, 13) && (!mask || (mask->size > 1 && mask->value[1])))
-        put(c, 13, integer(c, 7) ? weight_gradient(c, dy, x, &g, size(w, 2), size(w, 3))
-                                 : weight_gradient(c, x, dy, &g, size(w, 2), size(w, 3)));
+        put(c, 13,
+            integer(c, 7) ? weight_gradient(c, dy, x, &g, size(w, 2), size(w, 3))
+                          : weight_gradient(c, x, dy, &g, size(w, 2), size(w, 3)));
     if (given(c, 14) && (!mask || (mask->size > 2 && mask->value[2])))
         put(c, 14, op_sum(c, dy, others, 3, false));
 }

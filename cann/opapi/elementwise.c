@@ -35,20 +35,19 @@ static bool direct(const struct call *c, int operands)
 
 /* ---- weir's unary operators ---- */
 
-#define UNARY(name, floats)                                                     \
-    void run_##name(struct call *c)                                             \
-    {                                                                           \
-        tensor *x = in(c, 0);                                                   \
-        if (!x)                                                                 \
-            return;                                                             \
-        if (direct(c, 1) && (is_float(x) || !(floats))) {                       \
-            tensor *out = result(c) ? in(c, result(c)) : x;                     \
-            if (out)                                                            \
-                (void)call_ok(c, weir_##name##_into(x, out));                   \
-        } else {                                                                \
-            give(c, op_##name(c, (floats) && !is_float(x) ? wide(c, x)          \
-                                                          : countable(c, x)));  \
-        }                                                                       \
+#define UNARY(name, floats)                                                                 \
+    void run_##name(struct call *c)                                                         \
+    {                                                                                       \
+        tensor *x = in(c, 0);                                                               \
+        if (!x)                                                                             \
+            return;                                                                         \
+        if (direct(c, 1) && (is_float(x) || !(floats))) {                                   \
+            tensor *out = result(c) ? in(c, result(c)) : x;                                 \
+            if (out)                                                                        \
+                (void)call_ok(c, weir_##name##_into(x, out));                               \
+        } else {                                                                            \
+            give(c, op_##name(c, (floats) && !is_float(x) ? wide(c, x) : countable(c, x))); \
+        }                                                                                   \
     }
 UNARY(neg, false)
 UNARY(abs, false)
@@ -64,9 +63,9 @@ UNARY(silu, true)
 
 /* ---- elementary functions on the host ---- */
 
-#define MATH(name, FN)                         \
-    void run_##name(struct call *c)            \
-    {                                          \
+#define MATH(name, FN)                          \
+    void run_##name(struct call *c)             \
+    {                                           \
         give(c, math1(c, MATH_##FN, in(c, 0))); \
     }
 MATH(sin, SIN)
@@ -91,11 +90,11 @@ MATH(log10, LOG10)
 MATH(sinc, SINC)
 
 /* Integers are what they round to. */
-#define ROUNDING(name, FN)                                                 \
-    void run_##name(struct call *c)                                        \
-    {                                                                      \
-        tensor *x = in(c, 0);                                              \
-        give(c, is_float(x) ? math1(c, MATH_##FN, x) : x);                 \
+#define ROUNDING(name, FN)                                 \
+    void run_##name(struct call *c)                        \
+    {                                                      \
+        tensor *x = in(c, 0);                              \
+        give(c, is_float(x) ? math1(c, MATH_##FN, x) : x); \
     }
 ROUNDING(floor, FLOOR)
 ROUNDING(ceil, CEIL)
@@ -230,7 +229,9 @@ static bool plain(const struct call *c, int i, const tensor *x)
         return !s->whole || fabs(s->number) < 9e15;
     if (!s->whole || type(x) == WEIR_BOOL)
         return false;
-    return fabs(s->number) < (type(x) == WEIR_I64 ? 9e15 : type(x) == WEIR_I32 ? 2147483647 : 127) &&
+    return fabs(s->number) < (type(x) == WEIR_I64   ? 9e15
+                              : type(x) == WEIR_I32 ? 2147483647
+                                                    : 127) &&
            (type(x) != WEIR_U8 || s->integer >= 0);
 }
 
@@ -284,8 +285,7 @@ void run_sub(struct call *c)
 /* other - alpha * self */
 void run_rsub(struct call *c)
 {
-    tensor *x = in(c, 0),
-           *y = c->row->operands[1].kind == OPERAND_S ? beside(c, 1, x) : in(c, 1);
+    tensor *x = in(c, 0), *y = c->row->operands[1].kind == OPERAND_S ? beside(c, 1, x) : in(c, 1);
 
     if (number(c, 2, 1) != 1)
         x = op_mul(c, is_half(x) ? wide(c, x) : x, beside(c, 2, x));
@@ -343,11 +343,11 @@ void run_div_mode(struct call *c)
                         : op_div(c, divisible(c, x), divisible(c, y)));
 }
 
-#define MATH2(name, FN)                                       \
-    void run_##name(struct call *c)                           \
-    {                                                         \
-        tensor *x = in(c, 0);                                 \
-        give(c, math2(c, MATH_##FN, x, second(c, x)));        \
+#define MATH2(name, FN)                                \
+    void run_##name(struct call *c)                    \
+    {                                                  \
+        tensor *x = in(c, 0);                          \
+        give(c, math2(c, MATH_##FN, x, second(c, x))); \
     }
 MATH2(floor_divide, FLOOR_DIVIDE)
 MATH2(fmod, FMOD)
@@ -371,11 +371,11 @@ void run_bit_not(struct call *c)
 {
     tensor *x = in(c, 0);
 
-    give(c, type(x) == WEIR_BOOL ? op_not(c, x) : op_rsubs(c, -1, cast(c, x, promoted(type(x), WEIR_I32))));
+    give(c, type(x) == WEIR_BOOL ? op_not(c, x)
+                                 : op_rsubs(c, -1, cast(c, x, promoted(type(x), WEIR_I32))));
 }
 
 /* ---- powers ---- */
-
 
 void run_pow(struct call *c)
 {
@@ -393,16 +393,16 @@ void run_pow_scalar_tensor(struct call *c)
 
 /* ---- comparisons, maxima, logic ---- */
 
-#define COMPARE(name)                                     \
-    void run_##name(struct call *c)                       \
-    {                                                     \
-        tensor *x = in(c, 0), *y;                         \
+#define COMPARE(name)                                                  \
+    void run_##name(struct call *c)                                    \
+    {                                                                  \
+        tensor *x = in(c, 0), *y;                                      \
         if (c->row->operands[1].kind == OPERAND_S && plain(c, 1, x)) { \
-            give(c, op_##name##s(c, x, number(c, 1, 0))); \
-            return;                                       \
-        }                                                 \
-        y = second(c, x);                                 \
-        give(c, op_##name(c, x, y));                      \
+            give(c, op_##name##s(c, x, number(c, 1, 0)));              \
+            return;                                                    \
+        }                                                              \
+        y = second(c, x);                                              \
+        give(c, op_##name(c, x, y));                                   \
     }
 COMPARE(eq)
 COMPARE(ne)

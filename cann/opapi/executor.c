@@ -7,14 +7,21 @@
 static enum object_kind object_kind_of(char operand)
 {
     switch (operand) {
-    case OPERAND_S: return OBJECT_SCALAR;
-    case OPERAND_Z: return OBJECT_SCALARS;
+    case OPERAND_S:
+        return OBJECT_SCALAR;
+    case OPERAND_Z:
+        return OBJECT_SCALARS;
     case OPERAND_L:
-    case OPERAND_M: return OBJECT_TENSORS;
-    case OPERAND_N: return OBJECT_INTS;
-    case OPERAND_D: return OBJECT_FLOATS;
-    case OPERAND_A: return OBJECT_BOOLS;
-    default: return OBJECT_TENSOR;
+    case OPERAND_M:
+        return OBJECT_TENSORS;
+    case OPERAND_N:
+        return OBJECT_INTS;
+    case OPERAND_D:
+        return OBJECT_FLOATS;
+    case OPERAND_A:
+        return OBJECT_BOOLS;
+    default:
+        return OBJECT_TENSOR;
     }
 }
 
@@ -213,8 +220,8 @@ static aclnnStatus set_address(aclOpExecutor *e, size_t index, aclTensor *t, voi
     return 0;
 }
 
-static aclnnStatus set_list_address(aclOpExecutor *e, size_t index, size_t relative,
-                                    void *address, enum which which)
+static aclnnStatus set_list_address(aclOpExecutor *e, size_t index, size_t relative, void *address,
+                                    enum which which)
 {
     aclnnStatus err = check_executor(e);
     const aclTensorList *list;

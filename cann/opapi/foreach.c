@@ -6,7 +6,8 @@ static tensor *working(struct call *c, tensor *x)
     return is_half(x) ? wide(c, x) : x;
 }
 
-/* The other side of element k: of a list, a scalar, a list of scalars, or a tensor with one value. */
+/* The other side of element k: of a list, a scalar, a list of scalars, or a tensor with one value.
+ */
 static tensor *other(struct call *c, int i, int k, tensor *x)
 {
     const aclScalar *s;
@@ -45,14 +46,14 @@ static int last(const struct call *c)
 
 #define EACH(k) for (int k = 0; k < items(c, 0) && !c->err; k++)
 
-#define EACH_UNARY(name, expr)                                \
-    void each_##name(struct call *c)                          \
-    {                                                         \
-        EACH(k)                                               \
-        {                                                     \
-            tensor *x = working(c, item(c, 0, k));            \
-            put_item(c, last(c), k, expr);                    \
-        }                                                     \
+#define EACH_UNARY(name, expr)                     \
+    void each_##name(struct call *c)               \
+    {                                              \
+        EACH(k)                                    \
+        {                                          \
+            tensor *x = working(c, item(c, 0, k)); \
+            put_item(c, last(c), k, expr);         \
+        }                                          \
     }
 EACH_UNARY(abs, op_abs(c, x))
 EACH_UNARY(neg, op_neg(c, x))
@@ -92,14 +93,14 @@ void each_zero(struct call *c)
     }
 }
 
-#define EACH_BINARY(name, expr)                                                    \
-    void each_##name(struct call *c)                                               \
-    {                                                                              \
-        EACH(k)                                                                    \
-        {                                                                          \
+#define EACH_BINARY(name, expr)                                                        \
+    void each_##name(struct call *c)                                                   \
+    {                                                                                  \
+        EACH(k)                                                                        \
+        {                                                                              \
             tensor *x = working(c, item(c, 0, k)), *y = working(c, other(c, 1, k, x)); \
-            put_item(c, last(c), k, expr);                                         \
-        }                                                                          \
+            put_item(c, last(c), k, expr);                                             \
+        }                                                                              \
     }
 EACH_BINARY(mul, op_mul(c, x, y))
 EACH_BINARY(div, op_div(c, is_float(x) ? x : wide(c, x), is_float(y) ? y : wide(c, y)))
@@ -192,10 +193,12 @@ void each_round(struct call *c)
         if (mode == 7) /* what is left of the point */
             y = op_sub(c, wide(c, x), math1(c, MATH_TRUNC, x));
         else
-            y = math1(c, mode == 2   ? MATH_FLOOR
-                         : mode == 3 ? MATH_CEIL
-                         : mode == 5 ? MATH_TRUNC
-                                     : MATH_ROUND, x);
+            y = math1(c,
+                      mode == 2   ? MATH_FLOOR
+                      : mode == 3 ? MATH_CEIL
+                      : mode == 5 ? MATH_TRUNC
+                                  : MATH_ROUND,
+                      x);
         put_item(c, last(c), k, y);
     }
 }

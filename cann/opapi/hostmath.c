@@ -104,18 +104,18 @@ static weir_status run_unary(const struct host *h)
     double *dy = h->out[0];
 
     switch ((enum math_unary)p->fn) {
-#define CASE(name, f, d)                                  \
-    case MATH_##name:                                     \
-        if (p->dtype == WEIR_F32)                         \
-            for (int64_t i = 0; i < p->n; i++) {          \
-                float x = fx[i];                          \
-                fy[i] = f;                                \
-            }                                             \
-        else                                              \
-            for (int64_t i = 0; i < p->n; i++) {          \
-                double x = dx[i];                         \
-                dy[i] = d;                                \
-            }                                             \
+#define CASE(name, f, d)                         \
+    case MATH_##name:                            \
+        if (p->dtype == WEIR_F32)                \
+            for (int64_t i = 0; i < p->n; i++) { \
+                float x = fx[i];                 \
+                fy[i] = f;                       \
+            }                                    \
+        else                                     \
+            for (int64_t i = 0; i < p->n; i++) { \
+                double x = dx[i];                \
+                dy[i] = d;                       \
+            }                                    \
         break;
         MATH_UNARY(CASE)
 #undef CASE
@@ -128,25 +128,25 @@ static weir_status run_binary(const struct host *h)
     const struct map_params *p = h->params;
 
     switch ((enum math_binary)p->fn) {
-#define LOOP(type, expr)                                        \
-    {                                                           \
-        const type *pa = h->in[0], *pb = h->in[1];              \
-        type *po = h->out[0];                                   \
-        for (int64_t i = 0; i < p->n; i++) {                    \
-            type a = pa[i], b = pb[i];                          \
-            po[i] = (type)(expr);                               \
-            (void)a;                                            \
-            (void)b;                                            \
-        }                                                       \
+#define LOOP(type, expr)                           \
+    {                                              \
+        const type *pa = h->in[0], *pb = h->in[1]; \
+        type *po = h->out[0];                      \
+        for (int64_t i = 0; i < p->n; i++) {       \
+            type a = pa[i], b = pb[i];             \
+            po[i] = (type)(expr);                  \
+            (void)a;                               \
+            (void)b;                               \
+        }                                          \
     }
-#define CASE(name, f, i)                 \
-    case MATH_##name:                    \
-        if (p->dtype == WEIR_F32)        \
-            LOOP(float, f)               \
-        else if (p->dtype == WEIR_F64)   \
-            LOOP(double, f)              \
-        else                             \
-            LOOP(int64_t, i)             \
+#define CASE(name, f, i)               \
+    case MATH_##name:                  \
+        if (p->dtype == WEIR_F32)      \
+            LOOP(float, f)             \
+        else if (p->dtype == WEIR_F64) \
+            LOOP(double, f)            \
+        else                           \
+            LOOP(int64_t, i)           \
         break;
         MATH_BINARY(CASE)
 #undef CASE

@@ -4,6 +4,7 @@
 
 #include "call.h"
 
+/* clang-format off */
 /* name, float, double */
 #define MATH_UNARY(X)                                                                \
     X(SIN, sinf(x), sin(x)) X(COS, cosf(x), cos(x)) X(TAN, tanf(x), tan(x))          \
@@ -16,20 +17,20 @@
     X(LOG1P, log1pf(x), log1p(x)) X(LOG2, log2f(x), log2(x))                         \
     X(LOG10, log10f(x), log10(x)) X(FLOOR, floorf(x), floor(x))                      \
     X(CEIL, ceilf(x), ceil(x)) X(ROUND, rintf(x), rint(x))                           \
-    X(TRUNC, truncf(x), trunc(x)) X(LGAMMA, lgammaf(x), lgamma(x))                   \
-    X(SINC, sinc_f(x), sinc(x))
+    X(TRUNC, truncf(x), trunc(x)) X(SINC, sinc_f(x), sinc(x))
 
 /* name, float and double, integer */
-#define MATH_BINARY(X)                                                         \
-    X(FMOD, fmod(a, b), b == 0 ? 0 : b == -1 ? 0 : a % b)                      \
-    X(REMAINDER, remainder_f(a, b), remainder_i(a, b))                         \
-    X(FLOOR_DIVIDE, floor_divide_f(a, b), floor_divide_i(a, b))                \
-    X(TRUNC_DIVIDE, trunc(a / b), trunc_divide_i(a, b)) \
-    X(ATAN2, atan2(a, b), 0)                                                   \
-    X(AND, 0, a & b) X(OR, 0, a | b) X(XOR, 0, a ^ b)                          \
-    X(SHIFT_LEFT, 0, b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a << b))        \
-    X(SHIFT_RIGHT, 0, b < 0 || b > 63 ? (a < 0 ? -1 : 0) : a >> b)             \
+#define MATH_BINARY(X)                                                  \
+    X(FMOD, fmod(a, b), b == 0 || b == -1 ? 0 : a % b)                  \
+    X(REMAINDER, remainder_f(a, b), remainder_i(a, b))                  \
+    X(FLOOR_DIVIDE, floor_divide_f(a, b), floor_divide_i(a, b))         \
+    X(TRUNC_DIVIDE, trunc(a / b), trunc_divide_i(a, b))                 \
+    X(ATAN2, atan2(a, b), 0)                                            \
+    X(AND, 0, a & b) X(OR, 0, a | b) X(XOR, 0, a ^ b)                   \
+    X(SHIFT_LEFT, 0, b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a << b)) \
+    X(SHIFT_RIGHT, 0, b < 0 || b > 63 ? (a < 0 ? -1 : 0) : a >> b)      \
     X(GCD, 0, gcd(a, b))
+/* clang-format on */
 
 enum math_unary {
 #define MATH_ENUM(name, f, d) MATH_##name,

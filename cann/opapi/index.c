@@ -79,12 +79,12 @@ void run_take(struct call *c)
 
 /* What a list of indices means: the dims they are for come first, as one dim. */
 struct picked {
-    tensor *place;                      /* in that dim, of the indices' shape */
-    int order[MAX_DIMS];                /* self's dims: those indexed, then the rest */
-    int indexed;                        /* how many are */
+    tensor *place;       /* in that dim, of the indices' shape */
+    int order[MAX_DIMS]; /* self's dims: those indexed, then the rest */
+    int indexed;         /* how many are */
     int64_t rest_shape[MAX_DIMS];
     int rest;
-    bool adjacent;                      /* so the indices' dims go where the first was */
+    bool adjacent; /* so the indices' dims go where the first was */
     int first;
 };
 
@@ -177,7 +177,8 @@ struct scatter_params {
     size_t elem;
     int ndim, dim;
     bool include_self, mean;
-    int64_t self[MAX_DIMS], index[MAX_DIMS], source[MAX_DIMS]; /* sizes; source's all 0: one value */
+    int64_t self[MAX_DIMS], index[MAX_DIMS],
+        source[MAX_DIMS]; /* sizes; source's all 0: one value */
 };
 
 /* The element of self that position `at` of the index means, -1 if it is out of range. */
@@ -192,17 +193,26 @@ static int64_t target(const struct scatter_params *p, const int64_t *at, int64_t
     return to;
 }
 
-#define COMBINE(type)                                                                    \
-    {                                                                                    \
-        type *y = h->out[0];                                                             \
-        const type *v = (const type *)h->in[2] + from;                                   \
-        switch (p->kind) {                                                               \
-        case SCATTER_ADD: y[to] = (type)(y[to] + *v); break;                             \
-        case SCATTER_MUL: y[to] = (type)(y[to] * *v); break;                             \
-        case SCATTER_MAX: y[to] = y[to] > *v || y[to] != y[to] ? y[to] : *v; break;      \
-        case SCATTER_MIN: y[to] = y[to] < *v || y[to] != y[to] ? y[to] : *v; break;      \
-        case SCATTER_SET: break;                                                         \
-        }                                                                                \
+#define COMBINE(type)                                          \
+    {                                                          \
+        type *y = h->out[0];                                   \
+        const type *v = (const type *)h->in[2] + from;         \
+        switch (p->kind) {                                     \
+        case SCATTER_ADD:                                      \
+            y[to] = (type)(y[to] + *v);                        \
+            break;                                             \
+        case SCATTER_MUL:                                      \
+            y[to] = (type)(y[to] * *v);                        \
+            break;                                             \
+        case SCATTER_MAX:                                      \
+            y[to] = y[to] > *v || y[to] != y[to] ? y[to] : *v; \
+            break;                                             \
+        case SCATTER_MIN:                                      \
+            y[to] = y[to] < *v || y[to] != y[to] ? y[to] : *v; \
+            break;                                             \
+        case SCATTER_SET:                                      \
+            break;                                             \
+        }                                                      \
     }
 
 /* in: self, index (i64), source. Elements are written in the index's order. */
@@ -270,15 +280,17 @@ static tensor *scatter(struct call *c, tensor *x, int64_t dim64, tensor *index, 
         p.index[d] = size(index, d);
         p.source[d] = rank(source) == p.ndim ? size(source, d) : 0;
         if ((d != p.dim && p.index[d] > p.self[d]) || (p.source[d] && p.index[d] > p.source[d]))
-            return call_fail(c, "index has size %lld in dim %d, which is more than self or source "
-                                "has",
+            return call_fail(c,
+                             "index has size %lld in dim %d, which is more than self or source "
+                             "has",
                              (long long)p.index[d], d);
     }
     all[0] = cast(c, x, t);
     all[1] = cast(c, index, WEIR_I64);
     all[2] = cast(c, source, t);
-    return like(c, cast(c, host_like(c, "Scatter", run_scatter_host, &p, sizeof p, all, 3, x, t),
-                        back), shaped);
+    return like(
+        c, cast(c, host_like(c, "Scatter", run_scatter_host, &p, sizeof p, all, 3, x, t), back),
+        shaped);
 }
 
 /* self, dim, index, source or value, reduction (0 none, 1 add, 2 multiply) [, out] */
@@ -292,8 +304,8 @@ void run_scatter(struct call *c)
         (void)call_fail(c, "reduction %lld is none of 0, 1, 2", (long long)kind);
         return;
     }
-    source = c->row->operands[3].kind == OPERAND_S ? literal(c, c->args[3].scalar, type(x))
-                                                   : in(c, 3);
+    source =
+        c->row->operands[3].kind == OPERAND_S ? literal(c, c->args[3].scalar, type(x)) : in(c, 3);
     give(c, scatter(c, x, integer(c, 1), in(c, 2), source, kinds[kind]));
 }
 
@@ -420,8 +432,11 @@ void run_put(struct call *c)
     tensor *x = in(c, 0), *row = flat(c, x), *index = flat(c, cast(c, in(c, 1), WEIR_I64));
 
     index = op_where(c, op_lts(c, index, 0), op_adds(c, index, (double)numel(x)), index);
-    put(c, 0, like(c, scatter(c, row, 0, index, flat(c, in(c, 2)),
-                              integer(c, 3) ? SCATTER_ADD : SCATTER_SET), x));
+    put(c, 0,
+        like(
+            c,
+            scatter(c, row, 0, index, flat(c, in(c, 2)), integer(c, 3) ? SCATTER_ADD : SCATTER_SET),
+            x));
 }
 
 /* self, indices [.., k], updates: rows of self by k coordinates */

@@ -169,7 +169,8 @@ void run_soft_margin_backward(struct call *c)
 }
 
 /* ---- negative log likelihood ----
- * self [n, classes] or [classes], for the 2d forms [n, classes, h, w]; target [n], [] or [n, h, w]. */
+ * self [n, classes] or [classes], for the 2d forms [n, classes, h, w]; target [n], [] or [n, h, w].
+ */
 
 /* Class indices of rows, 0 where the target is to be ignored, and the weight of each row. */
 struct nll {
@@ -188,8 +189,8 @@ static struct nll nll_of(struct call *c, tensor *x, int target, int weight, int6
     n.index = op_where(c, n.used, t, full(c, WEIR_I64, 0, NULL, 0));
     n.weight = cast(c, n.used, type(x));
     if (given(c, weight))
-        n.weight = op_mul(c, n.weight,
-                          like(c, op_embedding(c, wide(c, in(c, weight)), n.index), n.index));
+        n.weight =
+            op_mul(c, n.weight, like(c, op_embedding(c, wide(c, in(c, weight)), n.index), n.index));
     return n;
 }
 

@@ -60,8 +60,7 @@ void run_addmm(struct call *c)
     if (c->err)
         return;
     /* a row for each column is what weir adds as it goes */
-    if (beta == 1 && alpha == 1 && rank(self) == 1 && multiplies(a) &&
-        type(self) == type(a) &&
+    if (beta == 1 && alpha == 1 && rank(self) == 1 && multiplies(a) && type(self) == type(a) &&
         type(a) == type(b) && size(self, 0) == size(b, -1) && numel(a) && numel(b)) {
         if (call_ok(c, weir_matmul_bias(a, b, self, &y)))
             give(c, own(c, y));
@@ -134,22 +133,22 @@ struct solve_params {
     int64_t batch, n, k;
 };
 
-#define SOLVE(type)                                                                         \
-    for (int64_t s = 0; s < p->batch; s++) {                                                \
-        const type *b = (const type *)h->in[0] + s * p->n * p->k;                           \
-        const type *a = (const type *)h->in[1] + s * p->n * p->n;                           \
-        type *x = (type *)h->out[0] + s * p->n * p->k;                                      \
-        bool down = p->upper == p->transposed; /* from the first row on */                  \
-        for (int64_t step = 0; step < p->n; step++) {                                       \
-            int64_t i = down ? step : p->n - 1 - step;                                      \
-            for (int64_t j = 0; j < p->k; j++) {                                            \
-                double sum = (double)b[i * p->k + j];                                       \
-                for (int64_t m = down ? 0 : i + 1; m < (down ? i : p->n); m++)              \
-                    sum -= (double)(p->transposed ? a[m * p->n + i] : a[i * p->n + m]) *    \
-                           (double)x[m * p->k + j];                                         \
-                x[i * p->k + j] = (type)(p->unit ? sum : sum / (double)a[i * p->n + i]);    \
-            }                                                                               \
-        }                                                                                   \
+#define SOLVE(type)                                                                      \
+    for (int64_t s = 0; s < p->batch; s++) {                                             \
+        const type *b = (const type *)h->in[0] + s * p->n * p->k;                        \
+        const type *a = (const type *)h->in[1] + s * p->n * p->n;                        \
+        type *x = (type *)h->out[0] + s * p->n * p->k;                                   \
+        bool down = p->upper == p->transposed; /* from the first row on */               \
+        for (int64_t step = 0; step < p->n; step++) {                                    \
+            int64_t i = down ? step : p->n - 1 - step;                                   \
+            for (int64_t j = 0; j < p->k; j++) {                                         \
+                double sum = (double)b[i * p->k + j];                                    \
+                for (int64_t m = down ? 0 : i + 1; m < (down ? i : p->n); m++)           \
+                    sum -= (double)(p->transposed ? a[m * p->n + i] : a[i * p->n + m]) * \
+                           (double)x[m * p->k + j];                                      \
+                x[i * p->k + j] = (type)(p->unit ? sum : sum / (double)a[i * p->n + i]); \
+            }                                                                            \
+        }                                                                                \
     }
 
 static weir_status solve(const struct host *h)
@@ -166,8 +165,8 @@ static weir_status solve(const struct host *h)
 void run_triangular_solve(struct call *c)
 {
     tensor *b = wide(c, in(c, 0)), *a = wide(c, in(c, 1)), *both[2] = {b, a};
-    struct solve_params p = {integer(c, 2) != 0, integer(c, 3) != 0, integer(c, 4) != 0,
-                             type(b), 1, 0, 0};
+    struct solve_params p = {
+        integer(c, 2) != 0, integer(c, 3) != 0, integer(c, 4) != 0, type(b), 1, 0, 0};
 
     if (c->err)
         return;

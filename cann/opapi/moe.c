@@ -55,8 +55,8 @@ void run_moe_gating_softmax_v2(struct call *c)
         put(c, 7, p);
 }
 
-/* x, bias, k, k_group, group_count, group_select_mode, renorm, norm_type, out_flag, scaling, eps, y,
- * expert_idx, out */
+/* x, bias, k, k_group, group_count, group_select_mode, renorm, norm_type, out_flag, scaling, eps,
+ * y, expert_idx, out */
 void run_moe_gating(struct call *c)
 {
     tensor *x = wide(c, in(c, 0)), *p, *s, *y, *at, *g, *values;
@@ -78,8 +78,9 @@ void run_moe_gating(struct call *c)
         }
         best(c, values, integer(c, 3), &values, &at); /* [rows, k_group] */
         /* groups that were chosen */
-        hit = op_max(c, op_eq(c, unsqueeze(c, at, 1),
-                              unsqueeze(c, arange(c, WEIR_I64, groups, 0, 1), 1)), &two, 1, true);
+        hit = op_max(
+            c, op_eq(c, unsqueeze(c, at, 1), unsqueeze(c, arange(c, WEIR_I64, groups, 0, 1), 1)),
+            &two, 1, true);
         g = op_where(c, hit, g, full(c, type(g), 0, NULL, -INFINITY));
         s = reshape(c, g, 2, to);
     }
@@ -122,7 +123,8 @@ void run_moe_init_routing(struct call *c)
     source = op_index_select(c, flat(c, in(c, 1)), 0, order);
     put(c, 5, inverse(c, source));
     put(c, 6, expert);
-    rows = math2(c, MATH_REMAINDER, cast(c, source, WEIR_I64), full(c, WEIR_I64, 0, NULL, (double)n));
+    rows =
+        math2(c, MATH_REMAINDER, cast(c, source, WEIR_I64), full(c, WEIR_I64, 0, NULL, (double)n));
     put(c, 4, op_index_select(c, x, 0, slice(c, rows, 0, 0, kept, 1)));
 }
 
@@ -144,8 +146,9 @@ void run_moe_init_routing_v2(struct call *c)
     put(c, 8, op_index_select(c, x, 0, slice(c, rows, 0, 0, kept, 1)));
     expert = unsqueeze(c, expert, 1);
     if (integer(c, 6))
-        put(c, 10, op_sum(c, integer(c, 6) == 1 ? op_le(c, expert, ids) : op_eq(c, expert, ids),
-                          &first, 1, false));
+        put(c, 10,
+            op_sum(c, integer(c, 6) == 1 ? op_le(c, expert, ids) : op_eq(c, expert, ids), &first, 1,
+                   false));
 }
 
 /* rows, skip1, skip2, bias, scales, source_to_row, experts: out[i] = skips + the sum over k of

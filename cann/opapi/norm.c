@@ -82,8 +82,9 @@ void run_scaled_masked_softmax_backward(struct call *c)
 
     m = op_truth(c, in(c, 2));
     if (integer(c, 4))
-        m = op_gts(c, op_sub(c, arange(c, WEIR_I64, size(y, -1), 0, 1),
-                             unsqueeze(c, arange(c, WEIR_I64, size(y, -2), 0, 1), 1)),
+        m = op_gts(c,
+                   op_sub(c, arange(c, WEIR_I64, size(y, -1), 0, 1),
+                          unsqueeze(c, arange(c, WEIR_I64, size(y, -2), 0, 1), 1)),
                    0);
     give(c, op_where(c, m, full(c, type(d), 0, NULL, 0), op_muls(c, d, real(c, 3))));
 }
@@ -112,8 +113,8 @@ static struct moments moments_of(struct call *c, tensor *x, double eps)
 
     m.mean = op_mean(c, x, &last, 1, true);
     m.centred = op_sub(c, x, m.mean);
-    m.rstd = op_rsqrt(c, op_adds(c, op_mean(c, op_mul(c, m.centred, m.centred), &last, 1, true),
-                                 eps));
+    m.rstd =
+        op_rsqrt(c, op_adds(c, op_mean(c, op_mul(c, m.centred, m.centred), &last, 1, true), eps));
     return m;
 }
 
@@ -193,8 +194,11 @@ void run_add_layer_norm(struct call *c)
         x = op_add(c, x, x_of(c, 4));
     rows = rows_of(c, x, rank(in(c, 2)));
     m = moments_of(c, rows, real(c, 5));
-    put(c, 7, like(c, op_add(c, op_mul(c, op_mul(c, m.centred, m.rstd), flat(c, x_of(c, 2))),
-                             flat(c, x_of(c, 3))), x));
+    put(c, 7,
+        like(c,
+             op_add(c, op_mul(c, op_mul(c, m.centred, m.rstd), flat(c, x_of(c, 2))),
+                    flat(c, x_of(c, 3))),
+             x));
     put(c, 8, m.mean);
     put(c, 9, m.rstd);
     if (integer(c, 6))
@@ -274,13 +278,16 @@ void run_add_rms_norm_cast(struct call *c)
 /* dy, x, rstd, gamma, dx, dgamma */
 void run_rms_norm_grad(struct call *c)
 {
-    tensor *w = x_of(c, 3), *g = rows_of(c, x_of(c, 0), rank(w)), *x = rows_of(c, x_of(c, 1), rank(w));
+    tensor *w = x_of(c, 3), *g = rows_of(c, x_of(c, 0), rank(w)),
+           *x = rows_of(c, x_of(c, 1), rank(w));
     int64_t column[2] = {size(x, 0), 1};
     tensor *r = reshape(c, x_of(c, 2), 2, column), *normal = op_mul(c, x, r), *gw;
 
     gw = op_mul(c, g, flat(c, w));
-    put(c, 4, op_mul(c, r, op_sub(c, gw, op_mul(c, normal, op_mean(c, op_mul(c, gw, normal), &last,
-                                                                   1, true)))));
+    put(c, 4,
+        op_mul(
+            c, r,
+            op_sub(c, gw, op_mul(c, normal, op_mean(c, op_mul(c, gw, normal), &last, 1, true)))));
     put(c, 5, op_sum(c, op_mul(c, g, normal), &first, 1, false));
 }
 
@@ -358,8 +365,9 @@ void run_group_norm_backward(struct call *c)
     if (asked(c, 9, 0, 10))
         put(c, 10, through(c, reshape(c, gw, 2, rows), normal, r));
     if (asked(c, 9, 1, 11))
-        put(c, 11, op_sum(c, op_mul(c, reshape(c, g, 3, by_channel),
-                                    reshape(c, normal, 3, by_channel)), dims, 2, false));
+        put(c, 11,
+            op_sum(c, op_mul(c, reshape(c, g, 3, by_channel), reshape(c, normal, 3, by_channel)),
+                   dims, 2, false));
     if (asked(c, 9, 2, 12))
         put(c, 12, op_sum(c, reshape(c, g, 3, by_channel), dims, 2, false));
 }
@@ -392,11 +400,13 @@ void run_batch_norm(struct call *c)
         d = op_sub(c, x, mean);
         var = op_mean(c, op_mul(c, d, d), dims, n, true);
         if (given(c, 3))
-            put(c, 3, op_add(c, op_muls(c, x_of(c, 3), 1 - momentum),
-                             op_muls(c, flat(c, mean), momentum)));
+            put(c, 3,
+                op_add(c, op_muls(c, x_of(c, 3), 1 - momentum),
+                       op_muls(c, flat(c, mean), momentum)));
         if (given(c, 4))
-            put(c, 4, op_add(c, op_muls(c, x_of(c, 4), 1 - momentum),
-                             op_muls(c, flat(c, var), momentum * count / (count - 1))));
+            put(c, 4,
+                op_add(c, op_muls(c, x_of(c, 4), 1 - momentum),
+                       op_muls(c, flat(c, var), momentum * count / (count - 1))));
     } else {
         mean = per_channel(c, x_of(c, 3), x);
         var = per_channel(c, x_of(c, 4), x);

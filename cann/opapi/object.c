@@ -265,17 +265,17 @@ aclnnStatus aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue, u
                 stridesNum);
 }
 
-#define GETTER(name, object_t, kind, result_t, field)                                          \
-    aclnnStatus name(const object_t *object, result_t *out)                                    \
-    {                                                                                          \
-        aclnnStatus err = check(object, kind, #object_t);                                      \
-        if (err)                                                                               \
-            return err;                                                                        \
-        if (!out)                                                                              \
-            return weir_cann_fail(ACLNN_ERR_PARAM_NULLPTR, #name ": the result's address is "  \
-                                                                 "NULL");                      \
-        *out = object->field;                                                                  \
-        return 0;                                                                              \
+#define GETTER(name, object_t, kind, result_t, field)                                         \
+    aclnnStatus name(const object_t *object, result_t *out)                                   \
+    {                                                                                         \
+        aclnnStatus err = check(object, kind, #object_t);                                     \
+        if (err)                                                                              \
+            return err;                                                                       \
+        if (!out)                                                                             \
+            return weir_cann_fail(ACLNN_ERR_PARAM_NULLPTR, #name ": the result's address is " \
+                                                                 "NULL");                     \
+        *out = object->field;                                                                 \
+        return 0;                                                                             \
     }
 GETTER(aclGetViewOffset, aclTensor, OBJECT_TENSOR, int64_t, offset)
 GETTER(aclGetFormat, aclTensor, OBJECT_TENSOR, aclFormat, format)
@@ -296,15 +296,15 @@ aclnnStatus aclSetRawTensorAddr(aclTensor *tensor, void *addr)
     return err;
 }
 
-#define DESTROY(name, object_t, kind)                         \
-    aclnnStatus name(const object_t *object)                  \
-    {                                                         \
-        aclnnStatus err;                                      \
-        if (!object)                                          \
-            return 0;                                         \
-        if (!(err = check(object, kind, #object_t)))          \
-            object_drop(object);                              \
-        return err;                                           \
+#define DESTROY(name, object_t, kind)                \
+    aclnnStatus name(const object_t *object)         \
+    {                                                \
+        aclnnStatus err;                             \
+        if (!object)                                 \
+            return 0;                                \
+        if (!(err = check(object, kind, #object_t))) \
+            object_drop(object);                     \
+        return err;                                  \
     }
 DESTROY(aclDestroyTensor, aclTensor, OBJECT_TENSOR)
 DESTROY(aclDestroyScalar, aclScalar, OBJECT_SCALAR)
@@ -350,26 +350,53 @@ aclScalar *aclCreateScalar(void *value, aclDataType dataType)
     s->type = dataType;
     s->whole = true;
     switch ((int)dataType) {
-    case ACL_INT8: s->integer = READ(int8_t); break;
-    case ACL_UINT8: s->integer = READ(uint8_t); break;
-    case ACL_INT16: s->integer = READ(int16_t); break;
-    case ACL_UINT16: s->integer = READ(uint16_t); break;
-    case ACL_INT32: s->integer = READ(int32_t); break;
-    case ACL_UINT32: s->integer = READ(uint32_t); break;
-    case ACL_INT64: s->integer = READ(int64_t); break;
-    case ACL_UINT64: s->integer = (int64_t)READ(uint64_t); break;
-    case ACL_BOOL: s->integer = READ(uint8_t) != 0; break;
-    default: s->whole = false;
+    case ACL_INT8:
+        s->integer = READ(int8_t);
+        break;
+    case ACL_UINT8:
+        s->integer = READ(uint8_t);
+        break;
+    case ACL_INT16:
+        s->integer = READ(int16_t);
+        break;
+    case ACL_UINT16:
+        s->integer = READ(uint16_t);
+        break;
+    case ACL_INT32:
+        s->integer = READ(int32_t);
+        break;
+    case ACL_UINT32:
+        s->integer = READ(uint32_t);
+        break;
+    case ACL_INT64:
+        s->integer = READ(int64_t);
+        break;
+    case ACL_UINT64:
+        s->integer = (int64_t)READ(uint64_t);
+        break;
+    case ACL_BOOL:
+        s->integer = READ(uint8_t) != 0;
+        break;
+    default:
+        s->whole = false;
     }
     if (s->whole) {
         s->number = (double)s->integer;
         return s;
     }
     switch ((int)dataType) {
-    case ACL_FLOAT: s->number = READ(float); break;
-    case ACL_DOUBLE: s->number = READ(double); break;
-    case ACL_FLOAT16: s->number = half_to_double(READ(uint16_t)); break;
-    case ACL_BF16: s->number = bfloat_to_float(READ(uint16_t)); break;
+    case ACL_FLOAT:
+        s->number = READ(float);
+        break;
+    case ACL_DOUBLE:
+        s->number = READ(double);
+        break;
+    case ACL_FLOAT16:
+        s->number = half_to_double(READ(uint16_t));
+        break;
+    case ACL_BF16:
+        s->number = bfloat_to_float(READ(uint16_t));
+        break;
     case ACL_COMPLEX64:
         s->number = READ(float);
         s->imaginary = ((const float *)value)[1];
@@ -387,30 +414,30 @@ aclScalar *aclCreateScalar(void *value, aclDataType dataType)
     return s;
 }
 
-#define CREATE_ARRAY(name, object_t, kind, element_t)                                           \
-    object_t *name(const element_t *value, uint64_t size)                                       \
-    {                                                                                           \
-        object_t *a;                                                                            \
-        if (size && !value) {                                                                   \
-            (void)weir_cann_fail(ACLNN_ERR_PARAM_NULLPTR, #name ": the values are NULL");       \
-            return NULL;                                                                        \
-        }                                                                                       \
-        if (size > UINT32_MAX) {                                                                \
-            (void)weir_cann_fail(ACLNN_ERR_PARAM_INVALID, #name ": %llu values are too many",   \
-                                 (unsigned long long)size);                                     \
-            return NULL;                                                                        \
-        }                                                                                       \
-        if (!(a = object_new(kind)))                                                            \
-            return NULL;                                                                        \
-        if (!(a->value = malloc((size_t)(size ? size : 1) * sizeof *a->value))) {               \
-            (void)weir_cann_fail(ACL_ERROR_BAD_ALLOC, "out of host memory: " #name);            \
-            object_drop(a);                                                                     \
-            return NULL;                                                                        \
-        }                                                                                       \
-        if (size)                                                                               \
-            memcpy(a->value, value, (size_t)size * sizeof *a->value);                           \
-        a->size = size;                                                                         \
-        return a;                                                                               \
+#define CREATE_ARRAY(name, object_t, kind, element_t)                                         \
+    object_t *name(const element_t *value, uint64_t size)                                     \
+    {                                                                                         \
+        object_t *a;                                                                          \
+        if (size && !value) {                                                                 \
+            (void)weir_cann_fail(ACLNN_ERR_PARAM_NULLPTR, #name ": the values are NULL");     \
+            return NULL;                                                                      \
+        }                                                                                     \
+        if (size > UINT32_MAX) {                                                              \
+            (void)weir_cann_fail(ACLNN_ERR_PARAM_INVALID, #name ": %llu values are too many", \
+                                 (unsigned long long)size);                                   \
+            return NULL;                                                                      \
+        }                                                                                     \
+        if (!(a = object_new(kind)))                                                          \
+            return NULL;                                                                      \
+        if (!(a->value = malloc((size_t)(size ? size : 1) * sizeof *a->value))) {             \
+            (void)weir_cann_fail(ACL_ERROR_BAD_ALLOC, "out of host memory: " #name);          \
+            object_drop(a);                                                                   \
+            return NULL;                                                                      \
+        }                                                                                     \
+        if (size)                                                                             \
+            memcpy(a->value, value, (size_t)size * sizeof *a->value);                         \
+        a->size = size;                                                                       \
+        return a;                                                                             \
     }
 CREATE_ARRAY(aclCreateIntArray, aclIntArray, OBJECT_INTS, int64_t)
 CREATE_ARRAY(aclCreateFloatArray, aclFloatArray, OBJECT_FLOATS, float)

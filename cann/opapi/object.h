@@ -43,7 +43,7 @@ struct aclTensor {
 struct aclScalar {
     struct object object;
     aclDataType type;
-    bool whole;    /* an integer or a bool: `integer` has it exactly */
+    bool whole; /* an integer or a bool: `integer` has it exactly */
     int64_t integer;
     double number; /* the real part of a complex one */
     double imaginary;

@@ -24,36 +24,36 @@ static int64_t window(const struct pool_params *p, int d, int64_t o, int64_t n, 
     return (past < limit ? past : limit) - first;
 }
 
-#define POOL(type)                                                                              \
-    for (int64_t s = 0; s < p->planes; s++)                                                     \
-        for (int64_t oy = 0; oy < p->oh; oy++)                                                  \
-            for (int64_t ox = 0; ox < p->ow; ox++) {                                            \
-                const type *x = (const type *)h->in[0] + s * p->h * p->w;                       \
-                int64_t at = (s * p->oh + oy) * p->ow + ox, y0, y1, x0, x1, best = -1;          \
-                int64_t rows = window(p, 0, oy, p->h, &y0, &y1);                                \
-                int64_t all = rows * window(p, 1, ox, p->w, &x0, &x1), inside = 0;              \
-                double sum = 0;                                                                 \
-                type most = 0;                                                                  \
-                for (int64_t ky = 0; ky < p->kernel[0]; ky++)                                   \
-                    for (int64_t kx = 0; kx < p->kernel[1]; kx++) {                             \
-                        int64_t iy = y0 + ky * p->dilation[0], ix = x0 + kx * p->dilation[1];   \
-                        if (iy < 0 || ix < 0 || iy >= p->h || ix >= p->w)                       \
-                            continue;                                                           \
-                        type v = x[iy * p->w + ix];                                             \
-                        sum += (double)v;                                                       \
-                        inside++;                                                               \
-                        if (best < 0 || v > most || v != v) {                                   \
-                            most = v;                                                           \
-                            best = iy * p->w + ix;                                              \
-                        }                                                                       \
-                    }                                                                           \
-                if (p->kind == POOL_MAX) {                                                      \
-                    ((type *)h->out[0])[at] = best < 0 ? (type)-INFINITY : most;                \
-                    ((int64_t *)h->out[1])[at] = best < 0 ? 0 : best;                           \
-                } else {                                                                        \
-                    int64_t n = p->divisor ? p->divisor : p->count_padding ? all : inside;      \
-                    ((type *)h->out[0])[at] = (type)(n ? sum / (double)n : 0);                  \
-                }                                                                               \
+#define POOL(type)                                                                            \
+    for (int64_t s = 0; s < p->planes; s++)                                                   \
+        for (int64_t oy = 0; oy < p->oh; oy++)                                                \
+            for (int64_t ox = 0; ox < p->ow; ox++) {                                          \
+                const type *x = (const type *)h->in[0] + s * p->h * p->w;                     \
+                int64_t at = (s * p->oh + oy) * p->ow + ox, y0, y1, x0, x1, best = -1;        \
+                int64_t rows = window(p, 0, oy, p->h, &y0, &y1);                              \
+                int64_t all = rows * window(p, 1, ox, p->w, &x0, &x1), inside = 0;            \
+                double sum = 0;                                                               \
+                type most = 0;                                                                \
+                for (int64_t ky = 0; ky < p->kernel[0]; ky++)                                 \
+                    for (int64_t kx = 0; kx < p->kernel[1]; kx++) {                           \
+                        int64_t iy = y0 + ky * p->dilation[0], ix = x0 + kx * p->dilation[1]; \
+                        if (iy < 0 || ix < 0 || iy >= p->h || ix >= p->w)                     \
+                            continue;                                                         \
+                        type v = x[iy * p->w + ix];                                           \
+                        sum += (double)v;                                                     \
+                        inside++;                                                             \
+                        if (best < 0 || v > most || v != v) {                                 \
+                            most = v;                                                         \
+                            best = iy * p->w + ix;                                            \
+                        }                                                                     \
+                    }                                                                         \
+                if (p->kind == POOL_MAX) {                                                    \
+                    ((type *)h->out[0])[at] = best < 0 ? (type)-INFINITY : most;              \
+                    ((int64_t *)h->out[1])[at] = best < 0 ? 0 : best;                         \
+                } else {                                                                      \
+                    int64_t n = p->divisor ? p->divisor : p->count_padding ? all : inside;    \
+                    ((type *)h->out[0])[at] = (type)(n ? sum / (double)n : 0);                \
+                }                                                                             \
             }
 
 static weir_status run_pool(const struct host *h)
@@ -96,8 +96,10 @@ static tensor *pooled(struct call *c, struct pool_params *p, tensor *x, tensor *
 /* self, kernel, stride, padding, ceil, count_padding, divisor, cube, out */
 void run_avg_pool(struct call *c)
 {
-    struct pool_params p = {.kind = POOL_AVERAGE, .count_padding = integer(c, 5) != 0,
-                            .divisor = integer(c, 6), .dilation = {1, 1}};
+    struct pool_params p = {.kind = POOL_AVERAGE,
+                            .count_padding = integer(c, 5) != 0,
+                            .divisor = integer(c, 6),
+                            .dilation = {1, 1}};
 
     for (int d = 0; d < 2; d++) {
         p.kernel[d] = nth(c, 1, d, 1);
@@ -277,16 +279,16 @@ void run_upsample_nearest(struct call *c)
     if (c->err || !numel(out))
         return;
     for (int d = 2; d < rank(x) && !c->err; d++)
-        x = op_index_select(c, x, d, nearest(c, size(x, d), size(out, d),
-                                             scaled ? real(c, d) : 0));
+        x = op_index_select(c, x, d, nearest(c, size(x, d), size(out, d), scaled ? real(c, d) : 0));
     give(c, x);
 }
 
 /* [o, n]: the weights of linear interpolation */
 static tensor *linear_weights(struct call *c, int64_t n, int64_t o, bool corners, double scale)
 {
-    double step = corners ? (o > 1 ? (double)(n - 1) / (double)(o - 1) : 0)
-                  : scale > 0 ? 1 / scale : (double)n / (double)o;
+    double step = corners     ? (o > 1 ? (double)(n - 1) / (double)(o - 1) : 0)
+                  : scale > 0 ? 1 / scale
+                              : (double)n / (double)o;
     tensor *at = arange(c, WEIR_F32, o, 0, 1), *d;
 
     at = corners ? op_muls(c, at, step)
@@ -305,8 +307,10 @@ void run_upsample_bilinear(struct call *c)
     if (c->err || !numel(out))
         return;
     y = op_matmul(c, linear_weights(c, size(x, -2), size(out, -2), corners, real(c, 3)), x);
-    give(c, op_matmul(c, y, transpose(c, linear_weights(c, size(x, -1), size(out, -1), corners,
-                                                        real(c, 4)), 0, 1)));
+    give(c,
+         op_matmul(c, y,
+                   transpose(c, linear_weights(c, size(x, -1), size(out, -1), corners, real(c, 4)),
+                             0, 1)));
 }
 
 /* grad, output_size, input_size, align_corners, scale_h, scale_w, out */
@@ -317,7 +321,8 @@ void run_upsample_bilinear_backward(struct call *c)
 
     if (c->err || !numel(out))
         return;
-    y = op_matmul(c, transpose(c, linear_weights(c, size(out, -2), size(g, -2), corners,
-                                                 real(c, 4)), 0, 1), g);
+    y = op_matmul(
+        c, transpose(c, linear_weights(c, size(out, -2), size(g, -2), corners, real(c, 4)), 0, 1),
+        g);
     give(c, op_matmul(c, y, linear_weights(c, size(out, -1), size(g, -1), corners, real(c, 5))));
 }

@@ -66,8 +66,9 @@ void run_bernoulli(struct call *c)
 {
     tensor *x = in(c, 0), *u = uniform(c, x, WEIR_F32, seed_of(c, 2, 3));
 
-    put(c, 0, c->row->operands[1].kind == OPERAND_T ? op_lt(c, u, in(c, 1))
-                                                    : op_lts(c, u, number(c, 1, 0.5)));
+    put(c, 0,
+        c->row->operands[1].kind == OPERAND_T ? op_lt(c, u, in(c, 1))
+                                              : op_lts(c, u, number(c, 1, 0.5)));
 }
 
 /* self, from, to, seed, offset: integers of from..to-1 */
@@ -88,9 +89,14 @@ void run_random(struct call *c)
 void run_random_all(struct call *c)
 {
     static const double most[WEIR_DTYPE_COUNT] = {
-        [WEIR_F32] = 16777217,   [WEIR_F16] = 2049,       [WEIR_BF16] = 257,
-        [WEIR_F64] = 9007199254740992.0, [WEIR_I64] = 9007199254740992.0,
-        [WEIR_I32] = 2147483648.0, [WEIR_I8] = 128,       [WEIR_U8] = 256,
+        [WEIR_F32] = 16777217,
+        [WEIR_F16] = 2049,
+        [WEIR_BF16] = 257,
+        [WEIR_F64] = 9007199254740992.0,
+        [WEIR_I64] = 9007199254740992.0,
+        [WEIR_I32] = 2147483648.0,
+        [WEIR_I8] = 128,
+        [WEIR_U8] = 256,
         [WEIR_BOOL] = 2,
     };
 

@@ -188,8 +188,9 @@ static void quantify(struct call *c, bool all)
     if (!elements_along(x, dims, n))
         put(c, 3, full(c, WEIR_BOOL, 0, NULL, all));
     else
-        put(c, 3, all ? op_min(c, x, dims, n, integer(c, 2) != 0)
-                      : op_max(c, x, dims, n, integer(c, 2) != 0));
+        put(c, 3,
+            all ? op_min(c, x, dims, n, integer(c, 2) != 0)
+                : op_max(c, x, dims, n, integer(c, 2) != 0));
 }
 
 void run_all(struct call *c)
@@ -318,44 +319,44 @@ struct scan_params {
     int64_t outer, n, inner;
 };
 
-#define SCAN(type)                                                                         \
-    for (int64_t o = 0; o < p->outer; o++)                                                 \
-        for (int64_t i = 0; i < p->inner; i++) {                                           \
-            const type *x = (const type *)h->in[0] + (o * p->n * p->inner + i);            \
-            type *y = (type *)h->out[0] + (reduce ? o : o * p->n) * p->inner + i;          \
-            int64_t *at = index ? (int64_t *)h->out[1] + o * p->n * p->inner + i : NULL;   \
-            type run = p->kind == SCAN_PRODUCT || reduce ? 1 : 0;                          \
-            int64_t best = 0;                                                              \
-            for (int64_t k = 0; k < p->n; k++) {                                           \
-                type v = x[k * p->inner];                                                  \
-                switch (p->kind) {                                                         \
-                case SCAN_SUM:                                                             \
-                    run = (type)(run + v);                                                 \
-                    break;                                                                 \
-                case SCAN_PRODUCT:                                                         \
-                case REDUCE_PRODUCT:                                                       \
-                    run = (type)(run * v);                                                 \
-                    break;                                                                 \
-                case SCAN_MAX:                                                             \
-                    if (k == 0 || v >= run || v != v) {                                    \
-                        run = v;                                                           \
-                        best = k;                                                          \
-                    }                                                                      \
-                    break;                                                                 \
-                case SCAN_MIN:                                                             \
-                    if (k == 0 || v <= run || v != v) {                                    \
-                        run = v;                                                           \
-                        best = k;                                                          \
-                    }                                                                      \
-                    break;                                                                 \
-                }                                                                          \
-                if (!reduce)                                                               \
-                    y[k * p->inner] = run;                                                 \
-                if (at)                                                                    \
-                    at[k * p->inner] = best;                                               \
-            }                                                                              \
-            if (reduce)                                                                    \
-                *y = run;                                                                  \
+#define SCAN(type)                                                                       \
+    for (int64_t o = 0; o < p->outer; o++)                                               \
+        for (int64_t i = 0; i < p->inner; i++) {                                         \
+            const type *x = (const type *)h->in[0] + (o * p->n * p->inner + i);          \
+            type *y = (type *)h->out[0] + (reduce ? o : o * p->n) * p->inner + i;        \
+            int64_t *at = index ? (int64_t *)h->out[1] + o * p->n * p->inner + i : NULL; \
+            type run = p->kind == SCAN_PRODUCT || reduce ? 1 : 0;                        \
+            int64_t best = 0;                                                            \
+            for (int64_t k = 0; k < p->n; k++) {                                         \
+                type v = x[k * p->inner];                                                \
+                switch (p->kind) {                                                       \
+                case SCAN_SUM:                                                           \
+                    run = (type)(run + v);                                               \
+                    break;                                                               \
+                case SCAN_PRODUCT:                                                       \
+                case REDUCE_PRODUCT:                                                     \
+                    run = (type)(run * v);                                               \
+                    break;                                                               \
+                case SCAN_MAX:                                                           \
+                    if (k == 0 || v >= run || v != v) {                                  \
+                        run = v;                                                         \
+                        best = k;                                                        \
+                    }                                                                    \
+                    break;                                                               \
+                case SCAN_MIN:                                                           \
+                    if (k == 0 || v <= run || v != v) {                                  \
+                        run = v;                                                         \
+                        best = k;                                                        \
+                    }                                                                    \
+                    break;                                                               \
+                }                                                                        \
+                if (!reduce)                                                             \
+                    y[k * p->inner] = run;                                               \
+                if (at)                                                                  \
+                    at[k * p->inner] = best;                                             \
+            }                                                                            \
+            if (reduce)                                                                  \
+                *y = run;                                                                \
         }
 
 static weir_status run_scan(const struct host *h)

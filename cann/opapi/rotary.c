@@ -79,7 +79,8 @@ void run_rotary_grad(struct call *c)
     /* turning twice is minus one, so its way back is minus the turn */
     put(c, 5, op_sub(c, op_mul(c, g, cosines), turned(c, op_mul(c, g, sines), mode)));
     if (given(c, 3) && given(c, 6) && numel(in(c, 6))) {
-        tensor *x = wide(c, in(c, 3)), *dc = op_mul(c, g, x), *ds = op_mul(c, g, turned(c, x, mode));
+        tensor *x = wide(c, in(c, 3)), *dc = op_mul(c, g, x),
+               *ds = op_mul(c, g, turned(c, x, mode));
         int dims[MAX_DIMS], n = 0;
 
         for (int i = 0; i < rank(g) && !c->err; i++)

@@ -2,9 +2,9 @@
 #ifndef WEIR_OPAPI_RUN_H
 #define WEIR_OPAPI_RUN_H
 
+#include "aclnnop/map.h"
 #include "call.h"
 #include "hostmath.h"
-#include "aclnnop/map.h"
 
 #define WEIR_ACLNN_ROW(name, run, types, ...) void run(struct call *c);
 #include "aclnnop/rows.h"

@@ -70,7 +70,8 @@ void run_arange(struct call *c)
     const aclScalar *start = c->args[0].scalar, *step = c->args[2].scalar;
     int64_t n = numel(in(c, 3));
     /* In f64 and i64: a half's steps would not be exact. */
-    weir_dtype made = weir_dtype_is_float(t) && !(start->whole && step->whole) ? WEIR_F64 : WEIR_I64;
+    weir_dtype made =
+        weir_dtype_is_float(t) && !(start->whole && step->whole) ? WEIR_F64 : WEIR_I64;
 
     if (fabs(start->number) + fabs(step->number) * (double)n > 9e15)
         made = WEIR_F64;
@@ -82,8 +83,8 @@ void run_linspace(struct call *c)
 {
     double a = number(c, 0, 0), b = number(c, 1, 0);
     int64_t n = integer(c, 2);
-    weir_dtype t = weir_dtype_is_float(out_type(c, 3)) && out_type(c, 3) != WEIR_F64 ? WEIR_F32
-                                                                                     : WEIR_F64;
+    weir_dtype t =
+        weir_dtype_is_float(out_type(c, 3)) && out_type(c, 3) != WEIR_F64 ? WEIR_F32 : WEIR_F64;
     double step = n > 1 ? (b - a) / (double)(n - 1) : 0;
     tensor *i = arange(c, WEIR_F64, n, 0, 1), *low, *high;
 
@@ -198,9 +199,8 @@ void run_split(struct call *c)
     int64_t at = 0;
 
     for (int i = 0; i < items(c, 3) && !c->err; i++) {
-        int64_t n = c->args[1].ints && (uint64_t)i < c->args[1].ints->size
-                        ? c->args[1].ints->value[i]
-                        : 0;
+        int64_t n =
+            c->args[1].ints && (uint64_t)i < c->args[1].ints->size ? c->args[1].ints->value[i] : 0;
 
         put_item(c, 3, i, slice(c, x, dim, at, at + n, 1));
         at += n;
@@ -212,8 +212,8 @@ void run_slice(struct call *c)
 {
     tensor *x = in(c, 0);
 
-    give(c, slice(c, x, wrap_dim(c, x, integer(c, 1)), integer(c, 2), integer(c, 3),
-                  integer(c, 4)));
+    give(c,
+         slice(c, x, wrap_dim(c, x, integer(c, 1)), integer(c, 2), integer(c, 3), integer(c, 4)));
 }
 
 /* ---- turning ---- */
@@ -240,9 +240,8 @@ void run_flip(struct call *c)
     int dims[MAX_DIMS], n = dims_of(c, x, 1, dims);
 
     for (int i = 0; i < n && !c->err; i++)
-        x = op_index_select(c, x, dims[i],
-                            arange(c, WEIR_I64, size(x, dims[i]), (double)size(x, dims[i]) - 1,
-                                   -1));
+        x = op_index_select(
+            c, x, dims[i], arange(c, WEIR_I64, size(x, dims[i]), (double)size(x, dims[i]) - 1, -1));
     give(c, x);
 }
 
@@ -379,8 +378,8 @@ void run_constant_pad(struct call *c)
     for (int d = 0; d < n && !c->err; d++) {
         int64_t before = pad_of(c, n, d, false);
 
-        part = slice(c, part, d, before > 0 ? before : 0, (before > 0 ? before : 0) + size(x, d),
-                     1);
+        part =
+            slice(c, part, d, before > 0 ? before : 0, (before > 0 ? before : 0) + size(x, d), 1);
     }
     if (numel(x))
         put_tensor(c, part, x);

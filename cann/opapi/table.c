@@ -70,9 +70,9 @@
         .count = sizeof operands_##name_ / sizeof *operands_##name_,                           \
         .operands = operands_##name_,                                                          \
     };                                                                                         \
-    aclnnStatus aclnn##name_##GetWorkspaceSize(                                                \
-        WEIR_MAP(WEIR_ACLNN_DECLARE, __VA_ARGS__) uint64_t *workspaceSize,                     \
-        aclOpExecutor **executor)                                                              \
+    aclnnStatus aclnn##name_##GetWorkspaceSize(WEIR_MAP(WEIR_ACLNN_DECLARE, __VA_ARGS__)       \
+                                                   uint64_t *workspaceSize,                    \
+                                               aclOpExecutor **executor)                       \
     {                                                                                          \
         const union arg args[] = {WEIR_MAP(PACK, __VA_ARGS__)};                                \
         return executor_make(&row_##name_, args, workspaceSize, executor);                     \

@@ -3,11 +3,10 @@
  * Written for weir; what each function means was taken from the Apache-2.0 licensed acl_meta.h of
  * graphengine and from how op-plugin (BSD-3) and ggml-cann (MIT) call it.
  *
- * An object belongs to its maker until the matching aclDestroy. An executor keeps what it was given,
- * so that objects may be destroyed between the two phases of an operator.
- * returns  0; ACLNN_ERR_PARAM_NULLPTR for a NULL, ACLNN_ERR_PARAM_INVALID for other bad arguments.
- *          What creates gives NULL instead; aclGetRecentErrMsg has the reason.
- * threads  any, one at a time per object.
+ * An object belongs to its maker until the matching aclDestroy. An executor keeps what it was
+ * given, so that objects may be destroyed between the two phases of an operator. returns  0;
+ * ACLNN_ERR_PARAM_NULLPTR for a NULL, ACLNN_ERR_PARAM_INVALID for other bad arguments. What creates
+ * gives NULL instead; aclGetRecentErrMsg has the reason. threads  any, one at a time per object.
  */
 #ifndef WEIR_ACLNN_ACL_META_H
 #define WEIR_ACLNN_ACL_META_H

@@ -7,12 +7,10 @@
  *
  * The first checks the operands and keeps them, the second queues the work. weir takes its scratch
  * memory from its own pool: the workspace is 0 bytes.
- * Written for weir; the order of operands was taken from calls in op-plugin (BSD-3), ggml-cann (MIT)
- * and MindSpore (Apache-2.0).
- * returns  0; ACLNN_ERR_PARAM_NULLPTR for a required operand that is NULL; ACLNN_ERR_PARAM_INVALID
- *          for a bad one; ACLNN_ERR_RUNTIME_ERROR if weir refuses the work. aclGetRecentErrMsg has the
- *          operator, the operand and the reason.
- * threads  any. */
+ * Written for weir; the order of operands was taken from calls in op-plugin (BSD-3), ggml-cann
+ * (MIT) and MindSpore (Apache-2.0). returns  0; ACLNN_ERR_PARAM_NULLPTR for a required operand that
+ * is NULL; ACLNN_ERR_PARAM_INVALID for a bad one; ACLNN_ERR_RUNTIME_ERROR if weir refuses the work.
+ * aclGetRecentErrMsg has the operator, the operand and the reason. threads  any. */
 #ifndef WEIR_ACLNNOP_ACLNN_OPS_H
 #define WEIR_ACLNNOP_ACLNN_OPS_H
 
@@ -24,9 +22,9 @@ extern "C" {
 #endif
 
 /* Operands: T tensor, O tensor that is written, X tensor that is read and written, L list of
- * tensors, M list of tensors that are written, S scalar, Z list of scalars, N integers, D floats, A bools,
- * I int64_t, J int8_t, K int32_t, B bool, F double, G float, Y data type, C text. A Q behind the letter:
- * it may be NULL. */
+ * tensors, M list of tensors that are written, S scalar, Z list of scalars, N integers, D floats, A
+ * bools, I int64_t, J int8_t, K int32_t, B bool, F double, G float, Y data type, C text. A Q behind
+ * the letter: it may be NULL. */
 #define WEIR_ACLNN_DECLARE_T(name) const aclTensor *name,
 #define WEIR_ACLNN_DECLARE_TQ(name) const aclTensor *name,
 #define WEIR_ACLNN_DECLARE_O(name) aclTensor *name,
@@ -56,11 +54,11 @@ extern "C" {
 #define WEIR_ACLNN_DECLARE_CQ(name) const char *name,
 #define WEIR_ACLNN_DECLARE(operand) WEIR_ACLNN_DECLARE_##operand
 
-#define WEIR_ACLNN_ROW(name, run, types, ...)                                                  \
-    WEIR_ACLNN_API aclnnStatus aclnn##name##GetWorkspaceSize(                                  \
-        WEIR_MAP(WEIR_ACLNN_DECLARE, __VA_ARGS__) uint64_t *workspaceSize,                     \
-        aclOpExecutor **executor);                                                             \
-    WEIR_ACLNN_API aclnnStatus aclnn##name(void *workspace, uint64_t workspaceSize,            \
+#define WEIR_ACLNN_ROW(name, run, types, ...)                                       \
+    WEIR_ACLNN_API aclnnStatus aclnn##name##GetWorkspaceSize(                       \
+        WEIR_MAP(WEIR_ACLNN_DECLARE, __VA_ARGS__) uint64_t *workspaceSize,          \
+        aclOpExecutor **executor);                                                  \
+    WEIR_ACLNN_API aclnnStatus aclnn##name(void *workspace, uint64_t workspaceSize, \
                                            aclOpExecutor *executor, aclrtStream stream);
 #include "aclnnop/rows.h"
 #undef WEIR_ACLNN_ROW

@@ -1,4 +1,5 @@
 /* Expands a macro for each of its further arguments: WEIR_MAP(F, a, b) is F(a) F(b). At most 64. */
+/* clang-format off */
 #ifndef WEIR_ACLNNOP_MAP_H
 #define WEIR_ACLNNOP_MAP_H
 

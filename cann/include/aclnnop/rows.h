@@ -3,14 +3,15 @@
  * Whoever includes this defines WEIR_ACLNN_ROW(name, run, types, operands...) first. The letters
  * before operands are those of aclnn_ops.h. Types: FLOAT (f32 f16 bf16 f64), INT (i64 i32 i8 u8),
  * NUMBER (both), BITS (INT and bool), ALL (NUMBER and bool), INDEX (i64 i32). */
+/* clang-format off: a row is a line */
 #ifndef WEIR_ACLNN_ROW
 #error "define WEIR_ACLNN_ROW first"
 #endif
 #define ROW WEIR_ACLNN_ROW
 
 /* ---- elementwise, one operand; each also in place ---- */
-#define UNARY(name, run, types)                 \
-    ROW(name, run, types, T(self), O(out))      \
+#define UNARY(name, run, types)            \
+    ROW(name, run, types, T(self), O(out)) \
     ROW(Inplace##name, run, types, X(self))
 UNARY(Neg, run_neg, NUMBER)
 UNARY(Relu, run_relu, NUMBER)
@@ -78,10 +79,10 @@ ROW(InplaceSub, run_sub, NUMBER, X(self), T(other), S(alpha))
 ROW(InplaceSubs, run_sub, NUMBER, X(self), S(other), S(alpha))
 ROW(Rsub, run_rsub, NUMBER, T(self), T(other), S(alpha), O(out))
 ROW(Rsubs, run_rsub, NUMBER, T(self), S(other), S(alpha), O(out))
-#define BINARY(name, run, types, tensor, scalar)                  \
-    ROW(name##tensor, run, types, T(self), T(other), O(out))      \
-    ROW(name##scalar, run, types, T(self), S(other), O(out))      \
-    ROW(Inplace##name##tensor, run, types, X(self), T(other))     \
+#define BINARY(name, run, types, tensor, scalar)              \
+    ROW(name##tensor, run, types, T(self), T(other), O(out))  \
+    ROW(name##scalar, run, types, T(self), S(other), O(out))  \
+    ROW(Inplace##name##tensor, run, types, X(self), T(other)) \
     ROW(Inplace##name##scalar, run, types, X(self), S(other))
 BINARY(Mul, run_mul, ALL, , s)
 BINARY(Div, run_div, ALL, , s)
@@ -177,10 +178,9 @@ ROW(SiluBackward, run_silu_backward, FLOAT, T(grad), T(self), O(out))
 ROW(ThresholdBackward, run_threshold_backward, NUMBER, T(grad), T(self), S(threshold), O(out))
 ROW(LeakyReluBackward, run_leaky_relu_backward, FLOAT, T(grad), T(self), S(slope), B(is_result),
     O(out))
-ROW(EluBackward, run_elu_backward, FLOAT, T(grad), S(alpha), S(scale), S(input_scale),
-    B(is_result), T(self), O(out))
-ROW(SoftplusBackward, run_softplus_backward, FLOAT, T(grad), T(self), S(beta), S(threshold),
-    O(out))
+ROW(EluBackward, run_elu_backward, FLOAT, T(grad), S(alpha), S(scale), S(input_scale), B(is_result),
+    T(self), O(out))
+ROW(SoftplusBackward, run_softplus_backward, FLOAT, T(grad), T(self), S(beta), S(threshold), O(out))
 ROW(MishBackward, run_mish_backward, FLOAT, T(grad), T(self), O(out))
 ROW(LogSigmoidBackward, run_log_sigmoid_backward, FLOAT, T(grad), T(self), TQ(buffer), O(out))
 ROW(SoftshrinkBackward, run_shrink_backward, FLOAT, T(grad), T(self), S(lambda), O(out))

@@ -1,4 +1,5 @@
 /* The second half of rows.h: indices, matrices, norms, losses, lists, random numbers, models. */
+/* clang-format off: a row is a line */
 
 /* ---- indices ---- */
 ROW(Embedding, run_embedding, ALL, T(weight), T(indices), O(out))
@@ -36,8 +37,7 @@ ROW(MatmulWeightNz, run_matmul, NUMBER, T(self), T(mat2), O(out), J(cube))
 ROW(BatchMatMulWeightNz, run_matmul, NUMBER, T(self), T(mat2), O(out), J(cube))
 ROW(Mv, run_matmul, NUMBER, T(self), T(vec), O(out), J(cube))
 ROW(Addmm, run_addmm, NUMBER, T(self), T(mat1), T(mat2), S(beta), S(alpha), O(out), J(cube))
-ROW(AddmmWeightNz, run_addmm, NUMBER, T(self), T(mat1), T(mat2), S(beta), S(alpha), O(out),
-    J(cube))
+ROW(AddmmWeightNz, run_addmm, NUMBER, T(self), T(mat1), T(mat2), S(beta), S(alpha), O(out), J(cube))
 ROW(InplaceAddmm, run_addmm, NUMBER, X(self), T(mat1), T(mat2), S(beta), S(alpha), J(cube))
 ROW(Baddbmm, run_addmm, NUMBER, T(self), T(batch1), T(batch2), S(beta), S(alpha), O(out), J(cube))
 ROW(InplaceBaddbmm, run_addmm, NUMBER, X(self), T(batch1), T(batch2), S(beta), S(alpha), J(cube))
@@ -171,10 +171,10 @@ EACH(Log2, each_log2)
 EACH(Log10, each_log10)
 EACH(Copy, each_copy)
 #undef EACH
-#define EACH(name, run)                                            \
-    ROW(Foreach##name##List, run, NUMBER, L(x), L(y), M(out))      \
-    ROW(Foreach##name##Scalar, run, NUMBER, L(x), T(y), M(out))    \
-    ROW(Foreach##name##ScalarV2, run, NUMBER, L(x), S(y), M(out))  \
+#define EACH(name, run)                                           \
+    ROW(Foreach##name##List, run, NUMBER, L(x), L(y), M(out))     \
+    ROW(Foreach##name##Scalar, run, NUMBER, L(x), T(y), M(out))   \
+    ROW(Foreach##name##ScalarV2, run, NUMBER, L(x), S(y), M(out)) \
     ROW(Foreach##name##ScalarList, run, NUMBER, L(x), Z(y), M(out))
 EACH(Mul, each_mul)
 EACH(Div, each_div)
@@ -182,18 +182,18 @@ EACH(Pow, each_pow)
 EACH(Maximum, each_maximum)
 EACH(Minimum, each_minimum)
 #undef EACH
-#define EACH(name, run)                                                      \
-    ROW(Foreach##name##List, run, NUMBER, L(x), L(y), T(alpha), M(out))      \
-    ROW(Foreach##name##ListV2, run, NUMBER, L(x), L(y), S(alpha), M(out))    \
-    ROW(Foreach##name##Scalar, run, NUMBER, L(x), T(y), M(out))              \
-    ROW(Foreach##name##ScalarV2, run, NUMBER, L(x), S(y), M(out))            \
+#define EACH(name, run)                                                   \
+    ROW(Foreach##name##List, run, NUMBER, L(x), L(y), T(alpha), M(out))   \
+    ROW(Foreach##name##ListV2, run, NUMBER, L(x), L(y), S(alpha), M(out)) \
+    ROW(Foreach##name##Scalar, run, NUMBER, L(x), T(y), M(out))           \
+    ROW(Foreach##name##ScalarV2, run, NUMBER, L(x), S(y), M(out))         \
     ROW(Foreach##name##ScalarList, run, NUMBER, L(x), Z(y), M(out))
 EACH(Add, each_add)
 EACH(Sub, each_sub)
 #undef EACH
-#define EACH(name, run)                                                             \
-    ROW(Foreach##name##Scalar, run, FLOAT, L(x), L(y), L(z), T(value), M(out))      \
-    ROW(Foreach##name##ScalarV2, run, FLOAT, L(x), L(y), L(z), S(value), M(out))    \
+#define EACH(name, run)                                                          \
+    ROW(Foreach##name##Scalar, run, FLOAT, L(x), L(y), L(z), T(value), M(out))   \
+    ROW(Foreach##name##ScalarV2, run, FLOAT, L(x), L(y), L(z), S(value), M(out)) \
     ROW(Foreach##name##ScalarList, run, FLOAT, L(x), L(y), L(z), T(values), M(out))
 EACH(Addcmul, each_addcmul)
 EACH(Addcdiv, each_addcdiv)
@@ -230,16 +230,16 @@ ROW(IncreFlashAttentionV4, run_incre_flash_attention, FLOAT, T(query), L(key), L
     TQ(quant_scale2), TQ(quant_offset2), TQ(antiquant_scale), TQ(antiquant_offset), TQ(block_table),
     TQ(kv_padding), I(heads), F(scale), C(layout), I(kv_heads), I(block_size), I(inner_precise),
     O(out))
-#define FUSED_TENSORS                                                                              \
-    T(query), L(key), L(value), TQ(pse_shift), TQ(atten_mask), NQ(q_lengths), NQ(kv_lengths),      \
-        TQ(deq_scale1), TQ(quant_scale1), TQ(deq_scale2), TQ(quant_scale2), TQ(quant_offset2),     \
-        TQ(antiquant_scale), TQ(antiquant_offset), TQ(block_table), TQ(query_padding),             \
-        TQ(kv_padding), TQ(key_antiquant_scale), TQ(key_antiquant_offset),                         \
-        TQ(value_antiquant_scale), TQ(value_antiquant_offset), TQ(key_prefix), TQ(value_prefix),   \
+#define FUSED_TENSORS                                                                            \
+    T(query), L(key), L(value), TQ(pse_shift), TQ(atten_mask), NQ(q_lengths), NQ(kv_lengths),    \
+        TQ(deq_scale1), TQ(quant_scale1), TQ(deq_scale2), TQ(quant_scale2), TQ(quant_offset2),   \
+        TQ(antiquant_scale), TQ(antiquant_offset), TQ(block_table), TQ(query_padding),           \
+        TQ(kv_padding), TQ(key_antiquant_scale), TQ(key_antiquant_offset),                       \
+        TQ(value_antiquant_scale), TQ(value_antiquant_offset), TQ(key_prefix), TQ(value_prefix), \
         NQ(prefix_length)
-#define FUSED_NUMBERS                                                                              \
-    I(heads), F(scale), I(pre_tokens), I(next_tokens), C(layout), I(kv_heads), I(sparse_mode),     \
-        I(inner_precise), I(block_size), I(antiquant_mode), B(lse_flag), I(key_antiquant_mode),    \
+#define FUSED_NUMBERS                                                                           \
+    I(heads), F(scale), I(pre_tokens), I(next_tokens), C(layout), I(kv_heads), I(sparse_mode),  \
+        I(inner_precise), I(block_size), I(antiquant_mode), B(lse_flag), I(key_antiquant_mode), \
         I(value_antiquant_mode)
 ROW(FusedInferAttentionScoreV2, run_fused_infer_attention_v2, FLOAT, FUSED_TENSORS, FUSED_NUMBERS,
     O(out), OQ(lse))
