@@ -276,7 +276,7 @@ def test_a_network_of_cells_and_primitives():
         ("import torchair; torchair.ge", "'weir cann' runs the real torch_npu on weir"),
         ("import torch_npu; torch_npu.npu_mla_prolog", "'weir cann' runs the real torch_npu"),
         ("import mindspore; mindspore.vmap", "'weir cann' runs the real MindSpore on weir"),
-        ("from mindspore import mint", "'weir cann' runs the real MindSpore on weir"),
+        ("from mindspore import mint; mint.erfinv", "'weir cann' runs the real MindSpore on weir"),
     ],
 )
 def test_what_is_not_provided_is_named_with_the_nearest(line, said):
@@ -292,3 +292,14 @@ def test_gradients_of_mindspore_are_refused_when_they_are_called():
 
     with pytest.raises(NotImplementedError, match="mindspore.grad is not provided. 'weir cann'"):
         grad(ops.abs)
+
+
+def test_functions_of_mint_take_pytorchs_arguments():
+    from mindspore import Tensor, mint
+
+    x = Tensor([[1.0, -2.0], [3.0, 4.0]])
+    assert mint.sum(x, dim=1).asnumpy().tolist() == [-1, 7]
+    assert mint.cat([x, x], dim=1).shape == (2, 4) and mint.max(x).asnumpy() == 4
+    assert mint.clamp(x, min=0, max=3).asnumpy().tolist() == [[1, 0], [3, 3]]
+    assert mint.nn.functional.relu(mint.mm(x, x)).asnumpy().tolist() == [[0, 0], [15, 10]]
+    assert mint.transpose(mint.square(x), 0, 1).asnumpy().tolist() == [[1, 9], [4, 16]]

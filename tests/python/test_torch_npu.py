@@ -244,6 +244,23 @@ def test_another_number_is_another_npu(npu):
     assert weir.get_device() is first
 
 
+def test_a_compiled_function_moves_and_makes_tensors_on_any_npu(npu):
+    torch._dynamo.reset()
+    backend = weir.get_npu_backend()
+
+    @torch.compile(backend=backend, fullgraph=True)
+    def f(x, where):
+        y = x.npu(where) + torch.zeros(2, device=where)
+        return y.to("npu").cpu() + torch.arange(2, device="npu")
+
+    try:
+        assert f(torch.ones(2), "npu:0").tolist() == [1, 2]
+        npu.set_device(1)
+        assert f(torch.ones(2), "npu:1").tolist() == [1, 2]
+    finally:
+        npu.set_device(0)
+
+
 def test_numbers_of_devices_are_checked(npu, monkeypatch):
     assert not npu.can_device_access_peer(0, 0)
     with pytest.raises(AssertionError, match="Invalid peer device id"):

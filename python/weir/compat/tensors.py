@@ -35,6 +35,12 @@ def home():
     return "cpu" if number is None else f"cuda:{number}"
 
 
+@torch._dynamo.assume_constant_result
+def _check(name):
+    """Refuses what names no NPU; while PyTorch traces, too."""
+    _check_name(name)
+
+
 def teach():
     """Makes PyTorch's functions take "npu" for where its memory is."""
     torch.Tensor.npu = _move
@@ -49,8 +55,8 @@ def teach():
         setattr(torch, name, _making(getattr(torch, name)))
     for name in _METHODS:
         setattr(torch.Tensor, name, _making(getattr(torch.Tensor, name)))
+    torch.Tensor.cpu = _to_host(torch.Tensor.cpu)
     if not torch.cuda.is_available():
-        torch.Tensor.cpu = _to_host(torch.Tensor.cpu)
         torch.Tensor.pin_memory = _pin
         torch.Tensor.is_pinned = _is_pinned
 
@@ -67,7 +73,7 @@ def is_npu(device):
 
 def _place(tensor):
     """The tensor itself if the NPU has it; else a copy that it has."""
-    if not tensor.device.type == "cpu" or torch.compiler.is_compiling():
+    if tensor.device.type != "cpu" or torch.compiler.is_compiling():
         return tensor
     if is_held(tensor.untyped_storage()):
         return tensor
@@ -84,7 +90,8 @@ def _count(tensor):
 
 def _move(self, device=None, non_blocking=False, **options):
     """Moves to the NPU."""
-    _check_name(device)
+    if device is not None:
+        _check(str(device))
     if home() == "cpu":
         return _place(self)
     return self.to(home(), non_blocking=non_blocking)
@@ -92,7 +99,8 @@ def _move(self, device=None, non_blocking=False, **options):
 
 def _move_module(self, device=None):
     """Moves all parameters and buffers to the NPU."""
-    _check_name(device)
+    if device is not None:
+        _check(str(device))
     return self._apply(lambda t: t.npu())
 
 
@@ -105,7 +113,8 @@ def _home_for(args, kwargs):
     asked = False
     for name in ("device", "map_location", "device_type"):
         if is_npu(kwargs.get(name)):
-            _check_name(kwargs[name] if str(kwargs[name]).startswith("npu") else None)
+            if str(kwargs[name]).startswith("npu"):
+                _check(str(kwargs[name]))
             kwargs[name] = home()
             asked = True
     if any(is_npu(a) for a in args):
@@ -173,12 +182,12 @@ def _is_counted(x):
 
 
 def _to_host(cpu):
-    """Tensor.cpu, which gives memory of its own."""
+    """Tensor.cpu, which gives memory of its own where the NPU's is the host's."""
 
     @functools.wraps(cpu)
     def call(self, *args, **kwargs):
         made = cpu(self, *args, **kwargs)
-        if made is self and not torch.compiler.is_compiling():
+        if made is self and not torch.compiler.is_compiling() and home() == "cpu":
             return made.clone()
         return made
 

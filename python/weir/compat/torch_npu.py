@@ -5,7 +5,7 @@ import torch
 
 import weir
 
-from .._follow import join
+from .._follow import external, join
 from .._torch import gpu
 from . import accelerator, distributed, extras, graphs, profiler, shim, tensors
 
@@ -42,7 +42,7 @@ def _publish_modules():
     parts = {
         "memory": {n: t for n, t in names.items() if "mem" in n or n.endswith("cache")},
         "streams": {n: names[n] for n in ("Stream", "Event", "ExternalEvent", "SyncLaunchStream")},
-        "graphs": shim.public(graphs),
+        "graphs": {n: names[n] for n in graphs.__all__ if n in names},
         "utils": {
             "get_cann_version": extras.get_cann_version,
             "synchronize": weir.npu.synchronize,
@@ -67,9 +67,16 @@ def _publish_modules():
 
 def _cuda_graphs():
     """On a GPU PyTorch captures by itself."""
+
+    class graph(torch.cuda.graph):
+        def __init__(self, npu_graph, pool=None, stream=None, **options):
+            if isinstance(stream, weir.npu.Stream):
+                stream = external(torch, stream.stream)
+            super().__init__(npu_graph, pool, stream)
+
     return {
         "NPUGraph": torch.cuda.CUDAGraph,
-        "graph": torch.cuda.graph,
+        "graph": graph,
         "graph_pool_handle": torch.cuda.graph_pool_handle,
         "is_current_stream_capturing": torch.cuda.is_current_stream_capturing,
         "make_graphed_callables": torch.cuda.make_graphed_callables,

@@ -3,7 +3,7 @@
 import weir
 
 from .. import shim
-from . import communication, context, gradients, nn, ops, primitives, runtime, tensor
+from . import communication, context, gradients, mint, nn, ops, primitives, runtime, tensor
 
 _TYPES = "float32 float16 bfloat16 float64 int64 int32 int8 uint8 bool_".split()
 
@@ -33,6 +33,11 @@ def publish():
     for name in ("hal", "runtime"):
         more = shim.public(runtime) if name == "runtime" else {}
         shim.publish(f"mindspore.{name}", weir.hal.__doc__, **shim.public(weir.hal), **more)
+    functional = mint.FUNCTIONAL
+    names = {name: thing for name, thing in shim.public(mint).items() if name != "FUNCTIONAL"}
+    shim.publish("mindspore.mint", mint.__doc__, **names)
+    shim.publish("mindspore.mint.nn", mint.__doc__)
+    shim.publish("mindspore.mint.nn.functional", mint.__doc__, **functional)
     for name in ("mindspore.communication", "mindspore.communication.management"):
         shim.publish(name, communication.__doc__, **shim.public(communication))
     shim.publish("mindspore.context", context.__doc__, **shim.public(context))
