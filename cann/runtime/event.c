@@ -8,6 +8,7 @@ struct event {
     struct device *device;
     weir_event *weir;
     uint32_t id;
+    uint32_t flags;
     bool timing;
     pthread_mutex_t lock; /* mark: weir's events are recorded by one thread at a time */
     bool recorded;
@@ -34,8 +35,9 @@ static void event_free(void *object)
     free(e);
 }
 
-static aclError create(aclrtEvent *event, bool timing)
+static aclError create(aclrtEvent *event, uint32_t flags)
 {
+    bool timing = flags & ACL_EVENT_TIME_LINE;
     struct context *c;
     struct event *e;
     weir_status st;
@@ -49,6 +51,7 @@ static aclError create(aclrtEvent *event, bool timing)
     pthread_mutex_init(&e->lock, NULL);
     e->device = c->device;
     e->timing = timing;
+    e->flags = flags;
     e->id = next_id();
     if ((st = weir_event_create(c->device->dev, &(weir_event_options){.timing = timing}, &e->weir)))
         err = fail_status(st, "an event");
@@ -77,19 +80,19 @@ void event_free_all(void)
 EXPORT aclError aclrtCreateEvent(aclrtEvent *event)
 {
     NEED(event);
-    return create(event, true);
+    return create(event, ACL_EVENT_TIME_LINE);
 }
 
 EXPORT aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag)
 {
     NEED(event);
-    return create(event, flag & ACL_EVENT_TIME_LINE);
+    return create(event, flag);
 }
 
 EXPORT aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
 {
     NEED(event);
-    return create(event, flag & ACL_EVENT_TIME_LINE);
+    return create(event, flag);
 }
 
 EXPORT aclError aclrtDestroyEvent(aclrtEvent event)
@@ -105,13 +108,28 @@ EXPORT aclError aclrtDestroyEvent(aclrtEvent event)
     return ACL_SUCCESS;
 }
 
+/* Events between a graph and what is outside of it are not captured: a run would wait for nothing.
+ */
+static aclError check_capture(const char *function, const struct event *e, const struct stream *s)
+{
+    const uint32_t inside =
+        ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | 4 | ACL_EVENT_TIME_LINE;
+
+    if (!s->capture || !(e->flags & ~inside))
+        return ACL_SUCCESS;
+    return weir_cann_fail_in(function, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                             "an event made with flags %#x cannot be captured: stream %d", e->flags,
+                             s->id);
+}
+
 EXPORT aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
 {
     struct stream *s;
     struct event *e;
     aclError err;
 
-    if ((err = event_get(__func__, event, &e)) || (err = stream_get(stream, &s)))
+    if ((err = event_get(__func__, event, &e)) || (err = stream_get(stream, &s)) ||
+        (err = check_capture(__func__, e, s)))
         return err;
     if (e->device != s->context->device)
         return FAIL(ACL_ERROR_RT_STREAM_CONTEXT,
@@ -136,7 +154,8 @@ EXPORT aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
     struct event *e;
     aclError err;
 
-    if ((err = event_get(__func__, event, &e)) || (err = stream_get(stream, &s)))
+    if ((err = event_get(__func__, event, &e)) || (err = stream_get(stream, &s)) ||
+        (err = check_capture(__func__, e, s)))
         return err;
     pthread_mutex_lock(&e->lock);
     c = e->mark.capture ? capture_find(e->mark.capture) : NULL;

@@ -185,15 +185,6 @@ aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandl
 aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t *pid, size_t pidNum);
 aclError aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId,
                                            aclrtDrvMemHandle *handle);
-/* [T] memory of aclrtMalloc in other processes. Its pages become shared ones: the call waits for
- * the device's work. */
-#define ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION 0x1
-#define ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS 0x1
-aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t len, uint64_t flags);
-aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num);
-aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags);
-aclError aclrtIpcMemClose(const char *key);
-
 /* ---- streams ---- */
 
 #define ACL_STREAM_FAST_LAUNCH 0x00000001u
