@@ -32,6 +32,11 @@ test-release test-asan test-tsan: test-%: ## the tests in one build only
 test-python: ## the Python tests only
 	@scripts/run-tests python
 
+.PHONY: test-cann
+test-cann: ## the real torch_npu on weir (installs its wheel)
+	$(BUILD) --target installed release
+	@scripts/test-cann
+
 .PHONY: check
 check: ## includes, exports, clang, format, tidy, outside consumer
 	@scripts/run-tests check
