@@ -154,7 +154,7 @@ static int count_products(const char *spec, const struct node *nodes, int n)
     struct run r;
     int calls;
 
-    fake->slow_way(FAKE_EVERY_WAY);
+    fake->slow_algorithm(FAKE_EVERY_ALGORITHM);
     open_run(&r, spec, nodes, n);
     (void)run_into(fake, &r, r.out[0]);
     calls = run_into(fake, &r, r.out[1]);
@@ -212,7 +212,7 @@ TEST(cuda_merges, tensors_bound_anew_are_merged_where_they_can_be)
     const struct fake_control *fake = use_fake();
     struct run r;
 
-    fake->slow_way(FAKE_EVERY_WAY);
+    fake->slow_algorithm(FAKE_EVERY_ALGORITHM);
     open_run(&r, "cuda:0", nodes, 2);
     (void)run_into(fake, &r, r.out[0]);
     CHECK_EQ(run_into(fake, &r, (weir_tensor *[]){r.out[1][1], r.out[1][0]}), 2);
@@ -230,7 +230,7 @@ TEST(cuda_merges, are_kept_for_later_processes_unless_the_file_is_damaged)
     FILE *f;
 
     make_cache(path, sizeof path);
-    fake->slow_way(FAKE_EVERY_WAY);
+    fake->slow_algorithm(FAKE_EVERY_ALGORITHM);
     for (int i = 0; i < 4; i++) {
         open_run(&r, "cuda:0", nodes, 2);
         (void)run_into(fake, &r, r.out[0]);

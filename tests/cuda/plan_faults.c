@@ -87,42 +87,6 @@ TEST(cuda_plan_faults, also_while_a_trace_has_its_nodes_queued_one_by_one)
     weir_trace_free(trace);
 }
 
-/* The kernels of all runs are the same, and so is where they find their index. */
-TEST(cuda_plan_faults, a_run_that_others_followed_before_the_host_looked_is_in_error)
-{
-    for (int beside = 0; beside < 2; beside++) {
-        struct picker p;
-        weir_stream *s, *other;
-        weir_event *first;
-
-        test_note("beside %d", beside);
-        open_picker(&p, beside);
-        CHECK_OK(weir_stream_create(p.dev, NULL, &s));
-        CHECK_OK(weir_stream_create(p.dev, NULL, &other));
-        CHECK_OK(weir_stream_set_current(s));
-        CHECK_OK(weir_event_create(p.dev, NULL, &first));
-        pick(&p, s, p.good);
-        CHECK_OK(weir_stream_sync(s));
-        hold(&p, true);
-        pick(&p, s, p.bad);
-        CHECK_OK(weir_event_record(first, s));
-        CHECK_OK(weir_stream_wait(other, first));
-        CHECK_OK(weir_fill(p.bad, 2));
-        for (int i = 0; i < 20; i++)
-            pick(&p, s, p.bad);
-        hold(&p, false);
-        CHECK_STATUS(weir_event_sync(first), WEIR_ERANGE);
-        CHECK_STR(weir_last_error(), "IndexSelect");
-        CHECK_STATUS(weir_stream_sync(other), WEIR_ERANGE);
-        CHECK_STATUS(weir_stream_sync(s), WEIR_ERANGE);
-        CHECK_OK(weir_stream_set_current(weir_stream_default(p.dev)));
-        weir_event_destroy(first);
-        CHECK_OK(weir_stream_destroy(s));
-        CHECK_OK(weir_stream_destroy(other));
-        close_picker(&p);
-    }
-}
-
 TEST(cuda_plan_faults, every_stream_that_a_plan_fails_on_is_told)
 {
     enum { CALLERS = 5 };

@@ -85,7 +85,7 @@ static void check_values(struct run *r, int runs)
         CHECK_NEAR(y[k], 2.0 * runs, 0);
 }
 
-/* A device, a plan and a run; the way it took and whether that was found by time. */
+/* A device, a plan and a run; the algorithm it took and whether that was found by time. */
 static int way_taken(const struct fake_control *fake, const char *spec, bool two, bool *timed)
 {
     struct run r;
@@ -98,7 +98,7 @@ static int way_taken(const struct fake_control *fake, const char *spec, bool two
     CHECK_OK(run_once(&r));
     check_values(&r, 2);
     close_run(&r);
-    return fake->last_way();
+    return fake->last_algorithm();
 }
 
 TEST(cuda_products, the_fastest_way_is_found_by_time_and_kept_for_later_processes)
@@ -108,11 +108,11 @@ TEST(cuda_products, the_fastest_way_is_found_by_time_and_kept_for_later_processe
     bool timed;
 
     make_cache(path, sizeof path);
-    fake->slow_way(0); /* the library's own choice */
+    fake->slow_algorithm(0); /* the library's own choice */
     CHECK_GT(way_taken(fake, "cuda:0", false, &timed), 0);
     CHECK(timed);
     CHECK_EQ(list_kept(path, ".way", NULL, 0), 1);
-    fake->slow_way(1); /* timed once more it would be another */
+    fake->slow_algorithm(1); /* timed once more it would be another */
     CHECK_GT(way_taken(fake, "cuda:0", false, &timed), 0);
     CHECK(!timed);
     drop_cache(path);
@@ -125,7 +125,7 @@ TEST(cuda_products, products_of_two_lanes_are_timed_beside_each_other_and_run_on
     bool timed;
 
     make_cache(path, sizeof path);
-    fake->slow_way(0);
+    fake->slow_algorithm(0);
     CHECK_GT(way_taken(fake, "cuda:0", true, &timed), 0);
     CHECK(timed);
     /* On its own, in this company, and both as one; and how the plan is made of them. */
@@ -144,7 +144,7 @@ TEST(cuda_products, a_file_that_holds_no_way_is_found_out)
     FILE *f;
 
     make_cache(path, sizeof path);
-    fake->slow_way(0);
+    fake->slow_algorithm(0);
     way_taken(fake, "cuda:0", false, &timed);
     CHECK_EQ(list_kept(path, ".way", name, sizeof name), 1);
     CHECK((f = fopen(name, "r+b")) != NULL);
@@ -154,7 +154,7 @@ TEST(cuda_products, a_file_that_holds_no_way_is_found_out)
     CHECK_GT(way_taken(fake, "cuda:0", false, &timed), 0);
     CHECK(!timed);
     CHECK((f = fopen(name, "r+b")) != NULL);
-    CHECK(!fseek(f, -64, SEEK_END)); /* the first ones say which way it is, */
+    CHECK(!fseek(f, -64, SEEK_END)); /* the first ones say which algorithm it is, */
     fputs("garbage!", f);
     fclose(f);
     CHECK_GT(way_taken(fake, "cuda:0", false, &timed), 0);
@@ -172,7 +172,7 @@ TEST(cuda_products, a_deterministic_device_takes_no_times)
     const struct fake_control *fake = use_fake();
     bool timed;
 
-    fake->slow_way(0);
+    fake->slow_algorithm(0);
     CHECK_EQ(way_taken(fake, "cuda:0,deterministic", true, &timed), 0);
     CHECK(!timed);
 }

@@ -217,7 +217,7 @@ void weir__cuda_product_ask(struct weir__cuda *dev, struct weir__cuda_product *p
                        WEIR__CUDA_OFFERS, offers, &found))
         for (int i = 0; i < found; i++)
             if (!offers[i].status)
-                (void)weir__cuda_add_way(p, &offers[i], target);
+                (void)weir__cuda_add_algorithm(p, &offers[i], target);
     lt->preference_destroy(preference);
 }
 
@@ -235,7 +235,7 @@ static void free_product(const struct weir__cublaslt *lt, struct weir__cuda_prod
     weir__free(p);
 }
 
-/* Which way is fastest is a matter of time, so a deterministic device keeps to the first. */
+/* Which algorithm is fastest is a matter of time, so a deterministic device keeps to the first. */
 static struct weir__cuda_product *new_product(struct weir__cuda *dev,
                                               const struct weir__cuda_key *key,
                                               const struct weir__product *x)
@@ -327,12 +327,12 @@ size_t weir__cuda_product_span(const struct weir__product *x)
 }
 
 int weir__cuda_product_multiply(const struct weir__cuda_sink *sink,
-                                const struct weir__cuda_product *p, int way, double beta,
+                                const struct weir__cuda_product *p, int algorithm, double beta,
                                 const struct weir__product *x, const char *a, const char *b,
                                 char *c)
 {
     const struct weir__cublaslt *lt = &sink->dev->api->lt;
-    const struct weir__cuda_way *w = &p->ways[way];
+    const struct weir__cuda_way *w = &p->algorithms[algorithm];
     void *desc = p->desc[w->target];
     const double wide[2] = {1, beta};
     const float narrow[2] = {1, (float)beta};
@@ -377,7 +377,7 @@ static weir_status spread_bias(const struct weir__cuda_sink *sink, const struct 
 
 /* The library does the last dim of a stack at once; the others are a loop. */
 static int multiply_all(const struct weir__cuda_sink *sink, const struct weir__cuda_product *p,
-                        int way, const struct weir__product *x)
+                        int algorithm, const struct weir__product *x)
 {
     int64_t size = (int64_t)weir_dtype_size(x->dtype), outer = outer_count(x);
     char *to = sink->into ? sink->into : x->c;
@@ -392,14 +392,14 @@ static int multiply_all(const struct weir__cuda_sink *sink, const struct weir__c
             c += rest % x->shape[d] * x->c_step[d];
             rest /= x->shape[d];
         }
-        r = weir__cuda_product_multiply(sink, p, way, bias_first(x) && !sink->into, x,
+        r = weir__cuda_product_multiply(sink, p, algorithm, bias_first(x) && !sink->into, x,
                                         x->a + a * size, x->b + b * size, to + c * size);
     }
     return r;
 }
 
 weir_status weir__cuda_product_issue(const struct weir__cuda_sink *sink,
-                                     const struct weir__cuda_product *p, int way,
+                                     const struct weir__cuda_product *p, int algorithm,
                                      const struct weir__product *x, int n)
 {
     const struct weir__product *all = x;
@@ -412,7 +412,7 @@ weir_status weir__cuda_product_issue(const struct weir__cuda_sink *sink,
     for (int i = 0; i < n && bias_first(x) && !sink->into; i++)
         if ((st = spread_bias(sink, &x[i])))
             return st;
-    if (!(r = multiply_all(sink, p, way, all)))
+    if (!(r = multiply_all(sink, p, algorithm, all)))
         return WEIR_OK;
     if ((st = weir__cuda_ask(sink->dev)))
         return st;
@@ -427,7 +427,7 @@ weir_status weir__cuda_product_run(const struct weir__cuda_sink *sink,
     struct weir__cuda_product *p;
     struct weir__product stack;
     weir_status st;
-    int way;
+    int algorithm;
     bool first;
 
     if (n > 1) {
@@ -437,18 +437,18 @@ weir_status weir__cuda_product_run(const struct weir__cuda_sink *sink,
     }
     if ((st = weir__cuda_product_find(sink->dev, all, sink->cores, &p)))
         return st;
-    way = weir__cuda_choice(p, sink->company);
-    if (p->ways[way].how.workspace && (st = weir__cuda_product_workspace(sink)))
+    algorithm = weir__cuda_choice(p, sink->company);
+    if (p->algorithms[algorithm].how.workspace && (st = weir__cuda_product_workspace(sink)))
         return st;
-    first = !p->ways[way].ran;
+    first = !p->algorithms[algorithm].ran;
     if (first &&
         (st = weir__cuda_quiesce(sink->dev, "a matrix product that is new to the library")))
         return st;
-    st = sink->own && outer_count(x) == 1 ? weir__cuda_product_repeat(sink, p, way, x)
-                                          : weir__cuda_product_issue(sink, p, way, x, n);
+    st = sink->own && outer_count(x) == 1 ? weir__cuda_product_repeat(sink, p, algorithm, x)
+                                          : weir__cuda_product_issue(sink, p, algorithm, x, n);
     if (first)
         weir__cuda_resume(sink->dev);
-    p->ways[way].ran |= !st;
+    p->algorithms[algorithm].ran |= !st;
     return st;
 }
 

@@ -1,19 +1,19 @@
-/* A matrix product of one shape: what cuBLASLt was asked, the ways it offers, and the one that
- * is taken. All of it is under the device lock. */
+/* A matrix product of one shape: what cuBLASLt was asked, the algorithms it offers, and the one
+ * that is taken. All of it is under the device lock. */
 #ifndef WEIR_CUDA_PRODUCT_PRODUCT_H
 #define WEIR_CUDA_PRODUCT_PRODUCT_H
 
 #include "cuda/cuda.h"
 
 enum {
-    WEIR__CUDA_TARGETS = 3,   /* numbers of cores for which ways are asked for */
-    WEIR__CUDA_OFFERS = 16,   /* ways asked for at once */
+    WEIR__CUDA_TARGETS = 3,   /* numbers of cores for which algorithms are asked for */
+    WEIR__CUDA_OFFERS = 16,   /* algorithms asked for at once */
     WEIR__CUDA_WAYS = 48,     /* kept */
     WEIR__CUDA_COMPANIES = 8, /* choices kept beside the one on its own */
 };
 
-/* Everything that the choice of a way may depend on. How far the products of a stack lie apart is
- * none of that but for the alignment: it is said with each call. */
+/* Everything that the choice of an algorithm may depend on. How far the products of a stack lie
+ * apart is none of that but for the alignment: it is said with each call. */
 struct weir__cuda_key {
     int32_t dtype, batch;
     int64_t m, n, k, lda, ldb, ldc;
@@ -31,20 +31,20 @@ struct weir__cuda_way {
     bool ran;   /* so the library has loaded what it takes */
 };
 
-/* Which way is best depends on what runs at the same time: a *company* is a number for the
+/* Which algorithm is best depends on what runs at the same time: a *company* is a number for the
  * products of a plan and their order, 0 for the product on its own. */
 struct weir__cuda_product {
     struct weir__cuda_product *next;
     struct weir__cuda_key key;
     void *desc[WEIR__CUDA_TARGETS]; /* NULL until something is asked for so many cores */
     void *a, *b, *c;
-    struct weir__cuda_way ways[WEIR__CUDA_WAYS];
+    struct weir__cuda_way algorithms[WEIR__CUDA_WAYS];
     int nways, best; /* best is -1 if there is none */
     bool tuned;      /* best was chosen by its time, or is not to be */
-    bool timed;      /* the ways have their times */
+    bool timed;      /* the algorithms have their times */
     struct {
         uint64_t company;
-        int way;
+        int algorithm;
     } choices[WEIR__CUDA_COMPANIES];
     unsigned nchoices; /* ever made: the newest are kept */
 };
@@ -55,24 +55,24 @@ weir_status weir__cuda_product_find(struct weir__cuda *dev, const struct weir__p
                                     unsigned cores, struct weir__cuda_product **out);
 /* Makes what the library is asked with, for one of the numbers of cores; false if it fails. */
 bool weir__cuda_product_describe(struct weir__cuda *dev, struct weir__cuda_product *p, int target);
-/* Asks for ways on another number of cores; those offered are added. */
+/* Asks for algorithms on another number of cores; those offered are added. */
 void weir__cuda_product_ask(struct weir__cuda *dev, struct weir__cuda_product *p, int target);
 /* The call's products from these places on, one or a whole stack of them: c = a b + beta c, and the
  * library's bias if the key has one. What the library returns. */
 int weir__cuda_product_multiply(const struct weir__cuda_sink *sink,
-                                const struct weir__cuda_product *p, int way, double beta,
+                                const struct weir__cuda_product *p, int algorithm, double beta,
                                 const struct weir__product *x, const char *a, const char *b,
                                 char *c);
-/* One product, or several that are a stack, with their bias, in that way. */
+/* One product, or several that are a stack, with their bias, by that algorithm. */
 weir_status weir__cuda_product_issue(const struct weir__cuda_sink *sink,
-                                     const struct weir__cuda_product *p, int way,
+                                     const struct weir__cuda_product *p, int algorithm,
                                      const struct weir__product *x, int n);
 /* repeat.c: one product of the sink's own stream, with less of the host's time if it comes again.
  */
 weir_status weir__cuda_product_repeat(const struct weir__cuda_sink *sink,
-                                      const struct weir__cuda_product *p, int way,
+                                      const struct weir__cuda_product *p, int algorithm,
                                       const struct weir__product *x);
-/* Memory for whatever way the product takes. */
+/* Memory for whatever algorithm the product takes. */
 weir_status weir__cuda_product_workspace(const struct weir__cuda_sink *sink);
 /* Bytes from a call's first result to its last. */
 size_t weir__cuda_product_span(const struct weir__product *x);
@@ -82,17 +82,18 @@ size_t weir__cuda_product_span(const struct weir__product *x);
 bool weir__cuda_product_stack(const struct weir__product *x, int n, bool packed,
                               struct weir__product *out);
 
-/* ---- choice.c: the way that is taken, which is kept on disk ---- */
+/* ---- choice.c: the algorithm that is taken, which is kept on disk ---- */
 
-/* The way to take in that company; the best on its own where nothing was chosen. */
+/* The algorithm to take in that company; the best on its own where nothing was chosen. */
 int weir__cuda_choice(const struct weir__cuda_product *p, uint64_t company);
-void weir__cuda_choose(struct weir__cuda_product *p, uint64_t company, int way);
-/* The way that an earlier process chose, which is then chosen; -1 if none did. */
+void weir__cuda_choose(struct weir__cuda_product *p, uint64_t company, int algorithm);
+/* The algorithm that an earlier process chose, which is then chosen; -1 if none did. */
 int weir__cuda_read_choice(struct weir__cuda *dev, struct weir__cuda_product *p, uint64_t company);
 void weir__cuda_keep_choice(const struct weir__cuda *dev, const struct weir__cuda_product *p,
-                            uint64_t company, int way);
-/* The number of a way, which is added unless it is there; -1 if there is no room. */
-int weir__cuda_add_way(struct weir__cuda_product *p, const struct weir__lt_result *how, int target);
+                            uint64_t company, int algorithm);
+/* The number of an algorithm, which is added unless it is there; -1 if there is no room. */
+int weir__cuda_add_algorithm(struct weir__cuda_product *p, const struct weir__lt_result *how,
+                             int target);
 
 /* ---- tune.c: times ---- */
 
@@ -107,7 +108,7 @@ void weir__cuda_watch_close(struct weir__cuda *dev, struct weir__cuda_watch *w);
 /* Milliseconds of one launch of the graph, the least of some; negative if it does not run. */
 float weir__cuda_watch_graph(struct weir__cuda *dev, struct weir__cuda_watch *w,
                              weir__cu_graph graph);
-/* Times every way the library offers for a product on its own, on that part of the cores, and
+/* Times every algorithm the library offers for a product on its own, on that part of the cores, and
  * chooses, unless that was done. */
 void weir__cuda_tune(const struct weir__cuda_sink *sink, const struct weir__cuda_part *part,
                      struct weir__cuda_product *p, const struct weir__product *x);

@@ -16,7 +16,7 @@ struct call {
     weir__cu_stream stream;
     const char *a, *b, *bias;
     char *c;
-    int64_t a_step, b_step, c_step, way;
+    int64_t a_step, b_step, c_step, algorithm;
 };
 
 struct weir__cuda_repeat {
@@ -27,7 +27,7 @@ struct weir__cuda_repeat {
 };
 
 static struct call call_of(const struct weir__cuda_sink *sink, const struct weir__cuda_product *p,
-                           int way, const struct weir__product *x)
+                           int algorithm, const struct weir__product *x)
 {
     struct call call;
 
@@ -38,7 +38,7 @@ static struct call call_of(const struct weir__cuda_sink *sink, const struct weir
     call.b = x->b;
     call.bias = x->bias;
     call.c = x->c;
-    call.way = way;
+    call.algorithm = algorithm;
     if (x->ndims) {
         call.a_step = x->a_step[x->ndims - 1];
         call.b_step = x->b_step[x->ndims - 1];
@@ -60,7 +60,7 @@ static unsigned place_of(const struct call *call)
 
 /* On a stream made for it: others may look at the real one meanwhile. */
 static weir__cu_exec capture(const struct weir__cuda_sink *sink, const struct weir__cuda_product *p,
-                             int way, const struct weir__product *x)
+                             int algorithm, const struct weir__product *x)
 {
     const struct weir__cu *cu = &sink->dev->api->cu;
     struct weir__cuda_sink to = *sink;
@@ -74,7 +74,7 @@ static weir__cu_exec capture(const struct weir__cuda_sink *sink, const struct we
     if (weir__cuda_new_stream(sink->dev, q->part, q->priority, &to.stream))
         return NULL;
     if (!cu->capture_begin(to.stream, CU_CAPTURE_RELAXED)) {
-        st = weir__cuda_product_issue(&to, p, way, x, 1);
+        st = weir__cuda_product_issue(&to, p, algorithm, x, 1);
         if ((cu->capture_end(to.stream, &graph) || st || cu->graph_instantiate(&exec, graph, 0)))
             exec = NULL;
         if (graph)
@@ -85,11 +85,11 @@ static weir__cu_exec capture(const struct weir__cuda_sink *sink, const struct we
 }
 
 weir_status weir__cuda_product_repeat(const struct weir__cuda_sink *sink,
-                                      const struct weir__cuda_product *p, int way,
+                                      const struct weir__cuda_product *p, int algorithm,
                                       const struct weir__product *x)
 {
     const struct weir__cu *cu = &sink->dev->api->cu;
-    struct call call = call_of(sink, p, way, x);
+    struct call call = call_of(sink, p, algorithm, x);
     struct weir__cuda_repeat *r;
 
     if (!sink->own->scratch.repeats &&
@@ -108,8 +108,8 @@ weir_status weir__cuda_product_repeat(const struct weir__cuda_sink *sink,
     if (r->seen < FEW)
         r->seen++;
     else if (!r->refused)
-        r->refused = !(r->exec = capture(sink, p, way, x));
-    return weir__cuda_product_issue(sink, p, way, x, 1);
+        r->refused = !(r->exec = capture(sink, p, algorithm, x));
+    return weir__cuda_product_issue(sink, p, algorithm, x, 1);
 }
 
 void weir__cuda_repeats_close(struct weir__cuda_stream *s)

@@ -157,7 +157,8 @@ static weir_status run_kernel(struct weir__program *p, int lane, const struct we
 {
     struct weir__cuda_stream *s = weir__cuda_stream(p->lanes[lane].stream);
     uint64_t seq = weir__stream_submitted(&s->base) + 1;
-    struct weir__mark blamed = weir__cuda_blamed(p);
+    /* On the caller's own stream it is known which one it was. */
+    struct weir__mark blamed = lane ? weir__cuda_blamed(p) : (struct weir__mark){&s->base, seq};
     struct weir__cuda_sink sink = {
         .dev = p->dev,
         .cores = k->cores,

@@ -57,7 +57,7 @@ struct weir__program {
     bool meets;       /* some are collectives: it is run node by node */
     bool stale;       /* a kernel has changed since the graph was captured, */
     bool moved;       /* and since the last run */
-    bool autotuned;   /* its products have their ways, */
+    bool autotuned;   /* its products have their algorithms, */
     uint64_t company; /* chosen under this number */
     unsigned epoch;   /* of the cores then */
     weir__cu_exec exec;
@@ -108,7 +108,7 @@ weir_status weir__cuda_merge_issue(const struct weir__cuda_sink *sink,
 bool weir__cuda_read_arrangement(struct weir__program *p);
 void weir__cuda_keep_arrangement(const struct weir__program *p);
 
-/* autotune.c: chooses the ways of the program's products and its arrangement, once. (L) */
+/* autotune.c: chooses the algorithms of the program's products and its arrangement, once. (L) */
 void weir__cuda_autotune(struct weir__program *p);
 
 #endif

@@ -164,7 +164,7 @@ static weir_status run_early(struct weir__cuda_stream *s, const struct weir__ker
     weir__cu_address into;
     weir_status st = weir__cuda_product_find(dev, x, k->cores, &p);
 
-    if (st == WEIR_EUNSUPPORTED || (!st && p->ways[weir__cuda_choice(p, 0)].ran))
+    if (st == WEIR_EUNSUPPORTED || (!st && p->algorithms[weir__cuda_choice(p, 0)].ran))
         return WEIR_OK;
     if (st || (st = weir__cuda_queue(s, k->cores, true, &sink.stream)) ||
         (st = weir__cuda_check(dev, dev->api->cu.memory_alloc(&into, weir__cuda_product_span(x)),

@@ -11,7 +11,7 @@
 #include "cuda/program/program.h"
 
 enum { MEMBERS = 32, PASSES = 2 };
-#define LONGEST_NS UINT64_C(1000000000) /* for ways, and for merges */
+#define LONGEST_NS UINT64_C(1000000000) /* for algorithms, and for merges */
 #define BETTER 0.98f                    /* a gain that is not noise */
 #define TOO_SLOW 2.5f                   /* against the fastest: not worth a trial beside others */
 #define ROOM ((size_t)64 << 20)         /* for the results of a merge */
@@ -121,7 +121,7 @@ static float time_together(struct tuning *r)
     return ms;
 }
 
-/* Tries the member's other ways; true if one of them makes all faster. */
+/* Tries the member's other algorithms; true if one of them makes all faster. */
 static bool improve(struct tuning *r, struct weir__cuda_product *p, float *least)
 {
     uint64_t company = r->program->company;
@@ -130,12 +130,13 @@ static bool improve(struct tuning *r, struct weir__cuda_product *p, float *least
     for (int i = 0; i < p->nways && weir__clock_ns() < r->end; i++) {
         float ms;
 
-        if (i == before || p->ways[i].ms <= 0 || p->ways[i].ms > p->ways[p->best].ms * TOO_SLOW)
+        if (i == before || p->algorithms[i].ms <= 0 ||
+            p->algorithms[i].ms > p->algorithms[p->best].ms * TOO_SLOW)
             continue;
         weir__cuda_choose(p, company, i);
         ms = time_together(r);
         weir__log(WEIR_LOG_DEBUG,
-                  "product [%lld, %lld, %lld] by way %d: the plan's products take %.2f us "
+                  "product [%lld, %lld, %lld] by algorithm %d: the plan's products take %.2f us "
                   "together, %.2f before",
                   (long long)p->key.m, (long long)p->key.k, (long long)p->key.n, i,
                   (double)ms * 1e3, (double)*least * 1e3);
@@ -177,7 +178,7 @@ static float try_orders(struct tuning *r)
     return least;
 }
 
-static void try_ways(struct tuning *r, float *least)
+static void try_algorithms(struct tuning *r, float *least)
 {
     bool better = true;
 
@@ -218,7 +219,7 @@ static bool grow(struct tuning *r, int i)
     return false;
 }
 
-/* Whether the plan is faster with the last merge, done in the best way. */
+/* Whether the plan is faster with the last merge, with its best algorithm. */
 static bool try_merge(struct tuning *r, float *least)
 {
     struct weir__program *p = r->program;
@@ -275,8 +276,8 @@ static void keep(const struct tuning *r)
     weir__cuda_keep_arrangement(p);
 }
 
-/* Whether an earlier process chose everything. What it merged may have no way in its company here:
- * then it takes the one it has on its own. */
+/* Whether an earlier process chose everything. What it merged may have no algorithm in its company
+ * here: then it takes the one it has on its own. */
 static bool recall(struct tuning *r)
 {
     struct weir__program *p = r->program;
@@ -302,7 +303,7 @@ static void tune(struct tuning *r)
     if (least <= 0)
         return;
     r->end = weir__clock_ns() + LONGEST_NS;
-    try_ways(r, &least);
+    try_algorithms(r, &least);
     r->end = weir__clock_ns() + LONGEST_NS;
     try_merges(r, &least);
     (void)try_orders(r);

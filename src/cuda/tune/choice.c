@@ -1,6 +1,6 @@
-/* Which of its ways a product takes, and how a plan is arranged. Choices that took time to make are
- * files of the cache: the name has everything that they depend on but the shape, which is inside as
- * well. */
+/* Which of its algorithms a product takes, and how a plan is arranged. Choices that took time to
+ * make are files of the cache: the name has everything that they depend on but the shape, which is
+ * inside as well. */
 #include "cuda/load/cache.h"
 #include "cuda/product/product.h"
 #include "cuda/program/program.h"
@@ -24,24 +24,25 @@ static void stored_name(const struct weir__cuda *dev, const struct weir__cuda_pr
              dev->cores.total, dev->api->lt.version());
 }
 
-int weir__cuda_add_way(struct weir__cuda_product *p, const struct weir__lt_result *how, int target)
+int weir__cuda_add_algorithm(struct weir__cuda_product *p, const struct weir__lt_result *how,
+                             int target)
 {
     for (int i = 0; i < p->nways; i++)
-        if (p->ways[i].target == target &&
-            !memcmp(&p->ways[i].how.algo, &how->algo, sizeof how->algo))
+        if (p->algorithms[i].target == target &&
+            !memcmp(&p->algorithms[i].how.algo, &how->algo, sizeof how->algo))
             return i;
     if (p->nways == WEIR__CUDA_WAYS)
         return -1;
-    p->ways[p->nways] = (struct weir__cuda_way){.how = *how, .target = target};
+    p->algorithms[p->nways] = (struct weir__cuda_way){.how = *how, .target = target};
     return p->nways++;
 }
 
-void weir__cuda_choose(struct weir__cuda_product *p, uint64_t company, int way)
+void weir__cuda_choose(struct weir__cuda_product *p, uint64_t company, int algorithm)
 {
     unsigned n = p->nchoices < WEIR__CUDA_COMPANIES ? p->nchoices : WEIR__CUDA_COMPANIES, i = 0;
 
     if (!company) {
-        p->best = way;
+        p->best = algorithm;
         return;
     }
     while (i < n && p->choices[i].company != company)
@@ -49,14 +50,14 @@ void weir__cuda_choose(struct weir__cuda_product *p, uint64_t company, int way)
     if (i == n)
         i = p->nchoices++ % WEIR__CUDA_COMPANIES;
     p->choices[i].company = company;
-    p->choices[i].way = way;
+    p->choices[i].algorithm = algorithm;
 }
 
 int weir__cuda_choice(const struct weir__cuda_product *p, uint64_t company)
 {
     for (unsigned i = 0; company && i < p->nchoices && i < WEIR__CUDA_COMPANIES; i++)
         if (p->choices[i].company == company)
-            return p->choices[i].way;
+            return p->choices[i].algorithm;
     return p->best;
 }
 
@@ -67,7 +68,7 @@ int weir__cuda_read_choice(struct weir__cuda *dev, struct weir__cuda_product *p,
     size_t size;
     struct stored *s;
     struct weir__lt_result how = {.workspace = 0};
-    int way = -1;
+    int algorithm = -1;
 
     stored_name(dev, p, company, name, sizeof name);
     if (!(s = (struct stored *)weir__cuda_cache_read(name, &size)))
@@ -80,27 +81,27 @@ int weir__cuda_read_choice(struct weir__cuda *dev, struct weir__cuda_product *p,
                                 &s->algo, &how) &&
             how.workspace <= WEIR__CUDA_WORKSPACE) {
             how.algo = s->algo;
-            way = weir__cuda_add_way(p, &how, (int)s->target);
+            algorithm = weir__cuda_add_algorithm(p, &how, (int)s->target);
         }
     }
-    if (way >= 0)
-        weir__cuda_choose(p, company, way);
+    if (algorithm >= 0)
+        weir__cuda_choose(p, company, algorithm);
     else
-        weir__log(WEIR_LOG_WARN, "%s has no way to do that product and is not used", name);
+        weir__log(WEIR_LOG_WARN, "%s has no algorithm to do that product and is not used", name);
     weir__free(s);
-    return way;
+    return algorithm;
 }
 
 void weir__cuda_keep_choice(const struct weir__cuda *dev, const struct weir__cuda_product *p,
-                            uint64_t company, int way)
+                            uint64_t company, int algorithm)
 {
     struct stored s;
     char name[160];
 
     memset(&s, 0, sizeof s);
     memcpy(&s.key, &p->key, sizeof s.key); /* with its padding */
-    s.target = p->ways[way].target;
-    s.algo = p->ways[way].how.algo;
+    s.target = p->algorithms[algorithm].target;
+    s.algo = p->algorithms[algorithm].how.algo;
     stored_name(dev, p, company, name, sizeof name);
     weir__cuda_cache_write(name, &s, sizeof s);
 }

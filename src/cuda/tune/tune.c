@@ -1,5 +1,5 @@
-/* Timing the ways of a product. Whatever is timed runs as a graph: one by one, short kernels would
- * wait for the host, and that would be what is measured. */
+/* Timing the algorithms of a product. Whatever is timed runs as a graph: one by one, short kernels
+ * would wait for the host, and that would be what is measured. */
 #include "cuda/product/product.h"
 
 #include <math.h>
@@ -75,8 +75,9 @@ float weir__cuda_watch_graph(struct weir__cuda *dev, struct weir__cuda_watch *w,
 
 /* ---- a product on its own ---- */
 
-static float time_way(const struct weir__cuda_sink *sink, struct weir__cuda_watch *w,
-                      const struct weir__cuda_product *p, int way, const struct weir__product *x)
+static float time_algorithm(const struct weir__cuda_sink *sink, struct weir__cuda_watch *w,
+                            const struct weir__cuda_product *p, int algorithm,
+                            const struct weir__product *x)
 {
     const struct weir__cu *cu = &sink->dev->api->cu;
     int trials = (double)x->m * (double)x->n * (double)x->k * p->key.batch > LONG ? 1 : TRIALS;
@@ -87,7 +88,7 @@ static float time_way(const struct weir__cuda_sink *sink, struct weir__cuda_watc
     if (cu->capture_begin(w->stream, CU_CAPTURE_RELAXED))
         return -1;
     for (int i = 0; i < trials && !r; i++)
-        r = weir__cuda_product_multiply(sink, p, way, 0, x, x->a, x->b, sink->into);
+        r = weir__cuda_product_multiply(sink, p, algorithm, 0, x, x->a, x->b, sink->into);
     if (!cu->capture_end(w->stream, &graph) && !r)
         ms = weir__cuda_watch_graph(sink->dev, w, graph);
     if (graph)
@@ -101,11 +102,12 @@ static int choose(const struct weir__cuda_product *p)
     int best = -1, modest = -1;
 
     for (int i = 0; i < p->nways; i++)
-        if (p->ways[i].ms > 0 && (best < 0 || p->ways[i].ms < p->ways[best].ms))
+        if (p->algorithms[i].ms > 0 && (best < 0 || p->algorithms[i].ms < p->algorithms[best].ms))
             best = i;
     for (int i = 0; i < p->nways && best >= 0; i++)
-        if (p->ways[i].ms > 0 && p->ways[i].ms <= p->ways[best].ms * ABOUT_AS_FAST &&
-            (modest < 0 || p->ways[i].how.waves < p->ways[modest].how.waves))
+        if (p->algorithms[i].ms > 0 &&
+            p->algorithms[i].ms <= p->algorithms[best].ms * ABOUT_AS_FAST &&
+            (modest < 0 || p->algorithms[i].how.waves < p->algorithms[modest].how.waves))
             modest = i;
     return modest;
 }
@@ -118,11 +120,11 @@ static void time_all(const struct weir__cuda_sink *sink, struct weir__cuda_watch
     for (int t = 1; t < WEIR__CUDA_TARGETS; t++)
         weir__cuda_product_ask(sink->dev, p, t);
     for (int i = 0; i < p->nways; i++) {
-        p->ways[i].ms = time_way(sink, w, p, i, x);
+        p->algorithms[i].ms = time_algorithm(sink, w, p, i, x);
         weir__log(WEIR_LOG_DEBUG,
-                  "product [%lld, %lld, %lld]: way %d, of target %d, %.2f waves: %.2f us",
-                  (long long)x->m, (long long)x->k, (long long)x->n, i, p->ways[i].target,
-                  (double)p->ways[i].how.waves, (double)p->ways[i].ms * 1e3);
+                  "product [%lld, %lld, %lld]: algorithm %d, of target %d, %.2f waves: %.2f us",
+                  (long long)x->m, (long long)x->k, (long long)x->n, i, p->algorithms[i].target,
+                  (double)p->algorithms[i].how.waves, (double)p->algorithms[i].ms * 1e3);
     }
     if ((best = choose(p)) < 0)
         return;

@@ -39,10 +39,12 @@ struct fake_control {
     void (*replace)(const char *text, fake_kernel kernel);
     /* For such a kernel: an index is out of range, as weir's own say it. */
     void (*report)(struct weir__code_context *context, int64_t index, int64_t limit, int64_t at);
-    /* The library offers several ways for a product; one of them, or with -1 none, takes longer,
-     * as far as events tell: by so much that what else the machine does makes no difference. */
-    void (*slow_way)(int way); /* or FAKE_EVERY_WAY: then few products take less than many */
-    int (*last_way)(void);     /* the one of the last product that ran; -1 before the first */
+    /* The library offers several algorithms for a product; one of them, or with -1 none, takes
+     * longer, as far as events tell: by so much that what else the machine does makes no
+     * difference. */
+    void (*slow_algorithm)(
+        int algorithm); /* or FAKE_EVERY_ALGORITHM: then few products take less than many */
+    int (*last_algorithm)(void); /* the one of the last product that ran; -1 before the first */
     /* GPUs cannot, or can, reach each other's memory. */
     void (*apart)(bool are);
     /* Whether every entry in the text waits for earlier kernels before it does anything else. */
@@ -55,7 +57,7 @@ struct fake_control {
     void (*heal)(void);
 };
 
-#define FAKE_EVERY_WAY (-2)
+#define FAKE_EVERY_ALGORITHM (-2)
 #define FAKE_CONTROL "fake_cuda_control"
 
 #endif

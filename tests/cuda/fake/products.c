@@ -24,7 +24,7 @@ struct fake_product {
     double alpha, beta;
     const char *a_at, *b_at;
     char *c_at;
-    int way;
+    int algorithm;
 };
 
 static void *new_object(size_t size)
@@ -157,27 +157,27 @@ int cublasLtMatmulPreferenceSetAttribute(void *preference, int attribute, const 
 /* Ways differ in nothing but their numbers, and in how long a test makes them take. */
 enum { WAYS = 3, WAY = 0x57415930, WAY_WORKSPACE = 1 << 20, SLOW_MS = 1000 };
 
-static _Atomic int slow_way = -1, last_way = -1;
+static _Atomic int slow_algorithm = -1, last_algorithm = -1;
 
-void fake_slow_way(int way)
+void fake_slow_way(int algorithm)
 {
-    slow_way = way;
+    slow_algorithm = algorithm;
 }
 
 int fake_last_way(void)
 {
-    return last_way;
+    return last_algorithm;
 }
 
-static void set_result(struct weir__lt_result *result, int way)
+static void set_result(struct weir__lt_result *result, int algorithm)
 {
     memset(result, 0, sizeof *result);
-    result->algo.data[0] = (uint64_t)(WAY + way);
+    result->algo.data[0] = (uint64_t)(WAY + algorithm);
     result->waves = 1;
-    result->workspace = way ? WAY_WORKSPACE : 0;
+    result->workspace = algorithm ? WAY_WORKSPACE : 0;
 }
 
-static int way_of(const struct weir__lt_algo *algo)
+static int algorithm_of(const struct weir__lt_algo *algo)
 {
     return algo->data[0] >= WAY && algo->data[0] < WAY + WAYS ? (int)(algo->data[0] - WAY) : -1;
 }
@@ -192,9 +192,9 @@ int cublasLtMatmulAlgoCheck(void *handle, void *desc, void *a, void *b, void *c,
     fake_check(b, FAKE_LT);
     fake_check(c, FAKE_LT);
     fake_check(d, FAKE_LT);
-    if (way_of(algo) < 0)
+    if (algorithm_of(algo) < 0)
         return FAKE_INVALID;
-    set_result(result, way_of(algo));
+    set_result(result, algorithm_of(algo));
     return 0;
 }
 
@@ -227,8 +227,8 @@ int cublasLtMatmul(void *handle, void *desc, const void *alpha, const void *a, v
 
     FAKE_CALL_IN_CONTEXT();
     fake_check(handle, FAKE_LT);
-    if (c != d || c_layout != d_layout || way_of(algo) < 0 ||
-        (way_of(algo) && (!workspace || workspace_size < WAY_WORKSPACE)))
+    if (c != d || c_layout != d_layout || algorithm_of(algo) < 0 ||
+        (algorithm_of(algo) && (!workspace || workspace_size < WAY_WORKSPACE)))
         return FAKE_INVALID;
     if (!(p = calloc(1, sizeof *p)))
         abort();
@@ -241,7 +241,7 @@ int cublasLtMatmul(void *handle, void *desc, const void *alpha, const void *a, v
     p->a_at = a;
     p->b_at = b;
     p->c_at = d;
-    p->way = way_of(algo);
+    p->algorithm = algorithm_of(algo);
     op.u.product = p;
     pthread_mutex_lock(&fake_lock);
     code = fake_queue(fake_stream(stream), &op);
@@ -305,8 +305,8 @@ static double element(const struct fake_product *p, int batch, int64_t row, int6
 
 void fake_run_product(const struct fake_product *p)
 {
-    last_way = p->way;
-    if (p->way == slow_way || slow_way == FAKE_EVERY_WAY)
+    last_algorithm = p->algorithm;
+    if (p->algorithm == slow_algorithm || slow_algorithm == FAKE_EVERY_ALGORITHM)
         fake_skip_ms(SLOW_MS);
     for (int batch = 0; batch < p->c.batch; batch++)
         for (uint64_t col = 0; col < p->c.cols; col++)
