@@ -1,25 +1,47 @@
-/* The graph engine's C++ functions, which TorchAir's objects need in order to load. weir has no graph
- * engine: whoever calls one of them gets an exception, which TorchAir makes a Python one. Its other
- * mode (reduce-overhead, npugraph_ex) captures streams and needs none of this. */
+/* The graph engine's C++ functions, which TorchAir's and MindSpore's objects need in order to load.
+ * weir has no graph engine: whoever calls one of them gets an exception, which both make a Python
+ * one. TorchAir's other mode (reduce-overhead, npugraph_ex) captures streams, and MindSpore's PyNative
+ * mode calls operators: neither needs any of this. */
+#include <map>
 #include <stdexcept>
 #include <string>
 
 #include "names.h"
 
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
 namespace {
 [[noreturn]] void refuse(const char *name)
 {
     throw std::runtime_error(std::string(name) +
-                             ": there is no graph engine (GE) under weir: use the mode "
-                             "\"reduce-overhead\", which captures streams, in place of "
-                             "\"max-autotune\"");
+                             ": there is no graph engine (GE) under weir: use TorchAir's mode "
+                             "\"reduce-overhead\" in place of \"max-autotune\", and MindSpore's "
+                             "PyNative mode in place of the graph mode");
 }
 } // namespace
 
-#define DEFINE(symbol, name)                                               \
-    extern "C" __attribute__((visibility("default"))) void symbol(void);   \
-    extern "C" void symbol(void)                                           \
-    {                                                                      \
-        refuse(name);                                                      \
+#define REFUSE(symbol, name)   \
+    EXPORT void symbol(void);  \
+    EXPORT void symbol(void)   \
+    {                          \
+        refuse(name);          \
     }
-WEIR_GE_LIST(DEFINE)
+WEIR_GE_TORCHAIR_LIST(REFUSE)
+WEIR_GE_MINDSPORE_LIST(REFUSE)
+
+#define IGNORE(symbol, name)  \
+    EXPORT void symbol(void); \
+    EXPORT void symbol(void)  \
+    {                         \
+    }
+WEIR_GE_REGISTRATION_LIST(IGNORE)
+
+/* ge::StatusFactory::Instance(): the object that registrations of error texts go to begins with a
+ * map. It lives as long as the process does, since objects use it while they are unloaded. */
+EXPORT void *_ZN2ge13StatusFactory8InstanceEv(void);
+EXPORT void *_ZN2ge13StatusFactory8InstanceEv(void)
+{
+    static auto *texts = new std::map<unsigned, std::string>[2];
+
+    return texts;
+}

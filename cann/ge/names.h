@@ -1,6 +1,6 @@
-/* Names of C++ functions of the graph engine that TorchAir's objects leave open, as nm shows them:
- * symbol, function. */
-#define WEIR_GE_LIST(X)                                                                                           \
+/* C++ functions of the graph engine that TorchAir's and MindSpore's objects leave open, as nm shows
+ * them: symbol, function. */
+#define WEIR_GE_TORCHAIR_LIST(X)                                                                                  \
     X(_ZN2ge10GEFinalizeEv, "ge::GEFinalize")                                                                     \
     X(_ZN2ge10TensorDesc11SetDataTypeENS_8DataTypeE, "ge::TensorDesc::SetDataType")                               \
     X(_ZN2ge10TensorDesc12SetPlacementENS_9PlacementE, "ge::TensorDesc::SetPlacement")                            \
@@ -88,3 +88,165 @@
       "ge::Session::RegisterExternalAllocator")                                                                   \
     X(_ZNK2ge8Operator25GetAllIrAttrNamesAndTypesERSt3mapINS_12AscendStringES2_St4lessIS2_ESaISt4pairIKS2_S2_EEE, \
       "ge::Operator::GetAllIrAttrNamesAndTypes")
+
+#define WEIR_GE_MINDSPORE_LIST(X)                                                                            \
+    X(_ZN2ge10TensorDesc13SetRealDimCntEl, "ge::TensorDesc::SetRealDimCnt")                                  \
+    X(_ZN2ge10TensorDesc8SetShapeERKNS_5ShapeE, "ge::TensorDesc::SetShape")                                  \
+    X(_ZN2ge10TensorDescC1ENS_5ShapeENS_6FormatENS_8DataTypeE, "ge::TensorDesc::TensorDesc")                 \
+    X(_ZN2ge10TensorDescC1EOS0_, "ge::TensorDesc::TensorDesc")                                               \
+    X(_ZN2ge10TensorDescC1ERKS0_, "ge::TensorDesc::TensorDesc")                                              \
+    X(_ZN2ge10TensorTypeC1ERKSt16initializer_listINS_8DataTypeEE, "ge::TensorType::TensorType")              \
+    X(_ZN2ge11GraphBufferC1Ev, "ge::GraphBuffer::GraphBuffer")                                               \
+    X(_ZN2ge11GraphBufferD1Ev, "ge::GraphBuffer::~GraphBuffer")                                              \
+    X(_ZN2ge12GEInitializeERKSt3mapISsSsSt4lessISsESaISt4pairIKSsSsEEE, "ge::GEInitialize")                  \
+    X(_ZN2ge15OperatorFactory14CreateOperatorERKSsS2_, "ge::OperatorFactory::CreateOperator")                \
+    X(_ZN2ge15OperatorFactory9IsExistOpERKSs, "ge::OperatorFactory::IsExistOp")                              \
+    X(_ZN2ge5Graph10RemoveEdgeERNS_5GNodeEiS2_i, "ge::Graph::RemoveEdge")                                    \
+    X(_ZN2ge5Graph10RemoveNodeERNS_5GNodeE, "ge::Graph::RemoveNode")                                         \
+    X(_ZN2ge5Graph10SetOutputsERKSt6vectorINS_8OperatorESaIS2_EE, "ge::Graph::SetOutputs")                   \
+    X(_ZN2ge5Graph10SetOutputsERKSt6vectorISt4pairINS_8OperatorESsESaIS4_EE,                                 \
+      "ge::Graph::SetOutputs")                                                                               \
+    X(_ZN2ge5Graph11AddDataEdgeERNS_5GNodeEiS2_i, "ge::Graph::AddDataEdge")                                  \
+    X(_ZN2ge5Graph14AddControlEdgeERNS_5GNodeES2_, "ge::Graph::AddControlEdge")                              \
+    X(_ZN2ge5Graph16SetNeedIterationEb, "ge::Graph::SetNeedIteration")                                       \
+    X(_ZN2ge5Graph9SetInputsERKSt6vectorINS_8OperatorESaIS2_EE, "ge::Graph::SetInputs")                      \
+    X(_ZN2ge5GraphC1ERKSs, "ge::Graph::Graph")                                                               \
+    X(_ZN2ge5Shape6SetDimEml, "ge::Shape::SetDim")                                                           \
+    X(_ZN2ge5ShapeC1Ev, "ge::Shape::Shape")                                                                  \
+    X(_ZN2ge6Tensor7SetDataEPKhm, "ge::Tensor::SetData")                                                     \
+    X(_ZN2ge6Tensor7SetDataERKSs, "ge::Tensor::SetData")                                                     \
+    X(_ZN2ge6Tensor7SetDataERKSt6vectorISsSaISsEE, "ge::Tensor::SetData")                                    \
+    X(_ZN2ge6TensorC1ERKNS_10TensorDescE, "ge::Tensor::Tensor")                                              \
+    X(_ZN2ge6TensorC1ERKNS_10TensorDescEPKhm, "ge::Tensor::Tensor")                                          \
+    X(_ZN2ge7PromoteC1ERKSt16initializer_listIPKcE, "ge::Promote::Promote")                                  \
+    X(_ZN2ge7Session13RunGraphAsyncEjRKSt6vectorINS_6TensorESaIS2_EESt8functionIFvjRS4_EE,                   \
+      "ge::Session::RunGraphAsync")                                                                          \
+    X(_ZN2ge7Session20RegisterCallBackFuncERKSsRKPFjjRKSt3mapISsNS_6TensorESt4lessISsESaISt4pairIS1_S4_EEEE, \
+      "ge::Session::RegisterCallBackFunc")                                                                   \
+    X(_ZN2ge7Session8AddGraphEjRKNS_5GraphERKSt3mapISsSsSt4lessISsESaISt4pairIKSsSsEEE,                      \
+      "ge::Session::AddGraph")                                                                               \
+    X(_ZN2ge7SessionC1ERKSt3mapISsSsSt4lessISsESaISt4pairIKSsSsEEE, "ge::Session::Session")                  \
+    X(_ZN2ge8Operator12AttrRegisterEPKcRKNS_12AscendStringE, "ge::Operator::AttrRegister")                   \
+    X(_ZN2ge8Operator12AttrRegisterEPKcRKNS_6TensorE, "ge::Operator::AttrRegister")                          \
+    X(_ZN2ge8Operator12AttrRegisterEPKcRKNS_8DataTypeE, "ge::Operator::AttrRegister")                        \
+    X(_ZN2ge8Operator12AttrRegisterEPKcRKSt6vectorINS_12AscendStringESaIS4_EE,                               \
+      "ge::Operator::AttrRegister")                                                                          \
+    X(_ZN2ge8Operator12AttrRegisterEPKcRKSt6vectorINS_8DataTypeESaIS4_EE,                                    \
+      "ge::Operator::AttrRegister")                                                                          \
+    X(_ZN2ge8Operator12AttrRegisterEPKcRKSt6vectorIS3_IlSaIlEESaIS5_EE,                                      \
+      "ge::Operator::AttrRegister")                                                                          \
+    X(_ZN2ge8Operator12AttrRegisterEPKcRKSt6vectorIfSaIfEE, "ge::Operator::AttrRegister")                    \
+    X(_ZN2ge8Operator12AttrRegisterEPKcRKSt6vectorIlSaIlEE, "ge::Operator::AttrRegister")                    \
+    X(_ZN2ge8Operator12AttrRegisterEPKcb, "ge::Operator::AttrRegister")                                      \
+    X(_ZN2ge8Operator12AttrRegisterEPKcf, "ge::Operator::AttrRegister")                                      \
+    X(_ZN2ge8Operator12AttrRegisterEPKcl, "ge::Operator::AttrRegister")                                      \
+    X(_ZN2ge8Operator13InputRegisterEPKcS2_, "ge::Operator::InputRegister")                                  \
+    X(_ZN2ge8Operator13InputRegisterERKSs, "ge::Operator::InputRegister")                                    \
+    X(_ZN2ge8Operator14OutputRegisterEPKcS2_, "ge::Operator::OutputRegister")                                \
+    X(_ZN2ge8Operator14OutputRegisterERKSs, "ge::Operator::OutputRegister")                                  \
+    X(_ZN2ge8Operator15AddControlInputERKS0_, "ge::Operator::AddControlInput")                               \
+    X(_ZN2ge8Operator15UpdateInputDescERKSsRKNS_10TensorDescE, "ge::Operator::UpdateInputDesc")              \
+    X(_ZN2ge8Operator16DataTypeRegisterEPKcRKNS_10TensorTypeE, "ge::Operator::DataTypeRegister")             \
+    X(_ZN2ge8Operator16DataTypeRegisterEPKcRKNS_7PromoteE, "ge::Operator::DataTypeRegister")                 \
+    X(_ZN2ge8Operator16UpdateOutputDescEPKcRKNS_10TensorDescE, "ge::Operator::UpdateOutputDesc")             \
+    X(_ZN2ge8Operator16UpdateOutputDescERKSsRKNS_10TensorDescE, "ge::Operator::UpdateOutputDesc")            \
+    X(_ZN2ge8Operator17InferFuncRegisterERKSt8functionIFjRS0_EE,                                             \
+      "ge::Operator::InferFuncRegister")                                                                     \
+    X(_ZN2ge8Operator18SetSubgraphBuilderEPKcjRKSt8functionIFNS_5GraphEvEE,                                  \
+      "ge::Operator::SetSubgraphBuilder")                                                                    \
+    X(_ZN2ge8Operator20DynamicInputRegisterEPKcjS2_b, "ge::Operator::DynamicInputRegister")                  \
+    X(_ZN2ge8Operator20DynamicInputRegisterEPKcjb, "ge::Operator::DynamicInputRegister")                     \
+    X(_ZN2ge8Operator20RequiredAttrRegisterERKSs, "ge::Operator::RequiredAttrRegister")                      \
+    X(_ZN2ge8Operator21DynamicOutputRegisterEPKcjS2_b, "ge::Operator::DynamicOutputRegister")                \
+    X(_ZN2ge8Operator21DynamicOutputRegisterEPKcjb, "ge::Operator::DynamicOutputRegister")                   \
+    X(_ZN2ge8Operator21OptionalInputRegisterEPKcS2_, "ge::Operator::OptionalInputRegister")                  \
+    X(_ZN2ge8Operator21OptionalInputRegisterERKSs, "ge::Operator::OptionalInputRegister")                    \
+    X(_ZN2ge8Operator21SubgraphCountRegisterEPKcj, "ge::Operator::SubgraphCountRegister")                    \
+    X(_ZN2ge8Operator23UpdateDynamicOutputDescEPKcjRKNS_10TensorDescE,                                       \
+      "ge::Operator::UpdateDynamicOutputDesc")                                                               \
+    X(_ZN2ge8Operator27DynamicInputRegisterByIndexEPKcjm,                                                    \
+      "ge::Operator::DynamicInputRegisterByIndex")                                                           \
+    X(_ZN2ge8Operator28RequiredAttrWithTypeRegisterEPKcS2_,                                                  \
+      "ge::Operator::RequiredAttrWithTypeRegister")                                                          \
+    X(_ZN2ge8Operator7SetAttrEPKcRKNS_6TensorE, "ge::Operator::SetAttr")                                     \
+    X(_ZN2ge8Operator7SetAttrEPKcRKNS_8DataTypeE, "ge::Operator::SetAttr")                                   \
+    X(_ZN2ge8Operator7SetAttrEPKcRKSt6vectorINS_8DataTypeESaIS4_EE, "ge::Operator::SetAttr")                 \
+    X(_ZN2ge8Operator7SetAttrEPKcRKSt6vectorIS3_IlSaIlEESaIS5_EE, "ge::Operator::SetAttr")                   \
+    X(_ZN2ge8Operator7SetAttrEPKcRKSt6vectorIfSaIfEE, "ge::Operator::SetAttr")                               \
+    X(_ZN2ge8Operator7SetAttrEPKcRKSt6vectorIiSaIiEE, "ge::Operator::SetAttr")                               \
+    X(_ZN2ge8Operator7SetAttrEPKcRKSt6vectorIlSaIlEE, "ge::Operator::SetAttr")                               \
+    X(_ZN2ge8Operator7SetAttrEPKcS2_, "ge::Operator::SetAttr")                                               \
+    X(_ZN2ge8Operator7SetAttrEPKcb, "ge::Operator::SetAttr")                                                 \
+    X(_ZN2ge8Operator7SetAttrEPKcf, "ge::Operator::SetAttr")                                                 \
+    X(_ZN2ge8Operator7SetAttrEPKci, "ge::Operator::SetAttr")                                                 \
+    X(_ZN2ge8Operator7SetAttrEPKcj, "ge::Operator::SetAttr")                                                 \
+    X(_ZN2ge8Operator7SetAttrEPKcl, "ge::Operator::SetAttr")                                                 \
+    X(_ZN2ge8Operator7SetAttrERKSsRKSt6vectorISsSaISsEE, "ge::Operator::SetAttr")                            \
+    X(_ZN2ge8Operator7SetAttrERKSsRKSt6vectorIbSaIbEE, "ge::Operator::SetAttr")                              \
+    X(_ZN2ge8Operator7SetAttrERKSsRKSt6vectorIfSaIfEE, "ge::Operator::SetAttr")                              \
+    X(_ZN2ge8Operator7SetAttrERKSsRKSt6vectorIiSaIiEE, "ge::Operator::SetAttr")                              \
+    X(_ZN2ge8Operator7SetAttrERKSsRKSt6vectorIlSaIlEE, "ge::Operator::SetAttr")                              \
+    X(_ZN2ge8Operator7SetAttrERKSsS2_, "ge::Operator::SetAttr")                                              \
+    X(_ZN2ge8Operator7SetAttrERKSsb, "ge::Operator::SetAttr")                                                \
+    X(_ZN2ge8Operator7SetAttrERKSsf, "ge::Operator::SetAttr")                                                \
+    X(_ZN2ge8Operator7SetAttrERKSsi, "ge::Operator::SetAttr")                                                \
+    X(_ZN2ge8Operator7SetAttrERKSsl, "ge::Operator::SetAttr")                                                \
+    X(_ZN2ge8Operator8SetInputEPKcRKS0_, "ge::Operator::SetInput")                                           \
+    X(_ZN2ge8Operator8SetInputEPKcjRKS0_, "ge::Operator::SetInput")                                          \
+    X(_ZN2ge8Operator8SetInputEPKcjRKS0_S2_, "ge::Operator::SetInput")                                       \
+    X(_ZN2ge8Operator8SetInputERKSsRKS0_, "ge::Operator::SetInput")                                          \
+    X(_ZN2ge8Operator8SetInputERKSsRKS0_S2_, "ge::Operator::SetInput")                                       \
+    X(_ZN2ge8OperatorC1ERKSs, "ge::Operator::Operator")                                                      \
+    X(_ZN2ge8OperatorC1ERKSsS2_, "ge::Operator::Operator")                                                   \
+    X(_ZN2ge8OperatorC2EPKc, "ge::Operator::Operator")                                                       \
+    X(_ZN2ge8OperatorC2EPKcS2_, "ge::Operator::Operator")                                                    \
+    X(_ZN2ge8OperatorC2ERKNS_12AscendStringES3_, "ge::Operator::Operator")                                   \
+    X(_ZN2ge8OperatorC2ERKSsS2_, "ge::Operator::Operator")                                                   \
+    X(_ZNK2ge10TensorDesc14GetOriginShapeEv, "ge::TensorDesc::GetOriginShape")                               \
+    X(_ZNK2ge11GraphBuffer7GetDataEv, "ge::GraphBuffer::GetData")                                            \
+    X(_ZNK2ge11GraphBuffer7GetSizeEv, "ge::GraphBuffer::GetSize")                                            \
+    X(_ZNK2ge5GNode13GetInputsSizeEv, "ge::GNode::GetInputsSize")                                            \
+    X(_ZNK2ge5GNode14GetOutputsSizeEv, "ge::GNode::GetOutputsSize")                                          \
+    X(_ZNK2ge5GNode17GetInControlNodesEv, "ge::GNode::GetInControlNodes")                                    \
+    X(_ZNK2ge5GNode18GetOutControlNodesEv, "ge::GNode::GetOutControlNodes")                                  \
+    X(_ZNK2ge5GNode27GetInDataNodesAndPortIndexsEi, "ge::GNode::GetInDataNodesAndPortIndexs")                \
+    X(_ZNK2ge5GNode28GetOutDataNodesAndPortIndexsEi, "ge::GNode::GetOutDataNodesAndPortIndexs")              \
+    X(_ZNK2ge5GNode7GetNameERNS_12AscendStringE, "ge::GNode::GetName")                                       \
+    X(_ZNK2ge5Graph10SaveToFileERKSs, "ge::Graph::SaveToFile")                                               \
+    X(_ZNK2ge5Graph13GetDirectNodeEv, "ge::Graph::GetDirectNode")                                            \
+    X(_ZNK2ge5Graph7GetNameEv, "ge::Graph::GetName")                                                         \
+    X(_ZNK2ge5Graph9SaveToMemERNS_11GraphBufferE, "ge::Graph::SaveToMem")                                    \
+    X(_ZNK2ge5Shape6GetDimEm, "ge::Shape::GetDim")                                                           \
+    X(_ZNK2ge5Shape9GetDimNumEv, "ge::Shape::GetDimNum")                                                     \
+    X(_ZNK2ge6Tensor7GetSizeEv, "ge::Tensor::GetSize")                                                       \
+    X(_ZNK2ge7Session27UnregisterExternalAllocatorEPKv,                                                      \
+      "ge::Session::UnregisterExternalAllocator")                                                            \
+    X(_ZNK2ge8Operator13GetOutputDescERKSs, "ge::Operator::GetOutputDesc")                                   \
+    X(_ZNK2ge8Operator13GetOutputDescEj, "ge::Operator::GetOutputDesc")                                      \
+    X(_ZNK2ge8Operator19GetDynamicOutputNumERKSs, "ge::Operator::GetDynamicOutputNum")                       \
+    X(_ZNK2ge8Operator7GetAttrEPKcRNS_6TensorE, "ge::Operator::GetAttr")                                     \
+    X(_ZNK2ge8Operator7GetAttrEPKcRNS_8DataTypeE, "ge::Operator::GetAttr")                                   \
+    X(_ZNK2ge8Operator7GetAttrEPKcRSt6vectorINS_8DataTypeESaIS4_EE, "ge::Operator::GetAttr")                 \
+    X(_ZNK2ge8Operator7GetAttrEPKcRSt6vectorIS3_IlSaIlEESaIS5_EE, "ge::Operator::GetAttr")                   \
+    X(_ZNK2ge8Operator7GetAttrEPKcRSt6vectorIfSaIfEE, "ge::Operator::GetAttr")                               \
+    X(_ZNK2ge8Operator7GetAttrEPKcRSt6vectorIiSaIiEE, "ge::Operator::GetAttr")                               \
+    X(_ZNK2ge8Operator7GetAttrEPKcRSt6vectorIlSaIlEE, "ge::Operator::GetAttr")                               \
+    X(_ZNK2ge8Operator7GetAttrEPKcRb, "ge::Operator::GetAttr")                                               \
+    X(_ZNK2ge8Operator7GetAttrEPKcRf, "ge::Operator::GetAttr")                                               \
+    X(_ZNK2ge8Operator7GetAttrEPKcRi, "ge::Operator::GetAttr")                                               \
+    X(_ZNK2ge8Operator7GetAttrEPKcRl, "ge::Operator::GetAttr")                                               \
+    X(_ZNK2ge8Operator7GetAttrERKSsRSs, "ge::Operator::GetAttr")                                             \
+    X(_ZNK2ge8Operator7GetAttrERKSsRSt6vectorISsSaISsEE, "ge::Operator::GetAttr")                            \
+    X(_ZNK2ge8Operator7GetNameERNS_12AscendStringE, "ge::Operator::GetName")                                 \
+    X(_ZNK2ge8Operator7GetNameEv, "ge::Operator::GetName")                                                   \
+    X(_ZNK2ge8Operator9GetOpTypeERNS_12AscendStringE, "ge::Operator::GetOpType")                             \
+    X(_ZNK2ge8Operator9GetOpTypeEv, "ge::Operator::GetOpType")
+
+/* Registrations at load time, of operators that nobody will ask for. */
+#define WEIR_GE_REGISTRATION_LIST(X)                                                           \
+    X(_ZN2ge22InferShapeFuncRegisterC1ERKSsRKSt8functionIFjRNS_8OperatorEEE,                   \
+      "ge::InferShapeFuncRegister::InferShapeFuncRegister")                                    \
+    X(_ZN2ge23OperatorCreatorRegisterC1EPKcRKSt8functionIFNS_8OperatorERKNS_12AscendStringEEE, \
+      "ge::OperatorCreatorRegister::OperatorCreatorRegister")                                  \
+    X(_ZN2ge23OperatorCreatorRegisterC1ERKSsRKSt8functionIFNS_8OperatorES2_EE,                 \
+      "ge::OperatorCreatorRegister::OperatorCreatorRegister")

@@ -107,7 +107,7 @@ EXPORT aclError acltdtReceiveTensor(const acltdtChannelHandle *handle, acltdtDat
         late = timeout < 0 ? pthread_cond_wait(&c->wake, &c->lock)
                            : pthread_cond_timedwait(&c->wake, &c->lock, &end);
     pthread_mutex_unlock(&c->lock);
-    return FAIL(ACL_ERROR_RT_WAIT_TIMEOUT, late ? "nothing came" : "the channel is stopped");
+    return FAIL(ACL_ERROR_RT_QUEUE_EMPTY, late ? "nothing came" : "the channel is stopped");
 }
 
 EXPORT aclError acltdtSendTensor(const acltdtChannelHandle *handle, const acltdtDataset *set,

@@ -1,5 +1,6 @@
 /* AscendCL's error codes: 1xxxxx the caller's, 2xxxxx of resources, 5xxxxx of the runtime.
- * Numbers of the Apache-2.0 headers of 2020 (acl_base.h, error_codes/rt_error_codes.h). */
+ * Numbers of the Apache-2.0 headers of 2020 (acl_base.h, error_codes/rt_error_codes.h); 207013 of
+ * torch_npu's NPUErrorCodes.h, BSD-3. */
 #ifndef WEIR_ACL_ERROR_H
 #define WEIR_ACL_ERROR_H
 
@@ -44,6 +45,7 @@
     X(ACL_ERROR_RT_MEMORY_FREE, 207002, "memory cannot be freed")                      \
     X(ACL_ERROR_RT_NO_DEVICE, 207004, "there is no device")                            \
     X(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, 207005, "out of resources")                    \
+    X(ACL_ERROR_RT_QUEUE_EMPTY, 207013, "the queue is empty")                          \
     X(ACL_ERROR_INTERNAL_ERROR, 500000, "internal error")                              \
     X(ACL_ERROR_FAILURE, 500001, "failure")                                            \
     X(ACL_ERROR_GE_FAILURE, 500002, "the graph engine failed")                         \

@@ -19,7 +19,7 @@ acltdtChannelHandle *acltdtCreateChannelWithCapacity(uint32_t deviceId, const ch
 aclError acltdtStopChannel(acltdtChannelHandle *handle);
 aclError acltdtDestroyChannel(acltdtChannelHandle *handle);
 aclError acltdtQueryChannelSize(const acltdtChannelHandle *handle, size_t *size);
-/* Waits `timeout` ms (-1: until the channel is stopped), then ACL_ERROR_RT_WAIT_TIMEOUT. */
+/* Waits `timeout` ms (-1: until the channel is stopped), then ACL_ERROR_RT_QUEUE_EMPTY. */
 aclError acltdtReceiveTensor(const acltdtChannelHandle *handle, acltdtDataset *dataset,
                              int32_t timeout);
 aclError acltdtSendTensor(const acltdtChannelHandle *handle, const acltdtDataset *dataset,
