@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { HOST_POLLS = 2000 };        /* before a waiting host thread sleeps: some 30 us */
-#define HOOK_NS INT64_C(100000000) /* a sleeping one looks at its hook this often */
+enum { HOST_POLLS = 2000 }; /* before a waiting host thread sleeps: some 30 us */
 
 /* ---- open and close ---- */
 
@@ -76,22 +75,6 @@ static void cpu_kick(weir_device *dev)
 
 /* ---- waiting ---- */
 
-static weir_status timed_out(weir_device *dev, const weir_stream *s, uint64_t seq,
-                             int64_t timeout_ns)
-{
-    struct weir__text text = {0}, cycle = {0};
-    weir_status st;
-
-    weir__soft_report(&dev, 1, &text, &cycle);
-    st = weir__fail(WEIR_ETIMEDOUT, "stream '%s' did not reach command %llu within %.3f s:%s%s%s",
-                    s->name, (unsigned long long)seq, (double)timeout_ns / 1e9,
-                    text.data ? text.data : "", cycle.data ? "\n  " : "",
-                    cycle.data ? cycle.data : "");
-    weir__text_free(&text);
-    weir__text_free(&cycle);
-    return st;
-}
-
 /* Whether a waiting host thread has a hardware thread to spin on. */
 static bool host_may_spin(const struct weir__cpu *cpu)
 {
@@ -99,18 +82,12 @@ static bool host_may_spin(const struct weir__cpu *cpu)
            cpu->hardware;
 }
 
-static weir_status wait_for(weir_stream *base, uint64_t seq, int64_t timeout_ns, bool spin)
+static weir_status wait_for(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin)
 {
-    struct weir__soft_stream *s = weir__soft(base);
-    struct weir__cpu *cpu = (struct weir__cpu *)base->dev;
-    bool watch = timeout_ns == WEIR_TIMEOUT_DEVICE;
-    int64_t limit = watch ? base->dev->op_timeout_ns : timeout_ns;
-    bool hooked = weir__wait_has_hook();
-    uint64_t start, progress;
-    struct weir__waiter waiter;
+    struct weir__cpu *cpu = (struct weir__cpu *)s->dev;
     weir_status st;
 
-    for (int i = 0; weir__soft_done(base) < seq; i++) {
+    for (int i = 0; weir__soft_done(s) < seq; i++) {
         if (!spin || i == HOST_POLLS || ((i & 63) == 63 && !host_may_spin(cpu)))
             goto sleep;
         weir__relax();
@@ -118,44 +95,11 @@ static weir_status wait_for(weir_stream *base, uint64_t seq, int64_t timeout_ns,
     return WEIR_OK;
 
 sleep:
-    if (!limit)
-        return timed_out(base->dev, base, seq, 0);
-    if (!weir__soft_host_park(s, &waiter, seq))
-        return WEIR_OK;
-    start = weir__clock_ns();
-    progress = weir__soft_progress(base->dev);
     atomic_fetch_add(&cpu->hosts_asleep, 1);
     weir__cpu_wake(cpu); /* now that there is a hardware thread to spare */
-    while (!atomic_load_explicit(&waiter.woken, memory_order_acquire)) {
-        int64_t left = limit < 0 ? -1 : limit - (int64_t)(weir__clock_ns() - start);
-
-        if (limit >= 0 && left <= 0) {
-            uint64_t now = watch ? weir__soft_progress(base->dev) : progress;
-
-            if (now != progress || (watch && weir__soft_untimed(base->dev))) { /* not stuck */
-                progress = now;
-                start = weir__clock_ns();
-                continue;
-            }
-            if (weir__soft_host_unpark(s, &waiter)) {
-                atomic_fetch_sub(&cpu->hosts_asleep, 1);
-                return timed_out(base->dev, base, seq, limit);
-            }
-            break;
-        }
-        if (hooked && (left < 0 || left > HOOK_NS))
-            left = HOOK_NS;
-        weir__futex_wait(&waiter.woken, 0, left);
-        if (hooked && !atomic_load_explicit(&waiter.woken, memory_order_acquire) &&
-            (st = weir__wait_check(base))) {
-            if (!weir__soft_host_unpark(s, &waiter))
-                break; /* it was reached meanwhile */
-            atomic_fetch_sub(&cpu->hosts_asleep, 1);
-            return st;
-        }
-    }
+    st = weir__soft_host_wait(s, seq, timeout_ns);
     atomic_fetch_sub(&cpu->hosts_asleep, 1);
-    return WEIR_OK;
+    return st;
 }
 
 static weir_status cpu_sync(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin)

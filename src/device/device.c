@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 static const struct weir__driver *const drivers[] = {&weir__cpu_driver, &weir__npu_driver,
-                                                     &weir__cuda_driver};
+                                                     &weir__cuda_driver, &weir__null_driver};
 
 const char *weir_engine_name(weir_engine engine)
 {

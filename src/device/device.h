@@ -141,6 +141,13 @@ static inline bool weir__device_can(const weir_device *dev, enum weir__capabilit
     return dev->driver->can & what;
 }
 
+/* Whether it runs weir's own kernels, so that rows must prepare them; else it takes operators as
+ * they are. */
+static inline bool weir__device_runs_kernels(const weir_device *dev)
+{
+    return dev->driver->can & (WEIR__RUNS_HOST_FUNCTIONS | WEIR__RUNS_SOURCE);
+}
+
 /* Before the host asks whether something is done, outside the lock. */
 static inline void weir__device_poll(weir_device *dev)
 {

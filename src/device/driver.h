@@ -22,13 +22,24 @@
 
 #define WEIR__NO_TIME UINT64_MAX
 
-/* A kernel with its tiling decided. */
+struct weir__call;
+
+/* A kernel: what is to run, what weir has for it, and how it is cut and limited. All that it points
+ * to is the caller's: a driver that needs it later copies it. */
 struct weir__kernel {
-    const char *name;
+    const char *name; /* of the operator, or of the plan's node; it stays */
+    /* What is to run: an operator's row, its tensors and its parameters (device/op.h). NULL for
+     * what is no operator of the table: a function of the user's, a copy or a fill (code->kind says
+     * which), or several operators of a plan in one launch, which only devices get that run
+     * functions or source. */
+    const struct weir__call *call;
+    /* What weir has for it, found by the row's `prepare`, which is called for devices that run
+     * functions or source and for no others. */
     weir_kernel_fn fn;             /* NULL: nothing is run */
-    const struct weir__code *code; /* the same for devices that compile; NULL where there is none */
-    const void *args;              /* copied by the driver */
+    const struct weir__code *code; /* the same as source; NULL where there is none */
+    const void *args;              /* of both */
     uint32_t args_size;
+    /* How it is cut and limited. */
     weir_engine engine;
     uint32_t blocks, phases;
     uint32_t cores; /* the most that may run at once */
@@ -227,5 +238,6 @@ struct weir__driver {
 extern const struct weir__driver weir__cpu_driver;
 extern const struct weir__driver weir__npu_driver;
 extern const struct weir__driver weir__cuda_driver;
+extern const struct weir__driver weir__null_driver;
 
 #endif

@@ -356,6 +356,8 @@ void weir__soft_unmap(void *address, size_t size);
 bool weir__soft_host_park(struct weir__soft_stream *s, struct weir__waiter *w, uint64_t seq);
 /* Takes it back after a timeout; false if it was woken meanwhile. */
 bool weir__soft_host_unpark(struct weir__soft_stream *s, struct weir__waiter *w);
+/* Sleeps until `seq` is over: what driver->sync returns, with a report if the time is up. */
+weir_status weir__soft_host_wait(weir_stream *s, uint64_t seq, int64_t timeout_ns);
 /* A number that changes whenever anything on the device completes. */
 uint64_t weir__soft_progress(weir_device *dev);
 /* Whether an operator runs that op_timeout does not count for. */

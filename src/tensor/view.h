@@ -3,15 +3,7 @@
 #define WEIR_TENSOR_VIEW_H
 
 #include "base/base.h"
-#include "weir/tensor.h"
-
-struct weir__view {
-    char *data; /* first element; NULL while only shapes are known */
-    weir_dtype dtype;
-    int ndim;
-    int64_t shape[WEIR_MAX_DIMS];
-    int64_t stride[WEIR_MAX_DIMS]; /* in elements; 0 where broadcast */
-};
+#include "device/view.h"
 
 int64_t weir__view_numel(const struct weir__view *v);
 bool weir__view_is_contiguous(const struct weir__view *v);

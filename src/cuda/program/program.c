@@ -22,6 +22,7 @@ static weir_status copy_lane(struct weir__cuda_lane *to, const struct weir__lane
         item->lane = from->items[i].lane;
         item->item = from->items[i].item;
         item->kernel = from->items[i].kernel;
+        item->kernel.call = NULL; /* the caller's, and not needed: it has its source */
         if (item->is_wait)
             continue;
         if (!(item->args = weir__malloc(WEIR_ARGS_MAX)))
@@ -106,6 +107,7 @@ void weir__cuda_program_update(struct weir__program *p, int lane, int item,
     struct weir__cuda_item *to = &p->lanes[lane].items[item];
 
     to->kernel = *kernel;
+    to->kernel.call = NULL;
     memcpy(to->args, kernel->args, kernel->args_size);
     to->kernel.args = to->args;
     p->stale = p->moved = true;

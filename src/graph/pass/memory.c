@@ -59,7 +59,7 @@ static int64_t scratch_bytes(const struct weir__compile *c, int v)
         .for_gpu = weir__device_can(c->g->dev, WEIR__RUNS_SOURCE),
     };
 
-    if (!n->op->scratch)
+    if (!n->op->scratch || !weir__device_runs_kernels(c->g->dev))
         return 0;
     for (int i = 0; i < n->nin; i++)
         in[i] = n->in[i].value == WEIR__NO_VALUE ? NULL : &n->in[i].view;

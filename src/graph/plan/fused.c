@@ -108,7 +108,7 @@ static void add_node(struct weir__kernel *all, const struct weir__kernel *k, uin
 
 /* The parts, called by a function of the host. */
 static weir_status prepare_parts(const weir_plan *plan, struct weir__instance *inst, int leader,
-                                 int n, struct weir__work *work, struct weir__kernel *all,
+                                 int n, struct weir__prepared *p, struct weir__kernel *all,
                                  uint64_t *ns)
 {
     const struct weir__compile *c = &plan->c;
@@ -123,7 +123,7 @@ static weir_status prepare_parts(const weir_plan *plan, struct weir__instance *i
     for (int i = 0; i < n; i++) {
         int v = weir__node_at(c, c->stream[leader], c->position[leader] + i);
         struct weir__kernel k;
-        weir_status st = weir__plan_prepare(plan, inst, v, work, &k);
+        weir_status st = weir__plan_prepare(plan, inst, v, p, &k);
 
         if (st || (st = set_part(&(*slot)->parts[i], &k)))
             return st;
@@ -139,7 +139,7 @@ static weir_status prepare_parts(const weir_plan *plan, struct weir__instance *i
 
 /* The parts, joined to one text (join.c has tried that they can be). */
 static weir_status prepare_joined(const weir_plan *plan, struct weir__instance *inst, int leader,
-                                  int n, struct weir__work *work, struct weir__kernel *all,
+                                  int n, struct weir__prepared *p, struct weir__kernel *all,
                                   uint64_t *ns)
 {
     const struct weir__compile *c = &plan->c;
@@ -148,7 +148,7 @@ static weir_status prepare_joined(const weir_plan *plan, struct weir__instance *
     for (int i = 0; i < n; i++) {
         int v = weir__node_at(c, c->stream[leader], c->position[leader] + i);
         struct weir__kernel k;
-        weir_status st = weir__plan_prepare(plan, inst, v, work, &k);
+        weir_status st = weir__plan_prepare(plan, inst, v, p, &k);
 
         if (st)
             return st;
@@ -163,13 +163,13 @@ static weir_status prepare_joined(const weir_plan *plan, struct weir__instance *
         all->code = k.code->joined;
         all->args_size = k.code->joined_size;
     }
-    memcpy(work->args, joined, sizeof joined);
-    all->args = work->args;
+    memcpy(p->work.args, joined, sizeof joined);
+    all->args = p->work.args;
     return WEIR_OK;
 }
 
 weir_status weir__plan_prepare_fused(const weir_plan *plan, struct weir__instance *inst, int leader,
-                                     int n, struct weir__work *work, struct weir__kernel *kernel)
+                                     int n, struct weir__prepared *p, struct weir__kernel *kernel)
 {
     const struct weir__node *first = &plan->graph->nodes[leader];
     bool chunked = plan->c.chunked[leader];
@@ -182,8 +182,8 @@ weir_status weir__plan_prepare_fused(const weir_plan *plan, struct weir__instanc
         .own_cores = true,
     };
     st = weir__device_can(plan->dev, WEIR__RUNS_SOURCE)
-             ? prepare_joined(plan, inst, leader, n, work, kernel, &ns)
-             : prepare_parts(plan, inst, leader, n, work, kernel, &ns);
+             ? prepare_joined(plan, inst, leader, n, p, kernel, &ns)
+             : prepare_parts(plan, inst, leader, n, p, kernel, &ns);
     if (st)
         return st;
     if (chunked)

@@ -44,42 +44,42 @@ static uint16_t scope_of(const weir_graph *g, const struct weir__node *n)
 }
 
 weir_status weir__plan_prepare(const weir_plan *plan, const struct weir__instance *inst, int v,
-                               struct weir__work *work, struct weir__kernel *kernel)
+                               struct weir__prepared *p, struct weir__kernel *kernel)
 {
     const struct weir__node *n = &plan->graph->nodes[v];
-    struct weir__view in[WEIR__OP_MAX_IN], out[WEIR__OP_MAX_OUT];
-    const struct weir__view *ins[WEIR__OP_MAX_IN];
-    struct weir__call call = {
+    struct weir__work *work = &p->work;
+    weir_status st = WEIR_OK;
+
+    p->call = (struct weir__call){
         .op = n->op,
         .nin = n->nin,
         .nout = n->nout,
-        .in = ins,
-        .out = out,
+        .in = p->ins,
+        .out = p->out,
         .params = n->params,
         .cores = cores_of(plan, inst, v, n->op->engine),
         .for_gpu = weir__device_can(plan->dev, WEIR__RUNS_SOURCE),
         .model = plan->dev->model,
     };
-    weir_status st;
-
     for (int i = 0; i < n->nin; i++) {
-        ins[i] = n->in[i].value == WEIR__NO_VALUE ? NULL : &in[i];
-        if (ins[i])
-            in[i] = resolve(plan, inst, &n->in[i]);
+        p->ins[i] = n->in[i].value == WEIR__NO_VALUE ? NULL : &p->in[i];
+        if (p->ins[i])
+            p->in[i] = resolve(plan, inst, &n->in[i]);
     }
     for (int i = 0; i < n->nout; i++)
-        out[i] = resolve(plan, inst, &n->out[i]);
+        p->out[i] = resolve(plan, inst, &n->out[i]);
     if (plan->slots[v].place >= 0)
-        call.rank = plan->channels[plan->slots[v].place].rank;
+        p->call.rank = plan->channels[plan->slots[v].place].rank;
     if (plan->c.scratch_size[v])
-        call.scratch = inst->arena->address + plan->c.scratch_offset[v];
+        p->call.scratch = inst->arena->address + plan->c.scratch_offset[v];
     weir__work_init(work, n->op);
-    if ((st = n->op->prepare(&call, work)))
+    if (weir__device_runs_kernels(plan->dev) && (st = n->op->prepare(&p->call, work)))
         return st;
     if (work->meets)
         weir__plan_fill_meet(plan, v, (void *)work->args);
     *kernel = (struct weir__kernel){
         .name = n->name,
+        .call = &p->call,
         .fn = work->blocks ? work->fn : NULL,
         .code = work->blocks ? work->code : NULL,
         .tune = weir__is_autotuned(&plan->c.options),
@@ -96,7 +96,7 @@ weir_status weir__plan_prepare(const weir_plan *plan, const struct weir__instanc
         .scope = scope_of(plan->graph, n),
     };
     if (work->blocks)
-        weir__kernel_set_cost(kernel, &call, work);
+        weir__kernel_set_cost(kernel, &p->call, work);
     return WEIR_OK;
 }
 
@@ -113,12 +113,12 @@ static int launch_size(const struct weir__compile *c, int leader)
 
 /* The kernel of the launch that node `leader` begins. */
 static weir_status prepare_launch(const weir_plan *plan, struct weir__instance *inst, int leader,
-                                  struct weir__work *work, struct weir__kernel *kernel)
+                                  struct weir__prepared *p, struct weir__kernel *kernel)
 {
     int n = launch_size(&plan->c, leader);
 
-    return n == 1 ? weir__plan_prepare(plan, inst, leader, work, kernel)
-                  : weir__plan_prepare_fused(plan, inst, leader, n, work, kernel);
+    return n == 1 ? weir__plan_prepare(plan, inst, leader, p, kernel)
+                  : weir__plan_prepare_fused(plan, inst, leader, n, p, kernel);
 }
 
 /* ---- items ---- */
@@ -157,12 +157,30 @@ static int njoins(const weir_plan *plan, int lane)
     return lane || plan->merged ? 0 : plan->c.njoins;
 }
 
+/* What a kernel points to, until the program is made. */
+struct kept {
+    unsigned char *args;
+    struct weir__call *call;
+};
+
+static weir_status keep(struct weir__kernel *k, struct kept *kept)
+{
+    if ((k->args_size && !(kept->args = weir__malloc(k->args_size))) ||
+        (k->call && !(kept->call = weir__call_copy(k->call))))
+        return weir__fail(WEIR_ENOMEM, "the arguments of node '%s'", k->name);
+    if (k->args_size)
+        memcpy(kept->args, k->args, k->args_size);
+    k->args = kept->args;
+    k->call = kept->call;
+    return WEIR_OK;
+}
+
 /* Fills items of one lane: each launch's waits, then the launch; at the end the joins. */
 static weir_status fill_lane(const weir_plan *plan, struct weir__instance *inst, int lane,
-                             struct weir__item *items, unsigned char **args)
+                             struct weir__item *items, struct kept *kept)
 {
     const struct weir__compile *c = &plan->c;
-    struct weir__work work;
+    struct weir__prepared prepared;
     int n = 0;
 
     for (int p = 0; p < lane_nodes(plan, lane); p++) {
@@ -176,14 +194,10 @@ static weir_status fill_lane(const weir_plan *plan, struct weir__instance *inst,
             items[n++] = wait_item(plan, &c->syncs[c->sync_first[v] + i]);
         items[n] = (struct weir__item){0};
         k = &items[n].kernel;
-        if ((st = prepare_launch(plan, inst, v, &work, k)))
+        if ((st = prepare_launch(plan, inst, v, &prepared, k)))
             return st;
-        if (k->args_size) {
-            if (!(args[n] = weir__malloc(k->args_size)))
-                return weir__fail(WEIR_ENOMEM, "the arguments of node '%s'", k->name);
-            memcpy(args[n], k->args, k->args_size);
-        }
-        k->args = args[n++];
+        if ((st = keep(k, &kept[n++])))
+            return st;
     }
     for (int i = 0; i < njoins(plan, lane); i++)
         items[n++] = wait_item(plan, &c->joins[i]);
@@ -223,26 +237,28 @@ static weir_status make_program(weir_plan *plan, struct weir__instance *inst)
     int nlanes = plan->nlanes, total = 0, at = 0;
     struct weir__lane *lanes = weir__calloc((size_t)nlanes, sizeof *lanes);
     struct weir__item *items = NULL;
-    unsigned char **args = NULL;
+    struct kept *kept = NULL;
     weir_status st = WEIR_OK;
 
     for (int i = 0; i < nlanes; i++)
         total += lane_items(plan, i);
     items = weir__calloc((size_t)total + 1, sizeof *items);
-    args = weir__calloc((size_t)total + 1, sizeof *args);
-    if (!lanes || !items || !args)
+    kept = weir__calloc((size_t)total + 1, sizeof *kept);
+    if (!lanes || !items || !kept)
         st = weir__fail(WEIR_ENOMEM, "a program of %d commands", total);
     for (int i = 0; i < nlanes && !st; i++) {
         lanes[i].items = items + at;
         lanes[i].nitems = lane_items(plan, i);
-        st = fill_lane(plan, inst, i, items + at, args + at);
+        st = fill_lane(plan, inst, i, items + at, kept + at);
         at += lanes[i].nitems;
     }
     if (!st)
         st = plan->dev->driver->plans->make(plan->dev, lanes, nlanes, &inst->program);
-    for (int i = 0; args && i < total; i++)
-        weir__free(args[i]);
-    weir__free(args);
+    for (int i = 0; kept && i < total; i++) {
+        weir__free(kept[i].args);
+        weir__free(kept[i].call);
+    }
+    weir__free(kept);
     weir__free(items);
     weir__free(lanes);
     return st;
@@ -310,8 +326,8 @@ free_instance:
 weir_status weir__instance_rebind(weir_plan *plan, struct weir__instance *inst, char *const *bound,
                                   const weir_cores *limits, bool all)
 {
+    struct weir__prepared prepared;
     struct weir__kernel kernel;
-    struct weir__work work;
     weir_status st;
 
     memcpy(inst->bound, bound, (size_t)nbound(plan) * sizeof *bound);
@@ -321,7 +337,7 @@ weir_status weir__instance_rebind(weir_plan *plan, struct weir__instance *inst, 
     for (int v = 0; v < plan->graph->nnodes; v++) {
         if (!plan->c.live[v] || plan->c.leader[v] != v || (!all && !plan->external[v]))
             continue;
-        if ((st = prepare_launch(plan, inst, v, &work, &kernel)))
+        if ((st = prepare_launch(plan, inst, v, &prepared, &kernel)))
             return st;
         plan->dev->driver->plans->update(inst->program, plan->merged ? 0 : plan->c.stream[v],
                                          plan->item[v], &kernel);

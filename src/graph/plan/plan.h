@@ -116,12 +116,20 @@ void weir__plan_take_tickets(weir_plan *plan);
 /* Fills the rendezvous of a prepared collective. */
 void weir__plan_fill_meet(const weir_plan *plan, int node, struct weir__meet *meet);
 
-/* plan.c: kernel and arguments of node v; work must outlive the kernel. */
+/* What a prepared kernel points to. */
+struct weir__prepared {
+    struct weir__work work;
+    struct weir__call call;
+    const struct weir__view *ins[WEIR__OP_MAX_IN];
+    struct weir__view in[WEIR__OP_MAX_IN], out[WEIR__OP_MAX_OUT];
+};
+
+/* plan.c: the kernel of node v, which points into *p. */
 weir_status weir__plan_prepare(const weir_plan *plan, const struct weir__instance *inst, int v,
-                               struct weir__work *work, struct weir__kernel *kernel);
+                               struct weir__prepared *p, struct weir__kernel *kernel);
 /* fused.c: the same of a launch of n > 1 nodes. */
 weir_status weir__plan_prepare_fused(const weir_plan *plan, struct weir__instance *inst, int leader,
-                                     int n, struct weir__work *work, struct weir__kernel *kernel);
+                                     int n, struct weir__prepared *p, struct weir__kernel *kernel);
 void weir__fused_free(struct weir__fused *fused);
 
 /* plan.c: fills plan->item. */

@@ -179,7 +179,8 @@ static weir_status queue(const struct weir__op *op, struct weir__call *call, wei
                          struct operands *o, weir_cores limit, weir_tensor *const *out)
 {
     weir_buffer *buffers[WEIR__OP_MAX_IN + WEIR__OP_MAX_OUT + 1], *scratch = NULL;
-    size_t n = 0, scratch_bytes = op->scratch ? op->scratch(call) : 0;
+    bool prepares = weir__device_runs_kernels(s->dev);
+    size_t n = 0, scratch_bytes = prepares && op->scratch ? op->scratch(call) : 0;
     struct weir__work work;
     weir_status st;
 
@@ -195,10 +196,11 @@ static weir_status queue(const struct weir__op *op, struct weir__call *call, wei
     for (int i = 0; i < op->nout; i++)
         buffers[n++] = out[i]->buffer;
     weir__work_init(&work, op);
-    st = op->prepare(call, &work);
+    st = prepares ? op->prepare(call, &work) : WEIR_OK;
     if (!st && work.blocks) {
         struct weir__kernel k = {
             .name = op->name,
+            .call = call,
             .fn = work.fn,
             .code = work.code,
             .args = work.args,
