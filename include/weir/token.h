@@ -16,8 +16,9 @@ extern "C" {
  * tensor. */
 WEIR_API WEIR_MUST_USE weir_status weir_token_record(weir_device *dev, weir_tensor **token);
 
-/* The current stream goes on after all of the tokens.
- * returns  WEIR_EINVAL for none of them, or for a tensor that is no token. */
+/* The current stream goes on after all of the tokens; any other tensor stands for the work that
+ * makes it.
+ * returns  WEIR_EINVAL for none of them, or for NULL. */
 WEIR_API WEIR_MUST_USE weir_status weir_token_wait(weir_tensor *const *tokens, int ntokens);
 
 /* Events by tag. A tag is made once, recorded on the current stream and waited for by the

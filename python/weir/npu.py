@@ -18,7 +18,8 @@ from __future__ import annotations
 import sys
 import weakref
 
-from . import _C, _follow
+from . import _C, _dispatch, _follow
+from . import _npu_traced as _traced
 from ._npu_device import *  # noqa: F403
 from ._npu_device import (  # noqa: F401
     _check_device,
@@ -79,14 +80,21 @@ class Stream:
         device_type: int = _DEVICE_TYPE,
         is_sync_launch: bool = False,
     ) -> None:
+        # Priorities beyond weir's are taken for the nearest: torch_npu has two kinds.
+        self.urgency = max(-8, min(priority, 7))
+        if _dispatch.is_compiling():
+            self.stream, self.tag = None, _traced.new_tag()
+            return
         if stream is not None:
             self.stream = stream
         elif stream_id is not None:
             self.stream = _find_stream(stream_id, device_index, device_type)
         else:
-            # Priorities beyond weir's are taken for the nearest: torch_npu has two kinds.
-            self.stream = _C.Stream(max(-8, min(priority, 7)), device=_check_device(device))
+            self.stream = _C.Stream(self.urgency, device=_check_device(device))
             _made[self.device_index, self.stream_id] = self
+        self.urgency = self.stream.priority
+        # What it is called in a traced function.
+        self.tag = f"stream {self.stream.id}" if self.stream_id else _traced.DEFAULT
 
     @property
     def device(self) -> object:
@@ -134,12 +142,18 @@ class Stream:
     def wait_event(self, event: Event) -> None:
         """What is queued from now on runs after the event."""
         _need("wait_event", "event", event, Event)
-        self.stream.wait_event(event.event)
+        if _dispatch.is_compiling():
+            event.wait(self)
+        else:
+            self.stream.wait_event(event.event)
 
     def wait_stream(self, stream: Stream) -> None:
         """What is queued from now on runs after what the other stream has so far."""
         _need("wait_stream", "stream", stream, Stream)
-        self.stream.wait_stream(stream.stream)
+        if _dispatch.is_compiling():
+            _traced.wait(_traced.record(stream), self)
+        else:
+            self.stream.wait_stream(stream.stream)
 
     def record_event(self, event: Event | None = None) -> Event:
         """Records an event, a new one without an argument, and gives it back."""
@@ -203,7 +217,8 @@ class Event:
     ) -> None:
         if interprocess:
             raise NotImplementedError("weir has no events between processes")
-        self.event = _C.Event(enable_timing, blocking)
+        self._token = None  # of the last record in a traced function
+        self.event = None if _dispatch.is_compiling() else _C.Event(enable_timing, blocking)
         self.external = bool(external)
         self.enable_timing = bool(enable_timing)
         self._recorded = False
@@ -222,6 +237,9 @@ class Event:
         """Marks the point after what the stream (or the current one) has so far."""
         if stream is not None:
             _need("record", "stream", stream, Stream)
+        if _dispatch.is_compiling():
+            self._token = _traced.record(stream)
+            return
         self.event.record(None if stream is None else stream.stream)
         self._recorded = True
 
@@ -229,6 +247,10 @@ class Event:
         """What the stream (or the current one) gets from now on runs after the mark."""
         if stream is not None:
             _need("wait", "stream", stream, Stream)
+        if _dispatch.is_compiling():
+            if self._token is not None:  # else it comes before all of the function
+                _traced.wait(self._token, stream)
+            return
         self.event.wait(None if stream is None else stream.stream)
 
     def query(self) -> bool:
@@ -303,14 +325,18 @@ class StreamContext:
         self.stream = stream
 
     def __enter__(self) -> Stream | None:
-        if self.stream is not None:
+        if self.stream is not None and _dispatch.is_compiling():
+            _traced.enter(self.stream)
+        elif self.stream is not None:
             now = self.stream.stream.device.current_stream()
             self.stream.stream.set_current()
             self._before = now, _follow.follow(self.stream.stream)
         return self.stream
 
     def __exit__(self, *exc: object) -> None:
-        if self.stream is not None:
+        if self.stream is not None and _dispatch.is_compiling():
+            _traced.leave()
+        elif self.stream is not None:
             stream, torch_stream = self._before
             stream.set_current()
             _follow.back(torch_stream)
@@ -344,6 +370,8 @@ def current_stream(device: object = None) -> Stream:
     >>> weir.npu.current_stream() == weir.npu.default_stream()
     True
     """
+    if _dispatch.is_compiling():
+        return _traced.innermost() or default_stream()
     return Stream(stream=_check_device(device).current_stream())
 
 
@@ -353,6 +381,10 @@ def default_stream(device: object = None) -> Stream:
     >>> weir.npu.default_stream() == weir.npu.Stream()
     False
     """
+    if _dispatch.is_compiling():
+        stream = Stream()
+        stream.tag = _traced.DEFAULT
+        return stream
     return Stream(stream=_check_device(device).default_stream())
 
 

@@ -13,7 +13,6 @@ from typing import Any
 from . import _C, _dispatch
 
 
-
 def record() -> Any:
     """A token for everything issued on the current stream so far.
 
@@ -25,22 +24,29 @@ def record() -> Any:
 
 
 def wait(tensors: Sequence[Any]) -> None:
-    """The current stream goes on after all of the tokens.
+    """The current stream goes on after all of the tokens, and after the work that makes the
+    tensors.
 
     >>> token = weir.ops.record()
     >>> with weir.scope.npu_stream_switch("side"):
-    ...     weir.ops.wait([token])
+    ...     weir.ops.wait([token, weir.ones((2,))])
     """
     if not isinstance(tensors, (list, tuple)) or len(tensors) == 0:
-        raise ValueError("wait takes a list of at least one token")
+        raise ValueError("wait takes a list of at least one token or tensor")
+    ours, theirs = [], []
     for token in tensors:
-        theirs = hasattr(token, "data_ptr") and _dispatch.torch_ops is not None
-        if not theirs and not isinstance(token, _C.Tensor):
-            raise ValueError(f"wait takes tokens made by record, not {type(token).__name__}")
-    if isinstance(tensors[0], _C.Tensor):
-        _C.token_wait(tensors)
-    else:
-        _dispatch.torch_ops.wait(list(tensors))
+        if isinstance(token, _C.Tensor):
+            ours.append(token)
+        elif hasattr(token, "data_ptr") and _dispatch.torch_ops is not None:
+            theirs.append(token)
+        else:
+            raise ValueError(
+                f"wait takes tokens made by record, and tensors, not {type(token).__name__}"
+            )
+    if ours:
+        _C.token_wait(ours)
+    if theirs:
+        _dispatch.torch_ops.wait(theirs)
 
 
 class TaggedEvent:

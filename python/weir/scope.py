@@ -49,23 +49,31 @@ def npu_stream_switch(
     return _Scope("stream", stream_tag, stream_priority)
 
 
-def limit_core_num(op_aicore_num: int, op_vectorcore_num: int) -> _Scope:
+def limit_core_num(op_aicore_num: int | str, op_vectorcore_num: int | str) -> _Scope:
     """Operators inside use at most so many cube and vector cores; -1 keeps what is there.
 
     >>> with weir.scope.limit_core_num(1, 1):
     ...     y = weir.ones((8, 8)) @ weir.ones((8, 8))
     """
-    for name, value in (
-        ("op_aicore_num", op_aicore_num),
-        ("op_vectorcore_num", op_vectorcore_num),
-    ):
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"{name} must be an int, not {type(value).__name__}")
-    return _Scope("cores", "", op_aicore_num, op_vectorcore_num)
+    cube = _number("op_aicore_num", op_aicore_num)
+    return _Scope("cores", "", cube, _number("op_vectorcore_num", op_vectorcore_num))
 
 
-def super_kernel(scope: str | None, options: str = "") -> _Scope:
-    """Operators inside become one launch; a scope of None takes them out of one again.
+def _number(name, value):
+    """Numbers may come as text: attributes of a graph are."""
+    if isinstance(value, str):
+        try:
+            return int(value)
+        except ValueError:
+            raise ValueError(f"{name} must be a number, not {value!r}") from None
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an int, not {type(value).__name__}")
+    return value
+
+
+def super_kernel(scope: str | None, options: str | None = "") -> _Scope:
+    """Operators inside become one launch; a scope of None takes them out of one again. Options that
+    weir does not know have no effect, which is said once.
 
     >>> @weir.compile
     ... def f(x):
@@ -76,6 +84,7 @@ def super_kernel(scope: str | None, options: str = "") -> _Scope:
     """
     if scope is not None and not isinstance(scope, str):
         raise TypeError(f"scope must be a str or None, not {type(scope).__name__}")
+    options = "" if options is None else options
     if not isinstance(options, str):
         raise TypeError(f"options must be a str, not {type(options).__name__}")
     return _Scope("super_kernel", (_dispatch.NO_NAME if scope is None else scope) + "\n" + options)

@@ -11,4 +11,7 @@ uint16_t weir__scope_traced(void);
  * returns  WEIR_ENOMEM; WEIR_ERANGE if a core limit is not one the device has. */
 weir_status weir__scope_marks(weir_graph *g, struct weir__marks *out);
 
+/* The stream waits for every use of the buffer so far. Under the device's lock. */
+weir_status weir__wait_uses(weir_stream *s, const weir_buffer *b);
+
 #endif

@@ -41,12 +41,9 @@ weir_status weir_token_record(weir_device *dev, weir_tensor **token)
     return st;
 }
 
-static weir_status check_token(const weir_tensor *t)
+static bool is_token(const weir_tensor *t)
 {
-    if (t && t->view.dtype == WEIR_U8 && t->view.ndim == 1 && !t->view.shape[0])
-        return WEIR_OK;
-    return weir__fail(WEIR_EINVAL, "wait takes tokens made by record, not %s",
-                      t ? weir__view_text(&t->view).text : "NULL");
+    return t->view.dtype == WEIR_U8 && t->view.ndim == 1 && !t->view.shape[0];
 }
 
 weir_status weir_token_wait(weir_tensor *const *tokens, int ntokens)
@@ -60,8 +57,8 @@ weir_status weir_token_wait(weir_tensor *const *tokens, int ntokens)
     if (ntokens < 1)
         return weir__fail(WEIR_EINVAL, "wait takes at least one token");
     for (int i = 0; i < ntokens; i++)
-        if ((st = check_token(tokens[i])))
-            return st;
+        if (!tokens[i])
+            return weir__fail(WEIR_EINVAL, "wait takes tokens and tensors, and number %d is NULL", i);
     dev = tokens[0]->dev;
     if ((g = weir__capture_on(dev))) {
         if ((st = weir__scope_marks(g, &marks)))
@@ -79,7 +76,8 @@ weir_status weir_token_wait(weir_tensor *const *tokens, int ntokens)
     s = weir_stream_current(dev);
     weir__mutex_lock(&dev->lock);
     for (int i = 0; i < ntokens && !st; i++)
-        st = weir__buffer_await(tokens[i]->buffer, s);
+        if (!(st = weir__buffer_await(tokens[i]->buffer, s)) && !is_token(tokens[i]))
+            st = weir__wait_uses(s, tokens[i]->buffer);
     weir__mutex_unlock(&dev->lock);
     dev->driver->kick(dev);
     return st;

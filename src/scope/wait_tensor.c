@@ -16,8 +16,7 @@ static weir_status wait_captured(weir_graph *g, weir_tensor *self, weir_tensor *
     return weir__graph_use_after(g, s.value, g->values[d.value].last_writer);
 }
 
-/* The current stream waits for every use of the dependency so far. */
-static weir_status wait_uses(weir_stream *s, const weir_buffer *b)
+weir_status weir__wait_uses(weir_stream *s, const weir_buffer *b)
 {
     weir_device *dev = s->dev;
     weir_status st = WEIR_OK;
@@ -56,7 +55,7 @@ weir_status weir_wait_tensor(weir_tensor *self, weir_tensor *dependency)
     weir__mutex_lock(&dev->lock);
     /* One mark is enough: this stream first comes after the one set before. */
     if (!(st = weir__stream_queue_deferred(s)) && !(st = weir__buffer_await(self->buffer, s)) &&
-        !(st = wait_uses(s, dependency->buffer)))
+        !(st = weir__wait_uses(s, dependency->buffer)))
         weir__buffer_publish(self->buffer, s);
     weir__mutex_unlock(&dev->lock);
     dev->driver->kick(dev);

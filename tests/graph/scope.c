@@ -221,11 +221,36 @@ TEST(scope, tokens_and_tagged_events_order_streams)
         weir_tensor_release(x);
         CHECK_OK(weir_tensor_read(y, values, sizeof values));
         CHECK(values[0] == (float)round + 1 && values[n - 1] == (float)round + 1);
-        CHECK_STATUS(weir_token_wait(&y, 1), WEIR_EINVAL);
         weir_tensor_release(y);
         CHECK_OK(weir_scope_pop(WEIR_SCOPE_STREAM));
     }
+    token = NULL;
+    CHECK_STATUS(weir_token_wait(&token, 1), WEIR_EINVAL);
     CHECK_OK(weir_tagged_event_destroy(dev, "e"));
     CHECK_STATUS(weir_tagged_event_destroy(dev, "e"), WEIR_EINVAL);
+    CHECK_OK(weir_device_close(dev));
+}
+
+TEST(scope, a_wait_for_a_tensor_comes_after_the_work_that_makes_it)
+{
+    weir_device *dev = open_device("cpu:jitter=2,threads=4,cores=4");
+    const int64_t n = 20000;
+    weir_tensor *x, *y;
+    static float values[20000];
+
+    CHECK_OK(weir_tensor_empty(weir_stream_current(dev), WEIR_F32, 1, &n, &x));
+    for (int round = 0; round < 300; round++) {
+        CHECK_OK(weir_scope_push_stream("p", 0));
+        CHECK_OK(weir_fill(x, round));
+        CHECK_OK(weir_scope_pop(WEIR_SCOPE_STREAM));
+        CHECK_OK(weir_scope_push_stream("q", 0));
+        CHECK_OK(weir_token_wait(&x, 1));
+        CHECK_OK(weir_add_scalar(x, 1, &y));
+        CHECK_OK(weir_tensor_read(y, values, sizeof values));
+        CHECK(values[0] == (float)round + 1 && values[n - 1] == (float)round + 1);
+        weir_tensor_release(y);
+        CHECK_OK(weir_scope_pop(WEIR_SCOPE_STREAM));
+    }
+    weir_tensor_release(x);
     CHECK_OK(weir_device_close(dev));
 }

@@ -82,7 +82,7 @@ def test_scopes_are_left_on_an_error_and_checked():
         scope.limit_core_num(0, 1).__enter__()
     for bad in (
         lambda: scope.npu_stream_switch(1),
-        lambda: scope.limit_core_num("1", 2),
+        lambda: scope.limit_core_num(1.5, 2),
         lambda: scope.op_never_timeout(1),
         lambda: scope.super_kernel(3),
     ):

@@ -15,7 +15,7 @@ class Backend:
     the compiled graphs."""
 
     def __init__(self, config, decompositions):
-        self.config = config
+        self.config, self._decompositions = config, decompositions
         self.coverage = Coverage()
         self.graphs = []
         self._compiler = aot_autograd(
@@ -26,7 +26,13 @@ class Backend:
             decompositions=decompositions or {},
         )
 
-    def __call__(self, module, example_inputs):
+    def __call__(self, module, example_inputs, *, options=None):
+        """What torch.compile calls; ``options`` are torch.compile's, named as npugraph_ex names
+        them (see weir.configs)."""
+        if options:
+            other = Backend(self.config.with_options(options), self._decompositions)
+            other.coverage, other.graphs = self.coverage, self.graphs
+            return other(module, example_inputs)
         if self.config.debug.run_eagerly:
             return module.forward
         self._direct = None  # Dynamo compiles one graph at a time
@@ -39,6 +45,10 @@ class Backend:
         return through_pytorch
 
     def _compile(self, module, example_inputs):
+        for change in (self.config.post_grad_custom_pre_pass, self.config.post_grad_custom_post_pass):
+            if change is not None:
+                change(module)
+                module.recompile()
         graph = CompiledGraph(module, self.config, self.coverage, example_inputs)
         self.graphs.append(graph)
         return graph.as_function()
@@ -69,5 +79,21 @@ def get_npu_backend(*, compiler_config=None, custom_decompositions=None):
         raise TypeError(
             f"compiler_config must be a weir.CompilerConfig, not {type(compiler_config).__name__}"
         )
+    compiler_config.say_what_has_no_effect()
     gpu.of_default()  # says so if PyTorch cannot be there
     return Backend(compiler_config, custom_decompositions)
+
+
+def weir(module, example_inputs, *, options=None, **kwargs):
+    """The backend by its name: ``torch.compile(model, backend="weir", options={...})``."""
+    return get_npu_backend()(module, example_inputs, options=options)
+
+
+def register(name):
+    """Makes it a backend of that name, if there is none."""
+    from torch._dynamo import register_backend
+
+    try:
+        register_backend(weir, name=name)
+    except AssertionError:  # there is one
+        pass

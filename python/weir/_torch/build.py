@@ -273,7 +273,7 @@ class Builder:
         return _C.token_record(self.device)
 
     def _wait(self, tokens):
-        _C.token_wait(tokens)
+        _C.token_wait([t.tensor if isinstance(t, values.Opaque) else t for t in tokens])
 
     def _record_event(self, tag):
         _C.tagged_event_record(self.device, tag)

@@ -46,3 +46,12 @@ event_wait = define(
 
 
 _dispatch.torch_ops = torch.ops.weir
+_dispatch.is_compiling = torch.compiler.is_dynamo_compiling
+
+
+@torch._dynamo.assume_constant_result
+def _constant(function):
+    return function()
+
+
+_dispatch.constant = _constant

@@ -11,8 +11,6 @@ from .._log import logger
 from . import build, dump, effects, gpu, places, stitch, values
 from .coverage import Coverage
 
-PLANS_KEPT = 64  # sets of sizes of one graph
-
 
 class _Plan:
     """A plan with the ways its arguments and results take. ``run`` is the plan's own call where
@@ -159,7 +157,7 @@ class CompiledGraph:
             with torch.no_grad():
                 plan = self._build(args)
             self.plans[key] = plan
-            if len(self.plans) > PLANS_KEPT:
+            if len(self.plans) > self.config.debug.aclgraph.static_capture_size_limit:
                 self.plans.popitem(last=False)
             return plan
 
@@ -219,7 +217,8 @@ class CompiledGraph:
                 mode="max-autotune" if config.mode == "max-autotune" else "reduce-overhead",
                 streams="auto" if config.auto_streams else None,
                 single_stream=config.ge_config.enable_single_stream,
-                static_kernels=config.static_kernels,
+                static_kernels=config.static_kernels
+                or config.experimental_config.aclgraph._aclnn_static_shape_kernel,
                 cores=config.ge_config.aicore_num,
                 dump_dir=folder if config.debug.graph_dump.enabled else None,
             )

@@ -97,7 +97,8 @@ class Stitcher(build.Builder):
 
     def _tag(self):
         streams = [s for s in self.open if s[0] == "stream" and not self.single_stream]
-        return streams[-1][1] if streams else None
+        tag = streams[-1][1] if streams else None
+        return None if tag == "default" else tag
 
     def _cores(self):
         limits = [scope for scope in self.open if scope[0] == "cores"]
@@ -325,7 +326,8 @@ class Stitcher(build.Builder):
 
     def _wait(self, tokens):
         for token in tokens:
-            self._await(token.step)
+            if isinstance(token, (_Token, Value)):  # else it is of this stream's open plan
+                self._await(token.step)
 
     def _record_event(self, tag):
         self._close()

@@ -13,7 +13,7 @@ import torch
 
 import weir
 
-from .._follow import gpu_of
+from .._follow import external, gpu_of
 from .._npu_memory import hold, is_held
 from .._npu_device import _check_name
 
@@ -48,6 +48,8 @@ def teach():
     torch.Tensor.is_npu = property(_is_there, doc="Whether the tensor is on weir's device.")
     torch.Tensor.to = _moving(torch.Tensor.to)
     torch.nn.Module.to = _moving_module(torch.nn.Module.to)
+    torch.Tensor.record_stream = _recording(torch.Tensor.record_stream)
+    _trace_recording()
     torch.set_default_device = _renamed(torch.set_default_device)
     torch.load = _renamed(torch.load)
     torch.autocast.__init__ = _cast_where_it_is(torch.autocast.__init__)
@@ -203,6 +205,37 @@ def _cast_where_it_is(init):
         init(self, kind, *args, **kwargs)
 
     return call
+
+
+def _recording(record_stream):
+    """Tensor.record_stream for weir's streams. The host's memory is used by nobody once its tensor
+    is gone: calls return when their results are there."""
+
+    @functools.wraps(record_stream)
+    def call(self, stream):
+        if not isinstance(stream, weir.npu.Stream):
+            record_stream(self, stream)
+        elif self.device.type != "cpu":
+            record_stream(self, external(torch, stream.stream))
+
+    return call
+
+
+def _trace_recording():
+    """While PyTorch traces, record_stream of weir's streams is nothing: a plan knows who uses
+    what. Dynamo handles the method by itself and knows PyTorch's streams alone."""
+    from torch._dynamo.variables import ConstantVariable, TensorVariable
+
+    traced = getattr(TensorVariable, "method_record_stream", None)
+    if traced is None:
+        return
+
+    def method_record_stream(self, tx, stream, *args, **kwargs):
+        if issubclass(stream.python_type(), weir.npu.Stream):
+            return ConstantVariable.create(None)
+        return traced(self, tx, stream, *args, **kwargs)
+
+    TensorVariable.method_record_stream = method_record_stream
 
 
 # ---- pinned memory: the host's memory is as near to the NPU as it gets ----

@@ -6,7 +6,7 @@ import torch
 
 import weir
 
-from .. import _torch  # noqa: F401  (scopes become operators of PyTorch)
+from .. import _torch  # scopes become operators of PyTorch
 from . import printing, shim
 
 EVENT_LEVEL = 35  # of torchair's logger: between warnings and errors
@@ -52,13 +52,8 @@ def publish():
     shim.publish("torch_npu.dynamo", "By weir.")
     shim.place("torch_npu.dynamo.torchair", torchair)
     _publish_npugraph_ex()
-    for name in ("npu", "npugraphs"):  # torch.compile(backend="npu")
-        if name not in torch._dynamo.list_backends(exclude_tags=()):
-            torch._dynamo.register_backend(_backend, name=name)
-
-
-def _backend(module, example_inputs, options=None):
-    return weir.get_npu_backend()(module, example_inputs)
+    for name in ("npu", "npugraphs", "npugraph_ex"):  # torch.compile(backend="npu")
+        _torch.register(name)
 
 
 def _publish_npugraph_ex():
@@ -93,7 +88,7 @@ def get_compiler(compiler_config=None):
 
 def compile_fx(gm, example_inputs=None, options=None):
     """A compiled graph, for a backend that torch.compile is given."""
-    return weir.get_npu_backend()(gm, example_inputs)
+    return weir.get_npu_backend()(gm, example_inputs, options=options)
 
 
 def patch_for_hcom():
