@@ -76,7 +76,8 @@ weir_status weir_token_wait(weir_tensor *const *tokens, int ntokens)
     s = weir_stream_current(dev);
     weir__mutex_lock(&dev->lock);
     for (int i = 0; i < ntokens && !st; i++)
-        if (!(st = weir__buffer_await(tokens[i]->buffer, s)) && !is_token(tokens[i]))
+        if (!(st = weir__buffer_await(tokens[i]->buffer, s)) && !is_token(tokens[i]) &&
+            !(st = weir__stream_queue_deferred(s)))
             st = weir__wait_uses(s, tokens[i]->buffer);
     weir__mutex_unlock(&dev->lock);
     dev->driver->kick(dev);

@@ -19,7 +19,7 @@ def modules():
     names = ["weir"] + [
         f"weir.{m.name}"
         for m in pkgutil.iter_modules([str(PACKAGE)])
-        if m.name not in ("_C", "_torch", "compat")
+        if m.name not in ("_C", "_torch", "compat", "__main__")
     ]
     return names
 
