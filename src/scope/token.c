@@ -58,7 +58,7 @@ weir_status weir_token_wait(weir_tensor *const *tokens, int ntokens)
         return weir__fail(WEIR_EINVAL, "wait takes at least one token");
     for (int i = 0; i < ntokens; i++)
         if (!tokens[i])
-            return weir__fail(WEIR_EINVAL, "wait takes tokens and tensors, and number %d is NULL", i);
+            return weir__fail(WEIR_EINVAL, "wait: number %d of the tokens is NULL", i);
     dev = tokens[0]->dev;
     if ((g = weir__capture_on(dev))) {
         if ((st = weir__scope_marks(g, &marks)))
