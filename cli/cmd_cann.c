@@ -74,7 +74,7 @@ static void set_variable(const char *name, const char *value)
 /* All that a program needs, given to `use` one by one. */
 static bool variables(const char *device, void (*use)(const char *name, const char *value))
 {
-    const char *path = getenv("LD_LIBRARY_PATH");
+    const char *path = getenv("LD_LIBRARY_PATH"), *python = getenv("PYTHONPATH");
     char home[PATH_MAX], text[3 * PATH_MAX];
 
     if (!cann_directory(home, sizeof home))
@@ -82,6 +82,9 @@ static bool variables(const char *device, void (*use)(const char *name, const ch
     snprintf(text, sizeof text, "%s/lib64%s%.4000s", home, path && *path ? ":" : "",
              path ? path : "");
     use("LD_LIBRARY_PATH", text);
+    snprintf(text, sizeof text, "%s/python%s%.4000s", home, python && *python ? ":" : "",
+             python ? python : "");
+    use("PYTHONPATH", text);
     use("ASCEND_HOME_PATH", home);
     use("ASCEND_TOOLKIT_HOME", home);
     snprintf(text, sizeof text, "%s/opp", home);

@@ -371,6 +371,23 @@ EXPORT HcclResult HcclCommInitAll(uint32_t ndev, int32_t *devices, HcclComm *com
     return started < ndev ? hccl_fail(__func__, HCCL_E_INTERNAL, "a thread") : r;
 }
 
+EXPORT HcclResult HcclCommInitClusterInfo(const char *clusterInfo, uint32_t rank, HcclComm *comm)
+{
+    (void)rank;
+    if (!clusterInfo || !comm)
+        return hccl_fail(__func__, HCCL_E_PTR, "%s is NULL", comm ? "clusterInfo" : "comm");
+    *comm = NULL;
+    return hccl_fail(__func__, HCCL_E_NOT_SUPPORT,
+                     "the table of ranks in %s is not read: unset RANK_TABLE_FILE", clusterInfo);
+}
+
+EXPORT HcclResult HcclCommInitClusterInfoConfig(const char *clusterInfo, uint32_t rank,
+                                                HcclCommConfig *config, HcclComm *comm)
+{
+    (void)config;
+    return HcclCommInitClusterInfo(clusterInfo, rank, comm);
+}
+
 /* The last rank takes the group along. */
 static void leave_local(struct comm *c)
 {

@@ -128,6 +128,15 @@ static void refuse_handles(void *bad)
     REFUSED(HcclSend(x, 1, HCCL_DATA_TYPE_INT8, 0, bad, good));
     REFUSED(HcclRecv(x, 1, HCCL_DATA_TYPE_INT8, 0, bad, good));
     REFUSED(HcclBatchSendRecv(NULL, 0, bad, good));
+    REFUSED(HcclAlltoAllVC(x, x, HCCL_DATA_TYPE_INT8, x, HCCL_DATA_TYPE_INT8, bad, good));
+    REFUSED(HcclCommSetMemoryRange(bad, x, 1, 0, 0));
+    REFUSED(HcclCommUnsetMemoryRange(bad, x));
+    REFUSED(HcclCommActivateCommMemory(bad, x, 1, 0, NULL, 0));
+    REFUSED(HcclCommDeactivateCommMemory(bad, x));
+    REFUSED(HcclCommResume(bad));
+    REFUSED(HcclCommWorkingDevNicSet(bad, NULL, NULL, 0));
+    REFUSED(HcclCreateSubCommConfig(bad, 1, NULL, 0, 0, NULL, &graph));
+    REFUSED(HcclCommInitClusterInfo(bad ? "ranks.json" : NULL, 0, &graph));
     CHECK_PTR_EQ(aclGetDataBufferAddr(bad), NULL);
     CHECK_EQ(aclGetTensorDescSize(bad), 0);
     CHECK_EQ(aclGetTensorDescType(bad), ACL_DT_UNDEFINED);

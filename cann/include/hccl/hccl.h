@@ -86,6 +86,10 @@ HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo *rootI
                                       const HcclCommConfig *config, HcclComm *comm);
 /* Devices of this process. */
 HcclResult HcclCommInitAll(uint32_t ndev, int32_t *devices, HcclComm *comms);
+/* A table of ranks in a file: not supported, ranks find each other by root information. */
+HcclResult HcclCommInitClusterInfo(const char *clusterInfo, uint32_t rank, HcclComm *comm);
+HcclResult HcclCommInitClusterInfoConfig(const char *clusterInfo, uint32_t rank,
+                                         HcclCommConfig *config, HcclComm *comm);
 HcclResult HcclCommDestroy(HcclComm comm);
 HcclResult HcclGetRankSize(HcclComm comm, uint32_t *rankSize);
 HcclResult HcclGetRankId(HcclComm comm, uint32_t *rank);
@@ -130,6 +134,26 @@ HcclResult HcclRecv(void *recvBuf, uint64_t count, HcclDataType dataType, uint32
 /* All of them at once, in any order on either side. */
 HcclResult HcclBatchSendRecv(HcclSendRecvItem *sendRecvInfo, uint32_t itemNum, HcclComm comm,
                              aclrtStream stream);
+
+/* Counts of all ranks: the row is who sends, the column to whom. Parts lie one after the other. */
+HcclResult HcclAlltoAllVC(const void *sendBuf, const void *sendCountMatrix, HcclDataType sendType,
+                          const void *recvBuf, HcclDataType recvType, HcclComm comm,
+                          aclrtStream stream);
+
+/* Being told of memory changes nothing; a broken communicator stays so; the other two are not
+ * supported. */
+HcclResult HcclCommSetMemoryRange(HcclComm comm, void *virPtr, size_t size, size_t alignment,
+                                  uint64_t flags);
+HcclResult HcclCommUnsetMemoryRange(HcclComm comm, void *virPtr);
+HcclResult HcclCommActivateCommMemory(HcclComm comm, void *virPtr, size_t size, size_t offset,
+                                      void *handle, uint64_t flags);
+HcclResult HcclCommDeactivateCommMemory(HcclComm comm, void *virPtr);
+HcclResult HcclCommResume(HcclComm comm);
+HcclResult HcclCommWorkingDevNicSet(HcclComm comm, uint32_t *ranks, bool *useBackup,
+                                    uint32_t nRanks);
+HcclResult HcclCreateSubCommConfig(HcclComm *comm, uint32_t rankNum, uint32_t *rankIds,
+                                   uint64_t subCommId, uint32_t subCommRankId,
+                                   HcclCommConfig *config, HcclComm *subComm);
 
 /* Settings: kept nowhere, since there is nothing to set. */
 typedef enum { HCCL_DETERMINISTIC = 0 } HcclConfig;

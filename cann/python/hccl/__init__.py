@@ -1,0 +1,1 @@
+"""What MindSpore asks for before it uses libhccl: that the package is there, and its version."""
