@@ -526,3 +526,27 @@ void run_masked_select(struct call *c)
     if (call_ok(c, weir_nonzero(flat(c, mask), &y)))
         put_found(c, 2, op_index_select(c, flat(c, x), 0, flat(c, own(c, y))));
 }
+
+/* self, dim, index, source, reduction, include_self [, out]: 1 sum, 2 product, 3 max, 4 min */
+void run_scatter_reduce(struct call *c)
+{
+    static const enum scatter kinds[] = {SCATTER_SET, SCATTER_ADD, SCATTER_MUL, SCATTER_MAX,
+                                         SCATTER_MIN};
+    tensor *x = in(c, 0), *index = in(c, 2), *base = x;
+    int64_t kind = integer(c, 4);
+
+    if (kind < 0 || kind >= (int64_t)(sizeof kinds / sizeof *kinds)) {
+        (void)call_fail(c, "reduction %lld is not supported", (long long)kind);
+        return;
+    }
+    if (!integer(c, 5) && kind) { /* what is written begins anew */
+        double first = kind == 1 ? 0 : kind == 2 ? 1 : kind == 3 ? -INFINITY : INFINITY;
+
+        if (!is_float(x) && kind > 2) {
+            (void)call_fail(c, "integers are only supported with self");
+            return;
+        }
+        base = scatter(c, x, integer(c, 1), index, full(c, type(x), 0, NULL, first), SCATTER_SET);
+    }
+    give(c, scatter(c, base, integer(c, 1), index, in(c, 3), kinds[kind]));
+}

@@ -39,9 +39,13 @@ static tensor *rotated(struct call *c, tensor *x, tensor *cosines, tensor *sines
     return op_add(c, op_mul(c, x, wide(c, cosines)), op_mul(c, turned(c, x, mode), wide(c, sines)));
 }
 
-/* x, cos, sin, mode, out */
+/* x, cos, sin, mode [, matrix that turns], out */
 void run_rotary(struct call *c)
 {
+    if (c->row->count > 5 && given(c, 4) && numel(in(c, 4))) {
+        (void)call_fail(c, "a matrix that turns is not supported");
+        return;
+    }
     give(c, rotated(c, in(c, 0), in(c, 1), in(c, 2), integer(c, 3)));
 }
 

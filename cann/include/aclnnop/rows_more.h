@@ -13,6 +13,12 @@ ROW(Index, run_index, ALL, T(self), L(indices), O(out))
 ROW(IndexPutImpl, run_index_put, ALL, X(self), L(indices), T(values), B(accumulate), B(unsafe))
 ROW(InplacePut, run_put, ALL, X(self), T(index), T(source), B(accumulate))
 ROW(IndexAdd, run_index_add, NUMBER, T(self), I(dim), T(index), T(source), S(alpha), O(out))
+ROW(IndexAddV2, run_index_add, NUMBER, T(self), I(dim), T(index), T(source), S(alpha), I(mode),
+    O(out))
+ROW(ScatterReduce, run_scatter_reduce, NUMBER, T(self), I(dim), T(index), T(source), I(reduction),
+    B(include_self), O(out))
+ROW(InplaceScatterReduce, run_scatter_reduce, NUMBER, X(self), I(dim), T(index), T(source),
+    I(reduction), B(include_self))
 ROW(IndexCopy, run_index_copy, ALL, T(self), I(dim), T(index), T(source), O(out))
 ROW(InplaceIndexCopy, run_index_copy, ALL, X(self), I(dim), T(index), T(source))
 ROW(IndexFill, run_index_fill, ALL, T(self), I(dim), T(index), S(value), O(out))
@@ -97,6 +103,8 @@ ROW(SmoothL1LossBackward, run_smooth_l1_backward, FLOAT, T(grad), T(self), T(tar
     G(beta), O(out))
 ROW(KlDiv, run_kl_div, FLOAT, T(self), T(target), I(reduction), B(log_target), O(out))
 ROW(KlDivBackward, run_kl_div_backward, FLOAT, T(grad), T(self), T(target), I(reduction),
+    B(log_target), O(out))
+ROW(KlDivTargetBackward, run_kl_div_target_backward, FLOAT, T(grad), T(self), T(target), I(reduction),
     B(log_target), O(out))
 ROW(BinaryCrossEntropy, run_bce, FLOAT, T(self), T(target), TQ(weight), I(reduction), O(out))
 ROW(BinaryCrossEntropyBackward, run_bce_backward, FLOAT, T(grad), T(self), T(target), TQ(weight),
@@ -203,6 +211,8 @@ ROW(ForeachLerpScalar, each_lerp, FLOAT, L(x), L(y), S(weight), M(out))
 ROW(ForeachNorm, each_norm, FLOAT, L(x), S(p), M(out))
 ROW(ForeachPowScalarAndTensor, each_pow_scalar, NUMBER, S(base), L(exponent), M(out))
 ROW(ForeachRoundOffNumberV2, each_round, FLOAT, L(x), S(mode), M(out))
+ROW(AmpUpdateScale, run_amp_update_scale, FLOAT, T(scale), T(tracker), T(found_inf), F(growth),
+    F(backoff), I(interval), X(new_scale), X(new_tracker))
 ROW(ForeachZeroInplace, each_zero, ALL, M(x))
 ROW(ForeachNonFiniteCheckAndUnscale, each_unscale, FLOAT, M(grads), X(found_inf), T(inverse_scale))
 ROW(ApplyAdamWV2, run_adamw, FLOAT, X(var), X(m), X(v), XQ(max_v), T(grad), T(step), G(lr),
@@ -253,6 +263,7 @@ ROW(FusedInferAttentionScoreV4, run_fused_infer_attention_v4, FLOAT, FUSED_TENSO
 ROW(RotaryPositionEmbedding, run_rotary, FLOAT, T(x), T(cos), T(sin), I(mode), O(out))
 ROW(RotaryPositionEmbeddingGrad, run_rotary_grad, FLOAT, T(grad), T(cos), T(sin), TQ(x), I(mode),
     O(dx), OQ(dcos), OQ(dsin))
+ROW(RotaryPositionEmbeddingV2, run_rotary, FLOAT, T(x), T(cos), T(sin), I(mode), TQ(rotate), O(out))
 ROW(InterleaveRope, run_interleave_rope, FLOAT, T(x), T(cos), T(sin), O(out))
 ROW(ApplyRotaryPosEmb, run_apply_rotary, FLOAT, X(query), X(key), T(cos), T(sin), I(layout))
 ROW(ApplyRotaryPosEmbV2, run_apply_rotary_mode, FLOAT, X(query), X(key), T(cos), T(sin), I(layout),

@@ -618,3 +618,103 @@ def test_random_numbers():
     COVERED.update({"InplaceUniform", "InplaceNormal", "DropoutDoMask", "DropoutV3", "DropoutGenMask",
                     "DropoutGenMaskV2", "InplaceBernoulli", "InplaceBernoulliTensor", "InplaceRandom",
                     "InplaceRandomWithoutFromTo", "Randperm", "Multinomial"})
+
+
+def test_places_repeats_and_reductions_by_index():
+    for dtype in (torch.float32, torch.int64):
+        s = make((3, 7), dtype, -9, 9).sort(-1).values
+        x = make((3, 5), dtype, -9, 9)
+        for right in (False, True):
+            out = torch.empty(3, 5, dtype=torch.int64)
+            call("SearchSorted", s, x, False, right, None, out)
+            close(out, torch.searchsorted(s, x, right=right))
+            call("SearchSorted", s[0], x, False, right, None, out)
+            close(out, torch.searchsorted(s[0], x, right=right))
+            call("Bucketize", x, s[0], False, right, out)
+            close(out, torch.bucketize(x, s[0], right=right))
+            one = torch.empty((), dtype=torch.int64)
+            call("SearchSorteds", s[0], 2, False, right, None, one)
+            close(one, torch.searchsorted(s[0], 2, right=right))
+        repeats = torch.tensor([2, 0, 3])
+        want = x.repeat_interleave(repeats, 0)
+        out = empty_like(want)
+        call("RepeatInterleaveWithDim", x, repeats, 0, 5, out)
+        close(out, want)
+        want = s[:, 0].repeat_interleave(repeats)
+        out = empty_like(want)
+        call("RepeatInterleave", s[:, 0].contiguous(), repeats, 5, out)
+        close(out, want)
+        places = torch.empty(5, dtype=torch.int64)
+        call("RepeatInterleaveTensor", repeats, 5, places)
+        close(places, torch.repeat_interleave(repeats))
+        i, src = torch.randint(0, 3, (6, 5)), make((6, 5), dtype, 1, 3)
+        for code, text in ((1, "sum"), (2, "prod"), (3, "amax"), (4, "amin")):
+            for include in (True, False):
+                if not include and dtype == torch.int64 and code > 2:
+                    continue
+                want = x.scatter_reduce(0, i, src, text, include_self=include)
+                out = empty_like(x)
+                call("ScatterReduce", x, 0, i, src, code, include, out)
+                close(out, want, 4)
+                y = x.clone()
+                call("InplaceScatterReduce", y, 0, i, src, code, include)
+                close(y, want, 4)
+        out = empty_like(x)
+        call("IndexAddV2", x, 0, torch.tensor([2, 0]), x[:2].contiguous(), 2, 0, out)
+        close(out, x.index_add(0, torch.tensor([2, 0]), x[:2], alpha=2))
+        for shape in ((4, 4), (7, 3), (3, 5)):
+            for wrap in (False, True):
+                y, z = make(shape, dtype), None
+                z = y.clone().fill_diagonal_(9, wrap)
+                call("InplaceFillDiagonal", y, 9, wrap)
+                close(y, z)
+        got = torch.empty(3, 5, dtype=torch.bool)
+        for invert in (False, True):
+            call("IsInTensorScalar", x, 2, False, invert, got)
+            close(got, torch.isin(x, 2, invert=invert))
+            one = torch.empty((), dtype=torch.bool)
+            call("IsInScalarTensor", 2, x, False, invert, one)
+            close(one, torch.isin(2, x, invert=invert))
+        out = empty_like(x)
+        call("AddRelu", x, x, 2, out)
+        close(out, torch.relu(3 * x), 2)
+        y = x.clone()
+        call("InplaceAddRelu", y, x, 2)
+        close(y, torch.relu(3 * x), 2)
+    out = torch.empty(3, 4, dtype=torch.int64)
+    call("LeftShifts", torch.full((3, 4), 3), 2, out)
+    close(out, torch.full((3, 4), 12))
+    p, g = make((3, 4), torch.float32, 0.1, 0.9), make((3, 4), torch.float32)
+    out = empty_like(p)
+    call("Logit", p, -1.0, out)
+    close(out, torch.logit(p), 2)
+    call("Logit", p, 0.3, out)
+    close(out, torch.logit(p, 0.3), 2)
+    call("LogitGrad", p, g, 0.3, out)
+    close(out, torch.ops.aten.logit_backward(g, p, 0.3), 2)
+    mask = make((3, 4), torch.bool)
+    call("MaskedScale", p, mask.to(torch.uint8), 2.0, out)
+    close(out, p * mask * 2)
+    call("LogSigmoid", p, out)
+    close(out, torch.nn.functional.logsigmoid(p), 2)
+    t = make((3, 4), torch.float32, 0.1, 1).requires_grad_()
+    for log_target in (False, True):
+        t.grad = None
+        torch.nn.functional.kl_div(p, t, reduction="mean", log_target=log_target).backward()
+        call("KlDivTargetBackward", torch.tensor(1.0), p, t.detach(), 1, log_target, out)
+        close(out, t.grad, 2)
+    scale, tracker = torch.tensor([4.0]), torch.tensor([1], dtype=torch.int32)
+    for found, want in ((0.0, (8.0, 0)), (1.0, (2.0, 0))):
+        s, k = scale.clone(), tracker.clone()
+        call("AmpUpdateScale", s, k, torch.tensor([found]), 2.0, 0.5, 2, s, k)
+        assert (s.item(), k.item()) == want
+    x, cos = make((2, 5, 3, 8), torch.float32), make((1, 5, 1, 8), torch.float32)
+    a, b = torch.empty_like(x), torch.empty_like(x)
+    call("RotaryPositionEmbedding", x, cos, cos, 0, a)
+    call("RotaryPositionEmbeddingV2", x, cos, cos, 0, None, b)
+    close(b, a)
+    COVERED.update({"SearchSorted", "SearchSorteds", "Bucketize", "RepeatInterleave", "RepeatInterleaveWithDim",
+                    "RepeatInterleaveTensor", "ScatterReduce", "InplaceScatterReduce", "IndexAddV2",
+                    "InplaceFillDiagonal", "IsInTensorScalar", "IsInScalarTensor", "AddRelu", "InplaceAddRelu",
+                    "LeftShifts", "Logit", "LogitGrad", "MaskedScale", "LogSigmoid", "KlDivTargetBackward",
+                    "AmpUpdateScale", "RotaryPositionEmbeddingV2"})
