@@ -116,6 +116,37 @@ static bool have_names(struct names *have)
 
 /* ---- ops ---- */
 
+/* The operators' own table: types of the first tensor of each. */
+static const struct {
+    const char *name, *types;
+} rows[] = {
+#define WEIR_ACLNN_ROW(name, run, types, ...) {"aclnn" #name, #types},
+#include "cann/include/aclnnop/rows.h"
+#undef WEIR_ACLNN_ROW
+};
+
+static const char *types_of(const char *name)
+{
+    static const struct {
+        const char *word, *types;
+    } sets[] = {
+        {"FLOAT", "f32 f16 bf16 f64"},
+        {"INT", "i64 i32 i8 u8"},
+        {"NUMBER", "f32 f16 bf16 f64 i64 i32 i8 u8"},
+        {"BITS", "i64 i32 i8 u8 bool"},
+        {"ALL", "f32 f16 bf16 f64 i64 i32 i8 u8 bool"},
+        {"INDEX", "i64 i32"},
+        {"I8", "i8"},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!strcmp(rows[i].name, name))
+            for (size_t k = 0; k < sizeof sets / sizeof *sets; k++)
+                if (!strcmp(rows[i].types, sets[k].word))
+                    return sets[k].types;
+    return "";
+}
+
 int cann_ops(int argc, char **argv)
 {
     static const char tail[] = "GetWorkspaceSize";
@@ -128,7 +159,8 @@ int cann_ops(int argc, char **argv)
     const struct cli_usage usage = {
         .command = "cann ops",
         .synopsis = "[--json]",
-        .about = "Lists the aclnn operators that libopapi has.",
+        .about =
+            "Lists the aclnn operators that libopapi has, with the types of their first tensor.",
         .options = options,
         .examples = "  weir cann ops\n",
         .max_words = 0,
@@ -154,7 +186,7 @@ int cann_ops(int argc, char **argv)
         if (json)
             json_string(&j, NULL, have.name[i]);
         else
-            printf("%s\n", have.name[i]);
+            printf("%-44s %s\n", have.name[i], types_of(have.name[i]));
         n++;
     }
     if (json) {

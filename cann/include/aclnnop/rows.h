@@ -288,5 +288,5 @@ ROW(ReplicationPad2d, run_replication_pad, ALL, T(self), N(pad), O(out))
 ROW(ReplicationPad3d, run_replication_pad, ALL, T(self), N(pad), O(out))
 ROW(OneHot, run_one_hot, INDEX, T(self), I(classes), T(on), T(off), I(axis), O(out))
 
-#include "aclnnop/rows_more.h"
+#include "rows_more.h"
 #undef ROW

@@ -222,8 +222,8 @@ def products():
 @case
 def activations():
     fn = random.choice((F.gelu, F.silu, F.elu, F.leaky_relu, F.hardswish, F.hardsigmoid, F.softplus, F.mish,
-                        F.hardtanh, F.logsigmoid, lambda x: F.gelu(x, approximate="tanh")))
-    return getattr(fn, "__name__", "gelu tanh"), fn, (tensor(floats()),)
+                        F.hardtanh, F.logsigmoid))
+    return fn.__name__, fn, (tensor(floats()),)
 
 
 @case
@@ -366,12 +366,11 @@ def main():
             what, fn, operands = CASES[name]()
             n += 1
             try:
-                got, error = fn(*(x.npu() for x in operands)).cpu(), None
-            except RuntimeError as e:
-                error = str(e).strip().splitlines()
-                error = next((line for line in error if line.startswith("EZ") or "aclnn" in line), error[0])
-            if error is None:
-                error = difference(got, fn(*operands))
+                got = fn(*(x.npu() for x in operands)).cpu()
+            except RuntimeError as e:  # torch_npu runs nothing more after one
+                print(f"FAILED {name}: {what}: {e}\n{n} calls, the last one was refused")
+                return 1
+            error = difference(got, fn(*operands))
             if error:
                 kinds = ", ".join(f"{x.dtype} {tuple(x.shape)}/{x.stride()}" for x in operands)
                 bad.setdefault(f"{name}: {what}: {error}", kinds)
