@@ -3,7 +3,7 @@
  * Whoever includes this defines WEIR_ACLNN_ROW(name, run, types, operands...) first. The letters
  * before operands are those of aclnn_ops.h. Types: FLOAT (f32 f16 bf16 f64), INT (i64 i32 i8 u8),
  * NUMBER (both), BITS (INT and bool), ALL (NUMBER and bool), INDEX (i64 i32). */
-/* clang-format off: a row is a line */
+/* clang-format off */
 #ifndef WEIR_ACLNN_ROW
 #error "define WEIR_ACLNN_ROW first"
 #endif

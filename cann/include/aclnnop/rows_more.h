@@ -1,5 +1,5 @@
 /* The second half of rows.h: indices, matrices, norms, losses, lists, random numbers, models. */
-/* clang-format off: a row is a line */
+/* clang-format off */
 
 /* ---- indices ---- */
 ROW(Embedding, run_embedding, ALL, T(weight), T(indices), O(out))
