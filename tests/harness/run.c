@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -63,6 +64,7 @@ _Noreturn static void run_child(const struct slot *s)
     sigset_t none;
 
     setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a run that is killed leaves no case behind */
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     if (dup2(fileno(s->output), STDOUT_FILENO) < 0 || dup2(fileno(s->output), STDERR_FILENO) < 0)
