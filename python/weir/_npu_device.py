@@ -222,14 +222,22 @@ def get_device_name(device: object = None) -> str:
     return _check_device(device).properties()["model"]
 
 
+_OF_GPUS = (
+    "major minor is_multi_gpu_board is_integrated max_threads_per_multi_processor warp_size "
+    "regs_per_multiprocessor gcnArchName"
+).split()
+
+
 def get_device_properties(device: object = None) -> types.SimpleNamespace:
-    """An object with name, total_memory, cube_core_num and vector_core_num.
+    """An object with name, total_memory, cube_core_num and vector_core_num; what a GPU has beside
+    is None, as in torch_npu.
 
     >>> weir.npu.get_device_properties().cube_core_num > 0
     True
     """
     p = _check_device(device).properties()
     return types.SimpleNamespace(
+        **dict.fromkeys(_OF_GPUS),
         name=p["model"],
         total_memory=p["memory_bytes"],
         cube_core_num=p["cube_cores"],

@@ -273,6 +273,8 @@ def test_numbers_of_devices_are_checked(npu, monkeypatch):
     assert npu.get_device_capability() is None
     monkeypatch.setenv("TORCH_NPU_DEVICE_CAPABILITY", "9.0")
     assert npu.get_device_capability("npu:0") == (9, 0)
+    properties = npu.get_device_properties(0)
+    assert properties.cube_core_num == 24 and properties.major is properties.warp_size is None
     assert npu._get_device_index("npu:0") == npu._get_device_index(None, optional=True) == 0
     with pytest.raises(RuntimeError, match="Invalid device string"):
         npu._get_device_index("npu0", optional=True)
@@ -443,6 +445,11 @@ def test_smaller_names_of_torch_npu(npu):
     with torch_npu.npu.amp.autocast(dtype=torch.bfloat16):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
     assert npu.FloatTensor([1, 2]).tolist() == [1, 2]
+    npu.set_sync_debug_mode("warn")
+    assert npu.get_sync_debug_mode() == 1
+    npu.set_sync_debug_mode(0)
+    with pytest.raises(RuntimeError, match="none of default, warn, error"):
+        npu.set_sync_debug_mode("loud")
     npu.super_kernel_scope_begin("one")
     npu.super_kernel_scope_end("one")
     with pytest.raises(RuntimeError, match="without super_kernel_scope_begin"):

@@ -90,15 +90,27 @@ def set_deterministic_level(level):
 
 def set_op_timeout_ms(timeout):
     """Accepted; a device of weir is opened with its op_timeout."""
+    if timeout < 0:
+        raise TypeError(f"set_op_timeout_ms: can't convert negative value to unsigned int: {timeout}")
+
+
+_MODES = ("default", "warn", "error")
+_mode = 0
 
 
 def set_sync_debug_mode(debug_mode):
-    """Accepted; nothing waits on the host unasked."""
+    """"default", "warn" or "error", or their numbers; nothing waits on the host unasked here, so
+    that there is nothing to warn of."""
+    global _mode
+    number = _MODES.index(debug_mode) if debug_mode in _MODES else debug_mode
+    if number not in range(len(_MODES)):
+        raise RuntimeError(f"set_sync_debug_mode: {debug_mode!r} is none of {', '.join(_MODES)}")
+    _mode = number
 
 
 def get_sync_debug_mode():
-    """0: no warnings."""
-    return 0
+    """The number that was set."""
+    return _mode
 
 
 _super_kernels = []  # the open ones

@@ -45,9 +45,8 @@ def _publish_modules():
         "graphs": {n: names[n] for n in graphs.__all__ if n in names},
         "utils": {
             "get_cann_version": extras.get_cann_version,
-            "synchronize": weir.npu.synchronize,
-            "set_device": weir.npu.set_device,
             "_get_device_index": weir.npu._get_device_index,
+            **names,
         },
         "amp": {"autocast": extras.autocast, "GradScaler": extras.grad_scaler},
     }
