@@ -79,6 +79,14 @@ def test_signs_that_are_kept_aside_are_not_lost():
     check(function, make, [4], False)
 
 
+def test_what_was_detached_stays_so_beside_what_it_is_a_view_of():
+    def function(x, n):
+        y = x + n
+        return y, y[1:], y[:1].detach(), x.detach()
+
+    check(function, lambda n: (torch.ones(n, 3, requires_grad=True), 1), [4], True)
+
+
 def test_random_programs_equal_eager_ones():
     found = []
     for seed in range(COUNT):

@@ -357,11 +357,11 @@ class Builder:
             return Output(argument=arguments[node])
         if not fallback._is_value(self.env[node]):
             return Output(given=self.env[node])
-        val, base = places.traced(node), places.origin(node)
+        base = places.origin(node)
         if base in arguments:
-            place = places.Place(self.sizes, val, places.traced(base))
+            place = places.Place(self.sizes, node, base)
             return Output(argument=arguments[base], place=place)
-        memory = val.untyped_storage()._cdata
+        memory = places.traced(node).untyped_storage()._cdata
         if memory not in slots and self._can_hold(base):
             slots[memory] = base, self._slot(built, base)
         if memory not in slots:
@@ -369,7 +369,7 @@ class Builder:
         base, slot = slots[memory]
         if node is base:
             return Output(slot)
-        return Output(slot, place=places.Place(self.sizes, val, places.traced(base)))
+        return Output(slot, place=places.Place(self.sizes, node, base))
 
     def _can_hold(self, node):
         """Whether memory made for the node's value is like PyTorch's."""

@@ -86,6 +86,17 @@ def origin(node):
     return node
 
 
+def _is_detached(node, base):
+    """Whether the program cut the view from gradients. Any other view of a result that requires a
+    gradient requires one, whatever it was made under."""
+    (memory,) = _memories(node)
+    while node is not None and node is not base:
+        if node.target is torch.ops.aten.detach.default:
+            return True
+        node = _above(node, memory)
+    return False
+
+
 # These copy their argument with its strides and its offset. Fake tensors do not always say so,
 # and PyTorch relies on it where an argument is written to through a view that is returned.
 _LAID_OUT_AS_ARGUMENT = {
@@ -110,7 +121,9 @@ class Place:
     """How a view is made of the tensor it is a view of: ``offset`` counts from that one's own, in
     bytes where the types differ."""
 
-    def __init__(self, sizes, val, base):
+    def __init__(self, sizes, node, base):
+        self.detached = _is_detached(node, base)
+        val, base = traced(node), traced(base)
         self.shape, self.strides, offset = sizes.layout(val)
         base_shape, base_strides, before = sizes.layout(base)
         self.expected = [(d, base_strides[d]) for d, n in enumerate(base_shape) if n > 1]
@@ -140,7 +153,8 @@ class Place:
             at = base.storage_offset() + self.offset
             view = base.as_strided(self.shape, self.strides, at)
         view = torch._conj(view) if self.conj else view
-        return torch._neg_view(view) if self.neg else view
+        view = torch._neg_view(view) if self.neg else view
+        return view.detach() if self.detached else view
 
 
 def is_dense(sizes, node):

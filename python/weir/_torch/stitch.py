@@ -352,7 +352,7 @@ class Stitcher(build.Builder):
         return "view", (self._plain_result(base), self._place(node, base))
 
     def _place(self, node, base):
-        return places.Place(self.sizes, places.traced(node), places.traced(base))
+        return places.Place(self.sizes, node, base)
 
     def _plain_result(self, node):
         value = self.env[node]
