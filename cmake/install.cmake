@@ -1,4 +1,4 @@
-# Library, headers, pkg-config file, CMake package, man page and shell completions.
+# Library, headers, pkg-config file, CMake package, man pages and shell completions.
 include(CMakePackageConfigHelpers)
 
 set(weir_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/weir)
@@ -38,4 +38,13 @@ if(TARGET weir_cli)
         COMMAND ${PROJECT_SOURCE_DIR}/scripts/make-man ${PROJECT_BINARY_DIR}/weir
         OUTPUT_FILE ${PROJECT_BINARY_DIR}/weir.1 COMMAND_ERROR_IS_FATAL ANY)")
     install(FILES ${PROJECT_BINARY_DIR}/weir.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+endif()
+
+# Section 3 is what the headers say, as docs/api.md is.
+find_package(Python3 COMPONENTS Interpreter QUIET)
+if(Python3_FOUND)
+    install(CODE "execute_process(
+        COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/api-reference
+                --man ${PROJECT_BINARY_DIR}/man3 COMMAND_ERROR_IS_FATAL ANY)")
+    install(DIRECTORY ${PROJECT_BINARY_DIR}/man3 DESTINATION ${CMAKE_INSTALL_MANDIR})
 endif()

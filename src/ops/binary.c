@@ -9,12 +9,8 @@
 #include "ops/call/registry.h"
 #include "ops/elementwise.h"
 
-struct value_params {
-    double value; /* the second operand where there is no second input */
-};
-
 static const struct weir__op_field value_fields[] = {
-    {"value", WEIR__FIELD_FLOAT, offsetof(struct value_params, value), 1},
+    {"value", WEIR__FIELD_FLOAT, offsetof(struct weir__value_params, value), 1},
 };
 
 static const struct weir__view *second(const struct weir__call *call)
@@ -34,7 +30,7 @@ static weir_status infer(struct weir__call *call, enum weir__types types, bool g
     if ((st = weir__check_type(name, a, types)))
         return st;
     if (!b) {
-        const struct value_params *p = call->params;
+        const struct weir__value_params *p = call->params;
         double constant;
 
         if ((st = weir__constant(name, p->value, a->dtype, &constant)))
@@ -77,7 +73,7 @@ static weir_status prepare(const struct weir__call *call, enum weir__binary_code
     };
 
     if (!b) {
-        const struct value_params *p = call->params;
+        const struct weir__value_params *p = call->params;
         weir_status st;
 
         if ((st = weir__constant(call->op->name, p->value, a->dtype, &c.constant[0])))
@@ -127,34 +123,12 @@ static weir_status prepare(const struct weir__call *call, enum weir__binary_code
         .nin_min = 1,                                                                            \
         .nin_max = 2,                                                                            \
         .nout = 1,                                                                               \
-        .params_size = sizeof(struct value_params),                                              \
+        .params_size = sizeof(struct weir__value_params),                                        \
         .fields = value_fields,                                                                  \
         .nfields = weir__countof(value_fields),                                                  \
         .infer = infer_##types,                                                                  \
         .cost = cost_##fn_name,                                                                  \
         .prepare = prepare_##fn_name,                                                            \
         .place = weir__ew_place,                                                                 \
-    };                                                                                           \
-    weir_status weir_##fn_name(weir_tensor *a, weir_tensor *b, weir_tensor **out)                \
-    {                                                                                            \
-        static const struct value_params none;                                                   \
-        weir_tensor *in[] = {a, b};                                                              \
-        return weir__op_run(&weir__op_##fn_name, &none, in, 2, out);                             \
-    }                                                                                            \
-    weir_status weir_##fn_name##_into(weir_tensor *a, weir_tensor *b, weir_tensor *out)          \
-    {                                                                                            \
-        static const struct value_params none;                                                   \
-        weir_tensor *in[] = {a, b};                                                              \
-        return weir__op_run_into(&weir__op_##fn_name, &none, in, 2, &out);                       \
-    }                                                                                            \
-    weir_status weir_##fn_name##_scalar(weir_tensor *a, double b, weir_tensor **out)             \
-    {                                                                                            \
-        struct value_params p = {b};                                                             \
-        return weir__op_run(&weir__op_##fn_name, &p, &a, 1, out);                                \
-    }                                                                                            \
-    weir_status weir_##fn_name##_scalar_into(weir_tensor *a, double b, weir_tensor *out)         \
-    {                                                                                            \
-        struct value_params p = {b};                                                             \
-        return weir__op_run_into(&weir__op_##fn_name, &p, &a, 1, &out);                          \
-    }
+    };
 BINARY_ROWS(DEFINE_BINARY)

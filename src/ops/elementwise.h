@@ -62,4 +62,9 @@ void weir__infer_like(struct weir__call *call);
 /* flops per element, and every operand moved once. */
 void weir__ew_cost(const struct weir__call *call, double flops, struct weir__cost *cost);
 
+/* Of operators between two tensors, or a tensor and a number. */
+struct weir__value_params {
+    double value; /* the second operand where there is no second input */
+};
+
 #endif

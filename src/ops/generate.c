@@ -262,26 +262,35 @@ static void cost_random(const struct weir__call *call, struct weir__cost *cost)
     weir__ew_cost(call, 40, cost);
 }
 
-#define DEFINE_RANDOM(fn_name, row_name, kind, text)                              \
-    const struct weir__op weir__op_##fn_name = {                                  \
-        .name = row_name,                                                         \
-        .summary = text,                                                          \
-        .engine = WEIR_ENGINE_VECTOR,                                             \
-        .flags = WEIR__OP_IN_PLACE | WEIR__OP_OVERWRITES,                         \
-        .nin_min = 1,                                                             \
-        .nin_max = 1,                                                             \
-        .nout = 0,                                                                \
-        .params_size = sizeof(struct random_params),                              \
-        .fields = kind##_fields,                                                  \
-        .nfields = weir__countof(kind##_fields),                                  \
-        .infer = infer_##kind,                                                    \
-        .cost = cost_random,                                                      \
-        .prepare = prepare_##kind,                                                \
-    };                                                                            \
-    weir_status weir_##fn_name(weir_tensor *x, uint64_t seed, double a, double b) \
-    {                                                                             \
-        struct random_params p = {(int64_t)seed, a, b};                           \
-        return weir__op_run(&weir__op_##fn_name, &p, &x, 1, NULL);                \
-    }
+#define DEFINE_RANDOM(fn_name, row_name, kind, text)      \
+    const struct weir__op weir__op_##fn_name = {          \
+        .name = row_name,                                 \
+        .summary = text,                                  \
+        .engine = WEIR_ENGINE_VECTOR,                     \
+        .flags = WEIR__OP_IN_PLACE | WEIR__OP_OVERWRITES, \
+        .nin_min = 1,                                     \
+        .nin_max = 1,                                     \
+        .nout = 0,                                        \
+        .params_size = sizeof(struct random_params),      \
+        .fields = kind##_fields,                          \
+        .nfields = weir__countof(kind##_fields),          \
+        .infer = infer_##kind,                            \
+        .cost = cost_random,                              \
+        .prepare = prepare_##kind,                        \
+    };
 DEFINE_RANDOM(random_uniform, "RandomUniform", uniform, "independent numbers from low to high")
 DEFINE_RANDOM(random_normal, "RandomNormal", normal, "independent normal numbers")
+
+weir_status weir_random_uniform(weir_tensor *x, uint64_t seed, double low, double high)
+{
+    struct random_params p = {(int64_t)seed, low, high};
+
+    return weir__op_run(&weir__op_random_uniform, &p, &x, 1, NULL);
+}
+
+weir_status weir_random_normal(weir_tensor *x, uint64_t seed, double mean, double deviation)
+{
+    struct random_params p = {(int64_t)seed, mean, deviation};
+
+    return weir__op_run(&weir__op_random_normal, &p, &x, 1, NULL);
+}

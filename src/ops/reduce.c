@@ -267,13 +267,22 @@ static weir_status run(const struct weir__op *op, weir_tensor *x, const int *dim
     return weir__op_run(op, &p, &x, 1, out);
 }
 
-#define DEFINE_REDUCE(name)                                                           \
-    weir_status weir_##name(weir_tensor *x, const int *dims, int ndims, bool keepdim, \
-                            weir_tensor **out)                                        \
-    {                                                                                 \
-        return run(&weir__op_##name, x, dims, ndims, keepdim, out);                   \
-    }
-WEIR_REDUCE_LIST(DEFINE_REDUCE)
+weir_status weir_sum(weir_tensor *x, const int *dims, int ndims, bool keepdim, weir_tensor **out)
+{
+    return run(&weir__op_sum, x, dims, ndims, keepdim, out);
+}
+weir_status weir_mean(weir_tensor *x, const int *dims, int ndims, bool keepdim, weir_tensor **out)
+{
+    return run(&weir__op_mean, x, dims, ndims, keepdim, out);
+}
+weir_status weir_max(weir_tensor *x, const int *dims, int ndims, bool keepdim, weir_tensor **out)
+{
+    return run(&weir__op_max, x, dims, ndims, keepdim, out);
+}
+weir_status weir_min(weir_tensor *x, const int *dims, int ndims, bool keepdim, weir_tensor **out)
+{
+    return run(&weir__op_min, x, dims, ndims, keepdim, out);
+}
 
 weir_status weir_argmax(weir_tensor *x, int dim, bool keepdim, weir_tensor **out)
 {

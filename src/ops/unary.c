@@ -79,15 +79,7 @@ static weir_status prepare(const struct weir__call *call, enum weir__unary_code 
         .cost = cost_##fn_name,                                                                  \
         .prepare = prepare_##fn_name,                                                            \
         .place = weir__ew_place,                                                                 \
-    };                                                                                           \
-    weir_status weir_##fn_name(weir_tensor *x, weir_tensor **out)                                \
-    {                                                                                            \
-        return weir__op_run(&weir__op_##fn_name, NULL, &x, 1, out);                              \
-    }                                                                                            \
-    weir_status weir_##fn_name##_into(weir_tensor *x, weir_tensor *out)                          \
-    {                                                                                            \
-        return weir__op_run_into(&weir__op_##fn_name, NULL, &x, 1, &out);                        \
-    }
+    };
 UNARY_ROWS(DEFINE_UNARY)
 
 struct clamp_params {

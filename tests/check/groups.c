@@ -165,7 +165,7 @@ TEST(check_groups, calls_of_one_group_must_fit)
     weir_check_free(report);
 }
 
-TEST(check_groups, a_call_that_one_rank_lacks)
+TEST(check_groups, a_collective_that_one_rank_lacks_is_found)
 {
     weir_check_report *report = check_programs("rr", "r", NULL);
     const weir_finding *f = find(report, WEIR_FINDING_COLLECTIVE_ORDER);

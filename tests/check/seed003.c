@@ -57,7 +57,7 @@ static size_t count_errors(int limit, unsigned policies)
     return n;
 }
 
-TEST(seed003, is_found_told_and_cured)
+TEST(seed003, the_seed_deadlock_is_found_described_and_cured)
 {
     struct ranks r;
     weir_check_report *report;
@@ -92,7 +92,7 @@ TEST(seed003, is_found_told_and_cured)
     ranks_close(&r);
 }
 
-TEST(seed003, deadlocks_down_to_33_cores_and_never_below)
+TEST(seed003, the_seed_program_deadlocks_down_to_33_cores_and_never_below)
 {
     CHECK_EQ(count_errors(48, 0), 1);
     CHECK_EQ(count_errors(33, 0), 1);
@@ -128,7 +128,7 @@ TEST(seed003, a_cure_that_breaks_the_rule_of_two_streams_is_a_warning)
 }
 
 /* Three operators on one card in one order cannot wait for another card. */
-TEST(seed003, an_order_between_the_three_is_clean)
+TEST(seed003, an_order_between_the_three_collectives_is_free_of_deadlock)
 {
     struct ranks r;
     weir_check_report *report;

@@ -78,7 +78,7 @@ static void compare_many(const struct shape *shape, int count, int rare)
     CHECK_LT(tally.skipped, tally.programs / 5);
 }
 
-TEST(verdicts, of_one_rank_equal_all_timings)
+TEST(verdicts, verdicts_of_one_rank_equal_brute_force)
 {
     compare_many(
         &(struct shape){
@@ -86,24 +86,24 @@ TEST(verdicts, of_one_rank_equal_all_timings)
         2000, 500);
 }
 
-TEST(verdicts, of_ranks_of_one_priority_equal_all_timings)
+TEST(verdicts, verdicts_of_ranks_of_one_priority_equal_brute_force)
 {
     compare_many(&(struct shape){.ranks = 2, .streams = 3, .ops = 4, .cores = 4}, 2000, 50);
 }
 
-TEST(verdicts, of_three_ranks_equal_all_timings)
+TEST(verdicts, verdicts_of_three_ranks_equal_brute_force)
 {
     compare_many(&(struct shape){.ranks = 3, .streams = 2, .ops = 2, .cores = 3}, 1500, 50);
 }
 
-TEST(verdicts, with_priorities_equal_all_timings)
+TEST(verdicts, verdicts_with_priorities_equal_brute_force)
 {
     compare_many(
         &(struct shape){.ranks = 2, .streams = 3, .ops = 3, .cores = 4, .priorities = true}, 2000,
         50);
 }
 
-TEST(verdicts, with_mixed_blocks_equal_all_timings)
+TEST(verdicts, verdicts_with_mixed_blocks_equal_brute_force)
 {
     compare_many(
         &(struct shape){

@@ -253,7 +253,7 @@ TEST(graphs, kernel_nodes_meet_by_name)
     for (int i = 0; i < 10; i++) {
         CHECK_OK(weir_plan_run(plans[0], weir_stream_default(w.dev[0]), NULL, 0, NULL, 0));
         if (i == 0) { /* alone it waits */
-            pause_us(2000);
+            let_others_pass(w.dev[0]);
             CHECK_OK(weir_stream_query(weir_stream_default(w.dev[0]), &done));
             CHECK(!done);
         }

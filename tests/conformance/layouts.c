@@ -128,22 +128,22 @@ static void check_types(weir_device *dev, weir_dtype first, weir_dtype last)
 }
 
 /* Few types a case: a GPU's kernels are compiled for each. */
-CONFORMANCE(layouts, floats_lie_in_any_way)
+CONFORMANCE(layouts, floats_of_any_layout_give_the_reference)
 {
     check_types(dev, WEIR_F32, WEIR_F16);
 }
 
-CONFORMANCE(layouts, other_floats_lie_in_any_way)
+CONFORMANCE(layouts, half_and_double_floats_of_any_layout_give_the_reference)
 {
     check_types(dev, WEIR_BF16, WEIR_F64);
 }
 
-CONFORMANCE(layouts, integers_lie_in_any_way)
+CONFORMANCE(layouts, integers_of_any_layout_give_the_reference)
 {
     check_types(dev, WEIR_I64, WEIR_I32);
 }
 
-CONFORMANCE(layouts, small_integers_lie_in_any_way)
+CONFORMANCE(layouts, small_integers_of_any_layout_give_the_reference)
 {
     check_types(dev, WEIR_I8, WEIR_BOOL);
 }

@@ -119,7 +119,7 @@ static void *other_thread(void *user)
     return NULL;
 }
 
-CONFORMANCE(streams, the_current_one_belongs_to_the_thread_and_device)
+CONFORMANCE(streams, the_current_stream_belongs_to_the_thread_and_device)
 {
     weir_device *second = open_another();
     weir_stream *mine = new_stream(dev), *other = new_stream(dev);
@@ -200,7 +200,7 @@ CONFORMANCE(events, elapsed_grows_with_the_work_between)
         CHECK_OK(weir_exp_into(t, t));
     CHECK_OK(weir_event_record(end, weir_stream_default(dev)));
     CHECK_OK(weir_event_elapsed(start, end, &ms));
-    CHECK(ms > 0 && ms < 60000);
+    CHECK(ms > 0);
     CHECK_OK(weir_event_elapsed(start, start, &none));
     CHECK_NEAR(none, 0, 0);
     weir_event_destroy(start);

@@ -254,7 +254,7 @@ static weir_tensor *turned(weir_stream *s, int64_t rows, int64_t columns, const 
 
 /* Between all pairs of packed and turned views, longer than the stage, with rows that its end
  * cuts. */
-TEST(cuda_across, views_of_any_strides)
+TEST(cuda_across, views_of_any_strides_are_copied_between_devices)
 {
     enum { ROWS = 1201, COLUMNS = 1103, ALL = ROWS * COLUMNS };
     struct pair p = open_pair();
@@ -353,7 +353,7 @@ TEST(cuda_across, a_stream_that_waits_for_the_other_device_says_so)
 
 /* Calls of CUDA that fail while a copy is queued: an error or none, no hang, and the next copy
  * works. */
-TEST(cuda_across, any_call_may_fail)
+TEST(cuda_across, any_driver_call_of_a_copy_between_devices_may_fail)
 {
     const struct fake_control *fake = use_fake();
     struct pair p = open_pair();

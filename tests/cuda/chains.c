@@ -74,7 +74,7 @@ TEST(cuda_chains, what_a_chain_reads_in_another_order_is_not_overwritten_by_its_
 }
 
 /* More steps and operands than a launch has room for. */
-TEST(cuda_chains, long_ones_are_cut_where_a_launch_has_no_room)
+TEST(cuda_chains, a_long_chain_is_cut_where_a_launch_has_no_room)
 {
     enum { SUMS = 40 };
     weir_device *dev = open_gpu("cuda:0");
@@ -115,7 +115,7 @@ TEST(cuda_chains, long_ones_are_cut_where_a_launch_has_no_room)
 }
 
 /* A chain does not cross the end of a super kernel. */
-TEST(cuda_chains, those_of_a_super_kernel_are_its_own)
+TEST(cuda_chains, a_chain_never_leaves_its_super_kernel)
 {
     weir_device *dev = open_gpu("cuda:0");
     weir_tensor *x, *y, *next;
@@ -147,7 +147,7 @@ TEST(cuda_chains, those_of_a_super_kernel_are_its_own)
 
 /* A copy that turns its input is another kernel; in the mode that tunes nothing there are no
  * chains. */
-TEST(cuda_chains, what_is_no_chain_stays_apart)
+TEST(cuda_chains, operators_that_form_no_chain_are_launched_apart)
 {
     weir_device *dev = open_gpu("cuda:0");
 

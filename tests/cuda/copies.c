@@ -14,7 +14,7 @@ static int64_t find_other(const float *values, float value)
     return -1;
 }
 
-TEST(cuda_copies, one_that_fails_half_way_leaves_the_callers_memory_alone)
+TEST(cuda_copies, a_copy_that_fails_half_way_leaves_the_callers_memory_alone)
 {
     const struct fake_control *fake = use_fake();
     size_t size = COUNT * sizeof(float);

@@ -247,7 +247,7 @@ TEST(cuda_early, a_gpu_that_cannot_start_kernels_early_is_not_asked_to)
 }
 
 /* Those that no case here launches as well. */
-TEST(cuda_early, every_text_waits_first)
+TEST(cuda_early, every_kernel_source_waits_for_earlier_kernels_first)
 {
     const struct fake_control *fake = find_fake();
     int entries = 0;

@@ -299,17 +299,17 @@ static void fail_each(int code, uint64_t first, uint64_t step)
     CHECK_GT(errors, tried / 8); /* a slow machine polls more, and polls may fail */
 }
 
-TEST_TIMEOUT(every_call, that_finds_no_memory_is_an_error_and_nothing_more, 120)
+TEST_TIMEOUT(every_call, a_driver_call_without_memory_is_an_error_and_nothing_more, 120)
 {
     fail_each(CU_ERROR_OUT_OF_MEMORY, 1, 3);
 }
 
-TEST_TIMEOUT(every_call, that_is_refused_is_an_error_and_nothing_more, 120)
+TEST_TIMEOUT(every_call, a_refused_driver_call_is_an_error_and_nothing_more, 120)
 {
     fail_each(1, 2, 3);
 }
 
-TEST_TIMEOUT(every_call, that_finds_the_gpu_lost_makes_the_device_say_so, 120)
+TEST_TIMEOUT(every_call, a_driver_call_on_a_lost_gpu_makes_the_device_say_so, 120)
 {
     fail_each(700, 3, 3);
 }

@@ -221,7 +221,7 @@ TEST(cuda_merges, tensors_bound_anew_are_merged_where_they_can_be)
     close_run(&r);
 }
 
-TEST(cuda_merges, are_kept_for_later_processes_unless_the_file_is_damaged)
+TEST(cuda_merges, merges_are_kept_for_later_processes_unless_the_file_is_damaged)
 {
     const struct node nodes[] = {{"default", 0, 1, 0, 0}, {"side", 0, 1, 0, 0}};
     const struct fake_control *fake = use_fake();

@@ -101,7 +101,7 @@ static int way_taken(const struct fake_control *fake, const char *spec, bool two
     return fake->last_algorithm();
 }
 
-TEST(cuda_products, the_fastest_way_is_found_by_time_and_kept_for_later_processes)
+TEST(cuda_products, the_fastest_algorithm_is_found_by_timing_and_kept_for_later_processes)
 {
     const struct fake_control *fake = use_fake();
     char path[100];
@@ -136,7 +136,7 @@ TEST(cuda_products, products_of_two_lanes_are_timed_beside_each_other_and_run_on
     drop_cache(path);
 }
 
-TEST(cuda_products, a_file_that_holds_no_way_is_found_out)
+TEST(cuda_products, a_cache_file_that_names_no_algorithm_is_refused)
 {
     const struct fake_control *fake = use_fake();
     char path[100], name[400] = "";

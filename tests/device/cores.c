@@ -2,6 +2,7 @@
 #include "helpers.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 /* Counts how many blocks run at once, and how often each ran. */
 struct meter {
@@ -9,6 +10,8 @@ struct meter {
     atomic_int runs[4096];
     atomic_int phase_done[8]; /* blocks that ended in each phase */
     atomic_int early;         /* a phase began before the one before it had ended */
+    struct gate *gate;        /* blocks must not run before it is open; NULL: none */
+    atomic_int past_gate;     /* those that did */
     long us;
 };
 
@@ -21,6 +24,8 @@ static weir_status meter_kernel(const void *args, const weir_block *block)
         ;
     if (block->phase && atomic_load(&m->phase_done[block->phase - 1]) != (int)block->count)
         atomic_fetch_add(&m->early, 1);
+    if (m->gate && !atomic_load(&m->gate->open))
+        atomic_fetch_add(&m->past_gate, 1);
     atomic_fetch_add(&m->runs[block->index], 1);
     ((char *)block->local)[WEIR_LOCAL_BYTES - 1] = 1;
     if (m->us)
@@ -118,21 +123,25 @@ TEST(cores, a_gang_holds_its_cores_together)
     weir_stream *a = new_stream(dev, 0), *b = new_stream(dev, 0);
     struct gate g = {0};
     static struct meter m;
-    bool done;
 
+    m.gate = &g;
     submit_gate(a, &g); /* holds one of four */
     while (!atomic_load(&g.arrived))
         pause_us(50);
     submit_meter(b, &m, (weir_launch){.blocks = 4, .phases = 3, .gang = true});
-    pause_us(20000);
-    CHECK_EQ(atomic_load(&m.runs[0]), 0); /* not with three */
-    CHECK_OK(weir_stream_query(b, &done));
-    CHECK(!done);
+    for (int i = 0; i < 1000; i++) {
+        bool done;
+
+        CHECK_OK(weir_stream_query(b, &done));
+        CHECK(!done);
+        sched_yield();
+    }
     open_gate(&g);
     CHECK_OK(weir_device_sync(dev));
     for (int i = 0; i < 4; i++)
         CHECK_EQ(atomic_load(&m.runs[i]), 3);
     CHECK_EQ(atomic_load(&m.early), 0);
+    CHECK_EQ(atomic_load(&m.past_gate), 0); /* no block ran with three */
     CHECK_OK(weir_device_close(dev));
 }
 

@@ -90,7 +90,7 @@ TEST(edges, an_error_has_no_sentence_of_another)
 
 /* A signal that the program's own threads block stays pending for them: the library's do
  * not take it. */
-TEST(edges, signals_are_the_programs)
+TEST(edges, signals_are_not_taken_by_threads_of_the_library)
 {
     weir_device *dev = open_device("cpu:threads=3");
     sigset_t mine, pending;

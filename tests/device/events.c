@@ -101,7 +101,7 @@ TEST(event, may_be_destroyed_while_its_wait_and_its_stamp_are_queued)
     submit_ticket(b, &counter, &slot);
     weir_memory_get_stats(dev, &stats);
     CHECK_EQ(stats.events_live, 0);
-    pause_us(5000);
+    let_others_pass(dev);
     CHECK_EQ(atomic_load(&counter), 0);
     open_gate(&g);
     CHECK_OK(weir_device_sync(dev));
@@ -132,7 +132,6 @@ TEST(event, elapsed_measures_device_time)
     CHECK_OK(weir_event_record(to, s));
     CHECK_OK(weir_event_elapsed(from, to, &ms));
     CHECK(ms >= 20);
-    CHECK(ms < 20000);
     CHECK_OK(weir_event_elapsed(to, from, &ms));
     CHECK(ms <= -20);
     weir_event_destroy(from);

@@ -51,7 +51,7 @@ TEST(stream, wait_orders_across_streams)
     submit_ticket(a, &counter, &first);
     order_after(b, a);
     submit_ticket(b, &counter, &second);
-    pause_us(20000);
+    let_others_pass(dev);
     CHECK_EQ(atomic_load(&counter), 0);
     open_gate(&g);
     CHECK_OK(weir_stream_sync(b));
@@ -194,7 +194,7 @@ TEST(stream, sync_times_out_and_says_who_waits_for_whom)
     CHECK_OK(weir_launch_submit(b, &(weir_launch){.name = "after"}));
     while (!atomic_load(&g.arrived))
         pause_us(100);
-    pause_us(20000);
+    let_others_pass(dev); /* b has come to its wait */
     CHECK_STATUS(weir_stream_sync_for(b, 30000000), WEIR_ETIMEDOUT);
     CHECK_STR(weir_last_error(), "gate");
     CHECK_STR(weir_last_error(), "waits for command 1 of stream");
@@ -263,7 +263,7 @@ static void keep_last(void *user, weir_log_level level, const char *text)
         snprintf(user, 256, "%s", text);
 }
 
-TEST(stream, one_per_call_gets_one_hint)
+TEST(stream, a_stream_per_call_gets_one_hint)
 {
     static char hint[256];
     weir_device *dev = open_device("cpu");

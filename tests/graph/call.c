@@ -127,7 +127,7 @@ TEST(call, a_wait_for_a_short_operator_needs_no_worker)
 }
 
 /* What takes long is left to the workers: a timeout is heard while they are busy. */
-TEST(call, long_work_is_not_taken_on)
+TEST(call, the_calling_thread_does_not_run_long_plans_itself)
 {
     weir_device *dev = open_device("cpu:cores=2,threads=1,op_timeout=1");
     int64_t n = (int64_t)1 << 22;

@@ -60,7 +60,7 @@ TEST(fold, what_literals_alone_decide_is_computed_once)
                5, 2);
 }
 
-TEST(fold, literals_that_are_generated_are_too)
+TEST(fold, generated_literals_are_folded)
 {
     check_fold(INPUT A "node { name: 'r' op: 'Arange' input: 'a' attr { key: 'step' value { f: 0.1 "
                        "} } }\n"

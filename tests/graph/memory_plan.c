@@ -318,7 +318,7 @@ TEST(memory_plan, the_sweep_shares_only_what_is_over)
     check_effort((struct weir__memory_effort){-1, -1});
 }
 
-static double seconds_for(int nodes, int streams, int window)
+static void plan_large(int nodes, int streams, int window)
 {
     struct synthetic_options o = {.seed = 1,
                                   .nodes = nodes,
@@ -328,29 +328,24 @@ static double seconds_for(int nodes, int streams, int window)
                                   .runs = 5,
                                   .sizes = 1000};
     struct synthetic s;
-    uint64_t began;
 
     synthetic_init(&s, &o);
     synthetic_syncs(&s);
-    began = weir__clock_ns();
     CHECK_OK(weir__pass_memory(&s.c));
     CHECK_OK(weir__pass_check(&s.c));
-    double took = (double)(weir__clock_ns() - began) / 1e9;
-
     CHECK_GE(s.c.arena_bytes, s.c.lower_bound);
     synthetic_fini(&s);
-    return took;
 }
 
 /* With short lifetimes, with long ones, and with ever longer ones: each takes another
- * way. The bound is far above what it takes on an idle machine. */
-TEST(memory_plan, a_hundred_thousand_nodes_take_seconds_at_most)
+ * algorithm. What they take is measured by `weir bench` (compile_10k, compile_100k). */
+TEST_TIMEOUT(memory_plan, a_hundred_thousand_nodes_share_only_what_is_over, 600)
 {
     static const int windows[] = {8, 100, 0};
 
     for (int streams = 1; streams <= 8; streams *= 8)
         for (size_t i = 0; i < weir__countof(windows); i++) {
             test_note("%d streams, window %d", streams, windows[i]);
-            CHECK(seconds_for(100000 / TEST_SLOWDOWN, streams, windows[i]) < 10.0);
+            plan_large(100000 / TEST_SLOWDOWN, streams, windows[i]);
         }
 }

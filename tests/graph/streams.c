@@ -30,7 +30,7 @@ TEST(streams, each_label_is_a_stream_in_order_of_first_use)
     synthetic_fini(&s);
 }
 
-TEST(streams, dead_nodes_have_none)
+TEST(streams, dead_nodes_have_no_stream)
 {
     struct synthetic_options o = {.nodes = 4, .streams = 3};
     struct synthetic s;

@@ -76,7 +76,7 @@ TEST(lifetimes, a_source_freed_during_a_copy_to_another_device_stays)
 {
     copy_and_free(false);
 }
-TEST(lifetimes, so_does_one_that_a_borrowing_stream_copies)
+TEST(lifetimes, a_source_copied_on_a_borrowing_stream_stays_until_the_copy_is_over)
 {
     copy_and_free(true);
 }

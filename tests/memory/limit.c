@@ -121,7 +121,7 @@ TEST(ladder, a_stream_waits_on_the_device_before_the_host_does)
     CHECK_EQ(stats_of(dev).device_waits, 1);
     CHECK_EQ(stats_of(dev).host_syncs, 0);
     submit_ticket(s0, &counter, &slot);
-    pause_us(20000);
+    let_others_pass(dev);
     CHECK_EQ(atomic_load(&counter), 0);
     open_gate(&g);
     CHECK_OK(weir_stream_sync(s0)); /* memory order passes no errors on */
@@ -295,7 +295,7 @@ TEST(limit, what_does_not_fit_now_leaves_the_rest_as_it_is)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(limit, no_limit_is_no_licence_to_overflow)
+TEST(limit, sizes_that_overflow_are_refused_without_a_memory_limit)
 {
     weir_device *dev = open_device("cpu");
     weir_stream *s = weir_stream_default(dev);
@@ -310,7 +310,7 @@ TEST(limit, no_limit_is_no_licence_to_overflow)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(limit, a_lower_one_holds_from_the_next_growth_on)
+TEST(limit, a_lower_memory_limit_holds_from_the_next_growth_on)
 {
     weir_device *dev = open_limited();
     weir_stream *s = weir_stream_default(dev);
@@ -329,7 +329,7 @@ TEST(limit, a_lower_one_holds_from_the_next_growth_on)
 
 /* ---- sizes ---- */
 
-TEST(sizes, zero_is_a_buffer_of_its_own)
+TEST(sizes, a_buffer_of_size_zero_is_a_buffer_of_its_own)
 {
     weir_device *dev = open_limited();
     weir_stream *s = weir_stream_default(dev);
@@ -344,7 +344,7 @@ TEST(sizes, zero_is_a_buffer_of_its_own)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(sizes, around_every_power_of_two_are_served_in_full)
+TEST(sizes, buffers_around_every_power_of_two_are_served_in_full)
 {
     weir_device *dev = open_limited();
     weir_stream *s = weir_stream_default(dev);
@@ -361,7 +361,7 @@ TEST(sizes, around_every_power_of_two_are_served_in_full)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(sizes, of_tensors_that_cannot_be_are_errors)
+TEST(sizes, tensor_sizes_that_overflow_are_errors)
 {
     weir_device *dev = open_limited();
     weir_stream *s = weir_stream_default(dev);
@@ -389,7 +389,7 @@ TEST(sizes, of_tensors_that_cannot_be_are_errors)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(sizes, of_a_step_past_the_end_take_one_element)
+TEST(sizes, slices_with_a_step_past_the_end_take_one_element)
 {
     weir_device *dev = open_limited();
     weir_tensor *t, *one;

@@ -28,7 +28,7 @@ static void check_all(const void *bytes, int value)
         CHECK_EQ(((const unsigned char *)bytes)[i], value);
 }
 
-TEST(poison, fills_what_its_own_stream_freed)
+TEST(poison, poison_fills_blocks_that_their_own_stream_freed)
 {
     weir_device *dev = open_device("cpu:poison=1");
     weir_stream *s = weir_stream_default(dev);
@@ -50,7 +50,7 @@ TEST(poison, fills_what_its_own_stream_freed)
 }
 
 /* The last use is on another stream; nothing is filled before it is over. */
-TEST(poison, waits_for_other_streams)
+TEST(poison, poison_waits_for_streams_that_still_read)
 {
     weir_device *dev = open_device("cpu:cores=4,threads=4,poison=1");
     weir_stream *s = weir_stream_default(dev), *s1 = new_stream(dev, 0);
@@ -102,16 +102,16 @@ static void give_to_another(bool over)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(poison, fills_what_is_collected)
+TEST(poison, poison_fills_blocks_that_are_collected)
 {
     give_to_another(true);
 }
-TEST(poison, fills_what_a_stream_is_made_to_wait_for)
+TEST(poison, poison_fills_blocks_that_a_stream_is_made_to_wait_for)
 {
     give_to_another(false);
 }
 
-TEST(poison, is_plain_to_see_in_floats)
+TEST(poison, poison_reads_as_nan_in_floats)
 {
     weir_device *dev = open_device("cpu:poison=1");
     weir_stream *s = weir_stream_default(dev);

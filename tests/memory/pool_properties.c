@@ -300,32 +300,32 @@ static void run_program(const char *spec, uint64_t seed, bool gated, size_t larg
     finish(p);
 }
 
-TEST(pool_properties, hold_while_nothing_completes_by_itself)
+TEST(pool_properties, pool_invariants_hold_while_nothing_completes_by_itself)
 {
     for (uint64_t seed = 1; seed <= 60 / TEST_SLOWDOWN; seed++)
         run_program("cpu:cores=12,threads=12", seed, true, 1 << 20, 800);
 }
 
-TEST(pool_properties, hold_while_work_completes_at_random)
+TEST(pool_properties, pool_invariants_hold_while_work_completes_at_random)
 {
     for (uint64_t seed = 1; seed <= 40 / TEST_SLOWDOWN; seed++)
         run_program("cpu:cores=4,threads=3,jitter=7", seed, false, 1 << 20, 1200);
 }
 
-TEST(pool_properties, hold_when_memory_is_short)
+TEST(pool_properties, pool_invariants_hold_when_memory_is_short)
 {
     for (uint64_t seed = 1; seed <= 40 / TEST_SLOWDOWN; seed++)
         run_program("cpu:cores=4,threads=3,memory=2m,jitter=3", seed, false, 1 << 20, 1200);
 }
 
-TEST(pool_properties, hold_in_deterministic_mode)
+TEST(pool_properties, pool_invariants_hold_in_deterministic_mode)
 {
     for (uint64_t seed = 1; seed <= 20 / TEST_SLOWDOWN; seed++)
         run_program("cpu:cores=4,threads=3,memory=2m,deterministic=1,jitter=3", seed, false,
                     1 << 20, 1200);
 }
 
-TEST(pool_properties, hold_with_poison)
+TEST(pool_properties, pool_invariants_hold_with_poison)
 {
     for (uint64_t seed = 1; seed <= 20 / TEST_SLOWDOWN; seed++)
         run_program("cpu:cores=4,threads=3,memory=4m,poison=1,jitter=5", seed, false, 1 << 20,

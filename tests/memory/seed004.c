@@ -100,18 +100,18 @@ TEST(seed004, freed_memory_waits_for_its_readers)
     CHECK_EQ(run_scenario("cpu:cores=4,threads=3,jitter=11", ROUNDS), 0);
 }
 
-TEST(seed004, holds_with_little_memory)
+TEST(seed004, freed_memory_waits_for_its_readers_with_little_memory)
 {
     CHECK_EQ(run_scenario("cpu:cores=4,threads=3,jitter=12,memory=128k", ROUNDS), 0);
 }
 
-TEST(seed004, holds_with_poison)
+TEST(seed004, freed_memory_waits_for_its_readers_with_poison)
 {
     CHECK_EQ(run_scenario("cpu:cores=4,threads=3,jitter=13,poison=1", ROUNDS), 0);
 }
 
 /* The test is a real one: without the protection it fails. */
-TEST(seed004, shows_corruption_with_the_protection_off)
+TEST(seed004, freed_memory_is_corrupted_with_the_protection_off)
 {
 #ifdef WEIR_DEBUG_HOOKS
     CHECK_EQ(setenv("WEIR_DEBUG_UNSAFE_POOL", "1", 1), 0);

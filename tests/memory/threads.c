@@ -71,7 +71,7 @@ static void submit_to_one(struct crew *c, int index)
     }
 }
 
-TEST(threads, submit_to_one_stream)
+TEST(threads, threads_may_submit_to_one_stream)
 {
     struct crew c = {.work = submit_to_one};
 
@@ -140,14 +140,14 @@ static void hand_over(struct crew *c, int index)
     }
 }
 
-TEST(threads, hand_tensors_from_stream_to_stream)
+TEST(threads, threads_may_hand_tensors_from_stream_to_stream)
 {
     struct crew c = {.work = hand_over};
 
     run_crew("cpu:cores=4,threads=3,jitter=9", &c);
 }
 
-TEST(threads, hand_tensors_over_with_poison_and_little_memory)
+TEST(threads, threads_may_hand_tensors_over_with_poison_and_little_memory)
 {
     struct crew c = {.work = hand_over};
 
@@ -230,7 +230,7 @@ static void all_at_once(struct crew *c, int index)
     }
 }
 
-TEST(threads, call_everything_at_once)
+TEST(threads, threads_may_call_every_function_at_once)
 {
     struct crew c = {.work = all_at_once};
 
@@ -260,7 +260,7 @@ static void share_handle(struct crew *c, int index)
     CHECK_OK(weir_stream_destroy(s));
 }
 
-TEST(threads, share_one_tensor)
+TEST(threads, threads_may_share_one_tensor)
 {
     struct crew c = {.work = share_handle};
     struct member members[THREADS];
@@ -314,7 +314,7 @@ static void fail_and_forget(struct crew *c, int index)
     }
 }
 
-TEST(threads, fail_and_give_streams_back)
+TEST(threads, threads_may_fail_and_give_streams_back_at_once)
 {
     struct crew c = {.work = fail_and_forget};
 
@@ -340,7 +340,7 @@ static void open_and_close(struct crew *c, int index)
     }
 }
 
-TEST(threads, open_and_close_devices)
+TEST(threads, threads_may_open_and_close_devices_at_once)
 {
     struct crew c = {.work = open_and_close};
 

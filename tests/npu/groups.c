@@ -308,7 +308,7 @@ TEST(groups, each_rank_may_have_a_host_thread)
 }
 
 /* Devices that share no group have clocks of their own; those that do move together. */
-TEST(groups, only_devices_of_a_group_keep_company)
+TEST(groups, only_devices_of_a_group_share_a_clock)
 {
     struct pair p;
     weir_device *apart;

@@ -8,7 +8,7 @@
 #include "sim/profile.h"
 #include "weir/device.h"
 
-TEST(profiles, every_built_in_one_is_whole)
+TEST(profiles, every_built_in_profile_is_complete)
 {
     struct weir__profile p;
     size_t n = 0;
@@ -24,7 +24,7 @@ TEST(profiles, every_built_in_one_is_whole)
     CHECK_STR_EQ(p.name, "910_9391");
 }
 
-TEST(profiles, bad_ones_are_refused_with_the_line)
+TEST(profiles, bad_profiles_are_refused_with_the_line)
 {
     static const struct {
         const char *text, *part;

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 
 import pytest
 
@@ -116,17 +115,15 @@ WAITS = """
         go, s = threading.Event(), weir.Stream()
         mark = weir.Event(timing=True)
         with weir.stream(s):
-            x = weir.host_call("stuck", lambda i, o: go.wait(30), [weir.ones((1,))],
+            x = weir.host_call("stuck", lambda i, o: go.wait(), [weir.ones((1,))],
                                [("float32", (1,))])[0]
             mark.record()
             threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
-            began = time.perf_counter()
-            try:
+            try:  # nothing but the signal ends it
                 wait(x, s)
                 print(name, "was not interrupted")
             except KeyboardInterrupt:
-                if time.perf_counter() - began > 10:
-                    print(name, "took long")
+                pass
         go.set()
         s.synchronize()  # the work went on, and the stream is as good as before
         with weir.stream(s):
@@ -147,15 +144,14 @@ def test_ctrl_c_while_python_ends():
         import os, signal, threading, time, weir
         signal.signal(signal.SIGINT, signal.default_int_handler)
         go = threading.Event()
-        x = weir.host_call("stuck", lambda i, o: go.wait(40), [weir.ones((1,))],
+        x = weir.host_call("stuck", lambda i, o: go.wait(), [weir.ones((1,))],
                            [("float32", (1,))])[0]
         late = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
         late.daemon = True
         late.start()
-        print(time.time(), flush=True)
         """
     )
-    assert time.time() - float(result.stdout) < 30 and "KeyboardInterrupt" in result.stderr
+    assert "KeyboardInterrupt" in result.stderr
 
 
 @forks

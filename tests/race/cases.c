@@ -19,7 +19,7 @@ TEST(race_cases, reads_alone_never_race)
     close_fixture(&f);
 }
 
-TEST(race_cases, a_write_and_a_read_unordered)
+TEST(race_cases, an_unordered_write_and_read_is_a_race)
 {
     struct fixture f = open_fixture(WEIR_RACE_REPORT);
     weir_tensor *t = new_tensor(f.a, 8);
@@ -172,7 +172,7 @@ TEST(race_cases, a_new_stream_comes_after_host_syncs_only)
     close_fixture(&f);
 }
 
-TEST(race_cases, columns_and_rows_of_one_matrix)
+TEST(race_cases, overlapping_columns_and_rows_race_and_disjoint_ones_do_not)
 {
     struct fixture f = open_fixture(WEIR_RACE_REPORT);
     weir_tensor *m, *left, *right, *row;

@@ -58,7 +58,7 @@ TEST(trace_says, what_each_step_of_the_critical_path_was_held_by)
     weir_trace_free(t);
 }
 
-TEST(trace_says, what_somebody_else_told_it)
+TEST(trace_says, a_trace_made_by_others_is_analysed_alike)
 {
     weir_trace *t = load_story(), *copy, *none;
     weir_trace_op wrong[4];
@@ -85,7 +85,7 @@ TEST(trace_says, what_somebody_else_told_it)
     weir_trace_free(copy);
 }
 
-TEST(trace_says, how_long_and_how_busy)
+TEST(trace_says, a_trace_says_how_long_a_run_took_and_how_busy_cores_were)
 {
     weir_trace *t = load_story(), *empty;
     weir_trace_summary sum;
@@ -149,7 +149,7 @@ static const char *temp_path(char *path, const char *name)
 
 /* A trace becomes a graph, the graph runs, and its trace has the same operators on the same
  * streams in the same order. */
-TEST(trace_says, a_graph_that_replays_it)
+TEST(trace_says, a_trace_written_as_a_graph_replays_in_the_same_time)
 {
     weir_device *dev = open_device("cpu:cores=2");
     weir_trace *t = load_story(), *again;
@@ -181,7 +181,7 @@ TEST(trace_says, a_graph_that_replays_it)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(trace_says, a_page_that_asks_nobody)
+TEST(trace_says, the_page_loads_nothing_from_elsewhere)
 {
     weir_trace *t = load_story();
     const weir_trace *three[3] = {t, t, t};

@@ -136,13 +136,13 @@ static void check_on(const char *spec, bool timed)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(limits, hold_on_real_threads)
+TEST(limits, core_limits_hold_on_real_threads)
 {
     check_on("cpu:cores=8,threads=8", false);
     check_on("cpu:cube=24,vector=48,threads=6", false);
 }
 
-TEST(limits, hold_and_scale_on_the_modelled_device)
+TEST(limits, core_limits_hold_and_scale_on_the_modelled_device)
 {
     check_on("npu:a3", true);
 }
