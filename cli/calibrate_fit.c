@@ -2,11 +2,11 @@
 #include "calibrate.h"
 #include "commands.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "graph/predict/predict.h"
 
 const weir_dtype calibration_types[CALIBRATION_TYPES] = {WEIR_F16, WEIR_F32, WEIR_BF16};
@@ -33,15 +33,10 @@ static double matrix_rate(const struct calibration *c)
     return c->matrix_gflops[0] > 0 ? c->matrix_gflops[0] : c->matrix_gflops[1];
 }
 
-int calibration_write(const struct calibration *c, const char *path)
+static weir_status write_profile(FILE *f, const void *user)
 {
-    FILE *f = fopen(path, "we");
-    bool wrote;
+    const struct calibration *c = user;
 
-    if (!f) {
-        fprintf(stderr, "weir calibrate: cannot write %s: %s\n", path, strerror(errno));
-        return EXIT_FAILED;
-    }
     fprintf(f, "# What `weir calibrate` measured. Links and limits of streams are the inherited\n"
                "# profile's and mean nothing here; one device has no use for them.\n");
     fprintf(f, "inherits 910b1\nname calibrated # %.40s\n", c->device);
@@ -81,12 +76,15 @@ int calibration_write(const struct calibration *c, const char *path)
 
     for (size_t i = 0; i < weir__countof(rows); i++)
         fprintf(f, "%s %.6g # %s\n", rows[i].key, rows[i].value, rows[i].source);
-    wrote = !ferror(f);
-    if (fclose(f) || !wrote) {
-        fprintf(stderr, "weir calibrate: cannot write %s: %s\n", path, strerror(errno));
-        return EXIT_FAILED;
-    }
-    return -1;
+    return WEIR_OK;
+}
+
+int calibration_write(const struct calibration *c, const char *path)
+{
+    if (!weir__file_write(path, write_profile, c))
+        return -1;
+    fprintf(stderr, "weir calibrate: %s\n", weir_last_error());
+    return EXIT_FAILED;
 }
 
 int calibration_predict(const struct calibration *c, const char *scratch,

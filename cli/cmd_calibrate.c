@@ -14,6 +14,7 @@
 
 #include "../bench/harness.h"
 #include "base/base.h"
+#include "base/file.h"
 
 enum { CHAIN = 64, ROUNDS = 4, ATTEMPTS = 3, FILES = 8 };
 #define GOAL 0.15 /* for compute-bound graphs */
@@ -307,16 +308,13 @@ static void print_report(const struct outcome *o)
 static int run(struct outcome *o, weir_device *dev)
 {
     weir_device_props props;
-    FILE *kept = o->path ? fopen(o->path, "ae") : NULL;
     double foreign, start;
     int file, status;
 
-    if (o->path && !kept) { /* said before anything is measured */
-        fprintf(stderr, "weir calibrate: cannot write %s: %s\n", o->path, strerror(errno));
+    if (o->path && weir__file_check_writable(o->path)) { /* said before anything is measured */
+        fprintf(stderr, "weir calibrate: %s\n", weir_last_error());
         return EXIT_FAILED;
     }
-    if (kept)
-        fclose(kept);
     weir_device_get_props(dev, &props);
     if (!(props.features & WEIR_FEATURE_REAL_TIME)) {
         fprintf(stderr, "weir calibrate: %s is a model: name a real device, cpu or cuda\n",

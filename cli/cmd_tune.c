@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "graph/predict/tune.h"
 
 #define DEFAULT_DEVICE "npu:a3"
@@ -180,16 +181,12 @@ static char *path_of(const struct tuning *t, uint32_t graph)
 static int write_file(const char *path, const weir_graph *g)
 {
     char *text = weir_graph_dump(g);
-    FILE *f = text ? fopen(path, "we") : NULL;
-    bool wrote = f && fputs(text, f) >= 0;
-    int error = errno;
+    weir_status st = text ? weir__file_write_text(path, text) : WEIR_ENOMEM;
 
-    if (f && fclose(f))
-        wrote = false;
     free(text);
-    if (wrote)
+    if (!st)
         return -1;
-    fprintf(stderr, "weir tune: cannot write %s: %s\n", path, strerror(text ? error : ENOMEM));
+    fprintf(stderr, "weir tune: %s\n", weir_last_error());
     return EXIT_FAILED;
 }
 

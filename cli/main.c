@@ -1,6 +1,7 @@
 /* `weir`: finds the command and runs it. */
 #include "commands.h"
 #include "complete.h"
+#include "term.h"
 
 #include <errno.h>
 #include <locale.h>
@@ -127,6 +128,7 @@ int main(int argc, char **argv)
     int status;
 
     setlocale(LC_CTYPE, ""); /* whether the terminal takes UTF-8 */
+    term_guard_output();
     status = run(argc, argv);
     if ((fflush(stdout) || ferror(stdout)) && status == EXIT_FINE) {
         fprintf(stderr, "weir: cannot write the output: %s\n", strerror(errno));

@@ -23,7 +23,11 @@ enum term_style {
     TERM_BLUE,
     TERM_YELLOW,
     TERM_VIOLET,
+    TERM_COUNT,
 };
+
+/* From now on control characters in what is printed are shown as '?' (guard.c). */
+void term_guard_output(void);
 
 /* Escape sequences, "" where there are no colours. */
 const char *term_on(enum term_style style);

@@ -115,7 +115,8 @@ set_target_properties(weir PROPERTIES
     VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}
     LINK_DEPENDS ${weir_map})
-target_link_options(weir PRIVATE -Wl,--version-script=${weir_map})
+# Its threads run on after a dlclose: the default device is never closed.
+target_link_options(weir PRIVATE -Wl,--version-script=${weir_map} -Wl,-z,nodelete)
 if(NOT WEIR_SANITIZE) # their runtime is in the program, not in the library
     target_link_options(weir PRIVATE -Wl,-z,defs)
 endif()

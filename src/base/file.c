@@ -1,9 +1,12 @@
 #include "base/file.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static weir_status too_large(const char *path, size_t most, const char *kind)
 {
@@ -55,4 +58,167 @@ weir_status weir__file_read(const char *path, size_t most, const char *kind, cha
     st = read_all(file, path, most, kind, data, size);
     fclose(file);
     return st;
+}
+
+/* ---- writing ---- */
+
+/* A name beside `path` that nobody else uses: open, and *draft its name. -1 with errno. */
+static int open_draft(const char *path, char **draft)
+{
+    static atomic_uint number;
+    size_t size = strlen(path) + 48;
+    int file;
+
+    if (!(*draft = weir__malloc(size))) {
+        errno = ENOMEM;
+        return -1;
+    }
+    do {
+        snprintf(*draft, size, "%s.%ld.%u.part", path, (long)getpid(),
+                 atomic_fetch_add(&number, 1));
+        file = open(*draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    } while (file < 0 && errno == EEXIST);
+    if (file < 0) {
+        int error = errno;
+
+        weir__free(*draft);
+        *draft = NULL;
+        errno = error;
+    }
+    return file;
+}
+
+/* What the system said first. 0 if all of it is written. */
+static int fill(FILE *out, weir_status (*body)(FILE *out, const void *user), const void *user,
+                weir_status *st)
+{
+    int error = 0;
+
+    errno = 0;
+    *st = body(out, user);
+    if (ferror(out) || (!*st && fflush(out)))
+        error = errno ? errno : EIO;
+    return error;
+}
+
+/* Pipes and devices are written as they are. */
+static weir_status write_in_place(const char *path, int file,
+                                  weir_status (*body)(FILE *out, const void *user),
+                                  const void *user)
+{
+    FILE *out = fdopen(file, "w");
+    weir_status st = WEIR_OK;
+    int error;
+
+    if (!out) {
+        error = errno;
+        close(file);
+        return weir__fail(WEIR_EIO, "cannot write '%s': %s", path, strerror(error));
+    }
+    error = fill(out, body, user, &st);
+    if (fclose(out) && !error)
+        error = errno;
+    return st || !error ? st : weir__fail(WEIR_EIO, "cannot write '%s': %s", path, strerror(error));
+}
+
+/* The entry of the directory is on the disk too; where that cannot be asked for it is left. */
+static void sync_directory(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *directory = weir__strdup(slash ? path : ".");
+    int file;
+
+    if (!directory)
+        return;
+    if (slash)
+        directory[slash == path ? 1 : slash - path] = 0;
+    if ((file = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) >= 0) {
+        (void)fsync(file);
+        close(file);
+    }
+    weir__free(directory);
+}
+
+static weir_status write_beside(const char *path, int file, const char *draft,
+                                const struct stat *old,
+                                weir_status (*body)(FILE *out, const void *user), const void *user)
+{
+    FILE *out = fdopen(file, "w");
+    weir_status st = WEIR_OK;
+    int error = out ? 0 : errno;
+
+    if (out) {
+        if (old)
+            (void)fchmod(file, old->st_mode & 07777);
+        error = fill(out, body, user, &st);
+        if (!st && !error && fsync(file) && errno != EINVAL && errno != EROFS)
+            error = errno;
+        if (fclose(out) && !error)
+            error = errno;
+    } else {
+        close(file);
+    }
+    if (!st && !error && rename(draft, path))
+        error = errno;
+    if (st || error)
+        (void)unlink(draft);
+    else
+        sync_directory(path);
+    return st || !error ? st : weir__fail(WEIR_EIO, "cannot write '%s': %s", path, strerror(error));
+}
+
+weir_status weir__file_write(const char *path, weir_status (*body)(FILE *out, const void *user),
+                             const void *user)
+{
+    char *target = realpath(path, NULL), *draft; /* a link stays, and what it names is replaced */
+    const char *to = target ? target : path;
+    struct stat old;
+    bool exists = !stat(to, &old);
+    weir_status st;
+    int file;
+
+    if (exists && !S_ISREG(old.st_mode)) {
+        file = open(to, O_WRONLY | O_CLOEXEC);
+    } else if (exists && access(to, W_OK)) {
+        file = -1; /* not to be replaced by somebody who may not change it */
+    } else if ((file = open_draft(to, &draft)) >= 0) {
+        st = write_beside(to, file, draft, exists ? &old : NULL, body, user);
+        weir__free(draft);
+        free(target);
+        return st;
+    } else if (exists && (errno == EACCES || errno == EPERM)) {
+        file = open(to, O_WRONLY | O_TRUNC | O_CLOEXEC); /* a folder that takes no new files */
+    }
+    st = file < 0 ? weir__fail(WEIR_EIO, "cannot write '%s': %s", path, strerror(errno))
+                  : write_in_place(to, file, body, user);
+    free(target);
+    return st;
+}
+
+static weir_status put_text(FILE *out, const void *text)
+{
+    (void)fputs(text, out); /* what fails is seen at the end */
+    return WEIR_OK;
+}
+
+weir_status weir__file_write_text(const char *path, const char *text)
+{
+    return weir__file_write(path, put_text, text);
+}
+
+weir_status weir__file_check_writable(const char *path)
+{
+    char *draft;
+    int file;
+
+    if (!access(path, F_OK)) {
+        if (!access(path, W_OK))
+            return WEIR_OK;
+    } else if ((file = open_draft(path, &draft)) >= 0) {
+        (void)unlink(draft);
+        close(file);
+        weir__free(draft);
+        return WEIR_OK;
+    }
+    return weir__fail(WEIR_EIO, "cannot write '%s': %s", path, strerror(errno));
 }

@@ -65,6 +65,10 @@ weir_status weir__fail(weir_status status, const char *format, ...)
     char text[sizeof last_error];
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    /* Names in it come from files, and a terminal would obey what they hold. */
+    for (char *c = text; *c; c++)
+        if (((unsigned char)*c < 0x20 && *c != '\n' && *c != '\t') || *c == 0x7f)
+            *c = '?';
     snprintf(last_error, sizeof last_error, "%s", text);
     last_status = status;
     said = true;

@@ -14,11 +14,11 @@ weir_status weir_buffer_alloc(weir_stream *s, size_t size, weir_buffer **out)
 
 void *weir_buffer_data(const weir_buffer *b)
 {
-    return b->address;
+    return b ? b->address : NULL;
 }
 size_t weir_buffer_size(const weir_buffer *b)
 {
-    return b->asked;
+    return b ? b->asked : 0;
 }
 
 static weir_device *device_of(const weir_buffer *b)
@@ -80,6 +80,8 @@ void weir__device_reap(weir_device *dev, bool all)
 
 void weir_memory_get_stats(weir_device *dev, weir_memory_stats *out)
 {
+    if (!dev || !out)
+        return;
     weir__mutex_lock(&dev->lock);
     weir__pool_get_stats(&dev->pool, out);
     out->events_live = dev->events_live;
@@ -88,6 +90,8 @@ void weir_memory_get_stats(weir_device *dev, weir_memory_stats *out)
 
 void weir_memory_reset_peaks(weir_device *dev)
 {
+    if (!dev)
+        return;
     weir__mutex_lock(&dev->lock);
     dev->pool.stats.peak_allocated = dev->pool.stats.allocated;
     dev->pool.stats.peak_reserved = dev->pool.stats.reserved;
@@ -98,6 +102,8 @@ size_t weir_memory_get_stream_stats(weir_device *dev, weir_memory_stream_stats *
 {
     size_t n;
 
+    if (!dev)
+        return 0;
     weir__mutex_lock(&dev->lock);
     n = weir__pool_get_streams(&dev->pool, out, max);
     weir__mutex_unlock(&dev->lock);
@@ -109,11 +115,17 @@ weir_status weir_memory_empty_cache(weir_device *dev)
     weir_status st;
 
     weir__device_reap(dev, false);
-    weir__mutex_lock(&dev->lock);
-    st = weir__pool_empty_cache(&dev->pool);
-    weir__mutex_unlock(&dev->lock);
-    dev->driver->kick(dev); /* poison may have been queued */
-    return st;
+    /* Freed bytes are in use until they are poisoned, which is queued first and waited for. */
+    for (int round = dev->pool.poison ? 2 : 1;; round--) {
+        weir__mutex_lock(&dev->lock);
+        st = weir__pool_empty_cache(&dev->pool);
+        weir__mutex_unlock(&dev->lock);
+        dev->driver->kick(dev);
+        if (st || round == 1)
+            return st;
+        if ((st = weir_device_sync(dev)) == WEIR_ETIMEDOUT || st == WEIR_EINTERRUPTED)
+            return st;
+    }
 }
 
 weir_status weir_memory_set_limit(weir_device *dev, size_t bytes)
@@ -131,6 +143,8 @@ char *weir_memory_summary(weir_device *dev)
 {
     struct weir__text text = {0};
 
+    if (!dev)
+        return NULL;
     weir__text_add(&text, "memory of %s\n", dev->props.name);
     weir__mutex_lock(&dev->lock);
     weir__pool_summary(&dev->pool, &text);
@@ -146,6 +160,8 @@ size_t weir_memory_get_blocks(weir_device *dev, weir_block_info *out, size_t max
 {
     size_t n;
 
+    if (!dev)
+        return 0;
     weir__mutex_lock(&dev->lock);
     n = weir__pool_get_blocks(&dev->pool, out, max);
     weir__mutex_unlock(&dev->lock);

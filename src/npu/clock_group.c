@@ -179,9 +179,32 @@ static weir_status await_call(const struct weir__npu_clock_group *c, struct weir
     return WEIR_OK;
 }
 
+static weir_status timed_out(const struct weir__npu_clock_group *c, const weir_stream *s,
+                             uint64_t seq, int64_t timeout_ns);
+
+/* A callback or a kernel is under way on some thread, and time stands still. If that is the very
+ * callback that waits here, it may be what it waits for: then the host's time counts. */
+static weir_status await_host(const struct weir__npu_clock_group *c, weir_stream *s, uint64_t seq,
+                              int64_t timeout_ns, struct patience *p)
+{
+    int64_t most = timeout_ns >= 0 ? timeout_ns : s->dev->op_timeout_ns;
+    uint64_t now = weir__clock_ns();
+
+    if (!p->since)
+        p->since = p->hooked = now;
+    if (weir__npu_in_callback && most >= 0 && now - p->since >= (uint64_t)most)
+        return timed_out(c, s, seq, most);
+    weir__yield();
+    if (weir__wait_has_hook() && now - p->hooked >= HOOK_NS) {
+        p->hooked = now;
+        return weir__wait_check(s);
+    }
+    return WEIR_OK;
+}
+
 /* Nothing happens by itself. An error if the wait cannot end. */
 static weir_status unblock(const struct weir__npu_clock_group *c, weir_stream *s, uint64_t seq,
-                           struct patience *p)
+                           int64_t timeout_ns, struct patience *p)
 {
     struct weir__npu_stream *awaiting;
     struct weir__text text = {0};
@@ -193,8 +216,7 @@ static weir_status unblock(const struct weir__npu_clock_group *c, weir_stream *s
     rest = weir__npu_at_rest(c, &awaiting);
     if (rest == WEIR__NPU_MOVES) {
         unlock_all(c);
-        weir__yield();
-        return WEIR_OK;
+        return await_host(c, s, seq, timeout_ns, p);
     }
     if (waits_abroad(c, &abroad)) {
         unlock_all(c);
@@ -224,10 +246,11 @@ static weir_status timed_out(const struct weir__npu_clock_group *c, const weir_s
     lock_all(c);
     weir__npu_report(c, &text);
     unlock_all(c);
-    st = weir__fail(WEIR_ETIMEDOUT,
-                    "stream '%s' did not reach command %llu within %.3f ms of the device's time%s",
-                    s->name, (unsigned long long)seq, (double)timeout_ns / 1e6,
-                    text.data ? text.data : "");
+    st = weir__fail(
+        WEIR_ETIMEDOUT, "stream '%s' did not reach command %llu within %.3f ms of the %s%s",
+        s->name, (unsigned long long)seq, (double)timeout_ns / 1e6,
+        weir__npu_in_callback ? "host's time, in a callback that waits for it" : "device's time",
+        text.data ? text.data : "");
     weir__text_free(&text);
     return st;
 }
@@ -246,7 +269,8 @@ weir_status weir__npu_wait(weir_stream *s, uint64_t seq, uint64_t end, int64_t t
         if (weir__npu_step_group(&c, end, &later))
             patience.since = 0;
         else
-            st = later ? timed_out(&c, s, seq, timeout_ns) : unblock(&c, s, seq, &patience);
+            st = later ? timed_out(&c, s, seq, timeout_ns)
+                       : unblock(&c, s, seq, timeout_ns, &patience);
     }
     weir__npu_release(&c);
     return st;

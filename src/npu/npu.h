@@ -67,6 +67,7 @@ extern const struct weir__driver weir__npu_driver;
 
 /* This thread runs a machine: what it wakes on other devices must not make it run theirs. */
 extern _Thread_local bool weir__npu_in_loop;
+extern _Thread_local int weir__npu_in_callback; /* how many callbacks this thread is inside of */
 
 static inline void weir__npu_lock(struct weir__npu *npu)
 {

@@ -7,6 +7,7 @@
 #include "soft/execute.h"
 
 _Thread_local bool weir__npu_in_loop;
+_Thread_local int weir__npu_in_callback;
 
 static struct weir__npu_stream *take(struct weir__soft_list *list)
 {
@@ -296,7 +297,9 @@ static void call_back(struct weir__npu *npu, struct weir__npu_stream *s)
 
     npu->calling++;
     weir__npu_unlock(npu);
+    weir__npu_in_callback++;
     cmd->u.callback(cmd->v.user, st);
+    weir__npu_in_callback--;
     weir__npu_lock(npu);
     weir__thread_serves(served);
     npu->calling--;

@@ -47,7 +47,11 @@ static weir_status infer_concat(struct weir__call *call)
             return weir__fail(
                 WEIR_ESHAPE, "Concat along dim %d: input %d is %s, which differs from %s elsewhere",
                 dim, i, weir__view_text(x).text, weir__view_text(first).text);
-        out->shape[dim] += x->shape[dim];
+        if (__builtin_add_overflow(out->shape[dim], x->shape[dim], &out->shape[dim]))
+            return weir__fail(WEIR_ESHAPE,
+                              "Concat along dim %d: the sizes of %d inputs add up to "
+                              "more than fits in 63 bits",
+                              dim, call->nin);
     }
     return WEIR_OK;
 }

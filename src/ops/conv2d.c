@@ -5,6 +5,7 @@
 #include "ops/gemm_grid.h"
 #include "ops/gpu/gpu.h"
 #include "ops/host/conv.h"
+#include "tensor/infer.h"
 
 struct args {
     struct weir__conv conv;
@@ -14,14 +15,20 @@ struct args {
     struct weir__grid grid; /* batch: images x groups, m: outputs of a group, n: output rows */
 };
 
-/* With the zeros that mean 1 replaced. */
-static weir_conv2d_options normalised(const weir_conv2d_options *given)
+/* With the zeros that mean 1 replaced, and 1 where a step is never taken: so that what remains is
+ * bounded by the image. */
+static weir_conv2d_options normalised(const weir_conv2d_options *given, const int64_t *kernel,
+                                      const int64_t *outputs)
 {
     weir_conv2d_options o = *given;
 
     for (int i = 0; i < 2; i++) {
         o.stride[i] = o.stride[i] ? o.stride[i] : 1;
         o.dilation[i] = o.dilation[i] ? o.dilation[i] : 1;
+        if (outputs && outputs[i] == 1)
+            o.stride[i] = 1;
+        if (kernel && kernel[i] == 1)
+            o.dilation[i] = 1;
     }
     o.groups = o.groups ? o.groups : 1;
     return o;
@@ -65,7 +72,8 @@ static weir_status check_shapes(const struct weir__call *call, int64_t groups)
                           "Conv2D: x must be [n, c, h, w] and weight [o, c / groups, kh, kw]: "
                           "they are %s and %s",
                           weir__view_text(x).text, weir__view_text(weight).text);
-    if (weight->shape[1] * groups != x->shape[1] || weight->shape[0] % groups)
+    if (x->shape[1] % groups || weight->shape[1] != x->shape[1] / groups ||
+        weight->shape[0] % groups)
         return weir__fail(WEIR_ESHAPE,
                           "Conv2D: channels do not fit: x is %s, weight is %s, with %lld groups",
                           weir__view_text(x).text, weir__view_text(weight).text, (long long)groups);
@@ -81,8 +89,9 @@ static weir_status check_shapes(const struct weir__call *call, int64_t groups)
 static weir_status infer(struct weir__call *call)
 {
     const struct weir__view *x = call->in[0], *weight = call->in[1];
-    const weir_conv2d_options o = normalised(call->params);
+    const weir_conv2d_options o = normalised(call->params, NULL, NULL);
     struct weir__view *out = &call->out[0];
+    int64_t padded[4] = {1, x->shape[1]};
     weir_status st;
 
     if ((st = check_types(call)) || (st = check_options(&o)) || (st = check_shapes(call, o.groups)))
@@ -92,18 +101,27 @@ static weir_status infer(struct weir__call *call)
     out->shape[0] = x->shape[0];
     out->shape[1] = weight->shape[0];
     for (int i = 0; i < 2; i++) {
-        const int64_t reach = (weight->shape[2 + i] - 1) * o.dilation[i] + 1;
-        const int64_t padded = x->shape[2 + i] + 2 * o.padding[i];
+        int64_t side = x->shape[2 + i], reach;
 
-        if (padded < reach)
+        if (side > INT32_MAX - 2 * o.padding[i])
+            return weir__fail(WEIR_ESHAPE,
+                              "Conv2D: %s with a padding of %lld has more than 2147483647 rows or "
+                              "columns",
+                              weir__view_text(x).text, (long long)o.padding[i]);
+        side += 2 * o.padding[i];
+        if (__builtin_mul_overflow(weight->shape[2 + i] - 1, o.dilation[i], &reach))
+            reach = INT64_MAX - 1;
+        if (++reach > side)
             return weir__fail(WEIR_ESHAPE,
                               "Conv2D: the kernel of %s reaches over %lld of %s, which has only "
                               "%lld with padding",
                               weir__view_text(weight).text, (long long)reach,
-                              weir__view_text(x).text, (long long)padded);
-        out->shape[2 + i] = (padded - reach) / o.stride[i] + 1;
+                              weir__view_text(x).text, (long long)side);
+        padded[2 + i] = side;
+        out->shape[2 + i] = (side - reach) / o.stride[i] + 1;
     }
-    return WEIR_OK;
+    /* Kernels count in elements of a padded image. */
+    return weir__shape_check("Conv2D: an image with its padding", WEIR_F64, 4, padded);
 }
 
 static void cost(const struct weir__call *call, struct weir__cost *cost)
@@ -146,7 +164,7 @@ static struct weir__conv describe(const struct weir__call *call)
 {
     const struct weir__view *x = call->in[0], *weight = call->in[1], *out = &call->out[0];
     const struct weir__view *bias = call->nin > 2 ? call->in[2] : NULL;
-    const weir_conv2d_options o = normalised(call->params);
+    const weir_conv2d_options o = normalised(call->params, weight->shape + 2, out->shape + 2);
     struct weir__conv c = {.x = x->data,
                            .weight = weight->data,
                            .out = out->data,

@@ -1,4 +1,5 @@
 /* Views: other shapes and strides over the same bytes. */
+#include "tensor/infer.h"
 #include "tensor/recipe.h"
 #include "tensor/tensor.h"
 
@@ -149,6 +150,7 @@ static weir_status expand(struct weir__view *v, int ndim, const int64_t *shape)
 {
     int64_t sizes[WEIR_MAX_DIMS];
     int lead = ndim - v->ndim;
+    weir_status st;
 
     if (lead < 0)
         return weir__fail(WEIR_ESHAPE, "expand: %s cannot become %d-dimensional",
@@ -161,6 +163,8 @@ static weir_status expand(struct weir__view *v, int ndim, const int64_t *shape)
             return weir__fail(WEIR_ESHAPE, "expand: %s cannot become %s", weir__view_text(v).text,
                               weir__dims_text(ndim, shape).text);
     }
+    if ((st = weir__shape_check("expand", v->dtype, ndim, sizes)))
+        return st;
     *v = weir__view_broadcast(v, ndim, sizes);
     return WEIR_OK;
 }

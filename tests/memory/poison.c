@@ -127,3 +127,20 @@ TEST(poison, poison_reads_as_nan_in_floats)
     weir_tensor_release(t);
     CHECK_OK(weir_device_close(dev));
 }
+
+TEST(poison, an_emptied_cache_gives_back_what_was_being_filled)
+{
+    static const char *const specs[] = {"cpu:poison=1", "npu:a3,poison=1"};
+
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        weir_device *dev = open_device(specs[i]);
+
+        test_note("%s", specs[i]);
+        for (int k = 0; k < 4; k++)
+            weir_buffer_free(alloc_on(weir_stream_default(dev), 8 * MIB));
+        CHECK_GT(stats_of(dev).reserved, 0);
+        CHECK_OK(weir_memory_empty_cache(dev));
+        CHECK_EQ(stats_of(dev).reserved, 0);
+        CHECK_OK(weir_device_close(dev));
+    }
+}

@@ -424,3 +424,24 @@ TEST(device, events_cost_what_the_profile_says)
     weir_event_destroy(e);
     CHECK_OK(weir_device_close(dev));
 }
+
+static weir_status waited;
+
+static void sync_own_stream(void *user, weir_status status)
+{
+    (void)status;
+    waited = weir_stream_sync_for(user, 20000000);
+}
+
+TEST(device, a_callback_that_waits_for_its_own_stream_is_told_after_its_timeout)
+{
+    weir_device *dev = open_npu("npu:a3");
+    weir_stream *s = weir_stream_default(dev);
+
+    waited = WEIR_OK;
+    CHECK_OK(weir_stream_callback(s, sync_own_stream, s));
+    launch(s, "behind", WEIR_ENGINE_VECTOR, 1, 1, false);
+    CHECK_OK(weir_stream_sync(s));
+    CHECK_EQ(waited, WEIR_ETIMEDOUT);
+    CHECK_OK(weir_device_close(dev));
+}

@@ -35,7 +35,9 @@ def write(config, number, original, optimized):
     written = []
     for kind, text in (("original", original), ("optimized", optimized)):
         path = os.path.join(folder, f"dynamo_{kind}{end}")
-        with open(path, "w") as file:
+        draft = f"{path}.part"
+        with open(draft, "w") as file:
             file.write(text)
+        os.replace(draft, path)
         written.append(path)
     return written

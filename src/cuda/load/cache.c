@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
+
+#include "base/file.h"
 
 uint64_t weir__cuda_hash(uint64_t h, const void *bytes, size_t size)
 {
@@ -67,20 +68,26 @@ char *weir__cuda_cache_read(const char *name, size_t *size)
     return bytes;
 }
 
+struct entry {
+    const void *bytes;
+    size_t size;
+};
+
+static weir_status put_entry(FILE *out, const void *user)
+{
+    const struct entry *e = user;
+
+    (void)fwrite(e->bytes, 1, e->size, out); /* what fails is seen at the end */
+    return WEIR_OK;
+}
+
 /* Whole or not at all: other processes may do the same. A cache that cannot be written costs
  * time, nothing else. */
 void weir__cuda_cache_write(const char *name, const void *bytes, size_t size)
 {
-    char path[700], draft[730];
-    FILE *f;
-    bool good;
+    struct entry entry = {bytes, size};
+    char path[700];
 
-    if (!path_of(name, path, sizeof path))
-        return;
-    snprintf(draft, sizeof draft, "%s.%ld", path, (long)getpid());
-    if (!(f = fopen(draft, "wb")))
-        return;
-    good = fwrite(bytes, 1, size, f) == size;
-    if (fclose(f) || !good || rename(draft, path))
-        (void)unlink(draft);
+    if (path_of(name, path, sizeof path) && weir__file_write(path, put_entry, &entry))
+        weir__log(WEIR_LOG_INFO, "cache of kernels: %s", weir_last_error());
 }

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "tensor/infer.h"
+
 weir_status weir__node_infer(const struct weir__op *op, const void *params,
                              const struct weir__operand *in, int nin, struct weir__view *out)
 {
@@ -26,7 +28,7 @@ weir_status weir__node_infer(const struct weir__op *op, const void *params,
         if (!views[i] && i < op->nin_min)
             return weir__fail(WEIR_EINVAL, "%s: input %d is absent", op->name, i);
     }
-    return op->infer(&call);
+    return weir__op_infer(&call);
 }
 
 weir_status weir__node_check_into(const struct weir__op *op, const struct weir__view *want,

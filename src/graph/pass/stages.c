@@ -1,11 +1,12 @@
 /* Dumps before and after each pass. */
 #include "graph/pass/stages.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "base/file.h"
 
 struct weir__stages weir__stages_of(const weir_compile_options *options)
 {
@@ -25,21 +26,13 @@ static weir_status write_file(struct weir__stages *s, const char *pass, const ch
                               const char *text)
 {
     struct weir__text path = {0};
-    weir_status st = WEIR_OK;
-    FILE *file;
+    weir_status st;
 
     weir__text_add(&path, "%s/weir_%ld_plan%u_%02u_%s.%s", s->dir, (long)getpid(), s->plan,
                    s->next++, pass, ext);
     if (path.failed)
         return weir__fail(WEIR_ENOMEM, "the path of a pass's dump");
-    if (!(file = fopen(path.data, "w")))
-        st = weir__fail(WEIR_EIO, "%s: %s", path.data, strerror(errno));
-    if (file) {
-        bool written = fputs(text, file) != EOF;
-
-        if (fclose(file) == EOF || !written)
-            st = weir__fail(WEIR_EIO, "%s: %s", path.data, strerror(errno));
-    }
+    st = weir__file_write_text(path.data, text);
     weir__text_free(&path);
     return st;
 }

@@ -1,6 +1,7 @@
 /* From an operator's row and its operands to queued work. */
 #include "ops/op.h"
 #include "scope/scope.h"
+#include "tensor/infer.h"
 #include "tensor/member.h"
 
 #include <string.h>
@@ -278,7 +279,7 @@ static weir_status run(const struct weir__op *op, const void *params, weir_tenso
         .model = o.dev->model,
         .rank = o.rank,
     };
-    if ((st = op->infer(&call)))
+    if ((st = weir__op_infer(&call)))
         goto drop;
     if ((into && (st = check_outputs(op, &o, &call, into))) ||
         ((op->flags & WEIR__OP_IN_PLACE) && (st = check_in_place(op, &o))))

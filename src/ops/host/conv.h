@@ -79,8 +79,13 @@ static inline int64_t weir__conv_copy_size(const struct weir__conv *c, int64_t r
  * dims to be contiguous. */
 static inline bool weir__conv_fits(const struct weir__conv *c)
 {
-    return weir__conv_copy_size(c, 1) + c->channels * c->kh * c->kw * 10 + 4096 <=
-           (int64_t)(WEIR_LOCAL_BYTES / sizeof(double));
+    const int64_t room = WEIR_LOCAL_BYTES / (int64_t)sizeof(double) - 4096;
+
+    /* In this order nothing is multiplied that is not known to be small. */
+    return c->channels * c->kh * c->kw <= room / 10 && c->stride[0] <= room &&
+           c->stride[1] <= room && c->stride[0] * c->stride[1] <= room &&
+           weir__conv_rows(c, 1) * weir__conv_pitch(c) <= room &&
+           weir__conv_copy_size(c, 1) + c->channels * c->kh * c->kw * 10 <= room;
 }
 
 /* Outputs o0 .. o1 of one group and rows y0 .. y1 of one image. Each element is

@@ -247,9 +247,7 @@ static void conv(const struct weir__conv *c, int64_t image, int64_t group, int64
                  int64_t y0, int64_t y1, void *local)
 {
     const int64_t size = (int64_t)weir_dtype_size(c->dtype);
-    const int64_t fixed = weir__conv_copy_size(c, 0);
-    const int64_t per_row = weir__max(1, weir__conv_copy_size(c, 1) - fixed);
-    const int64_t most = weir__max(1, (COPY_BYTES / (int64_t)sizeof(real) - fixed) / per_row);
+    int64_t fixed, per_row, most;
     char *out = c->out + image * c->groups * c->outputs * c->oh * c->ow * size;
     struct strip s = {
         .c = c,
@@ -265,6 +263,9 @@ static void conv(const struct weir__conv *c, int64_t image, int64_t group, int64
         conv_by_gemm(&s, out, group, o0, o1, local);
         return;
     }
+    fixed = weir__conv_copy_size(c, 0);
+    per_row = weir__max(1, weir__conv_copy_size(c, 1) - fixed);
+    most = weir__max(1, (COPY_BYTES / (int64_t)sizeof(real) - fixed) / per_row);
     /* Whichever mode takes fewer vectors; flat tiles with gaps store less directly. */
     s.flat = s.pitch == c->ow || s.pitch * 9 / 8 < weir__div_up(c->ow, LANES) * LANES;
     s.at = (int32_t *)(s.panel + s.k * MR);

@@ -93,6 +93,17 @@ static uint32_t find_or_add(struct table *t, const char *text)
     return id;
 }
 
+void weir__trace_names_hold(bool hold)
+{
+    if (hold) {
+        pthread_mutex_lock(&names.lock);
+        pthread_mutex_lock(&scopes.lock);
+    } else {
+        pthread_mutex_unlock(&scopes.lock);
+        pthread_mutex_unlock(&names.lock);
+    }
+}
+
 /* What this thread saw last at an address. The text is compared, since the address may be
  * another name's by now. */
 struct seen {

@@ -43,7 +43,7 @@ static struct {
 /* ---- a thread's ring ---- */
 
 static pthread_key_t at_exit;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_once_t once = PTHREAD_ONCE_INIT, forks = PTHREAD_ONCE_INIT;
 /* Not "initial-exec", though it would be faster: with it the library could not be loaded into
  * a running program, as Python does, for lack of static thread storage. */
 static _Thread_local struct weir__trace_ring *mine;
@@ -288,6 +288,27 @@ static weir_status check_begun(void)
     return lost ? weir__fail(WEIR_ENOMEM, "the devices and streams of a trace") : WEIR_OK;
 }
 
+/* Threads that record are not in the child of a fork, but what they hold would be. So the thread
+ * that forks holds all of it, in the order of the locks, and lets go on both sides. */
+static void before_fork(void)
+{
+    pthread_mutex_lock(&sources_lock);
+    pthread_mutex_lock(&lock);
+    weir__trace_names_hold(true);
+}
+
+static void after_fork(void)
+{
+    weir__trace_names_hold(false);
+    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&sources_lock);
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(before_fork, after_fork, after_fork);
+}
+
 weir_status weir_trace_start(const weir_trace_options *options)
 {
     size_t bytes = options && options->bytes_per_thread ? options->bytes_per_thread : DEFAULT_BYTES;
@@ -296,6 +317,7 @@ weir_status weir_trace_start(const weir_trace_options *options)
     if (bytes < LEAST_BYTES || bytes > MOST_BYTES)
         return weir__fail(WEIR_ERANGE, "%zu bytes per thread for a trace: %d to %zu are possible",
                           bytes, LEAST_BYTES, MOST_BYTES);
+    pthread_once(&forks, watch_forks);
     weir__trace_ticks_init(); /* devices do it too, but there may be none yet */
     pthread_mutex_lock(&sources_lock);
     if (!(st = begin(bytes))) {

@@ -63,6 +63,8 @@ bool weir__trace_name_cores(weir_trace *t);
 /* Sorts raw->records. returns WEIR_ENOMEM. */
 weir_status weir__trace_collect(struct weir__trace_raw *raw, weir_trace **out);
 
+/* While they are held nobody is inside the tables of names, so that a fork finds them whole. */
+void weir__trace_names_hold(bool hold);
 /* The text of a number (names.c). It lives as long as the process. */
 const char *weir__trace_name_text(uint32_t id);
 const char *weir__trace_scope_text(uint16_t id);

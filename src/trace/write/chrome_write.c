@@ -338,5 +338,5 @@ static weir_status write_body(FILE *out, const void *user)
 
 weir_status weir_trace_write_chrome(const weir_trace *trace, const char *path)
 {
-    return weir__trace_write_file(path, write_body, trace);
+    return weir__file_write(path, write_body, trace);
 }

@@ -157,7 +157,7 @@ weir_status weir_trace_write_graph(const weir_trace *trace, uint32_t device, con
         return weir__fail(WEIR_ERANGE, "the trace has no rank %" PRIu32 ": 0..%d", device,
                           trace->ndevices - 1);
     if (!(st = sort_ops(&w)))
-        st = weir__trace_write_file(path, write_body, &w);
+        st = weir__file_write(path, write_body, &w);
     weir__free(w.order);
     return st;
 }

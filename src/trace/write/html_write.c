@@ -322,6 +322,6 @@ weir_status weir_trace_write_html(const weir_trace *const *traces, const char *c
 
     if (ntraces < 1 || ntraces > 2)
         return weir__fail(WEIR_EINVAL, "a page shows one trace or compares two, not %zu", ntraces);
-    return weir__trace_write_file(path, write_page,
-                                  &(struct page){traces, titles ? titles : plain, ntraces});
+    return weir__file_write(path, write_page,
+                            &(struct page){traces, titles ? titles : plain, ntraces});
 }

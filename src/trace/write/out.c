@@ -1,35 +1,6 @@
 #include "trace/write/out.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <string.h>
-#include <sys/stat.h>
-
-#include "base/base.h"
-
-weir_status weir__trace_write_file(const char *path,
-                                   weir_status (*body)(FILE *out, const void *user),
-                                   const void *user)
-{
-    FILE *out = fopen(path, "w");
-    struct stat about;
-    weir_status st;
-    bool bad, ours;
-
-    if (!out)
-        return weir__fail(WEIR_EIO, "cannot write '%s': %s", path, strerror(errno));
-    ours = !fstat(fileno(out), &about) && S_ISREG(about.st_mode);
-    st = body(out, user);
-    bad = ferror(out);
-    errno = 0;
-    bad |= fclose(out) != 0;
-    if (bad && !st)
-        st = weir__fail(WEIR_EIO, "cannot write '%s': %s", path,
-                        errno ? strerror(errno) : "the output failed");
-    if (st && ours)
-        remove(path);
-    return st;
-}
 
 /* Bytes of the UTF-8 sequence at `s`, 0 if it is none. */
 static int sequence(const unsigned char *s)

@@ -1,17 +1,11 @@
-/* Writing files: JSON pieces, and one place where output errors are met. */
+/* Writing files: JSON pieces. */
 #ifndef WEIR_TRACE_WRITE_OUT_H
 #define WEIR_TRACE_WRITE_OUT_H
 
 #include <stdio.h>
 
+#include "base/file.h"
 #include "weir/trace.h"
-
-/* Opens the file for writing, has `body` fill it, and closes it. A file that could not be
- * written whole is removed.
- * returns  what `body` returns; WEIR_EIO with the path and the system's reason. */
-weir_status weir__trace_write_file(const char *path,
-                                   weir_status (*body)(FILE *out, const void *user),
-                                   const void *user);
 
 /* A quoted JSON string that is also safe inside a <script> element; bytes that are not
  * UTF-8 become U+FFFD. */
