@@ -71,7 +71,7 @@ tensor *reshape(struct call *c, tensor *x, int ndim, const int64_t *to)
 
     if (c->err || !x)
         return NULL;
-    if (rank(x) == ndim && !memcmp(shape(x), to, (size_t)ndim * sizeof *to))
+    if (rank(x) == ndim && (!ndim || !memcmp(shape(x), to, (size_t)ndim * sizeof *to)))
         return x;
     if (weir_tensor_reshape(x, ndim, to, &out) == WEIR_OK)
         return own(c, out);
