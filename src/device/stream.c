@@ -1,4 +1,5 @@
 /* Streams: handles, tags, and queueing on them. */
+#include "check/race/slots.h"
 #include "device/device.h"
 
 #include <stdio.h>
@@ -62,11 +63,13 @@ static bool is_idle(const weir_stream *s)
 
 /* An error is kept until nothing queued can ask for it any more: waits for the failed
  * work may still be under way on any stream. */
-static bool may_reuse(const weir_stream *s)
+static bool may_reuse(weir_stream *s)
 {
     const weir_device *dev = s->dev;
 
     if (s->live || !is_idle(s))
+        return false;
+    if (weir__race_on() && !weir__race_has_seen(weir__stream_race(s)))
         return false;
     if (atomic_load_explicit(&s->failed_at, memory_order_relaxed) == WEIR__NEVER_FAILED)
         return true;
@@ -94,6 +97,7 @@ weir_stream *weir__device_new_stream(weir_device *dev)
     weir_stream_reset_limit(s);
     s->live = true;
     weir__stream_forget_error(s);
+    weir__race_rename(&s->race);
     if (s->taken.n) /* the errors that an earlier stream here has taken are none of this one's */
         memset(s->taken.seq, 0, s->taken.n * sizeof *s->taken.seq);
     snprintf(s->name, sizeof s->name, "stream %llu", (unsigned long long)dev->next_stream_id);

@@ -1,4 +1,5 @@
 #include "check/race/watch.h"
+#include "check/race/slots.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,6 +114,23 @@ static int id_of(struct weir__race_stream s)
     snprintf(watch.names[id].device, sizeof watch.names[id].device, "%s", s.device);
     *s.name = (struct weir__race_name){id, watch.epoch};
     return id;
+}
+
+bool weir__race_has_seen(struct weir__race_stream s)
+{
+    bool seen;
+
+    weir__mutex_lock(&watch.lock);
+    seen = s.name->epoch != watch.epoch || watch.order.host[s.name->id] >= s.queued;
+    weir__mutex_unlock(&watch.lock);
+    return seen;
+}
+
+void weir__race_rename(struct weir__race_name *name)
+{
+    weir__mutex_lock(&watch.lock);
+    *name = (struct weir__race_name){0};
+    weir__mutex_unlock(&watch.lock);
 }
 
 void weir__race_see_wait(struct weir__race_stream s, struct weir__race_stream from, uint64_t seq)
