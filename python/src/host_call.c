@@ -24,8 +24,14 @@ static weir_status call_python(void *user, void *const *in, void *const *out)
                          : NULL;
     Py_XDECREF(ins);
     Py_XDECREF(outs);
-    if (!result) /* the stream is in error; what was raised is shown where such things are */
+    /* An interrupt comes here if this thread also waits, and is raised again when that is over. */
+    if (!result && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) {
+        PyErr_Clear();
+        PyErr_SetInterrupt();
+    } else if (!result) { /* the stream is in error; what was raised is shown where such things are
+                           */
         PyErr_WriteUnraisable(PyTuple_GetItem(call, 0));
+    }
     done = result != NULL;
     Py_XDECREF(result);
     PyGILState_Release(state);

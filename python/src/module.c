@@ -15,7 +15,8 @@ PyObject *raise_status(weir_status status)
 {
     PyObject *errors, *error;
 
-    if (PyErr_Occurred())
+    /* A signal that came meanwhile goes before: the error may be its doing. */
+    if (PyErr_Occurred() || PyErr_CheckSignals())
         return NULL;
     if (!(errors = PyImport_ImportModule("weir.errors")))
         return NULL;

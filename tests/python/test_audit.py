@@ -52,6 +52,25 @@ def test_the_library_may_be_closed_after_its_default_device_was_used():
     assert result.returncode == 0 and result.stdout == "alive\n", result.stderr
 
 
+def test_an_interrupt_during_a_host_call_of_a_modelled_device_is_not_lost():
+    result = python(
+        """
+        import os, signal, weir
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        weir.set_device("npu:a3")
+        def body(inputs, outputs):
+            os.kill(os.getpid(), signal.SIGINT)
+            [0 for _ in range(100000)]
+        (y,) = weir.host_call("body", body, [weir.ones((1,))], [("float32", (1,))])
+        try:
+            y.item()
+        except BaseException as error:
+            print(type(error).__name__)
+        """
+    )
+    assert result.stdout == "KeyboardInterrupt\n", result.stdout + result.stderr
+
+
 # ---- the command ----
 
 HOSTILE = r"""
