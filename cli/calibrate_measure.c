@@ -46,7 +46,7 @@ struct bench {
 static weir_status open_bench(struct bench *b, const struct calibration_graph *what,
                               weir_device *dev)
 {
-    weir_compile_options as_issued = {.mode = "reduce-overhead"};
+    weir_compile_options as_issued = {.mode = WEIR_COMPILE_REDUCE_OVERHEAD};
     weir_status st;
 
     *b = (struct bench){.dev = dev};

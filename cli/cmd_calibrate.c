@@ -187,7 +187,7 @@ static int calibrate(struct outcome *o, weir_device *dev)
         return EXIT_USAGE;
     }
 
-    weir_device_get_props(dev, &props);
+    weir_device_get_props(dev, &props, sizeof props);
     snprintf(o->c.device, sizeof o->c.device, "%.63s", props.name);
     o->c.cores = props.cores.cube > 1024 ? 1024 : props.cores.cube;
     o->c.memory_gib = fmax(0.001, (double)props.memory_bytes / (double)(1 << 30));
@@ -315,7 +315,7 @@ static int run(struct outcome *o, weir_device *dev)
         fprintf(stderr, "weir calibrate: %s\n", weir_last_error());
         return EXIT_FAILED;
     }
-    weir_device_get_props(dev, &props);
+    weir_device_get_props(dev, &props, sizeof props);
     if (!(props.features & WEIR_FEATURE_REAL_TIME)) {
         fprintf(stderr, "weir calibrate: %s is a model: name a real device, cpu or cuda\n",
                 props.name);

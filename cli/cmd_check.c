@@ -276,7 +276,7 @@ static int check(const struct inputs *in, const char *spec, const weir_check_opt
     int status = EXIT_FINE;
 
     if (!st) {
-        weir_device_get_props(dev, &c.props);
+        weir_device_get_props(dev, &c.props, sizeof(c.props));
         progress_listen(&progress);
         st = weir_check_files(dev, in->paths, in->nranks, options, &report);
         progress_end(&progress);

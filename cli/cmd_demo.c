@@ -52,7 +52,7 @@ static void print_machine(weir_device *dev, struct json *j)
     weir_device_props p;
     double ratio;
 
-    weir_device_get_props(dev, &p);
+    weir_device_get_props(dev, &p, sizeof p);
     ratio = p.threads > 1 ? two_over_one() : 1;
     if (j) {
         json_string(j, "weir", weir_version());

@@ -125,7 +125,7 @@ static weir_status describe(const char *spec, weir_device_props *out)
 
     if (st)
         return st;
-    weir_device_get_props(dev, out);
+    weir_device_get_props(dev, out, sizeof *out);
     return weir_device_close(dev);
 }
 
@@ -183,7 +183,7 @@ int weir_cmd_devices(int argc, char **argv)
         return status;
     if (!l.default_spec)
         l.default_spec = "cpu";
-    l.ndrivers = weir_driver_list(l.drivers, MAX_DRIVERS);
+    l.ndrivers = weir_driver_list(l.drivers, sizeof *(l.drivers), MAX_DRIVERS);
     if (l.ndrivers > MAX_DRIVERS)
         l.ndrivers = MAX_DRIVERS;
     if (!(l.devices = calloc(l.ndrivers + (size_t)nwords + 1, sizeof *l.devices))) {

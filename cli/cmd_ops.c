@@ -108,7 +108,7 @@ int weir_cmd_ops(int argc, char **argv)
         .words = "OPERATOR",
     };
     int nwords, status = cli_parse(&usage, argc, argv, &nwords);
-    size_t n = weir_op_list(NULL, 0);
+    size_t n = weir_op_list(NULL, 0, 0);
     weir_op_info *ops;
 
     if (status >= 0)
@@ -117,7 +117,7 @@ int weir_cmd_ops(int argc, char **argv)
         fputs("weir ops: out of memory\n", stderr);
         return EXIT_FAILED;
     }
-    weir_op_list(ops, n);
+    weir_op_list(ops, sizeof *ops, n);
     if (nwords) {
         weir_op_info *picked = select_ops(ops, argv + 1, nwords);
 

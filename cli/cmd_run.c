@@ -30,7 +30,7 @@ static int run_on(weir_device *dev, const char *spec, struct cli_ranks *ranks, b
     weir_device_props props;
     int status = cli_ranks_load(ranks, "run", dev);
 
-    weir_device_get_props(dev, &props);
+    weir_device_get_props(dev, &props, sizeof props);
     result.device = props.name;
     result.model = props.model;
     if (status < 0)

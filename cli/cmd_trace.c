@@ -75,7 +75,7 @@ static int import(int argc, char **argv)
     }
     if ((status = load(argv[1], &t)))
         return status;
-    weir_trace_get(t, &d);
+    weir_trace_get(t, &d, sizeof d);
     snprintf(path, sizeof path, "%s.pbtxt", argv[1]);
     if (weir_trace_write_graph(t, rank < 0 || rank > INT32_MAX ? UINT32_MAX : (uint32_t)rank,
                                out ? out : path)) {

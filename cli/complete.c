@@ -94,12 +94,12 @@ static void offer_choices(const char *typed, const char *choices)
 
 static void offer_operators(const char *typed)
 {
-    size_t n = weir_op_list(NULL, 0);
+    size_t n = weir_op_list(NULL, 0, 0);
     weir_op_info *ops = calloc(n + 1, sizeof *ops);
 
     if (!ops)
         return;
-    weir_op_list(ops, n);
+    weir_op_list(ops, sizeof *ops, n);
     for (size_t i = 0; i < n; i++)
         cli_complete_offer(typed, ops[i].name, NULL);
     free(ops);

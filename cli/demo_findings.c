@@ -105,7 +105,7 @@ static size_t sample(weir_device *dev, bool wait)
     demo_must(weir_stream_set_current(s));
     demo_must(weir_sum(b, NULL, 0, false, &c));
     demo_must(weir_stream_set_current(home));
-    n = weir_race_list(NULL, 0);
+    n = weir_race_list(NULL, 0, 0);
     demo_must(weir_device_sync(dev));
     weir_tensor_release(a);
     weir_tensor_release(b);

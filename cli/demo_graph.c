@@ -53,7 +53,8 @@ static weir_plan *compile(weir_device *dev, bool one_stream)
         snprintf(name, sizeof name, "out%d", i + 1);
         demo_must(weir_graph_output(graph, name, out[i]));
     }
-    demo_must(weir_graph_compile(graph, &(weir_compile_options){.mode = "reduce-overhead"}, &plan));
+    demo_must(weir_graph_compile(
+        graph, &(weir_compile_options){.mode = WEIR_COMPILE_REDUCE_OVERHEAD}, &plan));
     for (int i = 0; i < TENSORS; i++) {
         weir_tensor_release(in[i]);
         weir_tensor_release(out[i]);
@@ -89,7 +90,7 @@ static double span_ms(const weir_trace *trace)
 {
     weir_trace_summary s;
 
-    demo_must(weir_trace_summarise(trace, &s));
+    demo_must(weir_trace_summarise(trace, &s, sizeof s));
     return (double)(s.last_ns - s.first_ns) * 1e-6;
 }
 

@@ -55,7 +55,7 @@ static weir_tensor *take_step(struct scenario *s, const char *text, weir_tensor 
     struct step *step = &s->steps[s->nsteps++];
 
     *step = (struct step){text, tensor ? weir_tensor_data(tensor) : NULL, {0}};
-    weir_memory_get_stats(s->dev, &step->stats);
+    weir_memory_get_stats(s->dev, &step->stats, sizeof(step->stats));
     return tensor;
 }
 
@@ -111,7 +111,7 @@ static struct outcome play(struct scenario *s)
 
     demo_must(weir_device_sync(s->dev));
     demo_must(weir_memory_empty_cache(s->dev));
-    weir_memory_get_stats(s->dev, &before);
+    weir_memory_get_stats(s->dev, &before, sizeof before);
 
     x = filled(s->first, 1);
     bytes = weir_tensor_data(x);
@@ -125,7 +125,7 @@ static struct outcome play(struct scenario *s)
     y = take_step(s, "default asks for y, fills it with 2", filled(s->first, 2));
     demo_must(weir_stream_wait_stream(s->first, s->second));
     z = take_step(s, "default waits for second; z, filled with 3", filled(s->first, 3));
-    weir_memory_get_stats(s->dev, &after);
+    weir_memory_get_stats(s->dev, &after, sizeof after);
     o.kept = weir_tensor_data(y) != bytes;
     o.returned = weir_tensor_data(z) == bytes;
     o.host_syncs = after.host_syncs - before.host_syncs;

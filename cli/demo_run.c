@@ -195,7 +195,7 @@ void demo_comparison_print(const struct demo_comparison *c)
     weir_device_props props;
 
     print_chart(c);
-    weir_device_get_props(c->best[DEMO_ONE].dev, &props);
+    weir_device_get_props(c->best[DEMO_ONE].dev, &props, sizeof props);
     if (gain >= 1.02)
         printf("   two streams: %s%.2fx%s as fast as one", term_on(TERM_BOLD), gain, term_off());
     else

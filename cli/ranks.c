@@ -223,7 +223,7 @@ int cli_open_model(const char *command, const char *spec, const char *otherwise,
         cli_complain(command, st);
         return st == WEIR_ENOMEM ? EXIT_FAILED : EXIT_USAGE;
     }
-    weir_device_get_props(*dev, &props);
+    weir_device_get_props(*dev, &props, sizeof props);
     if (!(props.features & WEIR_FEATURE_REAL_TIME))
         return -1;
     fprintf(stderr,

@@ -18,7 +18,7 @@ static weir_status add_group(struct run_members *s, const char *name)
     if (s->ngroups == RUN_GROUPS)
         return weir__fail(WEIR_ERANGE, "group '%s': a run has at most %d groups", name, RUN_GROUPS);
     if (!(devices = calloc(s->n, sizeof(weir_device *))))
-        return weir__fail(WEIR_ENOMEM, "group '%s'", name);
+        return weir__fail_nomem("joining group '%s'", name);
     for (unsigned r = 0; r < s->n; r++)
         devices[r] = s->at[r].dev;
     st = weir_group_create(devices, (int)s->n, &(weir_group_options){.name = name},
@@ -60,7 +60,7 @@ static weir_status make_inputs(struct run_member *member)
     member->inputs = calloc((size_t)g->ninputs + 1, sizeof(weir_tensor *));
     member->outputs = calloc((size_t)g->noutputs + 1, sizeof(weir_tensor *));
     if (!member->inputs || !member->outputs)
-        return weir__fail(WEIR_ENOMEM, "the inputs of a run");
+        return weir__fail_nomem("making the inputs of a run");
     for (int i = 0; i < g->ninputs; i++) {
         const struct weir__view *v = &g->values[g->inputs[i]].view;
         weir_status st = weir_tensor_empty(weir_stream_default(member->dev), v->dtype, v->ndim,
@@ -79,7 +79,7 @@ weir_status run_members_open(struct run_members *s, const struct cli_ranks *rank
 
     *s = (struct run_members){.n = 0};
     if (!(s->at = calloc(ranks->nranks, sizeof *s->at)))
-        return weir__fail(WEIR_ENOMEM, "a run of %u ranks", ranks->nranks);
+        return weir__fail_nomem("running %u ranks", ranks->nranks);
     s->n = ranks->nranks;
     s->at[0].dev = dev;
     s->at[0].graph = ranks->graphs[0];
@@ -130,7 +130,7 @@ weir_status run_members_compile(struct run_members *s)
     for (unsigned r = 0; r < s->n && !st; r++) {
         struct run_member *member = &s->at[r];
         weir_compile_options as_issued = {
-            .mode = "reduce-overhead", .ranks = member->as, .nranks = s->ngroups};
+            .mode = WEIR_COMPILE_REDUCE_OVERHEAD, .ranks = member->as, .nranks = s->ngroups};
 
         weir_plan_destroy(member->plan);
         member->plan = NULL;

@@ -25,7 +25,7 @@ static int64_t length(const weir_trace *trace)
     weir_trace_data d;
     int64_t from = INT64_MAX, to = 0;
 
-    weir_trace_get(trace, &d);
+    weir_trace_get(trace, &d, sizeof d);
     for (size_t i = 0; i < d.nops; i++) {
         from = d.ops[i].started_ns < from ? d.ops[i].started_ns : from;
         to = d.ops[i].ended_ns > to ? d.ops[i].ended_ns : to;
@@ -60,7 +60,7 @@ static weir_status record(struct run_members *members, size_t *memory, weir_trac
         }
     }
     for (unsigned r = 0; r < members->n; r++) {
-        weir_plan_get_stats(members->at[r].plan, &stats);
+        weir_plan_get_stats(members->at[r].plan, &stats, sizeof stats);
         *memory = stats.arena_bytes > *memory ? stats.arena_bytes : *memory;
     }
     return st;
@@ -229,7 +229,7 @@ static int fill(const weir_trace *trace, const struct cli_ranks *ranks, struct r
     double *chain;
     int64_t from = INT64_MAX;
 
-    weir_trace_get(trace, &d);
+    weir_trace_get(trace, &d, sizeof d);
     out->streams = calloc(d.nstreams + 1, sizeof *out->streams);
     out->ranks = calloc(ranks->nranks, sizeof *out->ranks);
     out->spans = calloc(d.nops + 1, sizeof *out->spans);

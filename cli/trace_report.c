@@ -121,8 +121,8 @@ void trace_gantt_print(const weir_trace *trace, int indent)
     weir_trace_summary sum;
     weir_trace_data d;
 
-    weir_trace_get(trace, &d);
-    if (weir_trace_summarise(trace, &sum) || !d.nops)
+    weir_trace_get(trace, &d, sizeof d);
+    if (weir_trace_summarise(trace, &sum, sizeof sum) || !d.nops)
         return;
     streams = find_streams(&d, &n, &left_out);
     if ((bars = calloc(d.nops, sizeof *bars)) && streams) {
@@ -184,8 +184,8 @@ int trace_report_print(const weir_trace *trace, const char *title)
     double makespan;
     weir_status st;
 
-    weir_trace_get(trace, &d);
-    if ((st = weir_trace_summarise(trace, &sum)) ||
+    weir_trace_get(trace, &d, sizeof d);
+    if ((st = weir_trace_summarise(trace, &sum, sizeof sum)) ||
         (st = weir_trace_critical_path(trace, &steps, &nsteps)))
         return cli_complain("trace", st);
     makespan = (double)(sum.last_ns - sum.first_ns);
@@ -220,8 +220,8 @@ int trace_report_json(const weir_trace *trace, struct json *j)
     weir_trace_data d;
     weir_status st;
 
-    weir_trace_get(trace, &d);
-    if ((st = weir_trace_summarise(trace, &sum)) ||
+    weir_trace_get(trace, &d, sizeof d);
+    if ((st = weir_trace_summarise(trace, &sum, sizeof sum)) ||
         (st = weir_trace_critical_path(trace, &steps, &nsteps)))
         return cli_complain("trace", st);
     json_int(j, "operators", (int64_t)d.nops);

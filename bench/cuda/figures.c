@@ -160,7 +160,7 @@ static void seed_eager(weir_tensor *const *in, bool streams)
         weir_tensor_release(out[i]);
 }
 
-static weir_plan *seed_plan(weir_device *dev, bool streams, const char *mode, int cores)
+static weir_plan *seed_plan(weir_device *dev, bool streams, weir_compile_mode mode, int cores)
 {
     const weir_compile_options options = {.mode = mode};
     const int64_t shape[] = {1000, 1000};
@@ -191,14 +191,15 @@ static weir_plan *seed_plan(weir_device *dev, bool streams, const char *mode, in
 static void seed_model(weir_device *dev)
 {
     static const struct {
-        const char *name, *mode;
+        const char *name;
+        weir_compile_mode mode;
         bool streams;
         int cores;
     } plans[] = {
-        {"weir plan, 1 stream", NULL, false, -1},
-        {"weir plan, 3 streams", NULL, true, -1},
-        {"weir plan, 3 streams, products not tuned", "reduce-overhead", true, -1},
-        {"weir plan, 3 streams, 64 cores a product", NULL, true, 64},
+        {"weir plan, 1 stream", WEIR_COMPILE_MAX_AUTOTUNE, false, -1},
+        {"weir plan, 3 streams", WEIR_COMPILE_MAX_AUTOTUNE, true, -1},
+        {"weir plan, 3 streams, products not tuned", WEIR_COMPILE_REDUCE_OVERHEAD, true, -1},
+        {"weir plan, 3 streams, 64 cores a product", WEIR_COMPILE_MAX_AUTOTUNE, true, 64},
     };
     weir_stream *s = weir_stream_default(dev);
     weir_tensor *in[4], *out[4] = {NULL};

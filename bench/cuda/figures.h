@@ -113,8 +113,8 @@ static inline void bare_open(struct bare *b, weir_device *dev)
     char *image;
     size_t size;
 
-    b->api = weir__cuda_api();
-    b->context = weir__cuda(dev)->context;
+    b->api = weir__cuda_api_get();
+    b->context = weir__cuda_of(dev)->gpu.context;
     bare_check(b->api->cu.context_push(b->context));
     bare_check(b->api->nvrtc.create(&program, text, "empty", 0, NULL, NULL));
     bare_check(b->api->nvrtc.compile(program, 1, options));

@@ -129,7 +129,7 @@ static void green_streams(struct bare *b, weir__cu_stream *out)
 /* The product that the limited streams have just done, as it was done. */
 static const struct weir__cuda_product *limited_product(const struct weir__cuda *dev)
 {
-    const struct weir__cuda_product *p = dev->products;
+    const struct weir__cuda_product *p = dev->products.all;
 
     while (p && (p->key.cores != CORES || p->key.m != SIZE))
         p = p->next;
@@ -138,8 +138,8 @@ static const struct weir__cuda_product *limited_product(const struct weir__cuda 
 
 static void bare_products(struct bare *b, weir_device *dev, const struct set *x)
 {
-    const struct weir__cuda_product *p = limited_product(weir__cuda(dev));
-    struct weir__cuda_sink sink[2] = {{.dev = weir__cuda(dev)}, {.dev = weir__cuda(dev)}};
+    const struct weir__cuda_product *p = limited_product(weir__cuda_of(dev));
+    struct weir__cuda_sink sink[2] = {{.dev = weir__cuda_of(dev)}, {.dev = weir__cuda_of(dev)}};
     const struct weir__product no_stack = {.ndims = 0};
     void *workspace[2] = {NULL, NULL};
     weir__cu_stream streams[2];

@@ -192,7 +192,7 @@ static void print_trace(const char *title, const weir_trace *trace)
     weir_trace_data d;
     int64_t began = INT64_MAX;
 
-    weir_trace_get(trace, &d);
+    weir_trace_get(trace, &d, sizeof d);
     for (size_t i = 0; i < d.nops; i++)
         began = weir__min(began, d.ops[i].started_ns);
     for (size_t i = 0; i < d.nops; i++)

@@ -112,7 +112,7 @@ static weir_tensor *experts(const struct bench *b, weir_tensor *x)
 }
 
 static weir_plan *compile(const struct bench *b, weir_device *dev, shape_fn shape, int64_t side,
-                          const char *streams)
+                          weir_stream_placement streams)
 {
     weir_graph *g;
     weir_plan *plan;
@@ -179,8 +179,8 @@ void weir__bench_auto(struct bench *b)
         weir__bench_must(b, weir_tensor_empty(r.stream, WEIR_F32, 2, shape, &r.y));
         weir__bench_must(b, weir_fill(r.x, 1.0 / (double)rows[i].side));
         weir__bench_must(b, weir_device_sync(dev));
-        r.one = compile(b, dev, rows[i].shape, rows[i].side, "explicit");
-        r.placed = compile(b, dev, rows[i].shape, rows[i].side, "auto");
+        r.one = compile(b, dev, rows[i].shape, rows[i].side, WEIR_STREAMS_EXPLICIT);
+        r.placed = compile(b, dev, rows[i].shape, rows[i].side, WEIR_STREAMS_AUTO);
         bench_sample(b, rows[i].subject, "x", 1, race_once, &r);
     }
 }

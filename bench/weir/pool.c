@@ -87,7 +87,7 @@ void weir__bench_pool_second(struct bench *b)
     double syncs;
 
     bench_sample(b, "weir", "ns", 3, replay_second_once, &r);
-    weir_memory_get_stats(r.dev, &stats);
+    weir_memory_get_stats(r.dev, &stats, sizeof stats);
     syncs = (double)stats.host_syncs;
     bench_emit(b, "weir: host syncs", "syncs", &syncs, 1);
 }

@@ -136,7 +136,7 @@ static double checked_once(void *ctx)
 
     weir__bench_must(s->b, weir_race_set_mode(WEIR_RACE_REPORT));
     on = measure_best(s);
-    weir_race_get_stats(&stats);
+    weir_race_get_stats(&stats, sizeof stats);
     weir__bench_must(s->b, weir_race_set_mode(WEIR_RACE_OFF));
     if (stats.operators < (uint64_t)OPS * TRIES || stats.races) {
         fprintf(stderr, "weir bench: %s: the checker saw %llu operators and %llu races\n",

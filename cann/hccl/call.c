@@ -105,7 +105,7 @@ static bool host_reads(const struct call *c)
 
     if (weir_cann_stream(c->stream, &s))
         return false;
-    weir_device_get_props(weir_stream_device(s), &props);
+    weir_device_get_props(weir_stream_device(s), &props, sizeof props);
     return props.features & WEIR_FEATURE_HOST_MEMORY;
 }
 

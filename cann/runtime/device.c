@@ -47,7 +47,7 @@ static aclError open_device(int id, struct device **out)
     d->id = id;
     if ((st = weir_device_open(spec, &d->dev)))
         goto free_device;
-    weir_device_get_props(d->dev, &d->props);
+    weir_device_get_props(d->dev, &d->props, sizeof(d->props));
     if ((st = weir_event_create(d->dev, &(weir_event_options){.timing = true}, &d->epoch)) ||
         (st = weir_event_record(d->epoch, weir_stream_default(d->dev))))
         goto close;

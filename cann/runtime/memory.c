@@ -137,7 +137,7 @@ EXPORT aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
     NEED(total);
     if ((err = context_current(&c)))
         return err;
-    weir_memory_get_stats(c->device->dev, &stats);
+    weir_memory_get_stats(c->device->dev, &stats, sizeof stats);
     used = stats.allocated + stats.pending + physical_bytes(c->device->id);
     *total = stats.limit ? stats.limit : c->device->props.memory_bytes;
     *free = *total > used ? *total - used : 0;

@@ -107,10 +107,13 @@ struct host_call *model_host_call(struct model *m)
 static aclError compile(struct segment *s)
 {
     const char *mode = getenv("WEIR_CANN_GRAPH_MODE");
-    weir_compile_options options = {.mode = mode && *mode ? mode : "reduce-overhead"};
+    weir_compile_options options = {.size = sizeof options, .mode = WEIR_COMPILE_REDUCE_OVERHEAD};
+    weir_status st = WEIR_OK;
 
     if (!weir_graph_node_count(s->graph))
         return ACL_SUCCESS;
+    if (mode && *mode && (st = weir_compile_mode_parse(mode, &options.mode)))
+        return fail_status(st, "aclmdlRICaptureEnd");
     return fail_status(weir_graph_compile(s->graph, &options, &s->plan), "aclmdlRICaptureEnd");
 }
 

@@ -48,7 +48,7 @@ static void write_races(const char *directory)
     char path[4096], *text;
     FILE *file;
 
-    weir_race_get_stats(&stats);
+    weir_race_get_stats(&stats, sizeof stats);
     snprintf(path, sizeof path, "%s/%s.%d", directory, stats.races ? "races" : "clean",
              (int)getpid());
     if (!(text = weir_race_report()))

@@ -151,7 +151,7 @@ EXPORT aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size,
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "size %zu is no multiple of 2 MiB", size);
     if ((err = check_device(__func__, &c)))
         return err;
-    weir_memory_get_stats(c->device->dev, &stats);
+    weir_memory_get_stats(c->device->dev, &stats, sizeof stats);
     used = stats.reserved + physical_bytes(c->device->id);
     if (stats.limit && (used > stats.limit || size > stats.limit - used))
         return FAIL(ACL_ERROR_RT_MEMORY_ALLOCATION,

@@ -85,6 +85,7 @@ typedef struct weir_check_report {
 } weir_check_report;
 
 typedef struct weir_check_options {
+    size_t size;        /* sizeof, or 0 for the fields of version 0.1 */
     unsigned policies;  /* WEIR_POLICY_*; 0 means both */
     bool single_stream; /* as in weir_compile_options: labels conflict with it */
     size_t max_states;  /* before the rule takes over; 0 means 200000 */

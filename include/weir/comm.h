@@ -61,6 +61,7 @@ typedef enum weir_comm_mode {
 } weir_comm_mode;
 
 typedef struct weir_group_options {
+    size_t size;        /* sizeof, or 0 for the fields of version 0.1 */
     const char *name;   /* for messages and graph files, at most 47 bytes; NULL: generated */
     int64_t timeout_ns; /* from the first arrival at a call to the last; negative: for ever;
                          * 0: three quarters of the smallest op_timeout of the devices, so that

@@ -81,7 +81,7 @@ WEIR_API weir_status weir_device_close(weir_device *dev);
 WEIR_API WEIR_MUST_USE weir_status weir_device_default(weir_device **out);
 
 /* threads  any. */
-WEIR_API void weir_device_get_props(const weir_device *dev, weir_device_props *out);
+WEIR_API void weir_device_get_props(const weir_device *dev, weir_device_props *out, size_t size);
 WEIR_API const char *weir_device_name(const weir_device *dev);
 
 /* Waits until everything queued on every stream is done.
@@ -113,7 +113,7 @@ typedef struct weir_driver_info {
 
 /* Fills `out` with at most `max` rows and returns how many there are.
  * threads  any. */
-WEIR_API size_t weir_driver_list(weir_driver_info *out, size_t max);
+WEIR_API size_t weir_driver_list(weir_driver_info *out, size_t size, size_t max);
 
 #ifdef __cplusplus
 }

@@ -34,15 +34,11 @@ WEIR_API WEIR_MUST_USE weir_status weir_graph_create(weir_device *dev, weir_grap
  * this thread captures is left first; one that another thread captures must not be destroyed. */
 WEIR_API void weir_graph_destroy(weir_graph *graph);
 
-/* What stands in for a dynamic size until a run decides it: tensors that depend on it show
- * this size, or what follows from it. */
-#define WEIR_DYNAMIC_SIZE 10080
-
 /* A tensor that gets its bytes at each run. Sizes of -1 are dynamic: decided at run. While
  * the graph is built a dynamic size fits another dynamic one and broadcasts with 1; which
  * sizes go together is checked at run. Views of what depends on one are made again for the
  * run's sizes by the calls that made them: slice with negative ends and reshape with -1
- * follow a size, numbers computed from the stand-in do not.
+ * follow a size, numbers computed from what the tensor shows meanwhile do not.
  * returns  WEIR_EINVAL for a name in use. */
 WEIR_API WEIR_MUST_USE weir_status weir_graph_input(weir_graph *graph, const char *name,
                                                     weir_dtype dtype, int ndim,
@@ -114,12 +110,30 @@ WEIR_API size_t weir_graph_output_count(const weir_graph *graph);
 
 /* ---- compiling ---- */
 
+typedef enum weir_compile_mode {
+    WEIR_COMPILE_MAX_AUTOTUNE,    /* "max-autotune": all passes; elementwise chains are fused, and
+                                   * streams that are too short to gain from running side by side
+                                   * run one after the other */
+    WEIR_COMPILE_REDUCE_OVERHEAD, /* "reduce-overhead": as issued */
+    WEIR_COMPILE_EAGER,           /* "eager": the same */
+} weir_compile_mode;
+
+typedef enum weir_stream_placement {
+    WEIR_STREAMS_EXPLICIT, /* "explicit": as labels say */
+    WEIR_STREAMS_AUTO,     /* "auto": what has no label is placed as well */
+} weir_stream_placement;
+
+/* From the names above; NULL means the first.
+ * returns  WEIR_EINVAL naming the unknown word and the known ones. */
+WEIR_API WEIR_MUST_USE weir_status weir_compile_mode_parse(const char *name,
+                                                           weir_compile_mode *out);
+WEIR_API WEIR_MUST_USE weir_status weir_stream_placement_parse(const char *name,
+                                                               weir_stream_placement *out);
+
 typedef struct weir_compile_options {
-    const char *mode;        /* "max-autotune" (default): all passes; elementwise chains are fused,
-                              * and streams that are too short to gain from running side by
-                              * side run one after the other. "reduce-overhead": as issued.
-                              * "eager": the same */
-    const char *streams;     /* "explicit" (default) or "auto": place what has no label */
+    size_t size; /* sizeof, or 0 for the fields of version 0.1 */
+    weir_compile_mode mode;
+    weir_stream_placement streams;
     bool single_stream;      /* refuses labels */
     bool static_kernels;     /* tiling is frozen: later core limits do not reach it */
     const char *cores;       /* "24|48": limits of the whole graph, cube and vector; -1 keeps the
@@ -135,7 +149,7 @@ typedef struct weir_compile_options {
 } weir_compile_options;
 
 /* A plan for the graph as it is now; later changes of the graph do not reach it.
- * returns  WEIR_EINVAL naming an unknown mode and the known ones; WEIR_ECONFLICT for
+ * returns  WEIR_EINVAL for a mode that there is not; WEIR_ECONFLICT for
  *          single_stream against a label, with both names; WEIR_EOOM for the arena;
  *          WEIR_EIO for a dump that cannot be written;
  *          WEIR_ESHAPE for a node that does not follow the graph's dynamic sizes.
@@ -195,7 +209,7 @@ typedef struct weir_plan_stats {
     size_t shape_misses;    /* runs that compiled */
     size_t shape_evictions; /* sets given up for others */
 } weir_plan_stats;
-WEIR_API void weir_plan_get_stats(const weir_plan *plan, weir_plan_stats *out);
+WEIR_API void weir_plan_get_stats(const weir_plan *plan, weir_plan_stats *out, size_t size);
 
 /* Streams as columns, syncs, bytes and cores, for people. Free with free(). */
 WEIR_API char *weir_plan_list(const weir_plan *plan);

@@ -33,6 +33,7 @@ typedef struct weir_block {
 typedef weir_status (*weir_kernel_fn)(const void *args, const weir_block *block);
 
 typedef struct weir_launch {
+    size_t size;       /* sizeof, or 0 for the fields of version 0.1 */
     const char *name;  /* a string that outlives the work; NULL is "kernel" */
     weir_kernel_fn fn; /* NULL does nothing, in order */
     const void *args;  /* args_size bytes, copied; 16-byte aligned for the kernel */
@@ -65,6 +66,7 @@ WEIR_API weir_status weir_launch_submit(weir_stream *stream, const weir_launch *
 typedef weir_status (*weir_host_fn)(void *user, void *const *in, void *const *out);
 
 typedef struct weir_host_call {
+    size_t size;      /* sizeof, or 0 for the fields of version 0.1 */
     const char *name; /* at most 63 bytes count; copied */
     weir_host_fn fn;
     void *user; /* must outlive the work, and the graphs and plans that hold the call */

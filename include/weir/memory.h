@@ -56,8 +56,8 @@ typedef struct weir_memory_stats {
     size_t events_live; /* events held by users and by the pool */
 } weir_memory_stats;
 
-/* threads  any. */
-WEIR_API void weir_memory_get_stats(weir_device *dev, weir_memory_stats *out);
+/* `size` is sizeof *out, here and below. threads  any. */
+WEIR_API void weir_memory_get_stats(weir_device *dev, weir_memory_stats *out, size_t size);
 WEIR_API void weir_memory_reset_peaks(weir_device *dev);
 
 /* Bytes that stream holds back: allocated on it, pending for others, idle on it. */
@@ -67,9 +67,9 @@ typedef struct weir_memory_stream_stats {
     size_t allocated, pending, idle;
 } weir_memory_stream_stats;
 
-/* Fills at most `max` rows, returns how many there are. threads any. */
+/* Fills at most `max` rows of `size` bytes, returns how many there are. threads any. */
 WEIR_API size_t weir_memory_get_stream_stats(weir_device *dev, weir_memory_stream_stats *out,
-                                             size_t max);
+                                             size_t size, size_t max);
 
 /* Gives idle segments back to the system, after collecting what is over.
  * threads  any. */
@@ -98,8 +98,9 @@ typedef struct weir_block_info {
     uint64_t stream_id; /* 0: free for every stream */
 } weir_block_info;
 
-/* Fills at most `max` rows, returns how many there are. threads any. */
-WEIR_API size_t weir_memory_get_blocks(weir_device *dev, weir_block_info *out, size_t max);
+/* Fills at most `max` rows of `size` bytes, returns how many there are. threads any. */
+WEIR_API size_t weir_memory_get_blocks(weir_device *dev, weir_block_info *out, size_t size,
+                                       size_t max);
 
 #ifdef __cplusplus
 }

@@ -194,7 +194,7 @@ typedef struct weir_op_info {
     const char *summary;
 } weir_op_info;
 /* Fills at most `max` rows, returns how many there are. */
-WEIR_API size_t weir_op_list(weir_op_info *out, size_t max);
+WEIR_API size_t weir_op_list(weir_op_info *out, size_t size, size_t max);
 
 #ifdef __cplusplus
 }

@@ -63,14 +63,14 @@ typedef struct weir_race {
 /* The races found since the mode was set, in the order they were found; pairs of the same
  * operators, streams and places are counted in one row. Fills at most `max` rows and returns
  * how many there are. */
-WEIR_API size_t weir_race_list(weir_race *out, size_t max);
+WEIR_API size_t weir_race_list(weir_race *out, size_t size, size_t max);
 
 /* How many operators were checked, and how many records were given up for want of memory
  * (each may hide a race). */
 typedef struct weir_race_stats {
     uint64_t operators, races, waits_inserted, lost;
 } weir_race_stats;
-WEIR_API void weir_race_get_stats(weir_race_stats *out);
+WEIR_API void weir_race_get_stats(weir_race_stats *out, size_t size);
 
 /* All of it for people: both accesses, why they are unordered, and the missing wait. Free
  * with free(). NULL when out of memory. */

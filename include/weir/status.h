@@ -4,6 +4,12 @@
  * that names the thing, the rule and the value is kept for the calling thread, and what
  * the call should have made is NULL. A tensor, graph or plan that is NULL is refused in turn,
  * with WEIR_EINVAL; any other pointer may be NULL only where that is said.
+ *
+ * Structs may get fields at their end in later versions, and a program built against another
+ * version stays right: options begin with their `size`, sizeof or 0 for the fields of version
+ * 0.1, and fields that this library does not know must be 0; functions that fill a struct take
+ * its size, fill what fits and set the rest to 0. Rows of arrays inside of others (findings,
+ * traces) and parameters of operators never change.
  */
 #ifndef WEIR_STATUS_H
 #define WEIR_STATUS_H
@@ -50,7 +56,8 @@ extern "C" {
     X(EDEADLOCK, "deadlock")                          \
     X(EINTERNAL, "internal error")                    \
     X(EINTERRUPTED, "interrupted")                    \
-    X(ERACE, "unordered accesses to the same memory")
+    X(ERACE, "unordered accesses to the same memory") \
+    X(EDRIVER, "the device or its driver failed")
 
 typedef enum weir_status {
 #define WEIR_STATUS_ENUM(code, text) WEIR_##code,

@@ -21,6 +21,7 @@ typedef struct weir_event weir_event;
 #define WEIR_TIMEOUT_DEVICE INT64_C(-1)
 
 typedef struct weir_stream_options {
+    size_t size;      /* sizeof, or 0 for the fields of version 0.1 */
     int priority;     /* -8 (most urgent) .. 7; 0 by default */
     const char *name; /* copied; NULL for a generated one */
 } weir_stream_options;
@@ -143,6 +144,7 @@ WEIR_API weir_status weir_stream_end_native(weir_stream *stream, void *native);
 /* ---- events ---- */
 
 typedef struct weir_event_options {
+    size_t size;   /* sizeof, or 0 for the fields of version 0.1 */
     bool timing;   /* weir_event_elapsed works on it */
     bool blocking; /* weir_event_sync sleeps at once instead of spinning first */
 } weir_event_options;

@@ -22,6 +22,7 @@ extern "C" {
 typedef struct weir_trace weir_trace;
 
 typedef struct weir_trace_options {
+    size_t size;             /* sizeof, or 0 for the fields of version 0.1 */
     size_t bytes_per_thread; /* 0: 32 MiB, some 250,000 operators */
 } weir_trace_options;
 
@@ -113,7 +114,7 @@ typedef struct weir_trace_data {
 
 /* Borrowed: valid until the trace is freed.
  * threads  any. */
-WEIR_API void weir_trace_get(const weir_trace *trace, weir_trace_data *out);
+WEIR_API void weir_trace_get(const weir_trace *trace, weir_trace_data *out, size_t size);
 
 /* A trace of your own: copies what is in `data`. Operators stand by stream, parts and waits
  * of an operator together.
@@ -132,7 +133,7 @@ typedef struct weir_trace_summary {
 
 /* returns  WEIR_ENOMEM. */
 WEIR_API WEIR_MUST_USE weir_status weir_trace_summarise(const weir_trace *trace,
-                                                        weir_trace_summary *out);
+                                                        weir_trace_summary *out, size_t size);
 
 /* What kept an operator from starting earlier. */
 typedef enum weir_trace_cause {

@@ -203,7 +203,7 @@ static PyObject *device_props(PyObject *self, PyObject *none)
     (void)none;
     if (!device_check(d))
         return NULL;
-    weir_device_get_props(d->dev, &p);
+    weir_device_get_props(d->dev, &p, sizeof p);
 #define FLAG(bit) (p.features & WEIR_FEATURE_##bit ? Py_True : Py_False)
     return Py_BuildValue("{sssssisisisnsOsOsOsO}", "name", p.name, "model", p.model, "cube_cores",
                          p.cores.cube, "vector_cores", p.cores.vector, "threads", p.threads,

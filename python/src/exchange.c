@@ -14,7 +14,7 @@ static bool has_host_memory(weir_device *dev)
 {
     weir_device_props p;
 
-    weir_device_get_props(dev, &p);
+    weir_device_get_props(dev, &p, sizeof p);
     return p.features & WEIR_FEATURE_HOST_MEMORY;
 }
 

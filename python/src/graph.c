@@ -208,18 +208,21 @@ static PyObject *graph_compile(PyObject *self, PyObject *args, PyObject *kwargs)
     static char *names[] = {"mode",     "streams", "single_stream", "static_kernels", "cores",
                             "dump_dir", NULL};
     GraphObject *g = (GraphObject *)self;
-    weir_compile_options options = {0};
+    weir_compile_options options = {.size = sizeof options};
+    const char *mode = NULL, *streams = NULL;
     int single = 0, frozen = 0;
     weir_plan *plan;
     weir_status st;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|zzppzz:compile", names, &options.mode,
-                                     &options.streams, &single, &frozen, &options.cores,
-                                     &options.dump_dir) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|zzppzz:compile", names, &mode, &streams,
+                                     &single, &frozen, &options.cores, &options.dump_dir) ||
         !device_check(g->device))
         return NULL;
     options.single_stream = single;
     options.static_kernels = frozen;
+    if ((st = weir_compile_mode_parse(mode, &options.mode)) ||
+        (st = weir_stream_placement_parse(streams, &options.streams)))
+        return raise_status(st);
     BLOCKING(st, weir_graph_compile(g->graph, &options, &plan));
     return st ? raise_status(st) : wrap_plan(g, plan);
 }

@@ -7,7 +7,7 @@
 /* The library resets both peaks at once; here each can be reset alone. */
 static void get_stats(const DeviceObject *d, weir_memory_stats *s)
 {
-    weir_memory_get_stats(d->dev, s);
+    weir_memory_get_stats(d->dev, s, sizeof *s);
     if (s->peak_reserved < d->kept_reserved)
         s->peak_reserved = d->kept_reserved;
     if (s->peak_allocated < d->kept_allocated)
@@ -45,12 +45,12 @@ static PyObject *blocks(PyObject *self, PyObject *o)
     (void)self;
     if (!d)
         return NULL;
-    max = weir_memory_get_blocks(d->dev, NULL, 0) + 16;
+    max = weir_memory_get_blocks(d->dev, NULL, 0, 0) + 16;
     if (!(rows = calloc(max, sizeof *rows))) {
         PyErr_NoMemory();
         goto done;
     }
-    n = weir_memory_get_blocks(d->dev, rows, max);
+    n = weir_memory_get_blocks(d->dev, rows, sizeof *rows, max);
     n = n < max ? n : max;
     list = PyList_New(0);
     for (size_t i = 0; list && i < n; i++) {

@@ -259,13 +259,13 @@ static PyObject *version(PyObject *self, PyObject *none)
 
 static PyObject *list_ops(PyObject *self, PyObject *none)
 {
-    size_t n = weir_op_list(NULL, 0);
+    size_t n = weir_op_list(NULL, 0, 0);
     weir_op_info *rows = calloc(n + 1, sizeof *rows);
     PyObject *list = rows ? PyList_New(0) : PyErr_NoMemory();
 
     (void)self, (void)none;
     if (rows)
-        n = weir_op_list(rows, n);
+        n = weir_op_list(rows, sizeof *rows, n);
     for (size_t i = 0; list && i < n; i++) {
         PyObject *row = Py_BuildValue(
             "{sssssOsOsOss}", "name", rows[i].name, "engine", weir_engine_name(rows[i].engine),
@@ -284,7 +284,7 @@ static PyObject *list_ops(PyObject *self, PyObject *none)
 static PyObject *list_drivers(PyObject *self, PyObject *none)
 {
     weir_driver_info rows[16];
-    size_t n = weir_driver_list(rows, 16);
+    size_t n = weir_driver_list(rows, sizeof *rows, 16);
     PyObject *list = PyList_New(0);
 
     (void)self, (void)none;

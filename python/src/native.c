@@ -90,7 +90,7 @@ static PyObject *is_limited(PyObject *self, PyObject *o)
     }
     if (!device_check(d))
         return NULL;
-    weir_device_get_props(d->dev, &props);
+    weir_device_get_props(d->dev, &props, sizeof props);
     limit = weir_stream_get_limit(weir_stream_current(d->dev));
     return PyBool_FromLong(weir_scope_depth() > 0 || limit.cube < props.cores.cube ||
                            limit.vector < props.cores.vector);

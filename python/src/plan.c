@@ -177,7 +177,7 @@ static PyObject *plan_stats(PyObject *self, PyObject *none)
     (void)none;
     if (!device_check(p->device))
         return NULL;
-    weir_plan_get_stats(p->plan, &s);
+    weir_plan_get_stats(p->plan, &s, sizeof s);
 #define SIZE(name) #name, (unsigned long long)s.name
     return Py_BuildValue("{sKsKsKsKsKsKsK}", SIZE(nodes), SIZE(launches), SIZE(streams),
                          SIZE(syncs), SIZE(arena_bytes), SIZE(lower_bound), SIZE(instances));
@@ -206,7 +206,7 @@ static PyObject *plan_repr(PyObject *self)
 
     if (!device_alive(p->device))
         return PyUnicode_FromString("weir.Plan(of a closed device)");
-    weir_plan_get_stats(p->plan, &s);
+    weir_plan_get_stats(p->plan, &s, sizeof s);
     return PyUnicode_FromFormat("weir.Plan(%llu launches on %llu streams of '%s')",
                                 (unsigned long long)s.launches, (unsigned long long)s.streams,
                                 weir_device_name(p->device->dev));

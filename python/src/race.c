@@ -97,13 +97,13 @@ static PyObject *access_dict(const weir_race_access *a)
 
 static PyObject *list_races(PyObject *self, PyObject *none)
 {
-    size_t n = weir_race_list(NULL, 0);
+    size_t n = weir_race_list(NULL, 0, 0);
     weir_race *rows = calloc(n + 1, sizeof *rows);
     PyObject *list = rows ? PyList_New(0) : PyErr_NoMemory();
 
     (void)self, (void)none;
     if (rows && n)
-        n = weir_race_list(rows, n);
+        n = weir_race_list(rows, sizeof *rows, n);
     for (size_t i = 0; list && i < n; i++) {
         PyObject *first = access_dict(&rows[i].first), *second = access_dict(&rows[i].second);
         PyObject *row = first && second

@@ -61,7 +61,7 @@ static PyObject *describe(weir_trace *trace)
     bool good = ops && waits && handle;
     weir_trace_data d;
 
-    weir_trace_get(trace, &d);
+    weir_trace_get(trace, &d, sizeof d);
     for (size_t i = 0; good && i < d.nops; i++)
         good = append(ops, op_dict(&d, &d.ops[i]));
     for (size_t i = 0; good && i < d.nwaits; i++)

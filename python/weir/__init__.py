@@ -114,6 +114,7 @@ from .configs import CompilerConfig
 from .errors import (
     BusyError,
     DeadlockError,
+    DriverError,
     Error,
     InvalidError,
     KernelError,

@@ -48,6 +48,10 @@ class KernelError(Error):
     """An operator failed; its stream is in error."""
 
 
+class DriverError(Error):
+    """The device or its driver failed: a GPU that is dead, a kernel that does not compile."""
+
+
 class WaitTimeoutError(Error, TimeoutError):
     """A wait went past the device's op_timeout; the sentence says who waits for whom."""
 
@@ -70,6 +74,7 @@ _CLASSES = {
     "WEIR_EUNAVAILABLE": UnavailableError,
     "WEIR_EUNSUPPORTED": UnavailableError,
     "WEIR_EKERNEL": KernelError,
+    "WEIR_EDRIVER": DriverError,
     "WEIR_ETIMEDOUT": WaitTimeoutError,
     "WEIR_EDEADLOCK": DeadlockError,
 }

@@ -14,6 +14,8 @@
 /* Keeps the formatted sentence as the thread's last error, logs it at debug
  * level and returns `status`. The sentence is cut at 4 KiB. */
 weir_status weir__fail(weir_status status, const char *format, ...) WEIR_PRINTF(2, 3);
+/* WEIR_ENOMEM: "out of host memory: " and what could not be done, or for what there was no room. */
+weir_status weir__fail_nomem(const char *format, ...) WEIR_PRINTF(1, 2);
 
 /* What a kernel has to say about its failure: the sentence of the thread's last weir__fail
  * since it was hushed, or NULL. weir_last_error is not touched. */

@@ -28,14 +28,15 @@ static weir_status read_all(FILE *file, const char *path, size_t most, const cha
     }
     *size = 0;
     if (!(*data = weir__malloc(cap)))
-        return weir__fail(WEIR_ENOMEM, "%s", path);
+        return weir__fail_nomem("reading %s", path);
     while ((n = fread(*data + *size, 1, cap - *size, file)) > 0) {
         if ((*size += n) < cap)
             continue;
         if (cap >= most)
             return too_large(path, most, kind);
         if (!(bigger = weir__malloc(2 * cap)))
-            return weir__fail(WEIR_ENOMEM, "%s: %s of it are read", path, weir__size(*size).text);
+            return weir__fail_nomem("reading %s, of which %s are read", path,
+                                    weir__size(*size).text);
         memcpy(bigger, *data, *size);
         weir__free(*data);
         *data = bigger;

@@ -33,7 +33,7 @@ const char *weir_last_error(void)
 weir_status weir__need(const void *object, const char *what)
 {
     return object ? WEIR_OK
-                  : weir__fail(WEIR_EINVAL, "%s is NULL: what should have made it failed", what);
+                  : weir__fail(WEIR_EINVAL, "%s is NULL; check the call that creates it", what);
 }
 
 weir_status weir__last_status(void)
@@ -56,15 +56,13 @@ const char *weir_version(void)
     return WEIR_VERSION;
 }
 
-weir_status weir__fail(weir_status status, const char *format, ...)
+static weir_status fail(weir_status status, const char *before, const char *format, va_list args)
 {
-    va_list args;
-
-    va_start(args, format);
     /* The old sentence may be an argument of the new one. */
     char text[sizeof last_error];
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    size_t n = (size_t)snprintf(text, sizeof text, "%s", before);
+
+    vsnprintf(text + n, sizeof text - n, format, args);
     /* Names in it come from files, and a terminal would obey what they hold. */
     for (char *c = text; *c; c++)
         if (((unsigned char)*c < 0x20 && *c != '\n' && *c != '\t') || *c == 0x7f)
@@ -74,4 +72,24 @@ weir_status weir__fail(weir_status status, const char *format, ...)
     said = true;
     weir__log(WEIR_LOG_DEBUG, "%s: %s", weir_status_name(status), last_error);
     return status;
+}
+
+weir_status weir__fail(weir_status status, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    fail(status, "", format, args);
+    va_end(args);
+    return status;
+}
+
+weir_status weir__fail_nomem(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    fail(WEIR_ENOMEM, "out of host memory: ", format, args);
+    va_end(args);
+    return WEIR_ENOMEM;
 }

@@ -52,7 +52,7 @@ weir_status weir__group_make(int nranks, const weir_group_options *options, weir
         return st;
     size = sizeof *g + (size_t)nranks * sizeof *g->ranks;
     if (!(g = weir__alloc_aligned(size, WEIR__LINE)))
-        return weir__fail(WEIR_ENOMEM, "a group of %d ranks", nranks);
+        return weir__fail_nomem("making a group of %d ranks", nranks);
     memset(g, 0, size);
     g->transport = &weir__local_transport;
     g->nranks = nranks;
@@ -190,7 +190,7 @@ struct weir__channel *weir__group_channel(weir_group *g, const char *name, uint6
             return c;
         }
         if (!(made = weir__alloc_aligned(sizeof *made, WEIR__LINE))) {
-            weir__fail(WEIR_ENOMEM, "a channel of group '%s'", g->name);
+            weir__fail_nomem("opening a channel of group '%s'", g->name);
             return NULL;
         }
         memset(made, 0, sizeof *made);

@@ -110,7 +110,7 @@ static weir_status cpu_sync(weir_stream *s, uint64_t seq, int64_t timeout_ns, bo
     if (weir__soft_done(s) >= seq)
         return WEIR_OK;
     if (spin && timeout_ns)
-        weir__cpu_lend_to(weir__soft(s));
+        weir__cpu_help_with(weir__soft(s));
     atomic_fetch_add_explicit(&cpu->hosts_waiting, 1, memory_order_relaxed);
     st = wait_for(s, seq, timeout_ns, spin);
     atomic_fetch_sub_explicit(&cpu->hosts_waiting, 1, memory_order_relaxed);
@@ -147,5 +147,5 @@ const struct weir__driver weir__cpu_driver = {
     .plans = &weir__soft_plans,
     .collectives = &(const struct weir__driver_collectives){.explain = weir__soft_report},
     .cross = &weir__soft_cross,
-    .lending = &(const struct weir__driver_lending){.hold = weir__cpu_hold, .lend = weir__cpu_lend},
+    .helping = &(const struct weir__driver_helping){.hold = weir__cpu_hold, .help = weir__cpu_help},
 };

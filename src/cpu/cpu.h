@@ -20,7 +20,7 @@ struct weir__worker {
     uint32_t patience;           /* pauses between two looks */
     uint32_t long_ops;           /* since the last pick */
     bool attentive;              /* counted in cpu->attentive */
-    bool lent;                   /* a host thread's (lend.c), which picks nothing by itself */
+    bool helper;                 /* a host thread's (help.c), which picks nothing by itself */
     uint64_t lent_until;         /* then that one goes on with its own affairs */
     uint64_t random;             /* for jitter */
     uint64_t ticks;              /* when its last command ended, if a trace is recorded and it
@@ -32,9 +32,9 @@ struct weir__cpu {
     struct weir__soft_device soft;
     struct weir__worker *workers;
     unsigned nworkers;
-    unsigned hardware;        /* threads the machine runs at once */
-    uint64_t jitter;          /* 0: none */
-    struct weir__worker lent; /* for a host thread at a time */
+    unsigned hardware;          /* threads the machine runs at once */
+    uint64_t jitter;            /* 0: none */
+    struct weir__worker helper; /* for a host thread at a time */
     _Atomic bool lent_taken;
     _Alignas(WEIR__LINE) _Atomic uint32_t wake_word;
     _Atomic uint32_t sleepers, attentive; /* workers */
@@ -71,12 +71,12 @@ bool weir__worker_run_collective(struct weir__worker *w, struct weir__soft_strea
                                  const struct weir__cmd *cmd);
 bool weir__worker_leave_rendezvous(struct weir__soft_stream *s, const struct weir__cmd *cmd);
 
-/* lend.c: a host thread that waits for a plan works on it. */
+/* help.c: a host thread that waits for a plan works on it. */
 bool weir__cpu_hold(weir_device *dev, bool on);
-void weir__cpu_lend(weir_device *dev);
+void weir__cpu_help(weir_device *dev);
 /* The same for a stream that waits in the scheduler, if it is the next there. */
-void weir__cpu_lend_to(struct weir__soft_stream *s);
-/* Whether a lent worker may run that, the next command of the stream. If not, the stream is
+void weir__cpu_help_with(struct weir__soft_stream *s);
+/* Whether a helper may run that, the next command of the stream. If not, the stream is
  * the scheduler's. */
 bool weir__worker_may_go_on(struct weir__worker *w, struct weir__soft_stream *s,
                             const struct weir__cmd *cmd);
@@ -105,9 +105,9 @@ struct weir__soft_stream *weir__worker_pick(struct weir__worker *w, enum weir__w
 struct weir__soft_stream *weir__worker_rest(struct weir__worker *w, enum weir__want *was);
 static inline void weir__worker_be_attentive(struct weir__worker *w)
 {
-    if (!w->attentive && !w->lent)
+    if (!w->attentive && !w->helper)
         atomic_fetch_add(&w->cpu->attentive, 1);
-    w->attentive = !w->lent;
+    w->attentive = !w->helper;
 }
 /* Puts the stream back into the scheduler, its token with it, and lets go of its core. */
 void weir__worker_give_turn(struct weir__worker *w, struct weir__soft_stream *s);

@@ -35,12 +35,12 @@ weir_status weir__cpu_start(struct weir__cpu *cpu)
 
     cpu->workers = weir__alloc_aligned(cpu->nworkers * sizeof *cpu->workers, WEIR__LINE);
     if (!cpu->workers)
-        return weir__fail(WEIR_ENOMEM, "%u worker threads", cpu->nworkers);
-    init_worker(&cpu->lent, cpu, cpu->nworkers);
-    cpu->lent.lent = true;
-    if (!(cpu->lent.local = weir__soft_map(WEIR_LOCAL_BYTES))) {
+        return weir__fail_nomem("starting %u worker threads", cpu->nworkers);
+    init_worker(&cpu->helper, cpu, cpu->nworkers);
+    cpu->helper.helper = true;
+    if (!(cpu->helper.local = weir__soft_map(WEIR_LOCAL_BYTES))) {
         weir__free(cpu->workers);
-        return weir__fail(WEIR_ENOMEM, "scratch memory of %s", cpu->soft.base.props.name);
+        return weir__fail_nomem("scratch memory for %s", cpu->soft.base.props.name);
     }
     for (; started < cpu->nworkers; started++) {
         struct weir__worker *w = &cpu->workers[started];
@@ -73,7 +73,7 @@ void weir__cpu_stop(struct weir__cpu *cpu)
         pthread_join(cpu->workers[i].thread, NULL);
         weir__soft_unmap(cpu->workers[i].local, WEIR_LOCAL_BYTES);
     }
-    weir__soft_unmap(cpu->lent.local, WEIR_LOCAL_BYTES);
+    weir__soft_unmap(cpu->helper.local, WEIR_LOCAL_BYTES);
     weir__free(cpu->workers);
     cpu->workers = NULL;
 }

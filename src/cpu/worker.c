@@ -292,7 +292,7 @@ bool weir__worker_run_kernel(struct weir__worker *w, struct weir__soft_stream *s
     }
     if (!weir__worker_have_core(w, s, kind_of(w, cmd)))
         return false;
-    if (is_short || w->lent || (cores = weir__soft_cores(s, cmd)) == 1) {
+    if (is_short || w->helper || (cores = weir__soft_cores(s, cmd)) == 1) {
         if (weir__trace_on() && !s->run.parted)
             from = weir__worker_ticks(w);
         weir__worker_run_alone(w, s, cmd);
@@ -334,7 +334,7 @@ static bool linger(struct weir__worker *w, struct weir__soft_stream *s)
 {
     weir__worker_be_attentive(w);
     weir__soft_publish(s, &w->mine);
-    if (!w->mine.first && !w->lent) {
+    if (!w->mine.first && !w->helper) {
         weir__worker_adapt(w);
         for (int i = 0; i < LINGER_POLLS; i++) {
             if (atomic_load_explicit(&w->cpu->soft.sched.ready, memory_order_relaxed))
@@ -394,7 +394,7 @@ static void run_on_in_lane(struct weir__worker *w, struct weir__soft_stream *s,
                            const struct weir__cmd *before)
 {
     if (before->kind != WEIR__CMD_KERNEL || before->phases != 1 || before->gang ||
-        !(w->attentive || w->lent) || w->grant.kind != kind_of(w, before) ||
+        !(w->attentive || w->helper) || w->grant.kind != kind_of(w, before) ||
         weir__soft_has_failed(s) || w->cpu->jitter)
         return;
     if (weir__unlikely(weir__trace_on()))
@@ -446,7 +446,7 @@ static bool before(void *self, struct weir__soft_stream *s, const struct weir__c
 
     if (weir__unlikely(w->cpu->jitter))
         jitter(w);
-    return weir__likely(!w->lent) || weir__worker_may_go_on(w, s, cmd);
+    return weir__likely(!w->helper) || weir__worker_may_go_on(w, s, cmd);
 }
 
 static void consumed(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd)

@@ -95,9 +95,9 @@ struct weir__cuda_traced {
     struct weir__trace_record record;          /* but for the times */
 };
 
-struct weir__cuda_product; /* product.h */
-struct weir__cuda_haul;    /* copy.c */
-struct weir__cuda_meet;    /* meet.c */
+struct weir__cuda_product;   /* product.h */
+struct weir__cuda_host_copy; /* copy.c */
+struct weir__cuda_meet;      /* meet.c */
 
 /* What the GPU is: read when the device is opened, and never changed. */
 struct weir__cuda_gpu {
@@ -126,8 +126,8 @@ struct weir__cuda_products {
 /* Copies that the host has a part in. */
 struct weir__cuda_copies {
     struct weir__spin lock;
-    struct weir__cuda_haul *under_way; /* under `lock` */
-    uint64_t staged;                   /* (L) so many, of which the last is being queued */
+    struct weir__cuda_host_copy *under_way; /* under `lock` */
+    uint64_t staged;                        /* (L) so many, of which the last is being queued */
 };
 
 /* What has gone wrong. The flags only ever become true. */
@@ -185,17 +185,17 @@ struct weir__cuda_sink {
     unsigned cores;
     struct weir__code_context context; /* for failures */
     void **workspace;                  /* memory of matrix products, made when first needed */
-    uint64_t company;                  /* of matrix products: see product.h; 0 outside plans */
+    uint64_t concurrent_set;           /* of matrix products: see product.h; 0 outside plans */
     char *into;                        /* where they write instead, while they are timed */
     struct weir__cuda_stream *own;     /* whose command it is; NULL while a plan is captured */
 };
 
-static inline struct weir__cuda *weir__cuda(const weir_device *dev)
+static inline struct weir__cuda *weir__cuda_of(const weir_device *dev)
 {
     return (struct weir__cuda *)dev;
 }
 
-static inline struct weir__cuda_stream *weir__cuda_stream(const weir_stream *s)
+static inline struct weir__cuda_stream *weir__cuda_stream_of(const weir_stream *s)
 {
     return (struct weir__cuda_stream *)s;
 }
@@ -228,8 +228,8 @@ void weir__cuda_stream_close(weir_stream *s);
 int weir__cuda_priority(const weir_stream *s);
 /* The CUDA stream of the stream for so many cores, in no order with the others; one `side` more
  * for parts of collectives. (L) */
-weir_status weir__cuda_queue(struct weir__cuda_stream *s, unsigned cores, bool side,
-                             weir__cu_stream *out);
+weir_status weir__cuda_find_queue(struct weir__cuda_stream *s, unsigned cores, bool side,
+                                  weir__cu_stream *out);
 /* The latter, with the event `parted`. (L) */
 weir_status weir__cuda_side(struct weir__cuda_stream *s, unsigned cores, weir__cu_stream *out);
 
@@ -323,7 +323,7 @@ static inline weir_status weir__cuda_alive(struct weir__cuda *dev)
 weir_status weir__cuda_ask(struct weir__cuda *dev);
 
 /* ---- stamp.c: the time ---- */
-weir_status weir__cuda_stamp(weir_stream *s, _Atomic uint64_t *ns);
+weir_status weir__cuda_record_stamp(weir_stream *s, _Atomic uint64_t *ns);
 /* Fills the stamps of the stream up to `seq`, which is over. */
 void weir__cuda_read_stamps(struct weir__cuda_stream *s, uint64_t seq);
 void weir__cuda_stamps_close(struct weir__cuda *dev);
@@ -347,10 +347,10 @@ void weir__cuda_copies_close(struct weir__cuda *dev);
 /* Between two places of the device. */
 weir_status weir__cuda_copy_within(struct weir__cuda *dev, weir__cu_stream stream,
                                    const struct weir__copy *copy);
-/* The compiled variant of a text that a launch with these arguments needs. (L) */
-weir_status weir__cuda_function(struct weir__cuda *dev, const struct weir__code *code,
-                                const void *args, const struct weir__code_launch *launch,
-                                weir__cu_function *out);
+/* The compiled variant of a source that a launch with these arguments needs. (L) */
+weir_status weir__cuda_find_function(struct weir__cuda *dev, const struct weir__code *code,
+                                     const void *args, const struct weir__code_launch *launch,
+                                     weir__cu_function *out);
 void weir__cuda_functions_close(struct weir__cuda *dev);
 /* A product, or several in one call. WEIR_EUNSUPPORTED, without an error text, if the library has
  * nothing for it. (L) */
@@ -380,8 +380,8 @@ weir_status weir__cuda_cores_open(struct weir__cuda *dev);
 void weir__cuda_cores_close(struct weir__cuda *dev);
 int weir__cuda_round_limit(const weir_device *dev, int cores);
 /* The part for a stream that may use `cores`; NULL with WEIR_OK means all. (L) */
-weir_status weir__cuda_part(struct weir__cuda_stream *s, unsigned cores,
-                            const struct weir__cuda_part **out);
+weir_status weir__cuda_find_part(struct weir__cuda_stream *s, unsigned cores,
+                                 const struct weir__cuda_part **out);
 weir_status weir__cuda_new_stream(struct weir__cuda *dev, const struct weir__cuda_part *part,
                                   int priority, weir__cu_stream *out);
 
@@ -394,7 +394,7 @@ weir_status weir__cuda_program_run(struct weir__program *program, weir_stream *c
 void weir__cuda_program_update(struct weir__program *program, int lane, int item,
                                const struct weir__kernel *kernel);
 
-/* ---- the texts, made from kernels/ by CMake ---- */
+/* ---- the sources, made from kernels/ by CMake ---- */
 struct weir__cuda_source {
     const char *name; /* "softmax.cu", "ops/host/row.h" */
     const char *text;

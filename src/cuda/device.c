@@ -8,7 +8,7 @@
 
 static const char *unavailable(void)
 {
-    const struct weir__cuda_api *api = weir__cuda_api();
+    const struct weir__cuda_api *api = weir__cuda_api_get();
 
     return api->no_driver[0]     ? api->no_driver
            : api->no_compiler[0] ? api->no_compiler
@@ -137,7 +137,7 @@ static void find_peers(struct weir__cuda *dev)
 
 static void cuda_close(weir_device *base)
 {
-    struct weir__cuda *dev = weir__cuda(base);
+    struct weir__cuda *dev = weir__cuda_of(base);
     bool pushed = weir__cuda_enter(dev);
 
     bool quiet = !weir__cuda_quiesce(dev, "a device that is closed");
@@ -170,7 +170,7 @@ static weir_status open_words(struct weir__cuda *dev)
 /* Whatever cuda_open has made. */
 static void cuda_release(weir_device *base)
 {
-    struct weir__cuda *dev = weir__cuda(base);
+    struct weir__cuda *dev = weir__cuda_of(base);
     bool pushed = weir__cuda_enter(dev), quiet;
 
     weir__cuda_gates_close(dev);
@@ -190,13 +190,13 @@ static void cuda_release(weir_device *base)
 
 static weir_status cuda_open(weir_device *base, struct weir__spec *spec)
 {
-    struct weir__cuda *dev = weir__cuda(base);
+    struct weir__cuda *dev = weir__cuda_of(base);
     const struct weir__cu *cu;
     int ordinal;
     bool pushed;
     weir_status st;
 
-    dev->api = weir__cuda_api();
+    dev->api = weir__cuda_api_get();
     dev->traced.end = &dev->traced.first;
     weir__cuda_jobs_open(dev);
     cu = &dev->api->cu;
@@ -262,7 +262,7 @@ static weir__cu_result map_at(const struct weir__cuda *dev, weir__cu_address add
 
 static void *cuda_map(weir_device *base, size_t size)
 {
-    struct weir__cuda *dev = weir__cuda(base);
+    struct weir__cuda *dev = weir__cuda_of(base);
     bool pushed = weir__cuda_enter(dev);
     weir__cu_address address = 0;
 
@@ -279,7 +279,7 @@ static void *cuda_map(weir_device *base, size_t size)
 
 static void cuda_unmap(weir_device *base, void *address, size_t size)
 {
-    struct weir__cuda *dev = weir__cuda(base);
+    struct weir__cuda *dev = weir__cuda_of(base);
     bool pushed = weir__cuda_enter(dev);
 
     size = mapped_size(dev, size);
@@ -331,7 +331,7 @@ const struct weir__driver weir__cuda_driver = {
     .submit = weir__cuda_submit,
     .wait = weir__cuda_wait,
     .callback = weir__cuda_callback,
-    .stamp = weir__cuda_stamp,
+    .stamp = weir__cuda_record_stamp,
     .kick = cuda_kick,
     .done = weir__cuda_done,
     .sync = weir__cuda_sync,

@@ -1,4 +1,5 @@
 /* The public face of the pool. */
+#include "base/sized.h"
 #include "device/device.h"
 
 weir_status weir_buffer_alloc(weir_stream *s, size_t size, weir_buffer **out)
@@ -38,7 +39,7 @@ weir_status weir_buffer_used_on(weir_buffer *b, weir_stream *s)
     weir__mutex_lock(&s->dev->lock);
     waits = s->deferred.stream;
     if (!(st = weir__stream_queue_deferred(s)) && !(fence = weir__pool_fence(b, s->slot)))
-        st = weir__fail(WEIR_ENOMEM, "a fence on stream '%s'", s->name);
+        st = weir__fail_nomem("recording a use on stream '%s'", s->name);
     if (fence)
         *fence = weir__stream_submitted(s);
     weir__mutex_unlock(&s->dev->lock);
@@ -78,14 +79,17 @@ void weir__device_reap(weir_device *dev, bool all)
     weir__mutex_unlock(&dev->lock);
 }
 
-void weir_memory_get_stats(weir_device *dev, weir_memory_stats *out)
+void weir_memory_get_stats(weir_device *dev, weir_memory_stats *out, size_t size)
 {
+    weir_memory_stats stats;
+
     if (!dev || !out)
         return;
     weir__mutex_lock(&dev->lock);
-    weir__pool_get_stats(&dev->pool, out);
-    out->events_live = dev->events_live;
+    weir__pool_get_stats(&dev->pool, &stats);
+    stats.events_live = dev->events_live;
     weir__mutex_unlock(&dev->lock);
+    weir__sized_give(out, size, &stats, sizeof stats);
 }
 
 void weir_memory_reset_peaks(weir_device *dev)
@@ -98,14 +102,15 @@ void weir_memory_reset_peaks(weir_device *dev)
     weir__mutex_unlock(&dev->lock);
 }
 
-size_t weir_memory_get_stream_stats(weir_device *dev, weir_memory_stream_stats *out, size_t max)
+size_t weir_memory_get_stream_stats(weir_device *dev, weir_memory_stream_stats *out, size_t size,
+                                    size_t max)
 {
     size_t n;
 
     if (!dev)
         return 0;
     weir__mutex_lock(&dev->lock);
-    n = weir__pool_get_streams(&dev->pool, out, max);
+    n = weir__pool_get_streams(&dev->pool, out, size, max);
     weir__mutex_unlock(&dev->lock);
     return n;
 }
@@ -156,14 +161,14 @@ char *weir_memory_summary(weir_device *dev)
     return text.data;
 }
 
-size_t weir_memory_get_blocks(weir_device *dev, weir_block_info *out, size_t max)
+size_t weir_memory_get_blocks(weir_device *dev, weir_block_info *out, size_t size, size_t max)
 {
     size_t n;
 
     if (!dev)
         return 0;
     weir__mutex_lock(&dev->lock);
-    n = weir__pool_get_blocks(&dev->pool, out, max);
+    n = weir__pool_get_blocks(&dev->pool, out, size, max);
     weir__mutex_unlock(&dev->lock);
     return n;
 }

@@ -1,12 +1,12 @@
-/* Kernels of devices that compile them from text.
+/* Kernels of devices that compile them from source.
  *
  * Such a device (WEIR__RUNS_SOURCE) has no use for a function of the host. It takes the same
- * argument bytes and a description of the text that reads them: kernels/NAME.cu has one entry,
+ * argument bytes and a description of the source that reads them: kernels/NAME.cu has one entry,
  * NAME, with two parameters, the argument struct by value and a struct weir__code_context. Its
  * first statement is await_earlier(): it may be started while the kernels before it end.
  *
- * One text serves many types: it is compiled once for each variant that is asked for. A
- * variant is eight bytes that the text finds as the macros V0 .. V7.
+ * One source serves many types: it is compiled once for each variant that is asked for. A
+ * variant is eight bytes that the source finds as the macros V0 .. V7.
  */
 #ifndef WEIR_DEVICE_CODE_H
 #define WEIR_DEVICE_CODE_H
@@ -21,7 +21,7 @@ struct weir__code_launch {
     uint8_t variant[8];
     uint32_t grid;    /* blocks; 0 launches nothing */
     uint32_t threads; /* of a block */
-    uint32_t shared;  /* bytes beyond what the text declares */
+    uint32_t shared;  /* bytes beyond what the source declares */
     uint32_t arch;    /* told, not asked: the GPU's compute capability, 90 for 9.0 */
 };
 
@@ -112,14 +112,14 @@ struct weir__code {
     enum { WEIR__CODE_KERNEL, WEIR__CODE_COPY, WEIR__CODE_FILL } kind;
     /* The rest is for kernels. */
     const char *text;   /* the file and the entry */
-    const char *source; /* the text itself, where it is none of kernels/; it need not wait */
+    const char *source; /* the source itself, where it is none of kernels/; it need not wait */
     bool fails;         /* it may report an index that is out of range */
     bool contract;      /* a product and a sum may be rounded once */
     /* The spread of one phase over at most `cores` cores. */
     void (*shape)(const void *args, unsigned phase, unsigned cores,
                   struct weir__code_launch *launch);
-    /* NULL, or writes the text where each variant has its own. The variant that `shape` gives must
-     * then tell any two such texts apart. */
+    /* NULL, or writes the source where each variant has its own. The variant that `shape` gives
+     * must then tell any two such sources apart. */
     void (*write)(const void *args, struct weir__text *text);
     /* NULL, or how calls that each give `numel` packed elements, one after the other on the same
      * stream, become one launch of `joined`: adds a call to that launch's arguments, of

@@ -1,5 +1,6 @@
 /* Opening, closing and describing devices. */
 #include "device/device.h"
+#include "base/sized.h"
 #include "device/serve.h"
 
 #include <pthread.h>
@@ -31,10 +32,13 @@ static void release(weir_device *dev)
         dev->driver->hardware->release(dev);
 }
 
-size_t weir_driver_list(weir_driver_info *out, size_t max)
+size_t weir_driver_list(weir_driver_info *out, size_t size, size_t max)
 {
-    for (size_t i = 0; i < weir__countof(drivers) && i < max; i++)
-        out[i] = (weir_driver_info){drivers[i]->name, drivers[i]->summary, unavailable(drivers[i])};
+    for (size_t i = 0; i < weir__countof(drivers) && i < max; i++) {
+        weir_driver_info row = {drivers[i]->name, drivers[i]->summary, unavailable(drivers[i])};
+
+        weir__sized_give((char *)out + i * size, size, &row, sizeof row);
+    }
     return weir__countof(drivers);
 }
 
@@ -267,7 +271,7 @@ weir_status weir_device_open(const char *text, weir_device **out)
     if ((reason = unavailable(driver)))
         return weir__fail(WEIR_EUNAVAILABLE, "device '%s' cannot be opened here: %s", text, reason);
     if (!(dev = weir__alloc_aligned(driver->device_size, WEIR__LINE)))
-        return weir__fail(WEIR_ENOMEM, "device '%s'", text);
+        return weir__fail_nomem("opening device '%s'", text);
     memset(dev, 0, driver->device_size);
     dev->driver = driver;
     dev->spare_stamps_end = &dev->spare_stamps;
@@ -424,9 +428,9 @@ weir_status weir_device_default(weir_device **out)
 
 /* ---- asking ---- */
 
-void weir_device_get_props(const weir_device *dev, weir_device_props *out)
+void weir_device_get_props(const weir_device *dev, weir_device_props *out, size_t size)
 {
-    *out = dev->props;
+    weir__sized_give(out, size, &dev->props, sizeof dev->props);
 }
 const char *weir_device_name(const weir_device *dev)
 {

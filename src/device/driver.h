@@ -155,13 +155,13 @@ struct weir__driver_native {
 };
 
 /* A host thread that queues work and goes on to wait for it may do it itself. */
-struct weir__driver_lending {
+struct weir__driver_helping {
     /* What becomes ready between hold(true) and hold(false) is shown to nobody. hold(true) is
      * false if another thread is at it. (L) */
     bool (*hold)(weir_device *dev, bool on);
-    /* Then the thread lends itself to that, outside the lock, and comes back once it is over or
+    /* Then the thread helps with that, outside the lock, and comes back once it is over or
      * would take long. */
-    void (*lend)(weir_device *dev);
+    void (*help)(weir_device *dev);
 };
 
 /* Hardware that may be absent or has rules of its own. Each may be NULL. */
@@ -229,7 +229,7 @@ struct weir__driver {
     const struct weir__driver_collectives *collectives;
     const struct weir__driver_cross *cross;
     const struct weir__driver_native *native;
-    const struct weir__driver_lending *lending;
+    const struct weir__driver_helping *helping;
     const struct weir__driver_hardware *hardware;
     const struct weir__driver_notices *notices;
 };

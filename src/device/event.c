@@ -1,4 +1,5 @@
 /* Events: a mark on a stream, with the clock it had, and a time if asked for. */
+#include "base/sized.h"
 #include "device/device.h"
 
 struct weir_event {
@@ -11,16 +12,18 @@ struct weir_event {
 
 weir_status weir_event_create(weir_device *dev, const weir_event_options *options, weir_event **out)
 {
-    weir_event *e = weir__calloc(1, sizeof *e);
+    weir_event_options o;
+    weir_status st = WEIR__TAKE(&o, options, "options of an event");
+    weir_event *e;
 
     *out = NULL;
-    if (!e)
-        return weir__fail(WEIR_ENOMEM, "an event on %s", dev->props.name);
+    if (st)
+        return st;
+    if (!(e = weir__calloc(1, sizeof *e)))
+        return weir__fail_nomem("making an event on %s", dev->props.name);
     e->dev = dev;
-    if (options) {
-        e->timing = options->timing;
-        e->blocking = options->blocking;
-    }
+    e->timing = o.timing;
+    e->blocking = o.blocking;
     weir__mutex_lock(&dev->lock);
     if (!dev->events_most || dev->events_live < dev->events_most) {
         dev->events_live++;
@@ -74,7 +77,7 @@ static weir_status record_stamp(weir_stream *s, struct weir__stamp **out)
     weir_status st;
 
     if (!stamp)
-        return weir__fail(WEIR_ENOMEM, "a time stamp on stream '%s'", s->name);
+        return weir__fail_nomem("recording a time on stream '%s'", s->name);
     if ((st = dev->driver->stamp(s, &stamp->ns))) {
         stamp->mark = (struct weir__mark){s, 0};
         give_stamp(dev, stamp);

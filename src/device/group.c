@@ -1,4 +1,5 @@
 /* Groups over devices. */
+#include "base/sized.h"
 #include "comm/comm.h"
 #include "device/device.h"
 
@@ -53,11 +54,13 @@ static int64_t default_timeout(weir_device *const *devices, int nranks)
 weir_status weir_group_create(weir_device *const *devices, int nranks,
                               const weir_group_options *options, weir_group **out)
 {
-    weir_group_options o = options ? *options : (weir_group_options){0};
+    weir_group_options o;
     weir_group *g;
-    weir_status st;
+    weir_status st = WEIR__TAKE(&o, options, "options of a group");
 
     *out = NULL;
+    if (st)
+        return st;
     if (nranks >= 1 && nranks <= WEIR_MAX_RANKS) {
         if ((st = check_devices(devices, nranks)))
             return st;

@@ -3,10 +3,9 @@
 
 static weir_status refuse(const weir_stream *s)
 {
-    return weir__fail(
-        WEIR_EUNSUPPORTED,
-        "stream '%s' of %s has no like outside weir: native streams are those of cuda", s->name,
-        s->dev->props.name);
+    return weir__fail(WEIR_EUNSUPPORTED,
+                      "stream '%s' of %s has no native handle; only cuda streams do", s->name,
+                      s->dev->props.name);
 }
 
 weir_status weir_stream_native(weir_stream *s, void **handle)
@@ -91,7 +90,7 @@ static weir_status fence(weir_buffer *b, weir_stream *s)
     uint64_t *at = weir__pool_fence(b, s->slot);
 
     if (!at)
-        return weir__fail(WEIR_ENOMEM, "a fence on stream '%s'", s->name);
+        return weir__fail_nomem("recording a use on stream '%s'", s->name);
     *at = weir__stream_submitted(s);
     return WEIR_OK;
 }

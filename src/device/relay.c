@@ -12,7 +12,7 @@ weir_status weir__relay_send(weir_stream *from, struct weir__relay **out, struct
     weir_status st;
 
     if (!relay)
-        return weir__fail(WEIR_ENOMEM, "a signal of stream '%s'", from->name);
+        return weir__fail_nomem("signalling from stream '%s'", from->name);
     relay->device = dev->id;
     weir__mutex_lock(&dev->lock);
     if (!(st = weir__stream_queue_deferred(from)) &&

@@ -1,4 +1,5 @@
 /* Streams: handles, tags, and queueing on them. */
+#include "base/sized.h"
 #include "check/race/slots.h"
 #include "device/device.h"
 
@@ -15,7 +16,7 @@ static weir_status grow_streams(weir_device *dev)
     weir_stream **streams = weir__calloc(cap, sizeof *streams);
 
     if (!streams)
-        return weir__fail(WEIR_ENOMEM, "the table of %u streams", cap);
+        return weir__fail_nomem("a table of %u streams", cap);
     if (dev->nstreams)
         memcpy(streams, dev->streams, dev->nstreams * sizeof *streams);
     weir__free(dev->streams);
@@ -33,7 +34,7 @@ static weir_stream *open_slot(weir_device *dev)
     if (weir__pool_add_slot(&dev->pool, dev->nstreams))
         return NULL;
     if (!(s = weir__alloc_aligned(dev->driver->stream_size, WEIR__LINE))) {
-        weir__fail(WEIR_ENOMEM, "a stream on %s", dev->props.name);
+        weir__fail_nomem("opening a stream on %s", dev->props.name);
         return NULL;
     }
     memset(s, 0, dev->driver->stream_size);
@@ -115,23 +116,21 @@ static weir_status check_priority(int priority)
 weir_status weir_stream_create(weir_device *dev, const weir_stream_options *options,
                                weir_stream **out)
 {
-    static const weir_stream_options defaults;
+    weir_stream_options o;
     bool hint;
     weir_status st;
 
     *out = NULL;
-    if (!options)
-        options = &defaults;
-    if ((st = check_priority(options->priority)))
+    if ((st = WEIR__TAKE(&o, options, "options of a stream")) || (st = check_priority(o.priority)))
         return st;
     weir__mutex_lock(&dev->lock);
     if (!(*out = weir__device_new_stream(dev))) {
         weir__mutex_unlock(&dev->lock);
         return weir__last_status();
     }
-    (*out)->priority = options->priority;
-    if (options->name)
-        snprintf((*out)->name, sizeof(*out)->name, "%s", options->name);
+    (*out)->priority = o.priority;
+    if (o.name)
+        snprintf((*out)->name, sizeof(*out)->name, "%s", o.name);
     weir__stream_announce(*out);
     hint = ++dev->streams_made == MANY_STREAMS;
     weir__mutex_unlock(&dev->lock);
@@ -175,7 +174,7 @@ static weir_status add_tag(weir_device *dev, const char *tag, int priority, weir
         struct weir__tag *tags = weir__calloc(cap, sizeof *tags);
 
         if (!tags)
-            return weir__fail(WEIR_ENOMEM, "the table of %u stream tags", cap);
+            return weir__fail_nomem("the table of %u stream tags", cap);
         if (dev->ntags)
             memcpy(tags, dev->tags, dev->ntags * sizeof *tags);
         weir__free(dev->tags);
@@ -183,7 +182,7 @@ static weir_status add_tag(weir_device *dev, const char *tag, int priority, weir
         dev->cap_tags = cap;
     }
     if (!(entry.name = weir__strdup(tag)))
-        return weir__fail(WEIR_ENOMEM, "stream tag '%s'", tag);
+        return weir__fail_nomem("keeping stream tag '%s'", tag);
     if (!(entry.stream = weir__device_new_stream(dev))) {
         weir__free(entry.name);
         return weir__last_status();

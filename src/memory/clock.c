@@ -10,7 +10,7 @@ weir_status weir__clock_grow(struct weir__clock *c, unsigned n)
     while (cap < n)
         cap *= 2;
     if (!(seq = weir__calloc(cap, sizeof *seq)))
-        return weir__fail(WEIR_ENOMEM, "a clock over %u streams", cap);
+        return weir__fail_nomem("ordering %u streams", cap);
     if (c->n)
         memcpy(seq, c->seq, c->n * sizeof *seq);
     weir__free(c->seq);

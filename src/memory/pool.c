@@ -425,7 +425,7 @@ weir_status weir__pool_wrap(struct weir__pool *pool, uint32_t slot, void *addres
 
     *out = b;
     if (!b)
-        return weir__fail(WEIR_ENOMEM, "a record for wrapped memory");
+        return weir__fail_nomem("wrapping memory");
     b->address = address;
     b->size = b->asked = size;
     b->owner = slot;

@@ -183,9 +183,10 @@ void weir__pool_retire(struct weir__pool *pool, weir_buffer *block); /* record t
 
 /* pool_report.c */
 void weir__pool_get_stats(const struct weir__pool *pool, weir_memory_stats *out);
-size_t weir__pool_get_blocks(const struct weir__pool *pool, weir_block_info *out, size_t max);
+size_t weir__pool_get_blocks(const struct weir__pool *pool, weir_block_info *out, size_t size,
+                             size_t max);
 size_t weir__pool_get_streams(const struct weir__pool *pool, weir_memory_stream_stats *out,
-                              size_t max);
+                              size_t size, size_t max);
 void weir__pool_summary(const struct weir__pool *pool, struct weir__text *text);
 
 #endif

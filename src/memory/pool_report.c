@@ -1,4 +1,5 @@
 /* The pool for people and for checkers. */
+#include "base/sized.h"
 #include "memory/pool.h"
 
 #include <stdio.h>
@@ -15,14 +16,15 @@ static weir_block_state public_state(const weir_buffer *b)
                                        : WEIR_BLOCK_IDLE;
 }
 
-size_t weir__pool_get_blocks(const struct weir__pool *pool, weir_block_info *out, size_t max)
+size_t weir__pool_get_blocks(const struct weir__pool *pool, weir_block_info *out, size_t size,
+                             size_t max)
 {
     size_t n = 0;
 
     for (const struct weir__segment *s = pool->segments; s; s = s->next)
         for (const weir_buffer *b = s->first; b; b = b->after, n++)
-            if (n < max)
-                out[n] = (weir_block_info){
+            if (n < max) {
+                weir_block_info row = {
                     .segment = (uintptr_t)s->base,
                     .segment_size = s->size,
                     .address = (uintptr_t)b->address,
@@ -32,6 +34,9 @@ size_t weir__pool_get_blocks(const struct weir__pool *pool, weir_block_info *out
                                      ? 0
                                      : pool->host.stream_id(pool->host.user, b->owner),
                 };
+
+                weir__sized_give((char *)out + n * size, size, &row, sizeof row);
+            }
     return n;
 }
 
@@ -50,7 +55,7 @@ static weir_memory_stream_stats owner_stats(const struct weir__pool *pool, uint3
 }
 
 size_t weir__pool_get_streams(const struct weir__pool *pool, weir_memory_stream_stats *out,
-                              size_t max)
+                              size_t size, size_t max)
 {
     size_t n = 0;
 
@@ -58,10 +63,12 @@ size_t weir__pool_get_streams(const struct weir__pool *pool, weir_memory_stream_
         if (!pool->arenas[slot])
             continue;
         if (n < max) {
-            out[n] = owner_stats(pool, slot);
-            out[n].stream_id = pool->host.stream_id(pool->host.user, slot);
-            snprintf(out[n].stream_name, sizeof out[n].stream_name, "%s",
+            weir_memory_stream_stats stats = owner_stats(pool, slot);
+
+            stats.stream_id = pool->host.stream_id(pool->host.user, slot);
+            snprintf(stats.stream_name, sizeof stats.stream_name, "%s",
                      pool->host.stream_name(pool->host.user, slot));
+            weir__sized_give((char *)out + n * size, size, &stats, sizeof stats);
         }
         n++;
     }

@@ -49,7 +49,7 @@ weir_status weir__npu_gather(struct weir__npu *npu, struct weir__npu_clock_group
         return WEIR_OK;
     out->cap = weir__npu_count();
     if (!(out->members = weir__calloc((size_t)out->cap, sizeof(struct weir__npu *))))
-        return weir__fail(WEIR_ENOMEM, "a wait for %s", npu->soft.base.props.name);
+        return weir__fail_nomem("waiting for %s", npu->soft.base.props.name);
     out->members[0] = npu;
     do {
         before = out->n;

@@ -20,7 +20,7 @@ static void see_participant(const struct weir__participant *participant, const w
 
     if (!weir__npu_is_in(view->clock_group, group->ranks[participant->rank].dev))
         return;
-    s = weir__npu_stream(weir__containerof(participant, struct weir__soft_stream, participant));
+    s = weir__npu_stream_of(weir__containerof(participant, struct weir__soft_stream, participant));
     s->group = participant->in->channel->group;
     s->missing = missing;
     for (; missing; missing &= missing - 1) {

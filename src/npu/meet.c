@@ -34,7 +34,7 @@ static void agree(const struct weir__npu_stream *s, bool leaving, uint64_t at)
 {
     for (uint64_t left = s->soft.participant.in->arrived; left; left &= left - 1) {
         struct weir__npu_stream *peer =
-            weir__npu_stream(weir__soft_peer(&s->soft, __builtin_ctzll(left)));
+            weir__npu_stream_of(weir__soft_peer(&s->soft, __builtin_ctzll(left)));
         _Atomic uint64_t *to = leaving ? &peer->leaves_at : &peer->meets_at;
         uint64_t seen = atomic_load(to);
 
@@ -49,7 +49,7 @@ static uint64_t latest(const struct weir__npu_stream *s)
 
     for (uint64_t left = s->soft.participant.in->arrived; left; left &= left - 1) {
         const struct weir__npu_stream *peer =
-            weir__npu_stream(weir__soft_peer(&s->soft, __builtin_ctzll(left)));
+            weir__npu_stream_of(weir__soft_peer(&s->soft, __builtin_ctzll(left)));
         uint64_t now = atomic_load(&weir__npu_of(peer)->now_ps);
 
         at = now > at ? now : at;

@@ -73,7 +73,7 @@ static weir_status npu_open(weir_device *dev, struct weir__spec *spec)
         return st;
     if (!(npu->local = weir__soft_map(WEIR_LOCAL_BYTES))) {
         weir__sim_fini(&npu->sim);
-        return weir__fail(WEIR_ENOMEM, "scratch memory of %s", dev->props.name);
+        return weir__fail_nomem("scratch memory for %s", dev->props.name);
     }
     npu->woken.end = &npu->woken.first;
     npu->callbacks.end = &npu->callbacks.first;

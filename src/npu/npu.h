@@ -53,7 +53,7 @@ struct weir__npu {
     _Atomic unsigned visitors;                /* threads that run it for another device */
 };
 
-static inline struct weir__npu_stream *weir__npu_stream(struct weir__soft_stream *s)
+static inline struct weir__npu_stream *weir__npu_stream_of(struct weir__soft_stream *s)
 {
     return (struct weir__npu_stream *)s;
 }

@@ -98,7 +98,7 @@ static bool record(struct weir__npu_stream *s, const struct weir__cmd *cmd)
 /* The stream sleeps, or asks for cores: never over at once. */
 static bool on_kernel(void *self, struct weir__soft_stream *soft, const struct weir__cmd *cmd)
 {
-    struct weir__npu_stream *s = weir__npu_stream(soft);
+    struct weir__npu_stream *s = weir__npu_stream_of(soft);
     struct weir__npu *npu = self;
 
     if (!s->launched) {
@@ -116,8 +116,9 @@ static bool on_kernel(void *self, struct weir__soft_stream *soft, const struct w
 /* A collective asks for its cores as a kernel does, then waits for its peers. */
 static bool on_collective(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd)
 {
-    return s->participant.state == WEIR__PARTICIPANT_AWAY ? on_kernel(self, s, cmd)
-                                                          : weir__npu_met(weir__npu_stream(s), cmd);
+    return s->participant.state == WEIR__PARTICIPANT_AWAY
+               ? on_kernel(self, s, cmd)
+               : weir__npu_met(weir__npu_stream_of(s), cmd);
 }
 
 static bool on_callback(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd)
@@ -146,13 +147,13 @@ static struct weir__soft_list *woken(void *self)
 static bool after(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd)
 {
     (void)self;
-    return record(weir__npu_stream(s), cmd);
+    return record(weir__npu_stream_of(s), cmd);
 }
 
 static void consumed(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd)
 {
     (void)cmd;
-    weir__npu_stream(s)->launched = false;
+    weir__npu_stream_of(s)->launched = false;
     weir__soft_publish(s, woken(self));
 }
 
@@ -171,7 +172,7 @@ static uint64_t ahead(const struct weir__npu *npu, const struct weir__soft_strea
 /* A wait takes the event's own time, once. */
 static bool pass(void *self, struct weir__soft_stream *soft, const struct weir__soft_stream *source)
 {
-    struct weir__npu_stream *s = weir__npu_stream(soft);
+    struct weir__npu_stream *s = weir__npu_stream_of(soft);
     struct weir__npu *npu = self;
     uint64_t ps =
         ahead(npu, source) + weir__model_overhead(&npu->model, npu->model.profile.event_wait_us);
@@ -185,13 +186,13 @@ static bool pass(void *self, struct weir__soft_stream *soft, const struct weir__
 
 static void trace_reached(void *self, struct weir__soft_stream *s)
 {
-    weir__npu_trace_reached(self, weir__npu_stream(s));
+    weir__npu_trace_reached(self, weir__npu_stream_of(s));
 }
 
 static void trace_wait(void *self, struct weir__soft_stream *s,
                        const struct weir__soft_stream *source, uint64_t seq)
 {
-    weir__npu_trace_wait(self, weir__npu_stream(s), source, seq);
+    weir__npu_trace_wait(self, weir__npu_stream_of(s), source, seq);
 }
 
 static const struct weir__soft_hooks hooks = {

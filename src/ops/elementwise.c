@@ -77,7 +77,7 @@ weir_status weir__constant(const char *op, double value, weir_dtype dtype, void 
     WEIR__ISA_PICK(weir__row_convert)(&back, WEIR_F64, out, type, 1);
     /* The largest i64 rounds up to 2^63 in a double, which it is not. */
     if (back != value || (dtype == WEIR_I64 && value >= 9223372036854775808.0))
-        return weir__fail(WEIR_ERANGE, "%s: %g is no value of %s", op, value,
+        return weir__fail(WEIR_ERANGE, "%s: %g is not representable in %s", op, value,
                           weir_dtype_name(dtype));
     return WEIR_OK;
 }

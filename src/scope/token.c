@@ -124,7 +124,7 @@ weir_status weir_tagged_event_create(weir_device *dev, const char *tag)
     if (*find(dev, tag)) {
         st = weir__fail(WEIR_EINVAL, "tagged event tag %s is already in use", tag);
     } else if (!(e = weir__calloc(1, sizeof *e + strlen(tag) + 1))) {
-        st = weir__fail(WEIR_ENOMEM, "tagged event '%s'", tag);
+        st = weir__fail_nomem("making tagged event '%s'", tag);
     } else {
         e->device_id = dev->id;
         strcpy(e->tag, tag);

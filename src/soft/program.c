@@ -21,7 +21,7 @@ static weir_status pack(struct weir__soft_lane *lane, uint32_t *at, const struct
     if (size > UINT32_MAX)
         return weir__fail(WEIR_ERANGE, "a lane of %zu bytes of commands", size);
     if (!(lane->commands = weir__alloc_aligned(size, WEIR__LINE)))
-        return weir__fail(WEIR_ENOMEM, "a lane of %d commands", from->nitems);
+        return weir__fail_nomem("making a lane of %d commands", from->nitems);
     memset(lane->commands, 0, size);
     lane->nitems = (uint32_t)from->nitems;
     for (int i = 0; i < from->nitems; i++) {
@@ -81,11 +81,11 @@ static weir_status make(weir_device *dev, const struct weir__lane *lanes, int nl
         return weir__fail(WEIR_ERANGE, "a plan on %s has at most %zu streams, not %d",
                           dev->props.name, WEIR_ARGS_MAX / sizeof(struct weir__lane_base), nlanes);
     if (!(p = weir__calloc(1, sizeof *p + (size_t)nlanes * sizeof *p->lanes)))
-        return weir__fail(WEIR_ENOMEM, "a plan of %d lanes", nlanes);
+        return weir__fail_nomem("making a plan of %d lanes", nlanes);
     p->nlanes = nlanes;
     for (int i = 0; i < nlanes && !st; i++) {
         if (!(p->lanes[i].at = weir__malloc((size_t)lanes[i].nitems * sizeof(uint32_t))))
-            st = weir__fail(WEIR_ENOMEM, "a lane of %d commands", lanes[i].nitems);
+            st = weir__fail_nomem("making a lane of %d commands", lanes[i].nitems);
         else
             st = pack(&p->lanes[i].lane, p->lanes[i].at, &lanes[i]);
     }

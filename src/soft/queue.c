@@ -19,7 +19,7 @@ weir_status weir__soft_stream_open(weir_stream *base)
 
     s->tail = weir__alloc_aligned(sizeof *s->tail, WEIR__LINE);
     if (!s->tail)
-        return weir__fail(WEIR_ENOMEM, "the queue of a stream on %s", base->dev->props.name);
+        return weir__fail_nomem("making the queue of a stream on %s", base->dev->props.name);
     s->head = s->tail;
     s->participant.wake = weir__soft_wake_participant;
     return WEIR_OK;
@@ -58,7 +58,7 @@ weir_status weir__soft_make_room(struct weir__soft_stream *s, uint32_t size)
         return WEIR_OK;
     chunk = atomic_exchange(&s->spare, NULL);
     if (!chunk && !(chunk = weir__alloc_aligned(sizeof *chunk, WEIR__LINE)))
-        return weir__fail(WEIR_ENOMEM, "the queue of stream '%s'", s->base.name);
+        return weir__fail_nomem("growing the queue of stream '%s'", s->base.name);
     jump = (struct weir__cmd *)(s->tail->bytes + s->tail_at);
     jump->kind = WEIR__CMD_JUMP;
     jump->u.chunk = chunk;

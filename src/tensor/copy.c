@@ -85,7 +85,7 @@ static weir_status wait_abroad(weir_stream *s, weir_stream *other, weir_buffer *
     weir__mutex_lock(&s->dev->lock);
     if (!(st = weir__stream_queue_deferred(s)) && used &&
         !(fence = weir__pool_fence(used, s->slot)))
-        st = weir__fail(WEIR_ENOMEM, "a fence on stream '%s'", s->name);
+        st = weir__fail_nomem("recording a use on stream '%s'", s->name);
     if (!st)
         st = queue_wait(s, mark, relay);
     if (!st && fence)
@@ -201,8 +201,7 @@ static weir_status copy_through_host(const struct side *to, const struct side *f
                    : wait_abroad(from->stream, to->stream, NULL);
     weir__view_set_contiguous(&between);
     if (!(between.data = weir__malloc(size_of(from->tensor))))
-        return weir__fail(WEIR_ENOMEM, "a copy of %zu bytes through the host",
-                          size_of(from->tensor));
+        return weir__fail_nomem("copying %zu bytes through the host", size_of(from->tensor));
     if ((st = copy_part(from, &between, &from->tensor->view, WEIR__COPY_TO_HOST))) {
         weir__free(between.data);
         return st;

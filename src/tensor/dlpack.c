@@ -162,7 +162,7 @@ static struct exported *export(weir_tensor *t, struct dl_tensor *out)
     struct exported *e = weir__calloc(1, sizeof *e);
 
     if (!e) {
-        weir__fail(WEIR_ENOMEM, "a DLPack export");
+        weir__fail_nomem("exporting a tensor by DLPack");
         return NULL;
     }
     e->tensor = weir_tensor_retain(t);

@@ -80,7 +80,7 @@ char *weir_tensor_format(weir_tensor *t)
     struct weir__text text = {0};
 
     if (!(v.data = malloc(bytes ? bytes : 1))) {
-        weir__fail(WEIR_ENOMEM, "%zu bytes to print a tensor from", bytes);
+        weir__fail_nomem("printing a tensor takes %zu bytes", bytes);
         return NULL;
     }
     if (weir_tensor_read(t, v.data, bytes))
@@ -95,7 +95,7 @@ char *weir_tensor_format(weir_tensor *t)
         add_element(&text, &v, 0);
     if (text.failed) {
         weir__text_free(&text);
-        weir__fail(WEIR_ENOMEM, "the text of a tensor");
+        weir__fail_nomem("the text of a tensor");
     }
 free_data:
     free(v.data);

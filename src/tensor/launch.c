@@ -1,4 +1,5 @@
 /* Users' own kernels. */
+#include "base/sized.h"
 #include "tensor/tensor.h"
 
 static weir_status check(const weir_stream *s, const weir_launch *l, unsigned cores)
@@ -43,7 +44,7 @@ static weir_status submit_checked(weir_stream *s, const weir_launch *l,
 
     if (l->ntensors > weir__countof(few) &&
         !(accesses = weir__calloc(l->ntensors, sizeof *accesses)))
-        return weir__fail(WEIR_ENOMEM, "launch of '%s'", k->name);
+        return weir__fail_nomem("launching '%s'", k->name);
     for (size_t i = 0; i < l->ntensors; i++)
         accesses[i] = (struct weir__access){l->tensors[i], i >= l->nreads};
     st = weir__submit_checked(s, k, buffers, n, accesses, (int)l->ntensors);
@@ -52,7 +53,7 @@ static weir_status submit_checked(weir_stream *s, const weir_launch *l,
     return st;
 }
 
-weir_status weir_launch_submit(weir_stream *s, const weir_launch *l)
+static weir_status submit(weir_stream *s, const weir_launch *l)
 {
     weir_cores scope = weir__current_get_set()->limit;
     weir_buffer *few[16], **buffers = few;
@@ -78,7 +79,7 @@ weir_status weir_launch_submit(weir_stream *s, const weir_launch *l)
     if ((st = weir__device_check_limit(s->dev, scope)))
         return st;
     if (n > weir__countof(few) && !(buffers = weir__calloc(n, sizeof *buffers)))
-        return weir__fail(WEIR_ENOMEM, "launch of '%s'", k.name);
+        return weir__fail_nomem("launching '%s'", k.name);
     weir__mutex_lock(&s->dev->lock);
     k.cores = weir__stream_cores(s, l->engine, scope);
     if (!(st = check(s, l, k.cores))) {
@@ -94,4 +95,14 @@ weir_status weir_launch_submit(weir_stream *s, const weir_launch *l)
     if (buffers != few)
         weir__free(buffers);
     return st;
+}
+
+weir_status weir_launch_submit(weir_stream *s, const weir_launch *launch)
+{
+    weir_launch own;
+    weir_status st;
+
+    if (!launch->size || launch->size == sizeof *launch)
+        return submit(s, launch);
+    return (st = WEIR__TAKE(&own, launch, "a launch")) ? st : submit(s, &own);
 }

@@ -53,7 +53,7 @@ weir_tensor *weir__tensor_new(weir_device *dev)
 weir_status weir__tensor_check_bytes(const weir_tensor *t, const char *what)
 {
     if (!t)
-        return weir__fail(WEIR_EINVAL, "%s: the tensor is NULL: what should have made it failed",
+        return weir__fail(WEIR_EINVAL, "%s: the tensor is NULL; check the call that creates it",
                           what);
     if (!t->graph)
         return WEIR_OK;
@@ -81,7 +81,7 @@ weir_status weir__tensor_alloc(weir_stream *s, const struct weir__view *view, we
 
     *out = NULL;
     if (!t)
-        return weir__fail(WEIR_ENOMEM, "a tensor on %s", s->dev->props.name);
+        return weir__fail_nomem("making a tensor on %s", s->dev->props.name);
     if ((st = weir__pool_alloc(&s->dev->pool, s->slot, bytes, &t->buffer))) {
         weir__tensor_drop(t);
         return st;
@@ -118,13 +118,13 @@ weir_status weir__submit_using(weir_stream *s, const struct weir__kernel *kernel
     weir_status st = WEIR_OK;
 
     if (n > weir__countof(fences) && !(fence = weir__calloc(n, sizeof *fence)))
-        return weir__fail(WEIR_ENOMEM, "the fences of operator '%s'", kernel->name);
+        return weir__fail_nomem("recording the uses of operator '%s'", kernel->name);
     /* A buffer named twice gets one fence twice: no harm. */
     for (size_t i = 0; i < n && !st; i++)
         if (weir__unlikely(buffers[i]->after_seq) && (st = weir__buffer_await(buffers[i], s)))
             break;
         else if (!(fence[i] = weir__pool_fence(buffers[i], s->slot)))
-            st = weir__fail(WEIR_ENOMEM, "a fence on stream '%s'", s->name);
+            st = weir__fail_nomem("recording a use on stream '%s'", s->name);
     if (!st && !(st = weir__stream_submit(s, kernel)))
         for (size_t i = 0; i < n; i++)
             *fence[i] = weir__stream_submitted(s);
@@ -304,7 +304,7 @@ weir_status weir_tensor_wrap(weir_stream *s, weir_dtype dtype, int ndim, const i
     weir__view_span(&view, &first, &last);
     weir__mutex_lock(&s->dev->lock);
     if (!(t = weir__tensor_new(s->dev)))
-        st = weir__fail(WEIR_ENOMEM, "a tensor on %s", s->dev->props.name);
+        st = weir__fail_nomem("making a tensor on %s", s->dev->props.name);
     else if ((st = weir__pool_wrap(&s->dev->pool, s->slot, data, (size_t)(last - first), release,
                                    user, &t->buffer)))
         weir__tensor_drop(t);
@@ -351,7 +351,7 @@ weir_status weir_tensor_view(weir_tensor *from, size_t offset, weir_dtype dtype,
     }
     weir__mutex_unlock(&from->dev->lock);
     if (!t)
-        return weir__fail(WEIR_ENOMEM, "a view on %s", from->dev->props.name);
+        return weir__fail_nomem("making a view on %s", from->dev->props.name);
     *out = t;
     return WEIR_OK;
 }

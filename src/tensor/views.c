@@ -196,7 +196,7 @@ weir_status weir__recipe_make(struct weir__recipe *before, const struct weir__vi
         return weir__fail(WEIR_ERANGE, "a view of a view of a view: at most %d of them",
                           WEIR__RECIPE_MAX);
     if (!(r = weir__malloc(sizeof *r)))
-        return weir__fail(WEIR_ENOMEM, "a view of a graph's tensor");
+        return weir__fail_nomem("a view of a graph's tensor");
     atomic_init(&r->refs, 1);
     r->length = before ? before->length + 1 : 1;
     r->before = before ? weir__recipe_retain(before) : NULL;
@@ -263,7 +263,7 @@ static weir_status derive(weir_tensor *from, const struct weir__view_step *step,
     weir__mutex_unlock(&from->dev->lock);
     if (!t) {
         weir__recipe_release(recipe);
-        return weir__fail(WEIR_ENOMEM, "a view on %s", from->dev->props.name);
+        return weir__fail_nomem("making a view on %s", from->dev->props.name);
     }
     *out = t;
     return WEIR_OK;

@@ -55,14 +55,15 @@ static void replay(struct world *w, weir_plan **plans, int runs)
 
 TEST(graphs, captured_collectives_replay)
 {
-    static const char *const modes[] = {"max-autotune", "reduce-overhead"};
+    static const weir_compile_mode modes[] = {WEIR_COMPILE_MAX_AUTOTUNE,
+                                              WEIR_COMPILE_REDUCE_OVERHEAD};
 
     for (int n = 1; n <= 3; n++)
         for (int m = 0; m < 2; m++) {
             struct world w;
             weir_plan *plans[MAX_WORLD];
 
-            test_note("%d ranks, %s", n, modes[m]);
+            test_note("%d ranks, mode %d", n, (int)modes[m]);
             world_open(&w, n, "cpu:cores=2,threads=1", NULL);
             for (int r = 0; r < n; r++) {
                 weir_graph *g = capture(w.rank[r], N);
@@ -354,7 +355,7 @@ static weir_plan *auto_plan(weir_device *dev, weir_rank *a, weir_rank *b, int64_
     CHECK_OK(weir_graph_end(g));
     CHECK_OK(weir_graph_output(g, "y", all));
     CHECK_OK(weir_graph_output(g, "busy", busy));
-    CHECK_OK(weir_graph_compile(g, &(weir_compile_options){.streams = "auto"}, &plan));
+    CHECK_OK(weir_graph_compile(g, &(weir_compile_options){.streams = WEIR_STREAMS_AUTO}, &plan));
     weir_tensor_release(busy);
     for (int i = 0; i < 8; i++)
         weir_tensor_release(sums[i]);

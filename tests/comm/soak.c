@@ -130,7 +130,7 @@ static void change_limit(struct machine *m)
 
     if (is_gpu()) /* a new part of the cores waits until no rank stands in a collective */
         return;
-    weir_device_get_props(m->w.dev[r], &props);
+    weir_device_get_props(m->w.dev[r], &props, sizeof props);
     limit.vector = 1 + (int)roll(m, (unsigned)props.cores.vector);
     limit.cube = limit.vector < props.cores.cube ? limit.vector : props.cores.cube;
     if (roll(m, 2))

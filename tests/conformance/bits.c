@@ -22,7 +22,7 @@ static void run_crowd(const struct call *c, weir_stream *const *streams, const i
     weir_tensor *in[CROWD][CALL_INPUTS], *out[CROWD][2] = {{NULL}};
     weir_device_props props;
 
-    weir_device_get_props(weir_stream_device(streams[0]), &props);
+    weir_device_get_props(weir_stream_device(streams[0]), &props, sizeof props);
     for (int k = 0; k < CROWD; k++) {
         CHECK_OK(weir_stream_set_current(streams[k]));
         CHECK_OK(weir_stream_set_limit(streams[k],

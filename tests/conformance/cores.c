@@ -5,7 +5,7 @@ static weir_cores all_cores(weir_device *dev)
 {
     weir_device_props props;
 
-    weir_device_get_props(dev, &props);
+    weir_device_get_props(dev, &props, sizeof props);
     return props.cores;
 }
 

@@ -66,7 +66,7 @@ static void check_untouched(const struct operands *o, size_t allocated)
 
     CHECK_OK(weir_stream_query(weir_stream_default(o->dev), &done));
     CHECK(done);
-    weir_memory_get_stats(o->dev, &stats);
+    weir_memory_get_stats(o->dev, &stats, sizeof stats);
     CHECK_EQ(stats.allocated, allocated);
     CHECK_OK(weir_add(o->f23, o->f3, &sum));
     weir_tensor_release(sum);
@@ -77,7 +77,7 @@ static void check_untouched(const struct operands *o, size_t allocated)
 #define REFUSED(call, code, a, b)                               \
     do {                                                        \
         weir_memory_stats stats_;                               \
-        weir_memory_get_stats(o->dev, &stats_);                 \
+        weir_memory_get_stats(o->dev, &stats_, sizeof stats_);  \
         out = out2 = o->f23;                                    \
         test_note("%s", #call);                                 \
         CHECK_STATUS(call, code);                               \

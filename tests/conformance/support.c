@@ -41,7 +41,7 @@ static bool is_fake(weir_device *dev)
 {
     weir_device_props props;
 
-    weir_device_get_props(dev, &props);
+    weir_device_get_props(dev, &props, sizeof props);
     return !strncmp(props.model, "Fake GPU", 8);
 }
 
@@ -88,7 +88,7 @@ void need(weir_device *dev, unsigned features)
     };
     weir_device_props props;
 
-    weir_device_get_props(dev, &props);
+    weir_device_get_props(dev, &props, sizeof props);
     for (size_t i = 0; i < countof(texts); i++)
         if (features & ~props.features & texts[i].feature)
             SKIP("%s", texts[i].text);

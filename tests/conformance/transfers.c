@@ -236,7 +236,7 @@ CONFORMANCE(transfers, wrapped_memory_is_given_back_after_its_last_use)
 
     for (int i = 0; i < 64; i++)
         data[i] = (float)i;
-    weir_device_get_props(dev, &p);
+    weir_device_get_props(dev, &p, sizeof p);
     CHECK_OK(
         weir_tensor_from(weir_stream_default(dev), WEIR_F32, 1, (int64_t[]){64}, data, &under));
     if (!(p.features & WEIR_FEATURE_HOST_MEMORY)) {

@@ -170,7 +170,10 @@ TEST(cuda_chains, operators_that_form_no_chain_are_launched_apart)
         CHECK_OK(weir_graph_end(g));
         CHECK_OK(weir_graph_output(g, "y", y));
         CHECK_OK(weir_graph_compile(
-            g, &(weir_compile_options){.mode = tuned ? "max-autotune" : "reduce-overhead"}, &plan));
+            g,
+            &(weir_compile_options){.mode = tuned ? WEIR_COMPILE_MAX_AUTOTUNE
+                                                  : WEIR_COMPILE_REDUCE_OVERHEAD},
+            &plan));
         CHECK_EQ(launches(plan), tuned ? 3 : 4);
         weir_tensor_release(x);
         weir_tensor_release(y);

@@ -16,7 +16,7 @@ TEST(cuda_checks, a_write_that_nothing_orders_after_a_read_is_a_race)
     CHECK_OK(weir_neg(x, &y));
     CHECK_OK(weir_stream_set_current(two));
     CHECK_OK(weir_add_into(x, x, x));
-    CHECK_EQ(weir_race_list(found, 2), 1);
+    CHECK_EQ(weir_race_list(found, sizeof *found, 2), 1);
     CHECK_STR_EQ(found[0].first.op, "Neg");
     CHECK_STR_EQ(found[0].second.op, "Add");
     CHECK_STR_EQ(found[0].second.stream, "two");

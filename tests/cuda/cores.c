@@ -7,7 +7,7 @@ TEST(cuda_cores, limits_come_in_multiples_of_what_the_gpu_can_give)
     weir_stream *s;
     weir_device_props p;
 
-    weir_device_get_props(dev, &p);
+    weir_device_get_props(dev, &p, sizeof p);
     CHECK_OK(weir_stream_create(dev, NULL, &s));
     CHECK_EQ(weir_stream_get_limit(s).cube, p.cores.cube);
     CHECK_OK(weir_stream_set_limit(s, (weir_cores){20, 1}));
@@ -67,7 +67,7 @@ TEST(cuda_cores, streams_whose_limits_fit_beside_each_other_share_no_core)
     weir_device *dev = open_gpu("cuda:0");
     weir_device_props p;
 
-    weir_device_get_props(dev, &p);
+    weir_device_get_props(dev, &p, sizeof p);
     for (size_t k = 0; k < sizeof limits / sizeof *limits; k++) {
         bool used[2][MOST_CORES] = {{false}};
         weir_stream *s[2];

@@ -148,8 +148,8 @@ static weir_status build_plan(struct round *r)
         return WEIR_EINVAL;
     STEP(st);
     /* Without timing products, which does without a call that fails: see products.c. */
-    return weir_graph_compile(r->graph, &(weir_compile_options){.mode = "reduce-overhead"},
-                              &r->plan);
+    return weir_graph_compile(
+        r->graph, &(weir_compile_options){.mode = WEIR_COMPILE_REDUCE_OVERHEAD}, &r->plan);
 }
 
 static weir_status run_plan(struct round *r)
@@ -245,7 +245,7 @@ static weir_status go_failing(const struct fake_control *fake, uint64_t n, int c
         CHECK_GT(strlen(text), 10);
     if (code == 700 && st) {
         CHECK_STR(text, "unusable");
-        CHECK_STATUS(go_round(dev, text, sizeof text), WEIR_EDEVICE);
+        CHECK_STATUS(go_round(dev, text, sizeof text), WEIR_EDRIVER);
         CHECK_STR(text, "unusable");
     } else if (code != 700) {
         fake->fail_call(0, 0);

@@ -31,14 +31,14 @@ TEST(cuda_faults, a_kernel_that_faults_is_named_and_every_later_call_says_so)
 
     CHECK_OK(weir_device_sync(dev));
     CHECK_OK(gpu_submit(s, &fault_code, "astray", &address, sizeof address, x));
-    CHECK_STATUS(weir_stream_sync(s), WEIR_EDEVICE);
+    CHECK_STATUS(weir_stream_sync(s), WEIR_EDRIVER);
     CHECK_STR(weir_last_error(), "astray");
     CHECK_STR(weir_last_error(), "default");
     CHECK_STR(weir_last_error(), "unusable");
-    CHECK_STATUS(weir_fill(x, 2), WEIR_EDEVICE);
+    CHECK_STATUS(weir_fill(x, 2), WEIR_EDRIVER);
     CHECK_STR(weir_last_error(), "unusable");
-    CHECK_STATUS(weir_stream_sync(s), WEIR_EDEVICE);
-    CHECK_STATUS(weir_device_open("cuda:0", &again), WEIR_EDEVICE);
+    CHECK_STATUS(weir_stream_sync(s), WEIR_EDRIVER);
+    CHECK_STATUS(weir_device_open("cuda:0", &again), WEIR_EDRIVER);
     CHECK_STR(weir_last_error(), "unusable");
     weir_tensor_release(x);
     CHECK_OK(weir_device_close(dev));

@@ -81,7 +81,7 @@ static inline weir_tensor *gpu_tensor(weir_stream *s, weir_dtype dtype, int64_t 
     return t;
 }
 
-/* A kernel text of the test's own on `s`, under the limits in force there. */
+/* A kernel source of the test's own on `s`, under the limits in force there. */
 static inline weir_status gpu_submit(weir_stream *s, const struct weir__code *code,
                                      const char *name, const void *args, size_t size,
                                      weir_tensor *uses)

@@ -1,4 +1,4 @@
-/* Which kernel text a call takes, and in how many launches: what conformance cannot see. */
+/* Which kernel source a call takes, and in how many launches: what conformance cannot see. */
 #include "gpu.h"
 
 enum text { ATTENTION, ATTENTION_TILES, ATTENTION_FEW, CONV, CONV_TILES, CONV_REAL, SORT, TEXTS };
@@ -156,7 +156,7 @@ TEST(cuda_kernels, a_refused_description_of_tiles_is_an_error_of_the_call)
         at++;
     CHECK(fake->watched(at));
     fake->fail_call(at + 1, 1); /* the second of three */
-    CHECK_STATUS(weir_attention(x, x, x, NULL, NULL, &out), WEIR_EDEVICE);
+    CHECK_STATUS(weir_attention(x, x, x, NULL, NULL, &out), WEIR_EDRIVER);
     CHECK_STR(weir_last_error(), "tiles of an operand");
     fake->fail_call(0, 0);
     CHECK_OK(weir_attention(x, x, x, NULL, NULL, &out));

@@ -296,7 +296,7 @@ static void check_stack(weir_device *dev, const struct stack *x)
     struct weir__product products[WEIR__CUDA_OFFERS];
     void *workspace = NULL;
     struct weir__cuda_sink sink = {
-        .dev = weir__cuda(dev), .cores = UINT32_MAX, .workspace = &workspace};
+        .dev = weir__cuda_of(dev), .cores = UINT32_MAX, .workspace = &workspace};
     float *got = malloc((size_t)(x->n * M * W) * sizeof *got);
     bool pushed, own_bias = size == 2;
 
@@ -326,10 +326,10 @@ static void check_stack(weir_device *dev, const struct stack *x)
     }
     CHECK_OK(weir_device_sync(dev));
     weir__mutex_lock(&dev->lock);
-    pushed = weir__cuda_enter(weir__cuda(dev));
-    CHECK_OK(weir__cuda_tail(weir__cuda_stream(s), UINT32_MAX, &sink.stream));
+    pushed = weir__cuda_enter(weir__cuda_of(dev));
+    CHECK_OK(weir__cuda_tail(weir__cuda_stream_of(s), UINT32_MAX, &sink.stream));
     CHECK_OK(weir__cuda_product_run(&sink, products, x->n));
-    weir__cuda_leave(weir__cuda(dev), pushed);
+    weir__cuda_leave(weir__cuda_of(dev), pushed);
     weir__mutex_unlock(&dev->lock);
     CHECK_OK(weir_cast(c, WEIR_F32, &wide)); /* behind it on the same stream */
     CHECK_OK(weir_tensor_read(wide, got, (size_t)(x->n * M * W) * sizeof *got));
@@ -343,7 +343,7 @@ static void check_stack(weir_device *dev, const struct stack *x)
         CHECK_NEAR(got[i], sum, x->dtype == WEIR_BF16 ? 0.25 : 0.04);
     }
     if (workspace)
-        weir__cuda(dev)->api->cu.memory_free((weir__cu_address)(uintptr_t)workspace);
+        weir__cuda_of(dev)->api->cu.memory_free((weir__cu_address)(uintptr_t)workspace);
     weir_tensor_release(wide);
     weir_tensor_release(a);
     weir_tensor_release(b);
@@ -432,18 +432,18 @@ TEST(cuda_merges, products_too_far_apart_for_the_library_are_not_merged)
     bool pushed;
 
     weir__mutex_lock(&dev->lock);
-    pushed = weir__cuda_enter(weir__cuda(dev));
+    pushed = weir__cuda_enter(weir__cuda_of(dev));
     for (int i = 0; i < 3; i++) {
         for (int k = 0; k < 3; k++)
             *steps[k] = N * N;
-        CHECK_OK(weir__cuda_product_find(weir__cuda(dev), &stack, UINT32_MAX, &product));
+        CHECK_OK(weir__cuda_product_find(weir__cuda_of(dev), &stack, UINT32_MAX, &product));
         *steps[i] = limit - 8;
-        CHECK_OK(weir__cuda_product_find(weir__cuda(dev), &stack, UINT32_MAX, &product));
+        CHECK_OK(weir__cuda_product_find(weir__cuda_of(dev), &stack, UINT32_MAX, &product));
         *steps[i] = limit;
-        CHECK_EQ(weir__cuda_product_find(weir__cuda(dev), &stack, UINT32_MAX, &product),
+        CHECK_EQ(weir__cuda_product_find(weir__cuda_of(dev), &stack, UINT32_MAX, &product),
                  WEIR_EUNSUPPORTED);
     }
-    weir__cuda_leave(weir__cuda(dev), pushed);
+    weir__cuda_leave(weir__cuda_of(dev), pushed);
     weir__mutex_unlock(&dev->lock);
     CHECK_OK(weir_device_close(dev));
 }

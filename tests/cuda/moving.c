@@ -100,7 +100,7 @@ TEST(cuda_moving, memory_in_one_of_a_few_places_has_a_graph_for_each)
         run_and_check(plan, s, x, ys[i % FEW]);
     CHECK_EQ(called(fake, "cuStreamBeginCapture_v2"), FEW);
     CHECK_EQ(called(fake, "cuGraphLaunch"), 6 * FEW);
-    weir_plan_get_stats(plan, &stats);
+    weir_plan_get_stats(plan, &stats, sizeof stats);
     CHECK_EQ(stats.instances, FEW);
     for (int i = 0; i < FEW; i++)
         weir_tensor_release(ys[i]);
@@ -125,7 +125,7 @@ TEST(cuda_moving, without_memory_for_another_graph_the_run_takes_an_idle_one)
         CHECK_OK(weir_plan_run(plan, s, &x, 1, &ys[i % 2], 1));
         CHECK_OK(weir_stream_sync(s));
     }
-    weir_plan_get_stats(plan, &stats);
+    weir_plan_get_stats(plan, &stats, sizeof stats);
     CHECK_EQ(stats.instances, 1);
     weir_tensor_release(x);
     weir_tensor_release(ys[0]);
@@ -152,7 +152,7 @@ static const char *run_short_of_memory(const struct fake_control *fake, weir_dev
     fake->fail_call(0, 0);
     function = fake->watched(n);
     CHECK_OK(weir_stream_sync(s));
-    weir_plan_get_stats(plan, &stats);
+    weir_plan_get_stats(plan, &stats, sizeof stats);
     CHECK_EQ(stats.instances, expected ? 1 : 2);
     if (expected)
         CHECK_STR(function, expected);
@@ -207,7 +207,7 @@ TEST(cuda_moving, a_run_that_needs_another_graph_fails_without_memory_and_works_
     fake->hold(true);
     CHECK_OK(weir_plan_run(plan, s, &x, 1, &ys[0], 1));
     fake->lack_memory("cuGraphInstantiateWithFlags");
-    CHECK_STATUS(weir_plan_run(plan, other, &x, 1, &ys[1], 1), WEIR_ENOMEM);
+    CHECK_STATUS(weir_plan_run(plan, other, &x, 1, &ys[1], 1), WEIR_EOOM);
     fake->hold(false);
     CHECK_OK(weir_stream_sync(s));
     CHECK_OK(weir_plan_run(plan, other, &x, 1, &ys[1], 1));

@@ -11,13 +11,13 @@ static const struct weir__cu *cu(const weir_device *dev)
 /* The work of others: bytes moved on a native stream. */
 static void copy_outside(weir_device *dev, void *native, weir_tensor *to, weir_tensor *from)
 {
-    bool pushed = weir__cuda_enter(weir__cuda(dev));
+    bool pushed = weir__cuda_enter(weir__cuda_of(dev));
 
     CHECK_EQ(cu(dev)->copy_async((weir__cu_address)(uintptr_t)weir_tensor_data(to),
                                  (weir__cu_address)(uintptr_t)weir_tensor_data(from),
                                  N * sizeof(float), native),
              0);
-    weir__cuda_leave(weir__cuda(dev), pushed);
+    weir__cuda_leave(weir__cuda_of(dev), pushed);
 }
 
 static void check_all(weir_tensor *t, weir_stream *on, float want)
@@ -143,7 +143,7 @@ TEST(cuda_native, a_stream_is_done_when_the_work_of_others_is)
 /* x + 1 on the caller's stream and x * 2 on a tagged one. */
 static weir_plan *two_lanes(weir_device *dev)
 {
-    weir_compile_options options = {.mode = "reduce-overhead"};
+    weir_compile_options options = {.mode = WEIR_COMPILE_REDUCE_OVERHEAD};
     weir_tensor *x, *a, *b;
     weir_graph *g;
     weir_plan *plan;
@@ -200,7 +200,7 @@ TEST(cuda_native, streams_of_others_take_part_in_the_order)
     weir_device *dev = open_gpu("cuda:0");
     weir_stream *s = weir_stream_default(dev);
     weir_tensor *x = gpu_tensor(s, WEIR_F32, N, 0), *y = gpu_tensor(s, WEIR_F32, N, 0);
-    bool pushed = weir__cuda_enter(weir__cuda(dev));
+    bool pushed = weir__cuda_enter(weir__cuda_of(dev));
     void *theirs;
 
     CHECK_EQ(cu(dev)->stream_create(&theirs, CU_STREAM_NON_BLOCKING, 0), 0);
@@ -215,7 +215,7 @@ TEST(cuda_native, streams_of_others_take_part_in_the_order)
     check_all(x, s, 2 * ROUNDS);
     CHECK_OK(weir_device_sync(dev));
     CHECK_EQ(cu(dev)->stream_destroy(theirs), 0);
-    weir__cuda_leave(weir__cuda(dev), pushed);
+    weir__cuda_leave(weir__cuda_of(dev), pushed);
     weir_tensor_release(x);
     weir_tensor_release(y);
     CHECK_OK(weir_device_close(dev));

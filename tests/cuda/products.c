@@ -86,7 +86,7 @@ static void check_values(struct run *r, int runs)
 }
 
 /* A device, a plan and a run; the algorithm it took and whether that was found by time. */
-static int way_taken(const struct fake_control *fake, const char *spec, bool two, bool *timed)
+static int algorithm_taken(const struct fake_control *fake, const char *spec, bool two, bool *timed)
 {
     struct run r;
 
@@ -109,11 +109,11 @@ TEST(cuda_products, the_fastest_algorithm_is_found_by_timing_and_kept_for_later_
 
     make_cache(path, sizeof path);
     fake->slow_algorithm(0); /* the library's own choice */
-    CHECK_GT(way_taken(fake, "cuda:0", false, &timed), 0);
+    CHECK_GT(algorithm_taken(fake, "cuda:0", false, &timed), 0);
     CHECK(timed);
     CHECK_EQ(list_kept(path, ".way", NULL, 0), 1);
     fake->slow_algorithm(1); /* timed once more it would be another */
-    CHECK_GT(way_taken(fake, "cuda:0", false, &timed), 0);
+    CHECK_GT(algorithm_taken(fake, "cuda:0", false, &timed), 0);
     CHECK(!timed);
     drop_cache(path);
 }
@@ -126,12 +126,12 @@ TEST(cuda_products, products_of_two_lanes_are_timed_beside_each_other_and_run_on
 
     make_cache(path, sizeof path);
     fake->slow_algorithm(0);
-    CHECK_GT(way_taken(fake, "cuda:0", true, &timed), 0);
+    CHECK_GT(algorithm_taken(fake, "cuda:0", true, &timed), 0);
     CHECK(timed);
-    /* On its own, in this company, and both as one; and how the plan is made of them. */
+    /* On its own, in this concurrent set, and both as one; and how the plan is made of them. */
     CHECK_GT(list_kept(path, ".way", NULL, 0), 2);
     CHECK_EQ(list_kept(path, ".plan", NULL, 0), 1);
-    CHECK_GT(way_taken(fake, "cuda:0", true, &timed), 0);
+    CHECK_GT(algorithm_taken(fake, "cuda:0", true, &timed), 0);
     CHECK(!timed);
     drop_cache(path);
 }
@@ -145,24 +145,24 @@ TEST(cuda_products, a_cache_file_that_names_no_algorithm_is_refused)
 
     make_cache(path, sizeof path);
     fake->slow_algorithm(0);
-    way_taken(fake, "cuda:0", false, &timed);
+    algorithm_taken(fake, "cuda:0", false, &timed);
     CHECK_EQ(list_kept(path, ".way", name, sizeof name), 1);
     CHECK((f = fopen(name, "r+b")) != NULL);
     CHECK(!fseek(f, -8, SEEK_END)); /* the last of the library's own bytes are not looked at, */
     fputs("garbage!", f);
     fclose(f);
-    CHECK_GT(way_taken(fake, "cuda:0", false, &timed), 0);
+    CHECK_GT(algorithm_taken(fake, "cuda:0", false, &timed), 0);
     CHECK(!timed);
     CHECK((f = fopen(name, "r+b")) != NULL);
     CHECK(!fseek(f, -64, SEEK_END)); /* the first ones say which algorithm it is, */
     fputs("garbage!", f);
     fclose(f);
-    CHECK_GT(way_taken(fake, "cuda:0", false, &timed), 0);
+    CHECK_GT(algorithm_taken(fake, "cuda:0", false, &timed), 0);
     CHECK(timed);
     CHECK((f = fopen(name, "wb")) != NULL); /* and a file may be cut short */
     fputs("garbage!", f);
     fclose(f);
-    CHECK_GT(way_taken(fake, "cuda:0", false, &timed), 0);
+    CHECK_GT(algorithm_taken(fake, "cuda:0", false, &timed), 0);
     CHECK(timed);
     drop_cache(path);
 }
@@ -173,7 +173,7 @@ TEST(cuda_products, a_deterministic_device_takes_no_times)
     bool timed;
 
     fake->slow_algorithm(0);
-    CHECK_EQ(way_taken(fake, "cuda:0,deterministic", true, &timed), 0);
+    CHECK_EQ(algorithm_taken(fake, "cuda:0,deterministic", true, &timed), 0);
     CHECK(!timed);
 }
 

@@ -56,7 +56,7 @@ TEST_TIMEOUT(cuda_soak, random_streams_and_frees_give_right_values_and_leak_noth
         CHECK_NEAR(values[N - 1], held[i].value, 0);
         weir_tensor_release(held[i].t);
     }
-    weir_memory_get_stats(dev, &stats);
+    weir_memory_get_stats(dev, &stats, sizeof stats);
     CHECK_EQ(stats.allocated, 0);
     CHECK_LT(stats.peak_reserved, (size_t)1 << 30);
     CHECK_EQ(stats.events_live, 0);

@@ -45,7 +45,7 @@ TEST(cuda_trace, operators_have_their_stream_time_and_cores)
     CHECK_OK(weir_device_sync(dev));
     CHECK_OK(weir_trace_stop(&trace));
     took = weir_device_now(dev) - before;
-    weir_trace_get(trace, &d);
+    weir_trace_get(trace, &d, sizeof d);
     CHECK(d.ndevices == 1 && d.devices[0].real_time);
     CHECK((add = find_op(&d, "Add", "one")) != NULL);
     CHECK((mul = find_op(&d, "Mul", "two")) != NULL);
@@ -86,7 +86,7 @@ TEST(cuda_trace, every_operator_of_a_long_recording_is_there)
             CHECK_OK(weir_add_into(x, x, x));
         CHECK_OK(weir_device_sync(dev));
         CHECK_OK(weir_trace_stop(&trace));
-        weir_trace_get(trace, &d);
+        weir_trace_get(trace, &d, sizeof d);
         CHECK_EQ(d.nops, OPERATORS);
         for (size_t i = 1; i < d.nops; i++)
             CHECK_LE(d.ops[i - 1].ended_ns, d.ops[i].started_ns);
@@ -137,7 +137,7 @@ TEST(cuda_trace, nodes_of_a_plan_are_heard_one_by_one_in_their_order)
     CHECK_OK(weir_trace_stop(&trace));
     CHECK_OK(weir_plan_run(plan, s, NULL, 0, NULL, 0)); /* as a graph again */
     CHECK_OK(weir_stream_sync(s));
-    weir_trace_get(trace, &d);
+    weir_trace_get(trace, &d, sizeof d);
     CHECK_EQ(d.nops, 4);
     x = op_named(&d, "x");
     left = op_named(&d, "left");
@@ -159,13 +159,13 @@ TEST(cuda_trace, nodes_of_a_plan_are_heard_one_by_one_in_their_order)
 
 static void copy_outside(weir_device *dev, void *native, weir_tensor *to, weir_tensor *from)
 {
-    bool pushed = weir__cuda_enter(weir__cuda(dev));
+    bool pushed = weir__cuda_enter(weir__cuda_of(dev));
 
-    CHECK_EQ(weir__cuda(dev)->api->cu.copy_async(
+    CHECK_EQ(weir__cuda_of(dev)->api->cu.copy_async(
                  (weir__cu_address)(uintptr_t)weir_tensor_data(to),
                  (weir__cu_address)(uintptr_t)weir_tensor_data(from), sizeof(float) << 16, native),
              0);
-    weir__cuda_leave(weir__cuda(dev), pushed);
+    weir__cuda_leave(weir__cuda_of(dev), pushed);
 }
 
 TEST(cuda_trace, work_of_others_that_is_named_stands_among_the_operators)
@@ -196,7 +196,7 @@ TEST(cuda_trace, work_of_others_that_is_named_stands_among_the_operators)
     CHECK_OK(weir_device_sync(dev));
     CHECK_OK(weir_trace_stop(&trace));
     CHECK_OK(weir_stream_end_native(s, native));
-    weir_trace_get(trace, &d);
+    weir_trace_get(trace, &d, sizeof d);
     CHECK_EQ(d.nops, 3);
     CHECK((add = find_op(&d, "Add", "shared")) != NULL);
     CHECK((copy = find_op(&d, "a copy of others", "shared")) != NULL);

@@ -4,7 +4,7 @@
 static const char *reason_of(const char *name)
 {
     weir_driver_info rows[8];
-    size_t n = weir_driver_list(rows, 8);
+    size_t n = weir_driver_list(rows, sizeof *rows, 8);
 
     for (size_t i = 0; i < n && i < 8; i++)
         if (!strcmp(rows[i].name, name))

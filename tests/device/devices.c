@@ -51,7 +51,7 @@ TEST(device, properties_say_what_was_opened)
     weir_device *dev = open_device("cpu:cube=24,vector=48,memory=64m");
     weir_device_props p;
 
-    weir_device_get_props(dev, &p);
+    weir_device_get_props(dev, &p, sizeof p);
     CHECK_STR_EQ(p.name, "cpu:cube=24,vector=48,memory=64m");
     CHECK_EQ(p.cores.cube, 24);
     CHECK_EQ(p.cores.vector, 48);
@@ -62,7 +62,7 @@ TEST(device, properties_say_what_was_opened)
     CHECK_NE(p.model[0], 0);
     CHECK_OK(weir_device_close(dev));
     dev = open_device("cpu:cores=1");
-    weir_device_get_props(dev, &p);
+    weir_device_get_props(dev, &p, sizeof p);
     CHECK_EQ(p.threads, 1);
     CHECK(!(p.features & WEIR_FEATURE_SPLIT_CORES));
     CHECK_OK(weir_device_close(dev));
@@ -78,7 +78,7 @@ TEST(device, the_default_comes_from_the_environment)
     CHECK_OK(weir_device_default(&a));
     CHECK_OK(weir_device_default(&b));
     CHECK_PTR_EQ(a, b);
-    weir_device_get_props(a, &p);
+    weir_device_get_props(a, &p, sizeof p);
     CHECK_EQ(p.cores.cube, 3);
     setenv("WEIR_DEVICE", "nonsense", 1);
     CHECK_STATUS(weir_device_open(NULL, &b), WEIR_ESPEC);

@@ -99,7 +99,7 @@ TEST(event, may_be_destroyed_while_its_wait_and_its_stamp_are_queued)
         weir_event_destroy(e);
     }
     submit_ticket(b, &counter, &slot);
-    weir_memory_get_stats(dev, &stats);
+    weir_memory_get_stats(dev, &stats, sizeof stats);
     CHECK_EQ(stats.events_live, 0);
     let_others_pass(dev);
     CHECK_EQ(atomic_load(&counter), 0);

@@ -62,7 +62,7 @@ TEST(faults, runs_of_shapes_that_are_in_the_cache_allocate_nothing)
         CHECK_OK(weir_device_sync(dev));
     }
     CHECK(!inject_disarm());
-    weir_plan_get_stats(plan, &stats);
+    weir_plan_get_stats(plan, &stats, sizeof stats);
     CHECK_EQ(stats.shape_hits, 38);
     for (int i = 0; i < 2; i++) {
         weir_tensor_release(in[i]);

@@ -8,10 +8,10 @@ static const char spec[] = "cpu:cores=2,threads=1";
 /* ---- compiling ---- */
 
 static const weir_compile_options options[] = {
-    {.mode = "max-autotune"},
-    {.mode = "max-autotune", .streams = "auto"},
-    {.mode = "reduce-overhead", .static_kernels = true},
-    {.mode = "eager", .cores = "1|2"},
+    {.mode = WEIR_COMPILE_MAX_AUTOTUNE},
+    {.mode = WEIR_COMPILE_MAX_AUTOTUNE, .streams = WEIR_STREAMS_AUTO},
+    {.mode = WEIR_COMPILE_REDUCE_OVERHEAD, .static_kernels = true},
+    {.mode = WEIR_COMPILE_EAGER, .cores = "1|2"},
 };
 static const weir_compile_options *option; /* of these */
 
@@ -122,7 +122,7 @@ static weir_status run_beside(struct world *w)
     weir_plan_stats stats;
     weir_status st = run_with(w, w->other, w->tensors[3]);
 
-    weir_plan_get_stats(w->plan, &stats);
+    weir_plan_get_stats(w->plan, &stats, sizeof stats);
     if (stats.instances > 1) /* one that was made stays for the next run */
         w->before = stats_of(w->dev);
     if (!st && held)
@@ -186,7 +186,7 @@ static weir_plan *chain_of_three(weir_device *dev, struct weir__op *op)
     }
     CHECK_OK(weir_graph_output(g, "y", at));
     weir_tensor_release(at);
-    CHECK_OK(weir_graph_compile(g, &(weir_compile_options){.mode = "eager"}, &plan));
+    CHECK_OK(weir_graph_compile(g, &(weir_compile_options){.mode = WEIR_COMPILE_EAGER}, &plan));
     weir_graph_destroy(g);
     return plan;
 }

@@ -22,8 +22,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require(t == NULL && *weir_last_error());
         return 0;
     }
-    weir_trace_get(t, &d);
-    require(weir_trace_summarise(t, &sum) == WEIR_OK);
+    weir_trace_get(t, &d, sizeof d);
+    require(weir_trace_summarise(t, &sum, sizeof sum) == WEIR_OK);
     require(weir_trace_write_chrome(t, "/dev/null") == WEIR_OK);
     require(weir_trace_write_html((const weir_trace *[]){t}, NULL, 1, "/dev/null") == WEIR_OK);
     for (uint32_t i = 0; i < d.ndevices; i++)

@@ -5,7 +5,7 @@
 
 static weir_plan *make_plan(weir_device *dev, int64_t n, int steps, bool labels)
 {
-    weir_compile_options options = {.mode = "reduce-overhead"};
+    weir_compile_options options = {.mode = WEIR_COMPILE_REDUCE_OVERHEAD};
     weir_tensor *x, *next;
     weir_graph *g;
     weir_plan *plan;

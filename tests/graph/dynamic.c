@@ -115,11 +115,11 @@ TEST(dynamic, every_set_of_sizes_gives_the_bits_of_eager_calls)
     weir_plan *plan;
 
     CHECK_OK(weir_graph_compile(g, NULL, &plan));
-    weir_plan_get_stats(plan, &stats);
+    weir_plan_get_stats(plan, &stats, sizeof stats);
     CHECK_EQ(stats.nodes, 0);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         check_run(plan, dev, w, sizes[i][0], sizes[i][1]);
-    weir_plan_get_stats(plan, &stats);
+    weir_plan_get_stats(plan, &stats, sizeof stats);
     CHECK_EQ(stats.shape_sets, 4);
     CHECK_EQ(stats.shape_hits, 2);
     CHECK_EQ(stats.shape_misses, 4);
@@ -183,7 +183,7 @@ TEST(dynamic, what_does_not_fit_is_refused_before_anything_runs)
         WEIR_ESHAPE);
     CHECK(!out[1]);
     weir_tensor_release(out[0]);
-    weir_plan_get_stats(plan, &stats);
+    weir_plan_get_stats(plan, &stats, sizeof stats);
     CHECK_EQ(stats.shape_misses, 1);
     weir_plan_destroy(plan);
     weir_graph_destroy(g);
@@ -203,7 +203,7 @@ static weir_plan *sum_plan(weir_device *dev, const weir_compile_options *options
     CHECK_OK(weir_graph_create(dev, &g));
     CHECK_OK(weir_graph_input(g, "x", WEIR_F32, 2, (int64_t[]){-1, -1}, &x));
     CHECK_OK(weir_graph_input(g, "y", WEIR_F32, 2, (int64_t[]){-1, -1}, &y));
-    CHECK_EQ(weir_tensor_shape(x)[1], WEIR_DYNAMIC_SIZE);
+    CHECK_EQ(weir_tensor_shape(x)[1], WEIR__DYNAMIC_SIZE);
     CHECK_OK(weir_graph_begin(g));
     CHECK_OK(weir_add(x, y, &z));
     CHECK_OK(weir_graph_end(g));
@@ -292,7 +292,7 @@ TEST(dynamic, the_cache_is_bounded_and_gives_up_what_was_used_least_recently)
             weir_tensor_release(a);
             weir_tensor_release(out);
         }
-    weir_plan_get_stats(plan, &stats);
+    weir_plan_get_stats(plan, &stats, sizeof stats);
     CHECK_EQ(stats.shape_sets, WEIR_PLAN_SHAPE_SETS);
     CHECK_EQ(stats.shape_evictions, 3);
     CHECK_EQ(stats.shape_misses, WEIR_PLAN_SHAPE_SETS + 3); /* size 1 stayed */
@@ -329,7 +329,7 @@ static weir_plan *two_branches(weir_device *dev, bool labelled)
     weir_tensor_release(x);
     weir_tensor_release(w);
     weir_tensor_release(z);
-    CHECK_OK(weir_graph_compile(g, &(weir_compile_options){.streams = "auto"}, &plan));
+    CHECK_OK(weir_graph_compile(g, &(weir_compile_options){.streams = WEIR_STREAMS_AUTO}, &plan));
     weir_graph_destroy(g);
     return plan;
 }
@@ -346,7 +346,7 @@ static size_t streams_of(weir_device *dev, bool labelled, const char *variable)
         unsetenv("ENABLE_DYNAMIC_SHAPE_MULTI_STREAM");
     plan = two_branches(dev, labelled);
     CHECK_OK(weir_plan_run(plan, weir_stream_default(dev), &x, 1, &out, 1));
-    weir_plan_get_stats(plan, &stats);
+    weir_plan_get_stats(plan, &stats, sizeof stats);
     weir_tensor_release(out);
     weir_tensor_release(x);
     weir_plan_destroy(plan);
@@ -406,7 +406,7 @@ TEST_TIMEOUT(dynamic, threads_run_different_shapes_at_once, 120)
     }
     for (int i = 0; i < 4; i++)
         CHECK_EQ(pthread_join(threads[i], NULL), 0);
-    weir_plan_get_stats(plan, &stats);
+    weir_plan_get_stats(plan, &stats, sizeof stats);
     CHECK_LE(stats.shape_sets, WEIR_PLAN_SHAPE_SETS);
     CHECK_EQ(stats.shape_hits + stats.shape_misses, (size_t)(4 * (60 / TEST_SLOWDOWN)));
     weir_plan_destroy(plan);

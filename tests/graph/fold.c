@@ -12,7 +12,7 @@
 #define A CONST("a", "f: 0.5 f: -1.5 f: 3 f: 1e-3")
 
 /* The result of running the plan on 1, 2, 3, 4, and how many nodes it has. */
-static size_t run(weir_graph *g, const char *mode, float *result)
+static size_t run(weir_graph *g, weir_compile_mode mode, float *result)
 {
     static const float values[] = {1, 2, 3, 4};
     weir_stream *s = weir_stream_default(g->dev);
@@ -25,7 +25,7 @@ static size_t run(weir_graph *g, const char *mode, float *result)
     for (int round = 0; round < 2; round++)
         CHECK_OK(weir_plan_run(plan, s, &x, 1, &out, 1));
     CHECK_OK(weir_tensor_read(out, result, 4 * sizeof *result));
-    weir_plan_get_stats(plan, &stats);
+    weir_plan_get_stats(plan, &stats, sizeof stats);
     weir_tensor_release(x);
     weir_tensor_release(out);
     weir_plan_destroy(plan);
@@ -39,10 +39,10 @@ static void check_fold(const char *text, size_t all, size_t left)
     weir_graph *g = load(dev, text);
     float plain[4], folded[4];
 
-    CHECK_EQ(run(g, "reduce-overhead", plain), all);
-    CHECK_EQ(run(g, "max-autotune", folded), left);
+    CHECK_EQ(run(g, WEIR_COMPILE_REDUCE_OVERHEAD, plain), all);
+    CHECK_EQ(run(g, WEIR_COMPILE_MAX_AUTOTUNE, folded), left);
     CHECK_MEM_EQ(plain, folded, sizeof plain);
-    CHECK_EQ(run(g, "max-autotune", folded), left); /* the graph itself is as it was */
+    CHECK_EQ(run(g, WEIR_COMPILE_MAX_AUTOTUNE, folded), left); /* the graph itself is as it was */
     CHECK_MEM_EQ(plain, folded, sizeof plain);
     weir_graph_destroy(g);
     close_cpu(dev);
@@ -110,7 +110,7 @@ TEST(fold, weights_may_change_between_runs)
     CHECK_OK(weir_graph_end(g));
     CHECK_OK(weir_graph_output(g, "y", y));
     CHECK_OK(weir_graph_compile(g, NULL, &plan));
-    weir_plan_get_stats(plan, &stats);
+    weir_plan_get_stats(plan, &stats, sizeof stats);
     CHECK_EQ(stats.nodes, 2);
     CHECK_OK(weir_plan_run(plan, s, &w, 1, &out, 1));
     CHECK_OK(weir_tensor_write(w, &(float){3}, sizeof(float)));
@@ -147,7 +147,7 @@ TEST(fold, a_captured_arange_is_folded)
     CHECK_PTR_EQ(weir_tensor_data(r), NULL);
     CHECK_OK(weir_graph_output(g, "y", y));
     CHECK_OK(weir_graph_compile(g, NULL, &plan));
-    weir_plan_get_stats(plan, &stats);
+    weir_plan_get_stats(plan, &stats, sizeof stats);
     CHECK_EQ(stats.nodes, 1);
     CHECK_OK(weir_tensor_from(s, WEIR_F32, 1, (int64_t[]){4}, (float[]){1, 1, 2, 2}, &in));
     CHECK_OK(weir_plan_run(plan, s, &in, 1, &out, 1));

@@ -58,7 +58,8 @@ static weir_plan *make_chain(weir_device *dev, struct weir__op *op, bool mixed)
     }
     CHECK_OK(weir_graph_output(g, "y", at));
     weir_tensor_release(at);
-    CHECK_OK(weir_graph_compile(g, &(weir_compile_options){.mode = "reduce-overhead"}, &plan));
+    CHECK_OK(weir_graph_compile(g, &(weir_compile_options){.mode = WEIR_COMPILE_REDUCE_OVERHEAD},
+                                &plan));
     weir_graph_destroy(g);
     return plan;
 }

@@ -36,11 +36,9 @@ TEST(plan, compile_refuses_what_conflicts)
                  WEIR_ECONFLICT);
     CHECK_STR(weir_last_error(), "side");
     CHECK_STR(weir_last_error(), "single_stream");
-    CHECK_STATUS(weir_graph_compile(g, &(weir_compile_options){.mode = "fast"}, &plan),
-                 WEIR_EINVAL);
-    CHECK_STR(weir_last_error(), "max-autotune, reduce-overhead, eager");
-    CHECK_STATUS(weir_graph_compile(g, &(weir_compile_options){.streams = "many"}, &plan),
-                 WEIR_EINVAL);
+    CHECK_STATUS(weir_graph_compile(g, &(weir_compile_options){.mode = 7}, &plan), WEIR_EINVAL);
+    CHECK_STR(weir_last_error(), "compile mode 7 is out of range: 0..2");
+    CHECK_STATUS(weir_graph_compile(g, &(weir_compile_options){.streams = 2}, &plan), WEIR_EINVAL);
     CHECK_STATUS(weir_graph_compile(g, &(weir_compile_options){.cores = "2"}, &plan), WEIR_EINVAL);
     CHECK_STATUS(weir_graph_compile(g, &(weir_compile_options){.cores = "2|999"}, &plan),
                  WEIR_ERANGE);
@@ -149,7 +147,8 @@ TEST(plan, run_checks_before_anything_is_queued)
 
 /* ---- running ---- */
 
-static const weir_compile_options both[] = {{.mode = "max-autotune"}, {.mode = "reduce-overhead"}};
+static const weir_compile_options both[] = {{.mode = WEIR_COMPILE_MAX_AUTOTUNE},
+                                            {.mode = WEIR_COMPILE_REDUCE_OVERHEAD}};
 
 static void run_on_a_lane(const weir_compile_options *options)
 {
@@ -232,7 +231,7 @@ static void run_from_threads(const weir_compile_options *options)
     }
     for (int i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
-    weir_plan_get_stats(plan, &stats);
+    weir_plan_get_stats(plan, &stats, sizeof stats);
     CHECK_LE(stats.instances, 8);
     weir_plan_destroy(plan);
     weir_graph_destroy(g);
@@ -436,6 +435,55 @@ TEST(plan, takes_any_number_of_inputs_and_outputs)
         weir_tensor_release(out[i]);
     }
     weir_plan_destroy(plan);
+    weir_graph_destroy(g);
+    CHECK_OK(weir_device_close(dev));
+}
+
+TEST(plan, modes_and_placements_have_names)
+{
+    weir_stream_placement placement;
+    weir_compile_mode mode;
+
+    CHECK_OK(weir_compile_mode_parse("reduce-overhead", &mode));
+    CHECK_EQ(mode, WEIR_COMPILE_REDUCE_OVERHEAD);
+    CHECK_OK(weir_compile_mode_parse(NULL, &mode));
+    CHECK_EQ(mode, WEIR_COMPILE_MAX_AUTOTUNE);
+    CHECK_STATUS(weir_compile_mode_parse("fast", &mode), WEIR_EINVAL);
+    CHECK_STR(weir_last_error(), "max-autotune, reduce-overhead, eager");
+    CHECK_OK(weir_stream_placement_parse("auto", &placement));
+    CHECK_EQ(placement, WEIR_STREAMS_AUTO);
+    CHECK_STATUS(weir_stream_placement_parse("many", &placement), WEIR_EINVAL);
+    CHECK_STR(weir_last_error(), "'many'");
+}
+
+/* A program that was built against an older or a newer library. */
+TEST(plan, structs_of_another_size_are_filled_as_far_as_they_go)
+{
+    struct {
+        weir_plan_stats stats;
+        char more[8];
+    } newer;
+    struct {
+        weir_compile_options options;
+        char more[8];
+    } given = {.options = {.size = sizeof given}};
+    weir_device *dev = open_device("cpu");
+    weir_graph *g = small_graph(dev, "side");
+    weir_plan *plan;
+
+    CHECK_OK(weir_graph_compile(g, &given.options, &plan));
+    memset(&newer, 0x55, sizeof newer);
+    weir_plan_get_stats(plan, &newer.stats, offsetof(weir_plan_stats, streams));
+    CHECK_GT(newer.stats.nodes, 0);
+    CHECK_EQ(newer.stats.streams, (size_t)0x5555555555555555);
+    weir_plan_get_stats(plan, &newer.stats, sizeof newer);
+    CHECK_GT(newer.stats.streams, 0);
+    CHECK_EQ(newer.more[7], 0);
+    weir_plan_destroy(plan);
+    given.more[3] = 1; /* an option that this library does not know */
+    CHECK_STATUS(weir_graph_compile(g, &given.options, &plan), WEIR_EINVAL);
+    CHECK_STR(weir_last_error(), "compile options: byte");
+    CHECK_STATUS(weir_graph_compile(g, &(weir_compile_options){.size = 3}, &plan), WEIR_EINVAL);
     weir_graph_destroy(g);
     CHECK_OK(weir_device_close(dev));
 }

@@ -113,10 +113,11 @@ TEST_TIMEOUT(plan, random_graphs_give_the_bits_of_eager_calls, 240)
         snprintf(spec, sizeof spec, "cpu:cube=24,vector=48,threads=%d,jitter=%d", 1 + (int)seed % 4,
                  (int)seed);
         test_note("seed %d on %s", (int)seed, spec);
-        compare_with_eager(spec, &o,
-                           &(weir_compile_options){
-                               .streams = seed % 2 ? "explicit" : "auto",
-                               .mode = seed % 3 ? "reduce-overhead" : "max-autotune",
-                           });
+        compare_with_eager(
+            spec, &o,
+            &(weir_compile_options){
+                .streams = seed % 2 ? WEIR_STREAMS_EXPLICIT : WEIR_STREAMS_AUTO,
+                .mode = seed % 3 ? WEIR_COMPILE_REDUCE_OVERHEAD : WEIR_COMPILE_MAX_AUTOTUNE,
+            });
     }
 }

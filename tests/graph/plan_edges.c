@@ -173,7 +173,7 @@ TEST(plan_edges, a_run_that_waits_for_another_has_no_error_of_it)
 }
 
 /* z = relu(relu(x)), with memory of its own for what lies between. */
-static weir_plan *two_steps(weir_device *dev, const char *mode)
+static weir_plan *two_steps(weir_device *dev, const weir_compile_options *options)
 {
     weir_tensor *x, *y, *z;
     weir_graph *g;
@@ -188,7 +188,7 @@ static weir_plan *two_steps(weir_device *dev, const char *mode)
     CHECK_OK(weir_relu(y, &z));
     CHECK_OK(weir_graph_end(g));
     CHECK_OK(weir_graph_output(g, "z", z));
-    CHECK_OK(weir_graph_compile(g, &(weir_compile_options){.mode = mode}, &plan));
+    CHECK_OK(weir_graph_compile(g, options, &plan));
     weir_tensor_release(x);
     weir_tensor_release(y);
     weir_tensor_release(z);
@@ -232,7 +232,7 @@ TEST(plan_edges, threads_that_wait_for_memory_make_no_more_instances_than_there_
 
     CHECK_OK(weir_device_open("cpu:threads=2", &dev));
     gate = weir_stream_default(dev);
-    plan = two_steps(dev, "reduce-overhead");
+    plan = two_steps(dev, &(weir_compile_options){.mode = WEIR_COMPILE_REDUCE_OVERHEAD});
     for (int i = 0; i < ALL; i++) {
         r[i] = (struct runner){.plan = plan, .started = &started};
         CHECK_OK(weir_stream_create(dev, NULL, &r[i].s));
@@ -242,7 +242,7 @@ TEST(plan_edges, threads_that_wait_for_memory_make_no_more_instances_than_there_
     for (int round = 0; round < 2; round++) {
         CHECK_OK(weir_device_sync(dev));
         if (round) { /* every instance is there; now memory becomes short */
-            weir_memory_get_stats(dev, &memory);
+            weir_memory_get_stats(dev, &memory, sizeof memory);
             CHECK_OK(weir_memory_set_limit(dev, memory.reserved));
             while (nhogs < HOGS && !weir_buffer_alloc(gate, BYTES, &hogs[nhogs]))
                 nhogs++;
@@ -254,7 +254,7 @@ TEST(plan_edges, threads_that_wait_for_memory_make_no_more_instances_than_there_
             CHECK_OK(weir_stream_wait_stream(r[i].s, gate));
             CHECK_OK(weir_plan_run(plan, r[i].s, &r[i].x, 1, &r[i].z, 1));
         }
-        weir_plan_get_stats(plan, &stats);
+        weir_plan_get_stats(plan, &stats, sizeof stats);
         CHECK_EQ(stats.instances, BUSY);
         if (!round)
             atomic_store(&gate_open, 1);
@@ -269,7 +269,7 @@ TEST(plan_edges, threads_that_wait_for_memory_make_no_more_instances_than_there_
     atomic_store(&gate_open, 1);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    weir_plan_get_stats(plan, &stats);
+    weir_plan_get_stats(plan, &stats, sizeof stats);
     CHECK_LE(stats.instances, 8);
     CHECK_OK(weir_device_sync(dev));
     for (int i = 0; i < ALL; i++) {
@@ -288,17 +288,17 @@ TEST(plan_edges, threads_that_wait_for_memory_make_no_more_instances_than_there_
 /* The options are read while compiling; a page that is gone afterwards proves it. */
 TEST(plan_edges, the_strings_of_the_options_are_the_callers)
 {
-    char *mode = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *cores = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     weir_tensor *x, *z[2] = {NULL};
     weir_device *dev;
     weir_plan *plan;
 
-    CHECK(mode != MAP_FAILED);
-    strcpy(mode, "max-autotune");
+    CHECK(cores != MAP_FAILED);
+    strcpy(cores, "-1|-1");
     CHECK_OK(weir_device_open("cpu:threads=2", &dev));
     x = new_tensor(weir_stream_default(dev), 1);
-    plan = two_steps(dev, mode);
-    munmap(mode, 4096);
+    plan = two_steps(dev, &(weir_compile_options){.cores = cores});
+    munmap(cores, 4096);
     for (int i = 0; i < 2; i++) /* each binds other outputs */
         CHECK_OK(weir_plan_run(plan, weir_stream_default(dev), &x, 1, &z[i], 1));
     CHECK_OK(weir_device_sync(dev));
@@ -332,7 +332,7 @@ TEST(plan_edges, asking_for_a_stream_of_a_merged_plan_ends)
     CHECK_OK(weir_event_create(dev, NULL, &e));
     x = new_tensor(s, 1);
     z = new_tensor(s, 1);
-    plan = two_steps(dev, "max-autotune");
+    plan = two_steps(dev, NULL);
     text = weir_plan_list(plan);
     CHECK_STR(text, "on the caller's stream");
     free(text);

@@ -88,7 +88,7 @@ TEST(seed_model, a_plan_gives_the_values_of_eager_calls)
     g = capture(dev);
     CHECK_OK(weir_graph_compile(g, NULL, &plan));
     weir_graph_destroy(g);
-    weir_plan_get_stats(plan, &stats);
+    weir_plan_get_stats(plan, &stats, sizeof stats);
     CHECK_EQ(stats.nodes, 4);
     CHECK_EQ(stats.streams, 3);
     /* add -> mm, mm -> add2, and the join of "2", which implies that of "1"; mm1 uses in4

@@ -14,7 +14,7 @@ static void place(struct synthetic *s, int cores)
 {
     s->dev.props.cores = (weir_cores){cores, cores};
     s->dev.props.threads = cores;
-    s->c.options.streams = "auto";
+    s->c.options.streams = WEIR_STREAMS_AUTO;
     CHECK_OK(weir__pass_streams(&s->c));
     CHECK_OK(weir__pass_sync(&s->c));
 }
@@ -100,7 +100,7 @@ TEST(streams_auto, engines_that_share_no_cores_overlap)
         s.g.nodes[v].op = &cube;
     s.dev.props.cores = (weir_cores){24, 48};
     s.dev.props.features = WEIR_FEATURE_SPLIT_CORES;
-    s.c.options.streams = "auto";
+    s.c.options.streams = WEIR_STREAMS_AUTO;
     CHECK_OK(weir__pass_streams(&s.c));
     CHECK_EQ(s.c.nstreams, 2);
     synthetic_fini(&s);
@@ -309,7 +309,7 @@ TEST(streams_auto, survives_any_failed_allocation)
         countdown = -1;
         chains(&s, 3, 8, 9);
         s.dev.props.threads = 4;
-        s.c.options.streams = "auto";
+        s.c.options.streams = WEIR_STREAMS_AUTO;
         countdown = failed;
         st = weir__pass_streams(&s.c);
         if (st)

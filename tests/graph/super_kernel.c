@@ -66,7 +66,7 @@ TEST(super_kernel, gives_the_bits_of_the_parts_and_fuses_streams_when_asked)
         CHECK_OK(weir_graph_compile(g, NULL, &plan));
         weir_log_set(NULL, NULL, WEIR_LOG_ERROR);
         CHECK_STR(warning, rows[i].warning);
-        weir_plan_get_stats(plan, &stats);
+        weir_plan_get_stats(plan, &stats, sizeof stats);
         CHECK_EQ(stats.streams, rows[i].streams);
         CHECK_EQ(stats.nodes, 4);
         CHECK_EQ(stats.launches, rows[i].streams);
@@ -118,7 +118,7 @@ TEST(super_kernel, what_cannot_be_fused_splits_it_or_is_refused)
             CHECK_STR(weir_last_error(), "'sk'");
         } else {
             CHECK_OK(weir_graph_compile(g, NULL, &plan));
-            weir_plan_get_stats(plan, &stats);
+            weir_plan_get_stats(plan, &stats, sizeof stats);
             CHECK_EQ(stats.launches, 3);
             weir_plan_destroy(plan);
         }
@@ -170,8 +170,11 @@ TEST(fusion, an_elementwise_chain_is_one_launch_with_the_same_bits)
             }
         }
         CHECK_OK(weir_graph_compile(
-            g, &(weir_compile_options){.mode = reduce_overhead ? "reduce-overhead" : NULL}, &plan));
-        weir_plan_get_stats(plan, &stats);
+            g,
+            &(weir_compile_options){.mode = reduce_overhead ? WEIR_COMPILE_REDUCE_OVERHEAD
+                                                            : WEIR_COMPILE_MAX_AUTOTUNE},
+            &plan));
+        weir_plan_get_stats(plan, &stats, sizeof stats);
         CHECK_EQ(stats.nodes, 6);
         CHECK_EQ(stats.launches, reduce_overhead ? 6 : 1);
         CHECK_OK(weir_plan_run(plan, s, &real, 1, &y, 1));

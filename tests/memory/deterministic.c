@@ -18,7 +18,7 @@ struct places {
 static struct place place_of(struct places *p, weir_device *dev, const weir_buffer *b)
 {
     static weir_block_info rows[4096];
-    size_t n = weir_memory_get_blocks(dev, rows, 4096), i = 0;
+    size_t n = weir_memory_get_blocks(dev, rows, sizeof *rows, 4096), i = 0;
     uintptr_t address = (uintptr_t)weir_buffer_data(b);
     int segment = 0;
 

@@ -8,7 +8,7 @@ static inline weir_memory_stats stats_of(weir_device *dev)
 {
     weir_memory_stats stats;
 
-    weir_memory_get_stats(dev, &stats);
+    weir_memory_get_stats(dev, &stats, sizeof stats);
     return stats;
 }
 

@@ -229,7 +229,7 @@ static struct account take_account(weir_device *dev)
 
     memset(&a, 0, sizeof a);
     a.stats = stats_of(dev);
-    a.n = weir_memory_get_blocks(dev, a.rows, 64);
+    a.n = weir_memory_get_blocks(dev, a.rows, sizeof *(a.rows), 64);
     CHECK_LE(a.n, 64);
     return a;
 }

@@ -158,11 +158,12 @@ void oracle_check_blocks(const struct oracle *o, weir_device *dev)
 {
     enum { ROWS = 4096 };
     static weir_block_info rows[ROWS];
-    size_t bytes[3] = {0}, segments = 0, reserved = 0, n = weir_memory_get_blocks(dev, rows, ROWS);
+    size_t bytes[3] = {0}, segments = 0, reserved = 0,
+           n = weir_memory_get_blocks(dev, rows, sizeof *rows, ROWS);
     weir_memory_stats stats;
 
     CHECK_LE(n, ROWS);
-    weir_memory_get_stats(dev, &stats);
+    weir_memory_get_stats(dev, &stats, sizeof stats);
     for (size_t i = 0; i < n; i++) {
         const weir_block_info *row = &rows[i], *last = i ? &rows[i - 1] : NULL;
 

@@ -83,7 +83,7 @@ static int any_stream(struct program *p)
 static size_t ordered_bytes(struct program *p, int s, const weir_buffer *b)
 {
     static weir_block_info rows[4096];
-    size_t n = weir_memory_get_blocks(p->dev, rows, 4096), i = 0, bytes;
+    size_t n = weir_memory_get_blocks(p->dev, rows, sizeof *rows, 4096), i = 0, bytes;
 
     while (i < n && rows[i].address != (uintptr_t)weir_buffer_data(b))
         i++;

@@ -202,12 +202,12 @@ static void all_at_once(struct crew *c, int index)
         weir_tensor_release(t);
         switch (pick(&random, 8)) {
         case 0:
-            weir_memory_get_stats(c->dev, &stats);
+            weir_memory_get_stats(c->dev, &stats, sizeof stats);
             CHECK_EQ(stats.reserved, stats.allocated + stats.pending + stats.idle);
             break;
         case 1:
-            weir_memory_get_blocks(c->dev, rows, 16);
-            weir_memory_get_stream_stats(c->dev, streams, 4);
+            weir_memory_get_blocks(c->dev, rows, sizeof *rows, 16);
+            weir_memory_get_stream_stats(c->dev, streams, sizeof *streams, 4);
             break;
         case 2:
             CHECK_OK(weir_memory_empty_cache(c->dev));

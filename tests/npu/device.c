@@ -51,7 +51,7 @@ TEST(device, profiles_give_the_cores_of_the_table)
         weir_device_props p;
 
         test_note("%s", rows[i].spec);
-        weir_device_get_props(dev, &p);
+        weir_device_get_props(dev, &p, sizeof p);
         CHECK_EQ(p.cores.cube, rows[i].cube);
         CHECK_EQ(p.cores.vector, rows[i].vector);
         CHECK_EQ(p.memory_bytes, (size_t)rows[i].gib << 30);

@@ -365,8 +365,8 @@ TEST(groups, captured_collectives_are_predicted_as_they_run)
                   &(weir_group_options){.name = "tp", .mode = (weir_comm_mode)sdma});
         for (int r = 0; r < RANKS; r++) {
             g[r] = capture(p.rank[r]);
-            CHECK_OK(weir_graph_compile(g[r], &(weir_compile_options){.mode = "reduce-overhead"},
-                                        &plan[r]));
+            CHECK_OK(weir_graph_compile(
+                g[r], &(weir_compile_options){.mode = WEIR_COMPILE_REDUCE_OVERHEAD}, &plan[r]));
             CHECK_OK(weir_tensor_empty(weir_stream_default(p.dev[r]), WEIR_F32, 2,
                                        (int64_t[]){512, 512}, &x[r]));
             CHECK_OK(weir_fill(x[r], 1.0 / 512));

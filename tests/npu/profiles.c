@@ -66,7 +66,7 @@ TEST(profiles, a_file_of_ones_own_is_a_device)
     fclose(f);
     snprintf(spec, sizeof spec, "npu:%s,policy=batch", path);
     CHECK_OK(weir_device_open(spec, &dev));
-    weir_device_get_props(dev, &props);
+    weir_device_get_props(dev, &props, sizeof props);
     CHECK_EQ(props.cores.cube, 3);
     CHECK_EQ(props.cores.vector, 5);
     CHECK_OK(weir_device_close(dev));

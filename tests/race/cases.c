@@ -32,7 +32,7 @@ TEST(race_cases, an_unordered_write_and_read_is_a_race)
     READ(f.b, t);
     weir_source_set(NULL, 0);
     CHECK_EQ(races(), 1);
-    CHECK_EQ(weir_race_list(&found, 1), 1);
+    CHECK_EQ(weir_race_list(&found, sizeof found, 1), 1);
     CHECK_STR(found.first.op, "write");
     CHECK_STR(found.first.stream, "a");
     CHECK_STR(found.first.tensor, "f32[8]");
@@ -124,7 +124,7 @@ TEST(race_cases, an_event_recorded_before_the_write_does_not_help)
     CHECK_OK(weir_stream_wait(f.b, e));
     READ(f.b, t);
     CHECK_EQ(races(), 1);
-    CHECK_EQ(weir_race_list(&found, 1), 1);
+    CHECK_EQ(weir_race_list(&found, sizeof found, 1), 1);
     CHECK_EQ(found.ordered_up_to, 1); /* the first read */
     /* Recording again moves the mark; a wait queued before keeps the old one. */
     CHECK_OK(weir_event_record(e, f.a));

@@ -111,7 +111,7 @@ TEST(race_collectives, what_they_do_not_order_is_found)
     CHECK_EQ(races(), 3); /* perhaps */
     barrier(&r, 0);
     CHECK_EQ(races(), 3);
-    CHECK_EQ(weir_race_list(&found, 1), 3);
+    CHECK_EQ(weir_race_list(&found, sizeof found, 1), 3);
     CHECK_STR_EQ(found.first.stream, "a");
     CHECK_STR_EQ(found.second.stream, "b");
     text = weir_race_report();
@@ -135,7 +135,7 @@ TEST(race_collectives, late_findings_are_reported_in_every_mode)
         access_shared(&r, 1, true); /* fine if rank 0 waits for what is aside before it calls */
         CHECK_EQ(races(), 0);
         barrier(&r, 0);
-        CHECK_EQ(weir_race_list(&found, 1), 1);
+        CHECK_EQ(weir_race_list(&found, sizeof found, 1), 1);
         CHECK_STR_EQ(found.first.op, "aside");
         CHECK_STR_EQ(found.second.op, "write");
         CHECK(!found.fixed);

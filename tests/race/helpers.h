@@ -54,7 +54,7 @@ static inline uint64_t races(void)
 {
     weir_race_stats stats;
 
-    weir_race_get_stats(&stats);
+    weir_race_get_stats(&stats, sizeof stats);
     return stats.races;
 }
 

@@ -79,7 +79,7 @@ TEST(race_modes, autosync_makes_values_right)
             CHECK_MEM_EQ(got, want[i], sizeof got);
             weir_tensor_release(t[i]);
         }
-        weir_race_get_stats(&stats);
+        weir_race_get_stats(&stats, sizeof stats);
         CHECK_GT(stats.waits_inserted, 50);
         CHECK_EQ(stats.lost, 0);
         close_fixture(&f);
@@ -102,7 +102,8 @@ TEST(race_modes, a_plan_is_one_operator_of_its_stream)
     CHECK_OK(weir_add(in, mid, &out));
     CHECK_OK(weir_graph_end(g));
     CHECK_OK(weir_graph_output(g, "y", out));
-    CHECK_OK(weir_graph_compile(g, &(weir_compile_options){.mode = "reduce-overhead"}, &plan));
+    CHECK_OK(weir_graph_compile(g, &(weir_compile_options){.mode = WEIR_COMPILE_REDUCE_OVERHEAD},
+                                &plan));
     x = new_tensor(f.a, n);
     CHECK_OK(touch(f.a, "maker", x, true));
     CHECK_OK(weir_plan_run(plan, f.a, &x, 1, &result, 1));

@@ -46,7 +46,7 @@ TEST(trace_says, what_each_step_of_the_critical_path_was_held_by)
     weir_trace_data d;
     size_t n;
 
-    weir_trace_get(t, &d);
+    weir_trace_get(t, &d, sizeof d);
     check_trace(&d);
     CHECK_OK(weir_trace_critical_path(t, &steps, &n));
     CHECK_EQ(n, 4);
@@ -64,7 +64,7 @@ TEST(trace_says, a_trace_made_by_others_is_analysed_alike)
     weir_trace_op wrong[4];
     weir_trace_data d, e;
 
-    weir_trace_get(t, &d);
+    weir_trace_get(t, &d, sizeof d);
     CHECK_OK(weir_trace_make(&d, &copy));
     CHECK_EQ(d.nops, 4);
     memcpy(wrong, d.ops, sizeof wrong);
@@ -76,7 +76,7 @@ TEST(trace_says, a_trace_made_by_others_is_analysed_alike)
     wrong[2].stream = 0;
     wrong[3].ended_ns = 0;
     CHECK_STATUS(weir_trace_make(&d, &none), WEIR_EINVAL);
-    weir_trace_get(copy, &e);
+    weir_trace_get(copy, &e, sizeof e);
     check_trace(&e);
     CHECK_EQ(e.nops, 4);
     CHECK_STR_EQ(e.ops[3].name, "b");
@@ -91,9 +91,9 @@ TEST(trace_says, a_trace_says_how_long_a_run_took_and_how_busy_cores_were)
     weir_trace_summary sum;
     weir_trace_data d;
 
-    weir_trace_get(t, &d);
+    weir_trace_get(t, &d, sizeof d);
     CHECK_EQ(d.dropped, 3);
-    CHECK_OK(weir_trace_summarise(t, &sum));
+    CHECK_OK(weir_trace_summarise(t, &sum, sizeof sum));
     CHECK_EQ(sum.first_ns, 10000);
     CHECK_EQ(sum.last_ns, 80000);
     CHECK_NEAR(sum.serial_ns, 60000, 0);
@@ -105,7 +105,7 @@ TEST(trace_says, a_trace_says_how_long_a_run_took_and_how_busy_cores_were)
     CHECK_OK(weir_trace_start(NULL));
     empty = stop_trace(&d);
     CHECK_EQ(d.nops, 0);
-    CHECK_OK(weir_trace_summarise(empty, &sum));
+    CHECK_OK(weir_trace_summarise(empty, &sum, sizeof sum));
     CHECK_EQ(sum.last_ns, 0);
     weir_trace_free(empty);
 }

@@ -58,10 +58,10 @@ TEST(trace_files, what_was_written_reads_back_the_same)
     weir_trace_data d, e;
     size_t na, nb;
 
-    weir_trace_get(t, &d);
+    weir_trace_get(t, &d, sizeof d);
     CHECK_OK(weir_trace_write_chrome(t, temp_path(first, "a.json")));
     CHECK_OK(weir_trace_load(first, &again));
-    weir_trace_get(again, &e);
+    weir_trace_get(again, &e, sizeof e);
     check_trace(&e);
     CHECK_EQ(e.nops, d.nops);
     CHECK_EQ(e.nwaits, 2);
@@ -129,7 +129,7 @@ TEST(trace_import, pytorch_kernels_by_stream_with_waits)
         "{\"ph\":\"i\",\"name\":\"mark\",\"pid\":0,\"tid\":7,\"ts\":1}"
         "]}");
 
-    weir_trace_get(t, &d);
+    weir_trace_get(t, &d, sizeof d);
     check_trace(&d);
     CHECK_EQ(d.nops, 3);
     CHECK_EQ(d.ndevices, 1);
@@ -163,7 +163,7 @@ TEST(trace_import, ascend_tasks_by_stream)
         "{\"name\":\"hcom_allReduce_\",\"pid\":900,\"tid\":2,\"ts\":\"1700000000000041\",\"dur\":5,"
         " \"args\":{\"Task Type\":\"HCCL\"},\"ph\":\"X\"},]");
 
-    weir_trace_get(t, &d);
+    weir_trace_get(t, &d, sizeof d);
     check_trace(&d);
     CHECK_EQ(d.nops, 3);
     CHECK_EQ(find_op(&d, "MatMulV2", 0)->blocks, 20);
@@ -186,7 +186,7 @@ TEST(trace_import, streams_by_thread_name_and_callers_left_out)
                           "{\"name\":\"k2\",\"ph\":\"X\",\"ts\":15,\"dur\":5,"
                           "\"tid\":\"Stream 8\",\"pid\":\"Device 1\"}]}");
 
-    weir_trace_get(t, &d);
+    weir_trace_get(t, &d, sizeof d);
     check_trace(&d);
     CHECK_EQ(d.nops, 2);
     CHECK_EQ(d.ndevices, 2);
@@ -196,7 +196,7 @@ TEST(trace_import, streams_by_thread_name_and_callers_left_out)
     t = parse("[{\"name\":\"outer\",\"ph\":\"X\",\"ts\":0,\"dur\":100,\"tid\":1,\"pid\":1},"
               "{\"name\":\"one\",\"ph\":\"X\",\"ts\":1,\"dur\":9,\"tid\":1,\"pid\":1},"
               "{\"name\":\"two\",\"ph\":\"X\",\"ts\":10,\"dur\":90,\"tid\":1,\"pid\":1}]");
-    weir_trace_get(t, &d);
+    weir_trace_get(t, &d, sizeof d);
     CHECK_EQ(d.nops, 2);
     CHECK_STR_EQ(d.ops[1].name, "two");
     weir_trace_free(t);
@@ -216,7 +216,7 @@ TEST(trace_import, a_long_pause_that_another_stream_ends_is_a_wait)
     strcat(text, "{\"name\":\"b\",\"ph\":\"X\",\"ts\":3,\"dur\":155,\"tid\":\"stream 2\","
                  "\"pid\":0}]");
     t = parse(text);
-    weir_trace_get(t, &d);
+    weir_trace_get(t, &d, sizeof d);
     check_trace(&d);
     CHECK_EQ(d.nwaits, 1);
     CHECK_STR_EQ(d.ops[d.waits[0].op].name, "a11");

@@ -44,10 +44,10 @@ static void use(const weir_trace *t)
     weir_trace_summary sum;
     weir_trace_data d;
 
-    weir_trace_get(t, &d);
+    weir_trace_get(t, &d, sizeof d);
     for (size_t i = 0; i < d.nops; i++)
         CHECK_LT(d.ops[i].stream, d.nstreams);
-    CHECK_OK(weir_trace_summarise(t, &sum));
+    CHECK_OK(weir_trace_summarise(t, &sum, sizeof sum));
     CHECK_OK(weir_trace_write_chrome(t, "/dev/null"));
     for (uint32_t i = 0; i < d.ndevices; i++)
         CHECK_OK(weir_trace_write_graph(t, i, "/dev/null"));

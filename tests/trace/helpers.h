@@ -57,7 +57,7 @@ static inline weir_trace *stop_trace(weir_trace_data *data)
     weir_trace *t;
 
     CHECK_OK(weir_trace_stop(&t));
-    weir_trace_get(t, data);
+    weir_trace_get(t, data, sizeof *data);
     return t;
 }
 

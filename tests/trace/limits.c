@@ -85,7 +85,7 @@ static void check_on(const char *spec, bool timed)
     weir_device_props props;
 
     CHECK_OK(weir_device_open(spec, &dev));
-    weir_device_get_props(dev, &props);
+    weir_device_get_props(dev, &props, sizeof props);
     CHECK_OK(weir_stream_create(dev, NULL, &s));
     CHECK_OK(weir_stream_set_current(s));
     CHECK_OK(weir_tensor_empty(s, WEIR_F32, 2, (int64_t[]){ROWS, COLS}, &x));
@@ -110,7 +110,7 @@ static void check_on(const char *spec, bool timed)
             CHECK_OK(work->run(x, &out));
             CHECK_OK(weir_stream_sync(s));
             CHECK_OK(weir_trace_stop(&trace));
-            weir_trace_get(trace, &d);
+            weir_trace_get(trace, &d, sizeof d);
             for (size_t i = 0; i < d.nops; i++)
                 if (d.ops[i].nparts)
                     op = &d.ops[i];

@@ -143,9 +143,9 @@ TEST(trace, full_rings_keep_the_newest_and_count_the_rest)
     weir_trace_data d;
     weir_trace *t;
 
-    CHECK_STATUS(weir_trace_start(&(weir_trace_options){100}), WEIR_ERANGE);
+    CHECK_STATUS(weir_trace_start(&(weir_trace_options){.bytes_per_thread = 100}), WEIR_ERANGE);
     CHECK_STR(weir_last_error(), "100 bytes per thread");
-    CHECK_OK(weir_trace_start(&(weir_trace_options){64 * 64}));
+    CHECK_OK(weir_trace_start(&(weir_trace_options){.bytes_per_thread = 64 * 64}));
     submit_empty(s, "early", 1000);
     submit_empty(s, "late", 30);
     for (bool done = false; !done;) /* a sync would run some of them on this thread */
@@ -172,7 +172,7 @@ TEST(trace, one_recording_at_a_time_and_each_begins_anew)
     CHECK(!t);
     weir_trace_free(t);
     for (int round = 1; round < 5; round++) {
-        CHECK_OK(weir_trace_start(&(weir_trace_options){(size_t)round << 16}));
+        CHECK_OK(weir_trace_start(&(weir_trace_options){.bytes_per_thread = (size_t)round << 16}));
         CHECK_STATUS(weir_trace_start(NULL), WEIR_ESTATE);
         submit_empty(s, "op", 10 * round);
         CHECK_OK(weir_stream_sync(s));
@@ -341,7 +341,8 @@ TEST(trace, recordings_begin_and_end_while_threads_work)
         weir_trace_data d;
         weir_trace *t;
 
-        CHECK_OK(weir_trace_start(&(weir_trace_options){round % 2 ? 1 << 13 : 1 << 20}));
+        CHECK_OK(weir_trace_start(
+            &(weir_trace_options){.bytes_per_thread = round % 2 ? 1 << 13 : 1 << 20}));
         nanosleep(&(struct timespec){0, 2000000}, NULL);
         if (round == 15) { /* a device that comes and goes meanwhile */
             weir_device *dev = open_device("cpu:cores=1");

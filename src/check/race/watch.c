@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/lock.h"
+#include "base/sized.h"
 
 enum { MOST_FINDINGS = 4096 };
 
@@ -426,24 +427,27 @@ void weir__race_forget(struct weir__race_region **region, const void *owner)
 
 /* ---- what was found ---- */
 
-size_t weir_race_list(weir_race *out, size_t max)
+size_t weir_race_list(weir_race *out, size_t size, size_t max)
 {
     size_t n;
 
     weir__mutex_lock(&watch.lock);
     n = (size_t)watch.nfound;
-    if (n && max)
-        memcpy(out, watch.found, (n < max ? n : max) * sizeof *out);
+    for (size_t i = 0; i < n && i < max; i++)
+        weir__sized_give((char *)out + i * size, size, &watch.found[i], sizeof watch.found[i]);
     weir__mutex_unlock(&watch.lock);
     return n;
 }
 
-void weir_race_get_stats(weir_race_stats *out)
+void weir_race_get_stats(weir_race_stats *out, size_t size)
 {
+    weir_race_stats stats;
+
     weir__mutex_lock(&watch.lock);
-    *out = watch.stats;
-    out->lost += watch.order.forgotten;
+    stats = watch.stats;
+    stats.lost += watch.order.forgotten;
     weir__mutex_unlock(&watch.lock);
+    weir__sized_give(out, size, &stats, sizeof stats);
 }
 
 char *weir_race_report(void)

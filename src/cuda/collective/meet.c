@@ -55,7 +55,7 @@ static weir_group *group_of(const struct weir__cuda_meet *m)
 
 static struct weir__cuda *device_of(const struct weir__cuda_meet *m)
 {
-    return weir__cuda(m->stream->base.dev);
+    return weir__cuda_of(m->stream->base.dev);
 }
 
 static struct weir__cuda_meet *participant_at(const struct weir__rendezvous *rendezvous,
@@ -85,8 +85,8 @@ static weir_status prepare(struct weir__cuda_meet *m, const struct weir__kernel 
             .threads = 256, .arch = (uint32_t)(dev->gpu.major * 10 + dev->gpu.minor)};
         m->code->shape(m->args, i, m->cores, &m->steps[i].launch);
         if (m->steps[i].launch.grid &&
-            (st = weir__cuda_function(dev, m->code, m->args, &m->steps[i].launch,
-                                      &m->steps[i].function)))
+            (st = weir__cuda_find_function(dev, m->code, m->args, &m->steps[i].launch,
+                                           &m->steps[i].function)))
             return st;
     }
     return WEIR_OK;
@@ -94,14 +94,14 @@ static weir_status prepare(struct weir__cuda_meet *m, const struct weir__kernel 
 
 static void wake(struct weir__participant *participant);
 
-weir_status weir__cuda_meet(struct weir__cuda_stream *s, weir__cu_stream tail,
-                            const struct weir__kernel *k, const struct weir__cuda_run *run)
+weir_status weir__cuda_queue_meet(struct weir__cuda_stream *s, weir__cu_stream tail,
+                                  const struct weir__kernel *k, const struct weir__cuda_run *run)
 {
     struct weir__cuda_meet *m = weir__alloc_aligned(sizeof *m, WEIR__LINE);
     weir_status st;
 
     if (!m)
-        return weir__fail(WEIR_ENOMEM, "collective '%s' on stream '%s'", k->name, s->base.name);
+        return weir__fail_nomem("queueing collective '%s' on stream '%s'", k->name, s->base.name);
     memset(m, 0, sizeof *m);
     memcpy(m->args, k->args, k->args_size);
     m->stream = s;
@@ -152,7 +152,7 @@ static void unlist(struct weir__cuda_meet *m)
 
 static void fail(const struct weir__mark *blamed, weir_status status, const char *text)
 {
-    weir__cuda_fail(weir__cuda_stream(blamed->stream), blamed->seq, status, text);
+    weir__cuda_fail(weir__cuda_stream_of(blamed->stream), blamed->seq, status, text);
 }
 
 /* Nobody is in its rendezvous any more. The stream fails if it did, and goes on; what the device
@@ -423,7 +423,7 @@ void weir__cuda_meet_look(struct weir__cuda_meet *last)
         const struct weir__cuda_meet *m = participant_at(rendezvous, left);
 
         rank = m->participant.rank;
-        if (weir__cuda_failed_before(weir__cuda_stream(m->blamed.stream), m->blamed.seq + 1))
+        if (weir__cuda_failed_before(weir__cuda_stream_of(m->blamed.stream), m->blamed.seq + 1))
             st = weir__stream_copy_error(m->blamed.stream, text, sizeof text);
     }
     close_rendezvous(last, rank, st, st ? text : NULL, true);
@@ -455,7 +455,7 @@ bool weir__cuda_meet_explain(const struct weir__cuda_stream *s, const struct wei
     const struct weir__cuda_meet *m;
 
     weir__mutex_lock(&arrived_lock);
-    for (m = weir__cuda(s->base.dev)->arrived; m; m = m->next)
+    for (m = weir__cuda_of(s->base.dev)->arrived; m; m = m->next)
         if (m->blamed.stream == &s->base && m->blamed.seq == f->seq && m->name == f->name &&
             m->code && m->code->explain) {
             m->code->explain(m->args, f, text, size);
@@ -480,7 +480,7 @@ void weir__cuda_meets_dead(struct weir__cuda *dev)
         weir__mutex_unlock(&arrived_lock);
         if (!group)
             return;
-        group->transport->abort(group, WEIR_EDEVICE, dev->faults.dead_text);
+        group->transport->abort(group, WEIR_EDRIVER, dev->faults.dead_text);
         weir__group_drop(group);
     }
 }

@@ -11,8 +11,9 @@ struct weir__cuda_run {
 };
 
 /* Queues one at `tail`; `run` is NULL outside plans. (L) */
-weir_status weir__cuda_meet(struct weir__cuda_stream *s, weir__cu_stream tail,
-                            const struct weir__kernel *kernel, const struct weir__cuda_run *run);
+weir_status weir__cuda_queue_meet(struct weir__cuda_stream *s, weir__cu_stream tail,
+                                  const struct weir__kernel *kernel,
+                                  const struct weir__cuda_run *run);
 /* It was not queued after all. */
 void weir__cuda_meet_free(struct weir__cuda_meet *meet);
 /* On the helper thread: its stream is there; the parts of its rendezvous are over. */

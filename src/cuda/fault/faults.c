@@ -49,7 +49,7 @@ static void die(struct weir__cuda *dev, weir__cu_result r)
             uint64_t reached = atomic_load(&s->word->reached);
 
             if (reached < atomic_load(&s->queued))
-                weir__stream_fail(&s->base, reached + 1, WEIR_EDEVICE, dev->faults.dead_text);
+                weir__stream_fail(&s->base, reached + 1, WEIR_EDRIVER, dev->faults.dead_text);
         }
         atomic_store_explicit(&dev->faults.dead, true, memory_order_release);
     }
@@ -59,7 +59,7 @@ static void die(struct weir__cuda *dev, weir__cu_result r)
 
 weir_status weir__cuda_dead(struct weir__cuda *dev)
 {
-    return weir__fail(WEIR_EDEVICE, "%s", dev->faults.dead_text);
+    return weir__fail(WEIR_EDRIVER, "%s", dev->faults.dead_text);
 }
 
 weir_status weir__cuda_failed(struct weir__cuda *dev, weir__cu_result r, const char *what)
@@ -68,8 +68,10 @@ weir_status weir__cuda_failed(struct weir__cuda *dev, weir__cu_result r, const c
         die(dev, r);
     if (atomic_load(&dev->faults.dead))
         return weir__cuda_dead(dev);
-    return weir__fail(r == CU_ERROR_OUT_OF_MEMORY ? WEIR_ENOMEM : WEIR_EDEVICE, "%s on %s: %s",
-                      what, dev->base.props.name, weir__cuda_error(r).text);
+    if (r == CU_ERROR_OUT_OF_MEMORY)
+        return weir__fail(WEIR_EOOM, "out of device memory on %s: %s", dev->base.props.name, what);
+    return weir__fail(WEIR_EDRIVER, "%s on %s: %s", what, dev->base.props.name,
+                      weir__cuda_error(r).text);
 }
 
 weir_status weir__cuda_ask(struct weir__cuda *dev)
@@ -129,7 +131,7 @@ struct weir__code_context weir__cuda_context(struct weir__cuda *dev, const weir_
 /* The place still has the failure of a stream that had the slot before. */
 void weir__cuda_may_fail(struct weir__cuda_stream *s)
 {
-    struct weir__code_failure *f = &weir__cuda(s->base.dev)->faults.failures->of[s->base.slot];
+    struct weir__code_failure *f = &weir__cuda_of(s->base.dev)->faults.failures->of[s->base.slot];
     uint64_t seen = atomic_load(&s->faults.seen);
 
     if (weir__unlikely(f->settled != seen) && atomic_load(&s->base.failed_at) == WEIR__NEVER_FAILED)
@@ -141,7 +143,7 @@ void weir__cuda_may_fail(struct weir__cuda_stream *s)
 static void read_failure(struct weir__cuda_stream *s)
 {
     const struct weir__code_failure *f =
-        &weir__cuda(s->base.dev)->faults.failures->of[s->base.slot];
+        &weir__cuda_of(s->base.dev)->faults.failures->of[s->base.slot];
     uint64_t seq = __atomic_load_n(&f->seq, __ATOMIC_ACQUIRE);
     char what[200], text[400];
 
@@ -162,7 +164,7 @@ void weir__cuda_fail(struct weir__cuda_stream *s, uint64_t seq, weir_status stat
                      const char *text)
 {
     weir__stream_fail(&s->base, seq, status, text);
-    atomic_store(&weir__cuda(s->base.dev)->faults.failed, true);
+    atomic_store(&weir__cuda_of(s->base.dev)->faults.failed, true);
 }
 
 /* True if that was news. */
@@ -172,7 +174,7 @@ static bool take_error(struct weir__cuda_stream *s, const struct weir__cuda_take
         atomic_load(&s->base.failed_at) <= w->at)
         return false;
     weir__stream_fail_like(&s->base, w->at, w->from.stream);
-    atomic_store(&weir__cuda(s->base.dev)->faults.failed, true);
+    atomic_store(&weir__cuda_of(s->base.dev)->faults.failed, true);
     return true;
 }
 
@@ -234,7 +236,7 @@ void weir__cuda_poll(struct weir__cuda *dev)
 
 bool weir__cuda_failed_before(struct weir__cuda_stream *s, uint64_t seq)
 {
-    weir__cuda_poll(weir__cuda(s->base.dev));
+    weir__cuda_poll(weir__cuda_of(s->base.dev));
     return weir__cuda_is_doomed(s, seq);
 }
 

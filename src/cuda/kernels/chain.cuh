@@ -1,4 +1,4 @@
-/* Operands of chains of elementwise calls; the rest of such a text is written for each chain. */
+/* Operands of chains of elementwise calls; the rest of such a source is written for each chain. */
 #pragma once
 
 #include "elementwise.cuh"

@@ -1,4 +1,4 @@
-/* What kernel texts share: element types, conversions, the grid. */
+/* What kernel sources share: element types, conversions, the grid. */
 #pragma once
 
 #include "weir/tensor.h"

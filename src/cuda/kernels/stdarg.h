@@ -1,1 +1,1 @@
-/* For the run-time compiler, whose texts take no variable arguments. */
+/* For the run-time compiler, whose sources take no variable arguments. */

@@ -93,7 +93,7 @@ static void load_all(void)
          weir__countof(product_symbols), api.no_products, sizeof api.no_products);
 }
 
-const struct weir__cuda_api *weir__cuda_api(void)
+const struct weir__cuda_api *weir__cuda_api_get(void)
 {
     pthread_once(&once, load_all);
     return &api;

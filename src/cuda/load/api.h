@@ -201,7 +201,7 @@ struct weir__cu_launch {
     X(cuGreenCtxStreamCreate, green_stream,                                                        \
       (weir__cu_stream * stream, weir__cu_green green, unsigned flags, int priority))
 
-/* The compiler of kernel texts. */
+/* The compiler of kernel sources. */
 #define WEIR__NVRTC_SYMBOLS(X)                                                                 \
     X(nvrtcVersion, version, (int *major, int *minor))                                         \
     X(nvrtcCreateProgram, create,                                                              \
@@ -300,7 +300,7 @@ struct weir__cuda_api {
     char no_compiler[256];
     char no_products[256];
 };
-const struct weir__cuda_api *weir__cuda_api(void);
+const struct weir__cuda_api *weir__cuda_api_get(void);
 
 /* "invalid device context (201)", usable inside a call. */
 struct weir__cuda_text {

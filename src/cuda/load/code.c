@@ -1,4 +1,4 @@
-/* Kernel texts to functions: compiled once per architecture and variant, kept on disk. */
+/* Kernel sources to functions: compiled once per architecture and variant, kept on disk. */
 #include "cuda/cuda.h"
 #include "cuda/load/cache.h"
 
@@ -7,7 +7,7 @@
 
 /* ---- the cache on disk ---- */
 
-/* Of every text, since they include each other; the same for all variants. */
+/* Of every source, since they include each other; the same for all variants. */
 static uint64_t hash_sources(void)
 {
     uint64_t h = WEIR__CUDA_HASH;
@@ -19,7 +19,7 @@ static uint64_t hash_sources(void)
     return h;
 }
 
-/* `own` is the text itself where it is none of kernels/, else NULL. */
+/* `own` is the source itself where it is none of kernels/, else NULL. */
 static void cached_name(const struct weir__cuda *dev, const struct weir__code *code,
                         const char *own, uint64_t variant, char *name, size_t size)
 {
@@ -56,10 +56,10 @@ static weir_status compile_failed(struct weir__cuda *dev, const struct weir__cod
     weir_status st;
 
     if (rtc->log_size(program, &size) || !(log = weir__malloc(size + 1)))
-        return weir__fail(WEIR_EDEVICE, "kernel text '%s' does not compile", code->text);
+        return weir__fail(WEIR_EDRIVER, "kernel source '%s' does not compile", code->text);
     log[0] = 0;
     (void)rtc->log(program, log);
-    st = weir__fail(WEIR_EDEVICE, "kernel text '%s' does not compile: %.2000s", code->text, log);
+    st = weir__fail(WEIR_EDRIVER, "kernel source '%s' does not compile: %.2000s", code->text, log);
     weir__free(log);
     return st;
 }
@@ -83,7 +83,7 @@ static weir_status compile_program(struct weir__cuda *dev, const struct weir__co
     if (rtc->compile(program, 13, options))
         return compile_failed(dev, code, program);
     if (rtc->cubin_size(program, size) || !(*out = weir__malloc(*size)))
-        return weir__fail(WEIR_ENOMEM, "the code of kernel text '%s'", code->text);
+        return weir__fail_nomem("loading kernel source '%s'", code->text);
     if (!rtc->cubin(program, *out))
         return WEIR_OK;
     st = compile_failed(dev, code, program);
@@ -109,15 +109,15 @@ static weir_status compile(struct weir__cuda *dev, const struct weir__code *code
     int n = 0, r;
 
     if (!text)
-        return weir__fail(WEIR_EUNSUPPORTED, "there is no kernel text '%s'", code->text);
+        return weir__fail(WEIR_EUNSUPPORTED, "there is no kernel source '%s'", code->text);
     for (int i = 0; i < weir__cuda_nsources && n < (int)weir__countof(names); i++)
         if (is_header(weir__cuda_sources[i].name)) {
             names[n] = weir__cuda_sources[i].name;
             texts[n++] = weir__cuda_sources[i].text;
         }
     if ((r = rtc->create(&program, text, code->text, n, texts, names)))
-        return weir__fail(WEIR_ENOMEM, "NVRTC does not take kernel text '%s': code %d", code->text,
-                          r);
+        return weir__fail(WEIR_EDRIVER, "NVRTC does not take kernel source '%s': code %d",
+                          code->text, r);
     st = compile_program(dev, code, variant, program, out, size);
     rtc->destroy(&program);
     return st;
@@ -142,7 +142,7 @@ static weir_status grow_table(struct weir__cuda *dev)
     struct weir__cuda_function *table = weir__calloc(cap, sizeof *table);
 
     if (!table)
-        return weir__fail(WEIR_ENOMEM, "the table of %u kernels", cap);
+        return weir__fail_nomem("the table of %u kernels", cap);
     for (unsigned i = 0; i < dev->code.cap; i++)
         if (dev->code.functions[i].code)
             *find_slot(table, cap, dev->code.functions[i].code, dev->code.functions[i].variant) =
@@ -211,7 +211,7 @@ static weir_status load(struct weir__cuda *dev, const struct weir__code *code, u
     weir_status st;
 
     if (!m)
-        return weir__fail(WEIR_ENOMEM, "the code of kernel text '%s'", code->text);
+        return weir__fail_nomem("loading kernel source '%s'", code->text);
     if (!(st = weir__cuda_quiesce(dev, code->text))) {
         if (!(st = weir__cuda_check(dev, cu->module_load(&m->module, image), code->text)) &&
             (st = weir__cuda_check(dev, cu->module_function(&m->function, m->module, code->text),
@@ -271,16 +271,16 @@ static weir_status add_function(struct weir__cuda *dev, const struct weir__code 
         return make_function(dev, code, code->source, variant, key, f);
     code->write(args, &text);
     if (text.failed)
-        st = weir__fail(WEIR_ENOMEM, "kernel text '%s'", code->text);
+        st = weir__fail_nomem("loading kernel source '%s'", code->text);
     else
         st = make_function(dev, code, text.data, variant, key, f);
     weir__text_free(&text);
     return st;
 }
 
-weir_status weir__cuda_function(struct weir__cuda *dev, const struct weir__code *code,
-                                const void *args, const struct weir__code_launch *launch,
-                                weir__cu_function *out)
+weir_status weir__cuda_find_function(struct weir__cuda *dev, const struct weir__code *code,
+                                     const void *args, const struct weir__code_launch *launch,
+                                     weir__cu_function *out)
 {
     struct weir__cuda_function *f;
     uint64_t key;

@@ -91,7 +91,7 @@ static bool read_members(const struct weir__program *p, const struct weir__cuda_
                          struct weir__product *x)
 {
     for (int i = 0; i < m->n; i++) {
-        const struct weir__kernel *k = &weir__cuda_item(p, m->members[i])->kernel;
+        const struct weir__kernel *k = &weir__cuda_item_at(p, m->members[i])->kernel;
 
         if (!k->fn || !k->code->product || k->cores < p->dev->cores.total ||
             p->lanes[m->members[i].lane].priority != p->lanes[m->members[0].lane].priority ||
@@ -119,14 +119,14 @@ weir_status weir__cuda_merge_issue(const struct weir__cuda_sink *sink,
         return st;
     st = WEIR_OK;
     for (int i = 0; i < m->n && !st; i++) /* what has no stack any more is done one by one */
-        st = weir__cuda_issue(sink, &weir__cuda_item(p, m->members[i])->kernel);
+        st = weir__cuda_issue(sink, &weir__cuda_item_at(p, m->members[i])->kernel);
     return st;
 }
 
 static void set_merge(struct weir__program *p, const struct weir__cuda_merge *m, int number)
 {
     for (int i = 0; i < m->n; i++)
-        weir__cuda_item(p, m->members[i])->merge = number;
+        weir__cuda_item_at(p, m->members[i])->merge = number;
 }
 
 void weir__cuda_arrange(struct weir__program *p)
@@ -136,7 +136,7 @@ void weir__cuda_arrange(struct weir__program *p)
     struct weir__product stack;
 
     for (int i = 0; i < p->norder; i++)
-        weir__cuda_item(p, p->order[i])->merge = 0;
+        weir__cuda_item_at(p, p->order[i])->merge = 0;
     for (int i = 0; i < a->nmerges; i++) {
         if (!weir__cuda_merge_stack(p, &a->merges[i], false, &stack) ||
             weir__cuda_product_find(p->dev, &stack, p->dev->cores.total, &product))

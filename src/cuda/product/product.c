@@ -249,9 +249,9 @@ static struct weir__cuda_product *new_product(struct weir__cuda *dev,
     p->tuned = dev->base.pool.deterministic;
     if (!make_layouts(&dev->api->lt, p) && !set_steps(&dev->api->lt, p, x))
         weir__cuda_product_ask(dev, p, 0);
-    if (p->nways)
+    if (p->nalgorithms)
         p->best = 0;
-    if (p->nways && !p->tuned && weir__cuda_read_choice(dev, p, 0) >= 0)
+    if (p->nalgorithms && !p->tuned && weir__cuda_read_choice(dev, p, 0) >= 0)
         p->tuned = true;
     p->next = dev->products.all;
     dev->products.all = p;
@@ -293,10 +293,10 @@ weir_status weir__cuda_product_find(struct weir__cuda *dev, const struct weir__p
         return WEIR_EUNSUPPORTED;
     if (!dev->products.library && dev->api->lt.create(&dev->products.library)) {
         dev->products.library = NULL;
-        return weir__fail(WEIR_EDEVICE, "cuBLASLt does not start on %s", dev->base.props.name);
+        return weir__fail(WEIR_EDRIVER, "cuBLASLt does not start on %s", dev->base.props.name);
     }
     if (!(*out = find(dev, &key, x)))
-        return weir__fail(WEIR_ENOMEM, "a matrix product");
+        return weir__fail_nomem("keeping a matrix product");
     return (*out)->best < 0 ? WEIR_EUNSUPPORTED : WEIR_OK;
 }
 
@@ -332,7 +332,7 @@ int weir__cuda_product_multiply(const struct weir__cuda_sink *sink,
                                 char *c)
 {
     const struct weir__cublaslt *lt = &sink->dev->api->lt;
-    const struct weir__cuda_way *w = &p->algorithms[algorithm];
+    const struct weir__cuda_algorithm *w = &p->algorithms[algorithm];
     void *desc = p->desc[w->target];
     const double wide[2] = {1, beta};
     const float narrow[2] = {1, (float)beta};
@@ -416,7 +416,7 @@ weir_status weir__cuda_product_issue(const struct weir__cuda_sink *sink,
         return WEIR_OK;
     if ((st = weir__cuda_ask(sink->dev)))
         return st;
-    return weir__fail(WEIR_EDEVICE, "cuBLASLt refuses a product of [%lld, %lld, %lld]: code %d",
+    return weir__fail(WEIR_EDRIVER, "cuBLASLt refuses a product of [%lld, %lld, %lld]: code %d",
                       (long long)x->m, (long long)x->k, (long long)x->n, r);
 }
 
@@ -437,7 +437,7 @@ weir_status weir__cuda_product_run(const struct weir__cuda_sink *sink,
     }
     if ((st = weir__cuda_product_find(sink->dev, all, sink->cores, &p)))
         return st;
-    algorithm = weir__cuda_choice(p, sink->company);
+    algorithm = weir__cuda_choice(p, sink->concurrent_set);
     if (p->algorithms[algorithm].how.workspace && (st = weir__cuda_product_workspace(sink)))
         return st;
     first = !p->algorithms[algorithm].ran;

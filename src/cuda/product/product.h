@@ -6,10 +6,10 @@
 #include "cuda/cuda.h"
 
 enum {
-    WEIR__CUDA_TARGETS = 3,   /* numbers of cores for which algorithms are asked for */
-    WEIR__CUDA_OFFERS = 16,   /* algorithms asked for at once */
-    WEIR__CUDA_WAYS = 48,     /* kept */
-    WEIR__CUDA_COMPANIES = 8, /* choices kept beside the one on its own */
+    WEIR__CUDA_TARGETS = 3,         /* numbers of cores for which algorithms are asked for */
+    WEIR__CUDA_OFFERS = 16,         /* algorithms asked for at once */
+    WEIR__CUDA_ALGORITHMS = 48,     /* kept */
+    WEIR__CUDA_CONCURRENT_SETS = 8, /* choices kept beside the one on its own */
 };
 
 /* Everything that the choice of an algorithm may depend on. How far the products of a stack lie
@@ -24,28 +24,28 @@ struct weir__cuda_key {
     uint8_t align[4];
 };
 
-struct weir__cuda_way {
+struct weir__cuda_algorithm {
     struct weir__lt_result how;
     int target; /* the description it was offered for */
     float ms;   /* it takes on its own; 0: not known, negative: it does not run */
     bool ran;   /* so the library has loaded what it takes */
 };
 
-/* Which algorithm is best depends on what runs at the same time: a *company* is a number for the
- * products of a plan and their order, 0 for the product on its own. */
+/* Which algorithm is best depends on what runs at the same time: a *concurrent set* is a number for
+ * the products of a plan and their order, 0 for the product on its own. */
 struct weir__cuda_product {
     struct weir__cuda_product *next;
     struct weir__cuda_key key;
     void *desc[WEIR__CUDA_TARGETS]; /* NULL until something is asked for so many cores */
     void *a, *b, *c;
-    struct weir__cuda_way algorithms[WEIR__CUDA_WAYS];
-    int nways, best; /* best is -1 if there is none */
-    bool tuned;      /* best was chosen by its time, or is not to be */
-    bool timed;      /* the algorithms have their times */
+    struct weir__cuda_algorithm algorithms[WEIR__CUDA_ALGORITHMS];
+    int nalgorithms, best; /* best is -1 if there is none */
+    bool tuned;            /* best was chosen by its time, or is not to be */
+    bool timed;            /* the algorithms have their times */
     struct {
-        uint64_t company;
+        uint64_t concurrent_set;
         int algorithm;
-    } choices[WEIR__CUDA_COMPANIES];
+    } choices[WEIR__CUDA_CONCURRENT_SETS];
     unsigned nchoices; /* ever made: the newest are kept */
 };
 
@@ -84,13 +84,14 @@ bool weir__cuda_product_stack(const struct weir__product *x, int n, bool packed,
 
 /* ---- choice.c: the algorithm that is taken, which is kept on disk ---- */
 
-/* The algorithm to take in that company; the best on its own where nothing was chosen. */
-int weir__cuda_choice(const struct weir__cuda_product *p, uint64_t company);
-void weir__cuda_choose(struct weir__cuda_product *p, uint64_t company, int algorithm);
+/* The algorithm to take in that concurrent set; the best on its own where nothing was chosen. */
+int weir__cuda_choice(const struct weir__cuda_product *p, uint64_t concurrent_set);
+void weir__cuda_choose(struct weir__cuda_product *p, uint64_t concurrent_set, int algorithm);
 /* The algorithm that an earlier process chose, which is then chosen; -1 if none did. */
-int weir__cuda_read_choice(struct weir__cuda *dev, struct weir__cuda_product *p, uint64_t company);
+int weir__cuda_read_choice(struct weir__cuda *dev, struct weir__cuda_product *p,
+                           uint64_t concurrent_set);
 void weir__cuda_keep_choice(const struct weir__cuda *dev, const struct weir__cuda_product *p,
-                            uint64_t company, int algorithm);
+                            uint64_t concurrent_set, int algorithm);
 /* The number of an algorithm, which is added unless it is there; -1 if there is no room. */
 int weir__cuda_add_algorithm(struct weir__cuda_product *p, const struct weir__lt_result *how,
                              int target);

@@ -94,7 +94,7 @@ weir_status weir__cuda_product_repeat(const struct weir__cuda_sink *sink,
 
     if (!sink->own->scratch.repeats &&
         !(sink->own->scratch.repeats = weir__calloc(REPEATS, sizeof *sink->own->scratch.repeats)))
-        return weir__fail(WEIR_ENOMEM, "a matrix product");
+        return weir__fail_nomem("keeping a matrix product");
     r = &sink->own->scratch.repeats[place_of(&call)];
     /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): calls are zeroed first */
     if (memcmp(&r->call, &call, sizeof call)) {
@@ -116,6 +116,6 @@ void weir__cuda_repeats_close(struct weir__cuda_stream *s)
 {
     for (int i = 0; i < REPEATS && s->scratch.repeats; i++)
         if (s->scratch.repeats[i].exec)
-            weir__cuda(s->base.dev)->api->cu.exec_destroy(s->scratch.repeats[i].exec);
+            weir__cuda_of(s->base.dev)->api->cu.exec_destroy(s->scratch.repeats[i].exec);
     weir__free(s->scratch.repeats);
 }

@@ -111,7 +111,7 @@ static struct weir__cuda_sink sink_of(const struct capture *c, int lane, int i)
         .cores = l->items[i].kernel.cores,
         .context = context,
         .workspace = &l->workspace,
-        .company = c->p->company,
+        .concurrent_set = c->p->concurrent_set,
         .into = c->into,
     };
 }
@@ -125,7 +125,7 @@ static weir_status capture_kernel(struct capture *c, int lane, int i)
     weir_status st;
 
     if ((k->engine <= WEIR_ENGINE_MIX &&
-         (st = weir__cuda_part(weir__cuda_stream(l->stream), k->cores, &part))) ||
+         (st = weir__cuda_find_part(weir__cuda_stream_of(l->stream), k->cores, &part))) ||
         (st = enter(c, &c->lanes[lane], part, priority_of(c, l, &l->items[i]))))
         return st;
     sink = sink_of(c, lane, i);
@@ -140,7 +140,7 @@ static weir_status capture_merge(struct capture *c, const struct weir__cuda_merg
     struct weir__cuda_sink sink;
     weir__cu_event event;
     weir_status st =
-        enter(c, first, NULL, priority_of(c, &c->p->lanes[at.lane], weir__cuda_item(c->p, at)));
+        enter(c, first, NULL, priority_of(c, &c->p->lanes[at.lane], weir__cuda_item_at(c->p, at)));
 
     for (int i = 1; i < m->n && !st; i++)
         if (!(st = end_of(c, &c->lanes[m->members[i].lane], &event)))
@@ -151,7 +151,7 @@ static weir_status capture_merge(struct capture *c, const struct weir__cuda_merg
     if ((st = weir__cuda_merge_issue(&sink, c->p, m)) || (st = new_event(c, first->tail, &event)))
         return st;
     for (int i = 0; i < m->n; i++) {
-        weir__cuda_item(c->p, m->members[i])->event = event;
+        weir__cuda_item_at(c->p, m->members[i])->event = event;
         if (i)
             c->lanes[m->members[i].lane] = (struct lane){.after = event};
     }
@@ -171,13 +171,13 @@ static weir_status capture_wait(struct capture *c, int lane, const struct weir__
 
 static weir_status capture_item(struct capture *c, struct weir__cuda_place at)
 {
-    struct weir__cuda_item *item = weir__cuda_item(c->p, at);
+    struct weir__cuda_item *item = weir__cuda_item_at(c->p, at);
     weir_status st;
 
     if (item->merge) {
         const struct weir__cuda_merge *m = &c->p->arrangement.merges[item->merge - 1];
 
-        return weir__cuda_item(c->p, m->members[0]) == item ? capture_merge(c, m) : WEIR_OK;
+        return weir__cuda_item_at(c->p, m->members[0]) == item ? capture_merge(c, m) : WEIR_OK;
     }
     st = item->is_wait ? capture_wait(c, at.lane, item) : capture_kernel(c, at.lane, at.item);
     if (!st && item->awaited)
@@ -212,7 +212,7 @@ weir_status weir__cuda_program_graph(struct weir__program *p, char *into, weir__
 
     *out = NULL;
     if (!(c.lanes = weir__calloc((size_t)p->nlanes, sizeof *c.lanes)))
-        return weir__fail(WEIR_ENOMEM, "a plan of %d lanes", p->nlanes);
+        return weir__fail_nomem("making a plan of %d lanes", p->nlanes);
     if (!(st = new_stream(&c, NULL, 0, &origin)) &&
         !(st = weir__cuda_check(p->dev, cu->capture_begin(origin, CU_CAPTURE_RELAXED), "a plan"))) {
         st = capture_lanes(&c, origin);

@@ -68,7 +68,7 @@ static void measure_heights(struct weir__program *p)
 {
     for (int i = p->norder - 1; i >= 0; i--) {
         const struct weir__cuda_lane *lane = &p->lanes[p->order[i].lane];
-        struct weir__cuda_item *item = weir__cuda_item(p, p->order[i]), *from;
+        struct weir__cuda_item *item = weir__cuda_item_at(p, p->order[i]), *from;
 
         if (p->order[i].item + 1 < lane->nitems && item[1].height > item->height)
             item->height = item[1].height;
@@ -91,7 +91,7 @@ static void mark_critical(struct weir__program *p)
         if (p->lanes[i].nitems && p->lanes[i].items[0].height > longest)
             longest = p->lanes[i].items[0].height;
     for (int i = 0; i < p->norder; i++) {
-        struct weir__cuda_item *item = weir__cuda_item(p, p->order[i]);
+        struct weir__cuda_item *item = weir__cuda_item_at(p, p->order[i]);
         const struct weir__cuda_item *before = p->order[i].item ? item - 1 : NULL;
 
         item->critical |=
@@ -112,7 +112,7 @@ weir_status weir__cuda_order(struct weir__program *p)
         n += (size_t)p->lanes[i].nitems;
     p->nitems = (int)n - 1;
     if (!(p->order = weir__calloc(n, sizeof *p->order)))
-        return weir__fail(WEIR_ENOMEM, "the order of a plan of %zu commands", n - 1);
+        return weir__fail_nomem("the order of a plan of %zu commands", n - 1);
     (void)weir__cuda_line_up(p);
     measure_heights(p);
     mark_critical(p);

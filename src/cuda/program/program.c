@@ -13,7 +13,7 @@
 static weir_status copy_lane(struct weir__cuda_lane *to, const struct weir__lane *from)
 {
     if (!(to->items = weir__calloc((size_t)from->nitems + 1, sizeof *to->items)))
-        return weir__fail(WEIR_ENOMEM, "a lane of %d commands", from->nitems);
+        return weir__fail_nomem("making a lane of %d commands", from->nitems);
     to->nitems = from->nitems;
     for (int i = 0; i < from->nitems; i++) {
         struct weir__cuda_item *item = &to->items[i];
@@ -26,7 +26,7 @@ static weir_status copy_lane(struct weir__cuda_lane *to, const struct weir__lane
         if (item->is_wait)
             continue;
         if (!(item->args = weir__malloc(WEIR_ARGS_MAX)))
-            return weir__fail(WEIR_ENOMEM, "the arguments of node '%s'", item->kernel.name);
+            return weir__fail_nomem("the arguments of node '%s'", item->kernel.name);
         memcpy(item->args, item->kernel.args, item->kernel.args_size);
         item->kernel.args = item->args;
     }
@@ -50,13 +50,13 @@ static weir_status check_lane(struct weir__program *p, const struct weir__cuda_l
 weir_status weir__cuda_program_make(weir_device *base, const struct weir__lane *lanes, int nlanes,
                                     struct weir__program **out)
 {
-    struct weir__cuda *dev = weir__cuda(base);
+    struct weir__cuda *dev = weir__cuda_of(base);
     struct weir__program *p;
     weir_status st = WEIR_OK;
 
     *out = NULL;
     if (!(p = weir__calloc(1, sizeof *p + (size_t)nlanes * sizeof *p->lanes)))
-        return weir__fail(WEIR_ENOMEM, "a plan of %d lanes", nlanes);
+        return weir__fail_nomem("making a plan of %d lanes", nlanes);
     p->dev = dev;
     p->nlanes = nlanes;
     p->stale = true;
@@ -157,7 +157,7 @@ static weir_status capture(struct weir__program *p)
 static weir_status run_kernel(struct weir__program *p, int lane, const struct weir__kernel *k,
                               const uint64_t *tickets)
 {
-    struct weir__cuda_stream *s = weir__cuda_stream(p->lanes[lane].stream);
+    struct weir__cuda_stream *s = weir__cuda_stream_of(p->lanes[lane].stream);
     uint64_t seq = weir__stream_submitted(&s->base) + 1;
     /* On the caller's own stream it is known which one it was. */
     struct weir__mark blamed = lane ? weir__cuda_blamed(p) : (struct weir__mark){&s->base, seq};
@@ -166,13 +166,13 @@ static weir_status run_kernel(struct weir__program *p, int lane, const struct we
         .cores = k->cores,
         .context = weir__cuda_context(p->dev, blamed.stream, blamed.seq),
         .workspace = &p->lanes[lane].workspace,
-        .company = p->company,
+        .concurrent_set = p->concurrent_set,
     };
     struct weir__cuda_traced *traced;
     weir_status st;
 
     sink.context.stream = s->base.name;
-    if ((k->fn && !weir__cuda_is_doomed(weir__cuda_stream(blamed.stream), blamed.seq + 1)) ||
+    if ((k->fn && !weir__cuda_is_doomed(weir__cuda_stream_of(blamed.stream), blamed.seq + 1)) ||
         k->meets) {
         if ((st = weir__cuda_make_ready(s, k)) ||
             (st = weir__cuda_tail(s, k->engine <= WEIR_ENGINE_MIX ? k->cores : UINT32_MAX,
@@ -183,7 +183,7 @@ static weir_status run_kernel(struct weir__program *p, int lane, const struct we
             const struct weir__cuda_run run = {
                 blamed, tickets[((const struct weir__meet *)k->args)->place]};
 
-            st = weir__cuda_meet(s, sink.stream, k, &run);
+            st = weir__cuda_queue_meet(s, sink.stream, k, &run);
         } else {
             st = weir__cuda_issue(&sink, k);
         }
@@ -210,15 +210,15 @@ static weir_status run_wait(struct weir__program *p, int lane, const struct weir
 static void fail_item(struct weir__program *p, struct weir__cuda_place at, weir_status status,
                       const char *why)
 {
-    const struct weir__cuda_item *item = weir__cuda_item(p, at);
+    const struct weir__cuda_item *item = weir__cuda_item_at(p, at);
     const weir_stream *s = p->lanes[at.lane].stream;
     struct weir__mark blamed = weir__cuda_blamed(p);
     char text[600];
 
     snprintf(text, sizeof text, "operator '%s' of a plan could not be queued on stream '%s': %s",
              item->is_wait ? "wait" : item->kernel.name, s->name, why);
-    weir__cuda_may_fail(weir__cuda_stream(blamed.stream));
-    weir__cuda_fail(weir__cuda_stream(blamed.stream), blamed.seq, status, text);
+    weir__cuda_may_fail(weir__cuda_stream_of(blamed.stream));
+    weir__cuda_fail(weir__cuda_stream_of(blamed.stream), blamed.seq, status, text);
 }
 
 /* Peers of a collective that will not come end now, and not when their time is over. */
@@ -236,8 +236,8 @@ static void abort_group(const struct weir__meet *meet, weir_status status, const
 static void skip_item(struct weir__program *p, struct weir__cuda_place at, weir_status status,
                       const char *why)
 {
-    const struct weir__cuda_item *item = weir__cuda_item(p, at);
-    struct weir__cuda_stream *s = weir__cuda_stream(p->lanes[at.lane].stream);
+    const struct weir__cuda_item *item = weir__cuda_item_at(p, at);
+    struct weir__cuda_stream *s = weir__cuda_stream_of(p->lanes[at.lane].stream);
 
     if (item->is_wait) {
         const struct weir__cuda_lane *from = &p->lanes[item->lane];
@@ -261,7 +261,7 @@ static weir_status run_one_by_one(struct weir__program *p, const uint64_t *ticke
     char why[400];
 
     for (int i = 0; i < p->norder; i++) {
-        const struct weir__cuda_item *item = weir__cuda_item(p, p->order[i]);
+        const struct weir__cuda_item *item = weir__cuda_item_at(p, p->order[i]);
         int lane = p->order[i].lane;
         weir_stream *s = p->lanes[lane].stream;
 
@@ -304,13 +304,13 @@ static weir_status write_run(struct weir__program *p, weir__cu_stream on)
 
 static weir_status run_graph(struct weir__program *p)
 {
-    struct weir__cuda_stream *first = weir__cuda_stream(p->lanes[0].stream);
+    struct weir__cuda_stream *first = weir__cuda_stream_of(p->lanes[0].stream);
     struct weir__cuda *dev = p->dev;
     weir__cu_stream tail;
     weir_status st = WEIR_OK;
 
     for (int i = 1; i < p->nlanes && !st; i++)
-        st = weir__cuda_lead(weir__cuda_stream(p->lanes[i].stream), first);
+        st = weir__cuda_lead(weir__cuda_stream_of(p->lanes[i].stream), first);
     if (!st && !(st = weir__cuda_tail(first, UINT32_MAX, &tail)) &&
         !weir__cuda_is_doomed(first, weir__stream_submitted(&first->base) + 1) &&
         !(p->fallible && (st = write_run(p, tail))))
@@ -318,7 +318,7 @@ static weir_status run_graph(struct weir__program *p)
     if (st)
         return st;
     for (int i = 0; i < p->nlanes; i++) { /* it runs: all lanes are counted, come what may */
-        struct weir__cuda_stream *s = weir__cuda_stream(p->lanes[i].stream);
+        struct weir__cuda_stream *s = weir__cuda_stream_of(p->lanes[i].stream);
         weir_status failed = WEIR_OK;
         int n = p->lanes[i].nitems;
 
@@ -350,7 +350,7 @@ static weir_status load_all(struct weir__program *p)
     for (int i = 0; i < p->nlanes; i++)
         for (int k = 0; k < p->lanes[i].nitems && !st; k++)
             if (!p->lanes[i].items[k].is_wait)
-                st = weir__cuda_load(weir__cuda_stream(p->lanes[i].stream),
+                st = weir__cuda_load(weir__cuda_stream_of(p->lanes[i].stream),
                                      &p->lanes[i].items[k].kernel);
     return st;
 }
@@ -366,7 +366,7 @@ static void begin(struct weir__program *p, weir_stream *const *streams)
         l->base = weir__stream_submitted(streams[i]);
     }
     if (p->fallible)
-        weir__cuda_may_fail(weir__cuda_stream(streams[0]));
+        weir__cuda_may_fail(weir__cuda_stream_of(streams[0]));
 }
 
 weir_status weir__cuda_program_run(struct weir__program *p, weir_stream *const *streams,

@@ -53,13 +53,13 @@ struct weir__cuda_arrangement {
 struct weir__program {
     struct weir__cuda *dev;
     int nlanes;
-    bool fallible;    /* some kernel may fail */
-    bool meets;       /* some are collectives: it is run node by node */
-    bool stale;       /* a kernel has changed since the graph was captured, */
-    bool moved;       /* and since the last run */
-    bool autotuned;   /* its products have their algorithms, */
-    uint64_t company; /* chosen under this number */
-    unsigned epoch;   /* of the cores then */
+    bool fallible;           /* some kernel may fail */
+    bool meets;              /* some are collectives: it is run node by node */
+    bool stale;              /* a kernel has changed since the graph was captured, */
+    bool moved;              /* and since the last run */
+    bool autotuned;          /* its products have their algorithms, */
+    uint64_t concurrent_set; /* chosen under this number */
+    unsigned epoch;          /* of the cores then */
     weir__cu_exec exec;
     struct weir__cuda_arrangement arrangement;
     weir__cu_address run; /* of one that may fail: on the device, where its graph's kernels find
@@ -70,8 +70,8 @@ struct weir__program {
     struct weir__cuda_lane lanes[];
 };
 
-static inline struct weir__cuda_item *weir__cuda_item(const struct weir__program *p,
-                                                      struct weir__cuda_place at)
+static inline struct weir__cuda_item *weir__cuda_item_at(const struct weir__program *p,
+                                                         struct weir__cuda_place at)
 {
     return &p->lanes[at.lane].items[at.item];
 }

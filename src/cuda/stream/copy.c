@@ -42,7 +42,7 @@ static weir_status move_strided(struct weir__cuda *dev, weir__cu_stream stream,
     weir_status st;
 
     strided_shape(args, 0, dev->cores.total, &l);
-    if ((st = weir__cuda_function(dev, &strided_code, args, &l, &function)))
+    if ((st = weir__cuda_find_function(dev, &strided_code, args, &l, &function)))
         return st;
     return weir__cuda_check(
         dev, dev->api->cu.launch(function, l.grid, 1, 1, l.threads, 1, 1, 0, stream, params, NULL),
@@ -75,9 +75,9 @@ static weir_status move_bytes(struct weir__cuda *dev, weir__cu_stream stream, co
 /* ---- through the stage ---- */
 
 /* A stretch of elements between the host's place, which may be strided, and the stage. */
-struct weir__cuda_haul {
+struct weir__cuda_host_copy {
     struct weir__cuda *dev;
-    struct weir__cuda_haul *next, **at;
+    struct weir__cuda_host_copy *next, **at;
     uint64_t number; /* of the copy it is a part of, */
     struct weir__cuda_stream *stream;
     uint64_t seq; /* which is this command */
@@ -87,7 +87,7 @@ struct weir__cuda_haul {
     bool under_way;
 };
 
-static void move_run(const struct weir__cuda_haul *h, char *host, int64_t stride, char *stage,
+static void move_run(const struct weir__cuda_host_copy *h, char *host, int64_t stride, char *stage,
                      int64_t n)
 {
     size_t size = h->copy.elem;
@@ -111,7 +111,7 @@ static bool is_contiguous(const struct weir__copy *c, const int64_t *stride)
 }
 
 /* All of it, or a run along the last dim at a time. */
-static void move_haul(const struct weir__cuda_haul *h)
+static void move_host_copy(const struct weir__cuda_host_copy *h)
 {
     const struct weir__copy *c = &h->copy;
     bool to_host = c->way == WEIR__COPY_TO_HOST;
@@ -136,7 +136,7 @@ static void move_haul(const struct weir__cuda_haul *h)
     }
 }
 
-static void drop_haul(struct weir__cuda_haul *h)
+static void drop_host_copy(struct weir__cuda_host_copy *h)
 {
     weir__spin_lock(&h->dev->copies.lock);
     *h->at = h->next;
@@ -148,28 +148,28 @@ static void drop_haul(struct weir__cuda_haul *h)
 
 /* On CUDA's thread, in stream order. What comes behind a failed operator does not count, and
  * stays away from the host's memory. */
-static void haul(void *user)
+static void run_host_copy(void *user)
 {
-    struct weir__cuda_haul *h = user;
+    struct weir__cuda_host_copy *h = user;
     bool may_fail = atomic_load_explicit(&h->stream->faults.may_fail, memory_order_relaxed);
 
     weir__spin_lock(&h->dev->copies.lock);
     h->under_way = h->count > 0;
     weir__spin_unlock(&h->dev->copies.lock);
     if (h->under_way && !(may_fail && weir__cuda_failed_before(h->stream, h->seq)))
-        move_haul(h);
-    drop_haul(h);
+        move_host_copy(h);
+    drop_host_copy(h);
 }
 
 /* A copy that could not be queued whole: the caller's memory is the caller's again. */
-static void call_off_hauls(struct weir__cuda *dev, uint64_t number)
+static void cancel_host_copies(struct weir__cuda *dev, uint64_t number)
 {
     bool again = true;
 
     while (again) {
         again = false;
         weir__spin_lock(&dev->copies.lock);
-        for (struct weir__cuda_haul *h = dev->copies.under_way; h; h = h->next)
+        for (struct weir__cuda_host_copy *h = dev->copies.under_way; h; h = h->next)
             if (h->number == number && h->under_way)
                 again = true;
             else if (h->number == number)
@@ -180,46 +180,46 @@ static void call_off_hauls(struct weir__cuda *dev, uint64_t number)
     }
 }
 
-static weir_status queue_haul(struct weir__cuda_stream *s, weir__cu_stream stream,
-                              const struct weir__copy *c, int64_t first, int64_t count)
+static weir_status queue_host_copy(struct weir__cuda_stream *s, weir__cu_stream stream,
+                                   const struct weir__copy *c, int64_t first, int64_t count)
 {
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
-    struct weir__cuda_haul *h = weir__malloc(sizeof *h);
+    struct weir__cuda *dev = weir__cuda_of(s->base.dev);
+    struct weir__cuda_host_copy *h = weir__malloc(sizeof *h);
     weir_status st;
 
     if (!h)
-        return weir__fail(WEIR_ENOMEM, "a copy of %lld elements", (long long)count);
+        return weir__fail_nomem("copying %lld elements", (long long)count);
     weir__spin_lock(&dev->copies.lock);
-    *h = (struct weir__cuda_haul){.dev = dev,
-                                  .next = dev->copies.under_way,
-                                  .at = &dev->copies.under_way,
-                                  .number = dev->copies.staged,
-                                  .stream = s,
-                                  .seq = weir__stream_submitted(&s->base) + 1,
-                                  .copy = *c,
-                                  .stage = s->scratch.stage,
-                                  .first = first,
-                                  .count = count};
+    *h = (struct weir__cuda_host_copy){.dev = dev,
+                                       .next = dev->copies.under_way,
+                                       .at = &dev->copies.under_way,
+                                       .number = dev->copies.staged,
+                                       .stream = s,
+                                       .seq = weir__stream_submitted(&s->base) + 1,
+                                       .copy = *c,
+                                       .stage = s->scratch.stage,
+                                       .first = first,
+                                       .count = count};
     if (h->next)
         h->next->at = &h->next;
     dev->copies.under_way = h;
     weir__spin_unlock(&dev->copies.lock);
-    if ((st = weir__cuda_check(dev, dev->api->cu.launch_host(stream, haul, h), "a copy")))
-        drop_haul(h);
+    if ((st = weir__cuda_check(dev, dev->api->cu.launch_host(stream, run_host_copy, h), "a copy")))
+        drop_host_copy(h);
     return st;
 }
 
 void weir__cuda_copies_close(struct weir__cuda *dev)
 {
     while (dev->copies.under_way)
-        drop_haul(dev->copies.under_way);
+        drop_host_copy(dev->copies.under_way);
 }
 
 /* One stretch of elements, from `first` on, through the stage. */
 static weir_status stage(struct weir__cuda_stream *s, weir__cu_stream stream,
                          const struct weir__copy *c, int64_t first, int64_t count)
 {
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda *dev = weir__cuda_of(s->base.dev);
     bool to_host = c->way == WEIR__COPY_TO_HOST;
     bool packed = is_packed(c, to_host ? c->src_stride : c->dst_stride);
     size_t offset = (size_t)first * c->elem, size = (size_t)count * c->elem;
@@ -227,7 +227,7 @@ static weir_status stage(struct weir__cuda_stream *s, weir__cu_stream stream,
     weir_status st = WEIR_OK;
 
     if (!to_host)
-        st = queue_haul(s, stream, c, first, count);
+        st = queue_host_copy(s, stream, c, first, count);
     if (st)
         return st;
     if (!packed)
@@ -237,13 +237,13 @@ static weir_status stage(struct weir__cuda_stream *s, weir__cu_stream stream,
     else
         st = move_bytes(dev, stream, c->dst + offset, s->scratch.stage, size);
     if (!st && to_host)
-        st = queue_haul(s, stream, c, first, count);
+        st = queue_host_copy(s, stream, c, first, count);
     return st;
 }
 
 static weir_status make_stage(struct weir__cuda_stream *s)
 {
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda *dev = weir__cuda_of(s->base.dev);
 
     if (s->scratch.stage)
         return WEIR_OK;
@@ -258,13 +258,13 @@ static weir_status copy_staged(struct weir__cuda_stream *s, weir__cu_stream stre
 {
     int64_t n = numel(c), step = (int64_t)(WEIR__CUDA_STAGE / c->elem);
     weir_status st = make_stage(s);
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda *dev = weir__cuda_of(s->base.dev);
 
     dev->copies.staged++;
     for (int64_t first = 0; first < n && !st; first += step)
         st = stage(s, stream, c, first, weir__min(step, n - first));
     if (st)
-        call_off_hauls(dev, dev->copies.staged);
+        cancel_host_copies(dev, dev->copies.staged);
     return st;
 }
 
@@ -286,7 +286,7 @@ weir_status weir__cuda_copy(struct weir__cuda_stream *s, weir__cu_stream stream,
 {
     if (c->src && c->way != WEIR__COPY_DEVICE)
         return copy_staged(s, stream, c);
-    return weir__cuda_copy_within(weir__cuda(s->base.dev), stream, c);
+    return weir__cuda_copy_within(weir__cuda_of(s->base.dev), stream, c);
 }
 
 weir_status weir__cuda_copy_ready(struct weir__cuda_stream *s, const struct weir__copy *c)
@@ -303,5 +303,6 @@ weir_status weir__cuda_copy_ready(struct weir__cuda_stream *s, const struct weir
         return WEIR_OK;
     args.packed = staged ? s->scratch.stage : NULL;
     strided_shape(&args, 0, 1, &l);
-    return weir__cuda_function(weir__cuda(s->base.dev), &strided_code, &args, &l, &function);
+    return weir__cuda_find_function(weir__cuda_of(s->base.dev), &strided_code, &args, &l,
+                                    &function);
 }

@@ -55,7 +55,7 @@ static unsigned most_of(const struct weir__cuda_split *split, unsigned cores)
 
 int weir__cuda_round_limit(const weir_device *base, int cores)
 {
-    const struct weir__cuda_cores *c = &weir__cuda(base)->cores;
+    const struct weir__cuda_cores *c = &weir__cuda_of(base)->cores;
     unsigned best = 0, least = c->total;
 
     if ((unsigned)cores >= c->total)
@@ -80,7 +80,7 @@ static bool has_part(const struct weir__cuda_stream *s)
 /* The coarsest split that has the limit of every stream. */
 static int choose_split(const struct weir__cuda_stream *me, unsigned cores)
 {
-    struct weir__cuda *dev = weir__cuda(me->base.dev);
+    struct weir__cuda *dev = weir__cuda_of(me->base.dev);
 
     for (int i = 0; i < WEIR__CUDA_SPLITS; i++) {
         const struct weir__cuda_split *split = &dev->cores.splits[i];
@@ -100,7 +100,7 @@ static int choose_split(const struct weir__cuda_stream *me, unsigned cores)
 /* The run of units with the fewest users: other streams that have them now. */
 static unsigned choose_units(const struct weir__cuda_stream *me, int split, unsigned count)
 {
-    struct weir__cuda *dev = weir__cuda(me->base.dev);
+    struct weir__cuda *dev = weir__cuda_of(me->base.dev);
     unsigned best = 0, least = UINT32_MAX, used[WEIR__CUDA_UNITS] = {0};
 
     for (struct weir__cuda_stream *s = atomic_load(&dev->streams); s; s = s->next)
@@ -130,7 +130,7 @@ static weir_status make_part(struct weir__cuda *dev, int split, unsigned first, 
     weir_status st;
 
     if (!part)
-        return weir__fail(WEIR_ENOMEM, "a part of the cores of %s", dev->base.props.name);
+        return weir__fail_nomem("reserving a part of the cores of %s", dev->base.props.name);
     if (!(st = weir__cuda_quiesce(dev, "a part of the cores"))) {
         if (!(st = weir__cuda_check(dev,
                                     cu->resource_descriptor(
@@ -164,10 +164,10 @@ static weir_status find_part(struct weir__cuda *dev, int split, unsigned first, 
     return make_part(dev, split, first, count, out);
 }
 
-weir_status weir__cuda_part(struct weir__cuda_stream *s, unsigned cores,
-                            const struct weir__cuda_part **out)
+weir_status weir__cuda_find_part(struct weir__cuda_stream *s, unsigned cores,
+                                 const struct weir__cuda_part **out)
 {
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda *dev = weir__cuda_of(s->base.dev);
     struct weir__cuda_cores *c = &dev->cores;
     struct weir__cuda_part *part;
     unsigned given;

@@ -76,7 +76,7 @@ static weir_status launch(const struct weir__cuda_sink *sink, const struct weir_
         k->code->shape(k->args, phase, sink->cores, &l);
         if (!l.grid)
             continue;
-        if ((st = weir__cuda_function(dev, k->code, k->args, &l, &function)))
+        if ((st = weir__cuda_find_function(dev, k->code, k->args, &l, &function)))
             return st;
         if (k->code->tiled && (st = map_all(dev, k, &l, maps)))
             return st;
@@ -139,8 +139,8 @@ weir_status weir__cuda_issue(const struct weir__cuda_sink *sink, const struct we
 
 weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
 {
-    struct weir__cuda_stream *s = weir__cuda_stream(base);
-    struct weir__cuda *dev = weir__cuda(base->dev);
+    struct weir__cuda_stream *s = weir__cuda_stream_of(base);
+    struct weir__cuda *dev = weir__cuda_of(base->dev);
     uint64_t seq = weir__stream_submitted(base) + 1;
     struct weir__cuda_sink sink = {
         .dev = dev,
@@ -170,7 +170,7 @@ weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
         if (!st && weir__trace_on())
             traced = weir__cuda_trace_begin(s, sink.stream, k, seq);
         if (!st)
-            st = k->meets                           ? weir__cuda_meet(s, sink.stream, k, NULL)
+            st = k->meets                           ? weir__cuda_queue_meet(s, sink.stream, k, NULL)
                  : k->code->kind == WEIR__CODE_COPY ? weir__cuda_copy(s, sink.stream, k->args)
                                                     : weir__cuda_issue(&sink, k);
         if (traced)

@@ -20,7 +20,7 @@ static bool is_ours(const struct weir__cuda_job *job)
 
 static struct weir__cuda_helper *helper_of(const struct weir__cuda_job *job)
 {
-    return &weir__cuda(job->stream->base.dev)->helpers[is_ours(job)];
+    return &weir__cuda_of(job->stream->base.dev)->helpers[is_ours(job)];
 }
 
 static void wake_helper(struct weir__cuda_helper *h)
@@ -165,7 +165,8 @@ static weir_status start_helper(struct weir__cuda_helper *h)
     if (h->started)
         return WEIR_OK;
     if (!weir__thread_start(&h->thread, help, h))
-        return weir__fail(WEIR_ENOMEM, "a thread for the callbacks of %s", h->dev->base.props.name);
+        return weir__fail_nomem("starting a thread for the callbacks of %s",
+                                h->dev->base.props.name);
     h->started = true;
     return WEIR_OK;
 }
@@ -226,14 +227,14 @@ static weir_status hand_over(struct weir__cuda *dev, struct weir__cuda_job *job,
 weir_status weir__cuda_queue_job(struct weir__cuda_stream *s, weir__cu_stream tail,
                                  const struct weir__cuda_job *draft)
 {
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda *dev = weir__cuda_of(s->base.dev);
     struct weir__cuda_job *job = weir__malloc(sizeof *job);
     weir_status st;
 
     if (!job) {
         if (draft->meet)
             weir__cuda_meet_free(draft->meet);
-        return weir__fail(WEIR_ENOMEM, "a callback on stream '%s'", s->base.name);
+        return weir__fail_nomem("queueing a callback on stream '%s'", s->base.name);
     }
     *job = *draft;
     job->stream = s;
@@ -248,8 +249,8 @@ weir_status weir__cuda_queue_job(struct weir__cuda_stream *s, weir__cu_stream ta
 static weir_status queue_command(weir_stream *base, const struct weir__cuda_job *draft,
                                  const char *name)
 {
-    struct weir__cuda_stream *s = weir__cuda_stream(base);
-    struct weir__cuda *dev = weir__cuda(base->dev);
+    struct weir__cuda_stream *s = weir__cuda_stream_of(base);
+    struct weir__cuda *dev = weir__cuda_of(base->dev);
     weir__cu_stream tail;
     bool pushed;
     weir_status st;
@@ -279,19 +280,19 @@ weir_status weir__cuda_signal_relay(weir_stream *s, struct weir__relay *relay)
 
 weir_status weir__cuda_wait_relay(weir_stream *s, struct weir__relay *relay)
 {
-    weir__cuda_may_fail(weir__cuda_stream(s));
+    weir__cuda_may_fail(weir__cuda_stream_of(s));
     return queue_command(s, &(struct weir__cuda_job){.relay = relay}, "wait");
 }
 
 weir_status weir__cuda_queue_look(struct weir__cuda_meet *meet, struct weir__cuda_stream *s,
                                   weir__cu_stream side)
 {
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda *dev = weir__cuda_of(s->base.dev);
     struct weir__cuda_job *job = weir__calloc(1, sizeof *job);
     weir_status st;
 
     if (!job)
-        return weir__fail(WEIR_ENOMEM, "a look at a collective on stream '%s'", s->base.name);
+        return weir__fail_nomem("watching a collective on stream '%s'", s->base.name);
     job->stream = s;
     job->meet = meet;
     job->look = job->whole = job->queued = true;

@@ -23,7 +23,7 @@ static weir_status keep_for(struct weir__cuda_stream *first, const struct weir__
 
 weir_status weir__cuda_lead(struct weir__cuda_stream *lane, struct weir__cuda_stream *first)
 {
-    struct weir__spin *tails = &weir__cuda(lane->base.dev)->tails;
+    struct weir__spin *tails = &weir__cuda_of(lane->base.dev)->tails;
     weir__cu_stream tail;
     weir_status st = WEIR_OK;
 
@@ -48,7 +48,7 @@ weir_status weir__cuda_lead(struct weir__cuda_stream *lane, struct weir__cuda_st
 weir_status weir__cuda_follow(struct weir__cuda_stream *lane, struct weir__cuda_stream *first,
                               weir__cu_stream on, bool counted, uint64_t n)
 {
-    struct weir__spin *tails = &weir__cuda(lane->base.dev)->tails;
+    struct weir__spin *tails = &weir__cuda_of(lane->base.dev)->tails;
     struct weir__cuda_order *o = &lane->order;
     weir__cu_stream own;
     weir_status st = WEIR_OK;

@@ -15,22 +15,22 @@ weir_status weir__cuda_wait_for_word(struct weir__cuda *dev, weir__cu_stream tai
 
 weir_status weir__cuda_native(weir_stream *base, unsigned cores, void **handle)
 {
-    struct weir__cuda *dev = weir__cuda(base->dev);
+    struct weir__cuda *dev = weir__cuda_of(base->dev);
     weir_status st = weir__cuda_alive(dev);
     bool pushed;
 
     if (st)
         return st;
     pushed = weir__cuda_enter(dev);
-    st = weir__cuda_share(weir__cuda_stream(base), cores, handle);
+    st = weir__cuda_share(weir__cuda_stream_of(base), cores, handle);
     weir__cuda_leave(dev, pushed);
     return st;
 }
 
 weir_status weir__cuda_wait_native(weir_stream *base, void *native)
 {
-    struct weir__cuda_stream *s = weir__cuda_stream(base);
-    struct weir__cuda *dev = weir__cuda(base->dev);
+    struct weir__cuda_stream *s = weir__cuda_stream_of(base);
+    struct weir__cuda *dev = weir__cuda_of(base->dev);
     const struct weir__cu *cu = &dev->api->cu;
     weir__cu_stream tail;
     weir_status st = weir__cuda_alive(dev);
@@ -54,7 +54,7 @@ weir_status weir__cuda_wait_native(weir_stream *base, void *native)
 
 weir_status weir__cuda_signal_native(struct weir__mark mark, void *native)
 {
-    struct weir__cuda *dev = weir__cuda(mark.stream->dev);
+    struct weir__cuda *dev = weir__cuda_of(mark.stream->dev);
     struct weir__cuda_event event;
     bool pushed;
     weir_status st = weir__cuda_alive(dev);
@@ -69,7 +69,7 @@ weir_status weir__cuda_signal_native(struct weir__mark mark, void *native)
 
 bool weir__cuda_reaches(weir_device *base, const void *address)
 {
-    struct weir__cuda *dev = weir__cuda(base);
+    struct weir__cuda *dev = weir__cuda_of(base);
     weir__cu_address at = (weir__cu_address)(uintptr_t)address;
     bool pushed = weir__cuda_enter(dev), reaches;
     int asked[] = {CU_POINTER_MEMORY_TYPE, CU_POINTER_ORDINAL}, ordinal = -1;
@@ -85,8 +85,8 @@ bool weir__cuda_reaches(weir_device *base, const void *address)
 
 bool weir__cuda_reaches_device(const weir_device *dev, const weir_device *other)
 {
-    const struct weir__cuda *to = weir__cuda(other);
-    weir__cu_device here = weir__cuda(dev)->gpu.device;
+    const struct weir__cuda *to = weir__cuda_of(other);
+    weir__cu_device here = weir__cuda_of(dev)->gpu.device;
     bool reaches = to->gpu.device == here;
 
     for (int i = 0; i < to->gpu.npeers; i++)

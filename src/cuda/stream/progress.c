@@ -22,7 +22,7 @@ static weir_status end_of_all(struct weir__cuda_stream *s, uint64_t queued, weir
 
 weir_status weir__cuda_write(struct weir__cuda_stream *s)
 {
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda *dev = weir__cuda_of(s->base.dev);
     uint64_t queued = atomic_load_explicit(&s->queued, memory_order_acquire);
     weir_status st = WEIR_OK;
     weir__cu_stream on;
@@ -47,7 +47,7 @@ weir_status weir__cuda_write(struct weir__cuda_stream *s)
 
 weir_status weir__cuda_checkpoint(struct weir__cuda_stream *s)
 {
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda *dev = weir__cuda_of(s->base.dev);
     bool pushed = weir__cuda_enter(dev);
     weir_status st;
 
@@ -63,7 +63,7 @@ weir_status weir__cuda_checkpoint(struct weir__cuda_stream *s)
  * that is still to come, perhaps from a leader, would take the word back. */
 static void look(struct weir__cuda_stream *s)
 {
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda *dev = weir__cuda_of(s->base.dev);
     uint64_t queued = atomic_load_explicit(&s->queued, memory_order_acquire), reached;
 
     weir__spin_lock(&dev->tails);
@@ -76,7 +76,7 @@ static void look(struct weir__cuda_stream *s)
 
 void weir__cuda_look(weir_device *base)
 {
-    struct weir__cuda *dev = weir__cuda(base);
+    struct weir__cuda *dev = weir__cuda_of(base);
     bool pushed;
 
     if (atomic_load_explicit(&dev->faults.dead, memory_order_acquire))
@@ -89,8 +89,8 @@ void weir__cuda_look(weir_device *base)
 
 uint64_t weir__cuda_done(const weir_stream *base)
 {
-    struct weir__cuda_stream *s = weir__cuda_stream(base);
-    struct weir__cuda *dev = weir__cuda(base->dev);
+    struct weir__cuda_stream *s = weir__cuda_stream_of(base);
+    struct weir__cuda *dev = weir__cuda_of(base->dev);
     uint64_t queued = atomic_load_explicit(&s->queued, memory_order_acquire), reached;
 
     if (atomic_load_explicit(&dev->faults.dead, memory_order_acquire))

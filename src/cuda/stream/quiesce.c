@@ -36,7 +36,7 @@ static struct gates *gates_of(const struct weir__cuda *dev)
 
 static bool is_dead(const struct weir__cuda_stream *s)
 {
-    return atomic_load(&weir__cuda(s->base.dev)->faults.dead);
+    return atomic_load(&weir__cuda_of(s->base.dev)->faults.dead);
 }
 
 /* Forgets those that are open. */
@@ -54,7 +54,7 @@ static bool is_quiet(struct gates *g)
 
 weir_status weir__cuda_put_gate(struct weir__cuda_stream *s)
 {
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda *dev = weir__cuda_of(s->base.dev);
     struct gates *g = gates_of(dev);
     bool pushed = weir__cuda_enter(dev);
     weir_status st = WEIR_OK;
@@ -157,7 +157,7 @@ void weir__cuda_free_host(struct weir__cuda *dev, void *address)
 static weir_status run_early(struct weir__cuda_stream *s, const struct weir__kernel *k,
                              const struct weir__product *x)
 {
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda *dev = weir__cuda_of(s->base.dev);
     struct weir__cuda_sink sink = {
         .dev = dev, .cores = k->cores, .workspace = &s->scratch.workspace};
     struct weir__cuda_product *p;
@@ -166,7 +166,7 @@ static weir_status run_early(struct weir__cuda_stream *s, const struct weir__ker
 
     if (st == WEIR_EUNSUPPORTED || (!st && p->algorithms[weir__cuda_choice(p, 0)].ran))
         return WEIR_OK;
-    if (st || (st = weir__cuda_queue(s, k->cores, true, &sink.stream)) ||
+    if (st || (st = weir__cuda_find_queue(s, k->cores, true, &sink.stream)) ||
         (st = weir__cuda_check(dev, dev->api->cu.memory_alloc(&into, weir__cuda_product_span(x)),
                                k->name)))
         return st;
@@ -178,7 +178,7 @@ static weir_status run_early(struct weir__cuda_stream *s, const struct weir__ker
 
 weir_status weir__cuda_load(struct weir__cuda_stream *s, const struct weir__kernel *k)
 {
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda *dev = weir__cuda_of(s->base.dev);
     unsigned phases = k->code && k->code->phases ? k->code->phases : k->phases;
     struct weir__product product;
     weir_status st = WEIR_OK;
@@ -198,7 +198,7 @@ weir_status weir__cuda_load(struct weir__cuda_stream *s, const struct weir__kern
 
         k->code->shape(k->args, phase, k->cores, &l);
         if (l.grid)
-            st = weir__cuda_function(dev, k->code, k->args, &l, &function);
+            st = weir__cuda_find_function(dev, k->code, k->args, &l, &function);
     }
     return st;
 }
@@ -206,7 +206,8 @@ weir_status weir__cuda_load(struct weir__cuda_stream *s, const struct weir__kern
 /* The gate may be the stream's own, or that of a stream it waits for. */
 weir_status weir__cuda_make_ready(struct weir__cuda_stream *s, const struct weir__kernel *k)
 {
-    if (weir__likely(!atomic_load_explicit(&weir__cuda(s->base.dev)->nshut, memory_order_relaxed)))
+    if (weir__likely(
+            !atomic_load_explicit(&weir__cuda_of(s->base.dev)->nshut, memory_order_relaxed)))
         return WEIR_OK;
     return weir__cuda_load(s, k);
 }

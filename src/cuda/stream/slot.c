@@ -5,8 +5,8 @@
 
 weir_status weir__cuda_stream_open(weir_stream *base)
 {
-    struct weir__cuda_stream *s = weir__cuda_stream(base);
-    struct weir__cuda *dev = weir__cuda(base->dev);
+    struct weir__cuda_stream *s = weir__cuda_stream_of(base);
+    struct weir__cuda *dev = weir__cuda_of(base->dev);
     bool pushed;
     weir_status st = WEIR_OK;
 
@@ -43,8 +43,8 @@ static void unlink_stream(struct weir__cuda *dev, const struct weir__cuda_stream
 
 void weir__cuda_stream_close(weir_stream *base)
 {
-    struct weir__cuda_stream *s = weir__cuda_stream(base);
-    struct weir__cuda *dev = weir__cuda(base->dev);
+    struct weir__cuda_stream *s = weir__cuda_stream_of(base);
+    struct weir__cuda *dev = weir__cuda_of(base->dev);
     const struct weir__cu *cu = &dev->api->cu;
     bool pushed = weir__cuda_enter(dev);
 
@@ -73,7 +73,7 @@ void weir__cuda_stream_close(weir_stream *base)
 
 int weir__cuda_priority(const weir_stream *s)
 {
-    const struct weir__cuda *dev = weir__cuda(s->dev);
+    const struct weir__cuda *dev = weir__cuda_of(s->dev);
     int steps = dev->gpu.priority_least - dev->gpu.priority_greatest;
 
     return dev->gpu.priority_least - (WEIR__PRIORITY_LEAST - s->priority) * steps /
@@ -83,7 +83,7 @@ int weir__cuda_priority(const weir_stream *s)
 static weir_status find_queue(struct weir__cuda_stream *s, const struct weir__cuda_part *part,
                               bool side, weir__cu_stream *out)
 {
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda *dev = weir__cuda_of(s->base.dev);
     /* Streams of one priority may share a queue of the hardware, and a part must not stand there
      * behind a stream that waits for it. */
     int priority = side ? dev->gpu.priority_greatest : weir__cuda_priority(&s->base);
@@ -103,18 +103,18 @@ static weir_status find_queue(struct weir__cuda_stream *s, const struct weir__cu
     return WEIR_OK;
 }
 
-weir_status weir__cuda_queue(struct weir__cuda_stream *s, unsigned cores, bool side,
-                             weir__cu_stream *out)
+weir_status weir__cuda_find_queue(struct weir__cuda_stream *s, unsigned cores, bool side,
+                                  weir__cu_stream *out)
 {
     const struct weir__cuda_part *part = NULL;
-    weir_status st = weir__cuda_part(s, cores, &part);
+    weir_status st = weir__cuda_find_part(s, cores, &part);
 
     return st ? st : find_queue(s, part, side, out);
 }
 
 weir_status weir__cuda_side(struct weir__cuda_stream *s, unsigned cores, weir__cu_stream *out)
 {
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda *dev = weir__cuda_of(s->base.dev);
     weir_status st;
 
     if (!s->queues.parted &&
@@ -124,5 +124,5 @@ weir_status weir__cuda_side(struct weir__cuda_stream *s, unsigned cores, weir__c
         s->queues.parted = NULL;
         return st;
     }
-    return weir__cuda_queue(s, cores, true, out);
+    return weir__cuda_find_queue(s, cores, true, out);
 }

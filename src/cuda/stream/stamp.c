@@ -22,7 +22,7 @@ static weir_status take_stamp(struct weir__cuda *dev, _Atomic uint64_t *ns,
     weir__spin_unlock(&dev->clock.lock);
     if (!found) {
         if (!(found = weir__calloc(1, sizeof *found)))
-            return weir__fail(WEIR_ENOMEM, "a time stamp on %s", dev->base.props.name);
+            return weir__fail_nomem("recording a time on %s", dev->base.props.name);
         if ((st = weir__cuda_check(dev, dev->api->cu.event_create(&found->event, CU_EVENT_DEFAULT),
                                    "a time stamp")))
             weir__free(found);
@@ -31,10 +31,10 @@ static weir_status take_stamp(struct weir__cuda *dev, _Atomic uint64_t *ns,
     return st;
 }
 
-weir_status weir__cuda_stamp(weir_stream *base, _Atomic uint64_t *ns)
+weir_status weir__cuda_record_stamp(weir_stream *base, _Atomic uint64_t *ns)
 {
-    struct weir__cuda_stream *s = weir__cuda_stream(base);
-    struct weir__cuda *dev = weir__cuda(base->dev);
+    struct weir__cuda_stream *s = weir__cuda_stream_of(base);
+    struct weir__cuda *dev = weir__cuda_of(base->dev);
     struct weir__cuda_stamp *stamp = NULL;
     weir__cu_stream tail;
     bool pushed;
@@ -93,7 +93,7 @@ static void read_stamp(struct weir__cuda *dev, struct weir__cuda_stamp *stamp)
 
 void weir__cuda_read_stamps(struct weir__cuda_stream *s, uint64_t seq)
 {
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda *dev = weir__cuda_of(s->base.dev);
     struct weir__cuda_stamp **at, *stamp;
     bool pushed;
 

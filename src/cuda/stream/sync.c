@@ -12,7 +12,7 @@ enum {
 
 void weir__cuda_report(weir_device *dev, struct weir__text *text)
 {
-    for (struct weir__cuda_stream *s = atomic_load(&weir__cuda(dev)->streams); s; s = s->next) {
+    for (struct weir__cuda_stream *s = atomic_load(&weir__cuda_of(dev)->streams); s; s = s->next) {
         uint64_t queued = atomic_load(&s->queued), reached = atomic_load(&s->word->reached);
         const char *name = s->names[(reached + 1) % WEIR__CUDA_NAMES];
 
@@ -31,7 +31,7 @@ static uint64_t progress(weir_device *dev, bool *untimed)
     uint64_t sum = 0;
 
     *untimed = false;
-    for (struct weir__cuda_stream *s = atomic_load(&weir__cuda(dev)->streams); s; s = s->next) {
+    for (struct weir__cuda_stream *s = atomic_load(&weir__cuda_of(dev)->streams); s; s = s->next) {
         uint64_t done = weir__cuda_done(&s->base);
 
         sum += done;
@@ -56,13 +56,13 @@ static weir_status timed_out(struct weir__cuda_stream *s, uint64_t seq, int64_t 
 static bool is_over(struct weir__cuda_stream *s, uint64_t seq)
 {
     return atomic_load_explicit(&s->word->reached, memory_order_acquire) >= seq ||
-           atomic_load_explicit(&weir__cuda(s->base.dev)->faults.dead, memory_order_acquire);
+           atomic_load_explicit(&weir__cuda_of(s->base.dev)->faults.dead, memory_order_acquire);
 }
 
 /* A fault shows only when CUDA is asked. */
 static void look_for_fault(struct weir__cuda_stream *s)
 {
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda *dev = weir__cuda_of(s->base.dev);
     bool pushed = weir__cuda_enter(dev);
     weir__cu_stream tail;
     weir__cu_result r;
@@ -110,8 +110,8 @@ static weir_status wait_slowly(struct weir__cuda_stream *s, uint64_t seq, int64_
 
 weir_status weir__cuda_sync(weir_stream *base, uint64_t seq, int64_t timeout_ns, bool spin)
 {
-    struct weir__cuda_stream *s = weir__cuda_stream(base);
-    struct weir__cuda *dev = weir__cuda(base->dev);
+    struct weir__cuda_stream *s = weir__cuda_stream_of(base);
+    struct weir__cuda *dev = weir__cuda_of(base->dev);
     weir_status st = WEIR_OK;
 
     if (!is_over(s, seq)) {

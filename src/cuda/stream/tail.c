@@ -9,7 +9,7 @@ enum { CHECKPOINT_EVERY = WEIR__CUDA_NAMES };
  */
 static weir_status change_tail(struct weir__cuda_stream *s, weir__cu_stream to)
 {
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda *dev = weir__cuda_of(s->base.dev);
     weir_status st = WEIR_OK;
 
     if (s->order.tail && !(st = weir__cuda_flush(s)) &&
@@ -27,16 +27,16 @@ weir_status weir__cuda_tail(struct weir__cuda_stream *s, unsigned cores, weir__c
 
     if (s->native.stream && cores == UINT32_MAX)
         *out = s->native.stream;
-    else if ((st = weir__cuda_queue(s, cores, false, out)))
+    else if ((st = weir__cuda_find_queue(s, cores, false, out)))
         return st;
-    weir__spin_lock(&weir__cuda(s->base.dev)->tails);
+    weir__spin_lock(&weir__cuda_of(s->base.dev)->tails);
     if (!(s->order.is_due && (st = weir__cuda_put_mark(s))) &&
         (*out == s->order.tail || !(st = change_tail(s, *out))))
         st = weir__cuda_flush(s);
     s->order.busy = true;
     if (++s->progress.since >= CHECKPOINT_EVERY)
         (void)weir__cuda_write(s); /* if it fails, whoever asks tries again */
-    weir__spin_unlock(&weir__cuda(s->base.dev)->tails);
+    weir__spin_unlock(&weir__cuda_of(s->base.dev)->tails);
     return st;
 }
 
@@ -52,7 +52,7 @@ weir_status weir__cuda_share(struct weir__cuda_stream *s, unsigned cores, weir__
 /* What others queue on the handle they have comes after the command, wherever that went. */
 static weir_status rejoin(struct weir__cuda_stream *s)
 {
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda *dev = weir__cuda_of(s->base.dev);
     bool pushed = weir__cuda_enter(dev);
     weir_status st;
 
@@ -81,7 +81,7 @@ void weir__cuda_count(struct weir__cuda_stream *s, uint64_t n, const char *name)
 static void set_shut(struct weir__cuda_stream *s, bool shut)
 {
     if (s->gate.shut != shut)
-        atomic_fetch_add(&weir__cuda(s->base.dev)->nshut, shut ? 1 : -1);
+        atomic_fetch_add(&weir__cuda_of(s->base.dev)->nshut, shut ? 1 : -1);
     s->gate.shut = shut;
 }
 
@@ -103,7 +103,7 @@ weir_status weir__cuda_raise_gate(struct weir__cuda_stream *s)
 
 weir_status weir__cuda_before_gate(struct weir__cuda_stream *s)
 {
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda *dev = weir__cuda_of(s->base.dev);
     uint64_t queued = atomic_load_explicit(&s->queued, memory_order_relaxed);
     weir_status st;
 
@@ -118,7 +118,7 @@ weir_status weir__cuda_before_gate(struct weir__cuda_stream *s)
 
 weir_status weir__cuda_gate(struct weir__cuda_stream *s, bool far)
 {
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda *dev = weir__cuda_of(s->base.dev);
     weir_status st = WEIR_OK;
 
     weir__spin_lock(&dev->tails);

@@ -98,7 +98,7 @@ static struct weir__trace_record describe(const weir_stream *s, uint64_t seq,
 struct weir__cuda_traced *weir__cuda_trace_begin(struct weir__cuda_stream *s, weir__cu_stream on,
                                                  const struct weir__kernel *k, uint64_t seq)
 {
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda *dev = weir__cuda_of(s->base.dev);
     uint32_t recording = atomic_load_explicit(&weir__trace_generation, memory_order_relaxed);
     struct weir__cuda_traced *h;
 
@@ -122,7 +122,7 @@ struct weir__cuda_traced *weir__cuda_trace_begin(struct weir__cuda_stream *s, we
 
 void weir__cuda_trace_end(struct weir__cuda_traced *h, weir__cu_stream on, bool queued)
 {
-    struct weir__cuda *dev = weir__cuda(h->stream->base.dev);
+    struct weir__cuda *dev = weir__cuda_of(h->stream->base.dev);
 
     if (queued && !weir__cuda_check(dev, dev->api->cu.event_record(h->ends[1], on), "a trace"))
         add_traced(dev, h);
@@ -137,18 +137,18 @@ void weir__cuda_trace_wait(struct weir__cuda_stream *s, uint64_t seq, struct wei
     if (!h)
         return;
     h->stream = s;
-    h->source = weir__cuda_stream(from.stream);
+    h->source = weir__cuda_stream_of(from.stream);
     h->record =
         (struct weir__trace_record){.seq = seq, .amount = from.seq, .from = weir__clock_ns()};
     h->record.u.source.device = (uint32_t)from.stream->dev->id;
     h->record.u.source.slot = from.stream->slot;
-    add_traced(weir__cuda(s->base.dev), h);
+    add_traced(weir__cuda_of(s->base.dev), h);
 }
 
 void weir__cuda_trace_native(weir_stream *base, void *native, const struct weir__kernel *k)
 {
-    struct weir__cuda_stream *s = weir__cuda_stream(base);
-    struct weir__cuda *dev = weir__cuda(base->dev);
+    struct weir__cuda_stream *s = weir__cuda_stream_of(base);
+    struct weir__cuda *dev = weir__cuda_of(base->dev);
     struct weir__cuda_traced *h = s->told.native;
     bool pushed;
 
@@ -185,7 +185,7 @@ static void note_end(struct weir__cuda_stream *s, uint64_t seq, uint64_t ns)
 
 /* A wait is reached when what is before it on its stream is over, and passed when its source
  * is as well. */
-static void tell_wait(struct weir__cuda_traced *h)
+static void write_wait(struct weir__cuda_traced *h)
 {
     const struct weir__trace_record *r = &h->record;
     uint64_t before = end_of(h->stream, r->seq), source = 0, reached, passed;
@@ -199,7 +199,7 @@ static void tell_wait(struct weir__cuda_traced *h)
     note_end(h->stream, r->seq, passed);
 }
 
-static void tell_operator(struct weir__cuda_traced *h, uint64_t from, uint64_t to)
+static void write_operator(struct weir__cuda_traced *h, uint64_t from, uint64_t to)
 {
     struct weir__trace_record part = h->record;
 
@@ -222,18 +222,18 @@ static void tell_operator(struct weir__cuda_traced *h, uint64_t from, uint64_t t
 }
 
 /* False if it is not over yet. */
-static bool tell(struct weir__cuda *dev, struct weir__cuda_traced *h)
+static bool write_record(struct weir__cuda *dev, struct weir__cuda_traced *h)
 {
     uint64_t from, to;
 
     if (h->source) {
-        tell_wait(h);
+        write_wait(h);
         return true;
     }
     if (weir__cuda_time_of(dev, &h->ends[1], &to) == CU_ERROR_NOT_READY)
         return false;
     if (to != WEIR__NO_TIME && !weir__cuda_time_of(dev, &h->ends[0], &from))
-        tell_operator(h, from, to);
+        write_operator(h, from, to);
     return true;
 }
 
@@ -249,7 +249,7 @@ void weir__cuda_trace_flush(struct weir__cuda *dev)
     for (struct weir__cuda_stream *s = atomic_load(&dev->streams); s; s = s->next)
         s->told.is_behind = false;
     for (at = &dev->traced.first; (h = *at);) {
-        if (h->stream->told.is_behind || !tell(dev, h)) {
+        if (h->stream->told.is_behind || !write_record(dev, h)) {
             h->stream->told.is_behind = true; /* nothing behind it is over either */
             at = &h->next;
             continue;

@@ -31,7 +31,7 @@ static inline uint64_t last_at_tail(const struct weir__cuda_stream *s)
 
 weir_status weir__cuda_record(struct weir__cuda_stream *s, weir__cu_stream on, uint64_t seq)
 {
-    struct weir__cuda *dev = weir__cuda(s->base.dev);
+    struct weir__cuda *dev = weir__cuda_of(s->base.dev);
     struct weir__cuda_event *e = &s->order.ring[s->order.ring_at % WEIR__CUDA_RING];
     weir_status st = weir__cuda_check(dev, dev->api->cu.event_record(e->event, on), "an event");
 
@@ -85,7 +85,7 @@ static weir_status hand_over_one(struct weir__cuda_stream *s, const struct weir_
     }
     return !event || event->on == s->order.tail
                ? st
-               : weir__cuda_wait_for(weir__cuda(s->base.dev), s->order.tail, event);
+               : weir__cuda_wait_for(weir__cuda_of(s->base.dev), s->order.tail, event);
 }
 
 /* One that CUDA does not take is kept: no later command may go without. */
@@ -158,7 +158,7 @@ weir_status weir__cuda_put_mark(struct weir__cuda_stream *s)
 
 weir_status weir__cuda_mark(weir_stream *base)
 {
-    struct weir__cuda_stream *s = weir__cuda_stream(base), *at = s;
+    struct weir__cuda_stream *s = weir__cuda_stream_of(base), *at = s;
     uint64_t seq = last_queued(s);
     weir_status st;
 
@@ -168,16 +168,16 @@ weir_status weir__cuda_mark(weir_stream *base)
     if (weir__likely(!s->native.stream))
         return WEIR_OK;
     /* Others queue behind it without a word. */
-    weir__spin_lock(&weir__cuda(base->dev)->tails);
+    weir__spin_lock(&weir__cuda_of(base->dev)->tails);
     st = weir__cuda_put_mark(s);
-    weir__spin_unlock(&weir__cuda(base->dev)->tails);
+    weir__spin_unlock(&weir__cuda_of(base->dev)->tails);
     return st;
 }
 
 bool weir__cuda_find(struct weir__mark mark, struct weir__cuda_event *out, weir_status *st)
 {
-    struct weir__cuda *dev = weir__cuda(mark.stream->dev);
-    struct weir__cuda_stream *from = weir__cuda_stream(mark.stream);
+    struct weir__cuda *dev = weir__cuda_of(mark.stream->dev);
+    struct weir__cuda_stream *from = weir__cuda_stream_of(mark.stream);
     const struct weir__cuda_event *found = NULL;
     bool pushed = weir__cuda_enter(dev);
 
@@ -199,18 +199,18 @@ static weir_status wait_foreign(struct weir__cuda_stream *s, struct weir__mark m
 
     if (weir__cuda_find(mark, &event, &st))
         return st;
-    weir__spin_lock(&weir__cuda(s->base.dev)->tails);
+    weir__spin_lock(&weir__cuda_of(s->base.dev)->tails);
     if (!(s->order.is_due && (st = weir__cuda_put_mark(s))) &&
         !(st = weir__cuda_keep(s, NULL, 0, &event)))
         st = weir__cuda_flush(s);
-    weir__spin_unlock(&weir__cuda(s->base.dev)->tails);
+    weir__spin_unlock(&weir__cuda_of(s->base.dev)->tails);
     return st;
 }
 
 static weir_status wait_near(struct weir__cuda_stream *s, struct weir__cuda_stream *from,
                              uint64_t seq)
 {
-    struct weir__spin *tails = &weir__cuda(s->base.dev)->tails;
+    struct weir__spin *tails = &weir__cuda_of(s->base.dev)->tails;
     weir_status st = WEIR_OK;
 
     if (atomic_load_explicit(&from->word->reached, memory_order_acquire) >= seq)
@@ -231,8 +231,9 @@ static weir_status wait_near(struct weir__cuda_stream *s, struct weir__cuda_stre
 
 weir_status weir__cuda_wait(weir_stream *base, struct weir__mark mark, enum weir__wait how)
 {
-    struct weir__cuda_stream *s = weir__cuda_stream(base), *from = weir__cuda_stream(mark.stream);
-    struct weir__cuda *dev = weir__cuda(base->dev);
+    struct weir__cuda_stream *s = weir__cuda_stream_of(base),
+                             *from = weir__cuda_stream_of(mark.stream);
+    struct weir__cuda *dev = weir__cuda_of(base->dev);
     bool foreign = mark.stream->dev != base->dev, pushed = false, must_take;
     weir__cu_stream tail;
     weir_status st = weir__cuda_alive(dev);

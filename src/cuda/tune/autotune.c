@@ -68,12 +68,12 @@ static bool take_item(struct tuning *r, struct weir__cuda_lane *lane,
 
     if (!k->fn || !k->tune || !k->code->product || !k->code->product(k->args, &m.call) ||
         weir__cuda_product_find(m.sink.dev, &m.call, k->cores, &m.product) ||
-        weir__cuda_part(weir__cuda_stream(lane->stream), k->cores, &m.part) ||
+        weir__cuda_find_part(weir__cuda_stream_of(lane->stream), k->cores, &m.part) ||
         weir__cuda_product_workspace(&m.sink))
         return false;
     if (!m.product->tuned)
         weir__cuda_tune(&m.sink, m.part, m.product, &m.call);
-    r->program->company = hash_key(r->program->company, &m.product->key);
+    r->program->concurrent_set = hash_key(r->program->concurrent_set, &m.product->key);
     add_member(r, &m);
     span = weir__cuda_product_span(&m.call);
     r->span = span > r->span ? span : r->span;
@@ -84,7 +84,7 @@ static void gather(struct tuning *r)
 {
     struct weir__program *p = r->program;
 
-    p->company = WEIR__CUDA_HASH;
+    p->concurrent_set = WEIR__CUDA_HASH;
     for (int i = 0; i < p->nlanes; i++) {
         struct weir__cuda_lane *lane = &p->lanes[i];
         bool some = false;
@@ -95,7 +95,7 @@ static void gather(struct tuning *r)
 
             if (!item->is_wait && !take_item(r, lane, item))
                 continue;
-            p->company = weir__cuda_hash(p->company, place, sizeof place);
+            p->concurrent_set = weir__cuda_hash(p->concurrent_set, place, sizeof place);
             if (item->is_wait)
                 continue;
             some = true;
@@ -124,16 +124,16 @@ static float time_together(struct tuning *r)
 /* Tries the member's other algorithms; true if one of them makes all faster. */
 static bool improve(struct tuning *r, struct weir__cuda_product *p, float *least)
 {
-    uint64_t company = r->program->company;
-    int best = weir__cuda_choice(p, company), before = best;
+    uint64_t concurrent_set = r->program->concurrent_set;
+    int best = weir__cuda_choice(p, concurrent_set), before = best;
 
-    for (int i = 0; i < p->nways && weir__clock_ns() < r->end; i++) {
+    for (int i = 0; i < p->nalgorithms && weir__clock_ns() < r->end; i++) {
         float ms;
 
         if (i == before || p->algorithms[i].ms <= 0 ||
             p->algorithms[i].ms > p->algorithms[p->best].ms * TOO_SLOW)
             continue;
-        weir__cuda_choose(p, company, i);
+        weir__cuda_choose(p, concurrent_set, i);
         ms = time_together(r);
         weir__log(WEIR_LOG_DEBUG,
                   "product [%lld, %lld, %lld] by algorithm %d: the plan's products take %.2f us "
@@ -145,7 +145,7 @@ static bool improve(struct tuning *r, struct weir__cuda_product *p, float *least
             best = i;
         }
     }
-    weir__cuda_choose(p, company, best);
+    weir__cuda_choose(p, concurrent_set, best);
     return best != before;
 }
 
@@ -186,7 +186,7 @@ static void try_algorithms(struct tuning *r, float *least)
         struct member *m = &r->members[i];
 
         weir__cuda_tune(&m->sink, m->part, m->product, &m->call);
-        weir__cuda_choose(m->product, r->program->company, m->product->best);
+        weir__cuda_choose(m->product, r->program->concurrent_set, m->product->best);
     }
     for (int pass = 0; pass < PASSES && better; pass++) {
         better = false; /* and a single one has tried everything */
@@ -199,7 +199,7 @@ static void try_algorithms(struct tuning *r, float *least)
 
 static bool is_merged(const struct tuning *r, int i)
 {
-    return weir__cuda_item(r->program, r->products[i])->merge > 0;
+    return weir__cuda_item_at(r->program, r->products[i])->merge > 0;
 }
 
 /* The last merge with one more member; false if it is none then. */
@@ -234,7 +234,7 @@ static bool try_merge(struct tuning *r, float *least)
         weir__cuda_product_find(p->dev, &member.call, member.sink.cores, &member.product))
         return false;
     weir__cuda_tune(&member.sink, NULL, member.product, &member.call);
-    weir__cuda_choose(member.product, p->company, member.product->best);
+    weir__cuda_choose(member.product, p->concurrent_set, member.product->best);
     if ((ms = time_together(r)) <= 0)
         return false;
     (void)improve(r, member.product, &ms);
@@ -271,13 +271,13 @@ static void keep(const struct tuning *r)
     const struct weir__program *p = r->program;
 
     for (int i = 0; i < r->nmembers; i++)
-        weir__cuda_keep_choice(p->dev, r->members[i].product, p->company,
-                               weir__cuda_choice(r->members[i].product, p->company));
+        weir__cuda_keep_choice(p->dev, r->members[i].product, p->concurrent_set,
+                               weir__cuda_choice(r->members[i].product, p->concurrent_set));
     weir__cuda_keep_arrangement(p);
 }
 
-/* Whether an earlier process chose everything. What it merged may have no algorithm in its company
- * here: then it takes the one it has on its own. */
+/* Whether an earlier process chose everything. What it merged may have no algorithm in its
+ * concurrent_set here: then it takes the one it has on its own. */
 static bool recall(struct tuning *r)
 {
     struct weir__program *p = r->program;
@@ -285,14 +285,14 @@ static bool recall(struct tuning *r)
     struct weir__product stack;
 
     for (int i = 0; i < r->nmembers; i++)
-        if (weir__cuda_read_choice(p->dev, r->members[i].product, p->company) < 0)
+        if (weir__cuda_read_choice(p->dev, r->members[i].product, p->concurrent_set) < 0)
             return false;
     if (!weir__cuda_read_arrangement(p))
         return false;
     for (int i = 0; i < p->arrangement.nmerges; i++)
         if (weir__cuda_merge_stack(p, &p->arrangement.merges[i], false, &stack) &&
             !weir__cuda_product_find(p->dev, &stack, p->dev->cores.total, &product))
-            (void)weir__cuda_read_choice(p->dev, product, p->company);
+            (void)weir__cuda_read_choice(p->dev, product, p->concurrent_set);
     return true;
 }
 

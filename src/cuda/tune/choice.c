@@ -15,54 +15,57 @@ struct stored {
 };
 
 static void stored_name(const struct weir__cuda *dev, const struct weir__cuda_product *p,
-                        uint64_t company, char *name, size_t size)
+                        uint64_t concurrent_set, char *name, size_t size)
 {
     uint64_t h = weir__cuda_hash(WEIR__CUDA_HASH, &p->key, sizeof p->key);
 
     snprintf(name, size, "product-%016llx-%016llx-sm%d%d-cores%u-cublaslt%d.way",
-             (unsigned long long)h, (unsigned long long)company, dev->gpu.major, dev->gpu.minor,
-             dev->cores.total, dev->api->lt.version());
+             (unsigned long long)h, (unsigned long long)concurrent_set, dev->gpu.major,
+             dev->gpu.minor, dev->cores.total, dev->api->lt.version());
 }
 
 int weir__cuda_add_algorithm(struct weir__cuda_product *p, const struct weir__lt_result *how,
                              int target)
 {
-    for (int i = 0; i < p->nways; i++)
+    for (int i = 0; i < p->nalgorithms; i++)
         if (p->algorithms[i].target == target &&
             !memcmp(&p->algorithms[i].how.algo, &how->algo, sizeof how->algo))
             return i;
-    if (p->nways == WEIR__CUDA_WAYS)
+    if (p->nalgorithms == WEIR__CUDA_ALGORITHMS)
         return -1;
-    p->algorithms[p->nways] = (struct weir__cuda_way){.how = *how, .target = target};
-    return p->nways++;
+    p->algorithms[p->nalgorithms] = (struct weir__cuda_algorithm){.how = *how, .target = target};
+    return p->nalgorithms++;
 }
 
-void weir__cuda_choose(struct weir__cuda_product *p, uint64_t company, int algorithm)
+void weir__cuda_choose(struct weir__cuda_product *p, uint64_t concurrent_set, int algorithm)
 {
-    unsigned n = p->nchoices < WEIR__CUDA_COMPANIES ? p->nchoices : WEIR__CUDA_COMPANIES, i = 0;
+    unsigned n = p->nchoices < WEIR__CUDA_CONCURRENT_SETS ? p->nchoices
+                                                          : WEIR__CUDA_CONCURRENT_SETS,
+             i = 0;
 
-    if (!company) {
+    if (!concurrent_set) {
         p->best = algorithm;
         return;
     }
-    while (i < n && p->choices[i].company != company)
+    while (i < n && p->choices[i].concurrent_set != concurrent_set)
         i++;
     if (i == n)
-        i = p->nchoices++ % WEIR__CUDA_COMPANIES;
-    p->choices[i].company = company;
+        i = p->nchoices++ % WEIR__CUDA_CONCURRENT_SETS;
+    p->choices[i].concurrent_set = concurrent_set;
     p->choices[i].algorithm = algorithm;
 }
 
-int weir__cuda_choice(const struct weir__cuda_product *p, uint64_t company)
+int weir__cuda_choice(const struct weir__cuda_product *p, uint64_t concurrent_set)
 {
-    for (unsigned i = 0; company && i < p->nchoices && i < WEIR__CUDA_COMPANIES; i++)
-        if (p->choices[i].company == company)
+    for (unsigned i = 0; concurrent_set && i < p->nchoices && i < WEIR__CUDA_CONCURRENT_SETS; i++)
+        if (p->choices[i].concurrent_set == concurrent_set)
             return p->choices[i].algorithm;
     return p->best;
 }
 
 /* A file may be of any content: the library says whether it can do what is in there. */
-int weir__cuda_read_choice(struct weir__cuda *dev, struct weir__cuda_product *p, uint64_t company)
+int weir__cuda_read_choice(struct weir__cuda *dev, struct weir__cuda_product *p,
+                           uint64_t concurrent_set)
 {
     char name[160];
     size_t size;
@@ -70,7 +73,7 @@ int weir__cuda_read_choice(struct weir__cuda *dev, struct weir__cuda_product *p,
     struct weir__lt_result how = {.workspace = 0};
     int algorithm = -1;
 
-    stored_name(dev, p, company, name, sizeof name);
+    stored_name(dev, p, concurrent_set, name, sizeof name);
     if (!(s = (struct stored *)weir__cuda_cache_read(name, &size)))
         return -1;
     /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): keys are zeroed first */
@@ -85,7 +88,7 @@ int weir__cuda_read_choice(struct weir__cuda *dev, struct weir__cuda_product *p,
         }
     }
     if (algorithm >= 0)
-        weir__cuda_choose(p, company, algorithm);
+        weir__cuda_choose(p, concurrent_set, algorithm);
     else
         weir__log(WEIR_LOG_WARN, "%s has no algorithm to do that product and is not used", name);
     weir__free(s);
@@ -93,7 +96,7 @@ int weir__cuda_read_choice(struct weir__cuda *dev, struct weir__cuda_product *p,
 }
 
 void weir__cuda_keep_choice(const struct weir__cuda *dev, const struct weir__cuda_product *p,
-                            uint64_t company, int algorithm)
+                            uint64_t concurrent_set, int algorithm)
 {
     struct stored s;
     char name[160];
@@ -102,7 +105,7 @@ void weir__cuda_keep_choice(const struct weir__cuda *dev, const struct weir__cud
     memcpy(&s.key, &p->key, sizeof s.key); /* with its padding */
     s.target = p->algorithms[algorithm].target;
     s.algo = p->algorithms[algorithm].how.algo;
-    stored_name(dev, p, company, name, sizeof name);
+    stored_name(dev, p, concurrent_set, name, sizeof name);
     weir__cuda_cache_write(name, &s, sizeof s);
 }
 
@@ -111,14 +114,14 @@ void weir__cuda_keep_choice(const struct weir__cuda *dev, const struct weir__cud
 static void plan_name(const struct weir__program *p, char *name, size_t size)
 {
     snprintf(name, size, "plan-%016llx-sm%d%d-cores%u-cublaslt%d.plan",
-             (unsigned long long)p->company, p->dev->gpu.major, p->dev->gpu.minor,
+             (unsigned long long)p->concurrent_set, p->dev->gpu.major, p->dev->gpu.minor,
              p->dev->cores.total, p->dev->api->lt.version());
 }
 
 static bool is_kernel(const struct weir__program *p, struct weir__cuda_place at)
 {
     return at.lane >= 0 && at.lane < p->nlanes && at.item >= 0 &&
-           at.item < p->lanes[at.lane].nitems && !weir__cuda_item(p, at)->is_wait;
+           at.item < p->lanes[at.lane].nitems && !weir__cuda_item_at(p, at)->is_wait;
 }
 
 /* A file may be of any content: no item may be in two merges. */

@@ -101,10 +101,10 @@ static int choose(const struct weir__cuda_product *p)
 {
     int best = -1, modest = -1;
 
-    for (int i = 0; i < p->nways; i++)
+    for (int i = 0; i < p->nalgorithms; i++)
         if (p->algorithms[i].ms > 0 && (best < 0 || p->algorithms[i].ms < p->algorithms[best].ms))
             best = i;
-    for (int i = 0; i < p->nways && best >= 0; i++)
+    for (int i = 0; i < p->nalgorithms && best >= 0; i++)
         if (p->algorithms[i].ms > 0 &&
             p->algorithms[i].ms <= p->algorithms[best].ms * ABOUT_AS_FAST &&
             (modest < 0 || p->algorithms[i].how.waves < p->algorithms[modest].how.waves))
@@ -119,7 +119,7 @@ static void time_all(const struct weir__cuda_sink *sink, struct weir__cuda_watch
 
     for (int t = 1; t < WEIR__CUDA_TARGETS; t++)
         weir__cuda_product_ask(sink->dev, p, t);
-    for (int i = 0; i < p->nways; i++) {
+    for (int i = 0; i < p->nalgorithms; i++) {
         p->algorithms[i].ms = time_algorithm(sink, w, p, i, x);
         weir__log(WEIR_LOG_DEBUG,
                   "product [%lld, %lld, %lld]: algorithm %d, of target %d, %.2f waves: %.2f us",

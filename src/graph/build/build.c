@@ -14,7 +14,7 @@ weir_status weir_graph_create(weir_device *dev, weir_graph **out)
     if ((st = weir__need(dev, "the device of a graph")))
         return st;
     if (!(g = weir__calloc(1, sizeof *g)))
-        return weir__fail(WEIR_ENOMEM, "a graph on %s", dev->props.name);
+        return weir__fail_nomem("making a graph on %s", dev->props.name);
     g->dev = dev;
     atomic_fetch_add(&dev->graphs_live, 1);
     g->id = atomic_fetch_add(&next_id, 1);
@@ -95,7 +95,7 @@ int weir__graph_label(weir_graph *g, const char *label)
     if (!weir__grow(&g->labels, g->nlabels, &g->cap_labels, sizeof *g->labels))
         return -1;
     if (!(g->labels[g->nlabels] = weir__strdup(label))) {
-        weir__fail(WEIR_ENOMEM, "stream label '%s'", label);
+        weir__fail_nomem("keeping stream label '%s'", label);
         return -1;
     }
     return g->nlabels++;
@@ -118,7 +118,7 @@ int weir__graph_super_kernel(weir_graph *g, const char *name, const char *option
     if (!s->name || !s->options) {
         weir__free(s->name);
         weir__free(s->options);
-        weir__fail(WEIR_ENOMEM, "super kernel '%s'", name);
+        weir__fail_nomem("opening super kernel '%s'", name);
         return -1;
     }
     return g->nsuper_kernels++;
@@ -252,7 +252,7 @@ weir_status weir__graph_add_node(weir_graph *g, const struct weir__op *op, const
     if (failed) {
         weir__node_fini(&n);
         g->nvalues = values_before;
-        return weir__fail(WEIR_ENOMEM, "node '%s'", name);
+        return weir__fail_nomem("adding node '%s'", name);
     }
     *node = g->nnodes;
     g->nodes[g->nnodes++] = n;

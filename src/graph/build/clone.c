@@ -118,7 +118,7 @@ weir_status weir__graph_clone(const weir_graph *from, weir_graph **out)
     }
     if (failed) {
         weir_graph_destroy(to);
-        return weir__fail(WEIR_ENOMEM, "a copy of a graph of %d nodes", from->nnodes);
+        return weir__fail_nomem("copying a graph of %d nodes", from->nnodes);
     }
     *out = to;
     return WEIR_OK;

@@ -21,6 +21,10 @@
 
 enum weir__value_kind { WEIR__VALUE_INPUT, WEIR__VALUE_CONSTANT, WEIR__VALUE_NODE };
 
+/* What stands in for a dynamic size until a run decides it: tensors that depend on it show
+ * this size, or what follows from it. */
+#define WEIR__DYNAMIC_SIZE 10080
+
 struct weir__value {
     enum weir__value_kind kind;
     char *name;             /* of an input, or of a file's constant; NULL otherwise */
@@ -32,7 +36,7 @@ struct weir__value {
     int nafter, cap_after;
     bool is_output;
     unsigned dynamic; /* of an input: bit d is set where size d is decided at run, and the view
-                       * has WEIR_DYNAMIC_SIZE */
+                       * has WEIR__DYNAMIC_SIZE */
     bool literal;     /* of a constant: nobody outside the graph can write it */
 };
 

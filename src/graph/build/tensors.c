@@ -14,7 +14,7 @@ weir_status weir__graph_tensor(weir_graph *g, const struct weir__operand *operan
     weir__mutex_unlock(&g->dev->lock);
     *out = t;
     if (!t)
-        return weir__fail(WEIR_ENOMEM, "a tensor of a graph");
+        return weir__fail_nomem("making a tensor of a graph");
     t->graph = g->id;
     t->value = operand->value;
     t->view = operand->view;
@@ -58,7 +58,7 @@ static weir_status add_constant(weir_graph *g, weir_tensor *t, int *value)
     }
     weir__mutex_unlock(&g->dev->lock);
     if (!handle)
-        return weir__fail(WEIR_ENOMEM, "a constant of a graph");
+        return weir__fail_nomem("adding a constant to a graph");
     if ((*value = weir__graph_add_value(g, WEIR__VALUE_CONSTANT, &whole, -1)) < 0) {
         weir_tensor_release(handle);
         return WEIR_ENOMEM;
@@ -182,13 +182,13 @@ weir_status weir_graph_input(weir_graph *g, const char *name, weir_dtype dtype, 
             return st;
     for (int d = 0; d < ndim && d < WEIR_MAX_DIMS; d++) {
         dynamic |= shape[d] == -1 ? 1u << d : 0;
-        sizes[d] = shape[d] == -1 ? WEIR_DYNAMIC_SIZE : shape[d];
+        sizes[d] = shape[d] == -1 ? WEIR__DYNAMIC_SIZE : shape[d];
     }
     if ((st = weir__view_init(&view, dtype, ndim, sizes)))
         return st;
     if (!weir__grow(&g->inputs, g->ninputs, &g->cap_inputs, sizeof *g->inputs) ||
         !(copied = weir__strdup(name)))
-        return weir__fail(WEIR_ENOMEM, "graph input '%s'", name);
+        return weir__fail_nomem("adding graph input '%s'", name);
     if ((operand.value = weir__graph_add_value(g, WEIR__VALUE_INPUT, &view, -1)) < 0) {
         weir__free(copied);
         return WEIR_ENOMEM;
@@ -238,7 +238,7 @@ weir_status weir__graph_add_output(weir_graph *g, const char *name,
             return st;
     if (!weir__grow(&g->outputs, g->noutputs, &g->cap_outputs, sizeof *g->outputs) ||
         !(output.name = weir__strdup(name)))
-        return weir__fail(WEIR_ENOMEM, "graph output '%s'", name);
+        return weir__fail_nomem("adding graph output '%s'", name);
     if ((st = own_value(g, &output.operand))) {
         weir__free(output.name);
         return st;

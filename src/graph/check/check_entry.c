@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "graph/check/check_graph.h"
 #include "graph/file/pbtxt_load.h"
 
@@ -81,19 +82,19 @@ static weir_status check_count(size_t nranks)
 weir_status weir_check_graphs(weir_graph *const *graphs, size_t nranks,
                               const weir_check_options *options, weir_check_report **out)
 {
-    static const weir_check_options defaults;
+    weir_check_options o;
     struct weir__report *report;
     weir_status st;
 
     *out = NULL;
-    if ((st = check_count(nranks)))
+    if ((st = WEIR__TAKE(&o, options, "options of a check")) || (st = check_count(nranks)))
         return st;
     for (size_t i = 0; i < nranks; i++)
         if (!graphs[i])
             return weir__fail(WEIR_EINVAL, "rank %zu has no graph", i);
     if (!(report = weir__report_new()))
         return WEIR_ENOMEM;
-    if ((st = weir__check_ranks(graphs, nranks, options ? options : &defaults, report))) {
+    if ((st = weir__check_ranks(graphs, nranks, &o, report))) {
         weir_check_free(&report->public);
         return st;
     }
@@ -138,8 +139,8 @@ static weir_status add_records(struct weir__pb_file *f, struct weir__check_progr
 {
     struct weir__check_rank *rank = &p->ranks[0];
     int *stream = weir__calloc((size_t)f->nnodes + 1, sizeof *stream);
-    weir_status st = stream ? weir__pb_labels(f, stream)
-                            : weir__fail(WEIR_ENOMEM, "a check of %d nodes", f->nnodes);
+    weir_status st =
+        stream ? weir__pb_labels(f, stream) : weir__fail_nomem("checking %d nodes", f->nnodes);
 
     for (int i = 0; i < f->nnodes && !st; i++) {
         const char *label = "default";
@@ -226,23 +227,23 @@ static weir_status load_ranks(weir_device *dev, const char *const *paths, size_t
 weir_status weir_check_files(weir_device *dev, const char *const *paths, size_t nranks,
                              const weir_check_options *options, weir_check_report **out)
 {
-    static const weir_check_options defaults;
+    weir_check_options o;
     struct weir__report *report;
     weir_graph **graphs;
     bool all;
     weir_status st;
 
     *out = NULL;
-    if ((st = check_count(nranks)))
+    if ((st = WEIR__TAKE(&o, options, "options of a check")) || (st = check_count(nranks)))
         return st;
     report = weir__report_new();
     graphs = weir__calloc(nranks, sizeof *graphs);
     if (!report || !graphs)
-        st = weir__fail(WEIR_ENOMEM, "a check of %zu files", nranks);
+        st = weir__fail_nomem("checking %zu files", nranks);
     else if (!(st = load_ranks(dev, paths, nranks, report, graphs, &all))) {
         report->public.nranks = nranks;
         if (all)
-            st = weir__check_ranks(graphs, nranks, options ? options : &defaults, report);
+            st = weir__check_ranks(graphs, nranks, &o, report);
     }
     for (size_t r = 0; graphs && r < nranks; r++) {
         for (size_t other = r + 1; other < nranks; other++)

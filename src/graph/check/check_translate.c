@@ -89,7 +89,7 @@ static weir_status set_demand(const weir_graph *g, const struct weir__node *n, i
     else
         tile(g, n, (unsigned)may, &work);
     if (!k && !keep_offer(&work, rank, op))
-        return weir__fail(WEIR_ENOMEM, "a check of '%s'", n->name);
+        return weir__fail_nomem("checking '%s'", n->name);
     if (work.engine > WEIR_ENGINE_MIX || !work.blocks)
         return WEIR_OK;
     op->take = (k ? k->gang : work.gang || (work.meets && work.blocks > 1)) ? WEIR__TAKE_GANG
@@ -152,7 +152,7 @@ weir_status weir__check_translate(const struct weir__checked *x, struct weir__ch
     p->ranks[rank].vector = props->cores.vector;
     p->ranks[rank].split = props->features & WEIR_FEATURE_SPLIT_CORES;
     if (!by_label || !op_of)
-        st = weir__fail(WEIR_ENOMEM, "a check of %d nodes", x->g->nnodes);
+        st = weir__fail_nomem("checking %d nodes", x->g->nnodes);
     for (int i = 0; !st && i < x->g->nlabels; i++)
         by_label[i] = -1;
     for (int v = 0; v < x->g->nnodes && !st; v++)

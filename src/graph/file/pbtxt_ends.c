@@ -199,7 +199,7 @@ static weir_status store_raw(const struct weir__pb_value *v, const struct weir__
     weir_status st;
 
     if (!raw)
-        return weir__fail(WEIR_ENOMEM, "%s: a constant", v->file->text.where);
+        return weir__fail_nomem("%s: a constant", v->file->text.where);
     if (!(st = weir__pb_unquote(v->reader.text, e, raw, &size))) {
         if (size == bytes)
             memcpy(data, raw, bytes);
@@ -304,7 +304,7 @@ static weir_status make_constant(struct weir__pb_file *f, const struct weir__pb_
         return weir__pb_at_node(f, n, st);
     g->values[out->value].literal = true;
     if (!(g->values[out->value].name = weir__strdup(n->name)))
-        return weir__fail(WEIR_ENOMEM, "constant '%s'", n->name);
+        return weir__fail_nomem("adding constant '%s'", n->name);
     return WEIR_OK;
 }
 
@@ -337,8 +337,7 @@ weir_status weir__pb_load_constant(struct weir__pb_file *f, const struct weir__p
         *zeros += bytes;
     }
     if (!(data = weir__calloc(1, (size_t)bytes)))
-        return weir__fail(WEIR_ENOMEM, "constant '%s' of %s", n->name,
-                          weir__size((size_t)bytes).text);
+        return weir__fail_nomem("constant '%s' of %s", n->name, weir__size((size_t)bytes).text);
     if (!a || !(st = read_bytes(f, n, a, &view, data, (size_t)bytes)))
         st = make_constant(f, n, g, &view, data, out);
     weir__free(data);

@@ -38,7 +38,7 @@ static weir_status grow(struct weir__pb_file *f, void *array, int n, int *cap, s
     if (n < *cap)
         return WEIR_OK;
     if (*cap > INT_MAX / 4 || !(fresh = weir__calloc((size_t)want, size)))
-        return weir__fail(WEIR_ENOMEM, "%s: %d records of a graph file", f->text.where, want);
+        return weir__fail_nomem("%s: %d records of a graph file", f->text.where, want);
     memcpy(&old, array, sizeof old);
     if (n)
         memcpy(fresh, old, (size_t)n * size);
@@ -77,7 +77,7 @@ weir_status weir__pb_file_string(struct weir__pb_file *f, const struct weir__pb_
                              "a string of %zu bytes is too long for a name (at most %d)",
                              e->raw_size, WEIR__PB_MAX_NAME);
     if (!(copy = chunk_alloc(f, e->raw_size + 1)))
-        return weir__fail(WEIR_ENOMEM, "%s: a string of a graph file", f->text.where);
+        return weir__fail_nomem("%s: a string of a graph file", f->text.where);
     if ((st = weir__pb_unquote(text, e, copy, &size)))
         return st;
     if (memchr(copy, 0, size))

@@ -107,7 +107,7 @@ static weir_status load_nodes(struct weir__pb_loader *l)
     l->made = weir__calloc(n, sizeof *l->made);
     l->stamp = weir__calloc(n, sizeof *l->stamp);
     if (!l->made || !l->stamp)
-        return weir__fail(WEIR_ENOMEM, "%s: %d nodes", f->text.where, f->nnodes);
+        return weir__fail_nomem("%s: %d nodes", f->text.where, f->nnodes);
     for (int i = 0; i < f->nnodes && !st; i++)
         st = load_node(l, l->order[i]);
     /* Results are what values hold in the end, wherever the file names them. */
@@ -126,7 +126,7 @@ weir_status weir_graph_load(weir_device *dev, const char *text, size_t size, con
 
     *out = NULL;
     if (!plain)
-        return weir__fail(WEIR_ENOMEM, "the locale to read %s in", where ? where : "a graph");
+        return weir__fail_nomem("the locale to read %s in", where ? where : "a graph");
     before = uselocale(plain); /* numbers have a point, whatever the program's locale says */
     st = weir__pb_file_parse(&l.file, where ? where : "graph", text, size);
     if (!st && !(st = weir_graph_create(dev, &l.g)))

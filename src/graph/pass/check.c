@@ -99,7 +99,7 @@ static weir_status find_after(struct check *k)
     weir_status st;
 
     if (!(k->after = weir__malloc(n * sizeof *k->after)))
-        return weir__fail(WEIR_ENOMEM, "check of %d nodes", c->g->nnodes);
+        return weir__fail_nomem("checking %d nodes", c->g->nnodes);
     for (size_t i = 0; i < n; i++)
         k->after[i] = NEVER;
     for (int v = c->g->nnodes - 1; v >= 0; v--) {
@@ -385,7 +385,7 @@ static weir_status check_memory(const struct check *k)
     weir_status st;
 
     if (!a.held || !a.by_value || !a.over || !edges || !set_init(&set, (int)most))
-        st = weir__fail(WEIR_ENOMEM, "check of %zu values", nvalues);
+        st = weir__fail_nomem("checking %zu values", nvalues);
     else if (!(st = fill_arena(k, &a)))
         st = sweep_arena(k, &a, edges, &set);
     set_fini(&set);

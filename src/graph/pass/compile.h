@@ -62,7 +62,7 @@ struct weir__compile {
 /* Mode max-autotune: weir may run things otherwise than they were issued. */
 static inline bool weir__is_autotuned(const weir_compile_options *options)
 {
-    return !options->mode || !strcmp(options->mode, "max-autotune");
+    return options->mode == WEIR_COMPILE_MAX_AUTOTUNE;
 }
 
 weir_status weir__pass_live(struct weir__compile *c);    /* live.c */

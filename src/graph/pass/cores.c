@@ -122,7 +122,7 @@ weir_status weir__pass_cores(struct weir__compile *c)
     if ((st = weir__graph_cores(g, c->options.cores, &whole)))
         return st;
     if (!(c->limit = weir__calloc((size_t)g->nnodes + 1, sizeof *c->limit)))
-        return weir__fail(WEIR_ENOMEM, "the core limits of %d nodes", g->nnodes);
+        return weir__fail_nomem("the core limits of %d nodes", g->nnodes);
     for (int v = 0; v < g->nnodes; v++) {
         weir_cores own;
 

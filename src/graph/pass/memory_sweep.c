@@ -454,5 +454,5 @@ weir_status weir__memory_sweep(const struct weir__lifetimes *items, int64_t *off
     weir__free(region);
     weir__free(ended);
     weir__free(first);
-    return ok ? WEIR_OK : weir__fail(WEIR_ENOMEM, "memory plan of %d values", items->n);
+    return ok ? WEIR_OK : weir__fail_nomem("planning the memory of %d values", items->n);
 }

@@ -75,7 +75,7 @@ weir_status weir__estimates_init(struct weir__estimates *e, const weir_graph *g)
     e->capacity[POOL_VECTOR] = (int)weir__max(1, props->cores.vector);
     e->capacity[POOL_SDMA] = e->capacity[POOL_HOST] = 1;
     if (!(e->node = weir__calloc((size_t)g->nnodes, sizeof *e->node)))
-        return weir__fail(WEIR_ENOMEM, "costs of %d nodes", g->nnodes);
+        return weir__fail_nomem("costs of %d nodes", g->nnodes);
     for (int v = 0; v < g->nnodes; v++) {
         e->node[v] = estimate(g, &g->nodes[v]);
         /* Logical cores may be more than the threads they share. */
@@ -181,7 +181,7 @@ weir_status weir__simulate(const struct weir__compile *c, const struct weir__est
         weir__free(m.left);
         weir__free(m.started);
         weir__free(m.done);
-        return weir__fail(WEIR_ENOMEM, "simulation of %zu streams", n);
+        return weir__fail_nomem("simulating %zu streams", n);
     }
     m.running = m.done + n;
     m.rate = m.left + n;

@@ -46,7 +46,7 @@ static weir_status place_by_label(struct weir__compile *c)
     weir_status st = WEIR_OK;
 
     if (!by_label)
-        return weir__fail(WEIR_ENOMEM, "streams of %d labels", g->nlabels);
+        return weir__fail_nomem("streams of %d labels", g->nlabels);
     c->streams[0] = (struct weir__plan_stream){.tag = NULL};
     c->nstreams = 1;
     for (int v = 0; v < g->nnodes && !st; v++) {
@@ -79,7 +79,7 @@ void weir__streams_number(struct weir__compile *c)
 weir_status weir__pass_streams(struct weir__compile *c)
 {
     size_t nnodes = (size_t)c->g->nnodes;
-    bool automatic = c->options.streams && strcmp(c->options.streams, "auto") == 0;
+    bool automatic = c->options.streams == WEIR_STREAMS_AUTO;
     weir_status st;
 
     if ((st = weir__streams_check(c->g, &c->options)))
@@ -89,7 +89,7 @@ weir_status weir__pass_streams(struct weir__compile *c)
     c->order = weir__calloc(nnodes, sizeof *c->order);
     c->streams = weir__calloc((size_t)c->g->nlabels + 1 + WEIR__AUTO_STREAMS, sizeof *c->streams);
     if (!c->stream || !c->position || !c->order || !c->streams)
-        return weir__fail(WEIR_ENOMEM, "streams of %zu nodes", nnodes);
+        return weir__fail_nomem("streams of %zu nodes", nnodes);
     if ((st = place_by_label(c)))
         return st;
     weir__streams_number(c);

@@ -177,7 +177,7 @@ static weir_status choose(struct placing *p)
                        "streams=auto: nothing is split: %.1f us are expected as it is, %.1f us at "
                        "best\n",
                        alone / 1000, p->best_price / 1000);
-    return c->notes.failed ? weir__fail(WEIR_ENOMEM, "notes of the streams") : WEIR_OK;
+    return c->notes.failed ? weir__fail_nomem("notes of the streams") : WEIR_OK;
 }
 
 /* ---- setting up ---- */
@@ -230,7 +230,7 @@ weir_status weir__streams_auto(struct weir__compile *c)
     weir_status st = weir__estimates_init(&p.estimates, c->g);
 
     if (!st && !allocate(&p))
-        st = weir__fail(WEIR_ENOMEM, "placing %d nodes", c->g->nnodes);
+        st = weir__fail_nomem("placing %d nodes", c->g->nnodes);
     if (!st) {
         find_movable(&p);
         st = choose(&p);

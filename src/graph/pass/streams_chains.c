@@ -70,7 +70,7 @@ weir_status weir__place_earliest(const struct weir__compile *c, const struct wei
     if (!p.finish || !p.available) {
         weir__free(p.available);
         weir__free(p.finish);
-        return weir__fail(WEIR_ENOMEM, "placing %d nodes", c->g->nnodes);
+        return weir__fail_nomem("placing %d nodes", c->g->nnodes);
     }
     for (int v = 0; v < c->g->nnodes; v++) {
         stream[v] = c->stream[v];
@@ -245,7 +245,7 @@ weir_status weir__place_chains(const struct weir__compile *c, const bool *movabl
         memcpy(stream, c->stream, nnodes * sizeof *stream);
         fold_chains(&h, first, n, folds, folds + n + 1, stream, nchains);
     } else {
-        st = weir__fail(WEIR_ENOMEM, "chains of %zu nodes", nnodes);
+        st = weir__fail_nomem("chains of %zu nodes", nnodes);
     }
     weir__free(folds);
     weir__free(h.succs);

@@ -69,7 +69,7 @@ weir_status weir__plan_find_slots(weir_plan *plan, weir_rank *const *ranks, size
 
     plan->slots = weir__malloc(((size_t)plan->graph->nnodes + 1) * sizeof *plan->slots);
     if (!plan->slots)
-        return weir__fail(WEIR_ENOMEM, "a plan of %d nodes", plan->graph->nnodes);
+        return weir__fail_nomem("making a plan of %d nodes", plan->graph->nnodes);
     for (int v = 0; v < plan->graph->nnodes; v++)
         plan->slots[v].place = -1;
     for (int v = 0; v < plan->graph->nnodes && !st; v++)

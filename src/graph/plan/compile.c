@@ -1,4 +1,5 @@
 /* The passes, in order, and the plan they end in. */
+#include "base/sized.h"
 #include "graph/plan/dynamic.h"
 
 #include <stdlib.h>
@@ -27,20 +28,37 @@ static double node_ns(const weir_graph *g, int v)
     return weir__cost_ns(&cost);
 }
 
-static weir_status check_options(const weir_graph *g, const weir_compile_options *o)
+weir_status weir_compile_mode_parse(const char *name, weir_compile_mode *out)
 {
     static const char *const modes[] = {"max-autotune", "reduce-overhead", "eager"};
-    bool known = !o->mode;
-    weir_cores cores;
 
     for (size_t i = 0; i < weir__countof(modes); i++)
-        known |= o->mode && !strcmp(o->mode, modes[i]);
-    if (!known)
-        return weir__fail(WEIR_EINVAL,
-                          "unknown mode '%s'; the modes are max-autotune, reduce-overhead, eager",
-                          o->mode);
-    if (o->streams && strcmp(o->streams, "explicit") && strcmp(o->streams, "auto"))
-        return weir__fail(WEIR_EINVAL, "streams '%s' is neither explicit nor auto", o->streams);
+        if (!name || !strcmp(name, modes[i])) {
+            *out = (weir_compile_mode)i;
+            return WEIR_OK;
+        }
+    return weir__fail(
+        WEIR_EINVAL, "unknown mode '%s'; the modes are max-autotune, reduce-overhead, eager", name);
+}
+
+weir_status weir_stream_placement_parse(const char *name, weir_stream_placement *out)
+{
+    *out = name && !strcmp(name, "auto") ? WEIR_STREAMS_AUTO : WEIR_STREAMS_EXPLICIT;
+    if (!name || *out == WEIR_STREAMS_AUTO || !strcmp(name, "explicit"))
+        return WEIR_OK;
+    return weir__fail(WEIR_EINVAL, "streams '%s' is neither explicit nor auto", name);
+}
+
+static weir_status check_options(const weir_graph *g, const weir_compile_options *o)
+{
+    weir_cores cores;
+
+    if (o->mode > WEIR_COMPILE_EAGER)
+        return weir__fail(WEIR_EINVAL, "compile mode %d is out of range: 0..%d", (int)o->mode,
+                          WEIR_COMPILE_EAGER);
+    if (o->streams > WEIR_STREAMS_AUTO)
+        return weir__fail(WEIR_EINVAL, "stream placement %d is out of range: 0..%d",
+                          (int)o->streams, WEIR_STREAMS_AUTO);
     if (o->nranks && !o->ranks)
         return weir__fail(WEIR_EINVAL, "the array of %zu ranks is NULL", o->nranks);
     return weir__graph_cores(g, o->cores, &cores);
@@ -124,7 +142,7 @@ static weir_status find_external(weir_plan *plan)
     plan->external = weir__calloc((size_t)g->nnodes + 1, sizeof *plan->external);
     plan->item = weir__calloc((size_t)g->nnodes + 1, sizeof *plan->item);
     if (!plan->slot_of || !plan->external || !plan->item)
-        return weir__fail(WEIR_ENOMEM, "a plan of %d nodes", g->nnodes);
+        return weir__fail_nomem("making a plan of %d nodes", g->nnodes);
     for (int i = 0; i < g->nvalues; i++)
         plan->slot_of[i] = -1;
     for (int i = 0; i < g->ninputs; i++)
@@ -153,7 +171,7 @@ static weir_status find_streams(weir_plan *plan)
     weir_status st;
 
     if (!(plan->streams = weir__calloc((size_t)c->nstreams, sizeof *plan->streams)))
-        return weir__fail(WEIR_ENOMEM, "the streams of a plan");
+        return weir__fail_nomem("the streams of a plan");
     for (int i = 1; i < c->nstreams; i++)
         if ((st = weir_stream_tagged(plan->dev, c->streams[i].tag, c->streams[i].priority,
                                      &plan->streams[i])))
@@ -174,7 +192,7 @@ static weir_status first_instance(weir_plan *plan)
     weir_status st = WEIR_OK;
 
     if (!bound || !limits) {
-        st = weir__fail(WEIR_ENOMEM, "an instance of a plan");
+        st = weir__fail_nomem("making an instance of a plan");
         goto done;
     }
     for (size_t i = 0; i < n; i++)
@@ -200,7 +218,7 @@ static weir_plan *new_plan(weir_graph *own)
 
     if (!plan) {
         weir_graph_destroy(own);
-        weir__fail(WEIR_ENOMEM, "a plan");
+        weir__fail_nomem("making a plan");
         return NULL;
     }
     plan->dev = own->dev;
@@ -237,12 +255,10 @@ static weir_status list_plan(const weir_plan *plan, struct weir__stages *stages)
     return st;
 }
 
-/* Texts and ranks are the caller's and read while compiling; of the mode a run still asks
- * whether it is the default. */
+/* Texts and ranks are the caller's and read while compiling. */
 static void forget_texts(weir_compile_options *o)
 {
-    o->mode = weir__is_autotuned(o) ? NULL : "reduce-overhead";
-    o->streams = o->cores = o->dump_dir = NULL;
+    o->cores = o->dump_dir = NULL;
     o->ranks = NULL;
     o->nranks = 0;
 }
@@ -297,22 +313,20 @@ static weir_status make_dynamic(weir_graph *own, const weir_compile_options *opt
 
 weir_status weir_graph_compile(weir_graph *g, const weir_compile_options *options, weir_plan **out)
 {
-    static const weir_compile_options defaults;
+    weir_compile_options o;
     weir_graph *own;
     weir_status st;
 
     *out = NULL;
-    if ((st = weir__need(g, "the graph")))
+    if ((st = weir__need(g, "the graph")) || (st = WEIR__TAKE(&o, options, "compile options")))
         return st;
     if (g->capturing)
         return weir__fail(WEIR_ESTATE, "the graph is still being captured: end that first");
     if (!g->dev->driver->plans)
         return weir__fail(WEIR_EUNSUPPORTED, "device %s runs no plans", g->dev->props.name);
-    if (!options)
-        options = &defaults;
-    if ((st = check_options(g, options)) || (st = weir__graph_clone(g, &own)))
+    if ((st = check_options(g, &o)) || (st = weir__graph_clone(g, &own)))
         return st;
-    return own->dynamic ? make_dynamic(own, options, out) : weir__plan_make(own, options, out);
+    return own->dynamic ? make_dynamic(own, &o, out) : weir__plan_make(own, &o, out);
 }
 
 /* Workers read the programs while they run: waits for the last runs, whatever a hook of the

@@ -6,7 +6,7 @@
 
 /* A size that every graph is tried with when it is compiled: what does not fit it follows
  * no size but the one that stood in. */
-#define TRIAL_SIZE (2 * WEIR_DYNAMIC_SIZE)
+#define TRIAL_SIZE (2 * WEIR__DYNAMIC_SIZE)
 
 struct shape_plan {
     weir_plan *plan;
@@ -18,7 +18,7 @@ struct shape_plan {
 
 struct weir__dynamic {
     weir_compile_options options; /* with strings of its own */
-    char *mode, *streams, *cores, *dump_dir;
+    char *cores, *dump_dir;
     weir_rank **ranks;       /* of options, a use of each group counted */
     struct weir__mutex lock; /* of all that follows; nothing else is taken inside */
     struct shape_plan *table[WEIR_PLAN_SHAPE_SETS];
@@ -43,20 +43,18 @@ static weir_status keep_options(struct weir__dynamic *d, const weir_compile_opti
 
     d->options = *options;
     d->options.nranks = 0;
-    d->options.mode = d->mode = keep(options->mode, &failed);
-    d->options.streams = d->streams = keep(options->streams, &failed);
     d->options.cores = d->cores = keep(options->cores, &failed);
     d->options.dump_dir = d->dump_dir = keep(options->dump_dir, &failed);
     d->ranks = weir__calloc(options->nranks + 1, sizeof *d->ranks);
     if (failed || !d->ranks)
-        return weir__fail(WEIR_ENOMEM, "the options of a plan");
+        return weir__fail_nomem("the options of a plan");
     d->options.ranks = d->ranks;
     for (; d->options.nranks < options->nranks; d->options.nranks++) {
         d->ranks[d->options.nranks] = options->ranks[d->options.nranks];
         weir__group_hold(d->ranks[d->options.nranks]->group);
     }
-    if (d->streams && !strcmp(d->streams, "auto") && (!multi || strcmp(multi, "1"))) {
-        d->options.streams = "explicit";
+    if (options->streams == WEIR_STREAMS_AUTO && (!multi || strcmp(multi, "1"))) {
+        d->options.streams = WEIR_STREAMS_EXPLICIT;
         weir__log(WEIR_LOG_WARN, "a graph of dynamic shapes gets no automatic streams unless "
                                  "ENABLE_DYNAMIC_SHAPE_MULTI_STREAM is 1; its stream labels stay");
     }
@@ -107,7 +105,7 @@ static weir_status make_shape_plan(const weir_plan *plan, weir_tensor *const *in
 
     *out = NULL;
     if (!sizes || !s) {
-        st = weir__fail(WEIR_ENOMEM, "a plan for new shapes");
+        st = weir__fail_nomem("making a plan for new shapes");
         goto free_all;
     }
     for (size_t i = 0; i < n; i++)
@@ -205,7 +203,7 @@ static void release(struct weir__dynamic *d, struct shape_plan *s)
 }
 
 weir_status weir__dynamic_run(weir_plan *plan, weir_stream *stream, weir_tensor *const *inputs,
-                              size_t ninputs, weir_tensor **outputs, size_t noutputs, bool lend)
+                              size_t ninputs, weir_tensor **outputs, size_t noutputs, bool help)
 {
     struct shape_plan *s;
     weir_status st;
@@ -213,7 +211,7 @@ weir_status weir__dynamic_run(weir_plan *plan, weir_stream *stream, weir_tensor 
     if ((st = weir__plan_check_inputs(plan, stream, inputs, ninputs, outputs, noutputs)) ||
         (st = acquire(plan, inputs, &s)))
         return st;
-    st = weir__plan_run(s->plan, stream, inputs, ninputs, outputs, noutputs, lend);
+    st = weir__plan_run(s->plan, stream, inputs, ninputs, outputs, noutputs, help);
     release(plan->dynamic, s);
     return st;
 }
@@ -230,7 +228,7 @@ static weir_status try_sizes(const weir_graph *g)
     weir_status st;
 
     if (!shapes || !sizes) {
-        st = weir__fail(WEIR_ENOMEM, "the inputs of a graph");
+        st = weir__fail_nomem("the inputs of a graph");
     } else {
         for (size_t i = 0; i < n; i++) {
             struct weir__view v = weir__input_view(&g->values[g->inputs[i]]);
@@ -255,7 +253,7 @@ weir_status weir__dynamic_open(weir_plan *plan, const weir_compile_options *opti
     if ((st = try_sizes(plan->graph)))
         return st;
     if (!(plan->dynamic = weir__calloc(1, sizeof *plan->dynamic)))
-        return weir__fail(WEIR_ENOMEM, "a plan");
+        return weir__fail_nomem("making a plan");
     return keep_options(plan->dynamic, options);
 }
 
@@ -270,8 +268,6 @@ void weir__dynamic_close(weir_plan *plan)
     for (size_t i = 0; i < d->options.nranks; i++)
         weir__group_drop(d->ranks[i]->group);
     weir__free(d->ranks);
-    weir__free(d->mode);
-    weir__free(d->streams);
     weir__free(d->cores);
     weir__free(d->dump_dir);
     weir__free(d);
@@ -288,7 +284,7 @@ void weir__dynamic_stats(const weir_plan *plan, weir_plan_stats *out)
         if (!last || d->table[i]->last_used > last->last_used)
             last = d->table[i];
     if (last)
-        weir_plan_get_stats(last->plan, out);
+        weir_plan_get_stats(last->plan, out, sizeof *out);
     out->shape_sets = (size_t)d->n;
     out->shape_hits = d->hits;
     out->shape_misses = d->misses;

@@ -14,7 +14,7 @@ void weir__dynamic_close(weir_plan *plan);
 
 /* weir__plan_run for such a plan. Inputs are checked here, outputs by the plan of the shapes. */
 weir_status weir__dynamic_run(weir_plan *plan, weir_stream *stream, weir_tensor *const *inputs,
-                              size_t ninputs, weir_tensor **outputs, size_t noutputs, bool lend);
+                              size_t ninputs, weir_tensor **outputs, size_t noutputs, bool help);
 
 /* Of the plan that ran last, and of the cache. */
 void weir__dynamic_stats(const weir_plan *plan, weir_plan_stats *out);

@@ -195,7 +195,7 @@ static weir_status set_outputs(const struct fold *f, weir_graph *part)
         if (!weir__grow(&part->outputs, part->noutputs, &part->cap_outputs,
                         sizeof *part->outputs) ||
             !(name = weir__strdup("folded")))
-            return weir__fail(WEIR_ENOMEM, "the results of folding");
+            return weir__fail_nomem("the results of folding");
         v->is_output = true;
         part->outputs[part->noutputs++] =
             (struct weir__output){name, {.value = f->frontier[i], .view = v->view}};
@@ -205,7 +205,7 @@ static weir_status set_outputs(const struct fold *f, weir_graph *part)
 
 static weir_status make_part(struct fold *f, int *number, weir_plan **out)
 {
-    static const weir_compile_options as_issued = {.mode = "eager"};
+    static const weir_compile_options as_issued = {.mode = WEIR_COMPILE_EAGER};
     struct weir__stages nowhere = {.dir = NULL};
     weir_graph *part;
     weir_status st;
@@ -261,7 +261,7 @@ static weir_status reserve(struct fold *f, char **names)
         int node = g->values[f->frontier[i]].node;
 
         if (node >= 0 && !(names[i] = weir__strdup(g->nodes[node].name)))
-            return weir__fail(WEIR_ENOMEM, "the name of a folded constant");
+            return weir__fail_nomem("the name of a folded constant");
         if (!weir__grow(&g->constants, g->nconstants + i, &g->cap_constants, sizeof *g->constants))
             return WEIR_ENOMEM;
     }
@@ -325,7 +325,7 @@ weir_status weir__graph_fold(weir_graph *g)
     if (f.folded && f.known && f.named && f.writers && f.frontier && results && names && number)
         st = fold(&f, number, results, names);
     else
-        st = weir__fail(WEIR_ENOMEM, "folding a graph of %d nodes", g->nnodes);
+        st = weir__fail_nomem("folding a graph of %d nodes", g->nnodes);
     for (int i = 0; results && i < f.nfrontier; i++)
         weir_tensor_release(results[i]);
     for (int i = 0; names && i < f.nfrontier; i++)

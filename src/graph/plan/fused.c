@@ -64,7 +64,7 @@ void weir__fused_free(struct weir__fused *f)
 static weir_status set_part(struct weir__fused_part *part, const struct weir__kernel *k)
 {
     if (!part->args && !(part->args = weir__malloc(k->args_size)))
-        return weir__fail(WEIR_ENOMEM, "the arguments of node '%s'", k->name);
+        return weir__fail_nomem("the arguments of node '%s'", k->name);
     if (k->args_size)
         memcpy(part->args, k->args, k->args_size);
     part->fn = k->fn;
@@ -115,7 +115,7 @@ static weir_status prepare_parts(const weir_plan *plan, struct weir__instance *i
     struct weir__fused **slot = &inst->fused[leader];
 
     if (!*slot && !(*slot = weir__calloc(1, sizeof **slot + (size_t)n * sizeof *(*slot)->parts)))
-        return weir__fail(WEIR_ENOMEM, "super kernel '%s'", all->name);
+        return weir__fail_nomem("opening super kernel '%s'", all->name);
     (*slot)->n = n;
     if (c->chunked[leader])
         (*slot)->pieces = (uint32_t)weir__div_up(

@@ -1,4 +1,5 @@
 /* A plan for people: streams as columns, syncs, bytes and cores. */
+#include "base/sized.h"
 #include "graph/plan/dynamic.h"
 
 #include <stdio.h>
@@ -6,19 +7,21 @@
 
 enum { COLUMN = 26 };
 
-void weir_plan_get_stats(const weir_plan *plan, weir_plan_stats *out)
+void weir_plan_get_stats(const weir_plan *plan, weir_plan_stats *out, size_t size)
 {
+    weir_plan_stats stats;
     size_t live = 0, launches = 0;
 
     if (plan->dynamic) {
-        weir__dynamic_stats(plan, out);
+        weir__dynamic_stats(plan, &stats);
+        weir__sized_give(out, size, &stats, sizeof stats);
         return;
     }
     for (int v = 0; v < plan->graph->nnodes; v++) {
         live += plan->c.live[v];
         launches += plan->c.live[v] && plan->c.leader[v] == v;
     }
-    *out = (weir_plan_stats){
+    stats = (weir_plan_stats){
         .nodes = live,
         .launches = launches,
         .streams = (size_t)plan->c.nstreams,
@@ -27,6 +30,7 @@ void weir_plan_get_stats(const weir_plan *plan, weir_plan_stats *out)
         .lower_bound = plan->c.lower_bound,
         .instances = (size_t)plan->ninstances,
     };
+    weir__sized_give(out, size, &stats, sizeof stats);
 }
 
 static const char *stream_name(const struct weir__compile *c, int stream)
@@ -71,7 +75,7 @@ void weir__plan_list(const weir_plan *plan, struct weir__text *text)
     const struct weir__compile *c = &plan->c;
     weir_plan_stats stats;
 
-    weir_plan_get_stats(plan, &stats);
+    weir_plan_get_stats(plan, &stats, sizeof stats);
     weir__text_add(text, "plan on %s: %zu node(s), %zu stream(s), %zu sync(s), arena %s%s\n",
                    plan->dev->props.name, stats.nodes, stats.streams, stats.syncs,
                    weir__size(stats.arena_bytes).text,
@@ -104,7 +108,7 @@ char *weir_plan_list(const weir_plan *plan)
         weir__plan_list(plan, &text);
     if (text.failed) {
         weir__text_free(&text);
-        weir__fail(WEIR_ENOMEM, "the listing of a plan");
+        weir__fail_nomem("the listing of a plan");
         return NULL;
     }
     return text.data;

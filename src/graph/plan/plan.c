@@ -167,7 +167,7 @@ static weir_status keep(struct weir__kernel *k, struct kept *kept)
 {
     if ((k->args_size && !(kept->args = weir__malloc(k->args_size))) ||
         (k->call && !(kept->call = weir__call_copy(k->call))))
-        return weir__fail(WEIR_ENOMEM, "the arguments of node '%s'", k->name);
+        return weir__fail_nomem("the arguments of node '%s'", k->name);
     if (k->args_size)
         memcpy(kept->args, k->args, k->args_size);
     k->args = kept->args;
@@ -245,7 +245,7 @@ static weir_status make_program(weir_plan *plan, struct weir__instance *inst)
     items = weir__calloc((size_t)total + 1, sizeof *items);
     kept = weir__calloc((size_t)total + 1, sizeof *kept);
     if (!lanes || !items || !kept)
-        st = weir__fail(WEIR_ENOMEM, "a program of %d commands", total);
+        st = weir__fail_nomem("a program of %d commands", total);
     for (int i = 0; i < nlanes && !st; i++) {
         lanes[i].items = items + at;
         lanes[i].nitems = lane_items(plan, i);
@@ -294,14 +294,14 @@ struct weir__instance *weir__instance_make(weir_plan *plan, char *const *bound,
     weir_stream *home = plan->dev->default_stream;
 
     if (!inst) {
-        weir__fail(WEIR_ENOMEM, "an instance of a plan");
+        weir__fail_nomem("making an instance of a plan");
         return NULL;
     }
     inst->bound = weir__calloc((size_t)nbound(plan) + 1, sizeof *inst->bound);
     inst->limits = weir__calloc((size_t)plan->c.nstreams, sizeof *inst->limits);
     inst->fused = weir__calloc((size_t)plan->graph->nnodes + 1, sizeof *inst->fused);
     if (!inst->bound || !inst->limits || !inst->fused) {
-        weir__fail(WEIR_ENOMEM, "an instance of a plan");
+        weir__fail_nomem("making an instance of a plan");
         goto free_instance;
     }
     memcpy(inst->bound, bound, (size_t)nbound(plan) * sizeof *bound);

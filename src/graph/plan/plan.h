@@ -101,9 +101,9 @@ weir_status weir__graph_fold(weir_graph *g);
 weir_status weir__plan_check_inputs(const weir_plan *plan, const weir_stream *stream,
                                     weir_tensor *const *inputs, size_t ninputs,
                                     weir_tensor *const *outputs, size_t noutputs);
-/* weir_plan_run; with `lend` the calling thread, which is about to wait, may work on the run. */
+/* weir_plan_run; with `help` the calling thread, which is about to wait, may work on the run. */
 weir_status weir__plan_run(weir_plan *plan, weir_stream *stream, weir_tensor *const *inputs,
-                           size_t ninputs, weir_tensor **outputs, size_t noutputs, bool lend);
+                           size_t ninputs, weir_tensor **outputs, size_t noutputs, bool help);
 /* list.c: of a plan that is not dynamic. */
 void weir__plan_list(const weir_plan *plan, struct weir__text *text);
 /* collective_slots.c: who the plan's collectives meet, in program order. */

@@ -14,7 +14,7 @@ enum { KEPT = 4, KEPT_BYTES = 32 << 20 };
 struct run {
     weir_plan *plan;
     weir_stream *caller;
-    bool lend;                       /* the caller's thread may work on it, */
+    bool help;                       /* the caller's thread may work on it, */
     bool held;                       /* and has to */
     weir_stream *streams[MAX_LANES]; /* by lane */
     weir_cores limits[MAX_LANES];
@@ -25,18 +25,18 @@ struct run {
 };
 
 static weir_status run_init(struct run *r, weir_plan *plan, weir_stream *caller, size_t nbound,
-                            bool lend)
+                            bool help)
 {
     r->plan = plan;
     r->caller = caller;
-    r->lend = lend;
+    r->help = help;
     r->held = false;
     r->bound = r->few_bound;
     r->fresh = r->few_fresh;
     if (nbound <= FEW)
         return WEIR_OK;
     if (!(r->bound = weir__malloc(nbound * (sizeof *r->bound + sizeof *r->fresh))))
-        return weir__fail(WEIR_ENOMEM, "the bindings of %zu inputs and outputs", nbound);
+        return weir__fail_nomem("the bindings of %zu inputs and outputs", nbound);
     r->fresh = (bool *)(r->bound + nbound);
     return WEIR_OK;
 }
@@ -354,14 +354,14 @@ static weir_status fence(const struct run *r, const struct weir__instance *inst,
     uint64_t *at;
     weir_status st;
 
-#define FENCE(buffer)                                                                  \
-    do {                                                                               \
-        if (!(at = weir__pool_fence(buffer, r->caller->slot)))                         \
-            return weir__fail(WEIR_ENOMEM, "a fence on stream '%s'", r->caller->name); \
-        if (seq)                                                                       \
-            *at = seq;                                                                 \
-        else if ((st = weir__buffer_await(buffer, r->caller)))                         \
-            return st;                                                                 \
+#define FENCE(buffer)                                                                   \
+    do {                                                                                \
+        if (!(at = weir__pool_fence(buffer, r->caller->slot)))                          \
+            return weir__fail_nomem("recording a use on stream '%s'", r->caller->name); \
+        if (seq)                                                                        \
+            *at = seq;                                                                  \
+        else if ((st = weir__buffer_await(buffer, r->caller)))                          \
+            return st;                                                                  \
     } while (0)
     for (int i = 0; i < g->ninputs; i++)
         FENCE(inputs[i]->buffer);
@@ -450,7 +450,7 @@ static bool drop_instance(weir_plan *plan, struct weir__instance *inst, weir_sta
 static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor *const *outputs)
 {
     weir_plan *plan = r->plan;
-    const struct weir__driver_lending *lending = plan->dev->driver->lending;
+    const struct weir__driver_helping *helping = plan->dev->driver->helping;
     struct weir__instance *inst;
     weir_status st;
 
@@ -463,10 +463,10 @@ static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor 
         /* Settled only then, because waiting for an instance lets go of the lock. */
         if ((st = acquire(r, &inst)) || (st = weir__stream_queue_deferred(r->caller)))
             return st;
-        r->held = r->lend && lending && lending->hold(plan->dev, true);
+        r->held = r->help && helping && helping->hold(plan->dev, true);
         st = queue_instance(r, inst, inputs, outputs);
         if (r->held)
-            lending->hold(plan->dev, false);
+            helping->hold(plan->dev, false);
     } while (st && drop_instance(plan, inst, st));
     return st;
 }
@@ -490,7 +490,7 @@ static weir_status bind_tensors(struct run *r, weir_tensor *const *inputs, size_
 }
 
 weir_status weir__plan_run(weir_plan *plan, weir_stream *s, weir_tensor *const *inputs,
-                           size_t ninputs, weir_tensor **outputs, size_t noutputs, bool lend)
+                           size_t ninputs, weir_tensor **outputs, size_t noutputs, bool help)
 {
     struct run r;
     weir_status st;
@@ -498,10 +498,10 @@ weir_status weir__plan_run(weir_plan *plan, weir_stream *s, weir_tensor *const *
     if ((st = weir__need(plan, "the plan")))
         return st;
     if (plan->dynamic)
-        return weir__dynamic_run(plan, s, inputs, ninputs, outputs, noutputs, lend);
+        return weir__dynamic_run(plan, s, inputs, ninputs, outputs, noutputs, help);
     if ((st = weir__plan_check_inputs(plan, s, inputs, ninputs, outputs, noutputs)) ||
         (st = check_outputs(plan, outputs)) ||
-        (st = run_init(&r, plan, s, ninputs + noutputs, lend)))
+        (st = run_init(&r, plan, s, ninputs + noutputs, help)))
         return st;
     weir__mutex_lock(&plan->dev->lock);
     if (!(st = bind_tensors(&r, inputs, ninputs, outputs, noutputs)))
@@ -513,7 +513,7 @@ weir_status weir__plan_run(weir_plan *plan, weir_stream *s, weir_tensor *const *
         }
     weir__mutex_unlock(&plan->dev->lock);
     run_fini(&r);
-    (r.held ? plan->dev->driver->lending->lend : plan->dev->driver->kick)(plan->dev);
+    (r.held ? plan->dev->driver->helping->help : plan->dev->driver->kick)(plan->dev);
     return st;
 }
 

@@ -322,7 +322,7 @@ static weir_status look_at(struct view *v, weir_graph *const *graphs)
     v->stream = weir__calloc(n, sizeof *v->stream);
     v->reached = weir__calloc(n, sizeof *v->reached);
     if (label < 0 || !v->stream || !v->reached)
-        return weir__fail(WEIR_ENOMEM, "advice on %zu nodes", n);
+        return weir__fail_nomem("advising on %zu nodes", n);
     for (uint32_t s = 0; s < program->nstreams; s++)
         for (uint32_t i = 0; i < program->streams[s].nnodes; i++)
             v->stream[program->streams[s].nodes[i]] = (int)s;
@@ -374,7 +374,7 @@ weir_status weir__advise(weir_graph *const *graphs, uint32_t nranks, struct weir
 
     *out = (struct weir__advice){0};
     if (!copies)
-        return weir__fail(WEIR_ENOMEM, "advice on %u ranks", nranks);
+        return weir__fail_nomem("advising on %u ranks", nranks);
     /* Questions are asked of copies, that are the prediction's graphs as well. */
     for (uint32_t r = 0; r < nranks && !st; r++) {
         uint32_t known = 0;

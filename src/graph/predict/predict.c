@@ -60,7 +60,7 @@ static weir_status replay(struct weir__prediction *p, const struct weir__model *
     weir_status st;
 
     if (!programs) {
-        st = weir__fail(WEIR_ENOMEM, "a prediction of %u ranks", p->nranks);
+        st = weir__fail_nomem("predicting %u ranks", p->nranks);
         goto done;
     }
     for (uint32_t r = 0; r < p->nranks; r++)
@@ -100,7 +100,7 @@ weir_status weir__predict(weir_graph *const *graphs, uint32_t nranks,
     out->graphs = weir__calloc(nranks, sizeof *out->graphs);
     out->graph_of = weir__calloc(nranks, sizeof *out->graph_of);
     if (!out->graphs || !out->graph_of)
-        st = weir__fail(WEIR_ENOMEM, "a prediction of %u ranks", nranks);
+        st = weir__fail_nomem("predicting %u ranks", nranks);
     else if (!(st = translate(graphs, options, out, &rendezvous)))
         st = replay(out, model, options, &rendezvous);
     out->dispatch = weir__model_overhead(model, model->profile.graph_dispatch_us);

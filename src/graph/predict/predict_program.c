@@ -286,7 +286,7 @@ weir_status weir__predict_graph_init(struct weir__predict_graph *pg, const weir_
     pg->waits = weir__calloc((size_t)pg->c.nsyncs + 1, sizeof *pg->waits);
     pg->streams = weir__calloc((size_t)pg->c.nstreams, sizeof *pg->streams);
     if (!pg->nodes || !pg->ops || !pg->order || !pg->engine || !pg->waits || !pg->streams)
-        return weir__fail(WEIR_ENOMEM, "a prediction of %d nodes", g->nnodes);
+        return weir__fail_nomem("predicting %d nodes", g->nnodes);
     number_waits(pg);
     weir__model_limits(g->dev->model, &limits);
     for (int v = 0; v < g->nnodes; v++) {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "ops/call/registry.h"
 
 struct host_params {
@@ -121,13 +122,19 @@ ROW(host_call2, "HostCall2", 2)
 ROW(host_call3, "HostCall3", 3)
 ROW(host_call4, "HostCall4", 4)
 
-weir_status weir_host_run(const weir_host_call *call, weir_tensor *const *in, int nin,
+weir_status weir_host_run(const weir_host_call *given, weir_tensor *const *in, int nin,
                           weir_tensor **out)
 {
     static const struct weir__op *const rows[WEIR_HOST_MAX_OUT] = {
         &weir__op_host_call, &weir__op_host_call2, &weir__op_host_call3, &weir__op_host_call4};
-    struct host_params p = {.fn = call->fn, .user = call->user};
+    weir_host_call own, *call = &own;
+    struct host_params p = {0};
+    weir_status st = WEIR__TAKE(&own, given, "a host call");
 
+    if (st)
+        return st;
+    p.fn = call->fn;
+    p.user = call->user;
     if (call->nout < 1 || call->nout > WEIR_HOST_MAX_OUT || !call->fn)
         return weir__fail(WEIR_EINVAL, "host call '%s': it needs a function and 1..%d outputs",
                           call->name ? call->name : "", WEIR_HOST_MAX_OUT);

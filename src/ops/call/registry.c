@@ -1,5 +1,6 @@
 /* The table of operators. */
 #include "ops/call/registry.h"
+#include "base/sized.h"
 
 #include <string.h>
 
@@ -27,10 +28,10 @@ const struct weir__op *weir__op_at(size_t i)
     return i < weir__countof(rows) ? rows[i] : NULL;
 }
 
-size_t weir_op_list(weir_op_info *out, size_t max)
+size_t weir_op_list(weir_op_info *out, size_t size, size_t max)
 {
-    for (size_t i = 0; i < weir__countof(rows) && i < max; i++)
-        out[i] = (weir_op_info){
+    for (size_t i = 0; i < weir__countof(rows) && i < max; i++) {
+        weir_op_info row = {
             .name = rows[i]->name,
             .engine = rows[i]->engine,
             .gang = rows[i]->flags & WEIR__OP_GANG,
@@ -38,5 +39,8 @@ size_t weir_op_list(weir_op_info *out, size_t max)
             .obeys_limit = !(rows[i]->flags & WEIR__OP_IGNORES_LIMIT),
             .summary = rows[i]->summary,
         };
+
+        weir__sized_give((char *)out + i * size, size, &row, sizeof row);
+    }
     return weir__countof(rows);
 }

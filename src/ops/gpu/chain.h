@@ -1,7 +1,7 @@
 /* A chain of elementwise calls as one launch: each element is brought into registers once, goes
  * through all operations there, rounded to the storage type after each as memory would have it,
- * and what others need of it is written. The text is made for the chain (chain_text.c); it and the
- * host both read this header. */
+ * and what others need of it is written. The source is made for the chain (chain_source.c); it and
+ * the host both read this header. */
 #ifndef WEIR_OPS_GPU_CHAIN_H
 #define WEIR_OPS_GPU_CHAIN_H
 
@@ -49,14 +49,14 @@ struct weir__text;
 /* See struct weir__code: calls are struct weir__ew. */
 bool weir__chain_join(void *chain, const void *ew, bool keep);
 
-/* What a text is made for, beside the steps. */
+/* What a source is made for, beside the steps. */
 struct weir__chain_form {
     uint8_t pack;                         /* elements a thread takes at once */
     uint8_t layout[WEIR__CHAIN_OPERANDS]; /* enum weir__layout */
 };
 void weir__chain_find_form(const struct weir__chain *chain, struct weir__chain_form *form);
 
-/* chain_text.c */
+/* chain_source.c */
 void weir__chain_write(const void *chain, struct weir__text *text);
 #endif
 

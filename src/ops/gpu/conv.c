@@ -3,7 +3,7 @@
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/spread.h"
 
-#define FILTERS 64             /* of a tile, of all texts */
+#define FILTERS 64             /* of a tile, of all sources */
 #define PLACES 128             /* of a tile of conv.cu */
 #define FEWEST 8               /* outputs of a group that are worth a tile */
 #define DEPTH 16               /* rows of a step of conv_real.cu */

@@ -1,5 +1,5 @@
 /* How an operand's elements lie in memory, seen by a thread that takes a pack of n at a time.
- * Kernel texts read this header as well. */
+ * Kernel sources read this header as well. */
 #ifndef WEIR_OPS_GPU_LAYOUT_H
 #define WEIR_OPS_GPU_LAYOUT_H
 

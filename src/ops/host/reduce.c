@@ -99,7 +99,7 @@ static value row_value(const struct weir__reduce *r, const void *row, weir_dtype
 #undef BY_CODE
 }
 
-/* The first place in the row that holds v; NaN is found by being none. */
+/* The first place in the row that holds v; if v is NaN, the first NaN. */
 static int64_t find(const void *row, weir_dtype type, value v, int64_t n)
 {
 #define SCAN(ctype, member)                                                                    \

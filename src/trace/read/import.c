@@ -54,7 +54,7 @@ static const char *keep(struct weir__json *j, struct weir__import *im, const cha
     const char *copy = weir__trace_keep(&im->t->texts, text, strlen(text));
 
     if (!copy)
-        weir__json_fail(j, WEIR_ENOMEM, "the texts of the trace");
+        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the texts of the trace");
     return copy ? copy : "";
 }
 
@@ -105,7 +105,7 @@ static int track_of(struct weir__json *j, struct weir__import *im, const char *p
 
     if ((2 * im->ntracks >= im->nslots && !grow_slots(im)) ||
         !weir__grow(&im->tracks, im->ntracks, &im->cap_tracks, sizeof *im->tracks)) {
-        weir__json_fail(j, WEIR_ENOMEM, "the tracks of the trace");
+        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the tracks of the trace");
         return -1;
     }
     slot = slot_of(im, pid, tid);
@@ -205,7 +205,7 @@ static void add_span(struct weir__json *j, struct weir__import *im, const struct
     if (kind == WEIR__SPAN_NOTHING)
         return;
     if (!weir__grow(&im->spans, im->nspans, &im->cap_spans, sizeof *im->spans)) {
-        weir__json_fail(j, WEIR_ENOMEM, "the spans of the trace");
+        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the spans of the trace");
         return;
     }
     im->spans[im->nspans++] = (struct weir__import_span){
@@ -349,7 +349,7 @@ void weir__import_finish(struct weir__json *j, struct weir__import *im)
             struct track *t = &im->tracks[im->spans[i].track];
 
             if (!add_stream(im, t)) {
-                weir__json_fail(j, WEIR_ENOMEM, "the streams of the trace");
+                weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the streams of the trace");
                 return;
             }
             im->spans[n++] = im->spans[i];

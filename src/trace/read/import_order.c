@@ -249,5 +249,5 @@ weir_status weir__import_order(weir_trace *t, struct weir__import_span *spans, i
     weir__free(o.pending);
     weir__free(o.usual);
     weir__free(o.ends);
-    return ok ? WEIR_OK : weir__fail(WEIR_ENOMEM, "a trace of %d spans", n);
+    return ok ? WEIR_OK : weir__fail_nomem("a trace of %d spans", n);
 }

@@ -142,7 +142,8 @@ static bool reserve(struct weir__json *j, size_t size)
     if (size < j->cap)
         return true;
     if (!(text = weir__malloc(cap))) {
-        weir__json_fail(j, WEIR_ENOMEM, "a string is too long for the memory there is");
+        weir__json_fail(j, WEIR_ENOMEM,
+                        "out of host memory: a string is too long for the memory there is");
         return false;
     }
     weir__free(j->text);

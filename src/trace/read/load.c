@@ -70,11 +70,11 @@ weir_status weir_trace_parse(const char *text, size_t size, const char *path, we
     if (size > 2 && !memcmp(text, "\x1f\x8b", 2))
         return weir__fail(WEIR_EPARSE, "%s is compressed: gunzip it first", path);
     if (!(t = weir__calloc(1, sizeof *t)))
-        return weir__fail(WEIR_ENOMEM, "the trace of %s", path);
+        return weir__fail_nomem("recording the trace of %s", path);
     weir__allocator_hold(1);
     if (!(im = weir__import_new(t))) {
         weir_trace_free(t);
-        return weir__fail(WEIR_ENOMEM, "the trace of %s", path);
+        return weir__fail_nomem("recording the trace of %s", path);
     }
     weir__json_init(&j, path, text, size);
     read_document(&j, t, im);

@@ -11,7 +11,7 @@ static const char *keep(struct weir__json *j, weir_trace *t, const char *text)
     const char *copy = text ? weir__trace_keep(&t->texts, text, strlen(text)) : "";
 
     if (!copy)
-        weir__json_fail(j, WEIR_ENOMEM, "the texts of the trace");
+        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the texts of the trace");
     return copy ? copy : "";
 }
 
@@ -52,7 +52,7 @@ static void read_device(struct weir__json *j, weir_trace *t)
             weir__json_skip(j);
     }
     if (!weir__grow(&t->devices, t->ndevices, &t->cap_devices, sizeof d))
-        weir__json_fail(j, WEIR_ENOMEM, "the devices of the trace");
+        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the devices of the trace");
     else
         t->devices[t->ndevices++] = d;
 }
@@ -77,7 +77,7 @@ static void read_stream(struct weir__json *j, weir_trace *t)
     if (!t->ndevices)
         weir__json_fail(j, WEIR_EPARSE, "a stream, and no device before it");
     if (!weir__grow(&t->streams, t->nstreams, &t->cap_streams, sizeof s))
-        weir__json_fail(j, WEIR_ENOMEM, "the streams of the trace");
+        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the streams of the trace");
     else
         t->streams[t->nstreams++] = s;
 }
@@ -143,7 +143,7 @@ static void read_op(struct weir__json *j, weir_trace *t, const struct weir__even
     if (j->bad)
         return;
     if (!weir__grow(&t->ops, t->nops, &t->cap_ops, sizeof *op)) {
-        weir__json_fail(j, WEIR_ENOMEM, "the operators of the trace");
+        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the operators of the trace");
         return;
     }
     op = &t->ops[t->nops++];
@@ -185,7 +185,7 @@ static void read_part(struct weir__json *j, weir_trace *t, const struct weir__ev
     if (index != t->nparts)
         weir__json_fail(j, WEIR_EPARSE, "the blocks are not in order");
     else if (!weir__grow(&t->parts, t->nparts, &t->cap_parts, sizeof *p))
-        weir__json_fail(j, WEIR_ENOMEM, "the blocks of the trace");
+        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the blocks of the trace");
     if (j->bad)
         return;
     p = &t->parts[t->nparts++];
@@ -204,7 +204,7 @@ static void read_wait(struct weir__json *j, weir_trace *t, const struct weir__ev
     int64_t stream = track(j, e, t->nstreams, "the wait's stream is not in the description");
 
     if (!weir__grow(&t->waits, t->nwaits, &t->cap_waits, sizeof *t->waits)) {
-        weir__json_fail(j, WEIR_ENOMEM, "the waits of the trace");
+        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the waits of the trace");
         return;
     }
     t->waits[t->nwaits++] = (weir_trace_wait){
@@ -223,7 +223,7 @@ static void read_memory(struct weir__json *j, weir_trace *t, const struct weir__
                         "the counter's device is not in the description");
 
     if (!weir__grow(&t->memory, t->nmemory, &t->cap_memory, sizeof *t->memory)) {
-        weir__json_fail(j, WEIR_ENOMEM, "the memory of the trace");
+        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the memory of the trace");
         return;
     }
     t->memory[t->nmemory++] = (weir_trace_memory){

@@ -431,7 +431,7 @@ weir_status weir__trace_collect(struct weir__trace_raw *raw, weir_trace **out)
     bool ok;
 
     if (!(c.trace = weir__calloc(1, sizeof *c.trace)))
-        return weir__fail(WEIR_ENOMEM, "a trace");
+        return weir__fail_nomem("making a trace");
     c.trace->dropped = raw->dropped;
     qsort(raw->records, raw->nrecords, sizeof *raw->records, compare_records);
     ok = add_devices(&c) && know_streams(&c) && sweep(&c) && resolve_waits(&c) &&
@@ -445,5 +445,5 @@ weir_status weir__trace_collect(struct weir__trace_raw *raw, weir_trace **out)
     }
     weir__allocator_hold(1); /* which the trace gives back; the caller has its own */
     weir_trace_free(c.trace);
-    return weir__fail(WEIR_ENOMEM, "a trace of %zu records", raw->nrecords);
+    return weir__fail_nomem("sorting a trace of %zu records", raw->nrecords);
 }

@@ -93,7 +93,7 @@ weir_status weir_trace_make(const weir_trace_data *d, weir_trace **out)
     if (st)
         return st;
     if (!(t = weir__calloc(1, sizeof *t)))
-        return weir__fail(WEIR_ENOMEM, "a trace");
+        return weir__fail_nomem("making a trace");
     weir__allocator_hold(1);
     t->dropped = d->dropped;
     if (copy(&t->devices, &t->ndevices, d->devices, d->ndevices, sizeof *t->devices) &&
@@ -106,5 +106,5 @@ weir_status weir_trace_make(const weir_trace_data *d, weir_trace **out)
         return WEIR_OK;
     }
     weir_trace_free(t);
-    return weir__fail(WEIR_ENOMEM, "a trace of %zu operators", d->nops);
+    return weir__fail_nomem("a trace of %zu operators", d->nops);
 }

@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 
 #include "base/lock.h"
+#include "base/sized.h"
 
 /* KEPT_BYTES of each ring are there before they are written, and stay: a page that comes
  * with the first write to it costs more than the 64 records that fill it. */
@@ -285,7 +286,7 @@ static weir_status check_begun(void)
         weir__allocator_hold(-1);
     }
     pthread_mutex_unlock(&lock);
-    return lost ? weir__fail(WEIR_ENOMEM, "the devices and streams of a trace") : WEIR_OK;
+    return lost ? weir__fail_nomem("the devices and streams of a trace") : WEIR_OK;
 }
 
 /* Threads that record are not in the child of a fork, but what they hold would be. So the thread
@@ -311,9 +312,12 @@ static void watch_forks(void)
 
 weir_status weir_trace_start(const weir_trace_options *options)
 {
-    size_t bytes = options && options->bytes_per_thread ? options->bytes_per_thread : DEFAULT_BYTES;
-    weir_status st;
+    weir_trace_options o;
+    weir_status st = WEIR__TAKE(&o, options, "options of a trace");
+    size_t bytes = o.bytes_per_thread ? o.bytes_per_thread : DEFAULT_BYTES;
 
+    if (st)
+        return st;
     if (bytes < LEAST_BYTES || bytes > MOST_BYTES)
         return weir__fail(WEIR_ERANGE, "%zu bytes per thread for a trace: %d to %zu are possible",
                           bytes, LEAST_BYTES, MOST_BYTES);
@@ -357,7 +361,7 @@ static weir_status drain(struct weir__trace_raw *raw, uint32_t recording)
         total += head - first;
     }
     if (!(raw->records = weir__malloc(total * sizeof *raw->records)))
-        return weir__fail(WEIR_ENOMEM, "a trace of %zu records", total);
+        return weir__fail_nomem("sorting a trace of %zu records", total);
     for (struct weir__trace_ring *r = rings; r; r = r->next) {
         head = span(r, recording, &first);
         if (head != first)

@@ -1,5 +1,6 @@
 /* A trace in memory. */
 #include "trace/record/store.h"
+#include "base/sized.h"
 
 #include <string.h>
 
@@ -21,7 +22,7 @@ const char *weir__trace_keep(struct weir__trace_texts *texts, const char *text, 
         return "";
     if (texts->left < size + 1) {
         if (!(c = weir__malloc(sizeof *c + cap))) {
-            weir__fail(WEIR_ENOMEM, "the texts of a trace");
+            weir__fail_nomem("the texts of a trace");
             return NULL;
         }
         *c = (struct weir__trace_chunk){texts->chunks, cap};
@@ -55,9 +56,9 @@ void weir_trace_free(weir_trace *t)
     weir__allocator_hold(-1);
 }
 
-void weir_trace_get(const weir_trace *t, weir_trace_data *out)
+void weir_trace_get(const weir_trace *t, weir_trace_data *out, size_t size)
 {
-    *out = (weir_trace_data){
+    weir_trace_data data = {
         .devices = t->devices,
         .streams = t->streams,
         .ops = t->ops,
@@ -72,4 +73,6 @@ void weir_trace_get(const weir_trace *t, weir_trace_data *out)
         .nmemory = (size_t)t->nmemory,
         .dropped = t->dropped,
     };
+
+    weir__sized_give(out, size, &data, sizeof data);
 }

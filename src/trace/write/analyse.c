@@ -1,5 +1,6 @@
 /* The critical path and the sums. */
 #include "trace/write/analyse.h"
+#include "base/sized.h"
 
 #include <stdlib.h>
 
@@ -37,7 +38,7 @@ static weir_status find_releases(struct finder *f)
     for (int i = 0; i < t->nparts; i++)
         cap += t->parts[i].ncores;
     if (!(f->releases = weir__malloc(cap * sizeof *f->releases)))
-        return weir__fail(WEIR_ENOMEM, "the critical path of %d operators", t->nops);
+        return weir__fail_nomem("the critical path of %d operators", t->nops);
     for (int i = 0; i < t->nparts; i++)
         for (uint32_t c = 0; c < t->parts[i].ncores; c++)
             f->releases[f->n++] =
@@ -186,7 +187,7 @@ weir_status weir_trace_critical_path(const weir_trace *t, weir_trace_step **step
     if (st)
         return st;
     if (!(*steps = malloc(((size_t)path.n + 1) * sizeof **steps)))
-        st = weir__fail(WEIR_ENOMEM, "a critical path of %d operators", path.n);
+        st = weir__fail_nomem("a critical path of %d operators", path.n);
     for (int i = 0; i < path.n && *steps; i++)
         (*steps)[(*nsteps)++] = (weir_trace_step){path.ops[i], (weir_trace_cause)path.why[i]};
     weir__trace_path_fini(&path);
@@ -198,7 +199,7 @@ static double share(double busy, int64_t cores, int64_t ns)
     return cores > 0 && ns > 0 ? busy / (double)cores / (double)ns : 0;
 }
 
-weir_status weir_trace_summarise(const weir_trace *t, weir_trace_summary *out)
+static weir_status summarise(const weir_trace *t, weir_trace_summary *out)
 {
     int64_t cube = 0, vector = 0;
     double cube_busy = 0, vector_busy = 0;
@@ -234,4 +235,13 @@ weir_status weir_trace_summarise(const weir_trace *t, weir_trace_summary *out)
     out->critical_ns = path.busy_ns;
     weir__trace_path_fini(&path);
     return WEIR_OK;
+}
+
+weir_status weir_trace_summarise(const weir_trace *t, weir_trace_summary *out, size_t size)
+{
+    weir_trace_summary summary;
+    weir_status st = summarise(t, &summary);
+
+    weir__sized_give(out, size, &summary, sizeof summary);
+    return st;
 }

@@ -36,7 +36,7 @@ static weir_status sort_ops(struct writer *w)
 
     if (!starts || !(w->order = weir__malloc((size_t)t->nops * sizeof *w->order))) {
         weir__free(starts);
-        return weir__fail(WEIR_ENOMEM, "a graph of %d operators", t->nops);
+        return weir__fail_nomem("a graph of %d operators", t->nops);
     }
     for (int i = 0; i < t->nops; i++)
         if (t->ops[i].device == w->device)

@@ -115,7 +115,7 @@ static weir_status name_column(FILE *out, const char *key, bool first, const wei
         int number = number_of(names, scopes ? t->ops[i].scope : t->ops[i].name);
 
         if (number < 0)
-            return weir__fail(WEIR_ENOMEM, "the names of a trace");
+            return weir__fail_nomem("the names of a trace");
         put(&c, number);
     }
     end(&c);

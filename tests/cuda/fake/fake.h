@@ -268,8 +268,8 @@ weir_status fake_conv(const void *args, const weir_block *block);
 weir_status fake_attention(const void *args, const weir_block *block);
 weir_status fake_sort(const void *args, const weir_block *block);
 void fake_run_product(const struct fake_product *p);
-void fake_slow_way(int algorithm);
-int fake_last_way(void);
+void fake_slow_algorithm(int algorithm);
+int fake_last_algorithm(void);
 /* Notes a failure of the kernel. */
 void fake_report(struct weir__code_context *c, int64_t index, int64_t limit, int64_t at);
 

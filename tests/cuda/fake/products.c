@@ -159,12 +159,12 @@ enum { WAYS = 3, WAY = 0x57415930, WAY_WORKSPACE = 1 << 20, SLOW_MS = 1000 };
 
 static _Atomic int slow_algorithm = -1, last_algorithm = -1;
 
-void fake_slow_way(int algorithm)
+void fake_slow_algorithm(int algorithm)
 {
     slow_algorithm = algorithm;
 }
 
-int fake_last_way(void)
+int fake_last_algorithm(void)
 {
     return last_algorithm;
 }

@@ -1,5 +1,5 @@
-/* The text of a chain: its operands, its steps and what it writes, as arguments of the templates of
- * kernels/chain.cuh. */
+/* The source of a chain: its operands, its steps and what it writes, as arguments of the templates
+ * of kernels/chain.cuh. */
 #include "base/base.h"
 #include "ops/gpu/chain.h"
 

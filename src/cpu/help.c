@@ -2,14 +2,14 @@
  *
  * A thread that waits for a few microseconds of work is better off doing it than handing it to
  * another and back, which takes longer even while a worker is awake, and the time to wake one
- * while all are asleep. So it borrows the device's one lent worker, with the tokens of streams
+ * while all are asleep. So it borrows the device's one helper, with the tokens of streams
  * nobody has been shown yet, runs what is short, and shows the rest to the others: kernels that
  * gain from several cores, functions of the user's, collectives. It is back within some
- * LENT_NS, so that timeouts and signals are still heard.
+ * HELP_NS, so that timeouts and signals are still noticed.
  */
 #include "cpu/cpu.h"
 
-enum { LENT_NS = 50000 }; /* about what waking a worker takes */
+enum { HELP_NS = 50000 }; /* about what waking a worker takes */
 
 static bool borrow(struct weir__cpu *cpu)
 {
@@ -22,18 +22,18 @@ bool weir__cpu_hold(weir_device *dev, bool on)
     struct weir__cpu *cpu = (struct weir__cpu *)dev;
     bool held = on && borrow(cpu);
 
-    cpu->soft.held = held ? &cpu->lent.mine : NULL;
+    cpu->soft.held = held ? &cpu->helper.mine : NULL;
     return held;
 }
 
-void weir__cpu_lend(weir_device *dev)
+void weir__cpu_help(weir_device *dev)
 {
     struct weir__cpu *cpu = (struct weir__cpu *)dev;
     struct weir__sched *sched = &cpu->soft.sched;
-    struct weir__worker *w = &cpu->lent;
+    struct weir__worker *w = &cpu->helper;
     struct weir__soft_stream *s;
 
-    w->lent_until = weir__clock_ns() + LENT_NS;
+    w->lent_until = weir__clock_ns() + HELP_NS;
     w->long_ops = 0;
     while ((s = weir__soft_take(&w->mine)))
         weir__worker_run(w, s, WEIR__WANTS_CORE);
@@ -44,7 +44,7 @@ void weir__cpu_lend(weir_device *dev)
     weir__cpu_wake(cpu);
 }
 
-void weir__cpu_lend_to(struct weir__soft_stream *s)
+void weir__cpu_help_with(struct weir__soft_stream *s)
 {
     struct weir__cpu *cpu = (struct weir__cpu *)s->base.dev;
     struct weir__sched *sched = &cpu->soft.sched;
@@ -63,8 +63,8 @@ void weir__cpu_lend_to(struct weir__soft_stream *s)
         atomic_store_explicit(&cpu->lent_taken, false, memory_order_release);
         return;
     }
-    weir__soft_append(&cpu->lent.mine, s);
-    weir__cpu_lend(&cpu->soft.base);
+    weir__soft_append(&cpu->helper.mine, s);
+    weir__cpu_help(&cpu->soft.base);
 }
 
 static bool is_for_lent(const struct weir__cmd *cmd)
@@ -72,7 +72,7 @@ static bool is_for_lent(const struct weir__cmd *cmd)
     switch ((enum weir__cmd_kind)cmd->kind) {
     case WEIR__CMD_KERNEL:
         return !cmd->meets && !cmd->gang && cmd->engine != WEIR_ENGINE_HOST &&
-               (uint64_t)cmd->work_ns * cmd->blocks * cmd->phases <= LENT_NS;
+               (uint64_t)cmd->work_ns * cmd->blocks * cmd->phases <= HELP_NS;
     case WEIR__CMD_CALLBACK:
         return false;
     default:
