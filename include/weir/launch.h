@@ -58,6 +58,11 @@ WEIR_API weir_status weir_launch_submit(weir_stream *stream, const weir_launch *
 
 /* ---- a function of the program as an operator, run at once or captured ---- */
 
+/* For kernels and host functions that fail: `reason` becomes part of the error of their stream.
+ * returns  `status`. NULL: no reason.
+ * threads  any. */
+WEIR_API weir_status weir_kernel_fail(weir_status status, const char *reason);
+
 #define WEIR_HOST_MAX_OUT 4
 
 /* `in` and `out` are the addresses of the operands' first elements: inputs with the shape and

@@ -71,7 +71,8 @@ typedef struct weir_memory_stream_stats {
 WEIR_API size_t weir_memory_get_stream_stats(weir_device *dev, weir_memory_stream_stats *out,
                                              size_t size, size_t max);
 
-/* Gives idle segments back to the system, after collecting what is over.
+/* Gives idle segments back to the system, after collecting what is over. With poison=1 it waits for
+ * the device first, because freed bytes are still being filled.
  * threads  any. */
 WEIR_API weir_status weir_memory_empty_cache(weir_device *dev);
 

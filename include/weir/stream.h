@@ -153,7 +153,10 @@ typedef struct weir_event_options {
 WEIR_API WEIR_MUST_USE weir_status weir_event_create(weir_device *dev,
                                                      const weir_event_options *options,
                                                      weir_event **out);
-WEIR_API void weir_event_destroy(weir_event *event);
+/* NULL is fine.
+ * returns  WEIR_EINVAL if it was destroyed before and no other event was made since.
+ * threads  any. */
+WEIR_API weir_status weir_event_destroy(weir_event *event);
 
 /* Marks the point after everything queued on `stream` so far. Recording again
  * moves the mark; waits already queued keep the old one.

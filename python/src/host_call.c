@@ -1,13 +1,46 @@
 /* Python functions as operators: queued in order with a stream, or nodes of a graph. */
 #include "weirpy.h"
 
+/* What was raised becomes the reason of the stream's error, and is shown where such things are. An
+ * interrupt, which comes here if this thread also waits, is raised again when the wait is over. */
+static weir_status fail_like_python(PyObject *function)
+{
+    PyObject *type, *value, *traceback, *name, *text;
+    const char *kind = NULL, *said = NULL;
+    char reason[512];
+
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    name = type ? PyObject_GetAttrString(type, "__name__") : NULL;
+    text = value ? PyObject_Str(value) : NULL;
+    if (name)
+        kind = PyUnicode_AsUTF8AndSize(name, NULL);
+    if (text)
+        said = PyUnicode_AsUTF8AndSize(text, NULL);
+    PyErr_Clear();
+    snprintf(reason, sizeof reason, said && *said ? "%s: %s" : "%s", kind ? kind : "an exception",
+             said ? said : "");
+    Py_XDECREF(name);
+    Py_XDECREF(text);
+    if (PyErr_GivenExceptionMatches(type, PyExc_KeyboardInterrupt)) {
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(traceback);
+        PyErr_SetInterrupt();
+    } else {
+        PyErr_Restore(type, value, traceback);
+        PyErr_WriteUnraisable(function);
+    }
+    return weir_kernel_fail(WEIR_EKERNEL, reason);
+}
+
 /* Runs on a thread of the library, or on the one that waits. `user` is the function. */
 static weir_status call_python(void *user, void *const *in, void *const *out)
 {
     PyObject *call = user, *ins, *outs, *result;
     PyGILState_STATE state;
     Py_ssize_t nin, nout;
-    bool done;
+    weir_status st;
 
     if (weirpy_ending)
         return WEIR_ESTATE;
@@ -24,18 +57,10 @@ static weir_status call_python(void *user, void *const *in, void *const *out)
                          : NULL;
     Py_XDECREF(ins);
     Py_XDECREF(outs);
-    /* An interrupt comes here if this thread also waits, and is raised again when that is over. */
-    if (!result && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) {
-        PyErr_Clear();
-        PyErr_SetInterrupt();
-    } else if (!result) { /* the stream is in error; what was raised is shown where such things are
-                           */
-        PyErr_WriteUnraisable(PyTuple_GetItem(call, 0));
-    }
-    done = result != NULL;
+    st = result ? WEIR_OK : fail_like_python(PyTuple_GetItem(call, 0));
     Py_XDECREF(result);
     PyGILState_Release(state);
-    return done ? WEIR_OK : WEIR_EKERNEL;
+    return st;
 }
 
 static void call_is_over(void *user, weir_status status)

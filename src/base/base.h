@@ -24,6 +24,12 @@ const char *weir__said(void);
 
 /* WEIR_EINVAL if an object is NULL, as a failed call leaves it. `what` begins the sentence. */
 weir_status weir__need(const void *object, const char *what);
+/* Leaves a public function whose argument is NULL; `name` is its name in the header. */
+#define WEIR__NEED(argument, name)                                                     \
+    do {                                                                               \
+        if (weir__unlikely(!(argument)))                                               \
+            return weir__fail(WEIR_EINVAL, "%s: %s must not be NULL", __func__, name); \
+    } while (0)
 
 /* The status of the thread's last weir__fail, for calls that return a pointer. */
 weir_status weir__last_status(void);

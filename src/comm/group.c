@@ -230,31 +230,32 @@ int weir__channel_blocker(const struct weir__channel *c, int rank, const void *o
 
 weir_rank *weir_group_rank(weir_group *g, int index)
 {
-    return index >= 0 && index < g->nranks ? &g->ranks[index] : NULL;
+    return g && index >= 0 && index < g->nranks ? &g->ranks[index] : NULL;
 }
 int weir_group_size(const weir_group *g)
 {
-    return g->nranks;
+    return g ? g->nranks : 0;
 }
 const char *weir_group_name(const weir_group *g)
 {
-    return g->name;
+    return g ? g->name : "";
 }
 weir_group *weir_rank_group(const weir_rank *rank)
 {
-    return rank->group;
+    return rank ? rank->group : NULL;
 }
 weir_device *weir_rank_device(const weir_rank *rank)
 {
-    return rank->dev;
+    return rank ? rank->dev : NULL;
 }
 int weir_rank_index(const weir_rank *rank)
 {
-    return rank->index;
+    return rank ? rank->index : 0;
 }
 
 weir_status weir_group_state(weir_group *g)
 {
+    WEIR__NEED(g, "group");
     if (!atomic_load_explicit(&g->broken, memory_order_acquire))
         return WEIR_OK;
     return weir__fail(g->status, "%s", g->reason);

@@ -6,6 +6,8 @@ weir_status weir_buffer_alloc(weir_stream *s, size_t size, weir_buffer **out)
 {
     weir_status st;
 
+    WEIR__NEED(s, "stream");
+    WEIR__NEED(out, "out");
     weir__mutex_lock(&s->dev->lock);
     st = weir__pool_alloc(&s->dev->pool, s->slot, size, out);
     weir__mutex_unlock(&s->dev->lock);
@@ -33,6 +35,8 @@ weir_status weir_buffer_used_on(weir_buffer *b, weir_stream *s)
     bool waits;
     weir_status st;
 
+    WEIR__NEED(b, "buffer");
+    WEIR__NEED(s, "stream");
     if (device_of(b) != s->dev)
         return weir__fail(WEIR_EDEVICE, "a buffer of %s is not used on stream '%s' of %s",
                           device_of(b)->label, s->name, s->dev->label);
@@ -119,6 +123,7 @@ weir_status weir_memory_empty_cache(weir_device *dev)
 {
     weir_status st;
 
+    WEIR__NEED(dev, "dev");
     weir__device_reap(dev, false);
     /* Freed bytes are in use until they are poisoned, which is queued first and waited for. */
     for (int round = dev->pool.poison ? 2 : 1;; round--) {
@@ -135,6 +140,7 @@ weir_status weir_memory_empty_cache(weir_device *dev)
 
 weir_status weir_memory_set_limit(weir_device *dev, size_t bytes)
 {
+    WEIR__NEED(dev, "dev");
     if (!bytes)
         return weir__fail(WEIR_ERANGE, "a memory limit of 0 bytes leaves %s nothing",
                           dev->props.name);

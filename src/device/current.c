@@ -34,13 +34,15 @@ static weir_stream *tagged_stream(weir_device *dev)
 
 weir_stream *weir_stream_default(weir_device *dev)
 {
-    return dev->default_stream;
+    return dev ? dev->default_stream : NULL;
 }
 
 weir_stream *weir_stream_current(weir_device *dev)
 {
     weir_stream *s;
 
+    if (!dev)
+        return NULL;
     for (int i = 0; i < WEIR__CURRENT_DEVICES && current.chosen[i].device_id; i++)
         if ((s = still_there(&current.chosen[i], dev)))
             return s;
@@ -52,6 +54,7 @@ weir_status weir_stream_set_current(weir_stream *s)
     struct weir__current *c = current.chosen;
     int i = 0;
 
+    WEIR__NEED(s, "stream");
     while (i < WEIR__CURRENT_DEVICES && c[i].device_id && c[i].device_id != s->dev->id)
         i++;
     if (i == WEIR__CURRENT_DEVICES) {

@@ -240,6 +240,7 @@ static void remove_open(const weir_device *dev)
 
 weir_status weir_device_open(const char *text, weir_device **out)
 {
+    WEIR__NEED(out, "out");
     static _Atomic uint64_t next_id = 1;
     const struct weir__pool_host host = {
         .map = pool_map,
@@ -362,6 +363,17 @@ static weir_status refuse_close(weir_device *dev)
                       atomic_load(&dev->graphs_live), weir__size(dev->pool.stats.allocated).text);
 }
 
+/* Linked by their first word. */
+static void free_records(void *first)
+{
+    while (first) {
+        void *next = *(void **)first;
+
+        weir__free(first);
+        first = next;
+    }
+}
+
 weir_status weir_device_close(weir_device *dev)
 {
     weir_status st;
@@ -391,12 +403,8 @@ weir_status weir_device_close(weir_device *dev)
     weir__pool_fini(&dev->pool);
     free_streams(dev);
     release(dev);
-    while (dev->spare_tensors) {
-        void *record = dev->spare_tensors;
-
-        dev->spare_tensors = *(void **)record;
-        weir__free(record);
-    }
+    free_records(dev->spare_tensors);
+    free_records(dev->spare_events);
     while (dev->spare_stamps) {
         struct weir__stamp *stamp = dev->spare_stamps;
 
@@ -415,6 +423,7 @@ weir_status weir_device_default(weir_device **out)
     static pid_t opener;
     weir_status st = WEIR_OK;
 
+    WEIR__NEED(out, "out");
     pthread_mutex_lock(&once);
     /* After a fork the parent's is still here, but none of its threads. */
     if (device && opener != getpid())
@@ -430,15 +439,17 @@ weir_status weir_device_default(weir_device **out)
 
 void weir_device_get_props(const weir_device *dev, weir_device_props *out, size_t size)
 {
+    if (!dev || !out)
+        return;
     weir__sized_give(out, size, &dev->props, sizeof dev->props);
 }
 const char *weir_device_name(const weir_device *dev)
 {
-    return dev->props.name;
+    return dev ? dev->props.name : "";
 }
 uint64_t weir_device_now(const weir_device *dev)
 {
-    return dev->driver->now(dev);
+    return dev ? dev->driver->now(dev) : 0;
 }
 
 /* Streams queued to while this runs are waited for or not, as it falls. */
@@ -487,6 +498,8 @@ static bool all_done(weir_device *dev)
 
 weir_status weir_device_sync(weir_device *dev)
 {
+    WEIR__NEED(dev, "dev");
+
     weir_status st = sync_all(dev, true);
 
     weir__mutex_lock(&dev->lock);

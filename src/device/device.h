@@ -124,6 +124,7 @@ struct weir_device {
     struct weir__limit limit;         /* in force for streams without their own */
     struct weir__pool pool;           /* (L) */
     size_t events_live;               /* (L) */
+    void *spare_events;               /* (L) records, linked by their first word */
     size_t events_most;               /* the driver's limit; 0: none */
     weir_device *next_open;           /* of all open devices */
     _Atomic int groups_live;          /* ranks of groups that it stands for */

@@ -3,7 +3,9 @@
 #include "device/device.h"
 
 struct weir_event {
+    weir_event *next_spare; /* first, as weir_device.spare_events wants it */
     weir_device *dev;
+    bool live; /* (L) not destroyed: records stay with the device, so that this can be asked */
     bool timing, blocking, recorded;
     struct weir__mark mark;
     struct weir__clock clock, taken; /* the stream's then */
@@ -13,28 +15,29 @@ struct weir_event {
 weir_status weir_event_create(weir_device *dev, const weir_event_options *options, weir_event **out)
 {
     weir_event_options o;
-    weir_status st = WEIR__TAKE(&o, options, "options of an event");
+    weir_status st;
     weir_event *e;
 
+    WEIR__NEED(dev, "dev");
+    WEIR__NEED(out, "out");
     *out = NULL;
-    if (st)
+    if ((st = WEIR__TAKE(&o, options, "options of an event")))
         return st;
-    if (!(e = weir__calloc(1, sizeof *e)))
-        return weir__fail_nomem("making an event on %s", dev->props.name);
-    e->dev = dev;
-    e->timing = o.timing;
-    e->blocking = o.blocking;
     weir__mutex_lock(&dev->lock);
-    if (!dev->events_most || dev->events_live < dev->events_most) {
+    if (dev->events_most && dev->events_live >= dev->events_most)
+        st = weir__fail(WEIR_ERANGE, "one more event on %s: it has at most %zu", dev->props.name,
+                        dev->events_most);
+    else if ((e = dev->spare_events))
+        dev->spare_events = e->next_spare;
+    else if (!(e = weir__malloc(sizeof *e)))
+        st = weir__fail_nomem("making an event on %s", dev->props.name);
+    if (!st) {
+        *e = (weir_event){.dev = dev, .live = true, .timing = o.timing, .blocking = o.blocking};
         dev->events_live++;
         *out = e;
     }
     weir__mutex_unlock(&dev->lock);
-    if (*out)
-        return WEIR_OK;
-    weir__free(e);
-    return weir__fail(WEIR_ERANGE, "one more event on %s: it has at most %zu", dev->props.name,
-                      dev->events_most);
+    return st;
 }
 
 /* Back to the pool; it is used again once its command is over. */
@@ -56,18 +59,28 @@ static struct weir__stamp *take_stamp(weir_device *dev)
     return stamp;
 }
 
-void weir_event_destroy(weir_event *e)
+weir_status weir_event_destroy(weir_event *e)
 {
+    weir_device *dev;
+
     if (!e)
-        return;
-    weir__mutex_lock(&e->dev->lock);
-    e->dev->events_live--;
+        return WEIR_OK;
+    dev = e->dev;
+    weir__mutex_lock(&dev->lock);
+    if (!e->live) {
+        weir__mutex_unlock(&dev->lock);
+        return weir__fail(WEIR_EINVAL, "an event of %s is destroyed twice", dev->props.name);
+    }
+    e->live = false;
+    dev->events_live--;
     if (e->stamp)
-        give_stamp(e->dev, e->stamp);
-    weir__mutex_unlock(&e->dev->lock);
+        give_stamp(dev, e->stamp);
     weir__clock_fini(&e->clock);
     weir__clock_fini(&e->taken);
-    weir__free(e);
+    e->next_spare = dev->spare_events;
+    dev->spare_events = e;
+    weir__mutex_unlock(&dev->lock);
+    return WEIR_OK;
 }
 
 static weir_status record_stamp(weir_stream *s, struct weir__stamp **out)
@@ -94,6 +107,8 @@ weir_status weir_event_record(weir_event *e, weir_stream *s)
     bool queues;
     weir_status st;
 
+    WEIR__NEED(e, "event");
+    WEIR__NEED(s, "stream");
     if (e->dev != s->dev)
         return weir__fail(WEIR_EDEVICE, "an event of %s cannot be recorded on stream '%s' of %s",
                           e->dev->label, s->name, s->dev->label);
@@ -127,6 +142,8 @@ weir_status weir_stream_wait(weir_stream *s, const weir_event *e)
 {
     weir_status st;
 
+    WEIR__NEED(s, "stream");
+    WEIR__NEED(e, "event");
     if (e->dev != s->dev)
         return weir__fail(WEIR_EDEVICE, "stream '%s' of %s cannot wait for an event of %s", s->name,
                           s->dev->label, e->dev->label);
@@ -142,6 +159,8 @@ weir_status weir_stream_wait(weir_stream *s, const weir_event *e)
 
 weir_status weir_event_query(const weir_event *e, bool *done)
 {
+    WEIR__NEED(e, "event");
+    WEIR__NEED(done, "done");
     weir__device_poll(e->dev);
     *done = !e->recorded || e->dev->driver->done(e->mark.stream) >= e->mark.seq;
     if (weir__race_on() && e->recorded && *done)
@@ -151,6 +170,7 @@ weir_status weir_event_query(const weir_event *e, bool *done)
 
 weir_status weir_event_sync_for(const weir_event *e, int64_t timeout_ns)
 {
+    WEIR__NEED(e, "event");
     if (!e->recorded)
         return WEIR_OK;
     return weir__stream_sync_seq(e->mark.stream, e->mark.seq, timeout_ns, !e->blocking);
@@ -158,6 +178,7 @@ weir_status weir_event_sync_for(const weir_event *e, int64_t timeout_ns)
 
 weir_status weir_event_sync(const weir_event *e)
 {
+    WEIR__NEED(e, "event");
     return weir_event_sync_for(e, WEIR_TIMEOUT_DEVICE);
 }
 
@@ -183,6 +204,9 @@ weir_status weir_event_elapsed(const weir_event *start, const weir_event *end, d
     uint64_t from, to;
     weir_status st;
 
+    WEIR__NEED(start, "start");
+    WEIR__NEED(end, "end");
+    WEIR__NEED(milliseconds, "milliseconds");
     *milliseconds = 0;
     if ((st = stamped(start, "start", &from)) || (st = stamped(end, "end", &to)))
         return st;

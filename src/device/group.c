@@ -58,6 +58,8 @@ weir_status weir_group_create(weir_device *const *devices, int nranks,
     weir_group *g;
     weir_status st = WEIR__TAKE(&o, options, "options of a group");
 
+    WEIR__NEED(devices, "devices");
+    WEIR__NEED(out, "out");
     *out = NULL;
     if (st)
         return st;

@@ -44,21 +44,26 @@ static weir_cores get_limit(const struct weir__limit *limit)
 
 weir_status weir_device_set_limit(weir_device *dev, weir_cores limit)
 {
+    WEIR__NEED(dev, "dev");
     return set_limit(dev, &dev->limit, limit);
 }
 
 weir_cores weir_device_get_limit(const weir_device *dev)
 {
-    return get_limit(&dev->limit);
+    return dev ? get_limit(&dev->limit) : (weir_cores){0};
 }
 
 weir_status weir_stream_set_limit(weir_stream *s, weir_cores limit)
 {
+    WEIR__NEED(s, "stream");
     return set_limit(s->dev, &s->limit, limit);
 }
 
 weir_cores weir_stream_get_limit(const weir_stream *s)
 {
+    if (!s)
+        return (weir_cores){0};
+
     weir_cores own = get_limit(&s->limit), device = get_limit(&s->dev->limit);
 
     return (weir_cores){own.cube ? own.cube : device.cube, own.vector ? own.vector : device.vector};
@@ -66,6 +71,8 @@ weir_cores weir_stream_get_limit(const weir_stream *s)
 
 void weir_stream_reset_limit(weir_stream *s)
 {
+    if (!s)
+        return;
     atomic_store_explicit(&s->limit.cube, 0, memory_order_relaxed);
     atomic_store_explicit(&s->limit.vector, 0, memory_order_relaxed);
 }

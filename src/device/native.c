@@ -10,6 +10,9 @@ static weir_status refuse(const weir_stream *s)
 
 weir_status weir_stream_native(weir_stream *s, void **handle)
 {
+    WEIR__NEED(s, "stream");
+    WEIR__NEED(handle, "native");
+
     weir_device *dev = s->dev;
     weir_cores scope = weir__current_get_set()->limit;
     weir_status st;
@@ -28,6 +31,8 @@ weir_status weir_stream_native(weir_stream *s, void **handle)
 
 weir_status weir_stream_wait_native(weir_stream *s, void *native)
 {
+    WEIR__NEED(s, "stream");
+
     weir_device *dev = s->dev;
     weir_status st;
 
@@ -42,6 +47,8 @@ weir_status weir_stream_wait_native(weir_stream *s, void *native)
 
 weir_status weir_stream_signal_native(weir_stream *s, void *native)
 {
+    WEIR__NEED(s, "stream");
+
     weir_device *dev = s->dev;
     weir_status st;
 
@@ -56,6 +63,8 @@ weir_status weir_stream_signal_native(weir_stream *s, void *native)
 
 weir_status weir_stream_begin_native(weir_stream *s, void *native, const char *name)
 {
+    WEIR__NEED(s, "stream");
+
     static const struct weir__kernel nothing = {.name = "work of others"};
     weir_device *dev = s->dev;
     struct weir__kernel work = {.name = name, .engine = WEIR_ENGINE_VECTOR};
@@ -75,6 +84,8 @@ weir_status weir_stream_begin_native(weir_stream *s, void *native, const char *n
 
 weir_status weir_stream_end_native(weir_stream *s, void *native)
 {
+    WEIR__NEED(s, "stream");
+
     weir_device *dev = s->dev;
 
     if (!dev->driver->native)

@@ -120,6 +120,8 @@ weir_status weir_stream_create(weir_device *dev, const weir_stream_options *opti
     bool hint;
     weir_status st;
 
+    WEIR__NEED(dev, "dev");
+    WEIR__NEED(out, "out");
     *out = NULL;
     if ((st = WEIR__TAKE(&o, options, "options of a stream")) || (st = check_priority(o.priority)))
         return st;
@@ -200,6 +202,9 @@ weir_status weir_stream_tagged(weir_device *dev, const char *tag, int priority, 
 {
     weir_status st;
 
+    WEIR__NEED(dev, "dev");
+    WEIR__NEED(tag, "tag");
+    WEIR__NEED(out, "out");
     *out = NULL;
     if (!tag || !*tag)
         return weir__fail(WEIR_EINVAL, "a stream tag must not be empty");
@@ -221,6 +226,8 @@ weir_status weir_stream_tagged(weir_device *dev, const char *tag, int priority, 
 
 weir_status weir_stream_communication(weir_device *dev, weir_stream **out)
 {
+    WEIR__NEED(dev, "dev");
+    WEIR__NEED(out, "out");
     return weir_stream_tagged(dev, "communication", 0, out);
 }
 
@@ -228,19 +235,19 @@ weir_status weir_stream_communication(weir_device *dev, weir_stream **out)
 
 weir_device *weir_stream_device(const weir_stream *s)
 {
-    return s->dev;
+    return s ? s->dev : NULL;
 }
 const char *weir_stream_name(const weir_stream *s)
 {
-    return s->name;
+    return s ? s->name : "";
 }
 int weir_stream_priority(const weir_stream *s)
 {
-    return s->priority;
+    return s ? s->priority : 0;
 }
 uint64_t weir_stream_id(const weir_stream *s)
 {
-    return s->id;
+    return s ? s->id : 0;
 }
 
 void weir__stream_fail(weir_stream *s, uint64_t seq, weir_status status, const char *text)
@@ -337,6 +344,8 @@ weir_status weir__stream_mark(weir_stream *s, struct weir__mark *out)
 
 weir_status weir_stream_sync_for(weir_stream *s, int64_t timeout_ns)
 {
+    WEIR__NEED(s, "stream");
+
     struct weir__mark now;
     weir_status st = weir__stream_mark(s, &now);
 
@@ -345,6 +354,8 @@ weir_status weir_stream_sync_for(weir_stream *s, int64_t timeout_ns)
 
 weir_status weir_stream_sync(weir_stream *s)
 {
+    WEIR__NEED(s, "stream");
+
     weir_status st = weir_stream_sync_for(s, WEIR_TIMEOUT_DEVICE);
 
     weir__device_reap(s->dev, false);
@@ -353,6 +364,9 @@ weir_status weir_stream_sync(weir_stream *s)
 
 weir_status weir_stream_query(weir_stream *s, bool *done)
 {
+    WEIR__NEED(s, "stream");
+    WEIR__NEED(done, "done");
+
     struct weir__mark now;
     weir_status st = weir__stream_mark(s, &now);
 
@@ -476,6 +490,8 @@ weir_status weir_stream_wait_stream(weir_stream *s, weir_stream *other)
 {
     weir_status st;
 
+    WEIR__NEED(s, "stream");
+    WEIR__NEED(other, "other");
     if (s->dev != other->dev)
         return weir__fail(WEIR_EDEVICE, "stream '%s' of %s cannot wait for stream '%s' of %s",
                           s->name, s->dev->label, other->name, other->dev->label);
@@ -494,6 +510,7 @@ weir_status weir_stream_callback(weir_stream *s, weir_callback_fn fn, void *user
     uint64_t queued;
     weir_status st;
 
+    WEIR__NEED(s, "stream");
     if (!fn)
         return weir__fail(WEIR_EINVAL, "a callback on stream '%s' needs a function", s->name);
     weir__mutex_lock(&s->dev->lock);

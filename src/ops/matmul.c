@@ -197,26 +197,13 @@ static void fold_batch(struct args *args)
     }
 }
 
-/* Whether two views may share bytes, by their outermost addresses. */
 static bool overlap(const struct weir__view *a, const struct weir__view *b)
 {
-    const struct weir__view *v[2] = {a, b};
-    uintptr_t low[2], high[2];
+    struct weir__footprint f[2];
 
-    for (int i = 0; i < 2; i++) {
-        const int64_t size = (int64_t)weir_dtype_size(v[i]->dtype);
-
-        if (!weir__view_numel(v[i]))
-            return false;
-        low[i] = (uintptr_t)v[i]->data;
-        high[i] = low[i] + (uintptr_t)size;
-        for (int d = 0; d < v[i]->ndim; d++) {
-            const int64_t reach = (v[i]->shape[d] - 1) * v[i]->stride[d] * size;
-
-            *(reach < 0 ? &low[i] : &high[i]) += (uintptr_t)reach;
-        }
-    }
-    return low[0] < high[1] && low[1] < high[0];
+    weir__view_footprint(a, &f[0]);
+    weir__view_footprint(b, &f[1]);
+    return weir__footprint_overlaps(&f[0], &f[1]);
 }
 
 static void pick_kernel(struct args *args)

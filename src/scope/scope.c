@@ -58,6 +58,8 @@ static weir_status check_name(const char *what, const char *name)
 
 weir_status weir_scope_push_stream(const char *tag, int priority)
 {
+    WEIR__NEED(tag, "tag");
+
     struct weir__current_set *now = weir__current_get_set();
     struct frame *f;
     weir_status st = check_name("stream tag", tag);

@@ -19,6 +19,9 @@ static weir_status record_captured(weir_graph *g, weir_tensor **token)
 
 weir_status weir_token_record(weir_device *dev, weir_tensor **token)
 {
+    WEIR__NEED(dev, "dev");
+    WEIR__NEED(token, "token");
+
     weir_graph *g = weir__capture_on(dev);
     weir_stream *s = weir_stream_current(dev);
     const int64_t none = 0;
@@ -54,6 +57,7 @@ weir_status weir_token_wait(weir_tensor *const *tokens, int ntokens)
     weir_stream *s;
     weir_status st;
 
+    WEIR__NEED(tokens, "tokens");
     if (ntokens < 1)
         return weir__fail(WEIR_EINVAL, "wait takes at least one token");
     for (int i = 0; i < ntokens; i++)
@@ -118,6 +122,8 @@ weir_status weir_tagged_event_create(weir_device *dev, const char *tag)
     struct tagged *e;
     weir_status st = WEIR_OK;
 
+    WEIR__NEED(dev, "dev");
+    WEIR__NEED(tag, "tag");
     if (!tag || !*tag)
         return weir__fail(WEIR_EINVAL, "a tagged event needs a tag");
     weir__mutex_lock(&lock);
@@ -141,6 +147,8 @@ weir_status weir_tagged_event_record(weir_device *dev, const char *tag)
     struct tagged *e;
     weir_status st = WEIR_OK;
 
+    WEIR__NEED(dev, "dev");
+    WEIR__NEED(tag, "tag");
     weir__mutex_lock(&lock);
     if (!(e = *find(dev, tag))) {
         st = unknown(tag); /* before a graph gets a node for it */
@@ -161,6 +169,8 @@ weir_status weir_tagged_event_wait(weir_device *dev, const char *tag)
     struct tagged *e;
     weir_status st;
 
+    WEIR__NEED(dev, "dev");
+    WEIR__NEED(tag, "tag");
     weir__mutex_lock(&lock);
     if ((e = *find(dev, tag)) && e->token)
         token = weir_tensor_retain(e->token);
@@ -183,6 +193,8 @@ weir_status weir_tagged_event_destroy(weir_device *dev, const char *tag)
 {
     struct tagged **link, *e;
 
+    WEIR__NEED(dev, "dev");
+    WEIR__NEED(tag, "tag");
     weir__mutex_lock(&lock);
     link = find(dev, tag);
     if ((e = *link))
@@ -199,10 +211,13 @@ weir_status weir_tagged_event_destroy(weir_device *dev, const char *tag)
 
 weir_status weir_tensor_record_tagged_stream(weir_tensor *t, const char *tag)
 {
-    weir_stream *s;
-    weir_status st = weir__need(t, "record_tagged_stream: the tensor");
+    WEIR__NEED(t, "tensor");
+    WEIR__NEED(tag, "tag");
 
-    if (st || (st = weir_stream_tagged(t->dev, tag, 0, &s)) || t->graph)
+    weir_stream *s;
+    weir_status st = weir_stream_tagged(t->dev, tag, 0, &s);
+
+    if (st || t->graph)
         return st;
     return weir_tensor_used_on(t, s);
 }

@@ -38,9 +38,8 @@ weir_status weir_wait_tensor(weir_tensor *self, weir_tensor *dependency)
     weir_stream *s;
     weir_status st;
 
-    if ((st = weir__need(self, "wait_tensor: self")) ||
-        (st = weir__need(dependency, "wait_tensor: the dependency")))
-        return st;
+    WEIR__NEED(self, "self");
+    WEIR__NEED(dependency, "dependency");
     dev = self->dev;
     g = weir__capture_on(dev);
     s = weir_stream_current(dev);

@@ -226,6 +226,8 @@ weir_status weir_tensor_copy(weir_tensor *dst, weir_tensor *src)
     bool by_source;
     weir_status st;
 
+    WEIR__NEED(dst, "dst");
+    WEIR__NEED(src, "src");
     if ((st = weir__tensor_check_bytes(dst, "copy")) ||
         (st = weir__tensor_check_bytes(src, "copy")) || (st = check_fit(dst, src)))
         return st;

@@ -72,7 +72,8 @@ static weir_status import(weir_stream *s, const struct dl_tensor *d, void (*rele
                           "DLPack tensor is on device type %d, number %d, which %s cannot read",
                           (int)d->device.type, (int)d->device.id, s->dev->props.name);
     return weir_tensor_wrap(s, (weir_dtype)dtype, d->ndim, d->shape, d->strides,
-                            (char *)d->data + d->byte_offset, release, managed, out);
+                            d->data ? (char *)d->data + d->byte_offset : NULL, release, managed,
+                            out);
 }
 
 static void release_legacy(void *managed)
@@ -93,11 +94,16 @@ static void release_versioned(void *managed)
 
 weir_status weir_tensor_from_dlpack(weir_stream *s, void *managed, weir_tensor **out)
 {
+    WEIR__NEED(managed, "managed");
+    WEIR__NEED(out, "out");
     return import(s, &((struct dl_managed *)managed)->tensor, release_legacy, managed, out);
 }
 
 weir_status weir_tensor_from_dlpack_versioned(weir_stream *s, void *managed, weir_tensor **out)
 {
+    WEIR__NEED(managed, "managed");
+    WEIR__NEED(out, "out");
+
     struct dl_managed_versioned *m = managed;
 
     *out = NULL;
@@ -181,6 +187,9 @@ static struct exported *export(weir_tensor *t, struct dl_tensor *out)
 
 weir_status weir_tensor_to_dlpack(weir_tensor *t, void **managed)
 {
+    WEIR__NEED(t, "tensor");
+    WEIR__NEED(managed, "managed");
+
     struct dl_tensor d;
     struct exported *e;
     weir_status st = settle_export(t);
@@ -195,6 +204,9 @@ weir_status weir_tensor_to_dlpack(weir_tensor *t, void **managed)
 
 weir_status weir_tensor_to_dlpack_versioned(weir_tensor *t, void **managed)
 {
+    WEIR__NEED(t, "tensor");
+    WEIR__NEED(managed, "managed");
+
     struct dl_tensor d;
     struct exported *e;
     weir_status st = settle_export(t);
@@ -213,6 +225,8 @@ weir_status weir_tensor_to_dlpack_versioned(weir_tensor *t, void **managed)
 
 void weir_device_dlpack(const weir_device *dev, int32_t *type, int32_t *id)
 {
+    if (!dev || !type || !id)
+        return;
     *type = dev->dlpack.type;
     *id = dev->dlpack.id;
 }

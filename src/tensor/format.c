@@ -74,6 +74,9 @@ static void add_dim(struct weir__text *text, const struct weir__view *v, int dim
 
 char *weir_tensor_format(weir_tensor *t)
 {
+    if (!t)
+        return NULL;
+
     int64_t numel = weir_tensor_numel(t);
     size_t bytes = (size_t)numel * weir_dtype_size(t->view.dtype);
     struct weir__view v = t->view;

@@ -8,6 +8,9 @@ static weir_status check(const weir_stream *s, const weir_launch *l, unsigned co
 
     if ((unsigned)l->engine >= WEIR_ENGINE_COUNT)
         return weir__fail(WEIR_EINVAL, "launch of '%s': %d is not an engine", name, (int)l->engine);
+    if ((l->args_size && !l->args) || (l->ntensors && !l->tensors) || (l->nbuffers && !l->buffers))
+        return weir__fail(WEIR_EINVAL, "launch of '%s': its arguments, tensors or buffers are NULL",
+                          name);
     if (l->args_size > WEIR_ARGS_MAX)
         return weir__fail(WEIR_EINVAL, "launch of '%s': %zu bytes of arguments, at most %d fit",
                           name, l->args_size, WEIR_ARGS_MAX);
@@ -29,7 +32,9 @@ static weir_status check(const weir_stream *s, const weir_launch *l, unsigned co
                               s->dev->label, i, l->tensors[i]->dev->label);
     }
     for (size_t i = 0; i < l->nbuffers; i++)
-        if (l->buffers[i]->pool != &s->dev->pool)
+        if (!l->buffers[i])
+            return weir__fail(WEIR_EINVAL, "launch of '%s': buffer %zu is NULL", name, i);
+        else if (l->buffers[i]->pool != &s->dev->pool)
             return weir__fail(WEIR_EDEVICE, "launch of '%s' on %s: buffer %zu is another device's",
                               name, s->dev->props.name, i);
     return WEIR_OK;
@@ -51,6 +56,11 @@ static weir_status submit_checked(weir_stream *s, const weir_launch *l,
     if (accesses != few)
         weir__free(accesses);
     return st;
+}
+
+weir_status weir_kernel_fail(weir_status status, const char *reason)
+{
+    return status && reason ? weir__fail(status, "%s", reason) : status;
 }
 
 static weir_status submit(weir_stream *s, const weir_launch *l)
@@ -102,6 +112,8 @@ weir_status weir_launch_submit(weir_stream *s, const weir_launch *launch)
     weir_launch own;
     weir_status st;
 
+    WEIR__NEED(s, "stream");
+    WEIR__NEED(launch, "launch");
     if (!launch->size || launch->size == sizeof *launch)
         return submit(s, launch);
     return (st = WEIR__TAKE(&own, launch, "a launch")) ? st : submit(s, &own);

@@ -12,10 +12,11 @@ static void describe(const struct weir__access *a, struct weir__race_operand *o)
     weir_buffer *b = a->tensor->buffer;
 
     o->region = b->state == WEIR__EXTERNAL ? NULL : &b->race;
+    o->first = (uintptr_t)b->address;
+    o->end = o->first + b->size;
     o->owner = b;
     o->writes = a->writes;
-    weir__footprint_init(&o->bytes, (uintptr_t)v->data, (uint32_t)weir_dtype_size(v->dtype),
-                         v->ndim, v->shape, v->stride);
+    weir__view_footprint(v, &o->bytes);
     o->shape.type = weir_dtype_name(v->dtype);
     o->shape.ndim = v->ndim;
     memcpy(o->shape.size, v->shape, (size_t)v->ndim * sizeof *v->shape);

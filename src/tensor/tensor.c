@@ -1,6 +1,7 @@
 /* Making, sharing and looking at tensors. */
 #include "tensor/tensor.h"
 #include "check/race/footprint.h"
+#include "tensor/infer.h"
 #include "tensor/recipe.h"
 #include "weir/view.h"
 
@@ -138,25 +139,17 @@ weir_status weir__submit_using(weir_stream *s, const struct weir__kernel *kernel
 weir_status weir__view_init(struct weir__view *view, weir_dtype dtype, int ndim,
                             const int64_t *shape)
 {
-    int64_t bytes = (int64_t)weir_dtype_size(dtype);
+    weir_status st;
 
-    if (!bytes)
-        return weir__fail(WEIR_EDTYPE, "%d is not a data type", (int)dtype);
-    if (ndim < 0 || ndim > WEIR_MAX_DIMS)
-        return weir__fail(WEIR_ESHAPE, "a tensor has 0..%d dims, not %d", WEIR_MAX_DIMS, ndim);
+    if (ndim > 0 && (st = weir__need(shape, "the shape of a tensor")))
+        return st;
+    if ((st = weir__shape_check("tensor", dtype, ndim, shape)))
+        return st;
     view->data = NULL;
     view->dtype = dtype;
     view->ndim = ndim;
-    for (int i = 0; i < ndim; i++) {
-        if (shape[i] < 0)
-            return weir__fail(WEIR_ESHAPE, "size %lld of dim %d is negative", (long long)shape[i],
-                              i);
-        /* A size of 0 elsewhere must not hide an overflow of the strides. */
-        if (__builtin_mul_overflow(bytes, shape[i] ? shape[i] : 1, &bytes))
-            return weir__fail(WEIR_ESHAPE, "%s%s has more bytes than fit in 63 bits",
-                              weir_dtype_name(dtype), weir__dims_text(ndim, shape).text);
+    for (int i = 0; i < ndim; i++)
         view->shape[i] = shape[i];
-    }
     weir__view_set_contiguous(view);
     return WEIR_OK;
 }
@@ -177,7 +170,7 @@ void weir__view_span(const struct weir__view *v, const char **first, const char 
     *last = (char *)((uintptr_t)v->data + (size_t)(reach + 1) * weir_dtype_size(v->dtype));
 }
 
-static void find_bytes(const struct weir__view *v, struct weir__footprint *f)
+void weir__view_footprint(const struct weir__view *v, struct weir__footprint *f)
 {
     weir__footprint_init(f, (uintptr_t)v->data, (uint32_t)weir_dtype_size(v->dtype), v->ndim,
                          v->shape, v->stride);
@@ -205,8 +198,8 @@ weir_status weir__check_overlap(const char *what, const weir_tensor *written,
         return WEIR_OK;
     if (is_same(a, b))
         return WEIR_OK;
-    find_bytes(a, &wrote);
-    find_bytes(b, &reads);
+    weir__view_footprint(a, &wrote);
+    weir__view_footprint(b, &reads);
     if (!weir__footprint_overlaps(&wrote, &reads))
         return WEIR_OK;
     return weir__fail(WEIR_EINVAL, "%s: the output %s overlaps an input %s without being it", what,
@@ -234,6 +227,7 @@ weir_status weir_tensor_empty(weir_stream *s, weir_dtype dtype, int ndim, const 
     struct weir__view view;
     weir_status st;
 
+    WEIR__NEED(out, "out");
     *out = NULL;
     if ((st = weir__tensor_resolve(&s)) || (st = weir__view_init(&view, dtype, ndim, shape)))
         return st;
@@ -275,7 +269,12 @@ static weir_status set_strides(struct weir__view *v, const int64_t *strides)
 
 static weir_status check_reach(weir_device *dev, const struct weir__view *view, const void *data)
 {
-    if (dev->props.features & WEIR_FEATURE_HOST_MEMORY || !weir__view_numel(view))
+    if (!weir__view_numel(view))
+        return WEIR_OK;
+    if (!data)
+        return weir__fail(WEIR_EINVAL, "the memory of a wrapped %s is NULL",
+                          weir__view_text(view).text);
+    if (dev->props.features & WEIR_FEATURE_HOST_MEMORY)
         return WEIR_OK;
     if (dev->driver->native && dev->driver->native->reaches(dev, data))
         return WEIR_OK;
@@ -293,6 +292,7 @@ weir_status weir_tensor_wrap(weir_stream *s, weir_dtype dtype, int ndim, const i
     weir_tensor *t;
     weir_status st;
 
+    WEIR__NEED(out, "out");
     *out = NULL;
     if ((st = weir__tensor_resolve(&s)) || (st = weir__view_init(&view, dtype, ndim, shape)))
         return st;
@@ -358,6 +358,8 @@ weir_status weir_tensor_view(weir_tensor *from, size_t offset, weir_dtype dtype,
 
 weir_tensor *weir_tensor_retain(weir_tensor *t)
 {
+    if (!t)
+        return NULL;
     atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
     return t;
 }
@@ -382,39 +384,42 @@ void weir_tensor_release(weir_tensor *t)
 
 weir_device *weir_tensor_device(const weir_tensor *t)
 {
-    return t->dev;
+    return t ? t->dev : NULL;
 }
 weir_dtype weir_tensor_dtype(const weir_tensor *t)
 {
-    return t->view.dtype;
+    return t ? t->view.dtype : WEIR_DTYPE_COUNT;
 }
 int weir_tensor_ndim(const weir_tensor *t)
 {
-    return t->view.ndim;
+    return t ? t->view.ndim : 0;
 }
 const int64_t *weir_tensor_shape(const weir_tensor *t)
 {
-    return t->view.shape;
+    return t ? t->view.shape : NULL;
 }
 const int64_t *weir_tensor_strides(const weir_tensor *t)
 {
-    return t->view.stride;
+    return t ? t->view.stride : NULL;
 }
 int64_t weir_tensor_numel(const weir_tensor *t)
 {
-    return weir__view_numel(&t->view);
+    return t ? weir__view_numel(&t->view) : 0;
 }
 bool weir_tensor_is_contiguous(const weir_tensor *t)
 {
-    return weir__view_is_contiguous(&t->view);
+    return t ? weir__view_is_contiguous(&t->view) : false;
 }
 void *weir_tensor_data(const weir_tensor *t)
 {
-    return t->graph ? NULL : t->view.data;
+    return t ? t->graph ? NULL : t->view.data : NULL;
 }
 
 weir_status weir_tensor_used_on(weir_tensor *t, weir_stream *s)
 {
+    WEIR__NEED(t, "tensor");
+    WEIR__NEED(s, "stream");
+
     weir_status st = weir__tensor_check_bytes(t, "used_on");
 
     return st ? st : weir_buffer_used_on(t->buffer, s);

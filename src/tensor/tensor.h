@@ -2,6 +2,7 @@
 #ifndef WEIR_TENSOR_TENSOR_H
 #define WEIR_TENSOR_TENSOR_H
 
+#include "check/race/footprint.h"
 #include "device/device.h"
 #include "tensor/view.h"
 
@@ -36,6 +37,9 @@ weir_status weir__view_init(struct weir__view *view, weir_dtype dtype, int ndim,
                             const int64_t *shape);
 /* Bytes from the first to the last element that the view can touch. */
 void weir__view_span(const struct weir__view *view, const char **first, const char **last);
+
+/* Which bytes it touches. */
+void weir__view_footprint(const struct weir__view *view, struct weir__footprint *footprint);
 
 /* A tensor that is written may be one that is read, as it is, or share nothing with it.
  * returns  WEIR_EINVAL naming `what` and both. */

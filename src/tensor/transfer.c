@@ -137,6 +137,7 @@ weir_status weir_tensor_write_async(weir_tensor *t, const void *data, size_t byt
 {
     uint64_t seq;
 
+    WEIR__NEED(t, "tensor");
     return transfer(t, (void *)data, bytes, false, false, &seq);
 }
 
@@ -144,6 +145,7 @@ weir_status weir_tensor_read_async(weir_tensor *t, void *data, size_t bytes)
 {
     uint64_t seq;
 
+    WEIR__NEED(t, "tensor");
     return transfer(t, data, bytes, true, false, &seq);
 }
 
@@ -219,6 +221,7 @@ weir_status weir_tensor_write(weir_tensor *t, const void *data, size_t bytes)
 {
     uint64_t seq;
 
+    WEIR__NEED(t, "tensor");
     if (bytes <= INLINE_BYTES)
         return transfer(t, (void *)data, bytes, false, true, &seq);
     return transfer_and_wait(t, (void *)data, bytes, false);
@@ -260,6 +263,8 @@ static weir_status await_uses(weir_tensor *t, const weir_stream *but, bool clear
 
 weir_status weir_tensor_sync(weir_tensor *t)
 {
+    WEIR__NEED(t, "tensor");
+
     weir_status st = weir__tensor_check_bytes(t, "sync");
 
     return st ? st : await_uses(t, NULL, false);
@@ -269,6 +274,7 @@ weir_status weir_tensor_read(weir_tensor *t, void *data, size_t bytes)
 {
     weir_status st;
 
+    WEIR__NEED(t, "tensor");
     /* The copy comes after the current stream's own; whoever made the values may be another. */
     if ((st = check_transfer(t, data, bytes, true)) ||
         (st = await_uses(t, weir_stream_current(t->dev), true)))
@@ -278,6 +284,8 @@ weir_status weir_tensor_read(weir_tensor *t, void *data, size_t bytes)
 
 weir_status weir_tensor_signal_native(weir_tensor *t, void *native)
 {
+    WEIR__NEED(t, "tensor");
+
     weir_status st = weir__tensor_check_bytes(t, "an order outside weir");
     weir_device *dev;
 
@@ -303,6 +311,8 @@ weir_status weir_tensor_signal_native(weir_tensor *t, void *native)
 weir_status weir_tensor_from(weir_stream *s, weir_dtype dtype, int ndim, const int64_t *shape,
                              const void *data, weir_tensor **out)
 {
+    WEIR__NEED(out, "out");
+
     weir_status st = weir_tensor_empty(s, dtype, ndim, shape, out);
     weir_stream *before;
     size_t bytes;

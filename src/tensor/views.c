@@ -272,6 +272,8 @@ static weir_status derive(weir_tensor *from, const struct weir__view_step *step,
 weir_status weir_tensor_slice(weir_tensor *t, int dim, int64_t start, int64_t stop, int64_t step,
                               weir_tensor **out)
 {
+    WEIR__NEED(t, "tensor");
+    WEIR__NEED(out, "out");
     return derive(t, &(struct weir__view_step){WEIR__VIEW_SLICE, 4, {dim, start, stop, step}}, out);
 }
 
@@ -280,6 +282,8 @@ weir_status weir_tensor_transpose(weir_tensor *t, int dim0, int dim1, weir_tenso
     struct weir__view_step step = {.kind = WEIR__VIEW_PERMUTE};
     weir_status st;
 
+    WEIR__NEED(t, "tensor");
+    WEIR__NEED(out, "out");
     *out = NULL;
     if ((st = weir__need(t, "the tensor of a view")) ||
         (st = wrap_dim("transpose", &t->view, dim0, &dim0)) ||
@@ -293,6 +297,10 @@ weir_status weir_tensor_transpose(weir_tensor *t, int dim0, int dim1, weir_tenso
 
 weir_status weir_tensor_permute(weir_tensor *t, const int *dims, weir_tensor **out)
 {
+    WEIR__NEED(t, "tensor");
+    WEIR__NEED(dims, "dims");
+    WEIR__NEED(out, "out");
+
     struct weir__view_step step = {.kind = WEIR__VIEW_PERMUTE, .n = t ? t->view.ndim : 0};
 
     for (int i = 0; i < step.n; i++)
@@ -304,10 +312,13 @@ weir_status weir_tensor_reshape(weir_tensor *t, int ndim, const int64_t *shape, 
 {
     struct weir__view_step step = {.kind = WEIR__VIEW_RESHAPE, .n = ndim};
 
+    WEIR__NEED(t, "tensor");
+    WEIR__NEED(out, "out");
     *out = NULL;
     if (ndim < 0 || ndim > WEIR_MAX_DIMS)
         return weir__fail(WEIR_ESHAPE, "reshape: a tensor has 0..%d dims, not %d", WEIR_MAX_DIMS,
                           ndim);
+    WEIR__NEED(shape || !ndim, "shape");
     if (ndim)
         memcpy(step.args, shape, (size_t)ndim * sizeof *shape);
     return derive(t, &step, out);
@@ -317,10 +328,13 @@ weir_status weir_tensor_expand(weir_tensor *t, int ndim, const int64_t *shape, w
 {
     struct weir__view_step step = {.kind = WEIR__VIEW_EXPAND, .n = ndim};
 
+    WEIR__NEED(t, "tensor");
+    WEIR__NEED(out, "out");
     *out = NULL;
     if (t && ndim > WEIR_MAX_DIMS)
         return weir__fail(WEIR_ESHAPE, "expand: %s cannot become %d-dimensional",
                           weir__view_text(&t->view).text, ndim);
+    WEIR__NEED(shape || ndim < 1, "shape");
     if (t && ndim > 0)
         memcpy(step.args, shape, (size_t)ndim * sizeof *shape);
     return derive(t, &step, out);

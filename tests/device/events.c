@@ -138,3 +138,18 @@ TEST(event, elapsed_measures_device_time)
     weir_event_destroy(to);
     CHECK_OK(weir_device_close(dev));
 }
+
+TEST(events, an_event_that_is_destroyed_twice_is_refused)
+{
+    weir_device *dev = open_device("cpu:cores=1");
+    weir_event *e, *other;
+
+    CHECK_OK(weir_event_create(dev, NULL, &e));
+    CHECK_OK(weir_event_create(dev, NULL, &other));
+    CHECK_OK(weir_event_destroy(e));
+    CHECK_STATUS(weir_event_destroy(e), WEIR_EINVAL);
+    CHECK_STR(weir_last_error(), "twice");
+    CHECK_OK(weir_event_destroy(other));
+    CHECK_OK(weir_event_destroy(NULL));
+    CHECK_OK(weir_device_close(dev));
+}

@@ -66,14 +66,14 @@ TEST(misuse, what_a_failed_call_left_is_refused)
     CHECK_STATUS(weir_graph_create(NULL, &(weir_graph *){NULL}), WEIR_EINVAL);
     CHECK_STATUS(weir_graph_input(NULL, "x", WEIR_F32, 2, shape, &y), WEIR_EINVAL);
     CHECK_STATUS(weir_graph_begin(NULL), WEIR_EINVAL);
-    CHECK_STATUS(weir_graph_end(NULL), WEIR_ESTATE);
+    CHECK_STATUS(weir_graph_end(NULL), WEIR_EINVAL);
     CHECK_STATUS(weir_graph_output(NULL, "y", x), WEIR_EINVAL);
     CHECK_STATUS(weir_graph_add(NULL, "Relu", NULL, NULL, 0, &x, 1, &y, 1), WEIR_EINVAL);
     CHECK_STATUS(weir_graph_add(g, NULL, NULL, NULL, 0, &x, 1, &y, 1), WEIR_EINVAL);
     CHECK_STATUS(weir_graph_compile(NULL, NULL, &plan), WEIR_EINVAL);
-    CHECK_STR(weir_last_error(), "the graph is NULL");
+    CHECK_STR(weir_last_error(), "weir_graph_compile: graph must not be NULL");
     CHECK_STATUS(weir_plan_run(NULL, weir_stream_default(dev), &x, 1, &none, 1), WEIR_EINVAL);
-    CHECK_STR(weir_last_error(), "the plan is NULL");
+    CHECK_STR(weir_last_error(), "weir_plan_run: plan must not be NULL");
     CHECK_STATUS(weir_graph_compile(g, &(weir_compile_options){.nranks = 1}, &plan), WEIR_EINVAL);
     CHECK_OK(weir_graph_compile(g, NULL, &plan));
     CHECK_STATUS(weir_plan_run(plan, NULL, &x, 1, &none, 1), WEIR_EINVAL);
@@ -81,7 +81,7 @@ TEST(misuse, what_a_failed_call_left_is_refused)
     CHECK_STATUS(weir_plan_run(plan, weir_stream_default(dev), &x, 1, NULL, 1), WEIR_EINVAL);
     CHECK_STR(weir_last_error(), "the array of the plan's outputs is NULL");
     CHECK_STATUS(weir_wait_tensor(x, NULL), WEIR_EINVAL);
-    CHECK_STR(weir_last_error(), "wait_tensor: the dependency is NULL");
+    CHECK_STR(weir_last_error(), "weir_wait_tensor: dependency must not be NULL");
     CHECK_STATUS(weir_wait_tensor(NULL, x), WEIR_EINVAL);
     CHECK_STATUS(weir_tensor_record_tagged_stream(NULL, "a"), WEIR_EINVAL);
     CHECK_STATUS(weir_tensor_read(NULL, bytes, sizeof bytes), WEIR_EINVAL);

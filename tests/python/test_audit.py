@@ -1,12 +1,17 @@
-"""What a careless or hostile caller meets: names with control characters, full disks, dlclose."""
+"""What a careless or hostile caller meets: NULL, names with control characters, full disks, signals."""
 
+import ctypes
 import os
 import pathlib
+import re
+import signal
 import subprocess
 import sys
 import textwrap
 
 import pytest
+
+import weir
 
 ROOT = pathlib.Path(__file__).parents[2]
 LIBRARY = ROOT / "build/release/libweir.so"
@@ -26,6 +31,139 @@ def python(code, **kwargs):
         timeout=50,
         **kwargs,
     )
+
+
+# ---- NULL ----
+
+# (function or *, parameter): NULL means something there.
+OPTIONAL = {
+    ("*", "options"), ("*", "user"), ("*", "strides"), ("*", "native"), ("*", "bias"), ("*", "mask"),
+    ("weir_device_open", "spec"), ("weir_graph_load", "where"), ("weir_graph_add", "name"),
+    ("weir_tensor_empty", "stream"), ("weir_tensor_from", "stream"), ("weir_tensor_wrap", "stream"),
+    ("weir_tensor_from_dlpack", "stream"), ("weir_tensor_from_dlpack_versioned", "stream"),
+    ("weir_arange", "stream"), ("weir_group_abort", "reason"), ("weir_trace_parse", "path"),
+    ("weir_log_set", "fn"), ("weir_allocator_set", "allocator"), ("weir_source_set", "file"),
+    ("weir_trace_write_html", "titles"), ("weir_stream_destroy", "stream"),
+    ("weir_event_destroy", "event"), ("weir_group_destroy", "group"), ("weir_kernel_fail", "reason"),
+    ("weir_layer_norm", "weight"), ("weir_rms_norm", "weight"), ("weir_stream_begin_native", "name"),
+    ("weir_tensor_write", "data"), ("weir_tensor_read", "data"), ("weir_tensor_write_async", "data"),
+    ("weir_tensor_read_async", "data"),  # of no bytes
+    ("weir_plan_run", "inputs"), ("weir_plan_run", "outputs"), ("weir_plan_call", "inputs"),
+    ("weir_plan_call", "outputs"), ("weir_graph_add", "attrs"), ("weir_graph_add", "in"),
+    ("weir_graph_add", "out"),  # none of them
+    ("weir_topk", "values"), ("weir_topk", "indices"), ("weir_sort", "values"),
+    ("weir_sort", "indices"), ("weir_nonzero_padded", "count"),
+    ("weir_scope_push_super_kernel", "name"), ("weir_scope_enter_super_kernel", "name"),
+}  # fmt: skip
+# Reductions over all dims.
+OPTIONAL |= {(f"weir_{n}", "dims") for n in ("sum", "mean", "max", "min", "prod", "any", "all")}
+
+
+class Cores(ctypes.Structure):
+    _fields_ = [("cube", ctypes.c_int), ("vector", ctypes.c_int)]
+
+
+def declarations():
+    """(returned, name, [(type, parameter)]) of every function of the headers."""
+    text = subprocess.run(
+        ["cc", "-E", "-P", f"-I{ROOT}/include", str(ROOT / "include/weir/weir.h")],
+        capture_output=True, text=True, check=True, timeout=60,
+    ).stdout  # fmt: skip
+    text = re.sub(r"__attribute__\s*\(\(\s*warn_unused_result\s*\)\)", "", " ".join(text.split()))
+    found = []
+    pattern = r'__attribute__\s*\(\(visibility\("default"\)\)\)\s*([^;{}]*?)(weir_\w+)\s*\(([^;{}]*)\)\s*(?:__attribute__[^;]*)?;'
+    for returned, name, parameters in re.findall(pattern, text):
+        split, depth, part = [], 0, ""
+        for c in parameters + ",":
+            depth += (c == "(") - (c == ")")
+            if c == "," and not depth:
+                split.append(part.strip())
+                part = ""
+            else:
+                part += c
+        pairs = []
+        for p in split:
+            if p in ("void", ""):
+                continue
+            m = re.match(r"(.*)\(\*(\w+)\)", p) or re.match(r"(.*?)(\w+)$", p)
+            pairs.append((m[1].strip() + (" (*)" if "(*" in p else ""), m[2]))
+        found.append((returned.strip(), name, pairs))
+    return found
+
+
+def call(lib, objects, returned, name, pairs, absent):
+    """What the call gives with one argument NULL and all others of some use."""
+    arguments = []
+    for at, (kind, parameter) in enumerate(pairs):
+        pointer = "*" in kind
+        if at == absent:
+            arguments.append(ctypes.c_void_p(None))
+        elif pointer and (name, parameter) in OPTIONAL or ("*", parameter) in OPTIONAL:
+            arguments.append(ctypes.c_void_p(None))
+        elif pointer and kind.replace("const ", "").strip() in objects:
+            arguments.append(objects[kind.replace("const ", "").strip()])
+        elif pointer and "char" in kind:
+            arguments.append(ctypes.c_char_p(b"x"))
+        elif pointer:
+            arguments.append(ctypes.cast(objects["room"], ctypes.c_void_p))
+        elif kind == "double":
+            arguments.append(ctypes.c_double(1))
+        elif kind == "weir_cores":
+            arguments.append(Cores(1, 1))
+        else:
+            arguments.append(ctypes.c_int64(1))
+    function = getattr(lib, name)
+    function.restype = ctypes.c_int if returned == "weir_status" else ctypes.c_void_p
+    if returned in ("weir_cores", "weir_scope_guard"):
+        function.restype = Cores
+    return function(*arguments)
+
+
+@sanitized
+@needs_library
+def test_every_public_function_refuses_null():
+    lib = ctypes.CDLL(str(LIBRARY))
+    made = {}
+
+    def make(function, *arguments):
+        out = ctypes.c_void_p()
+        assert getattr(lib, function)(*arguments, ctypes.byref(out)) == 0, function
+        return out
+
+    device = make("weir_device_open", b"cpu:cores=1")
+    lib.weir_stream_default.restype = ctypes.c_void_p
+    stream = ctypes.c_void_p(lib.weir_stream_default(device))
+    made["weir_device *"] = device
+    made["weir_stream *"] = stream
+    made["weir_event *"] = make("weir_event_create", device, None)
+    shape = (ctypes.c_int64 * 2)(1, 1)
+    made["weir_tensor *"] = make("weir_tensor_empty", stream, 0, 2, shape)
+    made["weir_graph *"] = make("weir_graph_create", device)
+    made["room"] = (ctypes.c_int64 * 4096)()
+    lib.weir_fill(made["weir_tensor *"], ctypes.c_double(0))
+    lib.weir_device_sync(device)
+
+    listed = declarations()
+    assert len(listed) > 200
+    wrong = []
+    for returned, name, pairs in listed:
+        if not hasattr(lib, name):
+            continue
+        for at, (kind, parameter) in enumerate(pairs):
+            if "*" not in kind or (name, parameter) in OPTIONAL or ("*", parameter) in OPTIONAL:
+                continue
+            pid = os.fork()
+            if pid == 0:
+                signal.alarm(5)
+                status = 0
+                try:
+                    status = call(lib, made, returned, name, pairs, at)
+                finally:
+                    os._exit(status & 0x7F if returned == "weir_status" else 1)
+            code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            if code != 1:  # WEIR_EINVAL
+                wrong.append(f"{name}({parameter}=NULL): {code}")
+    assert not wrong, "\n".join(wrong)
 
 
 # ---- the library and the process ----
@@ -52,23 +190,30 @@ def test_the_library_may_be_closed_after_its_default_device_was_used():
     assert result.returncode == 0 and result.stdout == "alive\n", result.stderr
 
 
+HOST_CALL = """
+    import os, signal, weir
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    weir.set_device("{device}")
+    def body(inputs, outputs):
+        {body}
+    (y,) = weir.host_call("body", body, [weir.ones((1,))], [("float32", (1,))])
+    try:
+        y.item()
+    except BaseException as error:
+        print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu:a3"])
+def test_what_a_host_call_raises_is_in_the_error(device):
+    result = python(HOST_CALL.format(device=device, body="raise ValueError('seven is too many')"))
+    assert "KernelError" in result.stdout and "ValueError: seven is too many" in result.stdout
+
+
 def test_an_interrupt_during_a_host_call_of_a_modelled_device_is_not_lost():
-    result = python(
-        """
-        import os, signal, weir
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        weir.set_device("npu:a3")
-        def body(inputs, outputs):
-            os.kill(os.getpid(), signal.SIGINT)
-            [0 for _ in range(100000)]
-        (y,) = weir.host_call("body", body, [weir.ones((1,))], [("float32", (1,))])
-        try:
-            y.item()
-        except BaseException as error:
-            print(type(error).__name__)
-        """
-    )
-    assert result.stdout == "KeyboardInterrupt\n", result.stdout + result.stderr
+    body = "os.kill(os.getpid(), signal.SIGINT); [0 for _ in range(1000000)]"
+    result = python(HOST_CALL.format(device="npu:a3", body=body))
+    assert result.stdout.startswith("KeyboardInterrupt"), result.stdout + result.stderr
 
 
 # ---- the command ----

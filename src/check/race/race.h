@@ -63,7 +63,9 @@ struct weir__race_record {
 struct weir__race_region {
     struct weir__race_record *records;
     int n, cap;
-    uint32_t epoch; /* of the watch that filled it */
+    uint32_t epoch;                        /* of the watch that filled it */
+    uintptr_t first, end;                  /* of the buffer */
+    struct weir__race_region *next, **was; /* all of buffers, and who points here */
 };
 
 /* A new id, or -1 when out of memory. Its commands up to `seq` count as seen by the host. */

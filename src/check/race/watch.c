@@ -17,6 +17,7 @@ static struct {
     uint32_t epoch;
     struct weir__race_order order;
     struct weir__race_region outside; /* memory that is not weir's own */
+    struct weir__race_region *inside; /* memory that is, buffer by buffer */
     struct weir__race_pairs pairs;    /* not judged yet */
     struct {
         struct weir__race_name *name;
@@ -152,12 +153,39 @@ static struct weir__race_region *region_of(const struct weir__race_operand *o, b
 {
     struct weir__race_region *r = o->region ? *o->region : &watch.outside;
 
-    if (!r && make)
-        r = *o->region = weir__calloc(1, sizeof *r);
+    if (!r && make && (r = *o->region = weir__calloc(1, sizeof *r))) {
+        r->first = o->first;
+        r->end = o->end;
+        r->next = watch.inside;
+        r->was = &watch.inside;
+        if (r->next)
+            r->next->was = &r->next;
+        watch.inside = r;
+    }
     if (r && r->epoch != watch.epoch) {
         r->n = 0;
         r->epoch = watch.epoch;
     }
+    return r;
+}
+
+/* Where accesses to the bytes of an operand may be kept, `after` one: in its own region; and as
+ * others may have lent weir's own memory back to it, accesses by such a loan are compared with
+ * those of the buffer, and the other way round. NULL at the end. */
+static const struct weir__race_region *next_region(const struct weir__race_operand *o,
+                                                   const struct weir__race_region *after)
+{
+    const struct weir__race_region *own = region_of(o, false), *r;
+
+    if (!after && own)
+        return own;
+    if (o->region)
+        return after != &watch.outside && watch.outside.n && watch.outside.epoch == watch.epoch
+                   ? &watch.outside
+                   : NULL;
+    r = after == own || !after ? watch.inside : after->next;
+    while (r && (r->epoch != watch.epoch || r->end <= o->bytes.first || o->bytes.end <= r->first))
+        r = r->next;
     return r;
 }
 
@@ -269,6 +297,45 @@ static void ask(struct weir__race_missing *missing, int max, int *n, struct weir
         missing[(*n)++] = (struct weir__race_missing){name, seq};
 }
 
+/* An operator that is about to be queued, with the accesses of one region. */
+struct comparison {
+    weir_race_mode mode;
+    int id;
+    uint64_t seq;
+    const char *op;
+    struct weir__race_missing *missing;
+    int max, *nmissing;
+    struct weir__text *text;
+};
+
+static weir_status compare(const struct comparison *c, const struct weir__race_region *region,
+                           const struct weir__race_operand *o)
+{
+    const struct weir__race_record *r;
+
+    for (int at = 0;
+         (r = weir__race_find(&watch.order, region, c->id, &o->bytes, o->writes, &at));) {
+        struct weir__race_record now;
+        weir_race race;
+
+        if (!weir__race_is_decided(&watch.order, r, c->id, c->seq))
+            continue;
+        fill_record(&now, c->id, c->seq, c->op, o);
+        race = (weir_race){.first = access_of(r),
+                           .second = access_of(&now),
+                           .ordered_up_to = weir__race_ordered(&watch.order, c->id, r->stream),
+                           .fixed = c->mode == WEIR_RACE_AUTOSYNC,
+                           .times = 1};
+        found(&race, c->text);
+        if (c->mode == WEIR_RACE_AUTOSYNC)
+            ask(c->missing, c->max, c->nmissing, watch.names[r->stream].name, r->seq);
+        else if (c->mode == WEIR_RACE_ERROR)
+            return weir__fail(WEIR_ERACE, "%s: let stream '%s' wait for it first",
+                              c->text->data ? c->text->data : c->op, race.second.stream);
+    }
+    return WEIR_OK;
+}
+
 weir_status weir__race_before(struct weir__race_stream s, const char *op,
                               const struct weir__race_operand *operands, int n,
                               struct weir__race_missing *missing, int max, int *nmissing)
@@ -281,32 +348,15 @@ weir_status weir__race_before(struct weir__race_stream s, const char *op,
     *nmissing = 0;
     weir__mutex_lock(&watch.lock);
     id = id_of(s);
+
+    const struct comparison c = {mode, id, s.queued + 1, op, missing, max, nmissing, &text};
+
     for (int i = 0; i < n && id >= 0 && !st; i++) {
         const struct weir__race_operand *o = &operands[i];
-        const struct weir__race_region *region = region_of(o, false);
-        const struct weir__race_record *r;
+        const struct weir__race_region *region = NULL;
 
-        for (int at = 0;
-             region && !st &&
-             (r = weir__race_find(&watch.order, region, id, &o->bytes, o->writes, &at));) {
-            struct weir__race_record now;
-            weir_race race;
-
-            if (!weir__race_is_decided(&watch.order, r, id, s.queued + 1))
-                continue;
-            fill_record(&now, id, s.queued + 1, op, o);
-            race = (weir_race){.first = access_of(r),
-                               .second = access_of(&now),
-                               .ordered_up_to = weir__race_ordered(&watch.order, id, r->stream),
-                               .fixed = mode == WEIR_RACE_AUTOSYNC,
-                               .times = 1};
-            found(&race, &text);
-            if (mode == WEIR_RACE_AUTOSYNC)
-                ask(missing, max, nmissing, watch.names[r->stream].name, r->seq);
-            else if (mode == WEIR_RACE_ERROR)
-                st = weir__fail(WEIR_ERACE, "%s: let stream '%s' wait for it first",
-                                text.data ? text.data : op, race.second.stream);
-        }
+        while (!st && (region = next_region(o, region)))
+            st = compare(&c, region, o);
     }
     weir__mutex_unlock(&watch.lock);
     if (mode == WEIR_RACE_ERROR)
@@ -346,8 +396,9 @@ void weir__race_after(struct weir__race_stream s, const char *op,
         struct weir__race_region *region = region_of(o, true);
         struct weir__race_record *r;
 
-        if (region && watch.order.open)
-            suspect(region, id, seq, op, o);
+        for (const struct weir__race_region *other = NULL;
+             watch.order.open && (other = next_region(o, other));)
+            suspect(other, id, seq, op, o);
         if (!region || weir__race_reserve(&watch.order, region, id, &o->bytes, o->writes, &r))
             watch.stats.lost++;
         else
@@ -416,6 +467,9 @@ void weir__race_forget(struct weir__race_region **region, const void *owner)
 {
     weir__mutex_lock(&watch.lock);
     if (region && *region) {
+        *(*region)->was = (*region)->next;
+        if ((*region)->next)
+            (*region)->next->was = (*region)->was;
         weir__race_region_fini(*region);
         weir__free(*region);
         *region = NULL;
@@ -443,6 +497,8 @@ void weir_race_get_stats(weir_race_stats *out, size_t size)
 {
     weir_race_stats stats;
 
+    if (!out)
+        return;
     weir__mutex_lock(&watch.lock);
     stats = watch.stats;
     stats.lost += watch.order.forgotten;

@@ -49,6 +49,7 @@ void weir__race_see_end(const void *channel);
 /* An operand of an operator that is about to be queued. */
 struct weir__race_operand {
     struct weir__race_region **region; /* where its buffer keeps it; NULL: memory not weir's */
+    uintptr_t first, end;              /* of the buffer */
     const void *owner;
     struct weir__footprint bytes;
     bool writes;

@@ -7,12 +7,11 @@
 weir_status weir_graph_create(weir_device *dev, weir_graph **out)
 {
     static _Atomic uint64_t next_id = 1;
-    weir_status st;
     weir_graph *g;
 
+    WEIR__NEED(dev, "dev");
+    WEIR__NEED(out, "out");
     *out = NULL;
-    if ((st = weir__need(dev, "the device of a graph")))
-        return st;
     if (!(g = weir__calloc(1, sizeof *g)))
         return weir__fail_nomem("making a graph on %s", dev->props.name);
     g->dev = dev;
@@ -72,17 +71,17 @@ void weir_graph_destroy(weir_graph *g)
 
 size_t weir_graph_node_count(const weir_graph *g)
 {
-    return (size_t)g->nnodes;
+    return g ? (size_t)g->nnodes : 0;
 }
 
 size_t weir_graph_input_count(const weir_graph *g)
 {
-    return (size_t)g->ninputs;
+    return g ? (size_t)g->ninputs : 0;
 }
 
 size_t weir_graph_output_count(const weir_graph *g)
 {
-    return (size_t)g->noutputs;
+    return g ? (size_t)g->noutputs : 0;
 }
 
 /* ---- tables ---- */

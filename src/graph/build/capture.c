@@ -15,11 +15,10 @@ weir_graph *weir__capture_on(const weir_device *dev)
 
 weir_status weir_graph_begin(weir_graph *g)
 {
-    bool idle = false;
-    weir_status st = weir__need(g, "the graph");
+    WEIR__NEED(g, "graph");
 
-    if (st)
-        return st;
+    bool idle = false;
+
     if (current)
         return weir__fail(WEIR_ESTATE, "this thread captures a graph already: end that first");
     if (!atomic_compare_exchange_strong(&g->capturing, &idle, true))
@@ -36,6 +35,7 @@ void weir__capture_leave(const weir_graph *g)
 
 weir_status weir_graph_end(weir_graph *g)
 {
+    WEIR__NEED(g, "graph");
     if (!g || current != g)
         return weir__fail(WEIR_ESTATE, current ? "this thread captures another graph"
                                                : "this thread captures no graph");

@@ -165,6 +165,11 @@ static weir_status check_new_name(const char *what, const char *name, const char
 weir_status weir_graph_input(weir_graph *g, const char *name, weir_dtype dtype, int ndim,
                              const int64_t *shape, weir_tensor **out)
 {
+    WEIR__NEED(g, "graph");
+    WEIR__NEED(name, "name");
+    WEIR__NEED(out, "out");
+    WEIR__NEED(shape || ndim < 1, "shape");
+
     struct weir__operand operand = {.recipe = NULL};
     int64_t sizes[WEIR_MAX_DIMS];
     struct weir__view view;
@@ -173,8 +178,6 @@ weir_status weir_graph_input(weir_graph *g, const char *name, weir_dtype dtype, 
     weir_status st;
 
     *out = NULL;
-    if ((st = weir__need(g, "the graph")))
-        return st;
     if (!name || !*name)
         return weir__fail(WEIR_EINVAL, "a graph input needs a name");
     for (int i = 0; i < g->ninputs; i++)
@@ -253,8 +256,9 @@ weir_status weir_graph_output(weir_graph *g, const char *name, weir_tensor *t)
     struct weir__operand operand;
     weir_status st;
 
-    if ((st = weir__need(g, "the graph")))
-        return st;
+    WEIR__NEED(g, "graph");
+    WEIR__NEED(name, "name");
+    WEIR__NEED(t, "tensor");
     if (!t || t->graph != g->id)
         return weir__fail(WEIR_EINVAL, "graph output '%s' is not a tensor of this graph",
                           name ? name : "");

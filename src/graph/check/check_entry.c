@@ -86,6 +86,8 @@ weir_status weir_check_graphs(weir_graph *const *graphs, size_t nranks,
     struct weir__report *report;
     weir_status st;
 
+    WEIR__NEED(graphs, "graphs");
+    WEIR__NEED(out, "out");
     *out = NULL;
     if ((st = WEIR__TAKE(&o, options, "options of a check")) || (st = check_count(nranks)))
         return st;
@@ -233,6 +235,9 @@ weir_status weir_check_files(weir_device *dev, const char *const *paths, size_t 
     bool all;
     weir_status st;
 
+    WEIR__NEED(dev, "dev");
+    WEIR__NEED(paths, "paths");
+    WEIR__NEED(out, "out");
     *out = NULL;
     if ((st = WEIR__TAKE(&o, options, "options of a check")) || (st = check_count(nranks)))
         return st;

@@ -105,6 +105,8 @@ char *weir_graph_dot(const weir_graph *g)
     struct weir__text t = {0};
     struct weir__edges edges;
 
+    if (!g)
+        return NULL;
     if (weir__graph_edges(g, &edges))
         return NULL;
     weir__text_add(&t, "digraph weir {\n"

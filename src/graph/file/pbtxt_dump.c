@@ -326,6 +326,8 @@ static weir_status dump(struct dumper *d)
 
 char *weir_graph_dump(const weir_graph *g)
 {
+    if (!g)
+        return NULL;
     locale_t plain = newlocale(LC_ALL_MASK, "C", NULL), before;
     struct dumper d = {.g = g};
     weir_status st;

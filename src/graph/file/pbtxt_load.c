@@ -120,6 +120,8 @@ static weir_status load_nodes(struct weir__pb_loader *l)
 weir_status weir_graph_load(weir_device *dev, const char *text, size_t size, const char *where,
                             weir_graph **out)
 {
+    WEIR__NEED(dev, "dev");
+    WEIR__NEED(out, "out");
     locale_t plain = newlocale(LC_ALL_MASK, "C", NULL), before;
     struct weir__pb_loader l = {.g = NULL};
     weir_status st;
@@ -154,6 +156,10 @@ weir_status weir__pb_read(const char *path, char **data, size_t *size)
 
 weir_status weir_graph_load_file(weir_device *dev, const char *path, weir_graph **out)
 {
+    WEIR__NEED(dev, "dev");
+    WEIR__NEED(path, "path");
+    WEIR__NEED(out, "out");
+
     char *data;
     size_t size;
     weir_status st = weir__pb_read(path, &data, &size);

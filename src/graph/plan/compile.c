@@ -317,8 +317,10 @@ weir_status weir_graph_compile(weir_graph *g, const weir_compile_options *option
     weir_graph *own;
     weir_status st;
 
+    WEIR__NEED(g, "graph");
+    WEIR__NEED(out, "out");
     *out = NULL;
-    if ((st = weir__need(g, "the graph")) || (st = WEIR__TAKE(&o, options, "compile options")))
+    if ((st = WEIR__TAKE(&o, options, "compile options")))
         return st;
     if (g->capturing)
         return weir__fail(WEIR_ESTATE, "the graph is still being captured: end that first");

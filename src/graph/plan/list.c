@@ -12,6 +12,8 @@ void weir_plan_get_stats(const weir_plan *plan, weir_plan_stats *out, size_t siz
     weir_plan_stats stats;
     size_t live = 0, launches = 0;
 
+    if (!plan || !out)
+        return;
     if (plan->dynamic) {
         weir__dynamic_stats(plan, &stats);
         weir__sized_give(out, size, &stats, sizeof stats);
@@ -102,6 +104,8 @@ char *weir_plan_list(const weir_plan *plan)
 {
     struct weir__text text = {0};
 
+    if (!plan)
+        return NULL;
     if (plan->dynamic)
         weir__dynamic_list(plan, &text);
     else

@@ -520,12 +520,17 @@ weir_status weir__plan_run(weir_plan *plan, weir_stream *s, weir_tensor *const *
 weir_status weir_plan_run(weir_plan *plan, weir_stream *s, weir_tensor *const *inputs,
                           size_t ninputs, weir_tensor **outputs, size_t noutputs)
 {
+    WEIR__NEED(plan, "plan");
+    WEIR__NEED(s, "stream");
     return weir__plan_run(plan, s, inputs, ninputs, outputs, noutputs, false);
 }
 
 weir_status weir_plan_call(weir_plan *plan, weir_stream *s, weir_tensor *const *inputs,
                            size_t ninputs, weir_tensor **outputs, size_t noutputs)
 {
+    WEIR__NEED(plan, "plan");
+    WEIR__NEED(s, "stream");
+
     weir_status st = weir__plan_run(plan, s, inputs, ninputs, outputs, noutputs, true);
 
     return st ? st : weir_stream_sync(s);

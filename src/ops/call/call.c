@@ -317,6 +317,8 @@ drop:
 weir_status weir__op_run(const struct weir__op *op, const void *params, weir_tensor *const *in,
                          int nin, weir_tensor **out)
 {
+    if (op->nout && !out)
+        return weir__fail(WEIR_EINVAL, "%s: where the result goes must not be NULL", op->name);
     for (int i = 0; i < op->nout; i++)
         out[i] = NULL;
     return run(op, params, in, nin, NULL, out);
@@ -325,5 +327,8 @@ weir_status weir__op_run(const struct weir__op *op, const void *params, weir_ten
 weir_status weir__op_run_into(const struct weir__op *op, const void *params, weir_tensor *const *in,
                               int nin, weir_tensor *const *out)
 {
+    for (int i = 0; i < op->nout; i++)
+        if (!out || !out[i])
+            return weir__fail(WEIR_EINVAL, "%s: the output must not be NULL", op->name);
     return run(op, params, in, nin, out, NULL);
 }

@@ -63,13 +63,18 @@ static weir_status parse_dtype(const struct weir__op *op, const weir_attr *a, we
                       a->name, a->value.s);
 }
 
+static bool is_int(const struct weir__op_field *f)
+{
+    return f->kind == WEIR__FIELD_INT;
+}
+
 static weir_status store_ints(const struct weir__op *op, const weir_attr *a,
                               const struct weir__op_field *f, char *params)
 {
     const struct weir__op_field *counter = counter_of(op, f);
     size_t n = a->value.ints.count;
 
-    if (f->kind != WEIR__FIELD_INT || n > f->count || (!counter && n != f->count))
+    if (!is_int(f) || n > f->count || (!counter && n != f->count))
         return wrong_kind(op, a);
     memcpy(params + f->offset, a->value.ints.data, n * sizeof(int64_t));
     if (counter)
@@ -92,7 +97,7 @@ static weir_status store(const struct weir__op *op, const weir_attr *a,
     }
     if (f->count != 1)
         return wrong_kind(op, a);
-    if (f->kind == WEIR__FIELD_INT && a->kind == WEIR_ATTR_INT)
+    if (is_int(f) && a->kind == WEIR_ATTR_INT)
         *(int64_t *)at = a->value.i;
     else if (f->kind == WEIR__FIELD_FLOAT && a->kind == WEIR_ATTR_FLOAT)
         *(double *)at = a->value.f;
@@ -111,6 +116,9 @@ weir_status weir_graph_add(weir_graph *g, const char *op_name, const char *name,
                            const weir_attr *attrs, size_t nattrs, weir_tensor *const *in, int nin,
                            weir_tensor **out, int nout)
 {
+    WEIR__NEED(g, "graph");
+    WEIR__NEED(op_name, "op");
+
     _Alignas(max_align_t) char params[MAX_PARAMS] = {0};
     const struct weir__op *op = op_name ? weir__op_find(op_name) : NULL;
     struct weir__marks marks;
@@ -118,8 +126,6 @@ weir_status weir_graph_add(weir_graph *g, const char *op_name, const char *name,
 
     for (int i = 0; i < nout; i++)
         out[i] = NULL;
-    if ((st = weir__need(g, "the graph")))
-        return st;
     if (!op)
         return weir__fail(WEIR_EINVAL,
                           "there is no operator '%s'; `weir ops` lists those there are",

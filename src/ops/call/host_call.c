@@ -125,6 +125,8 @@ ROW(host_call4, "HostCall4", 4)
 weir_status weir_host_run(const weir_host_call *given, weir_tensor *const *in, int nin,
                           weir_tensor **out)
 {
+    WEIR__NEED(given, "call");
+
     static const struct weir__op *const rows[WEIR_HOST_MAX_OUT] = {
         &weir__op_host_call, &weir__op_host_call2, &weir__op_host_call3, &weir__op_host_call4};
     weir_host_call own, *call = &own;

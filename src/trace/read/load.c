@@ -66,6 +66,7 @@ weir_status weir_trace_parse(const char *text, size_t size, const char *path, we
     struct weir__json j;
     weir_trace *t;
 
+    WEIR__NEED(out, "out");
     *out = NULL;
     if (size > 2 && !memcmp(text, "\x1f\x8b", 2))
         return weir__fail(WEIR_EPARSE, "%s is compressed: gunzip it first", path);
@@ -90,6 +91,9 @@ weir_status weir_trace_parse(const char *text, size_t size, const char *path, we
 
 weir_status weir_trace_load(const char *path, weir_trace **out)
 {
+    WEIR__NEED(path, "path");
+    WEIR__NEED(out, "out");
+
     char *data;
     size_t size;
     weir_status st = weir__file_read(path, SIZE_MAX, "trace", &data, &size);

@@ -86,6 +86,9 @@ static bool keep_texts(weir_trace *t)
 
 weir_status weir_trace_make(const weir_trace_data *d, weir_trace **out)
 {
+    WEIR__NEED(d, "data");
+    WEIR__NEED(out, "out");
+
     weir_trace *t;
     weir_status st = check(d);
 

@@ -383,6 +383,7 @@ weir_status weir_trace_stop(weir_trace **out)
     uint32_t recording;
     weir_status st;
 
+    WEIR__NEED(out, "out");
     *out = NULL;
     pthread_mutex_lock(&lock);
     if (!(recording = atomic_exchange(&weir__trace_generation, 0))) {

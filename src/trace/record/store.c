@@ -58,6 +58,9 @@ void weir_trace_free(weir_trace *t)
 
 void weir_trace_get(const weir_trace *t, weir_trace_data *out, size_t size)
 {
+    if (!t || !out)
+        return;
+
     weir_trace_data data = {
         .devices = t->devices,
         .streams = t->streams,

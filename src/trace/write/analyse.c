@@ -179,6 +179,10 @@ void weir__trace_path_fini(struct weir__trace_path *path)
 
 weir_status weir_trace_critical_path(const weir_trace *t, weir_trace_step **steps, size_t *nsteps)
 {
+    WEIR__NEED(t, "trace");
+    WEIR__NEED(steps, "steps");
+    WEIR__NEED(nsteps, "nsteps");
+
     struct weir__trace_path path;
     weir_status st = weir__trace_find_path(t, &path);
 
@@ -206,6 +210,8 @@ static weir_status summarise(const weir_trace *t, weir_trace_summary *out)
     struct weir__trace_path path;
     weir_status st;
 
+    WEIR__NEED(t, "trace");
+    WEIR__NEED(out, "out");
     *out = (weir_trace_summary){.first_ns = INT64_MAX, .last_ns = INT64_MIN};
     if (!t->nops)
         out->first_ns = out->last_ns = 0;

@@ -338,5 +338,7 @@ static weir_status write_body(FILE *out, const void *user)
 
 weir_status weir_trace_write_chrome(const weir_trace *trace, const char *path)
 {
+    WEIR__NEED(trace, "trace");
+    WEIR__NEED(path, "path");
     return weir__file_write(path, write_body, trace);
 }

@@ -150,6 +150,9 @@ static weir_status write_body(FILE *out, const void *user)
 
 weir_status weir_trace_write_graph(const weir_trace *trace, uint32_t device, const char *path)
 {
+    WEIR__NEED(trace, "trace");
+    WEIR__NEED(path, "path");
+
     struct writer w = {.t = trace, .device = device};
     weir_status st;
 

@@ -320,6 +320,8 @@ weir_status weir_trace_write_html(const weir_trace *const *traces, const char *c
 {
     static const char *const plain[] = {"weir timeline", "weir timeline"};
 
+    WEIR__NEED(traces, "traces");
+    WEIR__NEED(path, "path");
     if (ntraces < 1 || ntraces > 2)
         return weir__fail(WEIR_EINVAL, "a page shows one trace or compares two, not %zu", ntraces);
     return weir__file_write(path, write_page,
