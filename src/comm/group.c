@@ -265,6 +265,8 @@ void weir_group_abort(weir_group *g, const char *reason)
 {
     char text[sizeof g->reason];
 
+    if (!g)
+        return;
     snprintf(text, sizeof text, "group '%s' was aborted%s%s", g->name, reason ? ": " : "",
              reason ? reason : "");
     g->transport->abort(g, WEIR_ESTATE, text);

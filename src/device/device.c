@@ -34,7 +34,7 @@ static void release(weir_device *dev)
 
 size_t weir_driver_list(weir_driver_info *out, size_t size, size_t max)
 {
-    for (size_t i = 0; i < weir__countof(drivers) && i < max; i++) {
+    for (size_t i = 0; out && i < weir__countof(drivers) && i < max; i++) {
         weir_driver_info row = {drivers[i]->name, drivers[i]->summary, unavailable(drivers[i])};
 
         weir__sized_give((char *)out + i * size, size, &row, sizeof row);

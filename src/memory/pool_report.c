@@ -23,7 +23,7 @@ size_t weir__pool_get_blocks(const struct weir__pool *pool, weir_block_info *out
 
     for (const struct weir__segment *s = pool->segments; s; s = s->next)
         for (const weir_buffer *b = s->first; b; b = b->after, n++)
-            if (n < max) {
+            if (out && n < max) {
                 weir_block_info row = {
                     .segment = (uintptr_t)s->base,
                     .segment_size = s->size,
@@ -62,7 +62,7 @@ size_t weir__pool_get_streams(const struct weir__pool *pool, weir_memory_stream_
     for (uint32_t slot = 0; slot < pool->narenas; slot++) {
         if (!pool->arenas[slot])
             continue;
-        if (n < max) {
+        if (out && n < max) {
             weir_memory_stream_stats stats = owner_stats(pool, slot);
 
             stats.stream_id = pool->host.stream_id(pool->host.user, slot);

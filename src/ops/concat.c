@@ -117,6 +117,9 @@ const struct weir__op weir__op_concat = {
 
 weir_status weir_concat(weir_tensor *const *xs, int n, int dim, weir_tensor **out)
 {
+    WEIR__NEED(xs, "xs");
+    WEIR__NEED(out, "out");
+
     struct concat_params p = {dim};
     weir_tensor *in[WEIR__OP_MAX_IN];
     weir_status st = WEIR_OK;

@@ -112,6 +112,8 @@ weir_status weir_copy(weir_tensor *x, weir_tensor **out)
 
 weir_status weir_contiguous(weir_tensor *x, weir_tensor **out)
 {
+    WEIR__NEED(x, "x");
+    WEIR__NEED(out, "out");
     *out = NULL;
     if (!x)
         return weir__fail(WEIR_EINVAL, "Contiguous: the input is NULL");

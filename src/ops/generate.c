@@ -159,6 +159,8 @@ const struct weir__op weir__op_arange = {
 weir_status weir_arange(weir_stream *stream, weir_dtype dtype, int64_t n, double start, double step,
                         weir_tensor **out)
 {
+    WEIR__NEED(out, "out");
+
     struct arange_params p = {start, step};
     weir_stream *current = NULL;
     struct weir__view view;

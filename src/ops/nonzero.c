@@ -98,6 +98,8 @@ const struct weir__op weir__op_nonzero = {
 
 weir_status weir_nonzero_padded(weir_tensor *x, weir_tensor **out, weir_tensor **count)
 {
+    WEIR__NEED(out, "out");
+
     static const struct nonzero_params padded = {.pad = true};
     weir_tensor *found[2];
     weir_status st = weir__op_run(&weir__op_nonzero, &padded, &x, 1, found);
@@ -112,6 +114,8 @@ weir_status weir_nonzero_padded(weir_tensor *x, weir_tensor **out, weir_tensor *
 
 weir_status weir_nonzero(weir_tensor *x, weir_tensor **out)
 {
+    WEIR__NEED(out, "out");
+
     static const struct nonzero_params exact = {.pad = false};
     weir_tensor *found[2];
     int64_t count;

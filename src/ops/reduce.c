@@ -258,6 +258,8 @@ static weir_status run(const struct weir__op *op, weir_tensor *x, const int *dim
 {
     struct reduce_params p = {.ndims = ndims, .keepdim = keepdim};
 
+    if (!out || (ndims > 0 && !dims))
+        return weir__fail(WEIR_EINVAL, "%s: %s must not be NULL", op->name, out ? "dims" : "out");
     *out = NULL;
     if (ndims < 0 || ndims > WEIR_MAX_DIMS)
         return weir__fail(WEIR_ERANGE, "%s: %d dims named, at most %d exist", op->name, ndims,
@@ -286,5 +288,6 @@ weir_status weir_min(weir_tensor *x, const int *dims, int ndims, bool keepdim, w
 
 weir_status weir_argmax(weir_tensor *x, int dim, bool keepdim, weir_tensor **out)
 {
+    WEIR__NEED(out, "out");
     return run(&weir__op_argmax, x, &dim, 1, keepdim, out);
 }

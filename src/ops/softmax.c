@@ -183,6 +183,9 @@ const struct weir__op weir__op_moe_gating = {
 weir_status weir_moe_gating(weir_tensor *logits, int64_t k, bool renormalise, weir_tensor **weights,
                             weir_tensor **experts)
 {
+    WEIR__NEED(weights, "weights");
+    WEIR__NEED(experts, "experts");
+
     struct gating_params p = {k, renormalise};
     weir_tensor *out[2] = {NULL, NULL};
     weir_status st = weir__op_run(&weir__op_moe_gating, &p, &logits, 1, out);

@@ -161,6 +161,7 @@ weir_status weir_sort(weir_tensor *x, int dim, bool descending, weir_tensor **va
 
 weir_status weir_argsort(weir_tensor *x, int dim, bool descending, weir_tensor **indices)
 {
+    WEIR__NEED(indices, "indices");
     return weir_sort(x, dim, descending, NULL, indices);
 }
 

@@ -180,6 +180,8 @@ weir_scope_guard weir_scope_enter_never_timeout(bool enable)
 
 void weir_scope_leave(weir_scope_guard *g)
 {
+    if (!g)
+        return;
     if (g->open)
         weir_scope_pop(g->kind);
     g->open = false;

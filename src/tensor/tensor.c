@@ -320,6 +320,8 @@ weir_status weir_tensor_wrap(weir_stream *s, weir_dtype dtype, int ndim, const i
 weir_status weir_tensor_view(weir_tensor *from, size_t offset, weir_dtype dtype, int ndim,
                              const int64_t *shape, const int64_t *strides, weir_tensor **out)
 {
+    WEIR__NEED(out, "out");
+
     struct weir__view view;
     const char *first, *last;
     size_t bytes, reach;

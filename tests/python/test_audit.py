@@ -38,8 +38,8 @@ def python(code, **kwargs):
 # (function or *, parameter): NULL means something there.
 OPTIONAL = {
     ("*", "options"), ("*", "user"), ("*", "strides"), ("*", "native"), ("*", "bias"), ("*", "mask"),
-    ("weir_device_open", "spec"), ("weir_graph_load", "where"), ("weir_graph_add", "name"),
-    ("weir_tensor_empty", "stream"), ("weir_tensor_from", "stream"), ("weir_tensor_wrap", "stream"),
+    ("weir_device_open", "spec"), ("weir_device_close", "dev"), ("weir_graph_load", "where"), ("weir_graph_add", "name"),
+    ("weir_tensor_wrap", "release"), ("weir_tensor_empty", "stream"), ("weir_tensor_from", "stream"), ("weir_tensor_wrap", "stream"),
     ("weir_tensor_from_dlpack", "stream"), ("weir_tensor_from_dlpack_versioned", "stream"),
     ("weir_arange", "stream"), ("weir_group_abort", "reason"), ("weir_trace_parse", "path"),
     ("weir_log_set", "fn"), ("weir_allocator_set", "allocator"), ("weir_source_set", "file"),
@@ -104,6 +104,8 @@ def call(lib, objects, returned, name, pairs, absent):
             arguments.append(objects[kind.replace("const ", "").strip()])
         elif pointer and "char" in kind:
             arguments.append(ctypes.c_char_p(b"x"))
+        elif pointer and "**" in kind:
+            arguments.append(ctypes.cast(objects["results"], ctypes.c_void_p))
         elif pointer:
             arguments.append(ctypes.cast(objects["room"], ctypes.c_void_p))
         elif kind == "double":
@@ -139,7 +141,12 @@ def test_every_public_function_refuses_null():
     shape = (ctypes.c_int64 * 2)(1, 1)
     made["weir_tensor *"] = make("weir_tensor_empty", stream, 0, 2, shape)
     made["weir_graph *"] = make("weir_graph_create", device)
-    made["room"] = (ctypes.c_int64 * 4096)()
+    made["results"] = (ctypes.c_int64 * 64)()
+    made["room"] = (ctypes.c_int64 * 4096)(*[1] * 4096)
+    group = make("weir_group_create", ctypes.byref(device), 1, None)
+    lib.weir_group_rank.restype = ctypes.c_void_p
+    made["weir_group *"] = group
+    made["weir_rank *"] = ctypes.c_void_p(lib.weir_group_rank(group, 0))
     lib.weir_fill(made["weir_tensor *"], ctypes.c_double(0))
     lib.weir_device_sync(device)
 

@@ -120,6 +120,7 @@ static weir_status load_nodes(struct weir__pb_loader *l)
 weir_status weir_graph_load(weir_device *dev, const char *text, size_t size, const char *where,
                             weir_graph **out)
 {
+    WEIR__NEED(text, "text");
     WEIR__NEED(dev, "dev");
     WEIR__NEED(out, "out");
     locale_t plain = newlocale(LC_ALL_MASK, "C", NULL), before;

@@ -32,6 +32,7 @@ weir_status weir_compile_mode_parse(const char *name, weir_compile_mode *out)
 {
     static const char *const modes[] = {"max-autotune", "reduce-overhead", "eager"};
 
+    WEIR__NEED(out, "out");
     for (size_t i = 0; i < weir__countof(modes); i++)
         if (!name || !strcmp(name, modes[i])) {
             *out = (weir_compile_mode)i;
@@ -43,6 +44,7 @@ weir_status weir_compile_mode_parse(const char *name, weir_compile_mode *out)
 
 weir_status weir_stream_placement_parse(const char *name, weir_stream_placement *out)
 {
+    WEIR__NEED(out, "out");
     *out = name && !strcmp(name, "auto") ? WEIR_STREAMS_AUTO : WEIR_STREAMS_EXPLICIT;
     if (!name || *out == WEIR_STREAMS_AUTO || !strcmp(name, "explicit"))
         return WEIR_OK;

@@ -126,6 +126,8 @@ weir_status weir_host_run(const weir_host_call *given, weir_tensor *const *in, i
                           weir_tensor **out)
 {
     WEIR__NEED(given, "call");
+    WEIR__NEED(in, "in");
+    WEIR__NEED(out, "out");
 
     static const struct weir__op *const rows[WEIR_HOST_MAX_OUT] = {
         &weir__op_host_call, &weir__op_host_call2, &weir__op_host_call3, &weir__op_host_call4};

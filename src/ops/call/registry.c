@@ -30,7 +30,7 @@ const struct weir__op *weir__op_at(size_t i)
 
 size_t weir_op_list(weir_op_info *out, size_t size, size_t max)
 {
-    for (size_t i = 0; i < weir__countof(rows) && i < max; i++) {
+    for (size_t i = 0; out && i < weir__countof(rows) && i < max; i++) {
         weir_op_info row = {
             .name = rows[i]->name,
             .engine = rows[i]->engine,

@@ -209,6 +209,13 @@ weir_status weir_moe_dispatch(weir_rank *rank, weir_tensor *x, weir_tensor *expe
                               int64_t nexperts, int64_t capacity, weir_tensor **rows,
                               weir_tensor **counts, weir_tensor **positions)
 {
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+    WEIR__NEED(experts, "experts");
+    WEIR__NEED(rows, "rows");
+    WEIR__NEED(counts, "counts");
+    WEIR__NEED(positions, "positions");
+
     struct weir__collective_params p = weir__collective_make_params(rank);
     weir_tensor *out[3];
     weir_status st;
@@ -227,6 +234,13 @@ weir_status weir_moe_combine(weir_rank *rank, weir_tensor *rows, weir_tensor *ex
                              int64_t nexperts, weir_tensor *positions, weir_tensor *weights,
                              weir_tensor **out)
 {
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(rows, "rows");
+    WEIR__NEED(experts, "experts");
+    WEIR__NEED(positions, "positions");
+    WEIR__NEED(weights, "weights");
+    WEIR__NEED(out, "out");
+
     struct weir__collective_params p = weir__collective_make_params(rank);
 
     p.experts = nexperts;

@@ -411,17 +411,26 @@ static weir_status reduce(const struct weir__op *op, weir_rank *rank, weir_tenso
 
 weir_status weir_all_reduce(weir_rank *rank, weir_tensor *x, weir_reduce op, weir_tensor **out)
 {
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+    WEIR__NEED(out, "out");
     *out = NULL;
     return reduce(&weir__op_all_reduce, rank, x, op, NULL, out);
 }
 
 weir_status weir_all_reduce_into(weir_rank *rank, weir_tensor *x, weir_reduce op, weir_tensor *out)
 {
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+    WEIR__NEED(out, "out");
     return reduce(&weir__op_all_reduce, rank, x, op, out, NULL);
 }
 
 weir_status weir_reduce_scatter(weir_rank *rank, weir_tensor *x, weir_reduce op, weir_tensor **out)
 {
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+    WEIR__NEED(out, "out");
     *out = NULL;
     return reduce(&weir__op_reduce_scatter, rank, x, op, NULL, out);
 }
@@ -429,6 +438,9 @@ weir_status weir_reduce_scatter(weir_rank *rank, weir_tensor *x, weir_reduce op,
 weir_status weir_reduce_scatter_into(weir_rank *rank, weir_tensor *x, weir_reduce op,
                                      weir_tensor *out)
 {
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+    WEIR__NEED(out, "out");
     return reduce(&weir__op_reduce_scatter, rank, x, op, out, NULL);
 }
 
@@ -442,27 +454,45 @@ static weir_status plain(const struct weir__op *op, weir_rank *rank, weir_tensor
 
 weir_status weir_all_gather(weir_rank *rank, weir_tensor *x, weir_tensor **out)
 {
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+    WEIR__NEED(out, "out");
     return plain(&weir__op_all_gather, rank, x, NULL, out);
 }
 
 weir_status weir_all_gather_into(weir_rank *rank, weir_tensor *x, weir_tensor *out)
 {
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+    WEIR__NEED(out, "out");
     return plain(&weir__op_all_gather, rank, x, out, NULL);
 }
 
 weir_status weir_all_to_all(weir_rank *rank, weir_tensor *x, weir_tensor **out)
 {
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+    WEIR__NEED(out, "out");
     return plain(&weir__op_all_to_all, rank, x, NULL, out);
 }
 
 weir_status weir_all_to_all_into(weir_rank *rank, weir_tensor *x, weir_tensor *out)
 {
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+    WEIR__NEED(out, "out");
     return plain(&weir__op_all_to_all, rank, x, out, NULL);
 }
 
 weir_status weir_all_to_all_counts(weir_rank *rank, weir_tensor *x, const int64_t *send,
                                    const int64_t *recv, weir_tensor **out)
 {
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+    WEIR__NEED(send, "send");
+    WEIR__NEED(recv, "recv");
+    WEIR__NEED(out, "out");
+
     struct counts_params p = {.of_all = weir__collective_make_params(rank)};
     size_t n = (size_t)p.of_all.ranks;
 
@@ -474,6 +504,10 @@ weir_status weir_all_to_all_counts(weir_rank *rank, weir_tensor *x, const int64_
 
 weir_status weir_broadcast(weir_rank *rank, weir_tensor *x, int root, weir_tensor **out)
 {
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+    WEIR__NEED(out, "out");
+
     struct weir__collective_params p = weir__collective_make_params(rank);
 
     p.root = root;
@@ -482,6 +516,10 @@ weir_status weir_broadcast(weir_rank *rank, weir_tensor *x, int root, weir_tenso
 
 weir_status weir_broadcast_into(weir_rank *rank, weir_tensor *x, int root, weir_tensor *out)
 {
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+    WEIR__NEED(out, "out");
+
     struct weir__collective_params p = weir__collective_make_params(rank);
 
     p.root = root;
@@ -490,6 +528,9 @@ weir_status weir_broadcast_into(weir_rank *rank, weir_tensor *x, int root, weir_
 
 weir_status weir_send(weir_rank *rank, weir_tensor *x, int to)
 {
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+
     struct weir__collective_params p = weir__collective_make_params(rank);
 
     p.to = to;
@@ -498,6 +539,9 @@ weir_status weir_send(weir_rank *rank, weir_tensor *x, int to)
 
 weir_status weir_recv(weir_rank *rank, weir_tensor *x, int from)
 {
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+
     struct weir__collective_params p = weir__collective_make_params(rank);
 
     p.from = from;
@@ -506,6 +550,8 @@ weir_status weir_recv(weir_rank *rank, weir_tensor *x, int from)
 
 weir_status weir_barrier(weir_rank *rank)
 {
+    WEIR__NEED(rank, "rank");
+
     struct weir__collective_params p = weir__collective_make_params(rank);
 
     return weir__op_run(&weir__op_barrier, &p, NULL, 0, NULL);

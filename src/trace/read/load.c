@@ -62,6 +62,8 @@ static void read_document(struct weir__json *j, weir_trace *t, struct weir__impo
 
 weir_status weir_trace_parse(const char *text, size_t size, const char *path, weir_trace **out)
 {
+    WEIR__NEED(text, "text");
+
     struct weir__import *im;
     struct weir__json j;
     weir_trace *t;

@@ -246,8 +246,10 @@ static weir_status summarise(const weir_trace *t, weir_trace_summary *out)
 weir_status weir_trace_summarise(const weir_trace *t, weir_trace_summary *out, size_t size)
 {
     weir_trace_summary summary;
-    weir_status st = summarise(t, &summary);
+    weir_status st;
 
+    WEIR__NEED(out, "out");
+    st = summarise(t, &summary);
     weir__sized_give(out, size, &summary, sizeof summary);
     return st;
 }
