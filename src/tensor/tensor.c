@@ -186,24 +186,39 @@ static bool is_same(const struct weir__view *a, const struct weir__view *b)
     return same;
 }
 
+weir_status weir__check_writable(const char *what, const struct weir__view *v)
+{
+    for (int d = 0; d < v->ndim; d++)
+        if (!v->stride[d] && v->shape[d] > 1)
+            return weir__fail(WEIR_EINVAL,
+                              "%s: the output %s is expanded: several elements are one", what,
+                              weir__view_text(v).text);
+    return WEIR_OK;
+}
+
+weir_status weir__check_views(const char *what, const struct weir__view *written,
+                              const struct weir__view *read)
+{
+    struct weir__footprint wrote, reads;
+
+    if (is_same(written, read))
+        return WEIR_OK;
+    weir__view_footprint(written, &wrote);
+    weir__view_footprint(read, &reads);
+    if (!weir__footprint_overlaps(&wrote, &reads))
+        return WEIR_OK;
+    return weir__fail(WEIR_EINVAL, "%s: the output %s overlaps an input %s without being it", what,
+                      weir__view_text(written).text, weir__view_text(read).text);
+}
+
 weir_status weir__check_overlap(const char *what, const weir_tensor *written,
                                 const weir_tensor *read)
 {
-    const struct weir__view *a = &written->view, *b = &read->view;
-    struct weir__footprint wrote, reads;
-
     /* Memory that others have lent may be known under two handles; memory of the pool is not. */
     if (read->buffer != written->buffer && read->buffer->state != WEIR__EXTERNAL &&
         written->buffer->state != WEIR__EXTERNAL)
         return WEIR_OK;
-    if (is_same(a, b))
-        return WEIR_OK;
-    weir__view_footprint(a, &wrote);
-    weir__view_footprint(b, &reads);
-    if (!weir__footprint_overlaps(&wrote, &reads))
-        return WEIR_OK;
-    return weir__fail(WEIR_EINVAL, "%s: the output %s overlaps an input %s without being it", what,
-                      weir__view_text(a).text, weir__view_text(b).text);
+    return weir__check_views(what, &written->view, &read->view);
 }
 
 /* ---- public ---- */

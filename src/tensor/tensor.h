@@ -41,8 +41,13 @@ void weir__view_span(const struct weir__view *view, const char **first, const ch
 /* Which bytes it touches. */
 void weir__view_footprint(const struct weir__view *view, struct weir__footprint *footprint);
 
-/* A tensor that is written may be one that is read, as it is, or share nothing with it.
+/* returns  WEIR_EINVAL if several elements of the view, which is written, are one. */
+weir_status weir__check_writable(const char *what, const struct weir__view *written);
+/* A view that is written may be one that is read, of the same memory, or share nothing with it.
  * returns  WEIR_EINVAL naming `what` and both. */
+weir_status weir__check_views(const char *what, const struct weir__view *written,
+                              const struct weir__view *read);
+/* The same of tensors. */
 weir_status weir__check_overlap(const char *what, const weir_tensor *written,
                                 const weir_tensor *read);
 

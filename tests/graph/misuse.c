@@ -270,3 +270,38 @@ TEST(misuse, a_bound_output_that_is_not_contiguous_is_refused)
     weir_graph_destroy(g);
     CHECK_OK(weir_device_close(dev));
 }
+
+/* Eager calls and captured ones refuse the same. */
+TEST(misuse, captured_updates_refuse_operands_that_overlap_the_result)
+{
+    weir_device *dev = open_device("cpu");
+    weir_tensor *x, *row, *low, *high, *wide, *sum;
+    weir_plan *plan;
+    weir_graph *g;
+
+    CHECK_OK(weir_graph_create(dev, &g));
+    CHECK_OK(weir_graph_input(g, "x", WEIR_F32, 2, (int64_t[]){4, 4}, &x));
+    CHECK_OK(weir_graph_input(g, "row", WEIR_F32, 2, (int64_t[]){1, 4}, &row));
+    CHECK_OK(weir_tensor_slice(x, 0, 0, 3, 1, &low));
+    CHECK_OK(weir_tensor_slice(x, 0, 1, 4, 1, &high));
+    CHECK_OK(weir_tensor_expand(row, 2, (int64_t[]){4, 4}, &wide));
+    CHECK_OK(weir_graph_begin(g));
+    CHECK_STATUS(weir_add_into(low, low, high), WEIR_EINVAL);
+    CHECK_STR(weir_last_error(), "overlaps");
+    CHECK_STATUS(weir_add_into(x, x, wide), WEIR_EINVAL);
+    CHECK_STR(weir_last_error(), "expanded");
+    CHECK_OK(weir_add_into(low, low, low)); /* itself */
+    CHECK_OK(weir_add(x, x, &sum));
+    CHECK_OK(weir_graph_end(g));
+    CHECK_OK(weir_graph_output(g, "sum", sum));
+    CHECK_OK(weir_graph_compile(g, NULL, &plan)); /* what was refused left nothing behind */
+    weir_plan_destroy(plan);
+    weir_graph_destroy(g);
+    weir_tensor_release(x);
+    weir_tensor_release(row);
+    weir_tensor_release(low);
+    weir_tensor_release(high);
+    weir_tensor_release(wide);
+    weir_tensor_release(sum);
+    CHECK_OK(weir_device_close(dev));
+}

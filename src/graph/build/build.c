@@ -220,7 +220,8 @@ weir_status weir__graph_add_node(weir_graph *g, const struct weir__op *op, const
     weir_status st;
 
     if ((st = weir__node_infer(op, params, in, nin, views)) ||
-        (into && (st = weir__node_check_into(op, views, into))))
+        (into && (st = weir__node_check_into(op, views, into))) ||
+        (st = weir__node_check_writes(op, in, nin, into)))
         return st;
     if (!weir__grow(&g->nodes, g->nnodes, &g->cap_nodes, sizeof *g->nodes))
         return WEIR_ENOMEM;

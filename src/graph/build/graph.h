@@ -163,6 +163,11 @@ weir_status weir__node_infer(const struct weir__op *op, const void *params,
 /* Existing operands take what was inferred: returns WEIR_EDTYPE or WEIR_ESHAPE with both. */
 weir_status weir__node_check_into(const struct weir__op *op, const struct weir__view *want,
                                   const struct weir__operand *into);
+/* What an existing operand must be to be written: `into`, or in[0] of an in-place operator. The
+ * same as for eager calls. returns WEIR_EINVAL if it is expanded, or shares elements with an input
+ * without being it. */
+weir_status weir__node_check_writes(const struct weir__op *op, const struct weir__operand *in,
+                                    int nin, const struct weir__operand *into);
 /* A copy of a dynamic graph with inputs of these sizes, by input: nothing in it is dynamic.
  * returns  an error naming the node whose operands do not fit, or cannot be made again. */
 weir_status weir__graph_specialise(const weir_graph *g, const int64_t *const *sizes,

@@ -46,6 +46,23 @@ weir_status weir__node_check_into(const struct weir__op *op, const struct weir__
     return WEIR_OK;
 }
 
+weir_status weir__node_check_writes(const struct weir__op *op, const struct weir__operand *in,
+                                    int nin, const struct weir__operand *into)
+{
+    bool in_place = op->flags & WEIR__OP_IN_PLACE;
+    const struct weir__operand *writes = in_place ? in : into;
+    int nwrites = in_place ? 1 : into ? op->nout : 0;
+    weir_status st = WEIR_OK;
+
+    for (int i = 0; i < nwrites && !st; i++) {
+        st = weir__check_writable(op->name, &writes[i].view);
+        for (int j = in_place; j < nin && !st; j++)
+            if (in[j].value == writes[i].value)
+                st = weir__check_views(op->name, &writes[i].view, &in[j].view);
+    }
+    return st;
+}
+
 /* ---- again, for other sizes ---- */
 
 struct weir__view weir__input_view(const struct weir__value *input)
@@ -101,7 +118,8 @@ static weir_status remake_node(const weir_graph *from, weir_graph *to, int v)
         st = remake(from, to, &n->in[i]);
     for (int i = 0; i < n->nout && into && !st; i++)
         st = remake(from, to, &n->out[i]);
-    if (st || (st = weir__node_infer(n->op, n->params, n->in, n->nin, out)))
+    if (st || (st = weir__node_infer(n->op, n->params, n->in, n->nin, out)) ||
+        (st = weir__node_check_writes(n->op, n->in, n->nin, into ? n->out : NULL)))
         return st;
     if (into)
         return weir__node_check_into(n->op, out, n->out);

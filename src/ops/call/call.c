@@ -49,20 +49,10 @@ static weir_status collect(const struct weir__op *op, weir_tensor *const *in, in
     return WEIR_OK;
 }
 
-static weir_status check_writable(const struct weir__op *op, const struct weir__view *v)
-{
-    for (int d = 0; d < v->ndim; d++)
-        if (!v->stride[d] && v->shape[d] > 1)
-            return weir__fail(WEIR_EINVAL,
-                              "%s: the output %s is expanded: several elements are one", op->name,
-                              weir__view_text(v).text);
-    return WEIR_OK;
-}
-
 /* An in-place operator writes its first input. */
 static weir_status check_in_place(const struct weir__op *op, const struct operands *o)
 {
-    weir_status st = check_writable(op, o->views[0]);
+    weir_status st = weir__check_writable(op->name, o->views[0]);
 
     for (int i = 1; i < o->nin && !st; i++)
         st = o->in[i] ? weir__check_overlap(op->name, o->in[0], o->in[i]) : WEIR_OK;
@@ -84,7 +74,7 @@ static weir_status check_outputs(const struct weir__op *op, const struct operand
             return weir__fail(want->dtype != have->dtype ? WEIR_EDTYPE : WEIR_ESHAPE,
                               "%s gives %s, the output is %s", op->name, weir__view_text(want).text,
                               weir__view_text(have).text);
-        if ((st = check_writable(op, have)))
+        if ((st = weir__check_writable(op->name, have)))
             return st;
         for (int j = 0; j < o->nin; j++)
             if (o->in[j] && (st = weir__check_overlap(op->name, into[i], o->in[j])))
