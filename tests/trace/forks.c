@@ -4,11 +4,13 @@
 #include "weir/weir.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 static atomic_bool stop;
+static atomic_int started;
 
 /* Never the same name twice: each takes the lock of the names. */
 static void *name_things(void *user)
@@ -18,6 +20,8 @@ static void *name_things(void *user)
     for (unsigned i = 0; !atomic_load(&stop); i++) {
         snprintf(name, sizeof name, "%s %u", (const char *)user, i % 60000);
         (void)weir__trace_name(name);
+        if (!i)
+            atomic_fetch_add(&started, 1);
     }
     return NULL;
 }
@@ -31,6 +35,8 @@ TEST(trace_forks, the_child_records_though_others_were_recording)
     CHECK_OK(weir_trace_start(NULL));
     for (int i = 0; i < 2; i++)
         CHECK_EQ(pthread_create(&threads[i], NULL, name_things, i ? "left" : "right"), 0);
+    while (atomic_load(&started) < 2) /* a thread that starts holds locks of the C library's */
+        sched_yield();
     for (int i = 0; i < 200; i++) {
         pid_t pid = fork();
 
