@@ -92,7 +92,7 @@ HcclResult comm_get(const char *function, HcclComm handle, struct comm **out)
         return hccl_fail(function, HCCL_E_PARA, "%p is no communicator, or a destroyed one",
                          handle);
     if ((*out)->shared && atomic_load(&(*out)->shared->broken))
-        return hccl_fail(function, HCCL_E_REMOTE, "the communicator is broken: %s",
+        return hccl_fail(function, HCCL_E_NETWORK, "the communicator is broken: %s",
                          (*out)->shared->reason);
     return HCCL_SUCCESS;
 }
@@ -478,7 +478,8 @@ EXPORT HcclResult HcclGetCommAsyncError(HcclComm comm, HcclResult *asyncError)
         return hccl_fail(__func__, HCCL_E_PTR, "asyncError is NULL");
     if (!c)
         return hccl_fail(__func__, HCCL_E_PARA, "%p is no communicator", comm);
-    *asyncError = c->group ? (weir_group_state(c->group) ? HCCL_E_REMOTE : HCCL_SUCCESS) : c->error;
+    *asyncError =
+        c->group ? (weir_group_state(c->group) ? HCCL_E_NETWORK : HCCL_SUCCESS) : c->error;
     return HCCL_SUCCESS;
 }
 

@@ -175,7 +175,7 @@ void *engine_run(void *user)
             comm_break(c, reason);
         }
         if (atomic_load(&c->shared->broken)) {
-            c->error = HCCL_E_REMOTE;
+            c->error = HCCL_E_NETWORK;
             fail_all(c, active);
             active = NULL;
             end = &active;

@@ -105,7 +105,7 @@ aclnnStatus executor_make(const struct row *row, const union arg *args, uint64_t
     if ((err = check(row, args)))
         return err;
     if (!(e = object_new(OBJECT_EXECUTOR)))
-        return ACLNN_ERR_INNER;
+        return ACLNN_ERR_INNER_NULLPTR;
     e->row = row;
     e->args = e->few;
     if (row->count > ARGS_INLINE && !(e->args = calloc((size_t)row->count, sizeof *e->args))) {
@@ -127,7 +127,7 @@ aclnnStatus executor_make(const struct row *row, const union arg *args, uint64_t
 
 no_memory:
     object_drop(e);
-    return weir_cann_fail(ACLNN_ERR_INNER, "aclnn%s: out of host memory", row->name);
+    return weir_cann_fail(ACLNN_ERR_INNER_NULLPTR, "aclnn%s: out of host memory", row->name);
 }
 
 aclnnStatus executor_run(const struct row *row, aclOpExecutor *e, aclrtStream stream)

@@ -240,7 +240,7 @@ static aclnnStatus give(const aclTensor *t, const int64_t *from, int n, int64_t 
     if (!out || !out_n)
         return weir_cann_fail(ACLNN_ERR_PARAM_NULLPTR, "where the dims should go is NULL");
     if (!(*out = malloc((size_t)(n ? n : 1) * sizeof **out)))
-        return weir_cann_fail(ACLNN_ERR_INNER, "out of host memory: a tensor's dims");
+        return weir_cann_fail(ACLNN_ERR_INNER_NULLPTR, "out of host memory: a tensor's dims");
     memcpy(*out, from, (size_t)n * sizeof **out);
     *out_n = (uint64_t)n;
     return 0;

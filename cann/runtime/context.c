@@ -15,6 +15,11 @@ void context_forget(void)
     pthread_mutex_init(&lock, NULL);
 }
 
+bool context_set(void)
+{
+    return current;
+}
+
 aclError context_current(struct context **out)
 {
     if ((*out = handle_get(current, KIND_CONTEXT)))

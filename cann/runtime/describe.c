@@ -345,7 +345,7 @@ EXPORT aclError aclSetTensorPlaceMent(aclTensorDesc *desc, aclMemType memType)
 {
     if (!desc_get(desc))
         return no_desc(__func__, desc);
-    if ((unsigned)memType > ACL_MEMTYPE_HOST_COMPILE_INDEPENDENT)
+    if ((int)memType < 0 || memType > ACL_MEMTYPE_HOST + 1) /* one has come since 2020 */
         return FAIL(ACL_ERROR_INVALID_PARAM, "memType %d is none of 0, 1, 2", (int)memType);
     return ACL_SUCCESS;
 }

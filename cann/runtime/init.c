@@ -95,7 +95,7 @@ EXPORT aclError aclrtGetVersion(int32_t *major, int32_t *minor, int32_t *patch)
 
 EXPORT aclError aclGetCannAttributeList(const aclCannAttr **cannAttrList, size_t *num)
 {
-    static const aclCannAttr all[] = {ACL_CANN_ATTR_INF_NAN, ACL_CANN_ATTR_BF16};
+    static const aclCannAttr all[] = {ACL_CANN_ATTR_INF_NAN};
 
     NEED(cannAttrList);
     NEED(num);
@@ -107,8 +107,8 @@ EXPORT aclError aclGetCannAttributeList(const aclCannAttr **cannAttrList, size_t
 EXPORT aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t *value)
 {
     NEED(value);
-    if (cannAttr < 0 || cannAttr > ACL_CANN_ATTR_JIT_COMPILE)
+    if (cannAttr != ACL_CANN_ATTR_INF_NAN)
         return FAIL(ACL_ERROR_INVALID_PARAM, "attribute %d is not known", (int)cannAttr);
-    *value = cannAttr != ACL_CANN_ATTR_JIT_COMPILE;
+    *value = 1;
     return ACL_SUCCESS;
 }

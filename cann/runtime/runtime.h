@@ -98,6 +98,8 @@ struct context {
 /* The calling thread's.
  * returns  ACL_ERROR_RT_CONTEXT_NULL. */
 aclError context_current(struct context **out);
+/* Whether the calling thread has ever had one. */
+bool context_set(void);
 aclError context_create(struct device *device, bool primary, struct context **out);
 void context_destroy(struct context *context);
 /* The stream that synchronous copies are made on. */

@@ -37,36 +37,56 @@ size_t physical_bytes(int device)
     return given[device & 63];
 }
 
+static aclError check_mappable(const char *function, const struct device *d)
+{
+    if (d->props.features & WEIR_FEATURE_HOST_MEMORY)
+        return ACL_SUCCESS;
+    return weir_cann_fail_in(function, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                             "%s has no memory that can be mapped by address: use aclrtMalloc",
+                             d->props.name);
+}
+
 static aclError check_device(const char *function, struct context **c)
 {
     aclError err = context_current(c);
 
-    if (err || (*c)->device->props.features & WEIR_FEATURE_HOST_MEMORY)
-        return err;
-    return weir_cann_fail_in(function, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                             "%s has no memory that can be mapped by address: use aclrtMalloc",
-                             (*c)->device->props.name);
+    return err ? err : check_mappable(function, (*c)->device);
+}
+
+/* torch_npu tries a range before it has set a device: it is of device 0 then. */
+static aclError range_device(const char *function, struct device **d)
+{
+    struct context *c;
+    aclError err = ACL_SUCCESS;
+
+    if (context_set() && !(err = context_current(&c)))
+        *d = c->device;
+    else if (!err)
+        err = device_get(0, d);
+    return err ? err : check_mappable(function, *d);
 }
 
 EXPORT aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment,
                                        void *expectPtr, uint64_t flags)
 {
-    struct allocation a = {.size = size, .kind = ALLOCATION_RANGE};
-    int64_t shape = (int64_t)size;
-    struct context *c;
+    struct allocation a = {.kind = ALLOCATION_RANGE};
+    struct device *d;
     weir_status st;
+    int64_t shape;
     aclError err;
     char *base;
 
     (void)flags; /* page sizes */
     NEED(virPtr);
     *virPtr = NULL;
-    if (!size || size % GRANULE || shape < 0)
-        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "size %zu is no multiple of 2 MiB", size);
+    if (!size || size > INT64_MAX - 2 * GRANULE)
+        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "a range of %zu bytes", size);
     if (alignment)
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "alignment is %zu, and must be 0", alignment);
-    if ((err = check_device(__func__, &c)))
+    if ((err = range_device(__func__, &d)))
         return err;
+    size = (size + GRANULE - 1) / GRANULE * GRANULE;
+    shape = (int64_t)size;
     base = mmap(expectPtr, size + GRANULE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                 -1, 0);
     if (base == MAP_FAILED)
@@ -74,9 +94,10 @@ EXPORT aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignm
                     strerror(errno));
     a.padding = (GRANULE - (uintptr_t)base % GRANULE) % GRANULE;
     a.base = base + a.padding;
-    a.device = c->device->id;
-    if ((st = weir_tensor_wrap(c->stream->weir, WEIR_U8, 1, &shape, NULL, a.base, NULL, NULL,
-                               &a.bytes)))
+    a.size = size;
+    a.device = d->id;
+    if ((st = weir_tensor_wrap(weir_stream_default(d->dev), WEIR_U8, 1, &shape, NULL, a.base, NULL,
+                               NULL, &a.bytes)))
         err = fail_status(st, __func__);
     else if ((err = allocation_add(&a)))
         weir_tensor_release(a.bytes);

@@ -222,7 +222,8 @@ TEST(garbage, places_for_results_that_are_null_are_refused)
     REFUSED(aclrtSynchronizeStreamWithTimeout(s, -5));
     REFUSED(aclrtSynchronizeDeviceWithTimeout(-5));
     REFUSED(aclrtReserveMemAddress(NULL, 2 << 20, 0, NULL, 0));
-    REFUSED(aclrtReserveMemAddress(&x, 5, 0, NULL, 0));
+    REFUSED(aclrtReserveMemAddress(&x, 0, 0, NULL, 0));
+    REFUSED(aclrtReserveMemAddress(&x, SIZE_MAX, 0, NULL, 0));
     REFUSED(aclrtMallocPhysical(NULL, 2 << 20, &prop, 0));
     REFUSED(aclrtMallocPhysical(&memory, 2 << 20, NULL, 0));
     REFUSED(aclrtMallocPhysical(&memory, 7, &prop, 0));

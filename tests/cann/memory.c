@@ -105,6 +105,17 @@ TEST(vmm, a_tensor_may_lie_over_two_pieces_of_physical_memory)
     t_end();
 }
 
+/* torch_npu asks for 512 bytes to see whether it can reserve at all, before it sets a device. */
+TEST(vmm, a_small_range_can_be_reserved_before_a_device_is_set)
+{
+    void *range;
+
+    CHECK_ACL(aclInit(NULL));
+    CHECK_ACL(aclrtReserveMemAddress(&range, 512, 0, NULL, 1));
+    CHECK_EQ((uintptr_t)range % GRANULE, 0);
+    CHECK_ACL(aclrtReleaseMemAddress(range));
+}
+
 TEST(vmm, another_process_maps_what_was_exported)
 {
     aclrtPhysicalMemProp prop = {0};

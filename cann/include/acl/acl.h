@@ -26,6 +26,7 @@ const char *aclGetRecentErrMsg(void);
 
 /* ---- what a device is ---- */
 
+/* Numbers of this and the next: what the torch_npu wheel passes. */
 typedef enum {
     ACL_DEVICE_INFO_UNDEFINED = -1,
     ACL_DEVICE_INFO_AI_CORE_NUM = 0,
@@ -37,8 +38,6 @@ aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int
 typedef enum {
     ACL_CANN_ATTR_UNDEFINED = -1,
     ACL_CANN_ATTR_INF_NAN = 0,
-    ACL_CANN_ATTR_BF16 = 1,
-    ACL_CANN_ATTR_JIT_COMPILE = 2,
 } aclCannAttr;
 aclError aclGetCannAttributeList(const aclCannAttr **cannAttrList, size_t *num);
 aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t *value);

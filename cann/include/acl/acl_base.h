@@ -33,6 +33,7 @@ typedef struct aclTensorDesc aclTensorDesc;
 #define ACL_TENSOR_SHAPE_RANGE_NUM 2
 #define ACL_UNKNOWN_RANK 0xFFFFFFFFFFFFFFFE
 
+/* From ACL_BF16 on, and HWCN, NC and NCL below: the numbers that TorchAir's Python has (BSD-3). */
 typedef enum {
     ACL_DT_UNDEFINED = -1,
     ACL_FLOAT = 0,
@@ -87,7 +88,6 @@ typedef enum { ACL_DEBUG = 0, ACL_INFO = 1, ACL_WARNING = 2, ACL_ERROR = 3 } acl
 typedef enum {
     ACL_MEMTYPE_DEVICE = 0,
     ACL_MEMTYPE_HOST = 1,
-    ACL_MEMTYPE_HOST_COMPILE_INDEPENDENT = 2,
 } aclMemType;
 
 float aclFloat16ToFloat(aclFloat16 value);

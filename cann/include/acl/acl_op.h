@@ -13,6 +13,9 @@ typedef struct aclopAttr aclopAttr;
 typedef enum aclEngineType { ACL_ENGINE_SYS, ACL_ENGINE_AICORE, ACL_ENGINE_VECTOR } aclopEngineType;
 typedef enum aclCompileType { ACL_COMPILE_SYS, ACL_COMPILE_UNREGISTERED } aclopCompileType;
 typedef enum aclOpCompileFlag { ACL_OP_COMPILE_DEFAULT, ACL_OP_COMPILE_FUZZ } aclOpCompileFlag;
+/* Up to ACL_OP_PERFORMANCE_MODE as in 2020; the numbers of ACL_OP_JIT_COMPILE, ACL_ALLOW_HF32 and
+ * ACL_OP_DEBUG_OPTION are those that the torch_npu wheel passes, and what lies between is in order.
+ */
 typedef enum aclCompileOpt {
     ACL_PRECISION_MODE,
     ACL_AICORE_NUM,

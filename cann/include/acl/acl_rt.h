@@ -1,6 +1,8 @@
 /* Devices, contexts, memory, streams and events. Functions of 2020 mean what the Apache-2.0 header
  * of that year says; newer ones are marked with whose calls they follow: [T] torch_npu (BSD-3),
- * [G] llama.cpp (MIT), [M] MindSpore (Apache-2.0).
+ * [G] llama.cpp (MIT), [M] MindSpore (Apache-2.0). Numbers marked [W] are those that the torch_npu
+ * wheel passes when it runs; [O] are weir's own: of such an enumeration only the names are known,
+ * and what is compiled with this header agrees with itself.
  *
  * threads  any; contexts, limits in use and error messages are the calling thread's own.
  */
@@ -40,7 +42,7 @@ aclError aclrtGetLogicDevIdByUserDevId(const int32_t userDevid,
 /* [T] whether the primary context is in use: *active is 0 or 1. */
 aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *active);
 aclError aclrtQueryDeviceStatus(int32_t deviceId, int32_t *deviceStatus);
-/* [T] device-wide: 0 nothing is kept of overflows, 1 saturates. weir computes IEEE (1). */
+/* [T][M][W] device-wide: 0 saturates, 1 is IEEE, which weir computes. */
 typedef enum aclrtFloatOverflowMode {
     ACL_RT_OVERFLOW_MODE_SATURATION = 0,
     ACL_RT_OVERFLOW_MODE_INFNAN,
@@ -49,11 +51,10 @@ typedef enum aclrtFloatOverflowMode {
 aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode);
 aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode);
 
-/* [T] settings of a context; kept and given back. */
+/* [T][W] settings of a context; kept and given back. */
 typedef enum {
     ACL_OPT_DETERMINISTIC = 0,
     ACL_OPT_ENABLE_DEBUG_KERNEL = 1,
-    ACL_OPT_STRONG_CONSISTENCY = 2,
 } aclSysParamOpt;
 aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value);
 aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value);
@@ -70,6 +71,7 @@ aclError aclrtSetOpWaitTimeout(uint32_t timeout);
 aclError aclrtSetOpExecuteTimeOut(uint32_t timeout);
 aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout);
 
+/* [T][W] */
 typedef enum aclrtLastErrLevel { ACL_RT_THREAD_LEVEL = 0 } aclrtLastErrLevel;
 aclError aclrtGetLastError(aclrtLastErrLevel level);
 aclError aclrtPeekAtLastError(aclrtLastErrLevel level);
@@ -81,7 +83,7 @@ typedef enum aclrtMemcpyKind {
     ACL_MEMCPY_HOST_TO_DEVICE,
     ACL_MEMCPY_DEVICE_TO_HOST,
     ACL_MEMCPY_DEVICE_TO_DEVICE,
-    ACL_MEMCPY_DEFAULT, /* found from the addresses */
+    ACL_MEMCPY_DEFAULT, /* [T][O] found from the addresses */
 } aclrtMemcpyKind;
 
 typedef enum aclrtMemMallocPolicy {
@@ -118,6 +120,7 @@ aclError aclrtMemFlush(void *devPtr, size_t size);
 aclError aclrtMemInvalidate(void *devPtr, size_t size);
 aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total);
 
+/* [T][O] */
 typedef enum aclrtHostRegisterType { ACL_HOST_REGISTER_MAPPED = 0 } aclrtHostRegisterType;
 /* [T] the device reads the host's memory where it lies; not on cuda. */
 aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type, void **devPtr);
@@ -140,11 +143,12 @@ aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t sp
 aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count);
 aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count,
                           aclrtStream stream);
-/* [T] a prefetch; weir has nothing to do for it. */
+/* [T][O] a prefetch; weir has nothing to do for it. */
 typedef enum aclrtCmoType { ACL_RT_CMO_TYPE_PREFETCH = 0 } aclrtCmoType;
 aclError aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType, aclrtStream stream);
 
-/* [T][G][M] addresses apart from memory. Sizes are multiples of 2 MiB. Not on cuda. */
+/* [T][G][M] addresses apart from memory. Sizes of memory are multiples of 2 MiB, those of ranges
+ * are rounded up to it. Not on cuda. [W]: the numbers, and where each member lies. */
 typedef void *aclrtDrvMemHandle;
 typedef enum aclrtMemHandleType { ACL_MEM_HANDLE_TYPE_NONE = 0 } aclrtMemHandleType;
 typedef enum aclrtMemAllocationType { ACL_MEM_ALLOCATION_TYPE_PINNED = 0 } aclrtMemAllocationType;
@@ -172,6 +176,7 @@ aclError aclrtFreePhysical(aclrtDrvMemHandle handle);
 aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle,
                      uint64_t flags);
 aclError aclrtUnmapMem(void *virPtr);
+/* [G][O] */
 typedef enum aclrtMemGranularityOptions {
     ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM = 0,
     ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED,
@@ -187,11 +192,13 @@ aclError aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t dev
                                            aclrtDrvMemHandle *handle);
 /* ---- streams ---- */
 
+/* [W] both together and ACL_STOP_ON_FAILURE; [O] which of the two is which. */
 #define ACL_STREAM_FAST_LAUNCH 0x00000001u
 #define ACL_STREAM_FAST_SYNC 0x00000002u
 #define ACL_CONTINUE_ON_FAILURE 0x00000000u
 #define ACL_STOP_ON_FAILURE 0x00000001u
 
+/* [T] with the numbers, as are limits, and the states of events that are newer than 2020. */
 typedef enum aclrtStreamStatus {
     ACL_STREAM_STATUS_COMPLETE = 0,
     ACL_STREAM_STATUS_NOT_READY = 1,
@@ -237,6 +244,7 @@ aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value);
 
 /* ---- events ---- */
 
+/* [W]; the Apache-2.0 runtime/event.h of 2020 has the first two by other names. */
 #define ACL_EVENT_SYNC 0x00000001u
 #define ACL_EVENT_CAPTURE_STREAM_PROGRESS 0x00000002u
 #define ACL_EVENT_TIME_LINE 0x00000008u

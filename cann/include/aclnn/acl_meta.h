@@ -34,12 +34,12 @@ typedef struct aclScalarList aclScalarList;
 typedef int32_t aclnnStatus;
 #endif
 
+/* Numbers that public bug reports of vllm-ascend (Apache-2.0) quote. */
 enum {
     ACLNN_SUCCESS = 0,
     ACLNN_ERR_PARAM_NULLPTR = 161001,
     ACLNN_ERR_PARAM_INVALID = 161002,
     ACLNN_ERR_RUNTIME_ERROR = 361001,
-    ACLNN_ERR_INNER = 561000,
     ACLNN_ERR_INNER_NULLPTR = 561103,
 };
 

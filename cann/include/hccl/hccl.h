@@ -2,8 +2,9 @@
  * process.
  *
  * Functions and the order of their arguments follow torch_npu's BSD-3 calls of them
- * (HcclCompile.h); numbers of types and reductions, and the size of HcclRootInfo, vllm-ascend's
- * Apache-2.0 pyhccl_wrapper.py. docs/cann.md has the rule.
+ * (HcclCompile.h); numbers of results and reductions, and the size of HcclRootInfo, graphengine's
+ * Apache-2.0 hccl_types.h of 2020; of types, vllm-ascend's Apache-2.0 pyhccl_wrapper.py; where the
+ * members of HcclSendRecvItem lie, what the torch_npu wheel passes. docs/cann.md has the rule.
  */
 #ifndef WEIR_HCCL_H
 #define WEIR_HCCL_H
@@ -23,7 +24,7 @@ extern "C" {
     X(HCCL_E_INTERNAL, 4, "internal error")             \
     X(HCCL_E_NOT_SUPPORT, 5, "not supported")           \
     X(HCCL_E_TIMEOUT, 9, "a rank did not come in time") \
-    X(HCCL_E_REMOTE, 21, "another rank failed")
+    X(HCCL_E_NETWORK, 19, "another rank failed")
 
 typedef enum {
 #define WEIR_HCCL_RESULT_ENUM(name, number, text) name = number,
