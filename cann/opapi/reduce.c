@@ -397,6 +397,11 @@ static tensor *scan(struct call *c, enum scan kind, tensor *x, int dim, tensor *
     return got[0];
 }
 
+tensor *op_cumsum(struct call *c, tensor *x, int dim)
+{
+    return x ? scan(c, SCAN_SUM, x, dim, NULL) : NULL;
+}
+
 /* self, dim, dtype, out */
 void run_cumsum(struct call *c)
 {

@@ -23,11 +23,15 @@ int64_t elements_along(const tensor *x, const int *dims, int n);
 /* The two halves along a dim. */
 void halves(struct call *c, tensor *x, int64_t dim, tensor **first, tensor **other);
 
+/* Writes `x` to an output that has room for more, and says in it how much there is. */
+void put_found(struct call *c, int i, tensor *x);
+
 tensor *op_sign(struct call *c, tensor *x);
 tensor *op_finite(struct call *c, tensor *x);
 tensor *op_lerp(struct call *c, tensor *a, tensor *b, tensor *w);
 tensor *op_gelu_tanh(struct call *c, tensor *x);
 tensor *op_norm(struct call *c, tensor *x, double p, const int *dims, int n, bool keep);
+tensor *op_cumsum(struct call *c, tensor *x, int dim); /* in f32, f64 or i64 */
 tensor *op_log_softmax(struct call *c, tensor *x, int dim);
 
 #endif

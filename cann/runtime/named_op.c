@@ -1,5 +1,5 @@
-/* Operators by name, of before aclnn, and their compiler's options. weir has none of the former:
- * torch_npu comes here when libopapi lacks an operator, and is told which. */
+/* Operators by name, of before aclnn, and their compiler's options. Of the former weir has a copy
+ * alone: torch_npu comes here when libopapi lacks an operator, and is told which. */
 #include "runtime.h"
 
 #include <stdlib.h>
@@ -123,6 +123,57 @@ static aclError missing(const char *function, const char *name)
                              name);
 }
 
+/* Formats in which elements lie as their shape says, outermost dim first; the others move them. */
+static bool is_plain(aclFormat format)
+{
+    return format == ACL_FORMAT_ND || format == ACL_FORMAT_NCHW || format == ACL_FORMAT_NCDHW ||
+           format == ACL_FORMAT_NCL || format == ACL_FORMAT_NC;
+}
+
+/* The one operator that libopapi has no name for: a copy, where torch_npu changes what a tensor's
+ * format is called. */
+static aclError identity(const char *function, int inputs, const aclTensorDesc *from,
+                         const aclDataBuffer *source, int outputs, const aclTensorDesc *to,
+                         const aclDataBuffer *target, aclrtStream stream)
+{
+    size_t bytes;
+
+    if (inputs != 1 || outputs != 1)
+        return weir_cann_fail_in(function, ACL_ERROR_INVALID_PARAM,
+                                 "Identity has %d inputs and %d outputs, not 1 and 1", inputs,
+                                 outputs);
+    if (!is_plain(aclGetTensorDescFormat(from)) || !is_plain(aclGetTensorDescFormat(to)))
+        return weir_cann_fail_in(function, ACL_ERROR_FORMAT_NOT_MATCH,
+                                 "Identity from format %d to %d: weir moves no elements into an "
+                                 "NPU's own formats",
+                                 (int)aclGetTensorDescFormat(from),
+                                 (int)aclGetTensorDescFormat(to));
+    bytes = aclGetTensorDescSize(from);
+    if (bytes != aclGetTensorDescSize(to) || aclGetTensorDescType(from) != aclGetTensorDescType(to))
+        return weir_cann_fail_in(function, ACL_ERROR_INVALID_PARAM,
+                                 "Identity of %zu bytes of type %d to %zu of type %d", bytes,
+                                 (int)aclGetTensorDescType(from), aclGetTensorDescSize(to),
+                                 (int)aclGetTensorDescType(to));
+    if (bytes > aclGetDataBufferSizeV2(source) || bytes > aclGetDataBufferSizeV2(target))
+        return weir_cann_fail_in(function, ACL_ERROR_INVALID_PARAM,
+                                 "Identity of %zu bytes: the buffers have %zu and %zu", bytes,
+                                 aclGetDataBufferSizeV2(source), aclGetDataBufferSizeV2(target));
+    return aclrtMemcpyAsync(aclGetDataBufferAddr(target), bytes, aclGetDataBufferAddr(source),
+                            bytes, ACL_MEMCPY_DEVICE_TO_DEVICE, stream);
+}
+
+static aclError run_named(const char *function, const char *name, int inputs,
+                          const aclTensorDesc *const *from, const aclDataBuffer *const *sources,
+                          int outputs, const aclTensorDesc *const *to,
+                          const aclDataBuffer *const *targets, aclrtStream stream)
+{
+    if (!name || strcmp(name, "Identity") != 0)
+        return missing(function, name);
+    if (inputs < 1 || outputs < 1 || !from || !sources || !to || !targets)
+        return weir_cann_fail_in(function, ACL_ERROR_INVALID_PARAM, "Identity without operands");
+    return identity(function, inputs, from[0], sources[0], outputs, to[0], targets[0], stream);
+}
+
 EXPORT aclError aclopCompileAndExecute(const char *opType, int numInputs,
                                        const aclTensorDesc *const inputDesc[],
                                        const aclDataBuffer *const inputs[], int numOutputs,
@@ -131,9 +182,9 @@ EXPORT aclError aclopCompileAndExecute(const char *opType, int numInputs,
                                        aclopEngineType engineType, aclopCompileType compileFlag,
                                        const char *opPath, aclrtStream stream)
 {
-    (void)numInputs, (void)inputDesc, (void)inputs, (void)numOutputs, (void)outputDesc;
-    (void)outputs, (void)attr, (void)engineType, (void)compileFlag, (void)opPath, (void)stream;
-    return missing(__func__, opType);
+    (void)attr, (void)engineType, (void)compileFlag, (void)opPath;
+    return run_named(__func__, opType, numInputs, inputDesc, inputs, numOutputs, outputDesc,
+                     (const aclDataBuffer *const *)outputs, stream);
 }
 
 EXPORT aclError aclopCompileAndExecuteV2(const char *opType, int numInputs,
@@ -143,9 +194,11 @@ EXPORT aclError aclopCompileAndExecuteV2(const char *opType, int numInputs,
                                          aclopEngineType engineType, aclopCompileType compileFlag,
                                          const char *opPath, aclrtStream stream)
 {
-    (void)numInputs, (void)inputDesc, (void)inputs, (void)numOutputs, (void)outputDesc;
-    (void)outputs, (void)attr, (void)engineType, (void)compileFlag, (void)opPath, (void)stream;
-    return missing(__func__, opType);
+    (void)attr, (void)engineType, (void)compileFlag, (void)opPath;
+    return run_named(__func__, opType, numInputs, (const aclTensorDesc *const *)inputDesc,
+                     (const aclDataBuffer *const *)inputs, numOutputs,
+                     (const aclTensorDesc *const *)outputDesc,
+                     (const aclDataBuffer *const *)outputs, stream);
 }
 
 /* ---- options: kept and given back ---- */

@@ -35,6 +35,16 @@ ROW(Nonzero, run_nonzero, ALL, T(self), O(out))
 ROW(NonzeroV2, run_nonzero_turned, ALL, T(self), O(out))
 ROW(MaskedSelect, run_masked_select, ALL, T(self), T(mask), O(out))
 
+ROW(Unique, run_unique, ALL, T(self), B(sorted), B(return_inverse), O(y), OQ(inverse))
+ROW(Unique2, run_unique2, ALL, T(self), B(sorted), B(return_inverse), B(return_counts), O(y),
+    OQ(inverse), OQ(counts))
+ROW(UniqueConsecutive, run_unique_consecutive, ALL, T(self), B(return_inverse), B(return_counts),
+    I(dim), O(y), OQ(inverse), OQ(counts))
+ROW(UniqueDim, run_unique_dim, ALL, T(self), B(sorted), B(return_inverse), I(dim), O(y),
+    OQ(inverse), OQ(counts))
+ROW(Histc, run_histc, NUMBER, T(self), I(bins), S(min), S(max), O(out))
+ROW(Bincount, run_bincount, INT, T(self), TQ(weights), I(minlength), O(out))
+
 /* ---- matrices ---- */
 ROW(Matmul, run_matmul, NUMBER, T(self), T(mat2), O(out), J(cube))
 ROW(Mm, run_matmul, NUMBER, T(self), T(mat2), O(out), J(cube))
