@@ -2,7 +2,7 @@
 find_package(Threads REQUIRED)
 
 file(GLOB_RECURSE weir_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c)
-file(GLOB weir_kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/host/*.c)
+file(GLOB_RECURSE weir_kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/host/*.c)
 if(weir_kernels)
     list(REMOVE_ITEM weir_sources ${weir_kernels})
 endif()
@@ -33,7 +33,7 @@ endfunction()
 
 # The texts that the cuda device compiles at run time, with the headers they share with the
 # host's kernels.
-file(GLOB weir_texts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.cu
+file(GLOB_RECURSE weir_texts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.cu
     ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.cuh ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.h
     ${PROJECT_SOURCE_DIR}/src/ops/host/*.h)
 list(FILTER weir_texts EXCLUDE REGEX "(_real|_row|gemm_[a-z]+|simd|vmath)\\.h$")

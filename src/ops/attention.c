@@ -4,7 +4,7 @@
 
 #include "ops/call/registry.h"
 #include "ops/gpu/gpu.h"
-#include "ops/host/attention.h"
+#include "ops/host/product/attention.h"
 #include "ops/tile.h"
 
 struct args {

@@ -4,7 +4,7 @@
 #include "ops/call/registry.h"
 #include "ops/elementwise.h"
 #include "ops/gpu/gpu.h"
-#include "ops/host/concat.h"
+#include "ops/host/move/concat.h"
 #include "ops/host/row.h"
 #include "ops/tile.h"
 

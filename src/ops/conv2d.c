@@ -4,7 +4,7 @@
 #include "ops/call/registry.h"
 #include "ops/gemm_grid.h"
 #include "ops/gpu/gpu.h"
-#include "ops/host/conv.h"
+#include "ops/host/product/conv.h"
 #include "tensor/infer.h"
 
 struct args {

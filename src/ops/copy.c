@@ -5,8 +5,8 @@
 #include "ops/call/registry.h"
 #include "ops/elementwise.h"
 #include "ops/gpu/gpu.h"
+#include "ops/host/move/transpose.h"
 #include "ops/host/row.h"
-#include "ops/host/transpose.h"
 #include "ops/tile.h"
 
 /* The dim along which `in` is packed, if it is not the one along which out is

@@ -2,7 +2,7 @@
 #ifndef WEIR_OPS_ELEMENTWISE_H
 #define WEIR_OPS_ELEMENTWISE_H
 
-#include "ops/host/elementwise.h"
+#include "ops/host/math/elementwise.h"
 #include "ops/op.h"
 
 /* Which types an operator takes. */

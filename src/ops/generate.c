@@ -9,7 +9,7 @@
 #include "ops/call/registry.h"
 #include "ops/elementwise.h"
 #include "ops/gpu/gpu.h"
-#include "ops/host/generate.h"
+#include "ops/host/move/generate.h"
 #include "ops/host/row.h"
 #include "ops/tile.h"
 #include "weir/scope.h"

@@ -6,7 +6,7 @@
 #include "ops/call/registry.h"
 #include "ops/elementwise.h"
 #include "ops/gpu/gpu.h"
-#include "ops/host/index.h"
+#include "ops/host/move/index.h"
 #include "ops/host/row.h"
 #include "ops/tile.h"
 

@@ -4,7 +4,7 @@
 #include "ops/call/registry.h"
 #include "ops/gemm_grid.h"
 #include "ops/gpu/gpu.h"
-#include "ops/host/gemm.h"
+#include "ops/host/product/gemm.h"
 
 /* Kept by value in the launch, so it holds all that the blocks need. */
 struct args {

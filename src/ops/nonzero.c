@@ -1,5 +1,5 @@
 /* nonzero: coordinates of the elements that are not zero, in row-major order. */
-#include "ops/host/nonzero.h"
+#include "ops/host/move/nonzero.h"
 
 #include <string.h>
 

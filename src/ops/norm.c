@@ -1,5 +1,5 @@
 /* layer_norm and rms_norm over the last dim. */
-#include "ops/host/norm.h"
+#include "ops/host/math/norm.h"
 #include "ops/call/registry.h"
 #include "ops/gpu/gpu.h"
 #include "ops/rows.h"

@@ -10,7 +10,7 @@
 
 #include "ops/call/registry.h"
 #include "ops/gpu/gpu.h"
-#include "ops/host/reduce.h"
+#include "ops/host/math/reduce.h"
 #include "ops/host/row.h"
 #include "ops/tile.h"
 

@@ -1,6 +1,6 @@
 /* rotary: x [..., length, heads, d] turned by cosines and sines [length, d/2],
  * which are of x's type or f32. */
-#include "ops/host/rotary.h"
+#include "ops/host/math/rotary.h"
 #include "ops/call/registry.h"
 #include "ops/gpu/gpu.h"
 #include "ops/rows.h"

@@ -1,7 +1,7 @@
 /* softmax along a dim, and the gate of a mixture of experts. */
 #include "ops/call/registry.h"
 #include "ops/gpu/gpu.h"
-#include "ops/host/norm.h"
+#include "ops/host/math/norm.h"
 #include "ops/rows.h"
 #include "ops/tile.h"
 

@@ -1,5 +1,5 @@
 /* sort, argsort and topk: stable, NaN larger than any number. */
-#include "ops/host/sort.h"
+#include "ops/host/move/sort.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef WEIR_OPS_COLLECTIVE_COLLECTIVE_H
 #define WEIR_OPS_COLLECTIVE_COLLECTIVE_H
 
-#include "ops/host/collective.h"
+#include "ops/host/move/collective.h"
 #include "ops/op.h"
 
 /* Parameters of every collective; each row names the fields it has. They are made and copied

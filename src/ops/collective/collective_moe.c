@@ -6,7 +6,7 @@
 #include "ops/call/registry.h"
 #include "ops/elementwise.h"
 #include "ops/gpu/gpu.h"
-#include "ops/host/moe.h"
+#include "ops/host/move/moe.h"
 
 static weir_status check_experts(const struct weir__call *call, const struct weir__view *experts)
 {

@@ -5,7 +5,7 @@
 #ifndef WEIR_OPS_GPU_CHAIN_H
 #define WEIR_OPS_GPU_CHAIN_H
 
-#include "ops/host/elementwise.h"
+#include "ops/host/math/elementwise.h"
 
 #define WEIR__CHAIN_STEPS 16
 #define WEIR__CHAIN_OPERANDS 24

@@ -1,12 +1,12 @@
 /* Parts of collectives on a GPU. */
-#include "ops/host/collective.h"
+#include "ops/host/move/collective.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/spread.h"
-#include "ops/host/moe.h"
+#include "ops/host/move/moe.h"
 #include "ops/host/part.h"
 #include "ops/host/row.h"
 #include "ops/tile.h"

@@ -1,13 +1,13 @@
 /* Elementwise operators, moves and generators on a GPU. */
-#include "ops/host/elementwise.h"
+#include "ops/host/math/elementwise.h"
 #include "ops/gpu/chain.h"
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/layout.h"
 #include "ops/gpu/spread.h"
-#include "ops/host/concat.h"
-#include "ops/host/generate.h"
+#include "ops/host/move/concat.h"
+#include "ops/host/move/generate.h"
+#include "ops/host/move/transpose.h"
 #include "ops/host/row.h"
-#include "ops/host/transpose.h"
 
 /* How operand `i` lies: -1 is the output. */
 static enum weir__layout layout_of(const struct weir__ew *e, int i, unsigned pack)

@@ -4,8 +4,8 @@
 #define WEIR_OPS_GPU_GPU_H
 
 #include "device/code.h"
-#include "ops/host/attention.h"
-#include "ops/host/conv.h"
+#include "ops/host/product/attention.h"
+#include "ops/host/product/conv.h"
 #include "ops/host/row.h"
 
 extern const struct weir__code weir__gpu_ew, weir__gpu_chain, weir__gpu_transpose, weir__gpu_concat;

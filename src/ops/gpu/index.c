@@ -1,9 +1,9 @@
 /* Operators that follow indices, or make them, on a GPU. */
-#include "ops/host/index.h"
+#include "ops/host/move/index.h"
 
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/spread.h"
-#include "ops/host/nonzero.h"
+#include "ops/host/move/nonzero.h"
 #include "ops/host/row.h"
 
 /* All of the strides are multiples of n. */

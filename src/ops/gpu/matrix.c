@@ -3,7 +3,7 @@
 
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/spread.h"
-#include "ops/host/gemm.h"
+#include "ops/host/product/gemm.h"
 
 static void gemm_shape(const void *args, unsigned phase, unsigned cores,
                        struct weir__code_launch *l)

@@ -1,10 +1,10 @@
 /* Reductions, and operators that work on rows, on a GPU. */
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/spread.h"
-#include "ops/host/norm.h"
-#include "ops/host/reduce.h"
-#include "ops/host/rotary.h"
-#include "ops/host/sort.h"
+#include "ops/host/math/norm.h"
+#include "ops/host/math/reduce.h"
+#include "ops/host/math/rotary.h"
+#include "ops/host/move/sort.h"
 
 /* A block a row, with threads for about eight elements each. */
 static void spread_rows(const struct weir__rows *rows, unsigned cores, struct weir__code_launch *l)

@@ -5,15 +5,15 @@
 #include <time.h>
 
 #include "fake.h"
-#include "ops/host/concat.h"
-#include "ops/host/elementwise.h"
-#include "ops/host/generate.h"
-#include "ops/host/index.h"
-#include "ops/host/nonzero.h"
-#include "ops/host/norm.h"
-#include "ops/host/reduce.h"
-#include "ops/host/rotary.h"
-#include "ops/host/transpose.h"
+#include "ops/host/math/elementwise.h"
+#include "ops/host/math/norm.h"
+#include "ops/host/math/reduce.h"
+#include "ops/host/math/rotary.h"
+#include "ops/host/move/concat.h"
+#include "ops/host/move/generate.h"
+#include "ops/host/move/index.h"
+#include "ops/host/move/nonzero.h"
+#include "ops/host/move/transpose.h"
 
 /* What the texts "copy" and "busy" take: those are the device's own. */
 struct strided {

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 
 #include "fake.h"
-#include "ops/host/attention.h"
-#include "ops/host/conv.h"
-#include "ops/host/gemm.h"
-#include "ops/host/sort.h"
+#include "ops/host/move/sort.h"
+#include "ops/host/product/attention.h"
+#include "ops/host/product/conv.h"
+#include "ops/host/product/gemm.h"
 
 struct gemm_args {
     struct weir__gemm_stack stack;

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "fake.h"
-#include "ops/host/collective.h"
-#include "ops/host/moe.h"
+#include "ops/host/move/collective.h"
+#include "ops/host/move/moe.h"
 
 /* As one rank whose slice is all of it. */
 static weir_status reduce_part(const void *args, const weir_block *block)

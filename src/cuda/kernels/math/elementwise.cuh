@@ -1,0 +1,229 @@
+/* Elementwise operations on values as memory has them, and operands that lie in memory in
+ * different ways: what single calls (ew.cu) and chains of them share. */
+#pragma once
+
+#include "kernel.cuh"
+#include "ops/gpu/layout.h"
+#include "ops/host/math/elementwise.h"
+
+#define INF __int_as_float(0x7f800000)
+
+/* Values of 16 bits are computed in f32, of which half the digits are enough: the hardware's own
+ * exponential and quotient have those. */
+template <bool narrow, typename T> static __device__ inline T power_of_e(T x)
+{
+    if constexpr (narrow)
+        return __expf(x);
+    else
+        return exp(x);
+}
+
+template <bool narrow, typename T> static __device__ inline T sigmoid(T x)
+{
+    T e = power_of_e<narrow>(-fabs(x)), y = x < 0 ? e : (T)1;
+
+    if constexpr (narrow)
+        return __fdividef(y, (T)1 + e);
+    else
+        return y / ((T)1 + e);
+}
+
+static __device__ inline uint64_t power(int64_t a, int64_t b)
+{
+    uint64_t base = (uint64_t)a, y = 1;
+
+    if (b < 0)
+        return a == 1 ? 1 : a == -1 ? (b & 1 ? (uint64_t)-1 : 1) : 0;
+    for (; b; b >>= 1, base *= base)
+        if (b & 1)
+            y *= base;
+    return y;
+}
+
+/* Unsigned, so that integers wrap. */
+template <typename T> struct Wide { typedef uint32_t type; };
+template <> struct Wide<int64_t> { typedef uint64_t type; };
+
+template <typename T> static __device__ inline T divide(T a, T b)
+{
+    typedef typename Wide<T>::type wide;
+
+    if (b == 0)
+        return 0;
+    return (T)-1 < 0 && b == (T)-1 ? (T)(0 - (wide)a) : (T)(a / b);
+}
+
+template <int code, int type, typename T> static __device__ inline T binary(T a, T b)
+{
+    if constexpr (code == WEIR__BINARY_MAXIMUM)
+        return type == WEIR_BOOL ? (T)(a || b) : a != a ? a : a > b ? a : b;
+    else if constexpr (code == WEIR__BINARY_MINIMUM)
+        return type == WEIR_BOOL ? (T)(a && b) : a != a ? a : a < b ? a : b;
+    else if constexpr (Type<type>::real) {
+        if constexpr (code == WEIR__BINARY_ADD)
+            return a + b;
+        else if constexpr (code == WEIR__BINARY_SUB)
+            return a - b;
+        else if constexpr (code == WEIR__BINARY_MUL)
+            return a * b;
+        else if constexpr (code == WEIR__BINARY_DIV)
+            return a / b;
+        else
+            return pow(a, b);
+    } else {
+        typedef typename Wide<T>::type wide;
+
+        if constexpr (code == WEIR__BINARY_ADD)
+            return (T)((wide)a + (wide)b);
+        else if constexpr (code == WEIR__BINARY_SUB)
+            return (T)((wide)a - (wide)b);
+        else if constexpr (code == WEIR__BINARY_MUL)
+            return (T)((wide)a * (wide)b);
+        else if constexpr (code == WEIR__BINARY_DIV)
+            return divide(a, b);
+        else
+            return (T)power(a, b);
+    }
+}
+
+template <int code, int type, typename T> static __device__ inline uint8_t compare(T a, T b)
+{
+    if (type == WEIR_BOOL) {
+        a = a != 0;
+        b = b != 0;
+    }
+    switch (code) {
+    case WEIR__BINARY_EQ:
+        return a == b;
+    case WEIR__BINARY_NE:
+        return a != b;
+    case WEIR__BINARY_LT:
+        return a < b;
+    case WEIR__BINARY_LE:
+        return a <= b;
+    case WEIR__BINARY_GT:
+        return a > b;
+    default:
+        return a >= b;
+    }
+}
+
+template <typename T> static __device__ inline T clamped(T x, const double *constant)
+{
+    T low = *(const T *)&constant[0], high = *(const T *)&constant[1];
+    T y = x < low ? low : x;
+
+    return y > high ? high : y;
+}
+
+template <int code, int type, typename T>
+static __device__ inline T unary(T x, const double *constant)
+{
+    constexpr bool real = Type<type>::real, narrow = real && sizeof(typename Type<type>::store) == 2;
+
+    if constexpr (code == WEIR__UNARY_CLAMP)
+        return clamped(x, constant);
+    else if constexpr (code == WEIR__UNARY_RELU)
+        return x < 0 ? (T)0 : x;
+    else if constexpr (!real) {
+        typedef typename Wide<T>::type wide;
+
+        return code == WEIR__UNARY_NEG || x < 0 ? (T)(0 - (wide)x) : x;
+    } else if constexpr (code == WEIR__UNARY_NEG)
+        return -x;
+    else if constexpr (code == WEIR__UNARY_ABS)
+        return fabs(x);
+    else if constexpr (code == WEIR__UNARY_EXP)
+        return power_of_e<narrow>(x);
+    else if constexpr (code == WEIR__UNARY_LOG)
+        return log(x);
+    else if constexpr (code == WEIR__UNARY_SQRT)
+        return sqrt(x);
+    else if constexpr (code == WEIR__UNARY_RSQRT)
+        return (T)1 / sqrt(x);
+    else if constexpr (code == WEIR__UNARY_SIGMOID)
+        return sigmoid<narrow>(x);
+    else if constexpr (code == WEIR__UNARY_TANH)
+        return tanh(x);
+    else if constexpr (code == WEIR__UNARY_GELU)
+        return x == -INF ? -(T)0 : (T)0.5 * x * erfc(x * (T)-0.70710678118654752440);
+    else
+        return x == -INF ? -(T)0 : x * sigmoid<narrow>(x);
+}
+
+/* How many inputs an operation has. */
+static constexpr int inputs_of(int code)
+{
+    return code == WEIR__EW_WHERE                         ? 3
+           : code < WEIR__EW_UNARY || code == WEIR__EW_SWIGLU ? 2
+                                                          : 1;
+}
+
+/* One operation; `constants` has a bit for each input that is the constant, which is a value of the
+ * compute type and not an element. */
+template <int code, int out, int t0, int t1, int t2, int constants>
+static __device__ inline typename Type<out>::store
+apply(typename Type<t0>::store x, typename Type<t1>::store y, typename Type<t2>::store z,
+      const double *constant)
+{
+    if constexpr ((constants & 1) != 0)
+        x = *(const typename Type<t0>::store *)constant;
+    if constexpr (code == WEIR__EW_CONVERT)
+        return convert<out, t0>(x);
+    else if constexpr (code == WEIR__EW_WHERE)
+        return (typename Type<out>::store)(x ? y : z);
+    else {
+        auto a = Type<t0>::load(x);
+        auto b = Type<t1>::load(y);
+
+        if constexpr ((constants & 2) != 0)
+            b = *(const decltype(b) *)constant;
+        if constexpr (code == WEIR__EW_SWIGLU)
+            return Type<out>::pack(unary<WEIR__UNARY_SILU, t0>(a, constant) * b);
+        else if constexpr (code >= WEIR__EW_UNARY)
+            return Type<out>::pack(unary<code - WEIR__EW_UNARY, t0>(a, constant));
+        else if constexpr (code >= WEIR__BINARY_EQ)
+            return compare<code, t0>(a, (decltype(a))b);
+        else
+            return Type<out>::pack(binary<code, t0>(a, (decltype(a))b));
+    }
+}
+
+/* ---- operands, n elements at a time ---- */
+
+template <typename T, int n> struct __align__(sizeof(T) * n > 16 ? 16 : sizeof(T) * n) Pack {
+    T v[n];
+};
+
+/* What `at` says of elements that lie together: where the first is; of others: where each is. */
+template <int layout, int n, typename T>
+static __device__ inline Pack<T, n> read(const char *data, const int64_t *at)
+{
+    const T *from = (const T *)data;
+    Pack<T, n> p;
+
+    if constexpr (layout == WEIR__LAYOUT_NEXT)
+        return *(const Pack<T, n> *)(from + at[0]);
+#pragma unroll
+    for (int k = 0; k < n; k++)
+        p.v[k] = from[layout == WEIR__LAYOUT_ANY ? at[k] : layout == WEIR__LAYOUT_SAME ? at[0] : at[0] + k];
+    return p;
+}
+
+template <int layout, int n, typename T>
+static __device__ inline void write(char *data, const int64_t *at, const Pack<T, n> &p)
+{
+    T *to = (T *)data;
+
+    if constexpr (layout == WEIR__LAYOUT_NEXT)
+        *(Pack<T, n> *)(to + at[0]) = p;
+    else
+#pragma unroll
+        for (int k = 0; k < n; k++)
+            to[layout == WEIR__LAYOUT_ANY ? at[k] : at[0] + k] = p.v[k];
+}
+
+static __device__ inline uint32_t quotient(uint32_t i, const weir__divisor &d)
+{
+    return (__umulhi(i, d.magic) + i) >> d.shift;
+}

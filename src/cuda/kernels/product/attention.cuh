@@ -1,0 +1,94 @@
+/* What the kernels of attention on tensor cores share: where a unit's operands begin, which scores
+ * are hidden, and the running maximum of the softmax.
+ * V0: type; V1: type of the mask, 255 without one; V2: causal */
+#pragma once
+
+#include "mma.cuh"
+#include "ops/host/product/attention.h"
+
+typedef uint16_t half_bits;
+
+/* Where the operands of one batch begin, in elements. */
+struct Places {
+    int64_t q, k, v, mask;
+};
+
+static __device__ inline Places find_batch(const weir__attention &a, unsigned batch)
+{
+    Places p = {0, 0, 0, 0};
+
+    for (int d = a.ndims - 1; d >= 0; d--) {
+        unsigned at = batch % (unsigned)a.shape[d];
+
+        batch /= (unsigned)a.shape[d];
+        p.q += at * a.q.batch[d];
+        p.k += at * a.k.batch[d];
+        p.v += at * a.v.batch[d];
+        p.mask += at * a.mask.batch[d];
+    }
+    return p;
+}
+
+static __device__ inline float below()
+{
+    return -__int_as_float(0x7f800000);
+}
+
+/* 2^x */
+static __device__ inline float power(float x)
+{
+    float y;
+
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/* Scores are kept without the scale as long as nothing is added to them: it then costs nothing
+ * to apply it in the exponent. */
+enum { ADDS = V1 != 255 && V1 != WEIR_BOOL };
+
+/* One row of queries. */
+struct Row {
+    int64_t mask; /* where its mask begins */
+    int limit;    /* keys from here on are hidden */
+    float top, total;
+};
+
+/* The score of key first + i as it counts in the softmax. */
+static __device__ inline float visible(const weir__attention &a, const Row &row, float score,
+                                       float log2_scale, int first, int i)
+{
+    if (i >= row.limit - first)
+        return below();
+    if constexpr (V1 == WEIR_BOOL)
+        return a.mask.data[row.mask + (first + i) * a.mask.col] ? score : below();
+    else if constexpr (ADDS)
+        return score * log2_scale +
+               load<V0>(a.mask.data, row.mask + (first + i) * a.mask.col) * 1.4426950408889634f;
+    else
+        return score;
+}
+
+/* What brings the row's sums so far to a maximum of `top`, and that maximum times the scale. */
+static __device__ inline float raise(Row &row, float top, float scale, float *bias)
+{
+    float used = top == below() ? 0 : top, factor = power((row.top - used) * scale);
+
+    *bias = used * scale;
+    row.top = top;
+    row.total *= factor;
+    return factor;
+}
+
+/* The largest over the four lanes that share a row. */
+static __device__ inline float quad_max(float x)
+{
+    x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
+    return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
+}
+
+static __device__ inline float quad_sum(float x)
+{
+    x += __shfl_xor_sync(~0u, x, 1);
+    return x + __shfl_xor_sync(~0u, x, 2);
+}

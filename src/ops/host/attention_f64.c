@@ -1,7 +1,0 @@
-#define WEIR__REAL_F64 1
-#include "ops/host/attention_real.h"
-
-void WEIR__ISA_NAME(weir__attention_f64)(const struct weir__attention *a, int64_t unit, void *local)
-{
-    attend(a, unit, local);
-}

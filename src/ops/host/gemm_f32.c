@@ -1,7 +1,0 @@
-#define WEIR__REAL_F64 0
-#include "ops/host/gemm_real.h"
-
-void WEIR__ISA_NAME(weir__gemm_f32)(const struct weir__gemm *g, void *local)
-{
-    gemm(g, local);
-}

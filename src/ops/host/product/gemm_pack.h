@@ -1,0 +1,227 @@
+/* Packing of operands into panels, with conversion to the compute type.
+ * See gemm_tile.h. */
+#ifndef WEIR_OPS_HOST_GEMM_PACK_H
+#define WEIR_OPS_HOST_GEMM_PACK_H
+
+#include "ops/host/product/gemm_tile.h"
+
+typedef uint16_t half_vec __attribute__((vector_size(VEC_BYTES / 2), aligned(2), may_alias));
+typedef uint16_t half_vec4 __attribute__((vector_size(8), aligned(2), may_alias));
+typedef uint32_t word_vec __attribute__((vector_size(VEC_BYTES)));
+typedef uint32_t word_vec4 __attribute__((vector_size(16)));
+
+/* In the loops that matter, dtype is a constant where these are called. */
+
+ALWAYS_INLINE real load_one(const char *src, int64_t at, weir_dtype dtype)
+{
+#if !WEIR__REAL_F64
+    if (dtype == WEIR_F16)
+        return weir__f16_to_f32(((const uint16_t *)src)[at]);
+    if (dtype == WEIR_BF16)
+        return weir__bf16_to_f32(((const uint16_t *)src)[at]);
+#endif
+    (void)dtype;
+    return ((const real *)src)[at];
+}
+
+/* By pointer, because four f64 are more than the baseline returns in a register. */
+ALWAYS_INLINE void load_four(vec4 *out, const char *src, int64_t at, weir_dtype dtype)
+{
+#if !WEIR__REAL_F64
+    const uint16_t *half = (const uint16_t *)src + at;
+
+    if (dtype == WEIR_F16) {
+#ifdef __F16C__
+        *out = _mm_cvtph_ps(_mm_loadl_epi64((const void *)half));
+#else
+        *out = (vec4){weir__f16_to_f32(half[0]), weir__f16_to_f32(half[1]),
+                      weir__f16_to_f32(half[2]), weir__f16_to_f32(half[3])};
+#endif
+        return;
+    }
+    if (dtype == WEIR_BF16) {
+#ifdef __SSE2__
+        *out = (vec4)_mm_unpacklo_epi16(_mm_setzero_si128(), _mm_loadl_epi64((const void *)half));
+#else
+        *out = (vec4)(__builtin_convertvector(*(const half_vec4 *)half, word_vec4) << 16);
+#endif
+        return;
+    }
+#endif
+    (void)dtype;
+    *out = *(const vec4 *)((const real *)src + at);
+}
+
+ALWAYS_INLINE vec load_vec(const char *src, int64_t at, weir_dtype dtype)
+{
+#if !WEIR__REAL_F64
+    const uint16_t *half = (const uint16_t *)src + at;
+
+    if (dtype == WEIR_F16) {
+#if WEIR__ISA_LEVEL == WEIR__ISA_V4
+        return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)half));
+#elif WEIR__ISA_LEVEL == WEIR__ISA_V3
+        return _mm256_cvtph_ps(_mm_loadu_si128((const void *)half));
+#else
+        vec4 four;
+
+        load_four(&four, src, at, dtype);
+        return four;
+#endif
+    }
+    if (dtype == WEIR_BF16)
+        return (vec)(__builtin_convertvector(*(const half_vec *)half, word_vec) << 16);
+#endif
+    (void)dtype;
+    return *(const vec *)((const real *)src + at);
+}
+
+/* dst[k][i] = src[i][k] for a square of 4, dst rows `width` apart. */
+ALWAYS_INLINE void pack_square(real *dst, int width, const char *src, int64_t at, int64_t step,
+                               weir_dtype dtype)
+{
+    vec4 r[4], a, b, c, d;
+
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++)
+        load_four(&r[i], src, at + i * step, dtype);
+    a = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5);
+    b = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
+    c = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);
+    d = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
+    *(vec4 *)dst = __builtin_shufflevector(a, b, 0, 1, 4, 5);
+    *(vec4 *)(dst + width) = __builtin_shufflevector(a, b, 2, 3, 6, 7);
+    *(vec4 *)(dst + 2 * width) = __builtin_shufflevector(c, d, 0, 1, 4, 5);
+    *(vec4 *)(dst + 3 * width) = __builtin_shufflevector(c, d, 2, 3, 6, 7);
+}
+
+/* A panel whose lines are contiguous along k. A few cache lines of each of four
+ * lines are used up at once, so that strides of a power of two do no harm. */
+ALWAYS_INLINE void pack_across(real *dst, int width, int64_t count, int64_t kn, const char *src,
+                               int64_t step, weir_dtype dtype)
+{
+    const int64_t run = 256 / (int64_t)sizeof(real);
+
+    for (int64_t k0 = 0; k0 < kn; k0 += run) {
+        int64_t end = k0 + run < kn ? k0 + run : kn;
+        int64_t i = 0;
+
+        for (; i + 4 <= count; i += 4) {
+            int64_t k = k0;
+
+            for (; k + 4 <= end; k += 4)
+                pack_square(dst + k * width + i, width, src, i * step + k, step, dtype);
+            for (; k < end; k++)
+                for (int64_t q = i; q < i + 4; q++)
+                    dst[k * width + q] = load_one(src, q * step + k, dtype);
+        }
+        for (; i < width; i++)
+            for (int64_t k = k0; k < end; k++)
+                dst[k * width + i] = i < count ? load_one(src, i * step + k, dtype) : 0;
+    }
+}
+
+/* A panel whose elements of one k are contiguous. */
+ALWAYS_INLINE void pack_along(real *dst, int width, int64_t count, int64_t kn, const char *src,
+                              int64_t step, weir_dtype dtype)
+{
+    const int64_t ahead = 8 * step * (int64_t)weir_dtype_size(dtype);
+
+    for (int64_t k = 0; k < kn; k++, dst += width) {
+        int i = 0;
+
+        __builtin_prefetch(src + k * step * sizeof(real) + ahead);
+        __builtin_prefetch(src + k * step * sizeof(real) + ahead + 64);
+        for (; i + LANES <= count; i += LANES)
+            *(vec *)(dst + i) = load_vec(src, k * step + i, dtype);
+        for (; i + 4 <= count; i += 4)
+            load_four((vec4 *)(dst + i), src, k * step + i, dtype);
+        for (; i < width; i++)
+            dst[i] = i < count ? load_one(src, k * step + i, dtype) : 0;
+    }
+}
+
+ALWAYS_INLINE void pack_typed(real *dst, int width, int64_t count, int64_t kn, const char *src,
+                              int64_t step_i, int64_t step_k, weir_dtype dtype)
+{
+    if (step_i == 1) {
+        if (count == width) /* lets the loops unroll */
+            pack_along(dst, width, width, kn, src, step_k, dtype);
+        else
+            pack_along(dst, width, count, kn, src, step_k, dtype);
+    } else if (step_k == 1) {
+        pack_across(dst, width, count, kn, src, step_i, dtype);
+    } else {
+        for (int64_t k = 0; k < kn; k++)
+            for (int i = 0; i < width; i++)
+                dst[k * width + i] = i < count ? load_one(src, i * step_i + k * step_k, dtype) : 0;
+    }
+}
+
+/* One panel: dst[k][i] = element (i, k) of src for i < count <= width, zero beyond.
+ * `src` points to element (0, 0) and the steps are in elements. */
+ALWAYS_INLINE void pack_panel(real *dst, int width, int64_t count, int64_t kn, const char *src,
+                              int64_t step_i, int64_t step_k, weir_dtype dtype)
+{
+#if !WEIR__REAL_F64
+    if (dtype == WEIR_F16)
+        pack_typed(dst, width, count, kn, src, step_i, step_k, WEIR_F16);
+    else if (dtype == WEIR_BF16)
+        pack_typed(dst, width, count, kn, src, step_i, step_k, WEIR_BF16);
+    else
+#endif
+        pack_typed(dst, width, count, kn, src, step_i, step_k, dtype);
+}
+
+/* All panels of `count` lines, one after the other. */
+static inline void pack_rows(real *dst, int64_t count, int64_t kn, const char *src, int64_t step_i,
+                             int64_t step_k, weir_dtype dtype)
+{
+    const int64_t size = (int64_t)weir_dtype_size(dtype);
+
+    for (int64_t i = 0; i < count; i += MR, dst += kn * MR)
+        pack_panel(dst, MR, count - i < MR ? count - i : MR, kn, src + i * step_i * size, step_i,
+                   step_k, dtype);
+}
+
+static inline void pack_cols(real *dst, int64_t count, int64_t kn, const char *src, int64_t step_i,
+                             int64_t step_k, weir_dtype dtype)
+{
+    const int64_t size = (int64_t)weir_dtype_size(dtype);
+
+    for (int64_t i = 0; i < count; i += NR, dst += kn * NR)
+        pack_panel(dst, NR, count - i < NR ? count - i : NR, kn, src + i * step_i * size, step_i,
+                   step_k, dtype);
+}
+
+/* A row of the compute type to memory of `dtype`, elements `step` apart. */
+static inline void store_row(char *dst, int64_t step, weir_dtype dtype, const real *src, int64_t n)
+{
+#if !WEIR__REAL_F64
+    if (dtype == WEIR_F16) {
+        uint16_t *half = (uint16_t *)dst;
+
+        if (step == 1)
+            weir__f32_to_f16_row(half, src, (size_t)n);
+        else
+            for (int64_t i = 0; i < n; i++)
+                half[i * step] = weir__f32_to_f16(src[i]);
+        return;
+    }
+    if (dtype == WEIR_BF16) {
+        uint16_t *half = (uint16_t *)dst;
+
+        if (step == 1)
+            weir__f32_to_bf16_row(half, src, (size_t)n);
+        else
+            for (int64_t i = 0; i < n; i++)
+                half[i * step] = weir__f32_to_bf16(src[i]);
+        return;
+    }
+#endif
+    (void)dtype;
+    for (int64_t i = 0; i < n; i++)
+        ((real *)dst)[i * step] = src[i];
+}
+
+#endif

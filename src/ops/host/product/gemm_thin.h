@@ -1,0 +1,118 @@
+/* Matrix products with at most THIN_ROWS rows and B contiguous along its rows: B
+ * is read once, where it lies, in long stretches. The order of the sums is that
+ * of the tiles. */
+#ifndef WEIR_OPS_HOST_GEMM_THIN_H
+#define WEIR_OPS_HOST_GEMM_THIN_H
+
+#include <string.h>
+
+#include "base/base.h"
+#include "ops/host/product/gemm.h"
+#include "ops/host/product/gemm_pack.h"
+
+#define THIN_ROWS 4
+#define THIN_COLS 4096 /* whose sums stay in the first-level cache */
+
+ALWAYS_INLINE vec load_part(const char *src, int64_t at, int64_t n, weir_dtype dtype)
+{
+    vec v = vec_set(0);
+
+    for (int64_t i = 0; i < n; i++)
+        v[i] = load_one(src, at + i, dtype);
+    return v;
+}
+
+/* sums[rows][THIN_COLS] += A[..][k .. k+depth) B[k .. k+depth)[j0 .. j0+cols). */
+ALWAYS_INLINE void thin_step(int rows, int depth, const struct weir__gemm *g, int64_t k, int64_t j0,
+                             int64_t cols, real *sums, weir_dtype dtype)
+{
+    vec a[8];
+
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 8
+        for (int q = 0; q < depth; q++)
+            a[i * depth + q] = vec_set(load_one(g->a, i * g->a_row + (k + q) * g->a_col, dtype));
+    for (int64_t j = 0; j < cols; j += LANES) {
+        vec b[8];
+
+#pragma GCC unroll 8
+        for (int q = 0; q < depth; q++) {
+            const int64_t at = (k + q) * g->b_row + j0 + j;
+
+            b[q] = weir__likely(j + LANES <= cols) ? load_vec(g->b, at, dtype)
+                                                   : load_part(g->b, at, cols - j, dtype);
+        }
+#pragma GCC unroll 8
+        for (int i = 0; i < rows; i++) {
+            vec *to = (vec *)(sums + i * THIN_COLS + j), sum = *to;
+
+#pragma GCC unroll 8
+            for (int q = 0; q < depth; q++)
+                sum = fused(a[i * depth + q], b[q], sum);
+            *to = sum;
+        }
+    }
+}
+
+ALWAYS_INLINE void thin_rows(int rows, int depth, const struct weir__gemm *g, int64_t j0,
+                             int64_t cols, real *sums, weir_dtype dtype)
+{
+    int64_t k = 0;
+
+    for (; k + depth <= g->k; k += depth)
+        thin_step(rows, depth, g, k, j0, cols, sums, dtype);
+    for (; k < g->k; k++)
+        thin_step(rows, 1, g, k, j0, cols, sums, dtype);
+}
+
+ALWAYS_INLINE void thin_typed(const struct weir__gemm *g, real *sums, weir_dtype dtype)
+{
+    const int64_t size = (int64_t)weir_dtype_size(dtype);
+
+    for (int64_t j0 = 0; j0 < g->n; j0 += THIN_COLS) {
+        const int64_t cols = weir__min(THIN_COLS, g->n - j0);
+
+        memset(sums, 0, THIN_ROWS * THIN_COLS * sizeof *sums);
+        switch (g->m) {
+        case 1:
+            thin_rows(1, 8, g, j0, cols, sums, dtype);
+            break;
+        case 2:
+            thin_rows(2, 4, g, j0, cols, sums, dtype);
+            break;
+        case 3:
+            thin_rows(3, 2, g, j0, cols, sums, dtype);
+            break;
+        default:
+            thin_rows(4, 2, g, j0, cols, sums, dtype);
+        }
+        for (int64_t i = 0; i < g->m; i++) {
+            real *row = sums + i * THIN_COLS;
+
+            if (g->bias)
+                for (int64_t j = 0; j < cols; j++)
+                    row[j] += load_one(g->bias, i * g->bias_row + (j0 + j) * g->bias_col, dtype);
+            store_row(g->c + (i * g->c_row + j0 * g->c_col) * size, g->c_col, dtype, row, cols);
+        }
+    }
+}
+
+static bool is_thin(const struct weir__gemm *g)
+{
+    return !g->pack_b && g->m <= THIN_ROWS && g->b_col == 1 && g->n >= 4 * NR;
+}
+
+static void thin(const struct weir__gemm *g, void *local)
+{
+#if !WEIR__REAL_F64
+    if (g->dtype == WEIR_F16)
+        thin_typed(g, local, WEIR_F16);
+    else if (g->dtype == WEIR_BF16)
+        thin_typed(g, local, WEIR_BF16);
+    else
+#endif
+        thin_typed(g, local, REAL_DTYPE);
+}
+
+#endif
