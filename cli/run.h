@@ -47,6 +47,7 @@ struct run_result {
     const char *model;
     bool modelled;
     double makespan; /* NaN after a deadlock */
+    double error;    /* of a prediction, as a share of it */
     double serial, critical, dispatch;
     double utilisation[RUN_ENGINES]; /* NaN where the device has no such engine */
     double stalled[RUN_ENGINES];     /* cores held without progress */

@@ -165,6 +165,11 @@ void run_print_json(const struct run_result *r, bool timeline)
     json_object(&j, NULL);
     json_string(&j, "device", r->device);
     json_number(&j, "makespan_us", r->makespan);
+    json_array(&j, "range_us");
+    json_number(&j, NULL, r->makespan * (1 - r->error));
+    json_number(&j, NULL, r->makespan * (1 + r->error));
+    json_array_end(&j);
+    json_number(&j, "error", r->error);
     json_number(&j, "serial_us", r->serial);
     json_number(&j, "critical_path_us", r->critical);
     json_number(&j, "overlap_gained_us", r->serial - r->makespan);

@@ -141,6 +141,7 @@ static void fill(const struct cli_ranks *ranks, struct run_result *out, unsigned
     out->modelled = true;
     out->nranks = p->nranks;
     out->makespan = p->run.deadlock ? NAN : us(p->makespan);
+    out->error = p->error;
     out->serial = us(p->serial);
     out->critical = us(p->critical);
     out->dispatch = us(p->dispatch);

@@ -37,7 +37,12 @@ static void print_numbers(const struct run_result *r)
     if (isnan(r->makespan))
         printf("  makespan       %snever ends: deadlock%s\n", term_on(TERM_BAD), term_off());
     else
-        printf("  makespan       %s%12.3f us%s\n", term_on(TERM_BOLD), r->makespan, term_off());
+        printf("  makespan       %s%12.3f us%s", term_on(TERM_BOLD), r->makespan, term_off());
+    if (r->error > 0 && !isnan(r->makespan))
+        printf("   %.3f to %.3f us by the profile's error", r->makespan * (1 - r->error),
+               r->makespan * (1 + r->error));
+    if (!isnan(r->makespan))
+        printf("\n");
     if (isnan(r->serial))
         printf("  one stream     would wait for ever: its collectives would not meet");
     else

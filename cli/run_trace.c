@@ -15,6 +15,7 @@ struct tables {
     weir_trace_wait *waits;
     weir_trace_part *parts;
     uint32_t nwaits, nparts;
+    char model[192]; /* of the devices, with the error of what is predicted */
     uint32_t *at; /* of a modelled run: where each node is, rank after rank; else per span */
 };
 
@@ -236,10 +237,12 @@ static weir_status make_trace(const struct run_result *r, const weir_device_prop
                          .nops = r->nspans};
     weir_status st;
 
+    snprintf(t->model, sizeof t->model, r->error > 0 ? "%s, ± %.0f %%" : "%s", r->model,
+             100 * r->error);
     for (size_t i = 0; i < r->nranks; i++)
         t->devices[i] =
             (weir_trace_device){.name = r->device,
-                                .model = r->model,
+                                .model = t->model,
                                 .cores = props->cores,
                                 .split_cores = props->features & WEIR_FEATURE_SPLIT_CORES,
                                 .real_time = !r->modelled,

@@ -63,7 +63,9 @@ struct weir__call {
 /* What the call costs, whatever it runs on. */
 struct weir__cost {
     double flops;
-    double bytes; /* read + written */
+    double bytes;     /* read + written */
+    double m, n, k;   /* of a matrix product, 0 for anything else */
+    const char *type; /* it computes in, where that is not the first input's: "i8", "f8" */
 };
 
 /* What one core takes for it, roughly: enough to tell short from long. */

@@ -13,16 +13,22 @@ void weir__npu_collective_op(struct weir__npu_stream *s, const struct weir__cmd 
 {
     const struct weir__model *model = &weir__npu_of(s)->model;
     const struct weir__meet *meet = (const void *)cmd->args;
-    uint32_t nranks = (uint32_t)__builtin_popcountll(meet->channel->members);
-    enum weir__comm_pattern kind = weir__collective_kind(meet->offer.what);
+    struct weir__collective c = {
+        .kind = weir__collective_kind(meet->offer.what),
+        .nranks = (uint32_t)__builtin_popcountll(meet->channel->members),
+        .bytes = load->bytes,
+    };
 
+    if (c.kind == WEIR__SEND && c.nranks == 2) /* of its members, the first and the last */
+        c.span = weir__span_between(model, (uint32_t)__builtin_ctzll(meet->channel->members),
+                                    63 - (uint32_t)__builtin_clzll(meet->channel->members));
     if (cmd->u.fn) {
-        weir__model_group_op(model, load, kind, nranks, &s->op);
+        weir__model_group_op(model, load, &c, &s->op);
     } else { /* a stand-in, whose file says what it is and moves */
         load->comm = true;
         weir__model_op(model, load, &s->op);
-        if (!(load->block_us > 0) && nranks > 1)
-            weir__model_collective(model, kind, nranks, load->bytes, &s->op);
+        if (!(load->block_us > 0) && c.nranks > 1)
+            weir__model_collective(model, &c, &s->op);
         if (load->engine == WEIR_ENGINE_SDMA)
             weir__model_take_no_cores(&s->op);
     }

@@ -46,9 +46,10 @@ static weir_status read_model(struct weir__spec *spec, struct weir__model *m)
              read_choice(spec, "algorithm", weir__algorithm_names, WEIR__ALGORITHMS, &algorithm)) ||
         (st = weir__spec_bool(spec, "compute", &m->compute)) ||
         (st = weir__spec_bool(spec, "overhead", &m->overhead)) ||
+        (st = weir__spec_bool(spec, "hf32", &m->hf32)) ||
         (st = weir__spec_int(spec, "seed", 0, INT64_MAX, &seed)) ||
-        (st = weir__spec_finish(spec, "a profile, policy, compute, overhead, seed, algorithm, "
-                                      "memory, op_timeout, deterministic, poison")))
+        (st = weir__spec_finish(spec, "a profile, policy, compute, overhead, hf32, seed, "
+                                      "algorithm, memory, op_timeout, deterministic, poison")))
         return st;
     m->hold = policy == 0;
     m->algorithm = (enum weir__algorithm)algorithm;

@@ -83,9 +83,14 @@ static weir_status infer(struct weir__call *call)
 static void cost(const struct weir__call *call, struct weir__cost *cost)
 {
     const struct weir__view *q = call->in[0], *k = call->in[1], *out = &call->out[0];
+    const weir_attention_options *options = call->params;
     double elements = (double)(weir__view_numel(q) + weir__view_numel(out));
+    double lq = (double)q->shape[q->ndim - 2], keys = (double)k->shape[k->ndim - 2];
 
-    cost->flops = 2.0 * elements * (double)k->shape[k->ndim - 2];
+    /* The last row sees all keys, each row before it one less; the mean over the rows. */
+    if (options->causal && lq > 0)
+        keys = lq > keys ? keys * (keys + 1) / (2 * lq) : keys - (lq - 1) / 2;
+    cost->flops = 2.0 * elements * keys;
     for (int i = 1; i < call->nin; i++)
         if (call->in[i])
             elements += (double)weir__view_numel(call->in[i]);

@@ -131,7 +131,10 @@ static void cost(const struct weir__call *call, struct weir__cost *cost)
     const struct weir__view *a = call->in[0], *out = &call->out[0];
     double elements = (double)weir__view_numel(out);
 
-    cost->flops = 2.0 * elements * (double)a->shape[a->ndim - 1];
+    cost->k = (double)a->shape[a->ndim - 1];
+    cost->flops = 2.0 * elements * cost->k;
+    cost->n = out->ndim ? (double)out->shape[out->ndim - 1] : 1;
+    cost->m = out->ndim > 1 ? (double)out->shape[out->ndim - 2] : 1;
     for (int i = 0; i < call->nin; i++)
         if (call->in[i])
             elements += (double)weir__view_numel(call->in[i]);

@@ -1,6 +1,7 @@
 #include "sim/model.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Reads of a matrix operator from the second level, by its tiles of 128 x 256 in half
  * precision: flop for each byte. */
@@ -16,13 +17,45 @@ uint64_t weir__model_overhead(const struct weir__model *m, double us)
     return m->overhead ? weir__model_ps(us) : 0;
 }
 
-double weir__model_flop(const struct weir__model *m, weir_engine engine, weir_dtype dtype)
+/* The rate of a type on its engine, of that in half precision. */
+static double rate_of(const struct weir__model *m, bool cube, const char *type)
 {
-    if (engine != WEIR_ENGINE_CUBE && engine != WEIR_ENGINE_MIX)
-        return 1;
-    return dtype == WEIR_F32    ? 1 / m->profile.cube_f32_ratio
-           : dtype == WEIR_BF16 ? 1 / m->profile.cube_bf16_ratio
-                                : 1;
+    const struct weir__profile *p = &m->profile;
+    const struct {
+        const char *type;
+        double cube, vector;
+    } rates[] = {
+        {"f32", m->hf32 ? p->cube_hf32_ratio : p->cube_f32_ratio, p->vector_f32_ratio},
+        {"hf32", p->cube_hf32_ratio, p->vector_f32_ratio},
+        {"bf16", p->cube_bf16_ratio, 1},
+        {"f64", p->cube_f64_ratio, p->vector_f64_ratio},
+        {"i64", p->cube_i32_ratio, p->vector_f64_ratio},
+        {"i32", p->cube_i32_ratio, p->vector_f32_ratio},
+        {"i8", p->cube_i8_ratio, 1},
+        {"f8", p->cube_f8_ratio, 1},
+    };
+
+    for (size_t i = 0; type && i < weir__countof(rates); i++)
+        if (!strcmp(type, rates[i].type))
+            return cube ? rates[i].cube : rates[i].vector;
+    return 1;
+}
+
+/* How much more than asked a tile of 16 computes. */
+static double padding(double n)
+{
+    return n > 0 ? ceil(n / 16) * 16 / n : 1;
+}
+
+double weir__model_flops(const struct weir__model *m, weir_engine engine,
+                         const struct weir__flops *flops)
+{
+    bool cube = engine == WEIR_ENGINE_CUBE || engine == WEIR_ENGINE_MIX;
+    double count = flops->count / rate_of(m, cube, flops->type);
+
+    if (cube && flops->k > 0)
+        count *= padding(flops->m) * padding(flops->n) * (1 + m->profile.cube_fill_k / flops->k);
+    return count;
 }
 
 void weir__model_limits(const struct weir__model *m, struct weir__sim_limits *out)
@@ -84,12 +117,21 @@ static void set_cores(const struct weir__profile *p, const struct weir__load *lo
     }
 }
 
-/* Microseconds of one block by what it computes and moves, and flop for each byte it
- * reads from the second level again (0: none). */
+/* Before the first byte of an operator moves. One that is known by its time has it in there. */
+static double head_us(const struct weir__profile *p, const struct weir__load *load)
+{
+    if (load->block_us > 0 || load->comm || load->engine > WEIR_ENGINE_MIX ||
+        !(load->flops > 0 || load->bytes > 0))
+        return 0;
+    return load->engine == WEIR_ENGINE_VECTOR ? p->vector_head_us : p->cube_head_us;
+}
+
+/* Microseconds of one block by what it computes and moves. */
 static double block_us(const struct weir__profile *p, const struct weir__load *load, double blocks)
 {
     bool cube = load->engine == WEIR_ENGINE_CUBE || load->engine == WEIR_ENGINE_MIX;
-    double rate = cube ? p->cube_flop_per_cycle * p->cube_efficiency
+    double share = load->engine == WEIR_ENGINE_MIX ? p->mix_efficiency : p->cube_efficiency;
+    double rate = cube ? p->cube_flop_per_cycle * share
                        : p->vector_flop_per_cycle * p->vector_efficiency;
     double gb_s = load->engine == WEIR_ENGINE_SDMA ? p->sdma_gb_s : p->core_gb_s;
     double compute = load->flops / blocks / (rate * p->clock_mhz);
@@ -98,18 +140,32 @@ static double block_us(const struct weir__profile *p, const struct weir__load *l
     return compute > memory ? compute : memory;
 }
 
+/* What one block draws. An operator that is known by its whole time takes that time alone,
+ * whatever the profile says of the bandwidth. */
+static uint64_t draw(double bytes, const struct weir__sim_op *op, uint64_t limit, bool whole)
+{
+    double rate = bytes * 1e12 / (double)op->block_ps;
+    uint32_t n = op->cores < op->blocks ? op->cores : op->blocks;
+
+    return whole && rate > (double)limit / n ? limit / n : (uint64_t)rate;
+}
+
 void weir__model_op(const struct weir__model *m, const struct weir__load *load,
                     struct weir__sim_op *out)
 {
     uint32_t blocks = load->blocks ? load->blocks : 1;
     uint32_t cores = load->cores < blocks ? load->cores : blocks, rounds = 1;
+    bool timed = load->block_us > 0, whole = timed && load->together;
+    struct weir__sim_limits limits;
     double bytes, l2;
 
     *out = (struct weir__sim_op){.comm = load->comm};
     set_cores(&m->profile, load, out);
     cores = cores ? cores : 1;
-    out->block_ps =
-        weir__model_ps(load->block_us > 0 ? load->block_us : block_us(&m->profile, load, blocks));
+    /* It is cut for the cores it may have: more of them are never slower. */
+    if (!timed && (load->flops > 0 || load->bytes > 0))
+        blocks = cores;
+    out->block_ps = weir__model_ps(timed ? load->block_us : block_us(&m->profile, load, blocks));
     out->grant = load->gang       ? WEIR__GRANT_GANG
                  : load->together ? WEIR__GRANT_TOGETHER
                                   : WEIR__GRANT_ANY;
@@ -120,13 +176,15 @@ void weir__model_op(const struct weir__model *m, const struct weir__load *load,
     }
     out->blocks = blocks;
     out->cores = cores;
-    out->launch_ps = weir__model_overhead(m, launch_us(&m->profile, load));
+    out->launch_ps = weir__model_overhead(m, launch_us(&m->profile, load)) +
+                     weir__model_ps(head_us(&m->profile, load));
     bytes = load->bytes / blocks;
     l2 = bytes;
     if (load->engine == WEIR_ENGINE_CUBE && load->flops / blocks / CUBE_FLOP_PER_L2_BYTE > l2)
         l2 = load->flops / blocks / CUBE_FLOP_PER_L2_BYTE;
     if (out->block_ps) {
-        out->draws[WEIR__FLOW_HBM] = (uint64_t)(bytes * 1e12 / (double)out->block_ps);
-        out->draws[WEIR__FLOW_L2] = (uint64_t)(l2 * 1e12 / (double)out->block_ps);
+        weir__model_limits(m, &limits);
+        out->draws[WEIR__FLOW_HBM] = draw(bytes, out, limits.flow[WEIR__FLOW_HBM], whole);
+        out->draws[WEIR__FLOW_L2] = draw(l2, out, limits.flow[WEIR__FLOW_L2], whole);
     }
 }

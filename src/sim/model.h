@@ -22,6 +22,7 @@ struct weir__model {
     bool hold;     /* policy=hold */
     bool overhead; /* launches, events and dispatch take time */
     bool compute;  /* values are computed */
+    bool hf32;     /* f32 products run with fewer bits */
     uint64_t seed; /* 0: ties go by time and order */
     enum weir__algorithm algorithm;
 };
@@ -33,13 +34,22 @@ struct weir__load {
     uint32_t cores;      /* blocks that may run at once */
     bool gang, together; /* barrier over all blocks; cores granted at once */
     double block_us;     /* what a block takes alone; 0: by flops and bytes */
-    double flops, bytes; /* of all blocks; flops as weir__model_flop counts them */
+    double flops, bytes; /* of all blocks; flops as weir__model_flops counts them */
     bool comm;
     bool in_graph;
 };
 
-/* What a flop of that type counts, in flops of half precision. */
-double weir__model_flop(const struct weir__model *m, weir_engine engine, weir_dtype dtype);
+/* What an operator computes. */
+struct weir__flops {
+    double count;
+    const char *type; /* it computes in: "f16", "i8", "f8", ...; others count as f16 */
+    double m, n, k;   /* of a product, 0 for anything else */
+};
+
+/* The same in flops of half precision: what the type's rate, the tiles of the cube (16 each way)
+ * and filling its pipeline along k make of it. */
+double weir__model_flops(const struct weir__model *m, weir_engine engine,
+                         const struct weir__flops *flops);
 
 void weir__model_limits(const struct weir__model *m, struct weir__sim_limits *out);
 void weir__model_op(const struct weir__model *m, const struct weir__load *load,
@@ -52,32 +62,49 @@ uint64_t weir__model_overhead(const struct weir__model *m, double us);
 
 /* What kind of collective a name stands for: its beginning, whatever the case and the
  * signs between letters (all_reduce, ar, reduceScatter, rs, allGather, ag, broadcast, send,
- * dispatch, combine, all_to_all, a2a, barrier). Others count as all_gather. */
+ * recv, dispatch, combine, all_to_all, a2a, ep, barrier). Others count as all_gather. */
 enum weir__comm_pattern {
     WEIR__ALL_REDUCE,
     WEIR__REDUCE_SCATTER,
     WEIR__ALL_GATHER,
     WEIR__BROADCAST,
+    WEIR__SEND, /* to one peer */
     WEIR__ALL_TO_ALL,
-    WEIR__DISPATCH, /* an all-to-all that writes to its peers */
+    WEIR__DISPATCH, /* an all-to-all that routes, quantises and writes to its peers */
+    WEIR__COMBINE,  /* its way back, with a sum */
     WEIR__BARRIER,
 };
 enum weir__comm_pattern weir__collective_kind(const char *name);
 
-/* Microseconds from the last arrival to the end, among the first `nranks` dies, where each
- * rank's part (the larger of what it gives and gets) has `bytes`. */
-double weir__collective_us(const struct weir__model *m, enum weir__comm_pattern kind,
-                           uint32_t nranks, double bytes);
+/* What one rank has of a collective. `bytes` is the larger of what it gives and gets. */
+struct weir__collective {
+    enum weir__comm_pattern kind;
+    uint32_t nranks; /* the first of the system, neighbours first */
+    uint32_t span;   /* of a send: dies that a level of links must reach; 0: nranks */
+    double bytes;
+};
+
+struct weir__collective_cost {
+    double us;        /* from the last arrival to the end */
+    double link_us;   /* of that, the die's links are busy */
+    double hbm_bytes; /* read and written meanwhile */
+};
+
+void weir__collective_cost(const struct weir__model *m, const struct weir__collective *c,
+                           struct weir__collective_cost *out);
+
+/* Dies that the level of links between ranks a and b reaches. */
+uint32_t weir__span_between(const struct weir__model *m, uint32_t a, uint32_t b);
 
 /* Makes `op`, as weir__model_op left it, take what the collective takes from the last arrival
- * on, and draw on the whole link meanwhile. */
-void weir__model_collective(const struct weir__model *m, enum weir__comm_pattern kind,
-                            uint32_t nranks, double bytes, struct weir__sim_op *op);
+ * on, and draw on links and memory meanwhile. */
+void weir__model_collective(const struct weir__model *m, const struct weir__collective *c,
+                            struct weir__sim_op *op);
 /* For one that the copy engine runs: it holds nothing. */
 void weir__model_take_no_cores(struct weir__sim_op *op);
 /* An operator of a group, as its row tells it: load->bytes is what a rank reads and writes in
- * all, and its vector cores are a gang's. */
+ * all, c->bytes follows from it, and its vector cores are a gang's. */
 void weir__model_group_op(const struct weir__model *m, struct weir__load *load,
-                          enum weir__comm_pattern kind, uint32_t nranks, struct weir__sim_op *out);
+                          struct weir__collective *c, struct weir__sim_op *out);
 
 #endif

@@ -29,7 +29,7 @@ static const struct field {
 /* Other names that people use for some. */
 static const struct {
     const char *alias, *name;
-} aliases[] = {{"a2", "910b1"}, {"a3", "910_9391"}};
+} aliases[] = {{"a2", "910b1"}, {"a3", "910_9391"}, {"910b", "910b1"}, {"910c", "910_9391"}};
 
 struct reader {
     const char *where;
@@ -42,6 +42,11 @@ struct reader {
 const char *weir__profile_at(size_t i)
 {
     return weir__builtin_profiles[i].name;
+}
+
+const char *weir__profile_text(size_t i)
+{
+    return weir__builtin_profiles[i].text;
 }
 
 static const char *builtin_text(const char *name)

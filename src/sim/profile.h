@@ -1,7 +1,8 @@
 /* Profiles: the figures of a modelled device, as data.
  *
- * A profile is a text of lines `key value # source`. Every figure says where it comes from;
- * a line that starts with # is a comment. `inherits NAME` takes the figures of another
+ * A profile is a text of lines `key value # source`. Every figure says where it comes from:
+ * the source of a built-in one begins with `published`, `measured`, `fitted` or `guessed`.
+ * A line that starts with # is a comment. `inherits NAME` takes the figures of another
  * profile first. Keys, units and ranges are the table below, and no others exist.
  */
 #ifndef WEIR_SIM_PROFILE_H
@@ -20,9 +21,20 @@
     X(cube_flop_per_cycle, 1, 1e7, "of one cube core, in half precision")                \
     X(cube_f32_ratio, 0.001, 1000, "rate of matrix operators in f32, of that in f16")    \
     X(cube_bf16_ratio, 0.001, 1000, "rate of those in bf16, of that in f16")             \
-    X(vector_flop_per_cycle, 1, 1e7, "of one vector core")                               \
-    X(cube_efficiency, 0.01, 1, "share of the peak that matrix operators reach")         \
+    X(cube_hf32_ratio, 0.001, 1000, "of those in f32 with fewer bits (hf32, tf32)")      \
+    X(cube_f64_ratio, 0.0001, 1000, "of those in f64")                                   \
+    X(cube_i32_ratio, 0.0001, 1000, "of those in i32 and i64")                           \
+    X(cube_i8_ratio, 0.001, 1000, "of those in i8")                                      \
+    X(cube_f8_ratio, 0.001, 1000, "of those in f8")                                      \
+    X(vector_flop_per_cycle, 1, 1e7, "of one vector core, in half precision")            \
+    X(vector_f32_ratio, 0.001, 1000, "rate of vector operators in f32, of that in f16")  \
+    X(vector_f64_ratio, 0.0001, 1000, "of those in f64 and i64")                         \
+    X(cube_efficiency, 0.01, 1, "share of the peak that long products reach")            \
+    X(cube_fill_k, 0, 1e6, "added to k of a product: what filling and draining cost")    \
+    X(mix_efficiency, 0.01, 1, "share of the matrix peak that fused attention reaches")  \
     X(vector_efficiency, 0.01, 1, "share of the peak that vector operators reach")       \
+    X(cube_head_us, 0, 1e6, "of a matrix operator before its first byte moves")          \
+    X(vector_head_us, 0, 1e6, "of a vector operator before its first byte moves")        \
     X(hbm_gib, 0.001, 1e6, "device memory")                                              \
     X(hbm_gb_s, 0.001, 1e6, "its bandwidth")                                             \
     X(hbm_efficiency, 0.01, 1, "share of the bandwidth that operators reach")            \
@@ -47,15 +59,19 @@
     X(node_dies, 1, 1e6, "dies of one server")                                           \
     X(node_gb_s, 0.001, 1e6, "of one die into its server, one way")                      \
     X(node_us, 0, 1e6, "latency within a server")                                        \
+    X(node_mesh, 0, 1, "1: a link from each die to each other one; 0: a switch")         \
     X(super_dies, 1, 1e6, "dies of one super node; those of a node where there is none") \
     X(super_gb_s, 0.001, 1e6, "of one die into its super node, one way")                 \
     X(super_us, 0, 1e6, "latency within a super node")                                   \
     X(net_gb_s, 0.001, 1e6, "of one die into the network")                               \
     X(net_us, 0, 1e6, "latency of the network")                                          \
-    X(exchange_us, 0, 1e6, "of an all-to-all beside its transfers: routing and packing") \
-    X(exchange_peer_us, 0, 1e6, "of an all-to-all, for each peer")                       \
-    X(push_efficiency, 0.01, 1, "share of a link that a dispatch reaches, which writes") \
-    X(pull_efficiency, 0.01, 1, "share of a link that other collectives reach, which read")
+    X(exchange_us, 0, 1e6, "of a dispatch or combine before its transfers")              \
+    X(exchange_flight, 1, 1e6, "messages to peers that an all-to-all has under way")     \
+    X(dispatch_gb_s, 0.001, 1e6, "routing, quantising and packing before a dispatch")    \
+    X(combine_gb_s, 0.001, 1e6, "adding up of what a combine brings")                    \
+    X(push_efficiency, 0.01, 1, "share of a link that dispatch and combine reach")       \
+    X(pull_efficiency, 0.01, 1, "share of a link that other collectives reach")          \
+    X(error, 0, 1, "of a prediction: what 9 of 10 published figures are within")
 
 struct weir__profile {
     char name[32];  /* "910_9391" */
@@ -74,5 +90,7 @@ weir_status weir__profile_parse(const char *text, const char *where, struct weir
 
 /* The names of built-in profiles, NULL past the last. */
 const char *weir__profile_at(size_t i);
+/* The text of that one. */
+const char *weir__profile_text(size_t i);
 
 #endif

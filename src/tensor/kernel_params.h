@@ -13,6 +13,8 @@ struct weir__kernel_params {
     double us_per_block;
     double us; /* a fixed time on exactly `blocks` cores granted together; then no us_per_block */
     int64_t bytes; /* memory traffic */
+    double flops;  /* of all blocks, instead of a time; a device in virtual time says how long */
+    char dtype[8]; /* that they compute in; "" is f16 */
     bool gang;
     char class[16];      /* ascendc, tbe, atb, hccl, mc2, aicpu, static: whether a core limit
                           * reaches it; "" is ascendc */
@@ -34,6 +36,18 @@ static inline weir_engine weir__kernel_engine(const struct weir__kernel_params *
 static inline unsigned weir__kernel_blocks(const struct weir__kernel_params *p)
 {
     return p->blocks ? (unsigned)p->blocks : 1;
+}
+
+/* The types it may compute in. */
+static inline bool weir__kernel_dtype_is_known(const char *dtype)
+{
+    static const char *const types[] = {"",    "f16", "bf16", "f32", "hf32",
+                                        "f64", "i8",  "i32",  "i64", "f8"};
+
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (!strcmp(types[i], dtype))
+            return true;
+    return false;
 }
 
 /* All its cores are granted at once. */

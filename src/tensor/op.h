@@ -16,6 +16,10 @@
 void weir__kernel_set_cost(struct weir__kernel *k, const struct weir__call *call,
                            const struct weir__work *work);
 
+/* Makes cost->flops what weir__model_flops makes of it; `first` is the first input or NULL. */
+void weir__cost_scale(struct weir__cost *cost, const struct weir__model *model, weir_engine engine,
+                      const struct weir__view *first);
+
 /* The table. */
 const struct weir__op *weir__op_find(const char *name);
 size_t weir__op_count(void);

@@ -1,37 +1,114 @@
-/* The model against published figures. Each row names its source and how far off the model
- * may be; docs/model.md states how far off it is. Parameters are those of the profile. */
+/* The model against published figures. Each row has its source, whether a figure of the profile
+ * was fitted to it, and how far off the model is, in percent: a row that gets worse by more than
+ * half a percent fails. docs/validation.md is the same table for people. */
 #include <stdlib.h>
 
 #include "kernels.h"
 
 #define A3 "npu:a3,overhead=off"
+#define H800 "npu:h800,overhead=off"
 
-static void check_within(const char *what, double model, double published, double tolerance)
+enum use { FIT, SEEN }; /* SEEN: by readers alone, never by a fit */
+
+struct figure {
+    const char *name, *spec;
+    double published; /* us */
+    enum use use;
+    double off; /* percent that the model was off when the row was written */
+    /* an exchange */
+    unsigned ranks;
+    int bytes; /* a token and expert */
+    const char *collective;
+    /* an operator on the whole die in `whole` us, then on half of the cores */
+    double whole;
+};
+
+/* MoE dispatch and combine of 128 tokens a rank and 8 experts a token, 7168 wide: arXiv
+ * 2506.12708 for the 910C (int8 with scales there, half precision back), DeepEP's page of its
+ * first version for the H800 (f8 with scales there). Operators on half of the cores:
+ * hicann/cann-recipes-infer. */
+#define DISPATCH(dies, us, use, off) \
+    {"910C dispatch, EP" #dies, A3, us, use, off, dies, 7680, "dispatch", 0}
+#define COMBINE(dies, us, use, off) \
+    {"910C combine, EP" #dies, A3, us, use, off, dies, 2 * 7168, "combine", 0}
+#define DEEPEP_DISPATCH(gpus, us, use, off) \
+    {"H800 dispatch, EP" #gpus, H800, us, use, off, gpus, 7392, "dispatch", 0}
+#define DEEPEP_COMBINE(gpus, us, use, off) \
+    {"H800 combine, EP" #gpus, H800, us, use, off, gpus, 2 * 7168, "combine", 0}
+static const struct figure figures[] = {
+    DISPATCH(8, 116, FIT, 0),
+    DISPATCH(16, 131, SEEN, 5.7),
+    DISPATCH(32, 133, SEEN, 2.6),
+    DISPATCH(256, 152, FIT, 1.1),
+    COMBINE(8, 118, FIT, 2),
+    COMBINE(16, 132, SEEN, 1.3),
+    COMBINE(32, 146, SEEN, 3.3),
+    COMBINE(256, 149, FIT, 1.4),
+    DEEPEP_DISPATCH(8, 77, FIT, 0),
+    DEEPEP_DISPATCH(16, 118, SEEN, 13),
+    DEEPEP_DISPATCH(32, 155, SEEN, 3.3),
+    DEEPEP_DISPATCH(64, 173, SEEN, 0.3),
+    DEEPEP_DISPATCH(128, 192, SEEN, 3.4),
+    DEEPEP_DISPATCH(256, 194, FIT, 1.4),
+    DEEPEP_COMBINE(8, 114, FIT, 0),
+    DEEPEP_COMBINE(16, 195, SEEN, 1.8),
+    DEEPEP_COMBINE(32, 273, SEEN, 3.8),
+    DEEPEP_COMBINE(64, 314, SEEN, 4.8),
+    DEEPEP_COMBINE(128, 369, SEEN, 4.6),
+    DEEPEP_COMBINE(256, 360, FIT, 1),
+    {"910C MatMul on 12+24 cores", A3, 18, FIT, 0.7, 0, 0, NULL, 14.2},
+    {"910C FlashAttention on 12+24 cores", A3, 118, FIT, 4.2, 0, 0, NULL, 91.8},
+    {"910C MLAProlog on 12+24 cores", A3, 68.1, SEEN, 11.9, 0, 0, NULL, 45.2},
+};
+enum { FIGURES = sizeof figures / sizeof *figures };
+
+static double model_us(const struct figure *f)
 {
-    test_note("%s: %.1f us, published %.1f us: %+.1f %%", what, model, published,
-              100 * (model / published - 1));
-    CHECK(fabs(model / published - 1) <= tolerance);
+    struct kernel k = {.name = "op", .engine = "vector", .blocks = 16};
+
+    if (f->collective) {
+        k.collective = f->collective;
+        k.bytes = 128 * 8 * (int64_t)f->bytes;
+        return kernel_run(f->spec, f->ranks, &k, 1, NULL);
+    }
+    k = (struct kernel){.name = "op", .engine = "mix", .blocks = 24};
+    k.bytes = (int64_t)((f->whole - 3) * 1.3456e6); /* cube_head_us, hbm_gb_s x hbm_efficiency */
+    CHECK_NEAR(kernel_run(f->spec, 1, &k, 1, NULL), f->whole, 0.01);
+    k.cube = 12;
+    k.vector = 24;
+    return kernel_run(f->spec, 1, &k, 1, NULL);
 }
 
-/* Operator time against cores, A3 (hicann/cann-recipes-infer). Each operator is given the
- * bytes that take its published time on the whole die; what half of the cores do to it
- * follows from core_gb_s, which is fitted to the three together. Tolerance 12 %. */
-TEST(figures, operators_on_half_of_the_cores)
+static int by_size(const void *a, const void *b)
 {
-    static const struct {
-        const char *name;
-        double whole, half;
-    } rows[] = {{"MLAProlog", 45.2, 68.1}, {"FlashAttention", 91.8, 118}, {"MatMul", 14.2, 18}};
+    double x = *(const double *)a, y = *(const double *)b;
 
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct kernel k = {
-            .name = "op", .engine = "mix", .blocks = 24, .bytes = (int64_t)(rows[i].whole * 1.6e6)};
+    return (x > y) - (x < y);
+}
 
-        check_within(rows[i].name, kernel_run(A3, 1, &k, 1, NULL), rows[i].whole, 0.01);
-        k.cube = 12;
-        k.vector = 24;
-        check_within(rows[i].name, kernel_run(A3, 1, &k, 1, NULL), rows[i].half, 0.12);
+TEST(figures, no_published_time_of_an_operator_is_missed_by_more_than_before)
+{
+    double off[FIGURES];
+    int n = 0;
+
+    for (int i = 0; i < FIGURES; i++) {
+        double us = model_us(&figures[i]), percent = 100 * (us / figures[i].published - 1);
+
+        test_note("%s: %.1f us, published %.1f us: %+.1f %%", figures[i].name, us,
+                  figures[i].published, percent);
+        if (getenv("WEIR_FIGURES"))
+            printf("| %s | %.0f us | %.1f us | %+.1f %% | %s |\n", figures[i].name,
+                   figures[i].published, us, percent, figures[i].use == FIT ? "fitted" : "");
+        if (!getenv("WEIR_FIGURES"))
+            CHECK(fabs(percent) <= fabs(figures[i].off) + 0.5);
+        if (figures[i].use == SEEN)
+            off[n++] = fabs(percent);
     }
+    qsort(off, (size_t)n, sizeof *off, by_size);
+    test_note("of %d rows that no fit has seen: median %.1f %%, worst %.1f %%", n, off[n / 2],
+              off[n - 1]);
+    CHECK(off[n / 2] <= 6);
+    CHECK(off[n - 1] <= 15);
 }
 
 /* Two streams V20-C40-V20 and V30-C20-V20 (V vector, C cube): 110 us as they come, 100 us
@@ -50,33 +127,4 @@ TEST(figures, two_streams_in_and_out_of_order)
     CHECK_NEAR(kernel_run(A3, 1, k, 6, NULL), 110, 0);
     k[0].after = "v1"; /* the loader puts v1 before it */
     CHECK_NEAR(kernel_run(A3, 1, k, 6, NULL), 100, 0);
-}
-
-/* MoE dispatch and combine, 128 tokens a rank, 8 experts a token, 7168 wide; int8 there and
- * half precision back (arXiv 2506.12708). Tolerance 15 %. */
-TEST(figures, dispatch_and_combine_by_expert_parallel_degree)
-{
-    static const struct {
-        unsigned ranks;
-        double dispatch, combine;
-    } rows[] = {{8, 116, 118}, {16, 131, 132}, {32, 133, 146}};
-    const int64_t bytes = 128 * 8 * 7168;
-
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct kernel there = {.name = "d",
-                               .engine = "vector",
-                               .blocks = 16,
-                               .bytes = bytes,
-                               .collective = "dispatch"};
-        struct kernel back = {.name = "c",
-                              .engine = "vector",
-                              .blocks = 16,
-                              .bytes = 2 * bytes,
-                              .collective = "combine"};
-
-        check_within("dispatch", kernel_run(A3, rows[i].ranks, &there, 1, NULL), rows[i].dispatch,
-                     0.15);
-        check_within("combine", kernel_run(A3, rows[i].ranks, &back, 1, NULL), rows[i].combine,
-                     0.15);
-    }
 }

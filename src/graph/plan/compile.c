@@ -18,7 +18,7 @@ static double node_ns(const weir_graph *g, int v)
                               .out = out,
                               .params = n->params,
                               .cores = 1};
-    struct weir__cost cost = {0, 0};
+    struct weir__cost cost = {0};
 
     for (int i = 0; i < n->nin; i++)
         in[i] = n->in[i].value == WEIR__NO_VALUE ? NULL : &n->in[i].view;

@@ -1,5 +1,7 @@
 #include "graph/predict/predict_program.h"
 
+#include <math.h>
+
 static weir_status check_devices(weir_graph *const *graphs, uint32_t nranks)
 {
     for (uint32_t i = 0; i < nranks; i++) {
@@ -103,6 +105,12 @@ weir_status weir__predict(weir_graph *const *graphs, uint32_t nranks,
         st = weir__fail_nomem("predicting %u ranks", nranks);
     else if (!(st = translate(graphs, options, out, &rendezvous)))
         st = replay(out, model, options, &rendezvous);
+    for (uint32_t i = 0; i < out->ngraphs && !st; i++) {
+        const struct weir__predict_graph *pg = &out->graphs[i];
+        double share = pg->serial ? (double)pg->modelled / (double)pg->serial : 0;
+
+        out->error = fmax(out->error, model->profile.error * share);
+    }
     out->dispatch = weir__model_overhead(model, model->profile.graph_dispatch_us);
     weir__rendezvous_table_fini(&rendezvous);
     if (st)

@@ -35,6 +35,7 @@ struct weir__predict_graph {
     uint32_t *order;
     weir_engine *engine; /* by node */
     uint64_t serial;     /* one node after the other on one stream */
+    uint64_t modelled;   /* of that, what the file gives no time of */
     size_t memory_bytes; /* arena, inputs, outputs and constants */
 };
 
@@ -48,6 +49,8 @@ struct weir__prediction {
     uint64_t serial;   /* the longest of any rank */
     uint64_t critical; /* the makespan if every node had the machine to itself: what
                         * dependencies, stream order and rendezvous alone cost */
+    double error;      /* the makespan is within this share of it, as the profile says: 0 where
+                        * the file gives every time */
     uint64_t dispatch; /* of the host, before the run; in none of the above */
 };
 

@@ -43,6 +43,8 @@ static void load_kernel(const weir_device *dev, const struct weir__kernel_params
     load->together = p->us > 0;
     load->block_us = p->us > 0 ? p->us : p->us_per_block;
     load->bytes = (double)p->bytes;
+    load->flops = weir__model_flops(
+        dev->model, load->engine, &(struct weir__flops){.count = p->flops, .type = p->dtype});
     load->comm = p->collective[0] || load->engine == WEIR_ENGINE_SDMA ||
                  !strcmp(p->class, "hccl") || !strcmp(p->class, "mc2");
     own = weir__kernel_obeys_limit(p) ? own_limit(dev, load->engine, limit) : 0;
@@ -67,8 +69,7 @@ static weir_status load_operator(const weir_device *dev, const struct weir__node
         return st;
     if (n->op->cost)
         n->op->cost(&s.call, &cost);
-    if (n->nin && s.ins[0])
-        cost.flops *= weir__model_flop(dev->model, work.engine, s.ins[0]->dtype);
+    weir__cost_scale(&cost, dev->model, work.engine, n->nin && s.ins[0] ? s.ins[0] : NULL);
     *load = (struct weir__load){
         .engine = work.engine,
         .blocks = work.blocks,
@@ -135,8 +136,13 @@ static weir_status meet_by_name(struct weir__predict_graph *pg, int v,
 
     pg->nodes[v].meets = p->collective;
     if (!(load->block_us > 0) && p->bytes)
-        weir__model_collective(model, weir__collective_kind(p->collective), place->nranks,
-                               (double)p->bytes, op);
+        weir__model_collective(model,
+                               &(struct weir__collective){
+                                   .kind = weir__collective_kind(p->collective),
+                                   .nranks = place->nranks,
+                                   .bytes = (double)p->bytes,
+                               },
+                               op);
     if (load->engine == WEIR_ENGINE_SDMA)
         weir__model_take_no_cores(op);
     return find_rendezvous(rendezvous,
@@ -152,13 +158,17 @@ static weir_status meet_in_group(struct weir__predict_graph *pg, int v, struct w
 {
     const struct weir__node *n = &pg->g->nodes[v];
     struct weir__rendezvous_name name = {.group = true, .from = -1, .to = -1};
+    struct weir__collective c = {.kind = weir__collective_kind(n->op->name)};
     struct weir__member member;
     bool pair;
 
     n->op->member(n->params, &member);
     pair = member.to >= 0 || member.from >= 0;
-    weir__model_group_op(pg->g->dev->model, load, weir__collective_kind(n->op->name),
-                         pair ? 2 : (uint32_t)member.ranks, &pg->ops[v]);
+    c.nranks = pair ? 2 : (uint32_t)member.ranks;
+    if (pair)
+        c.span = weir__span_between(pg->g->dev->model, place->rank,
+                                    (uint32_t)(member.to >= 0 ? member.to : member.from));
+    weir__model_group_op(pg->g->dev->model, load, &c, &pg->ops[v]);
     if (place->nranks == 1)
         return WEIR_OK;
     if ((uint32_t)member.ranks != place->nranks)
@@ -206,6 +216,14 @@ static weir_status make_op(struct weir__predict_graph *pg, int v,
     if (pg->c.leader[v] != v)
         op->launch_ps = 0; /* a super kernel is launched once */
     return st;
+}
+
+/* Its time is the file's, so the profile's error is not in it. */
+static bool given_time(const weir_graph *g, int v)
+{
+    const struct weir__kernel_params *p = (const struct weir__kernel_params *)g->nodes[v].params;
+
+    return !strcmp(g->nodes[v].op->name, "Kernel") && (p->us > 0 || p->us_per_block > 0);
 }
 
 static void number_waits(struct weir__predict_graph *pg)
@@ -272,6 +290,7 @@ weir_status weir__predict_graph_init(struct weir__predict_graph *pg, const weir_
 {
     size_t n = (size_t)g->nnodes + 1;
     struct weir__sim_limits limits;
+    uint64_t alone;
     weir_status st;
 
     *pg = (struct weir__predict_graph){.g = g, .c = {.g = g}};
@@ -294,7 +313,9 @@ weir_status weir__predict_graph_init(struct weir__predict_graph *pg, const weir_
             continue;
         if ((st = make_op(pg, v, place, rendezvous)))
             return st;
-        pg->serial += pg->ops[v].launch_ps + weir__sim_alone(&limits, &pg->ops[v]);
+        alone = pg->ops[v].launch_ps + weir__sim_alone(&limits, &pg->ops[v]);
+        pg->serial += alone;
+        pg->modelled += given_time(g, v) ? 0 : alone;
     }
     pg->program = (struct weir__replay_program){
         .nodes = pg->nodes,

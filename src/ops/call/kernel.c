@@ -20,7 +20,8 @@ static const struct weir__op_field kernel_fields[] = {
 #define TEXT(name) FIELD(name, STRING, sizeof((struct weir__kernel_params *)NULL)->name)
     TEXT(engine),        FIELD(blocks, INT, 1), FIELD(us_per_block, FLOAT, 1),
     FIELD(us, FLOAT, 1), FIELD(bytes, INT, 1),  FIELD(gang, BOOL, 1),
-    TEXT(class),         TEXT(collective),
+    TEXT(class),         TEXT(collective),      FIELD(flops, FLOAT, 1),
+    TEXT(dtype),
 #undef TEXT
 #undef FIELD
 };
@@ -62,6 +63,17 @@ static weir_status infer_kernel(struct weir__call *call)
                           p->us, p->us_per_block);
     if (p->bytes < 0)
         return weir__fail(WEIR_ERANGE, "Kernel: %lld bytes of traffic", (long long)p->bytes);
+    if (!(p->flops >= 0) || isinf(p->flops))
+        return weir__fail(WEIR_ERANGE, "Kernel: flops %g must be finite and not negative",
+                          p->flops);
+    if (p->flops > 0 && (p->us > 0 || p->us_per_block > 0))
+        return weir__fail(WEIR_EINVAL, "Kernel: flops %g and a time of %g us exclude each other",
+                          p->flops, p->us > 0 ? p->us : p->us_per_block);
+    if (!weir__kernel_dtype_is_known(p->dtype))
+        return weir__fail(WEIR_EINVAL,
+                          "Kernel: there is no type '%s': f16, bf16, f32, hf32, f64, i8, i32, i64 "
+                          "or f8",
+                          p->dtype);
     call->out[0].dtype = WEIR_U8;
     call->out[0].ndim = 1;
     call->out[0].shape[0] = 0;
@@ -78,7 +90,9 @@ static void cost_kernel(const struct weir__call *call, struct weir__cost *cost)
     const struct weir__kernel_params *p = call->params;
     const double flops_per_us = 32e3; /* of one core, roughly: the time is what is known */
 
-    cost->flops = flops_per_us * block_us(p) * weir__kernel_blocks(p);
+    cost->flops =
+        p->flops > 0 ? p->flops : flops_per_us * block_us(p) * weir__kernel_blocks(p);
+    cost->type = p->dtype[0] ? p->dtype : "f16";
     cost->bytes = (double)p->bytes;
 }
 

@@ -235,6 +235,8 @@ static void write_tables(FILE *out, const weir_trace *t)
 
         fprintf(out, "%s{\"name\":", i ? "," : "");
         weir__json_quote(out, d->name);
+        fputs(",\"model\":", out);
+        weir__json_quote(out, d->model ? d->model : "");
         fprintf(out, ",\"cube\":%d,\"vector\":%d,\"split\":%s,\"rank\":%d}", d->cores.cube,
                 d->cores.vector, d->split_cores ? "true" : "false", d->rank);
     }

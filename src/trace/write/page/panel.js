@@ -153,7 +153,8 @@ class Panels {
     document.title = `${this.get("title").textContent} · weir`;
     traces.forEach((t, i) => {
       const tag = traces.length > 1 ? `${"AB"[i]}: ` : "";
-      chip(`${tag}took`, time(t.makespan));
+      const range = t.devices.length && /± [\d.]+ %/.exec(t.devices[0].model || ""); // of a prediction
+      chip(`${tag}took`, time(t.makespan) + (range ? ` ${range[0]}` : ""));
       if (traces.length === 1) {
         chip("operators", t.n.toLocaleString("en"));
         chip("streams", String(t.range.filter(r => r[1] > r[0]).length));
