@@ -16,7 +16,7 @@ struct tables {
     weir_trace_part *parts;
     uint32_t nwaits, nparts;
     char model[192]; /* of the devices, with the error of what is predicted */
-    uint32_t *at; /* of a modelled run: where each node is, rank after rank; else per span */
+    uint32_t *at;    /* of a modelled run: where each node is, rank after rank; else per span */
 };
 
 static int64_t ns_of(double us)

@@ -11,12 +11,18 @@ static const struct {
     const char *word;
     enum weir__comm_pattern kind;
 } words[] = {
-    {"allreduce", WEIR__ALL_REDUCE}, {"reducescatter", WEIR__REDUCE_SCATTER},
-    {"allgather", WEIR__ALL_GATHER}, {"broadcast", WEIR__BROADCAST},
-    {"dispatch", WEIR__DISPATCH},    {"combine", WEIR__COMBINE},
-    {"alltoall", WEIR__ALL_TO_ALL},  {"barrier", WEIR__BARRIER},
-    {"moedispatch", WEIR__DISPATCH}, {"moecombine", WEIR__COMBINE},
-    {"send", WEIR__SEND},       {"recv", WEIR__SEND},
+    {"allreduce", WEIR__ALL_REDUCE},
+    {"reducescatter", WEIR__REDUCE_SCATTER},
+    {"allgather", WEIR__ALL_GATHER},
+    {"broadcast", WEIR__BROADCAST},
+    {"dispatch", WEIR__DISPATCH},
+    {"combine", WEIR__COMBINE},
+    {"alltoall", WEIR__ALL_TO_ALL},
+    {"barrier", WEIR__BARRIER},
+    {"moedispatch", WEIR__DISPATCH},
+    {"moecombine", WEIR__COMBINE},
+    {"send", WEIR__SEND},
+    {"recv", WEIR__SEND},
 };
 
 /* Those must be the whole name, before any number. */
@@ -58,9 +64,8 @@ struct link {
  * own: few ranks have few links. */
 static struct link link_of(const struct weir__profile *p, double nranks)
 {
-    double share = p->node_mesh > 0 && nranks < p->node_dies
-                       ? (nranks - 1) / (p->node_dies - 1)
-                       : 1;
+    double share =
+        p->node_mesh > 0 && nranks < p->node_dies ? (nranks - 1) / (p->node_dies - 1) : 1;
 
     if (nranks <= p->pair_dies)
         return (struct link){p->pair_gb_s, p->pair_us};
@@ -170,8 +175,8 @@ static struct weir__collective_cost cost_by(const struct weir__profile *p,
         return exchange(p, c, far.us);
     if (c->kind == WEIR__SEND && p->node_mesh > 0 && c->span <= p->node_dies)
         far.gb_s = p->node_gb_s / (p->node_dies - 1);
-    latency = passes * far.us *
-              (algorithm == WEIR__ALGORITHM_RING && c->kind != WEIR__SEND ? n - 1 : 1);
+    latency =
+        passes * far.us * (algorithm == WEIR__ALGORITHM_RING && c->kind != WEIR__SEND ? n - 1 : 1);
     if (c->kind == WEIR__BARRIER) {
         link = 0;
     } else if (c->kind == WEIR__BROADCAST || c->kind == WEIR__SEND) {
@@ -237,8 +242,7 @@ void weir__model_collective(const struct weir__model *m, const struct weir__coll
     /* Alone it takes its own time: the links are the slower of the two wherever they are
      * slower than memory. */
     most = (double)limits.flow[WEIR__FLOW_HBM] / op->cores;
-    op->draws[WEIR__FLOW_HBM] =
-        (uint64_t)at_most(most, cost.hbm_bytes * 1e6 / cost.us / op->cores);
+    op->draws[WEIR__FLOW_HBM] = (uint64_t)at_most(most, cost.hbm_bytes * 1e6 / cost.us / op->cores);
     op->draws[WEIR__FLOW_LINK] =
         (uint64_t)((double)(limits.flow[WEIR__FLOW_LINK] / op->cores) * cost.link_us / cost.us);
 }

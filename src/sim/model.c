@@ -131,8 +131,8 @@ static double block_us(const struct weir__profile *p, const struct weir__load *l
 {
     bool cube = load->engine == WEIR_ENGINE_CUBE || load->engine == WEIR_ENGINE_MIX;
     double share = load->engine == WEIR_ENGINE_MIX ? p->mix_efficiency : p->cube_efficiency;
-    double rate = cube ? p->cube_flop_per_cycle * share
-                       : p->vector_flop_per_cycle * p->vector_efficiency;
+    double rate =
+        cube ? p->cube_flop_per_cycle * share : p->vector_flop_per_cycle * p->vector_efficiency;
     double gb_s = load->engine == WEIR_ENGINE_SDMA ? p->sdma_gb_s : p->core_gb_s;
     double compute = load->flops / blocks / (rate * p->clock_mhz);
     double memory = load->bytes / blocks / (gb_s * 1e3);

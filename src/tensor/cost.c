@@ -6,7 +6,9 @@ void weir__cost_scale(struct weir__cost *cost, const struct weir__model *model, 
 {
     struct weir__flops flops = {
         .count = cost->flops,
-        .type = cost->type ? cost->type : first ? weir_dtype_name(first->dtype) : NULL,
+        .type = cost->type ? cost->type
+                : first    ? weir_dtype_name(first->dtype)
+                           : NULL,
         .m = cost->m,
         .n = cost->n,
         .k = cost->k,

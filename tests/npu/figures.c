@@ -27,14 +27,22 @@ struct figure {
  * 2506.12708 for the 910C (int8 with scales there, half precision back), DeepEP's page of its
  * first version for the H800 (f8 with scales there). Operators on half of the cores:
  * hicann/cann-recipes-infer. */
-#define DISPATCH(dies, us, use, off) \
-    {"910C dispatch, EP" #dies, A3, us, use, off, dies, 7680, "dispatch", 0}
-#define COMBINE(dies, us, use, off) \
-    {"910C combine, EP" #dies, A3, us, use, off, dies, 2 * 7168, "combine", 0}
-#define DEEPEP_DISPATCH(gpus, us, use, off) \
-    {"H800 dispatch, EP" #gpus, H800, us, use, off, gpus, 7392, "dispatch", 0}
-#define DEEPEP_COMBINE(gpus, us, use, off) \
-    {"H800 combine, EP" #gpus, H800, us, use, off, gpus, 2 * 7168, "combine", 0}
+#define DISPATCH(dies, us, use, off)                                           \
+    {                                                                          \
+        "910C dispatch, EP" #dies, A3, us, use, off, dies, 7680, "dispatch", 0 \
+    }
+#define COMBINE(dies, us, use, off)                                              \
+    {                                                                            \
+        "910C combine, EP" #dies, A3, us, use, off, dies, 2 * 7168, "combine", 0 \
+    }
+#define DEEPEP_DISPATCH(gpus, us, use, off)                                      \
+    {                                                                            \
+        "H800 dispatch, EP" #gpus, H800, us, use, off, gpus, 7392, "dispatch", 0 \
+    }
+#define DEEPEP_COMBINE(gpus, us, use, off)                                         \
+    {                                                                              \
+        "H800 combine, EP" #gpus, H800, us, use, off, gpus, 2 * 7168, "combine", 0 \
+    }
 static const struct figure figures[] = {
     DISPATCH(8, 116, FIT, 0),
     DISPATCH(16, 131, SEEN, 5.7),

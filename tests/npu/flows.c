@@ -43,8 +43,7 @@ TEST(flows, a_kernel_known_by_its_bytes_takes_what_memory_takes)
     CHECK_NEAR(kernel_run(A3, 1, &k, 1, NULL), VECTOR_HEAD_US + 80, 1e-3);
     k.cube = 24;
     k.vector = 8;
-    CHECK_NEAR(kernel_run(A3, 1, &k, 1, NULL), VECTOR_HEAD_US + 80 * 1345.6 / (8 * CORE_GB_S),
-               0.1);
+    CHECK_NEAR(kernel_run(A3, 1, &k, 1, NULL), VECTOR_HEAD_US + 80 * 1345.6 / (8 * CORE_GB_S), 0.1);
 }
 
 TEST(flows, the_rate_changes_whenever_something_starts_or_ends)

@@ -38,7 +38,7 @@ static struct random_op random_op(const struct weir__model *m)
     struct random_op op = {.load = {.engine = engines[(int)draw_log(1, 3.999) - 1]}};
 
     op.most = (unsigned)(op.load.engine == WEIR_ENGINE_VECTOR ? m->profile.vector_cores
-                                                               : m->profile.cube_cores);
+                                                              : m->profile.cube_cores);
     op.load.blocks = (unsigned)draw_log(1, 2 * op.most);
     op.load.bytes = draw_log(1, 1e10);
     op.flops = (struct weir__flops){.count = draw_log(1, 1e14),
@@ -171,10 +171,9 @@ TEST(properties, no_collective_is_faster_than_its_links)
                 CHECK(bytes / collective_us(&m, kind, nranks, bytes, &cost) <=
                       (nranks <= f->pair_dies ? f->pair_gb_s : fastest) * 1e3 * SLACK);
             else /* a share stays at home; links of two levels may work at once */
-                CHECK(bytes * (nranks - 1) / nranks /
-                          collective_us(&m, kind, nranks, bytes, &cost) <=
-                      (f->pair_gb_s + fmax(f->node_gb_s, f->super_gb_s) + f->net_gb_s) * 1e3 *
-                          SLACK);
+                CHECK(
+                    bytes * (nranks - 1) / nranks / collective_us(&m, kind, nranks, bytes, &cost) <=
+                    (f->pair_gb_s + fmax(f->node_gb_s, f->super_gb_s) + f->net_gb_s) * 1e3 * SLACK);
         }
     }
 }
