@@ -549,3 +549,12 @@ void run_fused_infer_attention_v4(struct call *c)
 {
     fused(c, 29, true, 43);
 }
+
+void run_fused_infer_attention_v5(struct call *c)
+{
+    if (integer(c, 45)) {
+        (void)call_fail(c, "pse_type %lld is not supported", (long long)integer(c, 45));
+        return;
+    }
+    fused(c, 31, true, 46);
+}

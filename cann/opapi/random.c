@@ -2,31 +2,132 @@
  * those of the hardware, but the same seed and offset give the same ones. */
 #include "run.h"
 
-static uint64_t seed_of(const struct call *c, int seed, int offset)
-{
-    uint64_t s = (uint64_t)integer(c, seed) * 0x9e3779b97f4a7c15u;
+/* Where an operator's numbers begin. A captured operator has seed and offset in tensors, so that
+ * each replay has its own, and counts `more` within the graph. */
+struct seed {
+    uint64_t known;
+    tensor *seed, *offset;
+    uint64_t more;
+};
 
-    return s ^ ((uint64_t)integer(c, offset) + 0x632be59bd9b4e019u) * 0xbf58476d1ce4e5b9u;
+static uint64_t mixed(uint64_t seed, uint64_t offset)
+{
+    return seed * 0x9e3779b97f4a7c15u ^ (offset + 0x632be59bd9b4e019u) * 0xbf58476d1ce4e5b9u;
 }
 
-/* [0, 1), of at least 32 bits. Captured, the tensor to fill must be one of the graph. */
-static tensor *uniform(struct call *c, const tensor *shaped, weir_dtype dtype, uint64_t seed)
+static bool seed_in_tensor(const struct call *c, int i)
 {
-    tensor *x = shaped ? full(c, dtype, rank(shaped), shape(shaped), 0) : NULL;
+    return c->row->operands[i].kind == OPERAND_T;
+}
 
+/* seed, offset [, more], from operand i on */
+static struct seed seed_of(struct call *c, int i)
+{
+    if (seed_in_tensor(c, i))
+        return (struct seed){0, cast(c, in(c, i), WEIR_I64), cast(c, in(c, i + 1), WEIR_I64),
+                             (uint64_t)integer(c, i + 2)};
+    return (struct seed){.known = mixed((uint64_t)integer(c, i), (uint64_t)integer(c, i + 1))};
+}
+
+/* The operand after those. */
+static int after_seed(const struct call *c, int i)
+{
+    return i + (seed_in_tensor(c, i) ? 3 : 2);
+}
+
+struct random_params {
+    uint64_t more;
+    int64_t count;
+    bool wide, normal;
+};
+
+/* Philox-4x32-10, as weir's own operators count it: eager and replayed numbers are the same. */
+static void philox(uint32_t w[4], uint64_t seed, uint64_t counter)
+{
+    uint32_t key0 = (uint32_t)seed, key1 = (uint32_t)(seed >> 32);
+
+    w[0] = (uint32_t)counter;
+    w[1] = (uint32_t)(counter >> 32);
+    w[2] = w[3] = 0;
+    for (int round = 0; round < 10; round++) {
+        uint64_t p0 = (uint64_t)w[0] * 0xD2511F53u, p1 = (uint64_t)w[2] * 0xCD9E8D57u;
+
+        w[0] = (uint32_t)(p1 >> 32) ^ w[1] ^ key0;
+        w[1] = (uint32_t)p1;
+        w[2] = (uint32_t)(p0 >> 32) ^ w[3] ^ key1;
+        w[3] = (uint32_t)p0;
+        key0 += 0x9E3779B9u;
+        key1 += 0xBB67AE85u;
+    }
+}
+
+/* Two of [0, 1) to two of the normal distribution; `least` is their distance. */
+static void box_muller(double u[2], double least)
+{
+    double radius = sqrt(-2 * log(u[0] + least)), angle = 6.28318530717958647692 * u[1];
+
+    u[0] = radius * cos(angle);
+    u[1] = radius * sin(angle);
+}
+
+static weir_status random_host(const struct host *h)
+{
+    const struct random_params *p = h->params;
+    uint64_t seed = mixed(*(const uint64_t *)h->in[0], *(const uint64_t *)h->in[1] + p->more);
+    int each = p->wide ? 2 : 4;
+
+    for (int64_t i = 0; i < p->count; i += each) {
+        double u[4] = {0};
+        uint32_t w[4];
+
+        philox(w, seed, (uint64_t)(i / each));
+        if (p->wide)
+            for (int k = 0; k < 2; k++)
+                u[k] = (double)((uint64_t)(w[2 * k] >> 5) << 26 | w[2 * k + 1] >> 6) * 0x1p-53;
+        else
+            for (int k = 0; k < 4; k++)
+                u[k] = (double)(w[k] >> 8) * 0x1p-24;
+        for (int k = 0; p->normal && k < each; k += 2)
+            box_muller(u + k, p->wide ? 0x1p-53 : 0x1p-24);
+        for (int k = 0; k < each && i + k < p->count; k++)
+            if (p->wide)
+                ((double *)h->out[0])[i + k] = u[k];
+            else
+                ((float *)h->out[0])[i + k] = (float)u[k];
+    }
+    return WEIR_OK;
+}
+
+/* f32 or f64 with the shape of another: of [0, 1) or normal. Captured, the tensor to fill must be
+ * one of the graph. */
+static tensor *numbers(struct call *c, tensor *shaped, weir_dtype dtype, const struct seed *s,
+                       bool is_normal)
+{
+    struct random_params p = {s->more, numel(shaped), dtype == WEIR_F64, is_normal};
+    tensor *x, *seeds[2] = {s->seed, s->offset};
+
+    if (!shaped || c->err)
+        return NULL;
+    if (s->seed)
+        return host_like(c, "Random", random_host, &p, sizeof p, seeds, 2, shaped, dtype);
+    x = full(c, dtype, rank(shaped), shape(shaped), 0);
     if (x && numel(x))
-        (void)call_ok(c, weir_random_uniform(x, seed, 0, 1));
+        (void)call_ok(c, is_normal ? weir_random_normal(x, s->known, 0, 1)
+                                   : weir_random_uniform(x, s->known, 0, 1));
+    return x;
+}
+
+static tensor *uniform(struct call *c, tensor *shaped, weir_dtype dtype, struct seed s)
+{
+    tensor *x = numbers(c, shaped, dtype, &s, false);
+
     /* rounding may reach the end, which is not to be had */
     return x ? op_minimums(c, x, dtype == WEIR_F64 ? 0x1.fffffffffffffp-1 : 0x1.fffffep-1) : NULL;
 }
 
-static tensor *normal(struct call *c, const tensor *shaped, weir_dtype dtype, uint64_t seed)
+static tensor *normal(struct call *c, tensor *shaped, weir_dtype dtype, struct seed s)
 {
-    tensor *x = shaped ? full(c, dtype, rank(shaped), shape(shaped), 0) : NULL;
-
-    if (x && numel(x))
-        (void)call_ok(c, weir_random_normal(x, seed, 0, 1));
-    return x;
+    return numbers(c, shaped, dtype, &s, true);
 }
 
 static weir_dtype made_in(struct call *c, int i)
@@ -38,7 +139,7 @@ static weir_dtype made_in(struct call *c, int i)
 void run_uniform(struct call *c)
 {
     double low = real(c, 1), high = real(c, 2);
-    tensor *u = uniform(c, in(c, 0), made_in(c, 0), seed_of(c, 3, 4));
+    tensor *u = uniform(c, in(c, 0), made_in(c, 0), seed_of(c, 3));
 
     put(c, 0, op_adds(c, op_muls(c, u, high - low), low));
 }
@@ -46,7 +147,7 @@ void run_uniform(struct call *c)
 /* self, mean, std, seed, offset */
 void run_normal(struct call *c)
 {
-    tensor *z = normal(c, in(c, 0), made_in(c, 0), seed_of(c, 3, 4));
+    tensor *z = normal(c, in(c, 0), made_in(c, 0), seed_of(c, 3));
 
     put(c, 0, op_adds(c, op_muls(c, z, real(c, 2)), real(c, 1)));
 }
@@ -54,7 +155,7 @@ void run_normal(struct call *c)
 /* mean, std, seed, offset, out: each a number or a tensor */
 void run_normal_out(struct call *c)
 {
-    tensor *z = normal(c, in(c, 4), made_in(c, 4), seed_of(c, 2, 3));
+    tensor *z = normal(c, in(c, 4), made_in(c, 4), seed_of(c, 2));
 
     z = c->row->operands[1].kind == OPERAND_T ? op_mul(c, z, in(c, 1)) : op_muls(c, z, real(c, 1));
     z = c->row->operands[0].kind == OPERAND_T ? op_add(c, z, in(c, 0)) : op_adds(c, z, real(c, 0));
@@ -64,7 +165,7 @@ void run_normal_out(struct call *c)
 /* self, p (a number or a tensor), seed, offset */
 void run_bernoulli(struct call *c)
 {
-    tensor *x = in(c, 0), *u = uniform(c, x, WEIR_F32, seed_of(c, 2, 3));
+    tensor *x = in(c, 0), *u = uniform(c, x, WEIR_F32, seed_of(c, 2));
 
     put(c, 0,
         c->row->operands[1].kind == OPERAND_T ? op_lt(c, u, in(c, 1))
@@ -72,7 +173,7 @@ void run_bernoulli(struct call *c)
 }
 
 /* self, from, to, seed, offset: integers of from..to-1 */
-static void integers(struct call *c, double low, double high, uint64_t seed)
+static void integers(struct call *c, double low, double high, struct seed seed)
 {
     tensor *x = in(c, 0), *u = uniform(c, x, WEIR_F64, seed);
 
@@ -82,7 +183,7 @@ static void integers(struct call *c, double low, double high, uint64_t seed)
 
 void run_random(struct call *c)
 {
-    integers(c, (double)integer(c, 1), (double)integer(c, 2), seed_of(c, 3, 4));
+    integers(c, (double)integer(c, 1), (double)integer(c, 2), seed_of(c, 3));
 }
 
 /* self, seed, offset: all that the type counts exactly */
@@ -100,7 +201,7 @@ void run_random_all(struct call *c)
         [WEIR_BOOL] = 2,
     };
 
-    integers(c, 0, most[out_type(c, 0)], seed_of(c, 1, 2));
+    integers(c, 0, most[out_type(c, 0)], seed_of(c, 1));
 }
 
 /* n, seed, offset, out: the order of random numbers */
@@ -110,31 +211,32 @@ void run_randperm(struct call *c)
 
     if (!numel(out))
         return;
-    op_sort(c, uniform(c, out, WEIR_F64, seed_of(c, 1, 2)), 0, false, &values, &indices);
+    op_sort(c, uniform(c, out, WEIR_F64, seed_of(c, 1)), 0, false, &values, &indices);
     put(c, 3, indices);
 }
 
 /* self, num_samples, replacement, seed, offset, out: the largest of p / -log(u) */
 void run_multinomial(struct call *c)
 {
-    tensor *p = wide(c, in(c, 0)), *out = in(c, 5), *row, *u, *values = NULL, *indices = NULL;
+    tensor *p = wide(c, in(c, 0)), *row, *u, *values = NULL, *indices = NULL;
+    int out = after_seed(c, 3);
     int64_t samples = integer(c, 1), n = size(p, -1), rows = n ? numel(p) / n : 0;
     int64_t each[3] = {rows, samples, n}, to[3] = {rows, 1, n};
 
-    if (c->err || !numel(out))
+    if (c->err || !numel(in(c, out)))
         return;
     row = reshape(c, p, 3, to);
     if (integer(c, 2)) { /* a race for each sample */
-        u = uniform(c, full(c, type(p), 3, each, 0), type(p), seed_of(c, 3, 4));
+        u = uniform(c, full(c, type(p), 3, each, 0), type(p), seed_of(c, 3));
         row = op_div(c, row, op_neg(c, op_log(c, op_maximums(c, u, 1e-37))));
-        put(c, 5, op_argmax(c, row, 2, false));
+        put(c, out, op_argmax(c, row, 2, false));
         return;
     }
-    u = uniform(c, row, type(p), seed_of(c, 3, 4));
+    u = uniform(c, row, type(p), seed_of(c, 3));
     row = op_div(c, row, op_neg(c, op_log(c, op_maximums(c, u, 1e-37))));
     if (!c->err && call_ok(c, weir_topk(row, samples, 2, true, &values, &indices))) {
         (void)own(c, values);
-        put(c, 5, own(c, indices));
+        put(c, out, own(c, indices));
     }
 }
 
@@ -194,7 +296,7 @@ void run_dropout_gen_mask(struct call *c)
 
     for (uint64_t i = 0; i < a->size; i++)
         n *= a->value[i];
-    u = uniform(c, full(c, WEIR_F32, 1, &n, 0), WEIR_F32, seed_of(c, 2, 3));
+    u = uniform(c, full(c, WEIR_F32, 1, &n, 0), WEIR_F32, seed_of(c, 2));
     put(c, at, packed(c, op_ges(c, u, real(c, 1)), in(c, at)));
 }
 
@@ -215,7 +317,7 @@ void run_dropout(struct call *c)
 
     if (!numel(x))
         return;
-    keep = op_ges(c, uniform(c, x, WEIR_F32, seed_of(c, 3, 4)), real(c, 2));
+    keep = op_ges(c, uniform(c, x, WEIR_F32, seed_of(c, 3)), real(c, 2));
     put(c, 5, kept(c, x, keep, real(c, 2)));
     put(c, 6, packed(c, keep, in(c, 6)));
 }

@@ -87,6 +87,15 @@
 #include "aclnnop/rows.h"
 #undef WEIR_ACLNN_ROW
 
+/* The most that an operator of a graph may need when its parameters are updated: nothing either. */
+#define MAX_WORKSPACE(name)                                                                   \
+    WEIR_ACLNN_API __typeof__(aclnn##name##GetWorkspaceSize) aclnn##name##GetMaxWorkspaceSize \
+        __attribute__((alias("aclnn" #name "GetWorkspaceSize")));
+MAX_WORKSPACE(FusedInferAttentionScoreV2)
+MAX_WORKSPACE(FusedInferAttentionScoreV3)
+MAX_WORKSPACE(FusedInferAttentionScoreV4)
+MAX_WORKSPACE(FusedInferAttentionScoreV5)
+
 aclnnStatus aclnnInit(const char *configPath)
 {
     (void)configPath;

@@ -24,19 +24,10 @@ bool capture_active(const struct capture *c)
     return c;
 }
 
-void capture_break(struct capture *c, const char *why)
-{
-    pthread_mutex_lock(&c->lock);
-    if (!c->broken)
-        snprintf(c->reason, sizeof c->reason, "%s", why);
-    c->broken = true;
-    pthread_mutex_unlock(&c->lock);
-}
-
 static aclError broken(const char *function, struct capture *c)
 {
-    return weir_cann_fail_in(function, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                             "the capture was broken by %s", c->reason);
+    return weir_cann_fail_in(function, ACL_ERROR_API_NOT_SUPPORT, "the capture is broken: %s",
+                             c->reason);
 }
 
 struct segment *capture_segment(struct capture *c)
@@ -86,7 +77,7 @@ aclError capture_enter(struct stream *s, struct weir_cann_launch *l)
     aclError err;
 
     if (!c)
-        return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "the capture of stream %d has ended", s->id);
+        return fail(ACL_ERROR_API_NOT_SUPPORT, "the capture of stream %d has ended", s->id);
     pthread_mutex_lock(&c->lock);
     err = c->broken ? broken("a captured operator", c) : enter_lane(c, s, l);
     if (err)
@@ -98,8 +89,10 @@ void capture_leave(struct weir_cann_launch *l)
 {
     struct capture *c = l->capture;
 
-    if (weir_graph_end(capture_segment(c)->graph))
+    if (weir_graph_end(capture_segment(c)->graph) && !c->broken) {
+        snprintf(c->reason, sizeof c->reason, "%s", weir_last_error());
         c->broken = true;
+    }
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -313,7 +306,7 @@ EXPORT aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mod
     if ((err = stream_get(stream, &s)))
         return err;
     if (s->is_default)
-        return FAIL(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "a default stream cannot be captured");
+        return FAIL(ACL_ERROR_API_NOT_SUPPORT, "a default stream cannot be captured");
     if ((err = capture_new(s, &c)))
         return err;
     s->lane = 0;
@@ -321,7 +314,7 @@ EXPORT aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mod
         return ACL_SUCCESS;
     model_free(c->model);
     capture_free(c);
-    return FAIL(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream %d is being captured already", s->id);
+    return FAIL(ACL_ERROR_API_NOT_SUPPORT, "stream %d is being captured already", s->id);
 }
 
 EXPORT aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI *modelRI)
@@ -335,16 +328,16 @@ EXPORT aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI *modelRI)
     if ((err = stream_get(stream, &s)))
         return err;
     if (!(c = s->capture))
-        return FAIL(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream %d is not being captured", s->id);
+        return FAIL(ACL_ERROR_API_NOT_SUPPORT, "stream %d is not being captured", s->id);
     if (c->members[0] != s)
-        return FAIL(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        return FAIL(ACL_ERROR_API_NOT_SUPPORT,
                     "stream %d takes part in the capture that stream %d began", s->id,
                     c->members[0]->id);
     pthread_mutex_lock(&c->lock); /* launches of other threads are over */
     leave_all(c);
     pthread_mutex_unlock(&c->lock);
     err = c->broken  ? broken(__func__, c)
-          : c->group ? FAIL(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "a task group is open")
+          : c->group ? FAIL(ACL_ERROR_API_NOT_SUPPORT, "a task group is open")
                      : model_compile(c->model);
     if (err)
         model_free(c->model);
@@ -396,10 +389,10 @@ EXPORT aclError aclmdlRICaptureTaskGrpBegin(aclrtStream stream)
     if ((err = stream_get(stream, &s)))
         return err;
     if (!(c = s->capture))
-        return FAIL(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream %d is not being captured", s->id);
+        return FAIL(ACL_ERROR_API_NOT_SUPPORT, "stream %d is not being captured", s->id);
     pthread_mutex_lock(&c->lock);
     if (c->group)
-        err = FAIL(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "a task group is open already");
+        err = FAIL(ACL_ERROR_API_NOT_SUPPORT, "a task group is open already");
     else if (!(err = model_cut(c->model)))
         c->group = true;
     pthread_mutex_unlock(&c->lock);
@@ -418,7 +411,7 @@ EXPORT aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp *hand
     if ((err = stream_get(stream, &s)))
         return err;
     if (!(c = s->capture) || !c->group)
-        return FAIL(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "no task group is open on stream %d", s->id);
+        return FAIL(ACL_ERROR_API_NOT_SUPPORT, "no task group is open on stream %d", s->id);
     pthread_mutex_lock(&c->lock);
     if (!(err = model_group(c->model, &g)) && !(err = model_cut(c->model))) {
         c->group = false;
@@ -447,7 +440,7 @@ EXPORT aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp 
         return ACL_SUCCESS;
     model_free(c->model);
     capture_free(c);
-    return FAIL(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "stream %d is being captured", s->id);
+    return FAIL(ACL_ERROR_API_NOT_SUPPORT, "stream %d is being captured", s->id);
 }
 
 EXPORT aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream)
@@ -459,8 +452,7 @@ EXPORT aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream)
     if ((err = stream_get(stream, &s)))
         return err;
     if (!(c = s->capture) || !c->update)
-        return FAIL(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "no task group is updated on stream %d",
-                    s->id);
+        return FAIL(ACL_ERROR_API_NOT_SUPPORT, "no task group is updated on stream %d", s->id);
     pthread_mutex_lock(&c->lock);
     leave_all(c);
     pthread_mutex_unlock(&c->lock);

@@ -53,6 +53,8 @@ aclError weir_cann_fail_in(const char *function, aclError code, const char *form
     return code;
 }
 
+/* Never ACL_ERROR_RT_FEATURE_NOT_SUPPORT, where work was not done: torch_npu takes that for a
+ * warning and goes on without the work. */
 static const aclError codes[WEIR_STATUS_COUNT] = {
     [WEIR_EINVAL] = ACL_ERROR_RT_PARAM_INVALID,
     [WEIR_ERANGE] = ACL_ERROR_RT_PARAM_INVALID,
@@ -62,10 +64,10 @@ static const aclError codes[WEIR_STATUS_COUNT] = {
     [WEIR_EDRIVER] = ACL_ERROR_RT_INTERNAL_ERROR,
     [WEIR_ESPEC] = ACL_ERROR_RT_NO_DEVICE,
     [WEIR_EUNAVAILABLE] = ACL_ERROR_RT_NO_DEVICE,
-    [WEIR_EUNSUPPORTED] = ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+    [WEIR_EUNSUPPORTED] = ACL_ERROR_API_NOT_SUPPORT,
     [WEIR_ENOMEM] = ACL_ERROR_BAD_ALLOC,
     [WEIR_EOOM] = ACL_ERROR_RT_MEMORY_ALLOCATION,
-    [WEIR_ESTATE] = ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+    [WEIR_ESTATE] = ACL_ERROR_API_NOT_SUPPORT,
     [WEIR_EBUSY] = ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
     [WEIR_ECONFLICT] = ACL_ERROR_INVALID_PARAM,
     [WEIR_EPARSE] = ACL_ERROR_INVALID_FILE,

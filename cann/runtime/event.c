@@ -117,7 +117,7 @@ static aclError check_capture(const char *function, const struct event *e, const
 
     if (!s->capture || !(e->flags & ~inside))
         return ACL_SUCCESS;
-    return weir_cann_fail_in(function, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+    return weir_cann_fail_in(function, ACL_ERROR_API_NOT_SUPPORT,
                              "an event made with flags %#x cannot be captured: stream %d", e->flags,
                              s->id);
 }
@@ -160,7 +160,7 @@ EXPORT aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
     pthread_mutex_lock(&e->lock);
     c = e->mark.capture ? capture_find(e->mark.capture) : NULL;
     if (c && s->capture && s->capture != c)
-        err = FAIL(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        err = FAIL(ACL_ERROR_API_NOT_SUPPORT,
                    "stream %d takes part in another capture than the event", s->id);
     else if (c)
         err = capture_wait(s, c, &e->mark);
@@ -180,7 +180,7 @@ static aclError check_eager(const char *function, struct event *e)
     pthread_mutex_unlock(&e->lock);
     if (!c)
         return ACL_SUCCESS;
-    return weir_cann_fail_in(function, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+    return weir_cann_fail_in(function, ACL_ERROR_API_NOT_SUPPORT,
                              "the event was recorded in a capture that lasts");
 }
 

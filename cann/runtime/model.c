@@ -166,7 +166,7 @@ EXPORT aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream)
     if ((err = model_get(__func__, modelRI, &m)) || (err = stream_get(stream, &s)))
         return err;
     if (capture_active(s->capture))
-        return FAIL(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        return FAIL(ACL_ERROR_API_NOT_SUPPORT,
                     "graph %u cannot run on stream %d, which is being captured", m->id, s->id);
     if (s->context->device != m->device)
         return FAIL(ACL_ERROR_RT_MODEL_CONTEXT, "graph %u is of device %d, stream %d of device %d",

@@ -220,8 +220,6 @@ aclError capture_host_owned(const char *function, struct stream *stream, aclrtCa
                             void *user, void (*release)(void *user));
 /* The stream goes away. */
 void capture_abandon(struct stream *stream);
-/* It will end with an error. */
-void capture_break(struct capture *capture, const char *why);
 
 /* ---- callback.c ---- */
 

@@ -142,8 +142,7 @@ aclError stream_check_eager(const char *function, struct stream *s)
 {
     if (!capture_active(s->capture))
         return ACL_SUCCESS;
-    capture_break(s->capture, function);
-    return weir_cann_fail_in(function, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+    return weir_cann_fail_in(function, ACL_ERROR_API_NOT_SUPPORT,
                              "stream %d is being captured: the host cannot wait for it", s->id);
 }
 

@@ -143,6 +143,8 @@ ROW(CrossEntropyLoss, run_cross_entropy, FLOAT, T(input), T(target), TQ(weight),
 /* ---- random numbers ---- */
 ROW(InplaceUniform, run_uniform, FLOAT, X(self), F(from), F(to), I(seed), I(offset))
 ROW(InplaceNormal, run_normal, FLOAT, X(self), G(mean), G(std), I(seed), I(offset))
+ROW(InplaceUniformTensor, run_uniform, FLOAT, X(self), F(from), F(to), T(seed), T(offset), I(more))
+ROW(InplaceNormalTensor, run_normal, FLOAT, X(self), G(mean), G(std), T(seed), T(offset), I(more))
 ROW(NormalFloatFloat, run_normal_out, FLOAT, G(mean), G(std), I(seed), I(offset), O(out))
 ROW(NormalFloatTensor, run_normal_out, FLOAT, G(mean), T(std), I(seed), I(offset), O(out))
 ROW(NormalTensorFloat, run_normal_out, FLOAT, T(mean), G(std), I(seed), I(offset), O(out))
@@ -151,12 +153,18 @@ ROW(InplaceBernoulli, run_bernoulli, ALL, X(self), S(p), I(seed), I(offset))
 ROW(InplaceBernoulliTensor, run_bernoulli, ALL, X(self), T(p), I(seed), I(offset))
 ROW(InplaceRandom, run_random, NUMBER, X(self), I(from), I(to), I(seed), I(offset))
 ROW(InplaceRandomWithoutFromTo, run_random_all, ALL, X(self), I(seed), I(offset))
+ROW(InplaceRandomTensor, run_random, NUMBER, X(self), I(from), I(to), T(seed), T(offset), I(more))
+ROW(InplaceRandomWithoutFromToTensor, run_random_all, ALL, X(self), T(seed), T(offset), I(more))
 ROW(Randperm, run_randperm, NUMBER, I(n), I(seed), I(offset), O(out))
 ROW(Multinomial, run_multinomial, FLOAT, T(self), I(samples), B(replacement), I(seed), I(offset),
     O(out))
+ROW(MultinomialTensor, run_multinomial, FLOAT, T(self), I(samples), B(replacement), T(seed),
+    T(offset), I(more), O(out))
 ROW(DropoutGenMask, run_dropout_gen_mask, ALL, N(shape), F(p), I(seed), I(offset), O(mask))
 ROW(DropoutGenMaskV2, run_dropout_gen_mask, ALL, N(shape), F(p), I(seed), I(offset), Y(dtype),
     O(mask))
+ROW(DropoutGenMaskV2Tensor, run_dropout_gen_mask, ALL, N(shape), F(p), T(seed), T(offset), I(more),
+    Y(dtype), O(mask))
 ROW(DropoutDoMask, run_dropout_do_mask, FLOAT, T(self), T(mask), F(p), O(out))
 ROW(DropoutV3, run_dropout, FLOAT, T(self), NQ(noise_shape), F(p), I(seed), I(offset), O(out),
     O(mask))
@@ -268,6 +276,9 @@ ROW(FusedInferAttentionScoreV3, run_fused_infer_attention_v3, FLOAT, FUSED_TENSO
 ROW(FusedInferAttentionScoreV4, run_fused_infer_attention_v4, FLOAT, FUSED_TENSORS, TQ(query_rope),
     TQ(key_rope), TQ(rope_scale), TQ(query_scale), TQ(sink), FUSED_NUMBERS, I(query_mode), O(out),
     OQ(lse))
+ROW(FusedInferAttentionScoreV5, run_fused_infer_attention_v5, FLOAT, FUSED_TENSORS, TQ(query_rope),
+    TQ(key_rope), TQ(rope_scale), TQ(query_scale), TQ(sink), TQ(query_start), TQ(kv_start),
+    FUSED_NUMBERS, I(query_mode), I(pse_type), O(out), OQ(lse))
 #undef FUSED_TENSORS
 #undef FUSED_NUMBERS
 ROW(RotaryPositionEmbedding, run_rotary, FLOAT, T(x), T(cos), T(sin), I(mode), O(out))

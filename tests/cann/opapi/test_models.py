@@ -122,7 +122,8 @@ def test_inference_attention(layout):
                                    ({"atten_mask": mask}, mask, None), ({"pse_shift": bias}, None, bias.double())):
                 want, most, total = attention(*doubles, 0.3, rule, p)
                 for name in ("FusedInferAttentionScoreV2", "FusedInferAttentionScoreV3",
-                             "FusedInferAttentionScoreV4", "PromptFlashAttentionV3"):
+                             "FusedInferAttentionScoreV4", "FusedInferAttentionScoreV5",
+                             "PromptFlashAttentionV3"):
                     out = empty_like(laid[0])
                     if name == "PromptFlashAttentionV3":
                         args = fused_args(name, *laid, out, heads=n, kv_heads=kv_heads, layout=layout, **named)

@@ -15,6 +15,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import select
 import signal
 import sys
@@ -62,7 +63,9 @@ class Result(unittest.TestResult):
 
     def note(self, status, why):
         if self.status != "failed":
-            self.status, self.why = status, " ".join(str(why).split())[:300]
+            text = " ".join(str(why).split())
+            found = re.search(r"EZ\d+: .*", text)  # weir's own sentence
+            self.status, self.why = status, (found[0] if found else text)[:240]
 
     def addError(self, test, err):
         self.note("failed", f"{err[0].__name__}: {err[1]}")
@@ -96,8 +99,6 @@ def run_cases(path, skip, tell):
               "why": f"not imported: {type(error).__name__}: {error}"[:300]})  # fmt: skip
         return
     tell({"all": list(cases)})
-    module = sys.modules[path.stem]
-    classes = {}
     for name, test in cases.items():
         if name in skip:
             continue
@@ -108,7 +109,6 @@ def run_cases(path, skip, tell):
         tell({"case": name, "status": result.status, "why": result.why})
         if result.status == "failed":
             return
-    del module, classes
 
 
 def in_child(path, skip, timeout, hear):
