@@ -79,7 +79,7 @@ tensor *own(struct call *c, tensor *t)
 
 tensor *view_of(struct call *c, const aclTensor *t)
 {
-    weir_dtype dtype = (weir_dtype)type_of_acl(t->type);
+    weir_dtype dtype = (weir_dtype)carrier_of_acl(t->type);
     int64_t n = 1;
     tensor *x = NULL;
     aclError err;
@@ -133,7 +133,7 @@ weir_dtype type_arg(struct call *c, int i)
 
 weir_dtype out_type(struct call *c, int i)
 {
-    return c->args[i].tensor ? (weir_dtype)type_of_acl(c->args[i].tensor->type) : WEIR_F32;
+    return c->args[i].tensor ? (weir_dtype)carrier_of_acl(c->args[i].tensor->type) : WEIR_F32;
 }
 
 static void shape_text(const tensor *x, char *to, size_t bytes)

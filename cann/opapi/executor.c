@@ -25,16 +25,26 @@ static enum object_kind object_kind_of(char operand)
     }
 }
 
+/* `first` is the operator's first tensor. */
 static aclnnStatus check_tensor(const struct row *row, const struct operand *o, const aclTensor *t,
-                                bool first)
+                                const aclTensor *first)
 {
     int type = type_of_acl(t->type);
 
+    if (row->types & TYPES_CARRIED && type_of_acl(first->type) < 0 &&
+        carrier_of_acl(first->type) >= 0) {
+        if (t->type == first->type)
+            return 0;
+        return weir_cann_fail(ACLNN_ERR_PARAM_INVALID,
+                              "aclnn%s: %s is of type %s: weir moves %s, and does not convert it",
+                              row->name, o->name, acl_type_name(t->type),
+                              acl_type_name(first->type));
+    }
     if (type < 0)
         return weir_cann_fail(ACLNN_ERR_PARAM_INVALID,
                               "aclnn%s: %s is of type %s, which weir does not compute with",
                               row->name, o->name, acl_type_name(t->type));
-    if (first && !(row->types >> type & 1))
+    if (t == first && !(row->types >> type & 1))
         return weir_cann_fail(ACLNN_ERR_PARAM_INVALID, "aclnn%s: %s may not be of type %s",
                               row->name, o->name, acl_type_name(t->type));
     return 0;
@@ -42,7 +52,7 @@ static aclnnStatus check_tensor(const struct row *row, const struct operand *o, 
 
 static aclnnStatus check(const struct row *row, const union arg *args)
 {
-    bool first = true; /* the next tensor is the first one */
+    const aclTensor *first = NULL;
 
     for (int i = 0; i < row->count; i++) {
         const struct operand *o = &row->operands[i];
@@ -63,13 +73,14 @@ static aclnnStatus check(const struct row *row, const union arg *args)
                                   "aclnn%s: %s (%p) is no object of the right kind", row->name,
                                   o->name, args[i].object);
         if (o->kind == OPERAND_T || o->kind == OPERAND_O || o->kind == OPERAND_X) {
+            first = first ? first : args[i].tensor;
             err = check_tensor(row, o, args[i].tensor, first);
-            first = false;
         } else if (o->kind == OPERAND_L || o->kind == OPERAND_M) {
             for (uint64_t k = 0; k < args[i].tensors->size && !err; k++)
-                if (args[i].tensors->value[k])
+                if (args[i].tensors->value[k]) {
+                    first = first ? first : args[i].tensors->value[k];
                     err = check_tensor(row, o, args[i].tensors->value[k], first);
-            first = false;
+                }
         }
         if (err)
             return err;

@@ -52,6 +52,8 @@ enum {
     TYPES_ALL = TYPES_NUMBER | 1 << WEIR_BOOL,
     TYPES_INDEX = 1 << WEIR_I64 | 1 << WEIR_I32,
     TYPES_I8 = 1 << WEIR_I8,
+    TYPES_CARRIED = 1 << 30, /* also types that weir lacks: all tensors are of one then */
+    TYPES_MOVE = TYPES_ALL | TYPES_CARRIED,
 };
 
 struct row {

@@ -39,6 +39,12 @@ void run_matmul(struct call *c)
         give(c, product(c, a, b));
 }
 
+/* weir multiplies matrices as they lie */
+void run_same_layout(struct call *c)
+{
+    (void)in(c, 0);
+}
+
 /* beta * self + alpha * p, in the type of the product */
 static tensor *blend(struct call *c, tensor *self, tensor *p, double beta, double alpha)
 {

@@ -126,33 +126,42 @@ void object_drop(const void *object)
 
 /* ---- types ---- */
 
+/* A type that weir lacks may have one as wide, in which its bits are moved. */
 static const struct {
     signed char weir;
     const char *name;
+    signed char carrier;
 } types[] = {
     [ACL_FLOAT] = {WEIR_F32, "float"},
     [ACL_FLOAT16] = {WEIR_F16, "float16"},
     [ACL_INT8] = {WEIR_I8, "int8"},
     [ACL_INT32] = {WEIR_I32, "int32"},
     [ACL_UINT8] = {WEIR_U8, "uint8"},
-    [ACL_INT16] = {-1, "int16"},
-    [ACL_UINT16] = {-1, "uint16"},
-    [ACL_UINT32] = {-1, "uint32"},
+    [ACL_INT16] = {-1, "int16", WEIR_F16},
+    [ACL_UINT16] = {-1, "uint16", WEIR_F16},
+    [ACL_UINT32] = {-1, "uint32", WEIR_I32},
     [ACL_INT64] = {WEIR_I64, "int64"},
-    [ACL_UINT64] = {-1, "uint64"},
+    [ACL_UINT64] = {-1, "uint64", WEIR_I64},
     [ACL_DOUBLE] = {WEIR_F64, "double"},
     [ACL_BOOL] = {WEIR_BOOL, "bool"},
-    [ACL_STRING] = {-1, "string"},
-    [ACL_COMPLEX64] = {-1, "complex64"},
-    [ACL_COMPLEX128] = {-1, "complex128"},
+    [ACL_STRING] = {-1, "string", -1},
+    [ACL_COMPLEX64] = {-1, "complex64", WEIR_I64},
+    [ACL_COMPLEX128] = {-1, "complex128", -1},
     [ACL_BF16] = {WEIR_BF16, "bfloat16"},
-    [ACL_INT4] = {-1, "int4"},
+    [ACL_INT4] = {-1, "int4", -1},
 };
 
 int type_of_acl(aclDataType type)
 {
     return (unsigned)type < sizeof types / sizeof *types && types[type].name ? types[type].weir
                                                                              : -1;
+}
+
+int carrier_of_acl(aclDataType type)
+{
+    int own = type_of_acl(type);
+
+    return own >= 0 || strcmp(acl_type_name(type), "unknown") == 0 ? own : types[type].carrier;
 }
 
 const char *acl_type_name(aclDataType type)

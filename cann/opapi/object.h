@@ -98,6 +98,8 @@ static inline bool object_is(const void *object, enum object_kind kind)
 
 /* weir's type for an AscendCL one, -1 if there is none. */
 int type_of_acl(aclDataType type);
+/* The same, or a type of as many bytes in which bits can be moved; -1 if there is none. */
+int carrier_of_acl(aclDataType type);
 /* "float16" and so on; "unknown" for a number that is no type. */
 const char *acl_type_name(aclDataType type);
 

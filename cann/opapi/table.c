@@ -96,6 +96,29 @@ MAX_WORKSPACE(FusedInferAttentionScoreV3)
 MAX_WORKSPACE(FusedInferAttentionScoreV4)
 MAX_WORKSPACE(FusedInferAttentionScoreV5)
 
+aclnnStatus aclnnCalculateMatmulWeightSizeV2(const aclIntArray *tensorShape, aclDataType dataType,
+                                             uint64_t *weightTensorSize)
+{
+    uint64_t bytes = aclDataTypeSize(dataType), dims;
+    aclnnStatus err;
+
+    if (!weightTensorSize)
+        return weir_cann_fail(ACLNN_ERR_PARAM_NULLPTR, "%s: weightTensorSize is NULL", __func__);
+    *weightTensorSize = 0;
+    if ((err = aclGetIntArraySize(tensorShape, &dims)))
+        return err;
+    if (!bytes)
+        return weir_cann_fail(ACLNN_ERR_PARAM_INVALID, "%s: data type %d has no size", __func__,
+                              (int)dataType);
+    for (uint64_t i = 0; i < dims; i++)
+        if (tensorShape->value[i] < 0 ||
+            __builtin_mul_overflow(bytes, (uint64_t)tensorShape->value[i], &bytes))
+            return weir_cann_fail(ACLNN_ERR_PARAM_INVALID, "%s: size %lld of dim %llu", __func__,
+                                  (long long)tensorShape->value[i], (unsigned long long)i);
+    *weightTensorSize = bytes;
+    return ACLNN_SUCCESS;
+}
+
 aclnnStatus aclnnInit(const char *configPath)
 {
     (void)configPath;

@@ -1,6 +1,8 @@
 /* Error codes and the sentence that goes with the last one of each thread. */
 #include "runtime.h"
 
+#include "aclnn/acl_meta.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +19,14 @@ static const char *code_text(aclError code)
         return text;
         WEIR_ACL_ERROR_LIST(TEXT)
 #undef TEXT
+    case ACLNN_ERR_PARAM_NULLPTR:
+        return "an operand is NULL";
+    case ACLNN_ERR_PARAM_INVALID:
+        return "an operand is invalid";
+    case ACLNN_ERR_RUNTIME_ERROR:
+        return "the operator cannot be queued";
+    case ACLNN_ERR_INNER_NULLPTR:
+        return "out of host memory";
     default:
         return "an unknown error";
     }

@@ -63,6 +63,11 @@ extern "C" {
 #include "aclnnop/rows.h"
 #undef WEIR_ACLNN_ROW
 
+/* The bytes that a matrix has after aclnnTransMatmulWeight: those that it had before. */
+WEIR_ACLNN_API aclnnStatus aclnnCalculateMatmulWeightSizeV2(const aclIntArray *tensorShape,
+                                                            aclDataType dataType,
+                                                            uint64_t *weightTensorSize);
+
 #ifdef __cplusplus
 }
 #endif

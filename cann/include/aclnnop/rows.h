@@ -2,7 +2,8 @@
  *
  * Whoever includes this defines WEIR_ACLNN_ROW(name, run, types, operands...) first. The letters
  * before operands are those of aclnn_ops.h. Types: FLOAT (f32 f16 bf16 f64), INT (i64 i32 i8 u8),
- * NUMBER (both), BITS (INT and bool), ALL (NUMBER and bool), INDEX (i64 i32). */
+ * NUMBER (both), BITS (INT and bool), ALL (NUMBER and bool), INDEX (i64 i32), MOVE (ALL, and 16-bit
+ * integers, unsigned ones and complex64, which are moved and not converted). */
 /* clang-format off */
 #ifndef WEIR_ACLNN_ROW
 #error "define WEIR_ACLNN_ROW first"
@@ -249,8 +250,8 @@ ROW(MedianDim, run_median_dim, NUMBER, T(self), I(dim), B(keepdim), O(values), O
 
 /* ---- making and moving ---- */
 ROW(Cast, run_cast, ALL, T(self), Y(dtype), O(out))
-ROW(InplaceCopy, run_copy, ALL, X(self), T(source))
-ROW(InplaceZero, run_zero, ALL, X(self))
+ROW(InplaceCopy, run_copy, MOVE, X(self), T(source))
+ROW(InplaceZero, run_zero, MOVE, X(self))
 ROW(InplaceOne, run_one, ALL, X(self))
 ROW(InplaceFillScalar, run_fill, ALL, X(self), S(value))
 ROW(InplaceFillTensor, run_fill_tensor, ALL, X(self), T(value))
@@ -264,16 +265,16 @@ ROW(InplaceTril, run_tril, ALL, X(self), I(diagonal))
 ROW(InplaceTriu, run_triu, ALL, X(self), I(diagonal))
 ROW(InplaceFillDiagonal, run_fill_diagonal, ALL, X(self), S(value), B(wrap))
 ROW(Trace, run_trace, ALL, T(self), O(out))
-ROW(Cat, run_cat, ALL, L(tensors), I(dim), O(out))
-ROW(Stack, run_stack, ALL, L(tensors), I(dim), O(out))
-ROW(SplitWithSize, run_split, ALL, T(self), N(sizes), I(dim), M(out))
-ROW(Slice, run_slice, ALL, T(self), I(dim), I(start), I(end), I(step), O(out))
-ROW(Permute, run_permute, ALL, T(self), N(dims), O(out))
-ROW(Flip, run_flip, ALL, T(self), N(dims), O(out))
-ROW(Roll, run_roll, ALL, T(self), N(shifts), NQ(dims), O(out))
-ROW(Repeat, run_repeat, ALL, T(self), N(repeats), O(out))
-ROW(RepeatInterleaveInt, run_repeat_interleave_int, ALL, T(self), I(repeats), I(size), O(out))
-ROW(RepeatInterleaveIntWithDim, run_repeat_interleave_int_dim, ALL, T(self), I(repeats), I(dim),
+ROW(Cat, run_cat, MOVE, L(tensors), I(dim), O(out))
+ROW(Stack, run_stack, MOVE, L(tensors), I(dim), O(out))
+ROW(SplitWithSize, run_split, MOVE, T(self), N(sizes), I(dim), M(out))
+ROW(Slice, run_slice, MOVE, T(self), I(dim), I(start), I(end), I(step), O(out))
+ROW(Permute, run_permute, MOVE, T(self), N(dims), O(out))
+ROW(Flip, run_flip, MOVE, T(self), N(dims), O(out))
+ROW(Roll, run_roll, MOVE, T(self), N(shifts), NQ(dims), O(out))
+ROW(Repeat, run_repeat, MOVE, T(self), N(repeats), O(out))
+ROW(RepeatInterleaveInt, run_repeat_interleave_int, MOVE, T(self), I(repeats), I(size), O(out))
+ROW(RepeatInterleaveIntWithDim, run_repeat_interleave_int_dim, MOVE, T(self), I(repeats), I(dim),
     I(size), O(out))
 ROW(RepeatInterleave, run_repeat_interleave, ALL, T(self), T(repeats), I(size), O(out))
 ROW(RepeatInterleaveWithDim, run_repeat_interleave_dim, ALL, T(self), T(repeats), I(dim), I(size),
