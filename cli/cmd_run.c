@@ -38,7 +38,9 @@ static int run_on(weir_device *dev, const char *spec, struct cli_ranks *ranks, b
                      ? run_real(ranks, dev, spec, &result)
                      : run_model(ranks, html || chrome, &result);
     if (status < 0) {
-        if (json)
+        if (cli_is_standard(html) || cli_is_standard(chrome))
+            ; /* standard output has the file */
+        else if (json)
             run_print_json(&result, timeline);
         else
             run_print(&result);
@@ -60,7 +62,8 @@ int weir_cmd_run(int argc, char **argv)
         {"--ranks", "N", "the same graph on N devices", NULL, NULL},
         {"--rank", "R=FILE", "the graph of rank R; once for each rank", NULL, NULL},
         {"--timeline", NULL, "with --json: when every node ran", &timeline, NULL},
-        {"--html", "FILE", "write the timeline page, for a browser", NULL, &html},
+        {"--html", "FILE", "write the timeline page, for a browser; - is standard output", NULL,
+         &html},
         {"--trace", "FILE", "write the trace, for weir trace and Perfetto", NULL, &chrome},
         {"--json", NULL, "for machines", &json, NULL},
         {NULL, NULL, NULL, NULL, NULL},
@@ -93,6 +96,11 @@ int weir_cmd_run(int argc, char **argv)
     if (status >= 0) {
         cli_ranks_free(&ranks);
         return status;
+    }
+    if (cli_is_standard(html) && cli_is_standard(chrome)) {
+        fputs("weir run: standard output takes one file, --html or --trace\n", stderr);
+        cli_ranks_free(&ranks);
+        return EXIT_USAGE;
     }
     if ((st = weir_device_open(spec, &dev))) {
         cli_ranks_free(&ranks);

@@ -180,14 +180,21 @@ static char *path_of(const struct tuning *t, uint32_t graph)
 
 static int write_file(const char *path, const weir_graph *g)
 {
-    char *text = weir_graph_dump(g);
-    weir_status st = text ? weir__file_write_text(path, text) : WEIR_ENOMEM;
+    struct cli_output out;
+    int status = cli_output_open("tune", path, &out);
+    char *text;
 
+    if (status >= 0)
+        return status;
+    text = weir_graph_dump(g);
+    status = EXIT_FINE;
+    if (!text || weir__file_write_text(out.path, text)) {
+        fprintf(stderr, "weir tune: %s\n", weir_last_error());
+        status = EXIT_FAILED;
+    }
     free(text);
-    if (!st)
-        return -1;
-    fprintf(stderr, "weir tune: %s\n", weir_last_error());
-    return EXIT_FAILED;
+    status = cli_output_close("tune", &out, status);
+    return status ? status : -1;
 }
 
 static int write_files(struct tuning *t)
@@ -196,6 +203,10 @@ static int write_files(struct tuning *t)
 
     if (!t->out)
         return status;
+    if (cli_is_standard(t->out) && t->result.ngraphs > 1) {
+        fputs("weir tune: standard output takes one graph, and there are several\n", stderr);
+        return EXIT_USAGE;
+    }
     if (!(t->written = calloc(t->result.ngraphs, sizeof *t->written))) {
         fputs("weir tune: out of memory\n", stderr);
         return EXIT_FAILED;
@@ -230,7 +241,9 @@ static int tune(struct tuning *t, const struct cli_ranks *ranks)
         return cli_refuse_graph("tune", st);
     if ((status = write_files(t)) >= 0)
         return status;
-    if (t->json)
+    if (cli_is_standard(t->out))
+        ; /* standard output has the graph */
+    else if (t->json)
         print_json(t);
     else
         print_report(t);

@@ -54,6 +54,18 @@ int cli_parse(const struct cli_usage *usage, int argc, char **argv, int *nwords)
  * returns  -1 to go on, or the exit status after a complaint. */
 int cli_keep_input(const char *command);
 
+/* A file that an option names: "-" is standard output, which gets the whole file or nothing of
+ * it. Between the two calls `path` is what is to be written.
+ * returns  -1 to go on, or the exit status after a complaint. */
+struct cli_output {
+    const char *path;
+    char folder[224], file[240];
+};
+bool cli_is_standard(const char *path);
+int cli_output_open(const char *command, const char *wanted, struct cli_output *out);
+/* returns  `status`, or the exit status after a complaint. */
+int cli_output_close(const char *command, struct cli_output *out, int status);
+
 /* The name closest to `word` if it is close enough to have been meant, else NULL. */
 const char *cli_closest(const char *word, const char *(*name_at)(size_t i, const void *names),
                         const void *names);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "term.h"
-#include "trace_report.h"
+#include "trace/report.h"
 
 enum { N = 1000, TENSORS = 4 };
 

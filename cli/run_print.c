@@ -22,9 +22,27 @@ const char *run_cause_text(enum weir__cause cause)
     return texts[cause];
 }
 
+/* Of all times that are printed: microseconds, or the larger unit that a long run wants. */
+struct unit {
+    const char *name;
+    double us;
+};
+
+static struct unit unit_of(const struct run_result *r)
+{
+    double longest = isnan(r->makespan) ? 0 : r->makespan;
+
+    if (!isnan(r->serial) && r->serial > longest)
+        longest = r->serial;
+    return longest >= 1e7   ? (struct unit){"s", 1e6}
+           : longest >= 1e4 ? (struct unit){"ms", 1e3}
+                            : (struct unit){"us", 1};
+}
+
 static void print_numbers(const struct run_result *r)
 {
     double communication = 0, exposed = 0;
+    struct unit u = unit_of(r);
 
     for (size_t i = 0; i < r->nranks; i++) {
         communication += r->ranks[i].communication / (double)r->nranks;
@@ -37,26 +55,28 @@ static void print_numbers(const struct run_result *r)
     if (isnan(r->makespan))
         printf("  makespan       %snever ends: deadlock%s\n", term_on(TERM_BAD), term_off());
     else
-        printf("  makespan       %s%12.3f us%s", term_on(TERM_BOLD), r->makespan, term_off());
+        printf("  makespan       %s%12.3f %s%s", term_on(TERM_BOLD), r->makespan / u.us, u.name,
+               term_off());
     if (r->error > 0 && !isnan(r->makespan))
-        printf("   %.3f to %.3f us by the profile's error", r->makespan * (1 - r->error),
-               r->makespan * (1 + r->error));
+        printf("   %.3f to %.3f %s by the profile's error", r->makespan * (1 - r->error) / u.us,
+               r->makespan * (1 + r->error) / u.us, u.name);
     if (!isnan(r->makespan))
         printf("\n");
     if (isnan(r->serial))
         printf("  one stream     would wait for ever: its collectives would not meet");
     else
-        printf("  one stream     %12.3f us", r->serial);
+        printf("  one stream     %12.3f %s", r->serial / u.us, u.name);
     if (r->makespan > 0 && !isnan(r->serial))
-        printf("   the streams %s %.3f us: %.2fx", r->serial < r->makespan ? "cost" : "gain",
-               fabs(r->serial - r->makespan), r->serial / r->makespan);
-    printf("\n  critical path  %12.3f us   what dependencies alone would take\n", r->critical);
+        printf("   the streams %s %.3f %s: %.2fx", r->serial < r->makespan ? "cost" : "gain",
+               fabs(r->serial - r->makespan) / u.us, u.name, r->serial / r->makespan);
+    printf("\n  critical path  %12.3f %s   what dependencies alone would take\n",
+           r->critical / u.us, u.name);
     if (communication > 0)
-        printf("  communication  %12.3f us   of which %.3f us are exposed: nothing else runs\n",
-               communication, exposed);
+        printf("  communication  %12.3f %s   of which %.3f %s are exposed: nothing else runs\n",
+               communication / u.us, u.name, exposed / u.us, u.name);
     if (r->dispatch > 0)
-        printf("  dispatch       %12.3f us   of the host before a run, not counted above\n",
-               r->dispatch);
+        printf("  dispatch       %12.3f %s   of the host before a run, not counted above\n",
+               r->dispatch / u.us, u.name);
     if (r->memory)
         printf("  memory         %15s   at most\n", term_bytes(r->memory).text);
 }
@@ -77,14 +97,19 @@ static void print_engines(const struct run_result *r)
 
 static void print_streams(const struct run_result *r)
 {
-    static const struct term_column columns[] = {
-        {"rank", true},    {"stream", false}, {"priority", true},
-        {"nodes", true},   {"busy us", true}, {"waits for cores us", true},
-        {"from us", true}, {"to us", true},
+    struct unit u = unit_of(r);
+    char titles[4][32];
+    const struct term_column columns[] = {
+        {"rank", true},    {"stream", false}, {"priority", true}, {"nodes", true},
+        {titles[0], true}, {titles[1], true}, {titles[2], true},  {titles[3], true},
     };
     struct term_table t = {.columns = columns, .ncolumns = sizeof columns / sizeof *columns};
     size_t shown = r->nstreams < MAX_ROWS ? r->nstreams : MAX_ROWS;
 
+    snprintf(titles[0], sizeof titles[0], "busy %s", u.name);
+    snprintf(titles[1], sizeof titles[1], "waits for cores %s", u.name);
+    snprintf(titles[2], sizeof titles[2], "from %s", u.name);
+    snprintf(titles[3], sizeof titles[3], "to %s", u.name);
     for (size_t i = 0; i < shown; i++) {
         const struct run_stream *s = &r->streams[i];
         char cells[8][64];
@@ -93,10 +118,10 @@ static void print_streams(const struct run_result *r)
         snprintf(cells[1], sizeof cells[1], "%s", s->name);
         snprintf(cells[2], sizeof cells[2], "%d", s->priority);
         snprintf(cells[3], sizeof cells[3], "%u", s->nodes);
-        snprintf(cells[4], sizeof cells[4], "%.3f", s->busy);
-        snprintf(cells[5], sizeof cells[5], "%.3f", s->waiting);
-        snprintf(cells[6], sizeof cells[6], "%.3f", s->start);
-        snprintf(cells[7], sizeof cells[7], "%.3f", s->end);
+        snprintf(cells[4], sizeof cells[4], "%.3f", s->busy / u.us);
+        snprintf(cells[5], sizeof cells[5], "%.3f", s->waiting / u.us);
+        snprintf(cells[6], sizeof cells[6], "%.3f", s->start / u.us);
+        snprintf(cells[7], sizeof cells[7], "%.3f", s->end / u.us);
         term_table_add(&t, (const char *const[]){cells[0], cells[1], cells[2], cells[3], cells[4],
                                                  cells[5], cells[6], cells[7]});
     }
@@ -134,8 +159,10 @@ static void print_chart(const struct run_result *r)
 
 static void print_path(const struct run_result *r)
 {
-    static const struct term_column columns[] = {
-        {"from us", true}, {"to us", true},       {"node", false},
+    struct unit u = unit_of(r);
+    char titles[2][16];
+    const struct term_column columns[] = {
+        {titles[0], true}, {titles[1], true},     {"node", false},
         {"stream", false}, {"waited for", false},
     };
     struct term_table t = {.columns = columns, .ncolumns = sizeof columns / sizeof *columns};
@@ -143,13 +170,15 @@ static void print_path(const struct run_result *r)
 
     if (!r->npath)
         return;
+    snprintf(titles[0], sizeof titles[0], "from %s", u.name);
+    snprintf(titles[1], sizeof titles[1], "to %s", u.name);
     for (size_t i = skipped; i < r->npath; i++) {
         const struct run_step *step = &r->path[i];
         const struct run_span *s = &r->spans[step->span];
         char from[32], to[32], node[96], stream[96], cause[128];
 
-        snprintf(from, sizeof from, "%.3f", s->start);
-        snprintf(to, sizeof to, "%.3f", s->end);
+        snprintf(from, sizeof from, "%.3f", s->start / u.us);
+        snprintf(to, sizeof to, "%.3f", s->end / u.us);
         snprintf(node, sizeof node, r->nranks > 1 ? "%.80s (rank %u)" : "%.80s", s->name, s->rank);
         snprintf(stream, sizeof stream, "%.80s", r->streams[s->stream].name);
         if (step->cause_name && step->cause_rank != s->rank)

@@ -262,20 +262,39 @@ static weir_status make_trace(const struct run_result *r, const weir_device_prop
     return weir__trace_name_cores(*out) ? WEIR_OK : WEIR_ENOMEM;
 }
 
+/* One file of the run. */
+static int write_file(const char *wanted, const char *what, const weir_trace *trace,
+                      const char *title)
+{
+    struct cli_output out;
+    int status = cli_output_open("run", wanted, &out);
+    weir_status st;
+
+    if (status >= 0)
+        return status;
+    st = title ? weir_trace_write_html((const weir_trace *[]){trace}, &title, 1, out.path)
+               : weir_trace_write_chrome(trace, out.path);
+    status = cli_output_close("run", &out, st ? cli_complain("run", st) : EXIT_FINE);
+    if (!status && !cli_is_standard(wanted))
+        fprintf(stderr, "the %s is %s\n", what, wanted);
+    return status;
+}
+
 int run_write(const struct run_result *r, const weir_device_props *props, const char *html,
               const char *chrome)
 {
     struct tables t = {0};
     weir_trace *trace = NULL;
     weir_status st = WEIR_ENOMEM;
+    int status;
 
     if (make_tables(&t, r))
         st = make_trace(r, props, &t, &trace);
-    if (!st && html &&
-        !(st = weir_trace_write_html((const weir_trace *[]){trace}, &r->device, 1, html)))
-        fprintf(stderr, "the page is %s\n", html);
-    if (!st && chrome && !(st = weir_trace_write_chrome(trace, chrome)))
-        fprintf(stderr, "the trace is %s\n", chrome);
+    status = st ? cli_complain("run", st) : EXIT_FINE;
+    if (!status && html)
+        status = write_file(html, "page", trace, r->device);
+    if (!status && chrome)
+        status = write_file(chrome, "trace", trace, NULL);
     weir_trace_free(trace);
     free(t.devices);
     free(t.streams);
@@ -283,5 +302,5 @@ int run_write(const struct run_result *r, const weir_device_props *props, const 
     free(t.waits);
     free(t.parts);
     free(t.at);
-    return st ? cli_complain("run", st) : EXIT_FINE;
+    return status;
 }

@@ -37,6 +37,15 @@ WEIR_API WEIR_MUST_USE weir_status weir_trace_start(const weir_trace_options *op
  * threads  any. */
 WEIR_API WEIR_MUST_USE weir_status weir_trace_stop(weir_trace **out);
 
+/* What was recorded so far, while the recording goes on: all of it while the rings are less than
+ * half full, then the newest half of each. An operator that has not ended is not in it. Also of
+ * what is recorded because WEIR_WATCH is set.
+ * returns  WEIR_ESTATE if nothing is recorded; WEIR_ENOMEM.
+ * threads  any. */
+WEIR_API WEIR_MUST_USE weir_status weir_trace_snapshot(weir_trace **out);
+
+/* Whether the program records. What is recorded because WEIR_WATCH is set does not count: it
+ * gives way to weir_trace_start. */
 WEIR_API bool weir_trace_running(void);
 
 /* NULL is fine. */

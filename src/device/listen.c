@@ -1,5 +1,6 @@
 /* What every device tells a trace, whatever its driver. */
 #include "device/device.h"
+#include "trace/watch/watch.h"
 
 static void announce(struct weir__trace_source *source)
 {
@@ -20,6 +21,7 @@ void weir__device_listen(weir_device *dev)
         .announce = announce,
     };
     weir__trace_add_source(&dev->trace);
+    weir__watch_begin();
 }
 
 void weir__stream_announce(const weir_stream *s)

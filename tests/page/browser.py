@@ -107,7 +107,7 @@ class Browser:
         self.resize(width, height)
         self.call("Emulation.setEmulatedMedia", features=[
             {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
-        self.call("Page.navigate", url="file://" + os.path.abspath(path))
+        self.call("Page.navigate", url=path if path.startswith("http:") else "file://" + os.path.abspath(path))
         self.wait_for("window.weir !== undefined && document.readyState === 'complete'")
         self.settle()
 

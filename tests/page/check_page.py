@@ -10,6 +10,7 @@ import sys
 import tempfile
 
 from browser import Browser, find_chromium
+import kernels
 import synthetic
 
 FAILURES = []
@@ -169,6 +170,54 @@ def compares(browser, path):
     page.quiet("compare")
 
 
+def names_kernels_shortly(browser, path):
+    page = Page(browser, path)
+    rows = browser.eval("[...document.querySelectorAll('#table tr')].map(r => [...r.children].map(c => c.textContent))")
+    check(rows[0] == ["operator", "count A", "count B", "A", "B", "B − A"], f"both counts have a column: {rows[0]}")
+    check(rows[1][:3] == ["Memcpy HtoD (Pageable -> Device)", "18", "200"], f"what changed most comes first: {rows[1]}")
+    names = [r[0] for r in rows[1:]]
+    check("vectorized_elementwise_kernel<CUDAFunctor_add>" in names, f"long names are shortened: {names}")
+    check("softmax_warp_forward" in names, f"also of anonymous namespaces: {names}")
+    title = browser.eval("[...document.querySelectorAll('#table button')].find(b => "
+                         "b.textContent.startsWith('vectorized')).title")
+    check(title == kernels.ADD, f"hovering tells the whole name: {title!r}")
+    steps = browser.eval("document.querySelectorAll('#path tr').length")
+    check(steps <= 12, f"the critical path groups what repeats: {steps} rows")
+    check(browser.eval("!document.body.innerText.includes('rank') && "
+                       "weir.timeline.rows.rows.every(r => r.kind !== 'device')"), "the only device has no rank")
+    page.quiet("kernels")
+
+
+def grows_while_watched(browser, build, work):
+    """`weir trace watch` in the browser: the timeline grows, and ends with the program."""
+    weir, root = os.path.join(build, "weir"), os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+    program = f"{work}/watched"
+    subprocess.run(["cc", f"-I{root}/include", f"{root}/tests/page/watched.c", "-o", program,
+                    f"-L{build}", "-lweir", f"-Wl,-rpath,{os.path.abspath(build)}"], check=True)
+    os.mkdir(f"{work}/sockets", 0o700)
+    env = {**os.environ, "WEIR_WATCH": f"{work}/sockets"}
+    watch = subprocess.Popen([weir, "trace", "watch", "--quit", "--html", f"{work}/last.html", "--", program],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+    address = watch.stdout.readline().strip()
+    browser.open(address)
+    browser.wait_for("weir.traces[0].n > 20")
+    before = browser.eval("weir.traces[0].n")
+    browser.wait_for(f"weir.traces[0].n > {before} && document.getElementById('state').textContent === 'live'")
+    check(browser.eval("weir.traces[0].streams.map(s => s.name).join()").count("left") == 1, "streams have their names")
+    check(browser.eval("weir.timeline.view.to >= weir.traces[0].makespan"), "all of it stays in view")
+    check(all(u.startswith(address) or u.startswith("data:") for u in browser.requests),
+          f"nothing else is asked for: {set(browser.requests)}")
+    shown = browser.eval("weir.traces[0].n")
+    browser.screenshot(os.environ.get("WATCH_PICTURE", f"{work}/watch.png"))
+    watch.stdin.close()
+    check(watch.wait(60) == 0, "the watch ends with the program")
+    browser.wait_for("document.getElementById('state').textContent !== 'live'")
+    browser.complaints = [c for c in browser.complaints if "ERR_CONNECTION_REFUSED" not in c]
+    check(not browser.complaints, f"watch: console errors: {browser.complaints}")
+    Page(browser, f"{work}/last.html")
+    check(browser.eval("weir.traces[0].n") >= shown, "the last page has all that was shown")
+
+
 def stays_smooth(browser, path, operators):
     """Drawn in time, and panned in time, by the processor time of the page's thread."""
     before = browser.cpu_ms()
@@ -256,6 +305,10 @@ def main():
                 tells_about_bars_and_gaps(browser, three)
                 searches_and_marks(browser, three)
                 compares(browser, both)
+                kernels.write(f"{work}/a.json", 18)
+                kernels.write(f"{work}/b.json", 200)
+                names_kernels_shortly(browser, page("kernels", f"{work}/a.json", f"{work}/b.json"))
+                grows_while_watched(browser, options.build, work)
                 fits_paper_and_phones(browser, three)
                 stays_smooth(browser, page("many", f"{work}/many.json"), 100000)
         finally:

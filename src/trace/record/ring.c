@@ -22,9 +22,7 @@
 #include "base/lock.h"
 #include "base/sized.h"
 
-/* KEPT_BYTES of each ring are there before they are written, and stay: a page that comes
- * with the first write to it costs more than the 64 records that fill it. */
-enum { DEFAULT_BYTES = 32 << 20, LEAST_BYTES = 4 << 10, KEPT_BYTES = 1 << 20 };
+enum { DEFAULT_BYTES = 32 << 20, LEAST_BYTES = 4 << 10, WATCH_BYTES = 2 << 20 };
 #define MOST_BYTES ((size_t)16 << 30)
 
 _Static_assert(sizeof(struct weir__trace_record) == WEIR__LINE, "a record is a cache line");
@@ -37,6 +35,7 @@ static struct weir__trace_source *sources;
 static struct weir__trace_ring *rings;
 static struct {
     uint32_t last; /* number of the last recording that began */
+    bool watched;  /* it is the watch's, and gives way to one that the program begins */
     size_t count;  /* records of a ring */
     struct weir__trace_raw raw;
 } session;
@@ -93,13 +92,6 @@ static struct weir__trace_ring *claim(void)
     return r;
 }
 
-static size_t kept_bytes(const struct weir__trace_ring *r)
-{
-    size_t size = r->count * sizeof *r->records;
-
-    return size < KEPT_BYTES ? size : KEPT_BYTES;
-}
-
 static bool resize(struct weir__trace_ring *r, size_t count)
 {
     struct weir__trace_record *records;
@@ -112,7 +104,7 @@ static bool resize(struct weir__trace_ring *r, size_t count)
         munmap(r->records, r->count * sizeof *records);
     r->records = records;
     r->count = count;
-    for (size_t at = 0; at < kept_bytes(r); at += 4096)
+    for (size_t at = 0; at < weir__trace_kept(r); at += 4096)
         *(volatile char *)((char *)records + at) = 0;
     return true;
 }
@@ -251,11 +243,23 @@ void weir__trace_remove_source(struct weir__trace_source *source)
 
 /* ---- start and stop ---- */
 
-static weir_status begin(size_t bytes)
+/* Ends a recording that nobody will ask for. Under the lock. */
+static void forget(void)
+{
+    atomic_store(&weir__trace_generation, 0);
+    weir__trace_raw_fini(&session.raw);
+    session.raw = (struct weir__trace_raw){0};
+    session.watched = false;
+    weir__allocator_hold(-1);
+}
+
+static weir_status begin(size_t bytes, bool watched)
 {
     weir_status st = WEIR_OK;
 
     pthread_mutex_lock(&lock);
+    if (weir__trace_on() && session.watched && !watched)
+        forget();
     if (weir__trace_on()) {
         st = weir__fail(WEIR_ESTATE, "a trace is being recorded already");
     } else {
@@ -264,6 +268,7 @@ static weir_status begin(size_t bytes)
             session.count *= 2;
         session.raw = (struct weir__trace_raw){.start_ns = weir__clock_ns(),
                                                .start_ticks = weir__trace_ticks()};
+        session.watched = watched;
         if (!++session.last) /* 0 means off */
             session.last++;
         weir__allocator_hold(1);
@@ -279,12 +284,8 @@ static weir_status check_begun(void)
     bool lost;
 
     pthread_mutex_lock(&lock);
-    if ((lost = session.raw.dropped)) {
-        atomic_store(&weir__trace_generation, 0);
-        weir__trace_raw_fini(&session.raw);
-        session.raw = (struct weir__trace_raw){0};
-        weir__allocator_hold(-1);
-    }
+    if ((lost = session.raw.dropped))
+        forget();
     pthread_mutex_unlock(&lock);
     return lost ? weir__fail_nomem("the devices and streams of a trace") : WEIR_OK;
 }
@@ -310,6 +311,22 @@ static void watch_forks(void)
     (void)pthread_atfork(before_fork, after_fork, after_fork);
 }
 
+static weir_status start(size_t bytes, bool watched)
+{
+    weir_status st;
+
+    pthread_once(&forks, watch_forks);
+    weir__trace_ticks_init(); /* devices do it too, but there may be none yet */
+    pthread_mutex_lock(&sources_lock);
+    if (!(st = begin(bytes, watched))) {
+        for (struct weir__trace_source *s = sources; s; s = s->next)
+            introduce(s);
+        st = check_begun();
+    }
+    pthread_mutex_unlock(&sources_lock);
+    return st;
+}
+
 weir_status weir_trace_start(const weir_trace_options *options)
 {
     weir_trace_options o;
@@ -321,60 +338,73 @@ weir_status weir_trace_start(const weir_trace_options *options)
     if (bytes < LEAST_BYTES || bytes > MOST_BYTES)
         return weir__fail(WEIR_ERANGE, "%zu bytes per thread for a trace: %d to %zu are possible",
                           bytes, LEAST_BYTES, MOST_BYTES);
-    pthread_once(&forks, watch_forks);
-    weir__trace_ticks_init(); /* devices do it too, but there may be none yet */
-    pthread_mutex_lock(&sources_lock);
-    if (!(st = begin(bytes))) {
-        for (struct weir__trace_source *s = sources; s; s = s->next)
-            introduce(s);
-        st = check_begun();
-    }
-    pthread_mutex_unlock(&sources_lock);
-    return st;
+    return start(bytes, false);
+}
+
+weir_status weir__trace_watch_start(void)
+{
+    return start(WATCH_BYTES, true);
+}
+
+static bool is_programs_own(void)
+{
+    bool own;
+
+    pthread_mutex_lock(&lock);
+    own = weir__trace_on() && !session.watched;
+    pthread_mutex_unlock(&lock);
+    return own;
 }
 
 bool weir_trace_running(void)
 {
-    return weir__trace_on();
+    return weir__trace_on() && is_programs_own();
 }
 
-/* What of the ring belongs to the recording: from *first to the head that is returned. */
-static uint64_t span(const struct weir__trace_ring *r, uint32_t recording, uint64_t *first)
+/* What the session knows, apart from it. Under the lock. */
+static weir_status copy_session(struct weir__trace_raw *raw, uint32_t recording)
 {
-    uint64_t head = atomic_load_explicit(&r->head, memory_order_acquire);
-
-    *first = head;
-    if (atomic_load_explicit(&r->recording, memory_order_relaxed) == recording)
-        /* The slot at the head may be written just now. */
-        *first = head < r->count ? 0 : head - r->count + 1;
-    return head;
+    *raw = (struct weir__trace_raw){.dropped = session.raw.dropped,
+                                    .start_ns = session.raw.start_ns,
+                                    .start_ticks = session.raw.start_ticks,
+                                    .ndevices = session.raw.ndevices,
+                                    .nstreams = session.raw.nstreams};
+    raw->devices = weir__malloc(((size_t)raw->ndevices + 1) * sizeof *raw->devices);
+    raw->streams = weir__malloc(((size_t)raw->nstreams + 1) * sizeof *raw->streams);
+    if (!raw->devices || !raw->streams)
+        return weir__fail_nomem("a look at a trace");
+    if (raw->ndevices)
+        memcpy(raw->devices, session.raw.devices, (size_t)raw->ndevices * sizeof *raw->devices);
+    if (raw->nstreams)
+        memcpy(raw->streams, session.raw.streams, (size_t)raw->nstreams * sizeof *raw->streams);
+    return weir__trace_look(rings, recording, raw);
 }
 
-/* Copies the rings' records and gives their pages back. Under the lock. */
-static weir_status drain(struct weir__trace_raw *raw, uint32_t recording)
+weir_status weir_trace_snapshot(weir_trace **out)
 {
-    size_t total = 0;
-    uint64_t first, head;
+    struct weir__trace_raw raw = {0};
+    uint32_t recording;
+    weir_status st;
 
-    for (struct weir__trace_ring *r = rings; r; r = r->next) {
-        head = span(r, recording, &first);
-        total += head - first;
+    WEIR__NEED(out, "out");
+    *out = NULL;
+    pthread_mutex_lock(&lock);
+    if (!(recording = atomic_load(&weir__trace_generation))) {
+        st = weir__fail(WEIR_ESTATE, "no trace is being recorded");
+    } else {
+        weir__allocator_hold(1); /* the trace's */
+        st = copy_session(&raw, recording);
     }
-    if (!(raw->records = weir__malloc(total * sizeof *raw->records)))
-        return weir__fail_nomem("sorting a trace of %zu records", total);
-    for (struct weir__trace_ring *r = rings; r; r = r->next) {
-        head = span(r, recording, &first);
-        if (head != first)
-            raw->dropped += first;
-        for (; first < head && raw->nrecords < total; first++) {
-            raw->records[raw->nrecords] = r->records[first & (r->count - 1)];
-            raw->nrecords += raw->records[raw->nrecords].generation == (uint16_t)recording;
-        }
-        if (r->count * sizeof *r->records > kept_bytes(r))
-            madvise((char *)r->records + kept_bytes(r),
-                    r->count * sizeof *r->records - kept_bytes(r), MADV_DONTNEED);
-    }
-    return WEIR_OK;
+    pthread_mutex_unlock(&lock);
+    if (!recording)
+        return st;
+    raw.ns_per_tick = weir__trace_tick_ns();
+    if (!st)
+        st = weir__trace_collect(&raw, out);
+    weir__trace_raw_fini(&raw);
+    if (st)
+        weir__allocator_hold(-1);
+    return st;
 }
 
 weir_status weir_trace_stop(weir_trace **out)
@@ -386,12 +416,13 @@ weir_status weir_trace_stop(weir_trace **out)
     WEIR__NEED(out, "out");
     *out = NULL;
     pthread_mutex_lock(&lock);
-    if (!(recording = atomic_exchange(&weir__trace_generation, 0))) {
+    recording = session.watched ? 0 : atomic_exchange(&weir__trace_generation, 0);
+    if (!recording) {
         st = weir__fail(WEIR_ESTATE, "no trace is being recorded");
     } else {
         raw = session.raw;
         session.raw = (struct weir__trace_raw){0};
-        st = drain(&raw, recording);
+        st = weir__trace_drain(rings, recording, &raw);
     }
     pthread_mutex_unlock(&lock);
     if (!recording)

@@ -57,6 +57,18 @@ struct weir__trace_raw {
 };
 void weir__trace_raw_fini(struct weir__trace_raw *raw);
 
+/* So many bytes of each ring are there before they are written, and stay: a page that comes
+ * with the first write to it costs more than the 64 records that fill it. */
+enum { WEIR__TRACE_KEPT = 1 << 20 };
+size_t weir__trace_kept(const struct weir__trace_ring *r);
+
+/* drain.c: the records of a recording. The first gives the rings' pages back; the second copies
+ * the newest ones while their threads write on. */
+weir_status weir__trace_drain(struct weir__trace_ring *rings, uint32_t recording,
+                              struct weir__trace_raw *raw);
+weir_status weir__trace_look(struct weir__trace_ring *rings, uint32_t recording,
+                             struct weir__trace_raw *raw);
+
 /* Gives every core that is WEIR__TRACE_ANY_CORE a number. False when out of memory. */
 bool weir__trace_name_cores(weir_trace *t);
 

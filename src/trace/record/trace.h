@@ -72,6 +72,10 @@ struct weir__trace_source {
 /* From weir_device_open to weir_device_close. With no device lock held: a recording that
  * begins asks every source to announce its streams, which may take that lock. */
 void weir__trace_add_source(struct weir__trace_source *source);
+
+/* Begins a recording for the watch (trace/watch): small rings, and it ends when the program
+ * begins one of its own. returns WEIR_ESTATE if something is recorded already. */
+weir_status weir__trace_watch_start(void);
 void weir__trace_remove_source(struct weir__trace_source *source);
 
 /* From command `first` on, `slot` of the device is this stream. Nothing when off. */

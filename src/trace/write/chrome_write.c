@@ -312,7 +312,7 @@ static weir_status write_core_counters(struct writer *w)
     return WEIR_OK;
 }
 
-static weir_status write_body(FILE *out, const void *user)
+weir_status weir__trace_chrome(FILE *out, const void *user)
 {
     struct writer w = {.out = out, .t = user};
     weir_status st;
@@ -340,5 +340,5 @@ weir_status weir_trace_write_chrome(const weir_trace *trace, const char *path)
 {
     WEIR__NEED(trace, "trace");
     WEIR__NEED(path, "path");
-    return weir__file_write(path, write_body, trace);
+    return weir__file_write(path, weir__trace_chrome, trace);
 }

@@ -13,4 +13,7 @@ void weir__json_quote(FILE *out, const char *text);
 /* Nanoseconds as microseconds, without loss. */
 void weir__json_us(FILE *out, int64_t ns);
 
+/* The text of weir_trace_write_chrome; `trace` is a weir_trace. */
+weir_status weir__trace_chrome(FILE *out, const void *trace);
+
 #endif

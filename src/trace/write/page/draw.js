@@ -22,7 +22,7 @@ function layout(traces, options) {
         trace.range[k][0] < trace.range[k][1]);
       if (!streams.length)
         return;
-      if (trace.devices.length > 1)
+      if (trace.active.size > 1)
         add("device", trace, { label: `rank ${device.rank} · ${device.name}` });
       for (const stream of streams)
         add("stream", trace, { stream, label: trace.streams[stream].name });

@@ -1,7 +1,30 @@
 // Puts the page together.
 
-function readTraces() {
-  return [...document.querySelectorAll("script[type='application/json']")].map(e => new Trace(JSON.parse(e.textContent)));
+function readTraces(from) {
+  return [...from.querySelectorAll("script[type='application/json']")].map(e => new Trace(JSON.parse(e.textContent)));
+}
+
+// A page that `weir trace watch` serves asks for itself again, until the program has ended.
+async function follow(shown, timeline, panels) {
+  const say = text => { document.getElementById("state").textContent = text; };
+  for (;;) {
+    await new Promise(done => setTimeout(done, 500));
+    let answer;
+    try {
+      answer = await fetch(location.href, { cache: "no-store" });
+    } catch {
+      return say("the watch has ended");
+    }
+    const state = answer.headers.get("X-Weir-State");
+    say(state === "running" ? "live" : state === "waiting" ? "waiting for the program" : "the program has ended");
+    const tag = answer.headers.get("X-Weir-Version");
+    if (!answer.ok || tag === shown.version)
+      continue;
+    shown.version = tag;
+    shown.traces = readTraces(new DOMParser().parseFromString(await answer.text(), "text/html"));
+    timeline.replace(shown.traces);
+    panels.refresh();
+  }
 }
 
 function setTheme(theme, timeline) {
@@ -13,7 +36,7 @@ function start() {
   const began = performance.now(), get = id => document.getElementById(id);
   const prefersDark = window.matchMedia("(prefers-color-scheme: dark)");
   document.documentElement.dataset.theme = prefersDark.matches ? "dark" : "light";
-  const traces = readTraces(), timeline = new Timeline(traces), panels = new Panels(timeline);
+  const traces = readTraces(document), timeline = new Timeline(traces), panels = new Panels(timeline);
 
   const toggle = (id, change) => {
     const button = get(id);
@@ -88,6 +111,8 @@ function start() {
   timeline.draw();
   // For scripts and tests: what the page holds and shows.
   window.weir = { traces, timeline, panels, readyMs: performance.now() - began };
+  if (document.querySelector("meta[name='weir-live']"))
+    follow(window.weir, timeline, panels);
 }
 
 start();

@@ -74,6 +74,7 @@ class Trace {
     this.devices = data.devices;
     this.streams = data.streams;
     this.names = data.names;
+    this.shorts = data.names.map(shortName);
     this.scopes = data.scopes;
     this.dropped = data.dropped;
     this.n = o.name.length;
@@ -116,6 +117,7 @@ class Trace {
       first = Math.min(first, t);
     if (!this.n)
       first = 0;
+    this.first = first;
     for (const column of [this.start, this.end, this.ready, this.queued, this.parts.from, this.parts.to])
       for (let i = 0; i < column.length; i++)
         column[i] -= first;
@@ -127,6 +129,7 @@ class Trace {
   // Operators come by stream, so each stream is a range of them.
   indexStreams() {
     this.range = this.streams.map(() => [0, 0]);
+    this.active = new Set(Array.from(this.stream, s => this.streams[s].device)); // devices that ran something
     for (let i = 0, from = 0; i < this.n; i++)
       if (i + 1 === this.n || this.stream[i + 1] !== this.stream[i]) {
         this.range[this.stream[i]] = [from, i + 1];
@@ -203,7 +206,13 @@ class Trace {
       : `vector ${core - device.cube}`;
   }
 
-  nameOf(op) { return this.names[this.name[op]]; }
+  nameOf(op) { return this.shorts[this.name[op]]; }
+  fullName(op) { return this.names[this.name[op]]; }
+  // A super kernel, or what stands before the last "/" of a name.
+  moduleOf(op) {
+    const scope = this.scopes[this.scope[op]], name = this.names[this.name[op]];
+    return scope || name.slice(0, Math.max(0, name.lastIndexOf("/")));
+  }
   streamName(op) { return this.streams[this.stream[op]].name; }
 
   before(op) { return op > this.range[this.stream[op]][0] ? op - 1 : -1; }
@@ -247,16 +256,54 @@ class Trace {
     return [...cores].sort((a, b) => a - b);
   }
 
-  byName() {
+  // Count, time and first operator of each name, or of each module.
+  sumsBy(modules) {
     const rows = new Map();
     for (let i = 0; i < this.n; i++) {
-      const row = rows.get(this.name[i]) || { count: 0, time: 0, first: i };
+      const key = modules ? this.moduleOf(i) : this.names[this.name[i]];
+      const row = rows.get(key) || { count: 0, time: 0, first: i };
       row.count++;
       row.time += this.end[i] - this.start[i];
-      rows.set(this.name[i], row);
+      rows.set(key, row);
     }
-    return new Map([...rows].map(([id, row]) => [this.names[id], row]));
+    return rows;
   }
+
+  // Steps of the critical path that are alike: same name, stream and cause, the longest first.
+  repeats() {
+    const rows = new Map();
+    this.path.forEach((op, i) => {
+      const key = `${this.name[op]}/${this.stream[op]}/${this.why[i]}`;
+      const row = rows.get(key) || { op, why: this.why[i], count: 0, time: 0 };
+      row.count++;
+      row.time += this.end[op] - this.start[op];
+      rows.set(key, row);
+    });
+    return [...rows.values()].sort((a, b) => b.time - a.time);
+  }
+}
+
+// ---- names for people ----
+
+// A C++ kernel as people say it: no return type, namespaces and parameters, and of the template's
+// arguments the one that says what it computes. cli/trace/short_name.c has the same rules.
+function shortName(name) {
+  if (!name.includes("::") && !(name.includes("<") && name.includes(">")))
+    return name;
+  let end = 0;
+  for (; end < name.length && name[end] !== "<"; end++)
+    if (name[end] === "(") {
+      const close = name.indexOf(")", end);
+      if (close < 0 || name[close + 1] !== ":")
+        break;
+      end = close;
+    }
+  const word = name.slice(0, end).match(/[\w\u0080-\uffff]*$/)[0];
+  if (!word)
+    return name;
+  const args = name[end] === "<" ? name.slice(end).split("(")[0] : "";
+  const telling = args.match(/\w*functor\w*/i) || args.match(/(?<=:)\w+(?!\w|:)/);
+  return telling && word !== name ? `${word}<${telling[0]}>` : word;
 }
 
 // ---- numbers for people ----

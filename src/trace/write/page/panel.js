@@ -19,8 +19,9 @@ function opFacts(trace, op) {
   const names = cores.map(c => trace.coreName(d, c));
   const stream = trace.streams[trace.stream[op]];
   return [
+    ["name", trace.fullName(op) === trace.nameOf(op) ? "" : trace.fullName(op)],
     ["stream", `${stream.name}, priority ${stream.priority}`],
-    ["rank", trace.devices.length > 1 ? `${trace.devices[d].rank} · ${trace.devices[d].name}` : ""],
+    ["rank", trace.active.size > 1 ? `${trace.devices[d].rank} · ${trace.devices[d].name}` : ""],
     ["took", time(trace.end[op] - trace.start[op])],
     ["ran", `${time(trace.start[op])} to ${time(trace.end[op])}`],
     ["engine", ENGINES[trace.engine[op]]],
@@ -43,6 +44,11 @@ class Panels {
     this.get = id => document.getElementById(id);
     timeline.hover = (hit, x, y) => this.tip(hit, x, y);
     timeline.listeners.push(s => this.showSelected(s));
+    this.refresh();
+  }
+
+  // All of it anew, after the traces changed.
+  refresh() {
     this.chips();
     this.legend();
     this.showPath();
@@ -76,8 +82,9 @@ class Panels {
   // ---- panels ----
 
   jump(trace, op, text) {
-    return element("button", { onclick: () => this.timeline.select(trace, op, true) },
-      text === undefined ? trace.nameOf(op) : text);
+    return element("button", { onclick: () => this.timeline.select(trace, op, true),
+      title: text === undefined ? trace.fullName(op) : text },
+      text === undefined ? trace.nameOf(op) : shortName(text));
   }
 
   showSelected(s) {
@@ -103,50 +110,64 @@ class Panels {
 
   showPath() {
     const box = this.get("path"), most = 200;
+    box.textContent = "";
     for (const trace of this.timeline.traces) {
       const share = trace.makespan ? Math.round(100 * trace.pathBusy / trace.makespan) : 0;
+      // A long path is read by what repeats in it.
+      const long = trace.path.length > 24;
+      const rows = long ? trace.repeats()
+        : trace.path.map((op, i) => ({ op, why: trace.why[i], count: 1, time: trace.end[op] - trace.start[op] }));
       const table = element("table", {});
-      table.append(element("tr", {}, element("th", {}, "operator"), element("th", { className: "n" }, "took"),
-        element("th", {}, "held by")));
-      trace.path.slice(0, most).forEach((op, i) => table.append(element("tr", {},
-        element("td", { className: "name" }, this.jump(trace, op)),
-        element("td", { className: "n" }, time(trace.end[op] - trace.start[op])),
-        element("td", { className: "quiet" }, WHY[trace.why[i]]))));
+      table.append(element("tr", {}, element("th", {}, "operator"), ...(long ? [element("th", { className: "n" }, "times")] : []),
+        element("th", { className: "n" }, "took"), element("th", {}, "held by")));
+      for (const row of rows.slice(0, most))
+        table.append(element("tr", {},
+          element("td", { className: "name" }, this.jump(trace, row.op)),
+          ...(long ? [element("td", { className: "n" }, String(row.count))] : []),
+          element("td", { className: "n" }, time(row.time)),
+          element("td", { className: "quiet" }, WHY[row.why])));
       if (this.timeline.traces.length > 1)
         box.append(element("h3", {}, trace.title));
       box.append(element("p", { className: "quiet" }, `${trace.path.length} operators that decided the end; ` +
         `they ran ${share} % of the time.`), table);
-      if (trace.path.length > most)
-        box.append(element("p", { className: "quiet" }, `and ${trace.path.length - most} more`));
+      if (rows.length > most)
+        box.append(element("p", { className: "quiet" }, `and ${rows.length - most} more`));
     }
   }
 
-  // Times by name; of two traces side by side, with what changed.
+  // Counts and times by name or by module; of two traces side by side, with what changed.
   showTable() {
-    const traces = this.timeline.traces, sums = traces.map(t => t.byName()), most = 100;
+    const traces = this.timeline.traces, box = this.get("table");
+    const modules = traces.some(t => { for (let i = 0; i < t.n; i++) if (t.moduleOf(i)) return true; return false; });
+    box.textContent = "";
+    if (modules)
+      box.append(element("button", { id: "by", onclick: () => { this.byModule = !this.byModule; this.showTable(); } },
+        this.byModule ? "by name" : "by module"));
+    const sums = traces.map(t => t.sumsBy(modules && this.byModule)), most = 100;
     const names = [...new Set(sums.flatMap(s => [...s.keys()]))];
-    const of = (i, name) => (sums[i].get(name) || { time: 0, count: 0 });
-    names.sort((a, b) => Math.max(...sums.map((_, i) => of(i, b).time)) - Math.max(...sums.map((_, i) => of(i, a).time)));
-    const table = element("table", {}), two = traces.length > 1;
-    table.append(element("tr", {}, element("th", {}, "operator"), element("th", { className: "n" }, "count"),
-      ...traces.map((_, i) => element("th", { className: "n" }, two ? "AB"[i] : "time")),
-      ...(two ? [element("th", { className: "n" }, "B − A")] : [element("th", { className: "n" }, "share")])));
+    const of = (i, name) => (sums[i].get(name) || { time: 0, count: 0 }), two = traces.length > 1;
+    const weight = name => two ? Math.abs(of(1, name).time - of(0, name).time) : of(0, name).time;
+    names.sort((a, b) => weight(b) - weight(a));
+    const table = element("table", {}), head = text => element("th", { className: "n" }, text);
+    table.append(element("tr", {}, element("th", {}, modules && this.byModule ? "module" : "operator"),
+      ...(two ? ["count A", "count B", "A", "B", "B \u2212 A"] : ["count", "time", "share"]).map(head)));
     for (const name of names.slice(0, most)) {
       const from = sums[0].has(name) ? 0 : 1, row = sums[from].get(name), change = two ? of(1, name).time - of(0, name).time : 0;
       table.append(element("tr", {},
-        element("td", { className: "name" }, this.jump(traces[from], row.first, name)),
-        element("td", { className: "n" }, String(row.count)),
+        element("td", { className: "name" }, this.jump(traces[from], row.first, name || "(no module)")),
+        ...traces.map((_, i) => element("td", { className: "n" }, String(of(i, name).count))),
         ...traces.map((_, i) => element("td", { className: "n" }, of(i, name).count ? time(of(i, name).time) : "–")),
         element("td", { className: "n" }, two ? `${change > 0 ? "+" : change < 0 ? "\u2212" : ""}${time(Math.abs(change))}`
           : `${traces[0].serial ? (100 * row.time / traces[0].serial).toFixed(1) : 0} %`)));
     }
-    this.get("table").append(table);
+    box.append(table);
     if (names.length > most)
-      this.get("table").append(element("p", { className: "quiet" }, `and ${names.length - most} more names`));
+      box.append(element("p", { className: "quiet" }, `and ${names.length - most} more names`));
   }
 
   chips() {
     const box = this.get("chips"), traces = this.timeline.traces;
+    box.textContent = "";
     const chip = (label, value, className) => box.append(element("span", { role: "listitem", className: className || "" },
       `${label} `, element("b", {}, value)));
     this.get("title").textContent = traces.length > 1 ? traces.map(t => t.title).join(" against ") : traces[0].title;
@@ -158,9 +179,9 @@ class Panels {
       if (traces.length === 1) {
         chip("operators", t.n.toLocaleString("en"));
         chip("streams", String(t.range.filter(r => r[1] > r[0]).length));
-        if (t.devices.length > 1)
-          chip("ranks", String(t.devices.length));
-        const ranks = new Set(t.streams.filter((_, s) => t.range[s][1] > t.range[s][0]).map(s => s.device)).size;
+        if (t.active.size > 1)
+          chip("ranks", String(t.active.size));
+        const ranks = t.active.size;
         // Of a rank: that ranks run at the same time is nobody's merit.
         chip("overlap", `${t.makespan ? (t.serial / ranks / t.makespan).toFixed(2) : 0}×`);
       }
@@ -177,6 +198,7 @@ class Panels {
   }
 
   legend() {
+    this.get("legend").textContent = "";
     const used = new Set(this.timeline.traces.flatMap(t => [...new Set(t.engine)]));
     const entries = ENGINES.filter((_, i) => used.has(i)).map(e => [e, e]);
     entries.push(["critical", "critical path"], ["wait-sync", "waiting for a sync"], ["wait-core", "waiting for cores"]);

@@ -21,6 +21,21 @@ class Timeline {
     this.listen();
   }
 
+  // Newer traces of the same run in place of these. Who saw everything goes on seeing
+  // everything; else the same moment stays in view, though the trace may begin later now.
+  replace(traces) {
+    const { from, to } = this.view, whole = from <= this.all.from && to >= this.all.to;
+    const later = traces[0].first - this.traces[0].first;
+    this.traces = traces;
+    this.all.to = Math.max(1, ...traces.map(t => t.makespan));
+    this.select(null, -1);
+    this.relayout();
+    if (whole)
+      this.fit();
+    else
+      this.show(from - later, to - later);
+  }
+
   relayout() {
     this.rows = layout(this.traces, this);
     // No taller than its rows: the panels below take the rest.

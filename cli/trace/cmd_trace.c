@@ -1,15 +1,16 @@
-/* `weir trace`: shows a timeline, compares two, converts and imports. */
+/* `weir trace`: shows a timeline, converts and imports; the rest of it is beside this file. */
 #include "commands.h"
 #include "complete.h"
 #include "json.h"
 #include "progress.h"
-#include "trace_report.h"
+#include "trace/report.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int load(const char *path, weir_trace **out)
+int trace_load(const char *path, weir_trace **out)
 {
     struct progress progress = progress_begin();
     weir_status st;
@@ -37,7 +38,8 @@ static int import(int argc, char **argv)
     const char *out = NULL, *rank_text = NULL;
     bool json = false;
     const struct cli_option options[] = {
-        {"--out", "FILE", "the graph file to write (default: PROFILE.pbtxt)", NULL, &out},
+        {"--out", "FILE", "the graph file to write (default: PROFILE.pbtxt); - is standard output",
+         NULL, &out},
         {"--rank", "N", "which device of several, from 0 on (default: 0)", NULL, &rank_text},
         {"--json", NULL, "a JSON document instead of text", &json, NULL},
         {NULL, NULL, NULL, NULL, NULL},
@@ -63,6 +65,7 @@ static int import(int argc, char **argv)
     weir_trace_data d;
     weir_trace *t;
     size_t ops = 0, waits = 0;
+    struct cli_output file;
 
     if (status >= 0)
         return status;
@@ -73,15 +76,24 @@ static int import(int argc, char **argv)
                 rank_text);
         return EXIT_USAGE;
     }
-    if ((status = load(argv[1], &t)))
+    if ((status = trace_load(argv[1], &t)))
         return status;
     weir_trace_get(t, &d, sizeof d);
     snprintf(path, sizeof path, "%s.pbtxt", argv[1]);
-    if (weir_trace_write_graph(t, rank < 0 || rank > INT32_MAX ? UINT32_MAX : (uint32_t)rank,
-                               out ? out : path)) {
-        fprintf(stderr, "weir trace import: %s\n", weir_last_error());
+    if ((status = cli_output_open("trace import", out ? out : path, &file)) >= 0) {
         weir_trace_free(t);
-        return EXIT_USAGE;
+        return status;
+    }
+    status = EXIT_FINE;
+    if (weir_trace_write_graph(t, rank < 0 || rank > INT32_MAX ? UINT32_MAX : (uint32_t)rank,
+                               file.path)) {
+        fprintf(stderr, "weir trace import: %s\n", weir_last_error());
+        status = EXIT_USAGE;
+    }
+    status = cli_output_close("trace import", &file, status);
+    if (status || cli_is_standard(out)) {
+        weir_trace_free(t);
+        return status;
     }
     for (size_t i = 0; i < d.nops; i++)
         if (d.ops[i].device == rank) {
@@ -108,34 +120,42 @@ static int import(int argc, char **argv)
 
 /* ---- show, compare, convert ---- */
 
-static int write_files(weir_trace *const *traces, char *const *paths, int n, const char *html,
-                       const char *chrome)
+/* One file that `write` makes of the traces. */
+static int write_file(const char *wanted, const char *what, weir_trace *const *traces,
+                      const char *const *titles, int n)
 {
-    const weir_trace *both[2] = {traces[0], traces[1]};
-    const char *titles[2] = {base_name(paths[0]), n > 1 ? base_name(paths[1]) : NULL};
+    bool page = !strcmp(what, "page");
+    struct cli_output out;
+    int status = cli_output_open("trace", wanted, &out);
     weir_status st;
 
-    if (html && (st = weir_trace_write_html(both, titles, (size_t)n, html)))
-        return cli_complain("trace", st);
-    if (chrome && (st = weir_trace_write_chrome(traces[0], chrome)))
-        return cli_complain("trace", st);
-    if (html)
-        fprintf(stderr, "the page is %s\n", html);
-    if (chrome)
-        fprintf(stderr, "the Chrome trace is %s\n", chrome);
-    return EXIT_FINE;
+    if (status >= 0)
+        return status;
+    st = page ? weir_trace_write_html((const weir_trace *[]){traces[0], traces[1]}, titles,
+                                      (size_t)n, out.path)
+              : weir_trace_write_chrome(traces[0], out.path);
+    status = cli_output_close("trace", &out, st ? cli_complain("trace", st) : EXIT_FINE);
+    if (!status && !cli_is_standard(wanted))
+        fprintf(stderr, "the %s is %s\n", what, wanted);
+    return status;
 }
 
-static int tell(weir_trace *const *traces, char *const *paths, int n, bool json)
+static int tell(weir_trace *const *traces, char *const *paths, int n, bool json, bool wide)
 {
+    const char *const titles[] = {base_name(paths[0]), n > 1 ? base_name(paths[1]) : NULL};
     struct json j = {.out = stdout};
     int status = EXIT_FINE;
 
     if (!json) {
         for (int i = 0; i < n && !status; i++) {
-            if (i)
+            status = trace_report_print(traces[i], titles[i], wide);
+            if (i + 1 < n)
                 printf("\n");
-            status = trace_report_print(traces[i], base_name(paths[i]));
+        }
+        if (n > 1 && !status) {
+            printf("\n");
+            status = trace_diff_print(traces, titles,
+                                      &(struct trace_diff_options){true, true, wide, NAN});
         }
         return status;
     }
@@ -152,25 +172,41 @@ static int tell(weir_trace *const *traces, char *const *paths, int n, bool json)
     return status;
 }
 
+/* The words that may follow `weir trace` instead of a file. */
+static const struct {
+    const char *name, *about;
+    int (*run)(int argc, char **argv);
+} parts[] = {
+    {"import", "a graph file from a profile", import},
+    {"diff", "what changed between two traces", trace_diff_command},
+    {"watch", "a running program's timeline in the browser", trace_watch_command},
+};
+
 int weir_cmd_trace(int argc, char **argv)
 {
     const char *html = NULL, *chrome = NULL;
-    bool json = false;
+    bool json = false, wide = false;
     const struct cli_option options[] = {
-        {"--html", "FILE", "write the timeline page, for a browser", NULL, &html},
-        {"--chrome", "FILE", "write Chrome JSON, for Perfetto", NULL, &chrome},
+        {"--html", "FILE", "write the timeline page, for a browser; - is standard output", NULL,
+         &html},
+        {"--chrome", "FILE", "write Chrome JSON, for Perfetto; - is standard output", NULL,
+         &chrome},
+        {"--wide", NULL, "names of kernels in full", &wide, NULL},
         {"--json", NULL, "a JSON document instead of text", &json, NULL},
         {NULL, NULL, NULL, NULL, NULL},
     };
     const struct cli_usage usage = {
         .command = "trace",
-        .synopsis = "FILE [FILE] [--html FILE] [--chrome FILE] [--json]\n"
+        .synopsis = "FILE [FILE] [--html FILE] [--chrome FILE] [--wide] [--json]\n"
+                    "       weir trace diff A B [--fail-if-slower PERCENT] ...\n"
+                    "       weir trace watch PID | -- COMMAND...\n"
                     "       weir trace import PROFILE [--out FILE] [--rank N] [--json]",
         .about =
             "Shows what ran when: the streams as a chart, the critical path and what held each\n"
             "of its operators, how busy the cores were. Reads traces of weir and profiles of\n"
             "PyTorch, Ascend and Nsight Systems in Chrome's format. Two files are compared,\n"
-            "on one time axis in the page. `weir trace import` makes a graph file of one.",
+            "on one time axis in the page; `weir trace diff` says what changed between them,\n"
+            "`weir trace import` makes a graph file of one.",
         .options = options,
         .examples = "  weir trace run.json\n"
                     "  weir trace run.json --html run.html\n"
@@ -181,27 +217,35 @@ int weir_cmd_trace(int argc, char **argv)
         .words = "FILE",
     };
     weir_trace *traces[2] = {NULL, NULL};
+    const char *titles[2];
     int nwords, status;
 
-    if (cli_completing && argc == 2)
-        cli_complete_offer(argv[1], "import", "a graph file from a profile");
-    else if (argc > 1 && !strcmp(argv[1], "import"))
-        return import(argc - 1, argv + 1);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (cli_completing && argc == 2)
+            cli_complete_offer(argv[1], parts[i].name, parts[i].about);
+        else if (argc > 1 && !strcmp(argv[1], parts[i].name))
+            return parts[i].run(argc - 1, argv + 1);
     if ((status = cli_parse(&usage, argc, argv, &nwords)) >= 0)
         return status;
-    if (!nwords || (nwords > 1 && chrome)) {
-        fputs(nwords ? "weir trace: --chrome converts one file, not two\n"
-                     : "weir trace: which file?\ntry: weir trace --help\n",
+    if (!nwords || (nwords > 1 && chrome) || (cli_is_standard(html) && cli_is_standard(chrome))) {
+        fputs(!nwords ? "weir trace: which file?\ntry: weir trace --help\n"
+              : chrome && nwords > 1
+                  ? "weir trace: --chrome converts one file, not two\n"
+                  : "weir trace: standard output takes one file, --html or --chrome\n",
               stderr);
         return EXIT_USAGE;
     }
     status = EXIT_FINE;
     for (int i = 0; i < nwords && !status; i++)
-        status = load(argv[1 + i], &traces[i]);
-    if (!status)
-        status = tell(traces, argv + 1, nwords, json);
-    if (!status)
-        status = write_files(traces, argv + 1, nwords, html, chrome);
+        status = trace_load(argv[1 + i], &traces[i]);
+    titles[0] = base_name(argv[1]);
+    titles[1] = nwords > 1 ? base_name(argv[2]) : NULL;
+    if (!status && !cli_is_standard(html) && !cli_is_standard(chrome))
+        status = tell(traces, argv + 1, nwords, json, wide);
+    if (!status && html)
+        status = write_file(html, "page", traces, titles, nwords);
+    if (!status && chrome)
+        status = write_file(chrome, "Chrome trace", traces, titles, 1);
     weir_trace_free(traces[0]);
     weir_trace_free(traces[1]);
     return status;

@@ -1,4 +1,4 @@
-#include "trace_report.h"
+#include "trace/report.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,13 +17,9 @@ static const char *const causes[] = {
     [WEIR_TRACE_CAUSE_CORES] = "cores",
 };
 
-struct term_time {
-    char text[32];
-};
-
-static struct term_time time_text(double ns)
+struct trace_time trace_time(double ns)
 {
-    struct term_time out;
+    struct trace_time out;
 
     if (ns < 1e3)
         snprintf(out.text, sizeof out.text, "%.0f ns", ns);
@@ -152,7 +148,7 @@ void trace_gantt_print(const weir_trace *trace, int indent)
 
 /* ---- the report ---- */
 
-static void print_path(const weir_trace_data *d, const weir_trace_step *steps, size_t n)
+static void print_steps(const weir_trace_data *d, const weir_trace_step *steps, size_t n, bool wide)
 {
     static const struct term_column columns[] = {{"critical path", false},
                                                  {"stream", false},
@@ -160,22 +156,99 @@ static void print_path(const weir_trace_data *d, const weir_trace_step *steps, s
                                                  {"took", true},
                                                  {"held by", false}};
     struct term_table table = {.columns = columns, .ncolumns = 5};
-    size_t shown = n > MAX_STEPS ? MAX_STEPS : n;
 
-    for (size_t i = n - shown; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const weir_trace_op *op = &d->ops[steps[i].op];
-        struct term_time start = time_text((double)op->started_ns),
-                         took = time_text((double)(op->ended_ns - op->started_ns));
+        struct short_name name = short_name(op->name);
 
-        term_table_add(&table, (const char *[]){op->name, d->streams[op->stream].name, start.text,
-                                                took.text, causes[steps[i].cause]});
+        term_table_add(&table,
+                       (const char *[]){wide ? op->name : name.text, d->streams[op->stream].name,
+                                        trace_time((double)op->started_ns).text,
+                                        trace_time((double)(op->ended_ns - op->started_ns)).text,
+                                        causes[steps[i].cause]});
     }
     term_table_print(&table, 0);
-    if (shown < n)
-        printf("(the last %zu of %zu steps)\n", shown, n);
 }
 
-int trace_report_print(const weir_trace *trace, const char *title)
+/* Steps that are alike: same operator and stream, held by the same. */
+struct repeat {
+    const char *name, *stream;
+    weir_trace_cause cause;
+    size_t count;
+    double ns;
+};
+
+static int alike(const void *x, const void *y)
+{
+    const struct repeat *a = x, *b = y;
+    int by = strcmp(a->name, b->name);
+
+    if (!by)
+        by = strcmp(a->stream, b->stream);
+    return by ? by : (a->cause > b->cause) - (a->cause < b->cause);
+}
+
+static int longest_first(const void *x, const void *y)
+{
+    const struct repeat *a = x, *b = y;
+    int by = (a->ns < b->ns) - (a->ns > b->ns);
+
+    return by ? by : alike(x, y);
+}
+
+/* A long path by what repeats in it, the longest first. */
+static int print_repeats(const weir_trace_data *d, const weir_trace_step *steps, size_t n,
+                         bool wide)
+{
+    static const struct term_column columns[] = {{"critical path", false}, {"stream", false},
+                                                 {"times", true},          {"took", true},
+                                                 {"share", true},          {"held by", false}};
+    struct term_table table = {.columns = columns, .ncolumns = 6};
+    struct repeat *r = calloc(n, sizeof *r);
+    size_t groups = 0, shown;
+    double all = 0;
+
+    if (!r) {
+        fprintf(stderr, "weir trace: out of memory\n");
+        return EXIT_FAILED;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const weir_trace_op *op = &d->ops[steps[i].op];
+
+        r[i] = (struct repeat){op->name, d->streams[op->stream].name, steps[i].cause, 1,
+                               (double)(op->ended_ns - op->started_ns)};
+        all += r[i].ns;
+    }
+    qsort(r, n, sizeof *r, alike);
+    for (size_t i = 0; i < n; i++)
+        if (groups && !alike(&r[groups - 1], &r[i])) {
+            r[groups - 1].count++;
+            r[groups - 1].ns += r[i].ns;
+        } else {
+            r[groups++] = r[i];
+        }
+    qsort(r, groups, sizeof *r, longest_first);
+    shown = groups < MAX_STEPS ? groups : MAX_STEPS;
+    for (size_t i = 0; i < shown; i++) {
+        struct short_name name = short_name(r[i].name);
+        char times[24], share[24];
+
+        snprintf(times, sizeof times, "%zu", r[i].count);
+        snprintf(share, sizeof share, "%.1f %%", all > 0 ? 100 * r[i].ns / all : 0);
+        term_table_add(&table,
+                       (const char *[]){wide ? r[i].name : name.text, r[i].stream, times,
+                                        trace_time(r[i].ns).text, share, causes[r[i].cause]});
+    }
+    term_table_print(&table, 0);
+    printf("(%zu steps", n);
+    if (shown < groups)
+        printf("; %zu kinds of them that took less are not shown", groups - shown);
+    printf(")\n");
+    free(r);
+    return EXIT_FINE;
+}
+
+int trace_report_print(const weir_trace *trace, const char *title, bool wide)
 {
     weir_trace_summary sum;
     weir_trace_step *steps;
@@ -183,6 +256,7 @@ int trace_report_print(const weir_trace *trace, const char *title)
     size_t nsteps;
     double makespan;
     weir_status st;
+    int status = EXIT_FINE;
 
     weir_trace_get(trace, &d, sizeof d);
     if ((st = weir_trace_summarise(trace, &sum, sizeof sum)) ||
@@ -190,9 +264,9 @@ int trace_report_print(const weir_trace *trace, const char *title)
         return cli_complain("trace", st);
     makespan = (double)(sum.last_ns - sum.first_ns);
     printf("%s%s%s: %zu operators on %zu stream%s took %s", term_on(TERM_BOLD), title, term_off(),
-           d.nops, d.nstreams, d.nstreams == 1 ? "" : "s", time_text(makespan).text);
+           d.nops, d.nstreams, d.nstreams == 1 ? "" : "s", trace_time(makespan).text);
     if (makespan > 0)
-        printf("; one after the other %s (%.2fx)", time_text(sum.serial_ns).text,
+        printf("; one after the other %s (%.2fx)", trace_time(sum.serial_ns).text,
                sum.serial_ns / makespan);
     printf("\n");
     if (sum.cube_use > 0 || sum.vector_use > 0) {
@@ -207,9 +281,12 @@ int trace_report_print(const weir_trace *trace, const char *title)
     printf("\n");
     trace_gantt_print(trace, 0);
     printf("\n");
-    print_path(&d, steps, nsteps);
+    if (nsteps <= MAX_STEPS)
+        print_steps(&d, steps, nsteps, wide);
+    else
+        status = print_repeats(&d, steps, nsteps, wide);
     free(steps);
-    return EXIT_FINE;
+    return status;
 }
 
 int trace_report_json(const weir_trace *trace, struct json *j)
