@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from . import _C
+from .. import _C
 
 
 class check:
