@@ -16,9 +16,8 @@ deps: ## install what is missing for building and testing
 .PHONY: demo
 demo: ## install what is missing, build, and show what weir does
 	@scripts/install-deps --build
-	$(BUILD) --target weir_cli release
-	@ln -sfn release/weir build/weir
-	build/weir demo
+	$(BUILD) --target weir_cli demo
+	build/demo/weir demo
 
 .PHONY: test
 test: deps ## everything: tests in release, asan and tsan builds, all checks, Python

@@ -1,8 +1,8 @@
 #include "ops/host/isa.h"
 
 /* Compiled with the others, but needed once, and by the variant that every
- * processor runs. */
-#if WEIR__ISA_LEVEL == WEIR__ISA_V1
+ * processor runs, if there are several. */
+#if WEIR__ISA_LEVEL == WEIR__ISA_V1 || defined(WEIR_ISA_ONLY)
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -37,7 +37,12 @@ int weir__isa(void);
 #define WEIR__ISA_NAME(name) WEIR__ISA_PASTE(name##_, WEIR_ISA)
 #endif
 
-#if defined(__x86_64__)
+/* WEIR_ISA_ONLY names the one level of a library that is built for one machine (WEIR_NATIVE). */
+#if defined(WEIR_ISA_ONLY)
+#define WEIR__ISA_DECLARE(type, name, args) type WEIR__ISA_PASTE(name##_, WEIR_ISA_ONLY) args
+#define WEIR__ISA_DECLARE_TABLE(type, name) extern type WEIR__ISA_PASTE(name##_, WEIR_ISA_ONLY)
+#define WEIR__ISA_PICK(name) (&WEIR__ISA_PASTE(name##_, WEIR_ISA_ONLY))
+#elif defined(__x86_64__)
 #define WEIR__ISA_DECLARE(type, name, args) \
     type name##_v1 args;                    \
     type name##_v3 args;                    \
