@@ -9,6 +9,7 @@
 #include "launch.h"
 #include "memory.h"
 #include "ops.h"
+#include "procs.h"
 #include "race.h"
 #include "scope.h"
 #include "status.h"

@@ -27,6 +27,7 @@
 
 #include "base/base.h"
 #include "base/lock.h"
+#include "comm/shown.h"
 #include "weir/comm.h"
 
 #define WEIR__GROUP_NAME 48
@@ -76,6 +77,10 @@ struct weir__meet {
     int rank;
     bool timed;
     struct weir__offer offer;
+    /* For peers in other processes: bytes of the arguments, this struct among them, and what they
+     * show (up to WEIR__CODE_SHOWN); NULL for nothing. */
+    uint32_t args_size;
+    int (*shown)(const void *args, struct weir__code_shown *shown);
 };
 
 static inline const int64_t *weir__meet_counts(const struct weir__meet *meet, uint32_t at)
@@ -91,7 +96,8 @@ struct weir__rendezvous {
     bool gathered;
     bool failed;       /* a part failed */
     uint64_t since_ns; /* when the first arrived; 0 if it does not time out */
-    struct weir__participant *participants[WEIR_MAX_RANKS];
+    void *more;        /* the transport's */
+    struct weir__participant *participants[WEIR_MAX_RANKS]; /* NULL: of another process */
     const void *args[WEIR_MAX_RANKS]; /* what kernels see as weir_block.peers */
 };
 
@@ -115,20 +121,21 @@ struct weir__participant {
     struct weir__participant *woken; /* the next in a list of those to be woken or brought on */
 };
 
-/* How ranks reach each other. The one there is, weir__local_transport, has all ranks in this
- * process: rendezvous gather in memory and kernels read their peers' arguments. One between
- * processes keeps this contract: arrive and depart never block, are called by whoever has the
- * stream, and hand the participant on through participant->wake. */
+/* How ranks reach each other. weir__local_transport has all ranks in this process: rendezvous gather
+ * in memory and kernels read their peers' arguments. weir__shm_transport (procs/) has each in a
+ * process of its own. Arrive and depart never block, are called by whoever has the stream, and hand
+ * the participant on through participant->wake. */
 struct weir__transport {
     const char *name;
     /* Called once, before and after anything else. */
     weir_status (*open)(weir_group *group);
     void (*close)(weir_group *group);
     /* The participant's call `call` is at the head of its stream. Sets participant->state to WAITS,
-     * LAST or REFUSED; true unless it waits. */
+     * LAST, RUNS or REFUSED; true unless it waits. */
     bool (*arrive)(struct weir__participant *participant, const struct weir__meet *meet,
                    uint64_t call);
-    /* After LAST: the other participants go on as RUNS, and so does this one. */
+    /* After LAST: the other participants go on as RUNS, and so does this one. This and the next are
+     * NULL if nobody is ever LAST. */
     void (*open_rendezvous)(struct weir__participant *participant);
     /* After LAST instead: all parts were run; the other participants are OVER, this one too. They
      * are returned, linked by `woken`, and their streams are the caller's: nobody wakes them.
@@ -148,7 +155,9 @@ struct weir_group {
     char name[WEIR__GROUP_NAME];
     int nranks;
     weir_comm_mode mode;
-    int64_t timeout_ns; /* negative: for ever */
+    bool pulls;                       /* parts read others' memory and write only their own */
+    struct weir__procs_group *procs;  /* ranks are processes; NULL: all are of this one */
+    int64_t timeout_ns;               /* negative: for ever */
     /* Who waits for whom, when the timeout is over; NULL if nobody can say. */
     void (*explain)(weir_device *const *devs, int ndevs, struct weir__text *report,
                     struct weir__text *cycle);
@@ -172,8 +181,13 @@ struct weir_group {
 
 /* ---- group.c ---- */
 
-/* A group without devices: the caller fills ranks[i].dev and .device. */
-weir_status weir__group_make(int nranks, const weir_group_options *options, weir_group **out);
+/* returns  WEIR_ERANGE or WEIR_EINVAL naming what is wrong. */
+weir_status weir__group_check_options(int nranks, const weir_group_options *options);
+/* A group without devices: the caller fills ranks[i].dev, NULL for ranks of other processes, and
+ * .device. `procs` is taken over if there is one. */
+weir_status weir__group_make(int nranks, const weir_group_options *options,
+                             const struct weir__transport *transport,
+                             struct weir__procs_group *procs, weir_group **out);
 /* returns  WEIR_EBUSY as weir_group_destroy. */
 weir_status weir__group_free(weir_group *group);
 

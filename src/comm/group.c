@@ -14,7 +14,7 @@ static uint64_t serial;
 
 enum { RANK_BITS = 8 };
 
-static weir_status check_options(int nranks, const weir_group_options *o)
+weir_status weir__group_check_options(int nranks, const weir_group_options *o)
 {
     if (nranks < 1 || nranks > WEIR_MAX_RANKS)
         return weir__fail(WEIR_ERANGE, "a group of %d ranks: it has 1..%d", nranks, WEIR_MAX_RANKS);
@@ -41,20 +41,24 @@ static void remember(weir_group *g, const char *name)
     weir__spin_unlock(&known_lock);
 }
 
-weir_status weir__group_make(int nranks, const weir_group_options *options, weir_group **out)
+weir_status weir__group_make(int nranks, const weir_group_options *options,
+                             const struct weir__transport *transport,
+                             struct weir__procs_group *procs, weir_group **out)
 {
     weir_group *g;
     size_t size;
     weir_status st;
 
     *out = NULL;
-    if ((st = check_options(nranks, options)))
+    if ((st = weir__group_check_options(nranks, options)))
         return st;
     size = sizeof *g + (size_t)nranks * sizeof *g->ranks;
     if (!(g = weir__alloc_aligned(size, WEIR__LINE)))
         return weir__fail_nomem("making a group of %d ranks", nranks);
     memset(g, 0, size);
-    g->transport = &weir__local_transport;
+    g->transport = transport;
+    g->procs = procs;
+    g->pulls = procs;
     g->nranks = nranks;
     g->mode = options->mode;
     g->timeout_ns = options->timeout_ns;
@@ -156,7 +160,8 @@ void weir__groups_each_participant(void (*fn)(const struct weir__participant *pa
                 m->gathered ? m->arrived & ~m->left : m->channel->members & ~m->arrived;
 
             for (uint64_t here = m->gathered ? m->left : m->arrived; here; here &= here - 1)
-                fn(m->participants[__builtin_ctzll(here)], g, missing, user);
+                if (m->participants[__builtin_ctzll(here)])
+                    fn(m->participants[__builtin_ctzll(here)], g, missing, user);
         }
         weir__spin_unlock(&g->lock);
     }

@@ -145,7 +145,8 @@ const struct weir__driver weir__cpu_driver = {
     .unmap = weir__soft_unmap_for,
     .now = cpu_now,
     .plans = &weir__soft_plans,
-    .collectives = &(const struct weir__driver_collectives){.explain = weir__soft_report},
+    .collectives = &(const struct weir__driver_collectives){.explain = weir__soft_report,
+                                                            .between_processes = true},
     .cross = &weir__soft_cross,
     .helping = &(const struct weir__driver_helping){.hold = weir__cpu_hold, .help = weir__cpu_help},
 };

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "comm/shown.h"
 #include "weir/tensor.h"
 
 /* How a call is spread over the device. */
@@ -86,13 +87,6 @@ struct weir__code_failures {
     uint64_t any; /* 1: some stream has failed, ever */
     struct weir__code_failure of[WEIR__CODE_STREAMS];
 };
-
-/* Memory that peers of a collective read: a pointer in its arguments, and bytes there. */
-struct weir__code_shown {
-    size_t offset;
-    int64_t bytes;
-};
-#define WEIR__CODE_SHOWN 2
 
 /* A stack of matrices of two-byte elements that a kernel has whole tiles fetched of: panels of 64
  * columns by tile_rows rows, each row 128 bytes whose chunks of 16 are exchanged by row number.

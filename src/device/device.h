@@ -128,6 +128,7 @@ struct weir_device {
     size_t events_most;               /* the driver's limit; 0: none */
     weir_device *next_open;           /* of all open devices */
     _Atomic int groups_live;          /* ranks of groups that it stands for */
+    _Atomic bool shares;              /* new memory is for other processes to map, too */
     _Atomic int graphs_live;          /* graphs, and plans, which have one each */
     _Atomic int tagged_live;          /* tagged events that were recorded: a tensor each */
     struct weir__stamp *spare_stamps; /* (L) oldest first */

@@ -123,6 +123,9 @@ struct weir__driver_collectives {
      * NULL: it cannot say. */
     void (*explain)(weir_device *const *devs, int ndevs, struct weir__text *report,
                     struct weir__text *cycle);
+    /* Parts read what others show through weir__meet.shown, and its memory can be such that other
+     * processes map. */
+    bool between_processes;
 };
 
 /* Order and memory across devices. Without this group the host waits between two devices of
@@ -217,7 +220,8 @@ struct weir__driver {
      * WEIR_TIMEOUT_DEVICE runs out when nothing on the device has moved for
      * dev->op_timeout_ns. */
     weir_status (*sync)(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin);
-    /* Large pieces of memory for the pool; NULL if there is none. */
+    /* Large pieces of memory for the pool; NULL if there is none. With dev->shares they are such
+     * that other processes can map (comm/procs/share.h), where the driver can do that. */
     void *(*map)(weir_device *dev, size_t size);
     void (*unmap)(weir_device *dev, void *address, size_t size);
     /* The device's clock, in nanoseconds. */

@@ -69,7 +69,7 @@ weir_status weir_group_create(weir_device *const *devices, int nranks,
         if (!o.timeout_ns)
             o.timeout_ns = default_timeout(devices, nranks);
     }
-    if ((st = weir__group_make(nranks, &o, &g)))
+    if ((st = weir__group_make(nranks, &o, &weir__local_transport, NULL, &g)))
         return st;
     for (int i = 0; i < nranks; i++) {
         g->ranks[i].dev = devices[i];
@@ -102,6 +102,7 @@ weir_status weir_group_destroy(weir_group *g)
     if ((st = weir__group_free(g)))
         return st;
     for (int i = 0; i < nranks; i++)
-        atomic_fetch_sub(&devices[i]->groups_live, 1);
+        if (devices[i]) /* not of another process */
+            atomic_fetch_sub(&devices[i]->groups_live, 1);
     return WEIR_OK;
 }

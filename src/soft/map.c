@@ -1,5 +1,6 @@
 /* Memory from the system. */
 #define _GNU_SOURCE
+#include "comm/procs/share.h"
 #include "soft/soft.h"
 
 #include <sys/mman.h>
@@ -37,12 +38,16 @@ void weir__soft_unmap(void *address, size_t size)
 
 void *weir__soft_map_for(weir_device *dev, size_t size)
 {
-    (void)dev;
-    return weir__soft_map(size);
+    void *shared = atomic_load_explicit(&dev->shares, memory_order_relaxed)
+                       ? weir__share_map(size)
+                       : NULL;
+
+    return shared ? shared : weir__soft_map(size);
 }
 
 void weir__soft_unmap_for(weir_device *dev, void *address, size_t size)
 {
-    (void)dev;
-    weir__soft_unmap(address, size);
+    if (!atomic_load_explicit(&dev->shares, memory_order_relaxed) ||
+        !weir__share_unmap(address, size))
+        weir__soft_unmap(address, size);
 }

@@ -275,8 +275,11 @@ static void say_stuck(struct weir__text *text, const struct snapshot *all, const
     case FOR_PEERS:
         weir__text_add(text, "waits for");
         for (int i = 0; i < k->nmissing; i++)
-            weir__text_add(text, "%s rank %d (device %llu)", i ? "," : "", k->ranks[i],
-                           (unsigned long long)k->missing[i]->id);
+            if (k->missing[i])
+                weir__text_add(text, "%s rank %d (device %llu)", i ? "," : "", k->ranks[i],
+                               (unsigned long long)k->missing[i]->id);
+            else
+                weir__text_add(text, "%s rank %d (another process)", i ? "," : "", k->ranks[i]);
         break;
     }
 }

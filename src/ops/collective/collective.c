@@ -50,8 +50,12 @@ void weir__collective_work(const struct weir__call *call, struct weir__work *wor
                            weir_kernel_fn fn, size_t args_size, int64_t bytes, int64_t units)
 {
     const struct weir__collective_params *p = call->params;
+    struct weir__meet *meet = (void *)work->args;
     bool sdma = !strcmp(p->mode, "sdma");
 
+    meet->args_size = (uint32_t)args_size;
+    if (!meet->shown && work->code)
+        meet->shown = work->code->shown;
     work->fn = fn;
     work->args_size = args_size;
     work->meets = true;

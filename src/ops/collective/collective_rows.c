@@ -171,6 +171,23 @@ static void cost_nothing(const struct weir__call *call, struct weir__cost *cost)
     (void)cost;
 }
 
+/* What peers in other processes read. In place, a reduction overwrites what they have not read yet;
+ * the others in place write nothing that peers read. */
+static int show_input(const void *args, struct weir__code_shown *shown)
+{
+    const struct weir__collective *a = args;
+    int64_t bytes = a->numel * (int64_t)weir_dtype_size((weir_dtype)a->dtype);
+    bool overlaps = a->in < a->out + bytes && a->out < a->in + bytes;
+
+    if (a->move == WEIR__MOVE_RECEIVE ||
+        (a->move == WEIR__MOVE_BROADCAST && a->peer != a->meet.rank))
+        return 0;
+    shown[0] = (struct weir__code_shown){.offset = offsetof(struct weir__collective, in),
+                                         .bytes = bytes,
+                                         .changes = overlaps && *a->meet.offer.reduce};
+    return 1;
+}
+
 static struct weir__collective *begin_work(const struct weir__call *call, struct weir__work *work)
 {
     const struct weir__collective_params *p = call->params;
@@ -181,6 +198,7 @@ static struct weir__collective *begin_work(const struct weir__call *call, struct
     if (!call->nin)
         return a;
     weir__collective_offer(call, &a->meet.offer);
+    a->meet.shown = show_input;
     a->in = call->in[0]->data;
     a->out = call->nout ? call->out[0].data : call->in[0]->data;
     a->numel = weir__view_numel(call->in[0]);

@@ -31,7 +31,8 @@ static int collective_shown(const void *args, struct weir__code_shown *shown)
 {
     const struct weir__collective *a = args;
 
-    shown[0] = (struct weir__code_shown){offsetof(struct weir__collective, in), bytes_of(a)};
+    shown[0] = (struct weir__code_shown){.offset = offsetof(struct weir__collective, in),
+                                         .bytes = bytes_of(a)};
     return 1;
 }
 
@@ -127,10 +128,10 @@ static int dispatch_shown(const void *args, struct weir__code_shown *shown)
     const struct weir__moe *a = args;
     int64_t elem = (int64_t)weir__elem_size((weir_dtype)a->dtype);
 
-    shown[0] =
-        (struct weir__code_shown){offsetof(struct weir__moe, x), a->tokens * a->hidden * elem};
-    shown[1] = (struct weir__code_shown){offsetof(struct weir__moe, experts),
-                                         a->tokens * a->k * (a->wide_experts ? 8 : 4)};
+    shown[0] = (struct weir__code_shown){.offset = offsetof(struct weir__moe, x),
+                                         .bytes = a->tokens * a->hidden * elem};
+    shown[1] = (struct weir__code_shown){.offset = offsetof(struct weir__moe, experts),
+                                         .bytes = a->tokens * a->k * (a->wide_experts ? 8 : 4)};
     return 2;
 }
 
@@ -138,9 +139,9 @@ static int combine_shown(const void *args, struct weir__code_shown *shown)
 {
     const struct weir__moe *a = args;
 
-    shown[0] = (struct weir__code_shown){offsetof(struct weir__moe, x),
-                                         a->capacity * a->hidden *
-                                             (int64_t)weir__elem_size((weir_dtype)a->dtype)};
+    shown[0] = (struct weir__code_shown){.offset = offsetof(struct weir__moe, x),
+                                         .bytes = a->capacity * a->hidden *
+                                                  (int64_t)weir__elem_size((weir_dtype)a->dtype)};
     return 1;
 }
 

@@ -102,6 +102,8 @@ static struct weir__range slice_of(const struct weir__collective *a)
 
     if (a->scatter)
         return (struct weir__range){n / a->ranks * a->meet.rank, n / a->ranks * (a->meet.rank + 1)};
+    if (a->meet.channel->group->pulls)
+        return (struct weir__range){0, n};
     return weir__tile_range(
         n, 64, &(weir_block){.index = (unsigned)a->meet.rank, .count = (unsigned)a->ranks});
 }
@@ -114,6 +116,7 @@ weir_status WEIR__ISA_NAME(weir__reduce_part_kernel)(const void *args, const wei
     struct weir__range mine = weir__tile_range(slice.end - slice.begin, 64, block);
     int64_t elem = (int64_t)weir__elem_size(a->dtype), n;
     int64_t piece = a->nontemporal ? NONTEMPORAL_PIECE / elem : WEIR__ROW_CHUNK;
+    bool own = a->scatter || a->meet.channel->group->pulls;
 
     for (int64_t i = mine.begin; i < mine.end; i += n) {
         int64_t at = slice.begin + i;
@@ -121,9 +124,9 @@ weir_status WEIR__ISA_NAME(weir__reduce_part_kernel)(const void *args, const wei
 
         n = weir__min(piece, mine.end - i);
         result = reduce_piece(&r, at, n);
-        if (a->scatter)
+        if (own)
             store(a, a->out + i * elem, result, n * elem);
-        for (int to = 0; to < a->ranks && !a->scatter; to++)
+        for (int to = 0; to < a->ranks && !own; to++)
             store(a, peer(block, to)->out + at * elem, result, n * elem);
     }
     if (a->nontemporal)

@@ -1,0 +1,57 @@
+/* Where ranks of one host meet: cells in shared memory, which every rank reads and writes.
+ *
+ * The k-th call of a channel has cell k % WEIR__CELLS of the channel, in generation k / WEIR__CELLS.
+ * A rank writes its record, then its bit of `arrived`. When all bits are there everybody may read
+ * everybody's memory, and sets its bit of `left` when it has done so. A rank that sees all bits of
+ * `left` sets its bit of `acked`; the last one empties the cell for the next generation. A rank that
+ * gives the call up sets its bit of `failed` before its memory may change:
+ *
+ *   who        writes, then reads                 partner   writes, then reads       so
+ *   a reader   left, then failed                  gives up  failed, then goes on     garbage that was
+ *                                                                                    read is known
+ *   arriver    its bit of arrived, then others'   arriver   the same                 one sees both
+ */
+#ifndef WEIR_COMM_PROCS_CELLS_H
+#define WEIR_COMM_PROCS_CELLS_H
+
+#include <stdatomic.h>
+
+#include "comm/procs/procs.h"
+#include "weir/launch.h"
+
+enum { WEIR__CELLS = 16 };
+
+struct weir__record {
+    uint32_t args_size, nshown;
+    struct {
+        uint64_t offset;
+        struct weir__shared_place place;
+    } shown[WEIR__CODE_SHOWN];
+    char label[32], what[32], reduce[8];
+    _Alignas(16) unsigned char args[WEIR_ARGS_MAX];
+};
+
+struct weir__cell {
+    _Alignas(64) _Atomic uint64_t generation;
+    _Atomic uint64_t arrived, left, acked, failed; /* bit per rank of the group */
+    _Atomic uint32_t wanted;                       /* somebody waits for the next generation */
+    struct weir__record records[];                 /* by member */
+};
+
+/* The beginning of the shared memory. Cells of the whole group follow, then those of each pair. */
+struct weir__cells {
+    _Alignas(64) _Atomic uint64_t closed; /* ranks that have destroyed the group */
+    char room[4096 - 64];
+};
+
+size_t weir__cells_size(int ranks);
+/* NULL if the channel has none: one that a graph file names. */
+struct weir__cell *weir__cell_of(struct weir__cells *cells, const struct weir__channel *channel,
+                                 uint64_t call);
+/* Which record of its cell is that rank's. */
+static inline int weir__cell_place(const struct weir__channel *channel, int rank)
+{
+    return __builtin_popcountll(channel->members & ((UINT64_C(1) << rank) - 1));
+}
+
+#endif

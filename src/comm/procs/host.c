@@ -1,0 +1,71 @@
+/* What this host says of itself and its processes. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "comm/procs/procs.h"
+
+enum { EXITING = 4 }; /* PF_EXITING of the kernel: the ninth field of stat */
+
+char weir__process_state(uint32_t pid)
+{
+    char path[40], text[300], *close_paren;
+    unsigned flags;
+    ssize_t n;
+    int fd;
+
+    snprintf(path, sizeof path, "/proc/%u/stat", pid);
+    if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+        return errno == ENOENT ? 'Z' : 0;
+    n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0)
+        return 'Z';
+    text[n] = 0;
+    close_paren = strrchr(text, ')');
+    if (!close_paren || close_paren[1] != ' ')
+        return 0;
+    /* Its connections are closed while it is on its way out. */
+    if (sscanf(close_paren + 4, "%*d %*d %*d %*d %*d %u", &flags) == 1 && flags & EXITING)
+        return 'Z';
+    switch (close_paren[2]) {
+    case 'T':
+    case 't':
+        return 'T';
+    case 'Z':
+    case 'X':
+    case 'x':
+        return 'Z';
+    }
+    return 'R';
+}
+
+/* The number of this start of the system, and of the set that process numbers are of. */
+uint64_t weir__host_id(void)
+{
+    static _Atomic uint64_t known;
+    uint64_t id = atomic_load_explicit(&known, memory_order_relaxed);
+    char text[64] = "";
+    struct stat st;
+    int fd;
+
+    if (id)
+        return id;
+    id = UINT64_C(14695981039346656037);
+    if ((fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)) >= 0) {
+        if (read(fd, text, sizeof text - 1) < 0)
+            text[0] = 0;
+        close(fd);
+    }
+    for (const char *c = text; *c; c++)
+        id = (id ^ (unsigned char)*c) * UINT64_C(1099511628211);
+    if (!stat("/proc/self/ns/pid", &st))
+        id = (id ^ st.st_ino) * UINT64_C(1099511628211);
+    id |= 1;
+    atomic_store_explicit(&known, id, memory_order_relaxed);
+    return id;
+}

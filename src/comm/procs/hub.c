@@ -1,0 +1,459 @@
+/* The hub: a thread of rank 0 that knows who lives.
+ *
+ * A stranger gets as far as its first message: one that does not begin with a hello and the token,
+ * within HELLO_NS, is closed, and so is the oldest of those that have not said hello when there
+ * are too many. A rank whose connection closes without a BYE is dead. One that has been silent is
+ * looked up: stopped or dead, if it is of this host; a busy one is left alone for SILENT_NS. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/thread.h"
+#include "comm/procs/procs.h"
+
+enum { STRANGERS = 16, SLOTS = WEIR_MAX_RANKS + STRANGERS, LOOK_MS = 100 };
+#define LINGER_NS UINT64_C(1000000000)
+#define HELLO_NS UINT64_C(2000000000)
+#define DOUBT_NS UINT64_C(400000000)
+#define SILENT_NS UINT64_C(20000000000)      /* of this host, where stopped and dead are seen */
+#define SILENT_FAR_NS UINT64_C(900000000)    /* of another one */
+
+struct guest {
+    struct weir__conn conn;
+    int rank; /* -1: a stranger */
+    uint32_t pid;
+    uint64_t host, heard_ns; /* or when it came */
+    bool left;
+};
+
+struct gathering {
+    struct gathering *next;
+    struct weir__wire_gathered all;
+    uint64_t here;
+    uint64_t deadline_ns;
+};
+
+struct weir__hub {
+    int listen_fd, wake_fd, ranks;
+    char token[WEIR__WIRE_TOKEN];
+    pthread_t thread;
+    _Atomic uint64_t stop_ns; /* when it ends at the latest; 0: not yet */
+    struct guest guests[SLOTS];
+    bool gone[WEIR_MAX_RANKS], came[WEIR_MAX_RANKS];
+    char gone_text[WEIR_MAX_RANKS][80];
+    struct gathering *gatherings;
+};
+
+static struct guest *guest_of(struct weir__hub *h, int rank)
+{
+    for (int i = 0; i < SLOTS; i++)
+        if (h->guests[i].conn.fd >= 0 && h->guests[i].rank == rank)
+            return &h->guests[i];
+    return NULL;
+}
+
+static void tell_all(struct weir__hub *h, int except, enum weir__wire_type type, const void *payload,
+                     size_t size)
+{
+    for (int i = 0; i < SLOTS; i++)
+        if (h->guests[i].conn.fd >= 0 && h->guests[i].rank >= 0 && h->guests[i].rank != except)
+            weir__conn_send(&h->guests[i].conn, type, payload, size); /* a dead one is seen later */
+}
+
+/* ---- gathering ---- */
+
+static void list_ranks(uint64_t ranks, char *text, size_t size)
+{
+    int n = snprintf(text, size, "rank%s", ranks & (ranks - 1) ? "s" : "");
+
+    for (int i = 0; ranks && (size_t)n < size; ranks &= ranks - 1, i++)
+        n += snprintf(text + n, size - (size_t)n, "%s %d", i ? "," : "", __builtin_ctzll(ranks));
+}
+
+static void end_gathering(struct weir__hub *h, struct gathering *g)
+{
+    struct gathering **at = &h->gatherings;
+
+    while (*at != g)
+        at = &(*at)->next;
+    *at = g->next;
+    weir__free(g);
+}
+
+static void fail_gathering(struct weir__hub *h, struct gathering *g, weir_status status,
+                           const char *text)
+{
+    struct weir__wire_text m = {.status = (int32_t)status};
+
+    memcpy(m.key, g->all.key, sizeof m.key);
+    snprintf(m.text, sizeof m.text, "%s", text);
+    for (uint64_t left = g->here; left; left &= left - 1) {
+        struct guest *guest = guest_of(h, __builtin_ctzll(left));
+
+        if (guest)
+            weir__conn_send(&guest->conn, WEIR__WIRE_FAILED, &m, sizeof m);
+    }
+    end_gathering(h, g);
+}
+
+static void gather(struct weir__hub *h, int rank, const struct weir__wire_gather *m)
+{
+    struct gathering *g = h->gatherings;
+    char text[WEIR__WIRE_TEXT], one[300], other[300];
+
+    while (g && strcmp(g->all.key, m->key))
+        g = g->next;
+    if (!g && (g = weir__calloc(1, sizeof *g))) {
+        memcpy(g->all.key, m->key, sizeof g->all.key);
+        g->all.members = m->members;
+        g->deadline_ns = weir__clock_ns() + (uint64_t)m->timeout_ns;
+        g->next = h->gatherings;
+        h->gatherings = g;
+    }
+    if (!g)
+        return; /* the members' own timeouts end it */
+    g->here |= UINT64_C(1) << rank;
+    memcpy(g->all.blobs[rank], m->blob, sizeof m->blob);
+    if (g->all.members != m->members) {
+        list_ranks(g->all.members, one, sizeof one);
+        list_ranks(m->members, other, sizeof other);
+        snprintf(text, sizeof text,
+                 "the members of group '%.60s' differ: others say %s, rank %d says %s", m->key, one,
+                 rank, other);
+        fail_gathering(h, g, WEIR_EINVAL, text);
+        return;
+    }
+    for (int i = 0; i < h->ranks; i++)
+        if (h->gone[i] && (m->members >> i & 1) && !(g->here >> i & 1)) {
+            fail_gathering(h, g, WEIR_EUNAVAILABLE, h->gone_text[i]);
+            return;
+        }
+    if (g->here != g->all.members)
+        return;
+    for (uint64_t left = g->here; left; left &= left - 1) {
+        struct guest *guest = guest_of(h, __builtin_ctzll(left));
+
+        if (guest)
+            weir__conn_send(&guest->conn, WEIR__WIRE_GATHERED, &g->all, sizeof g->all);
+    }
+    end_gathering(h, g);
+}
+
+static void look_at_gatherings(struct weir__hub *h, uint64_t now)
+{
+    for (struct gathering *g = h->gatherings, *next; g; g = next) {
+        char missing[300], text[WEIR__WIRE_TEXT];
+
+        next = g->next;
+        if (now < g->deadline_ns)
+            continue;
+        list_ranks(g->all.members & ~g->here, missing, sizeof missing);
+        snprintf(text, sizeof text, "group '%.60s' did not form in time: %s did not come",
+                 g->all.key, missing);
+        fail_gathering(h, g, WEIR_ETIMEDOUT, text);
+    }
+}
+
+/* ---- ranks come and go ---- */
+
+static void lose(struct weir__hub *h, struct guest *guest, enum weir__gone how, const char *text)
+{
+    struct weir__wire_gone m = {.rank = (uint32_t)guest->rank, .how = how};
+    int rank = guest->rank;
+
+    weir__conn_close(&guest->conn);
+    if (rank < 0)
+        return;
+    h->gone[rank] = true;
+    snprintf(h->gone_text[rank], sizeof h->gone_text[rank], "rank %d %s", rank, text);
+    snprintf(m.text, sizeof m.text, "rank %d %s", rank, text);
+    tell_all(h, rank, WEIR__WIRE_GONE, &m, sizeof m);
+    for (struct gathering *g = h->gatherings, *next; g; g = next) {
+        next = g->next;
+        if ((g->all.members >> rank & 1) && g->here != g->all.members) {
+            g->here &= ~(UINT64_C(1) << rank);
+            fail_gathering(h, g, WEIR_EUNAVAILABLE, m.text);
+        }
+    }
+}
+
+static void refuse(struct guest *guest, const char *text)
+{
+    struct weir__wire_text m = {.status = WEIR_EINVAL};
+
+    snprintf(m.text, sizeof m.text, "%s", text);
+    weir__conn_send(&guest->conn, WEIR__WIRE_REFUSED, &m, sizeof m);
+    weir__conn_close(&guest->conn);
+}
+
+/* In the same time wherever they differ. */
+static bool same_token(const char *a, const char *b)
+{
+    unsigned differ = 0;
+
+    for (int i = 0; i < WEIR__WIRE_TOKEN; i++)
+        differ |= (unsigned char)a[i] ^ (unsigned char)b[i];
+    return !differ;
+}
+
+static void greet(struct weir__hub *h, struct guest *guest, const struct weir__wire_hello *m)
+{
+    struct weir__wire_welcome answer = {.pid = (uint32_t)getpid(), .host = weir__host_id()};
+    char text[200], token[WEIR__WIRE_TOKEN] = {0};
+
+    snprintf(token, sizeof token, "%s", m->token);
+    if (!same_token(token, h->token)) {
+        refuse(guest, "the token is not that of this job");
+        return;
+    }
+    if ((int)m->ranks != h->ranks) {
+        snprintf(text, sizeof text, "rank %u says there are %u ranks, rank 0 says %d", m->rank,
+                 m->ranks, h->ranks);
+        refuse(guest, text);
+        return;
+    }
+    if (h->came[m->rank]) {
+        snprintf(text, sizeof text, "rank %u is here already: two processes have its number",
+                 m->rank);
+        refuse(guest, text);
+        return;
+    }
+    h->came[m->rank] = true;
+    guest->rank = (int)m->rank;
+    guest->pid = m->pid;
+    guest->host = m->host;
+    weir__conn_send(&guest->conn, WEIR__WIRE_WELCOME, &answer, sizeof answer);
+    for (int i = 0; i < h->ranks; i++)
+        if (h->gone[i]) {
+            struct weir__wire_gone gone = {.rank = (uint32_t)i, .how = WEIR__GONE_DIED};
+
+            snprintf(gone.text, sizeof gone.text, "%s", h->gone_text[i]);
+            weir__conn_send(&guest->conn, WEIR__WIRE_GONE, &gone, sizeof gone);
+        }
+}
+
+static void hear(struct weir__hub *h, struct guest *guest, enum weir__wire_type type,
+                 const void *payload)
+{
+    struct weir__wire_ping ping;
+
+    if ((type == WEIR__WIRE_HELLO) != (guest->rank < 0)) {
+        lose(h, guest, WEIR__GONE_DIED, "sent a message out of turn and was disconnected");
+        return;
+    }
+    guest->heard_ns = weir__clock_ns();
+    switch (type) {
+    case WEIR__WIRE_HELLO:
+        greet(h, guest, payload);
+        break;
+    case WEIR__WIRE_PING:
+        memcpy(&ping, payload, sizeof ping);
+        ping.hub_ns = weir__clock_ns();
+        weir__conn_send(&guest->conn, WEIR__WIRE_PONG, &ping, sizeof ping);
+        break;
+    case WEIR__WIRE_GATHER:
+        if (!(((const struct weir__wire_gather *)payload)->members >> guest->rank & 1))
+            lose(h, guest, WEIR__GONE_DIED, "gathers where it is no member: disconnected");
+        else
+            gather(h, guest->rank, payload);
+        break;
+    case WEIR__WIRE_ABORT:
+        tell_all(h, guest->rank, WEIR__WIRE_ABORT, payload, sizeof(struct weir__wire_text));
+        break;
+    case WEIR__WIRE_BYE:
+        guest->left = true;
+        lose(h, guest, WEIR__GONE_LEFT, "has left");
+        break;
+    default:
+        lose(h, guest, WEIR__GONE_DIED, "sent a message out of turn and was disconnected");
+    }
+}
+
+static void serve(struct weir__hub *h, struct guest *guest, char *payload)
+{
+    bool open = weir__conn_fill(&guest->conn);
+    enum weir__wire_type type;
+    const char *wrong;
+    int n = 0;
+
+    while (guest->conn.fd >= 0 && (n = weir__conn_next(&guest->conn, &type, payload, &wrong)) > 0)
+        hear(h, guest, type, payload);
+    if (guest->conn.fd < 0)
+        return;
+    if (n < 0) {
+        char text[120];
+
+        snprintf(text, sizeof text, "sent %s and was disconnected", wrong);
+        lose(h, guest, WEIR__GONE_DIED, text);
+    } else if (!open) {
+        lose(h, guest, WEIR__GONE_DIED,
+             guest->rank >= 0 && guest->host == weir__host_id() &&
+                     weir__process_state(guest->pid) == 'R'
+                 ? "is gone: its connection was cut"
+                 : "died");
+    }
+}
+
+static void let_in(struct weir__hub *h)
+{
+    struct guest *room = NULL, *oldest = NULL;
+    int fd = accept4(h->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), strangers = 0;
+
+    if (fd < 0)
+        return;
+    for (int i = 0; i < SLOTS; i++) {
+        struct guest *g = &h->guests[i];
+
+        if (g->conn.fd < 0) {
+            room = room ? room : g;
+        } else if (g->rank < 0) {
+            strangers++;
+            oldest = !oldest || g->heard_ns < oldest->heard_ns ? g : oldest;
+        }
+    }
+    if (strangers >= STRANGERS || !room) {
+        if (!oldest) {
+            close(fd);
+            return;
+        }
+        weir__conn_close(&oldest->conn);
+        room = oldest;
+    }
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    weir__conn_open(&room->conn, fd);
+    room->rank = -1;
+    room->left = false;
+    room->heard_ns = weir__clock_ns();
+}
+
+static void look_at_silent(struct weir__hub *h, uint64_t now)
+{
+    for (int i = 0; i < SLOTS; i++) {
+        struct guest *g = &h->guests[i];
+        uint64_t silent = now > g->heard_ns ? now - g->heard_ns : 0;
+        bool near;
+        char state;
+
+        if (g->conn.fd < 0)
+            continue;
+        if (g->rank < 0) {
+            if (silent > HELLO_NS)
+                weir__conn_close(&g->conn);
+            continue;
+        }
+        if (silent < DOUBT_NS)
+            continue;
+        near = g->host == weir__host_id();
+        state = near ? weir__process_state(g->pid) : 0;
+        if (state == 'T')
+            lose(h, g, WEIR__GONE_STOPPED, "is stopped (by a signal or a debugger)");
+        else if (state == 'Z')
+            lose(h, g, WEIR__GONE_DIED, "died");
+        else if (silent > (near ? SILENT_NS : SILENT_FAR_NS))
+            lose(h, g, WEIR__GONE_DIED, "has been silent for too long");
+    }
+}
+
+/* Rank 0 has left. The others may still be leaving: whoever dies meanwhile is still named. */
+static bool is_over(const struct weir__hub *h)
+{
+    uint64_t stop = atomic_load(&h->stop_ns);
+
+    if (!stop)
+        return false;
+    for (int i = 0; i < SLOTS; i++)
+        if (h->guests[i].conn.fd >= 0 && h->guests[i].rank >= 0)
+            return weir__clock_ns() > stop;
+    return true;
+}
+
+static void *hub_main(void *user)
+{
+    struct weir__hub *h = user;
+    static _Thread_local char payload[WEIR__WIRE_MOST];
+    struct pollfd fds[SLOTS + 2];
+
+    while (!is_over(h)) {
+        uint64_t now;
+
+        fds[0] = (struct pollfd){.fd = h->listen_fd, .events = POLLIN};
+        fds[1] = (struct pollfd){.fd = h->wake_fd, .events = POLLIN};
+        for (int i = 0; i < SLOTS; i++) {
+            const struct weir__conn *c = &h->guests[i].conn;
+
+            fds[i + 2] = (struct pollfd){
+                .fd = c->fd, .events = (short)(POLLIN | (c->out_have ? POLLOUT : 0))};
+        }
+        poll(fds, SLOTS + 2, LOOK_MS);
+        if (fds[1].revents & POLLIN)
+            (void)!read(h->wake_fd, &(uint64_t){0}, sizeof(uint64_t));
+        for (int i = 0; i < SLOTS; i++) {
+            struct guest *g = &h->guests[i];
+
+            if (g->conn.fd < 0 || g->conn.fd != fds[i + 2].fd)
+                continue;
+            if (fds[i + 2].revents & POLLOUT && !weir__conn_flush(&g->conn))
+                fds[i + 2].revents |= POLLIN; /* reading says why */
+            if (fds[i + 2].revents & ~POLLOUT)
+                serve(h, g, payload);
+        }
+        if (fds[0].revents & POLLIN)
+            let_in(h);
+        now = weir__clock_ns();
+        look_at_silent(h, now);
+        look_at_gatherings(h, now);
+    }
+    return NULL;
+}
+
+weir_status weir__hub_start(int listen_fd, int ranks, const char *token, struct weir__hub **out)
+{
+    struct weir__hub *h = weir__calloc(1, sizeof *h);
+
+    *out = NULL;
+    if (!h) {
+        close(listen_fd);
+        return weir__fail_nomem("joining %d ranks", ranks);
+    }
+    h->listen_fd = listen_fd;
+    fcntl(listen_fd, F_SETFL, fcntl(listen_fd, F_GETFL) | O_NONBLOCK);
+    h->ranks = ranks;
+    snprintf(h->token, sizeof h->token, "%s", token);
+    for (int i = 0; i < SLOTS; i++)
+        h->guests[i].conn.fd = -1;
+    h->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (h->wake_fd < 0 || !weir__thread_start(&h->thread, hub_main, h)) {
+        close(listen_fd);
+        if (h->wake_fd >= 0)
+            close(h->wake_fd);
+        weir__free(h);
+        return weir__fail(WEIR_EUNAVAILABLE, "the system gave no thread for joining ranks");
+    }
+    *out = h;
+    return WEIR_OK;
+}
+
+void weir__hub_stop(struct weir__hub *h)
+{
+    if (!h)
+        return;
+    atomic_store(&h->stop_ns, weir__clock_ns() + LINGER_NS);
+    (void)!write(h->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
+    pthread_join(h->thread, NULL);
+    for (int i = 0; i < SLOTS; i++)
+        weir__conn_close(&h->guests[i].conn);
+    while (h->gatherings)
+        end_gathering(h, h->gatherings);
+    close(h->listen_fd);
+    close(h->wake_fd);
+    weir__free(h);
+}

@@ -1,0 +1,125 @@
+/* Ranks as processes.
+ *
+ *   hub     a thread of rank 0: accepts connections of ranks that know the token, gathers what
+ *           members of a group tell each other, watches who lives, passes aborts on
+ *   link    a thread of every rank: its connection to the hub
+ *   shm     the transport on one host: a thread of every rank (progress) that sleeps until peers
+ *           ring its bell
+ *
+ * A *world* is the ranks that one weir_group_join brought together; groups split off from it share
+ * its threads. Locks, outermost first: world->lock, group->lock. Nobody is woken under them. */
+#ifndef WEIR_COMM_PROCS_PROCS_H
+#define WEIR_COMM_PROCS_PROCS_H
+
+#include "comm/comm.h"
+#include "comm/procs/share.h"
+#include "comm/procs/wire.h"
+#include "weir/procs.h"
+
+/* ---- env.c: who this process is ---- */
+
+struct weir__place_in_job {
+    int rank, ranks;
+    char store[256]; /* "HOST:PORT" or "file:PATH" */
+    char token[WEIR__WIRE_TOKEN];
+    int listen_fd; /* rank 0: a socket that listens already; -1 */
+};
+/* From options, then the environment.
+ * returns  WEIR_EINVAL or WEIR_ERANGE naming what is missing or wrong. */
+weir_status weir__procs_find_place(const weir_join_options *options,
+                                   struct weir__place_in_job *place);
+
+/* ---- store.c: how ranks find the hub ---- */
+
+/* Rank 0: a socket that listens at the store's address, which may be written to its file.
+ * The other ranks: a connection. Both take at most until `deadline_ns`. `file` says whether there
+ * is a file to remove when everybody is there. */
+weir_status weir__store_listen(struct weir__place_in_job *place, int *fd);
+weir_status weir__store_connect(struct weir__place_in_job *place, uint64_t deadline_ns, int *fd);
+void weir__store_forget(const struct weir__place_in_job *place);
+
+/* ---- hub.c ---- */
+
+struct weir__hub;
+weir_status weir__hub_start(int listen_fd, int ranks, const char *token, struct weir__hub **out);
+void weir__hub_stop(struct weir__hub *hub);
+
+/* Whether a process of this host runs: 'T' stopped, 'Z' dead or gone, 'R' it lives, 0 unknown. */
+char weir__process_state(uint32_t pid);
+/* The same number for all processes of one running system and one set of process numbers. */
+uint64_t weir__host_id(void);
+
+/* ---- link.c: the world ---- */
+
+struct weir__peer {
+    _Atomic int gone; /* enum weir__gone; the text is there before */
+    char text[WEIR__WIRE_TEXT];
+    struct weir__home *home; /* shm: where its bell is */
+    uint32_t pid;
+    struct weir__reached *reached; /* its memory that is mapped here */
+};
+
+struct weir__world {
+    int rank, ranks;
+    struct weir__mutex lock;
+    struct weir__procs_group *groups;
+    struct weir__peer peers[WEIR_MAX_RANKS];
+    struct weir__split *splits; /* how many groups of the same ranks and name there were */
+    int uses;        /* groups, and whoever makes one */
+    /* The link. */
+    struct weir__hub *hub;
+    struct weir__conn conn;
+    struct weir__mutex conn_lock; /* innermost */
+    pthread_t link, progress;
+    bool links, progresses;
+    int wake_fd;
+    _Atomic bool stop;
+    uint32_t hub_pid;
+    uint64_t hub_host, heard_ns;
+    _Atomic int64_t offset_ns; /* of the hub's clock, by the quickest answer */
+    uint64_t quickest_ns;
+    /* What somebody waits for to be gathered, under conn_lock. */
+    struct weir__gather *gathers;
+    /* shm */
+    struct weir__home *home; /* this rank's */
+};
+
+weir_status weir__world_join(const struct weir__place_in_job *place, int64_t timeout_ns,
+                             struct weir__world **out);
+/* One use less; the last one leaves. */
+void weir__world_drop(struct weir__world *world);
+/* Gives `blob` to all members and takes theirs; waits for them. */
+weir_status weir__world_gather(struct weir__world *world, const char *key, uint64_t members,
+                               int64_t timeout_ns, const void *blob,
+                               struct weir__wire_gathered *all);
+void weir__world_send_abort(struct weir__world *world, const char *key, weir_status status,
+                            const char *text);
+
+/* ---- shm.c: called by the link ---- */
+
+/* A rank is gone: groups with it break. */
+void weir__shm_see_gone(struct weir__world *world, int rank);
+/* Somebody else has broken that group. */
+void weir__shm_see_abort(struct weir__world *world, const char *key, weir_status status,
+                         const char *text);
+/* Before and after everything else. */
+weir_status weir__shm_begin(struct weir__world *world, int64_t timeout_ns);
+void weir__shm_end(struct weir__world *world);
+
+extern const struct weir__transport weir__shm_transport;
+
+/* ---- members.c: a group's part of a world ---- */
+
+/* Meets the other members, ranks[i] of the world as rank i, and takes a use of the world. Groups of
+ * the same ranks and name are told apart by how many of them there were.
+ * returns  also WEIR_EUNAVAILABLE if members are not on one host. */
+weir_status weir__procs_group_make(struct weir__world *world, const int *ranks, int nranks,
+                                   const char *name, int64_t timeout_ns,
+                                   struct weir__procs_group **out);
+void weir__procs_group_free(struct weir__procs_group *group);
+int weir__procs_group_self(const struct weir__procs_group *group);
+struct weir__world *weir__procs_group_world(const struct weir__procs_group *group);
+/* The rank of the world that rank `rank` of the group is. */
+int weir__procs_group_world_rank(const struct weir__procs_group *group, int rank);
+
+#endif

@@ -1,0 +1,203 @@
+#define _GNU_SOURCE
+#include "comm/procs/wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/base.h"
+
+enum { MOST_QUEUED = 1 << 20 }; /* bytes that wait for a peer */
+
+static bool ends(const char *text, size_t size)
+{
+    return memchr(text, 0, size);
+}
+
+static bool is_rank(uint32_t rank)
+{
+    return rank < WEIR_MAX_RANKS;
+}
+
+static const char *check_hello(const void *payload)
+{
+    const struct weir__wire_hello *m = payload;
+
+    if (m->ranks < 1 || m->ranks > WEIR_MAX_RANKS || m->rank >= m->ranks)
+        return "a rank that is out of range";
+    return ends(m->token, sizeof m->token) ? NULL : "a token without end";
+}
+
+static const char *check_text(const void *payload)
+{
+    const struct weir__wire_text *m = payload;
+
+    if (m->status <= 0 || m->status >= WEIR_STATUS_COUNT)
+        return "a status that is none";
+    return ends(m->key, sizeof m->key) && ends(m->text, sizeof m->text) ? NULL
+                                                                        : "a text without end";
+}
+
+static const char *check_gather(const void *payload)
+{
+    const struct weir__wire_gather *m = payload;
+
+    if (!m->members || m->timeout_ns < 0)
+        return "members or a timeout that are none";
+    return ends(m->key, sizeof m->key) ? NULL : "a key without end";
+}
+
+static const char *check_gathered(const void *payload)
+{
+    const struct weir__wire_gathered *m = payload;
+
+    return ends(m->key, sizeof m->key) ? NULL : "a key without end";
+}
+
+static const char *check_gone(const void *payload)
+{
+    const struct weir__wire_gone *m = payload;
+
+    if (!is_rank(m->rank) || m->how == WEIR__GONE_NOT || m->how > WEIR__GONE_STOPPED)
+        return "a rank that is out of range";
+    return ends(m->text, sizeof m->text) ? NULL : "a text without end";
+}
+
+static const struct {
+    bool there;
+    size_t size;
+    const char *(*check)(const void *payload);
+} kinds[] = {
+    [WEIR__WIRE_HELLO] = {true, sizeof(struct weir__wire_hello), check_hello},
+    [WEIR__WIRE_WELCOME] = {true, sizeof(struct weir__wire_welcome), NULL},
+    [WEIR__WIRE_REFUSED] = {true, sizeof(struct weir__wire_text), check_text},
+    [WEIR__WIRE_GATHER] = {true, sizeof(struct weir__wire_gather), check_gather},
+    [WEIR__WIRE_GATHERED] = {true, sizeof(struct weir__wire_gathered), check_gathered},
+    [WEIR__WIRE_FAILED] = {true, sizeof(struct weir__wire_text), check_text},
+    [WEIR__WIRE_PING] = {true, sizeof(struct weir__wire_ping), NULL},
+    [WEIR__WIRE_PONG] = {true, sizeof(struct weir__wire_ping), NULL},
+    [WEIR__WIRE_ABORT] = {true, sizeof(struct weir__wire_text), check_text},
+    [WEIR__WIRE_GONE] = {true, sizeof(struct weir__wire_gone), check_gone},
+    [WEIR__WIRE_BYE] = {true, 0, NULL},
+};
+
+int weir__wire_take(const void *bytes, size_t size, enum weir__wire_type *type, void *payload,
+                    const char **wrong)
+{
+    struct weir__wire_header h;
+
+    *wrong = NULL;
+    if (size < sizeof h)
+        return 0;
+    memcpy(&h, bytes, sizeof h);
+    if (h.magic != WEIR__WIRE_MAGIC)
+        *wrong = "bytes that are no message";
+    else if (h.version != WEIR__WIRE_VERSION)
+        *wrong = "a message of another version";
+    else if (h.type >= weir__countof(kinds) || !kinds[h.type].there)
+        *wrong = "a message of no known kind";
+    else if (h.size != kinds[h.type].size)
+        *wrong = "a message of the wrong size";
+    if (*wrong)
+        return -1;
+    if (size < sizeof h + h.size)
+        return 0;
+    *type = (enum weir__wire_type)h.type;
+    memcpy(payload, (const char *)bytes + sizeof h, h.size);
+    if (kinds[h.type].check && (*wrong = kinds[h.type].check(payload)))
+        return -1;
+    return (int)(sizeof h + h.size);
+}
+
+/* ---- connections ---- */
+
+void weir__conn_open(struct weir__conn *c, int fd)
+{
+    memset(c, 0, offsetof(struct weir__conn, in));
+    c->fd = fd;
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+}
+
+void weir__conn_close(struct weir__conn *c)
+{
+    if (c->fd >= 0)
+        close(c->fd);
+    weir__free(c->out);
+    c->out = NULL;
+    c->have = c->out_have = c->out_cap = 0;
+    c->fd = -1;
+}
+
+bool weir__conn_flush(struct weir__conn *c)
+{
+    while (c->out_have) {
+        ssize_t n = send(c->fd, c->out, c->out_have, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return errno == EAGAIN || errno == EWOULDBLOCK;
+        memmove(c->out, c->out + n, c->out_have - (size_t)n);
+        c->out_have -= (size_t)n;
+    }
+    return true;
+}
+
+bool weir__conn_send(struct weir__conn *c, enum weir__wire_type type, const void *payload,
+                     size_t size)
+{
+    struct weir__wire_header h = {WEIR__WIRE_MAGIC, (uint16_t)type, WEIR__WIRE_VERSION,
+                                  (uint32_t)size};
+    size_t need = c->out_have + sizeof h + size;
+
+    if (c->fd < 0 || need > MOST_QUEUED)
+        return false;
+    if (need > c->out_cap) {
+        char *out = weir__malloc(2 * need);
+
+        if (!out)
+            return false;
+        if (c->out_have)
+            memcpy(out, c->out, c->out_have);
+        weir__free(c->out);
+        c->out = out;
+        c->out_cap = 2 * need;
+    }
+    memcpy(c->out + c->out_have, &h, sizeof h);
+    if (size)
+        memcpy(c->out + c->out_have + sizeof h, payload, size);
+    c->out_have = need;
+    return weir__conn_flush(c);
+}
+
+bool weir__conn_fill(struct weir__conn *c)
+{
+    for (;;) {
+        ssize_t n;
+
+        if (c->have == sizeof c->in)
+            return true; /* a whole message is there */
+        n = recv(c->fd, c->in + c->have, sizeof c->in - c->have, MSG_DONTWAIT);
+        if (n > 0) {
+            c->have += (size_t)n;
+            continue;
+        }
+        if (n < 0 && errno == EINTR)
+            continue;
+        return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+    }
+}
+
+int weir__conn_next(struct weir__conn *c, enum weir__wire_type *type, void *payload,
+                    const char **wrong)
+{
+    int n = weir__wire_take(c->in, c->have, type, payload, wrong);
+
+    if (n <= 0)
+        return n;
+    memmove(c->in, c->in + n, c->have - (size_t)n);
+    c->have -= (size_t)n;
+    return 1;
+}

@@ -1,0 +1,109 @@
+/* Messages of the control channel: what they look like, and what is refused.
+ *
+ * A message is a header and a payload of fixed layout. Both sides are of one machine type and one
+ * version. Whatever arrives is checked here before anybody looks at it: magic, type, size, ends of
+ * strings, ranges of numbers. A connection that sent anything else is closed. */
+#ifndef WEIR_COMM_PROCS_WIRE_H
+#define WEIR_COMM_PROCS_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "weir/comm.h"
+
+enum {
+    WEIR__WIRE_VERSION = 1,
+    WEIR__WIRE_KEY = 96,
+    WEIR__WIRE_TEXT = 800,
+    WEIR__WIRE_TOKEN = 64, /* with its end */
+    WEIR__WIRE_BLOB = 128,
+};
+#define WEIR__WIRE_MAGIC UINT32_C(0x77656972)
+
+enum weir__wire_type {
+    WEIR__WIRE_HELLO = 1, /* to the hub, first of all */
+    WEIR__WIRE_WELCOME,   /* to a rank */
+    WEIR__WIRE_REFUSED,   /* to a rank; then the hub closes */
+    WEIR__WIRE_GATHER,    /* to the hub: a few bytes for all members */
+    WEIR__WIRE_GATHERED,  /* to each member: the bytes of all */
+    WEIR__WIRE_FAILED,    /* to each member: they will not be gathered */
+    WEIR__WIRE_PING,      /* to the hub */
+    WEIR__WIRE_PONG,      /* to a rank */
+    WEIR__WIRE_ABORT,     /* to the hub, which passes it on: a group is broken */
+    WEIR__WIRE_GONE,      /* to all ranks: one of them is */
+    WEIR__WIRE_BYE,       /* to the hub: a rank leaves in peace */
+};
+
+struct weir__wire_header {
+    uint32_t magic;
+    uint16_t type, version;
+    uint32_t size; /* of the payload */
+};
+
+struct weir__wire_hello {
+    uint32_t rank, ranks, pid, reserved;
+    uint64_t host; /* the same on one running system */
+    char token[WEIR__WIRE_TOKEN];
+};
+struct weir__wire_welcome {
+    uint32_t pid, reserved; /* of the hub */
+    uint64_t host;
+};
+struct weir__wire_text {
+    char key[WEIR__WIRE_KEY]; /* the group; "" for REFUSED */
+    int32_t status;
+    char text[WEIR__WIRE_TEXT];
+};
+struct weir__wire_gather {
+    char key[WEIR__WIRE_KEY];
+    uint64_t members;
+    int64_t timeout_ns;
+    unsigned char blob[WEIR__WIRE_BLOB];
+};
+struct weir__wire_gathered {
+    char key[WEIR__WIRE_KEY];
+    uint64_t members;
+    unsigned char blobs[WEIR_MAX_RANKS][WEIR__WIRE_BLOB]; /* by rank; zeros of others */
+};
+struct weir__wire_ping {
+    uint64_t sent_ns, hub_ns;
+};
+enum weir__gone { WEIR__GONE_NOT, WEIR__GONE_LEFT, WEIR__GONE_DIED, WEIR__GONE_STOPPED };
+struct weir__wire_gone {
+    uint32_t rank;
+    uint32_t how; /* enum weir__gone */
+    char text[WEIR__WIRE_TEXT];
+};
+
+enum { WEIR__WIRE_MOST = sizeof(struct weir__wire_header) + sizeof(struct weir__wire_gathered) };
+
+/* The first message in `bytes`: its size with its header, 0 if more bytes are needed, or -1 with
+ * what is wrong. The payload is copied to `payload`, which has room for WEIR__WIRE_MOST. */
+int weir__wire_take(const void *bytes, size_t size, enum weir__wire_type *type, void *payload,
+                    const char **wrong);
+
+/* ---- a connection: not blocking; one thread at a time ---- */
+
+struct weir__conn {
+    int fd; /* -1: closed */
+    size_t have;
+    char *out;
+    size_t out_have, out_cap;
+    char in[WEIR__WIRE_MOST];
+};
+
+void weir__conn_open(struct weir__conn *conn, int fd);
+void weir__conn_close(struct weir__conn *conn);
+/* Queues a message and sends what the system takes. False if the peer does not take any, for too
+ * long, or is gone. */
+bool weir__conn_send(struct weir__conn *conn, enum weir__wire_type type, const void *payload,
+                     size_t size);
+bool weir__conn_flush(struct weir__conn *conn);
+/* Reads what is there. False if the peer is gone. */
+bool weir__conn_fill(struct weir__conn *conn);
+/* The next whole message: 1, 0 if there is none yet, -1 with what is wrong. */
+int weir__conn_next(struct weir__conn *conn, enum weir__wire_type *type, void *payload,
+                    const char **wrong);
+
+#endif

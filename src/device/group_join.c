@@ -1,0 +1,156 @@
+/* Groups whose ranks are processes. */
+#include "base/sized.h"
+#include "comm/procs/procs.h"
+#include "device/device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define JOIN_NS INT64_C(60000000000)
+
+static weir_status check_device(const weir_device *dev)
+{
+    if (dev->driver->collectives && dev->driver->collectives->between_processes)
+        return WEIR_OK;
+    if (!(dev->props.features & WEIR_FEATURE_REAL_TIME))
+        return weir__fail(WEIR_EUNSUPPORTED,
+                          "%s has a clock of its own, which processes do not share: its ranks are "
+                          "devices of one process (weir_group_create)",
+                          dev->props.name);
+    return weir__fail(WEIR_EUNSUPPORTED, "ranks on %s cannot be processes: use cpu",
+                      dev->props.name);
+}
+
+static weir_status check_engine(const char *engine)
+{
+    if (!engine)
+        engine = getenv("WEIR_ENGINE");
+    if (!engine || !*engine || !strcmp(engine, "shm"))
+        return WEIR_OK;
+    return weir__fail(WEIR_EUNSUPPORTED, "there is no engine '%s' between processes: shm", engine);
+}
+
+/* The group over the device, once its members have met. Takes `procs` over. */
+static weir_status make_group(weir_device *dev, const weir_group_options *options, int nranks,
+                              struct weir__procs_group *procs, weir_group **out)
+{
+    weir_group_options o = *options;
+    int self = weir__procs_group_self(procs);
+    weir_group *g;
+    weir_status st;
+
+    if (!o.timeout_ns) /* before the device's own, so that the rank is named */
+        o.timeout_ns = dev->op_timeout_ns < 0 ? -1 : dev->op_timeout_ns / 4 * 3 + 1;
+    if ((st = weir__group_make(nranks, &o, &weir__shm_transport, procs, &g))) {
+        weir__procs_group_free(procs);
+        return st;
+    }
+    for (int i = 0; i < nranks; i++) {
+        g->ranks[i].dev = i == self ? dev : NULL;
+        if (i == self)
+            snprintf(g->ranks[i].device, sizeof g->ranks[i].device, "%s", dev->label);
+        else
+            snprintf(g->ranks[i].device, sizeof g->ranks[i].device, "process %u",
+                     weir__procs_group_world(procs)
+                         ->peers[weir__procs_group_world_rank(procs, i)]
+                         .pid);
+    }
+    if (!(g->whole = weir__group_channel(g, "", weir__group_all(g)))) {
+        weir__group_free(g);
+        return WEIR_ENOMEM;
+    }
+    atomic_fetch_add(&dev->groups_live, 1);
+    atomic_store(&dev->shares, true);
+    *out = g;
+    return WEIR_OK;
+}
+
+weir_status weir_group_join(weir_device *dev, const weir_join_options *options, weir_group **out)
+{
+    weir_join_options o;
+    weir_status st = WEIR__TAKE(&o, options, "options of joining a group");
+    struct weir__place_in_job place;
+    struct weir__procs_group *procs;
+    struct weir__world *world;
+    int all[WEIR_MAX_RANKS];
+    int64_t patience;
+
+    WEIR__NEED(dev, "device");
+    WEIR__NEED(out, "out");
+    *out = NULL;
+    if (st || (st = check_device(dev)) || (st = check_engine(o.engine)) ||
+        (st = weir__group_check_options(1, &(weir_group_options){.name = o.name, .mode = o.mode})) ||
+        (st = weir__procs_find_place(&o, &place)))
+        return st;
+    patience = o.join_timeout_ns > 0 ? o.join_timeout_ns : JOIN_NS;
+    if ((st = weir__world_join(&place, patience, &world)))
+        return st;
+    for (int i = 0; i < place.ranks; i++)
+        all[i] = i;
+    st = weir__procs_group_make(world, all, place.ranks, o.name ? o.name : "world", patience,
+                                &procs);
+    if (!st)
+        st = make_group(dev,
+                        &(weir_group_options){.name = o.name ? o.name : "world",
+                                              .timeout_ns = o.timeout_ns,
+                                              .mode = o.mode},
+                        place.ranks, procs, out);
+    weir__world_drop(world);
+    return st;
+}
+
+weir_status weir_group_split(weir_group *group, const int *ranks, int nranks,
+                             const weir_group_options *options, weir_group **out)
+{
+    weir_group_options o;
+    weir_status st = WEIR__TAKE(&o, options, "options of a group");
+    struct weir__procs_group *procs;
+    struct weir__world *world;
+    int of_world[WEIR_MAX_RANKS];
+    weir_device *dev;
+    char name[WEIR__GROUP_NAME];
+
+    WEIR__NEED(group, "group");
+    WEIR__NEED(ranks, "ranks");
+    WEIR__NEED(out, "out");
+    *out = NULL;
+    if (st || (st = weir__group_check_options(nranks, &o)))
+        return st;
+    if (!group->procs)
+        return weir__fail(WEIR_EUNSUPPORTED,
+                          "group '%s' is of one process: make a group of its devices with "
+                          "weir_group_create",
+                          group->name);
+    world = weir__procs_group_world(group->procs);
+    dev = group->ranks[weir__procs_group_self(group->procs)].dev;
+    for (int i = 0; i < nranks; i++) {
+        if (ranks[i] < 0 || ranks[i] >= group->nranks)
+            return weir__fail(WEIR_ERANGE, "rank %d is out of range: group '%s' has 0..%d",
+                              ranks[i], group->name, group->nranks - 1);
+        of_world[i] = weir__procs_group_world_rank(group->procs, ranks[i]);
+    }
+    snprintf(name, sizeof name, "%s", o.name ? o.name : "split");
+    if (!o.timeout_ns)
+        o.timeout_ns = group->timeout_ns;
+    if ((st = weir__procs_group_make(world, of_world, nranks, name, JOIN_NS, &procs)))
+        return st;
+    return make_group(dev, &o, nranks, procs, out);
+}
+
+weir_rank *weir_group_self(weir_group *g)
+{
+    return g && g->procs ? &g->ranks[weir__procs_group_self(g->procs)] : NULL;
+}
+
+const char *weir_group_engine(const weir_group *g)
+{
+    return g ? g->transport->name : "";
+}
+
+int64_t weir_group_clock_offset_ns(weir_group *g)
+{
+    return g && g->procs
+               ? atomic_load(&weir__procs_group_world(g->procs)->offset_ns)
+               : 0;
+}

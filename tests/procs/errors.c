@@ -1,0 +1,280 @@
+/* Ranks that die, stop, are cut off, disagree, leave or do not come: everybody else gets an error
+ * that names the rank and the call, and ends. */
+#define _GNU_SOURCE
+#include "kids.h"
+
+#include <arpa/inet.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "comm/procs/procs.h"
+
+static weir_tensor *numbers(weir_device *dev, int64_t n)
+{
+    weir_tensor *t;
+    float *data = calloc((size_t)n + 1, sizeof *data);
+
+    CHECK_OK(weir_tensor_from(weir_stream_default(dev), WEIR_F32, 1, &n, data, &t));
+    free(data);
+    return t;
+}
+
+/* Calls until there is an error, and says it. */
+static void call_until_error(weir_group *g, weir_device *dev, int64_t n)
+{
+    weir_tensor *x = numbers(dev, n), *y;
+    weir_status st = WEIR_OK;
+
+    for (int i = 0; !st; i++) {
+        if (i == 20)
+            say("ready\n");
+        if (!(st = weir_all_reduce(weir_group_self(g), x, WEIR_REDUCE_SUM, &y))) {
+            st = weir_stream_sync(weir_stream_default(dev));
+            weir_tensor_release(y);
+        }
+    }
+    say("error %s\n", weir_last_error());
+    CHECK(weir_group_state(g));
+    weir_tensor_release(x);
+    leave(g, dev);
+}
+
+SCENARIO(calls)
+{
+    weir_device *dev;
+    weir_group *g = join(&dev, NULL);
+
+    call_until_error(g, dev, getenv("KID_LARGE") ? 1 << 20 : 10);
+}
+
+enum how { KILL, STOP, TERMINATE };
+
+static void lose_one(int ranks, int victim, enum how how, bool large, long pause_us)
+{
+    static const int signals[] = {[KILL] = SIGKILL, [STOP] = SIGSTOP, [TERMINATE] = SIGTERM};
+    const char *const extra[] = {"KID_LARGE=1", NULL};
+    char name[40];
+    struct kids k;
+
+    test_note("rank %d of %d, signal %d", victim, ranks, signals[how]);
+    kids_start(&k, ranks, "calls", large ? extra : NULL);
+    for (int i = 0; i < ranks; i++)
+        kids_await(&k, i, "ready");
+    nanosleep(&(struct timespec){.tv_nsec = pause_us * 1000}, NULL);
+    CHECK(!kill(k.pid[victim], signals[how]));
+    snprintf(name, sizeof name, "rank %d %s", victim, how == STOP ? "is stopped" : "died");
+    for (int i = 0; i < ranks; i++)
+        if (i != victim) {
+            kids_end(&k, i);
+            CHECK_STR(k.text[i], name);
+            CHECK_STR(k.text[i], "group 'world'");
+            CHECK_EQ(k.status[i], 0);
+        }
+    kill(k.pid[victim], SIGKILL);
+    kids_end(&k, victim);
+}
+
+TEST(procs, a_killed_rank_is_named_by_all_others)
+{
+    lose_one(3, 1, KILL, false, 0);
+}
+
+TEST(procs, killed_rank_0_is_named_by_all_others)
+{
+    lose_one(3, 0, KILL, true, 0);
+}
+
+TEST(procs, a_stopped_rank_is_named_by_all_others)
+{
+    lose_one(2, 1, STOP, false, 0);
+}
+
+TEST(procs, stopped_rank_0_is_named_by_all_others)
+{
+    lose_one(3, 0, STOP, false, 0);
+}
+
+TEST(procs, a_terminated_rank_is_named_by_all_others)
+{
+    lose_one(2, 1, TERMINATE, true, 0);
+}
+
+/* WEIR_SOAK=200 for as many. */
+TEST_TIMEOUT(procs, ranks_lost_at_random_points_are_named, 1200)
+{
+    int runs = getenv("WEIR_SOAK") ? atoi(getenv("WEIR_SOAK")) : 2;
+    unsigned seed = getenv("WEIR_SOAK") ? (unsigned)time(NULL) : 1;
+
+    for (int i = 0; i < runs; i++) {
+        int ranks = 2 + rand_r(&seed) % 3;
+
+        lose_one(ranks, rand_r(&seed) % ranks, (enum how)(rand_r(&seed) % 3), rand_r(&seed) & 1,
+                 rand_r(&seed) % 20000);
+    }
+}
+
+/* ---- cut off ---- */
+
+SCENARIO(cut)
+{
+    weir_device *dev;
+    weir_group *g = join(&dev, NULL);
+    weir_rank *self = weir_group_self(g);
+
+    CHECK_OK(weir_barrier(self));
+    CHECK_OK(weir_stream_sync(weir_stream_default(dev)));
+    if (weir_rank_index(self) == 1)
+        shutdown(weir__procs_group_world(g->procs)->conn.fd, SHUT_RDWR);
+    call_until_error(g, dev, 10);
+}
+
+TEST(procs, a_rank_whose_connection_is_cut_is_named)
+{
+    struct kids k;
+
+    kids_start(&k, 3, "cut", NULL);
+    for (int i = 0; i < 3; i++) {
+        kids_end(&k, i);
+        CHECK_EQ(k.status[i], 0);
+        CHECK_STR(k.text[i], i == 1 ? "the connection to rank 0, which joins the ranks, was cut"
+                                         : "rank 1 is gone: its connection was cut");
+    }
+}
+
+/* ---- disagreeing ---- */
+
+SCENARIO(shapes)
+{
+    weir_device *dev;
+    weir_group *g = join(&dev, NULL);
+
+    call_until_error(g, dev, weir_rank_index(weir_group_self(g)) == 2 ? 4 : 3);
+}
+
+TEST(procs, other_shapes_are_an_error_with_both_sides_on_every_rank)
+{
+    struct kids k;
+
+    kids_start(&k, 3, "shapes", NULL);
+    for (int i = 0; i < 3; i++) {
+        kids_end(&k, i);
+        CHECK_EQ(k.status[i], 0);
+        CHECK_STR(k.text[i], "AllReduce (call 1 of group 'world'): the shape differs: rank ");
+        CHECK_STR(k.text[i], "AllReduce sum f32[3]");
+        CHECK_STR(k.text[i], "rank 2 calls AllReduce sum f32[4]");
+    }
+}
+
+SCENARIO(operators)
+{
+    weir_device *dev;
+    weir_group *g = join(&dev, NULL);
+    weir_rank *self = weir_group_self(g);
+    weir_tensor *x = numbers(dev, 4), *y;
+
+    if (weir_rank_index(self))
+        CHECK_OK(weir_all_gather(self, x, &y));
+    else
+        CHECK_OK(weir_all_reduce(self, x, WEIR_REDUCE_MAX, &y));
+    CHECK_STATUS(weir_stream_sync(weir_stream_default(dev)), WEIR_EINVAL);
+    say("%s", weir_last_error());
+    weir_tensor_release(x);
+    weir_tensor_release(y);
+    leave(g, dev);
+}
+
+TEST(procs, other_operators_are_an_error_with_both_sides_on_every_rank)
+{
+    struct kids k;
+
+    kids_start(&k, 2, "operators", NULL);
+    for (int i = 0; i < 2; i++) {
+        kids_end(&k, i);
+        CHECK_EQ(k.status[i], 0);
+        CHECK_STR(k.text[i], "the operator differs");
+        CHECK_STR(k.text[i], "rank 0 calls AllReduce max f32[4]");
+        CHECK_STR(k.text[i], "rank 1 calls AllGather f32[4]");
+    }
+}
+
+/* ---- late, or not there any more ---- */
+
+SCENARIO(late)
+{
+    weir_device *dev;
+    weir_group *g = join(&dev, &(weir_join_options){.timeout_ns = INT64_C(200000000)});
+    weir_rank *self = weir_group_self(g);
+    struct timespec pause = {.tv_nsec = 1000000};
+
+    if (weir_rank_index(self) != 2) {
+        call_until_error(g, dev, 3);
+        return;
+    }
+    while (!weir_group_state(g)) /* the others' error reaches it, too */
+        nanosleep(&pause, NULL);
+    say("error %s\n", weir_last_error());
+    leave(g, dev);
+}
+
+TEST(procs, a_rank_that_does_not_call_is_named_after_the_timeout)
+{
+    struct kids k;
+
+    kids_start(&k, 3, "late", NULL);
+    for (int i = 0; i < 3; i++) {
+        kids_end(&k, i);
+        CHECK_EQ(k.status[i], 0);
+        CHECK_STR(k.text[i], "AllReduce (call 1 of group 'world'): timed out after 0.2 s: rank ");
+        CHECK_STR(k.text[i], "2 did not arrive");
+    }
+}
+
+SCENARIO(leaves)
+{
+    weir_device *dev;
+    weir_group *g = join(&dev, NULL);
+
+    if (weir_rank_index(weir_group_self(g)) == 1)
+        leave(g, dev);
+    else
+        call_until_error(g, dev, 3);
+}
+
+TEST(procs, a_rank_that_has_left_is_named_by_who_calls)
+{
+    struct kids k;
+
+    kids_start(&k, 2, "leaves", NULL);
+    kids_end(&k, 0);
+    kids_end(&k, 1);
+    CHECK_EQ(k.status[0] | k.status[1], 0);
+    CHECK_STR(k.text[0], "AllReduce (call 1 of group 'world'): rank 1 has left");
+}
+
+SCENARIO(alone)
+{
+    weir_device *dev;
+    weir_group *g;
+
+    CHECK_OK(weir_device_open("cpu:cores=1", &dev));
+    CHECK_STATUS(weir_group_join(dev,
+                                 &(weir_join_options){.ranks = 3,
+                                                      .rank = atoi(getenv("WEIR_RANK")),
+                                                      .join_timeout_ns = INT64_C(300000000)},
+                                 &g),
+                 WEIR_ETIMEDOUT);
+    say("%s", weir_last_error());
+    CHECK_OK(weir_device_close(dev));
+}
+
+TEST(procs, ranks_that_do_not_come_are_named)
+{
+    struct kids k;
+
+    kids_start(&k, 2, "alone", NULL);
+    kids_end(&k, 0);
+    kids_end(&k, 1);
+    CHECK_EQ(k.status[0] | k.status[1], 0);
+    CHECK_STR(k.text[0], "rank 2 did not come");
+}

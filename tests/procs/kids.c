@@ -1,0 +1,157 @@
+#define _GNU_SOURCE
+#include "kids.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+static struct scenario *scenarios;
+
+void scenario_register(struct scenario *s)
+{
+    s->next = scenarios;
+    scenarios = s;
+}
+
+/* After all scenarios are registered, before main. */
+__attribute__((constructor(200))) static void be_a_rank(void)
+{
+    const char *name = getenv("KID_SCENARIO");
+    struct scenario *s = scenarios;
+
+    if (!name)
+        return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody outlives the case */
+    while (s && strcmp(s->name, name))
+        s = s->next;
+    if (!s)
+        _exit(3);
+    s->run();
+    fflush(stdout);
+    exit(0);
+}
+
+static char *join_text(const char *name, const char *value)
+{
+    char *text = malloc(strlen(name) + strlen(value) + 2);
+
+    sprintf(text, "%s=%s", name, value);
+    return text;
+}
+
+static void start_one(struct kids *k, int i, const char *scenario, const char *const *extra)
+{
+    char rank[16], ranks[16], *env[64], *args[] = {(char *)"rank", NULL};
+    posix_spawn_file_actions_t files;
+    int n = 0, pipe_fd[2];
+
+    snprintf(rank, sizeof rank, "%d", i);
+    snprintf(ranks, sizeof ranks, "%d", k->n);
+    for (; extra && *extra; extra++) /* first: they are found first */
+        env[n++] = strdup(*extra);
+    env[n++] = join_text("KID_SCENARIO", scenario);
+    env[n++] = join_text("WEIR_RANK", rank);
+    env[n++] = join_text("WEIR_RANKS", ranks);
+    env[n++] = join_text("WEIR_STORE", k->store);
+    for (char **e = environ; *e && n < 62; e++)
+        if (!strncmp(*e, "PATH=", 5) || !strncmp(*e, "ASAN_", 5) || !strncmp(*e, "TSAN_", 5) ||
+            !strncmp(*e, "UBSAN_", 6) || !strncmp(*e, "LSAN_", 5))
+            env[n++] = strdup(*e);
+    env[n] = NULL;
+    CHECK(!pipe2(pipe_fd, O_CLOEXEC));
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_adddup2(&files, pipe_fd[1], 1);
+    CHECK_EQ(posix_spawn(&k->pid[i], "/proc/self/exe", &files, NULL, args, env), 0);
+    posix_spawn_file_actions_destroy(&files);
+    close(pipe_fd[1]);
+    k->out[i] = pipe_fd[0];
+    while (n)
+        free(env[--n]);
+}
+
+void kids_start(struct kids *k, int n, const char *scenario, const char *const *extra)
+{
+    memset(k, 0, sizeof *k);
+    k->n = n;
+    snprintf(k->store, sizeof k->store, "file:/tmp/weir-test-%d-%s", (int)getpid(), scenario);
+    for (int i = 0; i < n; i++)
+        start_one(k, i, scenario, extra);
+}
+
+/* False at the end. */
+static bool read_some(struct kids *k, int i)
+{
+    ssize_t n = read(k->out[i], k->text[i] + k->have[i], KID_TEXT - 1 - k->have[i]);
+
+    if (n <= 0)
+        return false;
+    k->have[i] += (size_t)n;
+    return true;
+}
+
+void kids_await(struct kids *k, int i, const char *part)
+{
+    while (!strstr(k->text[i], part))
+        if (!read_some(k, i))
+            FAIL("rank %d ended before it said '%s': %s", i, part, k->text[i]);
+}
+
+void kids_end(struct kids *k, int i)
+{
+    while (read_some(k, i))
+        ;
+    close(k->out[i]);
+    while (waitpid(k->pid[i], &k->status[i], 0) < 0)
+        CHECK_EQ(errno, EINTR);
+}
+
+void kids_end_well(struct kids *k)
+{
+    bool well = true;
+
+    for (int i = 0; i < k->n; i++) {
+        kids_end(k, i);
+        well &= !k->status[i];
+        if (k->status[i] || k->text[i][0])
+            printf("rank %d, status %x: %s\n", i, (unsigned)k->status[i], k->text[i]);
+    }
+    CHECK(well);
+    CHECK(access(k->store + 5, F_OK)); /* the store's file is gone */
+}
+
+/* ---- in a rank ---- */
+
+weir_group *join(weir_device **dev, const weir_join_options *options)
+{
+    weir_group *g;
+
+    CHECK_OK(weir_device_open("cpu:cores=2,op_timeout=30", dev));
+    CHECK_OK(weir_group_join(*dev, options, &g));
+    return g;
+}
+
+void say(const char *format, ...)
+{
+    char text[2000];
+    va_list args;
+    int n;
+
+    va_start(args, format);
+    n = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    (void)!write(1, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+}
+
+void leave(weir_group *g, weir_device *dev)
+{
+    weir_device_sync(dev);
+    CHECK_OK(weir_group_destroy(g));
+    CHECK_OK(weir_device_close(dev));
+}

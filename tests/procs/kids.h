@@ -1,0 +1,57 @@
+/* Ranks as real processes: a case starts this program again, once for each rank, and each of them
+ * runs the scenario of that name instead of the cases. */
+#ifndef TESTS_PROCS_KIDS_H
+#define TESTS_PROCS_KIDS_H
+
+#include <stdlib.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "harness/test.h"
+#include "weir/weir.h"
+
+enum { MOST_KIDS = 8, KID_TEXT = 4096 };
+
+struct kids {
+    int n;
+    pid_t pid[MOST_KIDS];
+    int out[MOST_KIDS]; /* what it says on standard output */
+    char text[MOST_KIDS][KID_TEXT];
+    size_t have[MOST_KIDS];
+    int status[MOST_KIDS]; /* of waitpid */
+    char store[128];
+};
+
+/* Starts n ranks of the scenario; `extra` is NULL-terminated, "NAME=value", or NULL. */
+void kids_start(struct kids *k, int n, const char *scenario, const char *const *extra);
+/* Reads what rank i says until `part` is in it. */
+void kids_await(struct kids *k, int i, const char *part);
+/* Waits for rank i to end; its text is all there then. */
+void kids_end(struct kids *k, int i);
+/* Waits for all, and checks that each said nothing wrong. */
+void kids_end_well(struct kids *k);
+
+/* ---- in a rank ---- */
+
+struct scenario {
+    const char *name;
+    void (*run)(void);
+    struct scenario *next;
+};
+void scenario_register(struct scenario *s);
+#define SCENARIO(id)                                              \
+    static void id##_scenario(void);                              \
+    __attribute__((constructor(101))) static void id##_add(void)  \
+    {                                                             \
+        static struct scenario s = {#id, id##_scenario, NULL};    \
+        scenario_register(&s);                                    \
+    }                                                             \
+    static void id##_scenario(void)
+
+/* Joins as the environment says, on a device of its own. */
+weir_group *join(weir_device **dev, const weir_join_options *options);
+void say(const char *format, ...) WEIR_PRINTF(1, 2);
+/* "N: what the last error was" and the end of the process. */
+void leave(weir_group *group, weir_device *dev);
+
+#endif

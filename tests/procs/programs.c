@@ -1,0 +1,199 @@
+/* Graphs, sub-groups and streams between processes. */
+#include "kids.h"
+
+static weir_tensor *filled(weir_device *dev, int64_t n, int64_t value)
+{
+    int64_t *data = malloc((size_t)(n + 1) * sizeof *data);
+    weir_tensor *t;
+
+    for (int64_t i = 0; i < n; i++)
+        data[i] = value + i;
+    CHECK_OK(weir_tensor_from(weir_stream_default(dev), WEIR_I64, 1, &n, data, &t));
+    free(data);
+    return t;
+}
+
+static void expect(weir_tensor *t, int64_t n, int64_t first, int64_t step)
+{
+    int64_t *data = malloc((size_t)(n + 1) * sizeof *data);
+
+    CHECK_EQ(weir_tensor_numel(t), n);
+    CHECK_OK(weir_tensor_read(t, data, (size_t)n * sizeof *data));
+    for (int64_t i = 0; i < n; i++)
+        CHECK_EQ(data[i], first + i * step);
+    free(data);
+}
+
+/* ---- graphs ---- */
+
+SCENARIO(graph)
+{
+    enum { N = 5000, RUNS = 20 };
+    weir_device *dev;
+    weir_group *group = join(&dev, NULL);
+    weir_rank *rank = weir_group_self(group);
+    int me = weir_rank_index(rank), ranks = weir_group_size(group);
+    weir_tensor *x, *twice, *sum, *y;
+    weir_graph *g;
+    weir_plan *plan;
+
+    CHECK_OK(weir_graph_create(dev, &g));
+    CHECK_OK(weir_graph_input(g, "x", WEIR_I64, 1, (int64_t[]){N}, &x));
+    CHECK_OK(weir_graph_begin(g));
+    CHECK_OK(weir_add(x, x, &twice));
+    CHECK_OK(weir_scope_push_stream("communication", 0));
+    CHECK_OK(weir_all_reduce(rank, twice, WEIR_REDUCE_SUM, &sum));
+    CHECK_OK(weir_scope_pop(WEIR_SCOPE_STREAM));
+    CHECK_OK(weir_add(sum, x, &y));
+    CHECK_OK(weir_graph_end(g));
+    CHECK_OK(weir_graph_output(g, "y", y));
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    weir_tensor_release(x);
+    weir_tensor_release(twice);
+    weir_tensor_release(sum);
+    weir_tensor_release(y);
+    for (int i = 0; i < RUNS; i++) {
+        weir_tensor *in = filled(dev, N, me + i), *out = NULL;
+        int64_t sum_of = (int64_t)ranks * (ranks - 1) / 2 + (int64_t)ranks * i;
+
+        CHECK_OK(weir_plan_run(plan, weir_stream_default(dev), &in, 1, &out, 1));
+        expect(out, N, 2 * sum_of + me + i, 2 * ranks + 1);
+        weir_tensor_release(in);
+        weir_tensor_release(out);
+    }
+    weir_plan_destroy(plan);
+    weir_graph_destroy(g);
+    leave(group, dev);
+}
+
+TEST(procs, captured_collectives_between_processes_replay)
+{
+    struct kids k;
+
+    kids_start(&k, 2, "graph", NULL);
+    kids_end_well(&k);
+}
+
+/* ---- sub-groups on several streams ---- */
+
+enum { GROUPS = 4, STREAMS = 3, STEPS = 150 };
+
+/* The same numbers on every rank. */
+static uint64_t draw(uint64_t *state)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return *state >> 33;
+}
+
+/* All ranks make the same calls in the same order, each on streams of its own choice. */
+SCENARIO(random)
+{
+    static const int members[GROUPS][4] = {{0, 1, 2, 3}, {0, 2}, {3, 1}, {2, 1, 0}};
+    static const int sizes[GROUPS] = {4, 2, 2, 3};
+    weir_device *dev;
+    weir_group *world = join(&dev, NULL), *groups[GROUPS] = {NULL};
+    int me = weir_rank_index(weir_group_self(world)), place[GROUPS];
+    weir_stream *streams[STREAMS];
+    uint64_t shared = 42, own = 1000 + (uint64_t)me;
+    weir_tensor *out[STEPS] = {NULL};
+    int64_t want[STEPS], step[STEPS], count[STEPS];
+
+    for (int g = 0; g < GROUPS; g++) {
+        place[g] = -1;
+        for (int i = 0; i < sizes[g]; i++)
+            if (members[g][i] == me)
+                place[g] = i;
+        if (place[g] >= 0)
+            CHECK_OK(weir_group_split(world, members[g], sizes[g], NULL, &groups[g]));
+    }
+    for (int i = 0; i < STREAMS; i++)
+        CHECK_OK(weir_stream_create(dev, NULL, &streams[i]));
+    for (int i = 0; i < STEPS; i++) {
+        int g = (int)(draw(&shared) % GROUPS), kind = (int)(draw(&shared) % 3);
+        int64_t n = (int64_t)(draw(&shared) % 3000), sum = 0;
+        int root = (int)(draw(&shared) % (uint64_t)sizes[g]);
+        weir_rank *rank;
+        weir_tensor *x;
+
+        if (place[g] < 0)
+            continue;
+        rank = weir_group_self(groups[g]);
+        CHECK_EQ(weir_rank_index(rank), place[g]);
+        x = filled(dev, n, i * 10 + me);
+        CHECK_OK(weir_stream_set_current(streams[draw(&own) % STREAMS]));
+        for (int m = 0; m < sizes[g]; m++)
+            sum += i * 10 + members[g][m];
+        count[i] = n;
+        if (kind == 0) {
+            CHECK_OK(weir_all_reduce(rank, x, WEIR_REDUCE_SUM, &out[i]));
+            want[i] = sum;
+            step[i] = sizes[g];
+        } else if (kind == 1) {
+            CHECK_OK(weir_broadcast(rank, x, root, &out[i]));
+            want[i] = i * 10 + members[g][root];
+            step[i] = 1;
+        } else {
+            CHECK_OK(weir_all_reduce(rank, x, WEIR_REDUCE_MAX, &out[i]));
+            want[i] = i * 10;
+            for (int m = 0; m < sizes[g]; m++)
+                want[i] = members[g][m] + i * 10 > want[i] ? members[g][m] + i * 10 : want[i];
+            step[i] = 1;
+        }
+        weir_tensor_release(x);
+    }
+    CHECK_OK(weir_stream_set_current(weir_stream_default(dev)));
+    CHECK_OK(weir_device_sync(dev));
+    for (int i = 0; i < STEPS; i++)
+        if (out[i]) {
+            test_note("rank %d, step %d", me, i);
+            expect(out[i], count[i], want[i], step[i]);
+            weir_tensor_release(out[i]);
+        }
+    for (int g = 0; g < GROUPS; g++)
+        CHECK_OK(weir_group_destroy(groups[g]));
+    for (int i = 0; i < STREAMS; i++)
+        CHECK_OK(weir_stream_destroy(streams[i]));
+    leave(world, dev);
+}
+
+TEST(procs, random_programs_of_sub_groups_on_several_streams_give_the_right_values)
+{
+    struct kids k;
+
+    kids_start(&k, 4, "random", NULL);
+    kids_end_well(&k);
+}
+
+/* ---- one rank to another ---- */
+
+SCENARIO(pairs)
+{
+    enum { N = 20000, ROUNDS = 30 };
+    weir_device *dev;
+    weir_group *group = join(&dev, NULL);
+    weir_rank *rank = weir_group_self(group);
+    int me = weir_rank_index(rank), ranks = weir_group_size(group);
+
+    for (int i = 0; i < ROUNDS; i++) { /* a ring: even ranks send first */
+        weir_tensor *x = filled(dev, N, me + i), *y = filled(dev, N, 0);
+        int next = (me + 1) % ranks, before = (me + ranks - 1) % ranks;
+
+        if (me % 2)
+            CHECK_OK(weir_recv(rank, y, before));
+        CHECK_OK(weir_send(rank, x, next));
+        if (me % 2 == 0)
+            CHECK_OK(weir_recv(rank, y, before));
+        expect(y, N, before + i, 1);
+        weir_tensor_release(x);
+        weir_tensor_release(y);
+    }
+    leave(group, dev);
+}
+
+TEST(procs, sends_and_receives_between_processes_meet)
+{
+    struct kids k;
+
+    kids_start(&k, 4, "pairs", NULL);
+    kids_end_well(&k);
+}

@@ -1,0 +1,222 @@
+/* The control channel refuses strangers and whatever is no message. */
+#define _GNU_SOURCE
+#include "kids.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "comm/procs/procs.h"
+
+static unsigned draw(uint64_t *state)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (unsigned)(*state >> 33);
+}
+
+static size_t message(char *to, enum weir__wire_type type, const void *payload, size_t size)
+{
+    struct weir__wire_header h = {WEIR__WIRE_MAGIC, (uint16_t)type, WEIR__WIRE_VERSION,
+                                  (uint32_t)size};
+
+    memcpy(to, &h, sizeof h);
+    memcpy(to + sizeof h, payload, size);
+    return sizeof h + size;
+}
+
+/* A message of a random kind, most of them right but for a few bytes. */
+static size_t random_message(char *to, uint64_t *seed)
+{
+    static const size_t sizes[] = {
+        0,
+        sizeof(struct weir__wire_hello),
+        sizeof(struct weir__wire_welcome),
+        sizeof(struct weir__wire_text),
+        sizeof(struct weir__wire_gather),
+        sizeof(struct weir__wire_gathered),
+        sizeof(struct weir__wire_text),
+        sizeof(struct weir__wire_ping),
+        sizeof(struct weir__wire_ping),
+        sizeof(struct weir__wire_text),
+        sizeof(struct weir__wire_gone),
+        0,
+    };
+    static char payload[WEIR__WIRE_MOST];
+    unsigned type = draw(seed) % 12;
+    size_t size;
+
+    for (size_t i = 0; i < sizes[type]; i++)
+        payload[i] = draw(seed) % 4 ? 0 : (char)draw(seed);
+    size = message(to, (enum weir__wire_type)type, payload, sizes[type]);
+    for (unsigned n = draw(seed) % 4; n; n--)
+        to[draw(seed) % size] = (char)draw(seed);
+    return size;
+}
+
+TEST(procs, mutated_control_messages_are_taken_or_refused_within_their_bytes)
+{
+    static char bytes[WEIR__WIRE_MOST], payload[WEIR__WIRE_MOST];
+    uint64_t seed = 7;
+    int taken = 0, refused = 0;
+
+    for (int i = 0; i < 20000; i++) {
+        size_t size = random_message(bytes, &seed);
+        size_t have = draw(&seed) % 3 ? size : draw(&seed) % (size + 1);
+        char *copy = malloc(have + 1); /* so that a byte too many is seen */
+        enum weir__wire_type type;
+        const char *wrong;
+        int n;
+
+        memcpy(copy, bytes, have);
+        n = weir__wire_take(copy, have, &type, payload, &wrong);
+        CHECK(n <= (int)have);
+        CHECK((n < 0) == (wrong != NULL));
+        taken += n > 0;
+        refused += n < 0;
+        free(copy);
+    }
+    CHECK(taken > 100);
+    CHECK(refused > 100);
+}
+
+static int listen_on_loopback(int *port)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM, 0); /* inherited by rank 0 */
+
+    CHECK(fd >= 0);
+    CHECK(!bind(fd, (struct sockaddr *)&at, size) && !listen(fd, 64));
+    CHECK(!getsockname(fd, (struct sockaddr *)&at, &size));
+    *port = ntohs(at.sin_port);
+    return fd;
+}
+
+static int reach(int port)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                             .sin_port = htons((uint16_t)port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    CHECK(fd >= 0);
+    CHECK(!connect(fd, (struct sockaddr *)&at, sizeof at));
+    return fd;
+}
+
+/* What the hub answers until it closes. */
+static size_t drain(int fd, char *to, size_t size)
+{
+    size_t have = 0;
+    ssize_t n;
+
+    while (have < size && (n = read(fd, to + have, size - have)) > 0)
+        have += (size_t)n;
+    close(fd);
+    return have;
+}
+
+/* Works until somebody says that it is enough: the parent makes the file. */
+SCENARIO(besieged)
+{
+    weir_device *dev;
+    weir_group *g = join(&dev, NULL);
+    int64_t go = 1;
+
+    say("ready\n");
+    while (go) {
+        weir_tensor *x, *y;
+
+        go = access(getenv("KID_STOP"), F_OK) ? 1 : 0; /* all ranks stop together */
+        CHECK_OK(weir_tensor_from(weir_stream_default(dev), WEIR_I64, 1, (int64_t[]){1}, &go, &x));
+        CHECK_OK(weir_all_reduce(weir_group_self(g), x, WEIR_REDUCE_MIN, &y));
+        CHECK_OK(weir_tensor_read(y, &go, sizeof go));
+        weir_tensor_release(x);
+        weir_tensor_release(y);
+    }
+    leave(g, dev);
+}
+
+static void start_besieged(struct kids *k, int *port, char *stop)
+{
+    char store[64], fd_text[64], stop_text[100];
+    const char *const extra[] = {store, fd_text, "WEIR_TOKEN=only friends know", stop_text, NULL};
+    int fd = listen_on_loopback(port);
+
+    snprintf(stop, 80, "/tmp/weir-test-stop-%d", (int)getpid());
+    snprintf(stop_text, sizeof stop_text, "KID_STOP=%s", stop);
+    snprintf(store, sizeof store, "WEIR_STORE=127.0.0.1:%d", *port);
+    snprintf(fd_text, sizeof fd_text, "WEIR_STORE_FD=%d", fd);
+    kids_start(k, 2, "besieged", extra);
+    close(fd);
+    kids_await(k, 0, "ready");
+    kids_await(k, 1, "ready");
+}
+
+static void end_besieged(struct kids *k, const char *stop)
+{
+    int fd = open(stop, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+
+    CHECK(fd >= 0);
+    close(fd);
+    for (int i = 0; i < k->n; i++) {
+        kids_end(k, i);
+        CHECK_EQ(k->status[i], 0);
+    }
+    unlink(stop);
+}
+
+TEST(procs, a_stranger_with_the_wrong_token_is_told_and_disconnected)
+{
+    struct weir__wire_hello hello = {.rank = 1, .ranks = 2, .token = "everybody knows"};
+    static char bytes[WEIR__WIRE_MOST], payload[WEIR__WIRE_MOST];
+    const struct weir__wire_text *answer = (const void *)payload;
+    enum weir__wire_type type;
+    const char *wrong;
+    char stop[100];
+    struct kids k;
+    int port, fd;
+    size_t n;
+
+    start_besieged(&k, &port, stop);
+    fd = reach(port);
+    n = message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
+    CHECK_EQ(write(fd, bytes, n), (ssize_t)n);
+    n = drain(fd, bytes, sizeof bytes);
+    CHECK(weir__wire_take(bytes, n, &type, payload, &wrong) > 0);
+    CHECK_EQ(type, WEIR__WIRE_REFUSED);
+    CHECK_STR(answer->text, "token");
+    /* With the token, but a rank that is there. */
+    strcpy(hello.token, "only friends know");
+    fd = reach(port);
+    n = message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
+    CHECK_EQ(write(fd, bytes, n), (ssize_t)n);
+    n = drain(fd, bytes, sizeof bytes);
+    CHECK(weir__wire_take(bytes, n, &type, payload, &wrong) > 0);
+    CHECK_STR(answer->text, "rank 1 is here already");
+    end_besieged(&k, stop);
+}
+
+TEST(procs, strangers_who_send_garbage_do_not_disturb_the_ranks)
+{
+    static char bytes[WEIR__WIRE_MOST];
+    uint64_t seed = 11;
+    int silent[40], port;
+    char stop[100];
+    struct kids k;
+
+    start_besieged(&k, &port, stop);
+    for (int i = 0; i < 40; i++) /* more than the hub has room for */
+        silent[i] = reach(port);
+    for (int i = 0; i < 60; i++) {
+        int fd = reach(port);
+        size_t n = random_message(bytes, &seed);
+
+        send(fd, bytes, draw(&seed) % 2 ? n : draw(&seed) % (n + 1), MSG_NOSIGNAL);
+        close(fd);
+    }
+    end_besieged(&k, stop);
+    for (int i = 0; i < 40; i++)
+        close(silent[i]);
+}
