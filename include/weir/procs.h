@@ -72,8 +72,8 @@ WEIR_API WEIR_MUST_USE weir_status weir_group_split(weir_group *group, const int
 WEIR_API weir_rank *weir_group_self(weir_group *group);
 /* What connects its ranks: "local" or "shm". */
 WEIR_API const char *weir_group_engine(const weir_group *group);
-/* What to add to this process's clock (CLOCK_MONOTONIC) to have that of rank 0; 0 for a group within
- * one process. */
+/* What to add to this process's clock (CLOCK_MONOTONIC) to have that of rank 0; 0 for a group
+ * within one process. */
 WEIR_API int64_t weir_group_clock_offset_ns(weir_group *group);
 
 #ifdef __cplusplus

@@ -121,10 +121,10 @@ struct weir__participant {
     struct weir__participant *woken; /* the next in a list of those to be woken or brought on */
 };
 
-/* How ranks reach each other. weir__local_transport has all ranks in this process: rendezvous gather
- * in memory and kernels read their peers' arguments. weir__shm_transport (procs/) has each in a
- * process of its own. Arrive and depart never block, are called by whoever has the stream, and hand
- * the participant on through participant->wake. */
+/* How ranks reach each other. weir__local_transport has all ranks in this process: rendezvous
+ * gather in memory and kernels read their peers' arguments. weir__shm_transport (procs/) has each
+ * in a process of its own. Arrive and depart never block, are called by whoever has the stream, and
+ * hand the participant on through participant->wake. */
 struct weir__transport {
     const char *name;
     /* Called once, before and after anything else. */
@@ -155,9 +155,9 @@ struct weir_group {
     char name[WEIR__GROUP_NAME];
     int nranks;
     weir_comm_mode mode;
-    bool pulls;                       /* parts read others' memory and write only their own */
-    struct weir__procs_group *procs;  /* ranks are processes; NULL: all are of this one */
-    int64_t timeout_ns;               /* negative: for ever */
+    bool pulls;                      /* parts read others' memory and write only their own */
+    struct weir__procs_group *procs; /* ranks are processes; NULL: all are of this one */
+    int64_t timeout_ns;              /* negative: for ever */
     /* Who waits for whom, when the timeout is over; NULL if nobody can say. */
     void (*explain)(weir_device *const *devs, int ndevs, struct weir__text *report,
                     struct weir__text *cycle);

@@ -51,10 +51,9 @@ static weir_status make_group(weir_device *dev, const weir_group_options *option
         if (i == self)
             snprintf(g->ranks[i].device, sizeof g->ranks[i].device, "%s", dev->label);
         else
-            snprintf(g->ranks[i].device, sizeof g->ranks[i].device, "process %u",
-                     weir__procs_group_world(procs)
-                         ->peers[weir__procs_group_world_rank(procs, i)]
-                         .pid);
+            snprintf(
+                g->ranks[i].device, sizeof g->ranks[i].device, "process %u",
+                weir__procs_group_world(procs)->peers[weir__procs_group_world_rank(procs, i)].pid);
     }
     if (!(g->whole = weir__group_channel(g, "", weir__group_all(g)))) {
         weir__group_free(g);
@@ -80,7 +79,8 @@ weir_status weir_group_join(weir_device *dev, const weir_join_options *options, 
     WEIR__NEED(out, "out");
     *out = NULL;
     if (st || (st = check_device(dev)) || (st = check_engine(o.engine)) ||
-        (st = weir__group_check_options(1, &(weir_group_options){.name = o.name, .mode = o.mode})) ||
+        (st =
+             weir__group_check_options(1, &(weir_group_options){.name = o.name, .mode = o.mode})) ||
         (st = weir__procs_find_place(&o, &place)))
         return st;
     patience = o.join_timeout_ns > 0 ? o.join_timeout_ns : JOIN_NS;
@@ -150,7 +150,5 @@ const char *weir_group_engine(const weir_group *g)
 
 int64_t weir_group_clock_offset_ns(weir_group *g)
 {
-    return g && g->procs
-               ? atomic_load(&weir__procs_group_world(g->procs)->offset_ns)
-               : 0;
+    return g && g->procs ? atomic_load(&weir__procs_group_world(g->procs)->offset_ns) : 0;
 }

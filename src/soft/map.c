@@ -38,9 +38,8 @@ void weir__soft_unmap(void *address, size_t size)
 
 void *weir__soft_map_for(weir_device *dev, size_t size)
 {
-    void *shared = atomic_load_explicit(&dev->shares, memory_order_relaxed)
-                       ? weir__share_map(size)
-                       : NULL;
+    void *shared =
+        atomic_load_explicit(&dev->shares, memory_order_relaxed) ? weir__share_map(size) : NULL;
 
     return shared ? shared : weir__soft_map(size);
 }

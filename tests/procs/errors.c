@@ -138,7 +138,7 @@ TEST(procs, a_rank_whose_connection_is_cut_is_named)
         kids_end(&k, i);
         CHECK_EQ(k.status[i], 0);
         CHECK_STR(k.text[i], i == 1 ? "the connection to rank 0, which joins the ranks, was cut"
-                                         : "rank 1 is gone: its connection was cut");
+                                    : "rank 1 is gone: its connection was cut");
     }
 }
 

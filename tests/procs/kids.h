@@ -39,13 +39,13 @@ struct scenario {
     struct scenario *next;
 };
 void scenario_register(struct scenario *s);
-#define SCENARIO(id)                                              \
-    static void id##_scenario(void);                              \
-    __attribute__((constructor(101))) static void id##_add(void)  \
-    {                                                             \
-        static struct scenario s = {#id, id##_scenario, NULL};    \
-        scenario_register(&s);                                    \
-    }                                                             \
+#define SCENARIO(id)                                             \
+    static void id##_scenario(void);                             \
+    __attribute__((constructor(101))) static void id##_add(void) \
+    {                                                            \
+        static struct scenario s = {#id, id##_scenario, NULL};   \
+        scenario_register(&s);                                   \
+    }                                                            \
     static void id##_scenario(void)
 
 /* Joins as the environment says, on a device of its own. */

@@ -124,14 +124,10 @@ static const struct {
     call_fn call;
     int variants;
 } calls[] = {
-    {"all_reduce", call_all_reduce, 4},
-    {"all_reduce in place", call_in_place, 4},
-    {"reduce_scatter", call_reduce_scatter, 4},
-    {"all_gather", call_all_gather, 1},
-    {"broadcast", call_broadcast, RANKS},
-    {"all_to_all", call_all_to_all, 1},
-    {"all_to_all_counts", call_counts, 3},
-    {"strided", call_strided, 1},
+    {"all_reduce", call_all_reduce, 4},         {"all_reduce in place", call_in_place, 4},
+    {"reduce_scatter", call_reduce_scatter, 4}, {"all_gather", call_all_gather, 1},
+    {"broadcast", call_broadcast, RANKS},       {"all_to_all", call_all_to_all, 1},
+    {"all_to_all_counts", call_counts, 3},      {"strided", call_strided, 1},
 };
 
 static void compare(weir_tensor *got, weir_tensor *want)

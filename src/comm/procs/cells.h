@@ -1,15 +1,14 @@
 /* Where ranks of one host meet: cells in shared memory, which every rank reads and writes.
  *
- * The k-th call of a channel has cell k % WEIR__CELLS of the channel, in generation k / WEIR__CELLS.
- * A rank writes its record, then its bit of `arrived`. When all bits are there everybody may read
- * everybody's memory, and sets its bit of `left` when it has done so. A rank that sees all bits of
- * `left` sets its bit of `acked`; the last one empties the cell for the next generation. A rank that
- * gives the call up sets its bit of `failed` before its memory may change:
+ * The k-th call of a channel has cell k % WEIR__CELLS of the channel, in generation k /
+ * WEIR__CELLS. A rank writes its record, then its bit of `arrived`. When all bits are there
+ * everybody may read everybody's memory, and sets its bit of `left` when it has done so. A rank
+ * that sees all bits of `left` sets its bit of `acked`; the last one empties the cell for the next
+ * generation. A rank that gives the call up sets its bit of `failed` before its memory may change:
  *
  *   who        writes, then reads                 partner   writes, then reads       so
- *   a reader   left, then failed                  gives up  failed, then goes on     garbage that was
- *                                                                                    read is known
- *   arriver    its bit of arrived, then others'   arriver   the same                 one sees both
+ *   a reader   left, then failed                  gives up  failed, then goes on     garbage that
+ * was read is known arriver    its bit of arrived, then others'   arriver   the same one sees both
  */
 #ifndef WEIR_COMM_PROCS_CELLS_H
 #define WEIR_COMM_PROCS_CELLS_H

@@ -83,10 +83,10 @@ static void name_file(const struct launcher *l, struct weir__place_in_job *p)
         for (const char *c = parts[i] ? parts[i] : ""; *c && n < (int)sizeof p->store - 2; c++) {
             if (c == parts[i])
                 p->store[n++] = '-';
-            p->store[n++] = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
-                                    (*c >= '0' && *c <= '9')
-                                ? *c
-                                : '_';
+            p->store[n++] =
+                (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9')
+                    ? *c
+                    : '_';
         }
     p->store[n] = 0;
     if (!parts[0] && !parts[2]) /* ranks of one launcher have one parent */

@@ -24,8 +24,8 @@ enum { STRANGERS = 16, SLOTS = WEIR_MAX_RANKS + STRANGERS, LOOK_MS = 100 };
 #define LINGER_NS UINT64_C(1000000000)
 #define HELLO_NS UINT64_C(2000000000)
 #define DOUBT_NS UINT64_C(400000000)
-#define SILENT_NS UINT64_C(20000000000)      /* of this host, where stopped and dead are seen */
-#define SILENT_FAR_NS UINT64_C(900000000)    /* of another one */
+#define SILENT_NS UINT64_C(20000000000)   /* of this host, where stopped and dead are seen */
+#define SILENT_FAR_NS UINT64_C(900000000) /* of another one */
 
 struct guest {
     struct weir__conn conn;
@@ -61,8 +61,8 @@ static struct guest *guest_of(struct weir__hub *h, int rank)
     return NULL;
 }
 
-static void tell_all(struct weir__hub *h, int except, enum weir__wire_type type, const void *payload,
-                     size_t size)
+static void tell_all(struct weir__hub *h, int except, enum weir__wire_type type,
+                     const void *payload, size_t size)
 {
     for (int i = 0; i < SLOTS; i++)
         if (h->guests[i].conn.fd >= 0 && h->guests[i].rank >= 0 && h->guests[i].rank != except)
@@ -390,8 +390,8 @@ static void *hub_main(void *user)
         for (int i = 0; i < SLOTS; i++) {
             const struct weir__conn *c = &h->guests[i].conn;
 
-            fds[i + 2] = (struct pollfd){
-                .fd = c->fd, .events = (short)(POLLIN | (c->out_have ? POLLOUT : 0))};
+            fds[i + 2] = (struct pollfd){.fd = c->fd,
+                                         .events = (short)(POLLIN | (c->out_have ? POLLOUT : 0))};
         }
         poll(fds, SLOTS + 2, LOOK_MS);
         if (fds[1].revents & POLLIN)

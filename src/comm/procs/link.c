@@ -301,8 +301,7 @@ static weir_status say_hello(struct weir__world *w, const struct weir__place_in_
         st = weir__fail(WEIR_EUNAVAILABLE, "what answers at %s is no rank 0", p->store);
     } else {
         *again = !open;
-        st = weir__fail(open ? WEIR_ETIMEDOUT : WEIR_EUNAVAILABLE,
-                        "rank 0 at %s %s", p->store,
+        st = weir__fail(open ? WEIR_ETIMEDOUT : WEIR_EUNAVAILABLE, "rank 0 at %s %s", p->store,
                         open ? "did not answer in time" : "closed the connection");
     }
     weir__free(payload);
@@ -351,8 +350,8 @@ static weir_status open_world(struct weir__world *w, struct weir__place_in_job *
     if (!weir__thread_start(&w->link, link_main, w))
         return weir__fail(WEIR_EUNAVAILABLE, "the system gave no thread for joining ranks");
     w->links = true;
-    return weir__shm_begin(w, (int64_t)weir__max((int64_t)(deadline_ns - weir__clock_ns()),
-                                                 INT64_C(100000000)));
+    return weir__shm_begin(
+        w, (int64_t)weir__max((int64_t)(deadline_ns - weir__clock_ns()), INT64_C(100000000)));
 }
 
 static void close_world(struct weir__world *w)

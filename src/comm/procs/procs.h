@@ -65,7 +65,7 @@ struct weir__world {
     struct weir__procs_group *groups;
     struct weir__peer peers[WEIR_MAX_RANKS];
     struct weir__split *splits; /* how many groups of the same ranks and name there were */
-    int uses;        /* groups, and whoever makes one */
+    int uses;                   /* groups, and whoever makes one */
     /* The link. */
     struct weir__hub *hub;
     struct weir__conn conn;

@@ -106,10 +106,8 @@ bool weir__share_find(const void *address, size_t bytes, struct weir__shared_pla
     for (const struct segment *s = segments; s && !found; s = s->next)
         if (p >= s->base && p < s->base + s->size) {
             found = bytes <= (size_t)(s->base + s->size - p);
-            *place = (struct weir__shared_place){.fd = s->fd,
-                                                 .inode = s->inode,
-                                                 .offset = (uint64_t)(p - s->base),
-                                                 .bytes = bytes};
+            *place = (struct weir__shared_place){
+                .fd = s->fd, .inode = s->inode, .offset = (uint64_t)(p - s->base), .bytes = bytes};
         }
     weir__mutex_unlock(&lock);
     return found;

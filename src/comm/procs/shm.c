@@ -155,7 +155,8 @@ static bool check_fit(struct weir__procs_group *p, struct weir__rendezvous *m, u
     return true;
 }
 
-/* Puts the record into its cell, once the calls before it have left it. False if the group broke. */
+/* Puts the record into its cell, once the calls before it have left it. False if the group broke.
+ */
 static bool place(struct weir__procs_group *p, struct weir__rendezvous *m,
                   struct weir__participant **woken)
 {
@@ -240,8 +241,8 @@ static void say_late(const struct weir__procs_group *p, uint64_t missing, char *
         snprintf(text + n, size - (size_t)n, " did not arrive");
 }
 
-static void look_at_waiting(struct weir__procs_group *p, struct weir__rendezvous *m, uint64_t now_ns,
-                            struct weir__participant **woken)
+static void look_at_waiting(struct weir__procs_group *p, struct weir__rendezvous *m,
+                            uint64_t now_ns, struct weir__participant **woken)
 {
     struct weir__visit *v = m->more;
     uint64_t arrived, missing;

@@ -62,8 +62,7 @@ bool weir__visit_fits(const struct weir__visit *visit, const struct weir__meet *
 void weir__shm_break(struct weir__procs_group *p, weir_status status, const char *reason, bool tell,
                      struct weir__participant **woken);
 /* Goes on with whatever of the group can go on. Under world->lock. */
-void weir__shm_look(struct weir__procs_group *p, uint64_t now_ns,
-                    struct weir__participant **woken);
+void weir__shm_look(struct weir__procs_group *p, uint64_t now_ns, struct weir__participant **woken);
 /* Rings other members, of `ranks` of the group. */
 void weir__shm_ring(const struct weir__procs_group *p, uint64_t ranks);
 void weir__shm_wake(struct weir__participant *list, const struct weir__participant *self);

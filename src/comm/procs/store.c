@@ -189,7 +189,8 @@ static int connect_once(const struct addrinfo *a, int patience_ms)
     return fd;
 }
 
-/* The hub may not listen yet, or a file be of a job that is over: tried again until the deadline. */
+/* The hub may not listen yet, or a file be of a job that is over: tried again until the deadline.
+ */
 weir_status weir__store_connect(struct weir__place_in_job *p, uint64_t deadline_ns, int *fd)
 {
     char address[256];

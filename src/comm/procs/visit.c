@@ -40,8 +40,7 @@ struct weir__visit *weir__visit_make(struct weir__procs_group *p, struct weir__v
     struct weir__record *r;
     int n = meet->shown ? meet->shown(meet, shown) : 0;
 
-    if (!v && !(v = weir__alloc_aligned(
-                    sizeof *v + (size_t)p->ranks * sizeof v->args[0], 64))) {
+    if (!v && !(v = weir__alloc_aligned(sizeof *v + (size_t)p->ranks * sizeof v->args[0], 64))) {
         weir__fail_nomem("a call of group '%s'", p->group->name);
         return NULL;
     }
