@@ -52,6 +52,7 @@ typedef enum weir_reduce {
     WEIR_REDUCE_MAX,
     WEIR_REDUCE_MIN,
     WEIR_REDUCE_MEAN, /* integers round toward zero */
+    WEIR_REDUCE_PROD, /* integers wrap */
 } weir_reduce;
 
 /* What moves the bytes. */
@@ -141,12 +142,44 @@ WEIR_API WEIR_MUST_USE weir_status weir_all_to_all_into(weir_rank *rank, weir_te
 WEIR_API WEIR_MUST_USE weir_status weir_all_to_all_counts(weir_rank *rank, weir_tensor *x,
                                                           const int64_t *send, const int64_t *recv,
                                                           weir_tensor **out);
+WEIR_API WEIR_MUST_USE weir_status weir_all_to_all_counts_into(weir_rank *rank, weir_tensor *x,
+                                                               const int64_t *send,
+                                                               const int64_t *recv,
+                                                               weir_tensor *out);
+/* As weir_all_reduce, for rank `root` alone: elsewhere *out is NULL.
+ * returns  WEIR_ERANGE for a root that is no rank. */
+WEIR_API WEIR_MUST_USE weir_status weir_reduce_to(weir_rank *rank, weir_tensor *x, weir_reduce op,
+                                                  int root, weir_tensor **out);
+/* As weir_all_gather, for rank `root` alone: elsewhere *out has no rows. */
+WEIR_API WEIR_MUST_USE weir_status weir_gather_to(weir_rank *rank, weir_tensor *x, int root,
+                                                  weir_tensor **out);
+/* x [n * k, ...] of rank `root`, which elsewhere may be NULL: part i goes to `out` [k, ...] of
+ * rank i. */
+WEIR_API WEIR_MUST_USE weir_status weir_scatter_from(weir_rank *rank, weir_tensor *x, int root,
+                                                     weir_tensor *out);
+/* As weir_all_gather with counts[i] rows from rank i: the same counts on every rank. */
+WEIR_API WEIR_MUST_USE weir_status weir_all_gather_counts(weir_rank *rank, weir_tensor *x,
+                                                          const int64_t *counts, weir_tensor **out);
+/* As weir_reduce_scatter with counts[i] rows for rank i: the same counts on every rank. */
+WEIR_API WEIR_MUST_USE weir_status weir_reduce_scatter_counts(weir_rank *rank, weir_tensor *x,
+                                                              weir_reduce op, const int64_t *counts,
+                                                              weir_tensor **out);
 /* One rank to another: the k-th send of a rank to a peer meets the peer's k-th receive from it.
  * Both end together, so two ranks that both send first on their only stream wait for each
  * other: use two streams, or weir_all_to_all. Receive writes all of x.
  * returns  WEIR_ERANGE for a peer that is no other rank. */
 WEIR_API WEIR_MUST_USE weir_status weir_send(weir_rank *rank, weir_tensor *x, int to);
 WEIR_API WEIR_MUST_USE weir_status weir_recv(weir_rank *rank, weir_tensor *x, int from);
+/* Sends and receives, up to 64, that all go on at once, so that their order does not matter: each
+ * has a stream of its own, after the current one, which goes on when all are over. Those with the
+ * same peer in the same direction meet in the order of the array. */
+typedef struct weir_message {
+    weir_tensor *tensor;
+    int peer;
+    bool receives;
+} weir_message;
+WEIR_API WEIR_MUST_USE weir_status weir_batch_send_recv(weir_rank *rank,
+                                                        const weir_message *messages, int count);
 /* The current stream of the rank's device goes on when all ranks are here. */
 WEIR_API WEIR_MUST_USE weir_status weir_barrier(weir_rank *rank);
 

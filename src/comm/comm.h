@@ -76,6 +76,7 @@ struct weir__meet {
     uint32_t place; /* in a plan: which of the run's tickets that first one is */
     int rank;
     bool timed;
+    bool pulls; /* as its group */
     struct weir__offer offer;
     /* For peers in other processes: bytes of the arguments, this struct among them, and what they
      * show (up to WEIR__CODE_SHOWN); NULL for nothing. */

@@ -80,9 +80,10 @@ static double reduce(weir_reduce op, int n, int64_t i, weir_dtype dtype)
     for (int r = 1; r < n; r++) {
         double y = value(r, i, dtype);
 
-        x = op == WEIR_REDUCE_MAX   ? (x > y ? x : y)
-            : op == WEIR_REDUCE_MIN ? (x < y ? x : y)
-                                    : x + y;
+        x = op == WEIR_REDUCE_MAX    ? (x > y ? x : y)
+            : op == WEIR_REDUCE_MIN  ? (x < y ? x : y)
+            : op == WEIR_REDUCE_PROD ? x * y
+                                     : x + y;
     }
     if (op == WEIR_REDUCE_MEAN) {
         x /= n;
@@ -92,9 +93,9 @@ static double reduce(weir_reduce op, int n, int64_t i, weir_dtype dtype)
             x = (double)((float)(x * n) / (float)n);
     }
     /* What narrow integers wrap to. */
-    if (op == WEIR_REDUCE_SUM && dtype == WEIR_I8)
+    if ((op == WEIR_REDUCE_SUM || op == WEIR_REDUCE_PROD) && dtype == WEIR_I8)
         x = (int8_t)(int64_t)x;
-    if (op == WEIR_REDUCE_SUM && dtype == WEIR_U8)
+    if ((op == WEIR_REDUCE_SUM || op == WEIR_REDUCE_PROD) && dtype == WEIR_U8)
         x = (uint8_t)(int64_t)x;
     return x;
 }
@@ -132,7 +133,7 @@ static void all_reductions(int n, const weir_group_options *options)
 
     world_open(&w, n, "cpu:cores=2,threads=1", options);
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
-        for (int op = WEIR_REDUCE_SUM; op <= WEIR_REDUCE_MEAN; op++)
+        for (int op = WEIR_REDUCE_SUM; op <= WEIR_REDUCE_PROD; op++)
             for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
                 check_reductions(&w, types[t], (weir_reduce)op, sizes[s]);
     world_close(&w);

@@ -197,3 +197,41 @@ TEST(procs, sends_and_receives_between_processes_meet)
     kids_start(&k, 4, "pairs", NULL);
     kids_end_well(&k);
 }
+
+/* Everybody sends to everybody and receives from everybody, in an order that would not do one after
+ * the other. */
+SCENARIO(batch)
+{
+    enum { N = 3000 };
+    weir_device *dev;
+    weir_group *group = join(&dev, NULL);
+    weir_rank *rank = weir_group_self(group);
+    int me = weir_rank_index(rank), ranks = weir_group_size(group);
+
+    for (int round = 0; round < 5; round++) {
+        weir_message messages[2 * MOST_KIDS];
+        int n = 0;
+
+        for (int i = 0; i < ranks; i++)
+            if (i != me)
+                messages[n++] = (weir_message){filled(dev, N, 100 * me + i + round), i, false};
+        for (int i = 0; i < ranks; i++)
+            if (i != me)
+                messages[n++] = (weir_message){filled(dev, N, 0), i, true};
+        CHECK_OK(weir_batch_send_recv(rank, messages, n));
+        for (int i = 0; i < n; i++) {
+            if (messages[i].receives)
+                expect(messages[i].tensor, N, 100 * messages[i].peer + me + round, 1);
+            weir_tensor_release(messages[i].tensor);
+        }
+    }
+    leave(group, dev);
+}
+
+TEST(procs, a_batch_of_sends_and_receives_needs_no_order)
+{
+    struct kids k;
+
+    kids_start(&k, 3, "batch", NULL);
+    kids_end_well(&k);
+}

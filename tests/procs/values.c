@@ -107,6 +107,54 @@ static weir_status call_counts(weir_rank *r, weir_tensor *x, int v, weir_tensor 
     weir_tensor_release(part);
     return st;
 }
+/* For one rank; elsewhere the input stands in. */
+static weir_status call_reduce_to(weir_rank *r, weir_tensor *x, int v, weir_tensor **out)
+{
+    weir_status st = weir_reduce_to(r, x, (weir_reduce)v, v % RANKS, out);
+
+    if (!st && !*out)
+        *out = weir_tensor_retain(x);
+    return st;
+}
+static weir_status call_gather(weir_rank *r, weir_tensor *x, int v, weir_tensor **out)
+{
+    return weir_gather_to(r, x, v, out);
+}
+static weir_status call_scatter(weir_rank *r, weir_tensor *x, int v, weir_tensor **out)
+{
+    weir_tensor *part;
+    weir_status st = weir_tensor_slice(x, 0, 0, weir_tensor_shape(x)[0] / RANKS, 1, &part);
+
+    if (!st)
+        st = weir_copy(part, out);
+    if (!st)
+        st = weir_scatter_from(r, weir_rank_index(r) == v ? x : NULL, v, *out);
+    weir_tensor_release(part);
+    return st;
+}
+/* Rank i has i rows fewer than there are. */
+static weir_status call_gather_counts(weir_rank *r, weir_tensor *x, int v, weir_tensor **out)
+{
+    int64_t counts[RANKS], rows = weir_tensor_shape(x)[0];
+    weir_tensor *part;
+    weir_status st;
+
+    (void)v;
+    for (int i = 0; i < RANKS; i++)
+        counts[i] = rows > i ? rows - i : 0;
+    if ((st = weir_tensor_slice(x, 0, 0, counts[weir_rank_index(r)], 1, &part)))
+        return st;
+    st = weir_all_gather_counts(r, part, counts, out);
+    weir_tensor_release(part);
+    return st;
+}
+static weir_status call_scatter_counts(weir_rank *r, weir_tensor *x, int v, weir_tensor **out)
+{
+    int64_t counts[RANKS] = {0, weir_tensor_shape(x)[0] / 3, 0};
+
+    counts[2] = weir_tensor_shape(x)[0] - counts[1];
+    return weir_reduce_scatter_counts(r, x, (weir_reduce)v, counts, out);
+}
 /* A column of the matrix: not contiguous. */
 static weir_status call_strided(weir_rank *r, weir_tensor *x, int v, weir_tensor **out)
 {
@@ -124,10 +172,19 @@ static const struct {
     call_fn call;
     int variants;
 } calls[] = {
-    {"all_reduce", call_all_reduce, 4},         {"all_reduce in place", call_in_place, 4},
-    {"reduce_scatter", call_reduce_scatter, 4}, {"all_gather", call_all_gather, 1},
-    {"broadcast", call_broadcast, RANKS},       {"all_to_all", call_all_to_all, 1},
-    {"all_to_all_counts", call_counts, 3},      {"strided", call_strided, 1},
+    {"all_reduce", call_all_reduce, 5},
+    {"all_reduce in place", call_in_place, 5},
+    {"reduce_scatter", call_reduce_scatter, 5},
+    {"reduce_to", call_reduce_to, 5},
+    {"gather_to", call_gather, RANKS},
+    {"scatter_from", call_scatter, RANKS},
+    {"all_gather_counts", call_gather_counts, 1},
+    {"reduce_scatter_counts", call_scatter_counts, 5},
+    {"all_gather", call_all_gather, 1},
+    {"broadcast", call_broadcast, RANKS},
+    {"all_to_all", call_all_to_all, 1},
+    {"all_to_all_counts", call_counts, 3},
+    {"strided", call_strided, 1},
 };
 
 static void compare(weir_tensor *got, weir_tensor *want)

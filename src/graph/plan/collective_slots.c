@@ -111,6 +111,7 @@ void weir__plan_fill_meet(const weir_plan *plan, int node, struct weir__meet *me
 
     meet->channel = plan->channels[slot->place].channel;
     meet->rank = plan->channels[slot->place].rank->index;
+    meet->pulls = meet->channel->group->pulls;
     meet->call = slot->call;
     meet->place = (uint32_t)slot->place;
     meet->timed = !plan->graph->nodes[node].marks.never_timeout;

@@ -139,6 +139,7 @@ static void set_rendezvous(const struct operands *o, struct weir__kernel *k,
     k->meets = true;
     meet->channel = o->channel;
     meet->rank = o->rank->index;
+    meet->pulls = o->channel->group->pulls;
     meet->call = atomic_load_explicit(&o->channel->calls[o->rank->index], memory_order_relaxed);
     meet->place = 0;
     meet->timed = !k->never_timeout;

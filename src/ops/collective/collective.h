@@ -11,7 +11,7 @@ struct weir__collective_params {
     uint64_t rank; /* id of the rank it was made with; 0 if it comes from a file */
     char group[WEIR__GROUP_NAME];
     char mode[8];   /* "vector" or "sdma"; "" is vector */
-    char reduce[8]; /* sum, max, min, mean */
+    char reduce[8]; /* sum, max, min, mean, prod */
     int64_t ranks;
     int64_t root, to, from;
     int64_t experts, capacity;

@@ -15,7 +15,7 @@ struct counts_params {
 };
 
 /* Padded as the parameter is. */
-static const char reduce_names[][8] = {"sum", "max", "min", "mean"};
+static const char reduce_names[][8] = {"sum", "max", "min", "mean", "prod"};
 
 static int find_reduce(const char *name)
 {
@@ -31,7 +31,8 @@ static weir_status check_reduce(const struct weir__call *call)
     weir_status st = weir__collective_check(call);
 
     if (!st && find_reduce(p->reduce) < 0)
-        return weir__fail(WEIR_EINVAL, "%s: there is no reduction '%s': sum, max, min or mean",
+        return weir__fail(WEIR_EINVAL,
+                          "%s: there is no reduction '%s': sum, max, min, mean or prod",
                           call->op->name, p->reduce);
     return st ? st : weir__check_type(call->op->name, call->in[0], WEIR__TYPES_NUMBER);
 }
@@ -223,6 +224,7 @@ static weir_status prepare_reduce(const struct weir__call *call, struct weir__wo
     a->scatter = call->op == &weir__op_reduce_scatter;
     a->reduce = (unsigned char)find_reduce(p->reduce);
     a->meet.offer.reduce = reduce_names[a->reduce];
+    a->meet.offer.root = (int)p->root; /* of a reduction for one rank; else -1 */
     work->code = &weir__gpu_reduce_part;
     weir__collective_work(call, work, WEIR__ISA_PICK(weir__reduce_part_kernel), sizeof *a,
                           bytes_of(call->in[0]) + bytes_of(&call->out[0]),
@@ -283,6 +285,7 @@ static weir_status prepare_all_to_all(const struct weir__call *call, struct weir
 static weir_status prepare_counts(const struct weir__call *call, struct weir__work *work)
 {
     const struct counts_params *p = call->params;
+    weir_status st = check_apart(call);
     struct weir__collective *a = begin_work(call, work);
     size_t n = (size_t)p->of_all.ranks;
 
@@ -295,7 +298,7 @@ static weir_status prepare_counts(const struct weir__call *call, struct weir__wo
     a->meet.offer.send = offsetof(struct weir__collective, counts);
     a->meet.offer.recv = a->meet.offer.send + (uint32_t)(n * sizeof *a->counts);
     move_work(call, work, WEIR__MOVE_COUNTS, 2 * n);
-    return WEIR_OK;
+    return st ? st : check_packed(call);
 }
 
 /* Send and Recv make the same offer, so that they fit each other. */
@@ -427,6 +430,33 @@ static weir_status reduce(const struct weir__op *op, weir_rank *rank, weir_tenso
     return weir__collective_run(op, &p, &x, 1, into, out);
 }
 
+/* Every rank computes it. */
+weir_status weir_reduce_to(weir_rank *rank, weir_tensor *x, weir_reduce op, int root,
+                           weir_tensor **out)
+{
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+    WEIR__NEED(out, "out");
+
+    struct weir__collective_params p = weir__collective_make_params(rank);
+    weir_status st;
+
+    *out = NULL;
+    if (root < 0 || root >= rank->group->nranks)
+        return weir__fail(WEIR_ERANGE, "reduction to rank %d: it is out of range: 0..%d", root,
+                          rank->group->nranks - 1);
+    if ((unsigned)op >= weir__countof(reduce_names))
+        return weir__fail(WEIR_EINVAL, "%s: %d is no reduction", weir__op_all_reduce.name, (int)op);
+    memcpy(p.reduce, reduce_names[op], sizeof p.reduce);
+    p.root = root;
+    st = weir__collective_run(&weir__op_all_reduce, &p, &x, 1, NULL, out);
+    if (!st && rank->index != root) {
+        weir_tensor_release(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
 weir_status weir_all_reduce(weir_rank *rank, weir_tensor *x, weir_reduce op, weir_tensor **out)
 {
     WEIR__NEED(rank, "rank");
@@ -502,6 +532,18 @@ weir_status weir_all_to_all_into(weir_rank *rank, weir_tensor *x, weir_tensor *o
     return plain(&weir__op_all_to_all, rank, x, out, NULL);
 }
 
+static weir_status exchange(weir_rank *rank, weir_tensor *x, const int64_t *send,
+                            const int64_t *recv, weir_tensor *into, weir_tensor **out)
+{
+    struct counts_params p = {.of_all = weir__collective_make_params(rank)};
+    size_t n = (size_t)p.of_all.ranks;
+
+    p.nsend = p.nrecv = p.of_all.ranks;
+    memcpy(p.send, send, n * sizeof *send);
+    memcpy(p.recv, recv, n * sizeof *recv);
+    return weir__collective_run(&weir__op_all_to_all_counts, &p, &x, 1, into, out);
+}
+
 weir_status weir_all_to_all_counts(weir_rank *rank, weir_tensor *x, const int64_t *send,
                                    const int64_t *recv, weir_tensor **out)
 {
@@ -510,14 +552,18 @@ weir_status weir_all_to_all_counts(weir_rank *rank, weir_tensor *x, const int64_
     WEIR__NEED(send, "send");
     WEIR__NEED(recv, "recv");
     WEIR__NEED(out, "out");
+    return exchange(rank, x, send, recv, NULL, out);
+}
 
-    struct counts_params p = {.of_all = weir__collective_make_params(rank)};
-    size_t n = (size_t)p.of_all.ranks;
-
-    p.nsend = p.nrecv = p.of_all.ranks;
-    memcpy(p.send, send, n * sizeof *send);
-    memcpy(p.recv, recv, n * sizeof *recv);
-    return weir__collective_run(&weir__op_all_to_all_counts, &p, &x, 1, NULL, out);
+weir_status weir_all_to_all_counts_into(weir_rank *rank, weir_tensor *x, const int64_t *send,
+                                        const int64_t *recv, weir_tensor *out)
+{
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+    WEIR__NEED(send, "send");
+    WEIR__NEED(recv, "recv");
+    WEIR__NEED(out, "out");
+    return exchange(rank, x, send, recv, out, NULL);
 }
 
 weir_status weir_broadcast(weir_rank *rank, weir_tensor *x, int root, weir_tensor **out)

@@ -3,7 +3,7 @@
 #include "kernel.cuh"
 #include "ops/host/part.h"
 
-enum { SUM, MAX, MIN, MEAN };
+enum { SUM, MAX, MIN, MEAN, PROD };
 
 typedef Type<V0>::store Store;
 template <bool wide, typename T> struct Sum { typedef T type; };
@@ -21,6 +21,10 @@ static __device__ inline value merge(value a, value b)
         return a != a ? a : a > b ? a : b;
     else if constexpr (V1 == MIN)
         return a != a ? a : a < b ? a : b;
+    else if constexpr (V1 == PROD && Type<V0>::real)
+        return a * b;
+    else if constexpr (V1 == PROD)
+        return (value)((uint64_t)a * (uint64_t)b);
     else if constexpr (Type<V0>::real)
         return a + b;
     else

@@ -27,10 +27,9 @@ struct reducer {
 static struct reducer make_reducer(const struct weir__collective *a, const weir_block *block)
 {
     static const enum weir__binary_code codes[] = {
-        [WEIR_REDUCE_SUM] = WEIR__BINARY_ADD,
-        [WEIR_REDUCE_MAX] = WEIR__BINARY_MAXIMUM,
-        [WEIR_REDUCE_MIN] = WEIR__BINARY_MINIMUM,
-        [WEIR_REDUCE_MEAN] = WEIR__BINARY_ADD,
+        [WEIR_REDUCE_SUM] = WEIR__BINARY_ADD,     [WEIR_REDUCE_MAX] = WEIR__BINARY_MAXIMUM,
+        [WEIR_REDUCE_MIN] = WEIR__BINARY_MINIMUM, [WEIR_REDUCE_MEAN] = WEIR__BINARY_ADD,
+        [WEIR_REDUCE_PROD] = WEIR__BINARY_MUL,
     };
     weir_dtype compute = weir__compute_type(a->dtype);
     struct reducer r = {.a = a, .block = block, .sum = block->local};
@@ -102,7 +101,7 @@ static struct weir__range slice_of(const struct weir__collective *a)
 
     if (a->scatter)
         return (struct weir__range){n / a->ranks * a->meet.rank, n / a->ranks * (a->meet.rank + 1)};
-    if (a->meet.channel->group->pulls)
+    if (a->meet.pulls)
         return (struct weir__range){0, n};
     return weir__tile_range(
         n, 64, &(weir_block){.index = (unsigned)a->meet.rank, .count = (unsigned)a->ranks});
@@ -116,7 +115,7 @@ weir_status WEIR__ISA_NAME(weir__reduce_part_kernel)(const void *args, const wei
     struct weir__range mine = weir__tile_range(slice.end - slice.begin, 64, block);
     int64_t elem = (int64_t)weir__elem_size(a->dtype), n;
     int64_t piece = a->nontemporal ? NONTEMPORAL_PIECE / elem : WEIR__ROW_CHUNK;
-    bool own = a->scatter || a->meet.channel->group->pulls;
+    bool own = a->scatter || a->meet.pulls;
 
     for (int64_t i = mine.begin; i < mine.end; i += n) {
         int64_t at = slice.begin + i;
