@@ -17,6 +17,19 @@ void give(struct call *c, tensor *x)
     put(c, result(c), x);
 }
 
+/* The same for what is promoted: in place, a float does not become an integer. */
+static void give_promoted(struct call *c, tensor *x)
+{
+    int at = result(c);
+
+    if (x && c->row->operands[at].kind == OPERAND_X && is_float(x) &&
+        !weir_dtype_is_float(out_type(c, at)))
+        (void)call_fail(c, "result type %s can't be cast to the desired output type %s",
+                        weir_dtype_name(type(x)), weir_dtype_name(out_type(c, at)));
+    else
+        put(c, at, x);
+}
+
 /* Whether weir's own operator can write the result directly: nothing to promote or cast. */
 static bool direct(const struct call *c, int operands)
 {
@@ -269,7 +282,7 @@ static void add(struct call *c, bool minus)
         }
         y = op_mul(c, y, beside(c, 2, y));
     }
-    put(c, at, minus ? op_sub(c, x, y) : op_add(c, x, y));
+    give_promoted(c, minus ? op_sub(c, x, y) : op_add(c, x, y));
 }
 
 void run_add(struct call *c)
@@ -316,7 +329,7 @@ void run_mul(struct call *c)
         }
         return;
     }
-    put(c, at, op_mul(c, x, second(c, x)));
+    give_promoted(c, op_mul(c, x, second(c, x)));
 }
 
 /* Integers are divided as floats. */
@@ -329,7 +342,7 @@ void run_div(struct call *c)
 {
     tensor *x = in(c, 0), *y = second(c, x);
 
-    give(c, op_div(c, divisible(c, x), divisible(c, y)));
+    give_promoted(c, op_div(c, divisible(c, x), divisible(c, y)));
 }
 
 /* mode 0 divides, 1 rounds towards zero, 2 down */
@@ -338,16 +351,16 @@ void run_div_mode(struct call *c)
     int64_t mode = integer(c, 2);
     tensor *x = in(c, 0), *y = second(c, x);
 
-    give(c, mode == 1   ? math2(c, MATH_TRUNC_DIVIDE, x, y)
-            : mode == 2 ? math2(c, MATH_FLOOR_DIVIDE, x, y)
-                        : op_div(c, divisible(c, x), divisible(c, y)));
+    give_promoted(c, mode == 1   ? math2(c, MATH_TRUNC_DIVIDE, x, y)
+                     : mode == 2 ? math2(c, MATH_FLOOR_DIVIDE, x, y)
+                                 : op_div(c, divisible(c, x), divisible(c, y)));
 }
 
-#define MATH2(name, FN)                                \
-    void run_##name(struct call *c)                    \
-    {                                                  \
-        tensor *x = in(c, 0);                          \
-        give(c, math2(c, MATH_##FN, x, second(c, x))); \
+#define MATH2(name, FN)                                         \
+    void run_##name(struct call *c)                             \
+    {                                                           \
+        tensor *x = in(c, 0);                                   \
+        give_promoted(c, math2(c, MATH_##FN, x, second(c, x))); \
     }
 MATH2(floor_divide, FLOOR_DIVIDE)
 MATH2(fmod, FMOD)
@@ -364,15 +377,16 @@ void run_remainder_scalar_tensor(struct call *c)
 {
     tensor *y = in(c, 1);
 
-    give(c, math2(c, MATH_REMAINDER, beside(c, 0, y), y));
+    give_promoted(c, math2(c, MATH_REMAINDER, beside(c, 0, y), y));
 }
 
 void run_bit_not(struct call *c)
 {
     tensor *x = in(c, 0);
 
-    give(c, type(x) == WEIR_BOOL ? op_not(c, x)
-                                 : op_rsubs(c, -1, cast(c, x, promoted(type(x), WEIR_I32))));
+    give_promoted(c, type(x) == WEIR_BOOL
+                         ? op_not(c, x)
+                         : op_rsubs(c, -1, cast(c, x, promoted(type(x), WEIR_I32))));
 }
 
 /* ---- powers ---- */
@@ -381,28 +395,30 @@ void run_pow(struct call *c)
 {
     tensor *x = in(c, 0);
 
-    give(c, op_pow(c, x, second(c, x)));
+    give_promoted(c, op_pow(c, x, second(c, x)));
 }
 
 void run_pow_scalar_tensor(struct call *c)
 {
     tensor *y = in(c, 1);
 
-    give(c, op_pow(c, beside(c, 0, y), y));
+    give_promoted(c, op_pow(c, beside(c, 0, y), y));
 }
 
 /* ---- comparisons, maxima, logic ---- */
 
-#define COMPARE(name)                                                  \
-    void run_##name(struct call *c)                                    \
-    {                                                                  \
-        tensor *x = in(c, 0), *y;                                      \
-        if (c->row->operands[1].kind == OPERAND_S && plain(c, 1, x)) { \
-            give(c, op_##name##s(c, x, number(c, 1, 0)));              \
-            return;                                                    \
-        }                                                              \
-        y = second(c, x);                                              \
-        give(c, op_##name(c, x, y));                                   \
+/* A scalar is rounded to a half-precision tensor's type before it is compared, as PyTorch does. */
+#define COMPARE(name)                                                    \
+    void run_##name(struct call *c)                                      \
+    {                                                                    \
+        tensor *x = in(c, 0);                                            \
+        bool scalar = c->row->operands[1].kind == OPERAND_S;             \
+        if (scalar && is_half(x))                                        \
+            give(c, op_##name(c, x, cast(c, beside(c, 1, x), type(x)))); \
+        else if (scalar && plain(c, 1, x))                               \
+            give(c, op_##name##s(c, x, number(c, 1, 0)));                \
+        else                                                             \
+            give(c, op_##name(c, x, second(c, x)));                      \
     }
 COMPARE(eq)
 COMPARE(ne)

@@ -232,6 +232,25 @@ def test_division_modes():
     COVERED.update({"DivMod", "DivMods", "InplaceDivMod", "InplaceDivMods"})
 
 
+def test_a_scalar_is_rounded_to_half_precision_before_it_is_compared():
+    for dtype in (torch.float16, torch.bfloat16, torch.float32):
+        x = torch.arange(0, 100, 1 / 64).to(dtype)
+        for name in ("Eq", "Ne", "Lt", "Le", "Gt", "Ge"):
+            for scalar in (31.71, 7.3333, 0.1):
+                out = torch.empty(x.shape, dtype=torch.bool)
+                call(f"{name}Scalar", x, scalar, out)
+                close(out, getattr(torch, name.lower())(x, scalar))
+
+
+def test_floats_do_not_become_integers_in_place():
+    x = torch.arange(6)
+    for name, operands in (("Add", (torch.rand(6), 1)), ("Sub", (torch.rand(6), 1)),
+                           ("Mul", (torch.rand(6),)), ("Muls", (2.5,)), ("Div", (x + 1,))):
+        with pytest.raises(Error, match="can't be cast to the desired output type"):
+            call(f"Inplace{name}", x, *operands)
+    assert x.tolist() == [0, 1, 2, 3, 4, 5]
+
+
 def test_scalar_first():
     y = make((3, 4), torch.float32, 1, 3)
     for name, reference in (("PowScalarTensor", torch.pow), ("RemainderScalarTensor", torch.remainder),
