@@ -40,6 +40,8 @@ static aclnnStatus check_tensor(const struct row *row, const struct operand *o, 
                               row->name, o->name, acl_type_name(t->type),
                               acl_type_name(first->type));
     }
+    if (t->type == ACL_INT4 && row->types & TYPES_INT4 && t != first)
+        return 0;
     if (type < 0)
         return weir_cann_fail(ACLNN_ERR_PARAM_INVALID,
                               "aclnn%s: %s is of type %s, which weir does not compute with",

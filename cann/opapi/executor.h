@@ -54,6 +54,8 @@ enum {
     TYPES_I8 = 1 << WEIR_I8,
     TYPES_CARRIED = 1 << 30, /* also types that weir lacks: all tensors are of one then */
     TYPES_MOVE = TYPES_ALL | TYPES_CARRIED,
+    TYPES_INT4 = 1 << 29, /* other tensors than the first may be int4: `unpacked` reads them */
+    TYPES_FLOAT_INT4 = TYPES_FLOAT | TYPES_INT4,
 };
 
 struct row {

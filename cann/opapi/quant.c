@@ -199,11 +199,76 @@ void run_quant_matmul_v5(struct call *c)
     quant_product(c, &(struct product){0, 1, 3, 2, -1, 8, 9, 10, 12});
 }
 
+struct nibbles {
+    int ndim;
+    int64_t shape[MAX_DIMS], stride[MAX_DIMS];
+};
+
+/* int4 lies two to a byte, the lower half first. */
+static weir_status unpack(const struct host *h)
+{
+    const struct nibbles *n = h->params;
+    const uint8_t *in = h->in[0];
+    int8_t *out = h->out[0];
+    int64_t at[MAX_DIMS] = {0}, place = 0;
+    int d;
+
+    do {
+        int half = in[place / 2] >> place % 2 * 4 & 15;
+
+        *out++ = (int8_t)(half >= 8 ? half - 16 : half);
+        for (d = n->ndim - 1; d >= 0; d--) {
+            place += n->stride[d];
+            if (++at[d] < n->shape[d])
+                break;
+            place -= n->stride[d] * n->shape[d];
+            at[d] = 0;
+        }
+    } while (d >= 0);
+    return WEIR_OK;
+}
+
+/* An operand that may be int4, which becomes int8. */
+static tensor *unpacked(struct call *c, int i)
+{
+    const aclTensor *t = c->args[i].tensor;
+    struct host_out as = {.dtype = WEIR_I8};
+    struct nibbles n = {0};
+    int64_t bytes = 1, count = 1;
+    tensor *packed = NULL, *x = NULL;
+
+    if (t->type != ACL_INT4)
+        return in(c, i);
+    n.ndim = as.ndim = t->ndim;
+    for (int d = 0; d < t->ndim; d++) {
+        int64_t span;
+
+        n.shape[d] = as.shape[d] = t->shape[d];
+        n.stride[d] = t->stride[d];
+        count = count && t->shape[d];
+        if (t->stride[d] < 0 || __builtin_mul_overflow(t->shape[d] - 1, t->stride[d], &span) ||
+            __builtin_add_overflow(bytes, span, &bytes))
+            return call_fail(c, "stride %lld of an int4 tensor", (long long)t->stride[d]);
+    }
+    if (!count)
+        return empty(c, WEIR_I8, t->ndim, t->shape);
+    if (t->offset % 2)
+        return call_fail(c, "an int4 tensor begins within a byte");
+    bytes = (bytes + 1) / 2;
+    if (weir_cann_tensor(t->data + t->offset / 2, WEIR_U8, 1, &bytes, NULL, &packed)) {
+        c->err = ACLNN_ERR_PARAM_INVALID;
+        return NULL;
+    }
+    packed = own(c, packed);
+    host_run(c, "UnpackInt4", unpack, &n, sizeof n, &packed, 1, &as, 1, &x);
+    return x;
+}
+
 /* x, weight [k, n], antiquant_scale, antiquant_offset, quant_scale, quant_offset, bias, group_size,
  * out: x times (weight + offset) * scale, a scale for each of `group_size` rows */
 void run_weight_quant_matmul(struct call *c)
 {
-    tensor *x = in(c, 0), *w = wide(c, in(c, 1)), *s = wide(c, in(c, 2)), *o = NULL;
+    tensor *x = in(c, 0), *w = wide(c, unpacked(c, 1)), *s = wide(c, in(c, 2)), *o = NULL;
     int64_t group = integer(c, 7), k = size(w, 0), n = size(w, 1);
 
     if (given(c, 4) || given(c, 5))

@@ -143,3 +143,32 @@ TEST(moves, a_matrix_keeps_its_bytes_when_its_layout_is_asked_to_change)
     aclDestroyIntArray(broken);
     t_end();
 }
+
+/* As llama.cpp gives them: [n, k] in memory and turned, two weights to a byte, the lower half
+ * first. */
+TEST(moves, weights_of_four_bits_are_multiplied)
+{
+    const int64_t turned[2] = {4, 2}, steps[2] = {1, 4}, storage = 8;
+    const uint8_t weights[4] = {0x21, 0xf3, 0x80, 0x7f}; /* 1 2 3 -1, 0 -8 -1 7 */
+    const float row[4] = {1, 10, 100, 1000}, one[2] = {1, 2};
+    float got[2];
+    aclTensor *x, *w, *scale, *y;
+    void *out;
+
+    t_begin();
+    out = t_device(sizeof got);
+    x = t_matrix(t_upload(row, sizeof row), ACL_FLOAT, 1, 4);
+    scale = t_matrix(t_upload(one, sizeof one), ACL_FLOAT, 1, 2);
+    y = t_matrix(out, ACL_FLOAT, 1, 2);
+    w = aclCreateTensor(turned, 2, ACL_INT4, steps, 0, ACL_FORMAT_ND, &storage, 1,
+                        t_upload(weights, sizeof weights));
+    RUN(WeightQuantBatchMatmulV2, x, w, scale, NULL, NULL, NULL, NULL, 0, y);
+    CHECK_ACL(aclrtMemcpy(got, sizeof got, out, sizeof got, ACL_MEMCPY_DEVICE_TO_HOST));
+    CHECK_EQ((int)got[0], 1 + 20 + 300 - 1000);
+    CHECK_EQ((int)got[1], 2 * (0 - 80 - 100 + 7000));
+    aclDestroyTensor(x);
+    aclDestroyTensor(w);
+    aclDestroyTensor(scale);
+    aclDestroyTensor(y);
+    t_end();
+}

@@ -343,7 +343,7 @@ ROW(QuantMatmulV4, run_quant_matmul_v4, I8, T(x1), T(x2), T(scale), TQ(offset), 
     TQ(bias), B(turn1), B(turn2), O(out))
 ROW(QuantMatmulV5, run_quant_matmul_v5, I8, T(x1), T(x2), TQ(x1_scale), T(x2_scale), TQ(y_scale),
     TQ(x1_offset), TQ(x2_offset), TQ(y_offset), TQ(bias), B(turn1), B(turn2), I(group_size), O(out))
-ROW(WeightQuantBatchMatmulV2, run_weight_quant_matmul, FLOAT, T(x), T(weight), T(antiquant_scale),
+ROW(WeightQuantBatchMatmulV2, run_weight_quant_matmul, FLOAT_INT4, T(x), T(weight), T(antiquant_scale),
     TQ(antiquant_offset), TQ(quant_scale), TQ(quant_offset), TQ(bias), K(group_size), O(out))
 
 /* ---- images ---- */
