@@ -4,7 +4,8 @@ import torch
 FLOAT = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 INT = (torch.int64, torch.int32, torch.int8, torch.uint8)
 TYPES = {"FLOAT": FLOAT, "INT": INT, "NUMBER": FLOAT + INT, "BITS": INT + (torch.bool,),
-         "ALL": FLOAT + INT + (torch.bool,), "INDEX": (torch.int64, torch.int32)}
+         "ALL": FLOAT + INT + (torch.bool,), "INDEX": (torch.int64, torch.int32), "I8": (torch.int8,), "FLOAT_INT4": FLOAT,
+         "MOVE": FLOAT + INT + (torch.bool, torch.int16, torch.complex64)}
 
 TOLERANCE = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2, torch.float64: 1e-9}
 
@@ -13,6 +14,8 @@ def make(shape, dtype, low=-3.0, high=3.0):
     """Values of low..high; integers have all of them inside."""
     if dtype == torch.bool:
         return torch.rand(shape) > 0.5
+    if dtype.is_complex:
+        return torch.complex(make(shape, torch.float32), make(shape, torch.float32))
     if dtype.is_floating_point:
         return (torch.rand(shape, dtype=torch.float64) * (high - low) + low).to(dtype)
     low, high = max(int(low), 0 if dtype == torch.uint8 else -100), min(int(high), 100)
