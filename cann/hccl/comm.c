@@ -21,6 +21,8 @@ struct root {
     uint64_t id;
 };
 
+_Static_assert(sizeof(struct root) <= ROOT_BYTES, "a smaller communicator's root is handed on");
+
 /* Communicators whose ranks are all of this process, by their root. */
 struct local {
     uint64_t id;
@@ -136,7 +138,7 @@ EXPORT HcclResult HcclGetRootInfo(HcclRootInfo *rootInfo)
     return HCCL_SUCCESS;
 }
 
-static int64_t seconds_of(const char *variable, int64_t otherwise)
+int64_t seconds_of(const char *variable, int64_t otherwise)
 {
     const char *text = getenv(variable);
     long value = text ? strtol(text, NULL, 10) : 0;

@@ -28,6 +28,15 @@ struct pair {
     _Alignas(64) _Atomic uint64_t taken;
 };
 
+/* Where a member of a smaller communicator says how the others find it. */
+enum { MAX_SUBS = 32, ROOT_BYTES = 64 };
+struct sub {
+    _Atomic uint32_t state;   /* SUB_FREE, SUB_WRITTEN, SUB_READY */
+    _Atomic uint32_t readers; /* members that have still to read it */
+    uint64_t id;
+    char root[ROOT_BYTES]; /* the beginning of its HcclRootInfo; the rest is 0 */
+};
+
 /* The beginning of the shared memory. Slots follow. */
 struct shared {
     _Atomic uint32_t nranks;
@@ -35,6 +44,7 @@ struct shared {
     char reason[256];        /* written before `broken` */
     _Atomic uint32_t joined[MAX_RANKS];
     _Atomic uint32_t left;
+    struct sub subs[MAX_SUBS];
     struct pair pairs[MAX_RANKS][MAX_RANKS];
 };
 
@@ -89,6 +99,8 @@ HcclResult hccl_fail(const char *function, HcclResult result, const char *format
     WEIR_PRINTF(3, 4);
 /* Everybody's later calls fail with it. */
 void comm_break(struct comm *comm, const char *reason);
+/* Seconds that a variable says, in nanoseconds. */
+int64_t seconds_of(const char *variable, int64_t otherwise);
 char *comm_slot(struct comm *comm, uint32_t from, uint32_t to);
 
 /* ---- engine.c ---- */
@@ -136,6 +148,12 @@ void job_add(struct job *job, bool sends, uint32_t peer, char *bytes, uint64_t s
 HcclResult call_queue(struct call *call, struct job *job);
 HcclResult call_local(const struct call *call, enum local_kind kind, uint32_t peer);
 HcclResult call_not_local(const struct call *call);
+
+/* ---- collective.c ---- */
+
+/* Reduces own bytes and the inbox in the order of the ranks, so that every rank has the same bits.
+ */
+void finish_reduce(struct job *job);
 
 /* ---- reduce.c ---- */
 

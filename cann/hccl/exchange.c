@@ -124,12 +124,40 @@ EXPORT HcclResult HcclReduceScatterV(const void *sendBuf, const void *sendCounts
                                      HcclDataType dataType, HcclReduceOp op, HcclComm comm,
                                      aclrtStream stream)
 {
-    struct comm *c;
-    HcclResult r = comm_get(__func__, comm, &c);
+    uint64_t each = type_size(dataType), bytes = recvCount * each;
+    const uint64_t *counts = sendCounts, *displs = sdispls;
+    struct call c = {__func__, NULL,  stream,   sendBuf, (void *)(uintptr_t)recvBuf,
+                     0,        bytes, dataType, op};
+    HcclResult r = call_check(&c, comm, true);
+    struct job *j;
 
-    (void)sendBuf, (void)sendCounts, (void)sdispls, (void)recvBuf, (void)recvCount, (void)dataType;
-    (void)op, (void)stream;
-    return r ? r : hccl_fail(__func__, HCCL_E_NOT_SUPPORT, "use HcclReduceScatter");
+    if (r)
+        return r;
+    if (!counts || !displs)
+        return hccl_fail(__func__, HCCL_E_PTR, "counts or displacements are NULL");
+    if (c.comm->group)
+        return call_not_local(&c);
+    if (counts[c.comm->rank] != recvCount)
+        return hccl_fail(__func__, HCCL_E_PARA, "rank %u takes %llu elements and sends itself %llu",
+                         c.comm->rank, (unsigned long long)recvCount,
+                         (unsigned long long)counts[c.comm->rank]);
+    for (uint32_t i = 0; i < c.comm->nranks; i++)
+        if ((displs[i] + counts[i]) * each > c.send_bytes)
+            c.send_bytes = (displs[i] + counts[i]) * each;
+    if (!(j = job_new(&c, 2 * (int)c.comm->nranks, bytes)))
+        return HCCL_E_MEMORY;
+    for (uint32_t i = 0; i < c.comm->nranks; i++) {
+        if (i == c.comm->rank)
+            continue;
+        if (counts[i])
+            job_add(j, true, i, j->send + displs[i] * each, counts[i] * each);
+        if (bytes)
+            job_add(j, false, i, j->inbox + i * bytes, bytes);
+    }
+    j->send += displs[c.comm->rank] * each;
+    j->count = recvCount;
+    j->finish = bytes ? finish_reduce : NULL;
+    return call_queue(&c, j);
 }
 
 /* ---- one rank to another ---- */

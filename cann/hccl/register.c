@@ -53,18 +53,6 @@ EXPORT HcclResult HcclCommWorkingDevNicSet(HcclComm comm, uint32_t *ranks, bool 
     return r ? r : hccl_fail(__func__, HCCL_E_NOT_SUPPORT, "there are no network cards to change");
 }
 
-EXPORT HcclResult HcclCreateSubCommConfig(HcclComm *comm, uint32_t rankNum, uint32_t *rankIds,
-                                          uint64_t subCommId, uint32_t subCommRankId,
-                                          HcclCommConfig *config, HcclComm *subComm)
-{
-    (void)comm, (void)rankNum, (void)rankIds, (void)subCommId, (void)subCommRankId, (void)config;
-    if (!subComm)
-        return hccl_fail(__func__, HCCL_E_PTR, "subComm is NULL");
-    *subComm = NULL;
-    return hccl_fail(__func__, HCCL_E_NOT_SUPPORT,
-                     "make the communicator with HcclCommInitRootInfo");
-}
-
 EXPORT HcclResult HcclAlltoAllVC(const void *sendBuf, const void *sendCountMatrix,
                                  HcclDataType sendType, const void *recvBuf, HcclDataType recvType,
                                  HcclComm comm, aclrtStream stream)

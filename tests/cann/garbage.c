@@ -135,7 +135,7 @@ static void refuse_handles(void *bad)
     REFUSED(HcclCommDeactivateCommMemory(bad, x));
     REFUSED(HcclCommResume(bad));
     REFUSED(HcclCommWorkingDevNicSet(bad, NULL, NULL, 0));
-    REFUSED(HcclCreateSubCommConfig(bad, 1, NULL, 0, 0, NULL, &graph));
+    REFUSED(HcclCreateSubCommConfig(bad ? &bad : NULL, 1, NULL, 0, 0, NULL, &graph));
     REFUSED(HcclCommInitClusterInfo(bad ? "ranks.json" : NULL, 0, &graph));
     CHECK_PTR_EQ(aclGetDataBufferAddr(bad), NULL);
     CHECK_EQ(aclGetTensorDescSize(bad), 0);

@@ -150,6 +150,41 @@ TEST(process, a_process_may_end_with_work_in_flight)
 
 enum { RANKS = 3, COUNT = 700000 }; /* more than a slot holds */
 
+/* Ranks 2 and 0, in that order, make a communicator of their own; the other says that it is none.
+ */
+static int small_group(uint32_t rank, HcclComm comm, float *x, float *y, aclrtStream s)
+{
+    uint32_t members[2] = {2, 0}, place = rank == 2 ? 0 : 1;
+    HcclComm two;
+
+    if (rank == 1)
+        return HcclCreateSubCommConfig(&comm, 0, NULL, 5, 0, NULL, &two) || two;
+    x[0] = (float)rank;
+    if (HcclCreateSubCommConfig(&comm, 2, members, 5, 1 - place, NULL, &two) != HCCL_E_PARA ||
+        HcclCreateSubCommConfig(&comm, 2, members, 5, place, NULL, &two) ||
+        HcclAllGather(x, y, 1, HCCL_DATA_TYPE_FP32, two, s) || aclrtSynchronizeStream(s))
+        return 1;
+    return y[0] != 2 || y[1] != 0 || HcclCommDestroy(two);
+}
+
+/* Rank i gets i + 1 elements; every rank sends 10 * its number + the place. */
+static int uneven_parts(uint32_t rank, HcclComm comm, float *x, float *y, aclrtStream s)
+{
+    uint64_t counts[RANKS] = {1, 2, 3}, displs[RANKS] = {0, 1, 3};
+
+    for (int i = 0; i < 6; i++)
+        x[i] = (float)(10 * rank) + (float)i;
+    if (HcclReduceScatterV(x, counts, displs, y, rank + 1, HCCL_DATA_TYPE_FP32, HCCL_REDUCE_SUM,
+                           comm, s) ||
+        aclrtSynchronizeStream(s))
+        return 1;
+    for (uint64_t i = 0; i <= rank; i++)
+        if (y[i] != (float)(30 + 3 * (displs[rank] + i)))
+            return 1;
+    return HcclReduceScatterV(x, counts, displs, y, rank + 2, HCCL_DATA_TYPE_FP32, HCCL_REDUCE_SUM,
+                              comm, s) != HCCL_E_PARA;
+}
+
 static int rank_main(uint32_t rank, const HcclRootInfo *root)
 {
     size_t bytes = COUNT * sizeof(float);
@@ -182,9 +217,13 @@ static int rank_main(uint32_t rank, const HcclRootInfo *root)
         HcclRecv(x, COUNT, HCCL_DATA_TYPE_FP32, (rank + RANKS - 1) % RANKS, comm, s) ||
         aclrtSynchronizeStream(s) || aclrtSynchronizeStream(NULL) || x[COUNT - 1] != 1)
         return 6;
-    if (HcclBarrier(comm, s) || aclrtSynchronizeStream(s) || HcclCommDestroy(comm))
+    if (HcclBarrier(comm, s) || aclrtSynchronizeStream(s))
         return 7;
-    return 0;
+    if (uneven_parts(rank, comm, x, y, s))
+        return 8;
+    if (small_group(rank, comm, x, y, s))
+        return 9;
+    return HcclCommDestroy(comm) ? 10 : 0;
 }
 
 TEST(hccl, three_processes_reduce_gather_broadcast_and_send_in_a_ring)

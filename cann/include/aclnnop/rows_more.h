@@ -153,9 +153,9 @@ ROW(NormalTensorFloat, run_normal_out, FLOAT, T(mean), G(std), I(seed), I(offset
 ROW(NormalTensorTensor, run_normal_out, FLOAT, T(mean), T(std), I(seed), I(offset), O(out))
 ROW(InplaceBernoulli, run_bernoulli, ALL, X(self), S(p), I(seed), I(offset))
 ROW(InplaceBernoulliTensor, run_bernoulli, ALL, X(self), T(p), I(seed), I(offset))
-ROW(InplaceRandom, run_random, NUMBER, X(self), I(from), I(to), I(seed), I(offset))
+ROW(InplaceRandom, run_random, ALL, X(self), I(from), I(to), I(seed), I(offset))
 ROW(InplaceRandomWithoutFromTo, run_random_all, ALL, X(self), I(seed), I(offset))
-ROW(InplaceRandomTensor, run_random, NUMBER, X(self), I(from), I(to), T(seed), T(offset), I(more))
+ROW(InplaceRandomTensor, run_random, ALL, X(self), I(from), I(to), T(seed), T(offset), I(more))
 ROW(InplaceRandomWithoutFromToTensor, run_random_all, ALL, X(self), T(seed), T(offset), I(more))
 ROW(Randperm, run_randperm, NUMBER, I(n), I(seed), I(offset), O(out))
 ROW(Multinomial, run_multinomial, FLOAT, T(self), I(samples), B(replacement), I(seed), I(offset),
