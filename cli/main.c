@@ -21,6 +21,7 @@ static const struct command {
     {"tune", weir_cmd_tune, "a faster placement of a graph, and what each change brings"},
     {"calibrate", weir_cmd_calibrate, "a profile of a real device, and how well it predicts"},
     {"demo", weir_cmd_demo, "what streams do, shown and measured in a few seconds"},
+    {"launch", weir_cmd_launch, "a program as several ranks, each a process"},
     {"cann", weir_cmd_cann, "programs for CANN (torch_npu, MindSpore) run on weir"},
     {"trace", weir_cmd_trace, "timelines: shown, compared, converted, imported"},
     {"bench", weir_cmd_bench, "weir against other runtimes and the machine's own limits"},

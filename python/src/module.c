@@ -331,7 +331,7 @@ PyMODINIT_FUNC PyInit__C(void)
         return NULL;
     pthread_atfork(NULL, NULL, after_fork);
     if (!add_types(module) || !add_device_type(module) || !add_stream_types(module) ||
-        !add_tensor_type(module) || !add_graph_types(module) ||
+        !add_tensor_type(module) || !add_graph_types(module) || !add_group_type(module) ||
         PyModule_AddFunctions(module, op_functions) ||
         PyModule_AddFunctions(module, exchange_functions) ||
         PyModule_AddFunctions(module, native_functions) ||

@@ -175,6 +175,7 @@ bool add_device_type(PyObject *module);
 bool add_stream_types(PyObject *module);
 bool add_tensor_type(PyObject *module);
 bool add_graph_types(PyObject *module);
+bool add_group_type(PyObject *module);
 
 /* ---- plan.c ---- */
 /* Takes the plan over. */

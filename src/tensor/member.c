@@ -28,7 +28,11 @@ weir_status weir__member_rank(const struct weir__member *member, const char *wha
         return weir__fail(WEIR_EINVAL,
                           "%s: no rank of group '%s' is given: compile with a rank of it", what,
                           member->group);
-    if (member->ranks && member->ranks != rank->group->nranks)
+    if (!rank->dev)
+        st = weir__fail(WEIR_EINVAL,
+                        "%s: rank %d of group '%s' is another process: call with weir_group_self",
+                        what, rank->index, rank->group->name);
+    else if (member->ranks && member->ranks != rank->group->nranks)
         st = weir__fail(WEIR_EINVAL, "%s is for a group of %lld ranks, group '%s' has %d", what,
                         (long long)member->ranks, rank->group->name, rank->group->nranks);
     else

@@ -252,6 +252,32 @@ TEST(procs, a_rank_that_has_left_is_named_by_who_calls)
     CHECK_STR(k.text[0], "AllReduce (call 1 of group 'world'): rank 1 has left");
 }
 
+SCENARIO(not_own)
+{
+    weir_device *dev;
+    weir_group *g = join(&dev, NULL);
+    weir_rank *other = weir_group_rank(g, 1 - weir_rank_index(weir_group_self(g)));
+    weir_tensor *x = numbers(dev, 3), *y;
+    weir_message message = {x, 0, false};
+
+    CHECK_STATUS(weir_barrier(other), WEIR_EINVAL);
+    CHECK_STR(weir_last_error(), "is another process: call with weir_group_self");
+    CHECK_STATUS(weir_all_gather(other, x, &y), WEIR_EINVAL);
+    CHECK_STATUS(weir_batch_send_recv(other, &message, 1), WEIR_EINVAL);
+    CHECK_OK(weir_barrier(weir_group_self(g)));
+    CHECK_OK(weir_device_sync(dev));
+    weir_tensor_release(x);
+    leave(g, dev);
+}
+
+TEST(procs, a_process_cannot_call_for_another_rank)
+{
+    struct kids k;
+
+    kids_start(&k, 2, "not_own", NULL);
+    kids_end_well(&k);
+}
+
 SCENARIO(alone)
 {
     weir_device *dev;

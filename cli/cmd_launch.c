@@ -1,0 +1,221 @@
+/* `weir launch`: a program once for each rank, on this machine.
+ *
+ * The launcher listens for rank 0, whose socket it inherits, makes the token, and waits. When a
+ * rank fails it gives the others a moment to say why they end, then ends them. */
+#include "commands.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { GRACE_MS = 3000, TERM_MS = 2000 };
+
+static pid_t pids[WEIR_MAX_RANKS];
+static int nranks;
+static volatile sig_atomic_t asked; /* a signal that is to end it all */
+
+static void on_signal(int signal)
+{
+    asked = signal;
+}
+
+static int listen_here(int *port)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    if (fd < 0 || bind(fd, (struct sockaddr *)&at, size) || listen(fd, 128) ||
+        getsockname(fd, (struct sockaddr *)&at, &size))
+        return -1;
+    *port = ntohs(at.sin_port);
+    return fd;
+}
+
+static void set_number(const char *name, long value)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%ld", value);
+    setenv(name, text, 1);
+}
+
+static bool set_token(void)
+{
+    unsigned char bytes[16];
+    char text[2 * sizeof bytes + 1];
+
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+        return false;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    setenv("WEIR_TOKEN", text, 1);
+    return true;
+}
+
+/* What weir reads, and what programs for torch.distributed read. */
+static void be_rank(int rank, int listener, char **program)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    set_number("WEIR_RANK", rank);
+    set_number("RANK", rank);
+    set_number("LOCAL_RANK", rank);
+    if (rank)
+        close(listener);
+    else
+        set_number("WEIR_STORE_FD", listener);
+    execvp(program[0], program);
+    fprintf(stderr, "weir launch: %s cannot be run: %s\n", program[0], strerror(errno));
+    _exit(127);
+}
+
+static void kill_all(int signal)
+{
+    for (int i = 0; i < nranks; i++)
+        if (pids[i] > 0)
+            kill(pids[i], signal);
+}
+
+static long now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static int rank_of(pid_t pid)
+{
+    for (int i = 0; i < nranks; i++)
+        if (pids[i] == pid)
+            return i;
+    return -1;
+}
+
+/* 0, or what the first rank that failed ended with. */
+static int wait_all(void)
+{
+    int left = nranks, result = 0;
+    long end_ms = 0; /* when the others are ended; 0: not yet */
+    bool killed = false;
+
+    while (left) {
+        int status, rank;
+        pid_t pid = waitpid(-1, &status, WNOHANG);
+
+        if (pid > 0 && (rank = rank_of(pid)) >= 0) {
+            pids[rank] = 0;
+            left--;
+            if (status && !result) {
+                result = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+                end_ms = now_ms() + GRACE_MS;
+                if (WIFEXITED(status))
+                    fprintf(stderr, "weir launch: rank %d ended with status %d\n", rank,
+                            WEXITSTATUS(status));
+                else
+                    fprintf(stderr, "weir launch: rank %d was ended by signal %d\n", rank,
+                            WTERMSIG(status));
+            }
+            continue;
+        }
+        if (asked) {
+            kill_all((int)asked);
+            result = result ? result : 128 + (int)asked;
+            asked = 0;
+            end_ms = now_ms() + TERM_MS;
+        }
+        if (end_ms && now_ms() >= end_ms) {
+            kill_all(killed ? SIGKILL : SIGTERM);
+            killed = true;
+            end_ms = now_ms() + TERM_MS;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    }
+    return result;
+}
+
+int weir_cmd_launch(int argc, char **argv)
+{
+    const char *count = NULL;
+    const struct cli_option options[] = {
+        {"-n", "RANKS", "how many processes", NULL, &count},
+        {NULL, NULL, NULL, NULL, NULL},
+    };
+    const struct cli_usage usage = {
+        .command = "launch",
+        .synopsis = "-n RANKS PROGRAM [ARGUMENTS...]",
+        .about = "Runs the program once for each rank, on this machine. weir_group_join, and\n"
+                 "torch.distributed with init_method env://, find their peers by themselves.\n"
+                 "When a rank fails the others are ended, and its status is the command's.",
+        .options = options,
+        .examples = "  weir launch -n 4 ./program\n"
+                    "  weir launch -n 2 python3 train.py --steps 50\n",
+        .max_words = 0,
+    };
+    struct sigaction action = {.sa_handler = on_signal};
+    char store[40];
+    int listener, port, first = 1, status, words;
+    char *end;
+
+    /* The program's own options are not ours: they begin with its name. */
+    if (argc > 1 && !strcmp(argv[1], "-n") && argc > 2) {
+        count = argv[2];
+        first = 3;
+    } else if (argc > 1 && !strncmp(argv[1], "-n", 2) && argv[1][2]) {
+        count = argv[1] + 2;
+        first = 2;
+    }
+    if (first < argc && !strcmp(argv[first], "--"))
+        first++;
+    if (!count) {
+        if ((status = cli_parse(&usage, argc > 2 ? 2 : argc, argv, &words)) >= 0)
+            return status;
+        fputs("weir launch: how many ranks? -n RANKS\ntry: weir launch --help\n", stderr);
+        return EXIT_USAGE;
+    }
+    nranks = (int)strtol(count, &end, 10);
+    if (end == count || *end || nranks < 1 || nranks > WEIR_MAX_RANKS) {
+        fprintf(stderr, "weir launch: -n %s is out of range: 1..%d\n", count, WEIR_MAX_RANKS);
+        return EXIT_USAGE;
+    }
+    if (first >= argc) {
+        fputs("weir launch: which program?\ntry: weir launch --help\n", stderr);
+        return EXIT_USAGE;
+    }
+    if ((listener = listen_here(&port)) < 0 || !set_token()) {
+        fprintf(stderr, "weir launch: this machine gives no port for the ranks to meet: %s\n",
+                strerror(errno));
+        return EXIT_FAILED;
+    }
+    snprintf(store, sizeof store, "127.0.0.1:%d", port);
+    setenv("WEIR_STORE", store, 1);
+    set_number("WEIR_RANKS", nranks);
+    set_number("WORLD_SIZE", nranks);
+    set_number("LOCAL_WORLD_SIZE", nranks);
+    setenv("MASTER_ADDR", "127.0.0.1", 0);
+    set_number("MASTER_PORT", port < 60000 ? port + 1 : port - 1); /* torch's own store */
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    fflush(NULL);
+    for (int i = 0; i < nranks; i++) {
+        if (!(pids[i] = fork()))
+            be_rank(i, listener, argv + first);
+        if (pids[i] < 0) {
+            fprintf(stderr, "weir launch: rank %d cannot be started: %s\n", i, strerror(errno));
+            asked = SIGTERM;
+            nranks = i;
+        }
+    }
+    close(listener);
+    return wait_all();
+}

@@ -1,0 +1,491 @@
+"""``torch.distributed`` over weir: ``import weir.distributed`` registers the backend ``weir``.
+
+    torch.distributed.init_process_group("weir")
+
+Tensors are the host's, processes of one machine. Reductions are made in the order of the ranks and
+give the same bits everywhere. A rank that dies, stops or calls something else is an error on every
+rank, with its number, within a second.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import tempfile
+import threading
+import uuid
+
+import torch
+from torch import distributed as dist
+
+from . import _C
+from ._create import from_dlpack
+from .streams import stream as use_stream
+
+__all__ = ["ProcessGroupWeir"]
+
+_OPS = {
+    dist.ReduceOp.SUM: "sum",
+    dist.ReduceOp.PRODUCT: "prod",
+    dist.ReduceOp.MIN: "min",
+    dist.ReduceOp.MAX: "max",
+    dist.ReduceOp.AVG: "mean",
+}
+# What weir has no reduction of, and a type that holds all their sums as well.
+_WIDER = {torch.int16: torch.int32, torch.uint16: torch.int32, torch.uint32: torch.int64}
+
+
+class Work(dist._Work):
+    """A collective under way."""
+
+    def __init__(self, group, event, keep, finish, result):
+        super().__init__()
+        self._group = group
+        self._event = event
+        self._keep = keep  # tensors that the stream reads and writes
+        self._finish = finish  # called once, when the event has passed
+        self._result = result
+        self._lock = threading.Lock()
+        self._future = None
+        self._error = None
+        self._over = False
+
+    def wait(self, timeout=None):
+        self._complete()
+        if self._error:
+            raise self._error
+        return True
+
+    def _complete(self):
+        with self._lock:
+            if self._over:
+                return
+            try:
+                self._event.synchronize()
+                self._group._group.check()
+                for function in self._finish:
+                    function()
+            except Exception as error:  # to whoever waits, and to the future
+                self._error = dist.DistBackendError(str(error))
+                self._error.__cause__ = error
+            self._over = True
+            self._keep = self._finish = self._event = None
+
+    def is_completed(self):
+        return self._over or self._event.query()
+
+    def is_success(self):
+        return self.is_completed() and self._error is None
+
+    def exception(self):
+        return self._error
+
+    def result(self):
+        self.wait()
+        return self._result
+
+    def synchronize(self):
+        self.wait()
+
+    def get_future(self):
+        if self._future is None:
+            self._future = torch.futures.Future()
+            self._group._finish_later(self)
+        return self._future
+
+    def _settle(self):
+        self._complete()
+        if self._error:
+            self._future.set_exception(self._error)
+        else:
+            self._future.set_result(self._result)
+
+
+class ProcessGroupWeir(dist.ProcessGroup):
+    """The ranks of one machine, each a process."""
+
+    def __init__(self, store, rank, size, timeout):
+        super().__init__(rank, size)
+        if rank == 0:
+            name = f"weir-{os.geteuid()}-{uuid.uuid4().hex}"
+            store.set("weir", os.path.join(tempfile.gettempdir(), name))
+        path = store.get("weir").decode()
+        seconds = timeout.total_seconds()
+        self._device = _C.Device(f"cpu:cores=2,op_timeout={int(seconds * 2) + 10}")
+        self._group = _C.Group(
+            self._device,
+            rank=rank,
+            ranks=size,
+            store=f"file:{path}",
+            timeout=seconds,
+            join_timeout=seconds,
+        )
+        self._streams = {}
+        self._waiting = None
+
+    def getBackendName(self):
+        return "weir"
+
+    # Functional collectives look groups up by name.
+    @property
+    def pg_name(self):
+        return dist.distributed_c10d._world.pg_names.get(self, "")
+
+    @property
+    def group_name(self):
+        return self.pg_name
+
+    def supports_coalescing(self):
+        return False
+
+    def abort(self):
+        self._group.abort("torch.distributed")
+
+    def shutdown(self):
+        self._group.close()
+
+    # ---- how a call is made ----
+
+    def _stream(self, key=None):
+        """Collectives are in order; each pair of ranks has a stream for each direction."""
+        if key not in self._streams:
+            self._streams[key] = _C.Stream(device=self._device)
+        return self._streams[key]
+
+    def _start(self, calls, keep, finish=(), result=None, key=None):
+        stream = self._stream(key)
+        try:
+            with use_stream(stream):
+                for call in calls:
+                    call()
+        except Exception as error:
+            self._raise_broken(error)
+            raise
+        event = _C.Event(device=self._device)
+        event.record(stream)
+        return Work(self, event, keep, list(finish), result)
+
+    def _raise_broken(self, error):
+        """As an error of the backend, if it is because the group is broken."""
+        try:
+            self._group.check()
+        except Exception as reason:
+            raise dist.DistBackendError(str(reason)) from error
+
+    def _share(self, tensor):
+        return from_dlpack(tensor, self._device)
+
+    def _finish_later(self, work):
+        if self._waiting is None:
+            self._waiting = queue.SimpleQueue()
+            threading.Thread(target=_settle_all, args=(self._waiting,), daemon=True).start()
+        self._waiting.put(work)
+
+    # ---- operands: flat and packed, with what brings results back ----
+
+    def _numbers(self, tensor, finish):
+        """The tensor for a reduction; a copy, if weir cannot reduce it where it is."""
+        _check(tensor)
+        flat = tensor.detach()
+        if flat.is_complex():
+            flat = torch.view_as_real(flat)
+        kind = _WIDER.get(flat.dtype, torch.uint8 if flat.dtype == torch.bool else flat.dtype)
+        packed = flat.contiguous().view(-1) if kind == flat.dtype else flat.reshape(-1).to(kind)
+        if packed.data_ptr() != flat.data_ptr():
+            finish.append(lambda: flat.copy_(packed.view(flat.shape)))
+        return packed
+
+    def _bytes(self, tensor, finish=None):
+        """The bytes of a tensor, to be moved; with `finish`, it is written."""
+        _check(tensor)
+        flat = tensor.detach()
+        packed = flat.contiguous()
+        if packed.data_ptr() != flat.data_ptr() and finish is not None:
+            finish.append(lambda: flat.copy_(packed))
+        return packed.view(-1).view(torch.uint8)
+
+    # ---- collectives ----
+
+    def allreduce(self, tensors, opts=None):
+        op = _op(opts)
+        finish, calls, keep = [], [], []
+        for tensor in tensors:
+            packed = self._numbers(tensor, finish)
+            mine = self._share(packed)
+            keep += [packed, mine]
+            calls.append(lambda mine=mine: self._group.all_reduce(mine, mine, op))
+        return self._start(calls, keep, finish, tensors)
+
+    allreduce_coalesced = allreduce
+
+    def reduce(self, tensors, opts=None):
+        op, root = _op(opts), opts.rootRank
+        finish, calls, keep = [], [], []
+        for tensor in tensors:
+            after = []
+            packed = self._numbers(tensor, after)
+            if self.rank() != root:  # its tensor stays as it is
+                packed, after = packed.clone(), []
+            finish += after
+            mine = self._share(packed)
+            keep += [packed, mine]
+            calls.append(lambda mine=mine: self._group.all_reduce(mine, mine, op))
+        return self._start(calls, keep, finish, tensors)
+
+    def broadcast(self, tensors, opts=None):
+        root = opts.rootRank
+        finish, calls, keep = [], [], []
+        for tensor in tensors:
+            packed = self._bytes(tensor, finish)
+            mine = self._share(packed)
+            keep += [packed, mine]
+            calls.append(lambda mine=mine: self._group.broadcast(mine, root))
+        return self._start(calls, keep, finish, tensors)
+
+    def _gather_into(self, output, x, finish, calls, keep):
+        packed, out = self._bytes(x), self._bytes(output, finish)
+        _same(out.numel(), packed.numel() * self.size(), "all_gather: the output", output)
+        packed = _apart(packed, out)
+        mine, all_of = self._share(packed), self._share(out)
+        keep += [packed, out, mine, all_of]
+        calls.append(lambda: self._group.all_gather(mine, all_of))
+
+    def _allgather_base(self, output, x, opts=None):
+        finish, calls, keep = [], [], []
+        self._gather_into(output, x, finish, calls, keep)
+        return self._start(calls, keep, finish, [output])
+
+    def allgather_into_tensor_coalesced(self, outputs, inputs, opts=None):
+        finish, calls, keep = [], [], []
+        for output, x in zip(outputs, inputs):
+            self._gather_into(output, x, finish, calls, keep)
+        return self._start(calls, keep, finish, outputs)
+
+    # PyTorch's later names of the same.
+    all_gather_single = _allgather_base
+    all_gather_single_coalesced = allgather_into_tensor_coalesced
+
+    def allgather(self, outputs, inputs, opts=None):
+        """Outputs of different sizes are gathered as they are."""
+        finish, calls, keep = [], [], []
+        for outs, x in zip(outputs, inputs):
+            packed = self._bytes(x)
+            sizes = [out.numel() * out.element_size() for out in outs]
+            _same(sizes[self.rank()], packed.numel(), "all_gather: the own output", x)
+            x_all, row = packed.repeat(self.size()), torch.empty(sum(sizes), dtype=torch.uint8)
+            mine, all_of = self._share(x_all), self._share(row)
+            keep += [x_all, row, mine, all_of]
+            send = [packed.numel()] * self.size()
+            if all(size == sizes[0] for size in sizes):
+                mine = self._share(packed)
+                keep += [packed, mine]
+                calls.append(lambda m=mine, a=all_of: self._group.all_gather(m, a))
+            else:
+                calls.append(
+                    lambda m=mine, a=all_of, s=send, r=sizes: self._group.all_to_all(m, a, s, r)
+                )
+            finish.append(lambda row=row, outs=outs: _cut(row, outs))
+        return self._start(calls, keep, finish, outputs)
+
+    def allgather_coalesced(self, outputs, inputs, opts=None):
+        by_input = [[outs[i] for outs in outputs] for i in range(len(inputs))]
+        return self.allgather(by_input, inputs, opts)
+
+    def _reduce_scatter_into(self, output, x, op, finish, calls, keep):
+        packed, out = self._numbers(x, []), self._numbers(output, finish)
+        _same(packed.numel(), out.numel() * self.size(), "reduce_scatter: the input", x)
+        packed = _apart(packed, out)
+        whole, mine = self._share(packed), self._share(out)
+        keep += [packed, out, whole, mine]
+        calls.append(lambda: self._group.reduce_scatter(whole, mine, op))
+
+    def _reduce_scatter_base(self, output, x, opts=None):
+        finish, calls, keep = [], [], []
+        self._reduce_scatter_into(output, x, _op(opts), finish, calls, keep)
+        return self._start(calls, keep, finish, [output])
+
+    def reduce_scatter_tensor_coalesced(self, outputs, inputs, opts=None):
+        finish, calls, keep = [], [], []
+        for output, x in zip(outputs, inputs):
+            self._reduce_scatter_into(output, x, _op(opts), finish, calls, keep)
+        return self._start(calls, keep, finish, outputs)
+
+    reduce_scatter_single = _reduce_scatter_base
+    reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
+
+    def reduce_scatter(self, outputs, inputs, opts=None):
+        """Parts of different sizes are parts of the whole reduction."""
+        op, me = _op(opts), self.rank()
+        finish, calls, keep = [], [], []
+        for output, parts in zip(outputs, inputs):
+            whole = torch.cat([self._numbers(part, []) for part in parts])
+            first = sum(part.numel() for part in parts[:me])
+            scale = whole.numel() // max(1, sum(part.numel() for part in parts))
+            mine = self._share(whole)
+            keep += [whole, mine]
+            calls.append(lambda mine=mine: self._group.all_reduce(mine, mine, op))
+            finish.append(
+                lambda w=whole, o=output, f=first * scale: _place(w, o, f)
+            )
+        return self._start(calls, keep, finish, outputs)
+
+    def alltoall_base(self, output, x, output_splits, input_splits, opts=None):
+        finish, keep = [], []
+        packed, out = self._bytes(x), self._bytes(output, finish)
+        send = _splits(input_splits, x, self.size())
+        recv = _splits(output_splits, output, self.size())
+        packed = _apart(packed, out)
+        mine, all_of = self._share(packed), self._share(out)
+        keep += [packed, out, mine, all_of]
+        return self._start(
+            [lambda: self._group.all_to_all(mine, all_of, send, recv)], keep, finish, [output]
+        )
+
+    all_to_all_single = alltoall_base
+
+    def alltoall(self, outputs, inputs, opts=None):
+        packed = torch.cat([self._bytes(x) for x in inputs])
+        send = [x.numel() * x.element_size() for x in inputs]
+        recv = [x.numel() * x.element_size() for x in outputs]
+        row = torch.empty(sum(recv), dtype=torch.uint8)
+        mine, all_of = self._share(packed), self._share(row)
+        return self._start(
+            [lambda: self._group.all_to_all(mine, all_of, send, recv)],
+            [packed, row, mine, all_of],
+            [lambda: _cut(row, outputs)],
+            outputs,
+        )
+
+    def gather(self, outputs, inputs, opts=None):
+        root, x = opts.rootRank, inputs[0]
+        packed = self._bytes(x)
+        at_root = self.rank() == root
+        send = [packed.numel() if i == root else 0 for i in range(self.size())]
+        recv = [packed.numel() if at_root else 0] * self.size()
+        row = torch.empty(sum(recv), dtype=torch.uint8)
+        mine, all_of = self._share(packed), self._share(row)
+        return self._start(
+            [lambda: self._group.all_to_all(mine, all_of, send, recv)],
+            [packed, row, mine, all_of],
+            [lambda: _cut(row, outputs[0])] if at_root else [],
+            outputs,
+        )
+
+    def scatter(self, outputs, inputs, opts=None):
+        root, output = opts.rootRank, outputs[0]
+        finish = []
+        out = self._bytes(output, finish)
+        at_root = self.rank() == root
+        whole = (
+            torch.cat([self._bytes(x) for x in inputs[0]])
+            if at_root
+            else torch.empty(0, dtype=torch.uint8)
+        )
+        send = [out.numel() if at_root else 0] * self.size()
+        recv = [out.numel() if i == root else 0 for i in range(self.size())]
+        all_of, mine = self._share(whole), self._share(out)
+        return self._start(
+            [lambda: self._group.all_to_all(all_of, mine, send, recv)],
+            [whole, out, all_of, mine],
+            finish,
+            outputs,
+        )
+
+    def send(self, tensors, to, tag=0):
+        packed = self._bytes(tensors[0])
+        mine = self._share(packed)
+        return self._start(
+            [lambda: self._group.send(mine, to)], [packed, mine], (), tensors, ("to", to)
+        )
+
+    def recv(self, tensors, source, tag=0):
+        finish = []
+        packed = self._bytes(tensors[0], finish)
+        mine = self._share(packed)
+        return self._start(
+            [lambda: self._group.recv(mine, source)],
+            [packed, mine],
+            finish,
+            tensors,
+            ("from", source),
+        )
+
+    def recv_anysource(self, tensors, tag=0):
+        raise NotImplementedError("backend weir: a receive names its source")
+
+    def barrier(self, opts=None):
+        return self._start([self._group.barrier], [])
+
+    def monitored_barrier(self, timeout=None, wait_all_ranks=False):
+        """A rank that does not come is named after the group's timeout."""
+        self.barrier().wait()
+
+
+def _settle_all(waiting):
+    while True:
+        waiting.get()._settle()
+
+
+def _op(opts):
+    op = opts.reduceOp if opts is not None else dist.ReduceOp.SUM
+    for known, name in _OPS.items():
+        if op == known:
+            return name
+    raise NotImplementedError(f"backend weir has no reduction {op}")
+
+
+def _check(tensor):
+    if tensor.device.type != "cpu" or tensor.layout != torch.strided:
+        raise ValueError(
+            f"backend weir moves dense tensors of the host, not of {tensor.device}, {tensor.layout}"
+        )
+
+
+def _same(got, want, what, tensor):
+    if got != want:
+        raise ValueError(f"{what} {tuple(tensor.shape)} has {got} bytes or elements, not {want}")
+
+
+def _apart(x, out):
+    """The input, copied if the output is of the same memory: peers read it while that is written."""
+    same = x.untyped_storage().data_ptr() == out.untyped_storage().data_ptr()
+    return x.clone() if same else x
+
+
+def _splits(rows, tensor, ranks):
+    """Bytes for each rank, from rows of the first dim."""
+    if not rows:
+        if not tensor.dim() or tensor.shape[0] % ranks:
+            raise ValueError(f"all_to_all: {tuple(tensor.shape)} has no {ranks} equal parts")
+        rows = [tensor.shape[0] // ranks] * ranks
+    width = tensor.element_size()
+    for size in tensor.shape[1:]:
+        width *= size
+    return [n * width for n in rows]
+
+
+def _cut(row, tensors):
+    at = 0
+    for tensor in tensors:
+        size = tensor.numel() * tensor.element_size()
+        tensor.detach().copy_(row[at : at + size].clone().view(tensor.dtype).view(tensor.shape))
+        at += size
+
+
+def _place(whole, output, first):
+    flat = torch.view_as_real(output.detach()) if output.is_complex() else output.detach()
+    flat.copy_(whole[first : first + flat.numel()].view(flat.shape))
+
+
+def _make(store, rank, size, timeout):
+    return ProcessGroupWeir(store, rank, size, timeout)
+
+
+def register(name="weir"):
+    """Teaches PyTorch the backend."""
+    if not hasattr(dist.Backend, name.upper()):
+        dist.Backend.register_backend(name, _make, devices=["cpu"])
+
+
+if dist.is_available():
+    register()
