@@ -31,6 +31,11 @@ test-release test-asan test-tsan: test-%: ## the tests in one build only
 test-python: ## the Python tests only
 	@scripts/run-tests python
 
+.PHONY: test-models
+test-models: ## whole models of transformers (installs it)
+	$(BUILD) release
+	@scripts/test-models
+
 .PHONY: test-cann
 test-cann: ## the real torch_npu on weir (installs its wheel)
 	$(BUILD) --target installed release

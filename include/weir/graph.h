@@ -44,6 +44,39 @@ WEIR_API WEIR_MUST_USE weir_status weir_graph_input(weir_graph *graph, const cha
                                                     weir_dtype dtype, int ndim,
                                                     const int64_t *shape, weir_tensor **out);
 
+/* Where nodes that are added from now on come from, for people: `module` begins their names
+ * ("model.layers.3.mlp/MatMul_12"), which traces, listings, advice and errors show, and `source`,
+ * such as "model.py:40", is the attribute "_source" of files. NULL: nowhere, as at first. returns
+ * WEIR_ENOMEM. */
+WEIR_API WEIR_MUST_USE weir_status weir_graph_describe(weir_graph *graph, const char *module,
+                                                       const char *source);
+
+/* ---- named sizes ---- */
+
+/* A named size is a number that stands for a size which each run decides, or for an expression of
+ * such sizes. It is given in the place of a number: to weir_graph_input as a size, to slice,
+ * reshape and expand of the graph's tensors, as a size of what weir_host_run gives, and to
+ * weir_graph_size_expr. Meanwhile the graph is built as if
+ * it were `example`, at least 0. A run takes its value from the first input that has it as a size,
+ * and checks the others. Numbers of one graph mean nothing in another.
+ * returns  WEIR_ERANGE for an example out of 0..2^39, or more than 2^20 sizes. */
+WEIR_API WEIR_MUST_USE weir_status weir_graph_size(weir_graph *graph, int64_t example,
+                                                   int64_t *size);
+
+typedef enum weir_size_op {
+    WEIR_SIZE_ADD,
+    WEIR_SIZE_MUL,
+    WEIR_SIZE_FLOOR_DIV, /* towards minus infinity */
+    WEIR_SIZE_MOD,       /* of that division */
+    WEIR_SIZE_MIN,
+    WEIR_SIZE_MAX,
+} weir_size_op;
+
+/* A size computed of two, each a number or a named size.
+ * returns  WEIR_EINVAL for a division by 0 in the examples; WEIR_ERANGE as above. */
+WEIR_API WEIR_MUST_USE weir_status weir_graph_size_expr(weir_graph *graph, weir_size_op op,
+                                                        int64_t a, int64_t b, int64_t *size);
+
 /* Operators of this thread on tensors of the graph's device become nodes until end.
  * returns  WEIR_ESTATE if this thread captures already, or the graph is being captured
  *          by another thread; from end if this thread does not capture this graph. */
@@ -162,11 +195,13 @@ WEIR_API WEIR_MUST_USE weir_status weir_graph_compile(weir_graph *graph,
  * threads  one, with no run of the plan being queued. */
 WEIR_API void weir_plan_destroy(weir_plan *plan);
 
-/* A plan of a graph with dynamic inputs keeps this many compiled plans, one per set of input
- * shapes. A run with shapes that are there allocates nothing; one with new shapes compiles,
- * and gives up the least recently used set, waiting for its last run to be over. Such plans
- * run on one stream beside those that labels name; streams "auto" counts only if
- * ENABLE_DYNAMIC_SHAPE_MULTI_STREAM is exactly 1 when the graph is compiled. */
+/* A plan of a graph with dynamic inputs keeps at most this many compiled plans. Each is made with
+ * room for somewhat larger sizes and serves all that fit: a run with new shapes has a plan that no
+ * run needs at the moment take them on (on `cuda` it compiles), one with shapes that come again
+ * gets a plan of its own, and then allocates nothing. Compiling gives up the least recently used
+ * plan, waiting for its last run to be over. Such plans run on one stream beside those that labels
+ * name; streams "auto" counts only if ENABLE_DYNAMIC_SHAPE_MULTI_STREAM is exactly 1 when the graph
+ * is compiled. */
 #define WEIR_PLAN_SHAPE_SETS 16
 
 /* Queues one run behind what is on `stream`; what is queued on it afterwards sees the
@@ -206,8 +241,9 @@ typedef struct weir_plan_stats {
      * before the first run. */
     size_t shape_sets;      /* plans kept, at most WEIR_PLAN_SHAPE_SETS */
     size_t shape_hits;      /* runs whose shapes were there */
-    size_t shape_misses;    /* runs that compiled */
-    size_t shape_evictions; /* sets given up for others */
+    size_t shape_misses;    /* runs whose shapes were not */
+    size_t shape_evictions; /* plans given up for others */
+    size_t shape_resizes;   /* misses that a plan there was took on, without a compile */
 } weir_plan_stats;
 WEIR_API void weir_plan_get_stats(const weir_plan *plan, weir_plan_stats *out, size_t size);
 

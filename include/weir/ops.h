@@ -24,7 +24,8 @@ extern "C" {
 
 /* ---- elementwise ---- */
 #define WEIR_UNARY_LIST(X) \
-    X(neg) X(abs) X(exp) X(log) X(sqrt) X(rsqrt) X(sigmoid) X(tanh) X(relu) X(gelu) X(silu)
+    X(neg)                 \
+    X(abs) X(exp) X(log) X(sqrt) X(rsqrt) X(sigmoid) X(tanh) X(relu) X(gelu) X(silu) X(sin) X(cos)
 #define WEIR_BINARY_LIST(X) X(add) X(sub) X(mul) X(div) X(pow) X(maximum) X(minimum)
 /* give bool */
 #define WEIR_COMPARE_LIST(X) X(eq) X(ne) X(lt) X(le) X(gt) X(ge)
@@ -150,6 +151,10 @@ WEIR_API WEIR_MUST_USE weir_status weir_index_select(weir_tensor *x, int dim, we
  * index's shape; f16 and bf16 round at each addition. */
 WEIR_API WEIR_MUST_USE weir_status weir_scatter_add(weir_tensor *x, int dim, weir_tensor *index,
                                                     weir_tensor *source);
+/* x[index[i][j]][j] = source[i][j] for dim 0, in place; of those that go to one place the last one
+ * along dim stays. */
+WEIR_API WEIR_MUST_USE weir_status weir_scatter(weir_tensor *x, int dim, weir_tensor *index,
+                                                weir_tensor *source);
 /* The k largest (or smallest) along dim, sorted, with i64 indices; equal values
  * keep their order. Either output pointer may be NULL. */
 WEIR_API WEIR_MUST_USE weir_status weir_topk(weir_tensor *x, int64_t k, int dim, bool largest,

@@ -2,6 +2,7 @@
 #include "weirpy.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 PyTypeObject *GraphType;
 
@@ -113,6 +114,43 @@ static PyObject *graph_input(PyObject *self, PyObject *args, PyObject *kwargs)
     if ((st = weir_graph_input(g->graph, name, dtype, n, shape, &t)))
         return raise_status(st);
     return wrap_tensor(g->device, t);
+}
+
+static PyObject *graph_size(PyObject *self, PyObject *args)
+{
+    static const char *const names[] = {"add", "mul", "floordiv", "mod", "min", "max"};
+    GraphObject *g = (GraphObject *)self;
+    const char *op = NULL;
+    long long a, b;
+    int64_t size;
+    weir_status st;
+
+    if (PyTuple_Size(args) == 1) {
+        if (!PyArg_ParseTuple(args, "L:size", &a) || !device_check(g->device))
+            return NULL;
+        st = weir_graph_size(g->graph, a, &size);
+        return st ? raise_status(st) : PyLong_FromLongLong(size);
+    }
+    if (!PyArg_ParseTuple(args, "sLL:size", &op, &a, &b) || !device_check(g->device))
+        return NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(op, names[i])) {
+            st = weir_graph_size_expr(g->graph, (weir_size_op)i, a, b, &size);
+            return st ? raise_status(st) : PyLong_FromLongLong(size);
+        }
+    PyErr_Format(PyExc_ValueError,
+                 "size operation '%s' is none of add, mul, floordiv, mod, min, max", op);
+    return NULL;
+}
+
+static PyObject *graph_describe(PyObject *self, PyObject *args)
+{
+    GraphObject *g = (GraphObject *)self;
+    const char *module = NULL, *source = NULL;
+
+    if (!PyArg_ParseTuple(args, "|zz:describe", &module, &source) || !device_check(g->device))
+        return NULL;
+    return none_or(weir_graph_describe(g->graph, module, source));
 }
 
 static PyObject *graph_output(PyObject *self, PyObject *args)
@@ -232,6 +270,23 @@ static PyObject *graph_compile(PyObject *self, PyObject *args, PyObject *kwargs)
 static PyMethodDef graph_methods[] = {
     {"input", KEYWORDS(graph_input),
      "input(name, shape, dtype=float32) -> Tensor\n\nA tensor that gets its bytes at each run."},
+    {"size", graph_size, METH_VARARGS,
+     "size(example) -> int\nsize(op, a, b) -> int\n\nA size that each run decides, or one computed "
+     "of two: 'add', 'mul', 'floordiv', 'mod', 'min' or 'max'. The number stands for it in shapes "
+     "of "
+     "inputs, in reshape, expand and slices of the graph's tensors, and here.\n\n"
+     ">>> g = weir.Graph()\n"
+     ">>> n = g.size(4)\n"
+     ">>> x = g.input('x', (n, 2))\n"
+     ">>> with g:\n"
+     "...     y = x.reshape((g.size('mul', n, 2),)) + 1\n"
+     ">>> g.output('y', y)\n"
+     ">>> plan = g.compile()\n"
+     ">>> plan(weir.zeros((3, 2))).shape\n(6,)\n"},
+    {"describe", graph_describe, METH_VARARGS,
+     "describe(module=None, source=None)\n\nWhere nodes that are added from now on come from: "
+     "module "
+     "begins their names, source is in files."},
     {"output", graph_output, METH_VARARGS, "output(name, tensor)\n\nNames a result."},
     {"begin", graph_begin, METH_NOARGS,
      "begin() -> Graph\n\nOperators of this thread become nodes; `with graph:` does the same."},

@@ -9,11 +9,11 @@
 #define NAMED_OPS(X)                                                                           \
     WEIR_UNARY_LIST(X) WEIR_BINARY_LIST(X) WEIR_COMPARE_LIST(X) WEIR_REDUCE_LIST(X)             \
     X(clamp) X(swiglu) X(cast) X(fill_) X(clone) X(contiguous) X(copy_) X(matmul) X(argmax)     \
-    X(softmax) X(gather) X(index_select) X(scatter_add_) X(topk) X(sort) X(argsort) X(nonzero)  \
+    X(softmax) X(gather) X(index_select) X(scatter_add_) X(scatter_) X(topk) X(sort) X(argsort) X(nonzero)  \
     X(uniform_) X(normal_) X(transpose) X(permute) X(reshape) X(expand) X(wait_tensor)
 #define FUNCTIONS_ONLY(X)                                                                      \
     X(where) X(concat) X(matmul_bias) X(linear) X(conv2d) X(attention) X(layer_norm)            \
-    X(rms_norm) X(embedding) X(moe_gating) X(rotary)
+    X(rms_norm) X(embedding) X(moe_gating) X(rotary) X(slice_dim)
 /* clang-format on */
 
 #define DECLARE_OP(name)                                                                   \

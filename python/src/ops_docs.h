@@ -319,6 +319,29 @@
     "\n"                                                 \
     ">>> weir.relu(weir.tensor([-1.0, 2.0])).tolist()\n" \
     "[0.0, 2.0]"
+#define DOC_sin                                   \
+    "sin(x, out=None) -> Tensor\n"                \
+    "\n"                                          \
+    "The sine, elementwise; angles in radians.\n" \
+    "\n"                                          \
+    ">>> weir.sin(weir.tensor([0.0])).tolist()\n" \
+    "[0.0]"
+#define DOC_cos                                     \
+    "cos(x, out=None) -> Tensor\n"                  \
+    "\n"                                            \
+    "The cosine, elementwise; angles in radians.\n" \
+    "\n"                                            \
+    ">>> weir.cos(weir.tensor([0.0])).tolist()\n"   \
+    "[1.0]"
+#define DOC_slice_dim                                                                   \
+    "slice_dim(x, dim, start, stop, step=1) -> Tensor\n"                                \
+    "\n"                                                                                \
+    "A view of every step-th place of one dim from start to stop; negative ones count " \
+    "from the end, None is the end. In a graph whose sizes are open the view is made "  \
+    "again for each run's sizes by these numbers, which may be sizes of the graph.\n"   \
+    "\n"                                                                                \
+    ">>> weir.slice_dim(weir.arange(6), 0, 1, None, 2).tolist()\n"                      \
+    "[1, 3, 5]\n"
 #define DOC_reshape                                                                       \
     "reshape(x, shape) -> Tensor\n"                                                       \
     "\n"                                                                                  \
@@ -357,6 +380,14 @@
     ">>> x = weir.zeros((3,))\n"                                                   \
     ">>> weir.scatter_add_(x, 0, weir.tensor([2, 2]), weir.ones((2,))).tolist()\n" \
     "[0.0, 0.0, 2.0]\n"
+#define DOC_scatter_                                                                   \
+    "scatter_(x, dim, index, source) -> Tensor\n"                                      \
+    "\n"                                                                               \
+    "x[index[i][j]][j] = source[i][j] for dim 0, in place; the last of a place stays." \
+    "\n\n"                                                                             \
+    ">>> x = weir.zeros((3,))\n"                                                       \
+    ">>> weir.scatter_(x, 0, weir.tensor([2, 0]), weir.ones((2,))).tolist()\n"         \
+    "[1.0, 0.0, 1.0]\n"
 #define DOC_sigmoid                                   \
     "sigmoid(x, out=None) -> Tensor\n"                \
     "\n"                                              \

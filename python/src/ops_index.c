@@ -63,6 +63,19 @@ OP(scatter_add_, 4, "x", "dim", "index", "source")
     return same(st, a[0]);
 }
 
+OP(scatter_, 4, "x", "dim", "index", "source")
+{
+    weir_tensor *x, *index, *source;
+    weir_status st;
+    int dim;
+
+    if (!to_tensor(a[0], "x", &x) || !to_int(a[1], "dim", &dim) ||
+        !to_tensor(a[2], "index", &index) || !to_tensor(a[3], "source", &source))
+        return NULL;
+    QUEUE(st, weir_scatter(x, dim, index, source));
+    return same(st, a[0]);
+}
+
 OP(topk, 2, "x", "k", "dim", "largest")
 {
     weir_tensor *x, *values, *indices;

@@ -198,6 +198,21 @@ OP(expand, 2, "x", "shape")
     return result(st, a[0], out);
 }
 
+OP(slice_dim, 4, "x", "dim", "start", "stop", "step")
+{
+    int64_t start, stop = INT64_MAX, step = 1;
+    weir_tensor *x, *out;
+    weir_status st;
+    int dim;
+
+    if (!to_tensor(a[0], "x", &x) || !to_int(a[1], "dim", &dim) ||
+        !to_int64(a[2], "start", &start) || (!is_absent(a[3]) && !to_int64(a[3], "stop", &stop)) ||
+        (!is_absent(a[4]) && !to_int64(a[4], "step", &step)))
+        return NULL;
+    st = weir_tensor_slice(x, dim, start, stop, step, &out);
+    return result(st, a[0], out);
+}
+
 /* ---- order ---- */
 
 OP(wait_tensor, 2, "self", "dependency")

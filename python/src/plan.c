@@ -13,6 +13,7 @@ typedef struct {
     PyObject *calls; /* the functions that its nodes call */
     Py_ssize_t nout;
     struct plan_ways *ways; /* NULL before bind() */
+    PyObject *owner;        /* whose plan it is; NULL: its own */
 } PlanObject;
 
 PyObject *wrap_plan(GraphObject *graph, weir_plan *plan)
@@ -38,7 +39,9 @@ static void plan_dealloc(PyObject *self)
     PlanObject *p = (PlanObject *)self;
 
     plan_ways_free(p->ways, device_alive(p->device));
-    if (device_alive(p->device)) {
+    if (p->owner) {
+        Py_DECREF(p->owner);
+    } else if (device_alive(p->device)) {
         Py_BEGIN_ALLOW_THREADS /* it may wait for a run, which may need the GIL */
             weir_plan_destroy(p->plan);
         Py_END_ALLOW_THREADS
@@ -138,6 +141,21 @@ static PyObject *plan_bind(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *plan_share(PyObject *self, PyObject *none)
+{
+    PlanObject *from = (PlanObject *)self, *p;
+
+    (void)none;
+    if (!device_check(from->device) || !(p = (PlanObject *)object_new(PlanType)))
+        return NULL;
+    p->device = (DeviceObject *)Py_NewRef((PyObject *)from->device);
+    p->plan = from->plan;
+    p->calls = Py_NewRef(from->calls);
+    p->nout = from->nout;
+    p->owner = Py_NewRef(from->owner ? from->owner : self);
+    return (PyObject *)p;
+}
+
 static PyObject *plan_call_on(PyObject *self, PyObject *args)
 {
     PlanObject *p = (PlanObject *)self;
@@ -220,6 +238,9 @@ static PyMethodDef plan_methods[] = {
      "How call_on runs the plan on memory of others: lists of (dtype, shape) for inputs and "
      "outputs, the argument that each input is, (function, arguments) that makes memory for each "
      "output, and the results: numbers of outputs, -1 - i for argument i, (object,) as it is."},
+    {"share", plan_share, METH_NOARGS,
+     "share() -> Plan\n\nThe same plan, to be bound otherwise: one of open sizes, for other "
+     "sizes."},
     {"call_on", plan_call_on, METH_O,
      "call_on(arguments) -> list\n\nRuns as bind says, on contiguous memory of objects with "
      "data_ptr(), and waits."},

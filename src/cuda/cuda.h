@@ -391,8 +391,8 @@ weir_status weir__cuda_program_make(weir_device *dev, const struct weir__lane *l
 void weir__cuda_program_free(struct weir__program *program);
 weir_status weir__cuda_program_run(struct weir__program *program, weir_stream *const *streams,
                                    const uint64_t *tickets, int ntickets);
-void weir__cuda_program_update(struct weir__program *program, int lane, int item,
-                               const struct weir__kernel *kernel);
+weir_status weir__cuda_program_update(struct weir__program *program, int lane, int item,
+                                      const struct weir__kernel *kernel);
 
 /* ---- the sources, made from kernels/ by CMake ---- */
 struct weir__cuda_source {

@@ -111,9 +111,11 @@ struct weir__driver_plans {
      * or all of it counts and its streams are in error from where it failed. (L) */
     weir_status (*run)(struct weir__program *program, weir_stream *const *streams,
                        const uint64_t *tickets, int ntickets);
-    /* Replaces a kernel by one with as many bytes of arguments, while nothing runs it. (L) */
-    void (*update)(struct weir__program *program, int lane, int item,
-                   const struct weir__kernel *kernel);
+    /* Replaces a kernel, while nothing runs it. (L)
+     * returns  WEIR_ERANGE if it has more bytes of arguments than there is room for; nothing is
+     *          replaced then, and the program must be made again. */
+    weir_status (*update)(struct weir__program *program, int lane, int item,
+                          const struct weir__kernel *kernel);
 };
 
 /* Collectives: kernels that meet their peers on other ranks (weir__kernel.meets). Without this

@@ -111,6 +111,9 @@ struct weir__op {
     /* Checks the inputs against each other and fills out[i].dtype, ndim, shape
      * (strides are filled by the caller). Says both sides on a mismatch. */
     weir_status (*infer)(struct weir__call *call);
+    /* Of rows whose parameters may have named sizes (tensor/size.h): puts in what they are now, by
+     * their values. Says whether that is something else than before. NULL: none has. */
+    bool (*follow)(void *params, const int64_t *sizes);
     void (*cost)(const struct weir__call *call, struct weir__cost *cost);
     /* Bytes of temporary memory beyond weir_block.local; NULL means none. Shapes and
      * strides of the outputs are set. */

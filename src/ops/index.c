@@ -1,4 +1,4 @@
-/* embedding, index_select, gather and scatter_add.
+/* embedding, index_select, gather, scatter_add and scatter.
  *
  * Indices are i64 or i32 and count from 0; a negative one is out of range. */
 #include <string.h>
@@ -271,22 +271,34 @@ weir_status weir_gather(weir_tensor *x, int dim, weir_tensor *index, weir_tensor
     return weir__op_run(&weir__op_gather, &p, in, 2, out);
 }
 
-static weir_status infer_scatter(struct weir__call *call)
+static weir_status infer_scatter(struct weir__call *call, enum weir__types types)
 {
     const struct weir__view *x = call->in[0], *index = call->in[1], *source = call->in[2];
     weir_status st;
     int dim;
 
-    if ((st = weir__check_type("ScatterAdd", x, WEIR__TYPES_NUMBER)) ||
-        (st = weir__check_same_type("ScatterAdd", x, source)) || (st = check_along(call, &dim)))
+    if ((st = weir__check_type(call->op->name, x, types)) ||
+        (st = weir__check_same_type(call->op->name, x, source)) || (st = check_along(call, &dim)))
         return st;
     if (!weir__same_shape(source, index))
-        return weir__fail(WEIR_ESHAPE, "ScatterAdd: source %s and index %s must have one shape",
-                          weir__view_text(source).text, weir__view_text(index).text);
+        return weir__fail(WEIR_ESHAPE, "%s: source %s and index %s must have one shape",
+                          call->op->name, weir__view_text(source).text,
+                          weir__view_text(index).text);
     return WEIR_OK;
 }
 
-static weir_status prepare_scatter(const struct weir__call *call, struct weir__work *work)
+static weir_status infer_scatter_add(struct weir__call *call)
+{
+    return infer_scatter(call, WEIR__TYPES_NUMBER);
+}
+
+static weir_status infer_scatter_any(struct weir__call *call)
+{
+    return infer_scatter(call, WEIR__TYPES_ALL);
+}
+
+static weir_status prepare_scatter(const struct weir__call *call, bool replaces,
+                                   struct weir__work *work)
 {
     const struct dim_params *p = call->params;
     const struct weir__view *x = call->in[0], *index = call->in[1], *source = call->in[2];
@@ -298,6 +310,7 @@ static weir_status prepare_scatter(const struct weir__call *call, struct weir__w
     /* x is stepped through as far as the index goes. */
     memcpy(target.shape, index->shape, sizeof target.shape);
     a->x = x->data;
+    a->replaces = replaces;
     a->index = index->data;
     a->source = source->data;
     a->dtype = x->dtype;
@@ -324,6 +337,16 @@ static weir_status prepare_scatter(const struct weir__call *call, struct weir__w
     return WEIR_OK;
 }
 
+static weir_status prepare_scatter_add(const struct weir__call *call, struct weir__work *work)
+{
+    return prepare_scatter(call, false, work);
+}
+
+static weir_status prepare_scatter_any(const struct weir__call *call, struct weir__work *work)
+{
+    return prepare_scatter(call, true, work);
+}
+
 static void cost_scatter(const struct weir__call *call, struct weir__cost *cost)
 {
     double n = (double)weir__view_numel(call->in[1]);
@@ -344,9 +367,25 @@ const struct weir__op weir__op_scatter_add = {
     .params_size = sizeof(struct dim_params),
     .fields = dim_fields,
     .nfields = weir__countof(dim_fields),
-    .infer = infer_scatter,
+    .infer = infer_scatter_add,
     .cost = cost_scatter,
-    .prepare = prepare_scatter,
+    .prepare = prepare_scatter_add,
+};
+
+const struct weir__op weir__op_scatter = {
+    .name = "Scatter",
+    .summary = "writes elements along a dim, each by its own index",
+    .engine = WEIR_ENGINE_VECTOR,
+    .flags = WEIR__OP_IN_PLACE,
+    .nin_min = 3,
+    .nin_max = 3,
+    .nout = 0,
+    .params_size = sizeof(struct dim_params),
+    .fields = dim_fields,
+    .nfields = weir__countof(dim_fields),
+    .infer = infer_scatter_any,
+    .cost = cost_scatter,
+    .prepare = prepare_scatter_any,
 };
 
 weir_status weir_scatter_add(weir_tensor *x, int dim, weir_tensor *index, weir_tensor *source)
@@ -355,4 +394,12 @@ weir_status weir_scatter_add(weir_tensor *x, int dim, weir_tensor *index, weir_t
     weir_tensor *in[] = {x, index, source};
 
     return weir__op_run(&weir__op_scatter_add, &p, in, 3, NULL);
+}
+
+weir_status weir_scatter(weir_tensor *x, int dim, weir_tensor *index, weir_tensor *source)
+{
+    struct dim_params p = {dim};
+    weir_tensor *in[] = {x, index, source};
+
+    return weir__op_run(&weir__op_scatter, &p, in, 3, NULL);
 }

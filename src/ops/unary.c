@@ -1,4 +1,4 @@
-/* neg, abs, exp, log, sqrt, rsqrt, sigmoid, tanh, relu, gelu, silu and clamp.
+/* neg, abs, exp, log, sqrt, rsqrt, sigmoid, tanh, relu, gelu, silu, sin, cos and clamp.
  *
  * Integers: neg, abs, relu and clamp, wrapping. Everything else is for floats. */
 #include <math.h>
@@ -56,7 +56,9 @@ static weir_status prepare(const struct weir__call *call, enum weir__unary_code 
     X(tanh, "Tanh", TANH, float, 24, 500, "hyperbolic tangent")      \
     X(relu, "Relu", RELU, number, 1, 0, "max(x, 0)")                 \
     X(gelu, "Gelu", GELU, float, 40, 600, "x * Phi(x), by erf")      \
-    X(silu, "Silu", SILU, float, 15, 400, "x * sigmoid(x)")
+    X(silu, "Silu", SILU, float, 15, 400, "x * sigmoid(x)")          \
+    X(sin, "Sin", SIN, float, 20, 8000, "sine")                      \
+    X(cos, "Cos", COS, float, 20, 8000, "cosine")
 
 #define DEFINE_UNARY(fn_name, row_name, CODE, types, flop, ns, text)                             \
     static weir_status prepare_##fn_name(const struct weir__call *call, struct weir__work *work) \

@@ -57,6 +57,24 @@ weir_status weir_rsqrt_into(weir_tensor *x, weir_tensor *out)
     return weir__op_run_into(&weir__op_rsqrt, NULL, &x, 1, &out);
 }
 
+weir_status weir_sin(weir_tensor *x, weir_tensor **out)
+{
+    return weir__op_run(&weir__op_sin, NULL, &x, 1, out);
+}
+weir_status weir_sin_into(weir_tensor *x, weir_tensor *out)
+{
+    return weir__op_run_into(&weir__op_sin, NULL, &x, 1, &out);
+}
+
+weir_status weir_cos(weir_tensor *x, weir_tensor **out)
+{
+    return weir__op_run(&weir__op_cos, NULL, &x, 1, out);
+}
+weir_status weir_cos_into(weir_tensor *x, weir_tensor *out)
+{
+    return weir__op_run_into(&weir__op_cos, NULL, &x, 1, &out);
+}
+
 weir_status weir_sigmoid(weir_tensor *x, weir_tensor **out)
 {
     return weir__op_run(&weir__op_sigmoid, NULL, &x, 1, out);

@@ -98,11 +98,17 @@ static weir_status make(weir_device *dev, const struct weir__lane *lanes, int nl
     return WEIR_OK;
 }
 
-static void update(struct weir__program *p, int lane, int item, const struct weir__kernel *kernel)
+static weir_status update(struct weir__program *p, int lane, int item,
+                          const struct weir__kernel *kernel)
 {
     struct weir__soft_lane *l = &p->lanes[lane].lane;
+    struct weir__cmd *cmd = (struct weir__cmd *)(l->commands + p->lanes[lane].at[item]);
 
-    weir__soft_fill((struct weir__cmd *)(l->commands + p->lanes[lane].at[item]), kernel);
+    if (weir__soft_command_size(kernel->args_size) > cmd->size)
+        return weir__fail(WEIR_ERANGE, "'%s' has %u bytes of arguments, more than before",
+                          kernel->name, (unsigned)kernel->args_size);
+    weir__soft_fill(cmd, kernel);
+    return WEIR_OK;
 }
 
 static weir_status run(struct weir__program *p, weir_stream *const *streams,

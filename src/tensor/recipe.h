@@ -26,13 +26,16 @@ struct weir__view_step {
 struct weir__recipe {
     _Atomic int refs;
     int length;                  /* steps, this one included */
+    bool is_named;               /* one of them has named sizes (tensor/size.h) */
     struct weir__recipe *before; /* NULL: the first step, on a whole value */
     struct weir__view_step step;
 };
 
-/* Changes *v as the call does; data is not followed. On an error *v is of no use.
+/* Changes *v as the call does; data is not followed. On an error *v is of no use. `sizes` has the
+ * values of named sizes; NULL: their examples.
  * returns  what the public call does. */
-weir_status weir__view_apply_step(struct weir__view *v, const struct weir__view_step *step);
+weir_status weir__view_apply_step(struct weir__view *v, const struct weir__view_step *step,
+                                  const int64_t *sizes);
 
 /* A recipe of one more step, which has its own hold on `before`.
  * returns  WEIR_ERANGE for more than WEIR__RECIPE_MAX steps. */
@@ -41,6 +44,7 @@ weir_status weir__recipe_make(struct weir__recipe *before, const struct weir__vi
 struct weir__recipe *weir__recipe_retain(struct weir__recipe *recipe);
 void weir__recipe_release(struct weir__recipe *recipe);
 /* All steps, from a whole value. NULL has none. */
-weir_status weir__recipe_apply(const struct weir__recipe *recipe, struct weir__view *v);
+weir_status weir__recipe_apply(const struct weir__recipe *recipe, struct weir__view *v,
+                               const int64_t *sizes);
 
 #endif

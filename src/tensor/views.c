@@ -1,6 +1,7 @@
 /* Views: other shapes and strides over the same bytes. */
 #include "tensor/infer.h"
 #include "tensor/recipe.h"
+#include "tensor/size.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -169,17 +170,31 @@ static weir_status expand(struct weir__view *v, int ndim, const int64_t *shape)
     return WEIR_OK;
 }
 
-weir_status weir__view_apply_step(struct weir__view *v, const struct weir__view_step *step)
+static bool is_named(const struct weir__view_step *step)
 {
+    bool found = false;
+
+    for (int i = 0; i < step->n; i++)
+        found |= weir__size_is_named(step->args[i]);
+    return found;
+}
+
+weir_status weir__view_apply_step(struct weir__view *v, const struct weir__view_step *step,
+                                  const int64_t *sizes)
+{
+    int64_t args[WEIR_MAX_DIMS];
+
+    for (int i = 0; i < WEIR_MAX_DIMS; i++)
+        args[i] = i < step->n ? weir__size_value(step->args[i], sizes) : 0;
     switch (step->kind) {
     case WEIR__VIEW_SLICE:
-        return slice(v, step->args[0], step->args[1], step->args[2], step->args[3]);
+        return slice(v, args[0], args[1], args[2], args[3]);
     case WEIR__VIEW_PERMUTE:
-        return permute(v, step->n, step->args);
+        return permute(v, step->n, args);
     case WEIR__VIEW_RESHAPE:
-        return reshape(v, step->n, step->args);
+        return reshape(v, step->n, args);
     case WEIR__VIEW_EXPAND:
-        return expand(v, step->n, step->args);
+        return expand(v, step->n, args);
     }
     return WEIR_EINTERNAL;
 }
@@ -199,6 +214,7 @@ weir_status weir__recipe_make(struct weir__recipe *before, const struct weir__vi
         return weir__fail_nomem("a view of a graph's tensor");
     atomic_init(&r->refs, 1);
     r->length = before ? before->length + 1 : 1;
+    r->is_named = (before && before->is_named) || is_named(step);
     r->before = before ? weir__recipe_retain(before) : NULL;
     r->step = *step;
     *out = r;
@@ -221,15 +237,16 @@ void weir__recipe_release(struct weir__recipe *r)
     }
 }
 
-weir_status weir__recipe_apply(const struct weir__recipe *r, struct weir__view *v)
+weir_status weir__recipe_apply(const struct weir__recipe *r, struct weir__view *v,
+                               const int64_t *sizes)
 {
     weir_status st;
 
     if (!r)
         return WEIR_OK;
-    if ((st = weir__recipe_apply(r->before, v)))
+    if ((st = weir__recipe_apply(r->before, v, sizes)))
         return st;
-    return weir__view_apply_step(v, &r->step);
+    return weir__view_apply_step(v, &r->step, sizes);
 }
 
 /* ---- tensors ---- */
@@ -244,8 +261,14 @@ static weir_status derive(weir_tensor *from, const struct weir__view_step *step,
     *out = NULL;
     if ((st = weir__need(from, "the tensor of a view")))
         return st;
+    if (!from->dynamic && is_named(step))
+        return weir__fail(
+            WEIR_EINVAL,
+            "a named size in a view of %s, which is no tensor of a graph whose inputs "
+            "have one",
+            weir__view_text(&from->view).text);
     view = from->view;
-    if ((st = weir__view_apply_step(&view, step)))
+    if ((st = weir__view_apply_step(&view, step, NULL)))
         return st;
     if (from->dynamic && (st = weir__recipe_make(from->recipe, step, &recipe)))
         return st;

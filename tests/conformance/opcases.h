@@ -11,7 +11,7 @@
 /* clang-format off */
 #define OP_CASES(X)                                                            \
     X(neg) X(abs) X(exp) X(log) X(sqrt) X(rsqrt) X(sigmoid) X(tanh) X(relu)    \
-    X(gelu) X(silu)                                                            \
+    X(gelu) X(silu) X(sin) X(cos)                                              \
     X(add) X(sub) X(mul) X(div) X(pow) X(maximum) X(minimum)                   \
     X(eq) X(ne) X(lt) X(le) X(gt) X(ge)                                        \
     X(add_scalar) X(sub_scalar) X(mul_scalar) X(div_scalar) X(pow_scalar)      \
@@ -23,7 +23,8 @@
     X(matmul) X(matmul_bias) X(linear) X(conv2d) X(attention)                  \
     X(sum) X(mean) X(max) X(min) X(argmax) X(softmax) X(layer_norm)            \
     X(rms_norm)                                                                \
-    X(embedding) X(gather) X(index_select) X(scatter_add) X(topk) X(sort)      \
+    X(embedding) X(gather) X(index_select) X(scatter_add) X(scatter) X(topk)   \
+    X(sort)                                                                    \
     X(argsort) X(nonzero) X(moe_gating) X(rotary)                              \
     X(random_uniform) X(random_normal)
 /* clang-format on */

@@ -377,6 +377,8 @@ const struct op_case opcases_elementwise[] = {
     UNARY(relu, TYPES_NUMBER, OP_EXACT | OP_SPECIAL, 0, 0, ref_relu),
     UNARY(gelu, TYPES_FLOAT, OP_SPECIAL, -5, 5, ref_gelu),
     UNARY(silu, TYPES_FLOAT, OP_SPECIAL, -12, 12, ref_silu),
+    UNARY(sin, TYPES_FLOAT, OP_SPECIAL, -20, 20, sin),
+    UNARY(cos, TYPES_FLOAT, OP_SPECIAL, -20, 20, cos),
     BINARY(add, TYPES_NUMBER, OP_EXACT | OP_SPECIAL, 0, 0, ref_add),
     BINARY(sub, TYPES_NUMBER, OP_EXACT | OP_SPECIAL, 0, 0, ref_sub),
     BINARY(mul, TYPES_NUMBER, OP_EXACT | OP_SPECIAL, 0, 0, ref_mul),

@@ -117,6 +117,30 @@ static void reference_gather(struct call *c)
     }
 }
 
+static weir_status run_scatter(const struct call *c, weir_tensor *const *in, weir_tensor **out)
+{
+    (void)out;
+    return weir_scatter(in[0], (int)c->whole[0], in[1], in[2]);
+}
+
+static void reference_scatter(struct call *c)
+{
+    const struct array *x = &c->in[0], *index = &c->in[1];
+    int64_t at[WEIR_MAX_DIMS] = {0};
+    int dim = wrapped(c);
+
+    array_init(&c->out[0], x->dtype, x->ndim, x->shape);
+    for (int64_t i = 0; i < array_numel(x); i++)
+        c->out[0].at[i] = x->at[i];
+    for (int64_t i = 0; i < array_numel(index); i++, step_index(x->ndim, index->shape, at)) {
+        int64_t to[WEIR_MAX_DIMS];
+
+        memcpy(to, at, sizeof to);
+        to[dim] = (int64_t)index->at[i];
+        c->out[0].at[array_place(&c->out[0], x->ndim, to)] = c->in[2].at[i];
+    }
+}
+
 static weir_status run_scatter_add(const struct call *c, weir_tensor *const *in, weir_tensor **out)
 {
     (void)out;
@@ -409,6 +433,12 @@ const struct op_case opcases_index[] = {
      .make = make_gather,
      .run = run_scatter_add,
      .reference = reference_scatter_add},
+    {.name = "scatter",
+     .types = TYPES_ALL,
+     .flags = OP_IN_PLACE | OP_EXACT,
+     .make = make_gather,
+     .run = run_scatter,
+     .reference = reference_scatter},
     {.name = "sort",
      .types = TYPES_ALL,
      .flags = OP_EXACT | OP_SPECIAL,

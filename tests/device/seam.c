@@ -126,14 +126,15 @@ static weir_status run(struct weir__program *p, weir_stream *const *streams,
     return null_driver->plans->run(p->null_one, streams, tickets, ntickets);
 }
 
-static void update(struct weir__program *p, int lane, int item, const struct weir__kernel *kernel)
+static weir_status update(struct weir__program *p, int lane, int item,
+                          const struct weir__kernel *kernel)
 {
     for (int i = 0; i < p->n; i++)
         if (p->lane[i] == lane && p->item[i] == item) {
             weir__free(p->calls[i]);
             CHECK(p->calls[i] = weir__call_copy(kernel->call));
         }
-    null_driver->plans->update(p->null_one, lane, item, kernel);
+    return null_driver->plans->update(p->null_one, lane, item, kernel);
 }
 
 static weir_device *open_library(void)

@@ -102,6 +102,7 @@ OP(embedding, weir_embedding(X, E(INDEX), out))
 OP(gather, weir_gather(X, 0, E(INDEX), out))
 OP(index_select, weir_index_select(X, 1, E(LINE), out))
 OP(scatter_add, weir_scatter_add(E(OUT), 0, E(INDEX), X))
+OP(scatter, weir_scatter(E(OUT), 0, E(INDEX), X))
 OP(topk, weir_topk(X, 2, 1, true, &out[0], &out[1]))
 OP(topk_values, weir_topk(X, 2, 1, true, &out[0], NULL))
 OP(sort, weir_sort(X, 1, false, &out[0], &out[1]))
@@ -128,9 +129,9 @@ static const struct row {
             ROW1(contiguous) ROW1(copy_into) ROW1(concat) ROW1(matmul) ROW1(matmul_transposed)
                 ROW1(matmul_into) ROW1(matmul_bias) ROW1(linear) ROW1(conv2d) ROW1(attention)
                     ROW1(argmax) ROW1(softmax) ROW1(softmax_outer) ROW1(layer_norm) ROW1(rms_norm)
-                        ROW1(embedding) ROW1(gather) ROW1(index_select) ROW1(scatter_add) ROW1(topk)
-                            ROW1(topk_values) ROW1(sort) ROW1(sort_indices) ROW1(argsort)
-                                ROW1(moe_gating) ROW1(rotary) ROW1(random_uniform)
+                        ROW1(embedding) ROW1(gather) ROW1(index_select) ROW1(scatter_add)
+                            ROW1(scatter) ROW1(topk) ROW1(topk_values) ROW1(sort) ROW1(sort_indices)
+                                ROW1(argsort) ROW1(moe_gating) ROW1(rotary) ROW1(random_uniform)
                                     ROW1(random_normal){"nonzero", op_nonzero, true},
 };
 

@@ -9,8 +9,11 @@ from .. import _C, _dispatch
 from .._create import from_dlpack
 from .._log import logger
 from ..errors import Error
-from . import effects, fallback, library, lowering, places, values
+from . import effects, fallback, library, lowering, lowering_more, origins, pairs, places
+from . import shaping, values
+from .open_sizes import Built, Input, OpenSizes, Output
 from .places import Unsupported
+from .symbols import NotElastic, Size
 
 aten = torch.ops.aten
 _WITH_EFFECTS = torch.ops.higher_order.with_effects
@@ -23,64 +26,10 @@ _SCOPE_NAMES = {
 }
 
 
-class Input:
-    """How placeholder ``index`` is bound at each run."""
-
-    def __init__(self, index, name, example):
-        self.index, self.name = index, name
-        self.dtype, self.shape = example.dtype, tuple(example.shape)
-        # Memory that is dense in some order of dims is taken as it is; other memory is copied.
-        self.order = values.dense_order(self.shape, example.stride())
-        self.copied = self.order is None
-        if self.copied:
-            self.order = tuple(range(len(self.shape)))
-        self.strides = None if self.order == tuple(range(len(self.shape))) else example.stride()
-        # Signs that are kept in a bit of the tensor are not in the memory.
-        self.lazy = isinstance(example, torch.Tensor) and (example.is_conj() or example.is_neg())
-
-    def declare(self, graph):
-        """(dtype, shape) of the memory, and the value that the graph's nodes see."""
-        if not values.is_native(self.dtype, self.shape):
-            self.copied, self.strides = True, None
-            stored = values.storage(self.dtype, self.shape)
-            made = graph.input(self.name, stored[1], stored[0])
-            return stored, values.Opaque(made, self.dtype, self.shape)
-        shape = tuple(self.shape[d] for d in self.order)
-        made = graph.input(self.name, shape, values.DTYPES[self.dtype])
-        if self.strides is not None:
-            made = made.permute(values.inverse(self.order))
-        return (values.DTYPES[self.dtype], shape), made
-
-
-class Output:
-    """One result: memory that each run makes (``slot``), or an argument, or something that is
-    known already; and what is made of that: a view, or memory with gaps (``place``)."""
-
-    def __init__(self, slot=None, argument=None, given=None, place=None):
-        self.slot, self.argument, self.given, self.place = slot, argument, given, place
-
-
 _LARGEST_CONSTANT = 4 << 20  # bytes that a plan keeps for what it could make anew
 
 
-class Built:
-    """A weir graph with what is needed to run it on PyTorch's tensors."""
-
-    def __init__(self, graph):
-        self.graph = graph
-        self.inputs, self.input_specs = [], []
-        self.outputs = []
-        self.output_specs, self.output_layouts = [], []  # the graph's, and PyTorch's for them
-
-    def add_output(self, name, tensor, layout):
-        """Memory that a run makes: ``layout`` is (sizes, strides, type, offset). Its slot."""
-        self.graph.output(name, tensor)
-        self.output_specs.append((tensor.dtype, tensor.shape))
-        self.output_layouts.append(layout)
-        return len(self.output_specs) - 1
-
-
-class Builder:
+class Builder(OpenSizes):
     """Walks the traced graph once, capturing weir operators."""
 
     def __init__(self, module, device, coverage, gpu=None):
@@ -91,30 +40,48 @@ class Builder:
         self.constants = {}
         self.shared = []  # their tensors
         self.effect = None  # stands for what operators with effects have done so far
+        self.symbols = None  # of a graph of open sizes
 
-    def build(self, examples):
+    def build(self, examples, elastic=False):
+        """The graph for the sizes of the examples, or, if ``elastic``, for all: then it raises
+        NotElastic where that cannot be."""
         graph = _C.Graph(self.device)
-        built = Built(graph)
+        built = self.built = Built(graph)
+        built.origins = origins.Origins(graph)
         self.sizes = places.Sizes(self._placeholders(), examples)
+        if elastic:
+            self._open_sizes(graph)
         for index, (node, example) in enumerate(zip(self._placeholders(), examples)):
             if not isinstance(example, torch.Tensor):
-                self.env[node] = example
+                self.env[node] = self._size(node.meta.get("val"), example)
             elif node.users:
                 bound = Input(index, node.name, example)
-                spec, self.env[node] = bound.declare(graph)
+                if self.symbols:
+                    spec = bound.spec()
+                    names = self.symbols.names_of(node.meta["val"].shape)
+                    self.env[node] = bound.declare_open(graph, names)
+                else:
+                    spec, self.env[node] = bound.declare(graph)
                 built.inputs.append(bound)
                 built.input_specs.append(spec)
         with graph:
             try:
                 for node in self.module.graph.nodes:
                     if node.op not in ("placeholder", "output"):
+                        built.origins.enter(node)
                         self.env[node] = self._run(node)
+                    if self.symbols:
+                        self.symbols.note(node.meta.get("val"), self.env.get(node))
                 self._check_scopes()
+                self._join_results()
             finally:
                 while self.open:
                     _dispatch.pop(self.open.pop()[0])
+                built.origins.leave()
         self._name_outputs(built)
         return built
+
+    # ---- the trace ----
 
     def _placeholders(self):
         return [n for n in self.module.graph.nodes if n.op == "placeholder"]
@@ -141,7 +108,9 @@ class Builder:
         if node.target in self._ORDER:
             return getattr(self, self._ORDER[node.target])(*args)
         if node.target in effects.SIZES:
-            return self.sizes.number(node.meta["val"])
+            return self._size(node.meta["val"], self.sizes.number(node.meta["val"]))
+        if self.symbols and isinstance(node.meta.get("val"), torch.SymInt):
+            return self._size(node.meta["val"], None)
         if node.target in self._BY_STRIDES:
             return getattr(self, self._BY_STRIDES[node.target])(node, *args, **kwargs)
         if not isinstance(node.target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)):
@@ -159,11 +128,22 @@ class Builder:
     def _operator(self, node, op, args, kwargs):
         if op in self._LIKE:
             args = (self._like(node.args[0], args[0]), *args[1:])
-        inputs = fallback.pytree.tree_leaves((args, kwargs), is_leaf=fallback._is_value)
-        inputs = [x for x in inputs if fallback._is_value(x)]
+        if pairs.among(args):
+            return self._on_pairs(node, op, args, kwargs)
+        inputs = fallback.values_in((args, kwargs))
         if not inputs and effects.is_constant(op):
-            return self._share(op(*args, **kwargs))  # it gives the same at every run
+            return self._make_constant(node, op, args, kwargs)
+        if self.symbols and op in shaping.TABLE:
+            self.coverage.native[str(op)] += 1
+            return shaping.TABLE[op](self.symbols, node, *args, **kwargs)
+        if op in pairs.MAKE and self._makes_pair(node):
+            self.coverage.native[str(op)] += 1
+            return pairs.MAKE[op](*args)
         lower = self._lowering(node)
+        if self.symbols and op in shaping.ARITHMETIC:
+            args = self._sizes_as_values(args)
+        if self.symbols and lower and not shaping.is_safe(node):
+            lower = None
         if lower and not any(isinstance(x, values.Opaque) for x in inputs):
             try:
                 made = lower(*args, out=lowering.out_dtype(node.meta.get("val")), **kwargs)
@@ -171,7 +151,8 @@ class Builder:
                 return made
             except (lowering.Decline, TypeError, ValueError, Error) as reason:
                 logger.debug("%s runs as PyTorch's kernel: %s", op, reason or "not exactly weir's")
-        return self._fallback(op, args, kwargs, self._made(node))
+        made = None if self.symbols else self._made(node)
+        return self._fallback(op, args, kwargs, made, node)
 
     def _made(self, node):
         """[(type, sizes)] of what a node's operator gives, None where it is no tensor; not a list
@@ -186,7 +167,35 @@ class Builder:
         ]
         return made if several else made[0]
 
-    def _fallback(self, op, args, kwargs, made):
+    def _on_pairs(self, node, op, args, kwargs):
+        """An operator on complex numbers that are two values."""
+        if op in pairs.TABLE:
+            made = pairs.TABLE[op](*args)
+            if made is not NotImplemented:
+                self.coverage.native[str(op)] += 1
+                return made
+        if op in pairs.EACH:
+            each = [self._operator(node, op, pairs.parts(args, i), kwargs) for i in range(2)]
+            return pairs.Pair(*each)
+        args = [self._joined(x) if isinstance(x, pairs.Pair) else x for x in args]
+        return self._operator(node, op, args, kwargs)
+
+    def _makes_pair(self, node):
+        is_open = self.symbols and any(isinstance(s, torch.SymInt) for s in node.meta["val"].shape)
+        return node.meta["val"].dtype is torch.complex64 and not self.gpu and not is_open
+
+    def _joined(self, pair):
+        """A complex value as PyTorch has it."""
+        if self.symbols:
+            raise NotElastic("a complex value that PyTorch's operators use")
+        made = torch.complex64, tuple(pair.real.shape)
+        return self._fallback(aten.complex.default, (pair.real, pair.imag), {}, made)
+
+    def _fallback(self, op, args, kwargs, made, node=None):
+        if self.symbols:
+            back = self._fallback_open(node, op, args, kwargs)
+            self.coverage.fallback[str(op)] += 1
+            return back
         ordered = effects.is_ordered(op)
         behind = self.effect if ordered else None
         back, tensor = fallback.add(op, args, kwargs, made, self._anchor(), behind)
@@ -200,6 +209,8 @@ class Builder:
         they are constants; x itself where those would be large. Its strides are those of a result
         that keeps x's, which are dense."""
         val = node.meta["val"]
+        if self.symbols:
+            return self._like_open(val)
         if values.numel(x.shape) * val.dtype.itemsize > _LARGEST_CONSTANT:
             return x
         shape = tuple(x.shape)
@@ -231,6 +242,8 @@ class Builder:
 
     def _share(self, made):
         """PyTorch's tensors as constants of the graph."""
+        if self.symbols:
+            return self._hide(made)
         if isinstance(made, (tuple, list)):
             return [self._share(x) for x in made]
         if not isinstance(made, torch.Tensor):
@@ -297,6 +310,8 @@ class Builder:
         torch.ops.aten.new_zeros.default,
         torch.ops.aten.new_ones.default,
         torch.ops.aten.new_full.default,
+        torch.ops.aten.empty_like.default,
+        torch.ops.aten.new_empty.default,
     }
     _BY_STRIDES = {
         aten.as_strided.default: "_as_strided",
@@ -339,6 +354,13 @@ class Builder:
 
     # ---- results ----
 
+    def _join_results(self):
+        """Results that are complex become values of their own."""
+        (output,) = [n for n in self.module.graph.nodes if n.op == "output"]
+        for node in fallback.pytree.tree_leaves(output.args[0]):
+            if isinstance(node, torch.fx.Node) and isinstance(self.env[node], pairs.Pair):
+                self.env[node] = self._joined(self.env[node])
+
     def _name_outputs(self, built):
         (output,) = [n for n in self.module.graph.nodes if n.op == "output"]
         arguments = {n: i for i, n in enumerate(self._placeholders())}
@@ -356,7 +378,7 @@ class Builder:
         if node in arguments:
             return Output(argument=arguments[node])
         if not fallback._is_value(self.env[node]):
-            return Output(given=self.env[node])
+            return Output(given=self._now(self.env[node]))
         base = places.origin(node)
         if base in arguments:
             place = places.Place(self.sizes, node, base)
@@ -373,6 +395,8 @@ class Builder:
 
     def _can_hold(self, node):
         """Whether memory made for the node's value is like PyTorch's."""
+        if isinstance(self.env[node], pairs.Pair):
+            return False
         order = values.dense_order(*self.sizes.layout(places.traced(node))[:2])
         is_opaque = isinstance(self.env[node], values.Opaque)
         return places.is_dense(self.sizes, node) and not (is_opaque and list(order) != sorted(order))
@@ -382,7 +406,7 @@ class Builder:
         gaps."""
         value = self._own(built.graph, self.env[node])
         shape, strides, offset = places.layout(self.sizes, node)
-        if tuple(value.shape) != shape:
+        if built.graph is not None and tuple(value.shape) != shape:
             raise AssertionError(f"{node.name} has the shape {tuple(value.shape)}, not {shape}")
         dtype, natural = values.torch_dtype(value), tuple(range(len(shape)))
         if not self._can_hold(node):
@@ -390,8 +414,12 @@ class Builder:
         order = values.dense_order(shape, strides)
         if isinstance(value, values.Opaque):
             value, order = value.tensor, natural
+        layout = shape, strides, dtype, offset
+        built.orders.append(order)
+        if built.graph is None:
+            return built.note_output((value.dtype, tuple(shape[d] for d in order)), layout)
         stored = value if order == natural else value.permute(order)
-        return built.add_output(node.name, stored, (shape, strides, dtype, offset))
+        return built.add_output(node.name, stored, layout)
 
     def _own(self, graph, value):
         """A constant that is a result becomes a copy that the graph makes."""

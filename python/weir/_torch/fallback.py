@@ -9,6 +9,7 @@ from torch.utils import _pytree as pytree
 from .. import _C
 from . import effects, kernels, values
 from .places import Unsupported
+from .symbols import NotElastic, Size
 
 MAX_IN, MAX_OUT = 64, 4  # operands of one host call
 KEPT = 16  # sets of addresses for which tensors are kept
@@ -81,6 +82,38 @@ class Call:
         return addresses
 
 
+class OpenCall:
+    """A call in a graph of open sizes: a Call for each set of sizes, whose symbols' values are the
+    last operand. All operands are contiguous."""
+
+    def __init__(self, op, args, kwargs, inputs, outputs, sizes):
+        self.op, self.sizes = op, sizes
+        self.leaves, self.spec = pytree.tree_flatten((args, kwargs))
+        self.inputs, self.outputs = inputs, outputs  # (type, traced sizes)
+        self._calls = {}
+
+    def __call__(self, in_addresses, out_addresses):
+        *operands, values_at = in_addresses
+        names = tuple(self.sizes.sources)
+        key = tuple((ctypes.c_int64 * len(names)).from_address(values_at))
+        call = self._calls.get(key)
+        if call is None:
+            if len(self._calls) >= KEPT:
+                self._calls.clear()
+            call = self._calls[key] = self._at(self.sizes.at(dict(zip(names, key))))
+        call(tuple(operands), tuple(out_addresses[: len(self.outputs)]))
+
+    def _at(self, sizes):
+        now = [sizes.number_of(x.expression) if isinstance(x, Size) else x for x in self.leaves]
+        args, kwargs = pytree.tree_unflatten(now, self.spec)
+        outputs = [(dtype, sizes.numbers(shape)) for dtype, shape in self.outputs]
+        call = Call(self.op, args, kwargs, (), outputs)
+        for dtype, shape in self.inputs:
+            shape = sizes.numbers(shape)
+            call.layouts.append((dtype, shape, values.contiguous_strides(shape)))
+        return call
+
+
 class _PackedCall(Call):
     """A call with more outputs than a host call has: all of them in the memory of one."""
 
@@ -127,6 +160,17 @@ def _layout(value):
 
 def _is_value(x):
     return isinstance(x, (_C.Tensor, values.Opaque))
+
+
+def values_in(x):
+    """The values among an operator's arguments."""
+    if _is_value(x):
+        return [x]
+    if isinstance(x, dict):
+        x = x.values()
+    elif not isinstance(x, (list, tuple)):
+        return []
+    return [value for item in x for value in values_in(item)]
 
 
 def infer(op, args, kwargs, is_value, fake):
@@ -183,3 +227,33 @@ def _add_packed(call, handles):
         deliver = _Deliver(start, nbytes)
         tensors += _C.host_call(name, deliver, [packed], [values.storage(*output)])
     return tensors, token
+
+
+def add_open(op, args, kwargs, node, sizes, symbols, symbols_input):
+    """The same in a graph of open sizes, of which ``node`` has the traced ones."""
+    val = node.meta.get("val")
+    several = isinstance(val, (list, tuple))
+    made = list(val) if several else [val]
+    handles, inputs = [], []
+
+    def place(x):
+        if not _is_value(x):
+            return x
+        if isinstance(x, values.Opaque):
+            raise NotElastic(f"{op} of a type or rank that weir has not")
+        # Whether a view is contiguous may depend on sizes; a copy is.
+        handles.append(x.clone())
+        inputs.append((values.torch_dtype(x), symbols.traced[id(x)]))
+        return _Place(len(handles) - 1)
+
+    args, kwargs = pytree.tree_map(place, (args, kwargs), is_leaf=_is_value)
+    outputs = [(o.dtype, o.shape) for o in made if isinstance(o, torch.Tensor)]
+    if len(outputs) >= MAX_OUT or not handles or len(handles) >= MAX_IN:
+        raise NotElastic(f"{op} has {len(handles)} operands and {len(outputs)} results")
+    if not all(values.is_native(*o) for o in outputs):
+        raise NotElastic(f"{op} gives a type or rank that weir has not")
+    call = OpenCall(op, args, kwargs, inputs, outputs, sizes)
+    stored = [(values.DTYPES[dtype], symbols.names_of(shape)) for dtype, shape in outputs]
+    results = iter(_C.host_call(str(op), call, [*handles, symbols_input], stored))
+    back = [next(results) if isinstance(o, torch.Tensor) else None for o in made]
+    return back if several else back[0]

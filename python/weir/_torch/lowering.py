@@ -131,7 +131,7 @@ def _unary(name, function, floats=True):
     TABLE[getattr(aten, name).default] = lower
 
 
-for _name in ("exp", "log", "sqrt", "rsqrt", "sigmoid", "tanh", "silu"):
+for _name in ("exp", "log", "sqrt", "rsqrt", "sigmoid", "tanh", "silu", "sin", "cos"):
     _unary(_name, getattr(_C, _name))
 for _name in ("neg", "abs", "relu"):
     _unary(_name, getattr(_C, _name), floats=False)
@@ -185,6 +185,11 @@ def _to_copy(x, out, **options):
     _need(out is not None)
     # From float to integer PyTorch leaves out-of-range values to the machine; weir saturates.
     return x.clone() if x.dtype is out else x.cast(out)
+
+
+@lowers(torch.ops.prims.convert_element_type.default)
+def _convert(x, dtype, out):
+    return _to_copy(x, out)
 
 
 @lowers(aten.clone.default, aten.lift_fresh_copy.default)
@@ -452,6 +457,9 @@ def _sort(x, dim=-1, descending=False, out=None):
 ONLY_FIRST = {
     aten.native_layer_norm.default,
     aten._fused_rms_norm.default,
+    aten._native_batch_norm_legit_no_training.default,
+    aten.native_group_norm.default,
+    aten.max_pool2d_with_indices.default,
     aten._scaled_dot_product_flash_attention_for_cpu.default,
     aten._scaled_dot_product_flash_attention.default,
     aten._scaled_dot_product_efficient_attention.default,

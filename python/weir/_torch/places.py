@@ -8,7 +8,7 @@ and read the other, and PyTorch makes views anew from what it is given.
 import sympy
 import torch
 
-from . import values
+from . import symbols, values
 
 
 class Unsupported(Exception):
@@ -19,31 +19,44 @@ class Sizes:
     """What a traced graph's sizes are for the arguments of one call."""
 
     def __init__(self, placeholders, args):
-        self.known = {}
-        for node, arg in zip(placeholders, args):
+        self.known, self._numbers = {}, {}
+        self.sources = {}  # how each symbol is read from the arguments: (index, what, dim)
+        for index, (node, arg) in enumerate(zip(placeholders, args)):
             val = node.meta.get("val")
             if isinstance(val, torch.Tensor) and isinstance(arg, torch.Tensor):
-                self._learn(val.shape, arg.shape)
-                self._learn(val.stride(), arg.stride())
-                self._learn([val.storage_offset()], [arg.storage_offset()])
+                self._learn(index, "shape", val.shape, arg.shape)
+                self._learn(index, "stride", val.stride(), arg.stride())
+                self._learn(index, "offset", [val.storage_offset()], [arg.storage_offset()])
             else:
-                self._learn([val], [arg])
+                self._learn(index, "value", [val], [arg])
 
-    def _learn(self, traced, numbers):
-        for symbol, number in zip(traced, numbers):
+    def _learn(self, index, what, traced, numbers):
+        for dim, (symbol, number) in enumerate(zip(traced, numbers)):
             if isinstance(symbol, (torch.SymInt, torch.SymFloat, torch.SymBool)):
                 expression = symbol.node.expr
-                if isinstance(expression, sympy.Symbol):
-                    self.known.setdefault(expression, sympy.sympify(number))
+                if isinstance(expression, sympy.Symbol) and expression not in self.known:
+                    self.known[expression] = sympy.sympify(number)
+                    self.sources[expression] = index, what, dim
+
+    def at(self, known):
+        """The same for other values of the symbols."""
+        other = object.__new__(Sizes)
+        other.known, other._numbers, other.sources = known, {}, self.sources
+        return other
 
     def number(self, x):
         """The int behind a traced size."""
         if not isinstance(x, torch.SymInt):
             return x
-        found = x.node.expr.xreplace(self.known)
-        if found.free_symbols:
-            raise Unsupported(f"the size {x} is known only while the graph runs")
-        return int(found)
+        return self.number_of(x.node.expr)
+
+    def number_of(self, expression):
+        found = self._numbers.get(expression)
+        if found is None:
+            if not expression.free_symbols <= self.known.keys():
+                raise Unsupported(f"the size {expression} is known only while the graph runs")
+            found = self._numbers[expression] = symbols.evaluate(expression, self.known)
+        return found
 
     def numbers(self, traced):
         return tuple(self.number(x) for x in traced)

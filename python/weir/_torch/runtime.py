@@ -8,7 +8,8 @@ import torch
 
 from .. import _C
 from .._log import logger
-from . import build, dump, effects, gpu, places, stitch, values
+from ..errors import Error
+from . import build, dump, effects, gpu, places, stitch, symbols, values
 from .coverage import Coverage
 
 
@@ -16,7 +17,8 @@ class _Plan:
     """A plan with the ways its arguments and results take. ``run`` is the plan's own call where
     the arguments can be taken as they are."""
 
-    def __init__(self, plan, built, gpu):
+    def __init__(self, plan, built, gpu, count=0):
+        """``count`` is that of the arguments."""
         self.plan, self.graph = plan, built.graph
         self.empty = gpu.empty if gpu else _empty
         self.call = gpu.issue(plan) if gpu else plan.call_on
@@ -27,16 +29,22 @@ class _Plan:
         plan.bind(
             built.input_specs,
             built.output_specs,
-            [i.index for i in built.inputs],
+            [i.index if i.index >= 0 else count - 1 - i.index for i in built.inputs],
             [self._maker(*layout) for layout in built.output_layouts],
             [_result(o) for o in built.outputs] + kept,
         )
-        self.special = [i for i in built.inputs if i.copied or i.strides is not None or i.lazy]
+        # What comes behind the arguments: constants of a graph of open sizes.
+        self.hidden = built.hidden
+        self.special = [
+            i for i in built.inputs if i.index >= 0 and (i.copied or i.strides is not None or i.lazy)
+        ]
         self.passed = [
             (at, o.argument) for at, o in enumerate(built.outputs) if o.argument is not None
         ]
         self.count = len(built.outputs)
-        self.run = self._run_special if self.special or self.views else self.call
+        self.run = self.call
+        if self.special or self.views or self.hidden:
+            self.run = self._run_special
 
     def _maker(self, shape, strides, dtype, offset):
         """What makes memory of that layout, and its arguments."""
@@ -61,6 +69,7 @@ class _Plan:
                 # Not the layout it was compiled for: bring it there.
                 t = self.empty(t.shape, how.strides, t.dtype).copy_(t)
             moved[how.index] = t
+        moved += self.hidden
         results = self.call(moved)
         for at, argument in self.passed:
             results[at] = args[argument]
@@ -86,6 +95,18 @@ def _views(outputs, kept):
             views.append((at, where[o.slot] if o.argument is None else at, o.place))
             first[o] = at
     return views
+
+
+class _Elastic:
+    """A plan of open sizes: one compile that serves all sizes for which the graph is the same."""
+
+    def __init__(self, builder, built, plan, count):
+        self.builder, self.built, self.plan, self.count = builder, built, plan, count
+
+    def at(self, known):
+        """The plan bound for these values of the symbols; None if it is not for those."""
+        built = self.builder.at(self.built, known)
+        return built and _Plan(self.plan.share(), built, None, self.count)
 
 
 class _Traced:
@@ -123,6 +144,10 @@ class CompiledGraph:
         self.number = dump.next_number()
         self.dynamic = any(_is_dynamic(x) for x in example_inputs)
         self.plans = collections.OrderedDict()
+        self.elastic = []  # plans of open sizes, the last one made first
+        self.inelastic = 0  # how often none could be made
+        self.read = None  # reads the values of symbols from arguments
+        self.origins = []  # where the nodes of its graphs come from
         self.device = _C.get_device()
         self.gpu = gpu.of(self.device)
         self.lock = threading.Lock()
@@ -136,26 +161,40 @@ class CompiledGraph:
 
         def run_static(args):
             nonlocal only
-            if only is None:
-                only = make(None, args).run
-            return only(args)
+            try:
+                if only is None:
+                    only = make(None, args).run
+                return only(args)
+            except Error as error:
+                self._explain(error)
+                raise
 
         def run_dynamic(args):
-            key = _sizes(args)
-            plan = plans.get(key) or make(key, args)
-            return plan.run(args)
+            key = self.read(args) if self.read else _sizes(args)
+            try:
+                plan = plans.get(key) or make(key, args)
+                return plan.run(args)
+            except Error as error:
+                self._explain(error)
+                raise
 
         run = run_dynamic if self.dynamic else run_static
 
         run._boxed_call = True  # so that arguments come as a list
         return run
 
+    def _explain(self, error):
+        for origins in self.origins[-1:]:
+            origins.explain(error)
+
     def _make(self, key, args):
         with self.lock:
             if key in self.plans:
                 return self.plans[key]
             with torch.no_grad():
-                plan = self._build(args)
+                plan = self._stretch(key) or self._build(args)
+            if self.read and not self.plans:
+                key = self.read(args)  # known by now
             self.plans[key] = plan
             if len(self.plans) > self.config.debug.aclgraph.static_capture_size_limit:
                 self.plans.popitem(last=False)
@@ -170,7 +209,34 @@ class CompiledGraph:
                            self.number, reason)  # fmt: skip
             return _Traced(self.module, self.coverage)
 
+    def _stretch(self, key):
+        """A plan of open sizes, for the sizes of these arguments."""
+        known = self.elastic and dict(zip(self.read.symbols, key))
+        for elastic in self.elastic:
+            if plan := elastic.at(known):
+                return plan
+        return None
+
+    def _build_elastic(self, args):
+        """A plan of open sizes; None where it cannot be, which is not asked for ever."""
+        coverage = Coverage()
+        builder = build.Builder(self.module, self.device, coverage)
+        try:
+            built = builder.build(args, elastic=True)
+            plan = self._compile(built)
+        except (symbols.NotElastic, Error) as reason:
+            self.inelastic += 1
+            logger.info("graph %d is built anew for new sizes: %s", self.number, reason)
+            return None
+        self.coverage.add(coverage)
+        self.elastic.insert(0, _Elastic(builder, built, plan, len(args)))
+        self.read = self.read or _reader(builder.sizes)
+        return self._stretch(self.read(args))
+
     def _build_plans(self, args):
+        if self.dynamic and not self.gpu and self.inelastic < 3:
+            if plan := self._build_elastic(args):
+                return plan
         coverage = Coverage()
         built = build.Builder(self.module, self.device, coverage, self.gpu).build(args)
         if not self.gpu:
@@ -200,6 +266,7 @@ class CompiledGraph:
         return made
 
     def _compile(self, built):
+        self.origins.append(built.origins)
         plan, left = self._plan(built)
         self._write(built, left, plan.list())
         logger.info("graph %d: %s", self.number, plan.stats())
@@ -240,6 +307,16 @@ class CompiledGraph:
         for found in findings:
             say = logger.error if found["is_error"] else logger.warning
             say("graph %d: %s: %s", self.number, found["kind"], found["text"])
+
+
+def _reader(sizes):
+    """A function that reads the symbols' values from the arguments of a call."""
+    what = {"shape": "a[{}].shape[{}]", "stride": "a[{}].stride({})",
+            "offset": "a[{}].storage_offset()", "value": "a[{}]"}  # fmt: skip
+    parts = [what[kind].format(index, dim) for index, kind, dim in sizes.sources.values()]
+    read = eval(f"lambda a: ({''.join(part + ', ' for part in parts)})")
+    read.symbols = tuple(sizes.sources)
+    return read
 
 
 def _is_dynamic(x):

@@ -101,8 +101,8 @@ void weir__cuda_program_free(struct weir__program *p)
     weir__free(p);
 }
 
-void weir__cuda_program_update(struct weir__program *p, int lane, int item,
-                               const struct weir__kernel *kernel)
+weir_status weir__cuda_program_update(struct weir__program *p, int lane, int item,
+                                      const struct weir__kernel *kernel)
 {
     struct weir__cuda_item *to = &p->lanes[lane].items[item];
 
@@ -111,6 +111,7 @@ void weir__cuda_program_update(struct weir__program *p, int lane, int item,
     memcpy(to->args, kernel->args, kernel->args_size);
     to->kernel.args = to->args;
     p->stale = p->moved = true;
+    return WEIR_OK;
 }
 
 /* ---- the graph ---- */

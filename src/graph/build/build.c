@@ -65,6 +65,10 @@ void weir_graph_destroy(weir_graph *g)
         weir__recipe_release(g->recipes[i]);
     weir__free(g->super_kernels);
     weir__free(g->recipes);
+    weir__free(g->sizes);
+    weir__free(g->size_uses);
+    weir__free(g->module);
+    weir__free(g->source);
     atomic_fetch_sub(&g->dev->graphs_live, 1);
     weir__free(g);
 }
@@ -144,6 +148,44 @@ weir_status weir__graph_hold_recipe(weir_graph *g, struct weir__recipe *recipe)
     return WEIR_OK;
 }
 
+/* ---- where nodes come from ---- */
+
+/* A copy for names and files, which have no quotes, spaces and the like in them. */
+static char *plain_copy(const char *text, bool *failed)
+{
+    char *copied = text && *text ? weir__strdup(text) : NULL;
+
+    *failed |= text && *text && !copied;
+    for (char *c = copied; c && *c; c++)
+        if (!(*c >= 'a' && *c <= 'z') && !(*c >= 'A' && *c <= 'Z') && !(*c >= '0' && *c <= '9') &&
+            !strchr("._-/:<>", *c))
+            *c = '_';
+    return copied;
+}
+
+weir_status weir_graph_describe(weir_graph *g, const char *module, const char *source)
+{
+    bool failed = false;
+    char *copied[2];
+
+    WEIR__NEED(g, "graph");
+    copied[0] = plain_copy(module, &failed);
+    copied[1] = plain_copy(source, &failed);
+    if (failed) {
+        weir__free(copied[0]);
+        weir__free(copied[1]);
+        return weir__fail_nomem("describing nodes of a graph");
+    }
+    for (char *c = copied[0]; c && *c; c++)
+        if (*c == ':') /* stands before the number of an output in files */
+            *c = '_';
+    weir__free(g->module);
+    weir__free(g->source);
+    g->module = copied[0];
+    g->source = copied[1];
+    return WEIR_OK;
+}
+
 /* ---- nodes ---- */
 
 static void *copy(const void *from, size_t size, bool *failed)
@@ -207,7 +249,7 @@ weir_status weir__graph_add_node(weir_graph *g, const struct weir__op *op, const
     struct weir__operand out[WEIR__OP_MAX_OUT];
     struct weir__view views[WEIR__OP_MAX_OUT];
     int values_before = g->nvalues;
-    char generated[96];
+    char generated[256];
     int nwrites;
     bool failed = false;
     struct weir__node n = {
@@ -241,8 +283,16 @@ weir_status weir__graph_add_node(weir_graph *g, const struct weir__op *op, const
         failed |= out[i].value < 0;
     }
     if (!name) {
-        snprintf(generated, sizeof generated, "%.60s_%d", op->name, g->nnodes);
+        snprintf(generated, sizeof generated, "%.160s%s%.60s_%d", g->module ? g->module : "",
+                 g->module ? "/" : "", op->name, g->nnodes);
         name = generated;
+    }
+    if (g->source) {
+        char text[256];
+
+        snprintf(text, sizeof text, "  attr { key: \"_source\" value { s: \"%.200s\" } }\n",
+                 g->source);
+        n.foreign = copy(text, strlen(text) + 1, &failed);
     }
     n.name = copy(name, strlen(name) + 1, &failed);
     n.params = copy(params, op->params_size, &failed);

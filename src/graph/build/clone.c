@@ -54,6 +54,8 @@ static void copy_tables(weir_graph *to, const weir_graph *from, bool *failed)
     to->recipes = copy_array(from->recipes, from->nrecipes, sizeof *from->recipes, failed);
     for (int i = 0; to->recipes && i < from->nrecipes; i++)
         weir__recipe_retain(to->recipes[i]);
+    to->sizes = copy_array(from->sizes, from->nsizes, sizeof *from->sizes, failed);
+    to->size_uses = copy_array(from->size_uses, from->nsize_uses, sizeof *from->size_uses, failed);
     to->super_kernels =
         copy_array(from->super_kernels, from->nsuper_kernels, sizeof *from->super_kernels, failed);
     for (int i = 0; to->outputs && i < from->noutputs; i++)
@@ -92,7 +94,12 @@ weir_status weir__graph_clone(const weir_graph *from, weir_graph **out)
             .cap_super_kernels = from->nsuper_kernels,
             .nrecipes = from->nrecipes,
             .cap_recipes = from->nrecipes,
+            .nsizes = from->nsizes,
+            .cap_sizes = from->nsizes,
+            .nsize_uses = from->nsize_uses,
+            .cap_size_uses = from->nsize_uses,
             .dynamic = from->dynamic,
+            .specialised = from->specialised,
         };
         atomic_fetch_add(&to->dev->graphs_live, 1);
         to->nodes = weir__calloc((size_t)from->nnodes, sizeof *to->nodes);

@@ -74,6 +74,19 @@ struct weir__super_kernel {
     char *name, *options;
 };
 
+/* A named size: an expression of others, or a free one, which a run's inputs decide. */
+struct weir__size {
+    bool is_free;
+    weir_size_op op;
+    int64_t a, b; /* numbers or named sizes */
+};
+
+/* Size `dim` of input number `input` is `size`, a name. */
+struct weir__size_use {
+    int input, dim;
+    int64_t size;
+};
+
 /* A named result. */
 struct weir__output {
     char *name;
@@ -99,7 +112,14 @@ struct weir_graph {
     int nsuper_kernels, cap_super_kernels;
     struct weir__recipe **recipes; /* all that operands name, each held once or more often */
     int nrecipes, cap_recipes;
-    bool dynamic; /* an input is */
+    struct weir__size *sizes; /* named ones; expressions come after what they are of */
+    int nsizes, cap_sizes;
+    struct weir__size_use *size_uses;
+    int nsize_uses, cap_size_uses;
+    char *module, *source; /* of nodes that are added (weir_graph_describe); NULL: nowhere */
+    bool dynamic;          /* an input is */
+    bool specialised; /* of a dynamic graph, for sizes that may change again: nothing that follows
+                       * from them may be computed for good */
     _Atomic bool capturing;
 };
 
@@ -168,12 +188,32 @@ weir_status weir__node_check_into(const struct weir__op *op, const struct weir__
  * without being it. */
 weir_status weir__node_check_writes(const struct weir__op *op, const struct weir__operand *in,
                                     int nin, const struct weir__operand *into);
+/* The operand over its value as that is now; `before` is how it was. */
+weir_status weir__operand_remake(const weir_graph *g, const struct weir__view *before,
+                                 const int64_t *sizes, struct weir__operand *o);
 /* A copy of a dynamic graph with inputs of these sizes, by input: nothing in it is dynamic.
  * returns  an error naming the node whose operands do not fit, or cannot be made again. */
 weir_status weir__graph_specialise(const weir_graph *g, const int64_t *const *sizes,
                                    weir_graph **out);
 /* An input's type and shape, -1 where it is dynamic. */
 struct weir__view weir__input_view(const struct weir__value *input);
+
+/* ---- sizes.c ---- */
+
+/* The values of the graph's named sizes for inputs of these sizes: values[] has g->nsizes.
+ * returns  WEIR_ESHAPE naming the input that does not go with another; WEIR_EINVAL for a free size
+ *          that is none of an input's. */
+weir_status weir__sizes_at(const weir_graph *g, const int64_t *const *inputs, int64_t *values);
+/* The input has a named size. */
+weir_status weir__sizes_use(weir_graph *g, int input, int dim, int64_t size);
+/* Somewhat larger sizes of the inputs, by input, for plans to have room: where the sizes of `from`
+ * are open. 0 and 1 stay. */
+weir_status weir__sizes_with_room(const weir_graph *from, const int64_t *const *inputs,
+                                  int64_t (*larger)[WEIR_MAX_DIMS]);
+/* Tries a dynamic graph with a size that is no other's: shows what no size would fit. */
+weir_status weir__graph_try_sizes(const weir_graph *g);
+/* The graph for the examples of its named sizes. */
+weir_status weir__graph_of_examples(const weir_graph *g, weir_graph **out);
 
 /* ---- reorder.c ---- */
 

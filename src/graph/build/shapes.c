@@ -83,18 +83,14 @@ static bool same_layout(const struct weir__view *a, const struct weir__view *b)
            !memcmp(a->stride, b->stride, bytes);
 }
 
-/* The operand as it was in `from`, over the value as it is in `to`. */
-static weir_status remake(const weir_graph *from, const weir_graph *to, struct weir__operand *o)
+weir_status weir__operand_remake(const weir_graph *g, const struct weir__view *before,
+                                 const int64_t *sizes, struct weir__operand *o)
 {
-    const struct weir__view *before, *after;
+    const struct weir__view *after = &g->values[o->value].view;
 
-    if (o->value == WEIR__NO_VALUE)
-        return WEIR_OK;
-    before = &from->values[o->value].view;
-    after = &to->values[o->value].view;
     if (o->recipe) {
         o->view = *after;
-        return weir__recipe_apply(o->recipe, &o->view);
+        return weir__recipe_apply(o->recipe, &o->view, sizes);
     }
     if (same_layout(before, after))
         return WEIR_OK;
@@ -107,7 +103,16 @@ static weir_status remake(const weir_graph *from, const weir_graph *to, struct w
     return WEIR_OK;
 }
 
-static weir_status remake_node(const weir_graph *from, weir_graph *to, int v)
+/* The operand as it was in `from`, over the value as it is in `to`. */
+static weir_status remake(const weir_graph *from, const weir_graph *to, const int64_t *sizes,
+                          struct weir__operand *o)
+{
+    if (o->value == WEIR__NO_VALUE)
+        return WEIR_OK;
+    return weir__operand_remake(to, &from->values[o->value].view, sizes, o);
+}
+
+static weir_status remake_node(const weir_graph *from, weir_graph *to, const int64_t *sizes, int v)
 {
     struct weir__node *n = &to->nodes[v];
     struct weir__view out[WEIR__OP_MAX_OUT];
@@ -115,9 +120,11 @@ static weir_status remake_node(const weir_graph *from, weir_graph *to, int v)
     weir_status st = WEIR_OK;
 
     for (int i = 0; i < n->nin && !st; i++)
-        st = remake(from, to, &n->in[i]);
+        st = remake(from, to, sizes, &n->in[i]);
     for (int i = 0; i < n->nout && into && !st; i++)
-        st = remake(from, to, &n->out[i]);
+        st = remake(from, to, sizes, &n->out[i]);
+    if (n->op->follow)
+        (void)n->op->follow(n->params, sizes);
     if (st || (st = weir__node_infer(n->op, n->params, n->in, n->nin, out)) ||
         (st = weir__node_check_writes(n->op, n->in, n->nin, into ? n->out : NULL)))
         return st;
@@ -133,15 +140,15 @@ static weir_status remake_node(const weir_graph *from, weir_graph *to, int v)
     return WEIR_OK;
 }
 
-static weir_status remake_all(const weir_graph *from, weir_graph *to)
+static weir_status remake_all(const weir_graph *from, weir_graph *to, const int64_t *sizes)
 {
     weir_status st;
 
     for (int v = 0; v < to->nnodes; v++)
-        if ((st = remake_node(from, to, v)))
+        if ((st = remake_node(from, to, sizes, v)))
             return weir__fail(st, "node '%s': %s", to->nodes[v].name, weir_last_error());
     for (int i = 0; i < to->noutputs; i++)
-        if ((st = remake(from, to, &to->outputs[i].operand)))
+        if ((st = remake(from, to, sizes, &to->outputs[i].operand)))
             return weir__fail(st, "output '%s': %s", to->outputs[i].name, weir_last_error());
     return WEIR_OK;
 }
@@ -149,12 +156,16 @@ static weir_status remake_all(const weir_graph *from, weir_graph *to)
 weir_status weir__graph_specialise(const weir_graph *g, const int64_t *const *sizes,
                                    weir_graph **out)
 {
-    weir_graph *to;
-    weir_status st = weir__graph_clone(g, &to);
+    int64_t *values = weir__malloc(((size_t)g->nsizes + 1) * sizeof *values);
+    weir_graph *to = NULL;
+    weir_status st;
 
     *out = NULL;
-    if (st)
+    st = values ? weir__sizes_at(g, sizes, values) : weir__fail_nomem("the sizes of a graph");
+    if (st || (st = weir__graph_clone(g, &to))) {
+        weir__free(values);
         return st;
+    }
     for (int i = 0; i < g->ninputs && !st; i++) {
         struct weir__value *input = &to->values[g->inputs[i]];
 
@@ -163,8 +174,10 @@ weir_status weir__graph_specialise(const weir_graph *g, const int64_t *const *si
         input->dynamic = 0;
     }
     to->dynamic = false;
+    to->specialised = true;
     if (!st)
-        st = remake_all(g, to);
+        st = remake_all(g, to, values);
+    weir__free(values);
     if (st)
         weir_graph_destroy(to);
     else

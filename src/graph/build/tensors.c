@@ -1,5 +1,6 @@
 /* Tensors of a graph: handles on its values, operands of calls, inputs and outputs. */
 #include "graph/build/graph.h"
+#include "tensor/size.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -184,8 +185,8 @@ weir_status weir_graph_input(weir_graph *g, const char *name, weir_dtype dtype, 
         if ((st = check_new_name("input", name, g->values[g->inputs[i]].name)))
             return st;
     for (int d = 0; d < ndim && d < WEIR_MAX_DIMS; d++) {
-        dynamic |= shape[d] == -1 ? 1u << d : 0;
-        sizes[d] = shape[d] == -1 ? WEIR__DYNAMIC_SIZE : shape[d];
+        dynamic |= shape[d] == -1 || weir__size_is_named(shape[d]) ? 1u << d : 0;
+        sizes[d] = shape[d] == -1 ? WEIR__DYNAMIC_SIZE : weir__size_value(shape[d], NULL);
     }
     if ((st = weir__view_init(&view, dtype, ndim, sizes)))
         return st;
@@ -199,10 +200,15 @@ weir_status weir_graph_input(weir_graph *g, const char *name, weir_dtype dtype, 
     g->values[operand.value].name = copied;
     g->values[operand.value].dynamic = dynamic;
     g->dynamic |= dynamic != 0;
-    g->inputs[g->ninputs++] = operand.value;
     operand.view = view;
-    if ((st = weir__graph_tensor(g, &operand, out))) {
+    for (int d = 0; d < ndim; d++)
+        if (weir__size_is_named(shape[d]) && !st)
+            st = weir__sizes_use(g, g->ninputs, d, shape[d]);
+    g->inputs[g->ninputs++] = operand.value;
+    if (st || (st = weir__graph_tensor(g, &operand, out))) {
         g->ninputs--;
+        while (g->nsize_uses && g->size_uses[g->nsize_uses - 1].input == g->ninputs)
+            g->nsize_uses--;
         weir__free(g->values[--g->nvalues].name);
     }
     return st;

@@ -324,10 +324,26 @@ static weir_status dump(struct dumper *d)
     return st;
 }
 
+/* Names of sizes are numbers of this process: the file has the examples. */
+static char *dump_examples(const weir_graph *g)
+{
+    weir_graph *examples;
+    char *text;
+
+    if (weir__graph_of_examples(g, &examples))
+        return NULL;
+    examples->nsizes = 0;
+    text = weir_graph_dump(examples);
+    weir_graph_destroy(examples);
+    return text;
+}
+
 char *weir_graph_dump(const weir_graph *g)
 {
     if (!g)
         return NULL;
+    if (g->nsizes && g->dynamic)
+        return dump_examples(g);
     locale_t plain = newlocale(LC_ALL_MASK, "C", NULL), before;
     struct dumper d = {.g = g};
     weir_status st;

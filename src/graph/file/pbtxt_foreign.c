@@ -82,7 +82,7 @@ weir_status weir__pb_load_foreign(struct weir__pb_loader *l, const struct weir__
         weir__text_add(&text, " value { ");
         st = add_value(&l->file, a, &text);
         weir__text_add(&text, "} }\n");
-        if (!l->kept.count++)
+        if (strcmp(a->key, "_source") && !l->kept.count++)
             l->kept.first = (struct weir__pb_attr_of){n->name, a->key};
     }
     if (!st && text.failed)

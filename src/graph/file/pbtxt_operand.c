@@ -125,7 +125,7 @@ weir_status weir__pb_step(struct weir__pb_loader *l, struct weir__operand *o,
                           const struct weir__view_step *step)
 {
     struct weir__recipe *recipe;
-    weir_status st = weir__view_apply_step(&o->view, step);
+    weir_status st = weir__view_apply_step(&o->view, step, NULL);
 
     if (st || !l->g->dynamic)
         return st;

@@ -80,6 +80,8 @@ weir_status weir__pass_cores(struct weir__compile *c); /* cores.c */
  * returns  WEIR_ERANGE naming what the device has. */
 weir_status weir__graph_cores(const weir_graph *g, const char *text, weir_cores *out);
 weir_status weir__pass_memory(struct weir__compile *c); /* memory.c */
+/* What node v needs for the most cores that it may ever get. */
+int64_t weir__scratch_bytes(const struct weir__compile *c, int v);
 /* check.c: re-proves by other means that every edge is ordered and that values which
  * share bytes are never alive at once. returns WEIR_EINTERNAL with what is wrong. */
 weir_status weir__pass_check(const struct weir__compile *c);
@@ -101,6 +103,9 @@ void weir__fuse_runs(const struct weir__compile *c, int *before);
  * piece, of so many elements: with a few operands it fits the first-level cache. */
 #define WEIR__PIECE 2048
 weir_status weir__pass_fuse(struct weir__compile *c);
+/* Whether launches that run piece by piece and have a node with changed[] may still: sizes are
+ * others than when they were decided. */
+weir_status weir__fuse_holds(struct weir__compile *c, const bool *changed, bool *holds);
 void weir__compile_fini(struct weir__compile *c);
 
 static inline int weir__node_at(const struct weir__compile *c, int stream, int position)

@@ -260,3 +260,58 @@ weir_status weir__pass_fuse(struct weir__compile *c)
     weir__free(uses);
     return WEIR_OK;
 }
+
+/* The launch that begins at a leader. */
+static struct launch launch_of(const struct weir__compile *c, int leader)
+{
+    struct launch l = {.n = 0};
+    int s = c->stream[leader];
+
+    for (int p = c->position[leader]; p < c->streams[s].nnodes; p++) {
+        int v = weir__node_at(c, s, p);
+
+        if (c->leader[v] != leader)
+            break;
+        l.nodes[l.n++] = v;
+    }
+    return l;
+}
+
+static bool launch_holds(struct weir__compile *c, const int *uses, const struct launch *l)
+{
+    int8_t slots[MAX_MEMBERS];
+    bool holds = is_candidate(c, l->nodes[0]);
+
+    for (int m = 1; m < l->n && holds; m++)
+        holds = may_follow(c, l->nodes[0], l->nodes[m]);
+    for (int m = 0; m < l->n; m++)
+        slots[m] = c->slot[c->g->nodes[l->nodes[m]].out[0].value];
+    give_slots(c, uses, l);
+    for (int m = 0; m < l->n && holds; m++)
+        holds = slots[m] == c->slot[c->g->nodes[l->nodes[m]].out[0].value];
+    return holds && is_sound(c, l) && can_be_one(c, l);
+}
+
+weir_status weir__fuse_holds(struct weir__compile *c, const bool *changed, bool *holds)
+{
+    const weir_graph *g = c->g;
+    int *uses = weir__calloc((size_t)g->nvalues + 1, sizeof *uses);
+
+    *holds = true;
+    if (!uses)
+        return weir__fail_nomem("the fusion of %d nodes", g->nnodes);
+    count_uses(c, uses);
+    for (int v = 0; v < g->nnodes && *holds; v++) {
+        struct launch l;
+        bool touched = false;
+
+        if (!c->live[v] || c->leader[v] != v || !c->chunked[v])
+            continue;
+        l = launch_of(c, v);
+        for (int m = 0; m < l.n; m++)
+            touched |= changed[l.nodes[m]];
+        *holds = !touched || launch_holds(c, uses, &l);
+    }
+    weir__free(uses);
+    return WEIR_OK;
+}

@@ -43,7 +43,7 @@ static void mark_values(struct weir__compile *c)
 
 /* For the most cores that the node may ever get: a limit of the stream or the device can
  * change from run to run, the arena cannot. */
-static int64_t scratch_bytes(const struct weir__compile *c, int v)
+int64_t weir__scratch_bytes(const struct weir__compile *c, int v)
 {
     const struct weir__node *n = &c->g->nodes[v];
     const struct weir__view *in[WEIR__OP_MAX_IN];
@@ -98,7 +98,7 @@ static void list_items(struct weir__lifetimes *items, int *by_value)
             if (items->n > before)
                 by_value[value] = before;
         }
-        c->scratch_size[v] = aligned(scratch_bytes(c, v));
+        c->scratch_size[v] = aligned(weir__scratch_bytes(c, v));
         add_item(items, -1, v, c->scratch_size[v]);
     }
 }

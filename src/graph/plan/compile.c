@@ -360,6 +360,7 @@ static void free_plan(struct weir__leftover *leftover)
     for (int i = 0; i < plan->ninstances; i++)
         weir__instance_free(plan, plan->instances[i]);
     weir__mutex_unlock(&plan->dev->lock);
+    weir__plan_free_elastic(plan);
     weir__plan_drop_slots(plan);
     weir_stream_destroy(plan->stand_in);
     weir__compile_fini(&plan->c);

@@ -1,12 +1,17 @@
-/* A plan for each set of input shapes. */
+/* Plans for sets of input shapes.
+ *
+ * A plan is made with some room and serves other sizes by a resize (resize.c), which takes a small
+ * part of a compile. Sizes that keep coming, as those of a growing text do, are served by one plan
+ * so. Sizes that come back get plans of their own, and those keep them: a plan is *settled* once
+ * its sizes have come twice. What was resized away is remembered for a while (`ghosts`), so that
+ * sizes that take turns settle too.
+ */
 #include "graph/plan/dynamic.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A size that every graph is tried with when it is compiled: what does not fit it follows
- * no size but the one that stood in. */
-#define TRIAL_SIZE (2 * WEIR__DYNAMIC_SIZE)
+enum { GHOSTS = 8 };
 
 struct shape_plan {
     weir_plan *plan;
@@ -14,6 +19,8 @@ struct shape_plan {
     uint64_t last_used; /* counts runs */
     int pins;           /* runs that are queueing it just now */
     bool evicted;       /* out of the table: the last pin destroys it */
+    bool resizing;      /* its sizes are nobody's at the moment */
+    bool settled;       /* its sizes came again: they stay */
 };
 
 struct weir__dynamic {
@@ -23,7 +30,9 @@ struct weir__dynamic {
     struct weir__mutex lock; /* of all that follows; nothing else is taken inside */
     struct shape_plan *table[WEIR_PLAN_SHAPE_SETS];
     int n;
-    uint64_t runs, hits, misses, evictions;
+    uint64_t runs, hits, misses, evictions, resizes;
+    uint64_t ghosts[GHOSTS]; /* hashes of sizes that had a plan before */
+    unsigned nghosts;        /* counts all */
 };
 
 /* ---- options ---- */
@@ -94,34 +103,76 @@ static void destroy_shape_plan(struct shape_plan *s)
     weir__free(s);
 }
 
-static weir_status make_shape_plan(const weir_plan *plan, weir_tensor *const *inputs, uint64_t hash,
-                                   struct shape_plan **out)
+static bool can_resize(const weir_plan *plan)
 {
-    size_t n = (size_t)plan->graph->ninputs;
-    const int64_t **sizes = weir__malloc(n * sizeof *sizes);
-    struct shape_plan *s = weir__calloc(1, sizeof *s);
+    return !plan->dev->driver->plans->slow_update;
+}
+
+/* A plan with room for larger sizes, for these. NULL without an error if that cannot be, which
+ * other sizes than one asked for are no reason to fail for. */
+static weir_status make_with_room(const weir_plan *plan, const int64_t *const *sizes,
+                                  weir_plan **out)
+{
+    size_t n = (size_t)plan->graph->ninputs + 1;
+    int64_t(*larger)[WEIR_MAX_DIMS] = weir__calloc(n, sizeof *larger);
+    const int64_t **all = weir__malloc(n * sizeof *all);
+    weir_graph *g = NULL;
+    bool fits = false;
+
+    *out = NULL;
+    if (!larger || !all) {
+        weir__free(larger);
+        weir__free(all);
+        return weir__fail_nomem("making a plan for new shapes");
+    }
+    for (size_t i = 0; i + 1 < n; i++)
+        all[i] = larger[i];
+    if (!weir__sizes_with_room(plan->graph, sizes, larger) &&
+        !weir__graph_specialise(plan->graph, all, &g) &&
+        !weir__plan_make(g, &plan->dynamic->options, out) &&
+        (weir__plan_make_elastic(*out) || weir__plan_resize(*out, sizes, &fits) || !fits)) {
+        weir_plan_destroy(*out);
+        *out = NULL;
+    }
+    weir__free(larger);
+    weir__free(all);
+    return WEIR_OK;
+}
+
+static weir_status make_exactly(const weir_plan *plan, const int64_t *const *sizes, weir_plan **out)
+{
     weir_graph *g;
     weir_status st;
 
-    *out = NULL;
-    if (!sizes || !s) {
-        st = weir__fail_nomem("making a plan for new shapes");
-        goto free_all;
-    }
-    for (size_t i = 0; i < n; i++)
-        sizes[i] = inputs[i]->view.shape;
     if ((st = weir__graph_specialise(plan->graph, sizes, &g)) ||
-        (st = weir__plan_make(g, &plan->dynamic->options, &s->plan)))
-        goto free_all;
-    weir__free(sizes);
+        (st = weir__plan_make(g, &plan->dynamic->options, out)))
+        return st;
+    if (can_resize(plan) && (st = weir__plan_make_elastic(*out))) {
+        weir_plan_destroy(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+static weir_status make_shape_plan(const weir_plan *plan, const int64_t *const *sizes,
+                                   uint64_t hash, bool with_room, struct shape_plan **out)
+{
+    struct shape_plan *s = weir__calloc(1, sizeof *s);
+    weir_status st = s ? WEIR_OK : weir__fail_nomem("making a plan for new shapes");
+
+    *out = NULL;
+    if (!st && with_room && can_resize(plan))
+        st = make_with_room(plan, sizes, &s->plan);
+    if (!st && !s->plan)
+        st = make_exactly(plan, sizes, &s->plan);
+    if (st) {
+        weir__free(s);
+        return st;
+    }
     s->hash = hash;
+    s->settled = !with_room;
     *out = s;
     return WEIR_OK;
-
-free_all:
-    weir__free(sizes);
-    weir__free(s);
-    return st;
 }
 
 /* ---- the cache ---- */
@@ -132,7 +183,7 @@ static struct shape_plan *find(struct weir__dynamic *d, weir_tensor *const *inpu
     for (int i = 0; i < d->n; i++) {
         struct shape_plan *s = d->table[i];
 
-        if (s->hash == hash && has_sizes(s, inputs)) {
+        if (!s->resizing && s->hash == hash && has_sizes(s, inputs)) {
             s->pins++;
             s->last_used = ++d->runs;
             return s;
@@ -164,31 +215,158 @@ static struct shape_plan *insert(struct weir__dynamic *d, struct shape_plan *s)
     return out->pins ? NULL : out;
 }
 
+/* ---- other sizes for a plan ---- */
+
+static bool was_there(const struct weir__dynamic *d, uint64_t hash)
+{
+    for (unsigned i = 0; i < GHOSTS && i < d->nghosts; i++)
+        if (d->ghosts[i] == hash)
+            return true;
+    return false;
+}
+
+/* Pins a plan that may take these sizes on; NULL if there is none. The lock is held. */
+static struct shape_plan *find_elastic(struct weir__dynamic *d, const int64_t *const *sizes)
+{
+    struct shape_plan *best = NULL;
+
+    for (int i = 0; i < d->n; i++) {
+        struct shape_plan *s = d->table[i];
+
+        if (!s->pins && !s->settled && s->plan->elastic && weir__plan_has_room(s->plan, sizes) &&
+            (!best || s->last_used > best->last_used))
+            best = s;
+    }
+    if (best) {
+        best->pins = 1;
+        best->resizing = true;
+        d->ghosts[d->nghosts++ % GHOSTS] = best->hash;
+    }
+    return best;
+}
+
+/* Takes a plan out of the table. The lock is held. */
+static void take_out(struct weir__dynamic *d, struct shape_plan *s)
+{
+    for (int i = 0; i < d->n; i++)
+        if (d->table[i] == s) {
+            d->table[i] = d->table[--d->n];
+            break;
+        }
+    d->evictions++;
+}
+
+/* Has a plan that was found so take these sizes on; it goes if it cannot. */
+static bool resize(struct weir__dynamic *d, struct shape_plan *s, const int64_t *const *sizes,
+                   uint64_t hash)
+{
+    bool fits = false, idle = weir__plan_is_idle(s->plan);
+
+    if (idle && weir__plan_resize(s->plan, sizes, &fits))
+        fits = false;
+    weir__mutex_lock(&d->lock);
+    s->resizing = false;
+    if (fits) {
+        s->hash = hash;
+        s->last_used = ++d->runs;
+        d->resizes++;
+    } else if (idle) {
+        take_out(d, s);
+    } else {
+        s->pins--;
+        d->nghosts--; /* its sizes are still there */
+    }
+    weir__mutex_unlock(&d->lock);
+    if (idle && !fits)
+        destroy_shape_plan(s);
+    return fits;
+}
+
+/* A larger plan makes smaller ones that nobody came back to superfluous: gives one, to be
+ * destroyed outside the lock, which is held. */
+static struct shape_plan *take_superseded(struct weir__dynamic *d, const struct shape_plan *by,
+                                          const int64_t *const *sizes)
+{
+    for (int i = 0; i < d->n; i++) {
+        struct shape_plan *s = d->table[i];
+
+        if (s != by && !s->pins && !s->settled && s->plan->elastic &&
+            !weir__plan_has_room(s->plan, sizes)) {
+            take_out(d, s);
+            d->ghosts[d->nghosts++ % GHOSTS] = s->hash;
+            return s;
+        }
+    }
+    return NULL;
+}
+
 /* Plans are made outside the lock, so that runs of known shapes go on. Of two threads that
  * make the same one, the second uses the first's. */
+static weir_status make_anew(weir_plan *plan, weir_tensor *const *inputs,
+                             const int64_t *const *sizes, uint64_t hash, bool with_room,
+                             struct shape_plan **out)
+{
+    struct weir__dynamic *d = plan->dynamic;
+    struct shape_plan *made, *surplus, *superseded = NULL;
+    weir_status st;
+
+    if ((st = make_shape_plan(plan, sizes, hash, with_room, &made)))
+        return st;
+    weir__mutex_lock(&d->lock);
+    surplus = (*out = find(d, inputs, hash)) ? made : insert(d, *out = made);
+    if (with_room && *out == made)
+        superseded = take_superseded(d, made, sizes);
+    weir__mutex_unlock(&d->lock);
+    if (surplus)
+        destroy_shape_plan(surplus);
+    if (superseded)
+        destroy_shape_plan(superseded);
+    return WEIR_OK;
+}
+
+/* A plan for sizes that are not there: `again` if they were. */
+static weir_status acquire_new(weir_plan *plan, weir_tensor *const *inputs, uint64_t hash,
+                               bool again, struct shape_plan **out)
+{
+    struct shape_plan *elastic = NULL;
+    size_t n = (size_t)plan->graph->ninputs + 1;
+    const int64_t *few[16], **sizes = n <= 16 ? few : weir__malloc(n * sizeof *sizes);
+    weir_status st = WEIR_OK;
+
+    if (!sizes)
+        return weir__fail_nomem("making a plan for new shapes");
+    for (size_t i = 0; i + 1 < n; i++)
+        sizes[i] = inputs[i]->view.shape;
+    if (!again) {
+        weir__mutex_lock(&plan->dynamic->lock);
+        elastic = find_elastic(plan->dynamic, sizes);
+        weir__mutex_unlock(&plan->dynamic->lock);
+    }
+    if (elastic && resize(plan->dynamic, elastic, sizes, hash))
+        *out = elastic;
+    else
+        st = make_anew(plan, inputs, sizes, hash, !again, out);
+    if (sizes != few)
+        weir__free(sizes);
+    return st;
+}
+
 static weir_status acquire(weir_plan *plan, weir_tensor *const *inputs, struct shape_plan **out)
 {
     struct weir__dynamic *d = plan->dynamic;
     uint64_t hash = hash_sizes(inputs, plan->graph->ninputs);
-    struct shape_plan *made, *surplus;
-    weir_status st;
+    bool again;
 
     weir__mutex_lock(&d->lock);
-    if ((*out = find(d, inputs, hash)))
+    if ((*out = find(d, inputs, hash))) {
         d->hits++;
-    else
+        (*out)->settled = true;
+    } else {
         d->misses++;
+    }
+    again = was_there(d, hash);
     weir__mutex_unlock(&d->lock);
-    if (*out)
-        return WEIR_OK;
-    if ((st = make_shape_plan(plan, inputs, hash, &made)))
-        return st;
-    weir__mutex_lock(&d->lock);
-    surplus = (*out = find(d, inputs, hash)) ? made : insert(d, *out = made);
-    weir__mutex_unlock(&d->lock);
-    if (surplus)
-        destroy_shape_plan(surplus);
-    return WEIR_OK;
+    return *out ? WEIR_OK : acquire_new(plan, inputs, hash, again, out);
 }
 
 static void release(struct weir__dynamic *d, struct shape_plan *s)
@@ -218,39 +396,11 @@ weir_status weir__dynamic_run(weir_plan *plan, weir_stream *stream, weir_tensor 
 
 /* ---- making and looking ---- */
 
-/* Shows what no size would fit. */
-static weir_status try_sizes(const weir_graph *g)
-{
-    size_t n = (size_t)g->ninputs;
-    int64_t(*shapes)[WEIR_MAX_DIMS] = weir__calloc(n, sizeof *shapes);
-    const int64_t **sizes = weir__calloc(n, sizeof *sizes);
-    weir_graph *tried = NULL;
-    weir_status st;
-
-    if (!shapes || !sizes) {
-        st = weir__fail_nomem("the inputs of a graph");
-    } else {
-        for (size_t i = 0; i < n; i++) {
-            struct weir__view v = weir__input_view(&g->values[g->inputs[i]]);
-
-            for (int k = 0; k < v.ndim; k++)
-                shapes[i][k] = v.shape[k] < 0 ? TRIAL_SIZE : v.shape[k];
-            sizes[i] = shapes[i];
-        }
-        st = weir__graph_specialise(g, sizes, &tried);
-    }
-    weir_graph_destroy(tried);
-    weir__free(shapes);
-    weir__free(sizes);
-    return st ? weir__fail(st, "the graph does not follow its dynamic sizes: %s", weir_last_error())
-              : WEIR_OK;
-}
-
 weir_status weir__dynamic_open(weir_plan *plan, const weir_compile_options *options)
 {
     weir_status st;
 
-    if ((st = try_sizes(plan->graph)))
+    if (!plan->graph->nsizes && (st = weir__graph_try_sizes(plan->graph)))
         return st;
     if (!(plan->dynamic = weir__calloc(1, sizeof *plan->dynamic)))
         return weir__fail_nomem("making a plan");
@@ -289,6 +439,7 @@ void weir__dynamic_stats(const weir_plan *plan, weir_plan_stats *out)
     out->shape_hits = d->hits;
     out->shape_misses = d->misses;
     out->shape_evictions = d->evictions;
+    out->shape_resizes = d->resizes;
     weir__mutex_unlock(&d->lock);
 }
 

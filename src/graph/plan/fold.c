@@ -47,9 +47,12 @@ static bool computes(const struct fold *f, int v)
 
     if (!n->nin || !n->nout || (n->op->flags & (WEIR__OP_IN_PLACE | WEIR__OP_DATA_DEPENDENT)))
         return false;
-    for (int i = 0; i < n->nin; i++)
+    for (int i = 0; i < n->nin; i++) {
         if (n->in[i].value != WEIR__NO_VALUE && !f->known[n->in[i].value])
             return false;
+        if (f->g->specialised && n->in[i].recipe) /* it may follow a size that changes */
+            return false;
+    }
     for (int i = 0; i < n->nout; i++) {
         const struct weir__value *out = &f->g->values[n->out[i].value];
 

@@ -60,11 +60,15 @@ void weir__fused_free(struct weir__fused *f)
     weir__free(f);
 }
 
-/* Puts a prepared kernel in its place; the bytes of its arguments do not change later. */
+/* Puts a prepared kernel in its place. */
 static weir_status set_part(struct weir__fused_part *part, const struct weir__kernel *k)
 {
-    if (!part->args && !(part->args = weir__malloc(k->args_size)))
-        return weir__fail_nomem("the arguments of node '%s'", k->name);
+    if (!part->args || k->args_size > part->args_room) {
+        weir__free(part->args);
+        part->args_room = k->args_size;
+        if (!(part->args = weir__malloc(k->args_size)))
+            return weir__fail_nomem("the arguments of node '%s'", k->name);
+    }
     if (k->args_size)
         memcpy(part->args, k->args, k->args_size);
     part->fn = k->fn;

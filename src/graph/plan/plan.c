@@ -284,6 +284,7 @@ void weir__instance_free(weir_plan *plan, struct weir__instance *inst)
     weir__free(inst->fused);
     weir__free(inst->bound);
     weir__free(inst->limits);
+    weir__free(inst->stale);
     weir__free(inst);
 }
 
@@ -300,7 +301,8 @@ struct weir__instance *weir__instance_make(weir_plan *plan, char *const *bound,
     inst->bound = weir__calloc((size_t)nbound(plan) + 1, sizeof *inst->bound);
     inst->limits = weir__calloc((size_t)plan->c.nstreams, sizeof *inst->limits);
     inst->fused = weir__calloc((size_t)plan->graph->nnodes + 1, sizeof *inst->fused);
-    if (!inst->bound || !inst->limits || !inst->fused) {
+    inst->stale = weir__calloc((size_t)plan->graph->nnodes + 1, sizeof *inst->stale);
+    if (!inst->bound || !inst->limits || !inst->fused || !inst->stale) {
         weir__fail_nomem("making an instance of a plan");
         goto free_instance;
     }
@@ -335,13 +337,15 @@ weir_status weir__instance_rebind(weir_plan *plan, struct weir__instance *inst, 
     all |= inst->is_half_bound;
     inst->is_half_bound = true;
     for (int v = 0; v < plan->graph->nnodes; v++) {
-        if (!plan->c.live[v] || plan->c.leader[v] != v || (!all && !plan->external[v]))
+        if (!plan->c.live[v] || plan->c.leader[v] != v ||
+            (!all && !plan->external[v] && !inst->stale[v]))
             continue;
-        if ((st = prepare_launch(plan, inst, v, &prepared, &kernel)))
+        if ((st = prepare_launch(plan, inst, v, &prepared, &kernel)) ||
+            (st = plan->dev->driver->plans->update(
+                 inst->program, plan->merged ? 0 : plan->c.stream[v], plan->item[v], &kernel)))
             return st;
-        plan->dev->driver->plans->update(inst->program, plan->merged ? 0 : plan->c.stream[v],
-                                         plan->item[v], &kernel);
+        inst->stale[v] = false;
     }
-    inst->is_half_bound = false;
+    inst->is_half_bound = inst->is_stale = false;
     return WEIR_OK;
 }

@@ -24,7 +24,7 @@ struct weir__fused {
         weir_kernel_fn fn;
         uint32_t blocks, phases;
         unsigned char *args;
-        uint32_t args_size;
+        uint32_t args_size, args_room;
         /* Operands that live in the block's own memory, in chunked ones. */
         void (*place)(void *args, int operand, char *data, const weir_block *block);
         int nprivate;
@@ -40,6 +40,8 @@ struct weir__instance {
     struct weir__fused **fused; /* by node: of leaders of several */
     char **bound;               /* addresses of inputs, then outputs, in the program */
     weir_cores *limits;         /* by lane: in force when the kernels were prepared */
+    bool *stale;                /* by leader: to be prepared again, for other sizes, */
+    bool is_stale;              /* and whether any is */
     struct weir__mark last;     /* after its last run; stream NULL if it never ran */
     struct weir__clock last_clock;
     bool is_half_bound; /* its kernels could not all be prepared */
@@ -83,7 +85,8 @@ struct weir_plan {
     struct weir__collective_slot *slots; /* by node */
     struct weir__plan_channel *channels;
     int nchannels, cap_channels;
-    bool warned; /* (L) that limits do not reach static kernels */
+    struct weir__elastic *elastic; /* resize.c: of a plan that may be given other sizes, or NULL */
+    bool warned;                   /* (L) that limits do not reach static kernels */
     struct weir__leftover leftover;
 };
 
@@ -134,6 +137,19 @@ void weir__fused_free(struct weir__fused *fused);
 
 /* plan.c: fills plan->item. */
 void weir__plan_number_items(weir_plan *plan);
+/* resize.c: the plan may be given other sizes from now on, which have room where its own have. */
+weir_status weir__plan_make_elastic(weir_plan *plan);
+void weir__plan_free_elastic(weir_plan *plan);
+/* Gives the plan's graph other sizes of its inputs, in place, with all that was decided for it: no
+ * pass runs again. Nothing runs or queues the plan. *fits is false if what was decided does not
+ * hold for these sizes; then, and on an error, the plan is of no use any more. returns  the error
+ * that a compile for these sizes would meet. */
+weir_status weir__plan_resize(weir_plan *plan, const int64_t *const *sizes, bool *fits);
+/* Whether inputs of these sizes are at most as large as those that the plan was made with. */
+bool weir__plan_has_room(const weir_plan *plan, const int64_t *const *sizes);
+/* run.c: whether all its runs are over. */
+bool weir__plan_is_idle(weir_plan *plan);
+
 /* An instance with these bindings; NULL with the error set. (L) */
 struct weir__instance *weir__instance_make(weir_plan *plan, char *const *bound,
                                            const weir_cores *limits);

@@ -129,11 +129,22 @@ static bool is_over(const weir_plan *plan, const struct weir__instance *inst)
     return !inst->last.stream || plan->dev->driver->done(inst->last.stream) >= inst->last.seq;
 }
 
+bool weir__plan_is_idle(weir_plan *plan)
+{
+    bool idle = true;
+
+    weir__mutex_lock(&plan->dev->lock);
+    for (int i = 0; i < plan->ninstances && idle; i++)
+        idle = is_over(plan, plan->instances[i]);
+    weir__mutex_unlock(&plan->dev->lock);
+    return idle;
+}
+
 static bool same_bindings(const struct run *r, const struct weir__instance *inst)
 {
     const weir_graph *g = r->plan->graph;
 
-    return !inst->is_half_bound &&
+    return !inst->is_half_bound && !inst->is_stale &&
            !memcmp(inst->bound, r->bound, (size_t)(g->ninputs + g->noutputs) * sizeof *r->bound);
 }
 
@@ -193,7 +204,12 @@ static struct weir__instance *choose(struct run *r, weir_status *st)
     if (idle >= 0 && !may_keep(plan, plan->instances[idle])) {
         inst = use(plan, idle);
         *st = weir__instance_rebind(plan, inst, r->bound, r->limits, !same_limits(r, inst));
-        return inst;
+        if (*st != WEIR_ERANGE || !plan->elastic)
+            return inst;
+        /* For other sizes it may have kernels with more arguments: a program of another shape. */
+        *st = WEIR_OK;
+        weir__instance_free(plan, inst);
+        plan->ninstances--;
     }
     if (plan->ninstances == WEIR__MAX_INSTANCES)
         return NULL;

@@ -5,12 +5,15 @@
 
 #include "base/sized.h"
 #include "ops/call/registry.h"
+#include "tensor/size.h"
 
 struct host_params {
     char what[64];
     weir_dtype dtypes[WEIR_HOST_MAX_OUT];
     int64_t ndims[WEIR_HOST_MAX_OUT];
     int64_t shapes[WEIR_HOST_MAX_OUT * WEIR_MAX_DIMS]; /* WEIR_MAX_DIMS for each */
+    int64_t names[WEIR_HOST_MAX_OUT * WEIR_MAX_DIMS];  /* what they are by named sizes, */
+    bool is_named;                                     /* if there are any */
     weir_host_fn fn;                                   /* not in files: what is loaded has none */
     void *user;
 };
@@ -41,6 +44,20 @@ static weir_status infer_host(struct weir__call *call)
     return WEIR_OK;
 }
 
+static bool follow_host(void *params, const int64_t *sizes)
+{
+    struct host_params *p = params;
+    bool other = false;
+
+    for (size_t i = 0; p->is_named && i < weir__countof(p->shapes); i++) {
+        int64_t now = weir__size_value(p->names[i], sizes);
+
+        other |= now != p->shapes[i];
+        p->shapes[i] = now;
+    }
+    return other;
+}
+
 static double view_bytes(const struct weir__view *v)
 {
     return v ? (double)weir__view_numel(v) * (double)weir_dtype_size(v->dtype) : 0;
@@ -68,17 +85,23 @@ static weir_status run_host(const void *args, const weir_block *block)
                       sentence ? sentence : weir_status_text(st));
 }
 
+/* A graph from a file has the costs of its functions, which the model goes by, but not them. */
+static weir_status run_missing(void *user, void *const *in, void *const *out)
+{
+    (void)user;
+    (void)in;
+    (void)out;
+    return weir_kernel_fail(WEIR_EUNSUPPORTED,
+                            "it is a function of the program that made the graph: it cannot run "
+                            "here");
+}
+
 static weir_status prepare_host(const struct weir__call *call, struct weir__work *work)
 {
     const struct host_params *p = call->params;
     struct host_args *a = (struct host_args *)work->args;
 
-    if (!p->fn)
-        return weir__fail(WEIR_EUNSUPPORTED,
-                          "HostCall '%s' is a function of the program that made the graph: it "
-                          "cannot run here",
-                          p->what);
-    a->fn = p->fn;
+    a->fn = p->fn ? p->fn : run_missing;
     a->user = p->user;
     memcpy(a->what, p->what, sizeof a->what);
     a->nin = (uint32_t)call->nin;
@@ -114,6 +137,7 @@ static weir_status prepare_host(const struct weir__call *call, struct weir__work
         .fields = row##_fields,                                        \
         .nfields = weir__countof(row##_fields),                        \
         .infer = infer_host,                                           \
+        .follow = follow_host,                                         \
         .cost = cost_host,                                             \
         .prepare = prepare_host,                                       \
     };
@@ -146,8 +170,11 @@ weir_status weir_host_run(const weir_host_call *given, weir_tensor *const *in, i
     for (int i = 0; i < call->nout; i++) {
         p.dtypes[i] = call->out[i].dtype;
         p.ndims[i] = call->out[i].ndim;
-        for (int d = 0; d < call->out[i].ndim && d < WEIR_MAX_DIMS; d++)
-            p.shapes[i * WEIR_MAX_DIMS + d] = call->out[i].shape[d];
+        for (int d = 0; d < call->out[i].ndim && d < WEIR_MAX_DIMS; d++) {
+            p.names[i * WEIR_MAX_DIMS + d] = call->out[i].shape[d];
+            p.is_named |= weir__size_is_named(call->out[i].shape[d]);
+            p.shapes[i * WEIR_MAX_DIMS + d] = weir__size_value(call->out[i].shape[d], NULL);
+        }
     }
     return weir__op_run(rows[call->nout - 1], &p, in, nin, out);
 }

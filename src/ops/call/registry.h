@@ -16,6 +16,8 @@
     X(relu)              \
     X(gelu)              \
     X(silu)              \
+    X(sin)               \
+    X(cos)               \
     X(clamp)             \
     X(add)               \
     X(sub)               \
@@ -54,6 +56,7 @@
     X(gather)            \
     X(index_select)      \
     X(scatter_add)       \
+    X(scatter)           \
     X(topk)              \
     X(sort)              \
     X(nonzero)           \

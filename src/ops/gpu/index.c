@@ -63,7 +63,7 @@ static void scatter_shape(const void *args, unsigned phase, unsigned cores,
     const struct weir__scatter *a = args;
     int64_t across = a->outer.count * a->inner.count;
     bool whole = a->dtype == WEIR_I32 || a->dtype == WEIR_I64;
-    int mode = whole ? 2 : across < 1024 && a->limit > 1 ? 1 : 0;
+    int mode = whole && !a->replaces ? 2 : across < 1024 && a->limit > 1 ? 1 : 0;
 
     (void)phase;
     l->variant[0] = (uint8_t)a->dtype;

@@ -145,6 +145,10 @@ static __device__ inline T unary(T x, const double *constant)
         return sigmoid<narrow>(x);
     else if constexpr (code == WEIR__UNARY_TANH)
         return tanh(x);
+    else if constexpr (code == WEIR__UNARY_SIN)
+        return sin(x);
+    else if constexpr (code == WEIR__UNARY_COS)
+        return cos(x);
     else if constexpr (code == WEIR__UNARY_GELU)
         return x == -INF ? -(T)0 : (T)0.5 * x * erfc(x * (T)-0.70710678118654752440);
     else

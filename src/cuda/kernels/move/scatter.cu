@@ -1,4 +1,4 @@
-/* x[o, index[o, i, j], j] += source[o, i, j], i ascending, so that sums come out the same every
+/* x[o, index[o, i, j], j] += (or =) source[o, i, j], i ascending, so that sums come out the same every
  * time. V0: type; V1: index type; V2: 0 a thread has all of (o, j), 1 one target of it,
  * 2 one source: whole numbers, whose order does not matter */
 #include "index.cuh"
@@ -38,8 +38,13 @@ extern "C" __global__ void scatter(const __grid_constant__ weir__scatter a, weir
                 continue;
             if (!in_range(target, a.limit, c))
                 return;
-            add((Store *)a.x + x + target * a.x_row,
-                ((const Store *)a.source)[source + i * a.source_row]);
+            Store *to = (Store *)a.x + x + target * a.x_row;
+            Store from = ((const Store *)a.source)[source + i * a.source_row];
+
+            if (a.replaces)
+                *to = from;
+            else
+                add(to, from);
         }
     }
 }

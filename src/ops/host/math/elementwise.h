@@ -68,6 +68,8 @@ enum weir__unary_code {
     WEIR__UNARY_GELU,
     WEIR__UNARY_SILU,
     WEIR__UNARY_CLAMP,
+    WEIR__UNARY_SIN,
+    WEIR__UNARY_COS,
     WEIR__UNARY_COUNT
 };
 

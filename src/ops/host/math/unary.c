@@ -61,6 +61,11 @@ ROW(tanh_f64, double, tanh(x))
 ROW(relu_f64, double, x < 0 ? 0 : x)
 ROW(gelu_f64, double, x == -INFINITY ? -0.0 : 0.5 * x * erfc(x * -0.70710678118654752440))
 ROW(silu_f64, double, x == -INFINITY ? -0.0 : x * sigmoid(x))
+ROW(sin_f64, double, sin(x))
+ROW(cos_f64, double, cos(x))
+/* By the C library, one by one: tables of angles are small, and made once per step. */
+ROW(sin_f32, float, sinf(x))
+ROW(cos_f32, float, cosf(x))
 
 #define INT_ROWS(T, type, wide)                       \
     ROW(neg_##T, type, 0 - (wide)x)                   \
@@ -116,6 +121,8 @@ const struct weir__unary_table WEIR__ISA_NAME(weir__unary) = {{
     [WEIR__UNARY_GELU] = {FLOATS(gelu)},
     [WEIR__UNARY_SILU] = {FLOATS(silu)},
     [WEIR__UNARY_CLAMP] = {NUMBERS(clamp)},
+    [WEIR__UNARY_SIN] = {FLOATS(sin)},
+    [WEIR__UNARY_COS] = {FLOATS(cos)},
 }};
 
 void WEIR__ISA_NAME(weir__swiglu_f32)(void *out, const void *const *in, int64_t n,

@@ -164,12 +164,35 @@ static const scatter_fn scatter_fns[WEIR_DTYPE_COUNT] = {
     [WEIR_I8] = scatter_i8,     [WEIR_U8] = scatter_u8,
 };
 
+/* The same where nothing is computed: by the size of an element. */
+SCATTER_RUN(bytes1, uint8_t, ((void)x, y))
+SCATTER_RUN(bytes2, uint16_t, ((void)x, y))
+SCATTER_RUN(bytes4, uint32_t, ((void)x, y))
+SCATTER_RUN(bytes8, uint64_t, ((void)x, y))
+
+static scatter_fn scatter_fn_of(const struct weir__scatter *a)
+{
+    if (!a->replaces)
+        return scatter_fns[a->dtype];
+    switch (weir__elem_size(a->dtype)) {
+    case 1:
+        return scatter_bytes1;
+    case 2:
+        return scatter_bytes2;
+    case 4:
+        return scatter_bytes4;
+    default:
+        return scatter_bytes8;
+    }
+}
+
 /* Every entry along the dim for inner positions begin..end-1 of one outer position. */
 static weir_status scatter_slab(const struct weir__scatter *a, int64_t o, struct weir__range inner,
                                 struct weir__range target)
 {
     int64_t elem = (int64_t)weir__elem_size(a->dtype), last = a->inner.ndim - 1, n, done;
     int64_t index_elem = (int64_t)weir__elem_size(a->index_type);
+    scatter_fn run = scatter_fn_of(a);
 
     for (int64_t i = 0; i < a->n; i++)
         for (int64_t j = inner.begin; j < inner.end; j += n) {
@@ -188,8 +211,8 @@ static weir_status scatter_slab(const struct weir__scatter *a, int64_t o, struct
                 .target = target,
             };
 
-            if ((done = scatter_fns[a->dtype](a, &r)) < n)
-                return out_of_range("ScatterAdd",
+            if ((done = run(a, &r)) < n)
+                return out_of_range(a->replaces ? "Scatter" : "ScatterAdd",
                                     read_index(r.index, a->index_type, done * r.index_step),
                                     (o * a->n + i) * a->inner.count + j + done, a->limit);
         }

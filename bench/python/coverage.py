@@ -1,0 +1,67 @@
+"""Which share of each model's operators is weir's, and what the rest is.
+
+    python bench/python/coverage.py [--training] [MODEL ...]
+
+Needs transformers (`make test-models` installs it). Also compares values with
+eager ones."""
+
+import argparse
+import collections
+import logging
+import warnings
+
+import torch
+import zoo
+
+import weir
+
+
+def forward(name):
+    module, inputs = zoo.make(name)
+    backend = weir.get_npu_backend()
+    torch._dynamo.reset()
+    with torch.no_grad():
+        want = zoo.result(module(**inputs))
+        got = zoo.result(torch.compile(module, backend=backend)(**inputs))
+    return backend, float((got - want).abs().max())
+
+
+def step(name):
+    module, inputs = zoo.make(name)
+    backend = weir.get_npu_backend()
+    torch._dynamo.reset()
+    zoo.result(torch.compile(module, backend=backend)(**inputs)).float().square().mean().backward()
+    got = {n: p.grad for n, p in module.named_parameters() if p.grad is not None}
+    module.zero_grad(set_to_none=True)
+    zoo.result(module(**inputs)).float().square().mean().backward()
+    pairs = [(got[n], p.grad) for n, p in module.named_parameters() if n in got]
+    return backend, max(float((a - b).abs().max()) for a, b in pairs)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--training", action="store_true", help="forward and backward")
+    parser.add_argument("models", nargs="*", metavar="MODEL", help=", ".join(zoo.MODELS))
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
+    rest = collections.Counter()
+    for name in options.models or zoo.MODELS:
+        try:
+            backend, difference = (step if options.training else forward)(name)
+        except Exception as error:  # one model's failure does not hide the others
+            text = (str(error).splitlines() or [""])[0]
+            print(f"{name:16s} failed: {type(error).__name__}: {text[:120]}", flush=True)
+            continue
+        cover = backend.coverage
+        total = cover.native.total() + cover.fallback.total()
+        share = 100 * cover.native.total() / max(total, 1)
+        print(f"{name:16s} {share:5.1f}% of {total:4d} operators, difference {difference:.1e}, "
+              f"{len(backend.graphs)} graph(s)", flush=True)  # fmt: skip
+        rest.update(cover.fallback)
+    for name, count in rest.most_common():
+        print(f"  {count:5d}  {name}")
+
+
+if __name__ == "__main__":
+    main()

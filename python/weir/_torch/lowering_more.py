@@ -1,0 +1,426 @@
+"""Operators of PyTorch that are several of weir's: pools, norms, indices, bits of bool, scans.
+
+Sizes that a graph may leave open are said as -1 here, so that they follow (see shaping.is_safe for
+what does not)."""
+
+import math
+
+import torch
+
+from .. import _C
+from .._create import tensor
+from .lowering import TABLE, _cast, _is_tensor, _need, lowers
+
+aten = torch.ops.aten
+_INTS = (_C.int64, _C.int32)
+
+
+def full(shape, value, dtype):
+    return _C.empty(shape, dtype, None).fill_(value)
+
+
+def _constant(value, dtype):
+    return full((), value, dtype)
+
+
+def _wide(x):
+    return x.cast(_C.float32) if x.dtype in (_C.float16, _C.bfloat16) else x
+
+
+# ---- bits of bool, whole numbers ----
+
+
+def _bools(function):
+    def lower(a, b, out=None):
+        _need(_is_tensor(a) and _is_tensor(b) and a.dtype is _C.bool_ and b.dtype is _C.bool_)
+        return function(a, b)
+
+    return lower
+
+
+for _name, _function in {"and": _C.minimum, "or": _C.maximum, "xor": _C.ne}.items():
+    TABLE[getattr(aten, f"bitwise_{_name}").Tensor] = _bools(_function)
+    TABLE[getattr(aten, f"logical_{_name}").default] = _bools(_function)
+
+
+@lowers(aten.bitwise_not.default, aten.logical_not.default)
+def _not(x, out):
+    _need(x.dtype is _C.bool_)
+    return _C.eq(x.cast(_C.uint8), 0)
+
+
+def _floor_divide(a, b, out):
+    _need(out in _INTS)
+    a, b = _cast(a, out), _cast(b, out)
+    if not _is_tensor(b):
+        _need(b > 0)
+    quotient = _C.div(a, b)
+    rest = _C.sub(a, _C.mul(quotient, b))
+    # weir's quotient is towards zero: one less where the rest has the other sign.
+    signs = _C.lt(_C.mul(rest, b), 0)
+    return _C.sub(quotient, signs.cast(out))
+
+
+@lowers(aten.floor_divide.default)
+def _floor_div(a, b, out):
+    return _floor_divide(a, b, out)
+
+
+@lowers(aten.div.Tensor_mode, aten.div.Scalar_mode)
+def _div_mode(a, b, out, rounding_mode=None):
+    if rounding_mode is None:
+        return TABLE[aten.div.Tensor](a, b, out)
+    _need(rounding_mode == "floor")
+    return _floor_divide(a, b, out)
+
+
+@lowers(aten.remainder.Scalar, aten.remainder.Tensor)
+def _remainder(a, b, out):
+    return _C.sub(_cast(a, out), _C.mul(_floor_divide(a, b, out), _cast(b, out)))
+
+
+@lowers(aten.masked_fill.Scalar)
+def _masked_fill(x, mask, value, out):
+    _need(mask.dtype is _C.bool_ and x.dtype is not _C.bool_)
+    _need(x.dtype.is_floating_point or float(value).is_integer())
+    return _C.where(mask, _constant(value, x.dtype), x)
+
+
+@lowers(aten.reciprocal.default)
+def _reciprocal(x, out):
+    _need(out.is_floating_point)
+    return _C.div(1, x.cast(out))
+
+
+@lowers(aten.square.default)
+def _square(x, out):
+    return _C.mul(x, x)
+
+
+def _gelu_tanh(x):
+    wide = _wide(x)
+    inner = (wide + wide * wide * wide * 0.044715) * math.sqrt(2 / math.pi)
+    return (wide * 0.5 * (_C.tanh(inner) + 1)).cast(x.dtype)
+
+
+_gelu_erf = TABLE[aten.gelu.default]
+
+
+@lowers(aten.gelu.default)
+def _gelu(x, out, approximate="none"):
+    _need(out.is_floating_point)
+    return _gelu_tanh(x) if approximate == "tanh" else _gelu_erf(x, out)
+
+
+@lowers(aten._safe_softmax.default)
+def _safe_softmax(x, dim, out, dtype=None):
+    x = x.cast(out)
+    empty = _C.eq(_C.max(x, (dim,), True), -math.inf)
+    return _C.where(empty, _constant(0, out), _C.softmax(x, dim))
+
+
+@lowers(aten.copy.default)
+def _copy(x, source, out, non_blocking=False):
+    _need(x.shape == source.shape)
+    return source.clone() if source.dtype is out else source.cast(out)
+
+
+# ---- reductions and scans ----
+
+
+def _extreme(function, sign):
+    def lower(x, dim, keepdim=False, out=None):
+        _need(x.ndim > 0 and (x.dtype.is_floating_point or x.dtype in _INTS))
+        turned = x if sign > 0 else _C.neg(x)
+        return [function(x, (dim,), keepdim), _C.argmax(turned, dim, keepdim)]
+
+    return lower
+
+
+TABLE[aten.max.dim] = _extreme(_C.max, 1)
+TABLE[aten.min.dim] = _extreme(_C.min, -1)
+
+
+@lowers(aten.argmin.default)
+def _argmin(x, dim=None, keepdim=False, out=None):
+    _need((dim is not None or not keepdim) and x.dtype.is_floating_point)
+    return _C.argmax(_C.neg(x), dim, keepdim)
+
+
+def _some(function):
+    def lower(x, dim=None, keepdim=False, out=None):
+        _need(x.dtype is _C.bool_)
+        dims = None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+        return function(x.cast(_C.uint8), dims, keepdim).cast(_C.bool_)
+
+    return lower
+
+
+for _overload in ("default", "dim", "dims"):
+    TABLE[getattr(aten.any, _overload)] = _some(_C.max)
+    TABLE[getattr(aten.all, _overload)] = _some(_C.min)
+
+
+def _cut(x, dim, start, stop=None, step=1):
+    return _C.slice_dim(x, dim, start, stop, step)
+
+
+@lowers(aten.cumsum.default)
+def _cumsum(x, dim, out, dtype=None):
+    """In steps that double: sums of floats are added in another order than PyTorch's."""
+    _need(x.ndim > 0 and out is not _C.bool_)
+    x, n, step = x.cast(out), x.shape[dim], 1
+    _need(n <= 4096)
+    while step < n:
+        sums = _C.add(_cut(x, dim, step), _cut(x, dim, 0, n - step))
+        x, step = _C.concat([_cut(x, dim, 0, step), sums], dim), step * 2
+    return x.clone() if n <= 1 else x
+
+
+@lowers(aten.histc.default)
+def _histc(x, bins=100, min=0, max=0, out=None):
+    _need(x.ndim == 1 and min < max and bins <= 4096 and x.shape[0] * bins <= 1 << 22)
+    wide = x.cast(_C.float32)
+    place = ((wide - min) * (bins / (max - min))).cast(_C.int64)
+    place = _C.minimum(place, bins - 1)
+    inside = _C.minimum(_C.ge(wide, min), _C.le(wide, max))
+    place = _C.where(inside, place, _constant(-1, _C.int64))
+    hits = _C.eq(place.reshape((1, -1)), _count(bins).reshape((bins, 1)))
+    return _C.sum(hits.cast(_C.int32), (1,), False).cast(out)
+
+
+def _count(n):
+    return tensor(list(range(n)))
+
+
+@lowers(aten.var.correction)
+def _var(x, dim=None, out=None, correction=1, keepdim=False):
+    _need(x.dtype.is_floating_point and x.ndim > 0)
+    dims = tuple(range(x.ndim)) if dim is None else tuple(dim)
+    n = math.prod(x.shape[d] for d in dims)
+    _need(n > (correction or 0))
+    wide = _wide(x)
+    away = _C.sub(wide, _C.mean(wide, dims, True))
+    made = _C.mean(_C.mul(away, away), dims, keepdim)
+    return (made * (n / (n - (1 if correction is None else correction)))).cast(out)
+
+
+# ---- norms ----
+
+
+def _per_channel(v, ndim):
+    return v.reshape((1, -1) + (1,) * (ndim - 2))
+
+
+@lowers(aten._native_batch_norm_legit_no_training.default)
+def _batch_norm(x, weight, bias, mean, variance, momentum, eps, out):
+    """x * scale + shift: two numbers for each channel."""
+    scale = _C.rsqrt(variance + eps)
+    scale = scale if weight is None else _C.mul(scale, weight.cast(scale.dtype))
+    shift = _C.neg(_C.mul(mean, scale))
+    shift = shift if bias is None else _C.add(shift, bias.cast(shift.dtype))
+    made = _C.mul(x.cast(scale.dtype), _per_channel(scale, x.ndim))
+    return [_C.add(made, _per_channel(shift, x.ndim)).cast(x.dtype), None, None]
+
+
+@lowers(aten.native_group_norm.default)
+def _group_norm(x, weight, bias, n, channels, inner, groups, eps, out):
+    wide = _wide(x)
+    made = _C.layer_norm(wide.reshape((-1, groups, channels // groups * inner)), None, None, eps)
+    made = made.reshape((-1, *x.shape[1:]))
+    if weight is not None:
+        made = _C.mul(made, _per_channel(weight.cast(wide.dtype), x.ndim))
+    if bias is not None:
+        made = _C.add(made, _per_channel(bias.cast(wide.dtype), x.ndim))
+    return [made.cast(x.dtype), None, None]
+
+
+# ---- windows ----
+
+
+def _two(x, otherwise):
+    x = list(x) if isinstance(x, (list, tuple)) else [x]
+    return (x * 2)[:2] if x else list(otherwise)
+
+
+def _pad(x, dim, before, after, value):
+    parts = [x]
+    for amount, at in ((before, 0), (after, len(parts) + 1)):
+        if amount:
+            shape = [*x.shape]
+            shape[dim] = amount
+            parts.insert(at, full(tuple(shape), value, x.dtype))
+    return x if len(parts) == 1 else _C.concat(parts, dim)
+
+
+@lowers(aten.constant_pad_nd.default)
+def _constant_pad(x, pad, value=0, out=None):
+    for i in range(0, len(pad), 2):
+        dim, (before, after) = x.ndim - 1 - i // 2, pad[i : i + 2]
+        if before < 0 or after < 0:
+            x = _cut(x, dim, max(-before, 0), x.shape[dim] + min(after, 0))
+        x = _pad(x, dim, max(before, 0), max(after, 0), value)
+    return x.clone() if not any(pad) else x
+
+
+def _windows(x, dim, size, stride, dilation, combine):
+    n = (x.shape[dim] - dilation * (size - 1) - 1) // stride + 1
+    _need(n > 0)
+    made = None
+    for i in range(size):
+        part = _cut(x, dim, i * dilation, i * dilation + (n - 1) * stride + 1, stride)
+        made = part if made is None else combine(made, part)
+    return made
+
+
+def _pool(x, size, stride, padding, dilation, value, combine):
+    _need(x.ndim in (3, 4) and x.dtype.is_floating_point)
+    size = _two(size, ())
+    stride, padding, dilation = _two(stride, size), _two(padding, ()), _two(dilation, ())
+    for i in range(2):
+        dim = x.ndim - 2 + i
+        x = _pad(x, dim, padding[i], padding[i], value)
+        x = _windows(x, dim, size[i], stride[i], dilation[i], combine)
+    return x.clone() if size == [1, 1] else x
+
+
+@lowers(aten.max_pool2d_with_indices.default)
+def _max_pool(x, size, stride=(), padding=0, dilation=1, ceil_mode=False, out=None):
+    _need(not ceil_mode)
+    return [_pool(x, size, stride, padding, dilation, -math.inf, _C.maximum), None]
+
+
+@lowers(aten.avg_pool2d.default)
+def _avg_pool(x, size, stride=(), padding=0, ceil_mode=False, count_include_pad=True,
+              divisor_override=None, out=None):
+    _need(not ceil_mode and (count_include_pad or not any(_two(padding, ()))))
+    area = divisor_override or math.prod(_two(size, ()))
+    return (_pool(_wide(x), size, stride, padding, 1, 0, _C.add) / area).cast(x.dtype)
+
+
+@lowers(aten._adaptive_avg_pool2d.default)
+def _adaptive_avg_pool(x, size, out):
+    _need(list(size) == [1, 1] and x.dtype.is_floating_point)
+    return _C.mean(x, (x.ndim - 2, x.ndim - 1), True)
+
+
+_conv2d = TABLE[aten.convolution.default]
+
+
+@lowers(aten.convolution.default)
+def _convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups,
+                 out=None):
+    if x.ndim != 3:
+        return _conv2d(x, weight, bias, stride, padding, dilation, transposed, output_padding,
+                       groups, out)  # fmt: skip
+    _need(not transposed)
+    flat = x.reshape((-1, x.shape[1], 1, x.shape[2]))
+    kernel = weight.reshape((*weight.shape[:2], 1, weight.shape[2]))
+    made = _C.conv2d(flat, kernel, bias, (1, *stride), (0, *padding), (1, *dilation), groups)
+    return made.reshape((-1, made.shape[1], made.shape[3]))
+
+
+# ---- indices ----
+
+
+def _wrapped(index, n):
+    """Negative ones count from the end."""
+    _need(index.dtype in _INTS)
+    return _C.where(_C.lt(index, 0), _C.add(index, n), index)
+
+
+@lowers(aten.index.Tensor)
+def _index(x, indices, out):
+    at = [d for d, i in enumerate(indices) if i is not None]
+    _need(at and at == list(range(at[0], at[-1] + 1)) and all(_is_tensor(indices[d]) for d in at))
+    _need(len(at) == 1 or at[0] == 0)
+    index = _wrapped(indices[at[0]], x.shape[at[0]])
+    for d in at[1:]:
+        index = _C.add(_C.mul(index, x.shape[d]), _wrapped(indices[d], x.shape[d]))
+    if len(at) > 1:
+        x = x.reshape((math.prod(x.shape[: len(at)]), *x.shape[len(at) :]))
+    if at[0] == 0:
+        return _C.embedding(x, index)
+    _need(index.ndim == 1)
+    return _C.index_select(x, at[0], index)
+
+
+def _along(index, source, dim):
+    """A 1-d index for each element of the source, which lies along dim."""
+    shape = [1] * source.ndim
+    shape[dim] = -1
+    return index.reshape(tuple(shape)).expand(tuple(source.shape))
+
+
+@lowers(aten.index_put.default)
+def _index_put(x, indices, source, accumulate=False, out=None):
+    at = [d for d, i in enumerate(indices) if i is not None]
+    _need(len(at) == 1 and source.dtype is x.dtype)
+    (dim,), index = at, indices[at[0]]
+    _need(index.ndim == 1)
+    shape = list(x.shape)
+    shape[dim] = index.shape[0]
+    source = source.expand(tuple(shape))
+    where = _along(_wrapped(index, x.shape[dim]), source, dim)
+    copy = x.clone()
+    return copy.scatter_add_(dim, where, source) if accumulate else copy.scatter_(dim, where, source)
+
+
+@lowers(aten.index_copy.default)
+def _index_copy(x, dim, index, source, out):
+    _need(index.ndim == 1 and x.ndim == source.ndim and source.dtype is x.dtype)
+    dim %= x.ndim
+    return x.clone().scatter_(dim, _along(_wrapped(index, x.shape[dim]), source, dim), source)
+
+
+@lowers(aten.scatter.src)
+def _scatter(x, dim, index, source, out):
+    _need(x.ndim > 0 and index.shape == source.shape and source.dtype is x.dtype)
+    return x.clone().scatter_(dim, index, source)
+
+
+@lowers(aten.scatter.value)
+def _scatter_value(x, dim, index, value, out):
+    _need(x.ndim > 0 and (x.dtype.is_floating_point or float(value).is_integer()))
+    source = full((1,) * index.ndim, value, x.dtype).expand(tuple(index.shape))
+    return x.clone().scatter_(dim, index, source)
+
+
+@lowers(aten.slice_scatter.default)
+def _slice_scatter(x, source, dim=0, start=None, end=None, step=1, out=None):
+    dim, n = dim % x.ndim, x.shape[dim]
+    start, end, step = slice(start, end, step).indices(n)
+    _need(step == 1 and source.dtype is x.dtype)
+    parts = [_cut(x, dim, 0, start), source, _cut(x, dim, max(start, end), n)]
+    return _C.concat([p for p in parts if p.shape[dim]] or parts[:1], dim)
+
+
+@lowers(aten.select_scatter.default)
+def _select_scatter(x, source, dim, index, out):
+    dim %= x.ndim
+    index %= x.shape[dim]
+    shape = [*source.shape[:dim], 1, *source.shape[dim:]]
+    return _slice_scatter(x, source.reshape(tuple(shape)), dim, index, index + 1)
+
+
+def _triangle(keeps):
+    def lower(x, diagonal=0, out=None):
+        rows, columns = x.shape[-2:]
+        _need(rows * columns <= 1 << 22)
+        distance = _C.sub(_count(columns).reshape((1, columns)), _count(rows).reshape((rows, 1)))
+        kept = keeps(distance, diagonal)
+        if x.dtype is _C.bool_:
+            return _C.minimum(x, kept)
+        return _C.where(kept, x, _constant(0, x.dtype))
+
+    return lower
+
+
+TABLE[aten.tril.default] = _triangle(_C.le)
+TABLE[aten.triu.default] = _triangle(_C.ge)
+
+
+@lowers(aten.sort.stable)
+def _sort(x, stable=None, dim=-1, descending=False, out=None):
+    _need(x.ndim > 0)
+    return list(_C.sort(x, dim, descending))

@@ -1,0 +1,248 @@
+"""What a traced graph is bound by, and graphs whose sizes runs decide.
+
+A graph of open sizes is built once, with the sizes of its first call as an example. Sizes in it are
+names (``symbols``), constants are inputs that come behind the arguments, and those that depend on
+sizes are made for each set of them.
+"""
+
+import copy
+
+import torch
+from torch.utils import _pytree as pytree
+
+from .. import _C
+from . import effects, fallback, values
+from .symbols import NotElastic, Size, Symbols
+
+
+class Input:
+    """How placeholder ``index`` is bound at each run."""
+
+    def __init__(self, index, name, example):
+        self.index, self.name = index, name
+        self.dtype, self.shape = example.dtype, tuple(example.shape)
+        # Memory that is dense in some order of dims is taken as it is; other memory is copied.
+        self.order = values.dense_order(self.shape, example.stride())
+        self.copied = self.order is None
+        if self.copied:
+            self.order = tuple(range(len(self.shape)))
+        self.strides = None if self.order == tuple(range(len(self.shape))) else example.stride()
+        # Signs that are kept in a bit of the tensor are not in the memory.
+        self.lazy = isinstance(example, torch.Tensor) and (example.is_conj() or example.is_neg())
+
+    def at(self, shape):
+        """The same for other sizes; None if memory of the example's order would not be that of
+        these."""
+        other = copy.copy(self)
+        other.shape = shape
+        if self.strides is not None:
+            inner = values.contiguous_strides(tuple(shape[d] for d in self.order))
+            other.strides = tuple(inner[place] for place in values.inverse(self.order))
+        return other
+
+    def spec(self):
+        return values.DTYPES[self.dtype], tuple(self.shape[d] for d in self.order)
+
+    def declare_open(self, graph, names):
+        """The value that the graph's nodes see, of named sizes; NotElastic if it has none."""
+        if not values.is_native(self.dtype, self.shape):
+            raise NotElastic(f"an argument of type {self.dtype}")
+        shape = tuple(names[d] for d in self.order)
+        made = graph.input(self.name, shape, values.DTYPES[self.dtype])
+        return made if self.strides is None else made.permute(values.inverse(self.order))
+
+    def declare(self, graph):
+        """(dtype, shape) of the memory, and the value that the graph's nodes see."""
+        if not values.is_native(self.dtype, self.shape):
+            self.copied, self.strides = True, None
+            stored = values.storage(self.dtype, self.shape)
+            made = graph.input(self.name, stored[1], stored[0])
+            return stored, values.Opaque(made, self.dtype, self.shape)
+        shape = tuple(self.shape[d] for d in self.order)
+        made = graph.input(self.name, shape, values.DTYPES[self.dtype])
+        if self.strides is not None:
+            made = made.permute(values.inverse(self.order))
+        return (values.DTYPES[self.dtype], shape), made
+
+
+class Output:
+    """One result: memory that each run makes (``slot``), or an argument, or something that is
+    known already; and what is made of that: a view, or memory with gaps (``place``)."""
+
+    def __init__(self, slot=None, argument=None, given=None, place=None):
+        self.slot, self.argument, self.given, self.place = slot, argument, given, place
+
+    def kind(self):
+        """What does not depend on sizes."""
+        return self.slot, self.argument, type(self.place)
+
+
+class Built:
+    """A weir graph with what is needed to run it on PyTorch's tensors."""
+
+    def __init__(self, graph):
+        self.graph = graph
+        self.origins = None  # where its nodes come from
+        self.inputs, self.input_specs = [], []
+        self.outputs = []
+        self.output_specs, self.output_layouts = [], []  # the graph's, and PyTorch's for them
+        self.hidden = []  # values of inputs that come behind the arguments: made, not given
+        self.made = []  # of a graph of open sizes: (place in hidden, function of sizes)
+        self.orders = []  # by output of the graph: the order of dims it is stored in
+
+    def add_output(self, name, tensor, layout):
+        """Memory that a run makes: ``layout`` is (sizes, strides, type, offset). Its slot."""
+        self.graph.output(name, tensor)
+        return self.note_output((tensor.dtype, tensor.shape), layout)
+
+    def note_output(self, spec, layout):
+        self.output_specs.append(spec)
+        self.output_layouts.append(layout)
+        return len(self.output_specs) - 1
+
+
+class _Like:
+    """Stands for a tensor of which only type and sizes are asked for."""
+
+    def __init__(self, shape, dtype):
+        self.shape, self.dtype = shape, dtype
+
+
+def _now(x, sizes):
+    if isinstance(x, Size):
+        return sizes.number_of(x.expression)
+    if isinstance(x, _Like):
+        return torch.empty([_now(s, sizes) for s in x.shape], dtype=x.dtype)
+    return x
+
+
+class OpenSizes:
+    """The part of a Builder that is about them."""
+
+    _symbols_input = None  # the values of the symbols, for PyTorch's kernels
+
+    def _open_sizes(self, graph):
+        used = [n.meta.get("val") for n in self._placeholders() if n.users]
+        dims = [d for v in used if isinstance(v, torch.Tensor) for d in v.shape]
+        self._numbers = {}  # sizes that are values, by expression
+        free = {d.node.expr for d in dims if isinstance(d, torch.SymInt)}
+        free = [e for e in free if e in self.sizes.known]
+        self.symbols = Symbols(graph, free, self.sizes.known)
+
+    def _size(self, traced, number):
+        """A number of the trace: a Size where it may change."""
+        if not self.symbols or not isinstance(traced, torch.SymInt):
+            return number
+        expression = traced.node.expr
+        return Size(expression, self.symbols) if expression.free_symbols else int(expression)
+
+    def _hide(self, made):
+        """PyTorch's tensors as inputs of the graph."""
+        if isinstance(made, (tuple, list)):
+            return [self._hide(x) for x in made]
+        return self._hide_tensor(made, made.shape) if isinstance(made, torch.Tensor) else made
+
+    def _hide_tensor(self, made, names, make=None):
+        """``make`` makes it for other sizes."""
+        made = made.detach().contiguous()
+        if not values.is_native(made.dtype, made.shape):
+            raise NotElastic(f"a constant of type {made.dtype}")
+        built = self.built
+        bound = Input(-1 - len(built.hidden), f"hidden_{len(built.hidden)}", made)
+        if make:
+            built.made.append((len(built.hidden), make))
+        built.hidden.append(made)
+        built.inputs.append(bound)
+        built.input_specs.append(bound.spec())
+        return bound.declare_open(built.graph, tuple(names))
+
+    def _make_constant(self, node, op, args, kwargs):
+        """An operator that gives the same at every run of the same sizes."""
+        if not self.symbols:
+            return self._share(op(*args, **kwargs))
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        val = node.meta.get("val")
+        if not any(isinstance(x, (Size, _Like)) for x in leaves):
+            return self._hide(op(*args, **kwargs))
+        if not isinstance(val, torch.Tensor):
+            raise NotElastic(f"{op} of an open size")
+
+        def make(sizes):
+            args, kwargs = pytree.tree_unflatten([_now(x, sizes) for x in leaves], spec)
+            return op(*args, **kwargs).detach().contiguous()
+
+        return self._hide_tensor(make(self.sizes), self.symbols.names_of(val.shape), make)
+
+    def _like_open(self, val):
+        sizes = [self._size(s, s) for s in val.shape]
+        return _Like(sizes, val.dtype)
+
+    def _sizes_as_values(self, args):
+        """For arithmetic with a size: an input of the graph with one element instead."""
+        others = [x for x in args if isinstance(x, _C.Tensor)]
+        if not others or not any(isinstance(x, Size) for x in args):
+            return args
+        made = []
+        for x in args:
+            if isinstance(x, Size):
+                x = self._number(x.expression)
+                x = x if others[0].dtype is _C.bool_ else x.cast(others[0].dtype)
+            made.append(x)
+        return made
+
+    def _number(self, expression):
+        if expression not in self._numbers:
+
+            def make(sizes):
+                return torch.tensor(sizes.number_of(expression), dtype=torch.int64)
+
+            self._numbers[expression] = self._hide_tensor(make(self.sizes), (), make)
+        return self._numbers[expression]
+
+    def _fallback_open(self, node, op, args, kwargs):
+        """PyTorch's kernel in a graph of open sizes: it reads the sizes from an input of the graph."""
+        if node is None or effects.is_ordered(op):
+            raise NotElastic(f"{op} has an effect, or goes by strides")
+        if self._symbols_input is None:
+            names = tuple(self.sizes.sources)
+
+            def make(sizes):
+                return torch.tensor([int(sizes.known[s]) for s in names], dtype=torch.int64)
+
+            self._symbols_input = self._hide_tensor(make(self.sizes), (len(names),), make)
+        return fallback.add_open(op, args, kwargs, node, self.sizes, self.symbols,
+                                 self._symbols_input)  # fmt: skip
+
+    def _now(self, x):
+        """A Size as a number, for the sizes that are being built for."""
+        return _now(x, self.sizes)
+
+    def at(self, built, known):
+        """What a graph of open sizes is bound by for other values of the symbols: inputs, specs,
+        outputs. None if it is not the graph for those."""
+        if not self.symbols.fits(known):
+            return None
+        sizes = self.sizes.at(known)
+        other = Built(None)
+        other.hidden = list(built.hidden)
+        for place, make in built.made:
+            other.hidden[place] = make(sizes)
+        vals = [n.meta.get("val") for n in self._placeholders()]
+        for bound, spec in zip(built.inputs, built.input_specs):
+            shape = bound.shape
+            if bound.index >= 0 and any(isinstance(d, torch.SymInt) for d in vals[bound.index].shape):
+                shape = sizes.numbers(vals[bound.index].shape)
+            elif bound.index < 0:
+                shape = tuple(other.hidden[-1 - bound.index].shape)
+            if shape != bound.shape:
+                bound = bound.at(shape)
+                spec = bound.spec()
+            other.inputs.append(bound)
+            other.input_specs.append(spec)
+        before, self.sizes = self.sizes, sizes
+        try:
+            self._name_outputs(other)
+        finally:
+            self.sizes = before
+        same = [o.kind() for o in other.outputs] == [o.kind() for o in built.outputs]
+        return other if same and other.orders == built.orders else None

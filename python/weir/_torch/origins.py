@@ -1,0 +1,52 @@
+"""Where a traced operator comes from: the module that called it, and the line."""
+
+import bisect
+import os
+import re
+
+_PARTS = re.compile(r"\['?([^\]']*)'?\]")
+_LINE = re.compile(r'File "([^"]+)", line (\d+)')
+_NAMED = re.compile(r"'[^']*?_(\d+)'")
+
+
+def module(node):
+    """``model.layers.3.mlp.gate``; None outside of modules."""
+    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
+    if not stack:
+        return None
+    path = str(next(reversed(stack.values()))[0])
+    path = re.sub(r"^L\['\w+'\]", "", path).replace("._modules", "")
+    return _PARTS.sub(r".\1", path).strip(".") or None
+
+
+def source(node):
+    """``modeling_llama.py:123``; None where PyTorch does not say."""
+    lines = _LINE.findall(node.meta.get("stack_trace") or "")
+    return f"{os.path.basename(lines[-1][0])}:{lines[-1][1]}" if lines else None
+
+
+class Origins:
+    """Tells a weir graph where its nodes come from, and keeps it for errors."""
+
+    def __init__(self, graph):
+        self.graph = graph
+        self.firsts, self.lines = [], []  # the first node of each, and its line
+        self._last = None
+
+    def enter(self, node):
+        here = module(node), source(node)
+        if here != self._last:
+            self._last = here
+            self.graph.describe(*here)
+            self.firsts.append(len(self.graph))
+            self.lines.append(here[1])
+
+    def leave(self):
+        self.graph.describe()
+
+    def explain(self, error):
+        """Adds the lines of the nodes that an error names."""
+        for number in dict.fromkeys(_NAMED.findall(str(error))):
+            at = bisect.bisect_right(self.firsts, int(number)) - 1
+            if at >= 0 and self.lines[at]:
+                error.add_note(f"node {number} is from {self.lines[at]}")

@@ -1,0 +1,85 @@
+"""Complex numbers as two values of weir's, which is how rotary embeddings come out of some models."""
+
+import torch
+
+from .. import _C
+from . import values
+
+aten = torch.ops.aten
+
+
+class Pair:
+    """A complex64 value."""
+
+    def __init__(self, real, imag):
+        self.real, self.imag = real, imag
+
+    @property
+    def shape(self):
+        return self.real.shape
+
+
+def among(args):
+    return any(isinstance(x, Pair) for x in args)
+
+
+def parts(args, which):
+    return [(x.imag if which else x.real) if isinstance(x, Pair) else x for x in args]
+
+
+def _polar(length, angle):
+    return Pair(_C.mul(length, _C.cos(angle)), _C.mul(length, _C.sin(angle)))
+
+
+def _of_real(x):
+    last = x.ndim - 1
+    halves = [_C.slice_dim(x, last, i, i + 1) for i in range(2)]
+    shape = (*x.shape[:-1],)
+    return Pair(*(h.reshape(shape) for h in halves))
+
+
+# Operators that make complex values of real ones.
+MAKE = {
+    aten.polar.default: _polar,
+    aten.complex.default: lambda real, imag: Pair(real.clone(), imag.clone()),
+    aten.view_as_complex.default: _of_real,
+}
+
+
+def _to_real(x):
+    shape = (*x.shape, 1)
+    return _C.concat([x.real.reshape(shape), x.imag.reshape(shape)], len(shape) - 1)
+
+
+def _mul(a, b):
+    if not isinstance(a, Pair):
+        a, b = b, a
+    if not isinstance(b, Pair):
+        if isinstance(b, (complex, values.Opaque)):
+            return NotImplemented
+        b = b.cast(_C.float32) if isinstance(b, _C.Tensor) else float(b)
+        return Pair(_C.mul(a.real, b), _C.mul(a.imag, b))
+    real = _C.sub(_C.mul(a.real, b.real), _C.mul(a.imag, b.imag))
+    imag = _C.add(_C.mul(a.real, b.imag), _C.mul(a.imag, b.real))
+    return Pair(real, imag)
+
+
+TABLE = {aten.view_as_real.default: _to_real, aten.mul.Tensor: _mul}
+
+# Operators that do the same to both.
+EACH = {
+    aten.view.default,
+    aten._unsafe_view.default,
+    aten.reshape.default,
+    aten.unsqueeze.default,
+    aten.squeeze.dim,
+    aten.expand.default,
+    aten.permute.default,
+    aten.transpose.int,
+    aten.slice.Tensor,
+    aten.select.int,
+    aten.clone.default,
+    aten.alias.default,
+    aten.detach.default,
+    aten.index_select.default,
+}

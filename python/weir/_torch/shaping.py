@@ -1,0 +1,171 @@
+"""Views in graphs of open sizes: by the sizes that PyTorch traced, not by those of the example."""
+
+import torch
+
+from .. import _C
+from . import kernels, lowering, places
+
+aten = torch.ops.aten
+TABLE = {}
+
+
+def shapes(*overloads):
+    def add(function):
+        for overload in overloads:
+            TABLE[overload] = function
+        return function
+
+    return add
+
+
+@shapes(
+    aten.view.default,
+    aten._unsafe_view.default,
+    aten.reshape.default,
+    aten.unsqueeze.default,
+    aten.squeeze.dim,
+    aten.squeeze.dims,
+    aten.squeeze.default,
+)
+def _reshape(symbols, node, x, *args):
+    return x.reshape(symbols.names_of(places.traced(node).shape))
+
+
+@shapes(aten.expand.default)
+def _expand(symbols, node, x, *args, **kwargs):
+    return x.expand(symbols.names_of(places.traced(node).shape))
+
+
+def _cut(x, dim, start, end, step=1):
+    return _C.slice_dim(x, dim, 0 if start is None else start, end, step)
+
+
+@shapes(aten.slice.Tensor)
+def _slice(symbols, node, x, dim=0, start=None, end=None, step=1):
+    return _cut(x, dim, symbols.name(start), symbols.name(end), step)
+
+
+@shapes(aten.select.int)
+def _select(symbols, node, x, dim, index):
+    index = int(index)  # -1 is no beginning of a slice that ends at 0
+    row = _cut(x, dim, index, index + 1 or None)
+    return row.reshape(symbols.names_of(places.traced(node).shape))
+
+
+@shapes(aten.unbind.int)
+def _unbind(symbols, node, x, dim=0):
+    names = symbols.names_of(node.meta["val"][0].shape)
+    return [_cut(x, dim, i, i + 1).reshape(names) for i in range(len(node.meta["val"]))]
+
+
+@shapes(aten.split.Tensor, aten.split_with_sizes.default)
+def _split(symbols, node, x, sizes, dim=0):
+    parts, start = [], 0
+    for val in node.meta["val"]:
+        size = val.shape[dim]
+        end = start + (size.node.expr if isinstance(size, torch.SymInt) else size)
+        parts.append(_cut(x, dim, symbols.name(start), symbols.name(end)))
+        start = end
+    return parts
+
+
+@shapes(aten.stack.default)
+def _stack(symbols, node, tensors, dim=0):
+    made = list(places.traced(node).shape)
+    made[dim] = 1
+    names, out = symbols.names_of(made), lowering.out_dtype(node.meta["val"])
+    return lowering.TABLE[aten.cat.default]([t.reshape(names) for t in tensors], dim, out=out)
+
+
+# Operators that take a size for a number to compute with.
+ARITHMETIC = {
+    getattr(getattr(aten, name), overload)
+    for name in "add sub rsub mul div floor_divide eq ne lt le gt ge".split()
+    for overload in ("Tensor", "Scalar", "default")
+    if hasattr(getattr(aten, name), overload)
+}
+
+# ---- lowerings that go by sizes ----
+
+
+def _expression(size):
+    return size.node.expr if isinstance(size, torch.SymInt) else size
+
+
+def _sizes(node, at):
+    return [_expression(s) for s in places.traced(node.args[at]).shape]
+
+
+def _is_open(sizes):
+    return any(not isinstance(s, int) for s in sizes)
+
+
+def _has_open(node):
+    shapes = [places.traced(n).shape for n in node.all_input_nodes if places.traced(n) is not None]
+    return any(isinstance(s, torch.SymInt) for shape in shapes for s in shape)
+
+
+def _attends_safely(node):
+    causal = node.args[4] if len(node.args) > 4 else node.kwargs.get("is_causal")
+    return not causal or _sizes(node, 0)[-2] == _sizes(node, 1)[-2]
+
+
+def _along_is_fixed(node):
+    sizes, dim = _sizes(node, 0), node.args[1]
+    return isinstance(sizes[dim], int)
+
+
+def _rest_is_fixed(node):
+    """All but the first, which is said as -1."""
+    return not _is_open(_sizes(node, 0)[1:])
+
+
+def _ends_fixed(node):
+    return not _is_open(_sizes(node, 0)[-2:])
+
+
+def _indexed_is_fixed(node):
+    x = _sizes(node, 0)
+    at = [d for d, i in enumerate(node.args[1]) if i is not None]
+    return len(at) == 1 and isinstance(x[at[0]], int)
+
+
+def _nothing_is_open(node):
+    return not _has_open(node)
+
+
+# Whether what a lowering decides by sizes is the same for all; others decide nothing by them.
+_SAFE = {
+    aten._scaled_dot_product_flash_attention_for_cpu.default: _attends_safely,
+    aten.scatter_add.default: lambda node: _sizes(node, 2) == _sizes(node, 3),
+    aten.scatter.src: lambda node: _sizes(node, 2) == _sizes(node, 3),
+    aten.copy.default: lambda node: _sizes(node, 0) == _sizes(node, 1),
+    aten.cumsum.default: _along_is_fixed,
+    aten.convolution.default: _rest_is_fixed,
+    aten.native_group_norm.default: _rest_is_fixed,
+    aten.tril.default: _ends_fixed,
+    aten.triu.default: _ends_fixed,
+    aten.index.Tensor: _indexed_is_fixed,
+    **dict.fromkeys(
+        (
+            aten.var.correction,
+            aten.constant_pad_nd.default,
+            aten.max_pool2d_with_indices.default,
+            aten.avg_pool2d.default,
+            aten.index_put.default,
+            aten.index_copy.default,
+            aten.scatter.value,
+            aten.slice_scatter.default,
+            aten.select_scatter.default,
+            aten.view_as_complex.default,
+            *kernels.OVERLOADS.values(),
+        ),
+        _nothing_is_open,
+    ),
+}
+
+
+def is_safe(node):
+    """Whether the operator's lowering decides nothing by sizes that other runs have otherwise."""
+    safe = _SAFE.get(node.target)
+    return safe is None or not _has_open(node) or safe(node)

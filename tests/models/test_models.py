@@ -1,0 +1,77 @@
+"""Models of transformers through torch.compile with weir, against eager PyTorch."""
+
+import pytest
+import torch
+
+pytest.importorskip("transformers")
+import zoo  # noqa: E402
+
+import weir  # noqa: E402
+
+# What runs as PyTorch's kernel: products of experts, whose groups are known only on the device.
+LEFT = {"transformers.grouped_mm_fallback.default", "aten._grouped_mm.default"}
+
+
+@pytest.fixture(autouse=True, params=["cpu", "npu:a3"])
+def device(request):
+    torch._dynamo.reset()
+    before = weir.get_device()
+    weir.set_device(request.param)
+    yield request.param
+    weir.set_device(before)
+
+
+@pytest.mark.parametrize("name", zoo.MODELS)
+def test_values_are_eagers_and_operators_are_weirs(name):
+    module, inputs = zoo.make(name)
+    backend = weir.get_npu_backend()
+    with torch.no_grad():
+        want = zoo.result(module(**inputs))
+        got = zoo.result(torch.compile(module, backend=backend)(**inputs))
+    torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+    assert set(backend.coverage.fallback) <= LEFT
+
+
+def _generate(run, module, cache, count):
+    ids = torch.arange(6)[None] % 97
+    tokens = []
+    with torch.no_grad():
+        out = run(input_ids=ids, past_key_values=cache, use_cache=True)
+        for _ in range(count):
+            token = out.logits[:, -1:].argmax(-1)
+            tokens.append(int(token))
+            out = run(input_ids=token, past_key_values=cache, use_cache=True)
+    return tokens
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "static"])
+@pytest.mark.parametrize("name", ["llama", "qwen2-moe", "mixtral", "deepseek-v3", "gpt2"])
+def test_generated_tokens_are_eagers(name, kind, device):
+    from transformers import DynamicCache, StaticCache
+
+    count = 200 if device == "cpu" else 20
+    module, _ = zoo.make(name)
+
+    def cache():
+        if kind == "dynamic":
+            return DynamicCache(config=module.config)
+        return StaticCache(config=module.config, max_cache_len=count + 8)
+
+    backend = weir.get_npu_backend()
+    run = torch.compile(module, backend=backend, dynamic=kind == "dynamic")
+    assert _generate(run, module, cache(), count) == _generate(module, module, cache(), count)
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "bert"])
+def test_a_training_step_has_eagers_gradients(name):
+    def gradients(run, module):
+        module.zero_grad(set_to_none=True)
+        zoo.result(run(**inputs)).square().mean().backward()
+        return {n: p.grad.clone() for n, p in module.named_parameters() if p.grad is not None}
+
+    module, inputs = zoo.make(name)
+    want = gradients(module, module)
+    got = gradients(torch.compile(module, backend=weir.get_npu_backend()), module)
+    assert got.keys() == want.keys()
+    for parameter, gradient in want.items():
+        torch.testing.assert_close(got[parameter], gradient, rtol=1e-3, atol=1e-6)

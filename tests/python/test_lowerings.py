@@ -1,0 +1,72 @@
+"""Operators of PyTorch that are several of weir's: eager's values, and no kernel of PyTorch's."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import weir
+
+X = torch.randn(2, 6, 9, 8, generator=torch.Generator().manual_seed(0))
+ROW, PLACE = torch.tensor([3, -1, 0, 3]), torch.tensor([1, 1, -2, 0])
+WHOLE = torch.arange(-6, 6)
+
+CASES = {
+    "sin and cos": lambda: (torch.sin(X), torch.cos(X)),
+    "max_pool2d": lambda: F.max_pool2d(X, 3, 2, 1),
+    "max_pool2d, dilated": lambda: F.max_pool2d(X, (2, 3), (1, 2), 0, (2, 1)),
+    "avg_pool2d": lambda: F.avg_pool2d(X, 2),
+    "avg_pool2d, padded": lambda: F.avg_pool2d(X, 3, 1, 1),
+    "adaptive_avg_pool2d": lambda: F.adaptive_avg_pool2d(X, 1),
+    "batch_norm": lambda: F.batch_norm(
+        X, torch.arange(6.0), torch.arange(6.0) + 1, torch.ones(6), torch.zeros(6)
+    ),
+    "group_norm": lambda: F.group_norm(X, 3, torch.arange(6.0), torch.ones(6)),
+    "conv1d": lambda: F.conv1d(X[0], torch.ones(4, 9, 3), torch.ones(4), 2, 1),
+    "pad": lambda: F.pad(X, (1, 2, 0, -3), value=7.0),
+    "cumsum": lambda: (torch.cumsum(X, 2), torch.cumsum(WHOLE, 0)),
+    "histc": lambda: torch.histc((torch.arange(20) % 7).float(), 7, 0, 6),
+    "index": lambda: (X[PLACE], X[:, ROW], X[PLACE, ROW]),
+    "index_put": lambda: X.index_put((PLACE[:2],), X[:2] * 2, accumulate=True),
+    "index_put of a permutation": lambda: torch.zeros(4).index_put(
+        (torch.tensor([2, 0, 3, 1]),), torch.arange(4.0)
+    ),
+    "index_copy": lambda: X.index_copy(2, torch.tensor([4, 1]), X[:, :, :2] * 3),
+    "scatter": lambda: (
+        torch.zeros(3, 5).scatter(1, torch.tensor([[1], [0], [4]]), 2.0),
+        torch.zeros(5).scatter(0, torch.tensor([4, 2]), torch.tensor([1.0, 3.0])),
+    ),
+    "slice_scatter": lambda: X.slice_scatter(X[:, 1:3] * 2, 1, 2, 4),
+    "select_scatter": lambda: X.select_scatter(X[:, 0] * 2, 1, -1),
+    "bits of bool": lambda: ((X > 0) & (X < 1), (X > 0) | (X < -1), (X > 0) ^ (X > 1), ~(X > 0)),
+    "floor division": lambda: (WHOLE // 4, WHOLE // torch.tensor([3, -3, 2, -2, 1, 5] * 2)),
+    "remainder": lambda: (WHOLE % 4, WHOLE % torch.tensor([3, -3, 2, -2, 1, 5] * 2)),
+    "masked_fill": lambda: X.masked_fill(X > 0, -3.0),
+    "tril and triu": lambda: (torch.tril(X, -1), torch.triu(X > 0, 2)),
+    "gelu by tanh": lambda: F.gelu(X, approximate="tanh"),
+    "max and min of a dim": lambda: (torch.max(X, 1), torch.min(X, -1, keepdim=True)),
+    "any and all": lambda: ((X > 2).any(), (X > -1).all(1), (X > 2).any(-1)),
+    "var": lambda: (X.var(1), X.var((1, 2), correction=0)),
+    "sort": lambda: torch.sort(X, dim=1, descending=True, stable=True),
+    "complex rotary": lambda: torch.view_as_real(
+        torch.view_as_complex(X.reshape(2, 6, 9, 4, 2))
+        * torch.polar(torch.ones(9, 4), torch.arange(36.0).reshape(9, 4))
+    ),
+}
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu:a3"])
+def test_values_are_eagers_and_kernels_are_weirs(device):
+    weir.set_device(device)
+    try:
+        for name, case in CASES.items():
+            torch._dynamo.reset()
+            backend = weir.get_npu_backend()
+            with torch.no_grad():
+                want = case()
+                got = torch.compile(case, backend=backend, fullgraph=True)()
+            torch.testing.assert_close(
+                got, want, rtol=2e-5, atol=2e-5, msg=lambda m, name=name: f"{name}: {m}"
+            )
+            assert not backend.coverage.fallback, (name, backend.coverage.fallback)
+    finally:
+        weir.set_device("cpu")

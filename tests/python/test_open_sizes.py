@@ -1,0 +1,125 @@
+"""torch.compile with sizes that change: one plan serves them, with eager's values."""
+
+import random
+
+import pytest
+import torch
+
+import weir
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def compiled(function):
+    backend = weir.get_npu_backend()
+    return torch.compile(function, backend=backend, dynamic=True), backend
+
+
+def check(function, make, sizes):
+    """The values of eager calls for all sizes; gives the graphs that were compiled."""
+    run, backend = compiled(function)
+    for size in sizes:
+        args = make(*size) if isinstance(size, tuple) else make(size)
+        got, want = run(*args), function(*args)
+        torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5)
+    return backend.graphs
+
+
+def one_plan(graphs):
+    return all(len(g.elastic) == 1 and not g.inelastic for g in graphs)
+
+
+def test_a_growing_size_is_served_by_one_plan():
+    def grow(x, new):
+        both = torch.cat((x, new), 0)
+        scores = both @ both.transpose(0, 1)
+        return both, torch.softmax(scores, -1) @ both
+
+    graphs = check(grow, lambda n: (torch.randn(n, 8), torch.randn(1, 8)), range(2, 150))
+    assert len(graphs) == 1 and one_plan(graphs)
+
+
+def test_sizes_meet_fixed_ones_and_slices_of_each_other():
+    def mix(x, y):
+        n = x.shape[0]
+        a = x[: n // 2].reshape(-1, 2, 4) * 3
+        b = y[n - n // 2 :].unsqueeze(1).expand(-1, 2, 4)[:, :, 1:]
+        c = x.reshape(n * 2, 4).sum(0) + torch.arange(n, dtype=torch.float32).sum()
+        return a, b + 1, c, torch.stack((x[0], x[-1])), x.split(2, 1)[1] + y[:n, :2]
+
+    draw = random.Random(1)
+    sizes = [(n := draw.randint(3, 70), n + draw.randint(0, 9)) for _ in range(40)]
+    graphs = check(mix, lambda n, m: (torch.randn(n, 8), torch.randn(m, 4)), sizes)
+    assert one_plan(graphs)
+
+
+def test_results_that_are_views_follow_the_sizes():
+    def views(x):
+        y = x * 2
+        return y, y[1:], y.transpose(0, 1), x[2:], y.permute(1, 0)[:, 1:].contiguous()
+
+    run, backend = compiled(views)
+    for n in (5, 9, 4, 31):
+        x = torch.randn(n, 6)
+        got, want = run(x), views(x)
+        for a, b in zip(got, want):
+            torch.testing.assert_close(a, b)
+            assert a.stride() == b.stride() and a.storage_offset() == b.storage_offset()
+        got[0].zero_()
+        assert not got[1].any() and not got[2].any()
+    assert one_plan(backend.graphs)
+
+
+def test_transposed_arguments_are_taken_as_they_are():
+    graphs = check(
+        lambda x: torch.relu(x) + x.sum(0), lambda n: (torch.randn(6, n).t(),), range(2, 40, 3)
+    )
+    assert one_plan(graphs)
+
+
+def test_a_number_made_of_sizes_gets_a_plan_for_each():
+    graphs = check(lambda x: x * x.shape[0], lambda n: (torch.randn(n, 2),), (3, 5, 3, 9, 5))
+    assert all(g.elastic or g.inelastic for g in graphs)
+
+
+def test_threads_with_different_sizes_get_their_own_results():
+    import threading
+
+    def model(x):
+        return torch.softmax(x @ x.transpose(0, 1), -1) @ x
+
+    run, _ = compiled(model)
+    run(torch.randn(4, 8))
+    wrong = []
+
+    def work(seed):
+        draw = torch.Generator().manual_seed(seed)
+        for i in range(60):
+            x = torch.randn(2 + (i * 7 + seed * 3) % 37, 8, generator=draw)
+            if not torch.allclose(run(x), model(x), rtol=1e-4, atol=1e-5):
+                wrong.append(x.shape)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_gradients_follow_the_sizes():
+    def loss(x, w):
+        return torch.tanh(x @ w).square().mean()
+
+    run, backend = compiled(loss)
+    for n in (3, 8, 21, 5):
+        x, w = torch.randn(n, 4), torch.randn(4, 4, requires_grad=True)
+        run(x, w).backward()
+        got, w.grad = w.grad, None
+        loss(x, w).backward()
+        torch.testing.assert_close(got, w.grad)
