@@ -55,6 +55,7 @@ OPTIONAL = {
     ("weir_sort", "indices"), ("weir_nonzero_padded", "count"),
     ("weir_scope_push_super_kernel", "name"), ("weir_scope_enter_super_kernel", "name"),
     ("weir_compile_mode_parse", "name"), ("weir_stream_placement_parse", "name"),
+    ("weir_graph_describe", "module"), ("weir_graph_describe", "source"),
 }  # fmt: skip
 # Reductions over all dims.
 OPTIONAL |= {(f"weir_{n}", "dims") for n in ("sum", "mean", "max", "min", "prod", "any", "all")}
