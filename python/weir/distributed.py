@@ -104,8 +104,9 @@ class Work(dist._Work):
 class ProcessGroupWeir(dist.ProcessGroup):
     """The ranks of one machine, each a process."""
 
-    def __init__(self, store, rank, size, timeout):
+    def __init__(self, store, rank, size, timeout, name="weir"):
         super().__init__(rank, size)
+        self._name = name
         if rank == 0:
             name = f"weir-{os.geteuid()}-{uuid.uuid4().hex}"
             store.set("weir", os.path.join(tempfile.gettempdir(), name))
@@ -124,7 +125,7 @@ class ProcessGroupWeir(dist.ProcessGroup):
         self._waiting = None
 
     def getBackendName(self):
-        return "weir"
+        return self._name
 
     # Functional collectives look groups up by name.
     @property

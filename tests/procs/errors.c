@@ -124,8 +124,13 @@ SCENARIO(cut)
 
     CHECK_OK(weir_barrier(self));
     CHECK_OK(weir_stream_sync(weir_stream_default(dev)));
-    if (weir_rank_index(self) == 1)
-        shutdown(weir__procs_group_world(g->procs)->conn.fd, SHUT_RDWR);
+    if (weir_rank_index(self) == 1) {
+        struct weir__world *w = weir__procs_group_world(g->procs);
+
+        weir__mutex_lock(&w->conn_lock);
+        shutdown(w->conn.fd, SHUT_RDWR);
+        weir__mutex_unlock(&w->conn_lock);
+    }
     call_until_error(g, dev, 10);
 }
 

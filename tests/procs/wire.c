@@ -60,7 +60,7 @@ TEST(procs, mutated_control_messages_are_taken_or_refused_within_their_bytes)
     uint64_t seed = 7;
     int taken = 0, refused = 0;
 
-    for (int i = 0; i < 20000; i++) {
+    for (int i = 0; i < 20000 / TEST_SLOWDOWN; i++) {
         size_t size = random_message(bytes, &seed);
         size_t have = draw(&seed) % 3 ? size : draw(&seed) % (size + 1);
         char *copy = malloc(have + 1); /* so that a byte too many is seen */

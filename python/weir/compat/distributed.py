@@ -1,4 +1,4 @@
-"""The process group backend ``hccl``: gloo where the NPU's memory is the host's, nccl on GPUs."""
+"""The process group backend ``hccl``: weir's where the NPU's memory is the host's, nccl on GPUs."""
 
 import functools
 
@@ -32,9 +32,11 @@ def _without(function, *numbers):
     return call
 
 
-def _gloo(options, backend_options):
-    return dist.ProcessGroupGloo(
-        options.store, options.group_rank, options.group_size, timeout=options.timeout
+def _weir(options, backend_options):
+    from ..distributed import ProcessGroupWeir
+
+    return ProcessGroupWeir(
+        options.store, options.group_rank, options.group_size, options.timeout, "hccl"
     )
 
 
@@ -46,4 +48,4 @@ def _nccl(options, backend_options):
     )
 
 
-_make = {"cpu": _gloo, "cuda": _nccl}
+_make = {"cpu": _weir, "cuda": _nccl}

@@ -148,7 +148,7 @@ static weir_status name_key(struct weir__world *w, const int *ranks, int nranks,
         members |= UINT64_C(1) << ranks[i];
         order = (order ^ (uint64_t)ranks[i]) * UINT64_C(1099511628211);
     }
-    snprintf(base, sizeof base, "%.48s:%llx:%08x", name, (unsigned long long)members,
+    snprintf(base, sizeof base, "%.30s:%llx:%08x", name, (unsigned long long)members,
              (unsigned)(order >> 32 ^ order));
     weir__mutex_lock(&w->lock);
     for (s = w->splits; s && strcmp(s->key, base); s = s->next)
@@ -162,7 +162,7 @@ static weir_status name_key(struct weir__world *w, const int *ranks, int nranks,
     weir__mutex_unlock(&w->lock);
     if (!s)
         return weir__fail_nomem("making a group of %d ranks", nranks);
-    snprintf(key, WEIR__WIRE_KEY, "%.80s:%llu", base, (unsigned long long)count);
+    snprintf(key, WEIR__WIRE_KEY, "%.60s:%llu", base, (unsigned long long)count);
     return WEIR_OK;
 }
 
@@ -177,6 +177,22 @@ static weir_status open_cells(struct weir__procs_group *p, const struct weir__wi
     if (!(p->cells = weir__share_reach(&p->reached, b.pid, &b.memory, true)))
         return weir__last_status();
     return WEIR_OK;
+}
+
+/* The members tell each other where the cells are, and that they have them: whoever is quick may be
+ * gone again before another has opened its memory. */
+static weir_status meet_members(struct weir__procs_group *p, uint64_t members, int64_t timeout_ns,
+                                struct weir__wire_gathered *all)
+{
+    char ready[WEIR__WIRE_KEY];
+    weir_status st;
+
+    if ((st = meet(p->world, p->key, members, timeout_ns, p->cells, weir__cells_size(p->ranks),
+                   all)) ||
+        (st = open_cells(p, all)))
+        return st;
+    snprintf(ready, sizeof ready, "%.80s ready", p->key);
+    return meet(p->world, ready, members, timeout_ns, NULL, 0, all);
 }
 
 static weir_status check_self(const struct weir__world *w, const int *ranks, int nranks, int *self)
@@ -237,9 +253,7 @@ weir_status weir__procs_group_make(struct weir__world *w, const int *ranks, int 
             st = weir__fail(WEIR_EUNAVAILABLE, "the system gave no memory to share (memfd)");
     }
     if (!st)
-        st = meet(w, p->key, members, timeout_ns, p->cells, weir__cells_size(nranks), all);
-    if (!st)
-        st = open_cells(p, all);
+        st = meet_members(p, members, timeout_ns, all);
     weir__free(all);
     if (st) {
         weir__procs_group_free(p);

@@ -192,6 +192,11 @@ static void gather(struct weir__procs_group *p, struct weir__rendezvous *m,
         int rank = __builtin_ctzll(left);
 
         if (!weir__visit_read(p, v, m->channel, rank)) {
+            const struct weir__peer *peer = &p->world->peers[p->world_rank[rank]];
+
+            /* It has given the call up and is gone: the link hears why. */
+            if (atomic_load(&v->cell->failed) || weir__process_state(peer->pid) == 'Z')
+                return;
             break_over(p, m, WEIR_EUNAVAILABLE, weir_last_error(), woken);
             return;
         }
