@@ -52,6 +52,27 @@ static aclnnStatus check_tensor(const struct row *row, const struct operand *o, 
     return 0;
 }
 
+/* In place, a float operand does not make floats of integers. Said in the first phase: torch_npu
+ * raises that to the caller, and what the second says is its queue's end. */
+static aclnnStatus check_in_place(const struct row *row, const union arg *args)
+{
+    static const char *const names[] = {"InplaceAdd", "InplaceSub", "InplaceMul", "InplaceDiv"};
+    int self, other;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(row->name, names[i]) != 0)
+            continue;
+        self = type_of_acl(args[0].tensor->type);
+        other = type_of_acl(args[1].tensor->type);
+        if (self >= 0 && other >= 0 && !(TYPES_FLOAT >> self & 1) && TYPES_FLOAT >> other & 1)
+            return weir_cann_fail(
+                ACLNN_ERR_PARAM_INVALID,
+                "aclnn%s: result type %s can't be cast to the desired output type %s", row->name,
+                acl_type_name(args[1].tensor->type), acl_type_name(args[0].tensor->type));
+    }
+    return 0;
+}
+
 static aclnnStatus check(const struct row *row, const union arg *args)
 {
     const aclTensor *first = NULL;
@@ -87,7 +108,7 @@ static aclnnStatus check(const struct row *row, const union arg *args)
         if (err)
             return err;
     }
-    return 0;
+    return row->operands[0].kind == OPERAND_X ? check_in_place(row, args) : 0;
 }
 
 void executor_free_contents(aclOpExecutor *e)
