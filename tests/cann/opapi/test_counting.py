@@ -5,7 +5,8 @@ import torch
 from aclnn import call
 from samples import FLOAT, INT, close, make
 
-COVERED = {"Unique", "Unique2", "UniqueConsecutive", "UniqueDim", "Histc", "Bincount"}
+COVERED = {"Unique", "Unique2", "UniqueConsecutive", "UniqueDim", "Histc", "Bincount",
+           "TransMatmulWeight"}
 
 
 def room(n, dtype=torch.int64):
@@ -98,3 +99,11 @@ def test_bincount():
             w, out = make((50,), weighs), room(n, weighs)
             call("Bincount", x, w, 12, out)
             close(out, torch.bincount(x, w, minlength=12), 5)
+
+
+def test_a_weight_keeps_its_layout():
+    for dtype in (torch.float16, torch.int8):
+        x = make((5, 7), dtype)
+        y = x.clone()
+        call("TransMatmulWeight", y)
+        assert torch.equal(x, y)
