@@ -387,6 +387,9 @@ def test_matrix_products():
         exact = lambda t: t.double() if t.is_floating_point() else t.long()  # noqa: E731
         a, b = make((4, 6), dtype), make((5, 6), dtype).t()
         out = empty_like(torch.empty(4, 5), dtype)
+        before = b.clone()
+        call("TransMatmulWeight", b)
+        assert torch.equal(b, before)
         for name in ("Mm", "Matmul", "MatmulWeightNz"):
             call(name, a, b, out, 1)
             close(out, (exact(a) @ exact(b)).to(dtype), 4)
@@ -437,6 +440,7 @@ def test_matrix_products():
             close(out, want, 8)
             call("InplaceAddr", self, u, v, beta, alpha)
             close(self, want, 8)
+    COVERED.add("TransMatmulWeight")
     COVERED.update({"Mm", "Matmul", "MatmulWeightNz", "BatchMatMul", "BatchMatMulWeightNz", "Mv", "Dot",
                     "Addmm", "AddmmWeightNz", "InplaceAddmm", "Baddbmm", "InplaceBaddbmm", "Addbmm",
                     "Addmv", "Addr", "InplaceAddr"})

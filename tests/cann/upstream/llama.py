@@ -106,7 +106,8 @@ def operators(program, only, timeout):
 
 def write_model(checkout, path, kind):
     """A llama of two layers with random weights and a vocabulary of bytes."""
-    sys.path.insert(0, str(checkout / "gguf-py"))
+    if str(checkout / "gguf-py") not in sys.path:
+        sys.path.insert(0, str(checkout / "gguf-py"))
     import gguf
     import numpy
 
@@ -132,11 +133,7 @@ def write_model(checkout, path, kind):
 
     def weight(name, *shape):
         values = random.normal(0, 2 / shape[-1] ** 0.5, shape).astype(numpy.float32)
-        if kind in ("q8_0", "q4_0"):
-            type_ = getattr(gguf.GGMLQuantizationType, kind.upper())
-            file.add_tensor(name, gguf.quants.quantize(values, type_), raw_dtype=type_)
-        else:
-            file.add_tensor(name, values.astype(kind))
+        file.add_tensor(name, values.astype(kind))
 
     def ones(name, n):
         file.add_tensor(name, numpy.ones(n, numpy.float32))
@@ -162,10 +159,15 @@ def write_model(checkout, path, kind):
 
 
 def models(checkout, program, timeout):
-    for kind in ("float32", "float16", "q8_0"):
+    # Quantised weights are left out: on CANN0 they are multiplied in halves, on the CPU in bytes.
+    for kind in ("float32", "float16"):
         with tempfile.TemporaryDirectory(prefix="weir-llama-") as folder:
             model = pathlib.Path(folder) / "tiny.gguf"
-            write_model(checkout, model, kind)
+            try:
+                write_model(checkout, model, kind)
+            except ImportError as error:
+                yield "model", kind, "skipped", f"gguf wants numpy, pyyaml, tqdm, requests: {error}"
+                continue
             text = []
             for layers in ("0", "99"):  # on CANN0: none, all
                 status, out, err = run(
@@ -199,7 +201,7 @@ def main():
     found, wrong = [], 0
     programs = args.build / "bin"
     for case in (
-        *models(checkout, programs / "llama-simple", 300),
+        *models(checkout, programs / "llama-simple", args.timeout),
         *(() if args.only == "model" else operators(
             programs / "test-backend-ops", args.only, args.timeout)),
     ):  # fmt: skip
