@@ -58,6 +58,19 @@ wheel-check: deps ## a wheel from an empty virtual environment, used in another 
 python-asan: python ## the Python tests against an extension and a library with sanitizers
 	scripts/python-asan
 
+.PHONY: deb
+deb: ## Debian packages, in build/dist
+	@scripts/install-deps --package
+	scripts/make-deb build/dist
+
+.PHONY: tarball
+tarball: ## the installed tree as a tarball that works anywhere, in build/dist
+	scripts/make-tarball build/dist
+
+.PHONY: test-packages
+test-packages: deb tarball ## install each package in an empty system and use it
+	scripts/check-packages build/dist
+
 .PHONY: bench
 bench: ## measure weir against its peers (installs them)
 	@scripts/install-deps --bench

@@ -1,6 +1,8 @@
 /* Python functions as operators: queued in order with a stream, or nodes of a graph. */
 #include "weirpy.h"
 
+#include <stdio.h>
+
 /* What was raised becomes the reason of the stream's error, and is shown where such things are. An
  * interrupt, which comes here if this thread also waits, is raised again when the wait is over. */
 static weir_status fail_like_python(PyObject *function)

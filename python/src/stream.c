@@ -74,7 +74,7 @@ static PyObject *set_current(PyObject *self, PyObject *none)
 static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"priority", "name", "device", NULL};
-    weir_stream_options options = {0, NULL};
+    weir_stream_options options = {.size = sizeof options};
     PyObject *device = NULL, *made;
     weir_stream *stream;
     weir_status st;

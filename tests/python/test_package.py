@@ -4,6 +4,8 @@ import importlib.metadata
 import subprocess
 import sys
 
+import pytest
+
 import weir
 
 
@@ -36,3 +38,17 @@ def test_the_licence_is_an_spdx_expression():
     metadata = importlib.metadata.metadata("weir")
     assert metadata["License-Expression"] == "Apache-2.0"
     assert weir.__version__ == metadata["Version"]
+
+
+def test_pytorch_finds_the_backend_by_its_name_alone():
+    """Through the entry point: nothing of weir is imported before."""
+    pytest.importorskip("torch")
+    text = (
+        "import torch\n"
+        "f = torch.compile(lambda x: x + 1, backend='weir', options={'auto_streams': True})\n"
+        "print(f(torch.ones(2)).tolist())\n"
+        "import weir\n"
+        "print(torch.compile(lambda x: x * 3, backend='weir')(torch.ones(2)).tolist())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=300)
+    assert done.stdout.split("\n")[:2] == ["[2.0, 2.0]", "[3.0, 3.0]"], done.stderr[-2000:]
