@@ -1,6 +1,7 @@
 #include "comm/procs/cells.h"
 
-#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static size_t cell_size(int members)
 {
@@ -19,13 +20,18 @@ size_t weir__cells_size(int ranks)
 struct weir__cell *weir__cell_of(struct weir__cells *cells, const struct weir__channel *channel,
                                  uint64_t call)
 {
-    int n = channel->group->nranks, from, to;
+    int n = channel->group->nranks;
     char *base = (char *)(cells + 1);
     size_t size = cell_size(n);
 
     if (*channel->name) {
-        if (sscanf(channel->name, "pair %d to %d", &from, &to) != 2)
+        long from, to;
+        char *end;
+
+        if (strncmp(channel->name, "pair ", 5)) /* tensor/member.c names them */
             return NULL;
+        from = strtol(channel->name + 5, &end, 10);
+        to = strtol(end + strlen(" to "), NULL, 10);
         base += WEIR__CELLS * (size + (size_t)(from * n + to) * cell_size(2));
         size = cell_size(2);
     }

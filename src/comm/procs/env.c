@@ -64,9 +64,9 @@ static bool is_one_host(const struct launcher *l, int ranks)
     const char *nodes = getenv("SLURM_NNODES"), *address = getenv("MASTER_ADDR");
 
     if (local)
-        return atoi(local) == ranks;
+        return strtol(local, NULL, 10) == ranks;
     if (nodes)
-        return atoi(nodes) == 1;
+        return strtol(nodes, NULL, 10) == 1;
     return !address || !strcmp(address, "localhost") || !strncmp(address, "127.", 4);
 }
 
@@ -107,8 +107,8 @@ static weir_status find_store(const char *given, const struct launcher *l,
     } else if (l && is_one_host(l, p->ranks)) {
         name_file(l, p);
     } else if (address && port) { /* torchrun's own store has that port, so the next one */
-        snprintf(p->store, sizeof p->store, "%.200s:%d", address,
-                 atoi(port) + (getenv("TORCHELASTIC_RUN_ID") ? 1 : 0));
+        snprintf(p->store, sizeof p->store, "%.200s:%ld", address,
+                 strtol(port, NULL, 10) + (getenv("TORCHELASTIC_RUN_ID") ? 1 : 0));
     } else {
         return weir__fail(WEIR_EINVAL, "nobody says where the ranks meet: set WEIR_STORE to "
                                        "HOST:PORT of rank 0, or to file:PATH on one host");

@@ -3,18 +3,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "comm/procs/procs.h"
 
-enum { EXITING = 4 }; /* PF_EXITING of the kernel: the ninth field of stat */
+enum { EXITING = 4 }; /* PF_EXITING of the kernel: the ninth field of stat, */
+enum { FIELDS = 6 };  /* the sixth after the state */
 
 char weir__process_state(uint32_t pid)
 {
-    char path[40], text[300], *close_paren;
-    unsigned flags;
+    char path[40], text[300], *close_paren, *end;
+    long flags = 0;
     ssize_t n;
     int fd;
 
@@ -27,10 +29,12 @@ char weir__process_state(uint32_t pid)
         return 'Z';
     text[n] = 0;
     close_paren = strrchr(text, ')');
-    if (!close_paren || close_paren[1] != ' ')
+    if (!close_paren || close_paren[1] != ' ' || !close_paren[2] || close_paren[3] != ' ')
         return 0;
     /* Its connections are closed while it is on its way out. */
-    if (sscanf(close_paren + 4, "%*d %*d %*d %*d %*d %u", &flags) == 1 && flags & EXITING)
+    for (int i = 0, at = 4; i < FIELDS; i++, at = (int)(end - close_paren))
+        flags = strtol(close_paren + at, &end, 10);
+    if (flags & EXITING)
         return 'Z';
     switch (close_paren[2]) {
     case 'T':
