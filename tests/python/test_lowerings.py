@@ -54,19 +54,22 @@ CASES = {
 }
 
 
+def everything():
+    return [case() for case in CASES.values()]
+
+
 @pytest.mark.parametrize("device", ["cpu", "npu:a3"])
 def test_values_are_eagers_and_kernels_are_weirs(device):
     weir.set_device(device)
     try:
-        for name, case in CASES.items():
-            torch._dynamo.reset()
-            backend = weir.get_npu_backend()
-            with torch.no_grad():
-                want = case()
-                got = torch.compile(case, backend=backend, fullgraph=True)()
+        torch._dynamo.reset()
+        backend = weir.get_npu_backend()
+        with torch.no_grad():
+            all_got = torch.compile(everything, backend=backend, fullgraph=True)()
+        for name, got, want in zip(CASES, all_got, everything(), strict=True):
             torch.testing.assert_close(
                 got, want, rtol=2e-5, atol=2e-5, msg=lambda m, name=name: f"{name}: {m}"
             )
-            assert not backend.coverage.fallback, (name, backend.coverage.fallback)
+        assert not backend.coverage.fallback
     finally:
         weir.set_device("cpu")
