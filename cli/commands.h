@@ -19,6 +19,7 @@ int weir_cmd_cann(int argc, char **argv);
 int weir_cmd_check(int argc, char **argv);
 int weir_cmd_demo(int argc, char **argv);
 int weir_cmd_devices(int argc, char **argv);
+int weir_cmd_estimate(int argc, char **argv);
 int weir_cmd_launch(int argc, char **argv);
 int weir_cmd_ops(int argc, char **argv);
 int weir_cmd_trace(int argc, char **argv);

@@ -19,6 +19,7 @@ static const struct command {
     {"run", weir_cmd_run, "how long a graph takes, and why"},
     {"advise", weir_cmd_advise, "what keeps operators of a graph from overlapping"},
     {"tune", weir_cmd_tune, "a faster placement of a graph, and what each change brings"},
+    {"estimate", weir_cmd_estimate, "how fast a language model will be on a modelled device"},
     {"calibrate", weir_cmd_calibrate, "a profile of a real device, and how well it predicts"},
     {"demo", weir_cmd_demo, "what streams do, shown and measured in a few seconds"},
     {"launch", weir_cmd_launch, "a program as several ranks, each a process"},

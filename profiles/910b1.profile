@@ -25,7 +25,7 @@ cube_fill_k 150            # fitted: the same range
 mix_efficiency 0.654       # published: MLA bound by computing, arXiv 2506.12708
 vector_efficiency 0.6      # guessed
 cube_head_us 3             # fitted: MatMul and FlashAttention at 12+24 against 24+48 cores
-vector_head_us 2           # guessed: below cube_head_us
+vector_head_us 7           # fitted: TPOT of DeepSeek-R1 at 8 sequences a card, arXiv 2506.12708
 hbm_gib 64                 # published: CANN 8.1.RC1 platform file of the SoC
 hbm_gb_s 1600              # published: HBM of the 64 GB parts
 hbm_efficiency 0.841       # published: MLA bound by memory, arXiv 2506.12708

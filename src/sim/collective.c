@@ -142,9 +142,10 @@ static double handling_us(const struct weir__profile *p, const struct weir__coll
                           double latency)
 {
     double messages = latency * (c->nranks - 1) / p->exchange_flight;
+    double bytes = c->bytes * (c->cores > 0 ? p->vector_cores / c->cores : 1);
 
-    return c->kind == WEIR__DISPATCH  ? messages + c->bytes / (p->dispatch_gb_s * 1e3)
-           : c->kind == WEIR__COMBINE ? c->bytes / (p->combine_gb_s * 1e3)
+    return c->kind == WEIR__DISPATCH  ? messages + bytes / (p->dispatch_gb_s * 1e3)
+           : c->kind == WEIR__COMBINE ? bytes / (p->combine_gb_s * 1e3)
                                       : messages;
 }
 
@@ -228,12 +229,15 @@ static double part_of(enum weir__comm_pattern kind, uint32_t nranks, double byte
 void weir__model_collective(const struct weir__model *m, const struct weir__collective *c,
                             struct weir__sim_op *op)
 {
+    bool on_cores = op->per_block[WEIR__POOL_VECTOR] || op->per_block[WEIR__POOL_CUBE];
+    struct weir__collective with = *c;
     struct weir__collective_cost cost;
     struct weir__sim_limits limits;
     double most;
 
+    with.cores = on_cores ? op->cores : 0;
     weir__model_limits(m, &limits);
-    weir__collective_cost(m, c, &cost);
+    weir__collective_cost(m, &with, &cost);
     op->block_ps = weir__model_ps(cost.us);
     op->blocks = op->cores;
     memset(op->draws, 0, sizeof op->draws);

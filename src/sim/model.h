@@ -82,6 +82,7 @@ struct weir__collective {
     uint32_t nranks; /* the first of the system, neighbours first */
     uint32_t span;   /* of a send: dies that a level of links must reach; 0: nranks */
     double bytes;
+    double cores; /* vector cores that it has; 0: all */
 };
 
 struct weir__collective_cost {

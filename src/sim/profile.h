@@ -67,8 +67,8 @@
     X(net_us, 0, 1e6, "latency of the network")                                          \
     X(exchange_us, 0, 1e6, "of a dispatch or combine before its transfers")              \
     X(exchange_flight, 1, 1e6, "messages to peers that an all-to-all has under way")     \
-    X(dispatch_gb_s, 0.001, 1e6, "routing, quantising and packing before a dispatch")    \
-    X(combine_gb_s, 0.001, 1e6, "adding up of what a combine brings")                    \
+    X(dispatch_gb_s, 0.001, 1e6, "routing and packing for a dispatch, all vector cores") \
+    X(combine_gb_s, 0.001, 1e6, "adding up of what a combine brings, all vector cores")  \
     X(push_efficiency, 0.01, 1, "share of a link that dispatch and combine reach")       \
     X(pull_efficiency, 0.01, 1, "share of a link that other collectives reach")          \
     X(error, 0, 1, "of a prediction: what 9 of 10 published figures are within")

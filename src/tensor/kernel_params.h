@@ -12,9 +12,11 @@ struct weir__kernel_params {
     int64_t blocks;  /* 0 means 1 */
     double us_per_block;
     double us; /* a fixed time on exactly `blocks` cores granted together; then no us_per_block */
-    int64_t bytes; /* memory traffic */
-    double flops;  /* of all blocks, instead of a time; a device in virtual time says how long */
-    char dtype[8]; /* that they compute in; "" is f16 */
+    int64_t bytes;   /* memory traffic */
+    double flops;    /* of all blocks, instead of a time; a device in virtual time says how long */
+    char dtype[8];   /* that they compute in; "" is f16 */
+    int64_t m, n, k; /* of a matrix product, so that tiles and filling count; 0: none */
+    int64_t ranks;   /* of its collective, for what it costs; 0: all that run */
     bool gang;
     char class[16];      /* ascendc, tbe, atb, hccl, mc2, aicpu, static: whether a core limit
                           * reaches it; "" is ascendc */

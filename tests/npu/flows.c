@@ -8,7 +8,7 @@
 /* Bytes that 1600 GB/s, of which operators reach 0.841, move in a microsecond. */
 #define BYTES_US INT64_C(1345600)
 #define CORE_GB_S 83.0
-#define VECTOR_HEAD_US 2.0
+#define VECTOR_HEAD_US 7.0
 
 TEST(flows, kernels_that_draw_on_memory_slow_each_other_down)
 {

@@ -43,8 +43,9 @@ static void load_kernel(const weir_device *dev, const struct weir__kernel_params
     load->together = p->us > 0;
     load->block_us = p->us > 0 ? p->us : p->us_per_block;
     load->bytes = (double)p->bytes;
-    load->flops = weir__model_flops(dev->model, load->engine,
-                                    &(struct weir__flops){.count = p->flops, .type = p->dtype});
+    load->flops = weir__model_flops(
+        dev->model, load->engine,
+        &(struct weir__flops){p->flops, p->dtype, (double)p->m, (double)p->n, (double)p->k});
     load->comm = p->collective[0] || load->engine == WEIR_ENGINE_SDMA ||
                  !strcmp(p->class, "hccl") || !strcmp(p->class, "mc2");
     own = weir__kernel_obeys_limit(p) ? own_limit(dev, load->engine, limit) : 0;
@@ -139,7 +140,7 @@ static weir_status meet_by_name(struct weir__predict_graph *pg, int v,
         weir__model_collective(model,
                                &(struct weir__collective){
                                    .kind = weir__collective_kind(p->collective),
-                                   .nranks = place->nranks,
+                                   .nranks = p->ranks ? (uint32_t)p->ranks : place->nranks,
                                    .bytes = (double)p->bytes,
                                },
                                op);

@@ -21,7 +21,8 @@ static const struct weir__op_field kernel_fields[] = {
     TEXT(engine),        FIELD(blocks, INT, 1), FIELD(us_per_block, FLOAT, 1),
     FIELD(us, FLOAT, 1), FIELD(bytes, INT, 1),  FIELD(gang, BOOL, 1),
     TEXT(class),         TEXT(collective),      FIELD(flops, FLOAT, 1),
-    TEXT(dtype),
+    TEXT(dtype),         FIELD(m, INT, 1),      FIELD(n, INT, 1),
+    FIELD(k, INT, 1),    FIELD(ranks, INT, 1),
 #undef TEXT
 #undef FIELD
 };
@@ -69,6 +70,12 @@ static weir_status infer_kernel(struct weir__call *call)
     if (p->flops > 0 && (p->us > 0 || p->us_per_block > 0))
         return weir__fail(WEIR_EINVAL, "Kernel: flops %g and a time of %g us exclude each other",
                           p->flops, p->us > 0 ? p->us : p->us_per_block);
+    if (p->m < 0 || p->n < 0 || p->k < 0)
+        return weir__fail(WEIR_ERANGE, "Kernel: m %lld, n %lld and k %lld must not be negative",
+                          (long long)p->m, (long long)p->n, (long long)p->k);
+    if (p->ranks < 0 || p->ranks > MAX_BLOCKS)
+        return weir__fail(WEIR_ERANGE, "Kernel: %lld ranks are out of range: 0..%d",
+                          (long long)p->ranks, MAX_BLOCKS);
     if (!weir__kernel_dtype_is_known(p->dtype))
         return weir__fail(WEIR_EINVAL,
                           "Kernel: there is no type '%s': f16, bf16, f32, hf32, f64, i8, i32, i64 "
@@ -92,6 +99,9 @@ static void cost_kernel(const struct weir__call *call, struct weir__cost *cost)
 
     cost->flops = p->flops > 0 ? p->flops : flops_per_us * block_us(p) * weir__kernel_blocks(p);
     cost->type = p->dtype[0] ? p->dtype : "f16";
+    cost->m = (double)p->m;
+    cost->n = (double)p->n;
+    cost->k = (double)p->k;
     cost->bytes = (double)p->bytes;
 }
 

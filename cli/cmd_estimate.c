@@ -1,0 +1,215 @@
+/* `weir estimate`: how fast a language model will be on a modelled device. */
+#include "estimate.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "commands.h"
+#include "ranks.h"
+
+/* What the options say, before it is checked. */
+struct words {
+    const char *spec, *ranks, *tp, *ep, *pp, *batch, *prompt, *output, *quant, *placement, *mtp;
+    const char *imbalance, *ttft, *tpot, *most, *graph, *prefill_graph;
+    bool search, json;
+};
+
+static int bad_value(const char *option, const char *value, const char *what)
+{
+    fprintf(stderr, "weir estimate: %s is '%s', not %s\n", option, value, what);
+    return EXIT_USAGE;
+}
+
+/* returns  -1, or the exit status after a complaint. */
+static int read_number(const char *option, const char *value, double least, double most,
+                       double *out)
+{
+    char *end, what[64];
+
+    if (!value)
+        return -1;
+    *out = strtod(value, &end);
+    if (end != value && !*end && *out >= least && *out <= most)
+        return -1;
+    snprintf(what, sizeof what, "a number in %g..%g", least, most);
+    return bad_value(option, value, what);
+}
+
+static int read_count(const char *option, const char *value, uint32_t *out)
+{
+    double number = *out;
+    int status = read_number(option, value, 1, 1e6, &number);
+
+    if (status < 0 && number != floor(number))
+        return bad_value(option, value, "a whole number");
+    *out = (uint32_t)number;
+    return status;
+}
+
+static int read_name(const char *option, const char *value, const char *const *names, int n,
+                     int *out)
+{
+    char what[80] = "one of";
+
+    if (!value)
+        return -1;
+    for (int i = 0; i < n; i++) {
+        if (!strcmp(value, names[i])) {
+            *out = i;
+            return -1;
+        }
+        snprintf(what + strlen(what), sizeof what - strlen(what), " %s", names[i]);
+    }
+    return bad_value(option, value, what);
+}
+
+static int read_deploy(const struct words *w, struct weir__deploy *d)
+{
+    int quant = WEIR__QUANT_BF16, placement = WEIR__PLACE_SINGLE, status;
+
+    weir__deploy_init(d);
+    if ((status = read_count("--ranks", w->ranks, &d->ranks)) >= 0 ||
+        (status = read_count("--tp", w->tp, &d->tp)) >= 0 ||
+        (status = read_count("--ep", w->ep, &d->ep)) >= 0 ||
+        (status = read_count("--pp", w->pp, &d->pp)) >= 0 ||
+        (status = read_number("--batch", w->batch, 1, 1e6, &d->batch)) >= 0 ||
+        (status = read_number("--prompt", w->prompt, 1, 1e7, &d->prompt)) >= 0 ||
+        (status = read_number("--output", w->output, 0, 1e7, &d->output)) >= 0 ||
+        (status = read_number("--mtp", w->mtp, 0, 1, &d->accept)) >= 0 ||
+        (status = read_number("--imbalance", w->imbalance, 1, 100, &d->imbalance)) >= 0 ||
+        (status = read_name("--quant", w->quant, weir__quant_names, 4, &quant)) >= 0 ||
+        (status = read_name("--placement", w->placement, weir__placement_names, 3, &placement)) >=
+            0)
+        return status;
+    d->quant = (enum weir__quant)quant;
+    d->placement = (enum weir__placement)placement;
+    return -1;
+}
+
+static weir_status write_text(FILE *f, const void *user)
+{
+    const struct weir__text *text = user;
+
+    return fwrite(text->data, 1, text->size, f) == text->size
+               ? WEIR_OK
+               : weir__fail(WEIR_EIO, "cannot write the graph");
+}
+
+static weir_status write_graph(const struct estimate_job *job, bool prefill, const char *path)
+{
+    struct weir__text text = {0};
+    weir_status st;
+
+    if (!path)
+        return WEIR_OK;
+    if (!(st = weir__estimate_graph(&job->llm, &job->d, &(struct weir__step){.prefill = prefill},
+                                    &job->dev->model->profile, &text)))
+        st = weir__file_write(path, write_text, &text);
+    weir__text_free(&text);
+    return st;
+}
+
+static int estimate_once(struct estimate_job *job, const struct words *w)
+{
+    struct weir__estimate e;
+    weir_status st = weir__estimate(job->dev, &job->llm, &job->d, &e);
+
+    if (st)
+        return st == WEIR_EINVAL ? (cli_complain("estimate", st), EXIT_USAGE)
+                                 : cli_complain("estimate", st);
+    if (job->json)
+        estimate_print_json(job, &e);
+    else
+        estimate_print(job, &e);
+    weir__estimate_fini(&e);
+    if ((st = write_graph(job, false, w->graph)) || (st = write_graph(job, true, w->prefill_graph)))
+        return cli_complain("estimate", st);
+    return EXIT_FINE;
+}
+
+static int estimate(struct estimate_job *job, const struct words *w)
+{
+    weir_status st = weir__llm_load(job->path, &job->llm);
+    int status;
+
+    if (st) {
+        cli_complain("estimate", st);
+        return EXIT_USAGE;
+    }
+    if ((status = cli_open_model("estimate", w->spec, "npu:a3", &job->dev)) >= 0)
+        return status;
+    status = w->search ? estimate_search(job) : estimate_once(job, w);
+    weir_device_close(job->dev);
+    return status;
+}
+
+int weir_cmd_estimate(int argc, char **argv)
+{
+    struct words w = {0};
+    const struct cli_option options[] = {
+        {"--device", "SPEC", "the modelled device of each rank; npu:a3", NULL, &w.spec},
+        {"--ranks", "N", "dies in all; 1", NULL, &w.ranks},
+        {"--tp", "N", "dies that share the heads; 1", NULL, &w.tp},
+        {"--pp", "N", "stages of layers; 1", NULL, &w.pp},
+        {"--ep", "N", "dies that share the experts; all of a stage", NULL, &w.ep},
+        {"--batch", "N", "sequences of one replica (tp x pp dies); 1", NULL, &w.batch},
+        {"--prompt", "N", "tokens of a prompt; 1024", NULL, &w.prompt},
+        {"--output", "N", "tokens of an answer; 256", NULL, &w.output},
+        {"--quant", "TYPE", "bf16, w8a8, w4a8 or fp8", NULL, &w.quant},
+        {"--placement", "HOW", "single, shared (expert on its stream) or microbatch (two)", NULL,
+         &w.placement},
+        {"--mtp", "SHARE", "draft one token a step; the share that is accepted", NULL, &w.mtp},
+        {"--imbalance", "X", "load of the fullest die's experts, of the mean; 1", NULL,
+         &w.imbalance},
+        {"--graph", "FILE", "write the decode step as a graph file", NULL, &w.graph},
+        {"--prefill-graph", "FILE", "write the prefill as a graph file", NULL, &w.prefill_graph},
+        {"--search", NULL, "find parallelism, batch and placement", &w.search, NULL},
+        {"--ttft", "MS", "with --search: the most until the first token", NULL, &w.ttft},
+        {"--tpot", "MS", "with --search: the most between tokens", NULL, &w.tpot},
+        {"--max-batch", "N", "with --search: the largest batch; 512", NULL, &w.most},
+        {"--json", NULL, "for machines", &w.json, NULL},
+        {NULL, NULL, NULL, NULL, NULL},
+    };
+    const struct cli_usage usage = {
+        .command = "estimate",
+        .synopsis = "CONFIG [--device SPEC] [--ranks N] [options]",
+        .about = "Says how fast a language model will be: time to the first token, time between "
+                 "tokens,\n"
+                 "tokens a second, what bounds each part of a layer, and what fits into memory, "
+                 "with the\n"
+                 "range that the profile's error leaves. CONFIG is a config.json as Hugging Face "
+                 "has it:\n"
+                 "Llama, Qwen2 and 3, Qwen-MoE, Mixtral, DeepSeek-V2, V3 and R1, GPT-OSS. With "
+                 "--search\n"
+                 "it finds the deployments that decode most under limits of latency.",
+        .options = options,
+        .examples =
+            "  weir estimate config.json --device npu:a3 --ranks 320 --quant w8a8 --batch 48 \\\n"
+            "      --prompt 4096 --mtp 0.7 --placement microbatch\n"
+            "  weir estimate config.json --ranks 16 --tp 8 --graph step.pbtxt\n"
+            "  weir estimate config.json --ranks 32 --quant w8a8 --search --tpot 50\n",
+        .max_words = 1,
+        .words = "FILE",
+    };
+    struct estimate_job job = {.max_batch = 512};
+    int nwords, status;
+
+    if ((status = cli_parse(&usage, argc, argv, &nwords)) >= 0)
+        return status;
+    if (!nwords) {
+        fputs("weir estimate: which model? Name its config.json\ntry: weir estimate --help\n",
+              stderr);
+        return EXIT_USAGE;
+    }
+    job.path = argv[1];
+    job.json = w.json;
+    if ((status = read_deploy(&w, &job.d)) >= 0 ||
+        (status = read_number("--ttft", w.ttft, 0.001, 1e9, &job.ttft)) >= 0 ||
+        (status = read_number("--tpot", w.tpot, 0.001, 1e9, &job.tpot)) >= 0 ||
+        (status = read_number("--max-batch", w.most, 1, 1e6, &job.max_batch)) >= 0)
+        return status;
+    return estimate(&job, &w);
+}

@@ -1,0 +1,115 @@
+/* `weir estimate --search`: the fastest deployments, and what the runners-up lack. */
+#include <math.h>
+#include <stdio.h>
+
+#include "commands.h"
+#include "estimate.h"
+#include "json.h"
+#include "progress.h"
+#include "term.h"
+
+enum { SHOWN = 12 };
+
+static bool show(void *user, size_t tried, size_t all)
+{
+    (void)all;
+    /* how many there are is not known before: batches end where memory or a limit does */
+    progress_show(user, fmin(0.99, (double)tried / ((double)tried + 200)), "%zu tried", tried);
+    return true;
+}
+
+/* Why `c` is not the first. */
+static const char *reason(const struct weir__candidate *best, const struct weir__candidate *c)
+{
+    if (c == best)
+        return "the most tokens a second";
+    if (c->pareto)
+        return "fewer tokens a second, but each of them sooner";
+    if (c->d.batch < best->d.batch && c->d.tp == best->d.tp && c->d.pp == best->d.pp)
+        return "a smaller batch reads the same weights";
+    if (c->d.tp > best->d.tp)
+        return "more dies share a replica: more communication";
+    if (c->d.pp > best->d.pp)
+        return "a token waits for more stages";
+    return "slower in the same time";
+}
+
+static void print_json(const struct weir__candidate *c, size_t n, size_t tried)
+{
+    struct json j = {.out = stdout};
+
+    json_object(&j, NULL);
+    json_int(&j, "tried", (int64_t)tried);
+    json_array(&j, "candidates");
+    for (size_t i = 0; i < n; i++) {
+        json_object(&j, NULL);
+        json_int(&j, "tp", c[i].d.tp);
+        json_int(&j, "pp", c[i].d.pp);
+        json_int(&j, "ep", c[i].d.ep ? c[i].d.ep : c[i].d.ranks / c[i].d.pp);
+        json_number(&j, "batch", c[i].d.batch);
+        json_string(&j, "placement", weir__placement_names[c[i].d.placement]);
+        json_number(&j, "ttft_ms", c[i].ttft_ms);
+        json_number(&j, "tpot_ms", c[i].tpot_ms);
+        json_number(&j, "decode_tokens_s", c[i].rate);
+        json_bool(&j, "pareto", c[i].pareto);
+        json_string(&j, "why", reason(c, &c[i]));
+        json_object_end(&j);
+    }
+    json_array_end(&j);
+    json_object_end(&j);
+}
+
+static void print_table(const struct weir__candidate *c, size_t n, size_t tried)
+{
+    static const struct term_column columns[] = {
+        {"tp", true},      {"pp", true},         {"ep", true},
+        {"batch", true},   {"placement", false}, {"TTFT ms", true},
+        {"TPOT ms", true}, {"tokens/s", true},   {"", false}};
+    struct term_table t = {.columns = columns, .ncolumns = 9};
+    size_t shown = 0;
+
+    for (size_t i = 0; i < n && shown < SHOWN; i++) {
+        char tp[16], pp[16], ep[16], batch[16], ttft[24], tpot[24], rate[24];
+
+        if (i >= 4 && !c[i].pareto) /* a few runners-up, then only what has a merit */
+            continue;
+        shown++;
+        snprintf(tp, sizeof tp, "%u", c[i].d.tp);
+        snprintf(pp, sizeof pp, "%u", c[i].d.pp);
+        snprintf(ep, sizeof ep, "%u", c[i].d.ep ? c[i].d.ep : c[i].d.ranks / c[i].d.pp);
+        snprintf(batch, sizeof batch, "%g", c[i].d.batch);
+        snprintf(ttft, sizeof ttft, "%.0f", c[i].ttft_ms);
+        snprintf(tpot, sizeof tpot, "%.2f", c[i].tpot_ms);
+        snprintf(rate, sizeof rate, "%.0f", c[i].rate);
+        term_table_add(&t,
+                       (const char *[]){tp, pp, ep, batch, weir__placement_names[c[i].d.placement],
+                                        ttft, tpot, rate, reason(c, &c[i])});
+    }
+    printf("%zu of %zu deployments are within memory and limits\n\n", n, tried);
+    term_table_print(&t, 2);
+}
+
+int estimate_search(struct estimate_job *job)
+{
+    struct progress progress = progress_begin();
+    struct weir__search_options options = {.ttft_ms = job->ttft,
+                                           .tpot_ms = job->tpot,
+                                           .max_batch = job->max_batch,
+                                           .poll = show,
+                                           .user = &progress};
+    struct weir__candidate *c = NULL;
+    size_t n = 0, tried = 0;
+    weir_status st = weir__estimate_search(job->dev, &job->llm, &job->d, &options, &c, &n, &tried);
+
+    progress_end(&progress);
+    if (st)
+        return cli_complain("estimate", st);
+    if (job->json)
+        print_json(c, n, tried);
+    else if (n)
+        print_table(c, n, tried);
+    else
+        printf("none of %zu deployments is within memory and limits\n", tried);
+    weir__free(c);
+    return n ? EXIT_FINE : EXIT_FAILED;
+}

@@ -1,0 +1,277 @@
+/* What a step takes, what it needs of memory, and what follows for a system. */
+#include "graph/estimate/estimate.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tensor/kernel_params.h"
+
+const char *const weir__roof_names[WEIR__ROOFS] = {"memory", "cube", "vector", "links", "head"};
+
+void weir__deploy_init(struct weir__deploy *d)
+{
+    *d = (struct weir__deploy){.ranks = 1,
+                               .tp = 1,
+                               .pp = 1,
+                               .batch = 1,
+                               .prompt = 1024,
+                               .output = 256,
+                               .quant = WEIR__QUANT_BF16,
+                               .imbalance = 1};
+}
+
+static weir_status divides(const char *part, double a, const char *whole, double b)
+{
+    return a >= 1 && fmod(b, a) == 0
+               ? WEIR_OK
+               : weir__fail(WEIR_EINVAL, "%s %g does not divide %s %g", part, a, whole, b);
+}
+
+weir_status weir__deploy_check(const struct weir__llm *m, const struct weir__deploy *d)
+{
+    weir_status st;
+
+    if ((st = divides("tp x pp", (double)d->tp * d->pp, "the ranks", d->ranks)) ||
+        (st = divides("tp", d->tp, "the heads", m->heads)) ||
+        (st = d->ep ? divides("ep", d->ep, "the ranks of a stage", (double)d->ranks / d->pp)
+                    : WEIR_OK))
+        return st;
+    if (d->pp > m->layers)
+        return weir__fail(WEIR_EINVAL, "pp %u is more than the %g layers", d->pp, m->layers);
+    if (!(d->batch > 0 && d->batch <= 1e6) || !(d->prompt >= 1 && d->prompt <= 1e7) ||
+        !(d->output >= 0 && d->output <= 1e7))
+        return weir__fail(WEIR_EINVAL,
+                          "batch %g, prompt %g and output %g must be in 1..1e6, 1..1e7 and 0..1e7",
+                          d->batch, d->prompt, d->output);
+    if (!(d->imbalance >= 1 && d->imbalance <= 100))
+        return weir__fail(WEIR_EINVAL, "imbalance %g is out of range: 1..100", d->imbalance);
+    if (!(d->accept >= 0 && d->accept <= 1))
+        return weir__fail(WEIR_EINVAL, "%g tokens that MTP adds are out of range: 0..1", d->accept);
+    if (d->accept > 0 && !(m->mtp > 0))
+        return weir__fail(WEIR_EINVAL, "%s has no layer that drafts: leave out --mtp", m->family);
+    return WEIR_OK;
+}
+
+/* ---- memory ---- */
+
+static double cache_bytes(const struct weir__llm *m, const struct weir__deploy *d)
+{
+    double token =
+        m->kv_rank > 0 ? m->kv_rank + m->rope : 2 * fmax(1, m->kv_heads / d->tp) * m->head_dim;
+
+    return 2 * token * (d->prompt + d->output) * ceil(m->layers / d->pp);
+}
+
+void weir__estimate_memory(const struct weir__llm *m, const struct weir__deploy *d,
+                           const struct weir__profile *p, struct weir__estimate_memory *out)
+{
+    double per = d->quant == WEIR__QUANT_BF16 ? 2 : d->quant == WEIR__QUANT_W4A8 ? 0.5 : 1;
+    double dies = d->ep ? d->ep : (double)d->ranks / d->pp;
+    double expert = 3 * m->hidden * m->expert_dim;
+    double local = dies > 1 ? ceil(fmax(m->experts, 1) / dies) : m->experts / d->tp;
+    double moe_layers = m->layers - m->dense_layers;
+    bool remote = m->shared_dim > 0 && dies > m->experts;
+    double embedding = (m->tied ? 1 : 2) * m->vocab * m->hidden;
+    double routed = moe_layers * m->experts * expert;
+    double others = weir__llm_parameters(m, false) - routed - embedding;
+    double free, tokens = d->batch / d->pp * d->prompt;
+
+    if (remote)
+        others -= moe_layers * 3 * m->hidden * m->shared_dim;
+    out->weights =
+        (others * per / d->tp + (m->experts > 0 ? moe_layers * local * expert * per : 0)) / d->pp +
+        2 * embedding / d->tp;
+    out->cache = d->batch * cache_bytes(m, d);
+    /* a prefill holds a few rows of each token, in pieces of 16 Ki tokens */
+    out->activations = fmin(tokens, 16384) *
+                       (8 * m->hidden + 4 * fmax(m->dense_dim, m->top * m->expert_dim) / d->tp) * 2;
+    out->most = p->hbm_gib * 1024 * 1024 * 1024;
+    free = 0.95 * out->most - out->weights - out->activations;
+    out->most_batch = free > 0 ? floor(free / cache_bytes(m, d)) : 0;
+}
+
+/* ---- one step ---- */
+
+static enum weir__roof limit_of(const struct weir__model *model,
+                                const struct weir__kernel_params *p, double alone)
+{
+    const struct weir__profile *f = &model->profile;
+    bool vector = !strcmp(p->engine, "vector");
+    double memory = (double)p->bytes / (f->hbm_gb_s * f->hbm_efficiency * 1e3);
+    double cores = vector ? f->vector_cores * f->vector_flop_per_cycle * f->vector_efficiency
+                          : f->cube_cores * f->cube_flop_per_cycle *
+                                (strcmp(p->engine, "mix") ? f->cube_efficiency : f->mix_efficiency);
+    double flops = weir__model_flops(
+        model, vector ? WEIR_ENGINE_VECTOR : WEIR_ENGINE_CUBE,
+        &(struct weir__flops){p->flops, p->dtype, (double)p->m, (double)p->n, (double)p->k});
+    double compute = flops / (cores * f->clock_mhz);
+
+    if (p->collective[0])
+        return WEIR__ROOF_LINK;
+    if (fmax(memory, compute) < alone / 2)
+        return WEIR__ROOF_HEAD;
+    return memory >= compute ? WEIR__ROOF_MEMORY : vector ? WEIR__ROOF_VECTOR : WEIR__ROOF_CUBE;
+}
+
+/* What is behind the layer in a node's name. */
+static const char *part_name(const char *node)
+{
+    const char *dot = strrchr(node, '.');
+
+    return dot ? dot + 1 : node;
+}
+
+static weir_status fill_parts(const struct weir__prediction *p, const struct weir__model *model,
+                              struct weir__estimate_step *out, int middle)
+{
+    const struct weir__predict_graph *pg = &p->graphs[0];
+    struct weir__sim_limits limits;
+    char prefix[16];
+    uint32_t n = pg->program.nnodes;
+
+    weir__model_limits(model, &limits);
+    snprintf(prefix, sizeof prefix, "L%d.", middle);
+    out->parts = weir__calloc(n + 1, sizeof *out->parts);
+    out->bars = weir__calloc(n + 1, sizeof *out->bars);
+    if (!out->parts || !out->bars)
+        return weir__fail_nomem("the parts of %u nodes", n);
+    for (uint32_t s = 0; s < pg->program.nstreams; s++)
+        for (uint32_t i = 0; i < pg->streams[s].nnodes; i++) {
+            uint32_t v = pg->streams[s].nodes[i];
+            const struct weir__sim_span *span = &p->run.spans[0][v];
+            const char *name = part_name(pg->nodes[v].name);
+            double us = (double)(span->end - span->ready) / 1e6;
+            double alone =
+                (double)(pg->ops[v].launch_ps + weir__sim_alone(&limits, &pg->ops[v])) / 1e6;
+            struct weir__estimate_part *part = out->parts;
+
+            while (part < out->parts + out->nparts && strcmp(part->name, name) != 0)
+                part++;
+            if (part == out->parts + out->nparts) {
+                out->nparts++;
+                snprintf(part->name, sizeof part->name, "%.31s", name);
+                snprintf(part->stream, sizeof part->stream, "%.15s", pg->streams[s].name);
+                part->limit = limit_of(model, (const void *)pg->g->nodes[v].params, alone);
+            }
+            part->us += us;
+            part->alone += alone;
+            part->count++;
+            if (strncmp(pg->nodes[v].name, prefix, strlen(prefix)) != 0)
+                continue;
+            snprintf(out->bars[out->nbars].name, sizeof out->bars->name, "%.31s",
+                     pg->nodes[v].name + strlen(prefix));
+            snprintf(out->bars[out->nbars].stream, sizeof out->bars->stream, "%.15s",
+                     pg->streams[s].name);
+            out->bars[out->nbars].start = (double)span->start / 1e6;
+            out->bars[out->nbars++].end = (double)span->end / 1e6;
+        }
+    for (size_t i = 0; i < out->nparts; i++) {
+        out->parts[i].us /= out->parts[i].count;
+        out->parts[i].alone /= out->parts[i].count;
+    }
+    out->exposed_us = (double)p->run.ranks[0].exposed_ps / 1e6;
+    return WEIR_OK;
+}
+
+/* Microseconds of the graph, without what the host takes. */
+static weir_status predict(weir_device *dev, const struct weir__llm *m,
+                           const struct weir__deploy *d, const struct weir__step *step,
+                           struct weir__estimate_step *full, double *us, double *error)
+{
+    struct weir__text text = {0};
+    struct weir__prediction p = {0};
+    weir_graph *g = NULL;
+    weir_status st;
+
+    if (!(st = weir__estimate_graph(m, d, step, &dev->model->profile, &text)) &&
+        !(st = weir_graph_load(dev, text.data, text.size, "estimate", &g)) &&
+        !(st = weir__predict(&g, 1, &(struct weir__predict_options){.makespan_only = !full}, &p))) {
+        *us = (double)p.makespan / 1e6;
+        *error = p.error;
+        if (full)
+            st = fill_parts(&p, dev->model, full, (int)(ceil(m->layers / d->pp) / 2));
+        weir__prediction_fini(&p);
+    }
+    weir_graph_destroy(g);
+    weir__text_free(&text);
+    return st;
+}
+
+/* All stages one after the other, each started by the host; a stage has all its layers, or is
+ * put together from a few of them. */
+static weir_status take_step(weir_device *dev, const struct weir__llm *m,
+                             const struct weir__deploy *d, bool prefill, bool quick,
+                             struct weir__estimate_step *out)
+{
+    double graphs = !prefill && d->accept > 0 ? 2 : 1, stage = 0;
+    double layers = ceil(m->layers / d->pp),
+           few = m->dense_layers < m->layers ? m->dense_layers : 0;
+    weir_status st = WEIR_OK;
+
+    if (quick && layers > few + 4) {
+        double two, four;
+
+        if ((st = predict(dev, m, d, &(struct weir__step){prefill, few + 2}, NULL, &two,
+                          &out->error)) ||
+            (st = predict(dev, m, d, &(struct weir__step){prefill, few + 4}, NULL, &four,
+                          &out->error)))
+            return st;
+        stage = four + (four - two) / 2 * (layers - few - 4 + (!prefill && d->accept > 0 ? 1 : 0));
+    } else {
+        st = predict(dev, m, d, &(struct weir__step){.prefill = prefill}, quick ? NULL : out,
+                     &stage, &out->error);
+    }
+    out->us = d->pp *
+              (stage + graphs * (dev->model->overhead ? dev->model->profile.graph_dispatch_us : 0));
+    return st;
+}
+
+static weir_status estimate(weir_device *dev, const struct weir__llm *m,
+                            const struct weir__deploy *d, bool quick, struct weir__estimate *out)
+{
+    double replicas = (double)d->ranks / d->tp / d->pp;
+    weir_status st;
+
+    *out = (struct weir__estimate){0};
+    if (!dev->model)
+        return weir__fail(WEIR_EUNSUPPORTED,
+                          "%s runs in real time: only a modelled device such as npu:a3 estimates",
+                          dev->props.name);
+    if ((st = weir__deploy_check(m, d)))
+        return st;
+    weir__estimate_memory(m, d, &dev->model->profile, &out->memory);
+    if ((st = take_step(dev, m, d, true, quick, &out->prefill)) ||
+        (st = take_step(dev, m, d, false, quick, &out->decode))) {
+        weir__estimate_fini(out);
+        return st;
+    }
+    out->ttft_ms = out->prefill.us / 1e3;
+    out->tpot_ms = out->decode.us / 1e3 / (1 + d->accept);
+    out->prefill_rate = replicas * d->batch * d->prompt / (out->prefill.us / 1e6);
+    out->decode_rate = replicas * d->batch / (out->tpot_ms / 1e3);
+    out->cards = fmax(1, d->ranks / dev->model->profile.pair_dies);
+    out->error = fmax(out->prefill.error, out->decode.error);
+    return WEIR_OK;
+}
+
+weir_status weir__estimate(weir_device *dev, const struct weir__llm *m,
+                           const struct weir__deploy *d, struct weir__estimate *out)
+{
+    return estimate(dev, m, d, false, out);
+}
+
+weir_status weir__estimate_quick(weir_device *dev, const struct weir__llm *m,
+                                 const struct weir__deploy *d, struct weir__estimate *out)
+{
+    return estimate(dev, m, d, true, out);
+}
+
+void weir__estimate_fini(struct weir__estimate *e)
+{
+    weir__free(e->prefill.parts);
+    weir__free(e->prefill.bars);
+    weir__free(e->decode.parts);
+    weir__free(e->decode.bars);
+    *e = (struct weir__estimate){0};
+}
