@@ -176,8 +176,8 @@ void weir__model_op(const struct weir__model *m, const struct weir__load *load,
     }
     out->blocks = blocks;
     out->cores = cores;
-    out->launch_ps = weir__model_overhead(m, launch_us(&m->profile, load)) +
-                     weir__model_ps(head_us(&m->profile, load));
+    out->launch_ps =
+        weir__model_overhead(m, launch_us(&m->profile, load) + head_us(&m->profile, load));
     bytes = load->bytes / blocks;
     l2 = bytes;
     if (load->engine == WEIR_ENGINE_CUBE && load->flops / blocks / CUBE_FLOP_PER_L2_BYTE > l2)

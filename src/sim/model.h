@@ -20,7 +20,7 @@ extern const char *const weir__algorithm_names[WEIR__ALGORITHMS];
 struct weir__model {
     struct weir__profile profile;
     bool hold;     /* policy=hold */
-    bool overhead; /* launches, events and dispatch take time */
+    bool overhead; /* launches, heads, events and dispatch take time */
     bool compute;  /* values are computed */
     bool hf32;     /* f32 products run with fewer bits */
     uint64_t seed; /* 0: ties go by time and order */
