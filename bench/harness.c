@@ -31,6 +31,19 @@ double bench_now_ns(void)
     return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
 }
 
+void bench_spin_ns(double ns)
+{
+    double end = bench_now_ns() + ns;
+
+    while (bench_now_ns() < end)
+        continue;
+}
+
+void bench_yield(void)
+{
+    sched_yield();
+}
+
 static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -60,17 +73,16 @@ static int nth_cpu(const cpu_set_t *set, int n)
     return -1;
 }
 
-static cpu_set_t two_cpus;
+static cpu_set_t two_cpus, all_cpus;
 
 int bench_use_two_cpus(void)
 {
-    cpu_set_t all;
     int cpus = 0;
 
     CPU_ZERO(&two_cpus);
-    sched_getaffinity(0, sizeof all, &all);
-    for (; cpus < 2 && nth_cpu(&all, cpus) >= 0; cpus++)
-        CPU_SET(nth_cpu(&all, cpus), &two_cpus);
+    sched_getaffinity(0, sizeof all_cpus, &all_cpus);
+    for (; cpus < 2 && nth_cpu(&all_cpus, cpus) >= 0; cpus++)
+        CPU_SET(nth_cpu(&all_cpus, cpus), &two_cpus);
     sched_setaffinity(0, sizeof two_cpus, &two_cpus);
     return cpus;
 }
@@ -230,6 +242,8 @@ static bool run_in_child(const struct bench_case *c, bool quick, int out_fd)
         return false;
     }
     if (pid == 0) {
+        if (c->threads > 2)
+            sched_setaffinity(0, sizeof all_cpus, &all_cpus);
         dup2(out_fd, STDOUT_FILENO);
         alarm(CASE_SECONDS);
         c->run(&b);
@@ -277,12 +291,17 @@ static bool print_probe(const struct probe *last, struct probe *now, int out_fd)
            share <= BENCH_FOREIGN_MAX && bench_hops_agree(last->hop, now->hop);
 }
 
+bool bench_case_fits(const struct bench_case *c)
+{
+    return c->threads <= 2 || c->threads <= CPU_COUNT(&all_cpus);
+}
+
 void bench_run_case(const struct bench_case *c, bool quick, int out_fd)
 {
     struct probe last, now;
     bool good = false;
 
-    if (c->threads < 2) {
+    if (c->threads != 2) {
         run_in_child(c, quick, out_fd);
         return;
     }
@@ -331,7 +350,7 @@ int bench_main(int argc, char **argv, const struct bench_case *cases, size_t cou
     }
     bench_use_two_cpus();
     for (size_t i = 0; i < count; i++) {
-        if (!is_named(cases[i].work, argv + first, argc - first))
+        if (!is_named(cases[i].work, argv + first, argc - first) || !bench_case_fits(&cases[i]))
             continue;
         if (list)
             puts(cases[i].work);

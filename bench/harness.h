@@ -34,6 +34,10 @@ extern "C" {
 /* Hops further apart than this factor are of different placements. */
 #define BENCH_HOP_FACTOR 1.6
 
+/* The work chains_64: so many chains of so many tasks each. */
+#define BENCH_CHAINS 64
+#define BENCH_CHAIN_TASKS 200
+
 /* One run of one case. */
 struct bench {
     const char *work;
@@ -44,7 +48,8 @@ struct bench {
 
 struct bench_case {
     const char *work;
-    int threads; /* cores that must be real: 2 brackets the case with probes */
+    int threads; /* cores that must be real: 2 brackets the case with probes; more than 2 take all
+                  * CPUs of the machine, without probes */
     void (*run)(struct bench *b);
 };
 
@@ -78,6 +83,9 @@ void bench_run_case(const struct bench_case *c, bool quick, int out_fd);
 /* Whether `work` is `name` or one of its kind: "add" stands for "add_1000x1000_t1". */
 bool bench_work_matches(const char *work, const char *name);
 
+/* Whether the machine has CPUs enough for the case. After bench_use_two_cpus. */
+bool bench_case_fits(const struct bench_case *c);
+
 /* Limits the process to the first two CPUs it may use, which is what the figures
  * are about. returns the number it has now: 1 or 2. */
 int bench_use_two_cpus(void);
@@ -90,6 +98,12 @@ double bench_foreign_seconds(void);
 
 /* Monotonic nanoseconds. threads any. */
 double bench_now_ns(void);
+
+/* Does nothing for so long, on its CPU. threads any. */
+void bench_spin_ns(double ns);
+
+/* Lets others run. threads any. */
+void bench_yield(void);
 
 /* Runs `fn(ctx, 0)` here and `fn(ctx, 1)` on a second thread, pinned apart and
  * released together. Either call may be timed inside. The caller's own pinning

@@ -7,6 +7,7 @@
 #define MATRIX_PEERS "OpenBLAS|oneDNN: plain|oneDNN: reorders counted"
 /* Each runtime's best form against weir's: a graph built beforehand. */
 #define PLAN "weir: plan"
+#define SUBMITTERS "weir: 8 submitters"
 /* Queued first, then run: the hop alone, without the calls that queue it. */
 #define QUEUED "weir: queued beforehand"
 
@@ -16,6 +17,22 @@ const struct bench_target bench_targets[] = {
     {"ping-pong against the machine", "pingpong", QUEUED, NULL, "machine: cache-line hop", false,
      2.5},
     {"fork of 8 and join", "fork_join_8", PLAN, NULL, "oneTBB: prebuilt", false, 0.5},
+    {"64 chains, queued, 1 core", "chains_64_0us_t1", "weir", NULL, "oneTBB: prebuilt", false, 2.5},
+    {"64 chains, plan, 1 core", "chains_64_0us_t1", PLAN, NULL, "oneTBB: prebuilt", false, 0.7},
+    {"64 chains, queued, 16 cores", "chains_64_0us_t16", "weir", NULL, "oneTBB: prebuilt", false,
+     2},
+    {"64 chains, plan, 16 cores", "chains_64_0us_t16", PLAN, NULL, "oneTBB: prebuilt", false, 0.7},
+    {"64 chains, 8 submitters to 1, 2 cores", "chains_64_0us_t2", SUBMITTERS, NULL, "weir", false,
+     1},
+    {"64 chains, 8 submitters to 1, 16 cores", "chains_64_0us_t16", SUBMITTERS, NULL, "weir", false,
+     1},
+    /* 75 % of the cores' time is work, 85 % in a plan; 50 % for tasks of 1 us. */
+    {"64 chains of 5 us, queued, 2 cores, ns", "chains_64_5us_t2", "weir", NULL, NULL, false, 3333},
+    {"64 chains of 5 us, plan, 2 cores, ns", "chains_64_5us_t2", PLAN, NULL, NULL, false, 2941},
+    {"64 chains of 5 us, queued, 16 cores, ns", "chains_64_5us_t16", "weir", NULL, NULL, false,
+     417},
+    {"64 chains of 5 us, plan, 16 cores, ns", "chains_64_5us_t16", PLAN, NULL, NULL, false, 368},
+    {"64 chains of 1 us, plan, 16 cores, ns", "chains_64_1us_t16", PLAN, NULL, NULL, false, 125},
     {"chain of 1000 nodes, ns a node", "chain_prebuilt", PLAN, NULL, NULL, false, 25},
     {"random graph, 1 thread", "dag_1000_t1", PLAN, NULL, "oneTBB: prebuilt", false, 0.5},
     {"random graph, 2 threads", "dag_1000_t2", PLAN, NULL, "oneTBB: prebuilt", false, 0.5},

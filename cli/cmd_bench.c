@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ROUNDS = 5, ROUNDS_QUICK = 2, MAX_PEERS = 32, MAX_WORKS = 64, MAX_NAME = 48 };
+enum { ROUNDS = 5, ROUNDS_QUICK = 2, MAX_PEERS = 32, MAX_WORKS = 128, MAX_NAME = 48 };
 
 static const struct bench_case weir_cases[] = {
     {"chain", 2, weir__bench_chain},
@@ -28,6 +28,26 @@ static const struct bench_case weir_cases[] = {
     {"dag_1000_t2", 2, weir__bench_dag},
     {"fork_join_8", 2, weir__bench_fork_join},
     {"submit_wait", 2, weir__bench_submit_wait},
+    {"chains_64_0us_t1", 1, weir__bench_chains},
+    {"chains_64_0us_t2", 2, weir__bench_chains},
+    {"chains_64_0us_t4", 4, weir__bench_chains},
+    {"chains_64_0us_t8", 8, weir__bench_chains},
+    {"chains_64_0us_t16", 16, weir__bench_chains},
+    {"chains_64_1us_t1", 1, weir__bench_chains},
+    {"chains_64_1us_t2", 2, weir__bench_chains},
+    {"chains_64_1us_t4", 4, weir__bench_chains},
+    {"chains_64_1us_t8", 8, weir__bench_chains},
+    {"chains_64_1us_t16", 16, weir__bench_chains},
+    {"chains_64_5us_t1", 1, weir__bench_chains},
+    {"chains_64_5us_t2", 2, weir__bench_chains},
+    {"chains_64_5us_t4", 4, weir__bench_chains},
+    {"chains_64_5us_t8", 8, weir__bench_chains},
+    {"chains_64_5us_t16", 16, weir__bench_chains},
+    {"chains_64_20us_t1", 1, weir__bench_chains},
+    {"chains_64_20us_t2", 2, weir__bench_chains},
+    {"chains_64_20us_t4", 4, weir__bench_chains},
+    {"chains_64_20us_t8", 8, weir__bench_chains},
+    {"chains_64_20us_t16", 16, weir__bench_chains},
     {"overlap_matmul", 2, weir__bench_overlap},
     {"pool_mixed", 1, weir__bench_pool_mixed},
     {"pool_mixed_second", 1, weir__bench_pool_second},
@@ -292,7 +312,8 @@ static bool find_peers(struct run *r)
 static void list_works(struct run *r)
 {
     for (size_t i = 0; i < sizeof weir_cases / sizeof *weir_cases; i++)
-        add_work(r, weir_cases[i].work);
+        if (bench_case_fits(&weir_cases[i]))
+            add_work(r, weir_cases[i].work);
     for (size_t i = 0; i < r->npeers; i++) {
         const char *at = r->peers[i].works;
         char work[MAX_NAME];

@@ -7,6 +7,7 @@
 #include <oneapi/tbb/task_group.h>
 
 #include <atomic>
+#include <cstdio>
 #include <deque>
 #include <memory>
 
@@ -140,6 +141,36 @@ void dag(bench *b)
     });
 }
 
+/* 64 lines of nodes, made round robin and all started at once; the work's name says how long a node takes. */
+void chains(bench *b)
+{
+    int us = 0, threads = 1;
+    std::sscanf(b->work, "chains_64_%dus_t%d", &us, &threads);
+    limit_threads(threads);
+    flow::graph graph;
+    flow::broadcast_node<continue_msg> start(graph);
+    std::deque<Node> all;
+    double ns = us * 1000.0;
+
+    for (int i = 0; i < BENCH_CHAIN_TASKS; i++)
+        for (int k = 0; k < BENCH_CHAINS; k++) {
+            if (us)
+                all.emplace_back(graph, [ns](const continue_msg &) { bench_spin_ns(ns); });
+            else
+                all.emplace_back(graph, [](const continue_msg &) {});
+            if (i)
+                flow::make_edge(all[all.size() - 1 - BENCH_CHAINS], all.back());
+            else
+                flow::make_edge(start, all.back());
+        }
+    sample(b, "oneTBB: prebuilt", [&] {
+        return per_item(BENCH_CHAINS * BENCH_CHAIN_TASKS, [&] {
+            start.try_put(continue_msg());
+            graph.wait_for_all();
+        });
+    });
+}
+
 void fork_join(bench *b)
 {
     limit_threads(2);
@@ -245,6 +276,26 @@ int main(int argc, char **argv)
         {"pingpong", 2, pingpong},
         {"fork_join_8", 2, fork_join},
         {"submit_wait", 2, submit_wait},
+        {"chains_64_0us_t1", 1, chains},
+        {"chains_64_0us_t2", 2, chains},
+        {"chains_64_0us_t4", 4, chains},
+        {"chains_64_0us_t8", 8, chains},
+        {"chains_64_0us_t16", 16, chains},
+        {"chains_64_1us_t1", 1, chains},
+        {"chains_64_1us_t2", 2, chains},
+        {"chains_64_1us_t4", 4, chains},
+        {"chains_64_1us_t8", 8, chains},
+        {"chains_64_1us_t16", 16, chains},
+        {"chains_64_5us_t1", 1, chains},
+        {"chains_64_5us_t2", 2, chains},
+        {"chains_64_5us_t4", 4, chains},
+        {"chains_64_5us_t8", 8, chains},
+        {"chains_64_5us_t16", 16, chains},
+        {"chains_64_20us_t1", 1, chains},
+        {"chains_64_20us_t2", 2, chains},
+        {"chains_64_20us_t4", 4, chains},
+        {"chains_64_20us_t8", 8, chains},
+        {"chains_64_20us_t16", 16, chains},
 #ifdef PEER_OPENBLAS
         {"overlap_matmul", 2, overlap},
 #endif

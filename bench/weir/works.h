@@ -21,6 +21,9 @@ void weir__bench_plan_forks(struct bench *b);
 void weir__bench_plan_chain(struct bench *b);
 void weir__bench_dag(struct bench *b);
 
+/* chains.c: b->work says how long a task is, and on how many cores. */
+void weir__bench_chains(struct bench *b);
+
 /* compile.c: what compiling takes. */
 void weir__bench_compile_1k(struct bench *b);
 void weir__bench_compile_10k(struct bench *b);
