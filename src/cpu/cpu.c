@@ -117,6 +117,12 @@ static weir_status cpu_sync(weir_stream *s, uint64_t seq, int64_t timeout_ns, bo
     return st;
 }
 
+/* A host thread that asks again and again waits, too. */
+static void cpu_poll(weir_device *dev)
+{
+    weir__soft_hurry((struct weir__soft_device *)dev);
+}
+
 static uint64_t cpu_now(const weir_device *dev)
 {
     (void)dev;
@@ -148,5 +154,6 @@ const struct weir__driver weir__cpu_driver = {
     .collectives = &(const struct weir__driver_collectives){.explain = weir__soft_report,
                                                             .between_processes = true},
     .cross = &weir__soft_cross,
+    .notices = &(const struct weir__driver_notices){.poll = cpu_poll},
     .helping = &(const struct weir__driver_helping){.hold = weir__cpu_hold, .help = weir__cpu_help},
 };

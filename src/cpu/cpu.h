@@ -12,20 +12,23 @@ struct weir__worker {
     _Alignas(WEIR__LINE) struct weir__cpu *cpu;
     unsigned index;
     pthread_t thread;
-    struct weir__grant grant;    /* the cores it holds */
-    struct weir__soft_list mine; /* streams it made ready and has not shown to others */
-    uint32_t short_ns;           /* of short commands since the last turn, */
-    uint32_t short_work_ns;      /* and what of it was work */
-    uint32_t commands;           /* run since it last looked for work */
-    uint32_t patience;           /* pauses between two looks */
-    uint32_t long_ops;           /* since the last pick */
-    bool attentive;              /* counted in cpu->attentive */
-    bool helper;                 /* a host thread's (help.c), which picks nothing by itself */
-    uint64_t lent_until;         /* then that one goes on with its own affairs */
-    uint64_t random;             /* for jitter */
-    uint64_t ticks;              /* when its last command ended, if a trace is recorded and it
-                                  * did nothing since; else 0 */
-    void *local;                 /* weir_block.local */
+    struct weir__grant grant;     /* the cores it holds */
+    struct weir__runq *queue;     /* its own; NULL: the device has none, or it is a helper */
+    struct weir__soft_list mine;  /* streams it made ready and has not shown to others */
+    struct weir__soft_list batch; /* streams it took from its queue and has not run yet */
+    uint32_t short_ns;            /* of short commands since the last turn, */
+    uint32_t short_work_ns;       /* and what of it was work */
+    uint32_t commands;            /* run since it last looked for work */
+    uint32_t patience;            /* pauses between two looks */
+    uint32_t long_ops;            /* since the last pick */
+    uint32_t picks, aged_picks;
+    bool attentive;      /* counted in cpu->attentive */
+    bool helper;         /* a host thread's (help.c), which picks nothing by itself */
+    uint64_t lent_until; /* then that one goes on with its own affairs */
+    uint64_t random;     /* for jitter */
+    uint64_t ticks;      /* when its last command ended, if a trace is recorded and it
+                          * did nothing since; else 0 */
+    void *local;         /* weir_block.local */
 };
 
 struct weir__cpu {
@@ -34,6 +37,7 @@ struct weir__cpu {
     unsigned nworkers;
     unsigned hardware;          /* threads the machine runs at once */
     uint64_t jitter;            /* 0: none */
+    uint32_t most_patience;     /* of a worker */
     struct weir__worker helper; /* for a host thread at a time */
     _Atomic bool lent_taken;
     _Alignas(WEIR__LINE) _Atomic uint32_t wake_word;
@@ -98,10 +102,16 @@ static inline uint64_t weir__worker_ticks(const struct weir__worker *w)
     return w->ticks ? w->ticks : weir__trace_ticks();
 }
 
-/* rest.c: the next stream from the scheduler, NULL if none can start. What the worker
- * held goes back first. */
+/* pick.c: the next stream, from the run queues or from the scheduler; NULL if none can start. */
 struct weir__soft_stream *weir__worker_pick(struct weir__worker *w, enum weir__want *was);
-/* The same after waiting a while; may return NULL. */
+/* Whether somebody should go before the next long command of `s`. */
+bool weir__worker_others_first(const struct weir__worker *w, const struct weir__soft_stream *s);
+/* Whether any stream wants a core. Before sleeping and before waking: `order` is sequentially
+ * consistent there. */
+bool weir__cpu_has_work(const struct weir__cpu *cpu, memory_order order);
+void weir__worker_release_core(struct weir__worker *w);
+
+/* rest.c: the same after waiting a while; may return NULL. */
 struct weir__soft_stream *weir__worker_rest(struct weir__worker *w, enum weir__want *was);
 static inline void weir__worker_be_attentive(struct weir__worker *w)
 {
@@ -109,7 +119,7 @@ static inline void weir__worker_be_attentive(struct weir__worker *w)
         atomic_fetch_add(&w->cpu->attentive, 1);
     w->attentive = !w->helper;
 }
-/* Puts the stream back into the scheduler, its token with it, and lets go of its core. */
+/* Puts the stream back into its queue or the scheduler, its token with it. */
 void weir__worker_give_turn(struct weir__worker *w, struct weir__soft_stream *s);
 /* Shows the others the streams this worker made ready. */
 void weir__worker_share(struct weir__worker *w);
@@ -117,6 +127,7 @@ void weir__worker_be_busy(struct weir__worker *w);
 /* Between two looks for work, and the choice of how long that is. */
 void weir__worker_pause(struct weir__worker *w);
 void weir__worker_adapt(struct weir__worker *w);
+uint32_t weir__cpu_measure_patience(void);
 
 /* threads.c: starts cpu->nworkers threads. returns WEIR_ENOMEM or WEIR_EUNAVAILABLE, none started.
  */

@@ -29,7 +29,6 @@ bool weir__cpu_hold(weir_device *dev, bool on)
 void weir__cpu_help(weir_device *dev)
 {
     struct weir__cpu *cpu = (struct weir__cpu *)dev;
-    struct weir__sched *sched = &cpu->soft.sched;
     struct weir__worker *w = &cpu->helper;
     struct weir__soft_stream *s;
 
@@ -37,29 +36,40 @@ void weir__cpu_help(weir_device *dev)
     w->long_ops = 0;
     while ((s = weir__soft_take(&w->mine)))
         weir__worker_run(w, s, WEIR__WANTS_CORE);
-    weir__spin_lock(&sched->lock);
-    weir__sched_release(sched, &w->grant);
-    weir__spin_unlock(&sched->lock);
+    weir__worker_release_core(w);
     atomic_store_explicit(&cpu->lent_taken, false, memory_order_release);
     weir__cpu_wake(cpu);
 }
 
-void weir__cpu_help_with(struct weir__soft_stream *s)
+/* Nobody who is more urgent is passed over, nor a gang that waits for cores. */
+static bool take_if_next(struct weir__soft_device *soft, struct weir__soft_stream *s)
 {
-    struct weir__cpu *cpu = (struct weir__cpu *)s->base.dev;
-    struct weir__sched *sched = &cpu->soft.sched;
+    struct weir__sched *sched = &soft->sched;
+    uint32_t ready = atomic_load_explicit(&sched->ready, memory_order_relaxed);
     bool got;
 
-    if (!atomic_load_explicit(&sched->ready, memory_order_relaxed) || !borrow(cpu))
-        return;
+    if (weir__runq_takes(soft, s) &&
+        (!ready || (unsigned)__builtin_ctz(ready) >= weir__soft_priority(s)) &&
+        weir__runq_take_first(soft, s))
+        return true;
+    if (!ready)
+        return false;
     weir__spin_lock(&sched->lock);
-    /* Nobody who is more urgent is passed over, nor a gang that waits for cores. */
     got = s->entry.want == WEIR__WANTS_CORE && !sched->gangs &&
           (unsigned)__builtin_ctz(sched->ready) == weir__soft_priority(s);
     if (got)
         weir__sched_remove(sched, s);
     weir__spin_unlock(&sched->lock);
-    if (!got) {
+    return got;
+}
+
+void weir__cpu_help_with(struct weir__soft_stream *s)
+{
+    struct weir__cpu *cpu = (struct weir__cpu *)s->base.dev;
+
+    if (!weir__cpu_has_work(cpu, memory_order_relaxed) || !borrow(cpu))
+        return;
+    if (!take_if_next(&cpu->soft, s)) {
         atomic_store_explicit(&cpu->lent_taken, false, memory_order_release);
         return;
     }

@@ -12,11 +12,14 @@ static void *worker_main(void *arg)
         struct weir__soft_stream *s = weir__soft_take(&w->mine);
         enum weir__want was = WEIR__WANTS_CORE;
 
-        if (!s) {
+        if (!s && !(s = weir__soft_take(&w->batch)) && !(s = weir__worker_pick(w, &was))) {
             weir__worker_be_attentive(w);
-            if (!(s = weir__worker_pick(w, &was)) && !(s = weir__worker_rest(w, &was)))
+            if (!(s = weir__worker_rest(w, &was)))
                 continue;
         }
+        if (was == WEIR__WANTS_CORE &&
+            atomic_load_explicit(&s->home, memory_order_relaxed) != w->index)
+            atomic_store_explicit(&s->home, w->index, memory_order_relaxed);
         weir__worker_run(w, s, was);
     }
     return NULL;
@@ -27,6 +30,8 @@ static void init_worker(struct weir__worker *w, struct weir__cpu *cpu, unsigned 
     *w = (struct weir__worker){
         .cpu = cpu, .index = index, .patience = 1, .random = cpu->jitter + index};
     w->mine.end = &w->mine.first;
+    w->batch.end = &w->batch.first;
+    w->queue = index < cpu->soft.nrunqs ? &cpu->soft.runqs[index] : NULL;
 }
 
 weir_status weir__cpu_start(struct weir__cpu *cpu)
@@ -36,9 +41,16 @@ weir_status weir__cpu_start(struct weir__cpu *cpu)
     cpu->workers = weir__alloc_aligned(cpu->nworkers * sizeof *cpu->workers, WEIR__LINE);
     if (!cpu->workers)
         return weir__fail_nomem("starting %u worker threads", cpu->nworkers);
+    if (cpu->nworkers <= cpu->soft.sched.cube.total && !cpu->soft.sched.split &&
+        weir__runqs_open(&cpu->soft, cpu->nworkers)) {
+        weir__free(cpu->workers);
+        return WEIR_ENOMEM;
+    }
+    cpu->most_patience = weir__cpu_measure_patience();
     init_worker(&cpu->helper, cpu, cpu->nworkers);
     cpu->helper.helper = true;
     if (!(cpu->helper.local = weir__soft_map(WEIR_LOCAL_BYTES))) {
+        weir__runqs_close(&cpu->soft);
         weir__free(cpu->workers);
         return weir__fail_nomem("scratch memory for %s", cpu->soft.base.props.name);
     }
@@ -74,6 +86,7 @@ void weir__cpu_stop(struct weir__cpu *cpu)
         weir__soft_unmap(cpu->workers[i].local, WEIR_LOCAL_BYTES);
     }
     weir__soft_unmap(cpu->helper.local, WEIR_LOCAL_BYTES);
+    weir__runqs_close(&cpu->soft);
     weir__free(cpu->workers);
     cpu->workers = NULL;
 }

@@ -13,10 +13,10 @@
 #include <string.h>
 
 enum {
-    SHORT_NS = 1000,  /* commands below this are not worth sharing */
-    SHARE_NS = 2000,  /* this much of short work, and others get their turn */
-    EMPTY_NS = 16,    /* what a command takes beside its work */
-    LINGER_POLLS = 8, /* at an empty stream, before giving it up */
+    SHORT_NS = WEIR__SHORT_NS,
+    SHARE_NS = 2000,    /* this much of short work, and others get their turn */
+    EMPTY_NS = 16,      /* what a command takes beside its work */
+    LINGER_PAUSES = 64, /* at an empty stream, before giving it up */
 };
 
 /* ---- giving streams and cores to others ---- */
@@ -26,44 +26,29 @@ static enum weir__core_kind kind_of(const struct weir__worker *w, const struct w
     return weir__sched_kind(&w->cpu->soft.sched, cmd->engine);
 }
 
+/* What was taken from the worker's queue goes back to its front, what was made ready to its
+ * end. */
 void weir__worker_share(struct weir__worker *w)
 {
-    struct weir__sched *sched = &w->cpu->soft.sched;
-    struct weir__soft_stream *s = w->mine.first, *next;
+    struct weir__soft_list after = {NULL, &after.first};
+    struct weir__soft_stream *s;
 
-    if (!s)
+    if (!w->mine.first && !w->batch.first)
         return;
-    weir__spin_lock(&sched->lock);
-    for (; s; s = next) {
-        next = s->local_next;
-        weir__sched_add(sched, s, WEIR__WANTS_CORE, weir__soft_next_kind(s));
-    }
-    weir__spin_unlock(&sched->lock);
-    w->mine.first = NULL;
-    w->mine.end = &w->mine.first;
+    while ((s = weir__soft_take(&w->mine)))
+        if (w->queue && weir__runq_takes(&w->cpu->soft, s))
+            weir__soft_append(&after, s);
+        else
+            weir__soft_make_ready(s);
+    if (w->batch.first || after.first)
+        weir__runq_put(w->queue, &w->batch, &after);
 }
 
 void weir__worker_give_turn(struct weir__worker *w, struct weir__soft_stream *s)
 {
-    struct weir__sched *sched = &w->cpu->soft.sched;
-    enum weir__core_kind kind = weir__soft_next_kind(s);
-
-    weir__spin_lock(&sched->lock);
-    weir__sched_release(sched, &w->grant);
-    weir__sched_add(sched, s, WEIR__WANTS_CORE, kind);
-    weir__spin_unlock(&sched->lock);
-}
-
-/* Whether somebody in the scheduler should go before the next long command of `s`. */
-static bool others_first(const struct weir__worker *w, const struct weir__soft_stream *s)
-{
-    uint32_t ready = atomic_load_explicit(&w->cpu->soft.sched.ready, memory_order_relaxed);
-    unsigned mine = weir__soft_priority(s), best;
-
-    if (weir__likely(!ready) || !w->long_ops) /* whoever was picked runs something */
-        return false;
-    best = (unsigned)__builtin_ctz(ready);
-    return best <= mine || w->long_ops >= WEIR__LONG_OPS_PER_TURN;
+    if (!w->queue)
+        weir__worker_release_core(w);
+    weir__soft_make_ready(s);
 }
 
 /* Before a command that takes longer than handing work over. */
@@ -183,7 +168,7 @@ static bool run_shared(struct weir__worker *w, struct weir__soft_stream *s)
             if (!atomic_load_explicit(&run->failed, memory_order_relaxed))
                 run_block(w, s, cmd, run->phase, i);
             w->long_ops++;
-            if (!cmd->gang && others_first(w, s))
+            if (!cmd->gang && weir__worker_others_first(w, s))
                 break;
         }
         weir__spin_lock(&sched->lock);
@@ -227,6 +212,8 @@ static void open_run(struct weir__worker *w, struct weir__soft_stream *s,
     run->cores = cores;
     run->phase = 0;
     atomic_store_explicit(&run->next, 0, memory_order_relaxed);
+    if (cmd->gang) /* who came before it stays before it */
+        weir__runqs_empty(&w->cpu->soft);
     weir__spin_lock(&sched->lock);
     if (cmd->gang)
         weir__sched_release(sched, &w->grant);
@@ -260,7 +247,7 @@ static bool take_turn(struct weir__worker *w, struct weir__soft_stream *s, uint6
     if (is_short && w->short_ns < SHARE_NS)
         return true;
     (is_short ? after_short : before_long)(w, s);
-    if (others_first(w, s)) {
+    if (weir__worker_others_first(w, s)) {
         weir__worker_give_turn(w, s);
         return false;
     }
@@ -308,15 +295,12 @@ bool weir__worker_run_kernel(struct weir__worker *w, struct weir__soft_stream *s
 static void run_callback(struct weir__worker *w, struct weir__soft_stream *s,
                          const struct weir__cmd *cmd)
 {
-    struct weir__sched *sched = &w->cpu->soft.sched;
     uint64_t from;
     weir_status st;
 
     before_long(w, s);
     if (w->grant.kind != WEIR__CORE_NONE) { /* the host engine takes no core */
-        weir__spin_lock(&sched->lock);
-        weir__sched_release(sched, &w->grant);
-        weir__spin_unlock(&sched->lock);
+        weir__worker_release_core(w);
         weir__cpu_wake(w->cpu);
     }
     if (weir__race_on())
@@ -334,14 +318,16 @@ static bool linger(struct weir__worker *w, struct weir__soft_stream *s)
 {
     weir__worker_be_attentive(w);
     weir__soft_publish(s, &w->mine);
-    if (!w->mine.first && !w->helper) {
+    if (!w->mine.first && !w->batch.first && !w->helper) {
         weir__worker_adapt(w);
-        for (int i = 0; i < LINGER_POLLS; i++) {
+        for (uint32_t n = 0; n < LINGER_PAUSES; n += w->patience) {
             if (atomic_load_explicit(&w->cpu->soft.sched.ready, memory_order_relaxed))
                 break;
             weir__worker_pause(w);
             if (weir__soft_next(s))
                 return true;
+            if (w->queue && weir__runq_has(w->queue))
+                break;
         }
     }
     return !weir__soft_surrender(s);

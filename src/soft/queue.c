@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CHUNK_BYTES = sizeof(struct weir__chunk) };
+enum { CHUNK_BYTES = sizeof(struct weir__chunk), PREFETCH_BYTES = 512 };
 
 /* Room that always remains for the jump to the next chunk. */
 #define JUMP_SIZE ((uint32_t)sizeof(struct weir__cmd))
@@ -15,12 +15,15 @@ _Static_assert(sizeof(struct weir__cmd) + WEIR_ARGS_MAX + JUMP_SIZE < CHUNK_BYTE
 
 weir_status weir__soft_stream_open(weir_stream *base)
 {
+    const struct weir__soft_device *dev = (const struct weir__soft_device *)base->dev;
     struct weir__soft_stream *s = weir__soft(base);
 
     s->tail = weir__alloc_aligned(sizeof *s->tail, WEIR__LINE);
     if (!s->tail)
         return weir__fail_nomem("making the queue of a stream on %s", base->dev->props.name);
     s->head = s->tail;
+    if (dev->nrunqs)
+        atomic_store_explicit(&s->home, base->slot % dev->nrunqs, memory_order_relaxed);
     s->participant.wake = weir__soft_wake_participant;
     return WEIR_OK;
 }
@@ -67,6 +70,17 @@ weir_status weir__soft_make_room(struct weir__soft_stream *s, uint32_t size)
     return WEIR_OK;
 }
 
+/* The line at `p` is about to be written. (The compiler's own builtin asks for a copy to read where
+ * it may not assume the instruction, which every x86-64 takes.) */
+static inline void will_write(const void *p)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)p));
+#else
+    __builtin_prefetch(p, 1);
+#endif
+}
+
 static struct weir__cmd *reserve(struct weir__soft_stream *s, enum weir__cmd_kind kind,
                                  size_t args_size)
 {
@@ -76,6 +90,8 @@ static struct weir__cmd *reserve(struct weir__soft_stream *s, enum weir__cmd_kin
     if (weir__soft_make_room(s, size))
         return NULL;
     cmd = (struct weir__cmd *)(s->tail->bytes + s->tail_at);
+    /* What lies ahead was last read by a worker: its lines take a while to come. */
+    will_write((unsigned char *)cmd + PREFETCH_BYTES);
     cmd->kind = (uint8_t)kind;
     cmd->engine = WEIR_ENGINE_HOST;
     cmd->meets = cmd->recorded = false;
@@ -99,11 +115,19 @@ struct weir__soft_stream *weir__soft_take(struct weir__soft_list *list)
     return s;
 }
 
+static bool may_be_long(const struct weir__cmd *cmd)
+{
+    return cmd->kind == WEIR__CMD_KERNEL
+               ? (uint64_t)cmd->work_ns * cmd->blocks > WEIR__SHORT_NS || cmd->meets
+               : cmd->kind != WEIR__CMD_WAIT && cmd->kind != WEIR__CMD_STAMP;
+}
+
 static void added(struct weir__soft_stream *s, const struct weir__cmd *cmd, uint32_t count)
 {
-    struct weir__soft_list *held = ((struct weir__soft_device *)s->base.dev)->held;
-    struct weir__sched *sched = weir__soft_sched(s);
-    enum weir__core_kind kind = weir__sched_kind(sched, cmd->engine);
+    struct weir__soft_device *dev = (struct weir__soft_device *)s->base.dev;
+    struct weir__soft_list *held = dev->held;
+    struct weir__sched *sched = &dev->sched;
+    enum weir__core_kind kind;
 
     s->tail_at += cmd->size;
     if (atomic_fetch_add(&s->pending, count))
@@ -111,12 +135,17 @@ static void added(struct weir__soft_stream *s, const struct weir__cmd *cmd, uint
     if (weir__unlikely(cmd->meets)) {
         if (weir__soft_arrive_early(s, weir__soft_next(s)))
             return;
-        kind = weir__soft_next_kind(s);
     }
     if (weir__unlikely(held)) {
         weir__soft_append(held, s);
         return;
     }
+    if (may_be_long(cmd))
+        weir__soft_hurry(dev);
+    if (weir__runq_offer(dev, s))
+        return;
+    kind =
+        weir__unlikely(cmd->meets) ? weir__soft_next_kind(s) : weir__sched_kind(sched, cmd->engine);
     weir__spin_lock(&sched->lock);
     weir__sched_add(sched, s, WEIR__WANTS_CORE, kind);
     weir__spin_unlock(&sched->lock);
@@ -429,16 +458,25 @@ bool weir__soft_host_unpark(struct weir__soft_stream *s, struct weir__waiter *w)
     return waiting;
 }
 
-void weir__soft_hand_back(struct weir__soft_stream *s)
+void weir__soft_make_ready(struct weir__soft_stream *s)
 {
     struct weir__sched *sched = weir__soft_sched(s);
-    enum weir__core_kind kind = weir__soft_next_kind(s);
-    weir_device *dev = s->base.dev;
+    enum weir__core_kind kind;
 
-    atomic_fetch_add(&dev->visitors, 1);
+    if (weir__runq_offer((struct weir__soft_device *)s->base.dev, s))
+        return;
+    kind = weir__soft_next_kind(s);
     weir__spin_lock(&sched->lock);
     weir__sched_add(sched, s, WEIR__WANTS_CORE, kind);
     weir__spin_unlock(&sched->lock);
+}
+
+void weir__soft_hand_back(struct weir__soft_stream *s)
+{
+    weir_device *dev = s->base.dev;
+
+    atomic_fetch_add(&dev->visitors, 1);
+    weir__soft_make_ready(s);
     dev->driver->kick(dev);
     atomic_fetch_sub(&dev->visitors, 1);
 }

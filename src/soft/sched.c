@@ -55,7 +55,8 @@ void weir__sched_add(struct weir__sched *sched, struct weir__soft_stream *s, enu
     s->entry = (struct weir__entry){q->last, NULL, sched->arrivals++, (uint8_t)want, (uint8_t)kind};
     *(q->last ? &q->last->entry.next : &q->first) = s;
     q->last = s;
-    sched->gangs += want == WEIR__WANTS_GANG;
+    if (want == WEIR__WANTS_GANG)
+        atomic_fetch_add_explicit(&sched->gangs, 1, memory_order_relaxed);
     atomic_store(&sched->ready,
                  atomic_load_explicit(&sched->ready, memory_order_relaxed) | 1u << p);
 }
@@ -68,7 +69,8 @@ void weir__sched_remove(struct weir__sched *sched, struct weir__soft_stream *s)
 
     *(e->prev ? &e->prev->entry.next : &q->first) = e->next;
     *(e->next ? &e->next->entry.prev : &q->last) = e->prev;
-    sched->gangs -= e->want == WEIR__WANTS_GANG;
+    if (e->want == WEIR__WANTS_GANG)
+        atomic_fetch_sub_explicit(&sched->gangs, 1, memory_order_relaxed);
     if (sched->elder == s)
         sched->elder = NULL;
     e->want = WEIR__WANTS_NOTHING;
@@ -274,7 +276,7 @@ struct weir__soft_stream *weir__sched_pick(struct weir__sched *sched, struct wei
 bool weir__sched_try(struct weir__sched *sched, enum weir__core_kind kind,
                      struct weir__grant *grant)
 {
-    bool closed = sched->gangs > 0 || sched->elder;
+    bool closed = atomic_load_explicit(&sched->gangs, memory_order_relaxed) || sched->elder;
 
     if (!fits(sched, demand_of(sched, kind, 1), (struct doors){closed, closed}))
         return false;

@@ -53,7 +53,7 @@ struct weir__sched {
     bool split;             /* cube and vector cores are apart */
     struct weir__coreset cube, vector;
     uint64_t arrivals, picks;
-    unsigned gangs;                  /* that wait */
+    _Atomic unsigned gangs;          /* that wait; written under the lock */
     struct weir__soft_stream *elder; /* whose turn it is, once its several cores are free */
     struct weir__queue {
         struct weir__soft_stream *first, *last;

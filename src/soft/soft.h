@@ -5,7 +5,8 @@
  *
  *   nobody          the queue is empty; adding the first command makes a token and
  *                   puts the stream into the scheduler
- *   the scheduler   the head is ready and waits for a core
+ *   the scheduler   the head is ready and waits for a core, in a run queue (runq.h) or in the
+ *                   scheduler itself (sched.h)
  *   a waiter list   the head waits for another stream
  *   a worker        runs commands, one after the other
  *
@@ -29,6 +30,7 @@
 
 #include "comm/comm.h"
 #include "device/device.h"
+#include "soft/runq.h"
 #include "soft/sched.h"
 
 enum weir__cmd_kind {
@@ -126,6 +128,7 @@ struct weir__soft_stream {
     /* Both sides. */
     _Alignas(WEIR__LINE) _Atomic uint64_t pending;
     _Atomic(struct weir__chunk *) spare;
+    _Atomic uint32_t home; /* whose run queue it goes to; the token's holder writes it */
     /* The token's holder. */
     _Alignas(WEIR__LINE) struct weir__chunk *head;
     uint32_t head_at;
@@ -150,16 +153,24 @@ struct weir__soft_stream {
     _Atomic uint64_t waits_device; /* for reports: another driver's, by id; else 0 */
 };
 
-struct weir__soft_list {
-    struct weir__soft_stream *first, **end;
-};
-
 struct weir__soft_device {
     weir_device base;
     bool meets_first; /* collectives take their cores once all ranks are there, not before */
     struct weir__soft_list *held; /* (L) where new tokens go; NULL: to the scheduler */
     struct weir__sched sched;
+    struct weir__runq *runqs; /* one for each worker; NULL: all streams go through sched */
+    unsigned nrunqs;
+    _Atomic bool hurry; /* something long was queued, or a host asked: look soon */
 };
+
+/* Commands up to this are not worth handing to another thread. */
+#define WEIR__SHORT_NS 1000
+
+static inline void weir__soft_hurry(struct weir__soft_device *dev)
+{
+    if (dev->runqs && !atomic_load_explicit(&dev->hurry, memory_order_relaxed))
+        atomic_store_explicit(&dev->hurry, true, memory_order_relaxed);
+}
 
 static inline struct weir__soft_stream *weir__soft(weir_stream *s)
 {
@@ -293,7 +304,9 @@ void weir__soft_publish(struct weir__soft_stream *s, struct weir__soft_list *wok
 bool weir__soft_park(struct weir__soft_stream *s, struct weir__soft_stream *source, uint64_t seq);
 /* Gives the token up if nothing is pending; false if something is. Publish first. */
 bool weir__soft_surrender(struct weir__soft_stream *s);
-/* Puts the stream and its token into the scheduler of its device, from any thread. */
+/* Puts the stream and its token into the scheduler of its device, from any thread. The first
+ * leaves waking somebody to the caller. */
+void weir__soft_make_ready(struct weir__soft_stream *s);
 void weir__soft_hand_back(struct weir__soft_stream *s);
 /* What the next command needs, so that the stream can be put into the scheduler. */
 enum weir__core_kind weir__soft_next_kind(struct weir__soft_stream *s);

@@ -1,0 +1,127 @@
+/* Which stream a worker runs next.
+ *
+ * There are three places to look: the worker's own run queue, those of the others, and the
+ * scheduler, which has all streams that are not of the default priority, operators that are open
+ * to helpers, and gangs. The more urgent goes first. Among equals the worker's own queue and the
+ * scheduler take turns, and stealing comes last. Now and then (an aged pick) the order is turned
+ * round, so that nobody waits for ever: neither a stream of little urgency, nor one in the queue of
+ * a worker that is busy for long.
+ *
+ * A worker keeps its core from one stream of a run queue to the next: the scheduler's lock is
+ * taken only to get the first one, and to give it back before the scheduler is asked.
+ */
+#include "cpu/cpu.h"
+
+enum {
+    DEFAULT_BIT = -WEIR__PRIORITY_MOST, /* of the default priority in sched->ready */
+    PICKS_PER_AGED_PICK = 64,
+};
+#define MORE_URGENT ((1u << DEFAULT_BIT) - 1)
+
+bool weir__cpu_has_work(const struct weir__cpu *cpu, memory_order order)
+{
+    const struct weir__soft_device *soft = &cpu->soft;
+
+    for (unsigned i = 0; i < soft->nrunqs; i++)
+        if (atomic_load_explicit(&soft->runqs[i].filled, order))
+            return true;
+    return atomic_load_explicit(&soft->sched.ready, order);
+}
+
+bool weir__worker_others_first(const struct weir__worker *w, const struct weir__soft_stream *s)
+{
+    uint32_t ready = atomic_load_explicit(&w->cpu->soft.sched.ready, memory_order_relaxed);
+    unsigned mine = weir__soft_priority(s);
+
+    if (!w->long_ops) /* whoever was picked runs something */
+        return false;
+    if (weir__unlikely(ready) && (unsigned)__builtin_ctz(ready) <= mine)
+        return true;
+    if (w->queue && mine == DEFAULT_BIT && weir__runq_has(w->queue))
+        return true;
+    return weir__unlikely(mine > DEFAULT_BIT || w->long_ops >= WEIR__LONG_OPS_PER_TURN) &&
+           weir__cpu_has_work(w->cpu, memory_order_relaxed);
+}
+
+void weir__worker_release_core(struct weir__worker *w)
+{
+    struct weir__sched *sched = &w->cpu->soft.sched;
+
+    if (w->grant.kind == WEIR__CORE_NONE)
+        return;
+    weir__spin_lock(&sched->lock);
+    weir__sched_release(sched, &w->grant);
+    weir__spin_unlock(&sched->lock);
+}
+
+static struct weir__soft_stream *from_scheduler(struct weir__worker *w, enum weir__want *was,
+                                                bool aged)
+{
+    struct weir__sched *sched = &w->cpu->soft.sched;
+    enum weir__want tried; /* by the pick, also in vain */
+    struct weir__soft_stream *s;
+
+    if (!atomic_load_explicit(&sched->ready, memory_order_relaxed) && !w->grant.kind)
+        return NULL;
+    weir__spin_lock(&sched->lock);
+    weir__sched_release(sched, &w->grant);
+    s = weir__sched_pick(sched, &w->grant, &tried, aged);
+    weir__spin_unlock(&sched->lock);
+    if (s)
+        *was = tried;
+    return s;
+}
+
+/* A worker that runs short commands takes all there are, so that the queue's line changes hands
+ * once. Before anything long it puts back what it has not run (weir__worker_share). */
+static struct weir__soft_stream *from_own(struct weir__worker *w)
+{
+    if (!w->attentive)
+        return weir__runq_take(w->queue);
+    weir__runq_take_all(w->queue, &w->batch);
+    return weir__soft_take(&w->batch);
+}
+
+static struct weir__soft_stream *steal(struct weir__worker *w)
+{
+    struct weir__soft_device *soft = &w->cpu->soft;
+    struct weir__soft_stream *s = NULL;
+    unsigned victim = w->index;
+
+    for (unsigned i = 1; i < soft->nrunqs && !s; i++) {
+        victim = victim + 1 == soft->nrunqs ? 0 : victim + 1;
+        s = weir__runq_take(&soft->runqs[victim]);
+    }
+    return s;
+}
+
+struct weir__soft_stream *weir__worker_pick(struct weir__worker *w, enum weir__want *was)
+{
+    struct weir__soft_device *soft = &w->cpu->soft;
+    bool aged = w->long_ops >= WEIR__LONG_OPS_PER_TURN || ++w->picks % PICKS_PER_AGED_PICK == 0;
+    struct weir__soft_stream *s = NULL;
+    uint32_t ready;
+
+    w->long_ops = 0;
+    *was = WEIR__WANTS_CORE; /* as all do that are in run queues */
+    if (!w->queue)
+        return from_scheduler(w, was, aged);
+    if (weir__unlikely(atomic_load_explicit(&soft->sched.gangs, memory_order_relaxed))) {
+        weir__runqs_empty(soft);
+        return from_scheduler(w, was, aged);
+    }
+    ready = atomic_load_explicit(&soft->sched.ready, memory_order_relaxed);
+    if (weir__unlikely(aged)) {
+        if (ready && ++w->aged_picks % 2)
+            s = from_scheduler(w, was, true);
+        s = s ? s : steal(w);
+    } else if (weir__unlikely(ready & MORE_URGENT) ||
+               weir__unlikely(ready & 1u << DEFAULT_BIT && w->picks % 2)) {
+        s = from_scheduler(w, was, false);
+    }
+    if (s)
+        return s;
+    if (!(s = from_own(w)) && (!(ready & 1u << DEFAULT_BIT) || !(s = from_scheduler(w, was, aged))))
+        s = steal(w);
+    return s || !ready ? s : from_scheduler(w, was, aged);
+}
