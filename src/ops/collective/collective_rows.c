@@ -224,7 +224,7 @@ static weir_status prepare_reduce(const struct weir__call *call, struct weir__wo
     a->scatter = call->op == &weir__op_reduce_scatter;
     a->reduce = (unsigned char)find_reduce(p->reduce);
     a->meet.offer.reduce = reduce_names[a->reduce];
-    a->meet.offer.root = (int)p->root; /* of a reduction for one rank; else -1 */
+    a->meet.offer.root = (int)p->reduced_for - 1;
     work->code = &weir__gpu_reduce_part;
     weir__collective_work(call, work, WEIR__ISA_PICK(weir__reduce_part_kernel), sizeof *a,
                           bytes_of(call->in[0]) + bytes_of(&call->out[0]),
@@ -448,7 +448,7 @@ weir_status weir_reduce_to(weir_rank *rank, weir_tensor *x, weir_reduce op, int 
     if ((unsigned)op >= weir__countof(reduce_names))
         return weir__fail(WEIR_EINVAL, "%s: %d is no reduction", weir__op_all_reduce.name, (int)op);
     memcpy(p.reduce, reduce_names[op], sizeof p.reduce);
-    p.root = root;
+    p.reduced_for = 1 + root;
     st = weir__collective_run(&weir__op_all_reduce, &p, &x, 1, NULL, out);
     if (!st && rank->index != root) {
         weir_tensor_release(*out);
