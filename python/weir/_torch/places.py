@@ -19,7 +19,7 @@ class Sizes:
     """What a traced graph's sizes are for the arguments of one call."""
 
     def __init__(self, placeholders, args):
-        self.known, self._numbers = {}, {}
+        self.known, self._numbers, self._layouts = {}, {}, {}
         self.sources = {}  # how each symbol is read from the arguments: (index, what, dim)
         for index, (node, arg) in enumerate(zip(placeholders, args)):
             val = node.meta.get("val")
@@ -41,7 +41,8 @@ class Sizes:
     def at(self, known):
         """The same for other values of the symbols."""
         other = object.__new__(Sizes)
-        other.known, other._numbers, other.sources = known, {}, self.sources
+        other.known, other._numbers, other._layouts = known, {}, {}
+        other.sources = self.sources
         return other
 
     def number(self, x):
@@ -62,8 +63,13 @@ class Sizes:
         return tuple(self.number(x) for x in traced)
 
     def layout(self, val):
-        """(sizes, strides, offset) of a traced tensor."""
-        return self.numbers(val.shape), self.numbers(val.stride()), self.number(val.storage_offset())
+        """(sizes, strides, offset) of a traced tensor, which lives as long as the trace."""
+        found = self._layouts.get(id(val))
+        if found is None:
+            offset = self.number(val.storage_offset())
+            found = self.numbers(val.shape), self.numbers(val.stride()), offset
+            self._layouts[id(val)] = found
+        return found
 
 
 def traced(node):
