@@ -18,6 +18,16 @@ struct weir__collective_params {
     int64_t experts, capacity;
 };
 
+/* Of AllToAllCounts: rows for and from each rank. */
+struct weir__counts_params {
+    struct weir__collective_params of_all;
+    int64_t nsend, send[WEIR_MAX_RANKS];
+    int64_t nrecv, recv[WEIR_MAX_RANKS];
+};
+
+enum { WEIR__REDUCES = 5 };
+extern const char weir__reduce_names[WEIR__REDUCES][8]; /* by weir_reduce */
+
 #define WEIR__COLLECTIVE_FIELD(name, kind, count)                                        \
     {                                                                                    \
 #name, WEIR__FIELD_##kind, offsetof(struct weir__collective_params, name), count \

@@ -7,20 +7,13 @@
 #include "ops/elementwise.h"
 #include "ops/gpu/gpu.h"
 
-/* Of AllToAllCounts: rows for and from each rank. */
-struct counts_params {
-    struct weir__collective_params of_all;
-    int64_t nsend, send[WEIR_MAX_RANKS];
-    int64_t nrecv, recv[WEIR_MAX_RANKS];
-};
-
 /* Padded as the parameter is. */
-static const char reduce_names[][8] = {"sum", "max", "min", "mean", "prod"};
+const char weir__reduce_names[WEIR__REDUCES][8] = {"sum", "max", "min", "mean", "prod"};
 
 static int find_reduce(const char *name)
 {
-    for (size_t i = 0; i < weir__countof(reduce_names); i++)
-        if (!strcmp(name, reduce_names[i]))
+    for (size_t i = 0; i < WEIR__REDUCES; i++)
+        if (!strcmp(name, weir__reduce_names[i]))
             return (int)i;
     return -1;
 }
@@ -129,7 +122,7 @@ static weir_status sum_counts(const struct weir__call *call, const char *what,
 
 static weir_status infer_counts(struct weir__call *call)
 {
-    const struct counts_params *p = call->params;
+    const struct weir__counts_params *p = call->params;
     const struct weir__view *x = call->in[0];
     int64_t sent, received;
     weir_status st;
@@ -223,7 +216,7 @@ static weir_status prepare_reduce(const struct weir__call *call, struct weir__wo
 
     a->scatter = call->op == &weir__op_reduce_scatter;
     a->reduce = (unsigned char)find_reduce(p->reduce);
-    a->meet.offer.reduce = reduce_names[a->reduce];
+    a->meet.offer.reduce = weir__reduce_names[a->reduce];
     a->meet.offer.root = (int)p->reduced_for - 1;
     work->code = &weir__gpu_reduce_part;
     weir__collective_work(call, work, WEIR__ISA_PICK(weir__reduce_part_kernel), sizeof *a,
@@ -284,7 +277,7 @@ static weir_status prepare_all_to_all(const struct weir__call *call, struct weir
 
 static weir_status prepare_counts(const struct weir__call *call, struct weir__work *work)
 {
-    const struct counts_params *p = call->params;
+    const struct weir__counts_params *p = call->params;
     weir_status st = check_apart(call);
     struct weir__collective *a = begin_work(call, work);
     size_t n = (size_t)p->of_all.ranks;
@@ -370,10 +363,10 @@ static const struct weir__op_field from_fields[] = {WEIR__COLLECTIVE_FIELDS,
                                                     WEIR__COLLECTIVE_FIELD(from, INT, 1)};
 static const struct weir__op_field counts_fields[] = {
     WEIR__COLLECTIVE_FIELDS,
-    {"nsend", WEIR__FIELD_INT, offsetof(struct counts_params, nsend), 1},
-    {"send", WEIR__FIELD_INT, offsetof(struct counts_params, send), WEIR_MAX_RANKS},
-    {"nrecv", WEIR__FIELD_INT, offsetof(struct counts_params, nrecv), 1},
-    {"recv", WEIR__FIELD_INT, offsetof(struct counts_params, recv), WEIR_MAX_RANKS},
+    {"nsend", WEIR__FIELD_INT, offsetof(struct weir__counts_params, nsend), 1},
+    {"send", WEIR__FIELD_INT, offsetof(struct weir__counts_params, send), WEIR_MAX_RANKS},
+    {"nrecv", WEIR__FIELD_INT, offsetof(struct weir__counts_params, nrecv), 1},
+    {"recv", WEIR__FIELD_INT, offsetof(struct weir__counts_params, recv), WEIR_MAX_RANKS},
 };
 
 #define ROW_OF(params, id, text, about, in, out, more_flags, table, member_fn, infer_fn, cost_fn, \
@@ -406,7 +399,7 @@ ROW(broadcast, "Broadcast", "one rank's tensor, on every rank", 1, 1, 0, root_fi
     weir__collective_member, infer_broadcast, cost_part, prepare_broadcast);
 ROW(all_to_all, "AllToAll", "part i of the tensor to rank i, part i from there", 1, 1, 0,
     plain_fields, weir__collective_member, infer_all_to_all, cost_part, prepare_all_to_all);
-ROW_OF(counts_params, all_to_all_counts, "AllToAllCounts",
+ROW_OF(weir__counts_params, all_to_all_counts, "AllToAllCounts",
        "the same with so many rows for and from each rank", 1, 1, 0, counts_fields,
        weir__collective_member, infer_counts, cost_part, prepare_counts);
 ROW(send, "Send", "a tensor to another rank's Recv", 1, 0, 0, to_fields, member_send, infer_pair,
@@ -416,207 +409,3 @@ ROW(recv, "Recv", "the tensor takes the values of another rank's Send", 1, 0,
     prepare_recv);
 ROW(barrier, "Barrier", "goes on when all ranks are there", 0, 0, 0, plain_fields,
     weir__collective_member, infer_nothing, cost_nothing, prepare_barrier);
-
-/* ---- the calls ---- */
-
-static weir_status reduce(const struct weir__op *op, weir_rank *rank, weir_tensor *x,
-                          weir_reduce how, weir_tensor *into, weir_tensor **out)
-{
-    struct weir__collective_params p = weir__collective_make_params(rank);
-
-    if ((unsigned)how >= weir__countof(reduce_names))
-        return weir__fail(WEIR_EINVAL, "%s: %d is no reduction", op->name, (int)how);
-    memcpy(p.reduce, reduce_names[how], sizeof p.reduce);
-    return weir__collective_run(op, &p, &x, 1, into, out);
-}
-
-/* Every rank computes it. */
-weir_status weir_reduce_to(weir_rank *rank, weir_tensor *x, weir_reduce op, int root,
-                           weir_tensor **out)
-{
-    WEIR__NEED(rank, "rank");
-    WEIR__NEED(x, "x");
-    WEIR__NEED(out, "out");
-
-    struct weir__collective_params p = weir__collective_make_params(rank);
-    weir_status st;
-
-    *out = NULL;
-    if (root < 0 || root >= rank->group->nranks)
-        return weir__fail(WEIR_ERANGE, "reduction to rank %d: it is out of range: 0..%d", root,
-                          rank->group->nranks - 1);
-    if ((unsigned)op >= weir__countof(reduce_names))
-        return weir__fail(WEIR_EINVAL, "%s: %d is no reduction", weir__op_all_reduce.name, (int)op);
-    memcpy(p.reduce, reduce_names[op], sizeof p.reduce);
-    p.reduced_for = 1 + root;
-    st = weir__collective_run(&weir__op_all_reduce, &p, &x, 1, NULL, out);
-    if (!st && rank->index != root) {
-        weir_tensor_release(*out);
-        *out = NULL;
-    }
-    return st;
-}
-
-weir_status weir_all_reduce(weir_rank *rank, weir_tensor *x, weir_reduce op, weir_tensor **out)
-{
-    WEIR__NEED(rank, "rank");
-    WEIR__NEED(x, "x");
-    WEIR__NEED(out, "out");
-    *out = NULL;
-    return reduce(&weir__op_all_reduce, rank, x, op, NULL, out);
-}
-
-weir_status weir_all_reduce_into(weir_rank *rank, weir_tensor *x, weir_reduce op, weir_tensor *out)
-{
-    WEIR__NEED(rank, "rank");
-    WEIR__NEED(x, "x");
-    WEIR__NEED(out, "out");
-    return reduce(&weir__op_all_reduce, rank, x, op, out, NULL);
-}
-
-weir_status weir_reduce_scatter(weir_rank *rank, weir_tensor *x, weir_reduce op, weir_tensor **out)
-{
-    WEIR__NEED(rank, "rank");
-    WEIR__NEED(x, "x");
-    WEIR__NEED(out, "out");
-    *out = NULL;
-    return reduce(&weir__op_reduce_scatter, rank, x, op, NULL, out);
-}
-
-weir_status weir_reduce_scatter_into(weir_rank *rank, weir_tensor *x, weir_reduce op,
-                                     weir_tensor *out)
-{
-    WEIR__NEED(rank, "rank");
-    WEIR__NEED(x, "x");
-    WEIR__NEED(out, "out");
-    return reduce(&weir__op_reduce_scatter, rank, x, op, out, NULL);
-}
-
-static weir_status plain(const struct weir__op *op, weir_rank *rank, weir_tensor *x,
-                         weir_tensor *into, weir_tensor **out)
-{
-    struct weir__collective_params p = weir__collective_make_params(rank);
-
-    return weir__collective_run(op, &p, &x, 1, into, out);
-}
-
-weir_status weir_all_gather(weir_rank *rank, weir_tensor *x, weir_tensor **out)
-{
-    WEIR__NEED(rank, "rank");
-    WEIR__NEED(x, "x");
-    WEIR__NEED(out, "out");
-    return plain(&weir__op_all_gather, rank, x, NULL, out);
-}
-
-weir_status weir_all_gather_into(weir_rank *rank, weir_tensor *x, weir_tensor *out)
-{
-    WEIR__NEED(rank, "rank");
-    WEIR__NEED(x, "x");
-    WEIR__NEED(out, "out");
-    return plain(&weir__op_all_gather, rank, x, out, NULL);
-}
-
-weir_status weir_all_to_all(weir_rank *rank, weir_tensor *x, weir_tensor **out)
-{
-    WEIR__NEED(rank, "rank");
-    WEIR__NEED(x, "x");
-    WEIR__NEED(out, "out");
-    return plain(&weir__op_all_to_all, rank, x, NULL, out);
-}
-
-weir_status weir_all_to_all_into(weir_rank *rank, weir_tensor *x, weir_tensor *out)
-{
-    WEIR__NEED(rank, "rank");
-    WEIR__NEED(x, "x");
-    WEIR__NEED(out, "out");
-    return plain(&weir__op_all_to_all, rank, x, out, NULL);
-}
-
-static weir_status exchange(weir_rank *rank, weir_tensor *x, const int64_t *send,
-                            const int64_t *recv, weir_tensor *into, weir_tensor **out)
-{
-    struct counts_params p = {.of_all = weir__collective_make_params(rank)};
-    size_t n = (size_t)p.of_all.ranks;
-
-    p.nsend = p.nrecv = p.of_all.ranks;
-    memcpy(p.send, send, n * sizeof *send);
-    memcpy(p.recv, recv, n * sizeof *recv);
-    return weir__collective_run(&weir__op_all_to_all_counts, &p, &x, 1, into, out);
-}
-
-weir_status weir_all_to_all_counts(weir_rank *rank, weir_tensor *x, const int64_t *send,
-                                   const int64_t *recv, weir_tensor **out)
-{
-    WEIR__NEED(rank, "rank");
-    WEIR__NEED(x, "x");
-    WEIR__NEED(send, "send");
-    WEIR__NEED(recv, "recv");
-    WEIR__NEED(out, "out");
-    return exchange(rank, x, send, recv, NULL, out);
-}
-
-weir_status weir_all_to_all_counts_into(weir_rank *rank, weir_tensor *x, const int64_t *send,
-                                        const int64_t *recv, weir_tensor *out)
-{
-    WEIR__NEED(rank, "rank");
-    WEIR__NEED(x, "x");
-    WEIR__NEED(send, "send");
-    WEIR__NEED(recv, "recv");
-    WEIR__NEED(out, "out");
-    return exchange(rank, x, send, recv, out, NULL);
-}
-
-weir_status weir_broadcast(weir_rank *rank, weir_tensor *x, int root, weir_tensor **out)
-{
-    WEIR__NEED(rank, "rank");
-    WEIR__NEED(x, "x");
-    WEIR__NEED(out, "out");
-
-    struct weir__collective_params p = weir__collective_make_params(rank);
-
-    p.root = root;
-    return weir__collective_run(&weir__op_broadcast, &p, &x, 1, NULL, out);
-}
-
-weir_status weir_broadcast_into(weir_rank *rank, weir_tensor *x, int root, weir_tensor *out)
-{
-    WEIR__NEED(rank, "rank");
-    WEIR__NEED(x, "x");
-    WEIR__NEED(out, "out");
-
-    struct weir__collective_params p = weir__collective_make_params(rank);
-
-    p.root = root;
-    return weir__collective_run(&weir__op_broadcast, &p, &x, 1, out, NULL);
-}
-
-weir_status weir_send(weir_rank *rank, weir_tensor *x, int to)
-{
-    WEIR__NEED(rank, "rank");
-    WEIR__NEED(x, "x");
-
-    struct weir__collective_params p = weir__collective_make_params(rank);
-
-    p.to = to;
-    return weir__collective_run(&weir__op_send, &p, &x, 1, NULL, NULL);
-}
-
-weir_status weir_recv(weir_rank *rank, weir_tensor *x, int from)
-{
-    WEIR__NEED(rank, "rank");
-    WEIR__NEED(x, "x");
-
-    struct weir__collective_params p = weir__collective_make_params(rank);
-
-    p.from = from;
-    return weir__op_run(&weir__op_recv, &p, &x, 1, NULL);
-}
-
-weir_status weir_barrier(weir_rank *rank)
-{
-    WEIR__NEED(rank, "rank");
-
-    struct weir__collective_params p = weir__collective_make_params(rank);
-
-    return weir__op_run(&weir__op_barrier, &p, NULL, 0, NULL);
-}

@@ -1,0 +1,208 @@
+/* The public calls of the collectives that reduce or move whole tensors. */
+#include "ops/collective/collective.h"
+
+#include <string.h>
+
+#include "ops/call/registry.h"
+
+static weir_status reduce(const struct weir__op *op, weir_rank *rank, weir_tensor *x,
+                          weir_reduce how, weir_tensor *into, weir_tensor **out)
+{
+    struct weir__collective_params p = weir__collective_make_params(rank);
+
+    if ((unsigned)how >= WEIR__REDUCES)
+        return weir__fail(WEIR_EINVAL, "%s: %d is no reduction", op->name, (int)how);
+    memcpy(p.reduce, weir__reduce_names[how], sizeof p.reduce);
+    return weir__collective_run(op, &p, &x, 1, into, out);
+}
+
+/* Every rank computes it. */
+weir_status weir_reduce_to(weir_rank *rank, weir_tensor *x, weir_reduce op, int root,
+                           weir_tensor **out)
+{
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+    WEIR__NEED(out, "out");
+
+    struct weir__collective_params p = weir__collective_make_params(rank);
+    weir_status st;
+
+    *out = NULL;
+    if (root < 0 || root >= rank->group->nranks)
+        return weir__fail(WEIR_ERANGE, "reduction to rank %d: it is out of range: 0..%d", root,
+                          rank->group->nranks - 1);
+    if ((unsigned)op >= WEIR__REDUCES)
+        return weir__fail(WEIR_EINVAL, "%s: %d is no reduction", weir__op_all_reduce.name, (int)op);
+    memcpy(p.reduce, weir__reduce_names[op], sizeof p.reduce);
+    p.reduced_for = 1 + root;
+    st = weir__collective_run(&weir__op_all_reduce, &p, &x, 1, NULL, out);
+    if (!st && rank->index != root) {
+        weir_tensor_release(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+weir_status weir_all_reduce(weir_rank *rank, weir_tensor *x, weir_reduce op, weir_tensor **out)
+{
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+    WEIR__NEED(out, "out");
+    *out = NULL;
+    return reduce(&weir__op_all_reduce, rank, x, op, NULL, out);
+}
+
+weir_status weir_all_reduce_into(weir_rank *rank, weir_tensor *x, weir_reduce op, weir_tensor *out)
+{
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+    WEIR__NEED(out, "out");
+    return reduce(&weir__op_all_reduce, rank, x, op, out, NULL);
+}
+
+weir_status weir_reduce_scatter(weir_rank *rank, weir_tensor *x, weir_reduce op, weir_tensor **out)
+{
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+    WEIR__NEED(out, "out");
+    *out = NULL;
+    return reduce(&weir__op_reduce_scatter, rank, x, op, NULL, out);
+}
+
+weir_status weir_reduce_scatter_into(weir_rank *rank, weir_tensor *x, weir_reduce op,
+                                     weir_tensor *out)
+{
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+    WEIR__NEED(out, "out");
+    return reduce(&weir__op_reduce_scatter, rank, x, op, out, NULL);
+}
+
+static weir_status plain(const struct weir__op *op, weir_rank *rank, weir_tensor *x,
+                         weir_tensor *into, weir_tensor **out)
+{
+    struct weir__collective_params p = weir__collective_make_params(rank);
+
+    return weir__collective_run(op, &p, &x, 1, into, out);
+}
+
+weir_status weir_all_gather(weir_rank *rank, weir_tensor *x, weir_tensor **out)
+{
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+    WEIR__NEED(out, "out");
+    return plain(&weir__op_all_gather, rank, x, NULL, out);
+}
+
+weir_status weir_all_gather_into(weir_rank *rank, weir_tensor *x, weir_tensor *out)
+{
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+    WEIR__NEED(out, "out");
+    return plain(&weir__op_all_gather, rank, x, out, NULL);
+}
+
+weir_status weir_all_to_all(weir_rank *rank, weir_tensor *x, weir_tensor **out)
+{
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+    WEIR__NEED(out, "out");
+    return plain(&weir__op_all_to_all, rank, x, NULL, out);
+}
+
+weir_status weir_all_to_all_into(weir_rank *rank, weir_tensor *x, weir_tensor *out)
+{
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+    WEIR__NEED(out, "out");
+    return plain(&weir__op_all_to_all, rank, x, out, NULL);
+}
+
+static weir_status exchange(weir_rank *rank, weir_tensor *x, const int64_t *send,
+                            const int64_t *recv, weir_tensor *into, weir_tensor **out)
+{
+    struct weir__counts_params p = {.of_all = weir__collective_make_params(rank)};
+    size_t n = (size_t)p.of_all.ranks;
+
+    p.nsend = p.nrecv = p.of_all.ranks;
+    memcpy(p.send, send, n * sizeof *send);
+    memcpy(p.recv, recv, n * sizeof *recv);
+    return weir__collective_run(&weir__op_all_to_all_counts, &p, &x, 1, into, out);
+}
+
+weir_status weir_all_to_all_counts(weir_rank *rank, weir_tensor *x, const int64_t *send,
+                                   const int64_t *recv, weir_tensor **out)
+{
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+    WEIR__NEED(send, "send");
+    WEIR__NEED(recv, "recv");
+    WEIR__NEED(out, "out");
+    return exchange(rank, x, send, recv, NULL, out);
+}
+
+weir_status weir_all_to_all_counts_into(weir_rank *rank, weir_tensor *x, const int64_t *send,
+                                        const int64_t *recv, weir_tensor *out)
+{
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+    WEIR__NEED(send, "send");
+    WEIR__NEED(recv, "recv");
+    WEIR__NEED(out, "out");
+    return exchange(rank, x, send, recv, out, NULL);
+}
+
+weir_status weir_broadcast(weir_rank *rank, weir_tensor *x, int root, weir_tensor **out)
+{
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+    WEIR__NEED(out, "out");
+
+    struct weir__collective_params p = weir__collective_make_params(rank);
+
+    p.root = root;
+    return weir__collective_run(&weir__op_broadcast, &p, &x, 1, NULL, out);
+}
+
+weir_status weir_broadcast_into(weir_rank *rank, weir_tensor *x, int root, weir_tensor *out)
+{
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+    WEIR__NEED(out, "out");
+
+    struct weir__collective_params p = weir__collective_make_params(rank);
+
+    p.root = root;
+    return weir__collective_run(&weir__op_broadcast, &p, &x, 1, out, NULL);
+}
+
+weir_status weir_send(weir_rank *rank, weir_tensor *x, int to)
+{
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+
+    struct weir__collective_params p = weir__collective_make_params(rank);
+
+    p.to = to;
+    return weir__collective_run(&weir__op_send, &p, &x, 1, NULL, NULL);
+}
+
+weir_status weir_recv(weir_rank *rank, weir_tensor *x, int from)
+{
+    WEIR__NEED(rank, "rank");
+    WEIR__NEED(x, "x");
+
+    struct weir__collective_params p = weir__collective_make_params(rank);
+
+    p.from = from;
+    return weir__op_run(&weir__op_recv, &p, &x, 1, NULL);
+}
+
+weir_status weir_barrier(weir_rank *rank)
+{
+    WEIR__NEED(rank, "rank");
+
+    struct weir__collective_params p = weir__collective_make_params(rank);
+
+    return weir__op_run(&weir__op_barrier, &p, NULL, 0, NULL);
+}
