@@ -126,7 +126,7 @@ static void make_plan(struct chains *c)
     weir__bench_must(c->b, weir_graph_create(c->dev, &g));
     for (int i = 0; i < BENCH_CHAIN_TASKS; i++)
         for (int k = 0; k < CHAINS; k++) {
-            char tag[16];
+            char tag[24];
 
             snprintf(tag, sizeof tag, "chain %d", k);
             weir__bench_must(c->b, weir_scope_push_stream(tag, 0));
