@@ -7,7 +7,8 @@
 
 #include "tensor/kernel_params.h"
 
-const char *const weir__roof_names[WEIR__ROOFS] = {"memory", "cube", "vector", "links", "head"};
+const char *const weir__roof_names[WEIR__ROOFS] = {"memory", "cube", "vector",
+                                                   "links",  "head", "cores"};
 
 void weir__deploy_init(struct weir__deploy *d)
 {
@@ -94,7 +95,7 @@ void weir__estimate_memory(const struct weir__llm *m, const struct weir__deploy 
 /* ---- one step ---- */
 
 static enum weir__roof limit_of(const struct weir__model *model,
-                                const struct weir__kernel_params *p, double alone)
+                                const struct weir__kernel_params *p, double head, double alone)
 {
     const struct weir__profile *f = &model->profile;
     bool vector = !strcmp(p->engine, "vector");
@@ -109,8 +110,10 @@ static enum weir__roof limit_of(const struct weir__model *model,
 
     if (p->collective[0])
         return WEIR__ROOF_LINK;
-    if (fmax(memory, compute) < alone / 2)
+    if (head >= alone / 2)
         return WEIR__ROOF_HEAD;
+    if (fmax(memory, compute) < alone / 2)
+        return WEIR__ROOF_CORES;
     return memory >= compute ? WEIR__ROOF_MEMORY : vector ? WEIR__ROOF_VECTOR : WEIR__ROOF_CUBE;
 }
 
@@ -141,9 +144,9 @@ static weir_status fill_parts(const struct weir__prediction *p, const struct wei
             uint32_t v = pg->streams[s].nodes[i];
             const struct weir__sim_span *span = &p->run.spans[0][v];
             const char *name = part_name(pg->nodes[v].name);
-            double us = (double)(span->end - span->ready) / 1e6;
-            double alone =
-                (double)(pg->ops[v].launch_ps + weir__sim_alone(&limits, &pg->ops[v])) / 1e6;
+            double head = (double)pg->ops[v].launch_ps / 1e6; /* is over when it is ready */
+            double us = head + (double)(span->end - span->ready) / 1e6;
+            double alone = head + (double)weir__sim_alone(&limits, &pg->ops[v]) / 1e6;
             struct weir__estimate_part *part = out->parts;
 
             while (part < out->parts + out->nparts && strcmp(part->name, name) != 0)
@@ -152,7 +155,7 @@ static weir_status fill_parts(const struct weir__prediction *p, const struct wei
                 out->nparts++;
                 snprintf(part->name, sizeof part->name, "%.31s", name);
                 snprintf(part->stream, sizeof part->stream, "%.15s", pg->streams[s].name);
-                part->limit = limit_of(model, (const void *)pg->g->nodes[v].params, alone);
+                part->limit = limit_of(model, (const void *)pg->g->nodes[v].params, head, alone);
             }
             part->us += us;
             part->alone += alone;

@@ -85,7 +85,8 @@ enum weir__roof {
     WEIR__ROOF_CUBE,
     WEIR__ROOF_VECTOR,
     WEIR__ROOF_LINK,
-    WEIR__ROOF_HEAD, /* before the first byte moves */
+    WEIR__ROOF_HEAD,  /* launching, and before the first byte moves */
+    WEIR__ROOF_CORES, /* the few cores it may have: neither memory nor all cores are busy */
     WEIR__ROOFS
 };
 extern const char *const weir__roof_names[WEIR__ROOFS];
