@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { CHAINS = BENCH_CHAINS, MOST_SUBMITTERS = 8 };
 

@@ -132,22 +132,22 @@ static const struct {
     const char *name;
     signed char carrier;
 } types[] = {
-    [ACL_FLOAT] = {WEIR_F32, "float"},
-    [ACL_FLOAT16] = {WEIR_F16, "float16"},
-    [ACL_INT8] = {WEIR_I8, "int8"},
-    [ACL_INT32] = {WEIR_I32, "int32"},
-    [ACL_UINT8] = {WEIR_U8, "uint8"},
+    [ACL_FLOAT] = {WEIR_F32, "float", WEIR_F32},
+    [ACL_FLOAT16] = {WEIR_F16, "float16", WEIR_F16},
+    [ACL_INT8] = {WEIR_I8, "int8", WEIR_I8},
+    [ACL_INT32] = {WEIR_I32, "int32", WEIR_I32},
+    [ACL_UINT8] = {WEIR_U8, "uint8", WEIR_U8},
     [ACL_INT16] = {-1, "int16", WEIR_F16},
     [ACL_UINT16] = {-1, "uint16", WEIR_F16},
     [ACL_UINT32] = {-1, "uint32", WEIR_I32},
-    [ACL_INT64] = {WEIR_I64, "int64"},
+    [ACL_INT64] = {WEIR_I64, "int64", WEIR_I64},
     [ACL_UINT64] = {-1, "uint64", WEIR_I64},
-    [ACL_DOUBLE] = {WEIR_F64, "double"},
-    [ACL_BOOL] = {WEIR_BOOL, "bool"},
+    [ACL_DOUBLE] = {WEIR_F64, "double", WEIR_F64},
+    [ACL_BOOL] = {WEIR_BOOL, "bool", WEIR_BOOL},
     [ACL_STRING] = {-1, "string", -1},
     [ACL_COMPLEX64] = {-1, "complex64", WEIR_I64},
     [ACL_COMPLEX128] = {-1, "complex128", -1},
-    [ACL_BF16] = {WEIR_BF16, "bfloat16"},
+    [ACL_BF16] = {WEIR_BF16, "bfloat16", WEIR_BF16},
     [ACL_INT4] = {-1, "int4", -1},
 };
 

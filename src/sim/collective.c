@@ -248,7 +248,7 @@ void weir__model_collective(const struct weir__model *m, const struct weir__coll
     most = (double)limits.flow[WEIR__FLOW_HBM] / op->cores;
     op->draws[WEIR__FLOW_HBM] = (uint64_t)at_most(most, cost.hbm_bytes * 1e6 / cost.us / op->cores);
     op->draws[WEIR__FLOW_LINK] =
-        (uint64_t)((double)(limits.flow[WEIR__FLOW_LINK] / op->cores) * cost.link_us / cost.us);
+        (uint64_t)((double)limits.flow[WEIR__FLOW_LINK] / op->cores * cost.link_us / cost.us);
 }
 
 void weir__model_take_no_cores(struct weir__sim_op *op)

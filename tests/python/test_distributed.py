@@ -45,9 +45,9 @@ def launch(*words, **options):
 
 def test_launch_starts_ranks_that_find_each_other():
     program = (
-        "import weir; d = weir._C.Device('cpu'); g = weir._C.Group(d); "
+        "import os, weir; d = weir._C.Device('cpu'); g = weir._C.Group(d); "
         "x = weir.tensor([float(g.rank + 1)], device=d); g.all_reduce(x, x); "
-        "print(g.size, x.tolist()); g.close()"
+        "os.write(1, f'{g.size} {x.tolist()}\\n'.encode()); g.close()"  # whole lines, also of three at once
     )
     done = launch("-n", "3", sys.executable, "-c", program)
     assert done.returncode == 0, done.stderr

@@ -355,7 +355,7 @@ static void layer(struct writer *w, const char *prefix, int i, const char *atten
  * to 16 dies share it and take each other's rows. */
 static void head(struct writer *w, const char *prefix, char *last)
 {
-    double share = fmax(w->d->tp, fmin(16, w->d->ranks / w->d->pp));
+    double share = fmax(w->d->tp, fmin(16, (double)w->d->ranks / w->d->pp));
     double rows = (w->prefill ? w->sequences : w->tokens) * share / w->d->tp;
     struct writer plain = *w;
     struct weir__deploy d = *w->d;
