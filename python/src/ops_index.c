@@ -50,7 +50,9 @@ OP(index_select, 3, "x", "dim", "index")
     return by_index(a, weir_index_select);
 }
 
-OP(scatter_add_, 4, "x", "dim", "index", "source")
+static PyObject *scatter(PyObject *const *a,
+                         weir_status (*put)(weir_tensor *x, int dim, weir_tensor *index,
+                                            weir_tensor *source))
 {
     weir_tensor *x, *index, *source;
     weir_status st;
@@ -59,21 +61,18 @@ OP(scatter_add_, 4, "x", "dim", "index", "source")
     if (!to_tensor(a[0], "x", &x) || !to_int(a[1], "dim", &dim) ||
         !to_tensor(a[2], "index", &index) || !to_tensor(a[3], "source", &source))
         return NULL;
-    QUEUE(st, weir_scatter_add(x, dim, index, source));
+    QUEUE(st, put(x, dim, index, source));
     return same(st, a[0]);
+}
+
+OP(scatter_add_, 4, "x", "dim", "index", "source")
+{
+    return scatter(a, weir_scatter_add);
 }
 
 OP(scatter_, 4, "x", "dim", "index", "source")
 {
-    weir_tensor *x, *index, *source;
-    weir_status st;
-    int dim;
-
-    if (!to_tensor(a[0], "x", &x) || !to_int(a[1], "dim", &dim) ||
-        !to_tensor(a[2], "index", &index) || !to_tensor(a[3], "source", &source))
-        return NULL;
-    QUEUE(st, weir_scatter(x, dim, index, source));
-    return same(st, a[0]);
+    return scatter(a, weir_scatter);
 }
 
 OP(topk, 2, "x", "k", "dim", "largest")

@@ -5,15 +5,23 @@
 
 #include "ops/call/registry.h"
 
-static weir_status reduce(const struct weir__op *op, weir_rank *rank, weir_tensor *x,
-                          weir_reduce how, weir_tensor *into, weir_tensor **out)
+/* root: the only rank that wants the result; -1: all do. */
+static weir_status reduce_for(int root, const struct weir__op *op, weir_rank *rank, weir_tensor *x,
+                              weir_reduce how, weir_tensor *into, weir_tensor **out)
 {
     struct weir__collective_params p = weir__collective_make_params(rank);
 
     if ((unsigned)how >= WEIR__REDUCES)
         return weir__fail(WEIR_EINVAL, "%s: %d is no reduction", op->name, (int)how);
     memcpy(p.reduce, weir__reduce_names[how], sizeof p.reduce);
+    p.reduced_for = 1 + root;
     return weir__collective_run(op, &p, &x, 1, into, out);
+}
+
+static weir_status reduce(const struct weir__op *op, weir_rank *rank, weir_tensor *x,
+                          weir_reduce how, weir_tensor *into, weir_tensor **out)
+{
+    return reduce_for(-1, op, rank, x, how, into, out);
 }
 
 /* Every rank computes it. */
@@ -24,18 +32,13 @@ weir_status weir_reduce_to(weir_rank *rank, weir_tensor *x, weir_reduce op, int 
     WEIR__NEED(x, "x");
     WEIR__NEED(out, "out");
 
-    struct weir__collective_params p = weir__collective_make_params(rank);
     weir_status st;
 
     *out = NULL;
     if (root < 0 || root >= rank->group->nranks)
         return weir__fail(WEIR_ERANGE, "reduction to rank %d: it is out of range: 0..%d", root,
                           rank->group->nranks - 1);
-    if ((unsigned)op >= WEIR__REDUCES)
-        return weir__fail(WEIR_EINVAL, "%s: %d is no reduction", weir__op_all_reduce.name, (int)op);
-    memcpy(p.reduce, weir__reduce_names[op], sizeof p.reduce);
-    p.reduced_for = 1 + root;
-    st = weir__collective_run(&weir__op_all_reduce, &p, &x, 1, NULL, out);
+    st = reduce_for(root, &weir__op_all_reduce, rank, x, op, NULL, out);
     if (!st && rank->index != root) {
         weir_tensor_release(*out);
         *out = NULL;
@@ -152,16 +155,21 @@ weir_status weir_all_to_all_counts_into(weir_rank *rank, weir_tensor *x, const i
     return exchange(rank, x, send, recv, out, NULL);
 }
 
+static weir_status broadcast(weir_rank *rank, weir_tensor *x, int root, weir_tensor *into,
+                             weir_tensor **out)
+{
+    struct weir__collective_params p = weir__collective_make_params(rank);
+
+    p.root = root;
+    return weir__collective_run(&weir__op_broadcast, &p, &x, 1, into, out);
+}
+
 weir_status weir_broadcast(weir_rank *rank, weir_tensor *x, int root, weir_tensor **out)
 {
     WEIR__NEED(rank, "rank");
     WEIR__NEED(x, "x");
     WEIR__NEED(out, "out");
-
-    struct weir__collective_params p = weir__collective_make_params(rank);
-
-    p.root = root;
-    return weir__collective_run(&weir__op_broadcast, &p, &x, 1, NULL, out);
+    return broadcast(rank, x, root, NULL, out);
 }
 
 weir_status weir_broadcast_into(weir_rank *rank, weir_tensor *x, int root, weir_tensor *out)
@@ -169,11 +177,7 @@ weir_status weir_broadcast_into(weir_rank *rank, weir_tensor *x, int root, weir_
     WEIR__NEED(rank, "rank");
     WEIR__NEED(x, "x");
     WEIR__NEED(out, "out");
-
-    struct weir__collective_params p = weir__collective_make_params(rank);
-
-    p.root = root;
-    return weir__collective_run(&weir__op_broadcast, &p, &x, 1, out, NULL);
+    return broadcast(rank, x, root, out, NULL);
 }
 
 weir_status weir_send(weir_rank *rank, weir_tensor *x, int to)
