@@ -63,13 +63,14 @@ class Sizes:
         return tuple(self.number(x) for x in traced)
 
     def layout(self, val):
-        """(sizes, strides, offset) of a traced tensor, which lives as long as the trace."""
+        """(sizes, strides, offset) of a traced tensor."""
         found = self._layouts.get(id(val))
         if found is None:
             offset = self.number(val.storage_offset())
-            found = self.numbers(val.shape), self.numbers(val.stride()), offset
+            # The tensor is kept with them: its id must not become another one's.
+            found = (self.numbers(val.shape), self.numbers(val.stride()), offset), val
             self._layouts[id(val)] = found
-        return found
+        return found[0]
 
 
 def traced(node):
