@@ -96,7 +96,7 @@ if(weir_kernels)
         weir_add_objects(weir_kernels_${isa} ${weir_kernels})
         target_compile_definitions(weir_kernels_${isa} PRIVATE WEIR_ISA=${isa})
         target_compile_options(weir_kernels_${isa} PRIVATE ${weir_isa_flags_${isa}}
-            $<$<CONFIG:RelWithDebInfo,Release>:-O3>)
+            $<$<CONFIG:RelWithDebInfo,Release>:-O3> $<$<CONFIG:Demo>:-O2>)
     endforeach()
     # Contraction changes results from level to level: only matmul, which is
     # nothing without FMA, may use it.
