@@ -1,7 +1,7 @@
 /* `weir cann doctor` and `weir cann ops`: what is there, found in the files themselves. */
 #include "cann.h"
+#include "cann/elf_names.h"
 #include "commands.h"
-#include "elf_names.h"
 #include "json.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
 /* Names in shared objects, without loading them. */
-#include "elf_names.h"
+#include "cann/elf_names.h"
 
 #include <ctype.h>
 #include <elf.h>

@@ -1,7 +1,7 @@
 /* `weir demo`: what streams do, shown and measured. */
 #include "../bench/harness.h"
 #include "commands.h"
-#include "demo.h"
+#include "demo/demo.h"
 #include "term.h"
 
 #include <math.h>

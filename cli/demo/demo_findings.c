@@ -1,5 +1,5 @@
 /* What weir finds before it hurts: a deadlock between two cards, and a race. */
-#include "demo.h"
+#include "demo/demo.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* The documents' model as a graph, on one stream and on three, with its timeline. */
-#include "demo.h"
+#include "demo/demo.h"
 
 #include <stdio.h>
 #include <stdlib.h>

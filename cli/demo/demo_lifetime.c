@@ -2,7 +2,7 @@
  *
  * The reader is held at a gate that the host opens last, so that what the pool does
  * meanwhile is certain to happen while the bytes are in use. */
-#include "demo.h"
+#include "demo/demo.h"
 
 #include <sched.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* A mixture-of-experts layer: a shared expert that sees every token beside routed
  * experts that each see the tokens a gate sends them. The two halves meet only in
  * the sum at the end, so the shared expert may have a stream of its own. */
-#include "demo.h"
+#include "demo/demo.h"
 
 #include <math.h>
 

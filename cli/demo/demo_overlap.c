@@ -1,5 +1,5 @@
 /* Two chains of matrix products that need nothing from each other. */
-#include "demo.h"
+#include "demo/demo.h"
 
 #include <math.h>
 

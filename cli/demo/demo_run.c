@@ -1,5 +1,5 @@
 /* Measured runs, and one program on one stream and on two. */
-#include "demo.h"
+#include "demo/demo.h"
 
 #include <math.h>
 #include <stdio.h>

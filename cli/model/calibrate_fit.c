@@ -1,6 +1,6 @@
 /* From measurements to a profile: the figures that make the model take what the device took. */
-#include "calibrate.h"
 #include "commands.h"
+#include "model/calibrate.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* The graphs that a calibration runs, through the public API alone. */
-#include "calibrate.h"
+#include "model/calibrate.h"
 
 static const char *const tags[] = {"calibrate:1", "calibrate:2"};
 

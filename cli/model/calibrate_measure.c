@@ -1,5 +1,5 @@
 /* What a real device takes for small graphs. */
-#include "calibrate.h"
+#include "model/calibrate.h"
 
 #include <stdlib.h>
 #include <sys/resource.h>

@@ -1,7 +1,7 @@
 /* `weir calibrate`: the profile of a real device, and how well it predicts graphs there. */
-#include "calibrate.h"
 #include "commands.h"
 #include "json.h"
+#include "model/calibrate.h"
 #include "progress.h"
 #include "term.h"
 

@@ -1,5 +1,5 @@
 /* `weir estimate`: how fast a language model will be on a modelled device. */
-#include "estimate.h"
+#include "model/estimate.h"
 
 #include <math.h>
 #include <stdio.h>

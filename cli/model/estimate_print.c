@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "estimate.h"
 #include "json.h"
+#include "model/estimate.h"
 #include "term.h"
 
 enum { STREAMS = 8 };

@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "commands.h"
-#include "estimate.h"
 #include "json.h"
+#include "model/estimate.h"
 #include "progress.h"
 #include "term.h"
 

@@ -1,6 +1,6 @@
 /* `weir run`: how long a graph takes, and why. */
 #include "commands.h"
-#include "run.h"
+#include "run/run.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* `weir run --json`. The keys are a contract: DESIGN names them. */
-#include "run.h"
+#include "run/run.h"
 
 #include "json.h"
 

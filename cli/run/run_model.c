@@ -1,5 +1,5 @@
 /* `weir run` on a modelled device. */
-#include "run.h"
+#include "run/run.h"
 
 #include "commands.h"
 #include "progress.h"

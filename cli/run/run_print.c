@@ -1,5 +1,5 @@
 /* `weir run`, for people. */
-#include "run.h"
+#include "run/run.h"
 
 #include "term.h"
 

@@ -1,4 +1,4 @@
-#include "run_ranks.h"
+#include "run/run_ranks.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* `weir run` on devices of real time: what a recorded run took. */
-#include "run.h"
+#include "run/run.h"
 
 #include "commands.h"
-#include "run_ranks.h"
+#include "run/run_ranks.h"
 
 #include <math.h>
 #include <stdio.h>

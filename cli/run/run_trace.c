@@ -1,6 +1,6 @@
 /* What `weir run` found as a trace. */
 #include "commands.h"
-#include "run.h"
+#include "run/run.h"
 
 #include <math.h>
 #include <stdio.h>

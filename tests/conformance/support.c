@@ -1,5 +1,5 @@
 /* Devices, streams and chance. */
-#include "conformance.h"
+#include "conformance/conformance.h"
 
 #include <stdlib.h>
 

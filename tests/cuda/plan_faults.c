@@ -1,6 +1,6 @@
 /* Operators of plans that find an index out of range: whichever lane it was in, the stream that ran
  * the plan is in error from that run on. What holds on every device is in conformance/plans.c. */
-#include "conformance/picks.h"
+#include "conformance/graph/picks.h"
 #include "gpu.h"
 
 struct picker {

@@ -1,5 +1,5 @@
 /* Core limits, blocks and gangs. */
-#include "gates.h"
+#include "conformance/device/gates.h"
 
 static weir_cores all_cores(weir_device *dev)
 {

@@ -1,8 +1,8 @@
 /* Host kernels that a case steers; only where need_gates holds. */
-#ifndef TESTS_CONFORMANCE_GATES_H
-#define TESTS_CONFORMANCE_GATES_H
+#ifndef TESTS_CONFORMANCE_DEVICE_GATES_H
+#define TESTS_CONFORMANCE_DEVICE_GATES_H
 
-#include "conformance.h"
+#include "conformance/conformance.h"
 
 #include <stdatomic.h>
 #include <time.h>

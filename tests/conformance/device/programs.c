@@ -1,5 +1,5 @@
 /* Random programs of operators on eight streams give what one stream gives. */
-#include "conformance.h"
+#include "conformance/conformance.h"
 
 #include <pthread.h>
 

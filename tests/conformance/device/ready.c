@@ -1,6 +1,6 @@
 /* Values that come from the host are there for every stream; values that go to it are those of
  * every stream. */
-#include "conformance.h"
+#include "conformance/conformance.h"
 
 #include <pthread.h>
 #include <stdlib.h>

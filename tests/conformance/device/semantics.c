@@ -1,5 +1,5 @@
 /* Streams, events and errors: what holds on every device (DESIGN section 3). */
-#include "gates.h"
+#include "conformance/device/gates.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* A plan with an operator that fails for a bad index. */
-#ifndef TESTS_CONFORMANCE_PICKS_H
-#define TESTS_CONFORMANCE_PICKS_H
+#ifndef TESTS_CONFORMANCE_GRAPH_PICKS_H
+#define TESTS_CONFORMANCE_GRAPH_PICKS_H
 
 #include "harness/test.h"
 #include "weir/weir.h"

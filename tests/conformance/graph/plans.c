@@ -1,6 +1,6 @@
 /* Errors of operators inside of plans. */
-#include "conformance.h"
-#include "picks.h"
+#include "conformance/conformance.h"
+#include "conformance/graph/picks.h"
 
 #include <stdatomic.h>
 #include <time.h>

@@ -1,5 +1,5 @@
 /* Every operator gives the same bits under any core limit, on any stream, every time. */
-#include "opcases.h"
+#include "conformance/ops/opcases.h"
 
 #include <stdlib.h>
 

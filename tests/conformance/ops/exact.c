@@ -1,5 +1,5 @@
 /* Integers of 64 bits, which the doubles of the other cases cannot hold. */
-#include "conformance.h"
+#include "conformance/conformance.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* Rows longer than any fast memory, and outputs past the caches. */
-#include "conformance.h"
+#include "conformance/conformance.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Elementwise operators on operands that lie in memory each in its own way: broadcast along any
  * dims, turned, sliced, with short and with long rows. Values are such that every result is exact.
  */
-#include "conformance.h"
+#include "conformance/conformance.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Random calls of operators. */
-#include "opcases.h"
+#include "conformance/ops/opcases.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,10 +3,10 @@
  * A new operator is a row in one of the opcases_*.c files and a name in OP_CASES:
  * every suite that goes over all operators then covers it.
  */
-#ifndef TESTS_CONFORMANCE_OPCASES_H
-#define TESTS_CONFORMANCE_OPCASES_H
+#ifndef TESTS_CONFORMANCE_OPS_OPCASES_H
+#define TESTS_CONFORMANCE_OPS_OPCASES_H
 
-#include "conformance.h"
+#include "conformance/conformance.h"
 
 /* clang-format off */
 #define OP_CASES(X)                                                            \

@@ -1,5 +1,5 @@
 /* Rows of the elementwise operators. */
-#include "opcases.h"
+#include "conformance/ops/opcases.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* Rows of the operators on indices, of sorting and of rotary. */
-#include "opcases.h"
+#include "conformance/ops/opcases.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Rows of the operators that make and move values. */
-#include "opcases.h"
+#include "conformance/ops/opcases.h"
 
 #include <math.h>
 

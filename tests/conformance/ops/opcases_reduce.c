@@ -1,5 +1,5 @@
 /* Rows of the reductions and normalisations. */
-#include "opcases.h"
+#include "conformance/ops/opcases.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Random numbers: seeds, ranges and moments. */
-#include "conformance.h"
+#include "conformance/conformance.h"
 
 #include <math.h>
 #include <stdlib.h>

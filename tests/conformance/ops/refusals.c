@@ -1,6 +1,6 @@
 /* Wrong shapes, types and devices: the documented code, both sides in the message,
  * no output and nothing queued. */
-#include "conformance.h"
+#include "conformance/conformance.h"
 
 #include <stdlib.h>
 

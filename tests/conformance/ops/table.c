@@ -1,7 +1,7 @@
 /* The operators that the library lists are the ones that the suite knows. */
-#include "conformance.h"
+#include "conformance/conformance.h"
 
-#include "opcases.h"
+#include "conformance/ops/opcases.h"
 
 #include <ctype.h>
 

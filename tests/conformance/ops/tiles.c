@@ -1,6 +1,6 @@
 /* Operators that work in tiles, across their tiles' edges, against some of the results in double
  * precision. */
-#include "conformance.h"
+#include "conformance/conformance.h"
 
 #include <math.h>
 #include <stdlib.h>

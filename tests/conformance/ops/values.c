@@ -1,5 +1,5 @@
 /* Every operator against its reference, on random shapes, layouts and types. */
-#include "opcases.h"
+#include "conformance/ops/opcases.h"
 
 #include <math.h>
 #include <stdlib.h>

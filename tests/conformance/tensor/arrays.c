@@ -1,5 +1,5 @@
 /* Host arrays and their way to the device and back. */
-#include "conformance.h"
+#include "conformance/conformance.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* In-place work on views of one tensor: refused exactly where bytes are shared, right elsewhere. */
-#include "conformance.h"
+#include "conformance/conformance.h"
 
 enum { SIDE = 6, CELLS = SIDE * SIDE };
 

@@ -1,5 +1,5 @@
 /* Bytes between host, tensors, streams and devices; text; DLPack. */
-#include "conformance.h"
+#include "conformance/conformance.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Views, transfers and text, against an index model that knows no strides. */
-#include "conformance.h"
+#include "conformance/conformance.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Nodes added by name, and what a scope says of them. */
-#include "graph/plan_helpers.h"
+#include "graph/plan/plan_helpers.h"
 
 TEST(scope, never_timeout_keeps_op_timeout_from_counting)
 {

@@ -1,7 +1,7 @@
 /* weir_nonzero as a call that is captured. */
 #include <stdlib.h>
 
-#include "graph/pbtxt_helpers.h"
+#include "graph/file/pbtxt_helpers.h"
 
 enum { ROWS = 40, COLUMNS = 70, NUMEL = ROWS * COLUMNS };
 

@@ -1,4 +1,4 @@
-#include "graph/random_graph.h"
+#include "graph/build/random_graph.h"
 
 #include "harness/test.h"
 

@@ -1,8 +1,8 @@
 /* Random graphs: DAGs of several operators over f32 matrices, on several streams, with
  * views, in-place updates, outputs written into other values, control edges and marks.
  * The same options give the same graph. */
-#ifndef TESTS_GRAPH_RANDOM_GRAPH_H
-#define TESTS_GRAPH_RANDOM_GRAPH_H
+#ifndef TESTS_GRAPH_BUILD_RANDOM_GRAPH_H
+#define TESTS_GRAPH_BUILD_RANDOM_GRAPH_H
 
 #include "graph/build/graph.h"
 

@@ -1,10 +1,10 @@
 /* Graph files: what they may say, and that dumps load as what they were. */
-#include "graph/random_graph.h"
+#include "graph/build/random_graph.h"
 
 #include <locale.h>
 #include <stdlib.h>
 
-#include "graph/pbtxt_helpers.h"
+#include "graph/file/pbtxt_helpers.h"
 #include "harness/test.h"
 #include "tensor/kernel_params.h"
 

@@ -1,7 +1,7 @@
 /* Attributes that mean nothing to weir, and names that a file could not hold. */
 #include <stdlib.h>
 
-#include "graph/pbtxt_helpers.h"
+#include "graph/file/pbtxt_helpers.h"
 
 static char warnings[4][400];
 static int nwarnings;

@@ -3,8 +3,8 @@
 #include <dirent.h>
 #include <stdlib.h>
 
-#include "graph/pbtxt_helpers.h"
-#include "graph/random_graph.h"
+#include "graph/build/random_graph.h"
+#include "graph/file/pbtxt_helpers.h"
 
 enum { MAX_SEEDS = 64, MAX_TEXT = 1 << 16 };
 
@@ -34,13 +34,10 @@ static int compare_names(const struct dirent **a, const struct dirent **b)
 
 static void read_corpus(struct corpus *c)
 {
-    static const char here[] = __FILE__;
+    static const char path[] = PBTXT_CORPUS;
     struct dirent **entries;
-    char path[1024];
     int n;
 
-    snprintf(path, sizeof path, "%.*s/../fuzz/corpus/pbtxt", (int)(strrchr(here, '/') - here),
-             here);
     c->n = 0;
     n = scandir(path, &entries, NULL, compare_names);
     CHECK_GT(n, 2);

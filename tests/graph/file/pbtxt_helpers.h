@@ -1,6 +1,6 @@
 /* What the tests of graph files share. */
-#ifndef TESTS_GRAPH_PBTXT_HELPERS_H
-#define TESTS_GRAPH_PBTXT_HELPERS_H
+#ifndef TESTS_GRAPH_FILE_PBTXT_HELPERS_H
+#define TESTS_GRAPH_FILE_PBTXT_HELPERS_H
 
 #include "graph/build/graph.h"
 #include "harness/test.h"

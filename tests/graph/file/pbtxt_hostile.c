@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "graph/pbtxt_helpers.h"
+#include "graph/file/pbtxt_helpers.h"
 
 #define X                                                                          \
     "node { name: 'x' op: 'Placeholder' attr { key: 'dtype' value { s: 'f32' } } " \

@@ -3,8 +3,8 @@
 
 #include "base/lock.h"
 #include "graph/pass/memory.h"
+#include "graph/pass/synthetic.h"
 #include "harness/test.h"
-#include "synthetic.h"
 
 enum { GRAPHS = 2000 / TEST_SLOWDOWN };
 

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 
 #include "graph/pass/memory.h"
+#include "graph/pass/synthetic.h"
 #include "harness/test.h"
-#include "synthetic.h"
 
 enum { GRAPHS = 500 / TEST_SLOWDOWN };
 

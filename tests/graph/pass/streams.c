@@ -1,6 +1,6 @@
 /* Labels become streams. */
+#include "graph/pass/synthetic.h"
 #include "harness/test.h"
-#include "synthetic.h"
 
 static void label_nodes(struct synthetic *s, const int *labels, int n)
 {

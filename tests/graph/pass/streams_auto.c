@@ -3,8 +3,8 @@
 
 #include "base/lock.h"
 #include "graph/pass/streams.h"
+#include "graph/pass/synthetic.h"
 #include "harness/test.h"
-#include "synthetic.h"
 
 enum { GRAPHS = 400 / TEST_SLOWDOWN };
 

@@ -1,5 +1,5 @@
 /* Core counts among the options of a super kernel. */
-#include "graph/pbtxt_helpers.h"
+#include "graph/file/pbtxt_helpers.h"
 #include "graph/plan/plan.h"
 
 static weir_status compile(const char *options, weir_cores scope, weir_cores *limit)

@@ -1,5 +1,5 @@
 /* Launches that stand for several nodes: super kernels and elementwise chains. */
-#include "graph/plan_helpers.h"
+#include "graph/plan/plan_helpers.h"
 
 /* ---- super kernels ---- */
 

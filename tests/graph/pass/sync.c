@@ -1,8 +1,8 @@
 /* The waits between streams are those that are needed, and no others. */
 #include <stdlib.h>
 
+#include "graph/pass/synthetic.h"
 #include "harness/test.h"
-#include "synthetic.h"
 
 enum { GRAPHS = 4000 / TEST_SLOWDOWN };
 

@@ -1,5 +1,5 @@
 /* Synthetic graphs, and their order by brute force. */
-#include "synthetic.h"
+#include "graph/pass/synthetic.h"
 
 #include <stdlib.h>
 

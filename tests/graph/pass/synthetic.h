@@ -1,10 +1,10 @@
 /* Graphs made up for passes that look at order and sizes alone: nodes with no kernels,
  * on streams, with edges, values and scratch. Needs no device. */
-#ifndef TESTS_GRAPH_SYNTHETIC_H
-#define TESTS_GRAPH_SYNTHETIC_H
+#ifndef TESTS_GRAPH_PASS_SYNTHETIC_H
+#define TESTS_GRAPH_PASS_SYNTHETIC_H
 
+#include "graph/build/random_graph.h"
 #include "graph/pass/compile.h"
-#include "random_graph.h"
 
 struct synthetic_options {
     uint64_t seed;

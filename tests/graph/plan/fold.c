@@ -1,5 +1,5 @@
 /* Constant folding: what literals alone decide is computed once, and to the same bits. */
-#include "graph/pbtxt_helpers.h"
+#include "graph/file/pbtxt_helpers.h"
 #include "graph/plan/plan.h"
 
 #define CONST(name, values)                                                        \

@@ -1,7 +1,7 @@
 /* Plans: what they refuse, how they run and how they fail. */
 #include <pthread.h>
 
-#include "graph/plan_helpers.h"
+#include "graph/plan/plan_helpers.h"
 
 /* ---- misuse ---- */
 

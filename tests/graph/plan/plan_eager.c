@@ -1,6 +1,6 @@
 /* Plans of random graphs against the same calls one by one. */
-#include "graph/plan_helpers.h"
-#include "graph/random_graph.h"
+#include "graph/build/random_graph.h"
+#include "graph/plan/plan_helpers.h"
 #include "ops/op.h"
 
 /* A handle on a view of the value's tensor. */

@@ -1,6 +1,6 @@
 /* What the tests of plans share. */
-#ifndef TESTS_GRAPH_PLAN_HELPERS_H
-#define TESTS_GRAPH_PLAN_HELPERS_H
+#ifndef TESTS_GRAPH_PLAN_PLAN_HELPERS_H
+#define TESTS_GRAPH_PLAN_PLAN_HELPERS_H
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
 says where a compiled one differs from eager PyTorch: values, sizes, strides, offsets, which
 results and arguments share memory, requires_grad, and gradients.
 
-    python tests/python/programs.py [--seconds 60] [--first 0] [--threads 3] [--calls 100]
+    python tests/python/_torch/programs.py [--seconds 60] [--first 0] [--threads 3] [--calls 100]
 
 runs programs until the time is over and says how many operators were equal to eager ones.
 """

@@ -197,7 +197,7 @@ def test_limits_hold_for_pytorchs_kernels():
 
 
 def test_the_sample_of_the_page():
-    page = (pathlib.Path(__file__).parents[2] / "docs/python.md").read_text()
+    page = (pathlib.Path(__file__).parents[3] / "docs/python.md").read_text()
     (text,) = (b for b in re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S) if "torch.cuda" in b)
     names = {"weir": weir, "torch": torch, "x_cuda": torch.ones(64, 64, device="cuda")}
     torch.cuda.synchronize()
@@ -332,7 +332,7 @@ def test_gradients():
 
 
 def test_the_mixture_of_experts():
-    path = pathlib.Path(__file__).parents[2] / "examples/python/moe_transformer.py"
+    path = pathlib.Path(__file__).parents[3] / "examples/python/moe_transformer.py"
     spec = importlib.util.spec_from_file_location("moe_transformer", path)
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)

@@ -8,7 +8,7 @@ import pytest
 import weir
 
 torch = pytest.importorskip("torch", reason="PyTorch cannot be installed here")
-EXAMPLE = pathlib.Path(__file__).parents[2] / "examples/python/moe_transformer.py"
+EXAMPLE = pathlib.Path(__file__).parents[3] / "examples/python/moe_transformer.py"
 
 
 @pytest.fixture(scope="module")

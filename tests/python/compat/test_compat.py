@@ -1,6 +1,6 @@
 """The seeds' own scripts, as they are, on cpu and on the modelled NPU.
 
-tests/python/samples holds the code samples word for word; the snippets of the MindSpore page
+samples/ holds the code samples word for word; the snippets of the MindSpore page
 have the imports they leave out before them.
 """
 
