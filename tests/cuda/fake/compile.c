@@ -1,18 +1,111 @@
 /* The compiler: an image is the text's name, and whether its entries wait for earlier kernels
- * before they do anything else. A text with #error in it does not compile. */
+ * before they do anything else. A text with #error in it does not compile, nor does one that
+ * includes a header it was not given. With WEIR_FAKE_NVRTC=/path/to/libnvrtc.so every text is
+ * compiled by the real compiler as well (scripts/check-kernels). */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fake.h"
 
-static const char complaint[] = "error: #error directive";
-
 struct program {
     struct fake_object object;
     char name[64];
-    bool bad, waits;
+    char log[4000]; /* empty: it compiles */
+    bool waits;
+    void *real; /* the real compiler's program, or NULL */
 };
+
+/* ---- the real compiler ---- */
+
+static struct {
+    int (*create)(void **, const char *, const char *, int, const char *const *,
+                  const char *const *);
+    int (*destroy)(void **);
+    int (*compile)(void *, int, const char *const *);
+    int (*log_size)(void *, size_t *);
+    int (*log)(void *, char *);
+} real;
+
+/* NULL where none is asked for; a test that asks for one that cannot be loaded ends. */
+static void *real_symbol(const char *name)
+{
+    static void *library;
+    const char *path = getenv("WEIR_FAKE_NVRTC");
+    void *symbol;
+
+    if (!path || !*path)
+        return NULL;
+    if (!library && !(library = dlopen(path, RTLD_NOW | RTLD_LOCAL))) {
+        fprintf(stderr, "WEIR_FAKE_NVRTC: %s\n", dlerror());
+        abort();
+    }
+    if (!(symbol = dlsym(library, name))) {
+        fprintf(stderr, "WEIR_FAKE_NVRTC: %s has no %s\n", path, name);
+        abort();
+    }
+    return symbol;
+}
+
+static void find_real(void)
+{
+    *(void **)&real.create = real_symbol("nvrtcCreateProgram");
+    *(void **)&real.destroy = real_symbol("nvrtcDestroyProgram");
+    *(void **)&real.compile = real_symbol("nvrtcCompileProgram");
+    *(void **)&real.log_size = real_symbol("nvrtcGetProgramLogSize");
+    *(void **)&real.log = real_symbol("nvrtcGetProgramLog");
+}
+
+static void compile_really(struct program *p, int noptions, const char *const *options)
+{
+    size_t size = 0;
+    char *log;
+
+    if (!p->real || !real.compile(p->real, noptions, options))
+        return;
+    real.log_size(p->real, &size);
+    if ((log = calloc(1, size + 1)))
+        real.log(p->real, log);
+    snprintf(p->log, sizeof p->log, "%s", log ? log : "does not compile");
+    fprintf(stderr, "%s: %s\n", p->name, p->log);
+    free(log);
+}
+
+/* ---- includes ---- */
+
+struct headers {
+    int n;
+    const char *const *texts, *const *names;
+    bool seen[128];
+};
+
+/* Follows the includes of a text; writes the first header that was not given. Conditions are not
+ * read: a header under #ifdef must be there as well. */
+static bool all_given(struct headers *h, const char *text, char *log, size_t size)
+{
+    static const char word[] = "#include ";
+
+    for (const char *at = strstr(text, word); at; at = strstr(at, word)) {
+        int i, n;
+
+        at += sizeof word - 1;
+        n = (int)strcspn(at + 1, "\">\n");
+        for (i = 0; i < h->n; i++)
+            if ((int)strlen(h->names[i]) == n && !memcmp(h->names[i], at + 1, (size_t)n))
+                break;
+        if (i == h->n) {
+            snprintf(log, size, "error: cannot open source file \"%.*s\"", n, at + 1);
+            return false;
+        }
+        if (h->seen[i])
+            continue;
+        h->seen[i] = true;
+        if (!all_given(h, h->texts[i], log, size))
+            return false;
+    }
+    return true;
+}
 
 int nvrtcVersion(int *major, int *minor)
 {
@@ -35,18 +128,25 @@ bool fake_waits(const char *text)
 int nvrtcCreateProgram(void **program, const char *text, const char *name, int nheaders,
                        const char *const *headers, const char *const *names)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct program *p;
+    struct headers given = {.n = nheaders, .texts = headers, .names = names};
 
-    (void)names;
     FAKE_CALL();
-    if (!nheaders)
+    if (!nheaders || nheaders > 128)
         return FAKE_INVALID;
+    pthread_once(&once, find_real);
     p = fake_new(FAKE_PROGRAM, sizeof *p);
     snprintf(p->name, sizeof p->name, "%s", name);
-    p->bad = strstr(text, "#error") != NULL;
+    if (strstr(text, "#error"))
+        snprintf(p->log, sizeof p->log, "error: #error directive");
+    else
+        all_given(&given, text, p->log, sizeof p->log);
     p->waits = fake_waits(text);
     for (int i = 0; i < nheaders; i++) /* some have the entry of a text that includes them */
         p->waits &= fake_waits(headers[i]);
+    if (real.create)
+        real.create(&p->real, text, name, nheaders, headers, names);
     *program = p;
     return 0;
 }
@@ -54,8 +154,11 @@ int nvrtcCreateProgram(void **program, const char *text, const char *name, int n
 int nvrtcDestroyProgram(void **program)
 {
     int code = fake_enter(__func__);
+    struct program *p = fake_check(*program, FAKE_PROGRAM);
 
-    fake_forget(fake_check(*program, FAKE_PROGRAM));
+    if (p->real)
+        real.destroy(&p->real);
+    fake_forget(p);
     free(*program);
     *program = NULL;
     return code;
@@ -63,7 +166,7 @@ int nvrtcDestroyProgram(void **program)
 
 int nvrtcCompileProgram(void *program, int noptions, const char *const *options)
 {
-    const struct program *p;
+    struct program *p;
     char arch[40];
 
     FAKE_CALL();
@@ -72,7 +175,8 @@ int nvrtcCompileProgram(void *program, int noptions, const char *const *options)
              fake_major() == 9 ? "a" : "");
     if (!noptions || strcmp(options[0], arch))
         return FAKE_INVALID;
-    return p->bad ? 6 : 0;
+    compile_really(p, noptions, options);
+    return *p->log ? 6 : 0;
 }
 
 int nvrtcGetCUBINSize(void *program, size_t *size)
@@ -94,16 +198,14 @@ int nvrtcGetCUBIN(void *program, char *bytes)
 
 int nvrtcGetProgramLogSize(void *program, size_t *size)
 {
-    (void)program;
     FAKE_CALL();
-    *size = sizeof complaint;
+    *size = strlen(((struct program *)fake_check(program, FAKE_PROGRAM))->log) + 1;
     return 0;
 }
 
 int nvrtcGetProgramLog(void *program, char *text)
 {
-    (void)program;
     FAKE_CALL();
-    memcpy(text, complaint, sizeof complaint);
+    strcpy(text, ((struct program *)fake_check(program, FAKE_PROGRAM))->log);
     return 0;
 }
