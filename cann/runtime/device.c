@@ -1,5 +1,6 @@
-/* Devices by number. Each is a device of weir, opened on first use with the spec in WEIR_DEVICE;
- * of `cuda:0` device i is cuda:i. WEIR_CANN_DEVICES says how many there are. */
+/* Devices by number. Each is a device of weir, opened on first use with the spec in WEIR_DEVICE.
+ * WEIR_CANN_DEVICES says how many the machine has, ASCEND_RT_VISIBLE_DEVICES which of them this
+ * process sees; of `cuda:0` the machine's device i is cuda:i. */
 #include "runtime.h"
 
 #include <stdio.h>
@@ -11,28 +12,72 @@ enum { MAX_DEVICES = 64, DEFAULT_DEVICES = 8 };
 static struct device *devices[MAX_DEVICES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-uint32_t device_count(void)
+static bool is_cuda(const char *spec)
+{
+    return spec && !strncmp(spec, "cuda", 4);
+}
+
+/* A GPU must be there; of other devices there are as many as a machine of NPUs has. */
+static long machine_count(void)
 {
     const char *text = getenv("WEIR_CANN_DEVICES");
-    long n = text ? strtol(text, NULL, 10) : DEFAULT_DEVICES;
+    long n = text ? strtol(text, NULL, 10) : is_cuda(getenv("WEIR_DEVICE")) ? 1 : DEFAULT_DEVICES;
 
-    return n < 1 ? 1 : n > MAX_DEVICES ? MAX_DEVICES : (uint32_t)n;
+    return n < 1 ? 1 : n > MAX_DEVICES ? MAX_DEVICES : n;
+}
+
+/* Numbers of the machine's devices, in ascending order and parted by commas alone: the list ends
+ * before anything else, and before a device that is not there. One that does not ascend is none.
+ * So torch_npu reads it as well. */
+static uint32_t visible(int ids[MAX_DEVICES])
+{
+    const char *text = getenv("ASCEND_RT_VISIBLE_DEVICES");
+    long there = machine_count(), last = -1;
+    uint32_t n = 0;
+
+    if (!text) {
+        for (; n < there; n++)
+            ids[n] = (int)n;
+        return n;
+    }
+    while (*text >= '0' && *text <= '9') {
+        char *end;
+        long id = strtol(text, &end, 10);
+
+        if (id <= last)
+            return 0;
+        if (id >= there)
+            return n;
+        ids[n++] = (int)(last = id);
+        if (*end != ',')
+            break;
+        text = end + 1;
+    }
+    return n;
+}
+
+uint32_t device_count(void)
+{
+    int ids[MAX_DEVICES];
+
+    return visible(ids);
 }
 
 /* "cuda:0" with the number of the device; other specs as they are. */
 static void spec_of(int id, char *out, size_t size)
 {
     const char *spec = getenv("WEIR_DEVICE");
+    int ids[MAX_DEVICES];
     const char *rest;
 
     if (!spec || !*spec)
         spec = "cpu";
-    if (strncmp(spec, "cuda", 4)) {
+    if (!is_cuda(spec)) {
         snprintf(out, size, "%s", spec);
         return;
     }
     rest = strchr(spec, ',');
-    snprintf(out, size, "cuda:%d%s", id, rest ? rest : "");
+    snprintf(out, size, "cuda:%d%s", (uint32_t)id < visible(ids) ? ids[id] : id, rest ? rest : "");
 }
 
 static aclError open_device(int id, struct device **out)
@@ -172,12 +217,13 @@ EXPORT aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId)
 
 EXPORT aclError aclrtGetLogicDevIdByUserDevId(const int32_t userDevid, int32_t *const logicDevId)
 {
+    int ids[MAX_DEVICES];
     aclError err;
 
     NEED(logicDevId);
     if ((err = check_id(__func__, userDevid)))
         return err;
-    *logicDevId = userDevid;
+    *logicDevId = (uint32_t)userDevid < visible(ids) ? ids[userDevid] : userDevid;
     return ACL_SUCCESS;
 }
 

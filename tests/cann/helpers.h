@@ -16,6 +16,20 @@
                       aclGetRecentErrMsg());                                 \
     } while (0)
 
+/* Tests of what a GPU's driver does not have. */
+static inline bool t_on_cuda(void)
+{
+    const char *spec = getenv("WEIR_DEVICE");
+
+    return spec && !strncmp(spec, "cuda", 4);
+}
+
+#define NOT_ON_CUDA(reason)        \
+    do {                           \
+        if (t_on_cuda())           \
+            SKIP("cuda: " reason); \
+    } while (0)
+
 /* A device of its own, closed with everything on it. */
 static inline void t_begin(void)
 {

@@ -38,6 +38,7 @@ TEST(process, threads_work_beside_each_other_on_two_devices)
 {
     pthread_t threads[4];
 
+    NOT_ON_CUDA("there may be one GPU");
     t_begin();
     for (uintptr_t i = 0; i < 4; i++)
         CHECK_EQ(pthread_create(&threads[i], NULL, work, (void *)i), 0);
@@ -119,6 +120,7 @@ static void use_after_fork(void)
 
 TEST(process, a_child_of_fork_has_devices_of_its_own)
 {
+    NOT_ON_CUDA("a forked process cannot use its driver");
     if (TEST_SANITIZED)
         SKIP("a sanitizer's own locks may be held by another thread at the fork");
     t_begin();
@@ -231,6 +233,7 @@ TEST(hccl, three_processes_reduce_gather_broadcast_and_send_in_a_ring)
     HcclRootInfo root;
     pid_t children[RANKS];
 
+    NOT_ON_CUDA("the host cannot read its memory");
     CHECK_EQ(HcclGetRootInfo(&root), HCCL_SUCCESS);
     for (uint32_t i = 0; i < RANKS; i++) {
         children[i] = fork();
@@ -278,6 +281,7 @@ TEST(hccl, a_collective_that_a_rank_does_not_join_ends_with_its_number)
     pid_t child;
     void *x;
 
+    NOT_ON_CUDA("the host cannot read its memory");
     setenv("HCCL_EXEC_TIMEOUT", "1", 1);
     CHECK_EQ(HcclGetRootInfo(&root), HCCL_SUCCESS);
     parents = &root;
@@ -305,6 +309,7 @@ TEST(hccl, ranks_of_one_process_use_weirs_own_collectives)
     aclrtStream s[2];
     float *x[2];
 
+    NOT_ON_CUDA("there may be one GPU");
     t_begin();
     CHECK_EQ(HcclCommInitAll(2, devices, comms), HCCL_SUCCESS);
     for (int i = 0; i < 2; i++) {

@@ -67,6 +67,7 @@ TEST(streams, every_thread_has_a_context_of_its_own)
     aclrtContext here, there, now;
     int32_t device = -1;
 
+    NOT_ON_CUDA("there may be one GPU");
     t_begin();
     CHECK_ACL(aclrtGetCurrentContext(&here));
     CHECK_ACL(aclrtCreateContext(&there, 1));
@@ -92,6 +93,35 @@ static void look(void *user)
 {
     *(int *)user = *(volatile unsigned char *)address;
     atomic_fetch_add(&seen, 1);
+}
+
+TEST(devices, a_process_sees_those_that_the_environment_lists)
+{
+    static const struct {
+        const char *list;
+        uint32_t count;
+        int32_t first; /* the machine's number of device 0 */
+    } rows[] = {{"0,1", 2, 0}, {"2,3,5", 3, 2}, {"1,32,2", 1, 1}, {"", 0, 0},
+                {",0", 0, 0},  {"0,", 1, 0},    {"3, 4", 1, 3},   {"npu0", 0, 0},
+                {"1,0", 0, 0}, {"0,0", 0, 0},   {"32", 0, 0},     {"7", 1, 7}};
+    uint32_t count;
+    int32_t id;
+
+    setenv("WEIR_CANN_DEVICES", "8", 1);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        test_note(rows[i].list);
+        setenv("ASCEND_RT_VISIBLE_DEVICES", rows[i].list, 1);
+        CHECK_ACL(aclrtGetDeviceCount(&count));
+        CHECK_EQ(count, rows[i].count);
+        CHECK_EQ(aclrtSetDevice((int32_t)count), ACL_ERROR_RT_INVALID_DEVICEID);
+        if (!count)
+            continue;
+        CHECK_ACL(aclrtGetLogicDevIdByUserDevId(0, &id));
+        CHECK_EQ(id, rows[i].first);
+    }
+    unsetenv("ASCEND_RT_VISIBLE_DEVICES");
+    CHECK_ACL(aclrtGetDeviceCount(&count));
+    CHECK_EQ(count, 8);
 }
 
 TEST(callbacks, a_host_function_runs_in_stream_order_and_the_stream_waits_for_it)
