@@ -3,6 +3,8 @@
 
 #include <stdatomic.h>
 
+#include "../src/base/x86.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -72,9 +74,11 @@ static double fma_portable(long steps)
 static double fma_run(long steps)
 {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f"))
+    int level = weir__x86_level();
+
+    if (level == 4)
         return fma_avx512(steps);
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (level == 3)
         return fma_avx2(steps);
 #endif
     return fma_portable(steps);

@@ -20,7 +20,7 @@ static void call(bool scatter, const float *x, float *out, int n)
         MPI_Allreduce(x, out, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 }
 
-static double call_once(const char *work, const float *x, float *out)
+static double time_call(const char *work, const float *x, float *out)
 {
     int calls = bench_collective_calls(work);
     int n = (int)(bench_collective_bytes(work) / sizeof(float));
@@ -49,7 +49,7 @@ static int run_rank(const char *work, int reps)
         double inner[INNER];
 
         for (int k = 0; k < INNER; k++)
-            inner[k] = call_once(work, x, out);
+            inner[k] = time_call(work, x, out);
         if (rank == 0 && i >= 0)
             printf("sample %.6g\n", bench_quantile(inner, INNER, 0.5));
     }

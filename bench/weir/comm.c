@@ -33,7 +33,7 @@ static void await_call(const struct comm *c)
 
 /* Back to back, as MPI's ranks call them: in a row, and at the end both ranks are done. One
  * host thread queues the calls of both. */
-static double call_once(void *ctx)
+static double time_call(void *ctx)
 {
     const struct comm *c = ctx;
     double start = bench_now_ns();
@@ -78,6 +78,6 @@ void weir__bench_collective(struct bench *b)
     }
     c.bytes = bench_collective_moved(b->work);
     c.calls = bench_collective_calls(b->work);
-    bench_sample(b, "weir", "GB/s", 3, call_once, &c);
+    bench_sample(b, "weir", "GB/s", 3, time_call, &c);
     bench_sample(b, "weir: each awaited", "GB/s", 3, await_once, &c);
 }

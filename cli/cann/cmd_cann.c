@@ -200,6 +200,10 @@ static int run(int argc, char **argv)
         fputs("weir cann run: there is no program to run\ntry: weir cann run --help\n", stderr);
         return EXIT_USAGE;
     }
+    if (cli_is_standard(trace)) {
+        fputs("weir cann run: --trace wants a file: standard output is the program's\n", stderr);
+        return EXIT_USAGE;
+    }
     if (!variables(device, set_variable))
         return EXIT_FAILED;
     if (trace) {

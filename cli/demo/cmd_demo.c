@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static const double BUSY_SHARE = 0.2;
 
@@ -107,15 +108,15 @@ static bool on_model(struct json *j)
     return fine;
 }
 
-static bool run_parts(weir_device *dev, const char *page, struct json *j)
+static bool run_parts(weir_device *dev, const struct demo_page *page, struct json *j)
 {
     double foreign = bench_foreign_seconds(), start = bench_now_ns();
     bool fine = true;
 
     print_machine(dev, j);
+    fine &= demo_moe(dev, 1, j);
     fine &= demo_overlap(dev, j);
     fine &= demo_lifetime(dev, j);
-    fine &= demo_moe(dev, 3, j);
     fine &= demo_graph(page, j);
     fine &= on_model(j);
     fine &= demo_deadlock(j);
@@ -125,14 +126,27 @@ static bool run_parts(weir_device *dev, const char *page, struct json *j)
     return fine;
 }
 
+/* Standard output becomes `file`; returns what it was. The report of `--html -` goes to standard
+ * error that way, whichever part prints it. */
+static int point_stdout(int file)
+{
+    int was;
+
+    fflush(stdout);
+    was = dup(STDOUT_FILENO);
+    dup2(file, STDOUT_FILENO);
+    close(file);
+    return was;
+}
+
 int weir_cmd_demo(int argc, char **argv)
 {
     bool json = false, fine;
     const char *spec = NULL, *page = "weir-demo.html";
     const struct cli_option options[] = {
         {"--device", "SPEC", "the device (default: WEIR_DEVICE, or cpu)", NULL, &spec},
-        {"--html", "FILE", "where the timeline page goes (default: weir-demo.html here)", NULL,
-         &page},
+        {"--html", "FILE", "the timeline page (default: weir-demo.html here); - is standard output",
+         NULL, &page},
         {"--json", NULL, "a JSON document instead of text", &json, NULL},
         {NULL, NULL, NULL, NULL, NULL},
     };
@@ -140,13 +154,13 @@ int weir_cmd_demo(int argc, char **argv)
         .command = "demo",
         .synopsis = "[--device SPEC] [--html FILE] [--json]",
         .about =
-            "Runs small programs, checks their numbers and shows what happened when: two chains "
-            "of\n"
+            "Runs small programs, checks their numbers and shows what happened when: a\n"
+            "mixture-of-experts layer with its shared expert beside the others; two chains of\n"
             "matrix products on one stream and on two; memory freed while another stream reads\n"
-            "it; a mixture-of-experts layer with its shared expert beside the others; a graph on\n"
-            "three streams, on the host and on a modelled Ascend die. Then it finds a deadlock of\n"
-            "two cards and a race, each with its cure, and writes a timeline page. Takes some\n"
-            "seconds. Exit status 1 if a number is wrong or something is not found.",
+            "it; a graph on three streams, on the host and on a modelled Ascend die. Then it\n"
+            "finds a deadlock of two cards and a race, each with its cure, and writes a timeline\n"
+            "page. Takes some seconds. Exit status 1 if a number is wrong or something is not\n"
+            "found.",
         .options = options,
         .examples = "  weir demo\n"
                     "  weir demo --device cpu:cores=1\n"
@@ -154,18 +168,28 @@ int weir_cmd_demo(int argc, char **argv)
     };
     int nwords, status = cli_parse(&usage, argc, argv, &nwords);
     struct json j = {.out = NULL};
+    struct cli_output file;
     char *document = NULL;
+    int standard = -1;
     size_t size;
     weir_device *dev;
 
     if (status >= 0)
         return status;
+    if (json && cli_is_standard(page)) {
+        fputs("weir demo: standard output takes one document, --html - or --json\n", stderr);
+        return EXIT_USAGE;
+    }
     demo_must(weir_device_open(spec, &dev));
+    if ((status = cli_output_open("demo", page, &file)) >= 0)
+        return status;
+    if (cli_is_standard(page))
+        standard = point_stdout(dup(STDERR_FILENO));
     if (json) { /* held back: a run that fails prints no half of a document */
         j.out = demo_need(open_memstream(&document, &size));
         json_object(&j, NULL);
     }
-    fine = run_parts(dev, page, json ? &j : NULL);
+    fine = run_parts(dev, &(struct demo_page){file.path, page}, json ? &j : NULL);
     if (json) {
         json_bool(&j, "fine", fine);
         json_object_end(&j);
@@ -173,6 +197,9 @@ int weir_cmd_demo(int argc, char **argv)
         fputs(demo_need(document), stdout);
         free(document);
     }
+    if (standard >= 0)
+        close(point_stdout(standard));
+    status = cli_output_close("demo", &file, EXIT_FINE);
     demo_must(weir_device_close(dev));
-    return fine ? EXIT_FINE : EXIT_FAILED;
+    return status ? status : fine ? EXIT_FINE : EXIT_FAILED;
 }

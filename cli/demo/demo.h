@@ -79,8 +79,12 @@ void demo_comparison_json(const struct demo_comparison *c, const char *key, stru
 bool demo_overlap(weir_device *dev, struct json *j);
 bool demo_lifetime(weir_device *dev, struct json *j);
 bool demo_moe(weir_device *dev, int number, struct json *j);
-/* On `cpu` and `npu:a3`; `page` is where to write the timeline, NULL for nowhere. */
-bool demo_graph(const char *page, struct json *j);
+/* Where the timeline goes, and what the user calls that. */
+struct demo_page {
+    const char *path, *name;
+};
+/* On `cpu` and `npu:a3`. */
+bool demo_graph(const struct demo_page *page, struct json *j);
 bool demo_deadlock(struct json *j);
 bool demo_race(struct json *j);
 

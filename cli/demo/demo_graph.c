@@ -121,7 +121,7 @@ static bool compare(const char *spec, weir_trace **one, weir_trace **three)
     return same;
 }
 
-bool demo_graph(const char *page, struct json *j)
+bool demo_graph(const struct demo_page *page, struct json *j)
 {
     static const char *const specs[] = {"cpu", "npu:a3"};
     static const char *const titles[] = {"one stream", "three streams"};
@@ -134,7 +134,8 @@ bool demo_graph(const char *page, struct json *j)
             4, "A graph: its streams are labels, its order is weir's",
             "Two adds and two products of %d x %d halves; the second product and add have "
             "streams of their own and wait for what the model says. As a plan, which puts "
-            "in every wait that is needed and no other:",
+            "in every wait that is needed and no other. Each product takes every core it can "
+            "get, so that little is left to gain here:",
             N, N);
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
         weir_trace *traces[2];
@@ -159,14 +160,15 @@ bool demo_graph(const char *page, struct json *j)
             trace_gantt_print(traces[1], 5);
             putchar('\n');
         }
-        if (page && i == 1)
-            demo_must(weir_trace_write_html((const weir_trace *const *)traces, titles, 2, page));
+        if (i == 1)
+            demo_must(
+                weir_trace_write_html((const weir_trace *const *)traces, titles, 2, page->path));
         weir_trace_free(traces[0]);
         weir_trace_free(traces[1]);
     }
     if (j)
         json_array_end(j);
-    else if (page)
-        printf("   the timeline of both on npu:a3 is in %s: open it in a browser\n", page);
+    else if (strcmp(page->name, "-"))
+        printf("   the timeline of both on npu:a3 is in %s: open it in a browser\n", page->name);
     return fine;
 }

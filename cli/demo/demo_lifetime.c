@@ -195,7 +195,7 @@ bool demo_lifetime(weir_device *dev, struct json *j)
         json_object_end(j);
     } else {
         demo_headline(
-            2, "Memory that outlives its owner",
+            3, "Memory that outlives its owner",
             "The host frees a tensor while another stream is still reading it, and asks for "
             "memory again at once. Nobody tells the pool which streams use what.");
         print_steps(&s);

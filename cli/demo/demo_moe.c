@@ -184,8 +184,9 @@ bool demo_moe(weir_device *dev, int number, struct json *j)
     demo_headline(number, "A mixture-of-experts layer",
                   "A gate sends each of %d tokens to %d of %d experts; a shared expert sees them "
                   "all, and may have a stream of its own. The host reads the gate's choice while "
-                  "the shared expert runs. Operators as above:",
-                  TOKENS, CHOSEN, EXPERTS);
+                  "the shared expert runs. Every operator is held to half of the cores, except in "
+                  "the last row. The best of %d runs, by timed events:",
+                  TOKENS, CHOSEN, EXPERTS, DEMO_REPEATS);
     demo_comparison_print(&c);
     return c.same;
 }

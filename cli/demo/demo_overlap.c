@@ -74,11 +74,10 @@ bool demo_overlap(weir_device *dev, struct json *j)
         demo_comparison_json(&c, "overlap", j);
         return c.same;
     }
-    demo_headline(1, "Two chains of operators, on one stream and on two",
-                  "Each chain is 8 products of 256 x 256 matrices, each of which needs the one "
-                  "before; the chains need nothing from each other. Every product is held to half "
-                  "of the cores, except in the last row. The best of %d runs, by timed events:",
-                  DEMO_REPEATS);
+    demo_headline(2, "Two chains of operators",
+                  "Each chain is %d products of %d x %d matrices, each of which needs the one "
+                  "before; the chains need nothing from each other. Limits and times as above:",
+                  LENGTH, SIZE, SIZE);
     demo_comparison_print(&c);
     return c.same;
 }

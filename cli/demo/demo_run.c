@@ -8,6 +8,8 @@
 
 #include "term.h"
 
+static const double LITTLE_GAIN = 1.1; /* below, the reason is told */
+
 void *demo_need(void *memory)
 {
     if (!memory) {
@@ -189,19 +191,58 @@ static void print_chart(const struct demo_comparison *c)
     term_gantt_print(&(struct term_gantt){labels, notes, rows.n, bars, nbars}, 3);
 }
 
+/* How long the operators of one half took, or of both. */
+static double work_of(const struct demo_run *run, int half)
+{
+    double ms = 0;
+
+    for (size_t i = 0; i < run->nspans; i++)
+        if (half < 0 || run->spans[i].family == half)
+            ms += run->spans[i].end - run->spans[i].start;
+    return ms;
+}
+
+/* Why two streams gain little, by what was measured. */
+static void print_reason(const struct demo_comparison *c)
+{
+    const struct demo_run *one = &c->best[DEMO_ONE], *two = &c->best[DEMO_TWO];
+    double smaller = fmin(work_of(one, 0), work_of(one, 1));
+    double stretch = work_of(two, -1) / work_of(one, -1);
+    weir_device_props props;
+    char text[256];
+
+    weir_device_get_props(one->dev, &props, sizeof props);
+    if (props.threads == 1 && props.features & WEIR_FEATURE_REAL_TIME)
+        snprintf(text, sizeof text, "no more than that: this device runs on a single thread.");
+    else if (one->ms / (one->ms - smaller) < LITTLE_GAIN)
+        snprintf(text, sizeof text,
+                 "no more than that: the half that can run beside the other takes %s of %s; no "
+                 "more can be hidden.",
+                 term_ms(smaller).text, term_ms(one->ms).text);
+    else if (stretch > 1.3)
+        snprintf(text, sizeof text,
+                 "no more than that: side by side operators take %.1fx as long as one after the "
+                 "other: the halves "
+                 "share what they are short of (a core, memory), or other programs have it.",
+                 stretch);
+    else
+        snprintf(text, sizeof text,
+                 "no more than that: launches and waits take what the overlap gains.");
+    term_paragraph(3, text);
+}
+
 void demo_comparison_print(const struct demo_comparison *c)
 {
     double gain = gain_of(c, DEMO_TWO);
-    weir_device_props props;
 
     print_chart(c);
-    weir_device_get_props(c->best[DEMO_ONE].dev, &props, sizeof props);
     if (gain >= 1.02)
         printf("   two streams: %s%.2fx%s as fast as one", term_on(TERM_BOLD), gain, term_off());
     else
-        printf("   two streams: no gain here (%.2fx)%s", gain,
-               props.threads == 1 ? ", as this device runs on a single thread" : "");
+        printf("   two streams: no gain here (%.2fx)", gain);
     printf("; one with all cores: %.2fx\n", gain_of(c, DEMO_ALL_CORES));
+    if (gain < LITTLE_GAIN)
+        print_reason(c);
     demo_verdict(c->same, c->same ? "one stream and two give the same numbers, bit for bit"
                                   : "one stream and two give different numbers");
 }

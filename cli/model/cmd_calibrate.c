@@ -70,7 +70,8 @@ struct outcome {
     double foreign; /* share of a core that others had meanwhile */
     int attempts;
     const char *path; /* of the profile; NULL if it is not kept */
-    bool json, verify;
+    const char *file; /* the same, or what becomes standard output */
+    bool json, verify, kept;
     char scratch[64];
 };
 
@@ -203,7 +204,9 @@ static int calibrate(struct outcome *o, weir_device *dev)
         for (int i = AT_TESTED; i < o->n && status < 0; i++)
             status = calibration_predict(&o->c, o->scratch, &o->graphs[i], &o->predicted[i]);
     } while (status < 0 && o->verify && ++o->attempts < ATTEMPTS && worst(o) > GOAL);
-    return status < 0 && o->path ? calibration_write(&o->c, o->path) : status;
+    if (status < 0 && o->file && (status = calibration_write(&o->c, o->file)) < 0)
+        o->kept = true;
+    return status;
 }
 
 /* ---- printing ---- */
@@ -311,7 +314,7 @@ static int run(struct outcome *o, weir_device *dev)
     double foreign, start;
     int file, status;
 
-    if (o->path && weir__file_check_writable(o->path)) { /* said before anything is measured */
+    if (o->file && weir__file_check_writable(o->file)) { /* said before anything is measured */
         fprintf(stderr, "weir calibrate: %s\n", weir_last_error());
         return EXIT_FAILED;
     }
@@ -334,7 +337,9 @@ static int run(struct outcome *o, weir_device *dev)
     unlink(o->scratch);
     if (status >= 0)
         return status;
-    if (o->json)
+    if (cli_is_standard(o->path))
+        ; /* standard output has the profile */
+    else if (o->json)
         print_json(o);
     else
         print_report(o);
@@ -347,7 +352,8 @@ int weir_cmd_calibrate(int argc, char **argv)
     struct outcome o = {.n = NKNOWN, .scratch = "/tmp/weir-profile-XXXXXX"};
     const struct cli_option options[] = {
         {"--device", "SPEC", "the real device: cpu or cuda; $WEIR_DEVICE or cpu", NULL, &spec},
-        {"-o", "FILE", "write the profile, which npu:FILE loads", NULL, &o.path},
+        {"-o", "FILE", "write the profile, which npu:FILE loads; - is standard output", NULL,
+         &o.path},
         {"--verify", NULL, "exit 1 if a compute-bound graph is off by more than 15 %", &o.verify,
          NULL},
         {"--json", NULL, "for machines", &o.json, NULL},
@@ -367,8 +373,9 @@ int weir_cmd_calibrate(int argc, char **argv)
         .max_words = FILES,
         .words = "GRAPH",
     };
+    struct cli_output out;
     weir_device *dev;
-    int nwords, status;
+    int nwords, status, written;
     weir_status st;
 
     if ((status = cli_parse(&usage, argc, argv, &nwords)) >= 0)
@@ -378,7 +385,13 @@ int weir_cmd_calibrate(int argc, char **argv)
         o.graphs[o.n++] = (struct calibration_graph){.name = argv[i], .body = BODY_FILE};
     if ((st = weir_device_open(spec, &dev)))
         return cli_complain("calibrate", st);
-    status = run(&o, dev);
+    if ((status = cli_output_open("calibrate", o.path, &out)) < 0) {
+        o.file = out.path;
+        status = run(&o, dev); /* a profile that --verify finds wanting is written too */
+        written = cli_output_close("calibrate", &out, o.kept ? EXIT_FINE : EXIT_FAILED);
+        if (!status && o.path)
+            status = written;
+    }
     weir_device_close(dev);
     return status;
 }

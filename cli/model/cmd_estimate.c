@@ -98,36 +98,42 @@ static weir_status write_text(FILE *f, const void *user)
                : weir__fail(WEIR_EIO, "cannot write the graph");
 }
 
-static weir_status write_graph(const struct estimate_job *job, bool prefill, const char *path)
+static int write_graph(const struct estimate_job *job, bool prefill, const char *wanted)
 {
     struct weir__text text = {0};
+    struct cli_output out;
     weir_status st;
+    int status;
 
-    if (!path)
-        return WEIR_OK;
+    if (!wanted)
+        return EXIT_FINE;
+    if ((status = cli_output_open("estimate", wanted, &out)) >= 0)
+        return status;
     if (!(st = weir__estimate_graph(&job->llm, &job->d, &(struct weir__step){.prefill = prefill},
                                     &job->dev->model->profile, &text)))
-        st = weir__file_write(path, write_text, &text);
+        st = weir__file_write(out.path, write_text, &text);
     weir__text_free(&text);
-    return st;
+    return cli_output_close("estimate", &out, st ? cli_complain("estimate", st) : EXIT_FINE);
 }
 
 static int estimate_once(struct estimate_job *job, const struct words *w)
 {
     struct weir__estimate e;
     weir_status st = weir__estimate(job->dev, &job->llm, &job->d, &e);
+    int status;
 
     if (st)
         return st == WEIR_EINVAL ? (cli_complain("estimate", st), EXIT_USAGE)
                                  : cli_complain("estimate", st);
-    if (job->json)
+    if (cli_is_standard(w->graph) || cli_is_standard(w->prefill_graph))
+        ; /* standard output has the graph */
+    else if (job->json)
         estimate_print_json(job, &e);
     else
         estimate_print(job, &e);
     weir__estimate_fini(&e);
-    if ((st = write_graph(job, false, w->graph)) || (st = write_graph(job, true, w->prefill_graph)))
-        return cli_complain("estimate", st);
-    return EXIT_FINE;
+    status = write_graph(job, false, w->graph);
+    return status ? status : write_graph(job, true, w->prefill_graph);
 }
 
 static int estimate(struct estimate_job *job, const struct words *w)
@@ -164,7 +170,8 @@ int weir_cmd_estimate(int argc, char **argv)
         {"--mtp", "SHARE", "draft one token a step; the share that is accepted", NULL, &w.mtp},
         {"--imbalance", "X", "load of the fullest die's experts, of the mean; 1", NULL,
          &w.imbalance},
-        {"--graph", "FILE", "write the decode step as a graph file", NULL, &w.graph},
+        {"--graph", "FILE", "write the decode step as a graph file; - is standard output", NULL,
+         &w.graph},
         {"--prefill-graph", "FILE", "write the prefill as a graph file", NULL, &w.prefill_graph},
         {"--search", NULL, "find parallelism, batch and placement", &w.search, NULL},
         {"--ttft", "MS", "with --search: the most until the first token", NULL, &w.ttft},
@@ -201,6 +208,11 @@ int weir_cmd_estimate(int argc, char **argv)
         return status;
     if (!nwords) {
         fputs("weir estimate: which model? Name its config.json\ntry: weir estimate --help\n",
+              stderr);
+        return EXIT_USAGE;
+    }
+    if (cli_is_standard(w.graph) && cli_is_standard(w.prefill_graph)) {
+        fputs("weir estimate: standard output takes one file, --graph or --prefill-graph\n",
               stderr);
         return EXIT_USAGE;
     }

@@ -64,7 +64,8 @@ int weir_cmd_run(int argc, char **argv)
         {"--timeline", NULL, "with --json: when every node ran", &timeline, NULL},
         {"--html", "FILE", "write the timeline page, for a browser; - is standard output", NULL,
          &html},
-        {"--trace", "FILE", "write the trace, for weir trace and Perfetto", NULL, &chrome},
+        {"--trace", "FILE", "write the trace, for weir trace and Perfetto; - is standard output",
+         NULL, &chrome},
         {"--json", NULL, "for machines", &json, NULL},
         {NULL, NULL, NULL, NULL, NULL},
     };

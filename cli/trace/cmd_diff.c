@@ -61,7 +61,7 @@ int trace_diff_command(int argc, char **argv)
         {"--wide", NULL, "names of kernels in full", &wide, NULL},
         {"--markdown", NULL, "tables for a pull request instead of text", &markdown, NULL},
         {"--json", NULL, "a JSON document instead of text", &json, NULL},
-        {"--html", "FILE", "write both timelines as a page", NULL, &html},
+        {"--html", "FILE", "write both timelines as a page; - is standard output", NULL, &html},
         {NULL, NULL, NULL, NULL, NULL},
     };
     const struct cli_usage usage = {

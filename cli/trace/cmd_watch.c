@@ -252,7 +252,7 @@ int trace_watch_command(int argc, char **argv)
     bool quit = false;
     const struct cli_option options[] = {
         {"--port", "N", "on 127.0.0.1 (default: any that is free)", NULL, &port},
-        {"--html", "FILE", "write the last page to a file", NULL, &html},
+        {"--html", "FILE", "write the last page to a file; - is standard output", NULL, &html},
         {"--quit", NULL, "end with the program, not with Ctrl-C", &quit, NULL},
         {NULL, NULL, NULL, NULL, NULL},
     };

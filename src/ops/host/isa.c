@@ -7,36 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-
-/* Neither compiler's list of names has all of x86-64-v3, so the rest is asked of
- * cpuid; __builtin_cpu_supports also knows whether the system saves the registers. */
-static int detect(void)
-{
-    unsigned a, b, c, d;
-    const unsigned movbe_f16c = 1u << 22 | 1u << 29, lzcnt = 1u << 5;
-
-    __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
-        !__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("bmi2"))
-        return WEIR__ISA_V1;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & movbe_f16c) != movbe_f16c)
-        return WEIR__ISA_V1;
-    if (!__get_cpuid(0x80000001, &a, &b, &c, &d) || !(c & lzcnt))
-        return WEIR__ISA_V1;
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
-        return WEIR__ISA_V4;
-    return WEIR__ISA_V3;
-}
-#else
-static int detect(void)
-{
-    return WEIR__ISA_V1;
-}
-#endif
+#include "base/x86.h"
 
 int weir__isa(void)
 {
@@ -46,7 +17,7 @@ int weir__isa(void)
     if (!isa) {
         const char *wish = getenv("WEIR_ISA");
 
-        isa = detect();
+        isa = weir__x86_level(); /* 1, 3 and 4: WEIR__ISA_V1, V3, V4 */
         if (wish && wish[0] == 'v' && wish[1] >= '1' && wish[1] < '0' + isa && !wish[2])
             isa = wish[1] >= '3' ? WEIR__ISA_V3 : WEIR__ISA_V1;
         /* Threads that race here all store the same value. */
