@@ -57,6 +57,13 @@ static double gain(uint64_t before, uint64_t ps)
     return us(before) - us(ps);
 }
 
+/* Of a profile only times are known. */
+static const char *const assumptions[] = {
+    "operators keep their order on a stream: a profile does not say what they read and write",
+    "orders between streams are those of the file; weir trace import says which it assumed",
+    "an operator takes as long as it took, with the cores it had: no limit is tried on it",
+};
+
 static void print_json(const struct tuning *t)
 {
     const struct weir__tuned *r = &t->result;
@@ -90,6 +97,11 @@ static void print_json(const struct tuning *t)
                 r->ended == WEIR__TUNE_DONE     ? "done"
                 : r->ended == WEIR__TUNE_BUDGET ? "budget"
                                                 : "interrupted");
+    json_int(&j, "measured", (int64_t)r->nmeasured);
+    json_array(&j, "assumes");
+    for (int i = 0; r->nmeasured && i < (int)weir__countof(assumptions); i++)
+        json_string(&j, NULL, assumptions[i]);
+    json_array_end(&j);
     json_object(&j, "check");
     json_string(&j, "verdict", r->check_errors ? "findings" : "clean");
     json_string(&j, "method", r->check_method);
@@ -151,6 +163,11 @@ static void print_report(const struct tuning *t)
                t->options.budget_s);
     else if (r->ended == WEIR__TUNE_STOPPED)
         printf("  interrupted: this is the best so far\n");
+    if (r->nmeasured) {
+        printf("  %zu operators come from a profile, so that\n", r->nmeasured);
+        for (size_t i = 0; i < weir__countof(assumptions); i++)
+            printf("  - %s\n", assumptions[i]);
+    }
     for (uint32_t i = 0; t->written && i < r->ngraphs; i++)
         printf("  written to %s\n", t->written[i]);
     if (!t->written && better)

@@ -31,93 +31,6 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* ---- import ---- */
-
-static int import(int argc, char **argv)
-{
-    const char *out = NULL, *rank_text = NULL;
-    bool json = false;
-    const struct cli_option options[] = {
-        {"--out", "FILE", "the graph file to write (default: PROFILE.pbtxt); - is standard output",
-         NULL, &out},
-        {"--rank", "N", "which device of several, from 0 on (default: 0)", NULL, &rank_text},
-        {"--json", NULL, "a JSON document instead of text", &json, NULL},
-        {NULL, NULL, NULL, NULL, NULL},
-    };
-    const struct cli_usage usage = {
-        .command = "trace import",
-        .synopsis = "PROFILE [--out FILE] [--rank N] [--json]",
-        .about =
-            "Makes a graph file of Kernel nodes from a profile in Chrome's trace format: of\n"
-            "PyTorch's profiler, of Ascend's, of an export of Nsight Systems, or of weir. Each\n"
-            "operator keeps its stream, its time and its order; what it waited for is taken from\n"
-            "the profile's syncs, or guessed from pauses that an operator of another stream ended.",
-        .options = options,
-        .examples = "  weir trace import trace_view.json --out step.pbtxt\n"
-                    "  weir run step.pbtxt --device npu:a3\n"
-                    "  weir check step.pbtxt --device npu:a3\n",
-        .max_words = 1,
-        .words = "FILE",
-    };
-    int nwords, status = cli_parse(&usage, argc, argv, &nwords);
-    char *end = NULL, path[4096];
-    long rank = rank_text ? strtol(rank_text, &end, 10) : 0;
-    weir_trace_data d;
-    weir_trace *t;
-    size_t ops = 0, waits = 0;
-    struct cli_output file;
-
-    if (status >= 0)
-        return status;
-    if (!nwords || (end && (*end || end == rank_text))) {
-        fprintf(stderr,
-                nwords ? "weir trace import: --rank wants a number, not '%s'\n"
-                       : "weir trace import: which profile?\ntry: weir trace import --help\n",
-                rank_text);
-        return EXIT_USAGE;
-    }
-    if ((status = trace_load(argv[1], &t)))
-        return status;
-    weir_trace_get(t, &d, sizeof d);
-    snprintf(path, sizeof path, "%s.pbtxt", argv[1]);
-    if ((status = cli_output_open("trace import", out ? out : path, &file)) >= 0) {
-        weir_trace_free(t);
-        return status;
-    }
-    status = EXIT_FINE;
-    if (weir_trace_write_graph(t, rank < 0 || rank > INT32_MAX ? UINT32_MAX : (uint32_t)rank,
-                               file.path)) {
-        fprintf(stderr, "weir trace import: %s\n", weir_last_error());
-        status = EXIT_USAGE;
-    }
-    status = cli_output_close("trace import", &file, status);
-    if (status || cli_is_standard(out)) {
-        weir_trace_free(t);
-        return status;
-    }
-    for (size_t i = 0; i < d.nops; i++)
-        if (d.ops[i].device == rank) {
-            ops++;
-            waits += d.ops[i].nwaits;
-        }
-    if (json) {
-        struct json j = {.out = stdout};
-
-        json_object(&j, NULL);
-        json_string(&j, "file", out ? out : path);
-        json_int(&j, "operators", (int64_t)ops);
-        json_int(&j, "syncs", (int64_t)waits);
-        json_int(&j, "ranks", (int64_t)d.ndevices);
-        json_object_end(&j);
-    } else {
-        printf("%zu operators and %zu syncs in %s\n", ops, waits, out ? out : path);
-        if (d.ndevices > 1)
-            printf("the profile has %zu ranks, this is rank %ld\n", d.ndevices, rank);
-    }
-    weir_trace_free(t);
-    return EXIT_FINE;
-}
-
 /* ---- show, compare, convert ---- */
 
 /* One file that `write` makes of the traces. */
@@ -177,7 +90,7 @@ static const struct {
     const char *name, *about;
     int (*run)(int argc, char **argv);
 } parts[] = {
-    {"import", "a graph file from a profile", import},
+    {"import", "a graph file from a profile", trace_import_command},
     {"diff", "what changed between two traces", trace_diff_command},
     {"watch", "a running program's timeline in the browser", trace_watch_command},
 };
@@ -200,7 +113,7 @@ int weir_cmd_trace(int argc, char **argv)
         .synopsis = "FILE [FILE] [--html FILE] [--chrome FILE] [--wide] [--json]\n"
                     "       weir trace diff A B [--fail-if-slower PERCENT] ...\n"
                     "       weir trace watch PID | -- COMMAND...\n"
-                    "       weir trace import PROFILE [--out FILE] [--rank N] [--json]",
+                    "       weir trace import PROFILE... [--out FILE] [--rank N] [--json]",
         .about =
             "Shows what ran when: the streams as a chart, the critical path and what held each\n"
             "of its operators, how busy the cores were. Reads traces of weir and profiles of\n"

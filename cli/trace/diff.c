@@ -6,6 +6,7 @@
 
 #include "commands.h"
 #include "term.h"
+#include "trace/record/kernel_names.h"
 #include "trace/report.h"
 
 enum { MAX_ROWS = 20 };
@@ -44,7 +45,7 @@ static char *module_of(const weir_trace_op *op)
 
 static char *name_of(const weir_trace_op *op, bool wide)
 {
-    return strdup(wide ? op->name : short_name(op->name).text);
+    return strdup(wide ? op->name : weir__short_name(op->name).text);
 }
 
 static int by_name(const void *x, const void *y)

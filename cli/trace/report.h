@@ -8,14 +8,6 @@
 
 #include "json.h"
 
-/* A kernel's name as people say it, at most SHORT_NAME bytes: no return type, namespaces,
- * parameters, and one template argument (short_name.c). Other names are only cut. */
-enum { SHORT_NAME = 56 };
-struct short_name {
-    char text[512];
-};
-struct short_name short_name(const char *name);
-
 /* "330 ms". */
 struct trace_time {
     char text[32];
@@ -47,7 +39,8 @@ int trace_diff_markdown(weir_trace *const *traces, const char *const *titles,
 int trace_diff_json(weir_trace *const *traces, const char *const *titles,
                     const struct trace_diff_options *opt);
 
-/* `weir trace diff` and `weir trace watch`. */
+/* `weir trace diff`, `import` and `watch`. */
+int trace_import_command(int argc, char **argv);
 int trace_diff_command(int argc, char **argv);
 int trace_watch_command(int argc, char **argv);
 

@@ -181,15 +181,17 @@ WEIR_API WEIR_MUST_USE weir_status weir_trace_write_html(const weir_trace *const
                                                          const char *path);
 
 /* The operators of one device as Kernel nodes of a graph file: each takes as long as it
- * took, on its stream, after what it waited for.
+ * took, on its stream, after what it waited for; where a profile does not say that, after all
+ * that had ended when it started.
  * returns  WEIR_ERANGE for a device that is not in the trace; WEIR_EIO. */
 WEIR_API WEIR_MUST_USE weir_status weir_trace_write_graph(const weir_trace *trace, uint32_t device,
                                                           const char *path);
 
 /* Reads what weir_trace_write_chrome wrote, or another profiler's trace in that format
  * (PyTorch's, Ascend's, exports of Nsight Systems): its device work by stream, with waits
- * guessed from the times where the profile has none.
- * returns  WEIR_EPARSE with the place and what is wrong there; WEIR_EIO. */
+ * guessed from the times where the profile has none. Both may be compressed by gzip or zstd.
+ * returns  WEIR_EPARSE with the place and what is wrong there; WEIR_EUNSUPPORTED for a compressed
+ *          one where zlib or libzstd is missing; WEIR_EIO. */
 WEIR_API WEIR_MUST_USE weir_status weir_trace_load(const char *path, weir_trace **out);
 /* The same from memory; `path` is for messages. */
 WEIR_API WEIR_MUST_USE weir_status weir_trace_parse(const char *text, size_t size, const char *path,

@@ -70,7 +70,7 @@ static bool pass_waits(struct replay *r, struct lane *l)
             return false;
         }
         l->wait_at++;
-        if (r->options->wait_ps) {
+        if (r->options->wait_ps && !n->measured) {
             weir__sim_sleep(&r->sim, &l->base, r->options->wait_ps);
             return false;
         }
@@ -158,7 +158,7 @@ static void on_over(void *user, struct weir__sim_lane *base)
     struct lane *l = (struct lane *)base;
 
     keep(r, l);
-    if (head(l)->recorded && r->options->record_ps) {
+    if (head(l)->recorded && !head(l)->measured && r->options->record_ps) {
         l->stage = STAGE_RECORD;
         weir__sim_sleep(&r->sim, base, r->options->record_ps);
     } else {

@@ -15,6 +15,7 @@ struct weir__replay_node {
     uint32_t nwaits;   /* before it, */
     uint32_t waits;    /* from here in waits[] */
     bool recorded;     /* another stream waits for it */
+    bool measured;     /* its times have the cost of events in them */
     const char *name;  /* may be NULL */
     const char *meets; /* the collective's name; NULL for none */
 };

@@ -12,12 +12,15 @@ struct weir__kernel_params {
     int64_t blocks;  /* 0 means 1 */
     double us_per_block;
     double us; /* a fixed time on exactly `blocks` cores granted together; then no us_per_block */
-    int64_t bytes;   /* memory traffic */
-    double flops;    /* of all blocks, instead of a time; a device in virtual time says how long */
-    char dtype[8];   /* that they compute in; "" is f16 */
-    int64_t m, n, k; /* of a matrix product, so that tiles and filling count; 0: none */
-    int64_t ranks;   /* of its collective, for what it costs; 0: all that run */
+    double delay_us;  /* of a measured one: from when all it waits for is over to its start */
+    int64_t of_cores; /* of a measured one: what its device had; `blocks` of them. 0: unknown */
+    int64_t bytes;    /* memory traffic */
+    double flops;     /* of all blocks, instead of a time; a device in virtual time says how long */
+    char dtype[8];    /* that they compute in; "" is f16 */
+    int64_t m, n, k;  /* of a matrix product, so that tiles and filling count; 0: none */
+    int64_t ranks;    /* of its collective, for what it costs; 0: all that run */
     bool gang;
+    bool measured;       /* `us` and `delay_us` are from a profile: nothing is added to them */
     char class[16];      /* ascendc, tbe, atb, hccl, mc2, aicpu, static: whether a core limit
                           * reaches it; "" is ascendc */
     char collective[64]; /* the k-th of this name on each rank meets the k-th on the others; "" */
@@ -73,6 +76,8 @@ static inline bool weir__kernel_obeys_limit(const struct weir__kernel_params *p)
     };
     weir_engine engine = weir__kernel_engine(p);
 
+    if (p->measured) /* what fewer cores would cost is not known */
+        return false;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (!strcmp(table[i].class, p->class))
             return (engine == WEIR_ENGINE_CUBE && table[i].cube) ||

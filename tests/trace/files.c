@@ -175,7 +175,7 @@ TEST(trace_import, ascend_tasks_by_stream)
     weir_trace_free(t);
 }
 
-TEST(trace_import, streams_by_thread_name_and_callers_left_out)
+TEST(trace_import, streams_by_thread_name)
 {
     weir_trace_data d;
     weir_trace *t = parse("{\"traceEvents\":["
@@ -197,8 +197,9 @@ TEST(trace_import, streams_by_thread_name_and_callers_left_out)
               "{\"name\":\"one\",\"ph\":\"X\",\"ts\":1,\"dur\":9,\"tid\":1,\"pid\":1},"
               "{\"name\":\"two\",\"ph\":\"X\",\"ts\":10,\"dur\":90,\"tid\":1,\"pid\":1}]");
     weir_trace_get(t, &d, sizeof d);
-    CHECK_EQ(d.nops, 2);
-    CHECK_STR_EQ(d.ops[1].name, "two");
+    CHECK_EQ(d.nops, 3);
+    CHECK_STR_EQ(d.ops[2].name, "two");
+    CHECK_EQ(d.ops[0].ended_ns, 1000); /* of the outer one, what the others leave of it */
     weir_trace_free(t);
 }
 
@@ -243,7 +244,8 @@ TEST(trace_files, bad_files_are_refused_with_the_place)
         {"[{\"ph\":\"X\",\"ts\":\"1700", "has no end"},
         {"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", "64 deep"},
         {"[{\"ph\":\"X\",\"ts\":1,\"dur\":1}] x", "behind the end"},
-        {"\x1f\x8b\x08", "gunzip"},
+        {"\x1f\x8b\x08", "cut off"},
+        {"\x28\xb5\x2f\xfd\x01", "cannot be unpacked"},
         {"{\"weir\":{\"trace\":2},\"traceEvents\":[]}", "later version"},
         {"{\"weir\":{\"trace\":1,\"streams\":[{\"device\":0}]},\"traceEvents\":[]}", "device"},
         {"{\"weir\":{\"trace\":1,\"devices\":[{}],\"streams\":[{\"device\":0}]},\"traceEvents\":["

@@ -32,6 +32,16 @@ static unsigned all_cores(const weir_device *dev, weir_engine engine)
                : weir__cores_of(dev, engine, dev->props.cores, (weir_cores){0, 0});
 }
 
+/* A kernel that was measured keeps its share of a device that has fewer cores. */
+static unsigned scale_cores(const struct weir__kernel_params *p, unsigned all)
+{
+    unsigned blocks = weir__kernel_blocks(p), of = (unsigned)p->of_cores;
+
+    if (of > all)
+        blocks = (unsigned)((uint64_t)blocks * all / of);
+    return blocks > all ? all : blocks ? blocks : 1;
+}
+
 static void load_kernel(const weir_device *dev, const struct weir__kernel_params *p,
                         weir_cores limit, struct weir__load *load)
 {
@@ -53,6 +63,16 @@ static void load_kernel(const weir_device *dev, const struct weir__kernel_params
     load->cores = own                            ? own
                   : load->gang || load->together ? load->blocks
                                                  : all_cores(dev, load->engine);
+    if (p->measured)
+        load->cores = load->blocks = scale_cores(p, all_cores(dev, load->engine));
+}
+
+/* Its times have in them what launches, events and others' traffic cost. */
+static void take_as_measured(const struct weir__kernel_params *p, struct weir__sim_op *op)
+{
+    op->block_ps = weir__model_ps(p->us);
+    op->launch_ps = weir__model_ps(p->delay_us);
+    memset(op->draws, 0, sizeof op->draws);
 }
 
 static weir_status load_operator(const weir_device *dev, const struct weir__node *n,
@@ -209,12 +229,16 @@ static weir_status make_op(struct weir__predict_graph *pg, int v,
         return st;
     load.in_graph = true;
     weir__model_op(dev->model, &load, op);
+    if (p && p->measured) {
+        take_as_measured(p, op);
+        pg->nodes[v].measured = true;
+    }
     pg->engine[v] = load.engine;
     if (p && p->collective[0])
         st = meet_by_name(pg, v, p, &load, place, rendezvous);
     else if (n->op->flags & WEIR__OP_COLLECTIVE)
         st = meet_in_group(pg, v, &load, place, rendezvous);
-    if (pg->c.leader[v] != v)
+    if (pg->c.leader[v] != v && !pg->nodes[v].measured)
         op->launch_ps = 0; /* a super kernel is launched once */
     return st;
 }
@@ -224,7 +248,8 @@ static bool given_time(const weir_graph *g, int v)
 {
     const struct weir__kernel_params *p = (const struct weir__kernel_params *)g->nodes[v].params;
 
-    return !strcmp(g->nodes[v].op->name, "Kernel") && (p->us > 0 || p->us_per_block > 0);
+    return !strcmp(g->nodes[v].op->name, "Kernel") &&
+           (p->us > 0 || p->us_per_block > 0 || p->measured);
 }
 
 static void number_waits(struct weir__predict_graph *pg)

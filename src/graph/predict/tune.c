@@ -1,5 +1,9 @@
 #include "graph/predict/tune_state.h"
 
+#include <string.h>
+
+#include "tensor/kernel_params.h"
+
 /* The copies become the result's. */
 static weir_status hand_over(struct weir__tuner *t, struct weir__tuned *out)
 {
@@ -13,6 +17,20 @@ static weir_status hand_over(struct weir__tuner *t, struct weir__tuned *out)
     out->graph_of = t->graph_of;
     t->graph_of = NULL;
     return WEIR_OK;
+}
+
+static size_t count_measured(const struct weir__tuner *t)
+{
+    size_t n = 0;
+
+    for (int i = 0; i < t->ngraphs; i++)
+        for (int v = 0; v < t->graphs[i].from->nnodes; v++) {
+            const struct weir__node *node = &t->graphs[i].from->nodes[v];
+
+            n += !strcmp(node->op->name, "Kernel") &&
+                 ((const struct weir__kernel_params *)node->params)->measured;
+        }
+    return n;
 }
 
 static weir_status tune(struct weir__tuner *t, struct weir__tuned *out)
@@ -35,6 +53,7 @@ static weir_status tune(struct weir__tuner *t, struct weir__tuned *out)
     out->tried = t->tried;
     out->refused = t->refused;
     out->ended = t->ended;
+    out->nmeasured = count_measured(t);
     return hand_over(t, out);
 }
 

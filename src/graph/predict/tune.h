@@ -78,6 +78,8 @@ struct weir__tuned {
     enum { WEIR__TUNE_DONE, WEIR__TUNE_BUDGET, WEIR__TUNE_STOPPED } ended;
     const char *check_method; /* of the winner: "exhaustive" or "rule" */
     size_t check_errors;      /* of the winner; the input has as many at least */
+    size_t nmeasured; /* nodes of profiles, whose times and orders alone are known: no core limit
+                       * and no order of theirs is tried */
 };
 
 /* graphs[r] is rank r's; ranks may share one; they are only read.

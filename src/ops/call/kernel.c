@@ -18,11 +18,23 @@ static const struct weir__op_field kernel_fields[] = {
 #name, WEIR__FIELD_##kind, offsetof(struct weir__kernel_params, name), count \
     }
 #define TEXT(name) FIELD(name, STRING, sizeof((struct weir__kernel_params *)NULL)->name)
-    TEXT(engine),        FIELD(blocks, INT, 1), FIELD(us_per_block, FLOAT, 1),
-    FIELD(us, FLOAT, 1), FIELD(bytes, INT, 1),  FIELD(gang, BOOL, 1),
-    TEXT(class),         TEXT(collective),      FIELD(flops, FLOAT, 1),
-    TEXT(dtype),         FIELD(m, INT, 1),      FIELD(n, INT, 1),
-    FIELD(k, INT, 1),    FIELD(ranks, INT, 1),
+    TEXT(engine),
+    FIELD(blocks, INT, 1),
+    FIELD(us_per_block, FLOAT, 1),
+    FIELD(us, FLOAT, 1),
+    FIELD(bytes, INT, 1),
+    FIELD(gang, BOOL, 1),
+    TEXT(class),
+    TEXT(collective),
+    FIELD(flops, FLOAT, 1),
+    TEXT(dtype),
+    FIELD(m, INT, 1),
+    FIELD(n, INT, 1),
+    FIELD(k, INT, 1),
+    FIELD(ranks, INT, 1),
+    FIELD(delay_us, FLOAT, 1),
+    FIELD(measured, BOOL, 1),
+    FIELD(of_cores, INT, 1),
 #undef TEXT
 #undef FIELD
 };
@@ -62,6 +74,15 @@ static weir_status infer_kernel(struct weir__call *call)
     if (p->us > 0 && p->us_per_block > 0)
         return weir__fail(WEIR_EINVAL, "Kernel: us %g and us_per_block %g exclude each other",
                           p->us, p->us_per_block);
+    if (!(p->delay_us >= 0) || isinf(p->delay_us))
+        return weir__fail(WEIR_ERANGE, "Kernel: delay_us %g must be finite and not negative",
+                          p->delay_us);
+    if (p->delay_us > 0 && !p->measured)
+        return weir__fail(WEIR_EINVAL, "Kernel: delay_us %g is for a measured kernel", p->delay_us);
+    if (p->of_cores < 0 || p->of_cores > MAX_BLOCKS || (p->of_cores && !p->measured))
+        return weir__fail(WEIR_ERANGE,
+                          "Kernel: of_cores %lld is for a measured kernel, and in 0..%d",
+                          (long long)p->of_cores, MAX_BLOCKS);
     if (p->bytes < 0)
         return weir__fail(WEIR_ERANGE, "Kernel: %lld bytes of traffic", (long long)p->bytes);
     if (!(p->flops >= 0) || isinf(p->flops))

@@ -61,6 +61,21 @@ static long double read_time(struct weir__json *j)
     return isnan(value) ? 0 : value;
 }
 
+/* The product of a list of numbers, as of a grid; NaN for any other list. */
+static long double read_product(struct weir__json *j)
+{
+    long double product = 1;
+
+    for (weir__json_array(j); weir__json_item(j);)
+        if (weir__json_peek(j) == WEIR__JSON_NUMBER) {
+            product *= weir__json_number(j);
+        } else {
+            weir__json_skip(j);
+            product = NAN;
+        }
+    return product;
+}
+
 static void read_args(struct weir__json *j, struct weir__event *e)
 {
     char key[64];
@@ -73,8 +88,8 @@ static void read_args(struct weir__json *j, struct weir__event *e)
         enum weir__json_kind kind = weir__json_peek(j);
         struct weir__event_arg *a = &e->args[e->nargs];
 
-        if (kind == WEIR__JSON_OBJECT || kind == WEIR__JSON_ARRAY || kind == WEIR__JSON_NONE ||
-            e->nargs == WEIR__EVENT_ARGS) {
+        if (kind == WEIR__JSON_OBJECT || kind == WEIR__JSON_NONE || e->nargs == WEIR__EVENT_ARGS ||
+            (kind == WEIR__JSON_ARRAY && strcmp(key, "grid") != 0)) {
             weir__json_skip(j);
             continue;
         }
@@ -83,6 +98,8 @@ static void read_args(struct weir__json *j, struct weir__event *e)
             a->text = keep(e, weir__json_string(j));
         } else if (kind == WEIR__JSON_NUMBER) {
             a->number = weir__json_number(j);
+        } else if (kind == WEIR__JSON_ARRAY) {
+            a->number = read_product(j);
         } else {
             a->number = weir__json_bool(j);
             a->word = true;

@@ -9,7 +9,7 @@ enum { WEIR__EVENT_ARGS = 32, WEIR__EVENT_TEXT = 4096 };
 struct weir__event_arg {
     const char *key;
     const char *text;   /* of a string; NULL otherwise */
-    long double number; /* of a number; 1 for true */
+    long double number; /* of a number; 1 for true; of a grid, its blocks */
     bool word;          /* true, false or null */
 };
 

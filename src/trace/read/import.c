@@ -1,43 +1,25 @@
 /* Profiles of others in Chrome's format: which of their events are work of a device, on
- * which streams. What waited for what is guessed in import_order.c.
+ * which streams.
  *
  * Profilers mark device work in different ways, so the best mark that the file has decides:
  * categories of kernels and copies (PyTorch's profiler), a process called "Ascend Hardware"
  * (Ascend's), threads or thread ids called "stream ..." (exports of Nsight Systems), and
- * without any of these every span there is.
+ * without any of these every span there is, for as long as it did not call another one.
  */
 #include "trace/read/import.h"
 
-#include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum mark { MARK_NONE, MARK_STREAM, MARK_ASCEND, MARK_CATEGORY };
-
-struct track {
-    const char *pid, *tid;
-    const char *process, *thread; /* names, NULL if not given */
-    enum mark mark;
-    uint32_t device, stream; /* WEIR_TRACE_NONE until something is taken from it */
-};
-
-struct weir__import {
-    weir_trace *t;
-    struct track *tracks;
-    int ntracks, cap_tracks;
-    int *slots; /* of tracks by hash, -1 free */
-    int nslots;
-    struct weir__import_span *spans;
-    int nspans, cap_spans;
-    enum mark best;
-};
 
 struct weir__import *weir__import_new(weir_trace *t)
 {
     struct weir__import *im = weir__calloc(1, sizeof *im);
 
-    if (im)
+    if (im) {
         im->t = t;
+        im->rank = -1;
+    }
     return im;
 }
 
@@ -46,10 +28,12 @@ void weir__import_free(struct weir__import *im)
     weir__free(im->tracks);
     weir__free(im->slots);
     weir__free(im->spans);
+    weir__free(im->calls);
+    weir__free(im->devices);
     weir__free(im);
 }
 
-static const char *keep(struct weir__json *j, struct weir__import *im, const char *text)
+const char *weir__import_keep(struct weir__json *j, struct weir__import *im, const char *text)
 {
     const char *copy = weir__trace_keep(&im->t->texts, text, strlen(text));
 
@@ -98,8 +82,8 @@ static bool grow_slots(struct weir__import *im)
     return true;
 }
 
-/* An index, since tracks move; -1 on an error. */
-static int track_of(struct weir__json *j, struct weir__import *im, const char *pid, const char *tid)
+int weir__import_track(struct weir__json *j, struct weir__import *im, const char *pid,
+                       const char *tid)
 {
     int *slot;
 
@@ -110,122 +94,23 @@ static int track_of(struct weir__json *j, struct weir__import *im, const char *p
     }
     slot = slot_of(im, pid, tid);
     if (*slot < 0) {
-        im->tracks[im->ntracks] = (struct track){.pid = keep(j, im, pid),
-                                                 .tid = keep(j, im, tid),
-                                                 .device = WEIR_TRACE_NONE,
-                                                 .stream = WEIR_TRACE_NONE};
+        im->tracks[im->ntracks] = (struct weir__import_track){.pid = weir__import_keep(j, im, pid),
+                                                              .tid = weir__import_keep(j, im, tid),
+                                                              .number = -1,
+                                                              .device = WEIR_TRACE_NONE,
+                                                              .stream = WEIR_TRACE_NONE};
         *slot = im->ntracks++;
     }
     return *slot;
 }
 
-static bool has_word(const char *text, const char *word)
-{
-    size_t size = strlen(word);
-
-    for (; text && *text; text++) {
-        size_t i = 0;
-
-        while (i < size && tolower((unsigned char)text[i]) == word[i])
-            i++;
-        if (i == size)
-            return true;
-    }
-    return false;
-}
-
 /* ---- events ---- */
 
-static bool has_any(const char *text, const char *const *words, size_t n)
+static const char *keep_string(struct weir__json *j, struct weir__import *im)
 {
-    for (size_t i = 0; i < n; i++)
-        if (has_word(text, words[i]))
-            return true;
-    return false;
-}
+    const char *text = weir__json_string(j);
 
-static weir_engine engine_of(const struct weir__event *e)
-{
-    static const char *const moves[] = {"memcpy",     "memset",        "nccl",      "hccl",
-                                        "hcom",       "sdma",          "allreduce", "allgather",
-                                        "all_reduce", "reducescatter", "all_gather"};
-    static const char *const matrix[] = {"gemm", "matmul",    "cutlass", "xmma",
-                                         "conv", "attention", "flash"};
-    const char *type = weir__event_text(e, "Task Type");
-
-    if (!type)
-        type = weir__event_text(e, "Accelerator Core");
-    if (has_word(e->category, "memcpy") || has_word(e->category, "memset") ||
-        has_any(e->name, moves, weir__countof(moves)) || has_word(type, "sdma") ||
-        has_word(type, "memcpy"))
-        return WEIR_ENGINE_SDMA;
-    if (type)
-        return has_word(type, "mix")      ? WEIR_ENGINE_MIX
-               : has_word(type, "vector") ? WEIR_ENGINE_VECTOR
-               : has_word(type, "cpu")    ? WEIR_ENGINE_HOST
-               : has_word(type, "core")   ? WEIR_ENGINE_CUBE
-                                          : WEIR_ENGINE_SDMA;
-    return has_any(e->name, matrix, weir__countof(matrix)) ? WEIR_ENGINE_CUBE : WEIR_ENGINE_VECTOR;
-}
-
-/* A wait of a stream is no work; it says that the next operator waited for another stream. */
-static enum weir__span_kind kind_of(const struct weir__event *e)
-{
-    const char *type = weir__event_text(e, "Task Type");
-
-    if (has_word(e->category, "cuda_sync"))
-        return has_word(e->name, "stream wait event") ? WEIR__SPAN_WAIT : WEIR__SPAN_NOTHING;
-    if (has_word(e->name, "event_wait") || has_word(e->name, "notify_wait") ||
-        has_word(type, "event_wait") || has_word(type, "notify_wait"))
-        return WEIR__SPAN_WAIT;
-    if (has_word(e->name, "event_record") || has_word(e->name, "notify_record") ||
-        has_word(type, "event_record") || has_word(type, "notify_record"))
-        return WEIR__SPAN_NOTHING;
-    return WEIR__SPAN_WORK;
-}
-
-static bool is_device_work(const char *category)
-{
-    static const char *const known[] = {"kernel", "gpu_memcpy", "gpu_memset", "cuda_sync",
-                                        "Kernel", "Memcpy",     "Memset"};
-
-    for (size_t i = 0; i < weir__countof(known); i++)
-        if (!strcmp(category, known[i]))
-            return true;
-    return false;
-}
-
-static void add_span(struct weir__json *j, struct weir__import *im, const struct weir__event *e,
-                     int track)
-{
-    enum weir__span_kind kind = kind_of(e);
-    long double blocks = weir__event_number(e, "Block Dim", weir__event_number(e, "Block Num", 1));
-    long double bytes = weir__event_number(e, "bytes", 0);
-
-    if (kind == WEIR__SPAN_NOTHING)
-        return;
-    if (!weir__grow(&im->spans, im->nspans, &im->cap_spans, sizeof *im->spans)) {
-        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the spans of the trace");
-        return;
-    }
-    im->spans[im->nspans++] = (struct weir__import_span){
-        .name = keep(j, im, e->name),
-        .track = track,
-        .kind = kind,
-        .engine = engine_of(e),
-        .blocks = blocks >= 1 && blocks <= 65535 ? (uint32_t)blocks : 1,
-        .bytes = bytes >= 1 && bytes < 1e18L ? (uint64_t)bytes : 0,
-        .from = weir__event_ns(e->ts),
-        .to = weir__event_ns(e->ts + (e->dur > 0 ? e->dur : 0)),
-        .source = WEIR__SPAN_ANY,
-        .marked = is_device_work(e->category),
-    };
-    if (kind == WEIR__SPAN_WAIT && weir__event_find_arg(e, "wait_on_stream")) {
-        char tid[32];
-
-        snprintf(tid, sizeof tid, "%.0Lf", weir__event_number(e, "wait_on_stream", -1));
-        im->spans[im->nspans - 1].source = track_of(j, im, e->pid, tid);
-    }
+    return weir__import_keep(j, im, text ? text : "");
 }
 
 static void name_track(struct weir__json *j, struct weir__import *im, const struct weir__event *e)
@@ -237,9 +122,10 @@ static void name_track(struct weir__json *j, struct weir__import *im, const stru
     if (!name || (!process && strcmp(e->name, "thread_name")))
         return;
     /* A process's name is kept with a thread that no event has. */
-    if ((track = track_of(j, im, e->pid, process ? "\1process" : e->tid)) < 0)
+    if ((track = weir__import_track(j, im, e->pid, process ? "\1process" : e->tid)) < 0)
         return;
-    *(process ? &im->tracks[track].process : &im->tracks[track].thread) = keep(j, im, name);
+    *(process ? &im->tracks[track].process : &im->tracks[track].thread) =
+        weir__import_keep(j, im, name);
 }
 
 void weir__import_event(struct weir__json *j, struct weir__import *im, const struct weir__event *e)
@@ -248,9 +134,54 @@ void weir__import_event(struct weir__json *j, struct weir__import *im, const str
 
     if (e->phase == 'M')
         name_track(j, im, e);
-    if (e->phase != 'X' || !e->has_dur || (track = track_of(j, im, e->pid, e->tid)) < 0)
+    if (e->phase != 'X' || !e->has_dur || (track = weir__import_track(j, im, e->pid, e->tid)) < 0)
         return;
-    add_span(j, im, e, track);
+    weir__import_span(j, im, e, track);
+}
+
+void weir__import_devices(struct weir__json *j, struct weir__import *im)
+{
+    char key[32];
+
+    for (weir__json_array(j); weir__json_item(j);) {
+        struct weir__import_device d = {.number = -1, .model = ""};
+
+        if (weir__json_peek(j) != WEIR__JSON_OBJECT) {
+            weir__json_skip(j);
+            continue;
+        }
+        for (weir__json_object(j); weir__json_key(j, key, sizeof key);) {
+            bool is_number = weir__json_peek(j) == WEIR__JSON_NUMBER;
+
+            if (!strcmp(key, "id") && is_number)
+                d.number = (int)fminl(weir__json_number(j), 1 << 20);
+            else if (!strcmp(key, "numSms") && is_number)
+                d.cores = (int)fmaxl(0, fminl(weir__json_number(j), 1024));
+            else if (!strcmp(key, "name") && weir__json_peek(j) == WEIR__JSON_STRING)
+                d.model = keep_string(j, im);
+            else
+                weir__json_skip(j);
+        }
+        if (!weir__grow(&im->devices, im->ndevices, &im->cap_devices, sizeof d))
+            weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the devices of the trace");
+        else
+            im->devices[im->ndevices++] = d;
+    }
+}
+
+void weir__import_rank(struct weir__json *j, struct weir__import *im)
+{
+    char key[32];
+
+    if (weir__json_peek(j) != WEIR__JSON_OBJECT) {
+        weir__json_skip(j);
+        return;
+    }
+    for (weir__json_object(j); weir__json_key(j, key, sizeof key);)
+        if (!strcmp(key, "rank") && weir__json_peek(j) == WEIR__JSON_NUMBER)
+            im->rank = (int)fmaxl(-1, fminl(weir__json_number(j), 1 << 20));
+        else
+            weir__json_skip(j);
 }
 
 /* ---- choosing ---- */
@@ -258,21 +189,21 @@ void weir__import_event(struct weir__json *j, struct weir__import *im, const str
 static void mark_tracks(struct weir__import *im)
 {
     for (int i = 0; i < im->ntracks; i++) {
-        struct track *t = &im->tracks[i];
+        struct weir__import_track *t = &im->tracks[i];
         int process = *slot_of(im, t->pid, "\1process");
 
         if (process >= 0)
             t->process = im->tracks[process].process;
-        if (has_word(t->process, "ascend hardware"))
-            t->mark = MARK_ASCEND;
-        else if (has_word(t->thread, "stream") || has_word(t->tid, "stream"))
-            t->mark = MARK_STREAM;
+        if (weir__import_has(t->process, "ascend hardware"))
+            t->mark = WEIR__MARK_ASCEND;
+        else if (weir__import_has(t->thread, "stream") || weir__import_has(t->tid, "stream"))
+            t->mark = WEIR__MARK_STREAM;
     }
     for (int i = 0; i < im->nspans; i++) {
         struct weir__import_span *s = &im->spans[i];
 
         if (s->marked)
-            im->tracks[s->track].mark = MARK_CATEGORY;
+            im->tracks[s->track].mark = WEIR__MARK_CATEGORY;
         if (im->tracks[s->track].mark > im->best)
             im->best = im->tracks[s->track].mark;
     }
@@ -280,10 +211,10 @@ static void mark_tracks(struct weir__import *im)
 
 static bool is_taken(const struct weir__import *im, const struct weir__import_span *s)
 {
-    return im->tracks[s->track].mark == im->best && (im->best != MARK_CATEGORY || s->marked);
+    return im->tracks[s->track].mark == im->best && (im->best != WEIR__MARK_CATEGORY || s->marked);
 }
 
-static bool add_device(struct weir__import *im, struct track *t)
+static bool add_device(struct weir__import *im, struct weir__import_track *t)
 {
     weir_trace *to = im->t;
     int process = *slot_of(im, t->pid, "\1process");
@@ -304,13 +235,23 @@ static bool add_device(struct weir__import *im, struct track *t)
     t->device = (uint32_t)to->ndevices;
     if (process >= 0)
         im->tracks[process].device = t->device;
-    to->devices[to->ndevices] =
-        (weir_trace_device){.name = name, .model = "", .real_time = true, .rank = to->ndevices};
+    to->devices[to->ndevices] = (weir_trace_device){
+        .name = name,
+        .model = "",
+        .real_time = true,
+        .rank = im->rank >= 0 ? im->rank + to->ndevices : to->ndevices,
+    };
+    for (int i = 0; i < im->ndevices; i++)
+        if (im->devices[i].number == t->number) {
+            to->devices[to->ndevices].model = im->devices[i].model;
+            to->devices[to->ndevices].cores.cube = im->devices[i].cores;
+            to->devices[to->ndevices].cores.vector = im->devices[i].cores;
+        }
     to->ndevices++;
     return true;
 }
 
-static bool add_stream(struct weir__import *im, struct track *t)
+static bool add_stream(struct weir__import *im, struct weir__import_track *t)
 {
     weir_trace *to = im->t;
     struct weir__text name = {0};
@@ -321,7 +262,7 @@ static bool add_stream(struct weir__import *im, struct track *t)
     if (!add_device(im, t) ||
         !weir__grow(&to->streams, to->nstreams, &to->cap_streams, sizeof *to->streams))
         return false;
-    weir__text_add(&name, "%s%s", named || has_word(t->tid, "stream") ? "" : "stream ",
+    weir__text_add(&name, "%s%s", named || weir__import_has(t->tid, "stream") ? "" : "stream ",
                    named ? t->thread : t->tid);
     while (name.size && name.data[name.size - 1] == ' ')
         name.data[--name.size] = '\0';
@@ -346,7 +287,7 @@ void weir__import_finish(struct weir__json *j, struct weir__import *im)
     mark_tracks(im);
     for (int i = 0; i < im->nspans; i++)
         if (is_taken(im, &im->spans[i])) {
-            struct track *t = &im->tracks[im->spans[i].track];
+            struct weir__import_track *t = &im->tracks[im->spans[i].track];
 
             if (!add_stream(im, t)) {
                 weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the streams of the trace");
@@ -362,6 +303,6 @@ void weir__import_finish(struct weir__json *j, struct weir__import *im)
         if (s->source >= 0)
             s->source = (int)im->tracks[s->source].stream; /* NONE is WEIR__SPAN_ANY */
     }
-    if (weir__import_order(im->t, im->spans, n))
+    if (weir__import_calls(im, n) || weir__import_order(im->t, im->spans, n))
         j->bad = true;
 }

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/progress.h"
+#include "trace/read/unpack.h"
 
 static void read_events(struct weir__json *j, weir_trace *t, struct weir__import *im)
 {
@@ -47,6 +48,10 @@ static void read_document(struct weir__json *j, weir_trace *t, struct weir__impo
         } else if (!strcmp(key, "traceEvents")) {
             read_events(j, t, ours ? NULL : im);
             events = true;
+        } else if (!strcmp(key, "deviceProperties") && !ours) {
+            weir__import_devices(j, im);
+        } else if (!strcmp(key, "distributedInfo") && !ours) {
+            weir__import_rank(j, im);
         } else {
             weir__json_skip(j);
         }
@@ -60,18 +65,12 @@ static void read_document(struct weir__json *j, weir_trace *t, struct weir__impo
         weir__import_finish(j, im);
 }
 
-weir_status weir_trace_parse(const char *text, size_t size, const char *path, weir_trace **out)
+static weir_status parse_text(const char *text, size_t size, const char *path, weir_trace **out)
 {
-    WEIR__NEED(text, "text");
-
     struct weir__import *im;
     struct weir__json j;
     weir_trace *t;
 
-    WEIR__NEED(out, "out");
-    *out = NULL;
-    if (size > 2 && !memcmp(text, "\x1f\x8b", 2))
-        return weir__fail(WEIR_EPARSE, "%s is compressed: gunzip it first", path);
     if (!(t = weir__calloc(1, sizeof *t)))
         return weir__fail_nomem("recording the trace of %s", path);
     weir__allocator_hold(1);
@@ -89,6 +88,22 @@ weir_status weir_trace_parse(const char *text, size_t size, const char *path, we
     }
     *out = t;
     return WEIR_OK;
+}
+
+weir_status weir_trace_parse(const char *text, size_t size, const char *path, weir_trace **out)
+{
+    WEIR__NEED(text, "text");
+    WEIR__NEED(out, "out");
+
+    char *unpacked;
+    weir_status st;
+
+    *out = NULL;
+    if (!(st = weir__trace_unpack(path, text, size, &unpacked, &size))) {
+        st = parse_text(unpacked ? unpacked : text, size, path, out);
+        weir__free(unpacked);
+    }
+    return st;
 }
 
 weir_status weir_trace_load(const char *path, weir_trace **out)

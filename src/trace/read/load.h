@@ -16,8 +16,11 @@ void weir__load_finish(struct weir__json *j, weir_trace *t);
 struct weir__import;
 struct weir__import *weir__import_new(weir_trace *t);
 void weir__import_free(struct weir__import *im);
-/* Both set j->bad on an error. */
+/* All of them set j->bad on an error. */
 void weir__import_event(struct weir__json *j, struct weir__import *im, const struct weir__event *e);
+/* The profile's list of devices, and which rank it is of. */
+void weir__import_devices(struct weir__json *j, struct weir__import *im);
+void weir__import_rank(struct weir__json *j, struct weir__import *im);
 void weir__import_finish(struct weir__json *j, struct weir__import *im);
 
 #endif

@@ -23,6 +23,7 @@ struct weir_trace {
     int ndevices, nstreams, nops, nparts, nwaits, nmemory;
     int cap_devices, cap_streams, cap_ops, cap_parts, cap_waits, cap_memory;
     uint64_t dropped;
+    bool order_guessed; /* waits[] may not be all that orders streams (read/import_order.c) */
     struct weir__trace_texts texts;
 };
 

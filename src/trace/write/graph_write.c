@@ -1,64 +1,137 @@
 /* A trace as a graph file: each operator a Kernel node that takes as long as it took, on its
- * stream, after what it waited for. Nodes stand in the order they started, which no edge
- * goes against. */
+ * stream, after what graph_order.c says it comes after. */
+#include "trace/write/graph_write.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace/record/store.h"
+#include "trace/record/kernel_names.h"
+#include "trace/write/graph_order.h"
 #include "trace/write/out.h"
 
+enum { COLLECTIVE_NAME = 63 };
+
+/* A collective on one rank. */
+struct meeting {
+    const char *name;
+    int rank, index; /* of the rank's order */
+    int64_t ns;
+    bool meets;
+};
+
 struct writer {
-    const weir_trace *t;
-    uint32_t device;
-    uint32_t *order; /* operators of the device by start */
-    int n;
+    struct weir__graph_rank *ranks;
+    struct weir__graph_order *orders; /* by rank */
+    int nranks, rank;                 /* rank: the one being written */
+    struct meeting *meetings;         /* sorted by rank and index once they have met */
+    int nmeetings, cap_meetings, next;
 };
 
-struct start {
-    int64_t at;
-    uint32_t op;
-};
+/* ---- collectives of several ranks ---- */
 
-static int compare_starts(const void *x, const void *y)
+static int by_name(const void *x, const void *y)
 {
-    const struct start *a = x, *b = y;
+    const struct meeting *a = x, *b = y;
+    int order = strcmp(a->name, b->name);
 
-    if (a->at != b->at)
-        return a->at < b->at ? -1 : 1;
-    return (a->op > b->op) - (a->op < b->op);
+    if (!order)
+        order = a->rank - b->rank;
+    return order ? order : a->index - b->index;
 }
 
-static weir_status sort_ops(struct writer *w)
+static int by_rank(const void *x, const void *y)
 {
-    const weir_trace *t = w->t;
-    struct start *starts = weir__malloc((size_t)t->nops * sizeof *starts);
+    const struct meeting *a = x, *b = y;
 
-    if (!starts || !(w->order = weir__malloc((size_t)t->nops * sizeof *w->order))) {
-        weir__free(starts);
-        return weir__fail_nomem("a graph of %d operators", t->nops);
+    return a->rank != b->rank ? a->rank - b->rank : a->index - b->index;
+}
+
+/* m[0..n) have one name and are sorted by rank: whether every rank has as many of them. */
+static bool all_alike(const struct meeting *m, int n, int nranks)
+{
+    int each = n / nranks;
+
+    for (int i = 0; i < n; i++)
+        if (n % nranks || m[i].rank != i / each)
+            return false;
+    return true;
+}
+
+/* The last rank to come waits for nobody: the shortest time is the transfer's. */
+static void meet(struct meeting *m, int n, int nranks)
+{
+    int each = n / nranks;
+
+    for (int k = 0; k < each; k++) {
+        int64_t least = INT64_MAX;
+
+        for (int r = 0; r < nranks; r++)
+            least = m[r * each + k].ns < least ? m[r * each + k].ns : least;
+        for (int r = 0; r < nranks; r++) {
+            m[r * each + k].ns = least;
+            m[r * each + k].meets = true;
+        }
     }
-    for (int i = 0; i < t->nops; i++)
-        if (t->ops[i].device == w->device)
-            starts[w->n++] = (struct start){t->ops[i].started_ns, (uint32_t)i};
-    qsort(starts, (size_t)w->n, sizeof *starts, compare_starts);
-    for (int i = 0; i < w->n; i++)
-        w->order[i] = starts[i].op;
-    weir__free(starts);
+}
+
+static bool find_collectives(struct writer *w)
+{
+    for (int r = 0; r < w->nranks; r++)
+        for (int i = 0; i < w->orders[r].nops; i++) {
+            const weir_trace_op *op = &w->ranks[r].trace->ops[w->orders[r].ops[i].op];
+
+            if (op->engine == WEIR_ENGINE_HOST || !weir__trace_is_comm(op->name))
+                continue;
+            if (!weir__grow(&w->meetings, w->nmeetings, &w->cap_meetings, sizeof *w->meetings))
+                return false;
+            w->meetings[w->nmeetings++] =
+                (struct meeting){op->name, r, i, op->ended_ns - op->started_ns, false};
+        }
+    return true;
+}
+
+static weir_status match_collectives(struct writer *w)
+{
+    if (w->nranks < 2)
+        return WEIR_OK;
+    if (!find_collectives(w))
+        return weir__fail_nomem("the collectives of %d ranks", w->nranks);
+    if (w->nmeetings)
+        qsort(w->meetings, (size_t)w->nmeetings, sizeof *w->meetings, by_name);
+    for (int i = 0, n; i < w->nmeetings; i += n) {
+        for (n = 1; i + n < w->nmeetings && !strcmp(w->meetings[i].name, w->meetings[i + n].name);)
+            n++;
+        if (all_alike(&w->meetings[i], n, w->nranks))
+            meet(&w->meetings[i], n, w->nranks);
+    }
+    if (w->nmeetings)
+        qsort(w->meetings, (size_t)w->nmeetings, sizeof *w->meetings, by_rank);
+    for (int i = 0; i < w->nmeetings; i++)
+        ++*(w->meetings[i].meets ? &w->ranks[w->meetings[i].rank].met
+                                 : &w->ranks[w->meetings[i].rank].alone);
     return WEIR_OK;
 }
 
-/* Names of nodes: letters, digits and a few signs, and the operator's number, which makes
- * them differ. */
+/* ---- text ---- */
+
+static void write_signs(FILE *out, const char *text, size_t most)
+{
+    for (; *text && most--; text++)
+        fputc(strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-", *text)
+                  ? *text
+                  : '_',
+              out);
+}
+
+/* Names of nodes: what people call the kernel, in letters, digits and a few signs, and the
+ * operator's number, which makes them differ. */
 static void write_name(FILE *out, const weir_trace *t, uint32_t op)
 {
-    size_t n = 0;
+    struct weir__short_name name = weir__short_name(t->ops[op].name);
 
-    for (const char *s = t->ops[op].name; *s && n < 80; s++, n++)
-        fputc(strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-", *s) ? *s
-                                                                                              : '_',
-              out);
-    fprintf(out, "%s%" PRIu32, n ? "_" : "op_", op);
+    write_signs(out, name.text, sizeof name.text);
+    fprintf(out, "%s%" PRIu32, *name.text ? "_" : "op_", op);
 }
 
 static void write_label(FILE *out, const char *name)
@@ -81,52 +154,48 @@ static void attr(FILE *out, const char *key, const char *kind, const char *forma
 /* What a core limit reaches: see the class attribute of Kernel nodes. */
 static const char *class_of(const weir_trace_op *op)
 {
-    static const char *const comm[] = {"nccl", "hccl", "hcom", "allreduce", "AllReduce"};
-
-    if (op->engine == WEIR_ENGINE_HOST)
-        return "aicpu";
-    for (size_t i = 0; i < weir__countof(comm); i++)
-        if (strstr(op->name, comm[i]))
-            return "hccl";
-    return NULL;
+    return op->engine == WEIR_ENGINE_HOST ? "aicpu" : weir__trace_is_comm(op->name) ? "hccl" : NULL;
 }
 
-static uint32_t cores_used(const weir_trace_op *op)
+static void write_node(FILE *out, struct writer *w, int index)
 {
-    uint32_t most = op->cores < op->blocks ? op->cores : op->blocks;
-
-    /* Where blocks are known, no more cores than they were on. */
-    if (op->nparts && op->nparts < most)
-        most = op->nparts;
-    return most ? most : 1;
-}
-
-static void write_node(FILE *out, const weir_trace *t, uint32_t index)
-{
-    const weir_trace_op *op = &t->ops[index];
+    const weir_trace *t = w->ranks[w->rank].trace;
+    const struct weir__graph_order *o = &w->orders[w->rank];
+    const struct weir__graph_op *g = &o->ops[index];
+    const weir_trace_op *op = &t->ops[g->op];
     const char *class = class_of(op), *stream = t->streams[op->stream].name;
+    const struct meeting *m = NULL;
+    int64_t ns = op->ended_ns - op->started_ns;
 
+    if (w->next < w->nmeetings && w->meetings[w->next].rank == w->rank &&
+        w->meetings[w->next].index == index)
+        m = &w->meetings[w->next++];
+    if (m && m->meets)
+        ns = m->ns;
     fputs("node {\n  name: \"", out);
-    write_name(out, t, index);
+    write_name(out, t, g->op);
     fputs("\"\n  op: \"Kernel\"\n", out);
-    for (uint32_t i = 0; i < op->nwaits; i++) {
-        uint32_t source = t->waits[op->first_wait + i].source_op;
-
-        if (source == WEIR_TRACE_NONE || t->ops[source].device != op->device ||
-            compare_starts(&(struct start){t->ops[source].started_ns, source},
-                           &(struct start){op->started_ns, index}) >= 0)
-            continue;
+    for (uint32_t i = 0; i < g->nedges; i++) {
         fputs("  input: \"^", out);
-        write_name(out, t, source);
+        write_name(out, t, o->edges[g->first_edge + i]);
         fputs("\"\n", out);
     }
     fprintf(out, "  attr { key: \"engine\" value { s: \"%s\" } }\n", weir_engine_name(op->engine));
-    attr(out, "blocks", "i", "%.0f", cores_used(op));
-    attr(out, "us", "f", "%.9g", (double)(op->ended_ns - op->started_ns) / 1e3);
+    attr(out, "blocks", "i", "%.0f", g->cores);
+    if (g->of > 1)
+        attr(out, "of_cores", "i", "%.0f", g->of);
+    attr(out, "us", "f", "%.9g", (double)ns / 1e3);
+    attr(out, "delay_us", "f", "%.9g", (double)g->delay_ns / 1e3);
+    fputs("  attr { key: \"measured\" value { b: true } }\n", out);
     if (op->bytes)
         attr(out, "bytes", "i", "%.0f", (double)op->bytes);
     if (class)
         fprintf(out, "  attr { key: \"class\" value { s: \"%s\" } }\n", class);
+    if (m && m->meets) {
+        fputs("  attr { key: \"collective\" value { s: \"", out);
+        write_signs(out, weir__short_name(op->name).text, COLLECTIVE_NAME);
+        fputs("\" } }\n", out);
+    }
     if (strcmp(stream, "default") != 0) {
         fputs("  attr { key: \"_user_stream_label\" value { s: \"", out);
         write_label(out, stream);
@@ -140,12 +209,65 @@ static void write_node(FILE *out, const weir_trace *t, uint32_t index)
 
 static weir_status write_body(FILE *out, const void *user)
 {
-    const struct writer *w = user;
+    struct writer *w = *(struct writer *const *)user;
+    const struct weir__graph_rank *r = &w->ranks[w->rank];
 
-    fprintf(out, "# %d operators of a trace, with their streams, times and syncs.\n", w->n);
-    for (int i = 0; i < w->n; i++)
-        write_node(out, w->t, w->order[i]);
+    fprintf(out,
+            "# %d operators of a trace, with their streams, times and %d orders between streams.\n",
+            r->operators, r->edges);
+    if (r->assumed)
+        fprintf(out,
+                "# %d of these are assumed: no wait of the trace says so, but the one had ended "
+                "when the other started.\n",
+                r->assumed);
+    for (int i = 0; i < w->orders[w->rank].nops; i++)
+        write_node(out, w, i);
     return WEIR_OK;
+}
+
+/* ---- all of it ---- */
+
+static weir_status order_rank(struct writer *w, int rank)
+{
+    struct weir__graph_rank *r = &w->ranks[rank];
+    struct weir__graph_order *o = &w->orders[rank];
+    const weir_trace *t = r->trace;
+    weir_status st;
+
+    if (r->device >= (uint32_t)t->ndevices)
+        return weir__fail(WEIR_ERANGE, "the trace has no rank %" PRIu32 ": 0..%d", r->device,
+                          t->ndevices - 1);
+    if ((st = weir__graph_order_init(o, t, r->device)))
+        return st;
+    r->operators = o->nops;
+    r->assumed = o->nassumed;
+    for (int i = 0; i < o->nops; i++)
+        for (uint32_t k = 0; k < o->ops[i].nedges; k++)
+            r->edges +=
+                t->ops[o->edges[o->ops[i].first_edge + k]].stream != t->ops[o->ops[i].op].stream;
+    return WEIR_OK;
+}
+
+weir_status weir__trace_write_graphs(struct weir__graph_rank *ranks, int nranks)
+{
+    struct writer w = {.ranks = ranks, .nranks = nranks}, *user = &w;
+    weir_status st = WEIR_OK;
+
+    if (!(w.orders = weir__calloc((size_t)nranks, sizeof *w.orders)))
+        return weir__fail_nomem("the graphs of %d ranks", nranks);
+    for (int r = 0; r < nranks; r++)
+        ranks[r].operators = ranks[r].edges = ranks[r].assumed = ranks[r].met = ranks[r].alone = 0;
+    for (int r = 0; r < nranks && !st; r++)
+        st = order_rank(&w, r);
+    if (!st)
+        st = match_collectives(&w);
+    for (w.rank = 0; w.rank < nranks && !st; w.rank++)
+        st = weir__file_write(ranks[w.rank].path, write_body, &user);
+    for (int r = 0; r < nranks; r++)
+        weir__graph_order_fini(&w.orders[r]);
+    weir__free(w.orders);
+    weir__free(w.meetings);
+    return st;
 }
 
 weir_status weir_trace_write_graph(const weir_trace *trace, uint32_t device, const char *path)
@@ -153,14 +275,6 @@ weir_status weir_trace_write_graph(const weir_trace *trace, uint32_t device, con
     WEIR__NEED(trace, "trace");
     WEIR__NEED(path, "path");
 
-    struct writer w = {.t = trace, .device = device};
-    weir_status st;
-
-    if (device >= (uint32_t)trace->ndevices)
-        return weir__fail(WEIR_ERANGE, "the trace has no rank %" PRIu32 ": 0..%d", device,
-                          trace->ndevices - 1);
-    if (!(st = sort_ops(&w)))
-        st = weir__file_write(path, write_body, &w);
-    weir__free(w.order);
-    return st;
+    return weir__trace_write_graphs(
+        &(struct weir__graph_rank){.trace = trace, .device = device, .path = path}, 1);
 }

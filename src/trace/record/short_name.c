@@ -6,10 +6,9 @@
  * is vectorized_elementwise_kernel<CUDAFunctor_add>: the function without its return type,
  * namespaces and parameters, and of its template arguments the one that says what it computes.
  * src/trace/write/page/model.js has the same rules for the page. */
-#include "trace/report.h"
+#include "trace/record/kernel_names.h"
 
 #include <ctype.h>
-#include <stdbool.h>
 #include <string.h>
 #include <strings.h>
 
@@ -99,9 +98,9 @@ static void cut(char *text, size_t most)
     memcpy(text + most, dots, sizeof dots);
 }
 
-struct short_name short_name(const char *name)
+struct weir__short_name weir__short_name(const char *name)
 {
-    struct short_name out;
+    struct weir__short_name out;
     size_t used = 0, end;
     struct piece word, argument = {NULL, 0};
 
@@ -122,6 +121,6 @@ struct short_name short_name(const char *name)
         }
     }
     out.text[used] = '\0';
-    cut(out.text, SHORT_NAME);
+    cut(out.text, WEIR__SHORT_NAME);
     return out;
 }

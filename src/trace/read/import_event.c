@@ -1,0 +1,208 @@
+/* What one event of a profile is: work of a device and on which engine, a wait, a record, or a
+ * call of the host. */
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+#include "trace/read/import.h"
+#include "trace/record/kernel_names.h"
+
+bool weir__import_has(const char *text, const char *word)
+{
+    size_t size = strlen(word);
+
+    for (; text && *text; text++) {
+        size_t i = 0;
+
+        while (i < size && tolower((unsigned char)text[i]) == word[i])
+            i++;
+        if (i == size)
+            return true;
+    }
+    return false;
+}
+
+static bool has_any(const char *text, const char *const *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (weir__import_has(text, words[i]))
+            return true;
+    return false;
+}
+
+static bool is_any(const char *text, const char *const *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(text, words[i]))
+            return true;
+    return false;
+}
+
+static const char *task_type(const struct weir__event *e)
+{
+    const char *type = weir__event_text(e, "Task Type");
+
+    return type ? type : weir__event_text(e, "Accelerator Core");
+}
+
+static weir_engine engine_of(const struct weir__event *e)
+{
+    static const char *const matrix[] = {"gemm", "matmul",    "cutlass", "xmma",
+                                         "conv", "attention", "flash"};
+    const char *type = task_type(e);
+
+    if (weir__import_has(e->category, "memcpy") || weir__import_has(e->category, "memset") ||
+        weir__import_has(e->name, "memcpy") || weir__import_has(e->name, "memset") ||
+        weir__import_has(type, "sdma") || weir__import_has(type, "memcpy"))
+        return WEIR_ENGINE_SDMA;
+    if (type)
+        return weir__import_has(type, "mix")      ? WEIR_ENGINE_MIX
+               : weir__import_has(type, "vector") ? WEIR_ENGINE_VECTOR
+               : weir__import_has(type, "cpu")    ? WEIR_ENGINE_HOST
+               : weir__import_has(type, "core")   ? WEIR_ENGINE_CUBE
+                                                  : WEIR_ENGINE_SDMA;
+    /* A collective that has a grid runs on cores; of one that has none nothing is known. */
+    if (weir__trace_is_comm(e->name))
+        return weir__event_find_arg(e, "grid") ? WEIR_ENGINE_VECTOR : WEIR_ENGINE_SDMA;
+    return has_any(e->name, matrix, weir__countof(matrix)) ? WEIR_ENGINE_CUBE : WEIR_ENGINE_VECTOR;
+}
+
+/* A wait of a stream is no work; it says that the next operator waited for another stream. */
+static enum weir__span_kind kind_of(const struct weir__event *e)
+{
+    const char *type = weir__event_text(e, "Task Type");
+
+    if (weir__import_has(e->category, "cuda_sync"))
+        return weir__import_has(e->name, "stream wait event") ? WEIR__SPAN_WAIT
+                                                              : WEIR__SPAN_NOTHING;
+    if (weir__import_has(e->name, "event_wait") || weir__import_has(e->name, "notify_wait") ||
+        weir__import_has(type, "event_wait") || weir__import_has(type, "notify_wait"))
+        return WEIR__SPAN_WAIT;
+    if (weir__import_has(e->name, "event_record") || weir__import_has(e->name, "notify_record") ||
+        weir__import_has(type, "event_record") || weir__import_has(type, "notify_record"))
+        return WEIR__SPAN_RECORD;
+    return WEIR__SPAN_WORK;
+}
+
+static bool is_device_work(const char *category)
+{
+    static const char *const known[] = {"kernel", "gpu_memcpy", "gpu_memset", "cuda_sync",
+                                        "Kernel", "Memcpy",     "Memset"};
+
+    return is_any(category, known, weir__countof(known));
+}
+
+/* It says who called, and did nothing itself that it names. */
+static bool is_caller(const char *category)
+{
+    static const char *const known[] = {"user_annotation", "gpu_user_annotation", "python_function",
+                                        "overhead"};
+
+    return is_any(category, known, weir__countof(known));
+}
+
+/* A number that is none becomes 0. */
+static uint64_t number(const struct weir__event *e, const char *const *keys, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        long double value = weir__event_number(e, keys[i], -1);
+
+        if (value > 0 && value < 0x1p63L)
+            return (uint64_t)value;
+    }
+    return 0;
+}
+
+static uint64_t call_of(const struct weir__event *e)
+{
+    static const char *const keys[] = {"correlation", "Correlation", "correlation_id",
+                                       "connection_id"};
+
+    return number(e, keys, weir__countof(keys));
+}
+
+static uint64_t event_of(const struct weir__event *e)
+{
+    static const char *const keys[] = {"Event Id",  "event_id",  "Event ID",
+                                       "Notify Id", "notify_id", "Notify ID"};
+
+    return number(e, keys, weir__countof(keys));
+}
+
+static void add_call(struct weir__json *j, struct weir__import *im, const struct weir__event *e,
+                     int track)
+{
+    uint64_t id = call_of(e);
+    enum weir__call_kind kind = weir__import_has(e->name, "streamwaitevent") ? WEIR__CALL_WAIT
+                                : weir__import_has(e->name, "synchronize")   ? WEIR__CALL_SYNC
+                                                                             : WEIR__CALL_OTHER;
+
+    if (!id)
+        return;
+    if (!weir__grow(&im->calls, im->ncalls, &im->cap_calls, sizeof *im->calls))
+        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the calls of the trace");
+    else
+        im->calls[im->ncalls++] = (struct weir__import_call){id, track, kind};
+}
+
+static uint32_t blocks_of(const struct weir__event *e)
+{
+    static const char *const keys[] = {"Block Dim", "Block Num", "grid"};
+    uint64_t blocks = number(e, keys, weir__countof(keys));
+
+    return !blocks ? 1 : blocks > UINT32_MAX ? UINT32_MAX : (uint32_t)blocks;
+}
+
+/* The stream that is waited for, and which of its records. */
+static void read_wait(struct weir__json *j, struct weir__import *im, const struct weir__event *e,
+                      struct weir__import_span *s)
+{
+    static const char *const record[] = {"wait_on_cuda_event_record_corr_id"};
+
+    if (weir__event_find_arg(e, "wait_on_stream")) {
+        char tid[32];
+
+        snprintf(tid, sizeof tid, "%.0Lf", weir__event_number(e, "wait_on_stream", -1));
+        s->source = weir__import_track(j, im, e->pid, tid);
+        s->before = number(e, record, 1);
+    }
+}
+
+void weir__import_span(struct weir__json *j, struct weir__import *im, const struct weir__event *e,
+                       int track)
+{
+    static const char *const bytes[] = {"bytes"};
+    enum weir__span_kind kind = kind_of(e);
+    bool marked = is_device_work(e->category);
+    struct weir__import_span s;
+
+    if (!strcmp(e->category, "cuda_runtime") || !strcmp(e->category, "cuda_driver"))
+        add_call(j, im, e, track);
+    /* The profiler's own span is neither work nor a caller. */
+    if (kind == WEIR__SPAN_NOTHING || !strcmp(e->category, "Trace"))
+        return;
+    if (!weir__grow(&im->spans, im->nspans, &im->cap_spans, sizeof *im->spans)) {
+        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the spans of the trace");
+        return;
+    }
+    s = (struct weir__import_span){
+        .name = weir__import_keep(j, im, e->name),
+        .track = track,
+        .kind = kind,
+        .engine = engine_of(e),
+        .blocks = blocks_of(e),
+        .bytes = number(e, bytes, 1),
+        .from = weir__event_ns(e->ts),
+        .to = weir__event_ns(e->ts + (e->dur > 0 ? e->dur : 0)),
+        .source = WEIR__SPAN_ANY,
+        .marked = marked,
+        .caller = is_caller(e->category),
+        .launch = call_of(e),
+        .event = event_of(e),
+    };
+    if (kind == WEIR__SPAN_WAIT)
+        read_wait(j, im, e, &s);
+    if (marked && weir__event_find_arg(e, "device"))
+        im->tracks[track].number = (int)fminl(weir__event_number(e, "device", -1), 1 << 20);
+    im->spans[im->nspans++] = s;
+}
