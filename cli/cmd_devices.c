@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DRIVERS = 16 };
+enum { MAX_DRIVERS = 16, MAX_ENGINES = 8 };
 
 static const struct {
     unsigned bit;
@@ -25,6 +25,8 @@ struct listing {
     const char *default_spec;
     weir_device_props *devices;
     size_t ndevices;
+    weir_engine_info engines[MAX_ENGINES];
+    size_t nengines;
 };
 
 static void print_json(const struct listing *l)
@@ -66,6 +68,16 @@ static void print_json(const struct listing *l)
         json_object_end(&j);
     }
     json_array_end(&j);
+    json_array(&j, "engines");
+    for (size_t i = 0; i < l->nengines; i++) {
+        json_object(&j, NULL);
+        json_string(&j, "name", l->engines[i].name);
+        json_string(&j, "promise", l->engines[i].promise);
+        json_bool(&j, "available", !l->engines[i].reason);
+        json_string(&j, "reason", l->engines[i].reason);
+        json_object_end(&j);
+    }
+    json_array_end(&j);
     json_object_end(&j);
 }
 
@@ -92,6 +104,19 @@ static void print_device(const weir_device_props *p)
     printf("\n");
 }
 
+/* What joins ranks that are processes. */
+static void print_engines(const struct listing *l)
+{
+    printf("\n%sbetween processes%s\n", term_on(TERM_BOLD), term_off());
+    for (size_t i = 0; i < l->nengines; i++) {
+        const weir_engine_info *e = &l->engines[i];
+
+        printf("  %-10s  %s\n", e->name, e->promise);
+        if (e->reason)
+            printf("  %-10s  not here: %s\n", "", e->reason);
+    }
+}
+
 static void print_text(const struct listing *l)
 {
     static const struct term_column columns[] = {
@@ -114,6 +139,7 @@ static void print_text(const struct listing *l)
         }
     for (size_t i = 0; i < l->ndevices; i++)
         print_device(&l->devices[i]);
+    print_engines(l);
     printf("\ndefault: %s%s\n", l->default_spec,
            getenv("WEIR_DEVICE") ? " (from WEIR_DEVICE)" : "");
 }
@@ -186,6 +212,9 @@ int weir_cmd_devices(int argc, char **argv)
     l.ndrivers = weir_driver_list(l.drivers, sizeof *(l.drivers), MAX_DRIVERS);
     if (l.ndrivers > MAX_DRIVERS)
         l.ndrivers = MAX_DRIVERS;
+    l.nengines = weir_engine_list(l.engines, sizeof *l.engines, MAX_ENGINES);
+    if (l.nengines > MAX_ENGINES)
+        l.nengines = MAX_ENGINES;
     if (!(l.devices = calloc(l.ndrivers + (size_t)nwords + 1, sizeof *l.devices))) {
         fputs("weir devices: out of memory\n", stderr);
         return EXIT_FAILED;

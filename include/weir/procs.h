@@ -17,10 +17,21 @@
  * needs a token, the option or WEIR_TOKEN: 8..63 bytes that strangers do not know, the same for
  * all ranks. Who does not present it is disconnected.
  *
- * Engines say what connects ranks. There is one, `shm`: processes of one host and one user map each
- * other's memory to be read and never write to it. Tensors of the pool that were allocated after
- * the group was made, and temporaries, are read in place; others are copied first. Sums are in the
- * order of the ranks and the same bits on every rank.
+ * Engines say what connects ranks; the option, else WEIR_ENGINE, else what fits: `shm` if all ranks
+ * are processes of one host and one user, else `mpi`. By both, sums are in the order of the ranks
+ * and the same bits on every rank.
+ *   shm  Processes map each other's memory to be read and never write to it. Tensors of the pool
+ *        that were allocated after the group was made, and temporaries, are read in place; others
+ *        are copied first.
+ *   mpi  Many hosts, by MPI 5's standard ABI (libmpi_abi.so.1: MPICH 5) or Open MPI 4 and 5
+ *        (libmpi.so.40), found at run time; WEIR_MPI names another file. All ranks are started by
+ *        the launcher of that MPI. A program that has called MPI_Init_thread, with
+ *        MPI_THREAD_MULTIPLE, keeps its MPI, and ends it after its groups; else weir starts it and
+ *        ends it with the process. Each rank gets what it needs of the others' input as messages;
+ *        a part that fails on one rank is an error there and breaks the group, but others may have
+ *        ended that call. What happens to a job with a dead rank is up to the launcher as well:
+ *        mpirun --with-ft ulfm (Open MPI 5) and mpiexec -disable-auto-cleanup (MPICH) leave the
+ *        others alone.
  *
  * Errors. A rank that dies, is stopped, is cut off, leaves, fails, or calls something else than the
  * others breaks the group on all ranks, within a second: the error of their streams names the rank,
@@ -42,7 +53,7 @@ typedef struct weir_join_options {
     int rank, ranks;         /* ranks 0: both from the environment */
     const char *store;       /* NULL: from the environment */
     const char *token;       /* NULL: from the environment */
-    const char *engine;      /* "shm"; NULL: WEIR_ENGINE, else what fits */
+    const char *engine;      /* "shm" or "mpi"; NULL: WEIR_ENGINE, else what fits */
     const char *name;        /* for messages, at most 47 bytes; NULL: "world" */
     int64_t timeout_ns;      /* of calls, as for weir_group_options */
     int64_t join_timeout_ns; /* for all ranks to come; 0: 60 s */
@@ -70,8 +81,19 @@ WEIR_API WEIR_MUST_USE weir_status weir_group_split(weir_group *group, const int
                                                     weir_group **out);
 /* This process's rank; NULL for a group within one process. */
 WEIR_API weir_rank *weir_group_self(weir_group *group);
-/* What connects its ranks: "local" or "shm". */
+/* What connects its ranks: "local", or an engine's name. */
 WEIR_API const char *weir_group_engine(const weir_group *group);
+/* One row per engine between processes, for listings. `promise` says whom it joins and whether
+ * results are the same bits on every rank; `reason` is NULL where it can be used here, else why
+ * not. */
+typedef struct weir_engine_info {
+    const char *name;
+    const char *promise;
+    const char *reason;
+} weir_engine_info;
+/* Fills `out` with at most `max` rows and returns how many there are. May load libraries.
+ * threads  any. */
+WEIR_API size_t weir_engine_list(weir_engine_info *out, size_t size, size_t max);
 /* What to add to this process's clock (CLOCK_MONOTONIC) to have that of rank 0; 0 for a group
  * within one process. */
 WEIR_API int64_t weir_group_clock_offset_ns(weir_group *group);

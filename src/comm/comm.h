@@ -82,6 +82,9 @@ struct weir__meet {
      * show (up to WEIR__CODE_SHOWN); NULL for nothing. */
     uint32_t args_size;
     int (*shown)(const void *args, struct weir__code_shown *shown);
+    /* Which bytes of the first that `shower` shows the part of `reader` reads; NULL: all of what is
+     * shown. Both are whole arguments. */
+    void (*wanted)(const void *reader, const void *shower, int64_t *begin, int64_t *bytes);
 };
 
 static inline const int64_t *weir__meet_counts(const struct weir__meet *meet, uint32_t at)
@@ -123,9 +126,9 @@ struct weir__participant {
 };
 
 /* How ranks reach each other. weir__local_transport has all ranks in this process: rendezvous
- * gather in memory and kernels read their peers' arguments. weir__shm_transport (procs/) has each
- * in a process of its own. Arrive and depart never block, are called by whoever has the stream, and
- * hand the participant on through participant->wake. */
+ * gather in memory and kernels read their peers' arguments. weir__procs_transport (procs/) has
+ * each in a process of its own. Arrive and depart never block, are called by whoever has the
+ * stream, and hand the participant on through participant->wake. */
 struct weir__transport {
     const char *name;
     /* Called once, before and after anything else. */

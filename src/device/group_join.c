@@ -1,6 +1,6 @@
 /* Groups whose ranks are processes. */
 #include "base/sized.h"
-#include "comm/procs/procs.h"
+#include "comm/procs/engine.h"
 #include "device/device.h"
 
 #include <stdio.h>
@@ -22,13 +22,21 @@ static weir_status check_device(const weir_device *dev)
                       dev->props.name);
 }
 
-static weir_status check_engine(const char *engine)
+/* NULL: what fits. */
+static weir_status find_engine(const char *name, const struct weir__engine **out)
 {
-    if (!engine)
-        engine = getenv("WEIR_ENGINE");
-    if (!engine || !*engine || !strcmp(engine, "shm"))
+    const char *why;
+
+    *out = NULL;
+    if (!name)
+        name = getenv("WEIR_ENGINE");
+    if (!name || !*name)
         return WEIR_OK;
-    return weir__fail(WEIR_EUNSUPPORTED, "there is no engine '%s' between processes: shm", engine);
+    if (!(*out = weir__engine_find(name)))
+        return weir__fail(WEIR_EUNSUPPORTED,
+                          "there is no engine '%s' between processes: shm or mpi", name);
+    why = (*out)->unavailable ? (*out)->unavailable() : NULL;
+    return why ? weir__fail(WEIR_EUNAVAILABLE, "%s", why) : WEIR_OK;
 }
 
 /* The group over the device, once its members have met. Takes `procs` over. */
@@ -42,7 +50,7 @@ static weir_status make_group(weir_device *dev, const weir_group_options *option
 
     if (!o.timeout_ns) /* before the device's own, so that the rank is named */
         o.timeout_ns = dev->op_timeout_ns < 0 ? -1 : dev->op_timeout_ns / 4 * 3 + 1;
-    if ((st = weir__group_make(nranks, &o, &weir__shm_transport, procs, &g))) {
+    if ((st = weir__group_make(nranks, &o, &weir__procs_transport, procs, &g))) {
         weir__procs_group_free(procs);
         return st;
     }
@@ -71,6 +79,7 @@ weir_status weir_group_join(weir_device *dev, const weir_join_options *options, 
     weir_status st = WEIR__TAKE(&o, options, "options of joining a group");
     struct weir__place_in_job place;
     struct weir__procs_group *procs;
+    const struct weir__engine *engine;
     struct weir__world *world;
     int all[WEIR_MAX_RANKS];
     int64_t patience;
@@ -78,13 +87,13 @@ weir_status weir_group_join(weir_device *dev, const weir_join_options *options, 
     WEIR__NEED(dev, "device");
     WEIR__NEED(out, "out");
     *out = NULL;
-    if (st || (st = check_device(dev)) || (st = check_engine(o.engine)) ||
+    if (st || (st = check_device(dev)) || (st = find_engine(o.engine, &engine)) ||
         (st =
              weir__group_check_options(1, &(weir_group_options){.name = o.name, .mode = o.mode})) ||
         (st = weir__procs_find_place(&o, &place)))
         return st;
     patience = o.join_timeout_ns > 0 ? o.join_timeout_ns : JOIN_NS;
-    if ((st = weir__world_join(&place, patience, &world)))
+    if ((st = weir__world_join(&place, engine, patience, &world)))
         return st;
     for (int i = 0; i < place.ranks; i++)
         all[i] = i;
@@ -145,7 +154,22 @@ weir_rank *weir_group_self(weir_group *g)
 
 const char *weir_group_engine(const weir_group *g)
 {
-    return g ? g->transport->name : "";
+    if (!g)
+        return "";
+    return g->procs ? weir__procs_group_world(g->procs)->engine->name : g->transport->name;
+}
+
+size_t weir_engine_list(weir_engine_info *out, size_t size, size_t max)
+{
+    size_t n = 0;
+
+    for (const struct weir__engine *e; (e = weir__engine_at((int)n)); n++) {
+        weir_engine_info row = {e->name, e->promise, e->unavailable ? e->unavailable() : NULL};
+
+        if (out && n < max)
+            weir__sized_give((char *)out + n * size, size, &row, sizeof row);
+    }
+    return n;
 }
 
 int64_t weir_group_clock_offset_ns(weir_group *g)

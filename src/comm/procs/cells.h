@@ -21,6 +21,7 @@
 enum { WEIR__CELLS = 16 };
 
 struct weir__record {
+    uint64_t call;
     uint32_t args_size, nshown;
     struct {
         uint64_t offset;

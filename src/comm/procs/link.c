@@ -80,7 +80,7 @@ static void lose(struct weir__world *w, int rank, enum weir__gone how, const cha
         return;
     snprintf(p->text, sizeof p->text, "%s", text);
     atomic_store(&p->gone, (int)how);
-    weir__shm_see_gone(w, rank);
+    weir__procs_see_gone(w, rank);
 }
 
 static void lose_hub(struct weir__world *w, enum weir__gone how, const char *text)
@@ -121,7 +121,7 @@ static void hear(struct weir__world *w, enum weir__wire_type type, const void *p
         take_pong(w, payload);
         break;
     case WEIR__WIRE_ABORT:
-        weir__shm_see_abort(w, text->key, (weir_status)text->status, text->text);
+        weir__procs_see_abort(w, text->key, (weir_status)text->status, text->text);
         break;
     case WEIR__WIRE_GONE:
         if ((int)gone->rank < w->ranks && (int)gone->rank != w->rank)
@@ -350,22 +350,23 @@ static weir_status open_world(struct weir__world *w, struct weir__place_in_job *
     if (!weir__thread_start(&w->link, link_main, w))
         return weir__fail(WEIR_EUNAVAILABLE, "the system gave no thread for joining ranks");
     w->links = true;
-    return weir__shm_begin(
+    return weir__world_begin(
         w, (int64_t)weir__max((int64_t)(deadline_ns - weir__clock_ns()), INT64_C(100000000)));
 }
 
 static void close_world(struct weir__world *w)
 {
     if (w->links) {
+        /* Before the hub can answer by closing the connection: it has not died then. */
+        atomic_store(&w->stop, true);
         /* Said here: the link may be slow, and the system sends it even if it ends at once. */
         weir__mutex_lock(&w->conn_lock);
         weir__conn_send(&w->conn, WEIR__WIRE_BYE, NULL, 0);
         weir__mutex_unlock(&w->conn_lock);
-        atomic_store(&w->stop, true);
         poke(w);
         pthread_join(w->link, NULL);
     }
-    weir__shm_end(w);
+    weir__world_end(w);
     weir__conn_close(&w->conn);
     weir__hub_stop(w->hub);
     if (w->wake_fd >= 0)
@@ -373,7 +374,8 @@ static void close_world(struct weir__world *w)
     weir__free(w);
 }
 
-weir_status weir__world_join(const struct weir__place_in_job *place, int64_t timeout_ns,
+weir_status weir__world_join(const struct weir__place_in_job *place,
+                             const struct weir__engine *engine, int64_t timeout_ns,
                              struct weir__world **out)
 {
     struct weir__place_in_job p = *place;
@@ -385,6 +387,7 @@ weir_status weir__world_join(const struct weir__place_in_job *place, int64_t tim
         return weir__fail_nomem("joining %d ranks", p.ranks);
     w->rank = p.rank;
     w->ranks = p.ranks;
+    w->engine = engine;
     w->uses = 1;
     w->conn.fd = w->wake_fd = -1;
     w->quickest_ns = UINT64_MAX;

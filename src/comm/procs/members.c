@@ -5,15 +5,16 @@
 #include <unistd.h>
 
 #include "base/thread.h"
-#include "comm/procs/shm.h"
+#include "comm/procs/engine.h"
 
-/* What members tell each other. */
+/* What ranks of a world tell each other. */
 struct blob {
     uint32_t pid, uid;
     uint64_t host;
-    struct weir__shared_place memory; /* the home, or the cells of the first member */
+    struct weir__shared_place home;
 };
 _Static_assert(sizeof(struct blob) <= WEIR__WIRE_BLOB, "a blob has room");
+_Static_assert((int)WEIR__ENGINE_BLOB <= (int)WEIR__WIRE_BLOB, "engines' blobs have room");
 
 struct weir__split {
     struct weir__split *next;
@@ -21,25 +22,15 @@ struct weir__split {
     char key[WEIR__WIRE_KEY];
 };
 
-static weir_status meet(struct weir__world *w, const char *key, uint64_t members,
-                        int64_t timeout_ns, const void *memory, size_t bytes,
-                        struct weir__wire_gathered *all)
+weir_status weir__engine_gather(struct weir__world *w, const char *key, uint64_t members,
+                                int64_t timeout_ns, const void *mine, size_t bytes,
+                                struct weir__wire_gathered *all)
 {
     unsigned char room[WEIR__WIRE_BLOB] = {0};
-    struct blob b = {.pid = (uint32_t)getpid(), .uid = geteuid(), .host = weir__host_id()};
 
-    if (memory && !weir__share_find(memory, bytes, &b.memory))
-        return weir__fail(WEIR_EINTERNAL, "memory of group '%s' is not shared", key);
-    memcpy(room, &b, sizeof b);
+    if (bytes)
+        memcpy(room, mine, bytes);
     return weir__world_gather(w, key, members, timeout_ns, room, all);
-}
-
-static struct blob blob_of(const struct weir__wire_gathered *all, int rank)
-{
-    struct blob b;
-
-    memcpy(&b, all->blobs[rank], sizeof b);
-    return b;
 }
 
 /* ---- the world's own ---- */
@@ -50,6 +41,7 @@ static void *progress_main(void *user)
 
     while (!atomic_load(&w->stop)) {
         struct weir__participant *woken = NULL;
+        bool waits = false;
         uint32_t bell = atomic_load(&w->home->bell);
         int64_t pause = INT64_C(1000000000);
         uint64_t now = weir__clock_ns();
@@ -57,13 +49,16 @@ static void *progress_main(void *user)
         weir__mutex_lock(&w->lock);
         for (struct weir__procs_group *p = w->groups; p; p = p->next)
             if (p->group) {
-                weir__shm_look(p, now, &woken);
+                weir__procs_look(p, now, &woken);
+                waits |= p->group->rendezvous != NULL;
                 if (p->group->rendezvous && p->group->timeout_ns >= 0)
                     pause = weir__min(pause, p->group->timeout_ns / 8 + 1);
             }
+        if (w->engine->pause)
+            pause = weir__min(pause, w->engine->pause(w, waits, woken));
         weir__mutex_unlock(&w->lock);
         if (woken)
-            weir__shm_wake(woken, NULL);
+            weir__procs_wake(woken, NULL);
         else
             weir__futex_wait_shared(&w->home->bell, bell, pause);
     }
@@ -75,54 +70,66 @@ static uint64_t all_of(int ranks)
     return ranks == 64 ? UINT64_MAX : (UINT64_C(1) << ranks) - 1;
 }
 
-weir_status weir__shm_begin(struct weir__world *w, int64_t timeout_ns)
+/* The ranks tell each other who they are. */
+static weir_status meet_ranks(struct weir__world *w, int64_t timeout_ns)
 {
-    struct weir__wire_gathered *all;
+    struct weir__wire_gathered *all = weir__malloc(sizeof *all);
+    struct blob b = {.pid = (uint32_t)getpid(), .uid = geteuid(), .host = weir__host_id()};
+    unsigned char room[WEIR__WIRE_BLOB] = {0};
+    weir_status st;
+
+    if (!all)
+        return weir__fail_nomem("joining %d ranks", w->ranks);
+    weir__share_find(w->home, sizeof *w->home, &b.home);
+    memcpy(room, &b, sizeof b);
+    st = weir__world_gather(w, "world", all_of(w->ranks), timeout_ns, room, all);
+    for (int i = 0; i < w->ranks && !st; i++) {
+        memcpy(&b, all->blobs[i], sizeof b);
+        w->peers[i].pid = b.pid;
+        w->peers[i].uid = b.uid;
+        w->peers[i].host = b.host;
+        w->peers[i].home_place = b.home;
+    }
+    weir__free(all);
+    return st;
+}
+
+/* The same choice on every rank: shared memory where it joins all of them. */
+static const struct weir__engine *choose_engine(const struct weir__world *w)
+{
+    for (int i = 1; i < w->ranks; i++)
+        if (w->peers[i].host != w->peers[0].host || w->peers[i].uid != w->peers[0].uid)
+            return &weir__mpi_engine;
+    return &weir__shm_engine;
+}
+
+weir_status weir__world_begin(struct weir__world *w, int64_t timeout_ns)
+{
     weir_status st;
 
     if (!(w->home = weir__share_map(sizeof *w->home)))
         return weir__fail(WEIR_EUNAVAILABLE, "the system gave no memory to share (memfd)");
-    if (!(all = weir__malloc(sizeof *all)))
-        return weir__fail_nomem("joining %d ranks", w->ranks);
-    st = meet(w, "world", all_of(w->ranks), timeout_ns, w->home, sizeof *w->home, all);
-    for (int i = 0; i < w->ranks && !st; i++) {
-        struct blob b = blob_of(all, i);
-        struct weir__peer *peer = &w->peers[i];
-
-        peer->pid = b.pid;
-        if (b.host != weir__host_id())
-            st = weir__fail(WEIR_EUNAVAILABLE,
-                            "rank %d is on another host, or in another container, than rank %d: "
-                            "engine shm joins processes of one",
-                            i, w->rank);
-        else if (b.uid != geteuid())
-            st = weir__fail(WEIR_EUNAVAILABLE,
-                            "rank %d is of user %u, rank %d of user %u: engine shm joins processes "
-                            "of one",
-                            i, b.uid, w->rank, (unsigned)geteuid());
-        else if (i == w->rank)
-            peer->home = w->home;
-        else if (!(peer->home = weir__share_reach(&peer->reached, b.pid, &b.memory, true)))
-            st = weir__last_status();
-    }
-    weir__free(all);
-    if (!st && !weir__thread_start(&w->progress, progress_main, w))
-        st = weir__fail(WEIR_EUNAVAILABLE, "the system gave no thread for joining ranks");
-    else if (!st)
-        w->progresses = true;
-    return st;
+    if ((st = meet_ranks(w, timeout_ns)))
+        return st;
+    if (!w->engine)
+        w->engine = choose_engine(w);
+    if ((st = w->engine->join(w, timeout_ns)))
+        return st;
+    if (!weir__thread_start(&w->progress, progress_main, w))
+        return weir__fail(WEIR_EUNAVAILABLE, "the system gave no thread for joining ranks");
+    w->progresses = true;
+    return WEIR_OK;
 }
 
-void weir__shm_end(struct weir__world *w)
+void weir__world_end(struct weir__world *w)
 {
     atomic_store(&w->stop, true);
     if (w->progresses) {
-        atomic_fetch_add(&w->home->bell, 1);
-        weir__futex_wake_shared(&w->home->bell);
+        weir__procs_poke(w);
         pthread_join(w->progress, NULL);
     }
-    for (int i = 0; i < w->ranks; i++)
-        weir__share_leave(&w->peers[i].reached);
+    if (w->engine)
+        w->engine->part(w);
     if (w->home)
         weir__share_unmap(w->home, sizeof *w->home);
     while (w->splits) {
@@ -166,35 +173,6 @@ static weir_status name_key(struct weir__world *w, const int *ranks, int nranks,
     return WEIR_OK;
 }
 
-static weir_status open_cells(struct weir__procs_group *p, const struct weir__wire_gathered *all)
-{
-    struct blob b = blob_of(all, p->world_rank[0]);
-
-    if (p->owns_cells)
-        return WEIR_OK;
-    if (b.memory.bytes != weir__cells_size(p->ranks))
-        return weir__fail(WEIR_EINVAL, "the members of group '%s' are in another order", p->key);
-    if (!(p->cells = weir__share_reach(&p->reached, b.pid, &b.memory, true)))
-        return weir__last_status();
-    return WEIR_OK;
-}
-
-/* The members tell each other where the cells are, and that they have them: whoever is quick may be
- * gone again before another has opened its memory. */
-static weir_status meet_members(struct weir__procs_group *p, uint64_t members, int64_t timeout_ns,
-                                struct weir__wire_gathered *all)
-{
-    char ready[WEIR__WIRE_KEY];
-    weir_status st;
-
-    if ((st = meet(p->world, p->key, members, timeout_ns, p->cells, weir__cells_size(p->ranks),
-                   all)) ||
-        (st = open_cells(p, all)))
-        return st;
-    snprintf(ready, sizeof ready, "%.80s ready", p->key);
-    return meet(p->world, ready, members, timeout_ns, NULL, 0, all);
-}
-
 static weir_status check_self(const struct weir__world *w, const int *ranks, int nranks, int *self)
 {
     uint64_t seen = 0;
@@ -220,7 +198,6 @@ weir_status weir__procs_group_make(struct weir__world *w, const int *ranks, int 
                                    const char *name, int64_t timeout_ns,
                                    struct weir__procs_group **out)
 {
-    struct weir__wire_gathered *all = NULL;
     struct weir__procs_group *p;
     uint64_t members = 0;
     weir_status st;
@@ -229,10 +206,8 @@ weir_status weir__procs_group_make(struct weir__world *w, const int *ranks, int 
     *out = NULL;
     if ((st = check_self(w, ranks, nranks, &self)))
         return st;
-    if (!(p = weir__calloc(1, sizeof *p)) || !(all = weir__malloc(sizeof *all))) {
-        weir__free(p);
+    if (!(p = weir__calloc(1, sizeof *p)))
         return weir__fail_nomem("making a group of %d ranks", nranks);
-    }
     p->world = w;
     p->self = self;
     p->ranks = nranks;
@@ -246,15 +221,8 @@ weir_status weir__procs_group_make(struct weir__world *w, const int *ranks, int 
     p->next = w->groups;
     w->groups = p;
     weir__mutex_unlock(&w->lock);
-    if (!st && !self) {
-        p->cells = weir__share_map(weir__cells_size(nranks));
-        p->owns_cells = p->cells;
-        if (!p->cells)
-            st = weir__fail(WEIR_EUNAVAILABLE, "the system gave no memory to share (memfd)");
-    }
     if (!st)
-        st = meet_members(p, members, timeout_ns, all);
-    weir__free(all);
+        st = w->engine->open(p, members, timeout_ns);
     if (st) {
         weir__procs_group_free(p);
         return st;
@@ -273,20 +241,13 @@ void weir__procs_group_free(struct weir__procs_group *p)
         ;
     *at = p->next;
     weir__mutex_unlock(&w->lock);
-    /* Others get the reason of a broken group; that somebody leaves it is none. */
-    if (p->cells && !(p->group && atomic_load(&p->group->broken))) {
-        atomic_fetch_or(&p->cells->closed, UINT64_C(1) << p->self);
-        weir__shm_ring(p, all_of(p->ranks));
-    }
+    w->engine->close(p);
     while (p->idle) {
         struct weir__visit *v = p->idle;
 
         p->idle = v->next;
         weir__free(v);
     }
-    if (p->owns_cells)
-        weir__share_unmap(p->cells, 0);
-    weir__share_leave(&p->reached);
     weir__free(p);
     weir__world_drop(w);
 }

@@ -3,8 +3,9 @@
  *   hub     a thread of rank 0: accepts connections of ranks that know the token, gathers what
  *           members of a group tell each other, watches who lives, passes aborts on
  *   link    a thread of every rank: its connection to the hub
- *   shm     the transport on one host: a thread of every rank (progress) that sleeps until peers
- *           ring its bell
+ *   calls   the transport: states of calls, and a thread of every rank (progress) that sleeps until
+ *           its bell is rung
+ *   engine  how calls meet and bytes move: shm, mpi (engine.h)
  *
  * A *world* is the ranks that one weir_group_join brought together; groups split off from it share
  * its threads. Locks, outermost first: world->lock, group->lock. Nobody is woken under them. */
@@ -54,9 +55,11 @@ uint64_t weir__host_id(void);
 struct weir__peer {
     _Atomic int gone; /* enum weir__gone; the text is there before */
     char text[WEIR__WIRE_TEXT];
-    struct weir__home *home; /* shm: where its bell is */
-    uint32_t pid;
-    struct weir__reached *reached; /* its memory that is mapped here */
+    uint32_t pid, uid;
+    uint64_t host;
+    struct weir__shared_place home_place;
+    struct weir__home *home;       /* shm: where its bell is */
+    struct weir__reached *reached; /* shm: its memory that is mapped here */
 };
 
 struct weir__world {
@@ -80,11 +83,14 @@ struct weir__world {
     uint64_t quickest_ns;
     /* What somebody waits for to be gathered, under conn_lock. */
     struct weir__gather *gathers;
-    /* shm */
-    struct weir__home *home; /* this rank's */
+    struct weir__home *home; /* this rank's: where its progress thread sleeps */
+    const struct weir__engine *engine;
+    struct weir__mpi *mpi;
 };
 
-weir_status weir__world_join(const struct weir__place_in_job *place, int64_t timeout_ns,
+/* `engine`: NULL for what fits. */
+weir_status weir__world_join(const struct weir__place_in_job *place,
+                             const struct weir__engine *engine, int64_t timeout_ns,
                              struct weir__world **out);
 /* One use less; the last one leaves. */
 void weir__world_drop(struct weir__world *world);
@@ -95,20 +101,20 @@ weir_status weir__world_gather(struct weir__world *world, const char *key, uint6
 void weir__world_send_abort(struct weir__world *world, const char *key, weir_status status,
                             const char *text);
 
-/* ---- shm.c: called by the link ---- */
+/* ---- calls.c: called by the link ---- */
 
 /* A rank is gone: groups with it break. */
-void weir__shm_see_gone(struct weir__world *world, int rank);
+void weir__procs_see_gone(struct weir__world *world, int rank);
 /* Somebody else has broken that group. */
-void weir__shm_see_abort(struct weir__world *world, const char *key, weir_status status,
-                         const char *text);
-/* Before and after everything else. */
-weir_status weir__shm_begin(struct weir__world *world, int64_t timeout_ns);
-void weir__shm_end(struct weir__world *world);
-
-extern const struct weir__transport weir__shm_transport;
+void weir__procs_see_abort(struct weir__world *world, const char *key, weir_status status,
+                           const char *text);
+extern const struct weir__transport weir__procs_transport;
 
 /* ---- members.c: a group's part of a world ---- */
+
+/* Before and after everything else: the ranks meet, and the engine is chosen. */
+weir_status weir__world_begin(struct weir__world *world, int64_t timeout_ns);
+void weir__world_end(struct weir__world *world);
 
 /* Meets the other members, ranks[i] of the world as rank i, and takes a use of the world. Groups of
  * the same ranks and name are told apart by how many of them there were.

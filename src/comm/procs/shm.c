@@ -1,21 +1,25 @@
-/* Ranks as processes of one host: the transport.
- *
- * As in comm.h, with rendezvous that are cells in shared memory (cells.h). Each process has its own
- * struct weir__rendezvous for a call, in group->rendezvous; the list and the states of participants
- * are under world->lock, what reports read under group->lock as well. Nobody is ever LAST: who
- * arrives last runs its part at once and rings the others' bells; their progress threads let their
- * streams go on. */
-#include "comm/procs/shm.h"
-
+/* Engine `shm`: processes of one host. Rendezvous are cells in shared memory (cells.h); who arrives
+ * last runs its part at once and rings the others' bells. Kernels read peers' memory where it is,
+ * which is mapped to be read. */
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "comm/procs/engine.h"
 
 static uint64_t bit(int rank)
 {
-    return UINT64_C(1) << rank;
+    return weir__rank_bit(rank);
 }
 
-void weir__shm_ring(const struct weir__procs_group *p, uint64_t ranks)
+static uint64_t all_of(const struct weir__procs_group *p)
+{
+    return p->ranks == 64 ? UINT64_MAX : bit(p->ranks) - 1;
+}
+
+/* Rings other members, of `ranks` of the group. */
+static void ring(const struct weir__procs_group *p, uint64_t ranks)
 {
     for (uint64_t left = ranks & ~bit(p->self); left; left &= left - 1) {
         struct weir__home *home = p->world->peers[p->world_rank[__builtin_ctzll(left)]].home;
@@ -25,119 +29,148 @@ void weir__shm_ring(const struct weir__procs_group *p, uint64_t ranks)
     }
 }
 
-static void add_woken(struct weir__participant **list, struct weir__participant *participant)
-{
-    participant->woken = *list;
-    *list = participant;
-}
+/* ---- worlds and groups ---- */
 
-void weir__shm_wake(struct weir__participant *list, const struct weir__participant *self)
+static weir_status shm_join(struct weir__world *w, int64_t timeout_ns)
 {
-    while (list) {
-        struct weir__participant *next = list->woken; /* once woken it is somebody else's */
+    (void)timeout_ns; /* the ranks have met */
+    for (int i = 0; i < w->ranks; i++) {
+        struct weir__peer *peer = &w->peers[i];
 
-        if (list != self)
-            list->wake(list);
-        list = next;
+        if (peer->host != weir__host_id())
+            return weir__fail(WEIR_EUNAVAILABLE,
+                              "rank %d is on another host, or in another container, than rank %d: "
+                              "engine shm joins processes of one",
+                              i, w->rank);
+        if (peer->uid != geteuid())
+            return weir__fail(WEIR_EUNAVAILABLE,
+                              "rank %d is of user %u, rank %d of user %u: engine shm joins "
+                              "processes of one",
+                              i, peer->uid, w->rank, (unsigned)geteuid());
+        if (i == w->rank)
+            peer->home = w->home;
+        else if (!(peer->home =
+                       weir__share_reach(&peer->reached, peer->pid, &peer->home_place, true)))
+            return weir__last_status();
     }
+    return WEIR_OK;
 }
 
-static struct weir__participant *participant_of(struct weir__rendezvous *m)
+static void shm_part(struct weir__world *w)
 {
-    return weir__containerof(m, struct weir__participant, own);
+    for (int i = 0; i < w->ranks; i++)
+        weir__share_leave(&w->peers[i].reached);
 }
 
-/* ---- under world->lock ---- */
-
-static void begin(struct weir__procs_group *p, struct weir__participant *participant,
-                  const struct weir__meet *meet, uint64_t call, struct weir__visit *v)
+static weir_status open_cells(struct weir__procs_group *p, const struct weir__wire_gathered *all)
 {
-    struct weir__rendezvous *m = &participant->own;
-    weir_group *g = p->group;
+    struct weir__shared_place place;
 
-    m->channel = meet->channel;
-    m->call = call;
-    m->arrived = bit(p->self);
-    m->left = 0;
-    m->gathered = m->failed = false;
-    m->since_ns = meet->timed && g->timeout_ns >= 0 ? weir__clock_ns() : 0;
-    m->more = v;
-    memset(m->participants, 0, (size_t)g->nranks * sizeof *m->participants);
-    m->participants[p->self] = participant;
-    m->args[p->self] = meet;
-    participant->in = m;
-    participant->failed = false;
-    participant->state = WEIR__PARTICIPANT_WAITS;
-    weir__spin_lock(&g->lock);
-    m->next = g->rendezvous;
-    g->rendezvous = m;
-    weir__spin_unlock(&g->lock);
+    memcpy(&place, all->blobs[p->world_rank[0]], sizeof place);
+    if (p->owns_cells)
+        return WEIR_OK;
+    if (place.bytes != weir__cells_size(p->ranks))
+        return weir__fail(WEIR_EINVAL, "the members of group '%s' are in another order", p->key);
+    if (!(p->cells =
+              weir__share_reach(&p->reached, p->world->peers[p->world_rank[0]].pid, &place, true)))
+        return weir__last_status();
+    return WEIR_OK;
 }
 
-/* It is over here, or was given up: then others must know before its memory changes. */
-static void end(struct weir__procs_group *p, struct weir__rendezvous *m)
+/* The members tell each other where the cells are, and that they have them: whoever is quick may be
+ * gone again before another has opened its memory. */
+static weir_status meet_members(struct weir__procs_group *p, uint64_t members, int64_t timeout_ns,
+                                struct weir__wire_gathered *all)
 {
-    struct weir__rendezvous **at = &p->group->rendezvous;
-    struct weir__visit *v = m->more;
+    struct weir__shared_place place = {0};
+    char ready[WEIR__WIRE_KEY];
+    weir_status st;
 
-    weir__spin_lock(&p->group->lock);
-    while (*at != m)
-        at = &(*at)->next;
-    *at = m->next;
-    weir__spin_unlock(&p->group->lock);
-    weir__visit_end(v);
-    v->next = p->idle;
-    p->idle = v;
+    if (p->cells && !weir__share_find(p->cells, weir__cells_size(p->ranks), &place))
+        return weir__fail(WEIR_EINTERNAL, "memory of group '%s' is not shared", p->key);
+    if ((st = weir__engine_gather(p->world, p->key, members, timeout_ns, &place, sizeof place,
+                                  all)) ||
+        (st = open_cells(p, all)))
+        return st;
+    snprintf(ready, sizeof ready, "%.80s ready", p->key);
+    return weir__engine_gather(p->world, ready, members, timeout_ns, NULL, 0, all);
 }
 
-static void give_up(struct weir__procs_group *p, struct weir__rendezvous *m,
-                    enum weir__participant_state state)
+static weir_status shm_open(struct weir__procs_group *p, uint64_t members, int64_t timeout_ns)
 {
-    struct weir__visit *v = m->more;
+    struct weir__wire_gathered *all;
+    weir_status st;
 
-    if (v->placed)
-        atomic_fetch_or(&v->cell->failed, bit(p->self));
-    participant_of(m)->state = state;
-    participant_of(m)->failed = state == WEIR__PARTICIPANT_OVER;
-    end(p, m);
-}
-
-void weir__shm_break(struct weir__procs_group *p, weir_status status, const char *reason, bool tell,
-                     struct weir__participant **woken)
-{
-    weir_group *g = p->group;
-    struct weir__rendezvous *m, *next;
-
-    if (atomic_load(&g->broken))
-        return;
-    weir__spin_lock(&g->lock);
-    g->status = status;
-    snprintf(g->reason, sizeof g->reason, "%s", reason);
-    atomic_store_explicit(&g->broken, true, memory_order_release);
-    weir__spin_unlock(&g->lock);
-    if (tell)
-        weir__world_send_abort(p->world, p->key, status, reason);
-    for (m = g->rendezvous; m; m = next) {
-        struct weir__participant *participant = participant_of(m);
-
-        next = m->next;
-        if (participant->state == WEIR__PARTICIPANT_RUNS)
-            continue; /* its part ends by itself */
-        give_up(p, m,
-                participant->state == WEIR__PARTICIPANT_LEAVES ? WEIR__PARTICIPANT_OVER
-                                                               : WEIR__PARTICIPANT_REFUSED);
-        add_woken(woken, participant);
+    if (!p->self) {
+        p->cells = weir__share_map(weir__cells_size(p->ranks));
+        p->owns_cells = p->cells;
+        if (!p->cells)
+            return weir__fail(WEIR_EUNAVAILABLE, "the system gave no memory to share (memfd)");
     }
+    if (!(all = weir__malloc(sizeof *all)))
+        return weir__fail_nomem("making a group of %d ranks", p->ranks);
+    st = meet_members(p, members, timeout_ns, all);
+    weir__free(all);
+    return st;
 }
 
-static void break_over(struct weir__procs_group *p, struct weir__rendezvous *m, weir_status status,
-                       const char *why, struct weir__participant **woken)
+static void shm_close(struct weir__procs_group *p)
 {
-    char where[160], text[sizeof p->group->reason];
+    /* Others get the reason of a broken group; that somebody leaves it is none. */
+    if (p->cells && !(p->group && atomic_load(&p->group->broken))) {
+        atomic_fetch_or(&p->cells->closed, bit(p->self));
+        ring(p, all_of(p));
+    }
+    if (p->owns_cells)
+        weir__share_unmap(p->cells, 0);
+    weir__share_leave(&p->reached);
+}
 
-    weir__call_text(m->args[p->self], m->call, where, sizeof where);
-    snprintf(text, sizeof text, "%s: %s", where, why);
-    weir__shm_break(p, status, text, true, woken);
+static uint64_t shm_closed(const struct weir__procs_group *p)
+{
+    return atomic_load(&p->cells->closed);
+}
+
+/* ---- a call: showing ---- */
+
+/* Peers read the bytes where they are, if they can and nobody changes them. */
+static bool show_bytes(struct weir__visit *v, const struct weir__meet *meet,
+                       const struct weir__code_shown *s, struct weir__shared_place *place)
+{
+    size_t bytes = (size_t)s->bytes;
+    const char *at;
+
+    memcpy(&at, (const char *)meet + s->offset, sizeof at);
+    if (!bytes || (!s->changes && weir__share_find(at, bytes, place)))
+        return true;
+    return weir__visit_stage(v, at, bytes) &&
+           weir__share_find(v->staged[v->nstaged - 1].piece, bytes, place);
+}
+
+static bool shm_show(struct weir__procs_group *p, struct weir__visit *v,
+                     const struct weir__meet *meet, uint64_t call,
+                     const struct weir__code_shown *shown, int n)
+{
+    v->cell = weir__cell_of(p->cells, meet->channel, call);
+    v->generation = call / WEIR__CELLS;
+    if (!v->cell) {
+        weir__fail(WEIR_EUNSUPPORTED,
+                   "%s: collectives by name work between ranks of one process only",
+                   meet->offer.label);
+        return false;
+    }
+    for (int i = 0; i < n; i++)
+        if (!show_bytes(v, meet, &shown[i], &v->record.shown[i].place))
+            return false;
+    return true;
+}
+
+/* ---- a call: meeting ---- */
+
+static const struct weir__record *record_of(const struct weir__visit *v,
+                                            const struct weir__channel *channel, int rank)
+{
+    return &v->cell->records[weir__cell_place(channel, rank)];
 }
 
 /* The others' records of the call are readable. False if the group broke. */
@@ -147,9 +180,9 @@ static bool check_fit(struct weir__procs_group *p, struct weir__rendezvous *m, u
     char differ[400];
 
     for (uint64_t left = arrived & ~bit(p->self); left; left &= left - 1)
-        if (!weir__visit_fits(m->more, m->args[p->self], __builtin_ctzll(left), differ,
-                              sizeof differ)) {
-            break_over(p, m, WEIR_EINVAL, differ, woken);
+        if (!weir__record_fits(record_of(m->more, m->channel, __builtin_ctzll(left)),
+                               m->args[p->self], differ, sizeof differ)) {
+            weir__procs_break_over(p, m, WEIR_EINVAL, differ, woken);
             return false;
         }
     return true;
@@ -176,302 +209,113 @@ static bool place(struct weir__procs_group *p, struct weir__rendezvous *m,
     if (!check_fit(p, m, arrived, woken))
         return false;
     if (arrived == m->channel->members)
-        weir__shm_ring(p, arrived);
+        ring(p, arrived);
     return true;
 }
 
-/* Everybody is here. */
-static void gather(struct weir__procs_group *p, struct weir__rendezvous *m,
-                   struct weir__participant **woken)
+/* The arguments of that rank, in visit->args; false with the error said. */
+static bool reach_record(struct weir__procs_group *p, struct weir__visit *v,
+                         struct weir__channel *channel, int rank)
+{
+    const struct weir__record *r = record_of(v, channel, rank);
+    struct weir__peer *peer = &p->world->peers[p->world_rank[rank]];
+    void *at[WEIR__CODE_SHOWN] = {NULL};
+
+    for (uint32_t i = 0; i < r->nshown && i < WEIR__CODE_SHOWN; i++) {
+        struct weir__shared_place from = r->shown[i].place;
+
+        if (from.bytes && !(at[i] = weir__share_reach(&peer->reached, peer->pid, &from, false)))
+            return false;
+    }
+    return weir__record_read(r, channel, rank, at, (void *)v->args[rank]);
+}
+
+static enum weir__step shm_meet(struct weir__procs_group *p, struct weir__rendezvous *m,
+                                uint64_t *arrived, struct weir__participant **woken)
 {
     struct weir__visit *v = m->more;
 
+    if (!place(p, m, woken))
+        return WEIR__STEP_BROKE;
+    *arrived = v->placed ? atomic_load(&v->cell->arrived) : bit(p->self);
+    if (*arrived != m->channel->members)
+        return WEIR__STEP_WAITS;
     if (!check_fit(p, m, m->channel->members, woken))
-        return;
+        return WEIR__STEP_BROKE;
     for (uint64_t left = m->channel->members & ~bit(p->self); left; left &= left - 1) {
         int rank = __builtin_ctzll(left);
 
-        if (!weir__visit_read(p, v, m->channel, rank)) {
+        if (!reach_record(p, v, m->channel, rank)) {
             const struct weir__peer *peer = &p->world->peers[p->world_rank[rank]];
 
             /* It has given the call up and is gone: the link hears why. */
             if (atomic_load(&v->cell->failed) || weir__process_state(peer->pid) == 'Z')
-                return;
-            break_over(p, m, WEIR_EUNAVAILABLE, weir_last_error(), woken);
-            return;
+                return WEIR__STEP_WAITS;
+            weir__procs_break_over(p, m, WEIR_EUNAVAILABLE, weir_last_error(), woken);
+            return WEIR__STEP_BROKE;
         }
         m->args[rank] = v->args[rank];
     }
-    weir__spin_lock(&p->group->lock);
-    m->gathered = true;
-    weir__spin_unlock(&p->group->lock);
-    participant_of(m)->state = WEIR__PARTICIPANT_RUNS;
-    add_woken(woken, participant_of(m));
+    return WEIR__STEP_HERE;
 }
 
-/* The first of the ranks that will not come any more; -1: none. */
-static int find_gone(const struct weir__procs_group *p, uint64_t ranks)
-{
-    uint64_t closed = atomic_load(&p->cells->closed);
+/* ---- a call: leaving ---- */
 
-    for (; ranks; ranks &= ranks - 1) {
-        int rank = __builtin_ctzll(ranks);
-
-        if (closed & bit(rank) || atomic_load(&p->world->peers[p->world_rank[rank]].gone))
-            return rank;
-    }
-    return -1;
-}
-
-static void say_gone(const struct weir__procs_group *p, int rank, char *text, size_t size)
-{
-    const struct weir__peer *peer = &p->world->peers[p->world_rank[rank]];
-
-    if (!atomic_load(&peer->gone))
-        snprintf(text, size, "rank %d has left", rank);
-    else if (p->world_rank[rank] == rank)
-        snprintf(text, size, "%s", peer->text);
-    else
-        snprintf(text, size, "rank %d of the group: %s", rank, peer->text);
-}
-
-static void say_late(const struct weir__procs_group *p, uint64_t missing, char *text, size_t size)
-{
-    int n = snprintf(text, size, "timed out after %.3g s:", (double)p->group->timeout_ns / 1e9);
-
-    for (int i = 0; missing && (size_t)n < size; missing &= missing - 1, i++)
-        n += snprintf(text + n, size - (size_t)n, "%s rank %d", i ? "," : "",
-                      __builtin_ctzll(missing));
-    if ((size_t)n < size)
-        snprintf(text + n, size - (size_t)n, " did not arrive");
-}
-
-static void look_at_waiting(struct weir__procs_group *p, struct weir__rendezvous *m,
-                            uint64_t now_ns, struct weir__participant **woken)
+static void shm_leave(struct weir__procs_group *p, struct weir__rendezvous *m, bool failed)
 {
     struct weir__visit *v = m->more;
-    uint64_t arrived, missing;
-    char text[500];
-    int gone;
+    uint64_t left;
 
-    if (!place(p, m, woken))
-        return;
-    /* Who has gone is asked for first: it may have arrived before. */
-    gone = find_gone(p, m->channel->members & ~bit(p->self));
-    arrived = v->placed ? atomic_load(&v->cell->arrived) : bit(p->self);
-    if (arrived == m->channel->members) {
-        gather(p, m, woken);
-        return;
-    }
-    weir__spin_lock(&p->group->lock);
-    m->arrived = arrived;
-    weir__spin_unlock(&p->group->lock);
-    missing = m->channel->members & ~arrived;
-    if (gone >= 0 && v->placed && (gone = find_gone(p, missing)) >= 0) {
-        say_gone(p, gone, text, sizeof text);
-        break_over(p, m, WEIR_EUNAVAILABLE, text, woken);
-    } else if (m->since_ns && now_ns > m->since_ns &&
-               now_ns - m->since_ns >= (uint64_t)p->group->timeout_ns) {
-        say_late(p, missing, text, sizeof text);
-        break_over(p, m, WEIR_ETIMEDOUT, text, woken);
-    }
+    if (failed)
+        atomic_fetch_or(&v->cell->failed, bit(p->self));
+    left = atomic_fetch_or(&v->cell->left, bit(p->self)) | bit(p->self);
+    if (left == m->channel->members || failed)
+        ring(p, m->channel->members);
 }
 
 /* The reason of a call that another rank gave up comes over the link: it is waited for. */
-static void look_at_leaving(struct weir__procs_group *p, struct weir__rendezvous *m,
-                            struct weir__participant **woken)
+static enum weir__step shm_left(struct weir__procs_group *p, struct weir__rendezvous *m,
+                                uint64_t *left, struct weir__participant **woken)
 {
     struct weir__visit *v = m->more;
     struct weir__cell *c = v->cell;
-    uint64_t members = m->channel->members, left = atomic_load(&c->left);
+    uint64_t members = m->channel->members;
 
-    if (left != members || atomic_load(&c->failed)) {
-        weir__spin_lock(&p->group->lock);
-        m->left = left;
-        weir__spin_unlock(&p->group->lock);
-        return;
-    }
+    (void)woken;
+    *left = atomic_load(&c->left);
+    if (*left != members || atomic_load(&c->failed))
+        return WEIR__STEP_WAITS;
     if ((atomic_fetch_or(&c->acked, bit(p->self)) | bit(p->self)) == members) {
         atomic_store(&c->arrived, 0);
         atomic_store(&c->left, 0);
         atomic_store(&c->acked, 0);
         atomic_fetch_add(&c->generation, 1);
         if (atomic_exchange(&c->wanted, 0))
-            weir__shm_ring(p, members);
+            ring(p, members);
     }
-    participant_of(m)->state = WEIR__PARTICIPANT_OVER;
-    add_woken(woken, participant_of(m));
-    end(p, m);
+    return WEIR__STEP_HERE;
 }
 
-void weir__shm_look(struct weir__procs_group *p, uint64_t now_ns, struct weir__participant **woken)
+/* Others must know before this rank's memory changes. */
+static void shm_give_up(struct weir__procs_group *p, struct weir__rendezvous *m)
 {
-    struct weir__rendezvous *m, *next;
-
-    for (m = p->group->rendezvous; m && !atomic_load(&p->group->broken); m = next) {
-        next = m->next;
-        if (participant_of(m)->state == WEIR__PARTICIPANT_WAITS)
-            look_at_waiting(p, m, now_ns, woken);
-        else if (participant_of(m)->state == WEIR__PARTICIPANT_LEAVES)
-            look_at_leaving(p, m, woken);
-    }
-}
-
-/* ---- the transport ---- */
-
-static bool shm_arrive(struct weir__participant *participant, const struct weir__meet *meet,
-                       uint64_t call)
-{
-    weir_group *g = meet->channel->group;
-    struct weir__procs_group *p = g->procs;
-    struct weir__participant *woken = NULL;
-    struct weir__visit *v;
-    char text[sizeof g->reason], where[160];
-    bool parked = false;
-
-    participant->rank = meet->rank;
-    weir__mutex_lock(&p->world->lock);
-    if ((v = p->idle))
-        p->idle = v->next;
-    weir__mutex_unlock(&p->world->lock);
-    v = weir__visit_make(p, v, meet, call);
-    weir__mutex_lock(&p->world->lock);
-    if (!v) {
-        weir__call_text(meet, call, where, sizeof where);
-        snprintf(text, sizeof text, "%s failed on rank %d: %s", where, p->self, weir_last_error());
-        weir__shm_break(p, WEIR_ENOMEM, text, true, &woken);
-    }
-    if (atomic_load(&g->broken)) {
-        participant->state = WEIR__PARTICIPANT_REFUSED;
-        if (v) {
-            weir__visit_end(v);
-            v->next = p->idle;
-            p->idle = v;
-        }
-    } else {
-        begin(p, participant, meet, call, v);
-        look_at_waiting(p, &participant->own, weir__clock_ns(), &woken);
-        parked = participant->state == WEIR__PARTICIPANT_WAITS;
-    }
-    weir__mutex_unlock(&p->world->lock);
-    weir__shm_wake(woken, participant);
-    return !parked;
-}
-
-static bool shm_depart(struct weir__participant *participant, weir_status status, const char *text)
-{
-    struct weir__rendezvous *m = participant->in;
-    weir_group *g = m->channel->group;
-    struct weir__procs_group *p = g->procs;
     struct weir__visit *v = m->more;
-    struct weir__participant *woken = NULL;
-    char where[160], reason[sizeof g->reason];
-    uint64_t left;
-    bool parked;
 
-    weir__mutex_lock(&p->world->lock);
-    if (text) {
-        weir__call_text(m->args[p->self], m->call, where, sizeof where);
-        snprintf(reason, sizeof reason, "%s failed on rank %d: %s", where, p->self, text);
-        weir__shm_break(p, status, reason, true, &woken);
+    if (v->placed)
         atomic_fetch_or(&v->cell->failed, bit(p->self));
-    }
-    left = atomic_fetch_or(&v->cell->left, bit(p->self)) | bit(p->self);
-    if (left == m->channel->members || text)
-        weir__shm_ring(p, m->channel->members);
-    participant->state = WEIR__PARTICIPANT_LEAVES;
-    look_at_leaving(p, m, &woken);
-    if (participant->state == WEIR__PARTICIPANT_LEAVES && atomic_load(&g->broken)) {
-        give_up(p, m, WEIR__PARTICIPANT_OVER);
-        add_woken(&woken, participant);
-    }
-    parked = participant->state == WEIR__PARTICIPANT_LEAVES;
-    weir__mutex_unlock(&p->world->lock);
-    weir__shm_wake(woken, participant);
-    return !parked;
 }
 
-static void shm_abort(weir_group *g, weir_status status, const char *reason)
-{
-    struct weir__procs_group *p = g->procs;
-    struct weir__participant *woken = NULL;
-
-    weir__mutex_lock(&p->world->lock);
-    weir__shm_break(p, status, reason, true, &woken);
-    weir__mutex_unlock(&p->world->lock);
-    weir__shm_wake(woken, NULL);
-}
-
-static weir_status shm_open(weir_group *g)
-{
-    struct weir__procs_group *p = g->procs;
-    struct weir__participant *woken = NULL;
-
-    weir__mutex_lock(&p->world->lock);
-    p->group = g;
-    if (p->early)
-        weir__shm_break(p, p->early, p->early_text, false, &woken);
-    weir__mutex_unlock(&p->world->lock);
-    return WEIR_OK;
-}
-
-static void shm_close(weir_group *g)
-{
-    weir__procs_group_free(g->procs);
-}
-
-const struct weir__transport weir__shm_transport = {
+const struct weir__engine weir__shm_engine = {
     .name = "shm",
+    .promise = "processes of one host and user; sums in rank order, the same bits on every rank",
+    .join = shm_join,
+    .part = shm_part,
     .open = shm_open,
     .close = shm_close,
-    .arrive = shm_arrive,
-    .depart = shm_depart,
-    .abort = shm_abort,
+    .show = shm_show,
+    .meet = shm_meet,
+    .leave = shm_leave,
+    .left = shm_left,
+    .give_up = shm_give_up,
+    .closed = shm_closed,
 };
-
-/* ---- what the link hears ---- */
-
-void weir__shm_see_gone(struct weir__world *w, int rank)
-{
-    struct weir__participant *woken = NULL;
-
-    weir__mutex_lock(&w->lock);
-    for (struct weir__procs_group *p = w->groups; p; p = p->next)
-        for (int i = 0; p->group && i < p->ranks; i++) {
-            char why[500], text[sizeof p->group->reason];
-
-            if (p->world_rank[i] != rank)
-                continue;
-            weir__shm_look(p, 0, &woken); /* calls it has been at are over; others name it */
-            if (atomic_load(&w->peers[rank].gone) == WEIR__GONE_LEFT)
-                continue;
-            say_gone(p, i, why, sizeof why);
-            if (p->group->rendezvous) {
-                break_over(p, p->group->rendezvous, WEIR_EUNAVAILABLE, why, &woken);
-            } else {
-                snprintf(text, sizeof text, "group '%s': %s", p->group->name, why);
-                weir__shm_break(p, WEIR_EUNAVAILABLE, text, false, &woken);
-            }
-        }
-    weir__mutex_unlock(&w->lock);
-    weir__shm_wake(woken, NULL);
-}
-
-void weir__shm_see_abort(struct weir__world *w, const char *key, weir_status status,
-                         const char *text)
-{
-    struct weir__participant *woken = NULL;
-
-    weir__mutex_lock(&w->lock);
-    for (struct weir__procs_group *p = w->groups; p; p = p->next)
-        if (!strcmp(p->key, key)) {
-            if (p->group) {
-                weir__shm_break(p, status, text, false, &woken);
-            } else if (!p->early) {
-                p->early = status;
-                snprintf(p->early_text, sizeof p->early_text, "%s", text);
-            }
-        }
-    weir__mutex_unlock(&w->lock);
-    weir__shm_wake(woken, NULL);
-}

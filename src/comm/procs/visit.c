@@ -2,35 +2,25 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "comm/procs/shm.h"
-
-/* Peers read the bytes where they are, if they can and nobody changes them. */
-static bool show(struct weir__visit *v, const struct weir__meet *meet,
-                 const struct weir__code_shown *s, int i)
-{
-    const char *at;
-    size_t bytes = (size_t)s->bytes;
-
-    memcpy(&at, (const char *)meet + s->offset, sizeof at);
-    v->record.shown[i].offset = s->offset;
-    v->record.shown[i].place = (struct weir__shared_place){0};
-    if (!bytes)
-        return true;
-    if (!s->changes && weir__share_find(at, bytes, &v->record.shown[i].place))
-        return true;
-    v->staged[v->nstaged].piece = weir__stage_take(bytes);
-    v->staged[v->nstaged].bytes = bytes;
-    if (!v->staged[v->nstaged].piece) {
-        weir__fail_nomem("%zu bytes to show other processes", bytes);
-        return false;
-    }
-    memcpy(v->staged[v->nstaged].piece, at, bytes);
-    return weir__share_find(v->staged[v->nstaged++].piece, bytes, &v->record.shown[i].place);
-}
+#include "comm/procs/engine.h"
 
 static void copy_name(char *to, size_t size, const char *from)
 {
     snprintf(to, size, "%s", from);
+}
+
+bool weir__visit_stage(struct weir__visit *v, const void *from, size_t bytes)
+{
+    void *piece = weir__stage_take(bytes);
+
+    if (!piece) {
+        weir__fail_nomem("%zu bytes to show other processes", bytes);
+        return false;
+    }
+    memcpy(piece, from, bytes);
+    v->staged[v->nstaged].piece = piece;
+    v->staged[v->nstaged++].bytes = bytes;
+    return true;
 }
 
 struct weir__visit *weir__visit_make(struct weir__procs_group *p, struct weir__visit *v,
@@ -47,27 +37,21 @@ struct weir__visit *weir__visit_make(struct weir__procs_group *p, struct weir__v
     r = &v->record;
     v->next = NULL;
     v->placed = false;
+    v->mpi = NULL;
     v->nstaged = 0;
-    v->cell = weir__cell_of(p->cells, meet->channel, call);
-    v->generation = call / WEIR__CELLS;
+    r->call = call;
     r->args_size = meet->args_size;
     r->nshown = (uint32_t)n;
     copy_name(r->label, sizeof r->label, meet->offer.label);
     copy_name(r->what, sizeof r->what, meet->offer.what);
     copy_name(r->reduce, sizeof r->reduce, meet->offer.reduce);
     memcpy(r->args, meet, meet->args_size);
-    if (!v->cell) {
-        weir__fail(WEIR_EUNSUPPORTED,
-                   "%s: collectives by name work between ranks of one process only",
-                   meet->offer.label);
-        goto end;
+    for (int i = 0; i < n; i++) {
+        r->shown[i].offset = shown[i].offset;
+        r->shown[i].place = (struct weir__shared_place){.bytes = (uint64_t)shown[i].bytes};
     }
-    for (int i = 0; i < n; i++)
-        if (!show(v, meet, &shown[i], i))
-            goto end;
-    return v;
-
-end:
+    if (p->world->engine->show(p, v, meet, call, shown, n))
+        return v;
     weir__visit_end(v);
     weir__free(v);
     return NULL;
@@ -80,57 +64,46 @@ void weir__visit_end(struct weir__visit *v)
     v->nstaged = 0;
 }
 
-static const struct weir__record *record_of(const struct weir__visit *v,
-                                            const struct weir__channel *channel, int rank)
+static void name_offer(const struct weir__record *r, struct weir__meet *meet)
 {
-    return &v->cell->records[weir__cell_place(channel, rank)];
-}
-
-bool weir__visit_read(struct weir__procs_group *p, struct weir__visit *v,
-                      struct weir__channel *channel, int rank)
-{
-    const struct weir__record *r = record_of(v, channel, rank);
-    struct weir__peer *peer = &p->world->peers[p->world_rank[rank]];
-    struct weir__meet *meet = (void *)v->args[rank];
-    uint32_t size = r->args_size, nshown = r->nshown;
-
-    if (size < sizeof *meet || size > sizeof r->args || nshown > WEIR__CODE_SHOWN) {
-        weir__fail(WEIR_EINTERNAL, "rank %d wrote what is no call", rank);
-        return false;
-    }
-    memcpy(meet, r->args, size);
-    meet->channel = channel;
-    meet->shown = NULL;
     meet->offer.label = r->label;
     meet->offer.what = r->what;
     meet->offer.reduce = r->reduce;
-    for (uint32_t i = 0; i < nshown; i++) {
-        struct weir__shared_place place = r->shown[i].place;
-        void *at = NULL;
+}
 
-        if (r->shown[i].offset > size - sizeof at) {
+bool weir__record_read(const struct weir__record *r, struct weir__channel *channel, int rank,
+                       void *const *at, struct weir__meet *out)
+{
+    uint32_t size = r->args_size, nshown = r->nshown;
+
+    if (size < sizeof *out || size > sizeof r->args || nshown > WEIR__CODE_SHOWN) {
+        weir__fail(WEIR_EINTERNAL, "rank %d wrote what is no call", rank);
+        return false;
+    }
+    memcpy(out, r->args, size);
+    out->channel = channel;
+    out->shown = NULL;
+    out->wanted = NULL;
+    name_offer(r, out);
+    for (uint32_t i = 0; i < nshown; i++) {
+        if (r->shown[i].offset > size - sizeof *at) {
             weir__fail(WEIR_EINTERNAL, "rank %d wrote what is no call", rank);
             return false;
         }
-        if (place.bytes && !(at = weir__share_reach(&peer->reached, peer->pid, &place, false)))
-            return false;
-        memcpy((char *)meet + r->shown[i].offset, &at, sizeof at);
+        memcpy((char *)out + r->shown[i].offset, &at[i], sizeof *at);
     }
     return true;
 }
 
-bool weir__visit_fits(const struct weir__visit *v, const struct weir__meet *meet, int rank,
-                      char *text, size_t size)
+bool weir__record_fits(const struct weir__record *r, const struct weir__meet *meet, char *text,
+                       size_t size)
 {
-    const struct weir__record *r = record_of(v, meet->channel, rank);
     _Alignas(16) unsigned char room[WEIR_ARGS_MAX];
     struct weir__meet *other = (void *)room;
 
     memcpy(room, r->args, sizeof room);
     other->channel = meet->channel;
-    other->offer.label = r->label;
-    other->offer.what = r->what;
-    other->offer.reduce = r->reduce;
+    name_offer(r, other);
     /* Arrays of counts are where this rank has them, or the operators differ. */
     if (other->offer.send != meet->offer.send || other->offer.recv != meet->offer.recv)
         other->offer.send = other->offer.recv = 0;

@@ -182,6 +182,22 @@ static int show_input(const void *args, struct weir__code_shown *shown)
     return 1;
 }
 
+/* Of an all-reduce all is read; of other calls what the rank gets. */
+static void want_part(const void *reader, const void *shower, int64_t *begin, int64_t *bytes)
+{
+    const struct weir__collective *a = reader, *peer = shower;
+    struct weir__piece piece;
+
+    if (*a->meet.offer.reduce) {
+        *bytes /= a->scatter ? a->ranks : 1;
+        *begin = a->scatter ? *bytes * a->meet.rank : 0;
+        return;
+    }
+    piece = weir__move_piece(a, peer, peer->meet.rank);
+    *begin = piece.bytes ? (int64_t)((uintptr_t)piece.from - (uintptr_t)peer->in) : 0;
+    *bytes = piece.bytes;
+}
+
 static struct weir__collective *begin_work(const struct weir__call *call, struct weir__work *work)
 {
     const struct weir__collective_params *p = call->params;
@@ -193,6 +209,7 @@ static struct weir__collective *begin_work(const struct weir__call *call, struct
         return a;
     weir__collective_offer(call, &a->meet.offer);
     a->meet.shown = show_input;
+    a->meet.wanted = want_part;
     a->in = call->in[0]->data;
     a->out = call->nout ? call->out[0].data : call->in[0]->data;
     a->numel = weir__view_numel(call->in[0]);

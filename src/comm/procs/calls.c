@@ -1,0 +1,405 @@
+/* Ranks as processes: the transport of all engines.
+ *
+ * As in comm.h. Each process has its own struct weir__rendezvous for a call, in group->rendezvous;
+ * the list and the states of participants are under world->lock, what reports read under
+ * group->lock as well. Nobody is ever LAST: who sees that all are there runs its part, at once or
+ * when its progress thread lets the stream go on. */
+#include <stdio.h>
+#include <string.h>
+
+#include "comm/procs/engine.h"
+
+static uint64_t bit(int rank)
+{
+    return weir__rank_bit(rank);
+}
+
+static const struct weir__engine *engine_of(const struct weir__procs_group *p)
+{
+    return p->world->engine;
+}
+
+void weir__procs_poke(struct weir__world *w)
+{
+    atomic_fetch_add(&w->home->bell, 1);
+    weir__futex_wake_shared(&w->home->bell);
+}
+
+static void add_woken(struct weir__participant **list, struct weir__participant *participant)
+{
+    participant->woken = *list;
+    *list = participant;
+}
+
+void weir__procs_wake(struct weir__participant *list, const struct weir__participant *self)
+{
+    while (list) {
+        struct weir__participant *next = list->woken; /* once woken it is somebody else's */
+
+        if (list != self)
+            list->wake(list);
+        list = next;
+    }
+}
+
+static struct weir__participant *participant_of(struct weir__rendezvous *m)
+{
+    return weir__containerof(m, struct weir__participant, own);
+}
+
+/* ---- under world->lock ---- */
+
+static void begin(struct weir__procs_group *p, struct weir__participant *participant,
+                  const struct weir__meet *meet, uint64_t call, struct weir__visit *v)
+{
+    struct weir__rendezvous *m = &participant->own;
+    weir_group *g = p->group;
+
+    m->channel = meet->channel;
+    m->call = call;
+    m->arrived = bit(p->self);
+    m->left = 0;
+    m->gathered = m->failed = false;
+    m->since_ns = meet->timed && g->timeout_ns >= 0 ? weir__clock_ns() : 0;
+    m->more = v;
+    memset(m->participants, 0, (size_t)g->nranks * sizeof *m->participants);
+    m->participants[p->self] = participant;
+    m->args[p->self] = meet;
+    participant->in = m;
+    participant->failed = false;
+    participant->state = WEIR__PARTICIPANT_WAITS;
+    weir__spin_lock(&g->lock);
+    m->next = g->rendezvous;
+    g->rendezvous = m;
+    weir__spin_unlock(&g->lock);
+}
+
+/* It is over here, or was given up: then others must know before its memory changes. */
+static void end(struct weir__procs_group *p, struct weir__rendezvous *m)
+{
+    struct weir__rendezvous **at = &p->group->rendezvous;
+    struct weir__visit *v = m->more;
+
+    weir__spin_lock(&p->group->lock);
+    while (*at != m)
+        at = &(*at)->next;
+    *at = m->next;
+    weir__spin_unlock(&p->group->lock);
+    weir__visit_end(v);
+    v->next = p->idle;
+    p->idle = v;
+}
+
+static void give_up(struct weir__procs_group *p, struct weir__rendezvous *m,
+                    enum weir__participant_state state)
+{
+    engine_of(p)->give_up(p, m);
+    participant_of(m)->state = state;
+    participant_of(m)->failed = state == WEIR__PARTICIPANT_OVER;
+    end(p, m);
+}
+
+void weir__procs_break(struct weir__procs_group *p, weir_status status, const char *reason,
+                       bool tell, struct weir__participant **woken)
+{
+    weir_group *g = p->group;
+    struct weir__rendezvous *m, *next;
+
+    if (atomic_load(&g->broken))
+        return;
+    weir__spin_lock(&g->lock);
+    g->status = status;
+    snprintf(g->reason, sizeof g->reason, "%s", reason);
+    atomic_store_explicit(&g->broken, true, memory_order_release);
+    weir__spin_unlock(&g->lock);
+    if (tell)
+        weir__world_send_abort(p->world, p->key, status, reason);
+    if (engine_of(p)->broken)
+        engine_of(p)->broken(p);
+    for (m = g->rendezvous; m; m = next) {
+        struct weir__participant *participant = participant_of(m);
+
+        next = m->next;
+        if (participant->state == WEIR__PARTICIPANT_RUNS)
+            continue; /* its part ends by itself */
+        give_up(p, m,
+                participant->state == WEIR__PARTICIPANT_LEAVES ? WEIR__PARTICIPANT_OVER
+                                                               : WEIR__PARTICIPANT_REFUSED);
+        add_woken(woken, participant);
+    }
+}
+
+void weir__procs_break_over(struct weir__procs_group *p, struct weir__rendezvous *m,
+                            weir_status status, const char *why, struct weir__participant **woken)
+{
+    char where[160], text[sizeof p->group->reason];
+
+    weir__call_text(m->args[p->self], m->call, where, sizeof where);
+    snprintf(text, sizeof text, "%s: %s", where, why);
+    weir__procs_break(p, status, text, true, woken);
+}
+
+/* Everybody is here. */
+static void let_run(struct weir__procs_group *p, struct weir__rendezvous *m,
+                    struct weir__participant **woken)
+{
+    weir__spin_lock(&p->group->lock);
+    m->gathered = true;
+    weir__spin_unlock(&p->group->lock);
+    participant_of(m)->state = WEIR__PARTICIPANT_RUNS;
+    add_woken(woken, participant_of(m));
+}
+
+/* The first of the ranks that will not come any more; -1: none. */
+static int find_gone(const struct weir__procs_group *p, uint64_t ranks)
+{
+    uint64_t closed = engine_of(p)->closed ? engine_of(p)->closed(p) : 0;
+
+    for (; ranks; ranks &= ranks - 1) {
+        int rank = __builtin_ctzll(ranks);
+
+        if (closed & bit(rank) || atomic_load(&p->world->peers[p->world_rank[rank]].gone))
+            return rank;
+    }
+    return -1;
+}
+
+static void say_gone(const struct weir__procs_group *p, int rank, char *text, size_t size)
+{
+    const struct weir__peer *peer = &p->world->peers[p->world_rank[rank]];
+
+    if (!atomic_load(&peer->gone))
+        snprintf(text, size, "rank %d has left", rank);
+    else if (p->world_rank[rank] == rank)
+        snprintf(text, size, "%s", peer->text);
+    else
+        snprintf(text, size, "rank %d of the group: %s", rank, peer->text);
+}
+
+static void say_late(const struct weir__procs_group *p, uint64_t missing, char *text, size_t size)
+{
+    int n = snprintf(text, size, "timed out after %.3g s:", (double)p->group->timeout_ns / 1e9);
+
+    for (int i = 0; missing && (size_t)n < size; missing &= missing - 1, i++)
+        n += snprintf(text + n, size - (size_t)n, "%s rank %d", i ? "," : "",
+                      __builtin_ctzll(missing));
+    if ((size_t)n < size)
+        snprintf(text + n, size - (size_t)n, " did not arrive");
+}
+
+static void look_at_waiting(struct weir__procs_group *p, struct weir__rendezvous *m,
+                            uint64_t now_ns, struct weir__participant **woken)
+{
+    uint64_t arrived = bit(p->self), missing;
+    char text[500];
+    /* Who has gone is asked for first: it may have arrived before. */
+    int gone = find_gone(p, m->channel->members & ~bit(p->self));
+    enum weir__step step = engine_of(p)->meet(p, m, &arrived, woken);
+
+    if (step == WEIR__STEP_BROKE)
+        return;
+    if (step == WEIR__STEP_HERE) {
+        let_run(p, m, woken);
+        return;
+    }
+    weir__spin_lock(&p->group->lock);
+    m->arrived = arrived;
+    weir__spin_unlock(&p->group->lock);
+    missing = m->channel->members & ~arrived;
+    if (gone >= 0 && (gone = find_gone(p, missing)) >= 0) {
+        say_gone(p, gone, text, sizeof text);
+        weir__procs_break_over(p, m, WEIR_EUNAVAILABLE, text, woken);
+    } else if (m->since_ns && now_ns > m->since_ns && missing &&
+               now_ns - m->since_ns >= (uint64_t)p->group->timeout_ns) {
+        say_late(p, missing, text, sizeof text);
+        weir__procs_break_over(p, m, WEIR_ETIMEDOUT, text, woken);
+    }
+}
+
+static void look_at_leaving(struct weir__procs_group *p, struct weir__rendezvous *m,
+                            struct weir__participant **woken)
+{
+    uint64_t left = 0;
+    enum weir__step step = engine_of(p)->left(p, m, &left, woken);
+
+    if (step == WEIR__STEP_BROKE)
+        return;
+    if (step == WEIR__STEP_WAITS) {
+        weir__spin_lock(&p->group->lock);
+        m->left = left;
+        weir__spin_unlock(&p->group->lock);
+        return;
+    }
+    participant_of(m)->state = WEIR__PARTICIPANT_OVER;
+    add_woken(woken, participant_of(m));
+    end(p, m);
+}
+
+void weir__procs_look(struct weir__procs_group *p, uint64_t now_ns,
+                      struct weir__participant **woken)
+{
+    struct weir__rendezvous *m, *next;
+
+    for (m = p->group->rendezvous; m && !atomic_load(&p->group->broken); m = next) {
+        next = m->next;
+        if (participant_of(m)->state == WEIR__PARTICIPANT_WAITS)
+            look_at_waiting(p, m, now_ns, woken);
+        else if (participant_of(m)->state == WEIR__PARTICIPANT_LEAVES)
+            look_at_leaving(p, m, woken);
+    }
+}
+
+/* ---- the transport ---- */
+
+static bool procs_arrive(struct weir__participant *participant, const struct weir__meet *meet,
+                         uint64_t call)
+{
+    weir_group *g = meet->channel->group;
+    struct weir__procs_group *p = g->procs;
+    struct weir__participant *woken = NULL;
+    struct weir__visit *v;
+    char text[sizeof g->reason], where[160];
+    bool parked = false;
+
+    participant->rank = meet->rank;
+    weir__mutex_lock(&p->world->lock);
+    if ((v = p->idle))
+        p->idle = v->next;
+    weir__mutex_unlock(&p->world->lock);
+    v = weir__visit_make(p, v, meet, call);
+    weir__mutex_lock(&p->world->lock);
+    if (!v) {
+        weir__call_text(meet, call, where, sizeof where);
+        snprintf(text, sizeof text, "%s failed on rank %d: %s", where, p->self, weir_last_error());
+        weir__procs_break(p, WEIR_ENOMEM, text, true, &woken);
+    }
+    if (atomic_load(&g->broken)) {
+        participant->state = WEIR__PARTICIPANT_REFUSED;
+        if (v) {
+            weir__visit_end(v);
+            v->next = p->idle;
+            p->idle = v;
+        }
+    } else {
+        begin(p, participant, meet, call, v);
+        look_at_waiting(p, &participant->own, weir__clock_ns(), &woken);
+        parked = participant->state == WEIR__PARTICIPANT_WAITS;
+    }
+    weir__mutex_unlock(&p->world->lock);
+    weir__procs_wake(woken, participant);
+    return !parked;
+}
+
+static bool procs_depart(struct weir__participant *participant, weir_status status,
+                         const char *text)
+{
+    struct weir__rendezvous *m = participant->in;
+    weir_group *g = m->channel->group;
+    struct weir__procs_group *p = g->procs;
+    struct weir__participant *woken = NULL;
+    char where[160], reason[sizeof g->reason];
+    bool parked;
+
+    weir__mutex_lock(&p->world->lock);
+    if (text) {
+        weir__call_text(m->args[p->self], m->call, where, sizeof where);
+        snprintf(reason, sizeof reason, "%s failed on rank %d: %s", where, p->self, text);
+        weir__procs_break(p, status, reason, true, &woken);
+    }
+    engine_of(p)->leave(p, m, text);
+    participant->state = WEIR__PARTICIPANT_LEAVES;
+    look_at_leaving(p, m, &woken);
+    if (participant->state == WEIR__PARTICIPANT_LEAVES && atomic_load(&g->broken)) {
+        give_up(p, m, WEIR__PARTICIPANT_OVER);
+        add_woken(&woken, participant);
+    }
+    parked = participant->state == WEIR__PARTICIPANT_LEAVES;
+    weir__mutex_unlock(&p->world->lock);
+    weir__procs_wake(woken, participant);
+    return !parked;
+}
+
+static void procs_abort(weir_group *g, weir_status status, const char *reason)
+{
+    struct weir__procs_group *p = g->procs;
+    struct weir__participant *woken = NULL;
+
+    weir__mutex_lock(&p->world->lock);
+    weir__procs_break(p, status, reason, true, &woken);
+    weir__mutex_unlock(&p->world->lock);
+    weir__procs_wake(woken, NULL);
+}
+
+static weir_status procs_open(weir_group *g)
+{
+    struct weir__procs_group *p = g->procs;
+    struct weir__participant *nobody = NULL; /* has called on it yet, so nobody is to be woken */
+
+    weir__mutex_lock(&p->world->lock);
+    p->group = g;
+    if (p->early)
+        weir__procs_break(p, p->early, p->early_text, false, &nobody);
+    weir__mutex_unlock(&p->world->lock);
+    return WEIR_OK;
+}
+
+static void procs_close(weir_group *g)
+{
+    weir__procs_group_free(g->procs);
+}
+
+const struct weir__transport weir__procs_transport = {
+    .name = "procs",
+    .open = procs_open,
+    .close = procs_close,
+    .arrive = procs_arrive,
+    .depart = procs_depart,
+    .abort = procs_abort,
+};
+
+/* ---- what the link hears ---- */
+
+void weir__procs_see_gone(struct weir__world *w, int rank)
+{
+    struct weir__participant *woken = NULL;
+
+    weir__mutex_lock(&w->lock);
+    for (struct weir__procs_group *p = w->groups; p; p = p->next)
+        for (int i = 0; p->group && i < p->ranks; i++) {
+            char why[500], text[sizeof p->group->reason];
+
+            if (p->world_rank[i] != rank)
+                continue;
+            weir__procs_look(p, 0, &woken); /* calls it has been at are over; others name it */
+            if (atomic_load(&w->peers[rank].gone) == WEIR__GONE_LEFT)
+                continue;
+            say_gone(p, i, why, sizeof why);
+            if (p->group->rendezvous) {
+                weir__procs_break_over(p, p->group->rendezvous, WEIR_EUNAVAILABLE, why, &woken);
+            } else {
+                snprintf(text, sizeof text, "group '%s': %s", p->group->name, why);
+                weir__procs_break(p, WEIR_EUNAVAILABLE, text, false, &woken);
+            }
+        }
+    weir__mutex_unlock(&w->lock);
+    weir__procs_wake(woken, NULL);
+}
+
+void weir__procs_see_abort(struct weir__world *w, const char *key, weir_status status,
+                           const char *text)
+{
+    struct weir__participant *woken = NULL;
+
+    weir__mutex_lock(&w->lock);
+    for (struct weir__procs_group *p = w->groups; p; p = p->next)
+        if (!strcmp(p->key, key)) {
+            if (p->group) {
+                weir__procs_break(p, status, text, false, &woken);
+            } else if (!p->early) {
+                p->early = status;
+                snprintf(p->early_text, sizeof p->early_text, "%s", text);
+            }
+        }
+    weir__mutex_unlock(&w->lock);
+    weir__procs_wake(woken, NULL);
+}

@@ -1,0 +1,150 @@
+/* What an engine is: how the ranks of a world meet and how bytes get from one to another. The
+ * control channel (hub, link), the states of calls (calls.c) and the progress thread (members.c)
+ * are common to all.
+ *
+ *   arrives  ─ show ─▶ a record of the call, with what peers may read
+ *            ─ meet ─▶ WAITS … HERE: rendezvous->args has every member's arguments, with pointers
+ *                      that kernels of this rank can read
+ *   the part runs, on the rank's own device
+ *   departs  ─ leave ▶ the part is done
+ *            ─ left ─▶ nobody needs this rank's bytes any more
+ *   is given up at any time before ─ give_up ─▶ nothing of the call touches the rank's memory
+ *
+ * All but `show` are called under world->lock and do not block. A group breaks through
+ * weir__procs_break_over. */
+#ifndef WEIR_COMM_PROCS_ENGINE_H
+#define WEIR_COMM_PROCS_ENGINE_H
+
+#include "comm/procs/cells.h"
+
+/* Shared memory of a process by itself: peers ring. */
+struct weir__home {
+    _Alignas(64) _Atomic uint32_t bell;
+};
+
+/* A call of this rank that is under way. */
+struct weir__visit {
+    struct weir__visit *next;
+    struct weir__cell *cell; /* shm */
+    uint64_t generation;
+    bool placed; /* its record is in the cell */
+    struct weir__mpi_call *mpi;
+    int nstaged;
+    struct {
+        void *piece;
+        size_t bytes;
+    } staged[WEIR__CODE_SHOWN];
+    struct weir__record record;
+    _Alignas(16) unsigned char args[][WEIR_ARGS_MAX]; /* of peers, with pointers of this process */
+};
+
+struct weir__procs_group {
+    weir_group *group;
+    struct weir__world *world;
+    struct weir__procs_group *next; /* of the world */
+    char key[WEIR__WIRE_KEY];
+    int self;
+    int ranks;
+    int world_rank[WEIR_MAX_RANKS];
+    struct weir__cells *cells; /* shm */
+    bool owns_cells;
+    struct weir__reached *reached; /* the cells of others */
+    void *comm;                    /* mpi: the communicator */
+    struct weir__visit *idle;      /* under world->lock */
+    weir_status early;             /* others broke it before it was made here */
+    char early_text[WEIR__WIRE_TEXT];
+};
+
+enum weir__step {
+    WEIR__STEP_WAITS,
+    WEIR__STEP_HERE,
+    WEIR__STEP_BROKE, /* the group is broken; the call is gone */
+};
+
+struct weir__engine {
+    const char *name;
+    const char *promise; /* in a few words, for lists */
+    /* Why it cannot be used on this host, in words that stay; NULL if it can. NULL: always. */
+    const char *(*unavailable)(void);
+    /* Before the first group and after the last. `join` meets the other ranks.
+     * returns  an error that names the rank that cannot be reached. */
+    weir_status (*join)(struct weir__world *world, int64_t timeout_ns);
+    void (*part)(struct weir__world *world);
+    /* A group's own. `open` meets the other members; bits are ranks of the world. */
+    weir_status (*open)(struct weir__procs_group *p, uint64_t members, int64_t timeout_ns);
+    void (*close)(struct weir__procs_group *p);
+    /* Fills the visit, whose record is there; false with the error said. Takes no lock. */
+    bool (*show)(struct weir__procs_group *p, struct weir__visit *visit,
+                 const struct weir__meet *meet, uint64_t call, const struct weir__code_shown *shown,
+                 int nshown);
+    /* `arrived` gets the members that are known to be here. */
+    enum weir__step (*meet)(struct weir__procs_group *p, struct weir__rendezvous *m,
+                            uint64_t *arrived, struct weir__participant **woken);
+    void (*leave)(struct weir__procs_group *p, struct weir__rendezvous *m, bool failed);
+    /* `left` gets the members that are known to be done. */
+    enum weir__step (*left)(struct weir__procs_group *p, struct weir__rendezvous *m, uint64_t *left,
+                            struct weir__participant **woken);
+    void (*give_up)(struct weir__procs_group *p, struct weir__rendezvous *m);
+    /* Ranks that will never come to this group again. NULL: the link knows all. */
+    uint64_t (*closed)(const struct weir__procs_group *p);
+    /* The group has just been broken. NULL: nothing to do. */
+    void (*broken)(struct weir__procs_group *p);
+    /* How long the progress thread may sleep if nobody rings its bell; calls_under_way says
+     * whether there is anything to wait for. NULL: as long as it likes. */
+    int64_t (*pause)(struct weir__world *world, bool calls_under_way, bool moved);
+};
+extern const struct weir__engine weir__shm_engine, weir__mpi_engine;
+
+/* By name; NULL if there is none. */
+const struct weir__engine *weir__engine_find(const char *name);
+/* All of them, for lists; NULL past the last. */
+const struct weir__engine *weir__engine_at(int i);
+
+/* ---- members.c ---- */
+
+/* Gives `bytes` bytes, at most WEIR__ENGINE_BLOB, to all members and takes theirs, by rank of the
+ * world. */
+enum { WEIR__ENGINE_BLOB = 64 };
+weir_status weir__engine_gather(struct weir__world *world, const char *key, uint64_t members,
+                                int64_t timeout_ns, const void *mine, size_t bytes,
+                                struct weir__wire_gathered *all);
+
+/* ---- visit.c: without locks ---- */
+
+/* What this rank's record says, and what the engine makes of it.
+ * returns  NULL with the error said. */
+struct weir__visit *weir__visit_make(struct weir__procs_group *p, struct weir__visit *idle,
+                                     const struct weir__meet *meet, uint64_t call);
+/* Gives the copies back. */
+void weir__visit_end(struct weir__visit *visit);
+/* Copies bytes to shared memory, for as long as the visit; false with the error said. */
+bool weir__visit_stage(struct weir__visit *visit, const void *from, size_t bytes);
+/* The arguments of rank `rank`, which wrote the record; the pointers that it shows are `at`. False
+ * with the error said. */
+bool weir__record_read(const struct weir__record *record, struct weir__channel *channel, int rank,
+                       void *const *at, struct weir__meet *out);
+/* Whether that rank's record and this meet fit; else `text` says both sides. */
+bool weir__record_fits(const struct weir__record *record, const struct weir__meet *meet, char *text,
+                       size_t size);
+
+/* ---- calls.c ---- */
+
+/* Breaks the group here, and with `tell` everywhere. Under world->lock. */
+void weir__procs_break(struct weir__procs_group *p, weir_status status, const char *reason,
+                       bool tell, struct weir__participant **woken);
+/* The same over a call, which is named. */
+void weir__procs_break_over(struct weir__procs_group *p, struct weir__rendezvous *m,
+                            weir_status status, const char *why, struct weir__participant **woken);
+/* Goes on with whatever of the group can go on. Under world->lock. */
+void weir__procs_look(struct weir__procs_group *p, uint64_t now_ns,
+                      struct weir__participant **woken);
+void weir__procs_wake(struct weir__participant *list, const struct weir__participant *self);
+/* Rings this rank's own bell: the progress thread looks. */
+void weir__procs_poke(struct weir__world *world);
+
+static inline uint64_t weir__rank_bit(int rank)
+{
+    return UINT64_C(1) << rank;
+}
+
+#endif

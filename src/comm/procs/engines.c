@@ -1,0 +1,19 @@
+/* The engines there are. */
+#include <string.h>
+
+#include "comm/procs/engine.h"
+
+static const struct weir__engine *const engines[] = {&weir__shm_engine, &weir__mpi_engine};
+
+const struct weir__engine *weir__engine_at(int i)
+{
+    return i >= 0 && i < (int)weir__countof(engines) ? engines[i] : NULL;
+}
+
+const struct weir__engine *weir__engine_find(const char *name)
+{
+    for (int i = 0; weir__engine_at(i); i++)
+        if (!strcmp(engines[i]->name, name))
+            return engines[i];
+    return NULL;
+}

@@ -1,0 +1,419 @@
+/* Calls by engine `mpi`.
+ *
+ * Messages go from rank to rank, so that calls on different streams need no common order: a call's
+ * number is in the tag. Each member sends its record to the others, with what it shows if that is
+ * short. When all records are there and fit, each knows what the others need of it and sends that.
+ * Then the part runs on copies, as it would on peers' memory: sums are in rank order. */
+#include <stdio.h>
+#include <string.h>
+
+#include "comm/procs/mpi/mpi.h"
+
+enum {
+    SHORT_BYTES = 4096, /* shown bytes that go with the record */
+    CALLS = 2048,       /* numbers in tags; with what and how a tag is below 32768 */
+    MESSAGE_MOST = 1 << 30,
+};
+#define PATIENCE_NS UINT64_C(900000000) /* for the link to say who died */
+
+enum role { SEND_RECORD, RECV_RECORD, SEND_BYTES, RECV_BYTES };
+
+struct weir__mpi_call {
+    struct weir__mpi_call *next; /* of orphans */
+    bool moves;                  /* records were exchanged; bytes are on their way */
+    int nrequests, room;
+    struct request {
+        void *handle;
+        short role, rank;
+        bool over;
+    } * requests;
+    uint64_t arrived; /* whose records are here */
+    uint64_t failed_ns;
+    char error[300];
+    size_t record_size;
+    unsigned char *records; /* messages: this rank's at its place, then others' */
+    int npieces;
+    struct piece {
+        void *memory;
+        size_t bytes;
+    } pieces[WEIR_MAX_RANKS * WEIR__CODE_SHOWN + WEIR__CODE_SHOWN];
+};
+
+/* A message with a record: its used part, then what is shown. */
+static size_t message_size(const struct weir__record *r)
+{
+    return offsetof(struct weir__record, args) + r->args_size;
+}
+static size_t shown_bytes(const struct weir__record *r)
+{
+    size_t sum = 0;
+
+    for (uint32_t i = 0; i < r->nshown && i < WEIR__CODE_SHOWN; i++)
+        sum += r->shown[i].place.bytes;
+    return sum;
+}
+static bool is_short(const struct weir__record *r)
+{
+    return shown_bytes(r) <= SHORT_BYTES;
+}
+enum { MESSAGE_ROOM = (sizeof(struct weir__record) + SHORT_BYTES + 63) & ~63 };
+
+static struct weir__record *record_of(const struct weir__mpi_call *c, int rank)
+{
+    return (void *)(c->records + (size_t)rank * MESSAGE_ROOM);
+}
+
+/* "": the group's; else one of the two directions of a pair. */
+static int tag_of(const struct weir__rendezvous *m, int what)
+{
+    int kind = 0, from = 0, to = 0;
+
+    if (sscanf(m->channel->name, "pair %d to %d", &from, &to) == 2) /* tensor/member.c names them */
+        kind = from < to ? 1 : 2;
+    return ((int)(m->call % CALLS) * 4 + kind) * 4 + what;
+}
+
+static void free_call(struct weir__mpi_call *c)
+{
+    for (int i = 0; i < c->npieces; i++)
+        weir__stage_give(c->pieces[i].memory, c->pieces[i].bytes);
+    weir__free(c->requests);
+    weir__free(c->records);
+    weir__free(c);
+}
+
+/* ---- requests ---- */
+
+static void note_error(const struct weir__mpi *mpi, struct weir__mpi_call *c, int code)
+{
+    if (c->failed_ns)
+        return;
+    c->failed_ns = weir__clock_ns();
+    weir__mpi_error_text(mpi->api, code, c->error, sizeof c->error);
+}
+
+static bool post(struct weir__procs_group *p, struct weir__mpi_call *c, enum role role, int rank,
+                 void *memory, size_t bytes, int tag)
+{
+    const struct weir__mpi_api *api = p->world->mpi->api;
+
+    do {
+        size_t n = weir__min(bytes, (size_t)MESSAGE_MOST);
+        struct request *r;
+        int code;
+
+        if (!weir__grow(&c->requests, c->nrequests, &c->room, sizeof *r))
+            return false;
+        r = &c->requests[c->nrequests];
+        *r = (struct request){.role = (short)role, .rank = (short)rank};
+        code = role == SEND_RECORD || role == SEND_BYTES
+                   ? api->isend(memory, (int)n, api->byte, rank, tag, p->comm, &r->handle)
+                   : api->irecv(memory, (int)n, api->byte, rank, tag, p->comm, &r->handle);
+        if (code)
+            note_error(p->world->mpi, c, code);
+        else
+            c->nrequests++;
+        memory = (char *)memory + n;
+        bytes -= n;
+    } while (bytes);
+    return true;
+}
+
+/* Looks at all; false if none of `roles` is under way any more. */
+static bool is_under_way(const struct weir__mpi *mpi, struct weir__mpi_call *c, unsigned roles)
+{
+    bool under_way = false;
+
+    for (int i = 0; i < c->nrequests; i++) {
+        struct request *r = &c->requests[i];
+        int flag = 0, code;
+
+        if (!r->over) {
+            if ((code = mpi->api->test(&r->handle, &flag, NULL)))
+                note_error(mpi, c, code);
+            r->over = flag || code;
+        }
+        under_way |= !r->over && roles >> r->role & 1;
+    }
+    return under_way;
+}
+
+/* ---- stages ---- */
+
+static struct weir__mpi_call *begin_call(struct weir__procs_group *p, struct weir__rendezvous *m)
+{
+    struct weir__visit *v = m->more;
+    struct weir__mpi_call *c = weir__calloc(1, sizeof *c);
+    unsigned char *mine;
+
+    if (!c || !(c->records = weir__malloc((size_t)p->ranks * MESSAGE_ROOM))) {
+        weir__free(c);
+        return NULL;
+    }
+    mine = (void *)record_of(c, p->self);
+    memcpy(mine, &v->record, message_size(&v->record));
+    c->record_size = message_size(&v->record);
+    if (is_short(&v->record))
+        for (int i = 0; i < v->nstaged; i++) {
+            memcpy(mine + c->record_size, v->staged[i].piece, v->staged[i].bytes);
+            c->record_size += v->staged[i].bytes;
+        }
+    v->mpi = c;
+    for (uint64_t left = m->channel->members & ~weir__rank_bit(p->self); left; left &= left - 1) {
+        int rank = __builtin_ctzll(left);
+
+        if (!post(p, c, RECV_RECORD, rank, record_of(c, rank), MESSAGE_ROOM, tag_of(m, 0)) ||
+            !post(p, c, SEND_RECORD, rank, mine, c->record_size, tag_of(m, 0)))
+            return NULL;
+    }
+    weir__procs_poke(p->world);
+    return c;
+}
+
+/* The record of `rank` has come. False if the group broke. */
+static bool take_record(struct weir__procs_group *p, struct weir__rendezvous *m, int rank,
+                        struct weir__participant **woken)
+{
+    struct weir__visit *v = m->more;
+    const struct weir__record *r = record_of(v->mpi, rank);
+    void *at[WEIR__CODE_SHOWN];
+    char differ[400];
+
+    if (r->call != m->call) {
+        snprintf(differ, sizeof differ, "rank %d is at call %llu", rank,
+                 (unsigned long long)r->call);
+        weir__procs_break_over(p, m, WEIR_EINTERNAL, differ, woken);
+        return false;
+    }
+    if (!weir__record_fits(r, m->args[p->self], differ, sizeof differ)) {
+        weir__procs_break_over(p, m, WEIR_EINVAL, differ, woken);
+        return false;
+    }
+    for (uint32_t i = 0; i < r->nshown && i < WEIR__CODE_SHOWN; i++)
+        memcpy(&at[i], r->args + weir__min(r->shown[i].offset, sizeof r->args - sizeof *at),
+               sizeof *at);
+    if (!weir__record_read(r, m->channel, rank, at, (void *)v->args[rank])) {
+        weir__procs_break_over(p, m, WEIR_EINTERNAL, weir_last_error(), woken);
+        return false;
+    }
+    v->mpi->arrived |= weir__rank_bit(rank);
+    return true;
+}
+
+static bool take_records(struct weir__procs_group *p, struct weir__rendezvous *m,
+                         struct weir__participant **woken)
+{
+    struct weir__visit *v = m->more;
+    struct weir__mpi_call *c = v->mpi;
+
+    for (int i = 0; i < c->nrequests; i++) {
+        const struct request *r = &c->requests[i];
+
+        if (r->role == RECV_RECORD && r->over && !(c->arrived >> r->rank & 1) && !c->failed_ns &&
+            !take_record(p, m, r->rank, woken))
+            return false;
+    }
+    return true;
+}
+
+/* Which bytes of the i-th that `shower` shows `reader` needs. */
+static void find_wanted(const struct weir__meet *own, const void *reader, const void *shower, int i,
+                        int64_t *begin, int64_t *bytes)
+{
+    *begin = 0;
+    if (!i && own->wanted && *bytes)
+        own->wanted(reader, shower, begin, bytes);
+}
+
+static void set_pointer(struct weir__visit *v, int rank, int i, const char *at)
+{
+    memcpy(v->args[rank] + record_of(v->mpi, rank)->shown[i].offset, &at, sizeof at);
+}
+
+/* What was short has come with the record. */
+static void point_into_record(struct weir__visit *v, int rank)
+{
+    const struct weir__record *r = record_of(v->mpi, rank);
+    const char *at = (const char *)r + message_size(r);
+
+    for (uint32_t i = 0; i < r->nshown; i++) {
+        set_pointer(v, rank, (int)i, at);
+        at += r->shown[i].place.bytes;
+    }
+}
+
+static bool receive_from(struct weir__procs_group *p, struct weir__rendezvous *m, int rank)
+{
+    struct weir__visit *v = m->more;
+    struct weir__mpi_call *c = v->mpi;
+    const struct weir__record *r = record_of(c, rank);
+    const struct weir__meet *own = m->args[p->self];
+
+    for (uint32_t i = 0; i < r->nshown; i++) {
+        int64_t begin, bytes = (int64_t)r->shown[i].place.bytes;
+        char *piece;
+
+        find_wanted(own, own, v->args[rank], (int)i, &begin, &bytes);
+        if (!bytes)
+            continue;
+        if (!(piece = weir__stage_take((size_t)bytes)))
+            return false;
+        c->pieces[c->npieces++] = (struct piece){piece, (size_t)bytes};
+        if (!post(p, c, RECV_BYTES, rank, piece, (size_t)bytes, tag_of(m, 1 + (int)i)))
+            return false;
+    }
+    return true;
+}
+
+static bool send_to(struct weir__procs_group *p, struct weir__rendezvous *m, int rank)
+{
+    struct weir__visit *v = m->more;
+    const struct weir__meet *own = m->args[p->self];
+    int staged = 0;
+
+    for (uint32_t i = 0; i < v->record.nshown; i++) {
+        int64_t begin, bytes = (int64_t)v->record.shown[i].place.bytes;
+        char *from;
+
+        if (!bytes)
+            continue;
+        from = v->staged[staged++].piece;
+        find_wanted(own, v->args[rank], own, (int)i, &begin, &bytes);
+        if (bytes &&
+            !post(p, v->mpi, SEND_BYTES, rank, from + begin, (size_t)bytes, tag_of(m, 1 + (int)i)))
+            return false;
+    }
+    return true;
+}
+
+/* All records are here. */
+static bool begin_moves(struct weir__procs_group *p, struct weir__rendezvous *m)
+{
+    struct weir__visit *v = m->more;
+    uint64_t others = m->channel->members & ~weir__rank_bit(p->self);
+
+    for (uint64_t left = others; left; left &= left - 1) {
+        int rank = __builtin_ctzll(left);
+
+        if (is_short(record_of(v->mpi, rank)))
+            point_into_record(v, rank);
+        else if (!receive_from(p, m, rank))
+            return false;
+    }
+    for (uint64_t left = others; left && !is_short(&v->record); left &= left - 1)
+        if (!send_to(p, m, __builtin_ctzll(left)))
+            return false;
+    v->mpi->moves = true;
+    return true;
+}
+
+/* Bytes have come: pieces were taken in this order. */
+static void point_into_pieces(struct weir__procs_group *p, struct weir__rendezvous *m)
+{
+    struct weir__visit *v = m->more;
+    const struct weir__meet *own = m->args[p->self];
+    int piece = 0;
+
+    for (uint64_t left = m->channel->members & ~weir__rank_bit(p->self); left; left &= left - 1) {
+        int rank = __builtin_ctzll(left);
+        const struct weir__record *r = record_of(v->mpi, rank);
+
+        for (uint32_t i = 0; i < r->nshown && !is_short(r); i++) {
+            int64_t begin, bytes = (int64_t)r->shown[i].place.bytes;
+
+            find_wanted(own, own, v->args[rank], (int)i, &begin, &bytes);
+            if (bytes)
+                set_pointer(v, rank, (int)i, (char *)v->mpi->pieces[piece++].memory - begin);
+        }
+        m->args[rank] = v->args[rank];
+    }
+}
+
+/* The link knows who died, and says so first; else MPI's words must do. */
+static enum weir__step stay_or_break(struct weir__procs_group *p, struct weir__rendezvous *m,
+                                     struct weir__participant **woken)
+{
+    const struct weir__visit *v = m->more;
+
+    if (!v->mpi->failed_ns || weir__clock_ns() - v->mpi->failed_ns < PATIENCE_NS)
+        return WEIR__STEP_WAITS;
+    weir__procs_break_over(p, m, WEIR_EUNAVAILABLE, v->mpi->error, woken);
+    return WEIR__STEP_BROKE;
+}
+
+static enum weir__step break_for_memory(struct weir__procs_group *p, struct weir__rendezvous *m,
+                                        struct weir__participant **woken)
+{
+    weir__procs_break_over(p, m, WEIR_ENOMEM, "out of host memory for messages", woken);
+    return WEIR__STEP_BROKE;
+}
+
+enum weir__step weir__mpi_meet(struct weir__procs_group *p, struct weir__rendezvous *m,
+                               uint64_t *arrived, struct weir__participant **woken)
+{
+    const struct weir__mpi *mpi = p->world->mpi;
+    struct weir__visit *v = m->more;
+    uint64_t others = m->channel->members & ~weir__rank_bit(p->self);
+    bool waits;
+
+    if (!v->mpi && !begin_call(p, m))
+        return break_for_memory(p, m, woken);
+    waits = is_under_way(mpi, v->mpi, 1u << RECV_RECORD | 1u << RECV_BYTES);
+    if (!v->mpi->moves && !take_records(p, m, woken))
+        return WEIR__STEP_BROKE;
+    *arrived = v->mpi->arrived | weir__rank_bit(p->self);
+    if (!v->mpi->moves && v->mpi->arrived == others && !v->mpi->failed_ns) {
+        if (!begin_moves(p, m))
+            return break_for_memory(p, m, woken);
+        waits = is_under_way(mpi, v->mpi, 1u << RECV_BYTES);
+    }
+    if (waits || !v->mpi->moves || v->mpi->failed_ns)
+        return stay_or_break(p, m, woken);
+    point_into_pieces(p, m);
+    return WEIR__STEP_HERE;
+}
+
+enum weir__step weir__mpi_left(struct weir__procs_group *p, struct weir__rendezvous *m,
+                               uint64_t *left, struct weir__participant **woken)
+{
+    struct weir__visit *v = m->more;
+
+    *left = weir__rank_bit(p->self);
+    if (is_under_way(p->world->mpi, v->mpi, ~0u) || v->mpi->failed_ns)
+        return stay_or_break(p, m, woken);
+    free_call(v->mpi);
+    v->mpi = NULL;
+    return WEIR__STEP_HERE;
+}
+
+/* MPI may still read and write the copies. */
+void weir__mpi_give_up(struct weir__procs_group *p, struct weir__rendezvous *m)
+{
+    struct weir__visit *v = m->more;
+    struct weir__mpi_call *c = v->mpi;
+
+    if (!c)
+        return;
+    for (int i = 0; i < v->nstaged; i++)
+        c->pieces[c->npieces++] = (struct piece){v->staged[i].piece, v->staged[i].bytes};
+    v->nstaged = 0;
+    v->mpi = NULL;
+    c->next = p->world->mpi->orphans;
+    p->world->mpi->orphans = c;
+}
+
+void weir__mpi_bury(struct weir__mpi *mpi)
+{
+    struct weir__mpi_call **at = &mpi->orphans;
+
+    while (*at) {
+        struct weir__mpi_call *c = *at;
+
+        if (is_under_way(mpi, c, ~0u)) {
+            at = &c->next;
+            continue;
+        }
+        *at = c->next;
+        free_call(c);
+    }
+}

@@ -1,0 +1,264 @@
+/* Engine `mpi`: ranks on several hosts. The ranks of a world are those of MPI's; a group has a
+ * communicator of its own. A program that has called MPI_Init keeps its MPI; else weir starts it
+ * and ends it with the process. MPI has no progress of its own: weir's progress thread polls, at
+ * once while something moves, and then less and less often. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/procs/mpi/mpi.h"
+
+static struct weir__mutex start_lock; /* of starting MPI */
+static const struct weir__mpi_api *started;
+static _Atomic bool somebody_died; /* MPI_Finalize would wait for it */
+
+/* What ranks tell each other. */
+struct blob {
+    int32_t rank, size, standard, reserved;
+};
+
+static const char *mpi_unavailable(void)
+{
+    static struct weir__mutex lock;
+    static char why[300];
+
+    if (weir__mpi_load())
+        return NULL;
+    weir__mutex_lock(&lock);
+    if (!*why)
+        snprintf(why, sizeof why, "%s", weir_last_error());
+    weir__mutex_unlock(&lock);
+    return why;
+}
+
+static void end_mpi(void)
+{
+    int over = 0;
+
+    if (!atomic_load(&somebody_died) && !started->finalized(&over) && !over)
+        started->finalize();
+}
+
+static weir_status start(const struct weir__mpi_api *api)
+{
+    char text[300];
+    int running = 0, over = 0, level = 0, code;
+
+    if (!api->finalized(&over) && over)
+        return weir__fail(WEIR_EUNAVAILABLE, "engine mpi: this process has ended its MPI "
+                                             "(MPI_Finalize): it cannot be started again");
+    if (!api->initialized(&running) && running) {
+        api->query_thread(&level);
+        if (level < api->thread_multiple)
+            return weir__fail(WEIR_EUNSUPPORTED,
+                              "engine mpi: the program has started MPI for too few threads: call "
+                              "MPI_Init_thread with MPI_THREAD_MULTIPLE");
+        return WEIR_OK;
+    }
+    if ((code = api->init_thread(NULL, NULL, api->thread_multiple, &level))) {
+        weir__mpi_error_text(api, code, text, sizeof text);
+        return weir__fail(WEIR_EUNAVAILABLE, "engine mpi: it does not start: %s", text);
+    }
+    started = api;
+    atexit(end_mpi);
+    if (level < api->thread_multiple)
+        return weir__fail(WEIR_EUNSUPPORTED, "engine mpi: this %s is built without threads",
+                          api->family);
+    return WEIR_OK;
+}
+
+static weir_status start_once(const struct weir__mpi_api *api)
+{
+    weir_status st;
+
+    weir__mutex_lock(&start_lock);
+    st = start(api);
+    weir__mutex_unlock(&start_lock);
+    return st;
+}
+
+/* Who is which rank of MPI's world. */
+static weir_status map_ranks(struct weir__world *w, struct weir__mpi *mpi, const struct blob *mine,
+                             const struct weir__wire_gathered *all)
+{
+    for (int i = 0; i < w->ranks; i++) {
+        struct blob b;
+
+        memcpy(&b, all->blobs[i], sizeof b);
+        if (b.size < w->ranks)
+            return weir__fail(WEIR_EUNAVAILABLE,
+                              "engine mpi: rank %d is in an MPI world of %d, not of %d or more: "
+                              "start all ranks with the mpirun or mpiexec of the MPI that is used "
+                              "(%s here; WEIR_MPI names another)",
+                              i, b.size, w->ranks, mpi->api->family);
+        if (b.standard != mine->standard)
+            return weir__fail(WEIR_EUNAVAILABLE, "engine mpi: ranks %d and %d use different MPIs",
+                              i, w->rank);
+        mpi->rank_of[i] = b.rank;
+        for (int k = 0; k < i; k++)
+            if (mpi->rank_of[k] == b.rank)
+                return weir__fail(WEIR_EUNAVAILABLE,
+                                  "engine mpi: ranks %d and %d are both rank %d of MPI", k, i,
+                                  b.rank);
+    }
+    return WEIR_OK;
+}
+
+static weir_status mpi_join(struct weir__world *w, int64_t timeout_ns)
+{
+    const struct weir__mpi_api *api = weir__mpi_load();
+    struct weir__wire_gathered *all;
+    struct blob mine = {.size = 1};
+    weir_status st;
+
+    if (!api)
+        return weir__last_status();
+    if ((st = start_once(api)))
+        return st;
+    w->mpi = weir__calloc(1, sizeof *w->mpi);
+    all = weir__malloc(sizeof *all);
+    if (!w->mpi || !all) {
+        weir__free(all);
+        return weir__fail_nomem("joining %d ranks", w->ranks);
+    }
+    w->mpi->api = api;
+    api->comm_rank(api->comm_world, &mine.rank);
+    api->comm_size(api->comm_world, &mine.size);
+    mine.standard = api->thread_multiple != 3;
+    st = weir__engine_gather(w, "world of mpi",
+                             w->ranks == 64 ? UINT64_MAX : weir__rank_bit(w->ranks) - 1, timeout_ns,
+                             &mine, sizeof mine, all);
+    if (!st)
+        st = map_ranks(w, w->mpi, &mine, all);
+    weir__free(all);
+    return st;
+}
+
+/* Requests that MPI still has keep their memory, for ever if need be. */
+static void mpi_part(struct weir__world *w)
+{
+    if (!w->mpi)
+        return;
+    for (int i = 0; i < w->ranks; i++)
+        if (atomic_load(&w->peers[i].gone) > WEIR__GONE_LEFT)
+            atomic_store(&somebody_died, true);
+    weir__mpi_bury(w->mpi);
+    weir__free(w->mpi);
+    w->mpi = NULL;
+}
+
+static weir_status fail_open(const struct weir__mpi_api *api, const char *key, int code)
+{
+    char text[300];
+
+    weir__mpi_error_text(api, code, text, sizeof text);
+    return weir__fail(WEIR_EUNAVAILABLE, "engine mpi: no communicator for group '%s': %s", key,
+                      text);
+}
+
+/* Members wait for each other on the control channel first, where it is known who does not come. */
+static weir_status mpi_open(struct weir__procs_group *p, uint64_t members, int64_t timeout_ns)
+{
+    const struct weir__mpi *mpi = p->world->mpi;
+    const struct weir__mpi_api *api = mpi->api;
+    struct weir__wire_gathered *all = weir__malloc(sizeof *all);
+    int ranks[WEIR_MAX_RANKS], tag = 0, code;
+    void *world_group = NULL, *group = NULL;
+    weir_status st;
+
+    if (!all)
+        return weir__fail_nomem("making a group of %d ranks", p->ranks);
+    st = weir__engine_gather(p->world, p->key, members, timeout_ns, NULL, 0, all);
+    weir__free(all);
+    if (st)
+        return st;
+    for (int i = 0; i < p->ranks; i++)
+        ranks[i] = mpi->rank_of[p->world_rank[i]];
+    for (const char *c = p->key; *c; c++)
+        tag = (tag * 31 + (unsigned char)*c) & 0x7fff;
+    if ((code = api->comm_group(api->comm_world, &world_group)))
+        return fail_open(api, p->key, code);
+    if (!(code = api->group_incl(world_group, p->ranks, ranks, &group))) {
+        code = api->comm_create_group(api->comm_world, group, tag, &p->comm);
+        api->group_free(&group);
+    }
+    api->group_free(&world_group);
+    if (!code)
+        code = api->comm_set_errhandler(p->comm, api->errors_return);
+    return code ? fail_open(api, p->key, code) : WEIR_OK;
+}
+
+/* That of a broken group stays: freeing it may wait for the dead. */
+static void mpi_close(struct weir__procs_group *p)
+{
+    if (p->comm && p->group && !atomic_load(&p->group->broken))
+        p->world->mpi->api->comm_free(&p->comm);
+}
+
+/* All that peers get is a copy: MPI may hold it longer than the call lasts. */
+static bool mpi_show(struct weir__procs_group *p, struct weir__visit *v,
+                     const struct weir__meet *meet, uint64_t call,
+                     const struct weir__code_shown *shown, int n)
+{
+    (void)p;
+    (void)call;
+    if (*meet->channel->name && strncmp(meet->channel->name, "pair ", 5)) {
+        weir__fail(WEIR_EUNSUPPORTED,
+                   "%s: collectives by name work between ranks of one process only",
+                   meet->offer.label);
+        return false;
+    }
+    for (int i = 0; i < n; i++) {
+        const void *at;
+
+        memcpy(&at, (const char *)meet + shown[i].offset, sizeof at);
+        if (shown[i].bytes && !weir__visit_stage(v, at, (size_t)shown[i].bytes))
+            return false;
+    }
+    return true;
+}
+
+static void mpi_leave(struct weir__procs_group *p, struct weir__rendezvous *m, bool failed)
+{
+    (void)p; /* peers have their own copies; a failure comes over the link */
+    (void)m;
+    (void)failed;
+}
+
+static void mpi_broken(struct weir__procs_group *p)
+{
+    if (p->comm && p->world->mpi->api->comm_revoke)
+        p->world->mpi->api->comm_revoke(p->comm); /* requests end with an error */
+}
+
+/* Polls at once while things move, then every 50 us .. 1 ms; not at all while there is no call. */
+static int64_t mpi_pause(struct weir__world *w, bool calls_under_way, bool moved)
+{
+    struct weir__mpi *mpi = w->mpi;
+
+    weir__mpi_bury(mpi);
+    mpi->polls = moved ? 0 : mpi->polls + 1;
+    if (!calls_under_way)
+        return mpi->orphans ? INT64_C(10000000) : INT64_MAX;
+    if (mpi->polls < 50)
+        return 0;
+    return weir__min(INT64_C(50000) << weir__min((mpi->polls - 50) / 20, 5), INT64_C(1000000));
+}
+
+const struct weir__engine weir__mpi_engine = {
+    .name = "mpi",
+    .promise = "processes of many hosts, by MPI 5's standard ABI or Open MPI 4, 5; sums in rank "
+               "order, the same bits on every rank",
+    .unavailable = mpi_unavailable,
+    .join = mpi_join,
+    .part = mpi_part,
+    .open = mpi_open,
+    .close = mpi_close,
+    .show = mpi_show,
+    .meet = weir__mpi_meet,
+    .leave = mpi_leave,
+    .left = weir__mpi_left,
+    .give_up = weir__mpi_give_up,
+    .broken = mpi_broken,
+    .pause = mpi_pause,
+};

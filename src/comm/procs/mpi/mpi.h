@@ -1,0 +1,26 @@
+/* Inside engine `mpi`. */
+#ifndef WEIR_COMM_PROCS_MPI_MPI_H
+#define WEIR_COMM_PROCS_MPI_MPI_H
+
+#include "comm/procs/engine.h"
+#include "comm/procs/mpi/api.h"
+
+/* Of a world. */
+struct weir__mpi {
+    const struct weir__mpi_api *api;
+    int rank_of[WEIR_MAX_RANKS];    /* in MPI_COMM_WORLD */
+    struct weir__mpi_call *orphans; /* given up, with requests that MPI still has */
+    int polls;                      /* since something moved */
+};
+
+/* ---- call.c: under world->lock ---- */
+
+enum weir__step weir__mpi_meet(struct weir__procs_group *p, struct weir__rendezvous *m,
+                               uint64_t *arrived, struct weir__participant **woken);
+enum weir__step weir__mpi_left(struct weir__procs_group *p, struct weir__rendezvous *m,
+                               uint64_t *left, struct weir__participant **woken);
+void weir__mpi_give_up(struct weir__procs_group *p, struct weir__rendezvous *m);
+/* Frees orphans whose requests are over. */
+void weir__mpi_bury(struct weir__mpi *mpi);
+
+#endif

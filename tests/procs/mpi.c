@@ -1,0 +1,207 @@
+/* Engine `mpi` by Open MPI and by MPICH 5, where they are installed. A case hands a scenario of the
+ * other files to their launcher: TEST_OPEN_MPI and TEST_MPICH name it, else it is looked for in
+ * PATH. WEIR_MPI says which library the ranks load. */
+#define _GNU_SOURCE
+#include "kids.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include "comm/procs/mpi/api.h"
+
+extern char **environ;
+
+struct family {
+    const char *launcher, *variable, *library;
+    const char *options[4];
+};
+static const struct family open_mpi = {
+    "mpirun.openmpi", "TEST_OPEN_MPI", "libmpi.so.40", {"--allow-run-as-root", "--oversubscribe"}};
+static const struct family mpich = {"mpiexec.hydra", "TEST_MPICH", "libmpi_abi.so.1", {NULL}};
+
+static bool is_in_path(const char *name)
+{
+    char path[600], *dirs = strdup(getenv("PATH") ? getenv("PATH") : ""), *rest = dirs;
+    bool found = false;
+
+    for (const char *dir; !found && (dir = strsep(&rest, ":"));) {
+        snprintf(path, sizeof path, "%s/%s", dir, name);
+        found = !access(path, X_OK);
+    }
+    free(dirs);
+    return found;
+}
+
+/* The launcher; the case is skipped where there is none. */
+static const char *need(const struct family *f)
+{
+    const char *given = getenv(f->variable);
+    const char *library = getenv("WEIR_MPI") ? getenv("WEIR_MPI") : f->library;
+
+    if (TEST_SANITIZED)
+        SKIP("MPI libraries are not built for sanitizers");
+    if (!given && !is_in_path(f->launcher))
+        SKIP("%s is not in PATH, and %s does not name it", f->launcher, f->variable);
+    if (!dlopen(library, RTLD_NOW | RTLD_LOCAL))
+        SKIP("%s: it is not installed", library);
+    return given ? given : f->launcher;
+}
+
+/* Runs n ranks to their end; what they say is in `text`. Returns the launcher's status. */
+static int launch(const struct family *f, int n, const char *scenario, char *text, size_t size)
+{
+    char self[300] = "", ranks[8], *env[300], name[80];
+    const char *args[16] = {need(f)}, *own[] = {"WEIR_ENGINE=mpi", name};
+    posix_spawn_file_actions_t files;
+    int nargs = 1, nenv = 0, out[2], status;
+    size_t have = 0;
+    ssize_t got;
+    pid_t pid;
+
+    CHECK(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
+    snprintf(ranks, sizeof ranks, "%d", n);
+    snprintf(name, sizeof name, "KID_SCENARIO=%s", scenario);
+    for (int i = 0; f->options[i]; i++)
+        args[nargs++] = f->options[i];
+    args[nargs++] = "-n";
+    args[nargs++] = ranks;
+    args[nargs++] = self;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        env[nenv++] = (char *)own[i];
+    for (char **e = environ; *e && nenv < 298; e++)
+        env[nenv++] = *e;
+    env[nenv] = NULL;
+    CHECK(!pipe2(out, O_CLOEXEC));
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_adddup2(&files, out[1], 1);
+    posix_spawn_file_actions_adddup2(&files, out[1], 2);
+    CHECK_EQ(posix_spawnp(&pid, args[0], &files, NULL, (char *const *)args, env), 0);
+    posix_spawn_file_actions_destroy(&files);
+    close(out[1]);
+    while ((got = read(out[0], text + have, size - 1 - have)) > 0)
+        have += (size_t)got;
+    text[have] = 0;
+    close(out[0]);
+    CHECK(waitpid(pid, &status, 0) == pid);
+    return status;
+}
+
+static void run_well(const struct family *f, int n, const char *scenario)
+{
+    char text[8000];
+    int status = launch(f, n, scenario, text, sizeof text);
+
+    test_note("%s by %s: %.600s", scenario, f->launcher, text);
+    CHECK_EQ(status, 0);
+}
+
+/* Every rank says both sides. */
+static void disagree(const struct family *f)
+{
+    char text[8000];
+    int said = 0;
+
+    launch(f, 3, "shapes", text, sizeof text);
+    test_note("%.1500s", text);
+    for (const char *at = text; (at = strstr(at, "the shape differs")); at++)
+        said++;
+    CHECK(said >= 3);
+    CHECK_STR(text, "f32[3]");
+    CHECK_STR(text, "f32[4]");
+}
+
+TEST(procs_mpi, collectives_by_open_mpi_give_the_bits_of_one_process)
+{
+    run_well(&open_mpi, 3, "values");
+}
+TEST(procs_mpi, collectives_by_mpich_give_the_bits_of_one_process)
+{
+    run_well(&mpich, 3, "values");
+}
+TEST(procs_mpi, random_programs_of_sub_groups_on_several_streams_run_by_open_mpi)
+{
+    run_well(&open_mpi, 4, "random");
+}
+TEST(procs_mpi, random_programs_of_sub_groups_on_several_streams_run_by_mpich)
+{
+    run_well(&mpich, 4, "random");
+}
+TEST(procs_mpi, sends_receives_batches_and_graphs_run_by_open_mpi)
+{
+    run_well(&open_mpi, 4, "pairs");
+    run_well(&open_mpi, 3, "batch");
+    run_well(&open_mpi, 2, "graph");
+}
+TEST(procs_mpi, sends_receives_batches_and_graphs_run_by_mpich)
+{
+    run_well(&mpich, 4, "pairs");
+    run_well(&mpich, 3, "batch");
+    run_well(&mpich, 2, "graph");
+}
+TEST(procs_mpi, ranks_that_disagree_by_open_mpi_get_an_error_with_both_sides)
+{
+    disagree(&open_mpi);
+}
+TEST(procs_mpi, ranks_that_disagree_by_mpich_get_an_error_with_both_sides)
+{
+    disagree(&mpich);
+}
+TEST(procs_mpi, a_program_that_has_started_mpi_keeps_it)
+{
+    run_well(&open_mpi, 2, "own_mpi");
+}
+/* Groups come and go; the program's MPI is there before and after. */
+SCENARIO(own_mpi)
+{
+    const struct weir__mpi_api *api = weir__mpi_load();
+    weir_device *dev;
+    weir_group *g;
+    weir_tensor *x, *y;
+    float two[2] = {1, 2};
+    int level = 0, ranks = 0, over = 1;
+
+    CHECK(api);
+    CHECK_EQ(api->init_thread(NULL, NULL, api->thread_multiple, &level), 0);
+    CHECK_EQ(level, api->thread_multiple);
+    for (int i = 0; i < 2; i++) {
+        g = join(&dev, NULL);
+        CHECK_STR_EQ(weir_group_engine(g), "mpi");
+        CHECK_OK(weir_tensor_from(weir_stream_default(dev), WEIR_F32, 1, (int64_t[]){2}, two, &x));
+        CHECK_OK(weir_all_reduce(weir_group_self(g), x, WEIR_REDUCE_SUM, &y));
+        CHECK_OK(weir_tensor_read(y, two, sizeof two));
+        weir_tensor_release(x);
+        weir_tensor_release(y);
+        leave(g, dev);
+    }
+    CHECK(two[1] == 8);
+    CHECK_EQ(api->finalized(&over), 0);
+    CHECK_EQ(over, 0);
+    CHECK_EQ(api->comm_size(api->comm_world, &ranks), 0);
+    CHECK_EQ(ranks, 2);
+    CHECK_EQ(api->finalize(), 0);
+}
+
+TEST(procs_mpi, processes_without_an_mpi_launcher_are_told_so)
+{
+    const char *const extra[] = {"WEIR_ENGINE=mpi", "OMPI_ALLOW_RUN_AS_ROOT=1", NULL};
+    struct kids k;
+
+    need(&open_mpi);
+    kids_start(&k, 2, "lonely", extra);
+    for (int i = 0; i < 2; i++) {
+        kids_end(&k, i);
+        CHECK_STR(k.text[i], "start all ranks with the mpirun or mpiexec");
+    }
+}
+SCENARIO(lonely)
+{
+    weir_device *dev;
+    weir_group *g;
+
+    CHECK_OK(weir_device_open("cpu:cores=1", &dev));
+    CHECK(weir_group_join(dev, NULL, &g) == WEIR_EUNAVAILABLE);
+    say("%s\n", weir_last_error());
+    CHECK_OK(weir_device_close(dev));
+}
