@@ -65,10 +65,16 @@ deb: ## Debian packages, in build/dist
 
 .PHONY: tarball
 tarball: ## the installed tree as a tarball that works anywhere, in build/dist
+	@scripts/install-deps --package
 	scripts/make-tarball build/dist
 
+.PHONY: wheel
+wheel: ## a wheel for glibc 2.28 and later, and the source distribution, in build/dist
+	@scripts/install-deps --package
+	scripts/make-wheel build/dist
+
 .PHONY: test-packages
-test-packages: deb tarball ## install each package in an empty system and use it
+test-packages: deb tarball wheel ## install each package in an empty system and use it
 	scripts/check-packages build/dist
 
 .PHONY: bench
