@@ -77,6 +77,11 @@ wheel: ## a wheel for glibc 2.28 and later, and the source distribution, in buil
 test-packages: deb tarball wheel ## install each package in an empty system and use it
 	scripts/check-packages build/dist
 
+.PHONY: docs
+docs: ## the documentation site, in build/docs
+	@scripts/install-deps --docs
+	scripts/make-docs build/docs
+
 .PHONY: bench
 bench: ## measure weir against its peers (installs them)
 	@scripts/install-deps --bench
