@@ -86,13 +86,21 @@ struct weir__cuda_stamp {
     weir__cu_event event;
 };
 
-/* A command that a trace will be told of. */
+enum weir__cuda_trace_end {
+    WEIR__CUDA_TRACE_PENDING, /* nothing says yet when it is over, */
+    WEIR__CUDA_TRACE_EVENT,   /* its second event does, */
+    WEIR__CUDA_TRACE_HOST,    /* or its record */
+};
+
+/* A command that a trace will be told of, or the run of a plan. */
 struct weir__cuda_traced {
     struct weir__cuda_traced *next;
     struct weir__cuda_stream *stream, *source; /* source is NULL unless it is a wait */
-    weir__cu_event ends[2];                    /* before and after an operator */
+    weir__cu_event ends[2];                    /* before and after an operator, or all of a run */
+    _Atomic int end;                           /* enum weir__cuda_trace_end */
     uint32_t cores;                            /* that it keeps busy */
     struct weir__trace_record record;          /* but for the times */
+    struct weir__cuda_traced_run *run;         /* of trace_run.h, or NULL */
 };
 
 struct weir__cuda_product;   /* product.h */
@@ -154,6 +162,7 @@ struct weir__cuda_clock {
 struct weir__cuda_untold {
     struct weir__cuda_traced *first, **end, *spare;
     unsigned nspare;
+    struct weir__cuda_timer *timers; /* that no run has */
     _Atomic bool any;
     uint32_t recording; /* (L) the one that the clock was set for */
 };
@@ -367,6 +376,11 @@ void weir__cuda_repeats_close(struct weir__cuda_stream *s);
 struct weir__cuda_traced *weir__cuda_trace_begin(struct weir__cuda_stream *s, weir__cu_stream on,
                                                  const struct weir__kernel *k, uint64_t seq);
 void weir__cuda_trace_end(struct weir__cuda_traced *h, weir__cu_stream on, bool queued);
+/* The same for a collective, whose end is told by one of the next two: its part is queued on `on`,
+ * or the host has ended it. From any thread. */
+void weir__cuda_trace_arrive(struct weir__cuda_traced *h, bool queued);
+void weir__cuda_trace_part(struct weir__cuda_traced *h, weir__cu_stream on);
+void weir__cuda_trace_ended(struct weir__cuda_traced *h);
 /* Command `seq` waits for `from`. (L) */
 void weir__cuda_trace_wait(struct weir__cuda_stream *s, uint64_t seq, struct weir__mark from);
 /* Work of others on `native` begins, which the last command stands for; NULL: it ends. (L) */

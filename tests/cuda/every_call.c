@@ -18,6 +18,7 @@ struct round {
     weir_plan *plan;
     weir_group *group; /* both ranks are the device */
     bool asked;        /* for a callback */
+    bool traced;       /* a trace is recorded */
     _Atomic int called;
     float in[N], out[N];
 };
@@ -152,6 +153,26 @@ static weir_status build_plan(struct round *r)
         r->graph, &(weir_compile_options){.mode = WEIR_COMPILE_REDUCE_OVERHEAD}, &r->plan);
 }
 
+static weir_status trace(struct round *r)
+{
+    STEP(weir_trace_start(NULL));
+    r->traced = true;
+    return WEIR_OK;
+}
+
+static weir_status stop_trace(struct round *r)
+{
+    weir_trace *trace;
+    weir_status st;
+
+    if (!r->traced)
+        return WEIR_OK;
+    r->traced = false;
+    if (!(st = weir_trace_stop(&trace)))
+        weir_trace_free(trace);
+    return st;
+}
+
 static weir_status run_plan(struct round *r)
 {
     for (int i = 0; i < 2; i++) {
@@ -184,8 +205,12 @@ static weir_status go(struct round *r)
     STEP(make(r));
     STEP(share(r));
     STEP(compute(r));
+    STEP(trace(r));
     STEP(meet(r));
     STEP(build_plan(r));
+    STEP(run_plan(r));
+    STEP(weir_device_sync(r->dev));
+    STEP(stop_trace(r));
     STEP(run_plan(r));
     return finish(r);
 }
@@ -197,6 +222,7 @@ static weir_status go_round(weir_device *dev, char *text, size_t size)
     weir_status st = go(&r);
 
     snprintf(text, size, "%s", st ? weir_last_error() : "");
+    (void)stop_trace(&r);
     if (st && r.group)
         weir_group_abort(r.group, "a call has failed");
     (void)weir_device_sync(dev);

@@ -76,7 +76,7 @@ TEST(cuda_plan_faults, an_index_out_of_range_on_any_lane_is_the_callers_error)
     fail_and_recover(true);
 }
 
-TEST(cuda_plan_faults, also_while_a_trace_has_its_nodes_queued_one_by_one)
+TEST(cuda_plan_faults, so_it_is_while_a_trace_is_recorded)
 {
     weir_trace *trace;
 

@@ -97,64 +97,6 @@ TEST(cuda_trace, every_operator_of_a_long_recording_is_there)
     CHECK_OK(weir_device_close(dev));
 }
 
-/* The seed's model: two products side by side between two sums. */
-static const char model[] =
-    "node { name: \"x\" op: \"Kernel\" attr { key: \"us_per_block\" value { f: 200 } } }\n"
-    "node { name: \"left\" op: \"Kernel\" input: \"x\"\n"
-    "  attr { key: \"us_per_block\" value { f: 300 } }\n"
-    "  attr { key: \"_user_stream_label\" value { s: \"left\" } } }\n"
-    "node { name: \"right\" op: \"Kernel\" input: \"x\"\n"
-    "  attr { key: \"us_per_block\" value { f: 300 } }\n"
-    "  attr { key: \"_user_stream_label\" value { s: \"right\" } } }\n"
-    "node { name: \"y\" op: \"Kernel\" input: \"left\" input: \"right\"\n"
-    "  attr { key: \"us_per_block\" value { f: 200 } } }\n";
-
-static const weir_trace_op *op_named(const weir_trace_data *d, const char *name)
-{
-    for (size_t i = 0; i < d->nops; i++)
-        if (!strcmp(d->ops[i].name, name))
-            return &d->ops[i];
-    FAIL("the trace has no operator '%s'", name);
-}
-
-TEST(cuda_trace, nodes_of_a_plan_are_heard_one_by_one_in_their_order)
-{
-    weir_device *dev = open_gpu("cuda:0");
-    weir_stream *s = weir_stream_default(dev);
-    const weir_trace_op *x, *left, *right, *y;
-    weir_trace_data d;
-    weir_trace *trace;
-    weir_graph *g;
-    weir_plan *plan;
-
-    CHECK_OK(weir_graph_load(dev, model, sizeof model - 1, "model", &g));
-    CHECK_OK(weir_graph_compile(g, NULL, &plan));
-    CHECK_OK(weir_plan_run(plan, s, NULL, 0, NULL, 0)); /* as a graph */
-    CHECK_OK(weir_stream_sync(s));
-    CHECK_OK(weir_trace_start(NULL));
-    CHECK_OK(weir_plan_run(plan, s, NULL, 0, NULL, 0));
-    CHECK_OK(weir_device_sync(dev));
-    CHECK_OK(weir_trace_stop(&trace));
-    CHECK_OK(weir_plan_run(plan, s, NULL, 0, NULL, 0)); /* as a graph again */
-    CHECK_OK(weir_stream_sync(s));
-    weir_trace_get(trace, &d, sizeof d);
-    CHECK_EQ(d.nops, 4);
-    x = op_named(&d, "x");
-    left = op_named(&d, "left");
-    right = op_named(&d, "right");
-    y = op_named(&d, "y");
-    CHECK_NE(left->stream, right->stream);
-    CHECK_LE(x->ended_ns, left->started_ns);
-    CHECK_LE(x->ended_ns, right->started_ns);
-    CHECK_LE(left->ended_ns, y->started_ns);
-    CHECK_LE(right->ended_ns, y->started_ns);
-    CHECK_GE(x->ended_ns - x->started_ns, 150000);
-    weir_trace_free(trace);
-    weir_plan_destroy(plan);
-    weir_graph_destroy(g);
-    CHECK_OK(weir_device_close(dev));
-}
-
 /* ---- work of others ---- */
 
 static void copy_outside(weir_device *dev, void *native, weir_tensor *to, weir_tensor *from)

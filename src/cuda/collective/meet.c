@@ -30,7 +30,8 @@ struct weir__cuda_meet {
     uint64_t seq, call;
     struct weir__mark blamed; /* the command that fails with it: its own, or its run's */
     bool in_plan;
-    bool started; /* something of it is on the side stream */
+    struct weir__cuda_traced *traced; /* or NULL */
+    bool started;                     /* something of it is on the side stream */
     const char *name;
     const struct weir__code *code; /* NULL: the others' parts do what is to be done */
     unsigned cores, phases;
@@ -95,7 +96,8 @@ static weir_status prepare(struct weir__cuda_meet *m, const struct weir__kernel 
 static void wake(struct weir__participant *participant);
 
 weir_status weir__cuda_queue_meet(struct weir__cuda_stream *s, weir__cu_stream tail,
-                                  const struct weir__kernel *k, const struct weir__cuda_run *run)
+                                  const struct weir__kernel *k, const struct weir__cuda_run *run,
+                                  struct weir__cuda_traced *traced)
 {
     struct weir__cuda_meet *m = weir__alloc_aligned(sizeof *m, WEIR__LINE);
     weir_status st;
@@ -109,6 +111,7 @@ weir_status weir__cuda_queue_meet(struct weir__cuda_stream *s, weir__cu_stream t
     m->call = meet_of(m)->call + (run ? run->ticket : 0);
     m->blamed = run ? run->blamed : (struct weir__mark){&s->base, m->seq};
     m->in_plan = run;
+    m->traced = traced;
     m->name = k->name;
     m->participant.wake = wake;
     if ((st = prepare(m, k))) {
@@ -155,9 +158,19 @@ static void fail(const struct weir__mark *blamed, weir_status status, const char
     weir__cuda_fail(weir__cuda_stream_of(blamed->stream), blamed->seq, status, text);
 }
 
-/* Nobody is in its rendezvous any more. The stream fails if it did, and goes on; what the device
- * opens itself stays shut here. The group may be gone afterwards, and `m` is. */
-static void finish(struct weir__cuda_meet *m, bool open_gate)
+/* Its end, which the side stream of `opener` has queued if there is one. */
+static void trace_end(const struct weir__cuda_meet *m, const struct weir__cuda_meet *opener)
+{
+    if (m->traced && opener) /* an event goes to streams of its own device only */
+        weir__cuda_trace_part(m->traced,
+                              device_of(m) == device_of(opener) ? opener->side : m->side);
+    else if (m->traced)
+        weir__cuda_trace_ended(m->traced);
+}
+
+/* Nobody is in its rendezvous any more. The stream fails if it did, and goes on: by the host, or
+ * by the device of `opener`. The group may be gone afterwards, and `m` is. */
+static void finish(struct weir__cuda_meet *m, const struct weir__cuda_meet *opener)
 {
     struct weir__cuda_stream *s = m->stream;
     weir_group *group = group_of(m);
@@ -172,7 +185,8 @@ static void finish(struct weir__cuda_meet *m, bool open_gate)
     if (!m->in_plan) /* before the stream goes on: whoever has waited for it may destroy the group
                       */
         weir__group_drop(group);
-    if (open_gate)
+    trace_end(m, opener);
+    if (!opener)
         weir__cuda_open_gate(s, m->seq);
     weir__free(m);
 }
@@ -180,7 +194,7 @@ static void finish(struct weir__cuda_meet *m, bool open_gate)
 /* It waits no longer: the group is broken. From any thread. */
 static void wake(struct weir__participant *participant)
 {
-    finish(weir__containerof(participant, struct weir__cuda_meet, participant), true);
+    finish(weir__containerof(participant, struct weir__cuda_meet, participant), NULL);
 }
 
 /* The stream is in error before it came here: it stays away, and says so. */
@@ -195,7 +209,7 @@ static void miss(struct weir__cuda_meet *m, weir_status status, const char *why)
              meet_of(m)->rank, m->blamed.stream->name, why);
     group->transport->abort(group, status, text);
     m->participant.state = WEIR__PARTICIPANT_AWAY;
-    finish(m, true);
+    finish(m, NULL);
 }
 
 /* ---- all are here ---- */
@@ -352,10 +366,11 @@ static void await_parts(const struct weir__rendezvous *rendezvous)
     }
 }
 
-/* The rendezvous is over for everybody. */
+/* The rendezvous is over for everybody; the device opens the gates, or the host does now. */
 static void close_rendezvous(struct weir__cuda_meet *last, int rank, weir_status status,
-                             const char *text, bool open_gates)
+                             const char *text, bool by_device)
 {
+    const struct weir__cuda_meet *opener = by_device ? last : NULL;
     const struct weir__transport *transport = group_of(last)->transport;
     struct weir__participant *participant = transport->close_rendezvous(&last->participant, rank,
                                                                         status, text),
@@ -363,9 +378,9 @@ static void close_rendezvous(struct weir__cuda_meet *last, int rank, weir_status
 
     for (; participant; participant = next) {
         next = participant->woken;
-        finish(weir__containerof(participant, struct weir__cuda_meet, participant), open_gates);
+        finish(weir__containerof(participant, struct weir__cuda_meet, participant), opener);
     }
-    finish(last, open_gates);
+    finish(last, opener);
 }
 
 static weir_status queue_look(struct weir__cuda_meet *last)
@@ -406,7 +421,7 @@ static void run_parts(struct weir__cuda_meet *last)
         await_parts(rendezvous);
     }
     plan_opening(last, &opening);
-    close_rendezvous(last, rank, st, st ? text : NULL, st != WEIR_OK);
+    close_rendezvous(last, rank, st, st ? text : NULL, !st);
     if (!st)
         open_gates(&opening);
 }
@@ -426,7 +441,7 @@ void weir__cuda_meet_look(struct weir__cuda_meet *last)
         if (weir__cuda_failed_before(weir__cuda_stream_of(m->blamed.stream), m->blamed.seq + 1))
             st = weir__stream_copy_error(m->blamed.stream, text, sizeof text);
     }
-    close_rendezvous(last, rank, st, st ? text : NULL, true);
+    close_rendezvous(last, rank, st, st ? text : NULL, false);
 }
 
 void weir__cuda_meet_arrive(struct weir__cuda_meet *m)
@@ -444,7 +459,7 @@ void weir__cuda_meet_arrive(struct weir__cuda_meet *m)
     if (m->participant.state == WEIR__PARTICIPANT_LAST)
         run_parts(m);
     else
-        finish(m, true);
+        finish(m, NULL);
 }
 
 /* ---- for faults.c and jobs.c ---- */

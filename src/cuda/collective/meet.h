@@ -10,10 +10,11 @@ struct weir__cuda_run {
     uint64_t ticket;          /* its number on its channel is so much more than its arguments say */
 };
 
-/* Queues one at `tail`; `run` is NULL outside plans. (L) */
+/* Queues one at `tail`; `run` is NULL outside plans, `traced` while no trace is recorded. (L) */
 weir_status weir__cuda_queue_meet(struct weir__cuda_stream *s, weir__cu_stream tail,
                                   const struct weir__kernel *kernel,
-                                  const struct weir__cuda_run *run);
+                                  const struct weir__cuda_run *run,
+                                  struct weir__cuda_traced *traced);
 /* It was not queued after all. */
 void weir__cuda_meet_free(struct weir__cuda_meet *meet);
 /* On the helper thread: its stream is there; the parts of its rendezvous are over. */

@@ -12,7 +12,7 @@ typedef int weir__cu_device;
 typedef uint64_t weir__cu_address;
 typedef void *weir__cu_context, *weir__cu_green, *weir__cu_stream, *weir__cu_event;
 typedef void *weir__cu_module, *weir__cu_function, *weir__cu_graph, *weir__cu_exec;
-typedef void *weir__cu_descriptor;
+typedef void *weir__cu_node, *weir__cu_descriptor;
 typedef void (*weir__cu_host_fn)(void *user);
 
 enum {
@@ -27,6 +27,8 @@ enum {
     CU_STREAM_NON_BLOCKING = 1,
     CU_EVENT_DEFAULT = 0,
     CU_EVENT_DISABLE_TIMING = 2,
+    CU_EVENT_RECORD_EXTERNAL = 1,
+    CU_NODE_EVENT_RECORD = 7,
     CU_WAIT_GEQ = 0,
     CU_CAPTURE_RELAXED = 2,
     CU_FUNCTION_DYNAMIC_SHARED = 8,
@@ -161,6 +163,8 @@ struct weir__cu_launch {
     X(cuEventCreate, event_create, (weir__cu_event * event, unsigned flags))                       \
     X(cuEventDestroy_v2, event_destroy, (weir__cu_event event))                                    \
     X(cuEventRecord, event_record, (weir__cu_event event, weir__cu_stream stream))                 \
+    X(cuEventRecordWithFlags, event_record_with,                                                   \
+      (weir__cu_event event, weir__cu_stream stream, unsigned flags))                              \
     X(cuEventSynchronize, event_sync, (weir__cu_event event))                                      \
     X(cuEventElapsedTime, event_elapsed,                                                           \
       (float *milliseconds, weir__cu_event start, weir__cu_event end))                             \
@@ -183,6 +187,11 @@ struct weir__cu_launch {
        void **extra))                                                                              \
     X(cuGraphInstantiateWithFlags, graph_instantiate,                                              \
       (weir__cu_exec * exec, weir__cu_graph graph, uint64_t flags))                                \
+    X(cuGraphGetNodes, graph_nodes, (weir__cu_graph graph, weir__cu_node * nodes, size_t * n))     \
+    X(cuGraphNodeGetType, node_type, (weir__cu_node node, int *type))                              \
+    X(cuGraphEventRecordNodeGetEvent, node_event, (weir__cu_node node, weir__cu_event * event))    \
+    X(cuGraphExecEventRecordNodeSetEvent, exec_set_event,                                          \
+      (weir__cu_exec exec, weir__cu_node node, weir__cu_event event))                              \
     X(cuGraphDestroy, graph_destroy, (weir__cu_graph graph))                                       \
     X(cuGraphExecDestroy, exec_destroy, (weir__cu_exec exec))                                      \
     X(cuGraphExecUpdate_v2, exec_update,                                                           \

@@ -2,6 +2,7 @@
  * become edges. */
 #include "cuda/fault/faults.h"
 #include "cuda/program/program.h"
+#include "cuda/stream/trace_run.h"
 
 /* Where a lane goes on: a stream of one part of the cores and one priority, or, before it has one,
  * what its first node comes after. */
@@ -10,11 +11,13 @@ struct lane {
     const struct weir__cuda_part *part;
     int priority;
     weir__cu_event after;
+    weir__cu_stream marks; /* beside it: the events of timers; NULL before the first */
 };
 
 struct capture {
     struct weir__program *p;
-    char *into; /* see weir__cuda_program_graph */
+    char *into;  /* see weir__cuda_program_graph, */
+    bool marked; /* also */
     struct lane *lanes;
     bool by_chains; /* nodes on the longest chains have a higher priority */
     weir__cu_stream *streams;
@@ -132,6 +135,22 @@ static weir_status capture_kernel(struct capture *c, int lane, int i)
     return k->fn ? weir__cuda_issue(&sink, k) : WEIR_OK;
 }
 
+/* The timer's event stands behind the item, and nothing behind the timer's event. */
+static weir_status put_mark(struct capture *c, struct lane *lane,
+                            const struct weir__cuda_item *item)
+{
+    struct weir__cuda *dev = c->p->dev;
+    weir_status st;
+
+    if ((!lane->marks && (st = new_stream(c, NULL, 0, &lane->marks))) ||
+        (st = wait_for(c, lane->marks, item->event)))
+        return st;
+    return weir__cuda_check(
+        dev,
+        dev->api->cu.event_record_with(item->timer->event, lane->marks, CU_EVENT_RECORD_EXTERNAL),
+        "a trace");
+}
+
 /* On the stream of the first member's lane, after all lanes of members; these go on after it. */
 static weir_status capture_merge(struct capture *c, const struct weir__cuda_merge *m)
 {
@@ -152,10 +171,12 @@ static weir_status capture_merge(struct capture *c, const struct weir__cuda_merg
         return st;
     for (int i = 0; i < m->n; i++) {
         weir__cuda_item_at(c->p, m->members[i])->event = event;
-        if (i)
-            c->lanes[m->members[i].lane] = (struct lane){.after = event};
+        if (i) {
+            c->lanes[m->members[i].lane].tail = NULL;
+            c->lanes[m->members[i].lane].after = event;
+        }
     }
-    return WEIR_OK;
+    return c->marked ? put_mark(c, first, weir__cuda_item_at(c->p, at)) : WEIR_OK;
 }
 
 static weir_status capture_wait(struct capture *c, int lane, const struct weir__cuda_item *item)
@@ -172,6 +193,7 @@ static weir_status capture_wait(struct capture *c, int lane, const struct weir__
 static weir_status capture_item(struct capture *c, struct weir__cuda_place at)
 {
     struct weir__cuda_item *item = weir__cuda_item_at(c->p, at);
+    bool marked = c->marked && item->timer;
     weir_status st;
 
     if (item->merge) {
@@ -180,9 +202,20 @@ static weir_status capture_item(struct capture *c, struct weir__cuda_place at)
         return weir__cuda_item_at(c->p, m->members[0]) == item ? capture_merge(c, m) : WEIR_OK;
     }
     st = item->is_wait ? capture_wait(c, at.lane, item) : capture_kernel(c, at.lane, at.item);
-    if (!st && item->awaited)
+    if (!st && (item->awaited || marked))
         st = new_event(c, c->lanes[at.lane].tail, &item->event);
-    return st;
+    return st || !marked ? st : put_mark(c, &c->lanes[at.lane], item);
+}
+
+static weir_status join(struct capture *c, weir__cu_stream origin, const struct lane *lane)
+{
+    weir__cu_event end;
+    weir_status st;
+
+    if ((st = end_of(c, lane, &end)) || (st = wait_for(c, origin, end)) || !lane->marks ||
+        (st = new_event(c, lane->marks, &end)))
+        return st;
+    return wait_for(c, origin, end);
 }
 
 static weir_status capture_lanes(struct capture *c, weir__cu_stream origin)
@@ -194,19 +227,16 @@ static weir_status capture_lanes(struct capture *c, weir__cu_stream origin)
         c->lanes[i].after = c->origin;
     for (int i = 0; i < p->norder && !st; i++)
         st = capture_item(c, p->order[i]);
-    for (int i = 0; i < p->nlanes && !st; i++) {
-        weir__cu_event end;
-
-        if (!(st = end_of(c, &c->lanes[i], &end)))
-            st = wait_for(c, origin, end);
-    }
+    for (int i = 0; i < p->nlanes && !st; i++)
+        st = join(c, origin, &c->lanes[i]);
     return st;
 }
 
-weir_status weir__cuda_program_graph(struct weir__program *p, char *into, weir__cu_graph *out)
+weir_status weir__cuda_program_graph(struct weir__program *p, char *into, bool marked,
+                                     weir__cu_graph *out)
 {
     const struct weir__cu *cu = &p->dev->api->cu;
-    struct capture c = {.p = p, .into = into, .by_chains = may_go_by_chains(p)};
+    struct capture c = {.p = p, .into = into, .marked = marked, .by_chains = may_go_by_chains(p)};
     weir__cu_stream origin;
     weir_status st, ended;
 

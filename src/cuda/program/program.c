@@ -4,6 +4,7 @@
 #include "comm/comm.h"
 #include "cuda/collective/meet.h"
 #include "cuda/fault/faults.h"
+#include "cuda/stream/trace_run.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -47,6 +48,21 @@ static weir_status check_lane(struct weir__program *p, const struct weir__cuda_l
     return WEIR_OK;
 }
 
+static void set_stale(struct weir__program *p)
+{
+    p->plain.stale = p->traced.stale = true;
+}
+
+static void drop_graph(struct weir__program *p, struct weir__cuda_graph *g)
+{
+    if (g->exec)
+        p->dev->api->cu.exec_destroy(g->exec);
+    if (g->graph)
+        p->dev->api->cu.graph_destroy(g->graph);
+    g->exec = NULL;
+    g->graph = NULL;
+}
+
 weir_status weir__cuda_program_make(weir_device *base, const struct weir__lane *lanes, int nlanes,
                                     struct weir__program **out)
 {
@@ -59,7 +75,7 @@ weir_status weir__cuda_program_make(weir_device *base, const struct weir__lane *
         return weir__fail_nomem("making a plan of %d lanes", nlanes);
     p->dev = dev;
     p->nlanes = nlanes;
-    p->stale = true;
+    set_stale(p);
     for (int i = 0; i < nlanes && !st; i++)
         if (!(st = copy_lane(&p->lanes[i], &lanes[i])))
             st = check_lane(p, &p->lanes[i]);
@@ -83,8 +99,8 @@ void weir__cuda_program_free(struct weir__program *p)
         return;
     weir__cuda_poll(p->dev); /* while the names of its operators are there */
     pushed = weir__cuda_enter(p->dev);
-    if (p->exec)
-        p->dev->api->cu.exec_destroy(p->exec);
+    drop_graph(p, &p->plain);
+    drop_graph(p, &p->traced);
     for (int i = 0; i < p->nlanes; i++) {
         struct weir__cuda_lane *l = &p->lanes[i];
 
@@ -110,27 +126,52 @@ weir_status weir__cuda_program_update(struct weir__program *p, int lane, int ite
     to->kernel.call = NULL;
     memcpy(to->args, kernel->args, kernel->args_size);
     to->kernel.args = to->args;
-    p->stale = p->moved = true;
+    set_stale(p);
+    p->moved = true;
     return WEIR_OK;
 }
 
 /* ---- the graph ---- */
 
-static weir_status use_graph(struct weir__program *p, weir__cu_graph graph)
+static weir_status instantiate(struct weir__program *p, struct weir__cuda_graph *g,
+                               weir__cu_graph graph)
+{
+    weir_status st =
+        weir__cuda_check(p->dev, p->dev->api->cu.graph_instantiate(&g->exec, graph, 0), "a plan");
+
+    if (st)
+        g->exec = NULL;
+    return st;
+}
+
+static weir_status use_plain(struct weir__program *p, weir__cu_graph graph)
 {
     const struct weir__cu *cu = &p->dev->api->cu;
     struct weir__cu_update result;
+    weir_status st = WEIR_OK;
 
-    if (p->exec && !cu->exec_update(p->exec, graph, &result))
-        return WEIR_OK;
-    if (p->exec)
-        cu->exec_destroy(p->exec);
-    p->exec = NULL;
-    return weir__cuda_check(p->dev, cu->graph_instantiate(&p->exec, graph, 0), "a plan");
+    if (!p->plain.exec || cu->exec_update(p->plain.exec, graph, &result)) {
+        drop_graph(p, &p->plain);
+        st = instantiate(p, &p->plain, graph);
+    }
+    cu->graph_destroy(graph);
+    return st;
 }
 
-static weir_status capture(struct weir__program *p)
+static weir_status use_traced(struct weir__program *p, weir__cu_graph graph)
 {
+    weir_status st;
+
+    drop_graph(p, &p->traced);
+    p->traced.graph = graph;
+    if ((st = instantiate(p, &p->traced, graph)) || (st = weir__cuda_find_marks(p)))
+        drop_graph(p, &p->traced);
+    return st;
+}
+
+static weir_status capture(struct weir__program *p, struct weir__cuda_graph *g)
+{
+    bool marked = g == &p->traced;
     weir__cu_graph graph;
     weir_status st;
 
@@ -145,11 +186,26 @@ static weir_status capture(struct weir__program *p)
     }
     weir__cuda_autotune(p);
     weir__cuda_arrange(p);
-    if (!(st = weir__cuda_program_graph(p, NULL, &graph)))
-        st = use_graph(p, graph);
-    if (graph)
+    if (!(st = weir__cuda_program_graph(p, NULL, marked, &graph)))
+        st = marked ? use_traced(p, graph) : use_plain(p, graph);
+    else if (graph)
         p->dev->api->cu.graph_destroy(graph);
-    p->stale = st != WEIR_OK;
+    g->stale = st != WEIR_OK;
+    return st;
+}
+
+weir_status weir__cuda_program_ready(struct weir__program *p, struct weir__cuda_graph *g)
+{
+    const unsigned *epoch = &p->dev->cores.epoch;
+    weir_status st = WEIR_OK;
+
+    /* A lane's limit may move other lanes to other parts of the cores: then once more. */
+    for (int i = 0; i < 2 && !st && (g->stale || p->epoch != *epoch); i++) {
+        if (p->epoch != *epoch)
+            set_stale(p);
+        p->epoch = *epoch;
+        st = capture(p, g);
+    }
     return st;
 }
 
@@ -184,11 +240,13 @@ static weir_status run_kernel(struct weir__program *p, int lane, const struct we
             const struct weir__cuda_run run = {
                 blamed, tickets[((const struct weir__meet *)k->args)->place]};
 
-            st = weir__cuda_queue_meet(s, sink.stream, k, &run);
+            st = weir__cuda_queue_meet(s, sink.stream, k, &run, traced);
         } else {
             st = weir__cuda_issue(&sink, k);
         }
-        if (traced)
+        if (traced && k->meets)
+            weir__cuda_trace_arrive(traced, !st);
+        else if (traced)
             weir__cuda_trace_end(traced, sink.stream, !st);
         if (st)
             return st;
@@ -253,9 +311,8 @@ static void skip_item(struct weir__program *p, struct weir__cuda_place at, weir_
     weir__cuda_count(s, 1, item->is_wait ? "wait" : item->kernel.name);
 }
 
-/* While a trace is recorded, since a graph tells nothing of its nodes; with collectives, since
- * those wait for the host; and where a graph would be for one run: one by one on the lanes' own
- * streams. */
+/* With collectives, since those wait for the host, and where a graph would be for one run: one by
+ * one on the lanes' own streams. */
 static weir_status run_one_by_one(struct weir__program *p, const uint64_t *tickets)
 {
     weir_status st = WEIR_OK;
@@ -303,19 +360,35 @@ static weir_status write_run(struct weir__program *p, weir__cu_stream on)
                                  "a plan");
 }
 
-static weir_status run_graph(struct weir__program *p)
+static weir_status launch(struct weir__program *p, weir__cu_stream tail,
+                          struct weir__cuda_traced *traced)
+{
+    const struct weir__cu *cu = &p->dev->api->cu;
+    const struct weir__cuda_graph *g = traced ? &p->traced : &p->plain;
+    weir_status st = p->fallible ? write_run(p, tail) : WEIR_OK;
+    bool is_timed =
+        traced && !weir__cuda_check(p->dev, cu->event_record(traced->ends[0], tail), "a trace");
+
+    if (!st)
+        st = weir__cuda_check(p->dev, cu->exec_launch(g->exec, tail), "a plan");
+    if (traced)
+        weir__cuda_trace_end(traced, tail, is_timed && !st);
+    return st;
+}
+
+static weir_status run_graph(struct weir__program *p, struct weir__cuda_traced *traced)
 {
     struct weir__cuda_stream *first = weir__cuda_stream_of(p->lanes[0].stream);
-    struct weir__cuda *dev = p->dev;
     weir__cu_stream tail;
     weir_status st = WEIR_OK;
 
     for (int i = 1; i < p->nlanes && !st; i++)
         st = weir__cuda_lead(weir__cuda_stream_of(p->lanes[i].stream), first);
     if (!st && !(st = weir__cuda_tail(first, UINT32_MAX, &tail)) &&
-        !weir__cuda_is_doomed(first, weir__stream_submitted(&first->base) + 1) &&
-        !(p->fallible && (st = write_run(p, tail))))
-        st = weir__cuda_check(dev, dev->api->cu.exec_launch(p->exec, tail), "a plan");
+        !weir__cuda_is_doomed(first, weir__stream_submitted(&first->base) + 1))
+        st = launch(p, tail, traced);
+    else if (traced)
+        weir__cuda_trace_drop(p->dev, traced);
     if (st)
         return st;
     for (int i = 0; i < p->nlanes; i++) { /* it runs: all lanes are counted, come what may */
@@ -340,7 +413,8 @@ static weir_status run_graph(struct weir__program *p)
  * graph is made when the memory is where it was before. */
 static bool goes_without_graph(const struct weir__program *p)
 {
-    return p->moved && p->exec && p->nlanes == 1 && p->epoch == p->dev->cores.epoch;
+    return p->moved && (p->plain.exec || p->traced.exec) && p->nlanes == 1 &&
+           p->epoch == p->dev->cores.epoch;
 }
 
 /* Before any rank stands in a collective. */
@@ -361,7 +435,8 @@ static void begin(struct weir__program *p, weir_stream *const *streams)
     for (int i = 0; i < p->nlanes; i++) {
         struct weir__cuda_lane *l = &p->lanes[i];
 
-        p->stale |= l->priority != streams[i]->priority;
+        if (l->priority != streams[i]->priority)
+            set_stale(p);
         l->priority = streams[i]->priority;
         l->stream = streams[i];
         l->base = weir__stream_submitted(streams[i]);
@@ -374,6 +449,7 @@ weir_status weir__cuda_program_run(struct weir__program *p, weir_stream *const *
                                    const uint64_t *tickets, int ntickets)
 {
     struct weir__cuda *dev = p->dev;
+    struct weir__cuda_traced *traced = NULL;
     bool pushed, without_graph;
     weir_status st = weir__cuda_alive(dev);
 
@@ -383,18 +459,16 @@ weir_status weir__cuda_program_run(struct weir__program *p, weir_stream *const *
     pushed = weir__cuda_enter(dev);
     begin(p, streams);
     without_graph = p->meets || goes_without_graph(p);
-    /* A lane's limit may move other lanes to other parts of the cores: then once more. */
-    for (int i = 0; i < 2 && !st && !without_graph && (p->stale || p->epoch != dev->cores.epoch);
-         i++) {
-        p->epoch = dev->cores.epoch;
-        st = capture(p);
-    }
+    if (!without_graph && weir__trace_on())
+        traced = weir__cuda_run_traced(p);
+    if (!without_graph && !traced)
+        st = weir__cuda_program_ready(p, &p->plain);
     if (p->meets && !st && !p->autotuned) {
         weir__cuda_autotune(p);
         st = load_all(p);
     }
     if (!st)
-        st = without_graph || weir__trace_on() ? run_one_by_one(p, tickets) : run_graph(p);
+        st = without_graph ? run_one_by_one(p, tickets) : run_graph(p, traced);
     p->moved = false;
     weir__cuda_leave(dev, pushed);
     return st;

@@ -20,6 +20,9 @@ struct weir__cuda_item {
     unsigned char *args;  /* the kernel's */
     weir__cu_event event; /* after it, if some other lane waits for it; while capturing */
     bool awaited;
+    struct weir__cuda_timer *timer; /* of a traced run that is being queued */
+    weir__cu_node mark;             /* in the traced graph, the node of the event behind it */
+    int position;                   /* in `order`, while a run is described */
 };
 
 struct weir__cuda_lane {
@@ -50,17 +53,24 @@ struct weir__cuda_arrangement {
     struct weir__cuda_merge merges[WEIR__CUDA_MERGES];
 };
 
+/* The program as CUDA has it. The traced one has an event behind every kernel and is the same but
+ * for that: trace_run.h says how. */
+struct weir__cuda_graph {
+    bool stale;           /* something has changed since it was captured */
+    weir__cu_exec exec;   /* NULL before */
+    weir__cu_graph graph; /* of the traced one: its nodes are known by this */
+};
+
 struct weir__program {
     struct weir__cuda *dev;
     int nlanes;
     bool fallible;           /* some kernel may fail */
     bool meets;              /* some are collectives: it is run node by node */
-    bool stale;              /* a kernel has changed since the graph was captured, */
-    bool moved;              /* and since the last run */
+    bool moved;              /* a kernel has changed since the last run */
     bool autotuned;          /* its products have their algorithms, */
     uint64_t concurrent_set; /* chosen under this number */
-    unsigned epoch;          /* of the cores then */
-    weir__cu_exec exec;
+    unsigned epoch;          /* of the cores when it was last captured */
+    struct weir__cuda_graph plain, traced;
     struct weir__cuda_arrangement arrangement;
     weir__cu_address run; /* of one that may fail: on the device, where its graph's kernels find
                            * the run they are of (weir__code_context); 0 before it has a graph */
@@ -77,8 +87,21 @@ static inline struct weir__cuda_item *weir__cuda_item_at(const struct weir__prog
 }
 
 /* capture.c: the program as a graph that the caller destroys. With `into` its products write there,
- * and kernels that only take time stand for the rest. (L) */
-weir_status weir__cuda_program_graph(struct weir__program *p, char *into, weir__cu_graph *out);
+ * and kernels that only take time stand for the rest. With `marked` the event of its timer is
+ * behind every item that has one. (L) */
+weir_status weir__cuda_program_graph(struct weir__program *p, char *into, bool marked,
+                                     weir__cu_graph *out);
+
+/* program.c: captures the program if `g`, which is one of its two graphs, is stale. (L) */
+weir_status weir__cuda_program_ready(struct weir__program *p, struct weir__cuda_graph *g);
+
+/* ---- traced.c: runs that a trace is told of ---- */
+
+/* Finds the events in the traced graph, which has just been captured. (L) */
+weir_status weir__cuda_find_marks(struct weir__program *p);
+/* Makes the traced graph ready for one run, with events of its own. NULL if that cannot be: then
+ * the run is not recorded. (L) */
+struct weir__cuda_traced *weir__cuda_run_traced(struct weir__program *p);
 
 /* The command that fails with the run, if any of its kernels does: the first of its caller's. */
 static inline struct weir__mark weir__cuda_blamed(const struct weir__program *p)

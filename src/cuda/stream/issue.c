@@ -170,10 +170,12 @@ weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
         if (!st && weir__trace_on())
             traced = weir__cuda_trace_begin(s, sink.stream, k, seq);
         if (!st)
-            st = k->meets                           ? weir__cuda_queue_meet(s, sink.stream, k, NULL)
+            st = k->meets ? weir__cuda_queue_meet(s, sink.stream, k, NULL, traced)
                  : k->code->kind == WEIR__CODE_COPY ? weir__cuda_copy(s, sink.stream, k->args)
                                                     : weir__cuda_issue(&sink, k);
-        if (traced)
+        if (traced && k->meets)
+            weir__cuda_trace_arrive(traced, !st);
+        else if (traced)
             weir__cuda_trace_end(traced, sink.stream, !st);
         weir__cuda_leave(dev, pushed);
     }

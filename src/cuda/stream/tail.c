@@ -125,8 +125,7 @@ weir_status weir__cuda_gate(struct weir__cuda_stream *s, bool far)
     s->gate.seq = atomic_load_explicit(&s->queued, memory_order_relaxed) + 1;
     s->gate.far = far;
     set_shut(s, true);
-    /* Others may queue behind it, or a trace wants to know when it is over. */
-    if (s->native.stream || (far && weir__trace_on()))
+    if (s->native.stream) /* others may queue behind it */
         st = weir__cuda_flush(s);
     if (st) { /* nobody will open it */
         set_shut(s, false);

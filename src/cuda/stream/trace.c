@@ -1,7 +1,8 @@
 /* What traces are told of a GPU. While one is recorded, an operator stands between two events that
- * keep their time; when they are passed, their times become the record, in the host's clock.
- * Nothing is waited for: what is over is told when somebody syncs, in the order it was queued. */
-#include "cuda/cuda.h"
+ * keep their time; when they are passed, their times become the record, in the host's clock. The
+ * nodes of a plan have an event behind each: see trace_run.h. Nothing is waited for: what is over
+ * is told when somebody syncs, in the order it was queued. */
+#include "cuda/stream/trace_run.h"
 
 enum { SPARE = 256 };
 
@@ -15,12 +16,18 @@ static void free_traced(struct weir__cuda *dev, struct weir__cuda_traced *h)
     weir__free(h);
 }
 
-static weir_status new_traced(struct weir__cuda *dev, struct weir__cuda_traced **out)
+weir_status weir__cuda_trace_new(struct weir__cuda *dev, struct weir__cuda_traced **out)
 {
+    uint32_t recording = atomic_load_explicit(&weir__trace_generation, memory_order_relaxed);
     const struct weir__cu *cu = &dev->api->cu;
     struct weir__cuda_traced *h;
     weir_status st = WEIR_OK;
 
+    if (dev->traced.recording != recording) {
+        if ((st = weir__cuda_anchor(dev)))
+            return st; /* without a clock nothing can be told */
+        dev->traced.recording = recording;
+    }
     weir__spin_lock(&dev->clock.lock);
     if ((h = dev->traced.spare)) {
         dev->traced.spare = h->next;
@@ -37,14 +44,19 @@ static weir_status new_traced(struct weir__cuda *dev, struct weir__cuda_traced *
             return st;
         }
     }
+    h->source = NULL;
+    h->run = NULL;
+    atomic_store_explicit(&h->end, WEIR__CUDA_TRACE_PENDING, memory_order_relaxed);
     *out = h;
     return st;
 }
 
-static void give_traced(struct weir__cuda *dev, struct weir__cuda_traced *h)
+void weir__cuda_trace_drop(struct weir__cuda *dev, struct weir__cuda_traced *h)
 {
     bool keep;
 
+    weir__cuda_run_drop(dev, h->run);
+    h->run = NULL;
     weir__spin_lock(&dev->clock.lock);
     if ((keep = !h->source && dev->traced.nspare < SPARE)) {
         h->next = dev->traced.spare;
@@ -56,7 +68,7 @@ static void give_traced(struct weir__cuda *dev, struct weir__cuda_traced *h)
         free_traced(dev, h);
 }
 
-static void add_traced(struct weir__cuda *dev, struct weir__cuda_traced *h)
+void weir__cuda_trace_add(struct weir__cuda *dev, struct weir__cuda_traced *h)
 {
     h->next = NULL;
     weir__spin_lock(&dev->clock.lock);
@@ -67,7 +79,7 @@ static void add_traced(struct weir__cuda *dev, struct weir__cuda_traced *h)
 }
 
 /* Cores that are busy with it: those it may use, or fewer if it has fewer blocks. */
-static uint32_t cores_of(const struct weir__kernel *k)
+uint32_t weir__cuda_trace_cores(const struct weir__kernel *k)
 {
     struct weir__code_launch l = {.threads = 256};
     struct weir__product product;
@@ -80,8 +92,8 @@ static uint32_t cores_of(const struct weir__kernel *k)
     return l.grid < k->cores ? l.grid : k->cores;
 }
 
-static struct weir__trace_record describe(const weir_stream *s, uint64_t seq,
-                                          const struct weir__kernel *k)
+struct weir__trace_record weir__cuda_trace_describe(const weir_stream *s, uint64_t seq,
+                                                    const struct weir__kernel *k)
 {
     return (struct weir__trace_record){
         .kind = WEIR__TRACE_OP,
@@ -99,35 +111,59 @@ struct weir__cuda_traced *weir__cuda_trace_begin(struct weir__cuda_stream *s, we
                                                  const struct weir__kernel *k, uint64_t seq)
 {
     struct weir__cuda *dev = weir__cuda_of(s->base.dev);
-    uint32_t recording = atomic_load_explicit(&weir__trace_generation, memory_order_relaxed);
     struct weir__cuda_traced *h;
 
-    if (dev->traced.recording != recording) {
-        if (weir__cuda_anchor(dev))
-            return NULL; /* without a clock nothing can be told */
-        dev->traced.recording = recording;
-    }
-    if (new_traced(dev, &h))
+    if (weir__cuda_trace_new(dev, &h))
         return NULL;
     h->stream = s;
-    h->source = NULL;
-    h->cores = cores_of(k);
-    h->record = describe(&s->base, seq, k);
+    h->cores = weir__cuda_trace_cores(k);
+    h->record = weir__cuda_trace_describe(&s->base, seq, k);
     if (weir__cuda_check(dev, dev->api->cu.event_record(h->ends[0], on), "a trace")) {
-        give_traced(dev, h);
+        weir__cuda_trace_drop(dev, h);
         return NULL;
     }
     return h;
+}
+
+static void set_end(struct weir__cuda_traced *h, enum weir__cuda_trace_end end)
+{
+    atomic_store_explicit(&h->end, end, memory_order_release);
 }
 
 void weir__cuda_trace_end(struct weir__cuda_traced *h, weir__cu_stream on, bool queued)
 {
     struct weir__cuda *dev = weir__cuda_of(h->stream->base.dev);
 
-    if (queued && !weir__cuda_check(dev, dev->api->cu.event_record(h->ends[1], on), "a trace"))
-        add_traced(dev, h);
+    if (queued && !weir__cuda_check(dev, dev->api->cu.event_record(h->ends[1], on), "a trace")) {
+        set_end(h, WEIR__CUDA_TRACE_EVENT);
+        weir__cuda_trace_add(dev, h);
+    } else {
+        weir__cuda_trace_drop(dev, h);
+    }
+}
+
+void weir__cuda_trace_arrive(struct weir__cuda_traced *h, bool queued)
+{
+    (queued ? weir__cuda_trace_add : weir__cuda_trace_drop)(weir__cuda_of(h->stream->base.dev), h);
+}
+
+void weir__cuda_trace_part(struct weir__cuda_traced *h, weir__cu_stream on)
+{
+    struct weir__cuda *dev = weir__cuda_of(h->stream->base.dev);
+    bool pushed = weir__cuda_enter(dev);
+    weir_status st = weir__cuda_check(dev, dev->api->cu.event_record(h->ends[1], on), "a trace");
+
+    weir__cuda_leave(dev, pushed);
+    if (st)
+        weir__cuda_trace_ended(h);
     else
-        give_traced(dev, h);
+        set_end(h, WEIR__CUDA_TRACE_EVENT);
+}
+
+void weir__cuda_trace_ended(struct weir__cuda_traced *h)
+{
+    h->record.to = weir__clock_ns();
+    set_end(h, WEIR__CUDA_TRACE_HOST);
 }
 
 void weir__cuda_trace_wait(struct weir__cuda_stream *s, uint64_t seq, struct weir__mark from)
@@ -142,7 +178,7 @@ void weir__cuda_trace_wait(struct weir__cuda_stream *s, uint64_t seq, struct wei
         (struct weir__trace_record){.seq = seq, .amount = from.seq, .from = weir__clock_ns()};
     h->record.u.source.device = (uint32_t)from.stream->dev->id;
     h->record.u.source.slot = from.stream->slot;
-    add_traced(weir__cuda_of(s->base.dev), h);
+    weir__cuda_trace_add(weir__cuda_of(s->base.dev), h);
 }
 
 void weir__cuda_trace_native(weir_stream *base, void *native, const struct weir__kernel *k)
@@ -176,7 +212,7 @@ static uint64_t end_of(const struct weir__cuda_stream *s, uint64_t seq)
     return ns;
 }
 
-static void note_end(struct weir__cuda_stream *s, uint64_t seq, uint64_t ns)
+void weir__cuda_trace_note(struct weir__cuda_stream *s, uint64_t seq, uint64_t ns)
 {
     s->told.ends[s->told.at].seq = seq;
     s->told.ends[s->told.at].ns = ns;
@@ -196,26 +232,27 @@ static void write_wait(struct weir__cuda_traced *h)
     passed = source > reached ? source : reached;
     weir__trace_put_wait(h->stream->base.dev->id, h->stream->base.slot, r->seq, r->u.source.device,
                          r->u.source.slot, r->amount, reached, passed);
-    note_end(h->stream, r->seq, passed);
+    weir__cuda_trace_note(h->stream, r->seq, passed);
 }
 
-static void write_operator(struct weir__cuda_traced *h, uint64_t from, uint64_t to)
+void weir__cuda_trace_write(struct weir__cuda_stream *s, struct weir__trace_record *r,
+                            uint32_t cores, uint64_t from, uint64_t to)
 {
-    struct weir__trace_record part = h->record;
+    struct weir__trace_record part = *r;
 
-    h->record.from = from;
-    h->record.to = to > from ? to : from;
-    h->record.failed = h->record.seq == atomic_load(&h->stream->base.failed_at);
-    note_end(h->stream, h->record.seq, h->record.to);
-    weir__trace_put(&h->record);
-    if (!h->cores)
+    r->from = from;
+    r->to = to > from ? to : from;
+    r->failed = r->seq == atomic_load(&s->base.failed_at);
+    weir__cuda_trace_note(s, r->seq, r->to);
+    weir__trace_put(r);
+    if (!cores)
         return;
     part.kind = WEIR__TRACE_PART;
     part.amount = 0;
     part.u.reserved = 0;
     part.from = from;
-    part.to = h->record.to;
-    part.blocks = h->cores;
+    part.to = r->to;
+    part.blocks = cores;
     part.cores = WEIR__TRACE_NO_CORES;
     part.cores.cube = WEIR__TRACE_ANY_CORE;
     weir__trace_put(&part);
@@ -224,17 +261,33 @@ static void write_operator(struct weir__cuda_traced *h, uint64_t from, uint64_t 
 /* False if it is not over yet. */
 static bool write_record(struct weir__cuda *dev, struct weir__cuda_traced *h)
 {
+    int end = atomic_load_explicit(&h->end, memory_order_acquire);
     uint64_t from, to;
 
     if (h->source) {
         write_wait(h);
         return true;
     }
-    if (weir__cuda_time_of(dev, &h->ends[1], &to) == CU_ERROR_NOT_READY)
+    if (end == WEIR__CUDA_TRACE_PENDING)
         return false;
-    if (to != WEIR__NO_TIME && !weir__cuda_time_of(dev, &h->ends[0], &from))
-        write_operator(h, from, to);
+    if (end == WEIR__CUDA_TRACE_HOST)
+        to = h->record.to;
+    else if (weir__cuda_time_of(dev, &h->ends[1], &to) == CU_ERROR_NOT_READY)
+        return false;
+    if (to == WEIR__NO_TIME || weir__cuda_time_of(dev, &h->ends[0], &from))
+        return true;
+    if (h->run)
+        weir__cuda_run_write(dev, h->run, from);
+    else
+        weir__cuda_trace_write(h->stream, &h->record, h->cores, from, to);
     return true;
+}
+
+static void hold_back(const struct weir__cuda_traced *h)
+{
+    h->stream->told.is_behind = true;
+    for (int i = 0; h->run && i < h->run->n; i++)
+        h->run->nodes[i].stream->told.is_behind = true;
 }
 
 void weir__cuda_trace_flush(struct weir__cuda *dev)
@@ -250,7 +303,7 @@ void weir__cuda_trace_flush(struct weir__cuda *dev)
         s->told.is_behind = false;
     for (at = &dev->traced.first; (h = *at);) {
         if (h->stream->told.is_behind || !write_record(dev, h)) {
-            h->stream->told.is_behind = true; /* nothing behind it is over either */
+            hold_back(h); /* nothing behind it is over either */
             at = &h->next;
             continue;
         }
@@ -263,7 +316,7 @@ void weir__cuda_trace_flush(struct weir__cuda *dev)
     weir__spin_unlock(&dev->clock.lock);
     while ((h = told)) {
         told = h->next;
-        give_traced(dev, h);
+        weir__cuda_trace_drop(dev, h);
     }
     weir__cuda_leave(dev, pushed);
 }
@@ -279,7 +332,9 @@ void weir__cuda_trace_close(struct weir__cuda *dev)
         while (lists[i]) {
             struct weir__cuda_traced *next = lists[i]->next;
 
+            weir__cuda_run_drop(dev, lists[i]->run);
             free_traced(dev, lists[i]);
             lists[i] = next;
         }
+    weir__cuda_timers_close(dev);
 }

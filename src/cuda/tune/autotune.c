@@ -114,7 +114,7 @@ static float time_together(struct tuning *r)
     weir__cu_graph graph = NULL;
     float ms = -1;
 
-    if (!weir__cuda_program_graph(r->program, r->into, &graph))
+    if (!weir__cuda_program_graph(r->program, r->into, false, &graph))
         ms = weir__cuda_watch_graph(dev, &r->watch, graph);
     if (graph)
         dev->api->cu.graph_destroy(graph);

@@ -236,6 +236,7 @@ const struct fake_control fake_cuda_control = {
     .apart = set_apart,
     .waits = fake_waits,
     .edges = fake_edges,
+    .launched = fake_launched,
     .set_major = set_major,
     .heal = heal,
 };

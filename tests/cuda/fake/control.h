@@ -51,6 +51,9 @@ struct fake_control {
     bool (*waits)(const char *text);
     /* Of the graph that was instantiated last: programmatic edges, and others. */
     void (*edges)(int *early, int *full);
+    /* The nodes of the graph that was launched last, each with its cores and those before it.
+     * Events are left out, and nothing may come after one. */
+    void (*launched)(char *text, size_t size);
     /* The compute capability of devices opened from now on; 9 at first. */
     void (*set_major)(int major);
     /* A lost GPU is as new, and no call fails. */

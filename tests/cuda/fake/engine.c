@@ -1,4 +1,4 @@
-/* Streams and events, and the thread that runs what is queued. */
+/* Streams, and the thread that runs what is queued. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,12 +42,6 @@ unsigned fake_random(void)
 
 /* ---- commands ---- */
 
-static void put_point(struct fake_point *p)
-{
-    if (p && !--p->refs)
-        free(p);
-}
-
 void fake_free_op(struct fake_op *op)
 {
     switch (op->kind) {
@@ -59,10 +53,10 @@ void fake_free_op(struct fake_op *op)
         break;
     case FAKE_OP_RECORD:
     case FAKE_OP_WAIT:
-        put_point(op->u.mark.point);
+        fake_put_point(op->u.mark.point);
         break;
     case FAKE_OP_GRAPH:
-        fake_put_body(op->u.body);
+        fake_put_run(&op->u.graph);
         break;
     default:
         break;
@@ -94,7 +88,7 @@ void fake_run_op(struct fake_op *op)
         atomic_store(op->u.word.address, op->u.word.value);
         break;
     case FAKE_OP_GRAPH:
-        fake_run_body(op->u.body);
+        fake_run_graph(&op->u.graph);
         break;
     case FAKE_OP_RECORD:
     case FAKE_OP_WAIT:
@@ -158,10 +152,8 @@ static void take_next(struct fake_stream *s)
     fake_run_op(op);
     pthread_mutex_lock(&fake_lock);
     s->running = false;
-    if (op->kind == FAKE_OP_RECORD && !atomic_load(&fake_lost)) {
-        op->u.mark.point->over = true;
-        op->u.mark.point->ms = fake_ms();
-    }
+    if (op->kind == FAKE_OP_RECORD)
+        fake_pass_point(op->u.mark.point);
     fake_free_op(op);
     if (s->destroyed && !s->ops)
         free_stream(s);
@@ -283,8 +275,7 @@ struct fake_stream *fake_stream(weir__cu_stream handle)
     return current->default_stream;
 }
 
-/* Of any context: some calls do without a current one. */
-static struct fake_stream *any_stream(weir__cu_stream handle)
+struct fake_stream *fake_any_stream(weir__cu_stream handle)
 {
     return handle ? fake_check(handle, FAKE_STREAM) : fake_stream(NULL);
 }
@@ -437,124 +428,4 @@ void fake_leave_capture(const struct fake_capture *capture)
             free(s->before.nodes);
             s->before = (struct fake_set){NULL, 0};
         }
-}
-
-/* ---- events ---- */
-
-int cuEventCreate(weir__cu_event *event, unsigned flags)
-{
-    struct fake_event *e;
-
-    FAKE_CALL_IN_CONTEXT();
-    e = fake_new(FAKE_EVENT, sizeof *e);
-    e->timed = !(flags & CU_EVENT_DISABLE_TIMING);
-    e->context = fake_current();
-    *event = e;
-    return 0;
-}
-
-static void forget_record(struct fake_event *e)
-{
-    put_point(e->point);
-    e->point = NULL;
-    free(e->before.nodes);
-    e->before = (struct fake_set){NULL, 0};
-    e->capture = 0;
-}
-
-int cuEventDestroy_v2(weir__cu_event event)
-{
-    int code = fake_enter_context(__func__);
-    struct fake_event *e;
-
-    pthread_mutex_lock(&fake_lock);
-    e = fake_check(event, FAKE_EVENT);
-    fake_forget(e);
-    forget_record(e);
-    free(e);
-    pthread_mutex_unlock(&fake_lock);
-    return code;
-}
-
-int cuEventRecord(weir__cu_event event, weir__cu_stream stream)
-{
-    struct fake_op op = {.kind = FAKE_OP_RECORD};
-    struct fake_stream *s;
-    struct fake_event *e;
-    int code = 0;
-
-    FAKE_CALL_ON(stream);
-    pthread_mutex_lock(&fake_lock);
-    e = fake_check(event, FAKE_EVENT);
-    s = any_stream(stream);
-    if (e->context != s->context)
-        fake_misuse("an event of another context is recorded");
-    forget_record(e);
-    if (s->capture) {
-        fake_capture_record(s, e);
-    } else {
-        e->point = calloc(1, sizeof *e->point);
-        if (!e->point)
-            abort();
-        e->point->refs = 2; /* the event's and the command's */
-        op.u.mark.point = e->point;
-        code = fake_queue(s, &op);
-    }
-    pthread_mutex_unlock(&fake_lock);
-    return code;
-}
-
-int cuStreamWaitEvent(weir__cu_stream stream, weir__cu_event event, unsigned flags)
-{
-    struct fake_op op = {.kind = FAKE_OP_WAIT};
-    struct fake_stream *s;
-    struct fake_event *e;
-    int code = 0;
-
-    (void)flags;
-    FAKE_CALL_ON(stream);
-    pthread_mutex_lock(&fake_lock);
-    e = fake_check(event, FAKE_EVENT);
-    s = any_stream(stream);
-    if (e->capture || s->capture) {
-        code = fake_capture_wait(s, e);
-    } else if (e->point) {
-        op.u.mark.point = e->point;
-        e->point->refs++;
-        code = fake_queue(s, &op);
-    }
-    pthread_mutex_unlock(&fake_lock);
-    return code;
-}
-
-int cuEventSynchronize(weir__cu_event event)
-{
-    struct fake_event *e;
-
-    FAKE_CALL_IN_CONTEXT();
-    pthread_mutex_lock(&fake_lock);
-    e = fake_check(event, FAKE_EVENT);
-    while (e->point && !e->point->over && !atomic_load(&fake_lost))
-        pthread_cond_wait(&fake_changed, &fake_lock);
-    pthread_mutex_unlock(&fake_lock);
-    return atomic_load(&fake_lost);
-}
-
-int cuEventElapsedTime(float *milliseconds, weir__cu_event start_event, weir__cu_event end_event)
-{
-    struct fake_event *from, *to;
-    int code = 0;
-
-    FAKE_CALL_IN_CONTEXT();
-    pthread_mutex_lock(&fake_lock);
-    from = fake_check(start_event, FAKE_EVENT);
-    to = fake_check(end_event, FAKE_EVENT);
-    if (!from->timed || !to->timed || !from->point || !to->point)
-        code = FAKE_BAD_HANDLE;
-    else if (!from->point->over || !to->point->over)
-        code = FAKE_NOT_READY;
-    else
-        *milliseconds = (float)(to->point->ms - from->point->ms);
-    pthread_mutex_unlock(&fake_lock);
-    return code;
 }

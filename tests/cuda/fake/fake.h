@@ -111,7 +111,7 @@ struct fake_context *fake_current(void);
 /* The current context's GPU reaches what is there, or it is misuse. */
 void fake_check_reach(weir__cu_address address);
 
-/* ---- engine.c: commands, streams and events ---- */
+/* ---- engine.c: commands and streams ---- */
 
 struct fake_range {
     unsigned first, count;
@@ -131,6 +131,12 @@ struct fake_point {
     int refs;
     bool over;
     double ms;
+};
+
+/* A launch of a graph: its records have points by node. */
+struct fake_run {
+    struct fake_body *body;
+    struct fake_point **points;
 };
 
 struct fake_op {
@@ -169,12 +175,13 @@ struct fake_op {
         struct fake_product *product;
         struct {
             struct fake_point *point;
-        } mark; /* of a record or wait */
+            struct fake_event *event; /* of a node, which has no point */
+        } mark;                       /* of a record or wait */
         struct {
             _Atomic uint64_t *address;
             uint64_t value;
         } word;
-        struct fake_body *body;
+        struct fake_run graph;
     } u;
 };
 
@@ -191,6 +198,7 @@ struct fake_node {
 /* Nodes in an order that keeps to their edges. */
 struct fake_body {
     int refs;
+    bool is_known; /* by its nodes: the graph that they are of is not destroyed */
     struct fake_node *nodes;
     int nnodes;
 };
@@ -224,6 +232,8 @@ struct fake_event {
 struct fake_stream *fake_new_stream(const struct fake_cores *cores);
 /* The stream, or the current context's own for NULL; of the current context, or it is misuse. */
 struct fake_stream *fake_stream(weir__cu_stream handle);
+/* Of any context: some calls do without a current one. */
+struct fake_stream *fake_any_stream(weir__cu_stream handle);
 /* Queues the command, or makes it a node of the stream's capture. Takes it over. */
 int fake_queue(struct fake_stream *s, const struct fake_op *op);
 void fake_free_op(struct fake_op *op);
@@ -245,13 +255,21 @@ struct fake_capture *fake_find_capture(uint64_t number);
 /* Streams that are in the capture are so no more. */
 void fake_leave_capture(const struct fake_capture *capture);
 
+/* ---- events.c; under the lock ---- */
+void fake_put_point(struct fake_point *p);
+/* A stream is there. */
+void fake_pass_point(struct fake_point *p);
+/* The event is recorded again: what a command has of it. */
+struct fake_point *fake_new_point(struct fake_event *e);
+
 /* ---- graph.c ---- */
 int fake_capture_op(struct fake_stream *s, struct fake_op *op);
 void fake_capture_record(struct fake_stream *s, struct fake_event *e);
 int fake_capture_wait(struct fake_stream *s, struct fake_event *e);
-void fake_run_body(const struct fake_body *body);
+void fake_run_graph(const struct fake_run *run);
+void fake_put_run(struct fake_run *run);
 void fake_edges(int *early, int *full);
-void fake_put_body(struct fake_body *body);
+void fake_launched(char *text, size_t size);
 
 /* ---- kernels.c, matrix.c, products.c ---- */
 bool fake_waits(const char *text); /* see control.h */

@@ -1,4 +1,6 @@
 /* Captures and graphs. A graph runs its nodes in any order that its edges allow. */
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +9,7 @@
 struct fake_graph {
     struct fake_object object;
     struct fake_body *body;
+    struct fake_event **events; /* of an executable one: those that its nodes record */
 };
 
 static void add_to_set(struct fake_set *set, const struct fake_set *more)
@@ -24,7 +27,7 @@ static void add_to_set(struct fake_set *set, const struct fake_set *more)
     }
 }
 
-void fake_put_body(struct fake_body *body)
+static void put_body(struct fake_body *body)
 {
     if (!body || --body->refs)
         return;
@@ -36,9 +39,29 @@ void fake_put_body(struct fake_body *body)
     free(body);
 }
 
-/* Without the lock: the command that runs it keeps the body, which never changes. */
-void fake_run_body(const struct fake_body *body)
+void fake_put_run(struct fake_run *run)
 {
+    for (int i = 0; i < run->body->nnodes; i++)
+        fake_put_point(run->points[i]);
+    free(run->points);
+    put_body(run->body);
+}
+
+static void run_node(const struct fake_run *run, int i)
+{
+    if (!run->points[i]) {
+        fake_run_op(run->body->nodes[i].op);
+        return;
+    }
+    pthread_mutex_lock(&fake_lock);
+    fake_pass_point(run->points[i]);
+    pthread_mutex_unlock(&fake_lock);
+}
+
+/* Without the lock: the command that runs it keeps the body, which never changes. */
+void fake_run_graph(const struct fake_run *run)
+{
+    const struct fake_body *body = run->body;
     bool *over = calloc((size_t)body->nnodes + 1, sizeof *over);
 
     if (!over)
@@ -57,7 +80,7 @@ void fake_run_body(const struct fake_body *body)
                 chosen = i;
         }
         if (!atomic_load(&fake_lost))
-            fake_run_op(body->nodes[chosen].op);
+            run_node(run, chosen);
         over[chosen] = true;
     }
     free(over);
@@ -78,12 +101,20 @@ static bool is_early(const struct fake_op *op)
     return op->kind == FAKE_OP_KERNEL && op->u.kernel.early;
 }
 
+static bool is_record(const struct fake_node *node)
+{
+    return node->op->kind == FAKE_OP_RECORD;
+}
+
+/* Those to events are of no matter to the rest. */
 static void count_edges(const struct fake_body *body)
 {
     early_edges = full_edges = 0;
     for (int i = 0; i < body->nnodes; i++) {
         const struct fake_set *before = &body->nodes[i].before;
 
+        if (is_record(&body->nodes[i]))
+            continue;
         for (int k = 0; k < before->n; k++) {
             int from = body->nodes[before->nodes[k]].op->kind;
             bool early =
@@ -93,6 +124,55 @@ static void count_edges(const struct fake_body *body)
             full_edges += !early;
         }
     }
+}
+
+/* ---- what was launched ---- */
+
+static char launched[4096]; /* under the lock */
+
+/* The node's number among those that are no events. */
+static int number_of(const struct fake_body *body, int node)
+{
+    int n = 0;
+
+    if (is_record(&body->nodes[node]))
+        fake_misuse("a node comes after an event");
+    for (int i = 0; i < node; i++)
+        n += !is_record(&body->nodes[i]);
+    return n;
+}
+
+/* "add 132 < 0; product < 0 1": what each node is, its cores, and those before it. */
+static void note_launch(const struct fake_body *body)
+{
+    size_t at = 0, size = sizeof launched;
+
+    launched[0] = 0;
+    for (int i = 0; i < body->nnodes && at < size; i++) {
+        const struct fake_node *node = &body->nodes[i];
+
+        if (is_record(node))
+            continue;
+        if (node->op->kind == FAKE_OP_KERNEL)
+            at += (size_t)snprintf(
+                launched + at, size - at, "%s %u of %d+%u%s", node->op->u.kernel.text,
+                node->op->u.kernel.blocks, node->op->u.kernel.cores.nruns,
+                node->op->u.kernel.cores.runs[0].count, is_early(node->op) ? " early" : "");
+        else
+            at += (size_t)snprintf(launched + at, size - at, "%d", (int)node->op->kind);
+        for (int k = 0; k < node->before.n && at < size; k++)
+            at += (size_t)snprintf(launched + at, size - at, "%s%d", k ? " " : " < ",
+                                   number_of(body, node->before.nodes[k]));
+        if (at < size)
+            at += (size_t)snprintf(launched + at, size - at, "; ");
+    }
+}
+
+void fake_launched(char *text, size_t size)
+{
+    pthread_mutex_lock(&fake_lock);
+    snprintf(text, size, "%s", launched);
+    pthread_mutex_unlock(&fake_lock);
 }
 
 /* ---- capturing; under the lock ---- */
@@ -189,9 +269,10 @@ int cuStreamEndCapture(weir__cu_stream stream, weir__cu_graph *graph)
     if (!code) {
         g = fake_new(FAKE_GRAPH, sizeof *g);
         g->body = capture->body;
+        g->body->is_known = true;
         *graph = g;
     } else {
-        fake_put_body(capture->body);
+        put_body(capture->body);
     }
     fake_leave_capture(capture);
     free(capture);
@@ -207,11 +288,66 @@ int cuGraphDestroy(weir__cu_graph graph)
     struct fake_graph *g = fake_check(graph, FAKE_GRAPH);
 
     pthread_mutex_lock(&fake_lock);
-    fake_put_body(g->body);
+    g->body->is_known = false;
+    put_body(g->body);
     pthread_mutex_unlock(&fake_lock);
     fake_forget(g);
     free(g);
     return code;
+}
+
+static struct fake_node *check_node(weir__cu_node node)
+{
+    struct fake_node *n = node;
+
+    if (!n || !n->op)
+        fake_misuse("something that is no node is used as one");
+    return n;
+}
+
+int cuGraphGetNodes(weir__cu_graph graph, weir__cu_node *nodes, size_t *n)
+{
+    struct fake_body *body;
+
+    FAKE_CALL_IN_CONTEXT();
+    body = ((struct fake_graph *)fake_check(graph, FAKE_GRAPH))->body;
+    for (int i = 0; nodes && i < body->nnodes && (size_t)i < *n; i++)
+        nodes[i] = &body->nodes[i];
+    if (!nodes || *n > (size_t)body->nnodes)
+        *n = (size_t)body->nnodes;
+    return 0;
+}
+
+int cuGraphNodeGetType(weir__cu_node node, int *type)
+{
+    FAKE_CALL_IN_CONTEXT();
+    *type = is_record(check_node(node)) ? CU_NODE_EVENT_RECORD : 0;
+    return 0;
+}
+
+int cuGraphEventRecordNodeGetEvent(weir__cu_node node, weir__cu_event *event)
+{
+    FAKE_CALL_IN_CONTEXT();
+    if (!is_record(check_node(node)))
+        return FAKE_INVALID;
+    *event = ((struct fake_node *)node)->op->u.mark.event;
+    return 0;
+}
+
+int cuGraphExecEventRecordNodeSetEvent(weir__cu_exec exec, weir__cu_node node, weir__cu_event event)
+{
+    const struct fake_graph *x;
+    ptrdiff_t at;
+
+    FAKE_CALL_IN_CONTEXT();
+    x = fake_check(exec, FAKE_EXEC);
+    at = check_node(node) - x->body->nodes;
+    if (!x->body->is_known || at < 0 || at >= x->body->nnodes || !is_record(node))
+        fake_misuse("an event is set of a node that the executable graph was not made of");
+    pthread_mutex_lock(&fake_lock);
+    x->events[at] = fake_check(event, FAKE_EVENT);
+    pthread_mutex_unlock(&fake_lock);
+    return 0;
 }
 
 /* An executable graph is another holder of the same nodes, which no one changes. */
@@ -227,6 +363,11 @@ int cuGraphInstantiateWithFlags(weir__cu_exec *exec, weir__cu_graph graph, uint6
     pthread_mutex_lock(&fake_lock);
     x->body = g->body;
     x->body->refs++;
+    if (!(x->events = calloc((size_t)x->body->nnodes + 1, sizeof *x->events)))
+        abort();
+    for (int i = 0; i < x->body->nnodes; i++)
+        if (is_record(&x->body->nodes[i]))
+            x->events[i] = x->body->nodes[i].op->u.mark.event;
     count_edges(x->body);
     pthread_mutex_unlock(&fake_lock);
     *exec = x;
@@ -239,9 +380,10 @@ int cuGraphExecDestroy(weir__cu_exec exec)
     struct fake_graph *x = fake_check(exec, FAKE_EXEC);
 
     pthread_mutex_lock(&fake_lock);
-    fake_put_body(x->body);
+    put_body(x->body);
     pthread_mutex_unlock(&fake_lock);
     fake_forget(x);
+    free(x->events);
     free(x);
     return code;
 }
@@ -253,7 +395,7 @@ static bool is_alike(const struct fake_body *a, const struct fake_body *b)
     for (int i = 0; i < a->nnodes && alike; i++) {
         const struct fake_node *x = &a->nodes[i], *y = &b->nodes[i];
 
-        alike = x->op->kind == y->op->kind && x->before.n == y->before.n &&
+        alike = x->op->kind == y->op->kind && !is_record(x) && x->before.n == y->before.n &&
                 is_early(x->op) == is_early(y->op);
         for (int k = 0; k < x->before.n && alike; k++)
             alike = x->before.nodes[k] == y->before.nodes[k];
@@ -273,7 +415,7 @@ int cuGraphExecUpdate_v2(weir__cu_exec exec, weir__cu_graph graph, struct weir__
     memset(result, 0, sizeof *result);
     pthread_mutex_lock(&fake_lock);
     if (is_alike(x->body, g->body)) {
-        fake_put_body(x->body);
+        put_body(x->body);
         x->body = g->body;
         x->body->refs++;
     } else {
@@ -283,15 +425,30 @@ int cuGraphExecUpdate_v2(weir__cu_exec exec, weir__cu_graph graph, struct weir__
     return code;
 }
 
+static struct fake_point **make_points(const struct fake_graph *x)
+{
+    struct fake_point **points = calloc((size_t)x->body->nnodes + 1, sizeof *points);
+
+    if (!points)
+        abort();
+    for (int i = 0; i < x->body->nnodes; i++)
+        if (x->events[i])
+            points[i] = fake_new_point(fake_check(x->events[i], FAKE_EVENT));
+    return points;
+}
+
 int cuGraphLaunch(weir__cu_exec exec, weir__cu_stream stream)
 {
     struct fake_op op = {.kind = FAKE_OP_GRAPH};
+    const struct fake_graph *x;
     int code;
 
     FAKE_CALL_IN_CONTEXT();
     pthread_mutex_lock(&fake_lock);
-    op.u.body = ((struct fake_graph *)fake_check(exec, FAKE_EXEC))->body;
-    op.u.body->refs++;
+    x = fake_check(exec, FAKE_EXEC);
+    op.u.graph = (struct fake_run){x->body, make_points(x)};
+    x->body->refs++;
+    note_launch(x->body);
     code = fake_queue(fake_stream(stream), &op);
     pthread_mutex_unlock(&fake_lock);
     return code;
