@@ -149,6 +149,14 @@ struct weir__cuda_damage {
     char dead_text[400];       /* and this is why; written before */
 };
 
+/* Memory that other processes open (collective/share.c). */
+struct weir__cuda_sharing_state {
+    struct weir__mutex lock;
+    struct weir__cuda_shared *pieces; /* under `lock` */
+    weir__cu_stream stream;           /* of copies to be shown; the helper's, as is `done` */
+    weir__cu_event done;
+};
+
 /* The device's time in the host's clock, and the stamps that wait for it. Under `lock`. */
 struct weir__cuda_clock {
     struct weir__spin lock;
@@ -181,7 +189,8 @@ struct weir__cuda {
     struct weir__cuda_products products;
     struct weir__cuda_copies copies;
     struct weir__cuda_damage faults;
-    struct weir__cuda_meet *arrived;     /* under the lock of collective/meet.c */
+    struct weir__cuda_meet *arrived; /* under the lock of collective/meet.c */
+    struct weir__cuda_sharing_state sharing;
     struct weir__cuda_helper helpers[2]; /* of the user's callbacks, and of everything else */
     struct weir__cuda_clock clock;
     struct weir__cuda_untold traced;

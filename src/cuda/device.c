@@ -1,5 +1,6 @@
 /* The driver of the `cuda` device: opening, memory, and the table. */
 #include "cuda/collective/meet.h"
+#include "cuda/collective/share.h"
 #include "cuda/fault/faults.h"
 
 #include <stdio.h>
@@ -179,6 +180,7 @@ static void cuda_release(weir_device *base)
     weir__cuda_functions_close(dev);
     weir__cuda_products_close(dev);
     weir__cuda_cores_close(dev);
+    weir__cuda_share_close(dev);
     if (dev->words)
         dev->api->cu.host_free(dev->words);
     weir__cuda_faults_free(dev);
@@ -267,7 +269,11 @@ static void *cuda_map(weir_device *base, size_t size)
     weir__cu_address address = 0;
 
     size = mapped_size(dev, size);
-    if (dev->api->cu.address_reserve(&address, size, 0, 0, 0))
+    if (atomic_load_explicit(&base->shares, memory_order_relaxed))
+        address = (weir__cu_address)(uintptr_t)weir__cuda_share_map(dev, size);
+    if (address)
+        ; /* other processes can open it */
+    else if (dev->api->cu.address_reserve(&address, size, 0, 0, 0))
         address = 0;
     else if (map_at(dev, address, size)) {
         dev->api->cu.address_free(address, size);
@@ -283,8 +289,10 @@ static void cuda_unmap(weir_device *base, void *address, size_t size)
     bool pushed = weir__cuda_enter(dev);
 
     size = mapped_size(dev, size);
-    dev->api->cu.memory_unmap((weir__cu_address)(uintptr_t)address, size);
-    dev->api->cu.address_free((weir__cu_address)(uintptr_t)address, size);
+    if (!weir__cuda_share_unmap(dev, address)) {
+        dev->api->cu.memory_unmap((weir__cu_address)(uintptr_t)address, size);
+        dev->api->cu.address_free((weir__cu_address)(uintptr_t)address, size);
+    }
     weir__cuda_leave(dev, pushed);
 }
 
@@ -339,7 +347,9 @@ const struct weir__driver weir__cuda_driver = {
     .unmap = cuda_unmap,
     .now = cuda_now,
     .plans = &plans,
-    .collectives = &(const struct weir__driver_collectives){.explain = weir__cuda_explain},
+    .collectives = &(const struct weir__driver_collectives){.explain = weir__cuda_explain,
+                                                            .between_processes = true,
+                                                            .sharing = &weir__cuda_sharing},
     .cross = &cross,
     .native = &native,
     .hardware = &hardware,

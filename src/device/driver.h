@@ -128,6 +128,8 @@ struct weir__driver_collectives {
     /* Parts read what others show through weir__meet.shown, and its memory can be such that other
      * processes map. */
     bool between_processes;
+    /* How, with the device as user; NULL: it is the host's (comm/procs/share.h). */
+    const struct weir__sharing *sharing;
 };
 
 /* Order and memory across devices. Without this group the host waits between two devices of

@@ -18,7 +18,7 @@ static weir_status check_device(const weir_device *dev)
                           "%s has a clock of its own, which processes do not share: its ranks are "
                           "devices of one process (weir_group_create)",
                           dev->props.name);
-    return weir__fail(WEIR_EUNSUPPORTED, "ranks on %s cannot be processes: use cpu",
+    return weir__fail(WEIR_EUNSUPPORTED, "ranks on %s cannot be processes: use cpu or cuda",
                       dev->props.name);
 }
 
@@ -93,7 +93,8 @@ weir_status weir_group_join(weir_device *dev, const weir_join_options *options, 
         (st = weir__procs_find_place(&o, &place)))
         return st;
     patience = o.join_timeout_ns > 0 ? o.join_timeout_ns : JOIN_NS;
-    if ((st = weir__world_join(&place, engine, patience, &world)))
+    if ((st = weir__world_join(&place, engine, dev->driver->collectives->sharing, dev, patience,
+                               &world)))
         return st;
     for (int i = 0; i < place.ranks; i++)
         all[i] = i;

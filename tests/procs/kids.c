@@ -62,7 +62,8 @@ static void start_one(struct kids *k, int i, const char *scenario, const char *c
     env[n++] = join_text("WEIR_STORE", k->store);
     for (char **e = environ; *e && n < 62; e++)
         if (!strncmp(*e, "PATH=", 5) || !strncmp(*e, "ASAN_", 5) || !strncmp(*e, "TSAN_", 5) ||
-            !strncmp(*e, "UBSAN_", 6) || !strncmp(*e, "LSAN_", 5))
+            !strncmp(*e, "UBSAN_", 6) || !strncmp(*e, "LSAN_", 5) ||
+            !strncmp(*e, "LD_LIBRARY_PATH=", 16) || !strncmp(*e, "WEIR_CACHE_DIR=", 15))
             env[n++] = strdup(*e);
     env[n] = NULL;
     CHECK(!pipe2(pipe_fd, O_CLOEXEC));
@@ -132,7 +133,9 @@ weir_group *join(weir_device **dev, const weir_join_options *options)
 {
     weir_group *g;
 
-    CHECK_OK(weir_device_open("cpu:cores=2,op_timeout=30", dev));
+    const char *spec = getenv("KID_DEVICE");
+
+    CHECK_OK(weir_device_open(spec ? spec : "cpu:cores=2,op_timeout=30", dev));
     CHECK_OK(weir_group_join(*dev, options, &g));
     return g;
 }

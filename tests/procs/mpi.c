@@ -53,7 +53,7 @@ static const char *need(const struct family *f)
 static int launch(const struct family *f, int n, const char *scenario, char *text, size_t size)
 {
     char self[300] = "", ranks[8], *env[300], name[80];
-    const char *args[16] = {need(f)}, *own[] = {"WEIR_ENGINE=mpi", name};
+    const char *args[16] = {need(f)}, *own[] = {"WEIR_ENGINE=mpi", "KID_FEWER=1", name};
     posix_spawn_file_actions_t files;
     int nargs = 1, nenv = 0, out[2], status;
     size_t have = 0;

@@ -85,7 +85,7 @@ static void end(struct weir__procs_group *p, struct weir__rendezvous *m)
         at = &(*at)->next;
     *at = m->next;
     weir__spin_unlock(&p->group->lock);
-    weir__visit_end(v);
+    weir__visit_end(p->world, v);
     v->next = p->idle;
     p->idle = v;
 }
@@ -276,7 +276,7 @@ static bool procs_arrive(struct weir__participant *participant, const struct wei
     if (atomic_load(&g->broken)) {
         participant->state = WEIR__PARTICIPANT_REFUSED;
         if (v) {
-            weir__visit_end(v);
+            weir__visit_end(p->world, v);
             v->next = p->idle;
             p->idle = v;
         }

@@ -26,6 +26,7 @@ struct weir__record {
     struct {
         uint64_t offset;
         struct weir__shared_place place;
+        unsigned char handle[WEIR__SHARE_HANDLE]; /* of a device's memory */
     } shown[WEIR__CODE_SHOWN];
     char label[32], what[32], reduce[8];
     _Alignas(16) unsigned char args[WEIR_ARGS_MAX];

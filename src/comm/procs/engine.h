@@ -116,9 +116,10 @@ weir_status weir__engine_gather(struct weir__world *world, const char *key, uint
 struct weir__visit *weir__visit_make(struct weir__procs_group *p, struct weir__visit *idle,
                                      const struct weir__meet *meet, uint64_t call);
 /* Gives the copies back. */
-void weir__visit_end(struct weir__visit *visit);
+void weir__visit_end(const struct weir__world *world, struct weir__visit *visit);
 /* Copies bytes to shared memory, for as long as the visit; false with the error said. */
-bool weir__visit_stage(struct weir__visit *visit, const void *from, size_t bytes);
+bool weir__visit_stage(const struct weir__world *world, struct weir__visit *visit, const void *from,
+                       size_t bytes);
 /* The arguments of rank `rank`, which wrote the record; the pointers that it shows are `at`. False
  * with the error said. */
 bool weir__record_read(const struct weir__record *record, struct weir__channel *channel, int rank,

@@ -375,8 +375,8 @@ static void close_world(struct weir__world *w)
 }
 
 weir_status weir__world_join(const struct weir__place_in_job *place,
-                             const struct weir__engine *engine, int64_t timeout_ns,
-                             struct weir__world **out)
+                             const struct weir__engine *engine, const struct weir__sharing *sharing,
+                             void *device, int64_t timeout_ns, struct weir__world **out)
 {
     struct weir__place_in_job p = *place;
     struct weir__world *w = weir__calloc(1, sizeof *w);
@@ -388,6 +388,8 @@ weir_status weir__world_join(const struct weir__place_in_job *place,
     w->rank = p.rank;
     w->ranks = p.ranks;
     w->engine = engine;
+    w->sharing = sharing;
+    w->device = device;
     w->uses = 1;
     w->conn.fd = w->wake_fd = -1;
     w->quickest_ns = UINT64_MAX;

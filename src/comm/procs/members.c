@@ -12,6 +12,7 @@ struct blob {
     uint32_t pid, uid;
     uint64_t host;
     struct weir__shared_place home;
+    char kind[8]; /* of device */
 };
 _Static_assert(sizeof(struct blob) <= WEIR__WIRE_BLOB, "a blob has room");
 _Static_assert((int)WEIR__ENGINE_BLOB <= (int)WEIR__WIRE_BLOB, "engines' blobs have room");
@@ -70,6 +71,17 @@ static uint64_t all_of(int ranks)
     return ranks == 64 ? UINT64_MAX : (UINT64_C(1) << ranks) - 1;
 }
 
+static weir_status check_kinds(const struct weir__world *w)
+{
+    for (int i = 1; i < w->ranks; i++)
+        if (memcmp(w->peers[i].kind, w->peers[0].kind, sizeof w->peers[i].kind))
+            return weir__fail(WEIR_EUNSUPPORTED,
+                              "rank 0 is on %.7s, rank %d on %.7s: ranks of a group are on devices "
+                              "of one kind",
+                              w->peers[0].kind, i, w->peers[i].kind);
+    return WEIR_OK;
+}
+
 /* The ranks tell each other who they are. */
 static weir_status meet_ranks(struct weir__world *w, int64_t timeout_ns)
 {
@@ -81,6 +93,7 @@ static weir_status meet_ranks(struct weir__world *w, int64_t timeout_ns)
     if (!all)
         return weir__fail_nomem("joining %d ranks", w->ranks);
     weir__share_find(w->home, sizeof *w->home, &b.home);
+    snprintf(b.kind, sizeof b.kind, "%s", w->sharing ? w->sharing->kind : "cpu");
     memcpy(room, &b, sizeof b);
     st = weir__world_gather(w, "world", all_of(w->ranks), timeout_ns, room, all);
     for (int i = 0; i < w->ranks && !st; i++) {
@@ -89,9 +102,10 @@ static weir_status meet_ranks(struct weir__world *w, int64_t timeout_ns)
         w->peers[i].uid = b.uid;
         w->peers[i].host = b.host;
         w->peers[i].home_place = b.home;
+        memcpy(w->peers[i].kind, b.kind, sizeof b.kind);
     }
     weir__free(all);
-    return st;
+    return st ? st : check_kinds(w);
 }
 
 /* The same choice on every rank: shared memory where it joins all of them. */

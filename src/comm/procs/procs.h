@@ -60,6 +60,8 @@ struct weir__peer {
     struct weir__shared_place home_place;
     struct weir__home *home;       /* shm: where its bell is */
     struct weir__reached *reached; /* shm: its memory that is mapped here */
+    struct weir__reached *shown;   /* and that of its device, if it has its own */
+    char kind[8];                  /* of its device */
 };
 
 struct weir__world {
@@ -86,12 +88,14 @@ struct weir__world {
     struct weir__home *home; /* this rank's: where its progress thread sleeps */
     const struct weir__engine *engine;
     struct weir__mpi *mpi;
+    const struct weir__sharing *sharing; /* of the device's memory; NULL: it is the host's */
+    void *device;
 };
 
-/* `engine`: NULL for what fits. */
+/* `engine`: NULL for what fits. `sharing` and its device: NULL if memory is the host's. */
 weir_status weir__world_join(const struct weir__place_in_job *place,
-                             const struct weir__engine *engine, int64_t timeout_ns,
-                             struct weir__world **out);
+                             const struct weir__engine *engine, const struct weir__sharing *sharing,
+                             void *device, int64_t timeout_ns, struct weir__world **out);
 /* One use less; the last one leaves. */
 void weir__world_drop(struct weir__world *world);
 /* Gives `blob` to all members and takes theirs; waits for them. */

@@ -13,6 +13,7 @@ struct weir__shared_place {
     int32_t fd;
     uint32_t reserved;
     uint64_t inode, offset, bytes;
+    uint64_t size; /* of a device's memory: all of the piece */
 };
 
 /* Memory of its own memfd, aligned to huge pages; NULL if there is none. threads: any. */
@@ -34,6 +35,22 @@ struct weir__reached {
 void *weir__share_reach(struct weir__reached **list, uint32_t pid,
                         const struct weir__shared_place *place, bool writes);
 void weir__share_leave(struct weir__reached **list);
+
+/* How memory of a device is shown to processes of the same host, where it is not the host's own.
+ * `user` is the device. Of `handle` there are WEIR__SHARE_HANDLE bytes. */
+enum { WEIR__SHARE_HANDLE = 64 };
+struct weir__sharing {
+    const char *kind; /* of device, for messages: at most 7 bytes */
+    /* As weir__share_find and weir__share_reach. */
+    bool (*find)(void *user, const void *address, size_t bytes, struct weir__shared_place *place,
+                 unsigned char *handle);
+    void *(*reach)(void *user, struct weir__reached **list, uint32_t pid,
+                   const struct weir__shared_place *place, const unsigned char *handle);
+    void (*leave)(void *user, struct weir__reached **list);
+    /* A copy that `find` finds; NULL with the error said. */
+    void *(*stage)(void *user, const void *from, size_t bytes);
+    void (*unstage)(void *user, void *piece, size_t bytes);
+};
 
 /* Staging: pieces of shared memory for bytes that are not in it. NULL if there is none. */
 void *weir__stage_take(size_t bytes);

@@ -58,8 +58,11 @@ static weir_status shm_join(struct weir__world *w, int64_t timeout_ns)
 
 static void shm_part(struct weir__world *w)
 {
-    for (int i = 0; i < w->ranks; i++)
+    for (int i = 0; i < w->ranks; i++) {
         weir__share_leave(&w->peers[i].reached);
+        if (w->sharing)
+            w->sharing->leave(w->device, &w->peers[i].shown);
+    }
 }
 
 static weir_status open_cells(struct weir__procs_group *p, const struct weir__wire_gathered *all)
@@ -133,18 +136,27 @@ static uint64_t shm_closed(const struct weir__procs_group *p)
 
 /* ---- a call: showing ---- */
 
+static bool find_bytes(const struct weir__world *w, struct weir__visit *v, int i, const void *at,
+                       size_t bytes)
+{
+    if (w->sharing)
+        return w->sharing->find(w->device, at, bytes, &v->record.shown[i].place,
+                                v->record.shown[i].handle);
+    return weir__share_find(at, bytes, &v->record.shown[i].place);
+}
+
 /* Peers read the bytes where they are, if they can and nobody changes them. */
-static bool show_bytes(struct weir__visit *v, const struct weir__meet *meet,
-                       const struct weir__code_shown *s, struct weir__shared_place *place)
+static bool show_bytes(const struct weir__world *w, struct weir__visit *v,
+                       const struct weir__meet *meet, const struct weir__code_shown *s, int i)
 {
     size_t bytes = (size_t)s->bytes;
     const char *at;
 
     memcpy(&at, (const char *)meet + s->offset, sizeof at);
-    if (!bytes || (!s->changes && weir__share_find(at, bytes, place)))
+    if (!bytes || (!s->changes && find_bytes(w, v, i, at, bytes)))
         return true;
-    return weir__visit_stage(v, at, bytes) &&
-           weir__share_find(v->staged[v->nstaged - 1].piece, bytes, place);
+    return weir__visit_stage(w, v, at, bytes) &&
+           find_bytes(w, v, i, v->staged[v->nstaged - 1].piece, bytes);
 }
 
 static bool shm_show(struct weir__procs_group *p, struct weir__visit *v,
@@ -160,7 +172,7 @@ static bool shm_show(struct weir__procs_group *p, struct weir__visit *v,
         return false;
     }
     for (int i = 0; i < n; i++)
-        if (!show_bytes(v, meet, &shown[i], &v->record.shown[i].place))
+        if (!show_bytes(p->world, v, meet, &shown[i], i))
             return false;
     return true;
 }
@@ -213,6 +225,14 @@ static bool place(struct weir__procs_group *p, struct weir__rendezvous *m,
     return true;
 }
 
+static void *reach_bytes(const struct weir__world *w, struct weir__peer *peer,
+                         const struct weir__shared_place *place, const unsigned char *handle)
+{
+    if (w->sharing)
+        return w->sharing->reach(w->device, &peer->shown, peer->pid, place, handle);
+    return weir__share_reach(&peer->reached, peer->pid, place, false);
+}
+
 /* The arguments of that rank, in visit->args; false with the error said. */
 static bool reach_record(struct weir__procs_group *p, struct weir__visit *v,
                          struct weir__channel *channel, int rank)
@@ -224,7 +244,7 @@ static bool reach_record(struct weir__procs_group *p, struct weir__visit *v,
     for (uint32_t i = 0; i < r->nshown && i < WEIR__CODE_SHOWN; i++) {
         struct weir__shared_place from = r->shown[i].place;
 
-        if (from.bytes && !(at[i] = weir__share_reach(&peer->reached, peer->pid, &from, false)))
+        if (from.bytes && !(at[i] = reach_bytes(p->world, peer, &from, r->shown[i].handle)))
             return false;
     }
     return weir__record_read(r, channel, rank, at, (void *)v->args[rank]);
@@ -307,7 +327,8 @@ static void shm_give_up(struct weir__procs_group *p, struct weir__rendezvous *m)
 
 const struct weir__engine weir__shm_engine = {
     .name = "shm",
-    .promise = "processes of one host and user; sums in rank order, the same bits on every rank",
+    .promise = "processes of one host and user, on cpu or cuda (CUDA IPC); sums in rank order, the "
+               "same bits on every rank",
     .join = shm_join,
     .part = shm_part,
     .open = shm_open,

@@ -9,15 +9,26 @@ static void copy_name(char *to, size_t size, const char *from)
     snprintf(to, size, "%s", from);
 }
 
-bool weir__visit_stage(struct weir__visit *v, const void *from, size_t bytes)
+static void *copy_bytes(const struct weir__world *w, const void *from, size_t bytes)
 {
-    void *piece = weir__stage_take(bytes);
+    void *piece;
 
-    if (!piece) {
+    if (w->sharing)
+        return w->sharing->stage(w->device, from, bytes);
+    if ((piece = weir__stage_take(bytes)))
+        memcpy(piece, from, bytes);
+    else
         weir__fail_nomem("%zu bytes to show other processes", bytes);
+    return piece;
+}
+
+bool weir__visit_stage(const struct weir__world *w, struct weir__visit *v, const void *from,
+                       size_t bytes)
+{
+    void *piece = copy_bytes(w, from, bytes);
+
+    if (!piece)
         return false;
-    }
-    memcpy(piece, from, bytes);
     v->staged[v->nstaged].piece = piece;
     v->staged[v->nstaged++].bytes = bytes;
     return true;
@@ -52,15 +63,18 @@ struct weir__visit *weir__visit_make(struct weir__procs_group *p, struct weir__v
     }
     if (p->world->engine->show(p, v, meet, call, shown, n))
         return v;
-    weir__visit_end(v);
+    weir__visit_end(p->world, v);
     weir__free(v);
     return NULL;
 }
 
-void weir__visit_end(struct weir__visit *v)
+void weir__visit_end(const struct weir__world *w, struct weir__visit *v)
 {
     for (int i = 0; i < v->nstaged; i++)
-        weir__stage_give(v->staged[i].piece, v->staged[i].bytes);
+        if (w->sharing)
+            w->sharing->unstage(w->device, v->staged[i].piece, v->staged[i].bytes);
+        else
+            weir__stage_give(v->staged[i].piece, v->staged[i].bytes);
     v->nstaged = 0;
 }
 

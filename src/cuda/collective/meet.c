@@ -1,4 +1,4 @@
-/* Collectives between the devices of this process.
+/* Collectives between the devices of this process, and between processes.
  *
  * In its stream a collective is a call of the host and a gate behind it, as a callback is. When
  * the stream gets there, the helper thread of its device arrives at the rendezvous for it; until
@@ -10,6 +10,10 @@
  * the rank's (on the same cores, and what is before it on the rank's stream is over), and behind
  * all of them, by events, the opening of all gates. Parts that can fail are looked at by the
  * host first: a failure is every rank's.
+ *
+ * Of a group of processes nobody is the last: when all are there each starts its own part, which
+ * reads its peers' memory (share.c) and writes its own, looks at it when it is over, and departs;
+ * the gate opens when nobody needs its memory any more.
  */
 #include "cuda/collective/meet.h"
 #include "comm/comm.h"
@@ -191,10 +195,17 @@ static void finish(struct weir__cuda_meet *m, const struct weir__cuda_meet *open
     weir__free(m);
 }
 
-/* It waits no longer: the group is broken. From any thread. */
+static void run_own_part(struct weir__cuda_meet *m);
+
+/* It waits no longer: the group is broken, or of processes and can go on. From any thread. */
 static void wake(struct weir__participant *participant)
 {
-    finish(weir__containerof(participant, struct weir__cuda_meet, participant), NULL);
+    struct weir__cuda_meet *m = weir__containerof(participant, struct weir__cuda_meet, participant);
+
+    if (participant->state == WEIR__PARTICIPANT_RUNS)
+        run_own_part(m);
+    else
+        finish(m, NULL);
 }
 
 /* The stream is in error before it came here: it stays away, and says so. */
@@ -246,7 +257,7 @@ static weir_status start_part(struct weir__cuda_meet *m, const void *const *peer
     context.stream = m->stream->base.name;
     context.cores = m->cores;
     if (m->code)
-        m->code->gather(m->args, peers, false, part);
+        m->code->gather(m->args, peers, meet_of(m)->pulls, part);
     m->started = true;
     for (unsigned i = 0; i < m->phases && m->code && !st; i++) {
         const struct weir__code_launch *l = &m->steps[i].launch;
@@ -356,10 +367,15 @@ static void open_gates(const struct opening *o)
 static void await_parts(const struct weir__rendezvous *rendezvous)
 {
     for (uint64_t left = rendezvous->arrived; left; left &= left - 1) {
-        const struct weir__cuda_meet *m = participant_at(rendezvous, left);
-        struct weir__cuda *dev = device_of(m);
-        bool pushed = weir__cuda_enter(dev);
+        const struct weir__cuda_meet *m;
+        struct weir__cuda *dev;
+        bool pushed;
 
+        if (!rendezvous->participants[__builtin_ctzll(left)])
+            continue; /* of another process */
+        m = participant_at(rendezvous, left);
+        dev = device_of(m);
+        pushed = weir__cuda_enter(dev);
         while (m->started && dev->api->cu.stream_query(m->side) == CU_ERROR_NOT_READY)
             nanosleep(&(struct timespec){0, NAP_NS}, NULL);
         weir__cuda_leave(dev, pushed);
@@ -426,8 +442,39 @@ static void run_parts(struct weir__cuda_meet *last)
         open_gates(&opening);
 }
 
+/* ---- of a group of processes ---- */
+
+/* The part is over, or could not be started. */
+static void depart(struct weir__cuda_meet *m, weir_status status, const char *text)
+{
+    if (group_of(m)->transport->depart(&m->participant, status, text))
+        finish(m, NULL);
+}
+
+static void run_own_part(struct weir__cuda_meet *m)
+{
+    char text[400];
+    weir_status st = start_part(m, m->participant.in->args);
+
+    if (!st && !(st = queue_look(m)))
+        return;
+    snprintf(text, sizeof text, "%s", weir_last_error());
+    await_parts(m->participant.in);
+    depart(m, st, text);
+}
+
+static void look_at_own_part(struct weir__cuda_meet *m)
+{
+    char text[1024];
+    weir_status st = WEIR_OK;
+
+    if (weir__cuda_failed_before(weir__cuda_stream_of(m->blamed.stream), m->blamed.seq + 1))
+        st = weir__stream_copy_error(m->blamed.stream, text, sizeof text);
+    depart(m, st, st ? text : NULL);
+}
+
 /* Parts that can fail are over: the first rank that did speaks for all. */
-void weir__cuda_meet_look(struct weir__cuda_meet *last)
+static void look_at_all_parts(struct weir__cuda_meet *last)
 {
     const struct weir__rendezvous *rendezvous = last->participant.in;
     char text[1024];
@@ -444,6 +491,15 @@ void weir__cuda_meet_look(struct weir__cuda_meet *last)
     close_rendezvous(last, rank, st, st ? text : NULL, false);
 }
 
+void weir__cuda_meet_look(struct weir__cuda_meet *last)
+{
+    if (group_of(last)->procs) {
+        look_at_own_part(last);
+        return;
+    }
+    look_at_all_parts(last);
+}
+
 void weir__cuda_meet_arrive(struct weir__cuda_meet *m)
 {
     const struct weir__meet *meet = meet_of(m);
@@ -458,6 +514,8 @@ void weir__cuda_meet_arrive(struct weir__cuda_meet *m)
         return; /* it may be gone */
     if (m->participant.state == WEIR__PARTICIPANT_LAST)
         run_parts(m);
+    else if (m->participant.state == WEIR__PARTICIPANT_RUNS)
+        run_own_part(m);
     else
         finish(m, NULL);
 }

@@ -47,6 +47,7 @@ enum {
     CU_TILES_PROMOTE_128 = 2,
     CU_MEMORY_HOST = 1,
     CU_MEMORY_DEVICE = 2,
+    CU_IPC_LAZY_PEER_ACCESS = 1,
 };
 
 struct weir__cu_location {
@@ -58,6 +59,10 @@ struct weir__cu_memory {
     struct weir__cu_location location;
     void *windows;
     unsigned char flags[8];
+};
+
+struct weir__cu_ipc {
+    unsigned char bytes[64];
 };
 
 struct weir__cu_access {
@@ -125,6 +130,10 @@ struct weir__cu_launch {
     X(cuMemGetInfo_v2, memory_info, (size_t * available, size_t * total))                          \
     X(cuMemAlloc_v2, memory_alloc, (weir__cu_address * address, size_t size))                      \
     X(cuMemFree_v2, memory_free, (weir__cu_address address))                                       \
+    X(cuIpcGetMemHandle, ipc_get, (struct weir__cu_ipc * handle, weir__cu_address address))        \
+    X(cuIpcOpenMemHandle_v2, ipc_open,                                                             \
+      (weir__cu_address * address, struct weir__cu_ipc handle, unsigned flags))                    \
+    X(cuIpcCloseMemHandle, ipc_close, (weir__cu_address address))                                  \
     X(cuMemHostAlloc, host_alloc, (void **address, size_t size, unsigned flags))                   \
     X(cuMemFreeHost, host_free, (void *address))                                                   \
     X(cuMemGetAllocationGranularity, granularity,                                                  \

@@ -42,13 +42,13 @@ static void reduce_shape(const void *args, unsigned phase, unsigned cores,
                          struct weir__code_launch *l)
 {
     const struct weir__collective *a = args;
+    int64_t n = a->meet.pulls && !a->scatter ? a->numel : weir__div_up(a->numel, a->ranks);
 
     (void)phase;
     l->variant[0] = a->dtype;
     l->variant[1] = a->reduce;
-    weir__gpu_spread_threads(weir__div_up(weir__div_up(a->numel, a->ranks),
-                                          at_once((int64_t)weir__elem_size((weir_dtype)a->dtype))),
-                             cores, l);
+    weir__gpu_spread_threads(
+        weir__div_up(n, at_once((int64_t)weir__elem_size((weir_dtype)a->dtype))), cores, l);
 }
 
 /* Each rank writes its slice to all outputs, or with `pull` all of the result to its own. */
@@ -99,6 +99,8 @@ static void move_shape(const void *args, unsigned phase, unsigned cores,
     (void)phase;
     if (a->move == WEIR__MOVE_GATHER)
         bytes *= a->ranks;
+    else if (a->move == WEIR__MOVE_COUNTS) /* it may get much and send nothing */
+        bytes = weir__rows_before(a->counts + a->ranks, a->ranks) * a->row;
     weir__gpu_spread_threads(weir__div_up(bytes, 16), cores, l);
 }
 

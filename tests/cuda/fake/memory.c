@@ -1,7 +1,11 @@
 /* Memory: the host's, with the bookkeeping of the device's. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "fake.h"
 
@@ -11,6 +15,7 @@ enum { GRANULARITY = 2 << 20 };
 struct block {
     size_t size;
     enum fake_kind kind;
+    int fd; /* of allocations: other processes map them */
 };
 enum { HEAD = 4096 };
 
@@ -97,17 +102,36 @@ int cuPointerGetAttributes(unsigned n, int *attributes, void **values, weir__cu_
     return 0;
 }
 
+static size_t whole_size(size_t size)
+{
+    return HEAD + (size + HEAD - 1) / HEAD * HEAD;
+}
+
+static char *map_file(size_t size, int *fd)
+{
+    char *memory = MAP_FAILED;
+
+    *fd = memfd_create("fake GPU", MFD_CLOEXEC);
+    if (*fd >= 0 && !ftruncate(*fd, (off_t)size))
+        memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+    if (memory == MAP_FAILED && *fd >= 0)
+        close(*fd);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
 /* Bits are set where it begins: nobody may count on zeros. */
 static void *new_block(enum fake_kind kind, size_t size)
 {
     char *memory;
+    int fd = -1;
 
     if (atomic_fetch_add(&in_use, size) + size > FAKE_MEMORY ||
-        !(memory = aligned_alloc(HEAD, HEAD + (size + HEAD - 1) / HEAD * HEAD))) {
+        !(memory = kind == FAKE_ALLOCATION ? map_file(whole_size(size), &fd)
+                                           : aligned_alloc(HEAD, whole_size(size)))) {
         atomic_fetch_sub(&in_use, size);
         return NULL;
     }
-    *(struct block *)memory = (struct block){size, kind};
+    *(struct block *)memory = (struct block){size, kind, fd};
     memset(memory + HEAD, 0xff, size < 1 << 16 ? size : 1 << 16);
     fake_count(kind, 1);
     if (kind == FAKE_PINNED)
@@ -126,7 +150,63 @@ static void free_block(enum fake_kind kind, void *address)
     atomic_fetch_sub(&in_use, b->size);
     fake_count(kind, -1);
     forget(address);
-    free(b);
+    if (kind == FAKE_ALLOCATION) {
+        close(b->fd);
+        munmap(b, whole_size(b->size));
+    } else {
+        free(b);
+    }
+}
+
+/* ---- for other processes ---- */
+
+/* What a handle says. */
+struct shown {
+    int pid, fd;
+    size_t size;
+};
+
+int cuIpcGetMemHandle(struct weir__cu_ipc *handle, weir__cu_address address)
+{
+    const struct block *b = (const struct block *)(uintptr_t)(address - HEAD);
+    struct shown shown = {getpid(), b->fd, b->size};
+
+    FAKE_CALL_IN_CONTEXT();
+    if (b->kind != FAKE_ALLOCATION)
+        fake_misuse("%llx is shown to others and is no allocation", (unsigned long long)address);
+    memcpy(handle->bytes, &shown, sizeof shown);
+    return 0;
+}
+
+int cuIpcOpenMemHandle_v2(weir__cu_address *address, struct weir__cu_ipc handle, unsigned flags)
+{
+    char path[60], *memory;
+    struct shown shown;
+    int fd;
+
+    FAKE_CALL_IN_CONTEXT();
+    memcpy(&shown, handle.bytes, sizeof shown);
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", shown.pid, shown.fd);
+    if (flags != CU_IPC_LAZY_PEER_ACCESS || shown.pid == getpid() ||
+        (fd = open(path, O_RDWR | O_CLOEXEC)) < 0)
+        return FAKE_INVALID;
+    memory = mmap(NULL, whole_size(shown.size), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (memory == MAP_FAILED)
+        return CU_ERROR_OUT_OF_MEMORY;
+    know(memory + HEAD, shown.size, CU_MEMORY_DEVICE, 1U << fake_current()->device);
+    *address = (weir__cu_address)(uintptr_t)(memory + HEAD);
+    return 0;
+}
+
+int cuIpcCloseMemHandle(weir__cu_address address)
+{
+    struct block *b = (struct block *)(uintptr_t)(address - HEAD);
+    int code = fake_enter_context(__func__);
+
+    forget((void *)(uintptr_t)address);
+    munmap(b, whole_size(b->size));
+    return code;
 }
 
 int cuMemGetInfo_v2(size_t *available, size_t *total)

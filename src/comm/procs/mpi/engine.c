@@ -113,6 +113,11 @@ static weir_status mpi_join(struct weir__world *w, int64_t timeout_ns)
 
     if (!api)
         return weir__last_status();
+    if (w->sharing)
+        return weir__fail(
+            WEIR_EUNSUPPORTED,
+            "engine mpi joins ranks on cpu: ranks on %s are joined by shm on one host",
+            w->sharing->kind);
     if ((st = start_once(api)))
         return st;
     w->mpi = weir__calloc(1, sizeof *w->mpi);
@@ -200,7 +205,6 @@ static bool mpi_show(struct weir__procs_group *p, struct weir__visit *v,
                      const struct weir__meet *meet, uint64_t call,
                      const struct weir__code_shown *shown, int n)
 {
-    (void)p;
     (void)call;
     if (*meet->channel->name && strncmp(meet->channel->name, "pair ", 5)) {
         weir__fail(WEIR_EUNSUPPORTED,
@@ -212,7 +216,7 @@ static bool mpi_show(struct weir__procs_group *p, struct weir__visit *v,
         const void *at;
 
         memcpy(&at, (const char *)meet + shown[i].offset, sizeof at);
-        if (shown[i].bytes && !weir__visit_stage(v, at, (size_t)shown[i].bytes))
+        if (shown[i].bytes && !weir__visit_stage(p->world, v, at, (size_t)shown[i].bytes))
             return false;
     }
     return true;

@@ -1,0 +1,259 @@
+/* A GPU's memory for other processes of the host: CUDA IPC. What the pool maps once the device is
+ * in a group of processes is allocated so that others can open it; what is older, or changes while
+ * others read it, is copied first. Kernels read peers' memory as that of this process. */
+#include "cuda/collective/share.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cuda/cuda.h"
+
+enum { STAGE_LEAST = 2 << 20 };
+
+/* A piece that others can open. */
+struct weir__cuda_shared {
+    struct weir__cuda_shared *next;
+    weir__cu_address base;
+    size_t size;
+    uint64_t id; /* never used again in this process */
+    struct weir__cu_ipc handle;
+    bool stages, idle; /* for copies; nobody has it */
+};
+
+static struct weir__cuda_shared *make_piece(struct weir__cuda *dev, size_t size)
+{
+    static _Atomic uint64_t ids;
+    const struct weir__cu *cu = &dev->api->cu;
+    struct weir__cuda_shared *s = weir__calloc(1, sizeof *s);
+    bool pushed = weir__cuda_enter(dev);
+
+    if (s && cu->memory_alloc(&s->base, size)) {
+        weir__free(s);
+        s = NULL;
+    } else if (s && cu->ipc_get(&s->handle, s->base)) {
+        cu->memory_free(s->base);
+        weir__free(s);
+        s = NULL;
+    }
+    weir__cuda_leave(dev, pushed);
+    if (!s)
+        return NULL;
+    s->size = size;
+    s->id = atomic_fetch_add(&ids, 1) + 1;
+    weir__mutex_lock(&dev->sharing.lock);
+    s->next = dev->sharing.pieces;
+    dev->sharing.pieces = s;
+    weir__mutex_unlock(&dev->sharing.lock);
+    return s;
+}
+
+static void free_piece(struct weir__cuda *dev, struct weir__cuda_shared *s)
+{
+    bool pushed = weir__cuda_enter(dev);
+
+    weir__cuda_free(dev, (void *)(uintptr_t)s->base);
+    weir__cuda_leave(dev, pushed);
+    weir__free(s);
+}
+
+void *weir__cuda_share_map(struct weir__cuda *dev, size_t size)
+{
+    const struct weir__cuda_shared *s = make_piece(dev, size);
+
+    return s ? (void *)(uintptr_t)s->base : NULL;
+}
+
+bool weir__cuda_share_unmap(struct weir__cuda *dev, void *address)
+{
+    struct weir__cuda_shared **at, *s;
+
+    weir__mutex_lock(&dev->sharing.lock);
+    for (at = &dev->sharing.pieces; *at && (*at)->base != (weir__cu_address)(uintptr_t)address;
+         at = &(*at)->next)
+        ;
+    if ((s = *at))
+        *at = s->next;
+    weir__mutex_unlock(&dev->sharing.lock);
+    if (!s)
+        return false;
+    free_piece(dev, s);
+    return true;
+}
+
+void weir__cuda_share_close(struct weir__cuda *dev)
+{
+    bool pushed = weir__cuda_enter(dev);
+
+    while (dev->sharing.pieces) { /* those of the pool are gone */
+        struct weir__cuda_shared *s = dev->sharing.pieces;
+
+        dev->sharing.pieces = s->next;
+        free_piece(dev, s);
+    }
+    if (dev->sharing.done)
+        dev->api->cu.event_destroy(dev->sharing.done);
+    if (dev->sharing.stream)
+        dev->api->cu.stream_destroy(dev->sharing.stream);
+    weir__cuda_leave(dev, pushed);
+}
+
+/* ---- what engine shm asks ---- */
+
+static bool find(void *user, const void *address, size_t bytes, struct weir__shared_place *place,
+                 unsigned char *handle)
+{
+    struct weir__cuda *dev = user;
+    weir__cu_address at = (weir__cu_address)(uintptr_t)address;
+    bool found = false;
+
+    weir__mutex_lock(&dev->sharing.lock);
+    for (const struct weir__cuda_shared *s = dev->sharing.pieces; s && !found; s = s->next)
+        if (at >= s->base && at < s->base + s->size) {
+            found = bytes <= s->base + s->size - at;
+            *place = (struct weir__shared_place){
+                .inode = s->id, .offset = at - s->base, .bytes = bytes, .size = s->size};
+            memcpy(handle, &s->handle, sizeof s->handle);
+        }
+    weir__mutex_unlock(&dev->sharing.lock);
+    return found;
+}
+
+static void *reach(void *user, struct weir__reached **list, uint32_t pid,
+                   const struct weir__shared_place *place, const unsigned char *handle)
+{
+    struct weir__cuda *dev = user;
+    struct weir__reached *r = *list;
+
+    while (r && r->inode != place->inode)
+        r = r->next;
+    if (!r) {
+        struct weir__cu_ipc ipc;
+        weir__cu_address base;
+        weir__cu_result code;
+        bool pushed;
+
+        if (!(r = weir__calloc(1, sizeof *r))) {
+            weir__fail_nomem("mapping memory of process %u", pid);
+            return NULL;
+        }
+        memcpy(&ipc, handle, sizeof ipc);
+        pushed = weir__cuda_enter(dev);
+        code = dev->api->cu.ipc_open(&base, ipc, CU_IPC_LAZY_PEER_ACCESS);
+        weir__cuda_leave(dev, pushed);
+        if (code) {
+            weir__free(r);
+            weir__fail(WEIR_EUNAVAILABLE, "GPU memory of process %u cannot be opened: %s", pid,
+                       weir__cuda_error(code).text);
+            return NULL;
+        }
+        r->inode = place->inode;
+        r->base = (char *)(uintptr_t)base;
+        r->size = place->size;
+        r->next = *list;
+        *list = r;
+    }
+    if (place->offset > r->size || place->bytes > r->size - place->offset) {
+        weir__fail(WEIR_EINTERNAL, "process %u shows %llu bytes at %llu of memory of %zu", pid,
+                   (unsigned long long)place->bytes, (unsigned long long)place->offset, r->size);
+        return NULL;
+    }
+    return r->base + place->offset;
+}
+
+static void leave(void *user, struct weir__reached **list)
+{
+    struct weir__cuda *dev = user;
+    bool pushed = weir__cuda_enter(dev);
+
+    while (*list) {
+        struct weir__reached *r = *list;
+
+        *list = r->next;
+        dev->api->cu.ipc_close((weir__cu_address)(uintptr_t)r->base);
+        weir__free(r);
+    }
+    weir__cuda_leave(dev, pushed);
+}
+
+static struct weir__cuda_shared *take_idle(struct weir__cuda *dev, size_t bytes)
+{
+    struct weir__cuda_shared *best = NULL;
+
+    weir__mutex_lock(&dev->sharing.lock);
+    for (struct weir__cuda_shared *s = dev->sharing.pieces; s; s = s->next)
+        if (s->stages && s->idle && s->size >= bytes && (!best || s->size < best->size))
+            best = s;
+    if (best)
+        best->idle = false;
+    weir__mutex_unlock(&dev->sharing.lock);
+    return best;
+}
+
+/* On the helper thread, one at a time; what is before it on the rank's stream is over. */
+static weir_status copy_now(struct weir__cuda *dev, weir__cu_address to, weir__cu_address from,
+                            size_t bytes)
+{
+    const struct weir__cu *cu = &dev->api->cu;
+    bool pushed = weir__cuda_enter(dev);
+    weir_status st = WEIR_OK;
+
+    if (!dev->sharing.stream)
+        st = weir__cuda_check(
+            dev, cu->stream_create(&dev->sharing.stream, CU_STREAM_NON_BLOCKING, 0), "a stream");
+    if (!st && !dev->sharing.done)
+        st = weir__cuda_check(dev, cu->event_create(&dev->sharing.done, CU_EVENT_DISABLE_TIMING),
+                              "an event");
+    if (!st)
+        st = weir__cuda_check(dev, cu->copy_async(to, from, bytes, dev->sharing.stream), "a copy");
+    if (!st)
+        st = weir__cuda_check(dev, cu->event_record(dev->sharing.done, dev->sharing.stream),
+                              "a copy");
+    if (!st)
+        st = weir__cuda_check(dev, cu->event_sync(dev->sharing.done), "a copy");
+    weir__cuda_leave(dev, pushed);
+    return st;
+}
+
+static void *stage(void *user, const void *from, size_t bytes)
+{
+    struct weir__cuda *dev = user;
+    struct weir__cuda_shared *s = take_idle(dev, bytes);
+    size_t size = STAGE_LEAST;
+
+    while (size < bytes)
+        size *= 2;
+    if (!s && (s = make_piece(dev, size)))
+        s->stages = true;
+    if (!s) {
+        weir__fail(WEIR_EOOM, "%zu bytes of %s to show other processes", bytes,
+                   dev->base.props.name);
+        return NULL;
+    }
+    if (copy_now(dev, s->base, (weir__cu_address)(uintptr_t)from, bytes)) {
+        s->idle = true;
+        return NULL;
+    }
+    return (void *)(uintptr_t)s->base;
+}
+
+static void unstage(void *user, void *piece, size_t bytes)
+{
+    struct weir__cuda *dev = user;
+
+    (void)bytes; /* it is known */
+    weir__mutex_lock(&dev->sharing.lock);
+    for (struct weir__cuda_shared *s = dev->sharing.pieces; s; s = s->next)
+        if (s->stages && s->base == (weir__cu_address)(uintptr_t)piece)
+            s->idle = true;
+    weir__mutex_unlock(&dev->sharing.lock);
+}
+
+const struct weir__sharing weir__cuda_sharing = {
+    .kind = "cuda",
+    .find = find,
+    .reach = reach,
+    .leave = leave,
+    .stage = stage,
+    .unstage = unstage,
+};
