@@ -22,7 +22,8 @@
  * and the same bits on every rank.
  *   shm  Processes map each other's memory to be read and never write to it. Tensors of the pool
  *        that were allocated after the group was made, and temporaries, are read in place; others
- *        are copied first.
+ *        are copied first. On `cuda` the same through CUDA IPC: GPUs that reach each other, or one
+ *        GPU for several ranks.
  *   mpi  Many hosts, by MPI 5's standard ABI (libmpi_abi.so.1: MPICH 5) or Open MPI 4 and 5
  *        (libmpi.so.40), found at run time; WEIR_MPI names another file. All ranks are started by
  *        the launcher of that MPI. A program that has called MPI_Init_thread, with
