@@ -69,8 +69,8 @@ WEIR_CANN_API aclError weir_cann_tensor(const void *address, weir_dtype dtype, i
 /* Work that others do in stream order, on threads of their own. When the stream gets there `begin`
  * is called, on a thread that must not wait; what is queued on the stream afterwards waits until
  * weir_cann_resume. With a failure the stream is in error with that text. Captured, both happen at
- * each run of the graph, and `user` must live as long as the graph does: `release`, which may be
- * NULL, says when it is over; otherwise it is called after the resume. */
+ * each run of the graph. `release`, which may be NULL, is called once, when `user` is needed no
+ * more: when the graph goes, else before the resume ends, and also if this returns an error. */
 struct weir_cann_deferred;
 typedef void (*weir_cann_begin_fn)(void *user, struct weir_cann_deferred *deferred);
 WEIR_CANN_API aclError weir_cann_defer(aclrtStream stream, weir_cann_begin_fn begin, void *user,

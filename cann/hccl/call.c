@@ -117,10 +117,8 @@ HcclResult call_queue(struct call *c, struct job *j)
     if (host_reads(c)) {
         if ((r = note_use(c)))
             goto free_job;
-        if (weir_cann_defer(c->stream, engine_begin, j, job_free)) {
-            r = HCCL_E_INTERNAL;
-            goto free_job;
-        }
+        if (weir_cann_defer(c->stream, engine_begin, j, job_free))
+            return HCCL_E_INTERNAL;
         return note_use(c);
     }
     if (weir_cann_is_capturing(c->stream)) {

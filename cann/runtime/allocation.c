@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct allocation *records; /* by base */
 static size_t nrecords, room;
@@ -89,6 +90,19 @@ bool allocation_find(const void *address, struct allocation *out)
     return a;
 }
 
+bool allocation_change(const void *base, aclError (*change)(struct allocation *a), aclError *err)
+{
+    struct allocation *a;
+
+    pthread_rwlock_wrlock(&lock);
+    if ((a = find(base)) && a->base == base)
+        *err = change(a);
+    else
+        a = NULL;
+    pthread_rwlock_unlock(&lock);
+    return a;
+}
+
 EXPORT aclError weir_cann_tensor(const void *address, weir_dtype dtype, int ndim,
                                  const int64_t *shape, const int64_t *strides, weir_tensor **out)
 {
@@ -153,6 +167,8 @@ void allocation_drop_all(int device)
             continue;
         }
         weir_tensor_release(records[i].bytes);
+        if (records[i].inode)
+            close(records[i].fd);
         if (records[i].kind == ALLOCATION_HOST)
             free(records[i].base);
     }

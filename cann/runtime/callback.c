@@ -340,26 +340,33 @@ static void drop_deferred(void *user)
 EXPORT aclError weir_cann_defer(aclrtStream stream, weir_cann_begin_fn fn, void *user,
                                 void (*release)(void *user))
 {
-    struct weir_cann_deferred *d;
+    struct weir_cann_deferred *d = malloc(sizeof *d);
     struct stream *s;
     weir_status st;
     aclError err;
 
-    if ((err = stream_get(stream, &s)))
-        return err;
-    if (!(d = malloc(sizeof *d)))
-        return FAIL(ACL_ERROR_BAD_ALLOC, "work on stream %d", s->id);
-    *d = (struct weir_cann_deferred){fn, release, user, NULL, s->capture};
-    if ((err = gate_prepare(s, &d->gate)))
-        goto free_deferred;
+    if (!d) {
+        if (release)
+            release(user);
+        return FAIL(ACL_ERROR_BAD_ALLOC, "work on a stream");
+    }
+    *d = (struct weir_cann_deferred){.begin = fn, .release = release, .user = user};
+    if ((err = stream_get(stream, &s)) || (err = gate_prepare(s, &d->gate)))
+        goto drop;
+    d->captured = s->capture;
     if (d->captured)
         err = capture_host_owned(__func__, s, begin_captured, d, drop_deferred);
     else if ((st = weir_stream_callback(s->weir, begin, d)))
         err = fail_status(st, __func__);
-    if (!err)
-        return gate_close(__func__, s);
-free_deferred:
-    free(d);
+    if (err)
+        goto drop;
+    /* It will begin, whatever comes of the gate: one that cannot be closed must not be opened. */
+    if ((err = gate_close(__func__, s)) && !s->capture)
+        gate_open(s->gate, "a stream could not be made to wait");
+    return err;
+
+drop:
+    drop_deferred(d);
     return err;
 }
 

@@ -13,6 +13,7 @@ struct event {
     pthread_mutex_t lock; /* mark: weir's events are recorded by one thread at a time */
     bool recorded;
     struct capture_mark mark;
+    struct shared_event *shared; /* of ACL_EVENT_IPC */
 };
 
 static aclError event_get(const char *function, aclrtEvent handle, struct event **out)
@@ -30,12 +31,15 @@ static void event_free(void *object)
     struct event *e = object;
 
     capture_mark_clear(&e->mark);
+    shared_event_free(e->shared);
     weir_event_destroy(e->weir);
     pthread_mutex_destroy(&e->lock);
     free(e);
 }
 
-static aclError create(aclrtEvent *event, uint32_t flags)
+/* `handle` is another process's event, or NULL. */
+static aclError create(const char *function, aclrtEvent *event, uint32_t flags,
+                       const aclrtIpcEventHandle *handle)
 {
     bool timing = flags & ACL_EVENT_TIME_LINE;
     struct context *c;
@@ -46,6 +50,9 @@ static aclError create(aclrtEvent *event, uint32_t flags)
     *event = NULL;
     if ((err = context_current(&c)))
         return err;
+    if (flags & ACL_EVENT_IPC && timing)
+        return weir_cann_fail_in(function, ACL_ERROR_RT_PARAM_INVALID,
+                                 "an event between processes (flags %#x) measures no time", flags);
     if (!(e = calloc(1, sizeof *e)))
         return fail(ACL_ERROR_BAD_ALLOC, "an event");
     pthread_mutex_init(&e->lock, NULL);
@@ -55,7 +62,11 @@ static aclError create(aclrtEvent *event, uint32_t flags)
     e->id = next_id();
     if ((st = weir_event_create(c->device->dev, &(weir_event_options){.timing = timing}, &e->weir)))
         err = fail_status(st, "an event");
-    else if (!(e->handle = handle_new(KIND_EVENT, e)))
+    else if (handle)
+        err = shared_event_import(function, handle, &e->shared);
+    else if (flags & ACL_EVENT_IPC)
+        err = shared_event_create(function, &e->shared);
+    if (!err && !(e->handle = handle_new(KIND_EVENT, e)))
         err = fail(ACL_ERROR_BAD_ALLOC, "an event");
     if (err) {
         event_free(e);
@@ -80,19 +91,39 @@ void event_free_all(void)
 EXPORT aclError aclrtCreateEvent(aclrtEvent *event)
 {
     NEED(event);
-    return create(event, ACL_EVENT_TIME_LINE);
+    return create(__func__, event, ACL_EVENT_TIME_LINE, NULL);
 }
 
 EXPORT aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag)
 {
     NEED(event);
-    return create(event, flag);
+    return create(__func__, event, flag, NULL);
 }
 
 EXPORT aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
 {
     NEED(event);
-    return create(event, flag);
+    return create(__func__, event, flag, NULL);
+}
+
+EXPORT aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle)
+{
+    struct event *e;
+    aclError err;
+
+    NEED(handle);
+    if ((err = event_get(__func__, event, &e)))
+        return err;
+    if (!e->shared)
+        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "the event was made without ACL_EVENT_IPC");
+    shared_event_export(e->shared, handle);
+    return ACL_SUCCESS;
+}
+
+EXPORT aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event)
+{
+    NEED(event);
+    return create(__func__, event, ACL_EVENT_IPC, &handle);
 }
 
 EXPORT aclError aclrtDestroyEvent(aclrtEvent event)
@@ -142,6 +173,8 @@ EXPORT aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
         capture_mark_clear(&e->mark);
         err = fail_status(weir_event_record(e->weir, s->weir), __func__);
         e->recorded |= !err;
+        if (!err && e->shared)
+            err = shared_event_record(e->shared, s);
     }
     pthread_mutex_unlock(&e->lock);
     return err;
@@ -157,6 +190,8 @@ EXPORT aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
     if ((err = event_get(__func__, event, &e)) || (err = stream_get(stream, &s)) ||
         (err = check_capture(__func__, e, s)))
         return err;
+    if (e->shared && shared_event_foreign(e->shared))
+        return shared_event_wait(e->shared, stream);
     pthread_mutex_lock(&e->lock);
     c = e->mark.capture ? capture_find(e->mark.capture) : NULL;
     if (c && s->capture && s->capture != c)
@@ -192,6 +227,10 @@ static aclError query(const char *function, aclrtEvent event, bool *done)
 
     if ((err = event_get(function, event, &e)) || (err = check_eager(function, e)))
         return err;
+    if (e->shared) {
+        *done = shared_event_done(e->shared);
+        return ACL_SUCCESS;
+    }
     pthread_mutex_lock(&e->lock);
     st = weir_event_query(e->weir, done);
     pthread_mutex_unlock(&e->lock);
@@ -253,6 +292,8 @@ EXPORT aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeo
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "timeout is %d ms", timeout);
     if ((err = event_get(__func__, event, &e)) || (err = check_eager(__func__, e)))
         return err;
+    if (e->shared && shared_event_foreign(e->shared))
+        return shared_event_sync(__func__, e->shared, timeout);
     st = timeout < 0 ? weir_event_sync(e->weir)
                      : weir_event_sync_for(e->weir, (int64_t)timeout * 1000000);
     if (st == WEIR_ETIMEDOUT && timeout >= 0)

@@ -20,6 +20,8 @@ static void in_child(void)
     device_forget_all();
     allocation_forget_all();
     callback_forget_all();
+    watch_forget();
+    ipc_forget();
     report_forget();
 }
 
@@ -73,10 +75,12 @@ EXPORT aclError aclFinalize(void)
         return err;
     report_end();
     callback_stop();
+    watch_stop();
     handle_each(KIND_MODEL, drop_model, NULL);
     event_free_all();
     notify_free_all();
     handle_each(KIND_CONTEXT, drop_context, NULL);
+    ipc_close_all();
     allocation_drop_all(-1);
     device_close_all();
     return ACL_SUCCESS;

@@ -2,12 +2,31 @@
 #include "runtime.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
-/* Memory comes from weir's pool, which counts it and keeps it for queued work. */
+#define PAGE 4096
+
+/* Memory comes from weir's pool, which counts it and keeps it for queued work. It has its pages to
+ * itself, so that they can be shared with other processes (ipc.c). */
+static weir_status take_pages(weir_stream *stream, struct allocation *a)
+{
+    int64_t size = (int64_t)a->size, pages = (size + 2 * PAGE - 1) / PAGE * PAGE;
+    weir_tensor *block;
+    weir_status st;
+
+    if ((st = weir_tensor_empty(stream, WEIR_U8, 1, &pages, &block)))
+        return st;
+    a->base = weir_tensor_data(block);
+    a->padding = (PAGE - (uintptr_t)a->base % PAGE) % PAGE;
+    a->base += a->padding;
+    st = weir_tensor_view(block, a->padding, WEIR_U8, 1, &size, NULL, &a->bytes);
+    weir_tensor_release(block);
+    return st;
+}
+
 static aclError allocate(const char *function, void **out, size_t size)
 {
     struct allocation a = {.size = size, .kind = ALLOCATION_DEVICE};
-    int64_t shape = (int64_t)size;
     struct context *c;
     weir_stream *copies;
     weir_status st;
@@ -18,18 +37,17 @@ static aclError allocate(const char *function, void **out, size_t size)
     *out = NULL;
     if (!size)
         return weir_cann_fail_in(function, ACL_ERROR_INVALID_PARAM, "size is 0");
-    if (shape < 0)
+    if (size > INT64_MAX - 2 * PAGE)
         return weir_cann_fail_in(function, ACL_ERROR_RT_MEMORY_ALLOCATION, "%zu bytes", size);
     if ((err = context_current(&c)) || (err = context_copies(c, &copies)))
         return err;
-    if ((st = weir_tensor_empty(copies, WEIR_U8, 1, &shape, &a.bytes)))
+    if ((st = take_pages(copies, &a)))
         return fail_status(st, function);
     /* Work of any stream may use it at once: whatever had these bytes before is over. */
     if ((st = weir_stream_sync(copies))) {
         weir_tensor_release(a.bytes);
         return fail_status(st, function);
     }
-    a.base = weir_tensor_data(a.bytes);
     a.device = c->device->id;
     if ((err = allocation_add(&a))) {
         weir_tensor_release(a.bytes);
@@ -66,6 +84,8 @@ EXPORT aclError aclrtFree(void *devPtr)
         return FAIL(ACL_ERROR_RT_PARAM_INVALID,
                     "%p was not given by aclrtMalloc, or has been freed already", devPtr);
     weir_tensor_release(a.bytes);
+    if (a.inode)
+        close(a.fd);
     return ACL_SUCCESS;
 }
 

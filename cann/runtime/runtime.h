@@ -146,7 +146,8 @@ enum allocation_kind {
     ALLOCATION_DEVICE,
     ALLOCATION_RANGE,
     ALLOCATION_HOST,
-    ALLOCATION_REGISTERED
+    ALLOCATION_REGISTERED,
+    ALLOCATION_IMPORTED
 };
 
 struct allocation {
@@ -156,6 +157,8 @@ struct allocation {
     int device;         /* of the context that made it */
     weir_tensor *bytes; /* all of it, u8; NULL for the host's */
     size_t padding;     /* bytes in front of `base` that were asked for its alignment */
+    int fd;             /* of the file that is mapped there for other processes, and ... */
+    uint64_t inode;     /* ... its number; 0: there is none */
 };
 
 /* Takes the record over (a copy).
@@ -165,6 +168,9 @@ aclError allocation_add(const struct allocation *allocation);
 bool allocation_take(const void *base, enum allocation_kind kind, struct allocation *out);
 /* A copy of the record that `address` lies in. Its tensor is not retained. */
 bool allocation_find(const void *address, struct allocation *out);
+/* Calls `change` with the record that begins at `base`, while nobody finds it; false: there is
+ * none. */
+bool allocation_change(const void *base, aclError (*change)(struct allocation *a), aclError *err);
 /* A u8 tensor of the bytes of device memory, in the caller's name for messages. */
 aclError allocation_bytes(const char *function, const void *address, size_t bytes,
                           weir_tensor **out);
@@ -176,6 +182,44 @@ void allocation_forget_all(void);
 
 /* Bytes of physical memory that a device has given out. */
 size_t physical_bytes(int device);
+
+/* Whether a process is there and not only waits to be buried. */
+bool process_lives(uint32_t pid);
+
+/* ---- ipc.c: memory of other processes ---- */
+
+void ipc_forget(void);
+void ipc_close_all(void);
+
+/* ---- watch.c ---- */
+
+enum watch_state { WATCH_WAITS, WATCH_OVER, WATCH_FAILED };
+
+/* The stream waits until `look`, called again and again on a thread of the library's, says that it
+ * is over; a wait that failed puts the stream in error with `failure`. `user` as with
+ * weir_cann_defer. */
+aclError watch_stream(aclrtStream stream, enum watch_state (*look)(void *user), void *user,
+                      void (*release)(void *user), const char *failure);
+/* Something that is waited for may have changed. */
+void watch_wake(void);
+void watch_stop(void);
+void watch_forget(void);
+
+/* ---- shared_event.c: an event's record in memory that processes share ---- */
+
+struct shared_event;
+aclError shared_event_create(const char *function, struct shared_event **out);
+void shared_event_free(struct shared_event *event);
+aclError shared_event_record(struct shared_event *event, struct stream *stream);
+aclError shared_event_wait(struct shared_event *event, aclrtStream stream);
+bool shared_event_done(struct shared_event *event);
+/* Whether another process was the last to record it; what this one records, weir orders. */
+bool shared_event_foreign(struct shared_event *event);
+/* -1: for ever. */
+aclError shared_event_sync(const char *function, struct shared_event *event, int32_t timeout_ms);
+void shared_event_export(const struct shared_event *event, aclrtIpcEventHandle *handle);
+aclError shared_event_import(const char *function, const aclrtIpcEventHandle *handle,
+                             struct shared_event **out);
 
 /* ---- event.c ---- */
 

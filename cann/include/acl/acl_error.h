@@ -54,7 +54,8 @@
     X(ACL_ERROR_RT_MODEL_EXECUTE, 507011, "the graph's execution failed")              \
     X(ACL_ERROR_RT_REPORT_TIMEOUT, 507012, "no callback came in time")                 \
     X(ACL_ERROR_RT_AICORE_TIMEOUT, 507014, "an operator took too long")                \
-    X(ACL_ERROR_RT_AICORE_EXCEPTION, 507015, "an operator failed")
+    X(ACL_ERROR_RT_AICORE_EXCEPTION, 507015, "an operator failed")                     \
+    X(ACL_ERROR_RT_IPC_ERROR, 507022, "another process cannot be reached")
 
 #define ACL_ERROR_NONE 0
 #define ACL_SUCCESS 0

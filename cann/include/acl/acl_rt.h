@@ -190,6 +190,23 @@ aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandl
 aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t *pid, size_t pidNum);
 aclError aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId,
                                            aclrtDrvMemHandle *handle);
+/* [T] memory of aclrtMalloc in other processes of this machine and user; a key has at most 64
+ * characters. The first export of an allocation waits for its device, and no other thread may run
+ * a graph on it meanwhile. Closed by the importer, the address is no memory any more; the
+ * exporter's key lasts until the memory is freed. Not on cuda. [W] the flags. */
+#define ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION 0x1u
+#define ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS 0x1u
+aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t len, uint64_t flags);
+aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num);
+aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags);
+aclError aclrtIpcMemClose(const char *key);
+
+/* [T] a word of 8 bytes, which the stream writes, and waits for until it has that value. Not on
+ * cuda. [W] the number. */
+#define ACL_STREAM_WAIT_VALUE_EQ 0x00000001u
+aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream);
+aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream);
+
 /* ---- streams ---- */
 
 /* [W] both together and ACL_STOP_ON_FAILURE; [O] which of the two is which. */
@@ -248,6 +265,7 @@ aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value);
 #define ACL_EVENT_SYNC 0x00000001u
 #define ACL_EVENT_CAPTURE_STREAM_PROGRESS 0x00000002u
 #define ACL_EVENT_TIME_LINE 0x00000008u
+#define ACL_EVENT_IPC 0x00000040u
 
 typedef enum aclrtEventStatus {
     ACL_EVENT_STATUS_COMPLETE = 0,
@@ -280,6 +298,13 @@ aclError aclrtEventElapsedTime(float *ms, aclrtEvent start, aclrtEvent end);
 aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp); /* [T] microseconds */
 aclError aclrtGetEventId(aclrtEvent event, uint32_t *eventId);
 aclError aclrtGetEventAvailNum(uint32_t *eventCount);
+/* [T] an event of ACL_EVENT_IPC in other processes of this machine and user: recorded by one of
+ * them, waited for by any. [W] the size. */
+typedef struct aclrtIpcEventHandle {
+    char reserved[64];
+} aclrtIpcEventHandle;
+aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle);
+aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event);
 
 /* ---- callbacks ---- */
 
