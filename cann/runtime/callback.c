@@ -378,3 +378,10 @@ EXPORT void weir_cann_resume(struct weir_cann_deferred *d, const char *failure)
         drop_deferred(d);
     gate_open(gate, failure);
 }
+
+void resume_after(struct weir_cann_deferred *d, weir_stream *after)
+{
+    gate_open_after(d->gate, after);
+    if (!d->captured)
+        drop_deferred(d); /* which may be what keeps `after` */
+}

@@ -266,7 +266,8 @@ void capture_abandon(struct stream *s)
     capture_free(c);
 }
 
-static aclError capture_new(struct stream *s, struct capture **out)
+/* Into `model`, or one of its own. */
+static aclError capture_new(struct stream *s, struct model *model, struct capture **out)
 {
     struct capture *c = calloc(1, sizeof *c);
     aclError err;
@@ -279,7 +280,8 @@ static aclError capture_new(struct stream *s, struct capture **out)
     pthread_mutex_init(&c->lock, NULL);
     c->members[0] = s;
     c->nmembers = 1;
-    if ((err = model_new(s->context->device, &c->model))) {
+    c->model = model;
+    if (!model && (err = model_new(s->context->device, &c->model))) {
         pthread_mutex_destroy(&c->lock);
         free(c->members);
         free(c);
@@ -294,27 +296,56 @@ static aclError capture_new(struct stream *s, struct capture **out)
     return ACL_SUCCESS;
 }
 
-EXPORT aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode)
+static aclError begin(const char *function, aclrtStream stream, aclmdlRICaptureMode mode,
+                      struct model *model)
 {
     struct capture *c, *none = NULL;
     struct stream *s;
     aclError err;
 
     if ((unsigned)mode > ACL_MODEL_RI_CAPTURE_MODE_RELAXED)
-        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "mode %d is none of 0, 1, 2", (int)mode);
-    NEED(stream); /* a default stream cannot be captured */
+        return weir_cann_fail_in(function, ACL_ERROR_RT_PARAM_INVALID, "mode %d is none of 0, 1, 2",
+                                 (int)mode);
+    if (!stream) /* a default stream cannot be captured */
+        return weir_cann_fail_in(function, ACL_ERROR_INVALID_PARAM, "stream is NULL");
     if ((err = stream_get(stream, &s)))
         return err;
     if (s->is_default)
-        return FAIL(ACL_ERROR_API_NOT_SUPPORT, "a default stream cannot be captured");
-    if ((err = capture_new(s, &c)))
+        return weir_cann_fail_in(function, ACL_ERROR_API_NOT_SUPPORT,
+                                 "a default stream cannot be captured");
+    if (model && model->device != s->context->device)
+        return weir_cann_fail_in(function, ACL_ERROR_RT_STREAM_CONTEXT,
+                                 "graph %u is of another device than stream %d", model->id, s->id);
+    if ((err = capture_new(s, model, &c)))
         return err;
     s->lane = 0;
     if (atomic_compare_exchange_strong(&s->capture, &none, c))
         return ACL_SUCCESS;
-    model_free(c->model);
+    if (!model)
+        model_free(c->model);
     capture_free(c);
-    return FAIL(ACL_ERROR_API_NOT_SUPPORT, "stream %d is being captured already", s->id);
+    return weir_cann_fail_in(function, ACL_ERROR_API_NOT_SUPPORT,
+                             "stream %d is being captured already", s->id);
+}
+
+EXPORT aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode)
+{
+    return begin(__func__, stream, mode, NULL);
+}
+
+EXPORT aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI,
+                                              aclmdlRICaptureMode mode)
+{
+    struct model *m = handle_get(modelRI, KIND_MODEL);
+
+    NEED(modelRI);
+    if (!m)
+        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is no graph, or a destroyed one", modelRI);
+    if (!m->parent || m->compiled)
+        return FAIL(ACL_ERROR_API_NOT_SUPPORT,
+                    "graph %u is not one that aclmdlRIAddCondTask gave, or has been captured",
+                    m->id);
+    return begin(__func__, stream, mode, m);
 }
 
 EXPORT aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI *modelRI)
@@ -431,7 +462,7 @@ EXPORT aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp 
     NEED(stream);
     if (!g)
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is no task group", handle);
-    if ((err = stream_get(stream, &s)) || (err = capture_new(s, &c)))
+    if ((err = stream_get(stream, &s)) || (err = capture_new(s, NULL, &c)))
         return err;
     c->group = true;
     c->update = &c->model->segments[0];

@@ -4,11 +4,13 @@
 
 #include "runtime.h"
 
-/* A graph between two cuts. */
+/* A graph between two cuts; or another graph that runs if a word of memory is not 0. */
 struct segment {
     uint64_t id;
     weir_graph *graph;
     weir_plan *plan;
+    struct condition *when; /* NULL: it is a graph of its own */
+    struct model *child;
 };
 
 /* A captured function of the host. */
@@ -20,7 +22,10 @@ struct host_call {
 };
 
 struct model {
+    _Atomic int refs; /* the handle or the graph that it is a part of, and runs of it as a child */
     void *handle;
+    struct model *parent; /* NULL: it is no part of another graph */
+    bool compiled;
     uint32_t id;
     char name[128];
     struct device *device;
@@ -29,6 +34,7 @@ struct model {
     struct task_group **groups;
     int ngroups;
     struct host_call *host_calls; /* that nodes refer to */
+    struct condition *conditions; /* made for it */
     pthread_mutex_t lock;         /* plans that are run, against those that are replaced */
 };
 
@@ -58,7 +64,11 @@ struct segment *capture_segment(struct capture *capture);
 
 /* With one empty segment. */
 aclError model_new(struct device *device, struct model **out);
+/* Takes the handle back and lets go of it. */
 void model_free(struct model *model);
+void model_release(struct model *model);
+/* Queues all of it on the stream. */
+aclError model_run(struct model *model, struct stream *stream);
 /* What is captured from now on goes into another segment. */
 aclError model_cut(struct model *model);
 /* The last segment as a group. */
@@ -68,5 +78,16 @@ struct host_call *model_host_call(struct model *model);
 aclError model_compile(struct model *model);
 /* The group's segment becomes the first of `from`. */
 aclError model_replace(struct task_group *group, struct model *from);
+
+/* ---- condition.c ---- */
+
+void condition_free_all(struct model *model);
+/* Before the first segment of a run: conditions have their defaults. */
+aclError condition_reset(struct model *model, struct stream *stream);
+/* Queues a segment that runs if its word is not 0 when the stream gets there. */
+aclError condition_run(struct model *model, const struct segment *segment, struct stream *stream);
+/* Waits for branches that are being decided. */
+void condition_stop(void);
+void condition_forget(void);
 
 #endif

@@ -59,19 +59,29 @@ aclError gate_close(const char *function, struct stream *s)
     return fail_status(st, function);
 }
 
-void gate_open(struct gate *g, const char *failure)
+static void open_gate(struct gate *g, weir_stream *after)
 {
     weir_stream *previous = weir_stream_current(weir_stream_device(g->opener));
 
-    if (failure) {
-        weir_group_abort(g->group, failure);
-        return;
-    }
     pthread_mutex_lock(&g->lock);
-    if (weir_stream_set_current(g->opener) || weir_barrier(weir_group_rank(g->group, 1)))
+    if ((after && weir_stream_wait_stream(g->opener, after)) ||
+        weir_stream_set_current(g->opener) || weir_barrier(weir_group_rank(g->group, 1)))
         weir_group_abort(g->group, weir_last_error());
     weir_stream_set_current(previous);
     pthread_mutex_unlock(&g->lock);
+}
+
+void gate_open(struct gate *g, const char *failure)
+{
+    if (failure)
+        weir_group_abort(g->group, failure);
+    else
+        open_gate(g, NULL);
+}
+
+void gate_open_after(struct gate *g, weir_stream *after)
+{
+    open_gate(g, after);
 }
 
 /* Waits that nobody will open end with an error. */

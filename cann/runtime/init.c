@@ -21,6 +21,7 @@ static void in_child(void)
     allocation_forget_all();
     callback_forget_all();
     watch_forget();
+    condition_forget();
     ipc_forget();
     report_forget();
 }
@@ -46,8 +47,11 @@ EXPORT aclError aclInit(const char *configPath)
 
 static void drop_model(void *object, void *user)
 {
+    struct model *m = object;
+
     (void)user;
-    model_free(object);
+    if (!m->parent) /* others go with the graph that they are a part of */
+        model_free(m);
 }
 
 static void drop_context(void *object, void *user)
@@ -76,6 +80,7 @@ EXPORT aclError aclFinalize(void)
     report_end();
     callback_stop();
     watch_stop();
+    condition_stop();
     handle_each(KIND_MODEL, drop_model, NULL);
     event_free_all();
     notify_free_all();

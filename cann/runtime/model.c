@@ -32,6 +32,7 @@ aclError model_new(struct device *device, struct model **out)
         free(m);
         return fail(ACL_ERROR_BAD_ALLOC, "a captured graph");
     }
+    m->refs = 1;
     m->id = next_id();
     m->device = device;
     pthread_mutex_init(&m->lock, NULL);
@@ -48,15 +49,18 @@ static void segment_fini(struct segment *s)
 {
     weir_plan_destroy(s->plan);
     weir_graph_destroy(s->graph);
+    if (s->child) {
+        s->child->parent = NULL;
+        model_free(s->child);
+    }
 }
 
-void model_free(struct model *m)
+void model_release(struct model *m)
 {
-    handle_take(m->handle, KIND_MODEL);
-    for (int i = 0; i < m->ngroups; i++) {
-        handle_take(m->groups[i]->handle, KIND_TASK_GROUP);
+    if (atomic_fetch_sub(&m->refs, 1) > 1)
+        return;
+    for (int i = 0; i < m->ngroups; i++)
         free(m->groups[i]);
-    }
     for (int i = 0; i < m->nsegments; i++)
         segment_fini(&m->segments[i]);
     while (m->host_calls) {
@@ -67,10 +71,23 @@ void model_free(struct model *m)
             call->release(call->user);
         free(call);
     }
+    condition_free_all(m);
     pthread_mutex_destroy(&m->lock);
     free(m->groups);
     free(m->segments);
     free(m);
+}
+
+void model_free(struct model *m)
+{
+    handle_take(m->handle, KIND_MODEL);
+    for (int i = 0; i < m->ngroups; i++)
+        handle_take(m->groups[i]->handle, KIND_TASK_GROUP);
+    if (m->parent) /* its capture failed: the graph that it was to be a part of is told */
+        for (int i = 0; i < m->parent->nsegments; i++)
+            if (m->parent->segments[i].child == m)
+                m->parent->segments[i].child = NULL;
+    model_release(m);
 }
 
 aclError model_group(struct model *m, struct task_group **out)
@@ -110,6 +127,9 @@ static aclError compile(struct segment *s)
     weir_compile_options options = {.size = sizeof options, .mode = WEIR_COMPILE_REDUCE_OVERHEAD};
     weir_status st = WEIR_OK;
 
+    if (s->when && !(s->child && s->child->compiled))
+        return fail(ACL_ERROR_API_NOT_SUPPORT,
+                    "aclmdlRICaptureEnd: the graph of a conditional task has not been captured");
     if (!weir_graph_node_count(s->graph))
         return ACL_SUCCESS;
     if (mode && *mode && (st = weir_compile_mode_parse(mode, &options.mode)))
@@ -123,6 +143,7 @@ aclError model_compile(struct model *m)
 
     for (int i = 0; i < m->nsegments && !err; i++)
         err = compile(&m->segments[i]);
+    m->compiled = !err;
     return err;
 }
 
@@ -155,28 +176,42 @@ static aclError model_get(const char *function, aclmdlRI handle, struct model **
                              "%p is no captured graph, or a destroyed one", handle);
 }
 
-/* Segments follow each other on the stream. Captured into another graph it cannot be. */
-EXPORT aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream)
+/* Segments follow each other on the stream. */
+aclError model_run(struct model *m, struct stream *s)
 {
     weir_status st = WEIR_OK;
+    aclError err;
+
+    pthread_mutex_lock(&m->lock);
+    err = condition_reset(m, s);
+    for (int i = 0; i < m->nsegments && !st && !err; i++)
+        if (m->segments[i].when)
+            err = condition_run(m, &m->segments[i], s);
+        else if (m->segments[i].plan)
+            st = weir_plan_run(m->segments[i].plan, s->weir, NULL, 0, NULL, 0);
+    pthread_mutex_unlock(&m->lock);
+    return err ? err : fail_status(st, "aclmdlRIExecuteAsync");
+}
+
+/* Captured into another graph it cannot be. */
+EXPORT aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream)
+{
     struct stream *s;
     struct model *m;
     aclError err;
 
     if ((err = model_get(__func__, modelRI, &m)) || (err = stream_get(stream, &s)))
         return err;
+    if (!m->compiled || m->parent)
+        return FAIL(ACL_ERROR_API_NOT_SUPPORT, "graph %u is being captured, or a part of another",
+                    m->id);
     if (capture_active(s->capture))
         return FAIL(ACL_ERROR_API_NOT_SUPPORT,
                     "graph %u cannot run on stream %d, which is being captured", m->id, s->id);
     if (s->context->device != m->device)
         return FAIL(ACL_ERROR_RT_MODEL_CONTEXT, "graph %u is of device %d, stream %d of device %d",
                     m->id, m->device->id, s->id, s->context->device->id);
-    pthread_mutex_lock(&m->lock);
-    for (int i = 0; i < m->nsegments && !st; i++)
-        if (m->segments[i].plan)
-            st = weir_plan_run(m->segments[i].plan, s->weir, NULL, 0, NULL, 0);
-    pthread_mutex_unlock(&m->lock);
-    return fail_status(st, __func__);
+    return model_run(m, s);
 }
 
 EXPORT aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout)
@@ -191,6 +226,9 @@ EXPORT aclError aclmdlRIDestroy(aclmdlRI modelRI)
     struct model *m;
     aclError err = model_get(__func__, modelRI, &m);
 
+    if (!err && (!m->compiled || m->parent))
+        err = FAIL(ACL_ERROR_API_NOT_SUPPORT, "graph %u is being captured, or a part of another",
+                   m->id);
     if (!err)
         model_free(m);
     return err;

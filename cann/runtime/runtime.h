@@ -41,11 +41,10 @@ enum kind {
     KIND_STREAM,
     KIND_EVENT,
     KIND_NOTIFY,
-    KIND_LABEL,
-    KIND_LABEL_LIST,
     KIND_PHYSICAL,
     KIND_MODEL,
     KIND_TASK_GROUP,
+    KIND_CONDITION,
     KIND_DATA_BUFFER,
     KIND_TENSOR_DESC,
     KIND_CHANNEL,
@@ -237,6 +236,8 @@ aclError gate_close(const char *function, struct stream *stream);
 /* Lets one wait go, in the order they were queued; with a failure, all: the stream is in error.
  * threads  any, also callbacks of weir's. */
 void gate_open(struct gate *gate, const char *failure);
+/* The same once what is queued on `after` is over. */
+void gate_open_after(struct gate *gate, weir_stream *after);
 void gate_free(struct gate *gate);
 
 /* ---- capture.c ---- */
@@ -266,6 +267,9 @@ aclError capture_host_owned(const char *function, struct stream *stream, aclrtCa
 void capture_abandon(struct stream *stream);
 
 /* ---- callback.c ---- */
+
+/* As weir_cann_resume, once what is queued on `after` is over. */
+void resume_after(struct weir_cann_deferred *deferred, weir_stream *after);
 
 void callback_forget_all(void);
 void callback_stop(void);

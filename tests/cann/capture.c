@@ -160,3 +160,75 @@ TEST(capture, a_host_function_is_called_at_each_run)
     CHECK_ACL(aclmdlRIDestroy(graph));
     t_end();
 }
+
+static void t_branch(aclrtStream outer, aclrtStream inner, uint64_t *flag, char *x, int value)
+{
+    aclmdlRICondHandle condition;
+    aclmdlRICaptureStatus status;
+    aclmdlRI whole, child, ended;
+    uint64_t *word;
+
+    CHECK_ACL(aclmdlRICaptureGetInfo(outer, &status, &whole));
+    CHECK_ACL(
+        aclmdlRICondHandleCreate(whole, 0, ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT, &condition));
+    CHECK_ACL(aclmdlRICondHandleGetCondPtr(condition, &word));
+    CHECK_ACL(aclrtMemcpyAsync(word, 8, flag, 8, ACL_MEMCPY_DEVICE_TO_DEVICE, outer));
+    CHECK_ACL(aclmdlRIAddCondTask((aclmdlRICondTaskParams){condition, 0, 1, &child}, outer, 0));
+    CHECK_ACL(aclmdlRICaptureToModelRIBegin(inner, child, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+    CHECK_ACL(aclrtMemsetAsync(x, 64, value, 64, inner));
+    CHECK_ACL(aclmdlRICaptureEnd(inner, &ended));
+    CHECK_PTR_EQ(ended, child);
+    CHECK_EQ(aclmdlRIDestroy(child), ACL_ERROR_API_NOT_SUPPORT);
+    CHECK_EQ(aclmdlRIExecuteAsync(child, inner), ACL_ERROR_API_NOT_SUPPORT);
+}
+
+TEST(capture, a_conditional_task_runs_in_those_runs_whose_word_is_set)
+{
+    aclrtStream outer, inner;
+    aclmdlRI graph;
+    uint64_t *flags;
+    char *x, *y;
+
+    NOT_ON_CUDA("the host cannot read its memory");
+    t_begin();
+    outer = t_stream(), inner = t_stream();
+    flags = t_device(64), x = t_device(64), y = t_device(64);
+    CHECK_ACL(aclmdlRICaptureBegin(outer, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+    CHECK_ACL(aclrtMemsetAsync(x, 64, 1, 64, outer));
+    t_branch(outer, inner, &flags[0], x, 2);
+    t_branch(outer, inner, &flags[1], x, 3);
+    CHECK_ACL(aclrtMemcpyAsync(y, 64, x, 64, ACL_MEMCPY_DEVICE_TO_DEVICE, outer));
+    CHECK_ACL(aclmdlRICaptureEnd(outer, &graph));
+    for (int run = 0; run < 8; run++) {
+        const uint64_t set[] = {run & 1 ? 5 : 0, run & 2 ? 1 : 0};
+
+        CHECK_ACL(aclrtMemcpy(flags, 16, set, 16, ACL_MEMCPY_HOST_TO_DEVICE));
+        CHECK_ACL(aclmdlRIExecuteAsync(graph, outer));
+        CHECK_ACL(aclrtSynchronizeStream(outer));
+        CHECK_EQ(t_byte(y + 63), run & 2 ? 3 : run & 1 ? 2 : 1);
+    }
+    CHECK_ACL(aclmdlRIExecuteAsync(graph, outer));
+    CHECK_ACL(aclmdlRIDestroy(graph)); /* its last run still ends */
+    CHECK_ACL(aclrtSynchronizeStream(outer));
+    t_end();
+}
+
+TEST(capture, a_conditional_task_that_was_not_captured_is_an_error)
+{
+    aclmdlRICondHandle condition;
+    aclmdlRICaptureStatus status;
+    aclrtStream outer;
+    aclmdlRI whole, child;
+
+    NOT_ON_CUDA("the host cannot read its memory");
+    t_begin();
+    outer = t_stream();
+    CHECK_ACL(aclmdlRICaptureBegin(outer, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+    CHECK_ACL(aclmdlRICaptureGetInfo(outer, &status, &whole));
+    CHECK_ACL(aclmdlRICondHandleCreate(whole, 0, 0, &condition));
+    CHECK_ACL(aclmdlRIAddCondTask((aclmdlRICondTaskParams){condition, 0, 1, &child}, outer, 0));
+    CHECK_EQ(aclmdlRICaptureEnd(outer, &whole), ACL_ERROR_API_NOT_SUPPORT);
+    CHECK_EQ(aclmdlRICaptureToModelRIBegin(outer, child, ACL_MODEL_RI_CAPTURE_MODE_RELAXED),
+             ACL_ERROR_RT_PARAM_INVALID);
+    t_end();
+}

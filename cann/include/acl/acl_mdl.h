@@ -50,6 +50,27 @@ aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp *handle);
 aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle);
 aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream);
 
+/* [T] a graph within a graph, which runs if the condition's word of 8 bytes, device memory that
+ * earlier work of the graph may write, is not 0 when its stream gets there. Each run of the whole
+ * begins with the default in it, where the flag says so. The inner graph is captured on a stream of
+ * its own, before the outer capture ends, and belongs to the outer one. Not on cuda. [W] numbers
+ * and layout. */
+typedef void *aclmdlRICondHandle;
+#define ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT 0x1u
+typedef enum { ACL_MODEL_RI_COND_TYPE_IF = 0 } aclmdlRICondTaskType;
+typedef struct aclmdlRICondTaskParams {
+    aclmdlRICondHandle handle;
+    aclmdlRICondTaskType type;
+    uint32_t size; /* of the array: 1 */
+    aclmdlRI *modelRIArray;
+} aclmdlRICondTaskParams;
+aclError aclmdlRICondHandleCreate(aclmdlRI modelRI, unsigned int defaultLaunchValue, uint32_t flag,
+                                  aclmdlRICondHandle *handle);
+aclError aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle handle, uint64_t **ptr);
+aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream stream, uint32_t flags);
+aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI,
+                                       aclmdlRICaptureMode mode);
+
 aclError aclmdlInitDump(void);
 aclError aclmdlSetDump(const char *dumpCfgPath);
 aclError aclmdlFinalizeDump(void);
