@@ -104,11 +104,10 @@ static aclError copy_async(struct copy *c, size_t room, aclrtStream stream)
     struct weir_cann_launch l;
     aclError err;
 
-    if ((err = check(c, room)) || !c->count)
+    if ((err = check(c, room)) || (err = weir_cann_enter(stream, &l)))
         return err;
-    if ((err = weir_cann_enter(stream, &l)))
-        return err;
-    err = queue(c, l.stream, l.capture);
+    if (c->count)
+        err = queue(c, l.stream, l.capture);
     weir_cann_leave(&l);
     return err;
 }
@@ -183,9 +182,12 @@ EXPORT aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, si
                                    aclrtStream stream)
 {
     aclError err = check_2d(__func__, dpitch, spitch, width);
+    struct stream *s;
 
     NEED(dst);
     NEED(src);
+    if (!err)
+        err = stream_get(stream, &s);
     for (size_t i = 0; i < height && !err; i++)
         err = copy_async(&(struct copy){__func__, (char *)dst + i * dpitch,
                                         (const char *)src + i * spitch, width, kind},
