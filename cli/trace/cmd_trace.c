@@ -92,6 +92,7 @@ static const struct {
 } parts[] = {
     {"import", "a graph file from a profile", trace_import_command},
     {"diff", "what changed between two traces", trace_diff_command},
+    {"merge", "traces of the ranks of a job as one, on one clock", trace_merge_command},
     {"watch", "a running program's timeline in the browser", trace_watch_command},
 };
 
@@ -112,6 +113,7 @@ int weir_cmd_trace(int argc, char **argv)
         .command = "trace",
         .synopsis = "FILE [FILE] [--html FILE] [--chrome FILE] [--wide] [--json]\n"
                     "       weir trace diff A B [--fail-if-slower PERCENT] ...\n"
+                    "       weir trace merge FILE... [--out FILE] [--html FILE]\n"
                     "       weir trace watch PID | -- COMMAND...\n"
                     "       weir trace import PROFILE... [--out FILE] [--rank N] [--json]",
         .about =

@@ -42,6 +42,7 @@ int trace_diff_json(weir_trace *const *traces, const char *const *titles,
 /* `weir trace diff`, `import` and `watch`. */
 int trace_import_command(int argc, char **argv);
 int trace_diff_command(int argc, char **argv);
+int trace_merge_command(int argc, char **argv);
 int trace_watch_command(int argc, char **argv);
 
 /* Reads a file and says so while that takes long. returns an exit status. */

@@ -130,6 +130,14 @@ WEIR_API void weir_trace_get(const weir_trace *trace, weir_trace_data *out, size
  * returns  WEIR_EINVAL naming what refers to something that is not there; WEIR_ENOMEM. */
 WEIR_API WEIR_MUST_USE weir_status weir_trace_make(const weir_trace_data *data, weir_trace **out);
 
+/* Traces of ranks that are processes, on the clock of rank 0: ranks measure by how much theirs is
+ * off over the control channel of their group, and a trace says that of the rank that recorded it,
+ * also in a file. The devices of a trace are of that rank. Devices with a clock of their own keep
+ * it.
+ * returns  WEIR_EINVAL for a trace that says nothing, or two of one rank; WEIR_ENOMEM. */
+WEIR_API WEIR_MUST_USE weir_status weir_trace_merge(const weir_trace *const *traces, size_t ntraces,
+                                                    weir_trace **out);
+
 /* ---- what it says ---- */
 
 typedef struct weir_trace_summary {

@@ -223,6 +223,61 @@ TEST(graphs, every_collective_is_captured_and_read_back)
 }
 
 /* The k-th Kernel of a name meets the k-th of the other ranks, whatever else differs. */
+/* y of `root` alone, written down and read back. */
+static weir_graph *reread_reduction(weir_rank *rank, int root)
+{
+    weir_device *dev = weir_rank_device(rank);
+    weir_graph *g, *back;
+    weir_tensor *x, *y;
+    char *text, *again;
+
+    CHECK_OK(weir_graph_create(dev, &g));
+    CHECK_OK(weir_graph_input(g, "x", WEIR_F32, 1, (int64_t[]){N}, &x));
+    CHECK_OK(weir_graph_begin(g));
+    CHECK_OK(weir_reduce_to(rank, x, WEIR_REDUCE_SUM, root, &y));
+    CHECK_OK(weir_graph_end(g));
+    if (y)
+        CHECK_OK(weir_graph_output(g, "y", y));
+    text = weir_graph_dump(g);
+    CHECK_STR(text, "reduced_for");
+    CHECK_OK(weir_graph_load(dev, text, strlen(text), "text", &back));
+    again = weir_graph_dump(back);
+    CHECK_STR_EQ(again, text);
+    free(text);
+    free(again);
+    weir_tensor_release(x);
+    weir_tensor_release(y);
+    weir_graph_destroy(g);
+    return back;
+}
+
+TEST(graphs, a_reduction_for_one_rank_that_is_read_back_is_for_that_rank)
+{
+    struct world w;
+    weir_plan *plans[2];
+    weir_tensor *x[2], *out[2] = {NULL};
+
+    world_open(&w, 2, "cpu:cores=2", &(weir_group_options){.name = "tp"});
+    for (int r = 0; r < 2; r++) {
+        weir_graph *g = reread_reduction(w.rank[r], r); /* each for itself */
+
+        CHECK_OK(weir_graph_compile(g, &(weir_compile_options){.ranks = &w.rank[r], .nranks = 1},
+                                    &plans[r]));
+        weir_graph_destroy(g);
+        x[r] = ramp(w.dev[r], N, r, 0);
+        CHECK_OK(weir_plan_run(plans[r], weir_stream_default(w.dev[r]), &x[r], 1, &out[r], 1));
+    }
+    CHECK_STATUS(weir_stream_sync(weir_stream_default(w.dev[1])), WEIR_EINVAL);
+    CHECK_STR(weir_last_error(), "root");
+    weir_stream_sync(weir_stream_default(w.dev[0]));
+    for (int r = 0; r < 2; r++) {
+        weir_tensor_release(x[r]);
+        weir_tensor_release(out[r]);
+        weir_plan_destroy(plans[r]);
+    }
+    world_close(&w);
+}
+
 TEST(graphs, kernel_nodes_meet_by_name)
 {
     static const char *const text[2] = {

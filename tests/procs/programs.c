@@ -74,6 +74,71 @@ TEST(procs, captured_collectives_between_processes_replay)
     kids_end_well(&k);
 }
 
+/* ---- traces ---- */
+
+SCENARIO(traces)
+{
+    weir_device *dev;
+    weir_group *group = join(&dev, NULL);
+    weir_rank *self = weir_group_self(group);
+    weir_tensor *x = filled(dev, 100, 0), *y;
+    weir_trace *trace;
+    char path[80];
+
+    CHECK_OK(weir_trace_start(NULL));
+    for (int i = 0; i < 20; i++) {
+        CHECK_OK(weir_all_reduce(self, x, WEIR_REDUCE_SUM, &y));
+        CHECK_OK(weir_stream_sync(weir_stream_default(dev)));
+        weir_tensor_release(y);
+    }
+    CHECK_OK(weir_trace_stop(&trace));
+    snprintf(path, sizeof path, "%s.%d", getenv("KID_TRACES"), weir_rank_index(self));
+    CHECK_OK(weir_trace_write_chrome(trace, path));
+    weir_trace_free(trace);
+    weir_tensor_release(x);
+    leave(group, dev);
+}
+
+/* The k-th call of one rank and that of the other are over only when both have begun. */
+TEST(procs, traces_of_ranks_are_merged_on_one_clock)
+{
+    char name[100], path[120];
+    const char *const extra[] = {name, NULL};
+    const weir_trace_op *ops[2][20];
+    int n[2] = {0, 0};
+    weir_trace *traces[2], *all;
+    weir_trace_data d;
+    struct kids k;
+
+    snprintf(name, sizeof name, "KID_TRACES=/tmp/weir-test-trace-%d", (int)getpid());
+    kids_start(&k, 2, "traces", extra);
+    kids_end_well(&k);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s.%d", name + strlen("KID_TRACES="), i);
+        CHECK_OK(weir_trace_load(path, &traces[i]));
+        unlink(path);
+    }
+    CHECK_STATUS(weir_trace_merge((const weir_trace *[]){traces[0], traces[0]}, 2, &all),
+                 WEIR_EINVAL);
+    CHECK_OK(weir_trace_merge((const weir_trace *[]){traces[0], traces[1]}, 2, &all));
+    weir_trace_get(all, &d, sizeof d);
+    for (size_t i = 0; i < d.nops; i++) {
+        int rank = d.devices[d.ops[i].device].rank;
+
+        if (!strcmp(d.ops[i].name, "AllReduce") && n[rank] < 20)
+            ops[rank][n[rank]++] = &d.ops[i];
+    }
+    CHECK_EQ(n[0], 20);
+    CHECK_EQ(n[1], 20);
+    for (int i = 0; i < 20; i++) {
+        CHECK(ops[0][i]->queued_ns <= ops[1][i]->ended_ns + 1000000);
+        CHECK(ops[1][i]->queued_ns <= ops[0][i]->ended_ns + 1000000);
+    }
+    weir_trace_free(all);
+    weir_trace_free(traces[0]);
+    weir_trace_free(traces[1]);
+}
+
 /* ---- sub-groups on several streams ---- */
 
 enum { GROUPS = 4, STREAMS = 3, STEPS = 150 };

@@ -10,6 +10,7 @@
 
 #include "base/thread.h"
 #include "comm/procs/procs.h"
+#include "trace/record/trace.h"
 
 enum { BEAT_MS = 100 };
 #define DOUBT_NS UINT64_C(400000000)
@@ -99,7 +100,10 @@ static void take_pong(struct weir__world *w, const struct weir__wire_ping *m)
 
     if (took < w->quickest_ns) {
         w->quickest_ns = took;
-        w->offset_ns = (int64_t)(m->hub_ns - (m->sent_ns + took / 2));
+        /* Processes of one host have one clock. */
+        w->offset_ns =
+            w->hub_host == weir__host_id() ? 0 : (int64_t)(m->hub_ns - (m->sent_ns + took / 2));
+        weir__trace_set_rank(w->rank, w->offset_ns);
     }
 }
 
@@ -400,6 +404,7 @@ weir_status weir__world_join(const struct weir__place_in_job *place,
         close_world(w);
         return st;
     }
+    weir__trace_set_rank(w->rank, atomic_load(&w->offset_ns));
     *out = w;
     return WEIR_OK;
 }

@@ -14,7 +14,7 @@ struct weir__collective_params {
     char reduce[8]; /* sum, max, min, mean, prod */
     int64_t ranks;
     int64_t root, to, from;
-    int64_t reduced_for; /* 1 + the rank that a reduction is for; 0: it is for all, as in files */
+    int64_t reduced_for; /* 1 + the rank that a reduction is for; 0: for all */
     int64_t experts, capacity;
 };
 

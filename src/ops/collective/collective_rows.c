@@ -52,6 +52,13 @@ static weir_status infer_same(struct weir__call *call)
 
 static weir_status infer_all_reduce(struct weir__call *call)
 {
+    const struct weir__collective_params *p = call->params;
+
+    if (p->reduced_for < 0 || p->reduced_for > p->ranks)
+        return weir__fail(WEIR_ERANGE,
+                          "%s: reduced_for %lld is out of range: 0 for all ranks, or 1 + one of "
+                          "0..%lld",
+                          call->op->name, (long long)p->reduced_for, (long long)p->ranks - 1);
     weir__infer_like(call);
     return check_reduce(call);
 }
@@ -372,6 +379,10 @@ static weir_status infer_pair(struct weir__call *call)
 static const struct weir__op_field plain_fields[] = {WEIR__COLLECTIVE_FIELDS};
 static const struct weir__op_field reduce_fields[] = {WEIR__COLLECTIVE_FIELDS,
                                                       WEIR__COLLECTIVE_FIELD(reduce, STRING, 8)};
+/* Zeros are left out of files: an ordinary one has no such attribute. */
+static const struct weir__op_field all_reduce_fields[] = {
+    WEIR__COLLECTIVE_FIELDS, WEIR__COLLECTIVE_FIELD(reduce, STRING, 8),
+    WEIR__COLLECTIVE_FIELD(reduced_for, INT, 1)};
 static const struct weir__op_field root_fields[] = {WEIR__COLLECTIVE_FIELDS,
                                                     WEIR__COLLECTIVE_FIELD(root, INT, 1)};
 static const struct weir__op_field to_fields[] = {WEIR__COLLECTIVE_FIELDS,
@@ -407,7 +418,7 @@ static const struct weir__op_field counts_fields[] = {
 #define ROW(...) ROW_OF(weir__collective_params, __VA_ARGS__)
 
 ROW(all_reduce, "AllReduce", "the reduction of all ranks' tensors, on every rank", 1, 1, 0,
-    reduce_fields, weir__collective_member, infer_all_reduce, cost_part, prepare_reduce);
+    all_reduce_fields, weir__collective_member, infer_all_reduce, cost_part, prepare_reduce);
 ROW(reduce_scatter, "ReduceScatter", "the reduction of all ranks' tensors, a part on each", 1, 1, 0,
     reduce_fields, weir__collective_member, infer_reduce_scatter, cost_part, prepare_reduce);
 ROW(all_gather, "AllGather", "all ranks' tensors in a row, on every rank", 1, 1, 0, plain_fields,

@@ -82,6 +82,25 @@ static void read_stream(struct weir__json *j, weir_trace *t)
         t->streams[t->nstreams++] = s;
 }
 
+static void read_process(struct weir__json *j, weir_trace *t)
+{
+    char key[16];
+
+    t->process.known = true;
+    for (weir__json_object(j); weir__json_key(j, key, sizeof key);) {
+        if (!strcmp(key, "rank"))
+            t->process.rank = (int)whole(j, weir__json_number(j), 0, INT_MAX, "no rank");
+        else if (!strcmp(key, "start_ns"))
+            t->process.start_ns =
+                (uint64_t)whole(j, weir__json_number(j), 0, INT64_MAX / 4, "no time");
+        else if (!strcmp(key, "offset_ns"))
+            t->process.offset_ns = whole(j, weir__json_number(j), -INT64_MAX / 4, INT64_MAX / 4,
+                                         "no offset of a clock");
+        else
+            weir__json_skip(j);
+    }
+}
+
 void weir__load_description(struct weir__json *j, weir_trace *t)
 {
     char key[16];
@@ -91,6 +110,8 @@ void weir__load_description(struct weir__json *j, weir_trace *t)
             whole(j, weir__json_number(j), 1, 1, "this trace is of a later version of weir");
         else if (!strcmp(key, "dropped"))
             t->dropped = (uint64_t)whole(j, weir__json_number(j), 0, INT64_MAX, "no count");
+        else if (!strcmp(key, "process"))
+            read_process(j, t);
         else if (!strcmp(key, "devices"))
             for (weir__json_array(j); weir__json_item(j);)
                 read_device(j, t);

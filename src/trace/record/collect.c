@@ -112,6 +112,7 @@ static bool add_devices(struct collector *c)
 {
     weir_trace *t = c->trace;
 
+    t->process = weir__trace_own_process(c->raw->start_ns);
     for (int i = 0; i < c->raw->ndevices; i++) {
         const struct weir__trace_raw_device *from = &c->raw->devices[i];
         weir_trace_device d = {
@@ -120,7 +121,7 @@ static bool add_devices(struct collector *c)
             .cores = from->cores,
             .split_cores = from->split,
             .real_time = from->real_time,
-            .rank = i,
+            .rank = t->process.known ? t->process.rank : i,
         };
 
         if (!d.name || !d.model ||

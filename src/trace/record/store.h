@@ -13,6 +13,16 @@ struct weir__trace_texts {
 /* A copy; NULL when out of memory. */
 const char *weir__trace_keep(struct weir__trace_texts *texts, const char *text, size_t size);
 
+/* The rank that recorded it, when that began by its own clock, and what to add for rank 0's. */
+struct weir__trace_process {
+    bool known; /* else it was no rank of a group of processes */
+    int rank;
+    uint64_t start_ns;
+    int64_t offset_ns;
+};
+/* Of this process, for a recording that began then (merge.c). */
+struct weir__trace_process weir__trace_own_process(uint64_t start_ns);
+
 struct weir_trace {
     weir_trace_device *devices;
     weir_trace_stream *streams;
@@ -23,6 +33,7 @@ struct weir_trace {
     int ndevices, nstreams, nops, nparts, nwaits, nmemory;
     int cap_devices, cap_streams, cap_ops, cap_parts, cap_waits, cap_memory;
     uint64_t dropped;
+    struct weir__trace_process process;
     bool order_guessed; /* waits[] may not be all that orders streams (read/import_order.c) */
     struct weir__trace_texts texts;
 };

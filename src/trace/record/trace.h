@@ -79,6 +79,10 @@ void weir__trace_remove_source(struct weir__trace_source *source);
 void weir__trace_stream(uint64_t device, uint32_t slot, uint64_t first, const char *name,
                         int priority);
 
+/* This process is that rank of a group of processes, whose rank 0 has a clock so much later: for
+ * traces that are merged. */
+void weir__trace_set_rank(int rank, int64_t offset_ns);
+
 /* ---- names ---- */
 
 /* Names live as long as the process, so that a record may name what is gone by then: a

@@ -319,6 +319,10 @@ weir_status weir__trace_chrome(FILE *out, const void *user)
 
     fprintf(out, "{\"displayTimeUnit\":\"ns\",\n\"weir\":{\"trace\":1,\"dropped\":%" PRIu64 ",",
             w.t->dropped);
+    if (w.t->process.known)
+        fprintf(out,
+                "\"process\":{\"rank\":%d,\"start_ns\":%" PRIu64 ",\"offset_ns\":%" PRId64 "},",
+                w.t->process.rank, w.t->process.start_ns, w.t->process.offset_ns);
     write_devices(&w);
     fputs("},\n\"traceEvents\":[", out);
     write_tracks(&w);
