@@ -1,7 +1,7 @@
 /* Opening, closing and describing devices. */
 #include "device/device.h"
 #include "base/sized.h"
-#include "device/serve.h"
+#include "device/pool_host.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -42,119 +42,9 @@ size_t weir_driver_list(weir_driver_info *out, size_t size, size_t max)
     return weir__countof(drivers);
 }
 
-/* ---- what the pool asks ---- */
-
-static void *pool_map(void *user, size_t size)
-{
-    weir_device *dev = user;
-
-    return dev->driver->map(dev, size);
-}
-
-static void pool_unmap(void *user, void *address, size_t size)
-{
-    weir_device *dev = user;
-
-    dev->driver->unmap(dev, address, size);
-}
-
-static uint64_t pool_done(void *user, uint32_t slot)
-{
-    weir_device *dev = user;
-
-    return dev->driver->done(dev->streams[slot]);
-}
-
-/* The clock does not learn of it: a later wait of the user for the same point must
- * still be queued, since that one passes errors on and this one does not. */
-static weir_status pool_order(void *user, uint32_t slot, uint32_t after, uint64_t seq)
-{
-    weir_device *dev = user;
-
-    return weir__stream_wait_mark(dev->streams[slot], (struct weir__mark){dev->streams[after], seq},
-                                  NULL, WEIR__WAIT_ORDER);
-}
-
-static weir_status sync_all(weir_device *dev, bool errors);
-static bool all_done(weir_device *dev);
-
-static _Thread_local bool is_serving;
-
-bool weir__thread_serves(bool serves)
-{
-    bool before = is_serving;
-
-    is_serving = serves;
-    return before;
-}
-
-static weir_status pool_wait_all(void *user)
-{
-    weir_device *dev = user;
-    weir_status st;
-
-    /* What is over by now has to do: what is not may wait for the callback, here or elsewhere. */
-    if (is_serving)
-        return WEIR_OK;
-    weir__mutex_unlock(&dev->lock);
-    dev->driver->kick(dev);
-    st = sync_all(dev, false);
-    weir__mutex_lock(&dev->lock);
-    return st;
-}
-
-static weir_status fill_kernel(const void *args, const weir_block *block)
-{
-    const struct weir__fill *a = args;
-
-    (void)block;
-    memset(a->address, a->value, a->size);
-    return WEIR_OK;
-}
-
-static uint64_t pool_poison(void *user, uint32_t slot, void *address, size_t size)
-{
-    weir_device *dev = user;
-    weir_stream *s = dev->streams[slot];
-    static const struct weir__code code = {.kind = WEIR__CODE_FILL};
-    struct weir__fill args = {address, size, 0xfb}; /* huge and negative in every type */
-    struct weir__kernel k = {
-        .name = "poison",
-        .fn = fill_kernel,
-        .code = &code,
-        .args = &args,
-        .args_size = sizeof args,
-        .engine = WEIR_ENGINE_SDMA,
-        .blocks = 1,
-        .phases = 1,
-        .cores = 1,
-        .work_ns = UINT32_MAX,
-        .bytes = (float)size,
-    };
-
-    return weir__stream_submit(s, &k) ? 0 : weir__stream_submitted(s);
-}
-
-static const struct weir__clock *pool_clock(void *user, uint32_t slot)
-{
-    return &((weir_device *)user)->streams[slot]->clock;
-}
-
-static const char *pool_stream_name(void *user, uint32_t slot)
-{
-    weir_device *dev = user;
-
-    return slot < dev->nstreams ? dev->streams[slot]->name : "?";
-}
-
-static uint64_t pool_stream_id(void *user, uint32_t slot)
-{
-    weir_device *dev = user;
-
-    return slot < dev->nstreams ? dev->streams[slot]->id : 0;
-}
-
 /* ---- open and close ---- */
+
+static bool all_done(weir_device *dev);
 
 static void free_streams(weir_device *dev)
 {
@@ -242,18 +132,6 @@ weir_status weir_device_open(const char *text, weir_device **out)
 {
     WEIR__NEED(out, "out");
     static _Atomic uint64_t next_id = 1;
-    const struct weir__pool_host host = {
-        .map = pool_map,
-        .unmap = pool_unmap,
-        .done = pool_done,
-        .order = pool_order,
-        .wait_all = pool_wait_all,
-        .poison = pool_poison,
-        .clock = pool_clock,
-        .stream_name = pool_stream_name,
-        .stream_id = pool_stream_id,
-        .traced = weir__device_trace_memory,
-    };
     const struct weir__driver *driver;
     struct weir__spec spec;
     weir_device *dev;
@@ -283,7 +161,7 @@ weir_status weir_device_open(const char *text, weir_device **out)
     snprintf(dev->props.name, sizeof dev->props.name, "%.63s", text);
     snprintf(dev->label, sizeof dev->label, "%s (device %llu)", dev->props.name,
              (unsigned long long)dev->id);
-    if ((st = weir__pool_init(&dev->pool, &host, 0)) ||
+    if ((st = weir__pool_init(&dev->pool, &weir__device_pool_host, 0)) ||
         (st = common_options(dev, &spec, &dev->pool.stats.limit)))
         goto free_device;
     dev->pool.host.user = dev;
@@ -381,7 +259,7 @@ weir_status weir_device_close(weir_device *dev)
     if (!dev)
         return WEIR_OK;
     do { /* callbacks may queue more */
-        if ((st = sync_all(dev, false)))
+        if ((st = weir__device_await_all(dev, false)))
             return st;
     } while (!all_done(dev));
     if ((st = wait_visitors(dev)))
@@ -452,8 +330,7 @@ uint64_t weir_device_now(const weir_device *dev)
     return dev ? dev->driver->now(dev) : 0;
 }
 
-/* Streams queued to while this runs are waited for or not, as it falls. */
-static weir_status sync_all(weir_device *dev, bool errors)
+weir_status weir__device_await_all(weir_device *dev, bool errors)
 {
     weir_status first = WEIR_OK;
     char text[sizeof dev->default_stream->error_text];
@@ -500,7 +377,7 @@ weir_status weir_device_sync(weir_device *dev)
 {
     WEIR__NEED(dev, "dev");
 
-    weir_status st = sync_all(dev, true);
+    weir_status st = weir__device_await_all(dev, true);
 
     weir__mutex_lock(&dev->lock);
     weir__pool_collect(&dev->pool); /* nothing that is over stays pending */

@@ -1,4 +1,5 @@
 #include "check/race/watch.h"
+#include "check/race/found.h"
 #include "check/race/slots.h"
 
 #include <stdio.h>
@@ -7,8 +8,6 @@
 
 #include "base/lock.h"
 #include "base/sized.h"
-
-enum { MOST_FINDINGS = 4096 };
 
 _Atomic int weir__race_mode;
 
@@ -24,8 +23,7 @@ static struct {
         char stream[48], device[64];
     } * names;
     int cap_names;
-    weir_race *found;
-    int nfound, cap_found;
+    struct weir__race_found found;
     weir_race_stats stats;
 } watch;
 
@@ -48,10 +46,10 @@ static void begin_anew(void)
     weir__race_region_fini(&watch.outside);
     weir__race_pairs_fini(&watch.pairs);
     weir__free(watch.names);
-    weir__free(watch.found);
+    weir__free(watch.found.at);
     watch.names = NULL;
-    watch.found = NULL;
-    watch.cap_names = watch.nfound = watch.cap_found = 0;
+    watch.found = (struct weir__race_found){0};
+    watch.cap_names = 0;
     watch.stats = (weir_race_stats){0};
     watch.epoch++;
 }
@@ -189,15 +187,6 @@ static const struct weir__race_region *next_region(const struct weir__race_opera
     return r;
 }
 
-/* Cut where it does not fit. */
-static void copy_text(char *to, size_t size, const char *text)
-{
-    size_t n = strnlen(text, size - 1);
-
-    memcpy(to, text, n);
-    to[n] = 0;
-}
-
 /* Of lists only as much as there is in them: this is done for every operand. */
 static void fill_record(struct weir__race_record *r, int id, uint64_t seq, const char *op,
                         const struct weir__race_operand *o)
@@ -219,59 +208,21 @@ static void fill_record(struct weir__race_record *r, int id, uint64_t seq, const
     memcpy(r->shape.size, o->shape.size, dims * sizeof *r->shape.size);
     r->file = source.file;
     r->line = source.line;
-    copy_text(r->op, sizeof r->op, op);
+    weir__race_copy_text(r->op, sizeof r->op, op);
 }
 
 static weir_race_access access_of(const struct weir__race_record *r)
 {
-    weir_race_access a = {.address = r->bytes.first,
-                          .writes = r->writes,
-                          .command = r->seq,
-                          .line = r->file ? r->line : 0};
-    int at;
-
-    copy_text(a.op, sizeof a.op, r->op);
-    copy_text(a.stream, sizeof a.stream, watch.names[r->stream].stream);
-    copy_text(a.device, sizeof a.device, watch.names[r->stream].device);
-    copy_text(a.file, sizeof a.file, r->file ? r->file : "");
-    at = snprintf(a.tensor, sizeof a.tensor, "%s[", r->shape.type);
-    for (int d = 0; d < r->shape.ndim && at < (int)sizeof a.tensor - 24; d++)
-        at += snprintf(a.tensor + at, sizeof a.tensor - (size_t)at, "%s%lld", d ? ", " : "",
-                       (long long)r->shape.size[d]);
-    copy_text(a.tensor + at, sizeof a.tensor - (size_t)at, "]");
-    return a;
-}
-
-static bool same_place(const weir_race_access *a, const weir_race_access *b)
-{
-    return a->writes == b->writes && a->line == b->line && !strcmp(a->op, b->op) &&
-           !strcmp(a->stream, b->stream) && !strcmp(a->device, b->device) &&
-           !strcmp(a->tensor, b->tensor) && !strcmp(a->file, b->file);
-}
-
-static void keep_finding(const weir_race *race)
-{
-    watch.stats.races++;
-    watch.stats.waits_inserted += race->fixed;
-    for (int i = 0; i < watch.nfound; i++)
-        if (same_place(&watch.found[i].first, &race->first) &&
-            same_place(&watch.found[i].second, &race->second)) {
-            watch.found[i].times++;
-            return;
-        }
-    if (watch.nfound == MOST_FINDINGS ||
-        !weir__grow(&watch.found, watch.nfound, &watch.cap_found, sizeof *watch.found)) {
-        watch.stats.lost++;
-        return;
-    }
-    watch.found[watch.nfound++] = *race;
+    return weir__race_access(r, watch.names[r->stream].stream, watch.names[r->stream].device);
 }
 
 /* Keeps the race and adds its sentence to the text, which is logged once the lock is free:
  * loggers may ask us. */
 static void found(const weir_race *race, struct weir__text *text)
 {
-    keep_finding(race);
+    watch.stats.races++;
+    watch.stats.waits_inserted += race->fixed;
+    watch.stats.lost += !weir__race_keep(&watch.found, race);
     weir__text_add(text, text->size ? "; race: " : "race: ");
     weir__race_say(text, race);
 }
@@ -486,9 +437,9 @@ size_t weir_race_list(weir_race *out, size_t size, size_t max)
     size_t n;
 
     weir__mutex_lock(&watch.lock);
-    n = (size_t)watch.nfound;
+    n = (size_t)watch.found.n;
     for (size_t i = 0; i < n && i < max; i++)
-        weir__sized_give((char *)out + i * size, size, &watch.found[i], sizeof watch.found[i]);
+        weir__sized_give((char *)out + i * size, size, &watch.found.at[i], sizeof *watch.found.at);
     weir__mutex_unlock(&watch.lock);
     return n;
 }
@@ -511,19 +462,8 @@ char *weir_race_report(void)
     struct weir__text text = {0};
 
     weir__mutex_lock(&watch.lock);
-    if (watch.nfound)
-        weir__text_add(&text, "%d race%s in %llu operators\n\n", watch.nfound,
-                       watch.nfound == 1 ? "" : "s", (unsigned long long)watch.stats.operators);
-    else
-        weir__text_add(&text, "no race in %llu operators\n",
-                       (unsigned long long)watch.stats.operators);
-    for (int i = 0; i < watch.nfound; i++) {
-        weir__text_add(&text, "race %d: ", i + 1);
-        weir__race_describe(&text, &watch.found[i]);
-    }
-    if (watch.stats.lost + watch.order.forgotten)
-        weir__text_add(&text, "%llu records were given up; each may hide a race\n",
-                       (unsigned long long)(watch.stats.lost + watch.order.forgotten));
+    weir__race_report_all(&text, &watch.found, watch.stats.operators,
+                          watch.stats.lost + watch.order.forgotten);
     weir__mutex_unlock(&watch.lock);
     if (text.failed) {
         weir__text_free(&text);

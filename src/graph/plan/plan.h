@@ -99,11 +99,12 @@ weir_status weir__plan_build(weir_graph *graph, const weir_compile_options *opti
                              struct weir__stages *stages, weir_plan **out);
 /* fold.c: nodes that compute the same at every run give way to constants. */
 weir_status weir__graph_fold(weir_graph *g);
-/* run.c: that the stream is the plan's device's, that there are as many tensors as the plan has,
- * and that the inputs fit. */
+/* run_check.c: that the stream is the plan's device's, that there are as many tensors as the plan
+ * has, and that the inputs fit; that outputs which are given do. */
 weir_status weir__plan_check_inputs(const weir_plan *plan, const weir_stream *stream,
                                     weir_tensor *const *inputs, size_t ninputs,
                                     weir_tensor *const *outputs, size_t noutputs);
+weir_status weir__plan_check_outputs(const weir_plan *plan, weir_tensor *const *outputs);
 /* weir_plan_run; with `help` the calling thread, which is about to wait, may work on the run. */
 weir_status weir__plan_run(weir_plan *plan, weir_stream *stream, weir_tensor *const *inputs,
                            size_t ninputs, weir_tensor **outputs, size_t noutputs, bool help);
