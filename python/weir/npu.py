@@ -30,6 +30,7 @@ from ._npu_device import (  # noqa: F401
 )
 from ._npu_memory import *  # noqa: F403
 from ._npu_operators import *  # noqa: F403
+from ._npu_random import *  # noqa: F403
 from ._npu_routing import *  # noqa: F403
 
 
@@ -472,54 +473,3 @@ def get_device_limit(device: int) -> dict[str, int]:
     """
     _check_number(device)
     return _as_dict(_check_device(device).get_limit())
-
-
-# ---- random numbers ----
-
-
-def _generator():
-    import torch
-
-    return torch.default_generator
-
-
-def manual_seed(seed: int) -> None:
-    """Seeds PyTorch's generator, whose numbers tensors of the NPU are made of."""
-    _generator().manual_seed(seed)  # torch.manual_seed would come back here
-
-
-def seed() -> int:
-    """Seeds it with a number that nobody knows, and gives that."""
-    return _generator().seed()
-
-
-def initial_seed() -> int:
-    """The number that it was seeded with."""
-    return _generator().initial_seed()
-
-
-def get_rng_state(device: object = "npu"):
-    """The state of PyTorch's generator."""
-    _check_name(device)
-    return _generator().get_state()
-
-
-def set_rng_state(new_state, device: object = "npu") -> None:
-    """Puts PyTorch's generator into a state that it had."""
-    _check_name(device)
-    _generator().set_state(new_state)
-
-
-def get_rng_state_all() -> list:
-    """The states of all NPUs, which have one generator."""
-    return [get_rng_state() for _ in range(device_count())]
-
-
-def set_rng_state_all(new_states) -> None:
-    """As set_rng_state, with a list of equal states."""
-    for state in new_states:
-        set_rng_state(state)
-
-
-manual_seed_all = manual_seed
-seed_all = seed
