@@ -28,7 +28,8 @@ weir_status weir_graph_create(weir_device *dev, weir_graph **out)
 void weir__node_fini(struct weir__node *n)
 {
     weir__free(n->name);
-    weir__free(n->params);
+    if (!n->shares_params)
+        weir__free(n->params);
     weir__free(n->in);
     weir__free(n->out);
     weir__free(n->control);
@@ -63,6 +64,10 @@ void weir_graph_destroy(weir_graph *g)
     weir__free(g->labels);
     for (int i = 0; i < g->nrecipes; i++)
         weir__recipe_release(g->recipes[i]);
+    for (int i = 0; i < g->nshared_params; i++)
+        weir__free(g->shared_params[i]);
+    weir__free(g->shared_params);
+    weir__free(g->shared_by_hash);
     weir__free(g->super_kernels);
     weir__free(g->recipes);
     weir__free(g->sizes);
@@ -199,6 +204,53 @@ static void *copy(const void *from, size_t size, bool *failed)
     return to;
 }
 
+/* Graphs of many nodes have many that are alike, whose parameters are kept once. Those that
+ * follow sizes change, and are each node's own. */
+static void *keep_params(weir_graph *g, const struct weir__op *op, const void *params, bool *shares,
+                         bool *failed)
+{
+    const int many = 1024, slots = 4096;
+    const unsigned char *bytes = params;
+    uint64_t h = (uintptr_t)op;
+    void *copied;
+    int *slot;
+
+    if (g->nnodes < many || !op->params_size || op->follow)
+        return copy(params, op->params_size, failed);
+    if (!g->shared_by_hash &&
+        !(g->shared_by_hash = weir__calloc((size_t)slots, sizeof *g->shared_by_hash)))
+        return copy(params, op->params_size, failed);
+    for (size_t i = 0; i < op->params_size; i++)
+        h = (h ^ bytes[i]) * UINT64_C(0x100000001b3);
+    slot = &g->shared_by_hash[(h ^ h >> 32) % (uint64_t)slots];
+    /* A node of this operator is asked, since nodes may have changed places since. */
+    if (*slot && *slot <= g->nnodes && g->nodes[*slot - 1].op == op &&
+        g->nodes[*slot - 1].shares_params &&
+        !memcmp(g->nodes[*slot - 1].params, params, op->params_size)) {
+        *shares = true;
+        return g->nodes[*slot - 1].params;
+    }
+    if (!(copied = copy(params, op->params_size, failed)))
+        return NULL;
+    if (weir__grow(&g->shared_params, g->nshared_params, &g->cap_shared_params,
+                   sizeof *g->shared_params)) {
+        g->shared_params[g->nshared_params++] = copied;
+        *slot = g->nnodes + 1;
+        *shares = true;
+    }
+    return copied;
+}
+
+void weir__graph_drop_outputs(weir_graph *g, int node)
+{
+    struct weir__node *n = &g->nodes[node];
+
+    g->nvalues -= n->nout;
+    n->nout = 0;
+    weir__free(n->out);
+    n->out = NULL;
+}
+
 /* What the node runs after: what the caller says, and what wait_tensor said of its
  * operands. */
 static int *all_control(const weir_graph *g, const struct weir__operand *in, int nin,
@@ -295,7 +347,7 @@ weir_status weir__graph_add_node(weir_graph *g, const struct weir__op *op, const
         n.foreign = copy(text, strlen(text) + 1, &failed);
     }
     n.name = copy(name, strlen(name) + 1, &failed);
-    n.params = copy(params, op->params_size, &failed);
+    n.params = keep_params(g, op, params, &n.shares_params, &failed);
     n.in = copy(in, (size_t)nin * sizeof *in, &failed);
     n.out = copy(out, (size_t)op->nout * sizeof *out, &failed);
     n.control = all_control(g, in, nin, control, &n.ncontrol, &failed);

@@ -67,7 +67,8 @@ struct weir__node {
     int *control;                   /* nodes it must run after, beside its operands */
     int ncontrol;
     struct weir__marks marks;
-    char *foreign; /* attributes of its file that mean nothing here, as text; NULL if none */
+    bool shares_params; /* they are the graph's (shared_params) */
+    char *foreign;      /* attributes of its file that mean nothing here, as text; NULL if none */
 };
 
 struct weir__super_kernel {
@@ -110,6 +111,9 @@ struct weir_graph {
     int nlabels, cap_labels;
     struct weir__super_kernel *super_kernels;
     int nsuper_kernels, cap_super_kernels;
+    void **shared_params; /* of nodes that are alike */
+    int nshared_params, cap_shared_params;
+    int *shared_by_hash;           /* some of them; NULL while the graph is small */
     struct weir__recipe **recipes; /* all that operands name, each held once or more often */
     int nrecipes, cap_recipes;
     struct weir__size *sizes; /* named ones; expressions come after what they are of */
@@ -133,6 +137,8 @@ weir_status weir__graph_add_node(weir_graph *g, const struct weir__op *op, const
                                  const void *params, const struct weir__operand *in, int nin,
                                  const struct weir__operand *into, const struct weir__marks *marks,
                                  const int *control, int ncontrol, int *node);
+/* The node that was added last has results that nobody will ask for: it keeps none. */
+void weir__graph_drop_outputs(weir_graph *g, int node);
 /* What the node holds. */
 void weir__node_fini(struct weir__node *n);
 int weir__graph_label(weir_graph *g, const char *label);

@@ -217,7 +217,7 @@ weir_status weir__pb_to_string(const struct weir__pb_value *v, const struct weir
 {
     if (e->kind != WEIR__PB_STRING)
         return wrong_type(v, e, "a string");
-    return weir__pb_file_string(v->file, v->reader.text, e, out);
+    return weir__pb_file_word(v->file, v->reader.text, e, out);
 }
 
 weir_status weir__pb_to_dtype(const struct weir__pb_value *v, const struct weir__pb_event *e,

@@ -88,6 +88,27 @@ weir_status weir__pb_file_string(struct weir__pb_file *f, const struct weir__pb_
     return WEIR_OK;
 }
 
+weir_status weir__pb_file_word(struct weir__pb_file *f, const struct weir__pb_text *text,
+                               const struct weir__pb_event *e, const char **out)
+{
+    size_t size = e->raw_size > 2 ? e->raw_size - 2 : 0; /* without its quotes */
+    uint32_t h = 0;
+    weir_status st;
+    const char **word;
+
+    for (size_t i = 0; i < size; i++)
+        h = (h ^ (unsigned char)e->raw[1 + i]) * 16777619u;
+    word = &f->words[(h ^ h >> 16) % WEIR__PB_WORDS];
+    if (e->kind == WEIR__PB_STRING && *word && size && !strncmp(*word, e->raw + 1, size) &&
+        !(*word)[size] && !memchr(e->raw + 1, '\\', size) && !memchr(e->raw + 1, e->raw[0], size)) {
+        *out = *word;
+        return WEIR_OK;
+    }
+    if (!(st = weir__pb_file_string(f, text, e, out)))
+        *word = *out;
+    return st;
+}
+
 /* ---- references ---- */
 
 /* "name:12" is output 12 of name; *index is 0 and nothing is cut if there is none. */
@@ -161,15 +182,15 @@ static weir_status read_attr(struct weir__pb_file *f, struct weir__pb_reader *r,
 
     while (!(st = weir__pb_next(r, &e)) && e.kind != WEIR__PB_CLOSE) {
         if (weir__pb_is_scalar(&e) && weir__pb_is_named(&e, "key")) {
-            st = weir__pb_file_string(f, &f->text, &e, &attr.key);
+            st = weir__pb_file_word(f, &f->text, &e, &attr.key);
         } else if (e.kind == WEIR__PB_OPEN) {
             bool value = weir__pb_is_named(&e, "value");
             size_t begin = r->at, end;
 
             if (!(st = weir__pb_skip(r, &end)) && value) {
                 valued = true;
-                attr.begin = begin;
-                attr.end = end;
+                attr.begin = (uint32_t)begin;
+                attr.end = (uint32_t)end;
             }
         }
         if (st)
@@ -194,7 +215,7 @@ static weir_status read_node_field(struct weir__pb_file *f, struct weir__pb_read
     if (scalar && weir__pb_is_named(e, "name"))
         return weir__pb_file_string(f, &f->text, e, &n->name);
     if (scalar && weir__pb_is_named(e, "op"))
-        return weir__pb_file_string(f, &f->text, e, &n->op);
+        return weir__pb_file_word(f, &f->text, e, &n->op);
     if (scalar && weir__pb_is_named(e, "input"))
         return add_ref(f, &f->text, e, false);
     if (!scalar && weir__pb_is_named(e, "attr"))
@@ -236,6 +257,8 @@ weir_status weir__pb_file_parse(struct weir__pb_file *f, const char *where, cons
     weir_status st;
 
     *f = (struct weir__pb_file){.text = {.where = where, .data = data, .size = size}};
+    if (size > UINT32_MAX)
+        return weir__fail(WEIR_EPARSE, "%s is larger than 4 GiB, which no graph file is", where);
     weir__pb_reader_init(&r, &f->text);
     while (!(st = weir__pb_next(&r, &e)) && e.kind != WEIR__PB_END) {
         if (e.kind == WEIR__PB_OPEN)

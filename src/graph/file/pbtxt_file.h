@@ -24,8 +24,11 @@ struct weir__pb_ref {
 
 struct weir__pb_attr {
     const char *key;
-    size_t begin, end; /* what is between the braces of its value */
+    uint32_t begin, end; /* what is between the braces of its value */
 };
+
+/* Strings of a graph file come again and again: keys, operators, labels. */
+enum { WEIR__PB_WORDS = 256 };
 
 struct weir__pb_node {
     const char *name, *op;
@@ -42,10 +45,12 @@ struct weir__pb_file {
     int nrefs, cap_refs;
     struct weir__pb_attr *attrs;
     int nattrs, cap_attrs;
-    struct weir__pb_chunk *strings; /* what the records point to */
+    struct weir__pb_chunk *strings;    /* what the records point to */
+    const char *words[WEIR__PB_WORDS]; /* of these, some that came before, by hash */
 };
 
-/* Reads the whole text, which must stay. On an error nothing is held. */
+/* Reads the whole text, which must stay. On an error nothing is held.
+ * returns  WEIR_EPARSE with the place, or for a text of 4 GiB or more. */
 weir_status weir__pb_file_parse(struct weir__pb_file *f, const char *where, const char *data,
                                 size_t size);
 void weir__pb_file_fini(struct weir__pb_file *f);
@@ -58,5 +63,8 @@ void weir__pb_file_fini(struct weir__pb_file *f);
  * returns  WEIR_EPARSE if it is no string, has a 0 inside or is too long for a name. */
 weir_status weir__pb_file_string(struct weir__pb_file *f, const struct weir__pb_text *text,
                                  const struct weir__pb_event *e, const char **out);
+/* The same, for one that others are likely to be equal to: they may share a copy. */
+weir_status weir__pb_file_word(struct weir__pb_file *f, const struct weir__pb_text *text,
+                               const struct weir__pb_event *e, const char **out);
 
 #endif

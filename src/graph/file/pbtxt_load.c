@@ -4,6 +4,8 @@
 #include <locale.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/file.h"
 
@@ -77,20 +79,60 @@ static weir_status load_node(struct weir__pb_loader *l, int index)
 {
     const struct weir__pb_node *n = &l->file.nodes[index];
     struct weir__pb_made *m = &l->made[index];
+    bool input = is_op(n, "Placeholder", "Data", "Arg");
+    bool constant = is_op(n, "Const", "Constant", "ConstPlaceHolder");
+    bool alias = is_op(n, "Identity", "View", "View");
 
-    m->kind = WEIR__PB_MADE_OPERAND;
     if (!weir__op_find(n->op))
         weir__pb_lose_foreign(l, n);
-    if (is_op(n, "Placeholder", "Data", "Arg"))
-        return weir__pb_load_input(&l->file, n, l->g, &m->operand);
-    if (is_op(n, "Const", "Constant", "ConstPlaceHolder"))
-        return weir__pb_load_constant(&l->file, n, l->g, &l->zeros, &m->operand);
-    m->kind = WEIR__PB_MADE_NOTHING;
+    if ((input || constant || alias) && !(m->operand = weir__calloc(1, sizeof *m->operand)))
+        return weir__fail_nomem("%s: node '%.80s'", l->file.text.where, n->name);
+    m->kind = input || constant ? WEIR__PB_MADE_OPERAND : WEIR__PB_MADE_NOTHING;
+    if (input)
+        return weir__pb_load_input(&l->file, n, l->g, m->operand);
+    if (constant)
+        return weir__pb_load_constant(&l->file, n, l->g, &l->zeros, m->operand);
     if (is_outputs(n))
         return WEIR_OK;
-    if (is_op(n, "Identity", "View", "View"))
-        return weir__pb_load_alias(l, n, m);
-    return weir__pb_load_operator(l, n, m);
+    return alias ? weir__pb_load_alias(l, n, m) : weir__pb_load_operator(l, n, m);
+}
+
+/* The text before the i-th node is used up if nodes have been taken in the file's order, and if
+ * it is not an output's, which are taken last. Its pages go back in whole lines. */
+static void give_text_back(struct weir__pb_loader *l, int i)
+{
+    const size_t piece = (size_t)8 << 20, page = (size_t)sysconf(_SC_PAGESIZE);
+    struct weir__pb_text *text = &l->file.text;
+    size_t until = l->file.nodes[i].at, from = text->gone, line = from;
+    uintptr_t first, last;
+
+    if (l->order[i] != i || (i && is_outputs(&l->file.nodes[i - 1])))
+        l->text = NULL;
+    if (!l->text || until - from < piece)
+        return;
+    for (const char *at = text->data + from, *end = text->data + until;
+         (at = memchr(at, '\n', (size_t)(end - at)));) {
+        line = (size_t)(++at - text->data);
+        text->gone_lines++;
+    }
+    first = ((uintptr_t)l->text + from + page - 1) & ~(page - 1);
+    last = ((uintptr_t)l->text + line) & ~(page - 1);
+    if (first < last)
+        madvise((void *)first, last - first, MADV_DONTNEED);
+    text->gone = line;
+}
+
+/* Which results are data of others. */
+static weir_status find_read(struct weir__pb_loader *l)
+{
+    const struct weir__pb_file *f = &l->file;
+
+    if (!(l->read = weir__calloc((size_t)f->nnodes + 1, sizeof *l->read)))
+        return weir__fail_nomem("%s: %d nodes", f->text.where, f->nnodes);
+    for (int i = 0; i < f->nrefs; i++)
+        if (f->refs[i].node >= 0 && f->refs[i].kind != WEIR__PB_CONTROL)
+            l->read[f->refs[i].node] = true;
+    return WEIR_OK;
 }
 
 static weir_status load_nodes(struct weir__pb_loader *l)
@@ -102,14 +144,17 @@ static weir_status load_nodes(struct weir__pb_loader *l)
     if (f->nnodes > WEIR__PB_MAX_NODES)
         return weir__pb_fail(&f->text, WEIR_EINVAL, f->nodes[WEIR__PB_MAX_NODES].at,
                              "a graph file has at most %d nodes", WEIR__PB_MAX_NODES);
-    if ((st = weir__pb_resolve(&l->file, false)) || (st = weir__pb_sort(&l->file, &l->order)))
+    if ((st = weir__pb_resolve(&l->file, false)) || (st = weir__pb_sort(&l->file, &l->order)) ||
+        (st = find_read(l)))
         return st;
     l->made = weir__calloc(n, sizeof *l->made);
     l->stamp = weir__calloc(n, sizeof *l->stamp);
     if (!l->made || !l->stamp)
         return weir__fail_nomem("%s: %d nodes", f->text.where, f->nnodes);
-    for (int i = 0; i < f->nnodes && !st; i++)
+    for (int i = 0; i < f->nnodes && !st; i++) {
+        give_text_back(l, i);
         st = load_node(l, l->order[i]);
+    }
     /* Results are what values hold in the end, wherever the file names them. */
     for (int i = 0; i < f->nnodes && !st; i++)
         if (is_outputs(&f->nodes[i]))
@@ -117,14 +162,12 @@ static weir_status load_nodes(struct weir__pb_loader *l)
     return st;
 }
 
-weir_status weir_graph_load(weir_device *dev, const char *text, size_t size, const char *where,
-                            weir_graph **out)
+/* `own`: the text is of no use to the caller afterwards. */
+static weir_status load_text(weir_device *dev, char *text, size_t size, const char *where, bool own,
+                             weir_graph **out)
 {
-    WEIR__NEED(text, "text");
-    WEIR__NEED(dev, "dev");
-    WEIR__NEED(out, "out");
     locale_t plain = newlocale(LC_ALL_MASK, "C", NULL), before;
-    struct weir__pb_loader l = {.g = NULL};
+    struct weir__pb_loader l = {.text = own ? text : NULL};
     weir_status st;
 
     *out = NULL;
@@ -140,14 +183,27 @@ weir_status weir_graph_load(weir_device *dev, const char *text, size_t size, con
         *out = l.g;
         weir__pb_warn_foreign(&l);
     }
+    for (int i = 0; l.made && i < l.file.nnodes; i++)
+        weir__free(l.made[i].operand);
     weir__pb_file_fini(&l.file);
     weir__free(l.order);
+    weir__free(l.read);
     weir__free(l.made);
     weir__free(l.waits);
     weir__free(l.stamp);
     uselocale(before);
     freelocale(plain);
     return st;
+}
+
+weir_status weir_graph_load(weir_device *dev, const char *text, size_t size, const char *where,
+                            weir_graph **out)
+{
+    WEIR__NEED(text, "text");
+    WEIR__NEED(dev, "dev");
+    WEIR__NEED(out, "out");
+
+    return load_text(dev, (char *)text, size, where, false, out);
 }
 
 weir_status weir__pb_read(const char *path, char **data, size_t *size)
@@ -167,7 +223,7 @@ weir_status weir_graph_load_file(weir_device *dev, const char *path, weir_graph 
 
     *out = NULL;
     if (!st)
-        st = weir_graph_load(dev, data, size, path, out);
+        st = load_text(dev, data, size, path, true, out);
     weir__free(data);
     return st;
 }

@@ -17,21 +17,23 @@ enum {
 /* What a node of the file became. */
 struct weir__pb_made {
     enum { WEIR__PB_MADE_NODE, WEIR__PB_MADE_OPERAND, WEIR__PB_MADE_NOTHING } kind;
-    int node;                     /* of the graph */
-    struct weir__operand operand; /* an input, a constant, or another node's result seen anew */
-    int waits, nwaits;            /* what its users run after beside their operands: Identity */
+    int node;                      /* of the graph */
+    int waits, nwaits;             /* what its users run after beside their operands: Identity */
+    struct weir__operand *operand; /* an input, a constant, or another node's result seen anew */
 };
 
 struct weir__pb_loader {
     struct weir__pb_file file;
     weir_graph *g;
     int *order;
+    bool *read;                 /* by node of the file: some node has its result as data */
     struct weir__pb_made *made; /* by node of the file */
     int *waits;                 /* nodes of the graph: lists of all that hand them on */
     int nwaits, cap_waits;
     int *stamp; /* by node of the graph: the last list it was put into */
     int list;
     int64_t zeros; /* bytes of constants that are not spelt out */
+    char *text;    /* that may be given back as it is used up; NULL if it may not */
     struct weir__pb_foreign {
         int count;
         struct weir__pb_attr_of {

@@ -182,5 +182,7 @@ weir_status weir__pb_load_operator(struct weir__pb_loader *l, const struct weir_
     m->kind = WEIR__PB_MADE_NODE;
     if (st)
         return weir__pb_at_node(&l->file, n, st);
+    if (!strcmp(op->name, "Kernel") && !l->read[n - l->file.nodes])
+        weir__graph_drop_outputs(l->g, m->node);
     return weir__pb_load_foreign(l, n, op, &l->g->nodes[m->node].foreign);
 }

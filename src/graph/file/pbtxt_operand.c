@@ -11,7 +11,7 @@ weir_status weir__pb_operand(const struct weir__pb_loader *l, const struct weir_
 {
     const struct weir__pb_node *to = &l->file.nodes[ref->node];
     const struct weir__pb_made *m = &l->made[ref->node];
-    const struct weir__operand *writes = &m->operand;
+    const struct weir__operand *writes = m->operand;
     int nwrites = m->kind == WEIR__PB_MADE_OPERAND;
 
     if (m->kind == WEIR__PB_MADE_NODE)
@@ -86,7 +86,7 @@ weir_status weir__pb_collect_waits(struct weir__pb_loader *l, const struct weir_
         if (ref->kind == WEIR__PB_CONTROL && m->kind == WEIR__PB_MADE_NODE)
             st = add_wait(l, m->node);
         else if (ref->kind == WEIR__PB_CONTROL && m->kind == WEIR__PB_MADE_OPERAND)
-            st = add_wait(l, l->g->values[m->operand.value].last_writer);
+            st = add_wait(l, l->g->values[m->operand->value].last_writer);
         for (int j = 0; j < m->nwaits && !st; j++)
             st = add_wait(l, l->waits[m->waits + j]);
     }
@@ -209,11 +209,11 @@ weir_status weir__pb_load_alias(struct weir__pb_loader *l, const struct weir__pb
     int count = 1;
     weir_status st;
 
-    if ((st = weir__pb_operands(l, n, false, &m->operand, &count)))
+    if ((st = weir__pb_operands(l, n, false, m->operand, &count)))
         return st;
-    if (!count || m->operand.value == WEIR__NO_VALUE)
+    if (!count || m->operand->value == WEIR__NO_VALUE)
         return weir__pb_fail_node(&l->file, WEIR_EINVAL, n, "%s needs an input", n->op);
-    if (!strcmp(n->op, "View") && (st = load_view(l, n, &m->operand)))
+    if (!strcmp(n->op, "View") && (st = load_view(l, n, m->operand)))
         return st;
     m->waits = l->nwaits;
     if ((st = weir__pb_collect_waits(l, n)))

@@ -19,8 +19,9 @@ struct weir__pb_excerpt weir__pb_make_excerpt(const char *data, size_t size)
 
 void weir__pb_place(const struct weir__pb_text *text, size_t at, size_t *line, size_t *column)
 {
-    *line = *column = 1;
-    for (size_t i = 0; i < at && i < text->size; i++) {
+    *line = 1 + text->gone_lines;
+    *column = 1;
+    for (size_t i = text->gone; i < at && i < text->size; i++) {
         *column = text->data[i] == '\n' ? 1 : *column + 1;
         *line += text->data[i] == '\n';
     }

@@ -18,6 +18,7 @@ struct weir__pb_text {
     size_t size;
     const struct weir__pb_text *outer; /* the text whose string this is, or NULL */
     size_t outer_at;
+    size_t gone, gone_lines; /* what stood at its beginning and was given back: whole lines */
 };
 
 /* Line and column of a byte, from 1. */
