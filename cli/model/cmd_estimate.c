@@ -14,7 +14,8 @@
 struct words {
     const char *spec, *ranks, *tp, *ep, *pp, *batch, *prompt, *output, *quant, *placement, *mtp;
     const char *imbalance, *ttft, *tpot, *most, *graph, *prefill_graph;
-    bool search, json;
+    const char *chunk, *serve, *prefill_ranks, *rate, *html;
+    bool search, json, prefetch, prolog;
 };
 
 static int bad_value(const char *option, const char *value, const char *what)
@@ -78,6 +79,7 @@ static int read_deploy(const struct words *w, struct weir__deploy *d)
         (status = read_number("--batch", w->batch, 1, 1e6, &d->batch)) >= 0 ||
         (status = read_number("--prompt", w->prompt, 1, 1e7, &d->prompt)) >= 0 ||
         (status = read_number("--output", w->output, 0, 1e7, &d->output)) >= 0 ||
+        (status = read_number("--chunk", w->chunk, 1, 1e6, &d->chunk)) >= 0 ||
         (status = read_number("--mtp", w->mtp, 0, 1, &d->accept)) >= 0 ||
         (status = read_number("--imbalance", w->imbalance, 1, 100, &d->imbalance)) >= 0 ||
         (status = read_name("--quant", w->quant, weir__quant_names, 4, &quant)) >= 0 ||
@@ -86,6 +88,8 @@ static int read_deploy(const struct words *w, struct weir__deploy *d)
         return status;
     d->quant = (enum weir__quant)quant;
     d->placement = (enum weir__placement)placement;
+    d->prefetch = w->prefetch;
+    d->prolog = w->prolog;
     return -1;
 }
 
@@ -136,18 +140,37 @@ static int estimate_once(struct estimate_job *job, const struct words *w)
     return status ? status : write_graph(job, true, w->prefill_graph);
 }
 
+/* A graph file, as weir and a compiled model's dump have it, rather than a config.json. */
+static bool is_graph(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+
+    return dot && (!strcmp(dot, ".pbtxt") || !strcmp(dot, ".txt"));
+}
+
 static int estimate(struct estimate_job *job, const struct words *w)
 {
-    weir_status st = weir__llm_load(job->path, &job->llm);
+    bool graph = is_graph(job->path);
+    weir_status st = graph ? WEIR_OK : weir__llm_load(job->path, &job->llm);
     int status;
 
     if (st) {
         cli_complain("estimate", st);
         return EXIT_USAGE;
     }
+    if (graph && (w->search || w->serve || w->graph || w->prefill_graph)) {
+        fprintf(stderr,
+                "weir estimate: %s is a graph: only a config.json can be searched, served "
+                "and written as one\n",
+                job->path);
+        return EXIT_USAGE;
+    }
     if ((status = cli_open_model("estimate", w->spec, "npu:a3", &job->dev)) >= 0)
         return status;
-    status = w->search ? estimate_search(job) : estimate_once(job, w);
+    status = graph       ? estimate_file(job)
+             : w->search ? estimate_search(job)
+             : w->serve  ? estimate_serve(job)
+                         : estimate_once(job, w);
     weir_device_close(job->dev);
     return status;
 }
@@ -167,37 +190,53 @@ int weir_cmd_estimate(int argc, char **argv)
         {"--quant", "TYPE", "bf16, w8a8, w4a8 or fp8", NULL, &w.quant},
         {"--placement", "HOW", "single, shared (expert on its stream) or microbatch (two)", NULL,
          &w.placement},
+        {"--prefetch", NULL, "bring experts' weights to the second level beside dispatch",
+         &w.prefetch, NULL},
+        {"--prolog", NULL, "MLA: what the cache gets on a stream of its own", &w.prolog, NULL},
+        {"--chunk", "N", "tokens of prompts that ride with each decode step; none", NULL, &w.chunk},
         {"--mtp", "SHARE", "draft one token a step; the share that is accepted", NULL, &w.mtp},
         {"--imbalance", "X", "load of the fullest die's experts, of the mean; 1", NULL,
          &w.imbalance},
         {"--graph", "FILE", "write the decode step as a graph file; - is standard output", NULL,
          &w.graph},
         {"--prefill-graph", "FILE", "write the prefill as a graph file", NULL, &w.prefill_graph},
-        {"--search", NULL, "find parallelism, batch and placement", &w.search, NULL},
+        {"--search", NULL, "find parallelism, batch, placement and core limits", &w.search, NULL},
         {"--ttft", "MS", "with --search: the most until the first token", NULL, &w.ttft},
         {"--tpot", "MS", "with --search: the most between tokens", NULL, &w.tpot},
-        {"--max-batch", "N", "with --search: the largest batch; 512", NULL, &w.most},
+        {"--max-batch", "N", "with --search or --serve: the largest batch; 512", NULL, &w.most},
+        {"--html", "FILE", "with --search: a chart of what was found; - is standard output", NULL,
+         &w.html},
+        {"--serve", "FILE", "requests as they arrive, a JSON object a line", NULL, &w.serve},
+        {"--prefill-ranks", "N", "with --serve: of the ranks, those that only take prompts", NULL,
+         &w.prefill_ranks},
+        {"--rate", "X", "with --serve: arrivals come X times faster; 1", NULL, &w.rate},
         {"--json", NULL, "for machines", &w.json, NULL},
         {NULL, NULL, NULL, NULL, NULL},
     };
     const struct cli_usage usage = {
         .command = "estimate",
-        .synopsis = "CONFIG [--device SPEC] [--ranks N] [options]",
+        .synopsis = "MODEL [--device SPEC] [--ranks N] [options]",
         .about = "Says how fast a language model will be: time to the first token, time between "
                  "tokens,\n"
                  "tokens a second, what bounds each part of a layer, and what fits into memory, "
                  "with the\n"
-                 "range that the profile's error leaves. CONFIG is a config.json as Hugging Face "
-                 "has it:\n"
-                 "Llama, Qwen2 and 3, Qwen-MoE, Mixtral, DeepSeek-V2, V3 and R1, GPT-OSS. With "
-                 "--search\n"
-                 "it finds the deployments that decode most under limits of latency.",
+                 "range that the profile's error leaves. MODEL is a config.json as Hugging Face "
+                 "has it\n"
+                 "(Llama, Qwen2 and 3, Qwen-MoE, Mixtral, DeepSeek-V2, V3 and R1, GPT-OSS), or a "
+                 "graph\n"
+                 "file (.pbtxt), such as a compiled model's dump. --search finds the deployments "
+                 "that\n"
+                 "decode most under limits of latency; --serve takes requests as they arrive\n"
+                 "({\"timestamp\": ms, \"input_length\": n, \"output_length\": n, \"hash_ids\": "
+                 "[...]}).",
         .options = options,
         .examples =
             "  weir estimate config.json --device npu:a3 --ranks 320 --quant w8a8 --batch 48 \\\n"
             "      --prompt 4096 --mtp 0.7 --placement microbatch\n"
             "  weir estimate config.json --ranks 16 --tp 8 --graph step.pbtxt\n"
-            "  weir estimate config.json --ranks 32 --quant w8a8 --search --tpot 50\n",
+            "  weir estimate config.json --ranks 32 --quant w8a8 --search --tpot 50 --html s.html\n"
+            "  weir estimate config.json --ranks 64 --quant w8a8 --serve trace.jsonl --chunk 512\n"
+            "  weir estimate config.json --ranks 64 --serve trace.jsonl --prefill-ranks 32\n",
         .max_words = 1,
         .words = "FILE",
     };
@@ -221,7 +260,15 @@ int weir_cmd_estimate(int argc, char **argv)
     if ((status = read_deploy(&w, &job.d)) >= 0 ||
         (status = read_number("--ttft", w.ttft, 0.001, 1e9, &job.ttft)) >= 0 ||
         (status = read_number("--tpot", w.tpot, 0.001, 1e9, &job.tpot)) >= 0 ||
-        (status = read_number("--max-batch", w.most, 1, 1e6, &job.max_batch)) >= 0)
+        (status = read_number("--max-batch", w.most, 1, 1e6, &job.max_batch)) >= 0 ||
+        (status = read_count("--prefill-ranks", w.prefill_ranks, &job.prefill_ranks)) >= 0 ||
+        (status = read_number("--rate", w.rate, 1e-6, 1e6, &job.rate)) >= 0)
         return status;
+    if (w.search && w.serve) {
+        fputs("weir estimate: --search and --serve are two questions: ask one\n", stderr);
+        return EXIT_USAGE;
+    }
+    job.html = w.html;
+    job.requests = w.serve;
     return estimate(&job, &w);
 }

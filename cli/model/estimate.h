@@ -10,13 +10,27 @@ struct estimate_job {
     struct weir__llm llm;
     struct weir__deploy d;
     double ttft, tpot, max_batch; /* of a search, ms; 0 for no limit */
+    const char *html;             /* of a search: the page to write; NULL for none */
+    const char *requests;         /* of --serve */
+    uint32_t prefill_ranks;
+    double rate;
     weir_device *dev;
 };
 
 void estimate_print(const struct estimate_job *job, const struct weir__estimate *e);
 void estimate_print_json(const struct estimate_job *job, const struct weir__estimate *e);
 
-/* Searches and prints. returns  an exit status. */
+/* Each does its work and prints. returns  an exit status. */
 int estimate_search(struct estimate_job *job);
+int estimate_serve(struct estimate_job *job);
+/* Of a graph file in the place of a model. */
+int estimate_file(struct estimate_job *job);
+
+/* "microbatch 16+32 prefetch". */
+void estimate_placement(const struct weir__deploy *d, char *text, size_t size);
+/* A table of parts, with a title. */
+void estimate_print_parts(const char *title, const struct weir__estimate_step *s);
+/* What a search found, as a chart. returns  an exit status. */
+int estimate_write_page(const struct estimate_job *job, const struct weir__candidate *c, size_t n);
 
 #endif

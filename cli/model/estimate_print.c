@@ -42,7 +42,7 @@ static void print_gantt(const struct weir__estimate_step *s)
     free(bars);
 }
 
-static void print_parts(const char *title, const struct weir__estimate_step *s)
+void estimate_print_parts(const char *title, const struct weir__estimate_step *s)
 {
     static const struct term_column columns[] = {
         {"part", false},    {"stream", false}, {"times", true},    {"us each", true},
@@ -79,11 +79,16 @@ void estimate_print(const struct estimate_job *job, const struct weir__estimate 
            term_on(TERM_BOLD), job->llm.family[0] ? job->llm.family : job->path, term_off(),
            weir__llm_parameters(&job->llm, false) / 1e9,
            weir__llm_parameters(&job->llm, true) / 1e9, d->ranks, props.name);
-    printf("tp %u, pp %u, ep %u, %g sequences a replica, %g + %g tokens, %s, %s\n\n", d->tp, d->pp,
-           d->ep ? d->ep : d->ranks / d->pp, d->batch, d->prompt, d->output,
-           weir__quant_names[d->quant], weir__placement_names[d->placement]);
-    printf("  first token    %s%10.1f ms%s   %.1f to %.1f ms: the prompts of a batch at once\n",
-           term_on(TERM_BOLD), e->ttft_ms, term_off(), e->ttft_ms * low, e->ttft_ms * high);
+    printf("tp %u, pp %u, ep %u, %g sequences a replica, %g + %g tokens, %s, %s%s%s\n\n", d->tp,
+           d->pp, d->ep ? d->ep : d->ranks / d->pp, d->batch, d->prompt, d->output,
+           weir__quant_names[d->quant], weir__placement_names[d->placement],
+           d->prefetch ? ", prefetch" : "", d->prolog ? ", prolog apart" : "");
+    printf("  first token    %s%10.1f ms%s   %.1f to %.1f ms: ", term_on(TERM_BOLD), e->ttft_ms,
+           term_off(), e->ttft_ms * low, e->ttft_ms * high);
+    if (d->chunk > 0)
+        printf("%g tokens of the prompt in each step\n", d->chunk);
+    else
+        printf("the prompts of a batch at once\n");
     printf("  each token     %s%10.2f ms%s   %.2f to %.2f ms\n", term_on(TERM_BOLD), e->tpot_ms,
            term_off(), e->tpot_ms * low, e->tpot_ms * high);
     printf("  decode         %10.0f tokens/s in all, %.0f a card\n", e->decode_rate,
@@ -97,10 +102,11 @@ void estimate_print(const struct estimate_job *job, const struct weir__estimate 
            term_on(d->batch <= m->most_batch ? TERM_GOOD : TERM_BAD),
            d->batch <= m->most_batch ? "fits" : "does not fit", term_off(), m->most_batch);
     printf("  exposed        %10.1f us of communication in a decode step\n", e->decode.exposed_us);
-    print_parts("A decode step, by part", &e->decode);
+    estimate_print_parts("A decode step, by part", &e->decode);
     printf("\nA layer of it, in ms\n");
     print_gantt(&e->decode);
-    print_parts("The prefill, by part", &e->prefill);
+    if (!(d->chunk > 0))
+        estimate_print_parts("The prefill, by part", &e->prefill);
 }
 
 static void json_step(struct json *j, const char *key, const struct weir__estimate_step *s)

@@ -34,6 +34,16 @@ static const char *reason(const struct weir__candidate *best, const struct weir_
     return "slower in the same time";
 }
 
+void estimate_placement(const struct weir__deploy *d, char *text, size_t size)
+{
+    int n = snprintf(text, size, "%s", weir__placement_names[d->placement]);
+
+    if (d->placement == WEIR__PLACE_TWO && d->cube)
+        n += snprintf(text + n, size - (size_t)n, " %u+%u", d->cube, d->vector);
+    snprintf(text + n, size - (size_t)n, "%s%s", d->prefetch ? " prefetch" : "",
+             d->prolog ? " prolog" : "");
+}
+
 static void print_json(const struct weir__candidate *c, size_t n, size_t tried)
 {
     struct json j = {.out = stdout};
@@ -48,6 +58,10 @@ static void print_json(const struct weir__candidate *c, size_t n, size_t tried)
         json_int(&j, "ep", c[i].d.ep ? c[i].d.ep : c[i].d.ranks / c[i].d.pp);
         json_number(&j, "batch", c[i].d.batch);
         json_string(&j, "placement", weir__placement_names[c[i].d.placement]);
+        json_int(&j, "attention_cube_cores", c[i].d.cube);
+        json_int(&j, "attention_vector_cores", c[i].d.vector);
+        json_bool(&j, "prefetch", c[i].d.prefetch);
+        json_bool(&j, "prolog", c[i].d.prolog);
         json_number(&j, "ttft_ms", c[i].ttft_ms);
         json_number(&j, "tpot_ms", c[i].tpot_ms);
         json_number(&j, "decode_tokens_s", c[i].rate);
@@ -69,7 +83,7 @@ static void print_table(const struct weir__candidate *c, size_t n, size_t tried)
     size_t shown = 0;
 
     for (size_t i = 0; i < n && shown < SHOWN; i++) {
-        char tp[16], pp[16], ep[16], batch[16], ttft[24], tpot[24], rate[24];
+        char tp[16], pp[16], ep[16], batch[16], how[64], ttft[24], tpot[24], rate[24];
 
         if (i >= 4 && !c[i].pareto) /* a few runners-up, then only what has a merit */
             continue;
@@ -78,12 +92,12 @@ static void print_table(const struct weir__candidate *c, size_t n, size_t tried)
         snprintf(pp, sizeof pp, "%u", c[i].d.pp);
         snprintf(ep, sizeof ep, "%u", c[i].d.ep ? c[i].d.ep : c[i].d.ranks / c[i].d.pp);
         snprintf(batch, sizeof batch, "%g", c[i].d.batch);
+        estimate_placement(&c[i].d, how, sizeof how);
         snprintf(ttft, sizeof ttft, "%.0f", c[i].ttft_ms);
         snprintf(tpot, sizeof tpot, "%.2f", c[i].tpot_ms);
         snprintf(rate, sizeof rate, "%.0f", c[i].rate);
-        term_table_add(&t,
-                       (const char *[]){tp, pp, ep, batch, weir__placement_names[c[i].d.placement],
-                                        ttft, tpot, rate, reason(c, &c[i])});
+        term_table_add(
+            &t, (const char *[]){tp, pp, ep, batch, how, ttft, tpot, rate, reason(c, &c[i])});
     }
     printf("%zu of %zu deployments are within memory and limits\n\n", n, tried);
     term_table_print(&t, 2);
@@ -104,12 +118,20 @@ int estimate_search(struct estimate_job *job)
     progress_end(&progress);
     if (st)
         return cli_complain("estimate", st);
-    if (job->json)
+    if (cli_is_standard(job->html))
+        ; /* standard output has the page */
+    else if (job->json)
         print_json(c, n, tried);
     else if (n)
         print_table(c, n, tried);
     else
         printf("none of %zu deployments is within memory and limits\n", tried);
+    if (n && job->html) {
+        int status = estimate_write_page(job, c, n);
+
+        weir__free(c);
+        return status;
+    }
     weir__free(c);
     return n ? EXIT_FINE : EXIT_FAILED;
 }

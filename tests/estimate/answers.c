@@ -156,8 +156,8 @@ TEST(answers, the_step_is_an_ordinary_graph)
 
 TEST(answers, a_search_keeps_within_memory_and_limits)
 {
-    struct weir__deploy d = deploy(32, 1, WEIR__PLACE_SINGLE);
-    struct weir__search_options options = {.tpot_ms = 40, .max_batch = 8};
+    struct weir__deploy d = deploy(16, 1, WEIR__PLACE_SINGLE);
+    struct weir__search_options options = {.tpot_ms = 60, .max_batch = 4};
     struct weir__llm m = deepseek();
     struct weir__candidate *c;
     weir_device *dev = open_a3();
@@ -170,7 +170,7 @@ TEST(answers, a_search_keeps_within_memory_and_limits)
         struct weir__estimate_memory memory;
 
         weir__estimate_memory(&m, &c[i].d, &dev->model->profile, &memory);
-        CHECK(c[i].tpot_ms <= 40 && c[i].d.batch <= memory.most_batch);
+        CHECK(c[i].tpot_ms <= 60 && c[i].d.batch <= memory.most_batch);
         CHECK(!i || c[i].rate <= c[i - 1].rate);
     }
     weir__free(c);

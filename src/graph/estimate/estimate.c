@@ -49,6 +49,8 @@ weir_status weir__deploy_check(const struct weir__llm *m, const struct weir__dep
         return weir__fail(WEIR_EINVAL, "imbalance %g is out of range: 1..100", d->imbalance);
     if (!(d->accept >= 0 && d->accept <= 1))
         return weir__fail(WEIR_EINVAL, "%g tokens that MTP adds are out of range: 0..1", d->accept);
+    if (!(d->chunk >= 0 && d->chunk <= 1e6))
+        return weir__fail(WEIR_EINVAL, "a chunk of %g tokens is out of range: 0..1e6", d->chunk);
     if (d->accept > 0 && !(m->mtp > 0))
         return weir__fail(WEIR_EINVAL, "%s has no layer that drafts: leave out --mtp", m->family);
     return WEIR_OK;
@@ -94,35 +96,64 @@ void weir__estimate_memory(const struct weir__llm *m, const struct weir__deploy 
 
 /* ---- one step ---- */
 
-static enum weir__roof limit_of(const struct weir__model *model,
-                                const struct weir__kernel_params *p, double head, double alone)
+/* Of any operator: what its bytes take of the memory, and its engine. */
+static enum weir__roof limit_of_operator(const struct weir__sim_op *op,
+                                         const struct weir__sim_limits *limits, double alone)
+{
+    double bytes = (double)op->draws[WEIR__FLOW_HBM] * op->blocks * (double)op->block_ps / 1e12;
+    double memory = 1e6 * bytes / (double)limits->flow[WEIR__FLOW_HBM];
+
+    if (op->comm)
+        return WEIR__ROOF_LINK;
+    if (memory >= alone / 2)
+        return WEIR__ROOF_MEMORY;
+    return op->per_block[WEIR__POOL_CUBE] ? WEIR__ROOF_CUBE : WEIR__ROOF_VECTOR;
+}
+
+static enum weir__roof limit_of(const struct weir__model *model, const struct weir__node *node,
+                                const struct weir__sim_op *op, double head, double alone)
 {
     const struct weir__profile *f = &model->profile;
-    bool vector = !strcmp(p->engine, "vector");
-    double memory = (double)p->bytes / (f->hbm_gb_s * f->hbm_efficiency * 1e3);
-    double cores = vector ? f->vector_cores * f->vector_flop_per_cycle * f->vector_efficiency
-                          : f->cube_cores * f->cube_flop_per_cycle *
-                                (strcmp(p->engine, "mix") ? f->cube_efficiency : f->mix_efficiency);
-    double flops = weir__model_flops(
-        model, vector ? WEIR_ENGINE_VECTOR : WEIR_ENGINE_CUBE,
-        &(struct weir__flops){p->flops, p->dtype, (double)p->m, (double)p->n, (double)p->k});
-    double compute = flops / (cores * f->clock_mhz);
+    const struct weir__kernel_params *p = (const void *)node->params;
+    struct weir__sim_limits limits;
+    double memory, cores, flops, compute;
+    bool vector;
 
+    if (head >= alone / 2 && !op->comm)
+        return WEIR__ROOF_HEAD;
+    weir__model_limits(model, &limits);
+    if (strcmp(node->op->name, "Kernel") != 0 || p->us > 0 || p->us_per_block > 0)
+        return limit_of_operator(op, &limits, alone);
     if (p->collective[0])
         return WEIR__ROOF_LINK;
-    if (head >= alone / 2)
-        return WEIR__ROOF_HEAD;
+    vector = !strcmp(p->engine, "vector");
+    memory = (double)p->bytes / (f->hbm_gb_s * f->hbm_efficiency * 1e3);
+    cores = vector ? f->vector_cores * f->vector_flop_per_cycle * f->vector_efficiency
+                   : f->cube_cores * f->cube_flop_per_cycle *
+                         (strcmp(p->engine, "mix") ? f->cube_efficiency : f->mix_efficiency);
+    flops = weir__model_flops(
+        model, vector ? WEIR_ENGINE_VECTOR : WEIR_ENGINE_CUBE,
+        &(struct weir__flops){p->flops, p->dtype, (double)p->m, (double)p->n, (double)p->k});
+    compute = flops / (cores * f->clock_mhz);
     if (fmax(memory, compute) < alone / 2)
         return WEIR__ROOF_CORES;
     return memory >= compute ? WEIR__ROOF_MEMORY : vector ? WEIR__ROOF_VECTOR : WEIR__ROOF_CUBE;
 }
 
-/* What is behind the layer in a node's name. */
-static const char *part_name(const char *node)
+/* What is behind the layer in a node's name, and before a number at its end: "L3.norm" and
+ * "norm_17" are norm. */
+static void part_name(const char *node, char name[32])
 {
     const char *dot = strrchr(node, '.');
+    size_t n;
 
-    return dot ? dot + 1 : node;
+    snprintf(name, 32, "%.31s", dot && dot[1] ? dot + 1 : node);
+    n = strlen(name);
+    while (n > 1 && name[n - 1] >= '0' && name[n - 1] <= '9')
+        n--;
+    if (n > 1 && n < strlen(name) && name[n - 1] == '_')
+        n--;
+    name[n] = 0;
 }
 
 static weir_status fill_parts(const struct weir__prediction *p, const struct weir__model *model,
@@ -143,19 +174,20 @@ static weir_status fill_parts(const struct weir__prediction *p, const struct wei
         for (uint32_t i = 0; i < pg->streams[s].nnodes; i++) {
             uint32_t v = pg->streams[s].nodes[i];
             const struct weir__sim_span *span = &p->run.spans[0][v];
-            const char *name = part_name(pg->nodes[v].name);
+            char name[32];
             double head = (double)pg->ops[v].launch_ps / 1e6; /* is over when it is ready */
             double us = head + (double)(span->end - span->ready) / 1e6;
             double alone = head + (double)weir__sim_alone(&limits, &pg->ops[v]) / 1e6;
             struct weir__estimate_part *part = out->parts;
 
+            part_name(pg->nodes[v].name, name);
             while (part < out->parts + out->nparts && strcmp(part->name, name) != 0)
                 part++;
             if (part == out->parts + out->nparts) {
                 out->nparts++;
                 snprintf(part->name, sizeof part->name, "%.31s", name);
                 snprintf(part->stream, sizeof part->stream, "%.15s", pg->streams[s].name);
-                part->limit = limit_of(model, (const void *)pg->g->nodes[v].params, head, alone);
+                part->limit = limit_of(model, &pg->g->nodes[v], &pg->ops[v], head, alone);
             }
             part->us += us;
             part->alone += alone;
@@ -252,10 +284,49 @@ static weir_status estimate(weir_device *dev, const struct weir__llm *m,
     out->ttft_ms = out->prefill.us / 1e3;
     out->tpot_ms = out->decode.us / 1e3 / (1 + d->accept);
     out->prefill_rate = replicas * d->batch * d->prompt / (out->prefill.us / 1e6);
+    if (d->chunk > 0) { /* a prompt comes a chunk a step, beside those that decode */
+        out->ttft_ms = ceil(d->prompt / d->chunk) * out->decode.us / 1e3;
+        out->prefill_rate = replicas * d->chunk / (out->decode.us / 1e6);
+    }
     out->decode_rate = replicas * d->batch / (out->tpot_ms / 1e3);
     out->cards = fmax(1, d->ranks / dev->model->profile.pair_dies);
     out->error = fmax(out->prefill.error, out->decode.error);
     return WEIR_OK;
+}
+
+weir_status weir__estimate_step(weir_device *dev, const struct weir__llm *m,
+                                const struct weir__deploy *d, bool prefill, double *us)
+{
+    struct weir__estimate_step step = {0};
+    weir_status st = weir__deploy_check(m, d);
+
+    if (!st)
+        st = take_step(dev, m, d, prefill, true, &step);
+    *us = step.us;
+    return st;
+}
+
+weir_status weir__estimate_file(weir_device *dev, const char *path, struct weir__estimate_step *out,
+                                double *bytes)
+{
+    struct weir__prediction p = {0};
+    weir_graph *g = NULL;
+    weir_status st;
+
+    *out = (struct weir__estimate_step){0};
+    if (!(st = weir_graph_load_file(dev, path, &g)) &&
+        !(st = weir__predict(&g, 1, &(struct weir__predict_options){.memory = true}, &p))) {
+        out->us = (double)(p.makespan + p.dispatch) / 1e6;
+        out->error = p.error;
+        *bytes = (double)p.graphs[0].memory_bytes;
+        if (p.run.deadlock)
+            st = weir__fail(WEIR_EDEADLOCK, "%s deadlocks: see weir check", path);
+        else
+            st = fill_parts(&p, dev->model, out, 0);
+        weir__prediction_fini(&p);
+    }
+    weir_graph_destroy(g);
+    return st;
 }
 
 weir_status weir__estimate(weir_device *dev, const struct weir__llm *m,

@@ -61,6 +61,11 @@ struct weir__deploy {
     double imbalance;      /* load of the fullest die's experts, of the mean */
     uint32_t cube, vector; /* cores of the attention stream of two microbatches; the other has
                             * the rest. 0: two thirds */
+    double chunk;          /* tokens of prompts that ride with each decode step; 0: prompts have
+                            * steps of their own */
+    double chunk_context;  /* keys that one of them sees; 0: half of a prompt */
+    bool prefetch;         /* experts' weights come to the second level beside the dispatch */
+    bool prolog;           /* of MLA, the cache's side on a stream of its own */
 };
 void weir__deploy_init(struct weir__deploy *d);
 /* returns  WEIR_EINVAL naming what does not divide what. */
@@ -137,6 +142,14 @@ void weir__estimate_fini(struct weir__estimate *e);
 /* The same without parts and bars, from a few layers: for searches. */
 weir_status weir__estimate_quick(weir_device *dev, const struct weir__llm *m,
                                  const struct weir__deploy *d, struct weir__estimate *out);
+
+/* Microseconds of a prefill or a decode step on all stages, from a few layers. */
+weir_status weir__estimate_step(weir_device *dev, const struct weir__llm *m,
+                                const struct weir__deploy *d, bool prefill, double *us);
+/* A graph file instead of a model: its makespan and its parts, by what stands before a number in
+ * the names of nodes. */
+weir_status weir__estimate_file(weir_device *dev, const char *path, struct weir__estimate_step *out,
+                                double *bytes);
 
 void weir__estimate_memory(const struct weir__llm *m, const struct weir__deploy *d,
                            const struct weir__profile *p, struct weir__estimate_memory *out);

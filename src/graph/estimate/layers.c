@@ -18,9 +18,11 @@ struct writer {
     const struct weir__profile *p;
     struct weir__text *out;
     bool prefill;
-    double sequences, tokens, context; /* of this microbatch on this die; keys a token sees */
-    const char *stream;                /* NULL: the default one */
-    unsigned cube, vector;             /* limits, 0 for none */
+    double sequences, tokens; /* of this microbatch on this die */
+    double asking, context;   /* tokens of these that look at a cache; keys that one of them sees */
+    double chunk, chunk_context; /* tokens of prompts among them, in a decode step */
+    const char *stream;          /* NULL: the default one */
+    unsigned cube, vector;       /* limits, 0 for none */
 };
 
 struct node {
@@ -110,6 +112,16 @@ static double expert_dies(const struct weir__deploy *d)
     return d->ep ? d->ep : (double)d->ranks / d->pp;
 }
 
+/* What of the weights of `copies` first products fits half of the second level, and comes there
+ * while a dispatch is under way: nobody would ask for more. */
+static double fetched_bytes(const struct writer *w, double dim, double copies)
+{
+    double meanwhile = w->p->exchange_us * w->p->sdma_gb_s * 1e3;
+
+    return fmin(fmin(w->p->l2_mib * 1024 * 1024 / 2, meanwhile),
+                copies * w->m->hidden * 2 * dim * weight_bytes(w->d));
+}
+
 /* ---- parts of a layer ---- */
 
 static void set_name(char *name, const char *prefix, const char *part)
@@ -154,35 +166,76 @@ static void quantise(struct writer *w, const char *prefix, const char *part, dou
         step(w, prefix, part, &n, last);
 }
 
+/* Tokens of prompts that ride with a decode step look at the keys before them. `heads` have keys
+ * and values of `key` and `value` numbers; a latent cache is expanded for them. */
+static void chunk_attention(struct writer *w, const char *prefix, double heads, double key,
+                            double value, char *last)
+{
+    const struct weir__llm *m = w->m;
+    double pairs = w->chunk * heads * w->chunk_context;
+    double expand = m->kv_rank > 0 ? w->chunk_context * heads * m->kv_rank * (m->nope + value) : 0;
+    struct node n = {.engine = "mix",
+                     .dtype = "bf16",
+                     .flops = 2 * pairs * (key + value) + 2 * expand,
+                     .bytes = 2 * (w->chunk + w->chunk_context) * heads * (key + value)};
+
+    if (w->chunk > 0)
+        step(w, prefix, "chunk_attention", &n, last);
+}
+
+/* Queries, absorbed into the cache's space where one token looks at it, and what the cache gets;
+ * the latter may have a stream of its own. `kv` becomes its node there. */
+static void latent_prolog(struct writer *w, const char *prefix, double heads, char *kv, char *last)
+{
+    const struct weir__llm *m = w->m;
+    double query = heads * (m->nope + m->rope), t = w->tokens;
+    double up = heads * m->kv_rank * m->nope, down = heads * m->kv_rank * m->v_dim;
+    double cache = m->hidden * (m->kv_rank + m->rope);
+    double weights = m->q_rank > 0 ? m->hidden * m->q_rank + m->q_rank * query : m->hidden * query;
+    bool apart = w->d->prolog && !w->prefill;
+    const char *stream = w->stream;
+    struct node n = {.engine = "mix", .dtype = product_type(w->d)};
+
+    weights += w->prefill ? up + down : up;
+    if (apart) {
+        n.flops = 2 * t * cache;
+        n.bytes = cache * weight_bytes(w->d) + 2 * t * (m->hidden + m->kv_rank + m->rope);
+        strcpy(kv, last);
+        w->stream = "prolog";
+        step(w, prefix, "kv_prolog", &n, kv);
+        w->stream = stream;
+    } else {
+        weights += cache;
+    }
+    n.flops = 2 * t * weights;
+    n.bytes = weights * weight_bytes(w->d) + 2 * t * (m->hidden + query);
+    if (w->prefill) /* long products: they reach what products reach */
+        n.engine = "cube";
+    step(w, prefix, "mla_prolog", &n, last);
+}
+
 /* Absorbed where one token looks at the compressed cache, expanded where many do. */
 static void latent_attention(struct writer *w, const char *prefix, char *last)
 {
     const struct weir__llm *m = w->m;
-    double heads = m->heads / w->d->tp, query = heads * (m->nope + m->rope), t = w->tokens;
-    double weights =
-        m->hidden * (m->kv_rank + m->rope) +
-        (m->q_rank > 0 ? m->hidden * m->q_rank + m->q_rank * query : m->hidden * query);
-    double up = heads * m->kv_rank * m->nope, down = heads * m->kv_rank * m->v_dim;
+    double heads = m->heads / w->d->tp, t = w->tokens;
+    char kv[NAME] = "", name[NAME];
     struct node n;
 
-    weights += w->prefill ? up + down : up;
-    n = (struct node){.engine = "mix",
-                      .dtype = product_type(w->d),
-                      .flops = 2 * t * weights,
-                      .bytes = weights * weight_bytes(w->d) + 2 * t * (m->hidden + query)};
-    if (w->prefill) /* long products: they reach what products reach */
-        n.engine = "cube";
-    step(w, prefix, "mla_prolog", &n, last);
+    latent_prolog(w, prefix, heads, kv, last);
     n = (struct node){.engine = "mix", .dtype = "bf16"};
     if (w->prefill) {
         n.flops = 2 * t * heads * w->context * (m->nope + m->rope + m->v_dim);
         n.bytes = 2 * t * heads * 2 * (m->nope + m->rope + m->v_dim);
     } else {
-        n.flops = 2 * t * heads * w->context * (2 * m->kv_rank + m->rope);
+        n.flops = 2 * w->asking * heads * w->context * (2 * m->kv_rank + m->rope);
         n.bytes = 2 * w->sequences * w->context * (m->kv_rank + m->rope) +
-                  2 * t * heads * (2 * m->kv_rank + m->rope);
+                  2 * w->asking * heads * (2 * m->kv_rank + m->rope);
     }
-    step(w, prefix, "attention", &n, last);
+    set_name(name, prefix, "attention");
+    emit(w, name, &n, last, kv);
+    strcpy(last, name);
+    chunk_attention(w, prefix, heads, m->nope + m->rope, m->v_dim, last);
     if (!w->prefill) {
         n = product(w, t * heads, m->kv_rank, m->v_dim, heads);
         step(w, prefix, "v_up", &n, last);
@@ -204,25 +257,31 @@ static void grouped_attention(struct writer *w, const char *prefix, double conte
     n = (struct node){
         .engine = "mix",
         .dtype = "bf16",
-        .flops = 4 * t * heads * context * m->head_dim,
+        .flops = 4 * w->asking * heads * context * m->head_dim,
         .bytes =
-            2 * t * 2 * heads * m->head_dim +
+            2 * w->asking * 2 * heads * m->head_dim +
             (w->prefill ? 4 * t * kv * m->head_dim : 4 * w->sequences * context * kv * m->head_dim),
     };
     step(w, prefix, "attention", &n, last);
+    chunk_attention(w, prefix, heads, m->head_dim, m->head_dim, last);
     quantise(w, prefix, "quant", t, heads * m->head_dim, last);
     n = product(w, t, heads * m->head_dim, m->hidden, 1);
     step(w, prefix, "o_proj", &n, last);
 }
 
-static void mlp(struct writer *w, const char *prefix, const char *part, double rows, double dim,
-                double copies, char *last)
+/* `fetched` is the node that brings the first weights to the second level, "" if none does. */
+static void mlp_after(struct writer *w, const char *prefix, const char *part, double rows,
+                      double dim, double copies, const char *fetched, char *last)
 {
-    char name[NAME];
+    char name[NAME], node[NAME];
     struct node n = product(w, rows, w->m->hidden, 2 * dim, copies);
 
+    if (*fetched)
+        n.bytes -= fetched_bytes(w, dim, copies);
     snprintf(name, sizeof name, "%s_up", part);
-    step(w, prefix, name, &n, last);
+    set_name(node, prefix, name);
+    emit(w, node, &n, last, fetched);
+    strcpy(last, node);
     /* products of 8 bits leave sums of 32, which this scales, and quantises again */
     n = rowwise(rows, w->d->quant == WEIR__QUANT_BF16 ? 3 * dim : 4.5 * dim);
     snprintf(name, sizeof name, "%s_act", part);
@@ -230,6 +289,12 @@ static void mlp(struct writer *w, const char *prefix, const char *part, double r
     n = product(w, rows, dim, w->m->hidden, copies);
     snprintf(name, sizeof name, "%s_down", part);
     step(w, prefix, name, &n, last);
+}
+
+static void mlp(struct writer *w, const char *prefix, const char *part, double rows, double dim,
+                double copies, char *last)
+{
+    mlp_after(w, prefix, part, rows, dim, copies, "", last);
 }
 
 /* Experts with more dies than there are have the shared one among them, and copies of hot ones. */
@@ -275,7 +340,7 @@ static void experts(struct writer *w, const char *prefix, char *last)
     /* experts of the die that some token of the group has */
     double hit = fmax(1, local * (1 - pow(1 - m->top / m->experts, t * dies)));
     double rows = t * copies * d->imbalance, dim = dies > 1 ? m->expert_dim : m->expert_dim / d->tp;
-    char norm[NAME], shared[NAME] = "", name[NAME];
+    char norm[NAME], shared[NAME] = "", name[NAME], fetched[NAME] = "";
     const char *stream = w->stream;
     struct node n = rowwise(w->tokens, 2 * m->hidden);
 
@@ -297,10 +362,17 @@ static void experts(struct writer *w, const char *prefix, char *last)
         mlp(w, prefix, "shared", w->tokens, m->shared_dim / d->tp, 1, shared);
         w->stream = stream;
     }
+    if (d->prefetch && !w->prefill && dies > 1) {
+        strcpy(fetched, last);
+        n = (struct node){.engine = "sdma", .bytes = fetched_bytes(w, dim, hit)};
+        w->stream = "prefetch";
+        step(w, prefix, "prefetch", &n, fetched);
+        w->stream = stream;
+    }
     exchange(w, prefix, "dispatch", t * copies * exchanged_bytes(w, true), dies, last);
     n = rowwise(rows, w->d->quant == WEIR__QUANT_BF16 ? 2 * m->hidden : m->hidden);
     step(w, prefix, "permute", &n, last);
-    mlp(w, prefix, "expert", rows, dim, hit, last);
+    mlp_after(w, prefix, "expert", rows, dim, hit, fetched, last);
     exchange(w, prefix, "combine", t * copies * exchanged_bytes(w, false), dies, last);
     if (!apart && !remote && m->shared_dim > 0) {
         strcpy(shared, norm);
@@ -356,7 +428,7 @@ static void layer(struct writer *w, const char *prefix, int i, const char *atten
 static void head(struct writer *w, const char *prefix, char *last)
 {
     double share = fmax(w->d->tp, fmin(16, (double)w->d->ranks / w->d->pp));
-    double rows = (w->prefill ? w->sequences : w->tokens) * share / w->d->tp;
+    double rows = (w->prefill ? w->sequences : w->asking) * share / w->d->tp;
     struct writer plain = *w;
     struct weir__deploy d = *w->d;
     struct node n;
@@ -403,10 +475,16 @@ weir_status weir__estimate_graph(const struct weir__llm *m, const struct weir__d
         .prefill = what->prefill,
         .sequences = sequences,
         .tokens = what->prefill ? sequences * d->prompt : sequences * (1 + drafts),
-        .context = what->prefill ? (d->prompt + 1) / 2 : d->prompt + d->output / 2,
+        .context = !what->prefill         ? d->prompt + d->output / 2
+                   : d->chunk_context > 0 ? d->chunk_context
+                                          : (d->prompt + 1) / 2,
+        .chunk = what->prefill ? 0 : d->chunk / (two ? 2 : 1),
+        .chunk_context = d->chunk_context > 0 ? d->chunk_context : (d->prompt + 1) / 2,
     };
     char last[2][NAME] = {"", ""}, prefix[24];
 
+    w.asking = w.tokens;
+    w.tokens += w.chunk;
     for (int i = 0; i < layers; i++)
         for (int half = 0; half <= two; half++) {
             snprintf(prefix, sizeof prefix, two ? "L%d.%d" : "L%d", i, half);

@@ -11,7 +11,31 @@ struct finder {
     struct weir__candidate *found;
     int nfound, cap;
     size_t tried, all;
+    /* Prefills of the parallelism at hand: cores and streams of decoding do not change them. */
+    struct prefill {
+        struct weir__deploy d;
+        double us;
+    } prefills[128];
+    int nprefills;
 };
+
+static weir_status prefill_us(struct finder *f, const struct weir__deploy *d, double *us)
+{
+    struct prefill *p = NULL;
+    weir_status st = WEIR_OK;
+
+    for (int i = 0; i < f->nprefills && !p; i++)
+        if (f->prefills[i].d.batch == d->batch && f->prefills[i].d.placement == d->placement)
+            p = &f->prefills[i];
+    if (p) {
+        *us = p->us;
+        return WEIR_OK;
+    }
+    st = weir__estimate_step(f->dev, f->m, d, true, us);
+    if (!st && f->nprefills < (int)weir__countof(f->prefills))
+        f->prefills[f->nprefills++] = (struct prefill){*d, *us};
+    return st;
+}
 
 static bool within(double value, double limit)
 {
@@ -21,8 +45,8 @@ static bool within(double value, double limit)
 /* returns  false to end the search; *fits: whether it met the limit of TPOT. */
 static weir_status try(struct finder *f, const struct weir__deploy *d, bool *fits, bool *go_on)
 {
+    double replicas = (double)d->ranks / d->tp / d->pp, us, first, tpot;
     struct weir__estimate_memory memory;
-    struct weir__estimate e;
     weir_status st;
 
     *fits = false;
@@ -31,16 +55,24 @@ static weir_status try(struct finder *f, const struct weir__deploy *d, bool *fit
         return WEIR_OK;
     f->tried++;
     *go_on = !f->options->poll || f->options->poll(f->options->user, f->tried, f->all);
-    if ((st = weir__estimate_quick(f->dev, f->m, d, &e)))
+    if ((st = weir__estimate_step(f->dev, f->m, d, false, &us)))
         return st;
-    *fits = within(e.tpot_ms, f->options->tpot_ms);
-    if (*fits && within(e.ttft_ms, f->options->ttft_ms)) {
-        if (!weir__grow(&f->found, f->nfound, &f->cap, sizeof *f->found))
-            return WEIR_ENOMEM;
-        f->found[f->nfound++] = (struct weir__candidate){
-            .d = *d, .ttft_ms = e.ttft_ms, .tpot_ms = e.tpot_ms, .rate = e.decode_rate};
-    }
-    weir__estimate_fini(&e);
+    tpot = us / 1e3 / (1 + d->accept);
+    *fits = within(tpot, f->options->tpot_ms);
+    if (!*fits)
+        return WEIR_OK;
+    if (d->chunk > 0)
+        first = ceil(d->prompt / d->chunk) * us;
+    else if ((st = prefill_us(f, d, &first)))
+        return st;
+    if (!within(first / 1e3, f->options->ttft_ms))
+        return WEIR_OK;
+    if (!weir__grow(&f->found, f->nfound, &f->cap, sizeof *f->found))
+        return WEIR_ENOMEM;
+    f->found[f->nfound++] = (struct weir__candidate){.d = *d,
+                                                     .ttft_ms = first / 1e3,
+                                                     .tpot_ms = tpot,
+                                                     .rate = replicas * d->batch / (tpot / 1e3)};
     return WEIR_OK;
 }
 
@@ -55,6 +87,39 @@ static weir_status try_batches(struct finder *f, struct weir__deploy *d, bool *g
          batch *= batch < 8 ? 2 : 1.5) {
         d->batch = ceil(batch / (2 * d->pp)) * (batch >= 2 * d->pp ? 2 * d->pp : d->pp);
         st = try(f, d, &fits, go_on);
+    }
+    return st;
+}
+
+/* The placements that the model has a use for, each with a few shares of the cores or extra
+ * streams. */
+static weir_status try_placements(struct finder *f, const struct weir__deploy *from, bool *go_on)
+{
+    static const double shares[] = {1.0 / 2, 2.0 / 3, 5.0 / 6}; /* of cores, for attention */
+    const struct weir__profile *p = &f->dev->model->profile;
+    bool mla = f->m->kv_rank > 0, spread = f->m->experts > 0 && from->ep != 1;
+    weir_status st = WEIR_OK;
+
+    for (int i = WEIR__PLACE_SINGLE; i <= WEIR__PLACE_TWO; i++) {
+        int nshares = i == WEIR__PLACE_TWO ? (int)weir__countof(shares) : 1;
+
+        if (i == WEIR__PLACE_SHARED && !(f->m->shared_dim > 0))
+            continue;
+        for (int k = 0; k < nshares; k++)
+            for (int extra = 0; extra < 2 && *go_on && !st; extra++) {
+                struct weir__deploy d = *from;
+
+                d.placement = (enum weir__placement)i;
+                if (i == WEIR__PLACE_TWO) {
+                    d.cube = (uint32_t)fmax(1, round(p->cube_cores * shares[k]));
+                    d.vector = (uint32_t)fmax(1, round(p->vector_cores * shares[k]));
+                }
+                d.prolog = from->prolog || (extra && mla);
+                d.prefetch = from->prefetch || (extra && spread);
+                if (extra && d.prolog == from->prolog && d.prefetch == from->prefetch)
+                    continue; /* nothing more to try */
+                st = try_batches(f, &d, go_on);
+            }
     }
     return st;
 }
@@ -82,8 +147,6 @@ weir_status weir__estimate_search(weir_device *dev, const struct weir__llm *m,
                                   const struct weir__search_options *options,
                                   struct weir__candidate **out, size_t *n, size_t *tried)
 {
-    static const enum weir__placement placements[] = {WEIR__PLACE_SINGLE, WEIR__PLACE_SHARED,
-                                                      WEIR__PLACE_TWO};
     struct finder f = {.dev = dev, .m = m, .options = options};
     weir_status st = WEIR_OK;
     bool go_on = true;
@@ -94,20 +157,17 @@ weir_status weir__estimate_search(weir_device *dev, const struct weir__llm *m,
                           dev->props.name);
     for (uint32_t tp = 1; tp <= from->ranks && tp <= 64 && go_on && !st; tp *= 2)
         for (uint32_t pp = 1; pp * tp <= from->ranks && pp <= 16 && go_on && !st; pp *= 2)
-            for (int spread = 0; spread <= (m->experts > 0) && go_on && !st; spread++)
-                for (size_t i = 0; i < weir__countof(placements) && go_on && !st; i++) {
-                    struct weir__deploy d = *from;
+            for (int spread = 0; spread <= (m->experts > 0) && go_on && !st; spread++) {
+                struct weir__deploy d = *from;
 
-                    d.tp = tp;
-                    d.pp = pp;
-                    d.ep = spread ? 0 : 1;
-                    d.batch = 1;
-                    d.placement = placements[i];
-                    if (weir__deploy_check(m, &d) ||
-                        (placements[i] == WEIR__PLACE_SHARED && !(m->shared_dim > 0)))
-                        continue;
-                    st = try_batches(&f, &d, &go_on);
-                }
+                d.tp = tp;
+                d.pp = pp;
+                d.ep = spread ? 0 : 1;
+                d.batch = 1;
+                f.nprefills = 0;
+                if (!weir__deploy_check(m, &d))
+                    st = try_placements(&f, &d, &go_on);
+            }
     if (st) {
         weir__free(f.found);
         return st;

@@ -1,0 +1,513 @@
+/* Serving: replicas that take steps, requests that come and go. Times are in milliseconds. */
+#include "graph/estimate/serve.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/estimate/serve_state.h"
+
+#define DEFAULT_BUDGET 16384
+
+/* A request under way. */
+struct job {
+    const struct weir__request *r;
+    double ready;              /* may be taken by a replica that decodes */
+    double missing;            /* tokens of its prompt that are to be computed */
+    double hit;                /* those that the cache had */
+    double begun, first, last; /* when its prompt was begun, first and last token; NAN before */
+    double left;               /* tokens of the answer after the first */
+    bool never;
+    int next; /* in a queue */
+};
+
+struct queue {
+    int first, last;
+    double tokens; /* of prompts that wait in it */
+};
+
+struct replica {
+    struct queue waiting;
+    int *running; /* jobs that have their first token, or whose prompt is being computed */
+    int nrunning, cap;
+    double reserved; /* tokens of cache that they may come to need */
+};
+
+struct server {
+    const struct weir__llm *m;
+    const struct weir__deploy *d;
+    const struct weir__serve_options *o;
+    const struct weir__requests *r;
+    struct weir__step_times *times;
+    struct weir__prefix_cache *cache;
+    struct job *jobs;
+    struct replica *replicas;
+    uint32_t nreplicas;
+    double *prefill_free; /* by replica that only takes prompts: when it is free */
+    uint32_t nprefill;
+    double room; /* tokens of cache of a replica */
+    double most_batch, budget, token_bytes, link_gb_s;
+    size_t arrived, over, steps, decoding;
+    double batches; /* sum over decode steps, of a replica */
+    bool short_of_memory;
+};
+
+/* ---- queues ---- */
+
+static void enqueue(struct server *s, struct queue *q, int job)
+{
+    s->jobs[job].next = -1;
+    *(q->first < 0 ? &q->first : &s->jobs[q->last].next) = job;
+    q->last = job;
+    q->tokens += s->jobs[job].missing;
+}
+
+static void dequeue(struct server *s, struct queue *q)
+{
+    q->tokens -= s->jobs[q->first].missing;
+    q->first = s->jobs[q->first].next;
+}
+
+/* ---- prompts ---- */
+
+static double arrival(const struct server *s, const struct weir__request *r)
+{
+    return (r->at_ms - s->r->list[0].at_ms) / (s->o->rate > 0 ? s->o->rate : 1);
+}
+
+/* What of its prompt a replica has: the last token is computed anyway, for the first answer. */
+static double hit_tokens(const struct server *s, const struct weir__request *r, uint32_t replica)
+{
+    double found = weir__prefix_find(s->cache, replica, s->r->blocks + r->first_block, r->nblocks);
+
+    return fmin(found * WEIR__SERVE_BLOCK, r->prompt - 1);
+}
+
+static void remember(struct server *s, const struct weir__request *r, uint32_t replica)
+{
+    double reserved = s->nprefill ? 0 : s->replicas[replica].reserved;
+
+    s->short_of_memory |=
+        !weir__prefix_use(s->cache, replica, s->r->blocks + r->first_block, r->nblocks,
+                          fmax(0, s->room - reserved) / WEIR__SERVE_BLOCK);
+}
+
+/* Where it has least to wait and to compute. */
+static uint32_t choose(const struct server *s, const struct weir__request *r, double now,
+                       uint32_t n)
+{
+    double least = INFINITY;
+    uint32_t best = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        double work = r->prompt - hit_tokens(s, r, i);
+
+        if (s->nprefill)
+            work += fmax(0, s->prefill_free[i] - now) * 1e3; /* a token is about a microsecond */
+        else
+            work += s->replicas[i].waiting.tokens + s->replicas[i].nrunning;
+        if (work < least) {
+            least = work;
+            best = i;
+        }
+    }
+    return best;
+}
+
+static uint32_t least_loaded(const struct server *s)
+{
+    uint32_t best = 0;
+
+    for (uint32_t i = 1; i < s->nreplicas; i++)
+        if (s->replicas[i].reserved + s->replicas[i].waiting.tokens <
+            s->replicas[best].reserved + s->replicas[best].waiting.tokens)
+            best = i;
+    return best;
+}
+
+/* Dies that only take prompts compute it, one after the other, and send the cache over. */
+static void prefill_elsewhere(struct server *s, struct job *j)
+{
+    const struct weir__request *r = j->r;
+    double now = arrival(s, r);
+    uint32_t at = choose(s, r, now, s->nprefill);
+
+    j->hit = hit_tokens(s, r, at);
+    remember(s, r, at);
+    j->begun = fmax(now, s->prefill_free[at]);
+    j->first =
+        j->begun +
+        weir__prefill_us(s->times, r->prompt - j->hit, j->hit + (r->prompt - j->hit) / 2) / 1e3;
+    s->prefill_free[at] = j->last = j->first;
+    j->ready = j->first + r->prompt * s->token_bytes / (s->link_gb_s * 1e6);
+    j->missing = 0;
+}
+
+static void admit(struct server *s, int index)
+{
+    struct job *j = &s->jobs[index];
+    const struct weir__request *r = j->r;
+    uint32_t at;
+
+    j->left = r->output - 1;
+    j->missing = r->prompt;
+    if (r->prompt + r->output > s->room) {
+        j->never = true;
+        s->over++;
+        return;
+    }
+    if (s->nprefill) {
+        prefill_elsewhere(s, j);
+        at = least_loaded(s);
+        if (!(j->left > 0)) {
+            s->over++;
+            return;
+        }
+    } else {
+        j->ready = arrival(s, r);
+        at = choose(s, r, j->ready, s->nreplicas);
+    }
+    enqueue(s, &s->replicas[at].waiting, index);
+}
+
+/* Those that have room and a place begin. */
+static void begin(struct server *s, uint32_t at, double now)
+{
+    struct replica *p = &s->replicas[at];
+
+    while (p->waiting.first >= 0 && p->nrunning < s->most_batch) {
+        int index = p->waiting.first;
+        struct job *j = &s->jobs[index];
+        double need = j->r->prompt + j->r->output;
+
+        if (j->ready > now || p->reserved + need > s->room)
+            return;
+        if (!weir__grow(&p->running, p->nrunning, &p->cap, sizeof *p->running)) {
+            s->short_of_memory = true;
+            return;
+        }
+        dequeue(s, &p->waiting);
+        if (!s->nprefill) {
+            j->hit = hit_tokens(s, j->r, at);
+            j->missing = j->r->prompt - j->hit;
+        }
+        p->reserved += need;
+        p->running[p->nrunning++] = index;
+        if (!s->nprefill)
+            remember(s, j->r, at);
+    }
+}
+
+/* ---- steps ---- */
+
+/* Up to `most` tokens of prompts of the replica, and the keys that one of them sees. */
+static double take_prompts(struct server *s, struct replica *p, double most, double now,
+                           double *context)
+{
+    double taken = 0, pairs = 0;
+
+    for (int i = 0; i < p->nrunning && taken < most; i++) {
+        struct job *j = &s->jobs[p->running[i]];
+        double n = fmin(j->missing, most - taken);
+
+        if (!(n > 0))
+            continue;
+        if (isnan(j->begun))
+            j->begun = now;
+        pairs += n * (j->r->prompt - j->missing + n / 2);
+        j->missing -= n;
+        taken += n;
+    }
+    *context = taken > 0 ? pairs / taken : 0;
+    return taken;
+}
+
+/* Sequences of the replica that decode, and the keys that one of them sees. */
+static double decoding(const struct server *s, const struct replica *p, double *context)
+{
+    double n = 0, keys = 0;
+
+    for (int i = 0; i < p->nrunning; i++) {
+        const struct job *j = &s->jobs[p->running[i]];
+
+        if (isnan(j->first))
+            continue;
+        n++;
+        keys += j->r->prompt + (j->r->output - 1 - j->left);
+    }
+    *context = n > 0 ? keys / n : 0;
+    return n;
+}
+
+/* At the end of a step: first tokens, next tokens, and who is through. */
+static void finish_step(struct server *s, struct replica *p, double now, bool decoded)
+{
+    int kept = 0;
+
+    for (int i = 0; i < p->nrunning; i++) {
+        struct job *j = &s->jobs[p->running[i]];
+
+        if (isnan(j->first)) {
+            if (!(j->missing > 0))
+                j->first = j->last = now;
+        } else if (decoded) {
+            j->left -= 1 + s->d->accept;
+            j->last = now;
+        }
+        if (!isnan(j->first) && j->left <= 0 && (j->last >= j->first)) {
+            s->over++;
+            p->reserved -= j->r->prompt + j->r->output;
+        } else {
+            p->running[kept++] = p->running[i];
+        }
+    }
+    p->nrunning = kept;
+}
+
+/* One step of replicas [from, to), which go together: the fullest decides. returns its end. */
+static double step(struct server *s, uint32_t from, uint32_t to, double now)
+{
+    double prompts = 0, prompt_context = 0, batch = 0, context = 0, most, us;
+    bool chunked = s->d->chunk > 0 && !s->nprefill, decoded;
+
+    most = chunked ? s->d->chunk : s->budget;
+    for (uint32_t i = from; i < to; i++) {
+        double c, n = take_prompts(s, &s->replicas[i], most, now, &c);
+
+        prompt_context = n > prompts ? c : prompt_context;
+        prompts = fmax(prompts, n);
+        n = decoding(s, &s->replicas[i], &c);
+        s->batches += n;
+        context = n > batch ? c : context;
+        batch = fmax(batch, n);
+    }
+    decoded = batch > 0 && (chunked || !(prompts > 0));
+    if (decoded || chunked) {
+        us = weir__decode_us(s->times, batch, context, prompts, prompt_context);
+        s->decoding += to - from;
+    } else {
+        us = weir__prefill_us(s->times, prompts, prompt_context);
+    }
+    if (!decoded)
+        for (uint32_t i = from; i < to; i++) {
+            double c;
+
+            s->batches -= decoding(s, &s->replicas[i], &c); /* they only waited */
+        }
+    now += us / 1e3;
+    for (uint32_t i = from; i < to; i++)
+        finish_step(s, &s->replicas[i], now, decoded);
+    s->steps++;
+    return now;
+}
+
+static bool has_work(const struct server *s, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = from; i < to; i++)
+        if (s->replicas[i].nrunning)
+            return true;
+    return false;
+}
+
+/* When something can begin on replicas that have nothing to do; INFINITY for never. */
+static double next_ready(const struct server *s, uint32_t from, uint32_t to)
+{
+    double next = INFINITY;
+
+    for (uint32_t i = from; i < to; i++)
+        if (s->replicas[i].waiting.first >= 0)
+            next = fmin(next, s->jobs[s->replicas[i].waiting.first].ready);
+    return next;
+}
+
+/* Replicas that share experts step together; others each by itself. */
+static void run(struct server *s, uint32_t together)
+{
+    uint32_t ngroups = s->nreplicas / together;
+    double *clock = weir__calloc(ngroups, sizeof *clock);
+    size_t n = (size_t)s->r->n;
+
+    s->short_of_memory |= !clock;
+    while (!s->short_of_memory && s->over < n && !weir__step_times_status(s->times)) {
+        double now = INFINITY;
+        uint32_t g = 0;
+
+        for (uint32_t i = 0; i < ngroups; i++) { /* the one whose next step begins first */
+            uint32_t from = i * together, to = from + together;
+            double at = has_work(s, from, to) ? clock[i] : fmax(clock[i], next_ready(s, from, to));
+
+            if (at < now) {
+                now = at;
+                g = i;
+            }
+        }
+        if (s->arrived < n && arrival(s, &s->r->list[s->arrived]) <= now) {
+            admit(s, (int)s->arrived++);
+            continue;
+        }
+        if (isinf(now))
+            break;
+        for (uint32_t i = g * together; i < (g + 1) * together; i++)
+            begin(s, i, now);
+        clock[g] = has_work(s, g * together, (g + 1) * together)
+                       ? step(s, g * together, (g + 1) * together, now)
+                       : now + 1e-3;
+        if (s->o->poll && s->steps % 64 == 0 &&
+            !s->o->poll(s->o->user, (double)s->over / (double)n))
+            break;
+    }
+    weir__free(clock);
+}
+
+/* ---- results ---- */
+
+static int compare(const void *x, const void *y)
+{
+    double a = *(const double *)x, b = *(const double *)y;
+
+    return (a > b) - (a < b);
+}
+
+static struct weir__percentiles percentiles(double *values, size_t n)
+{
+    struct weir__percentiles p = {0};
+
+    if (!n)
+        return p;
+    qsort(values, n, sizeof *values, compare);
+    for (size_t i = 0; i < n; i++)
+        p.mean += values[i] / (double)n;
+    p.p50 = values[(n - 1) / 2];
+    p.p90 = values[(size_t)(0.9 * (double)(n - 1))];
+    p.p99 = values[(size_t)(0.99 * (double)(n - 1))];
+    p.most = values[n - 1];
+    return p;
+}
+
+static weir_status sum_up(const struct server *s, struct weir__served *out)
+{
+    size_t n = (size_t)s->r->n, nttft = 0, ntpot = 0;
+    double *values = weir__malloc((3 * n + 1) * sizeof *values);
+    double tokens = 0, prompts = 0, hits = 0, last = 0;
+
+    if (!values)
+        return weir__fail_nomem("the times of %zu requests", n);
+    for (size_t i = 0; i < n; i++) {
+        const struct job *j = &s->jobs[i];
+        double at = arrival(s, j->r);
+
+        out->never += j->never;
+        if (j->never || isnan(j->last) || j->left > 0)
+            continue;
+        values[nttft] = j->first - at;
+        values[2 * n + nttft++] = j->begun - at;
+        if (j->r->output > 1)
+            values[n + ntpot++] = (j->last - j->first) / (j->r->output - 1);
+        tokens += j->r->output;
+        prompts += j->r->prompt;
+        hits += j->hit;
+        last = fmax(last, j->last);
+    }
+    out->n = nttft;
+    out->ttft_ms = percentiles(values, nttft);
+    out->tpot_ms = percentiles(values + n, ntpot);
+    out->wait_ms = percentiles(values + 2 * n, nttft);
+    out->seconds = last / 1e3;
+    out->tokens_s = last > 0 ? tokens / out->seconds : 0;
+    out->prompt_tokens_s = last > 0 ? prompts / out->seconds : 0;
+    out->requests_s = last > 0 ? (double)nttft / out->seconds : 0;
+    out->hit_share = prompts > 0 ? hits / prompts : 0;
+    out->steps = s->steps;
+    out->mean_batch = s->decoding ? s->batches / (double)s->decoding : 0;
+    weir__free(values);
+    return WEIR_OK;
+}
+
+/* ---- all of it ---- */
+
+static weir_status check(const struct weir__llm *m, const struct weir__deploy *d,
+                         const struct weir__serve_options *o, struct weir__deploy *decode)
+{
+    weir_status st;
+
+    *decode = *d;
+    if (o->prefill_ranks >= d->ranks)
+        return weir__fail(WEIR_EINVAL, "%u dies for prompts leave none of the %u to decode",
+                          o->prefill_ranks, d->ranks);
+    if (o->prefill_ranks && d->chunk > 0)
+        return weir__fail(WEIR_EINVAL,
+                          "prompts have dies of their own: a chunk of %g tokens has no place",
+                          d->chunk);
+    decode->ranks = d->ranks - o->prefill_ranks;
+    if ((st = weir__deploy_check(m, decode)))
+        return st;
+    if (o->prefill_ranks % (d->tp * d->pp))
+        return weir__fail(WEIR_EINVAL, "tp x pp %u does not divide the %u dies for prompts",
+                          d->tp * d->pp, o->prefill_ranks);
+    return WEIR_OK;
+}
+
+static weir_status prepare(struct server *s, weir_device *dev)
+{
+    const struct weir__profile *p = &dev->model->profile;
+    struct weir__estimate_memory memory;
+    struct weir__deploy one = *s->d;
+
+    one.batch = 1;
+    weir__estimate_memory(s->m, &one, p, &memory);
+    s->token_bytes = memory.cache / (one.prompt + one.output);
+    s->room = fmax(0, 0.95 * memory.most - memory.weights - memory.activations) / s->token_bytes;
+    s->most_batch = s->o->most_batch > 0 ? s->o->most_batch : INFINITY;
+    s->budget = s->o->budget > 0 ? s->o->budget : DEFAULT_BUDGET;
+    s->link_gb_s = p->super_dies > 1 ? p->super_gb_s : p->net_gb_s;
+    s->nreplicas = s->d->ranks / s->d->tp / s->d->pp;
+    s->nprefill = s->o->prefill_ranks / s->d->tp / s->d->pp;
+    s->times = weir__step_times_new(dev, s->m, s->d);
+    s->cache = weir__prefix_cache_new(s->nprefill ? s->nprefill : s->nreplicas);
+    s->jobs = weir__calloc((size_t)s->r->n + 1, sizeof *s->jobs);
+    s->replicas = weir__calloc(s->nreplicas, sizeof *s->replicas);
+    s->prefill_free = weir__calloc(s->nprefill + 1, sizeof *s->prefill_free);
+    if (!s->times || !s->cache || !s->jobs || !s->replicas || !s->prefill_free)
+        return weir__fail_nomem("serving %d requests", s->r->n);
+    for (uint32_t i = 0; i < s->nreplicas; i++)
+        s->replicas[i].waiting.first = -1;
+    for (int i = 0; i < s->r->n; i++)
+        s->jobs[i] =
+            (struct job){.r = &s->r->list[i], .begun = NAN, .first = NAN, .last = NAN, .next = -1};
+    return WEIR_OK;
+}
+
+weir_status weir__serve(weir_device *dev, const struct weir__llm *m, const struct weir__deploy *d,
+                        const struct weir__serve_options *options, const struct weir__requests *r,
+                        struct weir__served *out)
+{
+    struct weir__deploy decode;
+    struct server s = {.m = m, .d = &decode, .o = options, .r = r};
+    weir_status st;
+
+    *out = (struct weir__served){0};
+    if (!dev->model)
+        return weir__fail(WEIR_EUNSUPPORTED,
+                          "%s runs in real time: only a modelled device such as npu:a3 serves",
+                          dev->props.name);
+    if ((st = check(m, d, options, &decode)))
+        return st;
+    if (!(st = prepare(&s, dev))) {
+        bool spread = m->experts > 0 && decode.ep != 1;
+
+        run(&s, spread ? s.nreplicas : 1);
+        if (!(st = weir__step_times_status(s.times)) && s.short_of_memory)
+            st = weir__fail_nomem("serving %d requests", r->n);
+        if (!st)
+            st = sum_up(&s, out);
+        out->error = dev->model->profile.error;
+    }
+    for (uint32_t i = 0; s.replicas && i < s.nreplicas; i++)
+        weir__free(s.replicas[i].running);
+    weir__step_times_free(s.times);
+    weir__prefix_cache_free(s.cache);
+    weir__free(s.jobs);
+    weir__free(s.replicas);
+    weir__free(s.prefill_free);
+    return st;
+}

@@ -1,0 +1,73 @@
+/* Requests as they arrive, served in virtual time.
+ *
+ *     weir__requests_load("trace.jsonl", &requests, &n);
+ *     weir__serve(dev, &llm, &d, &(struct weir__serve_options){...}, requests, n, &s);
+ *     ... s.ttft.p99, s.tpot.p50, s.tokens_s ...
+ *
+ * A system has replicas of attention (tp x pp dies each), which all take a step together: experts
+ * are spread over all of them. A request goes to the replica that has its longest prefix, or else
+ * to the one with the least to do, and waits there for a place: its cache must fit. Prompts are
+ * taken in the order they came, in one of three ways: apart     a step of prompts, of up to
+ * `budget` tokens a replica, goes before the next that decodes chunked   d->chunk tokens of prompts
+ * ride with each step that decodes elsewhere `prefill_ranks` dies take prompts, and send the cache
+ * over A prompt's blocks stay in the cache, the least recently used give way, and a request that
+ * begins as an earlier one did computes only the rest.
+ */
+#ifndef WEIR_GRAPH_ESTIMATE_SERVE_H
+#define WEIR_GRAPH_ESTIMATE_SERVE_H
+
+#include "graph/estimate/estimate.h"
+
+enum { WEIR__SERVE_BLOCK = 512 }; /* tokens of a block, as published traces have them */
+
+struct weir__request {
+    double at_ms;
+    double prompt, output;         /* tokens */
+    uint32_t first_block, nblocks; /* what the prompt begins with, in blocks[]; 0: nothing shared */
+};
+
+struct weir__requests {
+    struct weir__request *list; /* by arrival */
+    int n, cap;
+    uint64_t *blocks;
+    int nblocks, cap_blocks;
+};
+
+/* A line for each request, as published traces have them: {"timestamp": ms, "input_length": tokens,
+ * "output_length": tokens, "hash_ids": [blocks]}; the last may be missing.
+ * returns  WEIR_EIO; WEIR_EPARSE with line and column, or naming what is missing. */
+weir_status weir__requests_load(const char *path, struct weir__requests *out);
+weir_status weir__requests_parse(const char *text, size_t size, const char *path,
+                                 struct weir__requests *out);
+void weir__requests_fini(struct weir__requests *r);
+
+struct weir__serve_options {
+    uint32_t prefill_ranks;                 /* dies that only take prompts; 0: none */
+    double most_batch;                      /* sequences of a replica; 0: what fits */
+    double budget;                          /* tokens of prompts in a step of a replica; 0: 16384 */
+    double rate;                            /* arrivals come so many times faster; 0: as they are */
+    bool (*poll)(void *user, double share); /* false ends it; may be NULL */
+    void *user;
+};
+
+struct weir__percentiles {
+    double p50, p90, p99, mean, most;
+};
+
+struct weir__served {
+    struct weir__percentiles ttft_ms, tpot_ms, wait_ms; /* wait: until a prompt is begun */
+    double seconds; /* from the first arrival to the last token */
+    double tokens_s, prompt_tokens_s, requests_s;
+    double hit_share;  /* of prompt tokens that an earlier request had left */
+    double mean_batch; /* sequences of a replica in a decode step */
+    size_t n, steps;
+    size_t never; /* requests that no replica has room for, even alone */
+    double error; /* of all times, by the profile */
+};
+
+/* returns  what weir__estimate does; WEIR_EINVAL for options that do not fit. */
+weir_status weir__serve(weir_device *dev, const struct weir__llm *m, const struct weir__deploy *d,
+                        const struct weir__serve_options *options, const struct weir__requests *r,
+                        struct weir__served *out);
+
+#endif
