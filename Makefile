@@ -77,6 +77,12 @@ wheel: ## a wheel for glibc 2.28 and later, and the source distribution, in buil
 test-packages: deb tarball wheel ## install each package in an empty system and use it
 	scripts/check-packages build/dist
 
+.PHONY: release
+release: ## wheel, debs, tarball, docs, SBOM, checksums of TAG, in build/release-TAG
+	@scripts/install-deps --package
+	@scripts/install-deps --docs
+	scripts/release "$(TAG)" "build/release-$(TAG)"
+
 .PHONY: docs
 docs: ## the documentation site, in build/docs
 	@scripts/install-deps --docs

@@ -103,7 +103,7 @@ typedef struct weir_allocator {
  * threads  one; `alloc` and `free` must be safe from any thread. */
 WEIR_API weir_status weir_allocator_set(const weir_allocator *allocator);
 
-/* "0.1.0" */
+/* "MAJOR.MINOR.PATCH" */
 WEIR_API const char *weir_version(void);
 
 #ifdef __cplusplus
