@@ -250,3 +250,21 @@ def test_the_command_runs_a_script_and_passes_its_status_on(tmp_path):
     assert status == 3 and "no findings" in text
     status, text = run("race")
     assert status == 1 and "1 finding" in text and "script.py:6" in text
+
+
+def test_findings_go_to_a_file_that_stays_if_the_new_one_cannot_be_written(tmp_path, capsys, monkeypatch):
+    from weir.check.__main__ import write_json
+
+    path = tmp_path / "findings.json"
+    write_json(str(path), {"findings": []})
+    before = path.read_text()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(OSError):
+        write_json(str(path), {"findings": [1]})
+    assert path.read_text() == before and [p.name for p in tmp_path.iterdir()] == ["findings.json"]
+    write_json("-", {"findings": []})
+    assert capsys.readouterr().out == before

@@ -25,7 +25,7 @@ def parse(argv):
         "memory that is reused while a stream still uses it. Exit status 1 if there is any.",
     )
     parser.add_argument("--error", action="store_true", help="stop at the first finding")
-    parser.add_argument("--json", metavar="FILE", help="also write the findings for machines")
+    parser.add_argument("--json", metavar="FILE", help="also write the findings for machines; - is standard output")
     parser.add_argument("script", help="its path; - reads it from the standard input")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what it finds in sys.argv")
     return parser.parse_args(argv)
@@ -69,6 +69,23 @@ def run(args, mode):
     return 0
 
 
+def write_json(path, document):
+    """To a file beside and then under its name: an old file is kept if the new one cannot be written."""
+    text = json.dumps(document, indent=1, default=str) + "\n"
+    if path == "-":
+        sys.stdout.write(text)
+        return
+    draft = f"{path}.{os.getpid()}.part"
+    try:
+        with open(draft, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(draft, path)
+    except OSError:
+        if os.path.exists(draft):
+            os.unlink(draft)
+        raise
+
+
 def main(argv=None):
     args = parse(argv)
     if args.script != "-" and not os.path.exists(args.script):
@@ -78,13 +95,16 @@ def main(argv=None):
         status = run(args, mode)
     findings = report.as_list() if report else []
     races = [{"kind": "race", **race} for race in own.races]
-    if args.json:
-        with open(args.json, "w", encoding="utf-8") as file:
-            json.dump({"findings": findings + races}, file, indent=1, default=str)
     count = len(findings) + len(races)
     for text in filter(None, (str(report) if findings else "", str(own) if races else "")):
         print(text, file=sys.stderr)
     print(f"{PROGRAM}: {count or 'no'} finding{'s' * (count != 1)}", file=sys.stderr)
+    if args.json:
+        try:
+            write_json(args.json, {"findings": findings + races})
+        except OSError as e:
+            print(f"{PROGRAM}: cannot write {args.json}: {e.strerror}", file=sys.stderr)
+            return 1
     return 1 if count else status
 
 
