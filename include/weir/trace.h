@@ -74,7 +74,7 @@ typedef struct weir_trace_stream {
 
 typedef struct weir_trace_op {
     const char *name;
-    const char *scope;       /* the super kernel it belongs to; "" for none */
+    const char *scope; /* the super kernel it belongs to, of profiles the module; "" for none */
     uint32_t device, stream; /* indices */
     uint64_t seq;            /* its number among the commands of the stream's queue */
     weir_engine engine;

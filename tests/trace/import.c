@@ -207,3 +207,48 @@ TEST(trace_import, zstd_files_are_read)
 {
     check_compressed(zstd_file, sizeof zstd_file - 1);
 }
+
+TEST(trace_import, kernels_have_the_modules_that_launched_them)
+{
+    weir_trace_data d;
+    weir_trace *t = parse(
+        "{\"traceEvents\":[" /* as PyTorch's profiler writes it with_modules */
+        SPAN("nn.Module: Net_0", "python_function", "900", 0, 100, "")
+            SPAN("nn.Module: Linear_0", "python_function", "900", 10, 20, "")
+                SPAN("nn.Module: Linear_1", "python_function", "900", 40, 20, "")
+                    SPAN("nn.Module: Other_0", "python_function", "901", 0, 500, "")
+                        CALL("cudaLaunchKernel", 12, 1) CALL("cudaLaunchKernel", 45, 2)
+                            CALL("cudaLaunchKernel", 70, 3) CALL("cudaLaunchKernel", 150, 4)
+                                KERNEL("gemm", 7, 200, 5, 1) KERNEL("gemm", 7, 210, 5, 2)
+                                    KERNEL("add", 7, 220, 5, 3)
+                                        KERNEL("late", 7, 230, 5,
+                                               4) "{\"ph\":\"M\",\"name\":\"none\",\"pid\":0}]}");
+
+    weir_trace_get(t, &d, sizeof d);
+    check_trace(&d);
+    CHECK_EQ(d.nops, 4);
+    CHECK_STR_EQ(find_op(&d, "gemm", 0)->scope, "Net_0.Linear_0");
+    CHECK_STR_EQ(find_op(&d, "gemm", 1)->scope, "Net_0.Linear_1");
+    CHECK_STR_EQ(find_op(&d, "add", 0)->scope, "Net_0");
+    CHECK_STR_EQ(find_op(&d, "late", 0)->scope, "");
+    weir_trace_free(t);
+}
+
+TEST(trace_import, operators_of_the_host_have_the_modules_around_them)
+{
+    weir_trace_data d;
+    weir_trace *t =
+        parse("{\"traceEvents\":[" SPAN("nn.Module: Net_0", "python_function", "9", 0, 100, "")
+                  SPAN("nn.Module: Relu_0", "python_function", "9", 50, 20, "")
+                      SPAN("aten::mm", "cpu_op", "9", 10, 20, "")
+                          SPAN("aten::relu", "cpu_op", "9", 55, 5, "")
+                              SPAN("aten::sum", "cpu_op", "9", 120, 5,
+                                   "") "{\"ph\":\"M\",\"name\":\"none\",\"pid\":0}]}");
+
+    weir_trace_get(t, &d, sizeof d);
+    check_trace(&d);
+    CHECK_STR_EQ(find_op(&d, "aten::mm", 0)->scope, "Net_0");
+    CHECK_STR_EQ(find_op(&d, "aten::relu", 0)->scope, "Net_0.Relu_0");
+    CHECK_STR_EQ(find_op(&d, "aten::sum", 0)->scope, "");
+    weir_trace_free(t);
+}

@@ -285,6 +285,10 @@ void weir__import_finish(struct weir__json *j, struct weir__import *im)
         return;
     }
     mark_tracks(im);
+    if (weir__import_modules(im)) {
+        j->bad = true;
+        return;
+    }
     for (int i = 0; i < im->nspans; i++)
         if (is_taken(im, &im->spans[i])) {
             struct weir__import_track *t = &im->tracks[im->spans[i].track];

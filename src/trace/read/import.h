@@ -3,6 +3,7 @@
  *   import_event.c  what one event of a profile is
  *   import_self.c   spans around spans: what each did itself
  *   import_calls.c  calls of the host: which of them launched what, waited, synchronised
+ *   import_modules.c  which module of the program launched what
  *   import_order.c  operators in order, and what they waited for
  */
 #ifndef WEIR_TRACE_READ_IMPORT_H
@@ -18,6 +19,7 @@ enum weir__span_kind { WEIR__SPAN_WORK, WEIR__SPAN_WAIT, WEIR__SPAN_RECORD, WEIR
 
 struct weir__import_span {
     const char *name;
+    const char *scope; /* the modules that launched it; NULL if they are not known */
     int track;
     enum weir__span_kind kind;
     weir_engine engine;
@@ -43,6 +45,7 @@ enum weir__call_kind { WEIR__CALL_OTHER, WEIR__CALL_WAIT, WEIR__CALL_SYNC };
 struct weir__import_call {
     uint64_t id;
     int track;
+    int64_t at;
     enum weir__call_kind kind;
 };
 
@@ -95,6 +98,9 @@ bool weir__import_has(const char *text, const char *word);
 /* A span ("ph":"X"): adds work, waits and calls that it stands for. */
 void weir__import_span(struct weir__json *j, struct weir__import *im, const struct weir__event *e,
                        int track);
+
+/* Says of each span of work which modules launched it. */
+weir_status weir__import_modules(struct weir__import *im);
 
 /* Sorts the calls, and tells work by which of them it was made to wait. `n` spans are left. */
 weir_status weir__import_calls(struct weir__import *im, int n);

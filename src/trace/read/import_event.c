@@ -142,7 +142,8 @@ static void add_call(struct weir__json *j, struct weir__import *im, const struct
     if (!weir__grow(&im->calls, im->ncalls, &im->cap_calls, sizeof *im->calls))
         weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the calls of the trace");
     else
-        im->calls[im->ncalls++] = (struct weir__import_call){id, track, kind};
+        im->calls[im->ncalls++] =
+            (struct weir__import_call){id, track, weir__event_ns(e->ts), kind};
 }
 
 static uint32_t blocks_of(const struct weir__event *e)

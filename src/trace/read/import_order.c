@@ -108,7 +108,7 @@ static bool add_op(struct order *o, const struct weir__import_span *s, const str
     o->notes[t->nops] = (struct note){*wait, s->launch, s->synced};
     t->ops[t->nops++] = (weir_trace_op){
         .name = s->name,
-        .scope = "",
+        .scope = s->scope ? s->scope : "",
         .device = s->device,
         .stream = s->stream,
         .seq = seq,
