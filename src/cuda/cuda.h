@@ -26,8 +26,8 @@
 
 #include <pthread.h>
 
-#include "cuda/load/api.h"
-#include "cuda/stream/stream.h"
+#include "cuda/api.h"
+#include "cuda/stream.h"
 
 #define WEIR__CUDA_SPLITS 4 /* ways to split the cores, */
 #define WEIR__CUDA_UNITS 32 /* into so many units at most */
@@ -175,9 +175,19 @@ struct weir__cuda_untold {
     uint32_t recording; /* (L) the one that the clock was set for */
 };
 
+/* What collectives do for the rooms below theirs. */
+struct weir__cuda_collectives {
+    /* What a failure of the stream means, if it is that of a part. */
+    bool (*explain)(const struct weir__cuda_stream *s, const struct weir__code_failure *failure,
+                    char *text, size_t size);
+    /* The context is unusable: groups that wait on it are broken. On a helper thread. */
+    void (*dead)(struct weir__cuda *dev);
+};
+
 struct weir__cuda {
     weir_device base;
     const struct weir__cuda_api *api;
+    const struct weir__cuda_collectives *collectives;
     struct weir__cuda_gpu gpu;
     struct weir__cuda_word *words; /* pinned, by slot */
     /* All streams, for whoever does not hold the device lock: none goes before the device. */
@@ -307,6 +317,11 @@ uint64_t weir__cuda_done(const weir_stream *s);
 /* Finds out which streams are idle. */
 void weir__cuda_look(weir_device *dev);
 
+/* ---- jobs.c: the rest is in jobs.h ---- */
+
+/* The context is unusable: callbacks that CUDA will not reach any more are called. */
+void weir__cuda_jobs_dead(struct weir__cuda *dev);
+
 /* ---- sync.c ---- */
 weir_status weir__cuda_sync(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin);
 /* Who is where: one line per stream that has work. */
@@ -351,7 +366,7 @@ weir_status weir__cuda_anchor(struct weir__cuda *dev);
  * another afterwards. WEIR__NO_TIME with the error, which may be CU_ERROR_NOT_READY. */
 weir__cu_result weir__cuda_time_of(struct weir__cuda *dev, weir__cu_event *event, uint64_t *ns);
 
-/* ---- issue.c, copy.c, code.c, product.c: commands ---- */
+/* ---- submit.c, issue.c, copy.c, code.c, product.c: commands ---- */
 
 weir_status weir__cuda_submit(weir_stream *s, const struct weir__kernel *kernel);
 /* Hands a kernel to CUDA. (L) */

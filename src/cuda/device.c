@@ -199,6 +199,7 @@ static weir_status cuda_open(weir_device *base, struct weir__spec *spec)
     weir_status st;
 
     dev->api = weir__cuda_api_get();
+    dev->collectives = &weir__cuda_collectives;
     dev->traced.end = &dev->traced.first;
     weir__cuda_jobs_open(dev);
     cu = &dev->api->cu;

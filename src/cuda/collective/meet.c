@@ -51,6 +51,12 @@ static weir_status prepare(struct weir__cuda_meet *m, const struct weir__kernel 
 }
 
 static void wake(struct weir__participant *participant);
+static void arrive(void *user);
+
+static void drop(void *user)
+{
+    weir__free(user);
+}
 
 weir_status weir__cuda_queue_meet(struct weir__cuda_stream *s, weir__cu_stream tail,
                                   const struct weir__kernel *k, const struct weir__cuda_run *run,
@@ -75,12 +81,8 @@ weir_status weir__cuda_queue_meet(struct weir__cuda_stream *s, weir__cu_stream t
         weir__free(m);
         return st;
     }
-    return weir__cuda_queue_job(s, tail, &(struct weir__cuda_job){.seq = m->seq, .meet = m});
-}
-
-void weir__cuda_meet_free(struct weir__cuda_meet *m)
-{
-    weir__free(m);
+    return weir__cuda_queue_job(s, tail,
+                                &(struct weir__cuda_job){.serve = arrive, .drop = drop, .user = m});
 }
 
 /* ---- the end ---- */
@@ -168,8 +170,10 @@ static void miss(struct weir__cuda_meet *m, weir_status status, const char *why)
     weir__cuda_meet_finish(m, NULL);
 }
 
-void weir__cuda_meet_arrive(struct weir__cuda_meet *m)
+/* On the helper thread: its stream is there. */
+static void arrive(void *user)
 {
+    struct weir__cuda_meet *m = user;
     const struct weir__meet *meet = weir__cuda_meet_of(m);
     weir_status st = weir__stream_error(m->blamed.stream, m->blamed.seq);
 
@@ -188,10 +192,10 @@ void weir__cuda_meet_arrive(struct weir__cuda_meet *m)
         weir__cuda_meet_finish(m, NULL);
 }
 
-/* ---- for faults.c and jobs.c ---- */
+/* ---- for the rooms below ---- */
 
-bool weir__cuda_meet_explain(const struct weir__cuda_stream *s, const struct weir__code_failure *f,
-                             char *text, size_t size)
+static bool explain_failure(const struct weir__cuda_stream *s, const struct weir__code_failure *f,
+                            char *text, size_t size)
 {
     const struct weir__cuda_meet *m;
 
@@ -206,7 +210,7 @@ bool weir__cuda_meet_explain(const struct weir__cuda_stream *s, const struct wei
     return m;
 }
 
-void weir__cuda_meets_dead(struct weir__cuda *dev)
+static void break_groups(struct weir__cuda *dev)
 {
     for (;;) {
         const struct weir__cuda_meet *m;
@@ -225,6 +229,8 @@ void weir__cuda_meets_dead(struct weir__cuda *dev)
         weir__group_drop(group);
     }
 }
+
+const struct weir__cuda_collectives weir__cuda_collectives = {explain_failure, break_groups};
 
 void weir__cuda_explain(weir_device *const *devs, int ndevs, struct weir__text *report,
                         struct weir__text *cycle)

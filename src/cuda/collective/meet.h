@@ -15,16 +15,7 @@ weir_status weir__cuda_queue_meet(struct weir__cuda_stream *s, weir__cu_stream t
                                   const struct weir__kernel *kernel,
                                   const struct weir__cuda_run *run,
                                   struct weir__cuda_traced *traced);
-/* It was not queued after all. */
-void weir__cuda_meet_free(struct weir__cuda_meet *meet);
-/* On the helper thread: its stream is there; the parts of its rendezvous are over. */
-void weir__cuda_meet_arrive(struct weir__cuda_meet *meet);
-void weir__cuda_meet_look(struct weir__cuda_meet *meet);
-/* What a failure of the stream means, if it is that of a part. */
-bool weir__cuda_meet_explain(const struct weir__cuda_stream *s,
-                             const struct weir__code_failure *failure, char *text, size_t size);
-/* The context is unusable: groups that wait on it are broken. On the helper thread. */
-void weir__cuda_meets_dead(struct weir__cuda *dev);
+extern const struct weir__cuda_collectives weir__cuda_collectives;
 /* The driver's explain. */
 void weir__cuda_explain(weir_device *const *devs, int ndevs, struct weir__text *report,
                         struct weir__text *cycle);

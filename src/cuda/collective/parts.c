@@ -191,11 +191,13 @@ static void close_rendezvous(struct weir__cuda_meet *last, int rank, weir_status
     weir__cuda_meet_finish(last, opener);
 }
 
+static void look(void *user);
+
 static weir_status queue_look(struct weir__cuda_meet *last)
 {
     struct weir__cuda *dev = weir__cuda_device_of(last);
     bool pushed = weir__cuda_enter(dev);
-    weir_status st = weir__cuda_queue_look(last, last->stream, last->side);
+    weir_status st = weir__cuda_queue_look(last->stream, last->side, look, last);
 
     weir__cuda_leave(dev, pushed);
     return st;
@@ -205,7 +207,7 @@ void weir__cuda_run_parts(struct weir__cuda_meet *last)
 {
     const struct weir__rendezvous *rendezvous = last->participant.in;
     struct opening opening;
-    bool look = false;
+    bool may_fail = false;
     int rank = last->participant.rank;
     char text[400];
     weir_status st = WEIR_OK;
@@ -214,7 +216,7 @@ void weir__cuda_run_parts(struct weir__cuda_meet *last)
         struct weir__cuda_meet *m = participant_at(rendezvous, left);
 
         rank = m->participant.rank;
-        look |= m->code && m->code->fails;
+        may_fail |= m->code && m->code->fails;
         if (!(st = check_reach(m, rendezvous)))
             st = start_part(m, rendezvous->args);
     }
@@ -222,7 +224,7 @@ void weir__cuda_run_parts(struct weir__cuda_meet *last)
         rank = last->participant.rank;
         st = join_parts(last);
     }
-    if (!st && look && !(st = queue_look(last)))
+    if (!st && may_fail && !(st = queue_look(last)))
         return;
     if (st) {
         snprintf(text, sizeof text, "%s", weir_last_error());
@@ -283,8 +285,11 @@ static void look_at_all_parts(struct weir__cuda_meet *last)
     close_rendezvous(last, rank, st, st ? text : NULL, false);
 }
 
-void weir__cuda_meet_look(struct weir__cuda_meet *last)
+/* On the helper thread: parts that can fail, or its own, are over. */
+static void look(void *user)
 {
+    struct weir__cuda_meet *last = user;
+
     if (weir__cuda_group_of(last)->procs) {
         look_at_own_part(last);
         return;

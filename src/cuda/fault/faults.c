@@ -9,7 +9,6 @@
  * only ever moves forward in the queue, so that it does not matter in which order the host learns
  * of failures. */
 #include "cuda/fault/faults.h"
-#include "cuda/collective/meet.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -149,7 +148,7 @@ static void read_failure(struct weir__cuda_stream *s)
 
     if (seq == atomic_load(&s->faults.seen))
         return;
-    if (!weir__cuda_meet_explain(s, f, what, sizeof what))
+    if (!weir__cuda_of(s->base.dev)->collectives->explain(s, f, what, sizeof what))
         snprintf(what, sizeof what, "index %lld is out of range: 0..%lld", (long long)f->index,
                  (long long)f->limit - 1);
     snprintf(text, sizeof text, "operator '%s' on stream '%s': %s", f->name,

@@ -1,5 +1,5 @@
 /* Opening the libraries. */
-#include "cuda/load/api.h"
+#include "cuda/api.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

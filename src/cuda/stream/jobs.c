@@ -5,7 +5,7 @@
  * So it only wakes a helper thread, which calls the user's function and then lets the stream
  * go on by writing the word that it waits for. What is not the user's has a helper of its own: a
  * callback may take its time. */
-#include "cuda/collective/meet.h"
+#include "cuda/stream/jobs.h"
 #include "cuda/fault/faults.h"
 
 #include "base/thread.h"
@@ -15,7 +15,7 @@
 /* Not the user's: for other devices. */
 static bool is_ours(const struct weir__cuda_job *job)
 {
-    return job->meet || job->relay || job->ours;
+    return job->serve || job->relay || job->ours;
 }
 
 static struct weir__cuda_helper *helper_of(const struct weir__cuda_job *job)
@@ -73,10 +73,15 @@ void weir__cuda_open_gate(struct weir__cuda_stream *s, uint64_t seq)
     atomic_store_explicit(&s->word->gate, seq, memory_order_release);
 }
 
+static void drop_work(const struct weir__cuda_job *job)
+{
+    if (job->drop)
+        job->drop(job->user);
+}
+
 static void free_job(struct weir__cuda_job *job)
 {
-    if (job->meet)
-        weir__cuda_meet_free(job->meet);
+    drop_work(job);
     weir__free(job);
 }
 
@@ -114,28 +119,23 @@ static void pass_relay(void *user)
 static void run_job(struct weir__cuda *dev, struct weir__cuda_job *job)
 {
     if (!job->whole) {
-        if (job->meet)
-            weir__cuda_meet_free(job->meet);
+        drop_work(job);
         put_away(job);
         return;
     }
-    if (job->relay) {
+    if (!job->beside)
         note_reached(dev, job);
+    if (job->relay) {
         atomic_fetch_add(&dev->base.visitors, 1);
         if (!weir__relay_park(job->relay, pass_relay, job))
             pass_relay(job);
         return;
     }
-    if (job->look) {
-        weir__cuda_meet_look(job->meet);
+    if (job->serve) {
+        job->serve(job->user);
     } else {
-        note_reached(dev, job);
-        if (job->meet) {
-            weir__cuda_meet_arrive(job->meet);
-        } else {
-            job->fn(job->user, weir__stream_error(&job->stream->base, job->seq));
-            weir__cuda_open_gate(job->stream, job->seq);
-        }
+        job->fn(job->user, weir__stream_error(&job->stream->base, job->seq));
+        weir__cuda_open_gate(job->stream, job->seq);
     }
     put_away(job);
 }
@@ -150,7 +150,7 @@ static void *help(void *user)
         struct weir__cuda_job *job = take_job(h);
 
         if (weir__unlikely(atomic_load(&h->dev->faults.dead)))
-            weir__cuda_meets_dead(h->dev);
+            h->dev->collectives->dead(h->dev);
         if (job)
             run_job(h->dev, job);
         else if (atomic_load(&h->stops))
@@ -232,8 +232,7 @@ weir_status weir__cuda_queue_job(struct weir__cuda_stream *s, weir__cu_stream ta
     weir_status st;
 
     if (!job) {
-        if (draft->meet)
-            weir__cuda_meet_free(draft->meet);
+        drop_work(draft);
         return weir__fail_nomem("queueing a callback on stream '%s'", s->base.name);
     }
     *job = *draft;
@@ -284,8 +283,8 @@ weir_status weir__cuda_wait_relay(weir_stream *s, struct weir__relay *relay)
     return queue_command(s, &(struct weir__cuda_job){.relay = relay}, "wait");
 }
 
-weir_status weir__cuda_queue_look(struct weir__cuda_meet *meet, struct weir__cuda_stream *s,
-                                  weir__cu_stream side)
+weir_status weir__cuda_queue_look(struct weir__cuda_stream *s, weir__cu_stream side,
+                                  void (*serve)(void *user), void *user)
 {
     struct weir__cuda *dev = weir__cuda_of(s->base.dev);
     struct weir__cuda_job *job = weir__calloc(1, sizeof *job);
@@ -294,8 +293,9 @@ weir_status weir__cuda_queue_look(struct weir__cuda_meet *meet, struct weir__cud
     if (!job)
         return weir__fail_nomem("watching a collective on stream '%s'", s->base.name);
     job->stream = s;
-    job->meet = meet;
-    job->look = job->whole = job->queued = true;
+    job->serve = serve;
+    job->user = user;
+    job->beside = job->whole = job->queued = true;
     add_job(helper_of(job), job);
     if ((st = weir__cuda_check(dev, dev->api->cu.launch_host(side, reached, job), "a look"))) {
         remove_job(helper_of(job), job);

@@ -4,37 +4,37 @@
 
 #include "cuda/cuda.h"
 
-/* What the helper thread does when a stream gets there: a callback, or something for a
- * collective. */
+/* What the helper thread does when a stream gets there, one of three: it calls `fn` and opens the
+ * gate behind the job; it calls `serve`, which sees to the gate; or it waits for the relay. */
 struct weir__cuda_job {
     struct weir__cuda_job *next;
     struct weir__cuda_stream *stream;
     uint64_t seq;
     weir_callback_fn fn;
+    void (*serve)(void *user);
+    void (*drop)(void *user); /* with `serve`: it is given up */
     void *user;
-    struct weir__cuda_meet *meet; /* fn is NULL: it arrives, */
-    bool look;                    /* or the parts of its rendezvous are over */
-    struct weir__relay *relay;    /* both are: the stream goes on when it is signalled */
-    bool ours;                    /* fn is the library's, and waits for nobody */
-    bool whole;                   /* else it could not be queued, and nothing is done */
-    bool queued, reached;         /* it is done when it is both */
+    struct weir__relay *relay; /* the stream goes on when it is signalled */
+    bool beside;               /* it is no command of the stream and has no gate */
+    bool ours;                 /* fn is the library's, and waits for nobody */
+    bool whole;                /* else it could not be queued, and nothing is done */
+    bool queued, reached;      /* it is done when it is both */
 };
 
 weir_status weir__cuda_callback(weir_stream *s, weir_callback_fn fn, void *user);
 weir_status weir__cuda_signal_relay(weir_stream *s, struct weir__relay *relay);
 weir_status weir__cuda_wait_relay(weir_stream *s, struct weir__relay *relay);
-/* Queues what `draft` has to do, at `tail`; nothing goes on behind it until its gate is open. A
- * job's meet is taken over, come what may. (L) */
+/* Queues what `draft` has to do, at `tail`; nothing goes on behind it until its gate is open. Its
+ * `user` is served or dropped, come what may. (L) */
 weir_status weir__cuda_queue_job(struct weir__cuda_stream *s, weir__cu_stream tail,
                                  const struct weir__cuda_job *draft);
 /* The command that waits for the host is over. From any thread. */
 void weir__cuda_open_gate(struct weir__cuda_stream *s, uint64_t seq);
-/* On the helper thread: it looks at the rendezvous of `meet` when `side` gets there. */
-weir_status weir__cuda_queue_look(struct weir__cuda_meet *meet, struct weir__cuda_stream *s,
-                                  weir__cu_stream side);
+/* On the helper thread: it calls `serve` when `side` gets there, which is none of the stream's
+ * order. */
+weir_status weir__cuda_queue_look(struct weir__cuda_stream *s, weir__cu_stream side,
+                                  void (*serve)(void *user), void *user);
 void weir__cuda_jobs_open(struct weir__cuda *dev);
 void weir__cuda_jobs_close(struct weir__cuda *dev);
-/* Callbacks that CUDA will not reach any more are called. */
-void weir__cuda_jobs_dead(struct weir__cuda *dev);
 
 #endif

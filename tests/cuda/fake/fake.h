@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #include "control.h"
-#include "cuda/load/api.h"
+#include "cuda/api.h"
 #include "weir/launch.h"
 
 #define FAKE_MEMORY ((size_t)4 << 30)

@@ -1,8 +1,8 @@
 /* The NVIDIA libraries: every function weir calls, in one table each, and the few types and
  * constants they take. Nothing of CUDA is needed to build; the libraries are opened when the
  * device is first asked for. Layouts and numbers are those of CUDA's stable ABI. */
-#ifndef WEIR_CUDA_LOAD_API_H
-#define WEIR_CUDA_LOAD_API_H
+#ifndef WEIR_CUDA_API_H
+#define WEIR_CUDA_API_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* What a stream of the driver is made of, part by part, with the lock of each. */
-#ifndef WEIR_CUDA_STREAM_STREAM_H
-#define WEIR_CUDA_STREAM_STREAM_H
+#ifndef WEIR_CUDA_STREAM_H
+#define WEIR_CUDA_STREAM_H
 
-#include "cuda/load/api.h"
+#include "cuda/api.h"
 #include "device/device.h"
 
 #define WEIR__CUDA_RING 64   /* events of a stream that may still be waited for */
