@@ -15,7 +15,7 @@ struct words {
     const char *spec, *ranks, *tp, *ep, *pp, *batch, *prompt, *output, *quant, *placement, *mtp;
     const char *imbalance, *ttft, *tpot, *most, *graph, *prefill_graph;
     const char *chunk, *serve, *prefill_ranks, *rate, *html;
-    bool search, json, prefetch, prolog;
+    bool search, json, prefetch, prolog, spread;
 };
 
 static int bad_value(const char *option, const char *value, const char *what)
@@ -90,6 +90,7 @@ static int read_deploy(const struct words *w, struct weir__deploy *d)
     d->placement = (enum weir__placement)placement;
     d->prefetch = w->prefetch;
     d->prolog = w->prolog;
+    d->spread = w->spread;
     return -1;
 }
 
@@ -193,6 +194,8 @@ int weir_cmd_estimate(int argc, char **argv)
         {"--prefetch", NULL, "bring experts' weights to the second level beside dispatch",
          &w.prefetch, NULL},
         {"--prolog", NULL, "MLA: what the cache gets on a stream of its own", &w.prolog, NULL},
+        {"--spread", NULL, "MLA prefill: heads over all dies, tokens for the rest", &w.spread,
+         NULL},
         {"--chunk", "N", "tokens of prompts that ride with each decode step; none", NULL, &w.chunk},
         {"--mtp", "SHARE", "draft one token a step; the share that is accepted", NULL, &w.mtp},
         {"--imbalance", "X", "load of the fullest die's experts, of the mean; 1", NULL,

@@ -66,6 +66,8 @@ struct weir__deploy {
     double chunk_context;  /* keys that one of them sees; 0: half of a prompt */
     bool prefetch;         /* experts' weights come to the second level beside the dispatch */
     bool prolog;           /* of MLA, the cache's side on a stream of its own */
+    bool spread; /* of MLA, in a prefill: each die has some heads of all tokens, and its own
+                  * tokens for the rest, so that prompts of any length load dies alike */
 };
 void weir__deploy_init(struct weir__deploy *d);
 /* returns  WEIR_EINVAL naming what does not divide what. */

@@ -183,21 +183,20 @@ static void chunk_attention(struct writer *w, const char *prefix, double heads, 
         step(w, prefix, "chunk_attention", &n, last);
 }
 
-/* Queries, absorbed into the cache's space where one token looks at it, and what the cache gets;
- * the latter may have a stream of its own. `kv` becomes its node there. */
-static void latent_prolog(struct writer *w, const char *prefix, double heads, char *kv, char *last)
+/* Queries, absorbed into the cache's space, and what the cache gets; the latter may have a stream
+ * of its own. `kv` becomes its node there. */
+static void decode_prolog(struct writer *w, const char *prefix, double heads, char *kv, char *last)
 {
     const struct weir__llm *m = w->m;
     double query = heads * (m->nope + m->rope), t = w->tokens;
-    double up = heads * m->kv_rank * m->nope, down = heads * m->kv_rank * m->v_dim;
     double cache = m->hidden * (m->kv_rank + m->rope);
-    double weights = m->q_rank > 0 ? m->hidden * m->q_rank + m->q_rank * query : m->hidden * query;
-    bool apart = w->d->prolog && !w->prefill;
+    double weights =
+        (m->q_rank > 0 ? m->hidden * m->q_rank + m->q_rank * query : m->hidden * query) +
+        heads * m->kv_rank * m->nope;
     const char *stream = w->stream;
     struct node n = {.engine = "mix", .dtype = product_type(w->d)};
 
-    weights += w->prefill ? up + down : up;
-    if (apart) {
+    if (w->d->prolog) {
         n.flops = 2 * t * cache;
         n.bytes = cache * weight_bytes(w->d) + 2 * t * (m->hidden + m->kv_rank + m->rope);
         strcpy(kv, last);
@@ -209,9 +208,47 @@ static void latent_prolog(struct writer *w, const char *prefix, double heads, ch
     }
     n.flops = 2 * t * weights;
     n.bytes = weights * weight_bytes(w->d) + 2 * t * (m->hidden + query);
-    if (w->prefill) /* long products: they reach what products reach */
-        n.engine = "cube";
     step(w, prefix, "mla_prolog", &n, last);
+}
+
+/* Between all dies of a stage, by copy engines. */
+static void spread(struct writer *w, const char *prefix, const char *part, const char *kind,
+                   double bytes, char *last)
+{
+    unsigned dies = w->d->ranks / w->d->pp;
+    const char *stream = w->stream;
+
+    if (!w->d->spread || dies < 2)
+        return;
+    w->stream = w->d->placement == WEIR__PLACE_TWO ? "exchange" : stream;
+    step(w, prefix, part,
+         &(struct node){.engine = "sdma", .collective = kind, .bytes = bytes, .ranks = dies}, last);
+    w->stream = stream;
+}
+
+/* Down to latents, up to queries, keys and values of each head, positions into both. Keys are put
+ * together of a part of each head's own and one that all heads share. */
+static void prefill_prolog(struct writer *w, const char *prefix, double heads, char *last)
+{
+    const struct weir__llm *m = w->m;
+    double query = heads * (m->nope + m->rope), t = w->tokens;
+    double latent = m->q_rank + m->kv_rank + m->rope, from = m->q_rank > 0 ? m->q_rank : m->hidden;
+    double all = t * (w->d->spread ? (double)w->d->ranks / w->d->pp : 1);
+    struct node n;
+
+    quantise(w, prefix, "quant_in", t, m->hidden, last);
+    n = product(w, t, m->hidden, latent, 1);
+    step(w, prefix, "mla_down", &n, last);
+    n = rowwise(t, 2 * latent);
+    step(w, prefix, "latent_norm", &n, last);
+    spread(w, prefix, "latent_gather", "all_gather",
+           all * latent * (w->d->quant == WEIR__QUANT_BF16 ? 2 : 1), last);
+    n = product(w, t, from, query, 1);
+    step(w, prefix, "q_up", &n, last);
+    n = product(w, t, m->kv_rank, heads * (m->nope + m->v_dim), 1);
+    step(w, prefix, "kv_up", &n, last);
+    n = rowwise(t, query + heads * m->nope + 2 * heads * m->rope);
+    step(w, prefix, "rope", &n, last);
 }
 
 /* Absorbed where one token looks at the compressed cache, expanded where many do. */
@@ -222,7 +259,10 @@ static void latent_attention(struct writer *w, const char *prefix, char *last)
     char kv[NAME] = "", name[NAME];
     struct node n;
 
-    latent_prolog(w, prefix, heads, kv, last);
+    if (w->prefill)
+        prefill_prolog(w, prefix, heads, last);
+    else
+        decode_prolog(w, prefix, heads, kv, last);
     n = (struct node){.engine = "mix", .dtype = "bf16"};
     if (w->prefill) {
         n.flops = 2 * t * heads * w->context * (m->nope + m->rope + m->v_dim);
@@ -239,6 +279,8 @@ static void latent_attention(struct writer *w, const char *prefix, char *last)
     if (!w->prefill) {
         n = product(w, t * heads, m->kv_rank, m->v_dim, heads);
         step(w, prefix, "v_up", &n, last);
+    } else {
+        spread(w, prefix, "head_exchange", "all_to_all", 2 * t * heads * m->v_dim, last);
     }
     quantise(w, prefix, "quant", t, heads * m->v_dim, last);
     n = product(w, t, heads * m->v_dim, m->hidden, 1);
