@@ -171,3 +171,48 @@ TEST(imported, collectives_of_two_profiles_meet)
     }
     CHECK_OK(weir_device_close(dev));
 }
+
+/* Clocks of devices begin whenever; the first operator begins at once. */
+TEST(imported, a_trace_of_weir_runs_again_from_its_first_operator)
+{
+    const weir_trace_device devices[] = {{.name = "cpu", .model = ""}};
+    const weir_trace_stream streams[] = {{.name = "default"}, {.name = "other"}};
+    const weir_trace_wait waits[] = {{.stream = 1, .source_stream = 0, .op = 1, .source_op = 0}};
+    const weir_trace_op ops[] = {
+        {.name = "a",
+         .scope = "",
+         .engine = WEIR_ENGINE_CUBE,
+         .blocks = 1,
+         .cores = 1,
+         .started_ns = 5000000,
+         .ended_ns = 5030000},
+        {.name = "b",
+         .scope = "",
+         .stream = 1,
+         .engine = WEIR_ENGINE_CUBE,
+         .blocks = 1,
+         .cores = 1,
+         .started_ns = 5031000,
+         .ended_ns = 5050000,
+         .first_wait = 0,
+         .nwaits = 1},
+    };
+    weir_device *dev = open_model();
+    weir_graph *g;
+    weir_trace *t;
+
+    CHECK_OK(weir_trace_make(&(weir_trace_data){.devices = devices,
+                                                .ndevices = 1,
+                                                .streams = streams,
+                                                .nstreams = 2,
+                                                .ops = ops,
+                                                .nops = 2,
+                                                .waits = waits,
+                                                .nwaits = 1},
+                             &t));
+    g = import(t, dev);
+    CHECK_EQ(makespan(&g, 1), US(50));
+    weir_graph_destroy(g);
+    weir_trace_free(t);
+    CHECK_OK(weir_device_close(dev));
+}

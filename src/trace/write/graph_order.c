@@ -100,8 +100,19 @@ static void find_streams(const weir_trace *t, struct stream *streams)
     }
 }
 
+/* When the trace began: of all devices, which start together. */
+static int64_t first_start(const weir_trace *t)
+{
+    int64_t first = INT64_MAX;
+
+    for (int i = 0; i < t->nops; i++)
+        first = t->ops[i].started_ns < first ? t->ops[i].started_ns : first;
+    return first;
+}
+
 static bool find_edges(struct weir__graph_order *o, const weir_trace *t)
 {
+    int64_t begin = first_start(t);
     size_t n = (size_t)t->nstreams;
     struct stream *streams = weir__calloc(n + 1, sizeof *streams);
     uint32_t *seen = weir__calloc(n * n + 1, sizeof *seen); /* by stream, then other stream */
@@ -112,7 +123,7 @@ static bool find_edges(struct weir__graph_order *o, const weir_trace *t)
     for (int i = 0; i < o->nops && ok; i++) {
         struct weir__graph_op *to = &o->ops[i];
         const weir_trace_op *op = &t->ops[to->op];
-        int64_t ready = 0;
+        int64_t ready = begin;
 
         to->first_edge = (uint32_t)o->nedges;
         if (to->op > streams[op->stream].begin)
