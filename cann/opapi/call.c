@@ -91,8 +91,9 @@ tensor *view_of(struct call *c, const aclTensor *t)
     if (!n) /* has no bytes anywhere */
         return call_ok(c, weir_tensor_empty(c->stream, dtype, t->ndim, t->shape, &x)) ? own(c, x)
                                                                                       : NULL;
-    err = weir_cann_tensor(t->data + t->offset * (int64_t)weir_dtype_size(dtype), dtype, t->ndim,
-                           t->shape, t->stride, &x);
+    err = weir_cann_tensor(t->offset ? t->data + t->offset * (int64_t)weir_dtype_size(dtype)
+                                     : t->data,
+                           dtype, t->ndim, t->shape, t->stride, &x);
     if (err) {
         c->err = ACLNN_ERR_PARAM_INVALID;
         return NULL;

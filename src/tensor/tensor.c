@@ -332,34 +332,75 @@ weir_status weir_tensor_wrap(weir_stream *s, weir_dtype dtype, int ndim, const i
     return st;
 }
 
+/* The usual view, of bytes with strides, in one pass. Whatever is large, empty, wrong or otherwise
+ * unusual is left to view_checked, which says what is wrong: false. */
+static bool view_usual(const struct weir__view *from, size_t offset, weir_dtype dtype, int ndim,
+                       const int64_t *shape, const int64_t *strides, struct weir__view *v)
+{
+    const uint64_t most = 1u << 30;
+    uint64_t elements = 1, reach = 1, room;
+
+    if (from->dtype != WEIR_U8 || from->ndim != 1 || (from->stride[0] != 1 && from->shape[0] > 1) ||
+        (unsigned)dtype >= WEIR_DTYPE_COUNT || (unsigned)ndim > WEIR_MAX_DIMS || !strides)
+        return false;
+    for (int i = 0; i < ndim; i++) {
+        uint64_t size = (uint64_t)shape[i], stride = (uint64_t)strides[i];
+
+        if (!size || size > most || stride > most || (elements *= size) > most ||
+            (reach += (size - 1) * stride) > most)
+            return false;
+        v->shape[i] = shape[i];
+        v->stride[i] = strides[i];
+    }
+    room = (uint64_t)from->shape[0];
+    if (offset > room || reach * dtypes[dtype].size > room - offset)
+        return false;
+    v->dtype = dtype;
+    v->ndim = ndim;
+    v->data = from->data + offset;
+    return !((uintptr_t)v->data & (dtypes[dtype].size - 1));
+}
+
+static weir_status view_checked(const struct weir__view *from, size_t offset, weir_dtype dtype,
+                                int ndim, const int64_t *shape, const int64_t *strides,
+                                struct weir__view *v)
+{
+    const char *first, *last;
+    size_t bytes, reach;
+    weir_status st;
+
+    if ((st = weir__view_init(v, dtype, ndim, shape)) || (st = set_strides(v, strides)))
+        return st;
+    if (!weir__view_is_contiguous(from))
+        return weir__fail(WEIR_ESHAPE, "view: %s is not contiguous", weir__view_text(from).text);
+    bytes = (size_t)weir__view_numel(from) * weir_dtype_size(from->dtype);
+    weir__view_span(v, &first, &last);
+    reach = (size_t)((uintptr_t)last - (uintptr_t)first);
+    if (offset > bytes || reach > bytes - offset)
+        return weir__fail(WEIR_ERANGE, "view: %s from byte %zu on does not lie within %s",
+                          weir__view_text(v).text, offset, weir__view_text(from).text);
+    v->data = from->data + offset;
+    if ((uintptr_t)v->data % weir_dtype_size(dtype))
+        return weir__fail(WEIR_EINVAL, "view: %s at %p is not aligned", weir__view_text(v).text,
+                          (void *)v->data);
+    return WEIR_OK;
+}
+
 weir_status weir_tensor_view(weir_tensor *from, size_t offset, weir_dtype dtype, int ndim,
                              const int64_t *shape, const int64_t *strides, weir_tensor **out)
 {
     WEIR__NEED(out, "out");
 
     struct weir__view view;
-    const char *first, *last;
-    size_t bytes, reach;
     weir_tensor *t;
     weir_status st;
 
     *out = NULL;
-    if ((st = weir__tensor_check_bytes(from, "view")) ||
-        (st = weir__view_init(&view, dtype, ndim, shape)) || (st = set_strides(&view, strides)))
+    if ((st = weir__tensor_check_bytes(from, "view")))
         return st;
-    if (!weir__view_is_contiguous(&from->view))
-        return weir__fail(WEIR_ESHAPE, "view: %s is not contiguous",
-                          weir__view_text(&from->view).text);
-    bytes = (size_t)weir__view_numel(&from->view) * weir_dtype_size(from->view.dtype);
-    weir__view_span(&view, &first, &last);
-    reach = (size_t)((uintptr_t)last - (uintptr_t)first);
-    if (offset > bytes || reach > bytes - offset)
-        return weir__fail(WEIR_ERANGE, "view: %s from byte %zu on does not lie within %s",
-                          weir__view_text(&view).text, offset, weir__view_text(&from->view).text);
-    view.data = from->view.data + offset;
-    if ((uintptr_t)view.data % weir_dtype_size(dtype))
-        return weir__fail(WEIR_EINVAL, "view: %s at %p is not aligned", weir__view_text(&view).text,
-                          (void *)view.data);
+    if (!view_usual(&from->view, offset, dtype, ndim, shape, strides, &view) &&
+        (st = view_checked(&from->view, offset, dtype, ndim, shape, strides, &view)))
+        return st;
     weir__mutex_lock(&from->dev->lock);
     if ((t = weir__tensor_new(from->dev))) {
         atomic_fetch_add_explicit(&from->buffer->refs, 1, memory_order_relaxed);
