@@ -70,7 +70,7 @@ static HcclComm handle_new(struct comm *c)
     return handle;
 }
 
-static struct comm *handle_find(HcclComm handle, bool take)
+struct comm *comm_find(HcclComm handle, bool take)
 {
     uintptr_t h = (uintptr_t)handle, i = h & 0xffff;
     struct comm *c = NULL;
@@ -90,7 +90,7 @@ HcclResult comm_get(const char *function, HcclComm handle, struct comm **out)
 {
     if (!handle)
         return hccl_fail(function, HCCL_E_PTR, "comm is NULL");
-    if (!(*out = handle_find(handle, false)))
+    if (!(*out = comm_find(handle, false)))
         return hccl_fail(function, HCCL_E_PARA, "%p is no communicator, or a destroyed one",
                          handle);
     if ((*out)->shared && atomic_load(&(*out)->shared->broken))
@@ -415,7 +415,7 @@ static void leave_local(struct comm *c)
 
 EXPORT HcclResult HcclCommDestroy(HcclComm comm)
 {
-    struct comm *c = handle_find(comm, true);
+    struct comm *c = comm_find(comm, true);
 
     if (!comm)
         return hccl_fail(__func__, HCCL_E_PTR, "comm is NULL");
@@ -431,89 +431,5 @@ EXPORT HcclResult HcclCommDestroy(HcclComm comm)
         pthread_join(c->thread, NULL);
     }
     comm_free(c);
-    return HCCL_SUCCESS;
-}
-
-/* ---- asking ---- */
-
-EXPORT HcclResult HcclGetRankSize(HcclComm comm, uint32_t *rankSize)
-{
-    struct comm *c;
-    HcclResult r = comm_get(__func__, comm, &c);
-
-    if (!r && !rankSize)
-        r = hccl_fail(__func__, HCCL_E_PTR, "rankSize is NULL");
-    if (!r)
-        *rankSize = c->nranks;
-    return r;
-}
-
-EXPORT HcclResult HcclGetRankId(HcclComm comm, uint32_t *rank)
-{
-    struct comm *c;
-    HcclResult r = comm_get(__func__, comm, &c);
-
-    if (!r && !rank)
-        r = hccl_fail(__func__, HCCL_E_PTR, "rank is NULL");
-    if (!r)
-        *rank = c->rank;
-    return r;
-}
-
-EXPORT HcclResult HcclGetCommName(HcclComm comm, char *commName)
-{
-    struct comm *c;
-    HcclResult r = comm_get(__func__, comm, &c);
-
-    if (!r && !commName)
-        r = hccl_fail(__func__, HCCL_E_PTR, "commName is NULL");
-    if (!r)
-        strcpy(commName, c->name);
-    return r;
-}
-
-EXPORT HcclResult HcclGetCommAsyncError(HcclComm comm, HcclResult *asyncError)
-{
-    struct comm *c = handle_find(comm, false);
-
-    if (!asyncError)
-        return hccl_fail(__func__, HCCL_E_PTR, "asyncError is NULL");
-    if (!c)
-        return hccl_fail(__func__, HCCL_E_PARA, "%p is no communicator", comm);
-    *asyncError =
-        c->group ? (weir_group_state(c->group) ? HCCL_E_NETWORK : HCCL_SUCCESS) : c->error;
-    return HCCL_SUCCESS;
-}
-
-EXPORT uint32_t HcclGetCommConfigCapability(void)
-{
-    return 0; /* no setting of a communicator is read */
-}
-
-EXPORT const char *HcclGetErrorString(HcclResult code)
-{
-    switch ((int)code) {
-#define TEXT(name, number, text) \
-    case number:                 \
-        return text;
-        WEIR_HCCL_RESULT_LIST(TEXT)
-#undef TEXT
-    default:
-        return "an unknown error";
-    }
-}
-
-EXPORT HcclResult HcclSetConfig(HcclConfig config, HcclConfigValue configValue)
-{
-    (void)config, (void)configValue;
-    return HCCL_SUCCESS;
-}
-
-EXPORT HcclResult HcclGetConfig(HcclConfig config, HcclConfigValue *configValue)
-{
-    (void)config;
-    if (!configValue)
-        return hccl_fail(__func__, HCCL_E_PTR, "configValue is NULL");
-    configValue->value = 1; /* results are the same at every run */
     return HCCL_SUCCESS;
 }

@@ -94,6 +94,8 @@ struct comm {
 
 /* ---- comm.c ---- */
 
+/* The communicator, also one that has failed; NULL. `take`: it is no longer found. */
+struct comm *comm_find(HcclComm handle, bool take);
 HcclResult comm_get(const char *function, HcclComm handle, struct comm **out);
 HcclResult hccl_fail(const char *function, HcclResult result, const char *format, ...)
     WEIR_PRINTF(3, 4);

@@ -13,10 +13,18 @@
 /* The operand that is written first, and writing it. */
 int result(const struct call *c);
 void give(struct call *c, tensor *x);
+/* The same for what is promoted: in place, a float does not become an integer. */
+void give_promoted(struct call *c, tensor *x);
 
 /* A scalar operand beside x, as a tensor without dims, in a type that takes x where PyTorch
  * would. */
 tensor *beside(struct call *c, int i, tensor *x);
+/* Whether that scalar may be given to weir as a number: x keeps its type. */
+bool plain(const struct call *c, int i, const tensor *x);
+/* Integers as floats, to be divided. */
+tensor *divisible(struct call *c, tensor *x);
+/* Operand 1 beside x: a tensor or a scalar. */
+tensor *second(struct call *c, tensor *x);
 /* The dims of an array operand, wrapped; gives how many; none means all. */
 int dims_of(struct call *c, tensor *x, int i, int *dims);
 int64_t elements_along(const tensor *x, const int *dims, int n);

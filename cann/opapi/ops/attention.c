@@ -1,38 +1,20 @@
 /* Attention in its many forms. All of them become [batch, heads, length, size] first. */
-#include "run.h"
+#include "attention.h"
 
-struct attention {
-    tensor *q, *k, *v;   /* as given */
-    tensor *bias, *mask; /* added; true takes no part; or NULL */
-    bool bias_scaled;    /* scale * (q k' + bias) */
-    const aclIntArray *q_lengths, *kv_lengths;
-    bool cumulative; /* lengths are ends in a row of all tokens */
-    const char *layout;
-    int64_t heads, kv_heads; /* kv_heads 0: as many */
-    double scale;
-    int64_t before, after, sparse;
-};
-
-/* What a group of queries comes to. */
-struct scores {
-    tensor *e;          /* exp(score - most), 0 where masked; [b, n, sq, sk] */
-    tensor *most, *sum; /* [b, n, sq, 1] */
-};
-
-static bool is(const char *layout, const char *what)
+bool layout_is(const char *layout, const char *what)
 {
     return strcmp(layout, what) == 0;
 }
 
 /* [b, n, s, d] from a layout. */
-static tensor *to_heads(struct call *c, tensor *x, const char *layout, int64_t heads)
+tensor *to_heads(struct call *c, tensor *x, const char *layout, int64_t heads)
 {
     static const int middle[] = {0, 2, 1, 3}, from_sb[] = {1, 2, 0, 3};
     int64_t to[4];
 
     if (c->err || !x)
         return NULL;
-    if (is(layout, "BSH") || is(layout, "SBH")) {
+    if (layout_is(layout, "BSH") || layout_is(layout, "SBH")) {
         if (rank(x) != 3 || !heads || size(x, 2) % heads)
             return call_fail(c, "a tensor of %d dims is not %s with %lld heads", rank(x), layout,
                              (long long)heads);
@@ -40,31 +22,31 @@ static tensor *to_heads(struct call *c, tensor *x, const char *layout, int64_t h
         to[1] = size(x, 1);
         to[2] = heads;
         to[3] = size(x, 2) / heads;
-        return permute(c, reshape(c, x, 4, to), is(layout, "BSH") ? middle : from_sb);
+        return permute(c, reshape(c, x, 4, to), layout_is(layout, "BSH") ? middle : from_sb);
     }
-    if (rank(x) == 3 && is(layout, "TND"))
+    if (rank(x) == 3 && layout_is(layout, "TND"))
         return permute(c, unsqueeze(c, x, 0), middle);
     if (rank(x) != 4)
         return call_fail(c, "a tensor of %d dims is not %s", rank(x), layout);
-    if (is(layout, "BSND"))
+    if (layout_is(layout, "BSND"))
         return permute(c, x, middle);
-    if (is(layout, "BNSD") || is(layout, "BNSD_BSND"))
+    if (layout_is(layout, "BNSD") || layout_is(layout, "BNSD_BSND"))
         return x;
     return call_fail(c, "the layout '%s' is not supported", layout);
 }
 
 /* A result in the layout: in the order of its dims; put reshapes the rest. */
-static tensor *from_heads(struct call *c, tensor *x, const char *layout)
+tensor *from_heads(struct call *c, tensor *x, const char *layout)
 {
     static const int middle[] = {0, 2, 1, 3}, to_sb[] = {2, 0, 1, 3};
     int64_t to[3];
 
-    if (c->err || !x || is(layout, "BNSD"))
+    if (c->err || !x || layout_is(layout, "BNSD"))
         return x;
-    x = permute(c, x, is(layout, "SBH") ? to_sb : middle);
-    if (is(layout, "TND"))
+    x = permute(c, x, layout_is(layout, "SBH") ? to_sb : middle);
+    if (layout_is(layout, "TND"))
         return squeeze(c, x, 0);
-    if (is(layout, "BSND") || is(layout, "BNSD_BSND"))
+    if (layout_is(layout, "BSND") || layout_is(layout, "BNSD_BSND"))
         return x;
     to[0] = size(x, 0);
     to[1] = size(x, 1);
@@ -192,8 +174,8 @@ static tensor *probabilities(struct call *c, tensor *e, tensor *sum)
 }
 
 /* One batch of equal lengths; out in heads' order. */
-static tensor *attend(struct call *c, const struct attention *a, tensor *q, tensor *k, tensor *v,
-                      struct scores *stats)
+tensor *attend(struct call *c, const struct attention *a, tensor *q, tensor *k, tensor *v,
+               struct scores *stats)
 {
     tensor *mask = masked(c, a, size(q, 0), size(q, 2), size(k, 2)), *y = NULL;
     struct scores s;
@@ -226,7 +208,7 @@ static int64_t begin_of(const aclIntArray *ends, uint64_t b)
 }
 
 /* Runs it: `y`, then most and sum (or lse instead of most). Operand numbers; -1: not wanted. */
-static void run(struct call *c, struct attention *a, int out, int most, int sum, int lse)
+void attention_run(struct call *c, struct attention *a, int out, int most, int sum, int lse)
 {
     bool stats = (most >= 0 && given(c, most)) || (lse >= 0 && given(c, lse));
     int64_t kv_heads = a->kv_heads ? a->kv_heads : a->heads;
@@ -235,7 +217,7 @@ static void run(struct call *c, struct attention *a, int out, int most, int sum,
 
     if (c->err)
         return;
-    if (is(a->layout, "TND")) {
+    if (layout_is(a->layout, "TND")) {
         if (!a->q_lengths || !a->kv_lengths || a->q_lengths->size != a->kv_lengths->size) {
             (void)call_fail(c, "TND needs the lengths of q and of k, of the same count");
             return;
@@ -273,7 +255,7 @@ static void run(struct call *c, struct attention *a, int out, int most, int sum,
     }
 }
 
-static void refuse(struct call *c, int from, int to)
+void attention_refuse(struct call *c, int from, int to)
 {
     for (int i = from; i <= to; i++)
         if (c->row->operands[i].kind != OPERAND_VALUE && given(c, i) &&
@@ -304,19 +286,19 @@ static void training(struct call *c, bool packed)
         .sparse = integer(c, i + 7),
     };
 
-    refuse(c, 4, 5);
+    attention_refuse(c, 4, 5);
     if (real(c, i + 1) != 1)
         (void)call_fail(c, "dropout (keep_prob %g) is not supported", real(c, i + 1));
     if (packed) {
         a.q_lengths = c->args[8].ints;
         a.kv_lengths = c->args[9].ints;
     }
-    if (!c->err && !is(a.layout, "TND"))
-        a.kv_heads = is(a.layout, "BNSD")   ? size(a.k, 1)
-                     : is(a.layout, "BSND") ? size(a.k, 2)
-                     : size(a.q, 2)         ? a.heads * size(a.k, 2) / size(a.q, 2)
-                                            : a.heads;
-    run(c, &a, i + 11, i + 8, i + 9, -1);
+    if (!c->err && !layout_is(a.layout, "TND"))
+        a.kv_heads = layout_is(a.layout, "BNSD")   ? size(a.k, 1)
+                     : layout_is(a.layout, "BSND") ? size(a.k, 2)
+                     : size(a.q, 2)                ? a.heads * size(a.k, 2) / size(a.q, 2)
+                                                   : a.heads;
+    attention_run(c, &a, i + 11, i + 8, i + 9, -1);
 }
 
 void run_flash_attention(struct call *c)
@@ -352,15 +334,15 @@ void run_flash_attention_grad(struct call *c)
     struct scores s;
     const int dim = 3;
 
-    refuse(c, 5, 6);
+    attention_refuse(c, 5, 6);
     if (real(c, 14) != 1)
         (void)call_fail(c, "dropout (keep_prob %g) is not supported", real(c, 14));
     if (c->err)
         return;
-    kv_heads = is(a.layout, "BNSD")   ? size(a.k, 1)
-               : is(a.layout, "BSND") ? size(a.k, 2)
-               : size(a.q, 2)         ? a.heads * size(a.k, 2) / size(a.q, 2)
-                                      : a.heads;
+    kv_heads = layout_is(a.layout, "BNSD")   ? size(a.k, 1)
+               : layout_is(a.layout, "BSND") ? size(a.k, 2)
+               : size(a.q, 2)                ? a.heads * size(a.k, 2) / size(a.q, 2)
+                                             : a.heads;
     q = wide(c, to_heads(c, a.q, a.layout, a.heads));
     k = wide(c, shared(c, to_heads(c, a.k, a.layout, kv_heads), a.heads));
     v = wide(c, shared(c, to_heads(c, a.v, a.layout, kv_heads), a.heads));
@@ -379,182 +361,4 @@ void run_flash_attention_grad(struct call *c)
         from_heads(c, unshared(c, op_matmul(c, transpose(c, ds, 2, 3), q), kv_heads), a.layout));
     if (a.bias && given(c, 24) && numel(in(c, 24)) == numel(ds))
         put(c, 24, ds);
-}
-
-/* ---- inference ---- */
-
-/* Keys of a paged cache as rows: [blocks, length, h], or [blocks, heads, length, d], by the
- * table [b, blocks of a row]. */
-static tensor *paged(struct call *c, tensor *cache, tensor *table, const char *layout,
-                     int64_t kv_heads)
-{
-    static const int heads_last[] = {0, 2, 1, 3};
-    int64_t to[4];
-
-    table = op_maximums(c, cast(c, table, WEIR_I64), 0); /* -1 where there is none */
-    if (rank(cache) == 4) {
-        cache = contiguous(c, permute(c, cache, heads_last));
-        to[0] = size(cache, 0);
-        to[1] = size(cache, 1);
-        to[2] = size(cache, 2) * size(cache, 3);
-        cache = reshape(c, cache, 3, to);
-    }
-    cache = op_embedding(c, cache, table); /* [b, blocks, length, h] */
-    if (c->err)
-        return NULL;
-    to[0] = size(cache, 0);
-    to[1] = size(cache, 1) * size(cache, 2);
-    to[2] = size(cache, 3);
-    cache = reshape(c, cache, 3, to);
-    return is(layout, "BSH") ? cache : contiguous(c, to_heads(c, cache, "BSH", kv_heads));
-}
-
-/* A list of one tensor, or of one per row. */
-static tensor *joined(struct call *c, int i)
-{
-    tensor *rows[64];
-    int n = items(c, i);
-
-    if (n == 1)
-        return item(c, i, 0);
-    if (n < 1 || n > 64)
-        return call_fail(c, "%s has %d tensors", c->row->operands[i].name, n);
-    for (int k = 0; k < n; k++)
-        rows[k] = item(c, i, k);
-    return c->err ? NULL : concat(c, rows, n, 0);
-}
-
-/* The one value of q beside its rope, along the last dim. */
-static tensor *with_rope(struct call *c, tensor *x, tensor *rope)
-{
-    tensor *both[2] = {x, rope};
-
-    return rope && numel(rope) ? concat(c, both, 2, rank(x) - 1) : x;
-}
-
-/* A paged cache turns what follows into [b, n, s, d] for k and v alone. */
-static void infer(struct call *c, struct attention *a, int table, int out, int lse)
-{
-    int64_t kv_heads = a->kv_heads ? a->kv_heads : a->heads;
-
-    if (!c->err && table >= 0 && given(c, table)) {
-        const char *kv = is(a->layout, "BSH") ? "BSH" : "BNSD";
-        tensor *q = to_heads(c, a->q, a->layout, a->heads), *y;
-        struct scores s = {0};
-        bool stats = lse >= 0 && given(c, lse);
-
-        y = attend(c, a, q, to_heads(c, paged(c, a->k, in(c, table), kv, kv_heads), kv, kv_heads),
-                   to_heads(c, paged(c, a->v, in(c, table), kv, kv_heads), kv, kv_heads),
-                   stats ? &s : NULL);
-        put(c, out, from_heads(c, y, a->layout));
-        if (stats)
-            put(c, lse, op_add(c, s.most, op_log(c, s.sum)));
-        return;
-    }
-    run(c, a, out, -1, -1, lse);
-}
-
-/* q, k, v, pse, mask, q_lengths, kv_lengths, 5 scales, heads, scale, pre, next, layout, kv_heads,
- * sparse, inner, out */
-void run_prompt_flash_attention(struct call *c)
-{
-    struct attention a = {
-        .q = in(c, 0),
-        .k = in(c, 1),
-        .v = in(c, 2),
-        .bias = in(c, 3),
-        .mask = in(c, 4),
-        .q_lengths = c->args[5].ints,
-        .kv_lengths = c->args[6].ints,
-        .heads = integer(c, 12),
-        .scale = real(c, 13),
-        .before = integer(c, 14),
-        .after = integer(c, 15),
-        .layout = text(c, 16),
-        .kv_heads = integer(c, 17),
-        .sparse = integer(c, 18),
-    };
-
-    refuse(c, 7, 11);
-    infer(c, &a, -1, 20, -1);
-}
-
-/* q, k list, v list, pse, mask, kv_lengths, 5 scales, 2 antiquant, table, padding, heads, scale,
- * layout, kv_heads, block_size, inner, out */
-void run_incre_flash_attention(struct call *c)
-{
-    struct attention a = {
-        .q = in(c, 0),
-        .k = joined(c, 1),
-        .v = joined(c, 2),
-        .bias = in(c, 3),
-        .mask = in(c, 4),
-        .kv_lengths = c->args[5].ints,
-        .heads = integer(c, 15),
-        .scale = real(c, 16),
-        .layout = text(c, 17),
-        .kv_heads = integer(c, 18),
-    };
-
-    refuse(c, 6, 12);
-    refuse(c, 14, 14);
-    infer(c, &a, 13, 21, -1);
-}
-
-/* q, k list, v list, pse, mask, q_lengths, kv_lengths, 5 scales, 2 antiquant, table, 2 paddings,
- * 4 antiquant, 2 prefixes, prefix_length [, q_rope, k_rope, rope_scale [, q_scale, sink [, q_start,
- * kv_start]]], heads, scale, pre, next, layout, kv_heads, sparse, inner, block_size,
- * antiquant_mode, lse_flag, k_mode, v_mode [, q_mode [, pse_type]], out, lse */
-static void fused(struct call *c, int numbers, bool rope, int out)
-{
-    struct attention a = {
-        .q = in(c, 0),
-        .k = joined(c, 1),
-        .v = joined(c, 2),
-        .bias = in(c, 3),
-        .mask = in(c, 4),
-        .q_lengths = c->args[5].ints,
-        .kv_lengths = c->args[6].ints,
-        .heads = integer(c, numbers),
-        .scale = real(c, numbers + 1),
-        .before = integer(c, numbers + 2),
-        .after = integer(c, numbers + 3),
-        .layout = text(c, numbers + 4),
-        .kv_heads = integer(c, numbers + 5),
-        .sparse = integer(c, numbers + 6),
-    };
-
-    refuse(c, 7, 13);
-    refuse(c, 15, 23);
-    if (rope) {
-        a.q = with_rope(c, a.q, in(c, 24));
-        a.k = with_rope(c, a.k, in(c, 25));
-        refuse(c, 26, numbers - 1);
-    }
-    a.cumulative = is(a.layout, "TND");
-    infer(c, &a, 14, out, integer(c, numbers + 10) ? out + 1 : -1);
-}
-
-void run_fused_infer_attention_v2(struct call *c)
-{
-    fused(c, 24, false, 37);
-}
-
-void run_fused_infer_attention_v3(struct call *c)
-{
-    fused(c, 27, true, 40);
-}
-
-void run_fused_infer_attention_v4(struct call *c)
-{
-    fused(c, 29, true, 43);
-}
-
-void run_fused_infer_attention_v5(struct call *c)
-{
-    if (integer(c, 45)) {
-        (void)call_fail(c, "pse_type %lld is not supported", (long long)integer(c, 45));
-        return;
-    }
-    fused(c, 31, true, 46);
 }
