@@ -79,7 +79,7 @@ WEIR_API WEIR_MUST_USE weir_status weir_concat(weir_tensor *const *xs, int n, in
 
 /* ---- matrix ---- */
 /* [..., m, k] x [..., k, n], leading dims broadcast; views by transpose cost nothing.
- * f16 and bf16 compute in f32. */
+ * f16 and bf16 compute in f32; i8 gives i32, and its bias is i32. */
 WEIR_API WEIR_MUST_USE weir_status weir_matmul(weir_tensor *a, weir_tensor *b, weir_tensor **out);
 /* out must not overlap a or b: WEIR_EINVAL. */
 WEIR_API WEIR_MUST_USE weir_status weir_matmul_into(weir_tensor *a, weir_tensor *b,

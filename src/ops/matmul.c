@@ -15,17 +15,25 @@ struct args {
 
 /* ---- shapes ---- */
 
+/* Products of 8 bits are added up in 32, which is what comes out and what a bias is in. */
+static weir_dtype sum_type(weir_dtype dtype)
+{
+    return dtype == WEIR_I8 ? WEIR_I32 : dtype;
+}
+
 static weir_status check_types(const struct weir__call *call)
 {
     const char *name = call->op->name;
     const struct weir__view *a = call->in[0];
 
     for (int i = 1; i < call->nin; i++)
-        if (call->in[i] && call->in[i]->dtype != a->dtype)
-            return weir__fail(WEIR_EDTYPE, "%s: operands differ in type: %s and %s", name,
-                              weir__view_text(a).text, weir__view_text(call->in[i]).text);
-    if (!weir_dtype_is_float(a->dtype) && a->dtype != WEIR_I32 && a->dtype != WEIR_I64)
-        return weir__fail(WEIR_EDTYPE, "%s: %s is neither a float nor i32 nor i64", name,
+        if (call->in[i] && call->in[i]->dtype != (i < 2 ? a->dtype : sum_type(a->dtype)))
+            return weir__fail(WEIR_EDTYPE, "%s: operands differ in type: %s and %s%s", name,
+                              weir__view_text(a).text, weir__view_text(call->in[i]).text,
+                              i == 2 && a->dtype == WEIR_I8 ? ", where i32 is wanted" : "");
+    if (!weir_dtype_is_float(a->dtype) && a->dtype != WEIR_I8 && a->dtype != WEIR_I32 &&
+        a->dtype != WEIR_I64)
+        return weir__fail(WEIR_EDTYPE, "%s: %s is neither a float nor i8, i32 or i64", name,
                           weir__view_text(a).text);
     return WEIR_OK;
 }
@@ -88,7 +96,7 @@ static weir_status infer_matmul(struct weir__call *call)
                           (long long)a.shape[a.ndim - 1], (long long)b.shape[b.ndim - 2]);
     if ((st = check_bias(call, b.shape[b.ndim - 1])))
         return st;
-    out->dtype = a.dtype;
+    out->dtype = sum_type(a.dtype);
     a.ndim -= 2;
     b.ndim -= 2;
     if ((st = weir__shape_broadcast("MatMul", &a, &b, out)))
@@ -119,7 +127,7 @@ static weir_status infer_linear(struct weir__call *call)
                           (long long)x->shape[x->ndim - 1], (long long)weight->shape[1]);
     if ((st = check_bias(call, weight->shape[0])))
         return st;
-    out->dtype = x->dtype;
+    out->dtype = sum_type(x->dtype);
     out->ndim = x->ndim;
     memcpy(out->shape, x->shape, sizeof x->shape);
     out->shape[x->ndim - 1] = weight->shape[0];
@@ -129,7 +137,7 @@ static weir_status infer_linear(struct weir__call *call)
 static void cost(const struct weir__call *call, struct weir__cost *cost)
 {
     const struct weir__view *a = call->in[0], *out = &call->out[0];
-    double elements = (double)weir__view_numel(out);
+    double elements = (double)weir__view_numel(out), inputs = 0;
 
     cost->k = (double)a->shape[a->ndim - 1];
     cost->flops = 2.0 * elements * cost->k;
@@ -137,8 +145,9 @@ static void cost(const struct weir__call *call, struct weir__cost *cost)
     cost->m = out->ndim > 1 ? (double)out->shape[out->ndim - 2] : 1;
     for (int i = 0; i < call->nin; i++)
         if (call->in[i])
-            elements += (double)weir__view_numel(call->in[i]);
-    cost->bytes = elements * (double)weir_dtype_size(a->dtype);
+            inputs += (double)weir__view_numel(call->in[i]);
+    cost->bytes =
+        elements * (double)weir_dtype_size(out->dtype) + inputs * (double)weir_dtype_size(a->dtype);
 }
 
 /* ---- running ---- */
@@ -148,6 +157,7 @@ static weir_status run_block(const void *pointer, const weir_block *block)
     const struct args *args = pointer;
     const struct weir__part part = weir__grid_part(&args->grid, block->index);
     const int64_t size = (int64_t)weir_dtype_size(args->stack.gemm.dtype);
+    const int64_t sum_size = (int64_t)weir_dtype_size(sum_type(args->stack.gemm.dtype));
     struct weir__gemm g = args->stack.gemm;
 
     if (part.m.begin >= part.m.end || part.n.begin >= part.n.end)
@@ -155,7 +165,7 @@ static weir_status run_block(const void *pointer, const weir_block *block)
     g.m = part.m.end - part.m.begin;
     g.n = part.n.end - part.n.begin;
     if (g.bias)
-        g.bias += part.n.begin * g.bias_col * size;
+        g.bias += part.n.begin * g.bias_col * sum_size;
     for (int64_t i = part.batch.begin; i < part.batch.end; i++) {
         int64_t a = part.m.begin * g.a_row, b = part.n.begin * g.b_col;
         int64_t c = part.m.begin * g.c_row + part.n.begin * g.c_col;
@@ -171,7 +181,7 @@ static weir_status run_block(const void *pointer, const weir_block *block)
         }
         g.a = args->stack.gemm.a + a * size;
         g.b = args->stack.gemm.b + b * size;
-        g.c = args->stack.gemm.c + c * size;
+        g.c = args->stack.gemm.c + c * sum_size;
         args->run(&g, block->local);
     }
     return WEIR_OK;
@@ -215,6 +225,7 @@ static void pick_kernel(struct args *args)
     case WEIR_F64:
         args->run = WEIR__ISA_PICK(weir__gemm_f64);
         break;
+    case WEIR_I8:
     case WEIR_I32:
     case WEIR_I64:
         args->run = WEIR__ISA_PICK(weir__gemm_int);

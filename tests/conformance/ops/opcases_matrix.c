@@ -22,6 +22,12 @@ static void add_optional(struct call *c, weir_dtype dtype, int64_t n)
 
 /* ---- matmul ---- */
 
+/* What products of the type are added up in. */
+static weir_dtype sum_type(weir_dtype dtype)
+{
+    return dtype == WEIR_I8 ? WEIR_I32 : dtype;
+}
+
 static void make_matmul(struct call *c, weir_dtype dtype)
 {
     int64_t most = c->budget > 10000 ? 200 : 40;
@@ -60,7 +66,7 @@ static void make_matmul(struct call *c, weir_dtype dtype)
 static void make_matmul_bias(struct call *c, weir_dtype dtype)
 {
     make_matmul(c, dtype);
-    add_optional(c, dtype, c->in[1].ndim > 1 ? c->in[1].shape[c->in[1].ndim - 1] : 1);
+    add_optional(c, sum_type(dtype), c->in[1].ndim > 1 ? c->in[1].shape[c->in[1].ndim - 1] : 1);
 }
 
 static weir_status run_matmul(const struct call *c, weir_tensor *const *in, weir_tensor **out)
@@ -147,7 +153,7 @@ static void reference_matmul(struct call *c)
     }
     shape[nd - 2] = a.shape[a.ndim - 2];
     shape[nd - 1] = b.shape[b.ndim - 1];
-    array_init(out, a.dtype, nd, shape);
+    array_init(out, sum_type(a.dtype), nd, shape);
     multiply(&a, &b, c->nin > 2 ? &c->in[2] : NULL, out);
     if (row) {
         out->shape[nd - 2] = out->shape[nd - 1];
@@ -171,7 +177,7 @@ static void make_linear(struct call *c, weir_dtype dtype)
     shape[ndim - 1] = k;
     add_input(c, dtype, ndim, shape);
     add_input(c, dtype, 2, (int64_t[]){n, k});
-    add_optional(c, dtype, n);
+    add_optional(c, sum_type(dtype), n);
 }
 
 static weir_status run_linear(const struct call *c, weir_tensor *const *in, weir_tensor **out)
@@ -188,7 +194,7 @@ static void reference_linear(struct call *c)
 
     memcpy(shape, x->shape, sizeof shape);
     shape[x->ndim - 1] = n;
-    array_init(out, x->dtype, x->ndim, shape);
+    array_init(out, sum_type(x->dtype), x->ndim, shape);
     add_reach(out);
     for (int64_t i = 0; i < array_numel(out); i++) {
         long double sum = c->in[2].at ? c->in[2].at[i % n] : 0;
@@ -428,7 +434,7 @@ static void reference_attention(struct call *c)
     free(weight);
 }
 
-#define TYPES_MATMUL (TYPES_FLOAT | TYPE(I32) | TYPE(I64))
+#define TYPES_MATMUL (TYPES_FLOAT | TYPE(I8) | TYPE(I32) | TYPE(I64))
 
 const struct op_case opcases_matrix[] = {
     {.name = "matmul",

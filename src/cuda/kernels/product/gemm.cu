@@ -3,7 +3,9 @@
 #include "ops/host/product/gemm.h"
 
 enum { TILE = 16 };
-typedef Type<V0>::compute real;
+/* Products of 8 bits are added up in 32, which is what comes out. */
+constexpr int OUT = V0 == WEIR_I8 ? (int)WEIR_I32 : (int)V0;
+typedef Type<OUT>::compute real;
 
 /* Whole numbers wrap. */
 template <typename T> struct Sum { typedef T type; };
@@ -44,8 +46,8 @@ extern "C" __global__ void gemm(const __grid_constant__ weir__gemm_stack s)
         }
         if (row < g.m && col < g.n) {
             if (g.bias)
-                total += (sum)load<V0>(g.bias, col * g.bias_col);
-            store<V0>(g.c, c + row * g.c_row + col * g.c_col, (real)total);
+                total += (sum)load<OUT>(g.bias, col * g.bias_col);
+            store<OUT>(g.c, c + row * g.c_row + col * g.c_col, (real)total);
         }
     }
 }

@@ -15,7 +15,7 @@ struct weir__gemm {
     int64_t m, n, k;
     const char *a, *b, *bias; /* bias may be NULL */
     char *c;
-    weir_dtype dtype; /* of all four */
+    weir_dtype dtype; /* of all four; of i8 bias and c are i32 */
     bool dot;         /* weir__gemm_is_dot of the whole problem that this is a part of */
     /* in elements */
     int64_t a_row, a_col, b_row, b_col, c_row, c_col, bias_row, bias_col;
@@ -46,7 +46,7 @@ static inline bool weir__gemm_is_dot(const struct weir__gemm *g)
            (g->m <= WEIR__GEMM_DOT_MAX || g->n <= WEIR__GEMM_DOT_MAX);
 }
 
-/* For f32, f16 and bf16; for f64; for i32 and i64, which wrap around.
+/* For f32, f16 and bf16; for f64; for i32 and i64, which wrap around, and i8.
  * local  WEIR_LOCAL_BYTES, 64-byte aligned.
  * threads  any. */
 WEIR__ISA_DECLARE(void, weir__gemm_f32, (const struct weir__gemm *g, void *local));
