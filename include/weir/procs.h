@@ -18,7 +18,7 @@
  * all ranks. Who does not present it is disconnected.
  *
  * Engines say what connects ranks; the option, else WEIR_ENGINE, else what fits: `shm` if all ranks
- * are processes of one host and one user, else `mpi`. By both, sums are in the order of the ranks
+ * are processes of one host and one user, else `mpi`. By these, sums are in the order of the ranks
  * and the same bits on every rank.
  *   shm  Processes map each other's memory to be read and never write to it. Tensors of the pool
  *        that were allocated after the group was made, and temporaries, are read in place; others
@@ -33,6 +33,12 @@
  *        ended that call. What happens to a job with a dead rank is up to the launcher as well:
  *        mpirun --with-ft ulfm (Open MPI 5) and mpiexec -disable-auto-cleanup (MPICH) leave the
  *        others alone.
+ *
+ *   nccl On `cuda`, if asked for: ranks of one host with a GPU each, by NCCL 2.18 or later
+ *        (libnccl.so.2, or WEIR_LIBNCCL). Sums are in NCCL's order: bits may differ from run to run
+ *        and from those of shm. The limit of the device's vector cores when the group is joined is
+ *        the most CTAs of NCCL's kernels. No mixture of experts. Collectives of plans are launched
+ *        one by one.
  *
  * Errors. A rank that dies, is stopped, is cut off, leaves, fails, or calls something else than the
  * others breaks the group on all ranks, within a second: the error of their streams names the rank,
@@ -54,7 +60,7 @@ typedef struct weir_join_options {
     int rank, ranks;         /* ranks 0: both from the environment */
     const char *store;       /* NULL: from the environment */
     const char *token;       /* NULL: from the environment */
-    const char *engine;      /* "shm" or "mpi"; NULL: WEIR_ENGINE, else what fits */
+    const char *engine;      /* "shm", "mpi" or "nccl"; NULL: WEIR_ENGINE, else what fits */
     const char *name;        /* for messages, at most 47 bytes; NULL: "world" */
     int64_t timeout_ns;      /* of calls, as for weir_group_options */
     int64_t join_timeout_ns; /* for all ranks to come; 0: 60 s */

@@ -85,6 +85,8 @@ struct weir__meet {
     /* Which bytes of the first that `shower` shows the part of `reader` reads; NULL: all of what is
      * shown. Both are whole arguments. */
     void (*wanted)(const void *reader, const void *shower, int64_t *begin, int64_t *bytes);
+    /* The call in a library's words; NULL, or false, if there are none. */
+    bool (*spell)(const void *args, struct weir__verb *verb);
 };
 
 static inline const int64_t *weir__meet_counts(const struct weir__meet *meet, uint32_t at)

@@ -14,4 +14,26 @@ struct weir__code_shown {
 };
 #define WEIR__CODE_SHOWN 2
 
+/* A collective in the words that communication libraries have for them. */
+enum weir__verb_kind {
+    WEIR__VERB_ALL_REDUCE,
+    WEIR__VERB_REDUCE_SCATTER,
+    WEIR__VERB_ALL_GATHER,
+    WEIR__VERB_BROADCAST,
+    WEIR__VERB_EXCHANGE,
+    WEIR__VERB_SEND,
+    WEIR__VERB_RECV,
+    WEIR__VERB_BARRIER,
+};
+struct weir__verb {
+    enum weir__verb_kind kind;
+    const void *in;
+    void *out;
+    int64_t numel, bytes; /* of the input; of what is received */
+    int dtype, reduce;    /* weir_dtype, weir_reduce */
+    int root;             /* of a broadcast; whom is received from */
+    int64_t row;          /* bytes; of an uneven exchange, with rows for and from each rank: */
+    const int64_t *send, *recv;
+};
+
 #endif

@@ -34,7 +34,7 @@ static weir_status find_engine(const char *name, const struct weir__engine **out
         return WEIR_OK;
     if (!(*out = weir__engine_find(name)))
         return weir__fail(WEIR_EUNSUPPORTED,
-                          "there is no engine '%s' between processes: shm or mpi", name);
+                          "there is no engine '%s' between processes: shm, mpi or nccl", name);
     why = (*out)->unavailable ? (*out)->unavailable() : NULL;
     return why ? weir__fail(WEIR_EUNAVAILABLE, "%s", why) : WEIR_OK;
 }
@@ -83,6 +83,7 @@ weir_status weir_group_join(weir_device *dev, const weir_join_options *options, 
     struct weir__world *world;
     int all[WEIR_MAX_RANKS];
     int64_t patience;
+    weir_cores limit;
 
     WEIR__NEED(dev, "device");
     WEIR__NEED(out, "out");
@@ -96,6 +97,8 @@ weir_status weir_group_join(weir_device *dev, const weir_join_options *options, 
     if ((st = weir__world_join(&place, engine, dev->driver->collectives->sharing, dev, patience,
                                &world)))
         return st;
+    limit = weir_device_get_limit(dev);
+    world->cores = limit.vector < dev->props.cores.vector ? limit.vector : 0;
     for (int i = 0; i < place.ranks; i++)
         all[i] = i;
     st = weir__procs_group_make(world, all, place.ranks, o.name ? o.name : "world", patience,

@@ -34,6 +34,149 @@ TEST(procs_cuda, sends_receives_batches_and_graphs_run_on_gpus)
     run_well(2, "graph");
 }
 
+/* ---- NCCL: a fake, or with KID_DEVICE=cuda the real one ---- */
+
+enum { MOST_EXTRA = 12 };
+
+/* The environment of `fake` or `real`, and more. */
+static void with_nccl(const char **out, const char *more)
+{
+    const char *asked = getenv("KID_DEVICE");
+    const char *const *from = asked && !strncmp(asked, "cuda", 4) ? real : fake;
+    int n = 0;
+
+    out[n++] = "WEIR_ENGINE=nccl";
+    if (from == fake)
+        out[n++] = "WEIR_LIBNCCL=" FAKE_NCCL;
+    if (more)
+        out[n++] = more;
+    while (*from)
+        out[n++] = *from++;
+    out[n] = NULL;
+}
+
+static bool is_real(void)
+{
+    return getenv("KID_DEVICE") && !strncmp(getenv("KID_DEVICE"), "cuda", 4);
+}
+
+/* Sums of small whole numbers: the same in any order. */
+SCENARIO(nccl)
+{
+    enum { N = 1000 };
+    weir_device *dev;
+    weir_group *g = join(&dev, NULL);
+    weir_rank *self = weir_group_self(g);
+    int me = weir_rank_index(self), n = weir_group_size(g);
+    weir_stream *s = weir_stream_default(dev), *other;
+    int64_t rows = (int64_t)n * N, sum = (int64_t)n * (n + 1) / 2;
+    float *host = malloc((size_t)rows * n * sizeof *host);
+    weir_tensor *x, *y, *z;
+
+    CHECK_STR_EQ(weir_group_engine(g), "nccl");
+    for (int64_t i = 0; i < rows; i++)
+        host[i] = (float)(me + 1);
+    CHECK_OK(weir_tensor_from(s, WEIR_F32, 1, &rows, host, &x));
+    CHECK_OK(weir_stream_create(dev, NULL, &other));
+    for (int i = 0; i < 20; i++) { /* on streams that run ahead of each other */
+        CHECK_OK(weir_stream_set_current(i % 3 ? s : other));
+        CHECK_OK(weir_all_reduce(self, x, WEIR_REDUCE_SUM, &y));
+        CHECK_OK(weir_tensor_read(y, host, (size_t)rows * sizeof *host));
+        CHECK(host[0] == (float)sum && host[rows - 1] == (float)sum);
+        weir_tensor_release(y);
+    }
+    CHECK_OK(weir_stream_set_current(s));
+    CHECK_OK(weir_all_reduce(self, x, WEIR_REDUCE_MEAN, &y));
+    CHECK_OK(weir_reduce_scatter(self, x, WEIR_REDUCE_MAX, &z));
+    CHECK_OK(weir_tensor_read(y, host, (size_t)rows * sizeof *host));
+    CHECK(host[7] == (float)sum / (float)n);
+    CHECK_OK(weir_tensor_read(z, host, N * sizeof *host));
+    CHECK(host[N - 1] == (float)n);
+    weir_tensor_release(y);
+    weir_tensor_release(z);
+    CHECK_OK(weir_all_gather(self, x, &y));
+    CHECK_OK(weir_broadcast(self, x, n - 1, &z));
+    CHECK_OK(weir_tensor_read(y, host, (size_t)rows * n * sizeof *host));
+    for (int r = 0; r < n; r++)
+        CHECK(host[r * rows] == (float)(r + 1));
+    CHECK_OK(weir_tensor_read(z, host, (size_t)rows * sizeof *host));
+    CHECK(host[rows - 1] == (float)n);
+    weir_tensor_release(y);
+    weir_tensor_release(z);
+    CHECK_OK(weir_all_to_all(self, x, &y));
+    CHECK_OK(weir_tensor_read(y, host, (size_t)rows * sizeof *host));
+    for (int r = 0; r < n; r++)
+        CHECK(host[r * N] == (float)(r + 1));
+    CHECK_OK(weir_barrier(self));
+    for (int i = 0; i < 3 && n > 1; i++) {
+        if (me == 0)
+            CHECK_OK(weir_send(self, x, 1));
+        if (me == 1)
+            CHECK_OK(weir_recv(self, y, 0));
+    }
+    if (me == 1) {
+        CHECK_OK(weir_tensor_read(y, host, (size_t)rows * sizeof *host));
+        CHECK(host[rows - 1] == 1);
+    }
+    weir_tensor_release(x);
+    weir_tensor_release(y);
+    CHECK_OK(weir_device_sync(dev));
+    CHECK_OK(weir_stream_destroy(other));
+    free(host);
+    leave(g, dev);
+}
+TEST(procs_cuda, collectives_by_nccl_give_the_values)
+{
+    const char *extra[MOST_EXTRA];
+    struct kids k;
+
+    with_nccl(extra, NULL);
+    kids_start(&k, is_real() ? 1 : 3, "nccl", extra);
+    kids_end_well(&k);
+}
+
+/* A library that does not take two ranks on one GPU says so. */
+SCENARIO(refused)
+{
+    weir_device *dev;
+    weir_group *g;
+
+    CHECK_OK(weir_device_open(getenv("KID_DEVICE"), &dev));
+    CHECK_STATUS(weir_group_join(dev, NULL, &g), WEIR_EUNAVAILABLE);
+    say("%s\n", weir_last_error());
+    CHECK_OK(weir_device_close(dev));
+}
+TEST(procs_cuda, two_ranks_on_one_gpu_are_refused_by_nccl_in_its_words)
+{
+    const char *extra[MOST_EXTRA];
+    struct kids k;
+
+    with_nccl(extra, "FAKE_NCCL_ONE_GPU=1");
+    kids_start(&k, 2, "refused", extra);
+    for (int i = 0; i < 2; i++) {
+        kids_end(&k, i);
+        CHECK_EQ(k.status[i], 0);
+        CHECK_STR(k.text[i], "NCCL: a communicator: ");
+        CHECK_STR(k.text[i], "invalid usage");
+    }
+}
+TEST(procs_cuda, an_asynchronous_error_of_nccl_breaks_the_group)
+{
+    const char *extra[MOST_EXTRA];
+    struct kids k;
+
+    if (is_real())
+        SKIP("only the fake fails when it is told to");
+    with_nccl(extra, "FAKE_NCCL_FAIL=30");
+    kids_start(&k, 2, "calls", extra);
+    for (int i = 0; i < 2; i++) {
+        kids_end(&k, i);
+        CHECK_EQ(k.status[i], 0);
+        CHECK_STR(k.text[i], "group 'world'");
+        CHECK_STR(k.text[i], "unhandled system error");
+    }
+}
+
 /* Experts and tokens that are the same on every device. */
 SCENARIO(moe)
 {

@@ -63,7 +63,8 @@ static void start_one(struct kids *k, int i, const char *scenario, const char *c
     for (char **e = environ; *e && n < 62; e++)
         if (!strncmp(*e, "PATH=", 5) || !strncmp(*e, "ASAN_", 5) || !strncmp(*e, "TSAN_", 5) ||
             !strncmp(*e, "UBSAN_", 6) || !strncmp(*e, "LSAN_", 5) ||
-            !strncmp(*e, "LD_LIBRARY_PATH=", 16) || !strncmp(*e, "WEIR_CACHE_DIR=", 15))
+            !strncmp(*e, "LD_LIBRARY_PATH=", 16) || !strncmp(*e, "WEIR_CACHE_DIR=", 15) ||
+            !strncmp(*e, "WEIR_LIBNCCL=", 13))
             env[n++] = strdup(*e);
     env[n] = NULL;
     CHECK(!pipe2(pipe_fd, O_CLOEXEC));

@@ -28,6 +28,7 @@ struct weir__record {
         struct weir__shared_place place;
         unsigned char handle[WEIR__SHARE_HANDLE]; /* of a device's memory */
     } shown[WEIR__CODE_SHOWN];
+    unsigned char unique[128]; /* nccl: what the communicator of a pair is made by */
     char label[32], what[32], reduce[8];
     _Alignas(16) unsigned char args[WEIR_ARGS_MAX];
 };

@@ -50,8 +50,9 @@ struct weir__procs_group {
     bool owns_cells;
     struct weir__reached *reached; /* the cells of others */
     void *comm;                    /* mpi: the communicator */
-    struct weir__visit *idle;      /* under world->lock */
-    weir_status early;             /* others broke it before it was made here */
+    struct weir__nccl *nccl;
+    struct weir__visit *idle; /* under world->lock */
+    weir_status early;        /* others broke it before it was made here */
     char early_text[WEIR__WIRE_TEXT];
 };
 
@@ -80,6 +81,9 @@ struct weir__engine {
     /* `arrived` gets the members that are known to be here. */
     enum weir__step (*meet)(struct weir__procs_group *p, struct weir__rendezvous *m,
                             uint64_t *arrived, struct weir__participant **woken);
+    /* Queues the part on the device's own queue instead of the part's kernel; called without locks
+     * when all are there. NULL: parts are kernels. */
+    weir_status (*run)(struct weir__procs_group *p, struct weir__rendezvous *m, void *queue);
     void (*leave)(struct weir__procs_group *p, struct weir__rendezvous *m, bool failed);
     /* `left` gets the members that are known to be done. */
     enum weir__step (*left)(struct weir__procs_group *p, struct weir__rendezvous *m, uint64_t *left,
@@ -90,10 +94,11 @@ struct weir__engine {
     /* The group has just been broken. NULL: nothing to do. */
     void (*broken)(struct weir__procs_group *p);
     /* How long the progress thread may sleep if nobody rings its bell; calls_under_way says
-     * whether there is anything to wait for. NULL: as long as it likes. */
-    int64_t (*pause)(struct weir__world *world, bool calls_under_way, bool moved);
+     * whether there is anything to wait for, *woken who goes on. NULL: as long as it likes. */
+    int64_t (*pause)(struct weir__world *world, bool calls_under_way,
+                     struct weir__participant **woken);
 };
-extern const struct weir__engine weir__shm_engine, weir__mpi_engine;
+extern const struct weir__engine weir__shm_engine, weir__mpi_engine, weir__nccl_engine;
 
 /* By name; NULL if there is none. */
 const struct weir__engine *weir__engine_find(const char *name);
@@ -104,7 +109,7 @@ const struct weir__engine *weir__engine_at(int i);
 
 /* Gives `bytes` bytes, at most WEIR__ENGINE_BLOB, to all members and takes theirs, by rank of the
  * world. */
-enum { WEIR__ENGINE_BLOB = 64 };
+enum { WEIR__ENGINE_BLOB = 128 };
 weir_status weir__engine_gather(struct weir__world *world, const char *key, uint64_t members,
                                 int64_t timeout_ns, const void *mine, size_t bytes,
                                 struct weir__wire_gathered *all);

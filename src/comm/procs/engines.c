@@ -3,7 +3,8 @@
 
 #include "comm/procs/engine.h"
 
-static const struct weir__engine *const engines[] = {&weir__shm_engine, &weir__mpi_engine};
+static const struct weir__engine *const engines[] = {&weir__shm_engine, &weir__mpi_engine,
+                                                     &weir__nccl_engine};
 
 const struct weir__engine *weir__engine_at(int i)
 {

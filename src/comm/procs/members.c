@@ -56,7 +56,7 @@ static void *progress_main(void *user)
                     pause = weir__min(pause, p->group->timeout_ns / 8 + 1);
             }
         if (w->engine->pause)
-            pause = weir__min(pause, w->engine->pause(w, waits, woken));
+            pause = weir__min(pause, w->engine->pause(w, waits, &woken));
         weir__mutex_unlock(&w->lock);
         if (woken)
             weir__procs_wake(woken, NULL);

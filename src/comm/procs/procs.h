@@ -5,7 +5,7 @@
  *   link    a thread of every rank: its connection to the hub
  *   calls   the transport: states of calls, and a thread of every rank (progress) that sleeps until
  *           its bell is rung
- *   engine  how calls meet and bytes move: shm, mpi (engine.h)
+ *   engine  how calls meet and bytes move: shm, mpi, nccl (engine.h)
  *
  * A *world* is the ranks that one weir_group_join brought together; groups split off from it share
  * its threads. Locks, outermost first: world->lock, group->lock. Nobody is woken under them. */
@@ -90,6 +90,7 @@ struct weir__world {
     struct weir__mpi *mpi;
     const struct weir__sharing *sharing; /* of the device's memory; NULL: it is the host's */
     void *device;
+    int cores; /* that the device's collectives may have; 0: as many as they like */
 };
 
 /* `engine`: NULL for what fits. `sharing` and its device: NULL if memory is the host's. */

@@ -50,6 +50,9 @@ struct weir__sharing {
     /* A copy that `find` finds; NULL with the error said. */
     void *(*stage)(void *user, const void *from, size_t bytes);
     void (*unstage)(void *user, void *piece, size_t bytes);
+    /* Around calls of libraries that find the device by the thread. */
+    bool (*enter)(void *user);
+    void (*exit)(void *user, bool entered);
 };
 
 /* Staging: pieces of shared memory for bytes that are not in it. NULL if there is none. */

@@ -98,6 +98,7 @@ bool weir__record_read(const struct weir__record *r, struct weir__channel *chann
     out->channel = channel;
     out->shown = NULL;
     out->wanted = NULL;
+    out->spell = NULL;
     name_offer(r, out);
     for (uint32_t i = 0; i < nshown; i++) {
         if (r->shown[i].offset > size - sizeof *at) {

@@ -36,7 +36,7 @@ static weir_status prepare(struct weir__cuda_meet *m, const struct weir__kernel 
                               &m->side)))
         return st;
     m->cores = k->engine <= WEIR_ENGINE_MIX ? k->cores : dev->cores.total;
-    m->code = k->fn ? k->code : NULL;
+    m->code = k->fn && !weir__cuda_part_engine(m) ? k->code : NULL;
     m->phases = m->code && m->code->phases ? m->code->phases : k->phases;
     for (unsigned i = 0; i < m->phases && m->code; i++) {
         m->steps[i].launch = (struct weir__code_launch){

@@ -49,6 +49,9 @@ static weir_status start_part(struct weir__cuda_meet *m, const void *const *peer
     if (m->code)
         m->code->gather(m->args, peers, weir__cuda_meet_of(m)->pulls, part);
     m->started = true;
+    if (weir__cuda_part_engine(m))
+        st = weir__cuda_part_engine(m)->run(weir__cuda_group_of(m)->procs, m->participant.in,
+                                            m->side);
     for (unsigned i = 0; i < m->phases && m->code && !st; i++) {
         const struct weir__code_launch *l = &m->steps[i].launch;
 

@@ -3,7 +3,7 @@
 #ifndef WEIR_CUDA_COLLECTIVE_PARTS_H
 #define WEIR_CUDA_COLLECTIVE_PARTS_H
 
-#include "comm/comm.h"
+#include "comm/procs/engine.h"
 #include "cuda/collective/meet.h"
 
 enum { WEIR__CUDA_PHASES = 3 };
@@ -42,6 +42,15 @@ static inline weir_group *weir__cuda_group_of(const struct weir__cuda_meet *m)
 static inline struct weir__cuda *weir__cuda_device_of(const struct weir__cuda_meet *m)
 {
     return weir__cuda_of(m->stream->base.dev);
+}
+
+/* The engine between processes whose library runs the part, in the place of kernels; NULL for none.
+ */
+static inline const struct weir__engine *weir__cuda_part_engine(const struct weir__cuda_meet *m)
+{
+    const struct weir__procs_group *p = weir__cuda_group_of(m)->procs;
+
+    return p && p->world->engine->run ? p->world->engine : NULL;
 }
 
 /* meet.c. Nobody is in its rendezvous any more. The stream fails if it did, and goes on: by the

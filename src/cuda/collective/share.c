@@ -249,6 +249,15 @@ static void unstage(void *user, void *piece, size_t bytes)
     weir__mutex_unlock(&dev->sharing.lock);
 }
 
+static bool enter(void *user)
+{
+    return weir__cuda_enter(user);
+}
+static void exit_context(void *user, bool entered)
+{
+    weir__cuda_leave(user, entered);
+}
+
 const struct weir__sharing weir__cuda_sharing = {
     .kind = "cuda",
     .find = find,
@@ -256,4 +265,6 @@ const struct weir__sharing weir__cuda_sharing = {
     .leave = leave,
     .stage = stage,
     .unstage = unstage,
+    .enter = enter,
+    .exit = exit_context,
 };

@@ -205,6 +205,37 @@ static void want_part(const void *reader, const void *shower, int64_t *begin, in
     *bytes = piece.bytes;
 }
 
+static bool spell(const void *args, struct weir__verb *v)
+{
+    const struct weir__collective *a = args;
+    static const enum weir__verb_kind kinds[] = {
+        [WEIR__MOVE_GATHER] = WEIR__VERB_ALL_GATHER, [WEIR__MOVE_BROADCAST] = WEIR__VERB_BROADCAST,
+        [WEIR__MOVE_EXCHANGE] = WEIR__VERB_EXCHANGE, [WEIR__MOVE_COUNTS] = WEIR__VERB_EXCHANGE,
+        [WEIR__MOVE_RECEIVE] = WEIR__VERB_RECV,      [WEIR__MOVE_NONE] = WEIR__VERB_SEND,
+    };
+
+    *v = (struct weir__verb){
+        .kind = kinds[a->move],
+        .in = a->in,
+        .out = a->out,
+        .numel = a->numel,
+        .bytes = a->numel * (int64_t)weir_dtype_size((weir_dtype)a->dtype),
+        .dtype = a->dtype,
+        .reduce = a->reduce,
+        .root = a->peer,
+    };
+    if (*a->meet.offer.reduce)
+        v->kind = a->scatter ? WEIR__VERB_REDUCE_SCATTER : WEIR__VERB_ALL_REDUCE;
+    else if (a->meet.offer.ndim < 0)
+        v->kind = WEIR__VERB_BARRIER;
+    if (a->move == WEIR__MOVE_COUNTS) {
+        v->row = a->row;
+        v->send = a->counts;
+        v->recv = a->counts + a->ranks;
+    }
+    return true;
+}
+
 static struct weir__collective *begin_work(const struct weir__call *call, struct weir__work *work)
 {
     const struct weir__collective_params *p = call->params;
@@ -212,6 +243,7 @@ static struct weir__collective *begin_work(const struct weir__call *call, struct
 
     memset(a, 0, sizeof *a);
     a->ranks = (int)p->ranks;
+    a->meet.spell = spell;
     if (!call->nin)
         return a;
     weir__collective_offer(call, &a->meet.offer);

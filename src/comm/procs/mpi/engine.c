@@ -236,12 +236,13 @@ static void mpi_broken(struct weir__procs_group *p)
 }
 
 /* Polls at once while things move, then every 50 us .. 1 ms; not at all while there is no call. */
-static int64_t mpi_pause(struct weir__world *w, bool calls_under_way, bool moved)
+static int64_t mpi_pause(struct weir__world *w, bool calls_under_way,
+                         struct weir__participant **woken)
 {
     struct weir__mpi *mpi = w->mpi;
 
     weir__mpi_bury(mpi);
-    mpi->polls = moved ? 0 : mpi->polls + 1;
+    mpi->polls = *woken ? 0 : mpi->polls + 1;
     if (!calls_under_way)
         return mpi->orphans ? INT64_C(10000000) : INT64_MAX;
     if (mpi->polls < 50)

@@ -1,0 +1,409 @@
+/* Engine `nccl`: a GPU for each rank, of one host. Calls meet as by `shm`, where they are checked
+ * against each other; then each rank issues NCCL's call on the stream of its part. A communicator
+ * wants its calls in one order on all ranks: those of the group are issued by number, and each pair
+ * that sends has, in each direction, a communicator of its own, made when both are first there.
+ * NCCL promises neither an order of sums nor the same bits on every rank. */
+#include <stdio.h>
+#include <string.h>
+
+#include "comm/procs/engine.h"
+#include "comm/procs/nccl/api.h"
+
+/* Of a pair and a direction. */
+struct pair {
+    struct pair *next;
+    const struct weir__channel *channel;
+    void *comm;
+};
+
+struct weir__nccl {
+    const struct weir__nccl_api *api;
+    void *comm;      /* of the group */
+    uint64_t issued; /* calls of the group */
+    struct pair *pairs;
+    bool aborted;
+    uint64_t asked_ns; /* when NCCL was last asked for errors */
+};
+
+static const char *nccl_unavailable(void)
+{
+    static struct weir__mutex lock;
+    static char why[300];
+
+    if (weir__nccl_load())
+        return NULL;
+    weir__mutex_lock(&lock);
+    if (!*why)
+        snprintf(why, sizeof why, "%s", weir_last_error());
+    weir__mutex_unlock(&lock);
+    return why;
+}
+
+static weir_status nccl_join(struct weir__world *w, int64_t timeout_ns)
+{
+    if (!w->sharing || strcmp(w->sharing->kind, "cuda"))
+        return weir__fail(WEIR_EUNSUPPORTED, "engine nccl joins ranks on cuda");
+    return weir__shm_engine.join(w, timeout_ns);
+}
+
+static weir_status fail(const struct weir__nccl_api *api, void *comm, const char *what, int code)
+{
+    const char *more = api->last_error ? api->last_error(comm) : NULL;
+
+    return weir__fail(WEIR_EUNAVAILABLE, "NCCL: %s: %s%s%s", what,
+                      api->error_string ? api->error_string(code) : "an error",
+                      more && *more ? ": " : "", more ? more : "");
+}
+
+static weir_status make_comm(const struct weir__world *w, const struct weir__nccl_api *api,
+                             const struct weir__nccl_id *id, int ranks, int rank, void **comm)
+{
+    struct weir__nccl_config config = {
+        .size = sizeof config,
+        .magic = WEIR__NCCL_MAGIC,
+        .version = WEIR__NCCL_VERSION,
+        .blocking = 1,
+        .cluster = INT32_MIN,
+        .min_ctas = w->cores ? 1 : INT32_MIN,
+        .max_ctas = w->cores ? w->cores : INT32_MIN,
+        .split_share = INT32_MIN,
+    };
+    bool entered = w->sharing->enter(w->device);
+    int code = api->init(comm, ranks, *id, rank, &config);
+    weir_status st = code ? fail(api, NULL, "a communicator", code) : WEIR_OK;
+
+    w->sharing->exit(w->device, entered);
+    return st;
+}
+
+/* The first member makes the number that all join under. */
+static weir_status nccl_open(struct weir__procs_group *p, uint64_t members, int64_t timeout_ns)
+{
+    const struct weir__nccl_api *api = weir__nccl_load();
+    struct weir__wire_gathered *all;
+    struct weir__nccl_id id = {{0}};
+    char key[WEIR__WIRE_KEY];
+    weir_status st = weir__shm_engine.open(p, members, timeout_ns);
+    int code;
+
+    if (st || !api)
+        return st ? st : weir__last_status();
+    if (!p->self && (code = api->unique_id(&id)))
+        return fail(api, NULL, "an id", code);
+    p->nccl = weir__calloc(1, sizeof *p->nccl);
+    all = weir__malloc(sizeof *all);
+    if (!p->nccl || !all) {
+        weir__free(all);
+        return weir__fail_nomem("making a group of %d ranks", p->ranks);
+    }
+    p->nccl->api = api;
+    snprintf(key, sizeof key, "%.80s nccl", p->key);
+    st = weir__engine_gather(p->world, key, members, timeout_ns, &id, sizeof id, all);
+    if (!st) {
+        memcpy(&id, all->blobs[p->world_rank[0]], sizeof id);
+        st = make_comm(p->world, api, &id, p->ranks, p->self, &p->nccl->comm);
+    }
+    weir__free(all);
+    return st;
+}
+
+/* Kernels that wait for the dead end. */
+static void abort_all(struct weir__procs_group *p)
+{
+    struct weir__nccl *n = p->nccl;
+
+    if (n->aborted)
+        return;
+    n->aborted = true;
+    if (n->comm)
+        n->api->abort(n->comm);
+    for (struct pair *pair = n->pairs; pair; pair = pair->next)
+        n->api->abort(pair->comm);
+}
+
+static void nccl_close(struct weir__procs_group *p)
+{
+    struct weir__nccl *n = p->nccl;
+    bool broken = p->group && atomic_load(&p->group->broken);
+
+    if (n && n->comm) {
+        bool entered = p->world->sharing->enter(p->world->device);
+
+        if (broken)
+            abort_all(p);
+        else
+            n->api->destroy(n->comm);
+        while (n->pairs) {
+            struct pair *pair = n->pairs;
+
+            n->pairs = pair->next;
+            if (!broken)
+                n->api->destroy(pair->comm);
+            weir__free(pair);
+        }
+        p->world->sharing->exit(p->world->device, entered);
+    }
+    weir__free(n);
+    weir__shm_engine.close(p);
+}
+
+static struct pair *find_pair(const struct weir__nccl *n, const struct weir__channel *channel)
+{
+    struct pair *pair = n->pairs;
+
+    while (pair && pair->channel != channel)
+        pair = pair->next;
+    return pair;
+}
+
+/* ---- a call ---- */
+
+static bool nccl_show(struct weir__procs_group *p, struct weir__visit *v,
+                      const struct weir__meet *meet, uint64_t call,
+                      const struct weir__code_shown *shown, int n)
+{
+    struct weir__verb verb;
+
+    (void)shown; /* peers read nothing */
+    (void)n;
+    if (!meet->spell || !meet->spell(meet, &verb)) {
+        weir__fail(WEIR_EUNSUPPORTED, "%s is none of NCCL's calls: use engine shm",
+                   meet->offer.label);
+        return false;
+    }
+    v->record.nshown = 0;
+    memset(v->record.unique, 0, sizeof v->record.unique);
+    if (*meet->channel->name && verb.kind == WEIR__VERB_SEND) { /* used if there is no pair yet */
+        struct weir__nccl_id id;
+
+        if (p->nccl->api->unique_id(&id)) {
+            weir__fail(WEIR_EUNAVAILABLE, "NCCL gives no id");
+            return false;
+        }
+        memcpy(v->record.unique, &id, sizeof id);
+    }
+    return weir__shm_engine.show(p, v, meet, call, shown, 0);
+}
+
+static enum weir__step nccl_meet(struct weir__procs_group *p, struct weir__rendezvous *m,
+                                 uint64_t *arrived, struct weir__participant **woken)
+{
+    enum weir__step step = weir__shm_engine.meet(p, m, arrived, woken);
+
+    if (step == WEIR__STEP_HERE && !*m->channel->name && m->call != p->nccl->issued)
+        return WEIR__STEP_WAITS; /* those before it first */
+    return step;
+}
+
+static int type_of(weir_dtype dtype)
+{
+    switch (dtype) {
+    case WEIR_F32:
+        return WEIR__NCCL_F32;
+    case WEIR_F64:
+        return WEIR__NCCL_F64;
+    case WEIR_F16:
+        return WEIR__NCCL_F16;
+    case WEIR_BF16:
+        return WEIR__NCCL_BF16;
+    case WEIR_I64:
+        return WEIR__NCCL_I64;
+    case WEIR_I32:
+        return WEIR__NCCL_I32;
+    case WEIR_I8:
+        return WEIR__NCCL_I8;
+    case WEIR_U8:
+        return WEIR__NCCL_U8;
+    default:
+        return -1;
+    }
+}
+
+static int issue_exchange(const struct weir__nccl *n, const struct weir__verb *v, int ranks,
+                          void *stream)
+{
+    const char *in = v->in;
+    char *out = v->out;
+    int code = n->api->group_start();
+
+    for (int i = 0; i < ranks; i++) {
+        size_t send = (size_t)(v->send ? v->send[i] * v->row : v->bytes / ranks);
+        size_t recv = (size_t)(v->recv ? v->recv[i] * v->row : v->bytes / ranks);
+
+        if (!code && send)
+            code = n->api->send(in, send, WEIR__NCCL_I8, i, n->comm, stream);
+        if (!code && recv)
+            code = n->api->recv(out, recv, WEIR__NCCL_I8, i, n->comm, stream);
+        in += send;
+        out += recv;
+    }
+    return code ? (n->api->group_end(), code) : n->api->group_end();
+}
+
+static int issue(const struct weir__nccl *n, const struct weir__verb *v, int ranks, void *comm,
+                 int peer, void *stream)
+{
+    static const int reduces[] = {[WEIR_REDUCE_SUM] = 0,
+                                  [WEIR_REDUCE_PROD] = 1,
+                                  [WEIR_REDUCE_MAX] = 2,
+                                  [WEIR_REDUCE_MIN] = 3,
+                                  [WEIR_REDUCE_MEAN] = 4};
+    const struct weir__nccl_api *api = n->api;
+    int type = type_of(v->dtype);
+    size_t bytes = (size_t)v->bytes;
+
+    switch (v->kind) {
+    case WEIR__VERB_ALL_REDUCE:
+        return api->all_reduce(v->in, v->out, (size_t)v->numel, type, reduces[v->reduce], comm,
+                               stream);
+    case WEIR__VERB_REDUCE_SCATTER:
+        return api->reduce_scatter(v->in, v->out, (size_t)(v->numel / ranks), type,
+                                   reduces[v->reduce], comm, stream);
+    case WEIR__VERB_ALL_GATHER:
+        return api->all_gather(v->in, v->out, bytes, WEIR__NCCL_I8, comm, stream);
+    case WEIR__VERB_BROADCAST:
+        return api->broadcast(v->in, v->out, bytes, WEIR__NCCL_I8, v->root, comm, stream);
+    case WEIR__VERB_EXCHANGE:
+        return issue_exchange(n, v, ranks, stream);
+    case WEIR__VERB_SEND:
+        return api->send(v->in, bytes, WEIR__NCCL_I8, peer, comm, stream);
+    case WEIR__VERB_RECV:
+        return api->recv(v->out, bytes, WEIR__NCCL_I8, peer, comm, stream);
+    case WEIR__VERB_BARRIER:
+        break;
+    }
+    return 0; /* all are there */
+}
+
+/* Both ends are there: the sender's record has the id. */
+static weir_status reach_pair(struct weir__procs_group *p, struct weir__rendezvous *m,
+                              const struct weir__verb *verb, struct pair **out)
+{
+    const struct weir__visit *v = m->more;
+    int sender = verb->kind == WEIR__VERB_SEND ? p->self : verb->root;
+    struct weir__nccl_id id;
+    struct pair *pair;
+    weir_status st;
+
+    weir__mutex_lock(&p->world->lock);
+    pair = find_pair(p->nccl, m->channel);
+    weir__mutex_unlock(&p->world->lock);
+    if ((*out = pair))
+        return WEIR_OK;
+    if (!(pair = weir__calloc(1, sizeof *pair)))
+        return weir__fail_nomem("a communicator of two ranks");
+    memcpy(&id, v->cell->records[weir__cell_place(m->channel, sender)].unique, sizeof id);
+    pair->channel = m->channel;
+    if ((st = make_comm(p->world, p->nccl->api, &id, 2, p->self == sender ? 0 : 1, &pair->comm))) {
+        weir__free(pair);
+        return st;
+    }
+    weir__mutex_lock(&p->world->lock);
+    pair->next = p->nccl->pairs;
+    p->nccl->pairs = pair;
+    weir__mutex_unlock(&p->world->lock);
+    *out = pair;
+    return WEIR_OK;
+}
+
+static weir_status nccl_run(struct weir__procs_group *p, struct weir__rendezvous *m, void *stream)
+{
+    struct weir__nccl *n = p->nccl;
+    const struct weir__meet *meet = m->args[p->self];
+    bool whole = !*m->channel->name;
+    struct weir__verb verb;
+    struct pair *pair = NULL;
+    weir_status st = WEIR_OK;
+    int code = 0;
+
+    meet->spell(meet, &verb);
+    if (verb.kind <= WEIR__VERB_REDUCE_SCATTER && type_of(verb.dtype) < 0)
+        st = weir__fail(WEIR_EUNSUPPORTED, "%s of %s: NCCL does not reduce it", meet->offer.label,
+                        weir_dtype_name(verb.dtype));
+    if (!st && !whole)
+        st = reach_pair(p, m, &verb, &pair);
+    if (!st && verb.bytes | (int64_t)(verb.kind == WEIR__VERB_EXCHANGE))
+        code = issue(n, &verb, p->ranks, whole ? n->comm : pair->comm,
+                     verb.kind == WEIR__VERB_SEND ? 1 : 0, stream);
+    if (!st && code)
+        st = fail(n->api, whole ? n->comm : pair->comm, meet->offer.label, code);
+    weir__mutex_lock(&p->world->lock);
+    n->issued += whole;
+    weir__mutex_unlock(&p->world->lock);
+    weir__procs_poke(p->world);
+    return st;
+}
+
+/* The rest is as by shm. */
+static void nccl_part(struct weir__world *w)
+{
+    weir__shm_engine.part(w);
+}
+static void nccl_leave(struct weir__procs_group *p, struct weir__rendezvous *m, bool failed)
+{
+    weir__shm_engine.leave(p, m, failed);
+}
+static enum weir__step nccl_left(struct weir__procs_group *p, struct weir__rendezvous *m,
+                                 uint64_t *left, struct weir__participant **woken)
+{
+    return weir__shm_engine.left(p, m, left, woken);
+}
+static void nccl_give_up(struct weir__procs_group *p, struct weir__rendezvous *m)
+{
+    weir__shm_engine.give_up(p, m);
+}
+static uint64_t nccl_closed(const struct weir__procs_group *p)
+{
+    return weir__shm_engine.closed(p);
+}
+
+static void nccl_broken(struct weir__procs_group *p)
+{
+    if (p->nccl)
+        abort_all(p);
+}
+
+/* Asks NCCL every now and then whether something went wrong. */
+static int64_t nccl_pause(struct weir__world *w, bool calls_under_way,
+                          struct weir__participant **woken)
+{
+    uint64_t now = weir__clock_ns();
+
+    for (struct weir__procs_group *p = w->groups; p; p = p->next) {
+        struct weir__nccl *n = p->nccl;
+        int code = 0;
+
+        if (!n || !n->comm || n->aborted || !p->group || now - n->asked_ns < UINT64_C(50000000))
+            continue;
+        n->asked_ns = now;
+        if (n->api->async_error(n->comm, &code) || !code || code == 7 /* in progress */)
+            continue;
+        if (p->group->rendezvous)
+            weir__procs_break_over(
+                p, p->group->rendezvous, WEIR_EUNAVAILABLE,
+                n->api->error_string ? n->api->error_string(code) : "NCCL failed", woken);
+        else
+            weir__procs_break(p, WEIR_EUNAVAILABLE, "NCCL failed", true, woken);
+    }
+    return calls_under_way ? INT64_C(50000000) : INT64_MAX;
+}
+
+const struct weir__engine weir__nccl_engine = {
+    .name = "nccl",
+    .promise = "processes of one host, each on a GPU of its own, by NCCL; sums in an order of "
+               "NCCL's, bits may differ from run to run and from those of shm",
+    .unavailable = nccl_unavailable,
+    .join = nccl_join,
+    .part = nccl_part,
+    .open = nccl_open,
+    .close = nccl_close,
+    .show = nccl_show,
+    .meet = nccl_meet,
+    .run = nccl_run,
+    .leave = nccl_leave,
+    .left = nccl_left,
+    .give_up = nccl_give_up,
+    .closed = nccl_closed,
+    .broken = nccl_broken,
+    .pause = nccl_pause,
+};
