@@ -84,6 +84,8 @@ void report_begin(void)
 
     if (((!trace || !*trace) && (!reports || !*reports)) || atomic_exchange(&begun, true))
         return;
+    if (reports && *reports)
+        source_want();
     if (trace && *trace && weir_trace_start(NULL))
         fprintf(stderr, "weir: %s\n", weir_last_error());
     atexit(report_end);

@@ -281,6 +281,13 @@ void report_begin(void);
 void report_end(void);
 void report_forget(void);
 
+/* ---- source.c ---- */
+
+/* From now on source_note tells weir which line of Python the calling thread is at. */
+void source_want(void);
+/* With no lock held: it takes Python's. */
+void source_note(void);
+
 /* ---- exception.c ---- */
 
 /* A wait of the host came upon failed work. */

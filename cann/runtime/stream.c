@@ -108,6 +108,7 @@ EXPORT aclError weir_cann_enter(aclrtStream stream, struct weir_cann_launch *lau
 
     if ((err = stream_get(stream, &s)))
         return err;
+    source_note();
     launch->stream = s->weir;
     launch->previous = NULL;
     launch->capture = NULL;

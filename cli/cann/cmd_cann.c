@@ -221,6 +221,8 @@ static int run(int argc, char **argv)
     }
     setenv("WEIR_CHECK", "race", 1);
     setenv("WEIR_CANN_REPORTS", reports, 1);
+    setenv("TASK_QUEUE_ENABLE", "0",
+           0); /* torch_npu launches where Python calls: reports say where */
     status = run_child(argv + 1);
     return show_reports(reports) && !status ? EXIT_FAILED : status;
 }

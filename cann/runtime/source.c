@@ -1,0 +1,145 @@
+/* Where a Python program was when it queued something, for reports of races. Python is found in the
+ * process, by name; without it, or on a thread that runs none, nothing is said. */
+#include "runtime.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Python's objects are only passed on. */
+static struct {
+    int (*initialized)(void);
+    void *(*this_thread)(void);
+    int (*ensure)(void);
+    void (*release)(int);
+    void *(*frame)(void);
+    void *(*back)(void *);
+    void *(*code)(void *);
+    int (*line)(void *);
+    void *(*attribute)(void *, const char *);
+    const char *(*text)(void *);
+    void (*drop)(void *);
+    void (*forget_error)(void);
+} python;
+
+static const struct {
+    const char *name;
+    void *slot;
+} symbols[] = {
+    {"Py_IsInitialized", &python.initialized},
+    {"PyGILState_GetThisThreadState", &python.this_thread},
+    {"PyGILState_Ensure", &python.ensure},
+    {"PyGILState_Release", &python.release},
+    {"PyEval_GetFrame", &python.frame},
+    {"PyFrame_GetBack", &python.back},
+    {"PyFrame_GetCode", &python.code},
+    {"PyFrame_GetLineNumber", &python.line},
+    {"PyObject_GetAttrString", &python.attribute},
+    {"PyUnicode_AsUTF8", &python.text},
+    {"Py_DecRef", &python.drop},
+    {"PyErr_Clear", &python.forget_error},
+};
+
+static atomic_bool wanted;
+static bool found;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* Names of files outlive the work that they are said of. */
+static struct name {
+    struct name *next;
+    char text[];
+} * names;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void source_want(void)
+{
+    wanted = true;
+}
+
+static void find_python(void)
+{
+    found = true;
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
+        void *symbol = dlsym(RTLD_DEFAULT, symbols[i].name);
+
+        memcpy(symbols[i].slot, &symbol, sizeof symbol);
+        found = found && symbol;
+    }
+}
+
+static const char *kept(const char *file)
+{
+    struct name *n;
+
+    pthread_mutex_lock(&lock);
+    for (n = names; n && strcmp(n->text, file) != 0; n = n->next)
+        ;
+    if (!n && (n = malloc(sizeof *n + strlen(file) + 1))) {
+        strcpy(n->text, file);
+        n->next = names;
+        names = n;
+    }
+    pthread_mutex_unlock(&lock);
+    return n ? n->text : NULL;
+}
+
+/* The file that a frame is in; NULL. */
+static const char *file_of(void *frame)
+{
+    void *code = python.code(frame);
+    void *name = code ? python.attribute(code, "co_filename") : NULL;
+    const char *text = name ? python.text(name) : NULL, *file = text ? kept(text) : NULL;
+
+    if (!text)
+        python.forget_error();
+    if (name)
+        python.drop(name);
+    if (code)
+        python.drop(code);
+    return file;
+}
+
+/* The innermost line that is not of an installed package, or else the innermost. PyEval_GetFrame
+ * lends its frame, PyFrame_GetBack gives one. */
+static void note_frame(void)
+{
+    void *frame = python.frame(), *given = NULL;
+    const char *file = NULL;
+    int line = 0;
+
+    while (frame) {
+        const char *here = file_of(frame);
+        bool own = here && *here != '<' && !strstr(here, "/site-packages/") &&
+                   !strstr(here, "/dist-packages/");
+        void *next;
+
+        if (here && (own || !file)) {
+            file = here;
+            line = python.line(frame);
+        }
+        next = own ? NULL : python.back(frame);
+        if (given)
+            python.drop(given);
+        frame = given = next;
+    }
+    if (file) {
+        const char *slash = strrchr(file, '/');
+
+        weir_source_set(slash ? slash + 1 : file, line);
+    }
+}
+
+void source_note(void)
+{
+    int state;
+
+    if (!atomic_load_explicit(&wanted, memory_order_relaxed))
+        return;
+    pthread_once(&once, find_python);
+    weir_source_set(NULL, 0);
+    if (!found || !python.initialized() || !python.this_thread())
+        return;
+    state = python.ensure(); /* PyTorch lets go of the lock while an operator is queued */
+    note_frame();
+    python.release(state);
+}
