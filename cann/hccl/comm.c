@@ -86,6 +86,34 @@ struct comm *comm_find(HcclComm handle, bool take)
     return c;
 }
 
+static HcclComm handle_named(const char *name, uint32_t rank)
+{
+    HcclComm handle = NULL;
+
+    pthread_mutex_lock(&lock);
+    for (uintptr_t i = 0; i < sizeof comms / sizeof *comms && !handle; i++)
+        if (comms[i] && comms[i]->rank == rank && !strcmp(comms[i]->name, name))
+            handle = (HcclComm)((uintptr_t)0x48 << 56 | (uintptr_t)numbers[i] << 16 | i);
+    pthread_mutex_unlock(&lock);
+    return handle;
+}
+
+/* For libopapi, whose operators are given a communicator's name; of ranks that are threads of one
+ * process, several have it. */
+HcclResult weir_hccl_all_gather(const char *name, uint32_t rank, void *send, void *recv,
+                                uint64_t bytes, aclrtStream stream);
+
+EXPORT HcclResult weir_hccl_all_gather(const char *name, uint32_t rank, void *send, void *recv,
+                                       uint64_t bytes, aclrtStream stream)
+{
+    HcclComm comm = handle_named(name, rank);
+
+    if (!comm)
+        return hccl_fail("weir_hccl_all_gather", HCCL_E_PARA,
+                         "there is no communicator '%s' with rank %u here", name, rank);
+    return HcclAllGather(send, recv, bytes, HCCL_DATA_TYPE_INT8, comm, stream);
+}
+
 HcclResult comm_get(const char *function, HcclComm handle, struct comm **out)
 {
     if (!handle)

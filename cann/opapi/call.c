@@ -15,6 +15,7 @@ aclnnStatus call_run(const struct row *row, const union arg *args, aclrtStream s
     if (err)
         return err;
     c.stream = launch.stream;
+    c.handle = stream;
     c.dev = weir_stream_device(launch.stream);
     c.capturing = weir_graph_current() != NULL;
     row->run(&c);

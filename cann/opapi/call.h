@@ -20,6 +20,7 @@ struct call {
     const union arg *args;
     weir_device *dev;
     weir_stream *stream;
+    aclrtStream handle; /* the same as it was given */
     bool capturing;
     aclnnStatus err;
     int nmade, cap;

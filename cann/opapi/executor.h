@@ -46,6 +46,7 @@ struct operand {
 /* Sets of types, for the first tensor of an operator. */
 enum {
     TYPES_FLOAT = 1 << WEIR_F32 | 1 << WEIR_F16 | 1 << WEIR_BF16 | 1 << WEIR_F64,
+    TYPES_TOKEN = 1 << WEIR_F32 | 1 << WEIR_F16 | 1 << WEIR_BF16,
     TYPES_INT = 1 << WEIR_I64 | 1 << WEIR_I32 | 1 << WEIR_I8 | 1 << WEIR_U8,
     TYPES_NUMBER = TYPES_FLOAT | TYPES_INT,
     TYPES_BITS = TYPES_INT | 1 << WEIR_BOOL,

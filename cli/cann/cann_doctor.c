@@ -137,6 +137,7 @@ static const char *types_of(const char *name)
         {"ALL", "f32 f16 bf16 f64 i64 i32 i8 u8 bool"},
         {"MOVE", "f32 f16 bf16 f64 i64 i32 i8 u8 bool i16 u16 u32 u64 c64"},
         {"FLOAT_INT4", "f32 f16 bf16 f64"},
+        {"TOKEN", "f32 f16 bf16"},
         {"INDEX", "i64 i32"},
         {"I8", "i8"},
     };

@@ -310,6 +310,31 @@ ROW(MoeFinalizeRouting, run_moe_finalize_routing, FLOAT, T(rows), TQ(skip1), TQ(
     TQ(scales), T(source_to_row), TQ(experts), O(out))
 ROW(MoeFinalizeRoutingV2, run_moe_finalize_routing_v2, FLOAT, T(rows), T(source_to_row), TQ(skip1),
     TQ(skip2), TQ(bias), TQ(scales), TQ(experts), I(mode), O(out))
+ROW(MoeDistributeDispatch, run_moe_dispatch, TOKEN, T(x), T(expert_ids), TQ(scales),
+    TQ(x_active_mask), TQ(expert_scales), C(group_ep), I(ep_world_size), I(ep_rank_id),
+    I(moe_expert_num), CQ(group_tp), I(tp_world_size), I(tp_rank_id), I(expert_shard_type),
+    I(shared_expert_num), I(shared_expert_rank_num), I(quant_mode), I(global_bs),
+    I(expert_token_nums_type), O(expand_x), OQ(dynamic_scales), O(expand_idx),
+    O(expert_token_nums), O(ep_recv_counts), OQ(tp_recv_counts), OQ(expand_scales))
+ROW(MoeDistributeDispatchV2, run_moe_dispatch_v2, TOKEN, T(x), T(expert_ids), TQ(scales),
+    TQ(x_active_mask), TQ(expert_scales), C(group_ep), I(ep_world_size), I(ep_rank_id),
+    I(moe_expert_num), CQ(group_tp), I(tp_world_size), I(tp_rank_id), I(expert_shard_type),
+    I(shared_expert_num), I(shared_expert_rank_num), I(quant_mode), I(global_bs),
+    I(expert_token_nums_type), CQ(comm_alg), O(expand_x), OQ(dynamic_scales), O(expand_idx),
+    O(expert_token_nums), O(ep_recv_counts), OQ(tp_recv_counts), OQ(expand_scales))
+ROW(MoeDistributeCombine, run_moe_combine, TOKEN, T(expand_x), T(expert_ids), T(expand_idx),
+    T(ep_send_counts), T(expert_scales), TQ(tp_send_counts), TQ(x_active_mask),
+    TQ(activation_scale), TQ(weight_scale), TQ(group_list), TQ(expand_scales), C(group_ep),
+    I(ep_world_size), I(ep_rank_id), I(moe_expert_num), CQ(group_tp), I(tp_world_size),
+    I(tp_rank_id), I(expert_shard_type), I(shared_expert_num), I(shared_expert_rank_num),
+    I(global_bs), I(out_dtype), I(comm_quant_mode), I(group_list_type), O(out))
+ROW(MoeDistributeCombineV2, run_moe_combine_v2, TOKEN, T(expand_x), T(expert_ids), T(expand_idx),
+    T(ep_send_counts), T(expert_scales), TQ(tp_send_counts), TQ(x_active_mask),
+    TQ(activation_scale), TQ(weight_scale), TQ(group_list), TQ(expand_scales),
+    TQ(shared_expert_x), C(group_ep), I(ep_world_size), I(ep_rank_id), I(moe_expert_num),
+    CQ(group_tp), I(tp_world_size), I(tp_rank_id), I(expert_shard_type), I(shared_expert_num),
+    I(shared_expert_rank_num), I(global_bs), I(out_dtype), I(comm_quant_mode), I(group_list_type),
+    CQ(comm_alg), O(out))
 ROW(MoeTokenPermute, run_moe_token_permute, FLOAT, T(tokens), T(indices), I(num_out), B(padded),
     O(permuted), O(sorted_indices))
 ROW(MoeTokenPermuteGrad, run_moe_token_permute_grad, FLOAT, T(grad), T(sorted_indices), I(k),

@@ -1,5 +1,6 @@
 """Last: no row of the table is without a test of its values."""
 import test_counting
+import test_dispatch
 import test_elementwise
 import test_indices
 import test_models
@@ -14,8 +15,8 @@ from samples import TYPES
 
 def test_every_row_has_a_test_of_its_values(request):
     ran = {item.module.__name__ for item in request.session.items if hasattr(item, "module")}
-    modules = (test_counting, test_elementwise, test_indices, test_models, test_networks,
-               test_random_tensor, test_reductions, test_tables)
+    modules = (test_counting, test_dispatch, test_elementwise, test_indices, test_models,
+               test_networks, test_random_tensor, test_reductions, test_tables)
     if not {m.__name__ for m in modules} <= ran:
         import pytest
         pytest.skip("only part of the tests was run")
