@@ -44,86 +44,98 @@ TEST(cuda_faults, a_kernel_that_faults_is_named_and_every_later_call_says_so)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(cuda_faults, an_index_out_of_range_names_operator_stream_and_range)
-{
-    weir_device *dev = open_gpu("cuda:0");
-    weir_stream *s = weir_stream_default(dev), *other;
-    weir_tensor *table = gpu_tensor(s, WEIR_F32, 10, 1), *index = gpu_tensor(s, WEIR_I64, 3, 12),
-                *out;
+/* A device with a table of ten, an index that is not in it, and room for what is taken. */
+struct bench {
+    weir_device *dev;
+    weir_stream *s, *other;
+    weir_tensor *table, *bad, *out;
+};
 
-    CHECK_OK(weir_stream_create(dev, NULL, &other));
-    CHECK_OK(weir_index_select(table, 0, index, &out));
-    CHECK_OK(weir_stream_wait_stream(other, s));
-    CHECK_STATUS(weir_stream_sync(s), WEIR_ERANGE);
-    CHECK_STR(weir_last_error(), "IndexSelect");
-    CHECK_STR(weir_last_error(), "12");
-    CHECK_STR(weir_last_error(), "0..9");
-    CHECK_STATUS(weir_stream_sync(other), WEIR_ERANGE);
-    weir_tensor_release(table);
-    weir_tensor_release(index);
-    weir_tensor_release(out);
-    CHECK_OK(weir_stream_destroy(other));
-    CHECK_OK(weir_device_close(dev));
+static void begin(struct bench *b)
+{
+    b->dev = open_gpu("cuda:0");
+    b->s = weir_stream_default(b->dev);
+    b->table = gpu_tensor(b->s, WEIR_F32, 10, 1);
+    b->bad = gpu_tensor(b->s, WEIR_I64, 3000, 12); /* many threads fail at once */
+    b->out = NULL;
+    CHECK_OK(weir_stream_create(b->dev, NULL, &b->other));
+    CHECK_OK(weir_device_sync(b->dev));
 }
 
-/* Many threads fail in each of many operators. */
+static void take(struct bench *b, weir_stream *s, weir_tensor *index)
+{
+    CHECK_OK(weir_stream_set_current(s));
+    weir_tensor_release(b->out);
+    CHECK_OK(weir_index_select(b->table, 0, index, &b->out));
+}
+
+static void finish(struct bench *b)
+{
+    CHECK_OK(weir_stream_set_current(b->s));
+    CHECK_OK(weir_stream_destroy(b->other));
+    weir_tensor_release(b->table);
+    weir_tensor_release(b->bad);
+    weir_tensor_release(b->out);
+    CHECK_OK(weir_device_close(b->dev));
+}
+
+TEST(cuda_faults, an_index_out_of_range_names_operator_stream_and_range)
+{
+    struct bench b;
+
+    begin(&b);
+    take(&b, b.s, b.bad);
+    CHECK_OK(weir_stream_wait_stream(b.other, b.s));
+    CHECK_STATUS(weir_stream_sync(b.s), WEIR_ERANGE);
+    CHECK_STR(weir_last_error(), "operator 'IndexSelect' on stream 'default'");
+    CHECK_STR(weir_last_error(), "index 12 is out of range: 0..9");
+    CHECK_STATUS(weir_stream_sync(b.other), WEIR_ERANGE);
+    finish(&b);
+}
+
 TEST(cuda_faults, a_stream_reports_its_first_failure_and_another_stream_its_own)
 {
-    weir_device *dev = open_gpu("cuda:0");
-    weir_stream *s = weir_stream_default(dev), *other;
-    weir_tensor *table = gpu_tensor(s, WEIR_F32, 10, 1), *many = gpu_tensor(s, WEIR_I64, 3000, 12),
-                *one = gpu_tensor(s, WEIR_I64, 1, 17), *out;
+    struct bench b;
+    weir_tensor *one;
 
-    CHECK_OK(weir_stream_create(dev, NULL, &other));
-    CHECK_OK(weir_stream_wait_stream(other, s));
-    for (int i = 0; i < 20; i++) {
-        CHECK_OK(weir_index_select(table, 0, i ? one : many, &out));
-        weir_tensor_release(out);
-    }
-    CHECK_STATUS(weir_stream_sync(s), WEIR_ERANGE);
+    begin(&b);
+    one = gpu_tensor(b.s, WEIR_I64, 1, 17);
+    CHECK_OK(weir_stream_wait_stream(b.other, b.s));
+    for (int i = 0; i < 20; i++)
+        take(&b, b.s, i ? one : b.bad);
+    CHECK_STATUS(weir_stream_sync(b.s), WEIR_ERANGE);
     CHECK_STR(weir_last_error(), "12");
-    CHECK_OK(weir_stream_set_current(other));
-    CHECK_OK(weir_index_select(table, 0, one, &out));
-    CHECK_STATUS(weir_stream_sync(other), WEIR_ERANGE);
+    take(&b, b.other, one);
+    CHECK_STATUS(weir_stream_sync(b.other), WEIR_ERANGE);
     CHECK_STR(weir_last_error(), "17");
-    CHECK_OK(weir_stream_set_current(s));
-    weir_tensor_release(table);
-    weir_tensor_release(many);
     weir_tensor_release(one);
-    weir_tensor_release(out);
-    CHECK_OK(weir_stream_destroy(other));
-    CHECK_OK(weir_device_close(dev));
+    finish(&b);
 }
 
 /* Its place still has the failure of the stream before. */
 TEST(cuda_faults, a_stream_that_takes_the_place_of_a_failed_one_fails_by_itself)
 {
-    weir_device *dev = open_gpu("cuda:0");
-    weir_stream *s = weir_stream_default(dev), *own;
-    weir_tensor *table = gpu_tensor(s, WEIR_F32, 10, 1), *index = gpu_tensor(s, WEIR_I64, 1, 0),
-                *out;
+    struct bench b;
     char text[32];
 
-    CHECK_OK(weir_device_sync(dev));
+    begin(&b);
     for (int i = 0; i < 4; i++) {
         int value = i % 2 ? 11 + i : 2;
+        weir_stream *own;
 
         test_note("round %d", i);
-        CHECK_OK(weir_stream_create(dev, NULL, &own));
+        CHECK_OK(weir_stream_create(b.dev, NULL, &own));
         CHECK_OK(weir_stream_set_current(own));
-        CHECK_OK(weir_fill(index, value));
-        CHECK_OK(weir_index_select(table, 0, index, &out));
+        CHECK_OK(weir_fill(b.bad, value));
+        take(&b, own, b.bad);
         CHECK_STATUS(weir_stream_sync(own), value > 9 ? WEIR_ERANGE : WEIR_OK);
         snprintf(text, sizeof text, "index %d", value);
         if (value > 9)
             CHECK_STR(weir_last_error(), text);
-        CHECK_OK(weir_stream_set_current(s));
+        CHECK_OK(weir_stream_set_current(b.s));
         CHECK_OK(weir_stream_destroy(own));
-        weir_tensor_release(out);
     }
-    weir_tensor_release(table);
-    weir_tensor_release(index);
-    CHECK_OK(weir_device_close(dev));
+    finish(&b);
 }
 
 enum { WRITERS = 4, TURNS = 2000 };
@@ -181,30 +193,6 @@ TEST(cuda_faults, of_threads_that_fail_at_once_one_writes_the_whole_failure)
     pthread_barrier_destroy(&turn);
 }
 
-TEST(cuda_faults, an_operator_has_its_own_name_however_many_came_after_it)
-{
-    const struct fake_control *fake;
-    weir_device *dev = open_either("cuda:0", &fake);
-    weir_stream *s = weir_stream_default(dev);
-    weir_tensor *table = gpu_tensor(s, WEIR_F32, 10, 1), *index = gpu_tensor(s, WEIR_I64, 1, 12),
-                *out;
-
-    CHECK_OK(weir_stream_sync(s));
-    if (fake)
-        fake->hold(true);
-    CHECK_OK(weir_index_select(table, 0, index, &out));
-    for (int i = 0; i < 3 * WEIR__CUDA_NAMES; i++)
-        CHECK_OK(weir_fill(table, i));
-    if (fake)
-        fake->hold(false);
-    CHECK_STATUS(weir_stream_sync(s), WEIR_ERANGE);
-    CHECK_STR(weir_last_error(), "operator 'IndexSelect'");
-    weir_tensor_release(table);
-    weir_tensor_release(index);
-    weir_tensor_release(out);
-    CHECK_OK(weir_device_close(dev));
-}
-
 TEST(cuda_faults, a_function_of_the_host_is_refused_by_name)
 {
     weir_device *dev = open_gpu("cuda:0");
@@ -239,50 +227,40 @@ TEST(cuda_faults, a_wait_past_the_timeout_says_where_every_stream_is)
 /* What is queued behind a failed operator may run, but the host's memory is not written. */
 TEST(cuda_faults, nothing_behind_a_failed_operator_reaches_the_host)
 {
-    weir_device *dev = open_gpu("cuda:0"), *cpu;
-    weir_stream *s = weir_stream_default(dev), *other;
-    weir_tensor *table = gpu_tensor(s, WEIR_F32, 10, 1), *index = gpu_tensor(s, WEIR_I64, 3, 12),
-                *out, *there;
+    struct bench b;
+    weir_device *cpu;
+    weir_tensor *there;
     float got[3][10] = {{5}, {5}, {5}};
 
+    begin(&b);
     CHECK_OK(weir_device_open("cpu:cores=1", &cpu));
     there = gpu_tensor(weir_stream_default(cpu), WEIR_F32, 10, 5);
-    CHECK_OK(weir_stream_create(dev, NULL, &other));
-    CHECK_OK(weir_tensor_read_async(table, got[0], sizeof got[0]));
-    CHECK_OK(weir_index_select(table, 0, index, &out));
-    CHECK_OK(weir_tensor_read_async(table, got[1], sizeof got[1]));
-    CHECK_OK(weir_tensor_copy(there, table));
-    CHECK_OK(weir_stream_wait_stream(other, s));
-    CHECK_OK(weir_stream_set_current(other));
-    CHECK_OK(weir_tensor_read_async(table, got[2], sizeof got[2]));
-    CHECK_OK(weir_stream_set_current(s));
-    CHECK_STATUS(weir_stream_sync(s), WEIR_ERANGE);
-    CHECK_STATUS(weir_stream_sync(other), WEIR_ERANGE);
+    CHECK_OK(weir_tensor_read_async(b.table, got[0], sizeof got[0]));
+    take(&b, b.s, b.bad);
+    CHECK_OK(weir_tensor_read_async(b.table, got[1], sizeof got[1]));
+    CHECK_OK(weir_tensor_copy(there, b.table));
+    CHECK_OK(weir_stream_wait_stream(b.other, b.s));
+    CHECK_OK(weir_stream_set_current(b.other));
+    CHECK_OK(weir_tensor_read_async(b.table, got[2], sizeof got[2]));
+    CHECK_STATUS(weir_stream_sync(b.s), WEIR_ERANGE);
+    CHECK_STATUS(weir_stream_sync(b.other), WEIR_ERANGE);
     CHECK_STATUS(weir_stream_sync(weir_stream_default(cpu)), WEIR_ERANGE);
     CHECK_NEAR(got[0][0], 1, 0); /* before it */
     CHECK_NEAR(got[1][0], 5, 0); /* behind it */
     CHECK_NEAR(got[2][0], 5, 0); /* on a stream that waits for it */
     CHECK_NEAR(*(float *)weir_tensor_data(there), 5, 0);
-    weir_tensor_release(table);
-    weir_tensor_release(index);
-    weir_tensor_release(out);
     weir_tensor_release(there);
-    CHECK_OK(weir_stream_destroy(other));
-    CHECK_OK(weir_device_close(dev));
+    finish(&b);
     CHECK_OK(weir_device_close(cpu));
 }
 
-/* Once the host knows, nothing more runs: operators, plans, and streams that wait. A plan's lanes
- * are new each time. */
-TEST(cuda_faults, what_is_queued_behind_a_known_error_is_not_run)
+/* Of a table: more of it on "side", and both together. */
+static weir_plan *make_plan(weir_device *dev)
 {
     const int64_t n = 10;
-    weir_device *dev = open_gpu("cuda:0");
-    weir_stream *bad, *other;
-    weir_tensor *table, *index, *out, *x, *y, *z;
+    weir_tensor *x, *y, *z, *sum;
     weir_graph *g;
     weir_plan *plan;
-    float got[10];
 
     CHECK_OK(weir_graph_create(dev, &g));
     CHECK_OK(weir_graph_input(g, "x", WEIR_F32, 1, &n, &x));
@@ -290,50 +268,62 @@ TEST(cuda_faults, what_is_queued_behind_a_known_error_is_not_run)
     CHECK_OK(weir_scope_push_stream("side", 0));
     CHECK_OK(weir_add_scalar(x, 1, &y));
     CHECK_OK(weir_scope_pop(WEIR_SCOPE_STREAM));
-    CHECK_OK(weir_mul_scalar(x, 2, &out));
-    CHECK_OK(weir_add(out, y, &z));
+    CHECK_OK(weir_mul_scalar(x, 2, &z));
+    CHECK_OK(weir_add(z, y, &sum));
     CHECK_OK(weir_graph_end(g));
-    CHECK_OK(weir_graph_output(g, "z", z));
+    CHECK_OK(weir_graph_output(g, "sum", sum));
     CHECK_OK(weir_graph_compile(g, NULL, &plan));
     weir_tensor_release(x);
     weir_tensor_release(y);
     weir_tensor_release(z);
-    weir_tensor_release(out);
+    weir_tensor_release(sum);
     weir_graph_destroy(g);
-    CHECK_OK(weir_stream_create(dev, NULL, &bad));
-    CHECK_OK(weir_stream_create(dev, NULL, &other));
-    table = gpu_tensor(bad, WEIR_F32, n, 1);
-    index = gpu_tensor(bad, WEIR_I64, 3, 12);
-    z = gpu_tensor(bad, WEIR_F32, n, 9);
-    CHECK_OK(weir_plan_run(plan, bad, &table, 1, &z, 1));
-    CHECK_OK(weir_stream_sync(bad));
-    CHECK_OK(weir_stream_set_current(bad));
-    CHECK_OK(weir_index_select(table, 0, index, &out));
-    CHECK_STATUS(weir_stream_sync(bad), WEIR_ERANGE);
-    CHECK_OK(weir_fill(table, 7));
-    CHECK_OK(weir_plan_run(plan, bad, &table, 1, &z, 1));
-    CHECK_OK(weir_stream_wait_stream(other, bad));
-    CHECK_OK(weir_stream_set_current(other));
-    CHECK_OK(weir_fill(index, 7));
-    CHECK_STATUS(weir_stream_sync(other), WEIR_ERANGE);
-    CHECK_OK(weir_stream_set_current(weir_stream_default(dev)));
-    CHECK_OK(weir_stream_destroy(bad));
-    CHECK_OK(weir_stream_destroy(other));
-    CHECK_OK(weir_tensor_read(table, got, sizeof got));
-    CHECK_NEAR(got[0], 1, 0);
-    CHECK_OK(weir_tensor_read(z, got, sizeof got));
-    CHECK_NEAR(got[0], 4, 0);
+    return plan;
+}
+
+static void expect_first(weir_tensor *t, double want)
+{
+    float got[10];
+
+    CHECK_OK(weir_tensor_read(t, got, sizeof got));
+    CHECK_NEAR(got[0], want, 0);
+}
+
+/* Once the host knows, nothing more runs: operators, plans, and streams that wait. A plan's lanes
+ * are new each time. */
+TEST(cuda_faults, what_is_queued_behind_a_known_error_is_not_run)
+{
+    struct bench b;
+    weir_stream *fails;
+    weir_tensor *sum;
+    weir_plan *plan;
+
+    begin(&b);
+    plan = make_plan(b.dev);
+    sum = gpu_tensor(b.s, WEIR_F32, 10, 9);
+    CHECK_OK(weir_stream_create(b.dev, NULL, &fails));
+    CHECK_OK(weir_stream_wait_stream(fails, b.s));
+    CHECK_OK(weir_plan_run(plan, fails, &b.table, 1, &sum, 1));
+    CHECK_OK(weir_stream_sync(fails));
+    take(&b, fails, b.bad);
+    CHECK_STATUS(weir_stream_sync(fails), WEIR_ERANGE);
+    CHECK_OK(weir_fill(b.table, 7));
+    CHECK_OK(weir_plan_run(plan, fails, &b.table, 1, &sum, 1));
+    CHECK_OK(weir_stream_wait_stream(b.other, fails));
+    CHECK_OK(weir_stream_set_current(b.other));
+    CHECK_OK(weir_fill(b.bad, 7));
+    CHECK_STATUS(weir_stream_sync(b.other), WEIR_ERANGE);
+    CHECK_OK(weir_stream_set_current(b.s));
+    CHECK_OK(weir_stream_destroy(fails));
+    expect_first(b.table, 1);
+    expect_first(sum, 4);
     /* The plan's own stream was in error with the caller's; now it runs again. */
-    CHECK_OK(weir_fill(table, 2));
-    CHECK_OK(weir_plan_run(plan, weir_stream_default(dev), &table, 1, &z, 1));
-    CHECK_OK(weir_tensor_read(z, got, sizeof got));
-    CHECK_NEAR(got[0], 7, 0);
-    weir_tensor_release(table);
-    weir_tensor_release(index);
-    weir_tensor_release(out);
-    weir_tensor_release(z);
+    CHECK_OK(weir_fill(b.table, 2));
+    CHECK_OK(weir_plan_run(plan, b.s, &b.table, 1, &sum, 1));
+    expect_first(sum, 7);
+    weir_tensor_release(sum);
     weir_plan_destroy(plan);
-    CHECK_OK(weir_device_close(dev));
+    finish(&b);
 }
 
 static atomic_bool looking;
@@ -351,36 +341,27 @@ static void *look(void *stream)
 /* An operator may fail, and whoever waits for it be over, at any moment of somebody's looking. */
 TEST(cuda_faults, an_error_is_passed_on_whenever_others_look)
 {
-    weir_device *dev = open_gpu("cuda:0");
-    weir_stream *s = weir_stream_default(dev), *watched;
-    weir_tensor *table = gpu_tensor(s, WEIR_F32, 10, 1), *bad = gpu_tensor(s, WEIR_I64, 1, 12);
+    struct bench b;
     pthread_t looker;
 
-    CHECK_OK(weir_stream_create(dev, NULL, &watched));
-    CHECK_OK(weir_device_sync(dev));
+    begin(&b);
     atomic_store(&looking, true);
-    CHECK_EQ(pthread_create(&looker, NULL, look, watched), 0);
+    CHECK_EQ(pthread_create(&looker, NULL, look, b.other), 0);
     for (int i = 0; i < 400; i++) {
         weir_stream *fails, *waits;
-        weir_tensor *out;
 
         test_note("round %d", i);
-        CHECK_OK(weir_stream_create(dev, NULL, &fails));
-        CHECK_OK(weir_stream_create(dev, NULL, &waits));
-        CHECK_OK(weir_stream_set_current(fails));
-        CHECK_OK(weir_index_select(table, 0, bad, &out));
+        CHECK_OK(weir_stream_create(b.dev, NULL, &fails));
+        CHECK_OK(weir_stream_create(b.dev, NULL, &waits));
+        take(&b, fails, b.bad);
         CHECK_OK(weir_stream_wait_stream(waits, fails));
         CHECK_STATUS(weir_stream_sync(waits), WEIR_ERANGE);
         CHECK_STATUS(weir_stream_sync(fails), WEIR_ERANGE);
-        CHECK_OK(weir_stream_set_current(s));
-        weir_tensor_release(out);
+        CHECK_OK(weir_stream_set_current(b.s));
         CHECK_OK(weir_stream_destroy(fails));
         CHECK_OK(weir_stream_destroy(waits));
     }
     atomic_store(&looking, false);
     CHECK_EQ(pthread_join(looker, NULL), 0);
-    CHECK_OK(weir_stream_destroy(watched));
-    weir_tensor_release(table);
-    weir_tensor_release(bad);
-    CHECK_OK(weir_device_close(dev));
+    finish(&b);
 }

@@ -1,52 +1,27 @@
 /* Operators of plans that find an index out of range: whichever lane it was in, the stream that ran
- * the plan is in error from that run on. What holds on every device is in conformance/plans.c. */
+ * the plan is in error from that run on. What holds on every device is in
+ * conformance/graph/plans.c. */
 #include "conformance/graph/picks.h"
 #include "gpu.h"
 
-struct picker {
-    const struct fake_control *fake; /* NULL on a GPU */
-    weir_device *dev;
-    weir_plan *plan;
-    weir_tensor *table, *good, *bad, *out[2];
-};
+static const struct fake_control *fake; /* NULL on a GPU */
 
 static void open_picker(struct picker *p, bool beside)
 {
-    weir_stream *s;
-
-    p->dev = open_either("cuda:0", &p->fake);
-    p->plan = make_picks(p->dev, beside);
-    s = weir_stream_default(p->dev);
-    p->table = gpu_tensor(s, WEIR_F32, ROWS, 1);
-    p->good = gpu_tensor(s, WEIR_I64, TAKEN, 2);
-    p->bad = gpu_tensor(s, WEIR_I64, TAKEN, 12);
-    p->out[0] = gpu_tensor(s, WEIR_F32, ROWS, 0);
-    p->out[1] = gpu_tensor(s, WEIR_F32, TAKEN, 0);
-    CHECK_OK(weir_device_sync(p->dev));
+    picker_init(p, open_either("cuda:0", &fake), beside);
 }
 
 static void close_picker(struct picker *p)
 {
-    weir_plan_destroy(p->plan);
-    weir_tensor_release(p->table);
-    weir_tensor_release(p->good);
-    weir_tensor_release(p->bad);
-    weir_tensor_release(p->out[0]);
-    weir_tensor_release(p->out[1]);
+    picker_fini(p);
     CHECK_OK(weir_device_close(p->dev));
 }
 
 /* Nothing runs, so that the host learns of nothing. */
-static void hold(const struct picker *p, bool held)
+static void hold(bool held)
 {
-    if (p->fake)
-        p->fake->hold(held);
-}
-
-/* With one index always the same kernels, in the same graph. */
-static void pick(struct picker *p, weir_stream *s, weir_tensor *index)
-{
-    CHECK_OK(weir_plan_run(p->plan, s, (weir_tensor *[]){p->table, index}, 2, p->out, 2));
+    if (fake)
+        fake->hold(held);
 }
 
 static void fail_and_recover(bool beside)
@@ -70,13 +45,8 @@ static void fail_and_recover(bool beside)
     close_picker(&p);
 }
 
-TEST(cuda_plan_faults, an_index_out_of_range_on_any_lane_is_the_callers_error)
-{
-    fail_and_recover(false);
-    fail_and_recover(true);
-}
-
-TEST(cuda_plan_faults, so_it_is_while_a_trace_is_recorded)
+TEST(cuda_plan_faults,
+     an_index_out_of_range_on_any_lane_is_the_callers_error_while_a_trace_is_recorded)
 {
     weir_trace *trace;
 
@@ -85,31 +55,6 @@ TEST(cuda_plan_faults, so_it_is_while_a_trace_is_recorded)
     fail_and_recover(true);
     CHECK_OK(weir_trace_stop(&trace));
     weir_trace_free(trace);
-}
-
-TEST(cuda_plan_faults, every_stream_that_a_plan_fails_on_is_told)
-{
-    enum { CALLERS = 5 };
-    struct picker p;
-    weir_stream *s[CALLERS], *early;
-
-    open_picker(&p, true);
-    CHECK_OK(weir_stream_create(p.dev, NULL, &early));
-    pick(&p, early, p.good);
-    CHECK_OK(weir_stream_sync(early));
-    hold(&p, true);
-    for (int i = 0; i < CALLERS; i++) {
-        CHECK_OK(weir_stream_create(p.dev, NULL, &s[i]));
-        pick(&p, s[i], p.bad);
-    }
-    hold(&p, false);
-    for (int i = CALLERS - 1; i >= 0; i--) {
-        CHECK_STATUS(weir_stream_sync(s[i]), WEIR_ERANGE);
-        CHECK_OK(weir_stream_destroy(s[i]));
-    }
-    CHECK_OK(weir_stream_sync(early));
-    CHECK_OK(weir_stream_destroy(early));
-    close_picker(&p);
 }
 
 TEST(cuda_plan_faults, what_came_before_the_run_is_not_in_error_on_a_stream_that_another_had)
@@ -173,14 +118,14 @@ TEST(cuda_plan_faults, one_that_runs_on_the_lane_of_another_is_in_error)
     out[1] = gpu_tensor(beside, WEIR_F32, TAKEN, 0);
     CHECK_OK(weir_device_sync(p.dev));
     CHECK_OK(weir_stream_set_current(beside));
-    hold(&p, true);
+    hold(true);
     for (int i = 0; i < 20; i++) {
         CHECK_OK(weir_plan_run(plain, beside, (weir_tensor *[]){p.table, index}, 2, out, 2));
         pick(&p, weir_stream_default(p.dev), p.good);
     }
     CHECK_OK(weir_fill(index, 12));
     CHECK_OK(weir_plan_run(plain, beside, (weir_tensor *[]){p.table, index}, 2, out, 2));
-    hold(&p, false);
+    hold(false);
     CHECK_STATUS(weir_stream_sync(beside), WEIR_ERANGE);
     CHECK_STR(weir_last_error(), "IndexSelect");
     CHECK_OK(weir_stream_set_current(weir_stream_default(p.dev)));
@@ -203,7 +148,7 @@ TEST(cuda_plan_faults, runs_of_others_between_two_that_fail_are_fine)
     CHECK_OK(weir_stream_create(p.dev, NULL, &fails));
     own = gpu_tensor(beside, WEIR_F32, ROWS, 1);
     CHECK_OK(weir_device_sync(p.dev));
-    hold(&p, true);
+    hold(true);
     pick(&p, fails, p.bad);
     for (int i = 0; i < 2; i++) {
         CHECK_OK(weir_stream_create(p.dev, NULL, &between[i]));
@@ -212,7 +157,7 @@ TEST(cuda_plan_faults, runs_of_others_between_two_that_fail_are_fine)
         pick(&p, between[i], p.good);
     }
     pick(&p, fails, p.bad);
-    hold(&p, false);
+    hold(false);
     CHECK_STATUS(weir_stream_sync(fails), WEIR_ERANGE);
     for (int i = 0; i < 2; i++) {
         CHECK_OK(weir_stream_sync(between[i]));
@@ -239,11 +184,11 @@ static bool run_in_vain(struct picker *p, uint64_t n, int *in_vain)
     CHECK_OK(weir_stream_create(p->dev, NULL, &s));
     CHECK_OK(weir_event_create(p->dev, NULL, &before));
     CHECK_OK(weir_stream_set_current(s));
-    calls = p->fake->calls();
-    p->fake->fail_call(n, 2);
+    calls = fake->calls();
+    fake->fail_call(n, 2);
     st = weir_plan_run(p->plan, s, (weir_tensor *[]){p->table, p->bad}, 2, p->out, 2);
-    p->fake->fail_call(0, 0);
-    calls = p->fake->calls() - calls;
+    fake->fail_call(0, 0);
+    calls = fake->calls() - calls;
     if (st && !weir_stream_sync(s)) {
         ++*in_vain;
         for (int i = 0; i < 6; i++)

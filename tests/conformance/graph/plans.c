@@ -5,15 +5,6 @@
 #include <stdatomic.h>
 #include <time.h>
 
-static weir_tensor *filled(weir_device *dev, weir_dtype dtype, int64_t n, double value)
-{
-    weir_tensor *t;
-
-    CHECK_OK(weir_tensor_empty(weir_stream_default(dev), dtype, 1, &n, &t));
-    CHECK_OK(weir_fill(t, value));
-    return t;
-}
-
 /* An index out of range in the first of some runs, whose kernels are all the same. */
 static void fail_first(weir_device *dev, bool beside)
 {
@@ -75,19 +66,7 @@ CONFORMANCE(plans, one_that_fails_on_another_stream_is_in_error_for_the_caller)
 
 /* ---- whose errors are whose ---- */
 
-struct picker {
-    weir_device *dev;
-    weir_plan *plan;
-    weir_stream *beside; /* the plan's other stream */
-    weir_tensor *table, *good, *bad, *out[2];
-};
-
-static void pick(struct picker *p, weir_stream *s, weir_tensor *index)
-{
-    CHECK_OK(weir_plan_run(p->plan, s, (weir_tensor *[]){p->table, index}, 2, p->out, 2));
-}
-
-static void take(struct picker *p, weir_stream *s, weir_tensor *index)
+static void take(const struct picker *p, weir_stream *s, weir_tensor *index)
 {
     weir_tensor *out;
 
@@ -96,20 +75,14 @@ static void take(struct picker *p, weir_stream *s, weir_tensor *index)
     weir_tensor_release(out);
 }
 
-/* Everything has run once: what is new to a device may have to wait for what is under way. */
-static void open_picker(struct picker *p, weir_device *dev)
+/* The plan's other stream. Everything has run once: what is new to a device may have to wait for
+ * what is under way. */
+static weir_stream *open_picker(struct picker *p, weir_device *dev)
 {
-    weir_stream *s = new_stream(dev);
+    weir_stream *s = new_stream(dev), *beside;
 
-    p->dev = dev;
-    p->plan = make_picks(dev, true);
-    CHECK_OK(weir_stream_tagged(dev, "beside", 0, &p->beside));
-    p->table = filled(dev, WEIR_F32, ROWS, 1);
-    p->good = filled(dev, WEIR_I64, TAKEN, 2);
-    p->bad = filled(dev, WEIR_I64, TAKEN, ROWS + 2);
-    p->out[0] = filled(dev, WEIR_F32, ROWS, 0);
-    p->out[1] = filled(dev, WEIR_F32, TAKEN, 0);
-    CHECK_OK(weir_device_sync(dev));
+    picker_init(p, dev, true);
+    CHECK_OK(weir_stream_tagged(dev, "beside", 0, &beside));
     take(p, s, p->good);
     pick(p, s, p->good);
     CHECK_OK(weir_fill(p->bad, 2));
@@ -117,17 +90,7 @@ static void open_picker(struct picker *p, weir_device *dev)
     CHECK_OK(weir_fill(p->bad, ROWS + 2));
     CHECK_OK(weir_device_sync(dev));
     CHECK_OK(weir_stream_destroy(s));
-}
-
-static void close_picker(struct picker *p)
-{
-    CHECK_OK(weir_stream_set_current(weir_stream_default(p->dev)));
-    weir_plan_destroy(p->plan);
-    weir_tensor_release(p->table);
-    weir_tensor_release(p->good);
-    weir_tensor_release(p->bad);
-    weir_tensor_release(p->out[0]);
-    weir_tensor_release(p->out[1]);
+    return beside;
 }
 
 static atomic_bool may_go;
@@ -142,43 +105,43 @@ static void wait_to_go(void *user, weir_status status)
 
 CONFORMANCE(plans, an_error_on_another_stream_of_the_plan_neither_stops_a_run_nor_is_lost)
 {
-    weir_stream *s = new_stream(dev), *waits = new_stream(dev);
+    weir_stream *s = new_stream(dev), *waits = new_stream(dev), *beside;
     struct picker p;
 
-    open_picker(&p, dev);
-    CHECK_OK(weir_stream_callback(p.beside, wait_to_go, NULL)); /* nobody knows of it meanwhile */
-    take(&p, p.beside, p.bad);
-    CHECK_OK(weir_stream_wait_stream(waits, p.beside));
+    beside = open_picker(&p, dev);
+    CHECK_OK(weir_stream_callback(beside, wait_to_go, NULL)); /* nobody knows of it meanwhile */
+    take(&p, beside, p.bad);
+    CHECK_OK(weir_stream_wait_stream(waits, beside));
     for (int i = 0; i < 3; i++)
         pick(&p, s, p.good);
     atomic_store(&may_go, true);
     CHECK_OK(weir_stream_sync(s));
-    CHECK_STATUS(weir_stream_sync(p.beside), WEIR_ERANGE);
+    CHECK_STATUS(weir_stream_sync(beside), WEIR_ERANGE);
     CHECK_STATUS(weir_stream_sync(waits), WEIR_ERANGE);
     pick(&p, s, p.good);
     CHECK_OK(weir_stream_sync(s));
-    CHECK_STATUS(weir_stream_sync(p.beside), WEIR_ERANGE);
-    close_picker(&p);
+    CHECK_STATUS(weir_stream_sync(beside), WEIR_ERANGE);
+    picker_fini(&p);
     CHECK_OK(weir_stream_destroy(s));
     CHECK_OK(weir_stream_destroy(waits));
 }
 
 CONFORMANCE(plans, a_run_that_fails_leaves_the_other_streams_of_the_plan_in_order)
 {
-    weir_stream *s = new_stream(dev), *other = new_stream(dev);
+    weir_stream *s = new_stream(dev), *other = new_stream(dev), *beside;
     struct picker p;
 
-    open_picker(&p, dev);
+    beside = open_picker(&p, dev);
     pick(&p, s, p.bad);
-    CHECK_OK(weir_stream_set_current(p.beside));
+    CHECK_OK(weir_stream_set_current(beside));
     CHECK_OK(weir_fill(p.good, 3));
-    CHECK_OK(weir_stream_wait_stream(other, p.beside));
+    CHECK_OK(weir_stream_wait_stream(other, beside));
     pick(&p, other, p.good);
     CHECK_STATUS(weir_stream_sync(s), WEIR_ERANGE);
     CHECK_STR(weir_last_error(), "IndexSelect");
-    CHECK_OK(weir_stream_sync(p.beside));
+    CHECK_OK(weir_stream_sync(beside));
     CHECK_OK(weir_stream_sync(other));
-    close_picker(&p);
+    picker_fini(&p);
     CHECK_OK(weir_stream_destroy(s));
     CHECK_OK(weir_stream_destroy(other));
 }
@@ -208,7 +171,7 @@ CONFORMANCE(plans, a_run_before_the_one_that_fails_is_not_in_error)
     CHECK_OK(weir_stream_sync(waits));
     weir_event_destroy(first);
     weir_event_destroy(second);
-    close_picker(&p);
+    picker_fini(&p);
     CHECK_OK(weir_stream_destroy(s));
     CHECK_OK(weir_stream_destroy(waits));
 }
@@ -217,15 +180,15 @@ CONFORMANCE(plans, a_run_before_the_one_that_fails_is_not_in_error)
  * point takes them, also where it adds no order. */
 CONFORMANCE(plans, a_wait_for_an_error_that_a_run_has_only_come_after_takes_it)
 {
-    weir_stream *s = new_stream(dev), *further = new_stream(dev);
+    weir_stream *s = new_stream(dev), *further = new_stream(dev), *beside;
     weir_event *failed;
     struct picker p;
 
-    open_picker(&p, dev);
+    beside = open_picker(&p, dev);
     CHECK_OK(weir_event_create(dev, NULL, &failed));
-    CHECK_OK(weir_stream_callback(p.beside, wait_to_go, NULL));
-    take(&p, p.beside, p.bad);
-    CHECK_OK(weir_event_record(failed, p.beside));
+    CHECK_OK(weir_stream_callback(beside, wait_to_go, NULL));
+    take(&p, beside, p.bad);
+    CHECK_OK(weir_event_record(failed, beside));
     pick(&p, s, p.good);
     CHECK_OK(weir_stream_wait_stream(further, s)); /* has no error to hand on */
     CHECK_OK(weir_stream_wait(further, failed));
@@ -234,7 +197,7 @@ CONFORMANCE(plans, a_wait_for_an_error_that_a_run_has_only_come_after_takes_it)
     CHECK_STATUS(weir_stream_sync(s), WEIR_ERANGE);
     CHECK_STATUS(weir_stream_sync(further), WEIR_ERANGE);
     weir_event_destroy(failed);
-    close_picker(&p);
+    picker_fini(&p);
     CHECK_OK(weir_stream_destroy(s));
     CHECK_OK(weir_stream_destroy(further));
 }
