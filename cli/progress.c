@@ -103,7 +103,7 @@ void progress_show(struct progress *p, double share, const char *format, ...)
 }
 
 /* Other words are another piece of work, with a time of its own. */
-static void hear(void *user, const char *doing, double share)
+static void on_progress(void *user, const char *doing, double share)
 {
     struct progress *p = user;
 
@@ -118,7 +118,7 @@ void progress_listen(struct progress *p)
     if (!p->shows)
         return;
     p->listens = true;
-    weir__progress_set(hear, p);
+    weir__progress_set(on_progress, p);
 }
 
 void progress_end(struct progress *p)

@@ -114,7 +114,8 @@ static int write_graph(const struct estimate_job *job, bool prefill, const char 
         return EXIT_FINE;
     if ((status = cli_output_open("estimate", wanted, &out)) >= 0)
         return status;
-    if (!(st = weir__estimate_graph(&job->llm, &job->d, &(struct weir__step){.prefill = prefill},
+    if (!(st = weir__estimate_graph(&job->llm, &job->d,
+                                    &(struct weir__model_step){.prefill = prefill},
                                     &job->dev->model->profile, &text)))
         st = weir__file_write(out.path, write_text, &text);
     weir__text_free(&text);
@@ -124,7 +125,7 @@ static int write_graph(const struct estimate_job *job, bool prefill, const char 
 static int estimate_once(struct estimate_job *job, const struct words *w)
 {
     struct weir__estimate e;
-    weir_status st = weir__estimate(job->dev, &job->llm, &job->d, &e);
+    weir_status st = weir__estimate_model(job->dev, &job->llm, &job->d, &e);
     int status;
 
     if (st)

@@ -45,7 +45,7 @@ static char *module_of(const weir_trace_op *op)
 
 static char *name_of(const weir_trace_op *op, bool wide)
 {
-    return strdup(wide ? op->name : weir__short_name(op->name).text);
+    return strdup(wide ? op->name : weir__shorten_name(op->name).text);
 }
 
 static int by_name(const void *x, const void *y)

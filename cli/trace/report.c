@@ -160,7 +160,7 @@ static void print_steps(const weir_trace_data *d, const weir_trace_step *steps, 
 
     for (size_t i = 0; i < n; i++) {
         const weir_trace_op *op = &d->ops[steps[i].op];
-        struct weir__short_name name = weir__short_name(op->name);
+        struct weir__short_name name = weir__shorten_name(op->name);
 
         term_table_add(&table,
                        (const char *[]){wide ? op->name : name.text, d->streams[op->stream].name,
@@ -231,7 +231,7 @@ static int print_repeats(const weir_trace_data *d, const weir_trace_step *steps,
     qsort(r, groups, sizeof *r, longest_first);
     shown = groups < MAX_STEPS ? groups : MAX_STEPS;
     for (size_t i = 0; i < shown; i++) {
-        struct weir__short_name name = weir__short_name(r[i].name);
+        struct weir__short_name name = weir__shorten_name(r[i].name);
         char times[24], share[24];
 
         snprintf(times, sizeof times, "%zu", r[i].count);

@@ -86,7 +86,7 @@ struct weir__cuda_stamp {
     weir__cu_event event;
 };
 
-enum weir__cuda_trace_end {
+enum weir__cuda_ending {
     WEIR__CUDA_TRACE_PENDING, /* nothing says yet when it is over, */
     WEIR__CUDA_TRACE_EVENT,   /* its second event does, */
     WEIR__CUDA_TRACE_HOST,    /* or its record */
@@ -97,7 +97,7 @@ struct weir__cuda_traced {
     struct weir__cuda_traced *next;
     struct weir__cuda_stream *stream, *source; /* source is NULL unless it is a wait */
     weir__cu_event ends[2];                    /* before and after an operator, or all of a run */
-    _Atomic int end;                           /* enum weir__cuda_trace_end */
+    _Atomic int end;                           /* enum weir__cuda_ending */
     uint32_t cores;                            /* that it keeps busy */
     struct weir__trace_record record;          /* but for the times */
     struct weir__cuda_traced_run *run;         /* of trace_run.h, or NULL */

@@ -64,7 +64,7 @@ struct weir__cuda_faults {
 
 /* Where a stream's commands go, and what the next one waits for. Under the tails lock; is_due under
  * the device lock as well. waits.c says what is kept and when it is handed over. */
-struct weir__cuda_order {
+struct weir__cuda_ordering {
     weir__cu_stream tail; /* NULL before the first command that CUDA sees */
     bool busy;            /* the tail has work that no plan's run came after */
     bool is_due;          /* an event behind the last command, before anything comes there */
@@ -79,7 +79,7 @@ struct weir__cuda_order {
 
 /* The last command that waits for the host, under the tails lock. While it is `shut` the tail does
  * not stop there yet: no gate is put up before something comes after it. */
-struct weir__cuda_gate {
+struct weir__cuda_last_gate {
     uint64_t seq;
     bool shut;
     bool far; /* for other devices: a collective, or order with one of another kind */
@@ -93,7 +93,7 @@ struct weir__cuda_progress {
 };
 
 /* Of streams that others queue on too (native.c). */
-struct weir__cuda_native {
+struct weir__cuda_handle {
     _Atomic(weir__cu_stream) stream; /* the one they have, which does not change; or NULL */
     weir__cu_event inlet;            /* (L) recorded on streams that are not weir's */
 };
@@ -136,10 +136,10 @@ struct weir__cuda_stream {
     _Atomic uint64_t queued;             /* the last command */
     _Atomic uint64_t untimed;            /* the last one that op_timeout does not count for */
     const char *names[WEIR__CUDA_NAMES]; /* (L) by number */
-    struct weir__cuda_order order;
-    struct weir__cuda_gate gate;
+    struct weir__cuda_ordering order;
+    struct weir__cuda_last_gate gate;
     struct weir__cuda_progress progress;
-    struct weir__cuda_native native;
+    struct weir__cuda_handle native;
     struct weir__cuda_queues queues;
     struct weir__cuda_scratch scratch;
     struct weir__cuda_granted granted;

@@ -225,7 +225,7 @@ weir_status weir__stream_sync_seq(weir_stream *s, uint64_t seq, int64_t timeout_
 /* Tells the race checker that the user knows command `seq` to be over. */
 void weir__stream_saw(weir_stream *s, uint64_t seq);
 
-/* ---- listen.c: what traces hear from every device ---- */
+/* ---- listen.c: what every device tells traces ---- */
 
 /* The device is open. */
 void weir__device_listen(weir_device *dev);

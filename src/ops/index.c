@@ -226,7 +226,7 @@ static weir_status prepare_gather(const struct weir__call *call, struct weir__wo
     const struct dim_params *p = call->params;
     const struct weir__view *index = call->in[1], *out = &call->out[0];
     struct weir__view x = *call->in[0];
-    struct weir__gather *g = (void *)work->args;
+    struct weir__gather_args *g = (void *)work->args;
     int dim = weir__dim_wrap((int)p->dim, x.ndim);
 
     g->in = x.data;

@@ -196,8 +196,8 @@ static struct weir__collective_cost cost_by(const struct weir__profile *p,
     return (struct weir__collective_cost){.us = latency + link, .link_us = link};
 }
 
-void weir__collective_cost(const struct weir__model *m, const struct weir__collective *c,
-                           struct weir__collective_cost *out)
+void weir__collective_find_cost(const struct weir__model *m, const struct weir__collective *c,
+                                struct weir__collective_cost *out)
 {
     const struct weir__profile *p = &m->profile;
     double wire = c->bytes * (c->kind == WEIR__ALL_REDUCE ? 2 : c->kind == WEIR__BARRIER ? 0 : 1);
@@ -237,7 +237,7 @@ void weir__model_collective(const struct weir__model *m, const struct weir__coll
 
     with.cores = on_cores ? op->cores : 0;
     weir__model_limits(m, &limits);
-    weir__collective_cost(m, &with, &cost);
+    weir__collective_find_cost(m, &with, &cost);
     op->block_ps = weir__model_ps(cost.us);
     op->blocks = op->cores;
     memset(op->draws, 0, sizeof op->draws);

@@ -91,8 +91,8 @@ struct weir__collective_cost {
     double hbm_bytes; /* read and written meanwhile */
 };
 
-void weir__collective_cost(const struct weir__model *m, const struct weir__collective *c,
-                           struct weir__collective_cost *out);
+void weir__collective_find_cost(const struct weir__model *m, const struct weir__collective *c,
+                                struct weir__collective_cost *out);
 
 /* Dies that the level of links between ranks a and b reaches. */
 uint32_t weir__span_between(const struct weir__model *m, uint32_t a, uint32_t b);

@@ -63,7 +63,8 @@ static weir_status import(weir_stream *s, const struct dl_tensor *d, void (*rele
     while (dtype < WEIR_DTYPE_COUNT && memcmp(&dl_dtypes[dtype], &d->dtype, sizeof d->dtype))
         dtype++;
     if (dtype == WEIR_DTYPE_COUNT)
-        return weir__fail(WEIR_EDTYPE, "DLPack type (code %d, %d bits, %d lanes) has no like here",
+        return weir__fail(WEIR_EDTYPE,
+                          "DLPack type (code %d, %d bits, %d lanes) has no type in weir",
                           d->dtype.code, d->dtype.bits, d->dtype.lanes);
     if ((st = weir__tensor_resolve(&s)))
         return st;

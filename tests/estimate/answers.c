@@ -58,23 +58,23 @@ TEST(answers, parallelism_shares_out_the_weights)
     struct weir__deploy d = deploy(1, 1, WEIR__PLACE_SINGLE);
 
     CHECK_OK(weir__profile_load("a3", &p));
-    weir__estimate_memory(&m, &d, &p, &one);
+    weir__estimate_find_memory(&m, &d, &p, &one);
     CHECK(one.weights > 650e9 && one.weights < 700e9);
     CHECK_EQ((int)one.most_batch, 0);
     d.ranks = d.tp = 16;
-    weir__estimate_memory(&m, &d, &p, &some);
+    weir__estimate_find_memory(&m, &d, &p, &some);
     CHECK(some.weights < one.weights / 14);
     d.tp = 1;
-    weir__estimate_memory(&m, &d, &p, &some); /* experts alone are shared */
+    weir__estimate_find_memory(&m, &d, &p, &some); /* experts alone are shared */
     CHECK(some.weights > one.weights / 16 && some.weights < one.weights / 10);
     d.pp = 16;
-    weir__estimate_memory(&m, &d, &p, &some);
+    weir__estimate_find_memory(&m, &d, &p, &some);
     CHECK(some.weights < one.weights / 14);
     d = deploy(64, 8, WEIR__PLACE_SINGLE);
     d.quant = WEIR__QUANT_BF16;
-    weir__estimate_memory(&m, &d, &p, &one);
+    weir__estimate_find_memory(&m, &d, &p, &one);
     d.quant = WEIR__QUANT_W4A8;
-    weir__estimate_memory(&m, &d, &p, &some);
+    weir__estimate_find_memory(&m, &d, &p, &some);
     CHECK(some.weights < one.weights / 2 && some.most_batch > one.most_batch);
 }
 
@@ -113,7 +113,7 @@ TEST(answers, the_quick_answer_is_that_of_all_layers)
         struct weir__deploy d = deploy(64, 32, (enum weir__placement)place);
         struct weir__estimate whole, few = quick(dev, &d);
 
-        CHECK_OK(weir__estimate(dev, &m, &d, &whole));
+        CHECK_OK(weir__estimate_model(dev, &m, &d, &whole));
         test_note("%s: %.3f and %.3f ms", weir__placement_names[place], whole.tpot_ms, few.tpot_ms);
         CHECK(fabs(few.tpot_ms / whole.tpot_ms - 1) < 0.01);
         CHECK(fabs(few.ttft_ms / whole.ttft_ms - 1) < 0.02);
@@ -134,8 +134,9 @@ TEST(answers, the_step_is_an_ordinary_graph)
     weir_graph *g, *again;
     char *dump, *second;
 
-    CHECK_OK(weir__estimate(dev, &m, &d, &e));
-    CHECK_OK(weir__estimate_graph(&m, &d, &(struct weir__step){0}, &dev->model->profile, &text));
+    CHECK_OK(weir__estimate_model(dev, &m, &d, &e));
+    CHECK_OK(
+        weir__estimate_graph(&m, &d, &(struct weir__model_step){0}, &dev->model->profile, &text));
     CHECK_OK(weir_graph_load(dev, text.data, text.size, "step", &g));
     CHECK_OK(weir__predict(&g, 1, &(struct weir__predict_options){0}, &p));
     CHECK(!p.run.deadlock);
@@ -169,7 +170,7 @@ TEST(answers, a_search_keeps_within_memory_and_limits)
     for (size_t i = 0; i < n; i++) {
         struct weir__estimate_memory memory;
 
-        weir__estimate_memory(&m, &c[i].d, &dev->model->profile, &memory);
+        weir__estimate_find_memory(&m, &c[i].d, &dev->model->profile, &memory);
         CHECK(c[i].tpot_ms <= 60 && c[i].d.batch <= memory.most_batch);
         CHECK(!i || c[i].rate <= c[i - 1].rate);
     }

@@ -47,7 +47,7 @@ TEST(figures, no_published_time_of_a_model_is_missed_by_more_than_before)
         d.output = f->output;
         d.accept = f->accept;
         d.imbalance = UNEVEN;
-        CHECK_OK(weir__estimate(dev, &m, &d, &e));
+        CHECK_OK(weir__estimate_model(dev, &m, &d, &e));
         percent = 100 * (e.tpot_ms / f->published - 1);
         test_note("%s: %.1f ms, published %.1f ms: %+.1f %%", f->name, e.tpot_ms, f->published,
                   percent);

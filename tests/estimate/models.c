@@ -82,7 +82,7 @@ TEST(models, every_family_runs_on_every_profile)
             d.tp = 4;
             d.batch = 4;
             test_note("%s on %s", m.family, spec);
-            CHECK_OK(weir__estimate(dev, &m, &d, &e));
+            CHECK_OK(weir__estimate_model(dev, &m, &d, &e));
             CHECK(e.tpot_ms > 0 && e.ttft_ms > e.tpot_ms && e.memory.weights > 0);
             CHECK(e.decode.nparts > 5 && e.decode.nbars > 5);
             CHECK(e.error > 0);

@@ -60,11 +60,11 @@ TEST(serving, a_request_by_itself_takes_a_prefill_and_a_step_for_each_token)
 
     CHECK_OK(weir_device_open("npu:a3", &dev));
     d.prompt = 1024;
-    CHECK_OK(weir__estimate_step(dev, &m, &d, true, &us));
+    CHECK_OK(weir__estimate_time_step(dev, &m, &d, true, &us));
     CHECK(fabs(s.ttft_ms.p50 / (us / 1e3) - 1) < 0.02);
     d.prompt = 1056;
     d.output = 0;
-    CHECK_OK(weir__estimate_step(dev, &m, &d, false, &us));
+    CHECK_OK(weir__estimate_time_step(dev, &m, &d, false, &us));
     CHECK(fabs(s.tpot_ms.p50 / (us / 1e3) - 1) < 0.02);
     CHECK_EQ(s.n, 1);
     CHECK_EQ(s.steps, 65);
@@ -203,16 +203,16 @@ TEST(serving, extra_streams_and_chunks_make_graphs_that_load_and_never_cost_much
     weir_device *dev;
 
     CHECK_OK(weir_device_open("npu:a3", &dev));
-    CHECK_OK(weir__estimate_step(dev, &m, &d, false, &plain));
+    CHECK_OK(weir__estimate_time_step(dev, &m, &d, false, &plain));
     d.prefetch = true;
-    CHECK_OK(weir__estimate_step(dev, &m, &d, false, &us));
+    CHECK_OK(weir__estimate_time_step(dev, &m, &d, false, &us));
     CHECK(us < plain * 1.02);
     d.prolog = true;
-    CHECK_OK(weir__estimate_step(dev, &m, &d, false, &us));
+    CHECK_OK(weir__estimate_time_step(dev, &m, &d, false, &us));
     CHECK(us < plain * 1.02);
     for (double before = us, chunk = 16; chunk <= 1024; chunk *= 4) {
         d.chunk = chunk;
-        CHECK_OK(weir__estimate_step(dev, &m, &d, false, &us));
+        CHECK_OK(weir__estimate_time_step(dev, &m, &d, false, &us));
         CHECK(us >= before);
         before = us;
     }

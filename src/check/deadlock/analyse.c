@@ -13,7 +13,7 @@
 struct analysis {
     struct weir__check_program *p;
     struct weir__report *r;
-    struct weir__prepared x;
+    struct weir__trial x;
     size_t max_states;
     unsigned policies; /* 1 << enum weir__policy */
     bool deadlocks;
@@ -301,6 +301,6 @@ weir_status weir__check_analyse(struct weir__check_program *p, const weir_check_
             st = explore(&a, policy);
     if (!st && a.x.over && !a.deadlocks)
         weir__add_tight_streams(p, a.x.orders, report);
-    weir__prepared_fini(&a.x, p);
+    weir__trial_fini(&a.x, p);
     return st;
 }

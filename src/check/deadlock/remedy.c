@@ -7,12 +7,12 @@
 
 #include "check/deadlock/trial.h"
 
-weir_status weir__prepare(struct weir__prepared *out, const struct weir__check_program *p)
+weir_status weir__prepare(struct weir__trial *out, const struct weir__check_program *p)
 {
     int **order = weir__calloc((size_t)p->nranks, sizeof *order);
     weir_status st;
 
-    *out = (struct weir__prepared){.over = false};
+    *out = (struct weir__trial){.over = false};
     if (!order)
         return weir__fail_nomem("the order of %d ranks", p->nranks);
     if (!(st = weir__deadlock_init(&out->deadlock, p)))
@@ -24,23 +24,23 @@ weir_status weir__prepare(struct weir__prepared *out, const struct weir__check_p
     weir__free(order[0]);
     weir__free(order);
     if (st)
-        weir__prepared_fini(out, p);
+        weir__trial_fini(out, p);
     return st;
 }
 
-void weir__prepared_fini(struct weir__prepared *x, const struct weir__check_program *p)
+void weir__trial_fini(struct weir__trial *x, const struct weir__check_program *p)
 {
     for (int r = 0; x->orders && r < p->nranks; r++)
         weir__check_order_fini(&x->orders[r]);
     weir__free(x->orders);
     weir__deadlock_fini(&x->deadlock);
-    *x = (struct weir__prepared){.over = false};
+    *x = (struct weir__trial){.over = false};
 }
 
 /* The program, as it is changed now, is free of deadlock. */
 static weir_status is_clean(struct weir__trials *t, bool *clean)
 {
-    struct weir__prepared x;
+    struct weir__trial x;
     weir_status st = weir__prepare(&x, t->p);
 
     *clean = !st && x.over;
@@ -57,7 +57,7 @@ static weir_status is_clean(struct weir__trials *t, bool *clean)
         if (!st)
             weir__exploration_fini(&e);
     }
-    weir__prepared_fini(&x, t->p);
+    weir__trial_fini(&x, t->p);
     return st;
 }
 
@@ -117,8 +117,7 @@ static weir_status try_limit(struct weir__trials *t, const char *name, int block
 
 /* Blocks that fit beside the largest demands of all operators that may hold cores at the
  * same time, on the rank where that is least. */
-static int safe_blocks(const struct weir__trials *t, const struct weir__prepared *x,
-                       const char *name)
+static int safe_blocks(const struct weir__trials *t, const struct weir__trial *x, const char *name)
 {
     enum weir__policy policy =
         t->policies & 1u << WEIR__POLICY_HOLD ? WEIR__POLICY_HOLD : WEIR__POLICY_BATCH;
@@ -212,7 +211,7 @@ static void describe_limit(struct weir__trials *t, const char *name, int blocks,
 
 weir_status weir__find_limit(struct weir__trials *t, const char *name, int most, weir_remedy *out)
 {
-    struct weir__prepared x;
+    struct weir__trial x;
     int n = 0, *saved, safe = 0, blocks;
     bool clean = false, safe_clean = false, skipped = false;
     weir_status st;
@@ -224,7 +223,7 @@ weir_status weir__find_limit(struct weir__trials *t, const char *name, int most,
         return weir__fail_nomem("remedies for %d operators", n);
     if (!(st = weir__prepare(&x, t->p))) {
         safe = x.over ? safe_blocks(t, &x, name) : 0;
-        weir__prepared_fini(&x, t->p);
+        weir__trial_fini(&x, t->p);
     }
     if (!st && safe >= 1 && safe <= most)
         st = try_limit(t, name, safe, saved, &safe_clean);

@@ -345,7 +345,7 @@ int weir__space_meet(struct weir__space *s, int set, int rendezvous)
     if (to < 0 || !index_reserve(&s->by_step, hash_known_step, s) ||
         !weir__grow(&s->steps, s->nsteps, &s->cap_steps, sizeof *s->steps))
         return -1;
-    s->steps[s->nsteps] = (struct weir__step){set, rendezvous, to};
+    s->steps[s->nsteps] = (struct weir__space_step){set, rendezvous, to};
     index_put(&s->by_step, hash, s->nsteps);
     s->nsteps++;
     return to;

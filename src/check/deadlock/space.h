@@ -70,7 +70,7 @@ struct weir__space {
     int nendings, cap_endings;
     struct weir__index by_set;
 
-    struct weir__step { /* sets[to] is where sets[from] gets by the rendezvous */
+    struct weir__space_step { /* sets[to] is where sets[from] gets by the rendezvous */
         int from, rendezvous, to;
     } * steps;
     int nsteps, cap_steps;

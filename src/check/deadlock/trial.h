@@ -6,14 +6,14 @@
 #include "check/deadlock/report.h"
 
 /* A program with its order. */
-struct weir__prepared {
+struct weir__trial {
     struct weir__deadlock deadlock;   /* where streams end without cores */
     bool over;                        /* all of them at their end */
     struct weir__check_order *orders; /* by rank, if over */
 };
 
-weir_status weir__prepare(struct weir__prepared *out, const struct weir__check_program *p);
-void weir__prepared_fini(struct weir__prepared *x, const struct weir__check_program *p);
+weir_status weir__prepare(struct weir__trial *out, const struct weir__check_program *p);
+void weir__trial_fini(struct weir__trial *x, const struct weir__check_program *p);
 
 struct weir__trials {
     struct weir__check_program *p; /* changed during a trial, and changed back */

@@ -49,7 +49,7 @@ weir_status weir__cuda_follow(struct weir__cuda_stream *lane, struct weir__cuda_
                               weir__cu_stream on, bool counted, uint64_t n)
 {
     struct weir__spin *tails = &weir__cuda_of(lane->base.dev)->tails;
-    struct weir__cuda_order *o = &lane->order;
+    struct weir__cuda_ordering *o = &lane->order;
     weir__cu_stream own;
     weir_status st = WEIR_OK;
     uint64_t last;

@@ -125,7 +125,7 @@ struct weir__cuda_traced *weir__cuda_trace_begin(struct weir__cuda_stream *s, we
     return h;
 }
 
-static void set_end(struct weir__cuda_traced *h, enum weir__cuda_trace_end end)
+static void set_end(struct weir__cuda_traced *h, enum weir__cuda_ending end)
 {
     atomic_store_explicit(&h->end, end, memory_order_release);
 }

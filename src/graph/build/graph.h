@@ -76,7 +76,7 @@ struct weir__super_kernel {
 };
 
 /* A named size: an expression of others, or a free one, which a run's inputs decide. */
-struct weir__size {
+struct weir__named_size {
     bool is_free;
     weir_size_op op;
     int64_t a, b; /* numbers or named sizes */
@@ -116,7 +116,7 @@ struct weir_graph {
     int *shared_by_hash;           /* some of them; NULL while the graph is small */
     struct weir__recipe **recipes; /* all that operands name, each held once or more often */
     int nrecipes, cap_recipes;
-    struct weir__size *sizes; /* named ones; expressions come after what they are of */
+    struct weir__named_size *sizes; /* named ones; expressions come after what they are of */
     int nsizes, cap_sizes;
     struct weir__size_use *size_uses;
     int nsize_uses, cap_size_uses;

@@ -10,7 +10,7 @@ enum { ROOM_SHARE = 8, ROOM_LEAST = 8 };
  * no size but the one that stood in. */
 #define TRIAL_SIZE (2 * WEIR__DYNAMIC_SIZE)
 
-static weir_status add_size(weir_graph *g, const struct weir__size *size, int64_t example,
+static weir_status add_size(weir_graph *g, const struct weir__named_size *size, int64_t example,
                             int64_t *out)
 {
     if (g->nsizes == WEIR__SIZE_MAX || example <= -WEIR__SIZE_LIMIT || example >= WEIR__SIZE_LIMIT)
@@ -31,7 +31,7 @@ weir_status weir_graph_size(weir_graph *g, int64_t example, int64_t *size)
     WEIR__NEED(size, "size");
     if (example < 0)
         return weir__fail(WEIR_ERANGE, "a size is at least 0, not %lld", (long long)example);
-    return add_size(g, &(struct weir__size){.is_free = true}, example, size);
+    return add_size(g, &(struct weir__named_size){.is_free = true}, example, size);
 }
 
 /* returns  WEIR_EINVAL for a division by 0, WEIR_ERANGE for what fits no size. */
@@ -87,7 +87,7 @@ weir_status weir_graph_size_expr(weir_graph *g, weir_size_op op, int64_t a, int6
         return weir__fail(WEIR_EINVAL, "a named size that is not of this graph");
     if ((st = compute(op, weir__size_value(a, NULL), weir__size_value(b, NULL), &example)))
         return st;
-    return add_size(g, &(struct weir__size){.op = op, .a = a, .b = b}, example, size);
+    return add_size(g, &(struct weir__named_size){.op = op, .a = a, .b = b}, example, size);
 }
 
 weir_status weir__sizes_use(weir_graph *g, int input, int dim, int64_t size)
@@ -112,7 +112,7 @@ static weir_status evaluate(const weir_graph *g, const int64_t *const *inputs, i
             values[weir__size_index(u->size)] = inputs[u->input][u->dim];
     }
     for (int i = 0; i < g->nsizes; i++) {
-        const struct weir__size *s = &g->sizes[i];
+        const struct weir__named_size *s = &g->sizes[i];
         weir_status st;
 
         if (s->is_free && values[i] < 0)

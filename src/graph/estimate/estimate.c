@@ -66,8 +66,8 @@ static double cache_bytes(const struct weir__llm *m, const struct weir__deploy *
     return 2 * token * (d->prompt + d->output) * ceil(m->layers / d->pp);
 }
 
-void weir__estimate_memory(const struct weir__llm *m, const struct weir__deploy *d,
-                           const struct weir__profile *p, struct weir__estimate_memory *out)
+void weir__estimate_find_memory(const struct weir__llm *m, const struct weir__deploy *d,
+                                const struct weir__profile *p, struct weir__estimate_memory *out)
 {
     double per = d->quant == WEIR__QUANT_BF16 ? 2 : d->quant == WEIR__QUANT_W4A8 ? 0.5 : 1;
     double dies = d->ep ? d->ep : (double)d->ranks / d->pp;
@@ -211,7 +211,7 @@ static weir_status fill_parts(const struct weir__prediction *p, const struct wei
 
 /* Microseconds of the graph, without what the host takes. */
 static weir_status predict(weir_device *dev, const struct weir__llm *m,
-                           const struct weir__deploy *d, const struct weir__step *step,
+                           const struct weir__deploy *d, const struct weir__model_step *step,
                            struct weir__estimate_step *full, double *us, double *error)
 {
     struct weir__text text = {0};
@@ -247,14 +247,14 @@ static weir_status take_step(weir_device *dev, const struct weir__llm *m,
     if (quick && layers > few + 4) {
         double two, four;
 
-        if ((st = predict(dev, m, d, &(struct weir__step){prefill, few + 2}, NULL, &two,
+        if ((st = predict(dev, m, d, &(struct weir__model_step){prefill, few + 2}, NULL, &two,
                           &out->error)) ||
-            (st = predict(dev, m, d, &(struct weir__step){prefill, few + 4}, NULL, &four,
+            (st = predict(dev, m, d, &(struct weir__model_step){prefill, few + 4}, NULL, &four,
                           &out->error)))
             return st;
         stage = four + (four - two) / 2 * (layers - few - 4 + (!prefill && d->accept > 0 ? 1 : 0));
     } else {
-        st = predict(dev, m, d, &(struct weir__step){.prefill = prefill}, quick ? NULL : out,
+        st = predict(dev, m, d, &(struct weir__model_step){.prefill = prefill}, quick ? NULL : out,
                      &stage, &out->error);
     }
     out->us = d->pp *
@@ -275,7 +275,7 @@ static weir_status estimate(weir_device *dev, const struct weir__llm *m,
                           dev->props.name);
     if ((st = weir__deploy_check(m, d)))
         return st;
-    weir__estimate_memory(m, d, &dev->model->profile, &out->memory);
+    weir__estimate_find_memory(m, d, &dev->model->profile, &out->memory);
     if ((st = take_step(dev, m, d, true, quick, &out->prefill)) ||
         (st = take_step(dev, m, d, false, quick, &out->decode))) {
         weir__estimate_fini(out);
@@ -294,8 +294,8 @@ static weir_status estimate(weir_device *dev, const struct weir__llm *m,
     return WEIR_OK;
 }
 
-weir_status weir__estimate_step(weir_device *dev, const struct weir__llm *m,
-                                const struct weir__deploy *d, bool prefill, double *us)
+weir_status weir__estimate_time_step(weir_device *dev, const struct weir__llm *m,
+                                     const struct weir__deploy *d, bool prefill, double *us)
 {
     struct weir__estimate_step step = {0};
     weir_status st = weir__deploy_check(m, d);
@@ -329,8 +329,8 @@ weir_status weir__estimate_file(weir_device *dev, const char *path, struct weir_
     return st;
 }
 
-weir_status weir__estimate(weir_device *dev, const struct weir__llm *m,
-                           const struct weir__deploy *d, struct weir__estimate *out)
+weir_status weir__estimate_model(weir_device *dev, const struct weir__llm *m,
+                                 const struct weir__deploy *d, struct weir__estimate *out)
 {
     return estimate(dev, m, d, false, out);
 }

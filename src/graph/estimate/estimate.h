@@ -2,7 +2,7 @@
  *
  *     weir__llm_load("config.json", &llm);
  *     weir__deploy_init(&d); d.ranks = 32; ...
- *     weir__estimate(dev, &llm, &d, &e);
+ *     weir__estimate_model(dev, &llm, &d, &e);
  *     ... e.tpot_ms, e.ttft_ms, e.decode.parts[i] ...
  *     weir__estimate_fini(&e);
  *
@@ -75,14 +75,14 @@ weir_status weir__deploy_check(const struct weir__llm *m, const struct weir__dep
 
 /* ---- the graph of a step ---- */
 
-struct weir__step {
+struct weir__model_step {
     bool prefill;
     double layers; /* of the model that are written, the first ones; 0: those of a stage */
 };
 
 /* The step as a graph file. */
 weir_status weir__estimate_graph(const struct weir__llm *m, const struct weir__deploy *d,
-                                 const struct weir__step *step, const struct weir__profile *p,
+                                 const struct weir__model_step *step, const struct weir__profile *p,
                                  struct weir__text *out);
 
 /* ---- the answer ---- */
@@ -138,23 +138,23 @@ struct weir__estimate {
 
 /* `dev` is a modelled device.
  * returns  WEIR_EUNSUPPORTED for one of real time; what weir__deploy_check does. */
-weir_status weir__estimate(weir_device *dev, const struct weir__llm *m,
-                           const struct weir__deploy *d, struct weir__estimate *out);
+weir_status weir__estimate_model(weir_device *dev, const struct weir__llm *m,
+                                 const struct weir__deploy *d, struct weir__estimate *out);
 void weir__estimate_fini(struct weir__estimate *e);
 /* The same without parts and bars, from a few layers: for searches. */
 weir_status weir__estimate_quick(weir_device *dev, const struct weir__llm *m,
                                  const struct weir__deploy *d, struct weir__estimate *out);
 
 /* Microseconds of a prefill or a decode step on all stages, from a few layers. */
-weir_status weir__estimate_step(weir_device *dev, const struct weir__llm *m,
-                                const struct weir__deploy *d, bool prefill, double *us);
+weir_status weir__estimate_time_step(weir_device *dev, const struct weir__llm *m,
+                                     const struct weir__deploy *d, bool prefill, double *us);
 /* A graph file instead of a model: its makespan and its parts, by what stands before a number in
  * the names of nodes. */
 weir_status weir__estimate_file(weir_device *dev, const char *path, struct weir__estimate_step *out,
                                 double *bytes);
 
-void weir__estimate_memory(const struct weir__llm *m, const struct weir__deploy *d,
-                           const struct weir__profile *p, struct weir__estimate_memory *out);
+void weir__estimate_find_memory(const struct weir__llm *m, const struct weir__deploy *d,
+                                const struct weir__profile *p, struct weir__estimate_memory *out);
 
 /* ---- search ---- */
 

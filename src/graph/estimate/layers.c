@@ -502,7 +502,7 @@ static const char *stream_of(const struct writer *w, int half, const char *part)
 }
 
 weir_status weir__estimate_graph(const struct weir__llm *m, const struct weir__deploy *d,
-                                 const struct weir__step *what, const struct weir__profile *p,
+                                 const struct weir__model_step *what, const struct weir__profile *p,
                                  struct weir__text *out)
 {
     bool two = d->placement == WEIR__PLACE_TWO;

@@ -31,7 +31,7 @@ static weir_status prefill_us(struct finder *f, const struct weir__deploy *d, do
         *us = p->us;
         return WEIR_OK;
     }
-    st = weir__estimate_step(f->dev, f->m, d, true, us);
+    st = weir__estimate_time_step(f->dev, f->m, d, true, us);
     if (!st && f->nprefills < (int)weir__countof(f->prefills))
         f->prefills[f->nprefills++] = (struct prefill){*d, *us};
     return st;
@@ -50,12 +50,12 @@ static weir_status try(struct finder *f, const struct weir__deploy *d, bool *fit
     weir_status st;
 
     *fits = false;
-    weir__estimate_memory(f->m, d, &f->dev->model->profile, &memory);
+    weir__estimate_find_memory(f->m, d, &f->dev->model->profile, &memory);
     if (d->batch > memory.most_batch)
         return WEIR_OK;
     f->tried++;
     *go_on = !f->options->poll || f->options->poll(f->options->user, f->tried, f->all);
-    if ((st = weir__estimate_step(f->dev, f->m, d, false, &us)))
+    if ((st = weir__estimate_time_step(f->dev, f->m, d, false, &us)))
         return st;
     tpot = us / 1e3 / (1 + d->accept);
     *fits = within(tpot, f->options->tpot_ms);

@@ -454,7 +454,7 @@ static weir_status prepare(struct server *s, weir_device *dev)
     struct weir__deploy one = *s->d;
 
     one.batch = 1;
-    weir__estimate_memory(s->m, &one, p, &memory);
+    weir__estimate_find_memory(s->m, &one, p, &memory);
     s->token_bytes = memory.cache / (one.prompt + one.output);
     s->room = fmax(0, 0.95 * memory.most - memory.weights - memory.activations) / s->token_bytes;
     s->most_batch = s->o->most_batch > 0 ? s->o->most_batch : INFINITY;

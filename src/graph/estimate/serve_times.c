@@ -94,7 +94,7 @@ static double point_us(struct weir__step_times *t, const struct point *at)
     }
     *p = *at;
     p->known = true;
-    t->status = weir__estimate_step(t->dev, t->m, &d, prefill, &p->us);
+    t->status = weir__estimate_time_step(t->dev, t->m, &d, prefill, &p->us);
     return p->us;
 }
 

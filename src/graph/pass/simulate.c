@@ -41,7 +41,7 @@ static double blocks_of(const struct weir__call *call, double ns)
     return work.blocks;
 }
 
-static struct weir__estimate estimate(const weir_graph *g, const struct weir__node *n)
+static struct weir__placement_cost estimate(const weir_graph *g, const struct weir__node *n)
 {
     bool kernel = strcmp(n->op->name, "Kernel") == 0;
     weir_engine engine = kernel ? weir__kernel_engine(n->params) : n->op->engine;
@@ -57,7 +57,7 @@ static struct weir__estimate estimate(const weir_graph *g, const struct weir__no
 
     if (blocks > cores)
         blocks = cores;
-    return (struct weir__estimate){
+    return (struct weir__placement_cost){
         .ns = (float)(ns > NODE_NS ? ns : NODE_NS),
         .width = blocks > 1 ? (int)blocks : 1,
         .pool = pool_of(g->dev, engine),
@@ -138,7 +138,7 @@ static double share_cores(struct sim *m)
     memcpy(cores, m->e->capacity, sizeof cores);
     for (int i = 0; i < m->nrunning; i++) {
         int s = m->running[i];
-        const struct weir__estimate *e = &m->e->node[weir__node_at(m->c, s, m->done[s])];
+        const struct weir__placement_cost *e = &m->e->node[weir__node_at(m->c, s, m->done[s])];
         int take = e->width < cores[e->pool] ? e->width : cores[e->pool];
 
         cores[e->pool] -= take;

@@ -7,14 +7,14 @@
 /* Cores that nodes of one pool share; nodes of different pools never compete. */
 #define WEIR__SIM_POOLS 4
 
-struct weir__estimate {
+struct weir__placement_cost {
     float ns;  /* on one core */
     int width; /* cores it can use at once */
     int pool;
 };
 
 struct weir__estimates {
-    struct weir__estimate *node;
+    struct weir__placement_cost *node;
     int capacity[WEIR__SIM_POOLS]; /* cores */
 };
 

@@ -48,7 +48,7 @@ static int latest_stream(const struct earliest *p, int v)
 
 static void set_finish(struct earliest *p, int v)
 {
-    const struct weir__estimate *e = &p->e->node[v];
+    const struct weir__placement_cost *e = &p->e->node[v];
     int s = p->stream[v];
     double start = start_on(p, v, s, -1);
     bool fills = e->width >= p->e->capacity[e->pool];

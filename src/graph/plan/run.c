@@ -244,7 +244,7 @@ static weir_status fork_lanes(const struct run *r, const struct weir__instance *
 }
 
 /* The streams a merged run stands for are ordered after it once anybody uses them. */
-static void owe_merged(const struct run *r)
+static void defer_merged_waits(const struct run *r)
 {
     struct weir__mark end = {r->caller, weir__stream_submitted(r->caller)};
 
@@ -274,7 +274,7 @@ static weir_status reserve_join(const struct run *r, struct weir__instance *inst
 static void join_lanes(const struct run *r, struct weir__instance *inst)
 {
     if (r->plan->merged)
-        owe_merged(r);
+        defer_merged_waits(r);
     for (int i = 1; i < r->plan->nlanes; i++) {
         (void)weir__clock_merge(&r->caller->clock, &r->streams[i]->clock);
         if (weir__race_on())

@@ -176,14 +176,14 @@ static void cost_nothing(const struct weir__call *call, struct weir__cost *cost)
  * the others in place write nothing that peers read. */
 static int show_input(const void *args, struct weir__code_shown *shown)
 {
-    const struct weir__collective *a = args;
+    const struct weir__collective_args *a = args;
     int64_t bytes = a->numel * (int64_t)weir_dtype_size((weir_dtype)a->dtype);
     bool overlaps = a->in < a->out + bytes && a->out < a->in + bytes;
 
     if (a->move == WEIR__MOVE_RECEIVE ||
         (a->move == WEIR__MOVE_BROADCAST && a->peer != a->meet.rank))
         return 0;
-    shown[0] = (struct weir__code_shown){.offset = offsetof(struct weir__collective, in),
+    shown[0] = (struct weir__code_shown){.offset = offsetof(struct weir__collective_args, in),
                                          .bytes = bytes,
                                          .changes = overlaps && *a->meet.offer.reduce};
     return 1;
@@ -192,7 +192,7 @@ static int show_input(const void *args, struct weir__code_shown *shown)
 /* Of an all-reduce all is read; of other calls what the rank gets. */
 static void want_part(const void *reader, const void *shower, int64_t *begin, int64_t *bytes)
 {
-    const struct weir__collective *a = reader, *peer = shower;
+    const struct weir__collective_args *a = reader, *peer = shower;
     struct weir__piece piece;
 
     if (*a->meet.offer.reduce) {
@@ -207,7 +207,7 @@ static void want_part(const void *reader, const void *shower, int64_t *begin, in
 
 static bool spell(const void *args, struct weir__verb *v)
 {
-    const struct weir__collective *a = args;
+    const struct weir__collective_args *a = args;
     static const enum weir__verb_kind kinds[] = {
         [WEIR__MOVE_GATHER] = WEIR__VERB_ALL_GATHER, [WEIR__MOVE_BROADCAST] = WEIR__VERB_BROADCAST,
         [WEIR__MOVE_EXCHANGE] = WEIR__VERB_EXCHANGE, [WEIR__MOVE_COUNTS] = WEIR__VERB_EXCHANGE,
@@ -236,10 +236,11 @@ static bool spell(const void *args, struct weir__verb *v)
     return true;
 }
 
-static struct weir__collective *begin_work(const struct weir__call *call, struct weir__work *work)
+static struct weir__collective_args *begin_work(const struct weir__call *call,
+                                                struct weir__work *work)
 {
     const struct weir__collective_params *p = call->params;
-    struct weir__collective *a = (void *)work->args;
+    struct weir__collective_args *a = (void *)work->args;
 
     memset(a, 0, sizeof *a);
     a->ranks = (int)p->ranks;
@@ -268,7 +269,7 @@ static weir_status check_packed(const struct weir__call *call)
 static weir_status prepare_reduce(const struct weir__call *call, struct weir__work *work)
 {
     const struct weir__collective_params *p = call->params;
-    struct weir__collective *a = begin_work(call, work);
+    struct weir__collective_args *a = begin_work(call, work);
 
     a->scatter = call->op == &weir__op_reduce_scatter;
     a->reduce = (unsigned char)find_reduce(p->reduce);
@@ -284,7 +285,7 @@ static weir_status prepare_reduce(const struct weir__call *call, struct weir__wo
 static void move_work(const struct weir__call *call, struct weir__work *work, enum weir__move move,
                       size_t counts)
 {
-    struct weir__collective *a = (void *)work->args;
+    struct weir__collective_args *a = (void *)work->args;
     int64_t bytes = call->nout ? bytes_of(&call->out[0]) : bytes_of(call->in[0]);
 
     a->move = (unsigned char)move;
@@ -304,7 +305,7 @@ static weir_status prepare_all_gather(const struct weir__call *call, struct weir
 static weir_status prepare_broadcast(const struct weir__call *call, struct weir__work *work)
 {
     const struct weir__collective_params *p = call->params;
-    struct weir__collective *a = begin_work(call, work);
+    struct weir__collective_args *a = begin_work(call, work);
 
     a->peer = a->meet.offer.root = (int)p->root;
     move_work(call, work, WEIR__MOVE_BROADCAST, 0);
@@ -335,7 +336,7 @@ static weir_status prepare_counts(const struct weir__call *call, struct weir__wo
 {
     const struct weir__counts_params *p = call->params;
     weir_status st = check_apart(call);
-    struct weir__collective *a = begin_work(call, work);
+    struct weir__collective_args *a = begin_work(call, work);
     size_t n = (size_t)p->of_all.ranks;
 
     a->row = (int64_t)weir_dtype_size(a->dtype);
@@ -344,7 +345,7 @@ static weir_status prepare_counts(const struct weir__call *call, struct weir__wo
     memcpy(a->counts, p->send, n * sizeof *a->counts);
     memcpy(a->counts + n, p->recv, n * sizeof *a->counts);
     a->meet.offer.shape[0] = -1;
-    a->meet.offer.send = offsetof(struct weir__collective, counts);
+    a->meet.offer.send = offsetof(struct weir__collective_args, counts);
     a->meet.offer.recv = a->meet.offer.send + (uint32_t)(n * sizeof *a->counts);
     move_work(call, work, WEIR__MOVE_COUNTS, 2 * n);
     return st ? st : check_packed(call);
@@ -353,7 +354,7 @@ static weir_status prepare_counts(const struct weir__call *call, struct weir__wo
 /* Send and Recv make the same offer, so that they fit each other. */
 static weir_status prepare_send(const struct weir__call *call, struct weir__work *work)
 {
-    struct weir__collective *a = begin_work(call, work);
+    struct weir__collective_args *a = begin_work(call, work);
 
     a->meet.offer.what = weir__op_send.name;
     a->move = WEIR__MOVE_NONE;
@@ -364,7 +365,7 @@ static weir_status prepare_send(const struct weir__call *call, struct weir__work
 static weir_status prepare_recv(const struct weir__call *call, struct weir__work *work)
 {
     const struct weir__collective_params *p = call->params;
-    struct weir__collective *a = begin_work(call, work);
+    struct weir__collective_args *a = begin_work(call, work);
 
     a->meet.offer.what = weir__op_send.name;
     a->peer = (int)p->from;
@@ -375,7 +376,7 @@ static weir_status prepare_recv(const struct weir__call *call, struct weir__work
 
 static weir_status prepare_barrier(const struct weir__call *call, struct weir__work *work)
 {
-    struct weir__collective *a = begin_work(call, work);
+    struct weir__collective_args *a = begin_work(call, work);
 
     a->meet.offer = (struct weir__offer){
         .label = call->op->name, .what = call->op->name, .reduce = "", .root = -1, .ndim = -1};

@@ -22,16 +22,16 @@ static int64_t at_once(int64_t size)
     return 16 / size;
 }
 
-static int64_t bytes_of(const struct weir__collective *a)
+static int64_t bytes_of(const struct weir__collective_args *a)
 {
     return a->numel * (int64_t)weir__elem_size((weir_dtype)a->dtype);
 }
 
 static int collective_shown(const void *args, struct weir__code_shown *shown)
 {
-    const struct weir__collective *a = args;
+    const struct weir__collective_args *a = args;
 
-    shown[0] = (struct weir__code_shown){.offset = offsetof(struct weir__collective, in),
+    shown[0] = (struct weir__code_shown){.offset = offsetof(struct weir__collective_args, in),
                                          .bytes = bytes_of(a)};
     return 1;
 }
@@ -41,7 +41,7 @@ static int collective_shown(const void *args, struct weir__code_shown *shown)
 static void reduce_shape(const void *args, unsigned phase, unsigned cores,
                          struct weir__code_launch *l)
 {
-    const struct weir__collective *a = args;
+    const struct weir__collective_args *a = args;
     int64_t n = a->meet.pulls && !a->scatter ? a->numel : weir__div_up(a->numel, a->ranks);
 
     (void)phase;
@@ -54,7 +54,7 @@ static void reduce_shape(const void *args, unsigned phase, unsigned cores,
 /* Each rank writes its slice to all outputs, or with `pull` all of the result to its own. */
 static void reduce_gather(const void *args, const void *const *peers, bool pull, void *out)
 {
-    const struct weir__collective *a = args;
+    const struct weir__collective_args *a = args;
     struct weir__reduce_part *part = out;
     weir_block mine = {.index = (unsigned)a->meet.rank, .count = (unsigned)a->ranks};
     struct weir__range slice = weir__tile_range(a->numel, 64, &mine);
@@ -72,7 +72,7 @@ static void reduce_gather(const void *args, const void *const *peers, bool pull,
     part->dtype = a->dtype;
     part->reduce = a->reduce;
     for (int i = 0; i < a->ranks; i++) {
-        const struct weir__collective *peer = peers[i];
+        const struct weir__collective_args *peer = peers[i];
 
         part->in[i] = peer->in;
         part->out[i] = peer->out;
@@ -93,7 +93,7 @@ const struct weir__code weir__gpu_reduce_part = {
 static void move_shape(const void *args, unsigned phase, unsigned cores,
                        struct weir__code_launch *l)
 {
-    const struct weir__collective *a = args;
+    const struct weir__collective_args *a = args;
     int64_t bytes = bytes_of(a);
 
     (void)phase;
@@ -106,7 +106,7 @@ static void move_shape(const void *args, unsigned phase, unsigned cores,
 
 static void move_gather(const void *args, const void *const *peers, bool pull, void *out)
 {
-    const struct weir__collective *a = args;
+    const struct weir__collective_args *a = args;
     struct weir__move_part *part = out;
     bool one = a->move == WEIR__MOVE_BROADCAST || a->move == WEIR__MOVE_RECEIVE;
 

@@ -47,7 +47,7 @@ const struct weir__code weir__gpu_take = {.text = "take", .fails = true, .shape 
 static void gather_shape(const void *args, unsigned phase, unsigned cores,
                          struct weir__code_launch *l)
 {
-    const struct weir__gather *g = args;
+    const struct weir__gather_args *g = args;
 
     (void)phase;
     l->variant[0] = (uint8_t)g->elem;

@@ -82,8 +82,8 @@ static bool grow_slots(struct weir__import *im)
     return true;
 }
 
-int weir__import_track(struct weir__json *j, struct weir__import *im, const char *pid,
-                       const char *tid)
+int weir__import_find_track(struct weir__json *j, struct weir__import *im, const char *pid,
+                            const char *tid)
 {
     int *slot;
 
@@ -122,7 +122,7 @@ static void name_track(struct weir__json *j, struct weir__import *im, const stru
     if (!name || (!process && strcmp(e->name, "thread_name")))
         return;
     /* A process's name is kept with a thread that no event has. */
-    if ((track = weir__import_track(j, im, e->pid, process ? "\1process" : e->tid)) < 0)
+    if ((track = weir__import_find_track(j, im, e->pid, process ? "\1process" : e->tid)) < 0)
         return;
     *(process ? &im->tracks[track].process : &im->tracks[track].thread) =
         weir__import_keep(j, im, name);
@@ -134,9 +134,10 @@ void weir__import_event(struct weir__json *j, struct weir__import *im, const str
 
     if (e->phase == 'M')
         name_track(j, im, e);
-    if (e->phase != 'X' || !e->has_dur || (track = weir__import_track(j, im, e->pid, e->tid)) < 0)
+    if (e->phase != 'X' || !e->has_dur ||
+        (track = weir__import_find_track(j, im, e->pid, e->tid)) < 0)
         return;
-    weir__import_span(j, im, e, track);
+    weir__import_add_span(j, im, e, track);
 }
 
 void weir__import_devices(struct weir__json *j, struct weir__import *im)

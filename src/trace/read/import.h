@@ -90,14 +90,14 @@ struct weir__import {
 /* A copy that lives as long as the trace; "" with j->bad when out of memory. */
 const char *weir__import_keep(struct weir__json *j, struct weir__import *im, const char *text);
 /* An index, since tracks move; -1 with j->bad when out of memory. */
-int weir__import_track(struct weir__json *j, struct weir__import *im, const char *pid,
-                       const char *tid);
+int weir__import_find_track(struct weir__json *j, struct weir__import *im, const char *pid,
+                            const char *tid);
 /* `word` is in the text, whatever the text's case; `word` is in lower case. */
 bool weir__import_has(const char *text, const char *word);
 
 /* A span ("ph":"X"): adds work, waits and calls that it stands for. */
-void weir__import_span(struct weir__json *j, struct weir__import *im, const struct weir__event *e,
-                       int track);
+void weir__import_add_span(struct weir__json *j, struct weir__import *im,
+                           const struct weir__event *e, int track);
 
 /* Says of each span of work which modules launched it. */
 weir_status weir__import_modules(struct weir__import *im);

@@ -164,13 +164,13 @@ static void read_wait(struct weir__json *j, struct weir__import *im, const struc
         char tid[32];
 
         snprintf(tid, sizeof tid, "%.0Lf", weir__event_number(e, "wait_on_stream", -1));
-        s->source = weir__import_track(j, im, e->pid, tid);
+        s->source = weir__import_find_track(j, im, e->pid, tid);
         s->before = number(e, record, 1);
     }
 }
 
-void weir__import_span(struct weir__json *j, struct weir__import *im, const struct weir__event *e,
-                       int track)
+void weir__import_add_span(struct weir__json *j, struct weir__import *im,
+                           const struct weir__event *e, int track)
 {
     static const char *const bytes[] = {"bytes"};
     enum weir__span_kind kind = kind_of(e);

@@ -13,6 +13,6 @@ enum { WEIR__SHORT_NAME = 56 };
 struct weir__short_name {
     char text[512];
 };
-struct weir__short_name weir__short_name(const char *name);
+struct weir__short_name weir__shorten_name(const char *name);
 
 #endif

@@ -98,7 +98,7 @@ static void cut(char *text, size_t most)
     memcpy(text + most, dots, sizeof dots);
 }
 
-struct weir__short_name weir__short_name(const char *name)
+struct weir__short_name weir__shorten_name(const char *name)
 {
     struct weir__short_name out;
     size_t used = 0, end;

@@ -13,7 +13,7 @@
 enum { COLLECTIVE_NAME = 63 };
 
 /* A collective on one rank. */
-struct meeting {
+struct rendezvous {
     const char *name;
     int rank, index; /* of the rank's order */
     int64_t ns;
@@ -24,15 +24,15 @@ struct writer {
     struct weir__graph_rank *ranks;
     struct weir__graph_order *orders; /* by rank */
     int nranks, rank;                 /* rank: the one being written */
-    struct meeting *meetings;         /* sorted by rank and index once they have met */
-    int nmeetings, cap_meetings, next;
+    struct rendezvous *rendezvous;    /* sorted by rank and index once they have met */
+    int nrendezvous, cap_rendezvous, next;
 };
 
 /* ---- collectives of several ranks ---- */
 
 static int by_name(const void *x, const void *y)
 {
-    const struct meeting *a = x, *b = y;
+    const struct rendezvous *a = x, *b = y;
     int order = strcmp(a->name, b->name);
 
     if (!order)
@@ -42,13 +42,13 @@ static int by_name(const void *x, const void *y)
 
 static int by_rank(const void *x, const void *y)
 {
-    const struct meeting *a = x, *b = y;
+    const struct rendezvous *a = x, *b = y;
 
     return a->rank != b->rank ? a->rank - b->rank : a->index - b->index;
 }
 
 /* m[0..n) have one name and are sorted by rank: whether every rank has as many of them. */
-static bool all_alike(const struct meeting *m, int n, int nranks)
+static bool all_alike(const struct rendezvous *m, int n, int nranks)
 {
     int each = n / nranks;
 
@@ -59,7 +59,7 @@ static bool all_alike(const struct meeting *m, int n, int nranks)
 }
 
 /* The last rank to come waits for nobody: the shortest time is the transfer's. */
-static void meet(struct meeting *m, int n, int nranks)
+static void meet(struct rendezvous *m, int n, int nranks)
 {
     int each = n / nranks;
 
@@ -83,10 +83,11 @@ static bool find_collectives(struct writer *w)
 
             if (op->engine == WEIR_ENGINE_HOST || !weir__trace_is_comm(op->name))
                 continue;
-            if (!weir__grow(&w->meetings, w->nmeetings, &w->cap_meetings, sizeof *w->meetings))
+            if (!weir__grow(&w->rendezvous, w->nrendezvous, &w->cap_rendezvous,
+                            sizeof *w->rendezvous))
                 return false;
-            w->meetings[w->nmeetings++] =
-                (struct meeting){op->name, r, i, op->ended_ns - op->started_ns, false};
+            w->rendezvous[w->nrendezvous++] =
+                (struct rendezvous){op->name, r, i, op->ended_ns - op->started_ns, false};
         }
     return true;
 }
@@ -97,19 +98,20 @@ static weir_status match_collectives(struct writer *w)
         return WEIR_OK;
     if (!find_collectives(w))
         return weir__fail_nomem("the collectives of %d ranks", w->nranks);
-    if (w->nmeetings)
-        qsort(w->meetings, (size_t)w->nmeetings, sizeof *w->meetings, by_name);
-    for (int i = 0, n; i < w->nmeetings; i += n) {
-        for (n = 1; i + n < w->nmeetings && !strcmp(w->meetings[i].name, w->meetings[i + n].name);)
+    if (w->nrendezvous)
+        qsort(w->rendezvous, (size_t)w->nrendezvous, sizeof *w->rendezvous, by_name);
+    for (int i = 0, n; i < w->nrendezvous; i += n) {
+        for (n = 1;
+             i + n < w->nrendezvous && !strcmp(w->rendezvous[i].name, w->rendezvous[i + n].name);)
             n++;
-        if (all_alike(&w->meetings[i], n, w->nranks))
-            meet(&w->meetings[i], n, w->nranks);
+        if (all_alike(&w->rendezvous[i], n, w->nranks))
+            meet(&w->rendezvous[i], n, w->nranks);
     }
-    if (w->nmeetings)
-        qsort(w->meetings, (size_t)w->nmeetings, sizeof *w->meetings, by_rank);
-    for (int i = 0; i < w->nmeetings; i++)
-        ++*(w->meetings[i].meets ? &w->ranks[w->meetings[i].rank].met
-                                 : &w->ranks[w->meetings[i].rank].alone);
+    if (w->nrendezvous)
+        qsort(w->rendezvous, (size_t)w->nrendezvous, sizeof *w->rendezvous, by_rank);
+    for (int i = 0; i < w->nrendezvous; i++)
+        ++*(w->rendezvous[i].meets ? &w->ranks[w->rendezvous[i].rank].met
+                                   : &w->ranks[w->rendezvous[i].rank].alone);
     return WEIR_OK;
 }
 
@@ -128,7 +130,7 @@ static void write_signs(FILE *out, const char *text, size_t most)
  * operator's number, which makes them differ. */
 static void write_name(FILE *out, const weir_trace *t, uint32_t op)
 {
-    struct weir__short_name name = weir__short_name(t->ops[op].name);
+    struct weir__short_name name = weir__shorten_name(t->ops[op].name);
 
     write_signs(out, name.text, sizeof name.text);
     fprintf(out, "%s%" PRIu32, *name.text ? "_" : "op_", op);
@@ -164,12 +166,12 @@ static void write_node(FILE *out, struct writer *w, int index)
     const struct weir__graph_op *g = &o->ops[index];
     const weir_trace_op *op = &t->ops[g->op];
     const char *class = class_of(op), *stream = t->streams[op->stream].name;
-    const struct meeting *m = NULL;
+    const struct rendezvous *m = NULL;
     int64_t ns = op->ended_ns - op->started_ns;
 
-    if (w->next < w->nmeetings && w->meetings[w->next].rank == w->rank &&
-        w->meetings[w->next].index == index)
-        m = &w->meetings[w->next++];
+    if (w->next < w->nrendezvous && w->rendezvous[w->next].rank == w->rank &&
+        w->rendezvous[w->next].index == index)
+        m = &w->rendezvous[w->next++];
     if (m && m->meets)
         ns = m->ns;
     fputs("node {\n  name: \"", out);
@@ -193,7 +195,7 @@ static void write_node(FILE *out, struct writer *w, int index)
         fprintf(out, "  attr { key: \"class\" value { s: \"%s\" } }\n", class);
     if (m && m->meets) {
         fputs("  attr { key: \"collective\" value { s: \"", out);
-        write_signs(out, weir__short_name(op->name).text, COLLECTIVE_NAME);
+        write_signs(out, weir__shorten_name(op->name).text, COLLECTIVE_NAME);
         fputs("\" } }\n", out);
     }
     if (strcmp(stream, "default") != 0) {
@@ -266,7 +268,7 @@ weir_status weir__trace_write_graphs(struct weir__graph_rank *ranks, int nranks)
     for (int r = 0; r < nranks; r++)
         weir__graph_order_fini(&w.orders[r]);
     weir__free(w.orders);
-    weir__free(w.meetings);
+    weir__free(w.rendezvous);
     return st;
 }
 

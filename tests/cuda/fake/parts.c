@@ -11,15 +11,16 @@ static weir_status reduce_part(const void *args, const weir_block *block)
 {
     const struct weir__reduce_part *p = args;
     /* The struct ends in a flexible array, of which there can be no array. */
-    _Alignas(64) unsigned char room[WEIR__PART_RANKS][(sizeof(struct weir__collective) + 63) & ~63];
+    _Alignas(
+        64) unsigned char room[WEIR__PART_RANKS][(sizeof(struct weir__collective_args) + 63) & ~63];
     const void *peers[WEIR__PART_RANKS];
-    struct weir__collective *own = (void *)room[0];
+    struct weir__collective_args *own = (void *)room[0];
     int64_t elem = (int64_t)weir__elem_size((weir_dtype)p->dtype), n = p->end - p->begin;
     weir_block whole = *block;
     weir_status st = WEIR_OK;
 
     for (int i = 0; i < p->ranks; i++) {
-        *(struct weir__collective *)(void *)room[i] = (struct weir__collective){
+        *(struct weir__collective_args *)(void *)room[i] = (struct weir__collective_args){
             .in = p->in[i] + p->begin * elem,
             .numel = n * p->ranks, /* a slice of it is n */
             .ranks = p->ranks,

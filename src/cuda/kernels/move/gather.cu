@@ -3,7 +3,7 @@
 
 typedef Word<V0>::type word;
 
-extern "C" __global__ void gather(const __grid_constant__ weir__gather g, weir__code_context c)
+extern "C" __global__ void gather(const __grid_constant__ weir__gather_args g, weir__code_context c)
 {
     await_earlier();
     for (int64_t p = thread_index(); p < g.steps.count; p += thread_count()) {

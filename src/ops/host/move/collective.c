@@ -6,7 +6,7 @@
 #include "ops/host/math/elementwise.h"
 #include "ops/tile.h"
 
-static const struct weir__collective *peer(const weir_block *block, int rank)
+static const struct weir__collective_args *peer(const weir_block *block, int rank)
 {
     return block->peers[rank];
 }
@@ -17,14 +17,14 @@ static const struct weir__collective *peer(const weir_block *block, int rank)
 enum { NONTEMPORAL_PIECE = 512 };
 
 struct reducer {
-    const struct weir__collective *a;
+    const struct weir__collective_args *a;
     const weir_block *block;
     weir__ew_fn fn;
     weir_dtype compute; /* rows are brought into this type */
     char *sum, *rows[2], *packed;
 };
 
-static struct reducer make_reducer(const struct weir__collective *a, const weir_block *block)
+static struct reducer make_reducer(const struct weir__collective_args *a, const weir_block *block)
 {
     static const enum weir__binary_code codes[] = {
         [WEIR_REDUCE_SUM] = WEIR__BINARY_ADD,     [WEIR_REDUCE_MAX] = WEIR__BINARY_MAXIMUM,
@@ -84,7 +84,8 @@ static const void *reduce_piece(const struct reducer *r, int64_t at, int64_t n)
     return r->packed;
 }
 
-static void store(const struct weir__collective *a, char *out, const void *piece, int64_t bytes)
+static void store(const struct weir__collective_args *a, char *out, const void *piece,
+                  int64_t bytes)
 {
     if (out == piece) /* one rank, in place */
         return;
@@ -95,7 +96,7 @@ static void store(const struct weir__collective *a, char *out, const void *piece
 }
 
 /* The rank's slice of n elements. */
-static struct weir__range slice_of(const struct weir__collective *a)
+static struct weir__range slice_of(const struct weir__collective_args *a)
 {
     int64_t n = a->numel;
 
@@ -109,7 +110,7 @@ static struct weir__range slice_of(const struct weir__collective *a)
 
 weir_status WEIR__ISA_NAME(weir__reduce_part_kernel)(const void *args, const weir_block *block)
 {
-    const struct weir__collective *a = args;
+    const struct weir__collective_args *a = args;
     struct reducer r = make_reducer(a, block);
     struct weir__range slice = slice_of(a);
     struct weir__range mine = weir__tile_range(slice.end - slice.begin, 64, block);
@@ -136,7 +137,7 @@ weir_status WEIR__ISA_NAME(weir__reduce_part_kernel)(const void *args, const wei
 /* ---- moving ---- */
 
 /* Bytes of what the rank gets, seen as one row of pieces. */
-static int64_t bytes_of(const struct weir__collective *a)
+static int64_t bytes_of(const struct weir__collective_args *a)
 {
     int64_t bytes = a->numel * (int64_t)weir__elem_size(a->dtype);
 
@@ -147,7 +148,7 @@ static int64_t bytes_of(const struct weir__collective *a)
 
 weir_status WEIR__ISA_NAME(weir__move_part_kernel)(const void *args, const weir_block *block)
 {
-    const struct weir__collective *a = args;
+    const struct weir__collective_args *a = args;
     bool one = a->move == WEIR__MOVE_BROADCAST || a->move == WEIR__MOVE_RECEIVE;
     struct weir__range r = weir__tile_range(bytes_of(a), 4096, block);
     int64_t first = 0;

@@ -18,7 +18,7 @@ enum weir__move {
 };
 
 /* What a rank shows its peers. */
-struct weir__collective {
+struct weir__collective_args {
     struct weir__meet meet;
     const char *in;
     char *out;
@@ -44,8 +44,8 @@ static inline int64_t weir__rows_before(const int64_t *counts, int n)
 }
 
 /* What rank i, which shows `peer`, has for this one. */
-static inline struct weir__piece weir__move_piece(const struct weir__collective *a,
-                                                  const struct weir__collective *peer, int i)
+static inline struct weir__piece weir__move_piece(const struct weir__collective_args *a,
+                                                  const struct weir__collective_args *peer, int i)
 {
     int64_t bytes = a->numel * (int64_t)weir__elem_size((weir_dtype)a->dtype);
     int64_t part = bytes / a->ranks;
@@ -69,7 +69,7 @@ static inline struct weir__piece weir__move_piece(const struct weir__collective 
     return (struct weir__piece){0};
 }
 
-/* The blocks' functions; their arguments are a struct weir__collective.
+/* The blocks' functions; their arguments are a struct weir__collective_args.
  *
  * Reduce: each rank reduces its own slice of all inputs, in the order of the ranks, and
  * writes it to every output (to its own if `scatter`). An output may be the rank's input:

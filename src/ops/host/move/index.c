@@ -96,7 +96,7 @@ GATHER_RUN(64)
 
 weir_status WEIR__ISA_NAME(weir__gather_kernel)(const void *args, const weir_block *block)
 {
-    const struct weir__gather *g = args;
+    const struct weir__gather_args *g = args;
     const struct weir__steps *s = &g->steps;
     struct weir__range range = weir__tile_range(s->count, 64, block);
     int64_t elem = (int64_t)g->elem, last = s->ndim - 1, n, done;

@@ -28,7 +28,7 @@ struct weir__take {
 };
 
 /* out[p] = in[p with the dim replaced by index[p]] */
-struct weir__gather {
+struct weir__gather_args {
     const char *in, *index;
     char *out;
     size_t elem;
