@@ -250,6 +250,39 @@ WEIR_API void weir_plan_get_stats(const weir_plan *plan, weir_plan_stats *out, s
 /* Streams as columns, syncs, bytes and cores, for people. Free with free(). */
 WEIR_API char *weir_plan_list(const weir_plan *plan);
 
+/* ---- plans in graphs of others ---- */
+
+/* Runs of plans as parts of a CUDA graph that somebody else captures, say PyTorch: on a native
+ * stream that is being captured, weir_tape_add puts a run among what the capture has so far. The
+ * graph then has the addresses of that run's tensors, and memory of the tape for what lies between
+ * them; other runs of the plan have nothing to do with it. A tape belongs to one graph. */
+typedef struct weir_tape weir_tape;
+
+/* threads  any.
+ * returns  WEIR_EUNSUPPORTED on a device other than cuda. */
+WEIR_API WEIR_MUST_USE weir_status weir_tape_create(weir_device *dev, weir_tape **out);
+/* Adds a run as weir_plan_run would queue it; every output is given. The plan has run before, so
+ * that what it is to be made of is chosen and loaded. It must outlive the tape, and so must the
+ * memory.
+ * returns  WEIR_EUNSUPPORTED for a plan with collectives, core limits or dynamic sizes; WEIR_ESTATE
+ *          for one that has not run; what weir_plan_run returns. The capture is of no use then.
+ * threads  one at a time. */
+WEIR_API WEIR_MUST_USE weir_status weir_tape_add(weir_tape *tape, weir_plan *plan,
+                                                 weir_stream *stream, weir_tensor *const *inputs,
+                                                 size_t ninputs, weir_tensor *const *outputs,
+                                                 size_t noutputs, void *native);
+/* Around each launch of the graph on `native`: the first one has an operator that fails say so to
+ * `stream`, and comes after the tape's last launch, wherever that was; with the second, `stream`
+ * goes on after what `native` has.
+ * returns  the error of a stream that is in error; nothing is to be launched then.
+ * threads  one at a time. */
+WEIR_API WEIR_MUST_USE weir_status weir_tape_begin(weir_tape *tape, weir_stream *stream,
+                                                   void *native);
+WEIR_API WEIR_MUST_USE weir_status weir_tape_end(weir_tape *tape, weir_stream *stream,
+                                                 void *native);
+/* Waits for the last launch. NULL is ignored. */
+WEIR_API void weir_tape_destroy(weir_tape *tape);
+
 #ifdef __cplusplus
 }
 #endif

@@ -423,6 +423,14 @@ weir_status weir__cuda_find_part(struct weir__cuda_stream *s, unsigned cores,
 weir_status weir__cuda_new_stream(struct weir__cuda *dev, const struct weir__cuda_part *part,
                                   int priority, weir__cu_stream *out);
 
+/* ---- tape.c: see struct weir__driver_tapes ---- */
+weir_status weir__cuda_reel_open(weir_device *dev, struct weir__reel **out);
+void weir__cuda_reel_close(struct weir__reel *reel);
+weir_status weir__cuda_reel_add(struct weir__reel *reel, struct weir__program *program,
+                                const struct weir__program *like, weir_stream *const *streams,
+                                void *native);
+weir_status weir__cuda_reel_begin(struct weir__reel *reel, weir_stream *s, void *native);
+
 /* ---- program.c ---- */
 weir_status weir__cuda_program_make(weir_device *dev, const struct weir__lane *lanes, int nlanes,
                                     struct weir__program **out);

@@ -306,6 +306,13 @@ static const struct weir__driver_plans plans = {
     .update = weir__cuda_program_update,
 };
 
+static const struct weir__driver_tapes tapes = {
+    .open = weir__cuda_reel_open,
+    .close = weir__cuda_reel_close,
+    .add = weir__cuda_reel_add,
+    .begin = weir__cuda_reel_begin,
+};
+
 static const struct weir__driver_cross cross = {
     .signal_relay = weir__cuda_signal_relay,
     .wait_relay = weir__cuda_wait_relay,
@@ -348,6 +355,7 @@ const struct weir__driver weir__cuda_driver = {
     .unmap = cuda_unmap,
     .now = cuda_now,
     .plans = &plans,
+    .tapes = &tapes,
     .collectives = &(const struct weir__driver_collectives){.explain = weir__cuda_explain,
                                                             .between_processes = true,
                                                             .sharing = &weir__cuda_sharing},

@@ -83,6 +83,7 @@ struct weir__lane {
 };
 
 struct weir__program;
+struct weir__reel;
 struct weir__relay;
 
 /* What a device runs. The device layer, operators and graphs ask for these, never which driver it
@@ -116,6 +117,19 @@ struct weir__driver_plans {
      *          replaced then, and the program must be made again. */
     weir_status (*update)(struct weir__program *program, int lane, int item,
                           const struct weir__kernel *kernel);
+};
+
+/* Programs as parts of graphs that others capture (weir_tape). */
+struct weir__driver_tapes {
+    weir_status (*open)(weir_device *dev, struct weir__reel **out);
+    void (*close)(struct weir__reel *reel);
+    /* Adds the program to what `native` is captured for, made of what `like`, another one of the
+     * same plan that has run, is made of. Both outlive the reel. (L) */
+    weir_status (*add)(struct weir__reel *reel, struct weir__program *program,
+                       const struct weir__program *like, weir_stream *const *streams, void *native);
+    /* What fails in the launch that comes next on `native` fails with the stream's next command.
+     * (L) */
+    weir_status (*begin)(struct weir__reel *reel, weir_stream *s, void *native);
 };
 
 /* Collectives: kernels that meet their peers on other ranks (weir__kernel.meets). Without this
@@ -234,6 +248,7 @@ struct weir__driver {
     /* ---- optional: a group is there or NULL ---- */
 
     const struct weir__driver_plans *plans;
+    const struct weir__driver_tapes *tapes;
     const struct weir__driver_collectives *collectives;
     const struct weir__driver_cross *cross;
     const struct weir__driver_native *native;

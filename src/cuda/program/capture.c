@@ -20,10 +20,7 @@ struct capture {
     bool marked; /* also */
     struct lane *lanes;
     bool by_chains; /* nodes on the longest chains have a higher priority */
-    weir__cu_stream *streams;
-    int nstreams, cap_streams;
-    weir__cu_event *events; /* made for the capture */
-    int nevents, cap_events;
+    struct weir__cuda_props *props; /* made for the capture */
     weir__cu_event origin;
 };
 
@@ -33,11 +30,12 @@ static weir_status new_event(struct capture *c, weir__cu_stream on, weir__cu_eve
     const struct weir__cu *cu = &dev->api->cu;
     weir_status st;
 
-    if (!weir__grow(&c->events, c->nevents, &c->cap_events, sizeof *c->events))
+    if (!weir__grow(&c->props->events, c->props->nevents, &c->props->cap_events,
+                    sizeof *c->props->events))
         return WEIR_ENOMEM;
     if ((st = weir__cuda_check(dev, cu->event_create(out, CU_EVENT_DISABLE_TIMING), "an event")))
         return st;
-    c->events[c->nevents++] = *out;
+    c->props->events[c->props->nevents++] = *out;
     return weir__cuda_check(dev, cu->event_record(*out, on), "an event");
 }
 
@@ -51,10 +49,11 @@ static weir_status new_stream(struct capture *c, const struct weir__cuda_part *p
 {
     weir_status st;
 
-    if (!weir__grow(&c->streams, c->nstreams, &c->cap_streams, sizeof *c->streams))
+    if (!weir__grow(&c->props->streams, c->props->nstreams, &c->props->cap_streams,
+                    sizeof *c->props->streams))
         return WEIR_ENOMEM;
     if (!(st = weir__cuda_new_stream(c->p->dev, part, priority, out)))
-        c->streams[c->nstreams++] = *out;
+        c->props->streams[c->props->nstreams++] = *out;
     return st;
 }
 
@@ -232,11 +231,40 @@ static weir_status capture_lanes(struct capture *c, weir__cu_stream origin)
     return st;
 }
 
+void weir__cuda_props_free(const struct weir__cu *cu, struct weir__cuda_props *props)
+{
+    for (int i = 0; i < props->nevents; i++)
+        cu->event_destroy(props->events[i]);
+    for (int i = 0; i < props->nstreams; i++)
+        cu->stream_destroy(props->streams[i]);
+    weir__free(props->events);
+    weir__free(props->streams);
+    *props = (struct weir__cuda_props){0};
+}
+
+weir_status weir__cuda_program_join(struct weir__program *p, weir__cu_stream origin,
+                                    struct weir__cuda_props *props)
+{
+    struct capture c = {.p = p, .props = props, .by_chains = may_go_by_chains(p)};
+    weir_status st;
+
+    if (!(c.lanes = weir__calloc((size_t)p->nlanes, sizeof *c.lanes)))
+        return weir__fail_nomem("making a plan of %d lanes", p->nlanes);
+    st = capture_lanes(&c, origin);
+    weir__free(c.lanes);
+    return st;
+}
+
 weir_status weir__cuda_program_graph(struct weir__program *p, char *into, bool marked,
                                      weir__cu_graph *out)
 {
     const struct weir__cu *cu = &p->dev->api->cu;
-    struct capture c = {.p = p, .into = into, .marked = marked, .by_chains = may_go_by_chains(p)};
+    struct weir__cuda_props props = {0};
+    struct capture c = {.p = p,
+                        .into = into,
+                        .marked = marked,
+                        .props = &props,
+                        .by_chains = may_go_by_chains(p)};
     weir__cu_stream origin;
     weir_status st, ended;
 
@@ -250,12 +278,7 @@ weir_status weir__cuda_program_graph(struct weir__program *p, char *into, bool m
         if (!st)
             st = ended;
     }
-    for (int i = 0; i < c.nevents; i++)
-        cu->event_destroy(c.events[i]);
-    for (int i = 0; i < c.nstreams; i++)
-        cu->stream_destroy(c.streams[i]);
-    weir__free(c.events);
-    weir__free(c.streams);
+    weir__cuda_props_free(cu, &props);
     weir__free(c.lanes);
     return st;
 }

@@ -430,7 +430,7 @@ static weir_status load_all(struct weir__program *p)
     return st;
 }
 
-static void begin(struct weir__program *p, weir_stream *const *streams)
+void weir__cuda_program_begin(struct weir__program *p, weir_stream *const *streams)
 {
     for (int i = 0; i < p->nlanes; i++) {
         struct weir__cuda_lane *l = &p->lanes[i];
@@ -457,7 +457,7 @@ weir_status weir__cuda_program_run(struct weir__program *p, weir_stream *const *
     if (st)
         return st;
     pushed = weir__cuda_enter(dev);
-    begin(p, streams);
+    weir__cuda_program_begin(p, streams);
     without_graph = p->meets || goes_without_graph(p);
     if (!without_graph && weir__trace_on())
         traced = weir__cuda_run_traced(p);

@@ -103,6 +103,20 @@ weir_status weir__cuda_find_marks(struct weir__program *p);
  * the run is not recorded. (L) */
 struct weir__cuda_traced *weir__cuda_run_traced(struct weir__program *p);
 
+/* Streams and events that a capture needs until it ends. */
+struct weir__cuda_props {
+    weir__cu_stream *streams;
+    int nstreams, cap_streams;
+    weir__cu_event *events;
+    int nevents, cap_events;
+};
+void weir__cuda_props_free(const struct weir__cu *cu, struct weir__cuda_props *props);
+/* The same into a capture that somebody else has begun on `origin`. (L) */
+weir_status weir__cuda_program_join(struct weir__program *p, weir__cu_stream origin,
+                                    struct weir__cuda_props *props);
+/* program.c: the streams that the lanes stand for. */
+void weir__cuda_program_begin(struct weir__program *p, weir_stream *const *streams);
+
 /* The command that fails with the run, if any of its kernels does: the first of its caller's. */
 static inline struct weir__mark weir__cuda_blamed(const struct weir__program *p)
 {

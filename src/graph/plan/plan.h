@@ -104,6 +104,7 @@ weir_status weir__graph_fold(weir_graph *g);
 weir_status weir__plan_check_inputs(const weir_plan *plan, const weir_stream *stream,
                                     weir_tensor *const *inputs, size_t ninputs,
                                     weir_tensor *const *outputs, size_t noutputs);
+/* That those outputs that are given do. */
 weir_status weir__plan_check_outputs(const weir_plan *plan, weir_tensor *const *outputs);
 /* weir_plan_run; with `help` the calling thread, which is about to wait, may work on the run. */
 weir_status weir__plan_run(weir_plan *plan, weir_stream *stream, weir_tensor *const *inputs,
