@@ -346,5 +346,5 @@ bool add_graph_types(PyObject *module)
 
     GraphType = (PyTypeObject *)PyType_FromSpec(&spec);
     return GraphType && !PyModule_AddObjectRef(module, "Graph", (PyObject *)GraphType) &&
-           add_plan_type(module);
+           add_plan_type(module) && add_tape_type(module);
 }

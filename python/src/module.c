@@ -335,6 +335,7 @@ PyMODINIT_FUNC PyInit__C(void)
         PyModule_AddFunctions(module, op_functions) ||
         PyModule_AddFunctions(module, exchange_functions) ||
         PyModule_AddFunctions(module, native_functions) ||
+        PyModule_AddFunctions(module, tape_functions) ||
         PyModule_AddFunctions(module, scope_functions) ||
         PyModule_AddFunctions(module, host_call_functions) ||
         PyModule_AddFunctions(module, log_functions) ||

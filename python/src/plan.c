@@ -185,6 +185,26 @@ static PyObject *plan_issue_on(PyObject *self, PyObject *args)
                            (void *)(uintptr_t)native);
 }
 
+static PyObject *plan_record_on(PyObject *self, PyObject *args)
+{
+    PlanObject *p = (PlanObject *)self;
+    unsigned long long native;
+    TapeObject *tape;
+    PyObject *list;
+
+    if (!device_check(p->device) ||
+        !PyArg_ParseTuple(args, "OKO!:record_on", &list, &native, TapeType, &tape))
+        return NULL;
+    if (!p->ways) {
+        PyErr_SetString(PyExc_TypeError, "record_on needs bind first");
+        return NULL;
+    }
+    if (PyList_Append(tape->plans, self))
+        return NULL;
+    return plan_ways_record(p->ways, p->plan, weir_stream_current(p->device->dev), list,
+                            (void *)(uintptr_t)native, tape->tape);
+}
+
 /* ---- about it ---- */
 
 static PyObject *plan_stats(PyObject *self, PyObject *none)
@@ -247,6 +267,9 @@ static PyMethodDef plan_methods[] = {
     {"issue_on", plan_issue_on, METH_VARARGS,
      "issue_on(arguments, native) -> list\n\nAs call_on, on memory of the device, without waiting: "
      "the run comes after what the native stream has, and that goes on after the run."},
+    {"record_on", plan_record_on, METH_VARARGS,
+     "record_on(arguments, native, tape) -> list\n\nAs issue_on, as a part of the graph that the "
+     "native stream is captured for."},
     {"stats", plan_stats, METH_NOARGS, "stats() -> dict"},
     {"list", plan_list, METH_NOARGS, "list() -> str\n\nStreams as columns, for people."},
     {NULL, NULL, 0, NULL},

@@ -168,8 +168,7 @@ struct plan_ways *plan_ways_parse(PyObject *args)
     return NULL;
 }
 
-/* What object.data_ptr() says. */
-static bool address_of(PyObject *object, void **address)
+bool address_of(PyObject *object, void **address)
 {
     static PyObject *data_ptr;
     PyObject *number;
@@ -403,6 +402,22 @@ PyObject *plan_ways_issue(struct plan_ways *p, weir_plan *plan, weir_stream *s, 
 
     if (gather(p, s, args, &o, false)) {
         BLOCKING(st, issue(plan, s, p, &o, native));
+        results = st ? raise_status(st) : make_results(p, args, o.objects + p->nin);
+    }
+    drop(&o);
+    return results;
+}
+
+PyObject *plan_ways_record(struct plan_ways *p, weir_plan *plan, weir_stream *s, PyObject *args,
+                           void *native, weir_tape *tape)
+{
+    PyObject *results = NULL;
+    struct operands o;
+    weir_status st;
+
+    if (gather(p, s, args, &o, false)) {
+        BLOCKING(st, weir_tape_add(tape, plan, s, o.tensors, (size_t)p->nin, o.tensors + p->nin,
+                                   (size_t)p->nout, native));
         results = st ? raise_status(st) : make_results(p, args, o.objects + p->nin);
     }
     drop(&o);

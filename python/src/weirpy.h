@@ -55,11 +55,18 @@ typedef struct {
 
 typedef struct {
     PyObject ob_base;
+    DeviceObject *device;
+    weir_tape *tape;
+    PyObject *plans; /* list: those that it has, which outlive it */
+} TapeObject;
+
+typedef struct {
+    PyObject ob_base;
     weir_dtype code;
 } DTypeObject;
 
 extern PyTypeObject *DeviceType, *StreamType, *EventType, *TensorType, *GraphType, *PlanType,
-    *DTypeType;
+    *DTypeType, *TapeType;
 
 /* ---- module.c ---- */
 
@@ -192,7 +199,16 @@ PyObject *plan_ways_call(struct plan_ways *ways, weir_plan *plan, weir_stream *s
 /* Queues a run on the stream, after what the native stream has, which goes on after it. */
 PyObject *plan_ways_issue(struct plan_ways *ways, weir_plan *plan, weir_stream *stream,
                           PyObject *args, void *native);
+/* Puts a run on the tape, as a part of what the native stream is captured for. */
+PyObject *plan_ways_record(struct plan_ways *ways, weir_plan *plan, weir_stream *stream,
+                           PyObject *args, void *native, weir_tape *tape);
+/* What object.data_ptr() says. */
+bool address_of(PyObject *object, void **address);
 /* With `alive` the device's objects may be let go. NULL is fine. */
 void plan_ways_free(struct plan_ways *ways, bool alive);
+
+/* ---- tape.c ---- */
+bool add_tape_type(PyObject *module);
+extern PyMethodDef tape_functions[];
 
 #endif

@@ -292,6 +292,7 @@ _ACTED_ON = {
     "post_grad_custom_post_pass",
     "static_kernels",
     "auto_streams",
+    "one_launch",
 }
 _told = set()  # those that were said to have none
 
@@ -349,6 +350,7 @@ class CompilerConfig(_Group):
         "post_grad_custom_post_pass": (None, _callable),
         "static_kernels": _flag,
         "auto_streams": _flag,
+        "one_launch": _on,
     }
 
     def say_what_has_no_effect(self) -> None:

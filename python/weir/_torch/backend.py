@@ -44,17 +44,17 @@ class Backend:
                 return function
         return through_pytorch
 
-    def _compile(self, module, example_inputs):
+    def _compile(self, module, example_inputs, inference=False):
         for change in (self.config.post_grad_custom_pre_pass, self.config.post_grad_custom_post_pass):
             if change is not None:
                 change(module)
                 module.recompile()
-        graph = CompiledGraph(module, self.config, self.coverage, example_inputs)
+        graph = CompiledGraph(module, self.config, self.coverage, example_inputs, inference)
         self.graphs.append(graph)
         return graph.as_function()
 
     def _compile_inference(self, module, example_inputs):
-        run = self._compile(module, example_inputs)
+        run = self._compile(module, example_inputs, inference=True)
         if direct.is_plain(example_inputs):
             self._direct = len(example_inputs), lambda *args: run(args)
         return run

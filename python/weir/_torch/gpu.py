@@ -1,11 +1,21 @@
 """PyTorch's side of a GPU that weir's device is: its tensors and streams are on the same one."""
 
+import gc
+import threading
+
 import torch
 
 from .. import _C
 from .._follow import external, gpu_of
 
 _empty_strided = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
+
+
+class _Thread(threading.local):
+    tape = None  # that what is queued goes to
+
+
+_thread = _Thread()
 
 
 class Gpu:
@@ -30,8 +40,23 @@ class Gpu:
 
     def issue(self, plan):
         """A function that queues the plan on weir's current stream, in order with PyTorch's."""
-        issue, raw_stream = plan.issue_on, self.raw_stream
-        return lambda args: issue(args, raw_stream())
+        issue, record, raw_stream = plan.issue_on, plan.record_on, self.raw_stream
+
+        def run(args):
+            tape = _thread.tape
+            if tape is not None:
+                return record(args, raw_stream(), tape)
+            return issue(args, raw_stream())
+
+        return run
+
+    def record(self, run, args):
+        """What the function queues, as one launch: see :class:`Recorded`."""
+        return Recorded(self, run, args)
+
+    def is_recording(self):
+        """Whether somebody captures what PyTorch queues."""
+        return torch.cuda.is_current_stream_capturing()
 
     def current(self):
         """PyTorch's current stream."""
@@ -102,6 +127,65 @@ class Gpu:
     def settle(self):
         """What PyTorch has queued is over: constants are there for every stream."""
         torch.cuda.synchronize(self.index)
+
+
+class Recorded:
+    """A CUDA graph of what the function queues with these arguments: PyTorch's kernels and plans.
+    ``made`` is what it gives; its memory and the arguments' is the graph's from now on, and each
+    :meth:`launch` writes and reads it again. Raises if something in it cannot be captured."""
+
+    def __init__(self, gpu, run, args):
+        self.gpu, self.graph, self.tape = gpu, torch.cuda.CUDAGraph(), _C.tape(gpu.weir)
+        gpu.settle()
+        collects = gc.isenabled()
+        gc.disable()  # what it frees might be told to the GPU
+        try:
+            with torch.cuda.stream(torch.cuda.Stream(gpu.index)):
+                self._capture(run, args)
+        finally:
+            if collects:
+                gc.enable()
+
+    def _capture(self, run, args):
+        # Others may make memory meanwhile, and so may plans.
+        self.graph.capture_begin(capture_error_mode="relaxed")
+        _thread.tape = self.tape
+        try:
+            self.made = run(args)
+        except BaseException:
+            self._give_up()
+            raise
+        finally:
+            _thread.tape = None
+        try:
+            self.graph.capture_end()
+        except BaseException:
+            self._let_go_of_pool()
+            raise
+
+    def _give_up(self):
+        try:
+            self.graph.capture_end()
+        except RuntimeError:  # what went wrong is told already
+            self._let_go_of_pool()
+
+    def _let_go_of_pool(self):
+        """A capture that fails leaves PyTorch's allocator as if it went on."""
+        pool = self.graph.pool()
+        for name in ("_cuda_endAllocateToPool", "_cuda_releasePool"):
+            try:
+                getattr(torch._C, name)(self.gpu.index, pool)
+            except (AttributeError, RuntimeError):
+                pass
+
+    def launch(self):
+        """On PyTorch's current stream; :meth:`end` follows once what reads ``made`` is queued.
+        Raises the error of a weir stream that is in error, without a launch."""
+        self.tape.begin(self.gpu.raw_stream())
+        self.graph.replay()
+
+    def end(self):
+        self.tape.end(self.gpu.raw_stream())
 
 
 def of(device):

@@ -13,6 +13,7 @@ from keyword import iskeyword
 import torch
 
 from .. import _C
+from .capture import Captured
 from .steps import CallStep, OrderStep, PlanStep, Value, link
 
 
@@ -227,19 +228,38 @@ class _Writer:
 
     # ---- all of it ----
 
-    def write(self, steps, results, priorities):
+    def write_steps(self, steps, results):
         last, at = _last_uses(steps, results), (None, None)
         for number, step in enumerate(steps):
             self.step(number, step, at != step.place)
             self.let_go(last[number])
             at = step.place
+
+    def take(self):
+        """The lines so far, as a function's body."""
+        lines, self.lines = self.lines, []
+        return "".join(f"    {line}\n" for line in lines)
+
+    def write_halves(self, steps, results):
+        """The same as two functions: one that gives what the steps make for results, and one that
+        makes results of that."""
+        made = "(" + "".join(f"v{slot}, " for slot in _slots(results)) + ")"
+        self.write_steps(steps, results)
+        self.lines.append(f"return {made}")
+        first = "def make(args):\n" + self.take()
+        self.lines.append(f"{made} = made")
+        self.results(results)
+        return first + "def finish(args, made):\n" + self.take()
+
+    def write(self, steps, results, priorities):
+        self.write_steps(steps, results)
         if any("streams." in line for line in self.lines):
             self.names.update(Streams=Streams, priorities=priorities)
             inside = ["    " + line for line in self.lines]
             begin = ["streams = Streams(gpu, priorities)", "try:"]
             self.lines = [*begin, *inside, "finally:", "    streams.close()"]
         self.results(results)
-        return "def run(args):\n" + "".join(f"    {line}\n" for line in self.lines)
+        return "def run(args):\n" + self.take()
 
 
 def _made(results):
@@ -251,6 +271,10 @@ def _made(results):
         if kind == "made":
             found.add(what)
     return found
+
+
+def _slots(results):
+    return sorted(slot for slot, _ in _made(results))
 
 
 def _last_uses(steps, results):
@@ -272,7 +296,9 @@ class Stitched:
     Stitcher's, ``constants`` as [(slot, tensor)]."""
 
     def __init__(self, gpu, steps, priorities, constants, arguments, results):
-        self.gpu, self.steps = gpu, steps
+        self.gpu, self.steps, self.results = gpu, steps, results
+        self.constants, self.arguments = constants, arguments
+        self.captured = None
         link(steps)
         made = []
         for traced in (False, True):
@@ -281,10 +307,27 @@ class Stitched:
             exec(compile(source, "<weir: steps of a graph>", "exec"), writer.names)
             made.append((writer.names["run"], source))
         (self._plain, self.source), (self._traced, _) = made
+        self._whole = self._plain
+
+    def capture(self, number):
+        """From now on all of it is one launch, wherever that is possible; ``number`` is the
+        graph's, for the log."""
+        self.captured = Captured(self, number)
+        self._whole = self.captured.run
+
+    def halves(self):
+        """(make, finish): see :meth:`_Writer.write_halves`. No steps are on other streams."""
+        writer = _Writer(self.gpu, self.arguments, self.constants, False)
+        source = writer.write_halves(self.steps, self.results)
+        exec(compile(source, "<weir: steps of a graph>", "exec"), writer.names)
+        return writer.names["make"], writer.names["finish"]
 
     def run(self, args):
         if torch.is_grad_enabled():
             with torch.no_grad():
                 return self.run(args)
-        run = self._traced if _C.trace_running() else self._plain
-        return self.gpu.under_limit(run, args) if self.gpu.is_limited() else run(args)
+        run = self._traced if _C.trace_running() else self._whole
+        if self.gpu.is_limited():
+            run = self._plain if run is self._whole else run
+            return self.gpu.under_limit(run, args)
+        return run(args)

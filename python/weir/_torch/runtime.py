@@ -139,7 +139,8 @@ def _result(output):
 class CompiledGraph:
     """A traced graph as a function: one plan per set of sizes, made at the first call."""
 
-    def __init__(self, module, config, coverage, example_inputs):
+    def __init__(self, module, config, coverage, example_inputs, inference=False):
+        self.inference = inference
         self.module, self.config, self.coverage = module, config, coverage
         self.number = dump.next_number()
         self.dynamic = any(_is_dynamic(x) for x in example_inputs)
@@ -262,6 +263,8 @@ class CompiledGraph:
         single = self.config.ge_config.enable_single_stream
         stitcher = stitch.Stitcher(self.module, self.gpu, coverage, compile, bool(single))
         made = stitcher.stitch(args)
+        if self.inference and self.config.one_launch:
+            made.capture(self.number)
         self._write(whole, None, "\n".join(plan.list() for plan in plans))
         return made
 

@@ -19,6 +19,7 @@ class Host:
     def __init__(self, weir_device):
         self.weir, self.device = weir_device, torch.device("cpu")
         self.entered, self.used, self.orders, self.works = [], 0, [], []
+        self.records = []
         self.asked = []  # (name, depth of scopes) of streams whose CUDA stream was asked for
 
     def holds(self, tensor):
@@ -67,6 +68,34 @@ class Host:
 
     def settle(self):
         pass
+
+    def is_recording(self):
+        return False
+
+    def record(self, run, args):
+        self.records.append(HostRecorded(run, args))
+        return self.records[-1]
+
+
+class HostRecorded:
+    """What weir._torch.gpu.Recorded is: each launch reads and writes the same memory."""
+
+    error = None
+
+    def __init__(self, run, args):
+        self.run, self.args = run, args
+        self.made, self.ended = run(args), 0
+        for made in self.made:
+            made.fill_(0)  # a capture runs nothing
+
+    def launch(self):
+        if self.error:
+            raise self.error
+        for to, made in zip(self.made, self.run(self.args)):
+            to.copy_(made)
+
+    def end(self):
+        self.ended += 1
 
 
 @pytest.fixture

@@ -1,0 +1,157 @@
+"""A graph that is weir's in parts as one launch.
+
+Its plans and PyTorch's kernels between them are captured into one CUDA graph, after a few calls
+part by part, which say which arguments are where they were (weights) and which are elsewhere each
+time. The former are used where they are, and looked at in each call; the latter are copied to
+memory of the graph's own. Results are copies, so that those of an earlier call stay as they are.
+
+Wherever that cannot be, the parts are launched one by one as before, and ``reason`` says why.
+"""
+
+import threading
+
+import torch
+
+from .. import _C
+from .._log import logger
+from ..errors import Error
+from . import effects, values
+from .steps import CallStep
+
+WARM = 2  # calls before it is captured
+TRIES = 4  # captures at most, since arguments may turn out to move
+COPIED = 32 << 20  # bytes of arguments that a call may copy
+
+
+class Captured:
+    """``run`` is the steps' function, as one launch where that is possible."""
+
+    def __init__(self, stitched, number):
+        self.gpu, self.number = stitched.gpu, number
+        self.parts = stitched._plain
+        self.reason = _why_not(stitched)
+        self.lock = threading.Lock()
+        self.recorded = None
+        self.calls = self.tries = self.launches = 0
+        self.indexes = None  # of arguments that are tensors
+        self.where, self.moves = None, set()  # their addresses, and those that are elsewhere
+        if self.reason is None:
+            self.make, self.finish = stitched.halves()
+        else:
+            self._say()
+
+    def run(self, args):
+        if self.reason is not None or not self.lock.acquire(blocking=False):
+            return self.parts(args)
+        try:
+            if self.recorded is None and not self._approach(args):
+                return self.parts(args)
+            return self._launch(args)
+        finally:
+            self.lock.release()
+
+    # ---- before the capture ----
+
+    def _approach(self, args):
+        """Whether it is captured by now."""
+        if self.gpu.is_recording():
+            return False
+        if self.indexes is None:
+            self.indexes = tuple(i for i, a in enumerate(args) if isinstance(a, torch.Tensor))
+        self._look(args)
+        self.calls += 1
+        if self.calls <= WARM:
+            return False
+        if not all(self.gpu.holds(args[i]) for i in self.indexes):
+            return self._refuse("an argument is not on the GPU")
+        try:
+            self._record(args)
+        except (RuntimeError, Error) as error:
+            self.recorded = None
+            return self._refuse(str(error).splitlines()[0])
+        return self.recorded is not None
+
+    def _look(self, args):
+        """Notes which arguments are elsewhere than in the last call."""
+        where = _C.addresses(args, self.indexes)
+        if self.where is not None:
+            pairs = zip(self.indexes, where, self.where)
+            self.moves |= {i for i, now, before in pairs if now != before}
+        self.where = where
+
+    def _record(self, args):
+        self.tries += 1
+        moving = sorted(self.moves)
+        size = sum(args[i].numel() * args[i].element_size() for i in moving)
+        if self.tries > TRIES or size > COPIED:
+            return self._refuse(f"arguments of {size} bytes are elsewhere in each call")
+        self.copies = [(i, _like(self.gpu, args[i])) for i in moving]
+        for i, copy in self.copies:
+            copy.copy_(args[i])
+        self.still = tuple(i for i in self.indexes if i not in self.moves)
+        self.expected = _C.addresses(args, self.still)
+        own = list(args)
+        for i, copy in self.copies:
+            own[i] = copy
+        self.recorded = self.gpu.record(self.make, own)
+        # One that is a view of a weight, say, would be where results of PyTorch's are not.
+        for made in self.recorded.made:
+            if not _is_plain(made):
+                self.recorded = None
+                return self._refuse("a result has gaps")
+        logger.info("graph %d is one launch; %d arguments are copied", self.number, len(moving))
+
+    def _refuse(self, reason):
+        self.reason = reason
+        self._say()
+        return False
+
+    def _say(self):
+        logger.info("graph %d is launched part by part: %s", self.number, self.reason)
+
+    # ---- after it ----
+
+    def _launch(self, args):
+        recorded = self.recorded
+        if self.gpu.is_recording():
+            return self.parts(args)
+        if _C.addresses(args, self.still) != self.expected:
+            self._look(args)
+            self.recorded = None  # another one, that copies them
+            return self.parts(args)
+        for i, copy in self.copies:
+            copy.copy_(args[i])
+        try:
+            recorded.launch()
+        except Error:  # the stream is in error: said as ever
+            return self.parts(args)
+        results = []
+        for made in recorded.made:
+            results.append(_like(self.gpu, made))
+            results[-1].copy_(made)
+        recorded.end()
+        self.launches += 1
+        return self.finish(args, results)
+
+
+def _like(gpu, tensor):
+    return gpu.empty(tuple(tensor.shape), tensor.stride(), tensor.dtype)
+
+
+def _is_plain(tensor):
+    return values.dense_order(tuple(tensor.shape), tensor.stride()) is not None
+
+
+def _why_not(stitched):
+    """Why the steps cannot be captured, or None."""
+    for step in stitched.steps:
+        if step.place != (None, None):
+            return "steps are on streams or cores of their own"
+        if not isinstance(step, CallStep) and not hasattr(step, "run"):
+            return "streams wait for others outside of the graph"
+        if isinstance(step, CallStep) and effects.is_ordered(step.op):
+            return f"{step.op} has effects"
+        for value in (*step.reads, *step.makes):
+            if value.device != stitched.gpu.device:
+                return f"a value is on {value.device}"
+    return None
