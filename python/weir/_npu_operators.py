@@ -50,6 +50,13 @@ def _rotary_mul(x, r1, r2, interleaved):
     return x * r1 + _turned(x, interleaved) * r2
 
 
+def _rotary(x, cosines, sines):
+    """x [b, heads, length, d], angles [1, 1, length, d] whose halves are the same."""
+    n = x.shape[-1] // 2
+    turned = _C.rotary(x.permute((0, 2, 1, 3)), cosines[0, 0, :, :n], sines[0, 0, :, :n], False)
+    return turned.permute((0, 2, 1, 3))
+
+
 KERNELS = {
     "swiglu": _C.swiglu,
     "silu": _C.silu,
@@ -57,6 +64,7 @@ KERNELS = {
     "rms_scale": _rms_scale,
     "linear": _C.linear,
     "rotary_mul": _rotary_mul,
+    "rotary": _rotary,
     "attention": _C.attention,  # q, k, v, mask, causal, scale
     "moe_gating": lambda logits, k: _C.moe_gating(logits, k, False),
 }

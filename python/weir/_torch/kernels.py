@@ -60,6 +60,10 @@ _OPERATORS = {
         "(Tensor x, Tensor r1, Tensor r2, bool interleaved) -> Tensor",
         lambda x, r1, r2, interleaved: x * r1 + _turned(x, interleaved) * r2,
     ),
+    "rotary": (
+        "(Tensor x, Tensor cosines, Tensor sines) -> Tensor",
+        lambda x, cosines, sines: (x * cosines + _turned(x, False) * sines).to(x.dtype),
+    ),
     "attention": (
         "(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float scale) -> Tensor",
         _attention,

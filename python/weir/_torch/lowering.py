@@ -337,21 +337,31 @@ def _attention(q, k, v, dropout_p=0.0, is_causal=False, out=None, attn_mask=None
     return [made, None]  # the second is for the backward pass; see ONLY_FIRST
 
 
+def _on_tensor_cores(q, k, v):
+    """On a GPU: PyTorch has kernels for heads that weir's do not hold, and for plain floats."""
+    sizes = q.shape[-1], v.shape[-1]
+    _need(q.dtype.name in ("float16", "bfloat16") and max(sizes) <= 128)
+    _need(all(size % 8 == 0 for size in sizes))
+
+
 @lowers(aten._scaled_dot_product_flash_attention.default)
 def _flash_attention(q, k, v, dropout_p=0.0, is_causal=False, return_debug_mask=False, out=None,
                      scale=None):
+    _on_tensor_cores(q, k, v)
     return _attention(q, k, v, dropout_p, is_causal, scale=scale)
 
 
 @lowers(aten._scaled_dot_product_efficient_attention.default)
 def _efficient_attention(q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False,
                          out=None, scale=None):
+    _on_tensor_cores(q, k, v)
     return _attention(q, k, v, dropout_p, is_causal, attn_mask=attn_bias, scale=scale)
 
 
 @lowers(aten._scaled_dot_product_cudnn_attention.default)
 def _cudnn_attention(q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False,
                      return_debug_mask=False, out=None, scale=None):
+    _on_tensor_cores(q, k, v)
     return _attention(q, k, v, dropout_p, is_causal, attn_mask=attn_bias, scale=scale)
 
 

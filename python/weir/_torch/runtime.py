@@ -9,7 +9,7 @@ import torch
 from .. import _C
 from .._log import logger
 from ..errors import Error
-from . import build, dump, effects, gpu, places, stitch, symbols, values
+from . import build, dump, effects, gpu, patterns, places, stitch, symbols, values
 from .coverage import Coverage
 
 
@@ -140,7 +140,7 @@ class CompiledGraph:
     """A traced graph as a function: one plan per set of sizes, made at the first call."""
 
     def __init__(self, module, config, coverage, example_inputs, inference=False):
-        self.inference = inference
+        self.inference, self.rewritten = inference, False
         self.module, self.config, self.coverage = module, config, coverage
         self.number = dump.next_number()
         self.dynamic = any(_is_dynamic(x) for x in example_inputs)
@@ -203,6 +203,9 @@ class CompiledGraph:
 
     def _build(self, args):
         try:
+            if not self.rewritten:
+                patterns.rewrite(self.module)
+                self.rewritten = True
             effects.check(self.module)
             return self._build_plans(args)
         except places.Unsupported as reason:

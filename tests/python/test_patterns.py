@@ -1,0 +1,239 @@
+"""Graphs as patterns.py rewrites them: what is left of them, and their values."""
+
+import pytest
+
+import weir
+
+torch = pytest.importorskip("torch", reason="PyTorch cannot be installed here")
+from weir._torch import lowering, patterns  # noqa: E402
+
+F = torch.nn.functional
+
+
+def compiled(function, *args, near=0, **options):
+    """The nodes' operators, after the values have been compared with eager's."""
+    torch._dynamo.reset()
+    backend = weir.get_npu_backend()
+    run = torch.compile(function, backend=backend, fullgraph=True, dynamic=False, **options)
+    with torch.no_grad():
+        got, want = run(*args), function(*args)
+    torch.testing.assert_close(got, want, rtol=near, atol=near)
+    (graph,) = backend.graphs
+    (plan,) = graph.plans.values()
+    names = [line.split("_")[0].split("/")[-1].strip() for line in plan.plan.list().splitlines()]
+    return [name for name in names if name and name[0].isupper()]
+
+
+def norm(x, weight, eps=1e-6):
+    wide = x.to(torch.float32)
+    wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
+    return weight * wide.to(x.dtype)
+
+
+def turn(x):
+    return torch.cat((-x[..., x.shape[-1] // 2 :], x[..., : x.shape[-1] // 2]), -1)
+
+
+def angles(x, scale=1.0):
+    at = torch.arange(x.shape[2])[None, :, None].float()
+    at = at * torch.linspace(0.1, 1, x.shape[3] // 2)
+    at = torch.cat((at, at), -1)
+    return (at.cos() * scale).to(x.dtype)[:, None], (at.sin() * scale).to(x.dtype)[:, None]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_norm_is_one_operator(dtype):
+    x, weight = torch.randn(3, 5, 32).to(dtype), torch.randn(32).to(dtype)
+    near = 2e-2 if dtype is torch.bfloat16 else 1e-5
+    assert compiled(norm, x, weight, near=near) == ["RmsNorm"]
+
+
+def test_a_norm_of_halves_is_as_near_to_the_truth_as_eagers():
+    torch.manual_seed(0)
+    x, weight = torch.randn(64, 256).bfloat16(), torch.randn(256).bfloat16()
+    wide = x.double()
+    truth = weight.double() * wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)
+    with torch.no_grad():
+        mine = torch.compile(norm, backend="weir")(x, weight)
+    assert (mine - truth).abs().mean() <= (norm(x, weight) - truth).abs().mean()
+
+
+def test_what_looks_like_a_norm_and_is_none_stays():
+    x, weight = torch.randn(4, 8), torch.randn(8)
+
+    def other_dim(x, weight):
+        return weight * (x * torch.rsqrt(x.pow(2).mean(0, keepdim=True) + 1e-6))
+
+    def cubes(x, weight):
+        return weight * (x * torch.rsqrt(x.pow(3).abs().mean(-1, keepdim=True) + 1e-6))
+
+    def of_another(x, weight):
+        return weight * ((x + 1) * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
+
+    def looked_at(x, weight):
+        root = torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
+        return weight * (x * root), root
+
+    for function in (other_dim, cubes, of_another, looked_at):
+        assert "RmsNorm" not in compiled(function, x, weight, near=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_rotary_positions_are_one_operator(dtype):
+    x = torch.randn(2, 6, 3, 8).to(dtype).transpose(1, 2)
+
+    def rotary(x):
+        cos, sin = angles(x)
+        return x * cos + turn(x) * sin
+
+    def angles_of_an_argument(x, at):
+        at = torch.cat((at, at), -1)[:, None]
+        return x * at.cos().to(x.dtype) + turn(x) * at.sin().to(x.dtype)
+
+    near = 5e-2 if dtype is torch.bfloat16 else 1e-5
+    at = torch.rand(1, 6, 4)
+    assert "Rotary" in compiled(angles_of_an_argument, x, at, near=near)
+    # Constants do not show that their halves are the same.
+    assert "Rotary" not in compiled(rotary, x, near=near)
+
+
+def test_what_looks_like_rotary_and_is_not_stays():
+    x, at = torch.randn(2, 3, 6, 8), torch.rand(1, 6, 4)
+
+    def halves_differ(x, at):
+        at = torch.cat((at, at + 1), -1)[:, None]
+        return x * at.cos() + turn(x) * at.sin()
+
+    def batches(x, at):
+        at = torch.cat((at, at), -1)[:, None].repeat(2, 1, 1, 1)
+        return x * at.cos() + turn(x) * at.sin()
+
+    def of_another(x, at):
+        at = torch.cat((at, at), -1)[:, None]
+        return x * at.cos() + turn(x + 1) * at.sin()
+
+    def thirds(x, at):
+        at = torch.cat((at, at), -1)[:, None]
+        return x * at.cos() + torch.cat((-x[..., 3:], x[..., :3]), -1) * at.sin()
+
+    for function in (halves_differ, batches, of_another, thirds):
+        assert "Rotary" not in compiled(function, x, at, near=1e-5)
+
+
+def attend(q, mask):
+    return F.scaled_dot_product_attention(q, q, q, attn_mask=mask)
+
+
+@pytest.mark.parametrize("as_numbers", [False, True])
+def test_masks_that_are_known_are_said_in_words(as_numbers):
+    q = torch.randn(2, 2, 8, 16)
+
+    def causal(q):
+        at = torch.arange(8)
+        mask = at[None, :] <= at[:, None]
+        return attend(q, torch.where(mask, 0.0, float("-inf")) if as_numbers else mask)
+
+    def nothing(q):
+        return attend(q, torch.ones(8, 8, dtype=torch.bool))
+
+    def window(q):
+        at = torch.arange(8)
+        return attend(q, (at[None, :] <= at[:, None]) & (at[None, :] > at[:, None] - 3))
+
+    for function in (causal, nothing):
+        assert set(compiled(function, q, near=1e-5)) == {"Attention"}
+    compiled(window, q, near=1e-5)
+    long = torch.ones(2, 3, dtype=torch.bool)
+    assert patterns._meaning(long, 2, 3) == "nothing"
+    assert patterns._meaning(long.tril(), 2, 3) is None  # weir's ends are aligned otherwise
+    assert patterns._meaning(torch.tensor([[0.0, 1.0]]), 1, 2) is None
+
+
+def test_what_depends_on_no_argument_is_computed_once():
+    def function(x):
+        return x + torch.arange(4).cumsum(0).float().exp().expand(3, 4)
+
+    assert compiled(function, torch.randn(3, 4), near=1e-6) == ["Add"]
+
+
+def test_results_that_are_constants_are_the_callers_own():
+    def function(x):
+        y = torch.arange(4.0) * 2
+        return x + y, y, y[1:]
+
+    backend = weir.get_npu_backend()
+    run = torch.compile(function, backend=backend, fullgraph=True)
+    for _ in range(2):
+        _, y, z = run(torch.zeros(4))
+        assert y.tolist() == [0, 2, 4, 6]
+        y.zero_()
+        assert z.tolist() == [0, 0, 0]  # a view of it, as eagerly
+
+
+def test_memory_filled_in_pieces_is_a_concatenation():
+    def function(x, y):
+        made = x.new_empty(2, 3, 8)
+        made[..., :5] = x
+        made[..., 5:] = y.expand(2, 3, 3)
+        return made * 2
+
+    x, y = torch.randn(2, 3, 5), torch.randn(1, 3, 3)
+    assert compiled(function, x, y) == ["Concat", "Mul"]
+
+    def with_a_gap(x, y):
+        made = torch.zeros(2, 3, 9)
+        made[..., :5] = x
+        made[..., 6:] = y.expand(2, 3, 3)
+        return made * 2
+
+    def read_in_between(x, y):
+        made = torch.ones(2, 3, 8)
+        made[..., :5] = x
+        made[..., 5:] += y.expand(2, 3, 3)
+        return made * 2
+
+    for other in (with_a_gap, read_in_between):
+        compiled(other, x, y)
+
+
+def test_elementwise_operators_become_neighbours():
+    def function(x, gate, up):
+        return F.silu(x @ gate) * (x @ up)
+
+    x, gate, up = torch.randn(4, 8), torch.randn(8, 16), torch.randn(8, 16)
+    assert compiled(function, x, gate, up, near=1e-5) == ["MatMul", "MatMul", "Silu", "Mul"]
+
+
+def test_streams_of_the_user_keep_their_operators():
+    def function(x, gate, up):
+        with weir.scope.npu_stream_switch("side"):
+            a = F.silu(x @ gate)
+        return a * (x @ up)
+
+    x, gate, up = torch.randn(4, 8), torch.randn(8, 16), torch.randn(8, 16)
+    run = torch.compile(function, backend=weir.get_npu_backend(), fullgraph=True)
+    torch.testing.assert_close(run(x, gate, up), function(x, gate, up))
+
+
+def test_training_is_as_before():
+    weight = torch.randn(32, requires_grad=True)
+    x = torch.randn(3, 32, requires_grad=True)
+    torch.compile(norm, backend=weir.get_npu_backend())(x, weight).sum().backward()
+    got = x.grad, weight.grad
+    x.grad = weight.grad = None
+    norm(x, weight).sum().backward()
+    torch.testing.assert_close(got, (x.grad, weight.grad), rtol=1e-4, atol=1e-4)
+
+
+def test_attention_of_heads_that_the_gpus_kernel_does_not_hold_is_pytorchs():
+    class Shaped:
+        def __init__(self, dtype, size):
+            self.dtype, self.shape = dtype, (1, 2, 4, size)
+
+    half, full = weir.bfloat16, weir.float32
+    lowering._on_tensor_cores(*[Shaped(half, 128)] * 3)
+    for sizes in ((192, 128), (256, 256), (20, 20)):
+        with pytest.raises(lowering.Decline):
+            lowering._on_tensor_cores(Shaped(half, sizes[0]), None, Shaped(half, sizes[1]))
+    with pytest.raises(lowering.Decline):
+        lowering._on_tensor_cores(*[Shaped(full, 64)] * 3)
