@@ -72,6 +72,8 @@ def test_a_training_step_has_eagers_gradients(name):
     module, inputs = zoo.make(name)
     want = gradients(module, module)
     got = gradients(torch.compile(module, backend=weir.get_npu_backend()), module)
-    assert got.keys() == want.keys()
+    # What a result that nobody uses is made of has no gradient eagerly, and zeros compiled.
+    assert got.keys() >= want.keys()
+    assert not any(got[name].any() for name in got.keys() - want.keys())
     for parameter, gradient in want.items():
         torch.testing.assert_close(got[parameter], gradient, rtol=1e-3, atol=1e-6)

@@ -124,9 +124,30 @@ class Gpu:
     def end_work(self):
         _C.native_end(self.weir, self.raw_stream())
 
+    def clock(self):
+        return Clock()
+
     def settle(self):
         """What PyTorch has queued is over: constants are there for every stream."""
         torch.cuda.synchronize(self.index)
+
+
+class Clock:
+    """Of what calls queue on PyTorch's current stream, as the GPU sees it."""
+
+    def begin(self):
+        began = torch.cuda.Event(enable_timing=True)
+        began.record()
+        return began
+
+    def end(self, began):
+        ended = torch.cuda.Event(enable_timing=True)
+        ended.record()
+        return began, ended
+
+    def seconds(self, timed):
+        began, ended = timed
+        return began.elapsed_time(ended) * 1e-3 if ended.query() else None
 
 
 class Recorded:

@@ -1,6 +1,7 @@
 """Running plans on PyTorch's memory."""
 
 import collections
+import contextlib
 import tempfile
 import threading
 
@@ -9,7 +10,7 @@ import torch
 from .. import _C
 from .._log import logger
 from ..errors import Error
-from . import build, dump, effects, gpu, patterns, places, stitch, symbols, values
+from . import build, dump, effects, gpu, patterns, places, stitch, symbols, trial, values
 from .coverage import Coverage
 
 
@@ -19,7 +20,7 @@ class _Plan:
 
     def __init__(self, plan, built, gpu, count=0):
         """``count`` is that of the arguments."""
-        self.plan, self.graph = plan, built.graph
+        self.plan, self.graph, self.plans = plan, built.graph, (plan,)
         self.empty = gpu.empty if gpu else _empty
         self.call = gpu.issue(plan) if gpu else plan.call_on
         # What only views are made of comes behind the results.
@@ -140,7 +141,7 @@ class CompiledGraph:
     """A traced graph as a function: one plan per set of sizes, made at the first call."""
 
     def __init__(self, module, config, coverage, example_inputs, inference=False):
-        self.inference, self.rewritten = inference, False
+        self.inference, self.rewritten, self.quiet = inference, False, False
         self.module, self.config, self.coverage = module, config, coverage
         self.number = dump.next_number()
         self.dynamic = any(_is_dynamic(x) for x in example_inputs)
@@ -241,54 +242,80 @@ class CompiledGraph:
         if self.dynamic and not self.gpu and self.inelastic < 3:
             if plan := self._build_elastic(args):
                 return plan
+        made = self._build_ways(args, self.config.auto_streams)
+        if not self._is_on_trial(made):
+            return made
+        with self._quietly():
+            alone = self._build_ways(args, False)
+        clock = self.gpu.clock() if self.gpu else trial.HostClock()
+        return trial.Trial((alone, made), clock, self.number)
+
+    def _is_on_trial(self, made):
+        """Whether it has streams that the compiler chose, on a device whose time is the clock's."""
+        if not self.config.auto_streams or self.device.name.startswith("npu"):
+            return False
+        return any(plan.stats()["streams"] > 1 for plan in made.plans)
+
+    @contextlib.contextmanager
+    def _quietly(self):
+        """What is built of the graph for a second time is neither counted nor written."""
+        coverage, self.coverage = self.coverage, Coverage()
+        self.quiet = True
+        try:
+            yield
+        finally:
+            self.coverage, self.quiet = coverage, False
+
+    def _build_ways(self, args, streams):
         coverage = Coverage()
         built = build.Builder(self.module, self.device, coverage, self.gpu).build(args)
         if not self.gpu:
-            made = _Plan(self._compile(built), built, None)
+            made = _Plan(self._compile(built, streams), built, None)
         elif coverage.fallback or not all(
             self.gpu.holds(args[i.index]) for i in built.inputs
         ):
             coverage = Coverage()
-            made = self._stitch(args, built, coverage)
+            made = self._stitch(args, built, coverage, streams)
         else:
-            made = _Plan(self._compile(built), built, self.gpu)
+            made = _Plan(self._compile(built, streams), built, self.gpu)
         self.coverage.add(coverage)
         return made
 
-    def _stitch(self, args, whole, coverage):
+    def _stitch(self, args, whole, coverage, streams):
         """On a GPU, a graph with operators that are PyTorch's: plans between them."""
         plans = []
 
         def compile(built):
-            plans.append(self._plan(built)[0])
+            plans.append(self._plan(built, streams)[0])
             return _Plan(plans[-1], built, self.gpu).run
 
         single = self.config.ge_config.enable_single_stream
         stitcher = stitch.Stitcher(self.module, self.gpu, coverage, compile, bool(single))
         made = stitcher.stitch(args)
+        made.plans = plans
         if self.inference and self.config.one_launch:
             made.capture(self.number)
         self._write(whole, None, "\n".join(plan.list() for plan in plans))
         return made
 
-    def _compile(self, built):
+    def _compile(self, built, streams=None):
         self.origins.append(built.origins)
-        plan, left = self._plan(built)
+        plan, left = self._plan(built, self.config.auto_streams if streams is None else streams)
         self._write(built, left, plan.list())
         logger.info("graph %d: %s", self.number, plan.stats())
         return plan
 
-    def _plan(self, built):
+    def _plan(self, built, streams):
         """The graph's plan, and the text of what the passes left, where it is asked for."""
         config = self.config
         if self.gpu:
             self.gpu.settle()
-        if config.debug.deadlock_check:
+        if config.debug.deadlock_check and not self.quiet:
             self._report(built.graph.check(single_stream=config.ge_config.enable_single_stream))
         with tempfile.TemporaryDirectory() as folder:
             plan = built.graph.compile(
                 mode="max-autotune" if config.mode == "max-autotune" else "reduce-overhead",
-                streams="auto" if config.auto_streams else None,
+                streams="auto" if streams else None,
                 single_stream=config.ge_config.enable_single_stream,
                 static_kernels=config.static_kernels
                 or config.experimental_config.aclgraph._aclnn_static_shape_kernel,
@@ -300,6 +327,8 @@ class CompiledGraph:
     def _write(self, built, left, listing):
         """Dumps of the graph, where they are asked for, and the log."""
         config, dumps = self.config, self.config.debug.graph_dump
+        if self.quiet:
+            return
         if dumps.type == "py":
             texts = (self.module.print_readable(print_output=False), listing)
             self.dumped += dump.write(config, self.number, *texts)

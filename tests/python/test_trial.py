@@ -1,0 +1,95 @@
+"""Streams that the compiler chose are kept only where they are faster."""
+
+import pytest
+
+import weir
+
+torch = pytest.importorskip("torch", reason="PyTorch cannot be installed here")
+from weir._torch import trial  # noqa: E402
+
+
+class Way:
+    def __init__(self, name, seconds, clock):
+        self.name, self.seconds, self.clock, self.calls = name, seconds, clock, 0
+
+    def run(self, args):
+        self.calls += 1
+        self.clock.now += self.seconds
+        return [self.name]
+
+
+class Clock:
+    """Times are known `late` calls later."""
+
+    def __init__(self, late=0):
+        self.now, self.late, self.ended = 0.0, late, 0
+
+    def begin(self):
+        return self.now
+
+    def end(self, began):
+        self.ended += 1
+        return self.now - began, self.ended
+
+    def seconds(self, timed):
+        seconds, number = timed
+        return seconds if self.ended >= number + self.late else None
+
+
+def race(one, several, late=0, calls=60):
+    clock = Clock(late)
+    ways = Way("one", one, clock), Way("several", several, clock)
+    made = trial.Trial(ways, clock, 0)
+    names = [made.run([])[0] for _ in range(calls)]
+    return made, ways, names
+
+
+@pytest.mark.parametrize("several, kept", [(0.5, "several"), (0.99, "one"), (1.0, "one"), (2.0, "one")])
+def test_what_is_faster_by_more_than_noise_stays(several, kept):
+    made, ways, names = race(1.0, several)
+    turns = 2 * (trial.WARM + trial.ROUNDS)
+    assert names[:turns] == ["one", "several"] * (turns // 2)
+    assert set(names[turns:]) == {kept} and made.several == (kept == "several")
+    assert made.ways == (made.chosen, made.chosen)  # the other one is let go
+
+
+def test_times_that_are_not_known_yet_are_waited_for_without_a_stop():
+    made, ways, names = race(1.0, 0.5, late=6)
+    turns = 2 * (trial.WARM + trial.ROUNDS)
+    assert names[turns : turns + 4] == ["one", "several"] * 2
+    assert names[-1] == "several"
+
+
+def test_a_model_gives_eagers_values_whichever_it_is():
+    def f(x, a, b):
+        return torch.softmax(x @ a, -1) + torch.softmax(x @ b, -1)
+
+    config = weir.CompilerConfig()
+    config.auto_streams = True
+    backend = weir.get_npu_backend(compiler_config=config)
+    torch._dynamo.reset()
+    run = torch.compile(f, backend=backend, fullgraph=True)
+    x, a, b = (torch.randn(256, 256) for _ in range(3))
+    with torch.no_grad():
+        for _ in range(2 * (trial.WARM + trial.ROUNDS) + 2):
+            torch.testing.assert_close(run(x, a, b), f(x, a, b))
+    assert backend.coverage.native.total() == 5  # counted once
+    (made,) = backend.graphs[0].plans.values()
+    if isinstance(made, trial.Trial):  # the compiler did choose streams
+        assert made.chosen in made.ways
+
+
+def test_streams_of_a_model_of_hardware_are_not_timed():
+    weir.set_device("npu:a3")
+    try:
+        config = weir.CompilerConfig()
+        config.auto_streams = True
+        backend = weir.get_npu_backend(compiler_config=config)
+        torch._dynamo.reset()
+        run = torch.compile(lambda x, y: (x @ x, y @ y), backend=backend, fullgraph=True)
+        with torch.no_grad():
+            run(torch.randn(256, 256), torch.randn(256, 256))
+        (made,) = backend.graphs[0].plans.values()
+        assert not isinstance(made, trial.Trial)
+    finally:
+        weir.set_device("cpu")
