@@ -1,5 +1,5 @@
 /* Plans in graphs that others capture: the test is the other one. */
-#include "conformance/picks.h"
+#include "conformance/graph/picks.h"
 #include "gpu.h"
 
 struct player {
