@@ -17,9 +17,15 @@ def mixed(x, w):
     return z * 2, y[1:], x, z
 
 
+def in_one_launch():
+    config = weir.CompilerConfig()
+    config.one_launch = True
+    return weir.get_npu_backend(compiler_config=config)
+
+
 @pytest.fixture
 def model(host):  # noqa: F811
-    backend = weir.get_npu_backend()
+    backend = in_one_launch()
     run = torch.compile(mixed, backend=backend, fullgraph=True)
     w = torch.randn(4, 4)
 
@@ -135,11 +141,11 @@ def test_threads_that_meet_take_turns_or_go_part_by_part(model):
     assert not failures
 
 
-@pytest.mark.parametrize("options", [{"one_launch": False}, {}])
-def test_the_option_and_training_keep_it_off(host, options):  # noqa: F811
-    backend = weir.get_npu_backend()
-    w = torch.randn(4, 4, requires_grad=not options)
-    run = torch.compile(mixed, backend=backend, fullgraph=True, options=options)
+@pytest.mark.parametrize("training", [True, False])
+def test_the_option_and_training_keep_it_off(host, training):  # noqa: F811
+    backend = in_one_launch() if training else weir.get_npu_backend()
+    w = torch.randn(4, 4, requires_grad=training)
+    run = torch.compile(mixed, backend=backend, fullgraph=True)
     for _ in range(5):
         run(torch.randn(4, 4), w)
     assert not host.records and stitched(backend).captured is None
@@ -155,7 +161,7 @@ def test_steps_on_other_streams_or_with_effects_are_told(host):  # noqa: F811
         return torch.cumprod(x, 0) + torch.rand(4)
 
     for function, reason in ((streams, "streams or cores"), (random, "has effects")):
-        backend = weir.get_npu_backend()
+        backend = in_one_launch()
         run = torch.compile(function, backend=backend, fullgraph=True)
         with torch.no_grad():
             for _ in range(4):
