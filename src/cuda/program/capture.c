@@ -19,7 +19,7 @@ struct capture {
     char *into;  /* see weir__cuda_program_graph, */
     bool marked; /* also */
     struct lane *lanes;
-    bool by_chains; /* nodes on the longest chains have a higher priority */
+    bool by_chains;                 /* nodes on the longest chains have a higher priority */
     struct weir__cuda_props *props; /* made for the capture */
     weir__cu_event origin;
 };
@@ -260,11 +260,8 @@ weir_status weir__cuda_program_graph(struct weir__program *p, char *into, bool m
 {
     const struct weir__cu *cu = &p->dev->api->cu;
     struct weir__cuda_props props = {0};
-    struct capture c = {.p = p,
-                        .into = into,
-                        .marked = marked,
-                        .props = &props,
-                        .by_chains = may_go_by_chains(p)};
+    struct capture c = {
+        .p = p, .into = into, .marked = marked, .props = &props, .by_chains = may_go_by_chains(p)};
     weir__cu_stream origin;
     weir_status st, ended;
 
