@@ -56,9 +56,8 @@ static weir_status add(struct weir__reel *reel, struct weir__program *p, void *n
     weir_status st = check_parts(p);
 
     if (!st && p->fallible && !reel->run) {
-        st = weir__cuda_check(reel->dev,
-                              reel->dev->api->cu.memory_alloc(&reel->run, sizeof(uint64_t)),
-                              "a tape");
+        st = weir__cuda_check(
+            reel->dev, reel->dev->api->cu.memory_alloc(&reel->run, sizeof(uint64_t)), "a tape");
         reel->run = st ? 0 : reel->run;
         reel->run_is_new = !st;
     }
@@ -115,10 +114,10 @@ weir_status weir__cuda_reel_begin(struct weir__reel *reel, weir_stream *base, vo
                 dev, dev->api->cu.fill_async(reel->run, 0, sizeof(uint64_t), native), "a tape");
         reel->run_is_new &= st != WEIR_OK;
         if (!st)
-            st = weir__cuda_check(dev,
-                                  dev->api->cu.stream_write(
-                                      native, reel->run, WEIR__CODE_WHERE(base->slot, seq), 0),
-                                  "a tape");
+            st = weir__cuda_check(
+                dev,
+                dev->api->cu.stream_write(native, reel->run, WEIR__CODE_WHERE(base->slot, seq), 0),
+                "a tape");
     }
     weir__cuda_leave(dev, pushed);
     return st;

@@ -65,9 +65,8 @@ static weir_status add_part(weir_tape *tape, weir_plan *plan, weir_stream *s, ch
         return weir__last_status();
     /* The tape's from here on: the capture may have some of it, even after an error. */
     tape->parts[tape->nparts++] = (struct part){plan, inst};
-    return tape->dev->driver->tapes->add(tape->reel, inst->program,
-                                         plan->instances[plan->ninstances - 1]->program, streams,
-                                         native);
+    return tape->dev->driver->tapes->add(
+        tape->reel, inst->program, plan->instances[plan->ninstances - 1]->program, streams, native);
 }
 
 weir_status weir_tape_add(weir_tape *tape, weir_plan *plan, weir_stream *s,
