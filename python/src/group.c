@@ -128,6 +128,81 @@ static bool to_reduce(const char *name, weir_reduce *out)
     return false;
 }
 
+/* ---- collectives that make their result, also in a graph ---- */
+
+static PyObject *made(PyObject *self, weir_status st, weir_tensor *out)
+{
+    return st ? raise_status(st) : wrap_tensor(((GroupObject *)self)->device, out);
+}
+
+static PyObject *group_reduced(PyObject *self, PyObject *args)
+{
+    weir_rank *rank = self_of(self);
+    const char *op = "sum";
+    weir_tensor *in, *out = NULL;
+    weir_reduce reduce;
+    int scatter = 0;
+    PyObject *x;
+    weir_status st;
+
+    if (!rank || !PyArg_ParseTuple(args, "O|sp:reduced", &x, &op, &scatter) ||
+        !to_tensor(x, "x", &in) || !to_reduce(op, &reduce))
+        return NULL;
+    st = scatter ? weir_reduce_scatter(rank, in, reduce, &out)
+                 : weir_all_reduce(rank, in, reduce, &out);
+    return made(self, st, out);
+}
+
+static PyObject *group_gathered(PyObject *self, PyObject *x)
+{
+    weir_rank *rank = self_of(self);
+    weir_tensor *in, *out = NULL;
+    weir_status st;
+
+    if (!rank || !to_tensor(x, "x", &in))
+        return NULL;
+    st = weir_all_gather(rank, in, &out);
+    return made(self, st, out);
+}
+
+static PyObject *group_broadcasted(PyObject *self, PyObject *args)
+{
+    weir_rank *rank = self_of(self);
+    weir_tensor *in, *out = NULL;
+    PyObject *x;
+    weir_status st;
+    int root;
+
+    if (!rank || !PyArg_ParseTuple(args, "Oi:broadcasted", &x, &root) || !to_tensor(x, "x", &in))
+        return NULL;
+    st = weir_broadcast(rank, in, root, &out);
+    return made(self, st, out);
+}
+
+static PyObject *group_exchanged(PyObject *self, PyObject *args)
+{
+    weir_rank *rank = self_of(self);
+    int64_t send[WEIR_MAX_RANKS], recv[WEIR_MAX_RANKS];
+    PyObject *x, *sends, *recvs;
+    weir_tensor *in, *out = NULL;
+    int nsend, nrecv;
+    weir_status st;
+
+    if (!rank || !PyArg_ParseTuple(args, "OOO:exchanged", &x, &sends, &recvs) ||
+        !to_tensor(x, "x", &in) || !to_dims(sends, "send", send, WEIR_MAX_RANKS, &nsend) ||
+        !to_dims(recvs, "recv", recv, WEIR_MAX_RANKS, &nrecv))
+        return NULL;
+    if (nsend != weir_group_size(weir_rank_group(rank)) || nrecv != nsend) {
+        PyErr_Format(PyExc_ValueError, "%d and %d counts for %d ranks", nsend, nrecv,
+                     weir_group_size(weir_rank_group(rank)));
+        return NULL;
+    }
+    st = weir_all_to_all_counts(rank, in, send, recv, &out);
+    return made(self, st, out);
+}
+
+/* ---- and that write it where it is wanted ---- */
+
 static PyObject *group_all_reduce(PyObject *self, PyObject *args)
 {
     weir_rank *rank = self_of(self);
@@ -279,6 +354,11 @@ static PyObject *get_device_of(PyObject *self, void *unused)
 static PyMethodDef methods[] = {
     {"split", group_split, METH_VARARGS,
      "split(ranks, name=None) -> Group\n\nA group of some of the ranks; all of them call it."},
+    {"reduced", group_reduced, METH_VARARGS,
+     "the reduction, or with a third argument the own part"},
+    {"gathered", group_gathered, METH_O, "all ranks' tensors in a row"},
+    {"broadcasted", group_broadcasted, METH_VARARGS, "the tensor of one rank"},
+    {"exchanged", group_exchanged, METH_VARARGS, "rows for and from each rank"},
     {"all_reduce", group_all_reduce, METH_VARARGS, "all_reduce(x, out, op='sum')"},
     {"reduce_scatter", group_reduce_scatter, METH_VARARGS, "reduce_scatter(x, out, op='sum')"},
     {"all_gather", group_all_gather, METH_VARARGS, "all_gather(x, out)"},

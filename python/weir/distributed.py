@@ -9,10 +9,12 @@ rank, with its number, within a second.
 
 from __future__ import annotations
 
+import datetime
 import os
 import queue
 import tempfile
 import threading
+import time
 import uuid
 
 import torch
@@ -20,6 +22,7 @@ from torch import distributed as dist
 
 from . import _C
 from ._create import from_dlpack
+from .errors import Error
 from .streams import stream as use_stream
 
 __all__ = ["ProcessGroupWeir"]
@@ -33,6 +36,9 @@ _OPS = {
 }
 # What weir has no reduction of, and a type that holds all their sums as well.
 _WIDER = {torch.int16: torch.int32, torch.uint16: torch.int32, torch.uint32: torch.int64}
+
+
+_KEPT = []  # groups that plans outlive
 
 
 class Work(dist._Work):
@@ -101,6 +107,23 @@ class Work(dist._Work):
             self._future.set_result(self._result)
 
 
+class _Works(Work):
+    """Several as one."""
+
+    def __init__(self, group, works):
+        super().__init__(group, None, works, [], [])
+
+    def _complete(self):
+        with self._lock:
+            for work in self._keep or []:
+                work._complete()
+                self._error = self._error or work._error
+            self._over, self._keep = True, None
+
+    def is_completed(self):
+        return self._over or all(work.is_completed() for work in self._keep)
+
+
 class ProcessGroupWeir(dist.ProcessGroup):
     """The ranks of one machine, each a process."""
 
@@ -121,8 +144,11 @@ class ProcessGroupWeir(dist.ProcessGroup):
             timeout=seconds,
             join_timeout=seconds,
         )
+        self._store, self._seconds, self._in_plans = store, seconds, {}
         self._streams = {}
         self._waiting = None
+        self._together = None  # works of a coalescing manager
+        self._barriers = 0
 
     def getBackendName(self):
         return self._name
@@ -144,6 +170,30 @@ class ProcessGroupWeir(dist.ProcessGroup):
 
     def shutdown(self):
         self._group.close()
+        for group in self._in_plans.values():
+            try:
+                group.close()
+            except Error:  # plans still have it; to break it would break what others run
+                _KEPT.append(group)
+        self._in_plans = {}
+
+    def _plan_group(self, device):
+        """The group for collectives of plans on that device. All ranks compile the same calls."""
+        if device not in self._in_plans:
+            key = f"weir in plans {len(self._in_plans)}"
+            if self.rank() == 0:
+                name = f"weir-{os.geteuid()}-{uuid.uuid4().hex}"
+                self._store.set(key, os.path.join(tempfile.gettempdir(), name))
+            self._in_plans[device] = _C.Group(
+                device,
+                rank=self.rank(),
+                ranks=self.size(),
+                store=f"file:{self._store.get(key).decode()}",
+                name=self.pg_name[:40] or "weir",
+                timeout=self._seconds,
+                join_timeout=self._seconds,
+            )
+        return self._in_plans[device]
 
     # ---- how a call is made ----
 
@@ -164,7 +214,19 @@ class ProcessGroupWeir(dist.ProcessGroup):
             raise
         event = _C.Event(device=self._device)
         event.record(stream)
-        return Work(self, event, keep, list(finish), result)
+        work = Work(self, event, keep, list(finish), result)
+        if self._together is not None:
+            self._together.append(work)
+        return work
+
+    # ---- calls that are waited for together ----
+
+    def _start_coalescing(self, device):
+        self._together = []
+
+    def _end_coalescing(self, device):
+        works, self._together = self._together, None
+        return _Works(self, works)
 
     def _raise_broken(self, error):
         """As an error of the backend, if it is because the group is broken."""
@@ -418,8 +480,35 @@ class ProcessGroupWeir(dist.ProcessGroup):
         return self._start([self._group.barrier], [])
 
     def monitored_barrier(self, timeout=None, wait_all_ranks=False):
-        """A rank that does not come is named after the group's timeout."""
-        self.barrier().wait()
+        """Rank 0 names the first rank that does not come in time, or all of them; the group stays
+        as it is."""
+        seconds = timeout.total_seconds() if timeout is not None else self._seconds
+        key, self._barriers = f"weir barrier {self._barriers}", self._barriers + 1
+        end = time.monotonic() + seconds
+        if self.rank():
+            self._store.set(f"{key} {self.rank()}", "here")
+            answer = self._await(key, end + 1) or b"rank 0 did not come"
+        else:
+            late = []
+            for rank in range(1, self.size()):
+                if self._await(f"{key} {rank}", end) is None:
+                    late.append(rank)
+                    if not wait_all_ranks:
+                        break
+            names = ", ".join(f"rank {rank}" for rank in late)
+            answer = f"{names} did not come".encode() if late else b"all"
+            self._store.set(key, answer)
+        if answer != b"all":
+            raise RuntimeError(f"monitored barrier: {answer.decode()} within {seconds:g} s")
+
+    def _await(self, key, end):
+        """What the store has there; None if it has nothing until then."""
+        left = max(end - time.monotonic(), 0.001)
+        try:
+            self._store.wait([key], datetime.timedelta(seconds=left))
+        except RuntimeError:  # stores have different ones
+            return None
+        return self._store.get(key)
 
 
 def _settle_all(waiting):

@@ -145,6 +145,24 @@ def others(rank, ranks):
         dist.all_reduce(x, group=pair)
         check(x, torch.full((2,), 2.0), "pair")
     x = torch.ones(2) * rank
+    with dist._coalescing_manager(device=torch.device("cpu")):
+        first, second = torch.ones(2), torch.full((3,), float(rank))
+        dist.all_reduce(first)
+        dist.all_reduce(second)
+    check(first, torch.full((2,), float(ranks)), "together")
+    check(second, torch.full((3,), float(sum(range(ranks)))), "together")
+    group = dist.distributed_c10d._get_default_group()
+    group.monitored_barrier(datetime.timedelta(seconds=30))
+    if rank != 1:  # who stays away is named; rank 1 is at the next one
+        try:
+            group.monitored_barrier(datetime.timedelta(seconds=2), wait_all_ranks=True)
+        except RuntimeError as error:
+            assert "rank 1" in str(error) and "did not come" in str(error), error
+        else:
+            raise AssertionError("no error")
+    else:
+        group._barriers += 1
+    x = torch.ones(2) * rank
     future = dist.all_reduce(x, async_op=True).get_future()
     check(future.wait()[0], torch.full((2,), float(sum(range(ranks)))), "future")
     dist.barrier()
@@ -212,6 +230,123 @@ def training(rank, ranks):
         fully_shard(layer, mesh=mesh)
     fully_shard(net, mesh=mesh)
     torch.testing.assert_close(train(net, rank), want, rtol=1e-4, atol=1e-5)
+
+
+class Feedforward(torch.nn.Module):
+    """Column then row parallel, as plain functional collectives."""
+
+    def __init__(self, rank, ranks, width=16):
+        super().__init__()
+        torch.manual_seed(0)
+        up, down = torch.randn(4 * width, width), torch.randn(width, 4 * width)
+        self.whole = up, down
+        part = 4 * width // ranks
+        self.up = torch.nn.Parameter(up[rank * part : (rank + 1) * part].clone())
+        self.down = torch.nn.Parameter(down[:, rank * part : (rank + 1) * part].clone())
+
+    def forward(self, x):
+        import torch.distributed._functional_collectives as funcol
+
+        h = torch.nn.functional.gelu(x @ self.up.T) @ self.down.T
+        summed = funcol.all_reduce(h, "sum", dist.group.WORLD)
+        beside = torch.tanh(x) * 2  # runs beside the collective
+        return funcol.wait_tensor(summed) + beside
+
+    def expected(self, x):
+        up, down = self.whole
+        return torch.nn.functional.gelu(x @ up.T) @ down.T + torch.tanh(x) * 2
+
+
+def compiled(rank, ranks):
+    """Collectives of a compiled model are nodes of the plan."""
+    import torch.distributed._functional_collectives as funcol
+
+    import weir
+
+    backend = weir.get_npu_backend()
+    net = Feedforward(rank, ranks)
+    run = torch.compile(net, backend=backend, fullgraph=True)
+    with torch.no_grad():
+        for i in range(3):
+            x = torch.randn(5, 16, generator=torch.Generator().manual_seed(i))
+            torch.testing.assert_close(run(x), net.expected(x), rtol=1e-4, atol=1e-4)
+
+    def several(x):
+        world = dist.group.WORLD
+        a = funcol.all_gather_tensor(x, 0, world)
+        b = funcol.reduce_scatter_tensor(a, "sum", 0, world)
+        c = funcol.broadcast(x, ranks - 1, world)
+        d = funcol.all_to_all_single(a, [2] * ranks, [2] * ranks, world)
+        return a + 0, b + 0, c + 0, d + 0
+
+    x = torch.arange(8.0).view(2, 4) + 10 * rank
+    for got, want in zip(torch.compile(several, backend=backend, fullgraph=True)(x), several(x)):
+        check(got, want, "a compiled collective")
+    native = backend.coverage.native
+    for name in ("all_reduce", "all_gather_into_tensor", "reduce_scatter_tensor", "broadcast",
+                 "all_to_all_single", "wait_tensor"):
+        assert native[f"_c10d_functional.{name}.default"], (name, native, backend.coverage.fallback)
+    assert not any("c10d" in op for op in backend.coverage.fallback), backend.coverage.fallback
+    dist.barrier()
+
+
+class Attention(torch.nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.head = width // heads
+        self.q, self.k, self.v, self.o = (
+            torch.nn.Linear(width, width, bias=False) for _ in range(4)
+        )
+
+    def forward(self, x):
+        q, k, v = (f(x).unflatten(-1, (-1, self.head)).transpose(1, 2) for f in (self.q, self.k, self.v))
+        h = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.o(h.transpose(1, 2).flatten(2))
+
+
+class Layer(torch.nn.Module):
+    """As Llama has them: norms, attention, gated feedforward."""
+
+    def __init__(self, width=32, heads=4):
+        super().__init__()
+        self.norm1, self.norm2 = torch.nn.RMSNorm(width), torch.nn.RMSNorm(width)
+        self.attention = Attention(width, heads)
+        self.gate, self.up = (torch.nn.Linear(width, 3 * width, bias=False) for _ in range(2))
+        self.down = torch.nn.Linear(3 * width, width, bias=False)
+
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))
+        h = self.norm2(x)
+        return x + self.down(torch.nn.functional.silu(self.gate(h)) * self.up(h))
+
+
+def tensor_parallel(rank, ranks):
+    """A small Llama cut over the ranks gives what one rank gives, eagerly and compiled."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import parallel
+
+    import weir
+
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Embedding(64, 32), Layer(), Layer(), torch.nn.Linear(32, 64))
+    tokens = torch.randint(0, 64, (2, 7))
+    with torch.no_grad():
+        want = net(tokens)
+    mesh = init_device_mesh("cpu", (ranks,))
+    column, row = parallel.ColwiseParallel(), parallel.RowwiseParallel()
+    cut = {"attention.q": column, "attention.k": column, "attention.v": column, "attention.o": row,
+           "gate": column, "up": column, "down": row}
+    for layer in list(net)[1:3]:
+        parallel.parallelize_module(layer, mesh, cut)
+    backend = weir.get_npu_backend()
+    with torch.no_grad():
+        torch.testing.assert_close(net(tokens), want, rtol=1e-4, atol=1e-5)
+        run = torch.compile(net, backend=backend, fullgraph=True)
+        torch.testing.assert_close(run(tokens), want, rtol=1e-4, atol=1e-5)
+    native = backend.coverage.native
+    assert native["_c10d_functional.all_reduce.default"] == 4, native
+    assert not any("c10d" in op for op in backend.coverage.fallback), backend.coverage.fallback
+    dist.barrier()
 
 
 def main():

@@ -1,5 +1,6 @@
 """torch.distributed over weir, between real processes."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -36,6 +37,15 @@ def test_every_collective_gives_the_values_of_a_reference(tmp_path):
 
 def test_parallel_and_sharded_training_have_the_losses_of_gloo(tmp_path):
     run("training", 2, tmp_path)
+
+
+def test_collectives_of_a_compiled_model_are_nodes_of_its_plan(tmp_path):
+    run("compiled", 2, tmp_path)
+
+
+@pytest.mark.parametrize("ranks", [2, 4] if os.environ.get("WEIR_TEST_LONG") else [2])
+def test_a_small_llama_cut_over_ranks_gives_what_one_rank_gives(ranks, tmp_path):
+    run("tensor_parallel", ranks, tmp_path)
 
 
 def launch(*words, **options):

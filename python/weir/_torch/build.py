@@ -9,6 +9,7 @@ from .. import _C, _dispatch
 from .._create import from_dlpack
 from .._log import logger
 from ..errors import Error
+from . import collectives  # noqa: F401  fills the table
 from . import effects, fallback, library, lowering, lowering_more, origins, pairs, places
 from . import shaping, values
 from .open_sizes import Built, Input, OpenSizes, Output
