@@ -287,7 +287,7 @@ def compiled(rank, ranks):
                  "all_to_all_single", "wait_tensor"):
         assert native[f"_c10d_functional.{name}.default"], (name, native, backend.coverage.fallback)
     assert not any("c10d" in op for op in backend.coverage.fallback), backend.coverage.fallback
-    dist.barrier()
+    tensor_parallel(rank, ranks)
 
 
 class Attention(torch.nn.Module):
