@@ -8,6 +8,9 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* The components of the register file that the system saves. */
 static inline unsigned weir__x86_saved(void)
@@ -40,10 +43,47 @@ static inline int weir__x86_level(void)
         return 1;
     return (b & f_dq_cd_bw_vl) == f_dq_cd_bw_vl && (saved & MASKS_ZMM) == MASKS_ZMM ? 4 : 3;
 }
+
+/* AVX-512 BF16, on a processor of level 4. */
+static inline bool weir__x86_has_bf16(void)
+{
+    unsigned a, b, c, d;
+
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a & 1 << 5;
+}
+
+/* Whether the processor multiplies tiles of bf16 and the system lets this process use them: Linux
+ * keeps their registers only for processes that ask. */
+static inline bool weir__x86_takes_amx(void)
+{
+    enum {
+        AMX_BF16_TILE = 1 << 22 | 1 << 24, /* leaf 7, d */
+        TILE_CONFIG_DATA = 1 << 17 | 1 << 18,
+        REQUEST_PERMISSION = 0x1023, /* arch_prctl */
+        TILE_DATA = 18,
+    };
+    unsigned a, b, c, d;
+
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & AMX_BF16_TILE) == AMX_BF16_TILE &&
+           (weir__x86_saved() & TILE_CONFIG_DATA) == TILE_CONFIG_DATA &&
+           !syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA);
+}
 #else
+#include <stdbool.h>
+
 static inline int weir__x86_level(void)
 {
     return 1;
+}
+
+static inline bool weir__x86_has_bf16(void)
+{
+    return false;
+}
+
+static inline bool weir__x86_takes_amx(void)
+{
+    return false;
 }
 #endif
 

@@ -231,7 +231,8 @@ static void pick_kernel(struct args *args)
         args->run = WEIR__ISA_PICK(weir__gemm_int);
         break;
     default:
-        args->run = WEIR__ISA_PICK(weir__gemm_f32);
+        args->run = weir__gemm_takes_pairs(&args->stack.gemm) ? WEIR__ISA_PICK(weir__gemm_bf16)
+                                                              : WEIR__ISA_PICK(weir__gemm_f32);
     }
 }
 

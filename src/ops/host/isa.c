@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/x86.h"
 
@@ -24,6 +25,29 @@ int weir__isa(void)
         atomic_store_explicit(&cached, isa, memory_order_relaxed);
     }
     return isa;
+}
+
+static enum weir__isa_pairs find_pairs(void)
+{
+    const char *wish = getenv("WEIR_ISA");
+
+    if (weir__isa() != WEIR__ISA_V4 || (wish && !strcmp(wish, "v4")) || !weir__x86_has_bf16())
+        return WEIR__ISA_NO_PAIRS;
+    return wish && !strcmp(wish, "bf16") ? WEIR__ISA_BF16
+           : weir__x86_takes_amx()       ? WEIR__ISA_AMX
+                                         : WEIR__ISA_BF16;
+}
+
+enum weir__isa_pairs weir__isa_pairs(void)
+{
+    static _Atomic int cached;
+    int pairs = atomic_load_explicit(&cached, memory_order_relaxed);
+
+    if (!pairs) {
+        pairs = (int)find_pairs(); /* threads that race here find the same */
+        atomic_store_explicit(&cached, pairs, memory_order_relaxed);
+    }
+    return (enum weir__isa_pairs)pairs;
 }
 
 #endif

@@ -1,6 +1,7 @@
 /* C = A B + bias on one core, for operands with any strides.
  *
- * f16 and bf16 are computed in f32. Every element of C is the sum over k = 0, 1,
+ * f16 and bf16 are computed in f32, bf16 by instructions that add pairs of products where the
+ * processor has them (gemm_bf16.c). Every element of C is the sum over k = 0, 1,
  * ... in this order, fused where the instruction set has it, with the bias added
  * last: cutting C among any number of calls gives the same bits. `dot` chooses
  * another order that depends on nothing but k either.
@@ -46,10 +47,20 @@ static inline bool weir__gemm_is_dot(const struct weir__gemm *g)
            (g->m <= WEIR__GEMM_DOT_MAX || g->n <= WEIR__GEMM_DOT_MAX);
 }
 
-/* For f32, f16 and bf16; for f64; for i32 and i64, which wrap around, and i8.
+/* Whether weir__gemm_bf16 takes the problem: the processor multiplies pairs of bf16, and there are
+ * rows enough to fill tiles. Asked of a whole problem, so that its parts agree. */
+static inline bool weir__gemm_takes_pairs(const struct weir__gemm *g)
+{
+    return g->dtype == WEIR_BF16 && !g->dot && !g->pack_b && g->k > 0 && g->m >= 8 && g->n >= 8 &&
+           weir__isa_pairs() != WEIR__ISA_NO_PAIRS;
+}
+
+/* For f32, f16 and bf16; for bf16 by pairs, where weir__gemm_takes_pairs; for f64; for i32 and i64,
+ * which wrap around, and i8.
  * local  WEIR_LOCAL_BYTES, 64-byte aligned.
  * threads  any. */
 WEIR__ISA_DECLARE(void, weir__gemm_f32, (const struct weir__gemm *g, void *local));
+WEIR__ISA_DECLARE(void, weir__gemm_bf16, (const struct weir__gemm *g, void *local));
 WEIR__ISA_DECLARE(void, weir__gemm_f64, (const struct weir__gemm *g, void *local));
 WEIR__ISA_DECLARE(void, weir__gemm_int, (const struct weir__gemm *g, void *local));
 

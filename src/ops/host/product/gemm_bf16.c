@@ -1,0 +1,311 @@
+/* Matrix products of bf16 by instructions that multiply pairs: AMX tiles, or AVX-512 BF16.
+ *
+ * A is packed by rows, B in panels of 16 columns, [k / 2][16] pairs of consecutive k; both are
+ * padded with zeros to whole tiles of 32 x 32 x 32. Sums are f32 in local memory, over pairs of k
+ * in ascending order: cutting C among any number of calls gives the same bits. The instructions
+ * take subnormal numbers as zeros.
+ */
+#include <string.h>
+
+#include "base/base.h"
+#include "ops/host/product/gemm.h"
+
+#define WEIR__REAL_F64 0
+#include "ops/host/product/gemm_pack.h"
+
+#if WEIR__ISA_LEVEL == WEIR__ISA_V4
+
+enum {
+    UNIT = 32, /* of m, n and k */
+    PANEL = 16,
+};
+
+/* What is packed at once. Tiles are so fast that going over the sums in memory again costs them
+ * more than a deep panel, of which the first-level cache holds a part; the dots want it to hold
+ * all. */
+struct sizes {
+    int64_t m, n, k;
+};
+static const struct sizes for_tiles = {256, 512, 1024}, for_dots = {512, 512, 256};
+_Static_assert((256 + 512) * 1024 * 2 + 256 * 512 * 4 <= WEIR_LOCAL_BYTES, "for_tiles");
+_Static_assert((512 + 512) * 256 * 2 + 512 * 512 * 4 <= WEIR_LOCAL_BYTES, "for_dots");
+
+struct block {
+    const struct weir__gemm *g;
+    const struct sizes *most;
+    int64_t i0, j0, m, n, wide_m, wide_n; /* wide: in whole tiles */
+    int64_t kn, wide_k;
+    uint16_t *a; /* [wide_m][most->k] */
+    uint32_t *b; /* [wide_n / PANEL][most->k / 2][PANEL] */
+    float *sums; /* [wide_m][most->n] */
+};
+
+static int64_t wide(int64_t n)
+{
+    return weir__div_up(n, UNIT) * UNIT;
+}
+
+/* ---- packing ---- */
+
+static void pack_a(const struct block *s, int64_t k)
+{
+    const struct weir__gemm *g = s->g;
+    const uint16_t *from = (const uint16_t *)g->a + s->i0 * g->a_row + k * g->a_col;
+
+    for (int64_t i = 0; i < s->wide_m; i++, from += g->a_row) {
+        uint16_t *row = s->a + i * s->most->k;
+        int64_t n = i < s->m ? s->kn : 0;
+
+        if (g->a_col == 1)
+            memcpy(row, from, (size_t)n * sizeof *row);
+        else
+            for (int64_t q = 0; q < n; q++)
+                row[q] = from[q * g->a_col];
+        memset(row + n, 0, (size_t)(s->wide_k - n) * sizeof *row);
+    }
+}
+
+/* Two rows of B, 16 columns each, as pairs. */
+ALWAYS_INLINE void pack_two_rows(uint32_t *dst, const uint16_t *even, const uint16_t *odd)
+{
+    const __m512i low = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)even));
+    const __m512i high = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)odd));
+
+    _mm512_storeu_si512(dst, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+}
+
+/* A square of 16 columns, each contiguous along k, by 16 pairs: the transpose of 32-bit words. */
+static void pack_square_of_pairs(uint32_t *dst, const uint16_t *src, int64_t step)
+{
+    __m512i r[16], t[16];
+
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++)
+        r[i] = _mm512_loadu_si512(src + i * step);
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) {
+        t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+        t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        r[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
+        r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
+        r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
+        r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
+    }
+    /* r[4 i + q]: words q, q + 4, q + 8, q + 12 of columns 4 i .. 4 i + 3, in quarters */
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; q++) {
+        const __m512i a = _mm512_shuffle_i32x4(r[q], r[4 + q], 0x88);
+        const __m512i b = _mm512_shuffle_i32x4(r[q], r[4 + q], 0xdd);
+        const __m512i c = _mm512_shuffle_i32x4(r[8 + q], r[12 + q], 0x88);
+        const __m512i d = _mm512_shuffle_i32x4(r[8 + q], r[12 + q], 0xdd);
+
+        _mm512_storeu_si512(dst + q * PANEL, _mm512_shuffle_i32x4(a, c, 0x88));
+        _mm512_storeu_si512(dst + (8 + q) * PANEL, _mm512_shuffle_i32x4(a, c, 0xdd));
+        _mm512_storeu_si512(dst + (4 + q) * PANEL, _mm512_shuffle_i32x4(b, d, 0x88));
+        _mm512_storeu_si512(dst + (12 + q) * PANEL, _mm512_shuffle_i32x4(b, d, 0xdd));
+    }
+}
+
+/* A panel with an edge, or of any strides. */
+static void pack_panel_slowly(uint32_t *dst, int64_t from, int64_t pairs, int64_t cols, int64_t kn,
+                              const uint16_t *src, int64_t row, int64_t col)
+{
+    for (int64_t p = from; p < pairs; p++)
+        for (int64_t j = 0; j < PANEL; j++) {
+            const uint16_t *at = src + 2 * p * row + j * col;
+            uint32_t low = j < cols && 2 * p < kn ? at[0] : 0;
+            uint32_t high = j < cols && 2 * p + 1 < kn ? at[row] : 0;
+
+            dst[p * PANEL + j] = low | high << 16;
+        }
+}
+
+static void pack_b(const struct block *s, int64_t k)
+{
+    const struct weir__gemm *g = s->g;
+    const int64_t pairs = s->wide_k / 2;
+
+    for (int64_t j = 0; j < s->wide_n; j += PANEL) {
+        const uint16_t *src = (const uint16_t *)g->b + k * g->b_row + (s->j0 + j) * g->b_col;
+        const int64_t cols = weir__max(0, weir__min(PANEL, s->n - j));
+        uint32_t *dst = s->b + j * (s->most->k / 2);
+        int64_t p = 0;
+
+        if (cols == PANEL && g->b_col == 1)
+            for (; 2 * p + 1 < s->kn; p++)
+                pack_two_rows(dst + p * PANEL, src + 2 * p * g->b_row,
+                              src + (2 * p + 1) * g->b_row);
+        else if (cols == PANEL && g->b_row == 1)
+            for (; 2 * (p + PANEL) <= s->kn; p += PANEL)
+                pack_square_of_pairs(dst + p * PANEL, src + 2 * p, g->b_col);
+        pack_panel_slowly(dst, p, pairs, cols, s->kn, src, g->b_row, g->b_col);
+    }
+}
+
+/* ---- tiles of 32 x 32 sums ---- */
+
+#define TARGET_BF16 __attribute__((target("avx512bf16")))
+#define ROWS 8
+
+static TARGET_BF16 void dots(const struct block *s, const uint16_t *a, const uint32_t *b, float *c,
+                             bool add)
+{
+    const int64_t a_step = s->most->k, c_step = s->most->n, next_panel = s->most->k / 2 * PANEL;
+
+    for (int part = 0; part < UNIT / ROWS; part++, a += ROWS * a_step, c += ROWS * c_step) {
+        __m512 acc[2 * ROWS];
+
+#pragma GCC unroll 8
+        for (int i = 0; i < ROWS; i++) {
+            acc[2 * i] = add ? _mm512_loadu_ps(c + i * c_step) : _mm512_setzero_ps();
+            acc[2 * i + 1] = add ? _mm512_loadu_ps(c + i * c_step + PANEL) : _mm512_setzero_ps();
+        }
+        for (int64_t p = 0; p < s->wide_k / 2; p++) {
+            const __m512bh b0 = (__m512bh)_mm512_loadu_si512(b + p * PANEL);
+            const __m512bh b1 = (__m512bh)_mm512_loadu_si512(b + next_panel + p * PANEL);
+
+#pragma GCC unroll 8
+            for (int i = 0; i < ROWS; i++) {
+                int32_t two;
+                __m512bh x;
+
+                memcpy(&two, a + i * a_step + 2 * p, sizeof two);
+                x = (__m512bh)_mm512_set1_epi32(two);
+                acc[2 * i] = _mm512_dpbf16_ps(acc[2 * i], x, b0);
+                acc[2 * i + 1] = _mm512_dpbf16_ps(acc[2 * i + 1], x, b1);
+            }
+        }
+#pragma GCC unroll 8
+        for (int i = 0; i < ROWS; i++) {
+            _mm512_storeu_ps(c + i * c_step, acc[2 * i]);
+            _mm512_storeu_ps(c + i * c_step + PANEL, acc[2 * i + 1]);
+        }
+    }
+}
+
+#define TARGET_AMX __attribute__((target("amx-tile,amx-bf16")))
+
+static TARGET_AMX void amx_begin(void)
+{
+    struct {
+        uint8_t palette, start, zero[14];
+        uint16_t row_bytes[16];
+        uint8_t rows[16];
+    } config = {.palette = 1};
+
+    for (int i = 0; i < 8; i++) {
+        config.row_bytes[i] = 64;
+        config.rows[i] = 16;
+    }
+    _tile_loadconfig(&config);
+}
+
+static TARGET_AMX void amx_end(void)
+{
+    _tile_release();
+}
+
+static TARGET_AMX void amx_tile(const struct block *s, const uint16_t *a, const uint32_t *b,
+                                float *c, bool add)
+{
+    const int64_t a_row = s->most->k, c_row = s->most->n, next_panel = s->most->k / 2 * PANEL;
+    const size_t a_step = (size_t)a_row * sizeof *a, b_step = PANEL * sizeof *b;
+    const size_t c_step = (size_t)c_row * sizeof *c;
+
+    if (add) {
+        _tile_loadd(0, c, c_step);
+        _tile_loadd(1, c + PANEL, c_step);
+        _tile_loadd(2, c + PANEL * c_row, c_step);
+        _tile_loadd(3, c + PANEL * c_row + PANEL, c_step);
+    } else {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    }
+    for (int64_t k = 0; k < s->wide_k; k += UNIT) {
+        _tile_loadd(4, a + k, a_step);
+        _tile_loadd(6, b + k / 2 * PANEL, b_step);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_loadd(7, b + next_panel + k / 2 * PANEL, b_step);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_loadd(5, a + PANEL * a_row + k, a_step);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, c, c_step);
+    _tile_stored(1, c + PANEL, c_step);
+    _tile_stored(2, c + PANEL * c_row, c_step);
+    _tile_stored(3, c + PANEL * c_row + PANEL, c_step);
+}
+
+/* ---- blocks ---- */
+
+static void write_out(const struct block *s)
+{
+    const struct weir__gemm *g = s->g;
+
+    for (int64_t i = 0; i < s->m; i++) {
+        float *row = s->sums + i * s->most->n;
+        uint16_t *out = (uint16_t *)g->c + (s->i0 + i) * g->c_row + s->j0 * g->c_col;
+
+        if (g->bias)
+            for (int64_t j = 0; j < s->n; j++)
+                row[j] += load_one(g->bias, (s->i0 + i) * g->bias_row + (s->j0 + j) * g->bias_col,
+                                   WEIR_BF16);
+        store_row((char *)out, g->c_col, WEIR_BF16, row, s->n);
+    }
+}
+
+static void run_block(struct block *s, bool amx)
+{
+    const struct sizes most = *s->most;
+
+    for (int64_t k = 0; k < s->g->k; k += most.k) {
+        s->kn = weir__min(most.k, s->g->k - k);
+        s->wide_k = wide(s->kn);
+        pack_a(s, k);
+        pack_b(s, k);
+        for (int64_t j = 0; j < s->wide_n; j += UNIT)
+            for (int64_t i = 0; i < s->wide_m; i += UNIT)
+                (amx ? amx_tile : dots)(s, s->a + i * most.k, s->b + j * (most.k / 2),
+                                        s->sums + i * most.n + j, k > 0);
+    }
+    write_out(s);
+}
+
+static void gemm_of_pairs(const struct weir__gemm *g, void *local, bool amx)
+{
+    const struct sizes most = amx ? for_tiles : for_dots;
+    struct block s = {.g = g, .most = &most, .a = local};
+
+    s.b = (uint32_t *)(s.a + most.m * most.k);
+    s.sums = (float *)(s.b + most.n * most.k / 2);
+    if (amx)
+        amx_begin();
+    for (s.j0 = 0; s.j0 < g->n; s.j0 += most.n) {
+        s.n = weir__min(most.n, g->n - s.j0);
+        s.wide_n = wide(s.n);
+        for (s.i0 = 0; s.i0 < g->m; s.i0 += most.m) {
+            s.m = weir__min(most.m, g->m - s.i0);
+            s.wide_m = wide(s.m);
+            run_block(&s, amx);
+        }
+    }
+    if (amx)
+        amx_end();
+}
+
+#endif
+
+void WEIR__ISA_NAME(weir__gemm_bf16)(const struct weir__gemm *g, void *local)
+{
+#if WEIR__ISA_LEVEL == WEIR__ISA_V4
+    gemm_of_pairs(g, local, weir__isa_pairs() == WEIR__ISA_AMX);
+#else
+    WEIR__ISA_NAME(weir__gemm_f32)(g, local); /* no such processor has the instructions */
+#endif
+}
