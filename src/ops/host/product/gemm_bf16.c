@@ -20,24 +20,38 @@ enum {
     PANEL = 16,
 };
 
-/* What is packed at once. Tiles are so fast that going over the sums in memory again costs them
- * more than a deep panel, of which the first-level cache holds a part; the dots want it to hold
- * all. */
+/* What is packed at once. B is, always. A is read where it lies if its rows are contiguous: AMX
+ * multiplies it in the time that a copy takes. The dots want a panel of B that the first-level
+ * cache holds. */
 struct sizes {
     int64_t m, n, k;
 };
-static const struct sizes for_tiles = {256, 512, 1024}, for_dots = {512, 512, 256};
-_Static_assert((256 + 512) * 1024 * 2 + 256 * 512 * 4 <= WEIR_LOCAL_BYTES, "for_tiles");
-_Static_assert((512 + 512) * 256 * 2 + 512 * 512 * 4 <= WEIR_LOCAL_BYTES, "for_dots");
+static const struct sizes sizes[2][2] = {
+    /* [AMX][in place] */
+    {{512, 512, 256}, {1024, 512, 256}},
+    {{256, 512, 1024}, {1024, 512, 1024}},
+};
+_Static_assert((UNIT * 1024 + 1024 * UNIT + 512 * 1024) * 2 + 1024 * 512 * 4 <= WEIR_LOCAL_BYTES,
+               "in place");
+_Static_assert((256 + 512) * 1024 * 2 + 256 * 512 * 4 <= WEIR_LOCAL_BYTES, "packed, AMX");
+_Static_assert((512 + 512) * 256 * 2 + 512 * 512 * 4 <= WEIR_LOCAL_BYTES, "packed, dots");
 
 struct block {
     const struct weir__gemm *g;
     const struct sizes *most;
+    bool amx, in_place;                   /* A is read where it lies, but for its edges */
     int64_t i0, j0, m, n, wide_m, wide_n; /* wide: in whole tiles */
-    int64_t kn, wide_k;
-    uint16_t *a; /* [wide_m][most->k] */
-    uint32_t *b; /* [wide_n / PANEL][most->k / 2][PANEL] */
-    float *sums; /* [wide_m][most->n] */
+    int64_t k0, kn, wide_k;
+    uint16_t *a;     /* [wide_m][most->k]; in place: the last rows, [UNIT][most->k] */
+    uint16_t *tails; /* in place: what is beyond whole tiles along k, [m][UNIT] */
+    uint32_t *b;     /* [wide_n / PANEL][most->k / 2][PANEL] */
+    float *sums;     /* [wide_m][most->n] */
+};
+
+/* Rows of A for one tile. */
+struct rows {
+    const uint16_t *at;
+    int64_t step, k; /* elements from row to row, and of a row */
 };
 
 static int64_t wide(int64_t n)
@@ -47,22 +61,38 @@ static int64_t wide(int64_t n)
 
 /* ---- packing ---- */
 
-static void pack_a(const struct block *s, int64_t k)
+/* Rows i .. i + count of A, from its k0 + k on, as rows of `width` elements `step` apart; zeros
+ * beyond. */
+static void pack_rows_of_a(const struct block *s, int64_t i, int64_t count, int64_t k,
+                           int64_t width, uint16_t *row, int64_t step)
 {
     const struct weir__gemm *g = s->g;
-    const uint16_t *from = (const uint16_t *)g->a + s->i0 * g->a_row + k * g->a_col;
+    const uint16_t *from = (const uint16_t *)g->a + (s->i0 + i) * g->a_row + (s->k0 + k) * g->a_col;
 
-    for (int64_t i = 0; i < s->wide_m; i++, from += g->a_row) {
-        uint16_t *row = s->a + i * s->most->k;
-        int64_t n = i < s->m ? s->kn : 0;
+    for (int64_t r = 0; r < count; r++, from += g->a_row, row += step) {
+        const int64_t n = i + r < s->m ? weir__min(width, s->kn - k) : 0;
 
         if (g->a_col == 1)
             memcpy(row, from, (size_t)n * sizeof *row);
         else
             for (int64_t q = 0; q < n; q++)
                 row[q] = from[q * g->a_col];
-        memset(row + n, 0, (size_t)(s->wide_k - n) * sizeof *row);
+        memset(row + n, 0, (size_t)(width - n) * sizeof *row);
     }
+}
+
+static void pack_a(const struct block *s)
+{
+    const int64_t rows = s->m - s->m % UNIT, k = s->kn - s->kn % UNIT;
+
+    if (!s->in_place) {
+        pack_rows_of_a(s, 0, s->wide_m, 0, s->wide_k, s->a, s->most->k);
+        return;
+    }
+    if (rows < s->m)
+        pack_rows_of_a(s, rows, UNIT, 0, s->wide_k, s->a, s->most->k);
+    if (k < s->kn)
+        pack_rows_of_a(s, 0, rows, k, UNIT, s->tails, UNIT);
 }
 
 /* Two rows of B, 16 columns each, as pairs. */
@@ -123,13 +153,13 @@ static void pack_panel_slowly(uint32_t *dst, int64_t from, int64_t pairs, int64_
         }
 }
 
-static void pack_b(const struct block *s, int64_t k)
+static void pack_b(const struct block *s)
 {
     const struct weir__gemm *g = s->g;
     const int64_t pairs = s->wide_k / 2;
 
     for (int64_t j = 0; j < s->wide_n; j += PANEL) {
-        const uint16_t *src = (const uint16_t *)g->b + k * g->b_row + (s->j0 + j) * g->b_col;
+        const uint16_t *src = (const uint16_t *)g->b + s->k0 * g->b_row + (s->j0 + j) * g->b_col;
         const int64_t cols = weir__max(0, weir__min(PANEL, s->n - j));
         uint32_t *dst = s->b + j * (s->most->k / 2);
         int64_t p = 0;
@@ -150,10 +180,11 @@ static void pack_b(const struct block *s, int64_t k)
 #define TARGET_BF16 __attribute__((target("avx512bf16")))
 #define ROWS 8
 
-static TARGET_BF16 void dots(const struct block *s, const uint16_t *a, const uint32_t *b, float *c,
+static TARGET_BF16 void dots(const struct block *s, struct rows rows, const uint32_t *b, float *c,
                              bool add)
 {
-    const int64_t a_step = s->most->k, c_step = s->most->n, next_panel = s->most->k / 2 * PANEL;
+    const int64_t a_step = rows.step, c_step = s->most->n, next_panel = s->most->k / 2 * PANEL;
+    const uint16_t *a = rows.at;
 
     for (int part = 0; part < UNIT / ROWS; part++, a += ROWS * a_step, c += ROWS * c_step) {
         __m512 acc[2 * ROWS];
@@ -163,7 +194,7 @@ static TARGET_BF16 void dots(const struct block *s, const uint16_t *a, const uin
             acc[2 * i] = add ? _mm512_loadu_ps(c + i * c_step) : _mm512_setzero_ps();
             acc[2 * i + 1] = add ? _mm512_loadu_ps(c + i * c_step + PANEL) : _mm512_setzero_ps();
         }
-        for (int64_t p = 0; p < s->wide_k / 2; p++) {
+        for (int64_t p = 0; p < rows.k / 2; p++) {
             const __m512bh b0 = (__m512bh)_mm512_loadu_si512(b + p * PANEL);
             const __m512bh b1 = (__m512bh)_mm512_loadu_si512(b + next_panel + p * PANEL);
 
@@ -208,10 +239,11 @@ static TARGET_AMX void amx_end(void)
     _tile_release();
 }
 
-static TARGET_AMX void amx_tile(const struct block *s, const uint16_t *a, const uint32_t *b,
+static TARGET_AMX void amx_tile(const struct block *s, struct rows rows, const uint32_t *b,
                                 float *c, bool add)
 {
-    const int64_t a_row = s->most->k, c_row = s->most->n, next_panel = s->most->k / 2 * PANEL;
+    const int64_t a_row = rows.step, c_row = s->most->n, next_panel = s->most->k / 2 * PANEL;
+    const uint16_t *a = rows.at;
     const size_t a_step = (size_t)a_row * sizeof *a, b_step = PANEL * sizeof *b;
     const size_t c_step = (size_t)c_row * sizeof *c;
 
@@ -226,7 +258,7 @@ static TARGET_AMX void amx_tile(const struct block *s, const uint16_t *a, const 
         _tile_zero(2);
         _tile_zero(3);
     }
-    for (int64_t k = 0; k < s->wide_k; k += UNIT) {
+    for (int64_t k = 0; k < rows.k; k += UNIT) {
         _tile_loadd(4, a + k, a_step);
         _tile_loadd(6, b + k / 2 * PANEL, b_step);
         _tile_dpbf16ps(0, 4, 6);
@@ -260,29 +292,55 @@ static void write_out(const struct block *s)
     }
 }
 
-static void run_block(struct block *s, bool amx)
+/* The sums of a tile, by one call or, where A's rows end within a tile, by two. */
+static void run_tile(const struct block *s, int64_t i, int64_t j)
 {
-    const struct sizes most = *s->most;
+    void (*const multiply)(const struct block *, struct rows, const uint32_t *, float *, bool) =
+        s->amx ? amx_tile : dots;
+    const uint32_t *b = s->b + j * (s->most->k / 2);
+    float *sums = s->sums + i * s->most->n + j;
+    const int64_t whole = s->kn - s->kn % UNIT;
+    bool add = s->k0 > 0;
 
-    for (int64_t k = 0; k < s->g->k; k += most.k) {
-        s->kn = weir__min(most.k, s->g->k - k);
+    if (!s->in_place || i + UNIT > s->m) {
+        const uint16_t *at = s->in_place ? s->a : s->a + i * s->most->k;
+
+        multiply(s, (struct rows){at, s->most->k, s->wide_k}, b, sums, add);
+        return;
+    }
+    if (whole) {
+        const uint16_t *at = (const uint16_t *)s->g->a + (s->i0 + i) * s->g->a_row + s->k0;
+
+        multiply(s, (struct rows){at, s->g->a_row, whole}, b, sums, add);
+        add = true;
+    }
+    if (whole < s->kn)
+        multiply(s, (struct rows){s->tails + i * UNIT, UNIT, UNIT}, b + whole / 2 * PANEL, sums,
+                 add);
+}
+
+static void run_block(struct block *s)
+{
+    for (s->k0 = 0; s->k0 < s->g->k; s->k0 += s->most->k) {
+        s->kn = weir__min(s->most->k, s->g->k - s->k0);
         s->wide_k = wide(s->kn);
-        pack_a(s, k);
-        pack_b(s, k);
-        for (int64_t j = 0; j < s->wide_n; j += UNIT)
-            for (int64_t i = 0; i < s->wide_m; i += UNIT)
-                (amx ? amx_tile : dots)(s, s->a + i * most.k, s->b + j * (most.k / 2),
-                                        s->sums + i * most.n + j, k > 0);
+        pack_a(s);
+        pack_b(s);
+        for (int64_t i = 0; i < s->wide_m; i += UNIT)
+            for (int64_t j = 0; j < s->wide_n; j += UNIT)
+                run_tile(s, i, j);
     }
     write_out(s);
 }
 
 static void gemm_of_pairs(const struct weir__gemm *g, void *local, bool amx)
 {
-    const struct sizes most = amx ? for_tiles : for_dots;
-    struct block s = {.g = g, .most = &most, .a = local};
+    const bool in_place = g->a_col == 1;
+    const struct sizes most = sizes[amx][in_place];
+    struct block s = {.g = g, .most = &most, .amx = amx, .in_place = in_place, .a = local};
 
-    s.b = (uint32_t *)(s.a + most.m * most.k);
+    s.tails = s.a + (in_place ? UNIT : most.m) * most.k;
+    s.b = (uint32_t *)(s.tails + (in_place ? most.m * UNIT : 0));
     s.sums = (float *)(s.b + most.n * most.k / 2);
     if (amx)
         amx_begin();
@@ -292,7 +350,7 @@ static void gemm_of_pairs(const struct weir__gemm *g, void *local, bool amx)
         for (s.i0 = 0; s.i0 < g->m; s.i0 += most.m) {
             s.m = weir__min(most.m, g->m - s.i0);
             s.wide_m = wide(s.m);
-            run_block(&s, amx);
+            run_block(&s);
         }
     }
     if (amx)
