@@ -1,4 +1,5 @@
-/* Integers of 64 bits, which the doubles of the other cases cannot hold. */
+/* Results that must be exact: integers of 64 bits, which the doubles of the other cases cannot
+ * hold, and one rounding where one is promised. */
 #include "conformance/conformance.h"
 
 #include <stdlib.h>
@@ -155,4 +156,63 @@ CONFORMANCE(exact, casts_to_half_types_round_once)
         weir_tensor_release(wide);
         weir_tensor_release(half);
     }
+}
+
+/* Whole numbers, whose sums f32 holds exactly in any order: the result is the sum with its bias,
+ * rounded once. */
+static void check_product(weir_device *dev, weir_dtype dtype, int64_t m, int64_t n, int64_t k,
+                          struct rng *rng)
+{
+    struct array a, b, bias, got;
+    enum layout layouts[] = {rng_chance(rng, 50) ? LAYOUT_PLAIN : LAYOUT_TURNED,
+                             rng_chance(rng, 50) ? LAYOUT_PLAIN : LAYOUT_TURNED};
+    weir_stream *s = weir_stream_default(dev);
+    weir_tensor *ta, *tb, *tbias, *out;
+
+    array_init(&a, dtype, 2, (int64_t[]){m, k});
+    array_init(&b, dtype, 2, (int64_t[]){k, n});
+    array_init(&bias, dtype, 1, &n);
+    for (int64_t i = 0; i < m * k; i++)
+        a.at[i] = (double)rng_int(rng, -6, 6);
+    for (int64_t i = 0; i < k * n; i++)
+        b.at[i] = (double)rng_int(rng, -6, 6);
+    for (int64_t i = 0; i < n; i++)
+        bias.at[i] = (double)rng_int(rng, -100, 100);
+    ta = upload(s, &a, layouts[0], rng);
+    tb = upload(s, &b, layouts[1], rng);
+    tbias = upload(s, &bias, LAYOUT_PLAIN, rng);
+    CHECK_OK(weir_matmul_bias(ta, tb, tbias, &out));
+    download(out, &got);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = bias.at[j];
+
+            for (int64_t l = 0; l < k; l++)
+                sum += a.at[i * k + l] * b.at[l * n + j];
+            CHECK_NEAR(got.at[i * n + j], round_to(dtype, sum), 0);
+        }
+    array_free(&a);
+    array_free(&b);
+    array_free(&bias);
+    array_free(&got);
+    weir_tensor_release(ta);
+    weir_tensor_release(tb);
+    weir_tensor_release(tbias);
+    weir_tensor_release(out);
+}
+
+CONFORMANCE(exact, products_of_half_types_and_their_bias_are_rounded_once)
+{
+    static const int64_t sizes[][3] = {{8, 8, 2},    {48, 48, 48},  {33, 17, 31},
+                                       {64, 40, 96}, {40, 96, 300}, {70, 33, 1061}};
+    struct rng rng = rng_make("products", 0);
+
+    for (size_t i = 0; i < countof(sizes); i++)
+        for (int half = 0; half < 2; half++)
+            for (unsigned again = 0; again < repeats(dev, 4) + 1; again++) {
+                test_note("%s, %lld x %lld x %lld", half ? "f16" : "bf16", (long long)sizes[i][0],
+                          (long long)sizes[i][1], (long long)sizes[i][2]);
+                check_product(dev, half ? WEIR_F16 : WEIR_BF16, sizes[i][0], sizes[i][1],
+                              sizes[i][2], &rng);
+            }
 }
