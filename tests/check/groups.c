@@ -216,7 +216,7 @@ TEST(check_groups, a_rank_alone_is_said_to_be_one)
     CHECK_OK(weir_check_graphs(w.graphs, 1, NULL, &report));
     CHECK_EQ(report->nerrors, 0);
     CHECK((f = find(report, WEIR_FINDING_COLLECTIVE_ORDER)));
-    CHECK_STR(f->text, "of group 'a' of 2 ranks, the program has 1");
+    CHECK_STR(f->text, "of group 'a' of 2 ranks, of which the program of 1 has 1");
     weir_check_free(report);
     close_world(&w);
 }

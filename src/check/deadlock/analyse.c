@@ -33,6 +33,18 @@ static int count_of(const struct weir__check_program *p, const char *name, int r
     return n;
 }
 
+/* A rank that should be at the rendezvous and is not. */
+static int absent_of(const struct weir__check_program *p, const struct weir__check_rendezvous *m)
+{
+    int absent = -1;
+
+    for (int r = 0; r < p->nranks; r++)
+        if (m->op[r] < 0 && (m->needs == p->nranks || r == m->pair[0] || r == m->pair[1] ||
+                             (m->pair[0] < 0 && count_of(p, m->name, r))))
+            absent = r;
+    return absent;
+}
+
 static bool add_missing(struct analysis *a)
 {
     const struct weir__check_program *p = a->p;
@@ -43,16 +55,16 @@ static bool add_missing(struct analysis *a)
         const struct weir__check_rendezvous *m = &p->rendezvous[i];
         struct weir__lines nodes = {0};
         weir_finding f = {.kind = WEIR_FINDING_COLLECTIVE_ORDER, .is_error = true};
-        int has = 0, lacks = 0, before = told.n;
+        int has = 0, lacks = absent_of(p, m), before = told.n;
 
-        if (m->count == p->nranks)
+        if (m->count == m->needs || lacks < 0)
             continue;
         any = true;
         weir__report_line_once(a->r, &told, m->name);
         if (told.n == before)
             continue;
         for (int r = 0; r < p->nranks; r++)
-            *(m->op[r] < 0 ? &lacks : &has) = r;
+            has = m->op[r] < 0 ? has : r;
         f.text = weir__report_text(
             a->r,
             "collective '%s' is issued %d times by rank %d but %d times by rank %d: number %d "

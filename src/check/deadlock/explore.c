@@ -2,7 +2,8 @@
  * rest with none left that can.
  *
  * A node is the set of states of each rank after some rendezvous. It deadlocks if there is a
- * choice of one way to come to rest per rank such that no rendezvous is waited for by all.
+ * choice of one way to come to rest per rank such that no rendezvous is waited for by all its
+ * ranks.
  */
 #include "check/deadlock/explore.h"
 
@@ -17,7 +18,7 @@ struct node {
 
 /* What the ranks so far have in common, and how. */
 struct choice {
-    uint64_t waiting; /* rendezvous that all of them wait for */
+    uint64_t waiting; /* rendezvous that all of them who belong to it wait for */
     bool unfinished;
     int parent, ending;
 };
@@ -102,14 +103,22 @@ static bool add_node(struct explorer *e, const int *sets, int parent, int rendez
     return true;
 }
 
-/* The node after the rendezvous, if all ranks can be waiting for it. */
+/* Ranks of one kind belong to the same rendezvous. */
+static bool belongs(const struct explorer *e, int rank, int rendezvous)
+{
+    return e->p->rendezvous[rendezvous].op[rank] >= 0;
+}
+
+/* The node after the rendezvous, if all its ranks can be waiting for it. */
 static bool meet(struct explorer *e, int node, int rendezvous, int *sets)
 {
     for (int k = 0; k < e->nkinds; k++) {
         struct weir__space *s = &e->kinds[k];
 
-        sets[k] =
-            weir__space_meet(s, e->sets[(size_t)node * (size_t)e->nkinds + (size_t)k], rendezvous);
+        sets[k] = e->sets[(size_t)node * (size_t)e->nkinds + (size_t)k];
+        if (!belongs(e, s->rank, rendezvous))
+            continue;
+        sets[k] = weir__space_meet(s, sets[k], rendezvous);
         if (sets[k] < 0)
             return false;
         if (!s->sets[sets[k]].n)
@@ -154,20 +163,58 @@ static bool add_choice(struct explorer *e, int from, struct choice c)
     return true;
 }
 
+static const struct weir__set *set_of(const struct explorer *e, int node, int kind)
+{
+    return &e->kinds[kind].sets[e->sets[(size_t)node * (size_t)e->nkinds + (size_t)kind]];
+}
+
+/* All that somebody can wait for when it comes to rest. */
+static bool find_pending(struct explorer *e, int node)
+{
+    for (int k = 0; k < e->nkinds; k++) {
+        const struct weir__space *s = &e->kinds[k];
+        const struct weir__set *set = set_of(e, node, k);
+
+        for (int i = 0; i < set->nendings; i++) {
+            const struct weir__state_info *info = &s->info[s->endings[set->endings + i].state];
+            uint64_t bit;
+
+            for (int j = 0; j < info->npend; j++)
+                if (!pending_bit(e, s->pend[info->pend + j], &bit))
+                    return false;
+        }
+    }
+    return true;
+}
+
+/* Those that the rank does not belong to are none of its business. */
+static uint64_t foreign_bits(const struct explorer *e, int rank)
+{
+    uint64_t bits = 0;
+
+    for (int i = 0; i < e->npending; i++)
+        if (!belongs(e, rank, e->pending[i]))
+            bits |= UINT64_C(1) << i;
+    return bits;
+}
+
 /* Combines what the ranks before can have in common with what this one can wait for. */
 static bool choose_for(struct explorer *e, int node, int rank)
 {
     const int kind = e->kind_of[rank];
     const struct weir__space *s = &e->kinds[kind];
-    const struct weir__set *set =
-        &s->sets[e->sets[(size_t)node * (size_t)e->nkinds + (size_t)kind]];
+    const struct weir__set *set = set_of(e, node, kind);
+    uint64_t foreign = foreign_bits(e, rank);
     int begin = rank ? e->first[rank - 1] : 0, end = rank ? e->first[rank] : 0;
 
     e->first[rank] = end;
     for (int i = 0; i < set->nendings; i++) {
         const struct weir__ending *ending = &s->endings[set->endings + i];
         const struct weir__state_info *info = &s->info[ending->state];
-        struct choice c = {.unfinished = !ending->finished, .parent = -1, .ending = ending->state};
+        struct choice c = {.waiting = foreign,
+                           .unfinished = !ending->finished,
+                           .parent = -1,
+                           .ending = ending->state};
 
         for (int j = 0; j < info->npend; j++) {
             uint64_t bit;
@@ -196,6 +243,8 @@ static bool choose_for(struct explorer *e, int node, int rank)
 static int find_rest(struct explorer *e, int node)
 {
     e->npending = e->nchoices = 0;
+    if (!find_pending(e, node))
+        return -2;
     for (int r = 0; r < e->p->nranks; r++)
         if (!choose_for(e, node, r))
             return -2;
@@ -239,6 +288,33 @@ static weir_status join_segments(struct weir__trace *all, struct weir__trace *of
     return WEIR_OK;
 }
 
+/* The rank's way through those of the rendezvous that it belongs to, spread over all of them. */
+static weir_status replay_rank(struct explorer *e, int rank, const int *rendezvous, int n,
+                               int ending, struct weir__trace *segments)
+{
+    int *own = weir__calloc((size_t)n + 1, sizeof *own), nown = 0;
+    int *place =
+        weir__calloc((size_t)n + 1, sizeof *place); /* place[i]: behind which the i-th is */
+    struct weir__trace *parts = weir__calloc((size_t)n + 1, sizeof *parts);
+    weir_status st = WEIR_OK;
+
+    if (!own || !place || !parts)
+        st = weir__fail_nomem("the steps of a rank to a deadlock");
+    for (int i = 0; i < n && !st; i++)
+        if (belongs(e, rank, rendezvous[i])) {
+            own[nown++] = rendezvous[i];
+            place[nown] = i + 1;
+        }
+    if (!st)
+        st = weir__check_replay(&e->kinds[e->kind_of[rank]], rank, own, nown, ending, parts);
+    for (int i = 0; parts && place && i <= nown; i++)
+        segments[place[i]] = parts[i];
+    weir__free(own);
+    weir__free(place);
+    weir__free(parts);
+    return st;
+}
+
 /* The timing that led to the choice at the node. */
 static weir_status tell(struct explorer *e, int node, int choice, struct weir__exploration *out)
 {
@@ -263,7 +339,7 @@ static weir_status tell(struct explorer *e, int node, int choice, struct weir__e
         struct weir__space *s = &e->kinds[e->kind_of[r]];
 
         fill_deadlock(&out->deadlock, r, weir__space_slots(s, ending[r]), e->p->ranks[r].nstreams);
-        st = weir__check_replay(s, r, rendezvous, n, ending[r], segments + r * (n + 1));
+        st = replay_rank(e, r, rendezvous, n, ending[r], segments + r * (n + 1));
     }
     if (!st)
         st = join_segments(&out->trace, segments, nranks, n + 1, rendezvous);

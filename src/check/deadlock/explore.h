@@ -6,7 +6,7 @@
 
 /* One step of a timing: a stream of a rank moves on, or a rendezvous takes place. */
 struct weir__check_event {
-    int rank, stream; /* rank -1: a rendezvous of all */
+    int rank, stream; /* rank -1: a rendezvous */
     int rendezvous;
     struct weir__slot *before, *after; /* of the rank; NULL for a rendezvous */
 };

@@ -67,10 +67,11 @@ static void run_op(struct flow *f, int v)
         return;
     }
     f->deadlock->heads[f->deadlock->first[r] + o->stream].started = true;
-    if (++f->arrived[o->rendezvous] < f->p->nranks)
+    if (++f->arrived[o->rendezvous] < f->p->rendezvous[o->rendezvous].needs)
         return;
     for (int i = 0; i < f->p->nranks; i++)
-        end_op(f, i, f->p->rendezvous[o->rendezvous].op[i]);
+        if (f->p->rendezvous[o->rendezvous].op[i] >= 0)
+            end_op(f, i, f->p->rendezvous[o->rendezvous].op[i]);
 }
 
 /* Counts edges first, then puts them in their places. */

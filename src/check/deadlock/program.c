@@ -65,7 +65,7 @@ static bool may_join(const struct weir__check_program *p, int rendezvous, int ra
 
 static int join_rendezvous(struct weir__check_program *p, int rank, int op, const char *name)
 {
-    struct weir__check_rendezvous m = {.before = -1};
+    struct weir__check_rendezvous m = {.before = -1, .needs = p->nranks, .pair = {-1, -1}};
 
     for (int i = 0; i < p->nrendezvous; i++) {
         int at = (p->last_rendezvous + 1 + i) % p->nrendezvous;
@@ -119,6 +119,16 @@ int weir__check_add_op(struct weir__check_program *p, int rank, int stream, cons
     s->ops[s->nops++] = r->nops;
     r->ops[r->nops] = op;
     return r->nops++;
+}
+
+void weir__check_set_needs(struct weir__check_program *p, int rank, int op, int needs, int from,
+                           int to)
+{
+    struct weir__check_rendezvous *m = &p->rendezvous[p->ranks[rank].ops[op].rendezvous];
+
+    m->needs = needs;
+    m->pair[0] = from;
+    m->pair[1] = to;
 }
 
 weir_status weir__check_add_after(struct weir__check_rank *rank, int op, int before)

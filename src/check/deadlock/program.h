@@ -2,7 +2,8 @@
  *
  * It knows nothing of graphs. Operators are those of one rank in program order; on their
  * stream they run in that order, and each runs after those that it names. The k-th
- * operator of a collective on a rank meets the k-th on every other rank.
+ * operator of a collective on a rank meets the k-th on every other rank, or on every other rank of
+ * its group.
  */
 #ifndef WEIR_CHECK_DEADLOCK_PROGRAM_H
 #define WEIR_CHECK_DEADLOCK_PROGRAM_H
@@ -53,10 +54,12 @@ struct weir__check_rank {
 /* The k-th operators of one name. */
 struct weir__check_rendezvous {
     char *name;
-    int k;      /* from 0 */
-    int before; /* the rendezvous k - 1; -1 if this is the first */
-    int *op;    /* by rank; -1 where there is none */
-    int count;  /* ranks that have one */
+    int k;       /* from 0 */
+    int before;  /* the rendezvous k - 1; -1 if this is the first */
+    int *op;     /* by rank; -1 where there is none */
+    int count;   /* ranks that have one */
+    int needs;   /* ranks that it takes: all, unless it is said */
+    int pair[2]; /* the two whom it takes; -1 if they are not named */
 };
 
 struct weir__check_program {
@@ -74,6 +77,10 @@ int weir__check_add_stream(struct weir__check_rank *rank, const char *name, int 
 /* Appends to the stream. `collective` may be NULL or "". */
 int weir__check_add_op(struct weir__check_program *p, int rank, int stream, const char *name,
                        const char *collective);
+/* The rendezvous of that operator is of so many ranks; of these two, if `needs` is 2 and they are
+ * named, else -1. */
+void weir__check_set_needs(struct weir__check_program *p, int rank, int op, int needs, int from,
+                           int to);
 weir_status weir__check_add_after(struct weir__check_rank *rank, int op, int before);
 
 /* The two ranks run the same program on the same cores. */

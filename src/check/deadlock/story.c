@@ -123,10 +123,15 @@ static void describe_rendezvous(const struct describer *t, int rendezvous)
 {
     const struct weir__check_rendezvous *m = &t->p->rendezvous[rendezvous];
 
+    int first = 0;
+
+    while (m->op[first] < 0)
+        first++;
     weir__report_line(
         t->r, t->lines,
-        weir__report_text(t->r, "all ranks are at %s (collective %s, number %d), which goes on",
-                          t->p->ranks[0].ops[m->op[0]].name, m->name, m->k + 1));
+        weir__report_text(t->r, "all %sranks are at %s (collective %s, number %d), which goes on",
+                          m->needs == t->p->nranks ? "" : "its ",
+                          t->p->ranks[first].ops[m->op[first]].name, m->name, m->k + 1));
 }
 
 void weir__describe_trace(struct weir__report *r, const struct weir__check_program *p,

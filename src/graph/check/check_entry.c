@@ -32,6 +32,7 @@ static weir_status checked_init(struct weir__checked *x, const weir_graph *g, co
 
 /* The first rank with that graph speaks for all. */
 static weir_status check_rank(weir_graph *const *graphs, size_t rank, struct weir__check_program *p,
+                              const struct weir__check_members *members,
                               const weir_check_options *options, struct weir__report *report)
 {
     bool first = true, several = false;
@@ -46,6 +47,7 @@ static weir_status check_rank(weir_graph *const *graphs, size_t rank, struct wei
     where = several ? weir__report_text(report, "rank %zu: ", rank) : "";
     if ((st = checked_init(&x, graphs[rank], where)))
         return st;
+    x.members = members;
     if (!(st = weir__check_translate(&x, p, (int)rank)) && first &&
         !(st = weir__check_settings(&x, options, report))) {
         weir__check_groups(&x, (int)rank, p->nranks, report);
@@ -58,11 +60,15 @@ static weir_status check_rank(weir_graph *const *graphs, size_t rank, struct wei
 weir_status weir__check_ranks(weir_graph *const *graphs, size_t nranks,
                               const weir_check_options *options, struct weir__report *report)
 {
+    struct weir__check_members members = {0};
     struct weir__check_program p;
     weir_status st = weir__check_program_init(&p, (int)nranks);
 
     for (size_t r = 0; r < nranks && !st; r++)
-        st = check_rank(graphs, r, &p, options, report);
+        st = weir__check_count_groups(graphs[r], (int)r, &members);
+    for (size_t r = 0; r < nranks && !st; r++)
+        st = check_rank(graphs, r, &p, &members, options, report);
+    weir__free(members.groups);
     if (!st) {
         weir__check_misfits(&p, report);
         st = weir__check_analyse(&p, options, report);

@@ -11,18 +11,36 @@ struct weir__checked {
     weir_graph *g;          /* a copy; stream-fusion is done */
     struct weir__compile c; /* its edges and what is live */
     const char *where;      /* "rank 1: ", or "" where there is only one graph */
+    const struct weir__check_members *members;
+};
+
+/* How many ranks of the program have operators of a group. */
+struct weir__check_members {
+    struct {
+        const char *group; /* of a graph */
+        int ranks, last;   /* the last rank that was counted */
+    } * groups;
+    int n, cap;
 };
 
 /* check_translate.c: adds the graph's live nodes as that rank of the program. */
 weir_status weir__check_translate(const struct weir__checked *x, struct weir__check_program *p,
                                   int rank);
-/* check_groups.c: the rendezvous that a group's operator belongs to on that rank; false if it is
- * none, or one that is not explored. */
-bool weir__check_rendezvous_name(const struct weir__node *node, int rank, int nranks, char *name,
-                                 size_t size);
+/* check_groups.c: counts the groups of a rank's graph. */
+weir_status weir__check_count_groups(const weir_graph *g, int rank,
+                                     struct weir__check_members *members);
+/* The rendezvous that a group's operator belongs to on that rank; false if it is none, or one that
+ * is not explored, because it is not known who its ranks are. */
+struct weir__check_meeting {
+    char name[WEIR__GROUP_NAME + 40];
+    int needs;    /* ranks */
+    int from, to; /* of a pair; else -1 */
+};
+bool weir__check_find_meeting(const struct weir__checked *x, const struct weir__node *node,
+                              int rank, int nranks, struct weir__check_meeting *out);
 /* Ranks that meet and do not fit together: other operators, shapes, types or counts. */
 void weir__check_misfits(const struct weir__check_program *p, struct weir__report *report);
-/* Warns of groups of another size than the program, and of pairs among more than two ranks. */
+/* Warns of groups whose ranks are not known. */
 void weir__check_groups(const struct weir__checked *x, int rank, int nranks,
                         struct weir__report *report);
 /* check_settings.c: conflicts, limits that cannot take effect, too many streams. */

@@ -18,29 +18,69 @@ static int peer_of(const struct weir__member *member)
     return member->to >= 0 ? member->to : member->from;
 }
 
-/* Rendezvous are of all ranks of a program. Pairs of a program of two are, others are not. */
-static bool is_explored(const struct weir__member *member, int rank, int nranks)
+static int find_group(const struct weir__check_members *m, const char *group)
 {
-    int peer = peer_of(member);
+    int i = 0;
 
-    return (!member->ranks || member->ranks == nranks) &&
-           (peer < 0 || (nranks == 2 && peer == 1 - rank));
+    while (i < m->n && strcmp(m->groups[i].group, group))
+        i++;
+    return i;
 }
 
-bool weir__check_rendezvous_name(const struct weir__node *n, int rank, int nranks, char *name,
-                                 size_t size)
+weir_status weir__check_count_groups(const weir_graph *g, int rank, struct weir__check_members *m)
+{
+    for (int v = 0; v < g->nnodes; v++) {
+        struct weir__member member;
+        int i;
+
+        if (!find_member(&g->nodes[v], &member))
+            continue;
+        if ((i = find_group(m, member.group)) == m->n) {
+            if (!weir__grow(&m->groups, m->n, &m->cap, sizeof *m->groups))
+                return WEIR_ENOMEM;
+            m->groups[m->n].group = member.group;
+            m->groups[m->n].ranks = 0;
+            m->groups[m->n++].last = -1;
+        }
+        if (m->groups[i].last != rank) {
+            m->groups[i].last = rank;
+            m->groups[i].ranks++;
+        }
+    }
+    return WEIR_OK;
+}
+
+/* A group of all ranks, or of as many as have operators of it. Who is which of the latter's ranks
+ * is not known, so its pairs are not. */
+static bool is_explored(const struct weir__checked *x, const struct weir__member *member, int rank,
+                        int nranks)
+{
+    int peer = peer_of(member), group;
+
+    if (!member->ranks || member->ranks == nranks)
+        return peer < nranks && peer != rank;
+    group = find_group(x->members, member->group);
+    return peer < 0 && member->ranks < nranks && group < x->members->n &&
+           x->members->groups[group].ranks == member->ranks;
+}
+
+bool weir__check_find_meeting(const struct weir__checked *x, const struct weir__node *n, int rank,
+                              int nranks, struct weir__check_meeting *out)
 {
     struct weir__member member;
-    int from, to;
 
-    if (!find_member(n, &member) || !is_explored(&member, rank, nranks))
+    if (!find_member(n, &member) || !is_explored(x, &member, rank, nranks))
         return false;
+    *out = (struct weir__check_meeting){
+        .needs = member.ranks ? (int)member.ranks : nranks, .from = -1, .to = -1};
     if (peer_of(&member) < 0) {
-        snprintf(name, size, "group %s", member.group);
+        snprintf(out->name, sizeof out->name, "group %s", member.group);
     } else {
-        from = member.to >= 0 ? rank : member.from;
-        to = member.to >= 0 ? member.to : rank;
-        snprintf(name, size, "group %s, %d to %d", member.group, from, to);
+        out->needs = 2;
+        out->from = member.to >= 0 ? rank : member.from;
+        out->to = member.to >= 0 ? member.to : rank;
+        snprintf(out->name, sizeof out->name, "group %s, %d to %d", member.group, out->from,
+                 out->to);
     }
     return true;
 }
@@ -111,22 +151,27 @@ void weir__check_groups(const struct weir__checked *x, int rank, int nranks,
         const struct weir__node *n = &x->g->nodes[v];
         struct weir__member member;
 
-        if (!x->c.live[v] || !find_member(n, &member) || is_explored(&member, rank, nranks))
+        if (!x->c.live[v] || !find_member(n, &member) || is_explored(x, &member, rank, nranks))
             continue;
-        if (member.ranks && member.ranks != nranks)
-            add_warning(x, n, report,
-                        weir__report_text(report,
-                                          "%s is of group '%s' of %lld ranks, the program has %d: "
-                                          "whom it waits for is not explored",
-                                          n->name, member.group, (long long)member.ranks, nranks),
-                        "check the graphs or files of all ranks of the group together");
+        if (member.ranks && member.ranks != nranks && peer_of(&member) < 0)
+            add_warning(
+                x, n, report,
+                weir__report_text(report,
+                                  "%s is of group '%s' of %lld ranks, of which the program "
+                                  "of %d has %d: whom it waits for is not explored",
+                                  n->name, member.group, (long long)member.ranks, nranks,
+                                  x->members->groups[find_group(x->members, member.group)].ranks),
+                "check the graphs or files of all ranks of the group together, and give "
+                "groups of different ranks different names");
         else
             add_warning(x, n, report,
                         weir__report_text(report,
-                                          "%s waits for one other rank of %d: such waits are not "
-                                          "explored, only those of all ranks",
-                                          n->name, nranks),
-                        "check pairs of ranks on their own, or use a collective of the group");
+                                          "%s waits for rank %d of group '%s' of %lld ranks, in a "
+                                          "program of %d: who that is is not known, and not "
+                                          "explored",
+                                          n->name, peer_of(&member), member.group,
+                                          (long long)member.ranks, nranks),
+                        "check the ranks of the group on their own");
         return; /* once is enough */
     }
 }
