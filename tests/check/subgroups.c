@@ -67,7 +67,7 @@ static void capture(struct world *w, int rank, const char *program)
     w->graphs[rank] = g;
 }
 
-/* NULL: nothing is found; else what an error of that kind says. */
+/* NULL: nothing of that kind is found; else what an error of it says. */
 static void expect(const char *const *programs, weir_finding_kind kind, const char *part)
 {
     struct world w;
@@ -86,7 +86,6 @@ static void expect(const char *const *programs, weir_finding_kind kind, const ch
         CHECK_STR(f->text, part);
     } else {
         CHECK(!f);
-        CHECK_EQ(report->nerrors, 0);
     }
     weir_check_free(report);
     close_world(&w);
