@@ -199,6 +199,8 @@ EXPORT aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
                    "stream %d takes part in another capture than the event", s->id);
     else if (c)
         err = capture_wait(s, c, &e->mark);
+    else if (!e->mark.capture && e->device != s->context->device)
+        err = bridge_wait(__func__, e->weir, e->device, s);
     else if (!e->mark.capture) /* of a capture that has ended: that graph's own business */
         err = fail_status(weir_stream_wait(s->weir, e->weir), __func__);
     pthread_mutex_unlock(&e->lock);

@@ -23,6 +23,7 @@ static void in_child(void)
     watch_forget();
     condition_forget();
     ipc_forget();
+    bridge_forget();
     report_forget();
 }
 
@@ -84,6 +85,7 @@ EXPORT aclError aclFinalize(void)
     handle_each(KIND_MODEL, drop_model, NULL);
     event_free_all();
     notify_free_all();
+    bridge_free_all();
     handle_each(KIND_CONTEXT, drop_context, NULL);
     ipc_close_all();
     allocation_drop_all(-1);

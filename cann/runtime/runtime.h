@@ -190,6 +190,14 @@ bool process_lives(uint32_t pid);
 void ipc_forget(void);
 void ipc_close_all(void);
 
+/* ---- bridge.c ---- */
+
+/* The stream waits for an event of another device. */
+aclError bridge_wait(const char *function, const weir_event *event, struct device *from,
+                     struct stream *stream);
+void bridge_free_all(void);
+void bridge_forget(void);
+
 /* ---- watch.c ---- */
 
 enum watch_state { WATCH_WAITS, WATCH_OVER, WATCH_FAILED };

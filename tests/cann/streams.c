@@ -95,6 +95,42 @@ static void look(void *user)
     atomic_fetch_add(&seen, 1);
 }
 
+TEST(devices, a_stream_waits_for_an_event_of_another_device)
+{
+    aclrtEvent events[3];
+    aclrtStream here, there[3];
+    void *x[3], *y;
+
+    NOT_ON_CUDA("there may be one GPU");
+    t_begin();
+    here = t_stream();
+    y = t_device(3 << 20);
+    CHECK_ACL(aclrtSetDevice(1));
+    for (int round = 0; round < 3; round++) {
+        CHECK_ACL(aclrtSetDevice(1));
+        for (int i = 0; i < 3; i++) {
+            if (!round) {
+                there[i] = t_stream();
+                x[i] = t_device(1 << 20);
+                CHECK_ACL(
+                    aclrtCreateEventExWithFlag(&events[i], i ? ACL_EVENT_SYNC : ACL_EVENT_IPC));
+            }
+            CHECK_ACL(aclrtMemsetAsync(x[i], 1 << 20, 7 * round + i, 1 << 20, there[i]));
+            CHECK_ACL(aclrtRecordEvent(events[i], there[i]));
+        }
+        CHECK_ACL(aclrtSetDevice(0));
+        for (int i = 2; i >= 0; i--) {
+            CHECK_ACL(aclrtStreamWaitEvent(here, events[i]));
+            CHECK_ACL(aclrtMemcpyAsync((char *)y + (i << 20), 1 << 20, x[i], 1 << 20,
+                                       ACL_MEMCPY_DEVICE_TO_DEVICE, here));
+        }
+        CHECK_ACL(aclrtSynchronizeStream(here));
+        for (int i = 0; i < 3; i++)
+            CHECK_EQ(t_byte((char *)y + (i << 20) + (1 << 20) - 1), 7 * round + i);
+    }
+    t_end();
+}
+
 TEST(devices, a_process_sees_those_that_the_environment_lists)
 {
     static const struct {
