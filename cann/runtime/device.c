@@ -169,6 +169,17 @@ EXPORT aclError aclrtGetDeviceCount(uint32_t *count)
     return ACL_SUCCESS;
 }
 
+/* libascend_hal's: what the machine has, whatever the process sees. torch_npu asks it from Python.
+ */
+int32_t drvGetDevNum(uint32_t *count);
+
+EXPORT int32_t drvGetDevNum(uint32_t *count)
+{
+    NEED(count);
+    *count = (uint32_t)machine_count();
+    return 0;
+}
+
 EXPORT aclError aclrtGetRunMode(aclrtRunMode *runMode)
 {
     NEED(runMode);
