@@ -216,8 +216,8 @@ static void print_reason(const struct demo_comparison *c)
         snprintf(text, sizeof text, "no more than that: this device runs on a single thread.");
     else if (one->ms / (one->ms - smaller) < LITTLE_GAIN)
         snprintf(text, sizeof text,
-                 "no more than that: the half that can run beside the other takes %s of %s; no "
-                 "more can be hidden.",
+                 "no more than that: the half that can run beside the other takes %s of %s, and "
+                 "that is all that can be hidden.",
                  term_ms(smaller).text, term_ms(one->ms).text);
     else if (stretch > 1.3)
         snprintf(text, sizeof text,
