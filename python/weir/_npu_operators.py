@@ -6,6 +6,7 @@ and ``torch.compile`` finds them in the traced graph.
 """
 
 from . import _C
+from ._create import tensor
 
 __all__ = [
     "npu_add_rms_norm",
@@ -57,7 +58,14 @@ def _rotary(x, cosines, sines):
     return turned.permute((0, 2, 1, 3))
 
 
+def _ends_of_groups(ids, n):
+    """How many of the ids, whole and not negative, are at most 0, 1, ... n - 1."""
+    last = tensor(list(range(n))).cast(ids.dtype).reshape((n, 1))
+    return _C.sum(_C.le(ids.reshape((1, -1)), last).cast(_C.int32), (1,), False).cast(_C.int32)
+
+
 KERNELS = {
+    "ends_of_groups": _ends_of_groups,
     "swiglu": _C.swiglu,
     "silu": _C.silu,
     "rms_norm": _rms_norm,

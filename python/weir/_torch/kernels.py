@@ -60,6 +60,12 @@ _OPERATORS = {
         "(Tensor x, Tensor r1, Tensor r2, bool interleaved) -> Tensor",
         lambda x, r1, r2, interleaved: x * r1 + _turned(x, interleaved) * r2,
     ),
+    "ends_of_groups": (
+        "(Tensor ids, int n) -> Tensor",
+        lambda ids, n: (
+            (ids[None] <= torch.arange(n, device=ids.device)[:, None]).sum(1, dtype=torch.int32)
+        ),
+    ),
     "rotary": (
         "(Tensor x, Tensor cosines, Tensor sines) -> Tensor",
         lambda x, cosines, sines: (x * cosines + _turned(x, False) * sines).to(x.dtype),

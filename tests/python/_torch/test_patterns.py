@@ -237,3 +237,33 @@ def test_attention_of_heads_that_the_gpus_kernel_does_not_hold_is_pytorchs():
             lowering._on_tensor_cores(Shaped(half, sizes[0]), None, Shaped(half, sizes[1]))
     with pytest.raises(lowering.Decline):
         lowering._on_tensor_cores(*[Shaped(full, 64)] * 3)
+
+
+def route(logits, x, k=2):
+    weights, experts = torch.topk(logits, k)
+    ids, order = torch.sort(experts.reshape(-1))
+    rows = x[order // k] * weights.reshape(-1)[order][:, None]
+    ends = torch.histc(ids.float(), logits.shape[1], 0, logits.shape[1] - 1).cumsum(0, dtype=torch.int32)
+    back = torch.empty_like(order)
+    back[order] = torch.arange(order.shape[0])
+    return rows[back].reshape(-1, k, x.shape[1]).sum(1), ends
+
+
+def test_routing_of_experts_is_counted_and_indexed_in_one_go():
+    logits, x = torch.randn(20, 6), torch.randn(20, 4)
+    names = compiled(route, logits, x, near=1e-6)
+    assert "Where" not in names and "Concat" not in names and len(names) < 24
+
+
+def test_indices_of_arguments_are_looked_at():
+    def function(x, index):
+        return x[index], torch.zeros(5).index_put((index,), x[:3]), x[torch.sort(index)[0]]
+
+    compiled(function, torch.randn(5), torch.tensor([-1, 0, -5]))
+
+
+def test_counts_that_may_be_negative_are_left():
+    def function(ids):
+        return torch.histc(ids.float(), 4, 0, 3).cumsum(0, dtype=torch.int32)
+
+    compiled(function, torch.tensor([0, 1, -7, 3, 9]))
