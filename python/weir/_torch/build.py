@@ -1,5 +1,6 @@
 """From a traced graph (FX, in aten operators) to a weir graph for concrete sizes."""
 
+import functools
 import operator
 
 import torch
@@ -84,8 +85,15 @@ class Builder(OpenSizes):
 
     # ---- the trace ----
 
+    @functools.cached_property
+    def _ends(self):
+        """The graph's placeholders, and its output."""
+        nodes = self.module.graph.nodes
+        (output,) = [n for n in nodes if n.op == "output"]
+        return [n for n in nodes if n.op == "placeholder"], output
+
     def _placeholders(self):
-        return [n for n in self.module.graph.nodes if n.op == "placeholder"]
+        return self._ends[0]
 
     def _check_scopes(self):
         if self.open:
@@ -357,13 +365,13 @@ class Builder(OpenSizes):
 
     def _join_results(self):
         """Results that are complex become values of their own."""
-        (output,) = [n for n in self.module.graph.nodes if n.op == "output"]
+        _, output = self._ends
         for node in fallback.pytree.tree_leaves(output.args[0]):
             if isinstance(node, torch.fx.Node) and isinstance(self.env[node], pairs.Pair):
                 self.env[node] = self._joined(self.env[node])
 
     def _name_outputs(self, built):
-        (output,) = [n for n in self.module.graph.nodes if n.op == "output"]
+        _, output = self._ends
         arguments = {n: i for i, n in enumerate(self._placeholders())}
         slots, outputs = {}, {}  # by memory, and by node
         for node in fallback.pytree.tree_leaves(output.args[0]):

@@ -20,6 +20,7 @@ class Sizes:
 
     def __init__(self, placeholders, args):
         self.known, self._numbers, self._layouts = {}, {}, {}
+        self._traced = {}  # by id: a traced tensor, and what its layout is made of
         self.sources = {}  # how each symbol is read from the arguments: (index, what, dim)
         for index, (node, arg) in enumerate(zip(placeholders, args)):
             val = node.meta.get("val")
@@ -42,6 +43,7 @@ class Sizes:
         """The same for other values of the symbols."""
         other = object.__new__(Sizes)
         other.known, other._numbers, other._layouts = known, {}, {}
+        other._traced = self._traced
         other.sources = self.sources
         return other
 
@@ -54,9 +56,11 @@ class Sizes:
     def number_of(self, expression):
         found = self._numbers.get(expression)
         if found is None:
-            if not expression.free_symbols <= self.known.keys():
+            names, function = symbols.compiled(expression)
+            if not all(name in self.known for name in names):
                 raise Unsupported(f"the size {expression} is known only while the graph runs")
-            found = self._numbers[expression] = symbols.evaluate(expression, self.known)
+            found = int(function(*(self.known[name] for name in names)))
+            self._numbers[expression] = found
         return found
 
     def numbers(self, traced):
@@ -66,11 +70,20 @@ class Sizes:
         """(sizes, strides, offset) of a traced tensor."""
         found = self._layouts.get(id(val))
         if found is None:
-            offset = self.number(val.storage_offset())
-            # The tensor is kept with them: its id must not become another one's.
-            found = (self.numbers(val.shape), self.numbers(val.stride()), offset), val
-            self._layouts[id(val)] = found
-        return found[0]
+            # The tensor is kept with its parts: its id must not become another one's.
+            if id(val) not in self._traced:
+                parts = val.shape, val.stride(), (val.storage_offset(),)
+                self._traced[id(val)] = val, [[_expression(x) for x in part] for part in parts]
+            sizes, strides, (offset,) = (
+                tuple(x if type(x) is int else self.number_of(x) for x in part)
+                for part in self._traced[id(val)][1]
+            )
+            found = self._layouts[id(val)] = sizes, strides, offset
+        return found
+
+
+def _expression(x):
+    return x.node.expr if isinstance(x, torch.SymInt) else int(x)
 
 
 def traced(node):
@@ -99,22 +112,30 @@ def _above(node, memory):
 
 
 def origin(node):
-    """The node whose value this one's is a view of; itself if it is no view."""
-    (memory,) = _memories(node)
-    while (up := _above(node, memory)) is not None:
-        node = up
-    return node
+    """The node whose value this one's is a view of; itself if it is no view. Kept with the node,
+    since graphs stay as they are once something is built of them."""
+    found = node.meta.get("weir_origin")
+    if found is None:
+        (memory,), found = _memories(node), node
+        while (up := _above(found, memory)) is not None:
+            found = up
+        node.meta["weir_origin"] = found
+    return found
 
 
 def _is_detached(node, base):
     """Whether the program cut the view from gradients. Any other view of a result that requires a
     gradient requires one, whatever it was made under."""
-    (memory,) = _memories(node)
-    while node is not None and node is not base:
-        if node.target is torch.ops.aten.detach.default:
-            return True
+    first = node
+    found = first.meta.get("weir_detached")
+    if found is not None and found[0] is base:
+        return found[1]
+    (memory,), detached = _memories(node), False
+    while node is not None and node is not base and not detached:
+        detached = node.target is torch.ops.aten.detach.default
         node = _above(node, memory)
-    return False
+    first.meta["weir_detached"] = base, detached
+    return detached
 
 
 # These copy their argument with its strides and its offset. Fake tensors do not always say so,
