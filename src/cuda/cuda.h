@@ -218,12 +218,12 @@ struct weir__cuda_sink {
     struct weir__cuda_stream *own;     /* whose command it is; NULL while a plan is captured */
 };
 
-static inline struct weir__cuda *weir__cuda_of(const weir_device *dev)
+static inline struct weir__cuda *weir__cuda_of(weir_device *dev)
 {
     return (struct weir__cuda *)dev;
 }
 
-static inline struct weir__cuda_stream *weir__cuda_stream_of(const weir_stream *s)
+static inline struct weir__cuda_stream *weir__cuda_stream_of(weir_stream *s)
 {
     return (struct weir__cuda_stream *)s;
 }
@@ -313,7 +313,7 @@ static inline void weir__cuda_locate(struct weir__cuda_stream **s, uint64_t *seq
 /* Makes the stream write how far it got, unless it will. The second is under the tails lock. */
 weir_status weir__cuda_checkpoint(struct weir__cuda_stream *s);
 weir_status weir__cuda_write(struct weir__cuda_stream *s);
-uint64_t weir__cuda_done(const weir_stream *s);
+uint64_t weir__cuda_done(weir_stream *s);
 /* Finds out which streams are idle. */
 void weir__cuda_look(weir_device *dev);
 

@@ -233,7 +233,7 @@ struct weir__driver {
     /* After a queueing call, outside the lock: wakes whoever must run it. */
     void (*kick)(weir_device *dev);
     /* The last command that is over. */
-    uint64_t (*done)(const weir_stream *s);
+    uint64_t (*done)(weir_stream *s);
     /* Waits until `seq` is over: WEIR_OK, or WEIR_ETIMEDOUT with a report. A timeout of
      * WEIR_TIMEOUT_DEVICE runs out when nothing on the device has moved for
      * dev->op_timeout_ns. */

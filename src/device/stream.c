@@ -54,7 +54,7 @@ free_stream:
     return NULL;
 }
 
-static bool is_idle(const weir_stream *s)
+static bool is_idle(weir_stream *s)
 {
     const weir_device *dev = s->dev;
     uint64_t done = dev->pool.deterministic ? dev->pool.synced[s->slot] : dev->driver->done(s);

@@ -96,7 +96,7 @@ void weir__soft_miss(struct weir__soft_stream *s, const struct weir__cmd *cmd)
 }
 
 /* What the part left in the stream's error, or in `text`; NULL if it has none. */
-static const char *part_error(const struct weir__soft_stream *s, weir_status *status, char *text,
+static const char *part_error(struct weir__soft_stream *s, weir_status *status, char *text,
                               size_t size)
 {
     *status = WEIR_OK;

@@ -263,7 +263,7 @@ weir_status weir__soft_stamp(weir_stream *base, _Atomic uint64_t *ns)
     return WEIR_OK;
 }
 
-uint64_t weir__soft_done(const weir_stream *base)
+uint64_t weir__soft_done(weir_stream *base)
 {
     const struct weir__soft_stream *s = (const struct weir__soft_stream *)base;
 

@@ -194,7 +194,7 @@ weir_status weir__soft_submit(weir_stream *s, const struct weir__kernel *kernel)
 weir_status weir__soft_wait(weir_stream *s, struct weir__mark mark, enum weir__wait how);
 weir_status weir__soft_callback(weir_stream *s, weir_callback_fn fn, void *user);
 weir_status weir__soft_stamp(weir_stream *s, _Atomic uint64_t *ns);
-uint64_t weir__soft_done(const weir_stream *s);
+uint64_t weir__soft_done(weir_stream *s);
 void *weir__soft_map_for(weir_device *dev, size_t size);
 void weir__soft_unmap_for(weir_device *dev, void *address, size_t size);
 extern const struct weir__driver_plans weir__soft_plans;
@@ -275,16 +275,16 @@ void weir__soft_block_failed(struct weir__soft_stream *s, const struct weir__cmd
 void weir__soft_settle_failure(struct weir__soft_stream *s);
 /* Whose error the command at the head is stopped by and puts in error: inside a plan's run that is
  * the stream which the run was called on, whichever stream the command is on. */
-static inline weir_stream *weir__soft_error_stream(const struct weir__soft_stream *s)
+static inline weir_stream *weir__soft_error_stream(struct weir__soft_stream *s)
 {
     const void *bases;
 
     if (weir__likely(!s->lane_left))
-        return (weir_stream *)&s->base;
+        return &s->base;
     bases = weir__soft_lane_cmd(s)->args;
     return &((const struct weir__lane_base *)bases)->stream->base;
 }
-static inline bool weir__soft_has_failed(const struct weir__soft_stream *s)
+static inline bool weir__soft_has_failed(struct weir__soft_stream *s)
 {
     return atomic_load_explicit(&weir__soft_error_stream(s)->failed_at, memory_order_relaxed) !=
            WEIR__NEVER_FAILED;

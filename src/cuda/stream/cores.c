@@ -55,7 +55,7 @@ static unsigned most_of(const struct weir__cuda_split *split, unsigned cores)
 
 int weir__cuda_round_limit(const weir_device *base, int cores)
 {
-    const struct weir__cuda_cores *c = &weir__cuda_of(base)->cores;
+    const struct weir__cuda_cores *c = &((const struct weir__cuda *)base)->cores;
     unsigned best = 0, least = c->total;
 
     if ((unsigned)cores >= c->total)

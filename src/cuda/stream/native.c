@@ -85,8 +85,8 @@ bool weir__cuda_reaches(weir_device *base, const void *address)
 
 bool weir__cuda_reaches_device(const weir_device *dev, const weir_device *other)
 {
-    const struct weir__cuda *to = weir__cuda_of(other);
-    weir__cu_device here = weir__cuda_of(dev)->gpu.device;
+    const struct weir__cuda *to = (const struct weir__cuda *)other;
+    weir__cu_device here = ((const struct weir__cuda *)dev)->gpu.device;
     bool reaches = to->gpu.device == here;
 
     for (int i = 0; i < to->gpu.npeers; i++)

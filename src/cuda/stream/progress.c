@@ -87,7 +87,7 @@ void weir__cuda_look(weir_device *base)
     weir__cuda_leave(dev, pushed);
 }
 
-uint64_t weir__cuda_done(const weir_stream *base)
+uint64_t weir__cuda_done(weir_stream *base)
 {
     struct weir__cuda_stream *s = weir__cuda_stream_of(base);
     struct weir__cuda *dev = weir__cuda_of(base->dev);
