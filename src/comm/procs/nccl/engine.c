@@ -363,6 +363,21 @@ static void nccl_broken(struct weir__procs_group *p)
         abort_all(p);
 }
 
+/* Over the call under way, or without one. */
+static void break_by(struct weir__procs_group *p, const char *words,
+                     struct weir__participant **woken)
+{
+    char text[300];
+
+    if (p->group->rendezvous) {
+        snprintf(text, sizeof text, "NCCL: %s", words);
+        weir__procs_break_over(p, p->group->rendezvous, WEIR_EUNAVAILABLE, text, woken);
+    } else {
+        snprintf(text, sizeof text, "group '%s': NCCL: %s", p->group->name, words);
+        weir__procs_break(p, WEIR_EUNAVAILABLE, text, true, woken);
+    }
+}
+
 /* Asks NCCL every now and then whether something went wrong. */
 static int64_t nccl_pause(struct weir__world *w, bool calls_under_way,
                           struct weir__participant **woken)
@@ -378,12 +393,7 @@ static int64_t nccl_pause(struct weir__world *w, bool calls_under_way,
         n->asked_ns = now;
         if (n->api->async_error(n->comm, &code) || !code || code == 7 /* in progress */)
             continue;
-        if (p->group->rendezvous)
-            weir__procs_break_over(
-                p, p->group->rendezvous, WEIR_EUNAVAILABLE,
-                n->api->error_string ? n->api->error_string(code) : "NCCL failed", woken);
-        else
-            weir__procs_break(p, WEIR_EUNAVAILABLE, "NCCL failed", true, woken);
+        break_by(p, n->api->error_string ? n->api->error_string(code) : "it failed", woken);
     }
     return calls_under_way ? INT64_C(50000000) : INT64_MAX;
 }
