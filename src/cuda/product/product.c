@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-/* The library may round before it adds a bias of 16 bits; added to what is there it is exact. */
-static bool bias_first(const struct weir__product *p)
+bool weir__cuda_bias_first(const struct weir__product *p)
 {
-    return p->bias && weir_dtype_size(p->dtype) == 2;
+    return p->bias && weir_dtype_size(p->dtype) == 2 &&
+           (p->bias_step != 1 || (uintptr_t)p->bias % 16);
 }
 
 /* ---- what the library can be asked for ---- */
@@ -64,7 +64,7 @@ static bool make_key(const struct weir__product *p, unsigned cores, struct weir_
     key->k = p->k;
     key->cores = cores;
     key->batch = 1;
-    key->biased = p->bias && !bias_first(p);
+    key->biased = p->bias && !weir__cuda_bias_first(p);
     if (!layout_of(p->m, p->k, p->a_row, p->a_col, &key->lda, &key->a_turned) ||
         !layout_of(p->k, p->n, p->b_row, p->b_col, &key->ldb, &key->b_turned) ||
         !layout_of(p->m, p->n, p->c_row, p->c_col, &key->ldc, &c_turned) || c_turned ||
@@ -392,8 +392,8 @@ static int multiply_all(const struct weir__cuda_sink *sink, const struct weir__c
             c += rest % x->shape[d] * x->c_step[d];
             rest /= x->shape[d];
         }
-        r = weir__cuda_product_multiply(sink, p, algorithm, bias_first(x) && !sink->into, x,
-                                        x->a + a * size, x->b + b * size, to + c * size);
+        r = weir__cuda_product_multiply(sink, p, algorithm, weir__cuda_bias_first(x) && !sink->into,
+                                        x, x->a + a * size, x->b + b * size, to + c * size);
     }
     return r;
 }
@@ -409,7 +409,7 @@ weir_status weir__cuda_product_issue(const struct weir__cuda_sink *sink,
 
     if (n > 1 && weir__cuda_product_stack(x, n, sink->into != NULL, &stack))
         all = &stack;
-    for (int i = 0; i < n && bias_first(x) && !sink->into; i++)
+    for (int i = 0; i < n && weir__cuda_bias_first(x) && !sink->into; i++)
         if ((st = spread_bias(sink, &x[i])))
             return st;
     if (!(r = multiply_all(sink, p, algorithm, all)))

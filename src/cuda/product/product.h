@@ -63,6 +63,10 @@ int weir__cuda_product_multiply(const struct weir__cuda_sink *sink,
                                 const struct weir__cuda_product *p, int algorithm, double beta,
                                 const struct weir__product *x, const char *a, const char *b,
                                 char *c);
+/* Whether the bias is written to c before the product is added to it. That rounds twice on an H200:
+ * it is for a bias of 16 bits that the library, which adds it before it rounds, does not take. */
+bool weir__cuda_bias_first(const struct weir__product *p);
+
 /* One product, or several that are a stack, with their bias, by that algorithm. */
 weir_status weir__cuda_product_issue(const struct weir__cuda_sink *sink,
                                      const struct weir__cuda_product *p, int algorithm,

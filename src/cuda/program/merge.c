@@ -58,7 +58,9 @@ bool weir__cuda_product_stack(const struct weir__product *x, int n, bool packed,
 
     for (int i = 0; i < n; i++) {
         /* A bias that the library adds is one for all. */
-        if (x[i].ndims || !is_alike(x, &x[i]) || (size != 2 && x[i].bias != x->bias))
+        bool fits = weir__cuda_bias_first(x) ? weir__cuda_bias_first(&x[i]) : x[i].bias == x->bias;
+
+        if (x[i].ndims || !is_alike(x, &x[i]) || !fits)
             return false;
         sorted[i] = &x[i];
     }
