@@ -350,7 +350,7 @@ class CompilerConfig(_Group):
         "post_grad_custom_post_pass": (None, _callable),
         "static_kernels": _flag,
         "auto_streams": _flag,
-        "one_launch": _flag,
+        "one_launch": _on,
     }
 
     def say_what_has_no_effect(self) -> None:

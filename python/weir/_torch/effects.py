@@ -6,6 +6,8 @@ random numbers follow one generator. Operators of namespaces that are not PyTorc
 anything.
 """
 
+import operator
+
 import torch
 from torch.fx.node import _side_effectful_functions
 
@@ -62,10 +64,17 @@ def _check_operator(node):
         raise Unsupported(f"{op} writes to its arguments")
     if op.namespace == "quantized" or "::quantize_per" in op._schema.name:
         raise Unsupported(f"{op} is about quantized tensors")  # fake ones are not marked as such
-    for returned in op._schema.returns:
+    for place, returned in enumerate(op._schema.returns):
         kind = str(returned.type)
-        if "Tensor" not in kind and op not in SIZES:
+        if "Tensor" not in kind and op not in SIZES and _is_used(node, place):
             raise Unsupported(f"{op} gives a {kind} that is known only while the graph runs")
+
+
+def _is_used(node, place):
+    """Whether somebody takes that result: attention on a GPU gives sizes that nobody wants."""
+    if node.target is _WITH_EFFECTS or len(node.target._schema.returns) == 1:
+        return True
+    return any(user.target is not operator.getitem or user.args[1] == place for user in node.users)
 
 
 def _check_tensor(node, val):

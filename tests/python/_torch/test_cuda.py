@@ -321,6 +321,99 @@ def test_arguments_that_are_written_to_and_tensors_of_the_host():
     torch.testing.assert_close(a, b)
 
 
+# ---- one launch ----
+
+
+def captured(backend):
+    (graph,) = backend.graphs
+    (made,) = graph.plans.values()
+    return made.captured
+
+
+def test_kernels_of_both_are_one_launch_and_results_stay():
+    def f(x, w):
+        y = torch.relu(x) @ w
+        z = torch.cumprod(y, 0)
+        return z * 2, y[1:], torch.sort(z, 1).indices
+
+    backend, w = weir.get_npu_backend(), randn(64, 64)
+    run = torch.compile(f, backend=backend, fullgraph=True)
+    with torch.no_grad():
+        xs = [randn(64, 64) * 0.1 for _ in range(8)]
+        got = [run(x, w) for x in xs]
+        for x, results in zip(xs, got):
+            for mine, want in zip(results[:2], f(x, w)[:2]):
+                torch.testing.assert_close(mine, want, rtol=1e-3, atol=1e-3)
+    assert captured(backend).reason is None and captured(backend).launches >= 4
+
+
+def test_one_launch_follows_the_current_stream():
+    f = lambda x: torch.cumprod(x + 1, 0) * 2  # noqa: E731
+    backend = weir.get_npu_backend()
+    run = torch.compile(f, backend=backend, fullgraph=True)
+    x = torch.zeros(64, 64, device="cuda")
+    with torch.no_grad():
+        for i in range(12):
+            stream = torch.cuda.Stream() if i % 3 == 2 else torch.cuda.current_stream()
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                busy(512, 2)
+                x.fill_(i * 1e-3)
+                got = run(x)
+                torch.testing.assert_close(got, f(x))
+            torch.cuda.current_stream().wait_stream(stream)
+    assert captured(backend).launches
+
+
+def test_an_index_out_of_range_in_one_launch_is_told():
+    def f(x, i):
+        return torch.cumprod(torch.nn.functional.embedding(i, x), 0) * 2
+
+    backend = weir.get_npu_backend()
+    run = torch.compile(f, backend=backend, fullgraph=True)
+    x, i = randn(10, 8), torch.arange(4, device="cuda")
+    side = weir.Stream()
+    with torch.no_grad():
+        with weir.stream(side):
+            for _ in range(5):
+                torch.testing.assert_close(run(x, i), f(x, i))
+            i.fill_(12)
+            run(x, i)
+            with pytest.raises(weir.Error, match="index 12 is out of range"):
+                side.synchronize()
+        i.fill_(3)
+        torch.cuda.synchronize()
+        torch.testing.assert_close(run(x, i), f(x, i))
+    assert captured(backend).launches >= 3
+
+
+def test_what_asks_the_gpu_something_stays_in_parts():
+    def f(x):
+        return torch.linalg.cholesky(x @ x.t() + 4) * 2
+
+    backend = weir.get_npu_backend()
+    run = torch.compile(f, backend=backend, fullgraph=True)
+    x = torch.eye(8, device="cuda") * 2
+    with torch.no_grad():
+        for _ in range(6):
+            torch.testing.assert_close(run(x), f(x), rtol=1e-4, atol=1e-4)
+    assert captured(backend).reason
+    assert (x + 1).sum().item() == 80  # the GPU is well
+
+
+@pytest.mark.parametrize("keys, values", [(192, 128), (256, 256), (64, 64)])
+def test_attention_of_any_head_size(keys, values):
+    q, k = randn(1, 4, 64, keys).bfloat16(), randn(1, 4, 64, keys).bfloat16()
+    v = randn(1, 4, 64, values).bfloat16()
+    f = lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)  # noqa: E731
+    backend = weir.get_npu_backend()
+    run = torch.compile(f, backend=backend, fullgraph=True)
+    with torch.no_grad():
+        for _ in range(4):
+            torch.testing.assert_close(run(q, k, v), f(q, k, v), rtol=2e-2, atol=2e-2)
+    assert bool(backend.coverage.fallback) == (keys > 128)
+
+
 def test_gradients():
     model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 4)).cuda()
     x = randn(8, 16)

@@ -178,3 +178,22 @@ def test_collectives_meet_those_of_the_other_rank(tmp_path):
         for rank in ranks:
             rank.kill()
     assert [out.strip() for out, _ in said] == ["right", "right"], said
+
+
+def test_numbers_among_results_matter_only_to_those_who_take_them():
+    import operator
+
+    from weir._torch import effects
+    from weir._torch.places import Unsupported
+
+    def graph(which):
+        made = torch.fx.Graph()
+        q = made.placeholder("q")
+        op = torch.ops.aten._scaled_dot_product_flash_attention.default
+        call = made.call_function(op, (q, q, q))
+        made.output(made.call_function(operator.getitem, (call, which)))
+        return torch.fx.GraphModule({}, made)
+
+    effects.check(graph(0))
+    with pytest.raises(Unsupported, match="known only while the graph runs"):
+        effects.check(graph(4))  # the length of the longest query

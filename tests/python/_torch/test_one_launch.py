@@ -17,15 +17,9 @@ def mixed(x, w):
     return z * 2, y[1:], x, z
 
 
-def in_one_launch():
-    config = weir.CompilerConfig()
-    config.one_launch = True
-    return weir.get_npu_backend(compiler_config=config)
-
-
 @pytest.fixture
 def model(host):  # noqa: F811
-    backend = in_one_launch()
+    backend = weir.get_npu_backend()
     run = torch.compile(mixed, backend=backend, fullgraph=True)
     w = torch.randn(4, 4)
 
@@ -143,7 +137,9 @@ def test_threads_that_meet_take_turns_or_go_part_by_part(model):
 
 @pytest.mark.parametrize("training", [True, False])
 def test_the_option_and_training_keep_it_off(host, training):  # noqa: F811
-    backend = in_one_launch() if training else weir.get_npu_backend()
+    config = weir.CompilerConfig()
+    config.one_launch = training
+    backend = weir.get_npu_backend(compiler_config=config)
     w = torch.randn(4, 4, requires_grad=training)
     run = torch.compile(mixed, backend=backend, fullgraph=True)
     for _ in range(5):
@@ -161,7 +157,7 @@ def test_steps_on_other_streams_or_with_effects_are_told(host):  # noqa: F811
         return torch.cumprod(x, 0) + torch.rand(4)
 
     for function, reason in ((streams, "streams or cores"), (random, "has effects")):
-        backend = in_one_launch()
+        backend = weir.get_npu_backend()
         run = torch.compile(function, backend=backend, fullgraph=True)
         with torch.no_grad():
             for _ in range(4):
