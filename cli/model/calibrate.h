@@ -2,6 +2,7 @@
  *
  *   calibrate_graphs.c    what is run
  *   calibrate_measure.c   what it takes
+ *   calibrate_sweep.c     operators from small to large, and curves of them
  *   calibrate_fit.c       the figures of a profile that make the model take the same
  *   cmd_calibrate.c       the command and its report
  */
@@ -9,6 +10,10 @@
 #define WEIR_CLI_CALIBRATE_H
 
 #include <weir/weir.h>
+
+#include "sim/profile.h"
+
+struct progress;
 
 /* ---- graphs ---- */
 
@@ -25,12 +30,14 @@ struct calibration_graph {
         BODY_EXPERTS, /* a gate and `nodes` experts; with two streams one more is shared, beside
                        * the others */
         BODY_SEED,    /* add, matmul, matmul and add on three streams that wait for each other */
+        BODY_SWEEP,   /* chains of one operator, one for each stream: calibrate_sweep.c */
         BODY_FILE,    /* `name` is its path */
     } body;
     int nodes, streams;
     int64_t n;
     weir_dtype dtype;
     bool compute_bound;
+    int sweep; /* of BODY_SWEEP */
 };
 
 weir_status calibration_build(const struct calibration_graph *what, weir_device *dev,
@@ -54,6 +61,25 @@ weir_status calibration_bandwidth(weir_device *dev, int cores, double *gb_s);
 
 /* ---- fitting ---- */
 
+enum {
+    SWEEP_MEMORY,
+    SWEEP_ROWS,
+    SWEEP_WEIGHTS,
+    SWEEP_PRODUCTS,
+    SWEEP_DEPTH,
+    SWEEP_ATTENTION,
+    SWEEP_VECTOR,
+    CALIBRATION_SWEEPS
+};
+
+/* Graphs of one operator that take longer and longer. */
+struct calibration_sweep {
+    int n;
+    double amount[WEIR__CURVE_POINTS];    /* bytes or flops of one operator */
+    double us[WEIR__CURVE_POINTS];        /* of the graph on one stream */
+    double beside_us[WEIR__CURVE_POINTS]; /* of as many nodes on each of several */
+};
+
 enum { CALIBRATION_TYPES = 3 };
 extern const weir_dtype calibration_types[CALIBRATION_TYPES];
 
@@ -64,13 +90,31 @@ struct calibration {
     double memory_gib;
     double matrix_gflops[CALIBRATION_TYPES]; /* of one core, while all of them work; NaN where
                                               * there is no such kernel */
+    double ratio[CALIBRATION_TYPES]; /* of that in f16: flops of a product of f16 that takes as
+                                      * long, the other way round */
     double vector_gflops;
     double core_gb_s, memory_gb_s; /* one core alone; all of them */
     double launch_us;              /* of an operator issued by itself */
     double graph_launch_us;        /* of an operator of a graph */
     double dispatch_us;            /* of a graph, for the host */
     double event_us;               /* from one stream to another */
+    struct calibration_sweep sweeps[CALIBRATION_SWEEPS];
+    /* Of graphs that no figure comes from, once they are known; 0 graphs before. */
+    int held_out;
+    double median_error, worst_error, most_errors; /* most: what 9 of 10 are within */
 };
+
+weir_status calibration_measure_sweeps(struct calibration *c, weir_device *dev,
+                                       struct calibration_runs *runs, struct progress *progress);
+/* Adds inputs, nodes and outputs of a BODY_SWEEP. */
+weir_status calibration_build_sweep(const struct calibration_graph *what, weir_graph *g);
+/* The most of any size, an amount a microsecond; of memory what the largest reaches. */
+double calibration_peak(const struct calibration *c, int sweep);
+/* What an operator of the kind does in so many microseconds, by itself. */
+double calibration_amount_in(const struct calibration *c, int sweep, double us);
+/* The share of `peak` that each size reaches, by itself or beside others. */
+void calibration_curve(const struct calibration *c, int sweep, double peak, bool beside,
+                       struct weir__curve *out);
 
 /* Writes the profile. returns  -1, or an exit status after a complaint. */
 int calibration_write(const struct calibration *c, const char *path);
@@ -78,11 +122,5 @@ int calibration_write(const struct calibration *c, const char *path);
  * returns  as above. */
 int calibration_predict(const struct calibration *c, const char *scratch,
                         const struct calibration_graph *what, double *us);
-/* *rate becomes the one at which the model takes, over the graphs, what was measured: the
- * geometric mean of what each of them asks for. It is a figure of `c`.
- * returns  as above. */
-int calibration_fit(struct calibration *c, const char *scratch,
-                    const struct calibration_graph *graphs, const double *measured, int n,
-                    double *rate);
 
 #endif

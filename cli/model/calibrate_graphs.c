@@ -147,6 +147,13 @@ weir_status calibration_build(const struct calibration_graph *what, weir_device 
         return weir_graph_load_file(dev, what->name, out);
     if ((st = weir_graph_create(dev, &g)))
         return st;
+    if (what->body == BODY_SWEEP) {
+        if ((st = calibration_build_sweep(what, g)))
+            weir_graph_destroy(g);
+        else
+            *out = g;
+        return st;
+    }
     if (!(st = weir_graph_input(g, "x", what->dtype, 2, shape, &x)) &&
         !(st = weir_graph_input(g, "w", what->dtype, 2, shape, &w)) &&
         !(st = weir_graph_begin(g))) {

@@ -65,6 +65,9 @@ struct weir__cost {
     double flops;
     double bytes;     /* read + written */
     double m, n, k;   /* of a matrix product, 0 for anything else */
+    bool rows;        /* of a vector operator: it reduces rows */
+    double units;     /* of attention: stacks of queries; m queries and k keys each, and */
+    bool causal;      /* each query sees only keys up to its own */
     const char *type; /* it computes in, where that is not the first input's: "i8", "f8" */
 };
 

@@ -91,6 +91,10 @@ static void cost(const struct weir__call *call, struct weir__cost *cost)
     if (options->causal && lq > 0)
         keys = lq > keys ? keys * (keys + 1) / (2 * lq) : keys - (lq - 1) / 2;
     cost->flops = 2.0 * elements * keys;
+    cost->m = lq;
+    cost->k = (double)k->shape[k->ndim - 2];
+    cost->units = lq > 0 ? (double)weir__view_numel(q) / lq / (double)q->shape[q->ndim - 1] : 0;
+    cost->causal = options->causal;
     for (int i = 1; i < call->nin; i++)
         if (call->in[i])
             elements += (double)weir__view_numel(call->in[i]);

@@ -84,6 +84,7 @@ static weir_status prepare_rms_norm(const struct weir__call *call, struct weir__
 static void cost(const struct weir__call *call, struct weir__cost *c)
 {
     weir__ew_cost(call, 8, c);
+    c->rows = true;
 }
 
 const struct weir__op weir__op_layer_norm = {

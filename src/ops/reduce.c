@@ -218,6 +218,7 @@ static void cost(const struct weir__call *call, struct weir__cost *c)
     double n = (double)weir__view_numel(call->in[0]);
 
     c->flops = n;
+    c->rows = true;
     c->bytes =
         n * (double)weir_dtype_size(call->in[0]->dtype) +
         (double)weir__view_numel(&call->out[0]) * (double)weir_dtype_size(call->out[0].dtype);

@@ -69,6 +69,7 @@ static weir_status prepare_softmax(const struct weir__call *call, struct weir__w
 static void cost_softmax(const struct weir__call *call, struct weir__cost *cost)
 {
     weir__ew_cost(call, 16, cost);
+    cost->rows = true;
 }
 
 const struct weir__op weir__op_softmax = {
@@ -160,6 +161,7 @@ static void cost_gating(const struct weir__call *call, struct weir__cost *cost)
     double n = (double)weir__view_numel(call->in[0]);
 
     cost->flops = 20 * n;
+    cost->rows = true;
     cost->bytes = n * (double)weir_dtype_size(call->in[0]->dtype) +
                   (double)weir__view_numel(&call->out[0]) *
                       (double)(weir_dtype_size(call->in[0]->dtype) + sizeof(int32_t));

@@ -126,18 +126,73 @@ static double head_us(const struct weir__profile *p, const struct weir__load *lo
     return load->engine == WEIR_ENGINE_VECTOR ? p->vector_head_us : p->cube_head_us;
 }
 
+/* Flop of one core in a microsecond. */
+static double core_rate(const struct weir__profile *p, weir_engine engine)
+{
+    bool cube = engine == WEIR_ENGINE_CUBE || engine == WEIR_ENGINE_MIX;
+    double share = engine == WEIR_ENGINE_MIX ? p->mix_efficiency : p->cube_efficiency;
+    double rate =
+        cube ? p->cube_flop_per_cycle * share : p->vector_flop_per_cycle * p->vector_efficiency;
+
+    return rate * p->clock_mhz;
+}
+
 /* Microseconds of one block by what it computes and moves. */
 static double block_us(const struct weir__profile *p, const struct weir__load *load, double blocks)
 {
-    bool cube = load->engine == WEIR_ENGINE_CUBE || load->engine == WEIR_ENGINE_MIX;
-    double share = load->engine == WEIR_ENGINE_MIX ? p->mix_efficiency : p->cube_efficiency;
-    double rate =
-        cube ? p->cube_flop_per_cycle * share : p->vector_flop_per_cycle * p->vector_efficiency;
     double gb_s = load->engine == WEIR_ENGINE_SDMA ? p->sdma_gb_s : p->core_gb_s;
-    double compute = load->flops / blocks / (rate * p->clock_mhz);
+    double compute = load->flops / blocks / core_rate(p, load->engine);
     double memory = load->bytes / blocks / (gb_s * 1e3);
 
     return compute > memory ? compute : memory;
+}
+
+/* What the operator takes by the profile's curves on so many cores, by itself or beside others. */
+static double curve_us(const struct weir__profile *p, const struct weir__load *load, double cores,
+                       bool beside)
+{
+#define PICK(key) (beside ? &p->key##_beside : &p->key)
+    bool cube = load->engine == WEIR_ENGINE_CUBE, mix = load->engine == WEIR_ENGINE_MIX;
+    const struct weir__curve *flops = cube  ? PICK(cube_curve)
+                                      : mix ? PICK(mix_curve)
+                                            : PICK(vector_curve);
+    const struct weir__curve *bytes = cube         ? PICK(weight_curve)
+                                      : load->rows ? PICK(row_curve)
+                                                   : PICK(hbm_curve);
+    const struct weir__curve *depth = PICK(depth_curve);
+#undef PICK
+    double all = p->shared_cores > 0 || cube || mix ? p->cube_cores : p->vector_cores;
+    double share = fmin(1, cores / all), rate = core_rate(p, load->engine) * cores;
+    double gb_s = fmin(p->hbm_gb_s * p->hbm_efficiency, cores * p->core_gb_s) * 1e3;
+
+    double work = load->flops * fmax(1, load->waste);
+    double us = fmax(work / rate / weir__curve_at(flops, work / share),
+                     load->bytes / gb_s / weir__curve_at(bytes, load->bytes / share));
+
+    return load->depth > 0 && depth->n ? fmax(us, load->depth / weir__curve_at(depth, load->depth))
+                                       : us;
+}
+
+/* By the curves of the profile: it has its cores to itself for as long as it would take beside
+ * others; what it takes longer by itself is launching and waiting, which others do not wait for. */
+static bool by_curves(const struct weir__model *m, const struct weir__load *load, uint32_t cores,
+                      struct weir__sim_op *out)
+{
+    const struct weir__profile *p = &m->profile;
+    double us, busy;
+
+    if (!p->hbm_curve.n || load->engine > WEIR_ENGINE_MIX)
+        return false;
+    us = curve_us(p, load, cores, false);
+    busy = fmin(us, curve_us(p, load, cores, true));
+    out->cores = out->blocks = cores;
+    out->block_ps = weir__model_ps(busy);
+    out->launch_ps += weir__model_overhead(m, us - busy);
+    if (out->block_ps)
+        out->draws[WEIR__FLOW_HBM] =
+            (uint64_t)(fmin(load->bytes * 1e6 / busy, p->hbm_gb_s * p->hbm_efficiency * 1e9) /
+                       out->blocks);
+    return true;
 }
 
 /* What one block draws. An operator that is known by its whole time takes that time alone,
@@ -162,6 +217,11 @@ void weir__model_op(const struct weir__model *m, const struct weir__load *load,
     *out = (struct weir__sim_op){.comm = load->comm};
     set_cores(&m->profile, load, out);
     cores = cores ? cores : 1;
+    out->launch_ps =
+        weir__model_overhead(m, launch_us(&m->profile, load) + head_us(&m->profile, load));
+    if (!timed && !load->gang && !load->together && (load->flops > 0 || load->bytes > 0) &&
+        by_curves(m, load, load->cores ? load->cores : 1, out))
+        return;
     /* It is cut for the cores it may have: more of them are never slower. */
     if (!timed && (load->flops > 0 || load->bytes > 0))
         blocks = cores;
@@ -176,8 +236,6 @@ void weir__model_op(const struct weir__model *m, const struct weir__load *load,
     }
     out->blocks = blocks;
     out->cores = cores;
-    out->launch_ps =
-        weir__model_overhead(m, launch_us(&m->profile, load) + head_us(&m->profile, load));
     bytes = load->bytes / blocks;
     l2 = bytes;
     if (load->engine == WEIR_ENGINE_CUBE && load->flops / blocks / CUBE_FLOP_PER_L2_BYTE > l2)

@@ -35,6 +35,9 @@ struct weir__load {
     bool gang, together; /* barrier over all blocks; cores granted at once */
     double block_us;     /* what a block takes alone; 0: by flops and bytes */
     double flops, bytes; /* of all blocks; flops as weir__model_flops counts them */
+    bool rows;           /* of a vector operator: it reduces rows */
+    double depth;        /* of a product that is not split along it: k; else 0 */
+    double waste;        /* of attention: what the fullest core has over the mean, if more than 1 */
     bool comm;
     bool in_graph;
 };

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <locale.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,17 @@ static const struct field {
 #define FIELD(key, least, most, what) {#key, offsetof(struct weir__profile, key), least, most},
     WEIR__PROFILE_FIELDS(FIELD)
 #undef FIELD
+};
+
+static const struct {
+    const char *key;
+    size_t offset;
+} curves[] = {
+#define CURVE(key, what)                         \
+    {#key, offsetof(struct weir__profile, key)}, \
+        {#key "_beside", offsetof(struct weir__profile, key##_beside)},
+    WEIR__PROFILE_CURVES(CURVE)
+#undef CURVE
 };
 
 /* Other names that people use for some. */
@@ -107,6 +119,51 @@ static weir_status read_number(struct reader *r, const struct field *f, const ch
     return WEIR_OK;
 }
 
+double weir__curve_at(const struct weir__curve *c, double x)
+{
+    int i = 0;
+    double y, share;
+
+    if (!c->n || !(x > 0))
+        return 1;
+    if (x <= c->x[0]) /* below the first point an operator takes as long as there, and no longer */
+        return c->y[0] * x / c->x[0];
+    while (i + 1 < c->n && x > c->x[i + 1])
+        i++;
+    if (i + 1 == c->n)
+        return c->y[i];
+    share = log(x / c->x[i]) / log(c->x[i + 1] / c->x[i]);
+    y = c->y[i] + share * (c->y[i + 1] - c->y[i]);
+    /* The time of the point before is the least. */
+    return fmin(y, c->y[i] * x / c->x[i]);
+}
+
+static weir_status read_curve(struct reader *r, const char *key, struct weir__curve *c,
+                              const char *value)
+{
+    *c = (struct weir__curve){0};
+    for (const char *at = value; *at;) {
+        double x, y;
+        int used = 0;
+
+        if (c->n == WEIR__CURVE_POINTS)
+            return weir__fail(WEIR_EPARSE, "%s:%d: %s has more than %d points", r->where, r->line,
+                              key, WEIR__CURVE_POINTS);
+        if (sscanf(at, "%lf:%lf%n", &x, &y, &used) != 2 || (at[used] && at[used] != ',') ||
+            !(x > 0 && x < 1e30 && y > 0 && y < 1e6))
+            return weir__fail(WEIR_EPARSE, "%s:%d: %s is '%.60s' there, not x:y,x:y,...", r->where,
+                              r->line, key, at);
+        if (c->n && (x <= c->x[c->n - 1] || x / y < c->x[c->n - 1] / c->y[c->n - 1] * (1 - 1e-9)))
+            return weir__fail(WEIR_EPARSE,
+                              "%s:%d: %s: what is larger must take longer, and %g:%g does not",
+                              r->where, r->line, key, x, y);
+        c->x[c->n] = x;
+        c->y[c->n++] = y;
+        at += used + (at[used] == ',');
+    }
+    return WEIR_OK;
+}
+
 static weir_status read_pair(struct reader *r, const char *key, const char *value,
                              const char *source)
 {
@@ -129,6 +186,10 @@ static weir_status read_pair(struct reader *r, const char *key, const char *valu
         r->given[i] = r->known[i] = true;
         return read_number(r, &fields[i], value);
     }
+    for (size_t i = 0; i < weir__countof(curves); i++)
+        if (!strcmp(curves[i].key, key))
+            return read_curve(r, key, (struct weir__curve *)((char *)r->out + curves[i].offset),
+                              value);
     return weir__fail(WEIR_EPARSE, "%s:%d: there is no key '%s' in a profile", r->where, r->line,
                       key);
 }

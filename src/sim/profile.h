@@ -2,6 +2,7 @@
  *
  * A profile is a text of lines `key value # source`. Every figure says where it comes from:
  * the source of a built-in one begins with `published`, `measured`, `fitted` or `guessed`.
+ * A curve's value is `x:y,x:y,...`: the share y of the rate that operators of size x reach.
  * A line that starts with # is a comment. `inherits NAME` takes the figures of another
  * profile first. Keys, units and ranges are the table below, and no others exist.
  */
@@ -73,11 +74,37 @@
     X(pull_efficiency, 0.01, 1, "share of a link that other collectives reach")          \
     X(error, 0, 1, "of a prediction: what 9 of 10 published figures are within")
 
+/* Curves, which a profile may leave out: an operator reaches its rate then whatever its size. Each
+ * comes twice: for an operator by itself, launch and all, and, as `_beside`, for one of many on
+ * several streams, whose launches and tails others hide. Flops are as weir__model_flops counts
+ * them. */
+#define WEIR__PROFILE_CURVES(X)                                                           \
+    X(hbm_curve, "of hbm_gb_s, over the bytes of elementwise operators")                  \
+    X(row_curve, "of hbm_gb_s, over the bytes of operators that reduce rows")             \
+    X(weight_curve, "of hbm_gb_s, over the bytes of matrix operators")                    \
+    X(cube_curve, "of the rate of matrix operators, over their flops")                    \
+    X(depth_curve, "k a microsecond that a product of more than 128 rows passes, over k") \
+    X(mix_curve, "of the rate of fused attention, over its flops")                        \
+    X(vector_curve, "of the rate of vector operators, over their flops")
+
+enum { WEIR__CURVE_POINTS = 16 };
+struct weir__curve {
+    int n;                                               /* 0: none */
+    double x[WEIR__CURVE_POINTS], y[WEIR__CURVE_POINTS]; /* x rises; so does x / y, so that more
+                                                          * work never takes less time */
+};
+/* Between points along log x, flat beyond them, but y never falls faster than x: 1 without a curve.
+ */
+double weir__curve_at(const struct weir__curve *c, double x);
+
 struct weir__profile {
     char name[32];  /* "910_9391" */
     char about[64]; /* for people */
 #define WEIR__PROFILE_MEMBER(key, least, most, what) double key;
     WEIR__PROFILE_FIELDS(WEIR__PROFILE_MEMBER)
+#undef WEIR__PROFILE_MEMBER
+#define WEIR__PROFILE_MEMBER(key, what) struct weir__curve key, key##_beside;
+    WEIR__PROFILE_CURVES(WEIR__PROFILE_MEMBER)
 #undef WEIR__PROFILE_MEMBER
 };
 

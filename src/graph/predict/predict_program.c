@@ -1,6 +1,8 @@
 /* A graph as a program of the modelled machine. */
 #include "graph/predict/predict_program.h"
 
+#include <math.h>
+
 #include "graph/build/stand_in.h"
 #include "tensor/kernel_params.h"
 
@@ -75,6 +77,30 @@ static void take_as_measured(const struct weir__kernel_params *p, struct weir__s
     memset(op->draws, 0, sizeof op->draws);
 }
 
+/* Attention is cut into stacks of 128 queries, which cores take in turns: what the core with the
+ * most has, of the mean. */
+static double attention_waste(const struct weir__cost *cost, unsigned cores)
+{
+    const double tile = 128, most_units = 1 << 20;
+    double rows = ceil(cost->m / tile), units = cost->units * rows, longest = 0, all = 0;
+
+    if (!(units >= 1) || units > most_units || cost->m <= 1)
+        return 1;
+    for (unsigned c = 0; c < cores && c < units; c++) {
+        double sum = 0;
+
+        for (double u = c; u < units; u += cores) {
+            double row = fmod(u, rows);
+            double last = fmin(cost->m, (row + 1) * tile) + cost->k - cost->m;
+
+            sum += cost->causal ? fmax(0, fmin(cost->k, last)) : cost->k;
+        }
+        longest = fmax(longest, sum);
+        all += sum;
+    }
+    return all > 0 ? longest * cores / all : 1;
+}
+
 static weir_status load_operator(const weir_device *dev, const struct weir__node *n,
                                  weir_cores limit, struct weir__load *load)
 {
@@ -82,6 +108,7 @@ static weir_status load_operator(const weir_device *dev, const struct weir__node
     struct weir__stand_in s;
     struct weir__cost cost = {0};
     struct weir__work work;
+    double waste = 1;
     weir_status st;
 
     weir__stand_in_init(&s, n, own ? own : all_cores(dev, n->op->engine), NULL);
@@ -90,6 +117,10 @@ static weir_status load_operator(const weir_device *dev, const struct weir__node
         return st;
     if (n->op->cost)
         n->op->cost(&s.call, &cost);
+    if (cost.units > 0) {
+        waste = attention_waste(&cost, own ? own : all_cores(dev, n->op->engine));
+        cost.m = cost.k = 0; /* no product */
+    }
     weir__cost_scale(&cost, dev->model, work.engine, n->nin && s.ins[0] ? s.ins[0] : NULL);
     *load = (struct weir__load){
         .engine = work.engine,
@@ -98,6 +129,9 @@ static weir_status load_operator(const weir_device *dev, const struct weir__node
         .gang = work.gang && work.blocks > 1,
         .flops = cost.flops,
         .bytes = cost.bytes,
+        .rows = cost.rows,
+        .depth = work.engine == WEIR_ENGINE_CUBE && cost.m > 128 ? cost.k : 0,
+        .waste = waste,
         .comm = work.engine == WEIR_ENGINE_SDMA,
     };
     return WEIR_OK;

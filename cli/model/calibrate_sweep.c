@@ -1,0 +1,291 @@
+/* Operators of one kind, from small to large, on one stream and on several: what share of the
+ * device's rates each size reaches by itself, and beside others. */
+#include <math.h>
+#include <stdio.h>
+
+#include "model/calibrate.h"
+#include "progress.h"
+
+/* A device that takes longer than this for one of them is not asked for the next. */
+#define LONGEST_US 3e4
+#define GELU_FLOPS 40 /* of an element, as its row in ops/unary.c has it */
+enum {
+    FEW_ROWS = 16,
+    SOME_ROWS = 256,
+    COLUMNS = 512,
+    STREAMS = 4,
+    HEADS = 16,
+    HEAD_SIZE = 128,
+    MANY_CORES = 32
+};
+
+static const struct {
+    const char *name;
+    weir_dtype dtype;
+    int nodes;                         /* of each stream */
+    int64_t sizes[WEIR__CURVE_POINTS]; /* 0 ends them */
+} sweeps[CALIBRATION_SWEEPS] = {
+    [SWEEP_MEMORY] = {"elementwise",
+                      WEIR_F32,
+                      8,
+                      {1, 24, 48, 96, 192, 384, 768, 1152, 1536, 2304, 3072, 4608, 6144}},
+    [SWEEP_ROWS] = {"rows", WEIR_F16, 6, {24, 48, 96, 192, 384, 768, 1152, 1536, 3072, 4608, 6144}},
+    [SWEEP_WEIGHTS] = {"products of a few rows",
+                       WEIR_F16,
+                       4,
+                       {96, 192, 384, 768, 1536, 2304, 3072, 4608, 6144, 8192}},
+    [SWEEP_PRODUCTS] = {"products",
+                        WEIR_F16,
+                        4,
+                        {48, 96, 192, 384, 576, 768, 1152, 1536, 2304, 3072, 4608}},
+    [SWEEP_DEPTH] = {"products of all depths", WEIR_F16, 1, {96, 384, 768, 1536, 3072, 6144}},
+    [SWEEP_ATTENTION] = {"attention", WEIR_F16, 2, {48, 96, 192, 384, 576, 768, 1152, 1536, 3072}},
+    [SWEEP_VECTOR] = {"gelu", WEIR_F32, 4, {48, 96, 192, 384, 768, 1536, 3072, 6144}},
+};
+
+/* Of attention: stacks of 128 queries are shared out in turns, as the model counts them. */
+static double waste(double n, int cores)
+{
+    double units = HEADS * ceil(n / 128);
+
+    return ceil(units / cores) * cores / units;
+}
+
+/* What one operator of the size moves, or computes, as its row counts it. */
+static double amount(int sweep, double n, int cores)
+{
+    switch (sweep) {
+    case SWEEP_MEMORY:
+        return 2 * n * n * 4;
+    case SWEEP_ROWS:
+        return 2 * n * n * 2;
+    case SWEEP_WEIGHTS:
+        return 2 * (n * n + 2 * FEW_ROWS * n);
+    case SWEEP_PRODUCTS:
+        return 2 * n * n * n;
+    case SWEEP_VECTOR:
+        return GELU_FLOPS * n * n;
+    case SWEEP_DEPTH:
+        return n;
+    default:
+        return 4.0 * HEADS * HEAD_SIZE * n * n * waste(n, cores);
+    }
+}
+
+/* ---- graphs ---- */
+
+static weir_status next(int sweep, int i, weir_tensor *const *w, weir_tensor *y, weir_tensor **out)
+{
+    const weir_attention_options options = {.scale = 1};
+
+    switch (sweep) {
+    case SWEEP_MEMORY:
+        return weir_neg(y, out);
+    case SWEEP_ROWS:
+        return weir_softmax(y, 1, out);
+    case SWEEP_WEIGHTS:
+    case SWEEP_PRODUCTS:
+    case SWEEP_DEPTH:
+        return weir_matmul(y, w[i % 2], out);
+    case SWEEP_VECTOR:
+        return weir_gelu(y, out);
+    default:
+        return weir_attention(y, w[0], w[1], NULL, &options, out);
+    }
+}
+
+/* One stream's inputs: what goes along the chain, and two others. */
+static weir_status inputs(const struct calibration_graph *what, weir_graph *g, int stream,
+                          weir_tensor **in)
+{
+    const int64_t square[] = {what->n, what->n}, few[] = {FEW_ROWS, what->n};
+    const int64_t heads[] = {1, HEADS, what->n, HEAD_SIZE};
+    const int64_t deep[] = {SOME_ROWS, what->n}, wide[] = {what->n, COLUMNS};
+    bool four = what->sweep == SWEEP_ATTENTION;
+    weir_status st = WEIR_OK;
+
+    for (int i = 0; i < 3 && !st; i++) {
+        const int64_t *shape = four                                 ? heads
+                               : what->sweep == SWEEP_DEPTH         ? (i ? wide : deep)
+                               : !i && what->sweep == SWEEP_WEIGHTS ? few
+                                                                    : square;
+        char name[32];
+
+        snprintf(name, sizeof name, "in%d_%d", stream, i);
+        st = weir_graph_input(g, name, what->dtype, four ? 4 : 2, shape, &in[i]);
+    }
+    return st;
+}
+
+static weir_status chain(const struct calibration_graph *what, int stream, weir_tensor *const *in,
+                         weir_tensor **y)
+{
+    weir_status st = WEIR_OK;
+    char tag[32];
+
+    snprintf(tag, sizeof tag, "calibrate:%d", stream);
+    *y = weir_tensor_retain(in[0]);
+    if (stream && (st = weir_scope_push_stream(tag, 0)))
+        return st;
+    for (int i = 0; i < what->nodes && !st; i++) {
+        weir_tensor *made = NULL;
+
+        st = next(what->sweep, i, in + 1, *y, &made);
+        weir_tensor_release(*y);
+        *y = made;
+    }
+    if (stream && weir_scope_pop(WEIR_SCOPE_STREAM) && !st)
+        st = WEIR_ESTATE;
+    return st;
+}
+
+weir_status calibration_build_sweep(const struct calibration_graph *what, weir_graph *g)
+{
+    weir_tensor *in[STREAMS][3] = {{NULL}}, *y[STREAMS] = {NULL};
+    weir_status st = WEIR_OK, ended;
+
+    for (int s = 0; s < what->streams && !st; s++)
+        st = inputs(what, g, s, in[s]);
+    if (!st && !(st = weir_graph_begin(g))) {
+        for (int s = 0; s < what->streams && !st; s++)
+            st = chain(what, s, in[s], &y[s]);
+        ended = weir_graph_end(g);
+        st = st ? st : ended;
+    }
+    for (int s = 0; s < what->streams; s++) {
+        char name[32];
+
+        snprintf(name, sizeof name, "y%d", s);
+        if (!st)
+            st = weir_graph_output(g, name, y[s]);
+        if (y[s])
+            weir_tensor_release(y[s]);
+        for (int i = 0; i < 3; i++)
+            if (in[s][i])
+                weir_tensor_release(in[s][i]);
+    }
+    return st;
+}
+
+/* ---- measuring ---- */
+
+/* The least of two times; others on the machine disturb for a while, not always. */
+static weir_status time_twice(const struct calibration_graph *g, weir_device *dev,
+                              struct calibration_runs *runs, double *us)
+{
+    double again;
+    weir_status st = calibration_time(g, dev, runs, us);
+
+    if (!st && !(st = calibration_time(g, dev, runs, &again)))
+        *us = fmin(*us, again);
+    return st;
+}
+
+static weir_status measure(int sweep, weir_device *dev, weir_dtype dtype, int cores,
+                           struct calibration_runs *runs, struct calibration_sweep *out)
+{
+    weir_status st = WEIR_OK;
+
+    out->n = 0;
+    for (int i = 0; i < WEIR__CURVE_POINTS && sweeps[sweep].sizes[i] && !st; i++) {
+        struct calibration_graph g = {.name = sweeps[sweep].name,
+                                      .body = BODY_SWEEP,
+                                      .sweep = sweep,
+                                      .nodes = sweeps[sweep].nodes,
+                                      .streams = 1,
+                                      .n = sweeps[sweep].sizes[i],
+                                      .dtype = dtype};
+
+        if ((st = time_twice(&g, dev, runs, &out->us[i])))
+            return st;
+        g.streams = STREAMS;
+        if ((st = time_twice(&g, dev, runs, &out->beside_us[i])))
+            return st;
+        out->amount[i] = amount(sweep, (double)g.n, cores);
+        out->n++;
+        if (out->us[i] > LONGEST_US)
+            break;
+    }
+    return st;
+}
+
+weir_status calibration_measure_sweeps(struct calibration *c, weir_device *dev,
+                                       struct calibration_runs *runs, struct progress *progress)
+{
+    for (int s = 0; s < CALIBRATION_SWEEPS; s++) {
+        weir_status st;
+
+        /* Few cores have enough to do whatever the depth: their time is that of the flops. */
+        if (s == SWEEP_DEPTH && c->cores < MANY_CORES)
+            continue;
+        progress_show(progress, (double)s / (4 * CALIBRATION_SWEEPS), "%s of all sizes",
+                      sweeps[s].name);
+        st = measure(s, dev, sweeps[s].dtype, c->cores, runs, &c->sweeps[s]);
+        if (st && sweeps[s].dtype != WEIR_F32) /* a device without halves */
+            st = measure(s, dev, WEIR_F32, c->cores, runs, &c->sweeps[s]);
+        if (st)
+            return st;
+    }
+    return WEIR_OK;
+}
+
+/* ---- curves ---- */
+
+/* One operator, launch and all: by itself, or its share of several streams. */
+static double one_us(const struct calibration *c, int sweep, int i, bool beside)
+{
+    const struct calibration_sweep *s = &c->sweeps[sweep];
+    double all = beside ? s->beside_us[i] : s->us[i];
+
+    return fmax(all - c->dispatch_us, 0.1 * all) / sweeps[sweep].nodes / (beside ? STREAMS : 1);
+}
+
+double calibration_peak(const struct calibration *c, int sweep)
+{
+    const struct calibration_sweep *s = &c->sweeps[sweep];
+    double best = 0;
+
+    for (int i = 0; i < s->n; i++) {
+        double rate = s->amount[i] / fmin(one_us(c, sweep, i, false), one_us(c, sweep, i, true));
+
+        /* of memory, what the largest reaches: smaller ones may come from a cache */
+        best = sweep == SWEEP_MEMORY ? rate : fmax(best, rate);
+    }
+    return best;
+}
+
+void calibration_curve(const struct calibration *c, int sweep, double peak, bool beside,
+                       struct weir__curve *out)
+{
+    const struct calibration_sweep *s = &c->sweeps[sweep];
+    double least = 0;
+
+    *out = (struct weir__curve){0};
+    for (int i = 0; i < s->n; i++) {
+        double us = fmax(one_us(c, sweep, i, beside), least); /* what is larger takes longer */
+
+        least = us;
+        out->x[out->n] = s->amount[i];
+        out->y[out->n++] = s->amount[i] / us / peak;
+    }
+}
+
+/* Between the measured sizes by lines along logarithms, beyond the last at its rate. */
+double calibration_amount_in(const struct calibration *c, int sweep, double us)
+{
+    const struct calibration_sweep *s = &c->sweeps[sweep];
+    int i = 0;
+    double t0, t1;
+
+    if (s->n < 2)
+        return 0;
+    while (i + 2 < s->n && one_us(c, sweep, i + 1, false) < us)
+        i++;
+    t0 = one_us(c, sweep, i, false);
+    t1 = fmax(one_us(c, sweep, i + 1, false), 1.001 * t0);
+    if (us >= t1)
+        return s->amount[i + 1] * us / t1;
+    if (us <= t0)
+        return s->amount[i];
+    return s->amount[i] * pow(s->amount[i + 1] / s->amount[i], log(us / t0) / log(t1 / t0));
+}
