@@ -90,8 +90,8 @@ struct calibration {
     double memory_gib;
     double matrix_gflops[CALIBRATION_TYPES]; /* of one core, while all of them work; NaN where
                                               * there is no such kernel */
-    double ratio[CALIBRATION_TYPES]; /* of that in f16: flops of a product of f16 that takes as
-                                      * long, the other way round */
+    double ratio[CALIBRATION_TYPES]; /* of that of the sweeps: flops of a product that takes as
+                                      * long, of theirs */
     double vector_gflops;
     double core_gb_s, memory_gb_s; /* one core alone; all of them */
     double launch_us;              /* of an operator issued by itself */

@@ -20,9 +20,16 @@ static double per_cycle(double gflops)
     return fmax(1, 1e3 * gflops / CLOCK_MHZ);
 }
 
+/* Flops of the sweeps' products in those of half precision. */
+static double in_halves(const struct calibration *c)
+{
+    return c->ratio[0] > 0 ? c->ratio[0] : 1;
+}
+
+/* The rate of a type, of that in f16. */
 static double ratio(const struct calibration *c, int type)
 {
-    return c->ratio[type] > 0 ? fmin(1000, fmax(0.001, c->ratio[type])) : 1;
+    return c->ratio[type] > 0 ? fmin(1000, fmax(0.001, c->ratio[type] / in_halves(c))) : 1;
 }
 
 /* Of the larger of the two. */
@@ -58,6 +65,8 @@ static void write_curve(FILE *f, const struct calibration *c, int sweep, bool be
         beside, &curve);
     if (!curve.n)
         return;
+    for (int i = 0; i < curve.n && (sweep == SWEEP_PRODUCTS || sweep == SWEEP_ATTENTION); i++)
+        curve.x[i] *= in_halves(c);
     fprintf(f, "%s%s ", rows[sweep].key, beside ? "_beside" : "");
     for (int i = 0; i < curve.n; i++)
         fprintf(f, "%s%.9g:%.9g", i ? "," : "", curve.x[i], curve.y[i]);
@@ -76,8 +85,8 @@ static weir_status write_profile(FILE *f, const void *user)
     const struct calibration *c = user;
     double bandwidth = calibration_peak(c, SWEEP_MEMORY);
     double vector_peak = calibration_peak(c, SWEEP_VECTOR);
-    double matrix_peak = calibration_peak(c, SWEEP_PRODUCTS);
-    double mix_peak = calibration_peak(c, SWEEP_ATTENTION);
+    double matrix_peak = in_halves(c) * calibration_peak(c, SWEEP_PRODUCTS);
+    double mix_peak = in_halves(c) * calibration_peak(c, SWEEP_ATTENTION);
     bool curves = c->sweeps[SWEEP_MEMORY].n > 0;
     double gb_s = curves ? bandwidth / 1e3 : fmax(c->memory_gb_s, c->core_gb_s);
 

@@ -52,15 +52,17 @@ static double waste(double n, int cores)
 }
 
 /* What one operator of the size moves, or computes, as its row counts it. */
-static double amount(int sweep, double n, int cores)
+static double amount(int sweep, double n, weir_dtype dtype, int cores)
 {
+    double size = (double)weir_dtype_size(dtype);
+
     switch (sweep) {
     case SWEEP_MEMORY:
-        return 2 * n * n * 4;
+        return 2 * n * n * size;
     case SWEEP_ROWS:
-        return 2 * n * n * 2;
+        return 2 * n * n * size;
     case SWEEP_WEIGHTS:
-        return 2 * (n * n + 2 * FEW_ROWS * n);
+        return size * (n * n + 2 * FEW_ROWS * n);
     case SWEEP_PRODUCTS:
         return 2 * n * n * n;
     case SWEEP_VECTOR:
@@ -201,7 +203,7 @@ static weir_status measure(int sweep, weir_device *dev, weir_dtype dtype, int co
         g.streams = STREAMS;
         if ((st = time_twice(&g, dev, runs, &out->beside_us[i])))
             return st;
-        out->amount[i] = amount(sweep, (double)g.n, cores);
+        out->amount[i] = amount(sweep, (double)g.n, dtype, cores);
         out->n++;
         if (out->us[i] > LONGEST_US)
             break;
@@ -220,9 +222,9 @@ weir_status calibration_measure_sweeps(struct calibration *c, weir_device *dev,
             continue;
         progress_show(progress, (double)s / (4 * CALIBRATION_SWEEPS), "%s of all sizes",
                       sweeps[s].name);
-        st = measure(s, dev, sweeps[s].dtype, c->cores, runs, &c->sweeps[s]);
-        if (st && sweeps[s].dtype != WEIR_F32) /* a device without halves */
-            st = measure(s, dev, WEIR_F32, c->cores, runs, &c->sweeps[s]);
+        /* Cores of a host compute in f32 whatever they read. */
+        st = measure(s, dev, c->cores < MANY_CORES ? WEIR_F32 : sweeps[s].dtype, c->cores, runs,
+                     &c->sweeps[s]);
         if (st)
             return st;
     }

@@ -153,7 +153,7 @@ static weir_status read_curve(struct reader *r, const char *key, struct weir__cu
             !(x > 0 && x < 1e30 && y > 0 && y < 1e6))
             return weir__fail(WEIR_EPARSE, "%s:%d: %s is '%.60s' there, not x:y,x:y,...", r->where,
                               r->line, key, at);
-        if (c->n && (x <= c->x[c->n - 1] || x / y < c->x[c->n - 1] / c->y[c->n - 1] * (1 - 1e-9)))
+        if (c->n && (x <= c->x[c->n - 1] || x / y < c->x[c->n - 1] / c->y[c->n - 1] * (1 - 1e-6)))
             return weir__fail(WEIR_EPARSE,
                               "%s:%d: %s: what is larger must take longer, and %g:%g does not",
                               r->where, r->line, key, x, y);

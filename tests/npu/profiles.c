@@ -68,6 +68,10 @@ TEST(profiles, bad_profiles_are_refused_with_the_line)
         {"inherits a3\ncube_cores 24 cores # x\n", "'key value # source'"},
         {"inherits a3\ncube_cores\n", "'key value # source'"},
         {"inherits nobody\n", "there is no profile 'nobody'"},
+        {"inherits a3\nhbm_curve 1:2,x # x\n", ":2: hbm_curve is 'x' there"},
+        {"inherits a3\nhbm_curve 10:1,5:1 # x\n", "must take longer, and 5:1 does not"},
+        {"inherits a3\ncube_curve 1:1,2:3 # x\n", "must take longer, and 2:3 does not"},
+        {"inherits a3\nrow_curve_beside 1:-1 # x\n", "row_curve_beside is '1:-1' there"},
         {"inherits a3\nnode_dies 1 # x\n", "pair_dies is 2, more than the 1 of node_dies"},
     };
     struct weir__profile p;

@@ -92,6 +92,43 @@ TEST(properties, more_cores_and_fewer_bytes_are_never_slower)
     }
 }
 
+/* As `weir calibrate` writes them: what is small reaches less, and more of it beside others. */
+TEST(properties, more_cores_and_less_work_are_never_slower_by_curves_either)
+{
+    static const char text[] =
+        "inherits h200\n"
+        "hbm_curve 8:3e-6,1e4:0.003,1e6:0.3,1e7:1.7,1e8:1 # x\n"
+        "hbm_curve_beside 8:4e-6,1e4:0.004,1e6:0.4,1e7:1.9,1e8:1 # x\n"
+        "row_curve 1e4:0.002,1e7:0.7,1e9:0.9 # x\nrow_curve_beside 1e4:0.003,1e7:0.8,1e9:0.9 # x\n"
+        "weight_curve 1e4:0.001,1e8:0.8 # x\nweight_curve_beside 1e4:0.001,1e8:0.9 # x\n"
+        "cube_curve 1e6:0.001,1e9:0.5,1e11:1 # x\ncube_curve_beside 1e6:0.001,1e9:0.6,1e11:1 # x\n"
+        "depth_curve 100:40,4000:300 # x\ndepth_curve_beside 100:50,4000:400 # x\n"
+        "mix_curve 1e7:0.01,1e10:0.8 # x\nmix_curve_beside 1e7:0.02,1e10:0.9 # x\n"
+        "vector_curve 1e3:1e-4,1e9:1 # x\nvector_curve_beside 1e3:2e-4,1e9:1 # x\n";
+    struct weir__model m = {.overhead = true};
+
+    CHECK_OK(weir__profile_parse(text, "text", &m.profile));
+    for (int i = 0; i < TRIALS / 4; i++) {
+        struct random_op op = random_op(&m);
+        double before = INFINITY, most;
+
+        op.load.rows = i % 3 == 0;
+        op.load.depth = i % 5 ? 0 : op.flops.k;
+        test_note("operator %d", i);
+        for (op.load.cores = 1; op.load.cores <= op.most; op.load.cores++) {
+            double us = alone(&m, &op.load);
+
+            CHECK(us <= before * SLACK + SLACK_US);
+            before = us;
+        }
+        op.load.cores = op.most;
+        most = alone(&m, &op.load);
+        op.load.bytes /= 1.7;
+        op.load.flops /= 1.7;
+        CHECK(alone(&m, &op.load) <= most * SLACK + SLACK_US);
+    }
+}
+
 TEST(properties, nothing_is_faster_than_the_published_peaks)
 {
     for (size_t p = 0; weir__profile_at(p); p++) {
