@@ -76,11 +76,12 @@ enum {
 struct calibration_sweep {
     int n;
     double amount[WEIR__CURVE_POINTS];    /* bytes or flops of one operator */
+    double waste[WEIR__CURVE_POINTS];     /* what the fullest core has of it, of the mean */
     double us[WEIR__CURVE_POINTS];        /* of the graph on one stream */
     double beside_us[WEIR__CURVE_POINTS]; /* of as many nodes on each of several */
 };
 
-enum { CALIBRATION_TYPES = 3 };
+enum { CALIBRATION_TYPES = 3, CALIBRATION_MANY_CORES = 32 };
 extern const weir_dtype calibration_types[CALIBRATION_TYPES];
 
 /* What a profile says of the device, as measured. */
@@ -99,6 +100,7 @@ struct calibration {
     double dispatch_us;            /* of a graph, for the host */
     double event_us;               /* from one stream to another */
     struct calibration_sweep sweeps[CALIBRATION_SWEEPS];
+    int base; /* the type of their products, of calibration_types */
     /* Of graphs that no figure comes from, once they are known; 0 graphs before. */
     int held_out;
     double median_error, worst_error, most_errors; /* most: what 9 of 10 are within */

@@ -23,13 +23,17 @@ static double per_cycle(double gflops)
 /* Flops of the sweeps' products in those of half precision. */
 static double in_halves(const struct calibration *c)
 {
-    return c->ratio[0] > 0 ? c->ratio[0] : 1;
+    double base = c->ratio[c->base];
+
+    return c->ratio[0] > 0 && base > 0 ? c->ratio[0] / base : 1;
 }
 
 /* The rate of a type, of that in f16. */
 static double ratio(const struct calibration *c, int type)
 {
-    return c->ratio[type] > 0 ? fmin(1000, fmax(0.001, c->ratio[type] / in_halves(c))) : 1;
+    return c->ratio[type] > 0 && c->ratio[0] > 0
+               ? fmin(1000, fmax(0.001, c->ratio[type] / c->ratio[0]))
+               : 1;
 }
 
 /* Of the larger of the two. */

@@ -7,17 +7,9 @@
 #include "progress.h"
 
 /* A device that takes longer than this for one of them is not asked for the next. */
-#define LONGEST_US 3e4
+#define LONGEST_US 8e3
 #define GELU_FLOPS 40 /* of an element, as its row in ops/unary.c has it */
-enum {
-    FEW_ROWS = 16,
-    SOME_ROWS = 256,
-    COLUMNS = 512,
-    STREAMS = 4,
-    HEADS = 16,
-    HEAD_SIZE = 128,
-    MANY_CORES = 32
-};
+enum { FEW_ROWS = 16, SOME_ROWS = 256, COLUMNS = 512, STREAMS = 4, HEADS = 16, HEAD_SIZE = 128 };
 
 static const struct {
     const char *name;
@@ -27,20 +19,23 @@ static const struct {
 } sweeps[CALIBRATION_SWEEPS] = {
     [SWEEP_MEMORY] = {"elementwise",
                       WEIR_F32,
-                      8,
+                      12,
                       {1, 24, 48, 96, 192, 384, 768, 1152, 1536, 2304, 3072, 4608, 6144}},
-    [SWEEP_ROWS] = {"rows", WEIR_F16, 6, {24, 48, 96, 192, 384, 768, 1152, 1536, 3072, 4608, 6144}},
+    [SWEEP_ROWS] = {"rows",
+                    WEIR_F16,
+                    8,
+                    {1, 24, 48, 96, 192, 384, 768, 1152, 1536, 3072, 4608, 6144}},
     [SWEEP_WEIGHTS] = {"products of a few rows",
                        WEIR_F16,
-                       4,
-                       {96, 192, 384, 768, 1536, 2304, 3072, 4608, 6144, 8192}},
+                       6,
+                       {8, 96, 192, 384, 768, 1536, 2304, 3072, 4608, 6144, 8192}},
     [SWEEP_PRODUCTS] = {"products",
                         WEIR_F16,
-                        4,
-                        {48, 96, 192, 384, 576, 768, 1152, 1536, 2304, 3072, 4608}},
-    [SWEEP_DEPTH] = {"products of all depths", WEIR_F16, 1, {96, 384, 768, 1536, 3072, 6144}},
-    [SWEEP_ATTENTION] = {"attention", WEIR_F16, 2, {48, 96, 192, 384, 576, 768, 1152, 1536, 3072}},
-    [SWEEP_VECTOR] = {"gelu", WEIR_F32, 4, {48, 96, 192, 384, 768, 1536, 3072, 6144}},
+                        6,
+                        {8, 48, 96, 136, 192, 288, 384, 576, 768, 1152, 1536, 2304, 3072, 4608}},
+    [SWEEP_DEPTH] = {"products of all depths", WEIR_F16, 6, {96, 384, 768, 1536, 3072, 6144}},
+    [SWEEP_ATTENTION] = {"attention", WEIR_F16, 4, {48, 96, 192, 384, 576, 768, 1152, 1536, 3072}},
+    [SWEEP_VECTOR] = {"gelu", WEIR_F32, 12, {1, 48, 96, 192, 384, 768, 1536, 3072, 6144}},
 };
 
 /* Of attention: stacks of 128 queries are shared out in turns, as the model counts them. */
@@ -52,7 +47,7 @@ static double waste(double n, int cores)
 }
 
 /* What one operator of the size moves, or computes, as its row counts it. */
-static double amount(int sweep, double n, weir_dtype dtype, int cores)
+static double amount(int sweep, double n, weir_dtype dtype)
 {
     double size = (double)weir_dtype_size(dtype);
 
@@ -68,9 +63,9 @@ static double amount(int sweep, double n, weir_dtype dtype, int cores)
     case SWEEP_VECTOR:
         return GELU_FLOPS * n * n;
     case SWEEP_DEPTH:
-        return n;
+        return (n + COLUMNS) / 2; /* there and back again */
     default:
-        return 4.0 * HEADS * HEAD_SIZE * n * n * waste(n, cores);
+        return 4.0 * HEADS * HEAD_SIZE * n * n;
     }
 }
 
@@ -103,12 +98,15 @@ static weir_status inputs(const struct calibration_graph *what, weir_graph *g, i
     const int64_t square[] = {what->n, what->n}, few[] = {FEW_ROWS, what->n};
     const int64_t heads[] = {1, HEADS, what->n, HEAD_SIZE};
     const int64_t deep[] = {SOME_ROWS, what->n}, wide[] = {what->n, COLUMNS};
+    const int64_t back[] = {COLUMNS, what->n};
     bool four = what->sweep == SWEEP_ATTENTION;
     weir_status st = WEIR_OK;
 
     for (int i = 0; i < 3 && !st; i++) {
         const int64_t *shape = four                                 ? heads
-                               : what->sweep == SWEEP_DEPTH         ? (i ? wide : deep)
+                               : what->sweep == SWEEP_DEPTH         ? (!i       ? deep
+                                                                       : i == 1 ? wide
+                                                                                : back)
                                : !i && what->sweep == SWEEP_WEIGHTS ? few
                                                                     : square;
         char name[32];
@@ -175,10 +173,11 @@ weir_status calibration_build_sweep(const struct calibration_graph *what, weir_g
 static weir_status time_twice(const struct calibration_graph *g, weir_device *dev,
                               struct calibration_runs *runs, double *us)
 {
+    const double short_us = 500; /* of what takes longer there are fewer runs: once has to do */
     double again;
     weir_status st = calibration_time(g, dev, runs, us);
 
-    if (!st && !(st = calibration_time(g, dev, runs, &again)))
+    if (*us < short_us && !st && !(st = calibration_time(g, dev, runs, &again)))
         *us = fmin(*us, again);
     return st;
 }
@@ -203,7 +202,8 @@ static weir_status measure(int sweep, weir_device *dev, weir_dtype dtype, int co
         g.streams = STREAMS;
         if ((st = time_twice(&g, dev, runs, &out->beside_us[i])))
             return st;
-        out->amount[i] = amount(sweep, (double)g.n, dtype, cores);
+        out->amount[i] = amount(sweep, (double)g.n, dtype);
+        out->waste[i] = sweep == SWEEP_ATTENTION ? waste((double)g.n, cores) : 1;
         out->n++;
         if (out->us[i] > LONGEST_US)
             break;
@@ -214,17 +214,18 @@ static weir_status measure(int sweep, weir_device *dev, weir_dtype dtype, int co
 weir_status calibration_measure_sweeps(struct calibration *c, weir_device *dev,
                                        struct calibration_runs *runs, struct progress *progress)
 {
+    c->base = c->cores < CALIBRATION_MANY_CORES ? 1 : 0;
     for (int s = 0; s < CALIBRATION_SWEEPS; s++) {
         weir_status st;
 
         /* Few cores have enough to do whatever the depth: their time is that of the flops. */
-        if (s == SWEEP_DEPTH && c->cores < MANY_CORES)
+        if (s == SWEEP_DEPTH && c->cores < CALIBRATION_MANY_CORES)
             continue;
         progress_show(progress, (double)s / (4 * CALIBRATION_SWEEPS), "%s of all sizes",
                       sweeps[s].name);
         /* Cores of a host compute in f32 whatever they read. */
-        st = measure(s, dev, c->cores < MANY_CORES ? WEIR_F32 : sweeps[s].dtype, c->cores, runs,
-                     &c->sweeps[s]);
+        st = measure(s, dev, c->cores < CALIBRATION_MANY_CORES ? WEIR_F32 : sweeps[s].dtype,
+                     c->cores, runs, &c->sweeps[s]);
         if (st)
             return st;
     }
@@ -248,7 +249,8 @@ double calibration_peak(const struct calibration *c, int sweep)
     double best = 0;
 
     for (int i = 0; i < s->n; i++) {
-        double rate = s->amount[i] / fmin(one_us(c, sweep, i, false), one_us(c, sweep, i, true));
+        double rate = fmax(s->amount[i] * s->waste[i] / one_us(c, sweep, i, false),
+                           s->amount[i] / one_us(c, sweep, i, true));
 
         /* of memory, what the largest reaches: smaller ones may come from a cache */
         best = sweep == SWEEP_MEMORY ? rate : fmax(best, rate);
@@ -265,10 +267,13 @@ void calibration_curve(const struct calibration *c, int sweep, double peak, bool
     *out = (struct weir__curve){0};
     for (int i = 0; i < s->n; i++) {
         double us = fmax(one_us(c, sweep, i, beside), least); /* what is larger takes longer */
+        double all = s->amount[i] * (beside ? 1 : s->waste[i]);
 
+        if (out->n && all <= out->x[out->n - 1])
+            continue;
         least = us;
-        out->x[out->n] = s->amount[i];
-        out->y[out->n++] = s->amount[i] / us / peak;
+        out->x[out->n] = all;
+        out->y[out->n++] = all / us / peak;
     }
 }
 

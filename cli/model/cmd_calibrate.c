@@ -35,12 +35,12 @@ static const struct calibration_graph known[] = {
     [AT_ONE] = {"a small graph", BODY_TINY, 1, 1, 1, WEIR_F32, false},
     [AT_TINY] = {"launches", BODY_TINY, CHAIN, 1, 1, WEIR_F32, false},
     [AT_HOPS] = {"events", BODY_HOPS, CHAIN, 2, 1, WEIR_F32, false},
-    [AT_F16] = {"matmul in f16", BODY_MATMUL, 1, 1, 576, WEIR_F16, true},
-    {"matmul in f16", BODY_MATMUL, 1, 1, 1152, WEIR_F16, true},
-    [AT_F32] = {"matmul in f32", BODY_MATMUL, 1, 1, 576, WEIR_F32, true},
-    {"matmul in f32", BODY_MATMUL, 1, 1, 1152, WEIR_F32, true},
-    [AT_BF16] = {"matmul in bf16", BODY_MATMUL, 1, 1, 576, WEIR_BF16, true},
-    {"matmul in bf16", BODY_MATMUL, 1, 1, 1152, WEIR_BF16, true},
+    [AT_F16] = {"matmul in f16", BODY_MATMUL, 4, 1, 288, WEIR_F16, true},
+    {"matmul in f16", BODY_MATMUL, 2, 1, 576, WEIR_F16, true},
+    [AT_F32] = {"matmul in f32", BODY_MATMUL, 4, 1, 288, WEIR_F32, true},
+    {"matmul in f32", BODY_MATMUL, 2, 1, 576, WEIR_F32, true},
+    [AT_BF16] = {"matmul in bf16", BODY_MATMUL, 4, 1, 288, WEIR_BF16, true},
+    {"matmul in bf16", BODY_MATMUL, 2, 1, 576, WEIR_BF16, true},
     [AT_TESTED] = {"8 matmul of 160", BODY_MATMUL, 8, 1, 160, WEIR_F32, true},
     {"6 matmul of 256", BODY_MATMUL, 6, 1, 256, WEIR_F32, true},
     {"1 matmul of 448", BODY_MATMUL, 1, 1, 448, WEIR_F32, true},
@@ -241,6 +241,9 @@ static int calibrate(struct outcome *o, weir_device *dev)
     o->c.cores = props.cores.cube > 1024 ? 1024 : props.cores.cube;
     o->c.memory_gib = fmax(0.001, (double)props.memory_bytes / (double)(1 << 30));
     o->c.launch_us = INFINITY;
+    /* Many cores have nothing to do yet where few are busy. */
+    for (int i = AT_F16; i < AT_TESTED && o->c.cores >= CALIBRATION_MANY_CORES; i++)
+        o->graphs[i].n = known[i].n * 3;
     for (int i = 0; i < o->n; i++)
         o->measured[i] = INFINITY;
     do {

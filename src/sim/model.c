@@ -163,11 +163,13 @@ static double curve_us(const struct weir__profile *p, const struct weir__load *l
 #undef PICK
     double all = p->shared_cores > 0 || cube || mix ? p->cube_cores : p->vector_cores;
     double share = fmin(1, cores / all), rate = core_rate(p, load->engine) * cores;
-    double gb_s = fmin(p->hbm_gb_s * p->hbm_efficiency, cores * p->core_gb_s) * 1e3;
+    double whole = p->hbm_gb_s * p->hbm_efficiency * 1e3;
+    double gb_s = fmin(whole, cores * p->core_gb_s * 1e3);
 
-    double work = load->flops * fmax(1, load->waste);
+    /* cores that have less to do than the fullest are others' meanwhile */
+    double work = load->flops * (beside ? 1 : fmax(1, load->waste));
     double us = fmax(work / rate / weir__curve_at(flops, work / share),
-                     load->bytes / gb_s / weir__curve_at(bytes, load->bytes / share));
+                     load->bytes / gb_s / weir__curve_at(bytes, load->bytes * whole / gb_s));
 
     return load->depth > 0 && depth->n ? fmax(us, load->depth / weir__curve_at(depth, load->depth))
                                        : us;
