@@ -10,6 +10,7 @@
 /* Runs are short and many, so that on a machine that others use some are undisturbed. */
 enum { RUNS_LEAST = 5, RUNS_MOST = 200, WARM_UP = 2 };
 #define LONGEST_US 5e4 /* of all runs, once there are enough */
+#define SWEEP_US 6e3   /* the same of a sweep's, of which there are many */
 
 static double now_us(void)
 {
@@ -19,10 +20,9 @@ static double now_us(void)
     return 1e6 * (double)now.tv_sec + 1e-3 * (double)now.tv_nsec;
 }
 
-static bool goes_on(int run, double began)
+static bool goes_on(int run, double began, double longest)
 {
-    return run < WARM_UP + RUNS_LEAST ||
-           (run < WARM_UP + RUNS_MOST && now_us() - began < LONGEST_US);
+    return run < WARM_UP + RUNS_LEAST || (run < WARM_UP + RUNS_MOST && now_us() - began < longest);
 }
 
 /* How often the system has taken a core from a thread of this process. */
@@ -102,11 +102,12 @@ static weir_status run_once(struct bench *b, double *us, bool *disturbed)
 weir_status calibration_time(const struct calibration_graph *what, weir_device *dev,
                              struct calibration_runs *runs, double *us)
 {
+    double longest = what->body == BODY_SWEEP ? SWEEP_US : LONGEST_US;
     double began = now_us(), best[2] = {0, 0};
     struct bench b;
     weir_status st = open_bench(&b, what, dev);
 
-    for (int i = 0; goes_on(i, began) && !st; i++) {
+    for (int i = 0; goes_on(i, began, longest) && !st; i++) {
         bool disturbed;
         double took;
 
@@ -143,7 +144,7 @@ static weir_status time_negations(weir_device *dev, int64_t side, int n, int cor
     }
     if (!(st = weir_fill(a, 1)) && cores)
         pushed = !(st = weir_scope_push_cores((weir_cores){cores, cores}));
-    for (int run = 0; goes_on(run, began) && !st; run++) {
+    for (int run = 0; goes_on(run, began, LONGEST_US) && !st; run++) {
         double start = now_us(), took;
 
         for (int i = 0; i < n && !st; i++)
