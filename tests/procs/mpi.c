@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <spawn.h>
 #include <sys/wait.h>
 
@@ -49,17 +50,34 @@ static const char *need(const struct family *f)
     return given ? given : f->launcher;
 }
 
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+    (void)st;
+    (void)flag;
+    (void)ftw;
+    return remove(path);
+}
+
+static void remove_folder(const char *path)
+{
+    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
 /* Runs n ranks to their end; what they say is in `text`. Returns the launcher's status. */
 static int launch(const struct family *f, int n, const char *scenario, char *text, size_t size)
 {
     char self[300] = "", ranks[8], *env[300], name[80];
-    const char *args[16] = {need(f)}, *own[] = {"WEIR_ENGINE=mpi", "KID_FEWER=1", name};
+    /* Open MPI's processes that start at once stumble over each other's folder. */
+    char folder[] = "/tmp/weir-mpi-XXXXXX", folder_env[60];
+    const char *args[16] = {need(f)}, *own[] = {"WEIR_ENGINE=mpi", "KID_FEWER=1", name, folder_env};
     posix_spawn_file_actions_t files;
     int nargs = 1, nenv = 0, out[2], status;
     size_t have = 0;
     ssize_t got;
     pid_t pid;
 
+    CHECK(mkdtemp(folder));
+    snprintf(folder_env, sizeof folder_env, "TMPDIR=%s", folder);
     CHECK(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
     snprintf(ranks, sizeof ranks, "%d", n);
     snprintf(name, sizeof name, "KID_SCENARIO=%s", scenario);
@@ -85,6 +103,7 @@ static int launch(const struct family *f, int n, const char *scenario, char *tex
     text[have] = 0;
     close(out[0]);
     CHECK(waitpid(pid, &status, 0) == pid);
+    remove_folder(folder);
     return status;
 }
 
@@ -197,11 +216,15 @@ TEST(procs_mpi, processes_without_an_mpi_launcher_are_told_so)
 }
 SCENARIO(lonely)
 {
+    char folder[] = "/tmp/weir-mpi-XXXXXX";
     weir_device *dev;
     weir_group *g;
 
+    CHECK(mkdtemp(folder));
+    setenv("TMPDIR", folder, 1);
     CHECK_OK(weir_device_open("cpu:cores=1", &dev));
     CHECK(weir_group_join(dev, NULL, &g) == WEIR_EUNAVAILABLE);
     say("%s\n", weir_last_error());
     CHECK_OK(weir_device_close(dev));
+    remove_folder(folder);
 }
