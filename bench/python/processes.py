@@ -62,14 +62,18 @@ def weir_rank():
     group.close()
 
 
-def gloo_rank():
+def torch_rank(backend):
+    """PyTorch's tensors, by one of its backends."""
     import torch
     from torch import distributed as dist
+
+    if backend == "weir":
+        import weir.distributed  # noqa: F401  registers it
 
     torch.set_num_threads(1)
     rank, ranks = int(os.environ["WEIR_RANK"]), int(os.environ["WEIR_RANKS"])
     dist.init_process_group(
-        "gloo", init_method=f"file://{os.environ['BENCH_STORE']}", rank=rank, world_size=ranks
+        backend, init_method=f"file://{os.environ['BENCH_STORE']}", rank=rank, world_size=ranks
     )
     yield rank
     yield lambda size: (lambda x=torch.ones(size // 4): dist.all_reduce(x))
@@ -144,7 +148,10 @@ def overlap_rank():
 def be_rank(subject):
     if subject == "overlap":
         return overlap_rank()
-    ranks = {"weir": weir_rank, "gloo": gloo_rank, "mpi": mpi_rank}[subject]()
+    if subject.startswith("torch:"):
+        ranks = torch_rank(subject.removeprefix("torch:"))
+    else:
+        ranks = {"weir": weir_rank, "mpi": mpi_rank}[subject]()
     rank, prepare = next(ranks), next(ranks)
     for size in SIZES:
         us = measure(prepare(size), size)
@@ -166,7 +173,8 @@ def subjects():
     try:
         import torch.distributed  # noqa: F401
 
-        found["gloo"] = (weir_command(), "gloo", {})
+        found["weir of torch"] = (weir_command(), "torch:weir", {})
+        found["gloo"] = (weir_command(), "torch:gloo", {})
     except ImportError:
         pass
     open_mpi = shutil.which("mpirun.openmpi")
@@ -201,7 +209,7 @@ def compare(ranks, names):
             columns[name] = {row["size"]: row["us"] for row in start(*how, ranks)}
         except (RuntimeError, OSError, subprocess.TimeoutExpired) as reason:
             print(f"  {name}: {reason}")
-    others = [name for name in columns if not name.startswith("weir over") and name != "shm"]
+    others = [name for name in columns if not name.startswith("weir") and name != "shm"]
     print(f"{'bytes':>10} " + " ".join(f"{name:>18}" for name in columns) + "   shm / best other")
     rows = []
     for size in SIZES:
