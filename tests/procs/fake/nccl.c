@@ -37,7 +37,9 @@ struct comm {
     int ranks, rank, fd;
     uint64_t barriers, calls;
     _Atomic int error;
+    struct comm *next; /* of those that were aborted */
 };
+static _Atomic(struct comm *) aborted; /* calls under way still look at them */
 
 struct call {
     struct comm *comm;
@@ -301,18 +303,21 @@ int ncclGetUniqueId(struct weir__nccl_id *id)
 int ncclCommInitRankConfig(void **out, int ranks, struct weir__nccl_id id, int rank,
                            struct weir__nccl_config *config)
 {
-    struct comm *c = calloc(1, sizeof *c);
+    struct comm *c;
 
     if (config->magic != WEIR__NCCL_MAGIC || config->size != sizeof *config || ranks > RANKS ||
         rank < 0 || rank >= ranks)
         return INVALID_USAGE;
     if (getenv("FAKE_NCCL_ONE_GPU") && ranks > 1)
         return INVALID_USAGE;
+    c = calloc(1, sizeof *c);
     c->fd = open(id.bytes, O_RDWR | O_CLOEXEC);
     c->m = c->fd < 0 ? MAP_FAILED
                      : mmap(NULL, sizeof *c->m, PROT_READ | PROT_WRITE, MAP_SHARED, c->fd, 0);
-    if (c->m == MAP_FAILED)
+    if (c->m == MAP_FAILED) {
+        free(c);
         return UNHANDLED;
+    }
     c->ranks = ranks;
     c->rank = rank;
     atomic_fetch_add(&c->m->users, 1);
@@ -333,7 +338,12 @@ int ncclCommDestroy(void *comm)
 }
 int ncclCommAbort(void *comm)
 {
-    atomic_store(&((struct comm *)comm)->m->aborted, 1);
+    struct comm *c = comm;
+
+    atomic_store(&c->m->aborted, 1);
+    c->next = atomic_load(&aborted);
+    while (!atomic_compare_exchange_weak(&aborted, &c->next, c))
+        ;
     return 0;
 }
 int ncclCommGetAsyncError(void *comm, int *code)
