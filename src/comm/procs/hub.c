@@ -27,11 +27,11 @@ enum { STRANGERS = 16, SLOTS = WEIR_MAX_RANKS + STRANGERS, LOOK_MS = 100 };
 #define SILENT_NS UINT64_C(20000000000)   /* of this host, where stopped and dead are seen */
 #define SILENT_FAR_NS UINT64_C(900000000) /* of another one */
 
-struct guest {
+struct peer {
     struct weir__conn conn;
     int rank; /* -1: a stranger */
     uint32_t pid;
-    uint64_t host, heard_ns; /* or when it came */
+    uint64_t host, last_ns; /* when its last message came, or it did */
     bool left;
 };
 
@@ -47,17 +47,17 @@ struct weir__hub {
     char token[WEIR__WIRE_TOKEN];
     pthread_t thread;
     _Atomic uint64_t stop_ns; /* when it ends at the latest; 0: not yet */
-    struct guest guests[SLOTS];
+    struct peer peers[SLOTS];
     bool gone[WEIR_MAX_RANKS], came[WEIR_MAX_RANKS];
     char gone_text[WEIR_MAX_RANKS][80];
     struct gathering *gatherings;
 };
 
-static struct guest *guest_of(struct weir__hub *h, int rank)
+static struct peer *peer_of(struct weir__hub *h, int rank)
 {
     for (int i = 0; i < SLOTS; i++)
-        if (h->guests[i].conn.fd >= 0 && h->guests[i].rank == rank)
-            return &h->guests[i];
+        if (h->peers[i].conn.fd >= 0 && h->peers[i].rank == rank)
+            return &h->peers[i];
     return NULL;
 }
 
@@ -65,8 +65,8 @@ static void tell_all(struct weir__hub *h, int except, enum weir__wire_type type,
                      const void *payload, size_t size)
 {
     for (int i = 0; i < SLOTS; i++)
-        if (h->guests[i].conn.fd >= 0 && h->guests[i].rank >= 0 && h->guests[i].rank != except)
-            weir__conn_send(&h->guests[i].conn, type, payload, size); /* a dead one is seen later */
+        if (h->peers[i].conn.fd >= 0 && h->peers[i].rank >= 0 && h->peers[i].rank != except)
+            weir__conn_send(&h->peers[i].conn, type, payload, size); /* a dead one is seen later */
 }
 
 /* ---- gathering ---- */
@@ -97,10 +97,10 @@ static void fail_gathering(struct weir__hub *h, struct gathering *g, weir_status
     memcpy(m.key, g->all.key, sizeof m.key);
     snprintf(m.text, sizeof m.text, "%s", text);
     for (uint64_t left = g->here; left; left &= left - 1) {
-        struct guest *guest = guest_of(h, __builtin_ctzll(left));
+        struct peer *peer = peer_of(h, __builtin_ctzll(left));
 
-        if (guest)
-            weir__conn_send(&guest->conn, WEIR__WIRE_FAILED, &m, sizeof m);
+        if (peer)
+            weir__conn_send(&peer->conn, WEIR__WIRE_FAILED, &m, sizeof m);
     }
     end_gathering(h, g);
 }
@@ -140,10 +140,10 @@ static void gather(struct weir__hub *h, int rank, const struct weir__wire_gather
     if (g->here != g->all.members)
         return;
     for (uint64_t left = g->here; left; left &= left - 1) {
-        struct guest *guest = guest_of(h, __builtin_ctzll(left));
+        struct peer *peer = peer_of(h, __builtin_ctzll(left));
 
-        if (guest)
-            weir__conn_send(&guest->conn, WEIR__WIRE_GATHERED, &g->all, sizeof g->all);
+        if (peer)
+            weir__conn_send(&peer->conn, WEIR__WIRE_GATHERED, &g->all, sizeof g->all);
     }
     end_gathering(h, g);
 }
@@ -165,12 +165,12 @@ static void look_at_gatherings(struct weir__hub *h, uint64_t now)
 
 /* ---- ranks come and go ---- */
 
-static void lose(struct weir__hub *h, struct guest *guest, enum weir__gone how, const char *text)
+static void lose(struct weir__hub *h, struct peer *peer, enum weir__gone how, const char *text)
 {
-    struct weir__wire_gone m = {.rank = (uint32_t)guest->rank, .how = how};
-    int rank = guest->rank;
+    struct weir__wire_gone m = {.rank = (uint32_t)peer->rank, .how = how};
+    int rank = peer->rank;
 
-    weir__conn_close(&guest->conn);
+    weir__conn_close(&peer->conn);
     if (rank < 0)
         return;
     h->gone[rank] = true;
@@ -186,13 +186,13 @@ static void lose(struct weir__hub *h, struct guest *guest, enum weir__gone how, 
     }
 }
 
-static void refuse(struct guest *guest, const char *text)
+static void refuse(struct peer *peer, const char *text)
 {
     struct weir__wire_text m = {.status = WEIR_EINVAL};
 
     snprintf(m.text, sizeof m.text, "%s", text);
-    weir__conn_send(&guest->conn, WEIR__WIRE_REFUSED, &m, sizeof m);
-    weir__conn_close(&guest->conn);
+    weir__conn_send(&peer->conn, WEIR__WIRE_REFUSED, &m, sizeof m);
+    weir__conn_close(&peer->conn);
 }
 
 /* In the same time wherever they differ. */
@@ -205,99 +205,99 @@ static bool same_token(const char *a, const char *b)
     return !differ;
 }
 
-static void greet(struct weir__hub *h, struct guest *guest, const struct weir__wire_hello *m)
+static void greet(struct weir__hub *h, struct peer *peer, const struct weir__wire_hello *m)
 {
     struct weir__wire_welcome answer = {.pid = (uint32_t)getpid(), .host = weir__host_id()};
     char text[200], token[WEIR__WIRE_TOKEN] = {0};
 
     snprintf(token, sizeof token, "%s", m->token);
     if (!same_token(token, h->token)) {
-        refuse(guest, "the token is not that of this job");
+        refuse(peer, "the token is not that of this job");
         return;
     }
     if ((int)m->ranks != h->ranks) {
         snprintf(text, sizeof text, "rank %u says there are %u ranks, rank 0 says %d", m->rank,
                  m->ranks, h->ranks);
-        refuse(guest, text);
+        refuse(peer, text);
         return;
     }
     if (h->came[m->rank]) {
         snprintf(text, sizeof text, "rank %u is here already: two processes have its number",
                  m->rank);
-        refuse(guest, text);
+        refuse(peer, text);
         return;
     }
     h->came[m->rank] = true;
-    guest->rank = (int)m->rank;
-    guest->pid = m->pid;
-    guest->host = m->host;
-    weir__conn_send(&guest->conn, WEIR__WIRE_WELCOME, &answer, sizeof answer);
+    peer->rank = (int)m->rank;
+    peer->pid = m->pid;
+    peer->host = m->host;
+    weir__conn_send(&peer->conn, WEIR__WIRE_WELCOME, &answer, sizeof answer);
     for (int i = 0; i < h->ranks; i++)
         if (h->gone[i]) {
             struct weir__wire_gone gone = {.rank = (uint32_t)i, .how = WEIR__GONE_DIED};
 
             snprintf(gone.text, sizeof gone.text, "%s", h->gone_text[i]);
-            weir__conn_send(&guest->conn, WEIR__WIRE_GONE, &gone, sizeof gone);
+            weir__conn_send(&peer->conn, WEIR__WIRE_GONE, &gone, sizeof gone);
         }
 }
 
-static void hear(struct weir__hub *h, struct guest *guest, enum weir__wire_type type,
-                 const void *payload)
+static void take_message(struct weir__hub *h, struct peer *peer, enum weir__wire_type type,
+                         const void *payload)
 {
     struct weir__wire_ping ping;
 
-    if ((type == WEIR__WIRE_HELLO) != (guest->rank < 0)) {
-        lose(h, guest, WEIR__GONE_DIED, "sent a message out of turn and was disconnected");
+    if ((type == WEIR__WIRE_HELLO) != (peer->rank < 0)) {
+        lose(h, peer, WEIR__GONE_DIED, "sent a message out of turn and was disconnected");
         return;
     }
-    guest->heard_ns = weir__clock_ns();
+    peer->last_ns = weir__clock_ns();
     switch (type) {
     case WEIR__WIRE_HELLO:
-        greet(h, guest, payload);
+        greet(h, peer, payload);
         break;
     case WEIR__WIRE_PING:
         memcpy(&ping, payload, sizeof ping);
         ping.hub_ns = weir__clock_ns();
-        weir__conn_send(&guest->conn, WEIR__WIRE_PONG, &ping, sizeof ping);
+        weir__conn_send(&peer->conn, WEIR__WIRE_PONG, &ping, sizeof ping);
         break;
     case WEIR__WIRE_GATHER:
-        if (!(((const struct weir__wire_gather *)payload)->members >> guest->rank & 1))
-            lose(h, guest, WEIR__GONE_DIED, "gathers where it is no member: disconnected");
+        if (!(((const struct weir__wire_gather *)payload)->members >> peer->rank & 1))
+            lose(h, peer, WEIR__GONE_DIED, "gathers where it is no member: disconnected");
         else
-            gather(h, guest->rank, payload);
+            gather(h, peer->rank, payload);
         break;
     case WEIR__WIRE_ABORT:
-        tell_all(h, guest->rank, WEIR__WIRE_ABORT, payload, sizeof(struct weir__wire_text));
+        tell_all(h, peer->rank, WEIR__WIRE_ABORT, payload, sizeof(struct weir__wire_text));
         break;
     case WEIR__WIRE_BYE:
-        guest->left = true;
-        lose(h, guest, WEIR__GONE_LEFT, "has left");
+        peer->left = true;
+        lose(h, peer, WEIR__GONE_LEFT, "has left");
         break;
     default:
-        lose(h, guest, WEIR__GONE_DIED, "sent a message out of turn and was disconnected");
+        lose(h, peer, WEIR__GONE_DIED, "sent a message out of turn and was disconnected");
     }
 }
 
-static void serve(struct weir__hub *h, struct guest *guest, char *payload)
+static void serve(struct weir__hub *h, struct peer *peer, char *payload)
 {
-    bool open = weir__conn_fill(&guest->conn);
+    bool open = weir__conn_fill(&peer->conn);
     enum weir__wire_type type;
     const char *wrong;
     int n = 0;
 
-    while (guest->conn.fd >= 0 && (n = weir__conn_next(&guest->conn, &type, payload, &wrong)) > 0)
-        hear(h, guest, type, payload);
-    if (guest->conn.fd < 0)
+    while (peer->conn.fd >= 0 && (n = weir__conn_next(&peer->conn, &type, payload, &wrong)) > 0)
+        take_message(h, peer, type, payload);
+    if (peer->conn.fd < 0)
         return;
     if (n < 0) {
         char text[120];
 
         snprintf(text, sizeof text, "sent %s and was disconnected", wrong);
-        lose(h, guest, WEIR__GONE_DIED, text);
+        lose(h, peer, WEIR__GONE_DIED, text);
     } else if (!open) {
-        lose(h, guest, WEIR__GONE_DIED,
-             guest->rank >= 0 && guest->host == weir__host_id() &&
-                     weir__process_state(guest->pid) == 'R'
+        lose(h, peer, WEIR__GONE_DIED,
+             peer->rank >= 0 && peer->host == weir__host_id() &&
+                     weir__process_state(peer->pid) == 'R'
                  ? "is gone: its connection was cut"
                  : "died");
     }
@@ -305,19 +305,19 @@ static void serve(struct weir__hub *h, struct guest *guest, char *payload)
 
 static void let_in(struct weir__hub *h)
 {
-    struct guest *room = NULL, *oldest = NULL;
+    struct peer *room = NULL, *oldest = NULL;
     int fd = accept4(h->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), strangers = 0;
 
     if (fd < 0)
         return;
     for (int i = 0; i < SLOTS; i++) {
-        struct guest *g = &h->guests[i];
+        struct peer *g = &h->peers[i];
 
         if (g->conn.fd < 0) {
             room = room ? room : g;
         } else if (g->rank < 0) {
             strangers++;
-            oldest = !oldest || g->heard_ns < oldest->heard_ns ? g : oldest;
+            oldest = !oldest || g->last_ns < oldest->last_ns ? g : oldest;
         }
     }
     if (strangers >= STRANGERS || !room) {
@@ -332,14 +332,14 @@ static void let_in(struct weir__hub *h)
     weir__conn_open(&room->conn, fd);
     room->rank = -1;
     room->left = false;
-    room->heard_ns = weir__clock_ns();
+    room->last_ns = weir__clock_ns();
 }
 
 static void look_at_silent(struct weir__hub *h, uint64_t now)
 {
     for (int i = 0; i < SLOTS; i++) {
-        struct guest *g = &h->guests[i];
-        uint64_t silent = now > g->heard_ns ? now - g->heard_ns : 0;
+        struct peer *g = &h->peers[i];
+        uint64_t silent = now > g->last_ns ? now - g->last_ns : 0;
         bool near;
         char state;
 
@@ -371,7 +371,7 @@ static bool is_over(const struct weir__hub *h)
     if (!stop)
         return false;
     for (int i = 0; i < SLOTS; i++)
-        if (h->guests[i].conn.fd >= 0 && h->guests[i].rank >= 0)
+        if (h->peers[i].conn.fd >= 0 && h->peers[i].rank >= 0)
             return weir__clock_ns() > stop;
     return true;
 }
@@ -388,7 +388,7 @@ static void *hub_main(void *user)
         fds[0] = (struct pollfd){.fd = h->listen_fd, .events = POLLIN};
         fds[1] = (struct pollfd){.fd = h->wake_fd, .events = POLLIN};
         for (int i = 0; i < SLOTS; i++) {
-            const struct weir__conn *c = &h->guests[i].conn;
+            const struct weir__conn *c = &h->peers[i].conn;
 
             fds[i + 2] = (struct pollfd){.fd = c->fd,
                                          .events = (short)(POLLIN | (c->out_have ? POLLOUT : 0))};
@@ -397,7 +397,7 @@ static void *hub_main(void *user)
         if (fds[1].revents & POLLIN)
             (void)!read(h->wake_fd, &(uint64_t){0}, sizeof(uint64_t));
         for (int i = 0; i < SLOTS; i++) {
-            struct guest *g = &h->guests[i];
+            struct peer *g = &h->peers[i];
 
             if (g->conn.fd < 0 || g->conn.fd != fds[i + 2].fd)
                 continue;
@@ -429,7 +429,7 @@ weir_status weir__hub_start(int listen_fd, int ranks, const char *token, struct 
     h->ranks = ranks;
     snprintf(h->token, sizeof h->token, "%s", token);
     for (int i = 0; i < SLOTS; i++)
-        h->guests[i].conn.fd = -1;
+        h->peers[i].conn.fd = -1;
     h->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (h->wake_fd < 0 || !weir__thread_start(&h->thread, hub_main, h)) {
         close(listen_fd);
@@ -450,7 +450,7 @@ void weir__hub_stop(struct weir__hub *h)
     (void)!write(h->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
     pthread_join(h->thread, NULL);
     for (int i = 0; i < SLOTS; i++)
-        weir__conn_close(&h->guests[i].conn);
+        weir__conn_close(&h->peers[i].conn);
     while (h->gatherings)
         end_gathering(h, h->gatherings);
     close(h->listen_fd);

@@ -52,7 +52,7 @@ void weir__world_send_abort(struct weir__world *w, const char *key, weir_status 
     send_to_hub(w, WEIR__WIRE_ABORT, &m, sizeof m);
 }
 
-/* ---- hearing ---- */
+/* ---- messages ---- */
 
 static void settle(struct weir__world *w, const char *key, const struct weir__wire_gathered *all,
                    weir_status status, const char *text)
@@ -107,13 +107,13 @@ static void take_pong(struct weir__world *w, const struct weir__wire_ping *m)
     }
 }
 
-static void hear(struct weir__world *w, enum weir__wire_type type, const void *payload)
+static void take_message(struct weir__world *w, enum weir__wire_type type, const void *payload)
 {
     const struct weir__wire_text *text = payload;
     const struct weir__wire_gathered *all = payload;
     const struct weir__wire_gone *gone = payload;
 
-    w->heard_ns = weir__clock_ns();
+    w->last_ns = weir__clock_ns();
     switch (type) {
     case WEIR__WIRE_GATHERED:
         settle(w, all->key, all, WEIR_OK, NULL);
@@ -157,7 +157,7 @@ static void serve(struct weir__world *w, char *payload)
         weir__mutex_unlock(&w->conn_lock);
         if (n <= 0)
             break;
-        hear(w, type, payload);
+        take_message(w, type, payload);
     }
     if (w->conn.fd < 0)
         return;
@@ -171,7 +171,7 @@ static void serve(struct weir__world *w, char *payload)
 
 static void watch_hub(struct weir__world *w)
 {
-    uint64_t silent = weir__clock_ns() - w->heard_ns;
+    uint64_t silent = weir__clock_ns() - w->last_ns;
     bool near = w->hub_host == weir__host_id();
     char state;
 
@@ -296,7 +296,7 @@ static weir_status say_hello(struct weir__world *w, const struct weir__place_in_
     if (n == 1 && type == WEIR__WIRE_WELCOME) {
         w->hub_pid = welcome->pid;
         w->hub_host = welcome->host;
-        w->heard_ns = weir__clock_ns();
+        w->last_ns = weir__clock_ns();
     } else if (n == 1 && type == WEIR__WIRE_REFUSED) {
         *again = !strncmp(p->store, "file:", 5) && strstr(refused->text, "token");
         st = weir__fail((weir_status)refused->status, "rank 0 at %s refused rank %d: %s", p->store,

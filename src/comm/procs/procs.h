@@ -80,7 +80,7 @@ struct weir__world {
     int wake_fd;
     _Atomic bool stop;
     uint32_t hub_pid;
-    uint64_t hub_host, heard_ns;
+    uint64_t hub_host, last_ns;
     _Atomic int64_t offset_ns; /* of the hub's clock, by the quickest answer */
     uint64_t quickest_ns;
     /* What somebody waits for to be gathered, under conn_lock. */
