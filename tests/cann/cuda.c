@@ -11,7 +11,7 @@ static void *t_symbol(void *library, const char *name)
 {
     void *symbol = dlsym(library, name);
 
-    test_note(name);
+    test_note("%s", name);
     CHECK(symbol != NULL);
     return symbol;
 }
