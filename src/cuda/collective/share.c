@@ -21,7 +21,7 @@ struct weir__cuda_shared {
     bool stages, idle; /* for copies; nobody has it */
 };
 
-static struct weir__cuda_shared *make_piece(struct weir__cuda *dev, size_t size)
+static struct weir__cuda_shared *make_piece(struct weir__cuda *dev, size_t size, bool stages)
 {
     static _Atomic uint64_t ids;
     const struct weir__cu *cu = &dev->api->cu;
@@ -40,6 +40,7 @@ static struct weir__cuda_shared *make_piece(struct weir__cuda *dev, size_t size)
     if (!s)
         return NULL;
     s->size = size;
+    s->stages = stages;
     s->id = atomic_fetch_add(&ids, 1) + 1;
     weir__mutex_lock(&dev->sharing.lock);
     s->next = dev->sharing.pieces;
@@ -59,7 +60,7 @@ static void free_piece(struct weir__cuda *dev, struct weir__cuda_shared *s)
 
 void *weir__cuda_share_map(struct weir__cuda *dev, size_t size)
 {
-    const struct weir__cuda_shared *s = make_piece(dev, size);
+    const struct weir__cuda_shared *s = make_piece(dev, size, false);
 
     return s ? (void *)(uintptr_t)s->base : NULL;
 }
@@ -215,28 +216,6 @@ static weir_status copy_now(struct weir__cuda *dev, weir__cu_address to, weir__c
     return st;
 }
 
-static void *stage(void *user, const void *from, size_t bytes)
-{
-    struct weir__cuda *dev = user;
-    struct weir__cuda_shared *s = take_idle(dev, bytes);
-    size_t size = STAGE_LEAST;
-
-    while (size < bytes)
-        size *= 2;
-    if (!s && (s = make_piece(dev, size)))
-        s->stages = true;
-    if (!s) {
-        weir__fail(WEIR_EOOM, "%zu bytes of %s to show other processes", bytes,
-                   dev->base.props.name);
-        return NULL;
-    }
-    if (copy_now(dev, s->base, (weir__cu_address)(uintptr_t)from, bytes)) {
-        s->idle = true;
-        return NULL;
-    }
-    return (void *)(uintptr_t)s->base;
-}
-
 static void unstage(void *user, void *piece, size_t bytes)
 {
     struct weir__cuda *dev = user;
@@ -247,6 +226,28 @@ static void unstage(void *user, void *piece, size_t bytes)
         if (s->stages && s->base == (weir__cu_address)(uintptr_t)piece)
             s->idle = true;
     weir__mutex_unlock(&dev->sharing.lock);
+}
+
+static void *stage(void *user, const void *from, size_t bytes)
+{
+    struct weir__cuda *dev = user;
+    struct weir__cuda_shared *s = take_idle(dev, bytes);
+    size_t size = STAGE_LEAST;
+
+    while (size < bytes)
+        size *= 2;
+    if (!s)
+        s = make_piece(dev, size, true);
+    if (!s) {
+        weir__fail(WEIR_EOOM, "%zu bytes of %s to show other processes", bytes,
+                   dev->base.props.name);
+        return NULL;
+    }
+    if (copy_now(dev, s->base, (weir__cu_address)(uintptr_t)from, bytes)) {
+        unstage(user, (void *)(uintptr_t)s->base, bytes);
+        return NULL;
+    }
+    return (void *)(uintptr_t)s->base;
 }
 
 static bool enter(void *user)
