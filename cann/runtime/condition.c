@@ -125,7 +125,9 @@ static aclError add(struct model *m, struct condition *when, struct model **out)
     *out = NULL;
     if ((err = model_new(m->device, &child)))
         return err;
-    if ((err = model_cut(m)) || (err = model_cut(m))) {
+    for (int i = 0; i < 2 && !err; i++)
+        err = model_cut(m);
+    if (err) {
         model_free(child);
         return err;
     }

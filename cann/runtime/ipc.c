@@ -46,19 +46,31 @@ static aclError check_device(const char *function, const struct device *d)
                              "memory of %s is not shared with other processes", d->props.name);
 }
 
+/* weir.PID.FD.INODE.OFFSET.SIZE, all in hexadecimal. */
 static bool read_key(const char *text, struct key *k)
 {
-    unsigned long long inode, offset, size;
-    int end = 0;
+    unsigned long long numbers[5];
 
-    if (sscanf(text, "weir.%x.%x.%llx.%llx.%llx%n", &k->pid, &k->fd, &inode, &offset, &size,
-               &end) != 5 ||
-        text[end])
+    if (strncmp(text, "weir", 4) != 0)
         return false;
-    k->inode = inode;
-    k->offset = offset;
-    k->size = size;
-    return size && size <= INT64_MAX - 2 * PAGE && offset <= INT64_MAX - 2 * PAGE - size;
+    text += 4;
+    for (int i = 0; i < 5; i++) {
+        char *end;
+
+        if (text[0] != '.' || !strchr("0123456789abcdef", text[1]) || !text[1])
+            return false;
+        errno = 0;
+        numbers[i] = strtoull(text + 1, &end, 16);
+        if (errno)
+            return false;
+        text = end;
+    }
+    if (*text || numbers[0] > UINT32_MAX || numbers[1] > UINT32_MAX)
+        return false;
+    *k = (struct key){(uint32_t)numbers[0], (uint32_t)numbers[1], numbers[2], numbers[3],
+                      numbers[4]};
+    return k->size && k->size <= INT64_MAX - 2 * PAGE &&
+           k->offset <= INT64_MAX - 2 * PAGE - k->size;
 }
 
 static aclError bad_key(const char *function)

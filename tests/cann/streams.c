@@ -145,7 +145,7 @@ TEST(devices, a_process_sees_those_that_the_environment_lists)
 
     setenv("WEIR_CANN_DEVICES", "8", 1);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        test_note(rows[i].list);
+        test_note("%s", rows[i].list);
         setenv("ASCEND_RT_VISIBLE_DEVICES", rows[i].list, 1);
         CHECK_ACL(aclrtGetDeviceCount(&count));
         CHECK_EQ(count, rows[i].count);
