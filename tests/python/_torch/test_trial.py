@@ -69,10 +69,11 @@ def test_a_model_gives_eagers_values_whichever_it_is():
     backend = weir.get_npu_backend(compiler_config=config)
     torch._dynamo.reset()
     run = torch.compile(f, backend=backend, fullgraph=True)
+    torch.manual_seed(0)
     x, a, b = (torch.randn(256, 256) for _ in range(3))
     with torch.no_grad():
         for _ in range(2 * (trial.WARM + trial.ROUNDS) + 2):
-            torch.testing.assert_close(run(x, a, b), f(x, a, b))
+            torch.testing.assert_close(run(x, a, b), f(x, a, b), rtol=1e-4, atol=1e-4)
     assert backend.coverage.native.total() == 5  # counted once
     (made,) = backend.graphs[0].plans.values()
     if isinstance(made, trial.Trial):  # the compiler did choose streams
