@@ -143,14 +143,13 @@ static weir_status read_curve(struct reader *r, const char *key, struct weir__cu
 {
     *c = (struct weir__curve){0};
     for (const char *at = value; *at;) {
-        double x, y;
-        int used = 0;
+        char *colon, *end;
+        double x = strtod(at, &colon), y = *colon == ':' ? strtod(colon + 1, &end) : 0;
 
         if (c->n == WEIR__CURVE_POINTS)
             return weir__fail(WEIR_EPARSE, "%s:%d: %s has more than %d points", r->where, r->line,
                               key, WEIR__CURVE_POINTS);
-        if (sscanf(at, "%lf:%lf%n", &x, &y, &used) != 2 || (at[used] && at[used] != ',') ||
-            !(x > 0 && x < 1e30 && y > 0 && y < 1e6))
+        if (!(x > 0 && x < 1e30 && y > 0 && y < 1e6) || (*end && *end != ','))
             return weir__fail(WEIR_EPARSE, "%s:%d: %s is '%.60s' there, not x:y,x:y,...", r->where,
                               r->line, key, at);
         if (c->n && (x <= c->x[c->n - 1] || x / y < c->x[c->n - 1] / c->y[c->n - 1] * (1 - 1e-6)))
@@ -159,7 +158,7 @@ static weir_status read_curve(struct reader *r, const char *key, struct weir__cu
                               r->where, r->line, key, x, y);
         c->x[c->n] = x;
         c->y[c->n++] = y;
-        at += used + (at[used] == ',');
+        at = end + (*end == ',');
     }
     return WEIR_OK;
 }
