@@ -10,6 +10,11 @@ from weir._torch import lowering, patterns  # noqa: E402
 F = torch.nn.functional
 
 
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(0)
+
+
 def compiled(function, *args, near=0, **options):
     """The nodes' operators, after the values have been compared with eager's."""
     torch._dynamo.reset()
