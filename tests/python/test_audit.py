@@ -49,7 +49,8 @@ OPTIONAL = {
     ("weir_tensor_write", "data"), ("weir_tensor_read", "data"), ("weir_tensor_write_async", "data"),
     ("weir_tensor_read_async", "data"),  # of no bytes
     ("weir_plan_run", "inputs"), ("weir_plan_run", "outputs"), ("weir_plan_call", "inputs"),
-    ("weir_plan_call", "outputs"), ("weir_graph_add", "attrs"), ("weir_graph_add", "in"),
+    ("weir_plan_call", "outputs"), ("weir_tape_add", "inputs"), ("weir_tape_add", "outputs"),
+    ("weir_graph_add", "attrs"), ("weir_graph_add", "in"),
     ("weir_graph_add", "out"),  # none of them
     ("weir_topk", "values"), ("weir_topk", "indices"), ("weir_sort", "values"),
     ("weir_sort", "indices"), ("weir_nonzero_padded", "count"),
