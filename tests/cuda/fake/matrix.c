@@ -32,6 +32,7 @@ weir_status fake_gemm(const void *pointer, const weir_block *block)
     const struct gemm_args *args = pointer;
     const struct weir__gemm_stack *s = &args->stack;
     int64_t size = (int64_t)weir_dtype_size(s->gemm.dtype);
+    int64_t out = s->gemm.dtype == WEIR_I8 ? 4 : size; /* products of i8 are i32 */
 
     for (int64_t i = 0; i < s->batch; i++) {
         struct weir__gemm g = s->gemm;
@@ -43,7 +44,7 @@ weir_status fake_gemm(const void *pointer, const weir_block *block)
             rest /= s->shape[d];
             g.a += at * s->a_step[d] * size;
             g.b += at * s->b_step[d] * size;
-            g.c += at * s->c_step[d] * size;
+            g.c += at * s->c_step[d] * out;
         }
         args->run(&g, block->local);
     }

@@ -5,6 +5,7 @@
  * short. When all records are there and fit, each knows what the others need of it and sends that.
  * Then the part runs on copies, as it would on peers' memory: sums are in rank order. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "comm/procs/mpi/mpi.h"
@@ -63,13 +64,20 @@ static struct weir__record *record_of(const struct weir__mpi_call *c, int rank)
     return (void *)(c->records + (size_t)rank * MESSAGE_ROOM);
 }
 
-/* "": the group's; else one of the two directions of a pair. */
+/* "": the group's; else one of the two directions of a pair, "pair 3 to 5" (tensor/member.c). */
 static int tag_of(const struct weir__rendezvous *m, int what)
 {
-    int kind = 0, from = 0, to = 0;
+    static const char pair[] = "pair ", to[] = " to ";
+    const char *name = m->channel->name;
+    int kind = 0;
+    char *rest;
 
-    if (sscanf(m->channel->name, "pair %d to %d", &from, &to) == 2) /* tensor/member.c names them */
-        kind = from < to ? 1 : 2;
+    if (!strncmp(name, pair, sizeof pair - 1)) {
+        long from = strtol(name + sizeof pair - 1, &rest, 10);
+
+        if (!strncmp(rest, to, sizeof to - 1))
+            kind = from < strtol(rest + sizeof to - 1, NULL, 10) ? 1 : 2;
+    }
     return ((int)(m->call % CALLS) * 4 + kind) * 4 + what;
 }
 
