@@ -10,7 +10,7 @@ from . import _dispatch
 
 DEFAULT = "default"  # the tag of the stream that the compiled function is called on
 
-_entered = []  # streams of the with blocks that the function being traced is in
+_entered = []  # (stream, whether a with block entered it) in the function being traced
 _numbers = itertools.count()
 
 
@@ -23,10 +23,19 @@ def new_tag():
     return f"traced stream {_dispatch.constant(_number)}"
 
 
-def enter(stream):
+def enter(stream, by_block=True):
     """Operators from now on are the stream's."""
     _dispatch.enter("stream", stream.tag, stream.urgency)
-    _entered.append(stream)
+    _entered.append((stream, by_block))
+
+
+def switch(stream):
+    """The same, until the next switch or the end of the with block around it."""
+    by_block = _entered[-1][1] if _entered else False
+    if _entered:
+        leave()
+    if by_block or stream.tag != DEFAULT:
+        enter(stream, by_block)
 
 
 def leave():
@@ -35,8 +44,8 @@ def leave():
 
 
 def innermost():
-    """The stream of the innermost with block; None outside of all."""
-    return _entered[-1] if _entered else None
+    """The stream that was entered or switched to last; None outside of all."""
+    return _entered[-1][0] if _entered else None
 
 
 def record(stream):

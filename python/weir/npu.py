@@ -359,8 +359,12 @@ def set_stream(stream: Stream | None) -> None:
 
     >>> weir.npu.set_stream(weir.npu.default_stream())
     """
-    if stream is not None:
-        _need("set_stream", "stream", stream, Stream)
+    if stream is None:
+        return
+    _need("set_stream", "stream", stream, Stream)
+    if _dispatch.is_compiling():
+        _traced.switch(stream)
+    else:
         stream.stream.set_current()
         _follow.follow(stream.stream)
 

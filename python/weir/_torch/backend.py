@@ -1,5 +1,7 @@
 """``get_npu_backend``: the backend that torch.compile is given."""
 
+import inspect
+
 import torch
 from functorch.compile import default_partition
 from torch._dynamo.backends.common import aot_autograd
@@ -47,7 +49,7 @@ class Backend:
     def _compile(self, module, example_inputs, inference=False):
         for change in (self.config.post_grad_custom_pre_pass, self.config.post_grad_custom_post_pass):
             if change is not None:
-                change(module)
+                _call_pass(change, module, example_inputs, self.config)
                 module.recompile()
         graph = CompiledGraph(module, self.config, self.coverage, example_inputs, inference)
         self.graphs.append(graph)
@@ -58,6 +60,15 @@ class Backend:
         if direct.is_plain(example_inputs):
             self._direct = len(example_inputs), lambda *args: run(args)
         return run
+
+
+def _call_pass(change, *args):
+    """TorchAir's passes take graph, inputs and configuration; one of the graph alone will do."""
+    try:
+        inspect.signature(change).bind(*args)
+    except (TypeError, ValueError):  # other parameters, or a builtin that tells none
+        args = args[:1]
+    change(*args)
 
 
 def get_npu_backend(*, compiler_config=None, custom_decompositions=None):

@@ -125,6 +125,47 @@ def test_texts_for_scopes_are_taken():
         weir.scope.limit_core_num("1", "many")
 
 
+def test_set_stream_inside_a_traced_function():
+    def model(x):
+        before = weir.npu.current_stream()
+        a, b, event = weir.npu.Stream(), weir.npu.Stream(), weir.npu.Event()
+        weir.npu.set_stream(a)
+        y = torch.add(x, 1)
+        weir.npu.set_stream(b)
+        assert weir.npu.current_stream().tag == b.tag
+        b.wait_stream(a)
+        with weir.npu.stream(a):
+            weir.npu.set_stream(before)
+            z = torch.mul(x, 3)
+        r = torch.sub(y, 2)
+        weir.npu.set_stream(before)
+        event.record(b)
+        event.wait(before)
+        return z, torch.neg(r)
+
+    run, backend = compiled(model)
+    x = torch.randn(4, 4)
+    for _ in range(2):
+        torch.testing.assert_close(run(x), (x * 3, 2 - (x + 1)))
+    stream = {name.split("_")[0]: where for name, (where, _) in nodes(backend).items()}
+    assert stream["Mul"] in (None, "default") and stream["Neg"] is None
+    assert len({stream["Add"], stream["Sub"], None}) == 3
+
+
+def test_passes_get_inputs_and_configuration_as_torchairs_do():
+    seen = []
+
+    def change(graph, example_inputs, config):
+        seen.append((graph, len(example_inputs), config))
+
+    config = weir.CompilerConfig()
+    config.post_grad_custom_post_pass = change
+    backend = weir.get_npu_backend(compiler_config=config)
+    torch.compile(lambda x, y: x + y, backend=backend)(torch.ones(2), torch.ones(2))
+    ((graph, inputs, given),) = seen
+    assert isinstance(graph, torch.fx.GraphModule) and inputs == 2 and given is backend.config
+
+
 def test_the_backend_has_a_name_and_takes_options():
     compat.install()
     import torch_npu  # noqa: F401  (registers npugraph_ex)
