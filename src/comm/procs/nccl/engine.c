@@ -82,6 +82,7 @@ static weir_status nccl_open(struct weir__procs_group *p, uint64_t members, int6
     const struct weir__nccl_api *api = weir__nccl_load();
     struct weir__wire_gathered *all;
     struct weir__nccl_id id = {{0}};
+    struct weir__nccl *n;
     char key[WEIR__WIRE_KEY];
     weir_status st = weir__shm_engine.open(p, members, timeout_ns);
     int code;
@@ -90,21 +91,28 @@ static weir_status nccl_open(struct weir__procs_group *p, uint64_t members, int6
         return st ? st : weir__last_status();
     if (!p->self && (code = api->unique_id(&id)))
         return fail(api, NULL, "an id", code);
-    p->nccl = weir__calloc(1, sizeof *p->nccl);
+    n = weir__calloc(1, sizeof *n);
     all = weir__malloc(sizeof *all);
-    if (!p->nccl || !all) {
-        weir__free(all);
-        return weir__fail_nomem("making a group of %d ranks", p->ranks);
+    if (n && all) {
+        n->api = api;
+        snprintf(key, sizeof key, "%.80s nccl", p->key);
+        st = weir__engine_gather(p->world, key, members, timeout_ns, &id, sizeof id, all);
+    } else {
+        st = weir__fail_nomem("making a group of %d ranks", p->ranks);
     }
-    p->nccl->api = api;
-    snprintf(key, sizeof key, "%.80s nccl", p->key);
-    st = weir__engine_gather(p->world, key, members, timeout_ns, &id, sizeof id, all);
     if (!st) {
         memcpy(&id, all->blobs[p->world_rank[0]], sizeof id);
-        st = make_comm(p->world, api, &id, p->ranks, p->self, &p->nccl->comm);
+        st = make_comm(p->world, api, &id, p->ranks, p->self, &n->comm);
     }
     weir__free(all);
-    return st;
+    if (st) {
+        weir__free(n);
+        return st;
+    }
+    weir__mutex_lock(&p->world->lock); /* the progress thread knows the group already */
+    p->nccl = n;
+    weir__mutex_unlock(&p->world->lock);
+    return WEIR_OK;
 }
 
 /* Kernels that wait for the dead end. */
