@@ -7,13 +7,16 @@
  *   {"work": "chain", "subject": "oneTBB", "unit": "ns", "threads": 2, "samples": [ ... ]}
  *   {"work": "chain", "skipped": "why there are no samples"}
  *   {"probe": 1.93, "hop": 57, "foreign": 0.01}
+ *   {"work": "chains_64_0us_t16", "busy": 0.31}
  *
  * A probe line is the speed of FMA on two threads over one, the nanoseconds of a
  * cache line's way between the two, and the share of a core that other processes
  * took since the last one. On a virtual machine two CPUs are at times two
  * hardware threads of one core, or move closer or further apart; a case on two
  * threads stands between two probe lines, so that the reader can tell. A block
- * that was disturbed is measured again, a few times.
+ * that was disturbed is measured again, a few times. A case on more threads takes
+ * the CPUs of the whole machine, of which two tell little: it has no probes, and a
+ * busy line after it says what other processes took, if that was much.
  *
  * threads  one, for all of these, unless said otherwise. */
 #ifndef WEIR_BENCH_HARNESS_H
@@ -80,7 +83,8 @@ int bench_main(int argc, char **argv, const struct bench_case *cases, size_t cou
 /* Runs one case in a process of its own; `out_fd` gets its lines. */
 void bench_run_case(const struct bench_case *c, bool quick, int out_fd);
 
-/* Whether `work` is `name` or one of its kind: "add" stands for "add_1000x1000_t1". */
+/* Whether `work` is `name` or one of its kind: "add" stands for "add_1000x1000_t1". `name` may
+ * also be a pattern of the shell's: "chains_64_*_t16". */
 bool bench_work_matches(const char *work, const char *name);
 
 /* Whether the machine has CPUs enough for the case. After bench_use_two_cpus. */

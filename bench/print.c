@@ -26,6 +26,18 @@ static const char *number(double x, char out[static 32])
     return out;
 }
 
+static const char *disturbance(enum bench_drop why)
+{
+    static const char *const texts[BENCH_DROPS] = {
+        [BENCH_KEPT] = "",
+        [BENCH_ONE_CORE] = "  disturbed: two CPUs were one core",
+        [BENCH_BUSY] = "  disturbed: others were busy",
+        [BENCH_MOVED] = "  disturbed: the CPUs moved",
+    };
+
+    return texts[why];
+}
+
 static void print_row(const struct bench_series *s, bool first, FILE *out)
 {
     char median[32], low[32], high[32];
@@ -33,12 +45,12 @@ static void print_row(const struct bench_series *s, bool first, FILE *out)
 
     fprintf(out, "%-20s  %-38s  ", first ? s->work : "", s->subject);
     if (!s->count) {
-        fprintf(out, "%10s   (all blocks dropped)\n", "-");
+        fprintf(out, "%10s   (no samples)\n", "-");
         return;
     }
     row = row_of(s);
-    fprintf(out, "%10s  %8s - %-8s  %s\n", number(row.median, median), number(row.low, low),
-            number(row.high, high), s->unit);
+    fprintf(out, "%10s  %8s - %-8s  %s%s\n", number(row.median, median), number(row.low, low),
+            number(row.high, high), s->unit, disturbance(s->disturbed));
 }
 
 /* Series of the same work stand together, in the order they first came. */
@@ -78,7 +90,7 @@ static void print_targets(const struct bench_report *r, FILE *out)
                 t->base ? "x" : " ", limit, v.met ? "met" : "NOT MET", t->subject);
         if (v.base)
             fprintf(out, " / %s", v.base);
-        fputc('\n', out);
+        fputs(v.disturbed ? "  (disturbed)\n" : "\n", out);
     }
 }
 
@@ -131,8 +143,9 @@ void bench_report_print_json(const struct bench_report *r, FILE *out)
         row = row_of(s);
         fprintf(out,
                 "%s\n    {\"work\": \"%s\", \"subject\": \"%s\", \"median\": %.6g, \"low\": %.6g, "
-                "\"high\": %.6g, \"unit\": \"%s\"}",
-                separator, s->work, s->subject, row.median, row.low, row.high, s->unit);
+                "\"high\": %.6g, \"unit\": \"%s\", \"disturbed\": %s}",
+                separator, s->work, s->subject, row.median, row.low, row.high, s->unit,
+                s->disturbed ? "true" : "false");
         separator = ",";
     }
     fprintf(out, "\n  ],\n  \"targets\": [");

@@ -182,6 +182,20 @@ static double usual_hop(const struct bench_report *r)
     return hop;
 }
 
+/* For series that have nothing better. */
+static void take_dropped(struct bench_report *r, const struct bench_block *b)
+{
+    for (size_t k = 0; k < b->nlines; k++) {
+        const char *numbers;
+        struct bench_series *s = series_of(r, b->lines[k], &numbers);
+
+        if (s->count && !s->disturbed)
+            continue;
+        s->disturbed = b->drop;
+        take_samples(r, b->lines[k]);
+    }
+}
+
 void bench_report_finish(struct bench_report *r)
 {
     r->hop = usual_hop(r);
@@ -199,6 +213,17 @@ void bench_report_finish(struct bench_report *r)
             !strcmp(work, "overlap_matmul"))
             add_sample(get_series(r, work, "machine: FMA on 2 threads to 1", "x"), b->ratio);
     }
+    for (size_t i = 0; i < r->nblocks; i++)
+        if (r->blocks[i].drop != BENCH_KEPT)
+            take_dropped(r, &r->blocks[i]);
+}
+
+/* Others were busy while somebody was at the work: what was compared so far is in doubt. */
+static void take_busy(struct bench_report *r, const char *work)
+{
+    for (size_t i = 0; i < r->nseries; i++)
+        if (!strcmp(r->series[i].work, work))
+            r->series[i].disturbed = BENCH_BUSY;
 }
 
 static void take_skip(struct bench_report *r, const char *source, const char *work,
@@ -217,7 +242,7 @@ static void take_skip(struct bench_report *r, const char *source, const char *wo
 
 void bench_report_line(struct bench_report *r, const char *source, const char *line)
 {
-    double ratio, hop, foreign, threads;
+    double ratio, hop, foreign, threads, busy;
     char work[256], reason[256];
 
     if (read_number(line, "probe", &ratio) && read_number(line, "hop", &hop) &&
@@ -225,7 +250,9 @@ void bench_report_line(struct bench_report *r, const char *source, const char *l
         take_probe(r, ratio, hop, foreign);
     else if (read_string(line, "work", work) && read_string(line, "skipped", reason))
         take_skip(r, source, work, reason);
-    else if (read_number(line, "threads", &threads) && threads >= 2)
+    else if (read_string(line, "work", work) && read_number(line, "busy", &busy))
+        take_busy(r, work);
+    else if (read_number(line, "threads", &threads) && threads == 2)
         add_line(r, line);
     else
         take_samples(r, line);

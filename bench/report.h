@@ -6,24 +6,26 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* All samples of one subject at one work, from every block that counted. */
-struct bench_series {
-    char *work, *subject, *unit;
-    double *samples;
-    size_t count, cap;
-};
-
-/* A work that gave no samples, and why. */
-struct bench_skipped {
-    char *work, *source, *reason;
-};
-
 enum bench_drop {
     BENCH_KEPT,
     BENCH_ONE_CORE, /* FMA said that the two CPUs were one core */
     BENCH_BUSY,     /* other processes took too much */
     BENCH_MOVED,    /* the CPUs were at another distance than in most blocks */
     BENCH_DROPS
+};
+
+/* All samples of one subject at one work, from every block that counted; if none did, from those
+ * that were dropped, and `disturbed` says why. */
+struct bench_series {
+    char *work, *subject, *unit;
+    double *samples;
+    size_t count, cap;
+    enum bench_drop disturbed; /* why the samples are to be doubted; BENCH_KEPT: they are not */
+};
+
+/* A work that gave no samples, and why. */
+struct bench_skipped {
+    char *work, *source, *reason;
 };
 
 /* What stood between two probes: lines of one case on two threads. */
@@ -56,7 +58,8 @@ void bench_report_line(struct bench_report *r, const char *source, const char *l
 void bench_report_end_source(struct bench_report *r);
 
 /* Ends the run: decides which blocks on two threads count. Only then do their
- * samples stand in the series. */
+ * samples stand in the series. A series is never left empty because of disturbance: figures with a
+ * warning tell more than none. */
 void bench_report_finish(struct bench_report *r);
 
 /* NULL if there is none with samples. */
@@ -87,6 +90,7 @@ struct bench_target {
 struct bench_verdict {
     bool measured;
     bool met;
+    bool disturbed; /* by samples that are to be doubted */
     double ratio;
     const char *base; /* the subject it was compared with, NULL for none */
 };

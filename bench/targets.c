@@ -139,6 +139,7 @@ struct bench_verdict bench_judge(const struct bench_report *r, const struct benc
     if (!ours)
         return v;
     v.ratio = bench_series_quantile(ours, 0.5);
+    v.disturbed = ours->disturbed;
     v.measured = !t->base;
     for (size_t i = 0; t->base && i < r->nseries; i++) {
         const struct bench_series *s = &r->series[i];
@@ -150,6 +151,7 @@ struct bench_verdict bench_judge(const struct bench_report *r, const struct benc
         if (!v.base || (t->at_least ? median > best : median < best)) {
             best = median;
             v.base = s->subject;
+            v.disturbed = ours->disturbed || s->disturbed;
         }
         v.measured = true;
     }

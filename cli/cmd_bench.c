@@ -110,7 +110,8 @@ struct run {
 static int parse(int argc, char **argv, struct options *o)
 {
     const struct cli_option options[] = {
-        {"--only", "WORK", "one work, or all of a kind: chain, pool, matmul, ...", NULL, &o->only},
+        {"--only", "WORK", "one work, or all of a kind: chain, pool, chains_64_*_t16, ...", NULL,
+         &o->only},
         {"--quick", NULL, "fewer samples", &o->quick, NULL},
         {"--peers", "DIR", "where the peer programs are; bench/peers beside weir", NULL, &o->peers},
         {"--no-peers", NULL, "weir alone", &o->no_peers, NULL},
