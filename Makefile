@@ -52,7 +52,7 @@ python: deps ## .venv with weir, NumPy, PyTorch and pytest
 
 .PHONY: wheel-check
 wheel-check: deps ## a wheel from an empty virtual environment, used in another one
-	scripts/check-wheel
+	scripts/package/check-wheel
 
 .PHONY: python-asan
 python-asan: python ## the Python tests against an extension and a library with sanitizers
@@ -61,21 +61,21 @@ python-asan: python ## the Python tests against an extension and a library with 
 .PHONY: deb
 deb: ## Debian packages, in build/dist
 	@scripts/install-deps --package
-	scripts/make-deb build/dist
+	scripts/package/make-deb build/dist
 
 .PHONY: tarball
 tarball: ## the installed tree as a tarball that works anywhere, in build/dist
 	@scripts/install-deps --package
-	scripts/make-tarball build/dist
+	scripts/package/make-tarball build/dist
 
 .PHONY: wheel
 wheel: ## a wheel for glibc 2.28 and later, and the source distribution, in build/dist
 	@scripts/install-deps --package
-	scripts/make-wheel build/dist
+	scripts/package/make-wheel build/dist
 
 .PHONY: test-packages
 test-packages: deb tarball wheel ## install each package in an empty system and use it
-	scripts/check-packages build/dist
+	scripts/package/check-packages build/dist
 
 .PHONY: release
 release: ## wheel, debs, tarball, docs, SBOM, checksums of TAG, in build/release-TAG
@@ -86,7 +86,7 @@ release: ## wheel, debs, tarball, docs, SBOM, checksums of TAG, in build/release
 .PHONY: docs
 docs: ## the documentation site, in build/docs
 	@scripts/install-deps --docs
-	scripts/make-docs build/docs
+	scripts/docs/make-docs build/docs
 
 .PHONY: bench
 bench: ## measure weir against its peers (installs them)

@@ -35,7 +35,7 @@ install(FILES completions/weir.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/ve
 # The man page is what the program says of itself, so it is made once that is there.
 if(TARGET weir_cli)
     install(CODE "execute_process(
-        COMMAND ${PROJECT_SOURCE_DIR}/scripts/make-man ${PROJECT_BINARY_DIR}/weir
+        COMMAND ${PROJECT_SOURCE_DIR}/scripts/docs/make-man ${PROJECT_BINARY_DIR}/weir
         OUTPUT_FILE ${PROJECT_BINARY_DIR}/weir.1 COMMAND_ERROR_IS_FATAL ANY)")
     install(FILES ${PROJECT_BINARY_DIR}/weir.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 endif()

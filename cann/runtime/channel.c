@@ -1,5 +1,5 @@
 /* Channels of tensors: nothing comes through them here. */
-#include "runtime.h"
+#include "runtime/runtime.h"
 
 #include <stdlib.h>
 #include <time.h>

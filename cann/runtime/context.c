@@ -1,5 +1,5 @@
 /* Contexts: which device the calling thread works on, and what its default stream is. */
-#include "runtime.h"
+#include "runtime/runtime.h"
 
 #include <stdlib.h>
 #include <unistd.h>

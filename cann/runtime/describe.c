@@ -1,5 +1,5 @@
 /* Tensor descriptions and data buffers: what operators by name are given. */
-#include "runtime.h"
+#include "runtime/runtime.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Devices by number. Each is a device of weir, opened on first use with the spec in WEIR_DEVICE.
  * WEIR_CANN_DEVICES says how many the machine has, ASCEND_RT_VISIBLE_DEVICES which of them this
  * process sees; of `cuda:0` the machine's device i is cuda:i. */
-#include "runtime.h"
+#include "runtime/runtime.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Error codes and the sentence that goes with the last one of each thread. */
-#include "runtime.h"
+#include "runtime/runtime.h"
 
 #include "aclnn/acl_meta.h"
 

@@ -1,5 +1,5 @@
 /* What failed, for a function of the program that is told. */
-#include "runtime.h"
+#include "runtime/runtime.h"
 
 struct rtExceptionInfo {
     uint32_t task, stream, thread, device, code;

@@ -1,5 +1,5 @@
 /* Handles: kind, generation and place of an object in one table. */
-#include "runtime.h"
+#include "runtime/runtime.h"
 
 #include <stdlib.h>
 

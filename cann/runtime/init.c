@@ -1,5 +1,5 @@
 /* The library's beginning and end, and what a fork leaves of it. */
-#include "capture.h"
+#include "runtime/graph/capture.h"
 
 #include <stdio.h>
 

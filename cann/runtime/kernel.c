@@ -1,6 +1,6 @@
 /* Kernels as machine code, and memory of the host by the driver's names: refused, so that objects
  * which name these functions load. */
-#include "runtime.h"
+#include "runtime/runtime.h"
 
 #define NO_KERNELS "machine code of an NPU cannot be run"
 

@@ -1,5 +1,5 @@
 /* Core limits: a stream's over the device's over what there is; and what a thread uses. */
-#include "runtime.h"
+#include "runtime/runtime.h"
 
 static _Thread_local void *in_use; /* the handle of a stream */
 

@@ -1,6 +1,6 @@
 /* Operators by name, of before aclnn, and their compiler's options. Of the former weir has a copy
  * alone: torch_npu comes here when libopapi lacks an operator, and is told which. */
-#include "runtime.h"
+#include "runtime/runtime.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* What profilers, dumps and logs ask of the runtime. Profiles are weir's traces: these calls are
  * answered and keep nothing. */
-#include "runtime.h"
+#include "runtime/runtime.h"
 
 #include <stdarg.h>
 #include <stdio.h>

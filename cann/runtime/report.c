@@ -1,6 +1,6 @@
 /* What a run leaves behind where `weir cann run` asks for it: the timeline (WEIR_CANN_TRACE, a
  * file) and the races (WEIR_CANN_REPORTS, a directory). Each process writes its own. */
-#include "runtime.h"
+#include "runtime/runtime.h"
 
 #include <stdio.h>
 #include <stdlib.h>

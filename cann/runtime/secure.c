@@ -1,6 +1,6 @@
 /* The bounded string functions that TorchAir's and MindSpore's objects take from CANN: the room at
  * the destination comes second. */
-#include "runtime.h"
+#include "runtime/runtime.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* Where a Python program was when it queued something, for reports of races. Python is found in the
  * process, by name; without it, or on a thread that runs none, nothing is said. */
-#include "runtime.h"
+#include "runtime/runtime.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>

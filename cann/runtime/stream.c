@@ -1,5 +1,5 @@
 /* Streams. */
-#include "runtime.h"
+#include "runtime/runtime.h"
 
 #include <stdio.h>
 #include <stdlib.h>

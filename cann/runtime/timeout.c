@@ -1,5 +1,5 @@
 /* Bounds of waits. weir's own bound is the device's op_timeout; these are kept and answered. */
-#include "runtime.h"
+#include "runtime/runtime.h"
 
 static _Atomic uint32_t op_wait;
 static _Atomic uint64_t op_execute;

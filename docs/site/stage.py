@@ -102,7 +102,7 @@ class Stage:
                                  check=True)
             return "\n".join(line.rstrip() for line in run.stdout.strip("\n").split("\n"))
 
-        page = subprocess.run([ROOT / "scripts/make-man", weir], capture_output=True, text=True, check=True).stdout
+        page = subprocess.run([ROOT / "scripts/docs/make-man", weir], capture_output=True, text=True, check=True).stdout
         self.write("man/weir.1.md", f"# weir(1)\n\n`man weir` shows this page where weir is installed.\n\n"
                                     f"````text\n{shown(page)}\n````\n")
         with tempfile.TemporaryDirectory() as folder:

@@ -2,24 +2,11 @@
 #include "graph/estimate/serve.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "graph/estimate/serve_state.h"
 
 #define DEFAULT_BUDGET 16384
-
-/* A request under way. */
-struct job {
-    const struct weir__request *r;
-    double ready;              /* may be taken by a replica that decodes */
-    double missing;            /* tokens of its prompt that are to be computed */
-    double hit;                /* those that the cache had */
-    double begun, first, last; /* when its prompt was begun, first and last token; NAN before */
-    double left;               /* tokens of the answer after the first */
-    bool never;
-    int next; /* in a queue */
-};
 
 struct queue {
     int first, last;
@@ -40,7 +27,7 @@ struct server {
     const struct weir__requests *r;
     struct weir__step_times *times;
     struct weir__prefix_cache *cache;
-    struct job *jobs;
+    struct weir__serve_job *jobs;
     struct replica *replicas;
     uint32_t nreplicas;
     double *prefill_free; /* by replica that only takes prompts: when it is free */
@@ -69,11 +56,6 @@ static void dequeue(struct server *s, struct queue *q)
 }
 
 /* ---- prompts ---- */
-
-static double arrival(const struct server *s, const struct weir__request *r)
-{
-    return (r->at_ms - s->r->list[0].at_ms) / (s->o->rate > 0 ? s->o->rate : 1);
-}
 
 /* What of its prompt a replica has: the last token is computed anyway, for the first answer. */
 static double hit_tokens(const struct server *s, const struct weir__request *r, uint32_t replica)
@@ -126,10 +108,10 @@ static uint32_t least_loaded(const struct server *s)
 }
 
 /* Dies that only take prompts compute it, one after the other, and send the cache over. */
-static void prefill_elsewhere(struct server *s, struct job *j)
+static void prefill_elsewhere(struct server *s, struct weir__serve_job *j)
 {
     const struct weir__request *r = j->r;
-    double now = arrival(s, r);
+    double now = j->at;
     uint32_t at = choose(s, r, now, s->nprefill);
 
     j->hit = hit_tokens(s, r, at);
@@ -145,7 +127,7 @@ static void prefill_elsewhere(struct server *s, struct job *j)
 
 static void admit(struct server *s, int index)
 {
-    struct job *j = &s->jobs[index];
+    struct weir__serve_job *j = &s->jobs[index];
     const struct weir__request *r = j->r;
     uint32_t at;
 
@@ -164,7 +146,7 @@ static void admit(struct server *s, int index)
             return;
         }
     } else {
-        j->ready = arrival(s, r);
+        j->ready = j->at;
         at = choose(s, r, j->ready, s->nreplicas);
     }
     enqueue(s, &s->replicas[at].waiting, index);
@@ -177,7 +159,7 @@ static void begin(struct server *s, uint32_t at, double now)
 
     while (p->waiting.first >= 0 && p->nrunning < s->most_batch) {
         int index = p->waiting.first;
-        struct job *j = &s->jobs[index];
+        struct weir__serve_job *j = &s->jobs[index];
         double need = j->r->prompt + j->r->output;
 
         if (j->ready > now || p->reserved + need > s->room)
@@ -207,7 +189,7 @@ static double take_prompts(struct server *s, struct replica *p, double most, dou
     double taken = 0, pairs = 0;
 
     for (int i = 0; i < p->nrunning && taken < most; i++) {
-        struct job *j = &s->jobs[p->running[i]];
+        struct weir__serve_job *j = &s->jobs[p->running[i]];
         double n = fmin(j->missing, most - taken);
 
         if (!(n > 0))
@@ -228,7 +210,7 @@ static double decoding(const struct server *s, const struct replica *p, double *
     double n = 0, keys = 0;
 
     for (int i = 0; i < p->nrunning; i++) {
-        const struct job *j = &s->jobs[p->running[i]];
+        const struct weir__serve_job *j = &s->jobs[p->running[i]];
 
         if (isnan(j->first))
             continue;
@@ -245,7 +227,7 @@ static void finish_step(struct server *s, struct replica *p, double now, bool de
     int kept = 0;
 
     for (int i = 0; i < p->nrunning; i++) {
-        struct job *j = &s->jobs[p->running[i]];
+        struct weir__serve_job *j = &s->jobs[p->running[i]];
 
         if (isnan(j->first)) {
             if (!(j->missing > 0))
@@ -341,7 +323,7 @@ static void run(struct server *s, uint32_t together)
                 g = i;
             }
         }
-        if (s->arrived < n && arrival(s, &s->r->list[s->arrived]) <= now) {
+        if (s->arrived < n && s->jobs[s->arrived].at <= now) {
             admit(s, (int)s->arrived++);
             continue;
         }
@@ -357,70 +339,6 @@ static void run(struct server *s, uint32_t together)
             break;
     }
     weir__free(clock);
-}
-
-/* ---- results ---- */
-
-static int compare(const void *x, const void *y)
-{
-    double a = *(const double *)x, b = *(const double *)y;
-
-    return (a > b) - (a < b);
-}
-
-static struct weir__percentiles percentiles(double *values, size_t n)
-{
-    struct weir__percentiles p = {0};
-
-    if (!n)
-        return p;
-    qsort(values, n, sizeof *values, compare);
-    for (size_t i = 0; i < n; i++)
-        p.mean += values[i] / (double)n;
-    p.p50 = values[(n - 1) / 2];
-    p.p90 = values[(size_t)(0.9 * (double)(n - 1))];
-    p.p99 = values[(size_t)(0.99 * (double)(n - 1))];
-    p.most = values[n - 1];
-    return p;
-}
-
-static weir_status sum_up(const struct server *s, struct weir__served *out)
-{
-    size_t n = (size_t)s->r->n, nttft = 0, ntpot = 0;
-    double *values = weir__malloc((3 * n + 1) * sizeof *values);
-    double tokens = 0, prompts = 0, hits = 0, last = 0;
-
-    if (!values)
-        return weir__fail_nomem("the times of %zu requests", n);
-    for (size_t i = 0; i < n; i++) {
-        const struct job *j = &s->jobs[i];
-        double at = arrival(s, j->r);
-
-        out->never += j->never;
-        if (j->never || isnan(j->last) || j->left > 0)
-            continue;
-        values[nttft] = j->first - at;
-        values[2 * n + nttft++] = j->begun - at;
-        if (j->r->output > 1)
-            values[n + ntpot++] = (j->last - j->first) / (j->r->output - 1);
-        tokens += j->r->output;
-        prompts += j->r->prompt;
-        hits += j->hit;
-        last = fmax(last, j->last);
-    }
-    out->n = nttft;
-    out->ttft_ms = percentiles(values, nttft);
-    out->tpot_ms = percentiles(values + n, ntpot);
-    out->wait_ms = percentiles(values + 2 * n, nttft);
-    out->seconds = last / 1e3;
-    out->tokens_s = last > 0 ? tokens / out->seconds : 0;
-    out->prompt_tokens_s = last > 0 ? prompts / out->seconds : 0;
-    out->requests_s = last > 0 ? (double)nttft / out->seconds : 0;
-    out->hit_share = prompts > 0 ? hits / prompts : 0;
-    out->steps = s->steps;
-    out->mean_batch = s->decoding ? s->batches / (double)s->decoding : 0;
-    weir__free(values);
-    return WEIR_OK;
 }
 
 /* ---- all of it ---- */
@@ -472,8 +390,13 @@ static weir_status prepare(struct server *s, weir_device *dev)
     for (uint32_t i = 0; i < s->nreplicas; i++)
         s->replicas[i].waiting.first = -1;
     for (int i = 0; i < s->r->n; i++)
-        s->jobs[i] =
-            (struct job){.r = &s->r->list[i], .begun = NAN, .first = NAN, .last = NAN, .next = -1};
+        s->jobs[i] = (struct weir__serve_job){.r = &s->r->list[i],
+                                              .at = (s->r->list[i].at_ms - s->r->list[0].at_ms) /
+                                                    (s->o->rate > 0 ? s->o->rate : 1),
+                                              .begun = NAN,
+                                              .first = NAN,
+                                              .last = NAN,
+                                              .next = -1};
     return WEIR_OK;
 }
 
@@ -499,7 +422,9 @@ weir_status weir__serve(weir_device *dev, const struct weir__llm *m, const struc
         if (!(st = weir__step_times_status(s.times)) && s.short_of_memory)
             st = weir__fail_nomem("serving %d requests", r->n);
         if (!st)
-            st = sum_up(&s, out);
+            st = weir__serve_sum_up(s.jobs, (size_t)r->n, out);
+        out->steps = s.steps;
+        out->mean_batch = s.decoding ? s.batches / (double)s.decoding : 0;
         out->error = dev->model->profile.error;
     }
     for (uint32_t i = 0; s.replicas && i < s.nreplicas; i++)

@@ -7,11 +7,14 @@
  * A system has replicas of attention (tp x pp dies each), which all take a step together: experts
  * are spread over all of them. A request goes to the replica that has its longest prefix, or else
  * to the one with the least to do, and waits there for a place: its cache must fit. Prompts are
- * taken in the order they came, in one of three ways: apart     a step of prompts, of up to
- * `budget` tokens a replica, goes before the next that decodes chunked   d->chunk tokens of prompts
- * ride with each step that decodes elsewhere `prefill_ranks` dies take prompts, and send the cache
- * over A prompt's blocks stay in the cache, the least recently used give way, and a request that
- * begins as an earlier one did computes only the rest.
+ * taken in the order they came, in one of three ways:
+ *
+ * - apart: a step of prompts, of up to `budget` tokens a replica, goes before the next that decodes
+ * - chunked: d->chunk tokens of prompts ride with each step that decodes
+ * - elsewhere: `prefill_ranks` dies take prompts, and send the cache over
+ *
+ * A prompt's blocks stay in the cache, the least recently used give way, and a request that begins
+ * as an earlier one did computes only the rest.
  */
 #ifndef WEIR_GRAPH_ESTIMATE_SERVE_H
 #define WEIR_GRAPH_ESTIMATE_SERVE_H

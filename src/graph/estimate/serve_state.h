@@ -1,8 +1,30 @@
-/* Between the files of serving. */
+/* Between the files of serving. Times are in milliseconds, from the first arrival on. */
 #ifndef WEIR_GRAPH_ESTIMATE_SERVE_STATE_H
 #define WEIR_GRAPH_ESTIMATE_SERVE_STATE_H
 
 #include "graph/estimate/serve.h"
+
+/* ---- serve.c ---- */
+
+/* A request under way. */
+struct weir__serve_job {
+    const struct weir__request *r;
+    double at;                 /* when it arrives */
+    double ready;              /* may be taken by a replica that decodes */
+    double missing;            /* tokens of its prompt that are to be computed */
+    double hit;                /* those that the cache had */
+    double begun, first, last; /* when its prompt was begun, first and last token; NAN before */
+    double left;               /* tokens of the answer after the first */
+    bool never;
+    int next; /* in a queue */
+};
+
+/* ---- serve_results.c ---- */
+
+/* Latencies and rates of the jobs that are over, and how many can never be.
+ * returns  WEIR_ENOMEM. */
+weir_status weir__serve_sum_up(const struct weir__serve_job *jobs, size_t n,
+                               struct weir__served *out);
 
 /* ---- serve_times.c ---- */
 

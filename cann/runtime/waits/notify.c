@@ -1,0 +1,155 @@
+/* Order between streams that need not be issued in order: a wait may be queued before the record it
+ * waits for. The wait is one half of a barrier of two, the record makes the other on a stream of
+ * the notify's own, so that the recording stream goes on. */
+#include "runtime/runtime.h"
+
+#include <stdlib.h>
+
+struct notify {
+    void *handle;
+    uint32_t id;
+    struct device *device;
+    weir_group *group;
+    weir_stream *relay;
+    pthread_mutex_t lock; /* calls of one rank come one at a time */
+};
+
+static aclError get(const char *function, aclrtNotify handle, struct notify **out)
+{
+    if ((*out = handle_get(handle, KIND_NOTIFY)))
+        return ACL_SUCCESS;
+    return weir_cann_fail_in(function, ACL_ERROR_RT_PARAM_INVALID,
+                             "%p is no notify, or a destroyed one", handle);
+}
+
+static void notify_free(struct notify *n)
+{
+    if (n->group && weir_group_destroy(n->group)) {
+        weir_group_abort(n->group, "the notify was destroyed while a stream waited for it");
+        weir_stream_sync(n->relay);
+        if (weir_group_destroy(n->group))
+            return; /* the stream has yet to fail: the device keeps both */
+    }
+    weir_stream_destroy(n->relay);
+    pthread_mutex_destroy(&n->lock);
+    free(n);
+}
+
+static void drop(void *object, void *user)
+{
+    (void)user;
+    handle_take(((struct notify *)object)->handle, KIND_NOTIFY);
+    notify_free(object);
+}
+
+void notify_free_all(void)
+{
+    handle_each(KIND_NOTIFY, drop, NULL);
+}
+
+EXPORT aclError aclrtCreateNotify(aclrtNotify *notify, uint64_t flag)
+{
+    weir_device *both[2];
+    struct context *c;
+    struct notify *n;
+    weir_status st;
+    aclError err;
+
+    (void)flag;
+    NEED(notify);
+    *notify = NULL;
+    if ((err = context_current(&c)))
+        return err;
+    if (!(n = calloc(1, sizeof *n)))
+        return FAIL(ACL_ERROR_BAD_ALLOC, "a notify");
+    pthread_mutex_init(&n->lock, NULL);
+    n->device = c->device;
+    n->id = next_id();
+    both[0] = both[1] = c->device->dev;
+    if ((st = weir_stream_create(both[0], NULL, &n->relay)) ||
+        (st = weir_group_create(
+             both, 2, &(weir_group_options){.timeout_ns = -1, .mode = WEIR_COMM_SDMA}, &n->group)))
+        err = fail_status(st, __func__);
+    else if (!(n->handle = handle_new(KIND_NOTIFY, n)))
+        err = FAIL(ACL_ERROR_BAD_ALLOC, "a notify");
+    if (err)
+        notify_free(n);
+    else
+        *notify = n->handle;
+    return err;
+}
+
+EXPORT aclError aclrtDestroyNotify(aclrtNotify notify)
+{
+    struct notify *n = handle_take(notify, KIND_NOTIFY);
+
+    if (!n)
+        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is no notify, or a destroyed one", notify);
+    notify_free(n);
+    return ACL_SUCCESS;
+}
+
+static aclError check_stream(const char *function, struct notify *n, aclrtStream handle,
+                             struct stream **out)
+{
+    aclError err = stream_get(handle, out);
+
+    if (err)
+        return err;
+    if ((*out)->context->device != n->device)
+        return weir_cann_fail_in(function, ACL_ERROR_RT_STREAM_CONTEXT,
+                                 "the notify is of device %d, stream %d of device %d",
+                                 n->device->id, (*out)->id, (*out)->context->device->id);
+    return stream_check_eager(function, *out);
+}
+
+EXPORT aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream)
+{
+    weir_stream *previous;
+    struct notify *n;
+    struct stream *s;
+    weir_status st;
+    aclError err;
+
+    if ((err = get(__func__, notify, &n)) || (err = check_stream(__func__, n, stream, &s)))
+        return err;
+    previous = weir_stream_current(n->device->dev);
+    pthread_mutex_lock(&n->lock);
+    if (!(st = weir_stream_wait_stream(n->relay, s->weir)) &&
+        !(st = weir_stream_set_current(n->relay))) {
+        st = weir_barrier(weir_group_rank(n->group, 1));
+        weir_stream_set_current(previous);
+    }
+    pthread_mutex_unlock(&n->lock);
+    return fail_status(st, __func__);
+}
+
+EXPORT aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, uint32_t timeout)
+{
+    struct weir_cann_launch l;
+    struct notify *n;
+    struct stream *s;
+    weir_status st;
+    aclError err;
+
+    (void)timeout; /* the device's op_timeout bounds it */
+    if ((err = get(__func__, notify, &n)) || (err = check_stream(__func__, n, stream, &s)) ||
+        (err = weir_cann_enter(s->handle, &l)))
+        return err;
+    pthread_mutex_lock(&n->lock);
+    st = weir_barrier(weir_group_rank(n->group, 0));
+    pthread_mutex_unlock(&n->lock);
+    weir_cann_leave(&l);
+    return fail_status(st, __func__);
+}
+
+EXPORT aclError aclrtGetNotifyId(aclrtNotify notify, uint32_t *notifyId)
+{
+    struct notify *n;
+    aclError err;
+
+    NEED(notifyId);
+    if (!(err = get(__func__, notify, &n)))
+        *notifyId = n->id;
+    return err;
+}
