@@ -91,6 +91,17 @@ WEIR_API WEIR_MUST_USE weir_status weir_matmul_bias(weir_tensor *a, weir_tensor 
 WEIR_API WEIR_MUST_USE weir_status weir_linear(weir_tensor *x, weir_tensor *weight,
                                                weir_tensor *bias, weir_tensor **out);
 
+/* Products of groups, such as the experts of a layer. `ends`, [groups] of i64 or i32, says where
+ * each ends: it stays on the device and is read when the operator runs. One size is cut:
+ *   rows     a [m, k],         b [groups, k, n]  gives [m, n]
+ *   columns  a [groups, m, k], b [k, n]          gives [m, n]
+ *   depth    a [m, k],         b [k, n]          gives [groups, m, n]
+ * A group may be empty; what lies behind the last end is 0. bias is NULL or, for groups of rows,
+ * [groups, n]. Ends that fall or lie beyond the size put the stream in error, WEIR_ERANGE. */
+WEIR_API WEIR_MUST_USE weir_status weir_grouped_matmul(weir_tensor *a, weir_tensor *b,
+                                                       weir_tensor *ends, weir_tensor *bias,
+                                                       weir_tensor **out);
+
 typedef struct weir_conv2d_options {
     int64_t stride[2]; /* 0 means 1 */
     int64_t padding[2];

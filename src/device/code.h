@@ -78,7 +78,7 @@ struct weir__code_failure {
     uint64_t settled; /* the host's: failures up to this one are of streams that are gone */
     const char *name, *stream;
     int64_t index, limit; /* an index and the first one that is out of range */
-    int64_t at;           /* where, for weir__code.explain */
+    int64_t at;           /* where, for weir__code.explain; without it, the first in range */
     int64_t reserved;
 };
 

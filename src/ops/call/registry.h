@@ -42,6 +42,7 @@
     X(concat)            \
     X(matmul)            \
     X(linear)            \
+    X(grouped_matmul)    \
     X(conv2d)            \
     X(attention)         \
     X(sum)               \

@@ -6,6 +6,7 @@
 #include "device/code.h"
 #include "ops/host/product/attention.h"
 #include "ops/host/product/conv.h"
+#include "ops/host/product/grouped.h"
 #include "ops/host/row.h"
 
 extern const struct weir__code weir__gpu_ew, weir__gpu_chain, weir__gpu_transpose, weir__gpu_concat;
@@ -27,6 +28,9 @@ size_t weir__gpu_attention_scratch(const struct weir__attention *a);
  * cores a first phase lays the weight out anew, in `scratch`: c->packed then says so. */
 const struct weir__code *weir__gpu_conv(struct weir__conv *c, int64_t images, void *scratch);
 size_t weir__gpu_conv_scratch(const struct weir__conv *c);
+
+/* The kernel for products of groups: on tensor cores where type, sizes and strides allow. */
+const struct weir__code *weir__gpu_grouped(const struct weir__grouped *g);
 
 /* Blocks that count for nonzero. */
 #define WEIR__GPU_NONZERO_BLOCKS 256

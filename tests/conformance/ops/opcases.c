@@ -6,6 +6,7 @@
 
 static const struct op_case *const tables[] = {
     opcases_elementwise, opcases_move, opcases_matrix, opcases_reduce, opcases_index,
+    opcases_grouped,
 };
 
 const struct op_case *op_case_find(const char *name)

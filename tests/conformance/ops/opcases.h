@@ -20,7 +20,8 @@
     X(ge_scalar)                                                               \
     X(clamp) X(where) X(swiglu)                                                \
     X(cast) X(fill) X(arange) X(copy) X(contiguous) X(copy_into) X(concat)     \
-    X(matmul) X(matmul_bias) X(linear) X(conv2d) X(attention)                  \
+    X(matmul) X(matmul_bias) X(linear) X(grouped_matmul) X(conv2d)             \
+    X(attention)                                                               \
     X(sum) X(mean) X(max) X(min) X(argmax) X(softmax) X(layer_norm)            \
     X(rms_norm)                                                                \
     X(embedding) X(gather) X(index_select) X(scatter_add) X(scatter) X(topk)   \
@@ -91,7 +92,7 @@ struct op_case {
 
 /* Ended by a row without a name. */
 extern const struct op_case opcases_elementwise[], opcases_move[], opcases_matrix[],
-    opcases_reduce[], opcases_index[];
+    opcases_reduce[], opcases_index[], opcases_grouped[];
 const struct op_case *op_case_find(const char *name);
 
 /* A random call of that many elements at most; salt tells calls apart. */

@@ -194,6 +194,15 @@ REFUSALS(matrix)
     REFUSED(weir_matmul(o->foreign, o->f34, &out), WEIR_EDEVICE, "input 0", "input 1");
     REFUSED(weir_matmul_into(o->f23, o->f34, o->f43), WEIR_ESHAPE, "[2, 4]", "[4, 3]");
     REFUSED(weir_matmul_bias(o->f23, o->f34, o->f3, &out), WEIR_ESHAPE, "[4]", "[3]");
+    REFUSED(weir_grouped_matmul(o->f23, o->f23, o->index, NULL, &out), WEIR_ESHAPE, "[2, 3]",
+            "3 against 2");
+    REFUSED(weir_grouped_matmul(o->f23, o->f34, o->i23, NULL, &out), WEIR_ESHAPE, "[3, 4]",
+            "i32[2, 3]");
+    REFUSED(weir_grouped_matmul(o->f23, o->f34, o->f3, NULL, &out), WEIR_EDTYPE, "f32[3]", "i64");
+    REFUSED(weir_grouped_matmul(o->h23, o->f34, o->index, NULL, &out), WEIR_EDTYPE, "f16", "f32");
+    REFUSED(weir_grouped_matmul(o->i23, o->i23, o->index, NULL, &out), WEIR_EDTYPE, "i32", "float");
+    REFUSED(weir_grouped_matmul(o->f23, o->f34, o->index, o->f23, &out), WEIR_ESHAPE, "[3, 4]",
+            "[2, 3]");
     REFUSED(weir_linear(o->f23, o->f34, NULL, &out), WEIR_ESHAPE, "[2, 3]", "[3, 4]");
     REFUSED(weir_linear(o->f23, o->f3, NULL, &out), WEIR_ESHAPE, "[2, 3]", "[3]");
     REFUSED(weir_linear(o->h23, o->f43, NULL, &out), WEIR_EDTYPE, "f16", "f32");

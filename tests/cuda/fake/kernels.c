@@ -14,6 +14,7 @@
 #include "ops/host/move/index.h"
 #include "ops/host/move/nonzero.h"
 #include "ops/host/move/transpose.h"
+#include "ops/host/product/grouped.h"
 
 /* What the texts "copy" and "busy" take: those are the device's own. */
 struct strided {
@@ -99,6 +100,8 @@ static weir_kernel_fn host_kernel(const char *text)
     TEXT("gating", weir__gating_kernel);
     TEXT("reduce", weir__reduce_kernel);
     TEXT("rotary", weir__rotary_kernel);
+    TEXT("grouped", weir__grouped_kernel);
+    TEXT("grouped_tiles", weir__grouped_kernel);
 #undef TEXT
     if (!strcmp(text, "chain"))
         return fake_chain;
@@ -140,11 +143,16 @@ void fake_report(struct weir__code_context *c, int64_t index, int64_t limit, int
 
 static void report_index(struct weir__code_context *c)
 {
-    const char *text = strstr(weir_last_error(), "index ");
-    long long index, position, limit;
+    const char *text = strstr(weir_last_error(), "index "), *end = strstr(weir_last_error(), "end ");
+    long long index, position, first, limit;
 
     if (fake_moe_failed(c))
         return;
+    if (end && sscanf(end, "end %lld of group %lld is out of range: %lld..%lld", &index, &position,
+                      &first, &limit) == 4) {
+        fake_report(c, index, limit + 1, first);
+        return;
+    }
     if (!text || sscanf(text, "index %lld at position %lld is out of range: the dim has %lld",
                         &index, &position, &limit) != 3)
         fake_misuse("a kernel fails: %s", weir_last_error());
