@@ -12,8 +12,8 @@
     X(softmax) X(gather) X(index_select) X(scatter_add_) X(scatter_) X(topk) X(sort) X(argsort) X(nonzero)  \
     X(uniform_) X(normal_) X(transpose) X(permute) X(reshape) X(expand) X(wait_tensor)
 #define FUNCTIONS_ONLY(X)                                                                      \
-    X(where) X(concat) X(matmul_bias) X(linear) X(conv2d) X(attention) X(layer_norm)            \
-    X(rms_norm) X(embedding) X(moe_gating) X(rotary) X(slice_dim)
+    X(where) X(concat) X(matmul_bias) X(linear) X(grouped_matmul) X(conv2d) X(attention)        \
+    X(layer_norm) X(rms_norm) X(embedding) X(moe_gating) X(rotary) X(slice_dim)
 /* clang-format on */
 
 #define DECLARE_OP(name)                                                                   \

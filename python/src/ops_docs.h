@@ -155,6 +155,18 @@
     "\n"                                                \
     ">>> weir.gelu(weir.tensor([0.0])).tolist()\n"      \
     "[0.0]"
+#define DOC_grouped_matmul                                                                        \
+    "grouped_matmul(a, b, ends, bias=None) -> Tensor\n"                                           \
+    "\n"                                                                                          \
+    "Products of groups, such as the experts of a layer. ends says where each group ends: it\n"   \
+    "stays on the device and is read when the operator runs. a [m, k] by b [groups, k, n] cuts\n" \
+    "rows, [groups, m, k] by [k, n] columns, and [m, k] by [k, n] depth, which gives\n"           \
+    "[groups, m, n]. Groups may be empty; what lies behind the last end is 0. A bias,\n"          \
+    "[groups, n], is for groups of rows.\n"                                                       \
+    "\n"                                                                                          \
+    ">>> a, b = weir.ones((3, 2)), weir.tensor([[[1.0], [1.0]], [[5.0], [5.0]]])\n"               \
+    ">>> weir.grouped_matmul(a, b, weir.tensor([1, 3])).tolist()\n"                               \
+    "[[2.0], [10.0], [10.0]]"
 #define DOC_gt                                                                 \
     "gt(a, b, out=None) -> Tensor\n"                                           \
     "\n"                                                                       \

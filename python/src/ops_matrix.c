@@ -42,6 +42,18 @@ OP(linear, 2, "x", "weight", "bias")
     return result(st, a[0], out);
 }
 
+OP(grouped_matmul, 3, "a", "b", "ends", "bias")
+{
+    weir_tensor *x, *y, *ends, *bias, *out;
+    weir_status st;
+
+    if (!to_tensor(a[0], "a", &x) || !to_tensor(a[1], "b", &y) || !to_tensor(a[2], "ends", &ends) ||
+        !optional_tensor(a[3], "bias", &bias))
+        return NULL;
+    QUEUE(st, weir_grouped_matmul(x, y, ends, bias, &out));
+    return result(st, a[0], out);
+}
+
 /* One int for both dims, or two. */
 static bool two_ints(PyObject *o, const char *what, int64_t *out)
 {

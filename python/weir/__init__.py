@@ -54,6 +54,7 @@ from ._C import (  # noqa: F401
     ge,
     gelu,
     get_device,
+    grouped_matmul,
     gt,
     host_call,
     index_select,

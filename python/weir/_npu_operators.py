@@ -71,6 +71,7 @@ KERNELS = {
     "rms_norm": _rms_norm,
     "rms_scale": _rms_scale,
     "linear": _C.linear,
+    "grouped_matmul": _C.grouped_matmul,
     "rotary_mul": _rotary_mul,
     "rotary": _rotary,
     "attention": _C.attention,  # q, k, v, mask, causal, scale

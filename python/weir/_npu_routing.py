@@ -172,15 +172,46 @@ def _product(a, w, bias, dtype):
     return words.cast(made, dtype or a.dtype)
 
 
+def _on_device(x, weight, bias, group_list, kind, dtype):
+    """One x cut by a tensor, one weight of three dims: the groups' ends stay on the device."""
+    from ._npu_operators import _run
+
+    words, n = _words(x), weight.shape[0]
+    ends = group_list
+    if kind == 1:
+        upto = words.arange(n).reshape((1, n)) <= words.arange(n).reshape((n, 1))
+        ends = words.as_int32((words.as_int32(upto) * words.as_int32(group_list)).sum(1))
+    made = _run("grouped_matmul", x, weight, ends, bias)
+    return words.cast(made, dtype or x.dtype)
+
+
+def _stays(x, weight, bias, group_list, split_item):
+    """Whether _on_device does it."""
+    one_bias = not bias or (len(bias) == 1 and len(bias[0].shape) == 2)
+    return (
+        len(x) == len(weight) == 1
+        and split_item in (2, 3)
+        and len(weight[0].shape) == 3
+        and one_bias
+        and not (bias and bias[0].dtype != x[0].dtype)
+        and group_list is not None
+        and not isinstance(group_list, (list, tuple))
+    )
+
+
 def npu_grouped_matmul(x, weight, *, bias=None, group_list=None, split_item=0, group_type=-1,
                        group_list_type=0, output_dtype=None, **others):  # fmt: skip
     """A list: products of several x with several weights, plus their biases.
 
     A single x is cut into groups of rows: ``group_list`` says where each ends or, with
-    ``group_list_type`` 1, how many it has; as a tensor it is read by the host. A single weight of
-    three dims is one for each group, and so is then a single bias of two dims. A bias may be of
-    another type than x, as float32 is for float16. With ``split_item`` 2 or 3 the results are one
-    tensor. They have the type of x, or ``output_dtype``.
+    ``group_list_type`` 1, how many it has. A single weight of three dims is one for each group, and
+    so is then a single bias of two dims. A bias may be of another type than x, as float32 is for
+    float16. With ``split_item`` 2 or 3 the results are one tensor. They have the type of x, or
+    ``output_dtype``.
+
+    A tensor as ``group_list`` stays on the device if x and weight are single, the results one tensor
+    and the bias of x's type; rows behind the last group are then 0, and ends that fall or lie beyond
+    x put the stream in error. Otherwise the host reads it.
 
     >>> a, w = weir.ones((3, 2)), weir.ones((2, 2, 1))
     >>> weir.npu.npu_grouped_matmul(
@@ -191,6 +222,9 @@ def npu_grouped_matmul(x, weight, *, bias=None, group_list=None, split_item=0, g
     if given or group_type not in (-1, 0, None) or split_item not in (0, 1, 2, 3):
         what = f"'{given[0]}'" if given else f"group_type {group_type} and split_item {split_item}"
         raise NotImplementedError(f"npu_grouped_matmul: weir has not {what}")
+    if _stays(x, weight, bias, group_list, split_item):
+        only = bias[0] if bias else None
+        return [_on_device(x[0], weight[0], only, group_list, group_list_type, output_dtype)]
     if len(weight) == 1 and len(weight[0].shape) == 3:
         if bias and len(bias) == 1 and len(bias[0].shape) == 2:
             bias = [bias[0][i] for i in range(bias[0].shape[0])]

@@ -108,9 +108,9 @@ static void cost(const struct weir__call *call, struct weir__cost *cost)
             stack *= groups / (double)weir__max(1, call->in[2]->shape[0]);
         elements += stack;
     }
-    cost->bytes = elements * (double)weir_dtype_size(a->dtype) +
-                  (double)weir__view_numel(call->in[2]) *
-                      (double)weir_dtype_size(call->in[2]->dtype);
+    cost->bytes =
+        elements * (double)weir_dtype_size(a->dtype) +
+        (double)weir__view_numel(call->in[2]) * (double)weir_dtype_size(call->in[2]->dtype);
 }
 
 static bool overlap(const struct weir__view *a, const struct weir__view *b)

@@ -128,12 +128,13 @@ static const struct row {
     WEIR_UNARY_LIST(ROW2) WEIR_BINARY_LIST(ROW4) WEIR_COMPARE_LIST(ROW4) WEIR_REDUCE_LIST(ROW1)
         ROW1(clamp) ROW1(where) ROW1(swiglu) ROW1(cast) ROW1(fill) ROW1(arange) ROW1(copy)
             ROW1(contiguous) ROW1(copy_into) ROW1(concat) ROW1(matmul) ROW1(matmul_transposed)
-                ROW1(matmul_into) ROW1(matmul_bias) ROW1(linear) ROW1(grouped_matmul) ROW1(conv2d) ROW1(attention)
-                    ROW1(argmax) ROW1(softmax) ROW1(softmax_outer) ROW1(layer_norm) ROW1(rms_norm)
-                        ROW1(embedding) ROW1(gather) ROW1(index_select) ROW1(scatter_add)
-                            ROW1(scatter) ROW1(topk) ROW1(topk_values) ROW1(sort) ROW1(sort_indices)
-                                ROW1(argsort) ROW1(moe_gating) ROW1(rotary) ROW1(random_uniform)
-                                    ROW1(random_normal){"nonzero", op_nonzero, true},
+                ROW1(matmul_into) ROW1(matmul_bias) ROW1(linear) ROW1(grouped_matmul) ROW1(conv2d)
+                    ROW1(attention) ROW1(argmax) ROW1(softmax) ROW1(softmax_outer) ROW1(layer_norm)
+                        ROW1(rms_norm) ROW1(embedding) ROW1(gather) ROW1(index_select)
+                            ROW1(scatter_add) ROW1(scatter) ROW1(topk) ROW1(topk_values) ROW1(sort)
+                                ROW1(sort_indices) ROW1(argsort) ROW1(moe_gating) ROW1(rotary)
+                                    ROW1(random_uniform)
+                                        ROW1(random_normal){"nonzero", op_nonzero, true},
 };
 
 static op_fn current;

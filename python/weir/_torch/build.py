@@ -234,7 +234,7 @@ class Builder(OpenSizes):
             return None
         if self.gpu and isinstance(made, torch.Tensor) and not self.gpu.holds(made):
             return None
-        return lowering.TABLE.get(op)
+        return lowering.find(op)
 
     def _anchor(self):
         if None not in self.constants:

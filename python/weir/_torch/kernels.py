@@ -43,6 +43,18 @@ def _moe_gating(logits, k):
     return weights.to(logits.dtype), experts.to(torch.int32)
 
 
+def _grouped_matmul(a, b, ends, bias):
+    """Every group's product of all rows, of which each row takes its own: nothing is asked of the
+    device."""
+    rows = torch.arange(a.shape[0], device=a.device)
+    group = (rows[:, None] >= ends[None]).sum(1, keepdim=True)
+    made = a.new_zeros(a.shape[0], b.shape[2])
+    for i in range(b.shape[0]):
+        product = a @ b[i] if bias is None else a @ b[i] + bias[i]
+        made = torch.where(group == i, product, made)
+    return made
+
+
 # By name: the schema, and the operator in PyTorch's words.
 _OPERATORS = {
     "swiglu": ("(Tensor x, int dim) -> Tensor", _swiglu),
@@ -56,6 +68,10 @@ _OPERATORS = {
         lambda x, eps: torch.rsqrt(x.float().square().mean(-1, keepdim=True) + eps),
     ),
     "linear": ("(Tensor x, Tensor weight, Tensor? bias) -> Tensor", F.linear),
+    "grouped_matmul": (
+        "(Tensor a, Tensor b, Tensor ends, Tensor? bias) -> Tensor",
+        _grouped_matmul,
+    ),
     "rotary_mul": (
         "(Tensor x, Tensor r1, Tensor r2, bool interleaved) -> Tensor",
         lambda x, r1, r2, interleaved: x * r1 + _turned(x, interleaved) * r2,

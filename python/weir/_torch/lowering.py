@@ -14,6 +14,7 @@ from .values import DTYPES
 
 aten = torch.ops.aten
 TABLE = {}
+BY_NAME = {}  # of operators that other packages define, maybe after this one is imported
 
 
 class Decline(Exception):
@@ -27,6 +28,14 @@ def lowers(*overloads):
         return function
 
     return add
+
+
+def find(overload):
+    """The function for an overload; None if there is none."""
+    made = TABLE.get(overload)
+    if made is None and isinstance(overload, torch._ops.OpOverload):
+        made = BY_NAME.get(overload.name())
+    return made
 
 
 def _is_tensor(x):

@@ -9,7 +9,7 @@ import torch
 
 from .. import _C
 from .._create import tensor
-from .lowering import TABLE, _cast, _is_tensor, _need, lowers
+from .lowering import BY_NAME, TABLE, _cast, _is_tensor, _need, lowers
 
 aten = torch.ops.aten
 _INTS = (_C.int64, _C.int32)
@@ -123,6 +123,19 @@ def _safe_softmax(x, dim, out, dtype=None):
 def _copy(x, source, out, non_blocking=False):
     _need(x.shape == source.shape)
     return source.clone() if source.dtype is out else source.cast(out)
+
+
+# ---- products of groups ----
+
+
+@lowers(aten._grouped_mm.default)
+def _grouped_mm(a, b, offs=None, bias=None, out_dtype=None, out=None):
+    _need(offs is not None and bias is None and a.dtype is b.dtype is out)
+    _need(a.ndim + b.ndim < 6)
+    return _C.grouped_matmul(a, b, offs)
+
+
+BY_NAME["transformers::grouped_mm_fallback"] = _grouped_mm
 
 
 # ---- reductions and scans ----

@@ -149,9 +149,8 @@ static void read_failure(struct weir__cuda_stream *s)
     if (seq == atomic_load(&s->faults.seen))
         return;
     if (!weir__cuda_of(s->base.dev)->collectives->explain(s, f, what, sizeof what))
-        snprintf(what, sizeof what, "index %lld is out of range: %lld..%lld",
-                 (long long)f->index, (long long)(f->at < f->limit ? f->at : 0),
-                 (long long)f->limit - 1);
+        snprintf(what, sizeof what, "index %lld is out of range: %lld..%lld", (long long)f->index,
+                 (long long)(f->at < f->limit ? f->at : 0), (long long)f->limit - 1);
     snprintf(text, sizeof text, "operator '%s' on stream '%s': %s", f->name,
              f->stream ? f->stream : s->base.name, what);
     weir__cuda_fail(s, seq, WEIR_ERANGE, text);

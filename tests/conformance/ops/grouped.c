@@ -63,8 +63,8 @@ static void check_rows(weir_device *dev, weir_dtype dtype, int64_t m, int64_t k,
                 int64_t want = 0;
 
                 for (int64_t q = 0; q < (g < groups ? k : 0); q++)
-                    want += number(i * k + q) *
-                            number(g * k * n + (turned ? j * k + q : q * n + j));
+                    want +=
+                        number(i * k + q) * number(g * k * n + (turned ? j * k + q : q * n + j));
                 if (got[i * n + j] != (float)want)
                     FAIL("row %lld, column %lld is %g, not %lld", (long long)i, (long long)j,
                          (double)got[i * n + j], (long long)want);

@@ -103,8 +103,7 @@ static void reference_grouped(struct call *c)
         cut[1] = begin = end;
         for (int64_t i = rows[0]; i < rows[1]; i++)
             for (int64_t j = columns[0]; j < columns[1]; j++)
-                add_terms(c, g, i, j, depth[0], depth[1],
-                          (c->flag[1] ? g * m * n : 0) + i * n + j);
+                add_terms(c, g, i, j, depth[0], depth[1], (c->flag[1] ? g * m * n : 0) + i * n + j);
     }
     c->terms = (double)k + 1;
 }

@@ -143,7 +143,8 @@ void fake_report(struct weir__code_context *c, int64_t index, int64_t limit, int
 
 static void report_index(struct weir__code_context *c)
 {
-    const char *text = strstr(weir_last_error(), "index "), *end = strstr(weir_last_error(), "end ");
+    const char *text = strstr(weir_last_error(), "index "),
+               *end = strstr(weir_last_error(), "end ");
     long long index, position, first, limit;
 
     if (fake_moe_failed(c))

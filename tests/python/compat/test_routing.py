@@ -135,6 +135,49 @@ def test_products_in_groups():
         weir.npu.npu_grouped_matmul([a], [w], group_type=2)
 
 
+@pytest.mark.parametrize("kind", [0, 1])
+def test_a_tensor_of_group_ends_or_sizes_is_not_read_by_the_host(kind, monkeypatch):
+    a, w, b = torch.randn(6, 3), torch.randn(3, 3, 2), torch.randn(3, 2)
+    want = torch.cat([a[:2] @ w[0] + b[0], a[2:5] @ w[2] + b[2], torch.zeros(1, 2)])
+    groups = torch.tensor([2, 0, 3] if kind else [2, 2, 5])
+
+    def product(x, weights, biases, groups):
+        return weir.npu.npu_grouped_matmul(
+            [x], [weights], bias=[biases], group_list=groups, group_list_type=kind, split_item=3,
+            group_type=0)[0]  # fmt: skip
+
+    monkeypatch.setattr("weir._npu_routing._sizes", None)
+    torch._dynamo.reset()
+    run = torch.compile(product, backend=weir.get_npu_backend(), fullgraph=True)
+    for got in (
+        product(a, w, b, groups), product(*as_weir(a, w, b, groups)), run(a, w, b, groups)
+    ):  # fmt: skip
+        np.testing.assert_allclose(got.tolist(), want.numpy(), rtol=1e-4, atol=1e-5)
+    w.requires_grad_()
+    product(a, w, b, groups).sum().backward()
+    torch.testing.assert_close(w.grad[2], a[2:5].sum(0)[:, None].expand(3, 2))
+
+
+def test_groups_of_experts_are_weirs_on_bfloat16_and_give_eagers_gradients():
+    x, w = torch.randn(40, 16).bfloat16(), torch.randn(3, 16, 24).bfloat16()
+    ends = torch.tensor([7, 7, 40], dtype=torch.int32)
+
+    def step(run):
+        a, b = (t.clone().requires_grad_() for t in (x, w))
+        made = run(a, b)
+        made.float().square().sum().backward()
+        return made.detach(), a.grad, b.grad
+
+    def product(a, b):
+        return torch._grouped_mm(a, b, offs=ends)
+
+    torch._dynamo.reset()
+    backend = weir.get_npu_backend()
+    for got, want in zip(step(torch.compile(product, backend=backend)), step(product)):
+        torch.testing.assert_close(got, want, rtol=2e-2, atol=2e-2)
+    assert not any("grouped" in name for name in backend.coverage.fallback)
+
+
 def test_products_in_groups_have_the_type_of_x_or_that_asked_for():
     # 2049 is no float16: the sum with it is rounded once, at the end.
     x, w, b = torch.ones(4, 2).half(), torch.ones(2, 2, 3).half(), torch.full((2, 3), 2049.0)

@@ -34,10 +34,9 @@ static weir_status check_ends(const struct weir__grouped *a, int64_t units, int6
         const int64_t end = end_of(a, g);
 
         if (end < begin || end > length)
-            return weir__fail(
-                WEIR_ERANGE,
-                "GroupedMatMul: end %lld of group %lld is out of range: %lld..%lld",
-                (long long)end, (long long)g, (long long)begin, (long long)length);
+            return weir__fail(WEIR_ERANGE,
+                              "GroupedMatMul: end %lld of group %lld is out of range: %lld..%lld",
+                              (long long)end, (long long)g, (long long)begin, (long long)length);
         *total += units * unit_cost(a, g, end - begin);
         begin = end;
     }
