@@ -1,5 +1,4 @@
-/* What every collective does: checks, the job and how it is queued, or weir's own collective where
- * all ranks are of one process. */
+/* What every collective does: checks, the job and how it is queued. */
 #include "comm.h"
 
 #include <stdio.h>
@@ -131,84 +130,4 @@ HcclResult call_queue(struct call *c, struct job *j)
 free_job:
     job_free(j);
     return r;
-}
-
-/* ---- within one process: weir's own ---- */
-
-static const struct {
-    weir_dtype dtype;
-    bool there;
-} types[HCCL_DATA_TYPE_COUNT] = {
-    [HCCL_DATA_TYPE_INT8] = {WEIR_I8, true},   [HCCL_DATA_TYPE_INT32] = {WEIR_I32, true},
-    [HCCL_DATA_TYPE_FP16] = {WEIR_F16, true},  [HCCL_DATA_TYPE_FP32] = {WEIR_F32, true},
-    [HCCL_DATA_TYPE_INT64] = {WEIR_I64, true}, [HCCL_DATA_TYPE_UINT8] = {WEIR_U8, true},
-    [HCCL_DATA_TYPE_FP64] = {WEIR_F64, true},  [HCCL_DATA_TYPE_BFP16] = {WEIR_BF16, true},
-};
-
-HcclResult call_local(const struct call *c, enum local_kind kind, uint32_t peer)
-{
-    static const weir_reduce ops[] = {[HCCL_REDUCE_SUM] = WEIR_REDUCE_SUM,
-                                      [HCCL_REDUCE_MAX] = WEIR_REDUCE_MAX,
-                                      [HCCL_REDUCE_MIN] = WEIR_REDUCE_MIN};
-    weir_rank *rank = weir_group_rank(c->comm->group, (int)c->comm->rank);
-    size_t width = type_size(c->type);
-    int64_t sent = (int64_t)(c->send_bytes / width), got = (int64_t)(c->recv_bytes / width);
-    weir_tensor *x = NULL, *y = NULL;
-    struct weir_cann_launch l;
-    weir_status st = WEIR_OK;
-    weir_reduce op;
-    aclError err;
-
-    if (!types[c->type].there)
-        return hccl_fail(c->function, HCCL_E_NOT_SUPPORT, "data type %d within one process",
-                         (int)c->type);
-    if ((kind == ALL_REDUCE || kind == REDUCE_SCATTER) && c->op == HCCL_REDUCE_PROD)
-        return hccl_fail(c->function, HCCL_E_NOT_SUPPORT, "products within one process");
-    op = ops[c->op];
-    if ((err = weir_cann_enter(c->stream, &l)))
-        return HCCL_E_PARA;
-    if (sent)
-        err = weir_cann_tensor(c->send, types[c->type].dtype, 1, &sent, NULL, &x);
-    if (!err && got)
-        err = weir_cann_tensor(c->recv, types[c->type].dtype, 1, &got, NULL, &y);
-    if (err)
-        goto leave;
-    switch (kind) {
-    case ALL_REDUCE:
-        st = weir_all_reduce_into(rank, x, op, y);
-        break;
-    case REDUCE_SCATTER:
-        st = weir_reduce_scatter_into(rank, x, op, y);
-        break;
-    case ALL_GATHER:
-        st = weir_all_gather_into(rank, x, y);
-        break;
-    case BROADCAST:
-        st = weir_broadcast_into(rank, x, (int)peer, y);
-        break;
-    case ALL_TO_ALL:
-        st = weir_all_to_all_into(rank, x, y);
-        break;
-    case SEND:
-        st = weir_send(rank, x, (int)peer);
-        break;
-    case RECV:
-        st = weir_recv(rank, y, (int)peer);
-        break;
-    case BARRIER:
-        st = weir_barrier(rank);
-        break;
-    }
-    err = weir_cann_fail_status(st, c->function);
-leave:
-    weir_tensor_release(x);
-    weir_tensor_release(y);
-    weir_cann_leave(&l);
-    return err ? HCCL_E_INTERNAL : HCCL_SUCCESS;
-}
-
-HcclResult call_not_local(const struct call *c)
-{
-    return hccl_fail(c->function, HCCL_E_NOT_SUPPORT,
-                     "not between devices of one process: give each rank a process");
 }

@@ -28,7 +28,7 @@ EXPORT HcclResult HcclAllReduce(void *sendBuf, void *recvBuf, uint64_t count, Hc
     if (r || !count)
         return r;
     if (c.comm->group)
-        return call_local(&c, ALL_REDUCE, 0);
+        return group_call(&c, ALL_REDUCE, 0);
     if (!(j = job_new(&c, 2 * (int)c.comm->nranks, bytes)))
         return HCCL_E_MEMORY;
     for (uint32_t i = 0; i < c.comm->nranks; i++)
@@ -52,10 +52,10 @@ EXPORT HcclResult HcclReduce(void *sendBuf, void *recvBuf, uint64_t count, HcclD
 
     if (r || (r = call_check_rank(&c, root, "root")) || !count)
         return r;
-    if (c.comm->group)
-        return call_not_local(&c);
     mine = root == c.comm->rank;
     c.recv_bytes = mine ? bytes : 0;
+    if (c.comm->group)
+        return group_call(&c, REDUCE, root);
     if (!(j = job_new(&c, (int)c.comm->nranks, mine ? bytes : 0)))
         return HCCL_E_MEMORY;
     for (uint32_t i = 0; mine && i < c.comm->nranks; i++)
@@ -79,7 +79,7 @@ EXPORT HcclResult HcclBroadcast(void *buf, uint64_t count, HcclDataType dataType
     if (r || (r = call_check_rank(&c, root, "root")) || !count)
         return r;
     if (c.comm->group)
-        return call_local(&c, BROADCAST, root);
+        return group_call(&c, BROADCAST, root);
     if (root == c.comm->rank)
         c.recv_bytes = 0;
     else
@@ -113,7 +113,7 @@ EXPORT HcclResult HcclAllGather(void *sendBuf, void *recvBuf, uint64_t sendCount
         return r;
     c.recv_bytes = bytes * c.comm->nranks;
     if (c.comm->group)
-        return call_local(&c, ALL_GATHER, 0);
+        return group_call(&c, ALL_GATHER, 0);
     if (!(j = job_new(&c, 2 * (int)c.comm->nranks, 0)))
         return HCCL_E_MEMORY;
     for (uint32_t i = 0; i < c.comm->nranks; i++)
@@ -140,7 +140,7 @@ EXPORT HcclResult HcclReduceScatter(void *sendBuf, void *recvBuf, uint64_t recvC
         return r;
     c.send_bytes = bytes * c.comm->nranks;
     if (c.comm->group)
-        return call_local(&c, REDUCE_SCATTER, 0);
+        return group_call(&c, REDUCE_SCATTER, 0);
     if (!(j = job_new(&c, 2 * (int)c.comm->nranks, bytes)))
         return HCCL_E_MEMORY;
     for (uint32_t i = 0; i < c.comm->nranks; i++)
@@ -165,10 +165,10 @@ EXPORT HcclResult HcclScatter(void *sendBuf, void *recvBuf, uint64_t recvCount,
 
     if (r || (r = call_check_rank(&c, root, "root")) || !recvCount)
         return r;
-    if (c.comm->group)
-        return call_not_local(&c);
     if (root == c.comm->rank)
         c.send_bytes = bytes * c.comm->nranks;
+    if (c.comm->group)
+        return group_call(&c, SCATTER, root);
     if (!(j = job_new(&c, (int)c.comm->nranks, 0)))
         return HCCL_E_MEMORY;
     for (uint32_t i = 0; root == c.comm->rank && i < c.comm->nranks; i++)
@@ -193,7 +193,7 @@ EXPORT HcclResult HcclBarrier(HcclComm comm, aclrtStream stream)
     if (r)
         return r;
     if (c.comm->group)
-        return call_local(&c, BARRIER, 0);
+        return group_call(&c, BARRIER, 0);
     if (!(j = job_new(&c, 2 * (int)c.comm->nranks, 1)))
         return HCCL_E_MEMORY;
     for (uint32_t i = 0; i < c.comm->nranks; i++)

@@ -11,17 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAGIC "weir hccl root 1"
+#define MAGIC "weir hccl root 2"
 #define MEMORY_NAME "weir hccl memory"
-
-/* What HcclRootInfo holds: where the memory is. */
-struct root {
-    char magic[24];
-    int32_t pid, fd;
-    uint64_t id;
-};
-
-_Static_assert(sizeof(struct root) <= ROOT_BYTES, "a smaller communicator's root is handed on");
 
 /* Communicators whose ranks are all of this process, by their root. */
 struct local {
@@ -33,9 +24,16 @@ struct local {
     struct local *next;
 };
 
+/* Root information that this process has made, and that ranks still meet by. */
+struct made {
+    struct root root;
+    struct made *next;
+};
+
 static struct comm *comms[1024]; /* a handle is a place here, and a number */
 static uint32_t numbers[1024];
 static struct local *locals;
+static struct made *mades;
 static uint64_t roots;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -146,24 +144,53 @@ char *comm_slot(struct comm *c, uint32_t from, uint32_t to)
 
 EXPORT HcclResult HcclGetRootInfo(HcclRootInfo *rootInfo)
 {
-    struct root root = {.magic = MAGIC};
+    struct made *m;
 
     if (!rootInfo)
         return hccl_fail(__func__, HCCL_E_PTR, "rootInfo is NULL");
     memset(rootInfo, 0, sizeof *rootInfo);
-    root.pid = (int32_t)getpid();
-    if ((root.fd = memfd_create(MEMORY_NAME, MFD_CLOEXEC)) < 0)
-        return hccl_fail(__func__, HCCL_E_MEMORY, "shared memory: %s", strerror(errno));
+    if (!(m = calloc(1, sizeof *m)))
+        return hccl_fail(__func__, HCCL_E_MEMORY, "root information");
+    strcpy(m->root.magic, MAGIC);
+    m->root.pid = (int32_t)getpid();
+    m->root.fd = memfd_create(MEMORY_NAME, MFD_CLOEXEC);
     /* The counters; slots are added once the number of ranks is known. */
-    if (ftruncate(root.fd, sizeof(struct shared))) {
-        close(root.fd);
-        return hccl_fail(__func__, HCCL_E_MEMORY, "shared memory: %s", strerror(errno));
+    if (m->root.fd < 0 || ftruncate(m->root.fd, sizeof(struct shared))) {
+        HcclResult r = hccl_fail(__func__, HCCL_E_MEMORY, "shared memory: %s", strerror(errno));
+
+        if (m->root.fd >= 0)
+            close(m->root.fd);
+        free(m);
+        return r;
     }
+    hosts_offer(&m->root);
     pthread_mutex_lock(&lock);
-    root.id = (uint64_t)root.pid << 32 | ++roots;
+    m->root.id = (uint64_t)m->root.pid << 32 | ++roots;
+    m->next = mades;
+    mades = m;
     pthread_mutex_unlock(&lock);
-    memcpy(rootInfo->internal, &root, sizeof root);
+    memcpy(rootInfo->internal, &m->root, sizeof m->root);
     return HCCL_SUCCESS;
+}
+
+/* All ranks have met: nobody needs it any more. */
+static void forget(const struct root *root)
+{
+    struct made *gone = NULL;
+
+    pthread_mutex_lock(&lock);
+    for (struct made **link = &mades; *link && !gone; link = &(*link)->next)
+        if ((*link)->root.id == root->id && root->pid == getpid()) {
+            gone = *link;
+            *link = gone->next;
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+    if (!gone)
+        return;
+    hosts_close(&gone->root);
+    close(gone->root.fd);
+    free(gone);
 }
 
 int64_t seconds_of(const char *variable, int64_t otherwise)
@@ -179,14 +206,15 @@ static HcclResult map(const char *function, const struct root *root, struct comm
     char path[64], target[64];
     ssize_t n;
 
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", root->pid, root->fd);
+    if (root->pid == getpid()) /* whatever /proc calls this process */
+        snprintf(path, sizeof path, "/proc/self/fd/%d", root->fd);
+    else
+        snprintf(path, sizeof path, "/proc/%d/fd/%d", root->pid, root->fd);
     n = readlink(path, target, sizeof target - 1);
     target[n > 0 ? n : 0] = 0;
     if (!strstr(target, MEMORY_NAME))
         return hccl_fail(function, HCCL_E_PARA,
-                         "the root information names process %d, which has ended or is not on this "
-                         "machine",
-                         root->pid);
+                         "the root information names process %d, which has ended", root->pid);
     if ((c->fd = open(path, O_RDWR | O_CLOEXEC)) < 0)
         return hccl_fail(function, HCCL_E_PARA, "memory of process %d cannot be opened: %s",
                          root->pid, strerror(errno));
@@ -204,8 +232,10 @@ static HcclResult map(const char *function, const struct root *root, struct comm
     return HCCL_SUCCESS;
 }
 
-/* Says that this rank is here, and waits for the others. *same: all are of one process. */
-static HcclResult gather(const char *function, struct comm *c, bool *same)
+/* Says that this rank is here, and waits for the others. *same: all are of one process; *apart:
+ * some are of another host. */
+static HcclResult gather(const char *function, const struct root *root, struct comm *c, bool *same,
+                         bool *apart)
 {
     int64_t left = seconds_of("HCCL_CONNECT_TIMEOUT", 120);
     uint32_t none = 0, expected = 0;
@@ -221,7 +251,10 @@ static HcclResult gather(const char *function, struct comm *c, bool *same)
     for (;; left -= 1000000) {
         bool all = true;
 
+        if (root->pid == getpid())
+            hosts_answer(root, c->shared);
         *same = true;
+        *apart = false;
         n = snprintf(missing, sizeof missing, "after %lld s these ranks are missing:",
                      (long long)(seconds_of("HCCL_CONNECT_TIMEOUT", 120) / 1000000000));
         for (uint32_t i = 0; i < c->nranks; i++) {
@@ -229,6 +262,7 @@ static HcclResult gather(const char *function, struct comm *c, bool *same)
 
             all &= pid != 0;
             *same &= pid == (uint32_t)getpid();
+            *apart |= pid == ELSEWHERE;
             if (!pid && (size_t)n < sizeof missing)
                 n += snprintf(missing + n, sizeof missing - (size_t)n, " %u", i);
         }
@@ -284,15 +318,77 @@ static HcclResult join_local(const char *function, uint64_t id, struct comm *c)
     return HCCL_SUCCESS;
 }
 
-static void comm_free(struct comm *c)
+static void unmap(struct comm *c)
 {
     if (c->shared)
         munmap(c->shared, c->mapped);
     if (c->fd >= 0)
         close(c->fd);
+    c->shared = NULL;
+    c->fd = -1;
+}
+
+static void comm_free(struct comm *c)
+{
+    unmap(c);
     pthread_cond_destroy(&c->wake);
     pthread_mutex_destroy(&c->lock);
     free(c);
+}
+
+/* Ranks of one host meet in memory; with one from elsewhere, or if the root was told an engine,
+ * they all meet by weir_group_join. */
+static HcclResult meet(const char *function, const struct root *root, struct comm *c)
+{
+    bool same = false, apart = root->engine[0];
+    HcclResult r = HCCL_SUCCESS;
+
+    if (!apart && (apart = !hosts_is_here(root)))
+        r = hosts_knock(function, root, c);
+    else if (!apart && !(r = map(function, root, c)))
+        r = gather(function, root, c, &same, &apart);
+    if (!r && apart) {
+        unmap(c);
+        r = hosts_join(function, root, c);
+    } else if (!r && same) {
+        r = join_local(function, root->id, c);
+    }
+    return r;
+}
+
+static struct comm *comm_new(const char *function, uint32_t nranks, uint32_t rank, uint64_t id)
+{
+    struct comm *c = calloc(1, sizeof *c);
+
+    if (!c) {
+        hccl_fail(function, HCCL_E_MEMORY, "a communicator");
+        return NULL;
+    }
+    c->rank = rank;
+    c->nranks = nranks;
+    c->fd = -1;
+    c->last = &c->first;
+    c->timeout_ns = seconds_of("HCCL_EXEC_TIMEOUT", 1836);
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->wake, NULL);
+    snprintf(c->name, sizeof c->name, "weir_%llx", (unsigned long long)id);
+    return c;
+}
+
+/* Frees what has failed. */
+static HcclResult finish(const char *function, struct comm *c, HcclResult r, HcclComm *out)
+{
+    int e;
+
+    if (!r && !c->group && (e = pthread_create(&c->thread, NULL, engine_run, c)))
+        r = hccl_fail(function, HCCL_E_INTERNAL, "a thread: %s", strerror(e));
+    if (r) {
+        comm_free(c);
+        return r;
+    }
+    if ((*out = handle_new(c)))
+        return HCCL_SUCCESS;
+    return hccl_fail(function, HCCL_E_MEMORY, "more than 1024 communicators");
 }
 
 static HcclResult init(const char *function, uint32_t nranks, const HcclRootInfo *info,
@@ -301,13 +397,13 @@ static HcclResult init(const char *function, uint32_t nranks, const HcclRootInfo
     struct root root;
     struct comm *c;
     HcclResult r;
-    bool same = false;
-    int e;
 
     if (!info || !out)
         return hccl_fail(function, HCCL_E_PTR, "%s is NULL", info ? "comm" : "rootInfo");
     *out = NULL;
     memcpy(&root, info->internal, sizeof root);
+    root.engine[sizeof root.engine - 1] = root.address[sizeof root.address - 1] = 0;
+    root.token[sizeof root.token - 1] = 0;
     if (memcmp(root.magic, MAGIC, sizeof MAGIC))
         return hccl_fail(function, HCCL_E_PARA,
                          "the root information was not made by "
@@ -315,30 +411,32 @@ static HcclResult init(const char *function, uint32_t nranks, const HcclRootInfo
     if (!nranks || nranks > MAX_RANKS || rank >= nranks)
         return hccl_fail(function, HCCL_E_PARA, "rank %u of %u: there may be 1..%d", rank, nranks,
                          MAX_RANKS);
-    if (!(c = calloc(1, sizeof *c)))
-        return hccl_fail(function, HCCL_E_MEMORY, "a communicator");
-    c->rank = rank;
-    c->nranks = nranks;
-    c->fd = -1;
-    c->last = &c->first;
-    c->timeout_ns = seconds_of("HCCL_EXEC_TIMEOUT", 1836);
-    pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->wake, NULL);
-    snprintf(c->name, sizeof c->name, "weir_%llx", (unsigned long long)root.id);
-    if ((r = map(function, &root, c)) || (r = gather(function, c, &same)) ||
-        (same && (r = join_local(function, root.id, c))))
-        goto free_comm;
-    if (!c->group && (e = pthread_create(&c->thread, NULL, engine_run, c))) {
-        r = hccl_fail(function, HCCL_E_INTERNAL, "a thread: %s", strerror(e));
-        goto free_comm;
-    }
-    if ((*out = handle_new(c)))
-        return HCCL_SUCCESS;
-    return hccl_fail(function, HCCL_E_MEMORY, "more than 1024 communicators");
+    if (!(c = comm_new(function, nranks, rank, root.id)))
+        return HCCL_E_MEMORY;
+    if (!(r = meet(function, &root, c)))
+        forget(&root);
+    return finish(function, c, r, out);
+}
 
-free_comm:
-    comm_free(c);
-    return r;
+HcclResult comm_split(const char *function, struct comm *of, uint64_t id, uint32_t nranks,
+                      const uint32_t *ids, uint32_t rank, HcclComm *out)
+{
+    struct comm *c = comm_new(function, nranks, rank, id);
+    int ranks[MAX_RANKS];
+    HcclResult r = HCCL_SUCCESS;
+
+    if (!c)
+        return HCCL_E_MEMORY;
+    for (uint32_t i = 0; i < nranks; i++)
+        ranks[i] = (int)ids[i];
+    snprintf(c->name, sizeof c->name, "%.90s_%llx", of->name, (unsigned long long)id);
+    c->device = of->device;
+    if (weir_group_split(
+            of->group, ranks, (int)nranks,
+            &(weir_group_options){.size = sizeof(weir_group_options), .timeout_ns = of->timeout_ns},
+            &c->group))
+        r = hccl_fail(function, HCCL_E_NETWORK, "%s", weir_last_error());
+    return finish(function, c, r, out);
 }
 
 EXPORT HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank,
@@ -418,11 +516,13 @@ EXPORT HcclResult HcclCommInitClusterInfoConfig(const char *clusterInfo, uint32_
     return HcclCommInitClusterInfo(clusterInfo, rank, comm);
 }
 
-/* The last rank takes the group along. */
+/* The last rank takes the group along. Each waits for its own work only: the others may be in later
+ * calls that this one has still to make. */
 static void leave_local(struct comm *c)
 {
     struct local *gone = NULL;
 
+    weir_device_sync(weir_rank_device(weir_group_rank(c->group, (int)c->rank)));
     pthread_mutex_lock(&lock);
     for (struct local **link = &locals; *link; link = &(*link)->next)
         if ((*link)->group == c->group) {
@@ -435,8 +535,6 @@ static void leave_local(struct comm *c)
     pthread_mutex_unlock(&lock);
     if (!gone)
         return;
-    for (uint32_t i = 0; i < gone->nranks; i++)
-        weir_device_sync(gone->devices[i]);
     weir_group_destroy(gone->group);
     free(gone);
 }
@@ -449,7 +547,10 @@ EXPORT HcclResult HcclCommDestroy(HcclComm comm)
         return hccl_fail(__func__, HCCL_E_PTR, "comm is NULL");
     if (!c)
         return hccl_fail(__func__, HCCL_E_PARA, "%p is no communicator, or a destroyed one", comm);
-    if (c->group) {
+    if (c->device) {
+        weir_device_sync(c->device);
+        weir_group_destroy(c->group);
+    } else if (c->group) {
         leave_local(c);
     } else {
         pthread_mutex_lock(&c->lock);

@@ -1,4 +1,5 @@
-/* Inside libhccl: a communicator is ranks that share a piece of memory.
+/* Inside libhccl: a communicator is ranks that share a piece of memory, or a group of weir: of one
+ * process (weir_group_create), or of processes of several hosts (weir_group_join). In memory:
  *
  * Every collective is a set of messages between pairs of ranks. A pair has a slot per direction,
  * and two counters: bytes that the sender has put there, and bytes that the receiver has taken. A
@@ -22,6 +23,23 @@
 
 enum { MAX_RANKS = 64, SLOT = 1 << 20 };
 
+/* What HcclRootInfo begins with: where the memory is, and where ranks of other hosts knock. */
+struct root {
+    char magic[24];
+    int32_t pid, fd;
+    uint64_t id;
+    char boot[40]; /* of the host: the number of its start, and of its set of process numbers */
+    uint64_t processes;
+    char engine[8];   /* of weir, if the root was told one: all ranks meet by weir_group_join */
+    char address[64]; /* of the root's host; empty if it has none */
+    uint16_t store;   /* port where rank 0 will listen */
+    uint16_t door;    /* port where ranks of other hosts knock */
+    int32_t store_fd, door_fd;
+    char token[36];
+};
+enum { ROOT_BYTES = 256 };
+_Static_assert(sizeof(struct root) <= ROOT_BYTES, "a smaller communicator's root is handed on");
+
 /* From one rank to another. Each counter has one writer. */
 struct pair {
     _Alignas(64) _Atomic uint64_t put;
@@ -29,7 +47,7 @@ struct pair {
 };
 
 /* Where a member of a smaller communicator says how the others find it. */
-enum { MAX_SUBS = 32, ROOT_BYTES = 64 };
+enum { MAX_SUBS = 32 };
 struct sub {
     _Atomic uint32_t state;   /* SUB_FREE, SUB_WRITTEN, SUB_READY */
     _Atomic uint32_t readers; /* members that have still to read it */
@@ -40,9 +58,9 @@ struct sub {
 /* The beginning of the shared memory. Slots follow. */
 struct shared {
     _Atomic uint32_t nranks;
-    _Atomic uint32_t broken; /* 1 + the rank that broke it */
-    char reason[256];        /* written before `broken` */
-    _Atomic uint32_t joined[MAX_RANKS];
+    _Atomic uint32_t broken;            /* 1 + the rank that broke it */
+    char reason[256];                   /* written before `broken` */
+    _Atomic uint32_t joined[MAX_RANKS]; /* process numbers, or ELSEWHERE */
     _Atomic uint32_t left;
     struct sub subs[MAX_SUBS];
     struct pair pairs[MAX_RANKS][MAX_RANKS];
@@ -82,7 +100,8 @@ struct comm {
     char *slots;
     size_t mapped;
     int fd;
-    weir_group *group; /* all ranks are of this process: then weir does it all */
+    weir_group *group;   /* ranks of this process, or of several hosts: then weir does it all */
+    weir_device *device; /* of this rank, where they are of several hosts; else NULL */
     int64_t timeout_ns;
     pthread_t thread;
     pthread_mutex_t lock;
@@ -104,6 +123,25 @@ void comm_break(struct comm *comm, const char *reason);
 /* Seconds that a variable says, in nanoseconds. */
 int64_t seconds_of(const char *variable, int64_t otherwise);
 char *comm_slot(struct comm *comm, uint32_t from, uint32_t to);
+/* A smaller communicator of one whose ranks are of several hosts: rank ids[rank] is this one. */
+HcclResult comm_split(const char *function, struct comm *comm, uint64_t id, uint32_t nranks,
+                      const uint32_t *ids, uint32_t rank, HcclComm *out);
+
+/* ---- hosts.c: ranks of several hosts ---- */
+
+enum { ELSEWHERE = UINT32_MAX };
+
+/* Fills in what ranks of other hosts need. A host without a network leaves it empty. */
+void hosts_offer(struct root *root);
+bool hosts_is_here(const struct root *root);
+/* The root's process: lets in who has knocked. */
+void hosts_answer(const struct root *root, struct shared *shared);
+/* A rank of another host. Waits until the root has answered. */
+HcclResult hosts_knock(const char *function, const struct root *root, const struct comm *comm);
+/* All ranks meet by weir_group_join. */
+HcclResult hosts_join(const char *function, const struct root *root, struct comm *comm);
+/* The sockets of the root's process. */
+void hosts_close(const struct root *root);
 
 /* ---- engine.c ---- */
 
@@ -127,18 +165,6 @@ struct call {
     HcclReduceOp op;
 };
 
-/* What weir has within one process. */
-enum local_kind {
-    ALL_REDUCE,
-    REDUCE_SCATTER,
-    ALL_GATHER,
-    BROADCAST,
-    ALL_TO_ALL,
-    SEND,
-    RECV,
-    BARRIER
-};
-
 /* Fills in the communicator. */
 HcclResult call_check(struct call *call, HcclComm comm, bool reduces);
 HcclResult call_check_rank(const struct call *call, uint32_t rank, const char *what);
@@ -148,8 +174,28 @@ struct job *job_new(struct call *call, int nparts, uint64_t inbox);
 void job_add(struct job *job, bool sends, uint32_t peer, char *bytes, uint64_t size);
 /* Takes the job over. */
 HcclResult call_queue(struct call *call, struct job *job);
-HcclResult call_local(const struct call *call, enum local_kind kind, uint32_t peer);
-HcclResult call_not_local(const struct call *call);
+
+/* ---- group.c: calls on weir's group ---- */
+
+enum group_kind {
+    ALL_REDUCE,
+    REDUCE,
+    REDUCE_SCATTER,
+    ALL_GATHER,
+    BROADCAST,
+    SCATTER,
+    ALL_TO_ALL,
+    SEND,
+    RECV,
+    BARRIER
+};
+HcclResult group_call(const struct call *call, enum group_kind kind, uint32_t peer);
+/* Counts and displacements of all ranks, in elements. */
+HcclResult group_exchange(const struct call *call, const uint64_t *scounts, const uint64_t *sdispls,
+                          const uint64_t *rcounts, const uint64_t *rdispls);
+HcclResult group_reduce_scatter(const struct call *call, const uint64_t *counts,
+                                const uint64_t *displs);
+HcclResult group_batch(const struct call *call, const HcclSendRecvItem *items, uint32_t count);
 
 /* ---- collective.c ---- */
 

@@ -1,10 +1,15 @@
 /* The thread of a communicator: moves the bytes of its jobs through the slots. */
 #include "comm.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+/* Turns without work: after so many it sleeps long, and looks every so often whether peers live. */
+enum { LONG_IDLE = 2000, LOOK_EVERY = 256 };
 
 static uint64_t now_ns(void)
 {
@@ -116,6 +121,28 @@ static void describe_missing(struct comm *c, struct job *j, char *out, size_t si
         }
 }
 
+/* Breaks the communicator if a rank that the first job lacks has ended. One that was seen gone
+ * before, with nothing moved since, has left nothing behind. */
+static void look_for_the_dead(struct comm *c, const struct job *j, int *gone)
+{
+    for (int i = 0; i < j->nparts; i++) {
+        uint32_t pid = atomic_load(&c->shared->joined[j->parts[i].peer]);
+        char reason[256];
+
+        if (j->parts[i].done == j->parts[i].size || !kill((pid_t)pid, 0) || errno != ESRCH)
+            continue;
+        if (*gone != j->parts[i].peer) {
+            *gone = j->parts[i].peer;
+            return;
+        }
+        snprintf(reason, sizeof reason,
+                 "%s on communicator %s: rank %u waits for rank %d, process %u, which has ended",
+                 j->name, c->name, c->rank, *gone, pid);
+        comm_break(c, reason);
+        return;
+    }
+}
+
 static void fail_all(struct comm *c, struct job *first)
 {
     while (first) {
@@ -131,6 +158,7 @@ void *engine_run(void *user)
     struct comm *c = user;
     struct job *active = NULL, **end = &active;
     unsigned idle = 0;
+    int gone = -1;
 
     for (;;) {
         bool moved = false;
@@ -168,6 +196,9 @@ void *engine_run(void *user)
             weir_cann_resume(j->deferred, NULL);
             moved = true;
         }
+        gone = moved ? -1 : gone;
+        if (active && idle > LONG_IDLE && idle % LOOK_EVERY == 0)
+            look_for_the_dead(c, active, &gone);
         if (active && now_ns() - active->began_ns > (uint64_t)c->timeout_ns) {
             char reason[256];
 
@@ -183,6 +214,6 @@ void *engine_run(void *user)
         /* Spins a little, then sleeps longer and longer, to a fifth of a millisecond. */
         idle = moved ? 0 : idle + 1;
         if (idle > 200)
-            nanosleep(&(struct timespec){.tv_nsec = idle < 2000 ? 20000 : 200000}, NULL);
+            nanosleep(&(struct timespec){.tv_nsec = idle < LONG_IDLE ? 20000 : 200000}, NULL);
     }
 }

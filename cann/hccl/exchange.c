@@ -36,6 +36,8 @@ static HcclResult exchange(struct call *c, const uint64_t *scounts, const uint64
         return hccl_fail(c->function, HCCL_E_PARA,
                          "rank %u sends itself %llu elements and receives %llu", me,
                          (unsigned long long)scounts[me], (unsigned long long)rcounts[me]);
+    if (c->comm->group)
+        return group_exchange(c, scounts, sdispls, rcounts, rdispls);
     if (!(j = job_new(c, 2 * (int)n, 0)))
         return HCCL_E_MEMORY;
     for (uint32_t i = 0; i < n; i++)
@@ -66,8 +68,6 @@ EXPORT HcclResult HcclAlltoAllV(const void *sendBuf, const void *sendCounts, con
     if (sendType != recvType)
         return hccl_fail(__func__, HCCL_E_PARA, "types %d and %d differ", (int)sendType,
                          (int)recvType);
-    if (c.comm->group)
-        return call_not_local(&c);
     return exchange(&c, sendCounts, sdispls, recvCounts, rdispls);
 }
 
@@ -90,7 +90,7 @@ EXPORT HcclResult HcclAlltoAll(const void *sendBuf, uint64_t sendCount, HcclData
                          (unsigned long long)recvCount, (int)recvType);
     if (c.comm->group) {
         c.send_bytes = c.recv_bytes = sendCount * c.comm->nranks * type_size(sendType);
-        return call_local(&c, ALL_TO_ALL, 0);
+        return group_call(&c, ALL_TO_ALL, 0);
     }
     for (uint32_t i = 0; i < c.comm->nranks; i++) {
         counts[i] = sendCount;
@@ -112,8 +112,6 @@ EXPORT HcclResult HcclAllGatherV(const void *sendBuf, uint64_t sendCount, const 
         return r;
     if (!recvCounts || !rdispls)
         return hccl_fail(__func__, HCCL_E_PTR, "counts or displacements are NULL");
-    if (c.comm->group)
-        return call_not_local(&c);
     for (uint32_t i = 0; i < c.comm->nranks; i++)
         counts[i] = sendCount;
     return exchange(&c, counts, displs, recvCounts, rdispls);
@@ -135,8 +133,6 @@ EXPORT HcclResult HcclReduceScatterV(const void *sendBuf, const void *sendCounts
         return r;
     if (!counts || !displs)
         return hccl_fail(__func__, HCCL_E_PTR, "counts or displacements are NULL");
-    if (c.comm->group)
-        return call_not_local(&c);
     if (counts[c.comm->rank] != recvCount)
         return hccl_fail(__func__, HCCL_E_PARA, "rank %u takes %llu elements and sends itself %llu",
                          c.comm->rank, (unsigned long long)recvCount,
@@ -144,6 +140,8 @@ EXPORT HcclResult HcclReduceScatterV(const void *sendBuf, const void *sendCounts
     for (uint32_t i = 0; i < c.comm->nranks; i++)
         if ((displs[i] + counts[i]) * each > c.send_bytes)
             c.send_bytes = (displs[i] + counts[i]) * each;
+    if (c.comm->group)
+        return group_reduce_scatter(&c, counts, displs);
     if (!(j = job_new(&c, 2 * (int)c.comm->nranks, bytes)))
         return HCCL_E_MEMORY;
     for (uint32_t i = 0; i < c.comm->nranks; i++) {
@@ -179,7 +177,7 @@ static HcclResult one(const char *function, void *buf, uint64_t count, HcclDataT
     if (!count)
         return HCCL_SUCCESS;
     if (c.comm->group)
-        return call_local(&c, sends ? SEND : RECV, peer);
+        return group_call(&c, sends ? SEND : RECV, peer);
     if (!(j = job_new(&c, 1, 0)))
         return HCCL_E_MEMORY;
     job_add(j, sends, peer, buf, bytes);
@@ -209,8 +207,6 @@ EXPORT HcclResult HcclBatchSendRecv(HcclSendRecvItem *items, uint32_t itemNum, H
         return r;
     if (!items || !itemNum)
         return hccl_fail(__func__, HCCL_E_PTR, "%u messages at %p", itemNum, (void *)items);
-    if (c.comm->group)
-        return call_not_local(&c);
     if (!(j = job_new(&c, (int)itemNum, 0)))
         return HCCL_E_MEMORY;
     for (uint32_t i = 0; i < itemNum && !r; i++) {
@@ -228,8 +224,8 @@ EXPORT HcclResult HcclBatchSendRecv(HcclSendRecvItem *items, uint32_t itemNum, H
             job_add(j, items[i].sendRecvType == HCCL_SEND, items[i].remoteRank, items[i].buf,
                     bytes);
     }
-    if (!r)
+    if (!r && !c.comm->group)
         return call_queue(&c, j);
     job_free(j);
-    return r;
+    return r ? r : group_batch(&c, items, itemNum);
 }

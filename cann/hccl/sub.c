@@ -79,6 +79,8 @@ EXPORT HcclResult HcclCreateSubCommConfig(HcclComm *comm, uint32_t rankNum, uint
     for (uint32_t i = 0; i < rankNum; i++)
         if (rankIds[i] >= c->nranks)
             return hccl_fail(__func__, HCCL_E_PARA, "rank %u: there are %u", rankIds[i], c->nranks);
+    if (c->device)
+        return comm_split(__func__, c, subCommId, rankNum, rankIds, subCommRankId, subComm);
     r = subCommRankId ? take(__func__, c, subCommId, &root)
                       : offer(__func__, c, subCommId, rankNum - 1, &root);
     return r ? r : HcclCommInitRootInfo(rankNum, &root, subCommRankId, subComm);

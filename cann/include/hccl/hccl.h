@@ -76,8 +76,10 @@ const char *HcclGetErrorString(HcclResult code);
 
 /* ---- communicators ---- */
 
-/* One rank makes it and gives it to the others, which must run on the same machine for the same
- * user. */
+/* One rank makes it and gives it to the others. Those of its host must be of its user. If one is of
+ * another host, rank 0 must be of the host that made it: there it listens, at HCCL_IF_IP, else at
+ * the address towards MASTER_ADDR. What connects hosts is weir's engine `mpi` (weir/procs.h): all
+ * ranks are started by mpirun. WEIR_ENGINE, if set, names the engine whatever the hosts are. */
 HcclResult HcclGetRootInfo(HcclRootInfo *rootInfo);
 /* Waits until all ranks have called, HCCL_CONNECT_TIMEOUT seconds (120) at most; then the error
  * names those that have not. */
