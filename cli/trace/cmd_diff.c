@@ -56,7 +56,7 @@ int trace_diff_command(int argc, char **argv)
     const char *by = NULL, *limit = NULL, *html = NULL;
     bool json = false, markdown = false, wide = false;
     const struct cli_option options[] = {
-        {"--by", "GROUP", "only that table: name or module (default: both)", NULL, &by},
+        {"--by", "GROUP", "only that table: name, module or line (default: all)", NULL, &by},
         {"--fail-if-slower", "PERCENT", "exit 1 if B takes more time by so much", NULL, &limit},
         {"--wide", NULL, "names of kernels in full", &wide, NULL},
         {"--markdown", NULL, "tables for a pull request instead of text", &markdown, NULL},
@@ -68,9 +68,11 @@ int trace_diff_command(int argc, char **argv)
         .command = "trace diff",
         .synopsis = "A B [--by GROUP] [--fail-if-slower PERCENT] [--wide]\n"
                     "                       [--markdown | --json] [--html FILE]",
-        .about = "Says how much longer B took than A, and which operators and modules run more\n"
-                 "often or longer, those that changed most first. Reads what `weir trace` reads.\n"
-                 "A module is a super kernel, or what stands before the last '/' of a name.",
+        .about =
+            "Says how much longer B took than A, and which operators, modules and lines run\n"
+            "more often or longer, those that changed most first. Reads what `weir trace` reads.\n"
+            "A module is a super kernel, or what stands before the last '/' of a name; lines are\n"
+            "known of profiles that have stacks (PyTorch's with_stack=True).",
         .options = options,
         .examples = "  weir trace diff before.json after.json\n"
                     "  weir trace diff before.json after.json --fail-if-slower 5%\n"
@@ -78,7 +80,8 @@ int trace_diff_command(int argc, char **argv)
         .max_words = 2,
         .words = "FILE",
     };
-    struct trace_diff_options opt = {.by_name = true, .by_module = true, .limit = NAN};
+    struct trace_diff_options opt = {
+        .by_name = true, .by_module = true, .by_line = true, .limit = NAN};
     weir_trace *traces[2] = {NULL, NULL};
     int nwords, status = cli_parse(&usage, argc, argv, &nwords);
 
@@ -88,8 +91,8 @@ int trace_diff_command(int argc, char **argv)
         fprintf(stderr, "weir trace diff: which two files?\ntry: weir trace diff --help\n");
         return EXIT_USAGE;
     }
-    if (by && strcmp(by, "name") && strcmp(by, "module")) {
-        fprintf(stderr, "weir trace diff: --by takes name or module, not '%s'\n", by);
+    if (by && strcmp(by, "name") && strcmp(by, "module") && strcmp(by, "line")) {
+        fprintf(stderr, "weir trace diff: --by takes name, module or line, not '%s'\n", by);
         return EXIT_USAGE;
     }
     if (limit && !read_percent(limit, &opt.limit)) {
@@ -98,6 +101,7 @@ int trace_diff_command(int argc, char **argv)
     }
     opt.by_name = !by || !strcmp(by, "name");
     opt.by_module = !by || !strcmp(by, "module");
+    opt.by_line = !by || !strcmp(by, "line");
     opt.wide = wide || json;
     status = EXIT_FINE;
     for (int i = 0; i < 2 && !status; i++)

@@ -68,7 +68,11 @@ static int tell(weir_trace *const *traces, char *const *paths, int n, bool json,
         if (n > 1 && !status) {
             printf("\n");
             status = trace_diff_print(traces, titles,
-                                      &(struct trace_diff_options){true, true, wide, NAN});
+                                      &(struct trace_diff_options){.by_name = true,
+                                                                   .by_module = true,
+                                                                   .by_line = true,
+                                                                   .wide = wide,
+                                                                   .limit = NAN});
         }
         return status;
     }

@@ -1,4 +1,4 @@
-/* Two traces side by side: how often and how long by operator and by module. */
+/* Two traces side by side: how often and how long by operator, by module and by line. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ struct diff {
     double makespan[2], serial[2];
     double slower; /* percent; NAN if A took no time */
     bool failed;   /* slower than the limit allows */
-    struct rows names, modules;
+    struct rows names, modules, lines;
 };
 
 /* ---- counting ---- */
@@ -46,6 +46,14 @@ static char *module_of(const weir_trace_op *op)
 static char *name_of(const weir_trace_op *op, bool wide)
 {
     return strdup(wide ? op->name : weir__shorten_name(op->name).text);
+}
+
+/* What operators are counted by. */
+enum group { NAME, MODULE, LINE };
+
+static char *group_of(const weir_trace_op *op, enum group group, bool wide)
+{
+    return group == NAME ? name_of(op, wide) : group == MODULE ? module_of(op) : strdup(op->source);
 }
 
 static int by_name(const void *x, const void *y)
@@ -71,8 +79,8 @@ static void rows_free(struct rows *r)
     *r = (struct rows){NULL, 0};
 }
 
-/* A row for each operator, then one for each name. False when out of memory. */
-static bool count(const struct diff *d, bool modules, bool wide, struct rows *out)
+/* A row for each operator, then one for each group. False when out of memory. */
+static bool count(const struct diff *d, enum group group, bool wide, struct rows *out)
 {
     size_t n = 0;
 
@@ -84,7 +92,7 @@ static bool count(const struct diff *d, bool modules, bool wide, struct rows *ou
             const weir_trace_op *op = &d->data[side].ops[i];
             struct row *r = &out->rows[out->n];
 
-            if (!(r->name = modules ? module_of(op) : name_of(op, wide))) {
+            if (!(r->name = group_of(op, group, wide))) {
                 rows_free(out);
                 return false;
             }
@@ -108,7 +116,7 @@ static bool count(const struct diff *d, bool modules, bool wide, struct rows *ou
     }
     out->n = n;
     qsort(out->rows, out->n, sizeof *out->rows, most_changed_first);
-    if (modules && out->n == 1 && !*out->rows[0].name)
+    if (group != NAME && out->n == 1 && !*out->rows[0].name)
         rows_free(out); /* nobody has one */
     return true;
 }
@@ -117,6 +125,7 @@ static void diff_free(struct diff *d)
 {
     rows_free(&d->names);
     rows_free(&d->modules);
+    rows_free(&d->lines);
 }
 
 static int diff_make(weir_trace *const *traces, const struct trace_diff_options *opt,
@@ -139,8 +148,9 @@ static int diff_make(weir_trace *const *traces, const struct trace_diff_options 
     /* If A took no time at all, B is slower by more than any share of it. */
     d->failed =
         !isnan(opt->limit) && (isnan(d->slower) ? d->makespan[1] > 0 : d->slower > opt->limit);
-    if ((opt->by_name && !count(d, false, opt->wide, &d->names)) ||
-        (opt->by_module && !count(d, true, opt->wide, &d->modules))) {
+    if ((opt->by_name && !count(d, NAME, opt->wide, &d->names)) ||
+        (opt->by_module && !count(d, MODULE, opt->wide, &d->modules)) ||
+        (opt->by_line && !count(d, LINE, opt->wide, &d->lines))) {
         diff_free(d);
         fprintf(stderr, "weir trace diff: out of memory\n");
         return EXIT_FAILED;
@@ -194,7 +204,7 @@ static struct sentence verdict(const struct diff *d)
 
 static const char *shown_name(const struct row *r)
 {
-    return *r->name ? r->name : "(no module)";
+    return *r->name ? r->name : "(not known)";
 }
 
 static void print_rows(const char *title, const struct rows *rows)
@@ -239,6 +249,7 @@ int trace_diff_print(weir_trace *const *traces, const char *const *titles,
     printf("\n");
     print_rows("operator", &d.names);
     print_rows("module", &d.modules);
+    print_rows("line", &d.lines);
     status = d.failed ? EXIT_FAILED : EXIT_FINE;
     diff_free(&d);
     return status;
@@ -295,6 +306,7 @@ int trace_diff_markdown(weir_trace *const *traces, const char *const *titles,
     }
     markdown_rows("operator", &d.names);
     markdown_rows("module", &d.modules);
+    markdown_rows("line", &d.lines);
     status = d.failed ? EXIT_FAILED : EXIT_FINE;
     diff_free(&d);
     return status;
@@ -344,6 +356,7 @@ int trace_diff_json(weir_trace *const *traces, const char *const *titles,
     json_bool(&j, "failed", d.failed);
     json_rows(&j, "names", &d.names);
     json_rows(&j, "modules", &d.modules);
+    json_rows(&j, "lines", &d.lines);
     json_object_end(&j);
     status = d.failed ? EXIT_FAILED : EXIT_FINE;
     diff_free(&d);

@@ -149,14 +149,21 @@ void trace_gantt_print(const weir_trace *trace, int indent)
 
 /* ---- the report ---- */
 
+/* Lines of the program get a column where at least one of the steps has one. */
+static bool has_lines(const weir_trace_data *d, const weir_trace_step *steps, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (*d->ops[steps[i].op].source)
+            return true;
+    return false;
+}
+
 static void print_steps(const weir_trace_data *d, const weir_trace_step *steps, size_t n, bool wide)
 {
-    static const struct term_column columns[] = {{"critical path", false},
-                                                 {"stream", false},
-                                                 {"started", true},
-                                                 {"took", true},
-                                                 {"held by", false}};
-    struct term_table table = {.columns = columns, .ncolumns = 5};
+    static const struct term_column columns[] = {{"critical path", false}, {"stream", false},
+                                                 {"started", true},        {"took", true},
+                                                 {"held by", false},       {"line", false}};
+    struct term_table table = {.columns = columns, .ncolumns = has_lines(d, steps, n) ? 6 : 5};
 
     for (size_t i = 0; i < n; i++) {
         const weir_trace_op *op = &d->ops[steps[i].op];
@@ -166,14 +173,14 @@ static void print_steps(const weir_trace_data *d, const weir_trace_step *steps, 
                        (const char *[]){wide ? op->name : name.text, d->streams[op->stream].name,
                                         trace_time((double)op->started_ns).text,
                                         trace_time((double)(op->ended_ns - op->started_ns)).text,
-                                        causes[steps[i].cause]});
+                                        causes[steps[i].cause], op->source});
     }
     term_table_print(&table, 0);
 }
 
-/* Steps that are alike: same operator and stream, held by the same. */
+/* Steps that are alike: same operator, stream and line, held by the same. */
 struct repeat {
-    const char *name, *stream;
+    const char *name, *stream, *source;
     weir_trace_cause cause;
     size_t count;
     double ns;
@@ -186,6 +193,8 @@ static int alike(const void *x, const void *y)
 
     if (!by)
         by = strcmp(a->stream, b->stream);
+    if (!by)
+        by = strcmp(a->source, b->source);
     return by ? by : (a->cause > b->cause) - (a->cause < b->cause);
 }
 
@@ -201,10 +210,10 @@ static int longest_first(const void *x, const void *y)
 static int print_repeats(const weir_trace_data *d, const weir_trace_step *steps, size_t n,
                          bool wide)
 {
-    static const struct term_column columns[] = {{"critical path", false}, {"stream", false},
-                                                 {"times", true},          {"took", true},
-                                                 {"share", true},          {"held by", false}};
-    struct term_table table = {.columns = columns, .ncolumns = 6};
+    static const struct term_column columns[] = {
+        {"critical path", false}, {"stream", false},  {"times", true}, {"took", true},
+        {"share", true},          {"held by", false}, {"line", false}};
+    struct term_table table = {.columns = columns, .ncolumns = has_lines(d, steps, n) ? 7 : 6};
     struct repeat *r = calloc(n, sizeof *r);
     size_t groups = 0, shown;
     double all = 0;
@@ -216,8 +225,9 @@ static int print_repeats(const weir_trace_data *d, const weir_trace_step *steps,
     for (size_t i = 0; i < n; i++) {
         const weir_trace_op *op = &d->ops[steps[i].op];
 
-        r[i] = (struct repeat){op->name, d->streams[op->stream].name, steps[i].cause, 1,
-                               (double)(op->ended_ns - op->started_ns)};
+        r[i] = (struct repeat){op->name,   d->streams[op->stream].name,
+                               op->source, steps[i].cause,
+                               1,          (double)(op->ended_ns - op->started_ns)};
         all += r[i].ns;
     }
     qsort(r, n, sizeof *r, alike);
@@ -236,9 +246,9 @@ static int print_repeats(const weir_trace_data *d, const weir_trace_step *steps,
 
         snprintf(times, sizeof times, "%zu", r[i].count);
         snprintf(share, sizeof share, "%.1f %%", all > 0 ? 100 * r[i].ns / all : 0);
-        term_table_add(&table,
-                       (const char *[]){wide ? r[i].name : name.text, r[i].stream, times,
-                                        trace_time(r[i].ns).text, share, causes[r[i].cause]});
+        term_table_add(&table, (const char *[]){wide ? r[i].name : name.text, r[i].stream, times,
+                                                trace_time(r[i].ns).text, share, causes[r[i].cause],
+                                                r[i].source});
     }
     term_table_print(&table, 0);
     printf("(%zu steps", n);
@@ -336,6 +346,10 @@ int trace_report_json(const weir_trace *trace, struct json *j)
         json_number(j, "start_us", (double)(op->started_ns - sum.first_ns) / 1e3);
         json_number(j, "us", (double)(op->ended_ns - op->started_ns) / 1e3);
         json_string(j, "held_by", causes[steps[i].cause]);
+        if (*op->scope)
+            json_string(j, "module", op->scope);
+        if (*op->source)
+            json_string(j, "source", op->source);
         json_object_end(j);
     }
     json_array_end(j);

@@ -25,9 +25,9 @@ int trace_report_json(const weir_trace *trace, struct json *j);
 /* ---- two traces ---- */
 
 struct trace_diff_options {
-    bool by_name, by_module; /* which tables */
-    bool wide;               /* whole names, each by itself */
-    double limit;            /* percent that B may be slower; NAN for any */
+    bool by_name, by_module, by_line; /* which tables */
+    bool wide;                        /* whole names, each by itself */
+    double limit;                     /* percent that B may be slower; NAN for any */
 };
 
 /* Three ways to say the same; each returns an exit status, EXIT_FAILED past the limit.

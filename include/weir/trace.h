@@ -74,7 +74,8 @@ typedef struct weir_trace_stream {
 
 typedef struct weir_trace_op {
     const char *name;
-    const char *scope; /* the super kernel it belongs to, of profiles the module; "" for none */
+    const char *scope;  /* the super kernel it belongs to, of profiles the module; "" for none */
+    const char *source; /* the program's line, as in "model.py:40 (forward)"; "" if not known */
     uint32_t device, stream; /* indices */
     uint64_t seq;            /* its number among the commands of the stream's queue */
     weir_engine engine;

@@ -20,12 +20,12 @@ static PyObject *op_dict(const weir_trace_data *d, const weir_trace_op *op)
 {
     const weir_trace_stream *s = &d->streams[op->stream];
 
-    return Py_BuildValue("{sssssssssKsIsIsdsdsdsO}", "name", op->name, "scope", op->scope, "stream",
-                         s->name, "engine", weir_engine_name(op->engine), "seq",
-                         (unsigned long long)op->seq, "blocks", op->blocks, "cores", op->cores,
-                         "queued_us", (double)op->queued_ns / 1e3, "start_us",
-                         (double)op->started_ns / 1e3, "end_us", (double)op->ended_ns / 1e3,
-                         "failed", op->failed ? Py_True : Py_False);
+    return Py_BuildValue("{sssssssssssKsIsIsdsdsdsO}", "name", op->name, "scope", op->scope,
+                         "source", op->source, "stream", s->name, "engine",
+                         weir_engine_name(op->engine), "seq", (unsigned long long)op->seq, "blocks",
+                         op->blocks, "cores", op->cores, "queued_us", (double)op->queued_ns / 1e3,
+                         "start_us", (double)op->started_ns / 1e3, "end_us",
+                         (double)op->ended_ns / 1e3, "failed", op->failed ? Py_True : Py_False);
 }
 
 /* [(stream, source stream, index of the first op behind it or None, of the last before)] */

@@ -185,6 +185,14 @@ def names_kernels_shortly(browser, path):
     check(steps <= 12, f"the critical path groups what repeats: {steps} rows")
     check(browser.eval("!document.body.innerText.includes('rank') && "
                        "weir.timeline.rows.rows.every(r => r.kind !== 'device')"), "the only device has no rank")
+    gemm = browser.eval("weir.traces[0].names.findIndex(n => n.startsWith('ampere'))")
+    op = browser.eval(f"Array.from(weir.traces[0].name).indexOf({gemm})")
+    browser.eval(f"weir.timeline.select(weir.traces[0], {op}, true)")
+    check("model.py:12 (forward)" in browser.eval("document.getElementById('selected').textContent"),
+          "an operator shows the line of the program")
+    browser.eval("document.getElementById('by-line').click()")
+    rows = browser.eval("[...document.querySelectorAll('#table tr')].map(r => [...r.children].map(c => c.textContent))")
+    check(["line", "model.py:12 (forward)", "10", "10"] == [rows[0][0], *rows[-1][:3]], f"the table adds up by line: {rows}")
     page.quiet("kernels")
 
 

@@ -252,3 +252,85 @@ TEST(trace_import, operators_of_the_host_have_the_modules_around_them)
     CHECK_STR_EQ(find_op(&d, "aten::sum", 0)->scope, "");
     weir_trace_free(t);
 }
+
+TEST(trace_import, kernels_have_the_line_of_the_program_that_launched_them)
+{
+    weir_trace_data d;
+    weir_trace *t = parse(
+        "{\"traceEvents\":[" /* as PyTorch's profiler writes it with_stack */
+        SPAN("train.py(80): main", "python_function", "900", 0, 300,
+             "") SPAN("model.py(12): forward", "python_function", "900", 10, 80, "")
+            SPAN("torch/nn/modules/linear.py(130): forward", "python_function", "900", 20, 20, "")
+                SPAN("<built-in function linear>", "python_function", "900", 21, 18, "")
+                    SPAN("torch/autograd/graph.py(9): run", "python_function", "901", 0, 500, "")
+                        CALL("cudaLaunchKernel", 25, 1) CALL("cudaLaunchKernel", 60, 2)
+                            CALL("cudaLaunchKernel", 150, 3) CALL("cudaLaunchKernel", 350, 4)
+                                KERNEL("gemm", 7, 400, 5, 1) KERNEL("relu", 7, 410, 5, 2)
+                                    KERNEL("step", 7, 420, 5, 3)
+                                        KERNEL("late", 7, 430, 5,
+                                               4) "{\"ph\":\"M\",\"name\":\"none\",\"pid\":0}]}");
+
+    weir_trace_get(t, &d, sizeof d);
+    check_trace(&d);
+    CHECK_EQ(d.nops, 4);
+    CHECK_STR_EQ(find_op(&d, "gemm", 0)->source, "model.py:12 (forward)");
+    CHECK_STR_EQ(find_op(&d, "relu", 0)->source, "model.py:12 (forward)");
+    CHECK_STR_EQ(find_op(&d, "step", 0)->source, "train.py:80 (main)");
+    CHECK_STR_EQ(find_op(&d, "late", 0)->source, "");
+    weir_trace_free(t);
+}
+
+TEST(trace_import, a_call_stack_of_an_operator_gives_its_kernels_their_line)
+{
+    weir_trace_data d;
+    weir_trace *t = parse(
+        "{\"traceEvents\":[" /* as Ascend's profiler and older ones of PyTorch write it */
+        SPAN("aten::mm", "cpu_op", "900", 10, 20,
+             "\"Call stack\":\"/usr/lib/python3/dist-packages/torch/nn/functional.py(9):"
+             " linear;\\r\\n/home/u/my (1)/model.py(77): forward;\\r\\n/home/u/run.py(3): "
+             "<module>\"") SPAN("aten::add", "cpu_op", "900", 50, 10,
+                                "\"Call stack\":\"torch/_tensor.py(40): wrapped\"")
+            SPAN("aten::neg", "cpu_op", "900", 70, 10, "\"Call stack\":\"garbage();(1)\"")
+                CALL("cudaLaunchKernel", 12, 1) CALL("cudaLaunchKernel", 55, 2)
+                    CALL("cudaLaunchKernel", 75, 3) KERNEL("gemm", 7, 200, 5, 1) KERNEL("add", 7,
+                                                                                        210, 5, 2)
+                        KERNEL("neg", 7, 220, 5, 3) "{\"ph\":\"M\",\"name\":\"none\",\"pid\":0}]}");
+
+    weir_trace_get(t, &d, sizeof d);
+    check_trace(&d);
+    CHECK_STR_EQ(find_op(&d, "gemm", 0)->source, "/home/u/my (1)/model.py:77 (forward)");
+    CHECK_STR_EQ(find_op(&d, "add", 0)->source, "torch/_tensor.py:40 (wrapped)");
+    CHECK_STR_EQ(find_op(&d, "neg", 0)->source, "");
+    weir_trace_free(t);
+}
+
+TEST(trace_import, kernels_of_a_backward_pass_have_the_line_and_module_of_the_forward_operator)
+{
+    weir_trace_data d;
+    weir_trace *t = parse(
+        "{\"traceEvents\":[" SPAN("model.py(12): forward", "python_function", "9", 10, 80, "") SPAN(
+            "nn.Module: Net_0", "python_function", "9", 12, 70,
+            "") SPAN("aten::mm", "cpu_op", "9", 20, 9, "\"Sequence number\":5,\"Fwd thread id\":0")
+            SPAN("aten::mm", "cpu_op", "9", 40, 9, "\"Sequence number\":6,\"Fwd thread id\":0")
+                SPAN("aten::mm", "cpu_op", "8", 40, 9, "\"Sequence number\":6,\"Fwd thread id\":0")
+                    SPAN("MmBackward0", "cpu_op", "900", 200, 50,
+                         "\"Sequence number\":5,\"Fwd thread id\":1")
+                        SPAN("MmBackward0", "cpu_op", "900", 300, 50,
+                             "\"Sequence number\":6,\"Fwd thread id\":1")
+                            SPAN("MmBackward0", "cpu_op", "900", 400, 50,
+                                 "\"Sequence number\":7,\"Fwd thread id\":1")
+                                CALL("cudaLaunchKernel", 210, 1) CALL("cudaLaunchKernel", 310, 2)
+                                    CALL("cudaLaunchKernel", 410, 3) KERNEL("grad", 7, 500, 5, 1)
+                                        KERNEL("grad", 7, 510, 5, 2) KERNEL(
+                                            "grad", 7, 520, 5,
+                                            3) "{\"ph\":\"M\",\"name\":\"none\",\"pid\":0}]}");
+
+    weir_trace_get(t, &d, sizeof d);
+    check_trace(&d);
+    CHECK_EQ(d.nops, 3);
+    CHECK_STR_EQ(d.ops[0].source, "model.py:12 (forward)");
+    CHECK_STR_EQ(d.ops[0].scope, "Net_0");
+    CHECK_STR_EQ(d.ops[1].source, ""); /* two threads have this number */
+    CHECK_STR_EQ(d.ops[2].source, "");
+    weir_trace_free(t);
+}

@@ -4,7 +4,7 @@
 
 #include "trace/read/json_read.h"
 
-enum { WEIR__EVENT_ARGS = 32, WEIR__EVENT_TEXT = 4096 };
+enum { WEIR__EVENT_ARGS = 32, WEIR__EVENT_TEXT = 16384 /* stacks are long */ };
 
 struct weir__event_arg {
     const char *key;

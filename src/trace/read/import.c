@@ -286,7 +286,7 @@ void weir__import_finish(struct weir__json *j, struct weir__import *im)
         return;
     }
     mark_tracks(im);
-    if (weir__import_modules(im)) {
+    if (weir__import_callers(im)) {
         j->bad = true;
         return;
     }

@@ -3,7 +3,7 @@
  *   import_event.c  what one event of a profile is
  *   import_self.c   spans around spans: what each did itself
  *   import_calls.c  calls of the host: which of them launched what, waited, synchronised
- *   import_modules.c  which module of the program launched what
+ *   import_callers.c  which module and line of the program launched what
  *   import_order.c  operators in order, and what they waited for
  */
 #ifndef WEIR_TRACE_READ_IMPORT_H
@@ -19,7 +19,12 @@ enum weir__span_kind { WEIR__SPAN_WORK, WEIR__SPAN_WAIT, WEIR__SPAN_RECORD, WEIR
 
 struct weir__import_span {
     const char *name;
-    const char *scope; /* the modules that launched it; NULL if they are not known */
+    const char *scope;       /* the modules that launched it; NULL if they are not known */
+    const char *source_line; /* the same of the line */
+    const char *frame;       /* of its own call stack (weir__import_frame); NULL if it has none */
+    uint64_t autograd; /* of an operator of the host: its number, which its backward pass has too;
+                        * 0: none */
+    bool backward;
     int track;
     enum weir__span_kind kind;
     weir_engine engine;
@@ -99,8 +104,11 @@ bool weir__import_has(const char *text, const char *word);
 void weir__import_add_span(struct weir__json *j, struct weir__import *im,
                            const struct weir__event *e, int track);
 
-/* Says of each span of work which modules launched it. */
-weir_status weir__import_modules(struct weir__import *im);
+/* The frame of a stack ("model.py(40): forward;...", the innermost first) whose line is to be
+ * shown, and how long it is; NULL if none has a line. */
+const char *weir__import_frame(const char *stack, size_t *size);
+/* Says of each span of work which modules and which line launched it. */
+weir_status weir__import_callers(struct weir__import *im);
 
 /* Sorts the calls, and tells work by which of them it was made to wait. `n` spans are left. */
 weir_status weir__import_calls(struct weir__import *im, int n);

@@ -169,10 +169,25 @@ static void read_wait(struct weir__json *j, struct weir__import *im, const struc
     }
 }
 
+/* A stack may be long, and there is one for each operator: what is not shown is not kept. */
+static const char *keep_frame(struct weir__json *j, struct weir__import *im,
+                              const struct weir__event *e)
+{
+    const char *stack = weir__event_text(e, "Call stack"), *frame, *kept;
+    size_t size;
+
+    if (!stack || !(frame = weir__import_frame(stack, &size)))
+        return NULL;
+    if (!(kept = weir__trace_keep(&im->t->texts, frame, size)))
+        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the texts of the trace");
+    return kept;
+}
+
 void weir__import_add_span(struct weir__json *j, struct weir__import *im,
                            const struct weir__event *e, int track)
 {
-    static const char *const bytes[] = {"bytes"};
+    static const char *const bytes[] = {"bytes"}, *const autograd[] = {"Sequence number"},
+                             *const thread[] = {"Fwd thread id"};
     enum weir__span_kind kind = kind_of(e);
     bool marked = is_device_work(e->category);
     struct weir__import_span s;
@@ -200,6 +215,9 @@ void weir__import_add_span(struct weir__json *j, struct weir__import *im,
         .caller = is_caller(e->category),
         .launch = call_of(e),
         .event = event_of(e),
+        .frame = keep_frame(j, im, e),
+        .autograd = number(e, autograd, 1),
+        .backward = number(e, thread, 1) > 0,
     };
     if (kind == WEIR__SPAN_WAIT)
         read_wait(j, im, e, &s);

@@ -109,6 +109,7 @@ static bool add_op(struct order *o, const struct weir__import_span *s, const str
     t->ops[t->nops++] = (weir_trace_op){
         .name = s->name,
         .scope = s->scope ? s->scope : "",
+        .source = s->source_line ? s->source_line : "",
         .device = s->device,
         .stream = s->stream,
         .seq = seq,

@@ -171,6 +171,7 @@ static void read_op(struct weir__json *j, weir_trace *t, const struct weir__even
     *op = (weir_trace_op){
         .name = keep(j, t, e->name),
         .scope = keep(j, t, weir__event_text(e, "scope")),
+        .source = keep(j, t, weir__event_text(e, "source")),
         .device = t->streams[stream].device,
         .stream = (uint32_t)stream,
         .seq = (uint64_t)arg(j, e, "seq", INT64_MAX),

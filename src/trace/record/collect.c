@@ -255,6 +255,7 @@ static bool add_op(struct collector *c, const struct weir__trace_record *r, uint
     *op = (weir_trace_op){
         .name = weir__trace_name_text(r->u.op.name),
         .scope = weir__trace_scope_text(r->u.op.scope),
+        .source = "",
         .device = device,
         .stream = stream,
         .seq = r->seq,

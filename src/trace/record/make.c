@@ -80,7 +80,7 @@ static bool keep_texts(weir_trace *t)
     for (int i = 0; i < t->nstreams && ok; i++)
         ok = keep(t, &t->streams[i].name);
     for (int i = 0; i < t->nops && ok; i++)
-        ok = keep(t, &t->ops[i].name) && keep(t, &t->ops[i].scope);
+        ok = keep(t, &t->ops[i].name) && keep(t, &t->ops[i].scope) && keep(t, &t->ops[i].source);
     return ok;
 }
 

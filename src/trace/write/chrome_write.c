@@ -131,6 +131,10 @@ static void write_op(struct writer *w, const weir_trace_op *op)
         fputs(",\"scope\":", w->out);
         weir__json_quote(w->out, op->scope);
     }
+    if (*op->source) {
+        fputs(",\"source\":", w->out);
+        weir__json_quote(w->out, op->source);
+    }
     fputs(op->failed ? ",\"failed\":true}}" : "}}", w->out);
 }
 

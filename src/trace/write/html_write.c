@@ -106,13 +106,20 @@ static void end(struct column *c)
         end(&column_);                                  \
     } while (0)
 
-static weir_status name_column(FILE *out, const char *key, bool first, const weir_trace *t,
-                               bool scopes, struct names *names)
+enum text { NAME, SCOPE, SOURCE, TEXTS };
+
+static const char *text_of(const weir_trace_op *op, enum text which)
 {
-    struct column c = begin(out, key, first);
+    return which == NAME ? op->name : which == SCOPE ? op->scope : op->source;
+}
+
+static weir_status name_column(FILE *out, const char *key, const weir_trace *t, enum text which,
+                               struct names *names)
+{
+    struct column c = begin(out, key, which == NAME);
 
     for (int i = 0; i < t->nops; i++) {
-        int number = number_of(names, scopes ? t->ops[i].scope : t->ops[i].name);
+        int number = number_of(&names[which], text_of(&t->ops[i], which));
 
         if (number < 0)
             return weir__fail_nomem("the names of a trace");
@@ -132,16 +139,16 @@ static void name_list(FILE *out, const char *key, const struct names *names)
     fputs("]", out);
 }
 
-static weir_status write_ops(FILE *out, const weir_trace *t, struct names *names,
-                             struct names *scopes)
+static weir_status write_ops(FILE *out, const weir_trace *t, struct names *names)
 {
     const weir_trace_op *ops = t->ops;
     struct column failed;
     weir_status st;
 
     fputs(",\n\"ops\":{", out);
-    if ((st = name_column(out, "name", true, t, false, names)) ||
-        (st = name_column(out, "scope", false, t, true, scopes)))
+    if ((st = name_column(out, "name", t, NAME, names)) ||
+        (st = name_column(out, "scope", t, SCOPE, names)) ||
+        (st = name_column(out, "source", t, SOURCE, names)))
         return st;
     COLUMN(out, "stream", false, t->nops, ops[i].stream);
     COLUMN(out, "seq", false, t->nops, ops[i].seq);
@@ -252,23 +259,24 @@ static void write_tables(FILE *out, const weir_trace *t)
 
 static weir_status write_trace(FILE *out, const weir_trace *t, const char *title)
 {
-    struct names names = {0}, scopes = {0};
+    struct names names[TEXTS] = {0};
     weir_status st;
 
     fputs("<script type=\"application/json\">{\"title\":", out);
     weir__json_quote(out, title);
     fprintf(out, ",\"dropped\":%" PRIu64, t->dropped);
     write_tables(out, t);
-    if (!(st = write_ops(out, t, &names, &scopes)) && !(st = write_path(out, t))) {
-        name_list(out, "names", &names);
-        name_list(out, "scopes", &scopes);
+    if (!(st = write_ops(out, t, names)) && !(st = write_path(out, t))) {
+        name_list(out, "names", &names[NAME]);
+        name_list(out, "scopes", &names[SCOPE]);
+        name_list(out, "sources", &names[SOURCE]);
         write_parts(out, t);
         write_waits(out, t);
         write_memory(out, t);
     }
     fputs("}</script>\n", out);
-    names_fini(&names);
-    names_fini(&scopes);
+    for (int i = 0; i < TEXTS; i++)
+        names_fini(&names[i]);
     return st;
 }
 

@@ -1,5 +1,10 @@
 """Where the operators of a compiled model come from: names of modules, and lines."""
 
+import inspect
+import json
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -56,3 +61,27 @@ def test_an_error_has_the_line_of_the_operator(tmp_path):
         run(tmp_path, [1, 2, 9])
     weir.set_device("cpu")
     assert any("test_origins.py:" in note for note in error.value.__notes__)
+
+
+def test_a_profile_of_pytorch_shows_lines_and_modules_of_the_program(tmp_path):
+    path, written = tmp_path / "profile.json", tmp_path / "weir.json"
+    model, x = Model(), torch.randn(3, 4)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], with_stack=True) as profile:
+        model(x, torch.tensor([0, 1, 2])).sum().backward()
+    profile.export_chrome_trace(str(path))
+    show = [sys.executable, "-m", "weir", "trace"]
+    subprocess.run([*show, str(path), "--chrome", str(written)], check=True, capture_output=True, timeout=60)
+    ops = [e for e in json.loads(written.read_text())["traceEvents"] if e.get("cat") == "op"]
+    lines = {e["name"]: e["args"]["source"] for e in ops if "source" in e["args"]}
+    first = {cls: inspect.getsourcelines(cls.forward)[1] for cls in (Block, Model)}
+    assert lines["aten::addmm"].endswith(f"test_origins.py:{first[Block]} (forward)")
+    assert lines["aten::index"].endswith(f"test_origins.py:{first[Model]} (forward)")
+    # PyTorch's engine calls these; they belong to what they are the gradient of.
+    assert lines["AddmmBackward0"] == lines["aten::addmm"]
+    assert {"Model_0.Block_0.Linear_0"} == {
+        e["args"]["scope"] for e in ops if e["name"] in ("aten::addmm", "AddmmBackward0") and "Block_0" in e["args"]["scope"]
+    }
+    diff = subprocess.run([*show, "diff", str(path), str(written), "--json"], check=True, capture_output=True, timeout=60)
+    rows = json.loads(diff.stdout)["lines"]
+    assert {row["name"] for row in rows} >= {lines["aten::addmm"], lines["aten::index"]}
+    assert all(row["count_a"] == row["count_b"] for row in rows)

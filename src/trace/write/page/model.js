@@ -76,10 +76,12 @@ class Trace {
     this.names = data.names;
     this.shorts = data.names.map(shortName);
     this.scopes = data.scopes;
+    this.sources = data.sources;
     this.dropped = data.dropped;
     this.n = o.name.length;
     this.name = Uint32Array.from(o.name);
     this.scope = Uint32Array.from(o.scope);
+    this.source = Uint32Array.from(o.source);
     this.stream = Uint32Array.from(o.stream);
     this.engine = Uint8Array.from(o.engine);
     this.blocks = o.blocks;
@@ -213,6 +215,8 @@ class Trace {
     const scope = this.scopes[this.scope[op]], name = this.names[this.name[op]];
     return scope || name.slice(0, Math.max(0, name.lastIndexOf("/")));
   }
+  // The program's line, "model.py:40 (forward)".
+  lineOf(op) { return this.sources[this.source[op]]; }
   streamName(op) { return this.streams[this.stream[op]].name; }
 
   before(op) { return op > this.range[this.stream[op]][0] ? op - 1 : -1; }
@@ -256,11 +260,11 @@ class Trace {
     return [...cores].sort((a, b) => a - b);
   }
 
-  // Count, time and first operator of each name, or of each module.
-  sumsBy(modules) {
+  // Count, time and first operator of each name, module or line.
+  sumsBy(group) {
     const rows = new Map();
     for (let i = 0; i < this.n; i++) {
-      const key = modules ? this.moduleOf(i) : this.names[this.name[i]];
+      const key = group === "module" ? this.moduleOf(i) : group === "line" ? this.lineOf(i) : this.names[this.name[i]];
       const row = rows.get(key) || { count: 0, time: 0, first: i };
       row.count++;
       row.time += this.end[i] - this.start[i];

@@ -30,6 +30,7 @@ function opFacts(trace, op) {
     ["blocks", `${trace.blocks[op]}, at most ${trace.cores[op]} at once`],
     ["bytes", trace.bytes[op] ? bytes(trace.bytes[op]) : ""],
     ["scope", trace.scopes[trace.scope[op]]],
+    ["line", trace.lineOf(op)],
     ["failed", trace.failed.has(op) ? "yes" : ""],
   ];
 }
@@ -135,26 +136,28 @@ class Panels {
     }
   }
 
-  // Counts and times by name or by module; of two traces side by side, with what changed.
+  // Counts and times by name, module or line; of two traces side by side, with what changed.
   showTable() {
     const traces = this.timeline.traces, box = this.get("table");
-    const modules = traces.some(t => { for (let i = 0; i < t.n; i++) if (t.moduleOf(i)) return true; return false; });
+    const has = of => traces.some(t => { for (let i = 0; i < t.n; i++) if (of(t, i)) return true; return false; });
+    const groups = ["name", ...(has((t, i) => t.moduleOf(i)) ? ["module"] : []), ...(has((t, i) => t.lineOf(i)) ? ["line"] : [])];
+    const group = groups.includes(this.group) ? this.group : "name";
     box.textContent = "";
-    if (modules)
-      box.append(element("button", { id: "by", onclick: () => { this.byModule = !this.byModule; this.showTable(); } },
-        this.byModule ? "by name" : "by module"));
-    const sums = traces.map(t => t.sumsBy(modules && this.byModule)), most = 100;
+    if (groups.length > 1)
+      box.append(...groups.map(g => element("button", { id: `by-${g}`, disabled: g === group,
+        onclick: () => { this.group = g; this.showTable(); } }, `by ${g}`)));
+    const sums = traces.map(t => t.sumsBy(group)), most = 100;
     const names = [...new Set(sums.flatMap(s => [...s.keys()]))];
     const of = (i, name) => (sums[i].get(name) || { time: 0, count: 0 }), two = traces.length > 1;
     const weight = name => two ? Math.abs(of(1, name).time - of(0, name).time) : of(0, name).time;
     names.sort((a, b) => weight(b) - weight(a));
     const table = element("table", {}), head = text => element("th", { className: "n" }, text);
-    table.append(element("tr", {}, element("th", {}, modules && this.byModule ? "module" : "operator"),
+    table.append(element("tr", {}, element("th", {}, group === "name" ? "operator" : group),
       ...(two ? ["count A", "count B", "A", "B", "B \u2212 A"] : ["count", "time", "share"]).map(head)));
     for (const name of names.slice(0, most)) {
       const from = sums[0].has(name) ? 0 : 1, row = sums[from].get(name), change = two ? of(1, name).time - of(0, name).time : 0;
       table.append(element("tr", {},
-        element("td", { className: "name" }, this.jump(traces[from], row.first, name || "(no module)")),
+        element("td", { className: "name" }, this.jump(traces[from], row.first, name || `(no ${group})`)),
         ...traces.map((_, i) => element("td", { className: "n" }, String(of(i, name).count))),
         ...traces.map((_, i) => element("td", { className: "n" }, of(i, name).count ? time(of(i, name).time) : "–")),
         element("td", { className: "n" }, two ? `${change > 0 ? "+" : change < 0 ? "\u2212" : ""}${time(Math.abs(change))}`
@@ -220,9 +223,10 @@ class Panels {
         continue;
       const names = trace.names.map(n => n.toLowerCase().includes(wanted));
       const scopes = trace.scopes.map(n => n.toLowerCase().includes(wanted));
+      const sources = trace.sources.map(n => n.toLowerCase().includes(wanted));
       trace.matched = new Uint8Array(trace.n);
       for (let i = 0; i < trace.n; i++)
-        if (names[trace.name[i]] || scopes[trace.scope[i]]) {
+        if (names[trace.name[i]] || scopes[trace.scope[i]] || sources[trace.source[i]]) {
           trace.matched[i] = 1;
           this.matches.push([trace, i]);
         }
