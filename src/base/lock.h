@@ -3,8 +3,8 @@
  * struct weir__mutex spins a little, then sleeps: for short critical sections
  * that a descheduled holder must not turn into a busy loop.
  * struct weir__spin only spins: for a handful of instructions.
- * Lock order of the library, outermost first: device lock (device/device.h),
- * stream waiter lock (soft/soft.h), scheduler lock (soft/sched.h).
+ * Lock order of the library, outermost first: device lock or, for a launch, the lock of its
+ * stream (device/device.h), stream waiter lock (soft/soft.h), scheduler lock (soft/sched.h).
  */
 #ifndef WEIR_BASE_LOCK_H
 #define WEIR_BASE_LOCK_H
@@ -64,7 +64,7 @@ struct weir__spin {
 
 static inline void weir__spin_lock(struct weir__spin *s)
 {
-    for (unsigned spins = 0; atomic_exchange_explicit(&s->held, true, memory_order_acquire);)
+    for (unsigned spins = 0; atomic_exchange(&s->held, true);)
         while (atomic_load_explicit(&s->held, memory_order_relaxed))
             if (++spins & 63)
                 weir__relax();

@@ -58,12 +58,13 @@ weir_status weir__stream_await(weir_stream *s, uint64_t seq, int64_t timeout_ns,
 {
     weir_device *dev = s->dev;
     weir_status st;
+    bool alone;
 
     if ((st = dev->driver->sync(s, seq, timeout_ns, spin)))
         return st;
-    weir__mutex_lock(&dev->lock);
+    alone = weir__stream_lock(s);
     weir__pool_synced(&dev->pool, s->slot, seq);
-    weir__mutex_unlock(&dev->lock);
+    weir__stream_unlock(s, alone);
     return weir__stream_error(s, seq);
 }
 
@@ -85,14 +86,19 @@ weir_status weir__stream_sync_seq(weir_stream *s, uint64_t seq, int64_t timeout_
 weir_status weir__stream_mark(weir_stream *s, struct weir__mark *out)
 {
     weir_device *dev = s->dev;
-    bool waits;
+    bool waits, alone = weir__stream_lock(s);
     weir_status st;
 
-    weir__mutex_lock(&dev->lock);
     waits = s->deferred.stream;
+    if (weir__unlikely(alone) && (waits || s->shared)) {
+        weir__stream_unlock(s, true);
+        weir__device_lock(dev);
+        alone = false;
+        waits = s->deferred.stream;
+    }
     st = weir__stream_queue_deferred(s);
     *out = (struct weir__mark){s, weir__stream_submitted(s)};
-    weir__mutex_unlock(&dev->lock);
+    weir__stream_unlock(s, alone);
     if (waits)
         dev->driver->kick(dev);
     return st;

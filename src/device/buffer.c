@@ -8,9 +8,9 @@ weir_status weir_buffer_alloc(weir_stream *s, size_t size, weir_buffer **out)
 
     WEIR__NEED(s, "stream");
     WEIR__NEED(out, "out");
-    weir__mutex_lock(&s->dev->lock);
+    weir__device_lock(s->dev);
     st = weir__pool_alloc(&s->dev->pool, s->slot, size, out);
-    weir__mutex_unlock(&s->dev->lock);
+    weir__device_unlock(s->dev);
     s->dev->driver->kick(s->dev); /* memory order may have queued a wait */
     return st;
 }
@@ -40,13 +40,13 @@ weir_status weir_buffer_used_on(weir_buffer *b, weir_stream *s)
     if (device_of(b) != s->dev)
         return weir__fail(WEIR_EDEVICE, "a buffer of %s is not used on stream '%s' of %s",
                           device_of(b)->label, s->name, s->dev->label);
-    weir__mutex_lock(&s->dev->lock);
+    weir__device_lock(s->dev);
     waits = s->deferred.stream;
     if (!(st = weir__stream_queue_deferred(s)) && !(fence = weir__pool_fence(b, s->slot)))
         st = weir__fail_nomem("recording a use on stream '%s'", s->name);
     if (fence)
         *fence = weir__stream_submitted(s);
-    weir__mutex_unlock(&s->dev->lock);
+    weir__device_unlock(s->dev);
     if (waits)
         s->dev->driver->kick(s->dev);
     return st;
@@ -59,9 +59,9 @@ void weir_buffer_free(weir_buffer *b)
     if (!b)
         return;
     dev = device_of(b);
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     weir__pool_free(&dev->pool, b);
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     if (dev->pool.poison)
         dev->driver->kick(dev);
 }
@@ -70,17 +70,19 @@ void weir__device_reap(weir_device *dev, bool all)
 {
     weir_buffer *list;
 
-    weir__mutex_lock(&dev->lock);
-    list = dev->pool.deferred ? weir__pool_take_released(&dev->pool, all) : NULL;
-    weir__mutex_unlock(&dev->lock);
+    if (!atomic_load_explicit(&dev->pool.deferred, memory_order_relaxed))
+        return;
+    weir__device_lock(dev);
+    list = weir__pool_take_released(&dev->pool, all);
+    weir__device_unlock(dev);
     if (!list)
         return;
     for (weir_buffer *b = list; b; b = b->list_next)
         if (b->release)
             b->release(b->release_user);
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     weir__pool_drop(&dev->pool, list);
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
 }
 
 void weir_memory_get_stats(weir_device *dev, weir_memory_stats *out, size_t size)
@@ -89,10 +91,10 @@ void weir_memory_get_stats(weir_device *dev, weir_memory_stats *out, size_t size
 
     if (!dev || !out)
         return;
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     weir__pool_get_stats(&dev->pool, &stats);
     stats.events_live = dev->events_live;
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     weir__sized_give(out, size, &stats, sizeof stats);
 }
 
@@ -100,10 +102,10 @@ void weir_memory_reset_peaks(weir_device *dev)
 {
     if (!dev)
         return;
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     dev->pool.stats.peak_allocated = dev->pool.stats.allocated;
     dev->pool.stats.peak_reserved = dev->pool.stats.reserved;
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
 }
 
 size_t weir_memory_get_stream_stats(weir_device *dev, weir_memory_stream_stats *out, size_t size,
@@ -113,9 +115,9 @@ size_t weir_memory_get_stream_stats(weir_device *dev, weir_memory_stream_stats *
 
     if (!dev)
         return 0;
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     n = weir__pool_get_streams(&dev->pool, out, size, max);
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     return n;
 }
 
@@ -127,9 +129,9 @@ weir_status weir_memory_empty_cache(weir_device *dev)
     weir__device_reap(dev, false);
     /* Freed bytes are in use until they are poisoned, which is queued first and waited for. */
     for (int round = dev->pool.poison ? 2 : 1;; round--) {
-        weir__mutex_lock(&dev->lock);
+        weir__device_lock(dev);
         st = weir__pool_empty_cache(&dev->pool);
-        weir__mutex_unlock(&dev->lock);
+        weir__device_unlock(dev);
         dev->driver->kick(dev);
         if (st || round == 1)
             return st;
@@ -144,9 +146,9 @@ weir_status weir_memory_set_limit(weir_device *dev, size_t bytes)
     if (!bytes)
         return weir__fail(WEIR_ERANGE, "a memory limit of 0 bytes leaves %s nothing",
                           dev->props.name);
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     dev->pool.stats.limit = bytes;
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     return WEIR_OK;
 }
 
@@ -157,9 +159,9 @@ char *weir_memory_summary(weir_device *dev)
     if (!dev)
         return NULL;
     weir__text_add(&text, "memory of %s\n", dev->props.name);
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     weir__pool_summary(&dev->pool, &text);
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     if (text.failed) {
         weir__text_free(&text);
         return NULL;
@@ -173,8 +175,8 @@ size_t weir_memory_get_blocks(weir_device *dev, weir_block_info *out, size_t siz
 
     if (!dev)
         return 0;
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     n = weir__pool_get_blocks(&dev->pool, out, size, max);
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     return n;
 }

@@ -214,10 +214,10 @@ static weir_status wait_visitors(weir_device *dev)
 
 void weir__device_leave(weir_device *dev, struct weir__leftover *leftover)
 {
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     leftover->next = dev->leftovers;
     dev->leftovers = leftover;
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
 }
 
 static void free_leftovers(weir_device *dev)
@@ -341,10 +341,10 @@ weir_status weir__device_await_all(weir_device *dev, bool errors)
         bool live;
         weir_status st;
 
-        weir__mutex_lock(&dev->lock);
+        weir__device_lock(dev);
         s = i < dev->nstreams ? dev->streams[i] : NULL;
         live = s && s->live;
-        weir__mutex_unlock(&dev->lock);
+        weir__device_unlock(dev);
         if (!s)
             break;
         if ((st = weir__stream_mark(s, &now)))
@@ -366,10 +366,10 @@ static bool all_done(weir_device *dev)
 {
     bool done = true;
 
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     for (unsigned i = 0; i < dev->nstreams; i++)
         done &= dev->driver->done(dev->streams[i]) == weir__stream_submitted(dev->streams[i]);
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     return done;
 }
 
@@ -379,9 +379,9 @@ weir_status weir_device_sync(weir_device *dev)
 
     weir_status st = weir__device_await_all(dev, true);
 
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     weir__pool_collect(&dev->pool); /* nothing that is over stays pending */
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     dev->driver->kick(dev); /* poison may have been queued */
     weir__device_reap(dev, false);
     return st;

@@ -3,6 +3,20 @@
  * The device layer owns handles, numbering, clocks, memory order and limits. The device lock
  * guards everything marked (L). It is taken by host threads that submit, never by the threads that
  * run kernels.
+ *
+ * Host threads that launch on different streams need not meet in it. Once launches have found it
+ * held often enough, dev->per_stream is set, and a launch takes the lock of its stream alone, as
+ * does a host thread that waits for the stream. With that they may touch what is (L) and of this
+ * stream, and what is (L) and stays as it is: the tables of streams, buffers and their fences.
+ * Whoever takes the device lock clears per_stream and waits for the launches under way. One of the
+ * two sees the other:
+ *
+ *   launch        stream->lock = held, then reads per_stream: if it is clear, the launch gives the
+ *                 stream's lock back and takes the device lock
+ *   device lock   per_stream = false, then reads the lock of every stream until it is free
+ *
+ * Both are sequentially consistent; per_stream is written under the device lock only. The model is
+ * tests/model/per_stream.pml.
  */
 #ifndef WEIR_DEVICE_DEVICE_H
 #define WEIR_DEVICE_DEVICE_H
@@ -35,6 +49,7 @@ struct weir_stream {
     bool live;                /* (L) not given back */
     struct weir__limit limit; /* 0: the device's */
     struct weir__race_name race;
+    struct weir__spin lock; /* of launches, while dev->per_stream */
     struct weir__mark
         deferred;             /* (L) a wait that is queued once anybody looks; stream NULL: none */
     struct weir__clock clock; /* (L) clock.seq[slot] is the last command queued */
@@ -114,7 +129,9 @@ struct weir_device {
      * go away. Apart from the lock, which hosts take for every command. */
     _Alignas(WEIR__LINE) _Atomic unsigned visitors;
     _Alignas(WEIR__LINE) struct weir__mutex lock;
-    weir_stream **streams; /* (L) by slot */
+    _Atomic bool per_stream; /* launches take the lock of their stream instead */
+    unsigned found_held;     /* (L) launches that had to wait for the lock since that ended */
+    weir_stream **streams;   /* (L) by slot */
     unsigned nstreams, cap_streams;
     weir_stream *default_stream;
     struct weir__tag *tags; /* (L) */
@@ -137,6 +154,29 @@ struct weir_device {
     size_t tensors_live;              /* (L) */
     void *spare_tensors;              /* (L) records, linked by their first word */
 };
+
+/* lock.c: launches by stream are over. (L) */
+void weir__device_end_per_stream(weir_device *dev);
+static inline void weir__device_lock(weir_device *dev)
+{
+    weir__mutex_lock(&dev->lock);
+    if (weir__unlikely(atomic_load_explicit(&dev->per_stream, memory_order_relaxed)))
+        weir__device_end_per_stream(dev);
+}
+static inline void weir__device_unlock(weir_device *dev)
+{
+    weir__mutex_unlock(&dev->lock);
+}
+/* What a launch on the stream, or a wait for it, takes: true if that is the lock of the stream
+ * alone, else the device lock. */
+bool weir__stream_lock(weir_stream *s);
+static inline void weir__stream_unlock(weir_stream *s, bool alone)
+{
+    if (weir__unlikely(alone))
+        weir__spin_unlock(&s->lock);
+    else
+        weir__device_unlock(s->dev);
+}
 
 static inline bool weir__device_can(const weir_device *dev, enum weir__capability what)
 {

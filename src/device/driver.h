@@ -95,6 +95,9 @@ enum weir__capability {
     /* Source of kernels that it compiles: weir__kernel.code. Graphs then join elementwise operators
      * in one source. */
     WEIR__RUNS_SOURCE = 1 << 1,
+    /* `submit` on different streams at the same time: each caller has the lock of its stream then,
+     * not the device lock. */
+    WEIR__SUBMITS_BY_STREAM = 1 << 2,
 };
 
 /* Plans: a program is made once and queued many times. Without this group a device runs none. */

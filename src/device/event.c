@@ -23,7 +23,7 @@ weir_status weir_event_create(weir_device *dev, const weir_event_options *option
     *out = NULL;
     if ((st = WEIR__TAKE(&o, options, "options of an event")))
         return st;
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     if (dev->events_most && dev->events_live >= dev->events_most)
         st = weir__fail(WEIR_ERANGE, "one more event on %s: it has at most %zu", dev->props.name,
                         dev->events_most);
@@ -36,7 +36,7 @@ weir_status weir_event_create(weir_device *dev, const weir_event_options *option
         dev->events_live++;
         *out = e;
     }
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     return st;
 }
 
@@ -66,9 +66,9 @@ weir_status weir_event_destroy(weir_event *e)
     if (!e)
         return WEIR_OK;
     dev = e->dev;
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     if (!e->live) {
-        weir__mutex_unlock(&dev->lock);
+        weir__device_unlock(dev);
         return weir__fail(WEIR_EINVAL, "an event of %s is destroyed twice", dev->props.name);
     }
     e->live = false;
@@ -79,7 +79,7 @@ weir_status weir_event_destroy(weir_event *e)
     weir__clock_fini(&e->taken);
     e->next_spare = dev->spare_events;
     dev->spare_events = e;
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     return WEIR_OK;
 }
 
@@ -112,7 +112,7 @@ weir_status weir_event_record(weir_event *e, weir_stream *s)
     if (e->dev != s->dev)
         return weir__fail(WEIR_EDEVICE, "an event of %s cannot be recorded on stream '%s' of %s",
                           e->dev->label, s->name, s->dev->label);
-    weir__mutex_lock(&s->dev->lock);
+    weir__device_lock(s->dev);
     queues = e->timing || s->deferred.stream;
     if (!(st = weir__stream_queue_deferred(s)) &&
         !(st = weir__clock_reserve(&e->clock, s->clock.n)) &&
@@ -132,7 +132,7 @@ weir_status weir_event_record(weir_event *e, weir_stream *s)
     }
     if (stamp)
         give_stamp(e->dev, stamp);
-    weir__mutex_unlock(&s->dev->lock);
+    weir__device_unlock(s->dev);
     if (queues)
         s->dev->driver->kick(s->dev);
     return st;
@@ -149,10 +149,10 @@ weir_status weir_stream_wait(weir_stream *s, const weir_event *e)
                           s->dev->label, e->dev->label);
     if (!e->recorded)
         return WEIR_OK;
-    weir__mutex_lock(&s->dev->lock);
+    weir__device_lock(s->dev);
     if (!(st = weir__stream_wait_mark(s, e->mark, &e->clock, WEIR__WAIT_ERRORS)))
         (void)weir__clock_merge(&s->taken, &e->taken);
-    weir__mutex_unlock(&s->dev->lock);
+    weir__device_unlock(s->dev);
     s->dev->driver->kick(s->dev);
     return st;
 }

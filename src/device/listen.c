@@ -6,10 +6,10 @@ static void announce(struct weir__trace_source *source)
 {
     weir_device *dev = weir__containerof(source, weir_device, trace);
 
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     for (unsigned i = 0; i < dev->nstreams; i++)
         weir__trace_stream(dev->id, i, 0, dev->streams[i]->name, dev->streams[i]->priority);
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
 }
 
 void weir__device_listen(weir_device *dev)

@@ -20,12 +20,12 @@ weir_status weir_stream_native(weir_stream *s, void **handle)
     *handle = NULL;
     if (!dev->driver->native)
         return refuse(s);
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     if (!(st = weir__stream_queue_deferred(s)) &&
         !(st = dev->driver->native->stream(s, weir__stream_cores(s, WEIR_ENGINE_MIX, scope),
                                            handle)))
         s->shared = true;
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     return st;
 }
 
@@ -38,10 +38,10 @@ weir_status weir_stream_wait_native(weir_stream *s, void *native)
 
     if (!dev->driver->native)
         return refuse(s);
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     if (!(st = weir__stream_queue_deferred(s)) && !(st = dev->driver->native->wait(s, native)))
         s->clock.seq[s->slot]++;
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     return st;
 }
 
@@ -54,10 +54,10 @@ weir_status weir_stream_signal_native(weir_stream *s, void *native)
 
     if (!dev->driver->native)
         return refuse(s);
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     if (!(st = weir__stream_queue_deferred(s)))
         st = dev->driver->native->signal((struct weir__mark){s, weir__stream_submitted(s)}, native);
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     return st;
 }
 
@@ -74,11 +74,11 @@ weir_status weir_stream_begin_native(weir_stream *s, void *native, const char *n
         return refuse(s);
     if ((st = weir__need(name, "the name of work on a native stream")) || !weir__trace_on())
         return st;
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     work.cores = weir__stream_cores(s, WEIR_ENGINE_MIX, weir__current_get_set()->limit);
     if (!(st = weir__stream_submit(s, &nothing))) /* so that it has a number */
         dev->driver->native->trace(s, native, &work);
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     return st;
 }
 
@@ -90,9 +90,9 @@ weir_status weir_stream_end_native(weir_stream *s, void *native)
 
     if (!dev->driver->native)
         return refuse(s);
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     dev->driver->native->trace(s, native, NULL);
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     return WEIR_OK;
 }
 
@@ -113,7 +113,7 @@ weir_status weir__device_used_by_others(weir_device *dev, weir_buffer *b)
 
     if (!dev->driver->native)
         return WEIR_OK;
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     /* The hardware's own default stream, by way of ours. */
     if (!(st = weir__stream_queue_deferred(first)) &&
         !(st = dev->driver->native->wait(first, NULL))) {
@@ -123,6 +123,6 @@ weir_status weir__device_used_by_others(weir_device *dev, weir_buffer *b)
     for (unsigned i = 0; i < dev->nstreams && !st; i++)
         if (dev->streams[i]->shared && !(st = weir__stream_queue_deferred(dev->streams[i])))
             st = fence(b, dev->streams[i]);
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     return st;
 }

@@ -52,10 +52,10 @@ static weir_status pool_wait_all(void *user)
     /* What is over by now has to do: what is not may wait for the callback, here or elsewhere. */
     if (is_serving)
         return WEIR_OK;
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     dev->driver->kick(dev);
     st = weir__device_await_all(dev, false);
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     return st;
 }
 

@@ -14,12 +14,12 @@ weir_status weir__relay_send(weir_stream *from, struct weir__relay **out, struct
     if (!relay)
         return weir__fail_nomem("signalling from stream '%s'", from->name);
     relay->device = dev->id;
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     if (!(st = weir__stream_queue_deferred(from)) &&
         !(st = dev->driver->cross->signal_relay(from, relay)))
         from->clock.seq[from->slot]++;
     *mark = (struct weir__mark){from, weir__stream_submitted(from)};
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     dev->driver->kick(dev);
     if (st)
         weir__free(relay);

@@ -125,9 +125,9 @@ weir_status weir_stream_create(weir_device *dev, const weir_stream_options *opti
     *out = NULL;
     if ((st = WEIR__TAKE(&o, options, "options of a stream")) || (st = check_priority(o.priority)))
         return st;
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     if (!(*out = weir__device_new_stream(dev))) {
-        weir__mutex_unlock(&dev->lock);
+        weir__device_unlock(dev);
         return weir__last_status();
     }
     (*out)->priority = o.priority;
@@ -135,7 +135,7 @@ weir_status weir_stream_create(weir_device *dev, const weir_stream_options *opti
         snprintf((*out)->name, sizeof(*out)->name, "%s", o.name);
     weir__stream_announce(*out);
     hint = ++dev->streams_made == MANY_STREAMS;
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     if (hint)
         weir__log(WEIR_LOG_WARN,
                   "%d streams have been made on %s: make a stream once and keep it, rather than "
@@ -153,7 +153,7 @@ weir_status weir_stream_destroy(weir_stream *s)
                           s->dev->props.name);
     weir_device *dev = s->dev;
 
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     /* Whether it has failed may not be known yet, so it is noted for every stream. Without
      * memory to note it in, a failed slot is not used again. */
     s->unusable = weir__clock_reserve(&s->retired_at, dev->nstreams) != WEIR_OK;
@@ -161,7 +161,7 @@ weir_status weir_stream_destroy(weir_stream *s)
         s->retired_at.seq[i] = weir__stream_submitted(dev->streams[i]);
     s->live = false;
     s->id = 0;
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     return WEIR_OK;
 }
 
@@ -214,13 +214,13 @@ weir_status weir_stream_tagged(weir_device *dev, const char *tag, int priority, 
         *out = dev->default_stream;
         return WEIR_OK;
     }
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     for (unsigned i = 0; i < dev->ntags && !*out; i++)
         if (!strcmp(dev->tags[i].name, tag))
             *out = dev->tags[i].stream;
     if (!*out)
         st = add_tag(dev, tag, priority, out);
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     return st;
 }
 
@@ -368,12 +368,12 @@ weir_status weir_stream_wait_stream(weir_stream *s, weir_stream *other)
     if (s->dev != other->dev)
         return weir__fail(WEIR_EDEVICE, "stream '%s' of %s cannot wait for stream '%s' of %s",
                           s->name, s->dev->label, other->name, other->dev->label);
-    weir__mutex_lock(&s->dev->lock);
+    weir__device_lock(s->dev);
     if (!(st = weir__stream_queue_deferred(other)) &&
         !(st = weir__stream_wait_mark(s, (struct weir__mark){other, weir__stream_submitted(other)},
                                       &other->clock, WEIR__WAIT_ERRORS)))
         (void)weir__clock_merge(&s->taken, &other->taken);
-    weir__mutex_unlock(&s->dev->lock);
+    weir__device_unlock(s->dev);
     s->dev->driver->kick(s->dev);
     return st;
 }
@@ -386,14 +386,14 @@ weir_status weir_stream_callback(weir_stream *s, weir_callback_fn fn, void *user
     WEIR__NEED(s, "stream");
     if (!fn)
         return weir__fail(WEIR_EINVAL, "a callback on stream '%s' needs a function", s->name);
-    weir__mutex_lock(&s->dev->lock);
+    weir__device_lock(s->dev);
     queued = weir__trace_on() ? weir__device_trace_time(s->dev) : 0;
     if (!(st = weir__stream_queue_deferred(s)) && !(st = s->dev->driver->callback(s, fn, user))) {
         s->clock.seq[s->slot]++;
         if (weir__trace_on())
             weir__trace_put_queued(s->dev->id, s->slot, weir__stream_submitted(s), 1, queued);
     }
-    weir__mutex_unlock(&s->dev->lock);
+    weir__device_unlock(s->dev);
     s->dev->driver->kick(s->dev);
     return st;
 }

@@ -438,8 +438,8 @@ weir_status weir__pool_wrap(struct weir__pool *pool, uint32_t slot, void *addres
 void weir__pool_free(struct weir__pool *pool, weir_buffer *block)
 {
     if (block->state == WEIR__EXTERNAL) {
-        block->list_next = pool->deferred;
-        pool->deferred = block;
+        block->list_next = atomic_load_explicit(&pool->deferred, memory_order_relaxed);
+        atomic_store_explicit(&pool->deferred, block, memory_order_relaxed);
         return;
     }
     if (weir__unlikely(block->race != NULL))

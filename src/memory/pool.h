@@ -121,9 +121,9 @@ struct weir__pool {
     weir_buffer *spares; /* block records */
     void **slabs;        /* what the records were cut from */
     size_t nslabs, cap_slabs;
-    weir_buffer *deferred; /* external memory still in use */
-    uint64_t *synced;      /* by slot: what a host sync proved over */
-    bool deterministic;    /* trust only `synced`, never what happens to be over */
+    _Atomic(weir_buffer *) deferred; /* external memory still in use; anybody may ask for NULL */
+    uint64_t *synced;                /* by slot: what a host sync proved over */
+    bool deterministic;              /* trust only `synced`, never what happens to be over */
     bool poison;
     bool unsafe; /* debug hook: ignore other streams' fences */
     weir_memory_stats stats;
@@ -150,6 +150,10 @@ static inline uint64_t *weir__pool_fence(weir_buffer *block, uint32_t slot)
 {
     return block->owner == slot ? &block->own_seq : weir__pool_fence_slow(block, slot);
 }
+
+/* Whether there is such a place already. Reads only what stays while nobody else changes the
+ * block's fences. */
+bool weir__pool_has_fence(const weir_buffer *block, uint32_t slot);
 
 /* A host sync proved that everything up to `seq` of the slot is over. */
 void weir__pool_synced(struct weir__pool *pool, uint32_t slot, uint64_t seq);

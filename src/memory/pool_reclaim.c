@@ -50,6 +50,16 @@ uint64_t *weir__pool_fence_slow(weir_buffer *block, uint32_t slot)
     return &block->others[block->nothers++].seq;
 }
 
+bool weir__pool_has_fence(const weir_buffer *block, uint32_t slot)
+{
+    if (block->owner == slot)
+        return true;
+    for (unsigned i = 0; i < block->nothers; i++)
+        if (block->others[i].slot == slot)
+            return true;
+    return false;
+}
+
 void weir__pool_synced(struct weir__pool *pool, uint32_t slot, uint64_t seq)
 {
     if (pool->synced[slot] < seq)
@@ -247,7 +257,7 @@ weir_buffer *weir__pool_take_ordered(struct weir__pool *pool, uint32_t slot, siz
 
 weir_buffer *weir__pool_take_released(struct weir__pool *pool, bool all)
 {
-    weir_buffer *list = NULL, **link = &pool->deferred;
+    weir_buffer *list = NULL, *first = pool->deferred, **link = &first;
 
     while (*link) {
         weir_buffer *b = *link;
@@ -262,6 +272,7 @@ weir_buffer *weir__pool_take_released(struct weir__pool *pool, bool all)
         if (weir__race_on()) /* its bytes may become anything */
             weir__race_forget(NULL, b);
     }
+    atomic_store_explicit(&pool->deferred, first, memory_order_relaxed);
     return list;
 }
 

@@ -32,10 +32,10 @@ weir_status weir_token_record(weir_device *dev, weir_tensor **token)
         return record_captured(g, token);
     if ((st = weir_tensor_empty(s, WEIR_U8, 1, &none, token)))
         return st;
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     if (!(st = weir__stream_queue_deferred(s)))
         weir__buffer_publish((*token)->buffer, s);
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     dev->driver->kick(dev);
     if (st) {
         weir_tensor_release(*token);
@@ -78,12 +78,12 @@ weir_status weir_token_wait(weir_tensor *const *tokens, int ntokens)
                               tokens[i]->dev->label);
     }
     s = weir_stream_current(dev);
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     for (int i = 0; i < ntokens && !st; i++)
         if (!(st = weir__buffer_await(tokens[i]->buffer, s)) && !is_token(tokens[i]) &&
             !(st = weir__stream_queue_deferred(s)))
             st = weir__wait_uses(s, tokens[i]->buffer);
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     dev->driver->kick(dev);
     return st;
 }

@@ -51,12 +51,12 @@ weir_status weir_wait_tensor(weir_tensor *self, weir_tensor *dependency)
     if ((st = weir__tensor_check_bytes(self, "wait_tensor")) ||
         (st = weir__tensor_check_bytes(dependency, "wait_tensor")))
         return st;
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     /* One mark is enough: this stream first comes after the one set before. */
     if (!(st = weir__stream_queue_deferred(s)) && !(st = weir__buffer_await(self->buffer, s)) &&
         !(st = weir__wait_uses(s, dependency->buffer)))
         weir__buffer_publish(self->buffer, s);
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     dev->driver->kick(dev);
     return st;
 }

@@ -9,10 +9,10 @@ uint64_t weir__soft_progress(weir_device *dev)
 {
     uint64_t sum = 0;
 
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     for (unsigned i = 0; i < dev->nstreams; i++)
         sum += weir__soft_done(dev->streams[i]);
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     return sum;
 }
 
@@ -20,10 +20,10 @@ bool weir__soft_untimed(weir_device *dev)
 {
     bool found = false;
 
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     for (unsigned i = 0; i < dev->nstreams; i++)
         found |= atomic_load(&weir__soft(dev->streams[i])->untimed);
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     return found;
 }
 
@@ -141,10 +141,10 @@ static void see_stream(struct snapshot *all, weir_stream *base)
 
 static void see_device(struct snapshot *all, weir_device *dev)
 {
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     for (unsigned i = 0; i < dev->nstreams; i++)
         see_stream(all, dev->streams[i]);
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
 }
 
 /* A participant that waits for the ranks in `missing`. */

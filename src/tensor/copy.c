@@ -82,7 +82,7 @@ static weir_status wait_abroad(weir_stream *s, weir_stream *other, weir_buffer *
 
     if ((st = mark_end(other, s, &mark, &relay)))
         return st;
-    weir__mutex_lock(&s->dev->lock);
+    weir__device_lock(s->dev);
     if (!(st = weir__stream_queue_deferred(s)) && used &&
         !(fence = weir__pool_fence(used, s->slot)))
         st = weir__fail_nomem("recording a use on stream '%s'", s->name);
@@ -90,7 +90,7 @@ static weir_status wait_abroad(weir_stream *s, weir_stream *other, weir_buffer *
         st = queue_wait(s, mark, relay);
     if (!st && fence)
         *fence = weir__stream_submitted(s);
-    weir__mutex_unlock(&s->dev->lock);
+    weir__device_unlock(s->dev);
     s->dev->driver->kick(s->dev);
     if (st && relay)
         weir__relay_drop(relay);
@@ -110,10 +110,10 @@ static weir_status run_copy(const struct side *runner, const struct side *other,
                                                               : WEIR__COPY_FROM_HOST;
     weir_status st;
 
-    weir__mutex_lock(&runner->stream->dev->lock);
+    weir__device_lock(runner->stream->dev);
     st = weir__queue_copy(runner->stream, &dst->view, &src->view, way, NULL, size_of(src), tensors,
                           2, dev == there ? 2 : 1);
-    weir__mutex_unlock(&runner->stream->dev->lock);
+    weir__device_unlock(runner->stream->dev);
     dev->driver->kick(runner->stream->dev);
     return st;
 }
@@ -125,12 +125,12 @@ static weir_status prepare_other(const struct side *other, bool *idle)
     weir_stream *s = other->stream;
     weir_status st;
 
-    weir__mutex_lock(&s->dev->lock);
+    weir__device_lock(s->dev);
     if (!(st = weir__buffer_await(other->tensor->buffer, s)))
         st = weir__stream_queue_deferred(s);
     *idle = !st && s->dev->driver->done(s) >= weir__stream_submitted(s) &&
             atomic_load(&s->failed_at) == WEIR__NEVER_FAILED && !weir__race_on();
-    weir__mutex_unlock(&s->dev->lock);
+    weir__device_unlock(s->dev);
     s->dev->driver->kick(s->dev);
     return st;
 }
@@ -180,10 +180,10 @@ static weir_status copy_part(const struct side *side, const struct weir__view *d
     weir_device *dev = side->stream->dev;
     weir_status st;
 
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     st = weir__queue_copy(side->stream, dst, src, way, NULL, size_of(side->tensor), &side->tensor,
                           1, 1);
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     dev->driver->kick(dev);
     return st;
 }

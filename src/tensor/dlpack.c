@@ -157,9 +157,9 @@ static weir_status settle_export(weir_tensor *t)
     if (st)
         return st;
     s = weir_stream_current(t->dev);
-    weir__mutex_lock(&t->dev->lock);
+    weir__device_lock(t->dev);
     st = weir__buffer_await(t->buffer, s);
-    weir__mutex_unlock(&t->dev->lock);
+    weir__device_unlock(t->dev);
     t->dev->driver->kick(t->dev);
     return st;
 }

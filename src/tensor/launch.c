@@ -63,6 +63,18 @@ weir_status weir_kernel_fail(weir_status status, const char *reason)
     return status && reason ? weir__fail(status, "%s", reason) : status;
 }
 
+/* Whether the lock of the stream is enough: there is nothing to queue before the launch, and every
+ * buffer knows the stream already. */
+static bool fits_stream_lock(const weir_stream *s, weir_buffer *const *buffers, size_t n)
+{
+    if (s->deferred.stream || s->shared || weir__race_on())
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (buffers[i]->after_seq || !weir__pool_has_fence(buffers[i], s->slot))
+            return false;
+    return true;
+}
+
 static weir_status submit(weir_stream *s, const weir_launch *l)
 {
     weir_cores scope = weir__current_get_set()->limit;
@@ -85,22 +97,28 @@ static weir_status submit(weir_stream *s, const weir_launch *l)
         .block_us = (float)l->work_ns / 1000,
     };
     weir_status st;
+    bool alone;
 
     if ((st = weir__device_check_limit(s->dev, scope)))
         return st;
     if (n > weir__countof(few) && !(buffers = weir__calloc(n, sizeof *buffers)))
         return weir__fail_nomem("launching '%s'", k.name);
-    weir__mutex_lock(&s->dev->lock);
+    alone = weir__stream_lock(s);
     k.cores = weir__stream_cores(s, l->engine, scope);
     if (!(st = check(s, l, k.cores))) {
         for (size_t i = 0; i < l->ntensors; i++)
             buffers[i] = l->tensors[i]->buffer;
         for (size_t i = 0; i < l->nbuffers; i++)
             buffers[l->ntensors + i] = l->buffers[i];
+        if (weir__unlikely(alone) && !fits_stream_lock(s, buffers, n)) {
+            weir__stream_unlock(s, true);
+            weir__device_lock(s->dev);
+            alone = false;
+        }
         st = weir__race_on() ? submit_checked(s, l, &k, buffers, n)
                              : weir__submit_using(s, &k, buffers, n);
     }
-    weir__mutex_unlock(&s->dev->lock);
+    weir__stream_unlock(s, alone);
     s->dev->driver->kick(s->dev);
     if (buffers != few)
         weir__free(buffers);

@@ -246,12 +246,12 @@ weir_status weir_tensor_empty(weir_stream *s, weir_dtype dtype, int ndim, const 
     *out = NULL;
     if ((st = weir__tensor_resolve(&s)) || (st = weir__view_init(&view, dtype, ndim, shape)))
         return st;
-    weir__mutex_lock(&s->dev->lock);
+    weir__device_lock(s->dev);
     st = weir__tensor_alloc(s, &view, out);
     /* The bytes are free for this stream alone: for the others it is as if it wrote them. */
     if (!st && weir__race_on())
         weir__race_note(s, "allocation", &(struct weir__access){*out, true}, 1);
-    weir__mutex_unlock(&s->dev->lock);
+    weir__device_unlock(s->dev);
     s->dev->driver->kick(s->dev); /* memory order may have queued a wait */
     return st;
 }
@@ -317,7 +317,7 @@ weir_status weir_tensor_wrap(weir_stream *s, weir_dtype dtype, int ndim, const i
         return st;
     view.data = data;
     weir__view_span(&view, &first, &last);
-    weir__mutex_lock(&s->dev->lock);
+    weir__device_lock(s->dev);
     if (!(t = weir__tensor_new(s->dev)))
         st = weir__fail_nomem("making a tensor on %s", s->dev->props.name);
     else if ((st = weir__pool_wrap(&s->dev->pool, s->slot, data, (size_t)(last - first), release,
@@ -328,7 +328,7 @@ weir_status weir_tensor_wrap(weir_stream *s, weir_dtype dtype, int ndim, const i
         t->view = view;
         *out = t;
     }
-    weir__mutex_unlock(&s->dev->lock);
+    weir__device_unlock(s->dev);
     return st;
 }
 
@@ -401,13 +401,13 @@ weir_status weir_tensor_view(weir_tensor *from, size_t offset, weir_dtype dtype,
     if (!view_usual(&from->view, offset, dtype, ndim, shape, strides, &view) &&
         (st = view_checked(&from->view, offset, dtype, ndim, shape, strides, &view)))
         return st;
-    weir__mutex_lock(&from->dev->lock);
+    weir__device_lock(from->dev);
     if ((t = weir__tensor_new(from->dev))) {
         atomic_fetch_add_explicit(&from->buffer->refs, 1, memory_order_relaxed);
         t->buffer = from->buffer;
         t->view = view;
     }
-    weir__mutex_unlock(&from->dev->lock);
+    weir__device_unlock(from->dev);
     if (!t)
         return weir__fail_nomem("making a view on %s", from->dev->props.name);
     *out = t;
@@ -430,10 +430,10 @@ void weir_tensor_release(weir_tensor *t)
     if (!t || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1)
         return;
     dev = t->dev;
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     weir__tensor_drop(t);
     external = dev->pool.deferred;
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     if (external)
         weir__device_reap(dev, false);
     if (dev->pool.poison)

@@ -121,14 +121,14 @@ static weir_status transfer(weir_tensor *t, void *host, size_t bytes, bool to_ho
     view = t->view;
     weir__view_set_contiguous(&view);
     view.data = copy_now ? NULL : host;
-    weir__mutex_lock(&s->dev->lock);
+    weir__device_lock(s->dev);
     st = weir__queue_copy(s, to_host ? &view : &t->view, to_host ? &t->view : &view,
                           to_host ? WEIR__COPY_TO_HOST : WEIR__COPY_FROM_HOST, host, bytes, &t, 1,
                           1);
     *seq = weir__stream_submitted(s);
     if (!st && copy_now) /* the caller is told that it is done: whoever uses it next comes after */
         weir__buffer_publish(t->buffer, s);
-    weir__mutex_unlock(&s->dev->lock);
+    weir__device_unlock(s->dev);
     s->dev->driver->kick(s->dev);
     return st;
 }
@@ -204,9 +204,9 @@ static bool write_now(weir_tensor *t, const void *data, size_t bytes)
 
     if ((dev->props.features & needed) != needed || weir__race_on())
         return false;
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     idle = is_idle(t->buffer);
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     if (!idle || !bytes)
         return idle;
     weir__view_set_contiguous(&from);
@@ -241,16 +241,16 @@ static weir_status await_uses(weir_tensor *t, const weir_stream *but, bool clear
         bool ignored;
         weir_status st;
 
-        weir__mutex_lock(&dev->lock);
+        weir__device_lock(dev);
         if (i > t->buffer->nothers) {
-            weir__mutex_unlock(&dev->lock);
+            weir__device_unlock(dev);
             break;
         }
         use =
             i ? t->buffer->others[i - 1] : (struct weir__use){t->buffer->owner, t->buffer->own_seq};
         s = use.seq ? dev->streams[use.slot] : NULL;
         ignored = cleared && s && !s->live;
-        weir__mutex_unlock(&dev->lock);
+        weir__device_unlock(dev);
         if (!s || s == but)
             continue;
         st = weir__stream_sync_seq(s, use.seq, WEIR_TIMEOUT_DEVICE, true);
@@ -295,7 +295,7 @@ weir_status weir_tensor_signal_native(weir_tensor *t, void *native)
     if (!dev->driver->native)
         return weir__fail(WEIR_EUNSUPPORTED, "%s has no streams that others know: sync instead",
                           dev->props.name);
-    weir__mutex_lock(&dev->lock);
+    weir__device_lock(dev);
     for (uint32_t i = 0; i <= t->buffer->nothers && !st; i++) {
         struct weir__use use =
             i ? t->buffer->others[i - 1] : (struct weir__use){t->buffer->owner, t->buffer->own_seq};
@@ -304,7 +304,7 @@ weir_status weir_tensor_signal_native(weir_tensor *t, void *native)
             st = dev->driver->native->signal((struct weir__mark){dev->streams[use.slot], use.seq},
                                              native);
     }
-    weir__mutex_unlock(&dev->lock);
+    weir__device_unlock(dev);
     return st;
 }
 

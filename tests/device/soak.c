@@ -2,6 +2,7 @@
  *
  * WEIR_SOAK is how many operators the soak takes: 10000000 for the long one. */
 #include "helpers.h"
+#include "per_stream.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -65,6 +66,7 @@ struct soak {
     _Atomic uint64_t queued[STREAMS];
     uint64_t steps; /* of each submitter, */
     uint64_t steps_between_syncs;
+    bool per_stream; /* launches take the lock of their stream every so often */
 };
 
 struct submitter {
@@ -140,6 +142,8 @@ static void *submit_all(void *arg)
             queue_step(me, k, (struct step){0}, 1);
         if (r % 8 == 2)
             queue_blocks(me, own, r % 512 == 2);
+        if (me->soak->per_stream && r % 16 == 3)
+            lock_per_stream(me->soak->dev);
         if (i % me->soak->steps_between_syncs == 0)
             CHECK_OK(weir_stream_sync(me->soak->streams[k]));
         if (r % 4096 == 3)
@@ -173,12 +177,14 @@ static long resident_kb(void)
     return pages * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-static void run_soak(const char *spec, uint64_t operators, uint64_t steps_between_syncs)
+static void run_soak_with(const char *spec, uint64_t operators, uint64_t steps_between_syncs,
+                          bool per_stream)
 {
     static struct soak soak;
     static struct submitter all[SUBMITTERS];
 
     memset(&soak, 0, sizeof soak);
+    soak.per_stream = per_stream;
     soak.dev = open_device(spec);
     soak.steps = operators / SUBMITTERS;
     soak.steps_between_syncs = steps_between_syncs;
@@ -194,6 +200,11 @@ static void run_soak(const char *spec, uint64_t operators, uint64_t steps_betwee
     CHECK_OK(weir_device_sync(soak.dev));
     check_lines(&soak, all);
     CHECK_OK(weir_device_close(soak.dev));
+}
+
+static void run_soak(const char *spec, uint64_t operators, uint64_t steps_between_syncs)
+{
+    run_soak_with(spec, operators, steps_between_syncs, false);
 }
 
 TEST(soak, eight_threads_queue_on_64_streams_of_16_workers)
@@ -215,6 +226,11 @@ TEST(soak, the_same_where_cores_are_fewer_than_workers)
 TEST(soak, the_same_where_host_threads_often_wait)
 {
     run_soak("cpu:cores=2,threads=2", TEST_SANITIZED ? 4000 : 16000, 3);
+}
+
+TEST(soak, the_same_where_launches_take_the_lock_of_their_stream)
+{
+    run_soak_with("cpu:cores=4,threads=4", TEST_SANITIZED ? 8000 : 40000, 500, true);
 }
 
 TEST_TIMEOUT(soak, the_long_one_keeps_its_memory, 3600)

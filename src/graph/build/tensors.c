@@ -10,9 +10,9 @@ weir_status weir__graph_tensor(weir_graph *g, const struct weir__operand *operan
 {
     weir_tensor *t;
 
-    weir__mutex_lock(&g->dev->lock);
+    weir__device_lock(g->dev);
     t = weir__tensor_new(g->dev);
-    weir__mutex_unlock(&g->dev->lock);
+    weir__device_unlock(g->dev);
     *out = t;
     if (!t)
         return weir__fail_nomem("making a tensor of a graph");
@@ -51,13 +51,13 @@ static weir_status add_constant(weir_graph *g, weir_tensor *t, int *value)
             return WEIR_OK;
     if (!weir__grow(&g->constants, g->nconstants, &g->cap_constants, sizeof *g->constants))
         return WEIR_ENOMEM;
-    weir__mutex_lock(&g->dev->lock);
+    weir__device_lock(g->dev);
     if ((handle = weir__tensor_new(g->dev))) {
         atomic_fetch_add_explicit(&t->buffer->refs, 1, memory_order_relaxed);
         handle->buffer = t->buffer;
         handle->view = whole;
     }
-    weir__mutex_unlock(&g->dev->lock);
+    weir__device_unlock(g->dev);
     if (!handle)
         return weir__fail_nomem("adding a constant to a graph");
     if ((*value = weir__graph_add_value(g, WEIR__VALUE_CONSTANT, &whole, -1)) < 0) {

@@ -199,14 +199,14 @@ static weir_status first_instance(weir_plan *plan)
     }
     for (size_t i = 0; i < n; i++)
         bound[i] = (char *)((uintptr_t)(i + 1) << 42);
-    weir__mutex_lock(&plan->dev->lock);
+    weir__device_lock(plan->dev);
     for (int i = 0; i < plan->c.nstreams; i++)
         limits[i] = weir_stream_get_limit(i ? plan->streams[i] : plan->dev->default_stream);
     if ((plan->instances[0] = weir__instance_make(plan, bound, limits)))
         plan->ninstances = 1;
     else
         st = weir__last_status();
-    weir__mutex_unlock(&plan->dev->lock);
+    weir__device_unlock(plan->dev);
 done:
     weir__free(bound);
     weir__free(limits);
@@ -356,10 +356,10 @@ static void free_plan(struct weir__leftover *leftover)
 {
     weir_plan *plan = weir__containerof(leftover, weir_plan, leftover);
 
-    weir__mutex_lock(&plan->dev->lock);
+    weir__device_lock(plan->dev);
     for (int i = 0; i < plan->ninstances; i++)
         weir__instance_free(plan, plan->instances[i]);
-    weir__mutex_unlock(&plan->dev->lock);
+    weir__device_unlock(plan->dev);
     weir__plan_free_elastic(plan);
     weir__plan_drop_slots(plan);
     weir_stream_destroy(plan->stand_in);

@@ -246,12 +246,12 @@ static void mark_stale(weir_plan *plan)
 {
     const struct weir__compile *c = &plan->c;
 
-    weir__mutex_lock(&plan->dev->lock);
+    weir__device_lock(plan->dev);
     for (int i = 0; i < plan->ninstances; i++)
         for (int v = 0; v < plan->graph->nnodes; v++)
             if (plan->elastic->reached[v] && c->live[v])
                 plan->instances[i]->is_stale = plan->instances[i]->stale[c->leader[v]] = true;
-    weir__mutex_unlock(&plan->dev->lock);
+    weir__device_unlock(plan->dev);
 }
 
 weir_status weir__plan_resize(weir_plan *plan, const int64_t *const *sizes, bool *fits)

@@ -58,10 +58,10 @@ bool weir__plan_is_idle(weir_plan *plan)
 {
     bool idle = true;
 
-    weir__mutex_lock(&plan->dev->lock);
+    weir__device_lock(plan->dev);
     for (int i = 0; i < plan->ninstances && idle; i++)
         idle = is_over(plan, plan->instances[i]);
-    weir__mutex_unlock(&plan->dev->lock);
+    weir__device_unlock(plan->dev);
     return idle;
 }
 
@@ -164,9 +164,9 @@ static weir_status acquire(struct run *r, struct weir__instance **out)
     while (!(*out = choose(r, &st)) && !st) {
         struct weir__mark oldest = r->plan->instances[0]->last;
 
-        weir__mutex_unlock(&dev->lock);
+        weir__device_unlock(dev);
         st = weir__stream_await(oldest.stream, oldest.seq, WEIR_TIMEOUT_DEVICE, true);
-        weir__mutex_lock(&dev->lock);
+        weir__device_lock(dev);
         if (dev->driver->done(oldest.stream) >= oldest.seq)
             st = WEIR_OK;
     }
@@ -444,7 +444,7 @@ weir_status weir__plan_run(weir_plan *plan, weir_stream *s, weir_tensor *const *
         (st = weir__plan_check_outputs(plan, outputs)) ||
         (st = run_init(&r, plan, s, ninputs + noutputs, help)))
         return st;
-    weir__mutex_lock(&plan->dev->lock);
+    weir__device_lock(plan->dev);
     if (!(st = bind_tensors(&r, inputs, ninputs, outputs, noutputs)))
         st = queue(&r, inputs, outputs);
     for (size_t i = 0; st && i < noutputs; i++)
@@ -452,7 +452,7 @@ weir_status weir__plan_run(weir_plan *plan, weir_stream *s, weir_tensor *const *
             weir__tensor_drop(outputs[i]);
             outputs[i] = NULL;
         }
-    weir__mutex_unlock(&plan->dev->lock);
+    weir__device_unlock(plan->dev);
     run_fini(&r);
     (r.held ? plan->dev->driver->helping->help : plan->dev->driver->kick)(plan->dev);
     return st;

@@ -99,9 +99,9 @@ weir_status weir_tape_add(weir_tape *tape, weir_plan *plan, weir_stream *s,
         bound[i] = inputs[i]->view.data;
     for (size_t i = 0; i < noutputs; i++)
         bound[ninputs + i] = outputs[i]->view.data;
-    weir__mutex_lock(&tape->dev->lock);
+    weir__device_lock(tape->dev);
     st = add_part(tape, plan, s, bound, native);
-    weir__mutex_unlock(&tape->dev->lock);
+    weir__device_unlock(tape->dev);
     weir__free(bound);
     return st;
 }
@@ -140,9 +140,9 @@ weir_status weir_tape_begin(weir_tape *tape, weir_stream *s, void *native)
     if (s->dev != tape->dev)
         return weir__fail(WEIR_EDEVICE, "a tape of %s cannot run on stream '%s' of %s",
                           tape->dev->label, s->name, s->dev->label);
-    weir__mutex_lock(&tape->dev->lock);
+    weir__device_lock(tape->dev);
     st = begin(tape, s, native);
-    weir__mutex_unlock(&tape->dev->lock);
+    weir__device_unlock(tape->dev);
     return st;
 }
 
@@ -168,11 +168,11 @@ void weir_tape_destroy(weir_tape *tape)
         (void)weir__stream_sync_seq(tape->last.stream, tape->last.seq, WEIR_TIMEOUT_DEVICE, true);
         weir__wait_shield(-1);
     }
-    weir__mutex_lock(&tape->dev->lock);
+    weir__device_lock(tape->dev);
     for (int i = 0; i < tape->nparts; i++)
         weir__instance_free(tape->parts[i].plan, tape->parts[i].inst);
     tape->dev->driver->tapes->close(tape->reel);
-    weir__mutex_unlock(&tape->dev->lock);
+    weir__device_unlock(tape->dev);
     weir__free(tape->parts);
     weir__free(tape);
 }

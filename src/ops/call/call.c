@@ -276,9 +276,9 @@ static weir_status run(const struct weir__op *op, const void *params, weir_tenso
         ((op->flags & WEIR__OP_IN_PLACE) && (st = check_in_place(op, &o))))
         goto drop;
     s = weir_stream_current(o.dev);
-    weir__mutex_lock(&o.dev->lock);
+    weir__device_lock(o.dev);
     if (o.rank && (st = check_stream(op, &o, s))) {
-        weir__mutex_unlock(&o.dev->lock);
+        weir__device_unlock(o.dev);
         goto drop;
     }
     call.cores = weir__stream_cores(s, op->engine, limit);
@@ -298,7 +298,7 @@ static weir_status run(const struct weir__op *op, const void *params, weir_tenso
             weir__tensor_drop(made[--nmade]);
             made[nmade] = NULL;
         }
-    weir__mutex_unlock(&o.dev->lock);
+    weir__device_unlock(o.dev);
     o.dev->driver->kick(o.dev);
 drop:
     drop_member(&o);

@@ -1,0 +1,45 @@
+/* The device lock, and launches that take the lock of their stream alone (device.h has the rules).
+ */
+#include "device/device.h"
+
+/* Launches that find the device lock held before each stream has its own: what ending that costs,
+ * a look at every stream, is less than what those have waited. */
+enum { HELD_BEFORE_PARTING = 64 };
+
+void weir__device_end_per_stream(weir_device *dev)
+{
+    atomic_store(&dev->per_stream, false);
+    dev->found_held = 0;
+    for (unsigned i = 0; i < dev->nstreams; i++)
+        for (unsigned n = 1; atomic_load(&dev->streams[i]->lock.held); n++)
+            n % 64 ? weir__relax() : weir__yield();
+}
+
+/* Takes the device lock; true if it was held, and often enough. */
+static bool lock_and_count(weir_device *dev)
+{
+    if (weir__likely(weir__mutex_try(&dev->lock)))
+        return false;
+    weir__mutex_lock_slow(&dev->lock);
+    return weir__device_can(dev, WEIR__SUBMITS_BY_STREAM) &&
+           ++dev->found_held >= HELD_BEFORE_PARTING;
+}
+
+bool weir__stream_lock(weir_stream *s)
+{
+    weir_device *dev = s->dev;
+
+    for (;;) {
+        if (atomic_load_explicit(&dev->per_stream, memory_order_relaxed)) {
+            weir__spin_lock(&s->lock);
+            if (weir__likely(atomic_load(&dev->per_stream)))
+                return true;
+            weir__spin_unlock(&s->lock);
+        }
+        if (lock_and_count(dev))
+            atomic_store(&dev->per_stream, true);
+        if (!atomic_load_explicit(&dev->per_stream, memory_order_relaxed))
+            return false;
+        weir__mutex_unlock(&dev->lock);
+    }
+}
