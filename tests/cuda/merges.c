@@ -257,7 +257,7 @@ TEST(cuda_merges, merges_are_kept_for_later_processes_unless_the_file_is_damaged
 struct stack {
     weir_dtype dtype;
     int n;
-    bool shared_a, shared_b, biased, own_bias;
+    bool shared_a, shared_b, biased;
 };
 
 static double stack_value(int which, int i)
@@ -291,14 +291,14 @@ static void check_stack(weir_device *dev, const struct stack *x)
     weir_tensor *a = stack_tensor(s, x->dtype, 0, x->n, M, K);
     weir_tensor *b = stack_tensor(s, x->dtype, 1, x->n, K, W);
     weir_tensor *c = stack_tensor(s, x->dtype, 2, x->n, M, W);
-    weir_tensor *bias = stack_tensor(s, x->dtype, 3, x->n + 1, 1, W), *wide;
+    weir_tensor *bias = stack_tensor(s, x->dtype, 3, 1, 1, W), *wide;
     size_t size = weir_dtype_size(x->dtype);
     struct weir__product products[WEIR__CUDA_OFFERS];
     void *workspace = NULL;
     struct weir__cuda_sink sink = {
         .dev = weir__cuda_of(dev), .cores = UINT32_MAX, .workspace = &workspace};
     float *got = malloc((size_t)(x->n * M * W) * sizeof *got);
-    bool pushed, own_bias = size == 2 && x->own_bias; /* not where the library takes it from */
+    bool pushed;
 
     CHECK(got != NULL);
     for (int i = 0; i < x->n; i++) {
@@ -321,8 +321,7 @@ static void check_stack(weir_device *dev, const struct stack *x)
             .c = (char *)weir_tensor_data(c) + (size_t)(at * M * W) * size,
         };
         if (x->biased)
-            products[i].bias =
-                (char *)weir_tensor_data(bias) + (own_bias ? (size_t)(at * W + 1) * size : 0);
+            products[i].bias = weir_tensor_data(bias);
     }
     CHECK_OK(weir_device_sync(dev));
     weir__mutex_lock(&dev->lock);
@@ -335,7 +334,7 @@ static void check_stack(weir_device *dev, const struct stack *x)
     CHECK_OK(weir_tensor_read(wide, got, (size_t)(x->n * M * W) * sizeof *got));
     for (int i = 0; i < x->n * M * W; i++) {
         int which = i / (M * W), row = i / W % M, col = i % W;
-        double sum = x->biased ? stack_value(3, own_bias ? which * W + 1 + col : col) : 0;
+        double sum = x->biased ? stack_value(3, col) : 0;
 
         for (int k = 0; k < K; k++)
             sum += stack_value(0, (x->shared_a ? 0 : which * M * K) + row * K + k) *
@@ -358,8 +357,8 @@ TEST(cuda_merges, a_stack_has_the_values_of_its_products)
     weir_device *dev = open_gpu("cuda:0");
 
     for (int i = 0; i < 4; i++)
-        for (int k = 0; k < 16; k += TEST_SANITIZED ? 3 : 1) {
-            struct stack x = {dtypes[i], k & 4 ? 3 : 2, k & 1, k & 2, k & 4, k & 8};
+        for (int k = 0; k < 8; k++) {
+            struct stack x = {dtypes[i], k & 4 ? 3 : 2, k & 1, k & 2, k & 4};
 
             test_note("dtype %d, %d of them, a %s, b %s", (int)x.dtype, x.n,
                       x.shared_a ? "shared" : "each", x.shared_b ? "shared" : "each");
@@ -406,6 +405,10 @@ TEST(cuda_merges, products_that_differ_or_lie_unevenly_are_no_stack)
     CHECK(!weir__cuda_product_stack(x, 2, false, &stack));
     x[1].c = x[0].c + 1024;
     x[1].b_row = 2 * N;
+    CHECK(!weir__cuda_product_stack(x, 2, false, &stack));
+    x[1].b_row = N;
+    CHECK(weir__cuda_product_stack(x, 2, false, &stack));
+    x[1].bias = memory; /* the library takes one for all */
     CHECK(!weir__cuda_product_stack(x, 2, false, &stack));
 }
 

@@ -259,6 +259,8 @@ def _rms_norm(graph, node, known):
 
 def _normed(node, normed):
     """(x, eps) if it is x / rms(x), in x's type; computed in f32."""
+    if _val(normed) is None or _val(normed).dtype != _val(node).dtype:
+        return None  # rounded to another type on the way
     if _is(normed, aten._to_copy.default) and _one_user(normed):
         normed = normed.args[0]
     if not _is(normed, aten.mul.Tensor) or not _one_user(normed):
@@ -305,7 +307,10 @@ def _rotary(graph, node, known):
             continue
         x, cos, sin = found
         shape = _shape(x)
-        if shape != _shape(node) or not all(_is_angle(a, shape, _val(x).dtype) for a in (cos, sin)):
+        dtype = _val(x).dtype
+        if shape != _shape(node) or not all(_is_angle(a, shape, dtype) for a in (cos, sin)):
+            continue
+        if _val(node).dtype != dtype:  # wider angles make a wider result
             continue
         with graph.inserting_before(node):
             made = graph.call_function(kernels.OVERLOADS["rotary"], (x, cos, sin))

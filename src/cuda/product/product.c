@@ -6,12 +6,6 @@
 
 #include <string.h>
 
-bool weir__cuda_bias_first(const struct weir__product *p)
-{
-    return p->bias && weir_dtype_size(p->dtype) == 2 &&
-           (p->bias_step != 1 || (uintptr_t)p->bias % 16);
-}
-
 /* ---- what the library can be asked for ---- */
 
 /* Of an address and of those a step apart. */
@@ -51,6 +45,20 @@ static bool layout_of(int64_t rows, int64_t cols, int64_t row, int64_t col, int6
     return false;
 }
 
+/* Whether the library may add the bias: one of 16 bits to an unaligned product it adds after it has
+ * rounded that (seen with an odd n on an H200). Rows of all matrices begin at 16 bytes here. */
+static bool takes_bias(const struct weir__product *p, const struct weir__cuda_key *key)
+{
+    uint64_t bits = (uintptr_t)p->a | (uintptr_t)p->b | (uintptr_t)p->c;
+    uint64_t steps = (uint64_t)(key->lda | key->ldb | key->ldc | p->n);
+
+    for (int d = 0; d < p->ndims; d++)
+        steps |= (uint64_t)(p->a_step[d] | p->b_step[d] | p->c_step[d]);
+    if (p->bias_step != 1 || (uintptr_t)p->bias % 16)
+        return false;
+    return weir_dtype_size(p->dtype) != 2 || (bits | steps * 2) % 16 == 0;
+}
+
 static bool make_key(const struct weir__product *p, unsigned cores, struct weir__cuda_key *key)
 {
     uint8_t c_turned;
@@ -64,13 +72,12 @@ static bool make_key(const struct weir__product *p, unsigned cores, struct weir_
     key->k = p->k;
     key->cores = cores;
     key->batch = 1;
-    key->biased = p->bias && !weir__cuda_bias_first(p);
+    key->biased = p->bias != NULL;
     if (!layout_of(p->m, p->k, p->a_row, p->a_col, &key->lda, &key->a_turned) ||
         !layout_of(p->k, p->n, p->b_row, p->b_col, &key->ldb, &key->b_turned) ||
         !layout_of(p->m, p->n, p->c_row, p->c_col, &key->ldc, &c_turned) || c_turned ||
-        (key->biased && (p->bias_step != 1 || (uintptr_t)p->bias % 16)) || key->lda > INT32_MAX ||
-        key->ldb > INT32_MAX || key->ldc > INT32_MAX || p->m > INT32_MAX || p->n > INT32_MAX ||
-        p->k > INT32_MAX)
+        (key->biased && !takes_bias(p, key)) || key->lda > INT32_MAX || key->ldb > INT32_MAX ||
+        key->ldc > INT32_MAX || p->m > INT32_MAX || p->n > INT32_MAX || p->k > INT32_MAX)
         return false;
     if (d >= 0) {
         if (p->shape[d] > 65535)
@@ -327,16 +334,16 @@ size_t weir__cuda_product_span(const struct weir__product *x)
 }
 
 int weir__cuda_product_multiply(const struct weir__cuda_sink *sink,
-                                const struct weir__cuda_product *p, int algorithm, double beta,
+                                const struct weir__cuda_product *p, int algorithm,
                                 const struct weir__product *x, const char *a, const char *b,
                                 char *c)
 {
     const struct weir__cublaslt *lt = &sink->dev->api->lt;
     const struct weir__cuda_algorithm *w = &p->algorithms[algorithm];
     void *desc = p->desc[w->target];
-    const double wide[2] = {1, beta};
-    const float narrow[2] = {1, (float)beta};
-    const void *alpha = narrow, *beta_at = narrow + 1;
+    const double wide[2] = {1, 0};
+    const float narrow[2] = {1, 0};
+    const void *alpha = narrow, *beta = narrow + 1;
     int r;
 
     if ((r = set_steps(lt, p, x)) ||
@@ -345,34 +352,11 @@ int weir__cuda_product_multiply(const struct weir__cuda_sink *sink,
         return r;
     if (p->key.dtype == WEIR_F64) {
         alpha = wide;
-        beta_at = wide + 1;
+        beta = wide + 1;
     }
-    return lt->matmul(sink->dev->products.library, desc, alpha, b, p->b, a, p->a, beta_at, c, p->c,
-                      c, p->c, &w->how.algo, w->how.workspace ? *sink->workspace : NULL,
+    return lt->matmul(sink->dev->products.library, desc, alpha, b, p->b, a, p->a, beta, c, p->c, c,
+                      p->c, &w->how.algo, w->how.workspace ? *sink->workspace : NULL,
                       w->how.workspace ? WEIR__CUDA_WORKSPACE : 0, sink->stream);
-}
-
-/* The bias to every row of every product of the stack. */
-static weir_status spread_bias(const struct weir__cuda_sink *sink, const struct weir__product *x)
-{
-    struct weir__copy copy = {
-        .dst = x->c,
-        .src = x->bias,
-        .way = WEIR__COPY_DEVICE,
-        .elem = (uint32_t)weir_dtype_size(x->dtype),
-        .ndim = x->ndims + 2,
-    };
-
-    for (int d = 0; d < x->ndims; d++) {
-        copy.shape[d] = x->shape[d];
-        copy.dst_stride[d] = x->c_step[d];
-    }
-    copy.shape[x->ndims] = x->m;
-    copy.dst_stride[x->ndims] = x->c_row;
-    copy.shape[x->ndims + 1] = x->n;
-    copy.dst_stride[x->ndims + 1] = x->c_col;
-    copy.src_stride[x->ndims + 1] = x->bias_step;
-    return weir__cuda_copy_within(sink->dev, sink->stream, &copy);
 }
 
 /* The library does the last dim of a stack at once; the others are a loop. */
@@ -392,8 +376,8 @@ static int multiply_all(const struct weir__cuda_sink *sink, const struct weir__c
             c += rest % x->shape[d] * x->c_step[d];
             rest /= x->shape[d];
         }
-        r = weir__cuda_product_multiply(sink, p, algorithm, weir__cuda_bias_first(x) && !sink->into,
-                                        x, x->a + a * size, x->b + b * size, to + c * size);
+        r = weir__cuda_product_multiply(sink, p, algorithm, x, x->a + a * size, x->b + b * size,
+                                        to + c * size);
     }
     return r;
 }
@@ -409,9 +393,6 @@ weir_status weir__cuda_product_issue(const struct weir__cuda_sink *sink,
 
     if (n > 1 && weir__cuda_product_stack(x, n, sink->into != NULL, &stack))
         all = &stack;
-    for (int i = 0; i < n && weir__cuda_bias_first(x) && !sink->into; i++)
-        if ((st = spread_bias(sink, &x[i])))
-            return st;
     if (!(r = multiply_all(sink, p, algorithm, all)))
         return WEIR_OK;
     if ((st = weir__cuda_ask(sink->dev)))

@@ -20,7 +20,7 @@ struct weir__cuda_key {
     uint32_t cores; /* 0: all */
     uint8_t a_turned, b_turned;
     uint8_t a_shared, b_shared; /* by all products of the stack */
-    uint8_t biased;             /* by the library, after the product */
+    uint8_t biased;
     uint8_t align[4];
 };
 
@@ -57,16 +57,12 @@ weir_status weir__cuda_product_find(struct weir__cuda *dev, const struct weir__p
 bool weir__cuda_product_describe(struct weir__cuda *dev, struct weir__cuda_product *p, int target);
 /* Asks for algorithms on another number of cores; those offered are added. */
 void weir__cuda_product_ask(struct weir__cuda *dev, struct weir__cuda_product *p, int target);
-/* The call's products from these places on, one or a whole stack of them: c = a b + beta c, and the
- * library's bias if the key has one. What the library returns. */
+/* The call's products from these places on, one or a whole stack of them: c = a b, and the
+ * bias if the key has one. What the library returns. */
 int weir__cuda_product_multiply(const struct weir__cuda_sink *sink,
-                                const struct weir__cuda_product *p, int algorithm, double beta,
+                                const struct weir__cuda_product *p, int algorithm,
                                 const struct weir__product *x, const char *a, const char *b,
                                 char *c);
-/* Whether the bias is written to c before the product is added to it. That rounds twice on an H200:
- * it is for a bias of 16 bits that the library, which adds it before it rounds, does not take. */
-bool weir__cuda_bias_first(const struct weir__product *p);
-
 /* One product, or several that are a stack, with their bias, by that algorithm. */
 weir_status weir__cuda_product_issue(const struct weir__cuda_sink *sink,
                                      const struct weir__cuda_product *p, int algorithm,

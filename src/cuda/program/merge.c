@@ -17,7 +17,7 @@ static bool is_alike(const struct weir__product *a, const struct weir__product *
     return a->dtype == b->dtype && a->m == b->m && a->n == b->n && a->k == b->k &&
            a->a_row == b->a_row && a->a_col == b->a_col && a->b_row == b->b_row &&
            a->b_col == b->b_col && a->c_row == b->c_row && a->c_col == b->c_col &&
-           !a->bias == !b->bias && a->bias_step == b->bias_step;
+           a->bias == b->bias && a->bias_step == b->bias_step;
 }
 
 /* Elements from one place to the next, where that is a step the library takes: forwards, in units
@@ -57,10 +57,7 @@ bool weir__cuda_product_stack(const struct weir__product *x, int n, bool packed,
     int64_t a[2], b[2], c[2], size = (int64_t)weir_dtype_size(x->dtype);
 
     for (int i = 0; i < n; i++) {
-        /* A bias that the library adds is one for all. */
-        bool fits = weir__cuda_bias_first(x) ? weir__cuda_bias_first(&x[i]) : x[i].bias == x->bias;
-
-        if (x[i].ndims || !is_alike(x, &x[i]) || !fits)
+        if (x[i].ndims || !is_alike(x, &x[i]))
             return false;
         sorted[i] = &x[i];
     }

@@ -88,7 +88,7 @@ static float time_algorithm(const struct weir__cuda_sink *sink, struct weir__cud
     if (cu->capture_begin(w->stream, CU_CAPTURE_RELAXED))
         return -1;
     for (int i = 0; i < trials && !r; i++)
-        r = weir__cuda_product_multiply(sink, p, algorithm, 0, x, x->a, x->b, sink->into);
+        r = weir__cuda_product_multiply(sink, p, algorithm, x, x->a, x->b, sink->into);
     if (!cu->capture_end(w->stream, &graph) && !r)
         ms = weir__cuda_watch_graph(sink->dev, w, graph);
     if (graph)

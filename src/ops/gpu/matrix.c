@@ -9,11 +9,14 @@ static void gemm_shape(const void *args, unsigned phase, unsigned cores,
                        struct weir__code_launch *l)
 {
     const struct weir__gemm_stack *s = args;
+    bool tiles = weir_dtype_size(s->gemm.dtype) == 2 && l->arch >= 80; /* gemm_tiles.cuh */
+    int64_t side = tiles ? 64 : 16;
 
     (void)phase;
     l->variant[0] = (uint8_t)s->gemm.dtype;
-    weir__gpu_spread(s->batch * weir__div_up(s->gemm.m, 16) * weir__div_up(s->gemm.n, 16), cores, 8,
-                     l);
+    l->threads = tiles ? 128 : 256;
+    weir__gpu_spread(s->batch * weir__div_up(s->gemm.m, side) * weir__div_up(s->gemm.n, side),
+                     cores, 8, l);
 }
 
 static bool gemm_product(const void *args, struct weir__product *p)

@@ -203,8 +203,9 @@ static void check_product(weir_device *dev, weir_dtype dtype, int64_t m, int64_t
 
 CONFORMANCE(exact, products_of_half_types_and_their_bias_are_rounded_once)
 {
-    static const int64_t sizes[][3] = {{8, 8, 2},    {48, 48, 48},  {33, 17, 31},
-                                       {64, 40, 96}, {40, 96, 300}, {70, 33, 1061}};
+    static const int64_t sizes[][3] = {{8, 8, 2},    {48, 48, 48},   {33, 17, 31},  {64, 40, 96},
+                                       {24, 33, 32}, {25, 19, 4},    {40, 96, 300}, {70, 33, 1061},
+                                       {1, 40, 512}, {16, 64, 2000}, {130, 72, 129}};
     struct rng rng = rng_make("products", 0);
 
     for (size_t i = 0; i < countof(sizes); i++)

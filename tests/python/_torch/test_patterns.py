@@ -272,3 +272,78 @@ def test_counts_that_may_be_negative_are_left():
         return torch.histc(ids.float(), 4, 0, 3).cumsum(0, dtype=torch.int32)
 
     compiled(function, torch.tensor([0, 1, -7, 3, 9]))
+
+
+# ---- types: a rewritten graph has the results of the one before, whatever is promoted to what ----
+
+TYPES = [torch.float32, torch.bfloat16, torch.float16]
+
+
+def rewritten(function, *args):
+    """(results, results of the rewritten graph, the operators of that one)"""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    module = make_fx(function, tracing_mode="fake")(*args)
+    want = module(*args)
+    patterns.rewrite(module)
+    return want, module(*args), {str(node.target) for node in module.graph.nodes}
+
+
+def check_types(function, *args):
+    want, got, operators = rewritten(function, *args)
+    assert got.dtype is want.dtype
+    near = {torch.float32: 1e-5, torch.bfloat16: 4e-2, torch.float16: 4e-3}
+    worst = max(near[x.dtype] for x in (want, *args) if x.dtype in near)
+    torch.testing.assert_close(got, want, rtol=worst, atol=worst)
+    return operators
+
+
+@pytest.mark.parametrize("x", TYPES)
+@pytest.mark.parametrize("middle", TYPES)
+@pytest.mark.parametrize("weight", TYPES)
+def test_norms_of_mixed_types_keep_the_types_of_their_results(x, middle, weight):
+    def mixed(x, weight):
+        wide = x.to(torch.float32)
+        wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)
+        return weight * wide.to(middle)
+
+    operators = check_types(mixed, torch.randn(3, 32).to(x), torch.randn(32).to(weight))
+    assert ("weir.rms_norm.default" in operators) == (x is middle is weight)
+
+
+def test_a_norm_that_is_rounded_on_the_way_stays_rounded():
+    def rounded(x, weight):
+        wide = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
+        return weight * wide.to(torch.bfloat16)
+
+    want, got, _ = rewritten(rounded, torch.randn(3, 32), torch.ones(32))
+    assert torch.equal(got, want)
+
+
+@pytest.mark.parametrize("x", TYPES)
+@pytest.mark.parametrize("cos", TYPES)
+@pytest.mark.parametrize("sin", TYPES)
+def test_rotary_of_mixed_types_keeps_the_type_of_its_result(x, cos, sin):
+    def mixed(x, at):
+        at = torch.cat((at, at), -1)[None, None]
+        return x * at.cos().to(cos) + turn(x) * at.sin().to(sin)
+
+    operators = check_types(mixed, torch.randn(1, 2, 6, 8).to(x), torch.rand(6, 4))
+    assert ("weir.rotary.default" in operators) == (x is cos is sin)
+
+
+@pytest.mark.parametrize("ids", [torch.int32, torch.int64])
+@pytest.mark.parametrize("values", [torch.int32, torch.int64, torch.float32])
+def test_routing_of_mixed_types_keeps_the_types_of_its_results(ids, values):
+    def counted(x):
+        order = x.to(ids).sort().values
+        return torch.histc(order.float(), 4, 0, 3).cumsum(0, dtype=torch.int32)
+
+    def placed(x, source):
+        at = x.sort().indices
+        return torch.zeros(6, dtype=values).index_put((at,), source.to(values))[at]
+
+    x = torch.tensor([3, 0, 2, 2, 1, 3])
+    for function, args in ((counted, (x,)), (placed, (x, torch.arange(6)))):
+        want, got, _ = rewritten(function, *args)
+        assert got.dtype is want.dtype and torch.equal(got, want)

@@ -1,6 +1,6 @@
 /* c = a b + bias for any strides and types: what no library does. V0: type */
+#include "gemm_tiles.cuh"
 #include "kernel.cuh"
-#include "ops/host/product/gemm.h"
 
 enum { TILE = 16 };
 /* Products of 8 bits are added up in 32, which is what comes out. */
@@ -13,9 +13,8 @@ template <> struct Sum<int32_t> { typedef uint32_t type; };
 template <> struct Sum<int64_t> { typedef uint64_t type; };
 typedef Sum<real>::type sum;
 
-extern "C" __global__ void gemm(const __grid_constant__ weir__gemm_stack s)
+static __device__ inline void one_by_one(const weir__gemm_stack &s)
 {
-    await_earlier();
     __shared__ sum as[TILE][TILE + 1], bs[TILE][TILE + 1];
     const weir__gemm &g = s.gemm;
     int64_t across = (g.n + TILE - 1) / TILE, down = (g.m + TILE - 1) / TILE;
@@ -50,4 +49,16 @@ extern "C" __global__ void gemm(const __grid_constant__ weir__gemm_stack s)
             store<OUT>(g.c, c + row * g.c_row + col * g.c_col, (real)total);
         }
     }
+}
+
+/* With tensor cores of 16 bits gemm_tiles.cuh does them (ops/gpu/matrix.c knows as well). */
+extern "C" __global__ void gemm(const __grid_constant__ weir__gemm_stack s)
+{
+    await_earlier();
+#if __CUDA_ARCH__ >= 800
+    if constexpr (V0 == WEIR_F16 || V0 == WEIR_BF16)
+        GemmTiles<V0>::run(s);
+    else
+#endif
+        one_by_one(s);
 }
