@@ -24,11 +24,12 @@ struct weir__worker {
     uint32_t picks, aged_picks;
     bool attentive;      /* counted in cpu->attentive */
     bool helper;         /* a host thread's (help.c), which picks nothing by itself */
-    uint64_t lent_until; /* then that one goes on with its own affairs */
-    uint64_t random;     /* for jitter */
-    uint64_t ticks;      /* when its last command ended, if a trace is recorded and it
-                          * did nothing since; else 0 */
-    void *local;         /* weir_block.local */
+    uint64_t lent_until; /* then that one goes on with its own affairs; 0: not known yet */
+    struct weir__soft_stream *parked_for; /* of a helper: whom its last stream waits for */
+    uint64_t random;                      /* for jitter */
+    uint64_t ticks; /* when its last command ended, if a trace is recorded and it
+                     * did nothing since; else 0 */
+    void *local;    /* weir_block.local */
 };
 
 struct weir__cpu {

@@ -9,7 +9,10 @@
  */
 #include "cpu/cpu.h"
 
-enum { HELP_NS = 50000 }; /* about what waking a worker takes */
+enum {
+    HELP_NS = 50000,        /* about what waking a worker takes */
+    COMMANDS_PER_LOOK = 16, /* at the clock, which takes longer than a short command */
+};
 
 static bool borrow(struct weir__cpu *cpu)
 {
@@ -26,22 +29,48 @@ bool weir__cpu_hold(weir_device *dev, bool on)
     return held;
 }
 
-void weir__cpu_help(weir_device *dev)
+/* Runs the streams that the helper has, and those that they wake. */
+static void run_lent(struct weir__worker *w)
 {
-    struct weir__cpu *cpu = (struct weir__cpu *)dev;
-    struct weir__worker *w = &cpu->helper;
     struct weir__soft_stream *s;
 
-    w->lent_until = weir__clock_ns() + HELP_NS;
-    w->long_ops = 0;
     while ((s = weir__soft_take(&w->mine)))
         weir__worker_run(w, s, WEIR__WANTS_CORE);
-    weir__worker_release_core(w);
+}
+
+static void begin_help(struct weir__worker *w)
+{
+    w->lent_until = 0;
+    w->commands = 0;
+    w->long_ops = 0;
+    w->parked_for = NULL;
+}
+
+static void end_help(struct weir__cpu *cpu)
+{
+    weir__worker_release_core(&cpu->helper);
     atomic_store_explicit(&cpu->lent_taken, false, memory_order_release);
     weir__cpu_wake(cpu);
 }
 
+void weir__cpu_help(weir_device *dev)
+{
+    struct weir__cpu *cpu = (struct weir__cpu *)dev;
+
+    begin_help(&cpu->helper);
+    run_lent(&cpu->helper);
+    end_help(cpu);
+}
+
 /* Nobody who is more urgent is passed over, nor a gang that waits for cores. */
+static bool may_be_next(const struct weir__soft_device *soft, const struct weir__soft_stream *s)
+{
+    uint32_t home = atomic_load_explicit(&s->home, memory_order_relaxed);
+
+    return (soft->runqs && weir__runq_has(&soft->runqs[home])) ||
+           atomic_load_explicit(&soft->sched.ready, memory_order_relaxed);
+}
+
 static bool take_if_next(struct weir__soft_device *soft, struct weir__soft_stream *s)
 {
     struct weir__sched *sched = &soft->sched;
@@ -50,7 +79,7 @@ static bool take_if_next(struct weir__soft_device *soft, struct weir__soft_strea
 
     if (weir__runq_takes(soft, s) &&
         (!ready || (unsigned)__builtin_ctz(ready) >= weir__soft_priority(s)) &&
-        weir__runq_take_first(soft, s))
+        weir__runq_take_out(soft, s))
         return true;
     if (!ready)
         return false;
@@ -63,18 +92,22 @@ static bool take_if_next(struct weir__soft_device *soft, struct weir__soft_strea
     return got;
 }
 
+/* What the stream waits for comes next, if nobody has begun it: the thread needs that first. */
 void weir__cpu_help_with(struct weir__soft_stream *s)
 {
     struct weir__cpu *cpu = (struct weir__cpu *)s->base.dev;
+    struct weir__worker *w = &cpu->helper;
 
-    if (!weir__cpu_has_work(cpu, memory_order_relaxed) || !borrow(cpu))
+    if (!may_be_next(&cpu->soft, s) || !borrow(cpu))
         return;
-    if (!take_if_next(&cpu->soft, s)) {
-        atomic_store_explicit(&cpu->lent_taken, false, memory_order_release);
-        return;
+    begin_help(w);
+    while (s && take_if_next(&cpu->soft, s)) {
+        weir__soft_append(&w->mine, s);
+        run_lent(w);
+        s = w->parked_for;
+        w->parked_for = NULL;
     }
-    weir__soft_append(&cpu->helper.mine, s);
-    weir__cpu_help(&cpu->soft.base);
+    end_help(cpu);
 }
 
 static bool is_for_lent(const struct weir__cmd *cmd)
@@ -90,10 +123,24 @@ static bool is_for_lent(const struct weir__cmd *cmd)
     }
 }
 
+/* The time begins with the first look. */
+static bool has_time(struct weir__worker *w)
+{
+    uint64_t now;
+
+    if (w->commands < COMMANDS_PER_LOOK)
+        return true;
+    w->commands = 0;
+    now = weir__clock_ns();
+    if (!w->lent_until)
+        w->lent_until = now + HELP_NS;
+    return now < w->lent_until;
+}
+
 bool weir__worker_may_go_on(struct weir__worker *w, struct weir__soft_stream *s,
                             const struct weir__cmd *cmd)
 {
-    if (is_for_lent(cmd) && weir__clock_ns() < w->lent_until)
+    if (is_for_lent(cmd) && has_time(w))
         return true;
     weir__soft_publish(s, &w->mine);
     weir__worker_share(w);

@@ -444,6 +444,14 @@ static void consumed(void *self, struct weir__soft_stream *s, const struct weir_
         run_on_in_lane(w, s, cmd);
 }
 
+static void parks(void *self, const struct weir__soft_stream *s, struct weir__soft_stream *source)
+{
+    struct weir__worker *w = self;
+
+    if (weir__unlikely(w->helper))
+        w->parked_for = source->base.dev == s->base.dev ? source : NULL;
+}
+
 static void trace_reached(void *self, struct weir__soft_stream *s)
 {
     if (!s->reached)
@@ -459,6 +467,7 @@ static const struct weir__soft_hooks hooks = {
     .woken = woken,
     .before = before,
     .consumed = consumed,
+    .parks = parks,
     .trace_reached = trace_reached,
     .trace_wait = weir__worker_trace_wait,
 };

@@ -31,6 +31,8 @@ struct weir__soft_hooks {
     void (*consumed)(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd);
     /* Optional: what the wait at the head waits for is over. False if passing it takes time. */
     bool (*pass)(void *self, struct weir__soft_stream *s, const struct weir__soft_stream *source);
+    /* Optional: before the stream is parked until `source` has got on. */
+    void (*parks)(void *self, const struct weir__soft_stream *s, struct weir__soft_stream *source);
     /* Optional, together: while a trace is recorded, a wait is reached, and it is passed. */
     void (*trace_reached)(void *self, struct weir__soft_stream *s);
     void (*trace_wait)(void *self, struct weir__soft_stream *s,
@@ -51,6 +53,8 @@ WEIR__SOFT_INLINE bool weir__soft_run_wait(const struct weir__soft_hooks *hooks,
         atomic_store_explicit(&s->waits_seq, seq, memory_order_relaxed);
         atomic_store_explicit(&s->waits_for, source, memory_order_relaxed);
         weir__soft_publish(s, hooks->woken(self));
+        if (hooks->parks)
+            hooks->parks(self, s, source);
         if (weir__soft_park(s, source, seq))
             return false;
     }

@@ -1,5 +1,7 @@
 #include "soft/soft.h"
 
+enum { FIRST_FEW = 16 };
+
 weir_status weir__runqs_open(struct weir__soft_device *dev, unsigned n)
 {
     dev->runqs = weir__alloc_aligned(n * sizeof *dev->runqs, WEIR__LINE);
@@ -86,21 +88,24 @@ void weir__runq_take_all(struct weir__runq *q, struct weir__soft_list *list)
     weir__spin_unlock(&q->lock);
 }
 
-bool weir__runq_take_first(struct weir__soft_device *dev, struct weir__soft_stream *s)
+bool weir__runq_take_out(struct weir__soft_device *dev, struct weir__soft_stream *s)
 {
     struct weir__runq *q = &dev->runqs[atomic_load_explicit(&s->home, memory_order_relaxed)];
-    bool first;
+    struct weir__soft_stream **link = &q->list.first;
+    bool found;
 
     if (!weir__runq_has(q))
         return false;
     weir__spin_lock(&q->lock);
-    first = q->list.first == s;
-    if (first)
-        weir__soft_take(&q->list);
+    for (int i = 0; i < FIRST_FEW && *link && *link != s; i++)
+        link = &(*link)->local_next;
+    found = *link == s;
+    if (found && !(*link = s->local_next))
+        q->list.end = link;
     if (!q->list.first)
         atomic_store_explicit(&q->filled, false, memory_order_relaxed);
     weir__spin_unlock(&q->lock);
-    return first;
+    return found;
 }
 
 void weir__runqs_empty(struct weir__soft_device *dev)

@@ -51,8 +51,8 @@ void weir__runq_put(struct weir__runq *q, struct weir__soft_list *before,
 struct weir__soft_stream *weir__runq_take(struct weir__runq *q);
 /* All of them, behind those of `list`. */
 void weir__runq_take_all(struct weir__runq *q, struct weir__soft_list *list);
-/* The stream itself, if it is the first of its queue. */
-bool weir__runq_take_first(struct weir__soft_device *dev, struct weir__soft_stream *s);
+/* The stream itself, if it is among the first few of its queue. */
+bool weir__runq_take_out(struct weir__soft_device *dev, struct weir__soft_stream *s);
 /* Moves whatever is in run queues to the scheduler. */
 void weir__runqs_empty(struct weir__soft_device *dev);
 
