@@ -307,3 +307,28 @@ TEST(stream, bad_arguments_say_what_is_wrong)
     CHECK_OK(weir_device_close(dev));
     CHECK_OK(weir_device_close(other));
 }
+
+/* The only worker is busy for long, so nobody else can do it. */
+TEST(stream, a_host_thread_that_waits_does_what_its_stream_waits_for)
+{
+    weir_device *dev = open_device("cpu:cores=2,threads=1");
+    weir_stream *busy = new_stream(dev, 0), *s = new_stream(dev, 0), *branches[3];
+    const weir_launch empty = {.name = "empty"};
+    struct gate gate = {0};
+
+    submit_gate(busy, &gate);
+    while (!atomic_load(&gate.arrived))
+        pause_us(50);
+    for (int i = 0; i < 3; i++)
+        branches[i] = new_stream(dev, 0);
+    CHECK_OK(weir_launch_submit(s, &empty));
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(weir_stream_wait_stream(branches[i], i ? branches[i - 1] : s));
+        CHECK_OK(weir_launch_submit(branches[i], &empty));
+    }
+    CHECK_OK(weir_stream_wait_stream(s, branches[2]));
+    CHECK_OK(weir_launch_submit(s, &empty));
+    CHECK_OK(weir_stream_sync_for(s, 10000000000));
+    open_gate(&gate);
+    CHECK_OK(weir_device_close(dev));
+}
