@@ -56,6 +56,13 @@ struct bench_case {
     void (*run)(struct bench *b);
 };
 
+/* Rows of a work on 1 to 16 cores, as far as the machine has them: work_t1 and so on. */
+#define BENCH_ON_CORES(work, run)                                                           \
+    {work "_t1", 1, run}, {work "_t2", 2, run}, {work "_t4", 4, run}, {work "_t8", 8, run}, \
+    {                                                                                       \
+        work "_t16", 16, run                                                                \
+    }
+
 /* Does the work once and returns what it took (or reached), in the unit given. */
 typedef double (*bench_once_fn)(void *ctx);
 

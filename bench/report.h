@@ -71,6 +71,9 @@ double bench_series_quantile(const struct bench_series *s, double share);
 
 void bench_report_print(const struct bench_report *r, FILE *out);
 void bench_report_print_json(const struct bench_report *r, FILE *out);
+/* Draws the works that were measured on several numbers of cores, as an SVG. returns false, with
+ * nothing written, if there are none. */
+bool bench_report_chart(const struct bench_report *r, FILE *out);
 void bench_report_free(struct bench_report *r);
 
 /* ---- targets ---- */

@@ -28,36 +28,17 @@ static const struct bench_case weir_cases[] = {
     {"dag_1000_t2", 2, weir__bench_dag},
     {"fork_join_8", 2, weir__bench_fork_join},
     {"submit_wait", 2, weir__bench_submit_wait},
-    {"chains_64_0us_t1", 1, weir__bench_chains},
-    {"chains_64_0us_t2", 2, weir__bench_chains},
-    {"chains_64_0us_t4", 4, weir__bench_chains},
-    {"chains_64_0us_t8", 8, weir__bench_chains},
-    {"chains_64_0us_t16", 16, weir__bench_chains},
-    {"chains_64_1us_t1", 1, weir__bench_chains},
-    {"chains_64_1us_t2", 2, weir__bench_chains},
-    {"chains_64_1us_t4", 4, weir__bench_chains},
-    {"chains_64_1us_t8", 8, weir__bench_chains},
-    {"chains_64_1us_t16", 16, weir__bench_chains},
-    {"chains_64_5us_t1", 1, weir__bench_chains},
-    {"chains_64_5us_t2", 2, weir__bench_chains},
-    {"chains_64_5us_t4", 4, weir__bench_chains},
-    {"chains_64_5us_t8", 8, weir__bench_chains},
-    {"chains_64_5us_t16", 16, weir__bench_chains},
-    {"chains_64_20us_t1", 1, weir__bench_chains},
-    {"chains_64_20us_t2", 2, weir__bench_chains},
-    {"chains_64_20us_t4", 4, weir__bench_chains},
-    {"chains_64_20us_t8", 8, weir__bench_chains},
-    {"chains_64_20us_t16", 16, weir__bench_chains},
+    BENCH_ON_CORES("chains_64_0us", weir__bench_chains),
+    BENCH_ON_CORES("chains_64_1us", weir__bench_chains),
+    BENCH_ON_CORES("chains_64_5us", weir__bench_chains),
+    BENCH_ON_CORES("chains_64_20us", weir__bench_chains),
     {"overlap_matmul", 2, weir__bench_overlap},
     {"pool_mixed", 1, weir__bench_pool_mixed},
     {"pool_mixed_second", 1, weir__bench_pool_second},
     {"pool_small", 1, weir__bench_pool_small},
-    {"matmul_f32_1000_t1", 1, weir__bench_matmul},
-    {"matmul_f32_1000_t2", 2, weir__bench_matmul},
-    {"conv2d_t1", 1, weir__bench_conv2d},
-    {"conv2d_t2", 2, weir__bench_conv2d},
-    {"add_1000x1000_t1", 1, weir__bench_add},
-    {"add_1000x1000_t2", 2, weir__bench_add},
+    BENCH_ON_CORES("matmul_f32_1000", weir__bench_matmul),
+    BENCH_ON_CORES("conv2d", weir__bench_conv2d),
+    BENCH_ON_CORES("add_1000x1000", weir__bench_add),
     {"streams_auto", 2, weir__bench_auto},
     {"compile_1k", 1, weir__bench_compile_1k},
     {"compile_10k", 1, weir__bench_compile_10k},
@@ -84,6 +65,7 @@ struct options {
     const char *only;
     const char *peers;
     const char *device;
+    const char *chart;
 };
 
 /* A peer program and the works it has. */
@@ -117,22 +99,26 @@ static int parse(int argc, char **argv, struct options *o)
         {"--no-peers", NULL, "weir alone", &o->no_peers, NULL},
         {"--device", "cuda", "the first GPU beside its bare driver, instead of the host", NULL,
          &o->device},
+        {"--chart", "FILE", "draws works by cores, as an SVG", NULL, &o->chart},
         {"--json", NULL, "for machines", &o->json, NULL},
         {NULL, NULL, NULL, NULL, NULL},
     };
     const struct cli_usage usage = {
         .command = "bench",
-        .synopsis = "[--quick] [--only WORK] [--peers DIR | --no-peers] [--json] | --device cuda",
+        .synopsis = "[--quick] [--only WORK] [--peers DIR | --no-peers] [--chart FILE] [--json] | "
+                    "--device cuda",
         .about =
             "Measures weir against other runtimes, libraries and the machine's own limits. "
             "Everyone\n"
             "takes turns, so that a noisy minute hits all alike; each row is a median with its\n"
             "range. Leave the machine alone meanwhile.",
         .options = options,
-        .examples = "  make bench                      builds the peers and runs everything\n"
-                    "  weir bench --quick --no-peers   weir alone, in under a minute\n"
-                    "  weir bench --only pool --json   the memory pool, for machines\n"
-                    "  weir bench --device cuda        the first GPU, one line per figure\n",
+        .examples =
+            "  make bench                      builds the peers and runs everything\n"
+            "  weir bench --quick --no-peers   weir alone, in under a minute\n"
+            "  weir bench --only pool --json   the memory pool, for machines\n"
+            "  weir bench --only chains_64 --chart chains.svg   how chains scale with cores\n"
+            "  weir bench --device cuda        the first GPU, one line per figure\n",
         .max_words = 0,
     };
     int nwords;
@@ -368,6 +354,23 @@ static int bench_gpu(const char *spec)
     return 1;
 }
 
+/* returns an exit status. */
+static int write_chart(const struct bench_report *report, const char *path)
+{
+    FILE *out = fopen(path, "w");
+    bool drawn = out && bench_report_chart(report, out);
+
+    if (!out || fclose(out)) {
+        fprintf(stderr, "weir bench: %s: %s\n", path, strerror(errno));
+        return 1;
+    }
+    if (!drawn)
+        fprintf(stderr,
+                "weir bench: %s is empty: no work was measured on several numbers of cores\n",
+                path);
+    return !drawn;
+}
+
 int weir_cmd_bench(int argc, char **argv)
 {
     static struct run r;
@@ -405,6 +408,8 @@ int weir_cmd_bench(int argc, char **argv)
         bench_report_print_json(&r.report, stdout);
     else
         bench_report_print(&r.report, stdout);
+    if (r.options.chart && write_chart(&r.report, r.options.chart))
+        status = 1;
     for (size_t i = 0; i < r.report.nskipped; i++)
         status = !strcmp(r.report.skipped[i].source, "weir") ? 1 : status;
     bench_report_free(&r.report);

@@ -207,9 +207,9 @@ static void add(struct bench *b)
 int main(int argc, char **argv)
 {
     static const struct bench_case cases[] = {
-        {"matmul_f32_1000_t1", 1, matmul}, {"matmul_f32_1000_t2", 2, matmul},
-        {"conv2d_t1", 1, conv2d},          {"conv2d_t2", 2, conv2d},
-        {"add_1000x1000_t1", 1, add},      {"add_1000x1000_t2", 2, add},
+        BENCH_ON_CORES("matmul_f32_1000", matmul),
+        BENCH_ON_CORES("conv2d", conv2d),
+        BENCH_ON_CORES("add_1000x1000", add),
     };
 
     return bench_main(argc, argv, cases, sizeof cases / sizeof *cases);

@@ -47,8 +47,7 @@ static void matmul(struct bench *b)
 int main(int argc, char **argv)
 {
     static const struct bench_case cases[] = {
-        {"matmul_f32_1000_t1", 1, matmul},
-        {"matmul_f32_1000_t2", 2, matmul},
+        BENCH_ON_CORES("matmul_f32_1000", matmul),
     };
 
     return bench_main(argc, argv, cases, sizeof cases / sizeof *cases);
