@@ -1,5 +1,5 @@
 /* Operands of a call, errors, and what it writes. */
-#include "call.h"
+#include "narrow.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,6 +19,8 @@ aclnnStatus call_run(const struct row *row, const union arg *args, aclrtStream s
     c.dev = weir_stream_device(launch.stream);
     c.capturing = weir_graph_current() != NULL;
     row->run(&c);
+    if (c.narrows)
+        narrow_end(&c);
     for (int i = c.nmade - 1; i >= 0; i--)
         weir_tensor_release(c.made[i]);
     if (c.made != c.few)
@@ -78,6 +80,26 @@ tensor *own(struct call *c, tensor *t)
     return c->made[c->nmade++] = t;
 }
 
+/* A row that moves, and whose tensors are all of that type, moves its bits. */
+static bool is_moved(const struct call *c, aclDataType type)
+{
+    if (!(c->row->types & TYPES_CARRIED))
+        return false;
+    for (int i = 0; i < c->row->count; i++) {
+        char kind = c->row->operands[i].kind;
+
+        if (kind == OPERAND_T || kind == OPERAND_O || kind == OPERAND_X) {
+            if (c->args[i].tensor && c->args[i].tensor->type != type)
+                return false;
+        } else if (kind == OPERAND_L || kind == OPERAND_M) {
+            for (int k = 0; k < items(c, i); k++)
+                if (c->args[i].tensors->value[k] && c->args[i].tensors->value[k]->type != type)
+                    return false;
+        }
+    }
+    return true;
+}
+
 tensor *view_of(struct call *c, const aclTensor *t)
 {
     weir_dtype dtype = (weir_dtype)carrier_of_acl(t->type);
@@ -87,6 +109,8 @@ tensor *view_of(struct call *c, const aclTensor *t)
 
     if (c->err)
         return NULL;
+    if (type_is_narrow(t->type) && !is_moved(c, t->type))
+        return narrow_view(c, t);
     for (int i = 0; i < t->ndim; i++)
         n *= t->shape[i];
     if (!n) /* has no bytes anywhere */
@@ -125,7 +149,7 @@ int64_t nth(const struct call *c, int i, int k, int64_t otherwise)
 
 weir_dtype type_arg(struct call *c, int i)
 {
-    int t = type_of_acl((aclDataType)c->args[i].i);
+    int t = computed_of_acl((aclDataType)c->args[i].i);
 
     if (t < 0)
         (void)call_fail(c, "%s: weir has no type %s", c->row->operands[i].name,
@@ -135,7 +159,10 @@ weir_dtype type_arg(struct call *c, int i)
 
 weir_dtype out_type(struct call *c, int i)
 {
-    return c->args[i].tensor ? (weir_dtype)carrier_of_acl(c->args[i].tensor->type) : WEIR_F32;
+    aclDataType t = c->args[i].tensor ? c->args[i].tensor->type : ACL_FLOAT;
+
+    return (weir_dtype)(type_is_narrow(t) && !is_moved(c, t) ? computed_of_acl(t)
+                                                             : carrier_of_acl(t));
 }
 
 static void shape_text(const tensor *x, char *to, size_t bytes)
@@ -177,6 +204,8 @@ void put_tensor(struct call *c, tensor *out, tensor *x)
         }
         x = reshape(c, x, rank(out), shape(out));
     }
+    if (c->narrows)
+        narrow_note_put(c, out);
     x = cast(c, x, type(out));
     if (x)
         (void)call_ok(c, weir_copy_into(x, out));

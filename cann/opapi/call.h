@@ -24,7 +24,8 @@ struct call {
     bool capturing;
     aclnnStatus err;
     int nmade, cap;
-    tensor **made; /* what is released at the end */
+    tensor **made;          /* what is released at the end */
+    struct narrow *narrows; /* operands of 16 bits (narrow.h) */
     tensor *few[24];
 };
 

@@ -29,9 +29,9 @@ static enum object_kind object_kind_of(char operand)
 static aclnnStatus check_tensor(const struct row *row, const struct operand *o, const aclTensor *t,
                                 const aclTensor *first)
 {
-    int type = type_of_acl(t->type);
+    int type = computed_of_acl(t->type);
 
-    if (row->types & TYPES_CARRIED && type_of_acl(first->type) < 0 &&
+    if (row->types & TYPES_CARRIED && computed_of_acl(first->type) < 0 &&
         carrier_of_acl(first->type) >= 0) {
         if (t->type == first->type)
             return 0;
@@ -62,8 +62,8 @@ static aclnnStatus check_in_place(const struct row *row, const union arg *args)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(row->name, names[i]) != 0)
             continue;
-        self = type_of_acl(args[0].tensor->type);
-        other = type_of_acl(args[1].tensor->type);
+        self = computed_of_acl(args[0].tensor->type);
+        other = computed_of_acl(args[1].tensor->type);
         if (self >= 0 && other >= 0 && !(TYPES_FLOAT >> self & 1) && TYPES_FLOAT >> other & 1)
             return weir_cann_fail(
                 ACLNN_ERR_PARAM_INVALID,

@@ -157,6 +157,11 @@ int type_of_acl(aclDataType type)
                                                                              : -1;
 }
 
+int computed_of_acl(aclDataType type)
+{
+    return type_is_narrow(type) ? WEIR_I32 : type_of_acl(type);
+}
+
 int carrier_of_acl(aclDataType type)
 {
     int own = type_of_acl(type);

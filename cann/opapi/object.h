@@ -98,7 +98,13 @@ static inline bool object_is(const void *object, enum object_kind kind)
 
 /* weir's type for an AscendCL one, -1 if there is none. */
 int type_of_acl(aclDataType type);
-/* The same, or a type of as many bytes in which bits can be moved; -1 if there is none. */
+/* The same, or the type in which operators compute with it: 16-bit integers as i32 (narrow.h). */
+int computed_of_acl(aclDataType type);
+static inline bool type_is_narrow(aclDataType type)
+{
+    return type == ACL_INT16 || type == ACL_UINT16;
+}
+/* weir's type, or one of as many bytes in which bits can be moved; -1 if there is none. */
 int carrier_of_acl(aclDataType type);
 /* "float16" and so on; "unknown" for a number that is no type. */
 const char *acl_type_name(aclDataType type);

@@ -303,6 +303,41 @@ TEST(operators, captured_operators_follow_new_inputs)
     t_end();
 }
 
+TEST(operators, captured_integers_of_16_bits_wrap_at_each_run)
+{
+    short first[3] = {32767, -32768, 300}, again[3] = {1, 2, -300}, got[3];
+    int64_t n = 3;
+    aclOpExecutor *executor;
+    uint64_t bytes;
+    aclTensor *t;
+    aclmdlRI graph;
+    aclrtStream s;
+    void *x;
+
+    t_begin();
+    s = t_stream();
+    x = t_device(sizeof first);
+    t = aclCreateTensor(&n, 1, ACL_INT16, NULL, 0, ACL_FORMAT_ND, &n, 1, x);
+    CHECK_ACL(aclrtMemcpy(x, sizeof first, first, sizeof first, ACL_MEMCPY_HOST_TO_DEVICE));
+    CHECK_ACL(aclmdlRICaptureBegin(s, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+    CHECK_ACL(aclnnInplaceMulGetWorkspaceSize(t, t, &bytes, &executor));
+    CHECK_ACL(aclnnInplaceMul(NULL, bytes, executor, s));
+    CHECK_ACL(aclmdlRICaptureEnd(s, &graph));
+    for (int run = 0; run < 2; run++) {
+        const short *from = run ? again : first;
+
+        CHECK_ACL(aclrtMemcpy(x, sizeof first, from, sizeof first, ACL_MEMCPY_HOST_TO_DEVICE));
+        CHECK_ACL(aclmdlRIExecuteAsync(graph, s));
+        CHECK_ACL(aclrtSynchronizeStream(s));
+        CHECK_ACL(aclrtMemcpy(got, sizeof got, x, sizeof got, ACL_MEMCPY_DEVICE_TO_HOST));
+        for (int i = 0; i < n; i++)
+            CHECK_EQ(got[i], (short)(from[i] * from[i]));
+    }
+    CHECK_ACL(aclmdlRIDestroy(graph));
+    CHECK_ACL(aclDestroyTensor(t));
+    t_end();
+}
+
 static void *worker(void *stream)
 {
     float *x, *y, *z;

@@ -14,7 +14,7 @@ import torch
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 TYPES = {
     torch.float32: 0, torch.float16: 1, torch.int8: 2, torch.int32: 3, torch.uint8: 4,
-    torch.int16: 6, torch.int64: 9, torch.float64: 11, torch.bool: 12, torch.complex64: 16,
+    torch.int16: 6, torch.uint16: 7, torch.int64: 9, torch.float64: 11, torch.bool: 12, torch.complex64: 16,
     torch.bfloat16: 27,
 }
 C = ctypes

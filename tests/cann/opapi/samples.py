@@ -2,11 +2,11 @@
 import torch
 
 FLOAT = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
-INT = (torch.int64, torch.int32, torch.int8, torch.uint8)
+INT = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 TYPES = {"FLOAT": FLOAT, "INT": INT, "NUMBER": FLOAT + INT, "BITS": INT + (torch.bool,),
          "ALL": FLOAT + INT + (torch.bool,), "INDEX": (torch.int64, torch.int32), "I8": (torch.int8,), "FLOAT_INT4": FLOAT,
          "TOKEN": tuple(t for t in FLOAT if t != torch.float64),
-         "MOVE": FLOAT + INT + (torch.bool, torch.int16, torch.complex64)}
+         "MOVE": FLOAT + INT + (torch.bool, torch.complex64)}
 
 TOLERANCE = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2, torch.float64: 1e-9}
 
