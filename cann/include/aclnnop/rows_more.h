@@ -398,3 +398,22 @@ ROW(UpsampleBilinear2dBackward, run_upsample_bilinear_backward, FLOAT, T(grad), 
     N(input_size), B(align_corners), F(scale_h), F(scale_w), O(out))
 ROW(UpsampleBilinear2dBackwardV2, run_upsample_bilinear_backward, FLOAT, T(grad), N(output_size),
     N(input_size), B(align_corners), F(scale_h), F(scale_w), O(out))
+
+/* ---- recurrent networks ---- */
+ROW(LSTM, run_lstm, FLOAT, T(input), L(params), L(hx), TQ(batch_sizes), B(has_biases), I(num_layers),
+    F(dropout), B(train), B(bidirectional), B(batch_first), O(out), O(hy), O(cy), MQ(i), MQ(j), MQ(f),
+    MQ(o), MQ(h), MQ(c), MQ(tanhc))
+ROW(LstmBackward, run_lstm_backward, FLOAT, T(input), L(hx), L(params), TQ(grad_y), TQ(grad_hy),
+    TQ(grad_cy), L(i), L(j), L(f), L(o), L(h), L(c), L(tanhc), TQ(batch_sizes), B(has_biases),
+    I(num_layers), F(dropout), B(train), B(bidirectional), B(batch_first), AQ(mask), O(out),
+    O(grad_hx), O(grad_cx), M(grad_params))
+ROW(GRU, run_gru, FLOAT, T(input), L(params), T(hx), TQ(batch_sizes), B(has_biases), I(num_layers),
+    F(dropout), B(train), B(bidirectional), B(batch_first), O(out), O(hy), MQ(r), MQ(z), MQ(n),
+    MQ(hn), MQ(h))
+ROW(GRUBackward, run_gru_backward, FLOAT, T(input), L(params), T(hx), TQ(grad_y), TQ(grad_hy), L(r),
+    L(z), L(n), L(hn), L(h), TQ(batch_sizes), B(has_biases), I(num_layers), B(bidirectional),
+    B(batch_first), O(out), O(grad_hx), M(grad_params))
+ROW(ThnnFusedLstmCell, run_lstm_cell, FLOAT, T(input_gates), T(hidden_gates), T(cx), TQ(input_bias),
+    TQ(hidden_bias), O(hy), O(cy), O(storage))
+ROW(ThnnFusedLstmCellBackward, run_lstm_cell_backward, FLOAT, TQ(grad_hy), TQ(grad_cy), T(cx), T(cy),
+    T(storage), B(has_bias), O(grad_gates), O(grad_cx), OQ(grad_bias))

@@ -5,7 +5,9 @@ import test_elementwise
 import test_indices
 import test_models
 import test_networks
+import test_narrow
 import test_random_tensor
+import test_recurrent
 import test_reductions
 import test_tables
 import torch
@@ -16,7 +18,7 @@ from samples import TYPES
 def test_every_row_has_a_test_of_its_values(request):
     ran = {item.module.__name__ for item in request.session.items if hasattr(item, "module")}
     modules = (test_counting, test_dispatch, test_elementwise, test_indices, test_models,
-               test_networks, test_random_tensor, test_reductions, test_tables)
+               test_networks, test_random_tensor, test_recurrent, test_reductions, test_tables)
     if not {m.__name__ for m in modules} <= ran:
         import pytest
         pytest.skip("only part of the tests was run")
