@@ -1,10 +1,10 @@
 /* The table of operators: name without aclnn, what runs it, types of its first tensor, operands.
  *
  * Whoever includes this defines WEIR_ACLNN_ROW(name, run, types, operands...) first. The letters
- * before operands are those of aclnn_ops.h. Types: FLOAT (f32 f16 bf16 f64), INT (i64 i32 i8 u8, and
- * 16-bit ones, which are computed with as i32), NUMBER (both), BITS (INT and bool), ALL (NUMBER and
- * bool), INDEX (i64 i32), MOVE (ALL, and wide unsigned integers and complex64, which are moved and
- * not converted), FLOAT_INT4 (FLOAT; weights may be int4). */
+ * before operands are those of aclnn_ops.h. Types: FLOAT (f32 f16 bf16 f64), INT (i64 i32 i8 u8,
+ * and 16-bit ones, which are computed with as i32), NUMBER (both), BITS (INT and bool), ALL (NUMBER
+ * and bool), INDEX (i64 i32), MOVE (ALL, and wide unsigned integers and complex64, which are moved
+ * and not converted), FLOAT_INT4 (FLOAT; weights may be int4). */
 /* clang-format off */
 #ifndef WEIR_ACLNN_ROW
 #error "define WEIR_ACLNN_ROW first"
