@@ -190,6 +190,22 @@ bool process_lives(uint32_t pid);
 void ipc_forget(void);
 void ipc_close_all(void);
 
+/* ---- relay.c: what a stream waits for that weir has no event for ---- */
+
+/* A barrier of two. The stream that waits makes the calls of rank 0; those of rank 1 are made on a
+ * stream of the relay's own, so that nothing else waits with it. Zero: not open. */
+struct relay {
+    weir_group *group;
+    weir_stream *stream;
+};
+/* For streams of `to`; the relay's own is of `from`. After an error it is closed. */
+weir_status relay_open(struct relay *relay, weir_device *to, weir_device *from);
+/* Rank 1's call, behind what the relay's stream waits for. One at a time. */
+weir_status relay_signal(struct relay *relay);
+/* Streams that still wait fail for that reason. Nothing if it is not open.
+ * returns  false if one has yet to fail: whoever holds the relay must leave it where it is. */
+bool relay_close(struct relay *relay, const char *reason);
+
 /* ---- bridge.c ---- */
 
 /* The stream waits for an event of another device. */

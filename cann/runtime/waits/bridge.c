@@ -7,8 +7,7 @@
 
 struct bridge {
     struct device *from, *to;
-    weir_group *group; /* rank 0 waits, rank 1 is the event's */
-    weir_stream *relay;
+    struct relay relay;
     struct bridge *next;
 };
 
@@ -21,38 +20,26 @@ void bridge_forget(void)
     bridges = NULL;
 }
 
-static void bridge_free(struct bridge *b)
-{
-    if (b->group && weir_group_destroy(b->group)) {
-        weir_group_abort(b->group, "the runtime was finalised");
-        weir_stream_sync(b->relay);
-        if (weir_group_destroy(b->group))
-            return; /* a stream has yet to fail: the device keeps both */
-    }
-    weir_stream_destroy(b->relay);
-    free(b);
-}
-
 void bridge_free_all(void)
 {
     while (bridges) {
         struct bridge *b = bridges;
 
         bridges = b->next;
-        bridge_free(b);
+        if (relay_close(&b->relay, "the runtime was finalised"))
+            free(b);
     }
 }
 
 /* With the lock held. */
 static aclError bridge_get(struct device *from, struct device *to, struct bridge **out)
 {
-    weir_device *both[2] = {to->dev, from->dev};
     struct bridge *b;
     weir_status st;
     bool idle;
 
     for (b = bridges; b; b = b->next)
-        if (b->from == from && b->to == to && !weir_stream_query(b->relay, &idle) && idle) {
+        if (b->from == from && b->to == to && !weir_stream_query(b->relay.stream, &idle) && idle) {
             *out = b;
             return ACL_SUCCESS;
         }
@@ -61,11 +48,8 @@ static aclError bridge_get(struct device *from, struct device *to, struct bridge
         return fail(ACL_ERROR_BAD_ALLOC, "a wait for device %d", from->id);
     b->from = from;
     b->to = to;
-    if ((st = weir_stream_create(from->dev, NULL, &b->relay)) ||
-        (st = weir_group_create(both, 2,
-                                &(weir_group_options){.timeout_ns = -1, .mode = WEIR_COMM_SDMA},
-                                &b->group))) {
-        bridge_free(b);
+    if ((st = relay_open(&b->relay, to->dev, from->dev))) {
+        free(b);
         return fail_status(st, "a wait for another device");
     }
     b->next = bridges;
@@ -77,7 +61,6 @@ static aclError bridge_get(struct device *from, struct device *to, struct bridge
 aclError bridge_wait(const char *function, const weir_event *event, struct device *from,
                      struct stream *s)
 {
-    weir_stream *previous = weir_stream_current(from->dev);
     struct weir_cann_launch l;
     struct bridge *b;
     weir_status st;
@@ -88,21 +71,17 @@ aclError bridge_wait(const char *function, const weir_event *event, struct devic
     pthread_mutex_lock(&lock);
     if ((err = bridge_get(from, s->context->device, &b)))
         goto unlock;
-    if (!(st = weir_stream_wait(b->relay, event)) && !(st = weir_stream_set_current(b->relay))) {
-        st = weir_barrier(weir_group_rank(b->group, 1));
-        weir_stream_set_current(previous);
-    }
-    if (st) {
+    if ((st = weir_stream_wait(b->relay.stream, event)) || (st = relay_signal(&b->relay))) {
         err = fail_status(st, function);
         goto unlock;
     }
     if (!(err = weir_cann_enter(s->handle, &l))) {
-        st = weir_barrier(weir_group_rank(b->group, 0));
+        st = weir_barrier(weir_group_rank(b->relay.group, 0));
         weir_cann_leave(&l);
         err = fail_status(st, function);
     }
     if (err) /* the other half is queued: it must not meet the next wait's */
-        weir_group_abort(b->group, "a stream could not be made to wait");
+        weir_group_abort(b->relay.group, "a stream could not be made to wait");
 unlock:
     pthread_mutex_unlock(&lock);
     return err;

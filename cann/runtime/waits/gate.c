@@ -7,14 +7,13 @@
 #include <stdlib.h>
 
 struct gate {
-    weir_group *group;
-    weir_stream *opener;
+    struct relay relay;   /* its stream opens the gate */
     pthread_mutex_t lock; /* calls of the opener's rank come one at a time */
 };
 
 static aclError gate_new(struct stream *s, struct gate **out)
 {
-    weir_device *dev = s->context->device->dev, *both[2] = {dev, dev};
+    weir_device *dev = s->context->device->dev;
     struct gate *g = calloc(1, sizeof *g);
     weir_status st;
 
@@ -22,15 +21,12 @@ static aclError gate_new(struct stream *s, struct gate **out)
     if (!g)
         return fail(ACL_ERROR_BAD_ALLOC, "a gate of stream %d", s->id);
     pthread_mutex_init(&g->lock, NULL);
-    if (!(st = weir_stream_create(dev, NULL, &g->opener)) &&
-        !(st = weir_group_create(both, 2,
-                                 &(weir_group_options){.timeout_ns = -1, .mode = WEIR_COMM_SDMA},
-                                 &g->group))) {
-        *out = g;
-        return ACL_SUCCESS;
+    if ((st = relay_open(&g->relay, dev, dev))) {
+        gate_free(g);
+        return fail_status(st, "a gate");
     }
-    gate_free(g);
-    return fail_status(st, "a gate");
+    *out = g;
+    return ACL_SUCCESS;
 }
 
 aclError gate_prepare(struct stream *s, struct gate **out)
@@ -54,27 +50,23 @@ aclError gate_close(const char *function, struct stream *s)
 
     if ((err = gate_prepare(s, &g)) || (err = weir_cann_enter(s->handle, &l)))
         return err;
-    st = weir_barrier(weir_group_rank(g->group, 0));
+    st = weir_barrier(weir_group_rank(g->relay.group, 0));
     weir_cann_leave(&l);
     return fail_status(st, function);
 }
 
 static void open_gate(struct gate *g, weir_stream *after)
 {
-    weir_stream *previous = weir_stream_current(weir_stream_device(g->opener));
-
     pthread_mutex_lock(&g->lock);
-    if ((after && weir_stream_wait_stream(g->opener, after)) ||
-        weir_stream_set_current(g->opener) || weir_barrier(weir_group_rank(g->group, 1)))
-        weir_group_abort(g->group, weir_last_error());
-    weir_stream_set_current(previous);
+    if ((after && weir_stream_wait_stream(g->relay.stream, after)) || relay_signal(&g->relay))
+        weir_group_abort(g->relay.group, weir_last_error());
     pthread_mutex_unlock(&g->lock);
 }
 
 void gate_open(struct gate *g, const char *failure)
 {
     if (failure)
-        weir_group_abort(g->group, failure);
+        weir_group_abort(g->relay.group, failure);
     else
         open_gate(g, NULL);
 }
@@ -89,13 +81,8 @@ void gate_free(struct gate *g)
 {
     if (!g)
         return;
-    if (g->group && weir_group_destroy(g->group)) {
-        weir_group_abort(g->group, "the stream was destroyed while it waited for the host");
-        weir_stream_sync(g->opener);
-        if (weir_group_destroy(g->group))
-            return; /* its last command has yet to fail: the device keeps both */
-    }
-    weir_stream_destroy(g->opener);
+    if (!relay_close(&g->relay, "the stream was destroyed while it waited for the host"))
+        return;
     pthread_mutex_destroy(&g->lock);
     free(g);
 }

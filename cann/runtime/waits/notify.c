@@ -9,8 +9,7 @@ struct notify {
     void *handle;
     uint32_t id;
     struct device *device;
-    weir_group *group;
-    weir_stream *relay;
+    struct relay relay;
     pthread_mutex_t lock; /* calls of one rank come one at a time */
 };
 
@@ -24,13 +23,8 @@ static aclError get(const char *function, aclrtNotify handle, struct notify **ou
 
 static void notify_free(struct notify *n)
 {
-    if (n->group && weir_group_destroy(n->group)) {
-        weir_group_abort(n->group, "the notify was destroyed while a stream waited for it");
-        weir_stream_sync(n->relay);
-        if (weir_group_destroy(n->group))
-            return; /* the stream has yet to fail: the device keeps both */
-    }
-    weir_stream_destroy(n->relay);
+    if (!relay_close(&n->relay, "the notify was destroyed while a stream waited for it"))
+        return;
     pthread_mutex_destroy(&n->lock);
     free(n);
 }
@@ -49,7 +43,6 @@ void notify_free_all(void)
 
 EXPORT aclError aclrtCreateNotify(aclrtNotify *notify, uint64_t flag)
 {
-    weir_device *both[2];
     struct context *c;
     struct notify *n;
     weir_status st;
@@ -65,10 +58,7 @@ EXPORT aclError aclrtCreateNotify(aclrtNotify *notify, uint64_t flag)
     pthread_mutex_init(&n->lock, NULL);
     n->device = c->device;
     n->id = next_id();
-    both[0] = both[1] = c->device->dev;
-    if ((st = weir_stream_create(both[0], NULL, &n->relay)) ||
-        (st = weir_group_create(
-             both, 2, &(weir_group_options){.timeout_ns = -1, .mode = WEIR_COMM_SDMA}, &n->group)))
+    if ((st = relay_open(&n->relay, c->device->dev, c->device->dev)))
         err = fail_status(st, __func__);
     else if (!(n->handle = handle_new(KIND_NOTIFY, n)))
         err = FAIL(ACL_ERROR_BAD_ALLOC, "a notify");
@@ -105,7 +95,6 @@ static aclError check_stream(const char *function, struct notify *n, aclrtStream
 
 EXPORT aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream)
 {
-    weir_stream *previous;
     struct notify *n;
     struct stream *s;
     weir_status st;
@@ -113,13 +102,9 @@ EXPORT aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream)
 
     if ((err = get(__func__, notify, &n)) || (err = check_stream(__func__, n, stream, &s)))
         return err;
-    previous = weir_stream_current(n->device->dev);
     pthread_mutex_lock(&n->lock);
-    if (!(st = weir_stream_wait_stream(n->relay, s->weir)) &&
-        !(st = weir_stream_set_current(n->relay))) {
-        st = weir_barrier(weir_group_rank(n->group, 1));
-        weir_stream_set_current(previous);
-    }
+    if (!(st = weir_stream_wait_stream(n->relay.stream, s->weir)))
+        st = relay_signal(&n->relay);
     pthread_mutex_unlock(&n->lock);
     return fail_status(st, __func__);
 }
@@ -137,7 +122,7 @@ EXPORT aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, 
         (err = weir_cann_enter(s->handle, &l)))
         return err;
     pthread_mutex_lock(&n->lock);
-    st = weir_barrier(weir_group_rank(n->group, 0));
+    st = weir_barrier(weir_group_rank(n->relay.group, 0));
     pthread_mutex_unlock(&n->lock);
     weir_cann_leave(&l);
     return fail_status(st, __func__);

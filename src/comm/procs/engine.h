@@ -105,6 +105,14 @@ const struct weir__engine *weir__engine_find(const char *name);
 /* All of them, for lists; NULL past the last. */
 const struct weir__engine *weir__engine_at(int i);
 
+/* Why an engine cannot be used; zero at first. */
+struct weir__engine_reason {
+    struct weir__mutex lock;
+    char text[300];
+};
+/* For `unavailable`: the calling thread's last error, kept at the first call. */
+const char *weir__engine_reason(struct weir__engine_reason *why);
+
 /* ---- members.c ---- */
 
 /* Gives `bytes` bytes, at most WEIR__ENGINE_BLOB, to all members and takes theirs, by rank of the

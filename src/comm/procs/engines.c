@@ -1,4 +1,5 @@
 /* The engines there are. */
+#include <stdio.h>
 #include <string.h>
 
 #include "comm/procs/engine.h"
@@ -17,4 +18,13 @@ const struct weir__engine *weir__engine_find(const char *name)
         if (!strcmp(engines[i]->name, name))
             return engines[i];
     return NULL;
+}
+
+const char *weir__engine_reason(struct weir__engine_reason *why)
+{
+    weir__mutex_lock(&why->lock);
+    if (!*why->text)
+        snprintf(why->text, sizeof why->text, "%s", weir_last_error());
+    weir__mutex_unlock(&why->lock);
+    return why->text;
 }

@@ -152,6 +152,17 @@ close_file:
     return NULL;
 }
 
+void *weir__reached_at(const struct weir__reached *r, uint32_t pid,
+                       const struct weir__shared_place *place)
+{
+    if (place->offset > r->size || place->bytes > r->size - place->offset) {
+        weir__fail(WEIR_EINTERNAL, "process %u shows %llu bytes at %llu of memory of %zu", pid,
+                   (unsigned long long)place->bytes, (unsigned long long)place->offset, r->size);
+        return NULL;
+    }
+    return r->base + place->offset;
+}
+
 void *weir__share_reach(struct weir__reached **list, uint32_t pid,
                         const struct weir__shared_place *place, bool writes)
 {
@@ -165,12 +176,7 @@ void *weir__share_reach(struct weir__reached **list, uint32_t pid,
         r->next = *list;
         *list = r;
     }
-    if (place->offset > r->size || place->bytes > r->size - place->offset) {
-        weir__fail(WEIR_EINTERNAL, "process %u shows %llu bytes at %llu of memory of %zu", pid,
-                   (unsigned long long)place->bytes, (unsigned long long)place->offset, r->size);
-        return NULL;
-    }
-    return r->base + place->offset;
+    return weir__reached_at(r, pid, place);
 }
 
 void weir__share_leave(struct weir__reached **list)

@@ -35,6 +35,10 @@ struct weir__reached {
 void *weir__share_reach(struct weir__reached **list, uint32_t pid,
                         const struct weir__shared_place *place, bool writes);
 void weir__share_leave(struct weir__reached **list);
+/* Where the bytes of `place` are in the memory of process `pid` that is mapped here; NULL with the
+ * error said if they are not all in it. */
+void *weir__reached_at(const struct weir__reached *r, uint32_t pid,
+                       const struct weir__shared_place *place);
 
 /* How memory of a device is shown to processes of the same host, where it is not the host's own.
  * `user` is the device. Of `handle` there are WEIR__SHARE_HANDLE bytes. */

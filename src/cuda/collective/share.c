@@ -154,12 +154,7 @@ static void *reach(void *user, struct weir__reached **list, uint32_t pid,
         r->next = *list;
         *list = r;
     }
-    if (place->offset > r->size || place->bytes > r->size - place->offset) {
-        weir__fail(WEIR_EINTERNAL, "process %u shows %llu bytes at %llu of memory of %zu", pid,
-                   (unsigned long long)place->bytes, (unsigned long long)place->offset, r->size);
-        return NULL;
-    }
-    return r->base + place->offset;
+    return weir__reached_at(r, pid, place);
 }
 
 static void leave(void *user, struct weir__reached **list)

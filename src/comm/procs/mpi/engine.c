@@ -19,16 +19,9 @@ struct blob {
 
 static const char *mpi_unavailable(void)
 {
-    static struct weir__mutex lock;
-    static char why[300];
+    static struct weir__engine_reason why;
 
-    if (weir__mpi_load())
-        return NULL;
-    weir__mutex_lock(&lock);
-    if (!*why)
-        snprintf(why, sizeof why, "%s", weir_last_error());
-    weir__mutex_unlock(&lock);
-    return why;
+    return weir__mpi_load() ? NULL : weir__engine_reason(&why);
 }
 
 static void end_mpi(void)

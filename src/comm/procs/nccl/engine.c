@@ -27,16 +27,9 @@ struct weir__nccl {
 
 static const char *nccl_unavailable(void)
 {
-    static struct weir__mutex lock;
-    static char why[300];
+    static struct weir__engine_reason why;
 
-    if (weir__nccl_load())
-        return NULL;
-    weir__mutex_lock(&lock);
-    if (!*why)
-        snprintf(why, sizeof why, "%s", weir_last_error());
-    weir__mutex_unlock(&lock);
-    return why;
+    return weir__nccl_load() ? NULL : weir__engine_reason(&why);
 }
 
 static weir_status nccl_join(struct weir__world *w, int64_t timeout_ns)
