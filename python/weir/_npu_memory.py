@@ -56,7 +56,7 @@ class _Held:
         self.allocated = self.freed = self.allocations = self.frees = 0
         self.before = 0, 0  # the pool's calls when they were last reset
 
-    def settle(self):
+    def collect(self):
         with self._lock:
             while self._gone:
                 size = self._sizes.pop(self._gone.popleft())
@@ -66,7 +66,7 @@ class _Held:
                 self.frees += 1
 
     def add(self, storage):
-        self.settle()  # an address may be in use again
+        self.collect()  # an address may be in use again
         with self._lock:
             address = storage._cdata
             if address in self._sizes:
@@ -82,7 +82,7 @@ class _Held:
             self.most_blocks = max(self.most_blocks, self.blocks)
 
     def __contains__(self, storage):
-        self.settle()
+        self.collect()
         return storage._cdata in self._sizes
 
 
@@ -102,7 +102,7 @@ def is_held(storage):
 
 def _of(device):
     held = _held[_number_of(device)]
-    held.settle()
+    held.collect()
     return held
 
 

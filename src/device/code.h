@@ -42,7 +42,7 @@ struct weir__product {
 struct weir__copy {
     char *dst;
     const char *src; /* NULL: the elements follow the struct, packed */
-    enum { WEIR__COPY_DEVICE, WEIR__COPY_FROM_HOST, WEIR__COPY_TO_HOST } way;
+    enum { WEIR__COPY_DEVICE, WEIR__COPY_FROM_HOST, WEIR__COPY_TO_HOST } direction;
     uint32_t elem; /* bytes: 1, 2, 4 or 8 */
     int ndim;      /* at least 1 */
     int64_t shape[WEIR_MAX_DIMS], dst_stride[WEIR_MAX_DIMS], src_stride[WEIR_MAX_DIMS];
@@ -74,8 +74,8 @@ enum { WEIR__CODE_SEQ_BITS = 47, WEIR__CODE_STREAMS = 4096 };
 
 /* The first failure of a stream. */
 struct weir__code_failure {
-    uint64_t seq;     /* of the command, once the rest is there; 0: none */
-    uint64_t settled; /* the host's: failures up to this one are of streams that are gone */
+    uint64_t seq;   /* of the command, once the rest is there; 0: none */
+    uint64_t stale; /* the host's: failures up to this one are of streams that are gone */
     const char *name, *stream;
     int64_t index, limit; /* an index and the first one that is out of range */
     int64_t at;           /* where, for weir__code.explain; without it, the first in range */

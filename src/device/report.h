@@ -12,7 +12,7 @@
  *   claims[slot]    written by kernels alone: the command whose failure has the place
  *   of[slot].*      written by the thread that has claimed it, `seq` last
  *   any             written by that thread after `seq`; read by the host before it looks
- *   settled         written by the host when another stream takes over the slot, before any kernel
+ *   stale           written by the host when another stream takes over the slot, before any kernel
  *                   of that one is queued: a claim up to here is an old one
  */
 #ifndef WEIR_DEVICE_REPORT_H
@@ -28,7 +28,7 @@ WEIR__REPORT_FN void weir__code_report(const struct weir__code_context *c, int64
     struct weir__code_failure *f = &c->failures->of[slot];
     uint64_t old = weir__report_load(&c->claims[slot]);
 
-    if (old > weir__report_load(&f->settled) ||
+    if (old > weir__report_load(&f->stale) ||
         weir__report_replace(&c->claims[slot], old, seq) != old)
         return;
     f->name = c->name;

@@ -149,7 +149,7 @@ static void delete_versioned(struct dl_managed_versioned *self)
 
 /* Whoever comes after the current stream comes after what wait_tensor or the host's values ask
  * for. */
-static weir_status settle_export(weir_tensor *t)
+static weir_status order_export(weir_tensor *t)
 {
     weir_status st = weir__tensor_check_bytes(t, "DLPack export");
     weir_stream *s;
@@ -193,7 +193,7 @@ weir_status weir_tensor_to_dlpack(weir_tensor *t, void **managed)
 
     struct dl_tensor d;
     struct exported *e;
-    weir_status st = settle_export(t);
+    weir_status st = order_export(t);
 
     *managed = NULL;
     if (st || !(e = export(t, &d)))
@@ -210,7 +210,7 @@ weir_status weir_tensor_to_dlpack_versioned(weir_tensor *t, void **managed)
 
     struct dl_tensor d;
     struct exported *e;
-    weir_status st = settle_export(t);
+    weir_status st = order_export(t);
 
     *managed = NULL;
     if (st || !(e = export(t, &d)))

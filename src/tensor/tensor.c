@@ -214,7 +214,7 @@ weir_status weir__check_views(const char *what, const struct weir__view *written
 weir_status weir__check_overlap(const char *what, const weir_tensor *written,
                                 const weir_tensor *read)
 {
-    /* Memory that others have lent may be known under two handles; memory of the pool is not. */
+    /* Memory from outside may be known under two handles; memory of the pool is not. */
     if (read->buffer != written->buffer && read->buffer->state != WEIR__EXTERNAL &&
         written->buffer->state != WEIR__EXTERNAL)
         return WEIR_OK;

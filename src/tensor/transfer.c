@@ -74,7 +74,7 @@ weir_status weir__queue_copy(weir_stream *s, const struct weir__view *dst,
         return WEIR_OK;
     weir__view_collapse((struct weir__view *[]){&to, &from}, 2);
     describe(a, &to, &from);
-    a->way = way;
+    a->direction = way;
     if (inlined)
         memcpy(a + 1, host, inlined);
     for (size_t i = 0; i < ntensors; i++) {

@@ -177,13 +177,13 @@ TEST(cuda_faults, of_threads_that_fail_at_once_one_writes_the_whole_failure)
         CHECK_EQ(pthread_create(&threads[i], NULL, write_failures, &writers[i]), 0);
     }
     for (int i = 1; i <= TURNS; i++) {
-        bool settled = i % 2;
+        bool stale = i % 2;
 
-        if (settled)
-            f->settled = f->seq;
+        if (stale)
+            f->stale = f->seq;
         pthread_barrier_wait(&turn);
         pthread_barrier_wait(&turn);
-        CHECK_EQ(f->seq, settled ? i : i - 1); /* else the place is taken */
+        CHECK_EQ(f->seq, stale ? i : i - 1); /* else the place is taken */
         CHECK_EQ(f->limit, f->index - 990);
         CHECK_EQ(f->at, f->index - 1000);
         CHECK_EQ(failures.any, 1);

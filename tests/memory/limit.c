@@ -134,12 +134,20 @@ TEST(ladder, a_stream_waits_on_the_device_before_the_host_does)
     CHECK_OK(weir_device_close(dev));
 }
 
-static weir_status slow_kernel(const void *args, const weir_block *block)
+struct waiting_host {
+    weir_device *dev;
+    struct gate gate;
+};
+
+/* Lets the streams go once the host waits for them. */
+static void *open_for_host(void *user)
 {
-    (void)args;
-    (void)block;
-    pause_us(20000);
-    return WEIR_OK;
+    struct waiting_host *h = user;
+
+    while (!stats_of(h->dev).host_syncs)
+        pause_us(50);
+    open_gate(&h->gate);
+    return NULL;
 }
 
 TEST(ladder, the_host_waits_when_too_many_streams_are_in_the_way)
@@ -148,17 +156,19 @@ TEST(ladder, the_host_waits_when_too_many_streams_are_in_the_way)
     weir_device *dev = open_device("cpu:cores=4,threads=4,memory=32m");
     weir_stream *s[STREAMS];
     weir_buffer *b[STREAMS], *whole;
+    struct waiting_host h = {.dev = dev};
+    pthread_t opener;
 
     for (int i = 0; i < STREAMS; i++)
         s[i] = new_stream(dev, 0);
     fill(s, b, STREAMS, MIB);
     for (int i = 0; i < STREAMS; i++) {
-        CHECK_OK(weir_launch_submit(
-            s[i],
-            &(weir_launch){.name = "slow", .fn = slow_kernel, .buffers = &b[i], .nbuffers = 1}));
+        use_on(s[i], b[i], &h.gate);
         weir_buffer_free(b[i]);
     }
+    CHECK_EQ(pthread_create(&opener, NULL, open_for_host, &h), 0);
     whole = alloc_on(weir_stream_default(dev), 32 * MIB);
+    CHECK_EQ(pthread_join(opener, NULL), 0);
     CHECK_EQ(stats_of(dev).host_syncs, 1);
     CHECK_EQ(stats_of(dev).failed, 0);
     weir_buffer_free(whole);

@@ -127,7 +127,7 @@ class Gpu:
     def clock(self):
         return Clock()
 
-    def settle(self):
+    def synchronize(self):
         """What PyTorch has queued is over: constants are there for every stream."""
         torch.cuda.synchronize(self.index)
 
@@ -157,7 +157,7 @@ class Recorded:
 
     def __init__(self, gpu, run, args):
         self.gpu, self.graph, self.tape = gpu, torch.cuda.CUDAGraph(), _C.tape(gpu.weir)
-        gpu.settle()
+        gpu.synchronize()
         collects = gc.isenabled()
         gc.disable()  # what it frees might be told to the GPU
         try:

@@ -309,7 +309,7 @@ class CompiledGraph:
         """The graph's plan, and the text of what the passes left, where it is asked for."""
         config = self.config
         if self.gpu:
-            self.gpu.settle()
+            self.gpu.synchronize()
         if config.debug.deadlock_check and not self.quiet:
             self._report(built.graph.check(single_stream=config.ge_config.enable_single_stream))
         with tempfile.TemporaryDirectory() as folder:

@@ -98,7 +98,7 @@ def _testing():
 
 
 def _name_the_device(npu):
-    """Makes torch.device("npu:0") a device: PyTorch lends its one free name."""
+    """Makes torch.device("npu:0") a device: it takes the one name that PyTorch leaves to others."""
     if torch._C._get_privateuse1_backend_name() != "npu":
         torch.utils.rename_privateuse1_backend("npu")
     npu._is_in_bad_fork = lambda: False  # asked by torch.manual_seed

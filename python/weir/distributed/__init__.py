@@ -25,7 +25,7 @@ from .._create import from_dlpack
 from ..errors import Error
 from ..streams import stream as use_stream
 from . import _operands
-from ._work import Work, Works, settle_all
+from ._work import Work, Works, resolve_all
 
 __all__ = ["ProcessGroupWeir"]
 
@@ -149,7 +149,7 @@ class ProcessGroupWeir(dist.ProcessGroup):
     def _finish_later(self, work):
         if self._waiting is None:
             self._waiting = queue.SimpleQueue()
-            threading.Thread(target=settle_all, args=(self._waiting,), daemon=True).start()
+            threading.Thread(target=resolve_all, args=(self._waiting,), daemon=True).start()
         self._waiting.put(work)
 
     # ---- collectives ----

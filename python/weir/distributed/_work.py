@@ -66,7 +66,7 @@ class Work(dist._Work):
             self._group._finish_later(self)
         return self._future
 
-    def settle(self):
+    def resolve(self):
         self._complete()
         if self._error:
             self._future.set_exception(self._error)
@@ -91,6 +91,6 @@ class Works(Work):
         return self._over or all(work.is_completed() for work in self._keep)
 
 
-def settle_all(waiting):
+def resolve_all(waiting):
     while True:
-        waiting.get().settle()
+        waiting.get().resolve()

@@ -189,7 +189,7 @@ static bool is_ready(const struct weir__machine *m, const struct weir__slot *slo
 
 /* Operators that take no cores that could be short run, or go to their rendezvous, as soon
  * as they can: that takes nothing from anybody. */
-static void settle(const struct weir__machine *m, struct weir__slot *slots)
+static void run_coreless(const struct weir__machine *m, struct weir__slot *slots)
 {
     bool again = true;
 
@@ -215,7 +215,7 @@ static void end_op(const struct weir__machine *m, struct weir__slot *slots, int 
 {
     stop_wanting(m, slots, stream);
     slots[stream] = (struct weir__slot){.position = slots[stream].position + 1};
-    settle(m, slots);
+    run_coreless(m, slots);
 }
 
 /* It has got cores. Returns whether they are free again. */
@@ -265,7 +265,7 @@ static void share_out(const struct weir__machine *m, struct weir__slot *slots)
 void weir__machine_start(const struct weir__machine *m, struct weir__slot *slots)
 {
     memset(slots, 0, (size_t)m->rank->nstreams * sizeof *slots);
-    settle(m, slots);
+    run_coreless(m, slots);
 }
 
 static bool arrive(const struct weir__machine *m, struct weir__slot *slots, int stream, int op)

@@ -167,9 +167,9 @@ static struct weir__race_region *region_of(const struct weir__race_operand *o, b
     return r;
 }
 
-/* Where accesses to the bytes of an operand may be kept, `after` one: in its own region; and as
- * others may have lent weir's own memory back to it, accesses by such a loan are compared with
- * those of the buffer, and the other way round. NULL at the end. */
+/* Where accesses to the bytes of an operand may be kept, `after` one: in its own region;
+ * and, as a program may wrap memory of weir's pool as memory from outside, in those of the other
+ * kind that it overlaps. NULL at the end. */
 static const struct weir__race_region *next_region(const struct weir__race_operand *o,
                                                    const struct weir__race_region *after)
 {

@@ -357,7 +357,7 @@ const struct weir__transport weir__procs_transport = {
     .abort = procs_abort,
 };
 
-/* ---- what the link hears ---- */
+/* ---- what the link receives ---- */
 
 void weir__procs_see_gone(struct weir__world *w, int rank)
 {

@@ -54,8 +54,9 @@ void weir__world_send_abort(struct weir__world *w, const char *key, weir_status 
 
 /* ---- messages ---- */
 
-static void settle(struct weir__world *w, const char *key, const struct weir__wire_gathered *all,
-                   weir_status status, const char *text)
+/* Gathers of that key, or all, are over. */
+static void end_gathers(struct weir__world *w, const char *key,
+                        const struct weir__wire_gathered *all, weir_status status, const char *text)
 {
     weir__mutex_lock(&w->conn_lock);
     for (struct weir__gather *g = w->gathers; g; g = g->next) {
@@ -91,7 +92,7 @@ static void lose_hub(struct weir__world *w, enum weir__gone how, const char *tex
     weir__mutex_unlock(&w->conn_lock);
     if (!atomic_load(&w->stop))
         lose(w, 0, how, text);
-    settle(w, NULL, NULL, WEIR_EUNAVAILABLE, text);
+    end_gathers(w, NULL, NULL, WEIR_EUNAVAILABLE, text);
 }
 
 static void take_pong(struct weir__world *w, const struct weir__wire_ping *m)
@@ -116,10 +117,10 @@ static void take_message(struct weir__world *w, enum weir__wire_type type, const
     w->last_ns = weir__clock_ns();
     switch (type) {
     case WEIR__WIRE_GATHERED:
-        settle(w, all->key, all, WEIR_OK, NULL);
+        end_gathers(w, all->key, all, WEIR_OK, NULL);
         break;
     case WEIR__WIRE_FAILED:
-        settle(w, text->key, NULL, (weir_status)text->status, text->text);
+        end_gathers(w, text->key, NULL, (weir_status)text->status, text->text);
         break;
     case WEIR__WIRE_PONG:
         take_pong(w, payload);

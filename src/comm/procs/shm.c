@@ -177,7 +177,7 @@ static bool shm_show(struct weir__procs_group *p, struct weir__visit *v,
     return true;
 }
 
-/* ---- a call: meeting ---- */
+/* ---- a call: the rendezvous ---- */
 
 static const struct weir__record *record_of(const struct weir__visit *v,
                                             const struct weir__channel *channel, int rank)
@@ -268,7 +268,7 @@ static enum weir__step shm_meet(struct weir__procs_group *p, struct weir__rendez
         if (!reach_record(p, v, m->channel, rank)) {
             const struct weir__peer *peer = &p->world->peers[p->world_rank[rank]];
 
-            /* It has given the call up and is gone: the link hears why. */
+            /* It has given the call up and is gone: the link is told why. */
             if (atomic_load(&v->cell->failed) || weir__process_state(peer->pid) == 'Z')
                 return WEIR__STEP_WAITS;
             weir__procs_break_over(p, m, WEIR_EUNAVAILABLE, weir_last_error(), woken);

@@ -133,8 +133,8 @@ void weir__cuda_may_fail(struct weir__cuda_stream *s)
     struct weir__code_failure *f = &weir__cuda_of(s->base.dev)->faults.failures->of[s->base.slot];
     uint64_t seen = atomic_load(&s->faults.seen);
 
-    if (weir__unlikely(f->settled != seen) && atomic_load(&s->base.failed_at) == WEIR__NEVER_FAILED)
-        __atomic_store_n(&f->settled, seen, __ATOMIC_RELEASE);
+    if (weir__unlikely(f->stale != seen) && atomic_load(&s->base.failed_at) == WEIR__NEVER_FAILED)
+        __atomic_store_n(&f->stale, seen, __ATOMIC_RELEASE);
     atomic_store_explicit(&s->faults.may_fail, true, memory_order_release);
 }
 

@@ -26,7 +26,7 @@ static void strided_shape(const void *args, unsigned phase, unsigned cores,
     (void)phase;
     l->variant[0] = (uint8_t)s->copy.elem;
     l->variant[1] = s->packed != NULL;
-    l->variant[2] = s->copy.way == WEIR__COPY_TO_HOST;
+    l->variant[2] = s->copy.direction == WEIR__COPY_TO_HOST;
     l->variant[3] = s->copy.src == NULL;
     l->grid = (uint32_t)weir__min(weir__div_up(s->count, 256), most);
 }
@@ -91,7 +91,7 @@ static void move_run(const struct weir__cuda_host_copy *h, char *host, int64_t s
                      int64_t n)
 {
     size_t size = h->copy.elem;
-    bool to_host = h->copy.way == WEIR__COPY_TO_HOST;
+    bool to_host = h->copy.direction == WEIR__COPY_TO_HOST;
 
     if (stride == 1)
         memcpy(to_host ? host : stage, to_host ? stage : host, (size_t)n * size);
@@ -114,7 +114,7 @@ static bool is_contiguous(const struct weir__copy *c, const int64_t *stride)
 static void move_host_copy(const struct weir__cuda_host_copy *h)
 {
     const struct weir__copy *c = &h->copy;
-    bool to_host = c->way == WEIR__COPY_TO_HOST;
+    bool to_host = c->direction == WEIR__COPY_TO_HOST;
     const int64_t *stride = to_host ? c->dst_stride : c->src_stride;
     char *base = to_host ? c->dst : (char *)c->src, *stage = h->stage;
     int last = c->ndim - 1;
@@ -220,7 +220,7 @@ static weir_status stage(struct weir__cuda_stream *s, weir__cu_stream stream,
                          const struct weir__copy *c, int64_t first, int64_t count)
 {
     struct weir__cuda *dev = weir__cuda_of(s->base.dev);
-    bool to_host = c->way == WEIR__COPY_TO_HOST;
+    bool to_host = c->direction == WEIR__COPY_TO_HOST;
     bool packed = is_packed(c, to_host ? c->src_stride : c->dst_stride);
     size_t offset = (size_t)first * c->elem, size = (size_t)count * c->elem;
     struct strided args = {.copy = *c, .packed = s->scratch.stage, .first = first, .count = count};
@@ -284,7 +284,7 @@ weir_status weir__cuda_copy_within(struct weir__cuda *dev, weir__cu_stream strea
 weir_status weir__cuda_copy(struct weir__cuda_stream *s, weir__cu_stream stream,
                             const struct weir__copy *c)
 {
-    if (c->src && c->way != WEIR__COPY_DEVICE)
+    if (c->src && c->direction != WEIR__COPY_DEVICE)
         return copy_staged(s, stream, c);
     return weir__cuda_copy_within(weir__cuda_of(s->base.dev), stream, c);
 }
@@ -293,7 +293,7 @@ weir_status weir__cuda_copy_ready(struct weir__cuda_stream *s, const struct weir
 {
     struct weir__code_launch l = {.threads = 256};
     struct strided args = {.copy = *c, .count = 1};
-    bool staged = c->src && c->way != WEIR__COPY_DEVICE;
+    bool staged = c->src && c->direction != WEIR__COPY_DEVICE;
     weir__cu_function function;
     weir_status st;
 

@@ -192,7 +192,7 @@ static void remove_job(struct weir__cuda_helper *h, const struct weir__cuda_job 
 }
 
 /* All of it is in the stream, or only the part that wakes us, in which case nothing is called. */
-static void settle_job(struct weir__cuda_helper *h, struct weir__cuda_job *job, bool whole)
+static void mark_queued(struct weir__cuda_helper *h, struct weir__cuda_job *job, bool whole)
 {
     bool due;
 
@@ -220,7 +220,7 @@ static weir_status hand_over(struct weir__cuda *dev, struct weir__cuda_job *job,
         return st;
     }
     st = weir__cuda_gate(job->stream, is_ours(job));
-    settle_job(h, job, !st);
+    mark_queued(h, job, !st);
     return st;
 }
 

@@ -19,7 +19,7 @@ static void stored_name(const struct weir__cuda *dev, const struct weir__cuda_pr
 {
     uint64_t h = weir__cuda_hash(WEIR__CUDA_HASH, &p->key, sizeof p->key);
 
-    snprintf(name, size, "product-%016llx-%016llx-sm%d%d-cores%u-cublaslt%d.way",
+    snprintf(name, size, "product-%016llx-%016llx-sm%d%d-cores%u-cublaslt%d.algorithm",
              (unsigned long long)h, (unsigned long long)concurrent_set, dev->gpu.major,
              dev->gpu.minor, dev->cores.total, dev->api->lt.version());
 }

@@ -31,13 +31,13 @@ weir_status weir__check_count_groups(const weir_graph *g, int rank,
                                      struct weir__check_members *members);
 /* The rendezvous that a group's operator belongs to on that rank; false if it is none, or one that
  * is not explored, because it is not known who its ranks are. */
-struct weir__check_meeting {
+struct weir__check_membership {
     char name[WEIR__GROUP_NAME + 40];
     int needs;    /* ranks */
     int from, to; /* of a pair; else -1 */
 };
-bool weir__check_find_meeting(const struct weir__checked *x, const struct weir__node *node,
-                              int rank, int nranks, struct weir__check_meeting *out);
+bool weir__check_find_rendezvous(const struct weir__checked *x, const struct weir__node *node,
+                                 int rank, int nranks, struct weir__check_membership *out);
 /* Ranks that meet and do not fit together: other operators, shapes, types or counts. */
 void weir__check_misfits(const struct weir__check_program *p, struct weir__report *report);
 /* Warns of groups whose ranks are not known. */

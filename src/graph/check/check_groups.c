@@ -64,14 +64,14 @@ static bool is_explored(const struct weir__checked *x, const struct weir__member
            x->members->groups[group].ranks == member->ranks;
 }
 
-bool weir__check_find_meeting(const struct weir__checked *x, const struct weir__node *n, int rank,
-                              int nranks, struct weir__check_meeting *out)
+bool weir__check_find_rendezvous(const struct weir__checked *x, const struct weir__node *n,
+                                 int rank, int nranks, struct weir__check_membership *out)
 {
     struct weir__member member;
 
     if (!find_member(n, &member) || !is_explored(x, &member, rank, nranks))
         return false;
-    *out = (struct weir__check_meeting){
+    *out = (struct weir__check_membership){
         .needs = member.ranks ? (int)member.ranks : nranks, .from = -1, .to = -1};
     if (peer_of(&member) < 0) {
         snprintf(out->name, sizeof out->name, "group %s", member.group);

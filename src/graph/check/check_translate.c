@@ -123,16 +123,16 @@ static weir_status add_node(const struct weir__checked *x, struct weir__check_pr
     struct weir__check_rank *r = &p->ranks[rank];
     int stream = stream_of(x->g, r, by_label, &n->marks);
     const char *collective = k ? k->collective : NULL;
-    struct weir__check_meeting meeting;
-    bool meets = weir__check_find_meeting(x, n, rank, p->nranks, &meeting);
+    struct weir__check_membership found;
+    bool meets = weir__check_find_rendezvous(x, n, rank, p->nranks, &found);
     weir_status st;
 
     if (meets)
-        collective = meeting.name;
+        collective = found.name;
     if (stream < 0 || (op_of[v] = weir__check_add_op(p, rank, stream, n->name, collective)) < 0)
         return WEIR_ENOMEM;
     if (meets)
-        weir__check_set_needs(p, rank, op_of[v], meeting.needs, meeting.from, meeting.to);
+        weir__check_set_needs(p, rank, op_of[v], found.needs, found.from, found.to);
     st = set_demand(x->g, n, rank, &r->ops[op_of[v]]);
     for (int i = x->c.edges.first[v]; i < x->c.edges.first[v + 1] && !st; i++) {
         int before = x->c.edges.preds[i];

@@ -401,7 +401,7 @@ static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor 
     choose_streams(r);
     choose_limits(r);
     do {
-        /* Settled only then, because waiting for an instance lets go of the lock. */
+        /* Queued only then, because waiting for an instance lets go of the lock. */
         if ((st = acquire(r, &inst)) || (st = weir__stream_queue_deferred(r->caller)))
             return st;
         r->held = r->help && helping && helping->hold(plan->dev, true);

@@ -1,7 +1,7 @@
 /* The least that any placement takes: the longest chain, the fullest engine, the memory. */
 #include "graph/predict/tune_state.h"
 
-/* The longest way through one graph, by edges and by streams whose order stays. */
+/* The longest path through one graph, by edges and by streams whose order stays. */
 static weir_status longest_chain(struct weir__tuner *t, const struct weir__predict_graph *pg,
                                  const struct weir__sim_limits *limits, uint64_t *out)
 {

@@ -33,7 +33,7 @@ static bool is_other(const struct weir__tune_unit *u)
 
 /* ---- lists ---- */
 
-/* Scheduling by urgency in one graph: the node with the longest way behind it goes first,
+/* Scheduling by urgency in one graph: the node with the longest path behind it goes first,
  * to the stream where it ends first. Times are rough; the model judges the result. */
 struct list {
     struct weir__tuner *t;

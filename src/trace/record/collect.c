@@ -279,7 +279,7 @@ static bool add_op(struct collector *c, const struct weir__trace_record *r, uint
 
 /* The operator's parts are known: the times in their order. Two threads that read the
  * counter may be a few ticks apart. */
-static void settle_op(struct collector *c)
+static void order_times(struct collector *c)
 {
     weir_trace_op *op = &c->trace->ops[c->trace->nops - 1];
 
@@ -358,7 +358,7 @@ static bool take(struct collector *c, size_t *at)
         if (!add_part(c, p))
             return false;
     }
-    settle_op(c);
+    order_times(c);
     return true;
 }
 

@@ -47,10 +47,11 @@ static void copy_strided(const struct strided *a)
             to += at * a->copy.dst_stride[d];
             from += at * a->copy.src_stride[d];
         }
-        dst = a->packed && a->copy.way == WEIR__COPY_TO_HOST ? a->packed + i * (int64_t)elem
-                                                             : a->copy.dst + to * (int64_t)elem;
+        dst = a->packed && a->copy.direction == WEIR__COPY_TO_HOST
+                  ? a->packed + i * (int64_t)elem
+                  : a->copy.dst + to * (int64_t)elem;
         src = !a->copy.src ? (const char *)a->bytes + i * (int64_t)elem
-              : a->packed && a->copy.way == WEIR__COPY_FROM_HOST
+              : a->packed && a->copy.direction == WEIR__COPY_FROM_HOST
                   ? a->packed + i * (int64_t)elem
                   : a->copy.src + from * (int64_t)elem;
         memcpy(dst, src, elem);

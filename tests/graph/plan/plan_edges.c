@@ -344,9 +344,8 @@ TEST(plan_edges, asking_for_a_stream_of_a_merged_plan_ends)
             CHECK_OK(weir_buffer_used_on(b, lane));
         else
             CHECK_OK(weir_event_record(e, lane));
-        for (int i = 0; i < 5000 && !done; i++, pause_ms(1))
+        for (; !done; pause_ms(1))
             CHECK_OK(round ? weir_stream_query(lane, &done) : weir_event_query(e, &done));
-        CHECK(done);
     }
     weir_event_destroy(e);
     weir_buffer_free(b);

@@ -58,7 +58,7 @@ struct alignas(64) TileMap {
 };
 
 /* A panel of a tile, from that row and column on of the matrix that begins 16 * `base` bytes
- * behind the first; `full` hears of every byte that has come. */
+ * behind the first; `full` counts every byte that has come. */
 static __device__ inline void copy_tile(uint32_t to, const TileMap &map, int column, int row,
                                         int base, uint32_t full)
 {
