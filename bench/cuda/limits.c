@@ -153,7 +153,7 @@ static void bare_products(struct bare *b, weir_device *dev, const struct set *x)
         check(weir__cuda_product_workspace(&sink[i]));
     }
 #define BARE_PRODUCT(i)                                                                          \
-    bare_check(weir__cuda_product_multiply(&sink[i], p, p->best, 0, &no_stack,                   \
+    bare_check(weir__cuda_product_multiply(&sink[i], p, p->best, &no_stack,                      \
                                            weir_tensor_data(x->a[i]), weir_tensor_data(x->b[i]), \
                                            weir_tensor_data(x->c[i])))
     THROUGHPUT(work, "bare: one product, 64 cores each", "us", 40, BARE_PRODUCT(0), bare_sync(b));

@@ -377,9 +377,6 @@ weir_status weir__cuda_copy(struct weir__cuda_stream *s, weir__cu_stream stream,
 weir_status weir__cuda_copy_ready(struct weir__cuda_stream *s, const struct weir__copy *copy);
 /* Forgets copies that a lost GPU never came to. */
 void weir__cuda_copies_close(struct weir__cuda *dev);
-/* Between two places of the device. */
-weir_status weir__cuda_copy_within(struct weir__cuda *dev, weir__cu_stream stream,
-                                   const struct weir__copy *copy);
 /* The compiled variant of a source that a launch with these arguments needs. (L) */
 weir_status weir__cuda_find_function(struct weir__cuda *dev, const struct weir__code *code,
                                      const void *args, const struct weir__code_launch *launch,

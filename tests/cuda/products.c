@@ -2,6 +2,9 @@
 #include "gpu.h"
 #include "kept.h"
 
+#include "base/half.h"
+#include "cuda/product/product.h"
+
 enum { N = 16, BYTES = N * N * (int)sizeof(float) };
 
 /* Two products of x, one of them on a stream of its own if there are to be two, and beside each a
@@ -111,7 +114,7 @@ TEST(cuda_products, the_fastest_algorithm_is_found_by_timing_and_kept_for_later_
     fake->slow_algorithm(0); /* the library's own choice */
     CHECK_GT(algorithm_taken(fake, "cuda:0", false, &timed), 0);
     CHECK(timed);
-    CHECK_EQ(list_kept(path, ".way", NULL, 0), 1);
+    CHECK_EQ(list_kept(path, ".algorithm", NULL, 0), 1);
     fake->slow_algorithm(1); /* timed once more it would be another */
     CHECK_GT(algorithm_taken(fake, "cuda:0", false, &timed), 0);
     CHECK(!timed);
@@ -129,7 +132,7 @@ TEST(cuda_products, products_of_two_lanes_are_timed_beside_each_other_and_run_on
     CHECK_GT(algorithm_taken(fake, "cuda:0", true, &timed), 0);
     CHECK(timed);
     /* On its own, in this concurrent set, and both as one; and how the plan is made of them. */
-    CHECK_GT(list_kept(path, ".way", NULL, 0), 2);
+    CHECK_GT(list_kept(path, ".algorithm", NULL, 0), 2);
     CHECK_EQ(list_kept(path, ".plan", NULL, 0), 1);
     CHECK_GT(algorithm_taken(fake, "cuda:0", true, &timed), 0);
     CHECK(!timed);
@@ -146,7 +149,7 @@ TEST(cuda_products, a_cache_file_that_names_no_algorithm_is_refused)
     make_cache(path, sizeof path);
     fake->slow_algorithm(0);
     algorithm_taken(fake, "cuda:0", false, &timed);
-    CHECK_EQ(list_kept(path, ".way", name, sizeof name), 1);
+    CHECK_EQ(list_kept(path, ".algorithm", name, sizeof name), 1);
     CHECK((f = fopen(name, "r+b")) != NULL);
     CHECK(!fseek(f, -8, SEEK_END)); /* the last of the library's own bytes are not looked at, */
     fputs("garbage!", f);
@@ -206,4 +209,135 @@ TEST_TIMEOUT(cuda_products, a_call_that_fails_while_products_are_timed_leaves_th
         fake->live(text, sizeof text);
         CHECK_STR_EQ(text, "");
     }
+}
+
+/* ---- a bias of 16 bits ---- */
+
+struct biased {
+    int batch, m, n, k;
+    weir_dtype dtype;
+    weir_tensor *a, *b, *c, *bias;
+    float *values[3]; /* of a, b and bias */
+};
+
+/* Whole numbers: f32 holds their sums exactly, in any order. */
+static weir_tensor *whole_numbers(weir_stream *s, weir_dtype dtype, int n, int most, float **values)
+{
+    weir_tensor *wide, *t;
+    unsigned next = 12345;
+
+    CHECK((*values = malloc((size_t)n * sizeof **values)) != NULL);
+    for (int i = 0; i < n; i++) {
+        next = next * 1103515245u + 12345u;
+        (*values)[i] = (float)((int)(next >> 16) % (2 * most + 1) - most);
+    }
+    CHECK_OK(weir_tensor_from(s, WEIR_F32, 1, (int64_t[]){n}, *values, &wide));
+    CHECK_OK(weir_cast(wide, dtype, &t));
+    weir_tensor_release(wide);
+    return t;
+}
+
+static void check_once_rounded(const struct biased *x)
+{
+    int count = x->batch * x->m * x->n;
+    float *got = malloc((size_t)count * sizeof *got);
+    weir_tensor *wide;
+
+    CHECK(got != NULL);
+    CHECK_OK(weir_cast(x->c, WEIR_F32, &wide));
+    CHECK_OK(weir_tensor_read(wide, got, (size_t)count * sizeof *got));
+    for (int i = 0; i < count; i++) {
+        int which = i / (x->m * x->n), row = i / x->n % x->m, col = i % x->n;
+        const float *a = x->values[0] + (which * x->m + row) * x->k;
+        const float *b = x->values[1] + which * x->k * x->n + col;
+        float sum = x->values[2][col];
+
+        for (int k = 0; k < x->k; k++)
+            sum += a[k] * b[k * x->n];
+        CHECK_NEAR(got[i],
+                   x->dtype == WEIR_F16 ? weir__f16_to_f32(weir__f32_to_f16(sum))
+                                        : weir__bf16_to_f32(weir__f32_to_bf16(sum)),
+                   0);
+    }
+    weir_tensor_release(wide);
+    free(got);
+}
+
+/* Every algorithm that the library offers for it. */
+static void check_algorithms(weir_device *dev, struct biased *x)
+{
+    weir_stream *s = weir_stream_default(dev);
+    struct weir__cuda *gpu = weir__cuda_of(dev);
+    void *workspace = NULL;
+    struct weir__cuda_sink sink = {.dev = gpu, .cores = UINT32_MAX, .workspace = &workspace};
+    struct weir__product call = {.dtype = x->dtype,
+                                 .m = x->m,
+                                 .n = x->n,
+                                 .k = x->k,
+                                 .a_row = x->k,
+                                 .a_col = 1,
+                                 .b_row = x->n,
+                                 .b_col = 1,
+                                 .c_row = x->n,
+                                 .c_col = 1,
+                                 .bias_step = 1,
+                                 .ndims = 1,
+                                 .shape = {x->batch},
+                                 .a_step = {x->m * x->k},
+                                 .b_step = {x->k * x->n},
+                                 .c_step = {x->m * x->n}};
+    struct weir__cuda_product *p;
+    int n = 1;
+
+    x->a = whole_numbers(s, x->dtype, x->batch * x->m * x->k, 24, &x->values[0]);
+    x->b = whole_numbers(s, x->dtype, x->batch * x->k * x->n, 24, &x->values[1]);
+    x->bias = whole_numbers(s, x->dtype, x->n, 100, &x->values[2]);
+    CHECK_OK(weir_tensor_empty(s, x->dtype, 1, (int64_t[]){x->batch * x->m * x->n}, &x->c));
+    CHECK_OK(weir_device_sync(dev));
+    call.a = weir_tensor_data(x->a);
+    call.b = weir_tensor_data(x->b);
+    call.c = weir_tensor_data(x->c);
+    call.bias = weir_tensor_data(x->bias);
+    for (int i = 0; i < n; i++) {
+        bool pushed;
+
+        test_note("%s, %d of %d x %d x %d, algorithm %d", weir_dtype_name(x->dtype), x->batch, x->m,
+                  x->n, x->k, i);
+        weir__mutex_lock(&dev->lock);
+        pushed = weir__cuda_enter(gpu);
+        CHECK_OK(weir__cuda_tail(weir__cuda_stream_of(s), UINT32_MAX, &sink.stream));
+        CHECK_OK(weir__cuda_product_find(gpu, &call, UINT32_MAX, &p));
+        for (int t = 1; t < WEIR__CUDA_TARGETS && !i; t++)
+            weir__cuda_product_ask(gpu, p, t);
+        n = p->nalgorithms;
+        CHECK_OK(weir__cuda_product_workspace(&sink));
+        CHECK_OK(weir__cuda_product_issue(&sink, p, i, &call, 1));
+        weir__cuda_leave(gpu, pushed);
+        weir__mutex_unlock(&dev->lock);
+        check_once_rounded(x);
+    }
+    gpu->api->cu.memory_free((weir__cu_address)(uintptr_t)workspace);
+    weir_tensor_release(x->a);
+    weir_tensor_release(x->b);
+    weir_tensor_release(x->c);
+    weir_tensor_release(x->bias);
+    for (int i = 0; i < 3; i++)
+        free(x->values[i]);
+}
+
+TEST(cuda_products, every_algorithm_rounds_a_product_of_16_bits_and_its_bias_once)
+{
+    static const int sizes[][4] = {{1, 48, 48, 48},   {1, 64, 40, 96},  {2, 24, 32, 40},
+                                   {1, 1, 96, 304},   {3, 8, 8, 8},     {1, 16, 64, 1024},
+                                   {1, 128, 128, 64}, {1, 1, 128, 1024}};
+    weir_device *dev = open_gpu("cuda:0");
+
+    for (size_t i = 0; i < weir__countof(sizes); i++)
+        for (int half = 0; half < 2; half++)
+            check_algorithms(dev, &(struct biased){.batch = sizes[i][0],
+                                                   .m = sizes[i][1],
+                                                   .n = sizes[i][2],
+                                                   .k = sizes[i][3],
+                                                   .dtype = half ? WEIR_F16 : WEIR_BF16});
+    CHECK_OK(weir_device_close(dev));
 }

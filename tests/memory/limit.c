@@ -1,5 +1,6 @@
 /* A pool that may not grow: every rung of the ladder, and what is said at its end. */
 #include "helpers.h"
+#include <pthread.h>
 #include <sched.h>
 
 #include <stdlib.h>

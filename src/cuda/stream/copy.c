@@ -268,8 +268,8 @@ static weir_status copy_staged(struct weir__cuda_stream *s, weir__cu_stream stre
     return st;
 }
 
-weir_status weir__cuda_copy_within(struct weir__cuda *dev, weir__cu_stream stream,
-                                   const struct weir__copy *c)
+static weir_status copy_within(struct weir__cuda *dev, weir__cu_stream stream,
+                               const struct weir__copy *c)
 {
     struct strided args;
 
@@ -286,7 +286,7 @@ weir_status weir__cuda_copy(struct weir__cuda_stream *s, weir__cu_stream stream,
 {
     if (c->src && c->direction != WEIR__COPY_DEVICE)
         return copy_staged(s, stream, c);
-    return weir__cuda_copy_within(weir__cuda_of(s->base.dev), stream, c);
+    return copy_within(weir__cuda_of(s->base.dev), stream, c);
 }
 
 weir_status weir__cuda_copy_ready(struct weir__cuda_stream *s, const struct weir__copy *c)

@@ -282,6 +282,27 @@ static void put(int type, char *base, int64_t at, double value)
     }
 }
 
+static double rounded(int type, double value)
+{
+    char one[sizeof(double)];
+
+    put(type, one, 0, value);
+    return get(type, one, 0);
+}
+
+/* As an H200 has it: 16 bits are rounded before something is added to them, but for a bias where
+ * everything is aligned. */
+static bool rounds_first(const struct fake_product *p)
+{
+    uintptr_t at = (uintptr_t)p->a_at | (uintptr_t)p->b_at | (uintptr_t)p->c_at;
+    int64_t steps =
+        p->a.step | p->b.step | p->c.step | p->a.batch_step | p->b.batch_step | p->c.batch_step;
+
+    if (p->c.type != CUDA_R_16F && p->c.type != CUDA_R_16BF)
+        return false;
+    return p->beta != 0 || (p->desc.biased && (at % 16 || steps % 8));
+}
+
 static double element(const struct fake_product *p, int batch, int64_t row, int64_t col)
 {
     int64_t k = (int64_t)(p->desc.a_turned ? p->a.rows : p->a.cols);
@@ -296,6 +317,8 @@ static double element(const struct fake_product *p, int batch, int64_t row, int6
         sum += get(p->a.type, p->a_at, a0 + a) * get(p->b.type, p->b_at, b0 + b);
     }
     sum *= p->alpha;
+    if (rounds_first(p))
+        sum = rounded(p->c.type, sum);
     if (p->beta != 0)
         sum += p->beta * get(p->c.type, p->c_at, c);
     if (p->desc.biased)
