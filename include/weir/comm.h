@@ -42,7 +42,8 @@
 extern "C" {
 #endif
 
-#define WEIR_MAX_RANKS 64
+#define WEIR_MAX_RANKS 1024
+#define WEIR_MAX_COUNTED_RANKS 100 /* of calls with counts for each rank */
 
 typedef struct weir_group weir_group;
 typedef struct weir_rank weir_rank;

@@ -27,11 +27,13 @@
 
 #include "base/base.h"
 #include "base/lock.h"
+#include "comm/ranks.h"
 #include "comm/shown.h"
 #include "weir/comm.h"
 
 #define WEIR__GROUP_NAME 48
 #define WEIR__CHANNEL_NAME 80
+#define WEIR__FEW_RANKS 64
 
 struct weir_rank {
     weir_group *group;
@@ -45,13 +47,16 @@ struct weir_rank {
 struct weir__channel {
     struct weir__channel *next;
     weir_group *group;
-    uint64_t members;              /* bit per rank */
+    struct weir__ranks members;
+    int nmembers;
     char name[WEIR__CHANNEL_NAME]; /* "" for the whole group's */
-    /* Made so far, by rank: written under the lock of its device, read by anybody. */
-    _Alignas(WEIR__LINE) _Atomic uint64_t calls[WEIR_MAX_RANKS];
-    /* Under that lock: the queue of its latest calls, NULL if not known, and the first of them. */
-    const void *on[WEIR_MAX_RANKS];
-    uint64_t on_since[WEIR_MAX_RANKS];
+    _Alignas(WEIR__LINE) struct weir__caller {
+        _Atomic uint64_t calls; /* made so far: written under the lock of its device, read by
+                                 * anybody */
+        /* Under that lock: the queue of its latest calls, NULL if not known, and the first. */
+        const void *on;
+        uint64_t on_since;
+    } callers[]; /* by rank */
 };
 
 /* What a rank says it is about to do. Ranks that meet must agree on everything but `label`,
@@ -94,17 +99,25 @@ static inline const int64_t *weir__meet_counts(const struct weir__meet *meet, ui
     return (const int64_t *)(const void *)((const char *)meet + at);
 }
 
+/* Who is at a rendezvous, by rank. */
+struct weir__seats {
+    struct weir__seats *next;                /* of those that nobody uses */
+    struct weir__participant **participants; /* NULL: of another process */
+    const void **args;                       /* what kernels see as weir_block.peers */
+};
+
 struct weir__rendezvous {
     struct weir__rendezvous *next;
     struct weir__channel *channel;
     uint64_t call;
-    uint64_t arrived, left; /* bit per rank */
+    struct weir__ranks arrived, left;
+    int narrived, nleft; /* local.c's count of them */
     bool gathered;
     bool failed;       /* a part failed */
     uint64_t since_ns; /* when the first arrived; 0 if it does not time out */
     void *more;        /* the transport's */
-    struct weir__participant *participants[WEIR_MAX_RANKS]; /* NULL: of another process */
-    const void *args[WEIR_MAX_RANKS]; /* what kernels see as weir_block.peers */
+    struct weir__participant **participants; /* as in seats */
+    const void **args;
 };
 
 enum weir__participant_state {
@@ -124,6 +137,9 @@ struct weir__participant {
     struct weir__rendezvous *in;     /* from LAST or RUNS on */
     bool failed;                     /* OVER, but a part failed: as group->reason says */
     struct weir__rendezvous own;     /* a rendezvous lives with whoever came first */
+    /* Its seats, of a group of one process with at most so many ranks. */
+    struct weir__participant *few_participants[WEIR__FEW_RANKS];
+    const void *few_args[WEIR__FEW_RANKS];
     struct weir__participant *woken; /* the next in a list of those to be woken or brought on */
 };
 
@@ -178,6 +194,7 @@ struct weir_group {
     _Alignas(WEIR__LINE) struct weir__spin lock; /* of what follows, and of breaking */
     struct weir__rendezvous *rendezvous;
     struct weir__channel *channels; /* only grows */
+    struct weir__seats *seats;      /* local.c: of rendezvous of many ranks, to be used again */
     /* The thread that looks for late ranks (timer.c). */
     pthread_t timer;
     bool timed;
@@ -207,8 +224,8 @@ void weir__groups_each(void (*fn)(const weir_group *group, void *user), void *us
 /* Every participant of any group that waits for its peers to arrive, or to have run their parts,
  * and for which of them. `fn` is called under locks: it takes none and waits for nothing. */
 void weir__groups_each_participant(void (*fn)(const struct weir__participant *participant,
-                                              const weir_group *group, uint64_t missing,
-                                              void *user),
+                                              const weir_group *group,
+                                              const struct weir__ranks *missing, void *user),
                                    void *user);
 
 /* WEIR_OK, or WEIR_ESTATE with the reason. */
@@ -217,7 +234,7 @@ weir_status weir__group_check(const weir_group *group);
 /* The k-th call of a rank, counted from 0, is queued. */
 static inline bool weir__channel_called(const struct weir__channel *channel, int rank, uint64_t k)
 {
-    return atomic_load_explicit(&channel->calls[rank], memory_order_acquire) > k;
+    return atomic_load_explicit(&channel->callers[rank].calls, memory_order_acquire) > k;
 }
 /* Counts more calls of a rank, under the lock of its device, once they are queued: on the queue
  * `on`, NULL for several. */
@@ -227,12 +244,8 @@ void weir__channel_count(struct weir__channel *channel, int rank, uint64_t calls
 int weir__channel_blocker(const struct weir__channel *channel, int rank, const void *on);
 
 /* The channel of that name between the ranks of `members`; NULL when out of memory. */
-struct weir__channel *weir__group_channel(weir_group *group, const char *name, uint64_t members);
-
-static inline uint64_t weir__group_all(const weir_group *group)
-{
-    return group->nranks == 64 ? UINT64_MAX : (UINT64_C(1) << group->nranks) - 1;
-}
+struct weir__channel *weir__group_channel(weir_group *group, const char *name,
+                                          const struct weir__ranks *members);
 
 /* ---- offer.c ---- */
 

@@ -12,7 +12,8 @@ static struct weir__spin known_lock;
 static weir_group *known;
 static uint64_t serial;
 
-enum { RANK_BITS = 8 };
+enum { RANK_BITS = 12 };
+_Static_assert(WEIR_MAX_RANKS <= 1 << RANK_BITS, "an id has room for the rank");
 
 weir_status weir__group_check_options(int nranks, const weir_group_options *o)
 {
@@ -148,20 +149,21 @@ void weir__groups_each(void (*fn)(const weir_group *group, void *user), void *us
 }
 
 void weir__groups_each_participant(void (*fn)(const struct weir__participant *participant,
-                                              const weir_group *group, uint64_t missing,
-                                              void *user),
+                                              const weir_group *group,
+                                              const struct weir__ranks *missing, void *user),
                                    void *user)
 {
     weir__spin_lock(&known_lock);
     for (weir_group *g = known; g; g = g->next_known) {
         weir__spin_lock(&g->lock);
         for (const struct weir__rendezvous *m = g->rendezvous; m; m = m->next) {
-            uint64_t missing =
-                m->gathered ? m->arrived & ~m->left : m->channel->members & ~m->arrived;
+            const struct weir__ranks *here = m->gathered ? &m->left : &m->arrived;
+            struct weir__ranks missing =
+                weir__ranks_without(m->gathered ? &m->arrived : &m->channel->members, here);
 
-            for (uint64_t here = m->gathered ? m->left : m->arrived; here; here &= here - 1)
-                if (m->participants[__builtin_ctzll(here)])
-                    fn(m->participants[__builtin_ctzll(here)], g, missing, user);
+            WEIR__EACH_RANK(rank, here)
+                if (m->participants[rank])
+                    fn(m->participants[rank], g, &missing, user);
         }
         weir__spin_unlock(&g->lock);
     }
@@ -176,9 +178,11 @@ weir_status weir__group_check(const weir_group *g)
                       g->reason);
 }
 
-struct weir__channel *weir__group_channel(weir_group *g, const char *name, uint64_t members)
+struct weir__channel *weir__group_channel(weir_group *g, const char *name,
+                                          const struct weir__ranks *members)
 {
     struct weir__channel *made = NULL, *c;
+    size_t size = sizeof *made + (size_t)g->nranks * sizeof *made->callers;
 
     for (;;) {
         weir__spin_lock(&g->lock);
@@ -194,40 +198,39 @@ struct weir__channel *weir__group_channel(weir_group *g, const char *name, uint6
             weir__free(made);
             return c;
         }
-        if (!(made = weir__alloc_aligned(sizeof *made, WEIR__LINE))) {
+        if (!(made = weir__alloc_aligned(size, WEIR__LINE))) {
             weir__fail_nomem("opening a channel of group '%s'", g->name);
             return NULL;
         }
-        memset(made, 0, sizeof *made);
+        memset(made, 0, size);
         made->group = g;
-        made->members = members;
+        made->members = *members;
+        made->nmembers = weir__ranks_count(members);
         snprintf(made->name, sizeof made->name, "%s", name);
     }
 }
 
 void weir__channel_count(struct weir__channel *c, int rank, uint64_t calls, const void *on)
 {
-    uint64_t made = atomic_load_explicit(&c->calls[rank], memory_order_relaxed);
+    struct weir__caller *caller = &c->callers[rank];
+    uint64_t made = atomic_load_explicit(&caller->calls, memory_order_relaxed);
 
-    if (!on || c->on[rank] != on) {
-        c->on[rank] = on;
-        c->on_since[rank] = made;
+    if (!on || caller->on != on) {
+        caller->on = on;
+        caller->on_since = made;
     }
-    atomic_store_explicit(&c->calls[rank], made + calls, memory_order_release);
+    atomic_store_explicit(&caller->calls, made + calls, memory_order_release);
 }
 
 int weir__channel_blocker(const struct weir__channel *c, int rank, const void *on)
 {
-    uint64_t call = atomic_load_explicit(&c->calls[rank], memory_order_relaxed);
+    uint64_t call = atomic_load_explicit(&c->callers[rank].calls, memory_order_relaxed);
     const weir_rank *ranks = c->group->ranks;
 
-    for (uint64_t left = c->members; left; left &= left - 1) {
-        int other = __builtin_ctzll(left);
-
-        if (other != rank && ranks[other].dev == ranks[rank].dev && c->on[other] == on &&
-            c->on_since[other] <= call && weir__channel_called(c, other, call))
+    WEIR__EACH_RANK(other, &c->members)
+        if (other != rank && ranks[other].dev == ranks[rank].dev && c->callers[other].on == on &&
+            c->callers[other].on_since <= call && weir__channel_called(c, other, call))
             return other;
-    }
     return -1;
 }
 

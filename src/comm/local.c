@@ -4,11 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static uint64_t bit(int rank)
-{
-    return UINT64_C(1) << rank;
-}
-
 /* ---- lists of participants to be woken, once the lock is free ---- */
 
 static void add_woken(struct weir__participant **list, struct weir__participant *participant)
@@ -31,8 +26,8 @@ static void wake_all(struct weir__participant *list)
 static void release(struct weir__rendezvous *m, const struct weir__participant *self,
                     enum weir__participant_state state, struct weir__participant **list)
 {
-    for (uint64_t left = m->arrived; left; left &= left - 1) {
-        struct weir__participant *participant = m->participants[__builtin_ctzll(left)];
+    WEIR__EACH_RANK(rank, &m->arrived) {
+        struct weir__participant *participant = m->participants[rank];
 
         participant->failed = m->failed;
         if (participant == self)
@@ -54,13 +49,46 @@ static struct weir__rendezvous *find(const weir_group *g, const struct weir__cha
     return m;
 }
 
-static void forget(weir_group *g, const struct weir__rendezvous *m)
+/* Its seats stay as they are while the lock is held. */
+static void forget(weir_group *g, struct weir__rendezvous *m)
 {
     struct weir__rendezvous **at = &g->rendezvous;
+    struct weir__seats *seats = m->more;
 
     while (*at != m)
         at = &(*at)->next;
     *at = m->next;
+    if (seats) {
+        seats->next = g->seats;
+        g->seats = seats;
+        m->more = NULL;
+    }
+}
+
+/* Room for everybody: few sit with whoever came first. False when out of memory. */
+static bool take_seats(weir_group *g, struct weir__participant *participant)
+{
+    struct weir__rendezvous *m = &participant->own;
+    struct weir__seats *seats = g->seats;
+    size_t n = (size_t)g->nranks;
+
+    m->more = NULL;
+    m->participants = participant->few_participants;
+    m->args = participant->few_args;
+    if (g->nranks <= WEIR__FEW_RANKS)
+        return true;
+    if (seats) {
+        g->seats = seats->next;
+    } else {
+        if (!(seats = weir__malloc(sizeof *seats + n * (sizeof(void *) + sizeof(void *)))))
+            return false;
+        seats->participants = (void *)(seats + 1);
+        seats->args = (void *)(seats->participants + n);
+    }
+    m->more = seats;
+    m->participants = seats->participants;
+    m->args = seats->args;
+    return true;
 }
 
 /* The first reason is kept. Whoever waits for ranks that will not come is let go; gathered
@@ -90,9 +118,12 @@ static struct weir__rendezvous *begin_rendezvous(weir_group *g,
 {
     struct weir__rendezvous *m = &participant->own;
 
+    if (!take_seats(g, participant))
+        return NULL;
     m->channel = meet->channel;
     m->call = call;
-    m->arrived = m->left = 0;
+    m->arrived = m->left = (struct weir__ranks){{0}};
+    m->narrived = m->nleft = 0;
     m->gathered = m->failed = false;
     m->since_ns = meet->timed && g->timed ? weir__clock_ns() : 0;
     m->next = g->rendezvous;
@@ -102,17 +133,21 @@ static struct weir__rendezvous *begin_rendezvous(weir_group *g,
 
 static const struct weir__meet *anybody(const struct weir__rendezvous *m)
 {
-    return m->args[__builtin_ctzll(m->arrived)];
+    return m->args[weir__ranks_next(&m->arrived, 0)];
 }
 
+/* Whoever is there fits each other, so one stands for all but for counts, which are of pairs. */
 static bool fits_all(const struct weir__rendezvous *m, const struct weir__meet *meet, uint64_t call,
                      char *text, size_t size)
 {
     char where[120], differ[270];
 
-    for (uint64_t left = m->arrived; left; left &= left - 1) {
-        if (weir__offers_fit(m->args[__builtin_ctzll(left)], meet, differ, sizeof differ))
+    WEIR__EACH_RANK(rank, &m->arrived) {
+        if (weir__offers_fit(m->args[rank], meet, differ, sizeof differ)) {
+            if (!meet->offer.send)
+                break;
             continue;
+        }
         weir__call_text(meet, call, where, sizeof where);
         snprintf(text, size, "%s: %s", where, differ);
         return false;
@@ -131,6 +166,12 @@ static weir_status local_open(weir_group *g)
 static void local_close(weir_group *g)
 {
     weir__timer_stop(g);
+    while (g->seats) {
+        struct weir__seats *seats = g->seats;
+
+        g->seats = seats->next;
+        weir__free(seats);
+    }
 }
 
 static bool local_arrive(struct weir__participant *participant, const struct weir__meet *meet,
@@ -148,15 +189,15 @@ static bool local_arrive(struct weir__participant *participant, const struct wei
     m = find(g, channel, call);
     if (!g->broken && m && !fits_all(m, meet, call, text, sizeof text))
         break_group(g, WEIR_EINVAL, text, &woken);
+    if (!g->broken && !m && !(m = begin_rendezvous(g, participant, meet, call)))
+        break_group(g, WEIR_ENOMEM, "out of host memory for ranks that meet", &woken);
     if (g->broken) {
         participant->state = WEIR__PARTICIPANT_REFUSED;
     } else {
-        if (!m)
-            m = begin_rendezvous(g, participant, meet, call);
         m->participants[meet->rank] = participant;
         m->args[meet->rank] = meet;
-        m->arrived |= bit(meet->rank);
-        m->gathered = m->arrived == channel->members;
+        weir__ranks_add(&m->arrived, meet->rank);
+        m->gathered = ++m->narrived == channel->nmembers;
         participant->in = m;
         participant->state = m->gathered ? WEIR__PARTICIPANT_LAST : WEIR__PARTICIPANT_WAITS;
         parked = !m->gathered;
@@ -221,8 +262,8 @@ static bool local_depart(struct weir__participant *participant, weir_status stat
 
     weir__spin_lock(&g->lock);
     note_failure(g, m, participant->rank, status, text, &woken);
-    m->left |= bit(participant->rank);
-    last = m->left == m->arrived;
+    weir__ranks_add(&m->left, participant->rank);
+    last = ++m->nleft == m->narrived;
     participant->state = last ? WEIR__PARTICIPANT_OVER : WEIR__PARTICIPANT_LEAVES;
     if (last) {
         forget(g, m);
@@ -259,17 +300,18 @@ const struct weir__transport weir__local_transport = {
 static void late_text(const weir_group *g, const struct weir__rendezvous *m, char *text,
                       size_t size)
 {
-    uint64_t missing = m->channel->members & ~m->arrived;
+    struct weir__ranks missing = weir__ranks_without(&m->channel->members, &m->arrived);
+    const char *comma = "";
     char where[160];
     int n;
 
     weir__call_text(anybody(m), m->call, where, sizeof where);
     n = snprintf(text, size, "%s timed out after %.3g s:", where, (double)g->timeout_ns / 1e9);
-    for (int i = 0; missing && n > 0 && (size_t)n < size; missing &= missing - 1, i++) {
-        const weir_rank *rank = &g->ranks[__builtin_ctzll(missing)];
-
-        n += snprintf(text + n, size - (size_t)n, "%s rank %d on %s", i ? "," : "", rank->index,
-                      rank->device);
+    WEIR__EACH_RANK(i, &missing) {
+        if (n < 0 || (size_t)n >= size)
+            break;
+        n += snprintf(text + n, size - (size_t)n, "%s rank %d on %s", comma, i, g->ranks[i].device);
+        comma = ",";
     }
     if (n > 0 && (size_t)n < size)
         snprintf(text + n, size - (size_t)n, " did not arrive");

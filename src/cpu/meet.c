@@ -7,7 +7,7 @@ enum { ALL_PARTS_NS = 4000 }; /* a collective below this is run by the last to a
 static uint64_t parts_ns(const struct weir__soft_stream *s, const struct weir__cmd *cmd)
 {
     return (uint64_t)cmd->work_ns * cmd->blocks * cmd->phases *
-           (uint64_t)__builtin_popcountll(s->participant.in->arrived);
+           (uint64_t)s->participant.in->channel->nmembers;
 }
 
 /* The last to arrive runs everybody's part, on the core it has: the others are parked and
@@ -19,12 +19,12 @@ static void run_all_parts(struct weir__worker *w, struct weir__soft_stream *s,
     int failed = 0;
 
     s->run.parted = false;
-    for (uint64_t left = s->participant.in->arrived; left; left &= left - 1) {
-        struct weir__soft_stream *peer = weir__soft_peer(s, __builtin_ctzll(left));
-        const struct weir__cmd *part = weir__soft_peer_cmd(s, __builtin_ctzll(left));
+    WEIR__EACH_RANK(rank, &s->participant.in->arrived) {
+        struct weir__soft_stream *peer = weir__soft_peer(s, rank);
+        const struct weir__cmd *part = weir__soft_peer_cmd(s, rank);
         uint64_t from = weir__trace_on() ? weir__worker_ticks(w) : 0;
 
-        failed = __builtin_ctzll(left);
+        failed = rank;
         weir__worker_run_alone(w, s, part);
         if (from) { /* the peer's part took no core of its device */
             w->grant = peer == s ? mine : none;

@@ -99,6 +99,7 @@ struct weir__code_tiled {
     uint32_t tile_rows; /* 256 at most */
 };
 #define WEIR__CODE_TILED 3
+#define WEIR__CODE_RANKS 64 /* whose memory a part of a collective names in its arguments */
 
 struct weir__text;
 

@@ -147,6 +147,7 @@ struct weir__driver_collectives {
     bool between_processes;
     /* How, with the device as user; NULL: it is the host's (comm/procs/share.h). */
     const struct weir__sharing *sharing;
+    int most_ranks; /* of a group of one process; 0: WEIR_MAX_RANKS */
 };
 
 /* Order and memory across devices. Without this group the host waits between two devices of

@@ -7,6 +7,15 @@
 
 static weir_status check_devices(weir_device *const *devices, int nranks)
 {
+    int most = devices[0] && devices[0]->driver->collectives
+                   ? devices[0]->driver->collectives->most_ranks
+                   : 0;
+
+    if (most && nranks > most)
+        return weir__fail(WEIR_ERANGE,
+                          "a group of %d ranks: on %s, in one process, it has at most %d; "
+                          "processes with a GPU each have more by engine nccl",
+                          nranks, devices[0]->props.name, most);
     for (int i = 0; i < nranks; i++) {
         if (!devices[i])
             return weir__fail(WEIR_EINVAL, "a group of %d ranks: the device of rank %d is NULL",
@@ -55,6 +64,7 @@ weir_status weir_group_create(weir_device *const *devices, int nranks,
                               const weir_group_options *options, weir_group **out)
 {
     weir_group_options o;
+    struct weir__ranks all;
     weir_group *g;
     weir_status st = WEIR__TAKE(&o, options, "options of a group");
 
@@ -75,8 +85,9 @@ weir_status weir_group_create(weir_device *const *devices, int nranks,
         g->ranks[i].dev = devices[i];
         snprintf(g->ranks[i].device, sizeof g->ranks[i].device, "%s", devices[i]->label);
     }
+    all = weir__ranks_all(nranks);
     g->explain = devices[0]->driver->collectives->explain;
-    if (!(g->whole = weir__group_channel(g, "", weir__group_all(g))) ||
+    if (!(g->whole = weir__group_channel(g, "", &all)) ||
         (is_real_time(devices[0]) && (st = weir__timer_start(g)))) {
         st = st ? st : WEIR_ENOMEM;
         weir__group_free(g);

@@ -44,6 +44,7 @@ static weir_status make_group(weir_device *dev, const weir_group_options *option
                               struct weir__procs_group *procs, weir_group **out)
 {
     weir_group_options o = *options;
+    struct weir__ranks all = weir__ranks_all(nranks);
     int self = weir__procs_group_self(procs);
     weir_group *g;
     weir_status st;
@@ -63,7 +64,7 @@ static weir_status make_group(weir_device *dev, const weir_group_options *option
                 g->ranks[i].device, sizeof g->ranks[i].device, "process %u",
                 weir__procs_group_world(procs)->peers[weir__procs_group_world_rank(procs, i)].pid);
     }
-    if (!(g->whole = weir__group_channel(g, "", weir__group_all(g)))) {
+    if (!(g->whole = weir__group_channel(g, "", &all))) {
         weir__group_free(g);
         return WEIR_ENOMEM;
     }

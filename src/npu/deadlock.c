@@ -13,7 +13,7 @@ struct view {
 };
 
 static void see_participant(const struct weir__participant *participant, const weir_group *group,
-                            uint64_t missing, void *user)
+                            const struct weir__ranks *missing, void *user)
 {
     struct view *view = user;
     struct weir__npu_stream *s;
@@ -22,14 +22,14 @@ static void see_participant(const struct weir__participant *participant, const w
         return;
     s = weir__npu_stream_of(weir__containerof(participant, struct weir__soft_stream, participant));
     s->group = participant->in->channel->group;
-    s->missing = missing;
-    for (; missing; missing &= missing - 1) {
-        int rank = __builtin_ctzll(missing);
-
-        if (!weir__channel_called(participant->in->channel, rank, participant->in->call))
-            s->uncalled |= UINT64_C(1) << rank;
-    }
-    if (s->uncalled)
+    s->missing = *missing;
+    s->uncalled = (struct weir__ranks){{0}};
+    WEIR__EACH_RANK(rank, missing)
+        if (!weir__channel_called(participant->in->channel, rank, participant->in->call)) {
+            weir__ranks_add(&s->uncalled, rank);
+            s->lacks_calls = true;
+        }
+    if (s->lacks_calls)
         view->awaiting = s;
 }
 
@@ -54,7 +54,7 @@ static struct weir__npu_stream *look(const struct weir__npu_clock_group *c)
             struct weir__npu_stream *s = c->members[i]->streams[k];
 
             s->group = NULL;
-            s->missing = s->uncalled = 0;
+            s->lacks_calls = false;
         }
     weir__groups_each_participant(see_participant, &view);
     return view.awaiting;
@@ -117,12 +117,10 @@ static void add_ranks(const struct weir__npu_stream *s, struct weir__text *text)
 {
     const char *comma = "";
 
-    for (uint64_t left = s->missing; left; left &= left - 1) {
-        int rank = __builtin_ctzll(left);
-
+    WEIR__EACH_RANK(rank, &s->missing) {
         weir__text_add(text, "%s rank %d (device %llu%s)", comma, rank,
                        (unsigned long long)s->group->ranks[rank].dev->id,
-                       s->uncalled >> rank & 1 ? "; not called" : "");
+                       weir__ranks_has(&s->uncalled, rank) ? "; not called" : "");
         comma = ",";
     }
     weir__text_add(text, " of group '%s'", s->group->name);

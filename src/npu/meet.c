@@ -8,6 +8,13 @@
  */
 #include "npu/npu.h"
 
+static uint32_t span_of_pair(const struct weir__model *model, const struct weir__ranks *pair)
+{
+    int first = weir__ranks_next(pair, 0);
+
+    return weir__span_between(model, (uint32_t)first, (uint32_t)weir__ranks_next(pair, first + 1));
+}
+
 void weir__npu_collective_op(struct weir__npu_stream *s, const struct weir__cmd *cmd,
                              struct weir__load *load)
 {
@@ -15,13 +22,12 @@ void weir__npu_collective_op(struct weir__npu_stream *s, const struct weir__cmd 
     const struct weir__meet *meet = (const void *)cmd->args;
     struct weir__collective c = {
         .kind = weir__collective_kind(meet->offer.what),
-        .nranks = (uint32_t)__builtin_popcountll(meet->channel->members),
+        .nranks = (uint32_t)meet->channel->nmembers,
         .bytes = load->bytes,
     };
 
     if (c.kind == WEIR__SEND && c.nranks == 2) /* of its members, the first and the last */
-        c.span = weir__span_between(model, (uint32_t)__builtin_ctzll(meet->channel->members),
-                                    63 - (uint32_t)__builtin_clzll(meet->channel->members));
+        c.span = span_of_pair(model, &meet->channel->members);
     if (cmd->u.fn) {
         weir__model_group_op(model, load, &c, &s->op);
     } else { /* a stand-in, whose file says what it is and moves */
@@ -38,9 +44,8 @@ void weir__npu_collective_op(struct weir__npu_stream *s, const struct weir__cmd 
 /* Nobody goes on before `at` whom the stream meets. */
 static void agree(const struct weir__npu_stream *s, bool leaving, uint64_t at)
 {
-    for (uint64_t left = s->soft.participant.in->arrived; left; left &= left - 1) {
-        struct weir__npu_stream *peer =
-            weir__npu_stream_of(weir__soft_peer(&s->soft, __builtin_ctzll(left)));
+    WEIR__EACH_RANK(rank, &s->soft.participant.in->arrived) {
+        struct weir__npu_stream *peer = weir__npu_stream_of(weir__soft_peer(&s->soft, rank));
         _Atomic uint64_t *to = leaving ? &peer->leaves_at : &peer->meets_at;
         uint64_t seen = atomic_load(to);
 
@@ -53,9 +58,8 @@ static uint64_t latest(const struct weir__npu_stream *s)
 {
     uint64_t at = 0;
 
-    for (uint64_t left = s->soft.participant.in->arrived; left; left &= left - 1) {
-        const struct weir__npu_stream *peer =
-            weir__npu_stream_of(weir__soft_peer(&s->soft, __builtin_ctzll(left)));
+    WEIR__EACH_RANK(rank, &s->soft.participant.in->arrived) {
+        const struct weir__npu_stream *peer = weir__npu_stream_of(weir__soft_peer(&s->soft, rank));
         uint64_t now = atomic_load(&weir__npu_of(peer)->now_ps);
 
         at = now > at ? now : at;

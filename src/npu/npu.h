@@ -32,7 +32,8 @@ struct weir__npu_stream {
     _Atomic uint64_t meets_at, leaves_at;
     /* deadlock.c: what the rendezvous it waits in lacks, while nothing moves. */
     weir_group *group;
-    uint64_t missing, uncalled; /* bit per rank; of the missing: those whose call is not queued */
+    struct weir__ranks missing, uncalled; /* of the missing: those whose call is not queued */
+    bool lacks_calls;
 };
 
 struct weir__npu {

@@ -149,7 +149,7 @@ static void see_device(struct snapshot *all, weir_device *dev)
 
 /* A participant that waits for the ranks in `missing`. */
 static void see_participant(const struct weir__participant *participant, const weir_group *group,
-                            uint64_t missing, void *user)
+                            const struct weir__ranks *missing, void *user)
 {
     struct snapshot *all = user;
 
@@ -159,9 +159,11 @@ static void see_participant(const struct weir__participant *participant, const w
         if (&k->stream->participant != participant)
             continue;
         k->why = FOR_PEERS;
-        for (; missing && k->nmissing < MOST_MISSING; missing &= missing - 1, k->nmissing++) {
-            k->ranks[k->nmissing] = __builtin_ctzll(missing);
-            k->missing[k->nmissing] = group->ranks[__builtin_ctzll(missing)].dev;
+        WEIR__EACH_RANK(rank, missing) {
+            if (k->nmissing == MOST_MISSING)
+                break;
+            k->ranks[k->nmissing] = rank;
+            k->missing[k->nmissing++] = group->ranks[rank].dev;
         }
     }
 }

@@ -49,7 +49,7 @@ weir_status weir__member_channel(const struct weir__member *member, const char *
 {
     weir_group *g = rank->group;
     int peer = member->to >= 0 ? member->to : member->from;
-    uint64_t members = weir__group_all(g);
+    struct weir__ranks members = weir__ranks_all(g->nranks);
     char name[WEIR__CHANNEL_NAME];
 
     if (peer < 0 && !*member->name) {
@@ -64,8 +64,9 @@ weir_status weir__member_channel(const struct weir__member *member, const char *
                               rank->index, g->name, peer);
         snprintf(name, sizeof name, "pair %d to %d", member->to >= 0 ? rank->index : peer,
                  member->to >= 0 ? peer : rank->index);
-        members = UINT64_C(1) << rank->index | UINT64_C(1) << peer;
+        members = weir__ranks_one(rank->index);
+        weir__ranks_add(&members, peer);
     }
-    *out = weir__group_channel(g, name, members);
+    *out = weir__group_channel(g, name, &members);
     return *out ? WEIR_OK : WEIR_ENOMEM;
 }

@@ -259,7 +259,7 @@ TEST(errors, calls_that_cannot_be_are_refused_at_once)
     CHECK_STATUS(weir_all_to_all_counts(w.rank[0], x, counts, counts, &y), WEIR_ERANGE);
     CHECK_STATUS(weir_all_to_all_into(w.rank[0], x, x), WEIR_ESHAPE);
     CHECK_STATUS(weir_group_create(w.dev, 0, NULL, &group), WEIR_ERANGE);
-    CHECK_STATUS(weir_group_create(w.dev, 65, NULL, &group), WEIR_ERANGE);
+    CHECK_STATUS(weir_group_create(w.dev, WEIR_MAX_RANKS + 1, NULL, &group), WEIR_ERANGE);
     CHECK_STATUS(weir_group_create((weir_device *[]){w.dev[0], NULL}, 2, NULL, &group),
                  WEIR_EINVAL);
     CHECK(!weir_group_rank(w.group, 2));

@@ -9,11 +9,6 @@
 
 #include "comm/procs/engine.h"
 
-static uint64_t bit(int rank)
-{
-    return weir__rank_bit(rank);
-}
-
 static const struct weir__engine *engine_of(const struct weir__procs_group *p)
 {
     return p->world->engine;
@@ -57,12 +52,13 @@ static void begin(struct weir__procs_group *p, struct weir__participant *partici
 
     m->channel = meet->channel;
     m->call = call;
-    m->arrived = bit(p->self);
-    m->left = 0;
+    m->arrived = weir__ranks_one(p->self);
+    m->left = (struct weir__ranks){{0}};
     m->gathered = m->failed = false;
     m->since_ns = meet->timed && g->timeout_ns >= 0 ? weir__clock_ns() : 0;
     m->more = v;
-    memset(m->participants, 0, (size_t)g->nranks * sizeof *m->participants);
+    m->participants = v->participants;
+    m->args = v->seats;
     m->participants[p->self] = participant;
     m->args[p->self] = meet;
     participant->in = m;
@@ -151,16 +147,14 @@ static void let_run(struct weir__procs_group *p, struct weir__rendezvous *m,
 }
 
 /* The first of the ranks that will not come any more; -1: none. */
-static int find_gone(const struct weir__procs_group *p, uint64_t ranks)
+static int find_gone(const struct weir__procs_group *p, const struct weir__ranks *ranks)
 {
-    uint64_t closed = engine_of(p)->closed ? engine_of(p)->closed(p) : 0;
+    const struct weir__engine *engine = engine_of(p);
 
-    for (; ranks; ranks &= ranks - 1) {
-        int rank = __builtin_ctzll(ranks);
-
-        if (closed & bit(rank) || atomic_load(&p->world->peers[p->world_rank[rank]].gone))
+    WEIR__EACH_RANK(rank, ranks)
+        if (rank != p->self && ((engine->closed && engine->closed(p, rank)) ||
+                                atomic_load(&p->world->peers[p->world_rank[rank]].gone)))
             return rank;
-    }
     return -1;
 }
 
@@ -176,13 +170,18 @@ static void say_gone(const struct weir__procs_group *p, int rank, char *text, si
         snprintf(text, size, "rank %d of the group: %s", rank, peer->text);
 }
 
-static void say_late(const struct weir__procs_group *p, uint64_t missing, char *text, size_t size)
+static void say_late(const struct weir__procs_group *p, const struct weir__ranks *missing,
+                     char *text, size_t size)
 {
+    const char *comma = "";
     int n = snprintf(text, size, "timed out after %.3g s:", (double)p->group->timeout_ns / 1e9);
 
-    for (int i = 0; missing && (size_t)n < size; missing &= missing - 1, i++)
-        n += snprintf(text + n, size - (size_t)n, "%s rank %d", i ? "," : "",
-                      __builtin_ctzll(missing));
+    WEIR__EACH_RANK(rank, missing) {
+        if ((size_t)n >= size)
+            break;
+        n += snprintf(text + n, size - (size_t)n, "%s rank %d", comma, rank);
+        comma = ",";
+    }
     if ((size_t)n < size)
         snprintf(text + n, size - (size_t)n, " did not arrive");
 }
@@ -190,10 +189,10 @@ static void say_late(const struct weir__procs_group *p, uint64_t missing, char *
 static void look_at_waiting(struct weir__procs_group *p, struct weir__rendezvous *m,
                             uint64_t now_ns, struct weir__participant **woken)
 {
-    uint64_t arrived = bit(p->self), missing;
+    struct weir__ranks arrived, missing;
     char text[500];
     /* Who has gone is asked for first: it may have arrived before. */
-    int gone = find_gone(p, m->channel->members & ~bit(p->self));
+    int gone = find_gone(p, &m->channel->members);
     enum weir__step step = engine_of(p)->meet(p, m, &arrived, woken);
 
     if (step == WEIR__STEP_BROKE)
@@ -205,13 +204,14 @@ static void look_at_waiting(struct weir__procs_group *p, struct weir__rendezvous
     weir__spin_lock(&p->group->lock);
     m->arrived = arrived;
     weir__spin_unlock(&p->group->lock);
-    missing = m->channel->members & ~arrived;
-    if (gone >= 0 && (gone = find_gone(p, missing)) >= 0) {
+    missing = weir__ranks_without(&m->channel->members, &arrived);
+    if (gone >= 0 && (gone = find_gone(p, &missing)) >= 0) {
         say_gone(p, gone, text, sizeof text);
         weir__procs_break_over(p, m, WEIR_EUNAVAILABLE, text, woken);
-    } else if (m->since_ns && now_ns > m->since_ns && missing &&
+    } else if (m->since_ns && now_ns > m->since_ns &&
+               weir__ranks_next(&missing, 0) >= 0 &&
                now_ns - m->since_ns >= (uint64_t)p->group->timeout_ns) {
-        say_late(p, missing, text, sizeof text);
+        say_late(p, &missing, text, sizeof text);
         weir__procs_break_over(p, m, WEIR_ETIMEDOUT, text, woken);
     }
 }
@@ -219,7 +219,7 @@ static void look_at_waiting(struct weir__procs_group *p, struct weir__rendezvous
 static void look_at_leaving(struct weir__procs_group *p, struct weir__rendezvous *m,
                             struct weir__participant **woken)
 {
-    uint64_t left = 0;
+    struct weir__ranks left = {{0}};
     enum weir__step step = engine_of(p)->left(p, m, &left, woken);
 
     if (step == WEIR__STEP_BROKE)

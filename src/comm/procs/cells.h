@@ -1,14 +1,15 @@
 /* Where ranks of one host meet: cells in shared memory, which every rank reads and writes.
  *
  * The k-th call of a channel has cell k % WEIR__CELLS of the channel, in generation k /
- * WEIR__CELLS. A rank writes its record, then its bit of `arrived`. When all bits are there
- * everybody may read everybody's memory, and sets its bit of `left` when it has done so. A rank
- * that sees all bits of `left` sets its bit of `acked`; the last one empties the cell for the next
- * generation. A rank that gives the call up sets its bit of `failed` before its memory may change:
+ * WEIR__CELLS. A rank writes its record, then its bit of `arrived`, then counts itself. When all are
+ * there everybody may read everybody's memory, and counts itself as having left when it has done so.
+ * A rank that sees that all have left counts as acked; the last one empties the cell for the next
+ * generation. A rank that gives the call up sets `failed` before its memory may change:
  *
  *   who        writes, then reads                 partner   writes, then reads       so
- *   a reader   left, then failed                  gives up  failed, then goes on     garbage that
- * was read is known arriver    its bit of arrived, then others'   arriver   the same one sees both
+ *   a reader   nleft, then failed                 gives up  failed, then goes on     it is known that
+ *                                                                                    garbage was read
+ *   arriver    its bit of arrived, then others'   arriver   the same                 one sees both
  */
 #ifndef WEIR_COMM_PROCS_CELLS_H
 #define WEIR_COMM_PROCS_CELLS_H
@@ -35,15 +36,17 @@ struct weir__record {
 
 struct weir__cell {
     _Alignas(64) _Atomic uint64_t generation;
-    _Atomic uint64_t arrived, left, acked, failed; /* bit per rank of the group */
-    _Atomic uint32_t wanted;                       /* somebody waits for the next generation */
+    _Atomic uint32_t narrived, nleft, nacked;     /* how many have */
+    _Atomic uint32_t failed;                      /* somebody has given it up */
+    _Atomic uint32_t wanted;                      /* somebody waits for the next generation */
+    _Atomic uint64_t arrived[WEIR__RANK_WORDS];   /* bit per rank of the group */
     struct weir__record records[];                 /* by member */
 };
 
 /* The beginning of the shared memory. Cells of the whole group follow, then those of each pair. */
 struct weir__cells {
-    _Alignas(64) _Atomic uint64_t closed; /* ranks that have destroyed the group */
-    char room[4096 - 64];
+    _Alignas(64) _Atomic uint64_t closed[WEIR__RANK_WORDS]; /* who has destroyed the group */
+    char room[4096 - sizeof(uint64_t[WEIR__RANK_WORDS])];
 };
 
 size_t weir__cells_size(int ranks);
@@ -53,7 +56,7 @@ struct weir__cell *weir__cell_of(struct weir__cells *cells, const struct weir__c
 /* Which record of its cell is that rank's. */
 static inline int weir__cell_place(const struct weir__channel *channel, int rank)
 {
-    return __builtin_popcountll(channel->members & ((UINT64_C(1) << rank) - 1));
+    return *channel->name ? weir__ranks_below(&channel->members, rank) : rank;
 }
 
 #endif

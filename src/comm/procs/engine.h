@@ -34,6 +34,9 @@ struct weir__visit {
         void *piece;
         size_t bytes;
     } staged[WEIR__CODE_SHOWN];
+    /* Seats of the rendezvous: by rank, behind the arguments. */
+    struct weir__participant **participants;
+    const void **seats;
     struct weir__record record;
     _Alignas(16) unsigned char args[][WEIR_ARGS_MAX]; /* of peers, with pointers of this process */
 };
@@ -45,7 +48,6 @@ struct weir__procs_group {
     char key[WEIR__WIRE_KEY];
     int self;
     int ranks;
-    int world_rank[WEIR_MAX_RANKS];
     struct weir__cells *cells; /* shm */
     bool owns_cells;
     struct weir__reached *reached; /* the cells of others */
@@ -54,6 +56,7 @@ struct weir__procs_group {
     struct weir__visit *idle; /* under world->lock */
     weir_status early;        /* others broke it before it was made here */
     char early_text[WEIR__WIRE_TEXT];
+    int world_rank[]; /* by rank */
 };
 
 enum weir__step {
@@ -72,7 +75,8 @@ struct weir__engine {
     weir_status (*join)(struct weir__world *world, int64_t timeout_ns);
     void (*part)(struct weir__world *world);
     /* A group's own. `open` meets the other members; bits are ranks of the world. */
-    weir_status (*open)(struct weir__procs_group *p, uint64_t members, int64_t timeout_ns);
+    weir_status (*open)(struct weir__procs_group *p, const struct weir__ranks *members,
+                        int64_t timeout_ns);
     void (*close)(struct weir__procs_group *p);
     /* Fills the visit, whose record is there; false with the error said. Takes no lock. */
     bool (*show)(struct weir__procs_group *p, struct weir__visit *visit,
@@ -80,17 +84,18 @@ struct weir__engine {
                  int nshown);
     /* `arrived` gets the members that are known to be here. */
     enum weir__step (*meet)(struct weir__procs_group *p, struct weir__rendezvous *m,
-                            uint64_t *arrived, struct weir__participant **woken);
+                            struct weir__ranks *arrived, struct weir__participant **woken);
     /* Queues the part on the device's own queue instead of the part's kernel; called without locks
      * when all are there. NULL: parts are kernels. */
     weir_status (*run)(struct weir__procs_group *p, struct weir__rendezvous *m, void *queue);
     void (*leave)(struct weir__procs_group *p, struct weir__rendezvous *m, bool failed);
     /* `left` gets the members that are known to be done. */
-    enum weir__step (*left)(struct weir__procs_group *p, struct weir__rendezvous *m, uint64_t *left,
+    enum weir__step (*left)(struct weir__procs_group *p, struct weir__rendezvous *m,
+                            struct weir__ranks *left,
                             struct weir__participant **woken);
     void (*give_up)(struct weir__procs_group *p, struct weir__rendezvous *m);
-    /* Ranks that will never come to this group again. NULL: the link knows all. */
-    uint64_t (*closed)(const struct weir__procs_group *p);
+    /* Whether a rank will never come to this group again. NULL: the link knows all. */
+    bool (*closed)(const struct weir__procs_group *p, int rank);
     /* The group has just been broken. NULL: nothing to do. */
     void (*broken)(struct weir__procs_group *p);
     /* How long the progress thread may sleep if nobody rings its bell; calls_under_way says
@@ -118,7 +123,8 @@ const char *weir__engine_reason(struct weir__engine_reason *why);
 /* Gives `bytes` bytes, at most WEIR__ENGINE_BLOB, to all members and takes theirs, by rank of the
  * world. */
 enum { WEIR__ENGINE_BLOB = 128 };
-weir_status weir__engine_gather(struct weir__world *world, const char *key, uint64_t members,
+weir_status weir__engine_gather(struct weir__world *world, const char *key,
+                                const struct weir__ranks *members,
                                 int64_t timeout_ns, const void *mine, size_t bytes,
                                 struct weir__wire_gathered *all);
 
@@ -155,10 +161,5 @@ void weir__procs_look(struct weir__procs_group *p, uint64_t now_ns,
 void weir__procs_wake(struct weir__participant *list, const struct weir__participant *self);
 /* Rings this rank's own bell: the progress thread looks. */
 void weir__procs_poke(struct weir__world *world);
-
-static inline uint64_t weir__rank_bit(int rank)
-{
-    return UINT64_C(1) << rank;
-}
 
 #endif

@@ -20,7 +20,7 @@
 #include "base/thread.h"
 #include "comm/procs/procs.h"
 
-enum { STRANGERS = 16, SLOTS = WEIR_MAX_RANKS + STRANGERS, LOOK_MS = 100 };
+enum { STRANGERS = 16, LOOK_MS = 100 };
 #define LINGER_NS UINT64_C(1000000000)
 #define HELLO_NS UINT64_C(2000000000)
 #define DOUBT_NS UINT64_C(400000000)
@@ -38,7 +38,8 @@ struct peer {
 struct gathering {
     struct gathering *next;
     struct weir__wire_gathered all;
-    uint64_t here;
+    struct weir__ranks here;
+    int nmembers, nhere;
     uint64_t deadline_ns;
 };
 
@@ -47,15 +48,16 @@ struct weir__hub {
     char token[WEIR__WIRE_TOKEN];
     pthread_t thread;
     _Atomic uint64_t stop_ns; /* when it ends at the latest; 0: not yet */
-    struct peer peers[SLOTS];
     bool gone[WEIR_MAX_RANKS], came[WEIR_MAX_RANKS];
     char gone_text[WEIR_MAX_RANKS][80];
     struct gathering *gatherings;
+    int slots; /* for every rank, and some for strangers */
+    struct peer peers[];
 };
 
 static struct peer *peer_of(struct weir__hub *h, int rank)
 {
-    for (int i = 0; i < SLOTS; i++)
+    for (int i = 0; i < h->slots; i++)
         if (h->peers[i].conn.fd >= 0 && h->peers[i].rank == rank)
             return &h->peers[i];
     return NULL;
@@ -64,19 +66,24 @@ static struct peer *peer_of(struct weir__hub *h, int rank)
 static void tell_all(struct weir__hub *h, int except, enum weir__wire_type type,
                      const void *payload, size_t size)
 {
-    for (int i = 0; i < SLOTS; i++)
+    for (int i = 0; i < h->slots; i++)
         if (h->peers[i].conn.fd >= 0 && h->peers[i].rank >= 0 && h->peers[i].rank != except)
             weir__conn_send(&h->peers[i].conn, type, payload, size); /* a dead one is seen later */
 }
 
 /* ---- gathering ---- */
 
-static void list_ranks(uint64_t ranks, char *text, size_t size)
+static void list_ranks(const struct weir__ranks *ranks, char *text, size_t size)
 {
-    int n = snprintf(text, size, "rank%s", ranks & (ranks - 1) ? "s" : "");
+    int n = snprintf(text, size, "rank%s", weir__ranks_count(ranks) > 1 ? "s" : "");
+    const char *comma = "";
 
-    for (int i = 0; ranks && (size_t)n < size; ranks &= ranks - 1, i++)
-        n += snprintf(text + n, size - (size_t)n, "%s %d", i ? "," : "", __builtin_ctzll(ranks));
+    WEIR__EACH_RANK(rank, ranks) {
+        if ((size_t)n >= size)
+            break;
+        n += snprintf(text + n, size - (size_t)n, "%s %d", comma, rank);
+        comma = ",";
+    }
 }
 
 static void end_gathering(struct weir__hub *h, struct gathering *g)
@@ -96,8 +103,8 @@ static void fail_gathering(struct weir__hub *h, struct gathering *g, weir_status
 
     memcpy(m.key, g->all.key, sizeof m.key);
     snprintf(m.text, sizeof m.text, "%s", text);
-    for (uint64_t left = g->here; left; left &= left - 1) {
-        struct peer *peer = peer_of(h, __builtin_ctzll(left));
+    WEIR__EACH_RANK(rank, &g->here) {
+        struct peer *peer = peer_of(h, rank);
 
         if (peer)
             weir__conn_send(&peer->conn, WEIR__WIRE_FAILED, &m, sizeof m);
@@ -109,23 +116,26 @@ static void gather(struct weir__hub *h, int rank, const struct weir__wire_gather
 {
     struct gathering *g = h->gatherings;
     char text[WEIR__WIRE_TEXT], one[300], other[300];
+    size_t size = weir__wire_gathered_size(&m->members);
 
     while (g && strcmp(g->all.key, m->key))
         g = g->next;
     if (!g && (g = weir__calloc(1, sizeof *g))) {
         memcpy(g->all.key, m->key, sizeof g->all.key);
         g->all.members = m->members;
+        g->nmembers = weir__ranks_count(&m->members);
         g->deadline_ns = weir__clock_ns() + (uint64_t)m->timeout_ns;
         g->next = h->gatherings;
         h->gatherings = g;
     }
     if (!g)
         return; /* the members' own timeouts end it */
-    g->here |= UINT64_C(1) << rank;
+    g->nhere += !weir__ranks_has(&g->here, rank);
+    weir__ranks_add(&g->here, rank);
     memcpy(g->all.blobs[rank], m->blob, sizeof m->blob);
-    if (g->all.members != m->members) {
-        list_ranks(g->all.members, one, sizeof one);
-        list_ranks(m->members, other, sizeof other);
+    if (!weir__ranks_equal(&g->all.members, &m->members)) {
+        list_ranks(&g->all.members, one, sizeof one);
+        list_ranks(&m->members, other, sizeof other);
         snprintf(text, sizeof text,
                  "the members of group '%.60s' differ: others say %s, rank %d says %s", m->key, one,
                  rank, other);
@@ -133,17 +143,17 @@ static void gather(struct weir__hub *h, int rank, const struct weir__wire_gather
         return;
     }
     for (int i = 0; i < h->ranks; i++)
-        if (h->gone[i] && (m->members >> i & 1) && !(g->here >> i & 1)) {
+        if (h->gone[i] && weir__ranks_has(&m->members, i) && !weir__ranks_has(&g->here, i)) {
             fail_gathering(h, g, WEIR_EUNAVAILABLE, h->gone_text[i]);
             return;
         }
-    if (g->here != g->all.members)
+    if (g->nhere < g->nmembers)
         return;
-    for (uint64_t left = g->here; left; left &= left - 1) {
-        struct peer *peer = peer_of(h, __builtin_ctzll(left));
+    WEIR__EACH_RANK(member, &g->here) {
+        struct peer *peer = peer_of(h, member);
 
         if (peer)
-            weir__conn_send(&peer->conn, WEIR__WIRE_GATHERED, &g->all, sizeof g->all);
+            weir__conn_send(&peer->conn, WEIR__WIRE_GATHERED, &g->all, size);
     }
     end_gathering(h, g);
 }
@@ -151,12 +161,14 @@ static void gather(struct weir__hub *h, int rank, const struct weir__wire_gather
 static void look_at_gatherings(struct weir__hub *h, uint64_t now)
 {
     for (struct gathering *g = h->gatherings, *next; g; g = next) {
+        struct weir__ranks absent;
         char missing[300], text[WEIR__WIRE_TEXT];
 
         next = g->next;
         if (now < g->deadline_ns)
             continue;
-        list_ranks(g->all.members & ~g->here, missing, sizeof missing);
+        absent = weir__ranks_without(&g->all.members, &g->here);
+        list_ranks(&absent, missing, sizeof missing);
         snprintf(text, sizeof text, "group '%.60s' did not form in time: %s did not come",
                  g->all.key, missing);
         fail_gathering(h, g, WEIR_ETIMEDOUT, text);
@@ -179,8 +191,8 @@ static void lose(struct weir__hub *h, struct peer *peer, enum weir__gone how, co
     tell_all(h, rank, WEIR__WIRE_GONE, &m, sizeof m);
     for (struct gathering *g = h->gatherings, *next; g; g = next) {
         next = g->next;
-        if ((g->all.members >> rank & 1) && g->here != g->all.members) {
-            g->here &= ~(UINT64_C(1) << rank);
+        if (weir__ranks_has(&g->all.members, rank)) {
+            weir__ranks_remove(&g->here, rank);
             fail_gathering(h, g, WEIR_EUNAVAILABLE, m.text);
         }
     }
@@ -261,7 +273,7 @@ static void take_message(struct weir__hub *h, struct peer *peer, enum weir__wire
         weir__conn_send(&peer->conn, WEIR__WIRE_PONG, &ping, sizeof ping);
         break;
     case WEIR__WIRE_GATHER:
-        if (!(((const struct weir__wire_gather *)payload)->members >> peer->rank & 1))
+        if (!weir__ranks_has(&((const struct weir__wire_gather *)payload)->members, peer->rank))
             lose(h, peer, WEIR__GONE_DIED, "gathers where it is no member: disconnected");
         else
             gather(h, peer->rank, payload);
@@ -310,7 +322,7 @@ static void let_in(struct weir__hub *h)
 
     if (fd < 0)
         return;
-    for (int i = 0; i < SLOTS; i++) {
+    for (int i = 0; i < h->slots; i++) {
         struct peer *g = &h->peers[i];
 
         if (g->conn.fd < 0) {
@@ -329,7 +341,8 @@ static void let_in(struct weir__hub *h)
         room = oldest;
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
-    weir__conn_open(&room->conn, fd);
+    if (!weir__conn_open(&room->conn, fd, WEIR__WIRE_SHORT))
+        return;
     room->rank = -1;
     room->left = false;
     room->last_ns = weir__clock_ns();
@@ -337,7 +350,7 @@ static void let_in(struct weir__hub *h)
 
 static void look_at_silent(struct weir__hub *h, uint64_t now)
 {
-    for (int i = 0; i < SLOTS; i++) {
+    for (int i = 0; i < h->slots; i++) {
         struct peer *g = &h->peers[i];
         uint64_t silent = now > g->last_ns ? now - g->last_ns : 0;
         bool near;
@@ -370,7 +383,7 @@ static bool is_over(const struct weir__hub *h)
 
     if (!stop)
         return false;
-    for (int i = 0; i < SLOTS; i++)
+    for (int i = 0; i < h->slots; i++)
         if (h->peers[i].conn.fd >= 0 && h->peers[i].rank >= 0)
             return weir__clock_ns() > stop;
     return true;
@@ -379,24 +392,24 @@ static bool is_over(const struct weir__hub *h)
 static void *hub_main(void *user)
 {
     struct weir__hub *h = user;
-    static _Thread_local char payload[WEIR__WIRE_MOST];
-    struct pollfd fds[SLOTS + 2];
+    static _Thread_local _Alignas(8) char payload[WEIR__WIRE_SHORT];
+    struct pollfd fds[WEIR_MAX_RANKS + STRANGERS + 2];
 
     while (!is_over(h)) {
         uint64_t now;
 
         fds[0] = (struct pollfd){.fd = h->listen_fd, .events = POLLIN};
         fds[1] = (struct pollfd){.fd = h->wake_fd, .events = POLLIN};
-        for (int i = 0; i < SLOTS; i++) {
+        for (int i = 0; i < h->slots; i++) {
             const struct weir__conn *c = &h->peers[i].conn;
 
             fds[i + 2] = (struct pollfd){.fd = c->fd,
                                          .events = (short)(POLLIN | (c->out_have ? POLLOUT : 0))};
         }
-        poll(fds, SLOTS + 2, LOOK_MS);
+        poll(fds, (nfds_t)h->slots + 2, LOOK_MS);
         if (fds[1].revents & POLLIN)
             (void)!read(h->wake_fd, &(uint64_t){0}, sizeof(uint64_t));
-        for (int i = 0; i < SLOTS; i++) {
+        for (int i = 0; i < h->slots; i++) {
             struct peer *g = &h->peers[i];
 
             if (g->conn.fd < 0 || g->conn.fd != fds[i + 2].fd)
@@ -417,7 +430,8 @@ static void *hub_main(void *user)
 
 weir_status weir__hub_start(int listen_fd, int ranks, const char *token, struct weir__hub **out)
 {
-    struct weir__hub *h = weir__calloc(1, sizeof *h);
+    int slots = ranks + STRANGERS;
+    struct weir__hub *h = weir__calloc(1, sizeof *h + (size_t)slots * sizeof *h->peers);
 
     *out = NULL;
     if (!h) {
@@ -427,8 +441,9 @@ weir_status weir__hub_start(int listen_fd, int ranks, const char *token, struct 
     h->listen_fd = listen_fd;
     fcntl(listen_fd, F_SETFL, fcntl(listen_fd, F_GETFL) | O_NONBLOCK);
     h->ranks = ranks;
+    h->slots = slots;
     snprintf(h->token, sizeof h->token, "%s", token);
-    for (int i = 0; i < SLOTS; i++)
+    for (int i = 0; i < h->slots; i++)
         h->peers[i].conn.fd = -1;
     h->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (h->wake_fd < 0 || !weir__thread_start(&h->thread, hub_main, h)) {
@@ -449,7 +464,7 @@ void weir__hub_stop(struct weir__hub *h)
     atomic_store(&h->stop_ns, weir__clock_ns() + LINGER_NS);
     (void)!write(h->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
     pthread_join(h->thread, NULL);
-    for (int i = 0; i < SLOTS; i++)
+    for (int i = 0; i < h->slots; i++)
         weir__conn_close(&h->peers[i].conn);
     while (h->gatherings)
         end_gathering(h, h->gatherings);

@@ -63,7 +63,7 @@ static void end_gathers(struct weir__world *w, const char *key,
         if ((key && strcmp(g->key, key)) || atomic_load(&g->state))
             continue;
         if (all) {
-            *g->all = *all;
+            memcpy(g->all, all, weir__wire_gathered_size(&all->members));
         } else {
             g->status = status;
             snprintf(g->text, sizeof g->text, "%s", text);
@@ -225,11 +225,12 @@ static void *link_main(void *user)
 
 /* ---- gathering ---- */
 
-weir_status weir__world_gather(struct weir__world *w, const char *key, uint64_t members,
+weir_status weir__world_gather(struct weir__world *w, const char *key,
+                               const struct weir__ranks *members,
                                int64_t timeout_ns, const void *blob,
                                struct weir__wire_gathered *all)
 {
-    struct weir__wire_gather m = {.members = members, .timeout_ns = timeout_ns};
+    struct weir__wire_gather m = {.members = *members, .timeout_ns = timeout_ns};
     struct weir__gather wait = {.key = key, .all = all}, **at;
     uint64_t deadline = weir__clock_ns() + (uint64_t)timeout_ns + UINT64_C(2000000000);
     bool sent;
@@ -324,7 +325,8 @@ static weir_status reach_hub(struct weir__world *w, struct weir__place_in_job *p
 
         if (st)
             return st;
-        weir__conn_open(&w->conn, fd);
+        if (!weir__conn_open(&w->conn, fd, WEIR__WIRE_MOST))
+            return weir__fail_nomem("joining rank 0");
         st = say_hello(w, p, deadline_ns, &again);
         if (!st)
             return WEIR_OK;

@@ -23,7 +23,8 @@ struct weir__split {
     char key[WEIR__WIRE_KEY];
 };
 
-weir_status weir__engine_gather(struct weir__world *w, const char *key, uint64_t members,
+weir_status weir__engine_gather(struct weir__world *w, const char *key,
+                                const struct weir__ranks *members,
                                 int64_t timeout_ns, const void *mine, size_t bytes,
                                 struct weir__wire_gathered *all)
 {
@@ -66,11 +67,6 @@ static void *progress_main(void *user)
     return NULL;
 }
 
-static uint64_t all_of(int ranks)
-{
-    return ranks == 64 ? UINT64_MAX : (UINT64_C(1) << ranks) - 1;
-}
-
 static weir_status check_kinds(const struct weir__world *w)
 {
     for (int i = 1; i < w->ranks; i++)
@@ -88,6 +84,7 @@ static weir_status meet_ranks(struct weir__world *w, int64_t timeout_ns)
     struct weir__wire_gathered *all = weir__malloc(sizeof *all);
     struct blob b = {.pid = (uint32_t)getpid(), .uid = geteuid(), .host = weir__host_id()};
     unsigned char room[WEIR__WIRE_BLOB] = {0};
+    struct weir__ranks everybody = weir__ranks_all(w->ranks);
     weir_status st;
 
     if (!all)
@@ -95,7 +92,7 @@ static weir_status meet_ranks(struct weir__world *w, int64_t timeout_ns)
     weir__share_find(w->home, sizeof *w->home, &b.home);
     snprintf(b.kind, sizeof b.kind, "%s", w->sharing ? w->sharing->kind : "cpu");
     memcpy(room, &b, sizeof b);
-    st = weir__world_gather(w, "world", all_of(w->ranks), timeout_ns, room, all);
+    st = weir__world_gather(w, "world", &everybody, timeout_ns, room, all);
     for (int i = 0; i < w->ranks && !st; i++) {
         memcpy(&b, all->blobs[i], sizeof b);
         w->peers[i].pid = b.pid;
@@ -161,14 +158,17 @@ void weir__world_end(struct weir__world *w)
 static weir_status name_key(struct weir__world *w, const int *ranks, int nranks, const char *name,
                             char *key)
 {
-    uint64_t members = 0, order = UINT64_C(14695981039346656037), count;
+    uint64_t members = UINT64_C(14695981039346656037), order = members, count;
+    struct weir__ranks set = {{0}};
     struct weir__split *s;
     char base[WEIR__WIRE_KEY];
 
     for (int i = 0; i < nranks; i++) {
-        members |= UINT64_C(1) << ranks[i];
+        weir__ranks_add(&set, ranks[i]);
         order = (order ^ (uint64_t)ranks[i]) * UINT64_C(1099511628211);
     }
+    WEIR__EACH_RANK(rank, &set)
+        members = (members ^ (uint64_t)rank) * UINT64_C(1099511628211);
     snprintf(base, sizeof base, "%.30s:%llx:%08x", name, (unsigned long long)members,
              (unsigned)(order >> 32 ^ order));
     weir__mutex_lock(&w->lock);
@@ -189,16 +189,16 @@ static weir_status name_key(struct weir__world *w, const int *ranks, int nranks,
 
 static weir_status check_self(const struct weir__world *w, const int *ranks, int nranks, int *self)
 {
-    uint64_t seen = 0;
+    struct weir__ranks seen = {{0}};
 
     *self = -1;
     for (int i = 0; i < nranks; i++) {
         if (ranks[i] < 0 || ranks[i] >= w->ranks)
             return weir__fail(WEIR_ERANGE, "rank %d is out of range: 0..%d", ranks[i],
                               w->ranks - 1);
-        if (seen >> ranks[i] & 1)
+        if (weir__ranks_has(&seen, ranks[i]))
             return weir__fail(WEIR_EINVAL, "rank %d is there twice", ranks[i]);
-        seen |= UINT64_C(1) << ranks[i];
+        weir__ranks_add(&seen, ranks[i]);
         if (ranks[i] == w->rank)
             *self = i;
     }
@@ -213,21 +213,21 @@ weir_status weir__procs_group_make(struct weir__world *w, const int *ranks, int 
                                    struct weir__procs_group **out)
 {
     struct weir__procs_group *p;
-    uint64_t members = 0;
+    struct weir__ranks members = {{0}};
     weir_status st;
     int self;
 
     *out = NULL;
     if ((st = check_self(w, ranks, nranks, &self)))
         return st;
-    if (!(p = weir__calloc(1, sizeof *p)))
+    if (!(p = weir__calloc(1, sizeof *p + (size_t)nranks * sizeof *p->world_rank)))
         return weir__fail_nomem("making a group of %d ranks", nranks);
     p->world = w;
     p->self = self;
     p->ranks = nranks;
     memcpy(p->world_rank, ranks, (size_t)nranks * sizeof *ranks);
     for (int i = 0; i < nranks; i++)
-        members |= UINT64_C(1) << ranks[i];
+        weir__ranks_add(&members, ranks[i]);
     st = name_key(w, ranks, nranks, name, p->key);
     /* Known before the others can break it. */
     weir__mutex_lock(&w->lock);
@@ -236,7 +236,7 @@ weir_status weir__procs_group_make(struct weir__world *w, const int *ranks, int 
     w->groups = p;
     weir__mutex_unlock(&w->lock);
     if (!st)
-        st = w->engine->open(p, members, timeout_ns);
+        st = w->engine->open(p, &members, timeout_ns);
     if (st) {
         weir__procs_group_free(p);
         return st;

@@ -45,6 +45,7 @@ void *weir__reached_at(const struct weir__reached *r, uint32_t pid,
 enum { WEIR__SHARE_HANDLE = 64 };
 struct weir__sharing {
     const char *kind; /* of device, for messages: at most 7 bytes */
+    int most_ranks;   /* whose memory a part reads */
     /* As weir__share_find and weir__share_reach. */
     bool (*find)(void *user, const void *address, size_t bytes, struct weir__shared_place *place,
                  unsigned char *handle);

@@ -8,22 +8,14 @@
 
 #include "comm/procs/engine.h"
 
-static uint64_t bit(int rank)
-{
-    return weir__rank_bit(rank);
-}
-
-static uint64_t all_of(const struct weir__procs_group *p)
-{
-    return p->ranks == 64 ? UINT64_MAX : bit(p->ranks) - 1;
-}
-
 /* Rings other members, of `ranks` of the group. */
-static void ring(const struct weir__procs_group *p, uint64_t ranks)
+static void ring(const struct weir__procs_group *p, const struct weir__ranks *ranks)
 {
-    for (uint64_t left = ranks & ~bit(p->self); left; left &= left - 1) {
-        struct weir__home *home = p->world->peers[p->world_rank[__builtin_ctzll(left)]].home;
+    WEIR__EACH_RANK(rank, ranks) {
+        struct weir__home *home = p->world->peers[p->world_rank[rank]].home;
 
+        if (rank == p->self)
+            continue;
         atomic_fetch_add(&home->bell, 1);
         weir__futex_wake_shared(&home->bell);
     }
@@ -82,8 +74,8 @@ static weir_status open_cells(struct weir__procs_group *p, const struct weir__wi
 
 /* The members tell each other where the cells are, and that they have them: whoever is quick may be
  * gone again before another has opened its memory. */
-static weir_status meet_members(struct weir__procs_group *p, uint64_t members, int64_t timeout_ns,
-                                struct weir__wire_gathered *all)
+static weir_status meet_members(struct weir__procs_group *p, const struct weir__ranks *members,
+                                int64_t timeout_ns, struct weir__wire_gathered *all)
 {
     struct weir__shared_place place = {0};
     char ready[WEIR__WIRE_KEY];
@@ -99,11 +91,16 @@ static weir_status meet_members(struct weir__procs_group *p, uint64_t members, i
     return weir__engine_gather(p->world, ready, members, timeout_ns, NULL, 0, all);
 }
 
-static weir_status shm_open(struct weir__procs_group *p, uint64_t members, int64_t timeout_ns)
+static weir_status shm_open(struct weir__procs_group *p, const struct weir__ranks *members,
+                            int64_t timeout_ns)
 {
+    const struct weir__sharing *sharing = p->world->sharing;
     struct weir__wire_gathered *all;
     weir_status st;
 
+    if (p->world->engine == &weir__shm_engine && sharing && p->ranks > sharing->most_ranks)
+        return weir__fail(WEIR_ERANGE, "a group of %d ranks: by engine shm on %s it has at most %d",
+                          p->ranks, sharing->kind, sharing->most_ranks);
     if (!p->self) {
         p->cells = weir__share_map(weir__cells_size(p->ranks));
         p->owns_cells = p->cells;
@@ -121,17 +118,19 @@ static void shm_close(struct weir__procs_group *p)
 {
     /* Others get the reason of a broken group; that somebody leaves it is none. */
     if (p->cells && !(p->group && atomic_load(&p->group->broken))) {
-        atomic_fetch_or(&p->cells->closed, bit(p->self));
-        ring(p, all_of(p));
+        struct weir__ranks all = weir__ranks_all(p->ranks);
+
+        atomic_fetch_or(&p->cells->closed[p->self >> 6], weir__rank_bit(p->self));
+        ring(p, &all);
     }
     if (p->owns_cells)
         weir__share_unmap(p->cells, 0);
     weir__share_leave(&p->reached);
 }
 
-static uint64_t shm_closed(const struct weir__procs_group *p)
+static bool shm_closed(const struct weir__procs_group *p, int rank)
 {
-    return atomic_load(&p->cells->closed);
+    return atomic_load(&p->cells->closed[rank >> 6]) & weir__rank_bit(rank);
 }
 
 /* ---- a call: showing ---- */
@@ -185,15 +184,29 @@ static const struct weir__record *record_of(const struct weir__visit *v,
     return &v->cell->records[weir__cell_place(channel, rank)];
 }
 
+static bool is_gathered(const struct weir__cell *cell, const struct weir__channel *channel)
+{
+    return atomic_load(&cell->narrived) == (uint32_t)channel->nmembers;
+}
+
+static struct weir__ranks who_arrived(const struct weir__cell *cell)
+{
+    struct weir__ranks set;
+
+    for (int i = 0; i < WEIR__RANK_WORDS; i++)
+        set.words[i] = atomic_load(&cell->arrived[i]);
+    return set;
+}
+
 /* The others' records of the call are readable. False if the group broke. */
-static bool check_fit(struct weir__procs_group *p, struct weir__rendezvous *m, uint64_t arrived,
-                      struct weir__participant **woken)
+static bool check_fit(struct weir__procs_group *p, struct weir__rendezvous *m,
+                      const struct weir__ranks *arrived, struct weir__participant **woken)
 {
     char differ[400];
 
-    for (uint64_t left = arrived & ~bit(p->self); left; left &= left - 1)
-        if (!weir__record_fits(record_of(m->more, m->channel, __builtin_ctzll(left)),
-                               m->args[p->self], differ, sizeof differ)) {
+    WEIR__EACH_RANK(rank, arrived)
+        if (rank != p->self && !weir__record_fits(record_of(m->more, m->channel, rank),
+                                                  m->args[p->self], differ, sizeof differ)) {
             weir__procs_break_over(p, m, WEIR_EINVAL, differ, woken);
             return false;
         }
@@ -206,7 +219,8 @@ static bool place(struct weir__procs_group *p, struct weir__rendezvous *m,
                   struct weir__participant **woken)
 {
     struct weir__visit *v = m->more;
-    uint64_t arrived;
+    struct weir__ranks arrived;
+    bool last;
 
     if (v->placed)
         return true;
@@ -215,13 +229,16 @@ static bool place(struct weir__procs_group *p, struct weir__rendezvous *m,
         if (atomic_load(&v->cell->generation) != v->generation)
             return true;
     }
-    v->cell->records[weir__cell_place(m->channel, p->self)] = v->record;
+    memcpy(&v->cell->records[weir__cell_place(m->channel, p->self)], &v->record,
+           offsetof(struct weir__record, args) + v->record.args_size);
     v->placed = true;
-    arrived = atomic_fetch_or(&v->cell->arrived, bit(p->self)) | bit(p->self);
-    if (!check_fit(p, m, arrived, woken))
+    atomic_fetch_or(&v->cell->arrived[p->self >> 6], weir__rank_bit(p->self));
+    arrived = who_arrived(v->cell);
+    last = atomic_fetch_add(&v->cell->narrived, 1) + 1 == (uint32_t)m->channel->nmembers;
+    if (!check_fit(p, m, &arrived, woken))
         return false;
-    if (arrived == m->channel->members)
-        ring(p, arrived);
+    if (last)
+        ring(p, &m->channel->members);
     return true;
 }
 
@@ -251,20 +268,22 @@ static bool reach_record(struct weir__procs_group *p, struct weir__visit *v,
 }
 
 static enum weir__step shm_meet(struct weir__procs_group *p, struct weir__rendezvous *m,
-                                uint64_t *arrived, struct weir__participant **woken)
+                                struct weir__ranks *arrived, struct weir__participant **woken)
 {
     struct weir__visit *v = m->more;
 
     if (!place(p, m, woken))
         return WEIR__STEP_BROKE;
-    *arrived = v->placed ? atomic_load(&v->cell->arrived) : bit(p->self);
-    if (*arrived != m->channel->members)
+    if (!v->placed || !is_gathered(v->cell, m->channel)) {
+        *arrived = v->placed ? who_arrived(v->cell) : weir__ranks_one(p->self);
         return WEIR__STEP_WAITS;
-    if (!check_fit(p, m, m->channel->members, woken))
+    }
+    *arrived = m->channel->members;
+    if (!check_fit(p, m, arrived, woken))
         return WEIR__STEP_BROKE;
-    for (uint64_t left = m->channel->members & ~bit(p->self); left; left &= left - 1) {
-        int rank = __builtin_ctzll(left);
-
+    WEIR__EACH_RANK(rank, arrived) {
+        if (rank == p->self)
+            continue;
         if (!reach_record(p, v, m->channel, rank)) {
             const struct weir__peer *peer = &p->world->peers[p->world_rank[rank]];
 
@@ -284,34 +303,36 @@ static enum weir__step shm_meet(struct weir__procs_group *p, struct weir__rendez
 static void shm_leave(struct weir__procs_group *p, struct weir__rendezvous *m, bool failed)
 {
     struct weir__visit *v = m->more;
-    uint64_t left;
+    bool last;
 
     if (failed)
-        atomic_fetch_or(&v->cell->failed, bit(p->self));
-    left = atomic_fetch_or(&v->cell->left, bit(p->self)) | bit(p->self);
-    if (left == m->channel->members || failed)
-        ring(p, m->channel->members);
+        atomic_store(&v->cell->failed, 1);
+    last = atomic_fetch_add(&v->cell->nleft, 1) + 1 == (uint32_t)m->channel->nmembers;
+    if (last || failed)
+        ring(p, &m->channel->members);
 }
 
 /* The reason of a call that another rank gave up comes over the link: it is waited for. */
 static enum weir__step shm_left(struct weir__procs_group *p, struct weir__rendezvous *m,
-                                uint64_t *left, struct weir__participant **woken)
+                                struct weir__ranks *left, struct weir__participant **woken)
 {
     struct weir__visit *v = m->more;
     struct weir__cell *c = v->cell;
-    uint64_t members = m->channel->members;
+    uint32_t members = (uint32_t)m->channel->nmembers;
 
     (void)woken;
-    *left = atomic_load(&c->left);
-    if (*left != members || atomic_load(&c->failed))
+    *left = weir__ranks_one(p->self);
+    if (atomic_load(&c->nleft) != members || atomic_load(&c->failed))
         return WEIR__STEP_WAITS;
-    if ((atomic_fetch_or(&c->acked, bit(p->self)) | bit(p->self)) == members) {
-        atomic_store(&c->arrived, 0);
-        atomic_store(&c->left, 0);
-        atomic_store(&c->acked, 0);
+    if (atomic_fetch_add(&c->nacked, 1) + 1 == members) {
+        for (int i = 0; i < WEIR__RANK_WORDS; i++)
+            atomic_store_explicit(&c->arrived[i], 0, memory_order_relaxed);
+        atomic_store(&c->narrived, 0);
+        atomic_store(&c->nleft, 0);
+        atomic_store(&c->nacked, 0);
         atomic_fetch_add(&c->generation, 1);
         if (atomic_exchange(&c->wanted, 0))
-            ring(p, members);
+            ring(p, &m->channel->members);
     }
     return WEIR__STEP_HERE;
 }
@@ -321,8 +342,9 @@ static void shm_give_up(struct weir__procs_group *p, struct weir__rendezvous *m)
 {
     struct weir__visit *v = m->more;
 
+    (void)p;
     if (v->placed)
-        atomic_fetch_or(&v->cell->failed, bit(p->self));
+        atomic_store(&v->cell->failed, 1);
 }
 
 const struct weir__engine weir__shm_engine = {

@@ -34,6 +34,19 @@ bool weir__visit_stage(const struct weir__world *w, struct weir__visit *v, const
     return true;
 }
 
+static struct weir__visit *alloc_visit(int ranks)
+{
+    size_t n = (size_t)ranks, args = sizeof(struct weir__visit) + n * WEIR_ARGS_MAX;
+    struct weir__visit *v = weir__alloc_aligned(args + n * (sizeof(void *) + sizeof(void *)), 64);
+
+    if (!v)
+        return NULL;
+    v->participants = (void *)((char *)v + args);
+    v->seats = (void *)(v->participants + n);
+    memset(v->participants, 0, n * sizeof *v->participants);
+    return v;
+}
+
 struct weir__visit *weir__visit_make(struct weir__procs_group *p, struct weir__visit *v,
                                      const struct weir__meet *meet, uint64_t call)
 {
@@ -41,7 +54,7 @@ struct weir__visit *weir__visit_make(struct weir__procs_group *p, struct weir__v
     struct weir__record *r;
     int n = meet->shown ? meet->shown(meet, shown) : 0;
 
-    if (!v && !(v = weir__alloc_aligned(sizeof *v + (size_t)p->ranks * sizeof v->args[0], 64))) {
+    if (!v && !(v = alloc_visit(p->ranks))) {
         weir__fail_nomem("a call of group '%s'", p->group->name);
         return NULL;
     }
@@ -116,7 +129,7 @@ bool weir__record_fits(const struct weir__record *r, const struct weir__meet *me
     _Alignas(16) unsigned char room[WEIR_ARGS_MAX];
     struct weir__meet *other = (void *)room;
 
-    memcpy(room, r->args, sizeof room);
+    memcpy(room, r->args, weir__min(r->args_size, sizeof room));
     other->channel = meet->channel;
     name_offer(r, other);
     /* Arrays of counts are where this rank has them, or the operators differ. */

@@ -9,7 +9,15 @@
 
 #include "base/base.h"
 
-enum { MOST_QUEUED = 1 << 20 }; /* bytes that wait for a peer */
+enum {
+    MOST_QUEUED = 1 << 20, /* bytes that wait for a peer */
+    GATHERED_LEAST = offsetof(struct weir__wire_gathered, blobs),
+};
+_Static_assert(sizeof(struct weir__wire_header) + sizeof(struct weir__wire_text) <=
+                       WEIR__WIRE_SHORT &&
+                   sizeof(struct weir__wire_header) + sizeof(struct weir__wire_gather) <=
+                       WEIR__WIRE_SHORT,
+               "what is sent to the hub is short");
 
 static bool ends(const char *text, size_t size)
 {
@@ -44,7 +52,7 @@ static const char *check_gather(const void *payload)
 {
     const struct weir__wire_gather *m = payload;
 
-    if (!m->members || m->timeout_ns < 0)
+    if (weir__ranks_next(&m->members, 0) < 0 || m->timeout_ns < 0)
         return "members or a timeout that are none";
     return ends(m->key, sizeof m->key) ? NULL : "a key without end";
 }
@@ -54,6 +62,15 @@ static const char *check_gathered(const void *payload)
     const struct weir__wire_gathered *m = payload;
 
     return ends(m->key, sizeof m->key) ? NULL : "a key without end";
+}
+
+size_t weir__wire_gathered_size(const struct weir__ranks *members)
+{
+    int last = WEIR_MAX_RANKS;
+
+    while (last && !weir__ranks_has(members, last - 1))
+        last--;
+    return offsetof(struct weir__wire_gathered, blobs) + (size_t)last * WEIR__WIRE_BLOB;
 }
 
 static const char *check_gone(const void *payload)
@@ -98,7 +115,9 @@ int weir__wire_take(const void *bytes, size_t size, enum weir__wire_type *type, 
         *wrong = "a message of another version";
     else if (h.type >= weir__countof(kinds) || !kinds[h.type].there)
         *wrong = "a message of no known kind";
-    else if (h.size != kinds[h.type].size)
+    else if (h.type == WEIR__WIRE_GATHERED
+                 ? h.size > kinds[h.type].size || h.size < GATHERED_LEAST
+                 : h.size != kinds[h.type].size)
         *wrong = "a message of the wrong size";
     if (*wrong)
         return -1;
@@ -106,6 +125,11 @@ int weir__wire_take(const void *bytes, size_t size, enum weir__wire_type *type, 
         return 0;
     *type = (enum weir__wire_type)h.type;
     memcpy(payload, (const char *)bytes + sizeof h, h.size);
+    if (h.type == WEIR__WIRE_GATHERED &&
+        h.size != weir__wire_gathered_size(&((struct weir__wire_gathered *)payload)->members)) {
+        *wrong = "a message of the wrong size";
+        return -1;
+    }
     if (kinds[h.type].check && (*wrong = kinds[h.type].check(payload)))
         return -1;
     return (int)(sizeof h + h.size);
@@ -113,11 +137,15 @@ int weir__wire_take(const void *bytes, size_t size, enum weir__wire_type *type, 
 
 /* ---- connections ---- */
 
-void weir__conn_open(struct weir__conn *c, int fd)
+bool weir__conn_open(struct weir__conn *c, int fd, size_t most)
 {
-    memset(c, 0, offsetof(struct weir__conn, in));
-    c->fd = fd;
+    *c = (struct weir__conn){.fd = fd, .in_cap = most, .in = weir__malloc(most)};
+    if (!c->in) {
+        weir__conn_close(c);
+        return false;
+    }
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    return true;
 }
 
 void weir__conn_close(struct weir__conn *c)
@@ -125,8 +153,9 @@ void weir__conn_close(struct weir__conn *c)
     if (c->fd >= 0)
         close(c->fd);
     weir__free(c->out);
-    c->out = NULL;
-    c->have = c->out_have = c->out_cap = 0;
+    weir__free(c->in);
+    c->out = c->in = NULL;
+    c->have = c->in_cap = c->out_have = c->out_cap = 0;
     c->fd = -1;
 }
 
@@ -177,9 +206,9 @@ bool weir__conn_fill(struct weir__conn *c)
     for (;;) {
         ssize_t n;
 
-        if (c->have == sizeof c->in)
-            return true; /* a whole message is there */
-        n = recv(c->fd, c->in + c->have, sizeof c->in - c->have, MSG_DONTWAIT);
+        if (c->have == c->in_cap)
+            return true; /* a whole message is there, or none that may come */
+        n = recv(c->fd, c->in + c->have, c->in_cap - c->have, MSG_DONTWAIT);
         if (n > 0) {
             c->have += (size_t)n;
             continue;
@@ -195,6 +224,10 @@ int weir__conn_next(struct weir__conn *c, enum weir__wire_type *type, void *payl
 {
     int n = weir__wire_take(c->in, c->have, type, payload, wrong);
 
+    if (!n && c->in_cap && c->have == c->in_cap) {
+        *wrong = "a message of the wrong size";
+        return -1;
+    }
     if (n <= 0)
         return n;
     memmove(c->in, c->in + n, c->have - (size_t)n);

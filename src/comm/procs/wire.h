@@ -10,10 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "weir/comm.h"
+#include "comm/ranks.h"
 
 enum {
-    WEIR__WIRE_VERSION = 1,
+    WEIR__WIRE_VERSION = 2,
     WEIR__WIRE_KEY = 96,
     WEIR__WIRE_TEXT = 800,
     WEIR__WIRE_TOKEN = 64, /* with its end */
@@ -57,15 +57,17 @@ struct weir__wire_text {
 };
 struct weir__wire_gather {
     char key[WEIR__WIRE_KEY];
-    uint64_t members;
+    struct weir__ranks members;
     int64_t timeout_ns;
     unsigned char blob[WEIR__WIRE_BLOB];
 };
+/* Sent up to the blob of the last member. */
 struct weir__wire_gathered {
     char key[WEIR__WIRE_KEY];
-    uint64_t members;
+    struct weir__ranks members;
     unsigned char blobs[WEIR_MAX_RANKS][WEIR__WIRE_BLOB]; /* by rank; zeros of others */
 };
+size_t weir__wire_gathered_size(const struct weir__ranks *members);
 struct weir__wire_ping {
     uint64_t sent_ns, hub_ns;
 };
@@ -76,7 +78,11 @@ struct weir__wire_gone {
     char text[WEIR__WIRE_TEXT];
 };
 
-enum { WEIR__WIRE_MOST = sizeof(struct weir__wire_header) + sizeof(struct weir__wire_gathered) };
+/* What is sent to a rank; what is sent to the hub is short. */
+enum {
+    WEIR__WIRE_MOST = sizeof(struct weir__wire_header) + sizeof(struct weir__wire_gathered),
+    WEIR__WIRE_SHORT = 2048,
+};
 
 /* The first message in `bytes`: its size with its header, 0 if more bytes are needed, or -1 with
  * what is wrong. The payload is copied to `payload`, which has room for WEIR__WIRE_MOST. */
@@ -90,10 +96,13 @@ struct weir__conn {
     size_t have;
     char *out;
     size_t out_have, out_cap;
-    char in[WEIR__WIRE_MOST];
+    char *in;
+    size_t in_cap;
 };
 
-void weir__conn_open(struct weir__conn *conn, int fd);
+/* `most`: the largest message that may come, with its header. False when out of memory, with the
+ * file closed. */
+bool weir__conn_open(struct weir__conn *conn, int fd, size_t most);
 void weir__conn_close(struct weir__conn *conn);
 /* Queues a message and sends what the system takes. False if the peer does not take any, for too
  * long, or is gone. */

@@ -9,10 +9,9 @@
 enum { NAP_NS = 50000 };
 
 static struct weir__cuda_meet *participant_at(const struct weir__rendezvous *rendezvous,
-                                              uint64_t left)
+                                              int rank)
 {
-    return weir__containerof(rendezvous->participants[__builtin_ctzll(left)],
-                             struct weir__cuda_meet, participant);
+    return weir__containerof(rendezvous->participants[rank], struct weir__cuda_meet, participant);
 }
 
 /* Whether kernels on the GPU of `m` read and write the memory of all. */
@@ -21,8 +20,8 @@ static weir_status check_reach(const struct weir__cuda_meet *m,
 {
     const struct weir__cuda *here = weir__cuda_device_of(m);
 
-    for (uint64_t left = rendezvous->arrived; left; left &= left - 1) {
-        const struct weir__cuda *other = weir__cuda_device_of(participant_at(rendezvous, left));
+    WEIR__EACH_RANK(at, &rendezvous->arrived) {
+        const struct weir__cuda *other = weir__cuda_device_of(participant_at(rendezvous, at));
 
         if (!weir__cuda_reaches_device(&here->base, &other->base))
             return weir__fail(WEIR_EUNSUPPORTED,
@@ -76,9 +75,11 @@ static weir_status join_parts(const struct weir__cuda_meet *last)
     bool pushed = weir__cuda_enter(dev);
     weir_status st = WEIR_OK;
 
-    for (uint64_t left = rendezvous->arrived; left && !st; left &= left - 1) {
-        const struct weir__cuda_meet *m = participant_at(rendezvous, left);
+    WEIR__EACH_RANK(at, &rendezvous->arrived) {
+        const struct weir__cuda_meet *m = participant_at(rendezvous, at);
 
+        if (st)
+            break;
         if (m != last)
             st = weir__cuda_check(
                 dev, dev->api->cu.stream_wait(last->side, m->stream->queues.parted, 0), "a wait");
@@ -96,7 +97,7 @@ struct opening {
         struct weir__cuda_stream *stream;
         uint64_t seq;
         struct weir__mark blamed;
-    } gates[WEIR_MAX_RANKS];
+    } gates[WEIR__CODE_RANKS];
 };
 
 static void plan_opening(const struct weir__cuda_meet *last, struct opening *o)
@@ -106,8 +107,8 @@ static void plan_opening(const struct weir__cuda_meet *last, struct opening *o)
     o->dev = weir__cuda_device_of(last);
     o->side = last->side;
     o->n = 0;
-    for (uint64_t left = rendezvous->arrived; left; left &= left - 1) {
-        const struct weir__cuda_meet *m = participant_at(rendezvous, left);
+    WEIR__EACH_RANK(at, &rendezvous->arrived) {
+        const struct weir__cuda_meet *m = participant_at(rendezvous, at);
 
         o->gates[o->n].stream = m->stream;
         o->gates[o->n].blamed = m->blamed;
@@ -160,14 +161,14 @@ static void open_gates(const struct opening *o)
 /* Parts that were started before something went wrong write their peers' memory. */
 static void await_parts(const struct weir__rendezvous *rendezvous)
 {
-    for (uint64_t left = rendezvous->arrived; left; left &= left - 1) {
+    WEIR__EACH_RANK(at, &rendezvous->arrived) {
         const struct weir__cuda_meet *m;
         struct weir__cuda *dev;
         bool pushed;
 
-        if (!rendezvous->participants[__builtin_ctzll(left)])
+        if (!rendezvous->participants[at])
             continue; /* of another process */
-        m = participant_at(rendezvous, left);
+        m = participant_at(rendezvous, at);
         dev = weir__cuda_device_of(m);
         pushed = weir__cuda_enter(dev);
         while (m->started && dev->api->cu.stream_query(m->side) == CU_ERROR_NOT_READY)
@@ -215,9 +216,11 @@ void weir__cuda_run_parts(struct weir__cuda_meet *last)
     char text[400];
     weir_status st = WEIR_OK;
 
-    for (uint64_t left = rendezvous->arrived; left && !st; left &= left - 1) {
-        struct weir__cuda_meet *m = participant_at(rendezvous, left);
+    WEIR__EACH_RANK(at, &rendezvous->arrived) {
+        struct weir__cuda_meet *m = participant_at(rendezvous, at);
 
+        if (st)
+            break;
         rank = m->participant.rank;
         may_fail |= m->code && m->code->fails;
         if (!(st = check_reach(m, rendezvous)))
@@ -278,9 +281,11 @@ static void look_at_all_parts(struct weir__cuda_meet *last)
     weir_status st = WEIR_OK;
     int rank = last->participant.rank;
 
-    for (uint64_t left = rendezvous->arrived; left && !st; left &= left - 1) {
-        const struct weir__cuda_meet *m = participant_at(rendezvous, left);
+    WEIR__EACH_RANK(at, &rendezvous->arrived) {
+        const struct weir__cuda_meet *m = participant_at(rendezvous, at);
 
+        if (st)
+            break;
         rank = m->participant.rank;
         if (weir__cuda_failed_before(weir__cuda_stream_of(m->blamed.stream), m->blamed.seq + 1))
             st = weir__stream_copy_error(m->blamed.stream, text, sizeof text);

@@ -256,6 +256,7 @@ static void exit_context(void *user, bool entered)
 
 const struct weir__sharing weir__cuda_sharing = {
     .kind = "cuda",
+    .most_ranks = WEIR__CODE_RANKS,
     .find = find,
     .reach = reach,
     .leave = leave,

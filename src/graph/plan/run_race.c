@@ -43,6 +43,6 @@ void weir__plan_race_calls(const weir_plan *plan, weir_stream *caller, const uin
 
         for (uint64_t k = 0; k < c->calls; k++)
             weir__race_see_call(weir__stream_race(caller), c->channel, tickets[i] + k,
-                                __builtin_popcountll(c->channel->members));
+                                c->channel->nmembers);
     }
 }

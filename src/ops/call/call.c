@@ -140,7 +140,8 @@ static void set_rendezvous(const struct operands *o, struct weir__kernel *k,
     meet->channel = o->channel;
     meet->rank = o->rank->index;
     meet->pulls = o->channel->group->pulls;
-    meet->call = atomic_load_explicit(&o->channel->calls[o->rank->index], memory_order_relaxed);
+    meet->call =
+        atomic_load_explicit(&o->channel->callers[o->rank->index].calls, memory_order_relaxed);
     meet->place = 0;
     meet->timed = !k->never_timeout;
 }

@@ -2,6 +2,7 @@
 #include "ops/collective/collective.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "weir/graph.h"
 #include "weir/ops.h"
@@ -23,9 +24,52 @@ static weir_status check_rows(const char *what, const weir_tensor *x)
     return weir__fail(WEIR_ESHAPE, "%s: a tensor without dims has no rows", what);
 }
 
+/* Where counts for each rank do not fit: everybody gets all, and keeps nothing but the root. */
+static weir_status gather_to_all(weir_rank *rank, weir_tensor *x, int root, weir_tensor **out)
+{
+    weir_tensor *all = NULL, *nothing = NULL;
+    weir_status st = weir_all_gather(rank, x, &all);
+
+    if (st || rank->index == root) {
+        *out = all;
+        return st;
+    }
+    if (!(st = weir_tensor_slice(all, 0, 0, 0, 1, &nothing)))
+        st = weir_contiguous(nothing, out);
+    weir_tensor_release(nothing);
+    weir_tensor_release(all);
+    return st;
+}
+
+/* The same: the root sends all to everybody. */
+static weir_status scatter_from_all(weir_rank *rank, weir_tensor *x, int root, weir_tensor *out)
+{
+    const int64_t *shape = weir_tensor_shape(out);
+    int64_t all_shape[WEIR_MAX_DIMS], rows = shape[0];
+    weir_tensor *room = NULL, *all = NULL, *part = NULL;
+    int ndim = weir_tensor_ndim(out);
+    weir_status st = WEIR_OK;
+
+    memcpy(all_shape, shape, (size_t)ndim * sizeof *shape);
+    all_shape[0] = rows * rank->group->nranks;
+    if (rank->index != root) {
+        if ((st = weir_tensor_empty(weir_stream_current(rank->dev), weir_tensor_dtype(out), ndim,
+                                    all_shape, &room)))
+            return st;
+        x = room;
+    }
+    if (!(st = weir_broadcast(rank, x, root, &all)) &&
+        !(st = weir_tensor_slice(all, 0, rank->index * rows, (rank->index + 1) * rows, 1, &part)))
+        st = weir_copy_into(part, out);
+    weir_tensor_release(part);
+    weir_tensor_release(all);
+    weir_tensor_release(room);
+    return st;
+}
+
 weir_status weir_gather_to(weir_rank *rank, weir_tensor *x, int root, weir_tensor **out)
 {
-    int64_t send[WEIR_MAX_RANKS] = {0}, recv[WEIR_MAX_RANKS] = {0}, rows;
+    int64_t send[WEIR_MAX_COUNTED_RANKS] = {0}, recv[WEIR_MAX_COUNTED_RANKS] = {0}, rows;
     weir_status st;
 
     WEIR__NEED(rank, "rank");
@@ -35,6 +79,8 @@ weir_status weir_gather_to(weir_rank *rank, weir_tensor *x, int root, weir_tenso
     if ((st = check_root(rank, "gather", root)) || (st = check_rows("gather", x)))
         return st;
     rows = weir_tensor_shape(x)[0];
+    if (rank->group->nranks > WEIR_MAX_COUNTED_RANKS)
+        return gather_to_all(rank, x, root, out);
     send[root] = rows;
     for (int i = 0; i < rank->group->nranks; i++)
         recv[i] = rank->index == root ? rows : 0;
@@ -43,7 +89,7 @@ weir_status weir_gather_to(weir_rank *rank, weir_tensor *x, int root, weir_tenso
 
 weir_status weir_scatter_from(weir_rank *rank, weir_tensor *x, int root, weir_tensor *out)
 {
-    int64_t send[WEIR_MAX_RANKS] = {0}, recv[WEIR_MAX_RANKS] = {0}, rows;
+    int64_t send[WEIR_MAX_COUNTED_RANKS] = {0}, recv[WEIR_MAX_COUNTED_RANKS] = {0}, rows;
     weir_tensor *nothing = NULL;
     weir_status st;
 
@@ -51,10 +97,13 @@ weir_status weir_scatter_from(weir_rank *rank, weir_tensor *x, int root, weir_te
     WEIR__NEED(out, "out");
     if ((st = check_root(rank, "scatter", root)) || (st = check_rows("scatter", out)))
         return st;
+    if (rank->index == root)
+        WEIR__NEED(x, "x");
+    if (rank->group->nranks > WEIR_MAX_COUNTED_RANKS)
+        return scatter_from_all(rank, x, root, out);
     rows = weir_tensor_shape(out)[0];
     recv[root] = rows;
     if (rank->index == root) {
-        WEIR__NEED(x, "x");
         for (int i = 0; i < rank->group->nranks; i++)
             send[i] = rows;
         return weir_all_to_all_counts_into(rank, x, send, recv, out);
@@ -81,8 +130,8 @@ static weir_status check_counts(const weir_rank *rank, const char *what, const i
 weir_status weir_all_gather_counts(weir_rank *rank, weir_tensor *x, const int64_t *counts,
                                    weir_tensor **out)
 {
-    weir_tensor *copies[WEIR_MAX_RANKS], *all;
-    int64_t send[WEIR_MAX_RANKS], sum;
+    weir_tensor *copies[WEIR_MAX_COUNTED_RANKS], *all;
+    int64_t send[WEIR_MAX_COUNTED_RANKS], sum;
     weir_status st;
 
     WEIR__NEED(rank, "rank");
@@ -92,6 +141,9 @@ weir_status weir_all_gather_counts(weir_rank *rank, weir_tensor *x, const int64_
     *out = NULL;
     if ((st = check_rows("all-gather", x)) || (st = check_counts(rank, "all-gather", counts, &sum)))
         return st;
+    if (rank->group->nranks > WEIR_MAX_COUNTED_RANKS)
+        return weir__fail(WEIR_ERANGE, "all-gather: counts of %d ranks, at most %d fit",
+                          rank->group->nranks, WEIR_MAX_COUNTED_RANKS);
     if (weir_tensor_shape(x)[0] != counts[rank->index])
         return weir__fail(WEIR_ESHAPE, "all-gather: rank %d has %lld rows, its count is %lld",
                           rank->index, (long long)weir_tensor_shape(x)[0],

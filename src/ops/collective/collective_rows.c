@@ -332,6 +332,11 @@ static weir_status prepare_all_to_all(const struct weir__call *call, struct weir
     return st ? st : check_packed(call);
 }
 
+_Static_assert(sizeof(struct weir__collective_args) +
+                       2 * WEIR_MAX_COUNTED_RANKS * sizeof(int64_t) <=
+                   WEIR_ARGS_MAX,
+               "counts fit into the arguments");
+
 static weir_status prepare_counts(const struct weir__call *call, struct weir__work *work)
 {
     const struct weir__counts_params *p = call->params;
@@ -425,9 +430,9 @@ static const struct weir__op_field from_fields[] = {WEIR__COLLECTIVE_FIELDS,
 static const struct weir__op_field counts_fields[] = {
     WEIR__COLLECTIVE_FIELDS,
     {"nsend", WEIR__FIELD_INT, offsetof(struct weir__counts_params, nsend), 1},
-    {"send", WEIR__FIELD_INT, offsetof(struct weir__counts_params, send), WEIR_MAX_RANKS},
+    {"send", WEIR__FIELD_INT, offsetof(struct weir__counts_params, send), WEIR_MAX_COUNTED_RANKS},
     {"nrecv", WEIR__FIELD_INT, offsetof(struct weir__counts_params, nrecv), 1},
-    {"recv", WEIR__FIELD_INT, offsetof(struct weir__counts_params, recv), WEIR_MAX_RANKS},
+    {"recv", WEIR__FIELD_INT, offsetof(struct weir__counts_params, recv), WEIR_MAX_COUNTED_RANKS},
 };
 
 #define ROW_OF(params, id, text, about, in, out, more_flags, table, member_fn, infer_fn, cost_fn, \

@@ -11,7 +11,7 @@
 #include "ops/host/row.h"
 #include "ops/tile.h"
 
-_Static_assert(WEIR__PART_RANKS == WEIR_MAX_RANKS, "a part has room for every rank");
+_Static_assert(WEIR__PART_RANKS == WEIR__CODE_RANKS, "a part has room for every rank");
 _Static_assert(sizeof(struct weir__reduce_part) <= WEIR_ARGS_MAX, "parts are arguments");
 _Static_assert(sizeof(struct weir__move_part) <= WEIR_ARGS_MAX, "parts are arguments");
 _Static_assert(sizeof(struct weir__moe_part) <= WEIR_ARGS_MAX, "parts are arguments");

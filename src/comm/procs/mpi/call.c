@@ -28,7 +28,8 @@ struct weir__mpi_call {
         short role, rank;
         bool over;
     } * requests;
-    uint64_t arrived; /* whose records are here */
+    struct weir__ranks arrived; /* whose records are here */
+    int narrived;
     uint64_t failed_ns;
     char error[300];
     size_t record_size;
@@ -37,7 +38,7 @@ struct weir__mpi_call {
     struct piece {
         void *memory;
         size_t bytes;
-    } pieces[WEIR_MAX_RANKS * WEIR__CODE_SHOWN + WEIR__CODE_SHOWN];
+    } pieces[]; /* of each rank, and this one's own */
 };
 
 /* A message with a record: its used part, then what is shown. */
@@ -151,7 +152,8 @@ static bool is_under_way(const struct weir__mpi *mpi, struct weir__mpi_call *c, 
 static struct weir__mpi_call *begin_call(struct weir__procs_group *p, struct weir__rendezvous *m)
 {
     struct weir__visit *v = m->more;
-    struct weir__mpi_call *c = weir__calloc(1, sizeof *c);
+    struct weir__mpi_call *c = weir__calloc(
+        1, sizeof *c + (size_t)(p->ranks + 1) * WEIR__CODE_SHOWN * sizeof *c->pieces);
     unsigned char *mine;
 
     if (!c || !(c->records = weir__malloc((size_t)p->ranks * MESSAGE_ROOM))) {
@@ -167,9 +169,9 @@ static struct weir__mpi_call *begin_call(struct weir__procs_group *p, struct wei
             c->record_size += v->staged[i].bytes;
         }
     v->mpi = c;
-    for (uint64_t left = m->channel->members & ~weir__rank_bit(p->self); left; left &= left - 1) {
-        int rank = __builtin_ctzll(left);
-
+    WEIR__EACH_RANK(rank, &m->channel->members) {
+        if (rank == p->self)
+            continue;
         if (!post(p, c, RECV_RECORD, rank, record_of(c, rank), MESSAGE_ROOM, tag_of(m, 0)) ||
             !post(p, c, SEND_RECORD, rank, mine, c->record_size, tag_of(m, 0)))
             return NULL;
@@ -204,7 +206,8 @@ static bool take_record(struct weir__procs_group *p, struct weir__rendezvous *m,
         weir__procs_break_over(p, m, WEIR_EINTERNAL, weir_last_error(), woken);
         return false;
     }
-    v->mpi->arrived |= weir__rank_bit(rank);
+    weir__ranks_add(&v->mpi->arrived, rank);
+    v->mpi->narrived++;
     return true;
 }
 
@@ -217,7 +220,7 @@ static bool take_records(struct weir__procs_group *p, struct weir__rendezvous *m
     for (int i = 0; i < c->nrequests; i++) {
         const struct request *r = &c->requests[i];
 
-        if (r->role == RECV_RECORD && r->over && !(c->arrived >> r->rank & 1) && !c->failed_ns &&
+        if (r->role == RECV_RECORD && r->over && !weir__ranks_has(&c->arrived, r->rank) && !c->failed_ns &&
             !take_record(p, m, r->rank, woken))
             return false;
     }
@@ -298,18 +301,16 @@ static bool send_to(struct weir__procs_group *p, struct weir__rendezvous *m, int
 static bool begin_moves(struct weir__procs_group *p, struct weir__rendezvous *m)
 {
     struct weir__visit *v = m->more;
-    uint64_t others = m->channel->members & ~weir__rank_bit(p->self);
+    struct weir__ranks others = weir__ranks_but(&m->channel->members, p->self);
 
-    for (uint64_t left = others; left; left &= left - 1) {
-        int rank = __builtin_ctzll(left);
-
+    WEIR__EACH_RANK(rank, &others) {
         if (is_short(record_of(v->mpi, rank)))
             point_into_record(v, rank);
         else if (!receive_from(p, m, rank))
             return false;
     }
-    for (uint64_t left = others; left && !is_short(&v->record); left &= left - 1)
-        if (!send_to(p, m, __builtin_ctzll(left)))
+    WEIR__EACH_RANK(rank, &others)
+        if (!is_short(&v->record) && !send_to(p, m, rank))
             return false;
     v->mpi->moves = true;
     return true;
@@ -322,10 +323,11 @@ static void point_into_pieces(struct weir__procs_group *p, struct weir__rendezvo
     const struct weir__meet *own = m->args[p->self];
     int piece = 0;
 
-    for (uint64_t left = m->channel->members & ~weir__rank_bit(p->self); left; left &= left - 1) {
-        int rank = __builtin_ctzll(left);
+    WEIR__EACH_RANK(rank, &m->channel->members) {
         const struct weir__record *r = record_of(v->mpi, rank);
 
+        if (rank == p->self)
+            continue;
         for (uint32_t i = 0; i < r->nshown && !is_short(r); i++) {
             int64_t begin, bytes = (int64_t)r->shown[i].place.bytes;
 
@@ -357,11 +359,10 @@ static enum weir__step break_for_memory(struct weir__procs_group *p, struct weir
 }
 
 enum weir__step weir__mpi_meet(struct weir__procs_group *p, struct weir__rendezvous *m,
-                               uint64_t *arrived, struct weir__participant **woken)
+                               struct weir__ranks *arrived, struct weir__participant **woken)
 {
     const struct weir__mpi *mpi = p->world->mpi;
     struct weir__visit *v = m->more;
-    uint64_t others = m->channel->members & ~weir__rank_bit(p->self);
     bool waits;
 
     if (!v->mpi && !begin_call(p, m))
@@ -369,8 +370,9 @@ enum weir__step weir__mpi_meet(struct weir__procs_group *p, struct weir__rendezv
     waits = is_under_way(mpi, v->mpi, 1u << RECV_RECORD | 1u << RECV_BYTES);
     if (!v->mpi->moves && !take_records(p, m, woken))
         return WEIR__STEP_BROKE;
-    *arrived = v->mpi->arrived | weir__rank_bit(p->self);
-    if (!v->mpi->moves && v->mpi->arrived == others && !v->mpi->failed_ns) {
+    *arrived = v->mpi->arrived;
+    weir__ranks_add(arrived, p->self);
+    if (!v->mpi->moves && v->mpi->narrived == m->channel->nmembers - 1 && !v->mpi->failed_ns) {
         if (!begin_moves(p, m))
             return break_for_memory(p, m, woken);
         waits = is_under_way(mpi, v->mpi, 1u << RECV_BYTES);
@@ -382,11 +384,11 @@ enum weir__step weir__mpi_meet(struct weir__procs_group *p, struct weir__rendezv
 }
 
 enum weir__step weir__mpi_left(struct weir__procs_group *p, struct weir__rendezvous *m,
-                               uint64_t *left, struct weir__participant **woken)
+                               struct weir__ranks *left, struct weir__participant **woken)
 {
     struct weir__visit *v = m->more;
 
-    *left = weir__rank_bit(p->self);
+    *left = weir__ranks_one(p->self);
     if (is_under_way(p->world->mpi, v->mpi, ~0u) || v->mpi->failed_ns)
         return stay_or_break(p, m, woken);
     free_call(v->mpi);

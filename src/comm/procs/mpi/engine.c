@@ -102,6 +102,7 @@ static weir_status mpi_join(struct weir__world *w, int64_t timeout_ns)
     const struct weir__mpi_api *api = weir__mpi_load();
     struct weir__wire_gathered *all;
     struct blob mine = {.size = 1};
+    struct weir__ranks everybody;
     weir_status st;
 
     if (!api)
@@ -113,7 +114,7 @@ static weir_status mpi_join(struct weir__world *w, int64_t timeout_ns)
             w->sharing->kind);
     if ((st = start_once(api)))
         return st;
-    w->mpi = weir__calloc(1, sizeof *w->mpi);
+    w->mpi = weir__calloc(1, sizeof *w->mpi + (size_t)w->ranks * sizeof *w->mpi->rank_of);
     all = weir__malloc(sizeof *all);
     if (!w->mpi || !all) {
         weir__free(all);
@@ -123,9 +124,8 @@ static weir_status mpi_join(struct weir__world *w, int64_t timeout_ns)
     api->comm_rank(api->comm_world, &mine.rank);
     api->comm_size(api->comm_world, &mine.size);
     mine.standard = api->thread_multiple != 3;
-    st = weir__engine_gather(w, "world of mpi",
-                             w->ranks == 64 ? UINT64_MAX : weir__rank_bit(w->ranks) - 1, timeout_ns,
-                             &mine, sizeof mine, all);
+    everybody = weir__ranks_all(w->ranks);
+    st = weir__engine_gather(w, "world of mpi", &everybody, timeout_ns, &mine, sizeof mine, all);
     if (!st)
         st = map_ranks(w, w->mpi, &mine, all);
     weir__free(all);
@@ -155,7 +155,8 @@ static weir_status fail_open(const struct weir__mpi_api *api, const char *key, i
 }
 
 /* Members wait for each other on the control channel first, where it is known who does not come. */
-static weir_status mpi_open(struct weir__procs_group *p, uint64_t members, int64_t timeout_ns)
+static weir_status mpi_open(struct weir__procs_group *p, const struct weir__ranks *members,
+                            int64_t timeout_ns)
 {
     const struct weir__mpi *mpi = p->world->mpi;
     const struct weir__mpi_api *api = mpi->api;

@@ -70,7 +70,8 @@ static weir_status make_comm(const struct weir__world *w, const struct weir__ncc
 }
 
 /* The first member makes the number that all join under. */
-static weir_status nccl_open(struct weir__procs_group *p, uint64_t members, int64_t timeout_ns)
+static weir_status nccl_open(struct weir__procs_group *p, const struct weir__ranks *members,
+                             int64_t timeout_ns)
 {
     const struct weir__nccl_api *api = weir__nccl_load();
     struct weir__wire_gathered *all;
@@ -187,7 +188,7 @@ static bool nccl_show(struct weir__procs_group *p, struct weir__visit *v,
 }
 
 static enum weir__step nccl_meet(struct weir__procs_group *p, struct weir__rendezvous *m,
-                                 uint64_t *arrived, struct weir__participant **woken)
+                                 struct weir__ranks *arrived, struct weir__participant **woken)
 {
     enum weir__step step = weir__shm_engine.meet(p, m, arrived, woken);
 
@@ -345,7 +346,7 @@ static void nccl_leave(struct weir__procs_group *p, struct weir__rendezvous *m, 
     weir__shm_engine.leave(p, m, failed);
 }
 static enum weir__step nccl_left(struct weir__procs_group *p, struct weir__rendezvous *m,
-                                 uint64_t *left, struct weir__participant **woken)
+                                 struct weir__ranks *left, struct weir__participant **woken)
 {
     return weir__shm_engine.left(p, m, left, woken);
 }
@@ -353,9 +354,9 @@ static void nccl_give_up(struct weir__procs_group *p, struct weir__rendezvous *m
 {
     weir__shm_engine.give_up(p, m);
 }
-static uint64_t nccl_closed(const struct weir__procs_group *p)
+static bool nccl_closed(const struct weir__procs_group *p, int rank)
 {
-    return weir__shm_engine.closed(p);
+    return weir__shm_engine.closed(p, rank);
 }
 
 static void nccl_broken(struct weir__procs_group *p)
