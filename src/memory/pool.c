@@ -264,12 +264,14 @@ static weir_buffer *hand_out(struct weir__pool *pool, uint32_t slot, weir_buffer
     return block;
 }
 
-/* Segments grow with the pool, so that their number stays small. 0 if there is no
+/* Segments grow with the pool, so that their number stays small, but not beyond what the stream has
+ * had: what is left of a segment is its, and many streams would have all memory. 0 if there is no
  * room for `size`. */
-static size_t segment_size(const struct weir__pool *pool, size_t size)
+static size_t segment_size(const struct weir__pool *pool, const struct weir__arena *arena,
+                           size_t size)
 {
     const size_t unit = (size_t)2 << 20, least = (size_t)32 << 20;
-    size_t want = pool->stats.reserved / 4, room;
+    size_t want = weir__min(pool->stats.reserved / 4, arena->grown), room;
 
     if (pool->stats.reserved > pool->stats.limit)
         return 0;
@@ -281,9 +283,9 @@ static size_t segment_size(const struct weir__pool *pool, size_t size)
     return want > room - room % unit ? room : (want + unit - 1) / unit * unit;
 }
 
-static weir_buffer *grow(struct weir__pool *pool, size_t size)
+static weir_buffer *grow(struct weir__pool *pool, struct weir__arena *arena, size_t size)
 {
-    size_t want = segment_size(pool, size);
+    size_t want = segment_size(pool, arena, size);
     struct weir__segment *segment;
     weir_buffer *block;
 
@@ -311,6 +313,7 @@ static weir_buffer *grow(struct weir__pool *pool, size_t size)
     pool->stats.segments++;
     pool->stats.blocks++;
     pool->stats.reserved += want;
+    arena->grown += want;
     if (pool->stats.reserved > pool->stats.peak_reserved)
         pool->stats.peak_reserved = pool->stats.reserved;
     return block;
@@ -367,7 +370,7 @@ static weir_status alloc_slow(struct weir__pool *pool, uint32_t slot, size_t siz
         pool->stats.reuse_completed++;
         return WEIR_OK;
     }
-    if ((*out = grow(pool, size))) {
+    if ((*out = grow(pool, arena, size))) {
         pool->stats.grown++;
         return WEIR_OK;
     }
@@ -387,7 +390,7 @@ static weir_status alloc_slow(struct weir__pool *pool, uint32_t slot, size_t siz
     /* Room may exist, but in pieces of too many segments. */
     if (pool->stats.reserved - weir__pool_trimmable(pool) + size <= pool->stats.limit)
         weir__pool_trim(pool);
-    if ((*out = grow(pool, size))) {
+    if ((*out = grow(pool, arena, size))) {
         pool->stats.grown++;
         return WEIR_OK;
     }

@@ -103,6 +103,7 @@ struct weir__arena {
     struct weir__tlsf idle;
     struct weir__watch *watches;
     unsigned nwatches, cap_watches;
+    size_t grown; /* bytes of segments that were made for it */
 };
 
 struct weir__segment {
