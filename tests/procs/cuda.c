@@ -160,6 +160,46 @@ TEST(procs_cuda, two_ranks_on_one_gpu_are_refused_by_nccl_in_its_words)
         CHECK_STR(k.text[i], "invalid usage");
     }
 }
+TEST(procs_cuda, a_rank_that_dies_while_nccl_joins_the_ranks_is_named_by_the_others)
+{
+    const char *extra[MOST_EXTRA];
+    struct kids k;
+
+    if (is_real())
+        SKIP("only the fake kills when it is told to");
+    with_nccl(extra, "FAKE_NCCL_DIES=1");
+    kids_start(&k, 3, "refused", extra);
+    for (int i = 0; i < 3; i++) {
+        kids_end(&k, i);
+        if (i == 1)
+            continue;
+        CHECK_EQ(k.status[i], 0);
+        CHECK_STR(k.text[i], "NCCL: a communicator: rank 1 died");
+    }
+}
+
+/* A limit of the device's cores is one of CTAs. */
+SCENARIO(limited)
+{
+    weir_device *dev;
+    weir_group *g;
+
+    CHECK_OK(weir_device_open(getenv("KID_DEVICE"), &dev));
+    CHECK_OK(weir_device_set_limit(dev, (weir_cores){8, 8}));
+    CHECK_OK(weir_group_join(dev, NULL, &g));
+    CHECK_OK(weir_barrier(weir_group_self(g)));
+    CHECK_OK(weir_device_sync(dev));
+    leave(g, dev);
+}
+TEST(procs_cuda, a_limit_of_cores_is_a_limit_of_nccls_ctas)
+{
+    const char *extra[MOST_EXTRA];
+    struct kids k;
+
+    with_nccl(extra, "FAKE_NCCL_CTAS=8");
+    kids_start(&k, is_real() ? 1 : 2, "limited", extra);
+    kids_end_well(&k);
+}
 TEST(procs_cuda, an_asynchronous_error_of_nccl_breaks_the_group)
 {
     const char *extra[MOST_EXTRA];

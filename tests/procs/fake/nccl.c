@@ -1,11 +1,15 @@
 /* An NCCL that is none, for the GPU that is none: ranks of one host meet in shared memory, where a
  * function of the host, queued on the stream, does what NCCL's kernel would. As NCCL's, calls of a
  * communicator must come in one order, and a GPU is for one rank: FAKE_NCCL_ONE_GPU=1 refuses the
- * second as the real one does. FAKE_NCCL_FAIL=N makes the N-th call an asynchronous error. */
+ * second as the real one does. FAKE_NCCL_FAIL=N makes the N-th call an asynchronous error;
+ * FAKE_NCCL_CTAS=N refuses communicators that do not ask for at most N; FAKE_NCCL_DIES=R kills rank
+ * R while it makes one. Like NCCL's, communicators that do not block take their time over
+ * everything. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,7 +22,7 @@
 #include "comm/procs/nccl/api.h"
 
 #define EXPORT __attribute__((visibility("default")))
-enum { RANKS = 8, SLOT = 4 << 20, UNHANDLED = 1, INVALID_USAGE = 5 };
+enum { RANKS = 8, SLOT = 4 << 20, UNHANDLED = 1, INVALID_USAGE = 5, IN_PROGRESS = 7, ASKED = 3 };
 
 /* What ranks of a communicator share. */
 struct meeting {
@@ -37,6 +41,8 @@ struct comm {
     int ranks, rank, fd;
     uint64_t barriers, calls;
     _Atomic int error;
+    bool blocks;
+    _Atomic int busy; /* so often it still says that it is in progress */
     struct comm *next; /* of those that were aborted */
 };
 static _Atomic(struct comm *) aborted; /* calls under way still look at them */
@@ -237,6 +243,15 @@ static int queue(void *stream, void (*fn)(void *), void *user)
     return launch && !launch(stream, fn, user) ? 0 : UNHANDLED;
 }
 
+/* What a call says that has been queued. */
+static int said(struct comm *c, int code)
+{
+    if (code || c->blocks)
+        return code;
+    atomic_store(&c->busy, ASKED);
+    return IN_PROGRESS;
+}
+
 static int end_group(void)
 {
     struct batch *b;
@@ -248,7 +263,7 @@ static int end_group(void)
     b->n = npending;
     memcpy(b->calls, pending, (size_t)npending * sizeof *pending);
     npending = 0;
-    return queue(pending_stream, run_batch, b);
+    return said(pending[0].comm, queue(pending_stream, run_batch, b));
 }
 
 static int call(const struct call *draft, void *stream)
@@ -268,7 +283,7 @@ static int call(const struct call *draft, void *stream)
     k = malloc(sizeof *k);
     *k = *draft;
     k->number = c->calls;
-    return queue(stream, run_call, k);
+    return said(c, queue(stream, run_call, k));
 }
 
 /* ---- what weir calls ---- */
@@ -277,6 +292,7 @@ static int call(const struct call *draft, void *stream)
 WEIR__NCCL_SYMBOLS(DECLARE)
 #undef DECLARE
 EXPORT const char *ncclGetErrorString(int code);
+EXPORT int ncclCommFinalize(void *comm);
 
 const char *ncclGetErrorString(int code)
 {
@@ -303,12 +319,15 @@ int ncclGetUniqueId(struct weir__nccl_id *id)
 int ncclCommInitRankConfig(void **out, int ranks, struct weir__nccl_id id, int rank,
                            struct weir__nccl_config *config)
 {
+    const char *ctas = getenv("FAKE_NCCL_CTAS"), *dies = getenv("FAKE_NCCL_DIES");
     struct comm *c;
 
     if (config->magic != WEIR__NCCL_MAGIC || config->size != sizeof *config || ranks > RANKS ||
         rank < 0 || rank >= ranks)
         return INVALID_USAGE;
     if (getenv("FAKE_NCCL_ONE_GPU") && ranks > 1)
+        return INVALID_USAGE;
+    if (ctas && (config->min_ctas != 1 || config->max_ctas != atoi(ctas)))
         return INVALID_USAGE;
     c = calloc(1, sizeof *c);
     c->fd = open(id.bytes, O_RDWR | O_CLOEXEC);
@@ -320,13 +339,22 @@ int ncclCommInitRankConfig(void **out, int ranks, struct weir__nccl_id id, int r
     }
     c->ranks = ranks;
     c->rank = rank;
+    if (dies && rank == atoi(dies))
+        kill(getpid(), SIGKILL);
+    c->blocks = config->blocking;
     atomic_fetch_add(&c->m->users, 1);
+    *out = c;
+    if (!c->blocks)
+        return IN_PROGRESS;
     while (atomic_load(&c->m->users) < ranks)
         sched_yield();
-    *out = c;
     return 0;
 }
 
+int ncclCommFinalize(void *comm)
+{
+    return said(comm, 0);
+}
 int ncclCommDestroy(void *comm)
 {
     struct comm *c = comm;
@@ -348,7 +376,13 @@ int ncclCommAbort(void *comm)
 }
 int ncclCommGetAsyncError(void *comm, int *code)
 {
-    *code = atomic_load(&((struct comm *)comm)->error);
+    struct comm *c = comm;
+
+    *code = atomic_load(&c->error);
+    if (!*code && (atomic_load(&c->m->users) < c->ranks || atomic_load(&c->busy) > 0))
+        *code = IN_PROGRESS;
+    if (atomic_load(&c->busy) > 0)
+        atomic_fetch_sub(&c->busy, 1);
     return 0;
 }
 int ncclAllReduce(const void *in, void *out, size_t n, int type, int reduce, void *comm,

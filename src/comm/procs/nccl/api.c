@@ -54,6 +54,7 @@ static void load(void)
     }
     take_any(lib, "ncclGetErrorString", &api.error_string);
     take_any(lib, "ncclGetLastError", &api.last_error);
+    take_any(lib, "ncclCommFinalize", &api.finalize);
     loaded = api;
     is_loaded = true;
 }

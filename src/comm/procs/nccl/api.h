@@ -61,6 +61,7 @@ struct weir__nccl_api {
 #undef X
     const char *(*error_string)(int code);
     const char *(*last_error)(void *comm); /* NULL before 2.13 */
+    int (*finalize)(void *comm);           /* NULL before 2.14 */
 };
 
 /* WEIR_LIBNCCL, or libnccl.so.2. It stays loaded. NULL with the error said. threads: any. */

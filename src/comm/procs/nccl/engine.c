@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "comm/procs/engine.h"
-#include "comm/procs/nccl/api.h"
+#include "comm/procs/nccl/comm.h"
 
 /* Of a pair and a direction. */
 struct pair {
@@ -21,7 +20,8 @@ struct weir__nccl {
     void *comm;      /* of the group */
     uint64_t issued; /* calls of the group */
     struct pair *pairs;
-    bool aborted;
+    int users; /* threads that call NCCL with one of these, without the lock */
+    bool aborted, aborts; /* it is to be aborted, by the last user */
     uint64_t asked_ns; /* when NCCL was last asked for errors */
 };
 
@@ -39,36 +39,6 @@ static weir_status nccl_join(struct weir__world *w, int64_t timeout_ns)
     return weir__shm_engine.join(w, timeout_ns);
 }
 
-static weir_status fail(const struct weir__nccl_api *api, void *comm, const char *what, int code)
-{
-    const char *more = api->last_error ? api->last_error(comm) : NULL;
-
-    return weir__fail(WEIR_EUNAVAILABLE, "NCCL: %s: %s%s%s", what,
-                      api->error_string ? api->error_string(code) : "an error",
-                      more && *more ? ": " : "", more ? more : "");
-}
-
-static weir_status make_comm(const struct weir__world *w, const struct weir__nccl_api *api,
-                             const struct weir__nccl_id *id, int ranks, int rank, void **comm)
-{
-    struct weir__nccl_config config = {
-        .size = sizeof config,
-        .magic = WEIR__NCCL_MAGIC,
-        .version = WEIR__NCCL_VERSION,
-        .blocking = 1,
-        .cluster = INT32_MIN,
-        .min_ctas = w->cores ? 1 : INT32_MIN,
-        .max_ctas = w->cores ? w->cores : INT32_MIN,
-        .split_share = INT32_MIN,
-    };
-    bool entered = w->sharing->enter(w->device);
-    int code = api->init(comm, ranks, *id, rank, &config);
-    weir_status st = code ? fail(api, NULL, "a communicator", code) : WEIR_OK;
-
-    w->sharing->exit(w->device, entered);
-    return st;
-}
-
 /* The first member makes the number that all join under. */
 static weir_status nccl_open(struct weir__procs_group *p, const struct weir__ranks *members,
                              int64_t timeout_ns)
@@ -78,13 +48,14 @@ static weir_status nccl_open(struct weir__procs_group *p, const struct weir__ran
     struct weir__nccl_id id = {{0}};
     struct weir__nccl *n;
     char key[WEIR__WIRE_KEY];
+    uint64_t deadline_ns = weir__nccl_deadline(timeout_ns);
     weir_status st = weir__shm_engine.open(p, members, timeout_ns);
     int code;
 
     if (st || !api)
         return st ? st : weir__last_status();
     if (!p->self && (code = api->unique_id(&id)))
-        return fail(api, NULL, "an id", code);
+        return weir__nccl_fail(api, NULL, "an id", code);
     n = weir__calloc(1, sizeof *n);
     all = weir__malloc(sizeof *all);
     if (n && all) {
@@ -96,7 +67,10 @@ static weir_status nccl_open(struct weir__procs_group *p, const struct weir__ran
     }
     if (!st) {
         memcpy(&id, all->blobs[p->world_rank[0]], sizeof id);
-        st = make_comm(p->world, api, &id, p->ranks, p->self, &n->comm);
+        st = weir__nccl_comm_make(p, api, &id, p->ranks, p->self, WEIR__NCCL_ANYBODY,
+                                  deadline_ns, &n->comm);
+        if (st) /* others may wait for this one */
+            weir__world_send_abort(p->world, p->key, st, weir_last_error());
     }
     weir__free(all);
     if (st) {
@@ -109,12 +83,13 @@ static weir_status nccl_open(struct weir__procs_group *p, const struct weir__ran
     return WEIR_OK;
 }
 
-/* Kernels that wait for the dead end. */
+/* Kernels that wait for the dead end. Under world->lock. */
 static void abort_all(struct weir__procs_group *p)
 {
     struct weir__nccl *n = p->nccl;
 
-    if (n->aborted)
+    n->aborts = true;
+    if (n->aborted || n->users)
         return;
     n->aborted = true;
     if (n->comm)
@@ -134,19 +109,41 @@ static void nccl_close(struct weir__procs_group *p)
         if (broken)
             abort_all(p);
         else
-            n->api->destroy(n->comm);
+            weir__nccl_comm_end(n->api, n->comm);
         while (n->pairs) {
             struct pair *pair = n->pairs;
 
             n->pairs = pair->next;
             if (!broken)
-                n->api->destroy(pair->comm);
+                weir__nccl_comm_end(n->api, pair->comm);
             weir__free(pair);
         }
         p->world->sharing->exit(p->world->device, entered);
     }
     weir__free(n);
     weir__shm_engine.close(p);
+}
+
+/* Between these two nobody else aborts what is there. False if it is aborted. */
+static bool begin_use(struct weir__procs_group *p)
+{
+    bool there;
+
+    weir__mutex_lock(&p->world->lock);
+    there = !p->nccl->aborts;
+    p->nccl->users += there;
+    weir__mutex_unlock(&p->world->lock);
+    return there;
+}
+
+static void end_use(struct weir__procs_group *p, bool issued)
+{
+    weir__mutex_lock(&p->world->lock);
+    p->nccl->users--;
+    p->nccl->issued += issued;
+    if (p->nccl->aborts)
+        abort_all(p);
+    weir__mutex_unlock(&p->world->lock);
 }
 
 static struct pair *find_pair(const struct weir__nccl *n, const struct weir__channel *channel)
@@ -283,6 +280,7 @@ static weir_status reach_pair(struct weir__procs_group *p, struct weir__rendezvo
 {
     const struct weir__visit *v = m->more;
     int sender = verb->kind == WEIR__VERB_SEND ? p->self : verb->root;
+    int peer = weir__ranks_next(&m->channel->members, 0);
     struct weir__nccl_id id;
     struct pair *pair;
     weir_status st;
@@ -296,7 +294,10 @@ static weir_status reach_pair(struct weir__procs_group *p, struct weir__rendezvo
         return weir__fail_nomem("a communicator of two ranks");
     memcpy(&id, v->cell->records[weir__cell_place(m->channel, sender)].unique, sizeof id);
     pair->channel = m->channel;
-    if ((st = make_comm(p->world, p->nccl->api, &id, 2, p->self == sender ? 0 : 1, &pair->comm))) {
+    if (peer == p->self)
+        peer = weir__ranks_next(&m->channel->members, peer + 1);
+    if ((st = weir__nccl_comm_make(p, p->nccl->api, &id, 2, p->self == sender ? 0 : 1, peer,
+                                   weir__nccl_deadline(p->group->timeout_ns), &pair->comm))) {
         weir__free(pair);
         return st;
     }
@@ -308,30 +309,42 @@ static weir_status reach_pair(struct weir__procs_group *p, struct weir__rendezvo
     return WEIR_OK;
 }
 
+/* A queue of the device has the call when this returns. */
+static weir_status issue_call(struct weir__procs_group *p, struct weir__rendezvous *m,
+                              const struct weir__verb *verb, void *stream)
+{
+    const struct weir__nccl *n = p->nccl;
+    const char *label = ((const struct weir__meet *)m->args[p->self])->offer.label;
+    struct pair *pair = NULL;
+    weir_status st;
+    void *comm;
+
+    if (*m->channel->name && (st = reach_pair(p, m, verb, &pair)))
+        return st;
+    if (!verb->bytes && verb->kind != WEIR__VERB_EXCHANGE)
+        return WEIR_OK;
+    comm = pair ? pair->comm : n->comm;
+    return weir__nccl_settle(
+        p, n->api, comm, label,
+        issue(n, verb, p->ranks, comm, verb->kind == WEIR__VERB_SEND ? 1 : 0, stream),
+        WEIR__NCCL_NOBODY, weir__nccl_deadline(p->group->timeout_ns));
+}
+
 static weir_status nccl_run(struct weir__procs_group *p, struct weir__rendezvous *m, void *stream)
 {
-    struct weir__nccl *n = p->nccl;
     const struct weir__meet *meet = m->args[p->self];
-    bool whole = !*m->channel->name;
     struct weir__verb verb;
-    struct pair *pair = NULL;
     weir_status st = WEIR_OK;
-    int code = 0;
 
     meet->spell(meet, &verb);
+    if (!begin_use(p))
+        return weir__fail(WEIR_ESTATE, "NCCL: %s: the group is broken", meet->offer.label);
     if (verb.kind <= WEIR__VERB_REDUCE_SCATTER && type_of(verb.dtype) < 0)
         st = weir__fail(WEIR_EUNSUPPORTED, "%s of %s: NCCL does not reduce it", meet->offer.label,
                         weir_dtype_name(verb.dtype));
-    if (!st && !whole)
-        st = reach_pair(p, m, &verb, &pair);
-    if (!st && verb.bytes | (int64_t)(verb.kind == WEIR__VERB_EXCHANGE))
-        code = issue(n, &verb, p->ranks, whole ? n->comm : pair->comm,
-                     verb.kind == WEIR__VERB_SEND ? 1 : 0, stream);
-    if (!st && code)
-        st = fail(n->api, whole ? n->comm : pair->comm, meet->offer.label, code);
-    weir__mutex_lock(&p->world->lock);
-    n->issued += whole;
-    weir__mutex_unlock(&p->world->lock);
+    if (!st)
+        st = issue_call(p, m, &verb, stream);
+    end_use(p, !*m->channel->name);
     weir__procs_poke(p->world);
     return st;
 }
@@ -390,7 +403,7 @@ static int64_t nccl_pause(struct weir__world *w, bool calls_under_way,
         struct weir__nccl *n = p->nccl;
         int code = 0;
 
-        if (!n || !n->comm || n->aborted || !p->group || now - n->asked_ns < UINT64_C(50000000))
+        if (!n || !n->comm || n->aborts || !p->group || now - n->asked_ns < UINT64_C(50000000))
             continue;
         n->asked_ns = now;
         if (n->api->async_error(n->comm, &code) || !code || code == 7 /* in progress */)
