@@ -3,7 +3,8 @@
  *     weir launch -n 2 build/release/bench_ipc [DEVICE [LOG2 OF THE MOST BYTES]]
  *
  * Rank 1 prints medians. Of a message the receiver's part is a copy out of the sender's memory.
- * Once the sender waits for its stream meanwhile, once it does not: processes share a GPU by turns.
+ * Once the sender waits for its stream meanwhile, once it does not: processes share a GPU by turns,
+ * but with MPS. The same message between two ranks of one process shows what the kernel takes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,6 +99,35 @@ static double time_message(struct run *r, bool sender_waits)
     return median(samples);
 }
 
+/* Two ranks of this process, one process at a time. */
+static double time_local(struct run *r)
+{
+    double samples[SAMPLES] = {0};
+    weir_device *devices[2] = {r->dev, r->dev};
+    weir_stream *other;
+    weir_group *group;
+
+    OK(weir_group_create(devices, 2, NULL, &group));
+    OK(weir_stream_create(r->dev, NULL, &other));
+    for (int turn = 0; turn < r->ranks; turn++) {
+        for (int i = 0; i < SAMPLES && turn == r->me; i++) {
+            double begin = now_us();
+
+            OK(weir_stream_set_current(other));
+            OK(weir_send(weir_group_rank(group, 0), r->x, 1));
+            OK(weir_stream_set_current(r->stream));
+            OK(weir_recv(weir_group_rank(group, 1), r->y, 0));
+            OK(weir_stream_sync(r->stream));
+            samples[i] = now_us() - begin;
+        }
+        meet(r);
+    }
+    OK(weir_device_sync(r->dev));
+    OK(weir_group_destroy(group));
+    OK(weir_stream_destroy(other));
+    return median(samples);
+}
+
 static double time_all_reduce(struct run *r)
 {
     double samples[SAMPLES];
@@ -116,7 +146,7 @@ static double time_all_reduce(struct run *r)
 
 static void measure(struct run *r, int log)
 {
-    double copy, waiting, apart, reduce;
+    double copy, waiting, apart, local, reduce;
 
     r->numel = (INT64_C(1) << log) / 4;
     OK(weir_tensor_empty(r->stream, WEIR_F32, 1, &r->numel, &r->x));
@@ -127,12 +157,13 @@ static void measure(struct run *r, int log)
     copy = time_copy(r);
     waiting = time_message(r, true);
     apart = time_message(r, false);
+    local = time_local(r);
     reduce = time_all_reduce(r);
     if (r->me == 1)
         printf(
             "2^%d B: copy %.1f us; message %.1f us, %.2f of the copy's bandwidth (%.1f us, %.2f, "
-            "with a sender that does not wait); all-reduce %.1f us\n",
-            log, copy, waiting, copy / waiting, apart, copy / apart, reduce);
+            "with a sender that does not wait; %.1f us, %.2f, in one process); all-reduce %.1f us\n",
+            log, copy, waiting, copy / waiting, apart, copy / apart, local, copy / local, reduce);
     fflush(stdout);
     weir_tensor_release(r->x);
     weir_tensor_release(r->y);

@@ -177,8 +177,8 @@ def subjects():
         found["gloo"] = (weir_command(), "torch:gloo", {})
     except ImportError:
         pass
-    open_mpi = shutil.which("mpirun.openmpi")
-    if open_mpi:
+    open_mpi = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
+    if open_mpi and "Open MPI" in subprocess.run([open_mpi, "--version"], capture_output=True, text=True).stdout:
         command = [open_mpi, "--allow-run-as-root", "--oversubscribe", "-n"]
         found["Open MPI"] = (command, "mpi", {"BENCH_MPI": "libmpi.so.40"})
         found["weir over Open MPI"] = (command, "weir", {"WEIR_ENGINE": "mpi"})

@@ -70,6 +70,12 @@ static void begin(struct weir__procs_group *p, struct weir__participant *partici
     weir__spin_unlock(&g->lock);
 }
 
+static void put_back(struct weir__procs_group *p, struct weir__visit *v)
+{
+    v->next = p->idle;
+    p->idle = v;
+}
+
 /* It is over here, or was given up: then others must know before its memory changes. */
 static void end(struct weir__procs_group *p, struct weir__rendezvous *m)
 {
@@ -82,8 +88,8 @@ static void end(struct weir__procs_group *p, struct weir__rendezvous *m)
     *at = m->next;
     weir__spin_unlock(&p->group->lock);
     weir__visit_end(p->world, v);
-    v->next = p->idle;
-    p->idle = v;
+    if (!v->attended) /* else it is still looked at */
+        put_back(p, v);
 }
 
 static void give_up(struct weir__procs_group *p, struct weir__rendezvous *m,
@@ -114,14 +120,17 @@ void weir__procs_break(struct weir__procs_group *p, weir_status status, const ch
         engine_of(p)->broken(p);
     for (m = g->rendezvous; m; m = next) {
         struct weir__participant *participant = participant_of(m);
+        bool attended;
 
         next = m->next;
         if (participant->state == WEIR__PARTICIPANT_RUNS)
             continue; /* its part ends by itself */
+        attended = ((const struct weir__visit *)m->more)->attended;
         give_up(p, m,
                 participant->state == WEIR__PARTICIPANT_LEAVES ? WEIR__PARTICIPANT_OVER
                                                                : WEIR__PARTICIPANT_REFUSED);
-        add_woken(woken, participant);
+        if (!attended)
+            add_woken(woken, participant);
     }
 }
 
@@ -242,6 +251,8 @@ void weir__procs_look(struct weir__procs_group *p, uint64_t now_ns,
 
     for (m = p->group->rendezvous; m && !atomic_load(&p->group->broken); m = next) {
         next = m->next;
+        if (((const struct weir__visit *)m->more)->attended)
+            continue;
         if (participant_of(m)->state == WEIR__PARTICIPANT_WAITS)
             look_at_waiting(p, m, now_ns, woken);
         else if (participant_of(m)->state == WEIR__PARTICIPANT_LEAVES)
@@ -250,6 +261,41 @@ void weir__procs_look(struct weir__procs_group *p, uint64_t now_ns,
 }
 
 /* ---- the transport ---- */
+
+/* Waits a little for peers that are about to come, without sleeping: most do. True if the call has
+ * gone on; else the progress thread has it. Under world->lock, which is free meanwhile. */
+static bool attend(struct weir__procs_group *p, struct weir__participant *participant, bool leaves,
+                   struct weir__participant **woken)
+{
+    enum weir__participant_state waits =
+        leaves ? WEIR__PARTICIPANT_LEAVES : WEIR__PARTICIPANT_WAITS;
+    const struct weir__engine *engine = engine_of(p);
+    struct weir__rendezvous *m = &participant->own;
+    struct weir__visit *v = m->more;
+
+    for (int look = 0; look < 2 && participant->state == waits; look++) {
+        if (engine->linger && !look) {
+            v->attended = true;
+            weir__mutex_unlock(&p->world->lock);
+            engine->linger(p, m, v, leaves);
+            weir__mutex_lock(&p->world->lock);
+            v->attended = false;
+            if (participant->state != waits) { /* the group broke */
+                put_back(p, v);
+                return true;
+            }
+        } else if (engine->sleep) {
+            engine->sleep(m);
+        } else {
+            break;
+        }
+        if (leaves)
+            look_at_leaving(p, m, woken);
+        else
+            look_at_waiting(p, m, weir__clock_ns(), woken);
+    }
+    return participant->state != waits;
+}
 
 static bool procs_arrive(struct weir__participant *participant, const struct weir__meet *meet,
                          uint64_t call)
@@ -277,13 +323,12 @@ static bool procs_arrive(struct weir__participant *participant, const struct wei
         participant->state = WEIR__PARTICIPANT_REFUSED;
         if (v) {
             weir__visit_end(p->world, v);
-            v->next = p->idle;
-            p->idle = v;
+            put_back(p, v);
         }
     } else {
         begin(p, participant, meet, call, v);
         look_at_waiting(p, &participant->own, weir__clock_ns(), &woken);
-        parked = participant->state == WEIR__PARTICIPANT_WAITS;
+        parked = !attend(p, participant, false, &woken);
     }
     weir__mutex_unlock(&p->world->lock);
     weir__procs_wake(woken, participant);
@@ -309,6 +354,8 @@ static bool procs_depart(struct weir__participant *participant, weir_status stat
     engine_of(p)->leave(p, m, text);
     participant->state = WEIR__PARTICIPANT_LEAVES;
     look_at_leaving(p, m, &woken);
+    if (!atomic_load(&g->broken))
+        attend(p, participant, true, &woken);
     if (participant->state == WEIR__PARTICIPANT_LEAVES && atomic_load(&g->broken)) {
         give_up(p, m, WEIR__PARTICIPANT_OVER);
         add_woken(&woken, participant);

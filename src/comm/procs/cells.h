@@ -10,6 +10,7 @@
  *   a reader   nleft, then failed                 gives up  failed, then goes on     it is known that
  *                                                                                    garbage was read
  *   arriver    its bit of arrived, then others'   arriver   the same                 one sees both
+ *   sleeper    sleeps, then the counts            the last  the count, then sleeps   it is rung
  */
 #ifndef WEIR_COMM_PROCS_CELLS_H
 #define WEIR_COMM_PROCS_CELLS_H
@@ -39,6 +40,7 @@ struct weir__cell {
     _Atomic uint32_t narrived, nleft, nacked;     /* how many have */
     _Atomic uint32_t failed;                      /* somebody has given it up */
     _Atomic uint32_t wanted;                      /* somebody waits for the next generation */
+    _Atomic uint32_t sleeps;                      /* somebody has stopped looking: ring */
     _Atomic uint64_t arrived[WEIR__RANK_WORDS];   /* bit per rank of the group */
     struct weir__record records[];                 /* by member */
 };

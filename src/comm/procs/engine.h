@@ -27,7 +27,8 @@ struct weir__visit {
     struct weir__visit *next;
     struct weir__cell *cell; /* shm */
     uint64_t generation;
-    bool placed; /* its record is in the cell */
+    bool placed;   /* its record is in the cell */
+    bool attended; /* the thread that arrived or departed looks after it: nobody else wakes it */
     struct weir__mpi_call *mpi;
     int nstaged;
     struct {
@@ -89,6 +90,12 @@ struct weir__engine {
      * when all are there. NULL: parts are kernels. */
     weir_status (*run)(struct weir__procs_group *p, struct weir__rendezvous *m, void *queue);
     void (*leave)(struct weir__procs_group *p, struct weir__rendezvous *m, bool failed);
+    /* Without locks, for a call that only this thread goes on with: looks for a little while
+     * whether all have arrived or, with `leaves`, left. NULL: it does not pay. */
+    void (*linger)(const struct weir__procs_group *p, const struct weir__rendezvous *m,
+                   const struct weir__visit *visit, bool leaves);
+    /* The thread stops looking: the others ring from now on. Under world->lock. NULL: they do. */
+    void (*sleep)(const struct weir__rendezvous *m);
     /* `left` gets the members that are known to be done. */
     enum weir__step (*left)(struct weir__procs_group *p, struct weir__rendezvous *m,
                             struct weir__ranks *left,

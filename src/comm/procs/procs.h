@@ -90,6 +90,7 @@ struct weir__world {
     struct weir__mpi *mpi;
     const struct weir__sharing *sharing; /* of the device's memory; NULL: it is the host's */
     void *device;
+    _Atomic int64_t patience_ns; /* shm: how long a thread looks for its peers before it sleeps */
     int cores; /* that the device's collectives may have; 0: as many as they like */
 };
 

@@ -8,6 +8,9 @@
 
 #include "comm/procs/engine.h"
 
+#define LEAST_PATIENCE_NS INT64_C(1000)
+#define MOST_PATIENCE_NS INT64_C(50000)
+
 /* Rings other members, of `ranks` of the group. */
 static void ring(const struct weir__procs_group *p, const struct weir__ranks *ranks)
 {
@@ -237,7 +240,7 @@ static bool place(struct weir__procs_group *p, struct weir__rendezvous *m,
     last = atomic_fetch_add(&v->cell->narrived, 1) + 1 == (uint32_t)m->channel->nmembers;
     if (!check_fit(p, m, &arrived, woken))
         return false;
-    if (last)
+    if (last && atomic_exchange(&v->cell->sleeps, 0))
         ring(p, &m->channel->members);
     return true;
 }
@@ -308,7 +311,7 @@ static void shm_leave(struct weir__procs_group *p, struct weir__rendezvous *m, b
     if (failed)
         atomic_store(&v->cell->failed, 1);
     last = atomic_fetch_add(&v->cell->nleft, 1) + 1 == (uint32_t)m->channel->nmembers;
-    if (last || failed)
+    if ((last && atomic_exchange(&v->cell->sleeps, 0)) || failed)
         ring(p, &m->channel->members);
 }
 
@@ -330,11 +333,53 @@ static enum weir__step shm_left(struct weir__procs_group *p, struct weir__rendez
         atomic_store(&c->narrived, 0);
         atomic_store(&c->nleft, 0);
         atomic_store(&c->nacked, 0);
+        atomic_store(&c->sleeps, 0);
         atomic_fetch_add(&c->generation, 1);
         if (atomic_exchange(&c->wanted, 0))
             ring(p, &m->channel->members);
     }
     return WEIR__STEP_HERE;
+}
+
+/* ---- waiting awake ---- */
+
+/* Looks for as long as it lately took, and a little longer; not at all where that never pays. The
+ * counts are of a cell that stays mapped as long as the group. */
+static void shm_linger(const struct weir__procs_group *p, const struct weir__rendezvous *m,
+                       const struct weir__visit *v, bool leaves)
+{
+    struct weir__world *w = p->world;
+    const _Atomic uint32_t *count = leaves ? &v->cell->nleft : &v->cell->narrived;
+    uint32_t members = (uint32_t)m->channel->nmembers;
+    uint64_t generation = v->generation, begin;
+    const struct weir__cell *cell = v->cell;
+    int64_t patience = atomic_load_explicit(&w->patience_ns, memory_order_relaxed);
+
+    if (!v->placed)
+        return; /* calls before it are still in the cell */
+    begin = weir__clock_ns();
+    for (unsigned i = 0; atomic_load_explicit(count, memory_order_acquire) != members; i++) {
+        weir__relax();
+        if (i % 32 != 31)
+            continue;
+        if (atomic_load_explicit(&cell->failed, memory_order_relaxed) ||
+            atomic_load_explicit(&cell->generation, memory_order_relaxed) != generation)
+            return;
+        if (weir__clock_ns() - begin > (uint64_t)patience) {
+            atomic_store_explicit(&w->patience_ns, weir__max(patience / 2, LEAST_PATIENCE_NS),
+                                  memory_order_relaxed);
+            return;
+        }
+    }
+    atomic_store_explicit(&w->patience_ns, weir__min(2 * patience, MOST_PATIENCE_NS),
+                          memory_order_relaxed);
+}
+
+static void shm_sleep(const struct weir__rendezvous *m)
+{
+    const struct weir__visit *v = m->more;
+
+    atomic_store(&v->cell->sleeps, 1);
 }
 
 /* Others must know before this rank's memory changes. */
@@ -358,6 +403,8 @@ const struct weir__engine weir__shm_engine = {
     .show = shm_show,
     .meet = shm_meet,
     .leave = shm_leave,
+    .linger = shm_linger,
+    .sleep = shm_sleep,
     .left = shm_left,
     .give_up = shm_give_up,
     .closed = shm_closed,

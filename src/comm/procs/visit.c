@@ -60,7 +60,7 @@ struct weir__visit *weir__visit_make(struct weir__procs_group *p, struct weir__v
     }
     r = &v->record;
     v->next = NULL;
-    v->placed = false;
+    v->placed = v->attended = false;
     v->mpi = NULL;
     v->nstaged = 0;
     r->call = call;

@@ -363,6 +363,10 @@ static enum weir__step nccl_left(struct weir__procs_group *p, struct weir__rende
 {
     return weir__shm_engine.left(p, m, left, woken);
 }
+static void nccl_sleep(const struct weir__rendezvous *m)
+{
+    weir__shm_engine.sleep(m);
+}
 static void nccl_give_up(struct weir__procs_group *p, struct weir__rendezvous *m)
 {
     weir__shm_engine.give_up(p, m);
@@ -426,6 +430,7 @@ const struct weir__engine weir__nccl_engine = {
     .meet = nccl_meet,
     .run = nccl_run,
     .leave = nccl_leave,
+    .sleep = nccl_sleep,
     .left = nccl_left,
     .give_up = nccl_give_up,
     .closed = nccl_closed,
