@@ -217,6 +217,21 @@ TEST(procs_cuda, an_asynchronous_error_of_nccl_breaks_the_group)
     }
 }
 
+/* WEIR_SOAK=200 for as many. */
+TEST_TIMEOUT(procs_cuda, ranks_lost_at_random_points_by_cuda_ipc_are_named, 1200)
+{
+    lose_at_random(1, is_real() ? real : fake);
+}
+TEST_TIMEOUT(procs_cuda, ranks_lost_at_random_points_by_nccl_are_named, 1200)
+{
+    const char *extra[MOST_EXTRA];
+
+    if (is_real())
+        SKIP("NCCL takes one rank of a GPU");
+    with_nccl(extra, NULL);
+    lose_at_random(1, extra);
+}
+
 /* Experts and tokens that are the same on every device. */
 SCENARIO(moe)
 {

@@ -48,17 +48,16 @@ SCENARIO(calls)
     leave(g, dev);
 }
 
-enum how { KILL, STOP, TERMINATE };
+static const char *const large[] = {"KID_LARGE=1", NULL};
 
-static void lose_one(int ranks, int victim, enum how how, bool large, long pause_us)
+void lose_one(int ranks, int victim, enum how how, const char *const *extra, long pause_us)
 {
     static const int signals[] = {[KILL] = SIGKILL, [STOP] = SIGSTOP, [TERMINATE] = SIGTERM};
-    const char *const extra[] = {"KID_LARGE=1", NULL};
     char name[40];
     struct kids k;
 
     test_note("rank %d of %d, signal %d", victim, ranks, signals[how]);
-    kids_start(&k, ranks, "calls", large ? extra : NULL);
+    kids_start(&k, ranks, "calls", extra);
     for (int i = 0; i < ranks; i++)
         kids_await(&k, i, "ready");
     nanosleep(&(struct timespec){.tv_nsec = pause_us * 1000}, NULL);
@@ -77,41 +76,50 @@ static void lose_one(int ranks, int victim, enum how how, bool large, long pause
 
 TEST(procs, a_killed_rank_is_named_by_all_others)
 {
-    lose_one(3, 1, KILL, false, 0);
+    lose_one(3, 1, KILL, NULL, 0);
 }
 
 TEST(procs, killed_rank_0_is_named_by_all_others)
 {
-    lose_one(3, 0, KILL, true, 0);
+    lose_one(3, 0, KILL, large, 0);
 }
 
 TEST(procs, a_stopped_rank_is_named_by_all_others)
 {
-    lose_one(2, 1, STOP, false, 0);
+    lose_one(2, 1, STOP, NULL, 0);
 }
 
 TEST(procs, stopped_rank_0_is_named_by_all_others)
 {
-    lose_one(3, 0, STOP, false, 0);
+    lose_one(3, 0, STOP, NULL, 0);
 }
 
 TEST(procs, a_terminated_rank_is_named_by_all_others)
 {
-    lose_one(2, 1, TERMINATE, true, 0);
+    lose_one(2, 1, TERMINATE, large, 0);
+}
+
+void lose_at_random(int runs, const char *const *extra)
+{
+    unsigned seed = getenv("WEIR_SOAK") ? (unsigned)time(NULL) : 1;
+
+    if (getenv("WEIR_SOAK"))
+        runs = atoi(getenv("WEIR_SOAK"));
+    for (int i = 0; i < runs; i++) {
+        int ranks = 2 + rand_r(&seed) % 3;
+        const char *both[16] = {rand_r(&seed) & 1 ? large[0] : "KID_SMALL=1"};
+
+        for (int n = 0; extra && extra[n]; n++)
+            both[n + 1] = extra[n];
+        lose_one(ranks, rand_r(&seed) % ranks, (enum how)(rand_r(&seed) % 3), both,
+                 rand_r(&seed) % 20000);
+    }
 }
 
 /* WEIR_SOAK=200 for as many. */
 TEST_TIMEOUT(procs, ranks_lost_at_random_points_are_named, 1200)
 {
-    int runs = getenv("WEIR_SOAK") ? atoi(getenv("WEIR_SOAK")) : 2;
-    unsigned seed = getenv("WEIR_SOAK") ? (unsigned)time(NULL) : 1;
-
-    for (int i = 0; i < runs; i++) {
-        int ranks = 2 + rand_r(&seed) % 3;
-
-        lose_one(ranks, rand_r(&seed) % ranks, (enum how)(rand_r(&seed) % 3), rand_r(&seed) & 1,
-                 rand_r(&seed) % 20000);
-    }
+    lose_at_random(2, NULL);
 }
 
 /* ---- cut off ---- */

@@ -10,7 +10,7 @@
 #include "harness/test.h"
 #include "weir/weir.h"
 
-enum { MOST_KIDS = 8, KID_TEXT = 4096 };
+enum { MOST_KIDS = 128, KID_TEXT = 4096 };
 
 struct kids {
     int n;
@@ -24,6 +24,12 @@ struct kids {
 
 /* Starts n ranks of the scenario; `extra` is NULL-terminated, "NAME=value", or NULL. */
 void kids_start(struct kids *k, int n, const char *scenario, const char *const *extra);
+/* SIGKILL, SIGSTOP or SIGTERM to a rank of scenario `calls` in the middle of its calls: every other one
+ * names it, and ends. `extra` as above. */
+enum how { KILL, STOP, TERMINATE };
+void lose_one(int ranks, int victim, enum how how, const char *const *extra, long pause_us);
+/* As WEIR_SOAK says, or so often: random ranks, signals and points. */
+void lose_at_random(int runs, const char *const *extra);
 /* Reads what rank i says until `part` is in it. */
 void kids_await(struct kids *k, int i, const char *part);
 /* Waits for rank i to end; its text is all there then. */
