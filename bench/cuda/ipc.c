@@ -162,7 +162,8 @@ static void measure(struct run *r, int log)
     if (r->me == 1)
         printf(
             "2^%d B: copy %.1f us; message %.1f us, %.2f of the copy's bandwidth (%.1f us, %.2f, "
-            "with a sender that does not wait; %.1f us, %.2f, in one process); all-reduce %.1f us\n",
+            "with a sender that does not wait; %.1f us, %.2f, in one process); all-reduce %.1f "
+            "us\n",
             log, copy, waiting, copy / waiting, apart, copy / apart, local, copy / local, reduce);
     fflush(stdout);
     weir_tensor_release(r->x);

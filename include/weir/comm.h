@@ -73,8 +73,8 @@ typedef struct weir_group_options {
     weir_comm_mode mode;
 } weir_group_options;
 
-/* A group of `nranks` ranks, 1..WEIR_MAX_RANKS; rank i is on devices[i]. While it exists its
- * devices cannot be closed. `options` may be NULL.
+/* A group of `nranks` ranks, 1..WEIR_MAX_RANKS, on `cuda` 1..64; rank i is on devices[i]. While it
+ * exists its devices cannot be closed. `options` may be NULL.
  * returns  WEIR_ERANGE for a bad count; WEIR_EINVAL for a long name; WEIR_EUNSUPPORTED for
  *          devices of different kinds.
  * threads  any. */
@@ -139,7 +139,8 @@ WEIR_API WEIR_MUST_USE weir_status weir_all_to_all_into(weir_rank *rank, weir_te
                                                         weir_tensor *out);
 /* The same with send[i] rows of x for rank i and recv[i] rows of the result from rank i; both
  * have an entry for every rank. x has the sum of send rows. What one rank sends the other must
- * receive. */
+ * receive.
+ * returns  WEIR_ERANGE for more than WEIR_MAX_COUNTED_RANKS ranks. */
 WEIR_API WEIR_MUST_USE weir_status weir_all_to_all_counts(weir_rank *rank, weir_tensor *x,
                                                           const int64_t *send, const int64_t *recv,
                                                           weir_tensor **out);

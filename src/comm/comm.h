@@ -113,9 +113,9 @@ struct weir__rendezvous {
     struct weir__ranks arrived, left;
     int narrived, nleft; /* local.c's count of them */
     bool gathered;
-    bool failed;       /* a part failed */
-    uint64_t since_ns; /* when the first arrived; 0 if it does not time out */
-    void *more;        /* the transport's */
+    bool failed;                             /* a part failed */
+    uint64_t since_ns;                       /* when the first arrived; 0 if it does not time out */
+    void *more;                              /* the transport's */
     struct weir__participant **participants; /* as in seats */
     const void **args;
 };
@@ -134,9 +134,9 @@ struct weir__participant {
     void (*wake)(struct weir__participant *participant);
     enum weir__participant_state state;
     int rank;
-    struct weir__rendezvous *in;     /* from LAST or RUNS on */
-    bool failed;                     /* OVER, but a part failed: as group->reason says */
-    struct weir__rendezvous own;     /* a rendezvous lives with whoever came first */
+    struct weir__rendezvous *in; /* from LAST or RUNS on */
+    bool failed;                 /* OVER, but a part failed: as group->reason says */
+    struct weir__rendezvous own; /* a rendezvous lives with whoever came first */
     /* Its seats, of a group of one process with at most so many ranks. */
     struct weir__participant *few_participants[WEIR__FEW_RANKS];
     const void *few_args[WEIR__FEW_RANKS];

@@ -162,8 +162,8 @@ void weir__groups_each_participant(void (*fn)(const struct weir__participant *pa
                 weir__ranks_without(m->gathered ? &m->arrived : &m->channel->members, here);
 
             WEIR__EACH_RANK(rank, here)
-                if (m->participants[rank])
-                    fn(m->participants[rank], g, &missing, user);
+            if (m->participants[rank])
+                fn(m->participants[rank], g, &missing, user);
         }
         weir__spin_unlock(&g->lock);
     }
@@ -228,9 +228,9 @@ int weir__channel_blocker(const struct weir__channel *c, int rank, const void *o
     const weir_rank *ranks = c->group->ranks;
 
     WEIR__EACH_RANK(other, &c->members)
-        if (other != rank && ranks[other].dev == ranks[rank].dev && c->callers[other].on == on &&
-            c->callers[other].on_since <= call && weir__channel_called(c, other, call))
-            return other;
+    if (other != rank && ranks[other].dev == ranks[rank].dev && c->callers[other].on == on &&
+        c->callers[other].on_since <= call && weir__channel_called(c, other, call))
+        return other;
     return -1;
 }
 

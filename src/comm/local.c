@@ -26,7 +26,8 @@ static void wake_all(struct weir__participant *list)
 static void release(struct weir__rendezvous *m, const struct weir__participant *self,
                     enum weir__participant_state state, struct weir__participant **list)
 {
-    WEIR__EACH_RANK(rank, &m->arrived) {
+    WEIR__EACH_RANK(rank, &m->arrived)
+    {
         struct weir__participant *participant = m->participants[rank];
 
         participant->failed = m->failed;
@@ -142,7 +143,8 @@ static bool fits_all(const struct weir__rendezvous *m, const struct weir__meet *
 {
     char where[120], differ[270];
 
-    WEIR__EACH_RANK(rank, &m->arrived) {
+    WEIR__EACH_RANK(rank, &m->arrived)
+    {
         if (weir__offers_fit(m->args[rank], meet, differ, sizeof differ)) {
             if (!meet->offer.send)
                 break;
@@ -307,7 +309,8 @@ static void late_text(const weir_group *g, const struct weir__rendezvous *m, cha
 
     weir__call_text(anybody(m), m->call, where, sizeof where);
     n = snprintf(text, size, "%s timed out after %.3g s:", where, (double)g->timeout_ns / 1e9);
-    WEIR__EACH_RANK(i, &missing) {
+    WEIR__EACH_RANK(i, &missing)
+    {
         if (n < 0 || (size_t)n >= size)
             break;
         n += snprintf(text + n, size - (size_t)n, "%s rank %d on %s", comma, i, g->ranks[i].device);

@@ -44,9 +44,8 @@ static inline int weir__ranks_next(const struct weir__ranks *set, int from)
         word = set->words[i];
     return word ? i * 64 + __builtin_ctzll(word) : -1;
 }
-#define WEIR__EACH_RANK(rank, set)                                  \
-    for (int rank = weir__ranks_next((set), 0); rank >= 0; \
-         rank = weir__ranks_next((set), rank + 1))
+#define WEIR__EACH_RANK(rank, set) \
+    for (int rank = weir__ranks_next((set), 0); rank >= 0; rank = weir__ranks_next((set), rank + 1))
 
 static inline int weir__ranks_count(const struct weir__ranks *set)
 {

@@ -19,7 +19,8 @@ static void run_all_parts(struct weir__worker *w, struct weir__soft_stream *s,
     int failed = 0;
 
     s->run.parted = false;
-    WEIR__EACH_RANK(rank, &s->participant.in->arrived) {
+    WEIR__EACH_RANK(rank, &s->participant.in->arrived)
+    {
         struct weir__soft_stream *peer = weir__soft_peer(s, rank);
         const struct weir__cmd *part = weir__soft_peer_cmd(s, rank);
         uint64_t from = weir__trace_on() ? weir__worker_ticks(w) : 0;

@@ -25,10 +25,10 @@ static void see_participant(const struct weir__participant *participant, const w
     s->missing = *missing;
     s->uncalled = (struct weir__ranks){{0}};
     WEIR__EACH_RANK(rank, missing)
-        if (!weir__channel_called(participant->in->channel, rank, participant->in->call)) {
-            weir__ranks_add(&s->uncalled, rank);
-            s->lacks_calls = true;
-        }
+    if (!weir__channel_called(participant->in->channel, rank, participant->in->call)) {
+        weir__ranks_add(&s->uncalled, rank);
+        s->lacks_calls = true;
+    }
     if (s->lacks_calls)
         view->awaiting = s;
 }
@@ -117,7 +117,8 @@ static void add_ranks(const struct weir__npu_stream *s, struct weir__text *text)
 {
     const char *comma = "";
 
-    WEIR__EACH_RANK(rank, &s->missing) {
+    WEIR__EACH_RANK(rank, &s->missing)
+    {
         weir__text_add(text, "%s rank %d (device %llu%s)", comma, rank,
                        (unsigned long long)s->group->ranks[rank].dev->id,
                        weir__ranks_has(&s->uncalled, rank) ? "; not called" : "");

@@ -44,7 +44,8 @@ void weir__npu_collective_op(struct weir__npu_stream *s, const struct weir__cmd 
 /* Nobody goes on before `at` whom the stream meets. */
 static void agree(const struct weir__npu_stream *s, bool leaving, uint64_t at)
 {
-    WEIR__EACH_RANK(rank, &s->soft.participant.in->arrived) {
+    WEIR__EACH_RANK(rank, &s->soft.participant.in->arrived)
+    {
         struct weir__npu_stream *peer = weir__npu_stream_of(weir__soft_peer(&s->soft, rank));
         _Atomic uint64_t *to = leaving ? &peer->leaves_at : &peer->meets_at;
         uint64_t seen = atomic_load(to);
@@ -58,7 +59,8 @@ static uint64_t latest(const struct weir__npu_stream *s)
 {
     uint64_t at = 0;
 
-    WEIR__EACH_RANK(rank, &s->soft.participant.in->arrived) {
+    WEIR__EACH_RANK(rank, &s->soft.participant.in->arrived)
+    {
         const struct weir__npu_stream *peer = weir__npu_stream_of(weir__soft_peer(&s->soft, rank));
         uint64_t now = atomic_load(&weir__npu_of(peer)->now_ps);
 

@@ -159,7 +159,8 @@ static void see_participant(const struct weir__participant *participant, const w
         if (&k->stream->participant != participant)
             continue;
         k->why = FOR_PEERS;
-        WEIR__EACH_RANK(rank, missing) {
+        WEIR__EACH_RANK(rank, missing)
+        {
             if (k->nmissing == MOST_MISSING)
                 break;
             k->ranks[k->nmissing] = rank;

@@ -113,8 +113,7 @@ void weir__race_note(weir_stream *s, const char *op, const struct weir__access *
 
 static void see_call(weir_stream *s, const struct weir__meet *meet)
 {
-    weir__race_see_call(weir__stream_race(s), meet->channel, meet->call,
-                        meet->channel->nmembers);
+    weir__race_see_call(weir__stream_race(s), meet->channel, meet->call, meet->channel->nmembers);
 }
 
 weir_status weir__submit_checked(weir_stream *s, const struct weir__kernel *kernel,

@@ -16,8 +16,7 @@ static void many_open(struct many *m, const weir_group_options *options)
     weir_group_options o = options ? *options : (weir_group_options){0};
 
     o.mode = is_modelled() ? WEIR_COMM_SDMA : WEIR_COMM_VECTOR;
-    CHECK_OK(weir_device_open(
-        is_modelled() ? "npu:a2" : "cpu:cores=2,op_timeout=20", &m->dev));
+    CHECK_OK(weir_device_open(is_modelled() ? "npu:a2" : "cpu:cores=2,op_timeout=20", &m->dev));
     for (int r = 0; r < MANY; r++) {
         char tag[16];
 
@@ -242,8 +241,7 @@ TEST(many, a_thousand_modelled_ranks_meet_in_virtual_time)
             weir_tensor *x, *out = NULL;
             weir_rank *rank = weir_group_rank(group, r);
 
-            CHECK_OK(
-                weir_tensor_empty(weir_stream_default(devices[r]), WEIR_F32, 1, &n, &x));
+            CHECK_OK(weir_tensor_empty(weir_stream_default(devices[r]), WEIR_F32, 1, &n, &x));
             if (call == 0)
                 CHECK_OK(weir_all_reduce(rank, x, WEIR_REDUCE_SUM, &out));
             else if (call == 1)

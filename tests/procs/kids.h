@@ -24,8 +24,8 @@ struct kids {
 
 /* Starts n ranks of the scenario; `extra` is NULL-terminated, "NAME=value", or NULL. */
 void kids_start(struct kids *k, int n, const char *scenario, const char *const *extra);
-/* SIGKILL, SIGSTOP or SIGTERM to a rank of scenario `calls` in the middle of its calls: every other one
- * names it, and ends. `extra` as above. */
+/* SIGKILL, SIGSTOP or SIGTERM to a rank of scenario `calls` in the middle of its calls: every other
+ * one names it, and ends. `extra` as above. */
 enum how { KILL, STOP, TERMINATE };
 void lose_one(int ranks, int victim, enum how how, const char *const *extra, long pause_us);
 /* As WEIR_SOAK says, or so often: random ranks, signals and points. */

@@ -161,9 +161,9 @@ static int find_gone(const struct weir__procs_group *p, const struct weir__ranks
     const struct weir__engine *engine = engine_of(p);
 
     WEIR__EACH_RANK(rank, ranks)
-        if (rank != p->self && ((engine->closed && engine->closed(p, rank)) ||
-                                atomic_load(&p->world->peers[p->world_rank[rank]].gone)))
-            return rank;
+    if (rank != p->self && ((engine->closed && engine->closed(p, rank)) ||
+                            atomic_load(&p->world->peers[p->world_rank[rank]].gone)))
+        return rank;
     return -1;
 }
 
@@ -185,7 +185,8 @@ static void say_late(const struct weir__procs_group *p, const struct weir__ranks
     const char *comma = "";
     int n = snprintf(text, size, "timed out after %.3g s:", (double)p->group->timeout_ns / 1e9);
 
-    WEIR__EACH_RANK(rank, missing) {
+    WEIR__EACH_RANK(rank, missing)
+    {
         if ((size_t)n >= size)
             break;
         n += snprintf(text + n, size - (size_t)n, "%s rank %d", comma, rank);
@@ -217,8 +218,7 @@ static void look_at_waiting(struct weir__procs_group *p, struct weir__rendezvous
     if (gone >= 0 && (gone = find_gone(p, &missing)) >= 0) {
         say_gone(p, gone, text, sizeof text);
         weir__procs_break_over(p, m, WEIR_EUNAVAILABLE, text, woken);
-    } else if (m->since_ns && now_ns > m->since_ns &&
-               weir__ranks_next(&missing, 0) >= 0 &&
+    } else if (m->since_ns && now_ns > m->since_ns && weir__ranks_next(&missing, 0) >= 0 &&
                now_ns - m->since_ns >= (uint64_t)p->group->timeout_ns) {
         say_late(p, &missing, text, sizeof text);
         weir__procs_break_over(p, m, WEIR_ETIMEDOUT, text, woken);

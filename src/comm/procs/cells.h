@@ -1,16 +1,15 @@
 /* Where ranks of one host meet: cells in shared memory, which every rank reads and writes.
  *
  * The k-th call of a channel has cell k % WEIR__CELLS of the channel, in generation k /
- * WEIR__CELLS. A rank writes its record, then its bit of `arrived`, then counts itself. When all are
- * there everybody may read everybody's memory, and counts itself as having left when it has done so.
- * A rank that sees that all have left counts as acked; the last one empties the cell for the next
- * generation. A rank that gives the call up sets `failed` before its memory may change:
+ * WEIR__CELLS. A rank writes its record, then its bit of `arrived`, then counts itself. When all
+ * are there everybody may read everybody's memory, and counts itself as having left when it has
+ * done so. A rank that sees that all have left counts as acked; the last one empties the cell for
+ * the next generation. A rank that gives the call up sets `failed` before its memory may change:
  *
  *   who        writes, then reads                 partner   writes, then reads       so
- *   a reader   nleft, then failed                 gives up  failed, then goes on     it is known that
- *                                                                                    garbage was read
- *   arriver    its bit of arrived, then others'   arriver   the same                 one sees both
- *   sleeper    sleeps, then the counts            the last  the count, then sleeps   it is rung
+ *   a reader   nleft, then failed                 gives up  failed, then goes on     it is known
+ * that garbage was read arriver    its bit of arrived, then others'   arriver   the same one sees
+ * both sleeper    sleeps, then the counts            the last  the count, then sleeps   it is rung
  */
 #ifndef WEIR_COMM_PROCS_CELLS_H
 #define WEIR_COMM_PROCS_CELLS_H
@@ -37,12 +36,12 @@ struct weir__record {
 
 struct weir__cell {
     _Alignas(64) _Atomic uint64_t generation;
-    _Atomic uint32_t narrived, nleft, nacked;     /* how many have */
-    _Atomic uint32_t failed;                      /* somebody has given it up */
-    _Atomic uint32_t wanted;                      /* somebody waits for the next generation */
-    _Atomic uint32_t sleeps;                      /* somebody has stopped looking: ring */
-    _Atomic uint64_t arrived[WEIR__RANK_WORDS];   /* bit per rank of the group */
-    struct weir__record records[];                 /* by member */
+    _Atomic uint32_t narrived, nleft, nacked;   /* how many have */
+    _Atomic uint32_t failed;                    /* somebody has given it up */
+    _Atomic uint32_t wanted;                    /* somebody waits for the next generation */
+    _Atomic uint32_t sleeps;                    /* somebody has stopped looking: ring */
+    _Atomic uint64_t arrived[WEIR__RANK_WORDS]; /* bit per rank of the group */
+    struct weir__record records[];              /* by member */
 };
 
 /* The beginning of the shared memory. Cells of the whole group follow, then those of each pair. */

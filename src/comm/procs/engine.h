@@ -98,8 +98,7 @@ struct weir__engine {
     void (*sleep)(const struct weir__rendezvous *m);
     /* `left` gets the members that are known to be done. */
     enum weir__step (*left)(struct weir__procs_group *p, struct weir__rendezvous *m,
-                            struct weir__ranks *left,
-                            struct weir__participant **woken);
+                            struct weir__ranks *left, struct weir__participant **woken);
     void (*give_up)(struct weir__procs_group *p, struct weir__rendezvous *m);
     /* Whether a rank will never come to this group again. NULL: the link knows all. */
     bool (*closed)(const struct weir__procs_group *p, int rank);
@@ -131,9 +130,8 @@ const char *weir__engine_reason(struct weir__engine_reason *why);
  * world. */
 enum { WEIR__ENGINE_BLOB = 128 };
 weir_status weir__engine_gather(struct weir__world *world, const char *key,
-                                const struct weir__ranks *members,
-                                int64_t timeout_ns, const void *mine, size_t bytes,
-                                struct weir__wire_gathered *all);
+                                const struct weir__ranks *members, int64_t timeout_ns,
+                                const void *mine, size_t bytes, struct weir__wire_gathered *all);
 
 /* ---- visit.c: without locks ---- */
 

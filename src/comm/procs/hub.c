@@ -78,7 +78,8 @@ static void list_ranks(const struct weir__ranks *ranks, char *text, size_t size)
     int n = snprintf(text, size, "rank%s", weir__ranks_count(ranks) > 1 ? "s" : "");
     const char *comma = "";
 
-    WEIR__EACH_RANK(rank, ranks) {
+    WEIR__EACH_RANK(rank, ranks)
+    {
         if ((size_t)n >= size)
             break;
         n += snprintf(text + n, size - (size_t)n, "%s %d", comma, rank);
@@ -103,7 +104,8 @@ static void fail_gathering(struct weir__hub *h, struct gathering *g, weir_status
 
     memcpy(m.key, g->all.key, sizeof m.key);
     snprintf(m.text, sizeof m.text, "%s", text);
-    WEIR__EACH_RANK(rank, &g->here) {
+    WEIR__EACH_RANK(rank, &g->here)
+    {
         struct peer *peer = peer_of(h, rank);
 
         if (peer)
@@ -149,7 +151,8 @@ static void gather(struct weir__hub *h, int rank, const struct weir__wire_gather
         }
     if (g->nhere < g->nmembers)
         return;
-    WEIR__EACH_RANK(member, &g->here) {
+    WEIR__EACH_RANK(member, &g->here)
+    {
         struct peer *peer = peer_of(h, member);
 
         if (peer)

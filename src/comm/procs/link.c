@@ -226,9 +226,8 @@ static void *link_main(void *user)
 /* ---- gathering ---- */
 
 weir_status weir__world_gather(struct weir__world *w, const char *key,
-                               const struct weir__ranks *members,
-                               int64_t timeout_ns, const void *blob,
-                               struct weir__wire_gathered *all)
+                               const struct weir__ranks *members, int64_t timeout_ns,
+                               const void *blob, struct weir__wire_gathered *all)
 {
     struct weir__wire_gather m = {.members = *members, .timeout_ns = timeout_ns};
     struct weir__gather wait = {.key = key, .all = all}, **at;

@@ -24,9 +24,8 @@ struct weir__split {
 };
 
 weir_status weir__engine_gather(struct weir__world *w, const char *key,
-                                const struct weir__ranks *members,
-                                int64_t timeout_ns, const void *mine, size_t bytes,
-                                struct weir__wire_gathered *all)
+                                const struct weir__ranks *members, int64_t timeout_ns,
+                                const void *mine, size_t bytes, struct weir__wire_gathered *all)
 {
     unsigned char room[WEIR__WIRE_BLOB] = {0};
 
@@ -168,7 +167,7 @@ static weir_status name_key(struct weir__world *w, const int *ranks, int nranks,
         order = (order ^ (uint64_t)ranks[i]) * UINT64_C(1099511628211);
     }
     WEIR__EACH_RANK(rank, &set)
-        members = (members ^ (uint64_t)rank) * UINT64_C(1099511628211);
+    members = (members ^ (uint64_t)rank) * UINT64_C(1099511628211);
     snprintf(base, sizeof base, "%.30s:%llx:%08x", name, (unsigned long long)members,
              (unsigned)(order >> 32 ^ order));
     weir__mutex_lock(&w->lock);

@@ -102,9 +102,8 @@ weir_status weir__world_join(const struct weir__place_in_job *place,
 void weir__world_drop(struct weir__world *world);
 /* Gives `blob` to all members and takes theirs; waits for them. */
 weir_status weir__world_gather(struct weir__world *world, const char *key,
-                               const struct weir__ranks *members,
-                               int64_t timeout_ns, const void *blob,
-                               struct weir__wire_gathered *all);
+                               const struct weir__ranks *members, int64_t timeout_ns,
+                               const void *blob, struct weir__wire_gathered *all);
 void weir__world_send_abort(struct weir__world *world, const char *key, weir_status status,
                             const char *text);
 

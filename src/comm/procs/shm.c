@@ -14,7 +14,8 @@
 /* Rings other members, of `ranks` of the group. */
 static void ring(const struct weir__procs_group *p, const struct weir__ranks *ranks)
 {
-    WEIR__EACH_RANK(rank, ranks) {
+    WEIR__EACH_RANK(rank, ranks)
+    {
         struct weir__home *home = p->world->peers[p->world_rank[rank]].home;
 
         if (rank == p->self)
@@ -208,11 +209,11 @@ static bool check_fit(struct weir__procs_group *p, struct weir__rendezvous *m,
     char differ[400];
 
     WEIR__EACH_RANK(rank, arrived)
-        if (rank != p->self && !weir__record_fits(record_of(m->more, m->channel, rank),
-                                                  m->args[p->self], differ, sizeof differ)) {
-            weir__procs_break_over(p, m, WEIR_EINVAL, differ, woken);
-            return false;
-        }
+    if (rank != p->self && !weir__record_fits(record_of(m->more, m->channel, rank),
+                                              m->args[p->self], differ, sizeof differ)) {
+        weir__procs_break_over(p, m, WEIR_EINVAL, differ, woken);
+        return false;
+    }
     return true;
 }
 
@@ -284,7 +285,8 @@ static enum weir__step shm_meet(struct weir__procs_group *p, struct weir__rendez
     *arrived = m->channel->members;
     if (!check_fit(p, m, arrived, woken))
         return WEIR__STEP_BROKE;
-    WEIR__EACH_RANK(rank, arrived) {
+    WEIR__EACH_RANK(rank, arrived)
+    {
         if (rank == p->self)
             continue;
         if (!reach_record(p, v, m->channel, rank)) {

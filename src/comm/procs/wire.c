@@ -115,9 +115,8 @@ int weir__wire_take(const void *bytes, size_t size, enum weir__wire_type *type, 
         *wrong = "a message of another version";
     else if (h.type >= weir__countof(kinds) || !kinds[h.type].there)
         *wrong = "a message of no known kind";
-    else if (h.type == WEIR__WIRE_GATHERED
-                 ? h.size > kinds[h.type].size || h.size < GATHERED_LEAST
-                 : h.size != kinds[h.type].size)
+    else if (h.type == WEIR__WIRE_GATHERED ? h.size > kinds[h.type].size || h.size < GATHERED_LEAST
+                                           : h.size != kinds[h.type].size)
         *wrong = "a message of the wrong size";
     if (*wrong)
         return -1;

@@ -8,8 +8,7 @@
 
 enum { NAP_NS = 50000 };
 
-static struct weir__cuda_meet *participant_at(const struct weir__rendezvous *rendezvous,
-                                              int rank)
+static struct weir__cuda_meet *participant_at(const struct weir__rendezvous *rendezvous, int rank)
 {
     return weir__containerof(rendezvous->participants[rank], struct weir__cuda_meet, participant);
 }
@@ -20,7 +19,8 @@ static weir_status check_reach(const struct weir__cuda_meet *m,
 {
     const struct weir__cuda *here = weir__cuda_device_of(m);
 
-    WEIR__EACH_RANK(at, &rendezvous->arrived) {
+    WEIR__EACH_RANK(at, &rendezvous->arrived)
+    {
         const struct weir__cuda *other = weir__cuda_device_of(participant_at(rendezvous, at));
 
         if (!weir__cuda_reaches_device(&here->base, &other->base))
@@ -75,7 +75,8 @@ static weir_status join_parts(const struct weir__cuda_meet *last)
     bool pushed = weir__cuda_enter(dev);
     weir_status st = WEIR_OK;
 
-    WEIR__EACH_RANK(at, &rendezvous->arrived) {
+    WEIR__EACH_RANK(at, &rendezvous->arrived)
+    {
         const struct weir__cuda_meet *m = participant_at(rendezvous, at);
 
         if (st)
@@ -107,7 +108,8 @@ static void plan_opening(const struct weir__cuda_meet *last, struct opening *o)
     o->dev = weir__cuda_device_of(last);
     o->side = last->side;
     o->n = 0;
-    WEIR__EACH_RANK(at, &rendezvous->arrived) {
+    WEIR__EACH_RANK(at, &rendezvous->arrived)
+    {
         const struct weir__cuda_meet *m = participant_at(rendezvous, at);
 
         o->gates[o->n].stream = m->stream;
@@ -161,7 +163,8 @@ static void open_gates(const struct opening *o)
 /* Parts that were started before something went wrong write their peers' memory. */
 static void await_parts(const struct weir__rendezvous *rendezvous)
 {
-    WEIR__EACH_RANK(at, &rendezvous->arrived) {
+    WEIR__EACH_RANK(at, &rendezvous->arrived)
+    {
         const struct weir__cuda_meet *m;
         struct weir__cuda *dev;
         bool pushed;
@@ -216,7 +219,8 @@ void weir__cuda_run_parts(struct weir__cuda_meet *last)
     char text[400];
     weir_status st = WEIR_OK;
 
-    WEIR__EACH_RANK(at, &rendezvous->arrived) {
+    WEIR__EACH_RANK(at, &rendezvous->arrived)
+    {
         struct weir__cuda_meet *m = participant_at(rendezvous, at);
 
         if (st)
@@ -281,7 +285,8 @@ static void look_at_all_parts(struct weir__cuda_meet *last)
     weir_status st = WEIR_OK;
     int rank = last->participant.rank;
 
-    WEIR__EACH_RANK(at, &rendezvous->arrived) {
+    WEIR__EACH_RANK(at, &rendezvous->arrived)
+    {
         const struct weir__cuda_meet *m = participant_at(rendezvous, at);
 
         if (st)

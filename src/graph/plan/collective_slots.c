@@ -93,8 +93,8 @@ weir_status weir__plan_tickets(const weir_plan *plan, uint64_t *tickets)
 
         if (st)
             return st;
-        tickets[i] = atomic_load_explicit(&c->channel->callers[c->rank->index].calls,
-                                          memory_order_relaxed);
+        tickets[i] =
+            atomic_load_explicit(&c->channel->callers[c->rank->index].calls, memory_order_relaxed);
     }
     return WEIR_OK;
 }

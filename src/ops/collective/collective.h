@@ -18,8 +18,8 @@ struct weir__collective_params {
     int64_t experts, capacity;
 };
 
-/* Of AllToAllCounts: rows for and from each rank. They go with the arguments of the call, which have
- * room for so many. */
+/* Of AllToAllCounts: rows for and from each rank. They go with the arguments of the call, which
+ * have room for so many. */
 struct weir__counts_params {
     struct weir__collective_params of_all;
     int64_t nsend, send[WEIR_MAX_COUNTED_RANKS];

@@ -42,7 +42,7 @@ struct comm {
     uint64_t barriers, calls;
     _Atomic int error;
     bool blocks;
-    _Atomic int busy; /* so often it still says that it is in progress */
+    _Atomic int busy;  /* so often it still says that it is in progress */
     struct comm *next; /* of those that were aborted */
 };
 static _Atomic(struct comm *) aborted; /* calls under way still look at them */

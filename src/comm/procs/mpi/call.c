@@ -152,8 +152,8 @@ static bool is_under_way(const struct weir__mpi *mpi, struct weir__mpi_call *c, 
 static struct weir__mpi_call *begin_call(struct weir__procs_group *p, struct weir__rendezvous *m)
 {
     struct weir__visit *v = m->more;
-    struct weir__mpi_call *c = weir__calloc(
-        1, sizeof *c + (size_t)(p->ranks + 1) * WEIR__CODE_SHOWN * sizeof *c->pieces);
+    struct weir__mpi_call *c =
+        weir__calloc(1, sizeof *c + (size_t)(p->ranks + 1) * WEIR__CODE_SHOWN * sizeof *c->pieces);
     unsigned char *mine;
 
     if (!c || !(c->records = weir__malloc((size_t)p->ranks * MESSAGE_ROOM))) {
@@ -169,7 +169,8 @@ static struct weir__mpi_call *begin_call(struct weir__procs_group *p, struct wei
             c->record_size += v->staged[i].bytes;
         }
     v->mpi = c;
-    WEIR__EACH_RANK(rank, &m->channel->members) {
+    WEIR__EACH_RANK(rank, &m->channel->members)
+    {
         if (rank == p->self)
             continue;
         if (!post(p, c, RECV_RECORD, rank, record_of(c, rank), MESSAGE_ROOM, tag_of(m, 0)) ||
@@ -220,8 +221,8 @@ static bool take_records(struct weir__procs_group *p, struct weir__rendezvous *m
     for (int i = 0; i < c->nrequests; i++) {
         const struct request *r = &c->requests[i];
 
-        if (r->role == RECV_RECORD && r->over && !weir__ranks_has(&c->arrived, r->rank) && !c->failed_ns &&
-            !take_record(p, m, r->rank, woken))
+        if (r->role == RECV_RECORD && r->over && !weir__ranks_has(&c->arrived, r->rank) &&
+            !c->failed_ns && !take_record(p, m, r->rank, woken))
             return false;
     }
     return true;
@@ -303,15 +304,16 @@ static bool begin_moves(struct weir__procs_group *p, struct weir__rendezvous *m)
     struct weir__visit *v = m->more;
     struct weir__ranks others = weir__ranks_but(&m->channel->members, p->self);
 
-    WEIR__EACH_RANK(rank, &others) {
+    WEIR__EACH_RANK(rank, &others)
+    {
         if (is_short(record_of(v->mpi, rank)))
             point_into_record(v, rank);
         else if (!receive_from(p, m, rank))
             return false;
     }
     WEIR__EACH_RANK(rank, &others)
-        if (!is_short(&v->record) && !send_to(p, m, rank))
-            return false;
+    if (!is_short(&v->record) && !send_to(p, m, rank))
+        return false;
     v->mpi->moves = true;
     return true;
 }
@@ -323,7 +325,8 @@ static void point_into_pieces(struct weir__procs_group *p, struct weir__rendezvo
     const struct weir__meet *own = m->args[p->self];
     int piece = 0;
 
-    WEIR__EACH_RANK(rank, &m->channel->members) {
+    WEIR__EACH_RANK(rank, &m->channel->members)
+    {
         const struct weir__record *r = record_of(v->mpi, rank);
 
         if (rank == p->self)

@@ -71,8 +71,8 @@ weir_status weir__nccl_settle(struct weir__procs_group *p, const struct weir__nc
 }
 
 weir_status weir__nccl_comm_make(struct weir__procs_group *p, const struct weir__nccl_api *api,
-                                 const struct weir__nccl_id *id, int ranks, int rank,
-                                 int awaited, uint64_t deadline_ns, void **comm)
+                                 const struct weir__nccl_id *id, int ranks, int rank, int awaited,
+                                 uint64_t deadline_ns, void **comm)
 {
     const struct weir__world *w = p->world;
     struct weir__nccl_config config = {

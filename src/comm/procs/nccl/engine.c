@@ -20,9 +20,9 @@ struct weir__nccl {
     void *comm;      /* of the group */
     uint64_t issued; /* calls of the group */
     struct pair *pairs;
-    int users; /* threads that call NCCL with one of these, without the lock */
+    int users;            /* threads that call NCCL with one of these, without the lock */
     bool aborted, aborts; /* it is to be aborted, by the last user */
-    uint64_t asked_ns; /* when NCCL was last asked for errors */
+    uint64_t asked_ns;    /* when NCCL was last asked for errors */
 };
 
 static const char *nccl_unavailable(void)
@@ -67,8 +67,8 @@ static weir_status nccl_open(struct weir__procs_group *p, const struct weir__ran
     }
     if (!st) {
         memcpy(&id, all->blobs[p->world_rank[0]], sizeof id);
-        st = weir__nccl_comm_make(p, api, &id, p->ranks, p->self, WEIR__NCCL_ANYBODY,
-                                  deadline_ns, &n->comm);
+        st = weir__nccl_comm_make(p, api, &id, p->ranks, p->self, WEIR__NCCL_ANYBODY, deadline_ns,
+                                  &n->comm);
         if (st) /* others may wait for this one */
             weir__world_send_abort(p->world, p->key, st, weir_last_error());
     }
