@@ -3,16 +3,14 @@
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/spread.h"
 
-#define LONGEST 128   /* columns that the kernels on tensor cores hold */
-#define TILE_ROWS 128 /* of attention_tiles.cu, */
-#define GROUP_ROWS 64 /* and of a group of warps where Hopper's products are used */
-#define FEW_ROWS 16   /* of attention_few.cu, as the rest */
-#define FEW_MOST 64   /* query rows of a key head that it is for */
-#define FEW_WARPS 4
-#define FEW_STAGES 3
+#define LONGEST 256 /* columns that the kernels on tensor cores hold */
+#define GROUP_ROWS \
+    64 /* of attention_tiles.cu, for a group of warps where Hopper's products are used */
+#define FEW_ROWS 16  /* of attention_few.cu, as the rest */
+#define FEW_MOST 64  /* query rows of a key head that it is for */
 #define FEW_PART 256 /* keys that are worth a part of their own */
 #define FEW_PARTS 64
-#define FEW_AT_ONCE 264 /* blocks that a large GPU runs */
+#define FEW_AT_ONCE 264 /* blocks that a large GPU runs, half of them of long rows */
 #define FEW_BLOCK 64    /* what a block's begin and end take, in keys, */
 #define FEW_JOIN 192    /* and putting parts together */
 
@@ -113,19 +111,30 @@ static int64_t groups_of(const struct weir__attention *a, unsigned cores, uint32
                : 2;
 }
 
+/* Keys of a tile: as many as two tiles of them and of values leave room for, in registers and in
+ * shared memory. */
+static int64_t tile_keys(const struct weir__attention *a, int64_t groups)
+{
+    if (groups)
+        return a->d > 192 || a->dv > 128 ? 64 : 128;
+    return a->d > 128 || a->dv > 128 ? 32 : 64;
+}
+
 static void tiles_shape(const void *args, unsigned phase, unsigned cores,
                         struct weir__code_launch *l)
 {
     const struct weir__attention *a = args;
     int64_t panels = weir__div_up(a->d, 64), value_panels = weir__div_up(a->dv, 64);
-    int64_t groups = groups_of(a, cores, l->arch), keys = groups ? 128 : 64;
-    int64_t rows = groups ? groups * GROUP_ROWS : TILE_ROWS;
+    int64_t groups = groups_of(a, cores, l->arch), keys = tile_keys(a, groups);
+    int64_t warps = groups ? 4 * groups : keys == 64 ? 8 : 4, rows = 16 * warps;
 
     (void)phase;
     name_variant(a, l);
     l->variant[3] = (uint8_t)steps_of(a->d);
     l->variant[4] = (uint8_t)value_panels;
     l->variant[5] = (uint8_t)groups;
+    l->variant[6] = (uint8_t)keys;
+    l->variant[7] = (uint8_t)warps;
     l->shared = (uint32_t)(1280 + panels * rows * 128 + 2 * keys * 128 * (panels + value_panels));
     if (groups) {
         l->threads = (uint32_t)(groups * 128 + 128); /* the last of them fetch */
@@ -133,7 +142,7 @@ static void tiles_shape(const void *args, unsigned phase, unsigned cores,
         weir__gpu_spread(row_tiles(a, rows), cores, 1, l);
     } else {
         /* Blocks differ in length: the GPU hands them out as cores are free. */
-        l->threads = 256;
+        l->threads = (uint32_t)(32 * warps);
         l->grid = (uint32_t)row_tiles(a, rows);
     }
 }
@@ -145,7 +154,7 @@ static int tiles_tiled(const void *args, const struct weir__code_launch *l,
         return 0;
     (void)tile_operands(args, tiled);
     tiled[0].tile_rows = l->variant[5] * GROUP_ROWS;
-    tiled[1].tile_rows = tiled[2].tile_rows = 128;
+    tiled[1].tile_rows = tiled[2].tile_rows = l->variant[6];
     return 3;
 }
 
@@ -165,10 +174,15 @@ static int64_t few_units(const struct weir__attention *a)
     return batches(a) * a->key_heads * weir__div_up(shared_rows(a), FEW_ROWS);
 }
 
+static int64_t few_at_once(const struct weir__attention *a)
+{
+    return a->d + a->dv > 256 ? FEW_AT_ONCE / 2 : FEW_AT_ONCE;
+}
+
 /* Roughly what `parts` parts take, in keys of a block. */
 static int64_t parts_cost(const struct weir__attention *a, int64_t units, int64_t parts)
 {
-    return weir__div_up(units * parts, FEW_AT_ONCE) * (weir__div_up(a->lk, parts) + FEW_BLOCK) +
+    return weir__div_up(units * parts, few_at_once(a)) * (weir__div_up(a->lk, parts) + FEW_BLOCK) +
            (parts > 1 ? FEW_JOIN : 0);
 }
 
@@ -180,7 +194,7 @@ static int64_t parts_of(const struct weir__attention *a)
     if (!has_few_rows(a) || !units)
         return 1;
     for (int64_t rounds = 1; rounds <= 3; rounds++) {
-        int64_t parts = weir__max(1, weir__min(rounds * FEW_AT_ONCE / units, most));
+        int64_t parts = weir__max(1, weir__min(rounds * few_at_once(a) / units, most));
 
         if (parts_cost(a, units, parts) < parts_cost(a, units, best))
             best = parts;
@@ -196,18 +210,31 @@ size_t weir__gpu_attention_scratch(const struct weir__attention *a)
                      : 0;
 }
 
+/* Shared memory that a block may have. */
+static int64_t most_shared(uint32_t arch)
+{
+    return (arch >= 90 && arch < 120 ? 227 : arch == 80 || arch == 87 ? 163 : 99) << 10;
+}
+
 static void few_shape(const void *args, unsigned phase, unsigned cores, struct weir__code_launch *l)
 {
     const struct weir__attention *a = args;
-    int64_t steps = steps_of(a->d), value_steps = steps_of(a->dv);
+    int64_t steps = steps_of(a->d), value_steps = steps_of(a->dv), warps = 4, stages = 3;
+    int64_t tile = 16 * (32 * (steps + value_steps) + 32);
 
+    if (warps * stages * tile > most_shared(l->arch))
+        stages = 2;
+    if (warps * stages * tile > most_shared(l->arch))
+        warps = 2;
     name_variant(a, l);
     l->variant[3] = (uint8_t)steps;
     l->variant[4] = (uint8_t)value_steps;
     l->variant[5] = a->splits > 1;
-    l->threads = FEW_WARPS * 32;
+    l->variant[6] = (uint8_t)warps;
+    l->variant[7] = (uint8_t)stages;
+    l->threads = (uint32_t)(32 * warps);
     if (phase == 0) {
-        l->shared = (uint32_t)(FEW_WARPS * FEW_STAGES * 16 * (32 * (steps + value_steps) + 32));
+        l->shared = (uint32_t)(warps * stages * tile);
         weir__gpu_spread(few_units(a) * a->splits, cores, 16, l);
     } else {
         weir__gpu_spread(batches(a) * a->heads * a->lq, cores, 16, l); /* a row each */

@@ -19,7 +19,8 @@ static weir_tensor *noise(weir_device *dev, weir_dtype dtype, int ndim, const in
 
 /* ---- attention ---- */
 
-enum mask { NO_MASK, BOOL_MASK, ADDED_MASK };
+/* ONE_KEY: no mask, and all keys are one in memory, which the GPU does not fetch whole tiles of. */
+enum mask { NO_MASK, BOOL_MASK, ADDED_MASK, ONE_KEY };
 
 struct attention {
     int64_t batch, heads, key_heads, lq, lk, d, dv;
@@ -69,7 +70,7 @@ static weir_tensor *make_mask(weir_device *dev, const struct attention *c, weir_
     const int64_t shape[] = {c->lq, c->lk};
     weir_tensor *t, *some;
 
-    if (c->mask == NO_MASK)
+    if (c->mask == NO_MASK || c->mask == ONE_KEY)
         return NULL;
     t = noise(dev, dtype, 2, shape, 4);
     if (c->mask == ADDED_MASK)
@@ -87,11 +88,19 @@ static void check_attention(weir_device *dev, const struct attention *c, weir_dt
     const int64_t every = rows > 4096 ? 131 : c->lq > 16 ? 13 : 1; /* so many-th row is tried */
     weir_tensor *in[3], *mask = make_mask(dev, c, dtype), *out;
     struct array a[3], m = {.at = NULL}, got;
-    double want[128], reach[128];
+    double want[256], reach[256];
+    weir_tensor *key;
 
     in[0] = noise(dev, dtype, 4, (int64_t[]){c->batch, c->heads, c->lq, c->d}, 1);
     in[1] = noise(dev, dtype, 4, (int64_t[]){c->batch, c->key_heads, c->lk, c->d}, 2);
     in[2] = noise(dev, dtype, 4, (int64_t[]){c->batch, c->key_heads, c->lk, c->dv}, 3);
+    if (c->mask == ONE_KEY) {
+        CHECK_OK(weir_tensor_slice(in[1], 2, 0, 1, 1, &key));
+        weir_tensor_release(in[1]);
+        CHECK_OK(
+            weir_tensor_expand(key, 4, (int64_t[]){c->batch, c->key_heads, c->lk, c->d}, &in[1]));
+        weir_tensor_release(key);
+    }
     CHECK_OK(weir_attention(in[0], in[1], in[2], mask, &options, &out));
     for (int i = 0; i < 3; i++)
         download(in[i], &a[i]);
@@ -138,6 +147,31 @@ CONFORMANCE(tiles, attention_of_many_queries)
         /* more tiles of rows than a GPU has cores */
         {1, 151, 151, 130, 140, 16, 8, true, NO_MASK},
         {1, 151, 1, 192, 130, 32, 8, false, NO_MASK},
+    };
+
+    check_attentions(dev, cases, countof(cases));
+}
+
+CONFORMANCE(tiles, attention_of_many_queries_with_long_heads)
+{
+    static const struct attention cases[] = {
+        {1, 2, 2, 130, 200, 192, 128, true, NO_MASK},
+        {1, 2, 1, 150, 150, 256, 256, true, NO_MASK},
+        {1, 2, 1, 70, 130, 136, 200, false, BOOL_MASK},
+        {1, 1, 1, 100, 70, 64, 192, false, ADDED_MASK},
+        {1, 2, 1, 70, 130, 192, 128, true, ONE_KEY},
+        {1, 1, 1, 90, 90, 256, 256, false, ONE_KEY},
+    };
+
+    check_attentions(dev, cases, countof(cases));
+}
+
+CONFORMANCE(tiles, attention_of_few_queries_with_long_heads)
+{
+    static const struct attention cases[] = {
+        {2, 4, 4, 1, 900, 192, 128, false, NO_MASK},
+        {1, 4, 1, 2, 700, 256, 256, true, BOOL_MASK},
+        {1, 2, 1, 1, 40, 136, 232, false, ADDED_MASK},
     };
 
     check_attentions(dev, cases, countof(cases));

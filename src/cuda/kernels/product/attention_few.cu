@@ -3,16 +3,16 @@
  * own tiles of 16 keys; at the end a block's warps put their sums together, and phase 1 those of
  * the parts, in an order that does not change.
  * V0: type; V1: type of the mask, 255 without one; V2: causal; V3: d in steps of 16; V4: dv in
- * steps of 16; V5: the keys are in several parts */
+ * steps of 16; V5: the keys are in several parts; V6: warps; V7: tiles of a warp under way */
 #include "device/code.h"
 
 #include "attention.cuh"
 
 enum {
-    WARPS = 4,
+    WARPS = V6,
     ROWS = 16,
     KEYS = 16,
-    STAGES = 3, /* tiles of a warp under way */
+    STAGES = V7,
     COLUMNS = 16 * V4,
     KEY_PITCH = 32 * V3 + 16, /* an odd number of chunks: eight rows meet no bank twice */
     VALUE_PITCH = 32 * V4 + 16,

@@ -161,8 +161,9 @@ static __device__ inline void begin_scores(Scores &s, const Memory &m, int t)
     products_begin();
 #pragma unroll
     for (int i = 0; i < STEPS; i++)
-        multiply_shared<V0>(s, tile_descriptor(queries + i / 4 * ROWS * 128 + i % 4 * 32, 16),
-                            tile_descriptor(keys + i / 4 * KEYS * 128 + i % 4 * 32, 16), i > 0);
+        multiply_shared<V0, KEYS>(s, tile_descriptor(queries + i / 4 * ROWS * 128 + i % 4 * 32, 16),
+                                  tile_descriptor(keys + i / 4 * KEYS * 128 + i % 4 * 32, 16),
+                                  i > 0);
     products_commit();
 }
 
@@ -173,8 +174,17 @@ static __device__ inline void begin_sums(Sums &sums, const Weights &w, const Mem
     await_full(m.values_full, t);
     products_begin();
 #pragma unroll
-    for (int i = 0; i < KEYS / 16; i++)
-        multiply_held<V0, COLUMNS>(sums, w[i], tile_descriptor(values + i * 2048, KEYS * 128));
+    for (int i = 0; i < KEYS / 16; i++) {
+        uint32_t rows = values + i * 2048;
+
+#pragma unroll
+        for (int j = 0; j < V4 / 2; j++) /* two panels at a time */
+            multiply_held<V0, 128>(sums + j * 16, w[i],
+                                   tile_descriptor(rows + 2 * j * KEYS * 128, KEYS * 128));
+        if (V4 % 2)
+            multiply_held<V0, 64>(sums + V4 / 2 * 16, w[i],
+                                  tile_descriptor(rows + (V4 - 1) * KEYS * 128, KEYS * 128));
+    }
     products_commit();
 }
 

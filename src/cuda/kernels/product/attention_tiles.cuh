@@ -1,15 +1,16 @@
 /* What both forms of attention of many queries share: the softmax of a tile of scores, and the
  * rows of a thread. A warp has 16 rows, of which a thread has two: lane / 4 and that + 8.
  * V0: type; V1: type of the mask, 255 without one; V2: causal; V3: d in steps of 16; V4: dv in
- * panels of 64; V5: groups of four warps, where those of Hopper compute, else 0 */
+ * panels of 64; V5: groups of four warps, where those of Hopper compute, else 0; V6: keys of a
+ * tile; V7: warps that compute */
 #pragma once
 
 #include "attention.cuh"
 
 enum {
-    WARPS = V5 ? 4 * V5 : 8, /* that compute */
+    WARPS = V7,
     ROWS = 16 * WARPS,
-    KEYS = V5 ? 128 : 64,
+    KEYS = V6,
     STAGES = 2, /* tiles of keys, and of values, that there is room for */
     STEPS = V3,
     PANELS = (V3 + 3) / 4,

@@ -115,6 +115,19 @@ template <int n> static __device__ inline void products_hold(float (*c)[4])
           SUMS(12), SUMS(13), SUMS(14), SUMS(15) \
         : "l"(a), "l"(b), "r"(more) : "memory")
 
+/* The same by 16 x 64. */
+#define MULTIPLY_SHARED_64(type) \
+    asm volatile( \
+        "{ .reg .pred p; setp.ne.b32 p, %34, 0; " \
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " {" \
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31" \
+        "}, %32, %33, p, 1, 1, 0, 0; }" \
+        : \
+          SUMS(0), SUMS(1), SUMS(2), SUMS(3), \
+          SUMS(4), SUMS(5), SUMS(6), SUMS(7) \
+        : "l"(a), "l"(b), "r"(more) : "memory")
+
 /* c += a b: 64 x 16 by 16 x 64; a in registers, b in rows of what is summed over. */
 #define MULTIPLY_HELD_64(type) \
     asm volatile( \
@@ -147,14 +160,21 @@ template <int n> static __device__ inline void products_hold(float (*c)[4])
 
 /* clang-format on */
 
-/* c = a b' or, with `more`, c += a b': 64 x 16 by 16 x 128. */
-template <int dtype>
+/* c = a b' or, with `more`, c += a b': 64 x 16 by 16 x `columns`, which are 64 or 128. */
+template <int dtype, int columns>
 static __device__ inline void multiply_shared(float (*c)[4], uint64_t a, uint64_t b, int more)
 {
-    if constexpr (dtype == WEIR_F16)
-        MULTIPLY_SHARED_128("f16");
-    else
-        MULTIPLY_SHARED_128("bf16");
+    if constexpr (columns == 64) {
+        if constexpr (dtype == WEIR_F16)
+            MULTIPLY_SHARED_64("f16");
+        else
+            MULTIPLY_SHARED_64("bf16");
+    } else {
+        if constexpr (dtype == WEIR_F16)
+            MULTIPLY_SHARED_128("f16");
+        else
+            MULTIPLY_SHARED_128("bf16");
+    }
 }
 
 /* c += a b: 64 x 16 by 16 x `columns`, which are 64 or 128. */
