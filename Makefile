@@ -32,7 +32,7 @@ test-python: ## the Python tests only
 	@scripts/run-tests python
 
 .PHONY: test-models
-test-models: ## whole models of transformers (installs it)
+test-models: ## whole models of transformers and diffusers (installs them)
 	$(BUILD) release
 	@scripts/test-models
 

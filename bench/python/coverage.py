@@ -2,7 +2,7 @@
 
     python bench/python/coverage.py [--training] [MODEL ...]
 
-Needs transformers (`make test-models` installs it). Also compares values with
+Needs transformers and diffusers (`make test-models` installs them). Also compares values with
 eager ones."""
 
 import argparse

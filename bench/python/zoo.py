@@ -1,4 +1,4 @@
-"""Small models of transformers, with random weights: what coverage.py and models.py
+"""Small models of transformers and diffusers, with random weights: what coverage.py and models.py
 go over. Nothing is downloaded but the packages."""
 
 import torch
@@ -38,6 +38,24 @@ def _resnet(kind, depths):
     )
 
 
+def _unet():
+    """The network of a latent diffusion model, with attention to a text."""
+    import diffusers
+
+    torch.manual_seed(0)
+    built = diffusers.UNet2DConditionModel(
+        sample_size=16, in_channels=4, out_channels=4, layers_per_block=1, norm_num_groups=8,
+        block_out_channels=(32, 64), cross_attention_dim=48, attention_head_dim=8,
+        down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
+        up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
+    ).eval()  # fmt: skip
+    return built, {
+        "sample": torch.randn(2, 4, 16, 16),
+        "timestep": torch.tensor([10, 500]),
+        "encoder_hidden_states": torch.randn(2, 7, 48),
+    }
+
+
 MODELS = {
     "llama": _transformer(("LlamaConfig", _ROPE), "LlamaForCausalLM", input_ids=_ids()),
     "qwen2-moe": _transformer(
@@ -74,6 +92,7 @@ MODELS = {
     ),  # fmt: skip
     "resnet-18": _resnet("basic", [2, 2, 2, 2]),
     "resnet-50": _resnet("bottleneck", [3, 4, 6, 3]),
+    "unet": _unet,
 }
 
 
@@ -87,7 +106,7 @@ def make(name):
 
 def result(out):
     """The tensor that a model is for."""
-    for name in ("logits", "last_hidden_state"):
+    for name in ("logits", "last_hidden_state", "sample"):
         if hasattr(out, name):
             return getattr(out, name)
     return out

@@ -342,20 +342,22 @@ def _wrapped(index, n):
     return _C.where(_C.lt(index, 0), _C.add(index, n), index)
 
 
-@lowers(aten.index.Tensor)
+@lowers(aten.index.Tensor, aten._unsafe_index.Tensor)
 def _index(x, indices, out):
     at = [d for d, i in enumerate(indices) if i is not None]
     _need(at and at == list(range(at[0], at[-1] + 1)) and all(_is_tensor(indices[d]) for d in at))
-    _need(len(at) == 1 or at[0] == 0)
-    index = _wrapped(indices[at[0]], x.shape[at[0]])
+    first, last = at[0], at[-1] + 1
+    index = _wrapped(indices[first], x.shape[first])
     for d in at[1:]:
         index = _C.add(_C.mul(index, x.shape[d]), _wrapped(indices[d], x.shape[d]))
     if len(at) > 1:
-        x = x.reshape((math.prod(x.shape[: len(at)]), *x.shape[len(at) :]))
-    if at[0] == 0:
+        x = x.reshape((*x.shape[:first], math.prod(x.shape[first:last]), *x.shape[last:]))
+    if first == 0:
         return _C.embedding(x, index)
-    _need(index.ndim == 1)
-    return _C.index_select(x, at[0], index)
+    made = _C.index_select(x, first, index.reshape((-1,)))
+    if index.ndim == 1:
+        return made
+    return made.reshape((*x.shape[:first], *index.shape, *x.shape[first + 1 :]))
 
 
 def _along(index, source, dim):

@@ -27,6 +27,11 @@ CASES = {
     "cumsum": lambda: (torch.cumsum(X, 2), torch.cumsum(WHOLE, 0)),
     "histc": lambda: torch.histc((torch.arange(20) % 7).float(), 7, 0, 6),
     "index": lambda: (X[PLACE], X[:, ROW], X[PLACE, ROW]),
+    "index of inner dims": lambda: (
+        X[:, torch.tensor([[0], [1]]), torch.tensor([2, -1, 0])],
+        X[:, :, torch.tensor([[1, 2], [3, -1]])],
+        F.interpolate(X, scale_factor=2.0),
+    ),
     "index_put": lambda: X.index_put((PLACE[:2],), X[:2] * 2, accumulate=True),
     "index_put of a permutation": lambda: torch.zeros(4).index_put(
         (torch.tensor([2, 0, 3, 1]),), torch.arange(4.0)
