@@ -5,8 +5,7 @@
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/spread.h"
 
-#define TILE 64     /* rows and columns of grouped.cu, */
-#define COLUMNS 128 /* and columns of grouped_tiles.cu */
+#define TILE 64 /* rows and columns of grouped.cu */
 #define DEPTH 64
 
 /* As many tiles as there may be, roughly. One block is there in any case, to check the ends. */
@@ -50,12 +49,36 @@ static int64_t tile_rows(const struct weir__grouped *g)
     return rows <= 16 ? 16 : rows <= 96 ? 64 : 128;
 }
 
+/* Tiles that the GPU itself fetches: rows of a, and the rows of k of each group's b. */
+static bool tile_operands(const struct weir__grouped *g, struct weir__code_tiled *t)
+{
+    const struct weir__gemm *p = &g->gemm;
+    const int64_t most = (int64_t)INT32_MAX * 16;
+
+    t[0] = (struct weir__code_tiled){
+        .data = p->a, .row_bytes = p->m > 1 ? p->a_row * 2 : 16, .rows = p->m, .columns = p->k};
+    t[1] = (struct weir__code_tiled){.data = p->b,
+                                     .row_bytes = p->b_col * 2,
+                                     .reach = (g->groups - 1) * g->b_group * 2,
+                                     .rows = p->n,
+                                     .columns = p->k};
+    return g->along == WEIR__GROUPED_ROWS && p->b_row == 1 && t[0].row_bytes > 0 &&
+           t[0].row_bytes < most && t[1].row_bytes > 0 && t[1].row_bytes < most &&
+           t[1].reach >= 0 && t[1].reach < most;
+}
+
 static void tiles_shape(const void *args, unsigned phase, unsigned cores,
                         struct weir__code_launch *l)
 {
     const struct weir__grouped *g = args;
-    int64_t rows = tile_rows(g), stages = rows == 16 ? 4 : 3;
+    struct weir__code_tiled t[WEIR__CODE_TILED];
+    int64_t rows = tile_rows(g), columns = 128, stages = rows == 16 ? 4 : 3;
+    bool fetched = l->arch == 90 && rows > 16 && tile_operands(g, t);
 
+    if (fetched) {
+        columns = rows == 64 ? 256 : 128;
+        stages = rows == 64 ? 5 : 6;
+    }
     (void)phase;
     l->variant[0] = (uint8_t)g->gemm.dtype;
     l->variant[1] = (uint8_t)g->along;
@@ -63,13 +86,33 @@ static void tiles_shape(const void *args, unsigned phase, unsigned cores,
     l->variant[3] = (uint8_t)(rows / 16);
     l->variant[4] = g->gemm.b_col != 1;
     l->variant[5] = (uint8_t)stages;
-    l->threads = 256;
-    l->shared = (uint32_t)(1024 + stages * (rows + COLUMNS) * DEPTH * 2);
-    weir__gpu_spread(weir__max(1, most_tiles(g, rows, COLUMNS)), cores, rows == 16 ? 3 : 2, l);
+    l->variant[6] = (uint8_t)(columns / 64);
+    l->variant[7] = fetched;
+    l->threads = fetched ? 288 : 256; /* the last warp fetches */
+    l->shared = (uint32_t)(1280 + stages * (rows + columns) * DEPTH * 2);
+    weir__gpu_spread(weir__max(1, most_tiles(g, rows, columns)), cores,
+                     fetched      ? 1
+                     : rows == 16 ? 3
+                                  : 2,
+                     l);
 }
 
-static const struct weir__code tiles = {
-    .text = "grouped_tiles", .fails = true, .contract = true, .shape = tiles_shape};
+static int tiles_tiled(const void *args, const struct weir__code_launch *l,
+                       struct weir__code_tiled *tiled)
+{
+    if (!l->variant[7])
+        return 0;
+    (void)tile_operands(args, tiled);
+    tiled[0].tile_rows = l->variant[3] * 16u;
+    tiled[1].tile_rows = 128;
+    return 2;
+}
+
+static const struct weir__code tiles = {.text = "grouped_tiles",
+                                        .fails = true,
+                                        .contract = true,
+                                        .shape = tiles_shape,
+                                        .tiled = tiles_tiled};
 
 static bool by_eights(int64_t a, int64_t b, int64_t c)
 {

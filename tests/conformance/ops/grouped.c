@@ -82,6 +82,7 @@ CONFORMANCE(grouped, groups_of_no_one_and_odd_numbers_of_rows_give_exact_sums)
 {
     static const weir_dtype types[] = {WEIR_F32, WEIR_F16, WEIR_BF16};
     static const int64_t ends[] = {0, 1, 1, 8, 25, 42, 42}, long_ends[] = {3, 3, 140, 283};
+    static const int64_t longer_ends[] = {200, 450, 690};
     int64_t many[70];
 
     for (int i = 0; i < 70; i++)
@@ -92,6 +93,7 @@ CONFORMANCE(grouped, groups_of_no_one_and_odd_numbers_of_rows_give_exact_sums)
         check_rows(dev, types[i], 42, 13, 7, 7, ends, true);
         check_rows(dev, types[i], 290, 72, 136, 4, long_ends, i % 2);
         check_rows(dev, types[i], 40, 16, 24, 70, many, true);
+        check_rows(dev, types[i], 700, 72, 264, 3, longer_ends, i != 2);
     }
 }
 

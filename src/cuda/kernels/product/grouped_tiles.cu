@@ -1,27 +1,22 @@
-/* Products of groups of f16 and bf16 on the tensor cores: a block has a tile of some rows by 128
- * columns and walks over k in steps of 64, fetched some steps ahead.
+/* Products of groups of f16 and bf16 on the tensor cores: a block has a tile of some rows and
+ * columns and walks over k in steps of 64, fetched some steps ahead. Here with the products that
+ * every GPU has, of one warp.
  * V0: type; V1: rows or depth is cut; V2: type of the ends; V3: rows of a tile, in 16; V4: b lies
- * in rows of k; V5: steps that there is room for */
+ * in rows of k; V5: steps that there is room for; V6: columns of a tile, in 64; V7: Hopper's
+ * products, and tiles that it fetches itself */
 #include "grouped.cuh"
 #include "mma.cuh"
 
 enum {
-    WARPS = 8,
     ROWS = 16 * V3,
-    COLUMNS = 128,
+    COLUMNS = 64 * V6,
     DEPTH = 64,
     STAGES = V5,
-    TURNED = V1 == WEIR__GROUPED_DEPTH, /* a lies in rows of m */
-    DOWN = V3 > 1 ? 2 : 1,              /* warps along the rows, */
-    ACROSS = WARPS / DOWN,              /* and along the columns */
-    OWN_ROWS = ROWS / DOWN,
-    OWN_COLUMNS = COLUMNS / ACROSS,
     A_BYTES = ROWS * DEPTH * 2,
     STAGE_BYTES = A_BYTES + COLUMNS * DEPTH * 2,
 };
 
 typedef uint16_t half_bits;
-typedef float Sums[OWN_ROWS / 16][OWN_COLUMNS / 8][4];
 
 /* A tile: its first row and column, and where its operands begin, in elements. */
 struct Tile {
@@ -56,6 +51,48 @@ static __device__ inline Tile make_tile(const weir__grouped &a, const Part &p)
     }
     return t;
 }
+
+/* Sums of two rows, `row` and that + 8, for two columns of every eight from `column` on. */
+template <int n>
+static __device__ inline void put_sums(const weir__gemm &g, const Tile &t, const float (*sums)[4],
+                                       int row, int column)
+{
+    half_bits *out = (half_bits *)g.c + t.c;
+    bool biased = g.bias && !t.empty;
+
+#pragma unroll
+    for (int j = 0; j < n; j++) {
+        int at = column + j * 8;
+        float bias[2] = {0, 0};
+
+        if (at >= t.columns) /* they are a multiple of eight */
+            continue;
+        if (biased) {
+            bias[0] = load<V0>(g.bias, t.bias + at * g.bias_col);
+            bias[1] = load<V0>(g.bias, t.bias + (at + 1) * g.bias_col);
+        }
+#pragma unroll
+        for (int r = 0; r < 2; r++)
+            if (row + r * 8 < t.rows)
+                *(uint32_t *)(out + (row + r * 8) * g.c_row + at) =
+                    pack_two<V0>(sums[j][2 * r] + bias[0], sums[j][2 * r + 1] + bias[1]);
+    }
+}
+
+#if V7
+#include "grouped_fetched.cuh"
+#else
+
+enum {
+    WARPS = 8,
+    TURNED = V1 == WEIR__GROUPED_DEPTH, /* a lies in rows of m */
+    DOWN = V3 > 1 ? 2 : 1,              /* warps along the rows, */
+    ACROSS = WARPS / DOWN,              /* and along the columns */
+    OWN_ROWS = ROWS / DOWN,
+    OWN_COLUMNS = COLUMNS / ACROSS,
+};
+
+typedef float Sums[OWN_ROWS / 16][OWN_COLUMNS / 8][4];
 
 /* Rows of 16-byte chunks into a tile of shared memory; zeros beyond `rows` and `columns`. */
 template <int tile_rows, int tile_columns>
@@ -132,30 +169,11 @@ static __device__ inline void add_step(Sums &sums, uint32_t stage)
 static __device__ inline void put_tile(const weir__gemm &g, const Tile &t, const Sums &sums)
 {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    int row = warp / ACROSS * OWN_ROWS + lane / 4;
-    int column = warp % ACROSS * OWN_COLUMNS + lane % 4 * 2;
-    half_bits *out = (half_bits *)g.c + t.c;
-    bool biased = g.bias && !t.empty;
 
 #pragma unroll
-    for (int j = 0; j < OWN_COLUMNS / 8; j++) {
-        int at = column + j * 8;
-        float bias[2] = {0, 0};
-
-        if (at >= t.columns) /* they are a multiple of eight */
-            continue;
-        if (biased) {
-            bias[0] = load<V0>(g.bias, t.bias + at * g.bias_col);
-            bias[1] = load<V0>(g.bias, t.bias + (at + 1) * g.bias_col);
-        }
-#pragma unroll
-        for (int i = 0; i < OWN_ROWS / 16; i++)
-#pragma unroll
-            for (int r = 0; r < 2; r++)
-                if (row + i * 16 + r * 8 < t.rows)
-                    *(uint32_t *)(out + (row + i * 16 + r * 8) * g.c_row + at) =
-                        pack_two<V0>(sums[i][j][2 * r] + bias[0], sums[i][j][2 * r + 1] + bias[1]);
-    }
+    for (int i = 0; i < OWN_ROWS / 16; i++)
+        put_sums<OWN_COLUMNS / 8>(g, t, sums[i], warp / ACROSS * OWN_ROWS + i * 16 + lane / 4,
+                                  warp % ACROSS * OWN_COLUMNS + lane % 4 * 2);
 }
 
 extern "C" __global__ void __launch_bounds__(WARPS * 32, 2)
@@ -194,3 +212,5 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, 2)
         __syncthreads(); /* before the next tile takes its memory */
     }
 }
+
+#endif
