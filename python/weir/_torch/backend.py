@@ -7,7 +7,7 @@ from functorch.compile import default_partition
 from torch._dynamo.backends.common import aot_autograd
 
 from ..configs import CompilerConfig
-from . import direct, gpu
+from . import backward, direct, gpu
 from .coverage import Coverage
 from .runtime import CompiledGraph
 
@@ -25,7 +25,7 @@ class Backend:
             bw_compiler=self._compile,
             inference_compiler=self._compile_inference,
             partition_fn=default_partition,
-            decompositions=decompositions or {},
+            decompositions={**backward.DECOMPOSITIONS, **(decompositions or {})},
         )
 
     def __call__(self, module, example_inputs, *, options=None):

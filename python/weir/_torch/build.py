@@ -11,7 +11,7 @@ from .._create import from_dlpack
 from .._log import logger
 from ..errors import Error
 from . import collectives  # noqa: F401  fills the table
-from . import effects, fallback, library, lowering, lowering_more, origins, pairs, places
+from . import backward, effects, fallback, library, lowering, lowering_more, origins, pairs, places
 from . import shaping, values
 from .open_sizes import Built, Input, OpenSizes, Output
 from .places import Unsupported
@@ -231,7 +231,7 @@ class Builder(OpenSizes):
         """How weir says it; None if it cannot."""
         op, made = node.target, node.meta.get("val")
         if op in lowering.ONLY_FIRST and users_beyond_first(node):
-            return None
+            return backward.ALL_OUTPUTS.get(op)
         if self.gpu and isinstance(made, torch.Tensor) and not self.gpu.holds(made):
             return None
         return lowering.find(op)

@@ -237,7 +237,8 @@ def test_attention_of_heads_that_the_gpus_kernel_does_not_hold_is_pytorchs():
 
     half, full = weir.bfloat16, weir.float32
     lowering._on_tensor_cores(*[Shaped(half, 128)] * 3)
-    for sizes in ((192, 128), (256, 256), (20, 20)):
+    lowering._on_tensor_cores(Shaped(half, 192), Shaped(half, 192), Shaped(half, 128))
+    for sizes in ((264, 128), (512, 512), (20, 20)):
         with pytest.raises(lowering.Decline):
             lowering._on_tensor_cores(Shaped(half, sizes[0]), None, Shaped(half, sizes[1]))
     with pytest.raises(lowering.Decline):

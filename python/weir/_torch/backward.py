@@ -1,0 +1,76 @@
+"""What training needs beyond inference: operators of backward passes in PyTorch's own smaller ones,
+and norms that also give what their backward pass is made of."""
+
+import torch
+from torch._decomp import get_decompositions
+
+from .. import _C
+from .lowering import TABLE, _need, lowers
+from .lowering_more import full
+
+aten = torch.ops.aten
+
+# None of them is in a graph for inference. Convolutions and attention keep PyTorch's kernels.
+DECOMPOSITIONS = get_decompositions([
+    aten._log_softmax_backward_data,
+    aten._softmax_backward_data,
+    aten.elu_backward,
+    aten.gelu_backward,
+    aten.hardsigmoid_backward,
+    aten.hardswish_backward,
+    aten.leaky_relu_backward,
+    aten.mse_loss_backward,
+    aten.native_batch_norm_backward,
+    aten.native_group_norm_backward,
+    aten.native_layer_norm_backward,
+    aten.nll_loss_backward,
+    aten.select_backward,
+    aten.sigmoid_backward,
+    aten.silu_backward,
+    aten.slice_backward,
+    aten.softplus_backward,
+    aten.tanh_backward,
+    aten.threshold_backward,
+])  # fmt: skip
+
+
+
+@lowers(aten.embedding_dense_backward.default)
+def _embedding_backward(grad, indices, rows, padding_idx, scale_grad_by_freq, out):
+    """The gradients of each row of the table, added up in the order of their places."""
+    _need(not scale_grad_by_freq and grad.dtype is out)
+    grad = grad.reshape((-1, grad.shape[-1]))
+    index = indices.reshape((-1, 1))
+    if padding_idx >= 0:
+        grad = _C.where(_C.eq(index, padding_idx), full((), 0, out), grad)
+    made = full((rows, grad.shape[-1]), 0, out).clone()
+    return made.scatter_add_(0, index.expand(tuple(grad.shape)), grad)
+
+
+# By overload: all outputs, where the table's function gives the first.
+ALL_OUTPUTS = {}
+
+
+def _moments(x, dims, eps):
+    mean = _C.mean(x, dims, True)
+    away = _C.sub(x, mean)
+    return mean, _C.rsqrt(_C.mean(_C.mul(away, away), dims, True) + eps)
+
+
+def _layer_norm(x, shape, weight, bias, eps, out):
+    _need(x.dtype in (_C.float32, _C.float64))
+    made = TABLE[aten.native_layer_norm.default](x, shape, weight, bias, eps, out)
+    return [made[0], *_moments(x, (x.ndim - 1,), eps)]
+
+
+def _group_norm(x, weight, bias, n, channels, inner, groups, eps, out):
+    _need(x.dtype in (_C.float32, _C.float64))
+    made = TABLE[aten.native_group_norm.default](
+        x, weight, bias, n, channels, inner, groups, eps, out
+    )
+    flat = x.reshape((-1, groups, channels // groups * inner))
+    return [made[0], *(m.reshape((-1, groups)) for m in _moments(flat, (2,), eps))]
+
+
+ALL_OUTPUTS[aten.native_layer_norm.default] = _layer_norm
+ALL_OUTPUTS[aten.native_group_norm.default] = _group_norm
