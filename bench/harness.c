@@ -88,6 +88,11 @@ int bench_use_two_cpus(void)
     return cpus;
 }
 
+void bench_use_all_cpus(void)
+{
+    sched_setaffinity(0, sizeof all_cpus, &all_cpus);
+}
+
 void bench_pin(int which)
 {
     int cpu = nth_cpu(&two_cpus, which);
@@ -244,7 +249,7 @@ static bool run_in_child(const struct bench_case *c, bool quick, int out_fd)
     }
     if (pid == 0) {
         if (c->threads > 2)
-            sched_setaffinity(0, sizeof all_cpus, &all_cpus);
+            bench_use_all_cpus();
         dup2(out_fd, STDOUT_FILENO);
         alarm(CASE_SECONDS);
         c->run(&b);

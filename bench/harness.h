@@ -101,6 +101,9 @@ bool bench_case_fits(const struct bench_case *c);
  * are about. returns the number it has now: 1 or 2. */
 int bench_use_two_cpus(void);
 
+/* Undoes that, for programs that a process starts. */
+void bench_use_all_cpus(void);
+
 /* Pins the calling thread to the first (0) or second (1) of them. threads any. */
 void bench_pin(int which);
 

@@ -147,6 +147,7 @@ static void spawn(const struct peer *p, const char *first, const char *second, F
 
     if (pid == 0) {
         dup2(fileno(out), STDOUT_FILENO);
+        bench_use_all_cpus(); /* it limits itself, work by work */
         execv(p->path, argv);
         _exit(127);
     }

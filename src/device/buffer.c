@@ -4,14 +4,20 @@
 
 weir_status weir_buffer_alloc(weir_stream *s, size_t size, weir_buffer **out)
 {
+    uint64_t before;
+    bool queued;
     weir_status st;
 
     WEIR__NEED(s, "stream");
     WEIR__NEED(out, "out");
     weir__device_lock(s->dev);
+    before = weir__stream_submitted(s);
     st = weir__pool_alloc(&s->dev->pool, s->slot, size, out);
+    /* Memory order may have queued a wait, and freed bytes of any stream be poisoned. */
+    queued = weir__stream_submitted(s) != before || s->dev->pool.poison;
     weir__device_unlock(s->dev);
-    s->dev->driver->kick(s->dev); /* memory order may have queued a wait */
+    if (queued)
+        s->dev->driver->kick(s->dev);
     return st;
 }
 
@@ -116,6 +122,7 @@ size_t weir_memory_get_stream_stats(weir_device *dev, weir_memory_stream_stats *
     if (!dev)
         return 0;
     weir__device_lock(dev);
+    weir__pool_settle(&dev->pool);
     n = weir__pool_get_streams(&dev->pool, out, size, max);
     weir__device_unlock(dev);
     return n;
@@ -160,6 +167,7 @@ char *weir_memory_summary(weir_device *dev)
         return NULL;
     weir__text_add(&text, "memory of %s\n", dev->props.name);
     weir__device_lock(dev);
+    weir__pool_settle(&dev->pool);
     weir__pool_summary(&dev->pool, &text);
     weir__device_unlock(dev);
     if (text.failed) {
@@ -176,6 +184,7 @@ size_t weir_memory_get_blocks(weir_device *dev, weir_block_info *out, size_t siz
     if (!dev)
         return 0;
     weir__device_lock(dev);
+    weir__pool_settle(&dev->pool);
     n = weir__pool_get_blocks(&dev->pool, out, size, max);
     weir__device_unlock(dev);
     return n;

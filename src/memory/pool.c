@@ -359,6 +359,7 @@ static weir_status alloc_slow(struct weir__pool *pool, uint32_t slot, size_t siz
     struct weir__arena *arena = pool->arenas[slot];
     weir_status st;
 
+    weir__pool_settle(pool);
     weir__pool_promote(pool, slot);
     if ((*out = take(pool, &arena->idle, size))) {
         pool->stats.reuse_order++;
@@ -397,6 +398,41 @@ static weir_status alloc_slow(struct weir__pool *pool, uint32_t slot, size_t siz
     return WEIR_EOOM;
 }
 
+/* A recent block of that very size, or NULL. */
+static weir_buffer *take_recent(struct weir__pool *pool, uint32_t slot, size_t size)
+{
+    struct weir__recent *recent = &pool->arenas[slot]->recent;
+    size_t i = size / WEIR__POOL_GRAIN - 1;
+    weir_buffer *b = i < WEIR__RECENT_SIZES ? recent->first[i] : NULL;
+
+    if (!b)
+        return NULL;
+    recent->first[i] = b->list_next;
+    recent->count[i]--;
+    recent->total--;
+    pool->stats.idle -= size;
+    return b;
+}
+
+/* Whether the freed block is recent now: it has been its owner's alone, and there are few like it.
+ */
+static bool keep_recent(struct weir__pool *pool, weir_buffer *block)
+{
+    struct weir__recent *recent = &pool->arenas[block->owner]->recent;
+    size_t i = block->size / WEIR__POOL_GRAIN - 1;
+
+    if (i >= WEIR__RECENT_SIZES || block->nothers || pool->poison ||
+        recent->count[i] == WEIR__RECENT_BLOCKS)
+        return false;
+    block->state = WEIR__RECENT;
+    block->list_next = recent->first[i];
+    recent->first[i] = block;
+    recent->count[i]++;
+    recent->total++;
+    pool->stats.idle += block->size;
+    return true;
+}
+
 weir_status weir__pool_alloc(struct weir__pool *pool, uint32_t slot, size_t asked,
                              weir_buffer **out)
 {
@@ -410,7 +446,8 @@ weir_status weir__pool_alloc(struct weir__pool *pool, uint32_t slot, size_t aske
         return out_of_memory(pool, slot, asked);
     if (!size)
         size = WEIR__POOL_GRAIN;
-    block = take(pool, &pool->arenas[slot]->idle, size);
+    if (!(block = take_recent(pool, slot, size)))
+        block = take(pool, &pool->arenas[slot]->idle, size);
     if (weir__likely(block))
         pool->stats.reuse_order++;
     else if ((st = alloc_slow(pool, slot, size, &block)))
@@ -451,5 +488,6 @@ void weir__pool_free(struct weir__pool *pool, weir_buffer *block)
     pool->stats.frees++;
     if (weir__trace_on())
         pool->host.traced(pool->host.user);
-    weir__pool_list_block(pool, block);
+    if (!keep_recent(pool, block))
+        weir__pool_list_block(pool, block);
 }

@@ -9,6 +9,11 @@
  *                   \-> pending at its owner   some fence open; watches that one
  *   idle anywhere   --> shared                 every fence completed
  *
+ * A small block without open fences is first *recent*: its owner takes it again as it is, by its
+ * exact size, without joining it with its neighbours and cutting it out again. Recent blocks
+ * become idle (weir__pool_settle) before a request looks further than its own stream's lists, and
+ * before anybody looks at blocks, so only the two fast paths know of them.
+ *
  * threads  none of this locks: callers hold the device lock.
  */
 #ifndef WEIR_MEMORY_POOL_H
@@ -53,7 +58,7 @@ struct weir__use {
     uint64_t seq;
 };
 
-enum weir__block_state { WEIR__USED, WEIR__PENDING, WEIR__IDLE, WEIR__EXTERNAL };
+enum weir__block_state { WEIR__USED, WEIR__PENDING, WEIR__IDLE, WEIR__EXTERNAL, WEIR__RECENT };
 
 struct weir_buffer {
     _Atomic int refs; /* tensors that share it; the tensor layer's */
@@ -98,9 +103,19 @@ struct weir__watch {
     weir_buffer *first, *last;
 };
 
+/* Recent blocks of one stream, by size in grains less one: the last few that were freed. */
+#define WEIR__RECENT_SIZES 128
+#define WEIR__RECENT_BLOCKS 8
+struct weir__recent {
+    weir_buffer *first[WEIR__RECENT_SIZES];
+    uint8_t count[WEIR__RECENT_SIZES];
+    unsigned total;
+};
+
 /* What one stream has. */
 struct weir__arena {
     struct weir__tlsf idle;
+    struct weir__recent recent;
     struct weir__watch *watches;
     unsigned nwatches, cap_watches;
     size_t grown; /* bytes of segments that were made for it */
@@ -170,6 +185,8 @@ weir_status weir__pool_empty_cache(struct weir__pool *pool);
  * returns a block out of every list, at least `size` big, or NULL. */
 weir_buffer *weir__pool_take_proven(struct weir__pool *pool, uint32_t slot, size_t size);
 weir_buffer *weir__pool_take_ordered(struct weir__pool *pool, uint32_t slot, size_t size);
+/* Makes recent blocks idle, of every stream. */
+void weir__pool_settle(struct weir__pool *pool);
 /* Moves idle and pending blocks whose fences are all over to the shared lists. */
 void weir__pool_collect(struct weir__pool *pool);
 /* Gives the segments back that are wholly free for all, and what they hold. */

@@ -103,8 +103,37 @@ weir_buffer *weir__pool_take_proven(struct weir__pool *pool, uint32_t slot, size
     return NULL;
 }
 
+static void settle(struct weir__pool *pool, struct weir__recent *recent)
+{
+    for (unsigned i = 0; i < WEIR__RECENT_SIZES && recent->total; i++) {
+        weir_buffer *oldest_first = NULL;
+
+        recent->total -= recent->count[i];
+        recent->count[i] = 0;
+        for (weir_buffer *b = recent->first[i], *next; b; b = next) {
+            next = b->list_next;
+            b->list_next = oldest_first;
+            oldest_first = b;
+        }
+        recent->first[i] = NULL;
+        for (weir_buffer *b = oldest_first, *next; b; b = next) {
+            next = b->list_next;
+            pool->stats.idle -= b->size;
+            weir__pool_link_idle(pool, b);
+        }
+    }
+}
+
+void weir__pool_settle(struct weir__pool *pool)
+{
+    for (unsigned i = 0; i < pool->narenas; i++)
+        if (pool->arenas[i] && pool->arenas[i]->recent.total)
+            settle(pool, &pool->arenas[i]->recent);
+}
+
 void weir__pool_collect(struct weir__pool *pool)
 {
+    weir__pool_settle(pool);
     for (struct weir__segment *s = pool->segments; s; s = s->next)
         for (weir_buffer *b = s->first; b; b = b->after) {
             if (b->state == WEIR__USED || b->owner == WEIR__POOL_SHARED || !all_over(pool, b))
