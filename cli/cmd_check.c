@@ -147,13 +147,18 @@ static void json_count(struct json *j, const char *key, int count)
         json_string(j, key, NULL);
 }
 
+static const char *policy_name(const weir_finding *f)
+{
+    return !f->policy ? NULL : f->policy == WEIR_POLICY_HOLD ? "hold" : "batch";
+}
+
 static void print_json(const struct checked *c)
 {
     struct json j = {.out = stdout};
 
     json_object(&j, NULL);
     json_string(&j, "verdict", c->report->nerrors ? "findings" : "clean");
-    json_string(&j, "method", c->report->method);
+    json_string(&j, "method", c->report->exhaustive ? "exhaustive" : "rule");
     json_string(&j, "device", c->props.name);
     json_int(&j, "ranks", (int64_t)c->report->nranks);
     json_int(&j, "operators", (int64_t)c->report->noperators);
@@ -165,7 +170,7 @@ static void print_json(const struct checked *c)
         json_object(&j, NULL);
         json_string(&j, "kind", weir_finding_name(f->kind));
         json_string(&j, "severity", f->is_error ? "error" : "warning");
-        json_string(&j, "policy", f->policy);
+        json_string(&j, "policy", policy_name(f));
         json_string(&j, "text", f->text);
         json_lines(&j, "steps", f->steps, f->nsteps);
         json_lines(&j, "cycle", f->cycle, f->ncycle);
@@ -208,7 +213,9 @@ static void print_finding(const weir_finding *f)
 {
     printf("%s%s%s%s%s%s\n", term_on(f->is_error ? TERM_BAD : TERM_YELLOW),
            f->is_error ? "error" : "warning", term_off(), ": ", weir_finding_name(f->kind),
-           f->policy ? (!strcmp(f->policy, "hold") ? " (policy hold)" : " (policy batch)") : "");
+           !f->policy                      ? ""
+           : f->policy == WEIR_POLICY_HOLD ? " (policy hold)"
+                                           : " (policy batch)");
     term_paragraph(2, f->text);
     if (f->nsteps)
         printf("\n  %show it happens%s\n", term_on(TERM_BOLD), term_off());
@@ -255,7 +262,7 @@ static void print_text(const struct checked *c)
            term_off());
     printf(": %zu error%s, %zu warning%s; ", r->nerrors, plural(r->nerrors), nwarnings,
            plural(nwarnings));
-    if (!strcmp(r->method, "exhaustive"))
+    if (r->exhaustive)
         printf("every timing was looked at (%zu states)\n", r->nstates);
     else
         printf("there are too many timings to look at each (%zu states were), so operators that "

@@ -60,9 +60,9 @@ typedef struct weir_remedy {
 
 typedef struct weir_finding {
     weir_finding_kind kind;
-    bool is_error;      /* else a warning */
-    const char *policy; /* "hold" or "batch"; NULL where it does not matter */
-    const char *text;   /* a sentence */
+    bool is_error;    /* else a warning */
+    unsigned policy;  /* WEIR_POLICY_HOLD or _BATCH; 0 where it does not matter */
+    const char *text; /* a sentence */
     /* For deadlocks: a timing that gets there, step by step; who then waits for whom,
      * coming back to the first; and the operators concerned. Each may be empty. */
     const char *const *steps;
@@ -75,9 +75,9 @@ typedef struct weir_finding {
 } weir_finding;
 
 typedef struct weir_check_report {
-    const char *method; /* "exhaustive": all timings were explored; "rule": there were too many,
-                         * and operators that may block each other were added up instead */
-    size_t nerrors;     /* findings that are no mere warnings */
+    bool exhaustive; /* all timings were explored; else there were too many, and operators that
+                      * may block each other were added up instead */
+    size_t nerrors;  /* findings that are no mere warnings */
     size_t nfindings;
     const weir_finding *findings; /* errors first */
     size_t nranks, noperators;

@@ -14,6 +14,11 @@ static PyObject *text_list(const char *const *texts, size_t n)
     return list;
 }
 
+static const char *policy_name(const weir_finding *f)
+{
+    return !f->policy ? NULL : f->policy == WEIR_POLICY_HOLD ? "hold" : "batch";
+}
+
 static PyObject *finding_dict(const weir_finding *f)
 {
     PyObject *steps = text_list(f->steps, f->nsteps);
@@ -21,10 +26,10 @@ static PyObject *finding_dict(const weir_finding *f)
     PyObject *nodes = text_list(f->nodes, f->nnodes), *row = NULL;
 
     if (steps && cycle && nodes)
-        row =
-            Py_BuildValue("{sssOszsssOsOsOsz}", "kind", weir_finding_name(f->kind), "is_error",
-                          f->is_error ? Py_True : Py_False, "policy", f->policy, "text", f->text,
-                          "steps", steps, "cycle", cycle, "nodes", nodes, "remedy", f->remedy.text);
+        row = Py_BuildValue("{sssOszsssOsOsOsz}", "kind", weir_finding_name(f->kind), "is_error",
+                            f->is_error ? Py_True : Py_False, "policy", policy_name(f), "text",
+                            f->text, "steps", steps, "cycle", cycle, "nodes", nodes, "remedy",
+                            f->remedy.text);
     Py_XDECREF(steps);
     Py_XDECREF(cycle);
     Py_XDECREF(nodes);

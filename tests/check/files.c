@@ -62,7 +62,7 @@ static const weir_finding *only(const weir_check_report *report, weir_finding_ki
 
     CHECK_EQ(report->nfindings, 1);
     CHECK(f && f->is_error);
-    CHECK_STR_EQ(report->method, "exhaustive");
+    CHECK(report->exhaustive);
     return f;
 }
 
@@ -256,13 +256,13 @@ TEST(files, where_there_are_too_many_timings_the_rule_speaks)
     CHECK_LT(at, sizeof tight - 1);
     options.max_states = 3000;
     report = check_two(tight, tight);
-    CHECK_STR_EQ(report->method, "rule");
+    CHECK(!report->exhaustive);
     CHECK_GT(report->nerrors, 0);
     CHECK_STR(report->findings[0].text, "56 vector cores");
     CHECK_GT(report->findings[0].nnodes, 10);
     weir_check_free(report);
     report = check_two(fits, fits); /* 14 x 3 = 42: no timing matters */
-    CHECK_STR_EQ(report->method, "exhaustive");
+    CHECK(report->exhaustive);
     CHECK_EQ(report->nerrors, 0);
     weir_check_free(report);
 }

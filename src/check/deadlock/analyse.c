@@ -191,8 +191,7 @@ static weir_status add_deadlock(struct analysis *a, enum weir__policy policy,
                                 const struct weir__exploration *e)
 {
     const int few = 4;
-    weir_finding f = {
-        .kind = WEIR_FINDING_CORE_DEADLOCK, .is_error = true, .policy = policy_names[policy]};
+    weir_finding f = {.kind = WEIR_FINDING_CORE_DEADLOCK, .is_error = true, .policy = 1u << policy};
     struct weir__lines steps = {0}, lines = {0}, names = {0};
     bool *told = weir__calloc((size_t)a->p->nranks, sizeof *told);
     struct weir__cycle cycle = {0};
@@ -237,7 +236,7 @@ static weir_status explore(struct analysis *a, enum weir__policy policy)
     if (e.verdict == WEIR__TOO_LARGE) {
         bool broken;
 
-        a->r->public.method = "rule";
+        a->r->public.exhaustive = false;
         st = weir__add_rule_broken(a->p, a->x.orders, policy, a->r, &broken);
         a->deadlocks |= broken;
     }

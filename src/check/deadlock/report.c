@@ -20,7 +20,7 @@ struct weir__report *weir__report_new(void)
     struct weir__report *r = weir__calloc(1, sizeof *r);
 
     if (r)
-        r->public.method = "exhaustive";
+        r->public.exhaustive = true;
     else
         weir__fail_nomem("a report");
     return r;

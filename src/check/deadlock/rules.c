@@ -43,13 +43,12 @@ static bool add_sum(const struct weir__check_program *p, int r,
                     const struct weir__check_order *order, enum weir__policy policy, bool cube,
                     struct weir__report *report)
 {
-    static const char *const names[] = {"hold", "batch"};
     const struct weir__check_rank *rank = &p->ranks[r];
     int total = cube ? rank->cube : rank->vector;
 
     for (int a = 0; a < rank->nops; a++) {
         weir_finding f = {
-            .kind = WEIR_FINDING_CORE_DEADLOCK, .is_error = true, .policy = names[policy]};
+            .kind = WEIR_FINDING_CORE_DEADLOCK, .is_error = true, .policy = 1u << policy};
         struct weir__lines nodes = {0};
         int sum = cores_of(&rank->ops[a], cube);
 

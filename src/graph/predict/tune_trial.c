@@ -185,8 +185,7 @@ weir_status weir__tune_check(struct weir__tuner *t, size_t max_states, size_t *e
     if (st)
         return st;
     *errors = report->nerrors;
-    /* the report's own text goes with it */
-    *method = report->method[0] == 'e' ? "exhaustive" : "rule";
+    *method = report->exhaustive ? "exhaustive" : "rule";
     weir_check_free(report);
     return WEIR_OK;
 }
