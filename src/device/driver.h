@@ -82,7 +82,7 @@ struct weir__lane {
     int nitems;
 };
 
-struct weir__program;
+struct weir__program; /* a plan as the driver keeps it: each defines its own */
 struct weir__reel;
 struct weir__relay;
 

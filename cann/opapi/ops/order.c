@@ -3,10 +3,10 @@
 
 /* ---- running sums and products, on the host ---- */
 
-enum scan { SCAN_SUM, SCAN_PRODUCT, SCAN_MAX, SCAN_MIN, REDUCE_PRODUCT };
+enum scan_kind { SCAN_SUM, SCAN_PRODUCT, SCAN_MAX, SCAN_MIN, REDUCE_PRODUCT };
 
 struct scan_params {
-    enum scan kind;
+    enum scan_kind kind;
     weir_dtype dtype;
     int64_t outer, n, inner;
 };
@@ -66,7 +66,7 @@ static weir_status run_scan(const struct host *h)
 }
 
 /* Computes in f32, f64 or i64; gives the values, and the places of the extremes. */
-static tensor *scan(struct call *c, enum scan kind, tensor *x, int dim, tensor **places)
+static tensor *scan(struct call *c, enum scan_kind kind, tensor *x, int dim, tensor **places)
 {
     struct scan_params p = {kind, WEIR_I64, 1, 1, 1};
     struct host_out outs[2];

@@ -3,10 +3,10 @@
 
 /* ---- scatter: on the host ---- */
 
-enum scatter { SCATTER_SET, SCATTER_ADD, SCATTER_MUL, SCATTER_MAX, SCATTER_MIN };
+enum scatter_kind { SCATTER_SET, SCATTER_ADD, SCATTER_MUL, SCATTER_MAX, SCATTER_MIN };
 
 struct scatter_params {
-    enum scatter kind;
+    enum scatter_kind kind;
     weir_dtype dtype;
     size_t elem;
     int ndim, dim;
@@ -86,7 +86,7 @@ static weir_status run_scatter_host(const struct host *h)
 
 /* self with source's elements at the index; source may be without dims. */
 static tensor *scatter(struct call *c, tensor *x, int64_t dim64, tensor *index, tensor *source,
-                       enum scatter kind)
+                       enum scatter_kind kind)
 {
     struct scatter_params p = {.kind = kind, .ndim = rank(x) ? rank(x) : 1};
     weir_dtype back = type(x), t;
@@ -130,7 +130,7 @@ static tensor *scatter(struct call *c, tensor *x, int64_t dim64, tensor *index, 
 /* self, dim, index, source or value, reduction (0 none, 1 add, 2 multiply) [, out] */
 void run_scatter(struct call *c)
 {
-    static const enum scatter kinds[] = {SCATTER_SET, SCATTER_ADD, SCATTER_MUL};
+    static const enum scatter_kind kinds[] = {SCATTER_SET, SCATTER_ADD, SCATTER_MUL};
     tensor *x = in(c, 0), *source;
     int64_t kind = integer(c, 4);
 
@@ -299,8 +299,8 @@ void run_scatter_nd_update(struct call *c)
 /* self, dim, index, source, reduction, include_self [, out]: 1 sum, 2 product, 3 max, 4 min */
 void run_scatter_reduce(struct call *c)
 {
-    static const enum scatter kinds[] = {SCATTER_SET, SCATTER_ADD, SCATTER_MUL, SCATTER_MAX,
-                                         SCATTER_MIN};
+    static const enum scatter_kind kinds[] = {SCATTER_SET, SCATTER_ADD, SCATTER_MUL, SCATTER_MAX,
+                                              SCATTER_MIN};
     tensor *x = in(c, 0), *index = in(c, 2), *base = x;
     int64_t kind = integer(c, 4);
 

@@ -122,7 +122,7 @@ struct weir__engine_reason {
     char text[300];
 };
 /* For `unavailable`: the calling thread's last error, kept at the first call. */
-const char *weir__engine_reason(struct weir__engine_reason *why);
+const char *weir__engine_keep_reason(struct weir__engine_reason *why);
 
 /* ---- members.c ---- */
 

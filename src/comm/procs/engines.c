@@ -20,7 +20,7 @@ const struct weir__engine *weir__engine_find(const char *name)
     return NULL;
 }
 
-const char *weir__engine_reason(struct weir__engine_reason *why)
+const char *weir__engine_keep_reason(struct weir__engine_reason *why)
 {
     weir__mutex_lock(&why->lock);
     if (!*why->text)

@@ -291,7 +291,7 @@ static void replace(struct fold *f, int *number, weir_tensor **results, char **n
     keep_nodes(g, f->folded, false, number);
 }
 
-static weir_status fold(struct fold *f, int *number, weir_tensor **results, char **names)
+static weir_status fold_part(struct fold *f, int *number, weir_tensor **results, char **names)
 {
     weir_plan *plan;
     bool computed;
@@ -326,7 +326,7 @@ weir_status weir__graph_fold(weir_graph *g)
     weir_status st;
 
     if (f.folded && f.known && f.named && f.writers && f.frontier && results && names && number)
-        st = fold(&f, number, results, names);
+        st = fold_part(&f, number, results, names);
     else
         st = weir__fail_nomem("folding a graph of %d nodes", g->nnodes);
     for (int i = 0; results && i < f.nfrontier; i++)

@@ -21,7 +21,7 @@ static const char *mpi_unavailable(void)
 {
     static struct weir__engine_reason why;
 
-    return weir__mpi_load() ? NULL : weir__engine_reason(&why);
+    return weir__mpi_load() ? NULL : weir__engine_keep_reason(&why);
 }
 
 static void end_mpi(void)

@@ -29,7 +29,7 @@ static const char *nccl_unavailable(void)
 {
     static struct weir__engine_reason why;
 
-    return weir__nccl_load() ? NULL : weir__engine_reason(&why);
+    return weir__nccl_load() ? NULL : weir__engine_keep_reason(&why);
 }
 
 static weir_status nccl_join(struct weir__world *w, int64_t timeout_ns)
