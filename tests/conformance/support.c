@@ -19,6 +19,7 @@ static const struct {
     {"null", "chains.", "it computes nothing"},
     {"null", "large.", "it computes nothing"},
     {"null", "overlap.", "it computes nothing"},
+    {"null", "grouped.", "it computes nothing"},
     {"null", "views.chains", "it computes nothing"},
     {"null", "streams.work_runs_in_order", "it computes nothing"},
     {"null", "streams.events_and_wait_stream", "it computes nothing"},
