@@ -1,7 +1,7 @@
 /* The graph engine's C++ functions, which TorchAir's and MindSpore's objects need in order to load.
  * weir has no graph engine: whoever calls one of them gets an exception, which both make a Python
  * one. TorchAir's other mode (reduce-overhead, npugraph_ex) captures streams, and MindSpore's PyNative
- * mode calls operators: neither needs any of this. */
+ * mode and its graphs of jit_level O0 call operators: none of them needs any of this. */
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -16,7 +16,7 @@ namespace {
     throw std::runtime_error(std::string(name) +
                              ": there is no graph engine (GE) under weir: use TorchAir's mode "
                              "\"reduce-overhead\" in place of \"max-autotune\", and MindSpore's "
-                             "PyNative mode in place of the graph mode");
+                             "PyNative mode or jit_level \"O0\" in place of \"O2\"");
 }
 } // namespace
 
@@ -44,4 +44,37 @@ EXPORT void *_ZN2ge13StatusFactory8InstanceEv(void)
     static auto *texts = new std::map<unsigned, std::string>[2];
 
     return texts;
+}
+
+/* ge::AscendString: options are collected in maps of it, by code that does not expect an exception,
+ * before the graph engine itself is asked for and refuses. An object of it is two words, of which
+ * only the first is looked at; its text stays. */
+struct text {
+    const std::string *value;
+    void *nothing;
+};
+
+EXPORT void _ZN2ge12AscendStringC1EPKc(text *self, const char *from);
+EXPORT void _ZN2ge12AscendStringC1EPKc(text *self, const char *from)
+{
+    self->value = new std::string(from ? from : "");
+    self->nothing = nullptr;
+}
+
+EXPORT const char *_ZNK2ge12AscendString9GetStringEv(const text *self);
+EXPORT const char *_ZNK2ge12AscendString9GetStringEv(const text *self)
+{
+    return self->value ? self->value->c_str() : "";
+}
+
+EXPORT bool _ZNK2ge12AscendStringeqERKS0_(const text *a, const text *b);
+EXPORT bool _ZNK2ge12AscendStringeqERKS0_(const text *a, const text *b)
+{
+    return std::string(_ZNK2ge12AscendString9GetStringEv(a)) == _ZNK2ge12AscendString9GetStringEv(b);
+}
+
+EXPORT bool _ZNK2ge12AscendStringltERKS0_(const text *a, const text *b);
+EXPORT bool _ZNK2ge12AscendStringltERKS0_(const text *a, const text *b)
+{
+    return std::string(_ZNK2ge12AscendString9GetStringEv(a)) < _ZNK2ge12AscendString9GetStringEv(b);
 }

@@ -8,7 +8,6 @@
     X(_ZN2ge10TensorDesc15SetOriginFormatENS_6FormatE, "ge::TensorDesc::SetOriginFormat")                         \
     X(_ZN2ge10TensorDesc9SetFormatENS_6FormatE, "ge::TensorDesc::SetFormat")                                      \
     X(_ZN2ge10TensorDescC1Ev, "ge::TensorDesc::TensorDesc")                                                       \
-    X(_ZN2ge12AscendStringC1EPKc, "ge::AscendString::AscendString")                                               \
     X(_ZN2ge12GEInitializeERKSt3mapINS_12AscendStringES1_St4lessIS1_ESaISt4pairIKS1_S1_EEE,                       \
       "ge::GEInitialize")                                                                                         \
     X(_ZN2ge13GEGetErrorMsgEv, "ge::GEGetErrorMsg")                                                               \
@@ -56,9 +55,6 @@
     X(_ZNK2ge10TensorDesc12GetPlacementEv, "ge::TensorDesc::GetPlacement")                                        \
     X(_ZNK2ge10TensorDesc8GetShapeEv, "ge::TensorDesc::GetShape")                                                 \
     X(_ZNK2ge10TensorDesc9GetFormatEv, "ge::TensorDesc::GetFormat")                                               \
-    X(_ZNK2ge12AscendString9GetStringEv, "ge::AscendString::GetString")                                           \
-    X(_ZNK2ge12AscendStringeqERKS0_, "ge::AscendString::operator==")                                              \
-    X(_ZNK2ge12AscendStringltERKS0_, "ge::AscendString::operator<")                                               \
     X(_ZNK2ge20CompiledGraphSummary15GetOutputDtypesERSt6vectorINS_8DataTypeESaIS2_EE,                            \
       "ge::CompiledGraphSummary::GetOutputDtypes")                                                                \
     X(_ZNK2ge20CompiledGraphSummary15GetOutputShapesERSt6vectorINS_5ShapeESaIS2_EE,                               \
@@ -71,6 +67,12 @@
       "ge::CompiledGraphSummary::GetFixedFeatureMemorySize")                                                      \
     X(_ZNK2ge20CompiledGraphSummary31GetFeatureMemoryBaseRefreshableERb,                                          \
       "ge::CompiledGraphSummary::GetFeatureMemoryBaseRefreshable")                                                \
+    X(_ZNK2ge20CompiledGraphSummary11GetEventNumERm, "ge::CompiledGraphSummary::GetEventNum")                     \
+    X(_ZNK2ge20CompiledGraphSummary12GetStreamNumERm, "ge::CompiledGraphSummary::GetStreamNum")                   \
+    X(_ZNK2ge20CompiledGraphSummary24GetIOIndexesWithSameAddrERSt6vectorISt4pairIjjESaIS3_EE,                     \
+      "ge::CompiledGraphSummary::GetIOIndexesWithSameAddr")                                                       \
+    X(_ZNK2ge20CompiledGraphSummary31GetRefreshableFeatureMemorySizeERm,                                          \
+      "ge::CompiledGraphSummary::GetRefreshableFeatureMemorySize")                                                \
     X(_ZNK2ge20CompiledGraphSummary8IsStaticEv, "ge::CompiledGraphSummary::IsStatic")                             \
     X(_ZNK2ge5GNode7GetTypeERNS_12AscendStringE, "ge::GNode::GetType")                                            \
     X(_ZNK2ge5Graph10SaveToFileEPKc, "ge::Graph::SaveToFile")                                                     \

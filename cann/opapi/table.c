@@ -129,3 +129,25 @@ aclnnStatus aclnnFinalize(void)
 {
     return ACLNN_SUCCESS;
 }
+
+/* Around a framework's calls: memory that a thread's executors would share. weir's need none;
+ * MindSpore's graphs ask for these. Their types: op-plugin's op_api_common.h, BSD-3. */
+WEIR_ACLNN_API int InitHugeMemThreadLocal(void *arg, bool sync);
+WEIR_ACLNN_API void UnInitHugeMemThreadLocal(void *arg, bool sync);
+WEIR_ACLNN_API void ReleaseHugeMem(void *arg, bool sync);
+
+int InitHugeMemThreadLocal(void *arg, bool sync)
+{
+    (void)arg, (void)sync;
+    return 0;
+}
+
+void UnInitHugeMemThreadLocal(void *arg, bool sync)
+{
+    (void)arg, (void)sync;
+}
+
+void ReleaseHugeMem(void *arg, bool sync)
+{
+    (void)arg, (void)sync;
+}

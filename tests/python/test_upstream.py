@@ -104,3 +104,5 @@ def test_the_list_of_torch_npus_tests_gives_a_reason_for_whatever_it_leaves_out(
     assert sum("test_base_ops" in name for name in files) >= 60
     for left_out in files.values():
         assert all("." in case and len(reason) > 8 for case, reason in left_out.items())
+    for left_out in run.read_list(here / "mindspore.txt").values():
+        assert all(len(reason) > 8 for reason in left_out.values())

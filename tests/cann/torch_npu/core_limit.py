@@ -4,7 +4,8 @@ import torch_npu
 
 x = torch.randn(2, 16)
 stream = torch.npu.current_stream()
-torch.npu.set_stream_limit(stream, 1, 2)
+cores = torch.npu.get_stream_limit(stream)  # the sample's 3 and 8, where there are as many
+torch.npu.set_stream_limit(stream, min(3, cores["cube_core_num"]), min(8, cores["vector_core_num"]))
 with torch.npu.stream(stream):
     output = torch_npu.npu_swiglu(x.npu(), dim=-1)
 first, second = x.chunk(2, dim=-1)

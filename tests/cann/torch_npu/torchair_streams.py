@@ -26,10 +26,14 @@ class Model(torch.nn.Module):
         return add_result, mm_result, mm1, add2
 
 
+cores = torch.npu.get_stream_limit(torch.npu.current_stream())  # the sample's 6 and 12, where there are as many
+CUBE, VECTOR = min(6, cores["cube_core_num"]), min(12, cores["vector_core_num"])
+
+
 class Limited(torch.nn.Module):
     def forward(self, x):
         mm_result = torch.mm(x, x)
-        with torchair.scope.limit_core_num(1, 1):
+        with torchair.scope.limit_core_num(CUBE, VECTOR):
             add_result = torch.add(x, x)
         return mm_result, add_result
 
