@@ -127,6 +127,17 @@ char *comm_slot(struct comm *comm, uint32_t from, uint32_t to);
 HcclResult comm_split(const char *function, struct comm *comm, uint64_t id, uint32_t nranks,
                       const uint32_t *ids, uint32_t rank, HcclComm *out);
 
+/* ---- join.c: how ranks find each other ---- */
+
+HcclResult root_read(const char *function, const HcclRootInfo *info, struct root *root);
+/* Waits for all ranks. Those of one host meet in memory; with one from elsewhere, or if the root
+ * was told an engine, they all meet by weir_group_join. */
+HcclResult join_ranks(const char *function, const struct root *root, struct comm *comm);
+/* Ranks that are threads of one process: each leaves once, the last takes the group along. */
+void join_leave_local(struct comm *comm);
+/* Lets go of the shared memory, if there is any. */
+void join_unmap(struct comm *comm);
+
 /* ---- hosts.c: ranks of several hosts ---- */
 
 enum { ELSEWHERE = UINT32_MAX };
