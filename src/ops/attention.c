@@ -10,8 +10,13 @@
 struct args {
     struct weir__attention attention; /* first: all that a GPU's kernel reads */
     void (*run)(const struct weir__attention *a, int64_t unit, void *local);
-    int64_t units;
+    void (*combine)(const struct weir__attention *a, int64_t row, void *local);
+    int64_t units, rows; /* parts of units; rows of the output */
 };
+
+/* A key head with few rows is cut into parts of so many keys if there are fewer of them than this. */
+#define PART_KEYS 512
+#define MANY_UNITS 64
 
 static weir_status check_types(const struct weir__call *call)
 {
@@ -105,6 +110,11 @@ static weir_status run_block(const void *pointer, const weir_block *block)
 {
     const struct args *args = pointer;
 
+    if (block->phase == 1) {
+        for (int64_t row = block->index; row < args->rows; row += block->count)
+            args->combine(&args->attention, row, block->local);
+        return WEIR_OK;
+    }
     /* In turns, because causality makes later rows longer. */
     for (int64_t unit = block->index; unit < args->units; unit += block->count)
         args->run(&args->attention, unit, block->local);
@@ -146,8 +156,9 @@ static bool cut(struct weir__attention *a)
 
     for (a->key_block = 192; a->key_block >= 48; a->key_block /= 2)
         for (a->row_block = 96; a->row_block >= 24; a->row_block /= 2) {
-            const int64_t need = a->row_block * (a->d + wide + 2 * a->key_block + 2) +
-                                 a->key_block * weir__max(a->d, 48);
+            const int64_t lines = weir__max(a->row_block, 48);
+            const int64_t need = lines * (a->d + 16 + wide + 2 * a->key_block + 2) +
+                                 a->key_block * (weir__max(a->d, 48) + a->dv + 8);
 
             if (need <= budget) {
                 a->row_blocks = a->lq ? weir__div_up(rows, a->row_block) : 0;
@@ -188,14 +199,46 @@ static struct weir__attention describe(const struct weir__call *call)
     return a;
 }
 
+static int64_t batches(const struct weir__attention *a)
+{
+    int64_t n = 1;
+
+    for (int d = 0; d < a->ndims; d++)
+        n *= a->shape[d];
+    return n;
+}
+
+/* The host cuts few rows against many keys along the keys, by the shape alone. */
+static void cut_keys(struct weir__attention *a)
+{
+    a->few = a->key_heads && a->heads / a->key_heads * a->lq <= WEIR__ATTENTION_FEW;
+    if (a->few && batches(a) * a->key_heads < MANY_UNITS)
+        a->splits = weir__max(1, weir__min(a->lk / PART_KEYS, 32));
+    a->split_keys = weir__div_up(a->lk, a->splits);
+}
+
 static size_t scratch(const struct weir__call *call)
 {
-    struct weir__attention a;
+    struct weir__attention a = describe(call);
+    const size_t size = a.dtype == WEIR_F64 ? sizeof(double) : sizeof(float);
 
-    if (!call->for_gpu)
-        return 0;
-    a = describe(call);
-    return weir__gpu_attention_scratch(&a);
+    if (call->for_gpu)
+        return weir__gpu_attention_scratch(&a);
+    cut_keys(&a);
+    return a.splits > 1
+               ? (size_t)(batches(&a) * a.heads * a.lq * a.splits * (a.dv + 2)) * size
+               : 0;
+}
+
+/* One core, roughly: about 40 multiply-adds per ns, and few rows wait for memory. */
+static double duration(const struct weir__call *call, const struct weir__attention *a)
+{
+    const double keys = (double)(batches(a) * a->lk);
+    const double ns = (double)(a->heads * a->lq) * keys * (double)(a->d + a->dv + 32) / 40;
+    const double bytes = (double)a->key_heads * keys * (double)(a->d + a->dv) *
+                         (double)weir_dtype_size(a->dtype);
+
+    return a->few && !call->model ? weir__max(ns, bytes / WEIR__TILE_BYTES_PER_NS) : ns;
 }
 
 static weir_status prepare(const struct weir__call *call, struct weir__work *work)
@@ -203,23 +246,29 @@ static weir_status prepare(const struct weir__call *call, struct weir__work *wor
     const struct weir__view *q = call->in[0];
     struct args *args = (struct args *)work->args;
     struct weir__attention *a = &args->attention;
-    double ns;
 
-    *args = (struct args){.run = q->dtype == WEIR_F64 ? WEIR__ISA_PICK(weir__attention_f64)
-                                                      : WEIR__ISA_PICK(weir__attention_f32),
-                          .attention = describe(call)};
+    *args = (struct args){
+        .run = q->dtype == WEIR_F64 ? WEIR__ISA_PICK(weir__attention_f64)
+                                    : WEIR__ISA_PICK(weir__attention_f32),
+        .combine = q->dtype == WEIR_F64 ? WEIR__ISA_PICK(weir__attention_combine_f64)
+                                        : WEIR__ISA_PICK(weir__attention_combine_f32),
+        .attention = describe(call),
+    };
     if (!cut(a))
         return weir__fail(WEIR_EUNSUPPORTED, "Attention: rows of %lld and %lld are too long",
                           (long long)a->d, (long long)a->dv);
-    args->units = a->key_heads * a->row_blocks;
-    for (int d = 0; d < a->ndims; d++)
-        args->units *= a->shape[d];
-    /* about 40 multiply-adds per ns */
-    ns = (double)weir__view_numel(q) / (double)weir__max(a->d, 1) * (double)a->lk *
-         (double)(a->d + a->dv + 32) / 40;
+    if (!call->for_gpu) {
+        cut_keys(a);
+        a->partial = call->scratch;
+    }
+    args->units = a->key_heads * a->row_blocks * batches(a);
+    args->rows = batches(a) * a->heads * a->lq;
     work->fn = run_block;
     work->code = weir__gpu_attention(a, call->for_gpu ? call->scratch : NULL);
-    work->blocks = weir__tile_blocks((int64_t)ns, args->units, call->cores);
+    /* In virtual time parts count for nothing: the model knows nothing of them. */
+    work->blocks = weir__tile_blocks((int64_t)duration(call, a),
+                                     args->units * (call->model ? 1 : a->splits), call->cores);
+    args->units *= a->splits;
     work->phases = a->splits > 1 ? 2 : 1;
     work->args_size = sizeof *args;
     return WEIR_OK;

@@ -215,7 +215,7 @@ static weir_status prepare(const struct weir__call *call, struct weir__work *wor
         return weir__fail(WEIR_EUNSUPPORTED, "Conv2D: a weight as large as %s must be contiguous",
                           weir__view_text(weight).text);
     args->grid =
-        by_rows(weir__grid_make(x->shape[0] * c->groups, c->outputs, c->oh * c->ow,
+        by_rows(weir__grid_make(&weir__grid_floats, x->shape[0] * c->groups, c->outputs, c->oh * c->ow,
                                 c->channels * c->kh * c->kw, call->for_gpu ? 1 : call->cores),
                 c->oh, c->ow);
     work->fn = run_block;

@@ -1,17 +1,13 @@
 /* Cutting of matrix products. */
 #include "ops/gemm_grid.h"
 
-/* Cuts fall on multiples of what the widest kernels take at once. */
-#define UNIT_M 8
-#define UNIT_N 48
+const struct weir__grid_kernel weir__grid_floats = {50, 4, 8, 48};
+const struct weir__grid_kernel weir__grid_tiles = {500, 4, 32, 32};
 
-/* One core, roughly: multiply-adds per ns, and elements packed or read per ns. */
-#define MACS_PER_NS 50
-#define ELEMENTS_PER_NS 4
-
-static double part_ns(int64_t m, int64_t n, int64_t k)
+static double part_ns(const struct weir__grid_kernel *kernel, int64_t m, int64_t n, int64_t k)
 {
-    return (double)k * ((double)m * (double)n / MACS_PER_NS + (double)(m + n) / ELEMENTS_PER_NS);
+    return (double)k * ((double)m * (double)n / kernel->macs_per_ns +
+                        (double)(m + n) / kernel->elements_per_ns);
 }
 
 static int64_t step_of(int64_t n, int64_t parts, int64_t unit)
@@ -19,10 +15,11 @@ static int64_t step_of(int64_t n, int64_t parts, int64_t unit)
     return weir__max(1, weir__div_up(weir__div_up(n, parts), unit)) * unit;
 }
 
-struct weir__grid weir__grid_make(int64_t batch, int64_t m, int64_t n, int64_t k, unsigned cores)
+struct weir__grid weir__grid_make(const struct weir__grid_kernel *kernel, int64_t batch, int64_t m,
+                                  int64_t n, int64_t k, unsigned cores)
 {
     struct weir__grid grid = {batch, m, n, weir__max(batch, 1), m, n, 1};
-    double best = (double)batch * part_ns(m, n, weir__max(k, 1));
+    double best = (double)batch * part_ns(kernel, m, n, weir__max(k, 1));
     int64_t blocks = best / WEIR__TILE_MIN_NS < cores ? (int64_t)(best / WEIR__TILE_MIN_NS) : cores;
 
     for (int64_t parts_b = 1; parts_b <= weir__min(blocks, batch); parts_b++) {
@@ -30,10 +27,10 @@ struct weir__grid weir__grid_make(int64_t batch, int64_t m, int64_t n, int64_t k
         const int64_t step_b = weir__div_up(batch, parts_b);
 
         for (int64_t parts_m = 1; parts_m <= rest; parts_m++) {
-            const int64_t step_m = parts_m > 1 ? step_of(m, parts_m, UNIT_M) : m;
+            const int64_t step_m = parts_m > 1 ? step_of(m, parts_m, kernel->unit_m) : m;
             const int64_t parts_n = rest / parts_m;
-            const int64_t step_n = parts_n > 1 ? step_of(n, parts_n, UNIT_N) : n;
-            const double ns = (double)step_b * part_ns(step_m, step_n, weir__max(k, 1));
+            const int64_t step_n = parts_n > 1 ? step_of(n, parts_n, kernel->unit_n) : n;
+            const double ns = (double)step_b * part_ns(kernel, step_m, step_n, weir__max(k, 1));
 
             if (ns < best) {
                 best = ns;

@@ -245,6 +245,7 @@ static weir_status prepare(const struct weir__call *call, const struct weir__vie
     const int nd = c->ndim - 2;
     struct args *args = (struct args *)work->args;
     struct weir__gemm *g = &args->stack.gemm;
+    const struct weir__grid_kernel *kernel = &weir__grid_floats;
     struct weir__view wide;
 
     for (int i = 0; i < call->nin; i++)
@@ -288,9 +289,12 @@ static weir_status prepare(const struct weir__call *call, const struct weir__vie
         args->stack.batch *= args->stack.shape[d];
     g->dot = weir__gemm_is_dot(g);
     pick_kernel(args);
+    /* Virtual time must not depend on what the host can do. */
+    if (!call->model && args->run == WEIR__ISA_PICK(weir__gemm_bf16))
+        kernel = &weir__grid_tiles;
     /* The source is cut when it is launched. */
-    args->grid =
-        weir__grid_make(args->stack.batch, g->m, g->n, g->k, call->for_gpu ? 1 : call->cores);
+    args->grid = weir__grid_make(kernel, args->stack.batch, g->m, g->n, g->k,
+                                 call->for_gpu ? 1 : call->cores);
     work->fn = run_block;
     work->code = &weir__gpu_gemm;
     work->blocks = args->grid.blocks;

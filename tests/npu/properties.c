@@ -294,7 +294,7 @@ TEST(properties, products_are_cut_into_no_fewer_blocks_for_more_cores)
         unsigned before = 0;
 
         for (unsigned cores = 1; cores <= 24; cores++) {
-            unsigned blocks = weir__grid_make(1, m, n, k, cores).blocks;
+            unsigned blocks = weir__grid_make(&weir__grid_floats, 1, m, n, k, cores).blocks;
 
             test_note("%lld x %lld x %lld on %u cores", (long long)m, (long long)n, (long long)k,
                       cores);

@@ -10,6 +10,7 @@
 #include "ops/host/isa.h"
 #include "weir/launch.h"
 
+#define WEIR__ATTENTION_FEW 8
 #define WEIR__ATTENTION_DIMS (WEIR_MAX_DIMS - 2)
 
 /* An operand [batch..., heads, rows, columns]; strides in elements, 0 where broadcast. */
@@ -32,18 +33,27 @@ struct weir__attention {
      * units, each of row_block rows against key_block keys at a time. Both are
      * multiples of 48, or row_block of 24. */
     int64_t row_block, key_block, row_blocks;
-    /* GPUs: the keys in so many parts, whose results are put together in scratch memory if they
-     * are several: of each query row and part dv sums, their maximum and their total. */
+    /* The keys in so many parts, on the host of split_keys each, whose results are put together in
+     * scratch memory if they are several: of each query row and part dv sums, their maximum and
+     * their total, of the compute type. */
     int64_t splits;
     float *partial;
+    int64_t split_keys;
+    bool few; /* on the host: at most WEIR__ATTENTION_FEW rows to a key head */
 };
 
-/* Computes one unit; the first is for f32, f16 and bf16, the second for f64.
- * Each unit's result is the same whoever computes it.
+/* Computes one part of one unit; the first is for f32, f16 and bf16, the second for f64. Then,
+ * where there are several parts, `combine` computes one row of the output.
+ * Each result is the same whoever computes it.
  * threads  any. */
 WEIR__ISA_DECLARE(void, weir__attention_f32,
                   (const struct weir__attention *a, int64_t unit, void *local));
 WEIR__ISA_DECLARE(void, weir__attention_f64,
                   (const struct weir__attention *a, int64_t unit, void *local));
+
+WEIR__ISA_DECLARE(void, weir__attention_combine_f32,
+                  (const struct weir__attention *a, int64_t row, void *local));
+WEIR__ISA_DECLARE(void, weir__attention_combine_f64,
+                  (const struct weir__attention *a, int64_t row, void *local));
 
 #endif

@@ -5,3 +5,9 @@ void WEIR__ISA_NAME(weir__attention_f32)(const struct weir__attention *a, int64_
 {
     attend(a, unit, local);
 }
+
+void WEIR__ISA_NAME(weir__attention_combine_f32)(const struct weir__attention *a, int64_t row,
+                                               void *local)
+{
+    combine(a, row, local);
+}

@@ -14,6 +14,7 @@
  * are registers for. */
 #define DOT_FEW (WEIR__ISA_LEVEL == WEIR__ISA_V4 ? 4 : 2)
 #define DOT_MANY 4
+#define DOT_AHEAD 1024 /* bytes of a line: more of them are on their way than the hardware asks for */
 
 /* Lines of an operand, `step` elements apart. */
 struct lines {
@@ -40,6 +41,7 @@ ALWAYS_INLINE void dot_tile(int few, int many, int64_t kn, const struct lines *x
         for (int q = 0; q < many; q++) {
             const int64_t at = (m + q) * y->step + k;
 
+            __builtin_prefetch(y->data + at * (int64_t)weir_dtype_size(dtype) + DOT_AHEAD);
             line[q] = weir__likely(whole) ? load_vec(y->data, at, dtype)
                                           : load_part(y->data, at, kn - k, dtype);
         }

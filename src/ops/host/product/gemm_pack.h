@@ -76,6 +76,16 @@ ALWAYS_INLINE vec load_vec(const char *src, int64_t at, weir_dtype dtype)
     return *(const vec *)((const real *)src + at);
 }
 
+/* The first n lanes, zeros beyond. */
+ALWAYS_INLINE vec load_part(const char *src, int64_t at, int64_t n, weir_dtype dtype)
+{
+    vec v = vec_set(0);
+
+    for (int64_t i = 0; i < n; i++)
+        v[i] = load_one(src, at + i, dtype);
+    return v;
+}
+
 /* dst[k][i] = src[i][k] for a square of 4, dst rows `width` apart. */
 ALWAYS_INLINE void pack_square(real *dst, int width, const char *src, int64_t at, int64_t step,
                                weir_dtype dtype)

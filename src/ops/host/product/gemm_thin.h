@@ -12,15 +12,7 @@
 
 #define THIN_ROWS 4
 #define THIN_COLS 4096 /* whose sums stay in the first-level cache */
-
-ALWAYS_INLINE vec load_part(const char *src, int64_t at, int64_t n, weir_dtype dtype)
-{
-    vec v = vec_set(0);
-
-    for (int64_t i = 0; i < n; i++)
-        v[i] = load_one(src, at + i, dtype);
-    return v;
-}
+#define THIN_SHORT 4096 /* bytes */
 
 /* sums[rows][THIN_COLS] += A[..][k .. k+depth) B[k .. k+depth)[j0 .. j0+cols). */
 ALWAYS_INLINE void thin_step(int rows, int depth, const struct weir__gemm *g, int64_t k, int64_t j0,
@@ -35,6 +27,13 @@ ALWAYS_INLINE void thin_step(int rows, int depth, const struct weir__gemm *g, in
             a[i * depth + q] = vec_set(load_one(g->a, i * g->a_row + (k + q) * g->a_col, dtype));
     for (int64_t j = 0; j < cols; j += LANES) {
         vec b[8];
+
+        /* Of short stretches the hardware has not foreseen the next: it is on another page. */
+        if (cols * (int64_t)weir_dtype_size(dtype) <= THIN_SHORT)
+#pragma GCC unroll 8
+            for (int q = 0; q < depth; q++)
+                __builtin_prefetch(g->b + ((k + depth + q) * g->b_row + j0 + j) *
+                                              (int64_t)weir_dtype_size(dtype));
 
 #pragma GCC unroll 8
         for (int q = 0; q < depth; q++) {
