@@ -145,6 +145,15 @@ static struct weir__attention_operand operand(const struct weir__view *v,
     return o;
 }
 
+static int64_t batches(const struct weir__attention *a)
+{
+    int64_t n = 1;
+
+    for (int d = 0; d < a->ndims; d++)
+        n *= a->shape[d];
+    return n;
+}
+
 /* Chooses the blocks of rows and keys, smaller ones for long rows. The sizes are
  * multiples of every instruction set's panels.
  * returns  false if d and dv are too large for local memory. */
@@ -153,9 +162,11 @@ static bool cut(struct weir__attention *a)
     const int64_t budget = (int64_t)(WEIR_LOCAL_BYTES / sizeof(double)) - 4096;
     const int64_t rows = weir__max(a->key_heads ? a->heads / a->key_heads * a->lq : 0, 1);
     const int64_t wide = weir__div_up(a->dv, 48) * 48;
+    /* long blocks use packed keys more often, where they are enough to go around */
+    const int64_t most = batches(a) * a->key_heads * rows >= MANY_UNITS * 192 ? 192 : 96;
 
     for (a->key_block = 192; a->key_block >= 48; a->key_block /= 2)
-        for (a->row_block = 96; a->row_block >= 24; a->row_block /= 2) {
+        for (a->row_block = most; a->row_block >= 24; a->row_block /= 2) {
             const int64_t lines = weir__max(a->row_block, 48);
             const int64_t need = lines * (a->d + 16 + wide + 2 * a->key_block + 2) +
                                  a->key_block * (weir__max(a->d, 48) + a->dv + 8);
@@ -197,15 +208,6 @@ static struct weir__attention describe(const struct weir__call *call)
     }
     a.splits = 1;
     return a;
-}
-
-static int64_t batches(const struct weir__attention *a)
-{
-    int64_t n = 1;
-
-    for (int d = 0; d < a->ndims; d++)
-        n *= a->shape[d];
-    return n;
 }
 
 /* The host cuts few rows against many keys along the keys, by the shape alone. */

@@ -290,7 +290,7 @@ static weir_status prepare(const struct weir__call *call, const struct weir__vie
     g->dot = weir__gemm_is_dot(g);
     pick_kernel(args);
     /* Virtual time must not depend on what the host can do. */
-    if (!call->model && args->run == WEIR__ISA_PICK(weir__gemm_bf16))
+    if (!call->model && !g->dot && args->run == WEIR__ISA_PICK(weir__gemm_bf16))
         kernel = &weir__grid_tiles;
     /* The source is cut when it is launched. */
     args->grid = weir__grid_make(kernel, args->stack.batch, g->m, g->n, g->k,

@@ -80,6 +80,22 @@ ALWAYS_INLINE vec pick_lanes(lanes_int which, vec yes, vec no)
     return (vec)((which & (lanes_int)yes) | (~which & (lanes_int)no));
 }
 
+/* x where it is larger: NaN of x is passed over. */
+ALWAYS_INLINE vec larger(vec x, vec than)
+{
+#if WEIR__ISA_LEVEL == WEIR__ISA_V4 && WEIR__REAL_F64
+    return _mm512_max_pd(x, than);
+#elif WEIR__ISA_LEVEL == WEIR__ISA_V4
+    return _mm512_max_ps(x, than);
+#elif WEIR__ISA_LEVEL == WEIR__ISA_V3 && WEIR__REAL_F64
+    return _mm256_max_pd(x, than);
+#elif WEIR__ISA_LEVEL == WEIR__ISA_V3
+    return _mm256_max_ps(x, than);
+#else
+    return pick_lanes(x > than, x, than);
+#endif
+}
+
 ALWAYS_INLINE vec exp_lanes(vec x)
 {
 #if WEIR__REAL_F64
@@ -115,7 +131,7 @@ ALWAYS_INLINE void soften_lanes(const struct unit *u, const struct panel *p, int
         if (causal)
             x = pick_lanes(vec_set((real)j) >= limit, none, x);
         *at = x;
-        top = pick_lanes(x > top, x, top); /* NaN is passed over */
+        top = larger(x, top);
     }
     base = pick_lanes(top == none, vec_set(0), top); /* weights of nothing are 0, not NaN */
     for (int64_t j = 0; j < u->keys; j++) {

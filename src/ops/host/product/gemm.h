@@ -48,11 +48,11 @@ static inline bool weir__gemm_is_dot(const struct weir__gemm *g)
 }
 
 /* Whether weir__gemm_bf16 takes the problem: the processor multiplies pairs of bf16, and there are
- * rows enough to fill tiles. Asked of a whole problem, so that its parts agree. */
+ * rows enough to fill tiles, or pairs lie side by side. Asked of a whole problem, so that its parts agree. */
 static inline bool weir__gemm_takes_pairs(const struct weir__gemm *g)
 {
-    return g->dtype == WEIR_BF16 && !g->dot && !g->pack_b && g->k > 0 && g->m >= 8 && g->n >= 8 &&
-           weir__isa_pairs() != WEIR__ISA_NO_PAIRS;
+    return g->dtype == WEIR_BF16 && !g->pack_b && g->k > 0 &&
+           (g->dot || (g->m >= 8 && g->n >= 8)) && weir__isa_pairs() != WEIR__ISA_NO_PAIRS;
 }
 
 /* For f32, f16 and bf16; for bf16 by pairs, where weir__gemm_takes_pairs; for f64; for i32 and i64,

@@ -274,6 +274,98 @@ static TARGET_AMX void amx_tile(const struct block *s, struct rows rows, const u
     _tile_stored(3, c + PANEL * c_row + PANEL, c_step);
 }
 
+/* ---- few rows or columns: dot products of lines where they lie, see weir__gemm_is_dot ---- */
+
+#define LINES 4       /* of either operand at a time */
+#define AHEAD 1024    /* bytes */
+#define LINE_STEP 32  /* elements of a line at a time */
+
+struct lines {
+    const uint16_t *data;
+    int64_t count, step;
+};
+
+/* sums[f][q] of line f of x and line q of y, LINE_STEP elements at a time in ascending order in 16
+ * lanes, then halves added onto halves; `few` and `many` are constants where it is called. */
+ALWAYS_INLINE TARGET_BF16 void dot_pairs(int few, int many, int64_t k, const uint16_t *x,
+                                         int64_t x_step, const uint16_t *y, int64_t y_step,
+                                         float sums[LINES][LINES])
+{
+    __m512 acc[LINES * LINES];
+
+#pragma GCC unroll 16
+    for (int i = 0; i < few * many; i++)
+        acc[i] = _mm512_setzero_ps();
+    for (int64_t at = 0; at < k; at += LINE_STEP) {
+        const __mmask32 in = k - at >= LINE_STEP ? ~0u : (1u << (k - at)) - 1;
+        __m512bh line[LINES];
+
+#pragma GCC unroll 4
+        for (int q = 0; q < many; q++) {
+            __builtin_prefetch((const char *)(y + q * y_step + at) + AHEAD);
+            line[q] = (__m512bh)_mm512_maskz_loadu_epi16(in, y + q * y_step + at);
+        }
+#pragma GCC unroll 4
+        for (int f = 0; f < few; f++) {
+            const __m512bh v = (__m512bh)_mm512_maskz_loadu_epi16(in, x + f * x_step + at);
+
+#pragma GCC unroll 4
+            for (int q = 0; q < many; q++)
+                acc[f * many + q] = _mm512_dpbf16_ps(acc[f * many + q], v, line[q]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int f = 0; f < few; f++)
+#pragma GCC unroll 4
+        for (int q = 0; q < many; q++)
+            sums[f][q] = lanes_sum((vec)acc[f * many + q]);
+}
+
+static TARGET_BF16 void dot_tile_of_pairs(int64_t few, int64_t many, int64_t k, const uint16_t *x,
+                                          int64_t x_step, const uint16_t *y, int64_t y_step,
+                                          float sums[LINES][LINES])
+{
+    if (many < LINES)
+        dot_pairs(1, 1, k, x, x_step, y, y_step, sums);
+    else if (few == 1)
+        dot_pairs(1, LINES, k, x, x_step, y, y_step, sums);
+    else if (few == 2)
+        dot_pairs(2, LINES, k, x, x_step, y, y_step, sums);
+    else if (few == 3)
+        dot_pairs(3, LINES, k, x, x_step, y, y_step, sums);
+    else
+        dot_pairs(LINES, LINES, k, x, x_step, y, y_step, sums);
+}
+
+static void dot_lines_of_pairs(const struct weir__gemm *g)
+{
+    const struct lines a = {(const uint16_t *)g->a, g->m, g->a_row};
+    const struct lines b = {(const uint16_t *)g->b, g->n, g->b_col};
+    const bool few_rows = g->m <= g->n;
+    const struct lines *x = few_rows ? &a : &b, *y = few_rows ? &b : &a;
+
+    for (int64_t m = 0, many; m < y->count; m += many) {
+        many = m + LINES <= y->count ? LINES : 1;
+        for (int64_t f0 = 0, few; f0 < x->count; f0 += few) {
+            float sums[LINES][LINES];
+
+            few = many == LINES ? weir__min(LINES, x->count - f0) : 1;
+            dot_tile_of_pairs(few, many, g->k, x->data + f0 * x->step, x->step,
+                              y->data + m * y->step, y->step, sums);
+            for (int64_t f = 0; f < few; f++)
+                for (int64_t q = 0; q < many; q++) {
+                    const int64_t i = few_rows ? f0 + f : m + q, j = few_rows ? m + q : f0 + f;
+                    float sum = sums[f][q];
+
+                    if (g->bias)
+                        sum += load_one(g->bias, i * g->bias_row + j * g->bias_col, WEIR_BF16);
+                    store_row(g->c + (i * g->c_row + j * g->c_col) * (int64_t)sizeof(uint16_t), 1,
+                              WEIR_BF16, &sum, 1);
+                }
+        }
+    }
+}
+
 /* ---- blocks ---- */
 
 static void write_out(const struct block *s)
@@ -362,7 +454,10 @@ static void gemm_of_pairs(const struct weir__gemm *g, void *local, bool amx)
 void WEIR__ISA_NAME(weir__gemm_bf16)(const struct weir__gemm *g, void *local)
 {
 #if WEIR__ISA_LEVEL == WEIR__ISA_V4
-    gemm_of_pairs(g, local, weir__isa_pairs() == WEIR__ISA_AMX);
+    if (g->dot)
+        dot_lines_of_pairs(g);
+    else
+        gemm_of_pairs(g, local, weir__isa_pairs() == WEIR__ISA_AMX);
 #else
     WEIR__ISA_NAME(weir__gemm_f32)(g, local); /* no such processor has the instructions */
 #endif
