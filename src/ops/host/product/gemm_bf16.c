@@ -231,7 +231,8 @@ static TARGET_AMX void amx_begin(void)
         config.row_bytes[i] = 64;
         config.rows[i] = 16;
     }
-    _tile_loadconfig(&config);
+    /* gcc 12's _tile_loadconfig reads but the first bytes, as far as the optimizer knows */
+    __asm__ volatile("ldtilecfg %0" : : "m"(config));
 }
 
 static TARGET_AMX void amx_end(void)
@@ -247,6 +248,7 @@ static TARGET_AMX void amx_tile(const struct block *s, struct rows rows, const u
     const size_t a_step = (size_t)a_row * sizeof *a, b_step = PANEL * sizeof *b;
     const size_t c_step = (size_t)c_row * sizeof *c;
 
+    __asm__ volatile("" : : : "memory"); /* nor does gcc 12 know that _tile_loadd reads memory */
     if (add) {
         _tile_loadd(0, c, c_step);
         _tile_loadd(1, c + PANEL, c_step);
