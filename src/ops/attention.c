@@ -14,7 +14,8 @@ struct args {
     int64_t units, rows; /* parts of units; rows of the output */
 };
 
-/* A key head with few rows is cut into parts of so many keys if there are fewer of them than this. */
+/* A key head with few rows is cut into parts of so many keys if there are fewer of them than this.
+ */
 #define PART_KEYS 512
 #define MANY_UNITS 64
 
@@ -227,9 +228,7 @@ static size_t scratch(const struct weir__call *call)
     if (call->for_gpu)
         return weir__gpu_attention_scratch(&a);
     cut_keys(&a);
-    return a.splits > 1
-               ? (size_t)(batches(&a) * a.heads * a.lq * a.splits * (a.dv + 2)) * size
-               : 0;
+    return a.splits > 1 ? (size_t)(batches(&a) * a.heads * a.lq * a.splits * (a.dv + 2)) * size : 0;
 }
 
 /* One core, roughly: about 40 multiply-adds per ns, and few rows wait for memory. */
@@ -237,8 +236,8 @@ static double duration(const struct weir__call *call, const struct weir__attenti
 {
     const double keys = (double)(batches(a) * a->lk);
     const double ns = (double)(a->heads * a->lq) * keys * (double)(a->d + a->dv + 32) / 40;
-    const double bytes = (double)a->key_heads * keys * (double)(a->d + a->dv) *
-                         (double)weir_dtype_size(a->dtype);
+    const double bytes =
+        (double)a->key_heads * keys * (double)(a->d + a->dv) * (double)weir_dtype_size(a->dtype);
 
     return a->few && !call->model ? weir__max(ns, bytes / WEIR__TILE_BYTES_PER_NS) : ns;
 }

@@ -7,7 +7,7 @@ void WEIR__ISA_NAME(weir__attention_f64)(const struct weir__attention *a, int64_
 }
 
 void WEIR__ISA_NAME(weir__attention_combine_f64)(const struct weir__attention *a, int64_t row,
-                                               void *local)
+                                                 void *local)
 {
     combine(a, row, local);
 }

@@ -1,5 +1,5 @@
-/* Attention of at most WEIR__ATTENTION_FEW query rows to a key head, as when tokens are generated one
- * by one: the keys are read once, where they lie. Rows of scores, one after the other. See
+/* Attention of at most WEIR__ATTENTION_FEW query rows to a key head, as when tokens are generated
+ * one by one: the keys are read once, where they lie. Rows of scores, one after the other. See
  * attention_real.h. */
 #ifndef WEIR_OPS_HOST_ATTENTION_FEW_H
 #define WEIR_OPS_HOST_ATTENTION_FEW_H
@@ -101,8 +101,7 @@ static void score_keys(const struct unit *u)
     if (a->k.col != 1) {
         for (int64_t j = 0; j < u->keys; j++)
             for (int64_t i = 0; i < a->d; i++)
-                u->operand[j * a->d + i] =
-                    load_one(k.data, j * a->k.row + i * a->k.col, a->dtype);
+                u->operand[j * a->d + i] = load_one(k.data, j * a->k.row + i * a->k.col, a->dtype);
         k = (struct keys){(const char *)u->operand, a->d};
     }
 #if !WEIR__REAL_F64

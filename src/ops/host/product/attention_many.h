@@ -52,8 +52,8 @@ static void score_panel(const struct unit *u, const struct panel *p)
     const struct weir__attention *a = u->a;
 
     for (int64_t j = 0; j < u->keys; j += MR) /* zeros beyond the last key */
-        panel_tile(weir__min(MR, u->keys - j), p->width, a->d, u->operand + j * a->d, p->queries, NR,
-                   NULL, p->scores + j * NR, NR, false);
+        panel_tile(weir__min(MR, u->keys - j), p->width, a->d, u->operand + j * a->d, p->queries,
+                   NR, NULL, p->scores + j * NR, NR, false);
 }
 
 /* The mask of the panel's rows for the keys at hand, as [key][NR]. */

@@ -48,7 +48,8 @@ static inline bool weir__gemm_is_dot(const struct weir__gemm *g)
 }
 
 /* Whether weir__gemm_bf16 takes the problem: the processor multiplies pairs of bf16, and there are
- * rows enough to fill tiles, or pairs lie side by side. Asked of a whole problem, so that its parts agree. */
+ * rows enough to fill tiles, or pairs lie side by side. Asked of a whole problem, so that its parts
+ * agree. */
 static inline bool weir__gemm_takes_pairs(const struct weir__gemm *g)
 {
     return g->dtype == WEIR_BF16 && !g->pack_b && g->k > 0 &&

@@ -278,9 +278,9 @@ static TARGET_AMX void amx_tile(const struct block *s, struct rows rows, const u
 
 /* ---- few rows or columns: dot products of lines where they lie, see weir__gemm_is_dot ---- */
 
-#define LINES 4       /* of either operand at a time */
-#define AHEAD 1024    /* bytes */
-#define LINE_STEP 32  /* elements of a line at a time */
+#define LINES 4      /* of either operand at a time */
+#define AHEAD 1024   /* bytes */
+#define LINE_STEP 32 /* elements of a line at a time */
 
 struct lines {
     const uint16_t *data;

@@ -11,7 +11,7 @@
 #include "ops/host/product/gemm_pack.h"
 
 #define THIN_ROWS 4
-#define THIN_COLS 4096 /* whose sums stay in the first-level cache */
+#define THIN_COLS 4096  /* whose sums stay in the first-level cache */
 #define THIN_SHORT 4096 /* bytes */
 
 /* sums[rows][THIN_COLS] += A[..][k .. k+depth) B[k .. k+depth)[j0 .. j0+cols). */
