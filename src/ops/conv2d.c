@@ -214,10 +214,10 @@ static weir_status prepare(const struct weir__call *call, struct weir__work *wor
     if (!weir__conv_fits(c) && !weir__view_is_contiguous(weight))
         return weir__fail(WEIR_EUNSUPPORTED, "Conv2D: a weight as large as %s must be contiguous",
                           weir__view_text(weight).text);
-    args->grid =
-        by_rows(weir__grid_make(&weir__grid_floats, x->shape[0] * c->groups, c->outputs, c->oh * c->ow,
-                                c->channels * c->kh * c->kw, call->for_gpu ? 1 : call->cores),
-                c->oh, c->ow);
+    args->grid = by_rows(weir__grid_make(&weir__grid_floats, x->shape[0] * c->groups, c->outputs,
+                                         c->oh * c->ow, c->channels * c->kh * c->kw,
+                                         call->for_gpu ? 1 : call->cores),
+                         c->oh, c->ow);
     work->fn = run_block;
     work->code = weir__gpu_conv(c, args->images, call->for_gpu ? call->scratch : NULL);
     work->blocks = args->grid.blocks;
