@@ -20,13 +20,18 @@ class Backend:
         self.config, self._decompositions = config, decompositions
         self.coverage = Coverage()
         self.graphs = []
-        self._compiler = aot_autograd(
-            fw_compiler=self._compile,
-            bw_compiler=self._compile,
-            inference_compiler=self._compile_inference,
-            partition_fn=default_partition,
-            decompositions={**backward.DECOMPOSITIONS, **(decompositions or {})},
-        )
+        # Graphs for inference come with what they write to their arguments.
+        self._compilers = {
+            inference: aot_autograd(
+                fw_compiler=self._compile,
+                bw_compiler=self._compile,
+                inference_compiler=self._compile_inference,
+                partition_fn=default_partition,
+                decompositions={**backward.DECOMPOSITIONS, **(decompositions or {})},
+                keep_inference_input_mutations=inference,
+            )
+            for inference in (False, True)
+        }
 
     def __call__(self, module, example_inputs, *, options=None):
         """What torch.compile calls; ``options`` are torch.compile's, named as npugraph_ex names
@@ -38,7 +43,8 @@ class Backend:
         if self.config.debug.run_eagerly:
             return module.forward
         self._direct = None  # Dynamo compiles one graph at a time
-        through_pytorch = self._compiler(module, example_inputs)
+        compiler = self._compilers[not _wants_gradients(module, example_inputs)]
+        through_pytorch = compiler(module, example_inputs)
         found, self._direct = self._direct, None
         if found is not None and all(isinstance(x, (torch.Tensor, int)) for x in example_inputs):
             count, function = found
@@ -60,6 +66,11 @@ class Backend:
         if direct.is_plain(example_inputs):
             self._direct = len(example_inputs), lambda *args: run(args)
         return run
+
+
+def _wants_gradients(module, inputs):
+    tensors = [*inputs, *module.parameters()]
+    return torch.is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in tensors)
 
 
 def _call_pass(change, *args):

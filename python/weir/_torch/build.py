@@ -12,7 +12,7 @@ from .._log import logger
 from ..errors import Error
 from . import collectives  # noqa: F401  fills the table
 from . import backward, effects, fallback, library, lowering, lowering_more, origins, pairs, places
-from . import shaping, values
+from . import shaping, updates, values
 from .open_sizes import Built, Input, OpenSizes, Output
 from .places import Unsupported
 from .symbols import NotElastic, Size
@@ -34,8 +34,10 @@ _LARGEST_CONSTANT = 4 << 20  # bytes that a plan keeps for what it could make an
 class Builder(OpenSizes):
     """Walks the traced graph once, capturing weir operators."""
 
-    def __init__(self, module, device, coverage, gpu=None):
+    def __init__(self, module, device, coverage, gpu=None, written=()):
+        """``written``: the placeholders that the last results are values for (updates.py)."""
         self.module, self.device, self.coverage = module, device, coverage
+        self.written, self.in_place, self.placed = written, set(), set()
         self.gpu = gpu  # PyTorch's side of a device that is one (gpu.py)
         self.env = {}
         self.open = []  # scopes, as _enter got them
@@ -53,10 +55,11 @@ class Builder(OpenSizes):
         self.sizes = places.Sizes(self._placeholders(), examples)
         if elastic:
             self._open_sizes(graph)
+        self._plan_writes(built, examples, elastic)
         for index, (node, example) in enumerate(zip(self._placeholders(), examples)):
             if not isinstance(example, torch.Tensor):
                 self.env[node] = self._size(node.meta.get("val"), example)
-            elif node.users:
+            elif node.users or index in built.written:
                 bound = Input(index, node.name, example)
                 if self.symbols:
                     spec = bound.spec()
@@ -76,6 +79,7 @@ class Builder(OpenSizes):
                         self.symbols.note(node.meta.get("val"), self.env.get(node))
                 self._check_scopes()
                 self._join_results()
+                self._write(built)
             finally:
                 while self.open:
                     _dispatch.pop(self.open.pop()[0])
@@ -155,8 +159,12 @@ class Builder(OpenSizes):
             lower = None
         if lower and not any(isinstance(x, values.Opaque) for x in inputs):
             try:
-                made = lower(*args, out=lowering.out_dtype(node.meta.get("val")), **kwargs)
+                own = {"own": True} if node in self.in_place else {}
+                out = lowering.out_dtype(node.meta.get("val"))
+                made = lower(*args, out=out, **own, **kwargs)
                 self.coverage.native[str(op)] += 1
+                if own:
+                    self.placed.add(node)
                 return made
             except (lowering.Decline, TypeError, ValueError, Error) as reason:
                 logger.debug("%s runs as PyTorch's kernel: %s", op, reason or "not exactly weir's")
@@ -370,11 +378,41 @@ class Builder(OpenSizes):
             if isinstance(node, torch.fx.Node) and isinstance(self.env[node], pairs.Pair):
                 self.env[node] = self._joined(self.env[node])
 
+    def _plan_writes(self, built, examples, elastic):
+        """Whether the graph itself writes to arguments: where their memory is as it is bound."""
+        bound = [Input(i, "", examples[i]) for i in self.written]
+        if not elastic and all(
+            values.is_native(b.dtype, b.shape) and not b.copied and not b.lazy for b in bound
+        ):
+            built.written = tuple(self.written)
+            self.in_place = updates.made_in_place(self.module.graph, self.written)
+
+    def _write(self, built):
+        """The arguments' new values, where they are not there yet."""
+        if not built.written:
+            return
+        pairs_ = updates.values(self.module.graph, built.written)
+        arguments = {argument for argument, _ in pairs_}
+        writes = []
+        for argument, node in pairs_:
+            value, target = self.env[node], self.env[argument]
+            if node in self.placed:
+                continue
+            if isinstance(value, values.Opaque):
+                raise Unsupported(f"{argument.name} gets a value that is not weir's")
+            value = value.cast(target.dtype).expand(tuple(target.shape))
+            if places.origin(node) in arguments:  # which may be written to first
+                value = value.clone()
+            writes.append((target, value))
+        for target, value in writes:
+            target.copy_(value)
+
     def _name_outputs(self, built):
         _, output = self._ends
         arguments = {n: i for i, n in enumerate(self._placeholders())}
         slots, outputs = {}, {}  # by memory, and by node
-        for node in fallback.pytree.tree_leaves(output.args[0]):
+        leaves = fallback.pytree.tree_leaves(output.args[0])
+        for node in leaves[: len(leaves) - len(built.written)]:
             if node not in outputs:
                 outputs[node] = self._output(built, node, arguments, slots)
             built.outputs.append(outputs[node])

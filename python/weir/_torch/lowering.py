@@ -455,9 +455,9 @@ def _index_select(x, dim, index, out):
 
 
 @lowers(aten.scatter_add.default)
-def _scatter_add(x, dim, index, source, out):
+def _scatter_add(x, dim, index, source, out, own=False):
     _need(index.shape == source.shape and x.dtype is source.dtype and x.ndim > 0)
-    return x.clone().scatter_add_(dim, index, source)
+    return (x if own else x.clone()).scatter_add_(dim, index, source)
 
 
 @lowers(aten.topk.default)

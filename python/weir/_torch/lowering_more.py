@@ -367,8 +367,15 @@ def _along(index, source, dim):
     return index.reshape(tuple(shape)).expand(tuple(source.shape))
 
 
+# With `own`, elements of x itself are replaced (updates.py).
+
+
+def _target(x, own):
+    return x if own else x.clone()
+
+
 @lowers(aten.index_put.default)
-def _index_put(x, indices, source, accumulate=False, out=None):
+def _index_put(x, indices, source, accumulate=False, out=None, own=False):
     at = [d for d, i in enumerate(indices) if i is not None]
     _need(len(at) == 1 and source.dtype is x.dtype)
     (dim,), index = at, indices[at[0]]
@@ -377,45 +384,50 @@ def _index_put(x, indices, source, accumulate=False, out=None):
     shape[dim] = index.shape[0]
     source = source.expand(tuple(shape))
     where = _along(_wrapped(index, x.shape[dim]), source, dim)
-    copy = x.clone()
-    return copy.scatter_add_(dim, where, source) if accumulate else copy.scatter_(dim, where, source)
+    made = _target(x, own)
+    return made.scatter_add_(dim, where, source) if accumulate else made.scatter_(dim, where, source)
 
 
 @lowers(aten.index_copy.default)
-def _index_copy(x, dim, index, source, out):
+def _index_copy(x, dim, index, source, out, own=False):
     _need(index.ndim == 1 and x.ndim == source.ndim and source.dtype is x.dtype)
     dim %= x.ndim
-    return x.clone().scatter_(dim, _along(_wrapped(index, x.shape[dim]), source, dim), source)
+    where = _along(_wrapped(index, x.shape[dim]), source, dim)
+    return _target(x, own).scatter_(dim, where, source)
 
 
 @lowers(aten.scatter.src)
-def _scatter(x, dim, index, source, out):
+def _scatter(x, dim, index, source, out, own=False):
     _need(x.ndim > 0 and index.shape == source.shape and source.dtype is x.dtype)
-    return x.clone().scatter_(dim, index, source)
+    return _target(x, own).scatter_(dim, index, source)
 
 
 @lowers(aten.scatter.value)
-def _scatter_value(x, dim, index, value, out):
+def _scatter_value(x, dim, index, value, out, own=False):
     _need(x.ndim > 0 and (x.dtype.is_floating_point or float(value).is_integer()))
     source = full((1,) * index.ndim, value, x.dtype).expand(tuple(index.shape))
-    return x.clone().scatter_(dim, index, source)
+    return _target(x, own).scatter_(dim, index, source)
 
 
 @lowers(aten.slice_scatter.default)
-def _slice_scatter(x, source, dim=0, start=None, end=None, step=1, out=None):
+def _slice_scatter(x, source, dim=0, start=None, end=None, step=1, out=None, own=False):
     dim, n = dim % x.ndim, x.shape[dim]
     start, end, step = slice(start, end, step).indices(n)
     _need(step == 1 and source.dtype is x.dtype)
+    if own:
+        if start < end:
+            _cut(x, dim, start, end).copy_(source)
+        return x
     parts = [_cut(x, dim, 0, start), source, _cut(x, dim, max(start, end), n)]
     return _C.concat([p for p in parts if p.shape[dim]] or parts[:1], dim)
 
 
 @lowers(aten.select_scatter.default)
-def _select_scatter(x, source, dim, index, out):
+def _select_scatter(x, source, dim, index, out, own=False):
     dim %= x.ndim
     index %= x.shape[dim]
     shape = [*source.shape[:dim], 1, *source.shape[dim:]]
-    return _slice_scatter(x, source.reshape(tuple(shape)), dim, index, index + 1)
+    return _slice_scatter(x, source.reshape(tuple(shape)), dim, index, index + 1, own=own)
 
 
 def _triangle(keeps):

@@ -85,6 +85,7 @@ class Built:
         self.origins = None  # where its nodes come from
         self.inputs, self.input_specs = [], []
         self.outputs = []
+        self.written = ()  # arguments that the graph writes to
         self.output_specs, self.output_layouts = [], []  # the graph's, and PyTorch's for them
         self.hidden = []  # values of inputs that come behind the arguments: made, not given
         self.made = []  # of a graph of open sizes: (place in hidden, function of sizes)

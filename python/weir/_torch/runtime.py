@@ -10,7 +10,8 @@ import torch
 from .. import _C
 from .._log import logger
 from ..errors import Error
-from . import build, dump, effects, gpu, patterns, places, stitch, symbols, trial, values
+from . import build, dump, effects, gpu, patterns, places, stitch, symbols, trial, updates
+from . import values
 from .coverage import Coverage
 
 
@@ -21,6 +22,7 @@ class _Plan:
     def __init__(self, plan, built, gpu, count=0):
         """``count`` is that of the arguments."""
         self.plan, self.graph, self.plans = plan, built.graph, (plan,)
+        self.written = built.written
         self.empty = gpu.empty if gpu else _empty
         self.call = gpu.issue(plan) if gpu else plan.call_on
         # What only views are made of comes behind the results.
@@ -72,6 +74,9 @@ class _Plan:
             moved[how.index] = t
         moved += self.hidden
         results = self.call(moved)
+        for index in self.written:
+            if moved[index] is not args[index]:
+                args[index].copy_(moved[index])
         for at, argument in self.passed:
             results[at] = args[argument]
         bases = list(results)
@@ -143,6 +148,7 @@ class CompiledGraph:
     def __init__(self, module, config, coverage, example_inputs, inference=False):
         self.inference, self.rewritten, self.quiet = inference, False, False
         self.module, self.config, self.coverage = module, config, coverage
+        self.written = updates.take(module)
         self.number = dump.next_number()
         self.dynamic = any(_is_dynamic(x) for x in example_inputs)
         self.plans = collections.OrderedDict()
@@ -194,13 +200,18 @@ class CompiledGraph:
             if key in self.plans:
                 return self.plans[key]
             with torch.no_grad():
-                plan = self._stretch(key) or self._build(args)
+                plan = self._updating(self._stretch(key) or self._build(args))
             if self.read and not self.plans:
                 key = self.read(args)  # known by now
             self.plans[key] = plan
             if len(self.plans) > self.config.debug.aclgraph.static_capture_size_limit:
                 self.plans.popitem(last=False)
             return plan
+
+    def _updating(self, plan):
+        """The plan with the arguments it does not write to written after it."""
+        done = getattr(plan, "written", ())
+        return updates.Updating(plan, self.written) if self.written and not done else plan
 
     def _build(self, args):
         try:
@@ -225,7 +236,7 @@ class CompiledGraph:
     def _build_elastic(self, args):
         """A plan of open sizes; None where it cannot be, which is not asked for ever."""
         coverage = Coverage()
-        builder = build.Builder(self.module, self.device, coverage)
+        builder = build.Builder(self.module, self.device, coverage, written=self.written)
         try:
             built = builder.build(args, elastic=True)
             plan = self._compile(built)
@@ -248,7 +259,8 @@ class CompiledGraph:
         with self._quietly():
             alone = self._build_ways(args, False)
         clock = self.gpu.clock() if self.gpu else trial.HostClock()
-        return trial.Trial((alone, made), clock, self.number)
+        ways = self._updating(alone), self._updating(made)
+        return trial.Trial(ways, clock, self.number, self.written)
 
     def _is_on_trial(self, made):
         """Whether it has streams that the compiler chose, on a device whose time is the clock's."""
@@ -268,7 +280,8 @@ class CompiledGraph:
 
     def _build_ways(self, args, streams):
         coverage = Coverage()
-        built = build.Builder(self.module, self.device, coverage, self.gpu).build(args)
+        builder = build.Builder(self.module, self.device, coverage, self.gpu, self.written)
+        built = builder.build(args)
         if not self.gpu:
             made = _Plan(self._compile(built, streams), built, None)
         elif coverage.fallback or not all(

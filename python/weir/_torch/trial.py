@@ -31,8 +31,9 @@ class Trial:
     """``ways`` is (on one stream, on several), which have ``run``; ``run`` is that of either, and
     in the end of the one that is ``chosen``."""
 
-    def __init__(self, ways, clock, number):
+    def __init__(self, ways, clock, number, written=()):
         self.ways, self.clock, self.number = ways, clock, number
+        self.written = written  # arguments that both write to
         self.calls, self.timed = 0, ([], [])
         self.chosen = None
         self.lock = threading.Lock()
