@@ -166,8 +166,10 @@ class _Writer:
         for value in step.makes:
             if value.shape and 0 not in value.shape:
                 name, strides = self.text(value), self.text(value.strides)
+                # What nobody asked for may be None though it was foretold, as attention's sums.
                 self.lines.append(
-                    f"if {name}.stride() != {strides}: {name} = laid_out({name}, {strides})"
+                    f"if {name} is not None and {name}.stride() != {strides}: "
+                    f"{name} = laid_out({name}, {strides})"
                 )
         if self.traced:
             self.lines.append("gpu.end_work()")

@@ -145,6 +145,23 @@ static void gating_shape(const void *args, unsigned phase, unsigned cores,
 
 const struct weir__code weir__gpu_gating = {.text = "gating", .shape = gating_shape};
 
+/* The pairs that a thread may move at once where halves of rows lie together; 0: one by one. */
+static uint8_t rotary_pairs(const struct weir__rotary *a)
+{
+    size_t elem = weir__elem_size(a->dtype), angle = weir__elem_size(a->angle_type);
+    int64_t n = 16 / (int64_t)elem, half = a->rows.n / 2;
+    uintptr_t bits = (uintptr_t)a->in | (uintptr_t)a->out;
+
+    if (a->interleaved || a->rows.in_step != 1 || a->rows.out_step != 1 || a->cos_step != 1 ||
+        a->sin_step != 1 || half % n || a->rows.count * a->rows.n > INT32_MAX)
+        return 0;
+    for (int d = 0; d < a->rows.ndim; d++)
+        bits |= (uintptr_t)(a->rows.in_stride[d] | a->rows.out_stride[d]) * elem;
+    bits |= (uintptr_t)a->cosines | (uintptr_t)a->sines;
+    bits |= (uintptr_t)(a->cos_row | a->sin_row) * angle;
+    return bits & 15 ? 0 : (uint8_t)n;
+}
+
 static void rotary_shape(const void *args, unsigned phase, unsigned cores,
                          struct weir__code_launch *l)
 {
@@ -154,7 +171,9 @@ static void rotary_shape(const void *args, unsigned phase, unsigned cores,
     l->variant[0] = (uint8_t)a->dtype;
     l->variant[1] = (uint8_t)a->angle_type;
     l->variant[2] = a->interleaved;
-    weir__gpu_spread_threads(a->rows.count * (a->rows.n / 2), cores, l);
+    l->variant[3] = rotary_pairs(a);
+    weir__gpu_spread_threads(a->rows.count * (a->rows.n / 2) / weir__max(l->variant[3], 1), cores,
+                             l);
 }
 
 const struct weir__code weir__gpu_rotary = {.text = "rotary", .shape = rotary_shape};

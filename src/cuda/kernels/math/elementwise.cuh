@@ -40,6 +40,12 @@ static __device__ inline uint64_t power(int64_t a, int64_t b)
     return y;
 }
 
+/* Squares and cubes, which is what models raise to, are products. */
+template <typename T> static __device__ inline T raised(T a, T b)
+{
+    return b == (T)2 ? a * a : b == (T)3 ? a * a * a : pow(a, b);
+}
+
 /* Unsigned, so that integers wrap. */
 template <typename T> struct Wide { typedef uint32_t type; };
 template <> struct Wide<int64_t> { typedef uint64_t type; };
@@ -69,7 +75,7 @@ template <int code, int type, typename T> static __device__ inline T binary(T a,
         else if constexpr (code == WEIR__BINARY_DIV)
             return a / b;
         else
-            return pow(a, b);
+            return raised(a, b);
     } else {
         typedef typename Wide<T>::type wide;
 
