@@ -55,7 +55,7 @@ class Builder(OpenSizes):
         self.sizes = places.Sizes(self._placeholders(), examples)
         if elastic:
             self._open_sizes(graph)
-        self._plan_writes(built, examples, elastic)
+        built.written = () if elastic else self._plan_writes(examples)
         for index, (node, example) in enumerate(zip(self._placeholders(), examples)):
             if not isinstance(example, torch.Tensor):
                 self.env[node] = self._size(node.meta.get("val"), example)
@@ -84,6 +84,7 @@ class Builder(OpenSizes):
                 while self.open:
                     _dispatch.pop(self.open.pop()[0])
                 built.origins.leave()
+                lowering_more.forget()
         self._name_outputs(built)
         return built
 
@@ -378,26 +379,29 @@ class Builder(OpenSizes):
             if isinstance(node, torch.fx.Node) and isinstance(self.env[node], pairs.Pair):
                 self.env[node] = self._joined(self.env[node])
 
-    def _plan_writes(self, built, examples, elastic):
-        """Whether the graph itself writes to arguments: where their memory is as it is bound."""
+    def _plan_writes(self, examples):
+        """The arguments that the graph itself writes to: all or none. Their memory must be as it is
+        bound."""
         bound = [Input(i, "", examples[i]) for i in self.written]
-        if not elastic and all(
+        new = [places.traced(value) for _, value in updates.values(self.module.graph, self.written)]
+        if not all(
             values.is_native(b.dtype, b.shape) and not b.copied and not b.lazy for b in bound
-        ):
-            built.written = tuple(self.written)
-            self.in_place = updates.made_in_place(self.module.graph, self.written)
+        ) or not all(values.is_native(x.dtype, self.sizes.numbers(x.shape)) for x in new):
+            return ()
+        if self.gpu and not all(map(self.gpu.holds, [*new, *(examples[i] for i in self.written)])):
+            return ()
+        self.in_place = updates.made_in_place(self.module.graph, self.written)
+        return tuple(self.written)
 
     def _write(self, built):
         """The arguments' new values, where they are not there yet."""
-        if not built.written:
-            return
         pairs_ = updates.values(self.module.graph, built.written)
         arguments = {argument for argument, _ in pairs_}
         writes = []
         for argument, node in pairs_:
-            value, target = self.env[node], self.env[argument]
             if node in self.placed:
                 continue
+            value, target = self.env[node], self.env[argument]
             if isinstance(value, values.Opaque):
                 raise Unsupported(f"{argument.name} gets a value that is not weir's")
             value = value.cast(target.dtype).expand(tuple(target.shape))

@@ -29,6 +29,7 @@ class Captured:
     def __init__(self, stitched, number):
         self.gpu, self.number = stitched.gpu, number
         self.parts = stitched._plain
+        self.written = getattr(stitched, "written", ())
         self.reason = _why_not(stitched)
         self.lock = threading.Lock()
         self.recorded = None
@@ -82,6 +83,8 @@ class Captured:
     def _record(self, args):
         self.tries += 1
         moving = sorted(self.moves)
+        if self.moves.intersection(self.written):
+            return self._refuse("an argument that it writes to is elsewhere in each call")
         size = sum(args[i].numel() * args[i].element_size() for i in moving)
         if self.tries > TRIES or size > COPIED:
             return self._refuse(f"arguments of {size} bytes are elsewhere in each call")

@@ -28,6 +28,16 @@ def is_ordered(op):
     return not any("Tensor" in str(r.type) for r in op._schema.returns)
 
 
+def orders(module):
+    """Whether the program says which operators go where, or after what."""
+    return any(
+        isinstance(n.target, torch._ops.OpOverload)
+        and n.target.namespace == "weir"
+        and is_ordered(n.target)
+        for n in module.graph.nodes
+    )
+
+
 def is_constant(op):
     """Whether the operator gives the same at every call without tensors among its arguments."""
     return not is_ordered(op)

@@ -4,6 +4,7 @@ Sizes that a graph may leave open are said as -1 here, so that they follow (see 
 what does not)."""
 
 import math
+import threading
 
 import torch
 
@@ -336,10 +337,26 @@ def _convolution(x, weight, bias, stride, padding, dilation, transposed, output_
 # ---- indices ----
 
 
+class _Wrapped(threading.local):
+    last = (None, None, None)  # an index, what it counts up to, and what came of it
+
+
+_wraps = _Wrapped()
+
+
+def forget():
+    """A graph is built."""
+    _wraps.last = (None, None, None)
+
+
 def _wrapped(index, n):
-    """Negative ones count from the end."""
+    """Negative ones count from the end. Keys and values are placed by the same index."""
     _need(index.dtype in _INTS)
-    return _C.where(_C.lt(index, 0), _C.add(index, n), index)
+    if _C.scope_depth():
+        return _C.where(_C.lt(index, 0), _C.add(index, n), index)
+    if _wraps.last[0] is not index or _wraps.last[1] != n:
+        _wraps.last = index, n, _C.where(_C.lt(index, 0), _C.add(index, n), index)
+    return _wraps.last[2]
 
 
 @lowers(aten.index.Tensor, aten._unsafe_index.Tensor)

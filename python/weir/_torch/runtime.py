@@ -10,7 +10,7 @@ import torch
 from .. import _C
 from .._log import logger
 from ..errors import Error
-from . import build, dump, effects, gpu, patterns, places, stitch, symbols, trial, updates
+from . import build, common, dump, effects, gpu, patterns, places, stitch, symbols, trial, updates
 from . import values
 from .coverage import Coverage
 
@@ -217,6 +217,8 @@ class CompiledGraph:
         try:
             if not self.rewritten:
                 patterns.rewrite(self.module)
+                if not effects.orders(self.module):
+                    common.share(self.module)
                 self.rewritten = True
             effects.check(self.module)
             return self._build_plans(args)
@@ -303,7 +305,9 @@ class CompiledGraph:
             return _Plan(plans[-1], built, self.gpu).run
 
         single = self.config.ge_config.enable_single_stream
-        stitcher = stitch.Stitcher(self.module, self.gpu, coverage, compile, bool(single))
+        stitcher = stitch.Stitcher(
+            self.module, self.gpu, coverage, compile, bool(single), self.written
+        )
         made = stitcher.stitch(args)
         made.plans = plans
         if self.inference and self.config.one_launch:

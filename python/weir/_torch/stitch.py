@@ -13,7 +13,7 @@ from .. import _C, _dispatch
 from .._create import from_dlpack
 from .._log import logger
 from ..errors import Error
-from . import build, effects, fallback, lowering, places, values
+from . import build, effects, fallback, lowering, lowering_more, places, updates, values
 from .places import Unsupported
 from .program import Stitched
 from .steps import CallStep, OrderStep, PlanStep, Value
@@ -26,6 +26,7 @@ class _Segment:
         self.tag = tag
         self.built = build.Built(_C.Graph(device))
         self.reads, self.symbols = [], {}  # Values, and what stands for them in the graph
+        self.writes = False  # to arguments
         self.nodes = []  # traced nodes whose values are in the graph
 
 
@@ -44,8 +45,8 @@ class Stitcher(build.Builder):
     """Walks the traced graph as Builder does, ending a plan where one must end. ``compile`` makes
     a plan's function of a Built."""
 
-    def __init__(self, module, gpu, coverage, compile, single_stream=False):
-        super().__init__(module, gpu.weir, coverage, gpu)
+    def __init__(self, module, gpu, coverage, compile, single_stream=False, written=()):
+        super().__init__(module, gpu.weir, coverage, gpu, written)
         self.compile, self.single_stream = compile, single_stream
         self.segment, self.steps = None, []
         self.constants, self.tensors = {}, []  # by name; [(slot, tensor)]
@@ -57,6 +58,7 @@ class Stitcher(build.Builder):
     def stitch(self, examples):
         placeholders = self._placeholders()
         self.sizes = places.Sizes(placeholders, examples)
+        self.written = () if effects.orders(self.module) else self._plan_writes(examples)
         self._find_bases()
         self.size = len(examples)
         for slot, (node, example) in enumerate(zip(placeholders, examples)):
@@ -67,18 +69,23 @@ class Stitcher(build.Builder):
                 if node.op not in ("placeholder", "output"):
                     self.env[node] = self._run(node)
             self._check_scopes()
+            self._write_arguments()
             self._close()
         finally:
             self._abandon()
-        return Stitched(
+            lowering_more.forget()
+        made = Stitched(
             self.gpu, self.steps, self.priorities, self.tensors, len(examples), self._results()
         )
+        made.written = self.written
+        return made
 
     def _find_bases(self):
         """The nodes that results are views of: their values are needed, those of the views are
         not."""
         (output,) = [n for n in self.module.graph.nodes if n.op == "output"]
-        self.leaves = pytree.tree_leaves(output.args[0])
+        leaves = pytree.tree_leaves(output.args[0])
+        self.leaves = leaves[: len(leaves) - len(self.written)]
         self.bases, self.output = {}, output
         for node in self.leaves:
             if places.traced(node) is not None:
@@ -86,6 +93,29 @@ class Stitcher(build.Builder):
                 whole = base.op == "placeholder" or places.is_dense(self.sizes, base)
                 self.bases[node] = base if whole else node
         self.needed = set(self.bases.values())
+        self.needed |= {v for _, v in updates.values(self.module.graph, self.written)}
+
+    def _write_arguments(self):
+        """What they get and have not yet, in the last plan."""
+        pairs = updates.values(self.module.graph, self.written)
+        left = [(argument, node) for argument, node in pairs if node not in self.placed]
+        if not left:
+            return
+        if self.segment is None:
+            self._begin()
+        arguments, writes = {argument for argument, _ in pairs}, []
+        for argument, node in left:
+            target, value = (
+                self._bring(x) if isinstance(x, Value) else x
+                for x in (self.env[argument], self.env[node])
+            )
+            value = value.cast(target.dtype).expand(tuple(target.shape))
+            if places.origin(node) in arguments:  # which may be written to first
+                value = value.clone()
+            writes.append((target, value))
+        for target, value in writes:
+            target.copy_(value)
+        self.segment.writes = True
 
     def _is_needed(self, node):
         """Whether somebody still to come uses the node's value itself."""
@@ -135,7 +165,7 @@ class Stitcher(build.Builder):
         made = {}  # by the symbol's identity: views of one are outputs of their own
         for node in segment.nodes:
             self.env[node] = self._publish(segment, node, self.env[node], made)
-        if made:
+        if made or segment.writes:
             run = self.compile(segment.built)
             makes = [value for _, value in made.values()]
             self._add(PlanStep(segment.tag, segment.reads, run, makes))
@@ -229,10 +259,15 @@ class Stitcher(build.Builder):
         bring = lambda x: self._bring(x) if isinstance(x, Value) else x  # noqa: E731
         try:
             args, kwargs = pytree.tree_map(bring, (args, kwargs), is_leaf=_is_value)
-            made = lower(*args, out=lowering.out_dtype(node.meta.get("val")), **kwargs)
+            own = {"own": True} if node in self.in_place else {}
+            made = lower(*args, out=lowering.out_dtype(node.meta.get("val")), **own, **kwargs)
         except (lowering.Decline, TypeError, Error) as reason:
             logger.debug("%s runs as PyTorch's kernel: %s", node.target, reason or "not weir's")
             return None
+        if own:
+            self.placed.add(node)
+            self.segment.writes = True
+            made = args[0]  # the argument itself
         self.coverage.native[str(node.target)] += 1
         self.segment.nodes.append(node)
         return made

@@ -1,0 +1,70 @@
+"""What a traced graph computes twice is computed once.
+
+Models say the same in each layer: a mask as numbers, positions, what an index counts from. Two
+operators without effects, of the same arguments, are one, unless both are memory that the caller
+gets: that must not be shared.
+"""
+
+import torch
+from torch.fx.node import map_arg
+
+from . import effects, places
+
+aten = torch.ops.aten
+
+_UNWRITTEN = {
+    aten.empty.memory_format, aten.empty_like.default, aten.new_empty.default,
+    aten.empty_strided.default, aten.new_empty_strided.default, aten.empty_permuted.default,
+}  # fmt: skip
+
+
+def share(module):
+    """Rewrites the module's graph in place."""
+    graph, seen, changed = module.graph, {}, False
+    (output,) = [n for n in graph.nodes if n.op == "output"]
+    returned = {m for n in output.all_input_nodes for m in places._memories(n)}
+    for node in list(graph.nodes):
+        if not _is_pure(node) or returned & set(places._memories(node)):
+            continue
+        first = seen.setdefault(_key(node), node)
+        if first is not node:
+            node.replace_all_uses_with(first)
+            graph.erase_node(node)
+            changed = True
+    if changed:
+        module.recompile()
+
+
+def _is_pure(node):
+    if node.op != "call_function" or node.target in _UNWRITTEN:
+        return False
+    if not isinstance(node.target, torch._ops.OpOverload) or effects.is_ordered(node.target):
+        return False
+    return isinstance(node.meta.get("val"), torch.Tensor)
+
+
+def _key(node):
+    """Equal for nodes that give the same. Numbers are told apart by type: 1 is not True."""
+    args = map_arg((node.args, tuple(sorted(node.kwargs.items()))), lambda n: _Node(n))
+    return node.target, _frozen(args)
+
+
+class _Node:
+    def __init__(self, node):
+        self.node = node
+
+    def __eq__(self, other):
+        return isinstance(other, _Node) and self.node is other.node
+
+    def __hash__(self):
+        return id(self.node)
+
+
+def _frozen(x):
+    if isinstance(x, (list, tuple)):
+        return type(x).__name__, tuple(map(_frozen, x))
+    if isinstance(x, slice):
+        return "slice", _frozen((x.start, x.stop, x.step))
+    if isinstance(x, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return "symbol", str(x.node.expr)
+    return type(x).__name__, repr(x) if isinstance(x, float) else x
