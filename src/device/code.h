@@ -123,6 +123,8 @@ struct weir__code {
      * there is no room for it, with nothing changed. */
     const struct weir__code *joined;
     uint32_t joined_size;
+    /* NULL, or what the launch is that this call ends: nothing is added to it any more. */
+    const struct weir__code *after;
     bool (*join)(void *joined, const void *args, bool keep);
     unsigned phases; /* if they are not the host's: how many; 0 otherwise */
     /* For collectives. The entry takes, in the place of the arguments, what `gather` makes of them

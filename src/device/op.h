@@ -29,6 +29,8 @@ enum weir__op_flags {
     WEIR__OP_JOINS = 1 << 8,          /* its code may be one that joins others (device/code.h);
                                        * blocks cut the output as those of elementwise operators
                                        * do if its one input is contiguous */
+    WEIR__OP_ENDS_CHAIN = 1 << 9,     /* its code may end a launch of joined ones: output row i
+                                       * needs only row i of the first input */
 };
 
 /* A parameter of an operator, so that graphs can be written down and read back. A field

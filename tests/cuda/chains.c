@@ -73,6 +73,53 @@ TEST(cuda_chains, what_a_chain_reads_in_another_order_is_not_overwritten_by_its_
     CHECK_OK(weir_device_close(dev));
 }
 
+/* What a layer of a model begins with: the sum goes on, and its rows are normalised. */
+TEST(cuda_chains, a_sum_and_the_norm_of_its_rows_are_one_launch)
+{
+    weir_device *dev = open_gpu("cuda:0");
+    weir_stream *s = weir_stream_default(dev);
+    weir_tensor *in[2], *given[2], *sum, *normed, *out[2] = {0}, *want[2], *next;
+    uint16_t got[ROWS * COLS], expected[ROWS * COLS];
+    weir_graph *g;
+    weir_plan *plan;
+
+    CHECK_OK(weir_graph_create(dev, &g));
+    for (int i = 0; i < 2; i++) {
+        given[i] = gpu_tensor(s, WEIR_F32, ROWS * COLS, i + 1);
+        CHECK_OK(weir_tensor_reshape(given[i], 2, (int64_t[]){ROWS, COLS}, &next));
+        take(&given[i], next);
+        CHECK_OK(weir_cast(given[i], WEIR_BF16, &next));
+        take(&given[i], next);
+        in[i] = input(g, i ? "y" : "x", WEIR_BF16, ROWS, COLS);
+    }
+    CHECK_OK(weir_graph_begin(g));
+    CHECK_OK(weir_add(in[0], in[1], &sum));
+    CHECK_OK(weir_rms_norm(sum, NULL, 1e-5, &normed));
+    CHECK_OK(weir_graph_end(g));
+    CHECK_OK(weir_graph_output(g, "sum", sum));
+    CHECK_OK(weir_graph_output(g, "normed", normed));
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    CHECK_EQ(launches(plan), 1);
+    CHECK_OK(weir_plan_run(plan, s, given, 2, out, 2));
+    CHECK_OK(weir_add(given[0], given[1], &want[0]));
+    CHECK_OK(weir_rms_norm(want[0], NULL, 1e-5, &want[1]));
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(weir_tensor_read(out[i], got, sizeof got));
+        CHECK_OK(weir_tensor_read(want[i], expected, sizeof expected));
+        CHECK_MEM_EQ(got, expected, sizeof got);
+        weir_tensor_release(in[i]);
+        weir_tensor_release(given[i]);
+        weir_tensor_release(out[i]);
+        weir_tensor_release(want[i]);
+    }
+    weir_tensor_release(sum);
+    weir_tensor_release(normed);
+    weir_graph_destroy(g);
+    CHECK_OK(weir_device_sync(dev));
+    weir_plan_destroy(plan);
+    CHECK_OK(weir_device_close(dev));
+}
+
 /* More steps and operands than a launch has room for. */
 TEST(cuda_chains, a_long_chain_is_cut_where_a_launch_has_no_room)
 {

@@ -186,25 +186,52 @@ static bool is_candidate(const struct weir__compile *c, int v)
            weir__view_is_contiguous(&n->out[0].view);
 }
 
-static bool may_follow(const struct weir__compile *c, int first, int v)
+/* What v must have in common with the first node of a launch. */
+static bool goes_with(const struct weir__compile *c, int first, int v)
 {
-    return is_candidate(c, v) && c->sync_first[v] == c->sync_first[v + 1] &&
+    return c->sync_first[v] == c->sync_first[v + 1] &&
            c->g->nodes[v].marks.super_kernel == c->g->nodes[first].marks.super_kernel &&
            weir__view_numel(&c->g->nodes[v].out[0].view) ==
                weir__view_numel(&c->g->nodes[first].out[0].view) &&
            !memcmp(&c->limit[v], &c->limit[first], sizeof *c->limit);
 }
 
+static bool may_follow(const struct weir__compile *c, int first, int v)
+{
+    return is_candidate(c, v) && goes_with(c, first, v);
+}
+
+/* Whether v may be the last node of a launch that is one source: it needs rows of what others give
+ * element by element. */
+static bool may_end(const struct weir__compile *c, int first, int v)
+{
+    const struct weir__node *n = &c->g->nodes[v];
+
+    return n->op->flags & WEIR__OP_ENDS_CHAIN && weir__device_can(c->g->dev, WEIR__RUNS_SOURCE) &&
+           n->nout == 1 && n->nin < MAX_OPERANDS && c->g->values[n->out[0].value].node == v &&
+           weir__view_is_contiguous(&n->out[0].view) && weir__operand_is_flat(&n->in[0], n) &&
+           goes_with(c, first, v);
+}
+
+/* How many nodes from position p of a stream on could be one launch. */
+static int run_length(const struct weir__compile *c, int stream, int p)
+{
+    int first = weir__node_at(c, stream, p), n = 1, left = c->streams[stream].nnodes - p;
+
+    if (!is_candidate(c, first))
+        return 1;
+    while (n < MAX_MEMBERS && n < left && may_follow(c, first, weir__node_at(c, stream, p + n)))
+        n++;
+    if (n < MAX_MEMBERS && n < left && may_end(c, first, weir__node_at(c, stream, p + n)))
+        n++;
+    return n;
+}
+
 void weir__fuse_runs(const struct weir__compile *c, int *before)
 {
     for (int s = 0; s < c->nstreams; s++)
         for (int p = 0, n; p < c->streams[s].nnodes; p += n) {
-            int first = weir__node_at(c, s, p);
-
-            n = 1;
-            while (n < MAX_MEMBERS && p + n < c->streams[s].nnodes && is_candidate(c, first) &&
-                   may_follow(c, first, weir__node_at(c, s, p + n)))
-                n++;
+            n = run_length(c, s, p);
             before[weir__node_at(c, s, p + n - 1)] = n - 1;
         }
 }
@@ -217,13 +244,10 @@ static bool can_be_one(const struct weir__compile *c, const struct launch *l)
 /* The longest launch that begins at position p of a stream. */
 static struct launch longest(struct weir__compile *c, const int *uses, int stream, int p)
 {
-    struct launch l = {.nodes = {weir__node_at(c, stream, p)}, .n = 1};
+    struct launch l = {.n = run_length(c, stream, p)};
 
-    while (l.n < MAX_MEMBERS && p + l.n < c->streams[stream].nnodes &&
-           may_follow(c, l.nodes[0], weir__node_at(c, stream, p + l.n))) {
-        l.nodes[l.n] = weir__node_at(c, stream, p + l.n);
-        l.n++;
-    }
+    for (int m = 0; m < l.n; m++)
+        l.nodes[m] = weir__node_at(c, stream, p + m);
     for (;; l.n--) {
         give_slots(c, uses, &l);
         if (l.n == 1 || (is_sound(c, &l) && can_be_one(c, &l)))
@@ -283,7 +307,8 @@ static bool launch_holds(struct weir__compile *c, const int *uses, const struct 
     bool holds = is_candidate(c, l->nodes[0]);
 
     for (int m = 1; m < l->n && holds; m++)
-        holds = may_follow(c, l->nodes[0], l->nodes[m]);
+        holds = may_follow(c, l->nodes[0], l->nodes[m]) ||
+                (m == l->n - 1 && may_end(c, l->nodes[0], l->nodes[m]));
     for (int m = 0; m < l->n; m++)
         slots[m] = c->slot[c->g->nodes[l->nodes[m]].out[0].value];
     give_slots(c, uses, l);

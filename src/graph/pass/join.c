@@ -25,7 +25,7 @@ bool weir__nodes_join(const struct weir__compile *c, const int *nodes, int n)
     for (int i = 0; i < n; i++) {
         if (prepare(c, nodes[i], &work) || !work.code || !work.code->join)
             return false;
-        if (code && work.code->joined != code)
+        if (code && work.code->joined != code && work.code->after != code)
             return false;
         code = work.code->joined;
         if (!work.code->join(joined, work.args, c->slot[c->g->nodes[nodes[i]].out[0].value] < 0))

@@ -12,8 +12,7 @@ _Static_assert(sizeof(struct weir__chain) <= WEIR_ARGS_MAX, "a launch's argument
 
 /* ---- joining ---- */
 
-/* The last step that wrote at the address; -1 if none did. */
-static int find_result(const struct weir__chain *c, const char *data, uint8_t type)
+int weir__chain_find_result(const struct weir__chain *c, const char *data, uint8_t type)
 {
     int s = c->nsteps - 1;
 
@@ -99,7 +98,7 @@ static bool add_input(struct weir__chain *c, const struct weir__ew *e, int i, in
         *in = WEIR__CHAIN_CONSTANT;
         return true;
     }
-    if (is_packed(e, e->in_stride[i]) && (result = find_result(c, e->in[i], e->in_type[i])) >= 0) {
+    if (is_packed(e, e->in_stride[i]) && (result = weir__chain_find_result(c, e->in[i], e->in_type[i])) >= 0) {
         *in = (int8_t)WEIR__CHAIN_RESULT(result);
         return true;
     }
@@ -163,6 +162,11 @@ void weir__chain_find_form(const struct weir__chain *c, struct weir__chain_form 
             inner |= c->dim[o->dim + o->ndim - 1].size;
     }
     form->pack = (uint8_t)weir__layout_pack(narrowest, widest, inner);
+    weir__chain_find_layouts(c, form);
+}
+
+void weir__chain_find_layouts(const struct weir__chain *c, struct weir__chain_form *form)
+{
     for (int i = 0; i < c->noperands; i++) {
         const struct weir__chain_operand *o = &c->operand[i];
         const int64_t *stride = &c->stride[o->stride];
@@ -177,10 +181,26 @@ void weir__chain_find_form(const struct weir__chain *c, struct weir__chain_form 
     }
 }
 
-static uint64_t mix(uint64_t h, const void *bytes, size_t size)
+uint64_t weir__chain_mix(uint64_t h, const void *bytes, size_t size)
 {
     for (size_t i = 0; i < size; i++)
         h = (h ^ ((const unsigned char *)bytes)[i]) * UINT64_C(1099511628211);
+    return h;
+}
+
+uint64_t weir__chain_hash(const struct weir__chain *c, const struct weir__chain_form *form)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+    h = weir__chain_mix(h, &c->nsteps, 1);
+    h = weir__chain_mix(h, c->step, c->nsteps * sizeof *c->step);
+    h = weir__chain_mix(h, &form->pack, 1);
+    for (int i = 0; i < c->noperands; i++) {
+        const struct weir__chain_operand *o = &c->operand[i];
+
+        h = weir__chain_mix(h, (uint8_t[]){form->layout[i], o->type, o->ndim, o->dim, o->stride},
+                            5);
+    }
     return h;
 }
 
@@ -189,18 +209,11 @@ static void chain_shape(const void *args, unsigned phase, unsigned cores,
 {
     const struct weir__chain *c = args;
     struct weir__chain_form form;
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    uint64_t h;
 
     (void)phase;
     weir__chain_find_form(c, &form);
-    h = mix(h, &c->nsteps, 1);
-    h = mix(h, c->step, c->nsteps * sizeof *c->step);
-    h = mix(h, &form.pack, 1);
-    for (int i = 0; i < c->noperands; i++) {
-        const struct weir__chain_operand *o = &c->operand[i];
-
-        h = mix(h, (uint8_t[]){form.layout[i], o->type, o->ndim, o->dim, o->stride}, 5);
-    }
+    h = weir__chain_hash(c, &form);
     memcpy(l->variant, &h, sizeof h);
     weir__gpu_spread_threads(weir__div_up(c->numel, form.pack), cores, l);
 }

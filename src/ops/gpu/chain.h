@@ -43,6 +43,17 @@ struct weir__chain {
     uint8_t nsteps, noperands, nstrides, ndims;
 };
 
+/* A chain of which the last step's rows, or an earlier one's, are normalised as struct weir__norm
+ * says: a block has a row of the elements in registers from its first step to the end. */
+struct weir__chain_norm {
+    struct weir__chain chain; /* first: calls before the norm are joined to it alone */
+    char *out;
+    const char *weight, *bias; /* or NULL */
+    int64_t weight_step, bias_step, count, n;
+    double eps;
+    uint8_t type, centred, step; /* what is normalised: the result of that step */
+};
+
 #ifndef __CUDACC_RTC__
 struct weir__text;
 
@@ -56,8 +67,22 @@ struct weir__chain_form {
 };
 void weir__chain_find_form(const struct weir__chain *chain, struct weir__chain_form *form);
 
+/* How operands lie for form->pack elements at once. */
+void weir__chain_find_layouts(const struct weir__chain *chain, struct weir__chain_form *form);
+/* Adds what tells sources of chains apart. */
+uint64_t weir__chain_hash(const struct weir__chain *chain, const struct weir__chain_form *form);
+uint64_t weir__chain_mix(uint64_t hash, const void *bytes, size_t size);
+/* The last step that wrote at the address; -1 if none did. */
+int weir__chain_find_result(const struct weir__chain *chain, const char *data, uint8_t type);
+
 /* chain_source.c */
 void weir__chain_write(const void *chain, struct weir__text *text);
+/* The body of a function of n elements from i on, up to what is written. */
+void weir__chain_write_steps(const struct weir__chain *chain, const struct weir__chain_form *form,
+                             struct weir__text *text);
+
+/* chain_norm.c: calls are struct weir__norm */
+bool weir__chain_norm_join(void *joined, const void *norm, bool keep);
 #endif
 
 #endif

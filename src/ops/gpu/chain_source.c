@@ -48,19 +48,13 @@ static void add_step(struct weir__text *text, const struct weir__chain *c, int s
     weir__text_add(text, "c.constant[%d]);\n", s);
 }
 
-void weir__chain_write(const void *chain, struct weir__text *text)
+void weir__chain_write_steps(const struct weir__chain *c, const struct weir__chain_form *form,
+                             struct weir__text *text)
 {
-    const struct weir__chain *c = chain;
-    struct weir__chain_form form;
-
-    weir__chain_find_form(c, &form);
-    weir__text_add(text, "#include \"chain.cuh\"\n\n"
-                         "template <int n> static __device__ inline void "
-                         "run(const weir__chain &c, int64_t i)\n{\n");
     for (int i = 0; i < c->noperands; i++)
         if (is_read(c, i)) {
             weir__text_add(text, "    auto m%d = get", i);
-            add_place(text, c, &form, i);
+            add_place(text, c, form, i);
             weir__text_add(text, "(c, %d, i);\n", i);
         }
     for (int s = 0; s < c->nsteps; s++)
@@ -72,9 +66,21 @@ void weir__chain_write(const void *chain, struct weir__text *text)
     for (int s = 0; s < c->nsteps; s++)
         if (c->step[s].out != WEIR__CHAIN_NOWHERE) {
             weir__text_add(text, "    put");
-            add_place(text, c, &form, c->step[s].out);
+            add_place(text, c, form, c->step[s].out);
             weir__text_add(text, "(c, %d, i, r%d);\n", c->step[s].out, s);
         }
+}
+
+void weir__chain_write(const void *chain, struct weir__text *text)
+{
+    const struct weir__chain *c = chain;
+    struct weir__chain_form form;
+
+    weir__chain_find_form(c, &form);
+    weir__text_add(text, "#include \"chain.cuh\"\n\n"
+                         "template <int n> static __device__ inline void "
+                         "run(const weir__chain &c, int64_t i)\n{\n");
+    weir__chain_write_steps(c, &form, text);
     weir__text_add(text,
                    "}\n\nextern \"C\" __global__ void "
                    "chain(const __grid_constant__ weir__chain c)\n{\n"

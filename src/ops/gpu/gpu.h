@@ -9,7 +9,8 @@
 #include "ops/host/product/grouped.h"
 #include "ops/host/row.h"
 
-extern const struct weir__code weir__gpu_ew, weir__gpu_chain, weir__gpu_transpose, weir__gpu_concat;
+extern const struct weir__code weir__gpu_ew, weir__gpu_chain, weir__gpu_chain_norm;
+extern const struct weir__code weir__gpu_transpose, weir__gpu_concat;
 extern const struct weir__code weir__gpu_reduce, weir__gpu_softmax, weir__gpu_norm,
     weir__gpu_gating;
 extern const struct weir__code weir__gpu_take, weir__gpu_gather, weir__gpu_scatter;

@@ -1,4 +1,5 @@
 /* Reductions, and operators that work on rows, on a GPU. */
+#include "ops/gpu/chain.h"
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/spread.h"
 #include "ops/host/math/norm.h"
@@ -123,7 +124,14 @@ static void norm_shape(const void *args, unsigned phase, unsigned cores,
         spread_rows(&a->rows, cores, l);
 }
 
-const struct weir__code weir__gpu_norm = {.text = "row_norm", .shape = norm_shape};
+const struct weir__code weir__gpu_norm = {
+    .text = "row_norm",
+    .shape = norm_shape,
+    .after = &weir__gpu_chain,
+    .joined = &weir__gpu_chain_norm,
+    .joined_size = sizeof(struct weir__chain_norm),
+    .join = weir__chain_norm_join,
+};
 
 static void gating_shape(const void *args, unsigned phase, unsigned cores,
                          struct weir__code_launch *l)

@@ -1,6 +1,6 @@
 /* Random elementwise chains in plans, where devices fuse them, give the bits that the operators
  * give one by one: every type, operands that are packed, sliced at odd places, turned, spread
- * along rows and columns, results used again as they are, reshaped, by rows, or cast. */
+ * along rows and columns, results used again as they are, reshaped, by rows, cast, or normalised. */
 #include "conformance/conformance.h"
 
 #include <stdlib.h>
@@ -120,6 +120,33 @@ static weir_tensor *binary(weir_tensor *a, weir_tensor *b, weir_dtype type, stru
     return out;
 }
 
+/* Rows of the newest value, normalised; NULL if it has none that can be. */
+static weir_tensor *normed(const struct chain *c, const struct pool *p, weir_tensor *const *bases,
+                           struct rng *rng)
+{
+    weir_tensor *x = p->n ? p->at[p->n - 1] : NULL, *weight = NULL, *row, *out;
+    bool centred = rng_chance(rng, 50), weighted = rng_chance(rng, 60);
+
+    if (!x || !weir_dtype_is_float(weir_tensor_dtype(x)) || !c->rows ||
+        weir_tensor_numel(x) != c->rows * c->cols)
+        return NULL;
+    for (int i = 0; i < BASES && weighted && !weight; i++)
+        if (weir_tensor_dtype(bases[i]) == weir_tensor_dtype(x)) {
+            weir_tensor *first = sliced(bases[i], 0, 0, 1, 1);
+
+            row = sliced(first, 1, rng_int(rng, 0, 1) * 8, c->cols, 1);
+            CHECK_OK(weir_tensor_reshape(row, 1, (int64_t[]){c->cols}, &weight));
+            weir_tensor_release(first);
+            weir_tensor_release(row);
+        }
+    if (centred)
+        CHECK_OK(weir_layer_norm(x, weight, rng_chance(rng, 50) ? weight : NULL, 1e-5, &out));
+    else
+        CHECK_OK(weir_rms_norm(x, weight, 1e-5, &out));
+    weir_tensor_release(weight);
+    return out;
+}
+
 /* One more value; it may be smaller than the chain's shape, where everything was broadcast. */
 static weir_tensor *step(const struct chain *c, const struct pool *p, weir_tensor *const *bases,
                          struct rng *rng)
@@ -127,6 +154,8 @@ static weir_tensor *step(const struct chain *c, const struct pool *p, weir_tenso
     weir_dtype type = rng_chance(rng, 70) ? c->type[0] : c->type[rng_int(rng, 0, BASES - 1)];
     weir_tensor *a, *b, *mask, *out;
 
+    if (rng_chance(rng, 12) && (out = normed(c, p, bases, rng)))
+        return out;
     if (weir_dtype_is_float(type) && c->type[0] == type && rng_chance(rng, 15)) {
         a = view_of(bases[0], c->rows, 2 * c->cols, rng);
         if (weir_tensor_shape(a)[1] % 2 == 0) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "fake.h"
+#include "ops/host/math/norm.h"
 #include "ops/host/row.h"
 
 static weir__ew_fn function_of(const struct weir__chain_step *s)
@@ -86,13 +87,14 @@ static char *run_step(const struct weir__chain *c, int s, char *const *result,
     return e.out;
 }
 
-weir_status fake_chain(const void *args, const weir_block *block)
+static void run_steps(const struct weir__chain *c, char **result, const weir_block *block)
 {
-    const struct weir__chain *c = args;
-    char *result[WEIR__CHAIN_STEPS];
-
     for (int s = 0; s < c->nsteps; s++)
         result[s] = run_step(c, s, result, block);
+}
+
+static void write_results(const struct weir__chain *c, char **result)
+{
     for (int s = 0; s < c->nsteps; s++) {
         const struct weir__chain_step *step = &c->step[s];
 
@@ -101,5 +103,43 @@ weir_status fake_chain(const void *args, const weir_block *block)
                    (size_t)c->numel * weir__elem_size(step->out_type));
         free(result[s]);
     }
+}
+
+weir_status fake_chain(const void *args, const weir_block *block)
+{
+    char *result[WEIR__CHAIN_STEPS];
+
+    run_steps(args, result, block);
+    write_results(args, result);
+    return WEIR_OK;
+}
+
+weir_status fake_chain_norm(const void *args, const weir_block *block)
+{
+    const struct weir__chain_norm *j = args;
+    char *result[WEIR__CHAIN_STEPS];
+    struct weir__norm norm = {
+        .out = j->out,
+        .weight = j->weight,
+        .bias = j->bias,
+        .weight_step = j->weight_step,
+        .bias_step = j->bias_step,
+        .dtype = j->type,
+        .centred = j->centred,
+        .eps = j->eps,
+        .rows = {.count = j->count,
+                 .n = j->n,
+                 .in_step = 1,
+                 .out_step = 1,
+                 .ndim = 1,
+                 .shape = {j->count},
+                 .in_stride = {j->n},
+                 .out_stride = {j->n}},
+    };
+
+    run_steps(&j->chain, result, block);
+    norm.in = result[j->step];
+    WEIR__ISA_PICK(weir__norm_kernel)(&norm, block);
+    write_results(&j->chain, result);
     return WEIR_OK;
 }

@@ -281,6 +281,7 @@ struct fake_module {
 /* 0, or the code that the GPU is lost with. */
 int fake_run_kernel(const struct fake_op *op);
 weir_status fake_chain(const void *args, const weir_block *block);
+weir_status fake_chain_norm(const void *args, const weir_block *block);
 weir_status fake_gemm(const void *args, const weir_block *block);
 weir_status fake_conv(const void *args, const weir_block *block);
 weir_status fake_attention(const void *args, const weir_block *block);

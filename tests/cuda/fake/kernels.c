@@ -106,6 +106,8 @@ static weir_kernel_fn host_kernel(const char *text)
 #undef TEXT
     if (!strcmp(text, "chain"))
         return fake_chain;
+    if (!strcmp(text, "chain_norm"))
+        return fake_chain_norm;
     if ((part = fake_part(text)))
         return part;
     if (!strcmp(text, "sort"))
