@@ -1,0 +1,168 @@
+"""Graphs that write to their arguments, and what they compute twice."""
+
+import random
+
+import pytest
+
+import weir
+
+torch = pytest.importorskip("torch", reason="PyTorch cannot be installed here")
+from test_stitch import host  # noqa: E402, F401
+
+
+@pytest.fixture(params=["cpu", "npu:a3"])
+def device(request):
+    torch._dynamo.reset()
+    before = weir.get_device()
+    weir.set_device(weir.Device(request.param))
+    yield request.param
+    weir.set_device(before)
+
+
+def _compiled(function):
+    backend = weir.get_npu_backend()
+    return torch.compile(function, backend=backend, fullgraph=True, dynamic=False), backend
+
+
+def _same(function, make, calls=3):
+    """Runs it compiled and eagerly on equal arguments, again and again. -> the backend"""
+    run, backend = _compiled(function)
+    ours, theirs = make(), make()
+    with torch.no_grad():
+        for _ in range(calls):
+            got, want = run(*ours), function(*theirs)
+            for x, y in zip([*got, *ours], [*want, *theirs]):
+                assert torch.equal(x, y)
+    return backend
+
+
+def _listing(backend):
+    (graph,) = backend.graphs
+    return graph.plans[None].plan.list()
+
+
+def test_a_cache_is_written_where_it_is(device):
+    def step(cache, at, key, count):
+        cache.index_copy_(1, at + count, key)
+        count.add_(1)
+        return cache * 2, count + 1
+
+    def make():
+        torch.manual_seed(0)
+        return torch.zeros(2, 8, 4), torch.tensor([2]), torch.randn(2, 1, 4), torch.zeros(1).long()
+
+    listing = _listing(_same(step, make))
+    assert "Scatter" in listing and "Copy_" not in listing, listing
+
+
+def test_old_elements_that_are_read_later_are_kept(device):
+    def step(cache, at, key):
+        old = cache.view(-1)[:6] * 1
+        before = cache[0]
+        after = cache.index_copy(0, at, key)
+        total = before + 1
+        cache.copy_(after)
+        return old, total
+
+    def make():
+        return torch.arange(12.0).view(3, 4), torch.tensor([0]), torch.full((1, 4), 7.0)
+
+    _same(step, make)
+
+
+def test_arguments_may_exchange_their_values(device):
+    def step(a, b):
+        was = a.clone()
+        a.copy_(b)
+        b.copy_(was)
+        return a + b, was
+
+    _same(step, lambda: (torch.arange(6.0).view(2, 3), torch.ones(2, 3)))
+
+
+def test_another_type_and_layout_are_written_back(device):
+    def step(a, b, c):
+        a.copy_(b)
+        c.t()[1:].mul_(3)
+        return (a.sum(),)
+
+    _same(step, lambda: (torch.zeros(4, 3).t(), torch.arange(12).view(3, 4), torch.ones(4, 5)))
+
+
+def test_results_with_equal_values_have_memory_of_their_own(device):
+    def twice(x):
+        return x * 2 + 1, x * 2 + 1
+
+    run, backend = _compiled(twice)
+    with torch.no_grad():
+        a, b = run(torch.ones(4))
+        a.zero_()
+    assert torch.equal(b, torch.full((4,), 3.0))
+
+
+def test_what_layers_compute_twice_is_computed_once(device):
+    def layers(x, mask):
+        for _ in range(3):
+            x = x + torch.where(mask, 0.0, -1.0).unsqueeze(0)
+        return (x,)
+
+    backend = _same(layers, lambda: (torch.ones(2, 4), torch.tensor([True, False, True, False])))
+    assert _listing(backend).count("Where") == 1
+
+
+# ---- random programs ----
+
+
+def _program(salt):
+    """A random function of two caches, an index, a counter and numbers."""
+    rng = random.Random(salt)
+    steps = [(rng.randrange(9), rng.randrange(2), rng.randrange(3)) for _ in range(rng.randint(2, 7))]
+    falls_back = rng.random() < 0.5
+
+    def function(a, b, at, count, x):
+        seen = []
+        for kind, which, number in steps:
+            target, other = (a, b) if which else (b, a)
+            if kind == 0:
+                target.index_copy_(0, at, x[:2] + number)
+            elif kind == 1:
+                target[at] = x[1:3]
+            elif kind == 2:
+                target[number:].mul_(0.5)
+            elif kind == 3:
+                seen.append(target.view(-1)[number:])
+            elif kind == 4:
+                seen.append(target * 2)
+            elif kind == 5:
+                target.copy_(other)
+            elif kind == 6:
+                count.add_(number)
+            elif kind == 7:
+                target.scatter_(0, at[:, None].expand(2, 4), x[:2])
+            else:
+                seen.append(target.index_select(0, at) + target.index_copy(0, at, x[:2])[:2])
+        read = [s + 1 for s in seen]
+        if falls_back:
+            read.append(torch.cumprod(a + count, 0))
+        return (*read, a + b, count * 2)
+
+    return function
+
+
+def _arguments():
+    torch.manual_seed(1)
+    return (
+        torch.randint(-4, 4, (5, 4)).float(), torch.randint(-4, 4, (5, 4)).float(),
+        torch.tensor([3, 1]), torch.zeros(1), torch.randint(-4, 4, (3, 4)).float(),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("salt", range(12))
+def test_random_writes_give_what_eager_ones_give(salt):
+    torch._dynamo.reset()
+    _same(_program(salt), _arguments, calls=2)
+
+
+@pytest.mark.parametrize("salt", range(12, 20))
+def test_random_writes_of_graphs_in_parts_give_what_eager_ones_give(host, salt):  # noqa: F811
+    _same(_program(salt), _arguments, calls=5)
