@@ -1,6 +1,6 @@
 /* Random elementwise chains in plans, where devices fuse them, give the bits that the operators
  * give one by one: every type, operands that are packed, sliced at odd places, turned, spread
- * along rows and columns, results used again as they are, reshaped, by rows, cast, or normalised. */
+ * along rows and columns, results used again as they are, reshaped, by rows, cast or normalised. */
 #include "conformance/conformance.h"
 
 #include <stdlib.h>
