@@ -66,7 +66,7 @@ class Host:
     def use(self, tensor, stream=None):
         self.used += 1
 
-    def settle(self):
+    def synchronize(self):
         pass
 
     def is_recording(self):
