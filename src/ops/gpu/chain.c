@@ -98,7 +98,8 @@ static bool add_input(struct weir__chain *c, const struct weir__ew *e, int i, in
         *in = WEIR__CHAIN_CONSTANT;
         return true;
     }
-    if (is_packed(e, e->in_stride[i]) && (result = weir__chain_find_result(c, e->in[i], e->in_type[i])) >= 0) {
+    if (is_packed(e, e->in_stride[i]) &&
+        (result = weir__chain_find_result(c, e->in[i], e->in_type[i])) >= 0) {
         *in = (int8_t)WEIR__CHAIN_RESULT(result);
         return true;
     }

@@ -1,6 +1,6 @@
 /* Chains that end in a norm of rows. A norm that is joined gives the bits that it gives by itself:
- * elements are rounded to their type on the way, and sums have the same order (kernels/math/row.cuh)
- * where its operands lie at multiples of 16 bytes. */
+ * elements are rounded to their type on the way, and sums have the same order
+ * (kernels/math/row.cuh) where its operands lie at multiples of 16 bytes. */
 #include <string.h>
 
 #include "base/base.h"
@@ -69,7 +69,7 @@ static uint8_t lies(const char *data, int64_t step)
 {
     if (!data)
         return 255;
-    return step != 1               ? WEIR__LAYOUT_ANY
+    return step != 1              ? WEIR__LAYOUT_ANY
            : (uintptr_t)data & 15 ? WEIR__LAYOUT_LOOSE
                                   : WEIR__LAYOUT_NEXT;
 }
@@ -102,10 +102,9 @@ static void chain_norm_shape(const void *args, unsigned phase, unsigned cores,
     (void)phase;
     find_form(j, &form);
     h = weir__chain_hash(&j->chain, &form.chain);
-    h = weir__chain_mix(h,
-                        (uint8_t[]){j->type, j->centred, j->step, form.held, form.out, form.weight,
-                                    form.bias},
-                        7);
+    h = weir__chain_mix(
+        h, (uint8_t[]){j->type, j->centred, j->step, form.held, form.out, form.weight, form.bias},
+        7);
     memcpy(l->variant, &h, sizeof h);
     l->threads = form.threads;
     weir__gpu_spread(j->count, cores, 2048 / l->threads, l);
