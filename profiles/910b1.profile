@@ -40,6 +40,7 @@ launch_comm_us 10          # published: single-operator mode
 launch_host_us 10          # guessed: as a collective, which the host starts as well
 graph_launch_us 1          # guessed: published only as small once the graph is dispatched
 graph_dispatch_us 700      # published: 0.6 to 0.8 ms for a whole graph
+graph_stream_us 0          # guessed: not public, part of the whole
 event_record_us 0.5        # guessed: not public
 event_wait_us 0.5          # guessed: not public
 

@@ -77,6 +77,7 @@ struct calibration_sweep {
     int n;
     double amount[WEIR__CURVE_POINTS];    /* bytes or flops of one operator */
     double waste[WEIR__CURVE_POINTS];     /* what the fullest core has of it, of the mean */
+    int nodes[WEIR__CURVE_POINTS];        /* of each stream */
     double us[WEIR__CURVE_POINTS];        /* of the graph on one stream */
     double beside_us[WEIR__CURVE_POINTS]; /* of as many nodes on each of several */
 };
@@ -98,6 +99,7 @@ struct calibration {
     double launch_us;              /* of an operator issued by itself */
     double graph_launch_us;        /* of an operator of a graph */
     double dispatch_us;            /* of a graph, for the host */
+    double stream_us;              /* of a graph, for the host, for each stream but one */
     double event_us;               /* from one stream to another */
     struct calibration_sweep sweeps[CALIBRATION_SWEEPS];
     int base; /* the type of their products, of calibration_types */
@@ -110,6 +112,9 @@ weir_status calibration_measure_sweeps(struct calibration *c, weir_device *dev,
                                        struct calibration_runs *runs, struct progress *progress);
 /* Adds inputs, nodes and outputs of a BODY_SWEEP. */
 weir_status calibration_build_sweep(const struct calibration_graph *what, weir_graph *g);
+/* What each stream of a graph but one costs it, as the smallest operators tell: theirs do nothing
+ * that others could wait for. */
+double calibration_stream_us(const struct calibration *c);
 /* The most of any size, an amount a microsecond; of memory what the largest reaches. */
 double calibration_peak(const struct calibration *c, int sweep);
 /* What an operator of the kind does in so many microseconds, by itself. */

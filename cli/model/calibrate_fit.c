@@ -142,6 +142,7 @@ static weir_status write_profile(FILE *f, const void *user)
         {"graph_launch_us", curves ? 0 : c->graph_launch_us,
          curves ? "part of the curves" : "measured: a chain of small operators"},
         {"graph_dispatch_us", c->dispatch_us, "measured: a graph of one small operator"},
+        {"graph_stream_us", c->stream_us, "measured: small operators on four streams"},
         {"event_record_us", c->event_us / 2, "measured: half of a hop between streams"},
         {"event_wait_us", c->event_us / 2, "measured: half of a hop between streams"},
         {"error", c->held_out ? fmin(1, c->most_errors) : 0.15,

@@ -10,6 +10,9 @@
 #define LONGEST_US 8e3
 #define GELU_FLOPS 40 /* of an element, as its row in ops/unary.c has it */
 enum { FEW_ROWS = 16, SOME_ROWS = 256, COLUMNS = 512, STREAMS = 4, HEADS = 16, HEAD_SIZE = 128 };
+/* Weights of a model come from memory, not from a cache: so many bytes of others come between two
+ * uses of one, if that takes no more than so many. */
+enum { MOST_WEIGHTS = 32, COLD_BYTES = 160 << 20 };
 
 static const struct {
     const char *name;
@@ -71,6 +74,24 @@ static double amount(int sweep, double n, weir_dtype dtype)
 
 /* ---- graphs ---- */
 
+/* How many inputs there are beside the one that goes along the chain. */
+static int others(const struct calibration_graph *what)
+{
+    return what->nodes > sweeps[what->sweep].nodes ? what->nodes : 2;
+}
+
+/* Nodes of a chain of products of a few rows. */
+static int nodes_of(int sweep, int64_t n, weir_dtype dtype, int cores)
+{
+    int64_t bytes = n * n * (int64_t)weir_dtype_size(dtype);
+    int64_t weights = (COLD_BYTES + bytes - 1) / bytes;
+
+    if (sweep != SWEEP_WEIGHTS || cores < CALIBRATION_MANY_CORES)
+        return sweeps[sweep].nodes;
+    weights = weights > MOST_WEIGHTS ? MOST_WEIGHTS : weights;
+    return weights > sweeps[sweep].nodes ? (int)weights : sweeps[sweep].nodes;
+}
+
 static weir_status next(int sweep, int i, weir_tensor *const *w, weir_tensor *y, weir_tensor **out)
 {
     const weir_attention_options options = {.scale = 1};
@@ -83,7 +104,7 @@ static weir_status next(int sweep, int i, weir_tensor *const *w, weir_tensor *y,
     case SWEEP_WEIGHTS:
     case SWEEP_PRODUCTS:
     case SWEEP_DEPTH:
-        return weir_matmul(y, w[i % 2], out);
+        return weir_matmul(y, w[i], out);
     case SWEEP_VECTOR:
         return weir_gelu(y, out);
     default:
@@ -91,7 +112,7 @@ static weir_status next(int sweep, int i, weir_tensor *const *w, weir_tensor *y,
     }
 }
 
-/* One stream's inputs: what goes along the chain, and two others. */
+/* One stream's inputs: what goes along the chain, and the others. */
 static weir_status inputs(const struct calibration_graph *what, weir_graph *g, int stream,
                           weir_tensor **in)
 {
@@ -102,7 +123,7 @@ static weir_status inputs(const struct calibration_graph *what, weir_graph *g, i
     bool four = what->sweep == SWEEP_ATTENTION;
     weir_status st = WEIR_OK;
 
-    for (int i = 0; i < 3 && !st; i++) {
+    for (int i = 0; i < 1 + others(what) && !st; i++) {
         const int64_t *shape = four                                 ? heads
                                : what->sweep == SWEEP_DEPTH         ? (!i       ? deep
                                                                        : i == 1 ? wide
@@ -130,7 +151,7 @@ static weir_status chain(const struct calibration_graph *what, int stream, weir_
     for (int i = 0; i < what->nodes && !st; i++) {
         weir_tensor *made = NULL;
 
-        st = next(what->sweep, i, in + 1, *y, &made);
+        st = next(what->sweep, i % others(what), in + 1, *y, &made);
         weir_tensor_release(*y);
         *y = made;
     }
@@ -141,7 +162,7 @@ static weir_status chain(const struct calibration_graph *what, int stream, weir_
 
 weir_status calibration_build_sweep(const struct calibration_graph *what, weir_graph *g)
 {
-    weir_tensor *in[STREAMS][3] = {{NULL}}, *y[STREAMS] = {NULL};
+    weir_tensor *in[STREAMS][1 + MOST_WEIGHTS] = {{NULL}}, *y[STREAMS] = {NULL};
     weir_status st = WEIR_OK, ended;
 
     for (int s = 0; s < what->streams && !st; s++)
@@ -160,7 +181,7 @@ weir_status calibration_build_sweep(const struct calibration_graph *what, weir_g
             st = weir_graph_output(g, name, y[s]);
         if (y[s])
             weir_tensor_release(y[s]);
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i < 1 + others(what); i++)
             if (in[s][i])
                 weir_tensor_release(in[s][i]);
     }
@@ -192,7 +213,8 @@ static weir_status measure(int sweep, weir_device *dev, weir_dtype dtype, int co
         struct calibration_graph g = {.name = sweeps[sweep].name,
                                       .body = BODY_SWEEP,
                                       .sweep = sweep,
-                                      .nodes = sweeps[sweep].nodes,
+                                      .nodes =
+                                          nodes_of(sweep, sweeps[sweep].sizes[i], dtype, cores),
                                       .streams = 1,
                                       .n = sweeps[sweep].sizes[i],
                                       .dtype = dtype};
@@ -202,6 +224,7 @@ static weir_status measure(int sweep, weir_device *dev, weir_dtype dtype, int co
         g.streams = STREAMS;
         if ((st = time_twice(&g, dev, runs, &out->beside_us[i])))
             return st;
+        out->nodes[i] = g.nodes;
         out->amount[i] = amount(sweep, (double)g.n, dtype);
         out->waste[i] = sweep == SWEEP_ATTENTION ? waste((double)g.n, cores) : 1;
         out->n++;
@@ -239,8 +262,21 @@ static double one_us(const struct calibration *c, int sweep, int i, bool beside)
 {
     const struct calibration_sweep *s = &c->sweeps[sweep];
     double all = beside ? s->beside_us[i] : s->us[i];
+    double start = c->dispatch_us + (beside ? (STREAMS - 1) * c->stream_us : 0);
 
-    return fmax(all - c->dispatch_us, 0.1 * all) / sweeps[sweep].nodes / (beside ? STREAMS : 1);
+    return fmax(all - start, 0.1 * all) / s->nodes[i] / (beside ? STREAMS : 1);
+}
+
+double calibration_stream_us(const struct calibration *c)
+{
+    double least = INFINITY;
+
+    if (c->cores < CALIBRATION_MANY_CORES)
+        return 0; /* there they wait for each other */
+    for (int s = 0; s < CALIBRATION_SWEEPS; s++)
+        if (c->sweeps[s].n)
+            least = fmin(least, (c->sweeps[s].beside_us[0] - c->sweeps[s].us[0]) / (STREAMS - 1));
+    return isinf(least) ? 0 : fmax(0, least);
 }
 
 double calibration_peak(const struct calibration *c, int sweep)

@@ -173,6 +173,7 @@ static void fit(struct outcome *o)
 
     c->graph_launch_us = fmax(0, (us[AT_TINY] - us[AT_ONE]) / (CHAIN - 1));
     c->dispatch_us = fmax(0, us[AT_ONE] - c->graph_launch_us);
+    c->stream_us = calibration_stream_us(c);
     c->event_us = fmax(0, (us[AT_HOPS] - us[AT_TINY]) / (CHAIN - 1));
     for (int i = 0; i < CALIBRATION_TYPES; i++) {
         if (isnan(us[at[i]])) {
@@ -282,6 +283,7 @@ static void print_json(const struct outcome *o)
     json_number(&j, "launch_us", o->c.launch_us);
     json_number(&j, "graph_launch_us", o->c.graph_launch_us);
     json_number(&j, "dispatch_us", o->c.dispatch_us);
+    json_number(&j, "stream_us", o->c.stream_us);
     json_number(&j, "event_us", o->c.event_us);
     json_object_end(&j);
     json_array(&j, "curves");
@@ -292,6 +294,7 @@ static void print_json(const struct outcome *o)
         for (int i = 0; i < w->n; i++) {
             json_object(&j, NULL);
             json_number(&j, "amount", w->amount[i]);
+            json_int(&j, "nodes", w->nodes[i]);
             json_number(&j, "us", w->us[i]);
             json_number(&j, "beside_us", w->beside_us[i]);
             json_object_end(&j);
@@ -360,8 +363,9 @@ static void print_report(const struct outcome *o)
                    weir_dtype_name(calibration_types[i]), c->matrix_gflops[i]);
     printf("  vector rate       %10.3f Gflop/s a core\n", c->vector_gflops);
     printf("  memory            %10.3f GB/s one core, %.3f all\n", c->core_gb_s, c->memory_gb_s);
-    printf("  launch            %10.3f us, %.3f in a graph, %.3f for a graph\n", c->launch_us,
-           c->graph_launch_us, c->dispatch_us);
+    printf(
+        "  launch            %10.3f us, %.3f in a graph, %.3f for a graph, %.3f for each stream\n",
+        c->launch_us, c->graph_launch_us, c->dispatch_us, c->stream_us);
     printf("  hop by an event   %10.3f us\n", c->event_us);
     print_table(o);
     printf(

@@ -49,6 +49,7 @@
     X(launch_host_us, 0, 1e6, "before a host operator")                                  \
     X(graph_launch_us, 0, 1e6, "before an operator of a graph")                          \
     X(graph_dispatch_us, 0, 1e7, "of the host, before a whole graph")                    \
+    X(graph_stream_us, 0, 1e6, "the same, more for each stream beyond its first")        \
     X(event_record_us, 0, 1e6, "on the stream that records")                             \
     X(event_wait_us, 0, 1e6, "on the stream that waits, once the event is there")        \
     X(stream_limit, 1, 1e6, "streams of a device")                                       \

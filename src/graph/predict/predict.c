@@ -86,6 +86,18 @@ done:
     return st;
 }
 
+/* What the host does before the run, of the rank with the most streams. */
+static uint64_t dispatch(const struct weir__prediction *p, const struct weir__model *model)
+{
+    uint32_t streams = 1;
+
+    for (uint32_t i = 0; i < p->ngraphs; i++)
+        if (p->graphs[i].program.nstreams > streams)
+            streams = p->graphs[i].program.nstreams;
+    return weir__model_overhead(model, model->profile.graph_dispatch_us +
+                                           (streams - 1) * model->profile.graph_stream_us);
+}
+
 weir_status weir__predict(weir_graph *const *graphs, uint32_t nranks,
                           const struct weir__predict_options *options, struct weir__prediction *out)
 {
@@ -111,7 +123,7 @@ weir_status weir__predict(weir_graph *const *graphs, uint32_t nranks,
 
         out->error = fmax(out->error, model->profile.error * share);
     }
-    out->dispatch = weir__model_overhead(model, model->profile.graph_dispatch_us);
+    out->dispatch = dispatch(out, model);
     weir__rendezvous_table_fini(&rendezvous);
     if (st)
         weir__prediction_fini(out);
