@@ -69,10 +69,17 @@ def of_class(module, name, thing):
 
 def of_source(name):
     """A module that cannot be imported here, by what its source says."""
-    path = pathlib.Path(importlib.import_module("weir").__file__).parent / (name.removeprefix("weir.") + ".py")
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    path = pathlib.Path(importlib.import_module("weir").__file__).parent / name.removeprefix("weir.")
+    files = sorted(path.glob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
+    trees = {file.stem: ast.parse(file.read_text(encoding="utf-8")) for file in files}
+    tree = trees.get("__init__") or trees[path.name]
+    # Of a package, what it hands on.
+    wanted = {e.value for n in tree.body if isinstance(n, ast.Assign) and getattr(n.targets[0], "id", "") == "__all__"
+              for e in n.value.elts}
+    nodes = [n for t in trees.values() for n in t.body
+             if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and (t is tree or n.name in wanted)]
     out = [f"## {name}", "", body(ast.get_docstring(tree) or ""), ""]
-    for node in sorted((n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))), key=lambda n: n.name):
+    for node in sorted(nodes, key=lambda n: n.name):
         text = ast.get_docstring(node)
         if not is_public(node.name) or not text:
             continue
@@ -96,7 +103,7 @@ def of_module(name):
         if inspect.ismodule(thing) or not callable(thing):
             continue
         # What a module merely imports is described at its home.
-        if name == "weir" and not home.startswith("weir") and home != "builtins" or name != "weir" and home != name:
+        if name == "weir" and not home.startswith("weir") and home != "builtins" or name != "weir" and home != name and not home.startswith(f"{name}."):
             continue
         if not inspect.getdoc(thing):
             continue

@@ -96,6 +96,8 @@ weir_status weir__pb_value_open(struct weir__pb_value *v, struct weir__pb_file *
     v->decoded = NULL;
     v->outer = f->text;
     v->outer.size = a->end;
+    if ((st = weir__pb_source_need(f->text.source, a->begin, a->end)))
+        return st;
     rewind_value(v);
     single = !(st = weir__pb_next(&v->reader, &first)) && first.kind == WEIR__PB_STRING &&
              !(st = weir__pb_next(&v->reader, &second)) && second.kind == WEIR__PB_END;

@@ -249,24 +249,80 @@ static weir_status read_node(struct weir__pb_file *f, struct weir__pb_reader *r,
     return WEIR_OK;
 }
 
-weir_status weir__pb_file_parse(struct weir__pb_file *f, const char *where, const char *data,
-                                size_t size)
+/* What stands outside of nodes: a node, or another field, which means nothing here. */
+static weir_status read_field(struct weir__pb_file *f, struct weir__pb_reader *r,
+                              struct weir__pb_event *e)
 {
-    struct weir__pb_reader r;
-    struct weir__pb_event e;
+    weir_status st = weir__pb_next(r, e);
+
+    if (st || e->kind != WEIR__PB_OPEN)
+        return st;
+    return weir__pb_is_named(e, "node") ? read_node(f, r, e->at) : weir__pb_skip(r, NULL);
+}
+
+/* Brings more of the text, which is needed from `at` on: a piece, or as much again if what begins
+ * there is larger than that. */
+static weir_status bring_more(struct weir__pb_file *f, size_t at)
+{
+    struct weir__pb_text *t = &f->text;
+    size_t whole = weir__pb_source_size(t->source), had = t->size - at;
+    size_t want = t->size + (had > WEIR__PB_PIECE ? had : WEIR__PB_PIECE);
     weir_status st;
 
-    *f = (struct weir__pb_file){.text = {.where = where, .data = data, .size = size}};
-    if (size > UINT32_MAX)
-        return weir__fail(WEIR_EPARSE, "%s is larger than 4 GiB, which no graph file is", where);
+    want = want < whole ? want : whole;
+    weir__pb_source_keep(t->source, at, want);
+    if ((st = weir__pb_source_need(t->source, at, want)))
+        return st;
+    t->size = want;
+    t->partial = want < whole;
+    return WEIR_OK;
+}
+
+/* A field that reaches the end of what is there, or makes no sense so far, is read again with more
+ * of the text. */
+static weir_status parse(struct weir__pb_file *f)
+{
+    struct weir__pb_reader r;
+    struct weir__pb_event e = {.kind = WEIR__PB_OPEN};
+    weir_status st = WEIR_OK;
+
     weir__pb_reader_init(&r, &f->text);
-    while (!(st = weir__pb_next(&r, &e)) && e.kind != WEIR__PB_END) {
-        if (e.kind == WEIR__PB_OPEN)
-            st = weir__pb_is_named(&e, "node") ? read_node(f, &r, e.at) : weir__pb_skip(&r, NULL);
-        if (st)
-            break;
+    while (!st && e.kind != WEIR__PB_END) {
+        size_t at = r.at;
+        int nodes = f->nnodes, refs = f->nrefs, attrs = f->nattrs;
+
+        st = read_field(f, &r, &e);
+        if (!f->text.partial || (st && st != WEIR_EPARSE) || (!st && r.at < f->text.size))
+            continue;
+        f->nnodes = nodes;
+        f->nrefs = refs;
+        f->nattrs = attrs;
+        weir__pb_reader_init(&r, &f->text);
+        r.at = at;
+        e.kind = WEIR__PB_OPEN;
+        st = bring_more(f, at);
     }
+    weir__pb_source_keep(f->text.source, 0, 0);
     if (st)
         weir__pb_file_fini(f);
     return st;
+}
+
+weir_status weir__pb_file_parse(struct weir__pb_file *f, const char *where, const char *data,
+                                size_t size)
+{
+    *f = (struct weir__pb_file){.text = {.where = where, .data = data, .size = size}};
+    if (size > UINT32_MAX)
+        return weir__fail(WEIR_EPARSE, "%s is larger than 4 GiB, which no graph file is", where);
+    return parse(f);
+}
+
+weir_status weir__pb_file_parse_source(struct weir__pb_file *f, const char *where,
+                                       struct weir__pb_source *source)
+{
+    *f = (struct weir__pb_file){.text = {.where = where,
+                                         .data = weir__pb_source_data(source),
+                                         .source = source,
+                                         .partial = true}};
+    return parse(f);
 }

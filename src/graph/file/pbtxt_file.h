@@ -53,6 +53,9 @@ struct weir__pb_file {
  * returns  WEIR_EPARSE with the place, or for a text of 4 GiB or more. */
 weir_status weir__pb_file_parse(struct weir__pb_file *f, const char *where, const char *data,
                                 size_t size);
+/* The same of a source, which must stay open. */
+weir_status weir__pb_file_parse_source(struct weir__pb_file *f, const char *where,
+                                       struct weir__pb_source *source);
 void weir__pb_file_fini(struct weir__pb_file *f);
 
 /* Fails at the node, with its name in the message. */

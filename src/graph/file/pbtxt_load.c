@@ -4,12 +4,10 @@
 #include <locale.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/file.h"
 
-enum { MAX_FILE = 1 << 29 }; /* a million nodes */
+enum { LARGE_FILE = 1 << 24, MAX_FILE = 1 << 29 }; /* 16 MiB; a million nodes */
 
 /* ---- outputs ---- */
 
@@ -97,31 +95,6 @@ static weir_status load_node(struct weir__pb_loader *l, int index)
     return alias ? weir__pb_load_alias(l, n, m) : weir__pb_load_operator(l, n, m);
 }
 
-/* The text before the i-th node is used up if nodes have been taken in the file's order, and if
- * it is not an output's, which are taken last. Its pages go back in whole lines. */
-static void give_text_back(struct weir__pb_loader *l, int i)
-{
-    const size_t piece = (size_t)8 << 20, page = (size_t)sysconf(_SC_PAGESIZE);
-    struct weir__pb_text *text = &l->file.text;
-    size_t until = l->file.nodes[i].at, from = text->gone, line = from;
-    uintptr_t first, last;
-
-    if (l->order[i] != i || (i && is_outputs(&l->file.nodes[i - 1])))
-        l->text = NULL;
-    if (!l->text || until - from < piece)
-        return;
-    for (const char *at = text->data + from, *end = text->data + until;
-         (at = memchr(at, '\n', (size_t)(end - at)));) {
-        line = (size_t)(++at - text->data);
-        text->gone_lines++;
-    }
-    first = ((uintptr_t)l->text + from + page - 1) & ~(page - 1);
-    last = ((uintptr_t)l->text + line) & ~(page - 1);
-    if (first < last)
-        madvise((void *)first, last - first, MADV_DONTNEED);
-    text->gone = line;
-}
-
 /* Which results are data of others. */
 static weir_status find_read(struct weir__pb_loader *l)
 {
@@ -152,7 +125,9 @@ static weir_status load_nodes(struct weir__pb_loader *l)
     if (!l->made || !l->stamp)
         return weir__fail_nomem("%s: %d nodes", f->text.where, f->nnodes);
     for (int i = 0; i < f->nnodes && !st; i++) {
-        give_text_back(l, i);
+        size_t at = f->nodes[l->order[i]].at;
+
+        weir__pb_source_keep(f->text.source, at, at + 1);
         st = load_node(l, l->order[i]);
     }
     /* Results are what values hold in the end, wherever the file names them. */
@@ -162,19 +137,20 @@ static weir_status load_nodes(struct weir__pb_loader *l)
     return st;
 }
 
-/* `own`: the text is of no use to the caller afterwards. */
-static weir_status load_text(weir_device *dev, char *text, size_t size, const char *where, bool own,
-                             weir_graph **out)
+/* The text, or a source of it. */
+static weir_status load_text(weir_device *dev, const char *text, size_t size,
+                             struct weir__pb_source *source, const char *where, weir_graph **out)
 {
     locale_t plain = newlocale(LC_ALL_MASK, "C", NULL), before;
-    struct weir__pb_loader l = {.text = own ? text : NULL};
+    struct weir__pb_loader l = {0};
     weir_status st;
 
     *out = NULL;
     if (!plain)
         return weir__fail_nomem("the locale to read %s in", where ? where : "a graph");
     before = uselocale(plain); /* numbers have a point, whatever the program's locale says */
-    st = weir__pb_file_parse(&l.file, where ? where : "graph", text, size);
+    st = source ? weir__pb_file_parse_source(&l.file, where, source)
+                : weir__pb_file_parse(&l.file, where ? where : "graph", text, size);
     if (!st && !(st = weir_graph_create(dev, &l.g)))
         st = load_nodes(&l);
     if (st) {
@@ -203,7 +179,7 @@ weir_status weir_graph_load(weir_device *dev, const char *text, size_t size, con
     WEIR__NEED(dev, "dev");
     WEIR__NEED(out, "out");
 
-    return load_text(dev, (char *)text, size, where, false, out);
+    return load_text(dev, text, size, NULL, where, out);
 }
 
 weir_status weir__pb_read(const char *path, char **data, size_t *size)
@@ -217,13 +193,17 @@ weir_status weir_graph_load_file(weir_device *dev, const char *path, weir_graph 
     WEIR__NEED(path, "path");
     WEIR__NEED(out, "out");
 
-    char *data;
-    size_t size;
-    weir_status st = weir__pb_read(path, &data, &size);
+    struct weir__pb_source *source;
+    char *data = NULL;
+    size_t size = 0;
+    weir_status st;
 
     *out = NULL;
-    if (!st)
-        st = load_text(dev, data, size, path, true, out);
+    if ((st = weir__pb_source_open(path, LARGE_FILE, MAX_FILE, &source)))
+        return st;
+    if (source || !(st = weir__pb_read(path, &data, &size)))
+        st = load_text(dev, data, size, source, path, out);
+    weir__pb_source_close(source);
     weir__free(data);
     return st;
 }

@@ -33,7 +33,6 @@ struct weir__pb_loader {
     int *stamp; /* by node of the graph: the last list it was put into */
     int list;
     int64_t zeros; /* bytes of constants that are not spelt out */
-    char *text;    /* that may be given back as it is used up; NULL if it may not */
     struct weir__pb_foreign {
         int count;
         struct weir__pb_attr_of {

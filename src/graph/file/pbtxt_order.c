@@ -180,6 +180,7 @@ weir_status weir__pb_labels(struct weir__pb_file *f, int *same)
         size_t at;
 
         same[i] = -1;
+        weir__pb_source_keep(f->text.source, f->nodes[i].at, f->nodes[i].at + 1);
         st = weir__pb_attr_string(f, &f->nodes[i], "_user_stream_label", &label[i]);
         if (st || !label[i] || !strcmp(label[i], "default"))
             continue;

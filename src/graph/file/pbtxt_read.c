@@ -19,9 +19,10 @@ struct weir__pb_excerpt weir__pb_make_excerpt(const char *data, size_t size)
 
 void weir__pb_place(const struct weir__pb_text *text, size_t at, size_t *line, size_t *column)
 {
-    *line = 1 + text->gone_lines;
-    *column = 1;
-    for (size_t i = text->gone; i < at && i < text->size; i++) {
+    *line = *column = 1;
+    if (weir__pb_source_need(text->source, 0, at))
+        return; /* somebody has cut the file meanwhile */
+    for (size_t i = 0; i < at && i < text->size; i++) {
         *column = text->data[i] == '\n' ? 1 : *column + 1;
         *line += text->data[i] == '\n';
     }
@@ -38,7 +39,7 @@ weir_status weir__pb_fail(const struct weir__pb_text *text, weir_status status, 
         at = text->outer_at;
         text = text->outer;
     }
-    if (!text->where)
+    if (!text->where || text->partial)
         return status;
     weir__pb_place(text, at, &line, &column);
     va_start(args, format);

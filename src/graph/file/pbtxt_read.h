@@ -7,7 +7,7 @@
 #ifndef WEIR_GRAPH_FILE_PBTXT_READ_H
 #define WEIR_GRAPH_FILE_PBTXT_READ_H
 
-#include "base/base.h"
+#include "graph/file/pbtxt_source.h"
 
 #define WEIR__PB_MAX_DEPTH 64
 
@@ -18,7 +18,8 @@ struct weir__pb_text {
     size_t size;
     const struct weir__pb_text *outer; /* the text whose string this is, or NULL */
     size_t outer_at;
-    size_t gone, gone_lines; /* what stood at its beginning and was given back: whole lines */
+    struct weir__pb_source *source; /* that brings what is not there; NULL: all of it is */
+    bool partial;                   /* more is to come: failures leave no message */
 };
 
 /* Line and column of a byte, from 1. */

@@ -1,0 +1,28 @@
+/* The text of a large graph file, of which only the pieces in use are in memory: a million nodes
+ * are some 250 MB of text. It is read twice, and must be the same both times. */
+#ifndef WEIR_GRAPH_FILE_PBTXT_SOURCE_H
+#define WEIR_GRAPH_FILE_PBTXT_SOURCE_H
+
+#include "base/base.h"
+
+#define WEIR__PB_PIECE ((size_t)4 << 20)
+
+struct weir__pb_source;
+
+/* *out is NULL if the file is smaller than `least` bytes or cannot be read twice, as a pipe cannot.
+ * returns  WEIR_EPARSE for one of more than `most` bytes; WEIR_ENOMEM. */
+weir_status weir__pb_source_open(const char *path, size_t least, size_t most,
+                                 struct weir__pb_source **out);
+void weir__pb_source_close(struct weir__pb_source *s);
+
+/* Where the text is, as far as it is there. */
+const char *weir__pb_source_data(const struct weir__pb_source *s);
+size_t weir__pb_source_size(const struct weir__pb_source *s);
+
+/* Bytes [from, to) are there afterwards. NULL is a text that is there as a whole.
+ * returns  WEIR_EIO, also if the file is not what it was. */
+weir_status weir__pb_source_need(struct weir__pb_source *s, size_t from, size_t to);
+/* Of more than a few pieces only those with bytes of [from, to) stay. NULL is fine. */
+void weir__pb_source_keep(struct weir__pb_source *s, size_t from, size_t to);
+
+#endif
