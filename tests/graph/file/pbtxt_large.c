@@ -8,7 +8,12 @@
 #include "graph/file/pbtxt_helpers.h"
 #include "graph/file/pbtxt_source.h"
 
-enum { NODES = 600, FILLER = 32 << 10, WEIGHT = 640 << 10 /* elements: in hexadecimal 5 MiB */ };
+enum {
+    ROW = 128,
+    NODES = 600,
+    FILLER = 32 << 10,
+    WEIGHT = 640 << 10 /* elements: in hexadecimal 5 MiB */
+};
 
 struct large {
     char path[64];
@@ -24,8 +29,10 @@ static struct large make_large(const char *tail)
     FILE *out = open_memstream(&l.text, &l.size);
     char *filler = malloc(FILLER + 1);
     int fd = mkstemp(l.path);
-    char before[16];
+    char before[16], row[8 * ROW + 1];
 
+    for (int k = 0; k < ROW; k++)
+        sprintf(row + 8 * k, "%02x00803f", k);
     memset(filler, 'x', FILLER);
     filler[FILLER] = 0;
     fputs("node { name: \"x\" op: \"Placeholder\" attr { key: \"dtype\" value { s: \"f32\" } } "
@@ -38,8 +45,8 @@ static struct large make_large(const char *tail)
                 "attr { "
                 "key: \"shape\" value { list { i: 655360 } } } attr { key: \"data\" value { s: \"",
                 out);
-            for (int k = 0; k < WEIGHT; k++)
-                fprintf(out, "%02x00803f", k % 251);
+            for (int k = 0; k < WEIGHT / ROW; k++)
+                fputs(row, out);
             fputs("\" } } }\n", out);
         }
         snprintf(before, sizeof before, "n%d", i - 1);
