@@ -7,13 +7,19 @@
 
 aclnnStatus call_run(const struct row *row, const union arg *args, aclrtStream stream)
 {
-    struct call c = {
-        .row = row, .args = args, .made = c.few, .cap = (int)(sizeof c.few / sizeof *c.few)};
     struct weir_cann_launch launch;
     aclError err = weir_cann_enter(stream, &launch);
+    struct call c; /* whose `few` is not cleared */
 
     if (err)
         return err;
+    c.row = row;
+    c.args = args;
+    c.err = 0;
+    c.nmade = 0;
+    c.made = c.few;
+    c.cap = (int)(sizeof c.few / sizeof *c.few);
+    c.narrows = NULL;
     c.stream = launch.stream;
     c.handle = stream;
     c.dev = weir_stream_device(launch.stream);
@@ -60,22 +66,28 @@ bool call_ok(struct call *c, weir_status status)
     return false;
 }
 
+/* Room for more than `few`. */
+static bool grow(struct call *c)
+{
+    tensor **more = malloc((size_t)c->cap * 2 * sizeof *more);
+
+    if (!more)
+        return false;
+    memcpy(more, c->made, (size_t)c->nmade * sizeof *more);
+    if (c->made != c->few)
+        free(c->made);
+    c->made = more;
+    c->cap *= 2;
+    return true;
+}
+
 tensor *own(struct call *c, tensor *t)
 {
     if (!t)
         return NULL;
-    if (c->nmade == c->cap) {
-        tensor **more = malloc((size_t)c->cap * 2 * sizeof *more);
-
-        if (!more) {
-            weir_tensor_release(t);
-            return call_fail(c, "out of host memory");
-        }
-        memcpy(more, c->made, (size_t)c->nmade * sizeof *more);
-        if (c->made != c->few)
-            free(c->made);
-        c->made = more;
-        c->cap *= 2;
+    if (__builtin_expect(c->nmade == c->cap, 0) && !grow(c)) {
+        weir_tensor_release(t);
+        return call_fail(c, "out of host memory");
     }
     return c->made[c->nmade++] = t;
 }

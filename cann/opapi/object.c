@@ -126,53 +126,29 @@ void object_drop(const void *object)
 
 /* ---- types ---- */
 
-/* A type that weir lacks may have one as wide, in which its bits are moved. */
-static const struct {
-    signed char weir;
-    const char *name;
-    signed char carrier;
-} types[] = {
-    [ACL_FLOAT] = {WEIR_F32, "float", WEIR_F32},
-    [ACL_FLOAT16] = {WEIR_F16, "float16", WEIR_F16},
-    [ACL_INT8] = {WEIR_I8, "int8", WEIR_I8},
-    [ACL_INT32] = {WEIR_I32, "int32", WEIR_I32},
-    [ACL_UINT8] = {WEIR_U8, "uint8", WEIR_U8},
-    [ACL_INT16] = {-1, "int16", WEIR_F16},
-    [ACL_UINT16] = {-1, "uint16", WEIR_F16},
-    [ACL_UINT32] = {-1, "uint32", WEIR_I32},
-    [ACL_INT64] = {WEIR_I64, "int64", WEIR_I64},
-    [ACL_UINT64] = {-1, "uint64", WEIR_I64},
-    [ACL_DOUBLE] = {WEIR_F64, "double", WEIR_F64},
-    [ACL_BOOL] = {WEIR_BOOL, "bool", WEIR_BOOL},
-    [ACL_STRING] = {-1, "string", -1},
-    [ACL_COMPLEX64] = {-1, "complex64", WEIR_I64},
-    [ACL_COMPLEX128] = {-1, "complex128", -1},
-    [ACL_BF16] = {WEIR_BF16, "bfloat16", WEIR_BF16},
-    [ACL_INT4] = {-1, "int4", -1},
+const struct acl_type acl_types[ACL_TYPES] = {
+    [ACL_FLOAT] = {"float", WEIR_F32, WEIR_F32, WEIR_F32},
+    [ACL_FLOAT16] = {"float16", WEIR_F16, WEIR_F16, WEIR_F16},
+    [ACL_INT8] = {"int8", WEIR_I8, WEIR_I8, WEIR_I8},
+    [ACL_INT32] = {"int32", WEIR_I32, WEIR_I32, WEIR_I32},
+    [ACL_UINT8] = {"uint8", WEIR_U8, WEIR_U8, WEIR_U8},
+    [ACL_INT16] = {"int16", -1, WEIR_I32, WEIR_F16},
+    [ACL_UINT16] = {"uint16", -1, WEIR_I32, WEIR_F16},
+    [ACL_UINT32] = {"uint32", -1, -1, WEIR_I32},
+    [ACL_INT64] = {"int64", WEIR_I64, WEIR_I64, WEIR_I64},
+    [ACL_UINT64] = {"uint64", -1, -1, WEIR_I64},
+    [ACL_DOUBLE] = {"double", WEIR_F64, WEIR_F64, WEIR_F64},
+    [ACL_BOOL] = {"bool", WEIR_BOOL, WEIR_BOOL, WEIR_BOOL},
+    [ACL_STRING] = {"string", -1, -1, -1},
+    [ACL_COMPLEX64] = {"complex64", -1, -1, WEIR_I64},
+    [ACL_COMPLEX128] = {"complex128", -1, -1, -1},
+    [ACL_BF16] = {"bfloat16", WEIR_BF16, WEIR_BF16, WEIR_BF16},
+    [ACL_INT4] = {"int4", -1, -1, -1},
 };
-
-int type_of_acl(aclDataType type)
-{
-    return (unsigned)type < sizeof types / sizeof *types && types[type].name ? types[type].weir
-                                                                             : -1;
-}
-
-int computed_of_acl(aclDataType type)
-{
-    return type_is_narrow(type) ? WEIR_I32 : type_of_acl(type);
-}
-
-int carrier_of_acl(aclDataType type)
-{
-    int own = type_of_acl(type);
-
-    return own >= 0 || strcmp(acl_type_name(type), "unknown") == 0 ? own : types[type].carrier;
-}
 
 const char *acl_type_name(aclDataType type)
 {
-    return (unsigned)type < sizeof types / sizeof *types && types[type].name ? types[type].name
-                                                                             : "unknown";
+    return (unsigned)type < ACL_TYPES && acl_types[type].name ? acl_types[type].name : "unknown";
 }
 
 /* ---- tensors ---- */

@@ -96,16 +96,33 @@ static inline bool object_is(const void *object, enum object_kind kind)
     return object && ((const struct object *)object)->kind == (uint32_t)kind;
 }
 
-/* weir's type for an AscendCL one, -1 if there is none. */
-int type_of_acl(aclDataType type);
-/* The same, or the type in which operators compute with it: 16-bit integers as i32 (narrow.h). */
-int computed_of_acl(aclDataType type);
+/* weir's types for AscendCL's; -1 if there is none. */
+struct acl_type {
+    const char *name;
+    signed char weir;
+    signed char
+        computed;        /* in which operators compute with it: 16-bit integers as i32 (narrow.h) */
+    signed char carrier; /* of as many bytes, in which its bits can be moved */
+};
+enum { ACL_TYPES = ACL_INT4 + 1 };
+extern const struct acl_type acl_types[ACL_TYPES];
+
+static inline int type_of_acl(aclDataType type)
+{
+    return (unsigned)type < ACL_TYPES && acl_types[type].name ? acl_types[type].weir : -1;
+}
+static inline int computed_of_acl(aclDataType type)
+{
+    return (unsigned)type < ACL_TYPES && acl_types[type].name ? acl_types[type].computed : -1;
+}
+static inline int carrier_of_acl(aclDataType type)
+{
+    return (unsigned)type < ACL_TYPES && acl_types[type].name ? acl_types[type].carrier : -1;
+}
 static inline bool type_is_narrow(aclDataType type)
 {
     return type == ACL_INT16 || type == ACL_UINT16;
 }
-/* weir's type, or one of as many bytes in which bits can be moved; -1 if there is none. */
-int carrier_of_acl(aclDataType type);
 /* "float16" and so on; "unknown" for a number that is no type. */
 const char *acl_type_name(aclDataType type);
 
