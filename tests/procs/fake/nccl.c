@@ -39,7 +39,7 @@ struct meeting {
 struct comm {
     struct meeting *m;
     int ranks, rank, fd;
-    uint64_t barriers, calls;
+    uint64_t barriers, calls, whole; /* calls; those that all ranks make */
     _Atomic int error;
     bool blocks;
     _Atomic int busy;  /* so often it still says that it is in progress */
@@ -282,7 +282,7 @@ static int call(const struct call *draft, void *stream)
     }
     k = malloc(sizeof *k);
     *k = *draft;
-    k->number = c->calls;
+    k->number = ++c->whole;
     return said(c, queue(stream, run_call, k));
 }
 

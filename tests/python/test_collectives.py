@@ -1,0 +1,70 @@
+"""Collectives between processes against NumPy, by every engine that there is."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+RANK = pathlib.Path(__file__).with_name("collectives_rank.py")
+BUILDS = pathlib.Path(__file__).parents[2] / "build"
+
+
+def run(launcher, *words, **environment):
+    done = subprocess.run(
+        [*launcher, sys.executable, str(RANK), *words],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def weir_launch(ranks):
+    return [sys.executable, "-m", "weir", "launch", "-n", str(ranks)]
+
+
+def fake(name):
+    """A library of the build's tests."""
+    found = [path for path in (BUILDS / build / "tests" / name for build in ("release", "rel")) if path.exists()]
+    if not found:
+        pytest.skip(f"{name} is not built")
+    return str(found[0])
+
+
+def fake_gpu():
+    cuda = fake("libfake_cuda.so")
+    return {"WEIR_LIBCUDA": cuda, "WEIR_LIBNVRTC": cuda, "WEIR_LIBCUBLASLT": cuda, "WEIR_CACHE_DIR": "/dev/null/none"}
+
+
+def test_shared_memory():
+    run(weir_launch(3), "cpu:cores=2", WEIR_ENGINE="shm")
+
+
+def test_shared_memory_of_gpus():
+    run(weir_launch(2), "cuda:0", "float32,float16,int64", WEIR_ENGINE="shm", **fake_gpu())
+
+
+def test_nccl():
+    nccl = fake("libfake_nccl.so")
+    run(weir_launch(2), "cuda:0", "float32,int64,int8", WEIR_ENGINE="nccl", WEIR_LIBNCCL=nccl, **fake_gpu())
+
+
+def test_open_mpi(tmp_path):
+    launcher = os.environ.get("TEST_OPEN_MPI") or shutil.which("mpirun.openmpi")
+    if not launcher:
+        pytest.skip("mpirun.openmpi is not in PATH, and TEST_OPEN_MPI does not name it")
+    command = [launcher, "--allow-run-as-root", "--oversubscribe", "-n", "2"]
+    run(command, "cpu:cores=2", WEIR_ENGINE="mpi", TMPDIR=str(tmp_path))
+
+
+def test_mpich():
+    launcher = os.environ.get("TEST_MPICH") or shutil.which("mpiexec.hydra")
+    if not launcher:
+        pytest.skip("mpiexec.hydra is not in PATH, and TEST_MPICH does not name it")
+    library = pathlib.Path(launcher).parent.parent / "lib" / "libmpi_abi.so.1"
+    found = {"WEIR_MPI": str(library)} if library.exists() else {}
+    run([launcher, "-n", "3"], "cpu:cores=2", WEIR_ENGINE="mpi", **found)
