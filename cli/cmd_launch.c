@@ -167,6 +167,16 @@ int weir_cmd_launch(int argc, char **argv)
     int listener, port, first = 1, status, words;
     char *end;
 
+    for (int i = 1; i < argc && *argv[i] == '-' && strcmp(argv[i], "--"); i++) {
+        if (!strncmp(argv[i], "--hosts", 7)) {
+            fputs(
+                "weir launch: --hosts: ranks are started on this machine only; on several by "
+                "mpirun, mpiexec or srun, with the files in examples/launch (docs/processes.md)\n",
+                stderr);
+            return EXIT_USAGE;
+        }
+        i += !strcmp(argv[i], "-n");
+    }
     /* The program's own options are not ours: they begin with its name. */
     if (argc > 1 && !strcmp(argv[1], "-n") && argc > 2) {
         count = argv[2];

@@ -4,6 +4,7 @@
 #include "kids.h"
 
 #include <arpa/inet.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -35,15 +36,39 @@ static void call_until_error(weir_group *g, weir_device *dev, int64_t n)
         }
     }
     say("error %s\n", weir_last_error());
+    if (getenv("KID_LOG")) {
+        FILE *log = fopen(getenv("KID_LOG"), "a");
+
+        fprintf(log, "%s\n", weir_last_error());
+        fclose(log);
+    }
     CHECK(weir_group_state(g));
     weir_tensor_release(x);
 }
 
+static void *lose_self(void *user)
+{
+    int rank, how;
+    long us;
+
+    if (sscanf(getenv("KID_LOSE"), "%d %d %ld", &rank, &how, &us) == 3 && rank == *(int *)user) {
+        nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
+        kill(getpid(), how);
+    }
+    return NULL;
+}
+
+/* KID_LOSE="RANK SIGNAL MICROSECONDS": that rank sends it to itself then. */
 SCENARIO(calls)
 {
     weir_device *dev;
     weir_group *g = join(&dev, NULL);
+    static int me;
+    pthread_t thread;
 
+    me = weir_rank_index(weir_group_self(g));
+    if (getenv("KID_LOSE"))
+        CHECK(!pthread_create(&thread, NULL, lose_self, &me) && !pthread_detach(thread));
     call_until_error(g, dev, getenv("KID_LARGE") ? 1 << 20 : 10);
     leave(g, dev);
 }

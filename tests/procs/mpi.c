@@ -7,8 +7,10 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "comm/procs/mpi/api.h"
 
@@ -16,7 +18,7 @@ extern char **environ;
 
 struct family {
     const char *launcher, *variable, *library;
-    const char *options[4];
+    const char *options[6];
 };
 static const struct family open_mpi = {
     "mpirun.openmpi", "TEST_OPEN_MPI", "libmpi.so.40", {"--allow-run-as-root", "--oversubscribe"}};
@@ -105,6 +107,52 @@ static int launch(const struct family *f, int n, const char *scenario, char *tex
     CHECK(waitpid(pid, &status, 0) == pid);
     remove_folder(folder);
     return status;
+}
+
+/* How many lines of the file have that in them, once there are so many lines or none comes. */
+static int count_lines(const char *path, const char *part, int lines)
+{
+    char line[2000];
+    int all = 0, with = 0;
+
+    for (int i = 0; i < 2000 && all < lines; i++) {
+        FILE *file = fopen(path, "r");
+
+        for (all = with = 0; file && fgets(line, sizeof line, file); all++)
+            with += strstr(line, part) != NULL;
+        if (file)
+            fclose(file);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    return with;
+}
+
+/* Open MPI 4 and MPICH's launcher end the job themselves; Open MPI 5's, which TEST_OPEN_MPI5 names,
+ * lets the others go on. WEIR_SOAK=200 for as many. */
+TEST_TIMEOUT(procs_mpi, ranks_lost_at_random_points_by_open_mpi_5_are_named, 1200)
+{
+    static const struct family stays = {
+        "mpirun.openmpi5",
+        "TEST_OPEN_MPI5",
+        "libmpi.so.40",
+        {"--allow-run-as-root", "--oversubscribe", "--with-ft", "ulfm"}};
+    int runs = getenv("WEIR_SOAK") ? atoi(getenv("WEIR_SOAK")) : 1;
+    unsigned seed = 7;
+
+    for (int i = 0; i < runs; i++) {
+        int ranks = 2 + rand_r(&seed) % 3, victim = rand_r(&seed) % ranks;
+        char text[8000], lose[40], name[40], log[60];
+
+        snprintf(lose, sizeof lose, "%d %d %d", victim, SIGKILL, rand_r(&seed) % 20000);
+        snprintf(log, sizeof log, "/tmp/weir-test-mpi-%d-%d", (int)getpid(), i);
+        setenv("KID_LOSE", lose, 1);
+        setenv("KID_LOG", log, 1);
+        launch(&stays, ranks, "calls", text, sizeof text);
+        snprintf(name, sizeof name, "rank %d died", victim);
+        test_note("%s of %d ranks: %.600s", lose, ranks, text);
+        CHECK_EQ(count_lines(log, name, ranks - 1), ranks - 1);
+        unlink(log);
+    }
 }
 
 static void run_well(const struct family *f, int n, const char *scenario)

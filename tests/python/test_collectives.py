@@ -3,6 +3,7 @@
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
 
@@ -59,6 +60,21 @@ def test_open_mpi(tmp_path):
         pytest.skip("mpirun.openmpi is not in PATH, and TEST_OPEN_MPI does not name it")
     command = [launcher, "--allow-run-as-root", "--oversubscribe", "-n", "2"]
     run(command, "cpu:cores=2", WEIR_ENGINE="mpi", TMPDIR=str(tmp_path))
+
+
+def test_the_file_for_open_mpi_and_several_machines(tmp_path):
+    launcher = shutil.which("mpirun.openmpi")
+    if not launcher:
+        pytest.skip("mpirun.openmpi is not in PATH")
+    (tmp_path / "mpirun").symlink_to(launcher)
+    (tmp_path / "hosts").write_text("# the machines\nlocalhost slots=2\n")
+    script = BUILDS.parent / "examples" / "launch" / "mpirun.sh"
+    environment = {f"OMPI_ALLOW_RUN_AS_ROOT{more}": "1" for more in ("", "_CONFIRM")}
+    environment |= {"PATH": f"{tmp_path}:{os.environ['PATH']}", "TMPDIR": str(tmp_path)}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    run([script, tmp_path / "hosts", "2"], "cpu:cores=2", "float32", WEIR_ENGINE="mpi", WEIR_PORT=port, **environment)
 
 
 def test_mpich():

@@ -70,3 +70,6 @@ def test_launch_ends_with_the_status_of_the_rank_that_fails():
     assert "rank 1 ended with status 7" in done.stderr
     assert launch("-n", "0", "true").returncode == 2
     assert launch("-n", "2").returncode == 2
+    for words in (["--hosts", "a,b", "-n", "2", "true"], ["-n", "2", "--hosts=a,b", "true"]):
+        refused = launch(*words)
+        assert refused.returncode == 2 and "mpirun, mpiexec or srun" in refused.stderr
