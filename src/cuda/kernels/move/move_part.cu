@@ -2,12 +2,26 @@
 #include "kernel.cuh"
 #include "ops/host/part.h"
 
+/* Several loads are under way before the first store, which could be to the same memory for all
+ * that the compiler knows. */
 template <typename T>
 static __device__ inline void copy(const weir__piece &p, int64_t begin, int64_t end)
 {
-    for (int64_t i = begin / (int64_t)sizeof(T) + thread_index(); i < end / (int64_t)sizeof(T);
-         i += thread_count())
-        ((T *)p.to)[i] = ((const T *)p.from)[i];
+    const int64_t n = end / (int64_t)sizeof(T), step = thread_count();
+    const T *from = (const T *)p.from;
+    T *to = (T *)p.to;
+    int64_t i = begin / (int64_t)sizeof(T) + thread_index();
+
+    for (; i + 3 * step < n; i += 4 * step) {
+        T a = from[i], b = from[i + step], c = from[i + 2 * step], d = from[i + 3 * step];
+
+        to[i] = a;
+        to[i + step] = b;
+        to[i + 2 * step] = c;
+        to[i + 3 * step] = d;
+    }
+    for (; i < n; i += step)
+        to[i] = from[i];
 }
 
 extern "C" __global__ void move_part(const __grid_constant__ weir__move_part m)
