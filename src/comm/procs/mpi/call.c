@@ -348,25 +348,26 @@ static int find_dead(const struct weir__procs_group *p, const struct weir__rende
     WEIR__EACH_RANK(rank, &m->channel->members) {
         const struct weir__peer *peer = &p->world->peers[p->world_rank[rank]];
 
-        if (rank != p->self && peer->host == weir__host_id() &&
+        if (rank != p->self && peer->host == weir__host_id() && !atomic_load(&peer->gone) &&
             weir__process_state(peer->pid) == 'Z')
             return rank;
     }
     return -1;
 }
 
-/* MPI says that something failed: who died is looked for here, or said by the link; else MPI's words
- * must do. */
+/* MPI says that something failed. The link knows who died, and says so first: ranks that have heard
+ * it before are gone too. Else this host is asked, or MPI's words must do. */
 static enum weir__step stay_or_break(struct weir__procs_group *p, struct weir__rendezvous *m,
                                      struct weir__participant **woken)
 {
     const struct weir__visit *v = m->more;
-    int dead = v->mpi->failed_ns ? find_dead(p, m) : -1;
     char text[40];
+    int dead;
 
-    snprintf(text, sizeof text, "rank %d died", dead);
-    if (dead < 0 && (!v->mpi->failed_ns || weir__clock_ns() - v->mpi->failed_ns < PATIENCE_NS))
+    if (!v->mpi->failed_ns || weir__clock_ns() - v->mpi->failed_ns < PATIENCE_NS)
         return WEIR__STEP_WAITS;
+    dead = find_dead(p, m);
+    snprintf(text, sizeof text, "rank %d died", dead);
     weir__procs_break_over(p, m, WEIR_EUNAVAILABLE, dead < 0 ? v->mpi->error : text, woken);
     return WEIR__STEP_BROKE;
 }
