@@ -342,14 +342,17 @@ static void point_into_pieces(struct weir__procs_group *p, struct weir__rendezvo
     }
 }
 
-/* A member whose process is gone, as far as this host can see; -1: none. */
+/* A member that died, as far as the link or this host knows; -1: none. */
 static int find_dead(const struct weir__procs_group *p, const struct weir__rendezvous *m)
 {
-    WEIR__EACH_RANK(rank, &m->channel->members) {
+    WEIR__EACH_RANK(rank, &m->channel->members)
+    {
         const struct weir__peer *peer = &p->world->peers[p->world_rank[rank]];
+        int gone = atomic_load(&peer->gone);
 
-        if (rank != p->self && peer->host == weir__host_id() && !atomic_load(&peer->gone) &&
-            weir__process_state(peer->pid) == 'Z')
+        if (rank == p->self || gone == WEIR__GONE_LEFT)
+            continue;
+        if (gone || (peer->host == weir__host_id() && weir__process_state(peer->pid) == 'Z'))
             return rank;
     }
     return -1;
