@@ -174,6 +174,8 @@ tensor *op_min(struct call *c, tensor *x, const int *dims, int n, bool keep);
 tensor *op_softmax(struct call *c, tensor *x, int dim);
 tensor *op_argmax(struct call *c, tensor *x, int dim, bool keep);
 tensor *op_matmul(struct call *c, tensor *a, tensor *b);
+/* Rows of x by the weight of their group; `ends` stays on the device, bias may be NULL. */
+tensor *op_grouped_matmul(struct call *c, tensor *x, tensor *weight, tensor *ends, tensor *bias);
 tensor *op_gather(struct call *c, tensor *x, int dim, tensor *index);
 tensor *op_index_select(struct call *c, tensor *x, int dim, tensor *index);
 tensor *op_embedding(struct call *c, tensor *table, tensor *indices);

@@ -346,6 +346,13 @@ tensor *op_argmax(struct call *c, tensor *x, int dim, bool keep)
     return GIVE(weir_argmax(x, dim, keep, &out));
 }
 
+tensor *op_grouped_matmul(struct call *c, tensor *x, tensor *weight, tensor *ends, tensor *bias)
+{
+    tensor *out;
+
+    return weight && ends ? GIVE(weir_grouped_matmul(x, weight, ends, bias, &out)) : NULL;
+}
+
 tensor *op_matmul(struct call *c, tensor *a, tensor *b)
 {
     tensor *out = NULL;

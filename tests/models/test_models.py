@@ -1,9 +1,10 @@
-"""Models of transformers through torch.compile with weir, against eager PyTorch."""
+"""Models of transformers and diffusers through torch.compile with weir, against eager PyTorch."""
 
 import pytest
 import torch
 
 pytest.importorskip("transformers")
+pytest.importorskip("diffusers")
 import zoo  # noqa: E402
 
 import weir  # noqa: E402
@@ -58,8 +59,10 @@ def test_generated_tokens_are_eagers(name, kind, device):
     assert _generate(run, module, cache(), count) == _generate(module, module, cache(), count)
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt2", "bert"])
-def test_a_training_step_has_eagers_gradients(name):
+@pytest.mark.parametrize(
+    "name", ["llama", "gpt2", "bert", "vit", "whisper-encoder", "resnet-18", "qwen2-moe", "unet"]
+)
+def test_a_training_step_has_eagers_gradients_and_weirs_operators(name):
     def gradients(run, module):
         module.zero_grad(set_to_none=True)
         zoo.result(run(**inputs)).square().mean().backward()
@@ -67,9 +70,12 @@ def test_a_training_step_has_eagers_gradients(name):
 
     module, inputs = zoo.make(name)
     want = gradients(module, module)
-    got = gradients(torch.compile(module, backend=weir.get_npu_backend()), module)
+    backend = weir.get_npu_backend()
+    got = gradients(torch.compile(module, backend=backend), module)
     # What a result that nobody uses is made of has no gradient eagerly, and zeros compiled.
     assert got.keys() >= want.keys()
     assert not any(got[name].any() for name in got.keys() - want.keys())
     for parameter, gradient in want.items():
         torch.testing.assert_close(got[parameter], gradient, rtol=1e-3, atol=1e-6)
+    native, rest = backend.coverage.native.total(), backend.coverage.fallback.total()
+    assert native >= 0.9 * (native + rest), backend.coverage

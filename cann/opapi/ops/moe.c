@@ -1,4 +1,6 @@
 /* Mixtures of experts: choosing, sending rows to experts and back, products per expert. */
+#include <stdlib.h>
+
 #include "run.h"
 
 static const int last = 1;
@@ -340,6 +342,53 @@ static void grouped(struct call *c, int x_at, int weight, int bias, const int64_
     }
 }
 
+/* One x, one weight of three dims and one result of one type: nobody needs to know the groups but
+ * the device. */
+static bool stays_on_device(struct call *c, int out)
+{
+    tensor *x, *w, *b, *y;
+
+    if (items(c, 0) != 1 || items(c, 1) != 1 || items(c, out) != 1)
+        return false;
+    x = item(c, 0, 0);
+    w = item(c, 1, 0);
+    y = item(c, out, 0);
+    b = given(c, 2) && items(c, 2) ? item(c, 2, 0) : NULL;
+    if (b && numel(b) && (items(c, 2) != 1 || rank(b) != 2 || type(b) != type(x)))
+        return false;
+    return x && w && y && rank(x) == 2 && rank(w) == 3 && weir_dtype_is_float(type(x)) &&
+           type(w) == type(x) && type(y) == type(x) && size(w, 0) == numel(in(c, 8));
+}
+
+/* Sums of the first, the first two, ...: by a product, which every device has. */
+static tensor *add_up(struct call *c, tensor *counts)
+{
+    int64_t n = numel(counts), shape[2] = {n, n}, column[2] = {n, 1};
+    int32_t *below;
+    tensor *ones;
+
+    if (c->err || n > GROUPS_MAX || !(below = calloc((size_t)(n * n), sizeof *below))) {
+        (void)call_fail(c, "%lld groups are too many: %d fit", (long long)n, GROUPS_MAX);
+        return NULL;
+    }
+    for (int64_t i = 0; i < n * n; i++)
+        below[i] = i % n <= i / n;
+    ones = from_host(c, WEIR_I32, 2, shape, below);
+    free(below);
+    return flat(c, op_matmul(c, ones, reshape(c, cast(c, counts, WEIR_I32), 2, column)));
+}
+
+static void grouped_on_device(struct call *c, bool counts, int64_t activation, int out)
+{
+    tensor *b = given(c, 2) && items(c, 2) ? item(c, 2, 0) : NULL, *y;
+    tensor *ends = flat(c, in(c, 8));
+
+    ends = counts ? add_up(c, ends) : cast(c, ends, WEIR_I64);
+    y = op_grouped_matmul(c, item(c, 0, 0), item(c, 1, 0), ends, b && numel(b) ? b : NULL);
+    activate(c, &y, activation);
+    put_tensor(c, item(c, out, 0), y);
+}
+
 /* x, weight, bias, scale, offset, antiquant_scale, antiquant_offset, group_list, split, out */
 void run_grouped_matmul(struct call *c)
 {
@@ -368,6 +417,10 @@ void run_grouped_matmul_v4(struct call *c)
             (void)call_fail(c, "%s is not supported", c->row->operands[i].name);
     if (integer(c, 13) > 0)
         (void)call_fail(c, "groups along k are not supported");
+    if (given(c, 8) && numel(in(c, 8)) && stays_on_device(c, out)) {
+        grouped_on_device(c, integer(c, 14) != 0, integer(c, 15), out);
+        return;
+    }
     if (given(c, 8) && numel(in(c, 8))) {
         if (c->capturing) {
             (void)call_fail(c, "group_list is read by the host: it cannot be captured");
