@@ -78,6 +78,54 @@ static void check_rows(weir_device *dev, weir_dtype dtype, int64_t m, int64_t k,
     weir_tensor_release(out);
 }
 
+/* What a layer's weights get as gradients: both operands are cut along the rows that they lie in.
+ */
+static void check_depth(weir_device *dev, weir_dtype dtype, int64_t m, int64_t k, int64_t n,
+                        int groups, const int64_t *ends)
+{
+    weir_stream *s = weir_stream_default(dev);
+    int64_t count = groups, begin = 0;
+    weir_tensor *a = numbers(dev, dtype, 2, (int64_t[]){k, m}), *turned;
+    weir_tensor *b = numbers(dev, dtype, 2, (int64_t[]){k, n}), *at, *out;
+    float *got;
+
+    test_note("%s [%lld, %lld] by [%lld, %lld]", weir_dtype_name(dtype), (long long)m, (long long)k,
+              (long long)k, (long long)n);
+    CHECK_OK(weir_tensor_transpose(a, 0, 1, &turned));
+    CHECK_OK(weir_tensor_from(s, WEIR_I64, 1, &count, ends, &at));
+    CHECK_OK(weir_grouped_matmul(turned, b, at, NULL, &out));
+    got = read_floats(out, groups * m * n);
+    for (int g = 0; g < groups; begin = ends[g++])
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t j = 0; j < n; j++) {
+                int64_t want = 0;
+
+                for (int64_t q = begin; q < ends[g]; q++)
+                    want += number(q * m + i) * number(q * n + j);
+                if (got[(g * m + i) * n + j] != (float)want)
+                    FAIL("group %d, row %lld, column %lld is %g, not %lld", g, (long long)i,
+                         (long long)j, (double)got[(g * m + i) * n + j], (long long)want);
+            }
+    free(got);
+    weir_tensor_release(a);
+    weir_tensor_release(turned);
+    weir_tensor_release(b);
+    weir_tensor_release(at);
+    weir_tensor_release(out);
+}
+
+CONFORMANCE(grouped, depth_that_is_cut_gives_a_product_for_each_group)
+{
+    static const weir_dtype types[] = {WEIR_F32, WEIR_F16, WEIR_BF16};
+    static const int64_t ends[] = {0, 1, 70, 70, 199};
+
+    for (size_t i = 0; i < countof(types); i++) {
+        check_depth(dev, types[i], 40, 203, 136, 5, ends);
+        check_depth(dev, types[i], 136, 199, 64, 5, ends);
+        check_depth(dev, types[i], 7, 199, 9, 5, ends);
+    }
+}
+
 CONFORMANCE(grouped, groups_of_no_one_and_odd_numbers_of_rows_give_exact_sums)
 {
     static const weir_dtype types[] = {WEIR_F32, WEIR_F16, WEIR_BF16};
