@@ -1,6 +1,6 @@
 """Which share of each model's operators is weir's, and what the rest is.
 
-    python bench/python/coverage.py [--training] [MODEL ...]
+    python bench/python/coverage.py [--training] [--bfloat16] [MODEL ...]
 
 Needs transformers and diffusers (`make test-models` installs them). Also compares values with
 eager ones."""
@@ -16,8 +16,15 @@ import zoo
 import weir
 
 
-def forward(name):
+def made(name, dtype):
     module, inputs = zoo.make(name)
+    return module.to(dtype), {
+        n: x.to(dtype) if x.is_floating_point() else x for n, x in inputs.items()
+    }
+
+
+def forward(name, dtype):
+    module, inputs = made(name, dtype)
     backend = weir.get_npu_backend()
     torch._dynamo.reset()
     with torch.no_grad():
@@ -26,8 +33,8 @@ def forward(name):
     return backend, float((got - want).abs().max())
 
 
-def step(name):
-    module, inputs = zoo.make(name)
+def step(name, dtype):
+    module, inputs = made(name, dtype)
     backend = weir.get_npu_backend()
     torch._dynamo.reset()
     zoo.result(torch.compile(module, backend=backend)(**inputs)).float().square().mean().backward()
@@ -42,14 +49,15 @@ def step(name):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--training", action="store_true", help="forward and backward")
+    parser.add_argument("--bfloat16", action="store_true")
     parser.add_argument("models", nargs="*", metavar="MODEL", help=", ".join(zoo.MODELS))
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
-    rest = collections.Counter()
+    rest, dtype = collections.Counter(), torch.bfloat16 if options.bfloat16 else torch.float32
     for name in options.models or zoo.MODELS:
         try:
-            backend, difference = (step if options.training else forward)(name)
+            backend, difference = (step if options.training else forward)(name, dtype)
         except Exception as error:  # one model's failure does not hide the others
             text = (str(error).splitlines() or [""])[0]
             print(f"{name:16s} failed: {type(error).__name__}: {text[:120]}", flush=True)
