@@ -19,13 +19,13 @@ static weir_tensor *noise(weir_device *dev, weir_dtype dtype, int ndim, const in
 
 /* ---- attention ---- */
 
-/* ONE_KEY: no mask, and all keys are one in memory, which the GPU does not fetch whole tiles of. */
-enum mask { NO_MASK, BOOL_MASK, ADDED_MASK, ONE_KEY };
+/* ONE_KEY: all keys are one in memory, which the GPU does not fetch whole tiles of. */
+enum mask { NO_MASK = 0, BOOL_MASK = 1, ADDED_MASK = 2, ONE_KEY = 4 };
 
 struct attention {
     int64_t batch, heads, key_heads, lq, lk, d, dv;
     bool causal;
-    enum mask mask;
+    unsigned mask;
 };
 
 /* One row of the result: its weighted values, and for each what they would be without signs. */
@@ -44,9 +44,9 @@ static void attend(const struct attention *c, const struct array *q, const struc
         for (int64_t i = 0; i < c->d; i++)
             dot += q->at[row * c->d + i] * k->at[(at * c->lk + j) * c->d + i];
         score[j] = dot / sqrt((double)c->d);
-        if (c->mask == ADDED_MASK)
+        if (c->mask & ADDED_MASK)
             score[j] += mask->at[own * c->lk + j];
-        if ((c->mask == BOOL_MASK && mask->at[own * c->lk + j] == 0) ||
+        if (((c->mask & BOOL_MASK) && mask->at[own * c->lk + j] == 0) ||
             (c->causal && j > own + c->lk - c->lq))
             score[j] = -INFINITY;
         top = fmax(top, score[j]);
@@ -70,10 +70,10 @@ static weir_tensor *make_mask(weir_device *dev, const struct attention *c, weir_
     const int64_t shape[] = {c->lq, c->lk};
     weir_tensor *t, *some;
 
-    if (c->mask == NO_MASK || c->mask == ONE_KEY)
+    if (!(c->mask & (BOOL_MASK | ADDED_MASK)))
         return NULL;
     t = noise(dev, dtype, 2, shape, 4);
-    if (c->mask == ADDED_MASK)
+    if (c->mask & ADDED_MASK)
         return t;
     CHECK_OK(weir_gt_scalar(t, -0.5, &some));
     weir_tensor_release(t);
@@ -94,7 +94,7 @@ static void check_attention(weir_device *dev, const struct attention *c, weir_dt
     in[0] = noise(dev, dtype, 4, (int64_t[]){c->batch, c->heads, c->lq, c->d}, 1);
     in[1] = noise(dev, dtype, 4, (int64_t[]){c->batch, c->key_heads, c->lk, c->d}, 2);
     in[2] = noise(dev, dtype, 4, (int64_t[]){c->batch, c->key_heads, c->lk, c->dv}, 3);
-    if (c->mask == ONE_KEY) {
+    if (c->mask & ONE_KEY) {
         CHECK_OK(weir_tensor_slice(in[1], 2, 0, 1, 1, &key));
         weir_tensor_release(in[1]);
         CHECK_OK(
@@ -161,6 +161,21 @@ CONFORMANCE(tiles, attention_of_many_queries_with_long_heads)
         {1, 1, 1, 100, 70, 64, 192, false, ADDED_MASK},
         {1, 2, 1, 70, 130, 192, 128, true, ONE_KEY},
         {1, 1, 1, 90, 90, 256, 256, false, ONE_KEY},
+    };
+
+    check_attentions(dev, cases, countof(cases));
+}
+
+CONFORMANCE(tiles, attention_of_many_queries_with_masks_in_whole_16_bytes)
+{
+    static const struct attention cases[] = {
+        {1, 2, 1, 130, 336, 64, 64, true, BOOL_MASK},
+        {1, 2, 2, 130, 272, 128, 128, false, ADDED_MASK},
+        {1, 1, 1, 70, 208, 256, 256, true, ADDED_MASK},
+        {1, 1, 1, 70, 208, 192, 256, false, BOOL_MASK},
+        {1, 1, 1, 80, 144, 64, 128, true, BOOL_MASK | ONE_KEY},
+        {1, 1, 1, 80, 144, 64, 64, false, ADDED_MASK | ONE_KEY},
+        {1, 1, 1, 80, 144, 192, 128, false, ADDED_MASK | ONE_KEY},
     };
 
     check_attentions(dev, cases, countof(cases));

@@ -221,30 +221,36 @@ static __device__ inline void pass_turn()
 }
 
 /* Rows of a unit against all tiles of its keys, which are numbered from `n` on. */
-static __device__ inline void take_unit(const weir__attention &a, const Memory &m, int tiles, int n,
-                                        float scale, Row *rows, Sums &sums)
+static __device__ inline void take_unit(const weir__attention &a, const Unit &u, const Memory &m,
+                                        int n, float scale, Row *rows, Sums &sums)
 {
+    int tiles = u.tiles;
     float factors[2];
     Scores s;
     Weights w;
+    Mask mask;
 
     await_turn();
     begin_scores(s, m, n);
     pass_turn();
+    if (loads_mask(a, u, 0))
+        load_mask(a, rows, 0, mask);
     end_scores<0>(s, m, n);
     if (tiles == 1)
         leave(m.queries_empty);
-    soften(a, s, rows, scale, 0, factors);
+    soften(a, u, s, rows, mask, scale, 0, factors);
     pack(w, s);
     for (int t = 1; t < tiles; t++) {
         await_turn();
         begin_scores(s, m, n + t);
         begin_sums(sums, w, m, n + t - 1);
         pass_turn();
+        if (loads_mask(a, u, t * KEYS))
+            load_mask(a, rows, t * KEYS, mask);
         end_scores<1>(s, m, n + t);
         if (t == tiles - 1)
             leave(m.queries_empty);
-        soften(a, s, rows, scale, t * KEYS, factors);
+        soften(a, u, s, rows, mask, scale, t * KEYS, factors);
         end_sums(sums, rows[0].total + rows[1].total, m, n + t - 1);
         pack(w, s);
         rescale(sums, factors);
@@ -272,7 +278,7 @@ static __device__ inline void compute(const weir__attention &a, const Memory &m)
             sums[j][0] = sums[j][1] = sums[j][2] = sums[j][3] = 0;
         if (u.tiles) {
             barrier_wait(m.queries_full, used++ & 1);
-            take_unit(a, m, u.tiles, t, scale, rows, sums);
+            take_unit(a, u, m, t, scale, rows, sums);
             t += u.tiles;
         }
         put_rows(a, u, rows, sums);

@@ -20,7 +20,11 @@ enum {
     VALUE_BYTES = V4 * KEYS * 128,
 };
 
+/* Words of a mask's row that a thread loads: pairs of numbers, or four bools each. */
+enum { MASKED = V1 != 255, MASK_WORDS = !MASKED ? 4 : ADDS ? KEYS / 8 : KEYS / 16 };
+
 typedef float Scores[KEYS / 8][4];
+typedef uint32_t Mask[2][MASK_WORDS];
 typedef float Sums[COLUMNS / 8][4];
 typedef uint32_t Weights[KEYS / 16][4];
 
@@ -30,6 +34,7 @@ struct Unit {
     unsigned head; /* counts through the batches */
     int first_row;
     int tiles; /* of keys that some row sees */
+    bool wide_mask; /* its rows are packed and begin at multiples of 16 bytes */
 };
 
 static __device__ inline Unit make_unit(const weir__attention &a, unsigned head, unsigned row_tile)
@@ -46,6 +51,9 @@ static __device__ inline Unit make_unit(const weir__attention &a, unsigned head,
     u.at.k += key_head * a.k.head;
     u.at.v += key_head * a.v.head;
     u.at.mask += own * a.mask.head;
+    u.wide_mask = MASKED && a.mask.col == 1 &&
+                  !(((uint64_t)a.mask.data + u.at.mask * (ADDS ? 2 : 1)) % 16) &&
+                  !(a.mask.row * (ADDS ? 2 : 1) % 16);
     if (V2) {
         int end = (u.first_row + ROWS < lq ? u.first_row + ROWS : lq) + last - lq;
 
@@ -75,21 +83,124 @@ static __device__ inline void make_rows(const weir__attention &a, const Unit &u,
     }
 }
 
+/* Lane i of four gets x[i] of all of them, in their order: two exchanges of halves. */
+static __device__ inline void turn_quad(uint32_t *x)
+{
+    int lane = threadIdx.x % 4;
+
+#pragma unroll
+    for (int step = 1; step < 4; step *= 2) {
+        bool upper = lane & step;
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            int low = i * (3 - step), high = low + step; /* 0, 1 and 2, 3; then 0, 2 and 1, 3 */
+            uint32_t other = __shfl_xor_sync(~0u, upper ? x[low] : x[high], step);
+
+            if (upper)
+                x[low] = other;
+            else
+                x[high] = other;
+        }
+    }
+}
+
+/* Whether the mask of the keys from `first` on comes by load_mask. */
+static __device__ inline bool loads_mask(const weir__attention &a, const Unit &u, int first)
+{
+    return MASKED && MASK_WORDS >= 4 && u.wide_mask && first + KEYS <= a.lk;
+}
+
+/* Begins to load it: 16 bytes at a time, four lanes side by side. What a lane gets is not what it
+ * will use: see apply_mask. */
+static __device__ inline void load_mask(const weir__attention &a, const Row *rows, int first,
+                                        Mask &m)
+{
+    int lane = threadIdx.x % 4;
+
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        const uint4 *from =
+            (const uint4 *)(a.mask.data + (rows[r].mask + first) * (ADDS ? 2 : 1));
+
+#pragma unroll
+        for (int i = 0; i < MASK_WORDS / 4; i++) {
+            uint4 x = from[ADDS ? i * 4 + lane : lane * (MASK_WORDS / 4) + i];
+
+            m[r][4 * i] = x.x;
+            m[r][4 * i + 1] = x.y;
+            m[r][4 * i + 2] = x.z;
+            m[r][4 * i + 3] = x.w;
+        }
+    }
+}
+
+/* A bit for each byte that is not 0. */
+static __device__ inline uint32_t bits_of(uint32_t bytes)
+{
+    bytes |= bytes >> 4;
+    bytes |= bytes >> 2;
+    bytes |= bytes >> 1;
+    return (bytes & 0x01010101u) * 0x01020408u >> 24 & 15;
+}
+
+/* Scores as they count, of keys that the rows see as far as the mask goes. */
+static __device__ inline void apply_mask(Scores &s, Mask &m, float scale)
+{
+    int lane = threadIdx.x % 4;
+
+#pragma unroll
+    for (int r = 0; r < 2; r++)
+        if constexpr (ADDS) {
+#pragma unroll
+            for (int t = 0; t < KEYS / 32; t++) {
+                turn_quad(m[r] + 4 * t);
+#pragma unroll
+                for (int i = 0; i < 8; i++) {
+                    float &x = s[4 * t + i / 2][2 * r + i % 2];
+                    uint16_t half = (uint16_t)(m[r][4 * t + i / 2] >> i % 2 * 16);
+
+                    x = x * scale + Type<V0>::load(half) * 1.4426950408889634f;
+                }
+            }
+        } else {
+            uint32_t own = 0, all[4];
+
+#pragma unroll
+            for (int i = 0; i < MASK_WORDS; i++)
+                own |= bits_of(m[r][i]) << 4 * i;
+#pragma unroll
+            for (int i = 0; i < 4; i++) /* a lane has the bits of KEYS / 4 keys */
+                all[i] = __shfl_sync(~0u, own, i, 4) >> lane * 2;
+#pragma unroll
+            for (int j = 0; j < KEYS / 8; j++)
+#pragma unroll
+                for (int i = 0; i < 2; i++)
+                    if (!(all[j * 8 / (KEYS / 4)] >> (j * 8 % (KEYS / 4) + i) & 1))
+                        s[j][2 * r + i] = below();
+        }
+}
+
 /* Scores of the keys from `first` on become weights; `factors` are what the sums so far are
  * worth. */
-static __device__ inline void soften(const weir__attention &a, Scores &s, Row *rows, float scale,
-                                     int first, float *factors)
+static __device__ inline void soften(const weir__attention &a, const Unit &u, Scores &s, Row *rows,
+                                     Mask &m, float scale, int first, float *factors)
 {
     float within = ADDS ? 1 : scale, bias[2];
+    bool masked = loads_mask(a, u, first);
 
-    if (V1 != 255 || first + KEYS > rows[0].limit || first + KEYS > rows[1].limit) {
+    if (masked)
+        apply_mask(s, m, scale);
+    if ((MASKED && !masked) || first + KEYS > rows[0].limit || first + KEYS > rows[1].limit) {
         int own = first + (int)threadIdx.x % 4 * 2;
 
 #pragma unroll
         for (int j = 0; j < KEYS / 8; j++)
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                s[j][i] = visible(a, rows[i / 2], s[j][i], scale, own, j * 8 + i % 2);
+                if (masked)
+                    s[j][i] = own + j * 8 + i % 2 < rows[i / 2].limit ? s[j][i] : below();
+                else
+                    s[j][i] = visible(a, rows[i / 2], s[j][i], scale, own, j * 8 + i % 2);
     }
 #pragma unroll
     for (int r = 0; r < 2; r++) {
@@ -128,27 +239,6 @@ static __device__ inline void rescale(Sums &sums, const float *factors)
 #pragma unroll
         for (int i = 0; i < 4; i++)
             sums[j][i] *= factors[i / 2];
-}
-
-/* Lane i of four gets x[i] of all of them, in their order: two exchanges of halves. */
-static __device__ inline void turn_quad(uint32_t *x)
-{
-    int lane = threadIdx.x % 4;
-
-#pragma unroll
-    for (int step = 1; step < 4; step *= 2) {
-        bool upper = lane & step;
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            int low = i * (3 - step), high = low + step; /* 0, 1 and 2, 3; then 0, 2 and 1, 3 */
-            uint32_t other = __shfl_xor_sync(~0u, upper ? x[low] : x[high], step);
-
-            if (upper)
-                x[low] = other;
-            else
-                x[high] = other;
-        }
-    }
 }
 
 static __device__ inline void put_rows(const weir__attention &a, const Unit &u, const Row *rows,
