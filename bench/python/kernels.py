@@ -1,6 +1,6 @@
 """Attention and products of experts on a GPU, beside the best that PyTorch has.
 
-    WEIR_DEVICE=cuda:0 python bench/python/kernels.py [attention] [experts] [--rounds N]
+    WEIR_DEVICE=cuda:0 python bench/python/kernels.py [attention] [experts] [--rounds N] [--only PART]
 
 Each way runs some calls as one CUDA graph, rounds taking turns; medians, microseconds a call. Of
 attention PyTorch's ways are its backends (cuDNN, flash, efficient) as torch.nn.attention offers
@@ -11,6 +11,7 @@ rows. Without a GPU, `--small` compares values alone.
 import argparse
 import statistics
 import time
+import warnings
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -204,8 +205,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", nargs="*", default=["attention", "experts"])
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--only", default="", metavar="PART", help="shapes with PART in their name")
     parser.add_argument("--small", action="store_true", help="an eighth of the sizes, any device")
     options = parser.parse_args()
+    warnings.simplefilter("ignore")  # why a backend refuses a shape
     device = "cuda" if torch.cuda.is_available() else "cpu"
     failed = 0
     for what, table in (("attention", ATTENTION), ("experts", EXPERTS)):
@@ -214,6 +217,8 @@ def main():
         heads = (*BACKENDS, "weir") if what == "attention" else ("torch", "weir")
         print(f"{what + ', us a call':24}" + "".join(f"{h:>10}" for h in heads) + "   ratio  to f64")
         for name, shape in table.items():
+            if options.only not in name:
+                continue
             if options.small and what == "attention":
                 shape = (1, *shape[1:3], *(max(1, n // 32) for n in shape[3:5]), *shape[5:])
             elif options.small:

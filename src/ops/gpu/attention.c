@@ -12,7 +12,12 @@
 #define FEW_PARTS 64
 #define FEW_AT_ONCE 264 /* blocks that a large GPU runs, half of them of long rows */
 #define FEW_BLOCK 64    /* what a block's begin and end take, in keys, */
-#define FEW_JOIN 192    /* and putting parts together */
+#ifndef FEW_JOIN
+#define FEW_JOIN 192 /* and putting parts together */
+#endif
+#ifndef FEW_WARPS
+#define FEW_WARPS 8
+#endif
 
 static int64_t batches(const struct weir__attention *a)
 {
@@ -120,6 +125,20 @@ static int64_t tile_keys(const struct weir__attention *a, int64_t groups)
     return a->d > 128 || a->dv > 128 ? 32 : 64;
 }
 
+/* Whether rows of the mask are packed and lie in whole 16 bytes: they are loaded so. */
+static bool has_wide_mask(const struct weir__attention *a)
+{
+    const int64_t n = a->mask_dtype == WEIR_BOOL ? 16 : 8;
+
+    if (!a->mask.data || (uintptr_t)a->mask.data & 15 || a->mask.col != 1 || a->lk % n ||
+        (a->mask.row % n && a->lq > 1) || (a->mask.head % n && a->heads > 1))
+        return false;
+    for (int d = 0; d < a->ndims; d++)
+        if (a->mask.batch[d] % n && a->shape[d] > 1)
+            return false;
+    return true;
+}
+
 static void tiles_shape(const void *args, unsigned phase, unsigned cores,
                         struct weir__code_launch *l)
 {
@@ -130,6 +149,8 @@ static void tiles_shape(const void *args, unsigned phase, unsigned cores,
 
     (void)phase;
     name_variant(a, l);
+    if (keys > 32 && has_wide_mask(a))
+        l->variant[2] |= 2;
     l->variant[3] = (uint8_t)steps_of(a->d);
     l->variant[4] = (uint8_t)value_panels;
     l->variant[5] = (uint8_t)groups;
@@ -179,10 +200,18 @@ static int64_t few_at_once(const struct weir__attention *a)
     return a->d + a->dv > 256 ? FEW_AT_ONCE / 2 : FEW_AT_ONCE;
 }
 
-/* Roughly what `parts` parts take, in keys of a block. */
+/* Warps of a block: more where it has a core for itself. */
+static int64_t few_warps(int64_t blocks)
+{
+    return blocks <= FEW_AT_ONCE / 2 ? FEW_WARPS : 4;
+}
+
+/* Roughly what `parts` parts take, in keys of four warps. */
 static int64_t parts_cost(const struct weir__attention *a, int64_t units, int64_t parts)
 {
-    return weir__div_up(units * parts, few_at_once(a)) * (weir__div_up(a->lk, parts) + FEW_BLOCK) +
+    int64_t keys = weir__div_up(a->lk * 4, parts * few_warps(units * parts));
+
+    return weir__div_up(units * parts, few_at_once(a)) * (keys + FEW_BLOCK) +
            (parts > 1 ? FEW_JOIN : 0);
 }
 
@@ -219,13 +248,14 @@ static int64_t most_shared(uint32_t arch)
 static void few_shape(const void *args, unsigned phase, unsigned cores, struct weir__code_launch *l)
 {
     const struct weir__attention *a = args;
-    int64_t steps = steps_of(a->d), value_steps = steps_of(a->dv), warps = 4, stages = 3;
+    int64_t steps = steps_of(a->d), value_steps = steps_of(a->dv), stages = 3;
+    int64_t warps = few_warps(few_units(a) * a->splits);
     int64_t tile = 16 * (32 * (steps + value_steps) + 32);
 
     if (warps * stages * tile > most_shared(l->arch))
         stages = 2;
-    if (warps * stages * tile > most_shared(l->arch))
-        warps = 2;
+    while (warps * stages * tile > most_shared(l->arch))
+        warps /= 2;
     name_variant(a, l);
     l->variant[3] = (uint8_t)steps;
     l->variant[4] = (uint8_t)value_steps;

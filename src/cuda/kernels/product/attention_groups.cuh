@@ -53,7 +53,7 @@ static __device__ inline bool find_unit(const weir__attention &a, unsigned heads
                                         Unit *u)
 {
     unsigned row_tiles = (unsigned)((a.lq + ROWS - 1) / ROWS), tiles = heads * row_tiles;
-    bool paired = V2 && tiles > gridDim.x;
+    bool paired = CAUSAL && tiles > gridDim.x;
     unsigned i = blockIdx.x + (paired ? n / 2 : n) * gridDim.x, head = i / row_tiles;
     unsigned tile = row_tiles - 1 - i % row_tiles;
 
@@ -221,10 +221,9 @@ static __device__ inline void pass_turn()
 }
 
 /* Rows of a unit against all tiles of its keys, which are numbered from `n` on. */
-static __device__ inline void take_unit(const weir__attention &a, const Unit &u, const Memory &m,
-                                        int n, float scale, Row *rows, Sums &sums)
+static __device__ inline void take_unit(const weir__attention &a, const Memory &m, int tiles, int n,
+                                        float scale, Row *rows, Sums &sums)
 {
-    int tiles = u.tiles;
     float factors[2];
     Scores s;
     Weights w;
@@ -233,24 +232,24 @@ static __device__ inline void take_unit(const weir__attention &a, const Unit &u,
     await_turn();
     begin_scores(s, m, n);
     pass_turn();
-    if (loads_mask(a, u, 0))
+    if (WIDE_MASK)
         load_mask(a, rows, 0, mask);
     end_scores<0>(s, m, n);
     if (tiles == 1)
         leave(m.queries_empty);
-    soften(a, u, s, rows, mask, scale, 0, factors);
+    soften(a, s, rows, mask, scale, 0, factors);
     pack(w, s);
     for (int t = 1; t < tiles; t++) {
         await_turn();
         begin_scores(s, m, n + t);
         begin_sums(sums, w, m, n + t - 1);
         pass_turn();
-        if (loads_mask(a, u, t * KEYS))
+        if (WIDE_MASK)
             load_mask(a, rows, t * KEYS, mask);
         end_scores<1>(s, m, n + t);
         if (t == tiles - 1)
             leave(m.queries_empty);
-        soften(a, u, s, rows, mask, scale, t * KEYS, factors);
+        soften(a, s, rows, mask, scale, t * KEYS, factors);
         end_sums(sums, rows[0].total + rows[1].total, m, n + t - 1);
         pack(w, s);
         rescale(sums, factors);
@@ -278,7 +277,7 @@ static __device__ inline void compute(const weir__attention &a, const Memory &m)
             sums[j][0] = sums[j][1] = sums[j][2] = sums[j][3] = 0;
         if (u.tiles) {
             barrier_wait(m.queries_full, used++ & 1);
-            take_unit(a, u, m, t, scale, rows, sums);
+            take_unit(a, m, u.tiles, t, scale, rows, sums);
             t += u.tiles;
         }
         put_rows(a, u, rows, sums);

@@ -103,14 +103,14 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
         Weights w;
         Mask m;
 
-        if (loads_mask(a, u, t * KEYS))
+        if (WIDE_MASK)
             load_mask(a, rows, t * KEYS, m);
         copies_wait<0>();
         __syncthreads(); /* the tile is there, and nobody reads the one before */
         if (t + 1 < u.tiles)
             fetch_tile(a, u, keys, values, t + 1);
         add_scores(s, queries, keys + t % STAGES * KEY_BYTES);
-        soften(a, u, s, rows, m, scale, t * KEYS, factors);
+        soften(a, s, rows, m, scale, t * KEYS, factors);
         pack(w, s);
         rescale(sums, factors);
         add_sums(sums, w, values + t % STAGES * VALUE_BYTES);

@@ -1,6 +1,7 @@
 /* What both forms of attention of many queries share: the softmax of a tile of scores, and the
  * rows of a thread. A warp has 16 rows, of which a thread has two: lane / 4 and that + 8.
- * V0: type; V1: type of the mask, 255 without one; V2: causal; V3: d in steps of 16; V4: dv in
+ * V0: type; V1: type of the mask, 255 without one; V2: causal, and 2 for a mask whose rows are packed
+ * and lie in whole 16 bytes; V3: d in steps of 16; V4: dv in
  * panels of 64; V5: groups of four warps, where those of Hopper compute, else 0; V6: keys of a
  * tile; V7: warps that compute */
 #pragma once
@@ -20,8 +21,13 @@ enum {
     VALUE_BYTES = V4 * KEYS * 128,
 };
 
-/* Words of a mask's row that a thread loads: pairs of numbers, or four bools each. */
-enum { MASKED = V1 != 255, MASK_WORDS = !MASKED ? 4 : ADDS ? KEYS / 8 : KEYS / 16 };
+enum {
+    CAUSAL = V2 & 1,
+    WIDE_MASK = V2 >> 1,
+    /* Words of a wide mask's row that a thread loads: pairs of numbers, or four bools each. */
+    MASK_WORDS = !WIDE_MASK ? 1 : ADDS ? KEYS / 8 : KEYS / 16,
+    MASK_BYTES = ADDS ? 2 : 1,
+};
 
 typedef float Scores[KEYS / 8][4];
 typedef uint32_t Mask[2][MASK_WORDS];
@@ -34,7 +40,6 @@ struct Unit {
     unsigned head; /* counts through the batches */
     int first_row;
     int tiles; /* of keys that some row sees */
-    bool wide_mask; /* its rows are packed and begin at multiples of 16 bytes */
 };
 
 static __device__ inline Unit make_unit(const weir__attention &a, unsigned head, unsigned row_tile)
@@ -51,10 +56,7 @@ static __device__ inline Unit make_unit(const weir__attention &a, unsigned head,
     u.at.k += key_head * a.k.head;
     u.at.v += key_head * a.v.head;
     u.at.mask += own * a.mask.head;
-    u.wide_mask = MASKED && a.mask.col == 1 &&
-                  !(((uint64_t)a.mask.data + u.at.mask * (ADDS ? 2 : 1)) % 16) &&
-                  !(a.mask.row * (ADDS ? 2 : 1) % 16);
-    if (V2) {
+    if (CAUSAL) {
         int end = (u.first_row + ROWS < lq ? u.first_row + ROWS : lq) + last - lq;
 
         last = end < last ? end : last;
@@ -78,7 +80,7 @@ static __device__ inline void make_rows(const weir__attention &a, const Unit &u,
 
         row = row < lq ? row : lq - 1;
         rows[r] = {u.at.mask + row * a.mask.row, lk, below(), 0};
-        if (V2 && row + 1 < lq)
+        if (CAUSAL && row + 1 < lq)
             rows[r].limit = lk - (lq - 1 - row);
     }
 }
@@ -104,14 +106,8 @@ static __device__ inline void turn_quad(uint32_t *x)
     }
 }
 
-/* Whether the mask of the keys from `first` on comes by load_mask. */
-static __device__ inline bool loads_mask(const weir__attention &a, const Unit &u, int first)
-{
-    return MASKED && MASK_WORDS >= 4 && u.wide_mask && first + KEYS <= a.lk;
-}
-
-/* Begins to load it: 16 bytes at a time, four lanes side by side. What a lane gets is not what it
- * will use: see apply_mask. */
+/* Begins to load a wide mask's row for the keys from `first` on: 16 bytes at a time, four lanes side
+ * by side; zeros beyond the keys. What a lane gets is not what it will use: see apply_mask. */
 static __device__ inline void load_mask(const weir__attention &a, const Row *rows, int first,
                                         Mask &m)
 {
@@ -119,13 +115,15 @@ static __device__ inline void load_mask(const weir__attention &a, const Row *row
 
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        const uint4 *from =
-            (const uint4 *)(a.mask.data + (rows[r].mask + first) * (ADDS ? 2 : 1));
+        const uint4 *from = (const uint4 *)(a.mask.data + (rows[r].mask + first) * MASK_BYTES);
 
 #pragma unroll
         for (int i = 0; i < MASK_WORDS / 4; i++) {
-            uint4 x = from[ADDS ? i * 4 + lane : lane * (MASK_WORDS / 4) + i];
+            int at = ADDS ? i * 4 + lane : lane * (MASK_WORDS / 4) + i;
+            uint4 x = make_uint4(0, 0, 0, 0);
 
+            if (first + at * (16 / MASK_BYTES) < a.lk)
+                x = from[at];
             m[r][4 * i] = x.x;
             m[r][4 * i + 1] = x.y;
             m[r][4 * i + 2] = x.z;
@@ -182,22 +180,22 @@ static __device__ inline void apply_mask(Scores &s, Mask &m, float scale)
 
 /* Scores of the keys from `first` on become weights; `factors` are what the sums so far are
  * worth. */
-static __device__ inline void soften(const weir__attention &a, const Unit &u, Scores &s, Row *rows,
-                                     Mask &m, float scale, int first, float *factors)
+static __device__ inline void soften(const weir__attention &a, Scores &s, Row *rows, Mask &m,
+                                     float scale, int first, float *factors)
 {
     float within = ADDS ? 1 : scale, bias[2];
-    bool masked = loads_mask(a, u, first);
 
-    if (masked)
+    if (WIDE_MASK)
         apply_mask(s, m, scale);
-    if ((MASKED && !masked) || first + KEYS > rows[0].limit || first + KEYS > rows[1].limit) {
+    if ((V1 != 255 && !WIDE_MASK) || first + KEYS > rows[0].limit ||
+        first + KEYS > rows[1].limit) {
         int own = first + (int)threadIdx.x % 4 * 2;
 
 #pragma unroll
         for (int j = 0; j < KEYS / 8; j++)
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                if (masked)
+                if (WIDE_MASK)
                     s[j][i] = own + j * 8 + i % 2 < rows[i / 2].limit ? s[j][i] : below();
                 else
                     s[j][i] = visible(a, rows[i / 2], s[j][i], scale, own, j * 8 + i % 2);
