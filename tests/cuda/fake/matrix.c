@@ -24,6 +24,7 @@ struct conv_args {
 struct attention_args {
     struct weir__attention attention;
     void (*run)(const struct weir__attention *a, int64_t unit, void *local);
+    void (*combine)(const struct weir__attention *a, int64_t row, void *local);
     int64_t units;
 };
 
@@ -64,9 +65,13 @@ weir_status fake_conv(const void *pointer, const weir_block *block)
 weir_status fake_attention(const void *pointer, const weir_block *block)
 {
     const struct attention_args *args = pointer;
+    struct weir__attention a = args->attention;
+    int64_t units = args->units / a.splits;
 
-    for (int64_t unit = 0; unit < args->units; unit++)
-        args->run(&args->attention, unit, block->local);
+    a.splits = 1; /* the GPU's parts are of its own making */
+    a.split_keys = a.lk;
+    for (int64_t unit = 0; unit < units; unit++)
+        args->run(&a, unit, block->local);
     return WEIR_OK;
 }
 
