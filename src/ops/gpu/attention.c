@@ -12,12 +12,7 @@
 #define FEW_PARTS 64
 #define FEW_AT_ONCE 264 /* blocks that a large GPU runs, half of them of long rows */
 #define FEW_BLOCK 64    /* what a block's begin and end take, in keys, */
-#ifndef FEW_JOIN
-#define FEW_JOIN 192 /* and putting parts together */
-#endif
-#ifndef FEW_WARPS
-#define FEW_WARPS 8
-#endif
+#define FEW_JOIN 192    /* and putting parts together */
 
 static int64_t batches(const struct weir__attention *a)
 {
@@ -200,18 +195,10 @@ static int64_t few_at_once(const struct weir__attention *a)
     return a->d + a->dv > 256 ? FEW_AT_ONCE / 2 : FEW_AT_ONCE;
 }
 
-/* Warps of a block: more where it has a core for itself. */
-static int64_t few_warps(int64_t blocks)
-{
-    return blocks <= FEW_AT_ONCE / 2 ? FEW_WARPS : 4;
-}
-
-/* Roughly what `parts` parts take, in keys of four warps. */
+/* Roughly what `parts` parts take, in keys of a block. */
 static int64_t parts_cost(const struct weir__attention *a, int64_t units, int64_t parts)
 {
-    int64_t keys = weir__div_up(a->lk * 4, parts * few_warps(units * parts));
-
-    return weir__div_up(units * parts, few_at_once(a)) * (keys + FEW_BLOCK) +
+    return weir__div_up(units * parts, few_at_once(a)) * (weir__div_up(a->lk, parts) + FEW_BLOCK) +
            (parts > 1 ? FEW_JOIN : 0);
 }
 
@@ -248,14 +235,13 @@ static int64_t most_shared(uint32_t arch)
 static void few_shape(const void *args, unsigned phase, unsigned cores, struct weir__code_launch *l)
 {
     const struct weir__attention *a = args;
-    int64_t steps = steps_of(a->d), value_steps = steps_of(a->dv), stages = 3;
-    int64_t warps = few_warps(few_units(a) * a->splits);
+    int64_t steps = steps_of(a->d), value_steps = steps_of(a->dv), warps = 4, stages = 3;
     int64_t tile = 16 * (32 * (steps + value_steps) + 32);
 
     if (warps * stages * tile > most_shared(l->arch))
         stages = 2;
-    while (warps * stages * tile > most_shared(l->arch))
-        warps /= 2;
+    if (warps * stages * tile > most_shared(l->arch))
+        warps = 2;
     name_variant(a, l);
     l->variant[3] = (uint8_t)steps;
     l->variant[4] = (uint8_t)value_steps;
