@@ -81,3 +81,39 @@ static void check_same_bits(weir_device *dev, const char *name)
         check_same_bits(dev, #name); \
     }
 OP_CASES(BITS_CASE)
+
+/* Its keys are cut into parts, whatever the limit. */
+CONFORMANCE(bits, attention_of_one_query_to_a_long_cache)
+{
+    static const int limits[] = {1, 2, 7};
+    const weir_attention_options options = {0};
+    weir_device_props props;
+    weir_tensor *q, *k, *out;
+    void *first = NULL, *bytes;
+    size_t size;
+
+    weir_device_get_props(dev, &props, sizeof props);
+    CHECK_OK(weir_tensor_empty(weir_stream_default(dev), WEIR_F32, 3, (int64_t[]){4, 1, 32}, &q));
+    CHECK_OK(
+        weir_tensor_empty(weir_stream_default(dev), WEIR_F32, 3, (int64_t[]){2, 5000, 32}, &k));
+    CHECK_OK(weir_random_normal(q, 1, 0, 1));
+    CHECK_OK(weir_random_normal(k, 2, 0, 1));
+    for (size_t i = 0; i < countof(limits); i++) {
+        CHECK_OK(weir_stream_set_limit(weir_stream_default(dev),
+                                       (weir_cores){smaller(limits[i], props.cores.cube),
+                                                    smaller(limits[i], props.cores.vector)}));
+        CHECK_OK(weir_attention(q, k, k, NULL, &options, &out));
+        bytes = read_bytes(out, &size);
+        test_note("%d cores against 1", limits[i]);
+        if (first)
+            CHECK_MEM_EQ(bytes, first, size);
+        else
+            first = bytes;
+        if (bytes != first)
+            free(bytes);
+        weir_tensor_release(out);
+    }
+    free(first);
+    weir_tensor_release(q);
+    weir_tensor_release(k);
+}
