@@ -40,6 +40,7 @@ typedef float real;
 #define LANES ((int)(VEC_BYTES / sizeof(real)))
 #define NV 3
 #define NR (NV * LANES)
+#define AHEAD_ROWS 8
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
@@ -98,6 +99,11 @@ ALWAYS_INLINE void tile(int rows, int nv, int64_t kn, const real *a, const real 
         const real *from = at ? b + at[k] : b;
         vec row[NV];
 
+#if WEIR__ISA_LEVEL == WEIR__ISA_V4 /* a panel of B is in the second-level cache */
+#pragma GCC unroll 12
+        for (int v = 0; v < nv; v++)
+            __builtin_prefetch(from + AHEAD_ROWS * ldb + v * LANES);
+#endif
 #pragma GCC unroll 12
         for (int v = 0; v < nv; v++)
             row[v] = *(const vec *)(from + v * LANES);
