@@ -18,7 +18,7 @@ static void many_open(struct many *m, const weir_group_options *options)
     o.mode = is_modelled() ? WEIR_COMM_SDMA : WEIR_COMM_VECTOR;
     CHECK_OK(weir_device_open(is_modelled() ? "npu:a2" : "cpu:cores=2,op_timeout=20", &m->dev));
     for (int r = 0; r < MANY; r++) {
-        char tag[16];
+        char tag[32];
 
         snprintf(tag, sizeof tag, "rank %d", r);
         m->devices[r] = m->dev;
@@ -138,7 +138,7 @@ TEST(many, a_hundred_ranks_send_around_and_exchange_uneven_rows)
         CHECK_OK(weir_send(many_rank(&m, r), x[r], (r + 2) % MANY));
     }
     for (int r = 0; r < MANY; r++) {
-        char tag[20];
+        char tag[32];
         weir_stream *other;
 
         snprintf(tag, sizeof tag, "receives %d", r);
