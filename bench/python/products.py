@@ -13,7 +13,7 @@ import os
 import statistics
 import time
 
-SETTLE = 0.01  # the other's threads go to sleep
+SETTLE = 0.05  # until the threads of the other have stopped spinning
 
 
 def _options():
