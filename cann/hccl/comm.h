@@ -140,7 +140,7 @@ void join_unmap(struct comm *comm);
 
 /* ---- hosts.c: ranks of several hosts ---- */
 
-enum { ELSEWHERE = UINT32_MAX };
+#define ELSEWHERE UINT32_MAX
 
 /* Fills in what ranks of other hosts need. A host without a network leaves it empty. */
 void hosts_offer(struct root *root);

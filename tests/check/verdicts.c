@@ -63,7 +63,7 @@ static void compare_many(const struct shape *shape, int count, int rare)
 {
     struct tally tally = {0};
 
-    for (int i = 0; i < count / TEST_SLOWDOWN; i++) {
+    for (int i = 0; i < count / TEST_SLOWDOWN_ALONE; i++) {
         struct weir__check_program p;
 
         test_note("seed %d", i);
@@ -73,7 +73,8 @@ static void compare_many(const struct shape *shape, int count, int rare)
     }
     printf("%d: %d deadlock, %d safe, %d stuck without cores, %d too large\n", tally.programs,
            tally.deadlocks, tally.safe, tally.stuck, tally.skipped);
-    CHECK_GT(tally.deadlocks, tally.programs / rare);
+    CHECK(TEST_THREADS_WATCHED ||
+          tally.deadlocks > tally.programs / rare); /* few are tried there */
     CHECK_GT(tally.safe, tally.programs / 10);
     CHECK_LT(tally.skipped, tally.programs / 5);
 }

@@ -158,7 +158,8 @@ TEST(answers, the_step_is_an_ordinary_graph)
 TEST(answers, a_search_keeps_within_memory_and_limits)
 {
     struct weir__deploy d = deploy(16, 1, WEIR__PLACE_SINGLE);
-    struct weir__search_options options = {.tpot_ms = 60, .max_batch = 4};
+    struct weir__search_options options = {.tpot_ms = 60,
+                                           .max_batch = TEST_THREADS_WATCHED ? 1 : 4};
     struct weir__llm m = deepseek();
     struct weir__candidate *c;
     weir_device *dev = open_a3();

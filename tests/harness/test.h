@@ -37,8 +37,21 @@ struct test_case {
 #define TEST_SANITIZED 0
 #endif
 
+#if defined(__SANITIZE_THREAD__)
+#define TEST_THREADS_WATCHED 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TEST_THREADS_WATCHED 1
+#endif
+#endif
+#ifndef TEST_THREADS_WATCHED
+#define TEST_THREADS_WATCHED 0
+#endif
+
 /* How much longer things may take in this build; also for repeat counts. */
 #define TEST_SLOWDOWN (TEST_SANITIZED ? 4 : 1)
+/* For repeat counts of what has one thread, where the thread sanitizer has nothing to find. */
+#define TEST_SLOWDOWN_ALONE (TEST_THREADS_WATCHED ? 40 : TEST_SLOWDOWN)
 
 #define TEST(suite, name) TEST_TIMEOUT(suite, name, 60)
 

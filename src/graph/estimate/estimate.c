@@ -175,9 +175,10 @@ static weir_status fill_parts(const struct weir__prediction *p, const struct wei
             uint32_t v = pg->streams[s].nodes[i];
             const struct weir__sim_span *span = &p->run.spans[0][v];
             char name[32];
-            double head = (double)pg->ops[v].launch_ps / 1e6; /* is over when it is ready */
+            double head =
+                (double)weir__predict_op(pg, v)->launch_ps / 1e6; /* is over when it is ready */
             double us = head + (double)(span->end - span->ready) / 1e6;
-            double alone = head + (double)weir__sim_alone(&limits, &pg->ops[v]) / 1e6;
+            double alone = head + (double)weir__sim_alone(&limits, weir__predict_op(pg, v)) / 1e6;
             struct weir__estimate_part *part = out->parts;
 
             part_name(pg->nodes[v].name, name);
@@ -187,7 +188,8 @@ static weir_status fill_parts(const struct weir__prediction *p, const struct wei
                 out->nparts++;
                 snprintf(part->name, sizeof part->name, "%.31s", name);
                 snprintf(part->stream, sizeof part->stream, "%.15s", pg->streams[s].name);
-                part->limit = limit_of(model, &pg->g->nodes[v], &pg->ops[v], head, alone);
+                part->limit =
+                    limit_of(model, &pg->g->nodes[v], weir__predict_op(pg, v), head, alone);
             }
             part->us += us;
             part->alone += alone;

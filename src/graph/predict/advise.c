@@ -144,7 +144,7 @@ static weir_status add_fights(struct view *v, int *cap)
 
     for (int n = 0; n < v->pg->g->nnodes; n++) {
         const struct weir__sim_span *s = &v->spans[n];
-        const struct weir__sim_op *op = &v->pg->ops[n];
+        const struct weir__sim_op *op = weir__predict_op(v->pg, n);
         size_t at = 0;
         struct weir__advice_fight f = {.rank = v->rank, .pool = WEIR__POOL_VECTOR};
 
@@ -154,7 +154,7 @@ static weir_status add_fights(struct view *v, int *cap)
         f.loser = (uint32_t)v->stream[n];
         f.winner = (uint32_t)v->stream[s->cause_node];
         for (int p = WEIR__POOLS - 1; p >= 0; p--)
-            if (op->per_block[p] && v->pg->ops[s->cause_node].per_block[p])
+            if (op->per_block[p] && weir__predict_op(v->pg, (int)s->cause_node)->per_block[p])
                 f.pool = p;
         while (at < a->nfights &&
                (a->fights[at].rank != f.rank || a->fights[at].loser != f.loser ||
@@ -192,7 +192,7 @@ static weir_status add_comms(struct view *v, int *cap)
         struct weir__advice_comm comm = {.rank = v->rank, .node = (uint32_t)c};
         uint64_t at, next;
 
-        if (!ran(v, c) || !v->pg->ops[c].comm)
+        if (!ran(v, c) || !weir__predict_op(v->pg, c)->comm)
             continue;
         comm.took = length(v, c);
         /* From one moment at which nothing computes to the next begin of computing. */
@@ -201,7 +201,7 @@ static weir_status add_comms(struct view *v, int *cap)
 
             next = v->spans[c].end;
             for (int o = 0; o < n; o++) {
-                if (!ran(v, o) || v->pg->ops[o].comm)
+                if (!ran(v, o) || weir__predict_op(v->pg, o)->comm)
                     continue;
                 if (v->spans[o].start <= at && v->spans[o].end > busy)
                     busy = v->spans[o].end;
@@ -249,7 +249,7 @@ static weir_status ask(const struct view *v, weir_graph *const *graphs, int node
         return st;
     weir__model_limits(g->dev->model, &limits);
     *makespan = p.run.deadlock ? UINT64_MAX : p.makespan;
-    *alone = weir__sim_alone(&limits, &p.graphs[p.graph_of[v->rank]].ops[node]);
+    *alone = weir__sim_alone(&limits, weir__predict_op(&p.graphs[p.graph_of[v->rank]], node));
     weir__prediction_fini(&p);
     return WEIR_OK;
 }
@@ -277,7 +277,7 @@ static weir_status add_limits(struct view *v, weir_graph *const *graphs, int *ca
                       : engine == WEIR_ENGINE_VECTOR ? (weir_cores){0, l.cores}
                                                      : (weir_cores){l.cores, 2 * l.cores};
         weir__model_limits(g->dev->model, &limits);
-        l.alone = weir__sim_alone(&limits, &v->pg->ops[node]);
+        l.alone = weir__sim_alone(&limits, weir__predict_op(v->pg, node));
         if ((st = ask(v, graphs, node, &marks, &l.limited, &l.makespan)))
             break;
         if (!weir__grow(&a->limits, (int)a->nlimits, cap, sizeof *a->limits))

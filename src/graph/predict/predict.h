@@ -31,13 +31,19 @@ struct weir__predict_graph {
     struct weir__replay_node *nodes;
     struct weir__replay_wait *waits;
     struct weir__replay_stream *streams;
-    struct weir__sim_op *ops;
+    struct weir__sim_op *ops; /* each that differs once; the first asks for nothing */
     uint32_t *order;
     weir_engine *engine; /* by node */
     uint64_t serial;     /* one node after the other on one stream */
     uint64_t modelled;   /* of that, what the file gives no time of */
     size_t memory_bytes; /* arena, inputs, outputs and constants */
 };
+
+static inline const struct weir__sim_op *weir__predict_op(const struct weir__predict_graph *pg,
+                                                          int node)
+{
+    return &pg->ops[pg->nodes[node].op];
+}
 
 struct weir__prediction {
     struct weir__predict_graph *graphs; /* without repetition */

@@ -2,6 +2,7 @@
 #include "graph/predict/predict_program.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "graph/build/stand_in.h"
 #include "tensor/kernel_params.h"
@@ -178,16 +179,86 @@ void weir__rendezvous_table_fini(struct weir__rendezvous_table *m)
     weir__free(m->sizes);
 }
 
+/* ---- operators that ask for the same are kept once: of a million nodes there are few kinds ----
+ */
+
+struct kinds {
+    uint32_t *slots; /* by hash: an index into ops; 0 is free */
+    uint32_t nslots; /* a power of two, more than twice as many as there are kinds */
+    int n, cap;      /* of ops */
+};
+
+static uint32_t hash_op(const struct weir__sim_op *op)
+{
+    uint64_t h = op->block_ps;
+
+    h = (h ^ op->blocks) * UINT64_C(0x9e3779b97f4a7c15);
+    h = (h ^ h >> 29 ^ op->rendezvous) * UINT64_C(0x9e3779b97f4a7c15);
+    h = (h ^ h >> 29 ^ op->launch_ps ^ op->cores) * UINT64_C(0x9e3779b97f4a7c15);
+    for (int f = 0; f < WEIR__FLOWS; f++)
+        h = (h ^ h >> 29 ^ op->draws[f]) * UINT64_C(0x9e3779b97f4a7c15);
+    return (uint32_t)(h >> 32);
+}
+
+static bool is_same(const struct weir__sim_op *a, const struct weir__sim_op *b)
+{
+    return a->block_ps == b->block_ps && a->blocks == b->blocks && a->cores == b->cores &&
+           a->rendezvous == b->rendezvous && a->launch_ps == b->launch_ps && a->grant == b->grant &&
+           a->comm == b->comm && !memcmp(a->per_block, b->per_block, sizeof a->per_block) &&
+           !memcmp(a->draws, b->draws, sizeof a->draws);
+}
+
+/* Where the operator is, or the free slot where it belongs. */
+static uint32_t *find_slot(const struct kinds *k, const struct weir__sim_op *ops,
+                           const struct weir__sim_op *op)
+{
+    uint32_t at = hash_op(op) & (k->nslots - 1);
+
+    while (k->slots[at] && !is_same(&ops[k->slots[at]], op))
+        at = (at + 1) & (k->nslots - 1);
+    return &k->slots[at];
+}
+
+static bool more_slots(struct kinds *k, const struct weir__sim_op *ops)
+{
+    struct kinds more = {.nslots = k->nslots ? 2 * k->nslots : 256};
+
+    if (!(more.slots = weir__calloc(more.nslots, sizeof *more.slots)))
+        return false;
+    for (int i = 1; i < k->n; i++)
+        *find_slot(&more, ops, &ops[i]) = (uint32_t)i;
+    weir__free(k->slots);
+    k->slots = more.slots;
+    k->nslots = more.nslots;
+    return true;
+}
+
+static weir_status keep_op(struct weir__predict_graph *pg, struct kinds *k,
+                           const struct weir__sim_op *op, uint32_t *index)
+{
+    uint32_t *slot;
+
+    if (((uint32_t)k->n * 2 >= k->nslots && !more_slots(k, pg->ops)) ||
+        !weir__grow(&pg->ops, k->n, &k->cap, sizeof *pg->ops))
+        return weir__fail_nomem("predicting %d nodes", pg->g->nnodes);
+    slot = find_slot(k, pg->ops, op);
+    if (!*slot) {
+        *slot = (uint32_t)k->n;
+        pg->ops[k->n++] = *op;
+    }
+    *index = *slot;
+    return WEIR_OK;
+}
+
 /* ---- nodes ---- */
 
 /* A Kernel with a collective. */
 static weir_status meet_by_name(struct weir__predict_graph *pg, int v,
                                 const struct weir__kernel_params *p, const struct weir__load *load,
                                 const struct weir__predict_place *place,
-                                struct weir__rendezvous_table *rendezvous)
+                                struct weir__rendezvous_table *rendezvous, struct weir__sim_op *op)
 {
     const struct weir__model *model = pg->g->dev->model;
-    struct weir__sim_op *op = &pg->ops[v];
 
     pg->nodes[v].meets = p->collective;
     if (!(load->block_us > 0) && p->bytes)
@@ -209,7 +280,7 @@ static weir_status meet_by_name(struct weir__predict_graph *pg, int v,
 /* An operator of a group. A single rank is predicted as if the others came when it does. */
 static weir_status meet_in_group(struct weir__predict_graph *pg, int v, struct weir__load *load,
                                  const struct weir__predict_place *place,
-                                 struct weir__rendezvous_table *rendezvous)
+                                 struct weir__rendezvous_table *rendezvous, struct weir__sim_op *op)
 {
     const struct weir__node *n = &pg->g->nodes[v];
     struct weir__rendezvous_name name = {.group = true, .from = -1, .to = -1};
@@ -223,7 +294,7 @@ static weir_status meet_in_group(struct weir__predict_graph *pg, int v, struct w
     if (pair)
         c.span = weir__span_between(pg->g->dev->model, place->rank,
                                     (uint32_t)(member.to >= 0 ? member.to : member.from));
-    weir__model_group_op(pg->g->dev->model, load, &c, &pg->ops[v]);
+    weir__model_group_op(pg->g->dev->model, load, &c, op);
     if (place->nranks == 1)
         return WEIR_OK;
     if ((uint32_t)member.ranks != place->nranks)
@@ -240,18 +311,17 @@ static weir_status meet_in_group(struct weir__predict_graph *pg, int v, struct w
         name.to = member.to >= 0 ? member.to : (int)place->rank;
     }
     return find_rendezvous(rendezvous, &name, place->index, pair ? 2 : place->nranks,
-                           &pg->ops[v].rendezvous);
+                           &op->rendezvous);
 }
 
 static weir_status make_op(struct weir__predict_graph *pg, int v,
                            const struct weir__predict_place *place,
-                           struct weir__rendezvous_table *rendezvous)
+                           struct weir__rendezvous_table *rendezvous, struct weir__sim_op *op)
 {
     const weir_device *dev = pg->g->dev;
     const struct weir__node *n = &pg->g->nodes[v];
     const struct weir__kernel_params *p =
         strcmp(n->op->name, "Kernel") ? NULL : (const struct weir__kernel_params *)n->params;
-    struct weir__sim_op *op = &pg->ops[v];
     struct weir__load load = {.in_graph = true};
     weir_status st = WEIR_OK;
 
@@ -269,9 +339,9 @@ static weir_status make_op(struct weir__predict_graph *pg, int v,
     }
     pg->engine[v] = load.engine;
     if (p && p->collective[0])
-        st = meet_by_name(pg, v, p, &load, place, rendezvous);
+        st = meet_by_name(pg, v, p, &load, place, rendezvous, op);
     else if (n->op->flags & WEIR__OP_COLLECTIVE)
-        st = meet_in_group(pg, v, &load, place, rendezvous);
+        st = meet_in_group(pg, v, &load, place, rendezvous, op);
     if (pg->c.leader[v] != v && !pg->nodes[v].measured)
         op->launch_ps = 0; /* a super kernel is launched once */
     return st;
@@ -296,7 +366,6 @@ static void number_waits(struct weir__predict_graph *pg)
         pg->nodes[weir__node_at(c, c->syncs[i].stream, c->syncs[i].position)].recorded = true;
     }
     for (int v = 0; v < pg->g->nnodes; v++) {
-        pg->nodes[v].op = (uint32_t)v;
         pg->nodes[v].waits = (uint32_t)c->sync_first[v];
         pg->nodes[v].nwaits = (uint32_t)(c->sync_first[v + 1] - c->sync_first[v]);
         pg->nodes[v].name = pg->g->nodes[v].name;
@@ -343,14 +412,39 @@ static size_t memory_bytes(const struct weir__predict_graph *pg)
     return bytes;
 }
 
+static weir_status make_ops(struct weir__predict_graph *pg, const struct weir__predict_place *place,
+                            struct weir__rendezvous_table *rendezvous)
+{
+    struct weir__sim_op nothing = {0};
+    struct kinds kinds = {0};
+    struct weir__sim_limits limits;
+    uint32_t index;
+    weir_status st = keep_op(pg, &kinds, &nothing, &index);
+
+    weir__model_limits(pg->g->dev->model, &limits);
+    for (int v = 0; v < pg->g->nnodes && !st; v++) {
+        struct weir__sim_op op = {0};
+        uint64_t alone;
+
+        if (!pg->c.live[v])
+            continue;
+        if ((st = make_op(pg, v, place, rendezvous, &op)) ||
+            (st = keep_op(pg, &kinds, &op, &pg->nodes[v].op)))
+            break;
+        alone = op.launch_ps + weir__sim_alone(&limits, &op);
+        pg->serial += alone;
+        pg->modelled += given_time(pg->g, v) ? 0 : alone;
+    }
+    weir__free(kinds.slots);
+    return st;
+}
+
 weir_status weir__predict_graph_init(struct weir__predict_graph *pg, const weir_graph *g,
                                      const struct weir__predict_options *options,
                                      const struct weir__predict_place *place,
                                      struct weir__rendezvous_table *rendezvous)
 {
     size_t n = (size_t)g->nnodes + 1;
-    struct weir__sim_limits limits;
-    uint64_t alone;
     weir_status st;
 
     *pg = (struct weir__predict_graph){.g = g, .c = {.g = g}};
@@ -359,24 +453,15 @@ weir_status weir__predict_graph_init(struct weir__predict_graph *pg, const weir_
     if ((st = passes(&pg->c, options->memory)))
         return st;
     pg->nodes = weir__calloc(n, sizeof *pg->nodes);
-    pg->ops = weir__calloc(n, sizeof *pg->ops);
     pg->order = weir__calloc(n, sizeof *pg->order);
     pg->engine = weir__calloc(n, sizeof *pg->engine);
     pg->waits = weir__calloc((size_t)pg->c.nsyncs + 1, sizeof *pg->waits);
     pg->streams = weir__calloc((size_t)pg->c.nstreams, sizeof *pg->streams);
-    if (!pg->nodes || !pg->ops || !pg->order || !pg->engine || !pg->waits || !pg->streams)
+    if (!pg->nodes || !pg->order || !pg->engine || !pg->waits || !pg->streams)
         return weir__fail_nomem("predicting %d nodes", g->nnodes);
     number_waits(pg);
-    weir__model_limits(g->dev->model, &limits);
-    for (int v = 0; v < g->nnodes; v++) {
-        if (!pg->c.live[v])
-            continue;
-        if ((st = make_op(pg, v, place, rendezvous)))
-            return st;
-        alone = pg->ops[v].launch_ps + weir__sim_alone(&limits, &pg->ops[v]);
-        pg->serial += alone;
-        pg->modelled += given_time(g, v) ? 0 : alone;
-    }
+    if ((st = make_ops(pg, place, rendezvous)))
+        return st;
     pg->program = (struct weir__replay_program){
         .nodes = pg->nodes,
         .nnodes = (uint32_t)g->nnodes,

@@ -15,6 +15,7 @@ static weir_status longest_chain(struct weir__tuner *t, const struct weir__predi
     *out = 0;
     for (int v = 0; v < g->nnodes && !st; v++) {
         int label = t->options->relabel ? 0 : g->nodes[v].marks.stream;
+        const struct weir__sim_op *op;
 
         if (!pg->c.live[v])
             continue;
@@ -23,7 +24,8 @@ static weir_status longest_chain(struct weir__tuner *t, const struct weir__predi
         for (int i = e.first[v]; i < e.first[v + 1]; i++)
             if (end[v] < end[e.preds[i]])
                 end[v] = end[e.preds[i]];
-        end[v] += pg->ops[v].launch_ps + weir__sim_alone(limits, &pg->ops[v]);
+        op = weir__predict_op(pg, v);
+        end[v] += op->launch_ps + weir__sim_alone(limits, op);
         last[label] = end[v];
         if (*out < end[v])
             *out = end[v];
@@ -46,7 +48,7 @@ static void add_up(struct weir__tuner *t, const struct weir__predict_graph *pg,
     double work[WEIR__POOLS] = {0}, bytes = 0;
 
     for (int v = 0; v < pg->g->nnodes; v++) {
-        const struct weir__sim_op *op = &pg->ops[v];
+        const struct weir__sim_op *op = weir__predict_op(pg, v);
         double block = (double)op->block_ps * op->blocks;
 
         for (int p = 0; p < WEIR__POOLS; p++)
@@ -74,7 +76,7 @@ static void measure_units(struct weir__tuner *t, const struct weir__prediction *
 
             for (uint32_t g = 0; g < p->ngraphs && !op; g++)
                 if (p->graphs[g].g == t->graphs[m->graph].work)
-                    op = &p->graphs[g].ops[m->node];
+                    op = weir__predict_op(&p->graphs[g], m->node);
             if (m->graph != t->members[unit->first].graph)
                 break; /* the same again */
             unit->alone += op->launch_ps + weir__sim_alone(limits, op);

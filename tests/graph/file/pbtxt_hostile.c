@@ -259,7 +259,7 @@ static weir_device *open_counted(void)
     return open_cpu();
 }
 
-enum { HUGE_TEXT = (16 << 20) / (TEST_SANITIZED ? 4 : 1) };
+enum { HUGE_TEXT = (16 << 20) / (TEST_THREADS_WATCHED ? 16 : TEST_SLOWDOWN) };
 
 /* `before`, HUGE_TEXT bytes of `piece` again and again, `after`. */
 static weir_status load_huge(weir_device *dev, const char *before, const char *piece,

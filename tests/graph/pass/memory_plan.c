@@ -346,6 +346,6 @@ TEST_TIMEOUT(memory_plan, a_hundred_thousand_nodes_share_only_what_is_over, 600)
     for (int streams = 1; streams <= 8; streams *= 8)
         for (size_t i = 0; i < weir__countof(windows); i++) {
             test_note("%d streams, window %d", streams, windows[i]);
-            plan_large(100000 / TEST_SLOWDOWN, streams, windows[i]);
+            plan_large(100000 / TEST_SLOWDOWN_ALONE, streams, windows[i]);
         }
 }

@@ -29,12 +29,12 @@ ALWAYS_INLINE void thin_step(int rows, int depth, const struct weir__gemm *g, in
         vec b[8];
 
         /* Of short stretches the hardware has not foreseen the next: it is on another page. */
-        if (cols * (int64_t)weir_dtype_size(dtype) <= THIN_SHORT)
+        if (cols * (int64_t)weir_dtype_size(dtype) <= THIN_SHORT) {
 #pragma GCC unroll 8
             for (int q = 0; q < depth; q++)
                 __builtin_prefetch(g->b + ((k + depth + q) * g->b_row + j0 + j) *
                                               (int64_t)weir_dtype_size(dtype));
-
+        }
 #pragma GCC unroll 8
         for (int q = 0; q < depth; q++) {
             const int64_t at = (k + q) * g->b_row + j0 + j;
