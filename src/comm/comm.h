@@ -100,8 +100,8 @@ static inline const int64_t *weir__meet_counts(const struct weir__meet *meet, ui
 }
 
 /* Who is at a rendezvous, by rank. */
-struct weir__seats {
-    struct weir__seats *next;                /* of those that nobody uses */
+struct weir__rank_slots {
+    struct weir__rank_slots *next;           /* of those that nobody uses */
     struct weir__participant **participants; /* NULL: of another process */
     const void **args;                       /* what kernels see as weir_block.peers */
 };
@@ -116,7 +116,7 @@ struct weir__rendezvous {
     bool failed;                             /* a part failed */
     uint64_t since_ns;                       /* when the first arrived; 0 if it does not time out */
     void *more;                              /* the transport's */
-    struct weir__participant **participants; /* as in seats */
+    struct weir__participant **participants; /* as in weir__rank_slots */
     const void **args;
 };
 
@@ -137,7 +137,7 @@ struct weir__participant {
     struct weir__rendezvous *in; /* from LAST or RUNS on */
     bool failed;                 /* OVER, but a part failed: as group->reason says */
     struct weir__rendezvous own; /* a rendezvous lives with whoever came first */
-    /* Its seats, of a group of one process with at most so many ranks. */
+    /* Its slots, of a group of one process with at most so many ranks. */
     struct weir__participant *few_participants[WEIR__FEW_RANKS];
     const void *few_args[WEIR__FEW_RANKS];
     struct weir__participant *woken; /* the next in a list of those to be woken or brought on */
@@ -193,8 +193,8 @@ struct weir_group {
     _Alignas(WEIR__LINE) _Atomic uint64_t dropped;
     _Alignas(WEIR__LINE) struct weir__spin lock; /* of what follows, and of breaking */
     struct weir__rendezvous *rendezvous;
-    struct weir__channel *channels; /* only grows */
-    struct weir__seats *seats;      /* local.c: of rendezvous of many ranks, to be used again */
+    struct weir__channel *channels;       /* only grows */
+    struct weir__rank_slots *spare_slots; /* local.c: of rendezvous with many ranks */
     /* The thread that looks for late ranks (timer.c). */
     pthread_t timer;
     bool timed;

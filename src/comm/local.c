@@ -50,27 +50,27 @@ static struct weir__rendezvous *find(const weir_group *g, const struct weir__cha
     return m;
 }
 
-/* Its seats stay as they are while the lock is held. */
+/* Its slots stay as they are while the lock is held. */
 static void forget(weir_group *g, struct weir__rendezvous *m)
 {
     struct weir__rendezvous **at = &g->rendezvous;
-    struct weir__seats *seats = m->more;
+    struct weir__rank_slots *slots = m->more;
 
     while (*at != m)
         at = &(*at)->next;
     *at = m->next;
-    if (seats) {
-        seats->next = g->seats;
-        g->seats = seats;
+    if (slots) {
+        slots->next = g->spare_slots;
+        g->spare_slots = slots;
         m->more = NULL;
     }
 }
 
 /* Room for everybody: few sit with whoever came first. False when out of memory. */
-static bool take_seats(weir_group *g, struct weir__participant *participant)
+static bool take_slots(weir_group *g, struct weir__participant *participant)
 {
     struct weir__rendezvous *m = &participant->own;
-    struct weir__seats *seats = g->seats;
+    struct weir__rank_slots *slots = g->spare_slots;
     size_t n = (size_t)g->nranks;
 
     m->more = NULL;
@@ -78,17 +78,17 @@ static bool take_seats(weir_group *g, struct weir__participant *participant)
     m->args = participant->few_args;
     if (g->nranks <= WEIR__FEW_RANKS)
         return true;
-    if (seats) {
-        g->seats = seats->next;
+    if (slots) {
+        g->spare_slots = slots->next;
     } else {
-        if (!(seats = weir__malloc(sizeof *seats + n * (sizeof(void *) + sizeof(void *)))))
+        if (!(slots = weir__malloc(sizeof *slots + n * (sizeof(void *) + sizeof(void *)))))
             return false;
-        seats->participants = (void *)(seats + 1);
-        seats->args = (void *)(seats->participants + n);
+        slots->participants = (void *)(slots + 1);
+        slots->args = (void *)(slots->participants + n);
     }
-    m->more = seats;
-    m->participants = seats->participants;
-    m->args = seats->args;
+    m->more = slots;
+    m->participants = slots->participants;
+    m->args = slots->args;
     return true;
 }
 
@@ -119,7 +119,7 @@ static struct weir__rendezvous *begin_rendezvous(weir_group *g,
 {
     struct weir__rendezvous *m = &participant->own;
 
-    if (!take_seats(g, participant))
+    if (!take_slots(g, participant))
         return NULL;
     m->channel = meet->channel;
     m->call = call;
@@ -168,11 +168,11 @@ static weir_status local_open(weir_group *g)
 static void local_close(weir_group *g)
 {
     weir__timer_stop(g);
-    while (g->seats) {
-        struct weir__seats *seats = g->seats;
+    while (g->spare_slots) {
+        struct weir__rank_slots *slots = g->spare_slots;
 
-        g->seats = seats->next;
-        weir__free(seats);
+        g->spare_slots = slots->next;
+        weir__free(slots);
     }
 }
 

@@ -58,7 +58,7 @@ static void begin(struct weir__procs_group *p, struct weir__participant *partici
     m->since_ns = meet->timed && g->timeout_ns >= 0 ? weir__clock_ns() : 0;
     m->more = v;
     m->participants = v->participants;
-    m->args = v->seats;
+    m->args = v->peer_args;
     m->participants[p->self] = participant;
     m->args[p->self] = meet;
     participant->in = m;

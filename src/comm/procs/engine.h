@@ -35,9 +35,9 @@ struct weir__visit {
         void *piece;
         size_t bytes;
     } staged[WEIR__CODE_SHOWN];
-    /* Seats of the rendezvous: by rank, behind the arguments. */
+    /* Of the rendezvous, by rank. */
     struct weir__participant **participants;
-    const void **seats;
+    const void **peer_args;
     struct weir__record record;
     _Alignas(16) unsigned char args[][WEIR_ARGS_MAX]; /* of peers, with pointers of this process */
 };

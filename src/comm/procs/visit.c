@@ -42,7 +42,7 @@ static struct weir__visit *alloc_visit(int ranks)
     if (!v)
         return NULL;
     v->participants = (void *)((char *)v + args);
-    v->seats = (void *)(v->participants + n);
+    v->peer_args = (void *)(v->participants + n);
     memset(v->participants, 0, n * sizeof *v->participants);
     return v;
 }
