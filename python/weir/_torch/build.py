@@ -163,9 +163,12 @@ class Builder(OpenSizes):
                 own = {"own": True} if node in self.in_place else {}
                 out = lowering.out_dtype(node.meta.get("val"))
                 made = lower(*args, out=out, **own, **kwargs)
-                self.coverage.native[str(op)] += 1
                 if own:
                     self.placed.add(node)
+                    lowering_more.forget()  # what was made of the old elements
+                else:
+                    lowering.check(made, node.meta.get("val"))
+                self.coverage.native[str(op)] += 1
                 return made
             except (lowering.Decline, TypeError, ValueError, Error) as reason:
                 logger.debug("%s runs as PyTorch's kernel: %s", op, reason or "not exactly weir's")

@@ -342,6 +342,7 @@ def _convolution(x, weight, bias, stride, padding, dilation, transposed, output_
 def _attention(q, k, v, dropout_p=0.0, is_causal=False, out=None, attn_mask=None, scale=None):
     # weir aligns a causal mask with the last query, PyTorch with the first.
     _need(dropout_p == 0.0 and (not is_causal or q.shape[-2] == k.shape[-2]))
+    _need(scale is None or scale != 0)  # which says to weir that there is none
     made = _C.attention(q, k, v, mask=attn_mask, causal=is_causal, scale=scale or 0.0)
     return [made, None]  # the second is for the backward pass; see ONLY_FIRST
 
@@ -380,7 +381,8 @@ def _cudnn_attention(q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, is_c
 def _reduction(function):
     def lower(x, dims=None, keepdim=False, out=None, dtype=None):
         x = x.cast(out) if out.is_floating_point or dtype is not None else x
-        return function(x, None if dims is None else tuple(dims) or None, keepdim)
+        made = function(x, None if dims is None else tuple(dims) or None, keepdim)
+        return made.cast(out)  # sums of integers are i64, whatever was asked for
 
     return lower
 
@@ -484,6 +486,15 @@ ONLY_FIRST = {
     aten._scaled_dot_product_efficient_attention.default,
     aten._scaled_dot_product_cudnn_attention.default,
 }
+
+
+def check(made, val):
+    """Declines what is not of the type that PyTorch traced: those who use it count on that."""
+    if not isinstance(made, (tuple, list)):
+        made, val = [made], [val]
+    for x, traced in zip(made, val):
+        if _is_tensor(x) and isinstance(traced, torch.Tensor):
+            _need(x.dtype is DTYPES.get(traced.dtype) and x.ndim == traced.ndim)
 
 
 def out_dtype(val):

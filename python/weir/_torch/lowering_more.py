@@ -57,9 +57,12 @@ def _floor_divide(a, b, out):
         _need(b > 0)
     quotient = _C.div(a, b)
     rest = _C.sub(a, _C.mul(quotient, b))
-    # weir's quotient is towards zero: one less where the rest has the other sign.
-    signs = _C.lt(_C.mul(rest, b), 0)
-    return _C.sub(quotient, signs.cast(out))
+    # weir's quotient is towards zero: one less where the rest has the other sign. Their product
+    # would say so too, if it did not overflow.
+    other_sign = _C.lt(rest, 0)
+    if _is_tensor(b):
+        other_sign = _C.minimum(_C.ne(other_sign, _C.lt(b, 0)), _C.ne(rest, 0))
+    return _C.sub(quotient, other_sign.cast(out))
 
 
 @lowers(aten.floor_divide.default)
@@ -142,10 +145,15 @@ BY_NAME["transformers::grouped_mm_fallback"] = _grouped_mm
 # ---- reductions and scans ----
 
 
+def _reversed(x):
+    """In the other order. The least integer has no negative."""
+    return _C.neg(x) if x.dtype.is_floating_point else _C.sub(-1, x)
+
+
 def _extreme(function, sign):
     def lower(x, dim, keepdim=False, out=None):
         _need(x.ndim > 0 and (x.dtype.is_floating_point or x.dtype in _INTS))
-        turned = x if sign > 0 else _C.neg(x)
+        turned = x if sign > 0 else _reversed(x)
         return [function(x, (dim,), keepdim), _C.argmax(turned, dim, keepdim)]
 
     return lower
@@ -158,7 +166,7 @@ TABLE[aten.min.dim] = _extreme(_C.min, -1)
 @lowers(aten.argmin.default)
 def _argmin(x, dim=None, keepdim=False, out=None):
     _need((dim is not None or not keepdim) and x.dtype.is_floating_point)
-    return _C.argmax(_C.neg(x), dim, keepdim)
+    return _C.argmax(_reversed(x), dim, keepdim)
 
 
 def _some(function):
@@ -183,19 +191,23 @@ def _cut(x, dim, start, stop=None, step=1):
 def _cumsum(x, dim, out, dtype=None):
     """In steps that double: sums of floats are added in another order than PyTorch's."""
     _need(x.ndim > 0 and out is not _C.bool_)
-    x, n, step = x.cast(out), x.shape[dim], 1
+    n, step = x.shape[dim], 1
     _need(n <= 4096)
+    if n <= 1:
+        return x.clone() if x.dtype is out else x.cast(out)
+    x = _wide(x.cast(out))
     while step < n:
         sums = _C.add(_cut(x, dim, step), _cut(x, dim, 0, n - step))
         x, step = _C.concat([_cut(x, dim, 0, step), sums], dim), step * 2
-    return x.clone() if n <= 1 else x
+    return x.cast(out)
 
 
 @lowers(aten.histc.default)
 def _histc(x, bins=100, min=0, max=0, out=None):
     _need(x.ndim == 1 and min < max and bins <= 4096 and x.shape[0] * bins <= 1 << 22)
-    wide = x.cast(_C.float32)
-    place = ((wide - min) * (bins / (max - min))).cast(_C.int64)
+    wide = _wide(x) if x.dtype.is_floating_point else x.cast(_C.float64)
+    # Rounded where PyTorch rounds, or numbers at the edges would be in other bins.
+    place = ((wide - min) * bins / (max - min)).cast(_C.int64)
     place = _C.minimum(place, bins - 1)
     inside = _C.minimum(_C.ge(wide, min), _C.le(wide, max))
     place = _C.where(inside, place, _constant(-1, _C.int64))
@@ -210,13 +222,14 @@ def _count(n):
 @lowers(aten.var.correction)
 def _var(x, dim=None, out=None, correction=1, keepdim=False):
     _need(x.dtype.is_floating_point and x.ndim > 0)
-    dims = tuple(range(x.ndim)) if dim is None else tuple(dim)
+    dims = tuple(dim or range(x.ndim))
     n = math.prod(x.shape[d] for d in dims)
-    _need(n > (correction or 0))
+    correction = 1 if correction is None else correction
+    _need(n > correction)
     wide = _wide(x)
     away = _C.sub(wide, _C.mean(wide, dims, True))
     made = _C.mean(_C.mul(away, away), dims, keepdim)
-    return (made * (n / (n - (1 if correction is None else correction)))).cast(out)
+    return (made * (n / (n - correction))).cast(out)
 
 
 # ---- norms ----
@@ -359,15 +372,26 @@ def _wrapped(index, n):
     return _wraps.last[2]
 
 
+def _combined(index, others):
+    """One index for several dims: of each but the first, index and size. What is out of range would
+    be another element: it becomes what is out of range for all."""
+    index, inside = index.cast(_C.int64), None
+    for other, n in others:
+        other = _wrapped(other, n).cast(_C.int64)
+        fits = _C.minimum(_C.ge(other, 0), _C.lt(other, n))
+        inside = fits if inside is None else _C.minimum(inside, fits)
+        index = _C.add(_C.mul(index, n), other)
+    return _C.where(inside, index, _constant(-1, _C.int64))
+
+
 @lowers(aten.index.Tensor, aten._unsafe_index.Tensor)
 def _index(x, indices, out):
     at = [d for d, i in enumerate(indices) if i is not None]
     _need(at and at == list(range(at[0], at[-1] + 1)) and all(_is_tensor(indices[d]) for d in at))
     first, last = at[0], at[-1] + 1
     index = _wrapped(indices[first], x.shape[first])
-    for d in at[1:]:
-        index = _C.add(_C.mul(index, x.shape[d]), _wrapped(indices[d], x.shape[d]))
     if len(at) > 1:
+        index = _combined(index, [(indices[d], x.shape[d]) for d in at[1:]])
         x = x.reshape((*x.shape[:first], math.prod(x.shape[first:last]), *x.shape[last:]))
     if first == 0:
         return _C.embedding(x, index)

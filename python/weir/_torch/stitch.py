@@ -145,6 +145,7 @@ class Stitcher(build.Builder):
             _dispatch.push(*scope)
 
     def _leave_graph(self):
+        lowering_more.forget()
         for scope in reversed(self._inner()):
             _dispatch.pop(scope[0])
         self.segment.built.graph.__exit__(None, None, None)
@@ -261,11 +262,14 @@ class Stitcher(build.Builder):
             args, kwargs = pytree.tree_map(bring, (args, kwargs), is_leaf=_is_value)
             own = {"own": True} if node in self.in_place else {}
             made = lower(*args, out=lowering.out_dtype(node.meta.get("val")), **own, **kwargs)
+            if not own:
+                lowering.check(made, node.meta.get("val"))
         except (lowering.Decline, TypeError, Error) as reason:
             logger.debug("%s runs as PyTorch's kernel: %s", node.target, reason or "not weir's")
             return None
         if own:
             self.placed.add(node)
+            lowering_more.forget()  # what was made of the old elements
             self.segment.writes = True
             made = args[0]  # the argument itself
         self.coverage.native[str(node.target)] += 1
