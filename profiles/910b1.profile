@@ -25,7 +25,7 @@ cube_fill_k 150            # fitted: the same range
 mix_efficiency 0.654       # published: MLA bound by computing, arXiv 2506.12708
 vector_efficiency 0.6      # guessed
 cube_head_us 3             # fitted: MatMul and FlashAttention at 12+24 against 24+48 cores
-vector_head_us 7           # fitted: TPOT of DeepSeek-R1 at 8 sequences a card, arXiv 2506.12708
+vector_head_us 4.5         # fitted: TPOT of DeepSeek-R1 at 8 sequences a card, arXiv 2506.12708
 hbm_gib 64                 # published: CANN 8.1.RC1 platform file of the SoC
 hbm_gb_s 1600              # published: HBM of the 64 GB parts
 hbm_efficiency 0.841       # published: MLA bound by memory, arXiv 2506.12708
@@ -65,6 +65,8 @@ exchange_us 8              # fitted: MoE dispatch and combine of arXiv 2506.1270
 exchange_flight 24         # fitted: the same
 dispatch_gb_s 124          # fitted: the same
 combine_gb_s 475           # fitted: the same
+exchange_share 0.07        # published: 48 cores move 9 MB 2.5 times as fast as 2, arXiv 2508.02520
+exchange_cores 0           # published: SDMA moves what a prefill exchanges, arXiv 2506.12708
 push_efficiency 0.7        # published: measured 137 of 196 GB/s, remote writes, arXiv 2506.12708
 pull_efficiency 0.85       # published: measured 167 of 196 GB/s, remote reads, arXiv 2506.12708
 error 0.15                 # fitted: the worst of the figures in docs/validation.md

@@ -44,5 +44,7 @@ net_us 5                  # guessed
 exchange_us 3             # fitted: DeepEP's dispatch and combine at EP8 and EP256
 dispatch_gb_s 242         # fitted: the same
 combine_gb_s 494          # fitted: the same
+exchange_share 0.07       # guessed: as 910b1
+exchange_cores 20         # published: multiprocessors that DeepEP takes for a prefill
 push_efficiency 0.8       # published: about 160 GB/s over NVLink, 40 over InfiniBand (DeepEP)
 pull_efficiency 0.85      # guessed: as 910b1

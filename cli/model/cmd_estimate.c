@@ -13,7 +13,7 @@
 /* What the options say, before it is checked. */
 struct words {
     const char *spec, *ranks, *tp, *ep, *pp, *batch, *prompt, *output, *quant, *placement, *mtp;
-    const char *imbalance, *ttft, *tpot, *most, *graph, *prefill_graph;
+    const char *cores, *imbalance, *jitter, *ttft, *tpot, *most, *graph, *prefill_graph;
     const char *chunk, *serve, *prefill_ranks, *rate, *html;
     bool search, json, prefetch, prolog, spread;
 };
@@ -67,6 +67,21 @@ static int read_name(const char *option, const char *value, const char *const *n
     return bad_value(option, value, what);
 }
 
+/* "16+32": cube and vector cores. */
+static int read_cores(const char *value, struct weir__deploy *d)
+{
+    unsigned cube, vector;
+    int end = 0;
+
+    if (!value)
+        return -1;
+    if (sscanf(value, "%5u+%5u%n", &cube, &vector, &end) != 2 || value[end] || !cube || !vector)
+        return bad_value("--attention-cores", value, "cube and vector cores such as 16+32");
+    d->cube = cube;
+    d->vector = vector;
+    return -1;
+}
+
 static int read_deploy(const struct words *w, struct weir__deploy *d)
 {
     int quant = WEIR__QUANT_BF16, placement = WEIR__PLACE_SINGLE, status;
@@ -81,7 +96,9 @@ static int read_deploy(const struct words *w, struct weir__deploy *d)
         (status = read_number("--output", w->output, 0, 1e7, &d->output)) >= 0 ||
         (status = read_number("--chunk", w->chunk, 1, 1e6, &d->chunk)) >= 0 ||
         (status = read_number("--mtp", w->mtp, 0, 1, &d->accept)) >= 0 ||
+        (status = read_cores(w->cores, d)) >= 0 ||
         (status = read_number("--imbalance", w->imbalance, 1, 100, &d->imbalance)) >= 0 ||
+        (status = read_number("--jitter", w->jitter, 0, 1, &d->jitter)) >= 0 ||
         (status = read_name("--quant", w->quant, weir__quant_names, 4, &quant)) >= 0 ||
         (status = read_name("--placement", w->placement, weir__placement_names, 3, &placement)) >=
             0)
@@ -131,6 +148,7 @@ static int estimate_once(struct estimate_job *job, const struct words *w)
     if (st)
         return st == WEIR_EINVAL ? (cli_complain("estimate", st), EXIT_USAGE)
                                  : cli_complain("estimate", st);
+    job->d = e.d;
     if (cli_is_standard(w->graph) || cli_is_standard(w->prefill_graph))
         ; /* standard output has the graph */
     else if (job->json)
@@ -192,6 +210,8 @@ int weir_cmd_estimate(int argc, char **argv)
         {"--quant", "TYPE", "bf16, w8a8, w4a8 or fp8", NULL, &w.quant},
         {"--placement", "HOW", "single, shared (expert on its stream) or microbatch (two)", NULL,
          &w.placement},
+        {"--attention-cores", "C+V", "of microbatches: cube and vector cores; the best of three",
+         NULL, &w.cores},
         {"--prefetch", NULL, "bring experts' weights to the second level beside dispatch",
          &w.prefetch, NULL},
         {"--prolog", NULL, "MLA: what the cache gets on a stream of its own", &w.prolog, NULL},
@@ -199,8 +219,10 @@ int weir_cmd_estimate(int argc, char **argv)
          NULL},
         {"--chunk", "N", "tokens of prompts that ride with each decode step; none", NULL, &w.chunk},
         {"--mtp", "SHARE", "draft one token a step; the share that is accepted", NULL, &w.mtp},
-        {"--imbalance", "X", "load of the fullest die's experts, of the mean; 1", NULL,
-         &w.imbalance},
+        {"--imbalance", "X", "load of the fullest die's experts, of the mean; by their number",
+         NULL, &w.imbalance},
+        {"--jitter", "X", "by how much dies differ before an exchange, of the mean; 0.0094", NULL,
+         &w.jitter},
         {"--graph", "FILE", "write the decode step as a graph file; - is standard output", NULL,
          &w.graph},
         {"--prefill-graph", "FILE", "write the prefill as a graph file", NULL, &w.prefill_graph},

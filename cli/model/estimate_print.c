@@ -69,20 +69,21 @@ void estimate_print_parts(const char *title, const struct weir__estimate_step *s
 
 void estimate_print(const struct estimate_job *job, const struct weir__estimate *e)
 {
-    const struct weir__deploy *d = &job->d;
+    const struct weir__deploy *d = &e->d;
     const struct weir__estimate_memory *m = &e->memory;
     double low = 1 - e->error, high = 1 + e->error;
     weir_device_props props;
+    char how[64];
 
+    estimate_placement(d, how, sizeof how);
     weir_device_get_props(job->dev, &props, sizeof props);
     printf("%s%s%s, %.1f B parameters, %.1f B of them for a token, on %u x %s\n",
            term_on(TERM_BOLD), job->llm.family[0] ? job->llm.family : job->path, term_off(),
            weir__llm_parameters(&job->llm, false) / 1e9,
            weir__llm_parameters(&job->llm, true) / 1e9, d->ranks, props.name);
-    printf("tp %u, pp %u, ep %u, %g sequences a replica, %g + %g tokens, %s, %s%s%s\n\n", d->tp,
-           d->pp, d->ep ? d->ep : d->ranks / d->pp, d->batch, d->prompt, d->output,
-           weir__quant_names[d->quant], weir__placement_names[d->placement],
-           d->prefetch ? ", prefetch" : "", d->prolog ? ", prolog apart" : "");
+    printf("tp %u, pp %u, ep %u, %g sequences a replica, %g + %g tokens, %s, %s\n\n", d->tp, d->pp,
+           d->ep ? d->ep : d->ranks / d->pp, d->batch, d->prompt, d->output,
+           weir__quant_names[d->quant], how);
     printf("  first token    %s%10.1f ms%s   %.1f to %.1f ms: ", term_on(TERM_BOLD), e->ttft_ms,
            term_off(), e->ttft_ms * low, e->ttft_ms * high);
     if (d->chunk > 0)
@@ -161,6 +162,12 @@ void estimate_print_json(const struct estimate_job *job, const struct weir__esti
     json_string(&j, "model", job->llm.family);
     json_number(&j, "parameters", weir__llm_parameters(&job->llm, false));
     json_int(&j, "ranks", job->d.ranks);
+    if (e->d.placement == WEIR__PLACE_TWO) {
+        json_int(&j, "attention_cube_cores", e->d.cube);
+        json_int(&j, "attention_vector_cores", e->d.vector);
+    }
+    if (job->llm.experts > 0)
+        json_number(&j, "imbalance", weir__deploy_imbalance(&job->llm, &e->d, false));
     json_number(&j, "ttft_ms", e->ttft_ms);
     json_range(&j, "ttft_range_ms", e->ttft_ms, e->error);
     json_number(&j, "tpot_ms", e->tpot_ms);

@@ -104,8 +104,9 @@ struct spread {
     double cores, network;
 };
 
-static struct spread spread_of(const struct weir__profile *p, double n, double bytes)
+static struct spread spread_of(const struct weir__profile *p, const struct weir__collective *c)
 {
+    double n = c->nranks, bytes = c->bytes;
     double pair = at_most(n, p->pair_dies), node = at_most(n, p->node_dies);
     double super = at_most(n, p->super_dies);
     double links = p->node_mesh > 0 ? (node - 1) / (p->node_dies - 1) : 1;
@@ -115,6 +116,9 @@ static struct spread spread_of(const struct weir__profile *p, double n, double b
                                               : 0;
     double share = bytes / n / 1e3;
 
+    if (c->net_bytes > 0 && n > super) /* what comes from afar passes the near links as well */
+        return (struct spread){share * n / super * at_least(near, far),
+                               c->net_bytes / 1e3 / p->net_gb_s};
     return (struct spread){share * at_least(near, far), share * (n - super) / p->net_gb_s};
 }
 
@@ -142,20 +146,34 @@ static double handling_us(const struct weir__profile *p, const struct weir__coll
                           double latency)
 {
     double messages = latency * (c->nranks - 1) / p->exchange_flight;
-    double bytes = c->bytes * (c->cores > 0 ? p->vector_cores / c->cores : 1);
 
-    return c->kind == WEIR__DISPATCH  ? messages + bytes / (p->dispatch_gb_s * 1e3)
-           : c->kind == WEIR__COMBINE ? bytes / (p->combine_gb_s * 1e3)
+    return c->kind == WEIR__DISPATCH  ? messages + c->bytes / (p->dispatch_gb_s * 1e3)
+           : c->kind == WEIR__COMBINE ? c->bytes / (p->combine_gb_s * 1e3)
                                       : messages;
+}
+
+/* What an exchange takes on some of the cores, of what it takes on all: most of the time the links
+ * hold them up, so that a few cores do nearly as well as all. */
+static double slowdown(const struct weir__profile *p, double cores)
+{
+    double share = cores > 0 ? at_most(1, cores / p->vector_cores) : 1;
+
+    return (1 + p->exchange_share / share) / (1 + p->exchange_share);
 }
 
 /* Cores pack and write one after the other; the network sends meanwhile what they gave it. */
 static struct weir__collective_cost exchange(const struct weir__profile *p,
                                              const struct weir__collective *c, double latency)
 {
-    struct spread s = spread_of(p, c->nranks, c->bytes);
-    double efficiency = efficiency_of(p, c->kind);
-    double cores = handling_us(p, c, latency) + s.cores / efficiency;
+    struct spread s = spread_of(p, c);
+    /* the links of the fullest rank decide; what each packs and adds up is the same for all */
+    double efficiency = efficiency_of(p, c->kind) / at_least(1, c->uneven);
+    double handling = handling_us(p, c, latency), links = s.cores / efficiency;
+    /* what is forwarded comes in pieces, so that all stages work at once */
+    double cores = c->net_bytes > 0 ? at_least(handling, links) : handling + links;
+
+    if (c->kind != WEIR__ALL_TO_ALL)
+        cores *= slowdown(p, c->cores);
 
     return (struct weir__collective_cost){
         .us = latency + (c->kind == WEIR__ALL_TO_ALL ? 0 : p->exchange_us) +

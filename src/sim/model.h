@@ -85,7 +85,10 @@ struct weir__collective {
     uint32_t nranks; /* the first of the system, neighbours first */
     uint32_t span;   /* of a send: dies that a level of links must reach; 0: nranks */
     double bytes;
-    double cores; /* vector cores that it has; 0: all */
+    double net_bytes; /* of an exchange: what leaves the super node, and is forwarded to all dies
+                       * there that want it; 0: each gets its own */
+    double uneven;    /* of an exchange: what the fullest rank gets, of the mean; 0: the same */
+    double cores;     /* vector cores that it has; 0: all */
 };
 
 struct weir__collective_cost {

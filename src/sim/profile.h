@@ -71,6 +71,8 @@
     X(exchange_flight, 1, 1e6, "messages to peers that an all-to-all has under way")     \
     X(dispatch_gb_s, 0.001, 1e6, "routing and packing for a dispatch, all vector cores") \
     X(combine_gb_s, 0.001, 1e6, "adding up of what a combine brings, all vector cores")  \
+    X(exchange_share, 0, 1, "of the cores: on so few an exchange takes about twice")     \
+    X(exchange_cores, 0, 1024, "cores for large exchanges; 0: copy engines do them")     \
     X(push_efficiency, 0.01, 1, "share of a link that dispatch and combine reach")       \
     X(pull_efficiency, 0.01, 1, "share of a link that other collectives reach")          \
     X(error, 0, 1, "of a prediction: what 9 of 10 published figures are within")

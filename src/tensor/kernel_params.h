@@ -19,6 +19,9 @@ struct weir__kernel_params {
     char dtype[8];    /* that they compute in; "" is f16 */
     int64_t m, n, k;  /* of a matrix product, so that tiles and filling count; 0: none */
     int64_t ranks;    /* of its collective, for what it costs; 0: all that run */
+    double net_bytes; /* of an exchange: what leaves the super node, if that is forwarded there
+                       * to several of its dies; 0: each die gets its own */
+    double uneven;    /* of an exchange: what the fullest rank gets, of the mean; 0: all the same */
     bool gang;
     bool measured;       /* `us` and `delay_us` are from a profile: nothing is added to them */
     char class[16];      /* ascendc, tbe, atb, hccl, mc2, aicpu, static: whether a core limit

@@ -50,6 +50,45 @@ TEST(answers, larger_batches_and_longer_prompts_are_never_faster)
     CHECK_OK(weir_device_close(dev));
 }
 
+/* Expected largest of n normal values: 0.56, 1.54, 2.07, 2.51 for 2, 10, 32 and 100. */
+TEST(answers, the_fullest_of_more_dies_with_fewer_experts_has_more)
+{
+    struct weir__deploy d = deploy(2, 1, WEIR__PLACE_SINGLE);
+    struct weir__llm m = deepseek();
+    double before = 1;
+
+    CHECK_NEAR(weir__last_of(1), 0, 0);
+    CHECK_NEAR(weir__last_of(2), 0.56, 0.04);
+    CHECK_NEAR(weir__last_of(10), 1.54, 0.02);
+    CHECK_NEAR(weir__last_of(32), 2.07, 0.02);
+    CHECK_NEAR(weir__last_of(100), 2.51, 0.02);
+    for (d.ranks = 2; d.ranks <= 512; d.ranks *= 2) {
+        double more = weir__deploy_imbalance(&m, &d, false);
+
+        CHECK(more > before);
+        before = more;
+    }
+    d.imbalance = 1.5;
+    CHECK_NEAR(weir__deploy_imbalance(&m, &d, false), 1.5, 0);
+}
+
+TEST(answers, cores_for_attention_leave_some_for_experts)
+{
+    struct weir__deploy d = deploy(64, 8, WEIR__PLACE_TWO);
+    struct weir__llm m = deepseek();
+    weir_device *dev = open_a3();
+
+    d.cube = 24;
+    d.vector = 40;
+    CHECK_STATUS(weir__deploy_settle(dev, &m, &d), WEIR_EINVAL);
+    CHECK_STR(weir_last_error(), "leave none for experts");
+    d.cube = 8;
+    d.placement = WEIR__PLACE_SINGLE;
+    CHECK_STATUS(weir__deploy_settle(dev, &m, &d), WEIR_EINVAL);
+    CHECK_STR(weir_last_error(), "only two microbatches");
+    CHECK_OK(weir_device_close(dev));
+}
+
 TEST(answers, parallelism_shares_out_the_weights)
 {
     struct weir__profile p;
@@ -136,7 +175,7 @@ TEST(answers, the_step_is_an_ordinary_graph)
 
     CHECK_OK(weir__estimate_model(dev, &m, &d, &e));
     CHECK_OK(
-        weir__estimate_graph(&m, &d, &(struct weir__model_step){0}, &dev->model->profile, &text));
+        weir__estimate_graph(&m, &e.d, &(struct weir__model_step){0}, &dev->model->profile, &text));
     CHECK_OK(weir_graph_load(dev, text.data, text.size, "step", &g));
     CHECK_OK(weir__predict(&g, 1, &(struct weir__predict_options){0}, &p));
     CHECK(!p.run.deadlock);

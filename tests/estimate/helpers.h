@@ -18,6 +18,8 @@ static inline struct weir__llm deepseek(void)
                               .dense_layers = 3,
                               .experts = 256,
                               .top = 8,
+                              .groups = 8,
+                              .top_groups = 4,
                               .expert_dim = 2048,
                               .shared_dim = 2048,
                               .q_rank = 1536,

@@ -190,6 +190,53 @@ TEST(properties, fewer_bytes_and_ranks_make_no_collective_slower)
     }
 }
 
+static double exchange_us(const struct weir__model *m, struct weir__collective c)
+{
+    struct weir__collective_cost cost;
+
+    weir__collective_find_cost(m, &c, &cost);
+    return cost.us;
+}
+
+/* 48 cores move 9 MB 2.5 times as fast as 2 (arXiv 2508.02520). What a token costs the network once
+ * for a whole server costs it no more than once for each of its dies. */
+TEST(properties, exchanges_of_more_cores_of_even_ranks_and_forwarded_are_never_slower)
+{
+    struct weir__model a3 = model_of("a3");
+    struct weir__collective few = {.kind = WEIR__COMBINE, .nranks = 16, .bytes = 9e6, .cores = 2};
+    double on_two = exchange_us(&a3, few);
+
+    few.cores = 48;
+    CHECK_NEAR(on_two / exchange_us(&a3, few), 2.5, 0.25);
+    for (size_t p = 0; weir__profile_at(p); p++) {
+        struct weir__model m = model_of(weir__profile_at(p));
+
+        for (int i = 0; i < TRIALS; i++) {
+            struct weir__collective c = {
+                .kind = i % 2 ? WEIR__DISPATCH : WEIR__COMBINE,
+                .nranks = (uint32_t)draw_log(2, 1000),
+                .bytes = draw_log(1, 1e9),
+                .cores = draw_log(1, m.profile.vector_cores - 1),
+            };
+            double us = exchange_us(&m, c);
+            struct weir__collective more = c, uneven = c, forwarded = c;
+
+            test_note("%s, %u ranks, %.0f bytes, %.0f cores", m.profile.name, c.nranks, c.bytes,
+                      c.cores);
+            more.cores += 1;
+            uneven.uneven = draw_log(1, 10);
+            more.cores = fmin(more.cores, m.profile.vector_cores);
+            CHECK(exchange_us(&m, more) <= us * SLACK);
+            CHECK(exchange_us(&m, uneven) * SLACK >= us);
+            forwarded.cores = 0;
+            us = exchange_us(&m, forwarded);
+            forwarded.net_bytes = c.bytes / 8; /* each of eight dies would have had it */
+            if (c.nranks > 2 * m.profile.super_dies && m.profile.super_dies == 8)
+                CHECK(exchange_us(&m, forwarded) <= us * SLACK);
+        }
+    }
+}
+
 /* What leaves a die in a collective takes at least as long as its links say. */
 TEST(properties, no_collective_is_faster_than_its_links)
 {

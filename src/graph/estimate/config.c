@@ -17,7 +17,7 @@ struct config {
     double num_experts_per_tok, experts_per_token, n_shared_experts;
     double shared_expert_intermediate_size, q_lora_rank, kv_lora_rank;
     double qk_rope_head_dim, qk_nope_head_dim, v_head_dim, num_nextn_predict_layers;
-    double sliding_window;
+    double sliding_window, n_group, topk_group;
     bool tie_word_embeddings, use_sliding_window, has_use_window;
 };
 
@@ -52,6 +52,8 @@ static const struct {
     NUMBER(v_head_dim),
     NUMBER(num_nextn_predict_layers),
     NUMBER(sliding_window),
+    NUMBER(n_group),
+    NUMBER(topk_group),
 #undef NUMBER
 };
 
@@ -97,6 +99,8 @@ static void translate(const struct config *c, struct weir__llm *m)
         .experts = experts,
         .top = experts > 0 ? first_of(c->num_experts_per_tok, c->experts_per_token) : 0,
         .expert_dim = experts > 0 ? first_of(c->moe_intermediate_size, c->intermediate_size) : 0,
+        .groups = experts > 0 && c->topk_group > 0 ? c->n_group : 0,
+        .top_groups = c->topk_group,
         .q_rank = c->q_lora_rank,
         .kv_rank = c->kv_lora_rank,
         .rope = c->qk_rope_head_dim,

@@ -10,6 +10,16 @@
 const char *const weir__roof_names[WEIR__ROOFS] = {"memory", "cube", "vector",
                                                    "links",  "head", "cores"};
 
+/* How far dies are apart, as standard deviations of the mean.
+ * - EXPERT_SPREAD: of what one expert gets while decoding, with copies of those that get most;
+ *   ATTENTION_JITTER: of what comes before a dispatch. Fitted to what dispatch and combine of arXiv
+ *   2508.02520 wait on 288 dies: 234 us where 185 are the least, 312 where 165 are
+ * - PROMPT_SPREAD: of what one expert gets of prompts, whose tokens are more alike. Fitted to the
+ *   two rates of arXiv 2506.12708 for experts loaded evenly and as they were: 6688 / 5655 */
+#define EXPERT_SPREAD 0.1725
+#define PROMPT_SPREAD 0.56
+#define ATTENTION_JITTER 0.0094
+
 void weir__deploy_init(struct weir__deploy *d)
 {
     *d = (struct weir__deploy){.ranks = 1,
@@ -19,7 +29,39 @@ void weir__deploy_init(struct weir__deploy *d)
                                .prompt = 1024,
                                .output = 256,
                                .quant = WEIR__QUANT_BF16,
-                               .imbalance = 1};
+                               .jitter = ATTENTION_JITTER};
+}
+
+double weir__last_of(double n)
+{
+    double p = (n - 0.375) / (n + 0.25), low = 0, high = 8; /* Blom */
+
+    if (!(n > 1))
+        return 0;
+    for (int i = 0; i < 50; i++) {
+        double z = (low + high) / 2;
+
+        *(0.5 * erfc(-z / sqrt(2)) < p ? &low : &high) = z;
+    }
+    return low;
+}
+
+double weir__deploy_imbalance(const struct weir__llm *m, const struct weir__deploy *d, bool prefill)
+{
+    double dies = d->ep ? d->ep : (double)d->ranks / d->pp;
+    double spread = prefill ? PROMPT_SPREAD : EXPERT_SPREAD;
+
+    if (d->imbalance > 0)
+        return d->imbalance;
+    return 1 + spread * weir__last_of(dies) / sqrt(fmax(1, m->experts / dies));
+}
+
+void weir__deploy_share_cores(struct weir__deploy *d, const struct weir__profile *p, int share)
+{
+    static const double shares[WEIR__CORE_SHARES] = {1.0 / 2, 2.0 / 3, 5.0 / 6};
+
+    d->cube = (uint32_t)fmax(1, round(p->cube_cores * shares[share]));
+    d->vector = (uint32_t)fmax(1, round(p->vector_cores * shares[share]));
 }
 
 static weir_status divides(const char *part, double a, const char *whole, double b)
@@ -45,8 +87,10 @@ weir_status weir__deploy_check(const struct weir__llm *m, const struct weir__dep
         return weir__fail(WEIR_EINVAL,
                           "batch %g, prompt %g and output %g must be in 1..1e6, 1..1e7 and 0..1e7",
                           d->batch, d->prompt, d->output);
-    if (!(d->imbalance >= 1 && d->imbalance <= 100))
+    if (d->imbalance != 0 && !(d->imbalance >= 1 && d->imbalance <= 100))
         return weir__fail(WEIR_EINVAL, "imbalance %g is out of range: 1..100", d->imbalance);
+    if (!(d->jitter >= 0 && d->jitter <= 1))
+        return weir__fail(WEIR_EINVAL, "jitter %g is out of range: 0..1", d->jitter);
     if (!(d->accept >= 0 && d->accept <= 1))
         return weir__fail(WEIR_EINVAL, "%g tokens that MTP adds are out of range: 0..1", d->accept);
     if (!(d->chunk >= 0 && d->chunk <= 1e6))
@@ -264,6 +308,38 @@ static weir_status take_step(weir_device *dev, const struct weir__llm *m,
     return st;
 }
 
+weir_status weir__deploy_settle(weir_device *dev, const struct weir__llm *m, struct weir__deploy *d)
+{
+    const struct weir__profile *p = &dev->model->profile;
+    struct weir__deploy best = *d;
+    double least = INFINITY;
+    weir_status st = WEIR_OK;
+
+    if (d->cube && d->placement != WEIR__PLACE_TWO)
+        return weir__fail(WEIR_EINVAL,
+                          "%u+%u cores for attention: only two microbatches share them", d->cube,
+                          d->vector);
+    if (d->cube >= p->cube_cores || d->vector >= p->vector_cores)
+        return weir__fail(WEIR_EINVAL,
+                          "%u+%u cores for attention leave none for experts: %s has %.0f+%.0f",
+                          d->cube, d->vector, dev->props.name, p->cube_cores, p->vector_cores);
+    if (d->placement != WEIR__PLACE_TWO || d->cube)
+        return WEIR_OK;
+    for (int i = 0; i < WEIR__CORE_SHARES && !st; i++) {
+        struct weir__estimate_step step = {0};
+        struct weir__deploy with = *d;
+
+        weir__deploy_share_cores(&with, p, i);
+        st = take_step(dev, m, &with, false, true, &step);
+        if (!st && step.us < least) {
+            least = step.us;
+            best = with;
+        }
+    }
+    *d = best;
+    return st;
+}
+
 static weir_status estimate(weir_device *dev, const struct weir__llm *m,
                             const struct weir__deploy *d, bool quick, struct weir__estimate *out)
 {
@@ -277,9 +353,11 @@ static weir_status estimate(weir_device *dev, const struct weir__llm *m,
                           dev->props.name);
     if ((st = weir__deploy_check(m, d)))
         return st;
+    out->d = *d;
     weir__estimate_find_memory(m, d, &dev->model->profile, &out->memory);
-    if ((st = take_step(dev, m, d, true, quick, &out->prefill)) ||
-        (st = take_step(dev, m, d, false, quick, &out->decode))) {
+    if ((st = weir__deploy_settle(dev, m, &out->d)) ||
+        (st = take_step(dev, m, &out->d, true, quick, &out->prefill)) ||
+        (st = take_step(dev, m, &out->d, false, quick, &out->decode))) {
         weir__estimate_fini(out);
         return st;
     }
@@ -300,10 +378,13 @@ weir_status weir__estimate_time_step(weir_device *dev, const struct weir__llm *m
                                      const struct weir__deploy *d, bool prefill, double *us)
 {
     struct weir__estimate_step step = {0};
+    struct weir__deploy with = *d;
     weir_status st = weir__deploy_check(m, d);
 
+    if (!st && !prefill)
+        st = weir__deploy_settle(dev, m, &with);
     if (!st)
-        st = take_step(dev, m, d, prefill, true, &step);
+        st = take_step(dev, m, &with, prefill, true, &step);
     *us = step.us;
     return st;
 }

@@ -24,7 +24,8 @@ struct weir__llm {
     double dense_dim;    /* of the MLP of layers without experts */
     double dense_layers; /* the first ones; all of them without experts */
     double experts, top, expert_dim;
-    double shared_dim;                         /* of all shared experts together */
+    double groups, top_groups; /* of experts, of which a token takes some; 0: any experts */
+    double shared_dim;         /* of all shared experts together */
     double q_rank, kv_rank, rope, nope, v_dim; /* MLA; kv_rank 0: grouped heads */
     double window; /* of sliding attention, in every other layer; 0: none */
     double mtp;    /* layers that draft */
@@ -58,9 +59,11 @@ struct weir__deploy {
     enum weir__quant quant;
     enum weir__placement placement;
     double accept;         /* tokens of a step beyond the first that MTP brings; 0: no MTP */
-    double imbalance;      /* load of the fullest die's experts, of the mean */
+    double imbalance;      /* load of the fullest die's experts, of the mean; 0: by how many
+                            * experts a die has and how many dies there are */
+    double jitter;         /* of what a die's attention takes: standard deviation, of the mean */
     uint32_t cube, vector; /* cores of the attention stream of two microbatches; the other has
-                            * the rest. 0: two thirds */
+                            * the rest. 0: what decodes fastest, 1/2, 2/3 or 5/6 of them */
     double chunk;          /* tokens of prompts that ride with each decode step; 0: prompts have
                             * steps of their own */
     double chunk_context;  /* keys that one of them sees; 0: half of a prompt */
@@ -70,8 +73,19 @@ struct weir__deploy {
                   * tokens for the rest, so that prompts of any length load dies alike */
 };
 void weir__deploy_init(struct weir__deploy *d);
-/* returns  WEIR_EINVAL naming what does not divide what. */
+/* The load of the fullest die's experts, of the mean. */
+double weir__deploy_imbalance(const struct weir__llm *m, const struct weir__deploy *d,
+                              bool prefill);
+/* What the last of n dies is expected to take more than the mean, in standard deviations. */
+double weir__last_of(double n);
+/* Shares of the cores that attention may have beside experts. */
+enum { WEIR__CORE_SHARES = 3 };
+void weir__deploy_share_cores(struct weir__deploy *d, const struct weir__profile *p, int share);
+/* returns  WEIR_EINVAL naming what does not divide what, or is out of range. */
 weir_status weir__deploy_check(const struct weir__llm *m, const struct weir__deploy *d);
+/* Sets the cores that are left open. returns  as weir__estimate_model. */
+weir_status weir__deploy_settle(weir_device *dev, const struct weir__llm *m,
+                                struct weir__deploy *d);
 
 /* ---- the graph of a step ---- */
 
@@ -128,6 +142,7 @@ struct weir__estimate_memory {
 };
 
 struct weir__estimate {
+    struct weir__deploy d; /* as settled */
     struct weir__estimate_step prefill, decode;
     struct weir__estimate_memory memory;
     double ttft_ms, tpot_ms;

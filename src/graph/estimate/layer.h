@@ -18,12 +18,16 @@ struct weir__layer_writer {
     double chunk, chunk_context; /* tokens of prompts among them, in a decode step */
     const char *stream;          /* NULL: the default one */
     unsigned cube, vector;       /* limits, 0 for none */
+    double since_us;             /* of nodes that compute, since the last exchange */
+    char late[WEIR__LAYER_NAME]; /* when the last die is through with its attention; "": now */
 };
 
 struct weir__layer_node {
     const char *engine, *dtype, *collective;
     double flops, bytes, m, n, k;
-    unsigned ranks;
+    double net_bytes, uneven; /* as of a Kernel */
+    double us;                /* of one that only takes time */
+    unsigned ranks, cores;    /* of a collective: its ranks; the cores it has, 0 for all or none */
 };
 
 /* ---- layer_nodes.c ---- */
@@ -42,6 +46,9 @@ void weir__layer_quantise(struct weir__layer_writer *w, const char *prefix, cons
 /* `rows` against `copies` matrices of k x n, spread evenly over them. */
 struct weir__layer_node weir__layer_product(const struct weir__layer_writer *w, double rows,
                                             double k, double n, double copies);
+/* The same with weights of half precision. */
+struct weir__layer_node weir__layer_half_product(const struct weir__layer_writer *w, double rows,
+                                                 double k, double n, double copies);
 /* Reads and writes that many values of 16 bits for each of `rows`, a few flops each. */
 struct weir__layer_node weir__layer_rowwise(double rows, double values);
 double weir__layer_weight_bytes(const struct weir__deploy *d);

@@ -22,6 +22,26 @@ static void chunk_attention(struct weir__layer_writer *w, const char *prefix, do
         weir__layer_step(w, prefix, "chunk_attention", &n, last);
 }
 
+/* What flops in half precision cost, in flops of the type of products. */
+static double half_cost(const struct weir__layer_writer *w)
+{
+    double rate = w->d->quant == WEIR__QUANT_BF16 ? w->p->cube_bf16_ratio
+                  : w->d->quant == WEIR__QUANT_F8 ? w->p->cube_f8_ratio
+                                                  : w->p->cube_i8_ratio;
+
+    return rate / w->p->cube_bf16_ratio;
+}
+
+/* What decoding computes, with cores that wait for the fullest: a core of an NPU takes whole
+ * `units`, a token against its keys, and only where there are fewer units than cores do several
+ * share one. GPUs' kernels share them out evenly. */
+static double whole_units(const struct weir__layer_writer *w, double units)
+{
+    double cores = w->cube ? w->cube : w->p->cube_cores;
+
+    return w->p->shared_cores > 0 || units <= cores ? 1 : ceil(units / cores) * cores / units;
+}
+
 /* Queries, absorbed into the cache's space, and what the cache gets; the latter may have a stream
  * of its own. `kv` becomes its node there. */
 static void decode_prolog(struct weir__layer_writer *w, const char *prefix, double heads, char *kv,
@@ -30,9 +50,11 @@ static void decode_prolog(struct weir__layer_writer *w, const char *prefix, doub
     const struct weir__llm *m = w->m;
     double query = heads * (m->nope + m->rope), t = w->tokens;
     double cache = m->hidden * (m->kv_rank + m->rope);
-    double weights =
-        (m->q_rank > 0 ? m->hidden * m->q_rank + m->q_rank * query : m->hidden * query) +
-        heads * m->kv_rank * m->nope;
+    double weights = m->q_rank > 0 ? m->hidden * m->q_rank + m->q_rank * query : m->hidden * query;
+    /* of half precision in any case, as v_up is: the cache is */
+    double absorb = heads * m->kv_rank * m->nope;
+    /* queries are written and read again before they are absorbed, as are their latents */
+    double rows = m->hidden + 2 * m->q_rank + 2 * query + heads * (m->kv_rank + m->rope);
     const char *stream = w->stream;
     struct weir__layer_node n = {.engine = "mix", .dtype = weir__layer_product_type(w->d)};
 
@@ -47,8 +69,8 @@ static void decode_prolog(struct weir__layer_writer *w, const char *prefix, doub
     } else {
         weights += cache;
     }
-    n.flops = 2 * t * weights;
-    n.bytes = weights * weir__layer_weight_bytes(w->d) + 2 * t * (m->hidden + query);
+    n.flops = 2 * t * (weights + absorb * half_cost(w));
+    n.bytes = weights * weir__layer_weight_bytes(w->d) + 2 * absorb + 2 * t * rows;
     weir__layer_step(w, prefix, "mla_prolog", &n, last);
 }
 
@@ -111,7 +133,8 @@ void weir__layer_latent_attention(struct weir__layer_writer *w, const char *pref
         n.flops = 2 * t * heads * w->context * (m->nope + m->rope + m->v_dim);
         n.bytes = 2 * t * heads * 2 * (m->nope + m->rope + m->v_dim);
     } else {
-        n.flops = 2 * w->asking * heads * w->context * (2 * m->kv_rank + m->rope);
+        n.flops = 2 * w->asking * heads * w->context * (2 * m->kv_rank + m->rope) *
+                  whole_units(w, w->asking);
         n.bytes = 2 * w->sequences * w->context * (m->kv_rank + m->rope) +
                   2 * w->asking * heads * (2 * m->kv_rank + m->rope);
     }
@@ -120,7 +143,7 @@ void weir__layer_latent_attention(struct weir__layer_writer *w, const char *pref
     strcpy(last, name);
     chunk_attention(w, prefix, heads, m->nope + m->rope, m->v_dim, last);
     if (!w->prefill) {
-        n = weir__layer_product(w, t * heads, m->kv_rank, m->v_dim, heads);
+        n = weir__layer_half_product(w, t * heads, m->kv_rank, m->v_dim, heads);
         weir__layer_step(w, prefix, "v_up", &n, last);
     } else {
         spread(w, prefix, "head_exchange", "all_to_all", 2 * t * heads * m->v_dim, last);
@@ -144,7 +167,8 @@ void weir__layer_grouped_attention(struct weir__layer_writer *w, const char *pre
     n = (struct weir__layer_node){
         .engine = "mix",
         .dtype = "bf16",
-        .flops = 4 * w->asking * heads * context * m->head_dim,
+        .flops = 4 * w->asking * heads * context * m->head_dim *
+                 (w->prefill ? 1 : whole_units(w, w->asking * kv)),
         .bytes =
             2 * w->asking * 2 * heads * m->head_dim +
             (w->prefill ? 4 * t * kv * m->head_dim : 4 * w->sequences * context * kv * m->head_dim),

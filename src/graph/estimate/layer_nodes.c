@@ -5,6 +5,29 @@
 
 #include "graph/estimate/layer.h"
 
+/* Microseconds of a node that has the die to itself. */
+static double alone_us(const struct weir__layer_writer *w, const struct weir__layer_node *n)
+{
+    struct weir__model model = {.profile = *w->p, .overhead = true};
+    bool vector = !strcmp(n->engine, "vector"), mix = !strcmp(n->engine, "mix");
+    weir_engine engine = vector ? WEIR_ENGINE_VECTOR : mix ? WEIR_ENGINE_MIX : WEIR_ENGINE_CUBE;
+    unsigned all = (unsigned)(vector ? w->p->vector_cores : w->p->cube_cores);
+    unsigned limit = vector ? w->vector : w->cube;
+    struct weir__load load = {.engine = engine,
+                              .blocks = all,
+                              .cores = limit ? limit : all,
+                              .bytes = n->bytes,
+                              .in_graph = true};
+    struct weir__sim_limits limits;
+    struct weir__sim_op op;
+
+    load.flops = weir__model_flops(
+        &model, engine, &(struct weir__flops){n->flops, n->dtype, ceil(n->m), n->n, n->k});
+    weir__model_op(&model, &load, &op);
+    weir__model_limits(&model, &limits);
+    return (double)(op.launch_ps + weir__sim_alone(&limits, &op)) / 1e6;
+}
+
 void weir__layer_emit(struct weir__layer_writer *w, const char *name,
                       const struct weir__layer_node *n, const char *first, const char *second)
 {
@@ -16,13 +39,21 @@ void weir__layer_emit(struct weir__layer_writer *w, const char *name,
         weir__text_add(t, "  input: \"^%s\"\n", first);
     if (second && *second)
         weir__text_add(t, "  input: \"^%s\"\n", second);
-    if (n->collective && strcmp(n->engine, "vector") != 0)
+    if (n->us > 0 || (n->collective && strcmp(n->engine, "vector") != 0))
         blocks = 1;
+    if (n->cores)
+        blocks = n->cores;
+    if (n->collective)
+        w->since_us = 0;
+    else if (n->flops > 0)
+        w->since_us += alone_us(w, n);
 #define ATTR(key, kind, format, value) \
     weir__text_add(t, "  attr { key: \"" key "\" value { " kind ": " format " } }\n", value)
     ATTR("engine", "s", "\"%s\"", n->engine);
     ATTR("blocks", "i", "%.0f", blocks);
     ATTR("bytes", "i", "%.0f", n->bytes);
+    if (n->us > 0)
+        ATTR("us", "f", "%.6g", n->us);
     if (n->flops > 0) {
         ATTR("flops", "f", "%.6e", n->flops);
         ATTR("dtype", "s", "\"%s\"", n->dtype);
@@ -36,6 +67,10 @@ void weir__layer_emit(struct weir__layer_writer *w, const char *name,
         ATTR("collective", "s", "\"%s\"", n->collective);
         ATTR("class", "s", "\"%s\"", "mc2");
         ATTR("ranks", "i", "%u", n->ranks);
+        if (n->uneven > 1)
+            ATTR("uneven", "f", "%.4g", n->uneven);
+        if (n->net_bytes > 0)
+            ATTR("net_bytes", "f", "%.6e", n->net_bytes);
     }
     if (w->stream)
         ATTR("_user_stream_label", "s", "\"%s\"", w->stream);
@@ -69,6 +104,17 @@ struct weir__layer_node weir__layer_product(const struct weir__layer_writer *w, 
         .n = n,
         .k = k,
     };
+}
+
+struct weir__layer_node weir__layer_half_product(const struct weir__layer_writer *w, double rows,
+                                                 double k, double n, double copies)
+{
+    struct weir__deploy half = *w->d;
+    struct weir__layer_writer plain = *w;
+
+    half.quant = WEIR__QUANT_BF16;
+    plain.d = &half;
+    return weir__layer_product(&plain, rows, k, n, copies);
 }
 
 struct weir__layer_node weir__layer_rowwise(double rows, double values)

@@ -87,43 +87,115 @@ static double exchanged_bytes(const struct weir__layer_writer *w, bool there)
     return there && eight ? w->m->hidden + TOKEN_EXTRA : 2 * w->m->hidden;
 }
 
+/* The last of the dies that share the experts is through with its attention later than this one,
+ * which is the mean. A stream of its own, so that others go on meanwhile. */
+static void wait_for_peers(struct weir__layer_writer *w, const char *prefix, const char *last)
+{
+    double us = w->since_us * w->d->jitter * weir__last_of(expert_dies(w->d));
+    const char *stream = w->stream;
+
+    strcpy(w->late, us > 0 ? last : "");
+    if (!(us > 0))
+        return;
+    w->stream = "peers";
+    weir__layer_step(w, prefix, "peers", &(struct weir__layer_node){.engine = "sdma", .us = us},
+                     w->late);
+    w->stream = stream;
+}
+
+/* The share of other super nodes that a token has an expert on. */
+static double nodes_hit(const struct weir__llm *m, double nodes)
+{
+    double here = m->groups / nodes, none = 1;
+
+    if (!(here >= 1) || m->top_groups < 1)
+        return 1 - pow(1 - 1 / nodes, m->top);
+    for (double i = 0; i < m->top_groups; i++) /* no group that it takes is there */
+        none *= fmax(0, m->groups - here - i) / (m->groups - i);
+    return 1 - none;
+}
+
+/* Of an exchange of a prefill, what one die sends to other super nodes: each token once to each,
+ * where it is forwarded to its experts. 0 while decoding: that would take longer. */
+static double net_bytes(const struct weir__layer_writer *w, double bytes, double dies)
+{
+    double nodes = dies / w->p->super_dies;
+
+    if (!w->prefill || nodes <= 1)
+        return 0;
+    return bytes / w->m->top * (nodes - 1) * nodes_hit(w->m, nodes);
+}
+
 /* Between the dies that share the experts. */
 static void exchange(struct weir__layer_writer *w, const char *prefix, const char *kind,
                      double bytes, double dies, char *last)
 {
     bool copies = w->prefill && w->d->placement == WEIR__PLACE_TWO;
+    unsigned cores = (unsigned)w->p->exchange_cores;
     const char *stream = w->stream;
+    char name[WEIR__LAYER_NAME];
 
     if (dies <= 1)
         return;
     if (copies)
         w->stream = "exchange";
-    weir__layer_step(w, prefix, kind,
-                     &(struct weir__layer_node){.engine = copies ? "sdma" : "vector",
-                                                .collective = kind,
-                                                .bytes = bytes,
-                                                .ranks = (unsigned)dies},
-                     last);
+    weir__layer_name(name, prefix, kind);
+    weir__layer_emit(
+        w, name,
+        &(struct weir__layer_node){.engine = copies && !cores ? "sdma" : "vector",
+                                   .cores = copies ? cores : 0,
+                                   .collective = kind,
+                                   .bytes = bytes,
+                                   .uneven = weir__deploy_imbalance(w->m, w->d, w->prefill),
+                                   .net_bytes = net_bytes(w, bytes, dies),
+                                   .ranks = (unsigned)dies},
+        last, w->late);
+    strcpy(last, name);
+    w->late[0] = 0;
     w->stream = stream;
 }
 
-static void experts(struct weir__layer_writer *w, const char *prefix, char *last)
+/* Where a microbatch is in its layer: nodes that others come after. */
+struct place {
+    char last[WEIR__LAYER_NAME], norm[WEIR__LAYER_NAME], shared[WEIR__LAYER_NAME],
+        fetched[WEIR__LAYER_NAME];
+};
+
+/* What the experts of a die get. */
+struct expert_load {
+    double dies, tokens, copies, rows, dim;
+    double hit;  /* experts of the die that some token of the group has */
+    bool remote; /* the shared expert is on dies of its own */
+    bool apart;  /* it is on a stream of its own */
+};
+
+static struct expert_load load_of(const struct weir__layer_writer *w)
 {
     const struct weir__llm *m = w->m;
     const struct weir__deploy *d = w->d;
-    double dies = expert_dies(d), spread = dies > 1 ? d->tp : 1, t = w->tokens / spread;
-    bool remote = shared_is_remote(w), apart = d->placement == WEIR__PLACE_SHARED && !remote;
-    double copies = m->top + (remote ? 1 : 0), local = fmax(1, m->experts / dies);
-    /* experts of the die that some token of the group has */
-    double hit = fmax(1, local * (1 - pow(1 - m->top / m->experts, t * dies)));
-    double rows = t * copies * d->imbalance, dim = dies > 1 ? m->expert_dim : m->expert_dim / d->tp;
-    char norm[WEIR__LAYER_NAME], shared[WEIR__LAYER_NAME] = "", name[WEIR__LAYER_NAME],
-                                 fetched[WEIR__LAYER_NAME] = "";
-    const char *stream = w->stream;
-    struct weir__layer_node n = weir__layer_rowwise(w->tokens, 2 * m->hidden);
+    struct expert_load x = {.dies = expert_dies(d), .remote = shared_is_remote(w)};
 
-    weir__layer_step(w, prefix, "moe_norm", &n, last);
-    strcpy(norm, last);
+    x.tokens = w->tokens / (x.dies > 1 ? d->tp : 1);
+    x.copies = m->top + (x.remote ? 1 : 0);
+    x.rows = x.tokens * x.copies * weir__deploy_imbalance(m, d, w->prefill);
+    x.dim = x.dies > 1 ? m->expert_dim : m->expert_dim / d->tp;
+    x.hit = fmax(1, fmax(1, m->experts / x.dies) *
+                        (1 - pow(1 - m->top / m->experts, x.tokens * x.dies)));
+    x.apart = d->placement == WEIR__PLACE_SHARED && !x.remote && m->shared_dim > 0;
+    return x;
+}
+
+/* From the norm to the dispatch. */
+static void send_to_experts(struct weir__layer_writer *w, const char *prefix, struct place *at)
+{
+    const struct weir__llm *m = w->m;
+    const struct expert_load x = load_of(w);
+    const char *stream = w->stream;
+    struct weir__layer_node n = weir__layer_rowwise(w->tokens, 4 * m->hidden);
+
+    at->shared[0] = at->fetched[0] = 0;
+    weir__layer_step(w, prefix, "moe_norm", &n, at->last); /* of the sum, which it writes as well */
+    strcpy(at->norm, at->last);
     n = (struct weir__layer_node){.engine = "cube",
                                   .dtype = "bf16",
                                   .flops = 2 * w->tokens * m->hidden * m->experts,
@@ -131,74 +203,129 @@ static void experts(struct weir__layer_writer *w, const char *prefix, char *last
                                   .m = w->tokens,
                                   .n = m->experts,
                                   .k = m->hidden};
-    weir__layer_step(w, prefix, "gate", &n, last);
+    weir__layer_step(w, prefix, "gate", &n, at->last);
     n = weir__layer_rowwise(w->tokens, 4 * m->experts);
-    weir__layer_step(w, prefix, "top", &n, last);
-    if (apart && m->shared_dim > 0) {
-        strcpy(shared, norm);
+    weir__layer_step(w, prefix, "top", &n, at->last);
+    if (x.apart) {
+        strcpy(at->shared, at->norm);
         w->stream = "shared";
-        mlp(w, prefix, "shared", w->tokens, m->shared_dim / d->tp, 1, shared);
+        mlp(w, prefix, "shared", w->tokens, m->shared_dim / w->d->tp, 1, at->shared);
         w->stream = stream;
     }
-    if (d->prefetch && !w->prefill && dies > 1) {
-        strcpy(fetched, last);
-        n = (struct weir__layer_node){.engine = "sdma", .bytes = fetched_bytes(w, dim, hit)};
+    if (w->d->prefetch && !w->prefill && x.dies > 1) {
+        strcpy(at->fetched, at->last);
+        n = (struct weir__layer_node){.engine = "sdma", .bytes = fetched_bytes(w, x.dim, x.hit)};
         w->stream = "prefetch";
-        weir__layer_step(w, prefix, "prefetch", &n, fetched);
+        weir__layer_step(w, prefix, "prefetch", &n, at->fetched);
         w->stream = stream;
     }
-    exchange(w, prefix, "dispatch", t * copies * exchanged_bytes(w, true), dies, last);
-    n = weir__layer_rowwise(rows, w->d->quant == WEIR__QUANT_BF16 ? 2 * m->hidden : m->hidden);
-    weir__layer_step(w, prefix, "permute", &n, last);
-    mlp_after(w, prefix, "expert", rows, dim, hit, fetched, last);
-    exchange(w, prefix, "combine", t * copies * exchanged_bytes(w, false), dies, last);
-    if (!apart && !remote && m->shared_dim > 0) {
-        strcpy(shared, norm);
-        mlp(w, prefix, "shared", w->tokens, m->shared_dim / d->tp, 1, shared);
-    }
-    if (dies <= 1)
-        all_reduce(w, prefix, "moe_reduce", w->tokens, last);
-    n = weir__layer_rowwise(w->tokens, 3 * m->hidden);
-    weir__layer_name(name, prefix, "sum");
-    weir__layer_emit(w, name, &n, last, shared);
-    strcpy(last, name);
+    exchange(w, prefix, "dispatch", x.tokens * x.copies * exchanged_bytes(w, true), x.dies,
+             at->last);
 }
 
-/* One layer; `last` is what it comes after and becomes its last node. */
-static void layer(struct weir__layer_writer *w, const char *prefix, int i,
-                  const char *attention_stream, const char *expert_stream, char *last)
+/* From what a dispatch brought to the sum. */
+static void ask_experts(struct weir__layer_writer *w, const char *prefix, struct place *at)
 {
     const struct weir__llm *m = w->m;
+    const struct expert_load x = load_of(w);
+    bool eight = w->d->quant != WEIR__QUANT_BF16;
+    char name[WEIR__LAYER_NAME];
+    struct weir__layer_node n = weir__layer_rowwise(x.rows, eight ? m->hidden : 2 * m->hidden);
+
+    weir__layer_step(w, prefix, "permute", &n, at->last);
+    mlp_after(w, prefix, "expert", x.rows, x.dim, x.hit, at->fetched, at->last);
+    exchange(w, prefix, "combine", x.tokens * x.copies * exchanged_bytes(w, false), x.dies,
+             at->last);
+    if (!x.apart && !x.remote && m->shared_dim > 0) {
+        strcpy(at->shared, at->norm);
+        mlp(w, prefix, "shared", w->tokens, m->shared_dim / w->d->tp, 1, at->shared);
+    }
+    if (x.dies <= 1)
+        all_reduce(w, prefix, "moe_reduce", w->tokens, at->last);
+    n = weir__layer_rowwise(w->tokens, 3 * m->hidden);
+    weir__layer_name(name, prefix, "sum");
+    weir__layer_emit(w, name, &n, at->last, at->shared);
+    strcpy(at->last, name);
+}
+
+/* Attention and its experts have streams and cores of their own in two microbatches that decode. A
+ * prefill has copy engines exchange, and needs no cores apart for it. */
+static void use_stream(struct weir__layer_writer *w, const char *stream, bool attention)
+{
     const struct weir__deploy *d = w->d;
+    bool two = d->placement == WEIR__PLACE_TWO && !w->prefill;
     unsigned cube = d->cube ? d->cube : (unsigned)(w->p->cube_cores * 2 / 3);
     unsigned vector = d->vector ? d->vector : (unsigned)(w->p->vector_cores * 2 / 3);
-    /* a prefill has copy engines exchange, and needs no cores apart for it */
-    bool two = d->placement == WEIR__PLACE_TWO && !w->prefill;
-    struct weir__layer_node n = weir__layer_rowwise(w->tokens, 2 * m->hidden);
+
+    w->stream = stream;
+    w->cube = !two ? 0 : attention ? cube : (unsigned)w->p->cube_cores - cube;
+    w->vector = !two ? 0 : attention ? vector : (unsigned)w->p->vector_cores - vector;
+}
+
+/* Two microbatches that decode have a stream for attention and one for experts; those of a
+ * prefill one each. */
+static const char *stream_of(const struct weir__layer_writer *w, int half, const char *part)
+{
+    if (w->d->placement != WEIR__PLACE_TWO)
+        return NULL;
+    return !w->prefill ? part : half ? "second" : NULL;
+}
+
+/* Layer i up to its dispatch, or all of one that has no experts. `at` is what it comes after. */
+static void begin_layer(struct weir__layer_writer *w, const char *prefix, int i, int half,
+                        struct place *at)
+{
+    const struct weir__llm *m = w->m;
+    /* of the sum with what came before, which it writes as well */
+    struct weir__layer_node n = weir__layer_rowwise(w->tokens, 4 * m->hidden);
     double context = w->context;
 
-    w->stream = attention_stream;
-    w->cube = two ? cube : 0;
-    w->vector = two ? vector : 0;
+    use_stream(w, stream_of(w, half, "attention"), true);
     if (m->window > 0 && i % 2 == 0)
         context = fmin(context, m->window);
-    weir__layer_step(w, prefix, "norm", &n, last);
+    weir__layer_step(w, prefix, "norm", &n, at->last);
     if (m->kv_rank > 0)
-        weir__layer_latent_attention(w, prefix, last);
+        weir__layer_latent_attention(w, prefix, at->last);
     else
-        weir__layer_grouped_attention(w, prefix, context, last);
-    all_reduce(w, prefix, "reduce", w->tokens, last);
-    w->stream = expert_stream;
-    w->cube = two ? (unsigned)w->p->cube_cores - cube : 0;
-    w->vector = two ? (unsigned)w->p->vector_cores - vector : 0;
+        weir__layer_grouped_attention(w, prefix, context, at->last);
+    all_reduce(w, prefix, "reduce", w->tokens, at->last);
+    if (i >= m->dense_layers)
+        wait_for_peers(w, prefix, at->last);
+    use_stream(w, stream_of(w, half, "experts"), false);
     if (i >= m->dense_layers) {
-        experts(w, prefix, last);
+        send_to_experts(w, prefix, at);
         return;
     }
-    n = weir__layer_rowwise(w->tokens, 2 * m->hidden);
-    weir__layer_step(w, prefix, "mlp_norm", &n, last);
-    mlp(w, prefix, "mlp", w->tokens, m->dense_dim / d->tp, 1, last);
-    all_reduce(w, prefix, "mlp_reduce", w->tokens, last);
+    n = weir__layer_rowwise(w->tokens, 4 * m->hidden);
+    weir__layer_step(w, prefix, "mlp_norm", &n, at->last);
+    mlp(w, prefix, "mlp", w->tokens, m->dense_dim / w->d->tp, 1, at->last);
+    all_reduce(w, prefix, "mlp_reduce", w->tokens, at->last);
+}
+
+static void end_layer(struct weir__layer_writer *w, const char *prefix, int i, int half,
+                      struct place *at)
+{
+    if (i < w->m->dense_layers)
+        return;
+    use_stream(w, stream_of(w, half, "experts"), false);
+    ask_experts(w, prefix, at);
+}
+
+/* Layer i of both microbatches, or of all tokens. In a prefill a stream exchanges for both: the
+ * second's dispatch comes before the first's combine, which waits for the experts. */
+static void layer(struct weir__layer_writer *w, int i, bool two, struct place at[2])
+{
+    char prefix[2][24];
+
+    for (int half = 0; half <= two; half++)
+        snprintf(prefix[half], sizeof *prefix, two ? "L%d.%d" : "L%d", i, half);
+    for (int half = 0; half <= two; half++) {
+        begin_layer(w, prefix[half], i, half, &at[half]);
+        if (!w->prefill)
+            end_layer(w, prefix[half], i, half, &at[half]);
+    }
+    for (int half = 0; half <= two && w->prefill; half++)
+        end_layer(w, prefix[half], i, half, &at[half]);
 }
 
 /* The embedding's rows come from memory; every token, or one of each sequence, meets the head. Up
@@ -208,14 +335,11 @@ static void head(struct weir__layer_writer *w, const char *prefix, char *last)
     double share = fmax(w->d->tp, fmin(16, (double)w->d->ranks / w->d->pp));
     double rows = (w->prefill ? w->sequences : w->asking) * share / w->d->tp;
     struct weir__layer_writer plain = *w;
-    struct weir__deploy d = *w->d;
-    struct weir__layer_node n;
+    struct weir__layer_node n =
+        weir__layer_half_product(w, rows, w->m->hidden, w->m->vocab / share, 1);
 
-    d.quant = WEIR__QUANT_BF16;
-    plain.d = &d;
     plain.stream = NULL;
     plain.cube = plain.vector = 0;
-    n = weir__layer_product(&plain, rows, w->m->hidden, w->m->vocab / share, 1);
     weir__layer_step(&plain, prefix, "lm_head", &n, last);
     if (share > 1)
         weir__layer_step(&plain, prefix, "gather",
@@ -226,15 +350,6 @@ static void head(struct weir__layer_writer *w, const char *prefix, char *last)
                          last);
     n = weir__layer_rowwise(rows / share, 2 * w->m->vocab);
     weir__layer_step(&plain, prefix, "sample", &n, last);
-}
-
-/* Two microbatches that decode have a stream for attention and one for experts; those of a
- * prefill one each. */
-static const char *stream_of(const struct weir__layer_writer *w, int half, const char *part)
-{
-    if (w->d->placement != WEIR__PLACE_TWO)
-        return NULL;
-    return !w->prefill ? part : half ? "second" : NULL;
 }
 
 weir_status weir__estimate_graph(const struct weir__llm *m, const struct weir__deploy *d,
@@ -259,25 +374,22 @@ weir_status weir__estimate_graph(const struct weir__llm *m, const struct weir__d
         .chunk = what->prefill ? 0 : d->chunk / (two ? 2 : 1),
         .chunk_context = d->chunk_context > 0 ? d->chunk_context : (d->prompt + 1) / 2,
     };
-    char last[2][WEIR__LAYER_NAME] = {"", ""}, prefix[24];
+    struct place at[2] = {0};
+    char prefix[24];
 
     w.asking = w.tokens;
     w.tokens += w.chunk;
     for (int i = 0; i < layers; i++)
-        for (int half = 0; half <= two; half++) {
-            snprintf(prefix, sizeof prefix, two ? "L%d.%d" : "L%d", i, half);
-            layer(&w, prefix, i, stream_of(&w, half, "attention"), stream_of(&w, half, "experts"),
-                  last[half]);
-        }
+        layer(&w, i, two, at);
     for (int half = 0; half <= two; half++) {
         snprintf(prefix, sizeof prefix, two ? "E.%d" : "E", half);
-        head(&w, prefix, last[half]);
+        head(&w, prefix, at[half].last);
         if (what->prefill || !drafts || what->layers > 0)
             continue;
         snprintf(prefix, sizeof prefix, two ? "M.%d" : "M", half);
-        layer(&w, prefix, (int)m->layers, stream_of(&w, half, "attention"),
-              stream_of(&w, half, "experts"), last[half]);
-        head(&w, prefix, last[half]);
+        begin_layer(&w, prefix, (int)m->layers, half, &at[half]);
+        end_layer(&w, prefix, (int)m->layers, half, &at[half]);
+        head(&w, prefix, at[half].last);
     }
     if (d->pp > 1) {
         w.stream = NULL;
@@ -287,7 +399,7 @@ weir_status weir__estimate_graph(const struct weir__llm *m, const struct weir__d
                                                     .collective = "send",
                                                     .bytes = 2 * w.tokens * m->hidden,
                                                     .ranks = 2},
-                         last[0]);
+                         at[0].last);
     }
     return out->failed ? weir__fail_nomem("the graph of %d layers", layers) : WEIR_OK;
 }

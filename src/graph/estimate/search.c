@@ -95,13 +95,12 @@ static weir_status try_batches(struct finder *f, struct weir__deploy *d, bool *g
  * streams. */
 static weir_status try_placements(struct finder *f, const struct weir__deploy *from, bool *go_on)
 {
-    static const double shares[] = {1.0 / 2, 2.0 / 3, 5.0 / 6}; /* of cores, for attention */
     const struct weir__profile *p = &f->dev->model->profile;
     bool mla = f->m->kv_rank > 0, spread = f->m->experts > 0 && from->ep != 1;
     weir_status st = WEIR_OK;
 
     for (int i = WEIR__PLACE_SINGLE; i <= WEIR__PLACE_TWO; i++) {
-        int nshares = i == WEIR__PLACE_TWO ? (int)weir__countof(shares) : 1;
+        int nshares = i == WEIR__PLACE_TWO ? WEIR__CORE_SHARES : 1;
 
         if (i == WEIR__PLACE_SHARED && !(f->m->shared_dim > 0))
             continue;
@@ -110,10 +109,8 @@ static weir_status try_placements(struct finder *f, const struct weir__deploy *f
                 struct weir__deploy d = *from;
 
                 d.placement = (enum weir__placement)i;
-                if (i == WEIR__PLACE_TWO) {
-                    d.cube = (uint32_t)fmax(1, round(p->cube_cores * shares[k]));
-                    d.vector = (uint32_t)fmax(1, round(p->vector_cores * shares[k]));
-                }
+                if (i == WEIR__PLACE_TWO)
+                    weir__deploy_share_cores(&d, p, k);
                 d.prolog = from->prolog || (extra && mla);
                 d.prefetch = from->prefetch || (extra && spread);
                 if (extra && d.prolog == from->prolog && d.prefetch == from->prefetch)

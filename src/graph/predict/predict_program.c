@@ -267,6 +267,8 @@ static weir_status meet_by_name(struct weir__predict_graph *pg, int v,
                                    .kind = weir__collective_kind(p->collective),
                                    .nranks = p->ranks ? (uint32_t)p->ranks : place->nranks,
                                    .bytes = (double)p->bytes,
+                                   .net_bytes = p->net_bytes,
+                                   .uneven = p->uneven,
                                },
                                op);
     if (load->engine == WEIR_ENGINE_SDMA)

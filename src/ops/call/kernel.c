@@ -32,6 +32,8 @@ static const struct weir__op_field kernel_fields[] = {
     FIELD(n, INT, 1),
     FIELD(k, INT, 1),
     FIELD(ranks, INT, 1),
+    FIELD(net_bytes, FLOAT, 1),
+    FIELD(uneven, FLOAT, 1),
     FIELD(delay_us, FLOAT, 1),
     FIELD(measured, BOOL, 1),
     FIELD(of_cores, INT, 1),
@@ -85,6 +87,12 @@ static weir_status infer_kernel(struct weir__call *call)
                           (long long)p->of_cores, MAX_BLOCKS);
     if (p->bytes < 0)
         return weir__fail(WEIR_ERANGE, "Kernel: %lld bytes of traffic", (long long)p->bytes);
+    if (!(p->net_bytes >= 0) || isinf(p->net_bytes))
+        return weir__fail(WEIR_ERANGE, "Kernel: net_bytes %g must be finite and not negative",
+                          p->net_bytes);
+    if (p->uneven != 0 && !(p->uneven >= 1 && p->uneven <= MAX_BLOCKS))
+        return weir__fail(WEIR_ERANGE, "Kernel: uneven %g is out of range: 1..%d, or 0", p->uneven,
+                          MAX_BLOCKS);
     if (!(p->flops >= 0) || isinf(p->flops))
         return weir__fail(WEIR_ERANGE, "Kernel: flops %g must be finite and not negative",
                           p->flops);
