@@ -108,6 +108,69 @@ static bool host_reads(const struct call *c)
     return props.features & WEIR_FEATURE_HOST_MEMORY;
 }
 
+/* ---- where the host cannot read the device's memory ---- */
+
+static void stage_free(void *stage, weir_status status)
+{
+    (void)status;
+    free(stage);
+}
+
+/* The address in the copies of the operands, which lie one behind the other. What both operands
+ * have is taken from the one and put into the other. */
+static char *staged(const struct call *c, char *stage, char *bytes, bool reads)
+{
+    uintptr_t sent = (uintptr_t)bytes - (uintptr_t)c->send,
+              received = (uintptr_t)bytes - (uintptr_t)c->recv;
+
+    if (sent < c->send_bytes && (reads || received >= c->recv_bytes))
+        return stage + sent;
+    return received < c->recv_bytes ? stage + c->send_bytes + received : bytes;
+}
+
+static void use_stage(const struct call *c, struct job *j, char *stage)
+{
+    j->send = staged(c, stage, j->send, true);
+    j->recv = staged(c, stage, j->recv, false);
+    for (int i = 0; i < j->nparts; i++)
+        j->parts[i].bytes = staged(c, stage, j->parts[i].bytes, j->parts[i].sends);
+}
+
+/* Copies to the host, the job, copies back. The job is taken over. */
+static HcclResult queue_staged(const struct call *c, struct job *j)
+{
+    char *stage = malloc(c->send_bytes + c->recv_bytes + 1), *recv;
+    weir_stream *s;
+
+    if (!stage) {
+        job_free(j);
+        return hccl_fail(c->function, HCCL_E_MEMORY, "%llu bytes of the host",
+                         (unsigned long long)(c->send_bytes + c->recv_bytes));
+    }
+    recv = stage + c->send_bytes;
+    use_stage(c, j, stage);
+    if (weir_cann_stream(c->stream, &s) ||
+        (c->send_bytes && aclrtMemcpyAsync(stage, c->send_bytes, c->send, c->send_bytes,
+                                           ACL_MEMCPY_DEVICE_TO_HOST, c->stream)) ||
+        (c->recv_bytes && aclrtMemcpyAsync(recv, c->recv_bytes, c->recv, c->recv_bytes,
+                                           ACL_MEMCPY_DEVICE_TO_HOST, c->stream))) {
+        job_free(j);
+        goto free_stage;
+    }
+    if (weir_cann_defer(c->stream, engine_begin, j, job_free) ||
+        (c->recv_bytes && aclrtMemcpyAsync(c->recv, c->recv_bytes, recv, c->recv_bytes,
+                                           ACL_MEMCPY_HOST_TO_DEVICE, c->stream)))
+        goto free_stage;
+    if (weir_stream_callback(s, stage_free, stage))
+        goto free_stage;
+    return HCCL_SUCCESS;
+
+free_stage: /* once nothing that is queued uses it */
+    if (weir_cann_stream(c->stream, &s) || weir_stream_callback(s, stage_free, stage))
+        (void)aclrtSynchronizeStream(c->stream), free(stage);
+    return HCCL_E_INTERNAL;
+}
+
 /* Queues the job: it uses the operands where the host reads them, else copies. */
 HcclResult call_queue(struct call *c, struct job *j)
 {
@@ -125,8 +188,8 @@ HcclResult call_queue(struct call *c, struct job *j)
                       "collectives between processes cannot be captured on this device");
         goto free_job;
     }
-    r = hccl_fail(c->function, HCCL_E_NOT_SUPPORT,
-                  "collectives between processes need a device whose memory the host reads");
+    return queue_staged(c, j);
+
 free_job:
     job_free(j);
     return r;

@@ -87,7 +87,6 @@ struct job {
     uint64_t count;
     HcclDataType type;
     HcclReduceOp op;
-    char *staging; /* copies of the operands, where the host cannot read the device's */
     uint64_t began_ns;
     struct weir_cann_deferred *deferred;
     struct job *next;

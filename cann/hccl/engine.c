@@ -25,7 +25,6 @@ void job_free(void *user)
 
     free(j->parts);
     free(j->inbox);
-    free(j->staging);
     free(j);
 }
 

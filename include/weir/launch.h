@@ -84,8 +84,9 @@ typedef struct weir_host_call {
 } weir_host_call;
 
 /* Calls the function on the host engine, in order with the current stream of the inputs'
- * device, or makes it a node of the graph that this thread captures. Graph files show such a
- * node, but what loads them cannot run it.
+ * device, or makes it a node of the graph that this thread captures. Where the host cannot read
+ * the device's memory, `in` and `out` are copies, made in order with the stream. Graph files show
+ * such a node, but what loads them cannot run it.
  * returns  WEIR_EINVAL for no inputs, more than 64, or a bad count of outputs.
  * threads  any. */
 WEIR_API WEIR_MUST_USE weir_status weir_host_run(const weir_host_call *call, weir_tensor *const *in,

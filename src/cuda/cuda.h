@@ -105,6 +105,7 @@ struct weir__cuda_traced {
 
 struct weir__cuda_product;   /* product.h */
 struct weir__cuda_host_copy; /* copy.c */
+struct weir__cuda_host_call; /* host.c */
 struct weir__cuda_meet;      /* meet.c */
 
 /* What the GPU is: read when the device is opened, and never changed. */
@@ -135,6 +136,7 @@ struct weir__cuda_products {
 struct weir__cuda_copies {
     struct weir__spin lock;
     struct weir__cuda_host_copy *under_way; /* under `lock` */
+    struct weir__cuda_host_call *calls;     /* likewise */
     uint64_t staged;                        /* (L) so many, of which the last is being queued */
 };
 
@@ -366,7 +368,7 @@ weir_status weir__cuda_anchor(struct weir__cuda *dev);
  * another afterwards. WEIR__NO_TIME with the error, which may be CU_ERROR_NOT_READY. */
 weir__cu_result weir__cuda_time_of(struct weir__cuda *dev, weir__cu_event *event, uint64_t *ns);
 
-/* ---- submit.c, issue.c, copy.c, code.c, product.c: commands ---- */
+/* ---- submit.c, issue.c, copy.c, host.c, code.c, product.c: commands ---- */
 
 weir_status weir__cuda_submit(weir_stream *s, const struct weir__kernel *kernel);
 /* Hands a kernel to CUDA. (L) */
@@ -375,8 +377,14 @@ weir_status weir__cuda_copy(struct weir__cuda_stream *s, weir__cu_stream stream,
                             const struct weir__copy *copy);
 /* Makes ready what the copy needs. (L) */
 weir_status weir__cuda_copy_ready(struct weir__cuda_stream *s, const struct weir__copy *copy);
-/* Forgets copies that a lost GPU never came to. */
+/* Makes ready what moves bytes between the host and the device. (L) */
+weir_status weir__cuda_stage_ready(struct weir__cuda_stream *s);
+/* A function of the host, with copies of its operands. If it fails, `blamed` does. (L) */
+weir_status weir__cuda_host_call(struct weir__cuda_stream *s, weir__cu_stream stream,
+                                 const struct weir__kernel *kernel, struct weir__mark blamed);
+/* Forgets copies and functions that a lost GPU never came to. */
 void weir__cuda_copies_close(struct weir__cuda *dev);
+void weir__cuda_host_calls_close(struct weir__cuda *dev);
 /* The compiled variant of a source that a launch with these arguments needs. (L) */
 weir_status weir__cuda_find_function(struct weir__cuda *dev, const struct weir__code *code,
                                      const void *args, const struct weir__code_launch *launch,

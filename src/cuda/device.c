@@ -177,6 +177,7 @@ static void cuda_release(weir_device *base)
     weir__cuda_gates_close(dev);
     quiet = !weir__cuda_quiesce(dev, "a device that is closed");
     weir__cuda_copies_close(dev);
+    weir__cuda_host_calls_close(dev);
     weir__cuda_functions_close(dev);
     weir__cuda_products_close(dev);
     weir__cuda_cores_close(dev);

@@ -1,4 +1,4 @@
-/* A command of a stream: a kernel, a copy or a collective. */
+/* A command of a stream: a kernel, a copy, a function of the host or a collective. */
 #include "cuda/collective/meet.h"
 #include "cuda/fault/faults.h"
 
@@ -37,7 +37,9 @@ weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
         if (!st)
             st = k->meets ? weir__cuda_queue_meet(s, sink.stream, k, NULL, traced)
                  : k->code->kind == WEIR__CODE_COPY ? weir__cuda_copy(s, sink.stream, k->args)
-                                                    : weir__cuda_issue(&sink, k);
+                 : k->code->kind == WEIR__CODE_HOST
+                     ? weir__cuda_host_call(s, sink.stream, k, (struct weir__mark){base, seq})
+                     : weir__cuda_issue(&sink, k);
         if (traced && k->meets)
             weir__cuda_trace_arrive(traced, !st);
         else if (traced)

@@ -103,8 +103,20 @@ struct weir__code_tiled {
 
 struct weir__text;
 
+/* Memory that a function of the host reads or writes: `address` is where its arguments have it. */
+struct weir__code_operand {
+    void **address;
+    size_t bytes;
+    bool written;
+};
+#define WEIR__CODE_OPERANDS 72
+
 struct weir__code {
-    enum { WEIR__CODE_KERNEL, WEIR__CODE_COPY, WEIR__CODE_FILL } kind;
+    /* HOST: weir__kernel.fn itself, of one block. */
+    enum { WEIR__CODE_KERNEL, WEIR__CODE_COPY, WEIR__CODE_FILL, WEIR__CODE_HOST } kind;
+    /* Of HOST: the operands in a copy of the arguments, WEIR__CODE_OPERANDS at most, and how many.
+     * A device whose memory the host cannot read shows copies of them to the function. */
+    int (*operands)(void *args, struct weir__code_operand *operands);
     /* The rest is for kernels. */
     const char *text;   /* the file and the entry */
     const char *source; /* the source itself, where it is none of kernels/; it need not wait */

@@ -27,6 +27,7 @@ static const struct {
     {"null", "cores.operators_obey", "it computes nothing"},
     {"null", "errors.", "its operators cannot fail"},
     {"null", "plans.", "its operators cannot fail"},
+    {"null", "host_calls.", "it computes nothing"},
     {"null", "streams.callbacks_come_once", "its operators cannot fail"},
     {"null", "ready.", "it moves no bytes"},
     {"null", "transfers.every_type", "it moves no bytes"},

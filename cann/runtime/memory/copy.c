@@ -2,6 +2,7 @@
  * waited for, as on the hardware, and the race checker sees what they are not ordered after. */
 #include "runtime/runtime.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct copy {
@@ -59,10 +60,37 @@ static weir_status run_host_copy(const void *args, const weir_block *block)
     return WEIR_OK;
 }
 
+static void copy_when_called(void *user, weir_status status)
+{
+    const struct host_args *a = user;
+
+    if (!status)
+        memmove(a->dst, a->src, a->count);
+    free(user);
+}
+
+/* A device that runs no functions of the host calls back. */
+static weir_status queue_callback(weir_stream *s, const struct host_args *args)
+{
+    struct host_args *kept = malloc(sizeof *kept);
+    weir_status st;
+
+    if (!kept)
+        return WEIR_ENOMEM;
+    *kept = *args;
+    if ((st = weir_stream_callback(s, copy_when_called, kept)))
+        free(kept);
+    return st;
+}
+
 static weir_status queue_host(weir_stream *s, const struct copy *c)
 {
     struct host_args args = {c->dst, c->src, c->count};
+    weir_device_props props;
 
+    weir_device_get_props(weir_stream_device(s), &props, sizeof props);
+    if (!(props.features & WEIR_FEATURE_HOST_MEMORY))
+        return queue_callback(s, &args);
     return weir_launch_submit(s, &(weir_launch){.name = "host copy",
                                                 .fn = run_host_copy,
                                                 .args = &args,

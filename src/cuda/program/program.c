@@ -44,6 +44,7 @@ static weir_status check_lane(struct weir__program *p, const struct weir__cuda_l
                               p->dev->base.props.name);
         p->fallible |= k->meets || (k->code && k->code->fails);
         p->meets |= k->meets;
+        p->on_host |= k->code && k->code->kind == WEIR__CODE_HOST;
     }
     return WEIR_OK;
 }
@@ -241,6 +242,8 @@ static weir_status run_kernel(struct weir__program *p, int lane, const struct we
                 blamed, tickets[((const struct weir__meet *)k->args)->place]};
 
             st = weir__cuda_queue_meet(s, sink.stream, k, &run, traced);
+        } else if (k->code->kind == WEIR__CODE_HOST) {
+            st = weir__cuda_host_call(s, sink.stream, k, blamed);
         } else {
             st = weir__cuda_issue(&sink, k);
         }
@@ -311,8 +314,8 @@ static void skip_item(struct weir__program *p, struct weir__cuda_place at, weir_
     weir__cuda_count(s, 1, item->is_wait ? "wait" : item->kernel.name);
 }
 
-/* With collectives, since those wait for the host, and where a graph would be for one run: one by
- * one on the lanes' own streams. */
+/* With collectives and functions of the host, which begin there, and where a graph would be for one
+ * run: one by one on the lanes' own streams. */
 static weir_status run_one_by_one(struct weir__program *p, const uint64_t *tickets)
 {
     weir_status st = WEIR_OK;
@@ -450,7 +453,7 @@ weir_status weir__cuda_program_run(struct weir__program *p, weir_stream *const *
 {
     struct weir__cuda *dev = p->dev;
     struct weir__cuda_traced *traced = NULL;
-    bool pushed, without_graph;
+    bool pushed, without_graph, one_by_one = p->meets || p->on_host;
     weir_status st = weir__cuda_alive(dev);
 
     (void)ntickets;
@@ -458,12 +461,12 @@ weir_status weir__cuda_program_run(struct weir__program *p, weir_stream *const *
         return st;
     pushed = weir__cuda_enter(dev);
     weir__cuda_program_begin(p, streams);
-    without_graph = p->meets || goes_without_graph(p);
+    without_graph = one_by_one || goes_without_graph(p);
     if (!without_graph && weir__trace_on())
         traced = weir__cuda_run_traced(p);
     if (!without_graph && !traced)
         st = weir__cuda_program_ready(p, &p->plain);
-    if (p->meets && !st && !p->autotuned) {
+    if (one_by_one && !st && !p->autotuned) {
         weir__cuda_autotune(p);
         st = load_all(p);
     }

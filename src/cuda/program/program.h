@@ -66,6 +66,7 @@ struct weir__program {
     int nlanes;
     bool fallible;           /* some kernel may fail */
     bool meets;              /* some are collectives: it is run node by node */
+    bool on_host;            /* some are functions of the host: likewise */
     bool moved;              /* a kernel has changed since the last run */
     bool autotuned;          /* its products have their algorithms, */
     uint64_t concurrent_set; /* chosen under this number */

@@ -241,7 +241,7 @@ static weir_status stage(struct weir__cuda_stream *s, weir__cu_stream stream,
     return st;
 }
 
-static weir_status make_stage(struct weir__cuda_stream *s)
+weir_status weir__cuda_stage_ready(struct weir__cuda_stream *s)
 {
     struct weir__cuda *dev = weir__cuda_of(s->base.dev);
 
@@ -257,7 +257,7 @@ static weir_status copy_staged(struct weir__cuda_stream *s, weir__cu_stream stre
                                const struct weir__copy *c)
 {
     int64_t n = numel(c), step = (int64_t)(WEIR__CUDA_STAGE / c->elem);
-    weir_status st = make_stage(s);
+    weir_status st = weir__cuda_stage_ready(s);
     struct weir__cuda *dev = weir__cuda_of(s->base.dev);
 
     dev->copies.staged++;
@@ -297,7 +297,7 @@ weir_status weir__cuda_copy_ready(struct weir__cuda_stream *s, const struct weir
     weir__cu_function function;
     weir_status st;
 
-    if (staged && (st = make_stage(s)))
+    if (staged && (st = weir__cuda_stage_ready(s)))
         return st;
     if (c->src && is_packed(c, c->src_stride) && is_packed(c, c->dst_stride))
         return WEIR_OK;

@@ -187,6 +187,8 @@ weir_status weir__cuda_load(struct weir__cuda_stream *s, const struct weir__kern
         return WEIR_OK;
     if (k->code->kind == WEIR__CODE_COPY)
         return weir__cuda_copy_ready(s, k->args);
+    if (k->code->kind == WEIR__CODE_HOST)
+        return weir__cuda_stage_ready(s);
     if (k->code->kind == WEIR__CODE_FILL)
         return WEIR_OK;
     if (k->code->product && k->code->product(k->args, &product) && (st = run_early(s, k, &product)))

@@ -22,8 +22,11 @@ struct host_args {
     weir_host_fn fn;
     void *user;
     char what[sizeof((struct host_params *)NULL)->what];
-    uint32_t nin;
-    void *operands[]; /* inputs, then outputs */
+    uint32_t nin, nout;
+    struct host_operand {
+        void *address; /* of its first element, */
+        size_t bytes;  /* and from there to behind its last one */
+    } operands[];      /* inputs, then outputs */
 };
 
 static weir_status infer_host(struct weir__call *call)
@@ -74,10 +77,15 @@ static void cost_host(const struct weir__call *call, struct weir__cost *cost)
 static weir_status run_host(const void *args, const weir_block *block)
 {
     const struct host_args *a = args;
-    weir_status st = a->fn(a->user, a->operands, a->operands + a->nin);
-    const char *sentence = weir__said();
+    void *addresses[WEIR__OP_MAX_IN + WEIR_HOST_MAX_OUT];
+    const char *sentence;
+    weir_status st;
 
     (void)block;
+    for (uint32_t i = 0; i < a->nin + a->nout; i++)
+        addresses[i] = a->operands[i].address;
+    st = a->fn(a->user, addresses, addresses + a->nin);
+    sentence = weir__said();
     if (!st || !a->what[0])
         return st;
     /* A graph numbers its nodes; the program knows its function by the name it gave. */
@@ -96,6 +104,40 @@ static weir_status run_missing(void *user, void *const *in, void *const *out)
                             "here");
 }
 
+static int operands_of_host(void *args, struct weir__code_operand *operands)
+{
+    struct host_args *a = args;
+    int n = (int)(a->nin + a->nout);
+
+    for (int i = 0; i < n; i++)
+        operands[i] = (struct weir__code_operand){&a->operands[i].address, a->operands[i].bytes,
+                                                  i >= (int)a->nin};
+    return n;
+}
+
+static const struct weir__code host_code = {
+    .kind = WEIR__CODE_HOST, .operands = operands_of_host, .fails = true};
+_Static_assert(WEIR__OP_MAX_IN + WEIR_HOST_MAX_OUT <= WEIR__CODE_OPERANDS, "all operands fit");
+_Static_assert(sizeof(struct host_args) +
+                       (WEIR__OP_MAX_IN + WEIR_HOST_MAX_OUT) * sizeof(struct host_operand) <=
+                   WEIR_ARGS_MAX,
+               "all operands fit");
+
+/* Strides are never negative. */
+static struct host_operand operand_of(const struct weir__view *v)
+{
+    int64_t last = 0;
+
+    if (!v)
+        return (struct host_operand){NULL, 0};
+    for (int d = 0; d < v->ndim; d++) {
+        if (!v->shape[d])
+            return (struct host_operand){v->data, 0};
+        last += (v->shape[d] - 1) * v->stride[d];
+    }
+    return (struct host_operand){v->data, (size_t)(last + 1) * weir_dtype_size(v->dtype)};
+}
+
 static weir_status prepare_host(const struct weir__call *call, struct weir__work *work)
 {
     const struct host_params *p = call->params;
@@ -105,12 +147,14 @@ static weir_status prepare_host(const struct weir__call *call, struct weir__work
     a->user = p->user;
     memcpy(a->what, p->what, sizeof a->what);
     a->nin = (uint32_t)call->nin;
+    a->nout = (uint32_t)call->nout;
     for (int i = 0; i < call->nin; i++)
-        a->operands[i] = call->in[i] ? call->in[i]->data : NULL;
+        a->operands[i] = operand_of(call->in[i]);
     for (int i = 0; i < call->nout; i++)
-        a->operands[call->nin + i] = call->out[i].data;
+        a->operands[call->nin + i] = operand_of(&call->out[i]);
     work->args_size = sizeof *a + (size_t)(call->nin + call->nout) * sizeof *a->operands;
     work->fn = run_host;
+    work->code = &host_code;
     return WEIR_OK;
 }
 
