@@ -16,6 +16,7 @@ where is theirs to say.
 """
 
 import operator
+from fractions import Fraction
 
 import torch
 
@@ -549,11 +550,11 @@ _ELEMENTWISE = {
 
 def _sink(graph):
     """Moves elementwise operators down to the first one that uses them, if that is one too."""
-    place = {node: i for i, node in enumerate(graph.nodes)}
+    place = {node: Fraction(i) for i, node in enumerate(graph.nodes)}
     for node in reversed(list(graph.nodes)):
         if node.target not in _ELEMENTWISE or not node.users:
             continue
         first = min(node.users, key=place.__getitem__)
         if first.target in _ELEMENTWISE and _shape(first) == _shape(node) and first.prev is not node:
+            place[node] = (place[first.prev] + place[first]) / 2  # several may go to one
             first.prepend(node)
-            place[node] = place[first] - 0.5

@@ -123,3 +123,13 @@ def test_what_looks_like_a_norm_and_is_none_stays_what_it_is(function, shape, na
     with torch.no_grad():
         same(run(x, weight)[0], function(x, weight))
     assert ("weir.rms_norm.default" in backend.coverage.native) == native
+
+
+def test_elementwise_operators_are_moved_to_the_first_of_several_users():
+    def function(x, y):
+        a = x * y
+        long = a * 2 * 3 * torch.exp(x)
+        short = a + 1
+        return (torch.where(x > y, long, short),)
+
+    equal(function, torch.randn(3, 4), torch.randn(3, 4))
