@@ -5,12 +5,15 @@
  * while all are asleep. So it borrows the device's one helper, with the tokens of streams
  * nobody has been shown yet, runs what is short, and shows the rest to the others: kernels that
  * gain from several cores, functions of the user's, collectives. It is back within some
- * HELP_NS, so that timeouts and signals are still noticed.
+ * HELP_NS, so that timeouts and signals are still noticed. A short collective between processes is
+ * such work as well, for the thread that calls it too: peers are often about to come, and the
+ * transport waits awake for a little while.
  */
 #include "cpu/cpu.h"
 
 enum {
     HELP_NS = 50000,        /* about what waking a worker takes */
+    PART_NS = 8000,         /* the same for a worker that is awake, there and back */
     COMMANDS_PER_LOOK = 16, /* at the clock, which takes longer than a short command */
 };
 
@@ -110,12 +113,21 @@ void weir__cpu_help_with(struct weir__soft_stream *s)
     end_help(cpu);
 }
 
+static bool is_between_processes(const struct weir__cmd *cmd)
+{
+    const struct weir__meet *meet = (const void *)cmd->args;
+
+    return meet->channel->group->procs;
+}
+
 static bool is_for_lent(const struct weir__cmd *cmd)
 {
     switch ((enum weir__cmd_kind)cmd->kind) {
     case WEIR__CMD_KERNEL:
-        return !cmd->meets && !cmd->gang && cmd->engine != WEIR_ENGINE_HOST &&
-               (uint64_t)cmd->work_ns * cmd->blocks * cmd->phases <= HELP_NS;
+        return (!cmd->meets || is_between_processes(cmd)) && !cmd->gang &&
+               cmd->engine != WEIR_ENGINE_HOST &&
+               (uint64_t)cmd->work_ns * cmd->blocks * cmd->phases <=
+                   (cmd->meets ? PART_NS : HELP_NS);
     case WEIR__CMD_CALLBACK:
         return false;
     default:

@@ -155,7 +155,9 @@ struct weir__cuda_damage {
 struct weir__cuda_sharing_state {
     struct weir__mutex lock;
     struct weir__cuda_shared *pieces; /* under `lock` */
-    weir__cu_stream stream;           /* of copies to be shown; the helper's, as is `done` */
+    struct weir__mutex copying;       /* of the rest */
+    void *bounce;                     /* pinned memory between the host's and the device's */
+    weir__cu_stream stream;           /* of copies to be shown */
     weir__cu_event done;
 };
 

@@ -19,10 +19,22 @@ extern char **environ;
 struct family {
     const char *launcher, *variable, *library;
     const char *options[6];
+    const char *hosts; /* as tests/procs/two-hosts names it: ranks are on two hosts; NULL: on one */
 };
-static const struct family open_mpi = {
-    "mpirun.openmpi", "TEST_OPEN_MPI", "libmpi.so.40", {"--allow-run-as-root", "--oversubscribe"}};
-static const struct family mpich = {"mpiexec.hydra", "TEST_MPICH", "libmpi_abi.so.1", {NULL}};
+static const struct family open_mpi = {.launcher = "mpirun.openmpi",
+                                       .variable = "TEST_OPEN_MPI",
+                                       .library = "libmpi.so.40",
+                                       .options = {"--allow-run-as-root", "--oversubscribe"}};
+static const struct family mpich = {
+    .launcher = "mpiexec.hydra", .variable = "TEST_MPICH", .library = "libmpi_abi.so.1"};
+static const struct family open_mpi_far = {.launcher = "mpirun.openmpi",
+                                           .variable = "TEST_OPEN_MPI",
+                                           .library = "libmpi.so.40",
+                                           .hosts = "open-mpi"};
+static const struct family mpich_far = {.launcher = "mpiexec.hydra",
+                                        .variable = "TEST_MPICH",
+                                        .library = "libmpi_abi.so.1",
+                                        .hosts = "mpich"};
 
 static bool is_in_path(const char *name)
 {
@@ -37,6 +49,23 @@ static bool is_in_path(const char *name)
     return found;
 }
 
+static void need_two_hosts(void)
+{
+    char why[200] = "";
+    FILE *out = popen(TWO_HOSTS " try 2>&1", "r");
+    int status;
+
+    CHECK(out);
+    if (!fgets(why, sizeof why, out))
+        why[0] = 0;
+    why[strcspn(why, "\n")] = 0;
+    status = pclose(out);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        SKIP("%s", why);
+    test_note("%s", why);
+    CHECK_EQ(status, 0);
+}
+
 /* The launcher; the case is skipped where there is none. */
 static const char *need(const struct family *f)
 {
@@ -49,6 +78,8 @@ static const char *need(const struct family *f)
         SKIP("%s is not in PATH, and %s does not name it", f->launcher, f->variable);
     if (!dlopen(library, RTLD_NOW | RTLD_LOCAL))
         SKIP("%s: it is not installed", library);
+    if (f->hosts)
+        need_two_hosts();
     return given ? given : f->launcher;
 }
 
@@ -71,9 +102,10 @@ static int launch(const struct family *f, int n, const char *scenario, char *tex
     char self[300] = "", ranks[8], *env[300], name[80];
     /* Open MPI's processes that start at once stumble over each other's folder. */
     char folder[] = "/tmp/weir-mpi-XXXXXX", folder_env[60];
-    const char *args[16] = {need(f)}, *own[] = {"WEIR_ENGINE=mpi", "KID_FEWER=1", name, folder_env};
+    const char *args[16],
+        *own[] = {f->hosts ? "KID_FAR=1" : "WEIR_ENGINE=mpi", "KID_FEWER=1", name, folder_env};
     posix_spawn_file_actions_t files;
-    int nargs = 1, nenv = 0, out[2], status;
+    int nargs = 0, nenv = 0, out[2], status;
     size_t have = 0;
     ssize_t got;
     pid_t pid;
@@ -83,11 +115,18 @@ static int launch(const struct family *f, int n, const char *scenario, char *tex
     CHECK(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
     snprintf(ranks, sizeof ranks, "%d", n);
     snprintf(name, sizeof name, "KID_SCENARIO=%s", scenario);
+    if (f->hosts) {
+        args[nargs++] = TWO_HOSTS;
+        args[nargs++] = f->hosts;
+    }
+    args[nargs++] = need(f);
     for (int i = 0; f->options[i]; i++)
         args[nargs++] = f->options[i];
-    args[nargs++] = "-n";
+    if (!f->hosts)
+        args[nargs++] = "-n";
     args[nargs++] = ranks;
     args[nargs++] = self;
+    args[nargs] = NULL;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         env[nenv++] = (char *)own[i];
     for (char **e = environ; *e && nenv < 298; e++)
@@ -132,10 +171,10 @@ static int count_lines(const char *path, const char *part, int lines)
 TEST_TIMEOUT(procs_mpi, ranks_lost_at_random_points_by_open_mpi_5_are_named, 1200)
 {
     static const struct family stays = {
-        "mpirun.openmpi5",
-        "TEST_OPEN_MPI5",
-        "libmpi.so.40",
-        {"--allow-run-as-root", "--oversubscribe", "--with-ft", "ulfm"}};
+        .launcher = "mpirun.openmpi5",
+        .variable = "TEST_OPEN_MPI5",
+        .library = "libmpi.so.40",
+        .options = {"--allow-run-as-root", "--oversubscribe", "--with-ft", "ulfm"}};
     int runs = getenv("WEIR_SOAK") ? atoi(getenv("WEIR_SOAK")) : 1;
     unsigned seed = 7;
 
@@ -215,6 +254,61 @@ TEST(procs_mpi, ranks_that_disagree_by_mpich_get_an_error_with_both_sides)
 {
     disagree(&mpich);
 }
+/* The fake GPU, or with KID_DEVICE=cuda a real one. */
+static void be_on_gpu(void)
+{
+    if (getenv("KID_DEVICE") && !strncmp(getenv("KID_DEVICE"), "cuda", 4))
+        return;
+    setenv("KID_DEVICE", "cuda:0,op_timeout=30", 1);
+    setenv("WEIR_LIBCUDA", FAKE_CUDA, 1);
+    setenv("WEIR_LIBNVRTC", FAKE_CUDA, 1);
+    setenv("WEIR_LIBCUBLASLT", FAKE_CUDA, 1);
+    setenv("WEIR_CACHE_DIR", "/dev/null/cache", 1);
+}
+
+TEST(procs_mpi, collectives_of_ranks_on_gpus_by_open_mpi_give_the_bits_of_one_process)
+{
+    be_on_gpu();
+    run_well(&open_mpi, 3, "values");
+}
+TEST(procs_mpi, messages_and_graphs_of_ranks_on_gpus_run_by_open_mpi)
+{
+    be_on_gpu();
+    run_well(&open_mpi, 4, "random");
+    run_well(&open_mpi, 3, "batch");
+    run_well(&open_mpi, 2, "graph");
+}
+TEST(procs_mpi, collectives_of_ranks_on_gpus_by_mpich_give_the_bits_of_one_process)
+{
+    be_on_gpu();
+    run_well(&mpich, 3, "values");
+}
+
+TEST_TIMEOUT(procs_mpi, two_hosts_joined_by_open_mpi_give_the_bits_of_one_process, 120)
+{
+    run_well(&open_mpi_far, 3, "values");
+    run_well(&open_mpi_far, 4, "random");
+}
+TEST_TIMEOUT(procs_mpi, two_hosts_joined_by_mpich_give_the_bits_of_one_process, 120)
+{
+    run_well(&mpich_far, 3, "values");
+    run_well(&mpich_far, 4, "random");
+}
+
+/* Open MPI goes on to wait for what it has lost: ranks write to a file. */
+TEST_TIMEOUT(procs_mpi, ranks_on_two_hosts_whose_cable_is_cut_name_the_other_side, 120)
+{
+    char text[8000], log[60];
+
+    snprintf(log, sizeof log, "/tmp/weir-test-mpi-%d", (int)getpid());
+    setenv("KID_LOG", log, 1);
+    setenv("TWO_HOSTS_CUT", "1", 1);
+    launch(&open_mpi_far, 2, "calls", text, sizeof text);
+    test_note("%.600s", text);
+    CHECK_EQ(count_lines(log, "has been silent for too long", 2), 2);
+    unlink(log);
+}
+
 TEST(procs_mpi, a_program_that_has_started_mpi_keeps_it)
 {
     run_well(&open_mpi, 2, "own_mpi");

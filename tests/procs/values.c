@@ -226,8 +226,9 @@ SCENARIO(values)
     struct both b;
 
     open_both(&b);
-    CHECK_STR_EQ(weir_group_engine(b.remote),
-                 getenv("WEIR_ENGINE") ? getenv("WEIR_ENGINE") : "shm");
+    CHECK_STR_EQ(weir_group_engine(b.remote), getenv("WEIR_ENGINE") ? getenv("WEIR_ENGINE")
+                                              : getenv("KID_FAR")   ? "mpi"
+                                                                    : "shm");
     for (size_t c = 0; c < sizeof calls / sizeof *calls; c++)
         for (size_t t = 0; t < sizeof types / sizeof *types; t++)
             for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)

@@ -4,7 +4,9 @@
  * WEIR__CELLS. A rank writes its record, then its bit of `arrived`, then counts itself. When all
  * are there everybody may read everybody's memory, and counts itself as having left when it has
  * done so. A rank that sees that all have left counts as acked; the last one empties the cell for
- * the next generation. A rank that gives the call up sets `failed` before its memory may change:
+ * the next generation. Where all records carry their bytes nobody reads anybody's memory: a rank
+ * leaves when it has copied the records, waits for nobody, and the last to leave empties the cell.
+ * A rank that gives the call up sets `failed` before its memory may change:
  *
  *   who        writes, then reads                 partner   writes, then reads       so
  *   a reader   nleft, then failed                 gives up  failed, then goes on     it is known
@@ -21,17 +23,21 @@
 
 enum { WEIR__CELLS = 16 };
 
+/* What is rarely used stands behind the arguments, which others read at every call. */
 struct weir__record {
     uint64_t call;
     uint32_t args_size, nshown;
+    /* Shown bytes stand behind the arguments, at places' offsets from them: how many bytes of
+     * `args` are used. 0: they are where the places say. */
+    uint32_t carried;
+    char reduce[8], label[32], what[32];
     struct {
         uint64_t offset;
         struct weir__shared_place place;
-        unsigned char handle[WEIR__SHARE_HANDLE]; /* of a device's memory */
     } shown[WEIR__CODE_SHOWN];
-    unsigned char unique[128]; /* nccl: what the communicator of a pair is made by */
-    char label[32], what[32], reduce[8];
     _Alignas(16) unsigned char args[WEIR_ARGS_MAX];
+    unsigned char handles[WEIR__CODE_SHOWN][WEIR__SHARE_HANDLE]; /* of a device's memory */
+    unsigned char unique[128]; /* nccl: what the communicator of a pair is made by */
 };
 
 struct weir__cell {

@@ -27,7 +27,9 @@ struct weir__visit {
     struct weir__visit *next;
     struct weir__cell *cell; /* shm */
     uint64_t generation;
-    bool placed;   /* its record is in the cell */
+    bool placed;             /* its record is in the cell */
+    bool quick;              /* all records carry their bytes, and are copied: the cell is left */
+    struct weir__ranks fits; /* whose records were found to fit */
     bool attended; /* the thread that arrived or departed looks after it: nobody else wakes it */
     struct weir__mpi_call *mpi;
     int nstaged;
@@ -69,6 +71,7 @@ enum weir__step {
 struct weir__engine {
     const char *name;
     const char *promise; /* in a few words, for lists */
+    bool by_host;        /* what peers get of a device's memory goes through the host's */
     /* Why it cannot be used on this host, in words that stay; NULL if it can. NULL: always. */
     const char *(*unavailable)(void);
     /* Before the first group and after the last. `join` meets the other ranks.

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,4 +73,13 @@ uint64_t weir__host_id(void)
     id |= 1;
     atomic_store_explicit(&known, id, memory_order_relaxed);
     return id;
+}
+
+int weir__host_threads(void)
+{
+    cpu_set_t set;
+
+    if (sched_getaffinity(0, sizeof set, &set))
+        return (int)sysconf(_SC_NPROCESSORS_ONLN); /* more than a set has */
+    return CPU_COUNT(&set);
 }

@@ -399,7 +399,7 @@ weir_status weir__world_join(const struct weir__place_in_job *place,
     w->uses = 1;
     w->conn.fd = w->wake_fd = -1;
     w->quickest_ns = UINT64_MAX;
-    w->patience_ns = INT64_C(20000);
+    w->patience = 16;
     st = open_world(w, &p, timeout_ns);
     if (!p.rank)
         weir__store_forget(&p);

@@ -207,6 +207,17 @@ static weir_status check_self(const struct weir__world *w, const int *ranks, int
     return WEIR_OK;
 }
 
+/* A device's kernel reads the memory of so many. */
+static weir_status check_most(const struct weir__procs_group *p)
+{
+    const struct weir__world *w = p->world;
+
+    if (w->engine->run || !w->sharing || p->ranks <= w->sharing->most_ranks)
+        return WEIR_OK;
+    return weir__fail(WEIR_ERANGE, "a group of %d ranks: by engine %s on %s it has at most %d",
+                      p->ranks, w->engine->name, w->sharing->kind, w->sharing->most_ranks);
+}
+
 weir_status weir__procs_group_make(struct weir__world *w, const int *ranks, int nranks,
                                    const char *name, int64_t timeout_ns,
                                    struct weir__procs_group **out)
@@ -234,6 +245,8 @@ weir_status weir__procs_group_make(struct weir__world *w, const int *ranks, int 
     p->next = w->groups;
     w->groups = p;
     weir__mutex_unlock(&w->lock);
+    if (!st)
+        st = check_most(p);
     if (!st)
         st = w->engine->open(p, &members, timeout_ns);
     if (st) {

@@ -49,6 +49,8 @@ void weir__hub_stop(struct weir__hub *hub);
 char weir__process_state(uint32_t pid);
 /* The same number for all processes of one running system and one set of process numbers. */
 uint64_t weir__host_id(void);
+/* Hardware threads that this process may run on. */
+int weir__host_threads(void);
 
 /* ---- link.c: the world ---- */
 
@@ -90,8 +92,9 @@ struct weir__world {
     struct weir__mpi *mpi;
     const struct weir__sharing *sharing; /* of the device's memory; NULL: it is the host's */
     void *device;
-    _Atomic int64_t patience_ns; /* shm: how long a thread looks for its peers before it sleeps */
-    int cores; /* that the device's collectives may have; 0: as many as they like */
+    _Atomic int patience; /* shm: how many rounds a thread looks for its peers before it sleeps */
+    bool crowded;         /* shm: the host has fewer hardware threads than ranks */
+    int cores;            /* that the device's collectives may have; 0: as many as they like */
 };
 
 /* `engine`: NULL for what fits. `sharing` and its device: NULL if memory is the host's. */

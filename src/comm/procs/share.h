@@ -55,6 +55,10 @@ struct weir__sharing {
     /* A copy that `find` finds; NULL with the error said. */
     void *(*stage)(void *user, const void *from, size_t bytes);
     void (*unstage)(void *user, void *piece, size_t bytes);
+    /* Copies bytes of the device to the host's memory, and the host's to the device as `stage`
+     * does; false and NULL with the error said. */
+    bool (*fetch)(void *user, void *to, const void *from, size_t bytes);
+    void *(*place)(void *user, const void *from, size_t bytes);
     /* Around calls of libraries that find the device by the thread. */
     bool (*enter)(void *user);
     void (*exit)(void *user, bool entered);

@@ -8,8 +8,9 @@
 
 #include "comm/procs/engine.h"
 
-#define LEAST_PATIENCE_NS INT64_C(1000)
-#define MOST_PATIENCE_NS INT64_C(50000)
+/* Of waiting awake: a round is some microsecond. */
+enum { PAUSES = 32, LEAST_ROUNDS = 1, MOST_ROUNDS = 48, ROUNDS_PER_YIELD = 8 };
+enum { CARRIED_MOST = 1024 }; /* bytes that a record carries */
 
 /* Rings other members, of `ranks` of the group. */
 static void ring(const struct weir__procs_group *p, const struct weir__ranks *ranks)
@@ -30,6 +31,7 @@ static void ring(const struct weir__procs_group *p, const struct weir__ranks *ra
 static weir_status shm_join(struct weir__world *w, int64_t timeout_ns)
 {
     (void)timeout_ns; /* the ranks have met */
+    w->crowded = w->ranks > weir__host_threads();
     for (int i = 0; i < w->ranks; i++) {
         struct weir__peer *peer = &w->peers[i];
 
@@ -98,13 +100,9 @@ static weir_status meet_members(struct weir__procs_group *p, const struct weir__
 static weir_status shm_open(struct weir__procs_group *p, const struct weir__ranks *members,
                             int64_t timeout_ns)
 {
-    const struct weir__sharing *sharing = p->world->sharing;
     struct weir__wire_gathered *all;
     weir_status st;
 
-    if (p->world->engine == &weir__shm_engine && sharing && p->ranks > sharing->most_ranks)
-        return weir__fail(WEIR_ERANGE, "a group of %d ranks: by engine shm on %s it has at most %d",
-                          p->ranks, sharing->kind, sharing->most_ranks);
     if (!p->self) {
         p->cells = weir__share_map(weir__cells_size(p->ranks));
         p->owns_cells = p->cells;
@@ -144,7 +142,7 @@ static bool find_bytes(const struct weir__world *w, struct weir__visit *v, int i
 {
     if (w->sharing)
         return w->sharing->find(w->device, at, bytes, &v->record.shown[i].place,
-                                v->record.shown[i].handle);
+                                v->record.handles[i]);
     return weir__share_find(at, bytes, &v->record.shown[i].place);
 }
 
@@ -162,6 +160,29 @@ static bool show_bytes(const struct weir__world *w, struct weir__visit *v,
            find_bytes(w, v, i, v->staged[v->nstaged - 1].piece, bytes);
 }
 
+/* Few bytes go with the arguments: then nobody waits for others to have read them. Calls that
+ * libraries have words for cannot fail on one rank alone, so none is over before all know. */
+static bool carry_bytes(const struct weir__world *w, struct weir__record *r,
+                        const struct weir__meet *meet, const struct weir__code_shown *shown, int n)
+{
+    size_t at = (meet->args_size + 15) & ~(size_t)15;
+
+    if (w->engine != &weir__shm_engine || w->sharing || !meet->spell)
+        return false;
+    for (int i = 0; i < n; i++) {
+        const char *from;
+
+        if ((uint64_t)shown[i].bytes > CARRIED_MOST || at + (size_t)shown[i].bytes > sizeof r->args)
+            return false;
+        memcpy(&from, (const char *)meet + shown[i].offset, sizeof from);
+        memcpy(r->args + at, from, (size_t)shown[i].bytes);
+        r->shown[i].place.offset = at;
+        at = (at + (size_t)shown[i].bytes + 15) & ~(size_t)15;
+    }
+    r->carried = (uint32_t)weir__min(at, sizeof r->args);
+    return true;
+}
+
 static bool shm_show(struct weir__procs_group *p, struct weir__visit *v,
                      const struct weir__meet *meet, uint64_t call,
                      const struct weir__code_shown *shown, int n)
@@ -174,6 +195,8 @@ static bool shm_show(struct weir__procs_group *p, struct weir__visit *v,
                    meet->offer.label);
         return false;
     }
+    if (carry_bytes(p->world, &v->record, meet, shown, n))
+        return true;
     for (int i = 0; i < n; i++)
         if (!show_bytes(p->world, v, meet, &shown[i], i))
             return false;
@@ -193,11 +216,18 @@ static bool is_gathered(const struct weir__cell *cell, const struct weir__channe
     return atomic_load(&cell->narrived) == (uint32_t)channel->nmembers;
 }
 
-static struct weir__ranks who_arrived(const struct weir__cell *cell)
+/* Words of a set that members of the group are in. */
+static int words_of(const struct weir__procs_group *p)
 {
-    struct weir__ranks set;
+    return (p->ranks + 63) / 64;
+}
 
-    for (int i = 0; i < WEIR__RANK_WORDS; i++)
+static struct weir__ranks who_arrived(const struct weir__procs_group *p,
+                                      const struct weir__cell *cell)
+{
+    struct weir__ranks set = {{0}};
+
+    for (int i = 0; i < words_of(p); i++)
         set.words[i] = atomic_load(&cell->arrived[i]);
     return set;
 }
@@ -206,15 +236,31 @@ static struct weir__ranks who_arrived(const struct weir__cell *cell)
 static bool check_fit(struct weir__procs_group *p, struct weir__rendezvous *m,
                       const struct weir__ranks *arrived, struct weir__participant **woken)
 {
+    struct weir__visit *v = m->more;
     char differ[400];
 
-    WEIR__EACH_RANK(rank, arrived)
-    if (rank != p->self && !weir__record_fits(record_of(m->more, m->channel, rank),
-                                              m->args[p->self], differ, sizeof differ)) {
-        weir__procs_break_over(p, m, WEIR_EINVAL, differ, woken);
-        return false;
-    }
+    for (int i = 0; i < words_of(p); i++)
+        for (uint64_t word = arrived->words[i] & ~v->fits.words[i]; word; word &= word - 1) {
+            int rank = i * 64 + __builtin_ctzll(word);
+
+            if (!weir__record_fits(record_of(v, m->channel, rank), m->args[p->self], differ,
+                                   sizeof differ)) {
+                weir__procs_break_over(p, m, WEIR_EINVAL, differ, woken);
+                return false;
+            }
+            weir__ranks_add(&v->fits, rank);
+        }
     return true;
+}
+
+/* What of a record is in use: the rest stands behind it. */
+static void put_record(const struct weir__world *w, struct weir__record *to,
+                       const struct weir__record *from)
+{
+    memcpy(to, from,
+           offsetof(struct weir__record, args) + weir__max(from->args_size, from->carried));
+    if (w->sharing)
+        memcpy(to->handles, from->handles, sizeof *to - offsetof(struct weir__record, handles));
 }
 
 /* Puts the record into its cell, once the calls before it have left it. False if the group broke.
@@ -233,11 +279,10 @@ static bool place(struct weir__procs_group *p, struct weir__rendezvous *m,
         if (atomic_load(&v->cell->generation) != v->generation)
             return true;
     }
-    memcpy(&v->cell->records[weir__cell_place(m->channel, p->self)], &v->record,
-           offsetof(struct weir__record, args) + v->record.args_size);
+    put_record(p->world, &v->cell->records[weir__cell_place(m->channel, p->self)], &v->record);
     v->placed = true;
     atomic_fetch_or(&v->cell->arrived[p->self >> 6], weir__rank_bit(p->self));
-    arrived = who_arrived(v->cell);
+    arrived = who_arrived(p, v->cell);
     last = atomic_fetch_add(&v->cell->narrived, 1) + 1 == (uint32_t)m->channel->nmembers;
     if (!check_fit(p, m, &arrived, woken))
         return false;
@@ -254,6 +299,24 @@ static void *reach_bytes(const struct weir__world *w, struct weir__peer *peer,
     return weir__share_reach(&peer->reached, peer->pid, place, false);
 }
 
+/* Takes the bytes that came with the arguments. False: it wrote what is no call. */
+static bool take_carried(const struct weir__record *r, unsigned char *args, void **at)
+{
+    uint32_t size = r->args_size, carried = r->carried;
+
+    if (size > carried || carried > sizeof r->args)
+        return false;
+    memcpy(args + size, r->args + size, carried - size);
+    for (uint32_t i = 0; i < r->nshown && i < WEIR__CODE_SHOWN; i++) {
+        const struct weir__shared_place *place = &r->shown[i].place;
+
+        if (place->offset > carried || place->bytes > carried - place->offset)
+            return false;
+        at[i] = args + place->offset;
+    }
+    return true;
+}
+
 /* The arguments of that rank, in visit->args; false with the error said. */
 static bool reach_record(struct weir__procs_group *p, struct weir__visit *v,
                          struct weir__channel *channel, int rank)
@@ -262,24 +325,44 @@ static bool reach_record(struct weir__procs_group *p, struct weir__visit *v,
     struct weir__peer *peer = &p->world->peers[p->world_rank[rank]];
     void *at[WEIR__CODE_SHOWN] = {NULL};
 
-    for (uint32_t i = 0; i < r->nshown && i < WEIR__CODE_SHOWN; i++) {
+    if (r->carried && !take_carried(r, v->args[rank], at)) {
+        weir__fail(WEIR_EINTERNAL, "rank %d wrote what is no call", rank);
+        return false;
+    }
+    for (uint32_t i = 0; !r->carried && i < r->nshown && i < WEIR__CODE_SHOWN; i++) {
         struct weir__shared_place from = r->shown[i].place;
 
-        if (from.bytes && !(at[i] = reach_bytes(p->world, peer, &from, r->shown[i].handle)))
+        if (from.bytes && !(at[i] = reach_bytes(p->world, peer, &from, r->handles[i])))
             return false;
     }
     return weir__record_read(r, channel, rank, at, (void *)v->args[rank]);
+}
+
+/* Nobody is in it any more. */
+static void empty_cell(const struct weir__procs_group *p, const struct weir__channel *channel,
+                       struct weir__cell *c)
+{
+    for (int i = 0; i < words_of(p); i++)
+        atomic_store_explicit(&c->arrived[i], 0, memory_order_relaxed);
+    atomic_store_explicit(&c->narrived, 0, memory_order_relaxed);
+    atomic_store_explicit(&c->nleft, 0, memory_order_relaxed);
+    atomic_store_explicit(&c->nacked, 0, memory_order_relaxed);
+    atomic_store_explicit(&c->sleeps, 0, memory_order_relaxed);
+    atomic_fetch_add(&c->generation, 1);
+    if (atomic_load(&c->wanted) && atomic_exchange(&c->wanted, 0))
+        ring(p, &channel->members);
 }
 
 static enum weir__step shm_meet(struct weir__procs_group *p, struct weir__rendezvous *m,
                                 struct weir__ranks *arrived, struct weir__participant **woken)
 {
     struct weir__visit *v = m->more;
+    bool quick = v->record.carried;
 
     if (!place(p, m, woken))
         return WEIR__STEP_BROKE;
     if (!v->placed || !is_gathered(v->cell, m->channel)) {
-        *arrived = v->placed ? who_arrived(v->cell) : weir__ranks_one(p->self);
+        *arrived = v->placed ? who_arrived(p, v->cell) : weir__ranks_one(p->self);
         return WEIR__STEP_WAITS;
     }
     *arrived = m->channel->members;
@@ -298,7 +381,13 @@ static enum weir__step shm_meet(struct weir__procs_group *p, struct weir__rendez
             weir__procs_break_over(p, m, WEIR_EUNAVAILABLE, weir_last_error(), woken);
             return WEIR__STEP_BROKE;
         }
+        quick &= record_of(v, m->channel, rank)->carried != 0;
         m->args[rank] = v->args[rank];
+    }
+    if (quick) { /* all see the same records, so all do the same */
+        v->quick = true;
+        if (atomic_fetch_add(&v->cell->nleft, 1) + 1 == (uint32_t)m->channel->nmembers)
+            empty_cell(p, m->channel, v->cell);
     }
     return WEIR__STEP_HERE;
 }
@@ -310,6 +399,8 @@ static void shm_leave(struct weir__procs_group *p, struct weir__rendezvous *m, b
     struct weir__visit *v = m->more;
     bool last;
 
+    if (v->quick)
+        return;
     if (failed)
         atomic_store(&v->cell->failed, 1);
     last = atomic_fetch_add(&v->cell->nleft, 1) + 1 == (uint32_t)m->channel->nmembers;
@@ -326,55 +417,52 @@ static enum weir__step shm_left(struct weir__procs_group *p, struct weir__rendez
     uint32_t members = (uint32_t)m->channel->nmembers;
 
     (void)woken;
+    if (v->quick)
+        return WEIR__STEP_HERE;
     *left = weir__ranks_one(p->self);
     if (atomic_load(&c->nleft) != members || atomic_load(&c->failed))
         return WEIR__STEP_WAITS;
-    if (atomic_fetch_add(&c->nacked, 1) + 1 == members) {
-        for (int i = 0; i < WEIR__RANK_WORDS; i++)
-            atomic_store_explicit(&c->arrived[i], 0, memory_order_relaxed);
-        atomic_store(&c->narrived, 0);
-        atomic_store(&c->nleft, 0);
-        atomic_store(&c->nacked, 0);
-        atomic_store(&c->sleeps, 0);
-        atomic_fetch_add(&c->generation, 1);
-        if (atomic_exchange(&c->wanted, 0))
-            ring(p, &m->channel->members);
-    }
+    if (atomic_fetch_add(&c->nacked, 1) + 1 == members)
+        empty_cell(p, m->channel, c);
     return WEIR__STEP_HERE;
 }
 
 /* ---- waiting awake ---- */
 
-/* Looks for as long as it lately took, and a little longer; not at all where that never pays. The
- * counts are of a cell that stays mapped as long as the group. */
+/* Looks for as long as it lately took, and a little longer; hardly at all where that never pays.
+ * Where there are more ranks than hardware threads, others get theirs every round. The counts are
+ * of a cell that stays mapped as long as the group. */
 static void shm_linger(const struct weir__procs_group *p, const struct weir__rendezvous *m,
                        const struct weir__visit *v, bool leaves)
 {
     struct weir__world *w = p->world;
     const _Atomic uint32_t *count = leaves ? &v->cell->nleft : &v->cell->narrived;
     uint32_t members = (uint32_t)m->channel->nmembers;
-    uint64_t generation = v->generation, begin;
+    uint64_t generation = v->generation;
     const struct weir__cell *cell = v->cell;
-    int64_t patience = atomic_load_explicit(&w->patience_ns, memory_order_relaxed);
+    int patience = atomic_load_explicit(&w->patience, memory_order_relaxed), more;
+    int per_yield = w->crowded ? 1 : ROUNDS_PER_YIELD;
 
     if (!v->placed)
         return; /* calls before it are still in the cell */
-    begin = weir__clock_ns();
-    for (unsigned i = 0; atomic_load_explicit(count, memory_order_acquire) != members; i++) {
+    for (int i = 1; atomic_load_explicit(count, memory_order_acquire) != members; i++) {
         weir__relax();
-        if (i % 32 != 31)
+        if (i % PAUSES)
             continue;
         if (atomic_load_explicit(&cell->failed, memory_order_relaxed) ||
             atomic_load_explicit(&cell->generation, memory_order_relaxed) != generation)
             return;
-        if (weir__clock_ns() - begin > (uint64_t)patience) {
-            atomic_store_explicit(&w->patience_ns, weir__max(patience / 2, LEAST_PATIENCE_NS),
+        if (i >= PAUSES * patience) {
+            atomic_store_explicit(&w->patience, weir__max(patience / 2, (int)LEAST_ROUNDS),
                                   memory_order_relaxed);
             return;
         }
+        if (i % (PAUSES * per_yield) == 0)
+            weir__yield();
     }
-    atomic_store_explicit(&w->patience_ns, weir__min(2 * patience, MOST_PATIENCE_NS),
-                          memory_order_relaxed);
+    more = weir__min(2 * patience, (int)MOST_ROUNDS);
+    if (more != patience)
+        atomic_store_explicit(&w->patience, more, memory_order_relaxed);
 }
 
 static void shm_sleep(const struct weir__rendezvous *m)
@@ -390,7 +478,7 @@ static void shm_give_up(struct weir__procs_group *p, struct weir__rendezvous *m)
     struct weir__visit *v = m->more;
 
     (void)p;
-    if (v->placed)
+    if (v->placed && !v->quick)
         atomic_store(&v->cell->failed, 1);
 }
 

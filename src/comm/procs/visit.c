@@ -6,19 +6,34 @@
 
 static void copy_name(char *to, size_t size, const char *from)
 {
-    snprintf(to, size, "%s", from);
+    size_t n = strnlen(from, size - 1);
+
+    memcpy(to, from, n);
+    to[n] = 0;
+}
+
+/* Copies stay on the device. */
+static bool stays(const struct weir__world *w)
+{
+    return w->sharing && !w->engine->by_host;
 }
 
 static void *copy_bytes(const struct weir__world *w, const void *from, size_t bytes)
 {
     void *piece;
 
-    if (w->sharing)
+    if (stays(w))
         return w->sharing->stage(w->device, from, bytes);
-    if ((piece = weir__stage_take(bytes)))
-        memcpy(piece, from, bytes);
-    else
+    if (!(piece = weir__stage_take(bytes))) {
         weir__fail_nomem("%zu bytes to show other processes", bytes);
+        return NULL;
+    }
+    if (!w->sharing) {
+        memcpy(piece, from, bytes);
+    } else if (!w->sharing->fetch(w->device, piece, from, bytes)) {
+        weir__stage_give(piece, bytes);
+        return NULL;
+    }
     return piece;
 }
 
@@ -60,12 +75,14 @@ struct weir__visit *weir__visit_make(struct weir__procs_group *p, struct weir__v
     }
     r = &v->record;
     v->next = NULL;
-    v->placed = v->attended = false;
+    v->placed = v->attended = v->quick = false;
+    v->fits = weir__ranks_one(p->self);
     v->mpi = NULL;
     v->nstaged = 0;
     r->call = call;
     r->args_size = meet->args_size;
     r->nshown = (uint32_t)n;
+    r->carried = 0;
     copy_name(r->label, sizeof r->label, meet->offer.label);
     copy_name(r->what, sizeof r->what, meet->offer.what);
     copy_name(r->reduce, sizeof r->reduce, meet->offer.reduce);
@@ -84,7 +101,7 @@ struct weir__visit *weir__visit_make(struct weir__procs_group *p, struct weir__v
 void weir__visit_end(const struct weir__world *w, struct weir__visit *v)
 {
     for (int i = 0; i < v->nstaged; i++)
-        if (w->sharing)
+        if (stays(w))
             w->sharing->unstage(w->device, v->staged[i].piece, v->staged[i].bytes);
         else
             weir__stage_give(v->staged[i].piece, v->staged[i].bytes);
@@ -128,8 +145,9 @@ bool weir__record_fits(const struct weir__record *r, const struct weir__meet *me
 {
     _Alignas(16) unsigned char room[WEIR_ARGS_MAX];
     struct weir__meet *other = (void *)room;
+    bool counts = meet->offer.send || meet->offer.recv;
 
-    memcpy(room, r->args, weir__min(r->args_size, sizeof room));
+    memcpy(room, r->args, counts ? (size_t)weir__min(r->args_size, sizeof room) : sizeof *other);
     other->channel = meet->channel;
     name_offer(r, other);
     /* Arrays of counts are where this rank has them, or the operators differ. */

@@ -9,7 +9,7 @@
 
 #include "cuda/cuda.h"
 
-enum { STAGE_LEAST = 2 << 20 };
+enum { STAGE_LEAST = 2 << 20, BOUNCE = 4 << 20 };
 
 /* A piece that others can open. */
 struct weir__cuda_shared {
@@ -96,6 +96,8 @@ void weir__cuda_share_close(struct weir__cuda *dev)
         dev->api->cu.event_destroy(dev->sharing.done);
     if (dev->sharing.stream)
         dev->api->cu.stream_destroy(dev->sharing.stream);
+    if (dev->sharing.bounce)
+        dev->api->cu.host_free(dev->sharing.bounce);
     weir__cuda_leave(dev, pushed);
 }
 
@@ -186,12 +188,11 @@ static struct weir__cuda_shared *take_idle(struct weir__cuda *dev, size_t bytes)
     return best;
 }
 
-/* On the helper thread, one at a time; what is before it on the rank's stream is over. */
+/* Under `copying`. What is before it on the rank's stream is over. */
 static weir_status copy_now(struct weir__cuda *dev, weir__cu_address to, weir__cu_address from,
                             size_t bytes)
 {
     const struct weir__cu *cu = &dev->api->cu;
-    bool pushed = weir__cuda_enter(dev);
     weir_status st = WEIR_OK;
 
     if (!dev->sharing.stream)
@@ -207,6 +208,50 @@ static weir_status copy_now(struct weir__cuda *dev, weir__cu_address to, weir__c
                               "a copy");
     if (!st)
         st = weir__cuda_check(dev, cu->event_sync(dev->sharing.done), "a copy");
+    return st;
+}
+
+/* The host's memory is not pinned: bytes go through some that is. */
+static weir_status copy_bounced(struct weir__cuda *dev, char *to, const char *from, size_t bytes,
+                                bool to_host)
+{
+    char *bounce;
+    weir_status st = WEIR_OK;
+
+    if (!dev->sharing.bounce)
+        st = weir__cuda_check(
+            dev,
+            dev->api->cu.host_alloc(&dev->sharing.bounce, BOUNCE, CU_HOST_ALLOC_PORTABLE_MAPPED),
+            "pinned memory");
+    bounce = dev->sharing.bounce;
+    for (size_t at = 0; at < bytes && !st; at += BOUNCE) {
+        size_t n = weir__min(bytes - at, (size_t)BOUNCE);
+
+        if (!to_host)
+            memcpy(bounce, from + at, n);
+        st = to_host ? copy_now(dev, (weir__cu_address)(uintptr_t)bounce,
+                                (weir__cu_address)(uintptr_t)(from + at), n)
+                     : copy_now(dev, (weir__cu_address)(uintptr_t)(to + at),
+                                (weir__cu_address)(uintptr_t)bounce, n);
+        if (!st && to_host)
+            memcpy(to + at, bounce, n);
+    }
+    return st;
+}
+
+enum way { WITHIN, TO_HOST, FROM_HOST };
+
+static weir_status copy(struct weir__cuda *dev, void *to, const void *from, size_t bytes,
+                        enum way way)
+{
+    bool pushed = weir__cuda_enter(dev);
+    weir_status st;
+
+    weir__mutex_lock(&dev->sharing.copying);
+    st = way == WITHIN ? copy_now(dev, (weir__cu_address)(uintptr_t)to,
+                                  (weir__cu_address)(uintptr_t)from, bytes)
+                       : copy_bounced(dev, to, from, bytes, way == TO_HOST);
+    weir__mutex_unlock(&dev->sharing.copying);
     weir__cuda_leave(dev, pushed);
     return st;
 }
@@ -223,9 +268,8 @@ static void unstage(void *user, void *piece, size_t bytes)
     weir__mutex_unlock(&dev->sharing.lock);
 }
 
-static void *stage(void *user, const void *from, size_t bytes)
+static void *copy_to_piece(struct weir__cuda *dev, const void *from, size_t bytes, enum way way)
 {
-    struct weir__cuda *dev = user;
     struct weir__cuda_shared *s = take_idle(dev, bytes);
     size_t size = STAGE_LEAST;
 
@@ -238,11 +282,26 @@ static void *stage(void *user, const void *from, size_t bytes)
                    dev->base.props.name);
         return NULL;
     }
-    if (copy_now(dev, s->base, (weir__cu_address)(uintptr_t)from, bytes)) {
-        unstage(user, (void *)(uintptr_t)s->base, bytes);
+    if (copy(dev, (void *)(uintptr_t)s->base, from, bytes, way)) {
+        unstage(dev, (void *)(uintptr_t)s->base, bytes);
         return NULL;
     }
     return (void *)(uintptr_t)s->base;
+}
+
+static void *stage(void *user, const void *from, size_t bytes)
+{
+    return copy_to_piece(user, from, bytes, WITHIN);
+}
+
+static void *place(void *user, const void *from, size_t bytes)
+{
+    return copy_to_piece(user, from, bytes, FROM_HOST);
+}
+
+static bool fetch(void *user, void *to, const void *from, size_t bytes)
+{
+    return !copy(user, to, from, bytes, TO_HOST);
 }
 
 static bool enter(void *user)
@@ -262,6 +321,8 @@ const struct weir__sharing weir__cuda_sharing = {
     .leave = leave,
     .stage = stage,
     .unstage = unstage,
+    .fetch = fetch,
+    .place = place,
     .enter = enter,
     .exit = exit_context,
 };

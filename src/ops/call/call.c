@@ -248,10 +248,12 @@ static weir_status run(const struct weir__op *op, const void *params, weir_tenso
     struct weir__view out[WEIR__OP_MAX_OUT];
     weir_tensor *const *targets = into;
     weir_cores limit = weir__current_get_set()->limit;
+    const struct weir__driver_helping *helping;
     struct operands o;
     weir_stream *s;
     weir_status st;
     int nmade = 0;
+    bool held = false; /* what is queued is this thread's, which helps with it */
 
     if ((st = collect(op, in, nin, &o)) || (st = find_member(op, params, &o)) ||
         (st = weir__device_check_limit(o.dev, limit)) || (o.graph || weir__capture_on(o.dev))) {
@@ -271,6 +273,7 @@ static weir_status run(const struct weir__op *op, const void *params, weir_tenso
         .model = o.dev->model,
         .rank = o.rank,
     };
+    helping = o.dev->driver->helping;
     if ((st = weir__op_infer(&call)))
         goto drop;
     if ((into && (st = check_outputs(op, &o, &call, into))) ||
@@ -292,15 +295,19 @@ static weir_status run(const struct weir__op *op, const void *params, weir_tenso
             out[nmade].data = made[nmade]->view.data;
         }
     }
-    if (!st)
+    if (!st) {
+        held = o.rank && o.rank->group->procs && helping && helping->hold(o.dev, true);
         st = queue(op, &call, s, &o, limit, targets);
+        if (held)
+            helping->hold(o.dev, false);
+    }
     if (st)
         while (nmade > 0) {
             weir__tensor_drop(made[--nmade]);
             made[nmade] = NULL;
         }
     weir__device_unlock(o.dev);
-    o.dev->driver->kick(o.dev);
+    (held ? helping->help : o.dev->driver->kick)(o.dev);
 drop:
     drop_member(&o);
     return st;

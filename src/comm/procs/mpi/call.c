@@ -34,11 +34,12 @@ struct weir__mpi_call {
     char error[300];
     size_t record_size;
     unsigned char *records; /* messages: this rank's at its place, then others' */
-    int npieces;
+    int npieces, nplaced;
     struct piece {
         void *memory;
         size_t bytes;
-    } pieces[]; /* of each rank, and this one's own */
+    } * placed,   /* the same on the device, if memory is a device's: behind the others */
+        pieces[]; /* of each rank, and this one's own */
 };
 
 /* A message with a record: its used part, then what is shown. */
@@ -152,14 +153,16 @@ static bool is_under_way(const struct weir__mpi *mpi, struct weir__mpi_call *c, 
 static struct weir__mpi_call *begin_call(struct weir__procs_group *p, struct weir__rendezvous *m)
 {
     struct weir__visit *v = m->more;
+    size_t most = (size_t)(p->ranks + 1) * WEIR__CODE_SHOWN;
     struct weir__mpi_call *c =
-        weir__calloc(1, sizeof *c + (size_t)(p->ranks + 1) * WEIR__CODE_SHOWN * sizeof *c->pieces);
+        weir__calloc(1, sizeof *c + (p->world->sharing ? 2 : 1) * most * sizeof *c->pieces);
     unsigned char *mine;
 
     if (!c || !(c->records = weir__malloc((size_t)p->ranks * MESSAGE_ROOM))) {
         weir__free(c);
         return NULL;
     }
+    c->placed = c->pieces + most;
     mine = (void *)record_of(c, p->self);
     memcpy(mine, &v->record, message_size(&v->record));
     c->record_size = message_size(&v->record);
@@ -342,6 +345,52 @@ static void point_into_pieces(struct weir__procs_group *p, struct weir__rendezvo
     }
 }
 
+/* Bytes that have come go to the device. False with the error said. */
+static bool place(const struct weir__world *w, struct weir__mpi_call *c, const char **at,
+                  int64_t begin, int64_t bytes)
+{
+    char *piece = w->sharing->place(w->device, *at + begin, (size_t)bytes);
+
+    if (!piece)
+        return false;
+    c->placed[c->nplaced++] = (struct piece){piece, (size_t)bytes};
+    *at = piece - begin;
+    return true;
+}
+
+static void unplace(const struct weir__world *w, struct weir__mpi_call *c)
+{
+    for (int i = 0; i < c->nplaced; i++)
+        w->sharing->unstage(w->device, c->placed[i].memory, c->placed[i].bytes);
+    c->nplaced = 0;
+}
+
+static bool place_on_device(struct weir__procs_group *p, struct weir__rendezvous *m)
+{
+    struct weir__visit *v = m->more;
+    const struct weir__meet *own = m->args[p->self];
+    struct weir__ranks others = weir__ranks_but(&m->channel->members, p->self);
+
+    WEIR__EACH_RANK(rank, &others)
+    {
+        const struct weir__record *r = record_of(v->mpi, rank);
+
+        for (uint32_t i = 0; i < r->nshown; i++) {
+            int64_t begin, bytes = (int64_t)r->shown[i].place.bytes;
+            const char *at;
+
+            find_wanted(own, own, v->args[rank], (int)i, &begin, &bytes);
+            if (!bytes)
+                continue;
+            memcpy(&at, v->args[rank] + r->shown[i].offset, sizeof at);
+            if (!place(p->world, v->mpi, &at, begin, bytes))
+                return false;
+            set_pointer(v, rank, (int)i, at);
+        }
+    }
+    return true;
+}
+
 /* A member that died, as far as the link or this host knows; -1: none. */
 static int find_dead(const struct weir__procs_group *p, const struct weir__rendezvous *m)
 {
@@ -404,6 +453,10 @@ enum weir__step weir__mpi_meet(struct weir__procs_group *p, struct weir__rendezv
     if (waits || !v->mpi->moves || v->mpi->failed_ns)
         return stay_or_break(p, m, woken);
     point_into_pieces(p, m);
+    if (p->world->sharing && !place_on_device(p, m)) {
+        weir__procs_break_over(p, m, weir__last_status(), weir_last_error(), woken);
+        return WEIR__STEP_BROKE;
+    }
     return WEIR__STEP_HERE;
 }
 
@@ -415,6 +468,7 @@ enum weir__step weir__mpi_left(struct weir__procs_group *p, struct weir__rendezv
     *left = weir__ranks_one(p->self);
     if (is_under_way(p->world->mpi, v->mpi, ~0u) || v->mpi->failed_ns)
         return stay_or_break(p, m, woken);
+    unplace(p->world, v->mpi);
     free_call(v->mpi);
     v->mpi = NULL;
     return WEIR__STEP_HERE;
@@ -428,6 +482,7 @@ void weir__mpi_give_up(struct weir__procs_group *p, struct weir__rendezvous *m)
 
     if (!c)
         return;
+    unplace(p->world, c);
     for (int i = 0; i < v->nstaged; i++)
         c->pieces[c->npieces++] = (struct piece){v->staged[i].piece, v->staged[i].bytes};
     v->nstaged = 0;

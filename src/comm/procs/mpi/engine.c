@@ -107,11 +107,6 @@ static weir_status mpi_join(struct weir__world *w, int64_t timeout_ns)
 
     if (!api)
         return weir__last_status();
-    if (w->sharing)
-        return weir__fail(
-            WEIR_EUNSUPPORTED,
-            "engine mpi joins ranks on cpu: ranks on %s are joined by shm on one host",
-            w->sharing->kind);
     if ((st = start_once(api)))
         return st;
     w->mpi = weir__calloc(1, sizeof *w->mpi + (size_t)w->ranks * sizeof *w->mpi->rank_of);
@@ -246,8 +241,9 @@ static int64_t mpi_pause(struct weir__world *w, bool calls_under_way,
 
 const struct weir__engine weir__mpi_engine = {
     .name = "mpi",
-    .promise = "processes of many hosts, by MPI 5's standard ABI or Open MPI 4, 5; sums in rank "
-               "order, the same bits on every rank",
+    .promise = "processes of many hosts, by MPI 5's standard ABI or Open MPI 4, 5, on cuda through "
+               "the host's memory; sums in rank order, the same bits on every rank",
+    .by_host = true,
     .unavailable = mpi_unavailable,
     .join = mpi_join,
     .part = mpi_part,
