@@ -11,9 +11,24 @@ enum { MAX_WORD = 32 };
 
 /* ---- help ---- */
 
+/* `-o` is short for `--out`, in every command that has it. */
+static const char *short_name(const struct cli_option *o)
+{
+    return !strcmp(o->name, "--out") ? "-o" : "";
+}
+
 static int width_of(const struct cli_option *o)
 {
-    return (int)(strlen(o->name) + (o->value_name ? 1 + strlen(o->value_name) : 0));
+    return (int)((*short_name(o) ? strlen("-o, ") : 0) + strlen(o->name) +
+                 (o->value_name ? 1 + strlen(o->value_name) : 0));
+}
+
+/* A text of several lines, the others below the first, which begins in that column. */
+static void print_lines(const char *text, int column)
+{
+    for (size_t n; text[n = strcspn(text, "\n")]; text += n + 1)
+        printf("%.*s\n%*s", (int)n, text, column, "");
+    puts(text);
 }
 
 static void print_help(const struct cli_usage *u)
@@ -24,9 +39,12 @@ static void print_help(const struct cli_usage *u)
     for (const struct cli_option *o = u->options; o->name; o++)
         width = width_of(o) > width ? width_of(o) : width;
     printf("usage: weir %s %s\n\n%s\n\noptions\n", u->command, u->synopsis, u->about);
-    for (const struct cli_option *o = u->options; o->name; o++)
-        printf("  %s%s%s%*s  %s\n", o->name, o->value_name ? " " : "",
-               o->value_name ? o->value_name : "", width - width_of(o), "", o->help);
+    for (const struct cli_option *o = u->options; o->name; o++) {
+        printf("  %s%s%s%s%s%*s  ", short_name(o), *short_name(o) ? ", " : "", o->name,
+               o->value_name ? " " : "", o->value_name ? o->value_name : "", width - width_of(o),
+               "");
+        print_lines(o->help, width + 4);
+    }
     printf("  %-*s  %s\n\nexamples\n%s", width, help, "this text", u->examples);
 }
 
@@ -127,13 +145,18 @@ static int take_option(const struct cli_usage *u, const struct cli_option *o, co
     return -1;
 }
 
+static bool is_name(const char *name, const char *word, size_t length)
+{
+    return length && strlen(name) == length && !strncmp(name, word, length);
+}
+
 static int parse_option(const struct cli_usage *u, int argc, char **argv, int *at)
 {
     char *word = argv[*at], *equals = strchr(word, '=');
     size_t length = equals ? (size_t)(equals - word) : strlen(word);
 
     for (const struct cli_option *o = u->options; o->name; o++)
-        if (strlen(o->name) == length && !strncmp(o->name, word, length))
+        if (is_name(o->name, word, length) || is_name(short_name(o), word, length))
             return take_option(u, o, equals ? equals + 1 : NULL, argc, argv, at);
     if (equals)
         *equals = '\0';

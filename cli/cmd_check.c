@@ -287,7 +287,11 @@ static int check(const struct inputs *in, const char *spec, const weir_check_opt
         progress_listen(&progress);
         st = weir_check_files(dev, in->paths, in->nranks, options, &report);
         progress_end(&progress);
-        if (!st) {
+        if (!st && !report->noperators) { /* as the other commands say it: not a clean program */
+            fprintf(stderr, "weir check: %s has no operator: there is nothing to check\n",
+                    in->paths[0]);
+            status = EXIT_USAGE;
+        } else if (!st) {
             c.report = report;
             (json ? print_json : print_text)(&c);
             status = report->nerrors ? EXIT_FAILED : EXIT_FINE;

@@ -65,19 +65,20 @@ static int refuse(const char *word)
     return EXIT_USAGE;
 }
 
-/* `weir help [COMMAND]` */
-static int help(char *name)
+/* `weir help [COMMAND [PART]]`, such as `weir help trace diff`: words[0] is the command. */
+static int help(int nwords, char **words)
 {
     static char option[] = "--help";
+    char *part = nwords > 1 ? words[1] : option;
 
-    if (!name) {
+    if (!nwords) {
         print_help(stdout);
         return EXIT_FINE;
     }
     for (const struct command *c = commands; c->name; c++)
-        if (!strcmp(name, c->name))
-            return c->run(2, (char *[]){name, option, NULL});
-    return refuse(name);
+        if (!strcmp(words[0], c->name))
+            return c->run(nwords > 1 ? 3 : 2, (char *[]){words[0], part, option, NULL});
+    return refuse(words[0]);
 }
 
 /* `weir __complete WORD...`: argv[0] is that name, argv[1] the first word. */
@@ -92,9 +93,12 @@ static int complete(int argc, char **argv)
         cli_complete_offer(argc > 1 ? argv[1] : "", "--version", "the version");
         return EXIT_FINE;
     }
-    if (!strcmp(argv[1], "help"))
-        for (const struct command *c = commands; argc == 3 && c->name; c++)
+    if (!strcmp(argv[1], "help")) {
+        if (argc > 3)
+            return complete(argc - 1, argv + 1);
+        for (const struct command *c = commands; c->name; c++)
             cli_complete_offer(argv[2], c->name, c->summary);
+    }
     for (const struct command *c = commands; c->name; c++)
         if (!strcmp(argv[1], c->name))
             return c->run(argc - 1, argv + 1);
@@ -114,7 +118,7 @@ static int run(int argc, char **argv)
         return EXIT_FINE;
     }
     if (!strcmp(argv[1], "help"))
-        return help(argc > 2 ? argv[2] : NULL);
+        return help(argc - 2, argv + 2);
     if (!strcmp(argv[1], "--version")) {
         printf("weir %s\n", weir_version());
         return EXIT_FINE;

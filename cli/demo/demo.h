@@ -11,6 +11,18 @@
 void demo_must(weir_status status);
 void *demo_need(void *memory);
 
+/* ---- what others took ---- */
+
+/* From this share of a core on, times say little. */
+#define DEMO_BUSY_SHARE 0.2
+
+struct demo_watch {
+    double foreign, start_ns;
+};
+void demo_watch_begin(struct demo_watch *w);
+/* returns  the share of a core that other programs and the hypervisor took since then. */
+double demo_watch_end(const struct demo_watch *w);
+
 /* ---- what ran when ---- */
 
 enum { DEMO_MAX_SPANS = 64, DEMO_MAX_ROWS = 8, DEMO_REPEATS = 40 };
@@ -62,8 +74,9 @@ enum demo_form { DEMO_ONE, DEMO_TWO, DEMO_ALL_CORES, DEMO_FORMS };
 
 struct demo_comparison {
     struct demo_run best[DEMO_FORMS]; /* the fastest run of each */
-    bool same; /* all runs under the same limit gave the same bits, the others close ones */
-    int half;  /* cores */
+    bool same;      /* all runs under the same limit gave the same bits, the others close ones */
+    int half;       /* cores */
+    double foreign; /* of a core, what other programs took meanwhile */
 };
 
 /* Runs each form in turn, DEMO_REPEATS times. */
@@ -78,13 +91,15 @@ void demo_comparison_json(const struct demo_comparison *c, const char *key, stru
  * checked held. */
 bool demo_overlap(weir_device *dev, struct json *j);
 bool demo_lifetime(weir_device *dev, struct json *j);
-bool demo_moe(weir_device *dev, int number, struct json *j);
+bool demo_moe(weir_device *dev, struct json *j);
 /* Where the timeline goes, and what the user calls that. */
 struct demo_page {
     const char *path, *name;
 };
 /* On `cpu` and `npu:a3`. */
 bool demo_graph(const struct demo_page *page, struct json *j);
+/* A large model on 64 dies of `npu:a3`. */
+bool demo_cards(struct json *j);
 bool demo_deadlock(struct json *j);
 bool demo_race(struct json *j);
 

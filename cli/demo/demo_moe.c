@@ -169,7 +169,7 @@ static void unmake(struct layer *l)
         free_expert(&l->routed[e]);
 }
 
-bool demo_moe(weir_device *dev, int number, struct json *j)
+bool demo_moe(weir_device *dev, struct json *j)
 {
     struct demo_comparison c;
     struct layer l;
@@ -181,7 +181,7 @@ bool demo_moe(weir_device *dev, int number, struct json *j)
         demo_comparison_json(&c, "moe", j);
         return c.same;
     }
-    demo_headline(number, "A mixture-of-experts layer",
+    demo_headline(1, "A mixture-of-experts layer",
                   "A gate sends each of %d tokens to %d of %d experts; a shared expert sees them "
                   "all, and may have a stream of its own. The host reads the gate's choice while "
                   "the shared expert runs. Every operator is held to half of the cores, except in "

@@ -108,7 +108,9 @@ void demo_compare(weir_device *dev, const struct demo_program *p, struct demo_co
     weir_cores half = {(all.cube + 1) / 2, (all.vector + 1) / 2};
     weir_stream *a = weir_stream_default(dev), *b;
     struct demo_run run = {0};
+    struct demo_watch watch;
 
+    demo_watch_begin(&watch);
     demo_must(weir_stream_tagged(dev, "second", 0, &b));
     *out = (struct demo_comparison){.same = true, .half = half.cube};
     demo_run_open(&run, dev);
@@ -128,6 +130,7 @@ void demo_compare(weir_device *dev, const struct demo_program *p, struct demo_co
     demo_must(weir_device_set_limit(dev, all));
     demo_must(weir_stream_set_current(a));
     demo_run_close(&run);
+    out->foreign = demo_watch_end(&watch);
     free(first);
     free(values);
 }
@@ -219,6 +222,11 @@ static void print_reason(const struct demo_comparison *c)
                  "no more than that: the half that can run beside the other takes %s of %s, and "
                  "that is all that can be hidden.",
                  term_ms(smaller).text, term_ms(one->ms).text);
+    else if (c->foreign > DEMO_BUSY_SHARE && props.features & WEIR_FEATURE_REAL_TIME)
+        snprintf(text, sizeof text,
+                 "no more than that: other programs took %.0f %% of a core meanwhile, so that two "
+                 "streams had hardly more than one.",
+                 100 * c->foreign);
     else if (stretch > 1.3)
         snprintf(text, sizeof text,
                  "no more than that: side by side operators take %.1fx as long as one after the "

@@ -382,7 +382,7 @@ static void print_report(const struct outcome *o)
         printf("  written to %s: use it as --device npu:%s%s\n", o->path,
                strpbrk(o->path, "/.") ? "" : "./", o->path);
     else
-        printf("  -o FILE keeps the profile\n");
+        printf("  --out FILE keeps the profile\n");
 }
 
 static int run(struct outcome *o, weir_device *dev)
@@ -429,7 +429,7 @@ int weir_cmd_calibrate(int argc, char **argv)
     struct outcome o = {.n = NKNOWN, .scratch = "/tmp/weir-profile-XXXXXX"};
     const struct cli_option options[] = {
         {"--device", "SPEC", "the real device: cpu or cuda; $WEIR_DEVICE or cpu", NULL, &spec},
-        {"-o", "FILE", "write the profile, which npu:FILE loads; - is standard output", NULL,
+        {"--out", "FILE", "write the profile, which npu:FILE loads; - is standard output", NULL,
          &o.path},
         {"--verify", NULL, "exit 1 if a compute-bound graph is off by more than 15 %", &o.verify,
          NULL},
@@ -438,13 +438,13 @@ int weir_cmd_calibrate(int argc, char **argv)
     };
     const struct cli_usage usage = {
         .command = "calibrate",
-        .synopsis = "[--device SPEC] [-o FILE] [--verify] [GRAPH...]",
+        .synopsis = "[--device SPEC] [--out FILE] [--verify] [GRAPH...]",
         .about = "Measures a real device (launches, events, compute rates, bandwidth), makes a\n"
                  "profile of it for the modelled device, and says how far the model is off on\n"
                  "graphs that were not used for the fit, and on those you name. Leave the\n"
                  "machine alone meanwhile.",
         .options = options,
-        .examples = "  weir calibrate --device cpu -o here.profile\n"
+        .examples = "  weir calibrate --device cpu --out here.profile\n"
                     "  weir calibrate --device cpu --verify layer.pbtxt\n"
                     "  weir tune layer.pbtxt --device npu:./here.profile\n",
         .max_words = FILES,

@@ -171,7 +171,7 @@ static void print_report(const struct tuning *t)
     for (uint32_t i = 0; t->written && i < r->ngraphs; i++)
         printf("  written to %s\n", t->written[i]);
     if (!t->written && better)
-        printf("  -o FILE writes the tuned graph\n");
+        printf("  --out FILE writes the tuned graph\n");
 }
 
 /* ---- files ---- */
@@ -288,8 +288,9 @@ int weir_cmd_tune(int argc, char **argv)
         {"--device", "SPEC", "the modelled device; $WEIR_DEVICE or " DEFAULT_DEVICE, NULL, &spec},
         {"--ranks", "N", "the same graph on N devices", NULL, NULL},
         {"--rank", "R=FILE", "the graph of rank R; once for each rank", NULL, NULL},
-        {"-o", "FILE", "write the tuned graph; FILE gets the rank's number for several", NULL,
-         &t.out},
+        {"--out", "FILE",
+         "write the tuned graph; FILE gets the rank's number for several;\n- is standard output",
+         NULL, &t.out},
         {"--budget", "SECONDS", "search no longer than that; 10, 0 for no end", NULL, &budget},
         {"--relabel", NULL, "streams, priorities and limits of the file may change too",
          &t.options.relabel, NULL},
@@ -299,7 +300,7 @@ int weir_cmd_tune(int argc, char **argv)
     };
     const struct cli_usage usage = {
         .command = "tune",
-        .synopsis = "FILE [--ranks N] [-o OUT] [options] | --rank R=FILE... [options]",
+        .synopsis = "FILE [--ranks N] [--out FILE] [options] | --rank R=FILE... [options]",
         .about =
             "Searches, on the model, the streams, the order, the priorities and the core limits\n"
             "of a graph for a shorter makespan, and says what each change brings: alone, and on\n"
@@ -307,7 +308,7 @@ int weir_cmd_tune(int argc, char **argv)
             "checker. Nodes that have a stream label keep it, and their order on it, unless\n"
             "--relabel. Ctrl-C ends the search with the best so far.",
         .options = options,
-        .examples = "  weir tune layer.pbtxt --device npu:a3 -o tuned.pbtxt\n"
+        .examples = "  weir tune layer.pbtxt --device npu:a3 --out tuned.pbtxt\n"
                     "  weir tune layer.pbtxt --ranks 8 --budget 60 --relabel\n"
                     "  weir run tuned.pbtxt --device npu:a3\n",
         .max_words = 1,

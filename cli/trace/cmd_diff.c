@@ -105,7 +105,7 @@ int trace_diff_command(int argc, char **argv)
     opt.wide = wide || json;
     status = EXIT_FINE;
     for (int i = 0; i < 2 && !status; i++)
-        status = trace_load(argv[1 + i], &traces[i]);
+        status = trace_load("trace diff", argv[1 + i], &traces[i]);
     if (!status)
         status = compare(traces, argv + 1, html, json, markdown, &opt);
     weir_trace_free(traces[0]);

@@ -67,7 +67,7 @@ static int load(struct importing *im)
     for (int i = 0; im->traces && i < im->nprofiles && !status; i++) {
         weir_trace_data d = {0};
 
-        if ((status = trace_load(im->profiles[i], &im->traces[i])))
+        if ((status = trace_load("trace import", im->profiles[i], &im->traces[i])))
             return status;
         weir_trace_get(im->traces[i], &d, sizeof d);
         n += im->all ? (int)d.ndevices : 1;

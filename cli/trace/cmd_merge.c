@@ -34,7 +34,7 @@ static int merge(char *const *paths, int n, const char *out, const char *html)
         return EXIT_FAILED;
     }
     for (int i = 0; i < n && !status; i++)
-        status = trace_load(paths[i], &traces[i]);
+        status = trace_load("trace merge", paths[i], &traces[i]);
     if (!status && weir_trace_merge((const weir_trace *const *)traces, (size_t)n, &all)) {
         fprintf(stderr, "weir trace merge: %s\n", weir_last_error());
         status = EXIT_USAGE;

@@ -10,7 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-int trace_load(const char *path, weir_trace **out)
+/* Those who name a graph file are told what shows one. */
+static bool is_graph_file(const char *path)
+{
+    static const char end[] = ".pbtxt";
+    size_t n = strlen(path);
+
+    return n >= strlen(end) && !strcmp(path + n - strlen(end), end);
+}
+
+int trace_load(const char *command, const char *path, weir_trace **out)
 {
     struct progress progress = progress_begin();
     weir_status st;
@@ -20,7 +29,9 @@ int trace_load(const char *path, weir_trace **out)
     progress_end(&progress);
     if (!st)
         return EXIT_FINE;
-    fprintf(stderr, "weir trace: %s\n", weir_last_error());
+    fprintf(stderr, "weir %s: %s\n", command, weir_last_error());
+    if (st == WEIR_EPARSE && is_graph_file(path))
+        fprintf(stderr, "try: weir run %s, which shows the timeline of a graph file\n", path);
     return EXIT_USAGE;
 }
 
@@ -156,7 +167,7 @@ int weir_cmd_trace(int argc, char **argv)
     }
     status = EXIT_FINE;
     for (int i = 0; i < nwords && !status; i++)
-        status = trace_load(argv[1 + i], &traces[i]);
+        status = trace_load("trace", argv[1 + i], &traces[i]);
     titles[0] = base_name(argv[1]);
     titles[1] = nwords > 1 ? base_name(argv[2]) : NULL;
     if (!status && !cli_is_standard(html) && !cli_is_standard(chrome))

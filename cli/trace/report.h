@@ -46,6 +46,6 @@ int trace_merge_command(int argc, char **argv);
 int trace_watch_command(int argc, char **argv);
 
 /* Reads a file and says so while that takes long. returns an exit status. */
-int trace_load(const char *path, weir_trace **out);
+int trace_load(const char *command, const char *path, weir_trace **out);
 
 #endif

@@ -31,7 +31,7 @@ void weir__pb_write_quoted(struct weir__text *t, const char *s)
     weir__text_add(t, "\"");
 }
 
-/* The shortest text that reads back as the same number. */
+/* The shortest text that reads back as the same number; 40 and not 4e+01. */
 static void add_number(struct weir__text *t, double x)
 {
     char text[40];
@@ -44,6 +44,8 @@ static void add_number(struct weir__text *t, double x)
     do {
         snprintf(text, sizeof text, "%.*g", digits, x);
     } while (strtod(text, NULL) != x && digits++ < 17);
+    if (strchr(text, 'e') && fabs(x) >= 1 && fabs(x) < 1e15) /* such a number is whole */
+        snprintf(text, sizeof text, "%.0f", x);
     weir__text_add(t, "%s", text);
 }
 

@@ -35,6 +35,9 @@ static void read_document(struct weir__json *j, weir_trace *t, struct weir__impo
     bool ours = false, events = false;
     char key[32];
 
+    if (weir__json_peek(j) != WEIR__JSON_ARRAY && weir__json_peek(j) != WEIR__JSON_OBJECT)
+        weir__json_fail(j, WEIR_EPARSE,
+                        "this is no trace: JSON is wanted, which begins with { or [");
     if (weir__json_peek(j) == WEIR__JSON_ARRAY) {
         read_events(j, t, im);
         weir__json_end(j);

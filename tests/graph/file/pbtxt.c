@@ -251,6 +251,29 @@ TEST(pbtxt, kernels_carry_their_cost)
     close_cpu(dev);
 }
 
+TEST(pbtxt, numbers_are_written_as_people_write_them)
+{
+    static const char *const numbers[] = {"40", "3000", "-20", "0.25", "1e-09", "1e+300", "0.1"};
+    weir_device *dev = open_cpu();
+
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        char text[160], wanted[64];
+        weir_graph *g;
+        char *dump;
+
+        snprintf(text, sizeof text,
+                 "node { name: 'k' op: 'Kernel' attr { key: 'note' value { f: %s } } }",
+                 numbers[i]);
+        snprintf(wanted, sizeof wanted, "f: %s }", numbers[i]);
+        g = load(dev, text);
+        dump = weir_graph_dump(g);
+        CHECK(dump && strstr(dump, wanted));
+        free(dump);
+        weir_graph_destroy(g);
+    }
+    close_cpu(dev);
+}
+
 TEST(pbtxt, numbers_ignore_the_locale)
 {
     weir_device *dev;
