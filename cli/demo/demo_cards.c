@@ -93,6 +93,8 @@ static void print_layers(const struct answers *a)
             const struct weir__estimate_bar *b = &steps[f]->bars[i];
             int row = top;
 
+            if (!strcmp(b->stream, "peers")) /* what the other dies make this one wait for */
+                continue;
             while (row < g.nrows && strcmp(streams[row], b->stream) != 0)
                 row++;
             if (row == DEMO_MAX_ROWS)
@@ -131,7 +133,7 @@ static void print(const struct answers *a, bool gains)
         "DeepSeek-V3 with 8-bit weights on %d dies of npu:a3, a model of Ascend's 910C in "
         "virtual time: %d sequences a die behind %d tokens each, the experts over all "
         "dies. One layer of a decode step, with the shared expert behind the others and "
-        "beside them (d and c are dispatch and combine, s is the shared expert):",
+        "beside dispatch (d and c are dispatch and combine, s is the shared expert):",
         RANKS, BATCH, PROMPT);
     print_layers(a);
     snprintf(text, sizeof text,

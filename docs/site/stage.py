@@ -42,7 +42,8 @@ class Stage:
         if path.is_dir() or path.stat().st_size > LARGEST_SOURCE:
             return None
         name = str(path.relative_to(ROOT))
-        self.sources[name] = f"source/{name}.md"
+        # No dot before the end: "x.py.md" would be the page x in the language py.
+        self.sources[name] = f"source/{name.replace('.', '-')}.md"
         return self.sources[name]
 
     def link(self, origin, page):
