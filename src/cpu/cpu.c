@@ -70,7 +70,7 @@ static void cpu_close(weir_device *dev)
 
 static void cpu_kick(weir_device *dev)
 {
-    weir__cpu_wake((struct weir__cpu *)dev);
+    weir__cpu_wake_for_host((struct weir__cpu *)dev);
 }
 
 /* ---- waiting ---- */
@@ -78,8 +78,7 @@ static void cpu_kick(weir_device *dev)
 /* Whether a waiting host thread has a hardware thread to spin on. */
 static bool host_may_spin(const struct weir__cpu *cpu)
 {
-    return cpu->nworkers - atomic_load_explicit(&cpu->sleepers, memory_order_relaxed) <
-           cpu->hardware;
+    return weir__cpu_awake(cpu) < cpu->hardware;
 }
 
 static weir_status wait_for(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin)
@@ -95,8 +94,7 @@ static weir_status wait_for(weir_stream *s, uint64_t seq, int64_t timeout_ns, bo
     return WEIR_OK;
 
 sleep:
-    atomic_fetch_add(&cpu->hosts_asleep, 1);
-    weir__cpu_wake(cpu); /* now that there is a hardware thread to spare */
+    weir__cpu_host_sleeps(cpu); /* so there is a hardware thread to spare */
     st = weir__soft_host_wait(s, seq, timeout_ns);
     atomic_fetch_sub(&cpu->hosts_asleep, 1);
     return st;

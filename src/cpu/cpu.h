@@ -23,6 +23,7 @@ struct weir__worker {
     uint32_t long_ops;            /* since the last pick */
     uint32_t picks, aged_picks;
     bool attentive;      /* counted in cpu->attentive */
+    bool at_work;        /* what it ran lately was work: short commands do not make it attentive */
     bool helper;         /* a host thread's (help.c), which picks nothing by itself */
     uint64_t lent_until; /* then that one goes on with its own affairs; 0: not known yet */
     struct weir__soft_stream *parked_for; /* of a helper: whom its last stream waits for */
@@ -42,10 +43,15 @@ struct weir__cpu {
     struct weir__worker helper; /* for a host thread at a time */
     _Atomic bool lent_taken;
     _Alignas(WEIR__LINE) _Atomic uint32_t wake_word;
-    _Atomic uint32_t sleepers, attentive; /* workers */
-    _Atomic uint32_t hosts_asleep;        /* of hosts_waiting */
-    _Atomic uint32_t hosts_waiting;       /* for a result */
+    _Atomic uint32_t sleepers;      /* workers, and those on whose way a wake is (rest.c) */
+    _Atomic uint32_t attentive;     /* workers */
+    _Atomic uint32_t hosts_asleep;  /* of hosts_waiting */
+    _Atomic uint32_t hosts_waiting; /* for a result */
     _Atomic bool stop;
+    _Atomic bool host_queued;      /* since the worker that stands by looked last */
+    _Atomic uint32_t standby_word; /* that worker's futex; odd while it stands by */
+    _Atomic uint64_t woken_at;     /* when somebody was woken last, */
+    _Atomic uint32_t wake_ns;      /* and how long that takes at best */
 };
 
 /* Of an urgent stream, then somebody less urgent gets one. */
@@ -107,9 +113,13 @@ static inline uint64_t weir__worker_ticks(const struct weir__worker *w)
 struct weir__soft_stream *weir__worker_pick(struct weir__worker *w, enum weir__want *was);
 /* Whether somebody should go before the next long command of `s`. */
 bool weir__worker_others_first(const struct weir__worker *w, const struct weir__soft_stream *s);
-/* Whether any stream wants a core. Before sleeping and before waking: `order` is sequentially
- * consistent there. */
-bool weir__cpu_has_work(const struct weir__cpu *cpu, memory_order order);
+/* How many workers the streams that want cores could use, `most` at most. Before sleeping and
+ * before waking `order` is sequentially consistent. */
+uint32_t weir__cpu_count_work(const struct weir__cpu *cpu, memory_order order, uint32_t most);
+static inline bool weir__cpu_has_work(const struct weir__cpu *cpu, memory_order order)
+{
+    return weir__cpu_count_work(cpu, order, 1);
+}
 void weir__worker_release_core(struct weir__worker *w);
 
 /* rest.c: the same after waiting a while; may return NULL. */
@@ -134,8 +144,13 @@ uint32_t weir__cpu_measure_patience(void);
  */
 weir_status weir__cpu_start(struct weir__cpu *cpu);
 void weir__cpu_stop(struct weir__cpu *cpu);
-/* Wakes a worker if there is work that nobody is about to find. */
+/* Wakes workers if there is work that nobody is about to find. */
 void weir__cpu_wake(struct weir__cpu *cpu);
+/* The same for a host thread: one that has queued something, one that goes to sleep. */
+void weir__cpu_wake_for_host(struct weir__cpu *cpu);
+void weir__cpu_host_sleeps(struct weir__cpu *cpu);
+/* Workers that run or are about to. */
+unsigned weir__cpu_awake(const struct weir__cpu *cpu);
 
 /* topology.c: threads that may run at once, by affinity (hwloc where it is built in). */
 unsigned weir__cpu_hardware_threads(void);

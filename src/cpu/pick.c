@@ -15,17 +15,19 @@
 enum {
     DEFAULT_BIT = -WEIR__PRIORITY_MOST, /* of the default priority in sched->ready */
     PICKS_PER_AGED_PICK = 64,
+    PICKS_PER_BALANCE = 16,
 };
 #define MORE_URGENT ((1u << DEFAULT_BIT) - 1)
 
-bool weir__cpu_has_work(const struct weir__cpu *cpu, memory_order order)
+/* What is in the scheduler may be an operator for many workers. */
+uint32_t weir__cpu_count_work(const struct weir__cpu *cpu, memory_order order, uint32_t most)
 {
     const struct weir__soft_device *soft = &cpu->soft;
+    uint32_t n = atomic_load_explicit(&soft->sched.ready, order) ? most : 0;
 
-    for (unsigned i = 0; i < soft->nrunqs; i++)
-        if (atomic_load_explicit(&soft->runqs[i].filled, order))
-            return true;
-    return atomic_load_explicit(&soft->sched.ready, order);
+    for (unsigned i = 0; i < soft->nrunqs && n < most; i++)
+        n += atomic_load_explicit(&soft->runqs[i].filled, order);
+    return n < most ? n : most;
 }
 
 bool weir__worker_others_first(const struct weir__worker *w, const struct weir__soft_stream *s)
@@ -82,17 +84,26 @@ static struct weir__soft_stream *from_own(struct weir__worker *w)
     return weir__soft_take(&w->batch);
 }
 
-static struct weir__soft_stream *steal(struct weir__worker *w)
+/* From the longest queue, if it has more than `own`: so all streams get on about as fast, and
+ * in the end nobody is left with a few that had to share a worker with many. */
+static struct weir__soft_stream *steal(struct weir__worker *w, uint32_t own)
 {
     struct weir__soft_device *soft = &w->cpu->soft;
-    struct weir__soft_stream *s = NULL;
+    struct weir__runq *longest = NULL;
+    uint32_t most = own;
     unsigned victim = w->index;
 
-    for (unsigned i = 1; i < soft->nrunqs && !s; i++) {
+    for (unsigned i = 1; i < soft->nrunqs; i++) {
+        uint32_t has;
+
         victim = victim + 1 == soft->nrunqs ? 0 : victim + 1;
-        s = weir__runq_take(&soft->runqs[victim]);
+        has = weir__runq_has(&soft->runqs[victim]);
+        if (has > most) {
+            most = has;
+            longest = &soft->runqs[victim];
+        }
     }
-    return s;
+    return longest ? weir__runq_take(longest) : NULL;
 }
 
 struct weir__soft_stream *weir__worker_pick(struct weir__worker *w, enum weir__want *was)
@@ -114,7 +125,10 @@ struct weir__soft_stream *weir__worker_pick(struct weir__worker *w, enum weir__w
     if (weir__unlikely(aged)) {
         if (ready && ++w->aged_picks % 2)
             s = from_scheduler(w, was, true);
-        s = s ? s : steal(w);
+        s = s ? s : steal(w, 0);
+    } else if (w->at_work && w->picks % PICKS_PER_BALANCE == 0 &&
+               (s = steal(w, weir__runq_has(w->queue) + 1))) {
+        return s;
     } else if (weir__unlikely(ready & MORE_URGENT) ||
                weir__unlikely(ready & 1u << DEFAULT_BIT && w->picks % 2)) {
         s = from_scheduler(w, was, false);
@@ -122,6 +136,6 @@ struct weir__soft_stream *weir__worker_pick(struct weir__worker *w, enum weir__w
     if (s)
         return s;
     if (!(s = from_own(w)) && (!(ready & 1u << DEFAULT_BIT) || !(s = from_scheduler(w, was, aged))))
-        s = steal(w);
+        s = steal(w, 0);
     return s || !ready ? s : from_scheduler(w, was, aged);
 }

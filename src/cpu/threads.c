@@ -81,6 +81,7 @@ void weir__cpu_stop(struct weir__cpu *cpu)
     atomic_store(&cpu->stop, true);
     atomic_fetch_add(&cpu->wake_word, 1);
     weir__futex_wake(&cpu->wake_word, INT32_MAX);
+    weir__futex_wake(&cpu->standby_word, 1);
     for (unsigned i = 0; i < cpu->nworkers; i++) {
         pthread_join(cpu->workers[i].thread, NULL);
         weir__soft_unmap(cpu->workers[i].local, WEIR_LOCAL_BYTES);

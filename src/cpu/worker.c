@@ -30,7 +30,7 @@ static enum weir__core_kind kind_of(const struct weir__worker *w, const struct w
  * end. */
 void weir__worker_share(struct weir__worker *w)
 {
-    struct weir__soft_list after = {NULL, &after.first};
+    struct weir__soft_list after = {NULL, &after.first, 0};
     struct weir__soft_stream *s;
 
     if (!w->mine.first && !w->batch.first)
@@ -56,6 +56,7 @@ static void before_long(struct weir__worker *w, struct weir__soft_stream *s)
 {
     weir__soft_publish(s, &w->mine);
     weir__worker_share(w);
+    w->at_work = true;
     weir__worker_be_busy(w);
     w->short_ns = w->short_work_ns = 0;
     w->ticks = 0;
@@ -67,7 +68,8 @@ static void after_short(struct weir__worker *w, struct weir__soft_stream *s)
 {
     weir__soft_publish(s, &w->mine);
     weir__worker_share(w);
-    if (w->short_work_ns >= SHARE_NS / 2)
+    w->at_work = w->short_work_ns >= SHARE_NS / 2;
+    if (w->at_work)
         weir__worker_be_busy(w);
     w->short_ns = w->short_work_ns = 0;
     w->ticks = 0;
@@ -240,7 +242,8 @@ static bool take_turn(struct weir__worker *w, struct weir__soft_stream *s, uint6
                       bool is_short)
 {
     if (is_short) {
-        weir__worker_be_attentive(w);
+        if (!w->at_work)
+            weir__worker_be_attentive(w);
         w->short_ns += (uint32_t)ns + EMPTY_NS;
         w->short_work_ns += (uint32_t)ns;
     }
@@ -380,7 +383,7 @@ static void run_on_in_lane(struct weir__worker *w, struct weir__soft_stream *s,
                            const struct weir__cmd *before)
 {
     if (before->kind != WEIR__CMD_KERNEL || before->phases != 1 || before->gang ||
-        !(w->attentive || w->helper) || w->grant.kind != kind_of(w, before) ||
+        !(w->attentive || w->at_work || w->helper) || w->grant.kind != kind_of(w, before) ||
         weir__soft_has_failed(s) || w->cpu->jitter)
         return;
     if (weir__unlikely(weir__trace_on()))

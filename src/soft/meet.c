@@ -125,7 +125,7 @@ void weir__soft_open_rendezvous(struct weir__soft_stream *s, const struct weir__
  * without anybody being woken. */
 static void bring_on(struct weir__soft_stream *s)
 {
-    struct weir__soft_list woken = {NULL, &woken.first};
+    struct weir__soft_list woken = {NULL, &woken.first, 0};
     const struct weir__cmd *cmd = weir__soft_next(s);
     weir_device *dev = s->base.dev;
 

@@ -104,14 +104,18 @@ void weir__soft_append(struct weir__soft_list *list, struct weir__soft_stream *s
     s->local_next = NULL;
     *list->end = s;
     list->end = &s->local_next;
+    list->count++;
 }
 
 struct weir__soft_stream *weir__soft_take(struct weir__soft_list *list)
 {
     struct weir__soft_stream *s = list->first;
 
-    if (s && !(list->first = s->local_next))
+    if (!s)
+        return NULL;
+    if (!(list->first = s->local_next))
         list->end = &list->first;
+    list->count--;
     return s;
 }
 

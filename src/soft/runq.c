@@ -8,7 +8,7 @@ weir_status weir__runqs_open(struct weir__soft_device *dev, unsigned n)
     if (!dev->runqs)
         return weir__fail_nomem("run queues of %s", dev->base.props.name);
     for (unsigned i = 0; i < n; i++) {
-        dev->runqs[i] = (struct weir__runq){.filled = false};
+        dev->runqs[i] = (struct weir__runq){.filled = 0};
         dev->runqs[i].list.end = &dev->runqs[i].list.first;
     }
     dev->nrunqs = n;
@@ -35,8 +35,8 @@ static void join(struct weir__soft_list *to, struct weir__soft_list *from)
         return;
     *to->end = from->first;
     to->end = from->end;
-    from->first = NULL;
-    from->end = &from->first;
+    to->count += from->count;
+    *from = (struct weir__soft_list){NULL, &from->first, 0};
 }
 
 void weir__runq_put(struct weir__runq *q, struct weir__soft_list *before,
@@ -46,7 +46,7 @@ void weir__runq_put(struct weir__runq *q, struct weir__soft_list *before,
     join(before, &q->list);
     join(before, after);
     join(&q->list, before);
-    atomic_store(&q->filled, q->list.first != NULL);
+    atomic_store(&q->filled, q->list.count);
     weir__spin_unlock(&q->lock);
 }
 
@@ -59,7 +59,7 @@ bool weir__runq_offer(struct weir__soft_device *dev, struct weir__soft_stream *s
     q = &dev->runqs[atomic_load_explicit(&s->home, memory_order_relaxed)];
     weir__spin_lock(&q->lock);
     weir__soft_append(&q->list, s);
-    atomic_store(&q->filled, true);
+    atomic_store(&q->filled, q->list.count);
     weir__spin_unlock(&q->lock);
     return true;
 }
@@ -72,8 +72,7 @@ struct weir__soft_stream *weir__runq_take(struct weir__runq *q)
         return NULL;
     weir__spin_lock(&q->lock);
     s = weir__soft_take(&q->list);
-    if (!q->list.first)
-        atomic_store_explicit(&q->filled, false, memory_order_relaxed);
+    atomic_store_explicit(&q->filled, q->list.count, memory_order_relaxed);
     weir__spin_unlock(&q->lock);
     return s;
 }
@@ -84,7 +83,7 @@ void weir__runq_take_all(struct weir__runq *q, struct weir__soft_list *list)
         return;
     weir__spin_lock(&q->lock);
     join(list, &q->list);
-    atomic_store_explicit(&q->filled, false, memory_order_relaxed);
+    atomic_store_explicit(&q->filled, 0, memory_order_relaxed);
     weir__spin_unlock(&q->lock);
 }
 
@@ -100,17 +99,19 @@ bool weir__runq_take_out(struct weir__soft_device *dev, struct weir__soft_stream
     for (int i = 0; i < FIRST_FEW && *link && *link != s; i++)
         link = &(*link)->local_next;
     found = *link == s;
-    if (found && !(*link = s->local_next))
-        q->list.end = link;
-    if (!q->list.first)
-        atomic_store_explicit(&q->filled, false, memory_order_relaxed);
+    if (found) {
+        if (!(*link = s->local_next))
+            q->list.end = link;
+        q->list.count--;
+        atomic_store_explicit(&q->filled, q->list.count, memory_order_relaxed);
+    }
     weir__spin_unlock(&q->lock);
     return found;
 }
 
 void weir__runqs_empty(struct weir__soft_device *dev)
 {
-    struct weir__soft_list all = {NULL, &all.first};
+    struct weir__soft_list all = {NULL, &all.first, 0};
     struct weir__soft_stream *s;
 
     for (unsigned i = 0; i < dev->nrunqs; i++)

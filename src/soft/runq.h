@@ -28,11 +28,12 @@ struct weir__soft_stream;
 
 struct weir__soft_list {
     struct weir__soft_stream *first, **end;
+    uint32_t count;
 };
 
 struct weir__runq {
     _Alignas(WEIR__LINE) struct weir__spin lock;
-    _Atomic bool filled; /* the list is not empty */
+    _Atomic uint32_t filled; /* streams in the list */
     struct weir__soft_list list;
 };
 
@@ -56,7 +57,7 @@ bool weir__runq_take_out(struct weir__soft_device *dev, struct weir__soft_stream
 /* Moves whatever is in run queues to the scheduler. */
 void weir__runqs_empty(struct weir__soft_device *dev);
 
-static inline bool weir__runq_has(const struct weir__runq *q)
+static inline uint32_t weir__runq_has(const struct weir__runq *q)
 {
     return atomic_load_explicit(&q->filled, memory_order_relaxed);
 }

@@ -3,7 +3,9 @@
  *
  * A host thread queues COMMANDS commands on each of two streams, round robin. Two workers run
  * them. The first command of stream 0 is long: so long that all of stream 1 can run meanwhile,
- * which it waits for here. What must hold:
+ * which it waits for here. There are two hardware threads, so that a worker that is woken may stand by
+ * until the host sleeps. The limit on that time and the wake by a host that goes to sleep are left out,
+ * so that nothing rests on them. What must hold:
  *   - a stream has one holder at a time, and its commands run once each, in order;
  *   - everything that was queued runs: the host, which waits for all of it, is never stuck.
  *
@@ -16,6 +18,8 @@
  *   5  surrender takes the count back without looking at what it was
  *   6  the queue is taken from without its lock
  *   7  before something long, streams that were taken in one go are not put back
+ *   8  who ceases to sleep leaves somebody on the way behind
+ *   9  a host that goes to sleep looks for whoever stands by before it counts as asleep
  */
 #ifndef MUTANT
 #define MUTANT 0
@@ -30,15 +34,17 @@ byte home[NSTREAMS];
 byte holder[NSTREAMS];           /* 0: nobody; else worker + 1 */
 byte ran[NSTREAMS];              /* commands that have run */
 bool in_queue[NWORKERS * NSTREAMS]; /* run queues, as sets */
-bool filled[NWORKERS];
+byte filled[NWORKERS];
 bool locked[NWORKERS];
-byte sleepers, attentive, word;
+byte sleepers, on_the_way; /* two halves of one word */
+byte attentive, word;
+bool host_asleep, standby;
 bool asleep[NWORKERS];
 byte finished;
 
 #define IN(q, s) in_queue[(q) * NSTREAMS + (s)]
 #define HAS_WORK (filled[0] || filled[1])
-#define UPDATE_FILLED(q) filled[q] = IN(q, 0) || IN(q, 1)
+#define UPDATE_FILLED(q) filled[q] = IN(q, 0) + IN(q, 1)
 
 inline lock(q) { atomic { !locked[q]; locked[q] = true } }
 inline unlock(q) { locked[q] = false }
@@ -46,22 +52,48 @@ inline unlock(q) { locked[q] = false }
 /* weir__cpu_wake. */
 inline wake_one()
 {
+    woken = false;
     if
-    :: sleepers > 0 && attentive == 0 ->
+    :: sleepers > 0 ->
         if
-        :: HAS_WORK ->
-            word++;
+        :: attentive == 0 ->
+            work = filled[0];
+            work = work + filled[1];
             atomic {
                 if
-                :: asleep[0] -> asleep[0] = false
-                :: asleep[1] -> asleep[1] = false
+                :: on_the_way < sleepers && on_the_way < work -> on_the_way++; woken = true
                 :: else -> skip
                 fi
             }
         :: else -> skip
         fi
     :: else -> skip
+    fi;
+    if
+    :: woken ->
+        word++;
+        atomic {
+            if
+            :: asleep[0] -> asleep[0] = false
+            :: asleep[1] -> asleep[1] = false
+            :: else -> skip
+            fi
+        }
+    :: else -> skip
     fi
+}
+
+inline get_up()
+{
+    atomic {
+        sleepers--;
+#if MUTANT != 8
+        if
+        :: on_the_way > 0 -> on_the_way--
+        :: else -> skip
+        fi
+#endif
+    }
 }
 
 /* weir__runq_offer, then kick. */
@@ -72,9 +104,9 @@ inline make_ready(s)
 #if MUTANT == 1
     unlock(home[s]);
     wake_one();
-    filled[home[s]] = true;
+    UPDATE_FILLED(home[s]);
 #else
-    filled[home[s]] = true;
+    UPDATE_FILLED(home[s]);
     unlock(home[s]);
     wake_one();
 #endif
@@ -82,7 +114,8 @@ inline make_ready(s)
 
 proctype host()
 {
-    byte s, n, old;
+    byte s, n, old, work;
+    bool woken, seen;
 
     for (n : 1 .. COMMANDS) {
         for (s : 0 .. NSTREAMS - 1) {
@@ -93,6 +126,17 @@ proctype host()
             fi
         }
     }
+#if MUTANT == 9
+    seen = standby;
+    host_asleep = true;
+#else
+    host_asleep = true;
+    seen = standby;
+#endif
+    if
+    :: seen -> standby = false
+    :: else -> skip
+    fi;
     (finished == TOTAL)
 }
 
@@ -129,7 +173,8 @@ inline take(q, s)
 
 proctype worker(byte me)
 {
-    byte s, seen, consumed;
+    byte s, seen, consumed, work;
+    bool woken;
     byte other = 1 - me;
     byte batch = NONE; /* the second stream, taken together with the first */
     bool is_attentive = false, mine;
@@ -177,7 +222,7 @@ look:
 #else
     sleepers++;
     if
-    :: HAS_WORK -> sleepers--; goto look
+    :: HAS_WORK -> get_up(); goto look
     :: else -> skip
     fi;
 #endif
@@ -193,7 +238,16 @@ end_asleep:
     }
 end_wait:
     !asleep[me];
-    sleepers--;
+    get_up();
+    if
+    :: sleepers - on_the_way == 0 && !host_asleep && !standby ->
+        standby = true;
+        if
+        :: host_asleep -> standby = false
+        :: else -> !standby
+        fi
+    :: true
+    fi;
     goto look;
 
 have:
@@ -213,7 +267,7 @@ next:
             :: batch != NONE ->
                 lock(me);
                 IN(me, batch) = true;
-                filled[me] = true;
+                UPDATE_FILLED(me);
                 unlock(me);
                 batch = NONE
             :: else -> skip
