@@ -1,6 +1,7 @@
 /* Tuned graphs: never slower, the best of all placements where those can be counted, free of
  * deadlocks, and what the written file says. */
 #include "helpers.h"
+#include <unistd.h>
 
 #include "weir/check.h"
 
@@ -86,6 +87,43 @@ TEST(tune, the_same_without_labels_gets_streams)
 }
 
 /* ---- where streams do not pay ---- */
+
+/* The same program: a second stream gains 50 us of 150. `us` is what a stream costs the host. */
+static int streams_where_one_costs(double us)
+{
+    char path[] = "/tmp/weir-streams-XXXXXX.profile", spec[128];
+    struct program p = {.size = 0};
+    int fd = mkstemps(path, 8), found = 0;
+    struct weir__tuned t;
+    weir_device *dev;
+    weir_graph *g;
+
+    CHECK(fd >= 0);
+    CHECK(dprintf(fd,
+                  "inherits a3\nname streams # test\ngraph_stream_us %g # test\n"
+                  "graph_launch_us 0 # test\nevent_record_us 0 # test\nevent_wait_us 0 # test\n",
+                  us) > 0);
+    close(fd);
+    snprintf(spec, sizeof spec, "npu:%s", path);
+    CHECK_OK(weir_device_open(spec, &dev));
+    vector_and_cube(&p, NULL, NULL);
+    g = load(dev, p.text);
+    t = tune(g, false);
+    CHECK_EQ(t.before, US(150));
+    for (int i = 0; i < t.nchanges; i++)
+        found += t.changes[i].kind == WEIR__TUNE_STREAM;
+    weir__tuned_fini(&t);
+    weir_graph_destroy(g);
+    CHECK_OK(weir_device_close(dev));
+    unlink(path);
+    return found;
+}
+
+TEST(tune, a_stream_that_costs_the_host_more_than_it_gains_is_not_proposed)
+{
+    CHECK_GT(streams_where_one_costs(5), 0);
+    CHECK_EQ(streams_where_one_costs(80), 0);
+}
 
 TEST(tune, a_full_cube_is_said_to_be_full)
 {

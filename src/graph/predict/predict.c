@@ -46,6 +46,27 @@ static weir_status translate(weir_graph *const *graphs, const struct weir__predi
     return st;
 }
 
+/* Ranks that are alike are replayed as one, unless that one deadlocks: its report names them all.
+ */
+static weir_status replay_once(const struct weir__prediction *p,
+                               const struct weir__sim_limits *limits,
+                               const struct weir__replay_program *const *programs,
+                               const struct weir__rendezvous_table *rendezvous,
+                               const struct weir__replay_options *how,
+                               struct weir__replay_result *out)
+{
+    weir_status st;
+
+    if (weir__predict_is_alike(p, rendezvous, limits->seed)) {
+        st = weir__predict_alike(limits, programs[0], p->nranks, rendezvous->count, how, out);
+        if (st || !out->deadlock)
+            return st;
+        weir__replay_fini(out);
+    }
+    return weir__replay(limits, programs, p->nranks, rendezvous->sizes, rendezvous->count, how,
+                        out);
+}
+
 static weir_status replay(struct weir__prediction *p, const struct weir__model *model,
                           const struct weir__predict_options *options,
                           const struct weir__rendezvous_table *rendezvous)
@@ -68,16 +89,14 @@ static weir_status replay(struct weir__prediction *p, const struct weir__model *
     for (uint32_t r = 0; r < p->nranks; r++)
         programs[r] = &p->graphs[p->graph_of[r]].program;
     weir__model_limits(model, &limits);
-    if ((st = weir__replay(&limits, programs, p->nranks, rendezvous->sizes, rendezvous->count, &how,
-                           &p->run)))
+    if ((st = replay_once(p, &limits, programs, rendezvous, &how, &p->run)))
         goto done;
     p->makespan = p->run.makespan;
     if (options->makespan_only)
         goto done;
     limits.isolated = true;
     how.spans = how.parts = false;
-    if (!(st = weir__replay(&limits, programs, p->nranks, rendezvous->sizes, rendezvous->count,
-                            &how, &bound))) {
+    if (!(st = replay_once(p, &limits, programs, rendezvous, &how, &bound))) {
         p->critical = bound.makespan;
         weir__replay_fini(&bound);
     }
@@ -86,16 +105,15 @@ done:
     return st;
 }
 
-/* What the host does before the run, of the rank with the most streams. */
-static uint64_t dispatch(const struct weir__prediction *p, const struct weir__model *model)
+/* What streams beyond the first cost the host before the run, of the rank with the most. */
+static uint64_t cost_of_streams(const struct weir__prediction *p, const struct weir__model *model)
 {
     uint32_t streams = 1;
 
     for (uint32_t i = 0; i < p->ngraphs; i++)
         if (p->graphs[i].program.nstreams > streams)
             streams = p->graphs[i].program.nstreams;
-    return weir__model_overhead(model, model->profile.graph_dispatch_us +
-                                           (streams - 1) * model->profile.graph_stream_us);
+    return weir__model_overhead(model, (streams - 1) * model->profile.graph_stream_us);
 }
 
 weir_status weir__predict(weir_graph *const *graphs, uint32_t nranks,
@@ -123,7 +141,8 @@ weir_status weir__predict(weir_graph *const *graphs, uint32_t nranks,
 
         out->error = fmax(out->error, model->profile.error * share);
     }
-    out->dispatch = dispatch(out, model);
+    out->streams = cost_of_streams(out, model);
+    out->dispatch = weir__model_overhead(model, model->profile.graph_dispatch_us) + out->streams;
     weir__rendezvous_table_fini(&rendezvous);
     if (st)
         weir__prediction_fini(out);

@@ -58,6 +58,7 @@ struct weir__prediction {
     double error;      /* the makespan is within this share of it, as the profile says: 0 where
                         * the file gives every time */
     uint64_t dispatch; /* of the host, before the run; in none of the above */
+    uint64_t streams;  /* of that, what the streams of a graph beyond its first cost */
 };
 
 /* graphs[r] is rank r's; ranks may share one. All are on modelled devices of one spec, and

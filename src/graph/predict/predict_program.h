@@ -22,6 +22,19 @@ struct weir__rendezvous_table {
 };
 void weir__rendezvous_table_fini(struct weir__rendezvous_table *m);
 
+/* ---- predict_alike.c ---- */
+
+/* Whether all ranks do the same at the same time. */
+bool weir__predict_is_alike(const struct weir__prediction *p,
+                            const struct weir__rendezvous_table *rendezvous, uint64_t seed);
+/* Replays one of them for all. A deadlock is that of one alone: replay all for its report. */
+weir_status weir__predict_alike(const struct weir__sim_limits *limits,
+                                const struct weir__replay_program *program, uint32_t nranks,
+                                uint32_t nrendezvous, const struct weir__replay_options *how,
+                                struct weir__replay_result *out);
+
+/* ---- predict_program.c ---- */
+
 /* Translates graph number `index`, which is that of `rank`, of `nranks`, and of others if it is
  * `shared`. */
 struct weir__predict_place {

@@ -149,7 +149,7 @@ uint64_t weir__tune_try(struct weir__tuner *t, const int *setting)
                                    &(struct weir__predict_options){.makespan_only = true}, &p)))
         return ps;
     if (!p.run.deadlock)
-        ps = p.makespan;
+        ps = p.makespan + p.streams; /* a stream that gains less than it costs is none */
     weir__prediction_fini(&p);
     return ps;
 }
