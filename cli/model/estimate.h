@@ -2,6 +2,8 @@
 #ifndef WEIR_CLI_ESTIMATE_H
 #define WEIR_CLI_ESTIMATE_H
 
+#include <stdio.h>
+
 #include "graph/estimate/estimate.h"
 
 struct estimate_job {
@@ -10,7 +12,7 @@ struct estimate_job {
     struct weir__llm llm;
     struct weir__deploy d;
     double ttft, tpot, max_batch; /* of a search, ms; 0 for no limit */
-    const char *html;             /* of a search: the page to write; NULL for none */
+    const char *html;             /* of a search, or of serving: the page; NULL for none */
     const char *requests;         /* of --serve */
     uint32_t prefill_ranks;
     double rate;
@@ -30,6 +32,11 @@ int estimate_file(struct estimate_job *job);
 void estimate_placement(const struct weir__deploy *d, char *text, size_t size);
 /* A table of parts, with a title. */
 void estimate_print_parts(const char *title, const struct weir__estimate_step *s);
+struct weir__served;
+/* What was served, as charts. returns  an exit status. */
+int estimate_write_served(const struct estimate_job *job, const struct weir__served *s);
+/* The head of a page, with its styles. */
+void estimate_write_head(FILE *f, const char *title);
 /* What a search found, as a chart. returns  an exit status. */
 int estimate_write_page(const struct estimate_job *job, const struct weir__candidate *c, size_t n);
 

@@ -108,20 +108,27 @@ static void write_table(FILE *f, const struct page *p)
     fputs("</table>\n", f);
 }
 
+void estimate_write_head(FILE *f, const char *title)
+{
+    fprintf(f,
+            "<!doctype html><meta charset=utf-8><title>%s</title><style>"
+            "body{font:14px system-ui,sans-serif;margin:24px;color:#222;background:#fff}"
+            "text{font-size:12px;fill:#555}.g{stroke:#e4e4e4}.l{stroke:#c33;stroke-dasharray:4}"
+            ".o{fill:#9ab;fill-opacity:.5}.p{fill:#c33}polyline{fill:none;stroke:#c33}"
+            "td,th{padding:2px 10px;text-align:right}"
+            "@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}"
+            "text{fill:#aaa}.g{stroke:#333}}</style>\n",
+            title);
+}
+
 static weir_status write_page(FILE *f, const void *user)
 {
     const struct page *p = user;
     weir_device_props props;
 
     weir_device_get_props(p->job->dev, &props, sizeof props);
+    estimate_write_head(f, "weir estimate");
     fprintf(f,
-            "<!doctype html><meta charset=utf-8><title>weir estimate</title><style>"
-            "body{font:14px system-ui,sans-serif;margin:24px;color:#222;background:#fff}"
-            "text{font-size:12px;fill:#555}.g{stroke:#e4e4e4}.l{stroke:#c33;stroke-dasharray:4}"
-            ".o{fill:#9ab;fill-opacity:.5}.p{fill:#c33}polyline{fill:none;stroke:#c33}"
-            "td,th{padding:2px 10px;text-align:right}"
-            "@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}"
-            "text{fill:#aaa}.g{stroke:#333}}</style>\n"
             "<h1>%s on %u x %s</h1><p>%zu deployments, %g + %g tokens, %s. Red: no other gives a "
             "token as soon and as many of them; times are within %.0f %% by the profile's error."
             "</p>\n<svg viewBox='0 0 %d %d' width=%d height=%d>\n",

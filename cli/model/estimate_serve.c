@@ -96,21 +96,27 @@ int estimate_serve(struct estimate_job *job)
     struct weir__served served;
     weir_status st = weir__requests_load(job->requests, &requests);
     bool read = !st;
+    int status;
 
     if (!st)
         st = weir__serve(job->dev, &job->llm, &job->d, &options, &requests, &served);
     progress_end(&progress);
     weir__requests_fini(&requests);
     if (st) {
-        int status = cli_complain("estimate", st);
-
+        status = cli_complain("estimate", st);
         return !read || st == WEIR_EINVAL ? EXIT_USAGE : status;
     }
-    if (job->json)
+    if (cli_is_standard(job->html))
+        ; /* standard output has the page */
+    else if (job->json)
         print_json(&served);
     else
         print(job, &served);
-    return served.never ? EXIT_FAILED : EXIT_FINE;
+    status = job->html ? estimate_write_served(job, &served) : EXIT_FINE;
+    if (!status && served.never)
+        status = EXIT_FAILED;
+    weir__served_fini(&served);
+    return status;
 }
 
 int estimate_file(struct estimate_job *job)

@@ -46,6 +46,8 @@ static struct weir__served serve(const struct weir__deploy *d,
     CHECK_OK(weir_device_open("npu:a3", &dev));
     CHECK_OK(weir__serve(dev, &m, d, options, r, &s));
     CHECK_OK(weir_device_close(dev));
+    weir__free(s.requests);
+    s.requests = NULL;
     return s;
 }
 
@@ -128,6 +130,21 @@ TEST(serving, prompts_elsewhere_or_in_chunks_do_not_hold_up_those_that_decode)
     CHECK(elsewhere < apart);
     CHECK(chunked < apart);
     weir__requests_fini(&r);
+}
+
+/* Ten short prompts for each die that takes prompts are one step of it, not ten. */
+TEST(serving, dies_that_take_prompts_take_several_in_a_step)
+{
+    struct weir__deploy d = deploy(64, 1, WEIR__PLACE_SINGLE);
+    struct weir__requests few = regular(32, 0, 64, 8, false), many = regular(320, 0, 64, 8, false);
+    double one = serve(&d, &(struct weir__serve_options){.prefill_ranks = 32}, &few).ttft_ms.most;
+    double ten = serve(&d, &(struct weir__serve_options){.prefill_ranks = 32}, &many).ttft_ms.most;
+
+    test_note("%.1f ms for one each, %.1f for ten", one, ten);
+    CHECK(ten >= one);
+    CHECK(ten < 6 * one);
+    weir__requests_fini(&few);
+    weir__requests_fini(&many);
 }
 
 TEST(serving, a_prompt_that_begins_as_an_earlier_one_computes_the_rest)

@@ -2,6 +2,7 @@
 #include "graph/estimate/serve.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "graph/estimate/serve_state.h"
@@ -18,6 +19,7 @@ struct replica {
     int *running; /* jobs that have their first token, or whose prompt is being computed */
     int nrunning, cap;
     double reserved; /* tokens of cache that they may come to need */
+    double missing;  /* of their prompts */
 };
 
 struct server {
@@ -30,9 +32,10 @@ struct server {
     struct weir__serve_job *jobs;
     struct replica *replicas;
     uint32_t nreplicas;
-    double *prefill_free; /* by replica that only takes prompts: when it is free */
-    uint32_t nprefill;
-    double room; /* tokens of cache of a replica */
+    int *order;                  /* of jobs, by when they are ready */
+    const struct server *before; /* that computes their prompts on dies of their own; NULL: none */
+    bool prompts_only;           /* it is such a one: a job is over with its first token */
+    double room;                 /* tokens of cache of a replica */
     double most_batch, budget, token_bytes, link_gb_s;
     size_t arrived, over, steps, decoding;
     double batches; /* sum over decode steps, of a replica */
@@ -67,27 +70,22 @@ static double hit_tokens(const struct server *s, const struct weir__request *r, 
 
 static void remember(struct server *s, const struct weir__request *r, uint32_t replica)
 {
-    double reserved = s->nprefill ? 0 : s->replicas[replica].reserved;
+    double room = s->room - s->replicas[replica].reserved;
 
-    s->short_of_memory |=
-        !weir__prefix_use(s->cache, replica, s->r->blocks + r->first_block, r->nblocks,
-                          fmax(0, s->room - reserved) / WEIR__SERVE_BLOCK);
+    s->short_of_memory |= !weir__prefix_use(s->cache, replica, s->r->blocks + r->first_block,
+                                            r->nblocks, fmax(0, room) / WEIR__SERVE_BLOCK);
 }
 
 /* Where it has least to wait and to compute. */
-static uint32_t choose(const struct server *s, const struct weir__request *r, double now,
-                       uint32_t n)
+static uint32_t choose(const struct server *s, const struct weir__request *r)
 {
     double least = INFINITY;
     uint32_t best = 0;
 
-    for (uint32_t i = 0; i < n; i++) {
-        double work = r->prompt - hit_tokens(s, r, i);
+    for (uint32_t i = 0; i < s->nreplicas; i++) {
+        double work = r->prompt - hit_tokens(s, r, i) + s->replicas[i].waiting.tokens +
+                      s->replicas[i].nrunning + s->replicas[i].missing;
 
-        if (s->nprefill)
-            work += fmax(0, s->prefill_free[i] - now) * 1e3; /* a token is about a microsecond */
-        else
-            work += s->replicas[i].waiting.tokens + s->replicas[i].nrunning;
         if (work < least) {
             least = work;
             best = i;
@@ -107,49 +105,21 @@ static uint32_t least_loaded(const struct server *s)
     return best;
 }
 
-/* Dies that only take prompts compute it, one after the other, and send the cache over. */
-static void prefill_elsewhere(struct server *s, struct weir__serve_job *j)
-{
-    const struct weir__request *r = j->r;
-    double now = j->at;
-    uint32_t at = choose(s, r, now, s->nprefill);
-
-    j->hit = hit_tokens(s, r, at);
-    remember(s, r, at);
-    j->begun = fmax(now, s->prefill_free[at]);
-    j->first =
-        j->begun +
-        weir__prefill_us(s->times, r->prompt - j->hit, j->hit + (r->prompt - j->hit) / 2) / 1e3;
-    s->prefill_free[at] = j->last = j->first;
-    j->ready = j->first + r->prompt * s->token_bytes / (s->link_gb_s * 1e6);
-    j->missing = 0;
-}
-
 static void admit(struct server *s, int index)
 {
     struct weir__serve_job *j = &s->jobs[index];
-    const struct weir__request *r = j->r;
-    uint32_t at;
+    uint32_t at = s->before ? least_loaded(s) : choose(s, j->r);
 
-    j->left = r->output - 1;
-    j->missing = r->prompt;
-    if (r->prompt + r->output > s->room) {
-        j->never = true;
+    if (j->never || (s->before && !(j->left > 0)))
         s->over++;
-        return;
-    }
-    if (s->nprefill) {
-        prefill_elsewhere(s, j);
-        at = least_loaded(s);
-        if (!(j->left > 0)) {
-            s->over++;
-            return;
-        }
-    } else {
-        j->ready = j->at;
-        at = choose(s, r, j->ready, s->nreplicas);
-    }
-    enqueue(s, &s->replicas[at].waiting, index);
+    else
+        enqueue(s, &s->replicas[at].waiting, index);
+}
+
+/* What it keeps of the cache until it is over. */
+static double need_of(const struct server *s, const struct weir__serve_job *j)
+{
+    return j->r->prompt + (s->prompts_only ? 1 : j->r->output);
 }
 
 /* Those that have room and a place begin. */
@@ -160,7 +130,7 @@ static void begin(struct server *s, uint32_t at, double now)
     while (p->waiting.first >= 0 && p->nrunning < s->most_batch) {
         int index = p->waiting.first;
         struct weir__serve_job *j = &s->jobs[index];
-        double need = j->r->prompt + j->r->output;
+        double need = need_of(s, j);
 
         if (j->ready > now || p->reserved + need > s->room)
             return;
@@ -169,14 +139,14 @@ static void begin(struct server *s, uint32_t at, double now)
             return;
         }
         dequeue(s, &p->waiting);
-        if (!s->nprefill) {
-            j->hit = hit_tokens(s, j->r, at);
-            j->missing = j->r->prompt - j->hit;
-        }
         p->reserved += need;
         p->running[p->nrunning++] = index;
-        if (!s->nprefill)
-            remember(s, j->r, at);
+        if (s->before)
+            continue;
+        j->hit = hit_tokens(s, j->r, at);
+        j->missing = j->r->prompt - j->hit;
+        p->missing += j->missing;
+        remember(s, j->r, at);
     }
 }
 
@@ -198,6 +168,7 @@ static double take_prompts(struct server *s, struct replica *p, double most, dou
             j->begun = now;
         pairs += n * (j->r->prompt - j->missing + n / 2);
         j->missing -= n;
+        p->missing -= n;
         taken += n;
     }
     *context = taken > 0 ? pairs / taken : 0;
@@ -238,7 +209,7 @@ static void finish_step(struct server *s, struct replica *p, double now, bool de
         }
         if (!isnan(j->first) && j->left <= 0 && (j->last >= j->first)) {
             s->over++;
-            p->reserved -= j->r->prompt + j->r->output;
+            p->reserved -= need_of(s, j);
         } else {
             p->running[kept++] = p->running[i];
         }
@@ -250,7 +221,7 @@ static void finish_step(struct server *s, struct replica *p, double now, bool de
 static double step(struct server *s, uint32_t from, uint32_t to, double now)
 {
     double prompts = 0, prompt_context = 0, batch = 0, context = 0, most, us;
-    bool chunked = s->d->chunk > 0 && !s->nprefill, decoded;
+    bool chunked = s->d->chunk > 0 && !s->before, decoded;
 
     most = chunked ? s->d->chunk : s->budget;
     for (uint32_t i = from; i < to; i++) {
@@ -323,8 +294,8 @@ static void run(struct server *s, uint32_t together)
                 g = i;
             }
         }
-        if (s->arrived < n && s->jobs[s->arrived].at <= now) {
-            admit(s, (int)s->arrived++);
+        if (s->arrived < n && s->jobs[s->order[s->arrived]].ready <= now) {
+            admit(s, s->order[s->arrived++]);
             continue;
         }
         if (isinf(now))
@@ -344,11 +315,12 @@ static void run(struct server *s, uint32_t together)
 /* ---- all of it ---- */
 
 static weir_status check(const struct weir__llm *m, const struct weir__deploy *d,
-                         const struct weir__serve_options *o, struct weir__deploy *decode)
+                         const struct weir__serve_options *o, struct weir__deploy *decode,
+                         struct weir__deploy *prompts)
 {
     weir_status st;
 
-    *decode = *d;
+    *decode = *prompts = *d;
     if (o->prefill_ranks >= d->ranks)
         return weir__fail(WEIR_EINVAL, "%u dies for prompts leave none of the %u to decode",
                           o->prefill_ranks, d->ranks);
@@ -357,12 +329,14 @@ static weir_status check(const struct weir__llm *m, const struct weir__deploy *d
                           "prompts have dies of their own: a chunk of %g tokens has no place",
                           d->chunk);
     decode->ranks = d->ranks - o->prefill_ranks;
-    if ((st = weir__deploy_check(m, decode)))
+    if ((st = weir__deploy_check(m, decode)) || !o->prefill_ranks)
         return st;
     if (o->prefill_ranks % (d->tp * d->pp))
         return weir__fail(WEIR_EINVAL, "tp x pp %u does not divide the %u dies for prompts",
                           d->tp * d->pp, o->prefill_ranks);
-    return WEIR_OK;
+    prompts->ranks = o->prefill_ranks;
+    prompts->ep = d->ep == 1 ? 1 : 0;
+    return weir__deploy_check(m, prompts);
 }
 
 static weir_status prepare(struct server *s, weir_device *dev)
@@ -375,37 +349,96 @@ static weir_status prepare(struct server *s, weir_device *dev)
     weir__estimate_find_memory(s->m, &one, p, &memory);
     s->token_bytes = memory.cache / (one.prompt + one.output);
     s->room = fmax(0, 0.95 * memory.most - memory.weights - memory.activations) / s->token_bytes;
-    s->most_batch = s->o->most_batch > 0 ? s->o->most_batch : INFINITY;
+    s->most_batch = s->o->most_batch > 0 && !s->prompts_only ? s->o->most_batch : INFINITY;
     s->budget = s->o->budget > 0 ? s->o->budget : DEFAULT_BUDGET;
     s->link_gb_s = p->super_dies > 1 ? p->super_gb_s : p->net_gb_s;
     s->nreplicas = s->d->ranks / s->d->tp / s->d->pp;
-    s->nprefill = s->o->prefill_ranks / s->d->tp / s->d->pp;
     s->times = weir__step_times_new(dev, s->m, s->d);
-    s->cache = weir__prefix_cache_new(s->nprefill ? s->nprefill : s->nreplicas);
+    s->cache = weir__prefix_cache_new(s->nreplicas);
     s->jobs = weir__calloc((size_t)s->r->n + 1, sizeof *s->jobs);
+    s->order = weir__calloc((size_t)s->r->n + 1, sizeof *s->order);
     s->replicas = weir__calloc(s->nreplicas, sizeof *s->replicas);
-    s->prefill_free = weir__calloc(s->nprefill + 1, sizeof *s->prefill_free);
-    if (!s->times || !s->cache || !s->jobs || !s->replicas || !s->prefill_free)
+    if (!s->times || !s->cache || !s->jobs || !s->order || !s->replicas)
         return weir__fail_nomem("serving %d requests", s->r->n);
     for (uint32_t i = 0; i < s->nreplicas; i++)
         s->replicas[i].waiting.first = -1;
-    for (int i = 0; i < s->r->n; i++)
-        s->jobs[i] = (struct weir__serve_job){.r = &s->r->list[i],
-                                              .at = (s->r->list[i].at_ms - s->r->list[0].at_ms) /
-                                                    (s->o->rate > 0 ? s->o->rate : 1),
+    for (int i = 0; i < s->r->n; i++) {
+        const struct weir__request *r = &s->r->list[i];
+        double at = (r->at_ms - s->r->list[0].at_ms) / (s->o->rate > 0 ? s->o->rate : 1);
+
+        s->order[i] = i;
+        s->jobs[i] = (struct weir__serve_job){.r = r,
+                                              .at = at,
+                                              .ready = at,
+                                              .missing = r->prompt,
+                                              .left = s->prompts_only ? 0 : r->output - 1,
+                                              .never = r->prompt + r->output > s->room,
                                               .begun = NAN,
                                               .first = NAN,
                                               .last = NAN,
                                               .next = -1};
+    }
     return WEIR_OK;
+}
+
+/* Runs it to the end. returns  what failed. */
+static weir_status run_through(struct server *s)
+{
+    bool spread = s->m->experts > 0 && s->d->ep != 1;
+    weir_status st;
+
+    run(s, spread ? s->nreplicas : 1);
+    if (!(st = weir__step_times_status(s->times)) && s->short_of_memory)
+        st = weir__fail_nomem("serving %d requests", s->r->n);
+    return st;
+}
+
+static int by_ready(const void *x, const void *y, void *user)
+{
+    const struct weir__serve_job *jobs = user;
+    int a = *(const int *)x, b = *(const int *)y;
+
+    return jobs[a].ready != jobs[b].ready ? (jobs[a].ready > jobs[b].ready ? 1 : -1)
+                                          : (a > b) - (a < b);
+}
+
+/* Prompts that others computed, whose cache comes over the links. */
+static void take_over(struct server *s)
+{
+    for (int i = 0; i < s->r->n; i++) {
+        struct weir__serve_job *j = &s->jobs[i];
+        const struct weir__serve_job *b = &s->before->jobs[i];
+
+        j->never |= b->never;
+        if (j->never)
+            continue;
+        j->begun = b->begun;
+        j->first = j->last = b->first;
+        j->hit = b->hit;
+        j->missing = 0;
+        j->ready = b->first + j->r->prompt * s->token_bytes / (s->link_gb_s * 1e6);
+    }
+    qsort_r(s->order, (size_t)s->r->n, sizeof *s->order, by_ready, s->jobs);
+}
+
+static void fini(struct server *s)
+{
+    for (uint32_t i = 0; s->replicas && i < s->nreplicas; i++)
+        weir__free(s->replicas[i].running);
+    weir__step_times_free(s->times);
+    weir__prefix_cache_free(s->cache);
+    weir__free(s->jobs);
+    weir__free(s->order);
+    weir__free(s->replicas);
 }
 
 weir_status weir__serve(weir_device *dev, const struct weir__llm *m, const struct weir__deploy *d,
                         const struct weir__serve_options *options, const struct weir__requests *r,
                         struct weir__served *out)
 {
-    struct weir__deploy decode;
+    struct weir__deploy decode, prompts;
     struct server s = {.m = m, .d = &decode, .o = options, .r = r};
+    struct server before = {.m = m, .d = &prompts, .o = options, .r = r, .prompts_only = true};
     weir_status st;
 
     *out = (struct weir__served){0};
@@ -413,26 +446,22 @@ weir_status weir__serve(weir_device *dev, const struct weir__llm *m, const struc
         return weir__fail(WEIR_EUNSUPPORTED,
                           "%s runs in real time: only a modelled device such as npu:a3 serves",
                           dev->props.name);
-    if ((st = check(m, d, options, &decode)))
+    if ((st = check(m, d, options, &decode, &prompts)))
         return st;
-    if (!(st = prepare(&s, dev))) {
-        bool spread = m->experts > 0 && decode.ep != 1;
-
-        run(&s, spread ? s.nreplicas : 1);
-        if (!(st = weir__step_times_status(s.times)) && s.short_of_memory)
-            st = weir__fail_nomem("serving %d requests", r->n);
-        if (!st)
-            st = weir__serve_sum_up(s.jobs, (size_t)r->n, out);
-        out->steps = s.steps;
-        out->mean_batch = s.decoding ? s.batches / (double)s.decoding : 0;
-        out->error = dev->model->profile.error;
+    st = prepare(&s, dev);
+    if (!st && options->prefill_ranks && !(st = prepare(&before, dev)) &&
+        !(st = run_through(&before))) {
+        s.before = &before;
+        take_over(&s);
     }
-    for (uint32_t i = 0; s.replicas && i < s.nreplicas; i++)
-        weir__free(s.replicas[i].running);
-    weir__step_times_free(s.times);
-    weir__prefix_cache_free(s.cache);
-    weir__free(s.jobs);
-    weir__free(s.replicas);
-    weir__free(s.prefill_free);
+    if (!st && !(st = run_through(&s)))
+        st = weir__serve_sum_up(s.jobs, (size_t)r->n, out);
+    if (st)
+        weir__served_fini(out);
+    out->steps = s.steps + before.steps;
+    out->mean_batch = s.decoding ? s.batches / (double)s.decoding : 0;
+    out->error = dev->model->profile.error;
+    fini(&before);
+    fini(&s);
     return st;
 }

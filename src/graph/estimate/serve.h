@@ -11,7 +11,8 @@
  *
  * - apart: a step of prompts, of up to `budget` tokens a replica, goes before the next that decodes
  * - chunked: d->chunk tokens of prompts ride with each step that decodes
- * - elsewhere: `prefill_ranks` dies take prompts, and send the cache over
+ * - elsewhere: `prefill_ranks` dies take prompts, several in a step of theirs and with experts that
+ *   they share, and send the cache over
  *
  * A prompt's blocks stay in the cache, the least recently used give way, and a request that begins
  * as an earlier one did computes only the rest.
@@ -57,6 +58,12 @@ struct weir__percentiles {
     double p50, p90, p99, mean, most;
 };
 
+/* One request, in ms. */
+struct weir__served_request {
+    double at, ttft, wait;
+    double tpot; /* NAN for an answer of one token */
+};
+
 struct weir__served {
     struct weir__percentiles ttft_ms, tpot_ms, wait_ms; /* wait: until a prompt is begun */
     double seconds; /* from the first arrival to the last token */
@@ -64,9 +71,11 @@ struct weir__served {
     double hit_share;  /* of prompt tokens that an earlier request had left */
     double mean_batch; /* sequences of a replica in a decode step */
     size_t n, steps;
-    size_t never; /* requests that no replica has room for, even alone */
-    double error; /* of all times, by the profile */
+    size_t never;                          /* requests that no replica has room for, even alone */
+    double error;                          /* of all times, by the profile */
+    struct weir__served_request *requests; /* n of them, by arrival */
 };
+void weir__served_fini(struct weir__served *s);
 
 /* returns  what weir__estimate does; WEIR_EINVAL for options that do not fit. */
 weir_status weir__serve(weir_device *dev, const struct weir__llm *m, const struct weir__deploy *d,

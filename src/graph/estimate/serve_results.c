@@ -27,6 +27,12 @@ static struct weir__percentiles percentiles(double *values, size_t n)
     return p;
 }
 
+void weir__served_fini(struct weir__served *s)
+{
+    weir__free(s->requests);
+    *s = (struct weir__served){0};
+}
+
 weir_status weir__serve_sum_up(const struct weir__serve_job *jobs, size_t n,
                                struct weir__served *out)
 {
@@ -34,14 +40,23 @@ weir_status weir__serve_sum_up(const struct weir__serve_job *jobs, size_t n,
     double *values = weir__malloc((3 * n + 1) * sizeof *values);
     double tokens = 0, prompts = 0, hits = 0, last = 0;
 
-    if (!values)
+    out->requests = weir__malloc((n + 1) * sizeof *out->requests);
+    if (!values || !out->requests) {
+        weir__free(values);
         return weir__fail_nomem("the times of %zu requests", n);
+    }
     for (size_t i = 0; i < n; i++) {
         const struct weir__serve_job *j = &jobs[i];
 
         out->never += j->never;
         if (j->never || isnan(j->last) || j->left > 0)
             continue;
+        out->requests[nttft] = (struct weir__served_request){
+            .at = j->at,
+            .ttft = j->first - j->at,
+            .wait = j->begun - j->at,
+            .tpot = j->r->output > 1 ? (j->last - j->first) / (j->r->output - 1) : NAN,
+        };
         values[nttft] = j->first - j->at;
         values[2 * n + nttft++] = j->begun - j->at;
         if (j->r->output > 1)

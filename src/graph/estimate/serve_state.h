@@ -9,10 +9,10 @@
 /* A request under way. */
 struct weir__serve_job {
     const struct weir__request *r;
-    double at;                 /* when it arrives */
-    double ready;              /* may be taken by a replica that decodes */
-    double missing;            /* tokens of its prompt that are to be computed */
-    double hit;                /* those that the cache had */
+    double at;      /* when it arrives */
+    double ready;   /* may be taken by a replica; later if its prompt is elsewhere first */
+    double missing; /* tokens of its prompt that are to be computed */
+    double hit;     /* those that the cache had */
     double begun, first, last; /* when its prompt was begun, first and last token; NAN before */
     double left;               /* tokens of the answer after the first */
     bool never;
