@@ -104,7 +104,8 @@ void weir__tuner_fini(struct weir__tuner *t);
 
 /* Makes the copies what the setting says. */
 weir_status weir__tune_apply(struct weir__tuner *t, const int *setting);
-/* The makespan with a setting, and what its streams cost the host; WEIR__TUNE_NEVER after a failure, which t->status has. */
+/* The makespan with a setting, and what its streams cost the host; WEIR__TUNE_NEVER after a
+ * failure, which t->status has. */
 uint64_t weir__tune_try(struct weir__tuner *t, const int *setting);
 /* Whether the search goes on: not after a failure, poll(), or this share of the budget. */
 bool weir__tune_goes_on(struct weir__tuner *t, double share);
