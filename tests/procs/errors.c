@@ -73,6 +73,23 @@ SCENARIO(calls)
     leave(g, dev);
 }
 
+/* Rank 0 leaves; the others go on in a group of their own. */
+SCENARIO(orphans)
+{
+    weir_device *dev;
+    weir_group *g = join(&dev, NULL), *rest = NULL;
+
+    if (weir_rank_index(weir_group_self(g)))
+        CHECK_OK(weir_group_split(g, (int[]){1, 2}, 2, NULL, &rest));
+    CHECK_OK(weir_barrier(weir_group_self(g)));
+    CHECK_OK(weir_device_sync(dev));
+    if (rest) {
+        call_until_error(rest, dev, getenv("KID_LARGE") ? 1 << 16 : 10);
+        CHECK_OK(weir_group_destroy(rest));
+    }
+    leave(g, dev);
+}
+
 static const char *const large[] = {"KID_LARGE=1", NULL};
 
 void lose_one(int ranks, int victim, enum how how, const char *const *extra, long pause_us)
@@ -102,6 +119,29 @@ void lose_one(int ranks, int victim, enum how how, const char *const *extra, lon
 TEST(procs, a_killed_rank_is_named_by_all_others)
 {
     lose_one(3, 1, KILL, NULL, 0);
+}
+
+static void lose_after_rank_0(int signal_, const char *said, const char *const *extra)
+{
+    struct kids k;
+
+    kids_start(&k, 3, "orphans", extra);
+    kids_end(&k, 0);
+    CHECK_EQ(k.status[0], 0);
+    kids_await(&k, 1, "ready");
+    CHECK(!kill(k.pid[2], signal_));
+    kids_end(&k, 1);
+    CHECK_STR(k.text[1], said);
+    CHECK_EQ(k.status[1], 0);
+    kill(k.pid[2], SIGKILL);
+    kids_end(&k, 2);
+}
+
+TEST(procs, ranks_that_are_lost_when_rank_0_has_left_are_named)
+{
+    lose_after_rank_0(SIGKILL, "rank 2 died", NULL);
+    lose_after_rank_0(SIGKILL, "rank 2 died", large);
+    lose_after_rank_0(SIGSTOP, "rank 2 is stopped", NULL);
 }
 
 TEST(procs, killed_rank_0_is_named_by_all_others)

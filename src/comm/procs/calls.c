@@ -42,6 +42,13 @@ static struct weir__participant *participant_of(struct weir__rendezvous *m)
     return weir__containerof(m, struct weir__participant, own);
 }
 
+/* The thread that arrived or departed looks for its peers, and sees by itself what has become of
+ * the call. */
+static bool is_attended(const struct weir__rendezvous *m)
+{
+    return ((const struct weir__visit *)m->more)->attended;
+}
+
 /* ---- under world->lock ---- */
 
 static void begin(struct weir__procs_group *p, struct weir__participant *participant,
@@ -125,7 +132,7 @@ void weir__procs_break(struct weir__procs_group *p, weir_status status, const ch
         next = m->next;
         if (participant->state == WEIR__PARTICIPANT_RUNS)
             continue; /* its part ends by itself */
-        attended = ((const struct weir__visit *)m->more)->attended;
+        attended = is_attended(m);
         give_up(p, m,
                 participant->state == WEIR__PARTICIPANT_LEAVES ? WEIR__PARTICIPANT_OVER
                                                                : WEIR__PARTICIPANT_REFUSED);
@@ -152,7 +159,8 @@ static void let_run(struct weir__procs_group *p, struct weir__rendezvous *m,
     m->gathered = true;
     weir__spin_unlock(&p->group->lock);
     participant_of(m)->state = WEIR__PARTICIPANT_RUNS;
-    add_woken(woken, participant_of(m));
+    if (!is_attended(m))
+        add_woken(woken, participant_of(m));
 }
 
 /* The first of the ranks that will not come any more; -1: none. */
@@ -240,24 +248,31 @@ static void look_at_leaving(struct weir__procs_group *p, struct weir__rendezvous
         return;
     }
     participant_of(m)->state = WEIR__PARTICIPANT_OVER;
-    add_woken(woken, participant_of(m));
+    if (!is_attended(m))
+        add_woken(woken, participant_of(m));
     end(p, m);
 }
 
-void weir__procs_look(struct weir__procs_group *p, uint64_t now_ns,
-                      struct weir__participant **woken)
+static void look(struct weir__procs_group *p, uint64_t now_ns, bool at_attended,
+                 struct weir__participant **woken)
 {
     struct weir__rendezvous *m, *next;
 
     for (m = p->group->rendezvous; m && !atomic_load(&p->group->broken); m = next) {
         next = m->next;
-        if (((const struct weir__visit *)m->more)->attended)
+        if (is_attended(m) && !at_attended)
             continue;
         if (participant_of(m)->state == WEIR__PARTICIPANT_WAITS)
             look_at_waiting(p, m, now_ns, woken);
         else if (participant_of(m)->state == WEIR__PARTICIPANT_LEAVES)
             look_at_leaving(p, m, woken);
     }
+}
+
+void weir__procs_look(struct weir__procs_group *p, uint64_t now_ns,
+                      struct weir__participant **woken)
+{
+    look(p, now_ns, false, woken);
 }
 
 /* ---- the transport ---- */
@@ -280,8 +295,9 @@ static bool attend(struct weir__procs_group *p, struct weir__participant *partic
             engine->linger(p, m, v, leaves);
             weir__mutex_lock(&p->world->lock);
             v->attended = false;
-            if (participant->state != waits) { /* the group broke */
-                put_back(p, v);
+            if (participant->state != waits) { /* somebody was gone: it could go on, or broke */
+                if (participant->state != WEIR__PARTICIPANT_RUNS)
+                    put_back(p, v);
                 return true;
             }
         } else if (engine->sleep) {
@@ -417,8 +433,9 @@ void weir__procs_see_gone(struct weir__world *w, int rank)
 
             if (p->world_rank[i] != rank)
                 continue;
-            weir__procs_look(p, 0, &woken); /* calls it has been at are over; others name it */
-            if (atomic_load(&w->peers[rank].gone) == WEIR__GONE_LEFT)
+            look(p, 0, true, &woken); /* calls it has been at are over; others name it */
+            if (atomic_load(&w->peers[rank].gone) == WEIR__GONE_LEFT ||
+                (w->engine->closed && w->engine->closed(p, i)))
                 continue;
             say_gone(p, i, why, sizeof why);
             if (p->group->rendezvous) {

@@ -12,7 +12,7 @@
 #include "comm/procs/procs.h"
 #include "trace/record/trace.h"
 
-enum { BEAT_MS = 100 };
+enum { BEAT_MS = 100, WATCHED = 64 /* peers in a beat */ };
 #define DOUBT_NS UINT64_C(400000000)
 #define SILENT_NS UINT64_C(20000000000)
 #define SILENT_FAR_NS UINT64_C(900000000)
@@ -187,6 +187,32 @@ static void watch_hub(struct weir__world *w)
         lose_hub(w, WEIR__GONE_DIED, "rank 0 has been silent for too long");
 }
 
+bool weir__world_is_left(const struct weir__world *w)
+{
+    return w->rank && atomic_load(&w->peers[0].gone) == WEIR__GONE_LEFT;
+}
+
+/* Rank 0, which watches the ranks, has left: each looks after those of its host, some at a time. */
+static void watch_peers(struct weir__world *w)
+{
+    char text[60], state;
+
+    if (!weir__world_is_left(w))
+        return;
+    for (int i = 0; i < weir__min(w->ranks, WATCHED); i++) {
+        int rank = w->watched = (w->watched + 1) % w->ranks;
+        const struct weir__peer *peer = &w->peers[rank];
+
+        if (rank == w->rank || peer->host != weir__host_id() || atomic_load(&peer->gone))
+            continue;
+        state = weir__process_state(peer->pid);
+        snprintf(text, sizeof text, "rank %d %s", rank,
+                 state == 'T' ? "is stopped (by a signal or a debugger)" : "died");
+        if (state == 'T' || state == 'Z')
+            lose(w, rank, state == 'T' ? WEIR__GONE_STOPPED : WEIR__GONE_DIED, text);
+    }
+}
+
 static void *link_main(void *user)
 {
     struct weir__world *w = user;
@@ -218,6 +244,7 @@ static void *link_main(void *user)
         if (fds[1].revents & ~POLLOUT)
             serve(w, payload);
         watch_hub(w);
+        watch_peers(w);
     }
     weir__free(payload);
     return NULL;

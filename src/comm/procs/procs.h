@@ -83,6 +83,7 @@ struct weir__world {
     _Atomic bool stop;
     uint32_t hub_pid;
     uint64_t hub_host, last_ns;
+    int watched;               /* the peer that the link looked at last */
     _Atomic int64_t offset_ns; /* of the hub's clock, by the quickest answer */
     uint64_t quickest_ns;
     /* What somebody waits for to be gathered, under conn_lock. */
@@ -107,6 +108,8 @@ void weir__world_drop(struct weir__world *world);
 weir_status weir__world_gather(struct weir__world *world, const char *key,
                                const struct weir__ranks *members, int64_t timeout_ns,
                                const void *blob, struct weir__wire_gathered *all);
+/* Whether rank 0, which passes on what ranks say, has left. */
+bool weir__world_is_left(const struct weir__world *world);
 void weir__world_send_abort(struct weir__world *world, const char *key, weir_status status,
                             const char *text);
 

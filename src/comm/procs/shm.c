@@ -416,10 +416,15 @@ static enum weir__step shm_left(struct weir__procs_group *p, struct weir__rendez
     struct weir__cell *c = v->cell;
     uint32_t members = (uint32_t)m->channel->nmembers;
 
-    (void)woken;
     if (v->quick)
         return WEIR__STEP_HERE;
     *left = weir__ranks_one(p->self);
+    if (atomic_load(&c->failed) && weir__world_is_left(p->world)) {
+        weir__procs_break_over(p, m, WEIR_EUNAVAILABLE,
+                               "another rank gave it up, and rank 0, which would say why, has left",
+                               woken);
+        return WEIR__STEP_BROKE;
+    }
     if (atomic_load(&c->nleft) != members || atomic_load(&c->failed))
         return WEIR__STEP_WAITS;
     if (atomic_fetch_add(&c->nacked, 1) + 1 == members)
