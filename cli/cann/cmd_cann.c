@@ -53,8 +53,9 @@ bool cann_directory(char *out, size_t size)
         }
     }
     fprintf(stderr,
-            "weir cann: libascendcl.so is neither in %s/%s nor in %s/%s: build weir with "
-            "WEIR_CANN=ON, or set WEIR_CANN_HOME\n",
+            "weir cann: this weir has no libascendcl.so: it is neither in %s/%s nor in %s/%s\n"
+            "A wheel has none. The Debian packages, the tarball and `make install` bring it; "
+            "WEIR_CANN_HOME names another place.\n",
             program, places[0], program, places[1]);
     return false;
 }

@@ -22,6 +22,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOP = {"README.md": "index.md", "README.zh-CN.md": "index.zh.md", "CHANGELOG.md": "changelog.md",
        "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md"}
 LANGUAGE = {".c": "c", ".h": "c", ".py": "python", ".cu": "cpp", ".sh": "sh", ".json": "json"}
+# A line's end between two Chinese characters would be shown as a space.
+CHINESE_BREAK = re.compile(r"(?<=[\u3001-\u9fff\uff01-\uff5e])\n[ \t]*(?=[\u3001-\u9fff\uff01-\uff5e])")
 LARGEST_SOURCE = 200_000
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s]+)\)")
 
@@ -71,8 +73,12 @@ class Stage:
 
     def links(self, text, origin, page):
         """The text with links as they are in the site; code is left alone."""
+        def prose(part):
+            part = LINK.sub(self.link(origin, page), part)
+            return re.sub(CHINESE_BREAK, "", part) if page.endswith(".zh.md") else part
+
         parts = re.split(r"(^ {0,3}```.*?^ {0,3}```)", text, flags=re.S | re.M)
-        return "".join(p if i % 2 else LINK.sub(self.link(origin, page), p) for i, p in enumerate(parts))
+        return "".join(p if i % 2 else prose(p) for i, p in enumerate(parts))
 
     def write(self, page, text):
         path = self.folder / page

@@ -379,10 +379,11 @@ class CompilerConfig(_Group):
             for group in groups:
                 target = getattr(target, group, None)
             if not isinstance(target, _Group) or name not in target._options:
-                near = difflib.get_close_matches(option, _NPUGRAPH_EX, 1)
+                names = [*made._options, *_NPUGRAPH_EX]
+                near = difflib.get_close_matches(option, names, 1)
                 raise ValueError(
                     f"there is no option '{option}'"
-                    + (f"; did you mean '{near[0]}'?" if near else f": {', '.join(_NPUGRAPH_EX)}")
+                    + (f"; did you mean '{near[0]}'?" if near else f": {', '.join(names)}")
                 )
             setattr(target, name, value)
         made.say_what_has_no_effect()

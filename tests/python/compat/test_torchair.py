@@ -183,6 +183,8 @@ def test_the_backend_has_a_name_and_takes_options():
     torch._dynamo.reset()
     with pytest.raises(Exception, match="no option 'clone_inptu'; did you mean 'clone_input'"):
         torch.compile(lambda x: x + 2, backend="npugraph_ex", options={"clone_inptu": 1})(x)
+    with pytest.raises(Exception, match="no option 'auto_stream'; did you mean 'auto_streams'"):
+        torch.compile(lambda x: x + 2, backend="weir", options={"auto_stream": True})(x)
     points = importlib.metadata.entry_points(group="torch_dynamo_backends")
     (ours,) = {point.value for point in points if point.name == "weir"}
     assert callable(importlib.metadata.EntryPoint("weir", ours, "torch_dynamo_backends").load())
