@@ -30,6 +30,7 @@ struct weir__visit {
     bool placed;             /* its record is in the cell */
     bool quick;              /* all records carry their bytes, and are copied: the cell is left */
     struct weir__ranks fits; /* whose records were found to fit */
+    uint64_t slept_ns;       /* shm: since when nobody looks for peers; 0: somebody does */
     bool attended; /* the thread that arrived or departed looks after it: nobody else wakes it */
     struct weir__mpi_call *mpi;
     int nstaged;

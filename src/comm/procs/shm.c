@@ -9,7 +9,8 @@
 #include "comm/procs/engine.h"
 
 /* Of waiting awake: a round is some microsecond. */
-enum { PAUSES = 32, LEAST_ROUNDS = 1, MOST_ROUNDS = 48, ROUNDS_PER_YIELD = 8 };
+enum { PAUSES = 32, LEAST_ROUNDS = 1, MOST_ROUNDS = 128, ROUNDS_PER_YIELD = 8 };
+#define SHORT_SLEEP_NS UINT64_C(300000)
 enum { CARRIED_MOST = 1024 }; /* bytes that a record carries */
 
 /* Rings other members, of `ranks` of the group. */
@@ -338,6 +339,15 @@ static bool reach_record(struct weir__procs_group *p, struct weir__visit *v,
     return weir__record_read(r, channel, rank, at, (void *)v->args[rank]);
 }
 
+/* What was slept for has come. If that was soon, looking would have been better: two ranks that
+ * wake each other would never find out, since each comes when the other has gone to sleep. */
+static void end_sleep(struct weir__world *w, struct weir__visit *v)
+{
+    if (v->slept_ns && weir__clock_ns() - v->slept_ns < SHORT_SLEEP_NS)
+        atomic_store_explicit(&w->patience, MOST_ROUNDS, memory_order_relaxed);
+    v->slept_ns = 0;
+}
+
 /* Nobody is in it any more. */
 static void empty_cell(const struct weir__procs_group *p, const struct weir__channel *channel,
                        struct weir__cell *c)
@@ -366,6 +376,7 @@ static enum weir__step shm_meet(struct weir__procs_group *p, struct weir__rendez
         return WEIR__STEP_WAITS;
     }
     *arrived = m->channel->members;
+    end_sleep(p->world, v);
     if (!check_fit(p, m, arrived, woken))
         return WEIR__STEP_BROKE;
     WEIR__EACH_RANK(rank, arrived)
@@ -427,6 +438,7 @@ static enum weir__step shm_left(struct weir__procs_group *p, struct weir__rendez
     }
     if (atomic_load(&c->nleft) != members || atomic_load(&c->failed))
         return WEIR__STEP_WAITS;
+    end_sleep(p->world, v);
     if (atomic_fetch_add(&c->nacked, 1) + 1 == members)
         empty_cell(p, m->channel, c);
     return WEIR__STEP_HERE;
@@ -472,8 +484,9 @@ static void shm_linger(const struct weir__procs_group *p, const struct weir__ren
 
 static void shm_sleep(const struct weir__rendezvous *m)
 {
-    const struct weir__visit *v = m->more;
+    struct weir__visit *v = m->more;
 
+    v->slept_ns = weir__clock_ns();
     atomic_store(&v->cell->sleeps, 1);
 }
 

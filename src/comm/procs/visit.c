@@ -79,6 +79,7 @@ struct weir__visit *weir__visit_make(struct weir__procs_group *p, struct weir__v
     v->fits = weir__ranks_one(p->self);
     v->mpi = NULL;
     v->nstaged = 0;
+    v->slept_ns = 0;
     r->call = call;
     r->args_size = meet->args_size;
     r->nshown = (uint32_t)n;
