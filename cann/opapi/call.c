@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-aclnnStatus call_run(const struct row *row, const union arg *args, aclrtStream stream)
+aclnnStatus call_run(const struct row *row, run_fn *run, const union arg *args, aclrtStream stream)
 {
     struct weir_cann_launch launch;
     aclError err = weir_cann_enter(stream, &launch);
@@ -24,7 +24,7 @@ aclnnStatus call_run(const struct row *row, const union arg *args, aclrtStream s
     c.handle = stream;
     c.dev = weir_stream_device(launch.stream);
     c.capturing = weir_graph_current() != NULL;
-    row->run(&c);
+    run(&c);
     if (c.narrows)
         narrow_end(&c);
     for (int i = c.nmade - 1; i >= 0; i--)

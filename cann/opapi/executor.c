@@ -25,15 +25,27 @@ static enum object_kind object_kind_of(char operand)
     }
 }
 
+/* Whether the row has a form for complex numbers, where the operands need one. */
+static bool use_complex(const struct row *row, const aclTensor *t, const aclTensor *first,
+                        run_fn **run)
+{
+    run_fn *form;
+
+    if ((!type_is_complex(t->type) && !type_is_complex(first->type)) || !(form = complex_run(row)))
+        return false;
+    *run = form;
+    return true;
+}
+
 /* `first` is the operator's first tensor. */
 static aclnnStatus check_tensor(const struct row *row, const struct operand *o, const aclTensor *t,
-                                const aclTensor *first)
+                                const aclTensor *first, run_fn **run)
 {
     int type = computed_of_acl(t->type);
 
     if (row->types & TYPES_CARRIED && computed_of_acl(first->type) < 0 &&
         carrier_of_acl(first->type) >= 0) {
-        if (t->type == first->type)
+        if (t->type == first->type || use_complex(row, t, first, run))
             return 0;
         return weir_cann_fail(ACLNN_ERR_PARAM_INVALID,
                               "aclnn%s: %s is of type %s: weir moves %s, and does not convert it",
@@ -41,6 +53,8 @@ static aclnnStatus check_tensor(const struct row *row, const struct operand *o, 
                               acl_type_name(first->type));
     }
     if (t->type == ACL_INT4 && row->types & TYPES_INT4 && t != first)
+        return 0;
+    if (type < 0 && use_complex(row, t, first, run))
         return 0;
     if (type < 0)
         return weir_cann_fail(ACLNN_ERR_PARAM_INVALID,
@@ -73,10 +87,11 @@ static aclnnStatus check_in_place(const struct row *row, const union arg *args)
     return 0;
 }
 
-static aclnnStatus check(const struct row *row, const union arg *args)
+static aclnnStatus check(const struct row *row, const union arg *args, run_fn **run)
 {
     const aclTensor *first = NULL;
 
+    *run = row->run;
     for (int i = 0; i < row->count; i++) {
         const struct operand *o = &row->operands[i];
         aclnnStatus err = 0;
@@ -97,12 +112,12 @@ static aclnnStatus check(const struct row *row, const union arg *args)
                                   o->name, args[i].object);
         if (o->kind == OPERAND_T || o->kind == OPERAND_O || o->kind == OPERAND_X) {
             first = first ? first : args[i].tensor;
-            err = check_tensor(row, o, args[i].tensor, first);
+            err = check_tensor(row, o, args[i].tensor, first, run);
         } else if (o->kind == OPERAND_L || o->kind == OPERAND_M) {
             for (uint64_t k = 0; k < args[i].tensors->size && !err; k++)
                 if (args[i].tensors->value[k]) {
                     first = first ? first : args[i].tensors->value[k];
-                    err = check_tensor(row, o, args[i].tensors->value[k], first);
+                    err = check_tensor(row, o, args[i].tensors->value[k], first, run);
                 }
         }
         if (err)
@@ -129,6 +144,7 @@ aclnnStatus executor_make(const struct row *row, const union arg *args, uint64_t
                           aclOpExecutor **out)
 {
     aclOpExecutor *e;
+    run_fn *run;
     aclnnStatus err;
 
     if (!workspace || !out)
@@ -136,11 +152,12 @@ aclnnStatus executor_make(const struct row *row, const union arg *args, uint64_t
                               row->name, workspace ? "executor" : "workspaceSize");
     *workspace = 0;
     *out = NULL;
-    if ((err = check(row, args)))
+    if ((err = check(row, args, &run)))
         return err;
     if (!(e = object_new(OBJECT_EXECUTOR)))
         return ACLNN_ERR_INNER_NULLPTR;
     e->row = row;
+    e->run = run;
     e->args = e->few;
     if (row->count > ARGS_INLINE && !(e->args = calloc((size_t)row->count, sizeof *e->args))) {
         e->args = e->few;
@@ -173,7 +190,7 @@ aclnnStatus executor_run(const struct row *row, aclOpExecutor *e, aclrtStream st
     if (!object_is(e, OBJECT_EXECUTOR) || e->row != row)
         return weir_cann_fail(ACLNN_ERR_PARAM_INVALID, "aclnn%s: %p is no executor of it",
                               row->name, (void *)e);
-    err = call_run(row, e->args, stream);
+    err = call_run(row, e->run, e->args, stream);
     if (!e->repeatable)
         object_drop(e);
     return err;

@@ -59,9 +59,11 @@ enum {
     TYPES_FLOAT_INT4 = TYPES_FLOAT | TYPES_INT4,
 };
 
+typedef void run_fn(struct call *c);
+
 struct row {
     const char *name; /* without aclnn */
-    void (*run)(struct call *);
+    run_fn *run;
     unsigned types;
     int count;
     const struct operand *operands;
@@ -72,6 +74,7 @@ enum { ARGS_INLINE = 24 };
 struct aclOpExecutor {
     struct object object;
     const struct row *row;
+    run_fn *run; /* the row's, or its complex form */
     bool repeatable;
     int count;
     union arg *args;
@@ -80,8 +83,10 @@ struct aclOpExecutor {
 
 void executor_free_contents(aclOpExecutor *executor);
 
-/* Queues the operator's work (call.c). */
-aclnnStatus call_run(const struct row *row, const union arg *args, aclrtStream stream);
+/* Queues the operator's work, which `run` composes (call.c). */
+aclnnStatus call_run(const struct row *row, run_fn *run, const union arg *args, aclrtStream stream);
+/* What computes the row with complex numbers; NULL if nothing does (ops/complex.c). */
+run_fn *complex_run(const struct row *row);
 
 /* The two phases. */
 aclnnStatus executor_make(const struct row *row, const union arg *args, uint64_t *workspace,

@@ -25,7 +25,7 @@
     X(REMAINDER, remainder_f(a, b), remainder_i(a, b))                  \
     X(FLOOR_DIVIDE, floor_divide_f(a, b), floor_divide_i(a, b))         \
     X(TRUNC_DIVIDE, trunc(a / b), trunc_divide_i(a, b))                 \
-    X(ATAN2, atan2(a, b), 0)                                            \
+    X(ATAN2, atan2(a, b), 0) X(HYPOT, hypot(a, b), 0)                   \
     X(AND, 0, a & b) X(OR, 0, a | b) X(XOR, 0, a ^ b)                   \
     X(SHIFT_LEFT, 0, b < 0 || b > 63 ? 0 : (int64_t)((uint64_t)a << b)) \
     X(SHIFT_RIGHT, 0, b < 0 || b > 63 ? (a < 0 ? -1 : 0) : a >> b)      \

@@ -123,6 +123,10 @@ static inline bool type_is_narrow(aclDataType type)
 {
     return type == ACL_INT16 || type == ACL_UINT16;
 }
+static inline bool type_is_complex(aclDataType type)
+{
+    return type == ACL_COMPLEX64 || type == ACL_COMPLEX128;
+}
 /* "float16" and so on; "unknown" for a number that is no type. */
 const char *acl_type_name(aclDataType type);
 

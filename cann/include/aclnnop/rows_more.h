@@ -399,6 +399,10 @@ ROW(UpsampleBilinear2dBackward, run_upsample_bilinear_backward, FLOAT, T(grad), 
 ROW(UpsampleBilinear2dBackwardV2, run_upsample_bilinear_backward, FLOAT, T(grad), N(output_size),
     N(input_size), B(align_corners), F(scale_h), F(scale_w), O(out))
 
+/* ---- complex numbers: other rows have complex forms as well (ops/complex.c) ---- */
+ROW(Polar, run_polar, FLOAT, T(length), T(angle), O(out))
+ROW(Complex, run_complex, FLOAT, T(real), T(imag), O(out))
+
 /* ---- recurrent networks ---- */
 ROW(LSTM, run_lstm, FLOAT, T(input), L(params), L(hx), TQ(batch_sizes), B(has_biases), I(num_layers),
     F(dropout), B(train), B(bidirectional), B(batch_first), O(out), O(hy), O(cy), MQ(i), MQ(j), MQ(f),

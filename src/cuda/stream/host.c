@@ -123,7 +123,9 @@ static weir_status queue(struct weir__cuda_stream *s, weir__cu_stream on,
                          struct weir__cuda_host_call *h, const struct weir__code_operand *operands,
                          int n, const size_t *offsets)
 {
-    const struct weir__cu *cu = &h->dev->api->cu;
+    struct weir__cuda *dev = h->dev;
+    const struct weir__cu *cu = &dev->api->cu;
+    const char *name = h->name;
     char *device[WEIR__CODE_OPERANDS];
     weir_status st = WEIR_OK;
 
@@ -134,11 +136,12 @@ static weir_status queue(struct weir__cuda_stream *s, weir__cu_stream on,
             st = move(s, on, h->memory + offsets[i], device[i], operands[i].bytes, true);
     }
     if (!st)
-        st = weir__cuda_check(h->dev, cu->launch_host(on, call, h), h->name);
+        st = weir__cuda_check(dev, cu->launch_host(on, call, h), name);
     for (int i = 0; i < n && !st; i++)
         if (operands[i].written)
             st = move(s, on, device[i], h->memory + offsets[i], operands[i].bytes, false);
-    return st ? st : weir__cuda_check(h->dev, cu->launch_host(on, end, h), h->name);
+    /* which may be over, and h with it, before the call comes back */
+    return st ? st : weir__cuda_check(dev, cu->launch_host(on, end, h), name);
 }
 
 weir_status weir__cuda_host_call(struct weir__cuda_stream *s, weir__cu_stream on,

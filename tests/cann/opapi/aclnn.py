@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 TYPES = {
     torch.float32: 0, torch.float16: 1, torch.int8: 2, torch.int32: 3, torch.uint8: 4,
     torch.int16: 6, torch.uint16: 7, torch.int64: 9, torch.float64: 11, torch.bool: 12, torch.complex64: 16,
-    torch.bfloat16: 27,
+    torch.complex128: 17, torch.bfloat16: 27,
 }
 C = ctypes
 P = C.c_void_p
@@ -131,6 +131,8 @@ class Call:
             return self.r.op.aclCreateScalar(C.byref(C.c_bool(v)), 12)
         if isinstance(v, int):
             return self.r.op.aclCreateScalar(C.byref(C.c_int64(v)), 9)
+        if isinstance(v, complex):
+            return self.r.op.aclCreateScalar(C.byref((C.c_double * 2)(v.real, v.imag)), 17)
         return self.r.op.aclCreateScalar(C.byref(C.c_double(v)), 11)
 
     def operand(self, letter, value):

@@ -1,4 +1,5 @@
 """Last: no row of the table is without a test of its values."""
+import test_complex
 import test_counting
 import test_dispatch
 import test_elementwise
@@ -17,7 +18,7 @@ from samples import TYPES
 
 def test_every_row_has_a_test_of_its_values(request):
     ran = {item.module.__name__ for item in request.session.items if hasattr(item, "module")}
-    modules = (test_counting, test_dispatch, test_elementwise, test_indices, test_models,
+    modules = (test_complex, test_counting, test_dispatch, test_elementwise, test_indices, test_models,
                test_networks, test_random_tensor, test_recurrent, test_reductions, test_tables)
     if not {m.__name__ for m in modules} <= ran:
         import pytest
