@@ -1,7 +1,7 @@
 /* What kernel sources share: element types, conversions, the grid. */
 #pragma once
 
-#include "weir/tensor.h"
+#include "ptx.cuh"
 
 /* Unsigned words by size. */
 template <int bytes> struct Word;
@@ -20,45 +20,11 @@ static __device__ inline int64_t thread_count()
     return (int64_t)gridDim.x * blockDim.x;
 }
 
-/* The first thing that every entry does. It may be started while the kernels before it end
- * (cuda/stream/issue.c), and must touch no memory until they have; and none may end before those have,
- * since whoever comes next waits for this one alone. */
-static __device__ inline void await_earlier()
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
 /* ---- f16 and bf16, which are computed in f32 ---- */
-
-static __device__ inline float from_f16(uint16_t h)
-{
-    float f;
-
-    asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
-    return f;
-}
-
-static __device__ inline uint16_t to_f16(float f)
-{
-    uint16_t h;
-
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
-    return h;
-}
 
 static __device__ inline float from_bf16(uint16_t h)
 {
     return __uint_as_float((uint32_t)h << 16);
-}
-
-static __device__ inline uint16_t to_bf16(float f)
-{
-    uint16_t h;
-
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f));
-    return h;
 }
 
 /* Rounds to odd, so that rounding once more to 16 bits gives what rounding once would. */
@@ -206,10 +172,7 @@ template <typename T> static __device__ inline T larger(T a, T b)
 
 template <> __device__ inline float larger(float a, float b)
 {
-    float c;
-
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
-    return c;
+    return max_or_nan(a, b);
 }
 
 template <typename T> static __device__ inline T block_max(T x)

@@ -53,7 +53,7 @@ static void check_same_bits(weir_device *dev, const char *name)
     for (int k = 0; k < CROWD; k++)
         streams[k] = new_stream(dev);
     for (int type = 0; type < WEIR_DTYPE_COUNT; type++)
-        for (uint64_t salt = 0; salt < 4 / TEST_SLOWDOWN && op->types & 1u << type; salt++) {
+        for (uint64_t salt = 0; salt < 1 + repeats(dev, 3) && op->types & 1u << type; salt++) {
             struct result results[CROWD] = {{.size = {0}}};
             struct call c;
 

@@ -161,7 +161,7 @@ static void check_op(weir_device *dev, const char *name)
         SKIP("its values are checked in the suite `random`");
     CHECK_OK(weir_stream_set_current(s));
     for (int type = 0; type < WEIR_DTYPE_COUNT; type++)
-        for (uint64_t salt = 0; salt < 18 / TEST_SLOWDOWN && op->types & 1u << type; salt++) {
+        for (uint64_t salt = 0; salt < 1 + repeats(dev, 17) && op->types & 1u << type; salt++) {
             static const int64_t budgets[] = {1000, 60, 8, 4000, 200, 20000};
             struct call c;
 

@@ -1,7 +1,8 @@
-/* The compiler: an image is the text's name, and whether its entries wait for earlier kernels
- * before they do anything else. A text with #error in it does not compile, nor does one that
- * includes a header it was not given. With WEIR_FAKE_NVRTC=/path/to/libnvrtc.so every text is
- * compiled by the real compiler as well (scripts/check-kernels). */
+/* The compiler: an image is the text's name, whether its entries wait for earlier kernels before
+ * they do anything else, and the module that the emulator has made of it. A text with #error in it
+ * does not compile, nor does one that includes a header it was not given. With
+ * WEIR_FAKE_NVRTC=/path/to/libnvrtc.so every text is compiled by the real compiler as well
+ * (scripts/check-kernels). */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +14,11 @@ struct program {
     struct fake_object object;
     char name[64];
     char log[4000]; /* empty: it compiles */
+    char path[512]; /* the emulator's */
     bool waits;
-    void *real; /* the real compiler's program, or NULL */
+    struct emu_source source;
+    const char *headers[128]; /* texts: the caller's, or a test's own */
+    void *real;               /* the real compiler's program, or NULL */
 };
 
 /* ---- the real compiler ---- */
@@ -125,12 +129,43 @@ bool fake_waits(const char *text)
     return true;
 }
 
+/* ---- a test's own texts ---- */
+
+static struct {
+    char file[64];
+    const char *old, *new_text;
+} mutation;
+
+void fake_mutate(const char *file, const char *old, const char *new_text)
+{
+    snprintf(mutation.file, sizeof mutation.file, "%s", file);
+    mutation.old = old;
+    mutation.new_text = new_text;
+}
+
+/* The text, or where a test changes it, a copy that stays. */
+static const char *changed(const char *file, const char *text)
+{
+    const char *at;
+    char *copy;
+
+    if (!mutation.old || strcmp(file, mutation.file) != 0)
+        return text;
+    if (!(at = strstr(text, mutation.old)))
+        fake_misuse("%s has no '%s'", file, mutation.old);
+    if (!(copy = malloc(strlen(text) + strlen(mutation.new_text) + 1)))
+        abort();
+    sprintf(copy, "%.*s%s%s", (int)(at - text), text, mutation.new_text, at + strlen(mutation.old));
+    return copy;
+}
+
 int nvrtcCreateProgram(void **program, const char *text, const char *name, int nheaders,
                        const char *const *headers, const char *const *names)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct program *p;
     struct headers given = {.n = nheaders, .texts = headers, .names = names};
+    char file[80];
 
     FAKE_CALL();
     if (!nheaders || nheaders > 128)
@@ -138,13 +173,21 @@ int nvrtcCreateProgram(void **program, const char *text, const char *name, int n
     pthread_once(&once, find_real);
     p = fake_new(FAKE_PROGRAM, sizeof *p);
     snprintf(p->name, sizeof p->name, "%s", name);
+    snprintf(file, sizeof file, "%s.cu", name);
     if (strstr(text, "#error"))
         snprintf(p->log, sizeof p->log, "error: #error directive");
     else
         all_given(&given, text, p->log, sizeof p->log);
     p->waits = fake_waits(text);
-    for (int i = 0; i < nheaders; i++) /* some have the entry of a text that includes them */
+    for (int i = 0; i < nheaders; i++) { /* some have the entry of a text that includes them */
         p->waits &= fake_waits(headers[i]);
+        p->headers[i] = changed(names[i], headers[i]);
+    }
+    p->source = (struct emu_source){.text = changed(file, text),
+                                    .name = p->name,
+                                    .nheaders = nheaders,
+                                    .headers = p->headers,
+                                    .names = names};
     if (real.create)
         real.create(&p->real, text, name, nheaders, headers, names);
     *program = p;
@@ -176,13 +219,20 @@ int nvrtcCompileProgram(void *program, int noptions, const char *const *options)
     if (!noptions || strcmp(options[0], arch))
         return FAKE_INVALID;
     compile_really(p, noptions, options);
+    p->source.noptions = noptions;
+    p->source.options = options;
+    if (!*p->log && !fake_is_function(p->name))
+        emu_compile(&p->source, p->path, sizeof p->path, p->log, sizeof p->log);
     return *p->log ? 6 : 0;
 }
 
 int nvrtcGetCUBINSize(void *program, size_t *size)
 {
+    const struct program *p;
+
     FAKE_CALL();
-    *size = 8 + strlen(((struct program *)fake_check(program, FAKE_PROGRAM))->name);
+    p = fake_check(program, FAKE_PROGRAM);
+    *size = 9 + strlen(p->name) + strlen(p->path);
     return 0;
 }
 
@@ -192,7 +242,7 @@ int nvrtcGetCUBIN(void *program, char *bytes)
 
     FAKE_CALL();
     p = fake_check(program, FAKE_PROGRAM);
-    sprintf(bytes, "fake %c %s", p->waits ? 'w' : '-', p->name);
+    sprintf(bytes, "fake %c %s %s", p->waits ? 'w' : '-', p->name, p->path);
     return 0;
 }
 

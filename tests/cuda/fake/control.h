@@ -3,7 +3,7 @@
  *
  * Memory of the device is the host's. Streams run in order on one thread, which takes from all
  * of them at random; events, captures and graphs keep the order that CUDA promises and no more.
- * Kernels are weir's own for the host, found by the name of their text. Handles that are gone,
+ * Kernel sources are compiled for the host and run there (../emulate). Handles that are gone,
  * contexts that are not current and calls from a host function end the process.
  *
  * A test steers it through the table below, found by its name with dlsym. */
@@ -37,6 +37,15 @@ struct fake_control {
     void (*hold)(bool held);
     /* The text's kernel is this function; NULL: weir's own again. */
     void (*replace)(const char *text, fake_kernel kernel);
+    /* In sources compiled from now on, the first `old` in the file is `new_text`; NULL: in none. */
+    void (*mutate)(const char *file, const char *old, const char *new_text);
+    /* The pool gives out a block of the GPU's memory: kernels touch no byte beyond it. */
+    void (*give_block)(const void *address, size_t size);
+    /* From now on a kernel's fault is kept instead of ending the process; the first one, "" for
+     * none.
+     */
+    void (*catch_faults)(bool catches);
+    const char *(*caught)(void);
     /* For such a kernel: an index is out of range, as weir's own say it. */
     void (*report)(struct weir__code_context *context, int64_t index, int64_t limit, int64_t at);
     /* The library offers several algorithms for a product; one of them, or with -1 none, takes

@@ -46,7 +46,7 @@ void fake_free_op(struct fake_op *op)
 {
     switch (op->kind) {
     case FAKE_OP_KERNEL:
-        free(op->u.kernel.args);
+        free(op->u.kernel.params[0]);
         break;
     case FAKE_OP_PRODUCT:
         free(op->u.product);

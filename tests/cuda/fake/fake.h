@@ -9,6 +9,7 @@
 
 #include "control.h"
 #include "cuda/api.h"
+#include "emulate/emulate.h"
 #include "weir/launch.h"
 
 #define FAKE_MEMORY ((size_t)4 << 30)
@@ -110,6 +111,17 @@ struct fake_context *fake_current(void);
 
 /* The current context's GPU reaches what is there, or it is misuse. */
 void fake_check_reach(weir__cu_address address);
+bool fake_is_device_memory(uintptr_t address);
+/* All that a kernel may touch that was queued when so many blocks had been given, until the next
+ * call; on the thread that runs streams. */
+const struct emu_range *fake_ranges(int *n, uint64_t at);
+
+/* ---- blocks.c ---- */
+void fake_give_block(const void *address, size_t size); /* see control.h */
+/* The rest is called under the lock. */
+uint64_t fake_blocks_given(void);
+bool fake_has_blocks(uintptr_t first, size_t size, uint64_t at);
+int fake_blocks(struct emu_range *out, uint64_t at); /* NULL: how many */
 
 /* ---- engine.c: commands and streams ---- */
 
@@ -156,9 +168,10 @@ struct fake_op {
     union {
         struct {
             char text[64];
-            unsigned char *args; /* a copy */
-            struct weir__code_context context;
-            unsigned blocks;
+            struct emu_module *module; /* NULL for a function */
+            void *params[3];           /* copies, in one piece */
+            unsigned blocks, threads, shared;
+            uint64_t given;          /* blocks of memory, when it was queued */
             bool early;              /* its edges from kernels are programmatic */
             struct fake_cores cores; /* that it may use */
         } kernel;
@@ -271,31 +284,26 @@ void fake_put_run(struct fake_run *run);
 void fake_edges(int *early, int *full);
 void fake_launched(char *text, size_t size);
 
-/* ---- kernels.c, matrix.c, products.c ---- */
+/* ---- compile.c, kernels.c, products.c ---- */
 bool fake_waits(const char *text); /* see control.h */
+void fake_mutate(const char *file, const char *old, const char *new_text);
 struct fake_module {
     struct fake_object object;
     char text[64];
-    bool waits; /* for earlier kernels, first of all */
+    struct emu_module *module; /* NULL for a function */
+    unsigned shared;           /* bytes that a launch may ask for */
+    bool waits;                /* for earlier kernels, first of all */
 };
 /* 0, or the code that the GPU is lost with. */
 int fake_run_kernel(const struct fake_op *op);
-weir_status fake_chain(const void *args, const weir_block *block);
-weir_status fake_chain_norm(const void *args, const weir_block *block);
-weir_status fake_gemm(const void *args, const weir_block *block);
-weir_status fake_conv(const void *args, const weir_block *block);
-weir_status fake_attention(const void *args, const weir_block *block);
-weir_status fake_sort(const void *args, const weir_block *block);
+/* The text's kernel is a function here: it is not compiled. */
+bool fake_is_function(const char *text);
 void fake_run_product(const struct fake_product *p);
 void fake_slow_algorithm(int algorithm);
 int fake_last_algorithm(void);
 /* Notes a failure of the kernel. */
 void fake_report(struct weir__code_context *c, int64_t index, int64_t limit, int64_t at);
 
-/* ---- parts.c: parts of collectives ---- */
-weir_kernel_fn fake_part(const char *text); /* NULL if it is none */
-/* True if the error that a kernel just left is one of the experts', which is then reported. */
-bool fake_moe_failed(struct weir__code_context *c);
 void fake_replace_kernel(const char *text, fake_kernel kernel);
 
 #endif

@@ -1,62 +1,19 @@
-/* Kernels: weir's own for the host, as one block each; parts of the cores. */
+/* Kernels: sources that the emulator runs, and a few that a test or the fake has in their place;
+ * parts of the cores. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "fake.h"
-#include "ops/host/math/elementwise.h"
-#include "ops/host/math/norm.h"
-#include "ops/host/math/reduce.h"
-#include "ops/host/math/rotary.h"
-#include "ops/host/move/concat.h"
-#include "ops/host/move/generate.h"
-#include "ops/host/move/index.h"
-#include "ops/host/move/nonzero.h"
-#include "ops/host/move/transpose.h"
-#include "ops/host/product/grouped.h"
 
-/* What the texts "copy" and "busy" take: those are the device's own. */
-struct strided {
-    struct weir__copy copy;
-    char *packed;
-    int64_t first, count;
-    unsigned char bytes[1024];
-};
-
+/* What the text "busy" takes. */
 struct busy {
     double ns;
     int64_t blocks;
 };
 
-/* ---- texts ---- */
-
-static void copy_strided(const struct strided *a)
-{
-    size_t elem = a->copy.elem;
-
-    for (int64_t i = 0; i < a->count; i++) {
-        int64_t rest = a->first + i, to = 0, from = 0;
-        char *dst;
-        const char *src;
-
-        for (int d = a->copy.ndim - 1; d >= 0; d--) {
-            int64_t at = rest % a->copy.shape[d];
-
-            rest /= a->copy.shape[d];
-            to += at * a->copy.dst_stride[d];
-            from += at * a->copy.src_stride[d];
-        }
-        dst = a->packed && a->copy.direction == WEIR__COPY_TO_HOST
-                  ? a->packed + i * (int64_t)elem
-                  : a->copy.dst + to * (int64_t)elem;
-        src = !a->copy.src ? (const char *)a->bytes + i * (int64_t)elem
-              : a->packed && a->copy.direction == WEIR__COPY_FROM_HOST
-                  ? a->packed + i * (int64_t)elem
-                  : a->copy.src + from * (int64_t)elem;
-        memcpy(dst, src, elem);
-    }
-}
+/* ---- kernels that are functions ---- */
 
 static void be_busy(const struct busy *a)
 {
@@ -79,44 +36,6 @@ static void say_where(int *out, const struct fake_cores *cores, unsigned blocks)
                 break;
             }
     }
-}
-
-static weir_kernel_fn host_kernel(const char *text)
-{
-    weir_kernel_fn part;
-
-#define TEXT(name, kernel)   \
-    if (!strcmp(text, name)) \
-    return WEIR__ISA_PICK(kernel)
-    TEXT("ew", weir__ew_kernel);
-    TEXT("transpose", weir__transpose_kernel);
-    TEXT("concat", weir__concat_kernel);
-    TEXT("gen", weir__gen_kernel);
-    TEXT("take", weir__take_kernel);
-    TEXT("gather", weir__gather_kernel);
-    TEXT("scatter", weir__scatter_kernel);
-    TEXT("nonzero", weir__nonzero_kernel);
-    TEXT("softmax", weir__softmax_kernel);
-    TEXT("row_norm", weir__norm_kernel);
-    TEXT("gating", weir__gating_kernel);
-    TEXT("reduce", weir__reduce_kernel);
-    TEXT("rotary", weir__rotary_kernel);
-    TEXT("grouped", weir__grouped_kernel);
-    TEXT("grouped_tiles", weir__grouped_kernel);
-#undef TEXT
-    if (!strcmp(text, "chain"))
-        return fake_chain;
-    if (!strcmp(text, "chain_norm"))
-        return fake_chain_norm;
-    if ((part = fake_part(text)))
-        return part;
-    if (!strcmp(text, "sort"))
-        return fake_sort;
-    if (!strcmp(text, "gemm"))
-        return fake_gemm;
-    if (!strncmp(text, "conv", 4))
-        return fake_conv;
-    return strncmp(text, "attention", 9) ? NULL : fake_attention;
 }
 
 #define WEIR__REPORT_FN static inline
@@ -142,36 +61,6 @@ static uint64_t weir__report_replace(uint64_t *p, uint64_t old, uint64_t value)
 void fake_report(struct weir__code_context *c, int64_t index, int64_t limit, int64_t at)
 {
     weir__code_report(c, index, limit, at);
-}
-
-static void report_index(struct weir__code_context *c)
-{
-    const char *text = strstr(weir_last_error(), "index "),
-               *end = strstr(weir_last_error(), "end ");
-    long long index, position, first, limit;
-
-    if (fake_moe_failed(c))
-        return;
-    if (end && sscanf(end, "end %lld of group %lld is out of range: %lld..%lld", &index, &position,
-                      &first, &limit) == 4) {
-        fake_report(c, index, limit + 1, first);
-        return;
-    }
-    if (!text || sscanf(text, "index %lld at position %lld is out of range: the dim has %lld",
-                        &index, &position, &limit) != 3)
-        fake_misuse("a kernel fails: %s", weir_last_error());
-    fake_report(c, index, limit, 0);
-}
-
-static void run_on_host(weir_kernel_fn kernel, const void *args, struct weir__code_context *context)
-{
-    static _Alignas(64) unsigned char local[WEIR_LOCAL_BYTES]; /* one thread runs kernels */
-    weir_block block = {.count = 1, .phase = context->phase, .local = local};
-    bool at_once = kernel == fake_sort || kernel == fake_conv || kernel == fake_attention;
-
-    /* Some do in the first phase what texts do in several. */
-    if (!(at_once && context->phase) && kernel(args, &block))
-        report_index(context);
 }
 
 /* ---- replaced kernels ---- */
@@ -205,25 +94,42 @@ static fake_kernel find_replaced(const char *text)
     return found;
 }
 
+bool fake_is_function(const char *text)
+{
+    return find_replaced(text) || !strcmp(text, "fault") || !strcmp(text, "busy") ||
+           !strcmp(text, "where");
+}
+
+static void emulate(const struct fake_op *op)
+{
+    struct emu_launch launch = {
+        .module = op->u.kernel.module,
+        .grid = op->u.kernel.blocks,
+        .threads = op->u.kernel.threads,
+        .shared = op->u.kernel.shared,
+        .params = (void **)(uintptr_t)op->u.kernel.params,
+    };
+
+    launch.ranges = fake_ranges(&launch.nranges, op->u.kernel.given);
+    emu_run(&launch);
+}
+
 int fake_run_kernel(const struct fake_op *op)
 {
     const char *text = op->u.kernel.text;
-    struct weir__code_context context = op->u.kernel.context;
+    void *args = op->u.kernel.params[0];
     fake_kernel own = find_replaced(text);
-    weir_kernel_fn kernel;
 
     if (own)
-        return own(op->u.kernel.args, &context);
+        return own(args, op->u.kernel.params[1]);
     if (!strcmp(text, "fault"))
         return FAKE_ILLEGAL_ADDRESS;
-    if (!strcmp(text, "copy"))
-        copy_strided((const void *)op->u.kernel.args);
-    else if (!strcmp(text, "busy"))
-        be_busy((const void *)op->u.kernel.args);
+    if (!strcmp(text, "busy"))
+        be_busy(args);
     else if (!strcmp(text, "where"))
-        say_where(*(int **)(void *)op->u.kernel.args, &op->u.kernel.cores, op->u.kernel.blocks);
-    else if ((kernel = host_kernel(text)))
-        run_on_host(kernel, op->u.kernel.args, &context);
+        say_where(*(int **)args, &op->u.kernel.cores, op->u.kernel.blocks);
+    else if (op->u.kernel.module)
+        emulate(op);
     else
         fake_misuse("there is no kernel '%s'", text);
     return 0;
@@ -231,16 +137,21 @@ int fake_run_kernel(const struct fake_op *op)
 
 /* ---- modules and launches ---- */
 
+/* An image is "fake w NAME PATH": the path is the emulator's, empty for a function. */
 int cuModuleLoadData(weir__cu_module *module, const void *image)
 {
     struct fake_module *m;
+    char path[512] = "";
 
     FAKE_CALL_IN_CONTEXT();
     if (strncmp(image, "fake ", 5) || strlen(image) < 8)
         return 200; /* an invalid image */
     m = fake_new(FAKE_MODULE, sizeof *m);
     m->waits = ((const char *)image)[5] == 'w';
-    snprintf(m->text, sizeof m->text, "%s", (const char *)image + 7);
+    m->shared = 48 << 10; /* without asking for more */
+    sscanf((const char *)image + 7, "%63s %511s", m->text, path);
+    if (*path && !(m->module = emu_load(path)))
+        fake_misuse("module %s cannot be loaded", path);
     *module = m;
     return 0;
 }
@@ -267,9 +178,14 @@ int cuModuleGetFunction(weir__cu_function *function, weir__cu_module module, con
 
 int cuFuncSetAttribute(weir__cu_function function, int attribute, int value)
 {
+    struct fake_module *m;
+
     FAKE_CALL_IN_CONTEXT();
-    fake_check(function, FAKE_MODULE);
-    return attribute == CU_FUNCTION_DYNAMIC_SHARED && value <= 227 << 10 ? 0 : FAKE_INVALID;
+    m = fake_check(function, FAKE_MODULE);
+    if (attribute != CU_FUNCTION_DYNAMIC_SHARED || value > EMU_SHARED_MAX)
+        return FAKE_INVALID;
+    m->shared = (unsigned)value;
+    return 0;
 }
 
 /* What the GPU asks of a tensor that it fetches tiles of, where a row of a tile is 128 bytes. */
@@ -278,10 +194,12 @@ int cuTensorMapEncodeTiled(struct weir__cu_tile_map *map, int type, unsigned ran
                            const uint32_t *element_strides, int interleave, int swizzle,
                            int promotion, int fill)
 {
+    struct emu_tile_map made = {0};
+
     FAKE_CALL();
-    if ((uintptr_t)map % 64 || type != CU_TILES_F16 || rank < 3 || rank > 5 ||
-        (uintptr_t)address % 16 || interleave || swizzle != CU_TILES_SWIZZLE_128 || promotion < 0 ||
-        promotion > 3 || fill || box[0] * 2 > 128)
+    if ((uintptr_t)map % 64 || type != CU_TILES_F16 || rank != 3 || (uintptr_t)address % 16 ||
+        interleave || swizzle != CU_TILES_SWIZZLE_128 || promotion < 0 || promotion > 3 || fill ||
+        box[0] * 2 > 128)
         return FAKE_INVALID;
     for (unsigned i = 0; i < rank; i++)
         if (!sizes[i] || sizes[i] > (uint64_t)1 << 32 || !box[i] || box[i] > 256 ||
@@ -289,34 +207,61 @@ int cuTensorMapEncodeTiled(struct weir__cu_tile_map *map, int type, unsigned ran
             (i && (!strides[i - 1] || strides[i - 1] % 16 || strides[i - 1] >> 40)))
             return FAKE_INVALID;
     memset(map, 0, sizeof *map);
-    map->words[0] = (uint64_t)(uintptr_t)address;
+    made.data = address;
+    for (unsigned i = 0; i < 3; i++) {
+        made.sizes[i] = sizes[i];
+        made.box[i] = box[i];
+        if (i)
+            made.strides[i - 1] = strides[i - 1];
+    }
+    _Static_assert(sizeof made <= sizeof *map, "a map has room for it");
+    memcpy(map, &made, sizeof made);
     return 0;
 }
 
-static int launch(const struct fake_module *m, const unsigned *grid, const unsigned *block,
-                  bool early, weir__cu_stream stream, void **params)
+/* The parameters as they are now, one behind the other. A function takes what every entry may. */
+static void copy_params(const struct fake_module *m, void **params, struct fake_op *op)
 {
+    size_t sizes[3] = {WEIR_ARGS_MAX, sizeof(struct weir__code_context), 0}, all = 0;
+
+    for (int i = 0; i < 3; i++) {
+        if (m->module)
+            sizes[i] = emu_param_size(m->module, i);
+        all += (sizes[i] + 127) / 128 * 128;
+    }
+    if (!(op->u.kernel.params[0] = aligned_alloc(128, all)))
+        abort();
+    for (int i = 0; i < 3 && sizes[i]; i++) {
+        if (i)
+            op->u.kernel.params[i] =
+                (char *)op->u.kernel.params[i - 1] + (sizes[i - 1] + 127) / 128 * 128;
+        memcpy(op->u.kernel.params[i], params[i], sizes[i]);
+    }
+}
+
+static int launch(const struct fake_module *m, const struct weir__cu_launch *how, bool early,
+                  void **params)
+{
+    const unsigned *grid = how->grid, *block = how->block;
     struct fake_op op = {.kind = FAKE_OP_KERNEL};
-    size_t size;
     int code;
 
     if (!grid[0] || grid[1] != 1 || grid[2] != 1 || !block[0] || block[0] > 1024 || block[1] != 1 ||
-        block[2] != 1)
+        block[2] != 1 || how->shared > m->shared)
         return FAKE_INVALID;
     if (early && !m->waits)
         fake_misuse("kernel '%s' is started early and does not wait", m->text);
-    size = strcmp(m->text, "copy") ? WEIR_ARGS_MAX : sizeof(struct strided);
-    if (!(op.u.kernel.args = aligned_alloc(16, (size + 15) / 16 * 16)))
-        abort();
-    memcpy(op.u.kernel.args, params[0], size);
-    if (strcmp(m->text, "copy"))
-        memcpy(&op.u.kernel.context, params[1], sizeof op.u.kernel.context);
+    copy_params(m, params, &op);
     memcpy(op.u.kernel.text, m->text, sizeof op.u.kernel.text);
+    op.u.kernel.module = m->module;
     op.u.kernel.blocks = grid[0];
+    op.u.kernel.threads = block[0];
+    op.u.kernel.shared = how->shared;
     op.u.kernel.early = early;
     pthread_mutex_lock(&fake_lock);
-    op.u.kernel.cores = fake_stream(stream)->cores;
-    code = fake_queue(fake_stream(stream), &op);
+    op.u.kernel.given = fake_blocks_given();
+    op.u.kernel.cores = fake_stream(how->stream)->cores;
+    code = fake_queue(fake_stream(how->stream), &op);
     pthread_mutex_unlock(&fake_lock);
     return code;
 }
@@ -325,13 +270,15 @@ int cuLaunchKernel(weir__cu_function function, unsigned grid_x, unsigned grid_y,
                    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                    weir__cu_stream stream, void **params, void **extra)
 {
-    const unsigned grid[] = {grid_x, grid_y, grid_z}, block[] = {block_x, block_y, block_z};
+    const struct weir__cu_launch how = {.grid = {grid_x, grid_y, grid_z},
+                                        .block = {block_x, block_y, block_z},
+                                        .shared = shared,
+                                        .stream = stream};
 
-    (void)shared;
     FAKE_CALL_IN_CONTEXT();
     if (extra)
         return FAKE_INVALID;
-    return launch(fake_check(function, FAKE_MODULE), grid, block, false, stream, params);
+    return launch(fake_check(function, FAKE_MODULE), &how, false, params);
 }
 
 int cuLaunchKernelEx(const struct weir__cu_launch *how, weir__cu_function function, void **params,
@@ -348,8 +295,7 @@ int cuLaunchKernelEx(const struct weir__cu_launch *how, weir__cu_function functi
             return FAKE_INVALID;
         early = a->value.on;
     }
-    return launch(fake_check(function, FAKE_MODULE), how->grid, how->block, early, how->stream,
-                  params);
+    return launch(fake_check(function, FAKE_MODULE), how, early, params);
 }
 
 /* ---- parts of the cores ---- */

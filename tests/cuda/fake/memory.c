@@ -71,6 +71,55 @@ void fake_check_reach(weir__cu_address address)
                     (unsigned long long)address);
 }
 
+static int by_address(const void *a, const void *b)
+{
+    const struct emu_range *x = a, *y = b;
+
+    return x->first < y->first ? -1 : x->first > y->first;
+}
+
+bool fake_is_device_memory(uintptr_t address)
+{
+    const struct range *r;
+    bool is;
+
+    pthread_mutex_lock(&fake_lock);
+    r = find_range(address);
+    is = r && r->type == CU_MEMORY_DEVICE;
+    pthread_mutex_unlock(&fake_lock);
+    return is;
+}
+
+/* What the pool has been given is the blocks that it gave out of it; neighbours become one. */
+const struct emu_range *fake_ranges(int *n, uint64_t at)
+{
+    static struct emu_range *all;
+    int count = 0, kept = 0;
+
+    pthread_mutex_lock(&fake_lock);
+    for (const struct range *r = ranges; r; r = r->next)
+        count++;
+    if (!(all = realloc(all, (size_t)(count + fake_blocks(NULL, at) + 1) * sizeof *all)))
+        abort();
+    count = fake_blocks(all, at);
+    for (const struct range *r = ranges; r; r = r->next)
+        if (!fake_has_blocks(r->first, r->size, at))
+            all[count++] = (struct emu_range){r->first, r->size};
+    pthread_mutex_unlock(&fake_lock);
+    if (count)
+        qsort(all, (size_t)count, sizeof *all, by_address);
+    for (int i = 0; i < count; i++) {
+        struct emu_range *before = kept ? &all[kept - 1] : NULL;
+
+        if (!before || before->first + before->size < all[i].first)
+            all[kept++] = all[i];
+        else if (all[i].first + all[i].size > before->first + before->size)
+            before->size = all[i].first + all[i].size - before->first;
+    }
+    *n = kept;
+    return all;
+}
+
 static void forget(const void *address)
 {
     pthread_mutex_lock(&fake_lock);

@@ -57,15 +57,12 @@ constexpr bool by_pairs()
 
 static __device__ inline uint32_t apply_to_pair(uint32_t x, uint32_t y)
 {
-    uint32_t out;
-
     if constexpr (V0 == WEIR__BINARY_ADD)
-        asm("add.rn.f16x2 %0, %1, %2;" : "=r"(out) : "r"(x), "r"(y));
+        return add_f16x2(x, y);
     else if constexpr (V0 == WEIR__BINARY_SUB)
-        asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(out) : "r"(x), "r"(y));
+        return sub_f16x2(x, y);
     else
-        asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(out) : "r"(x), "r"(y));
-    return out;
+        return mul_f16x2(x, y);
 }
 
 /* Elements i .. i + n - 1. */

@@ -34,15 +34,6 @@ static __device__ inline float below()
     return -__int_as_float(0x7f800000);
 }
 
-/* 2^x */
-static __device__ inline float power(float x)
-{
-    float y;
-
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
 /* Scores are kept without the scale as long as nothing is added to them: it then costs nothing
  * to apply it in the exponent. */
 enum { ADDS = V1 != 255 && V1 != WEIR_BOOL };
@@ -72,7 +63,7 @@ static __device__ inline float visible(const weir__attention &a, const Row &row,
 /* What brings the row's sums so far to a maximum of `top`, and that maximum times the scale. */
 static __device__ inline float raise(Row &row, float top, float scale, float *bias)
 {
-    float used = top == below() ? 0 : top, factor = power((row.top - used) * scale);
+    float used = top == below() ? 0 : top, factor = exp2_fast((row.top - used) * scale);
 
     *bias = used * scale;
     row.top = top;

@@ -149,7 +149,7 @@ static __device__ inline void take_tile(const weir__attention &a, const uint32_t
     for (int j = 0; j < 2; j++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            s[j][i] = power(s[j][i] * within - bias[i / 2]);
+            s[j][i] = exp2_fast(s[j][i] * within - bias[i / 2]);
             rows[i / 2].total += s[j][i];
         }
 #pragma unroll
@@ -192,7 +192,7 @@ static __device__ inline void leave(Share *share, const Row *rows, const Sums &s
 /* What a part that saw the maximum `top` counts for where the maximum of all is `best`. */
 static __device__ inline float worth(float top, float best, float scale)
 {
-    return power((top - (best == below() ? 0 : best)) * scale);
+    return exp2_fast((top - (best == below() ? 0 : best)) * scale);
 }
 
 /* One element of the block's rows: to the output, or as a part's to scratch memory. */

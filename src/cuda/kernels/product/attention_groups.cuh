@@ -202,8 +202,7 @@ template <int left> static __device__ inline void end_scores(Scores &s, const Me
 static __device__ inline void end_sums(Sums &sums, float made, const Memory &m, int t)
 {
     if (V4 > 1)
-        asm volatile("st.shared.f32 [%0], %1;" ::"r"(m.made + (uint32_t)threadIdx.x * 4), "f"(made)
-                     : "memory");
+        store_shared(m.made + (uint32_t)threadIdx.x * 4, made);
     products_wait<0>();
     products_hold<COLUMNS / 8>(sums);
     leave(m.values_empty + t % STAGES * 8);
@@ -212,12 +211,12 @@ static __device__ inline void end_sums(Sums &sums, float made, const Memory &m, 
 /* The groups take turns at handing in products, so that one makes weights while others' run. */
 static __device__ inline void await_turn()
 {
-    asm volatile("bar.sync %0, 256;" ::"r"(1 + (int)threadIdx.x / 128) : "memory");
+    group_sync<256>(1 + (int)threadIdx.x / 128);
 }
 
 static __device__ inline void pass_turn()
 {
-    asm volatile("bar.arrive %0, 256;" ::"r"(1 + ((int)threadIdx.x / 128 + 1) % V5) : "memory");
+    group_arrive<256>(1 + ((int)threadIdx.x / 128 + 1) % V5);
 }
 
 /* Rows of a unit against all tiles of its keys, which are numbered from `n` on. */
@@ -300,10 +299,10 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32 + 128, 1)
     /* Registers go to those that compute; they are handed over by groups, so that the one warp that
      * fetches has three beside it that do nothing. */
     if (threadIdx.x < WARPS * 32) {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(V5 == 3 ? 160 : 240));
+        take_registers<V5 == 3 ? 160 : 240>();
         compute(a, m);
     } else {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(V5 == 3 ? 32 : 24));
+        leave_registers<V5 == 3 ? 32 : 24>();
         if (threadIdx.x == WARPS * 32)
             fetch_all(a, maps, m);
     }

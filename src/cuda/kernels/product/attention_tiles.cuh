@@ -213,7 +213,7 @@ static __device__ inline void soften(const weir__attention &a, Scores &s, Row *r
     for (int j = 0; j < KEYS / 8; j++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            s[j][i] = power(s[j][i] * within - bias[i / 2]);
+            s[j][i] = exp2_fast(s[j][i] * within - bias[i / 2]);
             rows[i / 2].total += s[j][i];
         }
 }

@@ -135,9 +135,7 @@ static __device__ inline Tile find_tile(const Args &args, int64_t i)
 /* An element from global to shared memory while the thread goes on; zero unless `there`. */
 static __device__ inline void copy_element(real *to, const real *from, bool there)
 {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(to)),
-                 "l"(from), "n"(sizeof(real)), "r"(there ? (int)sizeof(real) : 0)
-                 : "memory");
+    copy_bytes<sizeof(real)>(shared_address(to), from, there);
 }
 
 /* Whether the place under a row's tap is inside of the image. */
