@@ -26,6 +26,8 @@ void run_case(const char *name, void (*fn)(weir_device *dev));
 weir_device *open_another(void);
 /* How often to do what is done `n` times on a device that is neither slow nor sanitized. */
 unsigned repeats(weir_device *dev, unsigned n);
+/* The fake GPU, which compiles a kernel source for every type and layout. */
+bool is_fake(weir_device *dev);
 
 /* Skips the case unless the device has all of these WEIR_FEATURE_*. */
 void need(weir_device *dev, unsigned features);

@@ -40,7 +40,7 @@ static const struct {
     {NULL, NULL, NULL},
 };
 
-static bool is_fake(weir_device *dev)
+bool is_fake(weir_device *dev)
 {
     weir_device_props props;
 
@@ -55,6 +55,19 @@ unsigned repeats(weir_device *dev, unsigned n)
     return n / TEST_SLOWDOWN / (is_fake(dev) ? 10 : 1);
 }
 
+/* Sanitizers do not see into kernels, which the emulator checks by itself. */
+static void skip_on_fake(const char *name)
+{
+    static const char *const values[] = {"values.", "layouts.", "exact.", "large.",
+                                         "tiles.",  "grouped.", "random."};
+
+    if (!strncmp(name, "bits.", 5) && !getenv("WEIR_FAKE_NVRTC"))
+        SKIP("the fake GPU runs one kernel at a time");
+    for (size_t i = 0; i < countof(values) && TEST_SLOWDOWN > 1; i++)
+        if (!strncmp(name, values[i], strlen(values[i])))
+            SKIP("the build without sanitizers runs the fake GPU's kernels");
+}
+
 void run_case(const char *name, void (*fn)(weir_device *dev))
 {
     weir_device *dev;
@@ -64,8 +77,8 @@ void run_case(const char *name, void (*fn)(weir_device *dev))
         if (!strncmp(weir_device_name(dev), skips[i].driver, strlen(skips[i].driver)) &&
             strstr(name, skips[i].part))
             SKIP("%s: %s", skips[i].driver, skips[i].reason);
-    if (is_fake(dev) && !getenv("WEIR_FAKE_NVRTC") && !strncmp(name, "bits.", 5))
-        SKIP("the fake GPU runs one kernel at a time, and checks what its threads share");
+    if (is_fake(dev))
+        skip_on_fake(name);
     fn(dev);
     test_note("%s", "");
     CHECK_OK(weir_device_close(dev));

@@ -9,6 +9,7 @@ template <> struct Word<1> { typedef uint8_t type; };
 template <> struct Word<2> { typedef uint16_t type; };
 template <> struct Word<4> { typedef uint32_t type; };
 template <> struct Word<8> { typedef uint64_t type; };
+template <> struct Word<16> { typedef uint4 type; };
 
 static __device__ inline int64_t thread_index()
 {

@@ -109,17 +109,60 @@ static void transpose_shape(const void *args, unsigned phase, unsigned cores,
 
 const struct weir__code weir__gpu_transpose = {.text = "transpose", .shape = transpose_shape};
 
+/* Whether a move of n elements of the last dim is one everywhere: in memory that begins at `data`
+ * with these strides, NULL for packed ones. `reach` becomes the farthest place. */
+static bool moves_by(const struct weir__concat *c, const void *data, int64_t along,
+                     const int64_t *stride, int64_t n, int64_t *reach)
+{
+    uintptr_t bytes = (uintptr_t)n * weir__elem_size(c->dtype);
+    int64_t end = 0, packed = 1;
+
+    for (int d = c->ndim - 1; d >= 0; d--) {
+        int64_t size = d == c->dim ? along : c->shape[d], step = stride ? stride[d] : packed;
+
+        if (d == c->ndim - 1 ? size % n || (n > 1 && size > 1 && step != 1) : size > 1 && step % n)
+            return false;
+        if (step < 0)
+            end = INT64_MAX / 2; /* places are counted from the first: more than 32 bits */
+        else
+            end += (size - 1) * step;
+        packed *= size;
+    }
+    *reach = weir__max(*reach, end);
+    return (uintptr_t)data % bytes == 0;
+}
+
+/* The same of the output and all pieces. */
+static bool concat_moves_by(const struct weir__concat *c, int64_t n, int64_t *reach)
+{
+    const int64_t *piece = c->pieces;
+
+    if (!moves_by(c, c->out, c->shape[c->dim], c->stride, n, reach))
+        return false;
+    for (int i = 0; i < c->npieces; i++, piece += c->strided ? 2 + c->ndim : 2)
+        if (piece[1] && !moves_by(c, (const void *)(uintptr_t)piece[0], piece[1],
+                                  c->strided ? piece + 2 : NULL, n, reach))
+            return false;
+    return true;
+}
+
 static void concat_shape(const void *args, unsigned phase, unsigned cores,
                          struct weir__code_launch *l)
 {
     const struct weir__concat *c = args;
-    int64_t n = 1;
+    int64_t elem = (int64_t)weir__elem_size(c->dtype), at_once = 16 / elem, all = 1, reach = 0;
 
     (void)phase;
     for (int d = 0; d < c->ndim; d++)
-        n *= c->shape[d];
-    l->variant[0] = (uint8_t)weir__elem_size(c->dtype);
-    weir__gpu_spread_threads(n, cores, l);
+        all *= c->shape[d];
+    while (at_once > 1 && !concat_moves_by(c, at_once, &reach))
+        at_once /= 2;
+    reach = 0;
+    (void)concat_moves_by(c, at_once, &reach);
+    l->variant[0] = (uint8_t)elem;
+    l->variant[1] = (uint8_t)at_once;
+    l->variant[2] = weir__max(reach, all) < INT32_MAX;
+    weir__gpu_spread_threads(all / at_once, cores, l);
 }
 
 const struct weir__code weir__gpu_concat = {.text = "concat", .shape = concat_shape};

@@ -57,6 +57,41 @@ static void gather_shape(const void *args, unsigned phase, unsigned cores,
 
 const struct weir__code weir__gpu_gather = {.text = "gather", .fails = true, .shape = gather_shape};
 
+/* Whether all of a row goes to one place. */
+static bool scatters_rows(const struct weir__scatter *a)
+{
+    for (int d = 0; d < a->inner.ndim; d++)
+        if (a->inner.stride[1][d] && a->inner.shape[d] > 1)
+            return false;
+    return a->inner.count >= 32 && a->n <= UINT32_MAX;
+}
+
+/* Elements of a row that can be moved at once. */
+static int64_t scatter_at_once(const struct weir__scatter *a)
+{
+    int64_t n = 16 / (int64_t)weir__elem_size(a->dtype);
+    const struct weir__steps *inner = &a->inner;
+
+    if (inner->ndim == 1 && inner->stride[0][0] == 1 && inner->stride[2][0] == 1 &&
+        inner->count % n == 0 && a->x_row % n == 0 && a->source_row % n == 0 &&
+        steps_by(&a->outer, 0, n) && steps_by(&a->outer, 2, n) &&
+        !(((uintptr_t)a->x | (uintptr_t)a->source) & 15))
+        return n;
+    return 1;
+}
+
+static void scatter_rows_shape(const struct weir__scatter *a, unsigned cores,
+                               struct weir__code_launch *l)
+{
+    int64_t at_once = scatter_at_once(a), chunks;
+
+    l->variant[2] = 3;
+    l->variant[3] = (uint8_t)at_once;
+    l->threads = WEIR__GPU_THREADS;
+    chunks = weir__div_up(a->inner.count, WEIR__GPU_THREADS * at_once);
+    weir__gpu_spread(a->outer.count * weir__min(a->n, a->limit) * chunks, cores, 16, l);
+}
+
 static void scatter_shape(const void *args, unsigned phase, unsigned cores,
                           struct weir__code_launch *l)
 {
@@ -68,6 +103,10 @@ static void scatter_shape(const void *args, unsigned phase, unsigned cores,
     (void)phase;
     l->variant[0] = (uint8_t)a->dtype;
     l->variant[1] = (uint8_t)a->index_type;
+    if (scatters_rows(a)) {
+        scatter_rows_shape(a, cores, l);
+        return;
+    }
     l->variant[2] = (uint8_t)mode;
     weir__gpu_spread_threads(a->n ? across * (mode == 2   ? a->n
                                               : mode == 1 ? a->limit

@@ -122,6 +122,8 @@ static void check_types(weir_device *dev, weir_dtype first, weir_dtype last)
             for (unsigned salt = 0; salt < 1 + repeats(dev, 3); salt++) {
                 struct rng rng = rng_make("layouts", (uint64_t)type * 1000 + which * 10 + salt);
 
+                if (is_fake(dev) && ((size_t)type + which) % 3)
+                    continue;
                 test_note("%s, case %zu, salt %u", weir_dtype_name((weir_dtype)type), which, salt);
                 check_case(dev, (weir_dtype)type, which, &rng);
             }

@@ -152,6 +152,13 @@ static void describe(const struct call *c, weir_dtype dtype, uint64_t salt)
               (long long)c->whole[1], (long long)c->whole[2], c->real[0], c->real[1], c->flag[0]);
 }
 
+/* On the fake GPU an elementwise operator has a third of its types, each operator another one. */
+static bool is_left_out(weir_device *dev, const struct op_case *op, int type)
+{
+    return is_fake(dev) && (op->unary || op->binary || op->scalar) &&
+           ((size_t)type + strlen(op->name)) % 3;
+}
+
 static void check_op(weir_device *dev, const char *name)
 {
     const struct op_case *op = op_case_find(name);
@@ -161,7 +168,9 @@ static void check_op(weir_device *dev, const char *name)
         SKIP("its values are checked in the suite `random`");
     CHECK_OK(weir_stream_set_current(s));
     for (int type = 0; type < WEIR_DTYPE_COUNT; type++)
-        for (uint64_t salt = 0; salt < 1 + repeats(dev, 17) && op->types & 1u << type; salt++) {
+        for (uint64_t salt = 0;
+             salt < 1 + repeats(dev, 17) && op->types & 1u << type && !is_left_out(dev, op, type);
+             salt++) {
             static const int64_t budgets[] = {1000, 60, 8, 4000, 200, 20000};
             struct call c;
 

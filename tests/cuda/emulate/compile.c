@@ -42,7 +42,7 @@ static const char *const fixed[] = {
     "tsan-distinguish-volatile=1",
     "--param",
     "tsan-instrument-func-entry-exit=0",
-    "-I" EMU_DIR,
+    ("-I" EMU_DIR),
     "-include",
     "cuda.hh",
 };

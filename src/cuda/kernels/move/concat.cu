@@ -1,8 +1,13 @@
-/* Tensors side by side along one dim. V0: bytes of an element */
+/* Tensors side by side along one dim. V0: bytes of an element; V1: elements moved at once, of the last
+ * dim; V2: places fit 32 bits */
 #include "kernel.cuh"
 #include "ops/host/move/concat.h"
 
-typedef Word<V0>::type word;
+typedef Word<V0 * V1>::type word;
+
+template <bool fits> struct Index { typedef int64_t type; };
+template <> struct Index<true> { typedef uint32_t type; };
+typedef Index<V2 != 0>::type Place;
 
 /* The struct with as many pieces as arguments can hold. */
 struct Args {
@@ -10,34 +15,50 @@ struct Args {
     int64_t pieces[(WEIR_ARGS_MAX - sizeof(weir__concat)) / 8];
 };
 
+/* Sizes and strides in moves: the last dim has fewer, the others' strides are shorter. */
+static __device__ inline Place size_of(const weir__concat &c, int d, int64_t size)
+{
+    return (Place)(d == c.ndim - 1 ? size / V1 : size);
+}
+
+static __device__ inline Place stride_of(const weir__concat &c, int d, int64_t stride)
+{
+    return (Place)(d == c.ndim - 1 ? stride : stride / V1);
+}
+
 extern "C" __global__ void concat(const __grid_constant__ Args a)
 {
     await_earlier();
     const weir__concat &c = a.c;
-    int64_t n = 1;
+    Place n = 1;
 
     for (int d = 0; d < c.ndim; d++)
-        n *= c.shape[d];
-    for (int64_t i = thread_index(); i < n; i += thread_count()) {
-        int64_t at[WEIR_MAX_DIMS], rest = i, out = 0, in = 0, along = 0, step = 1;
+        n *= size_of(c, d, c.shape[d]);
+    for (Place i = (Place)thread_index(); i < n; i += (Place)thread_count()) {
+        Place at[WEIR_MAX_DIMS], rest = i, out = 0, in = 0, along = 0, step = 1;
         const int64_t *piece = a.pieces;
 
-        for (int d = WEIR_MAX_DIMS - 1; d >= 0; d--) {
-            int64_t size = d < c.ndim ? c.shape[d] : 1;
-
-            at[d] = rest % size;
-            rest /= size;
-            out += d < c.ndim ? at[d] * c.stride[d] : 0;
-            along = d == c.dim ? at[d] : along;
-        }
-        while (along >= piece[1]) {
-            along -= piece[1];
-            piece += c.strided ? 2 + c.ndim : 2;
-        }
+#pragma unroll
         for (int d = WEIR_MAX_DIMS - 1; d >= 0; d--)
             if (d < c.ndim) {
-                in += (d == c.dim ? along : at[d]) * (c.strided ? piece[2 + d] : step);
-                step *= d == c.dim ? piece[1] : c.shape[d];
+                Place size = size_of(c, d, c.shape[d]), next = rest / size;
+
+                at[d] = rest - next * size;
+                rest = next;
+                out += at[d] * stride_of(c, d, c.stride[d]);
+                along = d == c.dim ? at[d] : along;
+            }
+        while (along >= size_of(c, c.dim, piece[1])) {
+            along -= size_of(c, c.dim, piece[1]);
+            piece += c.strided ? 2 + c.ndim : 2;
+        }
+#pragma unroll
+        for (int d = WEIR_MAX_DIMS - 1; d >= 0; d--)
+            if (d < c.ndim) {
+                Place own = d == c.dim ? along : at[d];
+
+                in += own * (c.strided ? stride_of(c, d, piece[2 + d]) : step);
+                step *= size_of(c, d, d == c.dim ? piece[1] : c.shape[d]);
             }
         ((word *)c.out)[out] = ((const word *)piece[0])[in];
     }

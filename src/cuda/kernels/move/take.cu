@@ -2,9 +2,7 @@
  * V2: elements moved at once */
 #include "index.cuh"
 
-template <int bytes> struct Chunk { typedef typename Word<bytes>::type type; };
-template <> struct Chunk<16> { typedef uint4 type; };
-typedef Chunk<V0 * V2>::type word;
+typedef Word<V0 * V2>::type word;
 
 extern "C" __global__ void take(const __grid_constant__ weir__take t, weir__code_context c)
 {
