@@ -287,7 +287,7 @@ CONFORMANCE(chains, in_plans_give_the_bits_of_the_operators_one_by_one)
     struct rng rng = rng_make("chains", 0);
     weir_stream *s = weir_stream_default(dev);
 
-    for (unsigned trial = 0; trial < 4 + repeats(dev, 20); trial++) {
+    for (unsigned trial = 0; trial < 2 + repeats(dev, 22); trial++) {
         struct chain c = random_chain(&rng);
         weir_tensor *bases[BASES], *want[OUTPUTS], *got[OUTPUTS] = {0};
         weir_plan *plan;
