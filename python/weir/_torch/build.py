@@ -11,8 +11,8 @@ from .._create import from_dlpack
 from .._log import logger
 from ..errors import Error
 from . import collectives  # noqa: F401  fills the table
-from . import backward, effects, fallback, library, lowering, lowering_more, origins, pairs, places
-from . import shaping, updates, values
+from . import backward, effects, fallback, grouped, library, lowering, lowering_more, origins, pairs
+from . import places, shaping, updates, values
 from .open_sizes import Built, Input, OpenSizes, Output
 from .places import Unsupported
 from .symbols import NotElastic, Size
@@ -162,7 +162,8 @@ class Builder(OpenSizes):
             try:
                 own = {"own": True} if node in self.in_place else {}
                 out = lowering.out_dtype(node.meta.get("val"))
-                made = lower(*args, out=out, **own, **kwargs)
+                once = grouped.once(node, args, self.env)
+                made = lower(*once, out=out, **own, **kwargs)
                 if own:
                     self.placed.add(node)
                     lowering_more.forget()  # what was made of the old elements

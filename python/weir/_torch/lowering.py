@@ -82,6 +82,22 @@ _binary("minimum", _C.minimum)
 _binary("pow", _C.pow)
 
 
+@lowers(aten.pow.Tensor_Scalar)
+def _power(x, exponent, out):
+    """Squares and cubes are products and roots are roots, as PyTorch computes them: the root of
+    minus infinity is no number, its power of a half would be infinite."""
+    if type(exponent) not in (int, float) or out is None or not out.is_floating_point:
+        return _arithmetic(_C.pow)(x, exponent, out)
+    if exponent in (0.5, -0.5):
+        x = _cast(_wide_enough(x, out), out)
+        return _C.sqrt(x) if exponent > 0 else _C.rsqrt(x)
+    if exponent in (2, 3) and out in (_C.float32, _C.float64):
+        x = _cast(_wide_enough(x, out), out)
+        square = _C.mul(x, x)
+        return square if exponent == 2 else _C.mul(square, x)
+    return _arithmetic(_C.pow)(x, exponent, out)
+
+
 @lowers(aten.div.Tensor, aten.div.Scalar)
 def _div(a, b, out):
     _need(out is not None and out.is_floating_point)

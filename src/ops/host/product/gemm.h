@@ -2,9 +2,10 @@
  *
  * f16 and bf16 are computed in f32, bf16 by instructions that add pairs of products where the
  * processor has them (gemm_bf16.c). Every element of C is the sum over k = 0, 1,
- * ... in this order, fused where the instruction set has it, with the bias added
- * last: cutting C among any number of calls gives the same bits. `dot` chooses
- * another order that depends on nothing but k either.
+ * ... in this order, fused where the instruction set has it, in stretches of 128 whose
+ * sums are added one by one, with the bias added last: cutting C among any number of
+ * calls gives the same bits. `dot` chooses another order that depends on nothing but k
+ * either.
  */
 #ifndef WEIR_OPS_HOST_GEMM_H
 #define WEIR_OPS_HOST_GEMM_H

@@ -59,9 +59,10 @@ ALWAYS_INLINE void dot_tile(int few, int many, int64_t kn, const struct lines *x
     }
 #pragma GCC unroll 4
     for (int f = 0; f < few; f++)
-#pragma GCC unroll 4
-        for (int q = 0; q < many; q++)
-            sums[f][q] = lanes_sum(acc[f * many + q]);
+        if (many == DOT_MANY)
+            lanes_sums(&acc[f * DOT_MANY], sums[f]);
+        else
+            sums[f][0] = lanes_sum(acc[f]);
 }
 
 ALWAYS_INLINE void dot_few(int64_t few, int many, int64_t kn, const struct lines *x, int64_t f0,

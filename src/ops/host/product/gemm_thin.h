@@ -14,6 +14,9 @@
 #define THIN_COLS 4096  /* whose sums stay in the first-level cache */
 #define THIN_SHORT 4096 /* bytes */
 
+_Static_assert(2 * THIN_ROWS * THIN_COLS * sizeof(real) <= WEIR_LOCAL_BYTES,
+               "sums of two stretches");
+
 /* sums[rows][THIN_COLS] += A[..][k .. k+depth) B[k .. k+depth)[j0 .. j0+cols). */
 ALWAYS_INLINE void thin_step(int rows, int depth, const struct weir__gemm *g, int64_t k, int64_t j0,
                              int64_t cols, real *sums, weir_dtype dtype)
@@ -59,10 +62,20 @@ ALWAYS_INLINE void thin_rows(int rows, int depth, const struct weir__gemm *g, in
 {
     int64_t k = 0;
 
-    for (; k + depth <= g->k; k += depth)
-        thin_step(rows, depth, g, k, j0, cols, sums, dtype);
-    for (; k < g->k; k++)
-        thin_step(rows, 1, g, k, j0, cols, sums, dtype);
+    do {
+        const int64_t stop = weir__min(k + STRETCH, g->k);
+        const bool first = k == 0;
+        real *to = first ? sums : sums + rows * THIN_COLS;
+
+        memset(to, 0, (size_t)rows * THIN_COLS * sizeof *to);
+        for (; k + depth <= stop; k += depth)
+            thin_step(rows, depth, g, k, j0, cols, to, dtype);
+        for (; k < stop; k++)
+            thin_step(rows, 1, g, k, j0, cols, to, dtype);
+        for (int i = 0; i < rows && !first; i++)
+            for (int64_t j = 0; j < cols; j++)
+                sums[i * THIN_COLS + j] += to[i * THIN_COLS + j];
+    } while (k < g->k);
 }
 
 ALWAYS_INLINE void thin_typed(const struct weir__gemm *g, real *sums, weir_dtype dtype)
@@ -72,7 +85,6 @@ ALWAYS_INLINE void thin_typed(const struct weir__gemm *g, real *sums, weir_dtype
     for (int64_t j0 = 0; j0 < g->n; j0 += THIN_COLS) {
         const int64_t cols = weir__min(THIN_COLS, g->n - j0);
 
-        memset(sums, 0, THIN_ROWS * THIN_COLS * sizeof *sums);
         switch (g->m) {
         case 1:
             thin_rows(1, 8, g, j0, cols, sums, dtype);

@@ -68,7 +68,35 @@ ALWAYS_INLINE vec vec_set(real x)
     return x - (vec){0};
 }
 
-/* In a fixed order: halves added onto halves. */
+/* The sums of four vectors, each in a fixed order: halves added onto halves. */
+#if WEIR__ISA_LEVEL >= WEIR__ISA_V3 && !WEIR__REAL_F64
+ALWAYS_INLINE __m128 lanes_quarter(vec v)
+{
+#if WEIR__ISA_LEVEL == WEIR__ISA_V4
+    __m256 half = _mm256_add_ps(_mm512_castps512_ps256(v),
+                                _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1)));
+#else
+    __m256 half = v;
+#endif
+    return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+}
+
+ALWAYS_INLINE void lanes_sums(const vec v[4], real sums[4])
+{
+    __m128 a = lanes_quarter(v[0]), b = lanes_quarter(v[1]);
+    __m128 c = lanes_quarter(v[2]), d = lanes_quarter(v[3]);
+
+    _MM_TRANSPOSE4_PS(a, b, c, d);
+    _mm_storeu_ps(sums, _mm_add_ps(_mm_add_ps(a, c), _mm_add_ps(b, d)));
+}
+
+ALWAYS_INLINE real lanes_sum(vec v)
+{
+    __m128 q = lanes_quarter(v), h = _mm_add_ps(q, _mm_movehl_ps(q, q));
+
+    return _mm_cvtss_f32(_mm_add_ss(h, _mm_shuffle_ps(h, h, 1)));
+}
+#else
 ALWAYS_INLINE real lanes_sum(vec v)
 {
     for (int half = LANES / 2; half; half /= 2)
@@ -77,6 +105,17 @@ ALWAYS_INLINE real lanes_sum(vec v)
     return v[0];
 }
 
+ALWAYS_INLINE void lanes_sums(const vec v[4], real sums[4])
+{
+    for (int i = 0; i < 4; i++)
+        sums[i] = lanes_sum(v[i]);
+}
+#endif
+
+/* So many products are added up one after the other; the sums of such stretches are added then:
+ * the error of a sum grows with the length of its chain. */
+enum { STRETCH = 128 };
+
 /* A tile of `rows` x `nv` vectors of C, row stride ldc, set to or increased by the
  * product of a panel of A and `kn` rows of B. Row k of B is at b + k * ldb, or at
  * b + at[k] where `at` is given. `rows`, `nv` and whether there is an `at` are
@@ -84,45 +123,50 @@ ALWAYS_INLINE real lanes_sum(vec v)
 ALWAYS_INLINE void tile(int rows, int nv, int64_t kn, const real *a, const real *b, int64_t ldb,
                         const int32_t *at, real *c, int64_t ldc, bool add)
 {
-    vec acc[NV * MR];
+    int64_t k = 0;
 
-#pragma GCC unroll 12
-    for (int i = 0; i < rows; i++) {
-#pragma GCC unroll 12
-        for (int v = 0; v < nv; v++) {
-            const vec *from = (const vec *)(c + i * ldc + v * LANES);
+    do { /* once at least: without any k, C is 0 */
+        const int64_t stop = kn - k < STRETCH ? kn : k + STRETCH;
+        vec acc[NV * MR];
 
-            acc[i * nv + v] = add ? *from : vec_set(0);
-        }
-    }
-    for (int64_t k = 0; k < kn; k++, a += MR) {
-        const real *from = at ? b + at[k] : b;
-        vec row[NV];
+#pragma GCC unroll 24
+        for (int i = 0; i < rows * nv; i++)
+            acc[i] = vec_set(0);
+        for (; k < stop; k++, a += MR) {
+            const real *from = at ? b + at[k] : b;
+            vec row[NV];
 
 #if WEIR__ISA_LEVEL == WEIR__ISA_V4 /* a panel of B is in the second-level cache */
 #pragma GCC unroll 12
-        for (int v = 0; v < nv; v++)
-            __builtin_prefetch(from + AHEAD_ROWS * ldb + v * LANES);
+            for (int v = 0; v < nv; v++)
+                __builtin_prefetch(from + AHEAD_ROWS * ldb + v * LANES);
 #endif
 #pragma GCC unroll 12
-        for (int v = 0; v < nv; v++)
-            row[v] = *(const vec *)(from + v * LANES);
+            for (int v = 0; v < nv; v++)
+                row[v] = *(const vec *)(from + v * LANES);
 #pragma GCC unroll 12
-        for (int i = 0; i < rows; i++) {
-            vec x = vec_set(a[i]);
+            for (int i = 0; i < rows; i++) {
+                vec x = vec_set(a[i]);
 
 #pragma GCC unroll 12
-            for (int v = 0; v < nv; v++)
-                acc[i * nv + v] = fused(x, row[v], acc[i * nv + v]);
+                for (int v = 0; v < nv; v++)
+                    acc[i * nv + v] = fused(x, row[v], acc[i * nv + v]);
+            }
+            b += ldb;
         }
-        b += ldb;
-    }
 #pragma GCC unroll 12
-    for (int i = 0; i < rows; i++) {
+        for (int i = 0; i < rows; i++) {
 #pragma GCC unroll 12
-        for (int v = 0; v < nv; v++)
-            *(vec *)(c + i * ldc + v * LANES) = acc[i * nv + v];
-    }
+            for (int v = 0; v < nv; v++) {
+                vec *to = (vec *)(c + i * ldc + v * LANES);
+
+                if (add)
+                    acc[i * nv + v] += *to;
+                *to = acc[i * nv + v];
+            }
+        }
+        add = true;
+    } while (k < kn);
 }
 
 /* How much of C panel_tile touches for so many valid rows and columns. */
