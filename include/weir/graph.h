@@ -247,6 +247,11 @@ typedef struct weir_plan_stats {
 } weir_plan_stats;
 WEIR_API void weir_plan_get_stats(const weir_plan *plan, weir_plan_stats *out, size_t size);
 
+/* Whether a run writes to the memory of that input, counted from 0: operators that work in place
+ * do. Whoever passes a copy has to copy it back.
+ * threads  any. */
+WEIR_API bool weir_plan_writes_input(const weir_plan *plan, size_t input);
+
 /* Streams as columns, syncs, bytes and cores, for people. Free with free(). */
 WEIR_API char *weir_plan_list(const weir_plan *plan);
 

@@ -136,7 +136,7 @@ static PyObject *plan_bind(PyObject *self, PyObject *args)
         PyErr_SetString(PyExc_RuntimeError, "the plan is bound already");
         return NULL;
     }
-    if (!(p->ways = plan_ways_parse(args)))
+    if (!(p->ways = plan_ways_parse(p->plan, args)))
         return NULL;
     Py_RETURN_NONE;
 }

@@ -16,6 +16,7 @@ struct binding {
     int ndim;
     int64_t shape[WEIR_MAX_DIMS];
     size_t bytes;
+    bool written;        /* an input that runs write to */
     int moves;           /* how often the address was another one, up to OFTEN */
     weir_tensor *staged; /* NULL before it is needed */
     void *to;            /* while a call runs: where to copy it, or NULL */
@@ -23,7 +24,7 @@ struct binding {
 
 /* A plan has its kernels prepared for the addresses of the last call, and preparing them anew
  * takes longer than a small run. So small memory that is elsewhere at every call is copied to or
- * from a place that stays. */
+ * from a place that stays, unless it is an argument that the run writes to. */
 enum { SMALL = 1024, OFTEN = 2 };
 
 struct plan_ways {
@@ -149,7 +150,7 @@ void plan_ways_free(struct plan_ways *p, bool alive)
     free(p);
 }
 
-struct plan_ways *plan_ways_parse(PyObject *args)
+struct plan_ways *plan_ways_parse(const weir_plan *plan, PyObject *args)
 {
     PyObject *specs[2], *arguments, *makers, *results;
     struct plan_ways *p;
@@ -162,8 +163,11 @@ struct plan_ways *plan_ways_parse(PyObject *args)
     }
     if (parse_bindings(p, specs) && parse_arguments(p, arguments) &&
         (p->makers = PySequence_Tuple(makers)) && (p->results = PySequence_Tuple(results)) &&
-        check_makers(p) && check_results(p))
+        check_makers(p) && check_results(p)) {
+        for (Py_ssize_t i = 0; i < p->nin; i++)
+            p->bindings[i].written = weir_plan_writes_input(plan, (size_t)i);
         return p;
+    }
     plan_ways_free(p, true);
     return NULL;
 }
@@ -204,7 +208,7 @@ static bool rebind(struct plan_ways *p, weir_stream *s, struct binding *b, void 
 
 static bool is_worth_staging(const struct binding *b)
 {
-    return b->moves == OFTEN && b->bytes && b->bytes <= SMALL;
+    return b->moves == OFTEN && b->bytes && b->bytes <= SMALL && !b->written;
 }
 
 /* A copy stands for the memory at the address; that of an output is filled after the run. */

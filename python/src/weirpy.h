@@ -192,7 +192,7 @@ bool add_plan_type(PyObject *module);
 /* ---- plan_ways.c ---- */
 struct plan_ways;
 /* From bind's arguments; NULL with an exception. */
-struct plan_ways *plan_ways_parse(PyObject *args);
+struct plan_ways *plan_ways_parse(const weir_plan *plan, PyObject *args);
 /* Runs and waits. */
 PyObject *plan_ways_call(struct plan_ways *ways, weir_plan *plan, weir_stream *stream,
                          PyObject *args);

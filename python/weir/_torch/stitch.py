@@ -113,9 +113,14 @@ class Stitcher(build.Builder):
             if places.origin(node) in arguments:  # which may be written to first
                 value = value.clone()
             writes.append((target, value))
+            self._note_write(argument)
         for target, value in writes:
             target.copy_(value)
+
+    def _note_write(self, argument):
+        """The open plan writes to it."""
         self.segment.writes = True
+        self.segment.built.written += (self.segment.reads.index(self.env[argument]),)
 
     def _is_needed(self, node):
         """Whether somebody still to come uses the node's value itself."""
@@ -270,7 +275,7 @@ class Stitcher(build.Builder):
         if own:
             self.placed.add(node)
             lowering_more.forget()  # what was made of the old elements
-            self.segment.writes = True
+            self._note_write(node.args[0])
             made = args[0]  # the argument itself
         self.coverage.native[str(node.target)] += 1
         self.segment.nodes.append(node)

@@ -47,3 +47,10 @@ weir_status weir__plan_check_overlap(const weir_plan *plan, char *const *bound)
     }
     return WEIR_OK;
 }
+
+bool weir_plan_writes_input(const weir_plan *plan, size_t input)
+{
+    const weir_graph *g = plan ? plan->graph : NULL;
+
+    return g && input < (size_t)g->ninputs && g->values[g->inputs[input]].last_writer >= 0;
+}

@@ -413,3 +413,35 @@ TEST(plan_edges, what_a_run_writes_shares_memory_with_nothing_else)
     weir_plan_destroy(plan);
     CHECK_OK(weir_device_close(dev));
 }
+
+TEST(plan_edges, a_plan_says_which_inputs_it_writes_to)
+{
+    weir_tensor *x, *y, *z, *part, *sum;
+    weir_device *dev;
+    weir_graph *g;
+    weir_plan *plan;
+
+    n = 8;
+    CHECK_OK(weir_device_open("cpu", &dev));
+    CHECK_OK(weir_graph_create(dev, &g));
+    CHECK_OK(weir_graph_input(g, "x", WEIR_F32, 1, &n, &x));
+    CHECK_OK(weir_graph_input(g, "y", WEIR_F32, 1, &n, &y));
+    CHECK_OK(weir_graph_input(g, "z", WEIR_F32, 1, &n, &z));
+    CHECK_OK(weir_graph_begin(g));
+    CHECK_OK(weir_add(x, y, &sum));
+    CHECK_OK(weir_copy_into(sum, y));
+    CHECK_OK(weir_tensor_slice(z, 0, 2, 4, 1, &part));
+    CHECK_OK(weir_fill(part, 3));
+    CHECK_OK(weir_graph_end(g));
+    CHECK_OK(weir_graph_output(g, "sum", sum));
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    CHECK(!weir_plan_writes_input(plan, 0));
+    CHECK(weir_plan_writes_input(plan, 1));
+    CHECK(weir_plan_writes_input(plan, 2)); /* to a part of it */
+    CHECK(!weir_plan_writes_input(plan, 3));
+    weir_plan_destroy(plan);
+    weir_graph_destroy(g);
+    for (int i = 0; i < 5; i++)
+        weir_tensor_release((weir_tensor *[]){x, y, z, part, sum}[i]);
+    CHECK_OK(weir_device_close(dev));
+}

@@ -55,6 +55,44 @@ def test_a_cache_is_written_where_it_is(device):
     assert "Scatter" in listing and "Copy_" not in listing, listing
 
 
+def _same_elsewhere(function, make, calls=6):
+    """The same with other tensors at each call, all of which stay."""
+    run, backend = _compiled(function)
+    kept = [(make(i), make(i)) for i in range(calls)]
+    with torch.no_grad():
+        for ours, theirs in kept:
+            got, want = run(*ours), function(*theirs)
+            for x, y in zip([*got, *ours], [*want, *theirs], strict=True):
+                assert torch.equal(x, y)
+    return backend
+
+
+@pytest.mark.parametrize("size", [4, 4000])
+def test_arguments_are_written_to_wherever_they_are(device, size):
+    def step(cache, at, key, count):
+        cache.index_copy_(1, at, key)
+        count.add_(1)
+        return (cache * count,)
+
+    def make(i):
+        cache, key = torch.full((2, 8, size), float(i)), torch.full((2, 1, size), i + 0.5)
+        return cache, torch.tensor([i]), key, torch.tensor([i])
+
+    _same_elsewhere(step, make)
+
+
+def test_parts_of_graphs_write_to_arguments_wherever_they_are(host):  # noqa: F811
+    def step(cache, key):
+        seen = torch.cumprod(cache, 0)
+        cache.copy_(key)
+        return seen, torch.cumprod(key, 0)
+
+    def make(i):
+        return torch.full((3, 1, 2), float(i)).permute(2, 1, 0), torch.full((2, 1, 3), i + 0.5)
+
+    _same_elsewhere(step, make)
+
+
 def test_old_elements_that_are_read_later_are_kept(device):
     def step(cache, at, key):
         old = cache.view(-1)[:6] * 1
