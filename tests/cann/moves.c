@@ -102,10 +102,13 @@ TEST(moves, a_type_that_weir_lacks_is_moved_and_never_converted)
         CHECK_ACL(aclrtMemcpy(got, n, out, n, ACL_MEMCPY_DEVICE_TO_HOST));
         CHECK(memcmp(got, values, n) == 0);
 
-        CHECK_EQ(aclnnInplaceCopyGetWorkspaceSize(z, x, &bytes, &e), ACLNN_ERR_PARAM_INVALID);
-        CHECK_EQ(aclnnInplaceCopyGetWorkspaceSize(x, z, &bytes, &e), ACLNN_ERR_PARAM_INVALID);
-        CHECK(strstr(aclGetRecentErrMsg(), "does not convert") != NULL);
-        CHECK_EQ(aclnnNegGetWorkspaceSize(x, y, &bytes, &e), ACLNN_ERR_PARAM_INVALID);
+        if (lacking[i] != ACL_COMPLEX64) { /* which is computed with by its parts */
+            CHECK_EQ(aclnnInplaceCopyGetWorkspaceSize(z, x, &bytes, &e), ACLNN_ERR_PARAM_INVALID);
+            CHECK_EQ(aclnnInplaceCopyGetWorkspaceSize(x, z, &bytes, &e), ACLNN_ERR_PARAM_INVALID);
+            CHECK(strstr(aclGetRecentErrMsg(), "does not convert") != NULL);
+            CHECK_EQ(aclnnNegGetWorkspaceSize(x, y, &bytes, &e), ACLNN_ERR_PARAM_INVALID);
+        }
+        CHECK_EQ(aclnnTanhGetWorkspaceSize(x, y, &bytes, &e), ACLNN_ERR_PARAM_INVALID);
         aclDestroyTensor(x);
         aclDestroyTensor(y);
         aclDestroyTensor(z);
