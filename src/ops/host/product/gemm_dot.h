@@ -23,6 +23,32 @@ struct lines {
     int64_t count, step;
 };
 
+/* Adds `n` elements from k on, LANES or fewer; `ahead`: what comes later is asked for. */
+ALWAYS_INLINE void dot_step(int few, int many, int64_t k, int64_t n, bool ahead,
+                            const struct lines *x, int64_t f0, const struct lines *y, int64_t m,
+                            weir_dtype dtype, vec *acc)
+{
+    vec line[DOT_MANY];
+
+#pragma GCC unroll 4
+    for (int q = 0; q < many; q++) {
+        const int64_t at = (m + q) * y->step + k;
+
+        if (ahead)
+            __builtin_prefetch(y->data + at * (int64_t)weir_dtype_size(dtype) + DOT_AHEAD);
+        line[q] = n == LANES ? load_vec(y->data, at, dtype) : load_part(y->data, at, n, dtype);
+    }
+#pragma GCC unroll 4
+    for (int f = 0; f < few; f++) {
+        const int64_t at = (f0 + f) * x->step + k;
+        vec v = n == LANES ? load_vec(x->data, at, dtype) : load_part(x->data, at, n, dtype);
+
+#pragma GCC unroll 4
+        for (int q = 0; q < many; q++)
+            acc[f * many + q] = fused(v, line[q], acc[f * many + q]);
+    }
+}
+
 /* sums[f][q] of lines f0 + f of x and m + q of y; `few` and `many` are constants
  * where it is called. */
 ALWAYS_INLINE void dot_tile(int few, int many, int64_t kn, const struct lines *x, int64_t f0,
@@ -30,33 +56,20 @@ ALWAYS_INLINE void dot_tile(int few, int many, int64_t kn, const struct lines *x
                             real sums[][DOT_MANY])
 {
     vec acc[DOT_FEW * DOT_MANY];
+    int64_t k = 0;
 
 #pragma GCC unroll 16
     for (int i = 0; i < few * many; i++)
         acc[i] = vec_set(0);
-    for (int64_t k = 0; k < kn; k += LANES) {
-        const bool whole = k + LANES <= kn;
-        vec line[DOT_MANY];
-
-#pragma GCC unroll 4
-        for (int q = 0; q < many; q++) {
-            const int64_t at = (m + q) * y->step + k;
-
-            __builtin_prefetch(y->data + at * (int64_t)weir_dtype_size(dtype) + DOT_AHEAD);
-            line[q] = weir__likely(whole) ? load_vec(y->data, at, dtype)
-                                          : load_part(y->data, at, kn - k, dtype);
+    if (weir_dtype_size(dtype) * 2 == sizeof(real)) /* two steps to a cache line */
+        for (; k + 2 * LANES <= kn; k += 2 * LANES) {
+            dot_step(few, many, k, LANES, true, x, f0, y, m, dtype, acc);
+            dot_step(few, many, k + LANES, LANES, false, x, f0, y, m, dtype, acc);
         }
-#pragma GCC unroll 4
-        for (int f = 0; f < few; f++) {
-            const int64_t at = (f0 + f) * x->step + k;
-            vec v = weir__likely(whole) ? load_vec(x->data, at, dtype)
-                                        : load_part(x->data, at, kn - k, dtype);
-
-#pragma GCC unroll 4
-            for (int q = 0; q < many; q++)
-                acc[f * many + q] = fused(v, line[q], acc[f * many + q]);
-        }
-    }
+    for (; k + LANES <= kn; k += LANES)
+        dot_step(few, many, k, LANES, true, x, f0, y, m, dtype, acc);
+    if (k < kn)
+        dot_step(few, many, k, kn - k, false, x, f0, y, m, dtype, acc);
 #pragma GCC unroll 4
     for (int f = 0; f < few; f++)
         if (many == DOT_MANY)
