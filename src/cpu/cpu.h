@@ -25,7 +25,8 @@ struct weir__worker {
     bool attentive;      /* counted in cpu->attentive */
     bool at_work;        /* what it ran lately was work: short commands do not make it attentive */
     bool helper;         /* a host thread's (help.c), which picks nothing by itself */
-    uint64_t lent_until; /* then that one goes on with its own affairs; 0: not known yet */
+    uint32_t part_ns;    /* of that one: the longest part of a collective that it runs */
+    uint64_t lent_until; /* then it goes on with its own affairs; 0: not known yet */
     struct weir__soft_stream *parked_for; /* of a helper: whom its last stream waits for */
     uint64_t random;                      /* for jitter */
     uint64_t ticks; /* when its last command ended, if a trace is recorded and it

@@ -13,7 +13,8 @@
 
 enum {
     HELP_NS = 50000,        /* about what waking a worker takes */
-    PART_NS = 8000,         /* the same for a worker that is awake, there and back */
+    PART_NS = 8000,         /* the same for one that is awake; of a thread that may not wait */
+    LONG_PART_NS = 100000,  /* waking one, and it the thread: of one that waits */
     COMMANDS_PER_LOOK = 16, /* at the clock, which takes longer than a short command */
 };
 
@@ -41,8 +42,9 @@ static void run_lent(struct weir__worker *w)
         weir__worker_run(w, s, WEIR__WANTS_CORE);
 }
 
-static void begin_help(struct weir__worker *w)
+static void begin_help(struct weir__worker *w, uint32_t part_ns)
 {
+    w->part_ns = part_ns;
     w->lent_until = 0;
     w->commands = 0;
     w->long_ops = 0;
@@ -60,7 +62,7 @@ void weir__cpu_help(weir_device *dev)
 {
     struct weir__cpu *cpu = (struct weir__cpu *)dev;
 
-    begin_help(&cpu->helper);
+    begin_help(&cpu->helper, PART_NS);
     run_lent(&cpu->helper);
     end_help(cpu);
 }
@@ -103,7 +105,7 @@ void weir__cpu_help_with(struct weir__soft_stream *s)
 
     if (!may_be_next(&cpu->soft, s) || !borrow(cpu))
         return;
-    begin_help(w);
+    begin_help(w, LONG_PART_NS);
     while (s && take_if_next(&cpu->soft, s)) {
         weir__soft_append(&w->mine, s);
         run_lent(w);
@@ -120,14 +122,14 @@ static bool is_between_processes(const struct weir__cmd *cmd)
     return meet->channel->group->procs;
 }
 
-static bool is_for_lent(const struct weir__cmd *cmd)
+static bool is_for_lent(const struct weir__worker *w, const struct weir__cmd *cmd)
 {
     switch ((enum weir__cmd_kind)cmd->kind) {
     case WEIR__CMD_KERNEL:
         return (!cmd->meets || is_between_processes(cmd)) && !cmd->gang &&
                cmd->engine != WEIR_ENGINE_HOST &&
                (uint64_t)cmd->work_ns * cmd->blocks * cmd->phases <=
-                   (cmd->meets ? PART_NS : HELP_NS);
+                   (cmd->meets ? w->part_ns : HELP_NS);
     case WEIR__CMD_CALLBACK:
         return false;
     default:
@@ -152,7 +154,7 @@ static bool has_time(struct weir__worker *w)
 bool weir__worker_may_go_on(struct weir__worker *w, struct weir__soft_stream *s,
                             const struct weir__cmd *cmd)
 {
-    if (is_for_lent(cmd) && has_time(w))
+    if (is_for_lent(w, cmd) && has_time(w))
         return true;
     weir__soft_publish(s, &w->mine);
     weir__worker_share(w);
