@@ -334,3 +334,27 @@ TEST(trace_import, kernels_of_a_backward_pass_have_the_line_and_module_of_the_fo
     CHECK_STR_EQ(d.ops[2].source, "");
     weir_trace_free(t);
 }
+
+#define COLLECTIVE(name, ts, what, group, about)                                             \
+    SPAN(name, "kernel", "7", ts, 5,                                                         \
+         "\"grid\":[2,1,1],\"Collective name\":\"" what "\",\"Process Group Name\":\"" group \
+         "\",\"Process Group Description\":\"" about "\"")
+
+/* Kernels of one name may be collectives of several groups; kernels of any name may be some. */
+TEST(trace_import, collectives_are_told_apart_by_their_group)
+{
+    weir_trace_data d;
+    weir_trace *t = parse(
+        "[" COLLECTIVE("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+                       0, "allreduce", "0", "default_pg")
+            COLLECTIVE("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+                       10, "allreduce", "3", "tp")
+                COLLECTIVE("void one_shot<__half>(int)", 20, "allreduce", "4", "tp") "{}]");
+
+    weir_trace_get(t, &d, sizeof d);
+    CHECK_EQ(d.nops, 3);
+    CHECK_STR(d.ops[0].name, "RING_LL(ncclDevKernelArgsStorage");
+    CHECK_STR_EQ(d.ops[1].name, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL_group_3");
+    CHECK_STR_EQ(d.ops[2].name, "nccl_allreduce_group_4_one_shot");
+    weir_trace_free(t);
+}

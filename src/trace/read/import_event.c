@@ -183,6 +183,33 @@ static const char *keep_frame(struct weir__json *j, struct weir__import *im,
     return kept;
 }
 
+/* What a profile says of a collective counts more than its kernel's name, which all groups of
+ * processes and, of some libraries, all collectives have in common:
+ * "ncclDevKernel_AllReduce_group_3". Those of the group of all processes keep their names. */
+static const char *keep_name(struct weir__json *j, struct weir__import *im,
+                             const struct weir__event *e)
+{
+    const char *group = weir__event_text(e, "Process Group Name");
+    const char *about = weir__event_text(e, "Process Group Description");
+    const char *what = weir__event_text(e, "Collective name");
+    struct weir__short_name name;
+    char text[WEIR__SHORT_NAME + 1], mark[24] = "";
+    bool own =
+        group && *group && strcmp(group, "0") != 0 && !(about && !strcmp(about, "default_pg"));
+
+    if (!what || !*what || (!own && weir__trace_is_comm(e->name)))
+        return weir__import_keep(j, im, e->name);
+    name = weir__shorten_name(e->name);
+    if (own)
+        snprintf(mark, sizeof mark, "_group_%.16s", group);
+    if (weir__trace_is_comm(e->name))
+        snprintf(text, sizeof text, "%.*s%s", (int)(WEIR__SHORT_NAME - strlen(mark)), name.text,
+                 mark);
+    else
+        snprintf(text, sizeof text, "nccl_%.16s%s_%.10s", what, mark, name.text);
+    return weir__import_keep(j, im, text);
+}
+
 void weir__import_add_span(struct weir__json *j, struct weir__import *im,
                            const struct weir__event *e, int track)
 {
@@ -202,7 +229,7 @@ void weir__import_add_span(struct weir__json *j, struct weir__import *im,
         return;
     }
     s = (struct weir__import_span){
-        .name = weir__import_keep(j, im, e->name),
+        .name = keep_name(j, im, e),
         .track = track,
         .kind = kind,
         .engine = engine_of(e),
