@@ -14,16 +14,16 @@ struct weir__pb_chunk {
     char data[];
 };
 
-static char *chunk_alloc(struct weir__pb_file *f, size_t size)
+static char *chunk_alloc(struct weir__pb_chunk **list, size_t size)
 {
-    struct weir__pb_chunk *c = f->strings;
+    struct weir__pb_chunk *c = *list;
     size_t room = size > 4096 ? size : 4096;
 
     if (!c || c->size - c->used < size) {
         if (!(c = weir__malloc(sizeof *c + room)))
             return NULL;
-        *c = (struct weir__pb_chunk){.next = f->strings, .size = room};
-        f->strings = c;
+        *c = (struct weir__pb_chunk){.next = *list, .size = room};
+        *list = c;
     }
     c->used += size;
     return c->data + c->used - size;
@@ -48,22 +48,39 @@ static weir_status grow(struct weir__pb_file *f, void *array, int n, int *cap, s
     return WEIR_OK;
 }
 
+static void chunks_free(struct weir__pb_chunk **list)
+{
+    while (*list) {
+        struct weir__pb_chunk *next = (*list)->next;
+
+        weir__free(*list);
+        *list = next;
+    }
+}
+
+void weir__pb_file_share_names(struct weir__pb_file *f)
+{
+    for (int i = 0; i < f->nrefs; i++)
+        if (f->refs[i].node < 0 && f->refs[i].kind != WEIR__PB_ABSENT)
+            return;
+    for (int i = 0; i < f->nrefs; i++)
+        f->refs[i].name = f->refs[i].node >= 0 ? f->nodes[f->refs[i].node].name : "";
+    chunks_free(&f->ref_strings);
+}
+
 void weir__pb_file_fini(struct weir__pb_file *f)
 {
-    while (f->strings) {
-        struct weir__pb_chunk *next = f->strings->next;
-
-        weir__free(f->strings);
-        f->strings = next;
-    }
+    chunks_free(&f->strings);
+    chunks_free(&f->ref_strings);
     weir__free(f->nodes);
     weir__free(f->refs);
     weir__free(f->attrs);
     *f = (struct weir__pb_file){0};
 }
 
-weir_status weir__pb_file_string(struct weir__pb_file *f, const struct weir__pb_text *text,
-                                 const struct weir__pb_event *e, const char **out)
+static weir_status string_in(struct weir__pb_file *f, struct weir__pb_chunk **list,
+                             const struct weir__pb_text *text, const struct weir__pb_event *e,
+                             const char **out)
 {
     size_t size;
     weir_status st;
@@ -76,7 +93,7 @@ weir_status weir__pb_file_string(struct weir__pb_file *f, const struct weir__pb_
         return weir__pb_fail(text, WEIR_EPARSE, e->at,
                              "a string of %zu bytes is too long for a name (at most %d)",
                              e->raw_size, WEIR__PB_MAX_NAME);
-    if (!(copy = chunk_alloc(f, e->raw_size + 1)))
+    if (!(copy = chunk_alloc(list, e->raw_size + 1)))
         return weir__fail_nomem("%s: a string of a graph file", f->text.where);
     if ((st = weir__pb_unquote(text, e, copy, &size)))
         return st;
@@ -86,6 +103,12 @@ weir_status weir__pb_file_string(struct weir__pb_file *f, const struct weir__pb_
     copy[size] = 0;
     *out = copy;
     return WEIR_OK;
+}
+
+weir_status weir__pb_file_string(struct weir__pb_file *f, const struct weir__pb_text *text,
+                                 const struct weir__pb_event *e, const char **out)
+{
+    return string_in(f, &f->strings, text, e, out);
 }
 
 weir_status weir__pb_file_word(struct weir__pb_file *f, const struct weir__pb_text *text,
@@ -137,7 +160,7 @@ static weir_status add_ref(struct weir__pb_file *f, const struct weir__pb_text *
     struct weir__pb_ref ref = {.node = -1, .at = text->outer ? text->outer_at : e->at};
     weir_status st;
 
-    if ((st = weir__pb_file_string(f, text, e, &ref.name)) ||
+    if ((st = string_in(f, &f->ref_strings, text, e, &ref.name)) ||
         (st = grow(f, &f->refs, f->nrefs, &f->cap_refs, sizeof *f->refs)))
         return st;
     ref.kind = into ? WEIR__PB_INTO : !*ref.name ? WEIR__PB_ABSENT : WEIR__PB_DATA;

@@ -45,8 +45,9 @@ struct weir__pb_file {
     int nrefs, cap_refs;
     struct weir__pb_attr *attrs;
     int nattrs, cap_attrs;
-    struct weir__pb_chunk *strings;    /* what the records point to */
-    const char *words[WEIR__PB_WORDS]; /* of these, some that came before, by hash */
+    struct weir__pb_chunk *strings;     /* what the records point to, */
+    struct weir__pb_chunk *ref_strings; /* and references until it is known what they name */
+    const char *words[WEIR__PB_WORDS];  /* of these, some that came before, by hash */
 };
 
 /* Reads the whole text, which must stay. On an error nothing is held.
@@ -61,6 +62,10 @@ void weir__pb_file_fini(struct weir__pb_file *f);
 /* Fails at the node, with its name in the message. */
 #define weir__pb_fail_node(f, status, n, format, ...) \
     weir__pb_fail(&(f)->text, status, (n)->at, "node '%.80s': " format, (n)->name, __VA_ARGS__)
+
+/* References that are resolved have the names of their nodes from now on, and no own ones, if all
+ * of them are. */
+void weir__pb_file_share_names(struct weir__pb_file *f);
 
 /* The string, with a 0 at its end, for as long as the file is held.
  * returns  WEIR_EPARSE if it is no string, has a 0 inside or is too long for a name. */

@@ -79,6 +79,8 @@ weir_status weir__pb_resolve(struct weir__pb_file *f, bool lenient)
         return weir__fail_nomem("%s: the names of %d nodes", f->text.where, f->nnodes);
     if (!(st = add_names(&t, f)))
         st = resolve_refs(&t, f, lenient);
+    if (!st)
+        weir__pb_file_share_names(f);
     weir__free(t.slots);
     return st;
 }
