@@ -10,6 +10,8 @@
 #include "commands.h"
 #include "ranks.h"
 
+enum { MOST_CORES = 65535 }; /* of a die, of one kind */
+
 /* What the options say, before it is checked. */
 struct words {
     const char *spec, *ranks, *tp, *ep, *pp, *batch, *prompt, *output, *quant, *placement, *mtp;
@@ -70,15 +72,20 @@ static int read_name(const char *option, const char *value, const char *const *n
 /* "16+32": cube and vector cores. */
 static int read_cores(const char *value, struct weir__deploy *d)
 {
-    unsigned cube, vector;
-    int end = 0;
+    unsigned long cube, vector = 0;
+    char *end;
 
     if (!value)
         return -1;
-    if (sscanf(value, "%5u+%5u%n", &cube, &vector, &end) != 2 || value[end] || !cube || !vector)
+    cube = strtoul(value, &end, 10);
+    if (*end == '+')
+        vector = strtoul(end + 1, &end, 10);
+    /* strtoul takes signs and blanks, which are no part of a count. */
+    if (strspn(value, "0123456789+") != strlen(value) || strstr(value, "++") || *end || !cube ||
+        !vector || cube > MOST_CORES || vector > MOST_CORES)
         return bad_value("--attention-cores", value, "cube and vector cores such as 16+32");
-    d->cube = cube;
-    d->vector = vector;
+    d->cube = (unsigned)cube;
+    d->vector = (unsigned)vector;
     return -1;
 }
 
