@@ -190,7 +190,8 @@ def subjects(ranks, targets):
     except ImportError:
         pass
     open_mpi = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
-    if open_mpi and "Open MPI" in subprocess.run([open_mpi, "--version"], capture_output=True, text=True).stdout:
+    version = [open_mpi, "--version"]  # "Open MPI", or by its other name "OpenRTE" with an address of open-mpi.org
+    if open_mpi and "open-mpi" in subprocess.run(version, capture_output=True, text=True).stdout:
         command = [open_mpi, "--allow-run-as-root", *(["--oversubscribe"] if crowded else []), "-n"]
         found["Open MPI"] = (command, "mpi", {"BENCH_MPI": "libmpi.so.40"})
         found["weir over Open MPI"] = (command, "weir", {"WEIR_ENGINE": "mpi"})
