@@ -18,6 +18,7 @@ struct program {
     bool waits;
     struct emu_source source;
     const char *headers[128]; /* texts: the caller's, or a test's own */
+    char *mutated;            /* the text that a test changed, or NULL */
     void *real;               /* the real compiler's program, or NULL */
 };
 
@@ -143,20 +144,21 @@ void fake_mutate(const char *file, const char *old, const char *new_text)
     mutation.new_text = new_text;
 }
 
-/* The text, or where a test changes it, a copy that stays. */
-static const char *changed(const char *file, const char *text)
+/* The text, or where a test changes it, the program's copy. */
+static const char *changed(struct program *p, const char *file, const char *text)
 {
     const char *at;
-    char *copy;
 
     if (!mutation.old || strcmp(file, mutation.file) != 0)
         return text;
     if (!(at = strstr(text, mutation.old)))
         fake_misuse("%s has no '%s'", file, mutation.old);
-    if (!(copy = malloc(strlen(text) + strlen(mutation.new_text) + 1)))
+    free(p->mutated);
+    if (!(p->mutated = malloc(strlen(text) + strlen(mutation.new_text) + 1)))
         abort();
-    sprintf(copy, "%.*s%s%s", (int)(at - text), text, mutation.new_text, at + strlen(mutation.old));
-    return copy;
+    sprintf(p->mutated, "%.*s%s%s", (int)(at - text), text, mutation.new_text,
+            at + strlen(mutation.old));
+    return p->mutated;
 }
 
 int nvrtcCreateProgram(void **program, const char *text, const char *name, int nheaders,
@@ -181,9 +183,9 @@ int nvrtcCreateProgram(void **program, const char *text, const char *name, int n
     p->waits = fake_waits(text);
     for (int i = 0; i < nheaders; i++) { /* some have the entry of a text that includes them */
         p->waits &= fake_waits(headers[i]);
-        p->headers[i] = changed(names[i], headers[i]);
+        p->headers[i] = changed(p, names[i], headers[i]);
     }
-    p->source = (struct emu_source){.text = changed(file, text),
+    p->source = (struct emu_source){.text = changed(p, file, text),
                                     .name = p->name,
                                     .nheaders = nheaders,
                                     .headers = p->headers,
@@ -201,6 +203,7 @@ int nvrtcDestroyProgram(void **program)
 
     if (p->real)
         real.destroy(&p->real);
+    free(p->mutated);
     fake_forget(p);
     free(*program);
     *program = NULL;
