@@ -22,7 +22,7 @@ static weir_status check_index(const char *op, const struct weir__view *index)
 static void init_steps(struct weir__steps *s, const struct weir__view *const *views,
                        const int *first_dims, int n, int ndim)
 {
-    struct weir__view parts[3], *list[3];
+    struct weir__view parts[3], *list[] = {&parts[0], &parts[1], &parts[2]};
 
     for (int k = 0; k < n; k++) {
         parts[k].ndim = ndim;
@@ -31,7 +31,6 @@ static void init_steps(struct weir__steps *s, const struct weir__view *const *vi
             parts[k].shape[d] = views[0]->shape[first_dims[0] + d];
             parts[k].stride[d] = views[k]->stride[first_dims[k] + d];
         }
-        list[k] = &parts[k];
     }
     weir__view_collapse(list, n);
     memset(s, 0, sizeof *s);
