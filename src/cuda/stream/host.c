@@ -132,8 +132,8 @@ static weir_status queue(struct weir__cuda_stream *s, weir__cu_stream on,
     for (int i = 0; i < n && !st; i++) {
         device[i] = *operands[i].address;
         *operands[i].address = h->memory + offsets[i];
-        if (!operands[i].written)
-            st = move(s, on, h->memory + offsets[i], device[i], operands[i].bytes, true);
+        /* Results too: a function may leave elements, or what lies between them, as they are. */
+        st = move(s, on, h->memory + offsets[i], device[i], operands[i].bytes, true);
     }
     if (!st)
         st = weir__cuda_check(dev, cu->launch_host(on, call, h), name);
