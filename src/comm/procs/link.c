@@ -197,7 +197,7 @@ static void watch_peers(struct weir__world *w)
 {
     char text[60], state;
 
-    if (!weir__world_is_left(w))
+    if (!atomic_load(&w->met) || !weir__world_is_left(w))
         return;
     for (int i = 0; i < weir__min(w->ranks, WATCHED); i++) {
         int rank = w->watched = (w->watched + 1) % w->ranks;

@@ -101,7 +101,10 @@ static weir_status meet_ranks(struct weir__world *w, int64_t timeout_ns)
         memcpy(w->peers[i].kind, b.kind, sizeof b.kind);
     }
     weir__free(all);
-    return st ? st : check_kinds(w);
+    if (st)
+        return st;
+    atomic_store(&w->met, true);
+    return check_kinds(w);
 }
 
 /* The same choice on every rank: shared memory where it joins all of them. */

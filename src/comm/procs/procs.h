@@ -71,6 +71,7 @@ struct weir__world {
     struct weir__mutex lock;
     struct weir__procs_group *groups;
     struct weir__peer peers[WEIR_MAX_RANKS];
+    _Atomic bool met;           /* who the peers are is written: the link may read it */
     struct weir__split *splits; /* how many groups of the same ranks and name there were */
     int uses;                   /* groups, and whoever makes one */
     /* The link. */
