@@ -229,8 +229,10 @@ static void sort_shape(const void *args, unsigned phase, unsigned cores,
     while ((int64_t)1 << log2 < a->rows.n)
         log2++;
     l->variant[2] = (uint8_t)log2;
-    l->threads = log2 > 9 ? 512 : log2 < 6 ? 32 : 1u << (log2 - 1);
-    weir__gpu_spread(a->rows.count, cores, 4, l);
+    weir__gpu_spread(log2 > WEIR__GPU_SORT_WARP
+                         ? a->rows.count
+                         : weir__div_up(a->rows.count, WEIR__GPU_THREADS / 32),
+                     cores, 8, l);
 }
 
 const struct weir__code weir__gpu_sort = {.text = "sort", .shape = sort_shape};

@@ -455,38 +455,57 @@ static void check_order(const struct array *in, const struct array *values,
     free(seen);
 }
 
+/* Sorted up or down, or the k largest alone; a stretch of a longer row where it is sorted down. */
+static void sort_rows(weir_device *dev, weir_dtype dtype, const int64_t shape[2], int way,
+                      int64_t values_from)
+{
+    int64_t k = way == 1 ? shape[1] < 100 ? shape[1] : 100 : shape[1];
+    struct rng rng = rng_make("order", (unsigned)(shape[1] * 3 + way));
+    struct array in, values, places;
+    weir_tensor *x, *y[2];
+
+    test_note("%lld of %lld, %s", (long long)k, (long long)shape[1], weir_dtype_name(dtype));
+    array_init(&in, dtype, 2, shape);
+    for (int64_t j = 0; j < array_numel(&in); j++)
+        in.at[j] = !weir_dtype_is_float(dtype) ? (double)rng_int(&rng, 0, values_from)
+                   : rng_chance(&rng, 1)       ? (double)NAN
+                                               : round_to(dtype, rng_real(&rng, -2, 2));
+    x = upload(weir_stream_default(dev), &in, way == 2 ? LAYOUT_SLICED : LAYOUT_PLAIN, &rng);
+    if (way == 1)
+        CHECK_OK(weir_topk(x, k, 1, true, &y[0], &y[1]));
+    else
+        CHECK_OK(weir_sort(x, 1, way == 2, &y[0], &y[1]));
+    download(y[0], &values);
+    download(y[1], &places);
+    check_order(&in, &values, &places, way > 0);
+    array_free(&in);
+    array_free(&values);
+    array_free(&places);
+    weir_tensor_release(x);
+    weir_tensor_release(y[0]);
+    weir_tensor_release(y[1]);
+}
+
+static const weir_dtype sorted_types[] = {WEIR_F32, WEIR_F16, WEIR_I64, WEIR_U8, WEIR_F64};
+
 CONFORMANCE(tiles, order_of_long_rows)
 {
-    static const weir_dtype types[] = {WEIR_F32, WEIR_F16, WEIR_I64, WEIR_U8, WEIR_F64};
     static const int64_t shapes[][2] = {{3, 2049}, {2, 9000}, {1, 20480}};
 
-    for (size_t t = 0; t < countof(types); t += EVERY)
-        for (size_t i = 0; i < countof(shapes); i++) {
-            int64_t k = i == 1 ? 100 : shapes[i][1];
-            struct rng rng = rng_make("order", t);
-            struct array in, values, places;
-            weir_tensor *x, *y[2];
+    for (size_t t = 0; t < countof(sorted_types); t += EVERY)
+        for (int i = 0; i < (int)countof(shapes); i++)
+            sort_rows(dev, sorted_types[t], shapes[i], i, 200);
+}
 
-            test_note("%lld of %lld, %s", (long long)k, (long long)shapes[i][1],
-                      weir_dtype_name(types[t]));
-            array_init(&in, types[t], 2, shapes[i]);
-            for (int64_t j = 0; j < array_numel(&in); j++)
-                in.at[j] = !weir_dtype_is_float(types[t]) ? (double)rng_int(&rng, 0, 200)
-                           : rng_chance(&rng, 1)          ? (double)NAN
-                                                 : round_to(types[t], rng_real(&rng, -2, 2));
-            x = upload(weir_stream_default(dev), &in, i == 2 ? LAYOUT_SLICED : LAYOUT_PLAIN, &rng);
-            if (i == 1)
-                CHECK_OK(weir_topk(x, k, 1, true, &y[0], &y[1]));
-            else
-                CHECK_OK(weir_sort(x, 1, i == 2, &y[0], &y[1]));
-            download(y[0], &values);
-            download(y[1], &places);
-            check_order(&in, &values, &places, i > 0);
-            array_free(&in);
-            array_free(&values);
-            array_free(&places);
-            weir_tensor_release(x);
-            weir_tensor_release(y[0]);
-            weir_tensor_release(y[1]);
+/* Names of few experts, too: most of their digits are the same. */
+CONFORMANCE(tiles, order_of_rows_at_the_borders_of_warps_and_blocks)
+{
+    static const int64_t lengths[] = {1, 32, 33, 65, 128, 129, 256, 257, 1025, 2048};
+
+    for (size_t t = 0; t < countof(sorted_types); t += EVERY)
+        for (int i = 0; i < (int)countof(lengths); i++) {
+            int64_t shape[] = {lengths[i] < 130 ? 19 : 2, lengths[i]};
+
+            sort_rows(dev, sorted_types[t], shape, (i + (int)t) % 3, i % 2 ? 7 : 200);
         }
 }

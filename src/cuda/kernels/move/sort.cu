@@ -1,8 +1,9 @@
-/* Rows sorted by keys: unsigned numbers in the order of the values, NaN last, -0 as 0. Short rows
- * by a block each in shared memory; longer ones by many blocks, digit by digit in scratch memory:
- * blocks count the digits of their tiles, a block a row adds the counts up, and blocks move their
- * tiles' elements to where those of the same digit go, in order.
- * V0: type; V1: descending; V2: log2 of the places in shared memory, 0 for scratch memory */
+/* Rows sorted by keys: unsigned numbers in the order of the values, NaN last, -0 as 0. Rows of a
+ * few elements by a warp each, others that fit by a block each in shared memory; longer ones by
+ * many blocks, digit by digit in scratch memory: blocks count the digits of their tiles, a block a
+ * row adds the counts up, and blocks move their tiles' elements to where those of the same digit
+ * go, in order. V0: type; V1: descending; V2: log2 of a row's elements, rounded up, 0 for scratch
+ * memory */
 #include "device/code.h"
 
 #include "kernel.cuh"
@@ -52,41 +53,186 @@ static __device__ inline void put(const weir__sort &a, int64_t in, int64_t out, 
     a.indices[to] = place;
 }
 
-/* Exchanges across ever smaller distances; places break ties, so the order is stable. */
-static __device__ void sort_shared(const weir__sort &a, int64_t in, int64_t out)
-{
-    constexpr int size = 1 << (V2 ? V2 : 1);
-    __shared__ Key keys[size];
-    __shared__ uint32_t places[size];
+/* ---- a warp a row ---- */
 
-    for (int i = threadIdx.x; i < size; i += blockDim.x) {
-        keys[i] = i < a.rows.n ? key_of(((const Store *)a.in)[in + i * a.rows.in_step]) : ~(Key)0;
-        places[i] = i;
+/* Each element finds its place by comparing with all the others; of equals the first is less. */
+static __device__ void sort_by_warp(const weir__sort &a, int64_t in, int64_t out)
+{
+    constexpr int items = V2 > 5 ? 1 << (V2 - 5) : 1;
+    int lane = threadIdx.x % 32, n = (int)a.rows.n, rank[items] = {};
+    Key key[items];
+
+#pragma unroll
+    for (int j = 0; j < items; j++)
+        key[j] = j * 32 + lane < n
+                     ? key_of(((const Store *)a.in)[in + (j * 32 + lane) * a.rows.in_step])
+                     : 0;
+#pragma unroll
+    for (int other = 0; other < items; other++)
+        for (int from = 0; from < 32 && other * 32 + from < n; from++) {
+            Key than = __shfl_sync(~0u, key[other], from);
+
+#pragma unroll
+            for (int j = 0; j < items; j++)
+                rank[j] += than < key[j] || (than == key[j] && other * 32 + from < j * 32 + lane);
+        }
+#pragma unroll
+    for (int j = 0; j < items; j++)
+        if (j * 32 + lane < n && rank[j] < a.k)
+            put(a, in, out, rank[j], (uint32_t)(j * 32 + lane));
+}
+
+/* ---- elements of a block in the order of a digit ---- */
+
+/* The lanes of a warp that have the same digit; those of no element have 256. */
+static __device__ inline uint32_t peers_of(uint32_t digit)
+{
+    return __match_any_sync(~0u, digit);
+}
+
+/* The sum of what the threads before this one have. */
+static __device__ inline uint32_t sum_before(uint32_t own)
+{
+    __shared__ uint32_t sums[WARPS];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    uint32_t sum = own;
+
+    for (int step = 1; step < 32; step *= 2) {
+        uint32_t other = __shfl_up_sync(~0u, sum, step);
+
+        sum += lane >= step ? other : 0;
+    }
+    if (lane == 31)
+        sums[warp] = sum;
+    __syncthreads();
+    for (int w = 0; w < warp; w++)
+        sum += sums[w];
+    __syncthreads();
+    return sum - own;
+}
+
+/* A warp has a stretch of a block's elements, of which thread and number j name one. */
+template <int items> static __device__ inline int place_of(int j)
+{
+    return threadIdx.x / 32 * (items * 32) + j * 32 + threadIdx.x % 32;
+}
+
+static __device__ inline uint32_t digit_of(Key key, int shift)
+{
+    return (uint32_t)(key >> shift) & 255;
+}
+
+/* Keys and where they were, in shared memory. */
+template <int items> struct Arranged {
+    Key keys[items * THREADS];
+    uint32_t places[items * THREADS];
+    uint32_t next[WARPS][256]; /* of each warp's elements of a digit */
+};
+
+/* Writes the block's n elements to `to` in the order of a digit, those of the same digit in the
+ * order they have. Returns where the elements begin whose digit is the thread's number. */
+template <int items>
+static __device__ inline uint32_t arrange(Arranged<items> &to, const Key *key,
+                                          const uint32_t *place, int n, int shift)
+{
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    uint32_t rank[items], total = 0, first, base;
+
+    for (int w = 0; w < WARPS; w++)
+        to.next[w][threadIdx.x] = 0;
+    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < items; j++) {
+        uint32_t digit = place_of<items>(j) < n ? digit_of(key[j], shift) : 256;
+        uint32_t peers = peers_of(digit), before = peers & ((1u << lane) - 1);
+
+        rank[j] = digit < 256 ? to.next[warp][digit] + __popc(before) : 0;
+        __syncwarp();
+        if (digit < 256 && !before)
+            to.next[warp][digit] += __popc(peers);
+        __syncwarp();
     }
     __syncthreads();
-    for (int run = 2; run <= size; run *= 2)
-        for (int step = run / 2; step; step /= 2) {
-            for (int i = threadIdx.x; i < size / 2; i += blockDim.x) {
-                int low = i / step * step * 2 + i % step, high = low + step;
-                bool up = !(low & run) || run == size;
-                bool after = keys[low] > keys[high] ||
-                             (keys[low] == keys[high] && places[low] > places[high]);
+    /* A thread a digit: where each warp's elements of it begin. */
+    for (int w = 0; w < WARPS; w++)
+        total += to.next[w][threadIdx.x];
+    first = base = sum_before(total);
+    for (int w = 0; w < WARPS; w++) {
+        uint32_t count = to.next[w][threadIdx.x];
 
-                if (after == up) {
-                    Key key = keys[low];
-                    uint32_t place = places[low];
+        to.next[w][threadIdx.x] = base;
+        base += count;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < items; j++)
+        if (place_of<items>(j) < n) {
+            uint32_t at = to.next[warp][digit_of(key[j], shift)] + rank[j];
 
-                    keys[low] = keys[high];
-                    places[low] = places[high];
-                    keys[high] = key;
-                    places[high] = place;
+            to.keys[at] = key[j];
+            to.places[at] = place[j];
+        }
+    __syncthreads();
+    return first;
+}
+
+/* ---- a block a row ---- */
+
+/* The bits in which keys of the block differ. */
+template <int items> static __device__ inline Key differing_bits(const Key *key, int n)
+{
+    __shared__ Key one, bits[WARPS];
+    Key own = 0;
+
+    if (!threadIdx.x)
+        one = key[0];
+    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < items; j++)
+        own |= place_of<items>(j) < n ? key[j] ^ one : 0;
+    for (int step = 16; step; step /= 2)
+        own |= __shfl_xor_sync(~0u, own, step);
+    if (!(threadIdx.x % 32))
+        bits[threadIdx.x / 32] = own;
+    __syncthreads();
+    for (int w = 0; w < WARPS; w++)
+        own |= bits[w];
+    __syncthreads();
+    return own;
+}
+
+/* Digit by digit, less those in which all agree: names of few experts have one. */
+static __device__ void sort_by_block(const weir__sort &a, int64_t in, int64_t out)
+{
+    constexpr int items = V2 > 8 ? 1 << (V2 - 8) : 1;
+    __shared__ Arranged<items> sorted;
+    int n = (int)a.rows.n;
+    uint32_t place[items];
+    Key key[items], differing;
+
+#pragma unroll
+    for (int j = 0; j < items; j++) {
+        int i = place_of<items>(j);
+
+        place[j] = i;
+        key[j] = i < n ? key_of(((const Store *)a.in)[in + i * a.rows.in_step]) : 0;
+    }
+    differing = differing_bits<items>(key, n);
+    for (int shift = 0; shift < 8 * KEY_BYTES; shift += 8)
+        if (digit_of(differing, shift)) {
+            arrange<items>(sorted, key, place, n, shift);
+#pragma unroll
+            for (int j = 0; j < items; j++)
+                if (place_of<items>(j) < n) {
+                    key[j] = sorted.keys[place_of<items>(j)];
+                    place[j] = sorted.places[place_of<items>(j)];
                 }
-            }
             __syncthreads();
         }
-    for (int k = threadIdx.x; k < a.k; k += blockDim.x)
-        put(a, in, out, k, places[k]);
-    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < items; j++)
+        if (place_of<items>(j) < n && place_of<items>(j) < a.k)
+            put(a, in, out, place_of<items>(j), place[j]);
 }
 
 /* ---- many blocks a row ---- */
@@ -118,34 +264,7 @@ static __device__ inline Batch find_batch(const weir__sort &a, uint32_t phase)
     return b;
 }
 
-/* The lanes of a warp that have the same digit; those of no element have 256. */
-static __device__ inline uint32_t peers_of(uint32_t digit)
-{
-    return __match_any_sync(~0u, digit);
-}
-
-/* The sum of what the threads before this one have. */
-static __device__ inline uint32_t sum_before(uint32_t own)
-{
-    __shared__ uint32_t sums[WARPS];
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    uint32_t sum = own;
-
-    for (int step = 1; step < 32; step *= 2) {
-        uint32_t other = __shfl_up_sync(~0u, sum, step);
-
-        sum += lane >= step ? other : 0;
-    }
-    if (lane == 31)
-        sums[warp] = sum;
-    __syncthreads();
-    for (int w = 0; w < warp; w++)
-        sum += sums[w];
-    __syncthreads();
-    return sum - own;
-}
-
-/* A tile of a row; a warp has a stretch of it, of which thread and number j name an element. */
+/* A tile of a row. */
 struct Tile {
     const Batch &b;
     const weir__sort &a;
@@ -155,11 +274,6 @@ struct Tile {
         : b(batch), a(sort), row(i / batch.tiles), first(i % batch.tiles * TILE)
     {
         weir__rows_at(&a.rows, b.first + row, &in, &out);
-    }
-
-    __device__ inline int place(int j) const
-    {
-        return threadIdx.x / 32 * (ITEMS * 32) + j * 32 + threadIdx.x % 32;
     }
 
     /* The key of element i, which is in the row. */
@@ -173,11 +287,6 @@ struct Tile {
     {
         return b.digit ? b.places[row * a.rows.n + first + i] : (uint32_t)(first + i);
     }
-
-    __device__ inline uint32_t digit(Key key) const
-    {
-        return (uint32_t)(key >> (8 * b.digit)) & 255;
-    }
 };
 
 static __device__ void count_tile(const Tile &t, int64_t at)
@@ -187,10 +296,10 @@ static __device__ void count_tile(const Tile &t, int64_t at)
     counts[threadIdx.x] = 0;
     __syncthreads();
     for (int j = 0; j < ITEMS; j++) {
-        int i = t.place(j);
-        uint32_t digit = t.first + i < t.a.rows.n ? t.digit(t.key(i)) : 256, peers;
+        int i = place_of<ITEMS>(j);
+        uint32_t digit = t.first + i < t.a.rows.n ? digit_of(t.key(i), 8 * t.b.digit) : 256;
+        uint32_t peers = peers_of(digit);
 
-        peers = peers_of(digit);
         if (digit < 256 && !(peers & ((1u << threadIdx.x % 32) - 1)))
             atomicAdd(&counts[digit], __popc(peers));
     }
@@ -219,81 +328,54 @@ static __device__ void add_up(const Batch &b, int64_t row)
 
 static __device__ void move_tile(const Tile &t, int64_t at)
 {
-    __shared__ Key keys[TILE];
-    __shared__ uint32_t places[TILE];
-    __shared__ uint32_t next[WARPS][256]; /* of each warp's elements of a digit, within the tile */
-    __shared__ uint32_t begin[256];
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    __shared__ Arranged<ITEMS> sorted;
+    __shared__ uint32_t begin[256]; /* of a digit's elements in the row, less that in the tile */
     int n = (int)(t.a.rows.n - t.first < TILE ? t.a.rows.n - t.first : TILE);
-    uint32_t rank[ITEMS], total = 0, base;
+    uint32_t place[ITEMS], first;
     Key key[ITEMS];
 
-    for (int w = 0; w < WARPS; w++)
-        next[w][threadIdx.x] = 0;
-    __syncthreads();
 #pragma unroll
     for (int j = 0; j < ITEMS; j++) {
-        int i = t.place(j);
-        uint32_t digit, peers, before;
+        int i = place_of<ITEMS>(j);
 
         key[j] = i < n ? t.key(i) : 0;
-        digit = i < n ? t.digit(key[j]) : 256;
-        peers = peers_of(digit);
-        before = peers & ((1u << lane) - 1);
-        rank[j] = digit < 256 ? next[warp][digit] + __popc(before) : 0;
-        __syncwarp();
-        if (digit < 256 && !before)
-            next[warp][digit] += __popc(peers);
-        __syncwarp();
+        place[j] = i < n ? t.origin(i) : 0;
     }
-    __syncthreads();
-    /* A thread a digit: where each warp's elements of it begin. */
-    for (int w = 0; w < WARPS; w++)
-        total += next[w][threadIdx.x];
-    base = sum_before(total);
-    begin[threadIdx.x] = t.b.counts[at * 256 + threadIdx.x] - base;
-    for (int w = 0; w < WARPS; w++) {
-        uint32_t count = next[w][threadIdx.x];
-
-        next[w][threadIdx.x] = base;
-        base += count;
-    }
-    __syncthreads();
-#pragma unroll
-    for (int j = 0; j < ITEMS; j++) {
-        int i = t.place(j);
-
-        if (i < n) {
-            uint32_t to = next[warp][t.digit(key[j])] + rank[j];
-
-            keys[to] = key[j];
-            places[to] = t.origin(i);
-        }
-    }
+    first = arrange<ITEMS>(sorted, key, place, n, 8 * t.b.digit);
+    begin[threadIdx.x] = t.b.counts[at * 256 + threadIdx.x] - first;
     __syncthreads();
     for (int i = threadIdx.x; i < n; i += THREADS) {
-        int64_t to = (uint32_t)(begin[t.digit(keys[i])] + i);
+        int64_t to = (uint32_t)(begin[digit_of(sorted.keys[i], 8 * t.b.digit)] + i);
 
         if (t.b.digit < KEY_BYTES - 1) {
-            t.b.keys2[t.row * t.a.rows.n + to] = keys[i];
-            t.b.places2[t.row * t.a.rows.n + to] = places[i];
+            t.b.keys2[t.row * t.a.rows.n + to] = sorted.keys[i];
+            t.b.places2[t.row * t.a.rows.n + to] = sorted.places[i];
         } else if (to < t.a.k) {
-            put(t.a, t.in, t.out, to, places[i]);
+            put(t.a, t.in, t.out, to, sorted.places[i]);
         }
     }
     __syncthreads();
 }
 
-extern "C" __global__ void __launch_bounds__(V2 ? 512 : THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS)
     sort(const __grid_constant__ weir__sort a, weir__code_context c)
 {
     await_earlier();
     if constexpr (V2 != 0) {
-        for (int64_t i = blockIdx.x; i < a.rows.count; i += gridDim.x) {
-            int64_t in, out;
+        /* By the warp or by the block. */
+        constexpr int rows = V2 <= WEIR__GPU_SORT_WARP ? WARPS : 1;
 
-            weir__rows_at(&a.rows, i, &in, &out);
-            sort_shared(a, in, out);
+        for (int64_t i = blockIdx.x * (int64_t)rows; i < a.rows.count;
+             i += gridDim.x * (int64_t)rows) {
+            int64_t row = i + (rows > 1 ? threadIdx.x / 32 : 0), in, out;
+
+            if (row >= a.rows.count)
+                break;
+            weir__rows_at(&a.rows, row, &in, &out);
+            if constexpr (rows > 1)
+                sort_by_warp(a, in, out);
+            else
+                sort_by_block(a, in, out);
         }
     } else {
         Batch b = find_batch(a, c.phase);

@@ -25,6 +25,8 @@ struct weir__sort {
 /* The part of local memory that rows may take. */
 #define WEIR__SORT_LOCAL (WEIR_LOCAL_BYTES / 2)
 
+/* GPUs sort rows of up to 2^WEIR__GPU_SORT_WARP elements by a warp each. */
+#define WEIR__GPU_SORT_WARP 7
 /* GPUs sort rows longer than WEIR__GPU_SORT_SHARED by many blocks, some rows at once: in three
  * phases for each byte of a key, which are as many as an element has. A block has a tile of
  * elements. Scratch memory has two times keys (of 4 bytes at least) and places for each element,
