@@ -2,6 +2,7 @@
 #include "ops.h"
 
 #include "ops_docs.h"
+#include "ops_docs_elementwise.h"
 
 PyObject *op_call_function(const struct op *op, PyObject *const *args, Py_ssize_t nargs,
                            PyObject *kwnames)

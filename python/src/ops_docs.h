@@ -1,21 +1,8 @@
-/* Docstrings of the operators; their examples are run by the tests. */
+/* Docstrings of the operators; their examples are run by the tests. Those that work element by
+ * element are in ops_docs_elementwise.h. */
 #ifndef WEIRPY_OPS_DOCS_H
 #define WEIRPY_OPS_DOCS_H
 
-#define DOC_abs                                         \
-    "abs(x, out=None) -> Tensor\n"                      \
-    "\n"                                                \
-    "|x|, elementwise.\n"                               \
-    "\n"                                                \
-    ">>> weir.abs(weir.tensor([1.0, -2.0])).tolist()\n" \
-    "[1.0, 2.0]"
-#define DOC_add                                                                 \
-    "add(a, b, out=None) -> Tensor\n"                                           \
-    "\n"                                                                        \
-    "A + b, broadcast. A number may stand for one of the two.\n"                \
-    "\n"                                                                        \
-    ">>> weir.add(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
-    "[4.0, 6.0]"
 #define DOC_argmax                                                 \
     "argmax(x, dim=None, keepdim=False) -> Tensor\n"               \
     "\n"                                                           \
@@ -38,20 +25,6 @@
     ">>> q = weir.ones((1, 2, 4))\n"                                               \
     ">>> weir.attention(q, q, q, causal=True).shape\n"                             \
     "(1, 2, 4)\n"
-#define DOC_cast                                                           \
-    "cast(x, dtype) -> Tensor\n"                                           \
-    "\n"                                                                   \
-    "The values in another type; the tensor itself if it has that type.\n" \
-    "\n"                                                                   \
-    ">>> weir.cast(weir.tensor([1.7]), weir.int32).tolist()\n"             \
-    "[1]"
-#define DOC_clamp                                               \
-    "clamp(x, low=None, high=None) -> Tensor\n"                 \
-    "\n"                                                        \
-    "Values held between two bounds.\n"                         \
-    "\n"                                                        \
-    ">>> weir.clamp(weir.tensor([-1.0, 5.0]), 0, 2).tolist()\n" \
-    "[0.0, 2.0]"
 #define DOC_clone                      \
     "clone(x) -> Tensor\n"             \
     "\n"                               \
@@ -89,14 +62,6 @@
     "\n\n"                                                                      \
     ">>> weir.copy_(weir.zeros((2, 2)), weir.tensor([1.0, 2.0])).tolist()\n"    \
     "[[1.0, 2.0], [1.0, 2.0]]\n"
-#define DOC_div                                                                           \
-    "div(a, b, out=None) -> Tensor\n"                                                     \
-    "\n"                                                                                  \
-    "A / b; integers truncate, x / 0 is 0, broadcast. A number may stand for one of the " \
-    "two.\n"                                                                              \
-    "\n"                                                                                  \
-    ">>> weir.div(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n"           \
-    "[0.3333333432674408, 0.5]"
 #define DOC_embedding                                           \
     "embedding(table, indices) -> Tensor\n"                     \
     "\n"                                                        \
@@ -105,20 +70,6 @@
     ">>> table = weir.tensor([[1.0, 2.0], [3.0, 4.0]])\n"       \
     ">>> weir.embedding(table, weir.tensor([1, 0])).tolist()\n" \
     "[[3.0, 4.0], [1.0, 2.0]]\n"
-#define DOC_eq                                                                 \
-    "eq(a, b, out=None) -> Tensor\n"                                           \
-    "\n"                                                                       \
-    "A == b, broadcast. A number may stand for one of the two.\n"              \
-    "\n"                                                                       \
-    ">>> weir.eq(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
-    "[False, False]"
-#define DOC_exp                                   \
-    "exp(x, out=None) -> Tensor\n"                \
-    "\n"                                          \
-    "E to the x, elementwise.\n"                  \
-    "\n"                                          \
-    ">>> weir.exp(weir.tensor([0.0])).tolist()\n" \
-    "[1.0]"
 #define DOC_expand                                                    \
     "expand(x, shape) -> Tensor\n"                                    \
     "\n"                                                              \
@@ -141,20 +92,6 @@
     ">>> x = weir.tensor([[1.0, 2.0], [3.0, 4.0]])\n"           \
     ">>> weir.gather(x, 1, weir.tensor([[1], [0]])).tolist()\n" \
     "[[2.0], [3.0]]\n"
-#define DOC_ge                                                                 \
-    "ge(a, b, out=None) -> Tensor\n"                                           \
-    "\n"                                                                       \
-    "A >= b, broadcast. A number may stand for one of the two.\n"              \
-    "\n"                                                                       \
-    ">>> weir.ge(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
-    "[False, False]"
-#define DOC_gelu                                        \
-    "gelu(x, out=None) -> Tensor\n"                     \
-    "\n"                                                \
-    "X * Phi(x), by the error function, elementwise.\n" \
-    "\n"                                                \
-    ">>> weir.gelu(weir.tensor([0.0])).tolist()\n"      \
-    "[0.0]"
 #define DOC_grouped_matmul                                                                        \
     "grouped_matmul(a, b, ends, bias=None) -> Tensor\n"                                           \
     "\n"                                                                                          \
@@ -167,13 +104,6 @@
     ">>> a, b = weir.ones((3, 2)), weir.tensor([[[1.0], [1.0]], [[5.0], [5.0]]])\n"               \
     ">>> weir.grouped_matmul(a, b, weir.tensor([1, 3])).tolist()\n"                               \
     "[[2.0], [10.0], [10.0]]"
-#define DOC_gt                                                                 \
-    "gt(a, b, out=None) -> Tensor\n"                                           \
-    "\n"                                                                       \
-    "A > b, broadcast. A number may stand for one of the two.\n"               \
-    "\n"                                                                       \
-    ">>> weir.gt(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
-    "[False, False]"
 #define DOC_index_select                                                                     \
     "index_select(x, dim, index) -> Tensor\n"                                                \
     "\n"                                                                                     \
@@ -188,13 +118,6 @@
     "\n\n"                                                             \
     ">>> weir.layer_norm(weir.tensor([[1.0, 3.0]]), eps=0).tolist()\n" \
     "[[-1.0, 1.0]]\n"
-#define DOC_le                                                                 \
-    "le(a, b, out=None) -> Tensor\n"                                           \
-    "\n"                                                                       \
-    "A <= b, broadcast. A number may stand for one of the two.\n"              \
-    "\n"                                                                       \
-    ">>> weir.le(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
-    "[True, True]"
 #define DOC_linear                                                                     \
     "linear(x, weight, bias=None) -> Tensor\n"                                         \
     "\n"                                                                               \
@@ -202,20 +125,6 @@
     "\n\n"                                                                             \
     ">>> weir.linear(weir.tensor([[1.0, 2.0]]), weir.tensor([[3.0, 4.0]])).tolist()\n" \
     "[[11.0]]\n"
-#define DOC_log                                   \
-    "log(x, out=None) -> Tensor\n"                \
-    "\n"                                          \
-    "Natural logarithm, elementwise.\n"           \
-    "\n"                                          \
-    ">>> weir.log(weir.tensor([1.0])).tolist()\n" \
-    "[0.0]"
-#define DOC_lt                                                                 \
-    "lt(a, b, out=None) -> Tensor\n"                                           \
-    "\n"                                                                       \
-    "A < b, broadcast. A number may stand for one of the two.\n"               \
-    "\n"                                                                       \
-    ">>> weir.lt(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
-    "[True, True]"
 #define DOC_matmul                                                                       \
     "matmul(a, b, out=None) -> Tensor\n"                                                 \
     "\n"                                                                                 \
@@ -238,13 +147,6 @@
     "\n"                                                  \
     ">>> weir.max(weir.tensor([1.0, 2.0, 3.0])).item()\n" \
     "3.0"
-#define DOC_maximum                                                                  \
-    "maximum(a, b, out=None) -> Tensor\n"                                            \
-    "\n"                                                                             \
-    "The larger; NaN if one is, broadcast. A number may stand for one of the two.\n" \
-    "\n"                                                                             \
-    ">>> weir.maximum(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n"  \
-    "[3.0, 4.0]"
 #define DOC_mean                                           \
     "mean(x, dim=None, keepdim=False) -> Tensor\n"         \
     "\n"                                                   \
@@ -259,13 +161,6 @@
     "\n"                                                  \
     ">>> weir.min(weir.tensor([1.0, 2.0, 3.0])).item()\n" \
     "1.0"
-#define DOC_minimum                                                                   \
-    "minimum(a, b, out=None) -> Tensor\n"                                             \
-    "\n"                                                                              \
-    "The smaller; NaN if one is, broadcast. A number may stand for one of the two.\n" \
-    "\n"                                                                              \
-    ">>> weir.minimum(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n"   \
-    "[1.0, 2.0]"
 #define DOC_moe_gating                                                                \
     "moe_gating(logits, k, renormalise=True) -> (weights, experts)\n"                 \
     "\n"                                                                              \
@@ -274,27 +169,6 @@
     ">>> weights, experts = weir.moe_gating(weir.tensor([[0.0, 2.0, 1.0]]), 1)\n"     \
     ">>> weights.tolist(), experts.tolist()\n"                                        \
     "([[1.0]], [[1]])\n"
-#define DOC_mul                                                                 \
-    "mul(a, b, out=None) -> Tensor\n"                                           \
-    "\n"                                                                        \
-    "A * b, broadcast. A number may stand for one of the two.\n"                \
-    "\n"                                                                        \
-    ">>> weir.mul(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
-    "[3.0, 8.0]"
-#define DOC_ne                                                                 \
-    "ne(a, b, out=None) -> Tensor\n"                                           \
-    "\n"                                                                       \
-    "A != b, broadcast. A number may stand for one of the two.\n"              \
-    "\n"                                                                       \
-    ">>> weir.ne(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
-    "[True, True]"
-#define DOC_neg                                         \
-    "neg(x, out=None) -> Tensor\n"                      \
-    "\n"                                                \
-    "-x, elementwise.\n"                                \
-    "\n"                                                \
-    ">>> weir.neg(weir.tensor([1.0, -2.0])).tolist()\n" \
-    "[-1.0, 2.0]"
 #define DOC_nonzero                                                              \
     "nonzero(x) -> Tensor\n"                                                     \
     "\n"                                                                         \
@@ -317,43 +191,6 @@
     "\n\n"                                                      \
     ">>> weir.permute(weir.ones((2, 3, 4)), (2, 0, 1)).shape\n" \
     "(4, 2, 3)\n"
-#define DOC_pow                                                                 \
-    "pow(a, b, out=None) -> Tensor\n"                                           \
-    "\n"                                                                        \
-    "A to the b, broadcast. A number may stand for one of the two.\n"           \
-    "\n"                                                                        \
-    ">>> weir.pow(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
-    "[1.0, 16.0]"
-#define DOC_relu                                         \
-    "relu(x, out=None) -> Tensor\n"                      \
-    "\n"                                                 \
-    "Max(x, 0), elementwise.\n"                          \
-    "\n"                                                 \
-    ">>> weir.relu(weir.tensor([-1.0, 2.0])).tolist()\n" \
-    "[0.0, 2.0]"
-#define DOC_sin                                   \
-    "sin(x, out=None) -> Tensor\n"                \
-    "\n"                                          \
-    "The sine, elementwise; angles in radians.\n" \
-    "\n"                                          \
-    ">>> weir.sin(weir.tensor([0.0])).tolist()\n" \
-    "[0.0]"
-#define DOC_cos                                     \
-    "cos(x, out=None) -> Tensor\n"                  \
-    "\n"                                            \
-    "The cosine, elementwise; angles in radians.\n" \
-    "\n"                                            \
-    ">>> weir.cos(weir.tensor([0.0])).tolist()\n"   \
-    "[1.0]"
-#define DOC_slice_dim                                                                   \
-    "slice_dim(x, dim, start, stop, step=1) -> Tensor\n"                                \
-    "\n"                                                                                \
-    "A view of every step-th place of one dim from start to stop; negative ones count " \
-    "from the end, None is the end. In a graph whose sizes are open the view is made "  \
-    "again for each run's sizes by these numbers, which may be sizes of the graph.\n"   \
-    "\n"                                                                                \
-    ">>> weir.slice_dim(weir.arange(6), 0, 1, None, 2).tolist()\n"                      \
-    "[1, 3, 5]\n"
 #define DOC_reshape                                                                       \
     "reshape(x, shape) -> Tensor\n"                                                       \
     "\n"                                                                                  \
@@ -377,21 +214,6 @@
     ">>> x, one, zero = weir.ones((3, 1, 4)), weir.ones((3, 2)), weir.zeros((3, 2))\n" \
     ">>> weir.rotary(x, one, zero).tolist() == x.tolist()\n"                           \
     "True\n"
-#define DOC_rsqrt                                   \
-    "rsqrt(x, out=None) -> Tensor\n"                \
-    "\n"                                            \
-    "1/sqrt(x), elementwise.\n"                     \
-    "\n"                                            \
-    ">>> weir.rsqrt(weir.tensor([4.0])).tolist()\n" \
-    "[0.5]"
-#define DOC_scatter_add_                                                           \
-    "scatter_add_(x, dim, index, source) -> Tensor\n"                              \
-    "\n"                                                                           \
-    "x[index[i][j]][j] += source[i][j] for dim 0, in place, in a fixed order."     \
-    "\n\n"                                                                         \
-    ">>> x = weir.zeros((3,))\n"                                                   \
-    ">>> weir.scatter_add_(x, 0, weir.tensor([2, 2]), weir.ones((2,))).tolist()\n" \
-    "[0.0, 0.0, 2.0]\n"
 #define DOC_scatter_                                                                   \
     "scatter_(x, dim, index, source) -> Tensor\n"                                      \
     "\n"                                                                               \
@@ -400,20 +222,23 @@
     ">>> x = weir.zeros((3,))\n"                                                       \
     ">>> weir.scatter_(x, 0, weir.tensor([2, 0]), weir.ones((2,))).tolist()\n"         \
     "[1.0, 0.0, 1.0]\n"
-#define DOC_sigmoid                                   \
-    "sigmoid(x, out=None) -> Tensor\n"                \
-    "\n"                                              \
-    "1/(1+exp(-x)), elementwise.\n"                   \
-    "\n"                                              \
-    ">>> weir.sigmoid(weir.tensor([0.0])).tolist()\n" \
-    "[0.5]"
-#define DOC_silu                                   \
-    "silu(x, out=None) -> Tensor\n"                \
-    "\n"                                           \
-    "X * sigmoid(x), elementwise.\n"               \
-    "\n"                                           \
-    ">>> weir.silu(weir.tensor([0.0])).tolist()\n" \
-    "[0.0]"
+#define DOC_scatter_add_                                                           \
+    "scatter_add_(x, dim, index, source) -> Tensor\n"                              \
+    "\n"                                                                           \
+    "x[index[i][j]][j] += source[i][j] for dim 0, in place, in a fixed order."     \
+    "\n\n"                                                                         \
+    ">>> x = weir.zeros((3,))\n"                                                   \
+    ">>> weir.scatter_add_(x, 0, weir.tensor([2, 2]), weir.ones((2,))).tolist()\n" \
+    "[0.0, 0.0, 2.0]\n"
+#define DOC_slice_dim                                                                   \
+    "slice_dim(x, dim, start, stop, step=1) -> Tensor\n"                                \
+    "\n"                                                                                \
+    "A view of every step-th place of one dim from start to stop; negative ones count " \
+    "from the end, None is the end. In a graph whose sizes are open the view is made "  \
+    "again for each run's sizes by these numbers, which may be sizes of the graph.\n"   \
+    "\n"                                                                                \
+    ">>> weir.slice_dim(weir.arange(6), 0, 1, None, 2).tolist()\n"                      \
+    "[1, 3, 5]\n"
 #define DOC_softmax                                        \
     "softmax(x, dim=-1) -> Tensor\n"                       \
     "\n"                                                   \
@@ -428,20 +253,6 @@
     "\n"                                                       \
     ">>> weir.sort(weir.tensor([2.0, 1.0]))[0].tolist()\n"     \
     "[1.0, 2.0]"
-#define DOC_sqrt                                   \
-    "sqrt(x, out=None) -> Tensor\n"                \
-    "\n"                                           \
-    "Square root, elementwise.\n"                  \
-    "\n"                                           \
-    ">>> weir.sqrt(weir.tensor([4.0])).tolist()\n" \
-    "[2.0]"
-#define DOC_sub                                                                 \
-    "sub(a, b, out=None) -> Tensor\n"                                           \
-    "\n"                                                                        \
-    "A - b, broadcast. A number may stand for one of the two.\n"                \
-    "\n"                                                                        \
-    ">>> weir.sub(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
-    "[-2.0, -2.0]"
 #define DOC_sum                                           \
     "sum(x, dim=None, keepdim=False) -> Tensor\n"         \
     "\n"                                                  \
@@ -449,20 +260,6 @@
     "\n"                                                  \
     ">>> weir.sum(weir.tensor([1.0, 2.0, 3.0])).item()\n" \
     "6.0"
-#define DOC_swiglu                                               \
-    "swiglu(x, dim=-1) -> Tensor\n"                              \
-    "\n"                                                         \
-    "silu of the first half along dim, times the second half.\n" \
-    "\n"                                                         \
-    ">>> weir.swiglu(weir.tensor([0.0, 2.0])).tolist()\n"        \
-    "[0.0]"
-#define DOC_tanh                                   \
-    "tanh(x, out=None) -> Tensor\n"                \
-    "\n"                                           \
-    "Hyperbolic tangent, elementwise.\n"           \
-    "\n"                                           \
-    ">>> weir.tanh(weir.tensor([0.0])).tolist()\n" \
-    "[0.0]"
 #define DOC_topk                                              \
     "topk(x, k, dim=-1, largest=True) -> (values, indices)\n" \
     "\n"                                                      \
@@ -497,12 +294,5 @@
     "...     b = a @ a\n"                                                                 \
     ">>> weir.wait_tensor(a, b) is a\n"                                                   \
     "True\n"
-#define DOC_where                                                                       \
-    "where(condition, a, b) -> Tensor\n"                                                \
-    "\n"                                                                                \
-    "a where the condition holds, else b. One of a and b may be a number.\n"            \
-    "\n"                                                                                \
-    ">>> weir.where(weir.tensor([True, False]), weir.tensor([1.0, 2.0]), 0).tolist()\n" \
-    "[1.0, 0.0]"
 
 #endif

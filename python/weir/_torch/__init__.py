@@ -1,11 +1,16 @@
 """weir as a backend of torch.compile.
 
-``library`` makes scopes and waits operators that survive tracing, ``kernels`` those of weir that
-PyTorch has no name for, ``lowering`` says which operators of PyTorch weir has, ``fallback`` runs the others as PyTorch's kernels inside weir's
-streams, ``build`` turns a traced graph into a weir graph, ``runtime`` runs its plan on PyTorch's
-own memory, and ``backend`` ties them together. ``places`` says where results lie, ``effects``
-what operators do beside giving values. On a GPU (``gpu``), ``stitch`` makes ``steps`` of a
-graph that has operators of both, and ``program`` a function of those.
+A traced graph goes through the rooms in this order:
+
+- ``rewrite``: it becomes a better traced graph;
+- ``lower``: each operator becomes weir's, or PyTorch's own kernel inside weir's streams;
+- ``graph``: they become a weir graph;
+- ``mixed``: on a GPU, a graph with operators of both becomes steps that take turns.
+
+Here are those that serve all of them: ``backend`` ties them together and ``runtime`` runs plans on
+PyTorch's own memory. ``library`` makes scopes and waits operators that survive tracing, ``kernels``
+those of weir that PyTorch has no name for. ``effects`` says what operators do beside giving values,
+``values`` what types and layouts are, ``gpu`` is PyTorch's side of a GPU.
 """
 
 from . import library  # noqa: F401  (defines the operators)

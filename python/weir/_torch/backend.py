@@ -7,8 +7,9 @@ from functorch.compile import default_partition
 from torch._dynamo.backends.common import aot_autograd
 
 from ..configs import CompilerConfig
-from . import backward, direct, gpu
+from . import direct, gpu
 from .coverage import Coverage
+from .lower import backward
 from .runtime import CompiledGraph
 
 

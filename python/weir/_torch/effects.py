@@ -11,7 +11,7 @@ import operator
 import torch
 from torch.fx.node import _side_effectful_functions
 
-from .places import Unsupported
+from .graph.places import Unsupported
 
 _OURS = ("aten", "prims", "weir")
 _WITH_EFFECTS = torch.ops.higher_order.with_effects

@@ -10,9 +10,11 @@ import torch
 from .. import _C
 from .._log import logger
 from ..errors import Error
-from . import build, common, dump, effects, gpu, patterns, places, stitch, symbols, trial, updates
-from . import values
+from . import dump, effects, gpu, trial, values
 from .coverage import Coverage
+from .graph import build, places, symbols
+from .mixed import stitch
+from .rewrite import common, patterns, updates
 
 
 class _Plan:

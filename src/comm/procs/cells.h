@@ -6,13 +6,15 @@
  * done so. A rank that sees that all have left counts as acked; the last one empties the cell for
  * the next generation. Where all records carry their bytes nobody reads anybody's memory: a rank
  * leaves when it has copied the records, waits for nobody, and the last to leave empties the cell.
- * A rank that gives the call up sets `failed` before its memory may change:
- *
- *   who        writes, then reads                 partner   writes, then reads       so
- *   a reader   nleft, then failed                 gives up  failed, then goes on     it is known
- * that garbage was read arriver    its bit of arrived, then others'   arriver   the same one sees
- * both sleeper    sleeps, then the counts            the last  the count, then sleeps   it is rung
+ * A rank that gives the call up sets `failed` before its memory may change.
  */
+/* clang-format off */
+/*   who       writes, then reads                 partner   writes, then reads      so
+ *   reader    nleft, then failed                 gives up  failed, then goes on    it knows that it read garbage
+ *   arriver   its bit of arrived, then others'   arriver   the same                one of them sees both
+ *   sleeper   sleeps, then the counts            the last  the count, then sleeps  the sleeper is rung
+ */
+/* clang-format on */
 #ifndef WEIR_COMM_PROCS_CELLS_H
 #define WEIR_COMM_PROCS_CELLS_H
 

@@ -184,7 +184,7 @@ def test_numbers_among_results_matter_only_to_those_who_take_them():
     import operator
 
     from weir._torch import effects
-    from weir._torch.places import Unsupported
+    from weir._torch.graph.places import Unsupported
 
     def graph(which):
         made = torch.fx.Graph()

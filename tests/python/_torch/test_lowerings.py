@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 import weir
-from weir._torch import patterns
+from weir._torch.rewrite import patterns
 
 X = torch.randn(2, 6, 9, 8, generator=torch.Generator().manual_seed(0))
 ROW, PLACE = torch.tensor([3, -1, 0, 3]), torch.tensor([1, 1, -2, 0])

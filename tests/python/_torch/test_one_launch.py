@@ -8,7 +8,7 @@ import weir
 
 torch = pytest.importorskip("torch", reason="PyTorch cannot be installed here")
 from test_stitch import Host, host, stitched  # noqa: E402, F401
-from weir._torch import capture  # noqa: E402
+from weir._torch.mixed import capture  # noqa: E402
 
 
 def mixed(x, w):

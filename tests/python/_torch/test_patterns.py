@@ -1,11 +1,12 @@
-"""Graphs as patterns.py rewrites them: what is left of them, and their values."""
+"""Graphs as rewrite/patterns.py rewrites them: what is left of them, and their values."""
 
 import pytest
 
 import weir
 
 torch = pytest.importorskip("torch", reason="PyTorch cannot be installed here")
-from weir._torch import lowering, patterns  # noqa: E402
+from weir._torch.lower import products, table  # noqa: E402
+from weir._torch.rewrite import patterns  # noqa: E402
 
 F = torch.nn.functional
 
@@ -236,13 +237,13 @@ def test_attention_of_heads_that_the_gpus_kernel_does_not_hold_is_pytorchs():
             self.dtype, self.shape = dtype, (1, 2, 4, size)
 
     half, full = weir.bfloat16, weir.float32
-    lowering._on_tensor_cores(*[Shaped(half, 128)] * 3)
-    lowering._on_tensor_cores(Shaped(half, 192), Shaped(half, 192), Shaped(half, 128))
+    products._on_tensor_cores(*[Shaped(half, 128)] * 3)
+    products._on_tensor_cores(Shaped(half, 192), Shaped(half, 192), Shaped(half, 128))
     for sizes in ((264, 128), (512, 512), (20, 20)):
-        with pytest.raises(lowering.Decline):
-            lowering._on_tensor_cores(Shaped(half, sizes[0]), None, Shaped(half, sizes[1]))
-    with pytest.raises(lowering.Decline):
-        lowering._on_tensor_cores(*[Shaped(full, 64)] * 3)
+        with pytest.raises(table.Decline):
+            products._on_tensor_cores(Shaped(half, sizes[0]), None, Shaped(half, sizes[1]))
+    with pytest.raises(table.Decline):
+        products._on_tensor_cores(*[Shaped(full, 64)] * 3)
 
 
 def route(logits, x, k=2):

@@ -9,8 +9,8 @@ import weir
 torch = pytest.importorskip("torch", reason="PyTorch cannot be installed here")
 import programs  # noqa: E402
 from weir._torch.gpu import Gpu  # noqa: E402
-from weir._torch.program import Stitched  # noqa: E402
-from weir._torch.steps import CallStep, Value  # noqa: E402
+from weir._torch.mixed.program import Stitched  # noqa: E402
+from weir._torch.mixed.steps import CallStep, Value  # noqa: E402
 
 
 class Host:

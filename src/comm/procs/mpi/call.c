@@ -13,34 +13,8 @@
 enum {
     SHORT_BYTES = 4096, /* shown bytes that go with the record */
     CALLS = 2048,       /* numbers in tags; with what and how a tag is below 32768 */
-    MESSAGE_MOST = 1 << 30,
 };
 #define PATIENCE_NS UINT64_C(900000000) /* for the link to say who died */
-
-enum role { SEND_RECORD, RECV_RECORD, SEND_BYTES, RECV_BYTES };
-
-struct weir__mpi_call {
-    struct weir__mpi_call *next; /* of orphans */
-    bool moves;                  /* records were exchanged; bytes are on their way */
-    int nrequests, room;
-    struct request {
-        void *handle;
-        short role, rank;
-        bool over;
-    } * requests;
-    struct weir__ranks arrived; /* whose records are here */
-    int narrived;
-    uint64_t failed_ns;
-    char error[300];
-    size_t record_size;
-    unsigned char *records; /* messages: this rank's at its place, then others' */
-    int npieces, nplaced;
-    struct piece {
-        void *memory;
-        size_t bytes;
-    } * placed,   /* the same on the device, if memory is a device's: behind the others */
-        pieces[]; /* of each rank, and this one's own */
-};
 
 /* A message with a record: its used part, then what is shown. */
 static size_t message_size(const struct weir__record *r)
@@ -92,62 +66,6 @@ static void free_call(struct weir__mpi_call *c)
     weir__free(c);
 }
 
-/* ---- requests ---- */
-
-static void note_error(const struct weir__mpi *mpi, struct weir__mpi_call *c, int code)
-{
-    if (c->failed_ns)
-        return;
-    c->failed_ns = weir__clock_ns();
-    weir__mpi_error_text(mpi->api, code, c->error, sizeof c->error);
-}
-
-static bool post(struct weir__procs_group *p, struct weir__mpi_call *c, enum role role, int rank,
-                 void *memory, size_t bytes, int tag)
-{
-    const struct weir__mpi_api *api = p->world->mpi->api;
-
-    do {
-        size_t n = weir__min(bytes, (size_t)MESSAGE_MOST);
-        struct request *r;
-        int code;
-
-        if (!weir__grow(&c->requests, c->nrequests, &c->room, sizeof *r))
-            return false;
-        r = &c->requests[c->nrequests];
-        *r = (struct request){.role = (short)role, .rank = (short)rank};
-        code = role == SEND_RECORD || role == SEND_BYTES
-                   ? api->isend(memory, (int)n, api->byte, rank, tag, p->comm, &r->handle)
-                   : api->irecv(memory, (int)n, api->byte, rank, tag, p->comm, &r->handle);
-        if (code)
-            note_error(p->world->mpi, c, code);
-        else
-            c->nrequests++;
-        memory = (char *)memory + n;
-        bytes -= n;
-    } while (bytes);
-    return true;
-}
-
-/* Looks at all; false if none of `roles` is under way any more. */
-static bool is_under_way(const struct weir__mpi *mpi, struct weir__mpi_call *c, unsigned roles)
-{
-    bool under_way = false;
-
-    for (int i = 0; i < c->nrequests; i++) {
-        struct request *r = &c->requests[i];
-        int flag = 0, code;
-
-        if (!r->over) {
-            if ((code = mpi->api->test(&r->handle, &flag, NULL)))
-                note_error(mpi, c, code);
-            r->over = flag || code;
-        }
-        under_way |= !r->over && roles >> r->role & 1;
-    }
-    return under_way;
-}
-
 /* ---- stages ---- */
 
 static struct weir__mpi_call *begin_call(struct weir__procs_group *p, struct weir__rendezvous *m)
@@ -176,8 +94,9 @@ static struct weir__mpi_call *begin_call(struct weir__procs_group *p, struct wei
     {
         if (rank == p->self)
             continue;
-        if (!post(p, c, RECV_RECORD, rank, record_of(c, rank), MESSAGE_ROOM, tag_of(m, 0)) ||
-            !post(p, c, SEND_RECORD, rank, mine, c->record_size, tag_of(m, 0)))
+        if (!weir__mpi_post(p, c, WEIR__MPI_RECV_RECORD, rank, record_of(c, rank), MESSAGE_ROOM,
+                            tag_of(m, 0)) ||
+            !weir__mpi_post(p, c, WEIR__MPI_SEND_RECORD, rank, mine, c->record_size, tag_of(m, 0)))
             return NULL;
     }
     weir__procs_poke(p->world);
@@ -222,9 +141,9 @@ static bool take_records(struct weir__procs_group *p, struct weir__rendezvous *m
     struct weir__mpi_call *c = v->mpi;
 
     for (int i = 0; i < c->nrequests; i++) {
-        const struct request *r = &c->requests[i];
+        const struct weir__mpi_request *r = &c->requests[i];
 
-        if (r->role == RECV_RECORD && r->over && !weir__ranks_has(&c->arrived, r->rank) &&
+        if (r->role == WEIR__MPI_RECV_RECORD && r->over && !weir__ranks_has(&c->arrived, r->rank) &&
             !c->failed_ns && !take_record(p, m, r->rank, woken))
             return false;
     }
@@ -273,8 +192,9 @@ static bool receive_from(struct weir__procs_group *p, struct weir__rendezvous *m
             continue;
         if (!(piece = weir__stage_take((size_t)bytes)))
             return false;
-        c->pieces[c->npieces++] = (struct piece){piece, (size_t)bytes};
-        if (!post(p, c, RECV_BYTES, rank, piece, (size_t)bytes, tag_of(m, 1 + (int)i)))
+        c->pieces[c->npieces++] = (struct weir__mpi_piece){piece, (size_t)bytes};
+        if (!weir__mpi_post(p, c, WEIR__MPI_RECV_BYTES, rank, piece, (size_t)bytes,
+                            tag_of(m, 1 + (int)i)))
             return false;
     }
     return true;
@@ -294,8 +214,8 @@ static bool send_to(struct weir__procs_group *p, struct weir__rendezvous *m, int
             continue;
         from = v->staged[staged++].piece;
         find_wanted(own, v->args[rank], own, (int)i, &begin, &bytes);
-        if (bytes &&
-            !post(p, v->mpi, SEND_BYTES, rank, from + begin, (size_t)bytes, tag_of(m, 1 + (int)i)))
+        if (bytes && !weir__mpi_post(p, v->mpi, WEIR__MPI_SEND_BYTES, rank, from + begin,
+                                     (size_t)bytes, tag_of(m, 1 + (int)i)))
             return false;
     }
     return true;
@@ -353,7 +273,7 @@ static bool place(const struct weir__world *w, struct weir__mpi_call *c, const c
 
     if (!piece)
         return false;
-    c->placed[c->nplaced++] = (struct piece){piece, (size_t)bytes};
+    c->placed[c->nplaced++] = (struct weir__mpi_piece){piece, (size_t)bytes};
     *at = piece - begin;
     return true;
 }
@@ -440,7 +360,8 @@ enum weir__step weir__mpi_meet(struct weir__procs_group *p, struct weir__rendezv
 
     if (!v->mpi && !begin_call(p, m))
         return break_for_memory(p, m, woken);
-    waits = is_under_way(mpi, v->mpi, 1u << RECV_RECORD | 1u << RECV_BYTES);
+    waits = weir__mpi_is_under_way(mpi, v->mpi,
+                                   1u << WEIR__MPI_RECV_RECORD | 1u << WEIR__MPI_RECV_BYTES);
     if (!v->mpi->moves && !take_records(p, m, woken))
         return WEIR__STEP_BROKE;
     *arrived = v->mpi->arrived;
@@ -448,7 +369,7 @@ enum weir__step weir__mpi_meet(struct weir__procs_group *p, struct weir__rendezv
     if (!v->mpi->moves && v->mpi->narrived == m->channel->nmembers - 1 && !v->mpi->failed_ns) {
         if (!begin_moves(p, m))
             return break_for_memory(p, m, woken);
-        waits = is_under_way(mpi, v->mpi, 1u << RECV_BYTES);
+        waits = weir__mpi_is_under_way(mpi, v->mpi, 1u << WEIR__MPI_RECV_BYTES);
     }
     if (waits || !v->mpi->moves || v->mpi->failed_ns)
         return stay_or_break(p, m, woken);
@@ -466,7 +387,7 @@ enum weir__step weir__mpi_left(struct weir__procs_group *p, struct weir__rendezv
     struct weir__visit *v = m->more;
 
     *left = weir__ranks_one(p->self);
-    if (is_under_way(p->world->mpi, v->mpi, ~0u) || v->mpi->failed_ns)
+    if (weir__mpi_is_under_way(p->world->mpi, v->mpi, ~0u) || v->mpi->failed_ns)
         return stay_or_break(p, m, woken);
     unplace(p->world, v->mpi);
     free_call(v->mpi);
@@ -484,7 +405,7 @@ void weir__mpi_give_up(struct weir__procs_group *p, struct weir__rendezvous *m)
         return;
     unplace(p->world, c);
     for (int i = 0; i < v->nstaged; i++)
-        c->pieces[c->npieces++] = (struct piece){v->staged[i].piece, v->staged[i].bytes};
+        c->pieces[c->npieces++] = (struct weir__mpi_piece){v->staged[i].piece, v->staged[i].bytes};
     v->nstaged = 0;
     v->mpi = NULL;
     c->next = p->world->mpi->orphans;
@@ -498,7 +419,7 @@ void weir__mpi_bury(struct weir__mpi *mpi)
     while (*at) {
         struct weir__mpi_call *c = *at;
 
-        if (is_under_way(mpi, c, ~0u)) {
+        if (weir__mpi_is_under_way(mpi, c, ~0u)) {
             at = &c->next;
             continue;
         }

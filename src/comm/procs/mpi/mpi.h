@@ -13,6 +13,46 @@ struct weir__mpi {
     int rank_of[];                  /* in MPI_COMM_WORLD */
 };
 
+/* ---- requests.c: under world->lock ---- */
+
+enum weir__mpi_role {
+    WEIR__MPI_SEND_RECORD,
+    WEIR__MPI_RECV_RECORD,
+    WEIR__MPI_SEND_BYTES,
+    WEIR__MPI_RECV_BYTES
+};
+
+/* A call under way. */
+struct weir__mpi_call {
+    struct weir__mpi_call *next; /* of orphans */
+    bool moves;                  /* records were exchanged; bytes are on their way */
+    int nrequests, room;
+    struct weir__mpi_request {
+        void *handle;
+        short role, rank;
+        bool over;
+    } * requests;
+    struct weir__ranks arrived; /* whose records are here */
+    int narrived;
+    uint64_t failed_ns;
+    char error[300];
+    size_t record_size;
+    unsigned char *records; /* messages: this rank's at its place, then others' */
+    int npieces, nplaced;
+    struct weir__mpi_piece {
+        void *memory;
+        size_t bytes;
+    } * placed,   /* the same on the device, if memory is a device's: behind the others */
+        pieces[]; /* of each rank, and this one's own */
+};
+
+/* Sends or receives `bytes`, in as many messages as it takes. False for want of host memory; what
+ * MPI says against it is kept in the call. */
+bool weir__mpi_post(struct weir__procs_group *p, struct weir__mpi_call *c, enum weir__mpi_role role,
+                    int rank, void *memory, size_t bytes, int tag);
+/* Looks at all; false if none of `roles` is under way any more. */
+bool weir__mpi_is_under_way(const struct weir__mpi *mpi, struct weir__mpi_call *c, unsigned roles);
+
 /* ---- call.c: under world->lock ---- */
 
 enum weir__step weir__mpi_meet(struct weir__procs_group *p, struct weir__rendezvous *m,

@@ -10,8 +10,9 @@ import copy
 import torch
 from torch.utils import _pytree as pytree
 
-from .. import _C
-from . import effects, fallback, values
+from ... import _C
+from .. import effects, values
+from ..lower import fallback
 from .symbols import NotElastic, Size, Symbols
 
 

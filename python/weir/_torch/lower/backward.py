@@ -4,9 +4,8 @@ and norms that also give what their backward pass is made of."""
 import torch
 from torch._decomp import get_decompositions
 
-from .. import _C
-from .lowering import TABLE, _need, lowers
-from .lowering_more import full
+from ... import _C
+from .table import TABLE, _need, full, lowers
 
 aten = torch.ops.aten
 

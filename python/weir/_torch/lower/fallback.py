@@ -6,10 +6,10 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 
-from .. import _C
-from . import effects, kernels, values
-from .places import Unsupported
-from .symbols import NotElastic, Size
+from ... import _C
+from .. import effects, kernels, values
+from ..graph.places import Unsupported
+from ..graph.symbols import NotElastic, Size
 
 MAX_IN, MAX_OUT = 64, 4  # operands of one host call
 KEPT = 16  # sets of addresses for which tensors are kept

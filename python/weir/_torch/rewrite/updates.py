@@ -11,7 +11,7 @@ place, if nobody looks at the argument's old elements from then on.
 import torch
 from torch.utils import _pytree as pytree
 
-from . import places
+from ..graph import places
 
 aten = torch.ops.aten
 

@@ -8,7 +8,8 @@ gets: that must not be shared.
 import torch
 from torch.fx.node import map_arg
 
-from . import effects, places
+from .. import effects
+from ..graph import places
 
 aten = torch.ops.aten
 

@@ -7,8 +7,8 @@ its use runs beside it.
 
 import torch
 
-from .. import _dispatch
-from .lowering import Decline, lowers
+from ... import _dispatch
+from .table import Decline, lowers
 
 _OPS = {"sum": "sum", "avg": "mean", "product": "prod", "min": "min", "max": "max"}
 

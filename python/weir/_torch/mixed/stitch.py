@@ -9,12 +9,15 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 
-from .. import _C, _dispatch
-from .._create import from_dlpack
-from .._log import logger
-from ..errors import Error
-from . import build, effects, fallback, lowering, lowering_more, places, updates, values
-from .places import Unsupported
+from ... import _C, _dispatch
+from ..._create import from_dlpack
+from ..._log import logger
+from ...errors import Error
+from .. import effects, values
+from ..graph import build, places
+from ..graph.places import Unsupported
+from ..lower import fallback, indices, table
+from ..rewrite import updates
 from .program import Stitched
 from .steps import CallStep, OrderStep, PlanStep, Value
 
@@ -73,7 +76,7 @@ class Stitcher(build.Builder):
             self._close()
         finally:
             self._abandon()
-            lowering_more.forget()
+            indices.forget()
         made = Stitched(
             self.gpu, self.steps, self.priorities, self.tensors, len(examples), self._results()
         )
@@ -150,7 +153,7 @@ class Stitcher(build.Builder):
             _dispatch.push(*scope)
 
     def _leave_graph(self):
-        lowering_more.forget()
+        indices.forget()
         for scope in reversed(self._inner()):
             _dispatch.pop(scope[0])
         self.segment.built.graph.__exit__(None, None, None)
@@ -266,15 +269,15 @@ class Stitcher(build.Builder):
         try:
             args, kwargs = pytree.tree_map(bring, (args, kwargs), is_leaf=_is_value)
             own = {"own": True} if node in self.in_place else {}
-            made = lower(*args, out=lowering.out_dtype(node.meta.get("val")), **own, **kwargs)
+            made = lower(*args, out=table.out_dtype(node.meta.get("val")), **own, **kwargs)
             if not own:
-                lowering.check(made, node.meta.get("val"))
-        except (lowering.Decline, TypeError, Error) as reason:
+                table.check(made, node.meta.get("val"))
+        except (table.Decline, TypeError, Error) as reason:
             logger.debug("%s runs as PyTorch's kernel: %s", node.target, reason or "not weir's")
             return None
         if own:
             self.placed.add(node)
-            lowering_more.forget()  # what was made of the old elements
+            indices.forget()  # what was made of the old elements
             self._note_write(node.args[0])
             made = args[0]  # the argument itself
         self.coverage.native[str(node.target)] += 1

@@ -2,8 +2,8 @@
 
 import torch
 
-from .. import _C
-from . import values
+from ... import _C
+from .. import values
 
 aten = torch.ops.aten
 

@@ -12,10 +12,10 @@ import threading
 
 import torch
 
-from .. import _C
-from .._log import logger
-from ..errors import Error
-from . import effects, values
+from ... import _C
+from ..._log import logger
+from ...errors import Error
+from .. import effects, values
 from .steps import CallStep
 
 WARM = 2  # calls before it is captured

@@ -15,16 +15,17 @@ Graphs with scopes, tokens or events of the user's only have constants folded: w
 where is theirs to say.
 """
 
-import operator
 from fractions import Fraction
 
 import torch
 
-from . import effects, kernels, library
+from .. import kernels, library
+from .constants import _fold
+from .experts import _ends, _picked, _placed
+from .nodes import _erase, _factors, _is, _one_user, _replace, _shape, _val
 
 aten = torch.ops.aten
 
-LARGEST = 16 << 20  # bytes of a constant
 ENABLED = True
 
 _ORDER = {
@@ -46,136 +47,6 @@ def rewrite(module):
                     break
         _sink(graph)
     module.recompile()
-
-
-# ---- what nodes are ----
-
-
-def _is(node, *targets):
-    return isinstance(node, torch.fx.Node) and node.target in targets
-
-
-def _val(node):
-    val = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
-    return val if isinstance(val, torch.Tensor) else None
-
-
-def _shape(node):
-    """The sizes, if they are numbers; else None."""
-    val = _val(node)
-    if val is None or not all(isinstance(s, int) for s in val.shape):
-        return None
-    return tuple(val.shape)
-
-
-def _only(node, user):
-    return len(node.users) == 1 and user in node.users
-
-
-def _replace(node, made):
-    """``made`` stands for the node from now on; what only the node needed goes."""
-    made.meta.update(node.meta)
-    node.replace_all_uses_with(made)
-    _erase(node)
-
-
-def _erase(node):
-    if node._erased or node.users or node.op != "call_function":
-        return
-    if node.target is not operator.getitem and effects.is_ordered(node.target):
-        return
-    inputs = node.all_input_nodes
-    node.graph.erase_node(node)
-    for other in inputs:
-        _erase(other)
-
-
-# ---- constants ----
-
-
-def _is_pure(node):
-    if node.op != "call_function":
-        return False
-    if node.target is operator.getitem:
-        return True
-    return isinstance(node.target, torch._ops.OpOverload) and not effects.is_ordered(node.target)
-
-
-def _is_numbers(x):
-    """Whether sizes among the arguments are numbers."""
-    if isinstance(x, (list, tuple)):
-        return all(map(_is_numbers, x))
-    return not isinstance(x, (torch.SymInt, torch.SymFloat, torch.SymBool))
-
-
-def _fold(module):
-    """Computes what depends on nothing. -> {node: its value}"""
-    known, returned = {}, _returned(module.graph)
-    for node in list(module.graph.nodes):
-        value = None if _memories(node) & returned else _value(node, known)
-        if value is not None:
-            known[node] = value
-    frontier = [n for n in known if any(u not in known for u in n.users)]
-    return {made: value for node in frontier for made, value in _settle(module, node, known)}
-
-
-def _memories(node):
-    val = node.meta.get("val")
-    vals = val if isinstance(val, (list, tuple)) else [val]
-    return {
-        x.untyped_storage()._cdata
-        for x in vals
-        if isinstance(x, torch.Tensor) and x.layout is torch.strided
-    }
-
-
-def _returned(graph):
-    """The memory of results, of which others may be views."""
-    (output,) = [n for n in graph.nodes if n.op == "output"]
-    return set().union(*map(_memories, output.all_input_nodes))
-
-
-def _value(node, known):
-    inputs = node.all_input_nodes
-    if not _is_pure(node) or not all(n in known for n in inputs):
-        return None
-    if not _is_numbers((node.args, tuple(node.kwargs.values()))):
-        return None
-    val = node.meta.get("val")
-    for x in val if isinstance(val, (list, tuple)) else [val]:
-        if not isinstance(x, torch.Tensor) or x.layout is not torch.strided or x.is_complex():
-            return None
-        if not all(isinstance(s, int) for s in x.shape):
-            return None
-        if x.numel() * x.element_size() > LARGEST:
-            return None
-    args, kwargs = torch.fx.node.map_arg((node.args, dict(node.kwargs)), lambda n: known[n])
-    try:
-        return node.target(*args, **kwargs)
-    except RuntimeError:  # as it will be told when the graph runs
-        return None
-
-
-def _settle(module, node, known):
-    """The node's value as a constant of the module; one that repeats itself stays as it is, made of
-    constants."""
-    value = known[node]
-    if not isinstance(value, torch.Tensor):
-        return []
-    if not node.all_input_nodes and value.numel() == 1:
-        return [(node, value)]  # it is one already
-    if value.numel() and any(s == 0 and n > 1 for s, n in zip(value.stride(), value.shape)):
-        inputs = [n for n in node.all_input_nodes if n in known]
-        return [(node, value), *(x for n in inputs for x in _settle(module, n, known))]
-    number = 0
-    while hasattr(module, f"_weir_constant_{number}"):
-        number += 1
-    name = f"_weir_constant_{number}"
-    module.register_buffer(name, value.detach().clone(), persistent=False)
-    with module.graph.inserting_before(node):
-        made = module.graph.get_attr(name)
-    _replace(node, made)
-    return [(made, value)]
 
 
 # ---- attention ----
@@ -228,18 +99,6 @@ def _meaning(mask, queries, keys):
 
 
 # ---- norms ----
-
-
-def _one_user(node):
-    return len(node.users) == 1
-
-
-def _factors(node):
-    """Both factors of a product, in both orders."""
-    a, b = node.args
-    if isinstance(a, torch.fx.Node) and isinstance(b, torch.fx.Node):
-        yield a, b
-        yield b, a
 
 
 def _rms_norm(graph, node, known):
@@ -443,99 +302,6 @@ def _cut(node, shape):
     dim %= len(shape)
     size = shape[dim]
     return dim, start or 0, min(size if end is None else end, size)
-
-
-# ---- experts ----
-
-_SAME_NUMBERS = {
-    aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.unsqueeze.default,
-    aten.squeeze.dim, aten.expand.default, aten.clone.default, aten.slice.Tensor,
-}  # fmt: skip
-_INTS = {torch.int32, torch.int64}
-
-
-def _is_sorting(node):
-    """Whether it is the second result of a sort: each index once."""
-    return _is(node, operator.getitem) and node.args[1] == 1 and _is(
-        node.args[0], aten.sort.default, aten.sort.stable
-    )
-
-
-def _counts(node, known):
-    """Whether its numbers are whole and not negative, as far as one can tell."""
-    if _val(node) is None or _val(node).dtype not in _INTS:
-        return False
-    if node in known:
-        return bool((known[node] >= 0).all())
-    if _is_sorting(node):
-        return True
-    if _is(node, operator.getitem):
-        source, which = node.args
-        if which == 1:
-            return _is(source, aten.topk.default)
-        return _is(source, aten.sort.default, aten.sort.stable) and _counts(source.args[0], known)
-    if node.target in _SAME_NUMBERS:
-        return _counts(node.args[0], known)
-    if _is(node, aten.floor_divide.default):
-        divisor = node.args[1]
-        return isinstance(divisor, int) and divisor > 0 and _counts(node.args[0], known)
-    if _is(node, aten.scatter.src):
-        into, _, at, source = node.args
-        every = _shape(into) == _shape(at) and len(_shape(at) or ()) == 1
-        return bool(every) and _is_sorting(at) and _counts(source, known)
-    return False
-
-
-def _ends(graph, node, known):
-    """cumsum(histc(ids, n, 0, n - 1)): how many are at most 0, 1, and so on."""
-    if not _is(node, aten.cumsum.default) or len(_shape(node) or ()) != 1:
-        return False
-    counted, dim = node.args
-    if not _is(counted, aten.histc.default) or not _one_user(counted) or dim not in (0, -1):
-        return False
-    x, n, *ends = counted.args
-    if ends != [0, n - 1] or _val(node).dtype != torch.int32:
-        return False
-    if _is(x, aten._to_copy.default):
-        x = x.args[0]
-    shape = _shape(x) or ()
-    if len(shape) != 1 or n < 2 or shape[0] * n > 1 << 22 or not _counts(x, known):
-        return False
-    with graph.inserting_before(node):
-        made = graph.call_function(kernels.OVERLOADS["ends_of_groups"], (x, n))
-    _replace(node, made)
-    return True
-
-
-def _picked(graph, node, known):
-    """x[index] without a look at negative ones."""
-    if not _is(node, aten.index.Tensor) or len(node.args[1]) != 1 or _shape(node.args[0]) is None:
-        return False
-    (index,) = node.args[1]
-    if len(_shape(index) or ()) != 1 or not _counts(index, known):
-        return False
-    with graph.inserting_before(node):
-        made = graph.call_function(aten.index_select.default, (node.args[0], 0, index))
-    _replace(node, made)
-    return True
-
-
-def _placed(graph, node, known):
-    """x with x[index] = source, in the same way."""
-    if not _is(node, aten.index_put.default) or len(node.args) != 3 or node.kwargs:
-        return False
-    x, indices, source = node.args
-    if len(indices) != 1 or len(_shape(x) or ()) != 1 or _val(source) is None:
-        return False
-    (index,) = indices
-    if _shape(index) is None or _shape(index) != _shape(source) or not _counts(index, known):
-        return False
-    if _val(x).dtype != _val(source).dtype or len(_shape(index)) != 1:
-        return False
-    with graph.inserting_before(node):
-        made = graph.call_function(aten.scatter.src, (x, 0, index, source))
-    _replace(node, made)
-    return True
 
 
 # ---- order ----

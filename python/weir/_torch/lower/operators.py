@@ -1,60 +1,13 @@
-"""Which of PyTorch's operators weir has, and how they are said.
-
-Each function gets weir tensors (graph values), numbers and lists, and ``out``: the type of the
-result as PyTorch traced it. It raises Decline where weir's operator would not do exactly that;
-then PyTorch's kernel runs.
-"""
+"""Operators of PyTorch that are one of weir's (see table.py for the rules)."""
 
 import torch
 
-from .. import _C
-from .._npu_operators import KERNELS
-from . import kernels
-from .values import DTYPES
+from ... import _C
+from ..._npu_operators import KERNELS
+from .. import kernels
+from .table import TABLE, _cast, _is_tensor, _need, _wide_enough, lowers
 
 aten = torch.ops.aten
-TABLE = {}
-BY_NAME = {}  # of operators that other packages define, maybe after this one is imported
-
-
-class Decline(Exception):
-    """weir has no operator for this call."""
-
-
-def lowers(*overloads):
-    def add(function):
-        for overload in overloads:
-            TABLE[overload] = function
-        return function
-
-    return add
-
-
-def find(overload):
-    """The function for an overload; None if there is none."""
-    made = TABLE.get(overload)
-    if made is None and isinstance(overload, torch._ops.OpOverload):
-        made = BY_NAME.get(overload.name())
-    return made
-
-
-def _is_tensor(x):
-    return isinstance(x, _C.Tensor)
-
-
-def _need(condition):
-    if not condition:
-        raise Decline
-
-
-def _cast(x, dtype):
-    return x.cast(dtype) if _is_tensor(x) else x
-
-
-def _wide_enough(x, dtype):
-    """A Python number must be a value of the type, or weir refuses what PyTorch would wrap."""
-    _need(_is_tensor(x) or dtype.is_floating_point or float(x).is_integer())
-    return x
 
 
 # ---- elementwise ----
@@ -322,75 +275,6 @@ def _stack(tensors, dim=0, out=None):
     return _cat([_unsqueeze(t, dim, out) for t in tensors], dim, out)
 
 
-# ---- matrix ----
-
-
-@lowers(aten.mm.default, aten.bmm.default)
-def _mm(a, b, out):
-    _need(a.dtype is b.dtype)
-    return _C.matmul(a, b)
-
-
-@lowers(aten.addmm.default)
-def _addmm(bias, a, b, out, beta=1, alpha=1):
-    _need(beta == 1 and alpha == 1 and bias.dtype is a.dtype)
-    if bias.ndim == 1 and bias.shape[0] == b.shape[1]:
-        return _C.matmul_bias(a, b, bias)
-    return _C.add(_C.matmul(a, b), bias)
-
-
-@lowers(aten.baddbmm.default)
-def _baddbmm(c, a, b, out, beta=1, alpha=1):
-    _need(c.dtype is a.dtype)
-    product = _C.matmul(a, b)
-    product = product if alpha == 1 else product * alpha
-    return product if beta == 0 else product + (c if beta == 1 else c * beta)
-
-
-@lowers(aten.convolution.default)
-def _convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups,
-                 out=None):
-    _need(not transposed and x.ndim == 4)
-    return _C.conv2d(x, weight, bias, tuple(stride), tuple(padding), tuple(dilation), groups)
-
-
-@lowers(aten._scaled_dot_product_flash_attention_for_cpu.default)
-def _attention(q, k, v, dropout_p=0.0, is_causal=False, out=None, attn_mask=None, scale=None):
-    # weir aligns a causal mask with the last query, PyTorch with the first.
-    _need(dropout_p == 0.0 and (not is_causal or q.shape[-2] == k.shape[-2]))
-    _need(scale is None or scale != 0)  # which says to weir that there is none
-    made = _C.attention(q, k, v, mask=attn_mask, causal=is_causal, scale=scale or 0.0)
-    return [made, None]  # the second is for the backward pass; see ONLY_FIRST
-
-
-def _on_tensor_cores(q, k, v):
-    """On a GPU: PyTorch has kernels for heads that weir's do not hold, and for plain floats."""
-    sizes = q.shape[-1], v.shape[-1]
-    _need(q.dtype.name in ("float16", "bfloat16") and max(sizes) <= 256)
-    _need(all(size % 8 == 0 for size in sizes))
-
-
-@lowers(aten._scaled_dot_product_flash_attention.default)
-def _flash_attention(q, k, v, dropout_p=0.0, is_causal=False, return_debug_mask=False, out=None,
-                     scale=None):
-    _on_tensor_cores(q, k, v)
-    return _attention(q, k, v, dropout_p, is_causal, scale=scale)
-
-
-@lowers(aten._scaled_dot_product_efficient_attention.default)
-def _efficient_attention(q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False,
-                         out=None, scale=None):
-    _on_tensor_cores(q, k, v)
-    return _attention(q, k, v, dropout_p, is_causal, attn_mask=attn_bias, scale=scale)
-
-
-@lowers(aten._scaled_dot_product_cudnn_attention.default)
-def _cudnn_attention(q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False,
-                     return_debug_mask=False, out=None, scale=None):
-    _on_tensor_cores(q, k, v)
-    return _attention(q, k, v, dropout_p, is_causal, attn_mask=attn_bias, scale=scale)
-
-
 # ---- reductions ----
 
 
@@ -488,33 +372,3 @@ def _topk(x, k, dim=-1, largest=True, sorted=True, out=None):
 def _sort(x, dim=-1, descending=False, out=None):
     _need(x.ndim > 0)
     return list(_C.sort(x, dim, descending))
-
-
-# weir gives only the first of these outputs: they are weir's where nobody asks for the others.
-ONLY_FIRST = {
-    aten.native_layer_norm.default,
-    aten._fused_rms_norm.default,
-    aten._native_batch_norm_legit_no_training.default,
-    aten.native_group_norm.default,
-    aten.max_pool2d_with_indices.default,
-    aten._scaled_dot_product_flash_attention_for_cpu.default,
-    aten._scaled_dot_product_flash_attention.default,
-    aten._scaled_dot_product_efficient_attention.default,
-    aten._scaled_dot_product_cudnn_attention.default,
-}
-
-
-def check(made, val):
-    """Declines what is not of the type that PyTorch traced: those who use it count on that."""
-    if not isinstance(made, (tuple, list)):
-        made, val = [made], [val]
-    for x, traced in zip(made, val):
-        if _is_tensor(x) and isinstance(traced, torch.Tensor):
-            _need(x.dtype is DTYPES.get(traced.dtype) and x.ndim == traced.ndim)
-
-
-def out_dtype(val):
-    """weir's type for a traced result, or None."""
-    if isinstance(val, (tuple, list)):
-        val = val[0]
-    return DTYPES.get(val.dtype) if isinstance(val, torch.Tensor) else None

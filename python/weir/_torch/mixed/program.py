@@ -12,7 +12,7 @@ from keyword import iskeyword
 
 import torch
 
-from .. import _C
+from ... import _C
 from .capture import Captured
 from .steps import CallStep, OrderStep, PlanStep, Value, link
 

@@ -1,31 +1,17 @@
-"""Operators of PyTorch that are several of weir's: pools, norms, indices, bits of bool, scans.
+"""Operators of PyTorch that are several of weir's: pools, norms, triangles, bits of bool, scans.
 
 Sizes that a graph may leave open are said as -1 here, so that they follow (see shaping.is_safe for
 what does not)."""
 
 import math
-import threading
 
 import torch
 
-from .. import _C
-from .._create import tensor
-from .lowering import BY_NAME, TABLE, _cast, _is_tensor, _need, lowers
+from ... import _C
+from .table import _INTS, BY_NAME, TABLE, _cast, _constant, _count, _cut, _is_tensor, _need
+from .table import _wide, full, lowers
 
 aten = torch.ops.aten
-_INTS = (_C.int64, _C.int32)
-
-
-def full(shape, value, dtype):
-    return _C.empty(shape, dtype, None).fill_(value)
-
-
-def _constant(value, dtype):
-    return full((), value, dtype)
-
-
-def _wide(x):
-    return x.cast(_C.float32) if x.dtype in (_C.float16, _C.bfloat16) else x
 
 
 # ---- bits of bool, whole numbers ----
@@ -183,10 +169,6 @@ for _overload in ("default", "dim", "dims"):
     TABLE[getattr(aten.all, _overload)] = _some(_C.min)
 
 
-def _cut(x, dim, start, stop=None, step=1):
-    return _C.slice_dim(x, dim, start, stop, step)
-
-
 @lowers(aten.cumsum.default)
 def _cumsum(x, dim, out, dtype=None):
     """In steps that double: sums of floats are added in another order than PyTorch's."""
@@ -213,10 +195,6 @@ def _histc(x, bins=100, min=0, max=0, out=None):
     place = _C.where(inside, place, _constant(-1, _C.int64))
     hits = _C.eq(place.reshape((1, -1)), _count(bins).reshape((bins, 1)))
     return _C.sum(hits.cast(_C.int32), (1,), False).cast(out)
-
-
-def _count(n):
-    return tensor(list(range(n)))
 
 
 @lowers(aten.var.correction)
@@ -347,128 +325,7 @@ def _convolution(x, weight, bias, stride, padding, dilation, transposed, output_
     return made.reshape((-1, made.shape[1], made.shape[3]))
 
 
-# ---- indices ----
-
-
-class _Wrapped(threading.local):
-    last = (None, None, None)  # an index, what it counts up to, and what came of it
-
-
-_wraps = _Wrapped()
-
-
-def forget():
-    """A graph is built."""
-    _wraps.last = (None, None, None)
-
-
-def _wrapped(index, n):
-    """Negative ones count from the end. Keys and values are placed by the same index."""
-    _need(index.dtype in _INTS)
-    if _C.scope_depth():
-        return _C.where(_C.lt(index, 0), _C.add(index, n), index)
-    if _wraps.last[0] is not index or _wraps.last[1] != n:
-        _wraps.last = index, n, _C.where(_C.lt(index, 0), _C.add(index, n), index)
-    return _wraps.last[2]
-
-
-def _combined(index, others):
-    """One index for several dims: of each but the first, index and size. What is out of range would
-    be another element: it becomes what is out of range for all."""
-    index, inside = index.cast(_C.int64), None
-    for other, n in others:
-        other = _wrapped(other, n).cast(_C.int64)
-        fits = _C.minimum(_C.ge(other, 0), _C.lt(other, n))
-        inside = fits if inside is None else _C.minimum(inside, fits)
-        index = _C.add(_C.mul(index, n), other)
-    return _C.where(inside, index, _constant(-1, _C.int64))
-
-
-@lowers(aten.index.Tensor, aten._unsafe_index.Tensor)
-def _index(x, indices, out):
-    at = [d for d, i in enumerate(indices) if i is not None]
-    _need(at and at == list(range(at[0], at[-1] + 1)) and all(_is_tensor(indices[d]) for d in at))
-    first, last = at[0], at[-1] + 1
-    index = _wrapped(indices[first], x.shape[first])
-    if len(at) > 1:
-        index = _combined(index, [(indices[d], x.shape[d]) for d in at[1:]])
-        x = x.reshape((*x.shape[:first], math.prod(x.shape[first:last]), *x.shape[last:]))
-    if first == 0:
-        return _C.embedding(x, index)
-    made = _C.index_select(x, first, index.reshape((-1,)))
-    if index.ndim == 1:
-        return made
-    return made.reshape((*x.shape[:first], *index.shape, *x.shape[first + 1 :]))
-
-
-def _along(index, source, dim):
-    """A 1-d index for each element of the source, which lies along dim."""
-    shape = [1] * source.ndim
-    shape[dim] = -1
-    return index.reshape(tuple(shape)).expand(tuple(source.shape))
-
-
-# With `own`, elements of x itself are replaced (updates.py).
-
-
-def _target(x, own):
-    return x if own else x.clone()
-
-
-@lowers(aten.index_put.default)
-def _index_put(x, indices, source, accumulate=False, out=None, own=False):
-    at = [d for d, i in enumerate(indices) if i is not None]
-    _need(len(at) == 1 and source.dtype is x.dtype)
-    (dim,), index = at, indices[at[0]]
-    _need(index.ndim == 1)
-    shape = list(x.shape)
-    shape[dim] = index.shape[0]
-    source = source.expand(tuple(shape))
-    where = _along(_wrapped(index, x.shape[dim]), source, dim)
-    made = _target(x, own)
-    return made.scatter_add_(dim, where, source) if accumulate else made.scatter_(dim, where, source)
-
-
-@lowers(aten.index_copy.default)
-def _index_copy(x, dim, index, source, out, own=False):
-    _need(index.ndim == 1 and x.ndim == source.ndim and source.dtype is x.dtype)
-    dim %= x.ndim
-    where = _along(_wrapped(index, x.shape[dim]), source, dim)
-    return _target(x, own).scatter_(dim, where, source)
-
-
-@lowers(aten.scatter.src)
-def _scatter(x, dim, index, source, out, own=False):
-    _need(x.ndim > 0 and index.shape == source.shape and source.dtype is x.dtype)
-    return _target(x, own).scatter_(dim, index, source)
-
-
-@lowers(aten.scatter.value)
-def _scatter_value(x, dim, index, value, out, own=False):
-    _need(x.ndim > 0 and (x.dtype.is_floating_point or float(value).is_integer()))
-    source = full((1,) * index.ndim, value, x.dtype).expand(tuple(index.shape))
-    return _target(x, own).scatter_(dim, index, source)
-
-
-@lowers(aten.slice_scatter.default)
-def _slice_scatter(x, source, dim=0, start=None, end=None, step=1, out=None, own=False):
-    dim, n = dim % x.ndim, x.shape[dim]
-    start, end, step = slice(start, end, step).indices(n)
-    _need(step == 1 and source.dtype is x.dtype)
-    if own:
-        if start < end:
-            _cut(x, dim, start, end).copy_(source)
-        return x
-    parts = [_cut(x, dim, 0, start), source, _cut(x, dim, max(start, end), n)]
-    return _C.concat([p for p in parts if p.shape[dim]] or parts[:1], dim)
-
-
-@lowers(aten.select_scatter.default)
-def _select_scatter(x, source, dim, index, out, own=False):
-    dim %= x.ndim
-    index %= x.shape[dim]
-    shape = [*source.shape[:dim], 1, *source.shape[dim:]]
-    return _slice_scatter(x, source.reshape(tuple(shape)), dim, index, index + 1, own=own)
+# ---- triangles, sorting ----
 
 
 def _triangle(keeps):

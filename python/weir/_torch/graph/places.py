@@ -8,7 +8,8 @@ and read the other, and PyTorch makes views anew from what it is given.
 import sympy
 import torch
 
-from . import symbols, values
+from .. import values
+from . import symbols
 
 
 class Unsupported(Exception):

@@ -6,16 +6,17 @@ import operator
 import torch
 from torch.fx.node import map_arg
 
-from .. import _C, _dispatch
-from .._create import from_dlpack
-from .._log import logger
-from ..errors import Error
-from . import collectives  # noqa: F401  fills the table
-from . import backward, effects, fallback, grouped, library, lowering, lowering_more, origins, pairs
-from . import places, shaping, updates, values
+from ... import _C, _dispatch
+from ..._create import from_dlpack
+from ..._log import logger
+from ...errors import Error
+from .. import effects, library, values
+from ..lower import backward, fallback, grouped, indices, pairs, shaping, table
+from ..rewrite import updates
+from . import origins, places
 from .open_sizes import Built, Input, OpenSizes, Output
 from .places import Unsupported
-from .symbols import NotElastic, Size
+from .symbols import NotElastic
 
 aten = torch.ops.aten
 _WITH_EFFECTS = torch.ops.higher_order.with_effects
@@ -84,7 +85,7 @@ class Builder(OpenSizes):
                 while self.open:
                     _dispatch.pop(self.open.pop()[0])
                 built.origins.leave()
-                lowering_more.forget()
+                indices.forget()
         self._name_outputs(built)
         return built
 
@@ -161,17 +162,17 @@ class Builder(OpenSizes):
         if lower and not any(isinstance(x, values.Opaque) for x in inputs):
             try:
                 own = {"own": True} if node in self.in_place else {}
-                out = lowering.out_dtype(node.meta.get("val"))
+                out = table.out_dtype(node.meta.get("val"))
                 once = grouped.once(node, args, self.env)
                 made = lower(*once, out=out, **own, **kwargs)
                 if own:
                     self.placed.add(node)
-                    lowering_more.forget()  # what was made of the old elements
+                    indices.forget()  # what was made of the old elements
                 else:
-                    lowering.check(made, node.meta.get("val"))
+                    table.check(made, node.meta.get("val"))
                 self.coverage.native[str(op)] += 1
                 return made
-            except (lowering.Decline, TypeError, ValueError, Error) as reason:
+            except (table.Decline, TypeError, ValueError, Error) as reason:
                 logger.debug("%s runs as PyTorch's kernel: %s", op, reason or "not exactly weir's")
         made = None if self.symbols else self._made(node)
         return self._fallback(op, args, kwargs, made, node)
@@ -243,11 +244,11 @@ class Builder(OpenSizes):
     def _lowering(self, node):
         """How weir says it; None if it cannot."""
         op, made = node.target, node.meta.get("val")
-        if op in lowering.ONLY_FIRST and users_beyond_first(node):
+        if op in table.ONLY_FIRST and users_beyond_first(node):
             return backward.ALL_OUTPUTS.get(op)
         if self.gpu and isinstance(made, torch.Tensor) and not self.gpu.holds(made):
             return None
-        return lowering.find(op)
+        return table.find(op)
 
     def _anchor(self):
         if None not in self.constants:

@@ -2,8 +2,10 @@
 
 import torch
 
-from .. import _C
-from . import kernels, lowering, places
+from ... import _C
+from .. import kernels
+from ..graph import places
+from . import table
 
 aten = torch.ops.aten
 TABLE = {}
@@ -73,8 +75,8 @@ def _split(symbols, node, x, sizes, dim=0):
 def _stack(symbols, node, tensors, dim=0):
     made = list(places.traced(node).shape)
     made[dim] = 1
-    names, out = symbols.names_of(made), lowering.out_dtype(node.meta["val"])
-    return lowering.TABLE[aten.cat.default]([t.reshape(names) for t in tensors], dim, out=out)
+    names, out = symbols.names_of(made), table.out_dtype(node.meta["val"])
+    return table.TABLE[aten.cat.default]([t.reshape(names) for t in tensors], dim, out=out)
 
 
 # Operators that take a size for a number to compute with.

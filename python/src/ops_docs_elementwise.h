@@ -1,0 +1,217 @@
+/* Docstrings of the operators that work element by element (see ops_docs.h). */
+#ifndef WEIRPY_OPS_DOCS_ELEMENTWISE_H
+#define WEIRPY_OPS_DOCS_ELEMENTWISE_H
+
+#define DOC_abs                                         \
+    "abs(x, out=None) -> Tensor\n"                      \
+    "\n"                                                \
+    "|x|, elementwise.\n"                               \
+    "\n"                                                \
+    ">>> weir.abs(weir.tensor([1.0, -2.0])).tolist()\n" \
+    "[1.0, 2.0]"
+#define DOC_add                                                                 \
+    "add(a, b, out=None) -> Tensor\n"                                           \
+    "\n"                                                                        \
+    "A + b, broadcast. A number may stand for one of the two.\n"                \
+    "\n"                                                                        \
+    ">>> weir.add(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
+    "[4.0, 6.0]"
+#define DOC_cast                                                           \
+    "cast(x, dtype) -> Tensor\n"                                           \
+    "\n"                                                                   \
+    "The values in another type; the tensor itself if it has that type.\n" \
+    "\n"                                                                   \
+    ">>> weir.cast(weir.tensor([1.7]), weir.int32).tolist()\n"             \
+    "[1]"
+#define DOC_clamp                                               \
+    "clamp(x, low=None, high=None) -> Tensor\n"                 \
+    "\n"                                                        \
+    "Values held between two bounds.\n"                         \
+    "\n"                                                        \
+    ">>> weir.clamp(weir.tensor([-1.0, 5.0]), 0, 2).tolist()\n" \
+    "[0.0, 2.0]"
+#define DOC_cos                                     \
+    "cos(x, out=None) -> Tensor\n"                  \
+    "\n"                                            \
+    "The cosine, elementwise; angles in radians.\n" \
+    "\n"                                            \
+    ">>> weir.cos(weir.tensor([0.0])).tolist()\n"   \
+    "[1.0]"
+#define DOC_div                                                                           \
+    "div(a, b, out=None) -> Tensor\n"                                                     \
+    "\n"                                                                                  \
+    "A / b; integers truncate, x / 0 is 0, broadcast. A number may stand for one of the " \
+    "two.\n"                                                                              \
+    "\n"                                                                                  \
+    ">>> weir.div(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n"           \
+    "[0.3333333432674408, 0.5]"
+#define DOC_eq                                                                 \
+    "eq(a, b, out=None) -> Tensor\n"                                           \
+    "\n"                                                                       \
+    "A == b, broadcast. A number may stand for one of the two.\n"              \
+    "\n"                                                                       \
+    ">>> weir.eq(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
+    "[False, False]"
+#define DOC_exp                                   \
+    "exp(x, out=None) -> Tensor\n"                \
+    "\n"                                          \
+    "E to the x, elementwise.\n"                  \
+    "\n"                                          \
+    ">>> weir.exp(weir.tensor([0.0])).tolist()\n" \
+    "[1.0]"
+#define DOC_ge                                                                 \
+    "ge(a, b, out=None) -> Tensor\n"                                           \
+    "\n"                                                                       \
+    "A >= b, broadcast. A number may stand for one of the two.\n"              \
+    "\n"                                                                       \
+    ">>> weir.ge(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
+    "[False, False]"
+#define DOC_gelu                                        \
+    "gelu(x, out=None) -> Tensor\n"                     \
+    "\n"                                                \
+    "X * Phi(x), by the error function, elementwise.\n" \
+    "\n"                                                \
+    ">>> weir.gelu(weir.tensor([0.0])).tolist()\n"      \
+    "[0.0]"
+#define DOC_gt                                                                 \
+    "gt(a, b, out=None) -> Tensor\n"                                           \
+    "\n"                                                                       \
+    "A > b, broadcast. A number may stand for one of the two.\n"               \
+    "\n"                                                                       \
+    ">>> weir.gt(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
+    "[False, False]"
+#define DOC_le                                                                 \
+    "le(a, b, out=None) -> Tensor\n"                                           \
+    "\n"                                                                       \
+    "A <= b, broadcast. A number may stand for one of the two.\n"              \
+    "\n"                                                                       \
+    ">>> weir.le(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
+    "[True, True]"
+#define DOC_log                                   \
+    "log(x, out=None) -> Tensor\n"                \
+    "\n"                                          \
+    "Natural logarithm, elementwise.\n"           \
+    "\n"                                          \
+    ">>> weir.log(weir.tensor([1.0])).tolist()\n" \
+    "[0.0]"
+#define DOC_lt                                                                 \
+    "lt(a, b, out=None) -> Tensor\n"                                           \
+    "\n"                                                                       \
+    "A < b, broadcast. A number may stand for one of the two.\n"               \
+    "\n"                                                                       \
+    ">>> weir.lt(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
+    "[True, True]"
+#define DOC_maximum                                                                  \
+    "maximum(a, b, out=None) -> Tensor\n"                                            \
+    "\n"                                                                             \
+    "The larger; NaN if one is, broadcast. A number may stand for one of the two.\n" \
+    "\n"                                                                             \
+    ">>> weir.maximum(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n"  \
+    "[3.0, 4.0]"
+#define DOC_minimum                                                                   \
+    "minimum(a, b, out=None) -> Tensor\n"                                             \
+    "\n"                                                                              \
+    "The smaller; NaN if one is, broadcast. A number may stand for one of the two.\n" \
+    "\n"                                                                              \
+    ">>> weir.minimum(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n"   \
+    "[1.0, 2.0]"
+#define DOC_mul                                                                 \
+    "mul(a, b, out=None) -> Tensor\n"                                           \
+    "\n"                                                                        \
+    "A * b, broadcast. A number may stand for one of the two.\n"                \
+    "\n"                                                                        \
+    ">>> weir.mul(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
+    "[3.0, 8.0]"
+#define DOC_ne                                                                 \
+    "ne(a, b, out=None) -> Tensor\n"                                           \
+    "\n"                                                                       \
+    "A != b, broadcast. A number may stand for one of the two.\n"              \
+    "\n"                                                                       \
+    ">>> weir.ne(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
+    "[True, True]"
+#define DOC_neg                                         \
+    "neg(x, out=None) -> Tensor\n"                      \
+    "\n"                                                \
+    "-x, elementwise.\n"                                \
+    "\n"                                                \
+    ">>> weir.neg(weir.tensor([1.0, -2.0])).tolist()\n" \
+    "[-1.0, 2.0]"
+#define DOC_pow                                                                 \
+    "pow(a, b, out=None) -> Tensor\n"                                           \
+    "\n"                                                                        \
+    "A to the b, broadcast. A number may stand for one of the two.\n"           \
+    "\n"                                                                        \
+    ">>> weir.pow(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
+    "[1.0, 16.0]"
+#define DOC_relu                                         \
+    "relu(x, out=None) -> Tensor\n"                      \
+    "\n"                                                 \
+    "Max(x, 0), elementwise.\n"                          \
+    "\n"                                                 \
+    ">>> weir.relu(weir.tensor([-1.0, 2.0])).tolist()\n" \
+    "[0.0, 2.0]"
+#define DOC_rsqrt                                   \
+    "rsqrt(x, out=None) -> Tensor\n"                \
+    "\n"                                            \
+    "1/sqrt(x), elementwise.\n"                     \
+    "\n"                                            \
+    ">>> weir.rsqrt(weir.tensor([4.0])).tolist()\n" \
+    "[0.5]"
+#define DOC_sigmoid                                   \
+    "sigmoid(x, out=None) -> Tensor\n"                \
+    "\n"                                              \
+    "1/(1+exp(-x)), elementwise.\n"                   \
+    "\n"                                              \
+    ">>> weir.sigmoid(weir.tensor([0.0])).tolist()\n" \
+    "[0.5]"
+#define DOC_silu                                   \
+    "silu(x, out=None) -> Tensor\n"                \
+    "\n"                                           \
+    "X * sigmoid(x), elementwise.\n"               \
+    "\n"                                           \
+    ">>> weir.silu(weir.tensor([0.0])).tolist()\n" \
+    "[0.0]"
+#define DOC_sin                                   \
+    "sin(x, out=None) -> Tensor\n"                \
+    "\n"                                          \
+    "The sine, elementwise; angles in radians.\n" \
+    "\n"                                          \
+    ">>> weir.sin(weir.tensor([0.0])).tolist()\n" \
+    "[0.0]"
+#define DOC_sqrt                                   \
+    "sqrt(x, out=None) -> Tensor\n"                \
+    "\n"                                           \
+    "Square root, elementwise.\n"                  \
+    "\n"                                           \
+    ">>> weir.sqrt(weir.tensor([4.0])).tolist()\n" \
+    "[2.0]"
+#define DOC_sub                                                                 \
+    "sub(a, b, out=None) -> Tensor\n"                                           \
+    "\n"                                                                        \
+    "A - b, broadcast. A number may stand for one of the two.\n"                \
+    "\n"                                                                        \
+    ">>> weir.sub(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
+    "[-2.0, -2.0]"
+#define DOC_swiglu                                               \
+    "swiglu(x, dim=-1) -> Tensor\n"                              \
+    "\n"                                                         \
+    "silu of the first half along dim, times the second half.\n" \
+    "\n"                                                         \
+    ">>> weir.swiglu(weir.tensor([0.0, 2.0])).tolist()\n"        \
+    "[0.0]"
+#define DOC_tanh                                   \
+    "tanh(x, out=None) -> Tensor\n"                \
+    "\n"                                           \
+    "Hyperbolic tangent, elementwise.\n"           \
+    "\n"                                           \
+    ">>> weir.tanh(weir.tensor([0.0])).tolist()\n" \
+    "[0.0]"
+#define DOC_where                                                                       \
+    "where(condition, a, b) -> Tensor\n"                                                \
+    "\n"                                                                                \
+    "a where the condition holds, else b. One of a and b may be a number.\n"            \
+    "\n"                                                                                \
+    ">>> weir.where(weir.tensor([True, False]), weir.tensor([1.0, 2.0]), 0).tolist()\n" \
+    "[1.0, 0.0]"
+
+#endif

@@ -1,0 +1,74 @@
+"""Products of matrices, convolutions and attention."""
+
+import torch
+
+from ... import _C
+from .table import _need, lowers
+
+aten = torch.ops.aten
+
+
+@lowers(aten.mm.default, aten.bmm.default)
+def _mm(a, b, out):
+    _need(a.dtype is b.dtype)
+    return _C.matmul(a, b)
+
+
+@lowers(aten.addmm.default)
+def _addmm(bias, a, b, out, beta=1, alpha=1):
+    _need(beta == 1 and alpha == 1 and bias.dtype is a.dtype)
+    if bias.ndim == 1 and bias.shape[0] == b.shape[1]:
+        return _C.matmul_bias(a, b, bias)
+    return _C.add(_C.matmul(a, b), bias)
+
+
+@lowers(aten.baddbmm.default)
+def _baddbmm(c, a, b, out, beta=1, alpha=1):
+    _need(c.dtype is a.dtype)
+    product = _C.matmul(a, b)
+    product = product if alpha == 1 else product * alpha
+    return product if beta == 0 else product + (c if beta == 1 else c * beta)
+
+
+@lowers(aten.convolution.default)
+def _convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups,
+                 out=None):
+    _need(not transposed and x.ndim == 4)
+    return _C.conv2d(x, weight, bias, tuple(stride), tuple(padding), tuple(dilation), groups)
+
+
+@lowers(aten._scaled_dot_product_flash_attention_for_cpu.default)
+def _attention(q, k, v, dropout_p=0.0, is_causal=False, out=None, attn_mask=None, scale=None):
+    # weir aligns a causal mask with the last query, PyTorch with the first.
+    _need(dropout_p == 0.0 and (not is_causal or q.shape[-2] == k.shape[-2]))
+    _need(scale is None or scale != 0)  # which says to weir that there is none
+    made = _C.attention(q, k, v, mask=attn_mask, causal=is_causal, scale=scale or 0.0)
+    return [made, None]  # the second is for the backward pass; see ONLY_FIRST
+
+
+def _on_tensor_cores(q, k, v):
+    """On a GPU: PyTorch has kernels for heads that weir's do not hold, and for plain floats."""
+    sizes = q.shape[-1], v.shape[-1]
+    _need(q.dtype.name in ("float16", "bfloat16") and max(sizes) <= 256)
+    _need(all(size % 8 == 0 for size in sizes))
+
+
+@lowers(aten._scaled_dot_product_flash_attention.default)
+def _flash_attention(q, k, v, dropout_p=0.0, is_causal=False, return_debug_mask=False, out=None,
+                     scale=None):
+    _on_tensor_cores(q, k, v)
+    return _attention(q, k, v, dropout_p, is_causal, scale=scale)
+
+
+@lowers(aten._scaled_dot_product_efficient_attention.default)
+def _efficient_attention(q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False,
+                         out=None, scale=None):
+    _on_tensor_cores(q, k, v)
+    return _attention(q, k, v, dropout_p, is_causal, attn_mask=attn_bias, scale=scale)
+
+
+@lowers(aten._scaled_dot_product_cudnn_attention.default)
+def _cudnn_attention(q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False,
+                     return_debug_mask=False, out=None, scale=None):
+    _on_tensor_cores(q, k, v)
+    return _attention(q, k, v, dropout_p, is_causal, attn_mask=attn_bias, scale=scale)

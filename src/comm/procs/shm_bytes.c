@@ -1,0 +1,111 @@
+/* Bytes that ranks of one host show each other: few go with the arguments of a call, others are
+ * read where they are, or in a copy if they are not shared or change. */
+#include <string.h>
+
+#include "comm/procs/shm.h"
+
+enum { CARRIED_MOST = 1024 }; /* bytes that a record carries */
+
+/* ---- showing ---- */
+
+static bool find_bytes(const struct weir__world *w, struct weir__visit *v, int i, const void *at,
+                       size_t bytes)
+{
+    if (w->sharing)
+        return w->sharing->find(w->device, at, bytes, &v->record.shown[i].place,
+                                v->record.handles[i]);
+    return weir__share_find(at, bytes, &v->record.shown[i].place);
+}
+
+/* Peers read the bytes where they are, if they can and nobody changes them. */
+static bool show_bytes(const struct weir__world *w, struct weir__visit *v,
+                       const struct weir__meet *meet, const struct weir__code_shown *s, int i)
+{
+    size_t bytes = (size_t)s->bytes;
+    const char *at;
+
+    memcpy(&at, (const char *)meet + s->offset, sizeof at);
+    if (!bytes || (!s->changes && find_bytes(w, v, i, at, bytes)))
+        return true;
+    return weir__visit_stage(w, v, at, bytes) &&
+           find_bytes(w, v, i, v->staged[v->nstaged - 1].piece, bytes);
+}
+
+/* Few bytes go with the arguments: then nobody waits for others to have read them. Calls that
+ * libraries have words for cannot fail on one rank alone, so none is over before all know. */
+static bool carry_bytes(const struct weir__world *w, struct weir__record *r,
+                        const struct weir__meet *meet, const struct weir__code_shown *shown, int n)
+{
+    size_t at = (meet->args_size + 15) & ~(size_t)15;
+
+    if (w->engine != &weir__shm_engine || w->sharing || !meet->spell)
+        return false;
+    for (int i = 0; i < n; i++) {
+        const char *from;
+
+        if ((uint64_t)shown[i].bytes > CARRIED_MOST || at + (size_t)shown[i].bytes > sizeof r->args)
+            return false;
+        memcpy(&from, (const char *)meet + shown[i].offset, sizeof from);
+        memcpy(r->args + at, from, (size_t)shown[i].bytes);
+        r->shown[i].place.offset = at;
+        at = (at + (size_t)shown[i].bytes + 15) & ~(size_t)15;
+    }
+    r->carried = (uint32_t)weir__min(at, sizeof r->args);
+    return true;
+}
+
+bool weir__shm_show_bytes(const struct weir__world *w, struct weir__visit *v,
+                          const struct weir__meet *meet, const struct weir__code_shown *shown,
+                          int n)
+{
+    if (carry_bytes(w, &v->record, meet, shown, n))
+        return true;
+    for (int i = 0; i < n; i++)
+        if (!show_bytes(w, v, meet, &shown[i], i))
+            return false;
+    return true;
+}
+
+/* ---- reading ---- */
+
+static void *reach_bytes(const struct weir__world *w, struct weir__peer *peer,
+                         const struct weir__shared_place *place, const unsigned char *handle)
+{
+    if (w->sharing)
+        return w->sharing->reach(w->device, &peer->shown, peer->pid, place, handle);
+    return weir__share_reach(&peer->reached, peer->pid, place, false);
+}
+
+/* Takes the bytes that came with the arguments. False: it wrote what is no call. */
+static bool take_carried(const struct weir__record *r, unsigned char *args, void **at)
+{
+    uint32_t size = r->args_size, carried = r->carried;
+
+    if (size > carried || carried > sizeof r->args)
+        return false;
+    memcpy(args + size, r->args + size, carried - size);
+    for (uint32_t i = 0; i < r->nshown && i < WEIR__CODE_SHOWN; i++) {
+        const struct weir__shared_place *place = &r->shown[i].place;
+
+        if (place->offset > carried || place->bytes > carried - place->offset)
+            return false;
+        at[i] = args + place->offset;
+    }
+    return true;
+}
+
+bool weir__shm_reach_bytes(const struct weir__world *w, struct weir__peer *peer, int rank,
+                           const struct weir__record *r, unsigned char *args, void **at)
+{
+    if (r->carried && !take_carried(r, args, at)) {
+        weir__fail(WEIR_EINTERNAL, "rank %d wrote what is no call", rank);
+        return false;
+    }
+    for (uint32_t i = 0; !r->carried && i < r->nshown && i < WEIR__CODE_SHOWN; i++) {
+        struct weir__shared_place from = r->shown[i].place;
+
+        if (from.bytes && !(at[i] = reach_bytes(w, peer, &from, r->handles[i])))
+            return false;
+    }
+    return true;
+}
