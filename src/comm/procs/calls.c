@@ -289,7 +289,7 @@ static bool attend(struct weir__procs_group *p, struct weir__participant *partic
     struct weir__visit *v = m->more;
 
     for (int look = 0; look < 2 && participant->state == waits; look++) {
-        if (engine->linger && !look) {
+        if (engine->linger && !look && v->placed) { /* else calls before it are still there */
             v->attended = true;
             weir__mutex_unlock(&p->world->lock);
             engine->linger(p, m, v, leaves);

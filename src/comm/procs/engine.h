@@ -94,8 +94,9 @@ struct weir__engine {
      * when all are there. NULL: parts are kernels. */
     weir_status (*run)(struct weir__procs_group *p, struct weir__rendezvous *m, void *queue);
     void (*leave)(struct weir__procs_group *p, struct weir__rendezvous *m, bool failed);
-    /* Without locks, for a call that only this thread goes on with: looks for a little while
-     * whether all have arrived or, with `leaves`, left. NULL: it does not pay. */
+    /* Without locks, for a call whose record is placed and that only this thread goes on with:
+     * looks for a little while whether all have arrived or, with `leaves`, left. Of the visit it
+     * reads what stays as it is. NULL: it does not pay. */
     void (*linger)(const struct weir__procs_group *p, const struct weir__rendezvous *m,
                    const struct weir__visit *visit, bool leaves);
     /* The thread stops looking: the others ring from now on. Under world->lock. NULL: they do. */

@@ -374,8 +374,6 @@ static void shm_linger(const struct weir__procs_group *p, const struct weir__ren
     int patience = atomic_load_explicit(&w->patience, memory_order_relaxed), more;
     int per_yield = w->crowded ? 1 : ROUNDS_PER_YIELD;
 
-    if (!v->placed)
-        return; /* calls before it are still in the cell */
     for (int i = 1; atomic_load_explicit(count, memory_order_acquire) != members; i++) {
         weir__relax();
         if (i % PAUSES)
