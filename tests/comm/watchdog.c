@@ -115,7 +115,7 @@ TEST(watchdog, the_report_of_a_group_shows_every_rank_that_waits)
     if (is_modelled())
         test_skip("tests/npu/groups.c has the report of modelled devices");
     weir_log_set(keep_report, report, WEIR_LOG_WARN);
-    world_open(&w, 3, "cpu:cores=2", &(weir_group_options){.timeout_ns = 100000000});
+    world_open(&w, 3, "cpu:cores=2", &(weir_group_options){.timeout_ns = 500000000});
     CHECK_OK(weir_barrier(w.rank[1])); /* rank 0 never comes */
     CHECK_OK(weir_barrier(w.rank[2]));
     for (int i = 1; i < 3; i++) {

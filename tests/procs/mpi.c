@@ -102,7 +102,7 @@ static int launch(const struct family *f, int n, const char *scenario, char *tex
     char self[300] = "", ranks[8], *env[300], name[80];
     /* Open MPI's processes that start at once stumble over each other's folder. */
     char folder[] = "/tmp/weir-mpi-XXXXXX", folder_env[60];
-    const char *args[16],
+    const char *launcher, *args[16],
         *own[] = {f->hosts ? "KID_FAR=1" : "WEIR_ENGINE=mpi", "KID_FEWER=1", name, folder_env};
     posix_spawn_file_actions_t files;
     int nargs = 0, nenv = 0, out[2], status;
@@ -110,6 +110,7 @@ static int launch(const struct family *f, int n, const char *scenario, char *tex
     ssize_t got;
     pid_t pid;
 
+    launcher = need(f); /* before there is anything to remove */
     CHECK(mkdtemp(folder));
     snprintf(folder_env, sizeof folder_env, "TMPDIR=%s", folder);
     CHECK(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
@@ -119,7 +120,7 @@ static int launch(const struct family *f, int n, const char *scenario, char *tex
         args[nargs++] = TWO_HOSTS;
         args[nargs++] = f->hosts;
     }
-    args[nargs++] = need(f);
+    args[nargs++] = launcher;
     for (int i = 0; f->options[i]; i++)
         args[nargs++] = f->options[i];
     if (!f->hosts)
