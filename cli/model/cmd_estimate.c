@@ -41,13 +41,20 @@ static int read_number(const char *option, const char *value, double least, doub
     return bad_value(option, value, what);
 }
 
+/* The same of a whole number. */
+static int read_whole(const char *option, const char *value, double least, double most, double *out)
+{
+    int status = read_number(option, value, least, most, out);
+
+    return status < 0 && value && *out != floor(*out) ? bad_value(option, value, "a whole number")
+                                                      : status;
+}
+
 static int read_count(const char *option, const char *value, uint32_t *out)
 {
     double number = *out;
-    int status = read_number(option, value, 1, 1e6, &number);
+    int status = read_whole(option, value, 1, 1e6, &number);
 
-    if (status < 0 && number != floor(number))
-        return bad_value(option, value, "a whole number");
     *out = (uint32_t)number;
     return status;
 }
@@ -98,10 +105,10 @@ static int read_deploy(const struct words *w, struct weir__deploy *d)
         (status = read_count("--tp", w->tp, &d->tp)) >= 0 ||
         (status = read_count("--ep", w->ep, &d->ep)) >= 0 ||
         (status = read_count("--pp", w->pp, &d->pp)) >= 0 ||
-        (status = read_number("--batch", w->batch, 1, 1e6, &d->batch)) >= 0 ||
-        (status = read_number("--prompt", w->prompt, 1, 1e7, &d->prompt)) >= 0 ||
-        (status = read_number("--output", w->output, 0, 1e7, &d->output)) >= 0 ||
-        (status = read_number("--chunk", w->chunk, 1, 1e6, &d->chunk)) >= 0 ||
+        (status = read_whole("--batch", w->batch, 1, 1e6, &d->batch)) >= 0 ||
+        (status = read_whole("--prompt", w->prompt, 1, 1e7, &d->prompt)) >= 0 ||
+        (status = read_whole("--output", w->output, 0, 1e7, &d->output)) >= 0 ||
+        (status = read_whole("--chunk", w->chunk, 1, 1e6, &d->chunk)) >= 0 ||
         (status = read_number("--mtp", w->mtp, 0, 1, &d->accept)) >= 0 ||
         (status = read_cores(w->cores, d)) >= 0 ||
         (status = read_number("--imbalance", w->imbalance, 1, 100, &d->imbalance)) >= 0 ||
@@ -154,6 +161,7 @@ static int estimate_once(struct estimate_job *job, const struct words *w)
     if (st)
         return st == WEIR_EINVAL ? (cli_complain("estimate", st), EXIT_USAGE)
                                  : cli_complain("estimate", st);
+    job->as_asked = job->d.placement == e.d.placement;
     job->d = e.d;
     if (cli_is_standard(w->graph) || cli_is_standard(w->prefill_graph))
         ; /* standard output has the graph */
@@ -291,7 +299,7 @@ int weir_cmd_estimate(int argc, char **argv)
     if ((status = read_deploy(&w, &job.d)) >= 0 ||
         (status = read_number("--ttft", w.ttft, 0.001, 1e9, &job.ttft)) >= 0 ||
         (status = read_number("--tpot", w.tpot, 0.001, 1e9, &job.tpot)) >= 0 ||
-        (status = read_number("--max-batch", w.most, 1, 1e6, &job.max_batch)) >= 0 ||
+        (status = read_whole("--max-batch", w.most, 1, 1e6, &job.max_batch)) >= 0 ||
         (status = read_count("--prefill-ranks", w.prefill_ranks, &job.prefill_ranks)) >= 0 ||
         (status = read_number("--rate", w.rate, 1e-6, 1e6, &job.rate)) >= 0)
         return status;

@@ -11,6 +11,7 @@ struct estimate_job {
     bool json;
     struct weir__llm llm;
     struct weir__deploy d;
+    bool as_asked; /* d is settled, and its placement is the one that was asked for */
     double ttft, tpot, max_batch; /* of a search, ms; 0 for no limit */
     const char *html;             /* of a search, or of serving: the page; NULL for none */
     const char *requests;         /* of --serve */

@@ -81,9 +81,16 @@ void estimate_print(const struct estimate_job *job, const struct weir__estimate 
            term_on(TERM_BOLD), job->llm.family[0] ? job->llm.family : job->path, term_off(),
            weir__llm_parameters(&job->llm, false) / 1e9,
            weir__llm_parameters(&job->llm, true) / 1e9, d->ranks, props.name);
-    printf("tp %u, pp %u, ep %u, %g sequences a replica, %g + %g tokens, %s, %s\n\n", d->tp, d->pp,
-           d->ep ? d->ep : d->ranks / d->pp, d->batch, d->prompt, d->output,
+    printf("tp %u, pp %u, ", d->tp, d->pp);
+    if (job->llm.experts > 0)
+        printf("ep %g, ", weir__deploy_expert_dies(d));
+    printf("%g sequences a replica, %g + %g tokens, %s, %s\n\n", d->batch, d->prompt, d->output,
            weir__quant_names[d->quant], how);
+    if (!job->as_asked)
+        printf("  %g sequences on %u stages cannot be halved: one microbatch\n\n", d->batch, d->pp);
+    if (job->llm.quant[0] && d->quant == WEIR__QUANT_BF16)
+        printf("  the file's weights are in %s; these are taken to be in bf16 (--quant)\n\n",
+               job->llm.quant);
     printf("  first token    %s%10.1f ms%s   %.1f to %.1f ms: ", term_on(TERM_BOLD), e->ttft_ms,
            term_off(), e->ttft_ms * low, e->ttft_ms * high);
     if (d->chunk > 0)
@@ -162,6 +169,13 @@ void estimate_print_json(const struct estimate_job *job, const struct weir__esti
     json_string(&j, "model", job->llm.family);
     json_number(&j, "parameters", weir__llm_parameters(&job->llm, false));
     json_int(&j, "ranks", job->d.ranks);
+    json_int(&j, "tp", e->d.tp);
+    json_int(&j, "pp", e->d.pp);
+    if (job->llm.experts > 0)
+        json_int(&j, "ep", (int64_t)weir__deploy_expert_dies(&e->d));
+    json_number(&j, "batch", e->d.batch);
+    json_string(&j, "quant", weir__quant_names[e->d.quant]);
+    json_string(&j, "placement", weir__placement_names[e->d.placement]);
     if (e->d.placement == WEIR__PLACE_TWO) {
         json_int(&j, "attention_cube_cores", e->d.cube);
         json_int(&j, "attention_vector_cores", e->d.vector);

@@ -44,12 +44,21 @@ void estimate_placement(const struct weir__deploy *d, char *text, size_t size)
              d->prolog ? " prolog" : "");
 }
 
-static void print_json(const struct weir__candidate *c, size_t n, size_t tried)
+static void json_range(struct json *j, const char *key, double value, double error)
+{
+    json_array(j, key);
+    json_number(j, NULL, value * (1 - error));
+    json_number(j, NULL, value * (1 + error));
+    json_array_end(j);
+}
+
+static void print_json(const struct weir__candidate *c, size_t n, size_t tried, double error)
 {
     struct json j = {.out = stdout};
 
     json_object(&j, NULL);
     json_int(&j, "tried", (int64_t)tried);
+    json_number(&j, "error", error);
     json_array(&j, "candidates");
     for (size_t i = 0; i < n; i++) {
         json_object(&j, NULL);
@@ -63,7 +72,9 @@ static void print_json(const struct weir__candidate *c, size_t n, size_t tried)
         json_bool(&j, "prefetch", c[i].d.prefetch);
         json_bool(&j, "prolog", c[i].d.prolog);
         json_number(&j, "ttft_ms", c[i].ttft_ms);
+        json_range(&j, "ttft_range_ms", c[i].ttft_ms, error);
         json_number(&j, "tpot_ms", c[i].tpot_ms);
+        json_range(&j, "tpot_range_ms", c[i].tpot_ms, error);
         json_number(&j, "decode_tokens_s", c[i].rate);
         json_bool(&j, "pareto", c[i].pareto);
         json_string(&j, "why", reason(c, &c[i]));
@@ -73,7 +84,7 @@ static void print_json(const struct weir__candidate *c, size_t n, size_t tried)
     json_object_end(&j);
 }
 
-static void print_table(const struct weir__candidate *c, size_t n, size_t tried)
+static void print_table(const struct weir__candidate *c, size_t n, size_t tried, double error)
 {
     static const struct term_column columns[] = {
         {"tp", true},      {"pp", true},         {"ep", true},
@@ -99,7 +110,9 @@ static void print_table(const struct weir__candidate *c, size_t n, size_t tried)
         term_table_add(
             &t, (const char *[]){tp, pp, ep, batch, how, ttft, tpot, rate, reason(c, &c[i])});
     }
-    printf("%zu of %zu deployments are within memory and limits\n\n", n, tried);
+    printf("%zu of %zu deployments are within memory and limits; times are within %.0f %% by the "
+           "profile's error\n\n",
+           n, tried, 100 * error);
     term_table_print(&t, 2);
 }
 
@@ -112,18 +125,20 @@ int estimate_search(struct estimate_job *job)
                                            .poll = show,
                                            .user = &progress};
     struct weir__candidate *c = NULL;
+    double error = job->dev->model->profile.error;
     size_t n = 0, tried = 0;
     weir_status st = weir__estimate_search(job->dev, &job->llm, &job->d, &options, &c, &n, &tried);
 
     progress_end(&progress);
     if (st)
-        return cli_complain("estimate", st);
+        return st == WEIR_EINVAL ? (cli_complain("estimate", st), EXIT_USAGE)
+                                 : cli_complain("estimate", st);
     if (cli_is_standard(job->html))
         ; /* standard output has the page */
     else if (job->json)
-        print_json(c, n, tried);
+        print_json(c, n, tried, error);
     else if (n)
-        print_table(c, n, tried);
+        print_table(c, n, tried, error);
     else
         printf("none of %zu deployments is within memory and limits\n", tried);
     if (n && job->html) {

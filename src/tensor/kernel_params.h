@@ -18,7 +18,8 @@ struct weir__kernel_params {
     double flops;     /* of all blocks, instead of a time; a device in virtual time says how long */
     char dtype[8];    /* that they compute in; "" is f16 */
     int64_t m, n, k;  /* of a matrix product, so that tiles and filling count; 0: none */
-    int64_t ranks;    /* of its collective, for what it costs; 0: all that run */
+    int64_t ranks;    /* of its collective: for what it costs, and, if as many of the ranks that run
+                       * have its name, those that meet; 0: all that run */
     double net_bytes; /* of an exchange: what leaves the super node, if that is forwarded there
                        * to several of its dies; 0: each die gets its own */
     double uneven;    /* of an exchange: what the fullest rank gets, of the mean; 0: all the same */
@@ -44,6 +45,18 @@ static inline weir_engine weir__kernel_engine(const struct weir__kernel_params *
 static inline unsigned weir__kernel_blocks(const struct weir__kernel_params *p)
 {
     return p->blocks ? (unsigned)p->blocks : 1;
+}
+
+/* The cores of a measured one on a device that has `all` of them: if that is fewer than its own
+ * had, the same share. */
+static inline unsigned weir__kernel_measured_cores(const struct weir__kernel_params *p,
+                                                   unsigned all)
+{
+    unsigned blocks = weir__kernel_blocks(p), of = (unsigned)p->of_cores;
+
+    if (of > all)
+        blocks = (unsigned)((uint64_t)blocks * all / of);
+    return blocks > all ? all : blocks ? blocks : 1;
 }
 
 /* The types it may compute in. */

@@ -142,6 +142,51 @@ TEST(answers, deployments_that_do_not_divide_are_refused)
     }
 }
 
+/* An option that could change nothing is a question that was meant for another model. */
+TEST(answers, what_a_model_has_nothing_of_is_refused)
+{
+    static const struct {
+        struct weir__deploy d;
+        const char *part;
+    } rows[] = {
+        {{.prolog = true}, "llama has no latent attention: leave out --prolog"},
+        {{.spread = true}, "llama has no latent attention: leave out --spread"},
+        {{.prefetch = true}, "llama has no experts: leave out --prefetch"},
+        {{.placement = WEIR__PLACE_SHARED}, "has no shared expert: leave out --placement shared"},
+        {{.accept = 0.5}, "has no layer that drafts: leave out --mtp"},
+        {{.ep = 2}, "has no experts: leave out --ep"},
+    };
+    struct weir__search_options options = {.max_batch = 1};
+    struct weir__candidate *c;
+    weir_device *dev = open_a3();
+    size_t n, tried;
+    struct weir__llm m = {.family = "llama",
+                          .hidden = 64,
+                          .layers = 2,
+                          .heads = 4,
+                          .kv_heads = 4,
+                          .head_dim = 16,
+                          .vocab = 99,
+                          .dense_dim = 64,
+                          .dense_layers = 2};
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct weir__deploy d = rows[i].d;
+
+        test_note("row %zu", i);
+        d.ranks = 2;
+        d.tp = d.pp = 1;
+        d.batch = d.prompt = 4;
+        CHECK_EQ(weir__deploy_check(&m, &d), WEIR_EINVAL);
+        CHECK_STR(weir_last_error(), rows[i].part);
+        if (d.ep > 1)
+            continue; /* a search tries its own */
+        CHECK_STATUS(weir__estimate_search(dev, &m, &d, &options, &c, &n, &tried), WEIR_EINVAL);
+        CHECK_STR(weir_last_error(), rows[i].part);
+    }
+    CHECK_OK(weir_device_close(dev));
+}
+
 /* A few layers stand for all of them. */
 TEST(answers, the_quick_answer_is_that_of_all_layers)
 {

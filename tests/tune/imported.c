@@ -172,6 +172,93 @@ TEST(imported, collectives_of_two_profiles_meet)
     CHECK_OK(weir_device_close(dev));
 }
 
+static void replace_in_file(const char *path, const char *from, const char *to)
+{
+    char text[1 << 14], *at;
+    FILE *f = fopen(path, "r");
+    size_t n;
+
+    CHECK(f);
+    n = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    text[n] = 0;
+    CHECK((at = strstr(text, from)));
+    CHECK((f = fopen(path, "w")));
+    fprintf(f, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    fclose(f);
+}
+
+/* Ranks 0 and 1 have a group, ranks 2 and 3 another; then all meet. What one rank alone has, or has
+ * more often than the others, meets nobody. */
+TEST(imported, collectives_of_some_of_the_ranks_meet_among_those)
+{
+    static const double ready[] = {10, 40, 20, 60}, met[] = {40, 40, 60, 60};
+    static struct text text;
+    weir_device *dev = open_model();
+    struct weir__graph_rank ranks[4];
+    struct weir__prediction p;
+    weir_check_report *report;
+    weir_graph *graphs[4];
+    weir_trace *traces[4];
+    char paths[4][256];
+
+    for (int r = 0; r < 4; r++) {
+        const char *group =
+            r < 2 ? "ncclDevKernel_AllReduce_group_1" : "ncclDevKernel_AllReduce_group_2";
+
+        text.size = 0;
+        span(&text, "gemm", "7", 0, ready[r], 132);
+        span(&text, group, "7", ready[r], met[r] + 5 - ready[r], 4);
+        span(&text, "ncclDevKernel_AllGather", "7", met[r] + 5, 73 - met[r] - 5, 4);
+        if (r == 3)
+            span(&text, "ncclDevKernel_Broadcast_group_9", "7", 73, 2, 4);
+        for (int i = 0; i < (r == 0 ? 2 : r == 1); i++)
+            span(&text, "ncclDevKernel_SendRecv_group_8", "7", 73 + i, 1, 4);
+        traces[r] = finish(&text);
+        ranks[r] = (struct weir__graph_rank){.trace = traces[r], .path = file_of(paths[r], r)};
+    }
+    CHECK_OK(weir__trace_write_graphs(ranks, 4));
+    for (int r = 0; r < 4; r++) {
+        CHECK_EQ(ranks[r].met, 2);
+        CHECK_EQ(ranks[r].alone, r == 0 ? 2 : r != 2);
+    }
+    for (int faster = 0; faster < 2; faster++) {
+        if (faster) /* rank 1 comes 30 us earlier, so that its group is through at 15 */
+            replace_in_file(paths[1], "f: 40 ", "f: 10 ");
+        for (int r = 0; r < 4; r++)
+            CHECK_OK(weir_graph_load_file(dev, paths[r], &graphs[r]));
+        CHECK_OK(weir__predict(graphs, 4, &(struct weir__predict_options){0}, &p));
+        CHECK(!p.run.deadlock);
+        CHECK_EQ(p.makespan, US(75));
+        CHECK_EQ(p.run.spans[0][1].end, US(faster ? 15 : 45));
+        CHECK_EQ(p.run.spans[1][1].end, US(faster ? 15 : 45));
+        CHECK_EQ(p.run.spans[2][1].end, US(65));
+        CHECK_EQ(p.run.spans[0][2].end, US(73));
+        weir__prediction_fini(&p);
+        CHECK_OK(weir_check_graphs(graphs, 4, NULL, &report));
+        test_note("%s", report->nfindings ? report->findings[0].text : "clean");
+        CHECK_EQ(report->nfindings, 0);
+        weir_check_free(report);
+        for (int r = 0; r < 4; r++)
+            weir_graph_destroy(graphs[r]);
+    }
+    /* without a member the group waits for ever, and both say so */
+    for (int r = 0; r < 4; r++)
+        CHECK_OK(weir_graph_load_file(dev, paths[r == 1 ? 2 : r], &graphs[r]));
+    CHECK_OK(weir__predict(graphs, 4, &(struct weir__predict_options){0}, &p));
+    CHECK(p.run.deadlock);
+    weir__prediction_fini(&p);
+    CHECK_OK(weir_check_graphs(graphs, 4, NULL, &report));
+    CHECK(report->nfindings > 0);
+    weir_check_free(report);
+    for (int r = 0; r < 4; r++) {
+        weir_graph_destroy(graphs[r]);
+        weir_trace_free(traces[r]);
+        remove(paths[r]);
+    }
+    CHECK_OK(weir_device_close(dev));
+}
+
 /* Clocks of devices begin whenever; the first operator begins at once. */
 TEST(imported, a_trace_of_weir_runs_again_from_its_first_operator)
 {

@@ -5,6 +5,7 @@
 
 #include "check/deadlock/report.h"
 #include "graph/pass/compile.h"
+#include "tensor/kernel_params.h"
 
 /* A graph with what every check of it needs. */
 struct weir__checked {
@@ -17,8 +18,9 @@ struct weir__checked {
 /* How many ranks of the program have operators of a group. */
 struct weir__check_members {
     struct {
-        const char *group; /* of a graph */
-        int ranks, last;   /* the last rank that was counted */
+        const char *group; /* of a graph, or the collective of a Kernel with `ranks` */
+        bool kernel;
+        int ranks, last; /* the last rank that was counted */
     } * groups;
     int n, cap;
 };
@@ -29,6 +31,9 @@ weir_status weir__check_translate(const struct weir__checked *x, struct weir__ch
 /* check_groups.c: counts the groups of a rank's graph. */
 weir_status weir__check_count_groups(const weir_graph *g, int rank,
                                      struct weir__check_members *members);
+/* The ranks that the collective of such a Kernel meets, of all. */
+int weir__check_kernel_needs(const struct weir__checked *x, const struct weir__kernel_params *k,
+                             int nranks);
 /* The rendezvous that a group's operator belongs to on that rank; false if it is none, or one that
  * is not explored, because it is not known who its ranks are. */
 struct weir__check_membership {

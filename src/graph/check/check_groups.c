@@ -18,27 +18,49 @@ static int peer_of(const struct weir__member *member)
     return member->to >= 0 ? member->to : member->from;
 }
 
-static int find_group(const struct weir__check_members *m, const char *group)
+static int find_group(const struct weir__check_members *m, const char *group, bool kernel)
 {
     int i = 0;
 
-    while (i < m->n && strcmp(m->groups[i].group, group))
+    while (i < m->n && (m->groups[i].kernel != kernel || strcmp(m->groups[i].group, group) != 0))
         i++;
     return i;
+}
+
+static const struct weir__kernel_params *kernel_of_some(const struct weir__node *n)
+{
+    const struct weir__kernel_params *k = strcmp(n->op->name, "Kernel") ? NULL : n->params;
+
+    return k && k->collective[0] && k->ranks > 0 ? k : NULL;
+}
+
+int weir__check_kernel_needs(const struct weir__checked *x, const struct weir__kernel_params *k,
+                             int nranks)
+{
+    int i = find_group(x->members, k->collective, true);
+
+    return k->ranks > 0 && k->ranks < nranks && i < x->members->n &&
+                   x->members->groups[i].ranks == k->ranks
+               ? (int)k->ranks
+               : nranks;
 }
 
 weir_status weir__check_count_groups(const weir_graph *g, int rank, struct weir__check_members *m)
 {
     for (int v = 0; v < g->nnodes; v++) {
+        const struct weir__kernel_params *k = kernel_of_some(&g->nodes[v]);
         struct weir__member member;
+        const char *group;
         int i;
 
-        if (!find_member(&g->nodes[v], &member))
+        if (!k && !find_member(&g->nodes[v], &member))
             continue;
-        if ((i = find_group(m, member.group)) == m->n) {
+        group = k ? k->collective : member.group;
+        if ((i = find_group(m, group, k)) == m->n) {
             if (!weir__grow(&m->groups, m->n, &m->cap, sizeof *m->groups))
                 return WEIR_ENOMEM;
-            m->groups[m->n].group = member.group;
+            m->groups[m->n].group = group;
+            m->groups[m->n].kernel = k;
             m->groups[m->n].ranks = 0;
             m->groups[m->n++].last = -1;
         }
@@ -59,7 +81,7 @@ static bool is_explored(const struct weir__checked *x, const struct weir__member
 
     if (!member->ranks || member->ranks == nranks)
         return peer < nranks && peer != rank;
-    group = find_group(x->members, member->group);
+    group = find_group(x->members, member->group, false);
     return peer < 0 && member->ranks < nranks && group < x->members->n &&
            x->members->groups[group].ranks == member->ranks;
 }
@@ -154,15 +176,15 @@ void weir__check_groups(const struct weir__checked *x, int rank, int nranks,
         if (!x->c.live[v] || !find_member(n, &member) || is_explored(x, &member, rank, nranks))
             continue;
         if (member.ranks && member.ranks != nranks && peer_of(&member) < 0)
-            add_warning(
-                x, n, report,
-                weir__report_text(report,
-                                  "%s is of group '%s' of %lld ranks, of which the program "
-                                  "of %d has %d: whom it waits for is not explored",
-                                  n->name, member.group, (long long)member.ranks, nranks,
-                                  x->members->groups[find_group(x->members, member.group)].ranks),
-                "check the graphs or files of all ranks of the group together, and give "
-                "groups of different ranks different names");
+            add_warning(x, n, report,
+                        weir__report_text(
+                            report,
+                            "%s is of group '%s' of %lld ranks, of which the program "
+                            "of %d has %d: whom it waits for is not explored",
+                            n->name, member.group, (long long)member.ranks, nranks,
+                            x->members->groups[find_group(x->members, member.group, false)].ranks),
+                        "check the graphs or files of all ranks of the group together, and give "
+                        "groups of different ranks different names");
         else
             add_warning(x, n, report,
                         weir__report_text(report,

@@ -85,7 +85,9 @@ static weir_status set_demand(const weir_graph *g, const struct weir__node *n, i
         limit = valid_limit(g->dev, n->marks.limit);
     may = (int)weir__cores_of(g->dev, engine, g->dev->props.cores, limit);
     if (k)
-        work.blocks = weir__kernel_blocks(k);
+        work.blocks = k->measured && engine <= WEIR_ENGINE_MIX
+                          ? weir__kernel_measured_cores(k, (unsigned)may)
+                          : weir__kernel_blocks(k);
     else
         tile(g, n, (unsigned)may, &work);
     if (!k && !keep_offer(&work, rank, op))
@@ -133,6 +135,8 @@ static weir_status add_node(const struct weir__checked *x, struct weir__check_pr
         return WEIR_ENOMEM;
     if (meets)
         weir__check_set_needs(p, rank, op_of[v], found.needs, found.from, found.to);
+    else if (k && k->collective[0])
+        weir__check_set_needs(p, rank, op_of[v], weir__check_kernel_needs(x, k, p->nranks), -1, -1);
     st = set_demand(x->g, n, rank, &r->ops[op_of[v]]);
     for (int i = x->c.edges.first[v]; i < x->c.edges.first[v + 1] && !st; i++) {
         int before = x->c.edges.preds[i];

@@ -1,4 +1,4 @@
-/* What a step takes, what it needs of memory, and what follows for a system. */
+/* What a step takes, and what follows for a system. */
 #include "graph/estimate/estimate.h"
 
 #include <math.h>
@@ -9,134 +9,6 @@
 
 const char *const weir__roof_names[WEIR__ROOFS] = {"memory", "cube", "vector",
                                                    "links",  "head", "cores"};
-
-/* How far dies are apart, as standard deviations of the mean.
- * - EXPERT_SPREAD: of what one expert gets while decoding, with copies of those that get most;
- *   ATTENTION_JITTER: of what comes before a dispatch. Fitted to what dispatch and combine of arXiv
- *   2508.02520 wait on 288 dies: 234 us where 185 are the least, 312 where 165 are
- * - PROMPT_SPREAD: of what one expert gets of prompts, whose tokens are more alike. Fitted to the
- *   two rates of arXiv 2506.12708 for experts loaded evenly and as they were: 6688 / 5655 */
-#define EXPERT_SPREAD 0.1725
-#define PROMPT_SPREAD 0.56
-#define ATTENTION_JITTER 0.0094
-
-void weir__deploy_init(struct weir__deploy *d)
-{
-    *d = (struct weir__deploy){.ranks = 1,
-                               .tp = 1,
-                               .pp = 1,
-                               .batch = 1,
-                               .prompt = 1024,
-                               .output = 256,
-                               .quant = WEIR__QUANT_BF16,
-                               .jitter = ATTENTION_JITTER};
-}
-
-double weir__last_of(double n)
-{
-    double p = (n - 0.375) / (n + 0.25), low = 0, high = 8; /* Blom */
-
-    if (!(n > 1))
-        return 0;
-    for (int i = 0; i < 50; i++) {
-        double z = (low + high) / 2;
-
-        *(0.5 * erfc(-z / sqrt(2)) < p ? &low : &high) = z;
-    }
-    return low;
-}
-
-double weir__deploy_imbalance(const struct weir__llm *m, const struct weir__deploy *d, bool prefill)
-{
-    double dies = d->ep ? d->ep : (double)d->ranks / d->pp;
-    double spread = prefill ? PROMPT_SPREAD : EXPERT_SPREAD;
-
-    if (d->imbalance > 0)
-        return d->imbalance;
-    return 1 + spread * weir__last_of(dies) / sqrt(fmax(1, m->experts / dies));
-}
-
-void weir__deploy_share_cores(struct weir__deploy *d, const struct weir__profile *p, int share)
-{
-    static const double shares[WEIR__CORE_SHARES] = {1.0 / 2, 2.0 / 3, 5.0 / 6};
-
-    d->cube = (uint32_t)fmax(1, round(p->cube_cores * shares[share]));
-    d->vector = (uint32_t)fmax(1, round(p->vector_cores * shares[share]));
-}
-
-static weir_status divides(const char *part, double a, const char *whole, double b)
-{
-    return a >= 1 && fmod(b, a) == 0
-               ? WEIR_OK
-               : weir__fail(WEIR_EINVAL, "%s %g does not divide %s %g", part, a, whole, b);
-}
-
-weir_status weir__deploy_check(const struct weir__llm *m, const struct weir__deploy *d)
-{
-    weir_status st;
-
-    if ((st = divides("tp x pp", (double)d->tp * d->pp, "the ranks", d->ranks)) ||
-        (st = divides("tp", d->tp, "the heads", m->heads)) ||
-        (st = d->ep ? divides("ep", d->ep, "the ranks of a stage", (double)d->ranks / d->pp)
-                    : WEIR_OK))
-        return st;
-    if (d->pp > m->layers)
-        return weir__fail(WEIR_EINVAL, "pp %u is more than the %g layers", d->pp, m->layers);
-    if (!(d->batch > 0 && d->batch <= 1e6) || !(d->prompt >= 1 && d->prompt <= 1e7) ||
-        !(d->output >= 0 && d->output <= 1e7))
-        return weir__fail(WEIR_EINVAL,
-                          "batch %g, prompt %g and output %g must be in 1..1e6, 1..1e7 and 0..1e7",
-                          d->batch, d->prompt, d->output);
-    if (d->imbalance != 0 && !(d->imbalance >= 1 && d->imbalance <= 100))
-        return weir__fail(WEIR_EINVAL, "imbalance %g is out of range: 1..100", d->imbalance);
-    if (!(d->jitter >= 0 && d->jitter <= 1))
-        return weir__fail(WEIR_EINVAL, "jitter %g is out of range: 0..1", d->jitter);
-    if (!(d->accept >= 0 && d->accept <= 1))
-        return weir__fail(WEIR_EINVAL, "%g tokens that MTP adds are out of range: 0..1", d->accept);
-    if (!(d->chunk >= 0 && d->chunk <= 1e6))
-        return weir__fail(WEIR_EINVAL, "a chunk of %g tokens is out of range: 0..1e6", d->chunk);
-    if (d->accept > 0 && !(m->mtp > 0))
-        return weir__fail(WEIR_EINVAL, "%s has no layer that drafts: leave out --mtp", m->family);
-    return WEIR_OK;
-}
-
-/* ---- memory ---- */
-
-static double cache_bytes(const struct weir__llm *m, const struct weir__deploy *d)
-{
-    double token =
-        m->kv_rank > 0 ? m->kv_rank + m->rope : 2 * fmax(1, m->kv_heads / d->tp) * m->head_dim;
-
-    return 2 * token * (d->prompt + d->output) * ceil(m->layers / d->pp);
-}
-
-void weir__estimate_find_memory(const struct weir__llm *m, const struct weir__deploy *d,
-                                const struct weir__profile *p, struct weir__estimate_memory *out)
-{
-    double per = d->quant == WEIR__QUANT_BF16 ? 2 : d->quant == WEIR__QUANT_W4A8 ? 0.5 : 1;
-    double dies = d->ep ? d->ep : (double)d->ranks / d->pp;
-    double expert = 3 * m->hidden * m->expert_dim;
-    double local = dies > 1 ? ceil(fmax(m->experts, 1) / dies) : m->experts / d->tp;
-    double moe_layers = m->layers - m->dense_layers;
-    bool remote = m->shared_dim > 0 && dies > m->experts;
-    double embedding = (m->tied ? 1 : 2) * m->vocab * m->hidden;
-    double routed = moe_layers * m->experts * expert;
-    double others = weir__llm_parameters(m, false) - routed - embedding;
-    double free, tokens = d->batch / d->pp * d->prompt;
-
-    if (remote)
-        others -= moe_layers * 3 * m->hidden * m->shared_dim;
-    out->weights =
-        (others * per / d->tp + (m->experts > 0 ? moe_layers * local * expert * per : 0)) / d->pp +
-        2 * embedding / d->tp;
-    out->cache = d->batch * cache_bytes(m, d);
-    /* a prefill holds a few rows of each token, in pieces of 16 Ki tokens */
-    out->activations = fmin(tokens, 16384) *
-                       (8 * m->hidden + 4 * fmax(m->dense_dim, m->top * m->expert_dim) / d->tp) * 2;
-    out->most = p->hbm_gib * 1024 * 1024 * 1024;
-    free = 0.95 * out->most - out->weights - out->activations;
-    out->most_batch = free > 0 ? floor(free / cache_bytes(m, d)) : 0;
-}
 
 /* ---- one step ---- */
 
@@ -286,8 +158,8 @@ static weir_status take_step(weir_device *dev, const struct weir__llm *m,
                              struct weir__estimate_step *out)
 {
     double graphs = !prefill && d->accept > 0 ? 2 : 1, stage = 0;
-    double layers = ceil(m->layers / d->pp),
-           few = m->dense_layers < m->layers ? m->dense_layers : 0;
+    double layers = ceil(m->layers / d->pp), dense = weir__deploy_dense_layers(m, d);
+    double few = dense < layers ? dense : 0;
     weir_status st = WEIR_OK;
 
     if (quick && layers > few + 4) {
@@ -323,6 +195,10 @@ weir_status weir__deploy_settle(weir_device *dev, const struct weir__llm *m, str
         return weir__fail(WEIR_EINVAL,
                           "%u+%u cores for attention leave none for experts: %s has %.0f+%.0f",
                           d->cube, d->vector, dev->props.name, p->cube_cores, p->vector_cores);
+    if (d->placement == WEIR__PLACE_TWO && !weir__deploy_has_two(d)) {
+        d->placement = WEIR__PLACE_SINGLE;
+        d->cube = d->vector = 0;
+    }
     if (d->placement != WEIR__PLACE_TWO || d->cube)
         return WEIR_OK;
     for (int i = 0; i < WEIR__CORE_SHARES && !st; i++) {
@@ -361,7 +237,7 @@ static weir_status estimate(weir_device *dev, const struct weir__llm *m,
         weir__estimate_fini(out);
         return st;
     }
-    out->ttft_ms = out->prefill.us / 1e3;
+    out->ttft_ms = weir__deploy_first_us(d, out->prefill.us) / 1e3;
     out->tpot_ms = out->decode.us / 1e3 / (1 + d->accept);
     out->prefill_rate = replicas * d->batch * d->prompt / (out->prefill.us / 1e6);
     if (d->chunk > 0) { /* a prompt comes a chunk a step, beside those that decode */

@@ -20,16 +20,18 @@
 /* Sizes as a Hugging Face config.json has them. What a family has not is 0. */
 struct weir__llm {
     char family[48]; /* "deepseek_v3" */
+    char quant[16];  /* how its file's weights are quantised, "fp8"; "" if they are not */
     double hidden, layers, heads, kv_heads, head_dim, vocab;
     double dense_dim;    /* of the MLP of layers without experts */
-    double dense_layers; /* the first ones; all of them without experts */
+    double dense_layers; /* counted as the first ones; all of them without experts */
     double experts, top, expert_dim;
     double groups, top_groups; /* of experts, of which a token takes some; 0: any experts */
     double shared_dim;         /* of all shared experts together */
     double q_rank, kv_rank, rope, nope, v_dim; /* MLA; kv_rank 0: grouped heads */
-    double window; /* of sliding attention, in every other layer; 0: none */
-    double mtp;    /* layers that draft */
-    bool tied;     /* embedding and head are one */
+    double window, window_layers; /* of sliding attention, and the layers that have it, evenly
+                                   * spread; 0: none */
+    double mtp;                   /* layers that draft */
+    bool tied;                    /* embedding and head are one */
 };
 
 /* returns  WEIR_EIO; WEIR_EPARSE naming the place or the key that is missing. */
@@ -37,6 +39,8 @@ weir_status weir__llm_load(const char *path, struct weir__llm *out);
 weir_status weir__llm_parse(const char *text, size_t size, const char *path, struct weir__llm *out);
 /* Parameters, all and those that one token uses. */
 double weir__llm_parameters(const struct weir__llm *m, bool active);
+/* Of the attention of one layer. */
+double weir__llm_attention(const struct weir__llm *m);
 
 /* ---- the deployment ---- */
 
@@ -78,6 +82,16 @@ double weir__deploy_imbalance(const struct weir__llm *m, const struct weir__depl
                               bool prefill);
 /* What the last of n dies is expected to take more than the mean, in standard deviations. */
 double weir__last_of(double n);
+/* Dies that share the experts. */
+double weir__deploy_expert_dies(const struct weir__deploy *d);
+/* Dies that share the head: those of a replica, or up to 16 where replicas step together. */
+double weir__deploy_head_dies(const struct weir__llm *m, const struct weir__deploy *d);
+/* Layers without experts that each stage has. */
+double weir__deploy_dense_layers(const struct weir__llm *m, const struct weir__deploy *d);
+/* Whether there are two microbatches: a batch of one cannot be halved. */
+bool weir__deploy_has_two(const struct weir__deploy *d);
+/* Until the last prompt of a batch has its first token, where a step on all stages takes `us`. */
+double weir__deploy_first_us(const struct weir__deploy *d, double us);
 /* Shares of the cores that attention may have beside experts. */
 enum { WEIR__CORE_SHARES = 3 };
 void weir__deploy_share_cores(struct weir__deploy *d, const struct weir__profile *p, int share);

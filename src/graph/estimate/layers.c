@@ -11,12 +11,6 @@ const char *const weir__placement_names[3] = {"single", "shared", "microbatch"};
 /* An exchanged token in 8 bits has a scale for every 128 values and its place behind it. */
 #define TOKEN_EXTRA 512
 
-/* Dies that share the experts. */
-static double expert_dies(const struct weir__deploy *d)
-{
-    return d->ep ? d->ep : (double)d->ranks / d->pp;
-}
-
 /* What of the weights of `copies` first products fits half of the second level, and comes there
  * while a dispatch is under way: nobody would ask for more. */
 static double fetched_bytes(const struct weir__layer_writer *w, double dim, double copies)
@@ -77,7 +71,7 @@ static void mlp(struct weir__layer_writer *w, const char *prefix, const char *pa
 /* Experts with more dies than there are have the shared one among them, and copies of hot ones. */
 static bool shared_is_remote(const struct weir__layer_writer *w)
 {
-    return w->m->shared_dim > 0 && expert_dies(w->d) > w->m->experts;
+    return w->m->shared_dim > 0 && weir__deploy_expert_dies(w->d) > w->m->experts;
 }
 
 static double exchanged_bytes(const struct weir__layer_writer *w, bool there)
@@ -91,7 +85,7 @@ static double exchanged_bytes(const struct weir__layer_writer *w, bool there)
  * which is the mean. A stream of its own, so that others go on meanwhile. */
 static void wait_for_peers(struct weir__layer_writer *w, const char *prefix, const char *last)
 {
-    double us = w->since_us * w->d->jitter * weir__last_of(expert_dies(w->d));
+    double us = w->since_us * w->d->jitter * weir__last_of(weir__deploy_expert_dies(w->d));
     const char *stream = w->stream;
 
     strcpy(w->late, us > 0 ? last : "");
@@ -173,14 +167,14 @@ static struct expert_load load_of(const struct weir__layer_writer *w)
 {
     const struct weir__llm *m = w->m;
     const struct weir__deploy *d = w->d;
-    struct expert_load x = {.dies = expert_dies(d), .remote = shared_is_remote(w)};
+    struct expert_load x = {.dies = weir__deploy_expert_dies(d), .remote = shared_is_remote(w)};
 
     x.tokens = w->tokens / (x.dies > 1 ? d->tp : 1);
     x.copies = m->top + (x.remote ? 1 : 0);
     x.rows = x.tokens * x.copies * weir__deploy_imbalance(m, d, w->prefill);
     x.dim = x.dies > 1 ? m->expert_dim : m->expert_dim / d->tp;
-    x.hit = fmax(1, fmax(1, m->experts / x.dies) *
-                        (1 - pow(1 - m->top / m->experts, x.tokens * x.dies)));
+    x.hit =
+        fmax(1, ceil(m->experts / x.dies) * (1 - pow(1 - m->top / m->experts, x.tokens * x.dies)));
     x.apart = d->placement == WEIR__PLACE_SHARED && !x.remote && m->shared_dim > 0;
     return x;
 }
@@ -223,6 +217,24 @@ static void send_to_experts(struct weir__layer_writer *w, const char *prefix, st
              at->last);
 }
 
+/* Dies that share heads need the rows of all their tokens again: sums of parts, or of each die the
+ * rows that it sent to experts. */
+static void collect(struct weir__layer_writer *w, const char *prefix, const struct expert_load *x,
+                    char *last)
+{
+    bool sums = x->dies <= 1 || (w->m->shared_dim > 0 && !x->remote);
+
+    if (sums)
+        all_reduce(w, prefix, "moe_reduce", w->tokens, last);
+    else if (w->d->tp > 1)
+        weir__layer_step(w, prefix, "moe_gather",
+                         &(struct weir__layer_node){.engine = "sdma",
+                                                    .collective = "all_gather",
+                                                    .bytes = 2 * w->tokens * w->m->hidden,
+                                                    .ranks = w->d->tp},
+                         last);
+}
+
 /* From what a dispatch brought to the sum. */
 static void ask_experts(struct weir__layer_writer *w, const char *prefix, struct place *at)
 {
@@ -240,12 +252,11 @@ static void ask_experts(struct weir__layer_writer *w, const char *prefix, struct
         strcpy(at->shared, at->norm);
         mlp(w, prefix, "shared", w->tokens, m->shared_dim / w->d->tp, 1, at->shared);
     }
-    if (x.dies <= 1)
-        all_reduce(w, prefix, "moe_reduce", w->tokens, at->last);
     n = weir__layer_rowwise(w->tokens, 3 * m->hidden);
     weir__layer_name(name, prefix, "sum");
     weir__layer_emit(w, name, &n, at->last, at->shared);
     strcpy(at->last, name);
+    collect(w, prefix, &x, at->last);
 }
 
 /* Attention and its experts have streams and cores of their own in two microbatches that decode. A
@@ -271,28 +282,44 @@ static const char *stream_of(const struct weir__layer_writer *w, int half, const
     return !w->prefill ? part : half ? "second" : NULL;
 }
 
+static bool slides(const struct weir__llm *m, int i)
+{
+    return floor((i + 1) * m->window_layers / m->layers) > floor(i * m->window_layers / m->layers);
+}
+
+/* Keys that a token sees through the window: the first of a prompt have fewer. */
+static double window_context(const struct weir__layer_writer *w)
+{
+    double prompt = w->d->prompt, window = w->m->window;
+
+    if (!w->prefill || w->d->chunk_context > 0 || prompt <= window)
+        return fmin(w->context, window);
+    return window - window * (window - 1) / (2 * prompt);
+}
+
 /* Layer i up to its dispatch, or all of one that has no experts. `at` is what it comes after. */
 static void begin_layer(struct weir__layer_writer *w, const char *prefix, int i, int half,
                         struct place *at)
 {
     const struct weir__llm *m = w->m;
+    double dense = weir__deploy_dense_layers(m, w->d);
     /* of the sum with what came before, which it writes as well */
     struct weir__layer_node n = weir__layer_rowwise(w->tokens, 4 * m->hidden);
     double context = w->context;
 
     use_stream(w, stream_of(w, half, "attention"), true);
-    if (m->window > 0 && i % 2 == 0)
-        context = fmin(context, m->window);
+    if (slides(m, i))
+        context = window_context(w);
     weir__layer_step(w, prefix, "norm", &n, at->last);
     if (m->kv_rank > 0)
         weir__layer_latent_attention(w, prefix, at->last);
     else
         weir__layer_grouped_attention(w, prefix, context, at->last);
     all_reduce(w, prefix, "reduce", w->tokens, at->last);
-    if (i >= m->dense_layers)
+    if (i >= dense)
         wait_for_peers(w, prefix, at->last);
     use_stream(w, stream_of(w, half, "experts"), false);
-    if (i >= m->dense_layers) {
+    if (i >= dense) {
         send_to_experts(w, prefix, at);
         return;
     }
@@ -305,7 +332,7 @@ static void begin_layer(struct weir__layer_writer *w, const char *prefix, int i,
 static void end_layer(struct weir__layer_writer *w, const char *prefix, int i, int half,
                       struct place *at)
 {
-    if (i < w->m->dense_layers)
+    if (i < weir__deploy_dense_layers(w->m, w->d))
         return;
     use_stream(w, stream_of(w, half, "experts"), false);
     ask_experts(w, prefix, at);
@@ -328,11 +355,11 @@ static void layer(struct weir__layer_writer *w, int i, bool two, struct place at
         end_layer(w, prefix[half], i, half, &at[half]);
 }
 
-/* The embedding's rows come from memory; every token, or one of each sequence, meets the head. Up
- * to 16 dies share it and take each other's rows. */
+/* The embedding's rows come from memory; every token, or one of each sequence, meets the head. Dies
+ * that share it take each other's rows. */
 static void head(struct weir__layer_writer *w, const char *prefix, char *last)
 {
-    double share = fmax(w->d->tp, fmin(16, (double)w->d->ranks / w->d->pp));
+    double share = weir__deploy_head_dies(w->m, w->d);
     double rows = (w->prefill ? w->sequences : w->asking) * share / w->d->tp;
     struct weir__layer_writer plain = *w;
     struct weir__layer_node n =
@@ -356,13 +383,14 @@ weir_status weir__estimate_graph(const struct weir__llm *m, const struct weir__d
                                  const struct weir__model_step *what, const struct weir__profile *p,
                                  struct weir__text *out)
 {
-    bool two = d->placement == WEIR__PLACE_TWO;
+    bool two = weir__deploy_has_two(d);
+    struct weir__deploy one = *d; /* a batch that cannot be halved has one stream */
     int layers = (int)(what->layers > 0 ? what->layers : ceil(m->layers / d->pp));
     double drafts = d->accept > 0 && m->mtp > 0 ? 1 : 0;
-    double sequences = d->batch / d->pp / (two ? 2 : 1);
+    double sequences = fmax(1, d->batch / d->pp) / (two ? 2 : 1);
     struct weir__layer_writer w = {
         .m = m,
-        .d = d,
+        .d = two || d->placement != WEIR__PLACE_TWO ? d : &one,
         .p = p,
         .out = out,
         .prefill = what->prefill,
@@ -377,6 +405,8 @@ weir_status weir__estimate_graph(const struct weir__llm *m, const struct weir__d
     struct place at[2] = {0};
     char prefix[24];
 
+    if (one.placement == WEIR__PLACE_TWO)
+        one.placement = WEIR__PLACE_SINGLE;
     w.asking = w.tokens;
     w.tokens += w.chunk;
     for (int i = 0; i < layers; i++)

@@ -53,6 +53,10 @@ static weir_status try(struct finder *f, const struct weir__deploy *d, bool *fit
     weir__estimate_find_memory(f->m, d, &f->dev->model->profile, &memory);
     if (d->batch > memory.most_batch)
         return WEIR_OK;
+    if (d->placement == WEIR__PLACE_TWO && !weir__deploy_has_two(d)) {
+        *fits = true; /* a larger batch can be halved */
+        return WEIR_OK;
+    }
     f->tried++;
     *go_on = !f->options->poll || f->options->poll(f->options->user, f->tried, f->all);
     if ((st = weir__estimate_time_step(f->dev, f->m, d, false, &us)))
@@ -65,6 +69,8 @@ static weir_status try(struct finder *f, const struct weir__deploy *d, bool *fit
         first = ceil(d->prompt / d->chunk) * us;
     else if ((st = prefill_us(f, d, &first)))
         return st;
+    else
+        first = weir__deploy_first_us(d, first);
     if (!within(first / 1e3, f->options->ttft_ms))
         return WEIR_OK;
     if (!weir__grow(&f->found, f->nfound, &f->cap, sizeof *f->found))
@@ -145,13 +151,18 @@ weir_status weir__estimate_search(weir_device *dev, const struct weir__llm *m,
                                   struct weir__candidate **out, size_t *n, size_t *tried)
 {
     struct finder f = {.dev = dev, .m = m, .options = options};
-    weir_status st = WEIR_OK;
+    struct weir__deploy plain = *from;
+    weir_status st;
     bool go_on = true;
 
     if (!dev->model)
         return weir__fail(WEIR_EUNSUPPORTED,
                           "%s runs in real time: only a modelled device estimates",
                           dev->props.name);
+    plain.tp = plain.pp = 1; /* what no parallelism mends */
+    plain.ep = from->ep > 1 ? 1 : from->ep;
+    if ((st = weir__deploy_check(m, &plain)))
+        return st;
     for (uint32_t tp = 1; tp <= from->ranks && tp <= 64 && go_on && !st; tp *= 2)
         for (uint32_t pp = 1; pp * tp <= from->ranks && pp <= 16 && go_on && !st; pp *= 2)
             for (int spread = 0; spread <= (m->experts > 0) && go_on && !st; spread++) {

@@ -81,8 +81,9 @@ static double point_us(struct weir__step_times *t, const struct point *at)
     if (t->status)
         return 1;
     if (prefill) {
-        d.batch = d.pp; /* whose tokens are spread over the stages */
-        d.prompt = fmax(1, size_at(at->chunk) / d.pp);
+        /* tokens are spread over the stages, and halved for two microbatches */
+        d.batch = d.pp * (d.placement == WEIR__PLACE_TWO ? 2 : 1);
+        d.prompt = fmax(1, size_at(at->chunk) / d.batch);
         d.chunk_context = fmax(1, size_at(at->chunk_context));
         d.chunk = 0;
     } else {

@@ -21,10 +21,29 @@ static weir_status check_devices(weir_graph *const *graphs, uint32_t nranks)
     return WEIR_OK;
 }
 
+/* Who has which collectives of some of the ranks. */
+static weir_status count_ranks(weir_graph *const *graphs, uint32_t nranks,
+                               struct weir__rendezvous_table *rendezvous)
+{
+    weir_status st = WEIR_OK;
+
+    for (uint32_t r = 0; r < nranks && !st; r++) {
+        uint32_t first = 0, copies = 0;
+
+        while (graphs[first] != graphs[r])
+            first++;
+        for (uint32_t other = r; other < nranks; other++)
+            copies += graphs[other] == graphs[r];
+        if (first == r)
+            st = weir__rendezvous_count(rendezvous, graphs[r], r, copies);
+    }
+    return st;
+}
+
 static weir_status translate(weir_graph *const *graphs, const struct weir__predict_options *options,
                              struct weir__prediction *p, struct weir__rendezvous_table *rendezvous)
 {
-    weir_status st = WEIR_OK;
+    weir_status st = p->nranks > 1 ? count_ranks(graphs, p->nranks, rendezvous) : WEIR_OK;
 
     for (uint32_t r = 0; r < p->nranks && !st; r++) {
         struct weir__predict_place place = {.rank = r, .nranks = p->nranks};

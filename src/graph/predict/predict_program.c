@@ -35,16 +35,6 @@ static unsigned all_cores(const weir_device *dev, weir_engine engine)
                : weir__cores_of(dev, engine, dev->props.cores, (weir_cores){0, 0});
 }
 
-/* A kernel that was measured keeps its share of a device that has fewer cores. */
-static unsigned scale_cores(const struct weir__kernel_params *p, unsigned all)
-{
-    unsigned blocks = weir__kernel_blocks(p), of = (unsigned)p->of_cores;
-
-    if (of > all)
-        blocks = (unsigned)((uint64_t)blocks * all / of);
-    return blocks > all ? all : blocks ? blocks : 1;
-}
-
 static void load_kernel(const weir_device *dev, const struct weir__kernel_params *p,
                         weir_cores limit, struct weir__load *load)
 {
@@ -67,7 +57,7 @@ static void load_kernel(const weir_device *dev, const struct weir__kernel_params
                   : load->gang || load->together ? load->blocks
                                                  : all_cores(dev, load->engine);
     if (p->measured)
-        load->cores = load->blocks = scale_cores(p, all_cores(dev, load->engine));
+        load->cores = load->blocks = weir__kernel_measured_cores(p, all_cores(dev, load->engine));
 }
 
 /* Its times have in them what launches, events and others' traffic cost. */
@@ -140,23 +130,51 @@ static weir_status load_operator(const weir_device *dev, const struct weir__node
 
 /* ---- rendezvous ---- */
 
-/* The k-th node of a name on one rank meets the k-th on the others. */
-static weir_status find_rendezvous(struct weir__rendezvous_table *m,
-                                   const struct weir__rendezvous_name *name, uint32_t graph,
-                                   uint32_t nranks, uint32_t *out)
+/* NULL when out of memory. */
+static struct weir__rendezvous_name *find_name(struct weir__rendezvous_table *m,
+                                               const struct weir__rendezvous_name *name)
 {
-    struct weir__rendezvous_name *entry = NULL;
-
-    for (int i = 0; i < m->n && !entry; i++)
+    for (int i = 0; i < m->n; i++)
         if (!strcmp(m->names[i].name, name->name) && m->names[i].group == name->group &&
             m->names[i].from == name->from && m->names[i].to == name->to)
-            entry = &m->names[i];
-    if (!entry) {
-        if (!weir__grow(&m->names, m->n, &m->cap, sizeof *m->names))
+            return &m->names[i];
+    if (!weir__grow(&m->names, m->n, &m->cap, sizeof *m->names))
+        return NULL;
+    m->names[m->n] = *name;
+    return &m->names[m->n++];
+}
+
+weir_status weir__rendezvous_count(struct weir__rendezvous_table *m, const weir_graph *g,
+                                   uint32_t index, uint32_t copies)
+{
+    for (int v = 0; v < g->nnodes; v++) {
+        const struct weir__kernel_params *p = (const void *)g->nodes[v].params;
+        struct weir__rendezvous_name *entry;
+
+        if (strcmp(g->nodes[v].op->name, "Kernel") != 0 || !p->collective[0] || !p->ranks)
+            continue;
+        if (!(entry = find_name(
+                  m, &(struct weir__rendezvous_name){.name = p->collective, .from = -1, .to = -1})))
             return WEIR_ENOMEM;
-        entry = &m->names[m->n++];
-        *entry = *name;
+        if (entry->seen != index + 1)
+            entry->ranks += copies;
+        entry->seen = index + 1;
     }
+    return WEIR_OK;
+}
+
+/* The k-th node of a name on one rank meets the k-th on the others: `some` of them, if as many
+ * have it, else all. */
+static weir_status find_rendezvous(struct weir__rendezvous_table *m,
+                                   const struct weir__rendezvous_name *name, uint32_t graph,
+                                   uint32_t some, uint32_t nranks, uint32_t *out)
+{
+    struct weir__rendezvous_name *entry = find_name(m, name);
+
+    if (!entry)
+        return WEIR_ENOMEM;
+    if (some && some < nranks && entry->ranks == some)
+        nranks = some;
     if (entry->graph != graph + 1)
         entry->used = 0;
     entry->graph = graph + 1;
@@ -276,7 +294,7 @@ static weir_status meet_by_name(struct weir__predict_graph *pg, int v,
     return find_rendezvous(rendezvous,
                            &(struct weir__rendezvous_name){
                                .name = p->collective, .group = false, .from = -1, .to = -1},
-                           place->index, place->nranks, &op->rendezvous);
+                           place->index, (uint32_t)p->ranks, place->nranks, &op->rendezvous);
 }
 
 /* An operator of a group. A single rank is predicted as if the others came when it does. */
@@ -312,7 +330,7 @@ static weir_status meet_in_group(struct weir__predict_graph *pg, int v, struct w
         name.from = member.to >= 0 ? (int)place->rank : member.from;
         name.to = member.to >= 0 ? member.to : (int)place->rank;
     }
-    return find_rendezvous(rendezvous, &name, place->index, pair ? 2 : place->nranks,
+    return find_rendezvous(rendezvous, &name, place->index, 0, pair ? 2 : place->nranks,
                            &op->rendezvous);
 }
 

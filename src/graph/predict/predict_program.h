@@ -14,6 +14,8 @@ struct weir__rendezvous_table {
         int n, cap;
         int used;       /* by the graph numbered last, */
         uint32_t graph; /* which is 1 + this */
+        uint32_t ranks; /* that have a Kernel of this name with `ranks`, */
+        uint32_t seen;  /* up to this graph + 1 */
     } * names;
     int n, cap;
     uint32_t count;
@@ -21,6 +23,10 @@ struct weir__rendezvous_table {
     int cap_sizes;
 };
 void weir__rendezvous_table_fini(struct weir__rendezvous_table *m);
+/* Counts the ranks that have collectives of some of the ranks: `g` is the graph numbered `index`,
+ * of `copies` ranks. */
+weir_status weir__rendezvous_count(struct weir__rendezvous_table *m, const weir_graph *g,
+                                   uint32_t index, uint32_t copies);
 
 /* ---- predict_alike.c ---- */
 

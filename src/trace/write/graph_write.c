@@ -14,10 +14,10 @@ enum { COLLECTIVE_NAME = 63 };
 
 /* A collective on one rank. */
 struct rendezvous {
-    const char *name;
-    int rank, index; /* of the rank's order */
+    struct weir__short_name name; /* which is written: what it meets goes by that */
+    int rank, index;              /* of the rank's order */
     int64_t ns;
-    bool meets;
+    int meets; /* ranks, of which it is one; 0: it meets nobody */
 };
 
 struct writer {
@@ -33,7 +33,7 @@ struct writer {
 static int by_name(const void *x, const void *y)
 {
     const struct rendezvous *a = x, *b = y;
-    int order = strcmp(a->name, b->name);
+    int order = strcmp(a->name.text, b->name.text);
 
     if (!order)
         order = a->rank - b->rank;
@@ -47,15 +47,20 @@ static int by_rank(const void *x, const void *y)
     return a->rank != b->rank ? a->rank - b->rank : a->index - b->index;
 }
 
-/* m[0..n) have one name and are sorted by rank: whether every rank has as many of them. */
-static bool all_alike(const struct rendezvous *m, int n, int nranks)
+/* m[0..n) have one name and are sorted by rank.
+ * returns  how many ranks have it, if each of these has as many of them; else 0. */
+static int ranks_alike(const struct rendezvous *m, int n)
 {
-    int each = n / nranks;
+    int each = 1, nranks;
 
+    while (each < n && m[each].rank == m[0].rank)
+        each++;
+    nranks = n / each;
     for (int i = 0; i < n; i++)
-        if (n % nranks || m[i].rank != i / each)
-            return false;
-    return true;
+        if (n % each || m[i].rank != m[i - i % each].rank ||
+            (i >= each && m[i].rank == m[i - each].rank))
+            return 0;
+    return nranks;
 }
 
 /* The last rank to come waits for nobody: the shortest time is the transfer's. */
@@ -70,7 +75,7 @@ static void meet(struct rendezvous *m, int n, int nranks)
             least = m[r * each + k].ns < least ? m[r * each + k].ns : least;
         for (int r = 0; r < nranks; r++) {
             m[r * each + k].ns = least;
-            m[r * each + k].meets = true;
+            m[r * each + k].meets = nranks;
         }
     }
 }
@@ -86,8 +91,8 @@ static bool find_collectives(struct writer *w)
             if (!weir__grow(&w->rendezvous, w->nrendezvous, &w->cap_rendezvous,
                             sizeof *w->rendezvous))
                 return false;
-            w->rendezvous[w->nrendezvous++] =
-                (struct rendezvous){op->name, r, i, op->ended_ns - op->started_ns, false};
+            w->rendezvous[w->nrendezvous++] = (struct rendezvous){
+                weir__shorten_name(op->name), r, i, op->ended_ns - op->started_ns, 0};
         }
     return true;
 }
@@ -100,12 +105,14 @@ static weir_status match_collectives(struct writer *w)
         return weir__fail_nomem("the collectives of %d ranks", w->nranks);
     if (w->nrendezvous)
         qsort(w->rendezvous, (size_t)w->nrendezvous, sizeof *w->rendezvous, by_name);
-    for (int i = 0, n; i < w->nrendezvous; i += n) {
-        for (n = 1;
-             i + n < w->nrendezvous && !strcmp(w->rendezvous[i].name, w->rendezvous[i + n].name);)
+    for (int i = 0, n, nranks; i < w->nrendezvous; i += n) {
+        const char *name = w->rendezvous[i].name.text;
+
+        for (n = 1; i + n < w->nrendezvous && !strcmp(name, w->rendezvous[i + n].name.text);)
             n++;
-        if (all_alike(&w->rendezvous[i], n, w->nranks))
-            meet(&w->rendezvous[i], n, w->nranks);
+        nranks = ranks_alike(&w->rendezvous[i], n);
+        if (nranks > 1)
+            meet(&w->rendezvous[i], n, nranks);
     }
     if (w->nrendezvous)
         qsort(w->rendezvous, (size_t)w->nrendezvous, sizeof *w->rendezvous, by_rank);
@@ -195,8 +202,10 @@ static void write_node(FILE *out, struct writer *w, int index)
         fprintf(out, "  attr { key: \"class\" value { s: \"%s\" } }\n", class);
     if (m && m->meets) {
         fputs("  attr { key: \"collective\" value { s: \"", out);
-        write_signs(out, weir__shorten_name(op->name).text, COLLECTIVE_NAME);
+        write_signs(out, m->name.text, COLLECTIVE_NAME);
         fputs("\" } }\n", out);
+        if (m->meets < w->nranks)
+            attr(out, "ranks", "i", "%.0f", m->meets);
     }
     if (strcmp(stream, "default") != 0) {
         fputs("  attr { key: \"_user_stream_label\" value { s: \"", out);
