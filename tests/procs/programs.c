@@ -1,4 +1,6 @@
 /* Graphs, sub-groups and streams between processes. */
+#include <stdatomic.h>
+
 #include "kids.h"
 
 static weir_tensor *filled(weir_device *dev, int64_t n, int64_t value)
@@ -226,6 +228,68 @@ TEST(procs, random_programs_of_sub_groups_on_several_streams_give_the_right_valu
     struct kids k;
 
     kids_start(&k, 4, "random", NULL);
+    kids_end_well(&k);
+}
+
+/* ---- more calls under way than there are places to meet ---- */
+
+static void wait_for_flag(void *user, weir_status status)
+{
+    _Atomic int *flag = user;
+
+    (void)status;
+    while (!atomic_load(flag))
+        usleep(100);
+}
+
+/* The first call of a round is held back on one rank until all others but the last are over; the
+ * last one meets where the first did. Whoever sleeps until the first has left must be rung when the
+ * others come: a rank that is not would look by itself after a second, and the rounds take longer
+ * than the case may. */
+SCENARIO(places)
+{
+    enum { CALLS = 17, ROUNDS = 90 / TEST_SLOWDOWN, N = 1000 };
+    weir_device *dev;
+    weir_group *group = join(&dev, NULL);
+    weir_rank *rank = weir_group_self(group);
+    int me = weir_rank_index(rank), ranks = weir_group_size(group);
+    weir_stream *streams[CALLS];
+
+    for (int i = 0; i < CALLS; i++)
+        CHECK_OK(weir_stream_create(dev, NULL, &streams[i]));
+    for (int round = 0; round < ROUNDS; round++) {
+        weir_tensor *x = filled(dev, N, me + round), *out[CALLS];
+        _Atomic int go = 0;
+        int64_t first = (int64_t)ranks * (ranks - 1) / 2 + (int64_t)ranks * round;
+
+        CHECK_OK(weir_device_sync(dev));
+        if (me == 1)
+            CHECK_OK(weir_stream_callback(streams[0], wait_for_flag, &go));
+        for (int i = 0; i < CALLS; i++) {
+            CHECK_OK(weir_stream_set_current(streams[i]));
+            CHECK_OK(weir_all_reduce(rank, x, WEIR_REDUCE_SUM, &out[i]));
+        }
+        for (int i = 1; i < CALLS - 1; i++)
+            CHECK_OK(weir_stream_sync(streams[i]));
+        atomic_store(&go, 1);
+        CHECK_OK(weir_device_sync(dev));
+        CHECK_OK(weir_stream_set_current(weir_stream_default(dev)));
+        for (int i = 0; i < CALLS; i++) {
+            expect(out[i], N, first, ranks);
+            weir_tensor_release(out[i]);
+        }
+        weir_tensor_release(x);
+    }
+    for (int i = 0; i < CALLS; i++)
+        CHECK_OK(weir_stream_destroy(streams[i]));
+    leave(group, dev);
+}
+
+TEST_TIMEOUT(procs, a_call_that_waits_for_an_earlier_one_to_leave_goes_on_when_it_has, 20)
+{
+    struct kids k;
+
+    kids_start(&k, 2, "places", NULL);
     kids_end_well(&k);
 }
 

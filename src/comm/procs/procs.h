@@ -8,7 +8,50 @@
  *   engine  how calls meet and bytes move: shm, mpi, nccl (engine.h)
  *
  * A *world* is the ranks that one weir_group_join brought together; groups split off from it share
- * its threads. Locks, outermost first: world->lock, group->lock. Nobody is woken under them. */
+ * its threads. Locks, outermost first: world->lock, group->lock, conn_lock. Nobody is woken under
+ * the first two.
+ */
+/* clang-format off */
+/* Who touches what. "Joiner" is the thread in weir_group_join; it starts the link, then lets the
+ * ranks meet, then starts the progress thread, then makes the first group. "Callers" are threads
+ * that arrive, depart or abort: hosts, workers, a GPU's helper.
+ *
+ *   field                        written by                          read by                  published by
+ *   rank, ranks, hub_*, device   joiner, before the link starts      all                      starting threads
+ *   peers[].pid uid host kind    joiner, when the ranks have met     link                     met
+ *     home_place                                                     callers, progress        the first group, under lock
+ *   peers[].home, crowded,       joiner (engine->join), before the   callers, progress, link  the first group, under lock
+ *     engine, mpi, cores         first group is in `groups`          (by way of a group)
+ *   peers[].reached, shown       callers, progress, link             the same                 lock
+ *   peers[].text                 link, once, before `gone`           all, after `gone`        gone
+ *   peers[].gone                 link                                all                      atomic
+ *   groups, splits, uses         all                                 all                      lock
+ *   gathers, conn's bytes        all                                 all                      conn_lock
+ *   conn.fd                      joiner before the link starts,      link; others under       conn_lock
+ *                                link under conn_lock; joiner after  conn_lock
+ *                                the link has ended
+ *   last_ns, quickest_ns,        link (last_ns: joiner, before)      link                     starting it
+ *     watched
+ *   offset_ns, patience, stop,   link; callers; whoever leaves;      all                      atomic
+ *     home->bell                 all, in other processes too
+ *
+ *   group (weir__procs_group)
+ *   key, self, ranks, world_rank maker, before it is in `groups`     all                      lock
+ *   cells, reached, comm, nccl   maker (engine->open), before        callers; progress and    lock (`group` is set
+ *                                `group`                             link if `group` is set   under it)
+ *   group, early                 maker, link                         all                      lock
+ *   idle                         callers, progress, link             the same                 lock
+ *
+ *   call (rendezvous, visit)     its caller until `begin`, then      the same                 lock; what reports read
+ *                                whoever has the lock; its caller                             under group->lock too
+ *                                from RUNS until it departs
+ *   visit->cell, generation,     its caller, in `show`               also engine->linger,     begin
+ *     rendezvous->channel                                            without the lock
+ *   visit->attended              its caller, under lock              all                      lock
+ *   record                       its caller, in `show`; the cell's   peers, when all have     narrived; arrived for
+ *                                copy under lock, before its bit     come, or its bit is set  a record that is checked
+ */
+/* clang-format on */
 #ifndef WEIR_COMM_PROCS_PROCS_H
 #define WEIR_COMM_PROCS_PROCS_H
 

@@ -230,6 +230,9 @@ static bool place(struct weir__procs_group *p, struct weir__rendezvous *m,
     }
     put_record(p->world, &v->cell->records[weir__cell_place(m->channel, p->self)], &v->record);
     v->placed = true;
+    if (v->slept_ns) /* that it sleeps was said to the calls before it, and is forgotten with them
+                      */
+        atomic_store(&v->cell->sleeps, 1);
     atomic_fetch_or(&v->cell->arrived[p->self >> 6], weir__rank_bit(p->self));
     arrived = who_arrived(p, v->cell);
     last = atomic_fetch_add(&v->cell->narrived, 1) + 1 == (uint32_t)m->channel->nmembers;
@@ -273,8 +276,10 @@ static void empty_cell(const struct weir__procs_group *p, const struct weir__cha
     atomic_store_explicit(&c->nacked, 0, memory_order_relaxed);
     atomic_store_explicit(&c->sleeps, 0, memory_order_relaxed);
     atomic_fetch_add(&c->generation, 1);
-    if (atomic_load(&c->wanted) && atomic_exchange(&c->wanted, 0))
+    if (atomic_load(&c->wanted) && atomic_exchange(&c->wanted, 0)) {
         ring(p, &channel->members);
+        weir__procs_poke(p->world); /* a call of this rank may want it too */
+    }
 }
 
 static enum weir__step shm_meet(struct weir__procs_group *p, struct weir__rendezvous *m,
