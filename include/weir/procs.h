@@ -37,8 +37,10 @@
  *   nccl On `cuda`, if asked for: ranks of one host with a GPU each, by NCCL 2.18 or later
  *        (libnccl.so.2, or WEIR_LIBNCCL). Sums are in NCCL's order: bits may differ from run to run
  *        and from those of shm. The limit of the device's vector cores when the group is joined is
- *        the most CTAs of NCCL's kernels. No mixture of experts. Collectives of plans are launched
- *        one by one.
+ *        the most CTAs of NCCL's kernels. No mixture of experts. Collectives of a plan that are all
+ * of one group go into the plan's CUDA graph, but for sends, receives and barriers, which are
+ *        launched one by one, as are all while a trace is recorded. A rank that runs a plan meets
+ *        those that make its calls one by one.
  *
  * Errors. A rank that dies, is stopped, is cut off, leaves, fails, or calls something else than the
  * others breaks the group on all ranks, within a second: the error of their streams names the rank,

@@ -21,16 +21,42 @@ static weir_tensor *numbers(weir_device *dev, int64_t n)
     return t;
 }
 
+/* With KID_PLAN a call is a run of a plan that has three of them. */
+static weir_plan *plan_of(weir_group *g, weir_device *dev, int64_t n)
+{
+    weir_tensor *at[5];
+    weir_graph *graph;
+    weir_plan *plan;
+
+    CHECK_OK(weir_graph_create(dev, &graph));
+    CHECK_OK(weir_graph_input(graph, "x", WEIR_F32, 1, &n, &at[0]));
+    CHECK_OK(weir_graph_begin(graph));
+    CHECK_OK(weir_add(at[0], at[0], &at[1]));
+    for (int i = 1; i < 4; i++)
+        CHECK_OK(weir_all_reduce(weir_group_self(g), at[i], WEIR_REDUCE_SUM, &at[i + 1]));
+    CHECK_OK(weir_graph_end(graph));
+    CHECK_OK(weir_graph_output(graph, "y", at[4]));
+    CHECK_OK(weir_graph_compile(graph, NULL, &plan));
+    for (int i = 0; i < 5; i++)
+        weir_tensor_release(at[i]);
+    weir_graph_destroy(graph);
+    return plan;
+}
+
 /* Calls until there is an error, and says it. */
 static void call_until_error(weir_group *g, weir_device *dev, int64_t n)
 {
+    weir_plan *plan = getenv("KID_PLAN") ? plan_of(g, dev, n) : NULL;
     weir_tensor *x = numbers(dev, n), *y;
     weir_status st = WEIR_OK;
 
     for (int i = 0; !st; i++) {
         if (i == 20)
             say("ready\n");
-        if (!(st = weir_all_reduce(weir_group_self(g), x, WEIR_REDUCE_SUM, &y))) {
+        y = NULL;
+        st = plan ? weir_plan_run(plan, weir_stream_default(dev), &x, 1, &y, 1)
+                  : weir_all_reduce(weir_group_self(g), x, WEIR_REDUCE_SUM, &y);
+        if (!st) {
             st = weir_stream_sync(weir_stream_default(dev));
             weir_tensor_release(y);
         }
@@ -44,6 +70,7 @@ static void call_until_error(weir_group *g, weir_device *dev, int64_t n)
     }
     CHECK(weir_group_state(g));
     weir_tensor_release(x);
+    weir_plan_destroy(plan);
 }
 
 static void *lose_self(void *user)

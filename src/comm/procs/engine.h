@@ -93,6 +93,16 @@ struct weir__engine {
     /* Queues the part on the device's own queue instead of the part's kernel; called without locks
      * when all are there. NULL: parts are kernels. */
     weir_status (*run)(struct weir__procs_group *p, struct weir__rendezvous *m, void *queue);
+    /* Calls of a plan that go into the device's graph of it; all four are there or none is.
+     * `may_record`: whether it can be one of them. `is_new` says once of every kind of call that
+     * there was none like it. `record` puts it into the capture that `queue` is in: nobody is met,
+     * and calls of a group are recorded by number. `launch` has the graph, which has `calls` of the
+     * group, launched on the queue, when the first of them may run. All without locks. */
+    bool (*may_record)(const struct weir__meet *meet);
+    bool (*is_new)(struct weir__procs_group *p, const struct weir__meet *meet);
+    weir_status (*record)(struct weir__procs_group *p, const struct weir__meet *meet, void *queue);
+    weir_status (*launch)(struct weir__procs_group *p, int calls,
+                          weir_status (*launch)(void *user, void *queue), void *user, void *queue);
     void (*leave)(struct weir__procs_group *p, struct weir__rendezvous *m, bool failed);
     /* Without locks, for a call whose record is placed and that only this thread goes on with:
      * looks for a little while whether all have arrived or, with `leaves`, left. Of the visit it

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "weir/status.h"
+
 /* Bytes in a process's shared memory, as it tells others. */
 struct weir__shared_place {
     int32_t fd;
@@ -59,6 +61,13 @@ struct weir__sharing {
      * does; false and NULL with the error said. */
     bool (*fetch)(void *user, void *to, const void *from, size_t bytes);
     void *(*place)(void *user, const void *from, size_t bytes);
+    /* The device's queue that all these copies are on; NULL with the error said. */
+    void *(*queue)(void *user);
+    /* Order between queues of the device: `mark` stands behind what the queue has, and is made if
+     * *mark is NULL; what the queue gets from now on follows the mark, if there is one. */
+    weir_status (*mark)(void *user, void **mark, void *queue);
+    weir_status (*follow)(void *user, void *mark, void *queue);
+    void (*forget)(void *user, void *mark);
     /* Around calls of libraries that find the device by the thread. */
     bool (*enter)(void *user);
     void (*exit)(void *user, bool entered);

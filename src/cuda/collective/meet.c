@@ -15,6 +15,7 @@
  * reads its peers' memory (share.c) and writes its own, looks at it when it is over, and departs;
  * the gate opens when nobody needs its memory any more.
  */
+#include "cuda/collective/launch.h"
 #include "cuda/collective/parts.h"
 #include "cuda/fault/faults.h"
 
@@ -36,6 +37,8 @@ static weir_status prepare(struct weir__cuda_meet *m, const struct weir__kernel 
                               &m->side)))
         return st;
     m->cores = k->engine <= WEIR_ENGINE_MIX ? k->cores : dev->cores.total;
+    if (weir__cuda_part_engine(m))
+        weir__cuda_rehearse(dev, k);
     m->code = k->fn && !weir__cuda_part_engine(m) ? k->code : NULL;
     m->phases = m->code && m->code->phases ? m->code->phases : k->phases;
     for (unsigned i = 0; i < m->phases && m->code; i++) {
@@ -87,7 +90,7 @@ weir_status weir__cuda_queue_meet(struct weir__cuda_stream *s, weir__cu_stream t
 
 /* ---- the end ---- */
 
-static void list_arrived(struct weir__cuda_meet *m)
+void weir__cuda_meet_list(struct weir__cuda_meet *m)
 {
     struct weir__cuda *dev = weir__cuda_device_of(m);
 
@@ -100,7 +103,7 @@ static void list_arrived(struct weir__cuda_meet *m)
     weir__mutex_unlock(&arrived_lock);
 }
 
-static void unlist(struct weir__cuda_meet *m)
+void weir__cuda_meet_unlist(struct weir__cuda_meet *m)
 {
     weir__mutex_lock(&arrived_lock);
     if (m->at) {
@@ -129,7 +132,7 @@ void weir__cuda_meet_finish(struct weir__cuda_meet *m, const struct weir__cuda_m
     weir_group *group = weir__cuda_group_of(m);
     char text[1024];
 
-    unlist(m);
+    weir__cuda_meet_unlist(m);
     if (m->participant.state == WEIR__PARTICIPANT_REFUSED || m->participant.failed) {
         snprintf(text, sizeof text, "collective '%.28s' failed on stream '%s': %s", m->name,
                  s->base.name, group->reason);
@@ -181,7 +184,7 @@ static void arrive(void *user)
         miss(m, st, weir_last_error());
         return;
     }
-    list_arrived(m);
+    weir__cuda_meet_list(m);
     if (!meet->channel->group->transport->arrive(&m->participant, meet, m->call))
         return; /* it may be gone */
     if (m->participant.state == WEIR__PARTICIPANT_LAST)

@@ -15,8 +15,10 @@ struct weir__cuda_meet {
     uint64_t seq, call;
     struct weir__mark blamed; /* the command that fails with it: its own, or its run's */
     bool in_plan;
+    struct weir__cuda_launch *launch; /* it is in that graph; NULL: it is started by itself */
     struct weir__cuda_traced *traced; /* or NULL */
-    bool started;                     /* something of it is on the side stream */
+    bool started;                     /* something of it is on the side stream; of a launch, under
+                                       * its lock: it may depart when the graph is over */
     const char *name;
     const struct weir__code *code; /* NULL: the others' parts do what is to be done */
     unsigned cores, phases;
@@ -53,7 +55,10 @@ static inline const struct weir__engine *weir__cuda_part_engine(const struct wei
     return p && p->world->engine->run ? p->world->engine : NULL;
 }
 
-/* meet.c. Nobody is in its rendezvous any more. The stream fails if it did, and goes on: by the
+/* meet.c: the device's list of those that have arrived. */
+void weir__cuda_meet_list(struct weir__cuda_meet *m);
+void weir__cuda_meet_unlist(struct weir__cuda_meet *m);
+/* Nobody is in its rendezvous any more. The stream fails if it did, and goes on: by the
  * host, or by the device of `opener`. The group may be gone afterwards, and `m` is. */
 void weir__cuda_meet_finish(struct weir__cuda_meet *m, const struct weir__cuda_meet *opener);
 /* parts.c: `last` was the last to arrive; in a group of processes, all have. */

@@ -188,16 +188,23 @@ static struct weir__cuda_shared *take_idle(struct weir__cuda *dev, size_t bytes)
     return best;
 }
 
+/* Under `copying`. */
+static weir_status need_stream(struct weir__cuda *dev)
+{
+    if (dev->sharing.stream)
+        return WEIR_OK;
+    return weir__cuda_check(
+        dev, dev->api->cu.stream_create(&dev->sharing.stream, CU_STREAM_NON_BLOCKING, 0),
+        "a stream");
+}
+
 /* Under `copying`. What is before it on the rank's stream is over. */
 static weir_status copy_now(struct weir__cuda *dev, weir__cu_address to, weir__cu_address from,
                             size_t bytes)
 {
     const struct weir__cu *cu = &dev->api->cu;
-    weir_status st = WEIR_OK;
+    weir_status st = need_stream(dev);
 
-    if (!dev->sharing.stream)
-        st = weir__cuda_check(
-            dev, cu->stream_create(&dev->sharing.stream, CU_STREAM_NON_BLOCKING, 0), "a stream");
     if (!st && !dev->sharing.done)
         st = weir__cuda_check(dev, cu->event_create(&dev->sharing.done, CU_EVENT_DISABLE_TIMING),
                               "an event");
@@ -304,6 +311,58 @@ static bool fetch(void *user, void *to, const void *from, size_t bytes)
     return !copy(user, to, from, bytes, TO_HOST);
 }
 
+static void *queue(void *user)
+{
+    struct weir__cuda *dev = user;
+    bool pushed = weir__cuda_enter(dev);
+    weir_status st;
+
+    weir__mutex_lock(&dev->sharing.copying);
+    st = need_stream(dev);
+    weir__mutex_unlock(&dev->sharing.copying);
+    weir__cuda_leave(dev, pushed);
+    return st ? NULL : (void *)dev->sharing.stream;
+}
+
+/* ---- order ---- */
+
+static weir_status mark(void *user, void **event, void *on)
+{
+    struct weir__cuda *dev = user;
+    const struct weir__cu *cu = &dev->api->cu;
+    bool pushed = weir__cuda_enter(dev);
+    weir__cu_event e = *event;
+    weir_status st = WEIR_OK;
+
+    if (!e &&
+        !(st = weir__cuda_check(dev, cu->event_create(&e, CU_EVENT_DISABLE_TIMING), "an event")))
+        *event = e;
+    if (!st)
+        st = weir__cuda_check(dev, cu->event_record(e, on), "an event");
+    weir__cuda_leave(dev, pushed);
+    return st;
+}
+
+static weir_status follow(void *user, void *event, void *to)
+{
+    struct weir__cuda *dev = user;
+    bool pushed = weir__cuda_enter(dev);
+    weir_status st =
+        event ? weir__cuda_check(dev, dev->api->cu.stream_wait(to, event, 0), "a wait") : WEIR_OK;
+
+    weir__cuda_leave(dev, pushed);
+    return st;
+}
+
+static void forget(void *user, void *event)
+{
+    struct weir__cuda *dev = user;
+    bool pushed = weir__cuda_enter(dev);
+
+    dev->api->cu.event_destroy(event);
+    weir__cuda_leave(dev, pushed);
+}
+
 static bool enter(void *user)
 {
     return weir__cuda_enter(user);
@@ -323,6 +382,10 @@ const struct weir__sharing weir__cuda_sharing = {
     .unstage = unstage,
     .fetch = fetch,
     .place = place,
+    .queue = queue,
+    .mark = mark,
+    .follow = follow,
+    .forget = forget,
     .enter = enter,
     .exit = exit_context,
 };

@@ -1,5 +1,6 @@
 /* A program as a graph, by capture: its lanes are streams of the capture alone, and its waits
  * become edges. */
+#include "cuda/collective/launch.h"
 #include "cuda/fault/faults.h"
 #include "cuda/program/program.h"
 #include "cuda/stream/trace_run.h"
@@ -22,6 +23,7 @@ struct capture {
     bool by_chains;                 /* nodes on the longest chains have a higher priority */
     struct weir__cuda_props *props; /* made for the capture */
     weir__cu_event origin;
+    weir__cu_event met; /* after the last collective; NULL before the first */
 };
 
 static weir_status new_event(struct capture *c, weir__cu_stream on, weir__cu_event *out)
@@ -118,6 +120,17 @@ static struct weir__cuda_sink sink_of(const struct capture *c, int lane, int i)
     };
 }
 
+/* After the one before it, on whatever lane that is. */
+static weir_status capture_meet(struct capture *c, const struct weir__cuda_sink *sink,
+                                const struct weir__kernel *k)
+{
+    weir_status st = c->met ? wait_for(c, sink->stream, c->met) : WEIR_OK;
+
+    if (st || (st = weir__cuda_record_meet(k, sink->stream)))
+        return st;
+    return new_event(c, sink->stream, &c->met);
+}
+
 static weir_status capture_kernel(struct capture *c, int lane, int i)
 {
     const struct weir__cuda_lane *l = &c->p->lanes[lane];
@@ -131,6 +144,8 @@ static weir_status capture_kernel(struct capture *c, int lane, int i)
         (st = enter(c, &c->lanes[lane], part, priority_of(c, l, &l->items[i]))))
         return st;
     sink = sink_of(c, lane, i);
+    if (k->meets && !c->into)
+        return capture_meet(c, &sink, k);
     return k->fn ? weir__cuda_issue(&sink, k) : WEIR_OK;
 }
 

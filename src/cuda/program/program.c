@@ -1,8 +1,6 @@
 /* Plans as CUDA graphs: a program is captured once, with its waits as edges, and each run is one
  * launch on the stream of lane 0. The other lanes' streams are ordered around it. */
 #include "cuda/program/program.h"
-#include "comm/comm.h"
-#include "cuda/collective/meet.h"
 #include "cuda/fault/faults.h"
 #include "cuda/stream/trace_run.h"
 
@@ -84,7 +82,7 @@ weir_status weir__cuda_program_make(weir_device *base, const struct weir__lane *
         for (int k = 0; k < lanes[i].nitems; k++)
             if (lanes[i].items[k].is_wait)
                 p->lanes[lanes[i].items[k].lane].items[lanes[i].items[k].item].awaited = true;
-    if (st || (st = weir__cuda_order(p))) {
+    if (st || (st = weir__cuda_order(p)) || (st = weir__cuda_find_calls(p))) {
         weir__cuda_program_free(p);
         return st;
     }
@@ -115,6 +113,7 @@ void weir__cuda_program_free(struct weir__program *p)
         weir__cuda_free(p->dev, (void *)(uintptr_t)p->run);
     weir__cuda_leave(p->dev, pushed);
     weir__free(p->order);
+    weir__free(p->calls);
     weir__free(p);
 }
 
@@ -187,6 +186,8 @@ static weir_status capture(struct weir__program *p, struct weir__cuda_graph *g)
     }
     weir__cuda_autotune(p);
     weir__cuda_arrange(p);
+    if (p->meets && !weir__cuda_calls_in_order(p))
+        return weir__fail(WEIR_EUNSUPPORTED, "a plan's collectives are not in one order");
     if (!(st = weir__cuda_program_graph(p, NULL, marked, &graph)))
         st = marked ? use_traced(p, graph) : use_plain(p, graph);
     else if (graph)
@@ -211,138 +212,6 @@ weir_status weir__cuda_program_ready(struct weir__program *p, struct weir__cuda_
 }
 
 /* ---- running ---- */
-
-static weir_status run_kernel(struct weir__program *p, int lane, const struct weir__kernel *k,
-                              const uint64_t *tickets)
-{
-    struct weir__cuda_stream *s = weir__cuda_stream_of(p->lanes[lane].stream);
-    uint64_t seq = weir__stream_submitted(&s->base) + 1;
-    /* On the caller's own stream it is known which one it was. */
-    struct weir__mark blamed = lane ? weir__cuda_blamed(p) : (struct weir__mark){&s->base, seq};
-    struct weir__cuda_sink sink = {
-        .dev = p->dev,
-        .cores = k->cores,
-        .context = weir__cuda_context(p->dev, blamed.stream, blamed.seq),
-        .workspace = &p->lanes[lane].workspace,
-        .concurrent_set = p->concurrent_set,
-    };
-    struct weir__cuda_traced *traced;
-    weir_status st;
-
-    sink.context.stream = s->base.name;
-    if ((k->fn && !weir__cuda_is_doomed(weir__cuda_stream_of(blamed.stream), blamed.seq + 1)) ||
-        k->meets) {
-        if ((st = weir__cuda_make_ready(s, k)) ||
-            (st = weir__cuda_tail(s, k->engine <= WEIR_ENGINE_MIX ? k->cores : UINT32_MAX,
-                                  &sink.stream)))
-            return st;
-        traced = weir__trace_on() ? weir__cuda_trace_begin(s, sink.stream, k, seq) : NULL;
-        if (k->meets) {
-            const struct weir__cuda_run run = {
-                blamed, tickets[((const struct weir__meet *)k->args)->place]};
-
-            st = weir__cuda_queue_meet(s, sink.stream, k, &run, traced);
-        } else if (k->code->kind == WEIR__CODE_HOST) {
-            st = weir__cuda_host_call(s, sink.stream, k, blamed);
-        } else {
-            st = weir__cuda_issue(&sink, k);
-        }
-        if (traced && k->meets)
-            weir__cuda_trace_arrive(traced, !st);
-        else if (traced)
-            weir__cuda_trace_end(traced, sink.stream, !st);
-        if (st)
-            return st;
-    }
-    weir__cuda_count(s, 1, k->name);
-    return WEIR_OK;
-}
-
-static weir_status run_wait(struct weir__program *p, int lane, const struct weir__cuda_item *item)
-{
-    const struct weir__cuda_lane *from = &p->lanes[item->lane];
-
-    return weir__cuda_wait(p->lanes[lane].stream,
-                           (struct weir__mark){from->stream, from->base + (uint64_t)item->item + 1},
-                           WEIR__WAIT_ORDER);
-}
-
-/* ---- a run that could not be queued whole ---- */
-
-static void fail_item(struct weir__program *p, struct weir__cuda_place at, weir_status status,
-                      const char *why)
-{
-    const struct weir__cuda_item *item = weir__cuda_item_at(p, at);
-    const weir_stream *s = p->lanes[at.lane].stream;
-    struct weir__mark blamed = weir__cuda_blamed(p);
-    char text[600];
-
-    snprintf(text, sizeof text, "operator '%s' of a plan could not be queued on stream '%s': %s",
-             item->is_wait ? "wait" : item->kernel.name, s->name, why);
-    weir__cuda_may_fail(weir__cuda_stream_of(blamed.stream));
-    weir__cuda_fail(weir__cuda_stream_of(blamed.stream), blamed.seq, status, text);
-}
-
-/* Peers of a collective that will not come end now, and not when their time is over. */
-static void abort_group(const struct weir__meet *meet, weir_status status, const char *why)
-{
-    weir_group *group = meet->channel->group;
-    char text[sizeof group->reason];
-
-    snprintf(text, sizeof text, "the plan of rank %d on %s could not be queued: %s", meet->rank,
-             group->ranks[meet->rank].device, why);
-    group->transport->abort(group, status, text);
-}
-
-/* Nothing more of it runs, but all of it counts, so that its lanes are joined as ever. */
-static void skip_item(struct weir__program *p, struct weir__cuda_place at, weir_status status,
-                      const char *why)
-{
-    const struct weir__cuda_item *item = weir__cuda_item_at(p, at);
-    struct weir__cuda_stream *s = weir__cuda_stream_of(p->lanes[at.lane].stream);
-
-    if (item->is_wait) {
-        const struct weir__cuda_lane *from = &p->lanes[item->lane];
-
-        if (!run_wait(p, at.lane, item))
-            return;
-        (void)weir__cuda_sync(from->stream, from->base + (uint64_t)item->item + 1,
-                              WEIR_TIMEOUT_DEVICE, false);
-    } else if (item->kernel.meets) {
-        abort_group(item->kernel.args, status, why);
-    }
-    weir__cuda_count(s, 1, item->is_wait ? "wait" : item->kernel.name);
-}
-
-/* With collectives and functions of the host, which begin there, and where a graph would be for one
- * run: one by one on the lanes' own streams. */
-static weir_status run_one_by_one(struct weir__program *p, const uint64_t *tickets)
-{
-    weir_status st = WEIR_OK;
-    char why[400];
-
-    for (int i = 0; i < p->norder; i++) {
-        const struct weir__cuda_item *item = weir__cuda_item_at(p, p->order[i]);
-        int lane = p->order[i].lane;
-        weir_stream *s = p->lanes[lane].stream;
-
-        if (!st) {
-            st = item->is_wait ? run_wait(p, lane, item)
-                               : run_kernel(p, lane, &item->kernel, tickets);
-            if (st && !i)
-                return st; /* as if it had not been tried */
-            if (st) {
-                snprintf(why, sizeof why, "%s", weir_last_error());
-                fail_item(p, p->order[i], st, why);
-                skip_item(p, p->order[i], st, why);
-            }
-        } else {
-            skip_item(p, p->order[i], st, why);
-        }
-        s->clock.seq[s->slot]++;
-    }
-    return st ? weir__fail(st, "%s", why) : WEIR_OK;
-}
 
 /* The kernels of a graph are the same in every run. Runs of one graph follow each other, so what a
  * kernel finds here is of its own. */
@@ -379,7 +248,17 @@ static weir_status launch(struct weir__program *p, weir__cu_stream tail,
     return st;
 }
 
-static weir_status run_graph(struct weir__program *p, struct weir__cuda_traced *traced)
+/* Of one with collectives: when all ranks are there. */
+static weir_status launch_later(struct weir__program *p, weir__cu_stream tail,
+                                const uint64_t *tickets)
+{
+    weir_status st = write_run(p, tail);
+
+    return st ? st : weir__cuda_launch_calls(p, tail, tickets);
+}
+
+static weir_status run_graph(struct weir__program *p, struct weir__cuda_traced *traced,
+                             const uint64_t *tickets)
 {
     struct weir__cuda_stream *first = weir__cuda_stream_of(p->lanes[0].stream);
     weir__cu_stream tail;
@@ -387,8 +266,9 @@ static weir_status run_graph(struct weir__program *p, struct weir__cuda_traced *
 
     for (int i = 1; i < p->nlanes && !st; i++)
         st = weir__cuda_lead(weir__cuda_stream_of(p->lanes[i].stream), first);
-    if (!st && !(st = weir__cuda_tail(first, UINT32_MAX, &tail)) &&
-        !weir__cuda_is_doomed(first, weir__stream_submitted(&first->base) + 1))
+    if (!st && !(st = weir__cuda_tail(first, UINT32_MAX, &tail)) && p->meets)
+        st = launch_later(p, tail, tickets);
+    else if (!st && !weir__cuda_is_doomed(first, weir__stream_submitted(&first->base) + 1))
         st = launch(p, tail, traced);
     else if (traced)
         weir__cuda_trace_drop(p->dev, traced);
@@ -420,17 +300,19 @@ static bool goes_without_graph(const struct weir__program *p)
            p->epoch == p->dev->cores.epoch;
 }
 
-/* Before any rank stands in a collective. */
-static weir_status load_all(struct weir__program *p)
+/* A graph whose launch is still to come stays as it is; events in one are not of a launch that is
+ * the host's. */
+static bool can_launch(struct weir__program *p)
 {
-    weir_status st = WEIR_OK;
+    bool is_ready = !p->plain.stale && p->epoch == p->dev->cores.epoch;
 
-    for (int i = 0; i < p->nlanes; i++)
-        for (int k = 0; k < p->lanes[i].nitems && !st; k++)
-            if (!p->lanes[i].items[k].is_wait)
-                st = weir__cuda_load(weir__cuda_stream_of(p->lanes[i].stream),
-                                     &p->lanes[i].items[k].kernel);
-    return st;
+    if (!p->meets)
+        return !p->on_host;
+    if (!p->records || weir__trace_on() || (!is_ready && atomic_load(&p->pending)))
+        return false;
+    if (weir__cuda_program_ready(p, &p->plain))
+        p->records = false; /* node by node it says why */
+    return p->records;
 }
 
 void weir__cuda_program_begin(struct weir__program *p, weir_stream *const *streams)
@@ -453,7 +335,7 @@ weir_status weir__cuda_program_run(struct weir__program *p, weir_stream *const *
 {
     struct weir__cuda *dev = p->dev;
     struct weir__cuda_traced *traced = NULL;
-    bool pushed, without_graph, one_by_one = p->meets || p->on_host;
+    bool pushed, by_nodes;
     weir_status st = weir__cuda_alive(dev);
 
     (void)ntickets;
@@ -461,17 +343,13 @@ weir_status weir__cuda_program_run(struct weir__program *p, weir_stream *const *
         return st;
     pushed = weir__cuda_enter(dev);
     weir__cuda_program_begin(p, streams);
-    without_graph = one_by_one || goes_without_graph(p);
-    if (!without_graph && weir__trace_on())
+    by_nodes = goes_without_graph(p) || !can_launch(p);
+    if (!by_nodes && weir__trace_on())
         traced = weir__cuda_run_traced(p);
-    if (!without_graph && !traced)
+    if (!by_nodes && !traced)
         st = weir__cuda_program_ready(p, &p->plain);
-    if (one_by_one && !st && !p->autotuned) {
-        weir__cuda_autotune(p);
-        st = load_all(p);
-    }
     if (!st)
-        st = without_graph ? run_one_by_one(p, tickets) : run_graph(p, traced);
+        st = by_nodes ? weir__cuda_run_nodes(p, tickets) : run_graph(p, traced, tickets);
     p->moved = false;
     weir__cuda_leave(dev, pushed);
     return st;

@@ -65,7 +65,9 @@ struct weir__program {
     struct weir__cuda *dev;
     int nlanes;
     bool fallible;           /* some kernel may fail */
-    bool meets;              /* some are collectives: it is run node by node */
+    bool meets;              /* some are collectives: it is run node by node, unless */
+    bool records;            /* they go into the graph: those of one group, by a library's calls */
+    bool loaded;             /* all that is run node by node */
     bool on_host;            /* some are functions of the host: likewise */
     bool moved;              /* a kernel has changed since the last run */
     bool autotuned;          /* its products have their algorithms, */
@@ -76,6 +78,10 @@ struct weir__program {
     weir__cu_address run; /* of one that may fail: on the device, where its graph's kernels find
                            * the run they are of (weir__code_context); 0 before it has a graph */
     bool run_is_new;      /* and nothing is there yet */
+    /* With `records`: its collectives, by number, and launches that are still to come. */
+    const struct weir__kernel **calls;
+    int ncalls;
+    _Atomic int pending;
     struct weir__cuda_place *order; /* of capturing: none before what it waits for */
     int norder, nitems;
     struct weir__cuda_lane lanes[];
@@ -95,6 +101,19 @@ weir_status weir__cuda_program_graph(struct weir__program *p, char *into, bool m
 
 /* program.c: captures the program if `g`, which is one of its two graphs, is stale. (L) */
 weir_status weir__cuda_program_ready(struct weir__program *p, struct weir__cuda_graph *g);
+
+/* nodes.c: a run without a graph. As weir__driver_plans.run. (L) */
+weir_status weir__cuda_run_nodes(struct weir__program *p, const uint64_t *tickets);
+
+/* ---- record.c: collectives in the graph ---- */
+
+/* Finds them, once the program is whole, and whether all can be in it. */
+weir_status weir__cuda_find_calls(struct weir__program *p);
+/* Whether the order that the graph is captured in has them by number. */
+bool weir__cuda_calls_in_order(const struct weir__program *p);
+/* Queues a launch of the graph at `tail`. (L) */
+weir_status weir__cuda_launch_calls(struct weir__program *p, weir__cu_stream tail,
+                                    const uint64_t *tickets);
 
 /* ---- traced.c: runs that a trace is told of ---- */
 

@@ -31,6 +31,8 @@ struct meeting {
     _Atomic int aborted;
     struct {
         uint64_t call; /* which it is at, to see that the order is one */
+        uint64_t n;
+        int type;
         char what[16];
     } at[RANKS];
     unsigned char slots[RANKS][SLOT];
@@ -39,7 +41,9 @@ struct meeting {
 struct comm {
     struct meeting *m;
     int ranks, rank, fd;
-    uint64_t barriers, calls, whole; /* calls; those that all ranks make */
+    uint64_t barriers, calls;
+    uint64_t whole;         /* calls of all ranks that have run */
+    _Atomic(void *) issued; /* calls, linked: graphs run them more than once */
     _Atomic int error;
     bool blocks;
     _Atomic int busy;  /* so often it still says that it is in progress */
@@ -48,15 +52,16 @@ struct comm {
 static _Atomic(struct comm *) aborted; /* calls under way still look at them */
 
 struct call {
+    void *next; /* of its communicator's, first of all */
     struct comm *comm;
     char what[16];
     const void *in;
     void *out;
     size_t n; /* elements */
     int type, reduce, root;
-    uint64_t number;
 };
 
+static _Atomic int issued; /* calls of this process; those that a graph has count once */
 static __thread int depth; /* of groups */
 static __thread struct call pending[2 * RANKS];
 static __thread int npending;
@@ -182,20 +187,24 @@ static void run_call(void *user)
     if (bytes > SLOT)
         misuse(k, "it is too large");
     memcpy(c->m->slots[c->rank], k->in, bytes);
-    c->m->at[c->rank].call = k->number;
+    c->m->at[c->rank].call = ++c->whole;
+    c->m->at[c->rank].n = k->n;
+    c->m->at[c->rank].type = k->type;
     snprintf(c->m->at[c->rank].what, sizeof c->m->at[0].what, "%s", k->what);
     if (barrier(c)) {
         for (int r = 0; r < c->ranks; r++)
-            if (c->m->at[r].call != k->number || strcmp(c->m->at[r].what, k->what))
+            if ((c->m->at[r].call != c->whole || c->m->at[r].n != k->n ||
+                 c->m->at[r].type != k->type || strcmp(c->m->at[r].what, k->what)) &&
+                !atomic_load(&c->m->aborted)) /* then the others have gone on */
                 misuse(k, "another rank is at another call");
         finish(k);
         barrier(c);
     }
-    free(k);
 }
 
 /* Sends and receives of one group at once: a slot has the sizes for each peer, then the bytes. */
 struct batch {
+    void *next; /* as a call's */
     struct comm *comm;
     int n;
     struct call calls[2 * RANKS];
@@ -227,7 +236,6 @@ static void run_batch(void *user)
             }
         barrier(c);
     }
-    free(b);
 }
 
 static int queue(void *stream, void (*fn)(void *), void *user)
@@ -241,6 +249,15 @@ static int queue(void *stream, void (*fn)(void *), void *user)
         memcpy(&launch, &found, sizeof launch);
     }
     return launch && !launch(stream, fn, user) ? 0 : UNHANDLED;
+}
+
+static void keep(struct comm *c, void *call)
+{
+    void **next = call;
+
+    *next = atomic_load(&c->issued);
+    while (!atomic_compare_exchange_weak(&c->issued, next, call))
+        ;
 }
 
 /* What a call says that has been queued. */
@@ -263,6 +280,7 @@ static int end_group(void)
     b->n = npending;
     memcpy(b->calls, pending, (size_t)npending * sizeof *pending);
     npending = 0;
+    keep(b->comm, b);
     return said(pending[0].comm, queue(pending_stream, run_batch, b));
 }
 
@@ -275,6 +293,7 @@ static int call(const struct call *draft, void *stream)
     if (fail && c->calls + 1 == strtoull(fail, NULL, 10))
         atomic_store(&c->error, UNHANDLED);
     c->calls++;
+    atomic_fetch_add(&issued, 1);
     if (!strcmp(draft->what, "send") || !strcmp(draft->what, "recv")) {
         pending[npending++] = *draft;
         pending_stream = stream;
@@ -282,7 +301,7 @@ static int call(const struct call *draft, void *stream)
     }
     k = malloc(sizeof *k);
     *k = *draft;
-    k->number = ++c->whole;
+    keep(c, k);
     return said(c, queue(stream, run_call, k));
 }
 
@@ -293,6 +312,12 @@ WEIR__NCCL_SYMBOLS(DECLARE)
 #undef DECLARE
 EXPORT const char *ncclGetErrorString(int code);
 EXPORT int ncclCommFinalize(void *comm);
+EXPORT int fake_nccl_issued(void);
+
+int fake_nccl_issued(void)
+{
+    return atomic_load(&issued);
+}
 
 const char *ncclGetErrorString(int code)
 {
@@ -359,6 +384,10 @@ int ncclCommDestroy(void *comm)
 {
     struct comm *c = comm;
 
+    for (void *k = atomic_load(&c->issued), *next; k; k = next) {
+        memcpy(&next, k, sizeof next);
+        free(k);
+    }
     munmap(c->m, sizeof *c->m);
     close(c->fd);
     free(c);
@@ -388,28 +417,28 @@ int ncclCommGetAsyncError(void *comm, int *code)
 int ncclAllReduce(const void *in, void *out, size_t n, int type, int reduce, void *comm,
                   void *stream)
 {
-    return call(&(struct call){comm, "all_reduce", in, out, n, type, reduce, 0, 0}, stream);
+    return call(&(struct call){NULL, comm, "all_reduce", in, out, n, type, reduce, 0}, stream);
 }
 int ncclReduceScatter(const void *in, void *out, size_t n, int type, int reduce, void *comm,
                       void *stream)
 {
-    return call(&(struct call){comm, "reduce_scatter", in, out, n, type, reduce, 0, 0}, stream);
+    return call(&(struct call){NULL, comm, "reduce_scatter", in, out, n, type, reduce, 0}, stream);
 }
 int ncclAllGather(const void *in, void *out, size_t n, int type, void *comm, void *stream)
 {
-    return call(&(struct call){comm, "all_gather", in, out, n, type, 0, 0, 0}, stream);
+    return call(&(struct call){NULL, comm, "all_gather", in, out, n, type, 0, 0}, stream);
 }
 int ncclBroadcast(const void *in, void *out, size_t n, int type, int root, void *comm, void *stream)
 {
-    return call(&(struct call){comm, "broadcast", in, out, n, type, 0, root, 0}, stream);
+    return call(&(struct call){NULL, comm, "broadcast", in, out, n, type, 0, root}, stream);
 }
 int ncclSend(const void *in, size_t n, int type, int peer, void *comm, void *stream)
 {
-    return call(&(struct call){comm, "send", in, NULL, n, type, 0, peer, 0}, stream);
+    return call(&(struct call){NULL, comm, "send", in, NULL, n, type, 0, peer}, stream);
 }
 int ncclRecv(void *out, size_t n, int type, int peer, void *comm, void *stream)
 {
-    return call(&(struct call){comm, "recv", NULL, out, n, type, 0, peer, 0}, stream);
+    return call(&(struct call){NULL, comm, "recv", NULL, out, n, type, 0, peer}, stream);
 }
 int ncclGroupStart(void)
 {

@@ -8,23 +8,6 @@
 
 #include "comm/procs/nccl/comm.h"
 
-/* Of a pair and a direction. */
-struct pair {
-    struct pair *next;
-    const struct weir__channel *channel;
-    void *comm;
-};
-
-struct weir__nccl {
-    const struct weir__nccl_api *api;
-    void *comm;      /* of the group */
-    uint64_t issued; /* calls of the group */
-    struct pair *pairs;
-    int users;            /* threads that call NCCL with one of these, without the lock */
-    bool aborted, aborts; /* it is to be aborted, by the last user */
-    uint64_t asked_ns;    /* when NCCL was last asked for errors */
-};
-
 static const char *nccl_unavailable(void)
 {
     static struct weir__engine_reason why;
@@ -37,6 +20,25 @@ static weir_status nccl_join(struct weir__world *w, int64_t timeout_ns)
     if (!w->sharing || strcmp(w->sharing->kind, "cuda"))
         return weir__fail(WEIR_EUNSUPPORTED, "engine nccl joins ranks on cuda");
     return weir__shm_engine.join(w, timeout_ns);
+}
+
+static void cool_down(const struct weir__procs_group *p, const struct weir__nccl *n)
+{
+    const struct weir__world *w = p->world;
+
+    if (n->warm.memory)
+        w->sharing->unstage(w->device, n->warm.memory, n->warm.bytes);
+}
+
+/* It was made, and its first calls could not be. */
+static void give_up_comm(const struct weir__procs_group *p, struct weir__nccl *n)
+{
+    const struct weir__world *w = p->world;
+    bool entered = w->sharing->enter(w->device);
+
+    n->api->abort(n->whole.comm);
+    w->sharing->exit(w->device, entered);
+    cool_down(p, n);
 }
 
 /* The first member makes the number that all join under. */
@@ -68,7 +70,9 @@ static weir_status nccl_open(struct weir__procs_group *p, const struct weir__ran
     if (!st) {
         memcpy(&id, all->blobs[p->world_rank[0]], sizeof id);
         st = weir__nccl_comm_make(p, api, &id, p->ranks, p->self, WEIR__NCCL_ANYBODY, deadline_ns,
-                                  &n->comm);
+                                  &n->whole.comm);
+        if (!st && (st = weir__nccl_warm_up(p, api, &n->whole, deadline_ns, &n->warm)))
+            give_up_comm(p, n);
         if (st) /* others may wait for this one */
             weir__world_send_abort(p->world, p->key, st, weir_last_error());
     }
@@ -92,10 +96,8 @@ static void abort_all(struct weir__procs_group *p)
     if (n->aborted || n->users)
         return;
     n->aborted = true;
-    if (n->comm)
-        n->api->abort(n->comm);
-    for (struct pair *pair = n->pairs; pair; pair = pair->next)
-        n->api->abort(pair->comm);
+    for (const struct weir__nccl_line *l = &n->whole; l; l = l->next)
+        n->api->abort(l->comm);
 }
 
 static void nccl_close(struct weir__procs_group *p)
@@ -103,22 +105,22 @@ static void nccl_close(struct weir__procs_group *p)
     struct weir__nccl *n = p->nccl;
     bool broken = p->group && atomic_load(&p->group->broken);
 
-    if (n && n->comm) {
+    if (n) {
         bool entered = p->world->sharing->enter(p->world->device);
 
         if (broken)
             abort_all(p);
-        else
-            weir__nccl_comm_end(n->api, n->comm);
-        while (n->pairs) {
-            struct pair *pair = n->pairs;
-
-            n->pairs = pair->next;
+        for (struct weir__nccl_line *l = &n->whole, *next; l; l = next) {
+            next = l->next;
             if (!broken)
-                weir__nccl_comm_end(n->api, pair->comm);
-            weir__free(pair);
+                weir__nccl_comm_end(n->api, l->comm);
+            if (l->order)
+                p->world->sharing->forget(p->world->device, l->order);
+            if (l != &n->whole)
+                weir__free(l);
         }
         p->world->sharing->exit(p->world->device, entered);
+        cool_down(p, n);
     }
     weir__free(n);
     weir__shm_engine.close(p);
@@ -136,23 +138,16 @@ static bool begin_use(struct weir__procs_group *p)
     return there;
 }
 
-static void end_use(struct weir__procs_group *p, bool issued)
+/* So many more calls of the line are issued. */
+static void end_use(struct weir__procs_group *p, struct weir__nccl_line *line, int issued)
 {
     weir__mutex_lock(&p->world->lock);
     p->nccl->users--;
-    p->nccl->issued += issued;
+    if (line)
+        line->issued += (uint64_t)issued;
     if (p->nccl->aborts)
         abort_all(p);
     weir__mutex_unlock(&p->world->lock);
-}
-
-static struct pair *find_pair(const struct weir__nccl *n, const struct weir__channel *channel)
-{
-    struct pair *pair = n->pairs;
-
-    while (pair && pair->channel != channel)
-        pair = pair->next;
-    return pair;
 }
 
 /* ---- a call ---- */
@@ -171,6 +166,8 @@ static bool nccl_show(struct weir__procs_group *p, struct weir__visit *v,
         return false;
     }
     v->record.nshown = 0;
+    if (!*meet->channel->name) /* nothing is read later: the cell is left when all are there */
+        v->record.carried = v->record.args_size;
     memset(v->record.unique, 0, sizeof v->record.unique);
     if (*meet->channel->name && verb.kind == WEIR__VERB_SEND) { /* used if there is no pair yet */
         struct weir__nccl_id id;
@@ -187,164 +184,123 @@ static bool nccl_show(struct weir__procs_group *p, struct weir__visit *v,
 static enum weir__step nccl_meet(struct weir__procs_group *p, struct weir__rendezvous *m,
                                  struct weir__ranks *arrived, struct weir__participant **woken)
 {
-    enum weir__step step = weir__shm_engine.meet(p, m, arrived, woken);
+    const struct weir__visit *v = m->more;
+    /* The cell of a quick one is left, and may be another call's. */
+    enum weir__step step = v->quick ? WEIR__STEP_HERE : weir__shm_engine.meet(p, m, arrived, woken);
 
-    if (step == WEIR__STEP_HERE && !*m->channel->name && m->call != p->nccl->issued)
+    if (step == WEIR__STEP_HERE && m->call > weir__nccl_issued(p->nccl, m->channel)) {
+        *arrived = m->channel->members;
         return WEIR__STEP_WAITS; /* those before it first */
+    }
     return step;
 }
 
-static int type_of(weir_dtype dtype)
+/* A queue of the device, or the capture it is in, has the call when this returns. */
+static weir_status queue_call(struct weir__procs_group *p, void *comm,
+                              const struct weir__verb *verb, const char *label, void *stream)
 {
-    switch (dtype) {
-    case WEIR_F32:
-        return WEIR__NCCL_F32;
-    case WEIR_F64:
-        return WEIR__NCCL_F64;
-    case WEIR_F16:
-        return WEIR__NCCL_F16;
-    case WEIR_BF16:
-        return WEIR__NCCL_BF16;
-    case WEIR_I64:
-        return WEIR__NCCL_I64;
-    case WEIR_I32:
-        return WEIR__NCCL_I32;
-    case WEIR_I8:
-        return WEIR__NCCL_I8;
-    case WEIR_U8:
-        return WEIR__NCCL_U8;
-    default:
-        return -1;
-    }
-}
+    const struct weir__nccl_api *api = p->nccl->api;
 
-static int issue_exchange(const struct weir__nccl *n, const struct weir__verb *v, int ranks,
-                          void *stream)
-{
-    const char *in = v->in;
-    char *out = v->out;
-    int code = n->api->group_start();
-
-    for (int i = 0; i < ranks; i++) {
-        size_t send = (size_t)(v->send ? v->send[i] * v->row : v->bytes / ranks);
-        size_t recv = (size_t)(v->recv ? v->recv[i] * v->row : v->bytes / ranks);
-
-        if (!code && send)
-            code = n->api->send(in, send, WEIR__NCCL_I8, i, n->comm, stream);
-        if (!code && recv)
-            code = n->api->recv(out, recv, WEIR__NCCL_I8, i, n->comm, stream);
-        in += send;
-        out += recv;
-    }
-    return code ? (n->api->group_end(), code) : n->api->group_end();
-}
-
-static int issue(const struct weir__nccl *n, const struct weir__verb *v, int ranks, void *comm,
-                 int peer, void *stream)
-{
-    static const int reduces[] = {[WEIR_REDUCE_SUM] = 0,
-                                  [WEIR_REDUCE_PROD] = 1,
-                                  [WEIR_REDUCE_MAX] = 2,
-                                  [WEIR_REDUCE_MIN] = 3,
-                                  [WEIR_REDUCE_MEAN] = 4};
-    const struct weir__nccl_api *api = n->api;
-    int type = type_of(v->dtype);
-    size_t bytes = (size_t)v->bytes;
-
-    switch (v->kind) {
-    case WEIR__VERB_ALL_REDUCE:
-        return api->all_reduce(v->in, v->out, (size_t)v->numel, type, reduces[v->reduce], comm,
-                               stream);
-    case WEIR__VERB_REDUCE_SCATTER:
-        return api->reduce_scatter(v->in, v->out, (size_t)(v->numel / ranks), type,
-                                   reduces[v->reduce], comm, stream);
-    case WEIR__VERB_ALL_GATHER:
-        return api->all_gather(v->in, v->out, bytes, WEIR__NCCL_I8, comm, stream);
-    case WEIR__VERB_BROADCAST:
-        return api->broadcast(v->in, v->out, bytes, WEIR__NCCL_I8, v->root, comm, stream);
-    case WEIR__VERB_EXCHANGE:
-        return issue_exchange(n, v, ranks, stream);
-    case WEIR__VERB_SEND:
-        return api->send(v->in, bytes, WEIR__NCCL_I8, peer, comm, stream);
-    case WEIR__VERB_RECV:
-        return api->recv(v->out, bytes, WEIR__NCCL_I8, peer, comm, stream);
-    case WEIR__VERB_BARRIER:
-        break;
-    }
-    return 0; /* all are there */
-}
-
-/* Both ends are there: the sender's record has the id. */
-static weir_status reach_pair(struct weir__procs_group *p, struct weir__rendezvous *m,
-                              const struct weir__verb *verb, struct pair **out)
-{
-    const struct weir__visit *v = m->more;
-    int sender = verb->kind == WEIR__VERB_SEND ? p->self : verb->root;
-    int peer = weir__ranks_next(&m->channel->members, 0);
-    struct weir__nccl_id id;
-    struct pair *pair;
-    weir_status st;
-
-    weir__mutex_lock(&p->world->lock);
-    pair = find_pair(p->nccl, m->channel);
-    weir__mutex_unlock(&p->world->lock);
-    if ((*out = pair))
-        return WEIR_OK;
-    if (!(pair = weir__calloc(1, sizeof *pair)))
-        return weir__fail_nomem("a communicator of two ranks");
-    memcpy(&id, v->cell->records[weir__cell_place(m->channel, sender)].unique, sizeof id);
-    pair->channel = m->channel;
-    if (peer == p->self)
-        peer = weir__ranks_next(&m->channel->members, peer + 1);
-    if ((st = weir__nccl_comm_make(p, p->nccl->api, &id, 2, p->self == sender ? 0 : 1, peer,
-                                   weir__nccl_deadline(p->group->timeout_ns), &pair->comm))) {
-        weir__free(pair);
-        return st;
-    }
-    weir__mutex_lock(&p->world->lock);
-    pair->next = p->nccl->pairs;
-    p->nccl->pairs = pair;
-    weir__mutex_unlock(&p->world->lock);
-    *out = pair;
-    return WEIR_OK;
-}
-
-/* A queue of the device has the call when this returns. */
-static weir_status issue_call(struct weir__procs_group *p, struct weir__rendezvous *m,
-                              const struct weir__verb *verb, void *stream)
-{
-    const struct weir__nccl *n = p->nccl;
-    const char *label = ((const struct weir__meet *)m->args[p->self])->offer.label;
-    struct pair *pair = NULL;
-    weir_status st;
-    void *comm;
-
-    if (*m->channel->name && (st = reach_pair(p, m, verb, &pair)))
-        return st;
+    if (verb->kind <= WEIR__VERB_REDUCE_SCATTER && weir__nccl_type_of(verb->dtype) < 0)
+        return weir__fail(WEIR_EUNSUPPORTED, "%s of %s: NCCL does not reduce it", label,
+                          weir_dtype_name(verb->dtype));
     if (!verb->bytes && verb->kind != WEIR__VERB_EXCHANGE)
         return WEIR_OK;
-    comm = pair ? pair->comm : n->comm;
-    return weir__nccl_settle(
-        p, n->api, comm, label,
-        issue(n, verb, p->ranks, comm, verb->kind == WEIR__VERB_SEND ? 1 : 0, stream),
-        WEIR__NCCL_NOBODY, weir__nccl_deadline(p->group->timeout_ns));
+    return weir__nccl_settle(p, api, comm, label,
+                             weir__nccl_issue(api, comm, p->ranks, verb, stream), WEIR__NCCL_NOBODY,
+                             weir__nccl_deadline(p->group->timeout_ns));
 }
 
-static weir_status nccl_run(struct weir__procs_group *p, struct weir__rendezvous *m, void *stream)
+/* On the device too a communicator's calls run one after another, on whatever queues. */
+static weir_status issue_call(struct weir__procs_group *p, struct weir__nccl_line *line,
+                              const struct weir__verb *verb, const char *label, void *queue)
+{
+    const struct weir__sharing *sharing = p->world->sharing;
+    weir_status st = sharing->follow(p->world->device, line->order, queue);
+
+    if (!st && !(st = queue_call(p, line->comm, verb, label, queue)))
+        st = sharing->mark(p->world->device, &line->order, queue);
+    return st;
+}
+
+static weir_status nccl_run(struct weir__procs_group *p, struct weir__rendezvous *m, void *queue)
 {
     const struct weir__meet *meet = m->args[p->self];
+    struct weir__nccl_line *line = NULL;
     struct weir__verb verb;
-    weir_status st = WEIR_OK;
+    weir_status st;
 
     meet->spell(meet, &verb);
     if (!begin_use(p))
         return weir__fail(WEIR_ESTATE, "NCCL: %s: the group is broken", meet->offer.label);
-    if (verb.kind <= WEIR__VERB_REDUCE_SCATTER && type_of(verb.dtype) < 0)
-        st = weir__fail(WEIR_EUNSUPPORTED, "%s of %s: NCCL does not reduce it", meet->offer.label,
-                        weir_dtype_name(verb.dtype));
-    if (!st)
-        st = issue_call(p, m, &verb, stream);
-    end_use(p, !*m->channel->name);
+    if (!(st = weir__nccl_reach(p, m, &verb, &line)))
+        st = issue_call(p, line, &verb, meet->offer.label, queue);
+    end_use(p, line, 1);
+    weir__procs_poke(p->world);
+    return st;
+}
+
+/* ---- calls in a graph ---- */
+
+/* A pair's communicator is made when both are there, and a barrier is nothing but that. */
+static bool nccl_may_record(const struct weir__meet *meet)
+{
+    struct weir__verb verb;
+
+    return !*meet->channel->name && meet->spell && meet->spell(meet, &verb) &&
+           verb.kind != WEIR__VERB_BARRIER;
+}
+
+/* What NCCL chooses a kernel by. */
+static bool nccl_is_new(struct weir__procs_group *p, const struct weir__meet *meet)
+{
+    struct weir__nccl *n = p->nccl;
+    struct weir__verb v;
+    uint64_t kind;
+    int i = 0;
+
+    meet->spell(meet, &v);
+    kind = (uint64_t)v.kind | (uint64_t)v.dtype << 8 | (uint64_t)v.reduce << 16 |
+           (uint64_t)(64 - __builtin_clzll((uint64_t)v.bytes | 1)) << 24;
+    weir__mutex_lock(&p->world->lock);
+    while (i < n->nseen && n->seen[i] != kind)
+        i++;
+    if (i == n->nseen && i < WEIR__NCCL_SEEN)
+        n->seen[n->nseen++] = kind;
+    else
+        i = -1;
+    weir__mutex_unlock(&p->world->lock);
+    return i >= 0;
+}
+
+static weir_status nccl_record(struct weir__procs_group *p, const struct weir__meet *meet,
+                               void *queue)
+{
+    struct weir__verb verb;
+    weir_status st;
+
+    meet->spell(meet, &verb);
+    if (!begin_use(p))
+        return weir__fail(WEIR_ESTATE, "NCCL: %s: the group is broken", meet->offer.label);
+    st = queue_call(p, p->nccl->whole.comm, &verb, meet->offer.label, queue);
+    end_use(p, NULL, 0);
+    return st;
+}
+
+static weir_status nccl_launch(struct weir__procs_group *p, int calls,
+                               weir_status (*launch)(void *user, void *queue), void *user,
+                               void *queue)
+{
+    const struct weir__sharing *sharing = p->world->sharing;
+    struct weir__nccl_line *line = &p->nccl->whole;
+    weir_status st;
+
+    if (!begin_use(p))
+        return weir__fail(WEIR_ESTATE, "NCCL: group '%s' is broken", p->group->name);
+    if (!(st = sharing->follow(p->world->device, line->order, queue)) &&
+        !(st = launch(user, queue)))
+        st = sharing->mark(p->world->device, &line->order, queue);
+    end_use(p, line, calls);
     weir__procs_poke(p->world);
     return st;
 }
@@ -407,10 +363,10 @@ static int64_t nccl_pause(struct weir__world *w, bool calls_under_way,
         struct weir__nccl *n = p->nccl;
         int code = 0;
 
-        if (!n || !n->comm || n->aborts || !p->group || now - n->asked_ns < UINT64_C(50000000))
+        if (!n || n->aborts || !p->group || now - n->asked_ns < UINT64_C(50000000))
             continue;
         n->asked_ns = now;
-        if (n->api->async_error(n->comm, &code) || !code || code == 7 /* in progress */)
+        if (n->api->async_error(n->whole.comm, &code) || !code || code == 7 /* in progress */)
             continue;
         break_by(p, n->api->error_string ? n->api->error_string(code) : "it failed", woken);
     }
@@ -429,6 +385,10 @@ const struct weir__engine weir__nccl_engine = {
     .show = nccl_show,
     .meet = nccl_meet,
     .run = nccl_run,
+    .may_record = nccl_may_record,
+    .is_new = nccl_is_new,
+    .record = nccl_record,
+    .launch = nccl_launch,
     .leave = nccl_leave,
     .sleep = nccl_sleep,
     .left = nccl_left,

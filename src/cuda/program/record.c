@@ -1,0 +1,68 @@
+/* Collectives of a plan that are calls of a library: they are captured with its kernels. A
+ * communicator wants its calls in one order on all ranks, which is that of their numbers: the graph
+ * has them one after another. */
+#include "comm/comm.h"
+#include "cuda/collective/launch.h"
+#include "cuda/program/program.h"
+
+static const struct weir__meet *meet_of(const struct weir__kernel *k)
+{
+    return k->args;
+}
+
+static bool may_be_in_graph(const struct weir__program *p)
+{
+    for (int i = 0; i < p->ncalls; i++)
+        if (!weir__cuda_may_record(p->calls[i]) ||
+            meet_of(p->calls[i])->channel != meet_of(p->calls[0])->channel)
+            return false;
+    /* The launch counts as the first command of the caller's stream. */
+    return p->ncalls && !p->on_host && p->lanes[0].nitems;
+}
+
+weir_status weir__cuda_find_calls(struct weir__program *p)
+{
+    int n = 0;
+
+    if (!p->meets)
+        return WEIR_OK;
+    for (int i = 0; i < p->norder; i++)
+        n += weir__cuda_item_at(p, p->order[i])->kernel.meets;
+    if (!(p->calls = weir__calloc((size_t)n + 1, sizeof *p->calls)))
+        return weir__fail_nomem("a plan with %d collectives", n);
+    for (int i = 0; i < p->norder; i++) {
+        const struct weir__kernel *k = &weir__cuda_item_at(p, p->order[i])->kernel;
+        int at = p->ncalls;
+
+        if (!k->meets)
+            continue;
+        for (; at && meet_of(p->calls[at - 1])->call > meet_of(k)->call; at--)
+            p->calls[at] = p->calls[at - 1];
+        p->calls[at] = k;
+        p->ncalls++;
+    }
+    p->records = may_be_in_graph(p);
+    return WEIR_OK;
+}
+
+bool weir__cuda_calls_in_order(const struct weir__program *p)
+{
+    int n = 0;
+
+    for (int i = 0; i < p->norder; i++) {
+        const struct weir__kernel *k = &weir__cuda_item_at(p, p->order[i])->kernel;
+
+        if (k->meets && p->calls[n++] != k)
+            return false;
+    }
+    return true;
+}
+
+weir_status weir__cuda_launch_calls(struct weir__program *p, weir__cu_stream tail,
+                                    const uint64_t *tickets)
+{
+    const struct weir__cuda_recorded graph = {p->plain.exec, p->calls, p->ncalls, &p->pending};
+    const struct weir__cuda_run run = {weir__cuda_blamed(p), tickets[meet_of(p->calls[0])->place]};
+
+    return weir__cuda_queue_launch(weir__cuda_stream_of(p->lanes[0].stream), tail, &graph, &run);
+}

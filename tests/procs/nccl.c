@@ -1,0 +1,321 @@
+/* Plans whose collectives are NCCL's, in the plan's own graph: on the fake GPU and the fake NCCL.
+ */
+#include "kids.h"
+
+#include <dlfcn.h>
+
+static const char *const fake[] = {"WEIR_ENGINE=nccl",
+                                   "WEIR_LIBNCCL=" FAKE_NCCL,
+                                   "KID_DEVICE=cuda:0,op_timeout=30",
+                                   "WEIR_LIBCUDA=" FAKE_CUDA,
+                                   "WEIR_LIBNVRTC=" FAKE_CUDA,
+                                   "WEIR_LIBCUBLASLT=" FAKE_CUDA,
+                                   "WEIR_CACHE_DIR=/dev/null/cache",
+                                   NULL};
+
+static void run_well(int n, const char *scenario)
+{
+    struct kids k;
+
+    kids_start(&k, n, scenario, fake);
+    kids_end_well(&k);
+}
+
+/* Calls that this process has made of NCCL. */
+static int issued(void)
+{
+    void *lib = dlopen(getenv("WEIR_LIBNCCL"), RTLD_NOW | RTLD_NOLOAD), *found;
+    int (*count)(void);
+
+    CHECK(lib && (found = dlsym(lib, "fake_nccl_issued")));
+    memcpy(&count, &found, sizeof count);
+    dlclose(lib);
+    return count();
+}
+
+static weir_tensor *filled(weir_device *dev, int64_t n, int64_t value)
+{
+    int64_t *data = malloc((size_t)n * sizeof *data);
+    weir_tensor *t;
+
+    for (int64_t i = 0; i < n; i++)
+        data[i] = value + i;
+    CHECK_OK(weir_tensor_from(weir_stream_default(dev), WEIR_I64, 1, &n, data, &t));
+    free(data);
+    return t;
+}
+
+static void expect(weir_tensor *t, int64_t n, int64_t first, int64_t step)
+{
+    int64_t *data = malloc((size_t)n * sizeof *data);
+
+    CHECK_EQ(weir_tensor_numel(t), n);
+    CHECK_OK(weir_tensor_read(t, data, (size_t)n * sizeof *data));
+    for (int64_t i = 0; i < n; i++)
+        CHECK_EQ(data[i], first + i * step);
+    free(data);
+}
+
+enum { N = 600, RUNS = 12 };
+
+/* y = the sum over ranks of 2 x, plus x; z = the x of the last rank. Two lanes and the caller's. */
+static weir_plan *make_plan(weir_device *dev, weir_rank *rank)
+{
+    int last = weir_group_size(weir_rank_group(rank)) - 1;
+    weir_tensor *x, *twice, *sum, *z, *y;
+    weir_graph *g;
+    weir_plan *plan;
+
+    CHECK_OK(weir_graph_create(dev, &g));
+    CHECK_OK(weir_graph_input(g, "x", WEIR_I64, 1, (int64_t[]){N}, &x));
+    CHECK_OK(weir_graph_begin(g));
+    CHECK_OK(weir_add(x, x, &twice));
+    CHECK_OK(weir_scope_push_stream("communication", 0));
+    CHECK_OK(weir_all_reduce(rank, twice, WEIR_REDUCE_SUM, &sum));
+    CHECK_OK(weir_broadcast(rank, x, last, &z));
+    CHECK_OK(weir_scope_pop(WEIR_SCOPE_STREAM));
+    CHECK_OK(weir_add(sum, x, &y));
+    CHECK_OK(weir_graph_end(g));
+    CHECK_OK(weir_graph_output(g, "y", y));
+    CHECK_OK(weir_graph_output(g, "z", z));
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    weir_tensor_release(x);
+    weir_tensor_release(twice);
+    weir_tensor_release(sum);
+    weir_tensor_release(z);
+    weir_tensor_release(y);
+    weir_graph_destroy(g);
+    return plan;
+}
+
+static int64_t sum_of(int ranks, int run)
+{
+    return (int64_t)ranks * (ranks - 1) / 2 + (int64_t)ranks * run;
+}
+
+/* Between runs that are not waited for another stream calls too: whatever gets to the device first,
+ * the communicator has its calls by number. */
+SCENARIO(nccl_plan)
+{
+    weir_device *dev;
+    weir_group *group = join(&dev, NULL);
+    weir_rank *rank = weir_group_self(group);
+    int me = weir_rank_index(rank), ranks = weir_group_size(group), before;
+    weir_plan *plan = make_plan(dev, rank);
+    weir_tensor *in[RUNS], *out[RUNS][2] = {{NULL}}, *beside[RUNS];
+    weir_stream *other;
+
+    CHECK_OK(weir_stream_create(dev, NULL, &other));
+    for (int i = 0; i < RUNS; i++)
+        in[i] = filled(dev, N, me + i);
+    CHECK_OK(weir_device_sync(dev));
+    before = issued();
+    for (int i = 0; i < RUNS; i++) {
+        CHECK_OK(weir_plan_run(plan, weir_stream_default(dev), &in[i], 1, out[i], 2));
+        CHECK_OK(weir_stream_set_current(other));
+        CHECK_OK(weir_all_reduce(rank, in[i], WEIR_REDUCE_MAX, &beside[i]));
+        CHECK_OK(weir_stream_set_current(weir_stream_default(dev)));
+        if (i % 3 == 2)
+            CHECK_OK(weir_device_sync(dev));
+    }
+    for (int i = 0; i < RUNS; i++) {
+        test_note("run %d of rank %d", i, me);
+        expect(out[i][0], N, 2 * sum_of(ranks, i) + me + i, 2 * ranks + 1);
+        expect(out[i][1], N, ranks - 1 + i, 1);
+        expect(beside[i], N, ranks - 1 + i, 1);
+        weir_tensor_release(out[i][0]);
+        weir_tensor_release(out[i][1]);
+        weir_tensor_release(beside[i]);
+    }
+    /* Other memory is another graph, or a run without one; the same memory is none. */
+    before = issued();
+    for (int i = 0; i < 5; i++) {
+        weir_tensor *again[2] = {NULL, NULL};
+
+        CHECK_OK(weir_plan_run(plan, weir_stream_default(dev), &in[0], 1, again, 2));
+        expect(again[0], N, 2 * sum_of(ranks, 0) + me, 2 * ranks + 1);
+        if (i == 3)
+            before = issued();
+        weir_tensor_release(again[0]);
+        weir_tensor_release(again[1]);
+    }
+    CHECK_EQ(issued(), before);
+    for (int i = 0; i < RUNS; i++)
+        weir_tensor_release(in[i]);
+    CHECK_OK(weir_stream_destroy(other));
+    weir_plan_destroy(plan);
+    leave(group, dev);
+}
+TEST(procs_nccl, collectives_of_a_plan_are_in_its_graph_and_in_order_with_those_beside_it)
+{
+    run_well(2, "nccl_plan");
+    run_well(3, "nccl_plan");
+    run_well(1, "nccl_plan");
+}
+
+/* More calls in a plan than there are places to meet; one rank makes the same calls one by one, and
+ * waits for each. */
+SCENARIO(nccl_mixed)
+{
+    enum { CALLS = 20 };
+    weir_device *dev;
+    weir_group *group = join(&dev, NULL);
+    weir_rank *rank = weir_group_self(group);
+    int me = weir_rank_index(rank), ranks = weir_group_size(group);
+    weir_tensor *at[CALLS + 1], *x = filled(dev, N, me), *y = NULL;
+    int64_t times = 1;
+    weir_graph *g;
+    weir_plan *plan;
+
+    CHECK_OK(weir_graph_create(dev, &g));
+    CHECK_OK(weir_graph_input(g, "x", WEIR_I64, 1, (int64_t[]){N}, &at[0]));
+    CHECK_OK(weir_graph_begin(g));
+    for (int i = 0; i < CALLS; i++)
+        CHECK_OK(weir_all_reduce(rank, at[i], i ? WEIR_REDUCE_MAX : WEIR_REDUCE_SUM, &at[i + 1]));
+    CHECK_OK(weir_graph_end(g));
+    CHECK_OK(weir_graph_output(g, "y", at[CALLS]));
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    for (int i = 0; i <= CALLS; i++)
+        weir_tensor_release(at[i]);
+    for (int run = 0; run < 6; run++) {
+        if (me == 1 && run % 2) {
+            at[0] = x;
+            for (int i = 0; i < CALLS; i++) {
+                CHECK_OK(weir_all_reduce(rank, at[i], i ? WEIR_REDUCE_MAX : WEIR_REDUCE_SUM,
+                                         &at[i + 1]));
+                CHECK_OK(weir_device_sync(dev));
+                if (i)
+                    weir_tensor_release(at[i]);
+            }
+            y = at[CALLS];
+        } else {
+            y = NULL;
+            CHECK_OK(weir_plan_run(plan, weir_stream_default(dev), &x, 1, &y, 1));
+        }
+        expect(y, N, sum_of(ranks, 0) * times, ranks);
+        weir_tensor_release(y);
+    }
+    weir_tensor_release(x);
+    weir_plan_destroy(plan);
+    weir_graph_destroy(g);
+    leave(group, dev);
+}
+TEST(procs_nccl, a_rank_that_runs_a_plan_meets_one_that_makes_its_calls)
+{
+    run_well(2, "nccl_mixed");
+    run_well(3, "nccl_mixed");
+}
+
+/* Messages of one pair on streams of each side's own choice: the k-th that is sent is the k-th that
+ * is received. */
+SCENARIO(nccl_messages)
+{
+    enum { MESSAGES = 24, STREAMS = 3 };
+    weir_device *dev;
+    weir_group *group = join(&dev, NULL);
+    weir_rank *rank = weir_group_self(group);
+    int me = weir_rank_index(rank);
+    weir_tensor *at[MESSAGES];
+    weir_stream *streams[STREAMS];
+
+    for (int i = 0; i < STREAMS; i++)
+        CHECK_OK(weir_stream_create(dev, NULL, &streams[i]));
+    for (int i = 0; i < MESSAGES; i++)
+        at[i] = filled(dev, N, me ? 0 : 1000 * i);
+    CHECK_OK(weir_device_sync(dev));
+    for (int i = 0; i < MESSAGES; i++) {
+        CHECK_OK(weir_stream_set_current(streams[(me ? i : i * i) % STREAMS]));
+        CHECK_OK(me ? weir_recv(rank, at[i], 0) : weir_send(rank, at[i], 1));
+    }
+    CHECK_OK(weir_stream_set_current(weir_stream_default(dev)));
+    CHECK_OK(weir_device_sync(dev));
+    for (int i = 0; i < MESSAGES; i++) {
+        expect(at[i], N, 1000 * i, 1);
+        weir_tensor_release(at[i]);
+    }
+    for (int i = 0; i < STREAMS; i++)
+        CHECK_OK(weir_stream_destroy(streams[i]));
+    leave(group, dev);
+}
+TEST(procs_nccl, messages_of_a_pair_on_several_streams_are_received_in_order)
+{
+    run_well(2, "nccl_messages");
+}
+
+/* Calls that differ are named, also from within graphs, and nobody hangs. */
+SCENARIO(nccl_differs)
+{
+    weir_device *dev;
+    weir_group *group = join(&dev, NULL);
+    weir_rank *rank = weir_group_self(group);
+    int64_t n = weir_rank_index(rank) == 1 ? N + 1 : N;
+    weir_tensor *x, *half, *sum, *in = filled(dev, n, 1), *out = NULL;
+    weir_graph *g;
+    weir_plan *plan;
+
+    CHECK_OK(weir_graph_create(dev, &g));
+    CHECK_OK(weir_graph_input(g, "x", WEIR_I64, 1, &n, &x));
+    CHECK_OK(weir_graph_begin(g));
+    CHECK_OK(weir_add(x, x, &half));
+    CHECK_OK(weir_all_reduce(rank, half, WEIR_REDUCE_SUM, &sum));
+    CHECK_OK(weir_graph_end(g));
+    CHECK_OK(weir_graph_output(g, "y", sum));
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    weir_tensor_release(x);
+    weir_tensor_release(half);
+    weir_tensor_release(sum);
+    CHECK_OK(weir_plan_run(plan, weir_stream_default(dev), &in, 1, &out, 1));
+    CHECK(weir_device_sync(dev));
+    say("%s\n", weir_last_error());
+    weir_tensor_release(in);
+    weir_tensor_release(out);
+    weir_plan_destroy(plan);
+    weir_graph_destroy(g);
+    leave(group, dev);
+}
+TEST(procs_nccl, plans_that_differ_break_the_group_with_both_sides)
+{
+    struct kids k;
+
+    kids_start(&k, 2, "nccl_differs", fake);
+    for (int i = 0; i < 2; i++) {
+        kids_end(&k, i);
+        CHECK_EQ(k.status[i], 0);
+        CHECK_STR(k.text[i], "the shape differs: rank ");
+    }
+}
+
+static void with_plan(const char **out, const char *more)
+{
+    int n = 0;
+
+    out[n++] = "KID_PLAN=1";
+    if (more)
+        out[n++] = more;
+    for (int i = 0; fake[i]; i++)
+        out[n++] = fake[i];
+    out[n] = NULL;
+}
+
+/* WEIR_SOAK=200 for as many. */
+TEST_TIMEOUT(procs_nccl, ranks_lost_while_graphs_with_nccls_calls_run_are_named, 1200)
+{
+    const char *extra[12];
+
+    with_plan(extra, NULL);
+    lose_at_random(3, extra);
+}
+/* The first 9 calls are those of joining. */
+TEST(procs_nccl, an_asynchronous_error_of_nccl_ends_a_plan)
+{
+    const char *extra[12];
+    struct kids k;
+
+    with_plan(extra, "FAKE_NCCL_FAIL=11");
+    kids_start(&k, 2, "calls", extra);
+    for (int i = 0; i < 2; i++) {
+        kids_end(&k, i);
+        CHECK_EQ(k.status[i], 0);
+        CHECK_STR(k.text[i], "unhandled system error");
+    }
+}
