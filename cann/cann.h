@@ -77,6 +77,12 @@ WEIR_CANN_API aclError weir_cann_defer(aclrtStream stream, weir_cann_begin_fn be
                                        void (*release)(void *user));
 WEIR_CANN_API void weir_cann_resume(struct weir_cann_deferred *deferred, const char *failure);
 
+/* What queueing an operator came to: gives `err` back. torch_npu queues by a thread of its own,
+ * whose first error it tells once; whatever is queued later it drops, and results are what memory
+ * happens to hold. So after an error of that thread every wait and every copy to the host fails
+ * with it. */
+WEIR_CANN_API aclError weir_cann_launched(aclError err);
+
 /* Keeps a message for this thread and returns `code`. */
 WEIR_CANN_API aclError weir_cann_fail(aclError code, const char *format, ...) WEIR_PRINTF(2, 3);
 

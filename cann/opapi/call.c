@@ -1,4 +1,5 @@
 /* Operands of a call, errors, and what it writes. */
+#include "acl/acl.h"
 #include "narrow.h"
 
 #include <stdarg.h>
@@ -131,11 +132,7 @@ tensor *view_of(struct call *c, const aclTensor *t)
     err = weir_cann_tensor(t->offset ? t->data + t->offset * (int64_t)weir_dtype_size(dtype)
                                      : t->data,
                            dtype, t->ndim, t->shape, t->stride, &x);
-    if (err) {
-        c->err = ACLNN_ERR_PARAM_INVALID;
-        return NULL;
-    }
-    return own(c, x);
+    return err ? call_fail(c, "%s", aclGetRecentErrMsg()) : own(c, x);
 }
 
 tensor *in(struct call *c, int i)

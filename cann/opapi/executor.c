@@ -153,7 +153,7 @@ aclnnStatus executor_make(const struct row *row, const union arg *args, uint64_t
     *workspace = 0;
     *out = NULL;
     if ((err = check(row, args, &run)))
-        return err;
+        return weir_cann_launched(err);
     if (!(e = object_new(OBJECT_EXECUTOR)))
         return ACLNN_ERR_INNER_NULLPTR;
     e->row = row;
@@ -193,7 +193,7 @@ aclnnStatus executor_run(const struct row *row, aclOpExecutor *e, aclrtStream st
     err = call_run(row, e->run, e->args, stream);
     if (!e->repeatable)
         object_drop(e);
-    return err;
+    return err ? weir_cann_launched(err) : 0;
 }
 
 /* ---- executors that are run again ---- */

@@ -226,7 +226,9 @@ EXPORT aclError aclrtSynchronizeDevice(void)
     struct context *c;
     aclError err = context_current(&c);
 
-    return err ? err : fail_status(weir_device_sync(c->device->dev), __func__);
+    if (err || (err = launch_check(__func__)))
+        return err;
+    return fail_status(weir_device_sync(c->device->dev), __func__);
 }
 
 static void sync_stream(void *object, void *user)
@@ -252,7 +254,7 @@ EXPORT aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout)
         weir_status st;
     } wait;
 
-    if (err)
+    if (err || (err = launch_check(__func__)))
         return err;
     if (timeout < -1)
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "timeout is %d ms", timeout);

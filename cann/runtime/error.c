@@ -101,6 +101,46 @@ EXPORT aclError weir_cann_fail_status(weir_status status, const char *what)
                              "%s", weir_last_error());
 }
 
+/* ---- the end of torch_npu's queue ---- */
+
+static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_bool queue_ended;
+static aclError queue_error;
+static char queue_message[sizeof message]; /* these two are written once, before queue_ended */
+
+EXPORT aclError weir_cann_launched(aclError err)
+{
+    char name[16] = "";
+
+    if (!err || pthread_getname_np(pthread_self(), name, sizeof name) ||
+        strcmp(name, "acl_thread") != 0)
+        return err;
+    pthread_mutex_lock(&queue_lock);
+    if (!queue_ended) {
+        memcpy(queue_message, message, sizeof message);
+        queue_error = err;
+        queue_ended = true;
+    }
+    pthread_mutex_unlock(&queue_lock);
+    return err;
+}
+
+aclError launch_check(const char *function)
+{
+    if (!atomic_load_explicit(&queue_ended, memory_order_acquire))
+        return ACL_SUCCESS;
+    return weir_cann_fail_in(function, queue_error,
+                             "torch_npu's queue ended with an earlier error, and what was queued "
+                             "later has not run: %s",
+                             queue_message);
+}
+
+void launch_forget(void)
+{
+    pthread_mutex_init(&queue_lock, NULL);
+    queue_ended = false;
+}
+
 /* Gives the message once: the next call has none until something fails again. */
 EXPORT const char *aclGetRecentErrMsg(void)
 {

@@ -25,6 +25,7 @@ static void in_child(void)
     ipc_forget();
     bridge_forget();
     report_forget();
+    launch_forget();
 }
 
 __attribute__((constructor)) static void loaded(void)

@@ -170,7 +170,7 @@ static aclError run_named(const char *function, const char *name, int inputs,
                           const aclDataBuffer *const *targets, aclrtStream stream)
 {
     if (!name || strcmp(name, "Identity") != 0)
-        return missing(function, name);
+        return weir_cann_launched(missing(function, name));
     if (inputs < 1 || outputs < 1 || !from || !sources || !to || !targets)
         return weir_cann_fail_in(function, ACL_ERROR_INVALID_PARAM, "Identity without operands");
     return identity(function, inputs, from[0], sources[0], outputs, to[0], targets[0], stream);

@@ -25,6 +25,9 @@
 
 /* "aclrtMalloc: size is 0" with the calling function's name. */
 #define FAIL(code, ...) weir_cann_fail_in(__func__, code, __VA_ARGS__)
+/* The error with which torch_npu's queue has ended, if it has (weir_cann_launched). */
+aclError launch_check(const char *function);
+void launch_forget(void);
 aclError weir_cann_fail_in(const char *function, aclError code, const char *format, ...)
     WEIR_PRINTF(3, 4);
 /* A pointer that must be there. */

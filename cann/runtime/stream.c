@@ -203,7 +203,8 @@ EXPORT aclError aclrtSynchronizeStream(aclrtStream stream)
     struct stream *s;
     aclError err;
 
-    if ((err = stream_get(stream, &s)) || (err = stream_check_eager(__func__, s)))
+    if ((err = stream_get(stream, &s)) || (err = stream_check_eager(__func__, s)) ||
+        (err = launch_check(__func__)))
         return err;
     return waited(__func__, s, weir_stream_sync(s->weir));
 }
@@ -216,7 +217,8 @@ EXPORT aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t ti
 
     if (timeout < -1)
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "timeout is %d ms", timeout);
-    if ((err = stream_get(stream, &s)) || (err = stream_check_eager(__func__, s)))
+    if ((err = stream_get(stream, &s)) || (err = stream_check_eager(__func__, s)) ||
+        (err = launch_check(__func__)))
         return err;
     if (timeout < 0)
         return waited(__func__, s, weir_stream_sync(s->weir));

@@ -222,8 +222,9 @@ static int run(int argc, char **argv)
     }
     setenv("WEIR_CHECK", "race", 1);
     setenv("WEIR_CANN_REPORTS", reports, 1);
-    setenv("TASK_QUEUE_ENABLE", "0",
-           0); /* torch_npu launches where Python calls: reports say where */
+    /* torch_npu and MindSpore launch on the thread that calls: reports have its line of Python. */
+    setenv("TASK_QUEUE_ENABLE", "0", 0);
+    setenv("MS_DEV_HOST_BLOCKING_RUN", "1", 0);
     status = run_child(argv + 1);
     return show_reports(reports) && !status ? EXIT_FAILED : status;
 }

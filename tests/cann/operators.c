@@ -376,3 +376,51 @@ TEST(operators, an_address_that_is_no_memory_is_refused)
     CHECK_EQ(aclDestroyTensor(t), 0);
     t_end();
 }
+
+/* torch_npu's queue is a thread of that name: it tells its first error once, and drops what comes
+ * after it. */
+static void *failing_queue(void *stream)
+{
+    static float host[4];
+    aclOpExecutor *executor;
+    uint64_t bytes;
+    aclTensor *t;
+
+    CHECK_EQ(pthread_setname_np(pthread_self(), "acl_thread"), 0);
+    CHECK_ACL(aclrtSetDevice(0));
+    t = t_tensor(host, 4);
+    CHECK_EQ(aclnnInplaceSinGetWorkspaceSize(t, &bytes, &executor), 0);
+    CHECK_EQ(aclnnInplaceSin(NULL, 0, executor, stream), ACLNN_ERR_PARAM_INVALID);
+    CHECK_EQ(aclDestroyTensor(t), 0);
+    return NULL;
+}
+
+TEST(operators, waits_fail_after_the_queue_of_torch_npu_has_failed)
+{
+    pthread_t thread;
+    aclrtStream s;
+    aclrtEvent e;
+    float *x, got[4];
+
+    t_begin();
+    x = t_floats(4, 1);
+    s = t_stream();
+    CHECK_ACL(aclrtCreateEvent(&e));
+    CHECK_ACL(aclrtRecordEvent(e, s));
+    CHECK_ACL(aclrtSynchronizeStream(s));
+    CHECK_EQ(pthread_create(&thread, NULL, failing_queue, s), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    for (int i = 0; i < 2; i++) { /* told again and again, on every way to results */
+        CHECK_EQ(aclrtSynchronizeStream(s), ACLNN_ERR_PARAM_INVALID);
+        CHECK_STR(aclGetRecentErrMsg(), "aclnnInplaceSin");
+        CHECK_EQ(aclrtSynchronizeStreamWithTimeout(s, 1000), ACLNN_ERR_PARAM_INVALID);
+        CHECK_EQ(aclrtSynchronizeEvent(e), ACLNN_ERR_PARAM_INVALID);
+        CHECK_EQ(aclrtSynchronizeDevice(), ACLNN_ERR_PARAM_INVALID);
+        CHECK_EQ(aclrtSynchronizeDeviceWithTimeout(1000), ACLNN_ERR_PARAM_INVALID);
+        CHECK_EQ(aclrtMemcpy(got, sizeof got, x, sizeof got, ACL_MEMCPY_DEVICE_TO_HOST),
+                 ACLNN_ERR_PARAM_INVALID);
+    }
+    CHECK_ACL(aclrtDestroyEvent(e));
+    CHECK_ACL(aclrtDestroyStream(s));
+    t_end();
+}

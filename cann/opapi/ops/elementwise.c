@@ -348,9 +348,13 @@ void run_div_mode(struct call *c)
     int64_t mode = integer(c, 2);
     tensor *x = in(c, 0), *y = second(c, x);
 
-    give_promoted(c, mode == 1   ? math2(c, MATH_TRUNC_DIVIDE, x, y)
-                     : mode == 2 ? math2(c, MATH_FLOOR_DIVIDE, x, y)
-                                 : op_div(c, divisible(c, x), divisible(c, y)));
+    if (mode == 1 &&
+        (is_float(x) || is_float(y))) /* the quotient is rounded before it is cut off */
+        give_promoted(c, math1(c, MATH_TRUNC, op_div(c, x, y)));
+    else
+        give_promoted(c, mode == 1   ? math2(c, MATH_TRUNC_DIVIDE, x, y)
+                         : mode == 2 ? math2(c, MATH_FLOOR_DIVIDE, x, y)
+                                     : op_div(c, divisible(c, x), divisible(c, y)));
 }
 
 #define MATH2(name, FN)                                         \

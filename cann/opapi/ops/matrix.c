@@ -45,6 +45,14 @@ void run_same_layout(struct call *c)
     (void)in(c, 0);
 }
 
+/* A factor of the sum; of integers its whole part, as PyTorch takes it. */
+static double factor(struct call *c, int i)
+{
+    double value = number(c, i, 1);
+
+    return weir_dtype_is_float(out_type(c, 0)) ? value : trunc(value);
+}
+
 /* beta * self + alpha * p, in the type of the product */
 static tensor *blend(struct call *c, tensor *self, tensor *p, double beta, double alpha)
 {
@@ -60,7 +68,7 @@ static tensor *blend(struct call *c, tensor *self, tensor *p, double beta, doubl
 /* self, a, b, beta, alpha, out, cube; halves are summed before they are rounded */
 void run_addmm(struct call *c)
 {
-    double beta = number(c, 3, 1), alpha = number(c, 4, 1);
+    double beta = factor(c, 3), alpha = factor(c, 4);
     tensor *self = in(c, 0), *a = in(c, 1), *b = in(c, 2), *out = in(c, result(c)), *y = NULL;
 
     if (c->err)
@@ -85,13 +93,13 @@ void run_addbmm(struct call *c)
     const int batch = 0;
     tensor *p = op_sum(c, wide(c, product(c, in(c, 1), in(c, 2))), &batch, 1, false);
 
-    give(c, blend(c, in(c, 0), p, number(c, 3, 1), number(c, 4, 1)));
+    give(c, blend(c, in(c, 0), p, factor(c, 3), factor(c, 4)));
 }
 
 /* self, mat, vec, alpha, beta, out, cube */
 void run_addmv(struct call *c)
 {
-    give(c, blend(c, in(c, 0), product(c, in(c, 1), in(c, 2)), number(c, 4, 1), number(c, 3, 1)));
+    give(c, blend(c, in(c, 0), product(c, in(c, 1), in(c, 2)), factor(c, 4), factor(c, 3)));
 }
 
 /* self, vec1, vec2, beta, alpha, out */
@@ -99,7 +107,7 @@ void run_addr(struct call *c)
 {
     tensor *p = op_mul(c, unsqueeze(c, in(c, 1), 1), in(c, 2));
 
-    give(c, blend(c, in(c, 0), p, number(c, 3, 1), number(c, 4, 1)));
+    give(c, blend(c, in(c, 0), p, factor(c, 3), factor(c, 4)));
 }
 
 /* a, b, out */

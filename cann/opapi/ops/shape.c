@@ -91,7 +91,7 @@ void run_linspace(struct call *c)
     /* from the nearer end */
     low = op_adds(c, op_muls(c, i, step), a);
     high = op_rsubs(c, b, op_muls(c, op_rsubs(c, (double)(n - 1), i), step));
-    give(c, cast(c, op_where(c, op_lts(c, i, (double)(n / 2)), low, high), t));
+    give(c, cast(c, n > 1 ? op_where(c, op_lts(c, i, (double)(n / 2)), low, high) : low, t));
 }
 
 /* n, m, out */

@@ -133,11 +133,11 @@ static aclError copy_async(struct copy *c, size_t room, aclrtStream stream)
     aclError err;
 
     if ((err = check(c, room)) || (err = weir_cann_enter(stream, &l)))
-        return err;
+        return weir_cann_launched(err);
     if (c->count)
         err = queue(c, l.stream, l.capture);
     weir_cann_leave(&l);
-    return err;
+    return weir_cann_launched(err);
 }
 
 /* On the context's stream for copies, until it is done. */
@@ -147,8 +147,8 @@ static aclError copy_now(struct copy *c, size_t room)
     struct context *context;
     aclError err;
 
-    if ((err = check(c, room)) || (err = context_current(&context)) ||
-        (err = context_copies(context, &copies)) || !c->count)
+    if ((err = check(c, room)) || (err = launch_check(c->function)) ||
+        (err = context_current(&context)) || (err = context_copies(context, &copies)) || !c->count)
         return err;
     if (!(c->kind & 3)) {
         memmove(c->dst, c->src, c->count);

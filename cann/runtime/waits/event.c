@@ -292,7 +292,8 @@ EXPORT aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeo
 
     if (timeout < -1)
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "timeout is %d ms", timeout);
-    if ((err = event_get(__func__, event, &e)) || (err = check_eager(__func__, e)))
+    if ((err = event_get(__func__, event, &e)) || (err = check_eager(__func__, e)) ||
+        (err = launch_check(__func__)))
         return err;
     if (e->shared && shared_event_foreign(e->shared))
         return shared_event_sync(__func__, e->shared, timeout);

@@ -446,6 +446,21 @@ def test_matrix_products():
                     "Addmv", "Addr", "InplaceAddr"})
 
 
+def test_sums_of_integers_take_the_whole_part_of_their_factors():
+    self, m1, m2, v = (torch.randint(-9, 9, shape) for shape in ((4, 5), (4, 6), (6, 5), (6,)))
+    for beta, alpha in ((0.2, 0.6), (2.7, -1.2)):
+        for name in ("Addmm", "AddmmWeightNz"):
+            out = torch.empty(4, 5, dtype=torch.int64)
+            call(name, self, m1, m2, beta, alpha, out, 1)
+            assert torch.equal(out, torch.addmm(self, m1, m2, beta=beta, alpha=alpha))
+        out = torch.empty(1, 4, 5, dtype=torch.int64)
+        call("Baddbmm", self[None], m1[None], m2[None], beta, alpha, out, 1)
+        assert torch.equal(out[0], torch.addmm(self, m1, m2, beta=beta, alpha=alpha))
+        out = torch.empty(4, dtype=torch.int64)
+        call("Addmv", self[:, 0], m1, v, alpha, beta, out, 1)
+        assert torch.equal(out, torch.addmv(self[:, 0], m1, v, beta=beta, alpha=alpha))
+
+
 def test_fused_and_triangular():
     x, w, b = make((4, 6), torch.float32), make((6, 5), torch.float32), make((5,), torch.float32)
     x3 = make((4, 5), torch.float32)

@@ -46,6 +46,8 @@ def test_ranges():
         if dtype.is_floating_point:
             call("Arange", 0.5, 3.0, 0.5, out)
             close(out, torch.arange(0.5, 3.0, 0.5, dtype=torch.float64))
+        call("Linspace", 1, 9, 1, out[:1])
+        close(out[:1], torch.linspace(1, 9, 1, dtype=dtype))
         call("Linspace", 1, 9, 5, out)
         close(out, torch.linspace(1, 9, 5, dtype=dtype))
     for dtype in TYPES["ALL"]:
