@@ -1,15 +1,16 @@
-/* Whether a program can go wrong, said before it runs.
+/* Finds deadlocks and other mistakes in a program before it runs.
  *
  *     weir_check_files(dev, paths, 2, NULL, &report);      a file per rank
  *     for (size_t i = 0; i < report->nfindings; i++)
  *         puts(report->findings[i].text);
  *     weir_check_free(report);
  *
- * Each rank is a device like `dev`. Operators take cores as the modelled device gives
- * them out: plain ones start with any free core and take more, a gang needs all of its
- * cores, a collective keeps its cores until every rank has arrived. Operators may take
- * any time and start as late as they like; a program can deadlock if one such timing
- * does. docs/deadlocks.md has the model, the method and what is not covered.
+ * Each rank runs on a device like `dev`. Operators get cores by the rules of the modelled
+ * device: a plain operator starts with any free core and takes more, a gang needs all of its
+ * cores, a collective keeps its cores until every rank has arrived. The checker assumes nothing
+ * about time: an operator may take any time and start arbitrarily late. A program can deadlock
+ * if at least one such timing does. docs/deadlocks.md has the model, the method and what is
+ * not covered.
  */
 #ifndef WEIR_CHECK_H
 #define WEIR_CHECK_H
@@ -44,13 +45,14 @@ WEIR_API const char *weir_finding_name(weir_finding_kind kind);
 
 /* How gangs get their cores. */
 enum {
-    WEIR_POLICY_HOLD = 1 << 0,  /* they keep what they got while they wait for the rest */
-    WEIR_POLICY_BATCH = 1 << 1, /* all at once or none */
+    WEIR_POLICY_HOLD = 1 << 0,  /* a gang keeps the cores it has while it waits for the rest */
+    WEIR_POLICY_BATCH = 1 << 1, /* a gang gets all its cores at once, or none */
 };
 
-/* What would cure a finding. Where a limit does: `cube` and `vector` are the largest for
- * which this very program is proved free of deadlock, `safe_*` those at which the operator
- * fits beside all it may block, whatever the order. 0 where there is no such count. */
+/* A change that removes a finding. If it is a core limit for `node`: `cube` and `vector` are the
+ * largest limits for which this program is proved free of deadlock; `safe_cube` and `safe_vector`
+ * are limits with which the operator fits beside every operator it may block, in any order. 0
+ * means that there is no such limit. */
 typedef struct weir_remedy {
     const char *node; /* on every rank that has it; NULL if no node is to be changed */
     int cube, vector;
@@ -63,8 +65,9 @@ typedef struct weir_finding {
     bool is_error;    /* else a warning */
     unsigned policy;  /* WEIR_POLICY_HOLD or _BATCH; 0 where it does not matter */
     const char *text; /* a sentence */
-    /* For deadlocks: a timing that gets there, step by step; who then waits for whom,
-     * coming back to the first; and the operators concerned. Each may be empty. */
+    /* For deadlocks: the steps of one timing that leads to it; the cycle of operators that then
+     * wait for each other, ending with the first again; and the operators concerned. Each may
+     * be empty. */
     const char *const *steps;
     size_t nsteps;
     const char *const *cycle;
@@ -75,25 +78,25 @@ typedef struct weir_finding {
 } weir_finding;
 
 typedef struct weir_check_report {
-    bool exhaustive; /* all timings were explored; else there were too many, and operators that
-                      * may block each other were added up instead */
-    size_t nerrors;  /* findings that are no mere warnings */
+    bool exhaustive; /* true: every timing was explored. false: there were too many, and a rule
+                      * added up the cores of operators that may block each other */
+    size_t nerrors;  /* findings that are errors; the others are warnings */
     size_t nfindings;
     const weir_finding *findings; /* errors first */
     size_t nranks, noperators;
-    size_t nstates; /* of ranks, that were looked at */
+    size_t nstates; /* states of ranks that were explored */
 } weir_check_report;
 
 typedef struct weir_check_options {
     size_t size;        /* sizeof, or 0 for the fields of version 0.1 */
     unsigned policies;  /* WEIR_POLICY_*; 0 means both */
     bool single_stream; /* as in weir_compile_options: labels conflict with it */
-    size_t max_states;  /* before the rule takes over; 0 means 200000 */
+    size_t max_states;  /* beyond this the rule is used; 0 means 200000 */
 } weir_check_options;
 
 /* Checks a program of one rank per graph; a graph may stand for several ranks. The graphs
  * are only read. NULL options are all 0.
- * returns  WEIR_EINVAL without a graph; WEIR_ENOMEM. Findings are no failure.
+ * returns  WEIR_EINVAL without a graph; WEIR_ENOMEM. A report with findings is WEIR_OK.
  * threads  any; the graphs must not change meanwhile. */
 WEIR_API WEIR_MUST_USE weir_status weir_check_graphs(weir_graph *const *graphs, size_t nranks,
                                                      const weir_check_options *options,

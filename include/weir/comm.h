@@ -1,37 +1,37 @@
 /* Groups of ranks, and the collectives between them.
  *
- * A group joins N ranks, each on a device; the same device may stand for several. A
- * collective is an operator: it is called once per rank, is queued on the current stream of
+ * A group joins N ranks, each on a device; several ranks may be on one device. A collective is
+ * an operator: the program calls it once per rank. The call is queued on the current stream of
  * the rank's device (or captured into the graph that the thread captures there) and returns
- * at once. The k-th call of a rank on its group meets the k-th call of every other rank,
- * whatever streams they are on: the numbers are given when the calls are made, so a rank may
- * use several streams. Calls of one rank must come from one thread at a time.
+ * at once. The k-th call of a rank on its group meets the k-th call of every other rank. Calls are
+ * numbered when they are made, so a rank may use several streams. Calls of one rank must come from
+ * one thread at a time.
  *
- * On `cpu` a rank that waits for the others holds no core and no thread. When the last one
- * has arrived every rank's part asks for its cores and runs; the operator is over on every
+ * On `cpu` a rank that waits for the others holds no core and no thread. When the last rank
+ * has arrived, every rank's part asks for its cores and runs; the operator is over on every
  * rank once all parts have run. So collectives in different orders on different devices
- * cannot hold cores against each other. A rank that uses the same stream for two groups in
- * another order than its peers still waits for itself: that ends by the timeout. Two ranks of one
- * device need a stream each: a call that is queued behind the very call it is to meet is refused.
+ * cannot hold cores against each other. A rank that uses one stream for two groups, in
+ * another order than its peers, still deadlocks with them: the timeout ends that. Two ranks of one
+ * device need a stream each: weir refuses a call that is queued behind the call it must meet.
  *
- * On `npu` it is as on the hardware: in vector mode a collective takes its cores first, all at
- * once or piecemeal as the device's policy says, and holds them until every rank is there; in
- * sdma mode it holds none. It then takes what the model says of its kind, size and ranks. The
- * devices of a group have one clock. Programs that hold cores against each other end with
- * WEIR_EDEADLOCK as soon as nothing can move, and with who holds what and waits for whom. A
- * rank's call that no host thread has made yet is waited for in the host's time instead.
+ * On `npu` a collective behaves as on the hardware. In vector mode it first takes its cores, all
+ * at once or piecemeal by the device's policy, and holds them until every rank has arrived; in
+ * sdma mode it holds none. Then it takes the time that the model gives for its kind, size and
+ * ranks. The devices of a group share one clock. A deadlock over cores ends with WEIR_EDEADLOCK
+ * as soon as nothing can move; the message says who holds what and who waits for whom. If a rank's
+ * call is missing because no host thread has made it yet, weir waits for it in the host's time.
  *
- * On `cuda` it is as on `cpu`, with the parts as kernels that read and write their peers' memory.
+ * On `cuda` it is as on `cpu`; the parts are kernels that read and write their peers' memory.
  *
  * Reductions add in the order of the ranks, f16 and bf16 in f32, so results depend neither
  * on timing nor on cores, and are the same bits on every rank.
  *
- * Errors. Ranks whose calls do not fit together, a rank whose stream is in error or whose
- * part fails, one that does not arrive in time, and weir_group_abort break the group: every
- * rank that waits gets the error on its stream, naming the call, the ranks and what is
- * wrong; parts that run already run to their end. A broken group stays broken: later calls
- * return WEIR_ESTATE with the reason, and what was queued fails when its turn comes.
- * Destroy it and create another; streams in error are replaced as always.
+ * Errors. Five things break a group: calls that do not fit together, a rank whose stream is in
+ * error, a part that fails, a rank that does not arrive in time, and weir_group_abort. Every
+ * rank that waits then gets the error on its stream; it names the call, the ranks and what is
+ * wrong. Parts that already run finish. A broken group stays broken: later calls return
+ * WEIR_ESTATE with the reason, and queued calls fail when their turn comes. Destroy the group and
+ * create another; replace streams in error as usual.
  */
 #ifndef WEIR_COMM_H
 #define WEIR_COMM_H
@@ -43,7 +43,7 @@ extern "C" {
 #endif
 
 #define WEIR_MAX_RANKS 1024
-#define WEIR_MAX_COUNTED_RANKS 100 /* of calls with counts for each rank */
+#define WEIR_MAX_COUNTED_RANKS 100 /* for calls that take a count for each rank */
 
 typedef struct weir_group weir_group;
 typedef struct weir_rank weir_rank;
@@ -65,11 +65,11 @@ typedef enum weir_comm_mode {
 typedef struct weir_group_options {
     size_t size;        /* sizeof, or 0 for the fields of version 0.1 */
     const char *name;   /* for messages and graph files, at most 47 bytes; NULL: generated */
-    int64_t timeout_ns; /* from the first arrival at a call to the last; negative: for ever;
+    int64_t timeout_ns; /* from the first rank's arrival at a call to the last's; negative: none;
                          * 0: three quarters of the smallest op_timeout of the devices, so that
-                         * the error that names the missing rank comes before the device's. On
-                         * `npu` the host's time, while nothing can go on but for a rank that
-                         * has not been called; 0: 10 s at most */
+                         * this error, which names the missing rank, comes before the device's. On
+                         * `npu` it counts the host's time, and only while every rank waits for a
+                         * call that the host has not made; 0: 10 s at most */
     weir_comm_mode mode;
 } weir_group_options;
 
@@ -111,7 +111,7 @@ WEIR_API void weir_group_abort(weir_group *group, const char *reason);
  * returns  WEIR_EDEVICE for a tensor of another device; WEIR_ESHAPE, WEIR_EDTYPE;
  *          WEIR_ESTATE if the group is broken. */
 
-/* The same shape on every rank; every rank gets the result. In place if asked. */
+/* The same shape on every rank; every rank gets the result. `out` may be x. */
 WEIR_API WEIR_MUST_USE weir_status weir_all_reduce(weir_rank *rank, weir_tensor *x, weir_reduce op,
                                                    weir_tensor **out);
 WEIR_API WEIR_MUST_USE weir_status weir_all_reduce_into(weir_rank *rank, weir_tensor *x,
@@ -126,8 +126,8 @@ WEIR_API WEIR_MUST_USE weir_status weir_all_gather(weir_rank *rank, weir_tensor 
                                                    weir_tensor **out);
 WEIR_API WEIR_MUST_USE weir_status weir_all_gather_into(weir_rank *rank, weir_tensor *x,
                                                         weir_tensor *out);
-/* Every rank gets the values of rank `root`; elsewhere x gives shape and type. In place if
- * asked. */
+/* Every rank gets the values of rank `root`; on other ranks x gives shape and type. `out` may be
+ * x. */
 WEIR_API WEIR_MUST_USE weir_status weir_broadcast(weir_rank *rank, weir_tensor *x, int root,
                                                   weir_tensor **out);
 WEIR_API WEIR_MUST_USE weir_status weir_broadcast_into(weir_rank *rank, weir_tensor *x, int root,
@@ -138,8 +138,8 @@ WEIR_API WEIR_MUST_USE weir_status weir_all_to_all(weir_rank *rank, weir_tensor 
 WEIR_API WEIR_MUST_USE weir_status weir_all_to_all_into(weir_rank *rank, weir_tensor *x,
                                                         weir_tensor *out);
 /* The same with send[i] rows of x for rank i and recv[i] rows of the result from rank i; both
- * have an entry for every rank. x has the sum of send rows. What one rank sends the other must
- * receive.
+ * have an entry for every rank. x has as many rows as `send` adds up to. send[j] of rank i must
+ * equal recv[i] of rank j.
  * returns  WEIR_ERANGE for more than WEIR_MAX_COUNTED_RANKS ranks. */
 WEIR_API WEIR_MUST_USE weir_status weir_all_to_all_counts(weir_rank *rank, weir_tensor *x,
                                                           const int64_t *send, const int64_t *recv,
@@ -148,15 +148,15 @@ WEIR_API WEIR_MUST_USE weir_status weir_all_to_all_counts_into(weir_rank *rank, 
                                                                const int64_t *send,
                                                                const int64_t *recv,
                                                                weir_tensor *out);
-/* As weir_all_reduce, for rank `root` alone: elsewhere *out is NULL.
- * returns  WEIR_ERANGE for a root that is no rank. */
+/* As weir_all_reduce, but only rank `root` gets the result: on others *out is NULL.
+ * returns  WEIR_ERANGE if `root` is not a rank of the group. */
 WEIR_API WEIR_MUST_USE weir_status weir_reduce_to(weir_rank *rank, weir_tensor *x, weir_reduce op,
                                                   int root, weir_tensor **out);
-/* As weir_all_gather, for rank `root` alone: elsewhere *out has no rows. */
+/* As weir_all_gather, but only rank `root` gets the result: on others *out has no rows. */
 WEIR_API WEIR_MUST_USE weir_status weir_gather_to(weir_rank *rank, weir_tensor *x, int root,
                                                   weir_tensor **out);
-/* x [n * k, ...] of rank `root`, which elsewhere may be NULL: part i goes to `out` [k, ...] of
- * rank i. */
+/* Part i of x [n * k, ...] on rank `root` goes to `out` [k, ...] of rank i. On other ranks x may
+ * be NULL. */
 WEIR_API WEIR_MUST_USE weir_status weir_scatter_from(weir_rank *rank, weir_tensor *x, int root,
                                                      weir_tensor *out);
 /* As weir_all_gather with counts[i] rows from rank i: the same counts on every rank. */
@@ -167,14 +167,14 @@ WEIR_API WEIR_MUST_USE weir_status weir_reduce_scatter_counts(weir_rank *rank, w
                                                               weir_reduce op, const int64_t *counts,
                                                               weir_tensor **out);
 /* One rank to another: the k-th send of a rank to a peer meets the peer's k-th receive from it.
- * Both end together, so two ranks that both send first on their only stream wait for each
- * other: use two streams, or weir_all_to_all. Receive writes all of x.
- * returns  WEIR_ERANGE for a peer that is no other rank. */
+ * Both end together, so two ranks that both send first on their only stream deadlock: use two
+ * streams, weir_batch_send_recv or weir_all_to_all. Receive writes all of x.
+ * returns  WEIR_ERANGE if the peer is this rank or not a rank of the group. */
 WEIR_API WEIR_MUST_USE weir_status weir_send(weir_rank *rank, weir_tensor *x, int to);
 WEIR_API WEIR_MUST_USE weir_status weir_recv(weir_rank *rank, weir_tensor *x, int from);
-/* Sends and receives, up to 64, that all go on at once, so that their order does not matter: each
- * has a stream of its own, after the current one, which goes on when all are over. Those with the
- * same peer in the same direction meet in the order of the array. */
+/* Up to 64 sends and receives at once, so that their order does not matter. Each runs on a stream
+ * of its own after the current stream, which continues when all are over. Messages with the same
+ * peer in the same direction are matched in the order of the array. */
 typedef struct weir_message {
     weir_tensor *tensor;
     int peer;
@@ -182,16 +182,17 @@ typedef struct weir_message {
 } weir_message;
 WEIR_API WEIR_MUST_USE weir_status weir_batch_send_recv(weir_rank *rank,
                                                         const weir_message *messages, int count);
-/* The current stream of the rank's device goes on when all ranks are here. */
+/* The current stream of the rank's device continues when all ranks have arrived. */
 WEIR_API WEIR_MUST_USE weir_status weir_barrier(weir_rank *rank);
 
 /* Mixture of experts: expert e lives on rank e / (experts / n). The row of token t goes to the
- * ranks of experts[t][0..k-1]; x is [tokens, hidden], `experts` [tokens, k] i32 or i64. A rank
- * gets its rows by expert, then by source rank, token and slot: rows [capacity, hidden], those
- * past the last one left as they are; counts [experts / n] i64 says how many each of its experts
- * got; positions [tokens, k] i32 says which row of its rank each slot became, for combine. Ranks
- * may have different numbers of tokens.
- * returns  WEIR_ESHAPE for experts that n does not divide. More rows than capacity, or an
+ * ranks of experts[t][0..k-1]; x is [tokens, hidden], `experts` [tokens, k] i32 or i64. Results:
+ *   rows       [capacity, hidden]: the rows sent to this rank, sorted by expert, then source rank,
+ *              token and slot. Rows past the last one are not written.
+ *   counts     [experts / n] i64: the number of rows of each expert of this rank.
+ *   positions  [tokens, k] i32: the row that each slot became on its rank, for combine.
+ * Ranks may have different numbers of tokens.
+ * returns  WEIR_ESHAPE if nexperts is not a multiple of n. More rows than capacity, or an
  *          expert out of range, puts the streams in error, WEIR_ERANGE. */
 WEIR_API WEIR_MUST_USE weir_status weir_moe_dispatch(weir_rank *rank, weir_tensor *x,
                                                      weir_tensor *experts, int64_t nexperts,

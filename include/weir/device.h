@@ -67,16 +67,15 @@ typedef struct weir_device_props {
 WEIR_API WEIR_MUST_USE weir_status weir_device_open(const char *spec, weir_device **out);
 
 /* Waits for all queued work, then frees the device with its streams. NULL is fine.
- * returns  WEIR_EBUSY if tensors, buffers, events (tagged ones too, once recorded), graphs,
- *          plans or groups of it are still held: they are counted in the message and
- *          nothing changes; the error of work that failed in flight is no reason not to
- *          close.
+ * Work that failed does not keep the device from closing.
+ * returns  WEIR_EBUSY if the program still holds tensors, buffers, events (tagged ones too, once
+ *          recorded), graphs, plans or groups of it. The message counts them; nothing changes.
  * threads  one, with no other call on the device under way. */
 WEIR_API weir_status weir_device_close(weir_device *dev);
 
-/* The process's default device, opened on first use with weir_device_open(NULL). It is the
- * library's and never closed. A child of fork() has one of its own, and may not use the parent's
- * devices.
+/* The process's default device, opened on first use with weir_device_open(NULL). The library owns
+ * it and never closes it. A child of fork() gets a default device of its own and must not use its
+ * parent's devices.
  * threads  any. */
 WEIR_API WEIR_MUST_USE weir_status weir_device_default(weir_device **out);
 
@@ -96,8 +95,8 @@ WEIR_API weir_status weir_device_sync(weir_device *dev);
 WEIR_API uint64_t weir_device_now(const weir_device *dev);
 
 /* Core limits of the whole device, for streams without limits of their own.
- * Values are 1..what the device has; -1 keeps what is in force. They apply to what
- * starts afterwards, as weir_stream_set_limit says.
+ * Values are 1..what the device has; -1 keeps the value in force. A new limit applies to
+ * operators that start afterwards: see weir_stream_set_limit.
  * returns  WEIR_ERANGE naming the range; nothing changes then.
  * threads  any. */
 WEIR_API weir_status weir_device_set_limit(weir_device *dev, weir_cores limit);

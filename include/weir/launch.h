@@ -1,9 +1,9 @@
 /* Your own kernels.
  *
- * A kernel is a function called once per block (and per phase). Blocks run on
- * the device's cores, at most as many at once as the limits in force allow, and
- * must not depend on which other blocks run beside them. All blocks of a phase
- * end before the next phase begins: that is the barrier over all blocks.
+ * A kernel is a function that is called once per block and phase. Blocks run on
+ * the device's cores, at most as many at once as the limits in force allow. A block
+ * must not depend on which other blocks run at the same time. All blocks of a phase
+ * end before the next phase begins: a phase boundary is a barrier over all blocks.
  */
 #ifndef WEIR_LAUNCH_H
 #define WEIR_LAUNCH_H
@@ -42,10 +42,10 @@ typedef struct weir_launch {
     unsigned blocks;             /* 0 means 1 */
     unsigned phases;             /* 0 means 1 */
     bool gang;                   /* all its cores are granted at once and held to the end */
-    uint64_t work_ns;            /* what one block takes, roughly; 0 means unknown, so long */
-    weir_tensor *const *tensors; /* what it reads or writes, for memory safety */
+    uint64_t work_ns;            /* rough time of one block; 0: unknown, treated as long */
+    weir_tensor *const *tensors; /* all that it reads or writes: they stay alive until it ends */
     size_t ntensors;
-    size_t nreads; /* the first of them are only read, as far as the race checker cares */
+    size_t nreads; /* for the race checker: the first `nreads` tensors are only read */
     weir_buffer *const *buffers;
     size_t nbuffers;
 } weir_launch;
@@ -56,23 +56,24 @@ typedef struct weir_launch {
  * threads  any. */
 WEIR_API weir_status weir_launch_submit(weir_stream *stream, const weir_launch *launch);
 
-/* ---- a function of the program as an operator, run at once or captured ---- */
+/* ---- host functions as operators, run at once or captured ---- */
 
-/* For kernels and host functions that fail: `reason` becomes part of the error of their stream.
- * returns  `status`. NULL: no reason.
+/* For kernels and host functions that fail: `reason` (may be NULL) becomes part of the stream's
+ * error.
+ * returns  `status`, so that a kernel can `return weir_kernel_fail(...)`.
  * threads  any. */
 WEIR_API weir_status weir_kernel_fail(weir_status status, const char *reason);
 
 #define WEIR_HOST_MAX_OUT 4
 
-/* `in` and `out` are the addresses of the operands' first elements: inputs with the shape and
- * strides they had when the call was made, outputs contiguous. The rules of weir_kernel_fn
- * hold. */
+/* `in` and `out` are the addresses of the operands' first elements. Inputs have the shape and
+ * strides they had when weir_host_run was called; outputs are contiguous. The rules of
+ * weir_kernel_fn apply. */
 typedef weir_status (*weir_host_fn)(void *user, void *const *in, void *const *out);
 
 typedef struct weir_host_call {
     size_t size;      /* sizeof, or 0 for the fields of version 0.1 */
-    const char *name; /* at most 63 bytes count; copied */
+    const char *name; /* copied, cut to 63 bytes */
     weir_host_fn fn;
     void *user; /* must outlive the work, and the graphs and plans that hold the call */
     int nout;   /* 1..WEIR_HOST_MAX_OUT */
@@ -83,10 +84,10 @@ typedef struct weir_host_call {
     } out[WEIR_HOST_MAX_OUT];
 } weir_host_call;
 
-/* Calls the function on the host engine, in order with the current stream of the inputs'
- * device, or makes it a node of the graph that this thread captures. Where the host cannot read
- * the device's memory, `in` and `out` are copies, made in order with the stream. Graph files show
- * such a node, but what loads them cannot run it.
+/* Queues a call of the function on the current stream of the inputs' device, for the host engine;
+ * or adds it as a node to the graph that this thread captures. Where the host cannot read the
+ * device's memory, `in` and `out` are copies, made in stream order. A graph file shows such a node,
+ * but a graph loaded from it cannot run it.
  * returns  WEIR_EINVAL for no inputs, more than 64, or a bad count of outputs.
  * threads  any. */
 WEIR_API WEIR_MUST_USE weir_status weir_host_run(const weir_host_call *call, weir_tensor *const *in,

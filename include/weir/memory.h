@@ -1,8 +1,8 @@
 /* Device memory: a stream-ordered pool.
  *
- * Memory freed by the host keeps its bytes until every stream that used it is
- * done, or is provably ordered before the stream that gets it next. Nobody has
- * to say which streams used what: submitting work says it.
+ * Freed memory is reused only when every stream that used it is done with it, or is
+ * ordered before the stream that gets it next. The program need not say which streams
+ * used what: weir notes it when work is submitted.
  */
 #ifndef WEIR_MEMORY_H
 #define WEIR_MEMORY_H
@@ -15,8 +15,8 @@ extern "C" {
 
 typedef struct weir_buffer weir_buffer;
 
-/* `size` bytes for use on `stream` first; at least 64-byte aligned. Never waits
- * while the pool may still grow.
+/* `size` bytes, first used on `stream`, aligned to at least 64 bytes. Never waits
+ * while the pool can still grow.
  * returns  WEIR_EOOM with sizes by stream and state.
  * threads  any. */
 WEIR_API WEIR_MUST_USE weir_status weir_buffer_alloc(weir_stream *stream, size_t size,
@@ -37,7 +37,7 @@ WEIR_API void weir_buffer_free(weir_buffer *buffer);
 typedef struct weir_memory_stats {
     size_t reserved;  /* taken from the system = allocated + pending + idle */
     size_t allocated; /* held by tensors and buffers */
-    size_t pending;   /* freed, another stream may still use it */
+    size_t pending;   /* freed, but another stream may still use it */
     size_t idle;      /* free for some stream or for all */
     size_t peak_reserved;
     size_t peak_allocated;
@@ -60,7 +60,7 @@ typedef struct weir_memory_stats {
 WEIR_API void weir_memory_get_stats(weir_device *dev, weir_memory_stats *out, size_t size);
 WEIR_API void weir_memory_reset_peaks(weir_device *dev);
 
-/* Bytes that stream holds back: allocated on it, pending for others, idle on it. */
+/* Bytes of one stream: allocated on it, freed but still used by other streams, idle on it. */
 typedef struct weir_memory_stream_stats {
     uint64_t stream_id;
     char stream_name[64];
@@ -71,13 +71,13 @@ typedef struct weir_memory_stream_stats {
 WEIR_API size_t weir_memory_get_stream_stats(weir_device *dev, weir_memory_stream_stats *out,
                                              size_t size, size_t max);
 
-/* Gives idle segments back to the system, after collecting what is over. With poison=1 it waits for
- * the device first, because freed bytes are still being filled.
+/* Gives idle segments back to the system, including blocks whose uses have ended. With poison=1 it
+ * first waits for the device, which may still be filling freed bytes.
  * threads  any. */
 WEIR_API weir_status weir_memory_empty_cache(weir_device *dev);
 
-/* The most bytes the pool may take. A limit below what is reserved holds from
- * the next growth on.
+/* Sets the most bytes the pool may reserve. A limit below what is already reserved frees nothing;
+ * it only stops further growth.
  * threads  any. */
 WEIR_API weir_status weir_memory_set_limit(weir_device *dev, size_t bytes);
 

@@ -1,17 +1,17 @@
 /* Operators. Each queues its work on the current stream of its inputs' device
- * and gives a new tensor, which may be used at once by work on the same stream.
+ * and returns a new tensor, which later work on the same stream may use at once.
  *
  * Inputs broadcast as in NumPy and must agree in type and device. On an error
- * *out is NULL and nothing was queued; the message shows both sides.
- * `_into` forms write to an existing tensor of the right shape, which for elementwise
- * operators may be an input itself; otherwise it overlaps none.
+ * *out is NULL and nothing was queued; the message shows both operands.
+ * `_into` forms write to an existing tensor of the right shape. For elementwise
+ * operators it may be one of the inputs; otherwise it must not overlap any.
  *
  * Types: f16 and bf16 compute in f32. Integers wrap; their division truncates and x / 0
  * is 0; a negative integer power gives the quotient's integer part. bool has maximum,
  * minimum, comparisons, where, copies and casts, sum, max, min, argmax, sort, topk,
- * nonzero and the index reads. A scalar for an integer tensor must be a value of its
+ * nonzero and the index reads. A scalar for an integer tensor must be representable in its
  * type, else WEIR_ERANGE; clamp's bounds saturate. NaN: maximum, minimum, max and min
- * give NaN if an operand is; sort, topk and argmax treat it as the largest.
+ * return NaN if an operand is NaN; sort, topk and argmax treat it as the largest value.
  * threads  any, for all of these. */
 #ifndef WEIR_OPS_H
 #define WEIR_OPS_H
@@ -70,8 +70,8 @@ WEIR_API WEIR_MUST_USE weir_status weir_arange(weir_stream *stream, weir_dtype d
 WEIR_API WEIR_MUST_USE weir_status weir_copy(weir_tensor *x, weir_tensor **out);
 /* The same tensor (one more handle) if it is contiguous, else a copy. */
 WEIR_API WEIR_MUST_USE weir_status weir_contiguous(weir_tensor *x, weir_tensor **out);
-/* dst takes src's values, broadcast; same type; dst is not expanded and does not overlap
- * src without being it. */
+/* Copies src, broadcast, to dst of the same type. dst must not be an expanded view, and must not
+ * overlap src unless it is the same view. */
 WEIR_API WEIR_MUST_USE weir_status weir_copy_into(weir_tensor *src, weir_tensor *dst);
 /* At most 64 of them. */
 WEIR_API WEIR_MUST_USE weir_status weir_concat(weir_tensor *const *xs, int n, int dim,
@@ -91,13 +91,14 @@ WEIR_API WEIR_MUST_USE weir_status weir_matmul_bias(weir_tensor *a, weir_tensor 
 WEIR_API WEIR_MUST_USE weir_status weir_linear(weir_tensor *x, weir_tensor *weight,
                                                weir_tensor *bias, weir_tensor **out);
 
-/* Products of groups, such as the experts of a layer. `ends`, [groups] of i64 or i32, says where
- * each ends: it stays on the device and is read when the operator runs. One size is cut:
+/* One matrix product per group, such as the experts of a layer. `ends`, [groups] of i64 or i32, has
+ * the end of each group along the size that is divided. It stays on the device and is read when the
+ * operator runs. By the shapes of a and b, groups divide:
  *   rows     a [m, k],         b [groups, k, n]  gives [m, n]
  *   columns  a [groups, m, k], b [k, n]          gives [m, n]
  *   depth    a [m, k],         b [k, n]          gives [groups, m, n]
- * A group may be empty; what lies behind the last end is 0. bias is NULL or, for groups of rows,
- * [groups, n]. Ends that fall or lie beyond the size put the stream in error, WEIR_ERANGE. */
+ * A group may be empty. Results behind the last end are 0. bias is NULL or, for groups of rows,
+ * [groups, n]. Ends that decrease or exceed the size put the stream in error, WEIR_ERANGE. */
 WEIR_API WEIR_MUST_USE weir_status weir_grouped_matmul(weir_tensor *a, weir_tensor *b,
                                                        weir_tensor *ends, weir_tensor *bias,
                                                        weir_tensor **out);
@@ -162,8 +163,8 @@ WEIR_API WEIR_MUST_USE weir_status weir_index_select(weir_tensor *x, int dim, we
  * index's shape; f16 and bf16 round at each addition. */
 WEIR_API WEIR_MUST_USE weir_status weir_scatter_add(weir_tensor *x, int dim, weir_tensor *index,
                                                     weir_tensor *source);
-/* x[index[i][j]][j] = source[i][j] for dim 0, in place; of those that go to one place the last one
- * along dim stays. */
+/* x[index[i][j]][j] = source[i][j] for dim 0, in place. If several sources have the same place, the
+ * last one along dim is kept. */
 WEIR_API WEIR_MUST_USE weir_status weir_scatter(weir_tensor *x, int dim, weir_tensor *index,
                                                 weir_tensor *source);
 /* The k largest (or smallest) along dim, sorted, with i64 indices; equal values
@@ -176,11 +177,11 @@ WEIR_API WEIR_MUST_USE weir_status weir_sort(weir_tensor *x, int dim, bool desce
 WEIR_API WEIR_MUST_USE weir_status weir_argsort(weir_tensor *x, int dim, bool descending,
                                                 weir_tensor **indices);
 /* [count, ndim] i64 coordinates in row-major order. The shape depends on the
- * values, so this waits for the stream. Captured, no values are known: the result is that
- * of weir_nonzero_padded. */
+ * values, so this waits for the stream. While a graph is captured no values exist: the result is
+ * that of weir_nonzero_padded. */
 WEIR_API WEIR_MUST_USE weir_status weir_nonzero(weir_tensor *x, weir_tensor **out);
-/* The same without waiting, eagerly and captured: [numel, ndim] coordinates, rows from the
- * count on are -1; count is i64 [1] and may be NULL. */
+/* The same without waiting, eagerly and captured: [numel, ndim] coordinates, with -1 in the rows
+ * past `count`, an i64 [1]. The pointer `count` may be NULL. */
 WEIR_API WEIR_MUST_USE weir_status weir_nonzero_padded(weir_tensor *x, weir_tensor **out,
                                                        weir_tensor **count);
 /* logits [tokens, experts] -> weights [tokens, k] (softmax over all experts, top k,

@@ -1,17 +1,16 @@
 /* The race checker: finds operators of different streams that touch the same bytes, one of
  * them writing, with nothing that orders the two.
  *
- * Order comes from streams, event waits, wait_tensor, tokens, plans, copies between devices,
- * collectives and host syncs; never from luck: two operators that happened to run one after
- * the other are reported all the same. Memory that the pool hands on is ordered by weir and
- * needs no check. Views are compared element by element, so that two columns of one matrix
- * do not conflict.
+ * Streams, event waits, wait_tensor, tokens, plans, copies between devices, collectives and host
+ * syncs order operators. Timing does not: two operators that happened to run one after the other
+ * are reported all the same. weir itself orders the reuse of pool memory. Views are compared
+ * element by element, so that two columns of one matrix do not conflict.
  *
- * A collective comes after everything its ranks did before their calls, and what any rank does
- * after its call comes after the collective; so does a plan that has one. Ranks are called one
- * after the other, so an operator behind a call that others have yet to make is judged when the
- * last of them has made it: such a race is reported in every mode, as it can no longer be
- * refused, and a wait for it could wait for itself.
+ * A collective, or a plan that contains one, comes after everything its ranks did before their
+ * calls and before everything they do after them. Its ranks are called one after the other, so the
+ * checker judges operators behind a collective only when the last rank has made its call. A race
+ * found then is reported in every mode: the operator is already queued and cannot be refused, and
+ * a wait inserted so late could deadlock.
  *
  * Switched on by weir_race_set_mode, or by the environment when the first device is opened:
  * WEIR_CHECK=race (report), race=error or race=autosync. Switch it on before the work that
@@ -35,8 +34,8 @@ typedef enum weir_race_mode {
     WEIR_RACE_AUTOSYNC, /* queue the missing wait, and keep what was inserted */
 } weir_race_mode;
 
-/* Forgets what was seen so far and begins anew in that mode.
- * returns  WEIR_EINVAL for a mode that does not exist. */
+/* Sets the mode and forgets everything seen so far.
+ * returns  WEIR_EINVAL for an unknown mode. */
 WEIR_API weir_status weir_race_set_mode(weir_race_mode mode);
 WEIR_API weir_race_mode weir_race_get_mode(void);
 
@@ -55,9 +54,9 @@ typedef struct weir_race_access {
 
 typedef struct weir_race {
     weir_race_access first, second; /* in the order they were queued */
-    uint64_t ordered_up_to; /* of first.stream: the last command that second's stream waits for */
-    bool fixed;             /* autosync queued the wait */
-    uint64_t times;         /* that this pair of calls was found */
+    uint64_t ordered_up_to; /* the last command of first.stream that second's stream waits for */
+    bool fixed;             /* autosync queued the missing wait */
+    uint64_t times;         /* how often this pair of calls was found */
 } weir_race;
 
 /* The races found since the mode was set, in the order they were found; pairs of the same
@@ -65,15 +64,14 @@ typedef struct weir_race {
  * how many there are. */
 WEIR_API size_t weir_race_list(weir_race *out, size_t size, size_t max);
 
-/* How many operators were checked, and how many records were given up for want of memory
- * (each may hide a race). */
+/* `lost` counts records that did not fit into host memory; each may hide a race. */
 typedef struct weir_race_stats {
     uint64_t operators, races, waits_inserted, lost;
 } weir_race_stats;
 WEIR_API void weir_race_get_stats(weir_race_stats *out, size_t size);
 
-/* All of it for people: both accesses, why they are unordered, and the missing wait. Free
- * with free(). NULL when out of memory. */
+/* The races as a readable report: both accesses, why they are unordered, and the missing wait.
+ * Free with free(). NULL when out of memory. */
 WEIR_API char *weir_race_report(void);
 
 /* Says where this thread's next calls come from, for reports; a binding sets it from its

@@ -1,8 +1,8 @@
-/* Scopes: what applies to the operators made inside them.
+/* Scopes: settings for the operators called inside them.
  *
- * Scopes nest. Every operator made on this thread takes all open attributes: the
- * innermost wins per kind, kinds accumulate. Leaving a scope restores what was there
- * on entry. They work the same whether operators run at once or are captured.
+ * Scopes nest. Every operator that this thread calls gets the settings of all open scopes; of
+ * several scopes of one kind the innermost counts. Leaving a scope restores the settings from
+ * before it. Scopes work the same whether operators run at once or are captured.
  *
  *     WEIR_STREAM_SCOPE("1", 0) {
  *         weir_matmul(a, b, &c);      // on the stream tagged "1"
@@ -23,14 +23,14 @@ typedef enum weir_scope_kind {
     WEIR_SCOPE_STREAM,        /* tag and priority */
     WEIR_SCOPE_CORES,         /* core limits of the operators themselves */
     WEIR_SCOPE_SUPER_KERNEL,  /* operators fused into one launch */
-    WEIR_SCOPE_NEVER_TIMEOUT, /* op_timeout does not count for them */
+    WEIR_SCOPE_NEVER_TIMEOUT, /* op_timeout does not apply to the operators */
 } weir_scope_kind;
 
-/* Enters a scope, the 32nd at most of this thread; weir_scope_pop with the same kind leaves it.
+/* Enters a scope; weir_scope_pop with the same kind leaves it. A thread may have 32 open.
  * returns  WEIR_EINVAL for an empty tag or name, or malformed options; WEIR_ERANGE
  *          for a priority outside -8..7 or a core count below 1 that is not -1 (the
- *          device's maximum is checked when an operator is made). Nothing is entered
- *          then. */
+ *          device's maximum is checked when an operator is called). On an error no scope is
+ *          entered. */
 WEIR_API WEIR_MUST_USE weir_status weir_scope_push_stream(const char *tag, int priority);
 WEIR_API WEIR_MUST_USE weir_status weir_scope_push_cores(weir_cores limit);
 /* options: "key=value:key=value" of stream-fusion (0, 1), strict-scope-check (bypass,
@@ -48,13 +48,13 @@ WEIR_API weir_status weir_scope_pop(weir_scope_kind kind);
 /* How many scopes are open on this thread. */
 WEIR_API int weir_scope_depth(void);
 
-/* Everything that uses `self` afterwards, on any stream, runs after the work that made
- * `dependency`. Eagerly: the current stream, and whoever uses `self` later, waits for
- * the stream on which `dependency` was last used.
+/* Orders everything that uses `self` afterwards, on any stream, after the work that computes
+ * `dependency`. In eager mode the current stream, and every stream that uses `self` later, waits
+ * for the stream on which `dependency` was last used.
  * returns  WEIR_EDEVICE if the two are of different devices. */
 WEIR_API WEIR_MUST_USE weir_status weir_wait_tensor(weir_tensor *self, weir_tensor *dependency);
 
-/* ---- the with-like forms ---- */
+/* ---- block forms ---- */
 
 typedef struct weir_scope_guard {
     weir_scope_kind kind;

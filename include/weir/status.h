@@ -1,15 +1,15 @@
 /* Status codes, the last error, logging and the host allocator.
  *
- * Every fallible call returns a weir_status. On anything but WEIR_OK a sentence
- * that names the thing, the rule and the value is kept for the calling thread, and what
- * the call should have made is NULL. A tensor, graph or plan that is NULL is refused in turn,
- * with WEIR_EINVAL; any other pointer may be NULL only where that is said.
+ * Every call that can fail returns a weir_status. If it is not WEIR_OK, output pointers are set
+ * to NULL and the calling thread keeps a message that names the thing, the rule and the value
+ * (weir_last_error). Passing a tensor, graph or plan that is NULL gives WEIR_EINVAL. Other
+ * pointers may be NULL only where the function's comment says so.
  *
- * Structs may get fields at their end in later versions, and a program built against another
- * version stays right: options begin with their `size`, sizeof or 0 for the fields of version
- * 0.1, and fields that this library does not know must be 0; functions that fill a struct take
- * its size, fill what fits and set the rest to 0. Rows of arrays inside of others (findings,
- * traces) and parameters of operators never change.
+ * Later versions may add fields at the end of a struct. Programs built against another version
+ * keep working: an options struct begins with `size`, which is its sizeof, or 0 for the fields of
+ * version 0.1; fields that this library does not know must be 0. A function that fills a struct
+ * takes its size, fills the fields that fit and sets the rest to 0. Rows of arrays inside other
+ * structs (findings, traces) and parameters of operators never change.
  */
 #ifndef WEIR_STATUS_H
 #define WEIR_STATUS_H
@@ -71,7 +71,7 @@ typedef enum weir_status {
 WEIR_API const char *weir_status_name(weir_status status);
 WEIR_API const char *weir_status_text(weir_status status);
 
-/* The sentence of the last failed call of this thread, "" if none failed yet.
+/* The message of this thread's last failed call, "" if none failed yet.
  * Valid until the thread's next failing call.
  * threads  any; each thread has its own. */
 WEIR_API const char *weir_last_error(void);

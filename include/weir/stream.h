@@ -42,7 +42,7 @@ WEIR_API weir_status weir_stream_destroy(weir_stream *stream);
 /* The stream every device has from the start. The device owns it. */
 WEIR_API weir_stream *weir_stream_default(weir_device *dev);
 
-/* The stream that carries communication operators when nothing else is said. */
+/* The stream for communication operators of programs that choose no stream themselves. */
 WEIR_API WEIR_MUST_USE weir_status weir_stream_communication(weir_device *dev, weir_stream **out);
 
 /* The stream of that tag, made on first use: the same tag is the same stream
@@ -74,10 +74,9 @@ WEIR_API uint64_t weir_stream_id(const weir_stream *stream);
 WEIR_API weir_status weir_stream_sync(weir_stream *stream);
 WEIR_API weir_status weir_stream_sync_for(weir_stream *stream, int64_t timeout_ns);
 
-/* A function that this thread calls while it waits in the library for work to end, some ten
- * times a second, so that a program can react to what happens meanwhile (a signal). If it
- * returns other than 0 the wait ends with WEIR_EINTERRUPTED; the work itself goes on. NULL
- * takes it away.
+/* Sets a function that this thread calls some ten times a second while it waits in the library,
+ * so that a program can react to a signal. If the function does not return 0, the wait ends with
+ * WEIR_EINTERRUPTED; the work itself goes on. NULL removes the function.
  * threads  sets it for the calling thread alone. */
 typedef int (*weir_wait_hook_fn)(void *user);
 WEIR_API void weir_wait_hook_set(weir_wait_hook_fn fn, void *user);
@@ -99,45 +98,47 @@ WEIR_API weir_status weir_stream_wait(weir_stream *stream, const weir_event *eve
 WEIR_API weir_status weir_stream_wait_stream(weir_stream *stream, weir_stream *other);
 
 /* Calls `fn` on a thread of the library when everything queued so far is done.
- * It is called exactly once, with the stream's error if it has one. It may submit work, and must
- * not wait for its own stream. Nor do its allocations wait, on any device: memory that is still in
- * use is not to be had (WEIR_EOOM).
+ * It is called exactly once, with the stream's error if it has one. It may submit work, but must
+ * not wait for its own stream. Allocations inside it never wait: if only memory in use is left,
+ * they return WEIR_EOOM.
  * threads  any. */
 typedef void (*weir_callback_fn)(void *user, weir_status status);
 WEIR_API weir_status weir_stream_callback(weir_stream *stream, weir_callback_fn fn, void *user);
 
 /* Core limits of one stream: 1..what the device has, -1 keeps what is there.
- * They apply to whatever starts afterwards. An operator that is queued already keeps the
- * blocks it was cut into, so that values do not depend on timing, and runs on no more cores
- * than the new limit; a gang keeps its cores, and a plan has those of the run's beginning.
- * Reset falls back to the device's.
+ * A new limit applies to operators that start afterwards. An operator that is already queued keeps
+ * its number of blocks, so that values do not depend on timing, but runs on at most as many cores
+ * as the new limit allows. A gang keeps the cores it was queued with. A run of a plan keeps the
+ * limits in force when it began. Reset returns to the device's limits.
  * returns  WEIR_ERANGE naming the range; nothing changes then.
  * threads  any. */
 WEIR_API weir_status weir_stream_set_limit(weir_stream *stream, weir_cores limit);
 WEIR_API weir_cores weir_stream_get_limit(const weir_stream *stream);
 WEIR_API void weir_stream_reset_limit(weir_stream *stream);
 
-/* ---- streams outside weir ----
+/* ---- native streams ----
  * For programs that use other libraries on the same hardware. On `cuda` a native stream is a
- * CUstream, which is a cudaStream_t; the default stream of CUDA is NULL. Other devices have none:
- * WEIR_EUNSUPPORTED.
+ * CUstream (the same as a cudaStream_t); NULL is CUDA's default stream. Other devices have no
+ * native streams: WEIR_EUNSUPPORTED.
  * threads  any. */
 
-/* A native stream that stands for `stream`: what is queued on it comes after everything queued on
- * `stream` so far, and whatever weir does with `stream` from now on, commands, events, waits and
- * syncs, comes after what is on it by then. It has the cores of the limit in force, the stream's or
- * that of the thread's open scope. After another limit ask again: only the last one given is the
- * stream's. It is the device's: do not destroy it, and use it no more once the device is closed. */
+/* The native stream behind `stream`. Work queued on it runs after everything queued on `stream` so
+ * far. Every later command, event, wait and sync of `stream` comes after the work queued on the
+ * native stream by then. The native stream is limited to the cores of the limit in force (the
+ * stream's, or that of the thread's open scope). After a limit changes, ask again: only the native
+ * stream returned last counts as the stream's. The device owns it: do not destroy it, and do not
+ * use it after the device is closed. */
 WEIR_API WEIR_MUST_USE weir_status weir_stream_native(weir_stream *stream, void **native);
 
-/* Orders everything queued on `stream` from now on after everything on a native stream of anybody;
- * and everything queued on such a stream after everything on `stream` so far. */
+/* wait_native: everything queued on `stream` from now on runs after everything queued so far on
+ * `native`, any stream of the same GPU. signal_native: everything queued on `native` from now on
+ * runs after everything queued on `stream` so far. */
 WEIR_API weir_status weir_stream_wait_native(weir_stream *stream, void *native);
 WEIR_API weir_status weir_stream_signal_native(weir_stream *stream, void *native);
 
-/* Work of others in traces: while one is recorded, what is queued on a native stream of anybody
- * from the first call to the second is shown as one operator of `stream`, by the name, which is
- * copied. Without a recording neither does anything, and an end without a beginning is none. */
+/* Shows work of other libraries in traces: everything queued on `native` between the two calls
+ * appears as one operator of `stream` named `name` (copied). Without a recording neither call does
+ * anything. An end without a begin is ignored. */
 WEIR_API weir_status weir_stream_begin_native(weir_stream *stream, void *native, const char *name);
 WEIR_API weir_status weir_stream_end_native(weir_stream *stream, void *native);
 
@@ -154,7 +155,7 @@ WEIR_API WEIR_MUST_USE weir_status weir_event_create(weir_device *dev,
                                                      const weir_event_options *options,
                                                      weir_event **out);
 /* NULL is fine.
- * returns  WEIR_EINVAL if it was destroyed before and no other event was made since.
+ * returns  WEIR_EINVAL if the event was already destroyed and its handle not reused since.
  * threads  any. */
 WEIR_API weir_status weir_event_destroy(weir_event *event);
 
@@ -164,7 +165,8 @@ WEIR_API weir_status weir_event_destroy(weir_event *event);
  * threads  any; not the same event from two threads at once. */
 WEIR_API weir_status weir_event_record(weir_event *event, weir_stream *stream);
 
-/* Whether the mark has been passed; true before the first record. No record may be under way. */
+/* Whether the mark has been passed; true before the first record.
+ * threads  any; not while another thread records the same event. */
 WEIR_API weir_status weir_event_query(const weir_event *event, bool *done);
 
 /* Waits for the mark; returns at once before the first record. Errors and

@@ -4,12 +4,11 @@
  * bytes is queued on a stream and returns at once; only reading into host
  * memory and printing wait.
  *
- * Order across streams is the caller's (events, weir_stream_wait_stream, weir_wait_tensor), but for
- * what comes from the host and goes to it:
- * - a tensor made from host data, or from no data at all (weir_tensor_from, weir_tensor_write,
- *   weir_arange), is ready for every stream when the call returns;
- * - what comes back (weir_tensor_read, weir_tensor_format) is what the uses queued so far leave, on
- *   whatever stream they are.
+ * The caller orders work across streams (events, weir_stream_wait_stream, weir_wait_tensor), with
+ * two exceptions:
+ * - a tensor filled from the host (weir_tensor_from, weir_tensor_write) or by weir_arange is ready
+ *   for every stream when the call returns;
+ * - weir_tensor_read and weir_tensor_format wait for every use queued so far, on every stream.
  * weir_fill, random numbers and the _async calls are work of the current stream, as operators are:
  * weir_wait_tensor(t, t) makes a tensor that they filled ready for every stream.
  */
@@ -63,8 +62,8 @@ WEIR_API WEIR_MUST_USE weir_status weir_tensor_from(weir_stream *stream, weir_dt
                                                     const int64_t *shape, const void *data,
                                                     weir_tensor **out);
 
-/* Wraps memory without a copy: the host's on devices that can read it, on `cuda` memory of that
- * GPU or pinned memory that CUDA knows. `release` is called once, when the last handle is gone and
+/* Wraps memory without a copy: host memory on devices that can read it; on `cuda` memory of that
+ * GPU, or pinned memory that CUDA knows. `release` is called once, when the last handle is gone and
  * every queued use is over; it may be NULL. Strides are in elements; NULL means contiguous.
  * returns  WEIR_EUNSUPPORTED for memory that the device cannot reach. */
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_wrap(weir_stream *stream, weir_dtype dtype, int ndim,
@@ -72,7 +71,7 @@ WEIR_API WEIR_MUST_USE weir_status weir_tensor_wrap(weir_stream *stream, weir_dt
                                                     void *data, void (*release)(void *user),
                                                     void *user, weir_tensor **out);
 
-/* One more, one less handle. Releasing the last one frees the bytes in stream
+/* Adds and removes a handle. Releasing the last one frees the bytes in stream
  * order: queued work that uses them is safe. NULL is fine.
  * threads  any. */
 WEIR_API weir_tensor *weir_tensor_retain(weir_tensor *tensor);
@@ -86,7 +85,8 @@ WEIR_API const int64_t *weir_tensor_shape(const weir_tensor *tensor);
 WEIR_API const int64_t *weir_tensor_strides(const weir_tensor *tensor); /* in elements */
 WEIR_API int64_t weir_tensor_numel(const weir_tensor *tensor);
 WEIR_API bool weir_tensor_is_contiguous(const weir_tensor *tensor);
-/* The first element's address on the device. Reading it is the caller's race. */
+/* The first element's address on the device. Before it reads or writes there, the caller waits for
+ * the work that uses the tensor: weir_tensor_sync. */
 WEIR_API void *weir_tensor_data(const weir_tensor *tensor);
 
 /* ---- views: no copy, no work ---- */
@@ -110,18 +110,18 @@ WEIR_API WEIR_MUST_USE weir_status weir_tensor_expand(weir_tensor *tensor, int n
 /* ---- bytes to and from the host ---- */
 
 /* Copies between a tensor and contiguous host memory.
- * Write reads `data` before it returns, in order with the current stream; whoever uses the tensor's
- * bytes from then on, on any stream, sees them. Work of other streams that still uses the old ones
- * is the caller's to wait for.
+ * Write has read `data` when it returns. It is ordered with the current stream, and work queued
+ * later on any stream sees the new values. The caller must order it after work of other streams
+ * that still uses the old values.
  * Read waits until every use queued so far, on any stream, is over and `data` holds the values.
  * returns  WEIR_EINVAL if `bytes` is not the tensor's size; the error of a stream that it waits
- * for; WEIR_EINTERRUPTED with nothing copied; WEIR_ETIMEDOUT with the copy still to come: `data`
- *          must stay. */
+ *          for; WEIR_EINTERRUPTED with nothing copied; WEIR_ETIMEDOUT while the copy is still
+ *          queued: `data` must stay valid. */
 WEIR_API weir_status weir_tensor_write(weir_tensor *tensor, const void *data, size_t bytes);
 WEIR_API weir_status weir_tensor_read(weir_tensor *tensor, void *data, size_t bytes);
 
-/* The same without waiting, as work of the current stream: `data` must stay valid until the stream
- * gets there, and other streams are the caller's to order. */
+/* The same without waiting, as work of the current stream. `data` must stay valid until the copy is
+ * over. The caller orders other streams. */
 WEIR_API weir_status weir_tensor_write_async(weir_tensor *tensor, const void *data, size_t bytes);
 WEIR_API weir_status weir_tensor_read_async(weir_tensor *tensor, void *data, size_t bytes);
 
@@ -137,14 +137,15 @@ WEIR_API weir_status weir_tensor_sync(weir_tensor *tensor);
  * threads  any. */
 WEIR_API weir_status weir_tensor_signal_native(weir_tensor *tensor, void *native);
 
-/* Copies values to a tensor of the same shape and type, on the same device or any other, queued on
- * both devices' current streams: each goes on after what the other has so far, with its error, and
- * both tensors may be released at once. The call waits for a device in virtual time if the other
- * one is of another kind, and returns its error then; otherwise for nothing.
+/* Copies values to a tensor of the same shape and type, on the same or another device. The copy is
+ * queued on the current streams of both devices. Each of the two streams then waits for the work
+ * queued so far on the other, and takes over its error. Both tensors may be released at once. The
+ * call itself waits only if one device runs in virtual time and the other is of another kind; it
+ * then returns the error of the stream it waited for.
  * threads  any. */
 WEIR_API weir_status weir_tensor_copy(weir_tensor *dst, weir_tensor *src);
 
-/* Says that `stream` uses the tensor, for work that weir does not see. */
+/* Notes that `stream` uses the tensor, for work that is not submitted through weir. */
 WEIR_API weir_status weir_tensor_used_on(weir_tensor *tensor, weir_stream *stream);
 
 /* A text for people, long tensors shortened; waits for the values. Free with free().
@@ -153,13 +154,14 @@ WEIR_API char *weir_tensor_format(weir_tensor *tensor);
 
 /* ---- DLPack ----
  * `DLManagedTensor *` and `DLManagedTensorVersioned *` behind void pointers, so
- * that no DLPack header is needed here. Importing takes the struct over: its
- * deleter is called once, when the last handle is gone and every queued use is
+ * that no DLPack header is needed here. Importing takes ownership of the struct:
+ * weir calls its deleter once, when the last handle is gone and every queued use is
  * over. On an error the caller still owns it. Exporting keeps the tensor alive
- * until the deleter is called; the consumer must order its reads after the
- * stream that is current here. On `cuda` they are tensors of that GPU (kDLCUDA); the memory is used
- * again only after what is queued by the time of the deleter on native streams of weir's and on
- * CUDA's default stream, and a consumer that works on other streams has to order those before. */
+ * until the consumer calls the deleter; the consumer must order its reads after the
+ * stream that is current here. On `cuda` tensors are of that GPU (kDLCUDA). There the memory is
+ * reused only after the work that is queued, when the deleter is called, on weir's native streams
+ * and on CUDA's default stream. A consumer that uses other streams must order them before one of
+ * those. */
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_from_dlpack(weir_stream *stream, void *managed,
                                                            weir_tensor **out);
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_from_dlpack_versioned(weir_stream *stream,
@@ -168,7 +170,7 @@ WEIR_API WEIR_MUST_USE weir_status weir_tensor_from_dlpack_versioned(weir_stream
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_to_dlpack(weir_tensor *tensor, void **managed);
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_to_dlpack_versioned(weir_tensor *tensor,
                                                                    void **managed);
-/* Where tensors of the device are, in DLPack's numbers: kDLCPU (1) or kDLCUDA (2), and which. */
+/* The DLPack device of the device's tensors: type kDLCPU (1) or kDLCUDA (2), and its number. */
 WEIR_API void weir_device_dlpack(const weir_device *dev, int32_t *type, int32_t *id);
 
 #ifdef __cplusplus

@@ -37,21 +37,21 @@ WEIR_API WEIR_MUST_USE weir_status weir_trace_start(const weir_trace_options *op
  * threads  any. */
 WEIR_API WEIR_MUST_USE weir_status weir_trace_stop(weir_trace **out);
 
-/* What was recorded so far, while the recording goes on: all of it while the rings are less than
- * half full, then the newest half of each. An operator that has not ended is not in it. Also of
- * what is recorded because WEIR_WATCH is set.
+/* A copy of what was recorded so far; the recording goes on. Of a ring that is more than half full
+ * it has the newest half. It has only operators that have ended. A recording that WEIR_WATCH
+ * started can be copied too.
  * returns  WEIR_ESTATE if nothing is recorded; WEIR_ENOMEM.
  * threads  any. */
 WEIR_API WEIR_MUST_USE weir_status weir_trace_snapshot(weir_trace **out);
 
-/* Whether the program records. What is recorded because WEIR_WATCH is set does not count: it
- * gives way to weir_trace_start. */
+/* Whether the program records. A recording that WEIR_WATCH started does not count: weir_trace_start
+ * replaces it. */
 WEIR_API bool weir_trace_running(void);
 
 /* NULL is fine. */
 WEIR_API void weir_trace_free(weir_trace *trace);
 
-/* ---- what is in it ----
+/* ---- contents ----
  * Times are nanoseconds of the device's clock: of devices that run in real time since the
  * recording began, of modelled ones since the device was opened. Cores are numbered with
  * cube cores first; where cube and vector cores are apart, vector cores follow. */
@@ -88,7 +88,7 @@ typedef struct weir_trace_op {
     bool failed;
 } weir_trace_op;
 
-/* A block, or blocks one behind the other that are too short to be told apart. */
+/* A block, or several consecutive blocks that are too short to be recorded one by one. */
 typedef struct weir_trace_part {
     uint32_t op;
     uint32_t blocks;
@@ -126,20 +126,19 @@ typedef struct weir_trace_data {
  * threads  any. */
 WEIR_API void weir_trace_get(const weir_trace *trace, weir_trace_data *out, size_t size);
 
-/* A trace of your own: copies what is in `data`. Operators stand by stream, parts and waits
- * of an operator together.
- * returns  WEIR_EINVAL naming what refers to something that is not there; WEIR_ENOMEM. */
+/* Makes a trace from a copy of `data`. Operators must be sorted by stream; the parts of an operator
+ * must be adjacent, and so must its waits.
+ * returns  WEIR_EINVAL naming an index that is out of range; WEIR_ENOMEM. */
 WEIR_API WEIR_MUST_USE weir_status weir_trace_make(const weir_trace_data *data, weir_trace **out);
 
-/* Traces of ranks that are processes, on the clock of rank 0: ranks measure by how much theirs is
- * off over the control channel of their group, and a trace says that of the rank that recorded it,
- * also in a file. The devices of a trace are of that rank. Devices with a clock of their own keep
- * it.
- * returns  WEIR_EINVAL for a trace that says nothing, or two of one rank; WEIR_ENOMEM. */
+/* Merges traces of ranks that are processes into one, on the clock of rank 0. Ranks measure the
+ * offset of their clocks over the control channel of their group; each trace, also in a file, holds
+ * its rank and offset. Devices in virtual time keep their own clock.
+ * returns  WEIR_EINVAL for a trace without a rank, or two traces of one rank; WEIR_ENOMEM. */
 WEIR_API WEIR_MUST_USE weir_status weir_trace_merge(const weir_trace *const *traces, size_t ntraces,
                                                     weir_trace **out);
 
-/* ---- what it says ---- */
+/* ---- analysis ---- */
 
 typedef struct weir_trace_summary {
     int64_t first_ns, last_ns;   /* the first start and the last end */
@@ -153,7 +152,7 @@ typedef struct weir_trace_summary {
 WEIR_API WEIR_MUST_USE weir_status weir_trace_summarise(const weir_trace *trace,
                                                         weir_trace_summary *out, size_t size);
 
-/* What kept an operator from starting earlier. */
+/* Why an operator did not start earlier. */
 typedef enum weir_trace_cause {
     WEIR_TRACE_CAUSE_HOST,   /* it was queued only then */
     WEIR_TRACE_CAUSE_STREAM, /* the operator before it on its stream */
@@ -166,8 +165,8 @@ typedef struct weir_trace_step {
     weir_trace_cause cause;
 } weir_trace_step;
 
-/* The operators that decided when the run ended, in order of time: each is what the next
- * one could not start before. Free *steps with free().
+/* The operators on the critical path, in order of time: each one had to end before the next
+ * could start. Free *steps with free().
  * returns  WEIR_ENOMEM. */
 WEIR_API WEIR_MUST_USE weir_status weir_trace_critical_path(const weir_trace *trace,
                                                             weir_trace_step **steps,
@@ -189,9 +188,9 @@ WEIR_API WEIR_MUST_USE weir_status weir_trace_write_html(const weir_trace *const
                                                          const char *const *titles, size_t ntraces,
                                                          const char *path);
 
-/* The operators of one device as Kernel nodes of a graph file: each takes as long as it
- * took, on its stream, after what it waited for; where a profile does not say that, after all
- * that had ended when it started.
+/* Writes the operators of one device as Kernel nodes of a graph file, each with its recorded time
+ * and stream, ordered after the operators it waited for. If a profile records no waits, an operator
+ * is ordered after all that had ended when it started.
  * returns  WEIR_ERANGE for a device that is not in the trace; WEIR_EIO. */
 WEIR_API WEIR_MUST_USE weir_status weir_trace_write_graph(const weir_trace *trace, uint32_t device,
                                                           const char *path);
