@@ -15,7 +15,7 @@ HcclResult call_check(struct call *c, HcclComm comm, bool reduces)
         return hccl_fail(c->function, HCCL_E_NOT_SUPPORT, "data type %d is not supported",
                          (int)c->type);
     if (reduces && (unsigned)c->op >= HCCL_REDUCE_COUNT)
-        return hccl_fail(c->function, HCCL_E_PARA, "reduction %d is none of 0..3", (int)c->op);
+        return hccl_fail(c->function, HCCL_E_PARA, "reduction %d is not one of 0..3", (int)c->op);
     return HCCL_SUCCESS;
 }
 

@@ -94,7 +94,7 @@ EXPORT aclError acltdtReceiveTensor(const acltdtChannelHandle *handle, acltdtDat
     if (!c)
         return no_channel(__func__, handle);
     if (!handle_get(set, KIND_OTHER))
-        return FAIL(ACL_ERROR_INVALID_PARAM, "%p is no dataset", (void *)set);
+        return FAIL(ACL_ERROR_INVALID_PARAM, "%p is not a dataset", (void *)set);
     clock_gettime(CLOCK_REALTIME, &end);
     end.tv_sec += timeout / 1000;
     end.tv_nsec += timeout % 1000 * 1000000L;
@@ -127,7 +127,7 @@ EXPORT acltdtDataset *acltdtCreateDataset(void)
 EXPORT aclError acltdtDestroyDataset(acltdtDataset *set)
 {
     if (!handle_take(set, KIND_OTHER))
-        return FAIL(ACL_ERROR_INVALID_PARAM, "%p is no dataset", (void *)set);
+        return FAIL(ACL_ERROR_INVALID_PARAM, "%p is not a dataset", (void *)set);
     return ACL_SUCCESS;
 }
 

@@ -186,7 +186,7 @@ EXPORT aclError aclrtDestroyContext(aclrtContext context)
 
     NEED(context);
     if (!c)
-        return FAIL(ACL_ERROR_RT_CONTEXT_NULL, "%p is no context", context);
+        return FAIL(ACL_ERROR_RT_CONTEXT_NULL, "%p is not a context", context);
     if (c->primary)
         return FAIL(ACL_ERROR_RT_PARAM_INVALID,
                     "%p is the context of device %d: aclrtResetDevice ends it", context,
@@ -203,7 +203,7 @@ EXPORT aclError aclrtSetCurrentContext(aclrtContext context)
 {
     NEED(context);
     if (!handle_get(context, KIND_CONTEXT))
-        return FAIL(ACL_ERROR_RT_CONTEXT_NULL, "%p is no context", context);
+        return FAIL(ACL_ERROR_RT_CONTEXT_NULL, "%p is not a context", context);
     current = context;
     return ACL_SUCCESS;
 }

@@ -120,7 +120,7 @@ EXPORT aclError aclDestroyDataBuffer(const aclDataBuffer *dataBuffer)
 
     NEED(dataBuffer);
     if (!(b = handle_take(dataBuffer, KIND_DATA_BUFFER)))
-        return FAIL(ACL_ERROR_INVALID_PARAM, "%p is no data buffer", (const void *)dataBuffer);
+        return FAIL(ACL_ERROR_INVALID_PARAM, "%p is not a data buffer", (const void *)dataBuffer);
     free(b);
     return ACL_SUCCESS;
 }
@@ -131,7 +131,7 @@ EXPORT aclError aclUpdateDataBuffer(aclDataBuffer *dataBuffer, void *data, size_
 
     NEED(dataBuffer);
     if (!b)
-        return FAIL(ACL_ERROR_INVALID_PARAM, "%p is no data buffer", (void *)dataBuffer);
+        return FAIL(ACL_ERROR_INVALID_PARAM, "%p is not a data buffer", (void *)dataBuffer);
     b->data = data;
     b->size = size;
     return ACL_SUCCESS;
@@ -165,7 +165,7 @@ static struct desc *desc_get(const aclTensorDesc *desc)
 
 static aclError no_desc(const char *function, const aclTensorDesc *desc)
 {
-    return weir_cann_fail_in(function, ACL_ERROR_INVALID_PARAM, "%p is no tensor description",
+    return weir_cann_fail_in(function, ACL_ERROR_INVALID_PARAM, "%p is not a tensor description",
                              (const void *)desc);
 }
 
@@ -346,6 +346,6 @@ EXPORT aclError aclSetTensorPlaceMent(aclTensorDesc *desc, aclMemType memType)
     if (!desc_get(desc))
         return no_desc(__func__, desc);
     if ((int)memType < 0 || memType > ACL_MEMTYPE_HOST + 1) /* one has come since 2020 */
-        return FAIL(ACL_ERROR_INVALID_PARAM, "memType %d is none of 0, 1, 2", (int)memType);
+        return FAIL(ACL_ERROR_INVALID_PARAM, "memType %d is not one of 0, 1, 2", (int)memType);
     return ACL_SUCCESS;
 }

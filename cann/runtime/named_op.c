@@ -28,7 +28,7 @@ EXPORT void aclopDestroyAttr(const aclopAttr *attr)
 static aclError check(const char *function, const aclopAttr *attr, const char *name)
 {
     if (!handle_get(attr, KIND_OTHER))
-        return weir_cann_fail_in(function, ACL_ERROR_INVALID_PARAM, "%p is no attributes",
+        return weir_cann_fail_in(function, ACL_ERROR_INVALID_PARAM, "%p is not an attribute list",
                                  (const void *)attr);
     if (!name)
         return weir_cann_fail_in(function, ACL_ERROR_INVALID_PARAM, "attrName is NULL");

@@ -27,7 +27,7 @@ aclError stream_get(aclrtStream handle, struct stream **out)
     }
     if ((*out = handle_get(handle, KIND_STREAM)))
         return ACL_SUCCESS;
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "%p is no stream, or a destroyed one", handle);
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not a stream, or a destroyed one", handle);
 }
 
 /* AscendCL's 0 (urgent) .. 7, or higher numbers still, as weir's -8 .. 7. */
@@ -184,7 +184,7 @@ EXPORT aclError aclrtDestroyStream(aclrtStream stream)
 
     NEED(stream);
     if (!s)
-        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is no stream, or a destroyed one", stream);
+        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is not a stream, or a destroyed one", stream);
     if (s->is_default)
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "a context's default stream goes with it");
     if (!handle_take(stream, KIND_STREAM))

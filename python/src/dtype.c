@@ -64,7 +64,7 @@ bool to_dtype(PyObject *o, weir_dtype *out)
     Py_XDECREF(name);
     if (!found && !PyErr_Occurred())
         PyErr_Format(PyExc_TypeError,
-                     "%R is no data type of weir: float32, float16, bfloat16, float64, int64, "
+                     "%R is not a data type of weir: float32, float16, bfloat16, float64, int64, "
                      "int32, int8, uint8, bool",
                      o);
     return found;

@@ -92,7 +92,7 @@ static bool dtype_of_format(const char *format, Py_ssize_t itemsize, weir_dtype 
             *out = (weir_dtype)t;
             return true;
         }
-    PyErr_Format(PyExc_TypeError, "a buffer of format '%s' is none of weir's data types",
+    PyErr_Format(PyExc_TypeError, "a buffer of format '%s' is not one of weir's data types",
                  format ? format : "B");
     return false;
 }

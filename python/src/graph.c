@@ -139,7 +139,7 @@ static PyObject *graph_size(PyObject *self, PyObject *args)
             return st ? raise_status(st) : PyLong_FromLongLong(size);
         }
     PyErr_Format(PyExc_ValueError,
-                 "size operation '%s' is none of add, mul, floordiv, mod, min, max", op);
+                 "size operation '%s' is not one of add, mul, floordiv, mod, min, max", op);
     return NULL;
 }
 

@@ -82,7 +82,7 @@ static PyObject *set_mode(PyObject *self, PyObject *args)
             Py_RETURN_NONE;
         }
     PyErr_Format(PyExc_ValueError,
-                 "'%s' is no mode of the race checker: off, report, error, "
+                 "'%s' is not a mode of the race checker: off, report, error, "
                  "autosync",
                  text);
     return NULL;

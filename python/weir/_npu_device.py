@@ -68,7 +68,7 @@ def _parse(device):
     if kind == "cuda" and _follow.gpu_of(_C.get_device()) is None:
         raise RuntimeError(f"the device here is '{_C.get_device().name}', not '{device}'")
     if kind not in ("npu", "cpu", "privateuseone", "cuda") or (number and not number.isdigit()):
-        raise RuntimeError(f"'{device}' is no device: say 'npu' or 'npu:0'")
+        raise RuntimeError(f"'{device}' is not a device: say 'npu' or 'npu:0'")
     return int(number) if number and kind != "cpu" else None
 
 

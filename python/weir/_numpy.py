@@ -83,7 +83,7 @@ def _values(x, name):
     try:
         return x.numpy()
     except RuntimeError as error:
-        raise TypeError(f"numpy.{name} is none of weir's operators, and needs values: {error}")
+        raise TypeError(f"numpy.{name} is not one of weir's operators, and needs values: {error}")
 
 
 def _in_numpy(function, name, args, kwargs):

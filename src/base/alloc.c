@@ -86,7 +86,7 @@ bool weir__grow(void *array, int n, int *cap, size_t size)
         return true;
     memcpy(&old, array, sizeof old); /* whatever type it points to */
     if (!(fresh = weir__calloc((size_t)want, size))) {
-        weir__fail_nomem("a table of %d entries", want);
+        weir__fail_nomem("allocating a table of %d entries", want);
         return false;
     }
     if (n)

@@ -10,7 +10,7 @@
 
 static weir_status too_large(const char *path, size_t most, const char *kind)
 {
-    return weir__fail(WEIR_EPARSE, "%s is larger than %s, which no %s is", path,
+    return weir__fail(WEIR_EPARSE, "%s is larger than %s, the most for a %s", path,
                       weir__size(most).text, kind);
 }
 

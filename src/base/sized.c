@@ -11,12 +11,13 @@ weir_status weir__sized_take(void *own, size_t own_size, size_t first, const voi
     memcpy(&size, given, sizeof size);
     size = size ? size : first;
     if (size < sizeof size)
-        return weir__fail(WEIR_EINVAL, "%s: a size of %zu bytes is none of weir's", what, size);
+        return weir__fail(WEIR_EINVAL, "%s: size %zu is not the sizeof of its struct", what, size);
     for (size_t i = own_size; i < size; i++)
         if (((const char *)given)[i])
-            return weir__fail(WEIR_EINVAL,
-                              "%s: byte %zu of %zu is set; this library, version %s, knows %zu",
-                              what, i, size, weir_version(), own_size);
+            return weir__fail(
+                WEIR_EINVAL,
+                "%s: byte %zu of %zu is set, but this library, version %s, knows only %zu bytes",
+                what, i, size, weir_version(), own_size);
     memcpy(own, given, size < own_size ? size : own_size);
     return WEIR_OK;
 }

@@ -18,12 +18,13 @@ _Static_assert(WEIR_MAX_RANKS <= 1 << RANK_BITS, "an id has room for the rank");
 weir_status weir__group_check_options(int nranks, const weir_group_options *o)
 {
     if (nranks < 1 || nranks > WEIR_MAX_RANKS)
-        return weir__fail(WEIR_ERANGE, "a group of %d ranks: it has 1..%d", nranks, WEIR_MAX_RANKS);
+        return weir__fail(WEIR_ERANGE, "a group of %d ranks is out of range: 1..%d", nranks,
+                          WEIR_MAX_RANKS);
     if (o->name && strlen(o->name) >= WEIR__GROUP_NAME)
         return weir__fail(WEIR_EINVAL, "the name of group '%s' has %zu bytes, at most %d fit",
                           o->name, strlen(o->name), WEIR__GROUP_NAME - 1);
     if ((unsigned)o->mode > WEIR_COMM_SDMA)
-        return weir__fail(WEIR_EINVAL, "%d is no mode of a group", (int)o->mode);
+        return weir__fail(WEIR_EINVAL, "%d is not a mode of a group", (int)o->mode);
     return WEIR_OK;
 }
 

@@ -40,8 +40,8 @@ weir_status weir__timer_start(weir_group *g)
     if (g->timeout_ns < 0)
         return WEIR_OK;
     if (!weir__thread_start(&g->timer, timer_main, g))
-        return weir__fail(WEIR_EUNAVAILABLE,
-                          "the system gave no thread for the timeouts of group '%s'", g->name);
+        return weir__fail(WEIR_EUNAVAILABLE, "cannot start a thread for the timeouts of group '%s'",
+                          g->name);
     g->timed = true;
     return WEIR_OK;
 }

@@ -52,7 +52,7 @@ weir_status weir__cpu_start(struct weir__cpu *cpu)
     if (!(cpu->helper.local = weir__soft_map(WEIR_LOCAL_BYTES))) {
         weir__runqs_close(&cpu->soft);
         weir__free(cpu->workers);
-        return weir__fail_nomem("scratch memory for %s", cpu->soft.base.props.name);
+        return weir__fail_nomem("allocating scratch memory for %s", cpu->soft.base.props.name);
     }
     for (; started < cpu->nworkers; started++) {
         struct weir__worker *w = &cpu->workers[started];
@@ -72,8 +72,8 @@ weir_status weir__cpu_start(struct weir__cpu *cpu)
 
     cpu->nworkers = started;
     weir__cpu_stop(cpu);
-    return weir__fail(WEIR_EUNAVAILABLE, "the system gave %u of %u worker threads", started,
-                      wanted);
+    return weir__fail(WEIR_EUNAVAILABLE,
+                      "cannot start all worker threads: the system gave %u of %u", started, wanted);
 }
 
 void weir__cpu_stop(struct weir__cpu *cpu)

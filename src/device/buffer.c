@@ -44,7 +44,7 @@ weir_status weir_buffer_used_on(weir_buffer *b, weir_stream *s)
     WEIR__NEED(b, "buffer");
     WEIR__NEED(s, "stream");
     if (device_of(b) != s->dev)
-        return weir__fail(WEIR_EDEVICE, "a buffer of %s is not used on stream '%s' of %s",
+        return weir__fail(WEIR_EDEVICE, "a buffer of %s cannot be used on stream '%s' of %s",
                           device_of(b)->label, s->name, s->dev->label);
     weir__device_lock(s->dev);
     waits = s->deferred.stream;
@@ -151,7 +151,7 @@ weir_status weir_memory_set_limit(weir_device *dev, size_t bytes)
 {
     WEIR__NEED(dev, "dev");
     if (!bytes)
-        return weir__fail(WEIR_ERANGE, "a memory limit of 0 bytes leaves %s nothing",
+        return weir__fail(WEIR_ERANGE, "memory limit 0 of %s is out of range: at least 1 byte",
                           dev->props.name);
     weir__device_lock(dev);
     dev->pool.stats.limit = bytes;

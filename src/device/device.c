@@ -202,10 +202,10 @@ static weir_status wait_visitors(weir_device *dev)
 
     while (atomic_load(&dev->visitors)) {
         if (dev->op_timeout_ns >= 0 && weir__clock_ns() - start > (uint64_t)dev->op_timeout_ns)
-            return weir__fail(
-                WEIR_ETIMEDOUT,
-                "device '%s' cannot close: %u wait(s) of other devices for it do not end",
-                dev->props.name, atomic_load(&dev->visitors));
+            return weir__fail(WEIR_ETIMEDOUT,
+                              "device '%s' cannot close: %u wait(s) of other devices for its "
+                              "streams have not ended",
+                              dev->props.name, atomic_load(&dev->visitors));
         weir__device_poll(dev);
         weir__yield();
     }
@@ -269,7 +269,7 @@ weir_status weir_device_close(weir_device *dev)
     free_leftovers(dev);
     weir__device_reap(dev, false);
     if (atomic_load(&dev->groups_live))
-        return weir__fail(WEIR_EBUSY, "device '%s' cannot close: it is %d rank(s) of groups",
+        return weir__fail(WEIR_EBUSY, "device '%s' cannot close: groups have %d rank(s) on it",
                           dev->props.name, atomic_load(&dev->groups_live));
     if (dev->tensors_live || dev->events_live || dev->pool.stats.allocated ||
         atomic_load(&dev->graphs_live))

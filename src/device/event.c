@@ -25,8 +25,8 @@ weir_status weir_event_create(weir_device *dev, const weir_event_options *option
         return st;
     weir__device_lock(dev);
     if (dev->events_most && dev->events_live >= dev->events_most)
-        st = weir__fail(WEIR_ERANGE, "one more event on %s: it has at most %zu", dev->props.name,
-                        dev->events_most);
+        st = weir__fail(WEIR_ERANGE, "cannot create another event on %s: it has at most %zu",
+                        dev->props.name, dev->events_most);
     else if ((e = dev->spare_events))
         dev->spare_events = e->next_spare;
     else if (!(e = weir__malloc(sizeof *e)))
@@ -194,8 +194,8 @@ static weir_status stamped(const weir_event *e, const char *which, uint64_t *ns)
         return st;
     *ns = atomic_load_explicit(&e->stamp->ns, memory_order_acquire);
     if (*ns == WEIR__NO_TIME)
-        return weir__fail(WEIR_EDEVICE, "%s does not tell the time of the %s event",
-                          e->dev->props.name, which);
+        return weir__fail(WEIR_EDRIVER, "%s has no time for the %s event", e->dev->props.name,
+                          which);
     return WEIR_OK;
 }
 

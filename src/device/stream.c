@@ -16,7 +16,7 @@ static weir_status grow_streams(weir_device *dev)
     weir_stream **streams = weir__calloc(cap, sizeof *streams);
 
     if (!streams)
-        return weir__fail_nomem("a table of %u streams", cap);
+        return weir__fail_nomem("allocating a table of %u streams", cap);
     if (dev->nstreams)
         memcpy(streams, dev->streams, dev->nstreams * sizeof *streams);
     weir__free(dev->streams);
@@ -176,7 +176,7 @@ static weir_status add_tag(weir_device *dev, const char *tag, int priority, weir
         struct weir__tag *tags = weir__calloc(cap, sizeof *tags);
 
         if (!tags)
-            return weir__fail_nomem("the table of %u stream tags", cap);
+            return weir__fail_nomem("allocating the table of %u stream tags", cap);
         if (dev->ntags)
             memcpy(tags, dev->tags, dev->ntags * sizeof *tags);
         weir__free(dev->tags);

@@ -38,7 +38,7 @@ static weir_status grow_tables(struct weir__pool *pool, unsigned n)
     if (!arenas || !synced) {
         weir__free(arenas);
         weir__free(synced);
-        return weir__fail_nomem("the pool's tables for %u streams", n);
+        return weir__fail_nomem("allocating the pool's tables for %u streams", n);
     }
     if (pool->narenas) {
         memcpy(arenas, pool->arenas, pool->narenas * sizeof *arenas);
@@ -59,6 +59,6 @@ weir_status weir__pool_add_slot(struct weir__pool *pool, uint32_t slot)
     if (slot >= pool->narenas && (st = grow_tables(pool, slot < 8 ? 8 : 2 * (slot + 1))))
         return st;
     if (!pool->arenas[slot] && !(pool->arenas[slot] = weir__calloc(1, sizeof **pool->arenas)))
-        return weir__fail_nomem("the free lists of a stream");
+        return weir__fail_nomem("allocating the free lists of a stream");
     return WEIR_OK;
 }

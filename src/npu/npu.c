@@ -74,7 +74,7 @@ static weir_status npu_open(weir_device *dev, struct weir__spec *spec)
         return st;
     if (!(npu->local = weir__soft_map(WEIR_LOCAL_BYTES))) {
         weir__sim_fini(&npu->sim);
-        return weir__fail_nomem("scratch memory for %s", dev->props.name);
+        return weir__fail_nomem("allocating scratch memory for %s", dev->props.name);
     }
     npu->woken.end = &npu->woken.first;
     npu->callbacks.end = &npu->callbacks.first;
@@ -129,7 +129,7 @@ static weir_status npu_stream_open(weir_stream *s)
     weir_status st;
 
     if (s->slot >= npu->model.profile.stream_limit)
-        return weir__fail(WEIR_ERANGE, "one more stream on %s: it has at most %.0f",
+        return weir__fail(WEIR_ERANGE, "cannot open another stream on %s: it has at most %.0f",
                           s->dev->props.name, npu->model.profile.stream_limit);
     if ((st = weir__soft_stream_open(s)))
         return st;

@@ -58,7 +58,8 @@ static weir_status check_options(const weir_conv2d_options *o)
                               (long long)o->stride[i], (long long)o->dilation[i],
                               (long long)o->padding[i]);
     if (o->groups < 1)
-        return weir__fail(WEIR_EINVAL, "Conv2D: %lld groups", (long long)o->groups);
+        return weir__fail(WEIR_EINVAL, "Conv2D: %lld groups are out of range: at least 1",
+                          (long long)o->groups);
     return WEIR_OK;
 }
 

@@ -136,7 +136,7 @@ static weir_status infer_cast(struct weir__call *call)
     const struct cast_params *p = call->params;
 
     if ((unsigned)p->dtype >= WEIR_DTYPE_COUNT)
-        return weir__fail(WEIR_EDTYPE, "Cast: %d is no data type", (int)p->dtype);
+        return weir__fail(WEIR_EDTYPE, "Cast: %d is not a data type", (int)p->dtype);
     weir__infer_like(call);
     call->out[0].dtype = p->dtype;
     return WEIR_OK;

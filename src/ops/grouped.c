@@ -61,7 +61,7 @@ static weir_status infer(struct weir__call *call)
                           (long long)a->shape[a->ndim - 1], (long long)b->shape[b->ndim - 2]);
     stack = a->ndim == 3 ? a : b;
     if (stack->ndim == 3 && stack->shape[0] != ends->shape[0])
-        return weir__fail(WEIR_ESHAPE, "GroupedMatMul: there are %lld ends for the groups of %s",
+        return weir__fail(WEIR_ESHAPE, "GroupedMatMul: %lld ends do not match the groups of %s",
                           (long long)ends->shape[0], weir__view_text(stack).text);
     *out = (struct weir__view){.dtype = a->dtype, .ndim = 2};
     if (along_of(call) == WEIR__GROUPED_DEPTH) {

@@ -204,7 +204,8 @@ static weir_status check_along(const struct weir__call *call, int *dim)
         fits = d == *dim || index->shape[d] <= x->shape[d];
     if (!fits)
         return weir__fail(
-            WEIR_ESHAPE, "%s: the index %s must have the dims of %s and be no larger but in dim %d",
+            WEIR_ESHAPE,
+            "%s: the index %s must have as many dims as %s and be no larger, except in dim %d",
             call->op->name, weir__view_text(index).text, weir__view_text(x).text, *dim);
     return WEIR_OK;
 }

@@ -30,7 +30,8 @@ static weir_status check_types(const struct weir__call *call)
         if (call->in[i] && call->in[i]->dtype != (i < 2 ? a->dtype : sum_type(a->dtype)))
             return weir__fail(WEIR_EDTYPE, "%s: operands differ in type: %s and %s%s", name,
                               weir__view_text(a).text, weir__view_text(call->in[i]).text,
-                              i == 2 && a->dtype == WEIR_I8 ? ", where i32 is wanted" : "");
+                              i == 2 && a->dtype == WEIR_I8 ? "; an i8 product needs an i32 bias"
+                                                            : "");
     if (!weir_dtype_is_float(a->dtype) && a->dtype != WEIR_I8 && a->dtype != WEIR_I32 &&
         a->dtype != WEIR_I64)
         return weir__fail(WEIR_EDTYPE, "%s: %s is neither a float nor i8, i32 or i64", name,

@@ -218,7 +218,7 @@ static weir_status read_text(struct reader *r, const char *text)
     weir_status st = WEIR_OK;
 
     if (!copy)
-        return weir__fail_nomem("the profile %s", r->where);
+        return weir__fail_nomem("reading profile %s", r->where);
     for (char *line = copy; line && !st;) {
         char *end = strchr(line, '\n');
 
@@ -254,7 +254,7 @@ weir_status weir__profile_parse(const char *text, const char *where, struct weir
     weir_status st;
 
     if (!plain)
-        return weir__fail_nomem("the profile %s", where);
+        return weir__fail_nomem("reading profile %s", where);
     before = uselocale(plain); /* numbers have points everywhere */
     *out = (struct weir__profile){.name = ""};
     st = read_text(&r, text);
@@ -277,7 +277,7 @@ static weir_status load_file(const char *path, struct weir__profile *out)
     if (!f)
         return weir__fail(WEIR_EIO, "profile %s: %s", path, strerror(errno));
     if (!(text = weir__malloc(MOST)))
-        st = weir__fail_nomem("profile %s", path);
+        st = weir__fail_nomem("allocating profile %s", path);
     else if ((n = fread(text, 1, MOST, f)) == MOST)
         st = weir__fail(WEIR_EPARSE, "profile %s is longer than %d bytes", path, MOST - 1);
     else if (ferror(f))

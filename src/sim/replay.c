@@ -312,7 +312,7 @@ static weir_status find_stuck(struct replay *r, struct weir__replay_result *out)
     if (!n)
         return WEIR_OK;
     if (!(out->stuck = weir__calloc(n, sizeof *out->stuck)))
-        return weir__fail_nomem("the report of a deadlock");
+        return weir__fail_nomem("writing the report of a deadlock");
     out->deadlock = true;
     for (uint32_t i = 0; i < r->nlanes; i++)
         if (r->lanes[i].stage != STAGE_END)
@@ -331,11 +331,11 @@ static weir_status open_rank(struct replay *r, const struct weir__replay_program
 
     out->streams[rank] = weir__calloc((size_t)p->nstreams + 1, sizeof **out->streams);
     if (!out->streams[rank])
-        return weir__fail_nomem("the streams of rank %u", rank);
+        return weir__fail_nomem("allocating the streams of rank %u", rank);
     if (r->options->spans) {
         out->spans[rank] = weir__malloc(((size_t)p->nnodes + 1) * sizeof **out->spans);
         if (!out->spans[rank])
-            return weir__fail_nomem("the timeline of rank %u", rank);
+            return weir__fail_nomem("allocating the timeline of rank %u", rank);
         memset(out->spans[rank], 0xff, (size_t)p->nnodes * sizeof **out->spans);
     }
     for (uint32_t s = 0; s < p->nstreams; s++) {

@@ -19,7 +19,7 @@ weir_status weir__sim_init(struct weir__sim *sim, const struct weir__sim_limits 
     sim->rendezvous = weir__calloc((size_t)nrendezvous + 1, sizeof *sim->rendezvous);
     if (!sim->ranks || !sim->dirty || !sim->rendezvous) {
         weir__sim_fini(sim);
-        return weir__fail_nomem("a machine of %u ranks", nranks);
+        return weir__fail_nomem("allocating a machine of %u ranks", nranks);
     }
     for (uint32_t r = 0; r < nranks; r++) {
         sim->ranks[r].freed_by = WEIR__SIM_NOBODY;
@@ -48,7 +48,7 @@ static weir_status reserve(struct weir__sim_lane ***array, uint32_t n, uint32_t 
     if (n <= *cap)
         return WEIR_OK;
     if (!(bigger = weir__calloc((size_t)n * 2, sizeof *bigger)))
-        return weir__fail_nomem("a machine of %u lanes", n);
+        return weir__fail_nomem("allocating a machine of %u lanes", n);
     if (*cap)
         memcpy(bigger, *array, *cap * sizeof *bigger);
     weir__free(*array);
@@ -68,7 +68,7 @@ weir_status weir__sim_lane_init(struct weir__sim *sim, struct weir__sim_lane *la
         (st = reserve(&r->drawing, r->nlanes + 1, &r->cap_drawing)))
         return st;
     if (!(lane->groups = weir__calloc(sim->max_cores + 1, sizeof *lane->groups)))
-        return weir__fail_nomem("a lane of the machine");
+        return weir__fail_nomem("allocating a lane of the machine");
     sim->nlanes++;
     r->nlanes++;
     return WEIR_OK;

@@ -19,7 +19,9 @@ static weir_status pack(struct weir__soft_lane *lane, uint32_t *at, const struct
     for (int i = 0; i < from->nitems; i++)
         size += weir__soft_command_size(from->items[i].kernel.args_size);
     if (size > UINT32_MAX)
-        return weir__fail(WEIR_ERANGE, "a lane of %zu bytes of commands", size);
+        return weir__fail(WEIR_ERANGE,
+                          "a lane of a plan has %zu bytes of commands, at most 4294967295 fit",
+                          size);
     if (!(lane->commands = weir__alloc_aligned(size, WEIR__LINE)))
         return weir__fail_nomem("making a lane of %d commands", from->nitems);
     memset(lane->commands, 0, size);
@@ -105,7 +107,8 @@ static weir_status update(struct weir__program *p, int lane, int item,
     struct weir__cmd *cmd = (struct weir__cmd *)(l->commands + p->lanes[lane].at[item]);
 
     if (weir__soft_command_size(kernel->args_size) > cmd->size)
-        return weir__fail(WEIR_ERANGE, "'%s' has %u bytes of arguments, more than before",
+        return weir__fail(WEIR_ERANGE,
+                          "'%s' has %u bytes of arguments, more than when the plan was made",
                           kernel->name, (unsigned)kernel->args_size);
     weir__soft_fill(cmd, kernel);
     return WEIR_OK;
@@ -121,8 +124,9 @@ static weir_status run(struct weir__program *p, weir_stream *const *streams,
 
     if (args > WEIR_ARGS_MAX)
         return weir__fail(WEIR_ERANGE,
-                          "a plan with %d streams and %d kinds of collectives: too many", p->nlanes,
-                          ntickets);
+                          "a plan with %d streams and %d channels of collectives has too many "
+                          "arguments for one command",
+                          p->nlanes, ntickets);
     /* All or nothing: lanes wait for each other. */
     for (int i = 0; i < p->nlanes; i++) {
         bases[i] =

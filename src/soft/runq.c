@@ -6,7 +6,7 @@ weir_status weir__runqs_open(struct weir__soft_device *dev, unsigned n)
 {
     dev->runqs = weir__alloc_aligned(n * sizeof *dev->runqs, WEIR__LINE);
     if (!dev->runqs)
-        return weir__fail_nomem("run queues of %s", dev->base.props.name);
+        return weir__fail_nomem("allocating run queues of %s", dev->base.props.name);
     for (unsigned i = 0; i < n; i++) {
         dev->runqs[i] = (struct weir__runq){.filled = 0};
         dev->runqs[i].list.end = &dev->runqs[i].list.first;

@@ -64,7 +64,7 @@ static weir_status import(weir_stream *s, const struct dl_tensor *d, void (*rele
         dtype++;
     if (dtype == WEIR_DTYPE_COUNT)
         return weir__fail(WEIR_EDTYPE,
-                          "DLPack type (code %d, %d bits, %d lanes) has no type in weir",
+                          "DLPack type (code %d, %d bits, %d lanes) is not a type of weir",
                           d->dtype.code, d->dtype.bits, d->dtype.lanes);
     if ((st = weir__tensor_resolve(&s)))
         return st;
@@ -109,7 +109,7 @@ weir_status weir_tensor_from_dlpack_versioned(weir_stream *s, void *managed, wei
 
     *out = NULL;
     if (m->version.major != 1)
-        return weir__fail(WEIR_EUNSUPPORTED, "DLPack version %u.%u; version 1 is understood",
+        return weir__fail(WEIR_EUNSUPPORTED, "DLPack version %u.%u is not supported; version 1 is",
                           m->version.major, m->version.minor);
     if (m->flags & DL_READ_ONLY)
         return weir__fail(WEIR_EUNSUPPORTED,

@@ -98,7 +98,7 @@ char *weir_tensor_format(weir_tensor *t)
         add_element(&text, &v, 0);
     if (text.failed) {
         weir__text_free(&text);
-        weir__fail_nomem("the text of a tensor");
+        weir__fail_nomem("writing the text of a tensor");
     }
 free_data:
     free(v.data);

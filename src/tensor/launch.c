@@ -35,7 +35,7 @@ static weir_status check(const weir_stream *s, const weir_launch *l, unsigned co
         if (!l->buffers[i])
             return weir__fail(WEIR_EINVAL, "launch of '%s': buffer %zu is NULL", name, i);
         else if (l->buffers[i]->pool != &s->dev->pool)
-            return weir__fail(WEIR_EDEVICE, "launch of '%s' on %s: buffer %zu is another device's",
+            return weir__fail(WEIR_EDEVICE, "launch of '%s' on %s: buffer %zu is on another device",
                               name, s->dev->props.name, i);
     return WEIR_OK;
 }

@@ -60,7 +60,7 @@ static weir_status open_operands(struct operands *o, const char *op,
 {
     o->all = o->few;
     if (n > FEW && !(o->all = weir__calloc((size_t)n, sizeof *o->all)))
-        return weir__fail_nomem("the operands of '%s'", op);
+        return weir__fail_nomem("allocating the operands of '%s'", op);
     for (int i = 0; i < n; i++)
         describe(&accesses[i], &o->all[i]);
     return WEIR_OK;

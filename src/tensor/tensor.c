@@ -58,8 +58,9 @@ weir_status weir__tensor_check_bytes(const weir_tensor *t, const char *what)
                           what);
     if (!t->graph)
         return WEIR_OK;
-    return weir__fail(WEIR_ESTATE, "%s: the tensor %s is a graph's and has no bytes of its own",
-                      what, weir__view_text(&t->view).text);
+    return weir__fail(WEIR_ESTATE,
+                      "%s: the tensor %s belongs to a graph and has no bytes of its own", what,
+                      weir__view_text(&t->view).text);
 }
 
 void weir__tensor_drop(weir_tensor *t)
@@ -190,9 +191,10 @@ weir_status weir__check_writable(const char *what, const struct weir__view *v)
 {
     for (int d = 0; d < v->ndim; d++)
         if (!v->stride[d] && v->shape[d] > 1)
-            return weir__fail(WEIR_EINVAL,
-                              "%s: the output %s is expanded: several elements are one", what,
-                              weir__view_text(v).text);
+            return weir__fail(
+                WEIR_EINVAL,
+                "%s: the output %s is an expanded view in which several elements share memory",
+                what, weir__view_text(v).text);
     return WEIR_OK;
 }
 
@@ -207,7 +209,8 @@ weir_status weir__check_views(const char *what, const struct weir__view *written
     weir__view_footprint(read, &reads);
     if (!weir__footprint_overlaps(&wrote, &reads))
         return WEIR_OK;
-    return weir__fail(WEIR_EINVAL, "%s: the output %s overlaps an input %s without being it", what,
+    return weir__fail(WEIR_EINVAL,
+                      "%s: the output %s overlaps the input %s, but is not the same view", what,
                       weir__view_text(written).text, weir__view_text(read).text);
 }
 
@@ -277,7 +280,7 @@ static weir_status set_strides(struct weir__view *v, const int64_t *strides)
         v->stride[i] = strides[i];
     }
     if (!fits_memory(v))
-        return weir__fail(WEIR_ESHAPE, "the strides of %s reach further than memory does",
+        return weir__fail(WEIR_ESHAPE, "the strides of %s reach beyond the address space",
                           weir__view_text(v).text);
     return WEIR_OK;
 }

@@ -293,7 +293,8 @@ weir_status weir_tensor_signal_native(weir_tensor *t, void *native)
         return st;
     dev = t->dev;
     if (!dev->driver->native)
-        return weir__fail(WEIR_EUNSUPPORTED, "%s has no streams that others know: sync instead",
+        return weir__fail(WEIR_EUNSUPPORTED,
+                          "%s has no native streams; only cuda has: use weir_tensor_sync",
                           dev->props.name);
     weir__device_lock(dev);
     for (uint32_t i = 0; i <= t->buffer->nothers && !st; i++) {

@@ -71,7 +71,7 @@ static weir_status complete_shape(const struct weir__view *v, int ndim, int64_t 
     for (int i = 0; i < ndim; i++) {
         if (shape[i] == -1) {
             if (open >= 0)
-                return weir__fail(WEIR_ESHAPE, "reshape: %s leaves two sizes open",
+                return weir__fail(WEIR_ESHAPE, "reshape: %s has more than one size of -1",
                                   weir__dims_text(ndim, shape).text);
             open = i;
         } else if (shape[i] < 0 || __builtin_mul_overflow(known, shape[i], &known)) {
@@ -208,10 +208,9 @@ weir_status weir__recipe_make(struct weir__recipe *before, const struct weir__vi
 
     *out = NULL;
     if (before && before->length == WEIR__RECIPE_MAX)
-        return weir__fail(WEIR_ERANGE, "a view of a view of a view: at most %d of them",
-                          WEIR__RECIPE_MAX);
+        return weir__fail(WEIR_ERANGE, "too many views of views: at most %d", WEIR__RECIPE_MAX);
     if (!(r = weir__malloc(sizeof *r)))
-        return weir__fail_nomem("a view of a graph's tensor");
+        return weir__fail_nomem("allocating a view of a graph's tensor");
     atomic_init(&r->refs, 1);
     r->length = before ? before->length + 1 : 1;
     r->is_named = (before && before->is_named) || is_named(step);
@@ -262,11 +261,10 @@ static weir_status derive(weir_tensor *from, const struct weir__view_step *step,
     if ((st = weir__need(from, "the tensor of a view")))
         return st;
     if (!from->dynamic && is_named(step))
-        return weir__fail(
-            WEIR_EINVAL,
-            "a named size in a view of %s, which is no tensor of a graph whose inputs "
-            "have one",
-            weir__view_text(&from->view).text);
+        return weir__fail(WEIR_EINVAL,
+                          "a named size cannot be used in a view of %s: it is not a tensor of a "
+                          "graph with named sizes",
+                          weir__view_text(&from->view).text);
     view = from->view;
     if ((st = weir__view_apply_step(&view, step, NULL)))
         return st;

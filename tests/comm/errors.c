@@ -225,7 +225,7 @@ TEST(errors, handles_that_are_in_use_stay)
 
     world_open(&w, 2, "cpu:cores=1", &(weir_group_options){.name = "x"});
     CHECK_STATUS(weir_device_close(w.dev[0]), WEIR_EBUSY);
-    CHECK_STR(weir_last_error(), "it is 1 rank(s) of groups");
+    CHECK_STR(weir_last_error(), "groups have 1 rank(s) on it");
     submit_gate(weir_stream_default(w.dev[0]), WEIR_ENGINE_VECTOR, &gate);
     CHECK_OK(weir_barrier(w.rank[0]));
     CHECK_STATUS(weir_group_destroy(w.group), WEIR_EBUSY);

@@ -184,7 +184,7 @@ TEST(serving, bad_traces_and_options_are_refused)
         const char *text, *says;
     } bad[] = {
         {"", "no request"},
-        {"[]", "an object is wanted"},
+        {"[]", "expected an object"},
         {"{\"timestamp\":1}", "input_length"},
         {"{\"timestamp\":1,\"input_length\":0,\"output_length\":1}", "test.jsonl:1"},
         {"{\"timestamp\":-1,\"input_length\":1,\"output_length\":1}", "0 or more"},

@@ -130,7 +130,7 @@ def test_other_functions_of_numpy_run_on_the_values():
     np.testing.assert_allclose(np.sum(t, dtype=np.float64), 15)
     np.add(t, 1, out=t)
     np.testing.assert_allclose(t, a + 1)
-    with pytest.raises(TypeError, match="numpy.sin is none of weir's operators"):
+    with pytest.raises(TypeError, match="numpy.sin is not one of weir's operators"):
         weir.compile(lambda x: np.sin(x))(t)
 
 

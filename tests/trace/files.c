@@ -233,17 +233,17 @@ TEST(trace_files, bad_files_are_refused_with_the_place)
         const char *text, *says;
     } bad[] = {
         {"", "test.json:1:1"},
-        {"[", "a value is wanted"},
+        {"[", "expected a value"},
         {"{}", "no traceEvents"},
         {"[]", "no span"},
-        {"[{\"ph\":\"X\",\"ts\":1,\"dur\":\"soon\"}]", "a time in microseconds is wanted"},
+        {"[{\"ph\":\"X\",\"ts\":1,\"dur\":\"soon\"}]", "expected a time in microseconds"},
         {"[{\"ph\":\"X\",\n\"ts\":1e99999,\"dur\":1}]", "test.json:2:6"},
-        {"[{\"ph\":\"X\" \"ts\":1}]", "',' or '}' is wanted"},
-        {"[{\"name\":\"\\q\"}]", "an escape that is none"},
+        {"[{\"ph\":\"X\" \"ts\":1}]", "expected ',' or '}'"},
+        {"[{\"name\":\"\\q\"}]", "an unknown escape"},
         {"[{\"name\":\"endless", "has no end"},
         {"[{\"ph\":\"X\",\"ts\":\"1700", "has no end"},
         {"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", "64 deep"},
-        {"[{\"ph\":\"X\",\"ts\":1,\"dur\":1}] x", "behind the end"},
+        {"[{\"ph\":\"X\",\"ts\":1,\"dur\":1}] x", "after the end"},
         {"\x1f\x8b\x08", "cut off"},
         {"\x28\xb5\x2f\xfd\x01", "cannot be unpacked"},
         {"{\"weir\":{\"trace\":2},\"traceEvents\":[]}", "later version"},
@@ -256,7 +256,7 @@ TEST(trace_files, bad_files_are_refused_with_the_place)
          "belongs to no operator"},
         {"{\"weir\":{\"trace\":1,\"devices\":[{}],\"streams\":[{\"device\":0}]},\"traceEvents\":["
          "{\"ph\":\"X\",\"cat\":\"wait\",\"tid\":1,\"args\":{\"source_op\":9}}]}",
-         "a wait for or of an operator that is not there"},
+         "a wait names an operator that does not exist"},
     };
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -135,7 +135,7 @@ void run_scatter(struct call *c)
     int64_t kind = integer(c, 4);
 
     if (kind < 0 || kind > 2) {
-        (void)call_fail(c, "reduction %lld is none of 0, 1, 2", (long long)kind);
+        (void)call_fail(c, "reduction %lld is not one of 0, 1, 2", (long long)kind);
         return;
     }
     source =

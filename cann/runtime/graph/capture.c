@@ -304,8 +304,8 @@ static aclError begin(const char *function, aclrtStream stream, aclmdlRICaptureM
     aclError err;
 
     if ((unsigned)mode > ACL_MODEL_RI_CAPTURE_MODE_RELAXED)
-        return weir_cann_fail_in(function, ACL_ERROR_RT_PARAM_INVALID, "mode %d is none of 0, 1, 2",
-                                 (int)mode);
+        return weir_cann_fail_in(function, ACL_ERROR_RT_PARAM_INVALID,
+                                 "mode %d is not one of 0, 1, 2", (int)mode);
     if (!stream) /* a default stream cannot be captured */
         return weir_cann_fail_in(function, ACL_ERROR_INVALID_PARAM, "stream is NULL");
     if ((err = stream_get(stream, &s)))
@@ -340,7 +340,7 @@ EXPORT aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI model
 
     NEED(modelRI);
     if (!m)
-        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is no graph, or a destroyed one", modelRI);
+        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is not a graph, or a destroyed one", modelRI);
     if (!m->parent || m->compiled)
         return FAIL(ACL_ERROR_API_NOT_SUPPORT,
                     "graph %u is not one that aclmdlRIAddCondTask gave, or has been captured",
@@ -403,7 +403,7 @@ EXPORT aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode *mode)
 
     NEED(mode);
     if ((unsigned)*mode > ACL_MODEL_RI_CAPTURE_MODE_RELAXED)
-        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "mode %d is none of 0, 1, 2", (int)*mode);
+        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "mode %d is not one of 0, 1, 2", (int)*mode);
     thread_mode = *mode;
     *mode = old;
     return ACL_SUCCESS;
@@ -461,7 +461,7 @@ EXPORT aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp 
 
     NEED(stream);
     if (!g)
-        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is no task group", handle);
+        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is not a task group", handle);
     if ((err = stream_get(stream, &s)) || (err = capture_new(s, NULL, &c)))
         return err;
     c->group = true;

@@ -68,7 +68,7 @@ EXPORT aclError aclmdlRICondHandleCreate(aclmdlRI modelRI, unsigned int defaultL
     NEED(handle);
     *handle = NULL;
     if (!m)
-        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is no graph, or a destroyed one", modelRI);
+        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is not a graph, or a destroyed one", modelRI);
     if (flag > ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT)
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "flag %#x is neither 0 nor 1", flag);
     if (!(m->device->props.features & WEIR_FEATURE_HOST_MEMORY))
@@ -110,7 +110,8 @@ EXPORT aclError aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle handle, uint64_t
 
     NEED(ptr);
     if (!c)
-        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is no condition, or its graph is gone", handle);
+        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is not a condition, or its graph is gone",
+                    handle);
     *ptr = c->word;
     return ACL_SUCCESS;
 }
@@ -152,7 +153,7 @@ EXPORT aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream s
     if (flags)
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "flags %#x are not 0", flags);
     if (!when)
-        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is no condition", params.handle);
+        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is not a condition", params.handle);
     if (params.type != ACL_MODEL_RI_COND_TYPE_IF || params.size != 1)
         return FAIL(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                     "type %d with %u graphs: there is ACL_MODEL_RI_COND_TYPE_IF with one",

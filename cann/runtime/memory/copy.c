@@ -26,7 +26,7 @@ static aclError check(struct copy *c, size_t room)
         return weir_cann_fail_in(c->function, ACL_ERROR_INVALID_PARAM, "%s is NULL",
                                  c->dst ? "src" : "dst");
     if ((unsigned)c->kind > ACL_MEMCPY_DEFAULT)
-        return weir_cann_fail_in(c->function, ACL_ERROR_INVALID_PARAM, "kind %d is none of 0..4",
+        return weir_cann_fail_in(c->function, ACL_ERROR_INVALID_PARAM, "kind %d is not one of 0..4",
                                  (int)c->kind);
     if (c->count > room)
         return weir_cann_fail_in(c->function, ACL_ERROR_INVALID_PARAM,

@@ -23,7 +23,7 @@ static aclError event_get(const char *function, aclrtEvent handle, struct event 
     if ((*out = handle_get(handle, KIND_EVENT)))
         return ACL_SUCCESS;
     return weir_cann_fail_in(function, ACL_ERROR_RT_PARAM_INVALID,
-                             "%p is no event, or a destroyed one", handle);
+                             "%p is not an event, or a destroyed one", handle);
 }
 
 static void event_free(void *object)

@@ -18,7 +18,7 @@ static aclError get(const char *function, aclrtNotify handle, struct notify **ou
     if ((*out = handle_get(handle, KIND_NOTIFY)))
         return ACL_SUCCESS;
     return weir_cann_fail_in(function, ACL_ERROR_RT_PARAM_INVALID,
-                             "%p is no notify, or a destroyed one", handle);
+                             "%p is not a notify, or a destroyed one", handle);
 }
 
 static void notify_free(struct notify *n)
@@ -74,7 +74,7 @@ EXPORT aclError aclrtDestroyNotify(aclrtNotify notify)
     struct notify *n = handle_take(notify, KIND_NOTIFY);
 
     if (!n)
-        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is no notify, or a destroyed one", notify);
+        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is not a notify, or a destroyed one", notify);
     notify_free(n);
     return ACL_SUCCESS;
 }

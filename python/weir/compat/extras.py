@@ -104,7 +104,7 @@ def set_sync_debug_mode(debug_mode):
     global _mode
     number = _MODES.index(debug_mode) if debug_mode in _MODES else debug_mode
     if number not in range(len(_MODES)):
-        raise RuntimeError(f"set_sync_debug_mode: {debug_mode!r} is none of {', '.join(_MODES)}")
+        raise RuntimeError(f"set_sync_debug_mode: {debug_mode!r} is not one of {', '.join(_MODES)}")
     _mode = number
 
 

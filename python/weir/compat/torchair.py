@@ -132,5 +132,5 @@ def set_dim_gears(t, dim_gears):
             raise AssertionError(f"set_dim_gears: the sizes of dim {dim} must be ints, not {sizes!r}")
         if t.shape[dim] not in sizes:
             raise AssertionError(
-                f"set_dim_gears: dim {dim} has {t.shape[dim]} now, which is none of {list(sizes)}"
+                f"set_dim_gears: dim {dim} has {t.shape[dim]} now, which is not one of {list(sizes)}"
             )

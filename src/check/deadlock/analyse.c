@@ -122,7 +122,7 @@ weir_status weir__check_stuck(struct weir__check_program *p, struct weir__report
     struct analysis a = {.p = p, .r = report};
     int **order = weir__calloc((size_t)p->nranks, sizeof *order);
     weir_status st = order ? weir__deadlock_init(&a.x.deadlock, p)
-                           : weir__fail_nomem("the order of %d ranks", p->nranks);
+                           : weir__fail_nomem("allocating the order of %d ranks", p->nranks);
 
     if (!st && !(st = weir__check_flow(p, &a.x.deadlock, order, stuck))) {
         weir__free(order[0]);
@@ -196,7 +196,7 @@ static weir_status add_deadlock(struct analysis *a, enum weir__policy policy,
     bool *told = weir__calloc((size_t)a->p->nranks, sizeof *told);
     struct weir__cycle cycle = {0};
     weir_status st = told ? weir__deadlock_cycle(a->p, &e->deadlock, &cycle)
-                          : weir__fail_nomem("the report of a deadlock");
+                          : weir__fail_nomem("writing the report of a deadlock");
 
     if (!st) {
         for (int i = 0; i < cycle.n; i++)

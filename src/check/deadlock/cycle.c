@@ -171,7 +171,7 @@ static weir_status keep_cycle(struct search *s, int v, int length, struct weir__
     int at = v;
 
     if (!(out->waits = weir__calloc((size_t)length, sizeof *out->waits)))
-        return weir__fail_nomem("a cycle of %d waits", length);
+        return weir__fail_nomem("allocating a cycle of %d waits", length);
     out->n = length;
     for (int i = length - 1; i >= 0; i--) {
         int why = s->visits[at].why, rank;
@@ -198,7 +198,7 @@ weir_status weir__deadlock_cycle(const struct weir__check_program *p,
     s.visits = weir__calloc((size_t)n, sizeof *s.visits);
     s.queue = weir__calloc((size_t)n, sizeof *s.queue);
     if (!s.base || !s.visits || !s.queue)
-        st = weir__fail_nomem("a cycle among %d operators", n);
+        st = weir__fail_nomem("allocating a cycle among %d operators", n);
     for (int r = 0; r < p->nranks && !st; r++)
         for (int t = 0; t < p->ranks[r].nstreams && (tried < plenty || !best); t++) {
             int op = weir__deadlock_head_op(p, deadlock, r, t), length;

@@ -68,7 +68,7 @@ static bool rehash_nodes(struct explorer *e)
     if (t->slots && (size_t)e->nnodes * 2 <= t->mask)
         return true;
     if (!(slots = weir__calloc(mask + 1, sizeof *slots))) {
-        weir__fail_nomem("a table of %zu nodes", mask + 1);
+        weir__fail_nomem("allocating a table of %zu nodes", mask + 1);
         return false;
     }
     for (int i = 0; i < e->nnodes; i++) {
@@ -299,7 +299,7 @@ static weir_status replay_rank(struct explorer *e, int rank, const int *rendezvo
     weir_status st = WEIR_OK;
 
     if (!own || !place || !parts)
-        st = weir__fail_nomem("the steps of a rank to a deadlock");
+        st = weir__fail_nomem("allocating the steps of a rank to a deadlock");
     for (int i = 0; i < n && !st; i++)
         if (belongs(e, rank, rendezvous[i])) {
             own[nown++] = rendezvous[i];
@@ -328,7 +328,7 @@ static weir_status tell(struct explorer *e, int node, int choice, struct weir__e
     ending = weir__calloc((size_t)nranks, sizeof *ending);
     segments = weir__calloc((size_t)nranks * ((size_t)n + 1), sizeof *segments);
     if (!rendezvous || !ending || !segments)
-        st = weir__fail_nomem("the steps of %d ranks to a deadlock", nranks);
+        st = weir__fail_nomem("allocating the steps of %d ranks to a deadlock", nranks);
     for (int i = node, at = n; !st && at; i = e->nodes[i].parent)
         rendezvous[--at] = e->nodes[i].rendezvous;
     for (int r = nranks - 1; !st && r >= 0; r--, choice = e->choices[choice].parent)
@@ -401,7 +401,7 @@ static bool search(struct explorer *e, bool trace, struct weir__exploration *out
     bool ok = sets != NULL;
 
     if (!sets)
-        weir__fail_nomem("the exploration of %d ranks", e->p->nranks);
+        weir__fail_nomem("exploring %d ranks", e->p->nranks);
     for (int k = 0; k < e->nkinds && ok; k++)
         ok = (sets[k] = weir__space_begin(&e->kinds[k])) >= 0;
     ok = ok && add_node(e, sets, -1, -1);
@@ -436,7 +436,7 @@ weir_status weir__explore(const struct weir__check_program *p,
     e.kind_of = weir__calloc((size_t)p->nranks, sizeof *e.kind_of);
     e.first = weir__calloc((size_t)p->nranks + 1, sizeof *e.first);
     if (!e.kinds || !e.kind_of || !e.first)
-        st = weir__fail_nomem("the exploration of %d ranks", p->nranks);
+        st = weir__fail_nomem("exploring %d ranks", p->nranks);
     else
         st = find_kinds(&e, orders, policy, &fits, &short_of);
     if (!st && short_of && !fits)

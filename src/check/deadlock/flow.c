@@ -15,7 +15,7 @@ weir_status weir__deadlock_init(struct weir__deadlock *deadlock,
     }
     if (!deadlock->first || !(deadlock->heads = weir__calloc((size_t)n, sizeof *deadlock->heads))) {
         weir__deadlock_fini(deadlock);
-        return weir__fail_nomem("the heads of %d streams", n);
+        return weir__fail_nomem("allocating the heads of %d streams", n);
     }
     return WEIR_OK;
 }
@@ -113,12 +113,12 @@ static weir_status flow_alloc(struct flow *f, int nops)
     f->ended = weir__calloc((size_t)p->nranks, sizeof *f->ended);
     f->order[0] = weir__calloc((size_t)nops, sizeof **f->order);
     if (!f->missing || !f->first || !f->arrived || !f->ready || !f->ended || !f->order[0])
-        return weir__fail_nomem("the order of %d operators", nops);
+        return weir__fail_nomem("allocating the order of %d operators", nops);
     for (int r = 1; r < p->nranks; r++)
         f->order[r] = f->order[0] + f->base[r];
     link_ops(f, nops, false);
     if (!(f->users = weir__calloc((size_t)f->first[nops] + 1, sizeof *f->users)))
-        return weir__fail_nomem("the edges of %d operators", nops);
+        return weir__fail_nomem("allocating the edges of %d operators", nops);
     link_ops(f, nops, true);
     return WEIR_OK;
 }
@@ -133,7 +133,7 @@ weir_status weir__check_flow(const struct weir__check_program *p, struct weir__d
     *over = false;
     order[0] = NULL;
     if (!(f.base = weir__calloc((size_t)p->nranks + 1, sizeof *f.base)))
-        return weir__fail_nomem("the order of %d ranks", p->nranks);
+        return weir__fail_nomem("allocating the order of %d ranks", p->nranks);
     for (int r = 0; r < p->nranks; r++) {
         f.base[r] = nops;
         nops += p->ranks[r].nops;

@@ -72,7 +72,7 @@ weir_status weir__machine_init(struct weir__machine *m, const struct weir__check
     if (!*fits)
         return WEIR_OK;
     if (!(m->ops = weir__calloc((size_t)rank->nops, sizeof *m->ops)))
-        return weir__fail_nomem("the states of %d operators", rank->nops);
+        return weir__fail_nomem("allocating the states of %d operators", rank->nops);
     for (int i = 0; i < rank->nops; i++) {
         const struct weir__check_op *op = &rank->ops[i];
         struct weir__demand d = block_cores(m, op);

@@ -14,7 +14,7 @@ weir_status weir__check_order_init(struct weir__check_order *o, const struct wei
     if (!n || n > MAX_CLOCKS / s)
         return WEIR_OK;
     if (!(o->clock = weir__calloc(n * s, sizeof *o->clock)))
-        return weir__fail_nomem("the order of %d operators", rank->nops);
+        return weir__fail_nomem("allocating the order of %d operators", rank->nops);
     for (int i = 0; i < rank->nops; i++) {
         const struct weir__check_op *op = &rank->ops[order[i]];
         int *clock = o->clock + (size_t)order[i] * s;

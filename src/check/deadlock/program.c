@@ -7,7 +7,7 @@ weir_status weir__check_program_init(struct weir__check_program *p, int nranks)
 {
     *p = (struct weir__check_program){.nranks = nranks};
     if (!(p->ranks = weir__calloc((size_t)nranks, sizeof *p->ranks)))
-        return weir__fail_nomem("a program of %d ranks", nranks);
+        return weir__fail_nomem("allocating a program of %d ranks", nranks);
     return WEIR_OK;
 }
 
@@ -46,7 +46,7 @@ int weir__check_add_stream(struct weir__check_rank *rank, const char *name, int 
     if (!copy ||
         !weir__grow(&rank->streams, rank->nstreams, &rank->cap_streams, sizeof *rank->streams)) {
         weir__free(copy);
-        weir__fail_nomem("stream '%s' of a program", name);
+        weir__fail_nomem("allocating stream '%s' of a program", name);
         return -1;
     }
     rank->streams[rank->nstreams] = (struct weir__check_stream){.name = copy, .priority = priority};
@@ -86,7 +86,7 @@ static int join_rendezvous(struct weir__check_program *p, int rank, int op, cons
         !weir__grow(&p->rendezvous, p->nrendezvous, &p->cap_rendezvous, sizeof *p->rendezvous)) {
         weir__free(m.name);
         weir__free(m.op);
-        weir__fail_nomem("collective '%s' of a program", name);
+        weir__fail_nomem("allocating collective '%s' of a program", name);
         return -1;
     }
     for (int r = 0; r < p->nranks; r++)
@@ -108,7 +108,7 @@ int weir__check_add_op(struct weir__check_program *p, int rank, int stream, cons
         !weir__grow(&r->ops, r->nops, &r->cap_ops, sizeof *r->ops) ||
         !weir__grow(&s->ops, s->nops, &s->cap_ops, sizeof *s->ops)) {
         weir__free(op.name);
-        weir__fail_nomem("operator '%s' of a program", name);
+        weir__fail_nomem("allocating operator '%s' of a program", name);
         return -1;
     }
     if (collective && *collective &&

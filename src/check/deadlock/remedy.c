@@ -14,11 +14,11 @@ weir_status weir__prepare(struct weir__trial *out, const struct weir__check_prog
 
     *out = (struct weir__trial){.over = false};
     if (!order)
-        return weir__fail_nomem("the order of %d ranks", p->nranks);
+        return weir__fail_nomem("allocating the order of %d ranks", p->nranks);
     if (!(st = weir__deadlock_init(&out->deadlock, p)))
         st = weir__check_flow(p, &out->deadlock, order, &out->over);
     if (!st && out->over && !(out->orders = weir__calloc((size_t)p->nranks, sizeof *out->orders)))
-        st = weir__fail_nomem("the order of %d ranks", p->nranks);
+        st = weir__fail_nomem("allocating the order of %d ranks", p->nranks);
     for (int r = 0; r < p->nranks && out->orders && !st; r++)
         st = weir__check_order_init(&out->orders[r], &p->ranks[r], order[r]);
     weir__free(order[0]);
@@ -220,7 +220,7 @@ weir_status weir__find_limit(struct weir__trials *t, const char *name, int most,
     for (int r = 0; r < t->p->nranks; r++)
         n += t->p->ranks[r].nops;
     if (!(saved = weir__calloc((size_t)n, sizeof *saved)))
-        return weir__fail_nomem("remedies for %d operators", n);
+        return weir__fail_nomem("allocating remedies for %d operators", n);
     if (!(st = weir__prepare(&x, t->p))) {
         safe = x.over ? safe_blocks(t, &x, name) : 0;
         weir__trial_fini(&x, t->p);
@@ -256,7 +256,7 @@ static weir_status limit_all(struct weir__trials *t, const struct weir__lines *n
     for (int r = 0; r < p->nranks; r++)
         n += p->ranks[r].nops;
     if (!(saved = weir__calloc((size_t)n * 2, sizeof *saved)))
-        return weir__fail_nomem("remedies for %d operators", n);
+        return weir__fail_nomem("allocating remedies for %d operators", n);
     for (int i = 0; i < names->n; i++) {
         all = weir__report_text(t->report, "%s%s%s", all, i ? ", " : "", names->at[i]);
         most = (int)weir__max(most, blocks_of(p, names->at[i]));
@@ -293,7 +293,7 @@ static weir_status try_one_priority(struct weir__trials *t, weir_remedy *out)
     for (int r = 0; r < p->nranks; r++)
         n += p->ranks[r].nstreams;
     if (!(saved = weir__calloc((size_t)n, sizeof *saved)))
-        return weir__fail_nomem("remedies for %d streams", n);
+        return weir__fail_nomem("allocating remedies for %d streams", n);
     for (int r = 0; r < p->nranks; r++)
         for (int s = 0; s < p->ranks[r].nstreams; s++) {
             saved[at++] = p->ranks[r].streams[s].priority;
@@ -330,7 +330,7 @@ static weir_status try_order(struct weir__trials *t, const char *first, const ch
     weir_status st = WEIR_OK;
 
     if (!added)
-        return weir__fail_nomem("remedies for %d ranks", p->nranks);
+        return weir__fail_nomem("allocating remedies for %d ranks", p->nranks);
     for (int r = 0; r < p->nranks && !st; r++) {
         int a = find_op(&p->ranks[r], first), b = find_op(&p->ranks[r], later);
 

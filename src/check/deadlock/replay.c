@@ -13,7 +13,7 @@ static weir_status keep(struct segment *seg, const struct weir__space *s, int n,
 {
     if (!(seg->states = weir__calloc((size_t)n, sizeof *seg->states))) {
         weir__free(came);
-        return weir__fail_nomem("the steps to a deadlock");
+        return weir__fail_nomem("allocating the steps to a deadlock");
     }
     memcpy(seg->states, s->queue, (size_t)n * sizeof *seg->states);
     seg->came = came;
@@ -33,7 +33,7 @@ static weir_status walk_segment(struct weir__space *s, const struct segment *bef
     seeds = weir__calloc(most, sizeof *seeds);
     origin = weir__calloc(most, sizeof *origin);
     if (!seeds || !origin)
-        weir__fail_nomem("the steps to a deadlock");
+        weir__fail_nomem("allocating the steps to a deadlock");
     else if (!before)
         n = (seeds[0] = weir__space_first(s)) >= 0;
     for (int i = 0; seeds && origin && before && i < before->n; i++) {
@@ -74,7 +74,7 @@ static weir_status add_event(struct weir__trace *t, const struct weir__space *s,
     e.before = weir__calloc(2 * (size_t)nstreams, sizeof *e.before);
     if (!e.before || !weir__grow(&t->events, t->nevents, &t->cap_events, sizeof *t->events)) {
         weir__free(e.before);
-        return weir__fail_nomem("the steps to a deadlock");
+        return weir__fail_nomem("allocating the steps to a deadlock");
     }
     e.after = e.before + nstreams;
     memcpy(e.before, weir__space_slots(s, from), (size_t)nstreams * sizeof *e.before);
@@ -99,7 +99,7 @@ weir_status weir__check_replay(struct weir__space *s, int rank, const int *rende
     struct weir__budget plenty = weir__budget_of(SIZE_MAX, SIZE_MAX, "how it comes to it");
     struct weir__budget *budget = s->budget;
     struct segment *segs = weir__calloc((size_t)nrendezvous + 1, sizeof *segs);
-    weir_status st = segs ? WEIR_OK : weir__fail_nomem("the steps to a deadlock");
+    weir_status st = segs ? WEIR_OK : weir__fail_nomem("allocating the steps to a deadlock");
     int at = 0;
 
     s->budget = &plenty; /* all of it was looked at before */

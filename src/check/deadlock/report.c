@@ -22,7 +22,7 @@ struct weir__report *weir__report_new(void)
     if (r)
         r->public.exhaustive = true;
     else
-        weir__fail_nomem("a report");
+        weir__fail_nomem("allocating a report");
     return r;
 }
 
@@ -64,7 +64,7 @@ weir_status weir__report_finish(struct weir__report *r, weir_check_report **out)
     *out = NULL;
     if (r->failed || !errors_first(r)) {
         weir_check_free(&r->public);
-        return weir__fail_nomem("the report of a check");
+        return weir__fail_nomem("writing the report of a check");
     }
     r->public.findings = r->findings;
     r->public.nfindings = (size_t)r->nfindings;

@@ -34,7 +34,7 @@ static bool index_reserve(struct weir__index *t, uint64_t (*hash_of)(const void 
         return true;
     bigger.mask = t->slots ? 2 * t->mask + 1 : 255;
     if (!(bigger.slots = weir__calloc(bigger.mask + 1, sizeof *bigger.slots))) {
-        weir__fail_nomem("a table of %zu states", bigger.mask + 1);
+        weir__fail_nomem("allocating a table of %zu states", bigger.mask + 1);
         return false;
     }
     for (size_t i = 0; t->slots && i <= t->mask; i++)

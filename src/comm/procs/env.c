@@ -52,8 +52,8 @@ static weir_status read_launcher(const struct launcher **found, struct weir__pla
     if (!*found)
         return weir__fail(
             WEIR_EINVAL,
-            "nobody says which rank this process is: start it with weir launch, torchrun, mpirun "
-            "or srun, set RANK and WORLD_SIZE, or give rank and ranks in the options");
+            "the rank of this process is not given: start it with weir launch, torchrun, mpirun or "
+            "srun, set RANK and WORLD_SIZE, or give rank and ranks in the options");
     return WEIR_OK;
 }
 
@@ -110,8 +110,9 @@ static weir_status find_store(const char *given, const struct launcher *l,
         snprintf(p->store, sizeof p->store, "%.200s:%ld", address,
                  strtol(port, NULL, 10) + (getenv("TORCHELASTIC_RUN_ID") ? 1 : 0));
     } else {
-        return weir__fail(WEIR_EINVAL, "nobody says where the ranks meet: set WEIR_STORE to "
-                                       "HOST:PORT of rank 0, or to file:PATH on one host");
+        return weir__fail(WEIR_EINVAL,
+                          "the store, where ranks find each other, is not given: set WEIR_STORE to "
+                          "HOST:PORT of rank 0, or to file:PATH on one host");
     }
     return WEIR_OK;
 }
@@ -123,14 +124,14 @@ static weir_status find_token(const char *given, struct weir__place_in_job *p)
     if (!token) {
         if (!strncmp(p->store, "file:", 5))
             return WEIR_OK; /* rank 0 makes one and writes it there */
-        return weir__fail(WEIR_EINVAL,
-                          "ranks that meet at %s need a token that strangers do not know: set "
-                          "WEIR_TOKEN to the same text for every rank",
-                          p->store);
+        return weir__fail(
+            WEIR_EINVAL,
+            "the store %s needs a secret token: set WEIR_TOKEN to the same text for every rank",
+            p->store);
     }
     if (strlen(token) < 8 || strlen(token) >= sizeof p->token)
-        return weir__fail(WEIR_EINVAL, "a token of %zu bytes: it has 8..%zu", strlen(token),
-                          sizeof p->token - 1);
+        return weir__fail(WEIR_EINVAL, "a token of %zu bytes is out of range: 8..%zu",
+                          strlen(token), sizeof p->token - 1);
     strcpy(p->token, token);
     return WEIR_OK;
 }
@@ -146,8 +147,9 @@ weir_status weir__procs_find_place(const weir_join_options *o, struct weir__plac
     p->ranks = o->ranks;
     if (o->ranks < 0 || o->ranks > WEIR_MAX_RANKS ||
         (o->ranks && (o->rank < 0 || o->rank >= o->ranks)))
-        return weir__fail(WEIR_ERANGE, "rank %d of %d: a group has 1..%d ranks, from 0", o->rank,
-                          o->ranks, WEIR_MAX_RANKS);
+        return weir__fail(WEIR_ERANGE,
+                          "rank %d of %d is out of range: a group has 1..%d ranks, counted from 0",
+                          o->rank, o->ranks, WEIR_MAX_RANKS);
     if (!o->ranks && (st = read_launcher(&l, p)))
         return st;
     if ((st = find_store(o->store, l, p)) || (st = find_token(o->token, p)))

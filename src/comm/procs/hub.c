@@ -454,7 +454,7 @@ weir_status weir__hub_start(int listen_fd, int ranks, const char *token, struct 
         if (h->wake_fd >= 0)
             close(h->wake_fd);
         weir__free(h);
-        return weir__fail(WEIR_EUNAVAILABLE, "the system gave no thread for joining ranks");
+        return weir__fail(WEIR_EUNAVAILABLE, "cannot start a thread to join the ranks");
     }
     *out = h;
     return WEIR_OK;

@@ -330,7 +330,8 @@ static weir_status say_hello(struct weir__world *w, const struct weir__place_in_
         st = weir__fail((weir_status)refused->status, "rank 0 at %s refused rank %d: %s", p->store,
                         p->rank, refused->text);
     } else if (n == 1 || n < 0) {
-        st = weir__fail(WEIR_EUNAVAILABLE, "what answers at %s is no rank 0", p->store);
+        st =
+            weir__fail(WEIR_EUNAVAILABLE, "the server at %s is not rank 0 of a weir job", p->store);
     } else {
         *again = !open;
         st = weir__fail(open ? WEIR_ETIMEDOUT : WEIR_EUNAVAILABLE, "rank 0 at %s %s", p->store,
@@ -377,11 +378,11 @@ static weir_status open_world(struct weir__world *w, struct weir__place_in_job *
     }
     w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->wake_fd < 0)
-        return weir__fail(WEIR_EUNAVAILABLE, "the system gave no event for joining ranks");
+        return weir__fail(WEIR_EUNAVAILABLE, "cannot create an eventfd to join the ranks");
     if ((st = reach_hub(w, p, deadline_ns)))
         return st;
     if (!weir__thread_start(&w->link, link_main, w))
-        return weir__fail(WEIR_EUNAVAILABLE, "the system gave no thread for joining ranks");
+        return weir__fail(WEIR_EUNAVAILABLE, "cannot start a thread to join the ranks");
     w->links = true;
     return weir__world_begin(
         w, (int64_t)weir__max((int64_t)(deadline_ns - weir__clock_ns()), INT64_C(100000000)));

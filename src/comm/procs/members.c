@@ -121,7 +121,7 @@ weir_status weir__world_begin(struct weir__world *w, int64_t timeout_ns)
     weir_status st;
 
     if (!(w->home = weir__share_map(sizeof *w->home)))
-        return weir__fail(WEIR_EUNAVAILABLE, "the system gave no memory to share (memfd)");
+        return weir__fail(WEIR_EUNAVAILABLE, "cannot create shared memory (memfd)");
     if ((st = meet_ranks(w, timeout_ns)))
         return st;
     if (!w->engine)
@@ -129,7 +129,7 @@ weir_status weir__world_begin(struct weir__world *w, int64_t timeout_ns)
     if ((st = w->engine->join(w, timeout_ns)))
         return st;
     if (!weir__thread_start(&w->progress, progress_main, w))
-        return weir__fail(WEIR_EUNAVAILABLE, "the system gave no thread for joining ranks");
+        return weir__fail(WEIR_EUNAVAILABLE, "cannot start a thread to join the ranks");
     w->progresses = true;
     return WEIR_OK;
 }
@@ -199,13 +199,13 @@ static weir_status check_self(const struct weir__world *w, const int *ranks, int
             return weir__fail(WEIR_ERANGE, "rank %d is out of range: 0..%d", ranks[i],
                               w->ranks - 1);
         if (weir__ranks_has(&seen, ranks[i]))
-            return weir__fail(WEIR_EINVAL, "rank %d is there twice", ranks[i]);
+            return weir__fail(WEIR_EINVAL, "rank %d is listed twice", ranks[i]);
         weir__ranks_add(&seen, ranks[i]);
         if (ranks[i] == w->rank)
             *self = i;
     }
     if (*self < 0)
-        return weir__fail(WEIR_EINVAL, "rank %d, this process, is none of the %d ranks", w->rank,
+        return weir__fail(WEIR_EINVAL, "this process, rank %d, is not among the %d ranks", w->rank,
                           nranks);
     return WEIR_OK;
 }
@@ -217,8 +217,9 @@ static weir_status check_most(const struct weir__procs_group *p)
 
     if (w->engine->run || !w->sharing || p->ranks <= w->sharing->most_ranks)
         return WEIR_OK;
-    return weir__fail(WEIR_ERANGE, "a group of %d ranks: by engine %s on %s it has at most %d",
-                      p->ranks, w->engine->name, w->sharing->kind, w->sharing->most_ranks);
+    return weir__fail(WEIR_ERANGE,
+                      "a group of %d ranks is too large: engine %s on %s has at most %d", p->ranks,
+                      w->engine->name, w->sharing->kind, w->sharing->most_ranks);
 }
 
 weir_status weir__procs_group_make(struct weir__world *w, const int *ranks, int nranks,

@@ -131,7 +131,7 @@ static struct weir__reached *open_reached(uint32_t pid, const struct weir__share
     fd = open(path, (writes ? O_RDWR : O_RDONLY) | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) || (uint64_t)st.st_ino != place->inode || st.st_size <= 0) {
         weir__fail(WEIR_EUNAVAILABLE, "the memory of process %u cannot be opened at %s: %s", pid,
-                   path, fd < 0 ? strerror(errno) : "it is not the one that was meant");
+                   path, fd < 0 ? strerror(errno) : "it is another file");
         goto close_file;
     }
     r->inode = place->inode;

@@ -38,13 +38,13 @@ static weir_status shm_join(struct weir__world *w, int64_t timeout_ns)
         if (peer->host != weir__host_id())
             return weir__fail(WEIR_EUNAVAILABLE,
                               "rank %d is on another host, or in another container, than rank %d: "
-                              "engine shm joins processes of one",
+                              "engine shm needs one host",
                               i, w->rank);
         if (peer->uid != geteuid())
-            return weir__fail(WEIR_EUNAVAILABLE,
-                              "rank %d is of user %u, rank %d of user %u: engine shm joins "
-                              "processes of one",
-                              i, peer->uid, w->rank, (unsigned)geteuid());
+            return weir__fail(
+                WEIR_EUNAVAILABLE,
+                "rank %d is of user %u, rank %d of user %u: engine shm needs one user", i,
+                peer->uid, w->rank, (unsigned)geteuid());
         if (i == w->rank)
             peer->home = w->home;
         else if (!(peer->home =
@@ -107,7 +107,7 @@ static weir_status shm_open(struct weir__procs_group *p, const struct weir__rank
         p->cells = weir__share_map(weir__cells_size(p->ranks));
         p->owns_cells = p->cells;
         if (!p->cells)
-            return weir__fail(WEIR_EUNAVAILABLE, "the system gave no memory to share (memfd)");
+            return weir__fail(WEIR_EUNAVAILABLE, "cannot create shared memory (memfd)");
     }
     if (!(all = weir__malloc(sizeof *all)))
         return weir__fail_nomem("making a group of %d ranks", p->ranks);

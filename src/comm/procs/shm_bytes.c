@@ -98,7 +98,7 @@ bool weir__shm_reach_bytes(const struct weir__world *w, struct weir__peer *peer,
                            const struct weir__record *r, unsigned char *args, void **at)
 {
     if (r->carried && !take_carried(r, args, at)) {
-        weir__fail(WEIR_EINTERNAL, "rank %d wrote what is no call", rank);
+        weir__fail(WEIR_EINTERNAL, "rank %d wrote a malformed call", rank);
         return false;
     }
     for (uint32_t i = 0; !r->carried && i < r->nshown && i < WEIR__CODE_SHOWN; i++) {

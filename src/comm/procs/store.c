@@ -31,7 +31,7 @@ static weir_status split(const char *store, char *host, size_t size, char *port,
     long v = colon ? strtol(colon + 1, &end, 10) : -1;
 
     if (!n || n >= size || v < 0 || v > 65535 || *end || end == colon + 1)
-        return weir__fail(WEIR_EINVAL, "'%s' is no address: HOST:PORT or file:PATH is needed",
+        return weir__fail(WEIR_EINVAL, "'%s' is not an address: expected HOST:PORT or file:PATH",
                           store);
     if (store[0] == '[' && store[n - 1] == ']') {
         store++;
@@ -54,7 +54,7 @@ static weir_status resolve(const char *store, bool listens, struct addrinfo **ou
     if (st)
         return st;
     if ((e = getaddrinfo(host, port, &hints, out)))
-        return weir__fail(WEIR_EUNAVAILABLE, "the host of %s is not known: %s", store,
+        return weir__fail(WEIR_EUNAVAILABLE, "cannot resolve the host of %s: %s", store,
                           gai_strerror(e));
     return WEIR_OK;
 }
@@ -99,7 +99,8 @@ static weir_status write_file(struct weir__place_in_job *p, int fd)
 
     if (!*p->token) {
         if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-            return weir__fail(WEIR_EUNAVAILABLE, "the system gave no random numbers for a token");
+            return weir__fail(WEIR_EUNAVAILABLE,
+                              "cannot make a token: the system gave no random numbers");
         for (size_t i = 0; i < sizeof random; i++)
             snprintf(p->token + 2 * i, 3, "%02x", random[i]);
     }

@@ -25,7 +25,7 @@ static void *copy_bytes(const struct weir__world *w, const void *from, size_t by
     if (stays(w))
         return w->sharing->stage(w->device, from, bytes);
     if (!(piece = weir__stage_take(bytes))) {
-        weir__fail_nomem("%zu bytes to show other processes", bytes);
+        weir__fail_nomem("allocating %zu bytes to show other processes", bytes);
         return NULL;
     }
     if (!w->sharing) {
@@ -70,7 +70,7 @@ struct weir__visit *weir__visit_make(struct weir__procs_group *p, struct weir__v
     int n = meet->shown ? meet->shown(meet, shown) : 0;
 
     if (!v && !(v = alloc_visit(p->ranks))) {
-        weir__fail_nomem("a call of group '%s'", p->group->name);
+        weir__fail_nomem("allocating a call of group '%s'", p->group->name);
         return NULL;
     }
     r = &v->record;
@@ -122,7 +122,7 @@ bool weir__record_read(const struct weir__record *r, struct weir__channel *chann
     uint32_t size = r->args_size, nshown = r->nshown;
 
     if (size < sizeof *out || size > sizeof r->args || nshown > WEIR__CODE_SHOWN) {
-        weir__fail(WEIR_EINTERNAL, "rank %d wrote what is no call", rank);
+        weir__fail(WEIR_EINTERNAL, "rank %d wrote a malformed call", rank);
         return false;
     }
     memcpy(out, r->args, size);
@@ -133,7 +133,7 @@ bool weir__record_read(const struct weir__record *r, struct weir__channel *chann
     name_offer(r, out);
     for (uint32_t i = 0; i < nshown; i++) {
         if (r->shown[i].offset > size - sizeof *at) {
-            weir__fail(WEIR_EINTERNAL, "rank %d wrote what is no call", rank);
+            weir__fail(WEIR_EINTERNAL, "rank %d wrote a malformed call", rank);
             return false;
         }
         memcpy((char *)out + r->shown[i].offset, &at[i], sizeof *at);

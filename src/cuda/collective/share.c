@@ -285,8 +285,8 @@ static void *copy_to_piece(struct weir__cuda *dev, const void *from, size_t byte
     if (!s)
         s = make_piece(dev, size, true);
     if (!s) {
-        weir__fail(WEIR_EOOM, "%zu bytes of %s to show other processes", bytes,
-                   dev->base.props.name);
+        weir__fail(WEIR_EOOM, "out of device memory: sharing %zu bytes of %s with other processes",
+                   bytes, dev->base.props.name);
         return NULL;
     }
     if (copy(dev, (void *)(uintptr_t)s->base, from, bytes, way)) {

@@ -116,8 +116,8 @@ static weir_status compile(struct weir__cuda *dev, const struct weir__code *code
             texts[n++] = weir__cuda_sources[i].text;
         }
     if ((r = rtc->create(&program, text, code->text, n, texts, names)))
-        return weir__fail(WEIR_EDRIVER, "NVRTC does not take kernel source '%s': code %d",
-                          code->text, r);
+        return weir__fail(WEIR_EDRIVER, "NVRTC cannot read kernel source '%s': code %d", code->text,
+                          r);
     st = compile_program(dev, code, variant, program, out, size);
     rtc->destroy(&program);
     return st;
@@ -142,7 +142,7 @@ static weir_status grow_table(struct weir__cuda *dev)
     struct weir__cuda_function *table = weir__calloc(cap, sizeof *table);
 
     if (!table)
-        return weir__fail_nomem("the table of %u kernels", cap);
+        return weir__fail_nomem("allocating the table of %u kernels", cap);
     for (unsigned i = 0; i < dev->code.cap; i++)
         if (dev->code.functions[i].code)
             *find_slot(table, cap, dev->code.functions[i].code, dev->code.functions[i].variant) =
@@ -250,7 +250,7 @@ static weir_status make_function(struct weir__cuda *dev, const struct weir__code
         weir__free(image);
         if (!st || atomic_load(&dev->faults.dead))
             return st;
-        weir__log(WEIR_LOG_WARN, "%s cannot be loaded and is made again", name);
+        weir__log(WEIR_LOG_WARN, "%s cannot be loaded: compiling it again", name);
     }
     if ((st = compile(dev, code, own, variant, &image, &size)))
         return st;

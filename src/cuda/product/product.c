@@ -300,7 +300,8 @@ weir_status weir__cuda_product_find(struct weir__cuda *dev, const struct weir__p
         return WEIR_EUNSUPPORTED;
     if (!dev->products.library && dev->api->lt.create(&dev->products.library)) {
         dev->products.library = NULL;
-        return weir__fail(WEIR_EDRIVER, "cuBLASLt does not start on %s", dev->base.props.name);
+        return weir__fail(WEIR_EDRIVER, "cuBLASLt cannot be initialized on %s",
+                          dev->base.props.name);
     }
     if (!(*out = find(dev, &key, x)))
         return weir__fail_nomem("keeping a matrix product");

@@ -112,7 +112,7 @@ weir_status weir__cuda_order(struct weir__program *p)
         n += (size_t)p->lanes[i].nitems;
     p->nitems = (int)n - 1;
     if (!(p->order = weir__calloc(n, sizeof *p->order)))
-        return weir__fail_nomem("the order of a plan of %zu commands", n - 1);
+        return weir__fail_nomem("allocating the order of a plan of %zu commands", n - 1);
     (void)weir__cuda_line_up(p);
     measure_heights(p);
     mark_critical(p);

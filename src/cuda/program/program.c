@@ -25,7 +25,7 @@ static weir_status copy_lane(struct weir__cuda_lane *to, const struct weir__lane
         if (item->is_wait)
             continue;
         if (!(item->args = weir__malloc(WEIR_ARGS_MAX)))
-            return weir__fail_nomem("the arguments of node '%s'", item->kernel.name);
+            return weir__fail_nomem("allocating the arguments of node '%s'", item->kernel.name);
         memcpy(item->args, item->kernel.args, item->kernel.args_size);
         item->kernel.args = item->args;
     }

@@ -45,8 +45,8 @@ static weir_status check_parts(const struct weir__program *p)
         if ((st = weir__cuda_find_part(s, k->cores, &part)))
             return st;
         if (part)
-            return weir__fail(WEIR_EUNSUPPORTED, "node '%s' has a core limit, which tapes have not",
-                              k->name);
+            return weir__fail(WEIR_EUNSUPPORTED,
+                              "node '%s' has a core limit, which tapes do not support", k->name);
     }
     return WEIR_OK;
 }

@@ -159,7 +159,7 @@ weir_status weir__cuda_host_call(struct weir__cuda_stream *s, weir__cu_stream on
     n = k->code->operands(h->args, operands);
     if (!(h->memory = weir__alloc_aligned(place(operands, n, offsets) + WEIR__LINE, WEIR__LINE))) {
         weir__free(h);
-        return weir__fail_nomem("the host's copies of what '%s' takes", k->name);
+        return weir__fail_nomem("copying the inputs of '%s' to the host", k->name);
     }
     h->dev = weir__cuda_of(s->base.dev);
     h->own = (struct weir__mark){&s->base, weir__stream_submitted(&s->base) + 1};

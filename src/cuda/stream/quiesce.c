@@ -104,12 +104,12 @@ weir_status weir__cuda_quiesce(struct weir__cuda *dev, const char *what)
             return st;
         if (dev->base.op_timeout_ns >= 0 &&
             weir__clock_ns() - start > (uint64_t)dev->base.op_timeout_ns)
-            return weir__fail(WEIR_ETIMEDOUT,
-                              "%s on %s waits for a stream that stands in a collective which not "
-                              "all ranks have come to, or in a copy with a device that does not "
-                              "get there: what is new to the GPU comes before it, or call the "
-                              "ranks from a thread each",
-                              what, dev->base.props.name);
+            return weir__fail(
+                WEIR_ETIMEDOUT,
+                "%s on %s would deadlock: it waits for a stream that is held by a collective whose "
+                "ranks have not all arrived, or by a copy that waits for another device. Run what "
+                "is new to the GPU before that, or call each rank from its own thread",
+                what, dev->base.props.name);
         nanosleep(&(struct timespec){0, NAP_NS}, NULL);
     }
 }

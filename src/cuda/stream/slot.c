@@ -11,7 +11,7 @@ weir_status weir__cuda_stream_open(weir_stream *base)
     weir_status st = WEIR_OK;
 
     if (base->slot >= WEIR__CODE_STREAMS)
-        return weir__fail(WEIR_ERANGE, "one more stream on %s: it has at most %d",
+        return weir__fail(WEIR_ERANGE, "cannot open another stream on %s: it has at most %d",
                           dev->base.props.name, WEIR__CODE_STREAMS);
     s->word = &dev->words[base->slot];
     pushed = weir__cuda_enter(dev);

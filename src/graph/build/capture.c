@@ -20,7 +20,8 @@ weir_status weir_graph_begin(weir_graph *g)
     bool idle = false;
 
     if (current)
-        return weir__fail(WEIR_ESTATE, "this thread captures a graph already: end that first");
+        return weir__fail(WEIR_ESTATE,
+                          "this thread captures a graph already: call weir_graph_end first");
     if (!atomic_compare_exchange_strong(&g->capturing, &idle, true))
         return weir__fail(WEIR_ESTATE, "the graph is being captured by another thread");
     current = g;

@@ -126,7 +126,7 @@ weir_status weir__graph_edges(const weir_graph *g, struct weir__edges *out)
     if (ok)
         return WEIR_OK;
     weir__edges_fini(out);
-    return weir__fail_nomem("the edges of %d nodes", g->nnodes);
+    return weir__fail_nomem("allocating the edges of %d nodes", g->nnodes);
 }
 
 void weir__edges_fini(struct weir__edges *e)

@@ -12,7 +12,7 @@ weir_status weir__graph_reorder(weir_graph *g, const int *order)
     if (!nodes || !number) {
         weir__free(nodes);
         weir__free(number);
-        return weir__fail_nomem("the order of %d nodes", g->nnodes);
+        return weir__fail_nomem("allocating the order of %d nodes", g->nnodes);
     }
     for (int i = 0; i < g->nnodes; i++) {
         nodes[i] = g->nodes[order[i]];

@@ -96,8 +96,8 @@ weir_status weir__operand_remake(const weir_graph *g, const struct weir__view *b
         return WEIR_OK;
     if (o->view.data || !same_layout(&o->view, before))
         return weir__fail(WEIR_ESHAPE,
-                          "it uses %s through fixed strides, %s, which mean nothing once sizes "
-                          "change: say how the view is made (slice, permute, reshape, expand)",
+                          "it uses %s through fixed strides, %s, which are wrong for other sizes: "
+                          "make the view with slice, permute, reshape or expand",
                           weir__view_text(before).text, weir__view_text(&o->view).text);
     o->view = *after;
     return WEIR_OK;
@@ -161,7 +161,8 @@ weir_status weir__graph_specialise(const weir_graph *g, const int64_t *const *si
     weir_status st;
 
     *out = NULL;
-    st = values ? weir__sizes_at(g, sizes, values) : weir__fail_nomem("the sizes of a graph");
+    st = values ? weir__sizes_at(g, sizes, values)
+                : weir__fail_nomem("allocating the sizes of a graph");
     if (st || (st = weir__graph_clone(g, &to))) {
         weir__free(values);
         return st;

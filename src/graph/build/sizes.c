@@ -15,8 +15,8 @@ static weir_status add_size(weir_graph *g, const struct weir__named_size *size, 
 {
     if (g->nsizes == WEIR__SIZE_MAX || example <= -WEIR__SIZE_LIMIT || example >= WEIR__SIZE_LIMIT)
         return weir__fail(WEIR_ERANGE,
-                          "size %lld is number %d of a graph: sizes are below 2^39, and at most %d "
-                          "have names",
+                          "size %lld cannot be named size %d of a graph: sizes are below 2^39, and "
+                          "a graph has at most %d named sizes",
                           (long long)example, g->nsizes, WEIR__SIZE_MAX);
     if (!weir__grow(&g->sizes, g->nsizes, &g->cap_sizes, sizeof *g->sizes))
         return weir__fail_nomem("naming a size of a graph");
@@ -84,7 +84,7 @@ weir_status weir_graph_size_expr(weir_graph *g, weir_size_op op, int64_t a, int6
         return weir__fail(WEIR_EINVAL, "size operation %d is out of range: 0..%d", (int)op,
                           WEIR_SIZE_MAX);
     if (!is_known(g, a) || !is_known(g, b))
-        return weir__fail(WEIR_EINVAL, "a named size that is not of this graph");
+        return weir__fail(WEIR_EINVAL, "the named size belongs to another graph");
     if ((st = compute(op, weir__size_value(a, NULL), weir__size_value(b, NULL), &example)))
         return st;
     return add_size(g, &(struct weir__named_size){.op = op, .a = a, .b = b}, example, size);
@@ -93,9 +93,9 @@ weir_status weir_graph_size_expr(weir_graph *g, weir_size_op op, int64_t a, int6
 weir_status weir__sizes_use(weir_graph *g, int input, int dim, int64_t size)
 {
     if (!is_known(g, size))
-        return weir__fail(WEIR_EINVAL, "a named size that is not of this graph");
+        return weir__fail(WEIR_EINVAL, "the named size belongs to another graph");
     if (!weir__grow(&g->size_uses, g->nsize_uses, &g->cap_size_uses, sizeof *g->size_uses))
-        return weir__fail_nomem("the sizes of a graph's input");
+        return weir__fail_nomem("allocating the sizes of a graph's input");
     g->size_uses[g->nsize_uses++] = (struct weir__size_use){input, dim, size};
     return WEIR_OK;
 }
@@ -116,7 +116,8 @@ static weir_status evaluate(const weir_graph *g, const int64_t *const *inputs, i
         weir_status st;
 
         if (s->is_free && values[i] < 0)
-            return weir__fail(WEIR_EINVAL, "named size %d of the graph is no size of an input", i);
+            return weir__fail(WEIR_EINVAL,
+                              "named size %d of the graph is not the size of any input", i);
         if (!s->is_free && (st = compute(s->op, weir__size_value(s->a, values),
                                          weir__size_value(s->b, values), &values[i])))
             return st;
@@ -134,7 +135,7 @@ weir_status weir__sizes_at(const weir_graph *g, const int64_t *const *inputs, in
 
         if (have != want)
             st = weir__fail(
-                WEIR_ESHAPE, "input '%s' has %lld in dim %d, and %lld by the sizes of the others",
+                WEIR_ESHAPE, "input '%s' has %lld in dim %d, but the other inputs make it %lld",
                 g->values[g->inputs[u->input]].name, (long long)have, u->dim, (long long)want);
     }
     return st;
@@ -155,7 +156,8 @@ weir_status weir__sizes_with_room(const weir_graph *from, const int64_t *const *
     size_t n = (size_t)from->nsizes + 1;
     int64_t *values = weir__malloc(n * sizeof *values);
     const int64_t **sizes = weir__malloc(((size_t)from->ninputs + 1) * sizeof *sizes);
-    weir_status st = values && sizes ? WEIR_OK : weir__fail_nomem("the sizes of a graph");
+    weir_status st =
+        values && sizes ? WEIR_OK : weir__fail_nomem("allocating the sizes of a graph");
 
     for (int i = 0; i < from->ninputs && !st; i++) {
         const struct weir__value *v = &from->values[from->inputs[i]];
@@ -183,7 +185,7 @@ weir_status weir__graph_of_examples(const weir_graph *g, weir_graph **out)
 
     *out = NULL;
     if (!sizes)
-        return weir__fail_nomem("the sizes of a graph");
+        return weir__fail_nomem("allocating the sizes of a graph");
     for (int i = 0; i < g->ninputs; i++)
         sizes[i] = g->values[g->inputs[i]].view.shape;
     st = weir__graph_specialise(g, sizes, out);
@@ -200,7 +202,7 @@ weir_status weir__graph_try_sizes(const weir_graph *g)
     weir_status st;
 
     if (!shapes || !sizes) {
-        st = weir__fail_nomem("the inputs of a graph");
+        st = weir__fail_nomem("allocating the inputs of a graph");
     } else {
         for (size_t i = 0; i < n; i++) {
             struct weir__view v = weir__input_view(&g->values[g->inputs[i]]);

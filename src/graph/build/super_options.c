@@ -32,8 +32,8 @@ static weir_status check_option(const char *key, size_t key_size, const char *va
             continue;
         if (known[i].a ? is_one_of(value, size, known[i].a, known[i].b) : is_count(value, size))
             return WEIR_OK;
-        return weir__fail(WEIR_EINVAL, "super kernel option %s=%.*s: %s%s%s is wanted",
-                          known[i].key, (int)size, value, known[i].a ? known[i].a : "a count",
+        return weir__fail(WEIR_EINVAL, "super kernel option %s=%.*s: expected %s%s%s", known[i].key,
+                          (int)size, value, known[i].a ? known[i].a : "a count",
                           known[i].a ? " or " : "", known[i].a ? known[i].b : "");
     }
     return weir__fail(WEIR_EINVAL,

@@ -128,7 +128,8 @@ weir_status weir__graph_add_call(weir_graph *g, const struct weir__op *op, const
     weir_status st = WEIR_OK;
 
     if (nin > WEIR__OP_MAX_IN)
-        return weir__fail(WEIR_EINVAL, "%s: %d inputs, at most %d", op->name, nin, WEIR__OP_MAX_IN);
+        return weir__fail(WEIR_EINVAL, "%s has %d inputs: a node takes at most %d", op->name, nin,
+                          WEIR__OP_MAX_IN);
     for (int i = 0; i < nin && !st; i++)
         st = weir__graph_operand(g, in[i], &operands[i]);
     for (int i = 0; into && i < op->nout && !st; i++)

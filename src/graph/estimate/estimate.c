@@ -85,7 +85,7 @@ static weir_status fill_parts(const struct weir__prediction *p, const struct wei
     out->parts = weir__calloc(n + 1, sizeof *out->parts);
     out->bars = weir__calloc(n + 1, sizeof *out->bars);
     if (!out->parts || !out->bars)
-        return weir__fail_nomem("the parts of %u nodes", n);
+        return weir__fail_nomem("allocating the parts of %u nodes", n);
     for (uint32_t s = 0; s < pg->program.nstreams; s++)
         for (uint32_t i = 0; i < pg->streams[s].nnodes; i++) {
             uint32_t v = pg->streams[s].nodes[i];
@@ -224,9 +224,10 @@ static weir_status estimate(weir_device *dev, const struct weir__llm *m,
 
     *out = (struct weir__estimate){0};
     if (!dev->model)
-        return weir__fail(WEIR_EUNSUPPORTED,
-                          "%s runs in real time: only a modelled device such as npu:a3 estimates",
-                          dev->props.name);
+        return weir__fail(
+            WEIR_EUNSUPPORTED,
+            "%s runs in real time: an estimate needs a modelled device such as npu:a3",
+            dev->props.name);
     if ((st = weir__deploy_check(m, d)))
         return st;
     out->d = *d;

@@ -431,5 +431,5 @@ weir_status weir__estimate_graph(const struct weir__llm *m, const struct weir__d
                                                     .ranks = 2},
                          at[0].last);
     }
-    return out->failed ? weir__fail_nomem("the graph of %d layers", layers) : WEIR_OK;
+    return out->failed ? weir__fail_nomem("allocating the graph of %d layers", layers) : WEIR_OK;
 }

@@ -30,7 +30,8 @@ static void read_blocks(struct weir__json *j, struct weir__requests *r, struct w
         double id = number(j, 0, "a block of a prompt is a number, 0 or more");
 
         if (!weir__grow(&r->blocks, r->nblocks, &r->cap_blocks, sizeof *r->blocks))
-            weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the blocks of the requests");
+            weir__json_fail(j, WEIR_ENOMEM,
+                            "out of host memory: reading the blocks of the requests");
         else
             r->blocks[r->nblocks++] = (uint64_t)id;
     }
@@ -56,7 +57,7 @@ static void read_request(struct weir__json *j, struct weir__requests *r)
     if (!j->bad && (isnan(q.at_ms) || isnan(q.prompt) || isnan(q.output)))
         weir__json_fail(j, WEIR_EPARSE, "a request has timestamp, input_length and output_length");
     if (!j->bad && !weir__grow(&r->list, r->n, &r->cap, sizeof *r->list))
-        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the requests");
+        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: reading the requests");
     if (!j->bad)
         r->list[r->n++] = q;
 }

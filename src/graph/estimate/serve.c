@@ -443,9 +443,10 @@ weir_status weir__serve(weir_device *dev, const struct weir__llm *m, const struc
 
     *out = (struct weir__served){0};
     if (!dev->model)
-        return weir__fail(WEIR_EUNSUPPORTED,
-                          "%s runs in real time: only a modelled device such as npu:a3 serves",
-                          dev->props.name);
+        return weir__fail(
+            WEIR_EUNSUPPORTED,
+            "%s runs in real time: an estimate needs a modelled device such as npu:a3",
+            dev->props.name);
     if ((st = check(m, d, options, &decode, &prompts)))
         return st;
     st = prepare(&s, dev);

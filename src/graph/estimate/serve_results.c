@@ -43,7 +43,7 @@ weir_status weir__serve_sum_up(const struct weir__serve_job *jobs, size_t n,
     out->requests = weir__malloc((n + 1) * sizeof *out->requests);
     if (!values || !out->requests) {
         weir__free(values);
-        return weir__fail_nomem("the times of %zu requests", n);
+        return weir__fail_nomem("allocating the times of %zu requests", n);
     }
     for (size_t i = 0; i < n; i++) {
         const struct weir__serve_job *j = &jobs[i];

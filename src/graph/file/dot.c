@@ -125,7 +125,7 @@ char *weir_graph_dot(const weir_graph *g)
     weir__edges_fini(&edges);
     if (t.failed) {
         weir__text_free(&t);
-        weir__fail_nomem("the drawing of a graph of %d nodes", g->nnodes);
+        weir__fail_nomem("drawing a graph of %d nodes", g->nnodes);
     }
     return t.data;
 }

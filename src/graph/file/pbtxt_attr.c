@@ -63,7 +63,8 @@ static weir_status unwrap(struct weir__pb_value *v, const struct weir__pb_event 
     if (!has_form_head(e->raw + 1, e->raw_size - 1))
         return WEIR_OK;
     if (!(v->decoded = weir__malloc(e->raw_size)))
-        return weir__fail_nomem("%s: attribute '%.80s'", v->file->text.where, v->attr->key);
+        return weir__fail_nomem("%s: allocating attribute '%.80s'", v->file->text.where,
+                                v->attr->key);
     if ((st = weir__pb_unquote(&v->outer, e, v->decoded, &size)))
         return st;
     if (weir__pb_is_text_form(v->decoded, size)) {

@@ -251,7 +251,7 @@ static weir_status add_constant(struct dumper *d, int value)
     weir_status st;
 
     if (!data)
-        return weir__fail_nomem("a constant of %s", weir__size(bytes).text);
+        return weir__fail_nomem("allocating a constant of %s", weir__size(bytes).text);
     if (!(st = weir_tensor_read(t, data, bytes))) {
         begin_end(d, value, "Const");
         weir__pb_write_begin(&d->text, "data");
@@ -320,7 +320,7 @@ static weir_status dump(struct dumper *d)
     if (g->noutputs)
         add_outputs(d);
     if (!st && d->text.failed)
-        st = weir__fail_nomem("the text of a graph of %d nodes", g->nnodes);
+        st = weir__fail_nomem("writing the text of a graph of %d nodes", g->nnodes);
     return st;
 }
 
@@ -349,13 +349,13 @@ char *weir_graph_dump(const weir_graph *g)
     weir_status st;
 
     if (!plain) {
-        weir__fail_nomem("the locale for the text of a graph");
+        weir__fail_nomem("creating the locale to write a graph");
         return NULL;
     }
     before = uselocale(plain); /* numbers have a point, whatever the program's locale says */
     weir__pb_names_init(&d.names, g);
-    st =
-        d.names.failed ? weir__fail_nomem("the names of a graph of %d nodes", g->nnodes) : dump(&d);
+    st = d.names.failed ? weir__fail_nomem("allocating the names of a graph of %d nodes", g->nnodes)
+                        : dump(&d);
     weir__pb_names_fini(&d.names);
     if (st)
         weir__text_free(&d.text);

@@ -199,7 +199,7 @@ static weir_status store_raw(const struct weir__pb_value *v, const struct weir__
     weir_status st;
 
     if (!raw)
-        return weir__fail_nomem("%s: a constant", v->file->text.where);
+        return weir__fail_nomem("%s: allocating a constant", v->file->text.where);
     if (!(st = weir__pb_unquote(v->reader.text, e, raw, &size))) {
         if (size == bytes)
             memcpy(data, raw, bytes);
@@ -337,7 +337,8 @@ weir_status weir__pb_load_constant(struct weir__pb_file *f, const struct weir__p
         *zeros += bytes;
     }
     if (!(data = weir__calloc(1, (size_t)bytes)))
-        return weir__fail_nomem("constant '%s' of %s", n->name, weir__size((size_t)bytes).text);
+        return weir__fail_nomem("allocating constant '%s' of %s", n->name,
+                                weir__size((size_t)bytes).text);
     if (!a || !(st = read_bytes(f, n, a, &view, data, (size_t)bytes)))
         st = make_constant(f, n, g, &view, data, out);
     weir__free(data);

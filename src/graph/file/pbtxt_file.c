@@ -38,7 +38,7 @@ static weir_status grow(struct weir__pb_file *f, void *array, int n, int *cap, s
     if (n < *cap)
         return WEIR_OK;
     if (*cap > INT_MAX / 4 || !(fresh = weir__calloc((size_t)want, size)))
-        return weir__fail_nomem("%s: %d records of a graph file", f->text.where, want);
+        return weir__fail_nomem("%s: allocating %d records of a graph file", f->text.where, want);
     memcpy(&old, array, sizeof old);
     if (n)
         memcpy(fresh, old, (size_t)n * size);
@@ -87,14 +87,14 @@ static weir_status string_in(struct weir__pb_file *f, struct weir__pb_chunk **li
     char *copy;
 
     if (e->kind != WEIR__PB_STRING)
-        return weir__pb_fail(text, WEIR_EPARSE, e->at, "'%s' stands where a string should be",
+        return weir__pb_fail(text, WEIR_EPARSE, e->at, "expected a string, found '%s'",
                              weir__pb_make_excerpt(e->raw, e->raw_size).text);
     if (e->raw_size > WEIR__PB_MAX_NAME)
         return weir__pb_fail(text, WEIR_EPARSE, e->at,
                              "a string of %zu bytes is too long for a name (at most %d)",
                              e->raw_size, WEIR__PB_MAX_NAME);
     if (!(copy = chunk_alloc(list, e->raw_size + 1)))
-        return weir__fail_nomem("%s: a string of a graph file", f->text.where);
+        return weir__fail_nomem("%s: allocating a string of a graph file", f->text.where);
     if ((st = weir__pb_unquote(text, e, copy, &size)))
         return st;
     if (memchr(copy, 0, size))
@@ -336,7 +336,7 @@ weir_status weir__pb_file_parse(struct weir__pb_file *f, const char *where, cons
 {
     *f = (struct weir__pb_file){.text = {.where = where, .data = data, .size = size}};
     if (size > UINT32_MAX)
-        return weir__fail(WEIR_EPARSE, "%s is larger than 4 GiB, which no graph file is", where);
+        return weir__fail(WEIR_EPARSE, "%s is larger than 4 GiB, the most for a graph file", where);
     return parse(f);
 }
 

@@ -86,9 +86,11 @@ weir_status weir__pb_load_foreign(struct weir__pb_loader *l, const struct weir__
             l->kept.first = (struct weir__pb_attr_of){n->name, a->key};
     }
     if (!st && text.failed)
-        st = weir__fail_nomem("%s: attributes of node '%.80s'", l->file.text.where, n->name);
+        st = weir__fail_nomem("%s: allocating attributes of node '%.80s'", l->file.text.where,
+                              n->name);
     if (!st && text.data && !(*out = weir__strdup(text.data)))
-        st = weir__fail_nomem("%s: attributes of node '%.80s'", l->file.text.where, n->name);
+        st = weir__fail_nomem("%s: allocating attributes of node '%.80s'", l->file.text.where,
+                              n->name);
     weir__text_free(&text);
     return st;
 }

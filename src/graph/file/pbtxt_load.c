@@ -84,7 +84,7 @@ static weir_status load_node(struct weir__pb_loader *l, int index)
     if (!weir__op_find(n->op))
         weir__pb_lose_foreign(l, n);
     if ((input || constant || alias) && !(m->operand = weir__calloc(1, sizeof *m->operand)))
-        return weir__fail_nomem("%s: node '%.80s'", l->file.text.where, n->name);
+        return weir__fail_nomem("%s: allocating node '%.80s'", l->file.text.where, n->name);
     m->kind = input || constant ? WEIR__PB_MADE_OPERAND : WEIR__PB_MADE_NOTHING;
     if (input)
         return weir__pb_load_input(&l->file, n, l->g, m->operand);
@@ -101,7 +101,7 @@ static weir_status find_read(struct weir__pb_loader *l)
     const struct weir__pb_file *f = &l->file;
 
     if (!(l->read = weir__calloc((size_t)f->nnodes + 1, sizeof *l->read)))
-        return weir__fail_nomem("%s: %d nodes", f->text.where, f->nnodes);
+        return weir__fail_nomem("%s: allocating %d nodes", f->text.where, f->nnodes);
     for (int i = 0; i < f->nrefs; i++)
         if (f->refs[i].node >= 0 && f->refs[i].kind != WEIR__PB_CONTROL)
             l->read[f->refs[i].node] = true;
@@ -123,7 +123,7 @@ static weir_status load_nodes(struct weir__pb_loader *l)
     l->made = weir__calloc(n, sizeof *l->made);
     l->stamp = weir__calloc(n, sizeof *l->stamp);
     if (!l->made || !l->stamp)
-        return weir__fail_nomem("%s: %d nodes", f->text.where, f->nnodes);
+        return weir__fail_nomem("%s: allocating %d nodes", f->text.where, f->nnodes);
     for (int i = 0; i < f->nnodes && !st; i++) {
         size_t at = f->nodes[l->order[i]].at;
 
@@ -147,7 +147,7 @@ static weir_status load_text(weir_device *dev, const char *text, size_t size,
 
     *out = NULL;
     if (!plain)
-        return weir__fail_nomem("the locale to read %s in", where ? where : "a graph");
+        return weir__fail_nomem("creating the locale to read %s", where ? where : "a graph");
     before = uselocale(plain); /* numbers have a point, whatever the program's locale says */
     st = source ? weir__pb_file_parse_source(&l.file, where, source)
                 : weir__pb_file_parse(&l.file, where ? where : "graph", text, size);

@@ -146,9 +146,10 @@ static weir_status check_written(const struct weir__pb_loader *l, const struct w
 {
     for (int i = 0; i < count; i++)
         if (is_expanded(&written[i].view))
-            return weir__pb_fail_node(&l->file, WEIR_EINVAL, n,
-                                      "it writes %s, which is expanded: several elements are one",
-                                      weir__view_text(&written[i].view).text);
+            return weir__pb_fail_node(
+                &l->file, WEIR_EINVAL, n,
+                "it writes %s, an expanded view in which several elements share memory",
+                weir__view_text(&written[i].view).text);
     return WEIR_OK;
 }
 
@@ -169,7 +170,9 @@ weir_status weir__pb_load_operator(struct weir__pb_loader *l, const struct weir_
         return weir__pb_fail_node(&l->file, WEIR_EINVAL, n, "_into names %d outputs, %s has %d",
                                   ninto, op->name, op->nout);
     if (op->params_size > sizeof params)
-        return weir__fail(WEIR_EINTERNAL, "parameters of %s: %zu bytes", op->name, op->params_size);
+        return weir__fail(WEIR_EINTERNAL,
+                          "%s has %zu bytes of parameters, more than a graph file holds", op->name,
+                          op->params_size);
     if ((st = check_written(l, n, into, ninto)) ||
         (nin && (op->flags & WEIR__OP_IN_PLACE) && (st = check_written(l, n, in, 1))) ||
         (!strcmp(op->name, "MatMul") && (st = transpose_inputs(l, n, in, nin))) ||

@@ -61,7 +61,7 @@ static weir_status add_wait(struct weir__pb_loader *l, int node)
         int *fresh = cap > 1 << 24 ? NULL : weir__malloc((size_t)cap * sizeof *fresh);
 
         if (!fresh)
-            return weir__fail_nomem("%s: %d control edges", l->file.text.where, cap);
+            return weir__fail_nomem("%s: allocating %d control edges", l->file.text.where, cap);
         if (l->nwaits)
             memcpy(fresh, l->waits, (size_t)l->nwaits * sizeof *fresh);
         weir__free(l->waits);

@@ -76,7 +76,7 @@ weir_status weir__pb_resolve(struct weir__pb_file *f, bool lenient)
     /* A seed that a file's author cannot know, so that names do not collide on purpose. */
     t = (struct names){.mask = size - 1, .seed = (uintptr_t)f->nodes ^ (uintptr_t)&t};
     if (!(t.slots = weir__calloc(size, sizeof *t.slots)))
-        return weir__fail_nomem("%s: the names of %d nodes", f->text.where, f->nnodes);
+        return weir__fail_nomem("%s: allocating the names of %d nodes", f->text.where, f->nnodes);
     if (!(st = add_names(&t, f)))
         st = resolve_refs(&t, f, lenient);
     if (!st)
@@ -177,7 +177,7 @@ weir_status weir__pb_labels(struct weir__pb_file *f, int *same)
         t.mask = 2 * t.mask + 1;
     t.seed = (uintptr_t)label ^ (uintptr_t)&t;
     if (!label || !(t.slots = weir__calloc(t.mask + 1, sizeof *t.slots)))
-        st = weir__fail_nomem("%s: the streams of %d nodes", f->text.where, f->nnodes);
+        st = weir__fail_nomem("%s: allocating the streams of %d nodes", f->text.where, f->nnodes);
     for (int i = 0; i < f->nnodes && !st; i++) {
         size_t at;
 
@@ -205,7 +205,7 @@ static weir_status find_before(struct weir__pb_file *f, int *before)
     weir_status st;
 
     if (!last)
-        return weir__fail_nomem("%s: the order of %d nodes", f->text.where, f->nnodes);
+        return weir__fail_nomem("%s: allocating the order of %d nodes", f->text.where, f->nnodes);
     if (!(st = weir__pb_labels(f, before)))
         for (int i = 0; i < f->nnodes; i++) {
             int label = before[i];
@@ -228,7 +228,7 @@ weir_status weir__pb_sort(struct weir__pb_file *f, int **order)
 
     *order = weir__malloc(n * sizeof **order);
     if (!w.stack || !w.cursor || !w.before || !*order)
-        st = weir__fail_nomem("%s: the order of %d nodes", f->text.where, f->nnodes);
+        st = weir__fail_nomem("%s: allocating the order of %d nodes", f->text.where, f->nnodes);
     else
         st = find_before(f, w.before);
     if (!st && visit_all(f, &w, *order)) {

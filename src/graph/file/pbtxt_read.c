@@ -152,7 +152,7 @@ static weir_status lex(struct weir__pb_reader *r, struct token *token)
         token->kind = (unsigned char)c;
         token->size = 1;
     } else {
-        return weir__pb_fail(t, WEIR_EPARSE, r->at, "the byte '%s' (0x%02x) has no meaning here",
+        return weir__pb_fail(t, WEIR_EPARSE, r->at, "unexpected byte '%s' (0x%02x)",
                              weir__pb_make_excerpt(&c, 1).text, (unsigned char)c);
     }
     r->at = token->at + token->size;
@@ -163,11 +163,10 @@ static weir_status unexpected(const struct weir__pb_reader *r, const struct toke
                               const char *wanted)
 {
     if (token->kind == TOKEN_END)
-        return weir__pb_fail(r->text, WEIR_EPARSE, token->at, "the text ends where %s should be",
-                             wanted);
-    return weir__pb_fail(r->text, WEIR_EPARSE, token->at, "'%s' stands where %s should be",
-                         weir__pb_make_excerpt(r->text->data + token->at, token->size).text,
-                         wanted);
+        return weir__pb_fail(r->text, WEIR_EPARSE, token->at,
+                             "expected %s, found the end of the text", wanted);
+    return weir__pb_fail(r->text, WEIR_EPARSE, token->at, "expected %s, found '%s'", wanted,
+                         weir__pb_make_excerpt(r->text->data + token->at, token->size).text);
 }
 
 /* ---- events ---- */
@@ -274,8 +273,8 @@ static weir_status read_close(struct weir__pb_reader *r, const struct token *tok
                               struct weir__pb_event *e)
 {
     if (!r->depth || r->levels[r->depth - 1].closer != token->kind)
-        return weir__pb_fail(r->text, WEIR_EPARSE, token->at, "'%c' closes nothing that is open",
-                             token->kind);
+        return weir__pb_fail(r->text, WEIR_EPARSE, token->at,
+                             "'%c' has no matching opening bracket", token->kind);
     r->depth--;
     e->kind = WEIR__PB_CLOSE;
     e->at = token->at;
@@ -301,7 +300,7 @@ static weir_status read_field(struct weir__pb_reader *r, struct weir__pb_event *
     }
     if (name.kind == TOKEN_END)
         return weir__pb_fail(r->text, WEIR_EPARSE, r->levels[r->depth - 1].at,
-                             "what is opened here is never closed");
+                             "the bracket opened here is never closed");
     if (name.kind == '[') {
         if ((st = read_bracketed(r, &name)))
             return st;

@@ -38,7 +38,7 @@ weir_status weir__pb_source_open(const char *path, size_t least, size_t most,
     }
     if (about.st_size > (off_t)most) {
         close(file);
-        return weir__fail(WEIR_EPARSE, "%s is larger than %s, which no graph file is", path,
+        return weir__fail(WEIR_EPARSE, "%s is larger than %s, the most for a graph file", path,
                           weir__size(most).text);
     }
     n = ((size_t)about.st_size + WEIR__PB_PIECE - 1) / WEIR__PB_PIECE;

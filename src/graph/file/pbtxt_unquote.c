@@ -102,7 +102,7 @@ weir_status weir__pb_unquote(const struct weir__pb_text *text, const struct weir
             *out++ = c;
         } else if (!read_escape(&p, end, &out)) {
             return weir__pb_fail(text, WEIR_EPARSE, (size_t)(at - text->data),
-                                 "the escape '%s' means nothing",
+                                 "unknown escape '%s'",
                                  weir__pb_make_excerpt(at, (size_t)(p - at)).text);
         }
     }

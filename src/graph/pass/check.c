@@ -343,8 +343,8 @@ static weir_status check_pair(const struct check *k, const struct arena *a, int 
     if (c->position[def] >= a->over[(size_t)low * (size_t)c->nstreams + (size_t)c->stream[def]])
         return WEIR_OK;
     return weir__fail(WEIR_EINTERNAL,
-                      "plan: what %s and %s make may be alive at once in bytes "
-                      "%lld..%lld and %lld..%lld of the arena",
+                      "plan: the results of %s and %s may be alive at once in bytes %lld..%lld and "
+                      "%lld..%lld of the arena",
                       name_of(k, a->held[low].def), name_of(k, def), (long long)a->held[low].from,
                       (long long)a->held[low].to, (long long)a->held[high].from,
                       (long long)a->held[high].to);

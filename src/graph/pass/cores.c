@@ -106,8 +106,8 @@ static void warn_ignored(const struct weir__node *n, int count)
     if (count > 1)
         snprintf(others, sizeof others, " and %d others", count - 1);
     weir__log(WEIR_LOG_WARN,
-              "node '%s'%s take%s no core limit: it reaches neither host and copy engines nor "
-              "kernels of a class that cannot be limited",
+              "node '%s'%s take%s no core limit: limits do not apply to the host and copy engines, "
+              "nor to kernels of a class that cannot be limited",
               n->name, others, count > 1 ? "" : "s");
 }
 
@@ -122,7 +122,7 @@ weir_status weir__pass_cores(struct weir__compile *c)
     if ((st = weir__graph_cores(g, c->options.cores, &whole)))
         return st;
     if (!(c->limit = weir__calloc((size_t)g->nnodes + 1, sizeof *c->limit)))
-        return weir__fail_nomem("the core limits of %d nodes", g->nnodes);
+        return weir__fail_nomem("allocating the core limits of %d nodes", g->nnodes);
     for (int v = 0; v < g->nnodes; v++) {
         weir_cores own;
 

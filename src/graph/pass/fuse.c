@@ -264,7 +264,7 @@ weir_status weir__pass_fuse(struct weir__compile *c)
     c->chunked = weir__calloc((size_t)g->nnodes + 1, sizeof *c->chunked);
     c->slot = weir__malloc((size_t)g->nvalues + 1);
     if (!c->chunked || !c->slot || !(uses = weir__calloc((size_t)g->nvalues + 1, sizeof *uses)))
-        return weir__fail_nomem("the fusion of %d nodes", g->nnodes);
+        return weir__fail_nomem("fusing %d nodes", g->nnodes);
     memset(c->slot, -1, (size_t)g->nvalues + 1);
     count_uses(c, uses);
     for (int s = 0; s < c->nstreams && weir__is_autotuned(&c->options); s++)
@@ -324,7 +324,7 @@ weir_status weir__fuse_holds(struct weir__compile *c, const bool *changed, bool 
 
     *holds = true;
     if (!uses)
-        return weir__fail_nomem("the fusion of %d nodes", g->nnodes);
+        return weir__fail_nomem("fusing %d nodes", g->nnodes);
     count_uses(c, uses);
     for (int v = 0; v < g->nnodes && *holds; v++) {
         struct launch l;

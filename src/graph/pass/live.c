@@ -11,7 +11,7 @@ weir_status weir__pass_live(struct weir__compile *c)
     c->live = weir__calloc((size_t)g->nnodes + 1, sizeof *c->live);
     if (!needed || !c->live) {
         weir__free(needed);
-        return weir__fail_nomem("the dead code of %d nodes", g->nnodes);
+        return weir__fail_nomem("finding the dead code of %d nodes", g->nnodes);
     }
     for (int i = 0; i < g->noutputs; i++)
         needed[g->outputs[i].operand.value] = true;

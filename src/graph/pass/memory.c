@@ -206,7 +206,7 @@ static weir_status find_uses(struct weir__lifetimes *items, const int *by_value)
     }
     if (!seen || !(items->uses = weir__calloc((size_t)total, sizeof *items->uses))) {
         weir__free(seen);
-        return weir__fail_nomem("%d uses of values", total);
+        return weir__fail_nomem("allocating %d uses of values", total);
     }
     each_touch(items, by_value, note_touch);
     for (int i = 0; i < items->n; i++) {
@@ -227,7 +227,7 @@ static weir_status find_alive(struct weir__lifetimes *items, int64_t *most)
     int64_t sum = 0;
 
     if (!(items->alive = weir__calloc((size_t)nnodes + 1, sizeof *items->alive)))
-        return weir__fail_nomem("live bytes of %d nodes", nnodes);
+        return weir__fail_nomem("allocating live bytes of %d nodes", nnodes);
     for (int i = 0; i < items->n; i++) {
         items->alive[items->item[i].def] += items->item[i].size;
         items->alive[items->item[i].last + 1] -= items->item[i].size;
@@ -252,7 +252,7 @@ static weir_status place(struct weir__compile *c, const struct weir__lifetimes *
     weir_status st;
 
     if (!offset)
-        return weir__fail_nomem("offsets of %d values", items->n);
+        return weir__fail_nomem("allocating offsets of %d values", items->n);
     st = weir__memory_fit(items, (int64_t)c->lower_bound, effort.kept, offset, &top, &too_many);
     if (!st && too_many)
         st = weir__memory_ordered(items, effort.looked, offset, &top, &too_many);

@@ -18,7 +18,7 @@ weir_status weir__conflicts_init(struct weir__conflicts *k, const struct weir__l
 {
     k->items = items;
     if (!(k->open = weir__calloc((size_t)items->c->nstreams, sizeof *k->open)))
-        return weir__fail_nomem("lifetimes on %d streams", items->c->nstreams);
+        return weir__fail_nomem("allocating lifetimes on %d streams", items->c->nstreams);
     return WEIR_OK;
 }
 
@@ -73,7 +73,7 @@ weir_status weir__conflicts_of(struct weir__conflicts *k, int j, const int64_t *
     for (; open->next < j; open->next++)
         if (!weir__lifetime_over(items, &items->item[open->next], v) &&
             !insert(open, open->next, offset))
-            return weir__fail_nomem("lifetimes of %d values", items->n);
+            return weir__fail_nomem("allocating lifetimes of %d values", items->n);
     *list = open->list;
     *n = open->n;
     return WEIR_OK;

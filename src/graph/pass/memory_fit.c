@@ -88,7 +88,7 @@ static weir_status find_pairs(const struct weir__lifetimes *items, int64_t most,
         *too_many = pairs->n > most;
     }
     weir__conflicts_fini(&conflicts);
-    return ok || st ? st : weir__fail_nomem("lifetimes of %d values", items->n);
+    return ok || st ? st : weir__fail_nomem("allocating lifetimes of %d values", items->n);
 }
 
 /* Both directions, so that an item sees those placed before it in any order. */
@@ -103,7 +103,7 @@ static weir_status find_conflicts(struct fit *f, int64_t most_pairs, bool *too_m
     f->first = weir__calloc((size_t)n + 2, sizeof *f->first);
     f->others = weir__malloc(2 * (size_t)pairs.n * sizeof *f->others);
     if (!f->first || !f->others) {
-        st = weir__fail_nomem("%d conflicts", pairs.n);
+        st = weir__fail_nomem("allocating %d conflicts", pairs.n);
         goto free_pairs;
     }
     /* Counted two places ahead, so that filling leaves each first where it belongs. */

@@ -32,7 +32,7 @@ weir_status weir__reach_init(struct weir__reach *r, const struct weir__compile *
     r->nstreams = c->nstreams;
     r->clock = weir__calloc(nnodes, (size_t)r->nstreams * sizeof *r->clock);
     if (!r->clock)
-        return weir__fail_nomem("order of %zu nodes on %d streams", nnodes, r->nstreams);
+        return weir__fail_nomem("allocating order of %zu nodes on %d streams", nnodes, r->nstreams);
     /* Program order is topological, so whatever v waits for has its clock. */
     for (int v = 0; v < c->g->nnodes; v++)
         if (c->live[v])

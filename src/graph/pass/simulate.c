@@ -75,7 +75,7 @@ weir_status weir__estimates_init(struct weir__estimates *e, const weir_graph *g)
     e->capacity[POOL_VECTOR] = (int)weir__max(1, props->cores.vector);
     e->capacity[POOL_SDMA] = e->capacity[POOL_HOST] = 1;
     if (!(e->node = weir__calloc((size_t)g->nnodes, sizeof *e->node)))
-        return weir__fail_nomem("costs of %d nodes", g->nnodes);
+        return weir__fail_nomem("allocating costs of %d nodes", g->nnodes);
     for (int v = 0; v < g->nnodes; v++) {
         e->node[v] = estimate(g, &g->nodes[v]);
         /* Logical cores may be more than the threads they share. */

@@ -31,7 +31,7 @@ static weir_status write_file(struct weir__stages *s, const char *pass, const ch
     weir__text_add(&path, "%s/weir_%ld_plan%u_%02u_%s.%s", s->dir, (long)getpid(), s->plan,
                    s->next++, pass, ext);
     if (path.failed)
-        return weir__fail_nomem("the path of a pass's dump");
+        return weir__fail_nomem("allocating the path of a pass's dump");
     st = weir__file_write_text(path.data, text);
     weir__text_free(&path);
     return st;
@@ -50,7 +50,7 @@ weir_status weir__stage_graph(struct weir__stages *s, const char *pass, const we
     if (!s->dir)
         return WEIR_OK;
     if (!(text = weir_graph_dump(g)))
-        return weir__fail_nomem("the dump of pass '%s'", pass);
+        return weir__fail_nomem("allocating the dump of pass '%s'", pass);
     st = write_file(s, pass, "pbtxt", text);
     free(text);
     return st;
@@ -137,7 +137,7 @@ weir_status weir__stage_compile(struct weir__stages *s, const char *pass,
         weir__text_add(&text, "(join)  waits %s\n", at_sync(c, &c->joins[i]));
     if (c->offset)
         weir__text_add(&text, "arena %zu bytes, at least %zu\n", c->arena_bytes, c->lower_bound);
-    st = text.failed ? weir__fail_nomem("the dump of pass '%s'", pass)
+    st = text.failed ? weir__fail_nomem("allocating the dump of pass '%s'", pass)
                      : write_file(s, pass, "txt", text.data);
     weir__text_free(&text);
     return st;

@@ -46,7 +46,7 @@ static weir_status place_by_label(struct weir__compile *c)
     weir_status st = WEIR_OK;
 
     if (!by_label)
-        return weir__fail_nomem("streams of %d labels", g->nlabels);
+        return weir__fail_nomem("allocating streams of %d labels", g->nlabels);
     c->streams[0] = (struct weir__plan_stream){.tag = NULL};
     c->nstreams = 1;
     for (int v = 0; v < g->nnodes && !st; v++) {
@@ -89,7 +89,7 @@ weir_status weir__pass_streams(struct weir__compile *c)
     c->order = weir__calloc(nnodes, sizeof *c->order);
     c->streams = weir__calloc((size_t)c->g->nlabels + 1 + WEIR__AUTO_STREAMS, sizeof *c->streams);
     if (!c->stream || !c->position || !c->order || !c->streams)
-        return weir__fail_nomem("streams of %zu nodes", nnodes);
+        return weir__fail_nomem("allocating streams of %zu nodes", nnodes);
     if ((st = place_by_label(c)))
         return st;
     weir__streams_number(c);

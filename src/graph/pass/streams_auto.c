@@ -177,7 +177,7 @@ static weir_status choose(struct placing *p)
                        "streams=auto: nothing is split: %.1f us are expected as it is, %.1f us at "
                        "best\n",
                        alone / 1000, p->best_price / 1000);
-    return c->notes.failed ? weir__fail_nomem("notes of the streams") : WEIR_OK;
+    return c->notes.failed ? weir__fail_nomem("allocating notes of the streams") : WEIR_OK;
 }
 
 /* ---- setting up ---- */

@@ -245,7 +245,7 @@ weir_status weir__place_chains(const struct weir__compile *c, const bool *movabl
         memcpy(stream, c->stream, nnodes * sizeof *stream);
         fold_chains(&h, first, n, folds, folds + n + 1, stream, nchains);
     } else {
-        st = weir__fail_nomem("chains of %zu nodes", nnodes);
+        st = weir__fail_nomem("allocating chains of %zu nodes", nnodes);
     }
     weir__free(folds);
     weir__free(h.succs);

@@ -91,7 +91,7 @@ weir_status weir__pass_super(struct weir__compile *c)
     bool one_function = weir__device_can(c->g->dev, WEIR__RUNS_HOST_FUNCTIONS);
 
     if (!(c->leader = weir__malloc(((size_t)c->g->nnodes + 1) * sizeof *c->leader)))
-        return weir__fail_nomem("the super kernels of %d nodes", c->g->nnodes);
+        return weir__fail_nomem("allocating the super kernels of %d nodes", c->g->nnodes);
     for (int s = 0; s < c->nstreams; s++) {
         int leader = -1, members = 0;
 

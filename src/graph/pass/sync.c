@@ -42,7 +42,7 @@ static weir_status add_sync(struct pass *p, int stream, int position)
         struct weir__sync *bigger = weir__calloc((size_t)cap, sizeof *bigger);
 
         if (!bigger)
-            return weir__fail_nomem("%d syncs", cap);
+            return weir__fail_nomem("allocating %d syncs", cap);
         if (c->nsyncs)
             memcpy(bigger, c->syncs, (size_t)c->nsyncs * sizeof *bigger);
         weir__free(c->syncs);
@@ -117,7 +117,7 @@ static weir_status sync_end(struct pass *p)
     weir_status st;
 
     if (!clock)
-        return weir__fail_nomem("joins of %d streams", c->nstreams);
+        return weir__fail_nomem("allocating joins of %d streams", c->nstreams);
     if (nnodes) {
         memcpy(clock, clock_of(p, weir__node_at(c, 0, nnodes - 1)),
                (size_t)c->nstreams * sizeof *clock);
@@ -133,7 +133,7 @@ static weir_status sync_end(struct pass *p)
     c->njoins = c->nsyncs - before;
     c->nsyncs = before;
     if (!(c->joins = weir__calloc((size_t)c->njoins, sizeof *c->joins)))
-        return weir__fail_nomem("%d joins", c->njoins);
+        return weir__fail_nomem("allocating %d joins", c->njoins);
     if (c->njoins)
         memcpy(c->joins, c->syncs + before, (size_t)c->njoins * sizeof *c->joins);
     return WEIR_OK;
@@ -161,7 +161,7 @@ weir_status weir__pass_sync(struct weir__compile *c)
 
     c->sync_first = weir__calloc(nnodes + 1, sizeof *c->sync_first);
     if (c->nstreams == 1)
-        return c->sync_first ? WEIR_OK : weir__fail_nomem("syncs of %zu nodes", nnodes);
+        return c->sync_first ? WEIR_OK : weir__fail_nomem("placing the syncs of %zu nodes", nnodes);
     p.clock = weir__calloc(nnodes, n * sizeof *p.clock);
     p.latest = weir__calloc(3 * n, sizeof *p.latest);
     if (c->sync_first && p.clock && p.latest) {
@@ -170,7 +170,7 @@ weir_status weir__pass_sync(struct weir__compile *c)
         memset(p.latest, -1, n * sizeof *p.latest);
         st = sync_all(&p);
     } else {
-        st = weir__fail_nomem("syncs of %zu nodes on %zu streams", nnodes, n);
+        st = weir__fail_nomem("placing the syncs of %zu nodes on %zu streams", nnodes, n);
     }
     weir__free(p.latest);
     weir__free(p.clock);

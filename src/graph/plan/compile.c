@@ -173,7 +173,7 @@ static weir_status find_streams(weir_plan *plan)
     weir_status st;
 
     if (!(plan->streams = weir__calloc((size_t)c->nstreams, sizeof *plan->streams)))
-        return weir__fail_nomem("the streams of a plan");
+        return weir__fail_nomem("allocating the streams of a plan");
     for (int i = 1; i < c->nstreams; i++)
         if ((st = weir_stream_tagged(plan->dev, c->streams[i].tag, c->streams[i].priority,
                                      &plan->streams[i])))
@@ -325,9 +325,10 @@ weir_status weir_graph_compile(weir_graph *g, const weir_compile_options *option
     if ((st = WEIR__TAKE(&o, options, "compile options")))
         return st;
     if (g->capturing)
-        return weir__fail(WEIR_ESTATE, "the graph is still being captured: end that first");
+        return weir__fail(WEIR_ESTATE,
+                          "the graph is still being captured: call weir_graph_end first");
     if (!g->dev->driver->plans)
-        return weir__fail(WEIR_EUNSUPPORTED, "device %s runs no plans", g->dev->props.name);
+        return weir__fail(WEIR_EUNSUPPORTED, "device %s cannot run plans", g->dev->props.name);
     if ((st = check_options(g, &o)) || (st = weir__graph_clone(g, &own)))
         return st;
     return own->dynamic ? make_dynamic(own, &o, out) : weir__plan_make(own, &o, out);

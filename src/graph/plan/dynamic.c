@@ -56,7 +56,7 @@ static weir_status keep_options(struct weir__dynamic *d, const weir_compile_opti
     d->options.dump_dir = d->dump_dir = keep(options->dump_dir, &failed);
     d->ranks = weir__calloc(options->nranks + 1, sizeof *d->ranks);
     if (failed || !d->ranks)
-        return weir__fail_nomem("the options of a plan");
+        return weir__fail_nomem("allocating the options of a plan");
     d->options.ranks = d->ranks;
     for (; d->options.nranks < options->nranks; d->options.nranks++) {
         d->ranks[d->options.nranks] = options->ranks[d->options.nranks];

@@ -198,7 +198,7 @@ static weir_status set_outputs(const struct fold *f, weir_graph *part)
         if (!weir__grow(&part->outputs, part->noutputs, &part->cap_outputs,
                         sizeof *part->outputs) ||
             !(name = weir__strdup("folded")))
-            return weir__fail_nomem("the results of folding");
+            return weir__fail_nomem("allocating the results of folding");
         v->is_output = true;
         part->outputs[part->noutputs++] =
             (struct weir__output){name, {.value = f->frontier[i], .view = v->view}};
@@ -264,7 +264,7 @@ static weir_status reserve(struct fold *f, char **names)
         int node = g->values[f->frontier[i]].node;
 
         if (node >= 0 && !(names[i] = weir__strdup(g->nodes[node].name)))
-            return weir__fail_nomem("the name of a folded constant");
+            return weir__fail_nomem("allocating the name of a folded constant");
         if (!weir__grow(&g->constants, g->nconstants + i, &g->cap_constants, sizeof *g->constants))
             return WEIR_ENOMEM;
     }

@@ -67,7 +67,7 @@ static weir_status set_part(struct weir__fused_part *part, const struct weir__ke
         weir__free(part->args);
         part->args_room = k->args_size;
         if (!(part->args = weir__malloc(k->args_size)))
-            return weir__fail_nomem("the arguments of node '%s'", k->name);
+            return weir__fail_nomem("allocating the arguments of node '%s'", k->name);
     }
     if (k->args_size)
         memcpy(part->args, k->args, k->args_size);

@@ -112,7 +112,7 @@ char *weir_plan_list(const weir_plan *plan)
         weir__plan_list(plan, &text);
     if (text.failed) {
         weir__text_free(&text);
-        weir__fail_nomem("the listing of a plan");
+        weir__fail_nomem("writing the listing of a plan");
         return NULL;
     }
     return text.data;

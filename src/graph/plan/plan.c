@@ -167,7 +167,7 @@ static weir_status keep(struct weir__kernel *k, struct kept *kept)
 {
     if ((k->args_size && !(kept->args = weir__malloc(k->args_size))) ||
         (k->call && !(kept->call = weir__call_copy(k->call))))
-        return weir__fail_nomem("the arguments of node '%s'", k->name);
+        return weir__fail_nomem("allocating the arguments of node '%s'", k->name);
     if (k->args_size)
         memcpy(kept->args, k->args, k->args_size);
     k->args = kept->args;
@@ -245,7 +245,7 @@ static weir_status make_program(weir_plan *plan, struct weir__instance *inst)
     items = weir__calloc((size_t)total + 1, sizeof *items);
     kept = weir__calloc((size_t)total + 1, sizeof *kept);
     if (!lanes || !items || !kept)
-        st = weir__fail_nomem("a program of %d commands", total);
+        st = weir__fail_nomem("allocating a program of %d commands", total);
     for (int i = 0; i < nlanes && !st; i++) {
         lanes[i].items = items + at;
         lanes[i].nitems = lane_items(plan, i);

@@ -55,7 +55,7 @@ weir_status weir__plan_make_elastic(weir_plan *plan)
     struct weir__elastic *e = weir__calloc(1, sizeof *e);
 
     if (!(plan->elastic = e))
-        return weir__fail_nomem("the sizes of a plan");
+        return weir__fail_nomem("allocating the sizes of a plan");
     e->room = weir__calloc(nvalues, sizeof *e->room);
     e->sizes = weir__calloc((size_t)g->nsizes + 1, sizeof *e->sizes);
     e->before = weir__calloc(nvalues, sizeof *e->before);
@@ -63,7 +63,7 @@ weir_status weir__plan_make_elastic(weir_plan *plan)
     e->reached = weir__calloc((size_t)g->nnodes + 1, sizeof *e->reached);
     e->largest = weir__calloc((size_t)g->ninputs + 1, sizeof *e->largest);
     if (!e->room || !e->sizes || !e->before || !e->changed || !e->reached || !e->largest)
-        return weir__fail_nomem("the sizes of a plan");
+        return weir__fail_nomem("allocating the sizes of a plan");
     for (int i = 0; i < g->nvalues; i++)
         e->room[i] = plan->c.offset[i] >= 0 ? view_bytes(&g->values[i].view) : INT64_MAX;
     for (int i = 0; i < g->ninputs; i++)

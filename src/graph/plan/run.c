@@ -36,7 +36,7 @@ static weir_status run_init(struct run *r, weir_plan *plan, weir_stream *caller,
     if (nbound <= FEW)
         return WEIR_OK;
     if (!(r->bound = weir__malloc(nbound * (sizeof *r->bound + sizeof *r->fresh))))
-        return weir__fail_nomem("the bindings of %zu inputs and outputs", nbound);
+        return weir__fail_nomem("allocating the bindings of %zu inputs and outputs", nbound);
     r->fresh = (bool *)(r->bound + nbound);
     return WEIR_OK;
 }

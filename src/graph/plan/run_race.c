@@ -20,7 +20,7 @@ weir_status weir__plan_race(const weir_plan *plan, weir_stream *caller, weir_ten
     if (!(accesses =
               weir__calloc((size_t)g->ninputs + (size_t)g->noutputs + (size_t)g->nconstants + 1,
                            sizeof *accesses)))
-        return queued ? WEIR_OK : weir__fail_nomem("the accesses of a plan");
+        return queued ? WEIR_OK : weir__fail_nomem("allocating the accesses of a plan");
     for (int i = 0; i < g->ninputs; i++)
         accesses[n++] = (struct weir__access){inputs[i], is_written(g, g->inputs[i])};
     for (int i = 0; i < g->nconstants; i++)

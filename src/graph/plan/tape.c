@@ -28,7 +28,8 @@ weir_status weir_tape_create(weir_device *dev, weir_tape **out)
 
     *out = NULL;
     if (!dev->driver->tapes)
-        return weir__fail(WEIR_EUNSUPPORTED, "%s has no graphs that others capture; only cuda has",
+        return weir__fail(WEIR_EUNSUPPORTED,
+                          "%s cannot put plans into graphs of other libraries; only cuda can",
                           dev->props.name);
     if (!(tape = weir__calloc(1, sizeof *tape)))
         return weir__fail_nomem("making a tape");
@@ -94,7 +95,8 @@ weir_status weir_tape_add(weir_tape *tape, weir_plan *plan, weir_stream *s,
                           "a tape of %s takes plans of that device on at most %d streams",
                           tape->dev->label, MAX_LANES);
     if (!(bound = weir__malloc((ninputs + noutputs + 1) * sizeof *bound)))
-        return weir__fail_nomem("the bindings of %zu inputs and outputs", ninputs + noutputs);
+        return weir__fail_nomem("allocating the bindings of %zu inputs and outputs",
+                                ninputs + noutputs);
     for (size_t i = 0; i < ninputs; i++)
         bound[i] = inputs[i]->view.data;
     for (size_t i = 0; i < noutputs; i++)

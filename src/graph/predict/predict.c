@@ -8,12 +8,13 @@ static weir_status check_devices(weir_graph *const *graphs, uint32_t nranks)
         const weir_device *dev = graphs[i]->dev;
 
         if (!dev->model)
-            return weir__fail(WEIR_EUNSUPPORTED,
-                              "%s runs in real time: only a modelled device such as npu:a3 "
-                              "predicts",
-                              dev->props.name);
+            return weir__fail(
+                WEIR_EUNSUPPORTED,
+                "%s runs in real time: a prediction needs a modelled device such as npu:a3",
+                dev->props.name);
         if (graphs[i]->capturing)
-            return weir__fail(WEIR_ESTATE, "the graph is still being captured: end that first");
+            return weir__fail(WEIR_ESTATE,
+                              "the graph is still being captured: call weir_graph_end first");
         if (strcmp(dev->props.name, graphs[0]->dev->props.name) != 0)
             return weir__fail(WEIR_EDEVICE, "rank 0 is on %s, rank %u on %s",
                               graphs[0]->dev->props.name, i, dev->props.name);

@@ -38,7 +38,7 @@ static weir_status multiply(struct weir__replay_result *r, uint32_t nranks,
         weir__free(streams);
         weir__free(ranks);
         weir__free(parts);
-        return weir__fail_nomem("what %u ranks do", nranks);
+        return weir__fail_nomem("building the programs of %u ranks", nranks);
     }
     streams[0] = r->streams[0];
     spans[0] = r->spans[0];               /* NULL if nobody asked for them */
@@ -63,7 +63,7 @@ static weir_status multiply(struct weir__replay_result *r, uint32_t nranks,
         if (spans[0])
             spans[i] = copy_of(spans[0], program->nnodes * sizeof **spans);
         if (!streams[i] || (spans[0] && !spans[i]))
-            return weir__fail_nomem("what %u ranks do", nranks);
+            return weir__fail_nomem("building the programs of %u ranks", nranks);
         for (uint32_t v = 0; spans[0] && v < program->nnodes; v++)
             spans[i][v].cause_rank = i;
     }

@@ -9,7 +9,7 @@ static weir_status hand_over(struct weir__tuner *t, struct weir__tuned *out)
 {
     out->graphs = weir__calloc((size_t)t->ngraphs, sizeof *out->graphs);
     if (!out->graphs)
-        return weir__fail_nomem("%d tuned graphs", t->ngraphs);
+        return weir__fail_nomem("allocating %d tuned graphs", t->ngraphs);
     for (int i = 0; i < t->ngraphs; i++) {
         out->graphs[out->ngraphs++] = t->graphs[i].work;
         t->graphs[i].work = NULL;

@@ -9,8 +9,8 @@ static weir_status longest_chain(struct weir__tuner *t, const struct weir__predi
     uint64_t *end = weir__calloc((size_t)g->nnodes + 1, sizeof *end);
     uint64_t *last = weir__calloc((size_t)g->nlabels + 1, sizeof *last);
     struct weir__edges e = {0};
-    weir_status st =
-        end && last ? weir__graph_edges(g, &e) : weir__fail_nomem("the longest chain of a graph");
+    weir_status st = end && last ? weir__graph_edges(g, &e)
+                                 : weir__fail_nomem("allocating the longest chain of a graph");
 
     *out = 0;
     for (int v = 0; v < g->nnodes && !st; v++) {

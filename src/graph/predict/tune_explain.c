@@ -277,7 +277,7 @@ static weir_status write_down(struct weir__tuner *t, const struct rows *rows,
 
     out->changes = weir__calloc((size_t)rows->n + 1, sizeof *out->changes);
     if (!out->changes)
-        return weir__fail_nomem("what a tuning changed");
+        return weir__fail_nomem("listing the changes of a tuning");
     for (int i = 0; i < rows->n; i++) {
         const struct row *r = &rows->rows[i];
 
@@ -286,12 +286,12 @@ static weir_status write_down(struct weir__tuner *t, const struct rows *rows,
         out->changes[out->nchanges++] =
             (struct weir__tune_change){r->kind, text.data, r->nnodes, r->alone, r->then};
         if (text.failed)
-            return weir__fail_nomem("what a tuning changed");
+            return weir__fail_nomem("listing the changes of a tuning");
     }
     text = (struct weir__text){0};
     add_verdict(t, &text);
     out->verdict = text.data;
-    return text.failed ? weir__fail_nomem("what a tuning found") : WEIR_OK;
+    return text.failed ? weir__fail_nomem("listing the results of a tuning") : WEIR_OK;
 }
 
 weir_status weir__tune_explain(struct weir__tuner *t, struct weir__tuned *out)

@@ -225,7 +225,7 @@ static void wander(struct weir__tuner *t)
     uint64_t now_ps = t->best_ps, ps;
 
     if (!next) {
-        t->status = weir__fail_nomem("a search over %d nodes", t->nunits);
+        t->status = weir__fail_nomem("searching over %d nodes", t->nunits);
         return;
     }
     weir__tune_copy(t, t->now, t->best);

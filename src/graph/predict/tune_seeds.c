@@ -117,7 +117,7 @@ static void try_list(struct weir__tuner *t, int added, bool reorder)
         return;
     l.urgency = weir__calloc(3 * (size_t)n + 1, sizeof *l.urgency);
     if (!l.urgency) {
-        t->status = weir__fail_nomem("a list of %d nodes", n);
+        t->status = weir__fail_nomem("allocating a list of %d nodes", n);
         return;
     }
     l.ready = l.urgency + n;

@@ -83,7 +83,7 @@ static weir_status name_streams(struct weir__tuner *t)
 static weir_status make_labels(struct weir__tuner *t, struct weir__tune_graph *g)
 {
     if (!(g->label = weir__calloc((size_t)t->nstreams, sizeof *g->label)))
-        return weir__fail_nomem("the labels of %d streams", t->nstreams);
+        return weir__fail_nomem("allocating the labels of %d streams", t->nstreams);
     for (int s = 1; s < t->nstreams; s++)
         if ((g->label[s] = weir__graph_label(g->work, t->streams[s])) < 0)
             return WEIR_ENOMEM;
@@ -192,7 +192,7 @@ static weir_status classify(struct weir__tuner *t)
         }
     }
     weir__free(sorted);
-    return failed ? weir__fail_nomem("the units of a tuning") : WEIR_OK;
+    return failed ? weir__fail_nomem("allocating the units of a tuning") : WEIR_OK;
 }
 
 static void cut_units(struct weir__tuner *t, const struct named *names)
@@ -225,7 +225,7 @@ static weir_status make_units(struct weir__tuner *t)
     t->units = weir__calloc((size_t)t->nmembers + 1, sizeof *t->units);
     if (!names || !t->members || !t->units) {
         weir__free(names);
-        return weir__fail_nomem("the units of %d nodes", t->nmembers);
+        return weir__fail_nomem("allocating the units of %d nodes", t->nmembers);
     }
     for (int i = 0, at = 0; i < t->ngraphs; i++)
         for (int v = 0; v < t->graphs[i].from->nnodes; v++) {
@@ -295,7 +295,7 @@ static weir_status make_order(struct weir__tuner *t, struct weir__tune_graph *tg
     tg->next = weir__calloc((size_t)e.first[g->nnodes] + 2 * n, sizeof *tg->next);
     more = weir__malloc(2 * n * sizeof *more);
     if (!tg->unit || !tg->at || !tg->nbefore || !tg->first || !tg->next || !more) {
-        st = weir__fail_nomem("the edges of %d nodes", g->nnodes);
+        st = weir__fail_nomem("allocating the edges of %d nodes", g->nnodes);
         goto done;
     }
     for (int v = 0; v < g->nnodes; v++) {
@@ -348,7 +348,7 @@ static weir_status make_settings(struct weir__tuner *t)
     t->key = weir__calloc(most, sizeof *t->key);
     if (!t->input || !t->best || !t->now || !t->priority_open || !t->degree || !t->heap ||
         !t->order || !t->key)
-        return weir__fail_nomem("the settings of %d nodes", t->nmembers);
+        return weir__fail_nomem("allocating the settings of %d nodes", t->nmembers);
     for (int s = 1; s < t->nstreams; s++)
         t->priority_open[s] = true;
     for (int u = 0; u < t->nunits; u++) {

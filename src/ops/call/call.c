@@ -232,11 +232,10 @@ static weir_status capture(const struct weir__op *op, const void *params, const 
     weir_status st;
 
     if (!g)
-        return weir__fail(
-            WEIR_ESTATE,
-            "%s: an input is a graph's and has no bytes: operators on it are captured "
-            "between weir_graph_begin and weir_graph_end",
-            op->name);
+        return weir__fail(WEIR_ESTATE,
+                          "%s: an input belongs to a graph and has no bytes: call operators on it "
+                          "between weir_graph_begin and weir_graph_end",
+                          op->name);
     if ((st = weir__scope_marks(g, &marks)))
         return st;
     return weir__graph_add_call(g, op, NULL, params, o->in, o->nin, into, &marks, made);
@@ -317,7 +316,7 @@ weir_status weir__op_run(const struct weir__op *op, const void *params, weir_ten
                          int nin, weir_tensor **out)
 {
     if (op->nout && !out)
-        return weir__fail(WEIR_EINVAL, "%s: where the result goes must not be NULL", op->name);
+        return weir__fail(WEIR_EINVAL, "%s: the pointer to the result must not be NULL", op->name);
     for (int i = 0; i < op->nout; i++)
         out[i] = NULL;
     return run(op, params, in, nin, NULL, out);

@@ -59,7 +59,7 @@ static weir_status parse_dtype(const struct weir__op *op, const weir_attr *a, we
             *out = (weir_dtype)t;
             return WEIR_OK;
         }
-    return weir__fail(WEIR_EDTYPE, "%s: attribute '%s' is '%s', which is no data type", op->name,
+    return weir__fail(WEIR_EDTYPE, "%s: attribute '%s' is '%s', which is not a data type", op->name,
                       a->name, a->value.s);
 }
 
@@ -127,12 +127,12 @@ weir_status weir_graph_add(weir_graph *g, const char *op_name, const char *name,
     for (int i = 0; i < nout; i++)
         out[i] = NULL;
     if (!op)
-        return weir__fail(WEIR_EINVAL,
-                          "there is no operator '%s'; `weir ops` lists those there are",
+        return weir__fail(WEIR_EINVAL, "there is no operator '%s'; `weir ops` lists all operators",
                           op_name ? op_name : "");
     if (op->params_size > sizeof params)
-        return weir__fail(WEIR_EINTERNAL, "%s has %zu bytes of parameters", op->name,
-                          op->params_size);
+        return weir__fail(WEIR_EINTERNAL,
+                          "%s has %zu bytes of parameters, more than weir_graph_add holds",
+                          op->name, op->params_size);
     if (nout != op->nout)
         return weir__fail(WEIR_EINVAL, "%s has %d outputs, not %d", op->name, op->nout, nout);
     if (name && (!*name || *name == '^'))

@@ -99,9 +99,9 @@ static weir_status run_missing(void *user, void *const *in, void *const *out)
     (void)user;
     (void)in;
     (void)out;
-    return weir_kernel_fail(WEIR_EUNSUPPORTED,
-                            "it is a function of the program that made the graph: it cannot run "
-                            "here");
+    return weir_kernel_fail(
+        WEIR_EUNSUPPORTED,
+        "its function belongs to the program that made the graph and cannot run here");
 }
 
 static int operands_of_host(void *args, struct weir__code_operand *operands)

@@ -86,7 +86,8 @@ static weir_status infer_kernel(struct weir__call *call)
                           "Kernel: of_cores %lld is for a measured kernel, and in 0..%d",
                           (long long)p->of_cores, MAX_BLOCKS);
     if (p->bytes < 0)
-        return weir__fail(WEIR_ERANGE, "Kernel: %lld bytes of traffic", (long long)p->bytes);
+        return weir__fail(WEIR_ERANGE, "Kernel: bytes %lld must not be negative",
+                          (long long)p->bytes);
     if (!(p->net_bytes >= 0) || isinf(p->net_bytes))
         return weir__fail(WEIR_ERANGE, "Kernel: net_bytes %g must be finite and not negative",
                           p->net_bytes);

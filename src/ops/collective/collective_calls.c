@@ -12,7 +12,7 @@ static weir_status reduce_for(int root, const struct weir__op *op, weir_rank *ra
     struct weir__collective_params p = weir__collective_make_params(rank);
 
     if ((unsigned)how >= WEIR__REDUCES)
-        return weir__fail(WEIR_EINVAL, "%s: %d is no reduction", op->name, (int)how);
+        return weir__fail(WEIR_EINVAL, "%s: %d is not a reduction", op->name, (int)how);
     memcpy(p.reduce, weir__reduce_names[how], sizeof p.reduce);
     p.reduced_for = 1 + root;
     return weir__collective_run(op, &p, &x, 1, into, out);

@@ -121,8 +121,9 @@ static weir_status check_counts(const weir_rank *rank, const char *what, const i
     *sum = 0;
     for (int i = 0; i < rank->group->nranks; i++)
         if (counts[i] < 0 || __builtin_add_overflow(*sum, counts[i], sum))
-            return weir__fail(WEIR_ERANGE, "%s: count %lld of rank %d", what, (long long)counts[i],
-                              i);
+            return weir__fail(WEIR_ERANGE,
+                              "%s: count %lld of rank %d is negative, or the counts overflow", what,
+                              (long long)counts[i], i);
     return WEIR_OK;
 }
 
@@ -226,7 +227,7 @@ weir_status weir_batch_send_recv(weir_rank *rank, const weir_message *messages, 
 
     WEIR__NEED(rank, "rank");
     if (count < 0 || count > MOST_MESSAGES)
-        return weir__fail(WEIR_ERANGE, "a batch of %d messages: it has 0..%d", count,
+        return weir__fail(WEIR_ERANGE, "a batch of %d messages is out of range: 0..%d", count,
                           MOST_MESSAGES);
     if (!count)
         return WEIR_OK;

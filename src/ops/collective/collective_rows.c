@@ -84,7 +84,7 @@ static weir_status infer_all_gather(struct weir__call *call)
     if ((st = weir__collective_check(call)))
         return st;
     if (!x->ndim)
-        return weir__fail(WEIR_ESHAPE, "%s: a tensor without dims cannot be put in a row",
+        return weir__fail(WEIR_ESHAPE, "%s: a tensor without dims cannot be concatenated",
                           call->op->name);
     weir__infer_like(call);
     if (__builtin_mul_overflow(x->shape[0], p->ranks, &call->out[0].shape[0]))
@@ -122,8 +122,9 @@ static weir_status sum_counts(const struct weir__call *call, const char *what,
     *sum = 0;
     for (int64_t i = 0; i < n; i++)
         if (counts[i] < 0 || __builtin_add_overflow(*sum, counts[i], sum))
-            return weir__fail(WEIR_ERANGE, "%s: %s count %lld of rank %lld", call->op->name, what,
-                              (long long)counts[i], (long long)i);
+            return weir__fail(WEIR_ERANGE,
+                              "%s: %s count %lld of rank %lld is negative, or the counts overflow",
+                              call->op->name, what, (long long)counts[i], (long long)i);
     return WEIR_OK;
 }
 

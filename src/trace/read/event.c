@@ -57,7 +57,7 @@ static long double read_time(struct weir__json *j)
         return 0;
     value = number_of(text);
     if (isnan(value))
-        weir__json_fail(j, WEIR_EPARSE, "a time in microseconds is wanted");
+        weir__json_fail(j, WEIR_EPARSE, "expected a time in microseconds");
     return isnan(value) ? 0 : value;
 }
 

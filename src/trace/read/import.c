@@ -38,7 +38,7 @@ const char *weir__import_keep(struct weir__json *j, struct weir__import *im, con
     const char *copy = weir__trace_keep(&im->t->texts, text, strlen(text));
 
     if (!copy)
-        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the texts of the trace");
+        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: reading the texts of the trace");
     return copy ? copy : "";
 }
 
@@ -89,7 +89,7 @@ int weir__import_find_track(struct weir__json *j, struct weir__import *im, const
 
     if ((2 * im->ntracks >= im->nslots && !grow_slots(im)) ||
         !weir__grow(&im->tracks, im->ntracks, &im->cap_tracks, sizeof *im->tracks)) {
-        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the tracks of the trace");
+        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: reading the tracks of the trace");
         return -1;
     }
     slot = slot_of(im, pid, tid);
@@ -164,7 +164,7 @@ void weir__import_devices(struct weir__json *j, struct weir__import *im)
                 weir__json_skip(j);
         }
         if (!weir__grow(&im->devices, im->ndevices, &im->cap_devices, sizeof d))
-            weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the devices of the trace");
+            weir__json_fail(j, WEIR_ENOMEM, "out of host memory: reading the devices of the trace");
         else
             im->devices[im->ndevices++] = d;
     }
@@ -295,7 +295,8 @@ void weir__import_finish(struct weir__json *j, struct weir__import *im)
             struct weir__import_track *t = &im->tracks[im->spans[i].track];
 
             if (!add_stream(im, t)) {
-                weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the streams of the trace");
+                weir__json_fail(j, WEIR_ENOMEM,
+                                "out of host memory: reading the streams of the trace");
                 return;
             }
             im->spans[n++] = im->spans[i];

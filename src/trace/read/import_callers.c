@@ -327,5 +327,6 @@ weir_status weir__import_callers(struct weir__import *im)
     weir__free(callers);
     weir__free(moments);
     weir__free(stack);
-    return fine ? WEIR_OK : weir__fail_nomem("who called the %d spans of a trace", im->nspans);
+    return fine ? WEIR_OK
+                : weir__fail_nomem("finding the callers of %d spans of a trace", im->nspans);
 }

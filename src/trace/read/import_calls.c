@@ -82,5 +82,7 @@ weir_status weir__import_calls(struct weir__import *im, int n)
     }
     weir__free(launched);
     weir__free(by_track);
-    return launched && by_track ? WEIR_OK : weir__fail_nomem("the %d calls of a trace", im->ncalls);
+    return launched && by_track
+               ? WEIR_OK
+               : weir__fail_nomem("allocating the %d calls of a trace", im->ncalls);
 }

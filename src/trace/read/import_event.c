@@ -140,7 +140,7 @@ static void add_call(struct weir__json *j, struct weir__import *im, const struct
     if (!id)
         return;
     if (!weir__grow(&im->calls, im->ncalls, &im->cap_calls, sizeof *im->calls))
-        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the calls of the trace");
+        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: reading the calls of the trace");
     else
         im->calls[im->ncalls++] =
             (struct weir__import_call){id, track, weir__event_ns(e->ts), kind};
@@ -179,7 +179,7 @@ static const char *keep_frame(struct weir__json *j, struct weir__import *im,
     if (!stack || !(frame = weir__import_frame(stack, &size)))
         return NULL;
     if (!(kept = weir__trace_keep(&im->t->texts, frame, size)))
-        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the texts of the trace");
+        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: reading the texts of the trace");
     return kept;
 }
 
@@ -225,7 +225,7 @@ void weir__import_add_span(struct weir__json *j, struct weir__import *im,
     if (kind == WEIR__SPAN_NOTHING || !strcmp(e->category, "Trace"))
         return;
     if (!weir__grow(&im->spans, im->nspans, &im->cap_spans, sizeof *im->spans)) {
-        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the spans of the trace");
+        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: reading the spans of the trace");
         return;
     }
     s = (struct weir__import_span){

@@ -404,5 +404,5 @@ weir_status weir__import_order(weir_trace *t, struct weir__import_span *spans, i
     weir__free(o.first);
     weir__free(o.ends);
     weir__free(o.records);
-    return ok ? WEIR_OK : weir__fail_nomem("a trace of %d spans", nspans);
+    return ok ? WEIR_OK : weir__fail_nomem("allocating a trace of %d spans", nspans);
 }

@@ -86,7 +86,7 @@ static bool another(struct weir__json *j, char bracket)
     if (!j->first) {
         if (c != ',') {
             weir__json_fail(j, WEIR_EPARSE,
-                            bracket == '}' ? "',' or '}' is wanted" : "',' or ']' is wanted");
+                            bracket == '}' ? "expected ',' or '}'" : "expected ',' or ']'");
             return false;
         }
         j->at++;
@@ -100,12 +100,12 @@ static bool another(struct weir__json *j, char bracket)
 
 bool weir__json_object(struct weir__json *j)
 {
-    return enter(j, '{', "an object is wanted");
+    return enter(j, '{', "expected an object");
 }
 
 bool weir__json_array(struct weir__json *j)
 {
-    return enter(j, '[', "an array is wanted");
+    return enter(j, '[', "expected an array");
 }
 
 bool weir__json_item(struct weir__json *j)
@@ -125,7 +125,7 @@ bool weir__json_key(struct weir__json *j, char *key, size_t size)
     memcpy(key, text, length);
     key[length] = '\0';
     if (look(j) != ':') {
-        weir__json_fail(j, WEIR_EPARSE, "':' is wanted");
+        weir__json_fail(j, WEIR_EPARSE, "expected ':'");
         return false;
     }
     j->at++;
@@ -142,8 +142,7 @@ static bool reserve(struct weir__json *j, size_t size)
     if (size < j->cap)
         return true;
     if (!(text = weir__malloc(cap))) {
-        weir__json_fail(j, WEIR_ENOMEM,
-                        "out of host memory: a string is too long for the memory there is");
+        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: reading a long string");
         return false;
     }
     weir__free(j->text);
@@ -223,7 +222,7 @@ const char *weir__json_string(struct weir__json *j)
     char *to;
 
     if (look(j) != '"') {
-        weir__json_fail(j, WEIR_EPARSE, "a string is wanted");
+        weir__json_fail(j, WEIR_EPARSE, "expected a string");
         return NULL;
     }
     for (close = j->at + 1; close < j->end && *close != '"'; close++)
@@ -241,7 +240,7 @@ const char *weir__json_string(struct weir__json *j)
             *to++ = *s ? *s : ' ';
             s++;
         } else if (!(s = unescape(s + 1, close, &to))) {
-            weir__json_fail(j, WEIR_EPARSE, "the string has an escape that is none");
+            weir__json_fail(j, WEIR_EPARSE, "the string has an unknown escape");
             return NULL;
         }
     }
@@ -266,7 +265,7 @@ long double weir__json_number(struct weir__json *j)
     int whole = 0, fraction = 0, exponent = 0;
 
     if (weir__json_peek(j) != WEIR__JSON_NUMBER) {
-        weir__json_fail(j, WEIR_EPARSE, "a number is wanted");
+        weir__json_fail(j, WEIR_EPARSE, "expected a number");
         return 0;
     }
     s = digits(s, j->end, &value, &whole);
@@ -280,7 +279,7 @@ long double weir__json_number(struct weir__json *j)
         whole = exponent ? whole : 0;
     }
     if (!whole || power > 4000) {
-        weir__json_fail(j, WEIR_EPARSE, "the number is none");
+        weir__json_fail(j, WEIR_EPARSE, "the number is malformed");
         return 0;
     }
     j->at = s;
@@ -301,7 +300,7 @@ bool weir__json_bool(struct weir__json *j)
             return i == 2;
         }
     }
-    weir__json_fail(j, WEIR_EPARSE, "true, false or null is wanted");
+    weir__json_fail(j, WEIR_EPARSE, "expected true, false or null");
     return false;
 }
 
@@ -328,12 +327,12 @@ void weir__json_skip(struct weir__json *j)
         weir__json_bool(j);
         return;
     case WEIR__JSON_NONE:
-        weir__json_fail(j, WEIR_EPARSE, "a value is wanted");
+        weir__json_fail(j, WEIR_EPARSE, "expected a value");
     }
 }
 
 void weir__json_end(struct weir__json *j)
 {
     if (look(j))
-        weir__json_fail(j, WEIR_EPARSE, "there is something behind the end");
+        weir__json_fail(j, WEIR_EPARSE, "the text goes on after the end of the JSON value");
 }

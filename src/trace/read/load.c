@@ -36,8 +36,7 @@ static void read_document(struct weir__json *j, weir_trace *t, struct weir__impo
     char key[32];
 
     if (weir__json_peek(j) != WEIR__JSON_ARRAY && weir__json_peek(j) != WEIR__JSON_OBJECT)
-        weir__json_fail(j, WEIR_EPARSE,
-                        "this is no trace: JSON is wanted, which begins with { or [");
+        weir__json_fail(j, WEIR_EPARSE, "not a trace: expected JSON, which begins with { or [");
     if (weir__json_peek(j) == WEIR__JSON_ARRAY) {
         read_events(j, t, im);
         weir__json_end(j);
@@ -61,7 +60,7 @@ static void read_document(struct weir__json *j, weir_trace *t, struct weir__impo
     }
     weir__json_end(j);
     if (!events)
-        weir__json_fail(j, WEIR_EPARSE, "no traceEvents: this is no trace in Chrome's format");
+        weir__json_fail(j, WEIR_EPARSE, "not a trace in Chrome's format: it has no traceEvents");
     if (ours)
         weir__load_finish(j, t);
     else

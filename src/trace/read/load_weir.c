@@ -11,7 +11,7 @@ static const char *keep(struct weir__json *j, weir_trace *t, const char *text)
     const char *copy = text ? weir__trace_keep(&t->texts, text, strlen(text)) : "";
 
     if (!copy)
-        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the texts of the trace");
+        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: reading the texts of the trace");
     return copy ? copy : "";
 }
 
@@ -52,7 +52,7 @@ static void read_device(struct weir__json *j, weir_trace *t)
             weir__json_skip(j);
     }
     if (!weir__grow(&t->devices, t->ndevices, &t->cap_devices, sizeof d))
-        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the devices of the trace");
+        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: reading the devices of the trace");
     else
         t->devices[t->ndevices++] = d;
 }
@@ -75,9 +75,9 @@ static void read_stream(struct weir__json *j, weir_trace *t)
             weir__json_skip(j);
     }
     if (!t->ndevices)
-        weir__json_fail(j, WEIR_EPARSE, "a stream, and no device before it");
+        weir__json_fail(j, WEIR_EPARSE, "a stream comes before the first device");
     if (!weir__grow(&t->streams, t->nstreams, &t->cap_streams, sizeof s))
-        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the streams of the trace");
+        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: reading the streams of the trace");
     else
         t->streams[t->nstreams++] = s;
 }
@@ -164,7 +164,7 @@ static void read_op(struct weir__json *j, weir_trace *t, const struct weir__even
     if (j->bad)
         return;
     if (!weir__grow(&t->ops, t->nops, &t->cap_ops, sizeof *op)) {
-        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the operators of the trace");
+        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: reading the operators of the trace");
         return;
     }
     op = &t->ops[t->nops++];
@@ -186,7 +186,7 @@ static void read_op(struct weir__json *j, weir_trace *t, const struct weir__even
         .failed = weir__event_number(e, "failed", 0) != 0,
     };
     if (op->engine == WEIR_ENGINE_COUNT)
-        weir__json_fail(j, WEIR_EPARSE, "the operator's engine is none of weir's");
+        weir__json_fail(j, WEIR_EPARSE, "the operator's engine is unknown");
     if (op->ended_ns < op->started_ns)
         weir__json_fail(j, WEIR_EPARSE, "the operator ends before it starts");
 }
@@ -207,7 +207,7 @@ static void read_part(struct weir__json *j, weir_trace *t, const struct weir__ev
     if (index != t->nparts)
         weir__json_fail(j, WEIR_EPARSE, "the blocks are not in order");
     else if (!weir__grow(&t->parts, t->nparts, &t->cap_parts, sizeof *p))
-        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the blocks of the trace");
+        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: reading the blocks of the trace");
     if (j->bad)
         return;
     p = &t->parts[t->nparts++];
@@ -226,7 +226,7 @@ static void read_wait(struct weir__json *j, weir_trace *t, const struct weir__ev
     int64_t stream = track(j, e, t->nstreams, "the wait's stream is not in the description");
 
     if (!weir__grow(&t->waits, t->nwaits, &t->cap_waits, sizeof *t->waits)) {
-        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the waits of the trace");
+        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: reading the waits of the trace");
         return;
     }
     t->waits[t->nwaits++] = (weir_trace_wait){
@@ -245,7 +245,7 @@ static void read_memory(struct weir__json *j, weir_trace *t, const struct weir__
                         "the counter's device is not in the description");
 
     if (!weir__grow(&t->memory, t->nmemory, &t->cap_memory, sizeof *t->memory)) {
-        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: the memory of the trace");
+        weir__json_fail(j, WEIR_ENOMEM, "out of host memory: reading the memory of the trace");
         return;
     }
     t->memory[t->nmemory++] = (weir_trace_memory){
@@ -279,7 +279,8 @@ static void finish_parts(struct weir__json *j, weir_trace *t)
         weir_trace_op *op;
 
         if (p->op >= (uint32_t)t->nops || p->op < last || p->ended_ns < p->started_ns) {
-            weir__json_fail(j, WEIR_EPARSE, "a block belongs to no operator, or comes too late");
+            weir__json_fail(j, WEIR_EPARSE,
+                            "a block belongs to no operator, or is not in the order of operators");
             return;
         }
         op = &t->ops[last = p->op];
@@ -304,7 +305,7 @@ static void finish_waits(struct weir__json *j, weir_trace *t)
         if ((w->source_op != WEIR_TRACE_NONE && w->source_op >= (uint32_t)t->nops) ||
             (w->source_stream != WEIR_TRACE_NONE && w->source_stream >= (uint32_t)t->nstreams) ||
             (w->op != WEIR_TRACE_NONE && (w->op >= (uint32_t)t->nops || w->op < last))) {
-            weir__json_fail(j, WEIR_EPARSE, "a wait for or of an operator that is not there");
+            weir__json_fail(j, WEIR_EPARSE, "a wait names an operator that does not exist");
             return;
         }
         if (w->op == WEIR_TRACE_NONE)
@@ -313,7 +314,7 @@ static void finish_waits(struct weir__json *j, weir_trace *t)
         if (!op->nwaits)
             op->first_wait = (uint32_t)i;
         else if (op->first_wait + op->nwaits != (uint32_t)i)
-            weir__json_fail(j, WEIR_EPARSE, "the waits of an operator are apart");
+            weir__json_fail(j, WEIR_EPARSE, "the waits of an operator are not adjacent");
         op->nwaits++;
     }
 }

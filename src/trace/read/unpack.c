@@ -22,7 +22,7 @@ static weir_status make_room(struct unpacked *u)
     if (u->size < u->cap)
         return WEIR_OK;
     if (cap > MOST)
-        return weir__fail(WEIR_EPARSE, "%s unpacks to more than %s, which no trace is", u->path,
+        return weir__fail(WEIR_EPARSE, "%s unpacks to more than %s, the most for a trace", u->path,
                           weir__size(MOST).text);
     if (!(bigger = weir__malloc(cap)))
         return weir__fail_nomem("unpacking %s, of which %s are unpacked", u->path,
@@ -40,7 +40,7 @@ static void *open_library(const char *name, const char *path, const char *tool)
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 
     if (!library)
-        weir__fail(WEIR_EUNSUPPORTED, "%s is compressed and there is no %s: %s it first", path,
+        weir__fail(WEIR_EUNSUPPORTED, "%s is compressed and %s is not installed: %s it first", path,
                    name, tool);
     return library;
 }

@@ -55,7 +55,7 @@ weir_status weir__trace_look(struct weir__trace_ring *rings, uint32_t recording,
     for (struct weir__trace_ring *r = rings; r; r = r->next)
         total += r->count / 2;
     if (!(raw->records = weir__malloc(total * sizeof *raw->records)))
-        return weir__fail_nomem("a look at a trace of up to %zu records", total);
+        return weir__fail_nomem("copying a trace of up to %zu records", total);
     for (struct weir__trace_ring *r = rings; r; r = r->next)
         if (r->count)
             copy_written(raw, r, recording);

@@ -5,7 +5,8 @@
 
 static weir_status bad(const char *what, size_t index)
 {
-    return weir__fail(WEIR_EINVAL, "%s %zu of the trace refers to what is not there", what, index);
+    return weir__fail(WEIR_EINVAL, "%s %zu of the trace refers to an index that is out of range",
+                      what, index);
 }
 
 static bool is_index(uint32_t index, size_t n)
@@ -25,8 +26,8 @@ static weir_status check_ops(const weir_trace_data *d)
             return bad("operator", i);
         if (op->ended_ns < op->started_ns || (i && op->stream < op[-1].stream))
             return weir__fail(WEIR_EINVAL,
-                              "operator %zu of the trace ends before it starts, or comes after "
-                              "one of a later stream",
+                              "operator %zu of the trace ends before it starts, or is not in the "
+                              "order of streams",
                               i);
     }
     return WEIR_OK;
@@ -109,5 +110,5 @@ weir_status weir_trace_make(const weir_trace_data *d, weir_trace **out)
         return WEIR_OK;
     }
     weir_trace_free(t);
-    return weir__fail_nomem("a trace of %zu operators", d->nops);
+    return weir__fail_nomem("allocating a trace of %zu operators", d->nops);
 }

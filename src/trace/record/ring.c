@@ -287,7 +287,7 @@ static weir_status check_begun(void)
     if ((lost = session.raw.dropped))
         forget();
     pthread_mutex_unlock(&lock);
-    return lost ? weir__fail_nomem("the devices and streams of a trace") : WEIR_OK;
+    return lost ? weir__fail_nomem("allocating the devices and streams of a trace") : WEIR_OK;
 }
 
 /* Threads that record are not in the child of a fork, but what they hold would be. So the thread
@@ -336,7 +336,7 @@ weir_status weir_trace_start(const weir_trace_options *options)
     if (st)
         return st;
     if (bytes < LEAST_BYTES || bytes > MOST_BYTES)
-        return weir__fail(WEIR_ERANGE, "%zu bytes per thread for a trace: %d to %zu are possible",
+        return weir__fail(WEIR_ERANGE, "%zu bytes per thread are out of range for a trace: %d..%zu",
                           bytes, LEAST_BYTES, MOST_BYTES);
     return start(bytes, false);
 }
@@ -372,7 +372,7 @@ static weir_status copy_session(struct weir__trace_raw *raw, uint32_t recording)
     raw->devices = weir__malloc(((size_t)raw->ndevices + 1) * sizeof *raw->devices);
     raw->streams = weir__malloc(((size_t)raw->nstreams + 1) * sizeof *raw->streams);
     if (!raw->devices || !raw->streams)
-        return weir__fail_nomem("a look at a trace");
+        return weir__fail_nomem("copying a trace");
     if (raw->ndevices)
         memcpy(raw->devices, session.raw.devices, (size_t)raw->ndevices * sizeof *raw->devices);
     if (raw->nstreams)

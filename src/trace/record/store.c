@@ -22,7 +22,7 @@ const char *weir__trace_keep(struct weir__trace_texts *texts, const char *text, 
         return "";
     if (texts->left < size + 1) {
         if (!(c = weir__malloc(sizeof *c + cap))) {
-            weir__fail_nomem("the texts of a trace");
+            weir__fail_nomem("allocating the texts of a trace");
             return NULL;
         }
         *c = (struct weir__trace_chunk){texts->chunks, cap};

@@ -33,7 +33,7 @@ bool weir__watch_folder_ready(const char *folder)
     }
     if (lstat(folder, &about) || !S_ISDIR(about.st_mode) || about.st_uid != geteuid() ||
         about.st_mode & 077) {
-        weir__log(WEIR_LOG_WARN, "WEIR_WATCH: %s is no folder that only its user, %ld, can enter",
+        weir__log(WEIR_LOG_WARN, "WEIR_WATCH: %s must be a folder that only user %ld can enter",
                   folder, (long)geteuid());
         return false;
     }

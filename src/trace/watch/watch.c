@@ -57,12 +57,12 @@ static weir_status look(char **text, size_t *size)
         return st;
     if (!(out = open_memstream(text, size))) {
         weir_trace_free(trace);
-        return weir__fail_nomem("the text of a trace");
+        return weir__fail_nomem("writing the text of a trace");
     }
     st = weir__trace_chrome(out, trace);
     weir_trace_free(trace);
     if (fclose(out) && !st)
-        st = weir__fail_nomem("the text of a trace");
+        st = weir__fail_nomem("writing the text of a trace");
     return st;
 }
 

@@ -38,7 +38,7 @@ static weir_status find_releases(struct finder *f)
     for (int i = 0; i < t->nparts; i++)
         cap += t->parts[i].ncores;
     if (!(f->releases = weir__malloc(cap * sizeof *f->releases)))
-        return weir__fail_nomem("the critical path of %d operators", t->nops);
+        return weir__fail_nomem("allocating the critical path of %d operators", t->nops);
     for (int i = 0; i < t->nparts; i++)
         for (uint32_t c = 0; c < t->parts[i].ncores; c++)
             f->releases[f->n++] =
@@ -191,7 +191,7 @@ weir_status weir_trace_critical_path(const weir_trace *t, weir_trace_step **step
     if (st)
         return st;
     if (!(*steps = malloc(((size_t)path.n + 1) * sizeof **steps)))
-        st = weir__fail_nomem("a critical path of %d operators", path.n);
+        st = weir__fail_nomem("allocating a critical path of %d operators", path.n);
     for (int i = 0; i < path.n && *steps; i++)
         (*steps)[(*nsteps)++] = (weir_trace_step){path.ops[i], (weir_trace_cause)path.why[i]};
     weir__trace_path_fini(&path);

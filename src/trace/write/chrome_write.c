@@ -296,7 +296,7 @@ static weir_status write_core_counters(struct writer *w)
     int cube = 0, vector = 0;
 
     if (!steps)
-        return weir__fail_nomem("the cores in use of a trace");
+        return weir__fail_nomem("allocating the cores in use of a trace");
     n = find_steps(w->t, steps);
     qsort(steps, n, sizeof *steps, compare_steps);
     for (size_t i = 0; i < n; i++) {

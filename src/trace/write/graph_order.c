@@ -260,14 +260,14 @@ weir_status weir__graph_order_init(struct weir__graph_order *o, const weir_trace
 {
     *o = (struct weir__graph_order){0};
     if (!(o->ops = weir__calloc((size_t)t->nops + 1, sizeof *o->ops)))
-        return weir__fail_nomem("a graph of %d operators", t->nops);
+        return weir__fail_nomem("allocating a graph of %d operators", t->nops);
     for (int i = 0; i < t->nops; i++)
         if (t->ops[i].device == device)
             o->ops[o->nops++] =
                 (struct weir__graph_op){.op = (uint32_t)i, .cores = cores_used(&t->ops[i])};
     qsort_r(o->ops, (size_t)o->nops, sizeof *o->ops, compare_starts, t->ops);
     if (!find_edges(o, t) || !share_cores(o, t, device))
-        return weir__fail_nomem("a graph of %d operators", t->nops);
+        return weir__fail_nomem("allocating a graph of %d operators", t->nops);
     return WEIR_OK;
 }
 

@@ -102,7 +102,7 @@ static weir_status match_collectives(struct writer *w)
     if (w->nranks < 2)
         return WEIR_OK;
     if (!find_collectives(w))
-        return weir__fail_nomem("the collectives of %d ranks", w->nranks);
+        return weir__fail_nomem("allocating the collectives of %d ranks", w->nranks);
     if (w->nrendezvous)
         qsort(w->rendezvous, (size_t)w->nrendezvous, sizeof *w->rendezvous, by_name);
     for (int i = 0, n, nranks; i < w->nrendezvous; i += n) {
@@ -265,7 +265,7 @@ weir_status weir__trace_write_graphs(struct weir__graph_rank *ranks, int nranks)
     weir_status st = WEIR_OK;
 
     if (!(w.orders = weir__calloc((size_t)nranks, sizeof *w.orders)))
-        return weir__fail_nomem("the graphs of %d ranks", nranks);
+        return weir__fail_nomem("allocating the graphs of %d ranks", nranks);
     for (int r = 0; r < nranks; r++)
         ranks[r].operators = ranks[r].edges = ranks[r].assumed = ranks[r].met = ranks[r].alone = 0;
     for (int r = 0; r < nranks && !st; r++)

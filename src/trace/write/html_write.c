@@ -122,7 +122,7 @@ static weir_status name_column(FILE *out, const char *key, const weir_trace *t, 
         int number = number_of(&names[which], text_of(&t->ops[i], which));
 
         if (number < 0)
-            return weir__fail_nomem("the names of a trace");
+            return weir__fail_nomem("allocating the names of a trace");
         put(&c, number);
     }
     end(&c);

@@ -128,7 +128,7 @@ TEST(scope, bad_arguments_enter_nothing)
     CHECK_STATUS(weir_scope_push_cores((weir_cores){1, -2}), WEIR_ERANGE);
     CHECK_STATUS(weir_scope_push_super_kernel("k", "stream-fusion"), WEIR_EINVAL);
     CHECK_STATUS(weir_scope_push_super_kernel("k", "stream-fusion=2"), WEIR_EINVAL);
-    CHECK_STR(weir_last_error(), "0 or 1 is wanted");
+    CHECK_STR(weir_last_error(), "expected 0 or 1");
     CHECK_STATUS(weir_scope_push_super_kernel("k", "colour=red"), WEIR_EINVAL);
     CHECK_STR(weir_last_error(), "unknown super kernel option 'colour'");
     CHECK_STATUS(weir_scope_push_super_kernel("k", "debug-aic-num=x"), WEIR_EINVAL);

@@ -130,7 +130,7 @@ TEST(sizes, inputs_that_do_not_go_together_are_refused_with_the_name)
 
     CHECK_OK(weir_graph_compile(g, NULL, &plan));
     CHECK_STATUS(weir_plan_run(plan, weir_stream_default(dev), in, 2, out, 2), WEIR_ESHAPE);
-    CHECK(strstr(weir_last_error(), "input 'y' has 8 in dim 0, and 9 by the sizes of the others"));
+    CHECK(strstr(weir_last_error(), "input 'y' has 8 in dim 0, but the other inputs make it 9"));
     weir_tensor_release(in[0]);
     weir_tensor_release(in[1]);
     weir_plan_destroy(plan);

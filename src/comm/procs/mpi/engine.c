@@ -50,7 +50,7 @@ static weir_status start(const struct weir__mpi_api *api)
     }
     if ((code = api->init_thread(NULL, NULL, api->thread_multiple, &level))) {
         weir__mpi_error_text(api, code, text, sizeof text);
-        return weir__fail(WEIR_EUNAVAILABLE, "engine mpi: it does not start: %s", text);
+        return weir__fail(WEIR_EUNAVAILABLE, "engine mpi: MPI cannot be initialized: %s", text);
     }
     started = api;
     atexit(end_mpi);

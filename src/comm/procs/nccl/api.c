@@ -36,9 +36,7 @@ static void load(void)
         path = "libnccl.so.2";
     if (!(lib = dlopen(path, RTLD_NOW | RTLD_LOCAL))) {
         weir__fail(WEIR_EUNAVAILABLE,
-                   "engine nccl: there is no NCCL (WEIR_LIBNCCL names the "
-                   "file): %s",
-                   dlerror());
+                   "engine nccl: cannot load NCCL (WEIR_LIBNCCL names the file): %s", dlerror());
         return;
     }
     for (size_t i = 0; i < weir__countof(names); i++) {

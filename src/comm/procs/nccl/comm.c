@@ -64,7 +64,7 @@ weir_status weir__nccl_settle(struct weir__procs_group *p, const struct weir__nc
         if ((st = find_reason(p, awaited, text, sizeof text)))
             return weir__fail(st, "NCCL: %s: %s", what, text);
         if (weir__clock_ns() >= deadline_ns)
-            return weir__fail(WEIR_ETIMEDOUT, "NCCL: %s was not over in time", what);
+            return weir__fail(WEIR_ETIMEDOUT, "NCCL: %s did not end in time", what);
         nanosleep(&(struct timespec){.tv_nsec = naps < NAPS ? NAP_NS : LONG_NAP_NS}, NULL);
     }
     return code ? weir__nccl_fail(api, comm, what, code) : WEIR_OK;
