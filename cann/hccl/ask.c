@@ -47,7 +47,7 @@ EXPORT HcclResult HcclGetCommAsyncError(HcclComm comm, HcclResult *asyncError)
     if (!asyncError)
         return hccl_fail(__func__, HCCL_E_PTR, "asyncError is NULL");
     if (!c)
-        return hccl_fail(__func__, HCCL_E_PARA, "%p is no communicator", comm);
+        return hccl_fail(__func__, HCCL_E_PARA, "%p is not a communicator", comm);
     *asyncError =
         c->group ? (weir_group_state(c->group) ? HCCL_E_NETWORK : HCCL_SUCCESS) : c->error;
     return HCCL_SUCCESS;

@@ -89,7 +89,7 @@ HcclResult comm_get(const char *function, HcclComm handle, struct comm **out)
     if (!handle)
         return hccl_fail(function, HCCL_E_PTR, "comm is NULL");
     if (!(*out = comm_find(handle, false)))
-        return hccl_fail(function, HCCL_E_PARA, "%p is no communicator, or a destroyed one",
+        return hccl_fail(function, HCCL_E_PARA, "%p is not a communicator, or a destroyed one",
                          handle);
     if ((*out)->shared && atomic_load(&(*out)->shared->broken))
         return hccl_fail(function, HCCL_E_NETWORK, "the communicator is broken: %s",
@@ -291,7 +291,8 @@ EXPORT HcclResult HcclCommDestroy(HcclComm comm)
     if (!comm)
         return hccl_fail(__func__, HCCL_E_PTR, "comm is NULL");
     if (!c)
-        return hccl_fail(__func__, HCCL_E_PARA, "%p is no communicator, or a destroyed one", comm);
+        return hccl_fail(__func__, HCCL_E_PARA, "%p is not a communicator, or a destroyed one",
+                         comm);
     if (c->device) {
         weir_device_sync(c->device);
         weir_group_destroy(c->group);

@@ -188,7 +188,7 @@ aclnnStatus executor_run(const struct row *row, aclOpExecutor *e, aclrtStream st
     if (!e)
         return weir_cann_fail(ACLNN_ERR_PARAM_NULLPTR, "aclnn%s: the executor is NULL", row->name);
     if (!object_is(e, OBJECT_EXECUTOR) || e->row != row)
-        return weir_cann_fail(ACLNN_ERR_PARAM_INVALID, "aclnn%s: %p is no executor of it",
+        return weir_cann_fail(ACLNN_ERR_PARAM_INVALID, "aclnn%s: %p is not an executor of it",
                               row->name, (void *)e);
     err = call_run(row, e->run, e->args, stream);
     if (!e->repeatable)
@@ -203,7 +203,7 @@ static aclnnStatus check_executor(const aclOpExecutor *e)
     if (!e)
         return weir_cann_fail(ACLNN_ERR_PARAM_NULLPTR, "the executor is NULL");
     if (!object_is(e, OBJECT_EXECUTOR))
-        return weir_cann_fail(ACLNN_ERR_PARAM_INVALID, "%p is no executor", (const void *)e);
+        return weir_cann_fail(ACLNN_ERR_PARAM_INVALID, "%p is not an executor", (const void *)e);
     return 0;
 }
 
@@ -261,7 +261,7 @@ static aclnnStatus set_address(aclOpExecutor *e, size_t index, aclTensor *t, voi
         return weir_cann_fail(ACLNN_ERR_PARAM_INVALID, "aclnn%s has no tensor %zu", e->row->name,
                               index);
     if (t && !object_is(t, OBJECT_TENSOR))
-        return weir_cann_fail(ACLNN_ERR_PARAM_INVALID, "%p is no aclTensor", (void *)t);
+        return weir_cann_fail(ACLNN_ERR_PARAM_INVALID, "%p is not an aclTensor", (void *)t);
     if (t && t != e->args[i].tensor) {
         object_keep(t);
         object_drop(e->args[i].tensor);

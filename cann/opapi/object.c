@@ -203,8 +203,7 @@ static aclnnStatus check(const void *object, enum object_kind kind, const char *
     if (!object)
         return weir_cann_fail(ACLNN_ERR_PARAM_NULLPTR, "%s is NULL", what);
     if (!object_is(object, kind))
-        return weir_cann_fail(ACLNN_ERR_PARAM_INVALID, "%p is no %s that is still there", object,
-                              what);
+        return weir_cann_fail(ACLNN_ERR_PARAM_INVALID, "%p is not a live %s", object, what);
     return 0;
 }
 

@@ -22,7 +22,7 @@ static struct channel *get(const acltdtChannelHandle *handle)
 
 static aclError no_channel(const char *function, const void *handle)
 {
-    return weir_cann_fail_in(function, ACL_ERROR_INVALID_PARAM, "%p is no channel", handle);
+    return weir_cann_fail_in(function, ACL_ERROR_INVALID_PARAM, "%p is not a channel", handle);
 }
 
 EXPORT acltdtChannelHandle *acltdtCreateChannel(uint32_t deviceId, const char *name)
@@ -176,5 +176,5 @@ EXPORT size_t acltdtGetDimNumFromItem(const acltdtDataItem *dataItem)
 EXPORT aclError acltdtGetDimsFromItem(const acltdtDataItem *dataItem, int64_t *dims, size_t dimNum)
 {
     (void)dims, (void)dimNum;
-    return FAIL(ACL_ERROR_INVALID_PARAM, "%p is no item", (const void *)dataItem);
+    return FAIL(ACL_ERROR_INVALID_PARAM, "%p is not an item", (const void *)dataItem);
 }

@@ -123,7 +123,7 @@ def test_errors_carry_the_librarys_sentence_and_code():
     with pytest.raises(MemoryError):
         with weir.Device("cpu:memory=1m") as device:
             weir.empty((1 << 20,), device=device)
-    with pytest.raises(TypeError, match="no data type of weir"):
+    with pytest.raises(TypeError, match="not a data type of weir"):
         weir.empty((1,), "complex64")
     with pytest.raises(TypeError, match=r"add\(\) has no argument 'alpha'"):
         weir.add(weir.ones((1,)), 1, alpha=2)
@@ -210,7 +210,7 @@ def test_arrays_of_types_weir_has_not_are_refused_by_their_type():
     np = pytest.importorskip("numpy")
     for array in (np.array(["a"]), np.ones(2, np.complex64), np.ones(2, np.int16)):
         for make in (weir.tensor, weir.asarray):
-            with pytest.raises(TypeError, match="none of weir's data types"):
+            with pytest.raises(TypeError, match="not one of weir's data types"):
                 make(array)
 
 

@@ -173,7 +173,7 @@ static aclError model_get(const char *function, aclmdlRI handle, struct model **
     if ((*out = handle_get(handle, KIND_MODEL)))
         return ACL_SUCCESS;
     return weir_cann_fail_in(function, ACL_ERROR_RT_PARAM_INVALID,
-                             "%p is no captured graph, or a destroyed one", handle);
+                             "%p is not a captured graph, or a destroyed one", handle);
 }
 
 /* Segments follow each other on the stream. */

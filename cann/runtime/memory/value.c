@@ -33,7 +33,7 @@ static aclError value_new(const char *function, void *address, uint64_t value, s
                                  s->context->device->props.name);
     if ((uintptr_t)address % sizeof(uint64_t))
         return weir_cann_fail_in(function, ACL_ERROR_RT_ADDR_UNALIGNED,
-                                 "%p is no multiple of 8 bytes", address);
+                                 "%p is not a multiple of 8 bytes", address);
     if (!(v = calloc(1, sizeof *v)))
         return weir_cann_fail_in(function, ACL_ERROR_BAD_ALLOC, "a value");
     if ((err = allocation_bytes(function, address, sizeof(uint64_t), &v->memory))) {

@@ -116,7 +116,7 @@ EXPORT aclError aclrtReleaseMemAddress(void *virPtr)
 
     NEED(virPtr);
     if (!allocation_take(virPtr, ALLOCATION_RANGE, &a))
-        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is no reserved range", virPtr);
+        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is not a reserved range", virPtr);
     st = weir_tensor_sync(a.bytes); /* work that is queued has the addresses */
     weir_tensor_release(a.bytes);
     pthread_mutex_lock(&lock);
@@ -194,7 +194,7 @@ EXPORT aclError aclrtFreePhysical(aclrtDrvMemHandle handle)
 
     NEED(handle);
     if (!(p = handle_take(handle, KIND_PHYSICAL)))
-        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is no physical memory, or freed", handle);
+        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is not physical memory, or is freed", handle);
     given[p->device & 63] -= p->size;
     close(p->fd); /* what is mapped stays */
     free(p);
@@ -211,13 +211,13 @@ EXPORT aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtDrvMe
     (void)flags;
     NEED(virPtr);
     if (!p)
-        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is no physical memory, or freed", handle);
+        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is not physical memory, or is freed", handle);
     if (offset || size != p->size)
         return FAIL(ACL_ERROR_RT_PARAM_INVALID,
                     "%zu bytes from %zu on: all %zu of the physical memory are mapped at once",
                     size, offset, p->size);
     if ((uintptr_t)virPtr % GRANULE)
-        return FAIL(ACL_ERROR_RT_ADDR_UNALIGNED, "%p is no multiple of 2 MiB", virPtr);
+        return FAIL(ACL_ERROR_RT_ADDR_UNALIGNED, "%p is not a multiple of 2 MiB", virPtr);
     if (!allocation_find(virPtr, &a) || a.kind != ALLOCATION_RANGE ||
         size > a.size - (size_t)((char *)virPtr - a.base))
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%zu bytes at %p are not in a reserved range", size,
@@ -296,7 +296,7 @@ EXPORT aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle,
     (void)flags; /* any process of the user may import */
     NEED(shareableHandle);
     if (!p)
-        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is no physical memory, or freed", handle);
+        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is not physical memory, or is freed", handle);
     if (handleType != ACL_MEM_HANDLE_TYPE_NONE)
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "handle type %d is not 0", (int)handleType);
     *shareableHandle = (uint64_t)(uint32_t)getpid() << 32 | (uint32_t)p->fd;
