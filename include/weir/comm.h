@@ -186,12 +186,11 @@ WEIR_API WEIR_MUST_USE weir_status weir_batch_send_recv(weir_rank *rank,
 WEIR_API WEIR_MUST_USE weir_status weir_barrier(weir_rank *rank);
 
 /* Mixture of experts: expert e lives on rank e / (experts / n). The row of token t goes to the
- * ranks of experts[t][0..k-1]; x is [tokens, hidden], `experts` [tokens, k] i32 or i64. Results:
- *   rows       [capacity, hidden]: the rows sent to this rank, sorted by expert, then source rank,
- *              token and slot. Rows past the last one are not written.
- *   counts     [experts / n] i64: the number of rows of each expert of this rank.
- *   positions  [tokens, k] i32: the row that each slot became on its rank, for combine.
- * Ranks may have different numbers of tokens.
+ * ranks of experts[t][0..k-1]; x is [tokens, hidden], `experts` [tokens, k] i32 or i64, and ranks
+ * may have different numbers of tokens. Results: rows [capacity, hidden], sorted by expert, source
+ * rank, token and slot, with those past the last one not written; counts [experts / n] i64, the
+ * rows of each expert of this rank; positions [tokens, k] i32, the row of each slot on its rank.
+ *
  * returns  WEIR_ESHAPE if nexperts is not a multiple of n. More rows than capacity, or an
  *          expert out of range, puts the streams in error, WEIR_ERANGE. */
 WEIR_API WEIR_MUST_USE weir_status weir_moe_dispatch(weir_rank *rank, weir_tensor *x,

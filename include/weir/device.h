@@ -69,7 +69,8 @@ WEIR_API WEIR_MUST_USE weir_status weir_device_open(const char *spec, weir_devic
 /* Waits for all queued work, then frees the device with its streams. NULL is fine.
  * Work that failed does not keep the device from closing.
  * returns  WEIR_EBUSY if the program still holds tensors, buffers, events (tagged ones too, once
- *          recorded), graphs, plans or groups of it. The message counts them; nothing changes.
+ *          recorded), graphs, plans or groups of the device. The message counts them, and
+ *          nothing changes.
  * threads  one, with no other call on the device under way. */
 WEIR_API weir_status weir_device_close(weir_device *dev);
 

@@ -58,8 +58,7 @@ WEIR_API weir_status weir_launch_submit(weir_stream *stream, const weir_launch *
 
 /* ---- host functions as operators, run at once or captured ---- */
 
-/* For kernels and host functions that fail: `reason` (may be NULL) becomes part of the stream's
- * error.
+/* For kernels and host functions that fail: `reason`, if not NULL, goes into the stream's error.
  * returns  `status`, so that a kernel can `return weir_kernel_fail(...)`.
  * threads  any. */
 WEIR_API weir_status weir_kernel_fail(weir_status status, const char *reason);

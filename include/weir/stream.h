@@ -74,9 +74,10 @@ WEIR_API uint64_t weir_stream_id(const weir_stream *stream);
 WEIR_API weir_status weir_stream_sync(weir_stream *stream);
 WEIR_API weir_status weir_stream_sync_for(weir_stream *stream, int64_t timeout_ns);
 
-/* Sets a function that this thread calls some ten times a second while it waits in the library,
- * so that a program can react to a signal. If the function does not return 0, the wait ends with
- * WEIR_EINTERRUPTED; the work itself goes on. NULL removes the function.
+/* Sets a function that this thread calls while it waits in the library, some ten times a
+ * second, so that a program can react to a signal. If the function does not return 0, the wait
+ * ends with WEIR_EINTERRUPTED; the work itself goes on.
+ * NULL removes the function.
  * threads  sets it for the calling thread alone. */
 typedef int (*weir_wait_hook_fn)(void *user);
 WEIR_API void weir_wait_hook_set(weir_wait_hook_fn fn, void *user);
@@ -122,17 +123,15 @@ WEIR_API void weir_stream_reset_limit(weir_stream *stream);
  * native streams: WEIR_EUNSUPPORTED.
  * threads  any. */
 
-/* The native stream behind `stream`. Work queued on it runs after everything queued on `stream` so
- * far. Every later command, event, wait and sync of `stream` comes after the work queued on the
- * native stream by then. The native stream is limited to the cores of the limit in force (the
- * stream's, or that of the thread's open scope). After a limit changes, ask again: only the native
- * stream returned last counts as the stream's. The device owns it: do not destroy it, and do not
- * use it after the device is closed. */
+/* The native stream behind `stream`. Its work runs after everything queued on `stream` so far, and
+ * every later command, event, wait and sync of `stream` comes after the work queued on it by then.
+ * It has the cores of the limit in force (the stream's, or the open scope's). After a limit
+ * changes, ask again: only the native stream returned last counts. The device owns it: do not
+ * destroy it, and do not use it after the device is closed. */
 WEIR_API WEIR_MUST_USE weir_status weir_stream_native(weir_stream *stream, void **native);
 
-/* wait_native: everything queued on `stream` from now on runs after everything queued so far on
- * `native`, any stream of the same GPU. signal_native: everything queued on `native` from now on
- * runs after everything queued on `stream` so far. */
+/* `native` is any stream of the same GPU. What is queued from now on runs after all that is queued
+ * so far: wait_native orders `stream` after `native`, signal_native `native` after `stream`. */
 WEIR_API weir_status weir_stream_wait_native(weir_stream *stream, void *native);
 WEIR_API weir_status weir_stream_signal_native(weir_stream *stream, void *native);
 
@@ -165,8 +164,7 @@ WEIR_API weir_status weir_event_destroy(weir_event *event);
  * threads  any; not the same event from two threads at once. */
 WEIR_API weir_status weir_event_record(weir_event *event, weir_stream *stream);
 
-/* Whether the mark has been passed; true before the first record.
- * threads  any; not while another thread records the same event. */
+/* Whether the mark has been passed; true before the first record. Not during a record. */
 WEIR_API weir_status weir_event_query(const weir_event *event, bool *done);
 
 /* Waits for the mark; returns at once before the first record. Errors and

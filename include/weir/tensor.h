@@ -8,7 +8,8 @@
  * two exceptions:
  * - a tensor filled from the host (weir_tensor_from, weir_tensor_write) or by weir_arange is ready
  *   for every stream when the call returns;
- * - weir_tensor_read and weir_tensor_format wait for every use queued so far, on every stream.
+ * - weir_tensor_read and weir_tensor_format wait for every use of the tensor queued so far, on
+ *   every stream.
  * weir_fill, random numbers and the _async calls are work of the current stream, as operators are:
  * weir_wait_tensor(t, t) makes a tensor that they filled ready for every stream.
  */
@@ -85,8 +86,7 @@ WEIR_API const int64_t *weir_tensor_shape(const weir_tensor *tensor);
 WEIR_API const int64_t *weir_tensor_strides(const weir_tensor *tensor); /* in elements */
 WEIR_API int64_t weir_tensor_numel(const weir_tensor *tensor);
 WEIR_API bool weir_tensor_is_contiguous(const weir_tensor *tensor);
-/* The first element's address on the device. Before it reads or writes there, the caller waits for
- * the work that uses the tensor: weir_tensor_sync. */
+/* The first element's address on the device. Call weir_tensor_sync before using it on the host. */
 WEIR_API void *weir_tensor_data(const weir_tensor *tensor);
 
 /* ---- views: no copy, no work ---- */
@@ -137,11 +137,10 @@ WEIR_API weir_status weir_tensor_sync(weir_tensor *tensor);
  * threads  any. */
 WEIR_API weir_status weir_tensor_signal_native(weir_tensor *tensor, void *native);
 
-/* Copies values to a tensor of the same shape and type, on the same or another device. The copy is
- * queued on the current streams of both devices. Each of the two streams then waits for the work
- * queued so far on the other, and takes over its error. Both tensors may be released at once. The
- * call itself waits only if one device runs in virtual time and the other is of another kind; it
- * then returns the error of the stream it waited for.
+/* Copies values to a tensor of the same shape and type, on the same or another device. It is queued
+ * on the current streams of both, which wait for each other's work so far and take over its error.
+ * Both tensors may be released at once. The call waits only if one device runs in virtual time and
+ * the other is of another kind; it then returns the error of the stream it waited for.
  * threads  any. */
 WEIR_API weir_status weir_tensor_copy(weir_tensor *dst, weir_tensor *src);
 
@@ -158,10 +157,9 @@ WEIR_API char *weir_tensor_format(weir_tensor *tensor);
  * weir calls its deleter once, when the last handle is gone and every queued use is
  * over. On an error the caller still owns it. Exporting keeps the tensor alive
  * until the consumer calls the deleter; the consumer must order its reads after the
- * stream that is current here. On `cuda` tensors are of that GPU (kDLCUDA). There the memory is
- * reused only after the work that is queued, when the deleter is called, on weir's native streams
- * and on CUDA's default stream. A consumer that uses other streams must order them before one of
- * those. */
+ * stream that is current here. On `cuda` (kDLCUDA) the memory is reused only after the work that
+ * weir's native streams and CUDA's default stream have when the deleter is called: a consumer that
+ * uses other streams must order them before one of those. */
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_from_dlpack(weir_stream *stream, void *managed,
                                                            weir_tensor **out);
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_from_dlpack_versioned(weir_stream *stream,

@@ -4,20 +4,25 @@
  * it has run under. Its `tail` is the one that has the last command; going on in another begins
  * with a wait for the tail.
  *
- * How far a stream got is a word in pinned memory that the stream itself writes (a checkpoint):
- * after every few commands, when somebody asks and none is under way, and before a host thread
- * waits. Other streams wait by CUDA events that are recorded where an event of the user is; a
- * ring of them per stream is enough, since a wait that is queued keeps what the event meant. A wait
- * for a point that the ring no longer has takes the next one it has, or, if the stream has a gate
- * between the two, waits for the word: what a gate waits for may be the one that waits.
+ * Progress. Each stream has a word in pinned memory, to which it writes the number of its last
+ * command (a checkpoint): after every few commands, when somebody asks and no write is queued, and
+ * before a host thread waits.
  *
- * A wait is kept until its stream has something to do: a plan that runs next may make it needless.
- * Whoever has a stream's CUDA stream (weir_stream_native) queues on it unseen. Such a stream is
- * `shared`: waits go to CUDA at once, commands that run elsewhere are joined to the handle as soon
- * as they are queued, and whoever asks for the last command gets a new number, after all of it.
+ * Waits between streams use CUDA events, recorded where the user records an event. CUDA keeps what
+ * an event meant when a wait for it was queued, so each stream reuses a ring of 64. If the ring no
+ * longer has an event for the awaited command, the wait takes the next later one. If a gate lies
+ * between the two, it waits for the word instead: the gate may be waiting for the waiting stream.
  *
- * A plan's run is one launch on the stream of its first lane; the other lanes' streams are *led*
- * by that one: what they have up to there is over when the leader is.
+ * Kept waits. A wait is not handed to CUDA before its stream has another command, because the run
+ * of a plan may make it needless (waits.c).
+ *
+ * Shared streams. A program that has a stream's CUDA stream (weir_stream_native) queues work there
+ * that weir does not see. On such a stream waits go to CUDA at once, commands that ran on another
+ * CUDA stream are joined to the handle at once, and asking for the last command queues a new one,
+ * which comes after that work.
+ *
+ * Plans. A run is one launch on the stream of its first lane, the *leader* of the other lanes'
+ * streams: their commands of the run are over when the leader's are.
  *
  * Locks, outermost first: the device lock, `tails` of the device, that of fault/faults.c.
  */
@@ -140,15 +145,15 @@ struct weir__cuda_copies {
     uint64_t staged;                        /* (L) so many, of which the last is being queued */
 };
 
-/* What has gone wrong. The flags only ever become true. */
+/* Failures of the device. The flags only ever become true. */
 struct weir__cuda_damage {
     struct weir__code_failures *failures; /* pinned */
     weir__cu_address claims;              /* on the device: see device/report.h */
-    struct weir__cuda *next;              /* of the open ones, under the lock of fault/faults.c */
-    _Atomic bool looks_abroad; /* streams have waited for another device's that may fail */
-    _Atomic bool failed;       /* something has */
-    _Atomic bool dead;         /* the context is unusable, */
-    char dead_text[400];       /* and this is why; written before */
+    struct weir__cuda *next;              /* of the open devices, under the lock of fault/faults.c */
+    _Atomic bool looks_abroad; /* a stream has waited for a stream of another device that may fail */
+    _Atomic bool failed;       /* some command has failed */
+    _Atomic bool dead;         /* the context is unusable */
+    char dead_text[400];       /* why; written before `dead` is set */
 };
 
 /* Memory that other processes open (collective/share.c). */
@@ -169,8 +174,7 @@ struct weir__cuda_clock {
     double base_ns; /* the host's clock at `base` */
 };
 
-/* Commands that traces have not been told of yet, in the order they were queued. Under the clock's
- * lock. */
+/* Commands that are not yet in the trace, in the order they were queued. Under the clock's lock. */
 struct weir__cuda_untold {
     struct weir__cuda_traced *first, **end, *spare;
     unsigned nspare;
@@ -194,7 +198,7 @@ struct weir__cuda {
     const struct weir__cuda_collectives *collectives;
     struct weir__cuda_gpu gpu;
     struct weir__cuda_word *words; /* pinned, by slot */
-    /* All streams, for whoever does not hold the device lock: none goes before the device. */
+    /* All streams, for threads that do not hold the device lock: streams are only ever added. */
     _Atomic(struct weir__cuda_stream *) streams;
     struct weir__spin tails;       /* guards the streams' order, gates and progress */
     _Atomic int nshut;             /* streams whose gate is `shut` */
@@ -205,7 +209,7 @@ struct weir__cuda {
     struct weir__cuda_damage faults;
     struct weir__cuda_meet *arrived; /* under the lock of collective/meet.c */
     struct weir__cuda_sharing_state sharing;
-    struct weir__cuda_helper helpers[2]; /* of the user's callbacks, and of everything else */
+    struct weir__cuda_helper helpers[2]; /* one for the user's callbacks, one for the rest */
     struct weir__cuda_clock clock;
     struct weir__cuda_untold traced;
 };

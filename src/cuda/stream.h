@@ -1,14 +1,15 @@
-/* What a stream of the driver is made of, part by part, with the lock of each. */
+/* The parts of a cuda stream. Each part has one job and one lock; its comment names both.
+ * (L) is the device lock. */
 #ifndef WEIR_CUDA_STREAM_H
 #define WEIR_CUDA_STREAM_H
 
 #include "cuda/api.h"
 #include "device/device.h"
 
-#define WEIR__CUDA_RING 64   /* events of a stream that may still be waited for */
-#define WEIR__CUDA_NAMES 256 /* operators of a stream that a report can name */
-#define WEIR__CUDA_KEPT 8    /* waits that are not yet handed to CUDA */
-#define WEIR__CUDA_TOLD 64   /* ends of a stream's commands that traces remember */
+#define WEIR__CUDA_RING 64   /* recorded CUDA events that a stream remembers */
+#define WEIR__CUDA_NAMES 256 /* names of recent operators of a stream, for reports */
+#define WEIR__CUDA_KEPT 8    /* waits of a stream that are not yet handed to CUDA */
+#define WEIR__CUDA_TOLD 64   /* end times of recent commands of a stream, for traces */
 #define WEIR__CUDA_WORKSPACE ((size_t)32 << 20)
 #define WEIR__CUDA_STAGE ((size_t)4 << 20)
 
@@ -16,24 +17,24 @@ struct weir__cuda_part;
 struct weir__cuda_repeat;
 struct weir__cuda_traced;
 
-/* A point of a stream that CUDA knows. */
+/* A recorded CUDA event: it is over only if command `seq` of its stream is. */
 struct weir__cuda_event {
     uint64_t seq;
     weir__cu_event event;
-    weir__cu_stream on;           /* where it was recorded */
-    struct weir__cuda_word *word; /* instead of an event: when `reached` here is seq */
+    weir__cu_stream on;           /* the CUDA stream it was recorded on; NULL: never recorded */
+    struct weir__cuda_word *word; /* not NULL: wait until word->reached is seq, not for `event` */
 };
 
-/* What the host and the device both see of a stream. */
+/* The state of a stream in pinned memory, which host and GPU both read and write. */
 struct weir__cuda_word {
     _Alignas(WEIR__LINE) _Atomic uint64_t reached; /* the last command that is over */
     _Atomic uint64_t gate;                         /* the last gate that is open */
 };
 
-/* What a stream's next command comes after: an event, or a point for which one is found when
- * it is needed. */
+/* A kept wait: the stream's next command waits for `event` or, if `from` is not NULL, for command
+ * `seq` of `from`, whose event is looked up when the wait is handed to CUDA. */
 struct weir__cuda_kept {
-    struct weir__cuda_event event; /* where `from` is NULL */
+    struct weir__cuda_event event;
     struct weir__cuda_stream *from;
     uint64_t seq;
 };
@@ -46,96 +47,99 @@ struct weir__cuda_queue {
     weir__cu_stream stream;
 };
 
-/* A wait whose source may fail. */
+/* A wait that takes over errors: if `from` fails, so does command `at` of the waiting stream. */
 struct weir__cuda_taken {
-    uint64_t at; /* the number of the wait on its own stream */
+    uint64_t at;
     struct weir__mark from;
 };
 
-/* Failures of a stream, for fault/faults.c, under the lock there but for the first two. A wait is
- * listed until it is over and its source's errors up to there are known. */
+/* Job: failures of the stream, and errors it takes over. Lock: that of fault/faults.c, except for
+ * the two atomics. Invariant: a wait stays listed until it is over and every error of its source up
+ * to the awaited command has been read. */
 struct weir__cuda_faults {
     _Atomic bool may_fail; /* some command may fail, or waits for one that may */
-    _Atomic uint64_t seen; /* the command of the last failure that was read */
+    _Atomic uint64_t seen; /* the command of the last failure that the host has read */
     struct weir__cuda_taken *waits;
     int nwaits, cap_waits;
-    uint64_t over; /* while polling: the last command that was over before */
+    uint64_t over; /* while polling: `reached` before failures were read */
 };
 
-/* Where a stream's commands go, and what the next one waits for. Under the tails lock; is_due under
- * the device lock as well. waits.c says what is kept and when it is handed over. */
+/* Job: which CUDA stream takes the next command, and what that command waits for. Lock: tails;
+ * is_due also (L). Invariant (see waits.c): the tail has every command up to kept_after if waits
+ * are kept, else all of them, except a gate that is still shut and what comes after it. */
 struct weir__cuda_ordering {
-    weir__cu_stream tail; /* NULL before the first command that CUDA sees */
-    bool busy;            /* the tail has work that no plan's run came after */
-    bool is_due;          /* an event behind the last command, before anything comes there */
-    unsigned ring_at;     /* the next of `ring`, modulo its size */
+    weir__cu_stream tail; /* the CUDA stream with the last command; NULL before the first */
+    bool busy;            /* the tail has had work since the last plan's run that joined it */
+    bool is_due;          /* record an event after the last command before queueing another */
+    unsigned ring_at;     /* the next slot of `ring`, modulo its size */
     _Atomic unsigned nkept;
-    uint64_t kept_after;              /* the last command before the first wait that is kept */
-    struct weir__cuda_stream *leader; /* commands up to led_upto are over */
-    uint64_t leader_seq, led_upto;    /* when command leader_seq of that stream is */
+    uint64_t kept_after;              /* the last command before the first kept wait */
+    struct weir__cuda_stream *leader; /* the stream of the plan's run: commands up to led_upto */
+    uint64_t leader_seq, led_upto;    /* are over when command leader_seq of the leader is */
     struct weir__cuda_kept kept[WEIR__CUDA_KEPT];
     struct weir__cuda_event ring[WEIR__CUDA_RING];
 };
 
-/* The last command that waits for the host, under the tails lock. While it is `shut` the tail does
- * not stop there yet: no gate is put up before something comes after it. */
+/* Job: the last command that waits for the host. Lock: tails. Invariant: while `shut`, CUDA has no
+ * wait for the gate; weir__cuda_raise_gate queues one before anything that comes after the gate. */
 struct weir__cuda_last_gate {
     uint64_t seq;
     bool shut;
-    bool far; /* for other devices: a collective, or order with one of another kind */
+    bool far; /* it waits for other devices: a collective, or a relay */
 };
 
-/* Under the tails lock; others only look at `checkpoint`: how far the stream will say that it got.
- */
+/* Job: how far the stream has reported, or will report, that it got. Lock: tails; `checkpoint` may
+ * be read without it. */
 struct weir__cuda_progress {
-    _Atomic uint64_t checkpoint; /* the last number that is written, or will be */
-    unsigned since;              /* commands that CUDA has seen since */
+    _Atomic uint64_t checkpoint; /* the last number whose write to word->reached is queued */
+    unsigned since;              /* commands queued to CUDA since then */
 };
 
-/* Of streams that others queue on too (native.c). */
+/* Job: a stream whose CUDA stream the program has (native.c), so that others queue on it too. */
 struct weir__cuda_handle {
-    _Atomic(weir__cu_stream) stream; /* the one they have, which does not change; or NULL */
-    weir__cu_event inlet;            /* (L) recorded on streams that are not weir's */
+    _Atomic(weir__cu_stream) stream; /* the CUDA stream that was handed out; NULL: none */
+    weir__cu_event inlet;            /* (L) for waits for streams that are not weir's */
 };
 
-/* A stream's CUDA streams. (L) */
+/* Job: the CUDA streams of this stream. Lock: (L). */
 struct weir__cuda_queues {
     struct weir__cuda_queue *all;
     int n, cap;
-    weir__cu_event parted; /* behind its part of a collective; made for the first */
+    weir__cu_event parted; /* recorded after its part of a collective; created on first use */
 };
 
-/* Memory that its commands use one after the other, made when first needed. (L) */
+/* Job: memory that the stream's commands use one after the other, allocated on first use. Lock:
+ * (L). */
 struct weir__cuda_scratch {
     void *workspace;                   /* of matrix products, on the device */
     char *stage;                       /* pinned; for copies */
     struct weir__cuda_repeat *repeats; /* of repeat.c */
 };
 
-/* The part of the cores that its limit got. (L) */
+/* Job: the part of the cores that the stream's limit was granted. Lock: (L). */
 struct weir__cuda_granted {
-    unsigned cores, given, epoch; /* the limit, what it came to, and when */
+    unsigned cores, given, epoch; /* the limit, the cores granted for it, the epoch of cores.c */
     uint64_t seq;                 /* the last command that runs there */
     const struct weir__cuda_part *part;
 };
 
-/* What traces know of it, under the clock's lock but for `native`, (L). */
+/* Job: what traces know of the stream. Lock: the clock's; `native`: (L). */
 struct weir__cuda_told {
     struct {
         uint64_t seq, ns;
     } ends[WEIR__CUDA_TOLD];
     int at;
-    bool is_behind;                   /* while telling: what is next on it is not over */
-    struct weir__cuda_traced *native; /* work of others that has begun; or NULL */
+    bool is_behind;                   /* while records are written: its next command is not over */
+    struct weir__cuda_traced *native; /* work of other libraries between begin and end; or NULL */
 };
 
 struct weir__cuda_stream {
     weir_stream base;
-    struct weir__cuda_stream *next; /* of the device's */
+    struct weir__cuda_stream *next; /* in the device's list */
     struct weir__cuda_word *word;
     _Atomic uint64_t queued;             /* the last command */
-    _Atomic uint64_t untimed;            /* the last one that op_timeout does not count for */
-    const char *names[WEIR__CUDA_NAMES]; /* (L) by number */
+    _Atomic uint64_t untimed;            /* the last command without op_timeout */
+    const char *names[WEIR__CUDA_NAMES]; /* (L) of commands, by number modulo the size */
     struct weir__cuda_ordering order;
     struct weir__cuda_last_gate gate;
     struct weir__cuda_progress progress;

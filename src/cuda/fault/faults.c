@@ -1,20 +1,21 @@
-/* What goes wrong on the device, and whom it concerns.
+/* Failures on the GPU, and the streams that they put in error.
  *
- * A kernel that finds an index out of range says so (device/report.h). The stream is in error from
- * there on, and so is what waits for it: what is queued once the host knows is counted and not run,
- * what was queued before runs for nothing. A fault of the hardware (an illegal address) makes the
- * whole context unusable.
+ * A kernel that finds an index out of range writes that to its stream's place in pinned memory
+ * (device/report.h). The host reads it and puts the stream in error from that command on, and with
+ * it every stream that waits for that command or a later one. Commands queued after the host has
+ * read it are counted but not run; commands queued before still run on the GPU, and their results
+ * are not used. A hardware fault (an illegal address) makes the whole context unusable.
  *
- * A stream's error is the one of its earliest command that failed or waited for one that did: it
- * only ever moves forward in the queue, so that it does not matter in which order the host learns
- * of failures. */
+ * Invariant: failed_at of a stream is the smallest number of a command that failed or waited for a
+ * failed one, of those the host knows. It only decreases, so the order in which the host learns of
+ * failures does not matter. */
 #include "cuda/fault/faults.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Guards the list of open devices and, in their streams, `faults` but for may_fail: errors cross
- * from one device to another. */
+/* Guards the list of open devices and `faults` of their streams (except its atomics). One lock for
+ * all devices, because errors cross from one device to another. */
 static struct weir__mutex faults_lock;
 static struct weir__cuda *opened;
 
@@ -80,7 +81,7 @@ weir_status weir__cuda_ask(struct weir__cuda *dev)
     return weir__cuda_check(dev, dev->api->cu.memory_info(&available, &total), "the GPU");
 }
 
-/* ---- what kernels say ---- */
+/* ---- reports of kernels ---- */
 
 weir_status weir__cuda_faults_open(struct weir__cuda *dev)
 {
@@ -127,7 +128,8 @@ struct weir__code_context weir__cuda_context(struct weir__cuda *dev, const weir_
     };
 }
 
-/* The place still has the failure of a stream that had the slot before. */
+/* The slot's place may still hold the failure of an earlier stream: `stale` lets kernels overwrite
+ * it. */
 void weir__cuda_may_fail(struct weir__cuda_stream *s)
 {
     struct weir__code_failure *f = &weir__cuda_of(s->base.dev)->faults.failures->of[s->base.slot];
@@ -157,7 +159,7 @@ static void read_failure(struct weir__cuda_stream *s)
     atomic_store(&s->faults.seen, seq); /* after the error: see weir__cuda_may_fail */
 }
 
-/* ---- whom it concerns ---- */
+/* ---- passing errors on ---- */
 
 void weir__cuda_fail(struct weir__cuda_stream *s, uint64_t seq, weir_status status,
                      const char *text)
@@ -166,7 +168,8 @@ void weir__cuda_fail(struct weir__cuda_stream *s, uint64_t seq, weir_status stat
     atomic_store(&weir__cuda_of(s->base.dev)->faults.failed, true);
 }
 
-/* True if that was news. */
+/* Takes over the error of the wait's source, if it has one up to there. True if the stream's error
+ * changed. */
 static bool take_error(struct weir__cuda_stream *s, const struct weir__cuda_taken *w)
 {
     if (atomic_load(&w->from.stream->failed_at) > w->from.seq ||
@@ -186,7 +189,7 @@ static bool take_errors(struct weir__cuda_stream *s)
     return news;
 }
 
-/* Leaves out those that are over and those for a device that is gone. */
+/* Removes waits up to command `over`, and waits for streams of the device `gone`. */
 static void drop_waits(struct weir__cuda_stream *s, uint64_t over, const weir_device *gone)
 {
     int n = 0;
@@ -201,8 +204,10 @@ static void drop_waits(struct weir__cuda_stream *s, uint64_t over, const weir_de
     for (struct weir__cuda *dev_ = opened; dev_; dev_ = dev_->faults.next) \
         for (struct weir__cuda_stream *s = atomic_load(&dev_->streams); s; s = s->next)
 
-/* How far streams are is read first: of what is over by then kernels have said all there is to say,
- * and so it is enough that each wait has been looked at once. Under the faults lock. */
+/* Order matters: `reached` of every stream is read first, then the failures. A command that was
+ * over at the first read has reported its failures by the second, so a wait that was over then can
+ * be dropped after one pass. The loop repeats until errors have crossed every chain of waits.
+ * Under the faults lock. */
 static void poll_locked(const weir_device *gone)
 {
     bool news = true;

@@ -1,39 +1,40 @@
-/* What has failed, and whom it concerns. */
+/* Failures on the GPU, and the streams that they put in error. */
 #ifndef WEIR_CUDA_FAULT_FAULTS_H
 #define WEIR_CUDA_FAULT_FAULTS_H
 
 #include "cuda/cuda.h"
 
 weir_status weir__cuda_faults_open(struct weir__cuda *dev);
-/* The device closes, and everything on it is over: others that have waited for it get to know. */
+/* The device closes and all its work is over: streams of other devices that waited for it take over
+ * its errors now. */
 void weir__cuda_faults_close(struct weir__cuda *dev);
 void weir__cuda_faults_free(struct weir__cuda *dev);
 
 /* ---- before something is queued, (L) ---- */
 
-/* What a kernel of the stream's command `seq` is told for weir__code_report. */
+/* What a kernel of command `seq` needs in order to report a failure (device/report.h). */
 struct weir__code_context weir__cuda_context(struct weir__cuda *dev, const weir_stream *s,
                                              uint64_t seq);
-/* A command that may fail, or waits for what may, is queued next: whoever waits for the stream must
- * ask. */
+/* Call before queueing a command that may fail or waits for one that may: from then on streams that
+ * wait for this one take over its errors. */
 void weir__cuda_may_fail(struct weir__cuda_stream *s);
-/* Whether it is known by now that command `seq` must not run: an error is before it. */
+/* Whether the host already knows of an error before command `seq`, which must then not run. */
 static inline bool weir__cuda_is_doomed(const struct weir__cuda_stream *s, uint64_t seq)
 {
     return atomic_load_explicit(&s->base.failed_at, memory_order_relaxed) < seq;
 }
-/* Command `at` waits: errors of the mark's stream are its own. */
+/* Command `at` of `s` is a wait: an error of the mark's stream up to the mark becomes its own. */
 weir_status weir__cuda_take(struct weir__cuda_stream *s, uint64_t at, struct weir__mark from);
 
 /* ---- afterwards, from any thread ---- */
 
-/* The command fails, which is not over for others yet. */
+/* Puts the stream in error at command `seq`, which must not be published as over yet. */
 void weir__cuda_fail(struct weir__cuda_stream *s, uint64_t seq, weir_status status,
                      const char *text);
-/* Gives streams the errors of kernels and of what they wait for, as far as these are known. A
- * stream that is seen to be over before has all of them then. */
+/* Reads the failures that kernels have reported and passes them on along waits. A stream whose
+ * command q was seen to be over before the call has every error up to q afterwards. */
 void weir__cuda_poll(struct weir__cuda *dev);
-/* Whether an error stops the command, when everything before it is over. */
+/* Whether an error stops command `seq`. Call when everything before it is over. */
 bool weir__cuda_failed_before(struct weir__cuda_stream *s, uint64_t seq);
 
 #endif

@@ -11,14 +11,15 @@ static inline const struct weir__cuda_event *weir__cuda_newest(const struct weir
 }
 /* Records an event at `on` that comes after the stream's commands up to `seq`. */
 weir_status weir__cuda_record(struct weir__cuda_stream *s, weir__cu_stream on, uint64_t seq);
-/* The next command of `s` waits for an event, or for a command of `from` that its tail has. There
- * may be no room: then the waits that are kept are handed over. */
+/* Keeps a wait of `s`: for `event` if `from` is NULL, else for command `seq` of `from`, which the
+ * tail of `from` must have (waits.c). If there is no room, the kept waits are first handed to
+ * CUDA. */
 weir_status weir__cuda_keep(struct weir__cuda_stream *s, struct weir__cuda_stream *from,
                             uint64_t seq, const struct weir__cuda_event *event);
-/* What others may wait for gets its event before something comes behind it. What a plan's run
- * stands for is over where that was launched. */
+/* Records an event after the last command of `s`, so that others can wait for it and not for what
+ * comes next. If that command belongs to a plan's run, the event is recorded on the leader. */
 weir_status weir__cuda_put_mark(struct weir__cuda_stream *s);
-/* Puts up the gate that is shut, unless it is open by now. */
+/* Queues the wait for the gate that is shut, unless the gate has been opened meanwhile. */
 weir_status weir__cuda_raise_gate(struct weir__cuda_stream *s);
 
 #endif

@@ -1,12 +1,12 @@
-/* The tail of a stream: which CUDA stream its next command goes to, and gates that stop it. */
+/* The tail of a stream: the CUDA stream that takes its next command, and the gates that stop it. */
 #include "cuda/fault/faults.h"
 #include "cuda/stream/order.h"
 
-/* Commands that CUDA sees. A stream that writes takes as long as a few launches. */
+/* Counted in commands queued to CUDA; writing a checkpoint costs as much as a few launches. */
 enum { CHECKPOINT_EVERY = WEIR__CUDA_NAMES };
 
-/* For the first command that CUDA sees, or one that is to have other cores. Under the tails lock.
- */
+/* Makes `to` the tail, ordered after the old one: for the first command, or one with other cores.
+ * Under the tails lock. */
 static weir_status change_tail(struct weir__cuda_stream *s, weir__cu_stream to)
 {
     struct weir__cuda *dev = weir__cuda_of(s->base.dev);
@@ -35,7 +35,7 @@ weir_status weir__cuda_tail(struct weir__cuda_stream *s, unsigned cores, weir__c
         st = weir__cuda_flush(s);
     s->order.busy = true;
     if (++s->progress.since >= CHECKPOINT_EVERY)
-        (void)weir__cuda_write(s); /* if it fails, whoever asks tries again */
+        (void)weir__cuda_write(s); /* on an error the next who asks for progress tries again */
     weir__spin_unlock(&weir__cuda_of(s->base.dev)->tails);
     return st;
 }
@@ -49,7 +49,7 @@ weir_status weir__cuda_share(struct weir__cuda_stream *s, unsigned cores, weir__
     return st;
 }
 
-/* What others queue on the handle they have comes after the command, wherever that went. */
+/* Orders the shared handle after the last command, which went to another CUDA stream. */
 static weir_status rejoin(struct weir__cuda_stream *s)
 {
     struct weir__cuda *dev = weir__cuda_of(s->base.dev);
@@ -125,9 +125,9 @@ weir_status weir__cuda_gate(struct weir__cuda_stream *s, bool far)
     s->gate.seq = atomic_load_explicit(&s->queued, memory_order_relaxed) + 1;
     s->gate.far = far;
     set_shut(s, true);
-    if (s->native.stream) /* others may queue behind it */
+    if (s->native.stream) /* a shared stream: others may queue after the gate at any time */
         st = weir__cuda_flush(s);
-    if (st) { /* nobody will open it */
+    if (st) { /* the gate was not queued: open it, since nobody else will */
         set_shut(s, false);
         atomic_store(&s->word->gate, s->gate.seq);
     }

@@ -1,11 +1,13 @@
 /* Order between streams: events, waits that are kept, and waits that are handed to CUDA.
  *
- * A wait is kept until its stream has something to do, since a plan that runs next may make it
- * needless. A stream's tail has every command before the first wait that it keeps, but for a gate
- * that is not put up yet. Keeping a wait for a command therefore begins with handing over the waits
- * that the command's own stream keeps before it: from then on an event at that stream's tail comes
- * after the command, whatever the stream goes on to keep, and no wait needs another to be handed
- * over first. */
+ * A wait is kept, not handed to CUDA, until its stream has another command: the run of a plan may
+ * make it needless.
+ *
+ * Invariant: a stream's tail has every command before the stream's first kept wait (except a gate
+ * that is still shut). So an event recorded at the tail of stream B comes after command q of B,
+ * provided that B keeps no wait queued before q. bring_to_tail(B, q) makes sure of that: it runs
+ * before any other stream keeps a wait for command q of B. Handing over a kept wait therefore never
+ * has to hand over another stream's waits first: there is no recursion. */
 #include "cuda/fault/faults.h"
 #include "cuda/stream/order.h"
 
@@ -21,7 +23,7 @@ static inline void set_nkept(struct weir__cuda_stream *s, unsigned n)
     atomic_store_explicit(&s->order.nkept, n, memory_order_relaxed);
 }
 
-/* The last command that an event at the tail comes after. */
+/* The last command that an event recorded now at the tail would come after. */
 static inline uint64_t last_at_tail(const struct weir__cuda_stream *s)
 {
     uint64_t last = s->order.nkept ? s->order.kept_after : last_queued(s);
@@ -43,8 +45,9 @@ weir_status weir__cuda_record(struct weir__cuda_stream *s, weir__cu_stream on, u
     return WEIR_OK;
 }
 
-/* An event at or behind a command that the tail has, with no gate between, which may be in `room`.
- * NULL if the command is over, or if that fails. */
+/* The earliest recorded event at or after command `seq`, which the tail must have; records one if
+ * there is none. If all events of the ring are later than `seq` and a gate lies between, the result
+ * is a wait for the word, in `room`. NULL if the command is over, or on an error. */
 static const struct weir__cuda_event *find(struct weir__cuda_stream *s, uint64_t seq,
                                            struct weir__cuda_event *room, weir_status *st)
 {
@@ -88,7 +91,7 @@ static weir_status hand_over_one(struct weir__cuda_stream *s, const struct weir_
                : weir__cuda_wait_for(weir__cuda_of(s->base.dev), s->order.tail, event);
 }
 
-/* One that CUDA does not take is kept: no later command may go without. */
+/* On an error the wait stays kept, because no later command may run without it. */
 static weir_status hand_over(struct weir__cuda_stream *s)
 {
     unsigned n = s->order.nkept;
@@ -107,7 +110,7 @@ weir_status weir__cuda_flush(struct weir__cuda_stream *s)
     return st ? st : hand_over(s);
 }
 
-/* What has to be handed over before others may wait for the command. */
+/* Keeps the invariant above: after this an event at the tail comes after command `seq`. */
 static inline weir_status bring_to_tail(struct weir__cuda_stream *s, uint64_t seq)
 {
     return weir__likely(!s->order.nkept || seq <= s->order.kept_after) ? WEIR_OK : hand_over(s);
@@ -121,7 +124,7 @@ weir_status weir__cuda_keep(struct weir__cuda_stream *s, struct weir__cuda_strea
     weir_status st;
 
     for (unsigned i = 0; from && i < n; i++)
-        if (s->order.kept[i].from == from) { /* the later one is enough */
+        if (s->order.kept[i].from == from) { /* waiting for the later command is enough */
             if (s->order.kept[i].seq < seq)
                 s->order.kept[i].seq = seq;
             return WEIR_OK;
@@ -130,7 +133,7 @@ weir_status weir__cuda_keep(struct weir__cuda_stream *s, struct weir__cuda_strea
         return st;
     if (!(n = s->order.nkept))
         s->order.kept_after = last_queued(s);
-    /* Field by field, as it is read soon: a copy of the whole would wait for its parts. */
+    /* Field by field: copying the whole struct would stall on store forwarding. */
     k = &s->order.kept[n];
     k->from = from;
     k->seq = seq;
@@ -163,11 +166,11 @@ weir_status weir__cuda_mark(weir_stream *base)
     weir_status st;
 
     s->order.is_due = true;
-    weir__cuda_locate(&at, &seq); /* those who change where it leads have the device's lock too */
+    weir__cuda_locate(&at, &seq); /* the leader changes under the device lock only, held here */
     at->order.is_due |= seq == last_queued(at);
     if (weir__likely(!s->native.stream))
         return WEIR_OK;
-    /* Others queue behind it without a word. */
+    /* A shared stream: others may queue after this point at any time, so record now. */
     weir__spin_lock(&weir__cuda_of(base->dev)->tails);
     st = weir__cuda_put_mark(s);
     weir__spin_unlock(&weir__cuda_of(base->dev)->tails);
@@ -190,8 +193,8 @@ bool weir__cuda_find(struct weir__mark mark, struct weir__cuda_event *out, weir_
     return !found;
 }
 
-/* An event of another device is found at once, under that device's lock, and waited for at
- * once: the other device may be closed next, and its events with it. */
+/* A wait for a stream of another device is not kept: that device, and its events, may be closed
+ * next. */
 static weir_status wait_foreign(struct weir__cuda_stream *s, struct weir__mark mark)
 {
     struct weir__cuda_event event;
@@ -218,7 +221,7 @@ static weir_status wait_near(struct weir__cuda_stream *s, struct weir__cuda_stre
     weir__spin_lock(tails);
     if (!(s->order.is_due && (st = weir__cuda_put_mark(s)))) {
         weir__cuda_locate(&from, &seq);
-        if (from != s && !(st = bring_to_tail(from, seq))) { /* else it is in order already */
+        if (from != s && !(st = bring_to_tail(from, seq))) { /* the same stream is in order */
             from->order.is_due |= seq == last_queued(from);
             st = weir__cuda_keep(s, from, seq, NULL);
         }
@@ -244,7 +247,7 @@ weir_status weir__cuda_wait(weir_stream *base, struct weir__mark mark, enum weir
     if (weir__unlikely(foreign || !s->order.tail || s->order.nkept == WEIR__CUDA_KEPT ||
                        s->native.stream)) {
         pushed = weir__cuda_enter(dev);
-        if (!s->order.tail || s->order.nkept == WEIR__CUDA_KEPT) /* a place for the wait to go to */
+        if (!s->order.tail || s->order.nkept == WEIR__CUDA_KEPT) /* the wait goes to CUDA now */
             st = weir__cuda_tail(s, UINT32_MAX, &tail);
     }
     if (!st)
@@ -263,7 +266,7 @@ weir_status weir__cuda_wait(weir_stream *base, struct weir__mark mark, enum weir
     if (weir__trace_on())
         weir__cuda_trace_wait(s, weir__stream_submitted(base) + 1, mark);
     weir__cuda_count(s, 1, "wait");
-    if (weir__unlikely(foreign)) /* CUDA keeps what the event meant */
+    if (weir__unlikely(foreign)) /* CUDA has the wait: the other device is no longer needed */
         atomic_fetch_sub(&mark.stream->dev->visitors, 1);
     return WEIR_OK;
 }
