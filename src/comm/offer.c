@@ -1,4 +1,4 @@
-/* What ranks say they are about to do, and whether that fits. */
+/* Offers: each rank describes its call, and the descriptions of all ranks must fit together. */
 #include "comm/comm.h"
 
 #include <stdio.h>

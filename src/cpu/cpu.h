@@ -7,7 +7,7 @@
 
 struct weir__cpu;
 
-/* A thread that runs blocks. */
+/* A thread that runs blocks. Only that thread touches it. */
 struct weir__worker {
     _Alignas(WEIR__LINE) struct weir__cpu *cpu;
     unsigned index;
@@ -16,21 +16,22 @@ struct weir__worker {
     struct weir__runq *queue;     /* its own; NULL: the device has none, or it is a helper */
     struct weir__soft_list mine;  /* streams it made ready and has not shown to others */
     struct weir__soft_list batch; /* streams it took from its queue and has not run yet */
-    uint32_t short_ns;            /* of short commands since the last turn, */
-    uint32_t short_work_ns;       /* and what of it was work */
+    uint32_t short_ns;            /* time of short commands since the last turn, */
+    uint32_t short_work_ns;       /* and how much of it was work, not overhead */
     uint32_t commands;            /* run since it last looked for work */
-    uint32_t patience;            /* pauses between two looks */
-    uint32_t long_ops;            /* since the last pick */
+    uint32_t patience;            /* pauses between two looks for work */
+    uint32_t long_ops;            /* long commands since the last pick */
     uint32_t picks, aged_picks;
-    bool attentive;      /* counted in cpu->attentive */
-    bool at_work;        /* what it ran lately was work: short commands do not make it attentive */
-    bool helper;         /* a host thread's (help.c), which picks nothing by itself */
-    uint32_t part_ns;    /* of that one: the longest part of a collective that it runs */
-    uint64_t lent_until; /* then it goes on with its own affairs; 0: not known yet */
-    struct weir__soft_stream *parked_for; /* of a helper: whom its last stream waits for */
+    bool attentive; /* counted in cpu->attentive (rest.c) */
+    bool at_work;   /* its last commands were work: short ones do not make it attentive */
+    /* Of the helper alone (help.c): a worker without a thread, which picks nothing by itself. */
+    bool helper;
+    uint32_t part_ns;                     /* the longest part of a collective that it runs */
+    uint64_t help_until;                  /* when it returns; 0: the clock was not read yet */
+    struct weir__soft_stream *parked_for; /* the stream that its last stream waits for */
     uint64_t random;                      /* for jitter */
-    uint64_t ticks; /* when its last command ended, if a trace is recorded and it
-                     * did nothing since; else 0 */
+    uint64_t ticks; /* while a trace is recorded: when its last command ended, if it has done
+                     * nothing since; else 0 */
     void *local;    /* weir_block.local */
 };
 
@@ -41,55 +42,57 @@ struct weir__cpu {
     unsigned hardware;          /* threads the machine runs at once */
     uint64_t jitter;            /* 0: none */
     uint32_t most_patience;     /* of a worker */
-    struct weir__worker helper; /* for a host thread at a time */
-    _Atomic bool lent_taken;
+    struct weir__worker helper; /* for one host thread at a time (help.c) */
+    _Atomic bool helper_taken;
+    /* Sleeping and waking: rest.c has the rules. */
     _Alignas(WEIR__LINE) _Atomic uint32_t wake_word;
-    _Atomic uint32_t sleepers;      /* workers, and those on whose way a wake is (rest.c) */
-    _Atomic uint32_t attentive;     /* workers */
-    _Atomic uint32_t hosts_asleep;  /* of hosts_waiting */
-    _Atomic uint32_t hosts_waiting; /* for a result */
+    _Atomic uint32_t sleepers;      /* workers asleep, and in the upper half those woken */
+    _Atomic uint32_t attentive;     /* workers that are attentive */
+    _Atomic uint32_t hosts_asleep;  /* host threads of hosts_waiting that sleep */
+    _Atomic uint32_t hosts_waiting; /* host threads that wait for a result */
     _Atomic bool stop;
     _Atomic bool host_queued;      /* since the worker that stands by looked last */
     _Atomic uint32_t standby_word; /* that worker's futex; odd while it stands by */
-    _Atomic uint64_t woken_at;     /* when somebody was woken last, */
-    _Atomic uint32_t wake_ns;      /* and how long that takes at best */
+    _Atomic uint64_t woken_at;     /* when a worker was last woken, */
+    _Atomic uint32_t wake_ns;      /* and how long waking takes at best */
 };
 
-/* Of an urgent stream, then somebody less urgent gets one. */
+/* After so many long commands of one stream, a less urgent stream gets a turn. */
 #define WEIR__LONG_OPS_PER_TURN 16
 
 /* worker.c: runs commands of `s`, whose token the worker has (or whose operator it has
  * joined), until the token is given away. */
 void weir__worker_run(struct weir__worker *w, struct weir__soft_stream *s, enum weir__want was);
 
-/* The same for the kernel at the head: false if the stream is no longer this worker's, which
- * may also be for want of cores. */
+/* Runs the kernel at the head. False if this worker no longer has the token: other streams go
+ * first, cores are short, or other workers finish the kernel. */
 bool weir__worker_run_kernel(struct weir__worker *w, struct weir__soft_stream *s,
                              const struct weir__cmd *cmd);
-/* All blocks here and now, until one fails. */
+/* Runs all blocks on this worker, until one fails. */
 void weir__worker_run_alone(struct weir__worker *w, struct weir__soft_stream *s,
                             const struct weir__cmd *cmd);
-/* Cores of that kind for the next block; false if the stream had to go back. */
+/* Gets a core of that kind for the next block. False: none is free, and the stream is with the
+ * scheduler. */
 bool weir__worker_have_core(struct weir__worker *w, struct weir__soft_stream *s,
                             enum weir__core_kind kind);
 
-/* Before something short that is no kernel of its own: false if others go first and the stream
- * is with the scheduler. */
+/* Before a short step that is not a kernel: false if other streams go first and this one is with
+ * the scheduler. */
 bool weir__worker_take_short_turn(struct weir__worker *w, struct weir__soft_stream *s, uint64_t ns);
 
-/* meet.c: a collective at the head, and after its part has run. False if the stream is no
- * longer this worker's. */
+/* meet.c: runs the collective at the head; leaves its rendezvous after the part has run. False if
+ * this worker no longer has the token. */
 bool weir__worker_run_collective(struct weir__worker *w, struct weir__soft_stream *s,
                                  const struct weir__cmd *cmd);
 bool weir__worker_leave_rendezvous(struct weir__soft_stream *s, const struct weir__cmd *cmd);
 
-/* help.c: a host thread that waits for a plan works on it. */
+/* help.c: a host thread that waits for a plan executes it: see weir__driver_helping. */
 bool weir__cpu_hold(weir_device *dev, bool on);
 void weir__cpu_help(weir_device *dev);
-/* The same for a stream that waits in the scheduler, if it is the next there. */
+/* The same for a stream that waits to be picked, if it is next. */
 void weir__cpu_help_with(struct weir__soft_stream *s);
-/* Whether a helper may run that, the next command of the stream. If not, the stream is
- * the scheduler's. */
+/* Whether the helper may run `cmd`, the next command of the stream. If not, the stream is now with
+ * the scheduler. */
 bool weir__worker_may_go_on(struct weir__worker *w, struct weir__soft_stream *s,
                             const struct weir__cmd *cmd);
 
@@ -112,7 +115,7 @@ static inline uint64_t weir__worker_ticks(const struct weir__worker *w)
 
 /* pick.c: the next stream, from the run queues or from the scheduler; NULL if none can start. */
 struct weir__soft_stream *weir__worker_pick(struct weir__worker *w, enum weir__want *was);
-/* Whether somebody should go before the next long command of `s`. */
+/* Whether another stream should go before the next long command of `s`. */
 bool weir__worker_others_first(const struct weir__worker *w, const struct weir__soft_stream *s);
 /* How many workers the streams that want cores could use, `most` at most. Before sleeping and
  * before waking `order` is sequentially consistent. */
@@ -133,7 +136,7 @@ static inline void weir__worker_be_attentive(struct weir__worker *w)
 }
 /* Puts the stream back into its queue or the scheduler, its token with it. */
 void weir__worker_give_turn(struct weir__worker *w, struct weir__soft_stream *s);
-/* Shows the others the streams this worker made ready. */
+/* Makes the streams that this worker keeps available to the others. */
 void weir__worker_share(struct weir__worker *w);
 void weir__worker_be_busy(struct weir__worker *w);
 /* Between two looks for work, and the choice of how long that is. */

@@ -1,27 +1,31 @@
-/* Host threads that work on what they wait for.
+/* Host threads that execute the work they wait for.
  *
- * A thread that waits for a few microseconds of work is better off doing it than handing it to
- * another and back, which takes longer even while a worker is awake, and the time to wake one
- * while all are asleep. So it borrows the device's one helper, with the tokens of streams
- * nobody has been shown yet, runs what is short, and shows the rest to the others: kernels that
- * gain from several cores, functions of the user's, collectives. It is back within some
- * HELP_NS, so that timeouts and signals are still noticed. A short collective between processes is
- * such work as well, for the thread that calls it too: peers are often about to come, and the
- * transport waits awake for a little while.
+ * Handing a few microseconds of work to a worker and waiting for it takes longer than doing it,
+ * even if the worker is awake. So a host thread that waits borrows cpu->helper, a worker without a
+ * thread, and runs short commands with it. Invariant: helper_taken is true while a thread has the
+ * helper; only that thread touches it.
+ *
+ * The helper takes streams that no worker has seen (weir__cpu_hold) or that are next in line
+ * (weir__cpu_help_with). It leaves to the workers what they do better: kernels that gain from
+ * several cores, callbacks, most collectives. A short collective between processes it runs itself:
+ * the peers are often about to arrive, and the transport polls for a little while. It returns after
+ * about HELP_NS, so that the host thread still notices timeouts and signals.
  */
 #include "cpu/cpu.h"
 
 enum {
     HELP_NS = 50000,        /* about what waking a worker takes */
-    PART_NS = 8000,         /* the same for one that is awake; of a thread that may not wait */
-    LONG_PART_NS = 100000,  /* waking one, and it the thread: of one that waits */
-    COMMANDS_PER_LOOK = 16, /* at the clock, which takes longer than a short command */
+    PART_NS = 8000,         /* the longest part of a collective for a thread that need not wait: */
+                            /* about what handing it to an awake worker takes */
+    LONG_PART_NS = 100000,  /* for a thread that waits: about what waking a worker, and then the */
+                            /* thread, takes */
+    COMMANDS_PER_LOOK = 16, /* reading the clock takes longer than a short command */
 };
 
 static bool borrow(struct weir__cpu *cpu)
 {
-    return !atomic_load_explicit(&cpu->lent_taken, memory_order_relaxed) &&
-           !atomic_exchange_explicit(&cpu->lent_taken, true, memory_order_acquire);
+    return !atomic_load_explicit(&cpu->helper_taken, memory_order_relaxed) &&
+           !atomic_exchange_explicit(&cpu->helper_taken, true, memory_order_acquire);
 }
 
 bool weir__cpu_hold(weir_device *dev, bool on)
@@ -33,8 +37,8 @@ bool weir__cpu_hold(weir_device *dev, bool on)
     return held;
 }
 
-/* Runs the streams that the helper has, and those that they wake. */
-static void run_lent(struct weir__worker *w)
+/* Runs the helper's streams, and the streams that they make ready. */
+static void run_helped(struct weir__worker *w)
 {
     struct weir__soft_stream *s;
 
@@ -45,7 +49,7 @@ static void run_lent(struct weir__worker *w)
 static void begin_help(struct weir__worker *w, uint32_t part_ns)
 {
     w->part_ns = part_ns;
-    w->lent_until = 0;
+    w->help_until = 0;
     w->commands = 0;
     w->long_ops = 0;
     w->parked_for = NULL;
@@ -54,7 +58,7 @@ static void begin_help(struct weir__worker *w, uint32_t part_ns)
 static void end_help(struct weir__cpu *cpu)
 {
     weir__worker_release_core(&cpu->helper);
-    atomic_store_explicit(&cpu->lent_taken, false, memory_order_release);
+    atomic_store_explicit(&cpu->helper_taken, false, memory_order_release);
     weir__cpu_wake(cpu);
 }
 
@@ -63,11 +67,11 @@ void weir__cpu_help(weir_device *dev)
     struct weir__cpu *cpu = (struct weir__cpu *)dev;
 
     begin_help(&cpu->helper, PART_NS);
-    run_lent(&cpu->helper);
+    run_helped(&cpu->helper);
     end_help(cpu);
 }
 
-/* Nobody who is more urgent is passed over, nor a gang that waits for cores. */
+/* A look without locks: false means that the stream is surely not waiting to be picked. */
 static bool may_be_next(const struct weir__soft_device *soft, const struct weir__soft_stream *s)
 {
     uint32_t home = atomic_load_explicit(&s->home, memory_order_relaxed);
@@ -76,6 +80,8 @@ static bool may_be_next(const struct weir__soft_device *soft, const struct weir_
            atomic_load_explicit(&soft->sched.ready, memory_order_relaxed);
 }
 
+/* Takes the stream out of its run queue or the scheduler, unless that would overtake a more urgent
+ * stream or a gang that waits for cores. */
 static bool take_if_next(struct weir__soft_device *soft, struct weir__soft_stream *s)
 {
     struct weir__sched *sched = &soft->sched;
@@ -97,7 +103,7 @@ static bool take_if_next(struct weir__soft_device *soft, struct weir__soft_strea
     return got;
 }
 
-/* What the stream waits for comes next, if nobody has begun it: the thread needs that first. */
+/* If `s` parks at a wait, the helper goes on with the stream that it waits for. */
 void weir__cpu_help_with(struct weir__soft_stream *s)
 {
     struct weir__cpu *cpu = (struct weir__cpu *)s->base.dev;
@@ -108,7 +114,7 @@ void weir__cpu_help_with(struct weir__soft_stream *s)
     begin_help(w, LONG_PART_NS);
     while (s && take_if_next(&cpu->soft, s)) {
         weir__soft_append(&w->mine, s);
-        run_lent(w);
+        run_helped(w);
         s = w->parked_for;
         w->parked_for = NULL;
     }
@@ -122,7 +128,7 @@ static bool is_between_processes(const struct weir__cmd *cmd)
     return meet->channel->group->procs;
 }
 
-static bool is_for_lent(const struct weir__worker *w, const struct weir__cmd *cmd)
+static bool suits_helper(const struct weir__worker *w, const struct weir__cmd *cmd)
 {
     switch ((enum weir__cmd_kind)cmd->kind) {
     case WEIR__CMD_KERNEL:
@@ -137,7 +143,7 @@ static bool is_for_lent(const struct weir__worker *w, const struct weir__cmd *cm
     }
 }
 
-/* The time begins with the first look. */
+/* The HELP_NS begin when the clock is first read. */
 static bool has_time(struct weir__worker *w)
 {
     uint64_t now;
@@ -146,15 +152,15 @@ static bool has_time(struct weir__worker *w)
         return true;
     w->commands = 0;
     now = weir__clock_ns();
-    if (!w->lent_until)
-        w->lent_until = now + HELP_NS;
-    return now < w->lent_until;
+    if (!w->help_until)
+        w->help_until = now + HELP_NS;
+    return now < w->help_until;
 }
 
 bool weir__worker_may_go_on(struct weir__worker *w, struct weir__soft_stream *s,
                             const struct weir__cmd *cmd)
 {
-    if (is_for_lent(w, cmd) && has_time(w))
+    if (suits_helper(w, cmd) && has_time(w))
         return true;
     weir__soft_publish(s, &w->mine);
     weir__worker_share(w);

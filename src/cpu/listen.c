@@ -1,4 +1,4 @@
-/* What workers tell a trace. All of it is called only while one is recorded. */
+/* Trace records of workers. Called only while a trace is recorded. */
 #include "cpu/cpu.h"
 
 /* The n-th core of a gang's set. */

@@ -1,14 +1,17 @@
 /* Which stream a worker runs next.
  *
- * There are three places to look: the worker's own run queue, those of the others, and the
- * scheduler, which has all streams that are not of the default priority, operators that are open
- * to helpers, and gangs. The more urgent goes first. Among equals the worker's own queue and the
- * scheduler take turns, and stealing comes last. Now and then (an aged pick) the order is turned
- * round, so that nobody waits for ever: neither a stream of little urgency, nor one in the queue of
- * a worker that is busy for long.
+ * A worker looks in three places: its own run queue, the other workers' run queues, and the
+ * scheduler. The scheduler has the streams of other than the default priority, operators that more
+ * workers may join, and gangs. The order is:
+ *   1. streams more urgent than the default priority;
+ *   2. its own queue and the scheduler's streams of the default priority, in turns;
+ *   3. other workers' queues (stealing);
+ *   4. less urgent streams.
+ * Every 64th pick is an aged pick, which looks at the scheduler's oldest stream or steals first. So
+ * no stream waits for ever: neither a less urgent one, nor one in the queue of a busy worker.
  *
- * A worker keeps its core from one stream of a run queue to the next: the scheduler's lock is
- * taken only to get the first one, and to give it back before the scheduler is asked.
+ * A worker keeps its core from one stream of a run queue to the next. It takes the scheduler's lock
+ * only to get the first core, and to return it before it picks from the scheduler.
  */
 #include "cpu/cpu.h"
 
@@ -19,7 +22,7 @@ enum {
 };
 #define MORE_URGENT ((1u << DEFAULT_BIT) - 1)
 
-/* What is in the scheduler may be an operator for many workers. */
+/* An operator in the scheduler may have work for all workers, so it counts as `most`. */
 uint32_t weir__cpu_count_work(const struct weir__cpu *cpu, memory_order order, uint32_t most)
 {
     const struct weir__soft_device *soft = &cpu->soft;
@@ -35,7 +38,7 @@ bool weir__worker_others_first(const struct weir__worker *w, const struct weir__
     uint32_t ready = atomic_load_explicit(&w->cpu->soft.sched.ready, memory_order_relaxed);
     unsigned mine = weir__soft_priority(s);
 
-    if (!w->long_ops) /* whoever was picked runs something */
+    if (!w->long_ops) /* a stream that was picked runs at least one long command */
         return false;
     if (weir__unlikely(ready) && (unsigned)__builtin_ctz(ready) <= mine)
         return true;
@@ -60,7 +63,7 @@ static struct weir__soft_stream *from_scheduler(struct weir__worker *w, enum wei
                                                 bool aged)
 {
     struct weir__sched *sched = &w->cpu->soft.sched;
-    enum weir__want tried; /* by the pick, also in vain */
+    enum weir__want tried; /* what the pick tried to get, whether it succeeded or not */
     struct weir__soft_stream *s;
 
     if (!atomic_load_explicit(&sched->ready, memory_order_relaxed) && !w->grant.kind)
@@ -74,8 +77,9 @@ static struct weir__soft_stream *from_scheduler(struct weir__worker *w, enum wei
     return s;
 }
 
-/* A worker that runs short commands takes all there are, so that the queue's line changes hands
- * once. Before anything long it puts back what it has not run (weir__worker_share). */
+/* A worker that runs short commands takes all streams of its queue at once, so that the queue's
+ * cache line moves once. Before a long command it puts back those it has not run
+ * (weir__worker_share). */
 static struct weir__soft_stream *from_own(struct weir__worker *w)
 {
     if (!w->attentive)
@@ -84,8 +88,8 @@ static struct weir__soft_stream *from_own(struct weir__worker *w)
     return weir__soft_take(&w->batch);
 }
 
-/* From the longest queue, if it has more than `own`: so all streams get on about as fast, and
- * in the end nobody is left with a few that had to share a worker with many. */
+/* Takes a stream from the longest queue, if that has more than `own`. So all streams advance at
+ * about the same rate, and none is left over at the end because it shared a worker with many. */
 static struct weir__soft_stream *steal(struct weir__worker *w, uint32_t own)
 {
     struct weir__soft_device *soft = &w->cpu->soft;
@@ -114,7 +118,7 @@ struct weir__soft_stream *weir__worker_pick(struct weir__worker *w, enum weir__w
     uint32_t ready;
 
     w->long_ops = 0;
-    *was = WEIR__WANTS_CORE; /* as all do that are in run queues */
+    *was = WEIR__WANTS_CORE; /* true of every stream in a run queue */
     if (!w->queue)
         return from_scheduler(w, was, aged);
     if (weir__unlikely(atomic_load_explicit(&soft->sched.gangs, memory_order_relaxed))) {

@@ -1,41 +1,44 @@
-/* When workers look for work, sleep and wake.
+/* When workers look for work, sleep and wake. There are four rules; each pair of threads below is
+ * sequentially consistent, so one of the two always sees the other.
  *
- * A worker is attentive while it looks for work or runs commands that are no more than
- * bookkeeping: it gets to whatever is in the scheduler within microseconds, so nobody needs to be
- * woken for that. Before it starts something long it ceases to be, and then looks whether
- * somebody must be. Whoever adds to the scheduler looks for an attentive worker after that, so one
- * of the two sees the other.
+ * Sleeping. A worker counts itself in cpu->sleepers, then looks for work once more. Whoever adds
+ * work adds it first, then looks for sleepers.
  *
- * cpu->sleepers counts workers that sleep, and in its upper half how many of them are on their way
- * because somebody woke them: never more than sleep. A stream for which somebody is on the way
- * wakes nobody else, since waking takes 50 us and streams come every 100 ns. Whoever ceases to
- * sleep, for whatever reason, takes one off either count, so that no way is waited for in vain.
+ * Attention. A worker is attentive while it looks for work or runs bookkeeping commands: it reaches
+ * new work within microseconds, so nobody is woken while one is. Before a long command it stops
+ * being attentive, then looks whether somebody must be woken. Whoever adds work adds it first, then
+ * looks for an attentive worker.
  *
- * Where every hardware thread has a worker, the last of them stands by while a host thread queues:
- * were it to run, the system would take turns between it and the host, in slices of milliseconds,
- * and all the others would run dry. It looks again every STANDBY_NS, and it goes on at the latest
- * after MOST_STANDBY_NS, whatever the host does, so that nothing can hang for it.
+ * Waking. The lower half of cpu->sleepers counts workers asleep, the upper half those of them that
+ * were woken and are not up yet. Invariant: woken <= asleep. A waker wakes no more than the work
+ * needs, less those already woken: waking takes 50 us, and streams come every 100 ns. A worker that
+ * gets up, for whatever reason, takes one off both halves, so the upper half returns to 0.
+ *
+ * Standby. If every hardware thread has a worker, the last worker to wake stands by while a host
+ * thread queues. If it ran, the system would time-slice it with the host in milliseconds, and the
+ * other workers would run out of commands. It looks again every STANDBY_NS and stops standing by
+ * after MOST_STANDBY_NS at the latest, so nothing can hang on it.
  */
 #include "cpu/cpu.h"
 
 enum {
-    MOST_PAUSE_NS = 16000, /* between two looks */
-    FEW_COMMANDS = 256,    /* between two looks, for patience to grow */
-    IDLE_NS = 50000,       /* without work, before sleeping: about what waking takes, */
-    MOST_IDLE_NS = 400000, /* or this much where that takes longer */
+    MOST_PAUSE_NS = 16000, /* the longest pause between two looks for work */
+    FEW_COMMANDS = 256,    /* fewer commands than this between two looks: pauses grow */
+    IDLE_NS = 50000,       /* spin this long before sleeping: about what waking takes, */
+    MOST_IDLE_NS = 400000, /* and up to this long where waking takes longer */
     MEASURED_PAUSES = 64,
-    MOST_WOKEN = 4,      /* at once; they wake others */
-    STANDBY_NS = 100000, /* between two looks */
+    MOST_WOKEN = 4,      /* workers woken at once; they wake others in turn */
+    STANDBY_NS = 100000, /* between two looks while standing by */
     MOST_STANDBY_NS = 5000000,
 };
 
-/* Of cpu->sleepers. */
+/* The halves of cpu->sleepers. */
 #define ASLEEP 0xffffu
 #define ONE_ON_THE_WAY 0x10000u
 #define ON_THE_WAY(word) ((word) / ONE_ON_THE_WAY)
 
-/* A pause takes from 10 to 50 ns, by processor; the shortest of a few is one that nobody
- * interrupted. */
+/* A pause instruction takes 10 to 50 ns, depending on the processor; the shortest of a few
+ * measurements is one that nothing interrupted. */
 uint32_t weir__cpu_measure_patience(void)
 {
     uint64_t best = UINT64_MAX;
@@ -60,7 +63,7 @@ unsigned weir__cpu_awake(const struct weir__cpu *cpu)
     return cpu->nworkers - (word & ASLEEP) + ON_THE_WAY(word) - standby;
 }
 
-/* At most so many, less those on their way already. */
+/* Wakes as many workers as there is work for, `most` at most, less those already woken. */
 static void wake(struct weir__cpu *cpu, uint32_t most)
 {
     uint32_t word = atomic_load(&cpu->sleepers), work, n;
@@ -100,8 +103,8 @@ void weir__worker_be_busy(struct weir__worker *w)
     weir__cpu_wake(w->cpu);
 }
 
-/* Spinning pays only while there is a hardware thread to do it on: the workers that
- * are awake and the host each want one. */
+/* Spinning pays only while a hardware thread is free for it: every worker that is awake and the
+ * host thread need one each. */
 static bool may_spin(struct weir__cpu *cpu)
 {
     uint32_t host = !atomic_load_explicit(&cpu->hosts_asleep, memory_order_relaxed);
@@ -109,10 +112,9 @@ static bool may_spin(struct weir__cpu *cpu)
     return weir__cpu_awake(cpu) + host <= cpu->hardware;
 }
 
-/* A worker that catches every command the moment it is queued makes the host hand over
- * several cache lines for each, which costs more than the commands. So while no host thread
- * waits for a result and nothing long is queued, a worker that found little the last time looks
- * less often. */
+/* If a worker took every command the moment it is queued, the host would lose several cache lines
+ * per command, which costs more than the commands. So a worker that found little the last time
+ * looks less often, unless a host thread waits for a result or something long is queued. */
 void weir__worker_pause(struct weir__worker *w)
 {
     struct weir__cpu *cpu = w->cpu;
@@ -122,7 +124,7 @@ void weir__worker_pause(struct weir__worker *w)
         if (n % 8)
             continue;
         if (n % 64 == 56)
-            weir__yield(); /* to a host thread that queues, if it has no other CPU */
+            weir__yield(); /* to a host thread that queues and may have no other CPU */
         if (atomic_load_explicit(&cpu->hosts_waiting, memory_order_relaxed))
             break;
         if (atomic_load_explicit(&cpu->soft.hurry, memory_order_relaxed)) {
@@ -142,7 +144,7 @@ void weir__worker_adapt(struct weir__worker *w)
     w->commands = 0;
 }
 
-/* Sleeping pays once it lasts longer than it takes to be woken. */
+/* How long to spin before sleeping: as long as waking takes. */
 static uint64_t idle_ns(const struct weir__cpu *cpu)
 {
     uint32_t ns = atomic_load_explicit(&cpu->wake_ns, memory_order_relaxed);
@@ -150,7 +152,7 @@ static uint64_t idle_ns(const struct weir__cpu *cpu)
     return ns < IDLE_NS ? IDLE_NS : ns < MOST_IDLE_NS ? ns : MOST_IDLE_NS;
 }
 
-/* The least that was seen, since what disturbs only adds; slowly forgotten. */
+/* Keeps the least time that waking took, since disturbances only add; it decays slowly. */
 static void note_wake(struct weir__cpu *cpu)
 {
     uint64_t took = weir__clock_ns() - atomic_load_explicit(&cpu->woken_at, memory_order_relaxed);
@@ -189,7 +191,7 @@ static bool spin(struct weir__worker *w)
     return found;
 }
 
-/* One sleeper less; and one less on the way, if any is: whoever it was that was woken. */
+/* This worker no longer sleeps; if any worker was woken, this one counts as that one. */
 static void get_up(struct weir__cpu *cpu)
 {
     uint32_t word = atomic_load_explicit(&cpu->sleepers, memory_order_relaxed);
@@ -199,7 +201,7 @@ static void get_up(struct weir__cpu *cpu)
         continue;
 }
 
-/* The word of the one that stands by is odd. */
+/* standby_word is odd while a worker stands by. */
 static bool end_standby(struct weir__cpu *cpu, uint32_t word)
 {
     return atomic_compare_exchange_strong(&cpu->standby_word, &word, word + 1);
@@ -212,8 +214,8 @@ static bool is_one_too_many(const struct weir__cpu *cpu)
            weir__cpu_awake(cpu) == cpu->nworkers && !atomic_load(&cpu->hosts_asleep);
 }
 
-/* Makes the word odd and then looks for hosts that sleep; a host that goes to sleep is counted
- * and then looks at the word. One of the two sees the other. */
+/* Makes the word odd, then looks for sleeping hosts. A host that goes to sleep counts itself, then
+ * looks at the word (weir__cpu_host_sleeps). One of the two sees the other. */
 static void stand_by(struct weir__cpu *cpu)
 {
     uint32_t word = atomic_load(&cpu->standby_word);
@@ -246,9 +248,7 @@ void weir__cpu_host_sleeps(struct weir__cpu *cpu)
     weir__cpu_wake(cpu);
 }
 
-/* Waits for work: spinning while that pays, then asleep. Counting as a sleeper comes
- * before the last look, and whoever makes work or cores available looks for sleepers
- * after that, so one of the two sees the other. */
+/* Waits for work: spins while that pays, then sleeps (see Sleeping, above). */
 struct weir__soft_stream *weir__worker_rest(struct weir__worker *w, enum weir__want *was)
 {
     struct weir__cpu *cpu = w->cpu;
@@ -256,8 +256,9 @@ struct weir__soft_stream *weir__worker_rest(struct weir__worker *w, enum weir__w
     uint32_t word;
 
     w->at_work = false;
-    /* What is ready but cannot start, a gang short of cores say, is no reason to spin. What came
-     * since the last look is none to be counted as asleep: somebody would be woken for it. */
+    /* Work that is ready but cannot start, such as a gang short of cores, is no reason to spin.
+     * Work that came since the last look is taken before this worker counts as asleep: otherwise
+     * somebody would be woken for it. */
     if (!weir__cpu_has_work(cpu, memory_order_relaxed)) {
         weir__worker_release_core(w);
         if (spin(w))

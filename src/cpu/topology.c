@@ -1,4 +1,4 @@
-/* What this machine offers. */
+/* The hardware threads that this process may use. */
 #define _GNU_SOURCE
 #include "cpu/cpu.h"
 

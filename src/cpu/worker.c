@@ -1,10 +1,10 @@
 /* Worker threads: how commands run in real time.
  *
- * A worker that holds a stream's token runs command after command without going
- * through the scheduler, on the core it has. What costs is crossing to another
- * thread (a cache line takes some 60 ns, waking a sleeper 50 us), so streams that
- * a worker makes ready stay with it as long as it runs only short commands; before
- * anything long it publishes what is over and shows those streams to the others.
+ * A worker that holds a stream's token runs its commands one after the other, on the
+ * core it has, without asking the scheduler. Crossing to another thread is what costs:
+ * a cache line takes some 60 ns, waking a sleeper 50 us. So streams that a worker makes
+ * ready stay with it while it runs short commands. Invariant: before a long command the
+ * worker has published what is over and has given those streams to the others.
  */
 #include "cpu/cpu.h"
 #include "soft/execute.h"
@@ -14,9 +14,9 @@
 
 enum {
     SHORT_NS = WEIR__SHORT_NS,
-    SHARE_NS = 2000,    /* this much of short work, and others get their turn */
-    EMPTY_NS = 16,      /* what a command takes beside its work */
-    LINGER_PAUSES = 64, /* at an empty stream, before giving it up */
+    SHARE_NS = 2000,    /* after this much short work, other streams get a turn */
+    EMPTY_NS = 16,      /* the overhead of a command */
+    LINGER_PAUSES = 64, /* how long a worker waits at an empty stream */
 };
 
 /* ---- giving streams and cores to others ---- */
@@ -26,7 +26,7 @@ static enum weir__core_kind kind_of(const struct weir__worker *w, const struct w
     return weir__sched_kind(&w->cpu->soft.sched, cmd->engine);
 }
 
-/* What was taken from the worker's queue goes back to its front, what was made ready to its
+/* Streams taken from the worker's queue return to its front; streams that it made ready go to its
  * end. */
 void weir__worker_share(struct weir__worker *w)
 {
@@ -51,7 +51,7 @@ void weir__worker_give_turn(struct weir__worker *w, struct weir__soft_stream *s)
     weir__soft_make_ready(s);
 }
 
-/* Before a command that takes longer than handing work over. */
+/* Before a command that takes longer than handing work to another worker. */
 static void before_long(struct weir__worker *w, struct weir__soft_stream *s)
 {
     weir__soft_publish(s, &w->mine);
@@ -62,8 +62,8 @@ static void before_long(struct weir__worker *w, struct weir__soft_stream *s)
     w->ticks = 0;
 }
 
-/* After a while of short commands: others get their turn, and if what ran was work
- * rather than bookkeeping, somebody may be woken to help. */
+/* After SHARE_NS of short commands: other streams get a turn, and if most of that time was
+ * work rather than overhead, other workers may be woken. */
 static void after_short(struct weir__worker *w, struct weir__soft_stream *s)
 {
     weir__soft_publish(s, &w->mine);
@@ -93,7 +93,7 @@ bool weir__worker_have_core(struct weir__worker *w, struct weir__soft_stream *s,
         weir__sched_add(sched, s, WEIR__WANTS_CORE, kind);
     }
     weir__spin_unlock(&sched->lock);
-    weir__cpu_wake(w->cpu); /* what was released may be what somebody waits for */
+    weir__cpu_wake(w->cpu); /* somebody may wait for the core that was released */
     return got;
 }
 
@@ -214,7 +214,7 @@ static void open_run(struct weir__worker *w, struct weir__soft_stream *s,
     run->cores = cores;
     run->phase = 0;
     atomic_store_explicit(&run->next, 0, memory_order_relaxed);
-    if (cmd->gang) /* who came before it stays before it */
+    if (cmd->gang) /* streams that came before the gang stay before it */
         weir__runqs_empty(&w->cpu->soft);
     weir__spin_lock(&sched->lock);
     if (cmd->gang)
@@ -226,7 +226,7 @@ static void open_run(struct weir__worker *w, struct weir__soft_stream *s,
     weir__cpu_wake(w->cpu);
 }
 
-/* Every block has run, or one has failed. `from` is when a whole one began. */
+/* Every block has run, or one has failed. `from`: when it began, if it ran whole on this worker. */
 static void end_kernel(struct weir__worker *w, struct weir__soft_stream *s,
                        const struct weir__cmd *cmd, uint64_t from, bool is_short)
 {
@@ -237,7 +237,8 @@ static void end_kernel(struct weir__worker *w, struct weir__soft_stream *s,
         weir__soft_end_report(s);
 }
 
-/* Before a command of so many ns. False if others go first: the stream is with the scheduler. */
+/* Before a command that takes `ns`. False if other streams go first: the stream is then with the
+ * scheduler. */
 static bool take_turn(struct weir__worker *w, struct weir__soft_stream *s, uint64_t ns,
                       bool is_short)
 {
@@ -311,12 +312,12 @@ static void run_callback(struct weir__worker *w, struct weir__soft_stream *s,
     st = weir__stream_error(&s->base, s->over);
     from = weir__trace_on() ? weir__trace_ticks() : 0;
     cmd->u.callback(cmd->v.user, st);
-    weir__hush(); /* what failed in there is no kernel's */
+    weir__hush(); /* errors of calls inside the callback are not the stream's */
     if (weir__unlikely(from))
         weir__worker_trace_callback(w, s, from);
 }
 
-/* True if a command came; false if the stream is given up. */
+/* The stream's queue is empty. True if a command came; false if the worker gave the stream up. */
 static bool linger(struct weir__worker *w, struct weir__soft_stream *s)
 {
     weir__worker_be_attentive(w);
@@ -336,10 +337,10 @@ static bool linger(struct weir__worker *w, struct weir__soft_stream *s)
     return !weir__soft_surrender(s);
 }
 
-/* Short kernels of one block in a row, while the stream is inside a lane and after a kernel
- * of that kind: of what the executor asks before each, nothing can have changed. Stops before the
- * first command that is another matter, and after one that fails. A trace only adds its records:
- * the compiler makes one copy with them and one without. */
+/* Runs a row of short kernels of one block inside a lane of a plan. Each is like `before`, which
+ * has just run, in everything the executor checks (memcmp of the fields before `size`), so the
+ * checks are not repeated. Stops before the first command that differs, and after one that fails.
+ * `traced` only adds records: the compiler makes one copy with them and one without. */
 static inline __attribute__((always_inline)) void run_row(struct weir__worker *w,
                                                           struct weir__soft_stream *s,
                                                           const struct weir__cmd *before,

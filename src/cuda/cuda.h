@@ -97,7 +97,7 @@ enum weir__cuda_ending {
     WEIR__CUDA_TRACE_HOST,    /* or its record */
 };
 
-/* A command that a trace will be told of, or the run of a plan. */
+/* A command, or the run of a plan, whose trace record is written when it is over. */
 struct weir__cuda_traced {
     struct weir__cuda_traced *next;
     struct weir__cuda_stream *stream, *source; /* source is NULL unless it is a wait */
@@ -149,11 +149,12 @@ struct weir__cuda_copies {
 struct weir__cuda_damage {
     struct weir__code_failures *failures; /* pinned */
     weir__cu_address claims;              /* on the device: see device/report.h */
-    struct weir__cuda *next;              /* of the open devices, under the lock of fault/faults.c */
-    _Atomic bool looks_abroad; /* a stream has waited for a stream of another device that may fail */
-    _Atomic bool failed;       /* some command has failed */
-    _Atomic bool dead;         /* the context is unusable */
-    char dead_text[400];       /* why; written before `dead` is set */
+    struct weir__cuda *next; /* of the open devices, under the lock of fault/faults.c */
+    _Atomic bool
+        looks_abroad;    /* a stream has waited for a stream of another device that may fail */
+    _Atomic bool failed; /* some command has failed */
+    _Atomic bool dead;   /* the context is unusable */
+    char dead_text[400]; /* why; written before `dead` is set */
 };
 
 /* Memory that other processes open (collective/share.c). */
@@ -175,7 +176,7 @@ struct weir__cuda_clock {
 };
 
 /* Commands that are not yet in the trace, in the order they were queued. Under the clock's lock. */
-struct weir__cuda_untold {
+struct weir__cuda_unrecorded {
     struct weir__cuda_traced *first, **end, *spare;
     unsigned nspare;
     struct weir__cuda_timer *timers; /* that no run has */
@@ -211,7 +212,7 @@ struct weir__cuda {
     struct weir__cuda_sharing_state sharing;
     struct weir__cuda_helper helpers[2]; /* one for the user's callbacks, one for the rest */
     struct weir__cuda_clock clock;
-    struct weir__cuda_untold traced;
+    struct weir__cuda_unrecorded traced;
 };
 
 /* Where a command goes. */
@@ -404,7 +405,7 @@ void weir__cuda_products_close(struct weir__cuda *dev);
 /* repeat.c: what the stream remembers of its products. */
 void weir__cuda_repeats_close(struct weir__cuda_stream *s);
 
-/* ---- trace.c: what traces are told ---- */
+/* ---- trace.c: trace records ---- */
 
 /* While one is recorded: before a kernel is queued on `on`, and after that was tried. The first
  * may give NULL: then it is not recorded. (L) */

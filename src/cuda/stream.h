@@ -9,7 +9,7 @@
 #define WEIR__CUDA_RING 64   /* recorded CUDA events that a stream remembers */
 #define WEIR__CUDA_NAMES 256 /* names of recent operators of a stream, for reports */
 #define WEIR__CUDA_KEPT 8    /* waits of a stream that are not yet handed to CUDA */
-#define WEIR__CUDA_TOLD 64   /* end times of recent commands of a stream, for traces */
+#define WEIR__CUDA_ENDS 64   /* end times of recent commands of a stream, for traces */
 #define WEIR__CUDA_WORKSPACE ((size_t)32 << 20)
 #define WEIR__CUDA_STAGE ((size_t)4 << 20)
 
@@ -124,10 +124,10 @@ struct weir__cuda_granted {
 };
 
 /* Job: what traces know of the stream. Lock: the clock's; `native`: (L). */
-struct weir__cuda_told {
+struct weir__cuda_tracing {
     struct {
         uint64_t seq, ns;
-    } ends[WEIR__CUDA_TOLD];
+    } ends[WEIR__CUDA_ENDS];
     int at;
     bool is_behind;                   /* while records are written: its next command is not over */
     struct weir__cuda_traced *native; /* work of other libraries between begin and end; or NULL */
@@ -148,7 +148,7 @@ struct weir__cuda_stream {
     struct weir__cuda_scratch scratch;
     struct weir__cuda_granted granted;
     struct weir__cuda_faults faults;
-    struct weir__cuda_told told;
+    struct weir__cuda_tracing tracing;
 };
 
 #endif

@@ -1,4 +1,4 @@
-/* Errors of a stream, and waits of the host for it. */
+/* The error of a stream, and host threads that wait for a stream. */
 #include "check/race/slots.h"
 #include "device/device.h"
 

@@ -1,4 +1,4 @@
-/* What every device tells a trace, whatever its driver. */
+/* Trace records that are the same for every driver. */
 #include "device/device.h"
 #include "trace/watch/watch.h"
 

@@ -2,8 +2,8 @@
  */
 #include "device/device.h"
 
-/* Launches that find the device lock held before each stream has its own: what ending that costs,
- * a look at every stream, is less than what those have waited. */
+/* per_stream is set after this many launches found the device lock held. Clearing it again costs a
+ * look at every stream, which is less than those launches have waited. */
 enum { HELD_BEFORE_PARTING = 64 };
 
 void weir__device_end_per_stream(weir_device *dev)
@@ -15,7 +15,7 @@ void weir__device_end_per_stream(weir_device *dev)
             n % 64 ? weir__relax() : weir__yield();
 }
 
-/* Takes the device lock; true if it was held, and often enough. */
+/* Takes the device lock. True if it was held, for the HELD_BEFORE_PARTING-th time or later. */
 static bool lock_and_count(weir_device *dev)
 {
     if (weir__likely(weir__mutex_try(&dev->lock)))

@@ -1,4 +1,4 @@
-/* What a device does for its pool. */
+/* The functions by which a memory pool uses its device. */
 #ifndef WEIR_DEVICE_POOL_HOST_H
 #define WEIR_DEVICE_POOL_HOST_H
 

@@ -1,4 +1,4 @@
-/* Which threads do devices' work: they wait for none. */
+/* Marks threads that run a device's work: such a thread must not wait for a device. */
 #ifndef WEIR_DEVICE_SERVE_H
 #define WEIR_DEVICE_SERVE_H
 

@@ -1,4 +1,4 @@
-/* What a waiting host thread does besides. */
+/* The wait hook: a function that a host thread calls while it waits. */
 #include "device/device.h"
 
 static _Thread_local weir_wait_hook_fn hook;

@@ -1,6 +1,6 @@
-/* Why nothing moves, said and undone. In virtual time that is no guess: with every loop held,
- * a clock group without events, without streams that are ready and without callbacks under way
- * stays as it is until a host thread queues something. */
+/* Reports a deadlock, and fails the streams that are in it. In virtual time this is exact: with
+ * every loop held, a clock group without events, ready streams and running callbacks stays as it is
+ * until a host thread queues something. */
 #include "npu/npu.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* What the modelled NPU tells a trace, in its own time. Called only while one is recorded,
- * about the command at the head of `s`. */
+/* Trace records of the modelled NPU, in virtual time. Called only while a trace is recorded, about
+ * the command at the head of `s`. */
 #include "npu/npu.h"
 
 static uint64_t ns_of(uint64_t ps)

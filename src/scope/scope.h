@@ -1,4 +1,4 @@
-/* What the open scopes of this thread say. */
+/* The settings of the open scopes of this thread. */
 #ifndef WEIR_SCOPE_SCOPE_H
 #define WEIR_SCOPE_SCOPE_H
 

@@ -1,4 +1,4 @@
-/* wait_tensor: whoever uses one tensor from now on runs after another was made. */
+/* wait_tensor: later users of one tensor run after the work that computes another. */
 #include "scope/scope.h"
 
 /* Captured: nodes that use self from now on get a control edge from dependency's maker. */

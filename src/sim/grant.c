@@ -1,4 +1,4 @@
-/* Who gets cores: the rules are in sim/sim.h. */
+/* Granting cores, by the rules in sim/sim.h. */
 #include "sim/sim.h"
 
 /* ---- the list of those that want some ---- */

@@ -1,4 +1,4 @@
-/* Host threads that sleep until a stream gets somewhere. */
+/* Host threads that sleep until a stream has reached a command. */
 #include "soft/soft.h"
 
 #define HOOK_NS INT64_C(100000000) /* a sleeping one looks at its hook this often */

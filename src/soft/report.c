@@ -1,5 +1,5 @@
-/* Who holds what and who waits for whom, for timeouts: the streams of all devices of one
- * kind as nodes, their waits as edges, and a cycle if there is one. Everything is read while
+/* Reports for timeouts: who holds what and who waits for whom. Streams of all devices of one kind
+ * are nodes, their waits are edges; a cycle is reported if there is one. Everything is read while
  * it changes: a report is a snapshot for people. */
 #include "soft/soft.h"
 

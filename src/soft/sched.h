@@ -1,4 +1,4 @@
-/* Who gets which cores: the scheduler of the soft devices.
+/* The scheduler of the soft devices: it grants cores to streams.
  *
  * A stream is in the scheduler while it wants a core: because its next command is
  * ready (WEIR__WANTS_CORE), because its running operator has blocks for more cores

@@ -1,4 +1,4 @@
-/* Those who wait for a stream to get somewhere: other streams, host threads, relays. A waiter is
+/* Waiters for a command of a stream: other streams, host threads, relays. A waiter is
  * never missed: docs/ARCHITECTURE.md, "The token", has the pairing. */
 #include "device/relay.h"
 #include "soft/soft.h"

@@ -1,5 +1,5 @@
-/* The one way to an operator's shape rule: what it is given and what it answers is checked against
- * overflow here, so that no row has to. */
+/* Calls an operator's shape rule. Its input and its result are checked for overflow here, so that
+ * no row has to. */
 #include "tensor/infer.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* From what a collective says of its rendezvous to a rank and a channel. */
+/* Finds the rank and the channel of a collective from its row's `member`. */
 #ifndef WEIR_TENSOR_MEMBER_H
 #define WEIR_TENSOR_MEMBER_H
 

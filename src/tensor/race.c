@@ -1,4 +1,4 @@
-/* Operators and their tensors, as the race checker is told of them. */
+/* Reports operators and their tensors to the race checker. */
 #include "comm/comm.h"
 #include "tensor/tensor.h"
 

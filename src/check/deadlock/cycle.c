@@ -1,4 +1,4 @@
-/* Who waits for whom, and where that comes back to itself. */
+/* Finds the cycle of waits in a deadlock. */
 #include "check/deadlock/story.h"
 
 /* base: see weir__check_rank_of */

@@ -1,10 +1,8 @@
-/* Which rendezvous can take place one after the other, and whether all ranks can come to
- * rest with none left that can.
+/* Explores the orders in which rendezvous can take place, and whether all ranks can come to rest
+ * while none of the remaining rendezvous can.
  *
- * A node is the set of states of each rank after some rendezvous. It deadlocks if there is a
- * choice of one way to come to rest per rank such that no rendezvous is waited for by all its
- * ranks.
- */
+ * A node is the set of states of each rank after some rendezvous. It deadlocks if there is a choice
+ * of one way to come to rest per rank such that no rendezvous is waited for by all its ranks. */
 #include "check/deadlock/explore.h"
 
 #include <string.h>
@@ -315,8 +313,9 @@ static weir_status replay_rank(struct explorer *e, int rank, const int *rendezvo
     return st;
 }
 
-/* The timing that led to the choice at the node. */
-static weir_status tell(struct explorer *e, int node, int choice, struct weir__exploration *out)
+/* Writes down the timing that led to the choice at the node. */
+static weir_status write_trace(struct explorer *e, int node, int choice,
+                               struct weir__exploration *out)
 {
     int n = 0, nranks = e->p->nranks, *rendezvous, *ending;
     struct weir__trace *segments = NULL;
@@ -410,7 +409,7 @@ static bool search(struct explorer *e, bool trace, struct weir__exploration *out
 
         if (choice >= 0) {
             out->verdict = WEIR__DEADLOCKS;
-            ok = !trace || !tell(e, i, choice, out);
+            ok = !trace || !write_trace(e, i, choice, out);
             break;
         }
         ok = choice == -1;

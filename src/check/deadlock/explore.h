@@ -1,4 +1,4 @@
-/* Whether a program can deadlock, by looking at everything that can happen. */
+/* Whether a program can deadlock, by exploring every timing. */
 #ifndef WEIR_CHECK_DEADLOCK_EXPLORE_H
 #define WEIR_CHECK_DEADLOCK_EXPLORE_H
 

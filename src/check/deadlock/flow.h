@@ -1,4 +1,4 @@
-/* What runs if cores are no question, and what is ordered by it. */
+/* Which operators can run if cores are unlimited, and which of them are ordered. */
 #ifndef WEIR_CHECK_DEADLOCK_FLOW_H
 #define WEIR_CHECK_DEADLOCK_FLOW_H
 

@@ -1,4 +1,4 @@
-/* Who can run beside whom, and which cores can be short. */
+/* Which operators can run at the same time, and which cores can run short. */
 #include "check/deadlock/flow.h"
 
 /* Above these the answer is coarser: everything on other streams counts as unordered. */

@@ -1,4 +1,4 @@
-/* Who touched what, and which of that later accesses could race with. */
+/* Accesses to memory: which ones are kept because later accesses could race with them. */
 #include "check/race/race.h"
 
 enum { MOST_RECORDS = 1 << 14, MOST_PAIRS = 1 << 12 };

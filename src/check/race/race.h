@@ -1,4 +1,4 @@
-/* Who came before whom, and who touched what: the race checker without devices.
+/* The race checker, without devices: order of commands, and accesses to memory.
  *
  * Streams are ids; commands of a stream are numbered by whoever owns it. A stream's history
  * is a list of clocks, a new one whenever it waits, so that an event that was recorded long

@@ -1,4 +1,4 @@
-/* Who comes before whom: clocks of streams, and collectives between them. */
+/* Order of commands: vector clocks of streams, and collectives between them. */
 #include "check/race/race.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Streams whose place another stream takes. */
+/* Ids of streams whose slot is reused by another stream. */
 #ifndef WEIR_CHECK_RACE_SLOTS_H
 #define WEIR_CHECK_RACE_SLOTS_H
 

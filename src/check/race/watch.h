@@ -1,4 +1,4 @@
-/* The one race checker of the process, and what devices and tensors tell it.
+/* The race checker of the process: devices and tensors report to it what runs.
  *
  * Everything here costs one load while the checker is off. Streams are known to it from
  * when they are first seen; what was queued before counts as ordered.

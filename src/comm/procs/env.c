@@ -1,4 +1,5 @@
-/* Who this process is: options, then weir launch, torchrun, Open MPI, PMI, Slurm. */
+/* The rank of this process and the store: from options, weir launch, torchrun, Open MPI, PMI or
+ * Slurm. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* What this host says of itself and its processes. */
+/* The identity of this host, and the state of its processes. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
-/* The hub: a thread of rank 0 that knows who lives.
+/* The hub: a thread of rank 0 that knows which ranks are alive.
  *
- * A stranger gets as far as its first message: one that does not begin with a hello and the token,
+ * A connection must begin with a hello message and the token: one that does not,
  * within HELLO_NS, is closed, and so is the oldest of those that have not said hello when there
  * are too many. A rank whose connection closes without a BYE is dead. One that has been silent is
  * looked up: stopped or dead, if it is of this host; a busy one is left alone for SILENT_NS. */

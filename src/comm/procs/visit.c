@@ -1,4 +1,4 @@
-/* A call as others see it, and others' calls as seen here. */
+/* Records of calls: writing this rank's for its peers, and reading the peers'. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* All ranks are at their rendezvous: their parts are queued, and what opens their gates. */
+/* Once all ranks have arrived: queues their parts, and the writes that open their gates. */
 #include "cuda/collective/parts.h"
 #include "cuda/fault/faults.h"
 

@@ -1,4 +1,4 @@
-/* Files that spare later processes work: kernels and what was found out about products. */
+/* The cache on disk: compiled kernels, and the algorithms chosen for products. */
 #include "cuda/load/cache.h"
 #include "cuda/cuda.h"
 

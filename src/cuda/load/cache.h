@@ -1,4 +1,4 @@
-/* Files that spare later processes work. */
+/* The cache on disk. */
 #ifndef WEIR_CUDA_LOAD_CACHE_H
 #define WEIR_CUDA_LOAD_CACHE_H
 

@@ -1,4 +1,4 @@
-/* Streams around a plan's run: it is launched on the stream of its first lane, which leads the
+/* The streams of a plan's run: it is launched on the stream of its first lane, which leads the
  * others. */
 #include "cuda/fault/faults.h"
 #include "cuda/stream/order.h"

@@ -1,4 +1,4 @@
-/* How far streams got: checkpoints, and who asks for them. */
+/* Progress of streams: writing and reading checkpoints. */
 #include "cuda/fault/faults.h"
 
 /* Where a write comes after everything of the stream. What a plan's run stands for is over where

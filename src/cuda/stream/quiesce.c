@@ -1,15 +1,16 @@
-/* Gates, and calls of the driver that must not meet them.
+/* Gates, and calls of the CUDA driver that must not overlap with them.
  *
- * Loading and unloading code and freeing memory, the device's or pinned, wait until the GPU is
- * idle, and other threads then wait for the driver (seen on an H200). A stream that stands at the
- * gate of a collective is not idle before all ranks have come, and the parts are queued by a thread
- * that needs the driver, which signals other kinds of devices as well; a stream that waits for one
- * of those may stand there for as long. So such calls wait until no gate of these kinds is shut,
- * here and not in the driver, and no gate is put up meanwhile.
+ * Some calls of the driver wait until the GPU is idle: loading and unloading code, and freeing
+ * device or pinned memory. Meanwhile other threads wait inside the driver (seen on an H200). A
+ * stream at the gate of a collective is not idle before all ranks have arrived, and the thread that
+ * then queues their parts needs the driver. The same holds for a gate that waits for a device of
+ * another kind. Together that would be a deadlock.
  *
- * A gate is put up only when something is queued behind it. Ranks that are called one after the
- * other usually have all been called by then; and what is queued is made ready first.
- */
+ * Rule: such a call waits here, outside the driver, until no gate of these kinds is in CUDA's
+ * queues; no gate is queued before the call has returned.
+ *
+ * A gate is queued only when something comes after it. By then ranks that are called one after the
+ * other have usually all been called; and what comes after it is loaded and allocated first. */
 #include "cuda/cuda.h"
 #include "cuda/product/product.h"
 

@@ -1,4 +1,4 @@
-/* What traces are told of a GPU. While one is recorded, an operator stands between two events that
+/* Trace records of a GPU. While a trace is recorded, an operator stands between two events that
  * keep their time; when they are passed, their times become the record, in the host's clock. The
  * nodes of a plan have an event behind each: see trace_run.h. Nothing is waited for: what is over
  * is told when somebody syncs, in the order it was queued. */
@@ -185,7 +185,7 @@ void weir__cuda_trace_native(weir_stream *base, void *native, const struct weir_
 {
     struct weir__cuda_stream *s = weir__cuda_stream_of(base);
     struct weir__cuda *dev = weir__cuda_of(base->dev);
-    struct weir__cuda_traced *h = s->told.native;
+    struct weir__cuda_traced *h = s->tracing.native;
     bool pushed;
 
     if (!h && !k)
@@ -193,7 +193,8 @@ void weir__cuda_trace_native(weir_stream *base, void *native, const struct weir_
     pushed = weir__cuda_enter(dev);
     if (h) /* one that another begins in the place of was never ended, and is forgotten */
         weir__cuda_trace_end(h, native, !k && weir__trace_on());
-    s->told.native = k ? weir__cuda_trace_begin(s, native, k, weir__stream_submitted(base)) : NULL;
+    s->tracing.native =
+        k ? weir__cuda_trace_begin(s, native, k, weir__stream_submitted(base)) : NULL;
     weir__cuda_leave(dev, pushed);
 }
 
@@ -204,19 +205,19 @@ static uint64_t end_of(const struct weir__cuda_stream *s, uint64_t seq)
 {
     uint64_t best = 0, ns = 0;
 
-    for (int i = 0; i < WEIR__CUDA_TOLD; i++)
-        if (s->told.ends[i].seq <= seq && s->told.ends[i].seq >= best) {
-            best = s->told.ends[i].seq;
-            ns = s->told.ends[i].ns;
+    for (int i = 0; i < WEIR__CUDA_ENDS; i++)
+        if (s->tracing.ends[i].seq <= seq && s->tracing.ends[i].seq >= best) {
+            best = s->tracing.ends[i].seq;
+            ns = s->tracing.ends[i].ns;
         }
     return ns;
 }
 
 void weir__cuda_trace_note(struct weir__cuda_stream *s, uint64_t seq, uint64_t ns)
 {
-    s->told.ends[s->told.at].seq = seq;
-    s->told.ends[s->told.at].ns = ns;
-    s->told.at = (s->told.at + 1) % WEIR__CUDA_TOLD;
+    s->tracing.ends[s->tracing.at].seq = seq;
+    s->tracing.ends[s->tracing.at].ns = ns;
+    s->tracing.at = (s->tracing.at + 1) % WEIR__CUDA_ENDS;
 }
 
 /* A wait is reached when what is before it on its stream is over, and passed when its source
@@ -285,14 +286,14 @@ static bool write_record(struct weir__cuda *dev, struct weir__cuda_traced *h)
 
 static void hold_back(const struct weir__cuda_traced *h)
 {
-    h->stream->told.is_behind = true;
+    h->stream->tracing.is_behind = true;
     for (int i = 0; h->run && i < h->run->n; i++)
-        h->run->nodes[i].stream->told.is_behind = true;
+        h->run->nodes[i].stream->tracing.is_behind = true;
 }
 
 void weir__cuda_trace_flush(struct weir__cuda *dev)
 {
-    struct weir__cuda_traced **at, *h, *told = NULL;
+    struct weir__cuda_traced **at, *h, *done = NULL;
     bool pushed;
 
     if (weir__likely(!atomic_load_explicit(&dev->traced.any, memory_order_relaxed)))
@@ -300,22 +301,22 @@ void weir__cuda_trace_flush(struct weir__cuda *dev)
     pushed = weir__cuda_enter(dev);
     weir__spin_lock(&dev->clock.lock);
     for (struct weir__cuda_stream *s = atomic_load(&dev->streams); s; s = s->next)
-        s->told.is_behind = false;
+        s->tracing.is_behind = false;
     for (at = &dev->traced.first; (h = *at);) {
-        if (h->stream->told.is_behind || !write_record(dev, h)) {
+        if (h->stream->tracing.is_behind || !write_record(dev, h)) {
             hold_back(h); /* nothing behind it is over either */
             at = &h->next;
             continue;
         }
         *at = h->next;
-        h->next = told;
-        told = h;
+        h->next = done;
+        done = h;
     }
     dev->traced.end = at;
     atomic_store_explicit(&dev->traced.any, dev->traced.first != NULL, memory_order_relaxed);
     weir__spin_unlock(&dev->clock.lock);
-    while ((h = told)) {
-        told = h->next;
+    while ((h = done)) {
+        done = h->next;
         weir__cuda_trace_drop(dev, h);
     }
     weir__cuda_leave(dev, pushed);
@@ -326,8 +327,8 @@ void weir__cuda_trace_close(struct weir__cuda *dev)
     struct weir__cuda_traced *lists[] = {dev->traced.first, dev->traced.spare};
 
     for (struct weir__cuda_stream *s = atomic_load(&dev->streams); s; s = s->next)
-        if (s->told.native)
-            free_traced(dev, s->told.native);
+        if (s->tracing.native)
+            free_traced(dev, s->tracing.native);
     for (int i = 0; i < 2; i++)
         while (lists[i]) {
             struct weir__cuda_traced *next = lists[i]->next;

@@ -1,5 +1,5 @@
-/* Between the files that check graphs: what they are for the checker (check/), and what
- * can be said of them without it. */
+/* For the files of this folder: graphs as programs of the checker (check/), and what can be said of
+ * graphs without it. */
 #ifndef WEIR_GRAPH_CHECK_CHECK_GRAPH_H
 #define WEIR_GRAPH_CHECK_CHECK_GRAPH_H
 

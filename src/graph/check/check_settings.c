@@ -1,4 +1,4 @@
-/* What scopes and attributes say that cannot be. */
+/* Settings of scopes and attributes that cannot be met or contradict each other. */
 #include <string.h>
 
 #include "graph/check/check_graph.h"

@@ -1,4 +1,4 @@
-/* Other sizes for a plan that is there.
+/* Resizing: an existing plan takes other sizes.
  *
  * Sizes decide little of a plan. What runs before what, on which stream and after which wait,
  * follows from which values nodes use, not from how large those are. What sizes do decide is gone

@@ -1,4 +1,4 @@
-/* What a run is given, checked before anything is queued. */
+/* Checks the arguments of a run before anything is queued. */
 #include "graph/plan/plan.h"
 
 /* Sizes of -1 are any. */

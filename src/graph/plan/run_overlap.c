@@ -1,5 +1,5 @@
-/* What a run is bound to may not overlap where it writes: a plan's nodes are ordered as if every
- * input and output had memory of its own. */
+/* Checks that tensors a run writes share no memory with its other tensors: the plan orders its
+ * nodes as if every input and output had memory of its own. */
 #include "graph/plan/plan.h"
 
 struct extent {

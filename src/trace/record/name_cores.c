@@ -1,5 +1,6 @@
-/* Which cores, where the device only counts them: by start, each block takes the first core
- * of its kind that is free. As many are as the device has, so there always is one. */
+/* Gives blocks core numbers where the device only counts cores. In the order of their starts, each
+ * block takes the first free core of its kind. No more run at once than the device has cores, so
+ * one is always free. */
 #include "trace/record/store.h"
 
 #include <stdlib.h>

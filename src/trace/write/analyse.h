@@ -1,4 +1,4 @@
-/* What a trace says about the run: how long, how busy, and which operators it hung on. */
+/* Analysis of a trace: its length, how busy cores were, and the critical path. */
 #ifndef WEIR_TRACE_WRITE_ANALYSE_H
 #define WEIR_TRACE_WRITE_ANALYSE_H
 
