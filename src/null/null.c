@@ -1,10 +1,10 @@
 /* The `null` device: it runs nothing, in order, at once.
  *
  * It is the template of docs/writing-a-device.md: everything a driver must have, and no more.
- * Queues, waits, callbacks and plans are those of soft/. The thread that queues a command runs it
- * when it kicks, so there are no threads to start and nothing to wake. A kernel is over as soon as
- * its stream gets there. What should have run is in weir__kernel.call, where submit and plans->make
- * see it: a device that calls a library of operators begins there.
+ * Queues, waits, callbacks and plans are those of soft/. There are no threads: the host thread that
+ * queued a command executes it in `kick`. Kernels do nothing, so a kernel is over as soon as its
+ * stream gets there. A device that calls a library of operators finds what to run in
+ * weir__kernel.call, in its own `submit` and plans->make.
  */
 #include "device/serve.h"
 #include "soft/execute.h"
@@ -22,8 +22,9 @@ struct runner {
     struct weir__soft_list ready;
 };
 
-/* The thread's runner, while it runs commands. Publishing them may kick another device, with a lock
- * held that running that one's commands might need: those are put behind its own. */
+/* The thread's runner while it executes commands; else NULL. Publishing a command may kick another
+ * device while a lock is held that executing the other device's commands may need. So a kick during
+ * execution only adds the other device's streams to this runner. */
 static _Thread_local struct runner *running;
 
 static bool on_kernel(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd)
@@ -34,8 +35,8 @@ static bool on_kernel(void *self, struct weir__soft_stream *s, const struct weir
     return true;
 }
 
-/* The user's function may queue and wait: others get the streams that this thread has made ready.
- */
+/* The user's function may queue and wait, so the streams that this thread has made ready first go
+ * back to the scheduler, for other threads. */
 static bool on_callback(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd)
 {
     weir_status st = weir__stream_error(&s->base, s->over);
@@ -78,7 +79,7 @@ static const struct weir__soft_hooks hooks = {
     .woken = woken,
 };
 
-/* Streams that were added to since. */
+/* Takes the streams that have become ready. */
 static void take_added(struct weir__sched *sched, struct runner *r)
 {
     struct weir__soft_stream *s;
@@ -104,7 +105,7 @@ static void null_kick(weir_device *dev)
     while ((s = weir__soft_take(&own.ready))) {
         weir_device *its = s->base.dev;
 
-        atomic_fetch_add(&its->visitors, 1); /* it does not close under this thread's feet */
+        atomic_fetch_add(&its->visitors, 1); /* the device must not close meanwhile */
         weir__soft_execute(&hooks, &own, s);
         atomic_fetch_sub(&its->visitors, 1);
     }

@@ -87,17 +87,21 @@ struct weir__cuda_host_copy {
     bool under_way;
 };
 
-static void move_run(const struct weir__cuda_host_copy *h, char *host, int64_t stride, char *stage,
-                     int64_t n)
+/* Moves `n` elements: number `staged` of the stage and those after it, and elements of the host
+ * from `place` on, `stride` apart. */
+static void move_run(const struct weir__cuda_host_copy *h, int64_t place, int64_t stride,
+                     int64_t staged, int64_t n)
 {
-    size_t size = h->copy.elem;
-    bool to_host = h->copy.direction == WEIR__COPY_TO_HOST;
+    const struct weir__copy *c = &h->copy;
+    int64_t size = (int64_t)c->elem, host = place * size, step = stride * size, at = staged * size;
 
     if (stride == 1)
-        memcpy(to_host ? host : stage, to_host ? stage : host, (size_t)n * size);
-    else
-        for (int64_t i = 0; i < n; i++, stage += size, host += stride * (int64_t)size)
-            memcpy(to_host ? host : stage, to_host ? stage : host, size);
+        size *= n, n = 1; /* all at once */
+    for (int64_t i = 0; i < n; i++, host += step, at += size)
+        if (c->direction == WEIR__COPY_TO_HOST)
+            memcpy((char *)c->dst + host, h->stage + at, (size_t)size);
+        else
+            memcpy(h->stage + at, (const char *)c->src + host, (size_t)size);
 }
 
 static bool is_contiguous(const struct weir__copy *c, const int64_t *stride)
@@ -116,23 +120,21 @@ static void move_host_copy(const struct weir__cuda_host_copy *h)
     const struct weir__copy *c = &h->copy;
     bool to_host = c->direction == WEIR__COPY_TO_HOST;
     const int64_t *stride = to_host ? c->dst_stride : c->src_stride;
-    char *base = to_host ? c->dst : (char *)c->src, *stage = h->stage;
     int last = c->ndim - 1;
 
     if (is_contiguous(c, stride)) {
-        move_run(h, base + h->first * (int64_t)c->elem, 1, stage, h->count);
+        move_run(h, h->first, 1, 0, h->count);
         return;
     }
     for (int64_t at = h->first, end = at + h->count, n; at < end; at += n) {
-        int64_t left = at / c->shape[last], offset = at % c->shape[last] * stride[last];
+        int64_t left = at / c->shape[last], place = at % c->shape[last] * stride[last];
 
         n = weir__min(c->shape[last] - at % c->shape[last], end - at);
         for (int d = last - 1; d >= 0; d--) {
-            offset += left % c->shape[d] * stride[d];
+            place += left % c->shape[d] * stride[d];
             left /= c->shape[d];
         }
-        move_run(h, base + offset * (int64_t)c->elem, stride[last], stage, n);
-        stage += (size_t)n * c->elem;
+        move_run(h, place, stride[last], at - h->first, n);
     }
 }
 
