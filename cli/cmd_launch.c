@@ -144,6 +144,35 @@ static int wait_all(void)
     return result;
 }
 
+/* What the ranks read: weir_group_join, and torch.distributed with init_method env://. */
+static void describe_job(int port)
+{
+    char store[40];
+
+    snprintf(store, sizeof store, "127.0.0.1:%d", port);
+    setenv("WEIR_STORE", store, 1);
+    set_number("WEIR_RANKS", nranks);
+    set_number("WORLD_SIZE", nranks);
+    set_number("LOCAL_WORLD_SIZE", nranks);
+    setenv("MASTER_ADDR", "127.0.0.1", 0);
+    set_number("MASTER_PORT", port < 60000 ? port + 1 : port - 1); /* torch's own store */
+}
+
+static bool names_hosts(int argc, char **argv)
+{
+    for (int i = 1; i < argc && *argv[i] == '-' && strcmp(argv[i], "--"); i++) {
+        if (!strncmp(argv[i], "--hosts", 7)) {
+            fputs(
+                "weir launch: --hosts: ranks are started on this machine only; on several by "
+                "mpirun, mpiexec or srun, with the files in examples/launch (docs/processes.md)\n",
+                stderr);
+            return true;
+        }
+        i += !strcmp(argv[i], "-n");
+    }
+    return false;
+}
+
 int weir_cmd_launch(int argc, char **argv)
 {
     const char *count = NULL;
@@ -163,20 +192,11 @@ int weir_cmd_launch(int argc, char **argv)
         .max_words = 0,
     };
     struct sigaction action = {.sa_handler = on_signal};
-    char store[40];
     int listener, port, first = 1, status, words;
     char *end;
 
-    for (int i = 1; i < argc && *argv[i] == '-' && strcmp(argv[i], "--"); i++) {
-        if (!strncmp(argv[i], "--hosts", 7)) {
-            fputs(
-                "weir launch: --hosts: ranks are started on this machine only; on several by "
-                "mpirun, mpiexec or srun, with the files in examples/launch (docs/processes.md)\n",
-                stderr);
-            return EXIT_USAGE;
-        }
-        i += !strcmp(argv[i], "-n");
-    }
+    if (names_hosts(argc, argv))
+        return EXIT_USAGE;
     /* The program's own options are not ours: they begin with its name. */
     if (argc > 1 && !strcmp(argv[1], "-n") && argc > 2) {
         count = argv[2];
@@ -203,17 +223,11 @@ int weir_cmd_launch(int argc, char **argv)
         return EXIT_USAGE;
     }
     if ((listener = listen_here(&port)) < 0 || !set_token()) {
-        fprintf(stderr, "weir launch: this machine gives no port for the ranks to meet: %s\n",
+        fprintf(stderr, "weir launch: cannot listen on 127.0.0.1 for the ranks: %s\n",
                 strerror(errno));
         return EXIT_FAILED;
     }
-    snprintf(store, sizeof store, "127.0.0.1:%d", port);
-    setenv("WEIR_STORE", store, 1);
-    set_number("WEIR_RANKS", nranks);
-    set_number("WORLD_SIZE", nranks);
-    set_number("LOCAL_WORLD_SIZE", nranks);
-    setenv("MASTER_ADDR", "127.0.0.1", 0);
-    set_number("MASTER_PORT", port < 60000 ? port + 1 : port - 1); /* torch's own store */
+    describe_job(port);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     fflush(NULL);
