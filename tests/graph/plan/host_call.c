@@ -118,7 +118,7 @@ TEST(host_call, is_a_node_of_a_graph_and_of_its_file)
     CHECK_OK(weir_stream_create(dev, NULL, &fresh));
     CHECK_OK(weir_plan_run(unrunnable, fresh, &in, 1, &none, 1));
     CHECK_STATUS(weir_stream_sync(fresh), WEIR_EUNSUPPORTED);
-    CHECK_STR(weir_last_error(), "'twice and next': it is a function of the program");
+    CHECK_STR(weir_last_error(), "'twice and next': its function belongs to the program");
     weir_plan_destroy(unrunnable);
     weir_stream_destroy(fresh);
     weir_tensor_release(none);
