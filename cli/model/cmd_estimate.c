@@ -209,6 +209,35 @@ static int estimate(struct estimate_job *job, const struct words *w)
     return status;
 }
 
+/* Reads the values of the options, then estimates. */
+static int run(struct words *w, const char *path)
+{
+    struct estimate_job job = {.max_batch = 512};
+    int status;
+
+    if (cli_is_standard(w->graph) && cli_is_standard(w->prefill_graph)) {
+        fputs("weir estimate: standard output takes one file, --graph or --prefill-graph\n",
+              stderr);
+        return EXIT_USAGE;
+    }
+    job.path = path;
+    job.json = w->json;
+    if ((status = read_deploy(w, &job.d)) >= 0 ||
+        (status = read_number("--ttft", w->ttft, 0.001, 1e9, &job.ttft)) >= 0 ||
+        (status = read_number("--tpot", w->tpot, 0.001, 1e9, &job.tpot)) >= 0 ||
+        (status = read_whole("--max-batch", w->most, 1, 1e6, &job.max_batch)) >= 0 ||
+        (status = read_count("--prefill-ranks", w->prefill_ranks, &job.prefill_ranks)) >= 0 ||
+        (status = read_number("--rate", w->rate, 1e-6, 1e6, &job.rate)) >= 0)
+        return status;
+    if (w->search && w->serve) {
+        fputs("weir estimate: --search and --serve are two questions: ask one\n", stderr);
+        return EXIT_USAGE;
+    }
+    job.html = w->html;
+    job.requests = w->serve;
+    return estimate(&job, w);
+}
+
 int weir_cmd_estimate(int argc, char **argv)
 {
     struct words w = {0};
@@ -279,7 +308,6 @@ int weir_cmd_estimate(int argc, char **argv)
         .max_words = 1,
         .words = "FILE",
     };
-    struct estimate_job job = {.max_batch = 512};
     int nwords, status;
 
     if ((status = cli_parse(&usage, argc, argv, &nwords)) >= 0)
@@ -289,25 +317,5 @@ int weir_cmd_estimate(int argc, char **argv)
               stderr);
         return EXIT_USAGE;
     }
-    if (cli_is_standard(w.graph) && cli_is_standard(w.prefill_graph)) {
-        fputs("weir estimate: standard output takes one file, --graph or --prefill-graph\n",
-              stderr);
-        return EXIT_USAGE;
-    }
-    job.path = argv[1];
-    job.json = w.json;
-    if ((status = read_deploy(&w, &job.d)) >= 0 ||
-        (status = read_number("--ttft", w.ttft, 0.001, 1e9, &job.ttft)) >= 0 ||
-        (status = read_number("--tpot", w.tpot, 0.001, 1e9, &job.tpot)) >= 0 ||
-        (status = read_whole("--max-batch", w.most, 1, 1e6, &job.max_batch)) >= 0 ||
-        (status = read_count("--prefill-ranks", w.prefill_ranks, &job.prefill_ranks)) >= 0 ||
-        (status = read_number("--rate", w.rate, 1e-6, 1e6, &job.rate)) >= 0)
-        return status;
-    if (w.search && w.serve) {
-        fputs("weir estimate: --search and --serve are two questions: ask one\n", stderr);
-        return EXIT_USAGE;
-    }
-    job.html = w.html;
-    job.requests = w.serve;
-    return estimate(&job, &w);
+    return run(&w, argv[1]);
 }

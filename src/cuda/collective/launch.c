@@ -262,7 +262,7 @@ weir_status weir__cuda_queue_launch(struct weir__cuda_stream *s, weir__cu_stream
     weir_status st;
 
     if (!l)
-        return weir__fail_nomem("a run of a plan with %d collectives", graph->ncalls);
+        return weir__fail_nomem("allocating a run of a plan with %d collectives", graph->ncalls);
     memset(l, 0, size);
     if ((st = weir__cuda_side(s, UINT32_MAX, &l->side))) {
         weir__free(l);

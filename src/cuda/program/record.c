@@ -29,7 +29,7 @@ weir_status weir__cuda_find_calls(struct weir__program *p)
     for (int i = 0; i < p->norder; i++)
         n += weir__cuda_item_at(p, p->order[i])->kernel.meets;
     if (!(p->calls = weir__calloc((size_t)n + 1, sizeof *p->calls)))
-        return weir__fail_nomem("a plan with %d collectives", n);
+        return weir__fail_nomem("allocating a plan with %d collectives", n);
     for (int i = 0; i < p->norder; i++) {
         const struct weir__kernel *k = &weir__cuda_item_at(p, p->order[i])->kernel;
         int at = p->ncalls;

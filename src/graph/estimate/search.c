@@ -156,9 +156,10 @@ weir_status weir__estimate_search(weir_device *dev, const struct weir__llm *m,
     bool go_on = true;
 
     if (!dev->model)
-        return weir__fail(WEIR_EUNSUPPORTED,
-                          "%s runs in real time: only a modelled device estimates",
-                          dev->props.name);
+        return weir__fail(
+            WEIR_EUNSUPPORTED,
+            "%s runs in real time: an estimate needs a modelled device such as npu:a3",
+            dev->props.name);
     plain.tp = plain.pp = 1; /* what no parallelism mends */
     plain.ep = from->ep > 1 ? 1 : from->ep;
     if ((st = weir__deploy_check(m, &plain)))

@@ -18,7 +18,7 @@ static const char *nccl_unavailable(void)
 static weir_status nccl_join(struct weir__world *w, int64_t timeout_ns)
 {
     if (!w->sharing || strcmp(w->sharing->kind, "cuda"))
-        return weir__fail(WEIR_EUNSUPPORTED, "engine nccl joins ranks on cuda");
+        return weir__fail(WEIR_EUNSUPPORTED, "engine nccl needs ranks on cuda");
     return weir__shm_engine.join(w, timeout_ns);
 }
 
@@ -161,7 +161,7 @@ static bool nccl_show(struct weir__procs_group *p, struct weir__visit *v,
     (void)shown; /* peers read nothing */
     (void)n;
     if (!meet->spell || !meet->spell(meet, &verb)) {
-        weir__fail(WEIR_EUNSUPPORTED, "%s is none of NCCL's calls: use engine shm",
+        weir__fail(WEIR_EUNSUPPORTED, "engine nccl cannot run %s: use engine shm",
                    meet->offer.label);
         return false;
     }
@@ -173,7 +173,7 @@ static bool nccl_show(struct weir__procs_group *p, struct weir__visit *v,
         struct weir__nccl_id id;
 
         if (p->nccl->api->unique_id(&id)) {
-            weir__fail(WEIR_EUNAVAILABLE, "NCCL gives no id");
+            weir__fail(WEIR_EUNAVAILABLE, "NCCL: ncclGetUniqueId failed");
             return false;
         }
         memcpy(v->record.unique, &id, sizeof id);

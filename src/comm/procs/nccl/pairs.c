@@ -50,7 +50,7 @@ weir_status weir__nccl_reach(struct weir__procs_group *p, const struct weir__ren
     if (*out)
         return WEIR_OK;
     if (!(line = weir__calloc(1, sizeof *line)))
-        return weir__fail_nomem("a communicator of two ranks");
+        return weir__fail_nomem("allocating a communicator of two ranks");
     line->channel = m->channel;
     if ((st = make(p, m, verb->kind == WEIR__VERB_SEND ? p->self : verb->root, &line->comm))) {
         weir__free(line);

@@ -47,7 +47,7 @@ weir_status weir__nccl_warm_up(struct weir__procs_group *p, const struct weir__n
     bool entered;
 
     if (!zeros)
-        return weir__fail_nomem("the first calls of %d ranks", p->ranks);
+        return weir__fail_nomem("allocating the first calls of %d ranks", p->ranks);
     warm->bytes = 2 * one;
     warm->memory = w->sharing->place(w->device, zeros, 2 * one);
     weir__free(zeros);
