@@ -228,6 +228,8 @@ int weir__channel_blocker(const struct weir__channel *c, int rank, const void *o
     uint64_t call = atomic_load_explicit(&c->callers[rank].calls, memory_order_relaxed);
     const weir_rank *ranks = c->group->ranks;
 
+    if (c->group->procs) /* no other rank is of this process */
+        return -1;
     WEIR__EACH_RANK(other, &c->members)
     if (other != rank && ranks[other].dev == ranks[rank].dev && c->callers[other].on == on &&
         c->callers[other].on_since <= call && weir__channel_called(c, other, call))

@@ -168,6 +168,8 @@ static int find_gone(const struct weir__procs_group *p, const struct weir__ranks
 {
     const struct weir__engine *engine = engine_of(p);
 
+    if (!atomic_load(&p->world->lost) && !(engine->closed && engine->closed(p, -1)))
+        return -1;
     WEIR__EACH_RANK(rank, ranks)
     if (rank != p->self && ((engine->closed && engine->closed(p, rank)) ||
                             atomic_load(&p->world->peers[p->world_rank[rank]].gone)))
@@ -308,7 +310,7 @@ static bool attend(struct weir__procs_group *p, struct weir__participant *partic
         if (leaves)
             look_at_leaving(p, m, woken);
         else
-            look_at_waiting(p, m, weir__clock_ns(), woken);
+            look_at_waiting(p, m, 0, woken); /* the progress thread sees who is late */
     }
     return participant->state != waits;
 }
@@ -343,7 +345,7 @@ static bool procs_arrive(struct weir__participant *participant, const struct wei
         }
     } else {
         begin(p, participant, meet, call, v);
-        look_at_waiting(p, &participant->own, weir__clock_ns(), &woken);
+        look_at_waiting(p, &participant->own, 0, &woken); /* nobody is late yet */
         parked = !attend(p, participant, false, &woken);
     }
     weir__mutex_unlock(&p->world->lock);

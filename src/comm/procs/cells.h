@@ -19,19 +19,26 @@
 #define WEIR_COMM_PROCS_CELLS_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 
 #include "comm/procs/procs.h"
 #include "weir/launch.h"
 
 enum { WEIR__CELLS = 16 };
 
-/* What is rarely used stands behind the arguments, which others read at every call. */
+/* Of few bytes the first cache line is all that others read, if their calls are alike. What is
+ * rarely used stands behind the arguments. */
+enum { WEIR__RECORD_FEW = 32 };
 struct weir__record {
-    uint64_t call;
+    _Alignas(64) uint64_t call;
+    /* Of all that must be the same, and of nothing else that kernels read but addresses: whose are
+     * equal are alike. 0: the record must be read. */
+    uint64_t digest;
     uint32_t args_size, nshown;
     /* Shown bytes stand behind the arguments, at places' offsets from them: how many bytes of
      * `args` are used. 0: they are where the places say. */
-    uint32_t carried;
+    uint32_t carried, reserved;
+    unsigned char few[WEIR__RECORD_FEW]; /* the bytes, if what is shown is one piece so small */
     char reduce[8], label[32], what[32];
     struct {
         uint64_t offset;
@@ -57,6 +64,8 @@ struct weir__cells {
     _Alignas(64) _Atomic uint64_t closed[WEIR__RANK_WORDS]; /* who has destroyed the group */
     char room[4096 - sizeof(uint64_t[WEIR__RANK_WORDS])];
 };
+
+_Static_assert(offsetof(struct weir__record, reduce) == 64, "a line is enough");
 
 size_t weir__cells_size(int ranks);
 /* NULL if the channel has none: one that a graph file names. */

@@ -115,7 +115,8 @@ struct weir__engine {
     enum weir__step (*left)(struct weir__procs_group *p, struct weir__rendezvous *m,
                             struct weir__ranks *left, struct weir__participant **woken);
     void (*give_up)(struct weir__procs_group *p, struct weir__rendezvous *m);
-    /* Whether a rank will never come to this group again. NULL: the link knows all. */
+    /* Whether a rank, or for -1 any, will never come to this group again. NULL: the link knows all.
+     */
     bool (*closed)(const struct weir__procs_group *p, int rank);
     /* The group has just been broken. NULL: nothing to do. */
     void (*broken)(struct weir__procs_group *p);

@@ -82,6 +82,7 @@ static void lose(struct weir__world *w, int rank, enum weir__gone how, const cha
         return;
     snprintf(p->text, sizeof p->text, "%s", text);
     atomic_store(&p->gone, (int)how);
+    atomic_store(&w->lost, true);
     weir__procs_see_gone(w, rank);
 }
 

@@ -24,7 +24,7 @@
  *     engine, mpi, cores         first group is in `groups`          (by way of a group)
  *   peers[].reached, shown       callers, progress, link             the same                 lock
  *   peers[].text                 link, once, before `gone`           all, after `gone`        gone
- *   peers[].gone                 link                                all                      atomic
+ *   peers[].gone, then lost      link                                all                      atomic
  *   groups, splits, uses         all                                 all                      lock
  *   gathers, conn's bytes        all                                 all                      conn_lock
  *   conn.fd                      joiner before the link starts,      link; others under       conn_lock
@@ -114,6 +114,7 @@ struct weir__world {
     struct weir__mutex lock;
     struct weir__procs_group *groups;
     struct weir__peer peers[WEIR_MAX_RANKS];
+    _Atomic bool lost;          /* some peer is gone */
     _Atomic bool met;           /* who the peers are is written: the link may read it */
     struct weir__split *splits; /* how many groups of the same ranks and name there were */
     int uses;                   /* groups, and whoever makes one */

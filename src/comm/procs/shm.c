@@ -26,6 +26,12 @@ static void ring(const struct weir__procs_group *p, const struct weir__ranks *ra
     }
 }
 
+/* Words of a set that members of the group are in. */
+static int words_of(const struct weir__procs_group *p)
+{
+    return (p->ranks + 63) / 64;
+}
+
 /* ---- worlds and groups ---- */
 
 static weir_status shm_join(struct weir__world *w, int64_t timeout_ns)
@@ -132,6 +138,13 @@ static void shm_close(struct weir__procs_group *p)
 
 static bool shm_closed(const struct weir__procs_group *p, int rank)
 {
+    bool any = false;
+
+    if (rank < 0) {
+        for (int i = 0; i < words_of(p); i++)
+            any |= atomic_load(&p->cells->closed[i]) != 0;
+        return any;
+    }
     return atomic_load(&p->cells->closed[rank >> 6]) & weir__rank_bit(rank);
 }
 
@@ -165,12 +178,6 @@ static bool is_gathered(const struct weir__cell *cell, const struct weir__channe
     return atomic_load(&cell->narrived) == (uint32_t)channel->nmembers;
 }
 
-/* Words of a set that members of the group are in. */
-static int words_of(const struct weir__procs_group *p)
-{
-    return (p->ranks + 63) / 64;
-}
-
 static struct weir__ranks who_arrived(const struct weir__procs_group *p,
                                       const struct weir__cell *cell)
 {
@@ -192,8 +199,10 @@ static bool check_fit(struct weir__procs_group *p, struct weir__rendezvous *m,
         for (uint64_t word = arrived->words[i] & ~v->fits.words[i]; word; word &= word - 1) {
             int rank = i * 64 + __builtin_ctzll(word);
 
-            if (!weir__record_fits(record_of(v, m->channel, rank), m->args[p->self], differ,
-                                   sizeof differ)) {
+            const struct weir__record *r = record_of(v, m->channel, rank);
+
+            if (!weir__shm_is_alike(v, r) &&
+                !weir__record_fits(r, m->args[p->self], differ, sizeof differ)) {
                 weir__procs_break_over(p, m, WEIR_EINVAL, differ, woken);
                 return false;
             }
@@ -244,13 +253,18 @@ static bool place(struct weir__procs_group *p, struct weir__rendezvous *m,
 }
 
 /* The arguments of that rank, in visit->args; false with the error said. */
-static bool reach_record(struct weir__procs_group *p, struct weir__visit *v,
-                         struct weir__channel *channel, int rank)
+static bool reach_record(struct weir__procs_group *p, struct weir__rendezvous *m, int rank)
 {
+    struct weir__channel *channel = m->channel;
+    struct weir__visit *v = m->more;
     const struct weir__record *r = record_of(v, channel, rank);
     struct weir__peer *peer = &p->world->peers[p->world_rank[rank]];
     void *at[WEIR__CODE_SHOWN] = {NULL};
 
+    if (weir__shm_is_alike(v, r)) {
+        weir__shm_read_alike(v, m->args[p->self], rank, r);
+        return true;
+    }
     if (!weir__shm_reach_bytes(p->world, peer, rank, r, v->args[rank], at))
         return false;
     return weir__record_read(r, channel, rank, at, (void *)v->args[rank]);
@@ -302,7 +316,7 @@ static enum weir__step shm_meet(struct weir__procs_group *p, struct weir__rendez
     {
         if (rank == p->self)
             continue;
-        if (!reach_record(p, v, m->channel, rank)) {
+        if (!reach_record(p, m, rank)) {
             const struct weir__peer *peer = &p->world->peers[p->world_rank[rank]];
 
             /* It has given the call up and is gone: the link is told why. */

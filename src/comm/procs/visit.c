@@ -84,6 +84,7 @@ struct weir__visit *weir__visit_make(struct weir__procs_group *p, struct weir__v
     r->args_size = meet->args_size;
     r->nshown = (uint32_t)n;
     r->carried = 0;
+    r->digest = 0;
     copy_name(r->label, sizeof r->label, meet->offer.label);
     copy_name(r->what, sizeof r->what, meet->offer.what);
     copy_name(r->reduce, sizeof r->reduce, meet->offer.reduce);

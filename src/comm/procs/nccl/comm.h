@@ -11,9 +11,10 @@ struct weir__nccl_line {
     struct weir__nccl_line *next;
     const struct weir__channel *channel; /* NULL: the group's */
     void *comm;
-    uint64_t issued; /* calls, by number; under world->lock */
-    void *order;     /* after the last of them on the device (weir__sharing.mark); NULL: none yet.
-                      * Touched by whoever issues the next one alone. */
+    struct weir__mutex calling; /* of calls of NCCL with it: one at a time, be it to record one */
+    uint64_t issued;            /* calls, by number; under world->lock */
+    void *order; /* after the last of them on the device (weir__sharing.mark); NULL: none yet.
+                  * Touched by whoever issues the next one alone. */
 };
 
 enum { WEIR__NCCL_SEEN = 256 };

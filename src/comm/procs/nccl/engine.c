@@ -196,19 +196,23 @@ static enum weir__step nccl_meet(struct weir__procs_group *p, struct weir__rende
 }
 
 /* A queue of the device, or the capture it is in, has the call when this returns. */
-static weir_status queue_call(struct weir__procs_group *p, void *comm,
+static weir_status queue_call(struct weir__procs_group *p, struct weir__nccl_line *line,
                               const struct weir__verb *verb, const char *label, void *stream)
 {
     const struct weir__nccl_api *api = p->nccl->api;
+    weir_status st;
 
     if (verb->kind <= WEIR__VERB_REDUCE_SCATTER && weir__nccl_type_of(verb->dtype) < 0)
         return weir__fail(WEIR_EUNSUPPORTED, "%s of %s: NCCL does not reduce it", label,
                           weir_dtype_name(verb->dtype));
     if (!verb->bytes && verb->kind != WEIR__VERB_EXCHANGE)
         return WEIR_OK;
-    return weir__nccl_settle(p, api, comm, label,
-                             weir__nccl_issue(api, comm, p->ranks, verb, stream), WEIR__NCCL_NOBODY,
-                             weir__nccl_deadline(p->group->timeout_ns));
+    weir__mutex_lock(&line->calling);
+    st = weir__nccl_settle(p, api, line->comm, label,
+                           weir__nccl_issue(api, line->comm, p->ranks, verb, stream),
+                           WEIR__NCCL_NOBODY, weir__nccl_deadline(p->group->timeout_ns));
+    weir__mutex_unlock(&line->calling);
+    return st;
 }
 
 /* On the device too a communicator's calls run one after another, on whatever queues. */
@@ -218,7 +222,7 @@ static weir_status issue_call(struct weir__procs_group *p, struct weir__nccl_lin
     const struct weir__sharing *sharing = p->world->sharing;
     weir_status st = sharing->follow(p->world->device, line->order, queue);
 
-    if (!st && !(st = queue_call(p, line->comm, verb, label, queue)))
+    if (!st && !(st = queue_call(p, line, verb, label, queue)))
         st = sharing->mark(p->world->device, &line->order, queue);
     return st;
 }
@@ -282,7 +286,7 @@ static weir_status nccl_record(struct weir__procs_group *p, const struct weir__m
     meet->spell(meet, &verb);
     if (!begin_use(p))
         return weir__fail(WEIR_ESTATE, "NCCL: %s: the group is broken", meet->offer.label);
-    st = queue_call(p, p->nccl->whole.comm, &verb, meet->offer.label, queue);
+    st = queue_call(p, &p->nccl->whole, &verb, meet->offer.label, queue);
     end_use(p, NULL, 0);
     return st;
 }
