@@ -66,6 +66,16 @@ WEIR_CANN_API aclError weir_cann_tensor(const void *address, weir_dtype dtype, i
                                         const int64_t *shape, const int64_t *strides,
                                         weir_tensor **out);
 
+/* The same for several at once, which costs less. All of them, or none. */
+struct weir_cann_view {
+    const void *address;
+    weir_dtype dtype;
+    int ndim;
+    const int64_t *shape, *strides;
+};
+WEIR_CANN_API aclError weir_cann_tensors(const struct weir_cann_view *views, int n,
+                                         weir_tensor **out);
+
 /* Work that others do in stream order, on threads of their own. When the stream gets there `begin`
  * is called, on a thread that must not wait; what is queued on the stream afterwards waits until
  * weir_cann_resume. With a failure the stream is in error with that text. Captured, both happen at

@@ -113,26 +113,59 @@ static bool is_moved(const struct call *c, aclDataType type)
     return true;
 }
 
+/* Bytes that weir views as they lie. */
+static bool is_plain_view(const struct call *c, const aclTensor *t, struct weir_cann_view *v)
+{
+    int64_t n = 1;
+
+    if (!t || (type_is_narrow(t->type) && !is_moved(c, t->type)))
+        return false;
+    for (int i = 0; i < t->ndim; i++)
+        n *= t->shape[i];
+    v->dtype = (weir_dtype)carrier_of_acl(t->type);
+    v->address = t->offset ? t->data + t->offset * (int64_t)weir_dtype_size(v->dtype) : t->data;
+    v->ndim = t->ndim;
+    v->shape = t->shape;
+    v->strides = t->stride;
+    return n;
+}
+
 tensor *view_of(struct call *c, const aclTensor *t)
 {
-    weir_dtype dtype = (weir_dtype)carrier_of_acl(t->type);
-    int64_t n = 1;
+    struct weir_cann_view v;
     tensor *x = NULL;
-    aclError err;
 
     if (c->err)
         return NULL;
     if (type_is_narrow(t->type) && !is_moved(c, t->type))
         return narrow_view(c, t);
-    for (int i = 0; i < t->ndim; i++)
-        n *= t->shape[i];
-    if (!n) /* has no bytes anywhere */
-        return call_ok(c, weir_tensor_empty(c->stream, dtype, t->ndim, t->shape, &x)) ? own(c, x)
-                                                                                      : NULL;
-    err = weir_cann_tensor(t->offset ? t->data + t->offset * (int64_t)weir_dtype_size(dtype)
-                                     : t->data,
-                           dtype, t->ndim, t->shape, t->stride, &x);
-    return err ? call_fail(c, "%s", aclGetRecentErrMsg()) : own(c, x);
+    if (!is_plain_view(c, t, &v)) /* has no bytes anywhere */
+        return call_ok(c, weir_tensor_empty(c->stream, v.dtype, t->ndim, t->shape, &x)) ? own(c, x)
+                                                                                        : NULL;
+    return weir_cann_tensors(&v, 1, &x) ? call_fail(c, "%s", aclGetRecentErrMsg()) : own(c, x);
+}
+
+bool ins(struct call *c, const int *which, int n, tensor **out)
+{
+    enum { AT_ONCE = 4 };
+    struct weir_cann_view views[AT_ONCE];
+    int plain = 0;
+
+    while (plain < n && n <= AT_ONCE &&
+           is_plain_view(c, c->args[which[plain]].tensor, &views[plain]))
+        plain++;
+    if (plain < n || c->nmade + n > c->cap || c->err) {
+        for (int i = 0; i < n; i++)
+            out[i] = in(c, which[i]);
+        return !c->err;
+    }
+    if (weir_cann_tensors(views, n, out)) {
+        (void)call_fail(c, "%s", aclGetRecentErrMsg());
+        return false;
+    }
+    for (int i = 0; i < n; i++)
+        c->made[c->nmade++] = out[i];
+    return true;
 }
 
 tensor *in(struct call *c, int i)

@@ -37,7 +37,9 @@ bool call_ok(struct call *c, weir_status status);
 tensor *own(struct call *c, tensor *t);
 
 /* ---- operands, by their place ---- */
-tensor *in(struct call *c, int i);          /* NULL if an optional one is absent */
+tensor *in(struct call *c, int i); /* NULL if an optional one is absent */
+/* Several at once, which costs less; false after a failure. */
+bool ins(struct call *c, const int *which, int n, tensor **out);
 tensor *item(struct call *c, int i, int k); /* of a list */
 tensor *view_of(struct call *c, const aclTensor *t);
 static inline int items(const struct call *c, int i)

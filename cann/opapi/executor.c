@@ -154,10 +154,12 @@ aclnnStatus executor_make(const struct row *row, const union arg *args, uint64_t
     *out = NULL;
     if ((err = check(row, args, &run)))
         return weir_cann_launched(err);
-    if (!(e = object_new(OBJECT_EXECUTOR)))
+    if (!(e = object_get(OBJECT_EXECUTOR)))
         return ACLNN_ERR_INNER_NULLPTR;
     e->row = row;
     e->run = run;
+    e->repeatable = false;
+    e->count = 0;
     e->args = e->few;
     if (row->count > ARGS_INLINE && !(e->args = calloc((size_t)row->count, sizeof *e->args))) {
         e->args = e->few;

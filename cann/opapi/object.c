@@ -50,7 +50,7 @@ static struct pool *pool_get(void)
     return pool;
 }
 
-void *object_new(enum object_kind kind)
+void *object_get(enum object_kind kind)
 {
     struct pool *p = pool_get();
     struct object *o = p ? p->first : NULL;
@@ -62,9 +62,17 @@ void *object_new(enum object_kind kind)
         (void)weir_cann_fail(ACL_ERROR_BAD_ALLOC, "out of host memory: an aclnn object");
         return NULL;
     }
-    memset(o, 0, OBJECT_BYTES);
     o->kind = kind;
     atomic_store_explicit(&o->handles, 1, memory_order_relaxed);
+    return o;
+}
+
+void *object_new(enum object_kind kind)
+{
+    struct object *o = object_get(kind);
+
+    if (o)
+        memset(o + 1, 0, OBJECT_BYTES - sizeof *o);
     return o;
 }
 

@@ -83,6 +83,8 @@ struct aclScalarList {
  * when out of memory. */
 enum { OBJECT_BYTES = 320 };
 void *object_new(enum object_kind kind);
+/* The same, with whatever lies behind the struct object. */
+void *object_get(enum object_kind kind);
 static inline void object_keep(const void *object)
 {
     if (object)

@@ -30,9 +30,9 @@ void give_promoted(struct call *c, tensor *x)
 }
 
 /* Whether weir's own operator can write the result directly: nothing to promote or cast. */
-static bool direct(const struct call *c, int operands)
+static bool direct(const struct call *c, int at, int operands)
 {
-    const aclTensor *out = c->args[result(c)].tensor;
+    const aclTensor *out = c->args[at].tensor;
 
     if (out->type == ACL_BOOL)
         return false;
@@ -53,7 +53,7 @@ static bool direct(const struct call *c, int operands)
         tensor *x = in(c, 0);                                                               \
         if (!x)                                                                             \
             return;                                                                         \
-        if (direct(c, 1) && (is_float(x) || !(floats))) {                                   \
+        if (direct(c, result(c), 1) && (is_float(x) || !(floats))) {                        \
             tensor *out = result(c) ? in(c, result(c)) : x;                                 \
             if (out)                                                                        \
                 (void)call_ok(c, weir_##name##_into(x, out));                               \
@@ -246,6 +246,16 @@ bool plain(const struct call *c, int i, const tensor *x)
            (type(x) != WEIR_U8 || s->integer >= 0);
 }
 
+/* The first two operands into the one that is written. */
+static void into(struct call *c, int at, weir_status (*run)(tensor *, tensor *, tensor *))
+{
+    const int which[] = {0, 1, at};
+    tensor *t[3];
+
+    if (ins(c, which, at ? 3 : 2, t))
+        (void)call_ok(c, run(t[0], t[1], at ? t[2] : t[0]));
+}
+
 /* self + alpha * other, and the difference. `other` is a tensor or a scalar. */
 static void add(struct call *c, bool minus)
 {
@@ -254,22 +264,20 @@ static void add(struct call *c, bool minus)
     const aclScalar *alpha = c->row->operands[2].kind == OPERAND_S ? c->args[2].scalar : NULL;
     bool one = !alpha || alpha->number == 1;
     int at = result(c);
-    tensor *x = in(c, 0), *y;
+    tensor *x, *y, *out;
 
-    if (!x)
+    if (one && !scalar && direct(c, at, 2)) {
+        into(c, at, minus ? weir_sub_into : weir_add_into);
         return;
-    if (one && direct(c, scalar ? 1 : 2) && (!scalar || plain(c, 1, x))) {
-        tensor *out = at ? in(c, at) : x;
-        double v = scalar ? other->scalar->number : 0;
+    }
+    if (!(x = in(c, 0)))
+        return;
+    if (one && scalar && direct(c, at, 1) && plain(c, 1, x)) {
+        double v = other->scalar->number;
 
-        y = scalar ? NULL : in(c, 1);
-        if (c->err)
-            return;
-        if (scalar)
+        if ((out = at ? in(c, at) : x))
             (void)call_ok(c, minus ? weir_sub_scalar_into(x, v, out)
                                    : weir_add_scalar_into(x, v, out));
-        else
-            (void)call_ok(c, minus ? weir_sub_into(x, y, out) : weir_add_into(x, y, out));
         return;
     }
     y = scalar ? beside(c, 1, x) : in(c, 1);
@@ -310,20 +318,19 @@ tensor *second(struct call *c, tensor *x)
 
 void run_mul(struct call *c)
 {
+    bool scalar = c->row->operands[1].kind == OPERAND_S;
     int at = result(c);
-    tensor *x = in(c, 0), *out;
+    tensor *x, *out;
 
-    if (!x)
+    if (!scalar && direct(c, at, 2)) {
+        into(c, at, weir_mul_into);
         return;
-    if (c->row->operands[1].kind == OPERAND_S ? direct(c, 1) && plain(c, 1, x) : direct(c, 2)) {
-        out = at ? in(c, at) : x;
-        if (c->row->operands[1].kind == OPERAND_S)
-            (void)(out && call_ok(c, weir_mul_scalar_into(x, number(c, 1, 0), out)));
-        else {
-            tensor *y = in(c, 1);
-
-            (void)(out && y && call_ok(c, weir_mul_into(x, y, out)));
-        }
+    }
+    if (!(x = in(c, 0)))
+        return;
+    if (scalar && direct(c, at, 1) && plain(c, 1, x)) {
+        if ((out = at ? in(c, at) : x))
+            (void)call_ok(c, weir_mul_scalar_into(x, number(c, 1, 0), out));
         return;
     }
     give_promoted(c, op_mul(c, x, second(c, x)));

@@ -103,26 +103,42 @@ bool allocation_change(const void *base, aclError (*change)(struct allocation *a
     return a;
 }
 
+EXPORT aclError weir_cann_tensors(const struct weir_cann_view *views, int n, weir_tensor **out)
+{
+    weir_status st = WEIR_OK;
+    int made = 0;
+
+    pthread_rwlock_rdlock(&lock);
+    for (; made < n; made++) {
+        const struct weir_cann_view *v = &views[made];
+        struct allocation *a = find(v->address);
+
+        out[made] = NULL;
+        if (!a || !a->bytes ||
+            (st = weir_tensor_view(a->bytes, (size_t)((const char *)v->address - a->base), v->dtype,
+                                   v->ndim, v->shape, v->strides, &out[made])))
+            break;
+    }
+    pthread_rwlock_unlock(&lock);
+    if (made == n)
+        return ACL_SUCCESS;
+    for (int i = 0; i < made; i++)
+        weir_tensor_release(out[i]);
+    for (int i = 0; i < n; i++)
+        out[i] = NULL;
+    if (st)
+        return fail(st == WEIR_ENOMEM ? ACL_ERROR_BAD_ALLOC : ACL_ERROR_RT_PARAM_INVALID,
+                    "the tensor at %p: %s", views[made].address, weir_last_error());
+    return fail(ACL_ERROR_RT_PARAM_INVALID,
+                "%p is not memory of a device: it was never allocated, or has been freed",
+                views[made].address);
+}
+
 EXPORT aclError weir_cann_tensor(const void *address, weir_dtype dtype, int ndim,
                                  const int64_t *shape, const int64_t *strides, weir_tensor **out)
 {
-    weir_status st = WEIR_OK;
-    struct allocation *a;
-
-    *out = NULL;
-    pthread_rwlock_rdlock(&lock);
-    a = find(address);
-    if (a && a->bytes)
-        st = weir_tensor_view(a->bytes, (size_t)((const char *)address - a->base), dtype, ndim,
-                              shape, strides, out);
-    pthread_rwlock_unlock(&lock);
-    if (*out)
-        return ACL_SUCCESS;
-    if (st)
-        return fail(st == WEIR_ENOMEM ? ACL_ERROR_BAD_ALLOC : ACL_ERROR_RT_PARAM_INVALID,
-                    "the tensor at %p: %s", address, weir_last_error());
-    return fail(ACL_ERROR_RT_PARAM_INVALID,
-                "%p is not memory of a device: it was never allocated, or has been freed", address);
+    return weir_cann_tensors(&(struct weir_cann_view){address, dtype, ndim, shape, strides}, 1,
+                             out);
 }
 
 aclError allocation_bytes(const char *function, const void *address, size_t bytes,
