@@ -129,24 +129,25 @@ static void print(const struct answers *a, bool gains)
     char text[512];
 
     demo_headline(
-        5, "A large model on cards that are not here",
+        5, "A large model on cards that you do not have",
         "DeepSeek-V3 with 8-bit weights on %d dies of npu:a3, a model of Ascend's 910C in "
-        "virtual time: %d sequences a die behind %d tokens each, the experts over all "
-        "dies. One layer of a decode step, with the shared expert behind the others and "
-        "beside dispatch (d and c are dispatch and combine, s is the shared expert):",
+        "virtual time. Each die decodes %d sequences after prompts of %d tokens; the "
+        "experts are spread over all dies. One layer, with the shared expert after the "
+        "others and at the same time as dispatch (d: dispatch, c: combine, s: shared "
+        "expert):",
         RANKS, BATCH, PROMPT);
     print_layers(a);
     snprintf(text, sizeof text,
-             "each token: %.1f ms on one stream, %.1f with the shared expert beside dispatch "
-             "(%.2fx); prompts: %.0f tokens/s a card on one stream, %.0f as two microbatches, one "
-             "computing while the other communicates (%.2fx). Times may be off by %.0f %%: "
-             "docs/validation.md compares them with published ones.",
+             "A token takes %.1f ms on one stream and %.1f ms with the shared expert beside "
+             "dispatch (%.2fx). Prompts: %.0f tokens/s per card on one stream, %.0f as two "
+             "microbatches, where one computes while the other communicates (%.2fx). Times may be "
+             "off by %.0f %%; docs/validation.md compares them with published measurements.",
              one->tpot_ms, shared->tpot_ms, one->tpot_ms / shared->tpot_ms,
              one->prefill_rate / one->cards, two->prefill_rate / two->cards,
              two->prefill_rate / one->prefill_rate, 100 * one->error);
     term_paragraph(3, text);
-    demo_verdict(gains, gains ? "streams gain in both, and no card was needed to know it"
-                              : "streams do not gain");
+    demo_verdict(gains, gains ? "streams help in both cases, and no card was needed to find out"
+                              : "streams do not help");
 }
 
 static void print_json(const struct answers *a, struct json *j)

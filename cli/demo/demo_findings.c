@@ -68,17 +68,17 @@ bool demo_deadlock(struct json *j)
         json_object_end(j);
     } else {
         demo_headline(
-            6, "Two cards that would wait for each other for ever",
-            "reduce_scatter holds 16 of 48 vector cores on one card, dispatch_combine 24 "
-            "on the other, and non_zero wants all 48 on both. `weir check` says so before "
-            "anything runs:");
+            6, "A deadlock of two cards",
+            "reduce_scatter holds 16 of 48 vector cores on one card, dispatch_combine holds 24 "
+            "on the other, and non_zero needs all 48 on both. `weir check` finds the deadlock "
+            "before the program runs:");
         for (size_t i = 0; found && i < found->ncycle; i++)
             term_paragraph(5, found->cycle[i]);
         if (found)
             term_paragraph(3, found->remedy.text);
-        demo_verdict(found, "the deadlock is found");
+        demo_verdict(found, "weir check finds the deadlock");
         demo_verdict(!after->nerrors,
-                     "with the limit it proposes the program is proved free of it");
+                     "with the proposed limit the program is proved free of deadlocks");
     }
     weir_check_free(before);
     weir_check_free(after);
@@ -114,6 +114,21 @@ static size_t sample(weir_device *dev, bool wait)
     return n;
 }
 
+/* Line by line, indented as the rest of the demo. */
+static void print_report(char *report)
+{
+    for (char *line = report, *end; *line; line = end) {
+        end = line + strcspn(line, "\n");
+        if (*end)
+            *end++ = '\0';
+        if (*line)
+            term_paragraph(5 + (int)strspn(line, " "), line + strspn(line, " "));
+        else
+            printf("\n");
+    }
+    printf("\n");
+}
+
 bool demo_race(struct json *j)
 {
     weir_device *dev;
@@ -132,13 +147,12 @@ bool demo_race(struct json *j)
         json_int(j, "with_wait", (int64_t)with);
         json_object_end(j);
     } else {
-        demo_headline(7, "A wait that is missing",
-                      "B = matmul(A, A) on the default stream, C = sum(B) on another, and nothing "
-                      "between them. With WEIR_CHECK=race:");
-        fputs(report, stdout);
-        printf("\n");
-        demo_verdict(without == 1, "the race is found, with the wait that is missing");
-        demo_verdict(!with, "with that wait there is none");
+        demo_headline(7, "A missing wait",
+                      "The default stream computes B = matmul(A, A), another stream C = sum(B), and "
+                      "it does not wait for B. WEIR_CHECK=race reports:");
+        print_report(report);
+        demo_verdict(without == 1, "the race is found, and the missing wait is named");
+        demo_verdict(!with, "with that wait there is no race");
     }
     free(report);
     return without == 1 && !with;

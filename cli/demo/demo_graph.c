@@ -131,11 +131,11 @@ bool demo_graph(const struct demo_page *page, struct json *j)
         json_array(j, "graph");
     else
         demo_headline(
-            4, "A graph: its streams are labels, its order is weir's",
-            "Two adds and two products of %d x %d halves; the second product and add have "
-            "streams of their own and wait for what the model says. As a plan, which puts "
-            "in every wait that is needed and no other. Each product takes every core it can "
-            "get, so that little is left to gain here:",
+            4, "A graph on three streams",
+            "Two adds and two products of %d x %d f16 matrices; the second product and the "
+            "second add have streams of their own. weir compiles the graph and inserts the "
+            "waits between streams, only those that are needed. Each product already uses "
+            "every core, so streams gain little here:",
             N, N);
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
         weir_trace *traces[2];
@@ -155,7 +155,7 @@ bool demo_graph(const struct demo_page *page, struct json *j)
 
             snprintf(text, sizeof text, "%-7s one stream %s, three %s (%.2fx); %s bits", specs[i],
                      term_ms(one).text, term_ms(three).text, one / three,
-                     same ? "the same" : "other");
+                     same ? "the same" : "different");
             demo_verdict(same, text);
             trace_gantt_print(traces[1], 5);
             putchar('\n');

@@ -133,7 +133,7 @@ static struct outcome play(struct scenario *s)
     atomic_store_explicit(&s->gate, true, memory_order_release);
     demo_must(weir_device_sync(s->dev));
     o.values = all_are(copy, 1) && all_are(y, 2) && all_are(z, 3);
-    take_step(s, "the reader is let go, all is done", NULL);
+    take_step(s, "the reader may go on; everything ends", NULL);
     weir_tensor_release(y);
     weir_tensor_release(z);
     weir_tensor_release(copy);
@@ -169,10 +169,10 @@ static void print_outcome(const struct outcome *o)
 {
     char text[64];
 
-    demo_verdict(o->kept, "x kept its bytes while second read them: y was placed elsewhere");
+    demo_verdict(o->kept, "x kept its memory while second read it: y got other memory");
     demo_verdict(o->returned,
-                 "once default was ordered after second, z got the bytes of x back, before "
-                 "the read was over");
+                 "once default was ordered after second, z got the memory of x, before the read "
+                 "had ended");
     demo_verdict(o->values, "second read 1s from x; y holds 2s and z holds 3s");
     snprintf(text, sizeof text, "the host waited %llu times for memory",
              (unsigned long long)o->host_syncs);
@@ -195,9 +195,10 @@ bool demo_lifetime(weir_device *dev, struct json *j)
         json_object_end(j);
     } else {
         demo_headline(
-            3, "Memory that outlives its owner",
-            "The host frees a tensor while another stream is still reading it, and asks for "
-            "memory again at once. Nobody tells the pool which streams use what.");
+            3, "Memory that another stream still reads",
+            "The host frees a tensor while another stream is still reading it, and allocates "
+            "again at once. The program does not tell the pool which streams use which "
+            "tensor.");
         print_steps(&s);
         print_outcome(&o);
     }

@@ -182,10 +182,10 @@ bool demo_moe(weir_device *dev, struct json *j)
         return c.same;
     }
     demo_headline(1, "A mixture-of-experts layer",
-                  "A gate sends each of %d tokens to %d of %d experts; a shared expert sees them "
-                  "all, and may have a stream of its own. The host reads the gate's choice while "
-                  "the shared expert runs. Every operator is held to half of the cores, except in "
-                  "the last row. The best of %d runs, by timed events:",
+                  "A gate sends each of %d tokens to %d of %d experts. A shared expert gets all "
+                  "tokens and can run on a second stream, while the host reads the gate's choice. "
+                  "Every operator may use half of the cores; in the last row it may use all. The "
+                  "best of %d runs:",
                   TOKENS, CHOSEN, EXPERTS, DEMO_REPEATS);
     demo_comparison_print(&c);
     return c.same;

@@ -75,8 +75,8 @@ bool demo_overlap(weir_device *dev, struct json *j)
         return c.same;
     }
     demo_headline(2, "Two chains of operators",
-                  "Each chain is %d products of %d x %d matrices, each of which needs the one "
-                  "before; the chains need nothing from each other. Limits and times as above:",
+                  "Each chain is %d products of %d x %d matrices, one after the other. The two "
+                  "chains are independent. Core limits and runs as above:",
                   LENGTH, SIZE, SIZE);
     demo_comparison_print(&c);
     return c.same;

@@ -216,26 +216,24 @@ static void print_reason(const struct demo_comparison *c)
 
     weir_device_get_props(one->dev, &props, sizeof props);
     if (props.threads == 1 && props.features & WEIR_FEATURE_REAL_TIME)
-        snprintf(text, sizeof text, "no more than that: this device runs on a single thread.");
+        snprintf(text, sizeof text, "The reason: this device runs on a single thread.");
     else if (one->ms / (one->ms - smaller) < LITTLE_GAIN)
         snprintf(text, sizeof text,
-                 "no more than that: the half that can run beside the other takes %s of %s, and "
-                 "that is all that can be hidden.",
+                 "The reason: the part that can overlap takes only %s of %s.",
                  term_ms(smaller).text, term_ms(one->ms).text);
     else if (c->foreign > DEMO_BUSY_SHARE && props.features & WEIR_FEATURE_REAL_TIME)
         snprintf(text, sizeof text,
-                 "no more than that: other programs took %.0f %% of a core meanwhile, so that two "
-                 "streams had hardly more than one.",
+                 "The reason: other programs used %.0f %% of a core during the run, so two streams "
+                 "had little more than one core.",
                  100 * c->foreign);
     else if (stretch > 1.3)
         snprintf(text, sizeof text,
-                 "no more than that: side by side operators take %.1fx as long as one after the "
-                 "other: the halves "
-                 "share what they are short of (a core, memory), or other programs have it.",
+                 "The reason: at the same time operators take %.1fx as long as one after the other. "
+                 "They share a core or the memory's bandwidth, or other programs use it.",
                  stretch);
     else
         snprintf(text, sizeof text,
-                 "no more than that: launches and waits take what the overlap gains.");
+                 "The reason: launches and waits cost as much as the overlap gains.");
     term_paragraph(3, text);
 }
 
