@@ -1,5 +1,6 @@
 """weir.check for programs of torch.cuda, driven by hand: no GPU is needed."""
 
+import json
 import random
 import subprocess
 import sys
@@ -250,6 +251,91 @@ def test_the_command_runs_a_script_and_passes_its_status_on(tmp_path):
     assert status == 3 and "no findings" in text
     status, text = run("race")
     assert status == 1 and "1 finding" in text and "script.py:6" in text
+
+
+RACE = """
+import weir
+
+def race():
+    s = weir.Stream()
+    a = weir.ones((4,)) + 1
+    with weir.stream(s):
+        a.sum()
+    weir.synchronize()
+"""
+
+
+def run_check(tmp_path, *words, script=None):
+    if script is not None:
+        (tmp_path / "script.py").write_text(script)
+    return subprocess.run([sys.executable, "-m", "weir.check", *words], capture_output=True, text=True, timeout=240,
+                          cwd=tmp_path)
+
+
+def test_a_message_of_sys_exit_is_shown_and_a_traceback_begins_in_the_script(tmp_path):
+    done = run_check(tmp_path, "script.py", script="import sys\nsys.exit('no such thing')\n")
+    assert done.returncode == 1 and "no such thing" in done.stderr
+    done = run_check(tmp_path, "script.py", script="def f():\n    raise KeyError('x')\nf()\n")
+    assert done.returncode == 1 and "KeyError: 'x'" in done.stderr
+    assert "weir" not in done.stderr.split("Traceback")[1].split("KeyError")[0]
+    assert done.stderr.rstrip().endswith("no findings")
+
+
+def test_a_module_is_run_like_a_script(tmp_path):
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("")
+    (tmp_path / "package" / "train.py").write_text(RACE + "import sys\nprint(sys.argv[1:], __name__)\nrace()\n")
+    done = run_check(tmp_path, "-m", "package.train", "--epochs", "1")
+    assert done.stdout == "['--epochs', '1'] __main__\n"
+    assert done.returncode == 1 and "1 finding" in done.stderr and "train.py:8" in done.stderr
+
+
+def test_what_cannot_be_run_is_said(tmp_path):
+    for words, sentence in ((["missing.py"], "there is no script 'missing.py'"), (["."], "without a __main__.py"),
+                            ([], "say which script to run")):
+        done = run_check(tmp_path, *words)
+        assert done.returncode == 2 and sentence in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
+def test_processes_of_multiprocessing_are_checked(tmp_path, method):
+    body = f"""
+import multiprocessing
+
+if __name__ == "__main__":
+    process = multiprocessing.get_context("{method}").Process(target=race, name="worker")
+    process.start()
+    process.join()
+    print("ended with", process.exitcode)
+"""
+    done = run_check(tmp_path, "--json", "found.json", "script.py", script=RACE + body)
+    assert done.stdout == "ended with 0\n", done.stderr
+    assert done.returncode == 1 and "other processes: 1 finding" in done.stderr and "script.py:8" in done.stderr
+    (finding,) = json.loads((tmp_path / "found.json").read_text())["findings"]
+    assert finding["process"] == "worker" and finding["kind"] == "race"
+
+
+def test_operators_of_other_threads_are_seen(monkeypatch):
+    import threading
+
+    from weir.check import _session
+
+    program = OnCpu()
+    monkeypatch.setattr(threading.Thread, "start", threading.Thread.start)
+    _session._enter_in_threads(lambda: _cuda.CudaMode(program.watcher, program.findings.append,
+                                                      is_device=lambda t: True, current_stream=lambda: program.stream))
+    x = torch.zeros(4)
+
+    def on_stream(number):
+        program.stream = number
+        thread = threading.Thread(target=x.add_, args=(1,))
+        thread.start()
+        thread.join()
+
+    on_stream(1)
+    on_stream(2)
+    (finding,) = program.findings
+    assert (finding.first.stream, finding.second.stream) == (1, 2)
 
 
 def test_findings_go_to_a_file_that_stays_if_the_new_one_cannot_be_written(tmp_path, capsys, monkeypatch):

@@ -14,7 +14,7 @@ from ._order import Finding, Region, Watcher
 # Of bytes that two strided views span: so many are compared one by one.
 MOST_COMPARED = 1 << 24
 _METADATA_ONLY = re.compile(r"aten::(new_|.*_like$)")
-_SKIPPED_FOLDERS = ("/torch/", "/weir/check/", "<frozen ")
+_SKIPPED_FOLDERS = ("/torch/", "/weir/check/", "/weir/compat/run.py", "<frozen ")
 _DEEPEST = 24
 
 

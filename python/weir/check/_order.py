@@ -11,6 +11,8 @@ what the host waited for is over before the launch.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import threading
 from collections.abc import Callable, Iterable
 
 DEFAULT_STREAM = 0
@@ -82,10 +84,20 @@ def _merge(clock, other):
             clock[stream] = number
 
 
+def _locked(method):
+    @functools.wraps(method)
+    def locked(self, *args, **kwargs):
+        with self.lock:
+            return method(self, *args, **kwargs)
+
+    return locked
+
+
 class Watcher:
-    """Takes events, gives findings."""
+    """Takes events, gives findings. Any thread may call it."""
 
     def __init__(self, exact: Callable[[object, object], bool] | None = None):
+        self.lock = threading.RLock()  # an allocation may be called back in the middle of a launch
         self.exact = exact or (lambda a, b: True)
         self.number = 0
         self.host: dict[int, int] = {}
@@ -101,40 +113,50 @@ class Watcher:
             self.clocks[stream] = dict(self.host)
         return self.clocks[stream]
 
+    @_locked
     def stream_created(self, stream: int) -> None:
         self._clock(stream)
 
+    @_locked
     def event_created(self, event: int) -> None:
         self.events[event] = {}
 
+    @_locked
     def event_deleted(self, event: int) -> None:
         self.events.pop(event, None)
 
+    @_locked
     def event_recorded(self, event: int, stream: int) -> None:
         recorded = dict(self._clock(stream))
         _merge(recorded, self.host)
         self.events[event] = recorded
 
+    @_locked
     def event_waited(self, event: int, stream: int) -> None:
         _merge(self._clock(stream), self.events.get(event, {}))
 
+    @_locked
     def event_synchronized(self, event: int) -> None:
         _merge(self.host, self.events.get(event, {}))
 
+    @_locked
     def stream_synchronized(self, stream: int) -> None:
         _merge(self.host, self._clock(stream))
 
+    @_locked
     def device_synchronized(self) -> None:
         for clock in self.clocks.values():
             _merge(self.host, clock)
 
     # ---- memory ----
 
+    @_locked
     def allocated(self, address: int, stream: int, stack=()) -> None:
         if address in self.blocks:  # its deallocation was not seen
             self.deallocated(address)
         self.blocks[address] = _Block(stream, stack)
 
+    @_locked
     def deallocated(self, address: int, stack=()) -> None:
         block = self.blocks.pop(address, None)
         if block is None or block.stream is None:
@@ -149,10 +171,12 @@ class Watcher:
         if len(self.freed) > MOST_FREED:
             del self.freed[: MOST_FREED // 10]
 
+    @_locked
     def stream_recorded(self, address: int, stream: int) -> None:
         if address in self.blocks:
             self.blocks[address].recorded.add(stream)
 
+    @_locked
     def cache_emptied(self) -> None:
         """Cached memory went back to the driver, which waits for the device."""
         self.freed.clear()
@@ -185,6 +209,7 @@ class Watcher:
     def _overlap(self, a, b):
         return a.meets(b) and (a.view is None or b.view is None or self.exact(a.view, b.view))
 
+    @_locked
     def launched(self, stream: int, operator: str, accesses: Iterable[tuple], stack=()) -> list[Finding]:
         """One kernel. `accesses` are tuples (base address of the memory, bytes of the memory, region,
         whether it writes, names of the arguments, what the tensor is)."""

@@ -3,11 +3,11 @@
 import argparse
 import os
 import sys
-import traceback
 
 import weir
 
-from . import DEFAULT_DEVICE, install, run_module, run_script
+from . import DEFAULT_DEVICE, install
+from .run import cannot_run, run_program
 
 PROGRAM = "python -m weir.compat"
 
@@ -40,15 +40,6 @@ def refuse(sentence):
     sys.exit(f"{PROGRAM}: {sentence}")
 
 
-def check_script(path):
-    if not os.path.exists(path):
-        refuse(f"there is no script '{path}'")
-    if os.path.isdir(path) and not os.path.exists(os.path.join(path, "__main__.py")):
-        refuse(f"'{path}' is a folder without a __main__.py")
-    if not os.access(path, os.R_OK):
-        refuse(f"'{path}' cannot be read")
-
-
 def check_trace(path):
     """Better now than when the script is done."""
     if not path.endswith((".html", ".json")):
@@ -60,40 +51,10 @@ def check_trace(path):
         refuse(f"the timeline cannot be written to '{path}'")
 
 
-def show(error):
-    """The traceback from the script on: how it was started is none of its business."""
-    trace = error.__traceback__
-    ours = (os.path.dirname(os.path.abspath(__file__)), "<frozen runpy>", "<frozen importlib")
-    while trace and trace.tb_frame.f_code.co_filename.startswith(ours):
-        trace = trace.tb_next
-    traceback.print_exception(type(error), error, trace)
-
-
-def run(args):
-    """Runs what was asked for; its exit status."""
-    try:
-        if args.module:
-            run_module(args.module, args.arguments)
-        else:
-            run_script(args.script, args.arguments)
-    except SystemExit as end:
-        if end.code is None or isinstance(end.code, int):
-            return end.code or 0
-        print(end.code, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt as error:
-        show(error)
-        return 130
-    except Exception as error:
-        show(error)
-        return 1
-    return 0
-
-
 def main(argv=None):
     args = parse(argv)
-    if not args.module and args.script != "-":
-        check_script(args.script)
+    if not args.module and (sentence := cannot_run(args.script)):
+        refuse(sentence)
     if args.trace:
         check_trace(args.trace)
     try:
@@ -106,7 +67,7 @@ def main(argv=None):
     for watcher in (trace, check):
         if watcher:
             watcher.__enter__()
-    status = run(args)
+    status = run_program(args.script, args.module, args.arguments)
     try:
         if check:
             check.__exit__()

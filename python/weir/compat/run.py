@@ -1,9 +1,10 @@
-"""Running a script or a module as ``__main__``."""
+"""Running a script or a module as ``__main__``, for python -m weir.compat and python -m weir.check."""
 
 import contextlib
 import os
 import runpy
 import sys
+import traceback
 import types
 
 _NO_BREAK = "\u00a0"
@@ -64,3 +65,46 @@ def run_module(name, arguments=()):
     """Runs an importable module as ``__main__``, as ``python -m`` does; gives its globals."""
     with _started_with([name, *arguments], os.getcwd()):
         return runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+
+def cannot_run(path):
+    """Why there is no script to run, as a sentence; None if there is one."""
+    if path == "-":
+        return None
+    if not os.path.exists(path):
+        return f"there is no script '{path}'"
+    if os.path.isdir(path) and not os.path.exists(os.path.join(path, "__main__.py")):
+        return f"'{path}' is a folder without a __main__.py"
+    if not os.access(path, os.R_OK):
+        return f"'{path}' cannot be read"
+    return None
+
+
+def show(error):
+    """The traceback from the script on, without the frames that started it."""
+    trace = error.__traceback__
+    ours = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "<frozen runpy>", "<frozen importlib")
+    while trace and trace.tb_frame.f_code.co_filename.startswith(ours):
+        trace = trace.tb_next
+    traceback.print_exception(type(error), error, trace)
+
+
+def run_program(script, module, arguments):
+    """Runs the module, or else the script, and shows what it raises. Gives its exit status."""
+    try:
+        if module:
+            run_module(module, arguments)
+        else:
+            run_script(script, arguments)
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        print(end.code, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt as error:
+        show(error)
+        return 130
+    except Exception as error:
+        show(error)
+        return 1
+    return 0
