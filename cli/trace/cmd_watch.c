@@ -117,6 +117,8 @@ static void serve(struct watching *w, struct watch_client *c)
     watched_ask(&w->program);
     if (make_page(w))
         watch_server_answer(c, w->page, w->size, w->program.version, state_of(w));
+    else
+        watch_server_refuse(c, "500 Internal Server Error");
 }
 
 /* Waits for the browser, the program and the clock. */

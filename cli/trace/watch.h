@@ -54,6 +54,8 @@ void watch_server_close(struct watch_server *s);
 void watch_server_accept(struct watch_server *s, double now);
 /* Reads on. True when a request for the page is complete; others are refused here. */
 bool watch_server_read(struct watch_server *s, struct watch_client *c);
+/* Answers with an error, such as "404 Not Found", and closes. */
+void watch_server_refuse(struct watch_client *c, const char *status);
 /* Answers it and closes. `state` is what X-Weir-State says. */
 void watch_server_answer(struct watch_client *c, const char *page, size_t size, unsigned version,
                          const char *state);

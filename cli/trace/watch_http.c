@@ -104,7 +104,7 @@ static void send_all(int to, const char *data, size_t size)
     }
 }
 
-static void refuse(struct watch_client *c, const char *status)
+void watch_server_refuse(struct watch_client *c, const char *status)
 {
     char text[256];
     int n = snprintf(text, sizeof text,
@@ -168,16 +168,16 @@ bool watch_server_read(struct watch_server *s, struct watch_client *c)
     c->request[c->size] = '\0';
     if (!strstr(c->request, "\r\n\r\n")) {
         if (c->size == sizeof c->request - 1)
-            refuse(c, "431 Request Header Fields Too Large");
+            watch_server_refuse(c, "431 Request Header Fields Too Large");
         return false;
     }
     if (!is_for_us(s, c->request))
-        refuse(c, "403 Forbidden");
+        watch_server_refuse(c, "403 Forbidden");
     else if (strncmp(c->request, "GET /", 5))
-        refuse(c, "405 Method Not Allowed");
+        watch_server_refuse(c, "405 Method Not Allowed");
     else if (c->size < 5 + token + 1 || !same(c->request + 5, s->token, token) ||
              strncmp(c->request + 5 + token, "/ ", 2))
-        refuse(c, "404 Not Found");
+        watch_server_refuse(c, "404 Not Found");
     else
         return true;
     return false;

@@ -5,6 +5,8 @@
  *
  * is vectorized_elementwise_kernel<CUDAFunctor_add>: the function without its return type,
  * namespaces and parameters, and of its template arguments the one that says what it computes.
+ * void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_64x64_32x6_tn>(...) is the argument alone,
+ * since every product of that library is a "Kernel".
  * src/trace/write/page/model.js has the same rules for the page. */
 #include "trace/record/kernel_names.h"
 
@@ -51,6 +53,31 @@ static struct piece last_word(const char *name, size_t end)
     return (struct piece){name + from, end - from};
 }
 
+/* "Kernel", "kernel", "Kernel2": it says nothing. */
+static bool is_any_kernel(struct piece word)
+{
+    return word.size >= 6 && !strncasecmp(word.at, "kernel", 6) &&
+           (word.size == 6 || (word.size == 7 && isdigit((unsigned char)word.at[6])));
+}
+
+static struct piece first_word(const char *arguments)
+{
+    struct piece word = {arguments, 0};
+
+    while (*word.at && !is_word(*word.at))
+        word.at++;
+    while (is_word(word.at[word.size]))
+        word.size++;
+    return word;
+}
+
+static bool begins_with_a_name(const char *arguments)
+{
+    struct piece word = first_word(arguments);
+
+    return *arguments == '<' && word.size && !isdigit((unsigned char)*word.at);
+}
+
 /* A functor if there is one, else the first argument with a namespace. */
 static struct piece telling_argument(const char *arguments)
 {
@@ -85,17 +112,27 @@ static size_t append(char *out, size_t size, size_t used, const char *text, size
     return used + n;
 }
 
-/* At most `most` characters, and never half of one. */
+static bool is_inside_character(char c)
+{
+    return ((unsigned char)c & 0xc0) == 0x80;
+}
+
+/* At most `most` bytes, and never half of a character. The middle goes: kernels of one library
+ * begin alike and differ at their ends. */
 static void cut(char *text, size_t most)
 {
     static const char dots[] = "...";
+    size_t size = strlen(text), head = most / 2, tail;
 
-    if (strlen(text) <= most)
+    if (size <= most)
         return;
-    most -= sizeof dots - 1;
-    while (most && ((unsigned char)text[most] & 0xc0) == 0x80)
-        most--;
-    memcpy(text + most, dots, sizeof dots);
+    tail = size - (most - head - (sizeof dots - 1));
+    while (head && is_inside_character(text[head]))
+        head--;
+    while (is_inside_character(text[tail]))
+        tail++;
+    memcpy(text + head, dots, sizeof dots - 1);
+    memmove(text + head + sizeof dots - 1, text + tail, size - tail + 1);
 }
 
 struct weir__short_name weir__shorten_name(const char *name)
@@ -109,7 +146,9 @@ struct weir__short_name weir__shorten_name(const char *name)
     } else {
         end = end_of_name(name);
         word = last_word(name, end);
-        if (name[end] == '<')
+        if (is_any_kernel(word) && begins_with_a_name(name + end))
+            word = first_word(name + end);
+        else if (name[end] == '<')
             argument = telling_argument(name + end);
         if (!word.size)
             word = (struct piece){name, strlen(name)}; /* no function's name after all */

@@ -290,7 +290,7 @@ class Trace {
 // ---- names for people ----
 
 // A C++ kernel as people say it: no return type, namespaces and parameters, and of the template's
-// arguments the one that says what it computes. cli/trace/short_name.c has the same rules.
+// arguments the one that says what it computes. src/trace/record/short_name.c has the same rules.
 function shortName(name) {
   if (!name.includes("::") && !(name.includes("<") && name.includes(">")))
     return name;
@@ -306,6 +306,9 @@ function shortName(name) {
   if (!word)
     return name;
   const args = name[end] === "<" ? name.slice(end).split("(")[0] : "";
+  const first = args.match(/[\w\u0080-\uffff]+/);
+  if (/^kernel\d?$/i.test(word) && first && !/^\d/.test(first[0]))
+    return first[0];
   const telling = args.match(/\w*functor\w*/i) || args.match(/(?<=:)\w+(?!\w|:)/);
   return telling && word !== name ? `${word}<${telling[0]}>` : word;
 }

@@ -1,0 +1,51 @@
+/* Kernels' names as reports show them. */
+#include "helpers.h"
+#include "trace/record/kernel_names.h"
+
+TEST(names, are_shortened_to_what_tells_kernels_apart)
+{
+    static const struct {
+        const char *name, *shown;
+    } rows[] = {
+        {"MatMul_2", "MatMul_2"},
+        {"Memcpy DtoD (Device -> Device)", "Memcpy DtoD (Device -> Device)"},
+        {"void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, "
+         "std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>)",
+         "vectorized_elementwise_kernel<CUDAFunctor_add>"},
+        {"void (anonymous namespace)::softmax_warp_forward<float, 10, false>(float*, int)",
+         "softmax_warp_forward"},
+        {"void cutlass::Kernel<cutlass_80_s1688gemm_64x64_tn>(cutlass_80_s1688gemm_64x64_tn::P)",
+         "cutlass_80_s1688gemm_64x64_tn"},
+        {"void cutlass::Kernel2<cutlass_80_wmma_nn>(cutlass_80_wmma_nn::Params)",
+         "cutlass_80_wmma_nn"},
+        {"void lib::kernel<128, 4>(float*)", "kernel"},
+        {"void lib::Kernel(float*)", "Kernel"},
+        {"void rowwise_adagrad_unweighted_with_a_name_that_has_no_end_cta_per_row_1<float>(T::A)",
+         "rowwise_adagrad_unweighted_w..._has_no_end_cta_per_row_1"},
+        {"void rowwise_adagrad_unweighted_with_a_name_that_has_no_end_warp_per_row_1<float>(T::A)",
+         "rowwise_adagrad_unweighted_w...has_no_end_warp_per_row_1"},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        test_note("%s", rows[i].name);
+        CHECK_STR_EQ(weir__shorten_name(rows[i].name).text, rows[i].shown);
+    }
+}
+
+TEST(names, are_never_cut_inside_a_character)
+{
+    char name[200];
+
+    for (size_t lead = 0; lead < 8; lead++) {
+        struct weir__short_name cut;
+        const char *at;
+
+        memset(name, 'a', lead);
+        for (size_t i = lead; i + 3 < sizeof name; i += 3)
+            memcpy(name + i, "\xe7\xae\x97\0", 4);
+        cut = weir__shorten_name(name);
+        CHECK(strlen(cut.text) <= WEIR__SHORT_NAME);
+        for (at = cut.text; *at; at += (unsigned char)*at >= 0x80 ? 3 : 1)
+            CHECK((unsigned char)*at == 0xe7 || *at == 'a' || *at == '.');
+    }
+}
