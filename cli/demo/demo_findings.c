@@ -147,9 +147,10 @@ bool demo_race(struct json *j)
         json_int(j, "with_wait", (int64_t)with);
         json_object_end(j);
     } else {
-        demo_headline(7, "A missing wait",
-                      "The default stream computes B = matmul(A, A), another stream C = sum(B), and "
-                      "it does not wait for B. WEIR_CHECK=race reports:");
+        demo_headline(
+            7, "A missing wait",
+            "The default stream computes B = matmul(A, A), another stream C = sum(B), and "
+            "it does not wait for B. WEIR_CHECK=race reports:");
         print_report(report);
         demo_verdict(without == 1, "the race is found, and the missing wait is named");
         demo_verdict(!with, "with that wait there is no race");

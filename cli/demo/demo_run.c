@@ -218,8 +218,7 @@ static void print_reason(const struct demo_comparison *c)
     if (props.threads == 1 && props.features & WEIR_FEATURE_REAL_TIME)
         snprintf(text, sizeof text, "The reason: this device runs on a single thread.");
     else if (one->ms / (one->ms - smaller) < LITTLE_GAIN)
-        snprintf(text, sizeof text,
-                 "The reason: the part that can overlap takes only %s of %s.",
+        snprintf(text, sizeof text, "The reason: the part that can overlap takes only %s of %s.",
                  term_ms(smaller).text, term_ms(one->ms).text);
     else if (c->foreign > DEMO_BUSY_SHARE && props.features & WEIR_FEATURE_REAL_TIME)
         snprintf(text, sizeof text,
@@ -227,10 +226,11 @@ static void print_reason(const struct demo_comparison *c)
                  "had little more than one core.",
                  100 * c->foreign);
     else if (stretch > 1.3)
-        snprintf(text, sizeof text,
-                 "The reason: at the same time operators take %.1fx as long as one after the other. "
-                 "They share a core or the memory's bandwidth, or other programs use it.",
-                 stretch);
+        snprintf(
+            text, sizeof text,
+            "The reason: at the same time operators take %.1fx as long as one after the other. "
+            "They share a core or the memory's bandwidth, or other programs use it.",
+            stretch);
     else
         snprintf(text, sizeof text,
                  "The reason: launches and waits cost as much as the overlap gains.");

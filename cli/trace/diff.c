@@ -20,6 +20,7 @@ struct row {
 struct rows {
     struct row *rows;
     size_t n;
+    bool cut; /* names are shown in part */
 };
 
 struct diff {
@@ -45,7 +46,7 @@ static char *module_of(const weir_trace_op *op)
 
 static char *name_of(const weir_trace_op *op, bool wide)
 {
-    return strdup(wide ? op->name : weir__shorten_name(op->name).text);
+    return strdup(wide ? op->name : weir__plain_name(op->name).text);
 }
 
 /* What operators are counted by. */
@@ -76,7 +77,7 @@ static void rows_free(struct rows *r)
     for (size_t i = 0; i < r->n; i++)
         free(r->rows[i].name);
     free(r->rows);
-    *r = (struct rows){NULL, 0};
+    *r = (struct rows){.rows = NULL};
 }
 
 /* A row for each operator, then one for each group. False when out of memory. */
@@ -84,7 +85,8 @@ static bool count(const struct diff *d, enum group group, bool wide, struct rows
 {
     size_t n = 0;
 
-    *out = (struct rows){calloc(d->data[0].nops + d->data[1].nops + 1, sizeof *out->rows), 0};
+    *out = (struct rows){.rows = calloc(d->data[0].nops + d->data[1].nops + 1, sizeof *out->rows),
+                         .cut = group == NAME && !wide};
     if (!out->rows)
         return false;
     for (int side = 0; side < 2; side++)
@@ -202,9 +204,14 @@ static struct sentence verdict(const struct diff *d)
     return out;
 }
 
-static const char *shown_name(const struct row *r)
+/* `cut` holds the text where it is not the whole name. */
+static const char *shown_name(const struct rows *rows, size_t i, struct weir__short_name *cut)
 {
-    return *r->name ? r->name : "(not known)";
+    const char *name = rows->rows[i].name;
+
+    if (rows->cut)
+        *cut = weir__cut_name(name);
+    return !*name ? "(not known)" : rows->cut ? cut->text : name;
 }
 
 static void print_rows(const char *title, const struct rows *rows)
@@ -218,12 +225,13 @@ static void print_rows(const char *title, const struct rows *rows)
         return;
     for (size_t i = 0; i < shown; i++) {
         const struct row *r = &rows->rows[i];
+        struct weir__short_name cut;
         char a[24], b[24];
 
         snprintf(a, sizeof a, "%zu", r->count[0]);
         snprintf(b, sizeof b, "%zu", r->count[1]);
-        term_table_add(&t, (const char *[]){shown_name(r), a, b, time_or_none(r, 0).text,
-                                            time_or_none(r, 1).text,
+        term_table_add(&t, (const char *[]){shown_name(rows, i, &cut), a, b,
+                                            time_or_none(r, 0).text, time_or_none(r, 1).text,
                                             change_text(r->ns[1] - r->ns[0]).text});
     }
     printf("\n");
@@ -276,9 +284,10 @@ static void markdown_rows(const char *title, const struct rows *rows)
     printf("\n| %s | count A | count B | A | B | B - A |\n|---|---:|---:|---:|---:|---:|\n", title);
     for (size_t i = 0; i < shown; i++) {
         const struct row *r = &rows->rows[i];
+        struct weir__short_name cut;
 
         printf("| ");
-        put_cell(shown_name(r));
+        put_cell(shown_name(rows, i, &cut));
         printf(" | %zu | %zu | %s | %s | %s |\n", r->count[0], r->count[1], time_or_none(r, 0).text,
                time_or_none(r, 1).text, change_text(r->ns[1] - r->ns[0]).text);
     }

@@ -32,6 +32,19 @@ TEST(names, are_shortened_to_what_tells_kernels_apart)
     }
 }
 
+TEST(names, that_are_cut_alike_are_still_told_apart)
+{
+    const char *a =
+        "void "
+        "n::backward_codegen_rowwise_adagrad_weighted_kernel_with_one_cta_per_row_1<float>(int)";
+    const char *b =
+        "void "
+        "n::backward_codegen_rowwise_adagrad_unweighted_kernel_with_one_cta_per_row_1<int>(int)";
+
+    CHECK(strcmp(weir__plain_name(a).text, weir__plain_name(b).text));
+    CHECK_STR_EQ(weir__cut_name(weir__plain_name(a).text).text, weir__shorten_name(a).text);
+}
+
 TEST(names, are_never_cut_inside_a_character)
 {
     char name[200];

@@ -135,7 +135,7 @@ static void cut(char *text, size_t most)
     memmove(text + head + sizeof dots - 1, text + tail, size - tail + 1);
 }
 
-struct weir__short_name weir__shorten_name(const char *name)
+struct weir__short_name weir__plain_name(const char *name)
 {
     struct weir__short_name out;
     size_t used = 0, end;
@@ -160,6 +160,19 @@ struct weir__short_name weir__shorten_name(const char *name)
         }
     }
     out.text[used] = '\0';
+    return out;
+}
+
+struct weir__short_name weir__cut_name(const char *name)
+{
+    struct weir__short_name out;
+
+    out.text[append(out.text, sizeof out.text, 0, name, strlen(name))] = '\0';
     cut(out.text, WEIR__SHORT_NAME);
     return out;
+}
+
+struct weir__short_name weir__shorten_name(const char *name)
+{
+    return weir__cut_name(weir__plain_name(name).text);
 }

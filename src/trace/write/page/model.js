@@ -264,7 +264,7 @@ class Trace {
   sumsBy(group) {
     const rows = new Map();
     for (let i = 0; i < this.n; i++) {
-      const key = group === "module" ? this.moduleOf(i) : group === "line" ? this.lineOf(i) : this.names[this.name[i]];
+      const key = group === "module" ? this.moduleOf(i) : group === "line" ? this.lineOf(i) : this.nameOf(i);
       const row = rows.get(key) || { count: 0, time: 0, first: i };
       row.count++;
       row.time += this.end[i] - this.start[i];
@@ -277,7 +277,7 @@ class Trace {
   repeats() {
     const rows = new Map();
     this.path.forEach((op, i) => {
-      const key = `${this.name[op]}/${this.stream[op]}/${this.why[i]}`;
+      const key = `${this.nameOf(op)}/${this.stream[op]}/${this.why[i]}`;
       const row = rows.get(key) || { op, why: this.why[i], count: 0, time: 0 };
       row.count++;
       row.time += this.end[op] - this.start[op];

@@ -6,6 +6,11 @@ function element(tag, attributes, ...children) {
   return e;
 }
 
+// A long name may be broken behind the signs that part its words.
+function breakable(text) {
+  return text.split(/(?<=[_:<,/.])/).flatMap((part, i) => i ? [document.createElement("wbr"), part] : [part]);
+}
+
 function facts(pairs) {
   const dl = element("dl", { className: "facts" });
   for (const [key, value] of pairs)
@@ -85,7 +90,7 @@ class Panels {
   jump(trace, op, text) {
     return element("button", { onclick: () => this.timeline.select(trace, op, true),
       title: text === undefined ? trace.fullName(op) : text },
-      text === undefined ? trace.nameOf(op) : shortName(text));
+      ...breakable(text === undefined ? trace.nameOf(op) : text));
   }
 
   showSelected(s) {
@@ -157,7 +162,8 @@ class Panels {
     for (const name of names.slice(0, most)) {
       const from = sums[0].has(name) ? 0 : 1, row = sums[from].get(name), change = two ? of(1, name).time - of(0, name).time : 0;
       table.append(element("tr", {},
-        element("td", { className: "name" }, this.jump(traces[from], row.first, name || `(no ${group})`)),
+        element("td", { className: "name" }, this.jump(traces[from], row.first,
+          group === "name" ? undefined : name || `(no ${group})`)),
         ...traces.map((_, i) => element("td", { className: "n" }, String(of(i, name).count))),
         ...traces.map((_, i) => element("td", { className: "n" }, of(i, name).count ? time(of(i, name).time) : "–")),
         element("td", { className: "n" }, two ? `${change > 0 ? "+" : change < 0 ? "\u2212" : ""}${time(Math.abs(change))}`
@@ -173,6 +179,7 @@ class Panels {
     box.textContent = "";
     const chip = (label, value, className) => box.append(element("span", { role: "listitem", className: className || "" },
       `${label} `, element("b", {}, value)));
+    this.get("panels").classList.toggle("two", traces.length > 1);
     this.get("title").textContent = traces.length > 1 ? traces.map(t => t.title).join(" against ") : traces[0].title;
     document.title = `${this.get("title").textContent} · weir`;
     traces.forEach((t, i) => {
