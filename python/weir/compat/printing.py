@@ -1,6 +1,5 @@
 """``torchair.ops.npu_print``: prints tensors where they are computed, also in a compiled graph."""
 
-import numpy
 import torch
 
 from .._torch import library
@@ -23,6 +22,8 @@ def npu_print(*args, summarize_size=3, tensor_detail=False):
 
 
 def _shown(tensor, size, detail):
+    import numpy  # only here: pip install torch does not bring it
+
     values = tensor.detach().float() if tensor.dtype == torch.bfloat16 else tensor.detach()
     if size < 0 or size * 2 >= max(tensor.shape, default=0):
         size, threshold = 3, tensor.numel() + 1

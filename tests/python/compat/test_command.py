@@ -158,3 +158,8 @@ def test_without_pytorch_and_without_numpy(script):
         )
     )
     assert done.stdout == "[[6.0]]\n" and "numpy" in done.stderr
+
+
+def test_torch_npu_and_torchair_are_imported_without_numpy(script):
+    done = command(script("import sys\nsys.modules['numpy'] = None\nimport torch_npu, torchair\nprint(torchair.__name__)\n"))
+    assert done.returncode == 0 and done.stdout == "torchair\n", done.stderr
