@@ -23,6 +23,7 @@ aclnnStatus call_run(const struct row *row, run_fn *run, const union arg *args, 
     c.narrows = NULL;
     c.stream = launch.stream;
     c.handle = stream;
+    c.launch = &launch;
     c.dev = weir_stream_device(launch.stream);
     c.capturing = weir_graph_current() != NULL;
     run(&c);
@@ -32,8 +33,25 @@ aclnnStatus call_run(const struct row *row, run_fn *run, const union arg *args, 
         weir_tensor_release(c.made[i]);
     if (c.made != c.few)
         free(c.made);
-    weir_cann_leave(&launch);
+    if (c.launch)
+        weir_cann_leave(&launch);
     return c.err;
+}
+
+void call_outside(struct call *c)
+{
+    if (c->capturing && c->launch)
+        weir_cann_leave(c->launch);
+}
+
+void call_inside(struct call *c)
+{
+    aclError err;
+
+    if (!c->capturing || !c->launch || !(err = weir_cann_enter(c->handle, c->launch)))
+        return;
+    c->launch = NULL;
+    c->err = c->err ? c->err : err;
 }
 
 tensor *call_fail(struct call *c, const char *format, ...)

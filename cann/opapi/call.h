@@ -27,12 +27,17 @@ struct call {
     tensor **made;          /* what is released at the end */
     struct narrow *narrows; /* operands of 16 bits (narrow.h) */
     tensor *few[24];
+    struct weir_cann_launch *launch; /* NULL if it could not be entered again (call_inside) */
 };
 
 /* Ends the call with an error: the operator's name comes before the text. Gives NULL. */
 tensor *call_fail(struct call *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The same for a status of weir's. */
 bool call_ok(struct call *c, weir_status status);
+/* Captured, everything between these two is as outside of the call: memory is allocated there, and
+ * other libraries' calls enter the capture themselves. */
+void call_outside(struct call *c);
+void call_inside(struct call *c);
 /* Takes a tensor over. */
 tensor *own(struct call *c, tensor *t);
 

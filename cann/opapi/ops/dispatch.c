@@ -34,10 +34,23 @@ static void gather(struct call *c, int group, const struct exchange *e, void *mi
         *(void **)&run = dlsym(hccl, "weir_hccl_all_gather");
     if (!run)
         (void)call_fail(c, "there is no communicator: libhccl is not loaded");
-    else if (run(text(c, group), (uint32_t)e->rank, mine, all, (uint64_t)e->block, c->handle))
+    call_outside(c);
+    if (run && run(text(c, group), (uint32_t)e->rank, mine, all, (uint64_t)e->block, c->handle))
         c->err = ACLNN_ERR_RUNTIME_ERROR; /* libhccl has said why */
+    call_inside(c);
     if (hccl)
         dlclose(hccl);
+}
+
+/* What this rank shows, and what all do. A graph that they are captured into keeps them. */
+static bool get_buffers(struct call *c, const struct exchange *e, void **mine, void **all)
+{
+    call_outside(c);
+    if (aclrtMalloc(mine, (size_t)e->block, ACL_MEM_MALLOC_HUGE_FIRST) ||
+        aclrtMalloc(all, (size_t)(e->block * e->world), ACL_MEM_MALLOC_HUGE_FIRST))
+        c->err = ACLNN_ERR_RUNTIME_ERROR;
+    call_inside(c);
+    return !c->err;
 }
 
 /* A view of memory of this call's own. */
@@ -62,9 +75,7 @@ static bool read_groups(struct call *c, int group, struct exchange *e)
 
     e->world = integer(c, group + 1);
     e->rank = integer(c, group + 2);
-    if (c->capturing)
-        (void)call_fail(c, "it cannot be captured: its buffers are not the graph's");
-    else if (e->world < 1 || e->rank < 0 || e->rank >= e->world)
+    if (e->world < 1 || e->rank < 0 || e->rank >= e->world)
         (void)call_fail(c, "rank %lld of %lld", (long long)e->rank, (long long)e->world);
     else if (experts < 1 || experts % e->world)
         (void)call_fail(c, "%lld experts cannot be dealt out to %lld ranks", (long long)experts,
@@ -180,11 +191,8 @@ static void dispatch(struct call *c, int out)
     e.counts = integer(c, 17) != 0;
     e.rows = c->args[out].tensor->shape[0];
     e.block = (e.tokens * e.width * e.bytes + e.tokens * e.k * 4 + 63) / 64 * 64;
-    if (aclrtMalloc(&mine, (size_t)e.block, ACL_MEM_MALLOC_HUGE_FIRST) ||
-        aclrtMalloc(&memory, (size_t)(e.block * e.world), ACL_MEM_MALLOC_HUGE_FIRST)) {
-        c->err = ACLNN_ERR_RUNTIME_ERROR;
+    if (!get_buffers(c, &e, &mine, &memory))
         goto free_memory;
-    }
     put_rows(c, mine, 0, e.tokens, contiguous(c, x));
     id_shape[0] = e.tokens, id_shape[1] = e.k;
     put_tensor(c, at(c, mine, e.tokens * e.width * e.bytes, WEIR_I32, 2, id_shape),
@@ -287,11 +295,8 @@ static void combine(struct call *c, int group)
     e.width = size(x, 1);
     e.bytes = sizeof(float);
     e.block = (e.rows * e.width * e.bytes + n * 4 + 63) / 64 * 64;
-    if (aclrtMalloc(&mine, (size_t)e.block, ACL_MEM_MALLOC_HUGE_FIRST) ||
-        aclrtMalloc(&memory, (size_t)(e.block * e.world), ACL_MEM_MALLOC_HUGE_FIRST)) {
-        c->err = ACLNN_ERR_RUNTIME_ERROR;
+    if (!get_buffers(c, &e, &mine, &memory))
         goto free_memory;
-    }
     put_rows(c, mine, 0, e.rows, contiguous(c, x));
     put_tensor(c, at(c, mine, e.rows * e.width * e.bytes, WEIR_I32, 1, &n), counts);
     gather(c, group, &e, mine, memory);

@@ -33,5 +33,26 @@ for _ in range(3):
     made = (xs[rank][:, None].float() * (ids[rank][..., None] + 1)).half().float()
     want = (made * scales[rank][..., None]).sum(1)
     torch.testing.assert_close(out.cpu().float(), want, rtol=2e-3, atol=2e-3)
+
+# Captured: each replay follows its inputs.
+xn, idn, sn = xs[rank].npu(), ids[rank].npu(), scales[rank].npu()
+torch.npu.synchronize()
+graph = torch.npu.NPUGraph()
+with torch.npu.graph(graph):
+    rows, _, places, tokens, counts, _, _ = torch_npu.npu_moe_distribute_dispatch(
+        xn, idn, group, world, rank, experts, expert_token_nums_type=1)
+    out = torch_npu.npu_moe_distribute_combine(rows * 2, idn, places, counts, sn, group, world, rank, experts)
+for i in range(3):
+    torch.manual_seed(i)
+    xs = torch.randn(world, bs, width).half()
+    ids = torch.stack([torch.randperm(experts)[:k] for _ in range(world * bs)]).int().view(world, bs, k)
+    xn.copy_(xs[rank])
+    idn.copy_(ids[rank])
+    graph.replay()
+    torch.npu.synchronize()
+    want = [int((ids == rank * local + e).sum()) for e in range(local)]
+    assert tokens.cpu().tolist() == want, (tokens, want)
+    want = ((xs[rank] * 2).float()[:, None] * scales[rank][..., None]).sum(1)
+    torch.testing.assert_close(out.cpu().float(), want, rtol=2e-3, atol=2e-3)
 dist.destroy_process_group()
 print("fine")
