@@ -110,6 +110,34 @@ void run_addr(struct call *c)
     give(c, blend(c, in(c, 0), p, factor(c, 3), factor(c, 4)));
 }
 
+/* self, other, dim, out: of vectors of 3 */
+void run_cross(struct call *c)
+{
+    tensor *out = in(c, 3), *a, *b, *x[3], *y[3], *parts[3];
+    int dim = wrap_dim(c, out, integer(c, 2));
+
+    if (c->err || !numel(out))
+        return;
+    if (!rank(out) || size(out, dim) != 3) {
+        (void)call_fail(c, "dim %d has not 3 elements", dim);
+        return;
+    }
+    a = expand(c, in(c, 0), rank(out), shape(out));
+    b = expand(c, in(c, 1), rank(out), shape(out));
+    if (is_half(a))
+        a = wide(c, a), b = wide(c, b);
+    for (int i = 0; i < 3; i++) {
+        x[i] = slice(c, a, dim, i, i + 1, 1);
+        y[i] = slice(c, b, dim, i, i + 1, 1);
+    }
+    for (int i = 0; i < 3; i++) {
+        int j = (i + 1) % 3, k = (i + 2) % 3;
+
+        parts[i] = op_sub(c, op_mul(c, x[j], y[k]), op_mul(c, x[k], y[j]));
+    }
+    put(c, 3, concat(c, parts, 3, dim));
+}
+
 /* a, b, out */
 void run_dot(struct call *c)
 {

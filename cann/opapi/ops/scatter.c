@@ -319,3 +319,52 @@ void run_scatter_reduce(struct call *c)
     }
     give(c, scatter(c, base, integer(c, 1), index, in(c, 3), kinds[kind]));
 }
+
+/* ---- the elements that a mask chooses, in their order ---- */
+
+struct masked_params {
+    int64_t n, given; /* elements of self, of the source */
+    size_t elem;
+};
+
+/* in: self, mask (of as many elements), source */
+static weir_status run_masked_scatter_host(const struct host *h)
+{
+    const struct masked_params *p = h->params;
+    const unsigned char *mask = h->in[1];
+    char *out = h->out[0];
+    int64_t used = 0;
+
+    memcpy(out, h->in[0], (size_t)p->n * p->elem);
+    for (int64_t i = 0; i < p->n; i++) {
+        if (!mask[i])
+            continue;
+        if (used == p->given)
+            return WEIR_ERANGE;
+        memcpy(out + i * (int64_t)p->elem, (const char *)h->in[2] + used++ * (int64_t)p->elem,
+               p->elem);
+    }
+    return WEIR_OK;
+}
+
+/* self, mask, source */
+void run_masked_scatter(struct call *c)
+{
+    tensor *self = in(c, 0), *mask = op_truth(c, in(c, 1)), *source = in(c, 2), *inputs[3];
+    struct masked_params p = {numel(self), numel(source), 0};
+
+    if (c->err || !numel(self))
+        return;
+    if (type(source) != type(self)) {
+        (void)call_fail(c, "the source is of another type than self");
+        return;
+    }
+    p.elem = weir_dtype_size(type(self));
+    inputs[0] = self;
+    inputs[1] = expand(c, mask, rank(self), shape(self));
+    inputs[2] = p.given ? source : NULL;
+    if (!c->err)
+        put(c, 0,
+            host_like(c, "MaskedScatter", run_masked_scatter_host, &p, sizeof p, inputs, 3, self,
+                      type(self)));
+}

@@ -133,3 +133,14 @@ def test_an_index_out_of_range_is_an_error():
     done = subprocess.run([sys.executable, "-c", code], cwd=pathlib.Path(__file__).parent,
                           capture_output=True, text=True, timeout=60)
     assert "refused:" in done.stdout, done.stdout + done.stderr
+
+
+def test_masks_scatter_in_order():
+    for dtype in TYPES["ALL"]:
+        for mask in (torch.rand(4, 6) > 0.5, torch.rand(6) > 0.5, torch.zeros(4, 6, dtype=torch.bool)):
+            for self in layouts((4, 6), dtype):
+                source = make((5, 7), dtype)
+                want = self.clone().masked_scatter_(mask, source)
+                call("InplaceMaskedScatter", self, mask, source)
+                close(self, want)
+    COVERED.add("InplaceMaskedScatter")

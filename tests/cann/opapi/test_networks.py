@@ -461,6 +461,18 @@ def test_sums_of_integers_take_the_whole_part_of_their_factors():
         assert torch.equal(out, torch.addmv(self[:, 0], m1, v, beta=beta, alpha=alpha))
 
 
+def test_cross_products():
+    for dtype in TYPES["NUMBER"]:
+        for shape, other, dim in (((4, 3), (4, 3), 1), ((3, 5), (3, 1), 0), ((2, 3, 4), (3, 4), -2)):
+            for a in layouts(shape, dtype):
+                b, out = make(other, dtype), torch.empty(shape, dtype=dtype)
+                call("LinalgCross", a, b, dim, out)
+                more = torch.float64 if dtype.is_floating_point else torch.int64
+                want = torch.linalg.cross(a.to(more), b.to(more).expand(shape), dim=dim)
+                close(out, want.to(dtype), 8)
+    COVERED.add("LinalgCross")
+
+
 def test_fused_and_triangular():
     x, w, b = make((4, 6), torch.float32), make((6, 5), torch.float32), make((5,), torch.float32)
     x3 = make((4, 5), torch.float32)
