@@ -1,12 +1,12 @@
 """Whole models, beside PyTorch's own ways, and what a token costs as text grows.
 
     python bench/python/models.py [--threads N] [--rounds N] [--json] [MODEL ...]
-    python bench/python/models.py --growth [--lengths 12,62,150,1000]
+    python bench/python/models.py --growth [--lengths 12,62,150,1000] [--count N] [--cpu-time]
 
 Each model of zoo.py runs eagerly, compiled by inductor (where there is a compiler for it) and by
 weir, in one process, rounds taking turns; medians. `--growth` generates tokens with a cache that
 grows and with one of fixed length, both compiled by weir. Weights are random. On a busy machine the
-figures mean nothing.
+figures mean nothing, but for those of --cpu-time.
 """
 
 import argparse
@@ -65,37 +65,51 @@ def _llama():
     return config, LlamaForCausalLM(config).eval()
 
 
-def _tokens(run, cache, start, count):
-    """Milliseconds of each of some tokens behind `start`."""
-    out = run(input_ids=torch.arange(start)[None] % 512, past_key_values=cache, use_cache=True)
-    times = []
-    for _ in range(count):
-        token = out.logits[:, -1:].argmax(-1)
-        began = time.perf_counter()
-        out = run(input_ids=token, past_key_values=cache, use_cache=True)
-        times.append(1e3 * (time.perf_counter() - began))
-    return times[len(times) // 4 :]
+class _Text:
+    """A text that grows by a token at each step."""
+
+    def __init__(self, run, cache, start, clock):
+        self.run, self.cache, self.clock, self.times = run, cache, clock, []
+        self.out = self._feed(torch.arange(start)[None] % 512)
+
+    def _feed(self, tokens):
+        return self.run(input_ids=tokens, past_key_values=self.cache, use_cache=True)
+
+    def step(self):
+        token = self.out.logits[:, -1:].argmax(-1)
+        began = self.clock()
+        self.out = self._feed(token)
+        self.times.append(1e3 * (self.clock() - began))
 
 
-def growth(lengths, count=24):
+def growth(lengths, count, clock):
+    """Milliseconds of a token behind texts of these lengths, and of the whole text: with a cache that
+    grows and one of fixed length, both compiled by weir, and with PyTorch's own kernels."""
     from transformers import DynamicCache, StaticCache
 
+    # The fixed one is to be fixed: nothing that another length has made dynamic.
+    torch._dynamo.config.automatic_dynamic_shapes = False
+    torch._dynamo.config.recompile_limit = 64
     config, module = _llama()
     rows = []
     with torch.no_grad():
         growing = torch.compile(module, backend=weir.get_npu_backend(), dynamic=True)
-        _tokens(growing, DynamicCache(config=config), 8, 4)
+        _Text(growing, DynamicCache(config=config), 8, clock).step()
         for length in lengths:
-            fixed = torch.compile(_llama()[1], backend=weir.get_npu_backend())
-            ways = {
-                "growing": lambda: _tokens(growing, DynamicCache(config=config), length, count),
-                "fixed": lambda: _tokens(
-                    fixed, StaticCache(config=config, max_cache_len=length + count), length, count
-                ),
-                "eager": lambda: _tokens(module, DynamicCache(config=config), length, count),
+            eager = _llama()[1]
+            fixed = torch.compile(_llama()[1], backend=weir.get_npu_backend(), dynamic=False)
+            longest = length + count + 1
+            texts = {
+                "growing": _Text(growing, DynamicCache(config=config), length, clock),
+                "fixed": _Text(fixed, StaticCache(config=config, max_cache_len=longest), length, clock),
+                "eager": _Text(eager, DynamicCache(config=config), length, clock),
             }
-            medians = {way: statistics.median(run() + run()) for way, run in ways.items()}
-            rows.append({"tokens": length, **medians})
+            for _ in range(count):
+                for text in texts.values():
+                    text.step()
+            row = {way: statistics.median(text.times[2:]) for way, text in texts.items()}
+            row |= {f"{way} whole": sum(text.times[1:]) for way, text in texts.items()}
+            rows.append({"tokens": length, **row})
     return rows
 
 
@@ -103,6 +117,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--growth", action="store_true")
     parser.add_argument("--lengths", default="12,62,150,1000")
+    parser.add_argument("--count", type=int, default=40, help="tokens behind each length")
+    parser.add_argument("--cpu-time", action="store_true", help="processor time, on a busy machine")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", action="store_true")
@@ -110,7 +126,8 @@ def main():
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     if options.growth:
-        rows = growth([int(n) for n in options.lengths.split(",")])
+        clock = time.process_time if options.cpu_time else time.perf_counter
+        rows = growth([int(n) for n in options.lengths.split(",")], options.count, clock)
     else:
         rows = [{"model": m, **compare(m, options.rounds)} for m in options.models or zoo.MODELS]
     if options.json:

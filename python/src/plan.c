@@ -169,6 +169,19 @@ static PyObject *plan_call_on(PyObject *self, PyObject *args)
     return plan_ways_call(p->ways, p->plan, weir_stream_current(p->device->dev), args);
 }
 
+static PyObject *plan_call_at(PyObject *self, PyObject *args)
+{
+    PlanObject *p = (PlanObject *)self;
+
+    if (!device_check(p->device))
+        return NULL;
+    if (!p->ways) {
+        PyErr_SetString(PyExc_TypeError, "call_at needs bind first");
+        return NULL;
+    }
+    return plan_ways_call_at(p->ways, p->plan, weir_stream_current(p->device->dev), args);
+}
+
 static PyObject *plan_issue_on(PyObject *self, PyObject *args)
 {
     PlanObject *p = (PlanObject *)self;
@@ -264,6 +277,11 @@ static PyMethodDef plan_methods[] = {
     {"call_on", plan_call_on, METH_O,
      "call_on(arguments) -> list\n\nRuns as bind says, on contiguous memory of objects with "
      "data_ptr(), and waits."},
+    {"call_at", plan_call_at, METH_VARARGS,
+     "call_at(arguments, shapes, makers) -> list\n\nAs call_on, with other sizes than were bound: "
+     "a "
+     "shape for each input and output, and arguments for what makes each output; None for what "
+     "stays."},
     {"issue_on", plan_issue_on, METH_VARARGS,
      "issue_on(arguments, native) -> list\n\nAs call_on, on memory of the device, without waiting: "
      "the run comes after what the native stream has, and that goes on after the run."},

@@ -36,6 +36,13 @@ struct plan_ways {
     bool staging;             /* a call uses what is staged; under the GIL */
 };
 
+static void set_bytes(struct binding *b)
+{
+    b->bytes = weir_dtype_size(b->dtype);
+    for (int i = 0; i < b->ndim; i++)
+        b->bytes *= (size_t)b->shape[i];
+}
+
 static bool parse_binding(PyObject *item, struct binding *b)
 {
     PyObject *dtype, *shape;
@@ -47,9 +54,7 @@ static bool parse_binding(PyObject *item, struct binding *b)
     if (!PyArg_ParseTuple(item, "OO", &dtype, &shape) || !to_dtype(dtype, &b->dtype) ||
         !to_dims(shape, "a shape", b->shape, WEIR_MAX_DIMS, &b->ndim))
         return false;
-    b->bytes = weir_dtype_size(b->dtype);
-    for (int i = 0; i < b->ndim; i++)
-        b->bytes *= (size_t)b->shape[i];
+    set_bytes(b);
     return true;
 }
 
@@ -186,11 +191,23 @@ bool address_of(PyObject *object, void **address)
     return !PyErr_Occurred();
 }
 
+/* A handle on memory of others; NULL with an exception. */
+static weir_tensor *wrap(struct plan_ways *p, weir_stream *s, weir_dtype dtype, int ndim,
+                         const int64_t *shape, void *address)
+{
+    weir_tensor *made = NULL;
+    /* Tensors without elements have no address, but a plan wants one. */
+    weir_status st = weir_tensor_wrap(s, dtype, ndim, shape, NULL, address ? address : (void *)p,
+                                      NULL, NULL, &made);
+
+    if (st)
+        raise_status(st);
+    return made;
+}
+
 /* The binding stands for the memory at the address. */
 static bool rebind(struct plan_ways *p, weir_stream *s, struct binding *b, void *address)
 {
-    weir_status st;
-
     if (b->tensor && b->address == address)
         return true;
     if (b->tensor && b->moves < OFTEN)
@@ -198,12 +215,7 @@ static bool rebind(struct plan_ways *p, weir_stream *s, struct binding *b, void 
     weir_tensor_release(b->tensor);
     b->tensor = NULL;
     b->address = address;
-    /* Tensors without elements have no address, but a plan wants one. */
-    st = weir_tensor_wrap(s, b->dtype, b->ndim, b->shape, NULL, address ? address : (void *)p, NULL,
-                          NULL, &b->tensor);
-    if (st)
-        raise_status(st);
-    return !st;
+    return (b->tensor = wrap(p, s, b->dtype, b->ndim, b->shape, address));
 }
 
 static bool is_worth_staging(const struct binding *b)
@@ -259,15 +271,37 @@ static void keep_memory(weir_stream *s, PyObject *const *objects, size_t n)
     PyErr_Restore(kind, value, trace);
 }
 
+/* What a call has instead of what was bound: tuples with None for what stays, or NULL. */
+struct layouts {
+    PyObject *shapes; /* by input and output */
+    PyObject *makers; /* by output: arguments of its maker */
+};
+
 /* What the run works on: arguments for inputs, new memory for outputs. */
-static PyObject *operand(const struct plan_ways *p, PyObject *args, Py_ssize_t i)
+static PyObject *operand(const struct plan_ways *p, PyObject *args, const struct layouts *now,
+                         Py_ssize_t i)
 {
-    PyObject *maker;
+    PyObject *maker, *how;
 
     if (i < p->nin)
         return PySequence_GetItem(args, p->arguments[i]);
     maker = PyTuple_GetItem(p->makers, i - p->nin);
-    return PyObject_Call(PyTuple_GetItem(maker, 0), PyTuple_GetItem(maker, 1), NULL);
+    how = now ? PyTuple_GetItem(now->makers, i - p->nin) : Py_None;
+    return PyObject_Call(PyTuple_GetItem(maker, 0),
+                         how == Py_None ? PyTuple_GetItem(maker, 1) : how, NULL);
+}
+
+/* The binding is of this shape from now on. */
+static void reshape(struct binding *b, const int64_t *dims, int ndim)
+{
+    if (ndim == b->ndim && !memcmp(dims, b->shape, (size_t)ndim * sizeof *dims))
+        return;
+    weir_tensor_release(b->tensor);
+    weir_tensor_release(b->staged);
+    b->tensor = b->staged = NULL;
+    b->ndim = ndim;
+    memcpy(b->shape, dims, (size_t)ndim * sizeof *dims);
+    set_bytes(b);
 }
 
 static PyObject *make_result(PyObject *what, PyObject *args, PyObject *const *outputs)
@@ -303,15 +337,25 @@ struct operands {
     weir_tensor *few_tensors[FEW];
 };
 
-/* The handle for operand `i`, which is the memory of the object. */
+/* The handle for operand `i`, which is the memory of the object. Nothing that could let another
+ * thread in stands between its shape and the handle. */
 static weir_tensor *handle(struct plan_ways *p, weir_stream *s, Py_ssize_t i, PyObject *object,
-                           bool may_stage)
+                           const struct layouts *now, bool may_stage)
 {
     struct binding *b = &p->bindings[i];
+    PyObject *shape = now ? PyTuple_GetItem(now->shapes, i) : Py_None;
+    int64_t dims[WEIR_MAX_DIMS];
     void *address;
+    int ndim;
 
-    if (!address_of(object, &address))
+    if (!address_of(object, &address) ||
+        (shape != Py_None && !to_dims(shape, "a shape", dims, WEIR_MAX_DIMS, &ndim)))
         return NULL;
+    /* While another call runs, the shapes are its own. */
+    if (shape != Py_None && !may_stage)
+        return wrap(p, s, b->dtype, ndim, dims, address);
+    if (shape != Py_None)
+        reshape(b, dims, ndim);
     if (may_stage)
         b->to = NULL;
     if (may_stage && is_worth_staging(b))
@@ -320,8 +364,8 @@ static weir_tensor *handle(struct plan_ways *p, weir_stream *s, Py_ssize_t i, Py
     return rebind(p, s, b, address) ? weir_tensor_retain(b->tensor) : NULL;
 }
 
-static bool gather(struct plan_ways *p, weir_stream *s, PyObject *args, struct operands *o,
-                   bool may_stage)
+static bool gather(struct plan_ways *p, weir_stream *s, PyObject *args, const struct layouts *now,
+                   struct operands *o, bool may_stage)
 {
     size_t all = (size_t)(p->nin + p->nout);
 
@@ -336,9 +380,9 @@ static bool gather(struct plan_ways *p, weir_stream *s, PyObject *args, struct o
         o->tensors = (weir_tensor **)(o->objects + all);
     }
     for (; o->n < all; o->n++) {
-        if (!(o->objects[o->n] = operand(p, args, (Py_ssize_t)o->n)))
+        if (!(o->objects[o->n] = operand(p, args, now, (Py_ssize_t)o->n)))
             return false;
-        o->tensors[o->n] = handle(p, s, (Py_ssize_t)o->n, o->objects[o->n], may_stage);
+        o->tensors[o->n] = handle(p, s, (Py_ssize_t)o->n, o->objects[o->n], now, may_stage);
         if (!o->tensors[o->n]) {
             Py_DECREF(o->objects[o->n]);
             return false;
@@ -357,7 +401,8 @@ static void drop(struct operands *o)
         free(o->objects);
 }
 
-PyObject *plan_ways_call(struct plan_ways *p, weir_plan *plan, weir_stream *s, PyObject *args)
+static PyObject *call(struct plan_ways *p, weir_plan *plan, weir_stream *s, PyObject *args,
+                      const struct layouts *now)
 {
     bool may_stage = !p->staging, staging = may_stage;
     PyObject *results = NULL;
@@ -365,7 +410,7 @@ PyObject *plan_ways_call(struct plan_ways *p, weir_plan *plan, weir_stream *s, P
     weir_status st;
 
     p->staging = true;
-    if (gather(p, s, args, &o, may_stage)) {
+    if (gather(p, s, args, now, &o, may_stage)) {
         BLOCKING(st, weir_plan_call(plan, s, o.tensors, (size_t)p->nin, o.tensors + p->nin,
                                     (size_t)p->nout));
         if (st) {
@@ -382,6 +427,26 @@ PyObject *plan_ways_call(struct plan_ways *p, weir_plan *plan, weir_stream *s, P
         p->staging = false;
     drop(&o);
     return results;
+}
+
+PyObject *plan_ways_call(struct plan_ways *p, weir_plan *plan, weir_stream *s, PyObject *args)
+{
+    return call(p, plan, s, args, NULL);
+}
+
+PyObject *plan_ways_call_at(struct plan_ways *p, weir_plan *plan, weir_stream *s, PyObject *args)
+{
+    struct layouts now;
+    PyObject *list;
+
+    if (!PyArg_ParseTuple(args, "OO!O!:call_at", &list, &PyTuple_Type, &now.shapes, &PyTuple_Type,
+                          &now.makers))
+        return NULL;
+    if (PyTuple_Size(now.shapes) != p->nin + p->nout || PyTuple_Size(now.makers) != p->nout)
+        return PyErr_Format(PyExc_ValueError,
+                            "call_at needs %zd shapes and arguments for %zd outputs, or None",
+                            p->nin + p->nout, p->nout);
+    return call(p, plan, s, list, &now);
 }
 
 static weir_status issue(weir_plan *plan, weir_stream *s, const struct plan_ways *p,
@@ -404,7 +469,7 @@ PyObject *plan_ways_issue(struct plan_ways *p, weir_plan *plan, weir_stream *s, 
     struct operands o;
     weir_status st;
 
-    if (gather(p, s, args, &o, false)) {
+    if (gather(p, s, args, NULL, &o, false)) {
         BLOCKING(st, issue(plan, s, p, &o, native));
         results = st ? raise_status(st) : make_results(p, args, o.objects + p->nin);
     }
@@ -419,7 +484,7 @@ PyObject *plan_ways_record(struct plan_ways *p, weir_plan *plan, weir_stream *s,
     struct operands o;
     weir_status st;
 
-    if (gather(p, s, args, &o, false)) {
+    if (gather(p, s, args, NULL, &o, false)) {
         BLOCKING(st, weir_tape_add(tape, plan, s, o.tensors, (size_t)p->nin, o.tensors + p->nin,
                                    (size_t)p->nout, native));
         results = st ? raise_status(st) : make_results(p, args, o.objects + p->nin);

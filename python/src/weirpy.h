@@ -196,6 +196,9 @@ struct plan_ways *plan_ways_parse(const weir_plan *plan, PyObject *args);
 /* Runs and waits. */
 PyObject *plan_ways_call(struct plan_ways *ways, weir_plan *plan, weir_stream *stream,
                          PyObject *args);
+/* The same with other sizes than bind's; the arguments are call_at's. */
+PyObject *plan_ways_call_at(struct plan_ways *ways, weir_plan *plan, weir_stream *stream,
+                            PyObject *args);
 /* Queues a run on the stream, after what the native stream has, which goes on after it. */
 PyObject *plan_ways_issue(struct plan_ways *ways, weir_plan *plan, weir_stream *stream,
                           PyObject *args, void *native);

@@ -12,7 +12,7 @@ from .._log import logger
 from ..errors import Error
 from . import dump, effects, gpu, trial, values
 from .coverage import Coverage
-from .graph import build, places, symbols
+from .graph import build, layouts, places, symbols
 from .mixed import stitch
 from .rewrite import common, patterns, updates
 
@@ -40,9 +40,7 @@ class _Plan:
         )
         # What comes behind the arguments: constants of a graph of open sizes.
         self.hidden = built.hidden
-        self.special = [
-            i for i in built.inputs if i.index >= 0 and (i.copied or i.strides is not None or i.lazy)
-        ]
+        self.special = [i for i in built.inputs if i.index >= 0 and i.is_special()]
         self.passed = [
             (at, o.argument) for at, o in enumerate(built.outputs) if o.argument is not None
         ]
@@ -63,8 +61,13 @@ class _Plan:
         return make, ()
 
     def _run_special(self, args):
+        moved = self._moved(args, self.special, self.hidden)
+        return self._finish(args, moved, self.call(moved), self.views)
+
+    def _moved(self, args, special, hidden):
+        """The arguments as the plan takes them."""
         moved = list(args)
-        for how in self.special:
+        for how in special:
             t = moved[how.index]
             if how.lazy:
                 t = t.resolve_conj().resolve_neg()
@@ -74,15 +77,17 @@ class _Plan:
                 # Not the layout it was compiled for: bring it there.
                 t = self.empty(t.shape, how.strides, t.dtype).copy_(t)
             moved[how.index] = t
-        moved += self.hidden
-        results = self.call(moved)
+        moved += hidden
+        return moved
+
+    def _finish(self, args, moved, results, views):
         for index in self.written:
             if moved[index] is not args[index]:
                 args[index].copy_(moved[index])
         for at, argument in self.passed:
             results[at] = args[argument]
         bases = list(results)
-        for at, base, place in self.views:
+        for at, base, place in views:
             results[at] = place.of(bases[base]) if place else results[base]
         del results[self.count :]
         return results
@@ -106,15 +111,37 @@ def _views(outputs, kept):
 
 
 class _Elastic:
-    """A plan of open sizes: one compile that serves all sizes for which the graph is the same."""
+    """A plan of open sizes: one compile that serves all sizes for which the graph is the same.
+    ``layouts`` gives what ``run`` takes beside the arguments, None where the plan is bound anew
+    (``at``)."""
 
     def __init__(self, builder, built, plan, count):
         self.builder, self.built, self.plan, self.count = builder, built, plan, count
+        self.layouts = layouts.write(builder, built) or _no_layouts
+        self.bound = _Plan(plan.share(), built, None, count)
+        self.call = self.bound.plan.call_at
 
     def at(self, known):
         """The plan bound for these values of the symbols; None if it is not for those."""
         built = self.builder.at(self.built, known)
         return built and _Plan(self.plan.share(), built, None, self.count)
+
+    def run(self, args, now):
+        shapes, makers, special, places, sizes, hidden = now
+        bound = self.bound
+        moved = bound._moved(args, special, bound.hidden if hidden is None else hidden)
+        results = self.call(moved, shapes, makers)
+        for at, number in sizes:
+            results[at] = number
+        views = bound.views
+        if places:
+            other = dict(places)
+            views = [(at, base, place and other.get(at, place)) for at, base, place in views]
+        return bound._finish(args, moved, results, views)
+
+
+def _no_layouts(args):
+    return None
 
 
 class _Traced:
@@ -155,6 +182,7 @@ class CompiledGraph:
         self.dynamic = any(_is_dynamic(x) for x in example_inputs)
         self.plans = collections.OrderedDict()
         self.elastic = []  # plans of open sizes, the last one made first
+        self.open = []  # (layouts, run) of those that are bound for all sizes
         self.inelastic = 0  # how often none could be made
         self.read = None  # reads the values of symbols from arguments
         self.origins = []  # where the nodes of its graphs come from
@@ -180,8 +208,11 @@ class CompiledGraph:
                 raise
 
         def run_dynamic(args):
-            key = self.read(args) if self.read else _sizes(args)
             try:
+                for read, run in self.open:
+                    if (now := read(args)) is not None:
+                        return run(args, now)
+                key = self.read(args) if self.read else _sizes(args)
                 plan = plans.get(key) or make(key, args)
                 return plan.run(args)
             except Error as error:
@@ -249,7 +280,9 @@ class CompiledGraph:
             logger.info("graph %d is built anew for new sizes: %s", self.number, reason)
             return None
         self.coverage.add(coverage)
-        self.elastic.insert(0, _Elastic(builder, built, plan, len(args)))
+        elastic = _Elastic(builder, built, plan, len(args))
+        self.elastic.insert(0, elastic)
+        self.open.insert(0, (elastic.layouts, self._updating(elastic).run))
         self.read = self.read or _reader(builder.sizes)
         return self._stretch(self.read(args))
 

@@ -135,15 +135,61 @@ static bool crossing_pays(const struct weir__compile *c)
     return all - longest > start_ns + sync_ns * c->nsyncs;
 }
 
-/* Which values are bound at each run, and which nodes touch them. */
+/* Counts the launch of node v among those that touch each value which is bound; with `list`, puts
+ * it there too, from next[slot] on. */
+static void note_touches(const weir_plan *plan, int v, int *next, int *list)
+{
+    const struct weir__node *n = &plan->graph->nodes[v];
+
+    for (int i = 0; i < n->nin + n->nout; i++) {
+        int value = i < n->nin ? n->in[i].value : n->out[i - n->nin].value;
+        int slot = value == WEIR__NO_VALUE ? -1 : plan->slot_of[value];
+
+        if (slot < 0)
+            continue;
+        if (list)
+            list[next[slot]] = plan->c.leader[v];
+        next[slot]++;
+    }
+}
+
+/* Which launches touch each value that is bound. */
+static weir_status find_touches(weir_plan *plan)
+{
+    const weir_graph *g = plan->graph;
+    int nslots = g->ninputs + g->noutputs, total = 0;
+    int *next = weir__calloc((size_t)nslots + 1, sizeof *next);
+
+    plan->touch_first = weir__calloc((size_t)nslots + 1, sizeof *plan->touch_first);
+    if (!next || !plan->touch_first) {
+        weir__free(next);
+        return weir__fail_nomem("making a plan of %d nodes", g->nnodes);
+    }
+    for (int v = 0; v < g->nnodes; v++)
+        if (plan->c.live[v])
+            note_touches(plan, v, next, NULL);
+    for (int i = 0; i <= nslots; i++) {
+        plan->touch_first[i] = total;
+        total += i < nslots ? next[i] : 0;
+    }
+    memcpy(next, plan->touch_first, (size_t)nslots * sizeof *next);
+    plan->touch_launches = weir__malloc(((size_t)total + 1) * sizeof *plan->touch_launches);
+    for (int v = 0; plan->touch_launches && v < g->nnodes; v++)
+        if (plan->c.live[v])
+            note_touches(plan, v, next, plan->touch_launches);
+    weir__free(next);
+    return plan->touch_launches ? WEIR_OK
+                                : weir__fail_nomem("making a plan of %d nodes", g->nnodes);
+}
+
+/* Which values are bound at each run, and which launches touch them. */
 static weir_status find_external(weir_plan *plan)
 {
     const weir_graph *g = plan->graph;
 
     plan->slot_of = weir__malloc(((size_t)g->nvalues + 1) * sizeof *plan->slot_of);
-    plan->external = weir__calloc((size_t)g->nnodes + 1, sizeof *plan->external);
     plan->item = weir__calloc((size_t)g->nnodes + 1, sizeof *plan->item);
-    if (!plan->slot_of || !plan->external || !plan->item)
+    if (!plan->slot_of || !plan->item)
         return weir__fail_nomem("making a plan of %d nodes", g->nnodes);
     for (int i = 0; i < g->nvalues; i++)
         plan->slot_of[i] = -1;
@@ -151,20 +197,8 @@ static weir_status find_external(weir_plan *plan)
         plan->slot_of[g->inputs[i]] = i;
     for (int i = 0; i < g->noutputs; i++)
         plan->slot_of[g->outputs[i].operand.value] = g->ninputs + i;
-    for (int v = 0; v < g->nnodes; v++) {
-        const struct weir__node *n = &g->nodes[v];
-
-        for (int i = 0; i < n->nin; i++)
-            plan->external[v] |=
-                n->in[i].value != WEIR__NO_VALUE && plan->slot_of[n->in[i].value] >= 0;
-        for (int i = 0; i < n->nout; i++)
-            plan->external[v] |= plan->slot_of[n->out[i].value] >= 0;
-    }
-    for (int v = 0; v < g->nnodes; v++) /* a launch touches what any of its nodes does */
-        if (plan->c.live[v])
-            plan->external[plan->c.leader[v]] |= plan->external[v];
     weir__plan_number_items(plan);
-    return WEIR_OK;
+    return find_touches(plan);
 }
 
 static weir_status find_streams(weir_plan *plan)
@@ -368,7 +402,8 @@ static void free_plan(struct weir__leftover *leftover)
     weir__free(plan->streams);
     weir__free(plan->item);
     weir__free(plan->slot_of);
-    weir__free(plan->external);
+    weir__free(plan->touch_first);
+    weir__free(plan->touch_launches);
     weir_graph_destroy(plan->graph);
     weir__free(plan);
 }

@@ -325,6 +325,15 @@ free_instance:
     return NULL;
 }
 
+/* Launches that touch an input or output which is elsewhere now are prepared again. */
+static void mark_moved(const weir_plan *plan, struct weir__instance *inst, char *const *bound)
+{
+    for (int slot = 0; slot < nbound(plan); slot++)
+        for (int i = plan->touch_first[slot];
+             inst->bound[slot] != bound[slot] && i < plan->touch_first[slot + 1]; i++)
+            inst->stale[plan->touch_launches[i]] = true;
+}
+
 weir_status weir__instance_rebind(weir_plan *plan, struct weir__instance *inst, char *const *bound,
                                   const weir_cores *limits, bool all)
 {
@@ -332,13 +341,13 @@ weir_status weir__instance_rebind(weir_plan *plan, struct weir__instance *inst, 
     struct weir__kernel kernel;
     weir_status st;
 
-    memcpy(inst->bound, bound, (size_t)nbound(plan) * sizeof *bound);
-    memcpy(inst->limits, limits, (size_t)plan->c.nstreams * sizeof *limits);
     all |= inst->is_half_bound;
     inst->is_half_bound = true;
+    mark_moved(plan, inst, bound);
+    memcpy(inst->bound, bound, (size_t)nbound(plan) * sizeof *bound);
+    memcpy(inst->limits, limits, (size_t)plan->c.nstreams * sizeof *limits);
     for (int v = 0; v < plan->graph->nnodes; v++) {
-        if (!plan->c.live[v] || plan->c.leader[v] != v ||
-            (!all && !plan->external[v] && !inst->stale[v]))
+        if (!plan->c.live[v] || plan->c.leader[v] != v || (!all && !inst->stale[v]))
             continue;
         if ((st = prepare_launch(plan, inst, v, &prepared, &kernel)) ||
             (st = plan->dev->driver->plans->update(

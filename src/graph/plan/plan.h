@@ -75,10 +75,11 @@ struct weir_plan {
      * nodes run in program order on the caller's stream. Whoever uses the others later
      * finds them ordered after the run. */
     bool merged;
-    int nlanes;     /* 1 if merged */
-    int *item;      /* by node: its place among the items of its lane */
-    int *slot_of;   /* by value: its place in bound[]; -1 if it is not bound */
-    bool *external; /* by node: it touches an input or an output */
+    int nlanes;          /* 1 if merged */
+    int *item;           /* by node: its place among the items of its lane */
+    int *slot_of;        /* by value: its place in bound[]; -1 if it is not bound */
+    int *touch_first;    /* by slot in bound[], and one more: touch_launches[] from there on are */
+    int *touch_launches; /* the launches, by their first node, that read or write it */
     struct weir__instance *instances[WEIR__MAX_INSTANCES]; /* (L) the last used one last */
     int ninstances;
     bool frugal; /* (L) there was no memory for one that could be done without */

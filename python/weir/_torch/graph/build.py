@@ -16,7 +16,7 @@ from ..rewrite import updates
 from . import origins, places
 from .open_sizes import Built, Input, OpenSizes, Output
 from .places import Unsupported
-from .symbols import NotElastic
+from .symbols import NotElastic, Size
 
 aten = torch.ops.aten
 _WITH_EFFECTS = torch.ops.higher_order.with_effects
@@ -53,11 +53,11 @@ class Builder(OpenSizes):
         graph = _C.Graph(self.device)
         built = self.built = Built(graph)
         built.origins = origins.Origins(graph)
-        self.sizes = places.Sizes(self._placeholders(), examples)
+        self.sizes = places.Sizes(self.placeholders(), examples)
         if elastic:
             self._open_sizes(graph)
         built.written = () if elastic else self._plan_writes(examples)
-        for index, (node, example) in enumerate(zip(self._placeholders(), examples)):
+        for index, (node, example) in enumerate(zip(self.placeholders(), examples)):
             if not isinstance(example, torch.Tensor):
                 self.env[node] = self._size(node.meta.get("val"), example)
             elif node.users or index in built.written:
@@ -98,7 +98,7 @@ class Builder(OpenSizes):
         (output,) = [n for n in nodes if n.op == "output"]
         return [n for n in nodes if n.op == "placeholder"], output
 
-    def _placeholders(self):
+    def placeholders(self):
         return self._ends[0]
 
     def _check_scopes(self):
@@ -167,7 +167,7 @@ class Builder(OpenSizes):
                 made = lower(*once, out=out, **own, **kwargs)
                 if own:
                     self.placed.add(node)
-                    indices.forget()  # what was made of the old elements
+                    indices.forget(made)  # what was made of the old elements
                 else:
                     table.check(made, node.meta.get("val"))
                 self.coverage.native[str(op)] += 1
@@ -418,7 +418,7 @@ class Builder(OpenSizes):
 
     def _name_outputs(self, built):
         _, output = self._ends
-        arguments = {n: i for i, n in enumerate(self._placeholders())}
+        arguments = {n: i for i, n in enumerate(self.placeholders())}
         slots, outputs = {}, {}  # by memory, and by node
         leaves = fallback.pytree.tree_leaves(output.args[0])
         for node in leaves[: len(leaves) - len(built.written)]:
@@ -434,7 +434,8 @@ class Builder(OpenSizes):
         if node in arguments:
             return Output(argument=arguments[node])
         if not fallback._is_value(self.env[node]):
-            return Output(given=self._now(self.env[node]))
+            made = self.env[node]
+            return Output(given=self._now(made), size=made if isinstance(made, Size) else None)
         base = places.origin(node)
         if base in arguments:
             place = places.Place(self.sizes, node, base)
@@ -472,6 +473,7 @@ class Builder(OpenSizes):
             value, order = value.tensor, natural
         layout = shape, strides, dtype, offset
         built.orders.append(order)
+        built.output_nodes.append(node)
         if built.graph is None:
             return built.note_output((value.dtype, tuple(shape[d] for d in order)), layout)
         stored = value if order == natural else value.permute(order)

@@ -41,6 +41,10 @@ class Input:
             other.strides = tuple(inner[place] for place in values.inverse(self.order))
         return other
 
+    def is_special(self):
+        """Whether an argument is not taken as it is."""
+        return self.copied or self.strides is not None or self.lazy
+
     def spec(self):
         return values.DTYPES[self.dtype], tuple(self.shape[d] for d in self.order)
 
@@ -70,8 +74,10 @@ class Output:
     """One result: memory that each run makes (``slot``), or an argument, or something that is
     known already; and what is made of that: a view, or memory with gaps (``place``)."""
 
-    def __init__(self, slot=None, argument=None, given=None, place=None):
+    def __init__(self, slot=None, argument=None, given=None, place=None, size=None):
+        """``size``: the Size that ``given`` is the number of."""
         self.slot, self.argument, self.given, self.place = slot, argument, given, place
+        self.size = size
 
     def kind(self):
         """What does not depend on sizes."""
@@ -90,7 +96,8 @@ class Built:
         self.output_specs, self.output_layouts = [], []  # the graph's, and PyTorch's for them
         self.hidden = []  # values of inputs that come behind the arguments: made, not given
         self.made = []  # of a graph of open sizes: (place in hidden, function of sizes)
-        self.orders = []  # by output of the graph: the order of dims it is stored in
+        self.orders = []  # by output of the graph: the order of dims it is stored in,
+        self.output_nodes = []  # and the traced node that it is
 
     def add_output(self, name, tensor, layout):
         """Memory that a run makes: ``layout`` is (sizes, strides, type, offset). Its slot."""
@@ -124,7 +131,7 @@ class OpenSizes:
     _symbols_input = None  # the values of the symbols, for PyTorch's kernels
 
     def _open_sizes(self, graph):
-        used = [n.meta.get("val") for n in self._placeholders() if n.users]
+        used = [n.meta.get("val") for n in self.placeholders() if n.users]
         dims = [d for v in used if isinstance(v, torch.Tensor) for d in v.shape]
         self._numbers = {}  # sizes that are values, by expression
         free = {d.node.expr for d in dims if isinstance(d, torch.SymInt)}
@@ -229,7 +236,7 @@ class OpenSizes:
         other.hidden = list(built.hidden)
         for place, make in built.made:
             other.hidden[place] = make(sizes)
-        vals = [n.meta.get("val") for n in self._placeholders()]
+        vals = [n.meta.get("val") for n in self.placeholders()]
         for bound, spec in zip(built.inputs, built.input_specs):
             shape = bound.shape
             if bound.index >= 0 and any(isinstance(d, torch.SymInt) for d in vals[bound.index].shape):

@@ -5,6 +5,8 @@ another result, must be one here, with the same sizes, strides and offset. Progr
 and read the other, and PyTorch makes views anew from what it is given.
 """
 
+import copy
+
 import sympy
 import torch
 
@@ -71,19 +73,24 @@ class Sizes:
         """(sizes, strides, offset) of a traced tensor."""
         found = self._layouts.get(id(val))
         if found is None:
-            # The tensor is kept with its parts: its id must not become another one's.
-            if id(val) not in self._traced:
-                parts = val.shape, val.stride(), (val.storage_offset(),)
-                self._traced[id(val)] = val, [[_expression(x) for x in part] for part in parts]
             sizes, strides, (offset,) = (
                 tuple(x if type(x) is int else self.number_of(x) for x in part)
-                for part in self._traced[id(val)][1]
+                for part in self.expressions(val)
             )
             found = self._layouts[id(val)] = sizes, strides, offset
         return found
 
+    def expressions(self, val):
+        """Sizes, strides and [offset] of a traced tensor, as ints and expressions."""
+        # The tensor is kept with its parts: its id must not become another one's.
+        if id(val) not in self._traced:
+            parts = val.shape, val.stride(), (val.storage_offset(),)
+            self._traced[id(val)] = val, [[expression(x) for x in part] for part in parts]
+        return self._traced[id(val)][1]
 
-def _expression(x):
+
+def expression(x):
+    """A traced size as an int or an expression."""
     return x.node.expr if isinstance(x, torch.SymInt) else int(x)
 
 
@@ -141,7 +148,7 @@ def _is_detached(node, base):
 
 # These copy their argument with its strides and its offset. Fake tensors do not always say so,
 # and PyTorch relies on it where an argument is written to through a view that is returned.
-_LAID_OUT_AS_ARGUMENT = {
+LAID_OUT_AS_ARGUMENT = {
     torch.ops.aten.slice_scatter.default,
     torch.ops.aten.select_scatter.default,
     torch.ops.aten.diagonal_scatter.default,
@@ -153,7 +160,7 @@ def layout(sizes, node):
     """(sizes, strides, offset) of what the node gives when PyTorch runs it."""
     shape, strides, offset = sizes.layout(traced(node))
     base = origin(node)
-    if base.target in _LAID_OUT_AS_ARGUMENT:
+    if base.target in LAID_OUT_AS_ARGUMENT:
         offset -= sizes.number(traced(base).storage_offset())
         offset += layout(sizes, base.args[0])[2]
     return shape, strides, offset
@@ -164,23 +171,30 @@ class Place:
     bytes where the types differ."""
 
     def __init__(self, sizes, node, base):
+        self.nodes = node, base
         self.detached = _is_detached(node, base)
         val, base = traced(node), traced(base)
         self.shape, self.strides, offset = sizes.layout(val)
         base_shape, base_strides, before = sizes.layout(base)
-        self.expected = [(d, base_strides[d]) for d, n in enumerate(base_shape) if n > 1]
+        self.dims = [d for d, n in enumerate(base_shape) if n > 1]
         self.base_strides = base_strides
         self.dtype = val.dtype if val.dtype != base.dtype else None
-        if self.dtype:
-            self.offset = offset * val.dtype.itemsize - before * base.dtype.itemsize
-        else:
-            self.offset = offset - before
+        # What counts offsets of the two.
+        self.units = (val.dtype.itemsize, base.dtype.itemsize) if self.dtype else (1, 1)
+        self.offset = offset * self.units[0] - before * self.units[1]
         self.conj = val.is_conj() != base.is_conj()
         self.neg = val.is_neg() != base.is_neg()
 
+    def at(self, shape, strides, base_strides, offset):
+        """The same with other numbers."""
+        other = copy.copy(self)
+        other.shape, other.strides = shape, strides
+        other.base_strides, other.offset = base_strides, offset
+        return other
+
     def of(self, base):
         found = base.stride()
-        if any(found[d] != stride for d, stride in self.expected):
+        if any(found[d] != self.base_strides[d] for d in self.dims):
             # A gradient, say, may come in another layout than the one that was traced.
             like = torch.empty_strided(
                 base.shape, self.base_strides, dtype=base.dtype, device=base.device

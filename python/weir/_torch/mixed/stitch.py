@@ -59,7 +59,7 @@ class Stitcher(build.Builder):
         self.size = 0  # slots so far
 
     def stitch(self, examples):
-        placeholders = self._placeholders()
+        placeholders = self.placeholders()
         self.sizes = places.Sizes(placeholders, examples)
         self.written = () if effects.orders(self.module) else self._plan_writes(examples)
         self._find_bases()
@@ -411,7 +411,7 @@ class Stitcher(build.Builder):
             if value.strides == strides and offset == 0:
                 return made
             return "spread", (made, places.Spread(self.sizes, node))
-        is_argument = value.slot < len(self._placeholders())
+        is_argument = value.slot < len(self.placeholders())
         return ("argument" if is_argument else "constant"), value.slot
 
 
