@@ -93,6 +93,43 @@ def test_parts_of_graphs_write_to_arguments_wherever_they_are(host):  # noqa: F8
     _same_elsewhere(step, make)
 
 
+def test_an_argument_that_is_written_may_be_a_result(device):
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    def count(x, seen):
+        return [x * 2, seen.copy_(seen + 1)]  # as transformers' caches count what they hold
+
+    x, seen = torch.randn(3), torch.zeros((), dtype=torch.int64)
+    module = make_fx(count, tracing_mode="fake")(x, seen)
+    backend = weir.get_npu_backend()
+    run = backend._compile(module, [x, seen], inference=True)
+    for calls in (1, 2, 3):
+        doubled, counted = run([x, seen])
+        assert torch.equal(doubled, x * 2) and counted is seen and seen == calls
+    assert not backend.coverage.fallback
+
+
+def test_the_places_of_keys_are_worked_out_once_for_values(device):
+    def step(keys, values, at, new):
+        keys.index_copy_(0, at, new)
+        values.index_copy_(0, at, new + 1)
+        return (at + 1,)
+
+    def make():
+        return torch.zeros(8, 4), torch.zeros(8, 4), torch.tensor([5]), torch.ones(1, 4)
+
+    assert _listing(_same(step, make)).count("Where") == 1
+
+
+def test_an_index_that_is_written_is_worked_out_anew(device):
+    def step(at, x):
+        before = x[at]
+        at.index_copy_(0, torch.tensor([0]), torch.tensor([-1]))
+        return before, x[at]
+
+    _same(step, lambda: (torch.tensor([2, 1]), torch.arange(12.0).reshape(4, 3)))
+
+
 def test_old_elements_that_are_read_later_are_kept(device):
     def step(cache, at, key):
         old = cache.view(-1)[:6] * 1

@@ -18,9 +18,12 @@ class _Wrapped(threading.local):
 _wraps = _Wrapped()
 
 
-def forget():
-    """A graph is built."""
-    _wraps.last = (None, None, None)
+def forget(written=None):
+    """A graph is built, or elements of ``written`` are others: an index of another type is none of
+    them."""
+    index = _wraps.last[0]
+    if written is None or index is None or index.dtype is written.dtype:
+        _wraps.last = (None, None, None)
 
 
 def _wrapped(index, n):

@@ -34,14 +34,19 @@ def take(module):
     graph = module.graph
     places_of = {n: i for i, n in enumerate(n for n in graph.nodes if n.op == "placeholder")}
     found = [n for n in graph.nodes if n.target is aten.copy_.default]
+    output = _output(graph)
     if not found or any(
-        n.users or n.args[0] not in places_of or len(n.args) != 2 or places.traced(n.args[1]) is None
+        any(user is not output for user in n.users)
+        or n.args[0] not in places_of
+        or len(n.args) != 2
+        or places.traced(n.args[1]) is None
         for n in found
     ):
         return []
     if len({n.args[0] for n in found}) != len(found):
         return []
-    output = _output(graph)
+    for node in found:  # what it gives is the argument
+        node.replace_all_uses_with(node.args[0])
     indexes = [places_of[n.args[0]] for n in found]
     output.args = ([*output.args[0], *(n.args[1] for n in found)],)
     for node in found:
@@ -112,9 +117,9 @@ class Updating:
         self.plan, self.indexes = plan, indexes
         self.plans = getattr(plan, "plans", ())
 
-    def run(self, args):
+    def run(self, args, *now):
         args = list(args)  # what runs may drop them
-        results = self.plan.run(args)
+        results = self.plan.run(args, *now)
         first = len(results) - len(self.indexes)
         with torch.no_grad():
             for index, value in zip(self.indexes, results[first:]):
