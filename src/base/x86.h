@@ -52,6 +52,14 @@ static inline bool weir__x86_has_bf16(void)
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a & 1 << 5;
 }
 
+/* AVX-512 VNNI, on a processor of level 4. */
+static inline bool weir__x86_has_vnni(void)
+{
+    unsigned a, b, c, d;
+
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && c & 1 << 11;
+}
+
 /* Whether the processor multiplies tiles of bf16 and the system lets this process use them: Linux
  * keeps their registers only for processes that ask. */
 static inline bool weir__x86_takes_amx(void)
@@ -77,6 +85,11 @@ static inline int weir__x86_level(void)
 }
 
 static inline bool weir__x86_has_bf16(void)
+{
+    return false;
+}
+
+static inline bool weir__x86_has_vnni(void)
 {
     return false;
 }

@@ -4,7 +4,8 @@
 #include "ops/call/registry.h"
 #include "ops/gemm_grid.h"
 #include "ops/gpu/gpu.h"
-#include "ops/host/product/gemm.h"
+#include "ops/host/product/gemm_bf16.h"
+#include "ops/host/product/gemm_i8.h"
 
 /* Kept by value in the launch, so it holds all that the blocks need. */
 struct args {
@@ -229,11 +230,14 @@ static void pick_kernel(struct args *args)
     case WEIR_I8:
     case WEIR_I32:
     case WEIR_I64:
-        args->run = WEIR__ISA_PICK(weir__gemm_int);
+        args->run = weir__gemm_takes_bytes(&args->stack.gemm) ? WEIR__ISA_PICK(weir__gemm_i8)
+                                                              : WEIR__ISA_PICK(weir__gemm_int);
         break;
     default:
-        args->run = weir__gemm_takes_pairs(&args->stack.gemm) ? WEIR__ISA_PICK(weir__gemm_bf16)
-                                                              : WEIR__ISA_PICK(weir__gemm_f32);
+        args->run = weir__gemm_is_thin_pairs(&args->stack.gemm)
+                        ? WEIR__ISA_PICK(weir__gemm_bf16_thin)
+                    : weir__gemm_takes_pairs(&args->stack.gemm) ? WEIR__ISA_PICK(weir__gemm_bf16)
+                                                                : WEIR__ISA_PICK(weir__gemm_f32);
     }
 }
 

@@ -158,8 +158,8 @@ CONFORMANCE(exact, casts_to_half_types_round_once)
     }
 }
 
-/* Whole numbers, whose sums f32 holds exactly in any order: the result is the sum with its bias,
- * rounded once. */
+/* Whole numbers, whose sums f32, or of i8 i32, holds exactly in any order: the result is the sum
+ * with its bias, rounded once. */
 static void check_product(weir_device *dev, weir_dtype dtype, int64_t m, int64_t n, int64_t k,
                           struct rng *rng)
 {
@@ -168,14 +168,16 @@ static void check_product(weir_device *dev, weir_dtype dtype, int64_t m, int64_t
                              rng_chance(rng, 50) ? LAYOUT_PLAIN : LAYOUT_TURNED};
     weir_stream *s = weir_stream_default(dev);
     weir_tensor *ta, *tb, *tbias, *out;
+    weir_dtype sums = dtype == WEIR_I8 ? WEIR_I32 : dtype;
+    int least = dtype == WEIR_I8 ? 128 : 6;
 
     array_init(&a, dtype, 2, (int64_t[]){m, k});
     array_init(&b, dtype, 2, (int64_t[]){k, n});
-    array_init(&bias, dtype, 1, &n);
+    array_init(&bias, sums, 1, &n);
     for (int64_t i = 0; i < m * k; i++)
-        a.at[i] = (double)rng_int(rng, -6, 6);
+        a.at[i] = (double)rng_int(rng, -least, least - 1);
     for (int64_t i = 0; i < k * n; i++)
-        b.at[i] = (double)rng_int(rng, -6, 6);
+        b.at[i] = (double)rng_int(rng, -least, least - 1);
     for (int64_t i = 0; i < n; i++)
         bias.at[i] = (double)rng_int(rng, -100, 100);
     ta = upload(s, &a, layouts[0], rng);
@@ -189,7 +191,7 @@ static void check_product(weir_device *dev, weir_dtype dtype, int64_t m, int64_t
 
             for (int64_t l = 0; l < k; l++)
                 sum += a.at[i * k + l] * b.at[l * n + j];
-            CHECK_NEAR(got.at[i * n + j], round_to(dtype, sum), 0);
+            CHECK_NEAR(got.at[i * n + j], round_to(sums, sum), 0);
         }
     array_free(&a);
     array_free(&b);
@@ -203,9 +205,10 @@ static void check_product(weir_device *dev, weir_dtype dtype, int64_t m, int64_t
 
 CONFORMANCE(exact, products_of_half_types_and_their_bias_are_rounded_once)
 {
-    static const int64_t sizes[][3] = {{8, 8, 2},    {48, 48, 48},   {33, 17, 31},  {64, 40, 96},
-                                       {24, 33, 32}, {25, 19, 4},    {40, 96, 300}, {70, 33, 1061},
-                                       {1, 40, 512}, {16, 64, 2000}, {130, 72, 129}};
+    static const int64_t sizes[][3] = {{8, 8, 2},    {48, 48, 48},   {33, 17, 31},   {64, 40, 96},
+                                       {24, 33, 32}, {25, 19, 4},    {40, 96, 300},  {70, 33, 1061},
+                                       {1, 40, 512}, {16, 64, 2000}, {130, 72, 129}, {2, 64, 33},
+                                       {4, 300, 48}, {5, 2100, 17},  {12, 700, 65},  {9, 1000, 16}};
     struct rng rng = rng_make("products", 0);
 
     for (size_t i = 0; i < countof(sizes); i++)
@@ -216,4 +219,19 @@ CONFORMANCE(exact, products_of_half_types_and_their_bias_are_rounded_once)
                 check_product(dev, half ? WEIR_F16 : WEIR_BF16, sizes[i][0], sizes[i][1],
                               sizes[i][2], &rng);
             }
+}
+
+CONFORMANCE(exact, products_of_bytes_are_whole_sums)
+{
+    static const int64_t sizes[][3] = {{1, 1, 1},    {1, 70, 300},   {4, 33, 64},   {12, 100, 65},
+                                       {13, 17, 3},  {30, 40, 1100}, {5, 600, 130}, {400, 9, 20},
+                                       {26, 33, 16}, {48, 48, 2100}};
+    struct rng rng = rng_make("bytes", 0);
+
+    for (size_t i = 0; i < countof(sizes); i++)
+        for (unsigned again = 0; again < repeats(dev, 4) + 1; again++) {
+            test_note("%lld x %lld x %lld", (long long)sizes[i][0], (long long)sizes[i][1],
+                      (long long)sizes[i][2]);
+            check_product(dev, WEIR_I8, sizes[i][0], sizes[i][1], sizes[i][2], &rng);
+        }
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "ops/host/product/gemm.h"
+#include "ops/host/product/gemm_bf16.h"
 
 #define WEIR__REAL_F64 0
 #include "ops/host/product/gemm_pack.h"
@@ -368,6 +368,8 @@ static void dot_lines_of_pairs(const struct weir__gemm *g)
     }
 }
 
+#include "ops/host/product/gemm_bf16_thin.h"
+
 /* ---- blocks ---- */
 
 static void write_out(const struct block *s)
@@ -462,5 +464,14 @@ void WEIR__ISA_NAME(weir__gemm_bf16)(const struct weir__gemm *g, void *local)
         gemm_of_pairs(g, local, weir__isa_pairs() == WEIR__ISA_AMX);
 #else
     WEIR__ISA_NAME(weir__gemm_f32)(g, local); /* no such processor has the instructions */
+#endif
+}
+
+void WEIR__ISA_NAME(weir__gemm_bf16_thin)(const struct weir__gemm *g, void *local)
+{
+#if WEIR__ISA_LEVEL == WEIR__ISA_V4
+    thin_pairs(g, local);
+#else
+    WEIR__ISA_NAME(weir__gemm_f32)(g, local);
 #endif
 }

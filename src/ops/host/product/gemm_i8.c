@@ -1,0 +1,342 @@
+/* Matrix products of i8 by instructions that add four products of bytes (AVX-512 VNNI).
+ *
+ * They multiply unsigned bytes by signed ones. So B has 128 added to each element, and each row of
+ * the product is lowered by 128 times the sum of its row of A. Sums wrap around in 32 bits, so that
+ * any order gives the same bits.
+ */
+#include "ops/host/product/gemm_i8.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/x86.h"
+
+/* Needed once, and by the variant that every processor runs, if there are several. */
+#if WEIR__ISA_LEVEL == WEIR__ISA_V1 || defined(WEIR_ISA_ONLY)
+
+bool weir__isa_has_bytes(void)
+{
+    static _Atomic int cached; /* 0, or 1 + what it is; threads that race here find the same */
+    int found = atomic_load_explicit(&cached, memory_order_relaxed);
+
+    if (!found) {
+        const char *wish = getenv("WEIR_ISA");
+
+        found = 1 + (weir__isa() == WEIR__ISA_V4 && !(wish && !strcmp(wish, "v4")) &&
+                     weir__x86_has_vnni());
+        atomic_store_explicit(&cached, found, memory_order_relaxed);
+    }
+    return found > 1;
+}
+
+#endif
+
+#if WEIR__ISA_LEVEL == WEIR__ISA_V4
+
+#include <immintrin.h>
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#define TARGET_VNNI __attribute__((target("avx512vnni")))
+
+enum {
+    QUAD = 4,   /* bytes of k that one instruction adds up */
+    PANEL = 16, /* columns of B side by side */
+    ROWS = 12,  /* of A at a time, by two panels */
+    MOST_M = 384,
+    MOST_N = 512,
+    MOST_K = 1024,
+    LINES = 4, /* of either operand, where lines are multiplied where they lie */
+};
+_Static_assert((MOST_M + MOST_N) * MOST_K + MOST_M * MOST_N * 4 + MOST_M * 4 <= WEIR_LOCAL_BYTES,
+               "packed operands and sums");
+_Static_assert(MOST_M % ROWS == 0 && MOST_N % (2 * PANEL) == 0 && MOST_K % 64 == 0, "whole tiles");
+
+struct block {
+    const struct weir__gemm *g;
+    int64_t i0, j0, k0, m, n, kn;
+    int8_t *a;     /* [m, whole tiles][MOST_K], zeros beyond */
+    int32_t *b;    /* [n / PANEL][MOST_K / QUAD][PANEL], of unsigned bytes */
+    int32_t *sums; /* [m][MOST_N] */
+    int32_t *rows; /* [m]: sums of A's rows */
+};
+
+static int64_t whole(int64_t n, int64_t unit)
+{
+    return weir__div_up(n, unit) * unit;
+}
+
+/* ---- packing ---- */
+
+static void pack_a(const struct block *s)
+{
+    const struct weir__gemm *g = s->g;
+    const int64_t width = whole(s->kn, QUAD);
+
+    for (int64_t i = 0; i < whole(s->m, ROWS); i++) {
+        const int8_t *from = (const int8_t *)g->a + (s->i0 + i) * g->a_row + s->k0 * g->a_col;
+        const int64_t n = i < s->m ? s->kn : 0;
+        int8_t *to = s->a + i * MOST_K;
+        int32_t sum = 0;
+
+        if (g->a_col == 1)
+            memcpy(to, from, (size_t)n);
+        else
+            for (int64_t k = 0; k < n; k++)
+                to[k] = from[k * g->a_col];
+        memset(to + n, 0, (size_t)(width - n));
+        for (int64_t k = 0; k < n; k++)
+            sum += to[k];
+        if (i < s->m)
+            s->rows[i] = (int32_t)((uint32_t)(s->k0 ? s->rows[i] : 0) + (uint32_t)sum);
+    }
+}
+
+/* Four rows of B, 16 columns each, as groups of four. */
+static void pack_four_rows(int32_t *dst, const int8_t *src, int64_t row)
+{
+    const __m128i r0 = _mm_loadu_si128((const void *)src);
+    const __m128i r1 = _mm_loadu_si128((const void *)(src + row));
+    const __m128i r2 = _mm_loadu_si128((const void *)(src + 2 * row));
+    const __m128i r3 = _mm_loadu_si128((const void *)(src + 3 * row));
+    const __m128i low = _mm_unpacklo_epi8(r0, r1), low2 = _mm_unpacklo_epi8(r2, r3);
+    const __m128i high = _mm_unpackhi_epi8(r0, r1), high2 = _mm_unpackhi_epi8(r2, r3);
+    const __m128i sign = _mm_set1_epi8((char)0x80);
+    __m128i *to = (__m128i *)dst;
+
+    _mm_storeu_si128(to, _mm_xor_si128(_mm_unpacklo_epi16(low, low2), sign));
+    _mm_storeu_si128(to + 1, _mm_xor_si128(_mm_unpackhi_epi16(low, low2), sign));
+    _mm_storeu_si128(to + 2, _mm_xor_si128(_mm_unpacklo_epi16(high, high2), sign));
+    _mm_storeu_si128(to + 3, _mm_xor_si128(_mm_unpackhi_epi16(high, high2), sign));
+}
+
+/* 16 columns that are contiguous along k, four groups of each: the transpose of 32-bit words. */
+static void pack_four_quads(int32_t *dst, const int8_t *src, int64_t col)
+{
+    const __m128i sign = _mm_set1_epi8((char)0x80);
+
+    for (int j = 0; j < PANEL; j += 4) {
+        __m128i r[4], t[4];
+
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++)
+            r[i] = _mm_xor_si128(_mm_loadu_si128((const void *)(src + (j + i) * col)), sign);
+        t[0] = _mm_unpacklo_epi32(r[0], r[1]);
+        t[1] = _mm_unpackhi_epi32(r[0], r[1]);
+        t[2] = _mm_unpacklo_epi32(r[2], r[3]);
+        t[3] = _mm_unpackhi_epi32(r[2], r[3]);
+        _mm_storeu_si128((__m128i *)(dst + j), _mm_unpacklo_epi64(t[0], t[2]));
+        _mm_storeu_si128((__m128i *)(dst + PANEL + j), _mm_unpackhi_epi64(t[0], t[2]));
+        _mm_storeu_si128((__m128i *)(dst + 2 * PANEL + j), _mm_unpacklo_epi64(t[1], t[3]));
+        _mm_storeu_si128((__m128i *)(dst + 3 * PANEL + j), _mm_unpackhi_epi64(t[1], t[3]));
+    }
+}
+
+/* A panel with an edge, or of any strides. What is beyond the edges meets zeros of A, or is not
+ * written out. */
+static void pack_panel_slowly(int32_t *dst, int64_t from, int64_t cols, int64_t kn,
+                              const int8_t *src, int64_t row, int64_t col)
+{
+    for (int64_t k = from; k < whole(kn, QUAD); k += QUAD)
+        for (int64_t j = 0; j < PANEL; j++) {
+            uint8_t four[QUAD] = {0};
+
+            for (int q = 0; q < QUAD && j < cols && k + q < kn; q++)
+                four[q] = (uint8_t)(src[(k + q) * row + j * col] ^ 0x80);
+            memcpy(dst + k / QUAD * PANEL + j, four, sizeof four);
+        }
+}
+
+static void pack_b(const struct block *s)
+{
+    const struct weir__gemm *g = s->g;
+
+    for (int64_t j = 0; j < whole(s->n, 2 * PANEL); j += PANEL) {
+        const int8_t *src = (const int8_t *)g->b + s->k0 * g->b_row + (s->j0 + j) * g->b_col;
+        const int64_t cols = weir__max(0, weir__min(PANEL, s->n - j));
+        int32_t *dst = s->b + j * (MOST_K / QUAD);
+        int64_t k = 0;
+
+        if (cols == PANEL && g->b_col == 1)
+            for (; k + QUAD <= s->kn; k += QUAD)
+                pack_four_rows(dst + k / QUAD * PANEL, src + k * g->b_row, g->b_row);
+        else if (cols == PANEL && g->b_row == 1)
+            for (; k + 4 * QUAD <= s->kn; k += 4 * QUAD)
+                pack_four_quads(dst + k / QUAD * PANEL, src + k, g->b_col);
+        pack_panel_slowly(dst, k, cols, s->kn, src, g->b_row, g->b_col);
+    }
+}
+
+/* ---- tiles ---- */
+
+/* `rows` rows by two panels; a constant where it is called. */
+ALWAYS_INLINE TARGET_VNNI void tile(int rows, const struct block *s, const int8_t *a,
+                                    const int32_t *b, int32_t *c)
+{
+    const int64_t next_panel = MOST_K / QUAD * PANEL, quads = weir__div_up(s->kn, QUAD);
+    __m512i acc[2 * ROWS];
+
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; i++) {
+        acc[2 * i] = s->k0 ? _mm512_loadu_si512(c + i * MOST_N) : _mm512_setzero_si512();
+        acc[2 * i + 1] =
+            s->k0 ? _mm512_loadu_si512(c + i * MOST_N + PANEL) : _mm512_setzero_si512();
+    }
+    for (int64_t q = 0; q < quads; q++) {
+        const __m512i b0 = _mm512_loadu_si512(b + q * PANEL);
+        const __m512i b1 = _mm512_loadu_si512(b + next_panel + q * PANEL);
+
+#pragma GCC unroll 12
+        for (int i = 0; i < rows; i++) {
+            int32_t four;
+            __m512i x;
+
+            memcpy(&four, a + i * MOST_K + q * QUAD, sizeof four);
+            x = _mm512_set1_epi32(four);
+            acc[2 * i] = _mm512_dpbusd_epi32(acc[2 * i], b0, x);
+            acc[2 * i + 1] = _mm512_dpbusd_epi32(acc[2 * i + 1], b1, x);
+        }
+    }
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; i++) {
+        _mm512_storeu_si512(c + i * MOST_N, acc[2 * i]);
+        _mm512_storeu_si512(c + i * MOST_N + PANEL, acc[2 * i + 1]);
+    }
+}
+
+static TARGET_VNNI void run_tiles(const struct block *s)
+{
+    for (int64_t j = 0; j < s->n; j += 2 * PANEL)
+        for (int64_t i = 0; i < s->m;) {
+            const int8_t *a = s->a + i * MOST_K;
+            const int32_t *b = s->b + j * (MOST_K / QUAD);
+            int32_t *c = s->sums + i * MOST_N + j;
+
+            if (s->m - i > 4) {
+                tile(ROWS, s, a, b, c);
+                i += ROWS;
+            } else if (s->m - i > 1) {
+                tile(4, s, a, b, c);
+                i += 4;
+            } else {
+                tile(1, s, a, b, c);
+                i++;
+            }
+        }
+}
+
+/* The sum as it is given: lowered by what B's bytes are too large by, the bias added. */
+static void put(const struct weir__gemm *g, int64_t i, int64_t j, int32_t sum, int32_t row_of_a)
+{
+    uint32_t value = (uint32_t)sum - 128u * (uint32_t)row_of_a;
+
+    if (g->bias)
+        value += ((const uint32_t *)g->bias)[i * g->bias_row + j * g->bias_col];
+    ((uint32_t *)g->c)[i * g->c_row + j * g->c_col] = value;
+}
+
+static void run_block(struct block *s)
+{
+    for (s->k0 = 0; s->k0 < s->g->k; s->k0 += MOST_K) {
+        s->kn = weir__min(MOST_K, s->g->k - s->k0);
+        pack_a(s);
+        pack_b(s);
+        run_tiles(s);
+    }
+    for (int64_t i = 0; i < s->m; i++)
+        for (int64_t j = 0; j < s->n; j++)
+            put(s->g, s->i0 + i, s->j0 + j, s->sums[i * MOST_N + j], s->rows[i]);
+}
+
+/* ---- few rows: lines that are contiguous along k, where they lie ---- */
+
+/* sums[f][q] of row f of A and column q of B, each contiguous; `few` and `many` are constants where
+ * it is called. */
+ALWAYS_INLINE TARGET_VNNI void lines(int few, int many, int64_t k, const int8_t *a, int64_t a_step,
+                                     const int8_t *b, int64_t b_step, int32_t sums[LINES][LINES])
+{
+    const __m512i sign = _mm512_set1_epi8((char)0x80);
+    __m512i acc[LINES * LINES];
+
+#pragma GCC unroll 16
+    for (int i = 0; i < few * many; i++)
+        acc[i] = _mm512_setzero_si512();
+    for (int64_t at = 0; at < k; at += 64) {
+        const __mmask64 in = k - at >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << (k - at)) - 1;
+        __m512i line[LINES];
+
+#pragma GCC unroll 4
+        for (int q = 0; q < many; q++) {
+            __builtin_prefetch(b + q * b_step + at + 1024);
+            line[q] = _mm512_xor_si512(_mm512_maskz_loadu_epi8(in, b + q * b_step + at), sign);
+        }
+#pragma GCC unroll 4
+        for (int f = 0; f < few; f++) {
+            const __m512i x = _mm512_maskz_loadu_epi8(in, a + f * a_step + at);
+
+#pragma GCC unroll 4
+            for (int q = 0; q < many; q++)
+                acc[f * many + q] = _mm512_dpbusd_epi32(acc[f * many + q], line[q], x);
+        }
+    }
+#pragma GCC unroll 4
+    for (int f = 0; f < few; f++)
+#pragma GCC unroll 4
+        for (int q = 0; q < many; q++)
+            sums[f][q] = _mm512_reduce_add_epi32(acc[f * many + q]);
+}
+
+static TARGET_VNNI void run_lines(const struct weir__gemm *g)
+{
+    const int8_t *a = (const int8_t *)g->a, *b = (const int8_t *)g->b;
+    int32_t rows[WEIR__GEMM_DOT_MAX] = {0};
+
+    for (int64_t i = 0; i < g->m; i++)
+        for (int64_t k = 0; k < g->k; k++)
+            rows[i] = (int32_t)((uint32_t)rows[i] + (uint32_t)a[i * g->a_row + k]);
+    for (int64_t j = 0, many; j < g->n; j += many) {
+        many = j + LINES <= g->n ? LINES : 1;
+        for (int64_t i = 0, few; i < g->m; i += few) {
+            const int8_t *x = a + i * g->a_row, *y = b + j * g->b_col;
+            int32_t sums[LINES][LINES];
+
+            few = i + LINES <= g->m && many == LINES ? LINES : 1;
+            if (few == LINES)
+                lines(LINES, LINES, g->k, x, g->a_row, y, g->b_col, sums);
+            else if (many == LINES)
+                lines(1, LINES, g->k, x, g->a_row, y, g->b_col, sums);
+            else
+                lines(1, 1, g->k, x, g->a_row, y, g->b_col, sums);
+            for (int64_t f = 0; f < few; f++)
+                for (int64_t q = 0; q < many; q++)
+                    put(g, i + f, j + q, sums[f][q], rows[i + f]);
+        }
+    }
+}
+
+#endif
+
+void WEIR__ISA_NAME(weir__gemm_i8)(const struct weir__gemm *g, void *local)
+{
+#if WEIR__ISA_LEVEL == WEIR__ISA_V4
+    struct block s = {.g = g, .a = local};
+
+    if (g->m <= WEIR__GEMM_DOT_MAX && g->a_col == 1 && g->b_row == 1) {
+        run_lines(g);
+        return;
+    }
+    s.b = (int32_t *)(s.a + MOST_M * MOST_K);
+    s.sums = s.b + MOST_N * MOST_K / QUAD;
+    s.rows = s.sums + MOST_M * MOST_N;
+    for (s.j0 = 0; s.j0 < g->n; s.j0 += MOST_N) {
+        s.n = weir__min(MOST_N, g->n - s.j0);
+        for (s.i0 = 0; s.i0 < g->m; s.i0 += MOST_M) {
+            s.m = weir__min(MOST_M, g->m - s.i0);
+            run_block(&s);
+        }
+    }
+#else
+    WEIR__ISA_NAME(weir__gemm_int)(g, local); /* no such processor has the instructions */
+#endif
+}
