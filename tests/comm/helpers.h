@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "harness/gate.h"
 #include "harness/test.h"
 #include "weir/weir.h"
 
@@ -125,11 +126,6 @@ static inline float first_of(weir_tensor *t)
     return first;
 }
 
-static inline void pause_us(long us)
-{
-    nanosleep(&(struct timespec){us / 1000000, us % 1000000 * 1000}, NULL);
-}
-
 static inline void pass_by(void *user, weir_status status)
 {
     (void)user;
@@ -146,22 +142,6 @@ static inline void let_others_pass(weir_device *dev)
         CHECK_OK(weir_stream_callback(s, pass_by, NULL));
     CHECK_OK(weir_stream_sync(s));
     CHECK_OK(weir_stream_destroy(s));
-}
-
-/* A kernel that holds its core until it is let go. */
-struct gate {
-    atomic_int arrived, open;
-};
-
-static inline weir_status gate_kernel(const void *args, const weir_block *block)
-{
-    struct gate *g = *(struct gate *const *)args;
-
-    (void)block;
-    atomic_fetch_add(&g->arrived, 1);
-    while (!atomic_load(&g->open))
-        pause_us(50);
-    return WEIR_OK;
 }
 
 static inline void gate_callback(void *user, weir_status status)
@@ -188,11 +168,6 @@ static inline void wait_gate(struct gate *g, int arrived)
 {
     while (atomic_load(&g->arrived) < arrived)
         pause_us(50);
-}
-
-static inline void open_gate(struct gate *g)
-{
-    atomic_store(&g->open, 1);
 }
 
 /* What a stream that submit_failure was called for says. */

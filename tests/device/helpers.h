@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "harness/gate.h"
 #include "harness/test.h"
 #include "weir/weir.h"
 
@@ -22,11 +23,6 @@ static inline weir_stream *new_stream(weir_device *dev, int priority)
 
     CHECK_OK(weir_stream_create(dev, &(weir_stream_options){.priority = priority}, &s));
     return s;
-}
-
-static inline void pause_us(long us)
-{
-    nanosleep(&(struct timespec){us / 1000000, us % 1000000 * 1000}, NULL);
 }
 
 static inline weir_status passing_kernel(const void *args, const weir_block *block)
@@ -48,31 +44,10 @@ static inline void let_others_pass(weir_device *dev)
     CHECK_OK(weir_stream_destroy(s));
 }
 
-/* A kernel that holds its core until it is let go. */
-struct gate {
-    atomic_int arrived, open;
-};
-
-static inline weir_status gate_kernel(const void *args, const weir_block *block)
-{
-    struct gate *g = *(struct gate *const *)args;
-
-    (void)block;
-    atomic_fetch_add(&g->arrived, 1);
-    while (!atomic_load(&g->open))
-        pause_us(50);
-    return WEIR_OK;
-}
-
 static inline void submit_gate(weir_stream *s, struct gate *g)
 {
     CHECK_OK(weir_launch_submit(
         s, &(weir_launch){.name = "gate", .fn = gate_kernel, .args = &g, .args_size = sizeof g}));
-}
-
-static inline void open_gate(struct gate *g)
-{
-    atomic_store(&g->open, 1);
 }
 
 /* A kernel that takes a ticket: the order in which such kernels ran. */

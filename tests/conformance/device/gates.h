@@ -3,30 +3,10 @@
 #define TESTS_CONFORMANCE_DEVICE_GATES_H
 
 #include "conformance/conformance.h"
+#include "harness/gate.h"
 
 #include <stdatomic.h>
 #include <time.h>
-
-static inline void pause_us(long us)
-{
-    nanosleep(&(struct timespec){us / 1000000, us % 1000000 * 1000}, NULL);
-}
-
-/* A kernel that holds its core until it is let go. */
-struct gate {
-    atomic_int arrived, open;
-};
-
-static inline weir_status gate_kernel(const void *args, const weir_block *block)
-{
-    struct gate *g = *(struct gate *const *)args;
-
-    (void)block;
-    atomic_fetch_add(&g->arrived, 1);
-    while (!atomic_load(&g->open))
-        pause_us(50);
-    return WEIR_OK;
-}
 
 static inline void submit_gate(weir_stream *s, struct gate *g)
 {
@@ -39,11 +19,6 @@ static inline void wait_gate(struct gate *g)
 {
     while (!atomic_load(&g->arrived))
         pause_us(50);
-}
-
-static inline void open_gate(struct gate *g)
-{
-    atomic_store(&g->open, 1);
 }
 
 #endif
