@@ -146,7 +146,7 @@ static void refuse_handles(void *bad)
     CHECK_ACL(aclrtDestroyStream(good));
 }
 
-TEST(garbage, handles_that_are_none_are_refused_by_every_function)
+TEST(garbage, invalid_handles_are_refused_by_every_function)
 {
     static const uintptr_t bad[] = {
         0,          1, 64, 0x57ull << 56, 0x57ull << 56 | 2ull << 50 | 0xffffff, 0xdeadbeefdeadbeef,

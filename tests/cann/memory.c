@@ -6,7 +6,7 @@
 
 enum { GRANULE = 2 << 20 };
 
-TEST(memory, freed_memory_is_no_memory_any_more)
+TEST(memory, freed_memory_is_refused)
 {
     char *x;
 

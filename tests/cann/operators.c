@@ -362,7 +362,7 @@ TEST(operators, two_threads_use_two_streams)
     t_end();
 }
 
-TEST(operators, an_address_that_is_no_memory_is_refused)
+TEST(operators, an_address_outside_device_memory_is_refused)
 {
     static float host[4];
     aclTensor *t;

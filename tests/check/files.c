@@ -149,7 +149,7 @@ TEST(files, collectives_that_one_rank_lacks_are_found)
 }
 
 /* Ready streams compete; a rank without cores for one more block stands still. */
-TEST(files, a_plain_operator_may_close_the_circle)
+TEST(files, a_plain_operator_may_complete_a_deadlock_cycle)
 {
     const char *left = KERNEL("rs", BLOCKS(48) MEETS("rs") ON("1")) KERNEL("plain", ON("2"))
         KERNEL("dc", BLOCKS(8) MEETS("dc") ON("2"));
@@ -183,7 +183,7 @@ static void refused_text(const char *text, weir_status want)
     refused(text, strlen(text), want);
 }
 
-TEST(files, what_is_no_graph_is_refused_with_a_sentence)
+TEST(files, a_file_that_is_not_a_graph_is_refused_with_a_message)
 {
     static const char zeros[100];
 
@@ -205,7 +205,7 @@ TEST(files, what_is_no_graph_is_refused_with_a_sentence)
     refused_text(KERNEL("a", "attr { key: 'us' value { f: nan } } "), WEIR_EINVAL);
 }
 
-TEST(files, calls_without_sense_are_refused)
+TEST(files, missing_files_and_bad_counts_of_ranks_are_refused)
 {
     const char *const missing[] = {"/nonexistent/graph.pbtxt"};
     const char *const folder[] = {"/"};

@@ -204,7 +204,7 @@ TEST(check_groups, cores_are_held_in_vector_mode_only)
 }
 
 /* One rank alone is checked, and said to be only one. */
-TEST(check_groups, a_rank_alone_is_said_to_be_one)
+TEST(check_groups, ranks_missing_from_the_program_are_reported)
 {
     struct world w;
     weir_check_report *report;

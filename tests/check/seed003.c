@@ -57,7 +57,7 @@ static size_t count_errors(int limit, unsigned policies)
     return n;
 }
 
-TEST(seed003, the_seed_deadlock_is_found_described_and_cured)
+TEST(seed003, the_seed_deadlock_is_found_described_and_remedied)
 {
     struct ranks r;
     weir_check_report *report;
@@ -102,7 +102,7 @@ TEST(seed003, the_seed_program_deadlocks_down_to_33_cores_and_never_below)
         CHECK_EQ(count_errors(limit, 0), 0);
 }
 
-TEST(seed003, a_cure_that_breaks_the_rule_of_two_streams_is_a_warning)
+TEST(seed003, a_remedy_that_breaks_the_rule_of_two_streams_is_a_warning)
 {
     struct ranks r;
     weir_check_report *report;

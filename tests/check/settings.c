@@ -118,7 +118,7 @@ TEST(settings, limits_without_effect_are_warnings)
 }
 
 /* The largest limit is looked for among operators that obey one. */
-TEST(settings, what_ignores_limits_is_cured_otherwise)
+TEST(settings, operators_that_ignore_limits_get_another_remedy)
 {
     const char *card =
         KERNEL("rs", I("blocks", 40) GANG S("collective", "rs") ON("1") S("class", "atb"))

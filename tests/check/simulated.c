@@ -102,12 +102,12 @@ static void compare(const char *policy, unsigned count)
     CHECK_LT(said, count);
 }
 
-TEST(simulated, deadlocks_under_hold_were_foretold)
+TEST(simulated, deadlocks_under_hold_were_predicted)
 {
     compare("hold", 200);
 }
 
-TEST(simulated, deadlocks_under_batch_were_foretold)
+TEST(simulated, deadlocks_under_batch_were_predicted)
 {
     compare("batch", 200);
 }

@@ -341,7 +341,7 @@ TEST(graphs, kernel_nodes_run_alone_without_a_rank)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(graphs, a_group_that_is_gone_is_said)
+TEST(graphs, a_destroyed_group_is_named)
 {
     struct world w;
     weir_graph *g;

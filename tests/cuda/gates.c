@@ -108,7 +108,7 @@ static void goes_on(bool with_event)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(cuda_gates, a_stream_waits_for_what_the_other_had_when_it_was_told_to)
+TEST(cuda_gates, a_stream_waits_for_what_the_other_had_when_the_wait_was_queued)
 {
     goes_on(false);
 }

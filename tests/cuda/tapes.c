@@ -152,7 +152,7 @@ TEST(cuda_tapes, runs_in_anothers_graph_give_and_report_what_runs_of_the_plan_do
     play_and_fail(false);
 }
 
-TEST(cuda_tapes, so_do_plans_of_several_streams)
+TEST(cuda_tapes, runs_of_plans_of_several_streams_in_anothers_graph_do_the_same)
 {
     play_and_fail(true);
 }

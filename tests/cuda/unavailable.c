@@ -12,7 +12,7 @@ static const char *reason_of(const char *name)
     return NULL;
 }
 
-TEST(unavailable, a_missing_driver_is_the_reason_given)
+TEST(unavailable, a_missing_driver_is_named_as_the_reason)
 {
     weir_device *dev;
 

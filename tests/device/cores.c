@@ -209,7 +209,7 @@ static weir_status ticket_of_first_block(const void *args, const weir_block *blo
 }
 
 /* Urgent work without end must not keep a gang of the least urgent stream out. */
-TEST(cores, a_lazy_gang_gets_through_urgent_work)
+TEST(cores, a_less_urgent_gang_is_not_starved_by_urgent_work)
 {
     enum { STREAMS = 4, EACH = 2000, ALL = STREAMS * EACH };
     weir_device *dev = open_device("cpu:cores=4,threads=4");

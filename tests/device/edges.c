@@ -63,7 +63,7 @@ static void failing_call(void *user, weir_status status)
 
 /* A kernel that fails without a word gets the general text of its code, not what went wrong
  * on that thread some time before. */
-TEST(edges, an_error_has_no_sentence_of_another)
+TEST(edges, an_error_message_contains_no_earlier_one)
 {
     static const char *const specs[] = {"cpu:cores=1", "npu:a2"};
 

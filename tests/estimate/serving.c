@@ -165,7 +165,7 @@ TEST(serving, a_prompt_that_begins_as_an_earlier_one_computes_the_rest)
     weir__requests_fini(&o);
 }
 
-TEST(serving, a_request_that_fits_no_replica_is_told)
+TEST(serving, a_request_that_fits_no_replica_is_reported)
 {
     struct weir__requests r = parse("{\"timestamp\":0,\"input_length\":90000000,"
                                     "\"output_length\":1}\n{\"timestamp\":5,\"input_length\":10,"

@@ -209,7 +209,7 @@ static uint64_t races(void)
 }
 
 /* What was not queued orders nothing in the checker's eyes either. */
-TEST(faults, the_race_checker_hears_of_no_wait_that_failed)
+TEST(faults, the_race_checker_ignores_waits_that_failed)
 {
     const int64_t n = 8;
 

@@ -457,7 +457,7 @@ TEST(ladder, a_callback_is_told_at_once_that_nothing_is_left)
 }
 
 /* A stream of the full device waits for the callback, by a copy. */
-TEST(ladder, also_of_another_device)
+TEST(ladder, a_callback_is_told_at_once_that_nothing_is_left_on_another_device)
 {
     weir_device *full = open_device("cpu:cores=1,memory=64m"), *dev = open_device("cpu:cores=2");
     weir_stream *s = weir_stream_default(full);

@@ -433,7 +433,7 @@ static void sync_own_stream(void *user, weir_status status)
     waited = weir_stream_sync_for(user, 20000000);
 }
 
-TEST(device, a_callback_that_waits_for_its_own_stream_is_told_after_its_timeout)
+TEST(device, a_callback_that_waits_for_its_own_stream_gets_a_timeout)
 {
     weir_device *dev = open_npu("npu:a3");
     weir_stream *s = weir_stream_default(dev);

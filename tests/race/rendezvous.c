@@ -289,7 +289,7 @@ TEST(race_rendezvous, a_rank_may_be_far_ahead)
 }
 
 /* Two streams that call two groups in different orders: neither ever goes on. */
-TEST(race_rendezvous, circles_are_given_back)
+TEST(race_rendezvous, memory_of_calls_that_never_meet_is_freed)
 {
     struct weir__race_order o = {0};
 

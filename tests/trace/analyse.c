@@ -32,7 +32,7 @@ static weir_trace *load_story(void)
     return t;
 }
 
-TEST(trace_says, what_each_step_of_the_critical_path_was_held_by)
+TEST(trace_says, each_step_of_the_critical_path_says_why_it_started_late)
 {
     static const struct {
         const char *name;

@@ -89,7 +89,7 @@ TEST(trace_files, what_was_written_reads_back_the_same)
     weir_trace_free(again);
 }
 
-TEST(trace_files, output_errors_are_told)
+TEST(trace_files, output_errors_are_reported)
 {
     weir_trace *t = record_some(), *none;
 

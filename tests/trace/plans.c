@@ -58,7 +58,7 @@ static weir_trace *trace_run(weir_plan *plan, weir_stream *s, weir_tensor *x, in
     return t;
 }
 
-TEST(trace, a_row_of_short_kernels_in_a_plan_is_told_kernel_by_kernel)
+TEST(trace, a_row_of_short_kernels_in_a_plan_is_recorded_kernel_by_kernel)
 {
     weir_device *dev = open_device("cpu:cores=1");
     weir_plan *plan = make_row(dev);

@@ -34,7 +34,7 @@ static weir_graph *relu_graph(weir_device *dev, weir_cores limit)
     return g;
 }
 
-TEST(misuse, a_graph_destroyed_while_it_is_captured_is_left)
+TEST(misuse, destroying_a_graph_ends_its_capture)
 {
     weir_device *dev = open_device("cpu");
     weir_graph *g, *next;
@@ -54,7 +54,7 @@ TEST(misuse, a_graph_destroyed_while_it_is_captured_is_left)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(misuse, what_a_failed_call_left_is_refused)
+TEST(misuse, a_null_handle_of_a_failed_call_is_refused)
 {
     weir_device *dev = open_device("cpu");
     weir_graph *g = relu_graph(dev, (weir_cores){-1, -1});

@@ -53,7 +53,7 @@ static int leave_by_return(weir_device *dev)
     return -1;
 }
 
-TEST(scope, the_with_form_is_left_by_break_goto_and_return)
+TEST(scope, the_block_form_is_left_by_break_goto_and_return)
 {
     weir_device *dev = open_device("cpu");
 
@@ -82,7 +82,7 @@ out:
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(scope, every_kind_has_a_with_form)
+TEST(scope, every_kind_has_a_block_form)
 {
     int ran = 0;
 
