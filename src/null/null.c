@@ -93,7 +93,7 @@ static void take_added(struct weir__sched *sched, struct runner *r)
 static void null_kick(weir_device *dev)
 {
     struct weir__sched *sched = &((struct null_device *)dev)->soft.sched;
-    struct runner own = {{NULL, &own.ready.first, 0}};
+    struct runner own = {.ready = {NULL, &own.ready.first, 0}};
     struct weir__soft_stream *s;
 
     if (!atomic_load(&sched->ready))
