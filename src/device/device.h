@@ -1,15 +1,15 @@
 /* Devices and streams inside the library. The seam that a driver fills is device/driver.h.
  *
  * The device layer owns handles, numbering, clocks, memory order and limits. The device lock
- * guards everything marked (L). It is taken by host threads that submit, never by the threads that
- * run kernels.
+ * guards everything marked (L). Host threads that submit take it; threads that run kernels never
+ * do.
  *
- * Host threads that launch on different streams need not meet in it. Once launches have found it
- * held often enough, dev->per_stream is set, and a launch takes the lock of its stream alone, as
- * does a host thread that waits for the stream. With that they may touch what is (L) and of this
- * stream, and what is (L) and stays as it is: the tables of streams, buffers and their fences.
- * Whoever takes the device lock clears per_stream and waits for the launches under way. One of the
- * two sees the other:
+ * Host threads that launch on different streams need not share it. When launches have found it held
+ * often enough, dev->per_stream is set. From then on a launch takes the lock of its stream alone,
+ * and so does a host thread that waits for the stream. Under it they may touch what is (L) and
+ * belongs to this stream, and read what is (L) and does not change: the tables of streams, buffers
+ * and their fences. A thread that takes the device lock clears per_stream and waits for launches
+ * that are in progress. One of the two sees the other:
  *
  *   launch        stream->lock = held, then reads per_stream: if it is clear, the launch gives the
  *                 stream's lock back and takes the device lock
@@ -65,9 +65,9 @@ struct weir_stream {
     char error_text[1024];
 };
 
-/* Queues the wait the stream waits, and on a shared stream a command that does nothing, behind
- * what others have queued. Before anything else is queued on it, or its last command is asked
- * for. It counts as queueing: kick afterwards. (L) */
+/* Queues the stream's deferred wait and, on a shared stream, a command that does nothing, after the
+ * work that others have queued. Call it before anything else is queued on the stream, or its last
+ * command is asked for. It counts as queueing: kick afterwards. (L) */
 weir_status weir__stream_queue_deferred_slow(weir_stream *s);
 static inline weir_status weir__stream_queue_deferred(weir_stream *s)
 {
@@ -87,8 +87,8 @@ static inline struct weir__race_stream weir__stream_race(weir_stream *s)
                                       weir_device_name(s->dev)};
 }
 
-/* Where the time of one recorded event is written. It outlives the event while
- * the stream has not got there. */
+/* The place where the time of one recorded event is written. It outlives the event until the
+ * stream gets there. */
 struct weir__stamp {
     _Atomic uint64_t ns;
     struct weir__mark mark;
@@ -100,8 +100,8 @@ struct weir__tag {
     weir_stream *stream;
 };
 
-/* A part of something that could not be freed while work was stuck in it; the device does
- * so when it closes, since then everything is over. */
+/* Something that could not be freed because work in it was stuck. The device frees it when it
+ * closes, because then all work is over. */
 struct weir__leftover {
     void (*free)(struct weir__leftover *leftover);
     struct weir__leftover *next;
@@ -125,8 +125,9 @@ struct weir_device {
     char label[96];        /* its name and number: tells devices of one spec apart in messages */
     int64_t op_timeout_ns; /* -1: for ever */
     struct weir__trace_source trace;
-    /* Waits of other devices for this one, and their wakers: until there are none it must not
-     * go away. Apart from the lock, which hosts take for every command. */
+    /* Waits of other devices for this one, and threads that wake them: while there are any, the
+     * device must not close. On another cache line than the lock, which hosts take for every
+     * command. */
     _Alignas(WEIR__LINE) _Atomic unsigned visitors;
     _Alignas(WEIR__LINE) struct weir__mutex lock;
     _Atomic bool per_stream; /* launches take the lock of their stream instead */
@@ -183,8 +184,7 @@ static inline bool weir__device_can(const weir_device *dev, enum weir__capabilit
     return dev->driver->can & what;
 }
 
-/* Whether it runs weir's own kernels, so that rows must prepare them; else it takes operators as
- * they are. */
+/* Whether it runs weir's own kernels, which rows must prepare; else it takes operators whole. */
 static inline bool weir__device_runs_kernels(const weir_device *dev)
 {
     return dev->driver->can & (WEIR__RUNS_HOST_FUNCTIONS | WEIR__RUNS_SOURCE);
@@ -207,8 +207,8 @@ weir_stream *weir__device_new_stream(weir_device *dev); /* (L) NULL with the err
 weir_status weir__stream_submit(weir_stream *s, const struct weir__kernel *kernel);
 weir_status weir__stream_wait_mark(weir_stream *s, struct weir__mark mark,
                                    const struct weir__clock *clock, enum weir__wait how);
-/* Whether such a wait would bring nothing: the stream is in that order already, and, if errors are
- * asked for, has taken those up to the mark. (L) */
+/* Whether such a wait is needless: the stream is ordered after the mark already and, if errors are
+ * asked for, has taken over those up to the mark. (L) */
 bool weir__stream_is_after(const weir_stream *s, struct weir__mark mark, enum weir__wait how);
 
 /* Cores of the engine that an operator on `s` may use now, at least 1; `scope` is the
@@ -265,7 +265,7 @@ weir_status weir__stream_sync_seq(weir_stream *s, uint64_t seq, int64_t timeout_
 /* Tells the race checker that the user knows command `seq` to be over. */
 void weir__stream_saw(weir_stream *s, uint64_t seq);
 
-/* ---- listen.c: what every device tells traces ---- */
+/* ---- listen.c: trace records of every device ---- */
 
 /* The device is open. */
 void weir__device_listen(weir_device *dev);
@@ -288,8 +288,8 @@ bool weir__wait_has_hook(void);
 void weir__wait_shield(int change);
 weir_status weir__wait_check(const weir_stream *s);
 
-/* native.c: others may use the buffer on any native stream that weir has given away, and on the
- * default stream of the hardware, up to what is queued there now. */
+/* native.c: notes that work queued so far on every native stream that weir has handed out, and on
+ * the hardware's default stream, may use the buffer. */
 weir_status weir__device_used_by_others(weir_device *dev, weir_buffer *buffer);
 
 /* Calls the release functions of wrapped memory that is no longer used. */

@@ -1,4 +1,4 @@
-/* The command queue, and how its token moves (soft.h tells the whole story). */
+/* The command queue, and how its token moves (soft.h has the protocol). */
 #include "device/relay.h"
 #include "soft/soft.h"
 
@@ -70,8 +70,8 @@ weir_status weir__soft_make_room(struct weir__soft_stream *s, uint32_t size)
     return WEIR_OK;
 }
 
-/* The line at `p` is about to be written. (The compiler's own builtin asks for a copy to read where
- * it may not assume the instruction, which every x86-64 takes.) */
+/* Prefetches the cache line at `p` for writing. (The compiler's builtin prefetches for reading if
+ * it may not assume the instruction, which every x86-64 accepts.) */
 static inline void will_write(const void *p)
 {
 #if defined(__x86_64__)
@@ -90,7 +90,7 @@ static struct weir__cmd *reserve(struct weir__soft_stream *s, enum weir__cmd_kin
     if (weir__soft_make_room(s, size))
         return NULL;
     cmd = (struct weir__cmd *)(s->tail->bytes + s->tail_at);
-    /* What lies ahead was last read by a worker: its lines take a while to come. */
+    /* A worker has read the lines ahead last: fetching them takes a while. */
     will_write((unsigned char *)cmd + PREFETCH_BYTES);
     cmd->kind = (uint8_t)kind;
     cmd->engine = WEIR_ENGINE_HOST;
@@ -345,7 +345,7 @@ void weir__soft_block_failed(struct weir__soft_stream *s, const struct weir__cmd
     struct weir__run *run = &s->run;
     const char *sentence = weir__said();
 
-    weir__hush(); /* the next one speaks for itself */
+    weir__hush(); /* the next command's error must not contain this one's */
     if (atomic_exchange(&run->failed, 1))
         return;
     run->status = status;
@@ -376,7 +376,7 @@ bool weir__soft_surrender(struct weir__soft_stream *s)
 {
     uint64_t consumed = s->consumed;
 
-    /* From the subtraction on, the stream may be somebody else's. */
+    /* After the subtraction another thread may have the stream. */
     s->known = s->consumed = 0;
     if (atomic_fetch_sub(&s->pending, consumed) == consumed)
         return true;

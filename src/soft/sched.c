@@ -164,7 +164,7 @@ void weir__sched_release_gang(struct weir__sched *sched, struct weir__soft_strea
 
 /* ---- picking ---- */
 
-/* One that waits for its turn closes its doors behind itself. */
+/* A stream that waits for several cores closes their doors behind itself. */
 static void close_doors(struct doors *closed, struct demand d)
 {
     closed->cube |= d.cube > 0;
@@ -218,7 +218,7 @@ static bool try_stream(struct weir__sched *sched, struct weir__soft_stream *s,
     return false;
 }
 
-/* Whether it takes several cores at once, which others may take from under it one by one. */
+/* Whether it takes several cores at once: others could take those one by one, again and again. */
 static bool needs_several(const struct weir__soft_stream *s)
 {
     return s->entry.want == WEIR__WANTS_GANG || s->entry.kind == WEIR__CORE_MIX;

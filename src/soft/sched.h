@@ -5,12 +5,12 @@
  * (WEIR__WANTS_HELP), or because its next operator needs all its cores at once
  * (WEIR__WANTS_GANG). Streams compete by priority, then by when they came.
  *
- * A gang holds nothing while it waits. It closes the door behind itself instead:
- * whoever comes after it gets no core of that kind until the gang has started, so
- * it waits no longer than what runs already. Every 64th pick goes to whoever waited
- * longest, so that no priority starves; if that is a gang which does not fit yet, or a mix
- * block, which takes several cores at once too, it is the elder, and its door stays closed
- * to everyone, more urgent or not, until it starts.
+ * A gang holds no core while it waits. Instead it closes the door behind itself: streams
+ * that come after it get no core of that kind until the gang has started. So it waits only
+ * for what already runs. Every 64th pick goes to the stream that has waited longest, so that
+ * no priority starves. If that is a gang that does not fit yet, or a mix block, which also
+ * takes several cores at once, it becomes the *elder*: its door is closed to every stream,
+ * more urgent or not, until it starts. Invariant: at most one stream is the elder.
  *
  * Nothing here knows of threads or of time. `cpu` picks one core at a time from many
  * threads under the lock. In virtual time there are no threads to hand cores to: `npu`
@@ -49,12 +49,12 @@ enum weir__core_kind { WEIR__CORE_NONE, WEIR__CORE_CUBE, WEIR__CORE_VECTOR, WEIR
 
 struct weir__sched {
     struct weir__spin lock;
-    _Atomic uint32_t ready; /* bit p: somebody of priority p - 8 wants a core */
-    bool split;             /* cube and vector cores are apart */
+    _Atomic uint32_t ready; /* bit p: a stream of priority p - 8 wants a core */
+    bool split;             /* cube and vector cores are separate */
     struct weir__coreset cube, vector;
     uint64_t arrivals, picks;
-    _Atomic unsigned gangs;          /* that wait; written under the lock */
-    struct weir__soft_stream *elder; /* whose turn it is, once its several cores are free */
+    _Atomic unsigned gangs;          /* gangs that wait; written under the lock */
+    struct weir__soft_stream *elder; /* it starts next, once its several cores are free */
     struct weir__queue {
         struct weir__soft_stream *first, *last;
     } queues[WEIR__PRIORITIES];
@@ -79,15 +79,15 @@ void weir__sched_add(struct weir__sched *sched, struct weir__soft_stream *s, enu
                      enum weir__core_kind kind);
 void weir__sched_remove(struct weir__sched *sched, struct weir__soft_stream *s);
 
-/* The next stream that can go on, with its cores taken; NULL if none can. A stream
- * that wanted a core is out of the scheduler; one that wants help stays while more
- * cores may join; for a gang the cores are in s->run. `aged` tries whoever waited
- * longest before the most urgent. */
+/* Picks the next stream that can run and takes its cores; NULL if none can. A stream
+ * that wanted a core leaves the scheduler; one that wants help stays while more cores may
+ * join; the cores of a gang are in s->run. `aged` tries the stream that waited longest
+ * before the most urgent one. */
 struct weir__soft_stream *weir__sched_pick(struct weir__sched *sched, struct weir__grant *grant,
                                            enum weir__want *was, bool aged);
 
-/* The stream that came first, out of the scheduler, whatever cores are free: for devices
- * that have their own idea of cores. NULL if there is none. */
+/* Takes the stream that came first out of the scheduler, whatever cores are free: for devices
+ * that count cores themselves. NULL if there is none. */
 struct weir__soft_stream *weir__sched_take(struct weir__sched *sched);
 
 /* One block's cores, unless they are short or a gang waits for them. */

@@ -10,20 +10,20 @@
  *   a waiter list   the head waits for another stream
  *   a worker        runs commands, one after the other
  *
- * `pending` counts commands added and not yet subtracted. The holder subtracts in
- * one go what it has consumed, and if nothing is left the token is gone with that
- * same instruction; whoever adds to a count of zero makes the next token. So no
- * command is missed and no stream runs twice.
+ * `pending` counts commands that were added and not yet subtracted. The holder subtracts
+ * at once all that it has consumed; if that leaves 0, the same instruction gives up the
+ * token. A thread that adds to a count of 0 makes the next token. So no command is missed,
+ * and no stream runs twice.
  *
- * `completed` is what the outside sees. It lags behind the holder by at most a few
- * short commands: it is published before anything long starts, and before the
- * token is given away.
+ * `completed` is what other threads see. It lags behind the holder by at most a few
+ * short commands: the holder publishes it before a long command, and before it gives
+ * the token away.
  *
- * `waiters` is a lock and a count in one word, so that publishing and registering
- * pair up with one locked instruction each. Who registers locks the word and then
- * reads `completed`; who publishes stores `completed` and then reads the word, both
- * sequentially consistent, so one of them sees the other. Where the word already
- * says that somebody waits, the holder locks it first and stores inside.
+ * `waiters` is a lock and a count in one word, so that registering and publishing need
+ * one locked instruction each. A waiter locks the word, then reads `completed`. A publisher
+ * stores `completed`, then reads the word. Both are sequentially consistent, so one of them
+ * sees the other. If the word already counts waiters, the publisher locks it first and
+ * stores inside.
  */
 #ifndef WEIR_SOFT_SOFT_H
 #define WEIR_SOFT_SOFT_H
@@ -42,7 +42,7 @@ enum weir__cmd_kind {
     WEIR__CMD_JUMP,      /* the queue goes on in the next chunk; not counted */
     WEIR__CMD_LANE,      /* a lane of a program: its items are counted, this is not. Its arguments:
                           * a base for each of `blocks` lanes, then tickets */
-    WEIR__CMD_LANE_WAIT, /* in a lane: for item v.seq of lane `blocks` of the same run */
+    WEIR__CMD_LANE_WAIT, /* in a lane: waits for item v.seq of lane `blocks` of the same run */
 };
 
 struct weir__cmd {
@@ -110,10 +110,10 @@ struct weir__waiter {
 struct weir__run {
     const struct weir__cmd *cmd;
     uint32_t cores;        /* the most that may be in it */
-    _Atomic uint32_t next; /* the first block nobody has claimed */
+    _Atomic uint32_t next; /* the first block that no worker has claimed */
     uint32_t running;      /* workers in it; under the scheduler lock */
     uint32_t phase;
-    bool parted;             /* traces have its blocks one by one */
+    bool parted;             /* traces record its blocks one by one */
     _Atomic uint32_t failed; /* a block failed: the rest is not run */
     weir_status status;      /* of the first block that failed */
     char text[512];
@@ -128,7 +128,7 @@ struct weir__soft_stream {
     /* Both sides. */
     _Alignas(WEIR__LINE) _Atomic uint64_t pending;
     _Atomic(struct weir__chunk *) spare;
-    _Atomic uint32_t home; /* whose run queue it goes to; the token's holder writes it */
+    _Atomic uint32_t home; /* the worker whose run queue it goes to; the token's holder writes it */
     /* The token's holder. */
     _Alignas(WEIR__LINE) struct weir__chunk *head;
     uint32_t head_at;
@@ -141,7 +141,7 @@ struct weir__soft_stream {
     struct weir__entry entry; /* under the scheduler lock */
     struct weir__run run;
     struct weir__participant participant; /* of the collective at the head */
-    /* What others ask. */
+    /* Read by other threads. */
     _Alignas(WEIR__LINE) _Atomic uint64_t completed;
     _Atomic uint32_t waiters; /* bit 0: locked; the rest: how many */
     struct weir__waiter *first_waiter;
@@ -155,15 +155,15 @@ struct weir__soft_stream {
 
 struct weir__soft_device {
     weir_device base;
-    bool meets_first; /* collectives take their cores once all ranks are there, not before */
+    bool meets_first; /* collectives take their cores after all ranks have arrived, not before */
     struct weir__soft_list *held; /* (L) where new tokens go; NULL: to the scheduler */
     struct weir__sched sched;
     struct weir__runq *runqs; /* one for each worker; NULL: all streams go through sched */
     unsigned nrunqs;
-    _Atomic bool hurry; /* something long was queued, or a host asked: look soon */
+    _Atomic bool hurry; /* something long was queued, or a host asked: workers look soon */
 };
 
-/* Commands up to this are not worth handing to another thread. */
+/* Shorter commands are not worth handing to another thread. */
 #define WEIR__SHORT_NS 1000
 
 static inline void weir__soft_hurry(struct weir__soft_device *dev)
@@ -201,8 +201,8 @@ extern const struct weir__driver_plans weir__soft_plans;
 extern const struct weir__driver_cross weir__soft_cross;
 /* Fills a command from a kernel; cmd->size and room for the arguments are there. */
 void weir__soft_fill(struct weir__cmd *cmd, const struct weir__kernel *kernel);
-/* What a command with that many bytes of arguments takes in a queue, and room for it:
- * afterwards adding it cannot fail. */
+/* The size of a command with that many bytes of arguments, and making room for it: afterwards
+ * adding it cannot fail. */
 uint32_t weir__soft_command_size(size_t args_size);
 weir_status weir__soft_make_room(struct weir__soft_stream *s, uint32_t size);
 /* Adds a lane of `lane->nitems` commands to the queue, with its bases and tickets. There is
@@ -267,14 +267,14 @@ void weir__soft_pass_wait(struct weir__soft_stream *s, struct weir__soft_stream 
                           uint64_t seq, enum weir__wait how);
 /* The wait at the head. False if it is not over: the token is the relay's then. Publish first. */
 bool weir__soft_pass_relay(struct weir__soft_stream *s, struct weir__relay *relay);
-/* A block of the command failed: keeps the first failure in s->run, with what the thread
- * has said since weir__hush: to be called where others may have spoken before. */
+/* A block of the command failed: keeps the first failure in s->run, with the thread's error message
+ * if it was set since weir__hush. */
 void weir__soft_block_failed(struct weir__soft_stream *s, const struct weir__cmd *cmd,
                              weir_status status);
 /* The command at the head is over: a failure of its blocks puts the stream in error. */
 void weir__soft_settle_failure(struct weir__soft_stream *s);
-/* Whose error the command at the head is stopped by and puts in error: inside a plan's run that is
- * the stream which the run was called on, whichever stream the command is on. */
+/* The stream whose error stops the command at the head, and which gets the command's error: inside
+ * a plan's run the stream that the run was called on, else the command's own stream. */
 static inline weir_stream *weir__soft_error_stream(struct weir__soft_stream *s)
 {
     const void *bases;
@@ -300,12 +300,12 @@ struct weir__soft_stream *weir__soft_take(struct weir__soft_list *list);
  * tokens with them. */
 void weir__soft_publish(struct weir__soft_stream *s, struct weir__soft_list *woken);
 /* Gives the token to the waiter list of `source` until its command `seq` is over;
- * false if it is over already. Publish first. */
+ * false if that is over already. Publish first. */
 bool weir__soft_park(struct weir__soft_stream *s, struct weir__soft_stream *source, uint64_t seq);
 /* Gives the token up if nothing is pending; false if something is. Publish first. */
 bool weir__soft_surrender(struct weir__soft_stream *s);
-/* Puts the stream and its token into the scheduler of its device, from any thread. The first
- * leaves waking somebody to the caller. */
+/* Put the stream and its token into the scheduler of its device, from any thread. After the first
+ * the caller wakes a worker. */
 void weir__soft_make_ready(struct weir__soft_stream *s);
 void weir__soft_hand_back(struct weir__soft_stream *s);
 /* What the next command needs, so that the stream can be put into the scheduler. */
@@ -318,8 +318,8 @@ enum weir__core_kind weir__soft_next_kind(struct weir__soft_stream *s);
 bool weir__soft_arrive(struct weir__soft_stream *s, const struct weir__cmd *cmd);
 /* The stream is in error and skips the collective: its peers are told. */
 void weir__soft_miss(struct weir__soft_stream *s, const struct weir__cmd *cmd);
-/* Its part has run, and failed if the stream is in error now. False if it waits for the
- * others: the token is the rendezvous's then. */
+/* The stream's part has run; it failed if the stream is in error now. False if it waits for the
+ * others: the rendezvous has the token then. */
 bool weir__soft_depart(struct weir__soft_stream *s, const struct weir__cmd *cmd);
 /* Arrives if the command at the head is a collective that can be arrived at: by whoever has
  * the token, since it takes neither core nor thread. True if the stream is the rendezvous's now;
@@ -375,9 +375,9 @@ weir_status weir__soft_host_wait(weir_stream *s, uint64_t seq, int64_t timeout_n
 uint64_t weir__soft_progress(weir_device *dev);
 /* Whether an operator runs that op_timeout does not count for. */
 bool weir__soft_untimed(weir_device *dev);
-/* Who is at what, holds what and waits for whom: a line for each busy stream of the devices,
- * which are of one kind, and of others that those wait for; and the cycle in it, in one line,
- * if there is one. */
+/* Writes a line for each busy stream of the devices, which are of one kind, and of the streams they
+ * wait for: what it runs, what it holds and what it waits for. Writes the cycle of waits in one
+ * line, if there is one. */
 void weir__soft_report(weir_device *const *devs, int ndevs, struct weir__text *report,
                        struct weir__text *cycle);
 

@@ -5,12 +5,12 @@
 
 enum { FEW = 64, MAX_LANES = 128 };
 
-/* Of a device that captures: instances for other bindings though one is idle, and what their arenas
- * may take together. */
+/* On a device with slow_update: how many instances are kept for bindings of earlier runs although
+ * one is idle, and how large their arenas may be together. */
 enum { KEPT = 4, KEPT_BYTES = 32 << 20 };
 
-/* What one run needs. Only the bindings of a plan with very many inputs and outputs are not
- * on the stack. */
+/* The state of one run. It is on the stack, except the bindings of a plan with very many inputs and
+ * outputs. */
 struct run {
     weir_plan *plan;
     weir_stream *caller;
@@ -78,15 +78,15 @@ static bool same_limits(const struct run *r, const struct weir__instance *inst)
     return !memcmp(inst->limits, r->limits, (size_t)r->plan->c.nstreams * sizeof *r->limits);
 }
 
-/* Whether it says that memory is. */
+/* Whether the error means that memory is short. */
 static bool is_short(weir_status st)
 {
     return st == WEIR_EOOM || st == WEIR_ENOMEM;
 }
 
-/* Whether new bindings get an instance of their own though this one is idle. Callers often have the
- * same few places for their tensors. Where products are timed beside others, each instance would
- * time them again. */
+/* Whether new bindings get an instance of their own although this one is idle: callers often use
+ * the same few addresses for their tensors. Not if products of several lanes are timed together,
+ * because each instance would time them again. */
 static bool may_keep(const weir_plan *plan, const struct weir__instance *idle)
 {
     bool times = plan->nlanes > 1 && weir__is_autotuned(&plan->c.options);
@@ -96,7 +96,7 @@ static bool may_keep(const weir_plan *plan, const struct weir__instance *idle)
            plan->c.arena_bytes * (size_t)(plan->ninstances + 1) <= KEPT_BYTES;
 }
 
-/* The instance is the last to be given to somebody else. */
+/* Moves the instance to the end of the list: others are reused before it. */
 static struct weir__instance *use(weir_plan *plan, int at)
 {
     struct weir__instance *inst = plan->instances[at];
@@ -107,8 +107,8 @@ static struct weir__instance *use(weir_plan *plan, int at)
     return inst;
 }
 
-/* An instance bound as the run wants it: one that is, if it is free or was last run on
- * this very stream; one that can be patched; a new one. NULL if all are running. */
+/* An instance with the bindings of the run, in this order: one that has them and is idle or last
+ * ran on the same stream; an idle one that can be patched; a new one. NULL if all are running. */
 static struct weir__instance *choose(struct run *r, weir_status *st)
 {
     weir_plan *plan = r->plan;
@@ -146,7 +146,7 @@ static struct weir__instance *choose(struct run *r, weir_status *st)
             return choose(r, st);
         }
     } else if (plan->ninstances == WEIR__MAX_INSTANCES) {
-        /* Getting memory let go of the lock, and others were faster. */
+        /* Allocating released the lock, and another thread has made the last instance. */
         weir__instance_free(plan, inst);
         inst = NULL;
     } else {
@@ -155,7 +155,8 @@ static struct weir__instance *choose(struct run *r, weir_status *st)
     return inst;
 }
 
-/* The same, waiting on the host where it must. What failed there is not this run's error. */
+/* The same, but waits for a running instance if it must. An error of that instance's last run is
+ * not this run's error. */
 static weir_status acquire(struct run *r, struct weir__instance **out)
 {
     weir_device *dev = r->plan->dev;
@@ -175,7 +176,7 @@ static weir_status acquire(struct run *r, struct weir__instance **out)
 
 /* ---- queueing: under the device lock ---- */
 
-/* Static kernels keep the tiling of the first instance: a limit set later comes too late. */
+/* Static kernels keep the tiling of the first instance: a limit set later does not reach them. */
 static void choose_limits(struct run *r)
 {
     weir_plan *plan = r->plan;
@@ -202,7 +203,8 @@ static void choose_streams(struct run *r)
         r->streams[i] = r->plan->streams[i] == r->caller ? r->plan->stand_in : r->plan->streams[i];
 }
 
-/* A merged run comes after what its streams have, and owe. */
+/* A run whose lanes were merged into one comes after everything queued on its streams, deferred
+ * waits included. */
 static weir_status fork_merged(const struct run *r)
 {
     weir_status st = WEIR_OK;
@@ -243,7 +245,8 @@ static weir_status fork_lanes(const struct run *r, const struct weir__instance *
     return WEIR_OK;
 }
 
-/* The streams a merged run stands for are ordered after it once anybody uses them. */
+/* The streams of the merged lanes are ordered after the run by a deferred wait, queued when the
+ * stream is next used. */
 static void defer_merged_waits(const struct run *r)
 {
     struct weir__mark end = {r->caller, weir__stream_submitted(r->caller)};
@@ -256,11 +259,11 @@ static void defer_merged_waits(const struct run *r)
         s->deferred = end;
         if (s->shared)
             (void)weir__stream_queue_deferred(
-                s); /* others do not ask; if it fails it stays deferred */
+                s); /* others queue on it unseen; on an error the wait stays deferred */
     }
 }
 
-/* Room for what join_lanes writes, so that nothing fails once the program is queued. */
+/* Allocates what join_lanes writes, so that nothing can fail once the program is queued. */
 static weir_status reserve_join(const struct run *r, struct weir__instance *inst)
 {
     weir_status st = WEIR_OK;
@@ -270,7 +273,8 @@ static weir_status reserve_join(const struct run *r, struct weir__instance *inst
     return st ? st : weir__clock_reserve(&inst->last_clock, r->caller->clock.n);
 }
 
-/* The program's joins order every lane before the caller, some through others. */
+/* The caller's clock after the run: it waited for some lanes itself, for the others through those.
+ */
 static void join_lanes(const struct run *r, struct weir__instance *inst)
 {
     if (r->plan->merged)
@@ -286,8 +290,9 @@ static void join_lanes(const struct run *r, struct weir__instance *inst)
     (void)weir__clock_copy(&inst->last_clock, &r->caller->clock);
 }
 
-/* Everything the run touches counts as used by the caller's stream up to its join, number
- * `seq`; before that is known (0) there is room for it, and what wait_tensor said is kept. */
+/* Records that the caller's stream uses everything the run touches, up to its join, command `seq`.
+ * With 0, before that number is known, it makes room for these records and queues the waits that
+ * wait_tensor asked for. */
 static weir_status fence(const struct run *r, const struct weir__instance *inst,
                          weir_tensor *const *inputs, weir_tensor *const *outputs, uint64_t seq)
 {
@@ -316,7 +321,7 @@ static weir_status fence(const struct run *r, const struct weir__instance *inst,
     return WEIR_OK;
 }
 
-/* What the lanes had before, when a trace is recorded. */
+/* While a trace is recorded: the last command of each lane before the run. */
 static uint64_t trace_before(const struct run *r, uint64_t *bases)
 {
     for (int i = 0; i < r->plan->c.nstreams; i++)
@@ -365,8 +370,8 @@ static weir_status queue_instance(struct run *r, struct weir__instance *inst,
     return st ? st : fenced;
 }
 
-/* Memory was short for an instance that the run can do without, as another is idle: it is given up,
- * and no more are made. */
+/* Memory was short for an instance that the run can do without, because another is idle: frees the
+ * new one, and the plan makes no more. */
 static bool drop_instance(weir_plan *plan, struct weir__instance *inst, weir_status st)
 {
     int at = -1;
@@ -401,7 +406,7 @@ static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor 
     choose_streams(r);
     choose_limits(r);
     do {
-        /* Queued only then, because waiting for an instance lets go of the lock. */
+        /* Queued after acquire, because waiting for an instance releases the lock. */
         if ((st = acquire(r, &inst)) || (st = weir__stream_queue_deferred(r->caller)))
             return st;
         r->held = r->help && helping && helping->hold(plan->dev, true);
@@ -412,7 +417,7 @@ static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor 
     return st;
 }
 
-/* Outputs that the caller left open get memory. */
+/* Makes tensors for outputs that the caller left NULL. */
 static weir_status bind_tensors(struct run *r, weir_tensor *const *inputs, size_t ninputs,
                                 weir_tensor **outputs, size_t noutputs)
 {
