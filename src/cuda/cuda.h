@@ -387,7 +387,7 @@ weir_status weir__cuda_copy_ready(struct weir__cuda_stream *s, const struct weir
 /* Makes ready what moves bytes between the host and the device. (L) */
 weir_status weir__cuda_stage_ready(struct weir__cuda_stream *s);
 /* A function of the host, with copies of its operands. If it fails, `blamed` does. (L) */
-weir_status weir__cuda_host_call(struct weir__cuda_stream *s, weir__cu_stream stream,
+weir_status weir__cuda_call_host(struct weir__cuda_stream *s, weir__cu_stream stream,
                                  const struct weir__kernel *kernel, struct weir__mark blamed);
 /* Forgets copies and functions that a lost GPU never came to. */
 void weir__cuda_copies_close(struct weir__cuda *dev);

@@ -38,7 +38,7 @@ weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
             st = k->meets ? weir__cuda_queue_meet(s, sink.stream, k, NULL, traced)
                  : k->code->kind == WEIR__CODE_COPY ? weir__cuda_copy(s, sink.stream, k->args)
                  : k->code->kind == WEIR__CODE_HOST
-                     ? weir__cuda_host_call(s, sink.stream, k, (struct weir__mark){base, seq})
+                     ? weir__cuda_call_host(s, sink.stream, k, (struct weir__mark){base, seq})
                      : weir__cuda_issue(&sink, k);
         if (traced && k->meets)
             weir__cuda_trace_arrive(traced, !st);

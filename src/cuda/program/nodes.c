@@ -53,7 +53,7 @@ static weir_status run_kernel(struct weir__program *p, int lane, const struct we
 
             st = weir__cuda_queue_meet(s, sink.stream, k, &run, traced);
         } else if (k->code->kind == WEIR__CODE_HOST) {
-            st = weir__cuda_host_call(s, sink.stream, k, blamed);
+            st = weir__cuda_call_host(s, sink.stream, k, blamed);
         } else {
             st = weir__cuda_issue(&sink, k);
         }

@@ -144,7 +144,7 @@ static weir_status queue(struct weir__cuda_stream *s, weir__cu_stream on,
     return st ? st : weir__cuda_check(dev, cu->launch_host(on, end, h), name);
 }
 
-weir_status weir__cuda_host_call(struct weir__cuda_stream *s, weir__cu_stream on,
+weir_status weir__cuda_call_host(struct weir__cuda_stream *s, weir__cu_stream on,
                                  const struct weir__kernel *k, struct weir__mark blamed)
 {
     struct weir__cuda_host_call *h = weir__calloc(1, sizeof *h);
