@@ -62,7 +62,8 @@ def _from_values(data, dtype, device):
     try:
         flat = array.array(code, [kind(v) for v in values])
     except OverflowError:
-        raise OverflowError(f"one of {min(values)} to {max(values)} is out of range for {name}") from None
+        between = f"one of {min(values)} to {max(values)}"
+        raise OverflowError(f"{between} is out of range for {name}") from None
     t = _C.from_buffer(flat, device, True)
     return _ready(t.cast(dtype)).reshape(tuple(shape))
 

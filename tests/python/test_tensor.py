@@ -189,7 +189,7 @@ def test_half_values_are_read_exactly(name):
     [
         (lambda: weir.tensor("abc"), "numbers, nested sequences, arrays and tensors, not of str"),
         (lambda: weir.tensor([1, "x"]), "made of numbers, not 'x'"),
-        (lambda: weir.tensor(300, dtype="uint8"), "300 is no uint8"),
+        (lambda: weir.tensor(300, dtype="uint8"), "300 is out of range for uint8"),
         (lambda: weir.from_numpy([1]), "from_numpy takes an array, not list: see weir.tensor"),
         (lambda: weir.ones((2, 3))[0, 0, 0], "too many indices for a tensor of 2 dims"),
         (lambda: weir.ones((2,))[weir.ones((2,)) > 0], "weir.where and weir.nonzero conditions"),
