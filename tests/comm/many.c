@@ -169,6 +169,52 @@ TEST(many, a_hundred_ranks_send_around_and_exchange_uneven_rows)
     many_close(&m);
 }
 
+/* More ranks than counts fit into a call. */
+TEST(many, uneven_rows_of_more_than_a_hundred_ranks_are_gathered)
+{
+    enum { RANKS = 120 };
+    weir_device *dev, *devices[RANKS];
+    weir_stream *streams[RANKS];
+    weir_tensor *x[RANKS], *y[RANKS], *none;
+    int32_t got[3 * RANKS];
+    int64_t counts[RANKS];
+    weir_group *group;
+
+    if (is_gpu() || is_modelled())
+        test_skip("it is the same everywhere");
+    CHECK_OK(weir_device_open("cpu:cores=2,op_timeout=20", &dev));
+    for (int r = 0; r < RANKS; r++) {
+        devices[r] = dev;
+        counts[r] = (r * 7) % 4;
+        CHECK_OK(weir_stream_create(dev, NULL, &streams[r]));
+    }
+    CHECK_OK(weir_group_create(devices, RANKS, NULL, &group));
+    for (int r = 0; r < RANKS; r++) {
+        weir_rank *rank = weir_group_rank(group, r);
+
+        CHECK_OK(weir_stream_set_current(streams[r]));
+        CHECK_OK(weir_tensor_from(streams[r], WEIR_I32, 1, &counts[r],
+                                  (int32_t[]){r * 10, r * 10 + 1, r * 10 + 2}, &x[r]));
+        CHECK_OK(weir_all_gather_counts(rank, x[r], counts, &y[r]));
+        CHECK_STATUS(weir_all_to_all_counts(rank, x[r], counts, counts, &none), WEIR_ERANGE);
+    }
+    CHECK_OK(weir_device_sync(dev));
+    for (int r = 0; r < RANKS; r++) {
+        int at = 0;
+
+        CHECK_OK(weir_tensor_read(y[r], got, (size_t)weir_tensor_numel(y[r]) * sizeof *got));
+        for (int i = 0; i < RANKS; i++)
+            for (int k = 0; k < counts[i]; k++)
+                CHECK_EQ(got[at++], i * 10 + k);
+        CHECK_EQ(weir_tensor_numel(y[r]), at);
+        weir_tensor_release(x[r]);
+        weir_tensor_release(y[r]);
+    }
+    CHECK_OK(weir_stream_set_current(weir_stream_default(dev)));
+    CHECK_OK(weir_group_destroy(group));
+    CHECK_OK(weir_device_close(dev));
+}
+
 TEST(many, a_rank_beyond_the_64th_that_differs_or_stays_away_is_named)
 {
     struct many m;

@@ -57,4 +57,13 @@ weir_status weir__collective_run(const struct weir__op *op, const void *params,
                                  weir_tensor *const *in, int nin, weir_tensor *into,
                                  weir_tensor **out);
 
+/* ---- collective_many.c: of more than WEIR_MAX_COUNTED_RANKS ---- */
+
+/* `sum` is that of the counts. */
+weir_status weir__all_gather_many(weir_rank *rank, weir_tensor *x, const int64_t *counts,
+                                  int64_t sum, weir_tensor **out);
+/* Of ranks that are processes, by messages. */
+weir_status weir__exchange_many(weir_rank *rank, weir_tensor *x, const int64_t *send,
+                                const int64_t *recv, weir_tensor *into, weir_tensor **out);
+
 #endif

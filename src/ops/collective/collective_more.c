@@ -142,13 +142,12 @@ weir_status weir_all_gather_counts(weir_rank *rank, weir_tensor *x, const int64_
     *out = NULL;
     if ((st = check_rows("all-gather", x)) || (st = check_counts(rank, "all-gather", counts, &sum)))
         return st;
-    if (rank->group->nranks > WEIR_MAX_COUNTED_RANKS)
-        return weir__fail(WEIR_ERANGE, "all-gather: counts of %d ranks, at most %d fit",
-                          rank->group->nranks, WEIR_MAX_COUNTED_RANKS);
     if (weir_tensor_shape(x)[0] != counts[rank->index])
         return weir__fail(WEIR_ESHAPE, "all-gather: rank %d has %lld rows, its count is %lld",
                           rank->index, (long long)weir_tensor_shape(x)[0],
                           (long long)counts[rank->index]);
+    if (rank->group->nranks > WEIR_MAX_COUNTED_RANKS)
+        return weir__all_gather_many(rank, x, counts, sum, out);
     for (int i = 0; i < rank->group->nranks; i++) {
         copies[i] = x;
         send[i] = counts[rank->index];
