@@ -27,12 +27,14 @@ weir_status weir_graph_create(weir_device *dev, weir_graph **out)
 
 void weir__node_fini(struct weir__node *n)
 {
-    weir__free(n->name);
+    if (!n->shares_name)
+        weir__free(n->name);
     if (!n->shares_params)
         weir__free(n->params);
     weir__free(n->in);
     weir__free(n->out);
-    weir__free(n->control);
+    if (!n->shares_control)
+        weir__free(n->control);
     weir__free(n->foreign);
 }
 
@@ -43,6 +45,8 @@ void weir_graph_destroy(weir_graph *g)
     weir__capture_leave(g);
     for (int i = 0; i < g->nnodes; i++)
         weir__node_fini(&g->nodes[i]);
+    if (g->free_lent)
+        g->free_lent(g->lent);
     for (int i = 0; i < g->nvalues; i++) {
         weir__free(g->values[i].name);
         weir__free(g->values[i].after);
@@ -251,6 +255,14 @@ void weir__graph_drop_outputs(weir_graph *g, int node)
     n->out = NULL;
 }
 
+static bool has_waits(const weir_graph *g, const struct weir__operand *in, int nin)
+{
+    for (int i = 0; i < nin; i++)
+        if (in[i].value != WEIR__NO_VALUE && g->values[in[i].value].nafter)
+            return true;
+    return false;
+}
+
 /* What the node runs after: what the caller says, and what wait_tensor said of its
  * operands. */
 static int *all_control(const weir_graph *g, const struct weir__operand *in, int nin,
@@ -293,6 +305,22 @@ weir_status weir__graph_use_after(weir_graph *g, int value, int node)
     return WEIR_OK;
 }
 
+weir_status weir__graph_expect_nodes(weir_graph *g, int n)
+{
+    struct weir__node *nodes;
+
+    if (n <= g->cap_nodes)
+        return WEIR_OK;
+    if (!(nodes = weir__malloc((size_t)n * sizeof *nodes)))
+        return weir__fail_nomem("allocating a graph of %d nodes", n);
+    if (g->nnodes)
+        memcpy(nodes, g->nodes, (size_t)g->nnodes * sizeof *nodes);
+    weir__free(g->nodes);
+    g->nodes = nodes;
+    g->cap_nodes = n;
+    return WEIR_OK;
+}
+
 weir_status weir__graph_add_node(weir_graph *g, const struct weir__op *op, const char *name,
                                  const void *params, const struct weir__operand *in, int nin,
                                  const struct weir__operand *into, const struct weir__marks *marks,
@@ -303,7 +331,7 @@ weir_status weir__graph_add_node(weir_graph *g, const struct weir__op *op, const
     int values_before = g->nvalues;
     char generated[256];
     int nwrites;
-    bool failed = false;
+    bool failed = false, shares = false;
     struct weir__node n = {
         .op = op,
         .nin = nin,
@@ -346,11 +374,15 @@ weir_status weir__graph_add_node(weir_graph *g, const struct weir__op *op, const
                  g->source);
         n.foreign = copy(text, strlen(text) + 1, &failed);
     }
-    n.name = copy(name, strlen(name) + 1, &failed);
-    n.params = keep_params(g, op, params, &n.shares_params, &failed);
+    n.shares_name = g->lends && name != generated;
+    n.name = n.shares_name ? (char *)name : copy(name, strlen(name) + 1, &failed);
+    n.params = keep_params(g, op, params, &shares, &failed);
+    n.shares_params = shares;
     n.in = copy(in, (size_t)nin * sizeof *in, &failed);
     n.out = copy(out, (size_t)op->nout * sizeof *out, &failed);
-    n.control = all_control(g, in, nin, control, &n.ncontrol, &failed);
+    n.shares_control = g->lends && control && !has_waits(g, in, nin);
+    n.control =
+        n.shares_control ? (int *)control : all_control(g, in, nin, control, &n.ncontrol, &failed);
     if (failed) {
         weir__node_fini(&n);
         g->nvalues = values_before;

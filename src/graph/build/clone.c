@@ -27,7 +27,7 @@ static void copy_node(struct weir__node *to, const struct weir__node *from, bool
 {
     *to = *from;
     to->name = copy_text(from->name, failed);
-    to->shares_params = false;
+    to->shares_name = to->shares_control = to->shares_params = false;
     to->foreign = copy_text(from->foreign, failed);
     to->params =
         copy_array(from->params, from->op->params_size ? 1 : 0, from->op->params_size, failed);

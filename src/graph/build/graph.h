@@ -66,9 +66,12 @@ struct weir__node {
     struct weir__operand *in, *out; /* an in-place node has nout 0 and writes in[0] */
     int *control;                   /* nodes it must run after, beside its operands */
     int ncontrol;
+    unsigned ntokens : 28; /* of a Kernel: the first of these, whose tokens it names as inputs */
+    unsigned shares_params : 1; /* they are the graph's (shared_params) */
+    unsigned shares_name : 1;   /* it and `control` are among what the graph was lent */
+    unsigned shares_control : 1;
     struct weir__marks marks;
-    bool shares_params; /* they are the graph's (shared_params) */
-    char *foreign;      /* attributes of its file that mean nothing here, as text; NULL if none */
+    char *foreign; /* attributes of its file that mean nothing here, as text; NULL if none */
 };
 
 struct weir__super_kernel {
@@ -121,7 +124,10 @@ struct weir_graph {
     struct weir__size_use *size_uses;
     int nsize_uses, cap_size_uses;
     char *module, *source; /* of nodes that are added (weir_graph_describe); NULL: nowhere */
-    bool dynamic;          /* an input is */
+    bool lends; /* name and control of a node that is added now live as long as the graph */
+    void *lent; /* those, which end with it */
+    void (*free_lent)(void *lent);
+    bool dynamic;     /* an input is */
     bool specialised; /* of a dynamic graph, for sizes that may change again: nothing that follows
                        * from them may be computed for good */
     _Atomic bool capturing;
@@ -131,8 +137,10 @@ struct weir_graph {
 
 int weir__graph_add_value(weir_graph *g, enum weir__value_kind kind, const struct weir__view *view,
                           int node);
-/* Takes copies of everything. `in` operands must be of this graph. Outputs are inferred
- * and their values made, unless `into` gives the operands to write. */
+/* Room for `n` nodes at once. */
+weir_status weir__graph_expect_nodes(weir_graph *g, int n);
+/* Takes copies of everything, but for what is lent (g->lends). `in` operands must be of this graph.
+ * Outputs are inferred and their values made, unless `into` gives the operands to write. */
 weir_status weir__graph_add_node(weir_graph *g, const struct weir__op *op, const char *name,
                                  const void *params, const struct weir__operand *in, int nin,
                                  const struct weir__operand *into, const struct weir__marks *marks,

@@ -53,6 +53,9 @@ static bool reads_from(const weir_graph *g, const struct weir__node *n, int pred
     for (int i = 0; i < n->nin; i++)
         if (n->in[i].value != WEIR__NO_VALUE && g->values[n->in[i].value].node == pred)
             return true;
+    for (int i = 0; i < (int)n->ntokens; i++)
+        if (n->control[i] == pred)
+            return true;
     return false;
 }
 

@@ -197,7 +197,12 @@ static void add_node(struct dumper *d, int index)
         add_operand(d, &n->in[i], views[i]);
         weir__text_add(&d->text, "\n");
     }
-    for (int i = 0; i < n->ncontrol; i++) {
+    for (int i = 0; i < (int)n->ntokens; i++) {
+        weir__text_add(&d->text, "  input: ");
+        add_ref(d, d->names.nodes[n->control[i]], 0);
+        weir__text_add(&d->text, "\n");
+    }
+    for (int i = (int)n->ntokens; i < n->ncontrol; i++) {
         struct weir__text ref = {0};
 
         weir__text_add(&ref, "^%s", d->names.nodes[n->control[i]]);

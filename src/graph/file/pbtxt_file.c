@@ -8,6 +8,8 @@
 
 /* ---- memory ---- */
 
+enum { MOST_CHUNK = 1 << 20 };
+
 struct weir__pb_chunk {
     struct weir__pb_chunk *next;
     size_t used, size;
@@ -17,9 +19,12 @@ struct weir__pb_chunk {
 static char *chunk_alloc(struct weir__pb_chunk **list, size_t size)
 {
     struct weir__pb_chunk *c = *list;
-    size_t room = size > 4096 ? size : 4096;
 
     if (!c || c->size - c->used < size) {
+        /* large ones lie apart, so that those of references can go back to the system */
+        size_t twice = c ? 2 * c->size : 4096, room = twice < MOST_CHUNK ? twice : MOST_CHUNK;
+
+        room = size > room ? size : room;
         if (!(c = weir__malloc(sizeof *c + room)))
             return NULL;
         *c = (struct weir__pb_chunk){.next = *list, .size = room};
@@ -37,7 +42,7 @@ static weir_status grow(struct weir__pb_file *f, void *array, int n, int *cap, s
 
     if (n < *cap)
         return WEIR_OK;
-    if (*cap > INT_MAX / 4 || !(fresh = weir__calloc((size_t)want, size)))
+    if (*cap > INT_MAX / 4 || !(fresh = weir__malloc((size_t)want * size)))
         return weir__fail_nomem("%s: allocating %d records of a graph file", f->text.where, want);
     memcpy(&old, array, sizeof old);
     if (n)
@@ -58,6 +63,31 @@ static void chunks_free(struct weir__pb_chunk **list)
     }
 }
 
+static void lent_free(void *lent)
+{
+    struct weir__pb_chunk *list = lent;
+
+    chunks_free(&list);
+}
+
+void weir__pb_file_lend(struct weir__pb_file *f, void **lent, void (**free_lent)(void *))
+{
+    *lent = f->strings;
+    *free_lent = lent_free;
+    f->strings = NULL;
+}
+
+int *weir__pb_file_ints(struct weir__pb_file *f, const int *from, int n)
+{
+    char *room = chunk_alloc(&f->strings, (size_t)n * sizeof *from + sizeof *from - 1);
+    int *ints = (int *)(((uintptr_t)room + sizeof *from - 1) & ~(uintptr_t)(sizeof *from - 1));
+
+    if (!room)
+        return NULL;
+    memcpy(ints, from, (size_t)n * sizeof *from);
+    return ints;
+}
+
 void weir__pb_file_share_names(struct weir__pb_file *f)
 {
     for (int i = 0; i < f->nrefs; i++)
@@ -66,6 +96,7 @@ void weir__pb_file_share_names(struct weir__pb_file *f)
     for (int i = 0; i < f->nrefs; i++)
         f->refs[i].name = f->refs[i].node >= 0 ? f->nodes[f->refs[i].node].name : "";
     chunks_free(&f->ref_strings);
+    weir__pb_source_tidy(f->text.source);
 }
 
 void weir__pb_file_fini(struct weir__pb_file *f)

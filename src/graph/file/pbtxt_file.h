@@ -63,6 +63,11 @@ void weir__pb_file_fini(struct weir__pb_file *f);
 #define weir__pb_fail_node(f, status, n, format, ...) \
     weir__pb_fail(&(f)->text, status, (n)->at, "node '%.80s': " format, (n)->name, __VA_ARGS__)
 
+/* Names of nodes, and what weir__pb_file_ints made, are the caller's from now on, who frees all at
+ * once. */
+void weir__pb_file_lend(struct weir__pb_file *f, void **lent, void (**free_lent)(void *));
+/* A copy of n > 0 numbers that lives as long as the names do; NULL when out of memory. */
+int *weir__pb_file_ints(struct weir__pb_file *f, const int *from, int n);
 /* References that are resolved have the names of their nodes from now on, and no own ones, if all
  * of them are. */
 void weir__pb_file_share_names(struct weir__pb_file *f);

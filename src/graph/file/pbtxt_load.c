@@ -95,19 +95,6 @@ static weir_status load_node(struct weir__pb_loader *l, int index)
     return alias ? weir__pb_load_alias(l, n, m) : weir__pb_load_operator(l, n, m);
 }
 
-/* Which results are data of others. */
-static weir_status find_read(struct weir__pb_loader *l)
-{
-    const struct weir__pb_file *f = &l->file;
-
-    if (!(l->read = weir__calloc((size_t)f->nnodes + 1, sizeof *l->read)))
-        return weir__fail_nomem("%s: allocating %d nodes", f->text.where, f->nnodes);
-    for (int i = 0; i < f->nrefs; i++)
-        if (f->refs[i].node >= 0 && f->refs[i].kind != WEIR__PB_CONTROL)
-            l->read[f->refs[i].node] = true;
-    return WEIR_OK;
-}
-
 static weir_status load_nodes(struct weir__pb_loader *l)
 {
     const struct weir__pb_file *f = &l->file;
@@ -118,7 +105,9 @@ static weir_status load_nodes(struct weir__pb_loader *l)
         return weir__pb_fail(&f->text, WEIR_EINVAL, f->nodes[WEIR__PB_MAX_NODES].at,
                              "a graph file has at most %d nodes", WEIR__PB_MAX_NODES);
     if ((st = weir__pb_resolve(&l->file, false)) || (st = weir__pb_sort(&l->file, &l->order)) ||
-        (st = find_read(l)))
+        (st = weir__pb_find_read(l)))
+        return st;
+    if ((st = weir__graph_expect_nodes(l->g, f->nnodes)))
         return st;
     l->made = weir__calloc(n, sizeof *l->made);
     l->stamp = weir__calloc(n, sizeof *l->stamp);
@@ -158,6 +147,7 @@ static weir_status load_text(weir_device *dev, const char *text, size_t size,
     } else {
         *out = l.g;
         weir__pb_warn_foreign(&l);
+        weir__pb_file_lend(&l.file, &l.g->lent, &l.g->free_lent);
     }
     for (int i = 0; l.made && i < l.file.nnodes; i++)
         weir__free(l.made[i].operand);
@@ -167,6 +157,7 @@ static weir_status load_text(weir_device *dev, const char *text, size_t size,
     weir__free(l.made);
     weir__free(l.waits);
     weir__free(l.stamp);
+    weir__pb_source_tidy(source);
     uselocale(before);
     freelocale(plain);
     return st;

@@ -26,7 +26,8 @@ struct weir__pb_loader {
     struct weir__pb_file file;
     weir_graph *g;
     int *order;
-    bool *read;                 /* by node of the file: some node has its result as data */
+    bool *read; /* by node of the file: some node has its result as data, and not only
+                 * Kernels that of a Kernel: see weir__pb_is_token */
     struct weir__pb_made *made; /* by node of the file */
     int *waits;                 /* nodes of the graph: lists of all that hand them on */
     int nwaits, cap_waits;
@@ -76,12 +77,19 @@ weir_status weir__pb_operand(const struct weir__pb_loader *l, const struct weir_
  * room for, and then how many there are. */
 weir_status weir__pb_operands(const struct weir__pb_loader *l, const struct weir__pb_node *n,
                               bool into, struct weir__operand *out, int *count);
+/* Sets l->read. */
+weir_status weir__pb_find_read(struct weir__pb_loader *l);
+/* Whether the input of `n` is a token, by which one Kernel comes after another: these are most of
+ * a large file's data, and an edge says as much as a value would. */
+bool weir__pb_is_token(const struct weir__pb_loader *l, const struct weir__pb_node *n,
+                       const struct weir__pb_ref *ref);
 /* Changes the operand's view as the call does, and keeps how if sizes may change. */
 weir_status weir__pb_step(struct weir__pb_loader *l, struct weir__operand *o,
                           const struct weir__view_step *step);
-/* Appends to l->waits, each once, what `n` runs after: its control inputs, and what the
- * Identities among its inputs hand on. */
-weir_status weir__pb_collect_waits(struct weir__pb_loader *l, const struct weir__pb_node *n);
+/* Appends to l->waits what `n` runs after: the tokens among its inputs, which are `ntokens`, then,
+ * each once, its control inputs, and what the Identities among its inputs hand on. */
+weir_status weir__pb_collect_waits(struct weir__pb_loader *l, const struct weir__pb_node *n,
+                                   int *ntokens);
 /* Identity and View: their input as another operand, with what its users wait for. */
 weir_status weir__pb_load_alias(struct weir__pb_loader *l, const struct weir__pb_node *n,
                                 struct weir__pb_made *m);

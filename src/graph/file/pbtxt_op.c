@@ -157,10 +157,11 @@ weir_status weir__pb_load_operator(struct weir__pb_loader *l, const struct weir_
                                    struct weir__pb_made *m)
 {
     struct weir__operand in[WEIR__OP_MAX_IN], into[WEIR__OP_MAX_OUT];
-    int nin = WEIR__OP_MAX_IN, ninto = WEIR__OP_MAX_OUT, waits = l->nwaits;
+    int nin = WEIR__OP_MAX_IN, ninto = WEIR__OP_MAX_OUT, waits = l->nwaits, ntokens = 0;
     _Alignas(max_align_t) unsigned char params[2048];
     const struct weir__op *op;
     struct weir__marks marks;
+    int *control = NULL;
     weir_status st;
 
     if ((st = find_op(l, n, &op)) || (st = weir__pb_operands(l, n, false, in, &nin)) ||
@@ -176,15 +177,21 @@ weir_status weir__pb_load_operator(struct weir__pb_loader *l, const struct weir_
     if ((st = check_written(l, n, into, ninto)) ||
         (nin && (op->flags & WEIR__OP_IN_PLACE) && (st = check_written(l, n, in, 1))) ||
         (!strcmp(op->name, "MatMul") && (st = transpose_inputs(l, n, in, nin))) ||
-        (st = weir__pb_params(&l->file, n, op, params)) || (st = weir__pb_collect_waits(l, n)))
+        (st = weir__pb_params(&l->file, n, op, params)) ||
+        (st = weir__pb_collect_waits(l, n, &ntokens)))
         return st;
+    if (l->nwaits > waits &&
+        !(control = weir__pb_file_ints(&l->file, l->waits + waits, l->nwaits - waits)))
+        return weir__fail_nomem("%s: allocating node '%.80s'", l->file.text.where, n->name);
+    l->g->lends = true; /* the file's become the graph's */
     st = weir__graph_add_node(l->g, op, n->name, params, in, nin, ninto ? into : NULL, &marks,
-                              l->nwaits > waits ? l->waits + waits : NULL, l->nwaits - waits,
-                              &m->node);
+                              control, l->nwaits - waits, &m->node);
+    l->g->lends = false;
     l->nwaits = waits;
     m->kind = WEIR__PB_MADE_NODE;
     if (st)
         return weir__pb_at_node(&l->file, n, st);
+    l->g->nodes[m->node].ntokens = (unsigned)ntokens;
     if (!strcmp(op->name, "Kernel") && !l->read[n - l->file.nodes])
         weir__graph_drop_outputs(l->g, m->node);
     return weir__pb_load_foreign(l, n, op, &l->g->nodes[m->node].foreign);

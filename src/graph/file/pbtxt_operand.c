@@ -24,6 +24,33 @@ weir_status weir__pb_operand(const struct weir__pb_loader *l, const struct weir_
     return WEIR_OK;
 }
 
+static bool may_be_token(const struct weir__pb_file *f, const struct weir__pb_node *n,
+                         const struct weir__pb_ref *ref)
+{
+    return ref->kind == WEIR__PB_DATA && ref->node >= 0 && !ref->index &&
+           !strcmp(n->op, "Kernel") && !strcmp(f->nodes[ref->node].op, "Kernel");
+}
+
+bool weir__pb_is_token(const struct weir__pb_loader *l, const struct weir__pb_node *n,
+                       const struct weir__pb_ref *ref)
+{
+    return may_be_token(&l->file, n, ref) && !l->read[ref->node];
+}
+
+weir_status weir__pb_find_read(struct weir__pb_loader *l)
+{
+    const struct weir__pb_file *f = &l->file;
+
+    if (!(l->read = weir__calloc((size_t)f->nnodes + 1, sizeof *l->read)))
+        return weir__fail_nomem("%s: allocating %d nodes", f->text.where, f->nnodes);
+    for (int i = 0; i < f->nnodes; i++)
+        for (int k = f->nodes[i].refs; k < f->nodes[i].refs + f->nodes[i].nrefs; k++)
+            if (f->refs[k].node >= 0 && f->refs[k].kind != WEIR__PB_CONTROL &&
+                !may_be_token(f, &f->nodes[i], &f->refs[k]))
+                l->read[f->refs[k].node] = true;
+    return WEIR_OK;
+}
+
 weir_status weir__pb_operands(const struct weir__pb_loader *l, const struct weir__pb_node *n,
                               bool into, struct weir__operand *out, int *count)
 {
@@ -34,7 +61,8 @@ weir_status weir__pb_operands(const struct weir__pb_loader *l, const struct weir
     for (int i = n->refs; i < n->refs + n->nrefs; i++) {
         const struct weir__pb_ref *ref = &l->file.refs[i];
 
-        if (ref->kind == WEIR__PB_CONTROL || (ref->kind == WEIR__PB_INTO) != into)
+        if (ref->kind == WEIR__PB_CONTROL || (ref->kind == WEIR__PB_INTO) != into ||
+            weir__pb_is_token(l, n, ref))
             continue;
         if (*count == max)
             return weir__pb_fail(&l->file.text, WEIR_EINVAL, ref->at,
@@ -51,11 +79,8 @@ weir_status weir__pb_operands(const struct weir__pb_loader *l, const struct weir
 
 /* ---- what runs after what ---- */
 
-static weir_status add_wait(struct weir__pb_loader *l, int node)
+static weir_status append_wait(struct weir__pb_loader *l, int node)
 {
-    if (node < 0 || l->stamp[node] == l->list)
-        return WEIR_OK;
-    l->stamp[node] = l->list;
     if (l->nwaits == l->cap_waits) {
         int cap = l->cap_waits ? 2 * l->cap_waits : 256;
         int *fresh = cap > 1 << 24 ? NULL : weir__malloc((size_t)cap * sizeof *fresh);
@@ -72,11 +97,25 @@ static weir_status add_wait(struct weir__pb_loader *l, int node)
     return WEIR_OK;
 }
 
-weir_status weir__pb_collect_waits(struct weir__pb_loader *l, const struct weir__pb_node *n)
+static weir_status add_wait(struct weir__pb_loader *l, int node)
+{
+    if (node < 0 || l->stamp[node] == l->list)
+        return WEIR_OK;
+    l->stamp[node] = l->list;
+    return append_wait(l, node);
+}
+
+weir_status weir__pb_collect_waits(struct weir__pb_loader *l, const struct weir__pb_node *n,
+                                   int *ntokens)
 {
     weir_status st = WEIR_OK;
+    int first = l->nwaits;
 
     l->list++;
+    for (int i = n->refs; i < n->refs + n->nrefs && !st; i++)
+        if (weir__pb_is_token(l, n, &l->file.refs[i]))
+            st = append_wait(l, l->made[l->file.refs[i].node].node);
+    *ntokens = l->nwaits - first;
     for (int i = n->refs; i < n->refs + n->nrefs && !st; i++) {
         const struct weir__pb_ref *ref = &l->file.refs[i];
         const struct weir__pb_made *m = ref->node < 0 ? NULL : &l->made[ref->node];
@@ -206,7 +245,7 @@ static weir_status load_view(struct weir__pb_loader *l, const struct weir__pb_no
 weir_status weir__pb_load_alias(struct weir__pb_loader *l, const struct weir__pb_node *n,
                                 struct weir__pb_made *m)
 {
-    int count = 1;
+    int count = 1, ntokens;
     weir_status st;
 
     if ((st = weir__pb_operands(l, n, false, m->operand, &count)))
@@ -216,7 +255,7 @@ weir_status weir__pb_load_alias(struct weir__pb_loader *l, const struct weir__pb
     if (!strcmp(n->op, "View") && (st = load_view(l, n, m->operand)))
         return st;
     m->waits = l->nwaits;
-    if ((st = weir__pb_collect_waits(l, n)))
+    if ((st = weir__pb_collect_waits(l, n, &ntokens)))
         return st;
     m->nwaits = l->nwaits - m->waits;
     if (m->nwaits > WEIR__PB_MAX_WAITS)

@@ -2,12 +2,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FEW = 4 }; /* pieces that may stay */
+enum { FEW = 2 }; /* pieces that may stay */
 
 struct weir__pb_source {
     const char *path;
@@ -150,6 +151,16 @@ static void drop(struct weir__pb_source *s, int piece)
         madvise((void *)first, last - first, MADV_DONTNEED);
     s->pieces[piece].there = false;
     s->nthere--;
+}
+
+void weir__pb_source_tidy(const struct weir__pb_source *s)
+{
+#ifdef __GLIBC__
+    if (s)
+        malloc_trim(0);
+#else
+    (void)s;
+#endif
 }
 
 void weir__pb_source_keep(struct weir__pb_source *s, size_t from, size_t to)

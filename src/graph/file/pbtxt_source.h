@@ -24,5 +24,8 @@ size_t weir__pb_source_size(const struct weir__pb_source *s);
 weir_status weir__pb_source_need(struct weir__pb_source *s, size_t from, size_t to);
 /* Of more than a few pieces only those with bytes of [from, to) stay. NULL is fine. */
 void weir__pb_source_keep(struct weir__pb_source *s, size_t from, size_t to);
+/* What was freed goes back to the system: records of a large file lie between others that stay, so
+ * that the C library would keep their pages. NULL is fine. */
+void weir__pb_source_tidy(const struct weir__pb_source *s);
 
 #endif

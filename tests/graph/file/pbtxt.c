@@ -251,6 +251,40 @@ TEST(pbtxt, kernels_carry_their_cost)
     close_cpu(dev);
 }
 
+/* A Kernel's result is a token of no bytes. Between Kernels it is an edge, written as it was read;
+ * what others read stays a value. */
+TEST(pbtxt, tokens_between_kernels_are_edges)
+{
+    weir_device *dev = open_cpu();
+    weir_graph *g = load(dev, "node { name: 'a' op: 'Kernel' }"
+                              "node { name: 'b:7' op: 'Kernel' }"
+                              "node { name: 'seen' op: 'Kernel' }"
+                              "node { name: 'i' op: 'Identity' input: 'seen' }"
+                              "node { name: 'c' op: 'Kernel' input: '^a' input: 'a' input: 'b:7:0' "
+                              "input: 'a' input: 'seen' input: 'i' }"
+                              "node { name: 'later' op: 'Kernel' input: 'sooner' }"
+                              "node { name: 'sooner' op: 'Kernel' }");
+    const struct weir__node *c = node(g, "c"), *later = node(g, "later");
+    struct weir__edges edges;
+    char *text = weir_graph_dump(g);
+
+    CHECK_EQ(g->nvalues, 1); /* of 'seen' */
+    CHECK_EQ(c->nin, 2);
+    CHECK_EQ(c->ntokens, 3);
+    CHECK_EQ(c->ncontrol, 4);
+    CHECK_STR(text, "name: \"c\"\n  op: \"Kernel\"\n  input: \"seen\"\n  input: \"seen\"\n"
+                    "  input: \"a\"\n  input: \"b:7:0\"\n  input: \"a\"\n  input: \"^a\"\n");
+    CHECK_EQ(later->ntokens, 1);
+    CHECK_OK(weir__graph_edges(g, &edges));
+    CHECK_EQ(edges.first[c - g->nodes + 1] - edges.first[c - g->nodes], 3);
+    CHECK(edges.preds[edges.first[later - g->nodes]] < later - g->nodes);
+    weir__edges_fini(&edges);
+    free(text);
+    check_round_trip(dev, g);
+    weir_graph_destroy(g);
+    close_cpu(dev);
+}
+
 TEST(pbtxt, numbers_are_written_as_people_write_them)
 {
     static const char *const numbers[] = {"40", "3000", "-20", "0.25", "1e-09", "1e+300", "0.1"};
