@@ -187,6 +187,42 @@ TEST(answers, what_a_model_has_nothing_of_is_refused)
     CHECK_OK(weir_device_close(dev));
 }
 
+/* Dies that share heads send some of their tokens each to experts, and need the rows of all of them
+ * for the next layer: gathered, or summed with the parts of a shared expert. */
+TEST(answers, rows_come_back_to_all_dies_of_a_replica)
+{
+    static const struct {
+        uint32_t tp, ep;
+        double shared;
+        const char *has, *has_not;
+    } rows[] = {
+        {4, 0, 2048, "moe_reduce", "moe_gather"},
+        {4, 0, 0, "moe_gather", "moe_reduce"},
+        {4, 1, 0, "moe_reduce", "moe_gather"},
+        {1, 0, 2048, "combine", "moe_reduce"},
+    };
+    weir_device *dev = open_a3();
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct weir__deploy d = deploy(8, 8, WEIR__PLACE_SINGLE);
+        struct weir__llm m = deepseek();
+        struct weir__text text = {0};
+        const char *layer;
+
+        d.tp = rows[i].tp;
+        d.ep = rows[i].ep;
+        m.shared_dim = rows[i].shared;
+        CHECK_OK(weir__estimate_graph(&m, &d, &(struct weir__model_step){.layers = 5},
+                                      &dev->model->profile, &text));
+        test_note("row %zu", i);
+        CHECK((layer = strstr(text.data, "L4.gate")));
+        CHECK_STR(layer, rows[i].has);
+        CHECK(!strstr(layer, rows[i].has_not));
+        weir__text_free(&text);
+    }
+    CHECK_OK(weir_device_close(dev));
+}
+
 /* A few layers stand for all of them. */
 TEST(answers, the_quick_answer_is_that_of_all_layers)
 {

@@ -306,6 +306,40 @@ TEST(properties, memory_and_links_are_conserved_between_streams)
     }
 }
 
+/* What leaves a die for others than its package's, of a collective of eight dies. */
+static double wire_bytes(int kind, double bytes)
+{
+    return kind < 2 ? bytes * 6 / 8 : kind < 4 ? bytes * 7 / 8 : 2 * bytes * 7 / 8;
+}
+
+/* Collectives of any two kinds side by side send no more than the link takes, whoever ends first.
+ */
+TEST(properties, collectives_side_by_side_have_one_link)
+{
+    static const char *const kinds[] = {"combine", "dispatch", "all_gather", "reduce_scatter",
+                                        "all_reduce"};
+    double closest = 0;
+
+    random_state = 3;
+    for (int i = 0; i < 5; i++)
+        for (int j = 0; j < 5; j++) {
+            struct kernel k[] = {
+                {.name = "a", .engine = "sdma", .stream = "a", .collective = kinds[i]},
+                {.name = "b", .engine = "sdma", .stream = "b", .collective = kinds[j]},
+            };
+            double us, sent;
+
+            k[0].bytes = (int64_t)draw_log(1e7, 1e9);
+            k[1].bytes = (int64_t)draw_log(1e7, 1e9);
+            us = kernel_run("npu:a3,overhead=off", 8, k, 2, NULL);
+            sent = wire_bytes(i, (double)k[0].bytes) + wire_bytes(j, (double)k[1].bytes);
+            test_note("%s beside %s: %.0f GB/s", kinds[i], kinds[j], sent / us / 1e3);
+            CHECK(sent / us / 1e3 <= 196 * SLACK);
+            closest = fmax(closest, sent / us / 1e3);
+        }
+    CHECK(closest > 196 * 0.8);
+}
+
 /* Half of the pairs of query and key are never looked at. */
 TEST(properties, causal_attention_costs_half_of_full)
 {
