@@ -78,6 +78,18 @@ TEST(memory, more_than_there_is_is_an_error_and_not_a_crash)
     t_end();
 }
 
+TEST(memory, a_thread_without_a_context_is_told_of_the_first_device)
+{
+    size_t free_bytes, total;
+
+    setenv("WEIR_DEVICE", "cpu:memory=64m", 1);
+    CHECK_ACL(aclInit(NULL));
+    CHECK_ACL(aclrtGetMemInfo(ACL_HBM_MEM, &free_bytes, &total));
+    CHECK_EQ(total, 64 << 20);
+    CHECK_EQ(free_bytes, total);
+    t_end();
+}
+
 TEST(vmm, a_tensor_may_lie_over_two_pieces_of_physical_memory)
 {
     aclrtPhysicalMemProp prop = {0};

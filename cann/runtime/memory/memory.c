@@ -149,17 +149,21 @@ EXPORT aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
 {
     weir_memory_stats stats;
     struct context *c;
+    struct device *d;
     size_t used;
     aclError err;
 
     (void)attr;
     NEED(free);
     NEED(total);
-    if ((err = context_current(&c)))
+    /* torch_npu asks before it has chosen a device, where its allocator may have a part only */
+    if (!context_current(&c))
+        d = c->device;
+    else if ((err = device_get(0, &d)))
         return err;
-    weir_memory_get_stats(c->device->dev, &stats, sizeof stats);
-    used = stats.allocated + stats.pending + physical_bytes(c->device->id);
-    *total = stats.limit ? stats.limit : c->device->props.memory_bytes;
+    weir_memory_get_stats(d->dev, &stats, sizeof stats);
+    used = stats.allocated + stats.pending + physical_bytes(d->id);
+    *total = stats.limit ? stats.limit : d->props.memory_bytes;
     *free = *total > used ? *total - used : 0;
     return ACL_SUCCESS;
 }
