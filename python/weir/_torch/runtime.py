@@ -14,7 +14,7 @@ from . import dump, effects, gpu, trial, values
 from .coverage import Coverage
 from .graph import build, layouts, places, symbols
 from .mixed import stitch
-from .rewrite import common, patterns, updates
+from .rewrite import common, patterns, scalars, updates
 
 
 class _Plan:
@@ -115,9 +115,9 @@ class _Elastic:
     ``layouts`` gives what ``run`` takes beside the arguments, None where the plan is bound anew
     (``at``)."""
 
-    def __init__(self, builder, built, plan, count):
+    def __init__(self, builder, built, plan, count, numbers):
         self.builder, self.built, self.plan, self.count = builder, built, plan, count
-        self.layouts = layouts.write(builder, built) or _no_layouts
+        self.layouts = layouts.write(builder, built, numbers) or _no_layouts
         self.bound = _Plan(plan.share(), built, None, count)
         self.call = self.bound.plan.call_at
 
@@ -185,6 +185,9 @@ class CompiledGraph:
         self.open = []  # (layouts, run) of those that are bound for all sizes
         self.inelastic = 0  # how often none could be made
         self.read = None  # reads the values of symbols from arguments
+        # Numbers that are arguments (scalars.py): which, the values that the graph is built for, and
+        # the module as it is for any.
+        self.floats, self.numbers, self.general = scalars.find(module), {}, None
         self.origins = []  # where the nodes of its graphs come from
         self.device = _C.get_device()
         self.gpu = gpu.of(self.device)
@@ -212,14 +215,14 @@ class CompiledGraph:
                 for read, run in self.open:
                     if (now := read(args)) is not None:
                         return run(args, now)
-                key = self.read(args) if self.read else _sizes(args)
+                key = self._key(args)
                 plan = plans.get(key) or make(key, args)
                 return plan.run(args)
             except Error as error:
                 self._explain(error)
                 raise
 
-        run = run_dynamic if self.dynamic else run_static
+        run = run_dynamic if self.dynamic or self.floats else run_static
 
         run._boxed_call = True  # so that arguments come as a list
         return run
@@ -228,18 +231,42 @@ class CompiledGraph:
         for origins in self.origins[-1:]:
             origins.explain(error)
 
+    def _key(self, args):
+        """What plans are found by: sizes, and numbers."""
+        key = self.read(args) if self.read else _sizes(args)
+        return key + tuple(args[i].item() for i in self.floats)
+
     def _make(self, key, args):
         with self.lock:
+            if any(args[i].item() != value for i, value in self.numbers.items()):
+                self._generalise()
+                key = self._key(args)
             if key in self.plans:
                 return self.plans[key]
             with torch.no_grad():
                 plan = self._updating(self._stretch(key) or self._build(args))
-            if self.read and not self.plans:
-                key = self.read(args)  # known by now
+            if key is not None and not self.plans:
+                key = self._key(args)  # what it is made of is known by now
             self.plans[key] = plan
             if len(self.plans) > self.config.debug.aclgraph.static_capture_size_limit:
                 self.plans.popitem(last=False)
             return plan
+
+    def _generalise(self):
+        """A number changed that was taken for a constant: from now on none is."""
+        logger.info("graph %d is built anew for any numbers among its arguments", self.number)
+        self.module, self.rewritten = self.general, False
+        self.floats, self.numbers, self.general = (), {}, None
+        self.elastic, self.open, self.read = [], [], None
+        self.plans.clear()
+
+    def _put_numbers(self, args):
+        found = [args[i].item() for i in self.floats]
+        if self.gpu or not scalars.are_finite(found):
+            self.floats = ()
+        if self.floats:
+            self.general, self.numbers = scalars.copied(self.module), dict(zip(self.floats, found))
+            scalars.put(self.module, self.numbers)
 
     def _updating(self, plan):
         """The plan with the arguments it does not write to written after it."""
@@ -249,6 +276,7 @@ class CompiledGraph:
     def _build(self, args):
         try:
             if not self.rewritten:
+                self._put_numbers(args)
                 patterns.rewrite(self.module)
                 if not effects.orders(self.module):
                     common.share(self.module)
@@ -280,7 +308,7 @@ class CompiledGraph:
             logger.info("graph %d is built anew for new sizes: %s", self.number, reason)
             return None
         self.coverage.add(coverage)
-        elastic = _Elastic(builder, built, plan, len(args))
+        elastic = _Elastic(builder, built, plan, len(args), self.numbers)
         self.elastic.insert(0, elastic)
         self.open.insert(0, (elastic.layouts, self._updating(elastic).run))
         self.read = self.read or _reader(builder.sizes)

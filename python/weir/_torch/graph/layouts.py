@@ -110,19 +110,21 @@ def _place(text, sizes, output):
     return f"{text.object(place)}.at({', '.join(numbers)}, {text.number(offset)})"
 
 
-def write(builder, built):
+def write(builder, built, numbers):
     """The function, for a graph of open sizes; None where there is none. It gives sizes of inputs and
     outputs in memory and arguments of the outputs' makers, None for what stays as it is bound;
     inputs that are brought into another layout; (result, place) of views and (result, number) of
-    sizes that change; and the inputs behind the arguments, None if they stay."""
+    sizes that change; and the inputs behind the arguments, None if they stay. ``numbers`` are
+    arguments of one value that the graph was built for."""
     try:
-        return _write(builder, built)
+        return _write(builder, built, numbers)
     except _NotWritten:
         return None
 
 
-def _write(builder, built):
+def _write(builder, built, numbers):
     sizes, text = builder.sizes, _Text(builder.sizes)
+    text.checks += [f"a[{index}].item() == {value!r}" for index, value in numbers.items()]
     vals = [n.meta.get("val") for n in builder.placeholders()]
     inputs, special = [], []
     for bound in built.inputs:
