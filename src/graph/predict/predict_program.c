@@ -197,77 +197,6 @@ void weir__rendezvous_table_fini(struct weir__rendezvous_table *m)
     weir__free(m->sizes);
 }
 
-/* ---- operators that ask for the same are kept once: of a million nodes there are few kinds ----
- */
-
-struct kinds {
-    uint32_t *slots; /* by hash: an index into ops; 0 is free */
-    uint32_t nslots; /* a power of two, more than twice as many as there are kinds */
-    int n, cap;      /* of ops */
-};
-
-static uint32_t hash_op(const struct weir__sim_op *op)
-{
-    uint64_t h = op->block_ps;
-
-    h = (h ^ op->blocks) * UINT64_C(0x9e3779b97f4a7c15);
-    h = (h ^ h >> 29 ^ op->rendezvous) * UINT64_C(0x9e3779b97f4a7c15);
-    h = (h ^ h >> 29 ^ op->launch_ps ^ op->cores) * UINT64_C(0x9e3779b97f4a7c15);
-    for (int f = 0; f < WEIR__FLOWS; f++)
-        h = (h ^ h >> 29 ^ op->draws[f]) * UINT64_C(0x9e3779b97f4a7c15);
-    return (uint32_t)(h >> 32);
-}
-
-static bool is_same(const struct weir__sim_op *a, const struct weir__sim_op *b)
-{
-    return a->block_ps == b->block_ps && a->blocks == b->blocks && a->cores == b->cores &&
-           a->rendezvous == b->rendezvous && a->launch_ps == b->launch_ps && a->grant == b->grant &&
-           a->comm == b->comm && !memcmp(a->per_block, b->per_block, sizeof a->per_block) &&
-           !memcmp(a->draws, b->draws, sizeof a->draws);
-}
-
-/* Where the operator is, or the free slot where it belongs. */
-static uint32_t *find_slot(const struct kinds *k, const struct weir__sim_op *ops,
-                           const struct weir__sim_op *op)
-{
-    uint32_t at = hash_op(op) & (k->nslots - 1);
-
-    while (k->slots[at] && !is_same(&ops[k->slots[at]], op))
-        at = (at + 1) & (k->nslots - 1);
-    return &k->slots[at];
-}
-
-static bool more_slots(struct kinds *k, const struct weir__sim_op *ops)
-{
-    struct kinds more = {.nslots = k->nslots ? 2 * k->nslots : 256};
-
-    if (!(more.slots = weir__calloc(more.nslots, sizeof *more.slots)))
-        return false;
-    for (int i = 1; i < k->n; i++)
-        *find_slot(&more, ops, &ops[i]) = (uint32_t)i;
-    weir__free(k->slots);
-    k->slots = more.slots;
-    k->nslots = more.nslots;
-    return true;
-}
-
-static weir_status keep_op(struct weir__predict_graph *pg, struct kinds *k,
-                           const struct weir__sim_op *op, uint32_t *index)
-{
-    uint32_t *slot;
-
-    if (((uint32_t)k->n * 2 >= k->nslots && !more_slots(k, pg->ops)) ||
-        !weir__grow(&pg->ops, k->n, &k->cap, sizeof *pg->ops))
-        return weir__fail_nomem("predicting %d nodes", pg->g->nnodes);
-    slot = find_slot(k, pg->ops, op);
-    if (!*slot) {
-        *slot = (uint32_t)k->n;
-        pg->ops[k->n++] = *op;
-    }
-    *index = *slot;
-    return WEIR_OK;
-}
-
 /* ---- nodes ---- */
 
 /* A Kernel with a collective. */
@@ -436,10 +365,10 @@ static weir_status make_ops(struct weir__predict_graph *pg, const struct weir__p
                             struct weir__rendezvous_table *rendezvous)
 {
     struct weir__sim_op nothing = {0};
-    struct kinds kinds = {0};
+    struct weir__op_kinds kinds = {0};
     struct weir__sim_limits limits;
     uint32_t index;
-    weir_status st = keep_op(pg, &kinds, &nothing, &index);
+    weir_status st = weir__op_kinds_keep(pg, &kinds, &nothing, &index);
 
     weir__model_limits(pg->g->dev->model, &limits);
     for (int v = 0; v < pg->g->nnodes && !st; v++) {
@@ -449,7 +378,7 @@ static weir_status make_ops(struct weir__predict_graph *pg, const struct weir__p
         if (!pg->c.live[v])
             continue;
         if ((st = make_op(pg, v, place, rendezvous, &op)) ||
-            (st = keep_op(pg, &kinds, &op, &pg->nodes[v].op)))
+            (st = weir__op_kinds_keep(pg, &kinds, &op, &pg->nodes[v].op)))
             break;
         alone = op.launch_ps + weir__sim_alone(&limits, &op);
         pg->serial += alone;

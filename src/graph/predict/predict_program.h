@@ -1,4 +1,4 @@
-/* Between predict.c and predict_program.c. */
+/* Between predict.c, predict_alike.c, predict_kinds.c and predict_program.c. */
 #ifndef WEIR_GRAPH_PREDICT_PREDICT_PROGRAM_H
 #define WEIR_GRAPH_PREDICT_PREDICT_PROGRAM_H
 
@@ -38,6 +38,18 @@ weir_status weir__predict_alike(const struct weir__sim_limits *limits,
                                 const struct weir__replay_program *program, uint32_t nranks,
                                 uint32_t nrendezvous, const struct weir__replay_options *how,
                                 struct weir__replay_result *out);
+
+/* ---- predict_kinds.c ---- */
+
+/* The operators of a graph, each kept once in pg->ops. Free `slots` afterwards. */
+struct weir__op_kinds {
+    uint32_t *slots; /* by hash: an index into pg->ops; 0 is free */
+    uint32_t nslots; /* a power of two, more than twice as many as there are kinds */
+    int n, cap;      /* of pg->ops */
+};
+/* The index of an operator like `op` in pg->ops; it is added if there is none. */
+weir_status weir__op_kinds_keep(struct weir__predict_graph *pg, struct weir__op_kinds *kinds,
+                                const struct weir__sim_op *op, uint32_t *index);
 
 /* ---- predict_program.c ---- */
 
