@@ -36,7 +36,7 @@ endfunction()
 file(GLOB_RECURSE weir_texts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.cu
     ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.cuh ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.h
     ${PROJECT_SOURCE_DIR}/src/ops/host/*.h)
-list(FILTER weir_texts EXCLUDE REGEX "(_real|_row|gemm_[a-z]+|simd|vmath)\\.h$")
+list(FILTER weir_texts EXCLUDE REGEX "(_real|_row|gemm_[a-z0-9]+|simd|vmath)\\.h$")
 foreach(header status device stream memory tensor launch)
     list(APPEND weir_texts ${PROJECT_SOURCE_DIR}/include/weir/${header}.h)
 endforeach()

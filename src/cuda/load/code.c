@@ -91,6 +91,8 @@ static weir_status compile_program(struct weir__cuda *dev, const struct weir__co
     return st;
 }
 
+enum { MOST_HEADERS = 128 };
+
 /* Texts include headers, not each other. */
 static bool is_header(const char *name)
 {
@@ -103,15 +105,18 @@ static weir_status compile(struct weir__cuda *dev, const struct weir__code *code
                            const uint8_t *variant, char **out, size_t *size)
 {
     const struct weir__nvrtc *rtc = &dev->api->nvrtc;
-    const char *text = own ? own : find_source(code), *names[64], *texts[64];
+    const char *text = own ? own : find_source(code), *names[MOST_HEADERS], *texts[MOST_HEADERS];
     void *program;
     weir_status st;
     int n = 0, r;
 
     if (!text)
         return weir__fail(WEIR_EUNSUPPORTED, "there is no kernel source '%s'", code->text);
-    for (int i = 0; i < weir__cuda_nsources && n < (int)weir__countof(names); i++)
+    for (int i = 0; i < weir__cuda_nsources; i++)
         if (is_header(weir__cuda_sources[i].name)) {
+            if (n == MOST_HEADERS)
+                return weir__fail(WEIR_EINTERNAL, "kernel sources have more than %d headers",
+                                  MOST_HEADERS);
             names[n] = weir__cuda_sources[i].name;
             texts[n++] = weir__cuda_sources[i].text;
         }
