@@ -188,6 +188,34 @@ WEIR_API WEIR_MUST_USE weir_status weir_nonzero_padded(weir_tensor *x, weir_tens
  * renormalised to 1 if asked) and experts [tokens, k] i32. */
 WEIR_API WEIR_MUST_USE weir_status weir_moe_gating(weir_tensor *logits, int64_t k, bool renormalise,
                                                    weir_tensor **weights, weir_tensor **experts);
+/* The same for gates with more to say. Scores are the softmax of a token's logits or the sigmoid of
+ * each; bias [experts], f32 or of logits' type or NULL, is added to them for the choice alone.
+ * Where experts are in groups of neighbours, those of the best group_k groups are chosen from.
+ * Weights are f32, f64 for f64; experts i64; of equal scores the first is the better. */
+typedef struct weir_expert_choice_options {
+    int64_t k;
+    int64_t groups;   /* 0 means 1 */
+    int64_t group_k;  /* 0 means all */
+    bool sigmoid;     /* else softmax */
+    bool best_two;    /* a group counts as the sum of its two best experts, else as its best */
+    bool renormalise; /* weights are scores over their sum plus eps */
+    double outside;   /* what experts of other groups count as */
+    double eps;
+    double scale; /* times the weights; 0 means 1 */
+} weir_expert_choice_options;
+WEIR_API WEIR_MUST_USE weir_status weir_expert_choice(weir_tensor *logits, weir_tensor *bias,
+                                                      const weir_expert_choice_options *options,
+                                                      weir_tensor **weights, weir_tensor **experts);
+/* experts [m], each in 0..n-1. order [m], i64: the entries by expert, those of one expert as they
+ * stand; places [m], i64: where each entry is in that order; ends [n], i32: where each expert's
+ * entries end. */
+WEIR_API WEIR_MUST_USE weir_status weir_expert_order(weir_tensor *experts, int64_t n,
+                                                     weir_tensor **order, weir_tensor **places,
+                                                     weir_tensor **ends);
+/* rows [m, width], places [tokens, k], weights [tokens, k] of rows' type or f32, or NULL:
+ * out[t] = sum over j of weights[t][j] * rows[places[t][j]], in the order of j, rounded once. */
+WEIR_API WEIR_MUST_USE weir_status weir_expert_sum(weir_tensor *rows, weir_tensor *places,
+                                                   weir_tensor *weights, weir_tensor **out);
 /* x [..., length, heads, d], cos and sin [length, d/2], f32 or of x's type; interleaved
  * pairs (2i, 2i+1) or halves (i, i + d/2). */
 WEIR_API WEIR_MUST_USE weir_status weir_rotary(weir_tensor *x, weir_tensor *cosines,

@@ -13,7 +13,8 @@
     X(uniform_) X(normal_) X(transpose) X(permute) X(reshape) X(expand) X(wait_tensor)
 #define FUNCTIONS_ONLY(X)                                                                      \
     X(where) X(concat) X(matmul_bias) X(linear) X(grouped_matmul) X(conv2d) X(attention)        \
-    X(layer_norm) X(rms_norm) X(embedding) X(moe_gating) X(rotary) X(slice_dim)
+    X(layer_norm) X(rms_norm) X(embedding) X(moe_gating) X(expert_choice)             \
+    X(expert_order) X(expert_sum) X(rotary) X(slice_dim)
 /* clang-format on */
 
 #define DECLARE_OP(name)                                                                   \

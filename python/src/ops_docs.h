@@ -70,6 +70,40 @@
     ">>> table = weir.tensor([[1.0, 2.0], [3.0, 4.0]])\n"       \
     ">>> weir.embedding(table, weir.tensor([1, 0])).tolist()\n" \
     "[[3.0, 4.0], [1.0, 2.0]]\n"
+#define DOC_expert_choice                                                                          \
+    "expert_choice(logits, k, bias=None, groups=1, group_k=None, sigmoid=False,\n"                 \
+    "              best_two=False, renormalise=False, outside=0.0, eps=0.0, scale=1.0)\n"          \
+    "    -> (weights, experts)\n"                                                                  \
+    "\n"                                                                                           \
+    "The k experts of each token. Scores are the softmax of its logits or, with sigmoid, the\n"    \
+    "sigmoid of each; bias is added to them for the choice alone. Of groups of experts only the\n" \
+    "best group_k are chosen from: one counts as its best expert or, with best_two, as the sum "   \
+    "of\n"                                                                                         \
+    "its two best; the experts of others count as outside. Weights are float32 (float64 for\n"     \
+    "float64), experts int64.\n"                                                                   \
+    "\n"                                                                                           \
+    ">>> weights, experts = weir.expert_choice(weir.tensor([[0.0, 2.0, 1.0]]), 1, "                \
+    "renormalise=True)\n"                                                                          \
+    ">>> weights.tolist(), experts.tolist()\n"                                                     \
+    "([[1.0]], [[1]])"
+#define DOC_expert_order                                                                        \
+    "expert_order(experts, n) -> (order, places, ends)\n"                                       \
+    "\n"                                                                                        \
+    "Entries by expert, those of one expert as they stand; where each went; and where each of " \
+    "the n\n"                                                                                   \
+    "experts ends.\n"                                                                           \
+    "\n"                                                                                        \
+    ">>> order, places, ends = weir.expert_order(weir.tensor([2, 0, 2]), 3)\n"                  \
+    ">>> order.tolist(), places.tolist(), ends.tolist()\n"                                      \
+    "([1, 0, 2], [1, 0, 2], [1, 1, 3])"
+#define DOC_expert_sum                                                                        \
+    "expert_sum(rows, places, weights=None) -> Tensor\n"                                      \
+    "\n"                                                                                      \
+    "For each token the sum of its rows, which lie at places [tokens, k], times weights.\n"   \
+    "\n"                                                                                      \
+    ">>> rows = weir.tensor([[1.0], [2.0], [4.0]])\n"                                         \
+    ">>> weir.expert_sum(rows, weir.tensor([[0, 2]]), weir.tensor([[10.0, 1.0]])).tolist()\n" \
+    "[[14.0]]"
 #define DOC_expand                                                    \
     "expand(x, shape) -> Tensor\n"                                    \
     "\n"                                                              \

@@ -143,6 +143,61 @@ OP(moe_gating, 2, "logits", "k", "renormalise")
     return pair(st, a[0], weights, experts);
 }
 
+static bool optional_count(PyObject *o, const char *what, int64_t *value)
+{
+    return is_absent(o) || to_int64(o, what, value);
+}
+
+OP(expert_choice, 2, "logits", "k", "bias", "groups", "group_k", "sigmoid", "best_two",
+   "renormalise", "outside", "eps", "scale")
+{
+    weir_tensor *logits, *bias, *weights, *experts;
+    weir_expert_choice_options o = {0};
+    weir_status st;
+
+    if (!to_tensor(a[0], "logits", &logits) || !to_int64(a[1], "k", &o.k) ||
+        !optional_tensor(a[2], "bias", &bias) || !optional_count(a[3], "groups", &o.groups) ||
+        !optional_count(a[4], "group_k", &o.group_k) || !optional_bool(a[5], &o.sigmoid) ||
+        !optional_bool(a[6], &o.best_two) || !optional_bool(a[7], &o.renormalise) ||
+        !optional_double(a[8], "outside", &o.outside) || !optional_double(a[9], "eps", &o.eps) ||
+        !optional_double(a[10], "scale", &o.scale))
+        return NULL;
+    QUEUE(st, weir_expert_choice(logits, bias, &o, &weights, &experts));
+    return pair(st, a[0], weights, experts);
+}
+
+OP(expert_order, 2, "experts", "n")
+{
+    weir_tensor *experts, *out[3];
+    PyObject *made[3], *tuple;
+    weir_status st;
+    int64_t n;
+
+    if (!to_tensor(a[0], "experts", &experts) || !to_int64(a[1], "n", &n))
+        return NULL;
+    QUEUE(st, weir_expert_order(experts, n, &out[0], &out[1], &out[2]));
+    if (st)
+        return raise_status(st);
+    for (int i = 0; i < 3; i++)
+        made[i] = wrap_tensor(DEVICE(a[0]), out[i]);
+    tuple = made[0] && made[1] && made[2] ? PyTuple_Pack(3, made[0], made[1], made[2]) : NULL;
+    for (int i = 0; i < 3; i++)
+        Py_XDECREF(made[i]);
+    return tuple;
+}
+
+OP(expert_sum, 2, "rows", "places", "weights")
+{
+    weir_tensor *rows, *places, *weights, *out;
+    weir_status st;
+
+    if (!to_tensor(a[0], "rows", &rows) || !to_tensor(a[1], "places", &places) ||
+        !optional_tensor(a[2], "weights", &weights))
+        return NULL;
+    QUEUE(st, weir_expert_sum(rows, places, weights, &out));
+    return result(st, a[0], out);
+}
+
 OP(rotary, 3, "x", "cosines", "sines", "interleaved")
 {
     weir_tensor *x, *cosines, *sines, *out;

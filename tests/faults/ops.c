@@ -1,7 +1,7 @@
 /* Every allocation behind every operator. */
 #include "inject.h"
 
-enum { REPEATS = 300, MAX_OUT = 2 };
+enum { REPEATS = 300, MAX_OUT = 3 };
 
 static const char spec[] = "cpu:cores=2,threads=1";
 
@@ -110,6 +110,10 @@ OP(sort, weir_sort(X, 1, false, &out[0], &out[1]))
 OP(sort_indices, weir_sort(X, 0, true, NULL, &out[1]))
 OP(argsort, weir_argsort(X, 1, true, out))
 OP(moe_gating, weir_moe_gating(X, 2, true, &out[0], &out[1]))
+OP(expert_choice,
+   weir_expert_choice(X, E(ROW), &(weir_expert_choice_options){.k = 2}, &out[0], &out[1]))
+OP(expert_order, weir_expert_order(E(LINE), 2, &out[0], &out[1], &out[2]))
+OP(expert_sum, weir_expert_sum(X, E(INDEX), NULL, out))
 OP(rotary, weir_rotary(E(HEADS), E(SINES), E(SINES), true, out))
 OP(random_uniform, weir_random_uniform(E(OUT), 1, 0, 1))
 OP(random_normal, weir_random_normal(E(OUT), 1, 0, 1))
@@ -132,9 +136,10 @@ static const struct row {
                     ROW1(attention) ROW1(argmax) ROW1(softmax) ROW1(softmax_outer) ROW1(layer_norm)
                         ROW1(rms_norm) ROW1(embedding) ROW1(gather) ROW1(index_select)
                             ROW1(scatter_add) ROW1(scatter) ROW1(topk) ROW1(topk_values) ROW1(sort)
-                                ROW1(sort_indices) ROW1(argsort) ROW1(moe_gating) ROW1(rotary)
-                                    ROW1(random_uniform)
-                                        ROW1(random_normal){"nonzero", op_nonzero, true},
+                                ROW1(sort_indices) ROW1(argsort) ROW1(moe_gating)
+                                    ROW1(expert_choice) ROW1(expert_order) ROW1(expert_sum)
+                                        ROW1(rotary) ROW1(random_uniform)
+                                            ROW1(random_normal){"nonzero", op_nonzero, true},
 };
 
 static op_fn current;
@@ -145,7 +150,7 @@ static weir_status run_op(struct world *w, int repeats)
     weir_status st = WEIR_OK;
 
     for (int i = 0; i < repeats && !st; i++) {
-        weir_tensor *out[MAX_OUT] = {NULL, NULL};
+        weir_tensor *out[MAX_OUT] = {NULL};
 
         st = current(w, out);
         for (int k = 0; k < MAX_OUT; k++) {

@@ -62,6 +62,9 @@
     X(sort)              \
     X(nonzero)           \
     X(moe_gating)        \
+    X(expert_choice)     \
+    X(expert_order)      \
+    X(expert_sum)        \
     X(rotary)            \
     X(random_uniform)    \
     X(random_normal)     \

@@ -6,8 +6,8 @@
 enum { CROWD = 6 }; /* streams at once */
 
 struct result {
-    void *bytes[2];
-    size_t size[2];
+    void *bytes[CALL_OUTPUTS];
+    size_t size[CALL_OUTPUTS];
 };
 
 static int smaller(int a, int b)
@@ -19,7 +19,7 @@ static int smaller(int a, int b)
 static void run_crowd(const struct call *c, weir_stream *const *streams, const int *limits,
                       struct result *results)
 {
-    weir_tensor *in[CROWD][CALL_INPUTS], *out[CROWD][2] = {{NULL}};
+    weir_tensor *in[CROWD][CALL_INPUTS], *out[CROWD][CALL_OUTPUTS] = {{NULL}};
     weir_device_props props;
 
     weir_device_get_props(weir_stream_device(streams[0]), &props, sizeof props);
@@ -40,7 +40,7 @@ static void run_crowd(const struct call *c, weir_stream *const *streams, const i
             results[k].bytes[i] =
                 read_bytes(c->op->flags & OP_IN_PLACE ? in[k][0] : out[k][i], &results[k].size[i]);
         call_release(c->nin, in[k]);
-        call_release(2, out[k]);
+        call_release(CALL_OUTPUTS, out[k]);
     }
 }
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 static const struct op_case *const tables[] = {
-    opcases_elementwise, opcases_move,  opcases_matrix,
-    opcases_reduce,      opcases_index, opcases_grouped,
+    opcases_elementwise, opcases_move,    opcases_matrix,  opcases_reduce,
+    opcases_index,       opcases_grouped, opcases_experts,
 };
 
 const struct op_case *op_case_find(const char *name)

@@ -27,6 +27,7 @@
     X(embedding) X(gather) X(index_select) X(scatter_add) X(scatter) X(topk)   \
     X(sort)                                                                    \
     X(argsort) X(nonzero) X(moe_gating) X(rotary)                              \
+    X(expert_choice) X(expert_order) X(expert_sum)                             \
     X(random_uniform) X(random_normal)
 /* clang-format on */
 
@@ -35,7 +36,7 @@
 #define TYPES_NUMBER (TYPES_FLOAT | TYPE(I64) | TYPE(I32) | TYPE(I8) | TYPE(U8))
 #define TYPES_ALL (TYPES_NUMBER | TYPE(BOOL))
 
-enum { CALL_INPUTS = 6 };
+enum { CALL_INPUTS = 6, CALL_OUTPUTS = 3 };
 
 /* One call of an operator on host arrays. */
 struct call {
@@ -43,8 +44,8 @@ struct call {
     struct rng rng;
     int64_t budget; /* elements that its largest array may have, roughly */
     int nin, nout;
-    struct array in[CALL_INPUTS]; /* without values where optional and absent */
-    struct array out[2];          /* set by the reference */
+    struct array in[CALL_INPUTS];   /* without values where optional and absent */
+    struct array out[CALL_OUTPUTS]; /* set by the reference */
     double real[2];
     int64_t whole[WEIR_MAX_DIMS];
     bool flag[2];
@@ -92,7 +93,7 @@ struct op_case {
 
 /* Ended by a row without a name. */
 extern const struct op_case opcases_elementwise[], opcases_move[], opcases_matrix[],
-    opcases_reduce[], opcases_index[], opcases_grouped[];
+    opcases_reduce[], opcases_index[], opcases_grouped[], opcases_experts[];
 const struct op_case *op_case_find(const char *name);
 
 /* A random call of that many elements at most; salt tells calls apart. */

@@ -253,7 +253,7 @@ REFUSALS(reductions)
 
 REFUSALS(indices)
 {
-    weir_tensor *out, *out2;
+    weir_tensor *out, *out2, *out3;
 
     REFUSED(weir_embedding(o->f23, o->f3, &out), WEIR_EDTYPE, "f32", "i64");
     REFUSED(weir_embedding(o->f0, o->index, &out), WEIR_ESHAPE, "[]", "");
@@ -275,6 +275,33 @@ REFUSALS(indices)
     REFUSED(weir_moe_gating(o->f3, 1, true, &out, &out2), WEIR_ESHAPE, "[3]", "experts");
     REFUSED(weir_moe_gating(o->f23, 4, true, &out, &out2), WEIR_ERANGE, "4", "3");
     REFUSED(weir_moe_gating(o->i23, 1, true, &out, &out2), WEIR_EDTYPE, "MoeGating", "i32");
+    REFUSED(weir_expert_choice(o->f3, NULL, &(weir_expert_choice_options){.k = 1}, &out, &out2),
+            WEIR_ESHAPE, "[3]", "experts");
+    REFUSED(weir_expert_choice(o->f23, NULL, &(weir_expert_choice_options){.k = 4}, &out, &out2),
+            WEIR_ERANGE, "4", "3");
+    REFUSED(weir_expert_choice(o->f23, NULL, &(weir_expert_choice_options){.k = 1, .groups = 2},
+                               &out, &out2),
+            WEIR_ERANGE, "3 experts", "2 groups");
+    REFUSED(weir_expert_choice(o->f34, NULL,
+                               &(weir_expert_choice_options){.k = 1, .groups = 2, .group_k = 3},
+                               &out, &out2),
+            WEIR_ERANGE, "3 groups", "1..2");
+    REFUSED(weir_expert_choice(
+                o->f34, NULL,
+                &(weir_expert_choice_options){.k = 1, .groups = 4, .group_k = 1, .best_two = true},
+                &out, &out2),
+            WEIR_ERANGE, "4 groups", "two");
+    REFUSED(weir_expert_choice(o->f34, o->f3, &(weir_expert_choice_options){.k = 1}, &out, &out2),
+            WEIR_ESHAPE, "[3]", "[4]");
+    REFUSED(weir_expert_order(o->f3, 2, &out, &out2, &out3), WEIR_EDTYPE, "f32", "i64");
+    REFUSED(weir_expert_order(o->i23, 2, &out, &out2, &out3), WEIR_ESHAPE, "[2, 3]", "one dim");
+    REFUSED(weir_expert_order(o->index, 0, &out, &out2, &out3), WEIR_ERANGE, "0", "1..");
+    REFUSED(weir_expert_sum(o->i23, o->i23, NULL, &out), WEIR_EDTYPE, "ExpertSum", "i32");
+    REFUSED(weir_expert_sum(o->f3, o->i23, NULL, &out), WEIR_ESHAPE, "[3]", "width");
+    REFUSED(weir_expert_sum(o->f23, o->index, NULL, &out), WEIR_ESHAPE, "[2]", "tokens");
+    REFUSED(weir_expert_sum(o->f23, o->f23, NULL, &out), WEIR_EDTYPE, "f32", "i64");
+    REFUSED(weir_expert_sum(o->f23, o->i23, o->f34, &out), WEIR_ESHAPE, "[3, 4]", "[2, 3]");
+    REFUSED(weir_expert_sum(o->f23, o->i23, o->h23, &out), WEIR_EDTYPE, "f32", "f16");
     REFUSED(weir_rotary(o->f23, o->f23, o->f23, true, &out), WEIR_ESHAPE, "[2, 3]", "heads");
     REFUSED(weir_rotary(o->f4d, o->f43, o->f3, true, &out), WEIR_ESHAPE, "[1, 4, 5, 6]", "[3]");
     REFUSED(weir_rotary(o->f4d, o->f43, o->h23, true, &out), WEIR_EDTYPE, "f32", "f16");

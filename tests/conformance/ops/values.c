@@ -117,7 +117,7 @@ static void check_in_place(struct call *c, weir_stream *stream)
 
 static void check_call(struct call *c, weir_stream *stream)
 {
-    weir_tensor *in[CALL_INPUTS], *out[2] = {NULL, NULL};
+    weir_tensor *in[CALL_INPUTS], *out[CALL_OUTPUTS] = {NULL};
 
     c->op->reference(c);
     call_upload(c, stream, in);
@@ -131,7 +131,7 @@ static void check_call(struct call *c, weir_stream *stream)
             check_in_place(c, stream);
     }
     call_release(c->nin, in);
-    call_release(2, out);
+    call_release(CALL_OUTPUTS, out);
 }
 
 static void describe(const struct call *c, weir_dtype dtype, uint64_t salt)
