@@ -153,6 +153,9 @@ static void keep_nodes(weir_graph *g, const bool *folded, bool which, int *numbe
         else
             weir__node_fini(node);
     }
+    for (int i = 0; i < g->nvalues; i++)
+        if (g->values[i].last_writer >= 0)
+            g->values[i].last_writer = number[g->values[i].last_writer];
     g->nnodes = n;
 }
 

@@ -85,6 +85,39 @@ TEST(fuse, private_values_stay_in_the_block)
     CHECK_OK(weir_device_close(dev));
 }
 
+TEST(fuse, values_stay_in_the_block_where_nodes_before_them_were_folded)
+{
+    const int64_t shape[] = {ROWS, COLS};
+    weir_tensor *gx, *row, *twice, *a, *b, *c;
+    int private = 0;
+    weir_device *dev;
+    weir_graph *g;
+    weir_plan *plan;
+
+    CHECK_OK(weir_device_open("cpu:threads=2", &dev));
+    CHECK_OK(weir_graph_create(dev, &g));
+    CHECK_OK(weir_graph_input(g, "x", WEIR_F32, 2, shape, &gx));
+    CHECK_OK(weir_graph_begin(g));
+    CHECK_OK(weir_arange(weir_stream_default(dev), WEIR_F32, COLS, 0, 1, &row));
+    CHECK_OK(weir_mul_scalar(row, 2, &twice));
+    CHECK_OK(weir_exp(gx, &a));
+    CHECK_OK(weir_sub(a, twice, &b));
+    CHECK_OK(weir_tanh(b, &c));
+    CHECK_OK(weir_graph_end(g));
+    CHECK_OK(weir_graph_output(g, "out", c));
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    CHECK_EQ(plan->graph->nnodes, 3);
+    for (int v = 0; v < plan->graph->nnodes; v++)
+        private += plan->c.slot[plan->graph->nodes[v].out[0].value] >= 0;
+    CHECK_EQ(private, 2);
+    weir_tensor *all[] = {gx, row, twice, a, b, c};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        weir_tensor_release(all[i]);
+    weir_plan_destroy(plan);
+    weir_graph_destroy(g);
+    CHECK_OK(weir_device_close(dev));
+}
+
 /* Casts both ways in the middle of a chain, a copy of what is contiguous, and swiglu before them.
  */
 static void build_casts(weir_tensor *x, weir_tensor **out)
