@@ -67,15 +67,18 @@ def make(name, args):
 class Step:
     """One step of a model, one way; a cache of its own."""
 
+    PROMPT = 64
+
     def __init__(self, model, phase, way, args):
         self.batch, tokens, self.room = PHASES[phase]
         self.ids = torch.arange(self.batch * tokens, device=args.device).reshape(self.batch, tokens)
         self.model, self.cache, self.at = model, None, 0
         if self.room:
             self.cache = transformers.StaticCache(config=model.config, max_cache_len=self.room)
-            prompt = torch.arange(self.batch * 64, device=args.device).reshape(self.batch, 64)
+            count = self.batch * self.PROMPT
+            prompt = torch.arange(count, device=args.device).reshape(self.batch, self.PROMPT)
             model(input_ids=prompt, past_key_values=self.cache, use_cache=True)
-            self.at = self.start = 64
+            self.at = self.start = self.PROMPT
         self.run = self._compiled(way)
 
     def _compiled(self, way):

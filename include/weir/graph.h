@@ -250,6 +250,20 @@ typedef struct weir_plan_stats {
 } weir_plan_stats;
 WEIR_API void weir_plan_get_stats(const weir_plan *plan, weir_plan_stats *out, size_t size);
 
+/* One launch of a plan. Bytes are counted once for each operand that is not kept in registers or in
+ * a block's memory; an operator that reads a part of an operand counts that part. */
+typedef struct weir_launch_info {
+    const char *name; /* of its first node; lives as long as the plan */
+    const char *op;   /* of that node */
+    size_t nodes;
+    uint64_t bytes_read, bytes_written;
+} weir_launch_info;
+/* Fills at most `max` launches, in the order of the program, and returns how many there are; 0 for
+ * a plan with dynamic inputs.
+ * threads  any. */
+WEIR_API size_t weir_plan_list_launches(const weir_plan *plan, weir_launch_info *out, size_t size,
+                                        size_t max);
+
 /* Whether a run writes to the memory of input number `input` (from 0), because an operator works on
  * it in place. A caller that passes a copy of its data must then copy it back.
  * threads  any. */

@@ -189,7 +189,7 @@ WEIR_API WEIR_MUST_USE weir_status weir_nonzero_padded(weir_tensor *x, weir_tens
 WEIR_API WEIR_MUST_USE weir_status weir_moe_gating(weir_tensor *logits, int64_t k, bool renormalise,
                                                    weir_tensor **weights, weir_tensor **experts);
 /* The same for gates with more to say. Scores are the softmax of a token's logits or the sigmoid of
- * each; bias [experts], f32 or of logits' type or NULL, is added to them for the choice alone.
+ * each; bias [experts], of any float type or NULL, is added to them for the choice alone.
  * Where experts are in groups of neighbours, those of the best group_k groups are chosen from.
  * Weights are f32, f64 for f64; experts i64; of equal scores the first is the better. */
 typedef struct weir_expert_choice_options {
@@ -207,9 +207,9 @@ WEIR_API WEIR_MUST_USE weir_status weir_expert_choice(weir_tensor *logits, weir_
                                                       const weir_expert_choice_options *options,
                                                       weir_tensor **weights, weir_tensor **experts);
 /* experts [m], each in 0..n-1. order [m], i64: the entries by expert, those of one expert as they
- * stand; places [m], i64: where each entry is in that order; ends [n], i32: where each expert's
- * entries end. */
-WEIR_API WEIR_MUST_USE weir_status weir_expert_order(weir_tensor *experts, int64_t n,
+ * stand, as their numbers over k: with k entries a token, which token each is of. places [m], i64:
+ * where each entry is in that order; ends [n], i32: where each expert's entries end. */
+WEIR_API WEIR_MUST_USE weir_status weir_expert_order(weir_tensor *experts, int64_t n, int64_t k,
                                                      weir_tensor **order, weir_tensor **places,
                                                      weir_tensor **ends);
 /* rows [m, width], places [tokens, k], weights [tokens, k] of rows' type or f32, or NULL:

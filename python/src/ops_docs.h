@@ -86,15 +86,14 @@
     "renormalise=True)\n"                                                                          \
     ">>> weights.tolist(), experts.tolist()\n"                                                     \
     "([[1.0]], [[1]])"
-#define DOC_expert_order                                                                        \
-    "expert_order(experts, n) -> (order, places, ends)\n"                                       \
-    "\n"                                                                                        \
-    "Entries by expert, those of one expert as they stand; where each went; and where each of " \
-    "the n\n"                                                                                   \
-    "experts ends.\n"                                                                           \
-    "\n"                                                                                        \
-    ">>> order, places, ends = weir.expert_order(weir.tensor([2, 0, 2]), 3)\n"                  \
-    ">>> order.tolist(), places.tolist(), ends.tolist()\n"                                      \
+#define DOC_expert_order                                                                          \
+    "expert_order(experts, n, k=1) -> (order, places, ends)\n"                                    \
+    "\n"                                                                                          \
+    "Entries by expert, those of one expert as they stand, as their numbers over k; where each\n" \
+    "went; and where each of the n experts ends.\n"                                               \
+    "\n"                                                                                          \
+    ">>> order, places, ends = weir.expert_order(weir.tensor([2, 0, 2]), 3)\n"                    \
+    ">>> order.tolist(), places.tolist(), ends.tolist()\n"                                        \
     "([1, 0, 2], [1, 0, 2], [1, 1, 3])"
 #define DOC_expert_sum                                                                        \
     "expert_sum(rows, places, weights=None) -> Tensor\n"                                      \

@@ -166,16 +166,17 @@ OP(expert_choice, 2, "logits", "k", "bias", "groups", "group_k", "sigmoid", "bes
     return pair(st, a[0], weights, experts);
 }
 
-OP(expert_order, 2, "experts", "n")
+OP(expert_order, 2, "experts", "n", "k")
 {
     weir_tensor *experts, *out[3];
     PyObject *made[3], *tuple;
     weir_status st;
-    int64_t n;
+    int64_t n, k = 1;
 
-    if (!to_tensor(a[0], "experts", &experts) || !to_int64(a[1], "n", &n))
+    if (!to_tensor(a[0], "experts", &experts) || !to_int64(a[1], "n", &n) ||
+        !optional_count(a[2], "k", &k))
         return NULL;
-    QUEUE(st, weir_expert_order(experts, n, &out[0], &out[1], &out[2]));
+    QUEUE(st, weir_expert_order(experts, n, k, &out[0], &out[1], &out[2]));
     if (st)
         return raise_status(st);
     for (int i = 0; i < 3; i++)

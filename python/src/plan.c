@@ -220,6 +220,34 @@ static PyObject *plan_record_on(PyObject *self, PyObject *args)
 
 /* ---- about it ---- */
 
+static PyObject *plan_launches(PyObject *self, PyObject *none)
+{
+    PlanObject *p = (PlanObject *)self;
+    weir_launch_info *all;
+    PyObject *list;
+    size_t n;
+
+    (void)none;
+    if (!device_check(p->device))
+        return NULL;
+    n = weir_plan_list_launches(p->plan, NULL, 0, 0);
+    all = PyMem_Calloc(n + 1, sizeof *all);
+    list = all ? PyList_New((Py_ssize_t)n) : PyErr_NoMemory();
+    if (list)
+        weir_plan_list_launches(p->plan, all, sizeof *all, n);
+    for (size_t i = 0; list && i < n; i++) {
+        PyObject *one = Py_BuildValue("{s:s,s:s,s:n,s:K,s:K}", "name", all[i].name, "op", all[i].op,
+                                      "nodes", (Py_ssize_t)all[i].nodes, "bytes_read",
+                                      (unsigned long long)all[i].bytes_read, "bytes_written",
+                                      (unsigned long long)all[i].bytes_written);
+
+        if (!one || PyList_SetItem(list, (Py_ssize_t)i, one))
+            Py_CLEAR(list);
+    }
+    PyMem_Free(all);
+    return list;
+}
+
 static PyObject *plan_stats(PyObject *self, PyObject *none)
 {
     PlanObject *p = (PlanObject *)self;
@@ -289,6 +317,9 @@ static PyMethodDef plan_methods[] = {
      "record_on(arguments, native, tape) -> list\n\nAs issue_on, as a part of the graph that the "
      "native stream is captured for."},
     {"stats", plan_stats, METH_NOARGS, "stats() -> dict"},
+    {"launches", plan_launches, METH_NOARGS,
+     "launches() -> list\n\nWhat a run launches, in order: name and op of the first node, nodes, "
+     "bytes_read, bytes_written."},
     {"list", plan_list, METH_NOARGS, "list() -> str\n\nStreams as columns, for people."},
     {NULL, NULL, 0, NULL},
 };

@@ -75,6 +75,9 @@ KERNELS = {
     "rotary_mul": _rotary_mul,
     "rotary": _rotary,
     "attention": _C.attention,  # q, k, v, mask, causal, scale
+    "expert_choice": _C.expert_choice,
+    "expert_order": _C.expert_order,
+    "expert_sum": _C.expert_sum,
     "moe_gating": lambda logits, k: _C.moe_gating(logits, k, False),
 }
 

@@ -112,7 +112,7 @@ OP(argsort, weir_argsort(X, 1, true, out))
 OP(moe_gating, weir_moe_gating(X, 2, true, &out[0], &out[1]))
 OP(expert_choice,
    weir_expert_choice(X, E(ROW), &(weir_expert_choice_options){.k = 2}, &out[0], &out[1]))
-OP(expert_order, weir_expert_order(E(LINE), 2, &out[0], &out[1], &out[2]))
+OP(expert_order, weir_expert_order(E(LINE), 2, 1, &out[0], &out[1], &out[2]))
 OP(expert_sum, weir_expert_sum(X, E(INDEX), NULL, out))
 OP(rotary, weir_rotary(E(HEADS), E(SINES), E(SINES), true, out))
 OP(random_uniform, weir_random_uniform(E(OUT), 1, 0, 1))

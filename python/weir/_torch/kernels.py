@@ -43,6 +43,36 @@ def _moe_gating(logits, k):
     return weights.to(logits.dtype), experts.to(torch.int32)
 
 
+def _expert_choice(logits, k, bias, groups, group_k, sigmoid, best_two, renormalise, outside, eps,
+                   scale):  # fmt: skip
+    wide = logits if logits.dtype is torch.float64 else logits.float()
+    scores = wide.sigmoid() if sigmoid else wide.softmax(-1)
+    choice = scores if bias is None else scores + bias
+    if group_k < groups:
+        grouped = choice.unflatten(-1, (groups, -1))
+        best = grouped.topk(2 if best_two else 1, -1)[0].sum(-1).topk(group_k, -1)[1]
+        stays = torch.zeros_like(grouped[..., 0], dtype=torch.bool).scatter(-1, best, True)
+        choice = torch.where(stays[..., None], grouped, outside).flatten(-2)
+    experts = choice.topk(k, -1)[1]
+    weights = scores.gather(-1, experts)
+    if renormalise:
+        weights = weights / (weights.sum(-1, keepdim=True) + eps)
+    return weights * scale, experts
+
+
+def _expert_order(experts, n, k):
+    order = experts.argsort(stable=True)
+    ends = (experts[None] <= torch.arange(n, device=experts.device)[:, None]).sum(1, dtype=torch.int32)
+    return order // k, order.argsort(), ends
+
+
+def _expert_sum(rows, places, weights):
+    picked = rows[places]
+    if weights is not None:
+        picked = picked * weights[..., None]
+    return picked.sum(1).to(rows.dtype)
+
+
 def _grouped_matmul(a, b, ends, bias):
     """Every group's product of all rows, of which each row takes its own: nothing is asked of the
     device."""
@@ -90,6 +120,13 @@ _OPERATORS = {
         "(Tensor q, Tensor k, Tensor v, Tensor? mask, bool causal, float scale) -> Tensor",
         _attention,
     ),
+    "expert_choice": (
+        "(Tensor logits, int k, Tensor? bias, int groups, int group_k, bool sigmoid, bool best_two, "
+        "bool renormalise, float outside, float eps, float scale) -> (Tensor, Tensor)",
+        _expert_choice,
+    ),
+    "expert_order": ("(Tensor experts, int n, int k) -> (Tensor, Tensor, Tensor)", _expert_order),
+    "expert_sum": ("(Tensor rows, Tensor places, Tensor? weights) -> Tensor", _expert_sum),
     "moe_gating": ("(Tensor logits, int k) -> (Tensor, Tensor)", _moe_gating),
 }
 

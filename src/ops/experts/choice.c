@@ -28,7 +28,7 @@ static weir_status check_bias(const struct weir__view *x, const struct weir__vie
 
     if (!bias)
         return WEIR_OK;
-    if (bias->dtype != WEIR_F32 && (st = weir__check_same_type("ExpertChoice", x, bias)))
+    if ((st = weir__check_type("ExpertChoice", bias, WEIR__TYPES_FLOAT)))
         return st;
     if (bias->ndim == 1 && bias->shape[0] == x->shape[1])
         return WEIR_OK;

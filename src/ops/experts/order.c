@@ -5,11 +5,12 @@
 #include "ops/host/move/experts.h"
 
 struct order_params {
-    int64_t n;
+    int64_t n, k;
 };
 
 static const struct weir__op_field order_fields[] = {
     {"n", WEIR__FIELD_INT, offsetof(struct order_params, n), 1},
+    {"k", WEIR__FIELD_INT, offsetof(struct order_params, k), 1},
 };
 
 static weir_status infer_order(struct weir__call *call)
@@ -27,6 +28,9 @@ static weir_status infer_order(struct weir__call *call)
     if (p->n < 1 || p->n > WEIR__EXPERTS_MAX)
         return weir__fail(WEIR_ERANGE, "ExpertOrder: %lld experts are out of range: 1..%lld",
                           (long long)p->n, (long long)WEIR__EXPERTS_MAX);
+    if (p->k < 1 || p->k > INT32_MAX)
+        return weir__fail(WEIR_ERANGE, "ExpertOrder: k %lld is out of range: 1..%d",
+                          (long long)p->k, INT32_MAX);
     for (int i = 0; i < 3; i++) {
         call->out[i].dtype = i < 2 ? WEIR_I64 : WEIR_I32;
         call->out[i].ndim = 1;
@@ -48,6 +52,7 @@ static weir_status prepare_order(const struct weir__call *call, struct weir__wor
     a->index_type = x->dtype;
     a->m = x->shape[0];
     a->n = p->n;
+    a->k = p->k;
     a->experts_step = x->stride[0];
     a->order_step = out[0].stride[0];
     a->places_step = out[1].stride[0];
@@ -83,14 +88,14 @@ const struct weir__op weir__op_expert_order = {
     .prepare = prepare_order,
 };
 
-weir_status weir_expert_order(weir_tensor *experts, int64_t n, weir_tensor **order,
+weir_status weir_expert_order(weir_tensor *experts, int64_t n, int64_t k, weir_tensor **order,
                               weir_tensor **places, weir_tensor **ends)
 {
     WEIR__NEED(order, "order");
     WEIR__NEED(places, "places");
     WEIR__NEED(ends, "ends");
 
-    struct order_params p = {n};
+    struct order_params p = {n, k};
     weir_tensor *out[3] = {NULL, NULL, NULL};
     weir_status st = weir__op_run(&weir__op_expert_order, &p, &experts, 1, out);
 

@@ -46,7 +46,7 @@ static void make_choice(struct call *c, weir_dtype dtype)
     add_input(c, dtype, 2, (int64_t[]){tokens, experts});
     shuffle_logits(c, dtype);
     if (rng_chance(r, 50)) {
-        add_input(c, rng_chance(r, 50) ? WEIR_F32 : dtype, 1, &experts);
+        add_input(c, (weir_dtype)rng_int(r, WEIR_F32, WEIR_F64), 1, &experts);
         for (int64_t j = 0; j < experts; j++)
             c->in[1].at[j] = (double)rng_int(r, -1, 2);
     } else {
@@ -136,7 +136,7 @@ static void reference_choice(struct call *c)
     c->terms = (double)n + 16;
 }
 
-/* ---- order: whole is how many experts there are ---- */
+/* ---- order: whole is how many experts there are, and k ---- */
 
 static void make_order(struct call *c, weir_dtype dtype)
 {
@@ -145,13 +145,14 @@ static void make_order(struct call *c, weir_dtype dtype)
 
     (void)dtype;
     c->whole[0] = n;
+    c->whole[1] = rng_chance(&c->rng, 50) ? 1 : rng_int(&c->rng, 2, 9);
     c->nout = 3;
     add_indices(c, 1, &m, n);
 }
 
 static weir_status run_order(const struct call *c, weir_tensor *const *in, weir_tensor **out)
 {
-    return weir_expert_order(in[0], c->whole[0], &out[0], &out[1], &out[2]);
+    return weir_expert_order(in[0], c->whole[0], c->whole[1], &out[0], &out[1], &out[2]);
 }
 
 static void reference_order(struct call *c)
@@ -165,7 +166,7 @@ static void reference_order(struct call *c)
     for (int64_t e = 0; e < c->whole[0]; e++) {
         for (int64_t i = 0; i < x->shape[0]; i++)
             if ((int64_t)x->at[i] == e) {
-                c->out[0].at[at] = (double)i;
+                c->out[0].at[at] = (double)(i / c->whole[1]);
                 c->out[1].at[i] = (double)at++;
             }
         c->out[2].at[e] = (double)at;

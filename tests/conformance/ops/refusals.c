@@ -293,9 +293,10 @@ REFUSALS(indices)
             WEIR_ERANGE, "4 groups", "two");
     REFUSED(weir_expert_choice(o->f34, o->f3, &(weir_expert_choice_options){.k = 1}, &out, &out2),
             WEIR_ESHAPE, "[3]", "[4]");
-    REFUSED(weir_expert_order(o->f3, 2, &out, &out2, &out3), WEIR_EDTYPE, "f32", "i64");
-    REFUSED(weir_expert_order(o->i23, 2, &out, &out2, &out3), WEIR_ESHAPE, "[2, 3]", "one dim");
-    REFUSED(weir_expert_order(o->index, 0, &out, &out2, &out3), WEIR_ERANGE, "0", "1..");
+    REFUSED(weir_expert_order(o->f3, 2, 1, &out, &out2, &out3), WEIR_EDTYPE, "f32", "i64");
+    REFUSED(weir_expert_order(o->i23, 2, 1, &out, &out2, &out3), WEIR_ESHAPE, "[2, 3]", "one dim");
+    REFUSED(weir_expert_order(o->index, 0, 1, &out, &out2, &out3), WEIR_ERANGE, "0", "1..");
+    REFUSED(weir_expert_order(o->index, 2, 0, &out, &out2, &out3), WEIR_ERANGE, "k 0", "1..");
     REFUSED(weir_expert_sum(o->i23, o->i23, NULL, &out), WEIR_EDTYPE, "ExpertSum", "i32");
     REFUSED(weir_expert_sum(o->f3, o->i23, NULL, &out), WEIR_ESHAPE, "[3]", "width");
     REFUSED(weir_expert_sum(o->f23, o->index, NULL, &out), WEIR_ESHAPE, "[2]", "tokens");

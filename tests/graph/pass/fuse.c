@@ -108,7 +108,7 @@ TEST(fuse, values_stay_in_the_block_where_nodes_before_them_were_folded)
     CHECK_OK(weir_graph_compile(g, NULL, &plan));
     CHECK_EQ(plan->graph->nnodes, 3);
     for (int v = 0; v < plan->graph->nnodes; v++)
-        private += plan->c.slot[plan->graph->nodes[v].out[0].value] >= 0;
+    private += plan->c.slot[plan->graph->nodes[v].out[0].value] >= 0;
     CHECK_EQ(private, 2);
     weir_tensor *all[] = {gx, row, twice, a, b, c};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)

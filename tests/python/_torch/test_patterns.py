@@ -6,7 +6,7 @@ import weir
 
 torch = pytest.importorskip("torch", reason="PyTorch cannot be installed here")
 from weir._torch.lower import products, table  # noqa: E402
-from weir._torch.rewrite import patterns  # noqa: E402
+from weir._torch.rewrite import attention, patterns  # noqa: E402
 
 F = torch.nn.functional
 
@@ -150,9 +150,9 @@ def test_masks_that_are_known_are_said_in_words(as_numbers):
         assert set(compiled(function, q, near=1e-5)) == {"Attention"}
     compiled(window, q, near=1e-5)
     long = torch.ones(2, 3, dtype=torch.bool)
-    assert patterns._meaning(long, 2, 3) == "nothing"
-    assert patterns._meaning(long.tril(), 2, 3) is None  # weir's ends are aligned otherwise
-    assert patterns._meaning(torch.tensor([[0.0, 1.0]]), 1, 2) is None
+    assert attention._meaning(long, 2, 3) == "nothing"
+    assert attention._meaning(long.tril(), 2, 3) is None  # weir's ends are aligned otherwise
+    assert attention._meaning(torch.tensor([[0.0, 1.0]]), 1, 2) is None
 
 
 def test_what_depends_on_no_argument_is_computed_once():

@@ -1,12 +1,12 @@
-"""Experts: the ends of groups in a sorted list are counted in one go, and indices that are known
-not to be negative are not looked at."""
+"""Experts: entries are ordered by expert in one go, what experts made is weighted and added in one
+go, and indices that are known not to be negative are not looked at."""
 
 import operator
 
 import torch
 
 from .. import kernels
-from .nodes import _is, _one_user, _replace, _shape, _val
+from .nodes import _factors, _is, _one_user, _replace, _shape, _tell, _val
 
 aten = torch.ops.aten
 
@@ -24,16 +24,37 @@ def _is_sorting(node):
     )
 
 
+def _is_part(node, name, *which):
+    """Whether it is one of those results of weir's operator."""
+    is_one = _is(node, operator.getitem) and node.args[1] in which
+    return is_one and _is(node.args[0], kernels.OVERLOADS[name])
+
+
+def _below(node, n):
+    """Whether its numbers are places among n experts that were chosen for a token."""
+    while _is(node, *_SAME_NUMBERS):
+        node = node.args[0]
+    if _is_part(node, "expert_choice", 1):
+        return _shape(node.args[0].args[0])[1] <= n
+    if not _is(node, operator.getitem) or node.args[1] != 1 or not _is(node.args[0], aten.topk.default):
+        return False
+    args = node.args[0].args
+    shape, dim = _shape(args[0]), args[2] if len(args) > 2 else -1
+    return shape is not None and shape[dim] <= n
+
+
 def _counts(node, known):
     """Whether its numbers are whole and not negative, as far as one can tell."""
     if _val(node) is None or _val(node).dtype not in _INTS:
         return False
     if node in known:
         return bool((known[node] >= 0).all())
-    if _is_sorting(node):
+    if _is_sorting(node) or _is_part(node, "expert_order", 0, 1):
         return True
     if _is(node, operator.getitem):
         source, which = node.args
+        if _is_part(node, "expert_choice", 1):
+            return True
         if which == 1:
             return _is(source, aten.topk.default)
         return _is(source, aten.sort.default, aten.sort.stable) and _counts(source.args[0], known)
@@ -62,12 +83,133 @@ def _ends(graph, node, known):
     if _is(x, aten._to_copy.default):
         x = x.args[0]
     shape = _shape(x) or ()
+    if len(shape) == 1 and n > 1 and _ordered(graph, node, x, n):
+        return True
     if len(shape) != 1 or n < 2 or shape[0] * n > 1 << 22 or not _counts(x, known):
         return False
     with graph.inserting_before(node):
         made = graph.call_function(kernels.OVERLOADS["ends_of_groups"], (x, n))
     _replace(node, made)
     return True
+
+
+def _ordered(graph, node, ids, n):
+    """Entries sorted by expert, and where experts end."""
+    if not _is(ids, operator.getitem) or ids.args[1] != 0:
+        return False
+    sort = ids.args[0]
+    if not _is(sort, aten.sort.default) or not _below(sort.args[0], n):
+        return False
+    if sort.kwargs or list(sort.args[1:]) not in ([], [-1], [0], [-1, False], [0, False]):
+        return False
+    with graph.inserting_after(sort):
+        made = graph.call_function(kernels.OVERLOADS["expert_order"], (sort.args[0], n, 1))
+    with graph.inserting_after(made):
+        order, places, ends = (graph.call_function(operator.getitem, (made, i)) for i in range(3))
+    example = _val(ids)
+    _tell(made, sort)
+    order.meta["val"] = places.meta["val"] = example
+    ends.meta["val"] = _val(node)
+    made.meta["val"] = (example, example, _val(node))
+    _replace(node, ends)
+    for user in list(sort.users):
+        if user.args[1] == 1:
+            _replace(user, order)
+    for user in list(sort.users):  # who still asks for the sorted experts
+        if user.args[1] == 0 and user.users:
+            with graph.inserting_after(order):
+                again = graph.call_function(aten.index_select.default, (sort.args[0], 0, order))
+            _replace(user, again)
+    return True
+
+
+def _inverse(graph, node, known):
+    """y with y[order] = 0, 1, 2, ...: where each entry went."""
+    if not _is(node, aten.index_put.default) or len(node.args) != 3 or node.kwargs:
+        return False
+    x, indices, source = node.args
+    if len(indices) != 1 or not _is_part(indices[0], "expert_order", 0) or source not in known:
+        return False
+    shape, made = _shape(indices[0]), indices[0].args[0]
+    if shape != _shape(x) or _val(x).dtype != torch.int64 or made.args[2] != 1:
+        return False
+    count = torch.arange(shape[0], device=known[source].device)
+    if tuple(known[source].shape) != shape or not (known[source] == count).all():
+        return False
+    places = [u for u in made.users if u.args[1] == 1]
+    with graph.inserting_after(made):
+        place = places[0] if places else graph.call_function(operator.getitem, (made, 1))
+    _replace(node, place)
+    return True
+
+
+def _summed(graph, node, known):
+    """Rows that experts made, times weights, back in the tokens' order, and added."""
+    if not _is(node, aten.sum.dim_IntList) or list(node.args[1]) != [1] or node.kwargs:
+        return False
+    stacked = node.args[0]
+    if node.args[2:] not in ((), (False,)) or len(_shape(stacked) or ()) != 3:
+        return False
+    found = _weighted(stacked)
+    if not found:
+        return False
+    rows, places, weights = found
+    tokens, k, _ = _shape(stacked)
+    last = node
+    if _val(node).dtype != _val(rows).dtype:
+        if not _one_user(node) or not _is(next(iter(node.users)), aten._to_copy.default):
+            return False
+        last = next(iter(node.users))
+    if _val(last).dtype != _val(rows).dtype or _val(weights).dtype not in (_val(rows).dtype, torch.float32):
+        return False
+    with graph.inserting_before(node):
+        args = [graph.call_function(aten.view.default, (x, [tokens, k])) for x in (places, weights)]
+        for made, x in zip(args, (places, weights)):
+            made.meta["val"] = _val(x).view(tokens, k)
+        made = graph.call_function(kernels.OVERLOADS["expert_sum"], (rows, *args))
+    _replace(last, made)
+    return True
+
+
+def _weighted(stacked):
+    """(rows, places, weights of entries) of (rows * weights[order])[places] as [tokens, k, width]."""
+    if not _is(stacked, aten.view.default) or not _one_user(stacked):
+        return None
+    back = stacked.args[0]
+    if not _is(back, aten.index_select.default) or not _one_user(back) or back.args[1] != 0:
+        return None
+    product, _, places = back.args
+    if not _is_part(places, "expert_order", 1) or not _is(product, aten.mul.Tensor):
+        return None
+    if not _one_user(product) or len(_shape(product) or ()) != 2:
+        return None
+    for rows, column in _factors(product):
+        if not _is(column, aten.unsqueeze.default) or _shape(column) != (_shape(product)[0], 1):
+            continue
+        weights = column.args[0]
+        if not _is(weights, aten.index_select.default) or weights.args[1] != 0:
+            continue
+        entries, _, order = weights.args
+        own = _is_part(order, "expert_order", 0) and order.args[0] is places.args[0]
+        if own and order.args[0].args[2] == 1 and _shape(rows) == _shape(product):
+            return rows, places, entries
+    return None
+
+
+def tokens_of_entries(graph):
+    """Where nothing but the token is asked of an entry, its number is divided in place."""
+    for made in [n for n in graph.nodes if _is(n, kernels.OVERLOADS["expert_order"])]:
+        orders = [u for u in made.users if u.args[1] == 0]
+        users = [u for o in orders for u in o.users]
+        if not users or not all(_is(u, aten.floor_divide.default) for u in users):
+            continue
+        divisors = {u.args[1] for u in users}
+        if len(divisors) != 1 or not all(type(d) is int and d > 0 for d in divisors):
+            continue
+        made.args = (*made.args[:2], divisors.pop())
+        for user in users:
+            user.replace_all_uses_with(user.args[0])
+            graph.erase_node(user)
 
 
 def _picked(graph, node, known):

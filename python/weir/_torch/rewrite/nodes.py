@@ -36,6 +36,20 @@ def _shape(node):
     return tuple(val.shape)
 
 
+def _narrow(node):
+    """What it was before it was made f32, where that was a half; else itself."""
+    if not _is(node, torch.ops.aten._to_copy.default) or _val(node).dtype != torch.float32:
+        return node
+    source = _val(node.args[0])
+    plain = set(node.kwargs) <= {"dtype", "layout", "device"} and source.device == _val(node).device
+    return node.args[0] if plain and source.dtype in (torch.bfloat16, torch.float16) else node
+
+
+def _tell(made, like):
+    """What is known of a node, but for its value, is known of the one that is made for it."""
+    made.meta.update({k: v for k, v in like.meta.items() if k != "val"})
+
+
 def _replace(node, made):
     """``made`` stands for the node from now on; what only the node needed goes."""
     made.meta.update(node.meta)

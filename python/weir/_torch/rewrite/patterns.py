@@ -3,12 +3,14 @@
 A traced graph is rewritten once, before anything is built of it:
 
 - what depends on no argument (masks, positions) is computed now, and becomes a constant;
-- a mask that turns out to say "causal", or nothing, is said to attention that way;
+- a mask that turns out to say "causal", or nothing, is said to attention that way, and attention that
+  PyTorch spells out in products and a softmax is one operator (attention.py);
 - the root of the mean square with what is around it is ``rms_norm``, pairs of halves turned by
   angles are ``rotary``: both round once, where the operators one by one round each result;
 - memory that is filled piece by piece is a concatenation;
-- experts: the ends of groups in a sorted list are counted in one go, and indices that are known not
-  to be negative are not looked at;
+- experts: the gate, the order of entries by expert, and the weighted sum of what experts made are
+  one operator each (gates.py, experts.py); indices that are known not to be negative are not looked
+  at;
 - elementwise operators move down to the first one that uses them, so that they are neighbours.
 
 Graphs with scopes, tokens or events of the user's only have constants folded: which operators go
@@ -20,8 +22,10 @@ from fractions import Fraction
 import torch
 
 from .. import kernels, library
+from .attention import _masked, _spelled_out
 from .constants import _fold
-from .experts import _ends, _picked, _placed
+from .experts import _ends, _inverse, _picked, _placed, _summed, tokens_of_entries
+from .gates import _biased, _chosen, _renormalised, _scaled
 from .nodes import _erase, _factors, _is, _one_user, _replace, _shape, _val
 
 aten = torch.ops.aten
@@ -42,60 +46,12 @@ def rewrite(module):
     known = _fold(module)
     if not any(node.target in _ORDER for node in graph.nodes):
         for node in list(graph.nodes):
-            for pattern in (_joined, _masked, _rms_norm, _rotary, _ends, _picked, _placed):
-                if pattern(graph, node, known):
+            for pattern in _PATTERNS:
+                if not node._erased and pattern(graph, node, known):
                     break
+        tokens_of_entries(graph)
         _sink(graph)
     module.recompile()
-
-
-# ---- attention ----
-
-# By operator: where the mask is, and whether it is causal.
-_MASKED = {
-    aten._scaled_dot_product_flash_attention_for_cpu.default: ("attn_mask", 4),
-    aten._scaled_dot_product_efficient_attention.default: (3, 6),
-    aten._scaled_dot_product_cudnn_attention.default: (3, 6),
-}
-
-
-def _masked(graph, node, known):
-    if node.op != "call_function" or node.target not in _MASKED:
-        return False
-    mask_at, causal_at = _MASKED[node.target]
-    if isinstance(mask_at, str):
-        mask = node.kwargs.get(mask_at)
-    else:
-        mask = node.args[mask_at] if len(node.args) > mask_at else None
-    if mask not in known or _shape(node.args[0]) is None or _shape(node.args[1]) is None:
-        return False
-    says = _meaning(known[mask], _shape(node.args[0])[-2], _shape(node.args[1])[-2])
-    if says is None:
-        return False
-    if isinstance(mask_at, str):
-        args = [*node.args, *[0.0, False][len(node.args) - 3 :]]
-        node.kwargs = {k: v for k, v in node.kwargs.items() if k != mask_at}
-    else:
-        args = [*node.args, *[None, False, 0.0, False][len(node.args) - 3 :]]
-        args[mask_at] = None
-    args[causal_at] = args[causal_at] or says == "causal"
-    node.args = tuple(args)
-    _erase(mask)
-    return True
-
-
-def _meaning(mask, queries, keys):
-    """"causal", "nothing", or None."""
-    if mask.dtype is not torch.bool:
-        if not mask.is_floating_point() or not ((mask == 0) | (mask == float("-inf"))).all():
-            return None
-        mask = mask == 0
-    if mask.all():
-        return "nothing"
-    if queries != keys or tuple(mask.shape[-2:]) != (queries, keys):
-        return None
-    causal = torch.ones(queries, keys, dtype=torch.bool, device=mask.device).tril()
-    return "causal" if (mask == causal).all() else None
 
 
 # ---- norms ----
@@ -278,6 +234,7 @@ def _joined(graph, node, known):
     with graph.inserting_before(node):
         made = graph.call_function(aten.cat.default, (pieces, dim))
     _replace(node, made)
+    _flattened(graph, made, known)
     return True
 
 
@@ -304,6 +261,43 @@ def _cut(node, shape):
     return dim, start or 0, min(size if end is None else end, size)
 
 
+def _flattened(graph, node, known):
+    """Pieces that are concatenations themselves, along the same dim, as their own pieces."""
+    if not _is(node, aten.cat.default) or _shape(node) is None:
+        return False
+    dim = (node.args[1] if len(node.args) > 1 else 0) % len(_shape(node))
+    pieces = [p for x in node.args[0] for p in _pieces(graph, node, x, dim)]
+    if len(pieces) == len(node.args[0]) or len(pieces) > 16:
+        return False
+    with graph.inserting_before(node):
+        made = graph.call_function(aten.cat.default, (pieces, dim))
+    _replace(node, made)
+    return True
+
+
+def _pieces(graph, node, x, dim):
+    """What x is made of along dim, in x's type; a piece that is spread out stays so."""
+    inner = x.args[0] if _is(x, aten.expand.default) and _one_user(x) else x
+    if not _is(inner, aten.cat.default) or not _one_user(inner) or len(_shape(inner)) != len(_shape(x)):
+        return [x]
+    own = (inner.args[1] if len(inner.args) > 1 else 0) % len(_shape(inner))
+    if own != dim or _shape(inner)[dim] != _shape(x)[dim] or _val(inner).dtype != _val(node).dtype:
+        return [x]
+    if any(_val(p).dtype != _val(node).dtype or not _shape(p)[dim:] for p in inner.args[0]):
+        return [x]
+    found = []
+    for piece in inner.args[0]:
+        shape = [*_shape(x)]
+        shape[dim] = _shape(piece)[dim]
+        if tuple(shape) != _shape(piece):
+            with graph.inserting_before(node):
+                spread = graph.call_function(aten.expand.default, (piece, shape))
+            spread.meta["val"] = _val(piece).expand(shape)
+            piece = spread
+        found.append(piece)
+    return found
+
+
 # ---- order ----
 
 _ELEMENTWISE = {
@@ -324,3 +318,10 @@ def _sink(graph):
         if first.target in _ELEMENTWISE and _shape(first) == _shape(node) and first.prev is not node:
             place[node] = (place[first.prev] + place[first]) / 2  # several may go to one
             first.prepend(node)
+
+
+# Each looks at one node, in the order of the graph; the first that knows it has it.
+_PATTERNS = (
+    _joined, _flattened, _masked, _spelled_out, _rms_norm, _rotary, _chosen, _biased, _renormalised, _scaled, _ends, _inverse,
+    _picked, _placed, _summed,
+)  # fmt: skip

@@ -65,7 +65,7 @@ extern "C" __global__ void expert_order(const __grid_constant__ weir__expert_ord
                 int64_t i = first + 32 * k + lane, to = at + __popc(mine & ((1u << lane) - 1));
 
                 if (mine >> lane & 1) {
-                    a.order[to * a.order_step] = i;
+                    a.order[to * a.order_step] = (int64_t)((uint32_t)i / (uint32_t)a.k);
                     a.places[i * a.places_step] = to;
                 }
                 at += __popc(mine);

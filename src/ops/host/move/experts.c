@@ -40,7 +40,7 @@ weir_status WEIR__ISA_NAME(weir__expert_order_kernel)(const void *args, const we
     for (int64_t i = 0; i < a->m; i++) {
         int64_t at = next[read_index(a->experts, a->index_type, i * a->experts_step)]++;
 
-        a->order[at * a->order_step] = i;
+        a->order[at * a->order_step] = i / a->k;
         a->places[i * a->places_step] = at;
     }
     return WEIR_OK;

@@ -11,7 +11,7 @@ struct weir__expert_order {
     int64_t *order, *places;
     int32_t *ends;
     weir_dtype index_type;
-    int64_t m, n; /* entries, experts */
+    int64_t m, n, k; /* entries, experts, and what the numbers of entries are divided by */
     int64_t experts_step, order_step, places_step, ends_step;
 };
 

@@ -1,0 +1,157 @@
+"""Attention: masks that are known are said in words, and attention that PyTorch has spelled out in
+products and a softmax is one operator again."""
+
+import math
+
+import torch
+
+from .. import kernels
+from .nodes import _erase, _is, _narrow, _one_user, _replace, _shape, _val
+
+aten = torch.ops.aten
+
+# By operator: where the mask is, and whether it is causal.
+_MASKED = {
+    aten._scaled_dot_product_flash_attention_for_cpu.default: ("attn_mask", 4),
+    aten._scaled_dot_product_efficient_attention.default: (3, 6),
+    aten._scaled_dot_product_cudnn_attention.default: (3, 6),
+}
+
+
+def _masked(graph, node, known):
+    if node.op != "call_function" or node.target not in _MASKED:
+        return False
+    mask_at, causal_at = _MASKED[node.target]
+    if isinstance(mask_at, str):
+        mask = node.kwargs.get(mask_at)
+    else:
+        mask = node.args[mask_at] if len(node.args) > mask_at else None
+    if mask not in known or _shape(node.args[0]) is None or _shape(node.args[1]) is None:
+        return False
+    says = _meaning(known[mask], _shape(node.args[0])[-2], _shape(node.args[1])[-2])
+    if says is None:
+        return False
+    if isinstance(mask_at, str):
+        args = [*node.args, *[0.0, False][len(node.args) - 3 :]]
+        node.kwargs = {k: v for k, v in node.kwargs.items() if k != mask_at}
+    else:
+        args = [*node.args, *[None, False, 0.0, False][len(node.args) - 3 :]]
+        args[mask_at] = None
+    args[causal_at] = args[causal_at] or says == "causal"
+    node.args = tuple(args)
+    _erase(mask)
+    return True
+
+
+def _meaning(mask, queries, keys):
+    """"causal", "nothing", or None."""
+    if mask.dtype is not torch.bool:
+        if not mask.is_floating_point() or not ((mask == 0) | (mask == float("-inf"))).all():
+            return None
+        mask = mask == 0
+    if mask.all():
+        return "nothing"
+    if queries != keys or tuple(mask.shape[-2:]) != (queries, keys):
+        return None
+    causal = torch.ones(queries, keys, dtype=torch.bool, device=mask.device).tril()
+    return "causal" if (mask == causal).all() else None
+
+
+# ---- attention in words ----
+
+_RESHAPES = {
+    aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.expand.default,
+    aten.clone.default,
+}  # fmt: skip
+
+
+def _spelled_out(graph, node, known):
+    """softmax(q k' + mask) v, of [batch, heads, rows, columns], as PyTorch writes it where it has no
+    kernel (sizes of keys and values that differ, on a host)."""
+    if not _is(node, aten.bmm.default) or not _one_user(node) or _shape(node) is None:
+        return False
+    result = next(iter(node.users))
+    if not _is(result, aten.view.default) or len(_shape(result) or ()) != 4:
+        return False
+    softmax, v = (_through(x) for x in node.args)
+    found = _scores(softmax)
+    if not found or len(_shape(softmax)) != 4 or len(_shape(v) or ()) != 4:
+        return False
+    q, k, mask, scale = found
+    last, narrow = result, _narrow(v)
+    if narrow is not v:  # computed in f32 and rounded at the end
+        if not _one_user(result) or not _is(next(iter(result.users)), aten._to_copy.default):
+            return False
+        last = next(iter(result.users))
+    q, k, v = _narrow(q), _narrow(k), narrow
+    if len({_val(x).dtype for x in (q, k, v, last)}) != 1 or _shape(last) != (
+        *_shape(q)[:3], _shape(v)[3]
+    ):  # fmt: skip
+        return False
+    if _shape(k)[:3] != _shape(v)[:3] or _shape(q)[:2] != _shape(k)[:2] or _shape(q)[3] != _shape(k)[3]:
+        return False
+    mask, causal = _said(mask, known, _shape(q)[2], _shape(k)[2])
+    if mask is not None and _val(mask).dtype not in (torch.bool, _val(q).dtype):
+        return False
+    with graph.inserting_before(last):
+        args = q, k, v, mask, causal, scale
+        made = graph.call_function(kernels.OVERLOADS["attention"], args)
+    _replace(last, made)
+    return True
+
+
+def _said(mask, known, queries, keys):
+    """(mask or None, whether it is causal)."""
+    if mask is None:
+        return None, False
+    if mask in known:
+        says = _meaning(known[mask], queries, keys)
+        if says is not None:
+            return None, says == "causal"
+    if _is(mask, aten.where.self) and _val(mask.args[0]).dtype == torch.bool:
+        zero, least = (known[x] if x in known else None for x in mask.args[1:])
+        if zero is not None and least is not None and zero.numel() == least.numel() == 1:
+            if zero.item() == 0 and least.item() == -math.inf:
+                return mask.args[0], False
+    return mask, False
+
+
+def _through(node):
+    while _is(node, *_RESHAPES) and _one_user(node) and _shape(node) is not None:
+        inner = node.args[0]
+        if math.prod(_shape(inner) or (0,)) != math.prod(_shape(node)):
+            break
+        node = inner
+        if len(_shape(node)) == 4 and not _is(node, aten.expand.default, aten.clone.default):
+            break
+    return node
+
+
+def _scores(node):
+    """(q, k, mask, scale) of softmax(q k' + mask)."""
+    if not _is(node, aten._safe_softmax.default) or not _one_user(node) or node.args[1] not in (-1, 3):
+        return None
+    scores, mask = node.args[0], None
+    if _is(scores, aten.add.Tensor) and not scores.kwargs and _one_user(scores):
+        scores, mask = scores.args
+        if _val(mask) is None or not 2 <= len(_shape(mask) or ()) <= 4:
+            return None
+    product = _through(scores)
+    if not _is(product, aten.bmm.default) or not _one_user(product):
+        return None
+    sides = [_scaled(_through(x)) for x in product.args]
+    if None in sides:
+        return None
+    (q, first), (turned, second) = sides
+    if not _is(turned, aten.transpose.int) or sorted(d % 4 for d in turned.args[1:]) != [2, 3]:
+        return None
+    if len(_shape(q) or ()) != 4 or len(_shape(turned)) != 4:
+        return None
+    return q, turned.args[0], mask, first * second
+
+
+def _scaled(node):
+    """(x, by what it is multiplied)."""
+    if _is(node, aten.mul.Scalar, aten.mul.Tensor) and type(node.args[1]) is float and _one_user(node):
+        return (node.args[0], node.args[1]) if node.args[1] > 0 else None
+    return None
