@@ -1,6 +1,6 @@
-"""Attention and products of experts on a GPU, beside the best that PyTorch has.
+"""Attention, products of experts and what brings rows to experts and back on a GPU, beside PyTorch.
 
-    WEIR_DEVICE=cuda:0 python bench/python/kernels.py [attention] [experts] [--rounds N] [--only PART]
+    WEIR_DEVICE=cuda:0 python bench/python/kernels.py [attention] [experts] [routing] [--rounds N] [--only PART]
 
 Each way runs some calls as one CUDA graph, rounds taking turns; medians, microseconds a call. Of
 attention PyTorch's ways are its backends (cuDNN, flash, efficient) as torch.nn.attention offers
@@ -51,6 +51,12 @@ EXPERTS = {
     "mixtral prefill up": (1024, 4096, 28672, 8),
     "deepseek prefill up": (4096, 2048, 4096, 64),
     "deepseek decode up": (64, 2048, 4096, 64),
+}
+# name: step, tokens, experts, k, width
+ROUTING = {
+    f"{step} {tokens} x {k} of {experts}": (step, tokens, experts, k, 2048)
+    for tokens, experts, k in ((512, 16, 4), (8, 16, 4), (4096, 256, 8))
+    for step in ("choice", "order", "sum")
 }
 
 
@@ -201,9 +207,49 @@ def experts(name, shape, rounds, device, dtype=torch.bfloat16):
     _show(name, _times(ways, rounds, device), ("torch",), ", ".join(notes))
 
 
+def _routing_steps(tokens, n, k, width, device):
+    """By step: PyTorch's way, weir's, and what both take."""
+    logits = torch.randn(tokens, n, device=device, dtype=torch.bfloat16)
+    weights, ids = logits.float().softmax(-1).topk(k, -1)
+    flat = ids.reshape(-1)
+    rows = torch.randn(tokens * k, width, device=device, dtype=torch.bfloat16)
+    places = flat.argsort(stable=True).argsort()
+    count = torch.arange(tokens * k, device=device)
+
+    def order(flat):
+        by_expert, perm = torch.sort(flat, stable=True)
+        counts = torch.histc(by_expert.int() if flat.is_cuda else by_expert.float(), n, 0, n - 1)
+        inverse = torch.empty_like(perm)
+        inverse[perm] = count
+        return perm // k, inverse, counts.cumsum(0, dtype=torch.int32)
+
+    def total(rows, places, weights):
+        picked = rows[places.reshape(-1)].view(tokens, k, width) * weights[..., None]
+        return picked.sum(1).to(rows.dtype)
+
+    at = places.view(tokens, k)
+    return {
+        "choice": (lambda x: x.float().softmax(-1).topk(k, -1), lambda x: weir.expert_choice(x, k), [logits]),
+        "order": (order, lambda x: weir.expert_order(x, n, k), [flat]),
+        "sum": (lambda *x: [total(*x)], lambda *x: [weir.expert_sum(*x)], [rows, at, weights]),
+    }
+
+
+def routing(name, shape, rounds, device):
+    step, *sizes = shape
+    torch.manual_seed(0)
+    theirs, ours, inputs = _routing_steps(*sizes, device)[step]
+    want = theirs(*inputs)
+    got = [torch.from_dlpack(x) for x in ours(*map(weir.from_dlpack, inputs))]
+    away = max(float((a.double() - b.double()).abs().max()) for a, b in zip(got, want))
+    ways = {"torch": _replay(lambda: theirs(*inputs))} if device == "cuda" else {}
+    ways["weir"] = _plan(lambda *x: ours(*x)[0], inputs)
+    _show(name, _times(ways, rounds, device), ("torch",), f"difference {away:.1e}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="*", default=["attention", "experts"])
+    parser.add_argument("what", nargs="*", default=["attention", "experts", "routing"])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--only", default="", metavar="PART", help="shapes with PART in their name")
     parser.add_argument("--small", action="store_true", help="an eighth of the sizes, any device")
@@ -211,7 +257,7 @@ def main():
     warnings.simplefilter("ignore")  # why a backend refuses a shape
     device = "cuda" if torch.cuda.is_available() else "cpu"
     failed = 0
-    for what, table in (("attention", ATTENTION), ("experts", EXPERTS)):
+    for what, table in (("attention", ATTENTION), ("experts", EXPERTS), ("routing", ROUTING)):
         if what not in options.what:
             continue
         heads = (*BACKENDS, "weir") if what == "attention" else ("torch", "weir")
@@ -221,7 +267,7 @@ def main():
                 continue
             if options.small and what == "attention":
                 shape = (1, *shape[1:3], *(max(1, n // 32) for n in shape[3:5]), *shape[5:])
-            elif options.small:
+            elif options.small and what == "experts":
                 shape = (shape[0] // 8, shape[1] // 8, shape[2] // 8, 8)
             try:
                 globals()[what](name, shape, options.rounds, device)
