@@ -10,8 +10,9 @@
  * is 0; a negative integer power gives the quotient's integer part. bool has maximum,
  * minimum, comparisons, where, copies and casts, sum, max, min, argmax, sort, topk,
  * nonzero and the index reads. A scalar for an integer tensor must be representable in its
- * type, else WEIR_ERANGE; clamp's bounds saturate. NaN: maximum, minimum, max and min
- * return NaN if an operand is NaN; sort, topk and argmax treat it as the largest value.
+ * type, else WEIR_ERANGE; clamp's bounds saturate. Comparisons round a scalar to the
+ * tensor's type first. NaN: maximum, minimum, max and min return NaN if an operand is NaN;
+ * sort, topk and argmax treat it as the largest value.
  * threads  any, for all of these. */
 #ifndef WEIR_OPS_H
 #define WEIR_OPS_H

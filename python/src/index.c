@@ -155,7 +155,7 @@ int tensor_assign(PyObject *self, PyObject *key, PyObject *value)
     if (Py_IS_TYPE(value, TensorType)) {
         if (to_tensor(value, "the value", &source))
             QUEUE(st, weir_copy_into(source, target));
-    } else if (to_double(value, "the value", &number)) {
+    } else if (to_value(value, "the value", weir_tensor_dtype(target), &number)) {
         QUEUE(st, weir_fill(target, number));
     }
     if (st)

@@ -1,6 +1,7 @@
 /* The module: errors, signals, forks, and what is dropped later. */
 #include "weirpy.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -198,6 +199,27 @@ bool to_double(PyObject *o, const char *what, double *out)
     if (PyErr_ExceptionMatches(PyExc_TypeError))
         PyErr_Format(PyExc_TypeError, "%s must be a number, not %R", what, (PyObject *)Py_TYPE(o));
     return false;
+}
+
+bool to_value(PyObject *o, const char *what, weir_dtype dtype, double *out)
+{
+    PyObject *back;
+    int same = 1;
+
+    if (!to_double(o, what, out))
+        return false;
+    if (weir_dtype_is_float(dtype) || !PyLong_Check(o) || fabs(*out) < (double)(1LL << 53))
+        return true;
+    if (!(back = PyLong_FromDouble(*out)))
+        return false;
+    same = PyObject_RichCompareBool(back, o, Py_EQ);
+    Py_DECREF(back);
+    if (!same)
+        PyErr_Format(PyExc_ValueError,
+                     "%s: %R needs more than the 53 bits that a number has here: "
+                     "use a tensor",
+                     what, o);
+    return same == 1;
 }
 
 bool to_dims(PyObject *o, const char *what, int64_t *out, int max, int *n)

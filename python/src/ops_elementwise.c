@@ -61,7 +61,8 @@ static PyObject *tensor_scalar(const struct binary *b, PyObject *x, PyObject *y)
     weir_status st;
     double value;
 
-    if (!device_check(DEVICE(x)) || !to_double(y, "b", &value))
+    if (!device_check(DEVICE(x)) ||
+        !to_value(y, "b", weir_tensor_dtype(((TensorObject *)x)->tensor), &value))
         return NULL;
     QUEUE(st, b->scalar(((TensorObject *)x)->tensor, value, &out));
     return result(st, x, out);
@@ -73,7 +74,7 @@ static PyObject *scalar_tensor_op(const struct binary *b, PyObject *x, PyObject 
     weir_status st;
     double value;
 
-    if (!device_check(DEVICE(y)) || !to_double(x, "a", &value) ||
+    if (!device_check(DEVICE(y)) || !to_value(x, "a", weir_tensor_dtype(right), &value) ||
         !(left = scalar_tensor(DEVICE(y)->dev, weir_tensor_dtype(right), value)))
         return NULL;
     QUEUE(st, b->fn(left, right, &out));
@@ -102,7 +103,7 @@ static PyObject *binary_into(const struct binary *b, PyObject *x, PyObject *y, P
     if (!to_tensor(x, "a", &left) || !to_tensor(o, "out", &out))
         return NULL;
     if (is_number(y)) {
-        if (!to_double(y, "b", &value))
+        if (!to_value(y, "b", weir_tensor_dtype(left), &value))
             return NULL;
         QUEUE(st, b->scalar_into(left, value, out));
     } else {
@@ -153,6 +154,7 @@ OP(clamp, 1, "x", "low", "high")
 static weir_tensor *operand(PyObject *o, const char *what, PyObject *like)
 {
     weir_tensor *t;
+    weir_dtype dtype;
     double value;
 
     if (is_tensor(o))
@@ -161,10 +163,8 @@ static weir_tensor *operand(PyObject *o, const char *what, PyObject *like)
         PyErr_SetString(PyExc_TypeError, "where: one of a and b must be a tensor");
         return NULL;
     }
-    return to_double(o, what, &value)
-               ? scalar_tensor(DEVICE(like)->dev, weir_tensor_dtype(((TensorObject *)like)->tensor),
-                               value)
-               : NULL;
+    dtype = weir_tensor_dtype(((TensorObject *)like)->tensor);
+    return to_value(o, what, dtype, &value) ? scalar_tensor(DEVICE(like)->dev, dtype, value) : NULL;
 }
 
 OP(where, 3, "condition", "a", "b")

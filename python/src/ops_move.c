@@ -21,7 +21,7 @@ OP(fill_, 2, "x", "value")
     weir_status st;
     double value;
 
-    if (!to_tensor(a[0], "x", &x) || !to_double(a[1], "value", &value))
+    if (!to_tensor(a[0], "x", &x) || !to_value(a[1], "value", weir_tensor_dtype(x), &value))
         return NULL;
     QUEUE(st, weir_fill(x, value));
     return same(st, a[0]);

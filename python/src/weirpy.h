@@ -114,6 +114,8 @@ bool is_absent(PyObject *o); /* not given, or None */
 bool to_int(PyObject *o, const char *what, int *out);
 bool to_int64(PyObject *o, const char *what, int64_t *out);
 bool to_double(PyObject *o, const char *what, double *out);
+/* The same, for elements of that type: integers stay what they are. */
+bool to_value(PyObject *o, const char *what, weir_dtype dtype, double *out);
 /* A sequence of ints, or one. */
 bool to_dims(PyObject *o, const char *what, int64_t *out, int max, int *n);
 bool to_dtype(PyObject *o, weir_dtype *out);

@@ -74,9 +74,13 @@ static weir_status prepare(const struct weir__call *call, enum weir__binary_code
 
     if (!b) {
         const struct weir__value_params *p = call->params;
+        double value = p->value;
         weir_status st;
 
-        if ((st = weir__constant(call->op->name, p->value, a->dtype, &c.constant[0])))
+        /* An f16 that was made of 0.1 is equal to 0.1. */
+        if (code >= WEIR__BINARY_EQ && weir_dtype_is_float(a->dtype))
+            value = weir__rounded(value, a->dtype);
+        if ((st = weir__constant(call->op->name, value, a->dtype, &c.constant[0])))
             return st;
         /* x^2 is what most powers are, and the product has the same bits. */
         if (code == WEIR__BINARY_POW && p->value == 2) {

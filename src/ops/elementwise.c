@@ -66,6 +66,15 @@ void weir__constant_saturated(double value, weir_dtype dtype, void *out)
     WEIR__ISA_PICK(weir__row_convert)(out, weir__compute_type(dtype), &value, WEIR_F64, 1);
 }
 
+double weir__rounded(double value, weir_dtype dtype)
+{
+    double bytes;
+
+    WEIR__ISA_PICK(weir__row_convert)(&bytes, dtype, &value, WEIR_F64, 1);
+    WEIR__ISA_PICK(weir__row_convert)(&value, WEIR_F64, &bytes, dtype, 1);
+    return value;
+}
+
 weir_status weir__constant(const char *op, double value, weir_dtype dtype, void *out)
 {
     weir_dtype type = weir__compute_type(dtype);

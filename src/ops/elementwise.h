@@ -21,6 +21,8 @@ weir_status weir__check_same_type(const char *op, const struct weir__view *a,
  * returns  WEIR_ERANGE naming the range. */
 weir_status weir__check_dim(const char *op, int64_t dim, const struct weir__view *x, int *out);
 
+/* What the type makes of the value. */
+double weir__rounded(double value, weir_dtype dtype);
 /* `value` in the type's own bytes, as constants of the walker are.
  * returns  WEIR_ERANGE where an integer type has no such value. */
 weir_status weir__constant(const char *op, double value, weir_dtype dtype, void *out);

@@ -236,3 +236,13 @@ def test_writes_by_index_are_seen_by_the_checker_with_their_line():
     assert [r["second"]["file"] for r in found.races] == [__file__] * len(found.races)
     assert found.races and found.races[0]["first"]["op"] == "Fill"
     weir.synchronize()
+
+
+def test_whole_numbers_that_would_lose_bits_are_refused():
+    odd = 2**53 + 1
+    x = weir.tensor([odd, 3])
+    for use in (lambda: x + odd, lambda: odd - x, lambda: x.fill_(odd), lambda: weir.eq(x, odd)):
+        with pytest.raises(ValueError, match="9007199254740993 needs more than the 53 bits"):
+            use()
+    assert (x + 2**62).tolist() == [2**62 + 2**53 + 1, 2**62 + 3]
+    assert (x.cast(weir.float32) * 10**23).tolist()[1] == pytest.approx(3e23)

@@ -129,6 +129,31 @@ CONFORMANCE(exact, long_integers_are_generated_and_compared_exactly)
     weir_tensor_release(b);
 }
 
+CONFORMANCE(exact, numbers_are_compared_in_the_type_of_the_tensor)
+{
+    static const weir_dtype types[] = {WEIR_F16, WEIR_BF16, WEIR_F32, WEIR_F64};
+
+    for (size_t i = 0; i < countof(types); i++) {
+        double values[] = {0.1, 0.3};
+        int64_t n = countof(values);
+        weir_tensor *wide, *x, *out, *whole;
+
+        test_note("%s", weir_dtype_name(types[i]));
+        CHECK_OK(weir_tensor_from(weir_stream_default(dev), WEIR_F64, 1, &n, values, &wide));
+        CHECK_OK(weir_cast(wide, types[i], &x));
+        CHECK_OK(weir_eq_scalar(x, 0.1, &out));
+        CHECK_OK(weir_cast(out, WEIR_I64, &whole));
+        weir_tensor_release(out);
+        expect(whole, 2, (int64_t[]){1, 0});
+        CHECK_OK(weir_gt_scalar(x, 0.3, &out));
+        CHECK_OK(weir_cast(out, WEIR_I64, &whole));
+        weir_tensor_release(out);
+        expect(whole, 2, (int64_t[]){0, 0});
+        weir_tensor_release(x);
+        weir_tensor_release(wide);
+    }
+}
+
 /* Just above and below the middle between two half numbers, where a stop at f32 would
  * land on the middle itself and then go to the even side. */
 CONFORMANCE(exact, casts_to_half_types_round_once)

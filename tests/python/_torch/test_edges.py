@@ -29,9 +29,78 @@ def test_quotients_are_rounded_down_where_products_would_overflow(dtype):
     big = most // 2 + 1
 
     def function(a, b):
-        return a // b, a % b, a // big, a % big, torch.div(a, b, rounding_mode="floor")
+        return a // b, a % b, torch.div(a, b, rounding_mode="floor")
 
-    assert not equal(function, a, b).coverage.fallback
+    equal(function, a, b)
+    by_number = equal(lambda a: (a // big, a % big), a)
+    assert not by_number.coverage.fallback
+
+
+@pytest.mark.parametrize("divide", [torch.floor_divide, torch.remainder])
+def test_a_divisor_of_zero_is_an_error(divide):
+    a, b = torch.tensor([7, -7, 5]), torch.tensor([2, 0, 3])
+    run, _ = compiled(divide)
+    with weir.stream(weir.Stream()), pytest.raises(weir.Error, match="ZeroDivision"):
+        run(a, b)
+
+
+def test_whole_numbers_of_more_than_53_bits_stay_what_they_are():
+    odd = 2**53 + 1
+    x = torch.tensor([-7, MOST, LEAST, 0, odd])
+    at = torch.tensor([0])
+
+    def function(x):
+        return (
+            x == odd, x > odd, x + odd, odd - x, x * odd, torch.add(x, x, alpha=odd),
+            x.masked_fill(x > 3, odd), torch.where(x > 0, x, odd), x.scatter(0, at, odd),
+            x.index_fill(0, at, odd), x == MOST, x - MOST, torch.full_like(x, odd) + x,
+        )  # fmt: skip
+
+    equal(function, x)
+
+
+def test_whole_numbers_are_compared_with_floats_as_floats():
+    x = torch.tensor([16777217, 2, 2**31 - 1], dtype=torch.int32)
+    equal(lambda x: (x == 16777216.0, x.long() <= 2147483648.0, x == 2.0, x > 1.5), x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_numbers_are_compared_in_the_type_of_the_tensor(dtype):
+    x = torch.tensor([0.1, 0.3, 65504.0, float("inf"), float("nan"), -0.0], dtype=dtype)
+
+    def function(x):
+        return x == 0.1, x != 0.1, x > 0.1, x <= 0.3, x < 65519.0, x >= 1e39, x == 0
+
+    assert not equal(function, x).coverage.fallback
+
+
+def test_products_of_halves_are_scaled_before_they_are_rounded():
+    a, b = torch.full((1, 2, 8), 200.0).half(), torch.full((1, 8, 2), 200.0).half()
+    c = torch.full((1, 2, 2), -60000.0).half()
+
+    def function(c, a, b):
+        return (
+            torch.baddbmm(c, a, b, alpha=0.01), torch.baddbmm(c, a, b, beta=0, alpha=0.125),
+            torch.baddbmm(c, a / 2, b / 2), torch.addmm(c[0], a[0] / 2, b[0] / 2),
+            torch.addmm(c[0, 0], a[0] / 2, b[0] / 2),
+        )  # fmt: skip
+
+    equal(function, c, a, b)
+
+
+def test_complex_numbers_of_parts_keep_shapes_and_types():
+    a, b = torch.arange(6.0).view(2, 3), torch.arange(6.0).view(2, 3) * 2 + 1
+
+    def function(a, b):
+        z = torch.complex(a, b)
+        spread = torch.complex(a[:, :1], b[0])
+        return (
+            z.view(3, 2), torch.view_as_real(z.view(3, 2).t()[1:] * 2), z[None].expand(2, 2, 3)[:, 1],
+            z.index_select(1, torch.tensor([0, 2, 0])), z[:, :1].squeeze(1), torch.cat([z, z * 2]),
+            spread * 2, torch.view_as_real(spread), z * a.double(), z * a.long(), z + 1,
+        )  # fmt: skip
+
+    equal(function, a, b)
 
 
 def test_the_place_of_the_least_integer_is_found():

@@ -143,7 +143,7 @@ class Builder(OpenSizes):
     def _operator(self, node, op, args, kwargs):
         if op in self._LIKE:
             args = (self._like(node.args[0], args[0]), *args[1:])
-        if pairs.among(args):
+        if pairs.among((args, kwargs)):
             return self._on_pairs(node, op, args, kwargs)
         inputs = fallback.values_in((args, kwargs))
         if not inputs and effects.is_constant(op):
@@ -192,15 +192,17 @@ class Builder(OpenSizes):
 
     def _on_pairs(self, node, op, args, kwargs):
         """An operator on complex numbers that are two values."""
-        if op in pairs.TABLE:
+        if op in pairs.TABLE and node.meta["val"].dtype in (torch.complex64, torch.float32):
             made = pairs.TABLE[op](*args)
             if made is not NotImplemented:
                 self.coverage.native[str(op)] += 1
                 return made
-        if op in pairs.EACH:
-            each = [self._operator(node, op, pairs.parts(args, i), kwargs) for i in range(2)]
-            return pairs.Pair(*each)
-        args = [self._joined(x) if isinstance(x, pairs.Pair) else x for x in args]
+        if op in pairs.EACH and (made := pairs.on_each(self.symbols, node, args, kwargs)):
+            self.coverage.native[str(op)] += 1
+            return made
+        args, kwargs = fallback.pytree.tree_map(
+            lambda x: self._joined(x) if isinstance(x, pairs.Pair) else x, (args, kwargs)
+        )
         return self._operator(node, op, args, kwargs)
 
     def _makes_pair(self, node):

@@ -39,8 +39,8 @@ def _not(x, out):
 def _floor_divide(a, b, out):
     _need(out in _INTS)
     a, b = _cast(a, out), _cast(b, out)
-    if not _is_tensor(b):
-        _need(b > 0)
+    # Zero among divisors is an error on the host and any number on a GPU.
+    _need(b.device.name.startswith("cuda") if _is_tensor(b) else b > 0)
     quotient = _C.div(a, b)
     rest = _C.sub(a, _C.mul(quotient, b))
     # weir's quotient is towards zero: one less where the rest has the other sign. Their product

@@ -87,6 +87,8 @@ def _comparison(function):
         else:
             t, number = (a, b) if _is_tensor(a) else (b, a)
             _need(t.dtype is not _C.bool_ and not isinstance(number, bool))
+            # PyTorch rounds whole numbers to floats to compare them with one.
+            _need(t.dtype.is_floating_point or not isinstance(number, float))
             _wide_enough(number, t.dtype)
         return function(a, b)
 

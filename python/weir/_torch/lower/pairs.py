@@ -1,9 +1,13 @@
 """Complex numbers as two values of weir's, which is how rotary embeddings come out of some models."""
 
 import torch
+from torch.utils import _pytree as pytree
 
 from ... import _C
+from ..._log import logger
+from ...errors import Error
 from .. import values
+from . import shaping, table
 
 aten = torch.ops.aten
 
@@ -20,11 +24,31 @@ class Pair:
 
 
 def among(args):
-    return any(isinstance(x, Pair) for x in args)
+    """Whether there are some, in lists too."""
+    return any(isinstance(x, Pair) for x in pytree.tree_leaves(args))
 
 
-def parts(args, which):
+def _parts(args, which):
     return [(x.imag if which else x.real) if isinstance(x, Pair) else x for x in args]
+
+
+def on_each(symbols, node, args, kwargs):
+    """One of EACH on both parts; None if weir has it not."""
+    op, both = node.target, [_parts(args, i) for i in range(2)]
+    if symbols and op in shaping.TABLE:
+        return Pair(*(shaping.TABLE[op](symbols, node, *each, **kwargs) for each in both))
+    if symbols and not shaping.is_safe(node):
+        return None
+    try:
+        return Pair(*(table.find(op)(*each, out=_C.float32, **kwargs) for each in both))
+    except (table.Decline, TypeError, ValueError, Error) as reason:
+        logger.debug("%s runs as PyTorch's kernel: %s", op, reason or "not exactly weir's")
+        return None
+
+
+def _complex(real, imag):
+    shape = tuple(torch.broadcast_shapes(tuple(real.shape), tuple(imag.shape)))
+    return Pair(*(x.expand(shape).clone() for x in (real, imag)))
 
 
 def _polar(length, angle):
@@ -41,7 +65,7 @@ def _of_real(x):
 # Operators that make complex values of real ones.
 MAKE = {
     aten.polar.default: _polar,
-    aten.complex.default: lambda real, imag: Pair(real.clone(), imag.clone()),
+    aten.complex.default: _complex,
     aten.view_as_complex.default: _of_real,
 }
 

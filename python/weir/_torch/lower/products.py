@@ -14,17 +14,26 @@ def _mm(a, b, out):
     return _C.matmul(a, b)
 
 
+def _need_range(a):
+    """A product that is rounded to f16 before it is scaled or added to may be infinite by then,
+    where PyTorch rounds once."""
+    _need(a.dtype is not _C.float16)
+
+
 @lowers(aten.addmm.default)
 def _addmm(bias, a, b, out, beta=1, alpha=1):
     _need(beta == 1 and alpha == 1 and bias.dtype is a.dtype)
     if bias.ndim == 1 and bias.shape[0] == b.shape[1]:
         return _C.matmul_bias(a, b, bias)
+    _need_range(a)
     return _C.add(_C.matmul(a, b), bias)
 
 
 @lowers(aten.baddbmm.default)
 def _baddbmm(c, a, b, out, beta=1, alpha=1):
     _need(c.dtype is a.dtype)
+    if alpha != 1 or beta != 0:
+        _need_range(a)
     product = _C.matmul(a, b)
     product = product if alpha == 1 else product * alpha
     return product if beta == 0 else product + (c if beta == 1 else c * beta)

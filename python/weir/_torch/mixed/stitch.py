@@ -272,7 +272,7 @@ class Stitcher(build.Builder):
             made = lower(*args, out=table.out_dtype(node.meta.get("val")), **own, **kwargs)
             if not own:
                 table.check(made, node.meta.get("val"))
-        except (table.Decline, TypeError, Error) as reason:
+        except (table.Decline, TypeError, ValueError, Error) as reason:
             logger.debug("%s runs as PyTorch's kernel: %s", node.target, reason or "not weir's")
             return None
         if own:
