@@ -38,10 +38,11 @@ _binary("pow", _C.pow)
 @lowers(aten.pow.Tensor_Scalar)
 def _power(x, exponent, out):
     """Squares and cubes are products and roots are roots, as PyTorch computes them: the root of
-    minus infinity is no number, its power of a half would be infinite."""
+    minus infinity is no number, its power of a half would be infinite. On the host powers of f16
+    are powers."""
     if type(exponent) not in (int, float) or out is None or not out.is_floating_point:
         return _arithmetic(_C.pow)(x, exponent, out)
-    if exponent in (0.5, -0.5):
+    if exponent in (0.5, -0.5) and (out is not _C.float16 or x.device.name.startswith("cuda")):
         x = _cast(_wide_enough(x, out), out)
         return _C.sqrt(x) if exponent > 0 else _C.rsqrt(x)
     if exponent in (2, 3) and out in (_C.float32, _C.float64):
