@@ -127,13 +127,16 @@ static weir_status check_counts(const weir_rank *rank, const char *what, const i
     return WEIR_OK;
 }
 
-/* Every rank sends all it has to each: as many copies of it are made. */
+/* Every rank sends a copy of its rows to each. Where one Concat cannot make so many copies, all
+ * ranks gather equal parts instead. */
 weir_status weir_all_gather_counts(weir_rank *rank, weir_tensor *x, const int64_t *counts,
                                    weir_tensor **out)
 {
-    weir_tensor *copies[WEIR_MAX_COUNTED_RANKS], *all;
-    int64_t send[WEIR_MAX_COUNTED_RANKS], sum;
+    enum { MOST_COPIES = WEIR__OP_MAX_IN };
+    weir_tensor *copies[MOST_COPIES], *all;
+    int64_t send[MOST_COPIES], sum;
     weir_status st;
+    _Static_assert((int)MOST_COPIES <= WEIR_MAX_COUNTED_RANKS, "their counts fit into one call");
 
     WEIR__NEED(rank, "rank");
     WEIR__NEED(x, "x");
@@ -146,7 +149,7 @@ weir_status weir_all_gather_counts(weir_rank *rank, weir_tensor *x, const int64_
         return weir__fail(WEIR_ESHAPE, "all-gather: rank %d has %lld rows, its count is %lld",
                           rank->index, (long long)weir_tensor_shape(x)[0],
                           (long long)counts[rank->index]);
-    if (rank->group->nranks > WEIR_MAX_COUNTED_RANKS)
+    if (rank->group->nranks > MOST_COPIES)
         return weir__all_gather_many(rank, x, counts, sum, out);
     for (int i = 0; i < rank->group->nranks; i++) {
         copies[i] = x;
