@@ -138,8 +138,10 @@ static void print_pairs(const struct weir__advice *a)
                      "the second needs the first; in two halves they would overlap");
             break;
         case WEIR__APART_STREAM:
-            snprintf(why, sizeof why, "both are on stream '%.40s'; apart the graph takes %+.3f us",
-                     stream_of(a, p->rank, p->second), -(double)p->gain / 1e6);
+            snprintf(why, sizeof why,
+                     "both are on stream '%.40s'; on two streams the graph takes %.3f us %s",
+                     stream_of(a, p->rank, p->second), fabs((double)p->gain / 1e6),
+                     p->gain < 0 ? "more" : "less");
             break;
         case WEIR__APART_ENGINE:
             snprintf(why, sizeof why, "one has the cores that the other waits for: limit one");

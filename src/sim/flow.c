@@ -90,8 +90,12 @@ void weir__sim_share_flows(struct weir__sim *sim, uint32_t r)
 uint64_t weir__sim_alone(const struct weir__sim_limits *limits, const struct weir__sim_op *op)
 {
     uint32_t n = op->cores < op->blocks ? op->cores : op->blocks;
-    uint64_t full = op->blocks / n, rest = op->blocks % n, ps = 0;
+    uint64_t full, rest, ps = 0;
 
+    if (!n) /* a node whose result nobody needs: it is not run */
+        return 0;
+    full = op->blocks / n;
+    rest = op->blocks % n;
     for (int wave = 0; wave < 2; wave++) {
         uint32_t running = wave ? (uint32_t)rest : n;
         uint64_t rate = WEIR__SIM_FULL;

@@ -27,6 +27,25 @@ static void check_reload(weir_device *dev, const struct weir__tuned *t)
     free(again);
 }
 
+/* Graphs that torch.compile dumps have such nodes: they are not run, and divided by zero once. */
+TEST(tune, a_node_whose_result_nobody_needs_takes_no_time)
+{
+    weir_device *dev = open_model();
+    weir_graph *g =
+        load(dev, "node { name: 'x' op: 'Placeholder' attr { key: 'dtype' value { s: 'f32' } }"
+                  " attr { key: 'shape' value { list { i: 64 i: 64 } } } }\n"
+                  "node { name: 'unused' op: 'MatMul' input: 'x' input: 'x' }\n"
+                  "node { name: 'used' op: 'MatMul' input: 'x' input: 'x' }\n"
+                  "node { name: 'out' op: 'NetOutput' input: 'used' }\n");
+    struct weir__tuned t = tune(g, true);
+
+    CHECK_GT(t.before, 0);
+    CHECK_EQ(t.after, t.before);
+    weir__tuned_fini(&t);
+    weir_graph_destroy(g);
+    weir_device_close(dev);
+}
+
 /* ---- the published example ---- */
 
 /* V20-C40-V20 beside V30-C20-V20; the longer one is first in the file. */
