@@ -55,6 +55,7 @@ OPTIONAL = {
     ("weir_topk", "values"), ("weir_topk", "indices"), ("weir_sort", "values"),
     ("weir_sort", "indices"), ("weir_nonzero_padded", "count"),
     ("weir_scope_push_super_kernel", "name"), ("weir_scope_enter_super_kernel", "name"),
+    ("weir_expert_sum", "weights"),  # ones
     ("weir_scatter_from", "x"),  # elsewhere than at the root
     ("weir_compile_mode_parse", "name"), ("weir_stream_placement_parse", "name"),
     ("weir_graph_describe", "module"), ("weir_graph_describe", "source"),
