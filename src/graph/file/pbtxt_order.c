@@ -6,43 +6,54 @@
 
 /* ---- names ---- */
 
+struct slot {
+    int node;     /* its number + 1; 0 is empty */
+    uint32_t tag; /* of its name; where tags differ, names do, and need not be read */
+};
+
 struct names {
-    int *slots; /* node + 1; 0 is empty */
+    struct slot *slots;
     size_t mask;
     uint64_t seed;
 };
 
-static size_t hash(const struct names *t, const char *name)
+static uint64_t hash(const struct names *t, const char *name)
 {
     uint64_t h = t->seed;
 
     for (; *name; name++)
         h = (h ^ (unsigned char)*name) * UINT64_C(0x9e3779b97f4a7c15), h ^= h >> 29;
-    return (size_t)h & t->mask;
+    return h;
 }
 
-static int *find(const struct names *t, const struct weir__pb_file *f, const char *name)
+/* The node's slot, or the empty one that it would have, with its tag. */
+static struct slot *find(const struct names *t, const struct weir__pb_file *f, const char *name)
 {
-    size_t i = hash(t, name);
+    uint64_t h = hash(t, name);
+    uint32_t tag = (uint32_t)(h >> 32);
+    size_t i = (size_t)h & t->mask;
 
-    while (t->slots[i] && strcmp(f->nodes[t->slots[i] - 1].name, name))
+    while (t->slots[i].node &&
+           (t->slots[i].tag != tag || strcmp(f->nodes[t->slots[i].node - 1].name, name)))
         i = (i + 1) & t->mask;
+    if (!t->slots[i].node)
+        t->slots[i].tag = tag;
     return &t->slots[i];
 }
 
 static weir_status add_names(struct names *t, const struct weir__pb_file *f)
 {
     for (int i = 0; i < f->nnodes; i++) {
-        int *slot = find(t, f, f->nodes[i].name);
+        struct slot *slot = find(t, f, f->nodes[i].name);
         size_t line, column;
 
-        if (*slot) {
-            weir__pb_place(&f->text, f->nodes[*slot - 1].at, &line, &column);
+        if (slot->node) {
+            weir__pb_place(&f->text, f->nodes[slot->node - 1].at, &line, &column);
             return weir__pb_fail(&f->text, WEIR_EINVAL, f->nodes[i].at,
                                  "there is a node '%.80s' already, at %zu:%zu", f->nodes[i].name,
                                  line, column);
         }
-        *slot = i + 1;
+        slot->node = i + 1;
     }
     return WEIR_OK;
 }
@@ -55,7 +66,7 @@ static weir_status resolve_refs(const struct names *t, struct weir__pb_file *f, 
 
             if (ref->kind == WEIR__PB_ABSENT)
                 continue;
-            ref->node = *find(t, f, ref->name);
+            ref->node = find(t, f, ref->name)->node;
             if (!ref->node && !(lenient && ref->kind == WEIR__PB_CONTROL))
                 return weir__pb_fail(&f->text, WEIR_EINVAL, ref->at,
                                      "node '%.80s': no node is called '%.80s'", f->nodes[i].name,
@@ -186,12 +197,12 @@ weir_status weir__pb_labels(struct weir__pb_file *f, int *same)
         st = weir__pb_attr_string(f, &f->nodes[i], "_user_stream_label", &label[i]);
         if (st || !label[i] || !strcmp(label[i], "default"))
             continue;
-        at = hash(&t, label[i]);
-        while (t.slots[at] && strcmp(label[t.slots[at] - 1], label[i]) != 0)
+        at = (size_t)hash(&t, label[i]) & t.mask;
+        while (t.slots[at].node && strcmp(label[t.slots[at].node - 1], label[i]) != 0)
             at = (at + 1) & t.mask;
-        if (!t.slots[at])
-            t.slots[at] = i + 1;
-        same[i] = t.slots[at] - 1;
+        if (!t.slots[at].node)
+            t.slots[at].node = i + 1;
+        same[i] = t.slots[at].node - 1;
     }
     weir__free(label);
     weir__free(t.slots);
