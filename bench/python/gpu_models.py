@@ -1,11 +1,11 @@
 """transformers' models on a GPU: eager, inductor's modes and weir, in one process.
 
     gpu_models.py [--device cuda] [--rounds N] [--layers N] [--ways eager,default,...] [--small]
-                  [--kernels] [--values] [MODEL ...]
+                  [--kernels N] [--values] [MODEL ...]
 
 Prefill is 512 tokens; decode is one token of 8 sequences with a static cache of 128 or 1024. Weights
 are random, in bf16. Rounds take turns; figures are medians of milliseconds a step. `--kernels` counts
-the kernels of one step and lists the longest, `--values` compares with the model in f32. `--rounds 0`
+the kernels of one step and lists the N longest, `--values` compares with the model in f32. `--rounds 0`
 compiles only: run that first, for several models at once, and the caches are warm.
 """
 
@@ -105,7 +105,7 @@ class Step:
             layer.cumulative_length.fill_(self.start)
 
 
-def kernels(step, name):
+def kernels(step, name, longest):
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         step()
         torch.cuda.synchronize()
@@ -118,7 +118,7 @@ def kernels(step, name):
     begins = [s.time_range.start for s in spans]
     span = max(ends) - min(begins) if spans else 0
     print(f"    {name}: {len(spans)} kernels, {total:.0f} us of work in {span:.0f} us", flush=True)
-    for kernel, times in sorted(by_name.items(), key=lambda x: -sum(x[1]))[:14]:
+    for kernel, times in sorted(by_name.items(), key=lambda x: -sum(x[1]))[:longest]:
         print(f"        {sum(times):8.1f} us {len(times):4d} x {kernel[:90]}", flush=True)
 
 
@@ -169,7 +169,7 @@ def measure(name, phase, args, model):
     if args.kernels:
         for way, (step, _) in steps.items():
             if way != "eager":
-                kernels(step, way)
+                kernels(step, way, args.kernels)
 
 
 def main():
@@ -180,7 +180,7 @@ def main():
     parser.add_argument("--ways", default="eager,default,reduce-overhead,weir", type=lambda s: s.split(","))
     parser.add_argument("--phases", default=",".join(PHASES), type=lambda s: s.split(","))
     parser.add_argument("--small", action="store_true", help="sizes for a trial without a GPU")
-    parser.add_argument("--kernels", action="store_true")
+    parser.add_argument("--kernels", type=int, default=0, metavar="N")
     parser.add_argument("--values", action="store_true")
     parser.add_argument("models", nargs="*", metavar="MODEL", help=", ".join(MODELS))
     args = parser.parse_args()
