@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include "comm/procs/procs.h"
@@ -219,4 +220,34 @@ TEST(procs, strangers_who_send_garbage_do_not_disturb_the_ranks)
     end_besieged(&k, stop);
     for (int i = 0; i < 40; i++)
         close(silent[i]);
+}
+
+/* A process that gets no processor says nothing for a while, and its system answers for it. */
+TEST(procs, a_silent_rank_of_another_host_lives_while_its_host_answers)
+{
+    struct weir__wire_hello hello = {
+        .rank = 1, .ranks = 2, .host = weir__host_id() ^ 2, .token = "only friends know"};
+    enum { PROBES = 15 }; /* of 100 ms: longer than a host may be out of reach */
+    static char bytes[WEIR__WIRE_MOST], payload[WEIR__WIRE_MOST];
+    enum weir__wire_type type;
+    struct weir__hub *hub;
+    struct weir__conn c;
+    const char *wrong;
+    int port, probes = 0, fd = listen_on_loopback(&port);
+    size_t n = message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
+
+    CHECK_OK(weir__hub_start(fd, 2, hello.token, &hub));
+    CHECK(weir__conn_open(&c, reach(port), WEIR__WIRE_MOST));
+    CHECK_EQ(write(c.fd, bytes, n), (ssize_t)n);
+    while (probes < PROBES) {
+        poll(&(struct pollfd){.fd = c.fd, .events = POLLIN}, 1, -1);
+        CHECK(weir__conn_fill(&c));
+        while (weir__conn_next(&c, &type, payload, &wrong) > 0) {
+            CHECK(type == WEIR__WIRE_WELCOME || type == WEIR__WIRE_PONG);
+            probes += type == WEIR__WIRE_PONG;
+        }
+    }
+    CHECK(weir__conn_send(&c, WEIR__WIRE_BYE, NULL, 0));
+    weir__hub_stop(hub);
+    weir__conn_close(&c);
 }

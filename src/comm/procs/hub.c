@@ -3,7 +3,8 @@
  * A connection must begin with a hello message and the token: one that does not,
  * within HELLO_NS, is closed, and so is the oldest of those that have not said hello when there
  * are too many. A rank whose connection closes without a BYE is dead. One that has been silent is
- * looked up: stopped or dead, if it is of this host; a busy one is left alone for SILENT_NS. */
+ * looked up: stopped or dead, if it is of this host. One of another host is sent something, which
+ * its system acknowledges (wire.h). A busy one is left alone for SILENT_NS or SILENT_FAR_NS. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -24,8 +25,9 @@ enum { STRANGERS = 16, LOOK_MS = 100 };
 #define LINGER_NS UINT64_C(1000000000)
 #define HELLO_NS UINT64_C(2000000000)
 #define DOUBT_NS UINT64_C(400000000)
-#define SILENT_NS UINT64_C(20000000000)   /* of this host, where stopped and dead are seen */
-#define SILENT_FAR_NS UINT64_C(900000000) /* of another one */
+#define PROBE_NS UINT64_C(150000000) /* with LOOK_MS and WEIR__CONN_REACH_MS less than a second */
+#define SILENT_NS UINT64_C(20000000000)    /* of this host, where stopped and dead are seen */
+#define SILENT_FAR_NS UINT64_C(5000000000) /* of another one, where a stopped one is not */
 
 struct peer {
     struct weir__conn conn;
@@ -293,6 +295,15 @@ static void take_message(struct weir__hub *h, struct peer *peer, enum weir__wire
     }
 }
 
+static const char *why_gone(const struct peer *peer)
+{
+    if (weir__conn_is_out_of_reach(&peer->conn))
+        return "is out of reach: its host does not answer";
+    if (peer->rank >= 0 && peer->host == weir__host_id() && weir__process_state(peer->pid) == 'R')
+        return "is gone: its connection was cut";
+    return "died";
+}
+
 static void serve(struct weir__hub *h, struct peer *peer, char *payload)
 {
     bool open = weir__conn_fill(&peer->conn);
@@ -310,11 +321,7 @@ static void serve(struct weir__hub *h, struct peer *peer, char *payload)
         snprintf(text, sizeof text, "sent %s and was disconnected", wrong);
         lose(h, peer, WEIR__GONE_DIED, text);
     } else if (!open) {
-        lose(h, peer, WEIR__GONE_DIED,
-             peer->rank >= 0 && peer->host == weir__host_id() &&
-                     weir__process_state(peer->pid) == 'R'
-                 ? "is gone: its connection was cut"
-                 : "died");
+        lose(h, peer, WEIR__GONE_DIED, why_gone(peer));
     }
 }
 
@@ -366,9 +373,12 @@ static void look_at_silent(struct weir__hub *h, uint64_t now)
                 weir__conn_close(&g->conn);
             continue;
         }
+        near = g->host == weir__host_id();
+        if (!near && silent > PROBE_NS)
+            weir__conn_send(&g->conn, WEIR__WIRE_PONG, &(struct weir__wire_ping){0},
+                            sizeof(struct weir__wire_ping)); /* an end is seen when it is read */
         if (silent < DOUBT_NS)
             continue;
-        near = g->host == weir__host_id();
         state = near ? weir__process_state(g->pid) : 0;
         if (state == 'T')
             lose(h, g, WEIR__GONE_STOPPED, "is stopped (by a signal or a debugger)");

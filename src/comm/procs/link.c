@@ -15,7 +15,7 @@
 enum { BEAT_MS = 100, WATCHED = 64 /* peers in a beat */ };
 #define DOUBT_NS UINT64_C(400000000)
 #define SILENT_NS UINT64_C(20000000000)
-#define SILENT_FAR_NS UINT64_C(900000000)
+#define SILENT_FAR_NS UINT64_C(5000000000)
 
 /* Somebody waits for it, on this word. */
 struct weir__gather {
@@ -100,6 +100,8 @@ static void take_pong(struct weir__world *w, const struct weir__wire_ping *m)
 {
     uint64_t now = weir__clock_ns(), took = now - m->sent_ns;
 
+    if (!m->sent_ns)
+        return; /* no answer: the hub looks whether this host acknowledges */
     if (took < w->quickest_ns) {
         w->quickest_ns = took;
         /* Processes of one host have one clock. */
@@ -147,11 +149,12 @@ static void serve(struct weir__world *w, char *payload)
 {
     enum weir__wire_type type;
     const char *wrong = NULL;
-    bool open;
+    bool open, reached;
     int n = 0;
 
     weir__mutex_lock(&w->conn_lock);
     open = w->conn.fd >= 0 && weir__conn_fill(&w->conn);
+    reached = !weir__conn_is_out_of_reach(&w->conn);
     weir__mutex_unlock(&w->conn_lock);
     for (;;) {
         weir__mutex_lock(&w->conn_lock);
@@ -167,8 +170,9 @@ static void serve(struct weir__world *w, char *payload)
         lose_hub(w, WEIR__GONE_DIED, "rank 0 sent bytes that are no message");
     else if (!open)
         lose_hub(w, WEIR__GONE_DIED,
-                 hub_lives(w) ? "the connection to rank 0, which joins the ranks, was cut"
-                              : "rank 0 died");
+                 !reached       ? "rank 0 is out of reach: its host does not answer"
+                 : hub_lives(w) ? "the connection to rank 0, which joins the ranks, was cut"
+                                : "rank 0 died");
 }
 
 static void watch_hub(struct weir__world *w)

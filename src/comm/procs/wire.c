@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -144,6 +146,8 @@ bool weir__conn_open(struct weir__conn *c, int fd, size_t most)
         return false;
     }
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &(unsigned){WEIR__CONN_REACH_MS},
+               sizeof(unsigned));
     return true;
 }
 
@@ -158,6 +162,15 @@ void weir__conn_close(struct weir__conn *c)
     c->fd = -1;
 }
 
+/* The system says why a connection ended once: to who sends or to who reads. */
+static bool may_go_on(struct weir__conn *c)
+{
+    if (errno == EAGAIN || errno == EWOULDBLOCK)
+        return true;
+    c->error = c->error ? c->error : errno;
+    return false;
+}
+
 bool weir__conn_flush(struct weir__conn *c)
 {
     while (c->out_have) {
@@ -166,7 +179,7 @@ bool weir__conn_flush(struct weir__conn *c)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return errno == EAGAIN || errno == EWOULDBLOCK;
+            return may_go_on(c);
         memmove(c->out, c->out + n, c->out_have - (size_t)n);
         c->out_have -= (size_t)n;
     }
@@ -214,8 +227,13 @@ bool weir__conn_fill(struct weir__conn *c)
         }
         if (n < 0 && errno == EINTR)
             continue;
-        return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+        return n < 0 && may_go_on(c);
     }
+}
+
+bool weir__conn_is_out_of_reach(const struct weir__conn *c)
+{
+    return c->error == ETIMEDOUT || c->error == EHOSTUNREACH || c->error == ENETUNREACH;
 }
 
 int weir__conn_next(struct weir__conn *c, enum weir__wire_type *type, void *payload,

@@ -92,7 +92,8 @@ int weir__wire_take(const void *bytes, size_t size, enum weir__wire_type *type, 
 /* ---- a connection: not blocking; one thread at a time ---- */
 
 struct weir__conn {
-    int fd; /* -1: closed */
+    int fd;    /* -1: closed */
+    int error; /* of the system, when sending or reading failed */
     size_t have;
     char *out;
     size_t out_have, out_cap;
@@ -101,7 +102,9 @@ struct weir__conn {
 };
 
 /* `most`: the largest message that may come, with its header. False when out of memory, with the
- * file closed. */
+ * file closed. What is sent must be acknowledged within WEIR__CONN_REACH_MS. The peer's system does
+ * that also while its process gets no processor: only a host or a network that is gone does not. */
+enum { WEIR__CONN_REACH_MS = 700 };
 bool weir__conn_open(struct weir__conn *conn, int fd, size_t most);
 void weir__conn_close(struct weir__conn *conn);
 /* Queues a message and sends what the system takes. False if the peer does not take any, for too
@@ -111,6 +114,8 @@ bool weir__conn_send(struct weir__conn *conn, enum weir__wire_type type, const v
 bool weir__conn_flush(struct weir__conn *conn);
 /* Reads what is there. False if the peer is gone. */
 bool weir__conn_fill(struct weir__conn *conn);
+/* Of a peer that is gone: its host did not acknowledge, or the network says that it has no host. */
+bool weir__conn_is_out_of_reach(const struct weir__conn *conn);
 /* The next whole message: 1, 0 if there is none yet, -1 with what is wrong. */
 int weir__conn_next(struct weir__conn *conn, enum weir__wire_type *type, void *payload,
                     const char **wrong);
