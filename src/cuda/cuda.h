@@ -94,7 +94,8 @@ struct weir__cuda_stamp {
 enum weir__cuda_ending {
     WEIR__CUDA_TRACE_PENDING, /* nothing says yet when it is over, */
     WEIR__CUDA_TRACE_EVENT,   /* its second event does, */
-    WEIR__CUDA_TRACE_HOST,    /* or its record */
+    WEIR__CUDA_TRACE_HOST,    /* or its record; */
+    WEIR__CUDA_TRACE_NEVER,   /* it did not run: there is nothing to record */
 };
 
 /* A command, or the run of a plan, whose trace record is written when it is over. */
@@ -417,6 +418,8 @@ void weir__cuda_trace_end(struct weir__cuda_traced *h, weir__cu_stream on, bool 
 void weir__cuda_trace_arrive(struct weir__cuda_traced *h, bool queued);
 void weir__cuda_trace_part(struct weir__cuda_traced *h, weir__cu_stream on);
 void weir__cuda_trace_ended(struct weir__cuda_traced *h);
+/* The same for the launch of a plan with collectives: it was tried on `on`, or (NULL) never. */
+void weir__cuda_trace_launched(struct weir__cuda_traced *h, weir__cu_stream on);
 /* Command `seq` waits for `from`. (L) */
 void weir__cuda_trace_wait(struct weir__cuda_stream *s, uint64_t seq, struct weir__mark from);
 /* Work of others on `native` begins, which the last command stands for; NULL: it ends. (L) */

@@ -1,6 +1,9 @@
 /* Plans whose collectives are NCCL's, in the plan's own graph: on the fake GPU and the fake NCCL.
  */
 #include "kids.h"
+#include "weir/trace.h"
+
+#include "cuda/fake/control.h"
 
 #include <dlfcn.h>
 
@@ -21,15 +24,22 @@ static void run_well(int n, const char *scenario)
     kids_end_well(&k);
 }
 
+static void *find_in(const char *library, const char *symbol)
+{
+    void *lib = dlopen(getenv(library), RTLD_NOW | RTLD_NOLOAD), *found;
+
+    CHECK(lib && (found = dlsym(lib, symbol)));
+    dlclose(lib);
+    return found;
+}
+
 /* Calls that this process has made of NCCL. */
 static int issued(void)
 {
-    void *lib = dlopen(getenv("WEIR_LIBNCCL"), RTLD_NOW | RTLD_NOLOAD), *found;
+    void *found = find_in("WEIR_LIBNCCL", "fake_nccl_issued");
     int (*count)(void);
 
-    CHECK(lib && (found = dlsym(lib, "fake_nccl_issued")));
     memcpy(&count, &found, sizeof count);
-    dlclose(lib);
     return count();
 }
 
@@ -153,6 +163,174 @@ TEST(procs_nccl, collectives_of_a_plan_are_in_its_graph_and_in_order_with_those_
     run_well(1, "nccl_plan");
 }
 
+/* ---- traces ---- */
+
+/* How a rank gets to the values of a run: launches of graphs, of kernels by themselves, and calls
+ * of NCCL; the nodes of the last graph. */
+struct path {
+    int graphs, kernels, calls;
+    char nodes[4096];
+};
+
+static struct path run_and_watch(weir_plan *plan, weir_device *dev, weir_tensor *in,
+                                 weir_tensor **out)
+{
+    const struct fake_control *gpu = find_in("WEIR_LIBCUDA", FAKE_CONTROL);
+    struct path path = {0, 0, -issued(), ""};
+    const char *called;
+
+    gpu->watch();
+    CHECK_OK(weir_plan_run(plan, weir_stream_default(dev), &in, 1, out, 2));
+    CHECK_OK(weir_device_sync(dev));
+    for (uint64_t i = 1; (called = gpu->watched(i)); i++) {
+        path.graphs += !strcmp(called, "cuGraphLaunch");
+        path.kernels += !strncmp(called, "cuLaunchKernel", 14);
+    }
+    path.calls += issued();
+    gpu->launched(path.nodes, sizeof path.nodes);
+    return path;
+}
+
+static const weir_trace_op *op_named(const weir_trace_data *d, const char *name, int n)
+{
+    for (size_t i = 0; i < d->nops; i++)
+        if (!strcmp(d->ops[i].name, name) && !n--)
+            return &d->ops[i];
+    FAIL("the trace has too few operators '%s'", name);
+}
+
+/* The n-th run of make_plan's plan in the trace. */
+static void check_times(const weir_trace_data *d, int n)
+{
+    const weir_trace_op *twice = op_named(d, "Add_0", n), *y = op_named(d, "Add_3", n),
+                        *sum = op_named(d, "AllReduce_1", n), *z = op_named(d, "Broadcast_2", n);
+
+    CHECK(twice->stream == y->stream && sum->stream == z->stream && sum->stream != y->stream);
+    CHECK_LE(twice->queued_ns, twice->started_ns);
+    CHECK_LE(twice->ended_ns, sum->started_ns);
+    CHECK_LE(sum->ended_ns, y->started_ns);
+    CHECK_LE(sum->ended_ns, z->started_ns); /* a communicator has one call at a time */
+    CHECK_LE(z->started_ns, z->ended_ns);
+    if (n) {
+        CHECK_LE(op_named(d, "Add_3", n - 1)->ended_ns, twice->started_ns);
+        CHECK_LE(op_named(d, "Broadcast_2", n - 1)->ended_ns, twice->started_ns);
+    }
+}
+
+/* All ranks but the last record a trace: it changes nothing for either. */
+SCENARIO(nccl_traced)
+{
+    enum { TRACED = 3 };
+    weir_device *dev;
+    weir_group *group = join(&dev, NULL);
+    weir_rank *rank = weir_group_self(group);
+    int me = weir_rank_index(rank), ranks = weir_group_size(group);
+    bool traces = me < ranks - 1 || ranks == 1;
+    weir_plan *plan = make_plan(dev, rank);
+    weir_tensor *in = filled(dev, N, me), *out[2] = {filled(dev, N, 0), filled(dev, N, 0)};
+    weir_trace *trace = NULL;
+    struct path plain, traced;
+
+    (void)run_and_watch(plan, dev, in, out);
+    plain = run_and_watch(plan, dev, in, out);
+    CHECK_EQ(plain.graphs, 1);
+    CHECK_EQ(plain.kernels, 0);
+    CHECK_EQ(plain.calls, 0);
+    if (traces)
+        CHECK_OK(weir_trace_start(NULL));
+    for (int i = 0; i < TRACED; i++) {
+        test_note("run %d of rank %d", i, me);
+        traced = run_and_watch(plan, dev, in, out);
+        CHECK_EQ(traced.graphs, 1);
+        CHECK_EQ(traced.kernels, traces && !i ? 2 : 0); /* captured once, */
+        CHECK_EQ(traced.calls, traces && !i ? 2 : 0);   /* as are NCCL's */
+        CHECK_STR_EQ(traced.nodes, plain.nodes);
+        expect(out[0], N, 2 * sum_of(ranks, 0) + me, 2 * ranks + 1);
+        expect(out[1], N, ranks - 1, 1);
+    }
+    if (traces) {
+        weir_trace_data d;
+
+        CHECK_OK(weir_trace_stop(&trace));
+        weir_trace_get(trace, &d, sizeof d);
+        CHECK_EQ(d.nops, (4 + 2) * TRACED); /* and the reading of two results */
+        for (int i = 0; i < TRACED; i++)
+            check_times(&d, i);
+        weir_trace_free(trace);
+    }
+    traced = run_and_watch(plan, dev, in, out);
+    CHECK_EQ(traced.graphs, 1);
+    CHECK_EQ(traced.calls, 0);
+    weir_tensor_release(in);
+    for (int i = 0; i < 2; i++)
+        weir_tensor_release(out[i]);
+    weir_plan_destroy(plan);
+    leave(group, dev);
+}
+TEST(procs_nccl, a_traced_run_is_one_launch_of_the_same_kernels_and_calls)
+{
+    run_well(1, "nccl_traced");
+    run_well(2, "nccl_traced");
+    run_well(3, "nccl_traced");
+}
+
+/* Runs that are queued before a recording begins, in it and after it, all before the first of them
+ * is launched. Those of the recording have events of their own. */
+SCENARIO(nccl_trace_begins)
+{
+    enum { RUNS_OF_EACH = 3 };
+    weir_device *dev;
+    weir_group *group = join(&dev, NULL);
+    weir_rank *rank = weir_group_self(group);
+    int me = weir_rank_index(rank), ranks = weir_group_size(group), before, graphs = 0;
+    const struct fake_control *gpu = find_in("WEIR_LIBCUDA", FAKE_CONTROL);
+    weir_plan *plan = make_plan(dev, rank);
+    weir_tensor *in = filled(dev, N, me), *out[2] = {filled(dev, N, 0), filled(dev, N, 0)};
+    weir_trace *trace;
+    weir_trace_data d;
+    const char *called;
+
+    (void)run_and_watch(plan, dev, in, out);
+    for (int round = 0; round < 2; round++) {
+        before = issued();
+        gpu->watch();
+        gpu->hold(true);
+        for (int i = 0; i < 3 * RUNS_OF_EACH; i++) {
+            if (i == RUNS_OF_EACH)
+                CHECK_OK(weir_trace_start(NULL));
+            if (i == 2 * RUNS_OF_EACH && !round) { /* what it has not seen the end of is left out */
+                CHECK_OK(weir_trace_stop(&trace));
+                weir_trace_free(trace);
+            }
+            CHECK_OK(weir_plan_run(plan, weir_stream_default(dev), &in, 1, out, 2));
+        }
+        gpu->hold(false);
+        CHECK_OK(weir_device_sync(dev));
+        for (uint64_t i = 1; (called = gpu->watched(i)); i++)
+            graphs += !strcmp(called, "cuGraphLaunch");
+        CHECK_EQ(graphs, 3 * RUNS_OF_EACH * (round + 1));
+        CHECK_EQ(issued() - before, round ? 0 : 2);
+        expect(out[0], N, 2 * sum_of(ranks, 0) + me, 2 * ranks + 1);
+    }
+    CHECK_OK(weir_trace_stop(&trace));
+    weir_trace_get(trace, &d, sizeof d);
+    for (int i = 0; i < 2 * RUNS_OF_EACH; i++)
+        check_times(&d, i);
+    weir_trace_free(trace);
+    weir_tensor_release(in);
+    for (int i = 0; i < 2; i++)
+        weir_tensor_release(out[i]);
+    weir_plan_destroy(plan);
+    leave(group, dev);
+}
+TEST(procs_nccl, a_trace_that_begins_while_launches_are_to_come_leaves_them_as_they_are)
+{
+    run_well(1, "nccl_trace_begins");
+    run_well(2, "nccl_trace_begins");
+}
+
+/* ---- ranks that do different things ---- */
+
 /* More calls in a plan than there are places to meet; one rank makes the same calls one by one, and
  * waits for each. */
 SCENARIO(nccl_mixed)
@@ -242,7 +420,8 @@ TEST(procs_nccl, messages_of_a_pair_on_several_streams_are_received_in_order)
     run_well(2, "nccl_messages");
 }
 
-/* Calls that differ are named, also from within graphs, and nobody hangs. */
+/* Calls that differ are named, also from within graphs, and nobody hangs. A trace has nothing of a
+ * graph that was not launched. */
 SCENARIO(nccl_differs)
 {
     weir_device *dev;
@@ -252,6 +431,8 @@ SCENARIO(nccl_differs)
     weir_tensor *x, *half, *sum, *in = filled(dev, n, 1), *out = NULL;
     weir_graph *g;
     weir_plan *plan;
+    weir_trace *trace;
+    weir_trace_data d;
 
     CHECK_OK(weir_graph_create(dev, &g));
     CHECK_OK(weir_graph_input(g, "x", WEIR_I64, 1, &n, &x));
@@ -264,9 +445,15 @@ SCENARIO(nccl_differs)
     weir_tensor_release(x);
     weir_tensor_release(half);
     weir_tensor_release(sum);
+    CHECK_OK(weir_device_sync(dev));
+    CHECK_OK(weir_trace_start(NULL));
     CHECK_OK(weir_plan_run(plan, weir_stream_default(dev), &in, 1, &out, 1));
     CHECK(weir_device_sync(dev));
     say("%s\n", weir_last_error());
+    CHECK_OK(weir_trace_stop(&trace));
+    weir_trace_get(trace, &d, sizeof d);
+    CHECK_EQ(d.nops, 0);
+    weir_trace_free(trace);
     weir_tensor_release(in);
     weir_tensor_release(out);
     weir_plan_destroy(plan);

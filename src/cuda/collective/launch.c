@@ -10,6 +10,7 @@
 #include "cuda/collective/launch.h"
 #include "cuda/collective/parts.h"
 #include "cuda/fault/faults.h"
+#include "cuda/stream/trace_run.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +24,7 @@ struct weir__cuda_launch {
     struct weir__mark blamed;
     weir__cu_exec exec;
     weir__cu_stream side;
+    struct weir__cuda_traced *traced; /* NULL once it is known when the graph ran */
     _Atomic int *pending;
     int ncalls;
     struct weir__mutex lock; /* of what follows; innermost */
@@ -76,6 +78,14 @@ void weir__cuda_rehearse(struct weir__cuda *dev, const struct weir__kernel *k)
 
 /* ---- the end ---- */
 
+static void free_launch(struct weir__cuda_launch *l)
+{
+    if (l->traced) /* it was never launched */
+        weir__cuda_trace_launched(l->traced, NULL);
+    atomic_fetch_sub(l->pending, 1);
+    weir__free(l);
+}
+
 static void finish(struct weir__cuda_launch *l)
 {
     struct weir__cuda_stream *s = l->stream;
@@ -88,8 +98,7 @@ static void finish(struct weir__cuda_launch *l)
                  s->base.name, group->reason);
         weir__cuda_fail(weir__cuda_stream_of(l->blamed.stream), l->blamed.seq, group->status, text);
     }
-    atomic_fetch_sub(l->pending, 1);
-    weir__free(l);
+    free_launch(l);
     weir__cuda_open_gate(s, seq);
 }
 
@@ -151,12 +160,21 @@ static void look(void *user)
     end_graph(l, st, text);
 }
 
+/* Launches of one graph follow each other, so that its events are set for this one. */
 static weir_status launch_graph(void *user, void *queue)
 {
-    const struct weir__cuda_launch *l = user;
+    struct weir__cuda_launch *l = user;
     struct weir__cuda *dev = weir__cuda_of(l->stream->base.dev);
+    const struct weir__cu *cu = &dev->api->cu;
+    struct weir__cuda_traced *h = l->traced;
+    bool is_timed = h && !weir__cuda_run_set_events(dev, l->exec, h->run) &&
+                    !weir__cuda_check(dev, cu->event_record(h->ends[0], queue), "a trace");
+    weir_status st = weir__cuda_check(dev, cu->exec_launch(l->exec, queue), "a plan");
 
-    return weir__cuda_check(dev, dev->api->cu.exec_launch(l->exec, queue), "a plan");
+    l->traced = NULL;
+    if (h)
+        weir__cuda_trace_launched(h, is_timed && !st ? queue : NULL);
+    return st;
 }
 
 /* Whoever looks when the graph is over may be quicker than this: then nothing is left. */
@@ -239,10 +257,7 @@ static void arrive(void *user)
 
 static void give_up(void *user)
 {
-    struct weir__cuda_launch *l = user;
-
-    atomic_fetch_sub(l->pending, 1);
-    weir__free(l);
+    free_launch(user);
 }
 
 /* ---- queueing ---- */
@@ -272,6 +287,7 @@ weir_status weir__cuda_queue_launch(struct weir__cuda_stream *s, weir__cu_stream
     l->seq = weir__stream_submitted(&s->base) + 1;
     l->blamed = run->blamed;
     l->exec = graph->exec;
+    l->traced = graph->traced;
     l->pending = graph->pending;
     l->ncalls = graph->ncalls;
     l->left = graph->ncalls + 1;

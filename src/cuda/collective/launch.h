@@ -19,7 +19,8 @@ struct weir__cuda_recorded {
     weir__cu_exec exec;
     const struct weir__kernel *const *calls;
     int ncalls;
-    _Atomic int *pending; /* one more until it has run, or been given up */
+    _Atomic int *pending;             /* one more until it has run, or been given up */
+    struct weir__cuda_traced *traced; /* its run, while a trace is recorded; else NULL */
 };
 /* Queues its launch at `tail`, as one command: it is launched when all ranks are at its first
  * collective, and the stream goes on when it is over. (L) */

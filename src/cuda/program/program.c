@@ -250,11 +250,15 @@ static weir_status launch(struct weir__program *p, weir__cu_stream tail,
 
 /* Of one with collectives: when all ranks are there. */
 static weir_status launch_later(struct weir__program *p, weir__cu_stream tail,
-                                const uint64_t *tickets)
+                                struct weir__cuda_traced *traced, const uint64_t *tickets)
 {
     weir_status st = write_run(p, tail);
 
-    return st ? st : weir__cuda_launch_calls(p, tail, tickets);
+    if (!st)
+        st = weir__cuda_launch_calls(p, tail, traced, tickets);
+    if (traced)
+        weir__cuda_trace_arrive(traced, !st);
+    return st;
 }
 
 static weir_status run_graph(struct weir__program *p, struct weir__cuda_traced *traced,
@@ -267,7 +271,7 @@ static weir_status run_graph(struct weir__program *p, struct weir__cuda_traced *
     for (int i = 1; i < p->nlanes && !st; i++)
         st = weir__cuda_lead(weir__cuda_stream_of(p->lanes[i].stream), first);
     if (!st && !(st = weir__cuda_tail(first, UINT32_MAX, &tail)) && p->meets)
-        st = launch_later(p, tail, tickets);
+        st = launch_later(p, tail, traced, tickets);
     else if (!st && !weir__cuda_is_doomed(first, weir__stream_submitted(&first->base) + 1))
         st = launch(p, tail, traced);
     else if (traced)
@@ -300,19 +304,16 @@ static bool goes_without_graph(const struct weir__program *p)
            p->epoch == p->dev->cores.epoch;
 }
 
-/* A graph whose launch is still to come stays as it is; events in one are not of a launch that is
- * the host's. */
-static bool can_launch(struct weir__program *p)
+/* Whether the program goes into a graph now. Graphs whose launch is still to come stay as they are.
+ * While one graph is as the program is, launches that are to come are of that one, and the other
+ * may be made. */
+static bool can_launch(const struct weir__program *p)
 {
-    bool is_ready = !p->plain.stale && p->epoch == p->dev->cores.epoch;
+    bool changed = (p->plain.stale && p->traced.stale) || p->epoch != p->dev->cores.epoch;
 
     if (!p->meets)
         return !p->on_host;
-    if (!p->records || weir__trace_on() || (!is_ready && atomic_load(&p->pending)))
-        return false;
-    if (weir__cuda_program_ready(p, &p->plain))
-        p->records = false; /* node by node it says why */
-    return p->records;
+    return p->records && !(changed && atomic_load(&p->pending));
 }
 
 void weir__cuda_program_begin(struct weir__program *p, weir_stream *const *streams)
@@ -346,8 +347,11 @@ weir_status weir__cuda_program_run(struct weir__program *p, weir_stream *const *
     by_nodes = goes_without_graph(p) || !can_launch(p);
     if (!by_nodes && weir__trace_on())
         traced = weir__cuda_run_traced(p);
-    if (!by_nodes && !traced)
-        st = weir__cuda_program_ready(p, &p->plain);
+    if (!by_nodes && !traced && (st = weir__cuda_program_ready(p, &p->plain)) && p->meets) {
+        by_nodes = true; /* node by node it says why */
+        p->records = false;
+        st = WEIR_OK;
+    }
     if (!st)
         st = by_nodes ? weir__cuda_run_nodes(p, tickets) : run_graph(p, traced, tickets);
     p->moved = false;

@@ -111,9 +111,9 @@ weir_status weir__cuda_run_nodes(struct weir__program *p, const uint64_t *ticket
 weir_status weir__cuda_find_calls(struct weir__program *p);
 /* Whether the order that the graph is captured in has them by number. */
 bool weir__cuda_calls_in_order(const struct weir__program *p);
-/* Queues a launch of the graph at `tail`. (L) */
+/* Queues a launch of the graph at `tail`, of the traced one with `traced`. (L) */
 weir_status weir__cuda_launch_calls(struct weir__program *p, weir__cu_stream tail,
-                                    const uint64_t *tickets);
+                                    struct weir__cuda_traced *traced, const uint64_t *tickets);
 
 /* ---- traced.c: runs that a trace is told of ---- */
 

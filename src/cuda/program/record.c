@@ -59,9 +59,15 @@ bool weir__cuda_calls_in_order(const struct weir__program *p)
 }
 
 weir_status weir__cuda_launch_calls(struct weir__program *p, weir__cu_stream tail,
-                                    const uint64_t *tickets)
+                                    struct weir__cuda_traced *traced, const uint64_t *tickets)
 {
-    const struct weir__cuda_recorded graph = {p->plain.exec, p->calls, p->ncalls, &p->pending};
+    const struct weir__cuda_recorded graph = {
+        .exec = traced ? p->traced.exec : p->plain.exec,
+        .calls = p->calls,
+        .ncalls = p->ncalls,
+        .pending = &p->pending,
+        .traced = traced,
+    };
     const struct weir__cuda_run run = {weir__cuda_blamed(p), tickets[meet_of(p->calls[0])->place]};
 
     return weir__cuda_queue_launch(weir__cuda_stream_of(p->lanes[0].stream), tail, &graph, &run);

@@ -70,7 +70,7 @@ weir_status weir__cuda_find_marks(struct weir__program *p)
 
 static bool is_kernel(const struct weir__cuda_item *item)
 {
-    return !item->is_wait && item->kernel.fn;
+    return !item->is_wait && (item->kernel.fn || item->kernel.meets);
 }
 
 static weir_status take_timers(struct weir__program *p)
@@ -104,31 +104,13 @@ static void give_timers(struct weir__program *p)
     }
 }
 
-/* Every launch has the events that were set before it, also if it has not begun when the next are
- * set. */
-static weir_status set_events(struct weir__program *p)
-{
-    weir_status st = WEIR_OK;
-
-    for (int i = 0; i < p->norder && !st; i++) {
-        const struct weir__cuda_item *item = item_at(p, i);
-
-        if (item->mark)
-            st = weir__cuda_check(
-                p->dev,
-                p->dev->api->cu.exec_set_event(p->traced.exec, item->mark, item->timer->event),
-                "a trace");
-    }
-    return st;
-}
-
 static weir_status make_ready(struct weir__program *p)
 {
     weir_status st;
 
     if ((st = take_timers(p)))
         return st;
-    if ((st = weir__cuda_program_ready(p, &p->traced)) || (st = set_events(p)))
+    if ((st = weir__cuda_program_ready(p, &p->traced)))
         give_timers(p);
     return st;
 }
@@ -156,6 +138,7 @@ static void describe_kernel(const struct weir__program *p, struct weir__cuda_ite
     n->cores = weir__cuda_trace_cores(&item->kernel);
     n->is_told = is_kernel(item);
     n->timer = item->timer;
+    n->mark = item->mark;
     item->timer = NULL;
     if (item->merge) {
         const struct weir__cuda_merge *m = &p->arrangement.merges[item->merge - 1];
@@ -172,6 +155,7 @@ static struct weir__cuda_traced_run *describe(struct weir__program *p)
 {
     struct weir__cuda_traced_run *run =
         weir__calloc(1, sizeof *run + (size_t)p->norder * sizeof *run->nodes);
+    int call = -1;
 
     if (!run)
         return NULL;
@@ -184,12 +168,16 @@ static struct weir__cuda_traced_run *describe(struct weir__program *p)
         item->position = i;
         n->stream = weir__cuda_stream_of(lane->stream);
         n->before = p->order[i].item ? item[-1].position : -1;
-        n->source = n->with = -1;
+        n->source = n->call = n->with = -1;
         n->record.seq = lane->base + (uint64_t)p->order[i].item + 1;
         if (item->is_wait)
             describe_wait(p, item, n);
         else
             describe_kernel(p, item, n);
+        if (item->kernel.meets) {
+            n->call = call;
+            call = i;
+        }
     }
     return run;
 }
@@ -205,9 +193,12 @@ struct weir__cuda_traced *weir__cuda_run_traced(struct weir__program *p)
         return NULL;
     }
     h->stream = weir__cuda_stream_of(p->lanes[0].stream);
-    if (!(h->run = describe(p))) {
+    if (!(h->run = describe(p)))
         give_timers(p);
+    /* Launches of collectives come later: each sets its events itself. */
+    if (!h->run || (!p->meets && weir__cuda_run_set_events(p->dev, p->traced.exec, h->run))) {
         weir__cuda_trace_drop(p->dev, h);
+        weir__hush();
         return NULL;
     }
     return h;

@@ -166,6 +166,15 @@ void weir__cuda_trace_ended(struct weir__cuda_traced *h)
     set_end(h, WEIR__CUDA_TRACE_HOST);
 }
 
+void weir__cuda_trace_launched(struct weir__cuda_traced *h, weir__cu_stream on)
+{
+    struct weir__cuda *dev = weir__cuda_of(h->stream->base.dev);
+    bool is_timed =
+        on && !weir__cuda_check(dev, dev->api->cu.event_record(h->ends[1], on), "a trace");
+
+    set_end(h, is_timed ? WEIR__CUDA_TRACE_EVENT : WEIR__CUDA_TRACE_NEVER);
+}
+
 void weir__cuda_trace_wait(struct weir__cuda_stream *s, uint64_t seq, struct weir__mark from)
 {
     struct weir__cuda_traced *h = weir__calloc(1, sizeof *h);
@@ -271,6 +280,8 @@ static bool write_record(struct weir__cuda *dev, struct weir__cuda_traced *h)
     }
     if (end == WEIR__CUDA_TRACE_PENDING)
         return false;
+    if (end == WEIR__CUDA_TRACE_NEVER)
+        return true;
     if (end == WEIR__CUDA_TRACE_HOST)
         to = h->record.to;
     else if (weir__cuda_time_of(dev, &h->ends[1], &to) == CU_ERROR_NOT_READY)

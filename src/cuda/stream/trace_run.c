@@ -91,10 +91,25 @@ static uint64_t over(const struct weir__cuda_traced_run *run, int node)
     return node < 0 ? 0 : run->nodes[node].over;
 }
 
+weir_status weir__cuda_run_set_events(struct weir__cuda *dev, weir__cu_exec exec,
+                                      const struct weir__cuda_traced_run *run)
+{
+    weir_status st = WEIR_OK;
+
+    for (int i = 0; i < run->n && !st; i++)
+        if (run->nodes[i].mark)
+            st = weir__cuda_check(
+                dev,
+                dev->api->cu.exec_set_event(exec, run->nodes[i].mark, run->nodes[i].timer->event),
+                "a trace");
+    return st;
+}
+
 /* Products of several lanes that are one launch begin when all lanes are there. */
 static uint64_t begin_of(const struct weir__cuda_traced_run *run, int i, uint64_t from)
 {
     from = latest(from, over(run, run->nodes[i].before));
+    from = latest(from, over(run, run->nodes[i].call));
     for (int k = i + 1; k < run->n && run->nodes[k].with == i; k++)
         from = latest(from, over(run, run->nodes[k].before));
     return from;

@@ -18,16 +18,19 @@ struct weir__cuda_timer {
 struct weir__cuda_traced_node {
     struct weir__cuda_stream *stream;
     struct weir__cuda_timer *timer; /* NULL if it is nothing on the GPU */
+    weir__cu_node mark;             /* in the graph, the node of its timer's event; or NULL */
     bool is_wait, is_told;
     int before; /* nodes that it comes after: the last one of its lane, */
-    int source; /* and the one that it waits for; -1 for none */
+    int source; /* the one that it waits for, */
+    int call;   /* and, of a collective, the collective before it; -1 for none */
     int with;   /* the node whose launch does its work as well; -1 for none */
     uint32_t cores;
     struct weir__trace_record record; /* but for the times */
     uint64_t from, over;              /* while telling */
 };
 
-/* In an order that keeps to `before`, `source` and `with`; nodes of one launch are neighbours. */
+/* In an order that keeps to `before`, `source`, `call` and `with`; nodes of one launch are
+ * neighbours. */
 struct weir__cuda_traced_run {
     int n;
     struct weir__cuda_traced_node nodes[];
@@ -56,6 +59,10 @@ void weir__cuda_trace_note(struct weir__cuda_stream *s, uint64_t seq, uint64_t n
 weir_status weir__cuda_timers_take(struct weir__cuda *dev, int n, struct weir__cuda_timer **out);
 void weir__cuda_timers_give(struct weir__cuda *dev, struct weir__cuda_timer *list);
 void weir__cuda_timers_close(struct weir__cuda *dev);
+/* The next launch of `exec`, the traced graph, records the run's own events. Launches before it
+ * keep theirs, also those that have not begun. (L), or on the thread that launches. */
+weir_status weir__cuda_run_set_events(struct weir__cuda *dev, weir__cu_exec exec,
+                                      const struct weir__cuda_traced_run *run);
 /* Under the clock's lock: the run began at `from`, and is over. */
 void weir__cuda_run_write(struct weir__cuda *dev, struct weir__cuda_traced_run *run, uint64_t from);
 void weir__cuda_run_drop(struct weir__cuda *dev, struct weir__cuda_traced_run *run);
