@@ -32,8 +32,9 @@ void weir__futex_wake(_Atomic uint32_t *word, int count);
 uint64_t weir__clock_ns(void);
 void weir__yield(void);
 
+enum { WEIR__MUTEX_WANTED = 2 };
 struct weir__mutex {
-    _Atomic uint32_t state; /* 0 free, 1 held, 2 held and somebody sleeps */
+    _Atomic uint32_t state; /* 0 free, 1 held, WEIR__MUTEX_WANTED held and somebody sleeps */
 };
 
 void weir__mutex_lock_slow(struct weir__mutex *m);

@@ -35,6 +35,8 @@
 #define WEIR__CHANNEL_NAME 80
 #define WEIR__FEW_RANKS 64
 
+struct weir_block;
+
 struct weir_rank {
     weir_group *group;
     weir_device *dev; /* for whoever knows devices */
@@ -81,7 +83,8 @@ struct weir__meet {
     uint32_t place; /* in a plan: which of the run's tickets that first one is */
     int rank;
     bool timed;
-    bool pulls; /* as its group */
+    bool pulls;  /* as its group */
+    bool placed; /* peers see it already: weir__transport.at_once has shown it */
     struct weir__offer offer;
     /* For peers in other processes: bytes of the arguments, this struct among them, and what they
      * show (up to WEIR__CODE_SHOWN); NULL for nothing. */
@@ -143,6 +146,32 @@ struct weir__participant {
     struct weir__participant *woken; /* the next in a list of those to be woken or brought on */
 };
 
+/* A short call of a rank that comes again and again, with all that a transport needs to run it. */
+struct weir__again {
+    weir_group *group;
+    struct weir__meet *meet;                                             /* the arguments */
+    weir_status (*fn)(const void *args, const struct weir_block *block); /* one block */
+    void *local;                                                         /* weir_block.local */
+    /* Somebody wants what the caller holds if it is `wanted_as`: then it must not linger. */
+    const _Atomic uint32_t *wanted;
+    uint32_t wanted_as;
+    /* The transport's. */
+    struct weir__visit *visit; /* NULL at first */
+    bool never;                /* it has no short way */
+};
+
+static inline bool weir__again_is_in_the_way(const struct weir__again *again)
+{
+    return atomic_load_explicit(again->wanted, memory_order_relaxed) == again->wanted_as;
+}
+
+enum weir__at_once {
+    WEIR__AT_ONCE_NOT,   /* nothing was done */
+    WEIR__AT_ONCE_SHOWN, /* peers see the call, but not all of them have come, or not with the same:
+                          * it must be queued, with meet->placed */
+    WEIR__AT_ONCE_DONE,
+};
+
 /* How ranks reach each other. weir__local_transport has all ranks in this process: rendezvous
  * gather in memory and kernels read their peers' arguments. weir__procs_transport (procs/) has
  * each in a process of its own. Arrive and depart never block, are called by whoever has the
@@ -166,6 +195,10 @@ struct weir__transport {
                                                   weir_status status, const char *text);
     /* After RUNS: the participant's part is done. False if it waits for the others' parts. */
     bool (*depart)(struct weir__participant *participant, weir_status status, const char *text);
+    /* The whole call by the calling thread: nothing is queued before it on its stream, and nothing
+     * comes between until this returns. NULL: there is no such way. */
+    enum weir__at_once (*at_once)(struct weir__again *again, uint64_t call);
+    void (*forget)(struct weir__again *again); /* what is the transport's */
     /* Breaks the group; the first reason stays. */
     void (*abort)(weir_group *group, weir_status status, const char *reason);
 };
@@ -185,6 +218,9 @@ struct weir_group {
                     struct weir__text *cycle);
     weir_group *next_known;      /* group.c's list of all groups */
     struct weir__channel *whole; /* of all ranks, there from the start */
+    struct weir__agains *agains; /* under the lock of its device; NULL until a short call came twice
+                                  * (ops/call/again.c) */
+    void (*free_agains)(weir_group *group);
     _Atomic bool broken;
     weir_status status; /* both are set once, before `broken` */
     char reason[800];

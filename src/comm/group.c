@@ -96,6 +96,8 @@ weir_status weir__group_free(weir_group *g)
             "group '%s' cannot be destroyed: %llu queued collective(s) or plan(s) still "
             "use it",
             g->name, (unsigned long long)uses);
+    if (g->free_agains)
+        g->free_agains(g);
     g->transport->close(g);
     while (g->channels) {
         struct weir__channel *c = g->channels;

@@ -373,12 +373,40 @@ static bool all_done(weir_device *dev)
     return done;
 }
 
+/* All that was queued is over, none of it has failed, and the pool knows it. (L) */
+static bool is_at_rest(weir_device *dev)
+{
+    /* A device that no host thread helps may learn of what is over only when it is asked to. */
+    if (!dev->driver->helping || weir__race_on() || dev->pool.poison)
+        return false;
+    for (unsigned i = 0; i < dev->nstreams; i++) {
+        const weir_stream *s = dev->streams[i];
+        uint64_t queued = weir__stream_submitted(s);
+
+        if (s->deferred.stream || s->shared || dev->driver->done(dev->streams[i]) != queued ||
+            atomic_load_explicit(&s->failed_at, memory_order_acquire) != WEIR__NEVER_FAILED)
+            return false;
+        weir__pool_synced(&dev->pool, s->slot, queued);
+    }
+    return true;
+}
+
 weir_status weir_device_sync(weir_device *dev)
 {
     WEIR__NEED(dev, "dev");
 
-    weir_status st = weir__device_await_all(dev, true);
+    weir_status st;
+    bool at_rest;
 
+    weir__device_lock(dev);
+    if ((at_rest = is_at_rest(dev)))
+        weir__pool_collect(&dev->pool);
+    weir__device_unlock(dev);
+    if (at_rest) {
+        weir__device_reap(dev, false);
+        return WEIR_OK;
+    }
+    st = weir__device_await_all(dev, true);
     weir__device_lock(dev);
     weir__pool_collect(&dev->pool); /* nothing that is over stays pending */
     weir__device_unlock(dev);

@@ -441,6 +441,7 @@ weir_status weir__pool_alloc(struct weir__pool *pool, uint32_t slot, size_t aske
     weir_status st;
 
     *out = NULL;
+    pool->collected = false;
     if (size < asked || size > PTRDIFF_MAX ||
         (size > pool->stats.limit && size > pool->stats.reserved))
         return out_of_memory(pool, slot, asked);
@@ -486,6 +487,7 @@ void weir__pool_free(struct weir__pool *pool, weir_buffer *block)
         weir__race_forget(&block->race, block);
     pool->stats.allocated -= block->size;
     pool->stats.frees++;
+    pool->collected = false;
     if (weir__trace_on())
         pool->host.traced(pool->host.user);
     if (!keep_recent(pool, block))

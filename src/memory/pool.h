@@ -141,7 +141,8 @@ struct weir__pool {
     uint64_t *synced;                /* by slot: what a host sync proved over */
     bool deterministic;              /* trust only `synced`, never what happens to be over */
     bool poison;
-    bool unsafe; /* debug hook: ignore other streams' fences */
+    bool unsafe;    /* debug hook: ignore other streams' fences */
+    bool collected; /* nothing was allocated or freed since all that was free was free for all */
     weir_memory_stats stats;
 };
 

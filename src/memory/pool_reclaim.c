@@ -133,14 +133,23 @@ void weir__pool_settle(struct weir__pool *pool)
 
 void weir__pool_collect(struct weir__pool *pool)
 {
+    bool all = true;
+
+    if (pool->collected)
+        return;
     weir__pool_settle(pool);
     for (struct weir__segment *s = pool->segments; s; s = s->next)
         for (weir_buffer *b = s->first; b; b = b->after) {
-            if (b->state == WEIR__USED || b->owner == WEIR__POOL_SHARED || !all_over(pool, b))
+            if (b->state == WEIR__USED || b->owner == WEIR__POOL_SHARED)
                 continue;
+            if (!all_over(pool, b)) {
+                all = false;
+                continue;
+            }
             weir__pool_unlink(pool, b);
             if (pool->poison && b->state == WEIR__PENDING) {
                 weir__pool_list_block(pool, b); /* the owner poisons it first */
+                all = false;
                 continue;
             }
             b->owner = WEIR__POOL_SHARED;
@@ -148,6 +157,7 @@ void weir__pool_collect(struct weir__pool *pool)
             b->nothers = 0;
             b = weir__pool_link_idle(pool, b);
         }
+    pool->collected = all;
 }
 
 static bool is_empty(const struct weir__segment *s)

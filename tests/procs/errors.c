@@ -43,19 +43,20 @@ static weir_plan *plan_of(weir_group *g, weir_device *dev, int64_t n)
     return plan;
 }
 
-/* Calls until there is an error, and says it. */
+/* Calls until there is an error, and says it. With KID_INTO all calls have the same tensors. */
 static void call_until_error(weir_group *g, weir_device *dev, int64_t n)
 {
     weir_plan *plan = getenv("KID_PLAN") ? plan_of(g, dev, n) : NULL;
-    weir_tensor *x = numbers(dev, n), *y;
+    weir_tensor *x = numbers(dev, n), *into = getenv("KID_INTO") ? numbers(dev, n) : NULL, *y;
     weir_status st = WEIR_OK;
 
     for (int i = 0; !st; i++) {
         if (i == 20)
             say("ready\n");
         y = NULL;
-        st = plan ? weir_plan_run(plan, weir_stream_default(dev), &x, 1, &y, 1)
-                  : weir_all_reduce(weir_group_self(g), x, WEIR_REDUCE_SUM, &y);
+        st = plan   ? weir_plan_run(plan, weir_stream_default(dev), &x, 1, &y, 1)
+             : into ? weir_all_reduce_into(weir_group_self(g), x, WEIR_REDUCE_SUM, into)
+                    : weir_all_reduce(weir_group_self(g), x, WEIR_REDUCE_SUM, &y);
         if (!st) {
             st = weir_stream_sync(weir_stream_default(dev));
             weir_tensor_release(y);
@@ -70,6 +71,7 @@ static void call_until_error(weir_group *g, weir_device *dev, int64_t n)
     }
     CHECK(weir_group_state(g));
     weir_tensor_release(x);
+    weir_tensor_release(into);
     weir_plan_destroy(plan);
 }
 

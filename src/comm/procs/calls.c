@@ -384,6 +384,19 @@ static bool procs_depart(struct weir__participant *participant, weir_status stat
     return !parked;
 }
 
+static enum weir__at_once procs_at_once(struct weir__again *again, uint64_t call)
+{
+    struct weir__procs_group *p = again->group->procs;
+
+    return engine_of(p)->at_once ? engine_of(p)->at_once(p, again, call) : WEIR__AT_ONCE_NOT;
+}
+
+static void procs_forget(struct weir__again *again)
+{
+    weir__free(again->visit);
+    again->visit = NULL;
+}
+
 static void procs_abort(weir_group *g, weir_status status, const char *reason)
 {
     struct weir__procs_group *p = g->procs;
@@ -419,6 +432,8 @@ const struct weir__transport weir__procs_transport = {
     .close = procs_close,
     .arrive = procs_arrive,
     .depart = procs_depart,
+    .at_once = procs_at_once,
+    .forget = procs_forget,
     .abort = procs_abort,
 };
 

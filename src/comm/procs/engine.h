@@ -54,6 +54,9 @@ struct weir__procs_group {
     int ranks;
     struct weir__cells *cells; /* shm */
     bool owns_cells;
+    /* Of the whole group's cells: the digest of this rank's latest record there; 0 if that may be
+     * any. Written by whoever may write the record. */
+    uint64_t written[WEIR__CELLS];
     struct weir__reached *reached; /* the cells of others */
     void *comm;                    /* mpi: the communicator */
     struct weir__nccl *nccl;
@@ -111,6 +114,10 @@ struct weir__engine {
                    const struct weir__visit *visit, bool leaves);
     /* The thread stops looking: the others ring from now on. Under world->lock. NULL: they do. */
     void (*sleep)(const struct weir__rendezvous *m);
+    /* As weir__transport.at_once; the arguments of peers are in again->visit. Takes no lock. NULL:
+     * it has no such way. */
+    enum weir__at_once (*at_once)(struct weir__procs_group *p, struct weir__again *again,
+                                  uint64_t call);
     /* `left` gets the members that are known to be done. */
     enum weir__step (*left)(struct weir__procs_group *p, struct weir__rendezvous *m,
                             struct weir__ranks *left, struct weir__participant **woken);

@@ -12,8 +12,7 @@
 enum { PAUSES = 32, LEAST_ROUNDS = 1, MOST_ROUNDS = 128, ROUNDS_PER_YIELD = 8 };
 #define SHORT_SLEEP_NS UINT64_C(300000)
 
-/* Rings other members, of `ranks` of the group. */
-static void ring(const struct weir__procs_group *p, const struct weir__ranks *ranks)
+void weir__shm_ring(const struct weir__procs_group *p, const struct weir__ranks *ranks)
 {
     WEIR__EACH_RANK(rank, ranks)
     {
@@ -129,7 +128,7 @@ static void shm_close(struct weir__procs_group *p)
         struct weir__ranks all = weir__ranks_all(p->ranks);
 
         atomic_fetch_or(&p->cells->closed[p->self >> 6], weir__rank_bit(p->self));
-        ring(p, &all);
+        weir__shm_ring(p, &all);
     }
     if (p->owns_cells)
         weir__share_unmap(p->cells, 0);
@@ -212,13 +211,18 @@ static bool check_fit(struct weir__procs_group *p, struct weir__rendezvous *m,
 }
 
 /* What of a record is in use: the rest stands behind it. */
-static void put_record(const struct weir__world *w, struct weir__record *to,
-                       const struct weir__record *from)
+void weir__shm_put_record(struct weir__procs_group *p, const struct weir__channel *channel,
+                          const struct weir__visit *v, uint64_t call)
 {
+    struct weir__record *to = &v->cell->records[weir__cell_place(channel, p->self)];
+    const struct weir__record *from = &v->record;
+
     memcpy(to, from,
            offsetof(struct weir__record, args) + weir__max(from->args_size, from->carried));
-    if (w->sharing)
+    if (p->world->sharing)
         memcpy(to->handles, from->handles, sizeof *to - offsetof(struct weir__record, handles));
+    if (!*channel->name)
+        p->written[call % WEIR__CELLS] = from->digest;
 }
 
 /* Puts the record into its cell, once the calls before it have left it. False if the group broke.
@@ -237,7 +241,7 @@ static bool place(struct weir__procs_group *p, struct weir__rendezvous *m,
         if (atomic_load(&v->cell->generation) != v->generation)
             return true;
     }
-    put_record(p->world, &v->cell->records[weir__cell_place(m->channel, p->self)], &v->record);
+    weir__shm_put_record(p, m->channel, v, m->call);
     v->placed = true;
     if (v->slept_ns) /* that it sleeps was said to the calls before it, and is forgotten with them
                       */
@@ -248,7 +252,7 @@ static bool place(struct weir__procs_group *p, struct weir__rendezvous *m,
     if (!check_fit(p, m, &arrived, woken))
         return false;
     if (last && atomic_exchange(&v->cell->sleeps, 0))
-        ring(p, &m->channel->members);
+        weir__shm_ring(p, &m->channel->members);
     return true;
 }
 
@@ -291,9 +295,16 @@ static void empty_cell(const struct weir__procs_group *p, const struct weir__cha
     atomic_store_explicit(&c->sleeps, 0, memory_order_relaxed);
     atomic_fetch_add(&c->generation, 1);
     if (atomic_load(&c->wanted) && atomic_exchange(&c->wanted, 0)) {
-        ring(p, &channel->members);
+        weir__shm_ring(p, &channel->members);
         weir__procs_poke(p->world); /* a call of this rank may want it too */
     }
+}
+
+void weir__shm_leave_quick(const struct weir__procs_group *p, const struct weir__channel *channel,
+                           struct weir__cell *c)
+{
+    if (atomic_fetch_add(&c->nleft, 1) + 1 == (uint32_t)channel->nmembers)
+        empty_cell(p, channel, c);
 }
 
 static enum weir__step shm_meet(struct weir__procs_group *p, struct weir__rendezvous *m,
@@ -306,6 +317,10 @@ static enum weir__step shm_meet(struct weir__procs_group *p, struct weir__rendez
         return WEIR__STEP_BROKE;
     if (!v->placed || !is_gathered(v->cell, m->channel)) {
         *arrived = v->placed ? who_arrived(p, v->cell) : weir__ranks_one(p->self);
+        /* Whoever shows a call looks at those that were there before; one that was shown at once
+         * (shm_again.c) has not yet. */
+        if (v->placed && !check_fit(p, m, arrived, woken))
+            return WEIR__STEP_BROKE;
         return WEIR__STEP_WAITS;
     }
     *arrived = m->channel->members;
@@ -330,8 +345,7 @@ static enum weir__step shm_meet(struct weir__procs_group *p, struct weir__rendez
     }
     if (quick) { /* all see the same records, so all do the same */
         v->quick = true;
-        if (atomic_fetch_add(&v->cell->nleft, 1) + 1 == (uint32_t)m->channel->nmembers)
-            empty_cell(p, m->channel, v->cell);
+        weir__shm_leave_quick(p, m->channel, v->cell);
     }
     return WEIR__STEP_HERE;
 }
@@ -349,7 +363,7 @@ static void shm_leave(struct weir__procs_group *p, struct weir__rendezvous *m, b
         atomic_store(&v->cell->failed, 1);
     last = atomic_fetch_add(&v->cell->nleft, 1) + 1 == (uint32_t)m->channel->nmembers;
     if ((last && atomic_exchange(&v->cell->sleeps, 0)) || failed)
-        ring(p, &m->channel->members);
+        weir__shm_ring(p, &m->channel->members);
 }
 
 /* The reason of a call that another rank gave up comes over the link: it is waited for. */
@@ -382,14 +396,10 @@ static enum weir__step shm_left(struct weir__procs_group *p, struct weir__rendez
 /* Looks for as long as it lately took, and a little longer; hardly at all where that never pays.
  * Where there are more ranks than hardware threads, others get theirs every round. The counts are
  * of a cell that stays mapped as long as the group. */
-static void shm_linger(const struct weir__procs_group *p, const struct weir__rendezvous *m,
-                       const struct weir__visit *v, bool leaves)
+void weir__shm_linger(struct weir__world *w, const struct weir__cell *cell,
+                      const _Atomic uint32_t *count, uint32_t members, uint64_t generation,
+                      const struct weir__again *again)
 {
-    struct weir__world *w = p->world;
-    const _Atomic uint32_t *count = leaves ? &v->cell->nleft : &v->cell->narrived;
-    uint32_t members = (uint32_t)m->channel->nmembers;
-    uint64_t generation = v->generation;
-    const struct weir__cell *cell = v->cell;
     int patience = atomic_load_explicit(&w->patience, memory_order_relaxed), more;
     int per_yield = w->crowded ? 1 : ROUNDS_PER_YIELD;
 
@@ -398,7 +408,8 @@ static void shm_linger(const struct weir__procs_group *p, const struct weir__ren
         if (i % PAUSES)
             continue;
         if (atomic_load_explicit(&cell->failed, memory_order_relaxed) ||
-            atomic_load_explicit(&cell->generation, memory_order_relaxed) != generation)
+            atomic_load_explicit(&cell->generation, memory_order_relaxed) != generation ||
+            (again && weir__again_is_in_the_way(again)))
             return;
         if (i >= PAUSES * patience) {
             atomic_store_explicit(&w->patience, weir__max(patience / 2, (int)LEAST_ROUNDS),
@@ -411,6 +422,13 @@ static void shm_linger(const struct weir__procs_group *p, const struct weir__ren
     more = weir__min(2 * patience, (int)MOST_ROUNDS);
     if (more != patience)
         atomic_store_explicit(&w->patience, more, memory_order_relaxed);
+}
+
+static void shm_linger(const struct weir__procs_group *p, const struct weir__rendezvous *m,
+                       const struct weir__visit *v, bool leaves)
+{
+    weir__shm_linger(p->world, v->cell, leaves ? &v->cell->nleft : &v->cell->narrived,
+                     (uint32_t)m->channel->nmembers, v->generation, NULL);
 }
 
 static void shm_sleep(const struct weir__rendezvous *m)
@@ -444,6 +462,7 @@ const struct weir__engine weir__shm_engine = {
     .leave = shm_leave,
     .linger = shm_linger,
     .sleep = shm_sleep,
+    .at_once = weir__shm_at_once,
     .left = shm_left,
     .give_up = shm_give_up,
     .closed = shm_closed,

@@ -75,7 +75,8 @@ struct weir__visit *weir__visit_make(struct weir__procs_group *p, struct weir__v
     }
     r = &v->record;
     v->next = NULL;
-    v->placed = v->attended = v->quick = false;
+    v->placed = meet->placed;
+    v->attended = v->quick = false;
     v->fits = weir__ranks_one(p->self);
     v->mpi = NULL;
     v->nstaged = 0;

@@ -1,5 +1,5 @@
 /* From an operator's row and its operands to queued work. */
-#include "ops/op.h"
+#include "ops/call/again.h"
 #include "scope/scope.h"
 #include "tensor/infer.h"
 #include "tensor/member.h"
@@ -15,6 +15,7 @@ struct operands {
     /* Of collectives: */
     weir_rank *rank; /* a use of its group is ours until the command has it */
     struct weir__channel *channel;
+    bool into; /* the results' tensors are the caller's */
 };
 
 static weir_status collect(const struct weir__op *op, weir_tensor *const *in, int nin,
@@ -214,8 +215,11 @@ static weir_status queue(const struct weir__op *op, struct weir__call *call, wei
             set_rendezvous(o, &k, &work);
         st = weir__race_on() ? submit_checked(s, &k, buffers, n, o, out, op)
                              : weir__submit_using(s, &k, buffers, n);
-        if (!st && o->rank)
+        if (!st && o->rank) {
+            if (weir__unlikely(o->rank->group->procs) && op->nout && o->into)
+                weir__again_keep(call, &k, o->rank, o->in[0], out[0]);
             count_call(o, s);
+        }
     }
     /* Freed at once, in stream order: only what is queued after may have it. */
     if (scratch)
@@ -294,6 +298,7 @@ static weir_status run(const struct weir__op *op, const void *params, weir_tenso
             out[nmade].data = made[nmade]->view.data;
         }
     }
+    o.into = into;
     if (!st) {
         held = o.rank && o.rank->group->procs && helping && helping->hold(o.dev, true);
         st = queue(op, &call, s, &o, limit, targets);

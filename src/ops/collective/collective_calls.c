@@ -3,7 +3,20 @@
 
 #include <string.h>
 
+#include "ops/call/again.h"
 #include "ops/call/registry.h"
+
+/* Calls like one before go a shorter way. */
+static weir_status run(const struct weir__op *op, weir_rank *rank,
+                       const struct weir__collective_params *p, weir_tensor *x, weir_tensor *into,
+                       weir_tensor **out)
+{
+    weir_status st;
+
+    if (into && weir__again_run(op, p, rank, x, into, &st))
+        return st;
+    return weir__collective_run(op, p, &x, 1, into, out);
+}
 
 /* root: the only rank that wants the result; -1: all do. */
 static weir_status reduce_for(int root, const struct weir__op *op, weir_rank *rank, weir_tensor *x,
@@ -15,7 +28,7 @@ static weir_status reduce_for(int root, const struct weir__op *op, weir_rank *ra
         return weir__fail(WEIR_EINVAL, "%s: %d is not a reduction", op->name, (int)how);
     memcpy(p.reduce, weir__reduce_names[how], sizeof p.reduce);
     p.reduced_for = 1 + root;
-    return weir__collective_run(op, &p, &x, 1, into, out);
+    return run(op, rank, &p, x, into, out);
 }
 
 static weir_status reduce(const struct weir__op *op, weir_rank *rank, weir_tensor *x,
@@ -86,7 +99,7 @@ static weir_status plain(const struct weir__op *op, weir_rank *rank, weir_tensor
 {
     struct weir__collective_params p = weir__collective_make_params(rank);
 
-    return weir__collective_run(op, &p, &x, 1, into, out);
+    return run(op, rank, &p, x, into, out);
 }
 
 weir_status weir_all_gather(weir_rank *rank, weir_tensor *x, weir_tensor **out)
