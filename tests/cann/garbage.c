@@ -14,22 +14,17 @@
             test_fail(__FILE__, __LINE__, "%s says nothing", #call); \
     } while (0)
 
-static void refuse_handles(void *bad)
+static void host_function(void *user)
 {
-    aclrtStream good = t_stream();
-    uint64_t u64;
+    (void)user;
+}
+
+static void refuse_streams(void *bad, void *x)
+{
+    aclmdlRICaptureStatus capture;
+    aclrtStreamStatus query;
     uint32_t u32;
     int32_t i32;
-    float ms;
-    aclmdlRICaptureStatus capture;
-    aclmdlRI graph;
-    aclrtEventStatus status;
-    aclrtEventRecordedStatus recorded;
-    aclrtEventWaitStatus waited;
-    aclrtStreamStatus query;
-    void *x = t_device(64);
-    HcclResult result;
-    char name[128];
 
     REFUSED(aclrtSetCurrentContext(bad));
     REFUSED(aclrtDestroyContext(bad));
@@ -53,11 +48,22 @@ static void refuse_handles(void *bad)
         REFUSED(aclrtMemcpyAsync(x, 4, &u32, 4, ACL_MEMCPY_HOST_TO_DEVICE, bad));
         REFUSED(aclrtSubscribeReport(1, bad));
         REFUSED(aclrtUnSubscribeReport(1, bad));
-        REFUSED(aclrtLaunchHostFunc(bad, (aclrtHostFunc)refuse_handles, NULL));
+        REFUSED(aclrtLaunchHostFunc(bad, host_function, NULL));
         REFUSED(aclmdlRICaptureGetInfo(bad, &capture, NULL));
     }
     REFUSED(aclrtStreamAbort(bad));
     REFUSED(aclrtSetStreamFailureMode(bad, 0));
+}
+
+static void refuse_events(void *bad, aclrtStream good)
+{
+    aclrtEventRecordedStatus recorded;
+    aclrtEventWaitStatus waited;
+    aclrtEventStatus status;
+    uint64_t u64;
+    uint32_t u32;
+    float ms;
+
     REFUSED(aclrtStreamWaitEvent(good, bad));
     REFUSED(aclrtRecordEvent(bad, good));
     REFUSED(aclrtResetEvent(bad, good));
@@ -74,6 +80,12 @@ static void refuse_handles(void *bad)
     REFUSED(aclrtRecordNotify(bad, good));
     REFUSED(aclrtWaitAndResetNotify(bad, good, 0));
     REFUSED(aclrtGetNotifyId(bad, &u32));
+}
+
+static void refuse_memory(void *bad, void *x, aclrtStream good)
+{
+    uint64_t u64;
+
     REFUSED(aclrtFree(bad));
     REFUSED(aclrtFreeHost(bad));
     REFUSED(aclrtMemFlush(bad, 1));
@@ -87,6 +99,14 @@ static void refuse_handles(void *bad)
     REFUSED(aclrtMapMem(bad, 2 << 20, 0, bad, 0));
     REFUSED(aclrtUnmapMem(bad));
     REFUSED(aclrtMemExportToShareableHandle(bad, ACL_MEM_HANDLE_TYPE_NONE, 0, &u64));
+}
+
+static void refuse_captures(void *bad, aclrtStream good)
+{
+    aclmdlRI graph;
+    char name[128];
+    uint32_t u32;
+
     REFUSED(aclmdlRICaptureBegin(bad, 0));
     REFUSED(aclmdlRICaptureEnd(bad, &graph));
     REFUSED(aclmdlRICaptureTaskGrpBegin(bad));
@@ -101,6 +121,10 @@ static void refuse_handles(void *bad)
     REFUSED(aclmdlRISetName(bad, "x"));
     REFUSED(aclmdlRIDebugPrint(bad));
     REFUSED(aclmdlRIDebugJsonPrint(bad, "/dev/null", 0));
+}
+
+static void refuse_objects(void *bad, void *x)
+{
     REFUSED(aclDestroyDataBuffer(bad));
     REFUSED(aclUpdateDataBuffer(bad, x, 1));
     REFUSED(aclSetTensorFormat(bad, ACL_FORMAT_ND));
@@ -112,6 +136,20 @@ static void refuse_handles(void *bad)
     REFUSED(acltdtStopChannel(bad));
     REFUSED(acltdtDestroyChannel(bad));
     REFUSED(acltdtReceiveTensor(bad, NULL, 0));
+    CHECK_PTR_EQ(aclGetDataBufferAddr(bad), NULL);
+    CHECK_EQ(aclGetTensorDescSize(bad), 0);
+    CHECK_EQ(aclGetTensorDescType(bad), ACL_DT_UNDEFINED);
+    aclDestroyTensorDesc(bad);
+    aclopDestroyAttr(bad);
+}
+
+static void refuse_communicators(void *bad, void *x, aclrtStream good)
+{
+    HcclResult result;
+    char name[128];
+    HcclComm comm;
+    uint32_t u32;
+
     REFUSED(HcclCommDestroy(bad));
     REFUSED(HcclGetRankSize(bad, &u32));
     REFUSED(HcclGetRankId(bad, &u32));
@@ -135,13 +173,21 @@ static void refuse_handles(void *bad)
     REFUSED(HcclCommDeactivateCommMemory(bad, x));
     REFUSED(HcclCommResume(bad));
     REFUSED(HcclCommWorkingDevNicSet(bad, NULL, NULL, 0));
-    REFUSED(HcclCreateSubCommConfig(bad ? &bad : NULL, 1, NULL, 0, 0, NULL, &graph));
-    REFUSED(HcclCommInitClusterInfo(bad ? "ranks.json" : NULL, 0, &graph));
-    CHECK_PTR_EQ(aclGetDataBufferAddr(bad), NULL);
-    CHECK_EQ(aclGetTensorDescSize(bad), 0);
-    CHECK_EQ(aclGetTensorDescType(bad), ACL_DT_UNDEFINED);
-    aclDestroyTensorDesc(bad);
-    aclopDestroyAttr(bad);
+    REFUSED(HcclCreateSubCommConfig(bad ? &bad : NULL, 1, NULL, 0, 0, NULL, &comm));
+    REFUSED(HcclCommInitClusterInfo(bad ? "ranks.json" : NULL, 0, &comm));
+}
+
+static void refuse_handles(void *bad)
+{
+    aclrtStream good = t_stream();
+    void *x = t_device(64);
+
+    refuse_streams(bad, x);
+    refuse_events(bad, good);
+    refuse_memory(bad, x, good);
+    refuse_captures(bad, good);
+    refuse_objects(bad, x);
+    refuse_communicators(bad, x, good);
     CHECK_ACL(aclrtFree(x));
     CHECK_ACL(aclrtDestroyStream(good));
 }

@@ -122,25 +122,15 @@ TEST(operators, refuses_objects_of_another_kind)
     t_end();
 }
 
-TEST(operators, objects_say_what_they_were_made_of)
+TEST(operators, tensors_say_what_they_were_made_of)
 {
     const int64_t dims[] = {2, 3}, strides[] = {1, 4}, storage[] = {20};
-    const int64_t ints[] = {7, 8};
-    const float floats[] = {1.5f};
-    const bool bools[] = {true, false, true};
-    aclTensor *t;
-    aclIntArray *a;
-    aclFloatArray *f;
-    aclBoolArray *b;
-    aclTensorList *list;
-    aclScalarList *scalars;
-    const aclScalar *one[1];
-    const aclTensor *both[2];
     int64_t *got, offset;
-    uint64_t n;
     aclFormat format;
     aclDataType type;
     void *address;
+    aclTensor *t;
+    uint64_t n;
 
     t_begin();
     CHECK_ACL(aclnnInit(NULL));
@@ -173,6 +163,29 @@ TEST(operators, objects_say_what_they_were_made_of)
     free(got);
     CHECK_EQ(aclGetViewShape(NULL, &got, &n), ACLNN_ERR_PARAM_NULLPTR);
     CHECK_EQ(aclGetDataType(t, NULL), ACLNN_ERR_PARAM_NULLPTR);
+    CHECK_EQ(aclDestroyTensor(t), 0);
+    CHECK_EQ(aclDestroyTensor(NULL), 0);
+    CHECK(aclCreateTensor(dims, 9, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, dims, 2, NULL) == NULL);
+    CHECK_ACL(aclnnFinalize());
+    t_end();
+}
+
+TEST(operators, arrays_and_lists_say_how_many_they_hold)
+{
+    const int64_t ints[] = {7, 8};
+    const float floats[] = {1.5f};
+    const bool bools[] = {true, false, true};
+    const aclTensor *both[2];
+    const aclScalar *one[1];
+    aclScalarList *scalars;
+    aclTensorList *list;
+    aclFloatArray *f;
+    aclBoolArray *b;
+    aclIntArray *a;
+    uint64_t n;
+
+    t_begin();
+    CHECK_ACL(aclnnInit(NULL));
     a = aclCreateIntArray(ints, 2);
     f = aclCreateFloatArray(floats, 1);
     b = aclCreateBoolArray(bools, 3);
@@ -183,8 +196,8 @@ TEST(operators, objects_say_what_they_were_made_of)
     CHECK_EQ(aclGetBoolArraySize(b, &n), 0);
     CHECK_EQ(n, 3);
     CHECK_EQ(aclGetIntArraySize((aclIntArray *)(void *)b, &n), ACLNN_ERR_PARAM_INVALID);
-    both[0] = t;
-    both[1] = aclCreateTensor(dims, 2, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, dims, 2, NULL);
+    both[0] = t_tensor(NULL, 2);
+    both[1] = t_tensor(NULL, 3);
     list = aclCreateTensorList(both, 2); /* takes them over */
     CHECK_EQ(aclGetTensorListSize(list, &n), 0);
     CHECK_EQ(n, 2);
@@ -197,8 +210,6 @@ TEST(operators, objects_say_what_they_were_made_of)
     CHECK_EQ(aclDestroyIntArray(a), 0);
     CHECK_EQ(aclDestroyFloatArray(f), 0);
     CHECK_EQ(aclDestroyBoolArray(b), 0);
-    CHECK_EQ(aclDestroyTensor(NULL), 0);
-    CHECK(aclCreateTensor(dims, 9, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, dims, 2, NULL) == NULL);
     CHECK(aclCreateScalar(NULL, ACL_FLOAT) == NULL);
     CHECK(aclCreateIntArray(NULL, 3) == NULL);
     CHECK_ACL(aclnnFinalize());

@@ -43,7 +43,7 @@ def build(checkout, folder):
                 "LLAMA_OPENSSL=OFF", "LLAMA_BUILD_TESTS=ON", "LLAMA_BUILD_EXAMPLES=ON",
                 "LLAMA_BUILD_TOOLS=OFF", "LLAMA_BUILD_SERVER=OFF"]  # fmt: skip
     steps = (["cmake", "-S", checkout, "-B", folder, *(f"-D{s}" for s in settings)],
-             ["cmake", "--build", folder, "--target", "test-backend-ops", "llama-simple"])  # fmt: skip
+             ["cmake", "--build", folder, "--parallel", str(os.cpu_count()), "--target", "test-backend-ops", "llama-simple"])  # fmt: skip
     for step in steps:
         done = subprocess.run(step, capture_output=True, text=True)
         if done.returncode:
