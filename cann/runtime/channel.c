@@ -52,7 +52,7 @@ EXPORT acltdtChannelHandle *acltdtCreateChannelWithCapacity(uint32_t deviceId, c
 
 EXPORT aclError acltdtStopChannel(acltdtChannelHandle *handle)
 {
-    struct channel *c = get(handle);
+    struct channel *c = handle_hold(handle, KIND_CHANNEL);
 
     if (!c)
         return no_channel(__func__, handle);
@@ -60,14 +60,16 @@ EXPORT aclError acltdtStopChannel(acltdtChannelHandle *handle)
     c->stopped = true;
     pthread_cond_broadcast(&c->wake);
     pthread_mutex_unlock(&c->lock);
+    handle_release(handle);
     return ACL_SUCCESS;
 }
 
 EXPORT aclError acltdtDestroyChannel(acltdtChannelHandle *handle)
 {
-    struct channel *c = handle_take(handle, KIND_CHANNEL);
+    struct channel *c;
 
-    if (!c)
+    acltdtStopChannel(handle); /* whoever waits for a tensor leaves */
+    if (!(c = handle_take(handle, KIND_CHANNEL)))
         return no_channel(__func__, handle);
     pthread_cond_destroy(&c->wake);
     pthread_mutex_destroy(&c->lock);
@@ -87,14 +89,16 @@ EXPORT aclError acltdtQueryChannelSize(const acltdtChannelHandle *handle, size_t
 EXPORT aclError acltdtReceiveTensor(const acltdtChannelHandle *handle, acltdtDataset *set,
                                     int32_t timeout)
 {
-    struct channel *c = get(handle);
+    struct channel *c;
     struct timespec end;
     int late = 0;
 
-    if (!c)
+    if (!get(handle))
         return no_channel(__func__, handle);
     if (!handle_get(set, KIND_OTHER))
         return FAIL(ACL_ERROR_INVALID_PARAM, "%p is not a dataset", (void *)set);
+    if (!(c = handle_hold(handle, KIND_CHANNEL)))
+        return no_channel(__func__, handle);
     clock_gettime(CLOCK_REALTIME, &end);
     end.tv_sec += timeout / 1000;
     end.tv_nsec += timeout % 1000 * 1000000L;
@@ -107,6 +111,7 @@ EXPORT aclError acltdtReceiveTensor(const acltdtChannelHandle *handle, acltdtDat
         late = timeout < 0 ? pthread_cond_wait(&c->wake, &c->lock)
                            : pthread_cond_timedwait(&c->wake, &c->lock, &end);
     pthread_mutex_unlock(&c->lock);
+    handle_release(handle);
     return FAIL(ACL_ERROR_RT_QUEUE_EMPTY, late ? "nothing came" : "the channel is stopped");
 }
 

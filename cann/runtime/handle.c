@@ -12,11 +12,14 @@ struct place {
     _Atomic(void *) object;
     uint32_t generation;
     uint32_t next_free; /* place + 1 */
+    uint32_t visitors;
 };
 
 static _Atomic(struct place *) chunks[CHUNKS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint32_t used, first_free; /* place + 1 */
+static pthread_cond_t visited = PTHREAD_COND_INITIALIZER; /* a visitor has left */
+static uint32_t used, first_free;                         /* place + 1 */
+static _Thread_local struct place *visiting;              /* by this thread, innermost */
 
 static struct place *place_at(uint32_t index)
 {
@@ -97,6 +100,8 @@ void *handle_take(const void *handle, enum kind kind)
     if ((p = find(handle, kind))) {
         object = atomic_load_explicit(&p->object, memory_order_relaxed);
         atomic_store_explicit(&p->handle, 0, memory_order_release);
+        while (p->visitors > (visiting == p))
+            pthread_cond_wait(&visited, &lock);
         p->next_free = first_free;
         first_free = index + 1;
     }
@@ -104,29 +109,61 @@ void *handle_take(const void *handle, enum kind kind)
     return object;
 }
 
-void handle_each(enum kind kind, void (*visit)(void *object, void *user), void *user)
+void *handle_hold(const void *handle, enum kind kind)
 {
-    uint32_t n;
+    void *object = NULL;
+    struct place *p;
 
     pthread_mutex_lock(&lock);
-    n = used;
-    pthread_mutex_unlock(&lock);
-    for (uint32_t i = 0; i < n; i++) {
-        struct place *p = place_at(i);
-        uint64_t h = atomic_load_explicit(&p->handle, memory_order_acquire);
-
-        if (h && (h >> 50 & 63) == (uint64_t)kind)
-            visit(atomic_load_explicit(&p->object, memory_order_relaxed), user);
+    if ((p = find(handle, kind))) {
+        p->visitors++;
+        object = atomic_load_explicit(&p->object, memory_order_relaxed);
     }
+    pthread_mutex_unlock(&lock);
+    return object;
+}
+
+void handle_release(const void *handle)
+{
+    pthread_mutex_lock(&lock);
+    place_at((uint32_t)((uintptr_t)handle & 0xffffff))->visitors--;
+    pthread_cond_broadcast(&visited);
+    pthread_mutex_unlock(&lock);
+}
+
+void handle_each(enum kind kind, void (*visit)(void *object, void *user), void *user)
+{
+    struct place *outer = visiting;
+
+    pthread_mutex_lock(&lock);
+    for (uint32_t i = 0; i < used; i++) {
+        struct place *p = place_at(i);
+        uint64_t h = atomic_load_explicit(&p->handle, memory_order_relaxed);
+
+        if (!h || (h >> 50 & 63) != (uint64_t)kind)
+            continue;
+        p->visitors++;
+        visiting = p;
+        pthread_mutex_unlock(&lock);
+        visit(atomic_load_explicit(&p->object, memory_order_relaxed), user);
+        pthread_mutex_lock(&lock);
+        visiting = outer;
+        p->visitors--;
+        pthread_cond_broadcast(&visited);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 void handle_forget_all(void)
 {
     pthread_mutex_init(&lock, NULL);
+    pthread_cond_init(&visited, NULL);
+    visiting = NULL;
     for (uint32_t i = 0; i < used; i++) {
         struct place *p = place_at(i);
         uint64_t kind = p->handle >> 50 & 63;
 
+        p->visitors = 0;
         if (!p->handle || kind == KIND_DATA_BUFFER || kind == KIND_TENSOR_DESC)
             continue;
         p->handle = 0;

@@ -59,12 +59,17 @@ enum kind {
 void *handle_new(enum kind kind, void *object);
 /* What it stands for; NULL if it is no handle of that kind, or no longer. */
 void *handle_get(const void *handle, enum kind kind);
-/* Takes the handle out of the table and gives what it stood for, once. */
+/* The same; it stays in being until it is released. */
+void *handle_hold(const void *handle, enum kind kind);
+void handle_release(const void *handle);
+/* Takes the handle out of the table and gives what it stood for, once, when no other thread holds
+ * or visits it any more. */
 void *handle_take(const void *handle, enum kind kind);
-/* Calls `visit` with every object of a kind, as they are now. */
+/* Calls `visit` with every object of a kind. It stays in being meanwhile, unless `visit` takes it.
+ */
+void handle_each(enum kind kind, void (*visit)(void *object, void *user), void *user);
 /* The child of a fork has none of its parent's streams, events, contexts, graphs. */
 void handle_forget_all(void);
-void handle_each(enum kind kind, void (*visit)(void *object, void *user), void *user);
 
 /* ---- device.c ---- */
 

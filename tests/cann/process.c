@@ -2,8 +2,12 @@
 #include "helpers.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "acl/acl_tdt.h"
 
 static void *work(void *user)
 {
@@ -42,6 +46,73 @@ TEST(process, threads_work_beside_each_other_on_two_devices)
         CHECK_EQ(pthread_create(&threads[i], NULL, work, (void *)i), 0);
     for (int i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
+    t_end();
+}
+
+static void *make_and_destroy(void *user)
+{
+    atomic_int *running = user;
+
+    CHECK_ACL(aclrtSetDevice(0));
+    for (int i = 0; i < 400 / TEST_SLOWDOWN + 40; i++) {
+        aclrtStream all[8];
+
+        for (int j = 0; j < 8; j++)
+            all[j] = t_stream();
+        for (int j = 0; j < 8; j++)
+            CHECK_ACL(aclrtDestroyStream(all[j]));
+    }
+    atomic_fetch_sub(running, 1);
+    return NULL;
+}
+
+/* Both calls look at all streams of the process, whoever made them. */
+TEST(process, streams_may_be_destroyed_while_other_threads_wait_for_callbacks_and_devices)
+{
+    atomic_int running = 2;
+    pthread_t threads[2];
+    aclrtStream s;
+
+    t_begin();
+    s = t_stream();
+    CHECK_ACL(aclrtSubscribeReport((uint64_t)pthread_self(), s));
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, make_and_destroy, &running), 0);
+    while (atomic_load(&running)) {
+        CHECK_EQ(aclrtProcessReport(0), ACL_ERROR_RT_REPORT_TIMEOUT);
+        CHECK_ACL(aclrtSynchronizeDeviceWithTimeout(10000));
+    }
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    CHECK_ACL(aclrtUnSubscribeReport((uint64_t)pthread_self(), s));
+    t_end();
+}
+
+static void *receive(void *channel)
+{
+    acltdtDataset *set = acltdtCreateDataset();
+    aclError err = acltdtReceiveTensor(channel, set, -1);
+
+    /* Stopped, or gone before the call. */
+    CHECK(err == ACL_ERROR_RT_QUEUE_EMPTY || err == ACL_ERROR_INVALID_PARAM);
+    CHECK_ACL(acltdtDestroyDataset(set));
+    return NULL;
+}
+
+TEST(process, a_channel_may_be_destroyed_while_a_thread_waits_for_its_tensors)
+{
+    t_begin();
+    for (int i = 0; i < 200 / TEST_SLOWDOWN + 20; i++) {
+        acltdtChannelHandle *channel = acltdtCreateChannel(0, "data");
+        pthread_t thread;
+
+        CHECK(channel != NULL);
+        CHECK_EQ(pthread_create(&thread, NULL, receive, channel), 0);
+        if (i % 2)
+            sched_yield();
+        CHECK_ACL(acltdtDestroyChannel(channel));
+        pthread_join(thread, NULL);
+    }
     t_end();
 }
 

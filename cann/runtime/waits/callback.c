@@ -19,6 +19,7 @@ struct job {
 struct worker {
     uint64_t thread; /* who calls aclrtProcessReport; 0: a thread of ours */
     int streams;     /* subscribed ones */
+    int inside;      /* calls of aclrtProcessReport under way */
     struct job *first, **last;
     struct worker *next;
 };
@@ -208,6 +209,7 @@ EXPORT aclError aclrtProcessReport(int32_t timeout)
         pthread_mutex_unlock(&lock);
         return FAIL(ACL_ERROR_RT_THREAD_SUBSCRIBE, "no stream is subscribed by this thread");
     }
+    w->inside++;
     while (!(j = take(w))) {
         pthread_mutex_unlock(&lock);
         handle_each(KIND_STREAM, ask, &self);
@@ -228,6 +230,7 @@ EXPORT aclError aclrtProcessReport(int32_t timeout)
             slice = end;
         pthread_cond_timedwait(&posted, &lock, &slice);
     }
+    w->inside--;
     pthread_mutex_unlock(&lock);
     if (!j)
         return FAIL(ACL_ERROR_RT_REPORT_TIMEOUT, "no callback within %d ms", timeout);
@@ -269,13 +272,16 @@ void callback_stop(void)
         pthread_join(own_thread, NULL);
     pthread_mutex_lock(&lock);
     own_runs = own_stops = false;
-    while (workers) {
-        struct worker *w = workers;
+    for (struct worker **at = &workers, *w; (w = *at);) {
         struct job *j;
 
-        workers = w->next;
         while ((j = take(w)))
             free(j);
+        if (w->inside) { /* its thread looks at it yet */
+            at = &w->next;
+            continue;
+        }
+        *at = w->next;
         free(w);
     }
     pthread_mutex_unlock(&lock);

@@ -79,8 +79,8 @@ static aclError create(const char *function, aclrtEvent *event, uint32_t flags,
 static void drop(void *object, void *user)
 {
     (void)user;
-    handle_take(((struct event *)object)->handle, KIND_EVENT);
-    event_free(object);
+    if (handle_take(((struct event *)object)->handle, KIND_EVENT))
+        event_free(object);
 }
 
 void event_free_all(void)

@@ -32,8 +32,8 @@ static void notify_free(struct notify *n)
 static void drop(void *object, void *user)
 {
     (void)user;
-    handle_take(((struct notify *)object)->handle, KIND_NOTIFY);
-    notify_free(object);
+    if (handle_take(((struct notify *)object)->handle, KIND_NOTIFY))
+        notify_free(object);
 }
 
 void notify_free_all(void)
