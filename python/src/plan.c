@@ -156,9 +156,34 @@ static PyObject *plan_share(PyObject *self, PyObject *none)
     return (PyObject *)p;
 }
 
+/* Calls on memory of others are over, and their errors told, when they return. The default stream
+ * cannot be made anew, so another one takes its place for them if one has failed. */
+static weir_stream *stream_of_calls(const DeviceObject *d)
+{
+    weir_stream *s = weir_stream_current(d->dev);
+
+    return d->stand_in && s == weir_stream_default(d->dev) ? d->stand_in : s;
+}
+
+static void replace_failed(DeviceObject *d, weir_stream *s)
+{
+    weir_stream *other = NULL;
+
+    if ((s != weir_stream_default(d->dev) && s != d->stand_in) ||
+        weir_stream_create(d->dev, NULL, &other))
+        return;
+    (void)weir_stream_set_limit(other, weir_stream_get_limit(weir_stream_default(d->dev)));
+    weir_stream_destroy(d->before);
+    d->before = d->stand_in;
+    d->stand_in = other;
+}
+
 static PyObject *plan_call_on(PyObject *self, PyObject *args)
 {
     PlanObject *p = (PlanObject *)self;
+    PyObject *results;
+    weir_stream *s;
+    bool failed;
 
     if (!device_check(p->device))
         return NULL;
@@ -166,12 +191,19 @@ static PyObject *plan_call_on(PyObject *self, PyObject *args)
         PyErr_SetString(PyExc_TypeError, "call_on needs bind first");
         return NULL;
     }
-    return plan_ways_call(p->ways, p->plan, weir_stream_current(p->device->dev), args);
+    s = stream_of_calls(p->device);
+    results = plan_ways_call(p->ways, p->plan, s, args, &failed);
+    if (failed)
+        replace_failed(p->device, s);
+    return results;
 }
 
 static PyObject *plan_call_at(PyObject *self, PyObject *args)
 {
     PlanObject *p = (PlanObject *)self;
+    PyObject *results;
+    weir_stream *s;
+    bool failed;
 
     if (!device_check(p->device))
         return NULL;
@@ -179,7 +211,11 @@ static PyObject *plan_call_at(PyObject *self, PyObject *args)
         PyErr_SetString(PyExc_TypeError, "call_at needs bind first");
         return NULL;
     }
-    return plan_ways_call_at(p->ways, p->plan, weir_stream_current(p->device->dev), args);
+    s = stream_of_calls(p->device);
+    results = plan_ways_call_at(p->ways, p->plan, s, args, &failed);
+    if (failed)
+        replace_failed(p->device, s);
+    return results;
 }
 
 static PyObject *plan_issue_on(PyObject *self, PyObject *args)

@@ -226,15 +226,25 @@ static bool is_worth_staging(const struct binding *b)
 /* A copy stands for the memory at the address; that of an output is filled after the run. */
 static bool stage(weir_stream *s, struct binding *b, void *address, bool is_input)
 {
-    weir_status st;
+    weir_tensor *made = NULL;
+    weir_status st = WEIR_OK;
 
-    if (!b->staged && (st = weir_tensor_empty(s, b->dtype, b->ndim, b->shape, &b->staged))) {
+    /* New memory may be what queued work of the stream still uses: the run of an output comes after
+     * that, the host's copy of an input has to wait. Only this call stages meanwhile. */
+    if (!b->staged && is_input)
+        BLOCKING(st, weir_tensor_from(s, b->dtype, b->ndim, b->shape, address, &made));
+    else if (!b->staged)
+        st = weir_tensor_empty(s, b->dtype, b->ndim, b->shape, &made);
+    else if (is_input)
+        memcpy(weir_tensor_data(b->staged), address, b->bytes);
+    if (st) {
+        weir_tensor_release(made);
         raise_status(st);
         return false;
     }
-    if (is_input)
-        memcpy(weir_tensor_data(b->staged), address, b->bytes);
-    else
+    if (made)
+        b->staged = made;
+    if (!is_input)
         b->to = address;
     return true;
 }
@@ -402,19 +412,21 @@ static void drop(struct operands *o)
 }
 
 static PyObject *call(struct plan_ways *p, weir_plan *plan, weir_stream *s, PyObject *args,
-                      const struct layouts *now)
+                      const struct layouts *now, bool *failed)
 {
-    bool may_stage = !p->staging, staging = may_stage;
+    bool may_stage = !p->staging, staging = may_stage, done;
     PyObject *results = NULL;
     struct operands o;
     weir_status st;
 
     p->staging = true;
+    *failed = false;
     if (gather(p, s, args, now, &o, may_stage)) {
         BLOCKING(st, weir_plan_call(plan, s, o.tensors, (size_t)p->nin, o.tensors + p->nin,
                                     (size_t)p->nout));
         if (st) {
             raise_status(st);
+            *failed = weir_stream_query(s, &done) != WEIR_OK;
             keep_memory(s, o.objects, o.n);
             staging = false; /* the run may go on: what is staged stays its own */
         } else {
@@ -429,16 +441,19 @@ static PyObject *call(struct plan_ways *p, weir_plan *plan, weir_stream *s, PyOb
     return results;
 }
 
-PyObject *plan_ways_call(struct plan_ways *p, weir_plan *plan, weir_stream *s, PyObject *args)
+PyObject *plan_ways_call(struct plan_ways *p, weir_plan *plan, weir_stream *s, PyObject *args,
+                         bool *failed)
 {
-    return call(p, plan, s, args, NULL);
+    return call(p, plan, s, args, NULL, failed);
 }
 
-PyObject *plan_ways_call_at(struct plan_ways *p, weir_plan *plan, weir_stream *s, PyObject *args)
+PyObject *plan_ways_call_at(struct plan_ways *p, weir_plan *plan, weir_stream *s, PyObject *args,
+                            bool *failed)
 {
     struct layouts now;
     PyObject *list;
 
+    *failed = false;
     if (!PyArg_ParseTuple(args, "OO!O!:call_at", &list, &PyTuple_Type, &now.shapes, &PyTuple_Type,
                           &now.makers))
         return NULL;
@@ -446,7 +461,7 @@ PyObject *plan_ways_call_at(struct plan_ways *p, weir_plan *plan, weir_stream *s
         return PyErr_Format(PyExc_ValueError,
                             "call_at needs %zd shapes and arguments for %zd outputs, or None",
                             p->nin + p->nout, p->nout);
-    return call(p, plan, s, list, &now);
+    return call(p, plan, s, list, &now, failed);
 }
 
 static weir_status issue(weir_plan *plan, weir_stream *s, const struct plan_ways *p,

@@ -24,6 +24,8 @@ typedef struct DeviceObject {
     unsigned forks;       /* how often the process had forked when it was opened */
     size_t kept_reserved; /* peaks from before the other one was reset, or 0 */
     size_t kept_allocated;
+    weir_stream *stand_in; /* runs compiled calls once one of them has failed on the default stream */
+    weir_stream *before;   /* the one before it, which another thread may be using */
     struct DeviceObject *next, **link; /* among all that are open in this process */
 } DeviceObject;
 
@@ -195,12 +197,12 @@ bool add_plan_type(PyObject *module);
 struct plan_ways;
 /* From bind's arguments; NULL with an exception. */
 struct plan_ways *plan_ways_parse(const weir_plan *plan, PyObject *args);
-/* Runs and waits. */
+/* Runs and waits. *failed: the stream is in error now. */
 PyObject *plan_ways_call(struct plan_ways *ways, weir_plan *plan, weir_stream *stream,
-                         PyObject *args);
+                         PyObject *args, bool *failed);
 /* The same with other sizes than bind's; the arguments are call_at's. */
 PyObject *plan_ways_call_at(struct plan_ways *ways, weir_plan *plan, weir_stream *stream,
-                            PyObject *args);
+                            PyObject *args, bool *failed);
 /* Queues a run on the stream, after what the native stream has, which goes on after it. */
 PyObject *plan_ways_issue(struct plan_ways *ways, weir_plan *plan, weir_stream *stream,
                           PyObject *args, void *native);

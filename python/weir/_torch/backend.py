@@ -7,7 +7,7 @@ from functorch.compile import default_partition
 from torch._dynamo.backends.common import aot_autograd
 
 from ..configs import CompilerConfig
-from . import direct, gpu
+from . import aliases, direct, gpu
 from .coverage import Coverage
 from .lower import backward
 from .runtime import CompiledGraph
@@ -21,6 +21,7 @@ class Backend:
         self.config, self._decompositions = config, decompositions
         self.coverage = Coverage()
         self.graphs = []
+        self._direct, self._writes = None, False  # of the graph that is being compiled
         # Graphs for inference come with what they write to their arguments.
         self._compilers = {
             inference: aot_autograd(
@@ -43,7 +44,7 @@ class Backend:
             return other(module, example_inputs)
         if self.config.debug.run_eagerly:
             return module.forward
-        self._direct = None  # Dynamo compiles one graph at a time
+        self._direct, self._writes = None, False  # Dynamo compiles one graph at a time
         compiler = self._compilers[not _wants_gradients(module, example_inputs)]
         through_pytorch = compiler(module, example_inputs)
         found, self._direct = self._direct, None
@@ -51,9 +52,12 @@ class Backend:
             count, function = found
             if count == len(example_inputs):
                 return function
+        if self._writes:
+            return aliases.guard(through_pytorch, module, example_inputs)
         return through_pytorch
 
     def _compile(self, module, example_inputs, inference=False):
+        self._writes |= direct.writes_arguments()
         for change in (self.config.post_grad_custom_pre_pass, self.config.post_grad_custom_post_pass):
             if change is not None:
                 _call_pass(change, module, example_inputs, self.config)

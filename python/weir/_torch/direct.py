@@ -42,3 +42,9 @@ def is_plain(example_inputs):
     return len(found.input_info) == len(example_inputs) and not any(
         hasattr(shell, "attrs") for shell in shells
     )
+
+
+def writes_arguments():
+    """Whether the graph that is being compiled writes to arguments, as far as PyTorch says."""
+    found = getattr(TracingContext.try_get(), "fw_metadata", None)
+    return any(getattr(x, "mutates_data", True) for x in getattr(found, "input_info", ()))

@@ -14,6 +14,12 @@ from torch.fx.node import _side_effectful_functions
 from .graph.places import Unsupported
 
 _OURS = ("aten", "prims", "weir")
+# What they give beside the bags, and take for gradients, is traced with other sizes than it has.
+_BAGS = {"aten::_embedding_bag", "aten::_embedding_bag_forward_only"}
+_GRADIENTS_OF_BAGS = {
+    "aten::_embedding_bag_backward", "aten::_embedding_bag_dense_backward",
+    "aten::_embedding_bag_per_sample_weights_backward",
+}  # fmt: skip
 _WITH_EFFECTS = torch.ops.higher_order.with_effects
 
 
@@ -74,6 +80,9 @@ def _check_operator(node):
         raise Unsupported(f"{op} writes to its arguments")
     if op.namespace == "quantized" or "::quantize_per" in op._schema.name:
         raise Unsupported(f"{op} is about quantized tensors")  # fake ones are not marked as such
+    name = op._schema.name
+    if name in _GRADIENTS_OF_BAGS or name in _BAGS and any(_is_used(node, at) for at in (1, 2, 3)):
+        raise Unsupported(f"{op} is traced with other sizes than it has")
     for place, returned in enumerate(op._schema.returns):
         kind = str(returned.type)
         if "Tensor" not in kind and op not in SIZES and _is_used(node, place):

@@ -177,6 +177,7 @@ class CompiledGraph:
     def __init__(self, module, config, coverage, example_inputs, inference=False):
         self.inference, self.rewritten, self.quiet = inference, False, False
         self.module, self.config, self.coverage = module, config, coverage
+        places.mend_views(module)
         self.written = updates.take(module)
         self.number = dump.next_number()
         self.dynamic = any(_is_dynamic(x) for x in example_inputs)
@@ -233,14 +234,16 @@ class CompiledGraph:
 
     def _key(self, args):
         """What plans are found by: sizes, and numbers."""
-        key = self.read(args) if self.read else _sizes(args)
-        return key + tuple(args[i].item() for i in self.floats)
+        read = self.read
+        key = read(args) if read else _sizes(args)
+        return key + tuple(scalars.key(args[i]) for i in self.floats)
 
     def _make(self, key, args):
         with self.lock:
-            if any(args[i].item() != value for i, value in self.numbers.items()):
+            if not all(scalars.is_same(args[i], value) for i, value in self.numbers.items()):
                 self._generalise()
-                key = self._key(args)
+            if key is not None:
+                key = self._key(args)  # another thread may have changed what it is made of
             if key in self.plans:
                 return self.plans[key]
             with torch.no_grad():

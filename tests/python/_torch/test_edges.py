@@ -202,3 +202,36 @@ def test_elementwise_operators_are_moved_to_the_first_of_several_users():
         return (torch.where(x > y, long, short),)
 
     equal(function, torch.randn(3, 4), torch.randn(3, 4))
+
+
+# ---- operators whose results are traced with other sizes or types than they have ----
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("grad", [False, True])
+def test_bags_of_embeddings_are_those_of_eager(mode, grad):
+    def bags(index, weight):
+        return torch.nn.functional.embedding_bag(index, weight, mode=mode) * 2
+
+    index = torch.tensor([[1, 3, 5], [2, 2, 0]])
+    run = torch.compile(bags, backend="weir")
+    ours, theirs = (torch.arange(30.0).view(10, 3).requires_grad_(grad) for _ in range(2))
+    got, want = run(index, ours), bags(index, theirs)
+    assert torch.equal(got, want)
+    if grad:
+        got.sum().backward(), want.sum().backward()
+        assert torch.equal(ours.grad, theirs.grad)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_batch_norm_of_halves_updates_its_statistics(dtype, dynamic):
+    def norm(x, mean, var):
+        return torch.nn.functional.batch_norm(x, mean, var, training=True)
+
+    run = torch.compile(norm, backend="weir", dynamic=dynamic)
+    for n in (4, 6):
+        x = (torch.arange(n * 15) % 7).view(n, 3, 5).to(dtype)
+        ours, theirs = ((torch.zeros(3, dtype=dtype), torch.ones(3, dtype=dtype)) for _ in "ab")
+        torch.testing.assert_close(run(x, *ours), norm(x, *theirs))
+        torch.testing.assert_close(ours, theirs)

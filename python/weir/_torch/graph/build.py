@@ -223,7 +223,8 @@ class Builder(OpenSizes):
             return back
         ordered = effects.is_ordered(op)
         behind = self.effect if ordered else None
-        back, tensor = fallback.add(op, args, kwargs, made, self._anchor(), behind)
+        unused = fallback.unused(node)
+        back, tensor = fallback.add(op, args, kwargs, made, self._anchor(), behind, unused)
         if ordered:
             self.effect = tensor
         self.coverage.fallback[str(op)] += 1

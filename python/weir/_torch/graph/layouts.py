@@ -14,6 +14,7 @@ import torch
 from torch.utils._sympy import printers
 
 from .. import values
+from ..rewrite import scalars
 from . import places
 
 _READ = {"shape": "a[{}].shape[{}]", "stride": "a[{}].stride({})",
@@ -124,7 +125,9 @@ def write(builder, built, numbers):
 
 def _write(builder, built, numbers):
     sizes, text = builder.sizes, _Text(builder.sizes)
-    text.checks += [f"a[{index}].item() == {value!r}" for index, value in numbers.items()]
+    if numbers:
+        same = text.object(scalars.is_same)
+        text.checks += [f"{same}(a[{index}], {value!r})" for index, value in numbers.items()]
     vals = [n.meta.get("val") for n in builder.placeholders()]
     inputs, special = [], []
     for bound in built.inputs:

@@ -5,10 +5,12 @@ another result, must be one here, with the same sizes, strides and offset. Progr
 and read the other, and PyTorch makes views anew from what it is given.
 """
 
+import contextlib
 import copy
 
 import sympy
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from .. import values
 from . import symbols
@@ -117,6 +119,29 @@ def _above(node, memory):
         if memory in _memories(up):
             return up if traced(up) is not None else _above(up, memory)
     return None
+
+
+def mend_views(module):
+    """Traces again the views whose memory is not that of what they are views of: PyTorch puts nodes
+    in the place of others (a number that is an argument becomes a part of arithmetic) and leaves
+    those behind them as they were."""
+    for node in module.graph.nodes:
+        val, up = traced(node), node.args[0] if node.args else None
+        if val is None or traced(up) is None or not _is_view_of_first(node.target):
+            continue
+        if _has_memory(val) and _has_memory(traced(up)) and _memories(node) != _memories(up):
+            args, kwargs = torch.fx.node.map_arg(
+                (node.args, dict(node.kwargs)), lambda n: n.meta["val"]
+            )
+            with val.fake_mode if isinstance(val, FakeTensor) else contextlib.nullcontext():
+                node.meta["val"] = node.target(*args, **kwargs)
+
+
+def _is_view_of_first(op):
+    if not isinstance(op, torch._ops.OpOverload) or len(op._schema.returns) != 1:
+        return False
+    first, made = op._schema.arguments[:1], op._schema.returns[0].alias_info
+    return bool(first) and made is not None and first[0].alias_info is not None and not made.is_write
 
 
 def origin(node):

@@ -1,6 +1,7 @@
 """Operators that weir has not: PyTorch's own kernel, called inside the weir stream."""
 
 import ctypes
+import operator
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -35,11 +36,12 @@ class _Place:
 class Call:
     """One call of a PyTorch operator on fixed layouts, writing to contiguous outputs."""
 
-    def __init__(self, op, args, kwargs, inputs, outputs):
+    def __init__(self, op, args, kwargs, inputs, outputs, unused=()):
         self.op, self.outputs = op, outputs  # outputs: [(dtype, shape)]
         self.leaves, self.spec = pytree.tree_flatten((args, kwargs))
         self.layouts = [_layout(v) for v in inputs]
         self.function = _INSTEAD.get(op, op)
+        self.unused = unused  # results that nobody looks at, whose sizes may be traced wrongly
         self._kept = {}
 
     def __call__(self, in_addresses, out_addresses):
@@ -59,8 +61,11 @@ class Call:
             results = self.function(*args, **kwargs)
             results = results if isinstance(results, (tuple, list)) else (results,)
             results = [r for r in results if isinstance(r, torch.Tensor)]
-            for out, result in zip(outputs, effects.finished(self.op, results), strict=True):
-                if out.shape != result.shape or out.dtype != result.dtype:
+            results = effects.finished(self.op, results)
+            for at, (out, result) in enumerate(zip(outputs, results, strict=True)):
+                if at in self.unused:
+                    continue
+                if out.shape != result.shape or not _holds(out, result):
                     raise RuntimeError(
                         f"{self.op} gave {tuple(result.shape)} of {result.dtype} where "
                         f"{tuple(out.shape)} of {out.dtype} was traced"
@@ -86,10 +91,11 @@ class OpenCall:
     """A call in a graph of open sizes: a Call for each set of sizes, whose symbols' values are the
     last operand. All operands are contiguous."""
 
-    def __init__(self, op, args, kwargs, inputs, outputs, sizes):
+    def __init__(self, op, args, kwargs, inputs, outputs, sizes, unused=()):
         self.op, self.sizes = op, sizes
         self.leaves, self.spec = pytree.tree_flatten((args, kwargs))
         self.inputs, self.outputs = inputs, outputs  # (type, traced sizes)
+        self.unused = unused
         self._calls = {}
 
     def __call__(self, in_addresses, out_addresses):
@@ -107,11 +113,30 @@ class OpenCall:
         now = [sizes.number_of(x.expression) if isinstance(x, Size) else x for x in self.leaves]
         args, kwargs = pytree.tree_unflatten(now, self.spec)
         outputs = [(dtype, sizes.numbers(shape)) for dtype, shape in self.outputs]
-        call = Call(self.op, args, kwargs, (), outputs)
+        call = Call(self.op, args, kwargs, (), outputs, self.unused)
         for dtype, shape in self.inputs:
             shape = sizes.numbers(shape)
             call.layouts.append((dtype, shape, values.contiguous_strides(shape)))
         return call
+
+
+def _holds(out, result):
+    """Whether the traced type has all values of the one that came: kernels give no elements, and
+    norms of halves, in other types than are traced."""
+    same = not out.numel() or out.dtype == result.dtype
+    return same or torch.promote_types(out.dtype, result.dtype) == out.dtype
+
+
+def unused(node):
+    """Which of the node's tensors nobody looks at, counted among its tensors."""
+    val = node.meta.get("val") if node is not None else None
+    if not isinstance(val, (list, tuple)) or not isinstance(node.target, torch._ops.OpOverload):
+        return frozenset()
+    if any(user.target is not operator.getitem for user in node.users):
+        return frozenset()
+    used = {user.args[1] for user in node.users}
+    tensors = [at for at, x in enumerate(val) if isinstance(x, torch.Tensor)]
+    return frozenset(place for place, at in enumerate(tensors) if at not in used)
 
 
 class _PackedCall(Call):
@@ -182,11 +207,12 @@ def infer(op, args, kwargs, is_value, fake):
         return op(*args, **kwargs)
 
 
-def add(op, args, kwargs, made, anchor, behind=None):
+def add(op, args, kwargs, made, anchor, behind=None, unused=()):
     """Queues or captures the operator. ``made`` says what it gives: (type, sizes) of a tensor or
     None, or a list of those. Gives values in that structure, and a tensor that stands for the call.
 
     ``anchor`` orders an operator without tensor inputs; it comes after what ``behind`` stands for.
+    ``unused`` is what :func:`unused` says of it.
     """
     inputs = []
 
@@ -206,11 +232,11 @@ def add(op, args, kwargs, made, anchor, behind=None):
         raise Unsupported(f"{op} has {len(handles)} tensors, more than {MAX_IN}")
     # The last one stands for the call.
     if len(outputs) < MAX_OUT:
-        call = Call(op, args, kwargs, inputs, outputs)
+        call = Call(op, args, kwargs, inputs, outputs, unused)
         stored = [values.storage(*o) for o in outputs]
         *tensors, token = _C.host_call(str(op), call, handles, [*stored, (_C.float32, (0,))])
     else:
-        call = _PackedCall(op, args, kwargs, inputs, outputs)
+        call = _PackedCall(op, args, kwargs, inputs, outputs, unused)
         tensors, token = _add_packed(call, handles)
     results = iter(values.wrap(t, *o) for t, o in zip(tensors, outputs))
     back = [None if o is None else next(results) for o in flat]
@@ -252,7 +278,7 @@ def add_open(op, args, kwargs, node, sizes, symbols, symbols_input):
         raise NotElastic(f"{op} has {len(handles)} operands and {len(outputs)} results")
     if not all(values.is_native(*o) for o in outputs):
         raise NotElastic(f"{op} gives a type or rank that weir has not")
-    call = OpenCall(op, args, kwargs, inputs, outputs, sizes)
+    call = OpenCall(op, args, kwargs, inputs, outputs, sizes, unused(node))
     stored = [(values.DTYPES[dtype], symbols.names_of(shape)) for dtype, shape in outputs]
     results = iter(_C.host_call(str(op), call, [*handles, symbols_input], stored))
     back = [next(results) if isinstance(o, torch.Tensor) else None for o in made]

@@ -73,5 +73,16 @@ def put(module, numbers):
     module.recompile()
 
 
+def key(number):
+    """What tells such arguments apart: 0.0 and -0.0 are two."""
+    value = number.item()
+    return value, math.copysign(1.0, value)
+
+
+def is_same(number, value):
+    """Whether the argument is the value that a graph was built for."""
+    return key(number) == (value, math.copysign(1.0, value))
+
+
 def are_finite(values):
     return all(math.isfinite(x) for x in values)

@@ -1,0 +1,47 @@
+"""Arguments that share memory of which a graph writes some.
+
+PyTorch hands a graph the tensor that they are views of instead, and the graph makes the views again,
+by the offsets of the call that it was traced for. Dynamo's guards know neither those nor what the
+tensor looks like, so that a call of other parts of it would read and write elsewhere. Such a call runs
+the program as PyTorch traced it.
+"""
+
+import collections
+
+import torch
+
+from .._log import logger
+
+
+def guard(function, module, examples):
+    """The compiled function for arguments that lie as those of its first call do, and the traced
+    module for others; the function itself if no arguments share memory."""
+    groups = collections.defaultdict(list)
+    for index, x in enumerate(examples):
+        if isinstance(x, torch.Tensor) and x.layout is torch.strided:
+            groups[x.untyped_storage()._cdata].append(index)
+    shared = [index for group in groups.values() if len(group) > 1 for index in group]
+    if not shared:
+        return function
+    first = None
+
+    def run(*args):
+        nonlocal first
+        now = [_place(args[index]) for index in shared]
+        if first is None:
+            first = now
+        if now == first:
+            return function(*args)
+        logger.info("arguments that share memory lie elsewhere in it: PyTorch runs the call")
+        return module(*args)
+
+    return run
+
+
+def _place(x):
+    base = x._base
+    return _layout(x), None if base is None else _layout(base), x.untyped_storage().nbytes()
+
+
+def _layout(x):
+    return x.shape, x.stride(), x.storage_offset()
