@@ -24,7 +24,7 @@ typedef struct DeviceObject {
     unsigned forks;       /* how often the process had forked when it was opened */
     size_t kept_reserved; /* peaks from before the other one was reset, or 0 */
     size_t kept_allocated;
-    weir_stream *stand_in; /* runs compiled calls once one of them has failed on the default stream */
+    weir_stream *stand_in; /* runs compiled calls once one has failed on the default stream */
     weir_stream *before;   /* the one before it, which another thread may be using */
     struct DeviceObject *next, **link; /* among all that are open in this process */
 } DeviceObject;
