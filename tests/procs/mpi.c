@@ -1,6 +1,7 @@
 /* Engine `mpi` by Open MPI and by MPICH 5, where they are installed. A case hands a scenario of the
- * other files to their launcher: TEST_OPEN_MPI and TEST_MPICH name it, else it is looked for in
- * PATH. WEIR_MPI says which library the ranks load. */
+ * other files to their launcher: TEST_OPEN_MPI, TEST_OPEN_MPI5 and TEST_MPICH name it
+ * (scripts/mpi-env installs the latter two), else it is looked for in PATH. WEIR_MPI says which
+ * library the ranks load; without it, the one that came with a launcher that was named. */
 #define _GNU_SOURCE
 #include "kids.h"
 
@@ -66,11 +67,24 @@ static void need_two_hosts(void)
     CHECK_EQ(status, 0);
 }
 
+/* The library that the ranks load, in `path` if it is beside the launcher that was named. */
+static const char *library_of(const struct family *f, char *path, size_t size)
+{
+    const char *launcher = getenv(f->variable), *slash = launcher ? strrchr(launcher, '/') : NULL;
+
+    if (getenv("WEIR_MPI"))
+        return getenv("WEIR_MPI");
+    snprintf(path, size, "%.*s/../lib/%s", slash ? (int)(slash - launcher) : 0, launcher,
+             f->library);
+    return slash && !access(path, R_OK) ? path : f->library;
+}
+
 /* The launcher; the case is skipped where there is none. */
 static const char *need(const struct family *f)
 {
     const char *given = getenv(f->variable);
-    const char *library = getenv("WEIR_MPI") ? getenv("WEIR_MPI") : f->library;
+    char path[600];
+    const char *library = library_of(f, path, sizeof path);
 
     if (TEST_SANITIZED)
         SKIP("MPI libraries are not built for sanitizers");
@@ -99,11 +113,12 @@ static void remove_folder(const char *path)
 /* Runs n ranks to their end; what they say is in `text`. Returns the launcher's status. */
 static int launch(const struct family *f, int n, const char *scenario, char *text, size_t size)
 {
-    char self[300] = "", ranks[8], *env[300], name[80];
+    char self[300] = "", ranks[8], *env[300], name[80], path[600], library[620];
     /* Open MPI's processes that start at once stumble over each other's folder. */
     char folder[] = "/tmp/weir-mpi-XXXXXX", folder_env[60];
     const char *launcher, *args[16],
-        *own[] = {f->hosts ? "KID_FAR=1" : "WEIR_ENGINE=mpi", "KID_FEWER=1", name, folder_env};
+        *own[] = {f->hosts ? "KID_FAR=1" : "WEIR_ENGINE=mpi", "KID_FEWER=1", name, folder_env,
+                  library};
     posix_spawn_file_actions_t files;
     int nargs = 0, nenv = 0, out[2], status;
     size_t have = 0;
@@ -116,6 +131,7 @@ static int launch(const struct family *f, int n, const char *scenario, char *tex
     CHECK(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
     snprintf(ranks, sizeof ranks, "%d", n);
     snprintf(name, sizeof name, "KID_SCENARIO=%s", scenario);
+    snprintf(library, sizeof library, "WEIR_MPI=%s", library_of(f, path, sizeof path));
     if (f->hosts) {
         args[nargs++] = TWO_HOSTS;
         args[nargs++] = f->hosts;
@@ -168,31 +184,78 @@ static int count_lines(const char *path, const char *part, int lines)
 }
 
 /* Open MPI 4 and MPICH's launcher end the job themselves; Open MPI 5's, which TEST_OPEN_MPI5 names,
- * lets the others go on. WEIR_SOAK=200 for as many. */
+ * lets the others go on. */
+static const struct family stays = {
+    .launcher = "mpirun.openmpi5",
+    .variable = "TEST_OPEN_MPI5",
+    .library = "libmpi.so.40",
+    .options = {"--allow-run-as-root", "--oversubscribe", "--with-ft", "ulfm"}};
+
+/* Runs the scenario, in which a rank dies; all others say so, as `name`, and none crashes. */
+static void lose_by_mpi(int ranks, const char *name, const char *scenario)
+{
+    char text[8000], log[60];
+
+    snprintf(log, sizeof log, "/tmp/weir-test-mpi-%d", (int)getpid());
+    setenv("KID_LOG", log, 1);
+    launch(&stays, ranks, scenario, text, sizeof text);
+    test_note("%s, of %d ranks: %.1200s", name, ranks, text);
+    CHECK_EQ(count_lines(log, name, ranks - 1), ranks - 1);
+    CHECK(!strstr(text, "Segmentation fault"));
+    unlink(log);
+}
+
+/* WEIR_SOAK=200 for as many. */
 TEST_TIMEOUT(procs_mpi, ranks_lost_at_random_points_by_open_mpi_5_are_named, 1200)
 {
-    static const struct family stays = {
-        .launcher = "mpirun.openmpi5",
-        .variable = "TEST_OPEN_MPI5",
-        .library = "libmpi.so.40",
-        .options = {"--allow-run-as-root", "--oversubscribe", "--with-ft", "ulfm"}};
     int runs = getenv("WEIR_SOAK") ? atoi(getenv("WEIR_SOAK")) : 1;
     unsigned seed = 7;
 
     for (int i = 0; i < runs; i++) {
         int ranks = 2 + rand_r(&seed) % 3, victim = rand_r(&seed) % ranks;
-        char text[8000], lose[40], name[40], log[60];
+        char lose[40], name[40];
 
         snprintf(lose, sizeof lose, "%d %d %d", victim, SIGKILL, rand_r(&seed) % 20000);
-        snprintf(log, sizeof log, "/tmp/weir-test-mpi-%d-%d", (int)getpid(), i);
         setenv("KID_LOSE", lose, 1);
-        setenv("KID_LOG", log, 1);
-        launch(&stays, ranks, "calls", text, sizeof text);
         snprintf(name, sizeof name, "rank %d died", victim);
-        test_note("%s of %d ranks: %.600s", lose, ranks, text);
-        CHECK_EQ(count_lines(log, name, ranks - 1), ranks - 1);
-        unlink(log);
+        lose_by_mpi(ranks, name, "calls");
     }
+}
+
+static int (*make_comm)(void *comm, void *group, int tag, void **out);
+
+static int make_comm_and_die(void *comm, void *group, int tag, void **out)
+{
+    make_comm(comm, group, tag, out);
+    return kill(getpid(), SIGKILL);
+}
+
+/* Rank 0 dies when it has its communicator. The others may still be making theirs, which must not
+ * be revoked then: those that have it wait for those that have not. */
+SCENARIO(die_making)
+{
+    struct weir__mpi_api *api = (struct weir__mpi_api *)weir__mpi_load();
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    weir_device *dev;
+    weir_group *g;
+    FILE *log;
+
+    CHECK(api && rank);
+    make_comm = api->comm_create_group;
+    if (!atoi(rank))
+        api->comm_create_group = make_comm_and_die;
+    CHECK_OK(weir_device_open("cpu:cores=1", &dev));
+    CHECK(weir_group_join(dev, NULL, &g));
+    CHECK((log = fopen(getenv("KID_LOG"), "a")));
+    fprintf(log, "%s\n", weir_last_error());
+    fclose(log);
+    _exit(0); /* MPI, in which a call may be stuck, is not ended */
+}
+
+TEST_TIMEOUT(procs_mpi, a_rank_that_dies_while_communicators_are_made_is_named, 1200)
+{
+    for (int i = 0; i < (getenv("WEIR_SOAK") ? atoi(getenv("WEIR_SOAK")) : 2); i++)
+        lose_by_mpi(3 + i % 2, "rank 0", "die_making"); /* died, or is gone */
 }
 
 static void run_well(const struct family *f, int n, const char *scenario)

@@ -14,7 +14,6 @@ enum {
     SHORT_BYTES = 4096, /* shown bytes that go with the record */
     CALLS = 2048,       /* numbers in tags; with what and how a tag is below 32768 */
 };
-#define PATIENCE_NS UINT64_C(900000000) /* for the link to say who died */
 
 /* A message with a record: its used part, then what is shown. */
 static size_t message_size(const struct weir__record *r)
@@ -336,7 +335,7 @@ static enum weir__step stay_or_break(struct weir__procs_group *p, struct weir__r
     char text[40];
     int dead;
 
-    if (!v->mpi->failed_ns || weir__clock_ns() - v->mpi->failed_ns < PATIENCE_NS)
+    if (!v->mpi->failed_ns || weir__clock_ns() - v->mpi->failed_ns < WEIR__MPI_PATIENCE_NS)
         return WEIR__STEP_WAITS;
     dead = find_dead(p, m);
     snprintf(text, sizeof text, "rank %d died", dead);

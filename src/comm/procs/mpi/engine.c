@@ -140,38 +140,60 @@ static void mpi_part(struct weir__world *w)
     w->mpi = NULL;
 }
 
-static weir_status fail_open(const struct weir__mpi_api *api, const char *key, int code)
+/* MPI says that something failed: who died the link will know soon. */
+static bool await_dead(const struct weir__procs_group *p, char *text, size_t size)
+{
+    uint64_t until = weir__clock_ns() + WEIR__MPI_PATIENCE_NS;
+    _Atomic uint32_t nobody = 0;
+
+    for (; weir__clock_ns() < until; weir__futex_wait(&nobody, 0, INT64_C(1000000)))
+        for (int i = 0; i < p->ranks; i++) {
+            const struct weir__peer *peer = &p->world->peers[p->world_rank[i]];
+
+            if (i != p->self && atomic_load(&peer->gone) > WEIR__GONE_LEFT) {
+                snprintf(text, size, "%s", peer->text);
+                return true;
+            }
+        }
+    return false;
+}
+
+static weir_status fail_open(const struct weir__procs_group *p, int code)
 {
     char text[300];
 
-    weir__mpi_error_text(api, code, text, sizeof text);
-    return weir__fail(WEIR_EUNAVAILABLE, "engine mpi: no communicator for group '%s': %s", key,
+    if (!await_dead(p, text, sizeof text))
+        weir__mpi_error_text(p->world->mpi->api, code, text, sizeof text);
+    return weir__fail(WEIR_EUNAVAILABLE, "engine mpi: no communicator for group '%s': %s", p->key,
                       text);
 }
 
-/* Members wait for each other on the control channel first, where it is known who does not come. */
-static weir_status mpi_open(struct weir__procs_group *p, const struct weir__ranks *members,
-                            int64_t timeout_ns)
+static weir_status meet_members(const struct weir__procs_group *p, const char *key,
+                                const struct weir__ranks *members, int64_t timeout_ns)
 {
-    const struct weir__mpi *mpi = p->world->mpi;
-    const struct weir__mpi_api *api = mpi->api;
     struct weir__wire_gathered *all = weir__malloc(sizeof *all);
-    int ranks[WEIR_MAX_RANKS], tag = 0, code;
-    void *world_group = NULL, *group = NULL;
     weir_status st;
 
     if (!all)
         return weir__fail_nomem("making a group of %d ranks", p->ranks);
-    st = weir__engine_gather(p->world, p->key, members, timeout_ns, NULL, 0, all);
+    st = weir__engine_gather(p->world, key, members, timeout_ns, NULL, 0, all);
     weir__free(all);
-    if (st)
-        return st;
+    return st;
+}
+
+static weir_status make_comm(struct weir__procs_group *p)
+{
+    const struct weir__mpi *mpi = p->world->mpi;
+    const struct weir__mpi_api *api = mpi->api;
+    int ranks[WEIR_MAX_RANKS], tag = 0, code;
+    void *world_group = NULL, *group = NULL;
+
     for (int i = 0; i < p->ranks; i++)
         ranks[i] = mpi->rank_of[p->world_rank[i]];
     for (const char *c = p->key; *c; c++)
         tag = (tag * 31 + (unsigned char)*c) & 0x7fff;
     if ((code = api->comm_group(api->comm_world, &world_group)))
-        return fail_open(api, p->key, code);
+        return fail_open(p, code);
     if (!(code = api->group_incl(world_group, p->ranks, ranks, &group))) {
         code = api->comm_create_group(api->comm_world, group, tag, &p->comm);
         api->group_free(&group);
@@ -179,7 +201,22 @@ static weir_status mpi_open(struct weir__procs_group *p, const struct weir__rank
     api->group_free(&world_group);
     if (!code)
         code = api->comm_set_errhandler(p->comm, api->errors_return);
-    return code ? fail_open(api, p->key, code) : WEIR_OK;
+    return code ? fail_open(p, code) : WEIR_OK;
+}
+
+/* Members wait for each other on the control channel first, where it is known who does not come,
+ * and again when each has its communicator: a rank that breaks the group revokes it everywhere, and
+ * Open MPI does not bear that of one that is still being made. */
+static weir_status mpi_open(struct weir__procs_group *p, const struct weir__ranks *members,
+                            int64_t timeout_ns)
+{
+    char ready[WEIR__WIRE_KEY];
+    weir_status st;
+
+    snprintf(ready, sizeof ready, "%.80s ready", p->key);
+    if ((st = meet_members(p, p->key, members, timeout_ns)) || (st = make_comm(p)))
+        return st;
+    return meet_members(p, ready, members, timeout_ns);
 }
 
 /* That of a broken group stays: freeing it may wait for the dead. */

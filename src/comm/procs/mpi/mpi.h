@@ -5,6 +5,8 @@
 #include "comm/procs/engine.h"
 #include "comm/procs/mpi/api.h"
 
+#define WEIR__MPI_PATIENCE_NS UINT64_C(900000000) /* for the link to say who died */
+
 /* Of a world. */
 struct weir__mpi {
     const struct weir__mpi_api *api;
