@@ -87,6 +87,29 @@ WEIR_CANN_API aclError weir_cann_defer(aclrtStream stream, weir_cann_begin_fn be
                                        void (*release)(void *user));
 WEIR_CANN_API void weir_cann_resume(struct weir_cann_deferred *deferred, const char *failure);
 
+/* A call of an operator by name, of before aclnn. libascendcl knows some itself; the others are
+ * libopapi's, which has these two functions: */
+struct weir_cann_named {
+    const char *name;
+    int inputs, outputs; /* at least one each, and none of these is NULL: */
+    const aclTensorDesc *const *from;
+    const aclDataBuffer *const *sources;
+    const aclTensorDesc *const *to;
+    const aclDataBuffer *const *targets;
+    const struct aclopAttr *attr;
+    aclrtStream stream;
+};
+typedef aclError (*weir_cann_named_fn)(const struct weir_cann_named *op);
+WEIR_CANN_API aclError weir_cann_serve_named(const struct weir_cann_named *op);
+WEIR_CANN_API bool weir_cann_serves_named(const char *name);
+
+/* Whether there is an operator of that name, of either library. */
+WEIR_CANN_API bool weir_cann_has_named(const char *name);
+/* An attribute as it was set last; NULL. */
+WEIR_CANN_API const int64_t *weir_cann_attr_ints(const struct aclopAttr *attr, const char *name,
+                                                 int *n);
+WEIR_CANN_API const char *weir_cann_attr_text(const struct aclopAttr *attr, const char *name);
+
 /* What queueing an operator came to: gives `err` back. torch_npu queues by a thread of its own,
  * whose first error it tells once; whatever is queued later it drops, and results are what memory
  * happens to hold. So after an error of that thread every wait and every copy to the host fails

@@ -1,12 +1,17 @@
 /* The graph engine's C++ functions, which TorchAir's and MindSpore's objects need in order to load.
  * weir has no graph engine: whoever calls one of them gets an exception, which both make a Python
- * one. TorchAir's other mode (reduce-overhead, npugraph_ex) captures streams, and MindSpore's PyNative
+ * one. What MindSpore asks before it runs an operator by name (aclopCompileAndExecute) is answered
+ * for the operators that weir has. TorchAir's other mode (reduce-overhead, npugraph_ex) captures streams, and MindSpore's PyNative
  * mode and its graphs of jit_level O0 call operators: none of them needs any of this. */
 #include <map>
+#include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 
 #include "names.h"
+
+#include "cann.h"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -77,4 +82,62 @@ EXPORT bool _ZNK2ge12AscendStringltERKS0_(const text *a, const text *b);
 EXPORT bool _ZNK2ge12AscendStringltERKS0_(const text *a, const text *b)
 {
     return std::string(_ZNK2ge12AscendString9GetStringEv(a)) < _ZNK2ge12AscendString9GetStringEv(b);
+}
+
+/* MindSpore's alone: TorchAir's takes texts of the graph engine, and refuses. */
+EXPORT unsigned _ZN2ge12GEInitializeERKSt3mapISsSsSt4lessISsESaISt4pairIKSsSsEEE(const void *options);
+EXPORT unsigned _ZN2ge12GEInitializeERKSt3mapISsSsSt4lessISsESaISt4pairIKSsSsEEE(const void *)
+{
+    return 0;
+}
+
+EXPORT unsigned _ZN2ge10GEFinalizeEv(void);
+EXPORT unsigned _ZN2ge10GEFinalizeEv(void)
+{
+    return 0;
+}
+
+/* A text of the old ABI is a pointer to its characters. */
+using old_text = const char *;
+
+EXPORT bool _ZN2ge15OperatorFactory9IsExistOpEPKc(const char *type);
+EXPORT bool _ZN2ge15OperatorFactory9IsExistOpEPKc(const char *type)
+{
+    if (!weir_cann_has_named(type))
+        throw std::runtime_error(std::string("operator '") + (type ? type : "") +
+                                 "': there is no graph engine (GE) under weir, and weir does not "
+                                 "run it by name: look for one of mint or ops that calls aclnn");
+    return true;
+}
+
+EXPORT bool _ZN2ge15OperatorFactory9IsExistOpERKSs(const old_text *type);
+EXPORT bool _ZN2ge15OperatorFactory9IsExistOpERKSs(const old_text *type)
+{
+    return _ZN2ge15OperatorFactory9IsExistOpEPKc(*type);
+}
+
+namespace {
+/* ge::Operator: it has a virtual destructor and shares what it is about, which is nothing here. The
+ * caller copies it with code of its own. */
+struct named_operator {
+    virtual ~named_operator() = default;
+    std::shared_ptr<void> nothing;
+};
+} // namespace
+
+/* Gives an object by value: its place is the first argument. */
+EXPORT void *_ZN2ge15OperatorFactory14CreateOperatorEPKcS2_(void *out, const char *name,
+                                                            const char *type);
+EXPORT void *_ZN2ge15OperatorFactory14CreateOperatorEPKcS2_(void *out, const char *, const char *type)
+{
+    _ZN2ge15OperatorFactory9IsExistOpEPKc(type);
+    return new (out) named_operator;
+}
+
+EXPORT void *_ZN2ge15OperatorFactory14CreateOperatorERKSsS2_(void *out, const old_text *name,
+                                                             const old_text *type);
+EXPORT void *_ZN2ge15OperatorFactory14CreateOperatorERKSsS2_(void *out, const old_text *,
+                                                             const old_text *type)
+{
+    return _ZN2ge15OperatorFactory14CreateOperatorEPKcS2_(out, "", *type);
 }

@@ -1,7 +1,6 @@
 /* C++ functions of the graph engine that TorchAir's and MindSpore's objects leave open, as nm shows
  * them: symbol, function. */
 #define WEIR_GE_TORCHAIR_LIST(X)                                                                                  \
-    X(_ZN2ge10GEFinalizeEv, "ge::GEFinalize")                                                                     \
     X(_ZN2ge10TensorDesc11SetDataTypeENS_8DataTypeE, "ge::TensorDesc::SetDataType")                               \
     X(_ZN2ge10TensorDesc12SetPlacementENS_9PlacementE, "ge::TensorDesc::SetPlacement")                            \
     X(_ZN2ge10TensorDesc14SetOriginShapeERKNS_5ShapeE, "ge::TensorDesc::SetOriginShape")                          \
@@ -12,8 +11,6 @@
       "ge::GEInitialize")                                                                                         \
     X(_ZN2ge13GEGetErrorMsgEv, "ge::GEGetErrorMsg")                                                               \
     X(_ZN2ge13GetFormatNameENS_6FormatE, "ge::GetFormatName")                                                     \
-    X(_ZN2ge15OperatorFactory14CreateOperatorEPKcS2_, "ge::OperatorFactory::CreateOperator")                      \
-    X(_ZN2ge15OperatorFactory9IsExistOpEPKc, "ge::OperatorFactory::IsExistOp")                                    \
     X(_ZN2ge17GEGetWarningMsgV2Ev, "ge::GEGetWarningMsgV2")                                                       \
     X(_ZN2ge5Graph28LoadFromSerializedModelArrayEPKvm, "ge::Graph::LoadFromSerializedModelArray")                 \
     X(_ZN2ge5Graph8CopyFromERKS0_, "ge::Graph::CopyFrom")                                                         \
@@ -100,9 +97,6 @@
     X(_ZN2ge10TensorTypeC1ERKSt16initializer_listINS_8DataTypeEE, "ge::TensorType::TensorType")              \
     X(_ZN2ge11GraphBufferC1Ev, "ge::GraphBuffer::GraphBuffer")                                               \
     X(_ZN2ge11GraphBufferD1Ev, "ge::GraphBuffer::~GraphBuffer")                                              \
-    X(_ZN2ge12GEInitializeERKSt3mapISsSsSt4lessISsESaISt4pairIKSsSsEEE, "ge::GEInitialize")                  \
-    X(_ZN2ge15OperatorFactory14CreateOperatorERKSsS2_, "ge::OperatorFactory::CreateOperator")                \
-    X(_ZN2ge15OperatorFactory9IsExistOpERKSs, "ge::OperatorFactory::IsExistOp")                              \
     X(_ZN2ge5Graph10RemoveEdgeERNS_5GNodeEiS2_i, "ge::Graph::RemoveEdge")                                    \
     X(_ZN2ge5Graph10RemoveNodeERNS_5GNodeE, "ge::Graph::RemoveNode")                                         \
     X(_ZN2ge5Graph10SetOutputsERKSt6vectorINS_8OperatorESaIS2_EE, "ge::Graph::SetOutputs")                   \

@@ -228,6 +228,7 @@ EXPORT aclError aclrtSynchronizeDevice(void)
 
     if (err || (err = launch_check(__func__)))
         return err;
+    callback_await_threads(INT64_MAX);
     return fail_status(weir_device_sync(c->device->dev), __func__);
 }
 
@@ -260,6 +261,7 @@ EXPORT aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout)
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "timeout is %d ms", timeout);
     if (timeout < 0)
         return aclrtSynchronizeDevice();
+    callback_await_threads((int64_t)timeout * 1000000);
     wait.device = c->device;
     wait.ns = (int64_t)timeout * 1000000;
     wait.st = WEIR_OK;

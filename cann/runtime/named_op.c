@@ -1,7 +1,9 @@
-/* Operators by name, of before aclnn, and their compiler's options. Of the former weir has a copy
- * alone: torch_npu comes here when libopapi lacks an operator, and is told which. */
+/* Operators by name, of before aclnn, and their compiler's options. Of the former weir has a copy,
+ * and what libopapi runs by its aclnn operators (opapi/named.c). torch_npu comes here when libopapi
+ * lacks an operator, and is told which. */
 #include "runtime/runtime.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,96 +11,6 @@ enum { OPTIONS = 64 };
 
 static char *options[OPTIONS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* Attributes of what will not run need not be kept. */
-EXPORT aclopAttr *aclopCreateAttr(void)
-{
-    void *handle = handle_new(KIND_OTHER, &options);
-
-    if (!handle)
-        fail(ACL_ERROR_BAD_ALLOC, "attributes of an operator");
-    return handle;
-}
-
-EXPORT void aclopDestroyAttr(const aclopAttr *attr)
-{
-    handle_take(attr, KIND_OTHER);
-}
-
-static aclError check(const char *function, const aclopAttr *attr, const char *name)
-{
-    if (!handle_get(attr, KIND_OTHER))
-        return weir_cann_fail_in(function, ACL_ERROR_INVALID_PARAM, "%p is not an attribute list",
-                                 (const void *)attr);
-    if (!name)
-        return weir_cann_fail_in(function, ACL_ERROR_INVALID_PARAM, "attrName is NULL");
-    return ACL_SUCCESS;
-}
-
-static aclError check_list(const char *function, const aclopAttr *attr, const char *name, int n,
-                           const void *values)
-{
-    if (n < 0 || (n && !values))
-        return weir_cann_fail_in(function, ACL_ERROR_INVALID_PARAM, "%d values at %p", n, values);
-    return check(function, attr, name);
-}
-
-EXPORT aclError aclopSetAttrBool(aclopAttr *attr, const char *attrName, uint8_t attrValue)
-{
-    (void)attrValue;
-    return check(__func__, attr, attrName);
-}
-EXPORT aclError aclopSetAttrInt(aclopAttr *attr, const char *attrName, int64_t attrValue)
-{
-    (void)attrValue;
-    return check(__func__, attr, attrName);
-}
-EXPORT aclError aclopSetAttrFloat(aclopAttr *attr, const char *attrName, float attrValue)
-{
-    (void)attrValue;
-    return check(__func__, attr, attrName);
-}
-EXPORT aclError aclopSetAttrString(aclopAttr *attr, const char *attrName, const char *attrValue)
-{
-    NEED(attrValue);
-    return check(__func__, attr, attrName);
-}
-EXPORT aclError aclopSetAttrDataType(aclopAttr *attr, const char *attrName, aclDataType attrValue)
-{
-    (void)attrValue;
-    return check(__func__, attr, attrName);
-}
-EXPORT aclError aclopSetAttrListBool(aclopAttr *attr, const char *attrName, int numValues,
-                                     const uint8_t *values)
-{
-    return check_list(__func__, attr, attrName, numValues, values);
-}
-EXPORT aclError aclopSetAttrListInt(aclopAttr *attr, const char *attrName, int numValues,
-                                    const int64_t *values)
-{
-    return check_list(__func__, attr, attrName, numValues, values);
-}
-EXPORT aclError aclopSetAttrListFloat(aclopAttr *attr, const char *attrName, int numValues,
-                                      const float *values)
-{
-    return check_list(__func__, attr, attrName, numValues, values);
-}
-EXPORT aclError aclopSetAttrListString(aclopAttr *attr, const char *attrName, int numValues,
-                                       const char **values)
-{
-    return check_list(__func__, attr, attrName, numValues, values);
-}
-EXPORT aclError aclopSetAttrListDataType(aclopAttr *attr, const char *attrName, int numValues,
-                                         const aclDataType values[])
-{
-    return check_list(__func__, attr, attrName, numValues, values);
-}
-EXPORT aclError aclopSetAttrListListInt(aclopAttr *attr, const char *attrName, int numLists,
-                                        const int *numValues, const int64_t *const values[])
-{
-    (void)values;
-    return check_list(__func__, attr, attrName, numLists, numValues);
-}
 
 EXPORT aclError aclopSetModelDir(const char *modelDir)
 {
@@ -164,16 +76,42 @@ static aclError identity(const char *function, int inputs, const aclTensorDesc *
                             bytes, ACL_MEMCPY_DEVICE_TO_DEVICE, stream);
 }
 
-static aclError run_named(const char *function, const char *name, int inputs,
-                          const aclTensorDesc *const *from, const aclDataBuffer *const *sources,
-                          int outputs, const aclTensorDesc *const *to,
-                          const aclDataBuffer *const *targets, aclrtStream stream)
+/* ---- what libopapi runs, which needs this library and so is found at run time ---- */
+
+static weir_cann_named_fn serve;
+static bool (*serves)(const char *name);
+
+static void find_opapi(void)
 {
-    if (!name || strcmp(name, "Identity") != 0)
-        return weir_cann_launched(missing(function, name));
-    if (inputs < 1 || outputs < 1 || !from || !sources || !to || !targets)
-        return weir_cann_fail_in(function, ACL_ERROR_INVALID_PARAM, "Identity without operands");
-    return identity(function, inputs, from[0], sources[0], outputs, to[0], targets[0], stream);
+    void *library = dlopen("libopapi.so", RTLD_NOW | RTLD_LOCAL), *symbol;
+
+    if (!library)
+        return;
+    symbol = dlsym(library, "weir_cann_serve_named");
+    memcpy(&serve, &symbol, sizeof symbol);
+    symbol = dlsym(library, "weir_cann_serves_named");
+    memcpy(&serves, &symbol, sizeof symbol);
+}
+
+EXPORT bool weir_cann_has_named(const char *name)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, find_opapi);
+    return name && (!strcmp(name, "Identity") || (serve && serves && serves(name)));
+}
+
+static aclError run_named(const char *function, const struct weir_cann_named *op)
+{
+    if (!weir_cann_has_named(op->name))
+        return weir_cann_launched(missing(function, op->name));
+    if (op->inputs < 1 || op->outputs < 1 || !op->from || !op->sources || !op->to || !op->targets)
+        return weir_cann_fail_in(function, ACL_ERROR_INVALID_PARAM, "%s without operands",
+                                 op->name);
+    if (strcmp(op->name, "Identity") != 0)
+        return weir_cann_launched(serve(op));
+    return identity(function, op->inputs, op->from[0], op->sources[0], op->outputs, op->to[0],
+                    op->targets[0], op->stream);
 }
 
 EXPORT aclError aclopCompileAndExecute(const char *opType, int numInputs,
@@ -184,9 +122,18 @@ EXPORT aclError aclopCompileAndExecute(const char *opType, int numInputs,
                                        aclopEngineType engineType, aclopCompileType compileFlag,
                                        const char *opPath, aclrtStream stream)
 {
-    (void)attr, (void)engineType, (void)compileFlag, (void)opPath;
-    return run_named(__func__, opType, numInputs, inputDesc, inputs, numOutputs, outputDesc,
-                     (const aclDataBuffer *const *)outputs, stream);
+    struct weir_cann_named op = {opType,
+                                 numInputs,
+                                 numOutputs,
+                                 inputDesc,
+                                 inputs,
+                                 outputDesc,
+                                 (const aclDataBuffer *const *)outputs,
+                                 attr,
+                                 stream};
+
+    (void)engineType, (void)compileFlag, (void)opPath;
+    return run_named(__func__, &op);
 }
 
 EXPORT aclError aclopCompileAndExecuteV2(const char *opType, int numInputs,
@@ -196,11 +143,18 @@ EXPORT aclError aclopCompileAndExecuteV2(const char *opType, int numInputs,
                                          aclopEngineType engineType, aclopCompileType compileFlag,
                                          const char *opPath, aclrtStream stream)
 {
-    (void)attr, (void)engineType, (void)compileFlag, (void)opPath;
-    return run_named(__func__, opType, numInputs, (const aclTensorDesc *const *)inputDesc,
-                     (const aclDataBuffer *const *)inputs, numOutputs,
-                     (const aclTensorDesc *const *)outputDesc,
-                     (const aclDataBuffer *const *)outputs, stream);
+    struct weir_cann_named op = {opType,
+                                 numInputs,
+                                 numOutputs,
+                                 (const aclTensorDesc *const *)inputDesc,
+                                 (const aclDataBuffer *const *)inputs,
+                                 (const aclTensorDesc *const *)outputDesc,
+                                 (const aclDataBuffer *const *)outputs,
+                                 attr,
+                                 stream};
+
+    (void)engineType, (void)compileFlag, (void)opPath;
+    return run_named(__func__, &op);
 }
 
 /* ---- options: kept and given back ---- */

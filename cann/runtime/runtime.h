@@ -51,6 +51,8 @@ enum kind {
     KIND_DATA_BUFFER,
     KIND_TENSOR_DESC,
     KIND_CHANNEL,
+    KIND_ATTRIBUTES,
+    KIND_ALLOCATOR,
     KIND_OTHER,
     KIND_COUNT
 };
@@ -305,6 +307,10 @@ void resume_after(struct weir_cann_deferred *deferred, weir_stream *after);
 
 void callback_forget_all(void);
 void callback_stop(void);
+/* Waits, once and not for long, for threads that are subscribed to streams and have never asked for
+ * callbacks. MindSpore 2.10.0 frees what it starts such a thread with when the stream goes: one
+ * that a busy machine has not let begin until then would read freed memory. */
+void callback_await_threads(int64_t timeout_ns);
 
 /* ---- report.c ---- */
 

@@ -126,6 +126,28 @@ static void operators(float *x, float *y, float *z, float *both, aclrtStream s)
     aclDestroyScalar(one);
 }
 
+/* out = x + y along the channels */
+static void by_name(float *x, float *y, float *out, aclrtStream s)
+{
+    const int64_t dims[] = {1, 4};
+    aclTensorDesc *from[] = {aclCreateTensorDesc(ACL_FLOAT, 2, dims, ACL_FORMAT_ND),
+                             aclCreateTensorDesc(ACL_FLOAT, 1, dims + 1, ACL_FORMAT_ND)};
+    aclDataBuffer *sources[] = {aclCreateDataBuffer(x, 16), aclCreateDataBuffer(y, 16)};
+    aclDataBuffer *target = aclCreateDataBuffer(out, 16);
+    aclopAttr *attr = aclopCreateAttr();
+
+    failures += !from[0] + !from[1] + !sources[0] + !sources[1] + !target + !attr;
+    TRY(aclopSetAttrString(attr, "data_format", "NCHW"));
+    TRY(aclopCompileAndExecuteV2("BiasAdd", 2, from, sources, 1, from, &target, attr,
+                                 ACL_ENGINE_SYS, ACL_COMPILE_SYS, NULL, s));
+    aclDestroyTensorDesc(from[0]);
+    aclDestroyTensorDesc(from[1]);
+    aclDestroyDataBuffer(sources[0]);
+    aclDestroyDataBuffer(sources[1]);
+    aclDestroyDataBuffer(target);
+    aclopDestroyAttr(attr);
+}
+
 static void graphs(float *x, float *y, float *z, float *both, aclrtStream a, aclrtStream b)
 {
     aclmdlRICondHandle condition = NULL;
@@ -242,6 +264,7 @@ static int program(void)
         goto finalize;
     TRY(aclrtMemcpy(x, 16, host, 16, ACL_MEMCPY_HOST_TO_DEVICE));
     TRY(aclrtMemcpyAsync(y, 16, host, 16, ACL_MEMCPY_HOST_TO_DEVICE, a));
+    by_name(x, y, z, a);
     operators(x, y, z, both, a);
     graphs(x, y, z, both, a, b);
     memory(x);

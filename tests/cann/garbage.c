@@ -299,47 +299,6 @@ TEST(garbage, places_for_results_that_are_null_are_refused)
     t_end();
 }
 
-static aclError identity(aclFormat from, aclFormat to, int64_t out, void *source, void *target,
-                         aclrtStream s)
-{
-    int64_t n = 4;
-    const aclTensorDesc *in_desc[] = {aclCreateTensorDesc(ACL_FLOAT, 1, &n, from)};
-    const aclTensorDesc *out_desc[] = {aclCreateTensorDesc(ACL_FLOAT, 1, &out, to)};
-    const aclDataBuffer *in[] = {aclCreateDataBuffer(source, 16)};
-    aclDataBuffer *result[] = {aclCreateDataBuffer(target, 16)};
-    aclError err = aclopCompileAndExecute("Identity", 1, in_desc, in, 1, out_desc, result, NULL,
-                                          ACL_ENGINE_SYS, ACL_COMPILE_SYS, NULL, s);
-
-    aclDestroyTensorDesc(in_desc[0]);
-    aclDestroyTensorDesc(out_desc[0]);
-    aclDestroyDataBuffer(in[0]);
-    aclDestroyDataBuffer(result[0]);
-    return err;
-}
-
-TEST(named_op, identity_copies_between_formats_that_lie_alike)
-{
-    void *from, *to;
-    aclrtStream s;
-
-    t_begin();
-    s = t_stream();
-    from = t_device(16);
-    to = t_device(16);
-    CHECK_ACL(aclrtMemset(from, 16, 5, 16));
-    CHECK_ACL(aclrtMemset(to, 16, 0, 16));
-    CHECK_ACL(identity(ACL_FORMAT_NCHW, ACL_FORMAT_ND, 4, from, to, s));
-    CHECK_ACL(aclrtSynchronizeStream(s));
-    CHECK_EQ(t_byte((char *)to + 15), 5);
-    CHECK_EQ(identity(ACL_FORMAT_NCHW, ACL_FORMAT_FRACTAL_NZ, 4, from, to, s),
-             ACL_ERROR_FORMAT_NOT_MATCH);
-    CHECK_EQ(identity(ACL_FORMAT_ND, ACL_FORMAT_ND, 3, from, to, s), ACL_ERROR_INVALID_PARAM);
-    CHECK_EQ(aclopCompileAndExecute("Identity", 0, NULL, NULL, 0, NULL, NULL, NULL, ACL_ENGINE_SYS,
-                                    ACL_COMPILE_SYS, NULL, s),
-             ACL_ERROR_INVALID_PARAM);
-    t_end();
-}
-
 TEST(garbage, an_operator_that_is_missing_is_named)
 {
     t_begin();

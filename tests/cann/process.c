@@ -88,6 +88,36 @@ TEST(process, streams_may_be_destroyed_while_other_threads_wait_for_callbacks_an
     t_end();
 }
 
+static void *begin_late(void *user)
+{
+    atomic_int *begun = user;
+
+    for (int i = 0; i < 100; i++)
+        sched_yield();
+    atomic_store(begun, 1);
+    while (atomic_load(begun) == 1)
+        aclrtProcessReport(1);
+    return NULL;
+}
+
+/* MindSpore frees what it started the thread with soon after. */
+TEST(process, a_synchronised_device_has_let_threads_that_take_callbacks_begin)
+{
+    atomic_int begun = 0;
+    pthread_t thread;
+    aclrtStream s;
+
+    t_begin();
+    s = t_stream();
+    CHECK_EQ(pthread_create(&thread, NULL, begin_late, &begun), 0);
+    CHECK_ACL(aclrtSubscribeReport((uint64_t)thread, s));
+    CHECK_ACL(aclrtSynchronizeDevice());
+    CHECK_EQ(atomic_load(&begun), 1);
+    atomic_store(&begun, 2);
+    pthread_join(thread, NULL);
+    t_end();
+}
+
 static void *receive(void *channel)
 {
     acltdtDataset *set = acltdtCreateDataset();

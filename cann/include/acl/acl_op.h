@@ -1,4 +1,4 @@
-/* Operators by name, of before aclnn. weir runs none of them: each call is an error that names the
+/* Operators by name, of before aclnn. weir runs few of them: any other is an error that names the
  * operator, so that what torch_npu falls back to is seen. */
 #ifndef WEIR_ACL_OP_H
 #define WEIR_ACL_OP_H

@@ -325,6 +325,28 @@ aclError aclrtProcessReport(int32_t timeout);
 /* [T] on a thread of the library; the stream goes on when it has returned. */
 aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args);
 
+/* ---- [M] allocators for the workspaces of operators by name, which need none here ---- */
+
+typedef void *aclrtAllocatorDesc;
+typedef void *(*aclrtAllocatorAllocFunc)(void *object, size_t size);
+typedef void (*aclrtAllocatorFreeFunc)(void *object, void *block);
+typedef void *(*aclrtAllocatorAllocAdviseFunc)(void *object, size_t size, void *address);
+typedef void *(*aclrtAllocatorGetAddrFromBlockFunc)(void *block);
+
+aclrtAllocatorDesc aclrtAllocatorCreateDesc(void);
+aclError aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc);
+aclError aclrtAllocatorSetObjToDesc(aclrtAllocatorDesc allocatorDesc, void *object);
+aclError aclrtAllocatorSetAllocFuncToDesc(aclrtAllocatorDesc allocatorDesc,
+                                          aclrtAllocatorAllocFunc func);
+aclError aclrtAllocatorSetFreeFuncToDesc(aclrtAllocatorDesc allocatorDesc,
+                                         aclrtAllocatorFreeFunc func);
+aclError aclrtAllocatorSetAllocAdviseFuncToDesc(aclrtAllocatorDesc allocatorDesc,
+                                                aclrtAllocatorAllocAdviseFunc func);
+aclError aclrtAllocatorSetGetAddrFromBlockFuncToDesc(aclrtAllocatorDesc allocatorDesc,
+                                                     aclrtAllocatorGetAddrFromBlockFunc func);
+aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc allocatorDesc);
+aclError aclrtAllocatorUnregister(aclrtStream stream);
+
 /* What failed; asked for within the function that aclrtSetExceptionInfoCallback sets. */
 typedef struct rtExceptionInfo aclrtExceptionInfo;
 typedef void (*aclrtExceptionInfoCallback)(aclrtExceptionInfo *exceptionInfo);

@@ -20,11 +20,16 @@ struct worker {
     uint64_t thread; /* who calls aclrtProcessReport; 0: a thread of ours */
     int streams;     /* subscribed ones */
     int inside;      /* calls of aclrtProcessReport under way */
+    bool subscribed; /* ever */
+    bool came;       /* has been in aclrtProcessReport, or is no longer waited for */
     struct job *first, **last;
     struct worker *next;
 };
 
-static struct worker *workers; /* of subscribed threads */
+/* How long a synchronised device waits for threads that are to take callbacks and have not come. */
+#define AWAIT_NS INT64_C(2000000000)
+
+static struct worker *workers; /* of subscribed threads, and of those that asked for callbacks */
 static struct worker own;
 static bool own_runs, own_stops;
 static pthread_t own_thread;
@@ -107,6 +112,41 @@ static struct worker *find(uint64_t thread)
     return w;
 }
 
+/* With the lock held; NULL when out of memory. */
+static struct worker *find_or_make(uint64_t thread)
+{
+    struct worker *w = find(thread);
+
+    if (!w && (w = calloc(1, sizeof *w))) {
+        w->thread = thread;
+        w->next = workers;
+        workers = w;
+    }
+    return w;
+}
+
+void callback_await_threads(int64_t timeout_ns)
+{
+    uint64_t self = (uint64_t)pthread_self();
+    struct timespec end;
+    int late = 0;
+
+    if (timeout_ns > AWAIT_NS)
+        timeout_ns = AWAIT_NS;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += (time_t)((end.tv_nsec + timeout_ns) / 1000000000);
+    end.tv_nsec = (end.tv_nsec + timeout_ns) % 1000000000;
+    pthread_mutex_lock(&lock);
+    for (struct worker *w = workers; w; w = w->next) {
+        w->inside++; /* it stays */
+        while (!w->came && w->streams && w->thread != self && !late)
+            late = pthread_cond_timedwait(&posted, &lock, &end);
+        w->inside--;
+        w->came |= w->streams && w->thread != self;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 EXPORT aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream)
 {
     struct worker *w;
@@ -119,17 +159,14 @@ EXPORT aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream)
     if ((err = stream_get(stream, &s)))
         return err;
     pthread_mutex_lock(&lock);
-    if (!(w = find(threadId)) && (w = calloc(1, sizeof *w))) {
-        w->thread = threadId;
-        w->next = workers;
-        workers = w;
-    }
-    if (!w)
+    if (!(w = find_or_make(threadId)))
         err = FAIL(ACL_ERROR_BAD_ALLOC, "a subscription");
     else if (!atomic_compare_exchange_strong(&s->reporter, &none, threadId))
         err = FAIL(ACL_ERROR_RT_STREAM_SUBSCRIBE, "stream %d is subscribed already", s->id);
     else
         w->streams++;
+    if (!err)
+        w->subscribed = true;
     pthread_mutex_unlock(&lock);
     return err;
 }
@@ -205,7 +242,11 @@ EXPORT aclError aclrtProcessReport(int32_t timeout)
         end.tv_nsec -= 1000000000;
     }
     pthread_mutex_lock(&lock);
-    if (!(w = find(self))) {
+    if ((w = find_or_make(self)) && !w->came) {
+        w->came = true;
+        pthread_cond_broadcast(&posted);
+    }
+    if (!w || !w->subscribed) {
         pthread_mutex_unlock(&lock);
         return FAIL(ACL_ERROR_RT_THREAD_SUBSCRIBE, "no stream is subscribed by this thread");
     }
