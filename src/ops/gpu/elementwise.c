@@ -1,5 +1,8 @@
 /* Elementwise operators, moves and generators on a GPU. */
 #include "ops/host/math/elementwise.h"
+
+#include <string.h>
+
 #include "ops/gpu/chain.h"
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/layout.h"
@@ -52,6 +55,27 @@ static unsigned log2_of(unsigned pack)
     return log2;
 }
 
+/* The exponent is part of the source where that spares the kernel the general power, which takes
+ * many registers even where it is not taken. */
+uint8_t weir__gpu_ew_code(const struct weir__ew *e)
+{
+    float three = 3;
+    double wide = 3;
+
+    if (e->code != WEIR__BINARY_POW || e->in[1])
+        return e->code;
+    switch (e->in_type[0]) {
+    case WEIR_F32:
+    case WEIR_F16:
+    case WEIR_BF16:
+        return memcmp(e->constant, &three, sizeof three) ? e->code : WEIR__EW_CUBE;
+    case WEIR_F64:
+        return memcmp(e->constant, &wide, sizeof wide) ? e->code : WEIR__EW_CUBE;
+    default:
+        return e->code;
+    }
+}
+
 static void ew_shape(const void *args, unsigned phase, unsigned cores, struct weir__code_launch *l)
 {
     const struct weir__ew *e = args;
@@ -73,7 +97,7 @@ static void ew_shape(const void *args, unsigned phase, unsigned cores, struct we
     lies = layout_of(e, -1, pack);
     for (int i = 0; i < e->nin; i++)
         lies |= (unsigned)layout_of(e, i, pack) << (2 * i + 2);
-    l->variant[0] = e->code;
+    l->variant[0] = weir__gpu_ew_code(e);
     l->variant[1] = e->out_type;
     l->variant[2] = e->in_type[0];
     l->variant[3] = e->in_type[e->nin > 1 ? 1 : 0];

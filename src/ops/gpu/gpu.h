@@ -34,6 +34,10 @@ size_t weir__gpu_conv_scratch(const struct weir__conv *c);
 /* The kernel for products of groups: on tensor cores where type, sizes and strides allow. */
 const struct weir__code *weir__gpu_grouped(const struct weir__grouped *g);
 
+/* The code that a kernel has for an elementwise call. */
+struct weir__ew;
+uint8_t weir__gpu_ew_code(const struct weir__ew *e);
+
 /* Blocks that count for nonzero. */
 #define WEIR__GPU_NONZERO_BLOCKS 256
 

@@ -85,8 +85,12 @@ static void scatter_rows_shape(const struct weir__scatter *a, unsigned cores,
 {
     int64_t at_once = scatter_at_once(a), chunks;
 
-    l->variant[2] = 3;
+    l->variant[2] = a->n == 1 ? 4 : 3;
     l->variant[3] = (uint8_t)at_once;
+    if (a->n == 1) {
+        weir__gpu_spread_threads(a->outer.count * (a->inner.count / at_once), cores, l);
+        return;
+    }
     l->threads = WEIR__GPU_THREADS;
     chunks = weir__div_up(a->inner.count, WEIR__GPU_THREADS * at_once);
     weir__gpu_spread(a->outer.count * weir__min(a->n, a->limit) * chunks, cores, 16, l);

@@ -14,12 +14,14 @@ static inline void weir__gpu_spread(int64_t units, unsigned cores, unsigned per_
     launch->grid = (uint32_t)weir__min(units, (int64_t)cores * per_core);
 }
 
-/* The same for elements, a thread each. */
+/* The same for elements, a thread each. Few of them are spread over as many cores as there are. */
 static inline void weir__gpu_spread_threads(int64_t elements, unsigned cores,
                                             struct weir__code_launch *launch)
 {
     launch->threads = WEIR__GPU_THREADS;
-    weir__gpu_spread(weir__div_up(elements, WEIR__GPU_THREADS), cores, 8, launch);
+    while (launch->threads > 32 && weir__div_up(elements, launch->threads) <= cores / 2)
+        launch->threads /= 2;
+    weir__gpu_spread(weir__div_up(elements, launch->threads), cores, 8, launch);
 }
 
 #endif

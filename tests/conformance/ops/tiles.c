@@ -19,8 +19,9 @@ static weir_tensor *noise(weir_device *dev, weir_dtype dtype, int ndim, const in
 
 /* ---- attention ---- */
 
-/* ONE_KEY: all keys are one in memory, which the GPU does not fetch whole tiles of. */
-enum mask { NO_MASK = 0, BOOL_MASK = 1, ADDED_MASK = 2, ONE_KEY = 4 };
+/* ONE_KEY: all keys are one in memory, which the GPU does not fetch whole tiles of. HIDDEN: the mask
+ * hides all keys but the second hundred of every four, from all rows alike. */
+enum mask { NO_MASK = 0, BOOL_MASK = 1, ADDED_MASK = 2, ONE_KEY = 4, HIDDEN = 8 };
 
 struct attention {
     int64_t batch, heads, key_heads, lq, lk, d, dv;
@@ -65,6 +66,19 @@ static void attend(const struct attention *c, const struct array *q, const struc
     free(score);
 }
 
+static void hide(const struct attention *c, weir_tensor *mask)
+{
+    for (int64_t first = 0; first < c->lk; first += 100)
+        if (first / 100 % 4 != 1) {
+            int64_t end = first + 100 < c->lk ? first + 100 : c->lk;
+            weir_tensor *part;
+
+            CHECK_OK(weir_tensor_slice(mask, 1, first, end, 1, &part));
+            CHECK_OK(weir_fill(part, -INFINITY));
+            weir_tensor_release(part);
+        }
+}
+
 static weir_tensor *make_mask(weir_device *dev, const struct attention *c, weir_dtype dtype)
 {
     const int64_t shape[] = {c->lq, c->lk};
@@ -73,6 +87,8 @@ static weir_tensor *make_mask(weir_device *dev, const struct attention *c, weir_
     if (!(c->mask & (BOOL_MASK | ADDED_MASK)))
         return NULL;
     t = noise(dev, dtype, 2, shape, 4);
+    if (c->mask & HIDDEN)
+        hide(c, t);
     if (c->mask & ADDED_MASK)
         return t;
     CHECK_OK(weir_gt_scalar(t, -0.5, &some));
@@ -198,6 +214,19 @@ CONFORMANCE(tiles, attention_of_few_queries)
         {1, 4, 2, 1, 1500, 128, 128, false, NO_MASK},  {2, 4, 1, 3, 530, 64, 32, true, NO_MASK},
         {1, 2, 2, 1, 1, 128, 128, false, NO_MASK},     {1, 2, 1, 20, 700, 72, 128, true, BOOL_MASK},
         {1, 2, 1, 5, 1100, 64, 64, false, ADDED_MASK}, {1, 1, 1, 9, 4, 16, 16, true, NO_MASK},
+    };
+
+    check_attentions(dev, cases, countof(cases));
+}
+
+CONFORMANCE(tiles, attention_of_few_queries_to_a_cache_that_is_mostly_hidden)
+{
+    static const struct attention cases[] = {
+        {2, 4, 2, 1, 1500, 128, 128, false, BOOL_MASK | HIDDEN},
+        {2, 4, 4, 1, 1100, 64, 64, false, ADDED_MASK | HIDDEN},
+        {1, 2, 1, 3, 530, 64, 64, false, ADDED_MASK | HIDDEN}, /* rows with masks of their own */
+        {1, 4, 4, 1, 90, 64, 64, false, BOOL_MASK | HIDDEN},   /* no key is seen */
+        {1, 2, 2, 1, 4500, 192, 128, true, BOOL_MASK | HIDDEN},
     };
 
     check_attentions(dev, cases, countof(cases));

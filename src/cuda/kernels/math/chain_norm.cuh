@@ -6,25 +6,40 @@
 
 enum { NONE = 255 };
 
-/* Elements of a row from `at` on, of the weight or the bias. */
-template <int layout, int type, int n>
-static __device__ inline void factors(const char *data, int64_t step, int64_t at,
-                                      typename Type<type>::compute *to)
-{
-    typedef typename Type<type>::store Store;
+/* A row of weights or biases, in chunks as the row of elements: asked for early, so that it comes while
+ * the sums are made. */
+template <int layout, int type, int held> struct Factors {
+    static constexpr int pack = 16 / sizeof(typename Type<type>::store);
+    Pack<typename Type<type>::store, pack> chunk[held];
 
-    if constexpr (layout == WEIR__LAYOUT_ANY) {
-#pragma unroll
-        for (int k = 0; k < n; k++)
-            to[k] = load<type>(data, (at + k) * step);
-    } else {
-        Pack<Store, n> p = read<layout, n, Store>(data, &at);
+    __device__ inline Factors(const char *data, int64_t step, int64_t n)
+    {
+        typedef typename Type<type>::store Store;
 
 #pragma unroll
-        for (int k = 0; k < n; k++)
-            to[k] = Type<type>::load(p.v[k]);
+        for (int i = 0; i < held; i++) {
+            int64_t at = (int64_t)(i * blockDim.x + threadIdx.x) * pack;
+
+            if (at >= n)
+                continue;
+            if constexpr (layout == WEIR__LAYOUT_ANY) {
+#pragma unroll
+                for (int k = 0; k < pack; k++)
+                    chunk[i].v[k] = ((const Store *)data)[(at + k) * step];
+            } else {
+                chunk[i] = read<layout, pack, Store>(data, &at);
+            }
+        }
     }
-}
+
+    __device__ inline typename Type<type>::compute at(int i, int k) const
+    {
+        return Type<type>::load(chunk[i].v[k]);
+    }
+};
+template <int type, int held> struct Factors<NONE, type, held> {
+    __device__ inline Factors(const char *, int64_t, int64_t) {}
+};
 
 template <int type, int centred, int held, int out, int weight, int bias, typename First>
 static __device__ inline void norm_row(const weir__chain_norm &a, int64_t row)
@@ -34,6 +49,8 @@ static __device__ inline void norm_row(const weir__chain_norm &a, int64_t row)
     constexpr int pack = 16 / sizeof(Store);
     double mean = 0, squares = 0;
     real x[held][pack], factor;
+    Factors<weight, type, held> weights(a.weight, a.weight_step, a.n);
+    Factors<bias, type, held> biases(a.bias, a.bias_step, a.n);
 
 #pragma unroll
     for (int i = 0; i < held; i++) {
@@ -77,7 +94,6 @@ static __device__ inline void norm_row(const weir__chain_norm &a, int64_t row)
     for (int i = 0; i < held; i++) {
         int64_t at = (int64_t)(i * blockDim.x + threadIdx.x) * pack, to = row * a.n + at;
         Pack<Store, pack> p;
-        real f[pack];
 
         if (at >= a.n)
             continue;
@@ -85,16 +101,14 @@ static __device__ inline void norm_row(const weir__chain_norm &a, int64_t row)
         for (int k = 0; k < pack; k++)
             x[i][k] *= factor;
         if constexpr (weight != NONE) {
-            factors<weight, type, pack>(a.weight, a.weight_step, at, f);
 #pragma unroll
             for (int k = 0; k < pack; k++)
-                x[i][k] *= f[k];
+                x[i][k] *= weights.at(i, k);
         }
         if constexpr (bias != NONE) {
-            factors<bias, type, pack>(a.bias, a.bias_step, at, f);
 #pragma unroll
             for (int k = 0; k < pack; k++)
-                x[i][k] += f[k];
+                x[i][k] += biases.at(i, k);
         }
 #pragma unroll
         for (int k = 0; k < pack; k++)

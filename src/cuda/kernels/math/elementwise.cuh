@@ -188,7 +188,9 @@ apply(typename Type<t0>::store x, typename Type<t1>::store y, typename Type<t2>:
 
         if constexpr ((constants & 2) != 0)
             b = *(const decltype(b) *)constant;
-        if constexpr (code == WEIR__EW_SWIGLU)
+        if constexpr (code == WEIR__EW_CUBE)
+            return Type<out>::pack(a * a * a);
+        else if constexpr (code == WEIR__EW_SWIGLU)
             return Type<out>::pack(unary<WEIR__UNARY_SILU, t0>(a, constant) * b);
         else if constexpr (code >= WEIR__EW_UNARY)
             return Type<out>::pack(unary<code - WEIR__EW_UNARY, t0>(a, constant));

@@ -5,15 +5,24 @@
 #include "report.cuh"
 #include "ops/host/move/index.h"
 
+/* i / n, and what is left. Numbers of 32 bits are divided in a fifth of the time. */
+static __device__ inline int64_t quotient(int64_t i, int64_t n, int64_t *rest)
+{
+    int64_t q = (uint64_t)(i | n) >> 32 ? i / n : (int64_t)((uint32_t)i / (uint32_t)n);
+
+    *rest = i - q * n;
+    return q;
+}
+
 static __device__ inline int64_t offset(const weir__steps &s, int which, int64_t i)
 {
-    int64_t at = 0;
+    int64_t at = 0, here;
 
     if (s.ndim == 1)
         return i * s.stride[which][0];
     for (int d = s.ndim - 1; d >= 0; d--) {
-        at += i % s.shape[d] * s.stride[which][d];
-        i /= s.shape[d];
+        i = quotient(i, s.shape[d], &here);
+        at += here * s.stride[which][d];
     }
     return at;
 }

@@ -1,7 +1,8 @@
 /* x[o, index[o, i, j], j] += (or =) source[o, i, j], i ascending, so that sums come out the same every
  * time. V0: type; V1: index type; V2: 0 a thread has all of (o, j), 1 one target of it,
  * 2 one source: whole numbers, whose order does not matter; 3 a block has a row of x: the index is
- * the same for all j; V3: elements that a thread then moves at once */
+ * the same for all j; 4 as 3, and there is one source: a cache that gets a token; V3: elements that a
+ * thread then moves at once */
 #include "index.cuh"
 
 typedef Type<V0>::store Store;
@@ -161,11 +162,42 @@ static __device__ inline void by_rows(const weir__scatter &a, const weir__code_c
     }
 }
 
+/* ---- one source ---- */
+
+static __device__ inline void move_one(const weir__scatter &a, const weir__code_context &c)
+{
+    int64_t packs = a.inner.count / AT_ONCE;
+
+    for (int64_t e = thread_index(); e < a.outer.count * packs; e += thread_count()) {
+        int64_t j, o = quotient(e, packs, &j);
+        int64_t target = read_index<V1>(a.index, offset(a.outer, 1, o));
+
+        j *= AT_ONCE;
+        if (!in_range(target, a.limit, c))
+            return;
+        Pack *to = (Pack *)((Store *)a.x + offset(a.outer, 0, o) + offset(a.inner, 0, j) +
+                            target * a.x_row);
+        Pack y = *(const Pack *)((const Store *)a.source + offset(a.outer, 2, o) +
+                                 offset(a.inner, 2, j));
+
+        if (!a.replaces) {
+            Pack x = *to;
+
+#pragma unroll
+            for (int k = 0; k < AT_ONCE; k++)
+                y.v[k] = sum_of(x.v[k], y.v[k]);
+        }
+        *to = y;
+    }
+}
+
 extern "C" __global__ void scatter(const __grid_constant__ weir__scatter a, weir__code_context c)
 {
     await_earlier();
     if constexpr (V2 == 3)
         by_rows(a, c);
+    else if constexpr (V2 == 4)
+        move_one(a, c);
     else
         one_by_one(a, c);
 }

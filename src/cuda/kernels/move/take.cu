@@ -10,8 +10,10 @@ extern "C" __global__ void take(const __grid_constant__ weir__take t, weir__code
     int64_t inner = t.inner.count / V2, n = t.outer.count * t.place.count * inner;
 
     for (int64_t e = thread_index(); e < n; e += thread_count()) {
-        int64_t j = e % inner * V2, p = e / inner % t.place.count, o = e / inner / t.place.count;
-        int64_t i = read_index<V1>(t.index, offset(t.place, 0, p)), from, to;
+        int64_t j, p, o = quotient(quotient(e, inner, &j), t.place.count, &p), from, to;
+        int64_t i = read_index<V1>(t.index, offset(t.place, 0, p));
+
+        j *= V2;
 
         if (!in_range(i, t.limit, c))
             return;

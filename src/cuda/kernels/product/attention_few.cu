@@ -1,7 +1,8 @@
 /* Attention of few query rows and many keys, f16 and bf16 on the tensor cores: the rows of all
  * heads that share a key head, 16 at a time, against a part of the keys. A warp walks over its
  * own tiles of 16 keys; at the end a block's warps put their sums together, and phase 1 those of
- * the parts, in an order that does not change.
+ * the parts, in an order that does not change. Tiles that a mask hides are not read: most of a cache
+ * that has room for more text.
  * V0: type; V1: type of the mask, 255 without one; V2: causal; V3: d in steps of 16; V4: dv in
  * steps of 16; V5: the keys are in several parts; V6: warps; V7: tiles of a warp under way */
 #include "device/code.h"
@@ -89,6 +90,56 @@ static __device__ inline void fetch_tile(const weir__attention &a, const Unit &u
                                (int)a.dv);
     }
     copies_commit();
+}
+
+/* ---- the tiles of a warp that have a key that some row sees ---- */
+
+struct Walk {
+    int base;      /* the first key of 32 tiles */
+    uint32_t left; /* those of them that are still to come */
+};
+
+/* Which of the 32 tiles from `base` on have such a key. A lane looks at one of them. */
+static __device__ inline uint32_t seen_tiles(const weir__attention &a, const Unit &u, int base)
+{
+    int64_t mask = u.at.mask + u.key_head * u.heads * a.mask.head;
+    int first = base + threadIdx.x % 32 * (WARPS * KEYS);
+    bool seen = false;
+
+    if (V1 == 255 || (a.mask.head && u.heads > 1) || (a.mask.row && a.lq > 1))
+        return ~0u; /* no mask, or rows with masks of their own */
+    for (int i = 0; i < KEYS && first + i < u.end; i++) {
+        int64_t at = mask + (first + i) * a.mask.col;
+
+        if constexpr (ADDS)
+            seen |= load<V0>(a.mask.data, at) != below();
+        else
+            seen |= a.mask.data[at] != 0;
+    }
+    return __ballot_sync(~0u, seen);
+}
+
+static __device__ inline Walk start_walk(const weir__attention &a, const Unit &u)
+{
+    int base = u.begin + threadIdx.x / 32 * KEYS;
+
+    return {base, seen_tiles(a, u, base)};
+}
+
+/* The first key of the next tile, or one behind the last key. */
+static __device__ inline int next_tile(const weir__attention &a, const Unit &u, Walk &walk)
+{
+    int tile;
+
+    while (!walk.left) {
+        if (walk.base >= u.end)
+            return u.end;
+        walk.base += 32 * WARPS * KEYS;
+        walk.left = seen_tiles(a, u, walk.base);
+    }
+    tile = __ffs((int)walk.left) - 1;
+    walk.left &= walk.left - 1;
+    return walk.base + tile * (WARPS * KEYS);
 }
 
 /* Two neighbours of a query row, zeros beyond it. */
@@ -230,13 +281,14 @@ static __device__ inline void run_unit(const weir__attention &a, const Unit &u, 
     float scale = (float)(a.scale * 1.4426950408889634);
     uint32_t stages = shared_address(memory) + warp * STAGES * STAGE_BYTES;
     unsigned row = u.first_row + lane / 4, dv = (unsigned)a.dv, here;
-    int first = u.begin + warp * KEYS, stage = 0;
+    int first, stage = 0;
     uint32_t q[V3][4];
     Sums sums = {};
     Row rows[2];
+    Walk fetched = start_walk(a, u), taken = fetched;
 
     for (int i = 0; i < STAGES - 1; i++)
-        fetch_tile(a, u, stages + i * STAGE_BYTES, first + i * WARPS * KEYS);
+        fetch_tile(a, u, stages + i * STAGE_BYTES, next_tile(a, u, fetched));
     rows[0] = make_row(a, u, row);
     rows[1] = make_row(a, u, row + 8);
 #pragma unroll
@@ -244,12 +296,12 @@ static __device__ inline void run_unit(const weir__attention &a, const Unit &u, 
 #pragma unroll
         for (int j = 0; j < 4; j++)
             q[i][j] = query(a, u, row + j % 2 * 8, i * 16 + j / 2 * 8 + lane % 4 * 2);
-    for (; first < u.end; first += WARPS * KEYS) {
+    while ((first = next_tile(a, u, taken)) < u.end) {
         int next = stage == 0 ? STAGES - 1 : stage - 1;
 
         copies_wait<STAGES - 2>();
         __syncwarp(); /* the tile is there, and nobody reads the one before */
-        fetch_tile(a, u, stages + next * STAGE_BYTES, first + (STAGES - 1) * WARPS * KEYS);
+        fetch_tile(a, u, stages + next * STAGE_BYTES, next_tile(a, u, fetched));
         take_tile(a, q, stages + stage * STAGE_BYTES, first, scale, rows, sums);
         stage = stage == STAGES - 1 ? 0 : stage + 1;
     }

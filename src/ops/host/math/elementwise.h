@@ -79,6 +79,7 @@ enum {
     WEIR__EW_WHERE = 64,
     WEIR__EW_SWIGLU,
     WEIR__EW_CONVERT,
+    WEIR__EW_CUBE, /* on a GPU: the power with the constant 3, of floats */
 };
 
 /* By operation and by the operands' type; NULL where there is none. */
