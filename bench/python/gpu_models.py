@@ -134,7 +134,7 @@ def measure(name, phase, args, model):
                 out = step().float().clone()
                 sync()
                 first[way] = time.perf_counter() - began
-                for _ in range(20 if args.rounds else 4):
+                for _ in range(40 if args.rounds else 4):  # automatic streams have been chosen then
                     step()
                 sync()
         except Exception as error:

@@ -101,7 +101,7 @@ static const struct mutant {
     {sort_long, 9, "sort.cu", "        __syncwarp();\n        if (digit", "        if (digit",
      "no barrier"},
     {join, 9, "concat.cu", "", "", NULL},
-    {join, 9, "concat.cu", "i < n; i +=", "i <= n; i +=", "that thread 0 writes"},
+    {join, 9, "concat.cu", "i < n; i +=", "i <= n; i +=", "that thread 0 of another block writes"},
     {attend_few, 9, "attention_few.cu", "", "", NULL},
     {attend_few, 9, "attention_few.cu", "        __syncwarp(); /* the", "        ; /* the",
      "no barrier"},

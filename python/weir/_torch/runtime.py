@@ -305,7 +305,7 @@ class CompiledGraph:
         builder = build.Builder(self.module, self.device, coverage, written=self.written)
         try:
             built = builder.build(args, elastic=True)
-            plan = self._compile(built)
+            plan = self._compile(built, "auto" if self.config.auto_streams else None)
         except (symbols.NotElastic, Error) as reason:
             self.inelastic += 1
             logger.info("graph %d is built anew for new sizes: %s", self.number, reason)
@@ -321,20 +321,22 @@ class CompiledGraph:
         if self.dynamic and not self.gpu and self.inelastic < 3:
             if plan := self._build_elastic(args):
                 return plan
-        made = self._build_ways(args, self.config.auto_streams)
-        if not self._is_on_trial(made):
+        if not self.config.auto_streams:
+            return self._build_ways(args, None)
+        made = self._build_ways(args, "auto")
+        if self.device.name.startswith("npu"):  # whose time is not the clock's
             return made
+        several = [made]
         with self._quietly():
-            alone = self._build_ways(args, False)
+            if self.gpu:  # short kernels overlap there at no cost, which no estimate knows
+                several.append(self._build_ways(args, "siblings"))
+            several = [way for way in several if _has_streams(way)]
+            if not several:
+                return made
+            alone = self._build_ways(args, None)
+        ways = [self._updating(way) for way in (alone, *several)]
         clock = self.gpu.clock() if self.gpu else trial.HostClock()
-        ways = self._updating(alone), self._updating(made)
         return trial.Trial(ways, clock, self.number, self.written)
-
-    def _is_on_trial(self, made):
-        """Whether it has streams that the compiler chose, on a device whose time is the clock's."""
-        if not self.config.auto_streams or self.device.name.startswith("npu"):
-            return False
-        return any(plan.stats()["streams"] > 1 for plan in made.plans)
 
     @contextlib.contextmanager
     def _quietly(self):
@@ -381,9 +383,9 @@ class CompiledGraph:
         self._write(whole, None, "\n".join(plan.list() for plan in plans))
         return made
 
-    def _compile(self, built, streams=None):
+    def _compile(self, built, streams):
         self.origins.append(built.origins)
-        plan, left = self._plan(built, self.config.auto_streams if streams is None else streams)
+        plan, left = self._plan(built, streams)
         self._write(built, left, plan.list())
         logger.info("graph %d: %s", self.number, plan.stats())
         return plan
@@ -398,7 +400,7 @@ class CompiledGraph:
         with tempfile.TemporaryDirectory() as folder:
             plan = built.graph.compile(
                 mode="max-autotune" if config.mode == "max-autotune" else "reduce-overhead",
-                streams="auto" if streams else None,
+                streams=streams,
                 single_stream=config.ge_config.enable_single_stream,
                 static_kernels=config.static_kernels
                 or config.experimental_config.aclgraph._aclnn_static_shape_kernel,
@@ -425,6 +427,10 @@ class CompiledGraph:
         for found in findings:
             say = logger.error if found["is_error"] else logger.warning
             say("graph %d: %s: %s", self.number, found["kind"], found["text"])
+
+
+def _has_streams(made):
+    return any(plan.stats()["streams"] > 1 for plan in made.plans)
 
 
 def _reader(sizes):

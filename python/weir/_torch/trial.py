@@ -1,5 +1,5 @@
-"""Streams that the compiler chose, against one stream: the first calls take turns, and what is
-faster stays. Each call is the user's own, and gives right results either way."""
+"""Several placements on streams, against one stream: the first calls take turns, and what is
+fastest stays. Each call is the user's own, and gives right results whichever it is."""
 
 import statistics
 import threading
@@ -28,13 +28,13 @@ class HostClock:
 
 
 class Trial:
-    """``ways`` is (on one stream, on several), which have ``run``; ``run`` is that of either, and
-    in the end of the one that is ``chosen``."""
+    """``ways`` have ``run``, the first of them on one stream; ``run`` is that of any, and in the end of
+    the one that is ``chosen``."""
 
     def __init__(self, ways, clock, number, written=()):
         self.ways, self.clock, self.number = ways, clock, number
-        self.written = written  # arguments that both write to
-        self.calls, self.timed = 0, ([], [])
+        self.written = written  # arguments that all write to
+        self.calls, self.timed = 0, [[] for _ in ways]
         self.chosen = None
         self.lock = threading.Lock()
 
@@ -46,9 +46,9 @@ class Trial:
         try:
             if self._decide():
                 return self.chosen.run(args)
-            which = self.calls % 2
+            which = self.calls % len(self.ways)
             self.calls += 1
-            if self.calls <= 2 * WARM:
+            if self.calls <= len(self.ways) * WARM:
                 return self.ways[which].run(args)
             began = self.clock.begin()
             results = self.ways[which].run(args)
@@ -64,12 +64,13 @@ class Trial:
         if min(map(len, self.timed)) < ROUNDS:
             return False
         seconds = [[self.clock.seconds(t) for t in timed[:ROUNDS]] for timed in self.timed]
-        if None in seconds[0] + seconds[1]:
+        if any(None in times for times in seconds):
             return False
-        one, several = map(statistics.median, seconds)
-        self.chosen = self.ways[several <= one * BETTER]
-        self.several = self.chosen is self.ways[1]
-        logger.info("graph %d: %.1f us on one stream, %.1f on several: %s stays", self.number,
-                    one * 1e6, several * 1e6, "the latter" if self.several else "the former")  # fmt: skip
-        self.ways = (self.chosen, self.chosen)
+        one, *several = map(statistics.median, seconds)
+        self.several = min(several) <= one * BETTER
+        self.chosen = self.ways[1 + several.index(min(several)) if self.several else 0]
+        logger.info("graph %d: %.1f us on one stream, %s on several: %s stays", self.number, one * 1e6,
+                    " and ".join(f"{s * 1e6:.1f}" for s in several),
+                    "the fastest of those" if self.several else "the former")  # fmt: skip
+        self.ways = (self.chosen,)
         return True

@@ -79,7 +79,7 @@ void weir__streams_number(struct weir__compile *c)
 weir_status weir__pass_streams(struct weir__compile *c)
 {
     size_t nnodes = (size_t)c->g->nnodes;
-    bool automatic = c->options.streams == WEIR_STREAMS_AUTO;
+    bool automatic = c->options.streams != WEIR_STREAMS_EXPLICIT;
     weir_status st;
 
     if ((st = weir__streams_check(c->g, &c->options)))

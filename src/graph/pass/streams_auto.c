@@ -1,4 +1,5 @@
-/* streams=auto: places nodes without a label on streams of their own where that pays.
+/* streams=auto: places nodes without a label on streams of their own where that pays; streams=siblings
+ * places them without asking.
  *
  * Placements are made in several ways and judged by one measure: the simulated time on
  * the device's cores, plus a price for every sync. Streams that do not earn their syncs
@@ -16,6 +17,7 @@
 #define LARGE 20000
 #define LARGE_STREAMS 3
 #define CHAINS_MAX 1024
+#define SIBLING_STREAMS 3 /* beside the caller's: keys and values, or a product and what is small */
 
 static const char *const tags[WEIR__AUTO_STREAMS] = {
     "auto:1", "auto:2",  "auto:3",  "auto:4",  "auto:5",  "auto:6",  "auto:7", "auto:8",
@@ -150,12 +152,27 @@ static void keep(struct placing *p, double alone)
                 count++;
             }
         c->streams[c->nstreams++] = (struct weir__plan_stream){.tag = tags[s - p->first]};
-        weir__text_add(&c->notes, "stream %s: %d nodes, without it %.1f us more are expected\n",
-                       tags[s - p->first], count, p->gain[i] / 1000);
+        if (c->options.streams == WEIR_STREAMS_AUTO)
+            weir__text_add(&c->notes, "stream %s: %d nodes, without it %.1f us more are expected\n",
+                           tags[s - p->first], count, p->gain[i] / 1000);
     }
-    weir__text_add(&c->notes, "streams=auto: %.1f us are expected instead of %.1f us\n",
+    weir__text_add(&c->notes, "streams=%s: %.1f us are expected instead of %.1f us\n",
+                   c->options.streams == WEIR_STREAMS_AUTO ? "auto" : "siblings",
                    p->best_price / 1000, alone / 1000);
     weir__streams_number(c);
+}
+
+/* What taking a stream out would cost is not asked: whoever wants siblings side by side measures. */
+static weir_status take_siblings(struct placing *p, double alone)
+{
+    weir_status st;
+
+    if ((st = weir__place_siblings(p->c, p->movable, p->first,
+                                   (int)weir__min(SIBLING_STREAMS, p->most), p->best)) ||
+        (st = judge(p, p->best, &p->best_price)))
+        return st;
+    keep(p, alone);
+    return p->c->notes.failed ? weir__fail_nomem("allocating notes of the streams") : WEIR_OK;
 }
 
 static weir_status choose(struct placing *p)
@@ -168,6 +185,8 @@ static weir_status choose(struct placing *p)
         return st;
     p->best_price = alone;
     memcpy(p->best, c->stream, (size_t)c->g->nnodes * sizeof *p->best);
+    if (c->options.streams == WEIR_STREAMS_SIBLINGS)
+        return take_siblings(p, alone);
     if ((st = try_placements(p)) || (st = take_out_useless(p)))
         return st;
     if (p->best_price < MARGIN * alone)

@@ -254,3 +254,76 @@ weir_status weir__place_chains(const struct weir__compile *c, const bool *movabl
     weir__free(h.before);
     return st;
 }
+
+/* ---- siblings ---- */
+
+struct siblings {
+    const struct weir__compile *c;
+    int first;
+    int *stream;
+    int *fork;  /* by node on an added stream: the node whose result its stream began with */
+    int *taken; /* by node: products that read its result */
+};
+
+/* The last node that v waits for, or -1. */
+static int last_pred(const struct weir__compile *c, int v)
+{
+    int last = -1;
+
+    for (int i = c->edges.first[v]; i < c->edges.first[v + 1]; i++)
+        if (c->live[c->edges.preds[i]])
+            last = (int)weir__max(last, c->edges.preds[i]);
+    return last;
+}
+
+/* On the first added stream that v waits for; on the caller's if that is none, or if v waits for more of
+ * the caller's than the stream itself did. */
+static void follow(const struct siblings *p, int v)
+{
+    const struct weir__edges *edges = &p->c->edges;
+    int s = 0, fork = 0;
+
+    for (int i = edges->first[v]; i < edges->first[v + 1]; i++) {
+        int u = edges->preds[i];
+
+        if (p->c->live[u] && p->stream[u] >= p->first && (!s || p->stream[u] < s)) {
+            s = p->stream[u];
+            fork = p->fork[u];
+        }
+    }
+    for (int i = edges->first[v]; s && i < edges->first[v + 1]; i++) {
+        int u = edges->preds[i];
+
+        if (p->c->live[u] && p->stream[u] < p->first && u > fork)
+            s = 0;
+    }
+    p->stream[v] = s;
+    p->fork[v] = fork;
+}
+
+weir_status weir__place_siblings(const struct weir__compile *c, const bool *movable, int first, int n,
+                                 int *stream)
+{
+    size_t nnodes = (size_t)c->g->nnodes;
+    struct siblings p = {.c = c, .first = first, .stream = stream};
+
+    if (!(p.fork = weir__calloc(2 * nnodes, sizeof *p.fork)))
+        return weir__fail_nomem("placing %zu nodes", nnodes);
+    p.taken = p.fork + nnodes;
+    for (int v = 0; v < c->g->nnodes; v++) {
+        int u = last_pred(c, v);
+
+        stream[v] = c->stream[v];
+        if (!c->live[v] || !movable[v])
+            continue;
+        if (n > 0 && u >= 0 && weir__node_engine(&c->g->nodes[v]) == WEIR_ENGINE_CUBE &&
+            p.taken[u]++) {
+            stream[v] = first + (p.taken[u] - 2) % n;
+            p.fork[v] = u;
+        } else {
+            follow(&p, v);
+        }
+    }
+    weir__free(p.fork);
+    return WEIR_OK;
+}

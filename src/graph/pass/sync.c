@@ -86,6 +86,37 @@ static weir_status add_needed(struct pass *p, int *clock)
     return st;
 }
 
+static void want_preds(struct pass *p, int v)
+{
+    struct weir__compile *c = p->c;
+
+    for (int i = c->edges.first[v]; i < c->edges.first[v + 1]; i++) {
+        int pred = c->edges.preds[i];
+
+        if (c->live[pred] && c->stream[pred] != c->stream[v])
+            want(p, c->stream[pred], c->position[pred]);
+    }
+}
+
+/* Whether w is likely to be one launch with v, if it waits for nothing, and all that it waits for comes
+ * before v in the program. */
+static bool can_wait_at(const struct weir__compile *c, int v, int w)
+{
+    const struct weir__node *a = &c->g->nodes[v], *b = &c->g->nodes[w];
+    bool follows = false;
+
+    if (weir__node_engine(a) != WEIR_ENGINE_VECTOR || weir__node_engine(b) != WEIR_ENGINE_VECTOR ||
+        !a->nout || !b->nout ||
+        weir__view_numel(&a->out[0].view) != weir__view_numel(&b->out[0].view))
+        return false;
+    for (int i = c->edges.first[w]; i < c->edges.first[w + 1]; i++) {
+        follows |= c->edges.preds[i] == v;
+        if (c->live[c->edges.preds[i]] && c->edges.preds[i] > v)
+            return false;
+    }
+    return follows;
+}
+
 static weir_status sync_node(struct pass *p, int v)
 {
     struct weir__compile *c = p->c;
@@ -98,12 +129,11 @@ static weir_status sync_node(struct pass *p, int v)
         memcpy(clock, clock_of(p, before), (size_t)c->nstreams * sizeof *clock);
         clock[stream] = position;
     }
-    for (int i = c->edges.first[v]; i < c->edges.first[v + 1]; i++) {
-        int pred = c->edges.preds[i];
-
-        if (c->live[pred] && c->stream[pred] != stream)
-            want(p, c->stream[pred], c->position[pred]);
-    }
+    want_preds(p, v);
+    /* Siblings that are multiplied with each other: silu(gate) * up stays one launch. */
+    if (c->options.streams == WEIR_STREAMS_SIBLINGS && position + 1 < c->streams[stream].nnodes &&
+        can_wait_at(c, v, weir__node_at(c, stream, position + 1)))
+        want_preds(p, weir__node_at(c, stream, position + 1));
     return add_needed(p, clock);
 }
 

@@ -45,10 +45,14 @@ weir_status weir_compile_mode_parse(const char *name, weir_compile_mode *out)
 weir_status weir_stream_placement_parse(const char *name, weir_stream_placement *out)
 {
     WEIR__NEED(out, "out");
-    *out = name && !strcmp(name, "auto") ? WEIR_STREAMS_AUTO : WEIR_STREAMS_EXPLICIT;
-    if (!name || *out == WEIR_STREAMS_AUTO || !strcmp(name, "explicit"))
-        return WEIR_OK;
-    return weir__fail(WEIR_EINVAL, "streams '%s' is neither explicit nor auto", name);
+    static const char *const names[] = {"explicit", "auto", "siblings"};
+
+    for (size_t i = 0; i < weir__countof(names); i++)
+        if (!strcmp(name ? name : names[0], names[i])) {
+            *out = (weir_stream_placement)i;
+            return WEIR_OK;
+        }
+    return weir__fail(WEIR_EINVAL, "streams '%s' is none of explicit, auto, siblings", name);
 }
 
 static weir_status check_options(const weir_graph *g, const weir_compile_options *o)
@@ -58,9 +62,9 @@ static weir_status check_options(const weir_graph *g, const weir_compile_options
     if (o->mode > WEIR_COMPILE_EAGER)
         return weir__fail(WEIR_EINVAL, "compile mode %d is out of range: 0..%d", (int)o->mode,
                           WEIR_COMPILE_EAGER);
-    if (o->streams > WEIR_STREAMS_AUTO)
+    if (o->streams > WEIR_STREAMS_SIBLINGS)
         return weir__fail(WEIR_EINVAL, "stream placement %d is out of range: 0..%d",
-                          (int)o->streams, WEIR_STREAMS_AUTO);
+                          (int)o->streams, WEIR_STREAMS_SIBLINGS);
     if (o->nranks && !o->ranks)
         return weir__fail(WEIR_EINVAL, "the array of %zu ranks is NULL", o->nranks);
     return weir__graph_cores(g, o->cores, &cores);

@@ -62,7 +62,7 @@ static weir_status keep_options(struct weir__dynamic *d, const weir_compile_opti
         d->ranks[d->options.nranks] = options->ranks[d->options.nranks];
         weir__group_hold(d->ranks[d->options.nranks]->group);
     }
-    if (options->streams == WEIR_STREAMS_AUTO && (!multi || strcmp(multi, "1"))) {
+    if (options->streams != WEIR_STREAMS_EXPLICIT && (!multi || strcmp(multi, "1"))) {
         d->options.streams = WEIR_STREAMS_EXPLICIT;
         weir__log(WEIR_LOG_WARN, "a graph of dynamic shapes gets no automatic streams unless "
                                  "ENABLE_DYNAMIC_SHAPE_MULTI_STREAM is 1; its stream labels stay");

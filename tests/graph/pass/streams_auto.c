@@ -106,6 +106,30 @@ TEST(streams_auto, engines_that_share_no_cores_overlap)
     synthetic_fini(&s);
 }
 
+/* 0 is what products 1, 2 and 3 read; 4 follows 2; 5 reads 4 and 3, 6 reads 5 and 1. */
+TEST(streams_auto, siblings_go_side_by_side_without_being_asked_for_a_gain)
+{
+    static const int edges[][2] = {{0, 1}, {0, 2}, {0, 3}, {2, 4}, {4, 5}, {3, 5}, {5, 6}, {1, 6}};
+    static const int streams[] = {0, 0, 1, 2, 1, 1, 0};
+    struct weir__op cube;
+    struct synthetic s;
+
+    independent(&s, 7, 1); /* far too short to be worth a sync */
+    synthetic_set_edges(&s, edges, sizeof edges / sizeof *edges);
+    cube = *s.g.nodes[0].op;
+    cube.engine = WEIR_ENGINE_CUBE;
+    for (int v = 1; v <= 3; v++)
+        s.g.nodes[v].op = &cube;
+    s.dev.props.cores = (weir_cores){8, 8};
+    s.c.options.streams = WEIR_STREAMS_SIBLINGS;
+    CHECK_OK(weir__pass_streams(&s.c));
+    CHECK_EQ(s.c.nstreams, 3);
+    for (int v = 0; v < 7; v++)
+        CHECK_EQ(s.c.stream[v], streams[v]);
+    CHECK_STR(s.c.notes.data, "streams=siblings: ");
+    synthetic_fini(&s);
+}
+
 TEST(streams_auto, labels_and_super_kernels_stay_where_they_are)
 {
     struct synthetic_options o = {.nodes = 60, .streams = 3, .reads = 1, .window = 6, .us = 9};

@@ -38,7 +38,7 @@ TEST(plan, compile_refuses_what_conflicts)
     CHECK_STR(weir_last_error(), "single_stream");
     CHECK_STATUS(weir_graph_compile(g, &(weir_compile_options){.mode = 7}, &plan), WEIR_EINVAL);
     CHECK_STR(weir_last_error(), "compile mode 7 is out of range: 0..2");
-    CHECK_STATUS(weir_graph_compile(g, &(weir_compile_options){.streams = 2}, &plan), WEIR_EINVAL);
+    CHECK_STATUS(weir_graph_compile(g, &(weir_compile_options){.streams = 3}, &plan), WEIR_EINVAL);
     CHECK_STATUS(weir_graph_compile(g, &(weir_compile_options){.cores = "2"}, &plan), WEIR_EINVAL);
     CHECK_STATUS(weir_graph_compile(g, &(weir_compile_options){.cores = "2|999"}, &plan),
                  WEIR_ERANGE);
@@ -452,6 +452,10 @@ TEST(plan, modes_and_placements_have_names)
     CHECK_STR(weir_last_error(), "max-autotune, reduce-overhead, eager");
     CHECK_OK(weir_stream_placement_parse("auto", &placement));
     CHECK_EQ(placement, WEIR_STREAMS_AUTO);
+    CHECK_OK(weir_stream_placement_parse("siblings", &placement));
+    CHECK_EQ(placement, WEIR_STREAMS_SIBLINGS);
+    CHECK_OK(weir_stream_placement_parse(NULL, &placement));
+    CHECK_EQ(placement, WEIR_STREAMS_EXPLICIT);
     CHECK_STATUS(weir_stream_placement_parse("many", &placement), WEIR_EINVAL);
     CHECK_STR(weir_last_error(), "'many'");
 }

@@ -116,7 +116,7 @@ TEST_TIMEOUT(plan, random_graphs_give_the_bits_of_eager_calls, 240)
         compare_with_eager(
             spec, &o,
             &(weir_compile_options){
-                .streams = seed % 2 ? WEIR_STREAMS_EXPLICIT : WEIR_STREAMS_AUTO,
+                .streams = (weir_stream_placement)(seed / 3 % 3),
                 .mode = seed % 3 ? WEIR_COMPILE_REDUCE_OVERHEAD : WEIR_COMPILE_MAX_AUTOTUNE,
             });
     }

@@ -50,7 +50,17 @@ def test_what_is_faster_by_more_than_noise_stays(several, kept):
     turns = 2 * (trial.WARM + trial.ROUNDS)
     assert names[:turns] == ["one", "several"] * (turns // 2)
     assert set(names[turns:]) == {kept} and made.several == (kept == "several")
-    assert made.ways == (made.chosen, made.chosen)  # the other one is let go
+    assert made.ways == (made.chosen,)  # the other one is let go
+
+
+def test_the_fastest_of_several_stays():
+    clock = Clock()
+    ways = Way("one", 1.0, clock), Way("auto", 0.9, clock), Way("siblings", 0.8, clock)
+    made = trial.Trial(ways, clock, 0)
+    names = [made.run([])[0] for _ in range(60)]
+    turns = 3 * (trial.WARM + trial.ROUNDS)
+    assert names[:turns] == ["one", "auto", "siblings"] * (turns // 3)
+    assert set(names[turns:]) == {"siblings"} and made.several
 
 
 def test_times_that_are_not_known_yet_are_waited_for_without_a_stop():
