@@ -155,9 +155,11 @@ typedef enum weir_compile_mode {
 
 typedef enum weir_stream_placement {
     WEIR_STREAMS_EXPLICIT, /* "explicit": as labels say */
-    WEIR_STREAMS_AUTO,     /* "auto": what has no label is placed as well, where that is expected to pay */
-    WEIR_STREAMS_SIBLINGS, /* "siblings": products that read one result, and what follows them alone, go side by
-                            * side on up to four streams, whatever is expected: for callers who measure */
+    WEIR_STREAMS_AUTO, /* "auto": what has no label is placed as well, where that is expected to pay
+                        */
+    WEIR_STREAMS_SIBLINGS, /* "siblings": products that read one result, and what follows them
+                            * alone, go side by side on up to four streams, whatever is expected:
+                            * for callers who measure */
 } weir_stream_placement;
 
 /* From the names above; NULL means the first.

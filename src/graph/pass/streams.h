@@ -33,10 +33,10 @@ weir_status weir__streams_auto(struct weir__compile *c);
 weir_status weir__place_earliest(const struct weir__compile *c, const struct weir__estimates *e,
                                  const bool *movable, int first, int n, double sync_ns,
                                  int *stream);
-/* Products that read one result side by side; what follows one of them alone stays on its stream, and
- * where streams meet the first of them goes on. Places of other nodes are stream 0. */
-weir_status weir__place_siblings(const struct weir__compile *c, const bool *movable, int first, int n,
-                                 int *stream);
+/* Products that read one result side by side; what follows one of them alone stays on its stream,
+ * and where streams meet the first of them goes on. Places of other nodes are stream 0. */
+weir_status weir__place_siblings(const struct weir__compile *c, const bool *movable, int first,
+                                 int n, int *stream);
 /* Chains of the graph such that independent nodes are never on the same one, and the
  * fewest edges cross between chains: the largest matching of the minimum equivalent
  * graph. *nchains may be more than n; they are then folded onto n. For small graphs:

@@ -1,5 +1,5 @@
-/* streams=auto: places nodes without a label on streams of their own where that pays; streams=siblings
- * places them without asking.
+/* streams=auto: places nodes without a label on streams of their own where that pays;
+ * streams=siblings places them without asking.
  *
  * Placements are made in several ways and judged by one measure: the simulated time on
  * the device's cores, plus a price for every sync. Streams that do not earn their syncs
@@ -17,7 +17,8 @@
 #define LARGE 20000
 #define LARGE_STREAMS 3
 #define CHAINS_MAX 1024
-#define SIBLING_STREAMS 3 /* beside the caller's: keys and values, or a product and what is small */
+#define SIBLING_STREAMS 3 /* beside the caller's: keys and values, or a product and what is small \
+                           */
 
 static const char *const tags[WEIR__AUTO_STREAMS] = {
     "auto:1", "auto:2",  "auto:3",  "auto:4",  "auto:5",  "auto:6",  "auto:7", "auto:8",
@@ -162,7 +163,8 @@ static void keep(struct placing *p, double alone)
     weir__streams_number(c);
 }
 
-/* What taking a stream out would cost is not asked: whoever wants siblings side by side measures. */
+/* What taking a stream out would cost is not asked: whoever wants siblings side by side measures.
+ */
 static weir_status take_siblings(struct placing *p, double alone)
 {
     weir_status st;

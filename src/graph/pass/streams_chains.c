@@ -276,8 +276,8 @@ static int last_pred(const struct weir__compile *c, int v)
     return last;
 }
 
-/* On the first added stream that v waits for; on the caller's if that is none, or if v waits for more of
- * the caller's than the stream itself did. */
+/* On the first added stream that v waits for; on the caller's if that is none, or if v waits for
+ * more of the caller's than the stream itself did. */
 static void follow(const struct siblings *p, int v)
 {
     const struct weir__edges *edges = &p->c->edges;
@@ -301,8 +301,8 @@ static void follow(const struct siblings *p, int v)
     p->fork[v] = fork;
 }
 
-weir_status weir__place_siblings(const struct weir__compile *c, const bool *movable, int first, int n,
-                                 int *stream)
+weir_status weir__place_siblings(const struct weir__compile *c, const bool *movable, int first,
+                                 int n, int *stream)
 {
     size_t nnodes = (size_t)c->g->nnodes;
     struct siblings p = {.c = c, .first = first, .stream = stream};

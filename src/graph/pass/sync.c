@@ -98,8 +98,8 @@ static void want_preds(struct pass *p, int v)
     }
 }
 
-/* Whether w is likely to be one launch with v, if it waits for nothing, and all that it waits for comes
- * before v in the program. */
+/* Whether w is likely to be one launch with v, if it waits for nothing, and all that it waits for
+ * comes before v in the program. */
 static bool can_wait_at(const struct weir__compile *c, int v, int w)
 {
     const struct weir__node *a = &c->g->nodes[v], *b = &c->g->nodes[w];

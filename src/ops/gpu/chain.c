@@ -115,8 +115,10 @@ static bool add_step(struct weir__chain *c, const struct weir__ew *e, bool keep)
     if (c->nsteps == WEIR__CHAIN_STEPS || (c->nsteps && c->numel != e->numel) ||
         !is_packed(e, e->out_stride))
         return false;
-    *step = (struct weir__chain_step){
-        .code = weir__gpu_ew_code(e), .nin = e->nin, .out_type = e->out_type, .out = WEIR__CHAIN_NOWHERE};
+    *step = (struct weir__chain_step){.code = weir__gpu_ew_code(e),
+                                      .nin = e->nin,
+                                      .out_type = e->out_type,
+                                      .out = WEIR__CHAIN_NOWHERE};
     for (int i = 0; i < WEIR__EW_MAX_IN; i++) {
         step->in_type[i] = e->in_type[i < e->nin ? i : 0];
         if (i < e->nin && !add_input(c, e, i, &step->in[i]))

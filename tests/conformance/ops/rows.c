@@ -70,9 +70,9 @@ static void check_scatter(weir_device *dev, const struct rows *r, weir_dtype dty
 CONFORMANCE(exact, rows_scattered_by_one_index_each_are_those_of_an_index_for_every_element)
 {
     static const struct rows shapes[] = {
-        {1, 7, 40, 64, 0}, {2, 50, 9, 64, 0}, {1, 3, 1500, 48, 0}, {1, 1100, 1060, 1024, 0},
-        {3, 5, 20, 33, 0}, {1, 6, 30, 64, 3}, {1, 2, 5, 2500, 0},  {1, 1, 12, 40, 0},
-        {12, 1, 30, 64, 0}, {5, 1, 7, 33, 0}, {4, 1, 9, 64, 3},
+        {1, 7, 40, 64, 0},  {2, 50, 9, 64, 0}, {1, 3, 1500, 48, 0}, {1, 1100, 1060, 1024, 0},
+        {3, 5, 20, 33, 0},  {1, 6, 30, 64, 3}, {1, 2, 5, 2500, 0},  {1, 1, 12, 40, 0},
+        {12, 1, 30, 64, 0}, {5, 1, 7, 33, 0},  {4, 1, 9, 64, 3},
     };
     static const weir_dtype types[] = {WEIR_BF16, WEIR_F32, WEIR_I8, WEIR_F16,
                                        WEIR_I64,  WEIR_F64, WEIR_I32};

@@ -19,8 +19,8 @@ static weir_tensor *noise(weir_device *dev, weir_dtype dtype, int ndim, const in
 
 /* ---- attention ---- */
 
-/* ONE_KEY: all keys are one in memory, which the GPU does not fetch whole tiles of. HIDDEN: the mask
- * hides all keys but the second hundred of every four, from all rows alike. */
+/* ONE_KEY: all keys are one in memory, which the GPU does not fetch whole tiles of. HIDDEN: the
+ * mask hides all keys but the second hundred of every four, from all rows alike. */
 enum mask { NO_MASK = 0, BOOL_MASK = 1, ADDED_MASK = 2, ONE_KEY = 4, HIDDEN = 8 };
 
 struct attention {
