@@ -17,8 +17,8 @@
 #define LARGE 20000
 #define LARGE_STREAMS 3
 #define CHAINS_MAX 1024
-#define SIBLING_STREAMS 3 /* beside the caller's: keys and values, or a product and what is small \
-                           */
+/* Beside the caller's: keys and values, or a product and what is small. */
+#define SIBLING_STREAMS 3
 
 static const char *const tags[WEIR__AUTO_STREAMS] = {
     "auto:1", "auto:2",  "auto:3",  "auto:4",  "auto:5",  "auto:6",  "auto:7", "auto:8",
