@@ -63,7 +63,7 @@ static void compare_many(const struct shape *shape, int count, int rare)
 {
     struct tally tally = {0};
 
-    for (int i = 0; i < count / TEST_SLOWDOWN_ALONE; i++) {
+    for (int i = 0; i < count / TEST_SLOWDOWN_ALONE / (TEST_SANITIZED ? 2 : 1); i++) {
         struct weir__check_program p;
 
         test_note("seed %d", i);

@@ -80,11 +80,11 @@ TEST(answers, cores_for_attention_leave_some_for_experts)
 
     d.cube = 24;
     d.vector = 40;
-    CHECK_STATUS(weir__deploy_settle(dev, &m, &d), WEIR_EINVAL);
+    CHECK_STATUS(weir__deploy_complete(dev, &m, &d), WEIR_EINVAL);
     CHECK_STR(weir_last_error(), "leave none for experts");
     d.cube = 8;
     d.placement = WEIR__PLACE_SINGLE;
-    CHECK_STATUS(weir__deploy_settle(dev, &m, &d), WEIR_EINVAL);
+    CHECK_STATUS(weir__deploy_complete(dev, &m, &d), WEIR_EINVAL);
     CHECK_STR(weir_last_error(), "only two microbatches");
     CHECK_OK(weir_device_close(dev));
 }

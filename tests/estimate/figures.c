@@ -225,7 +225,7 @@ TEST(figures, the_best_share_of_the_cores_is_the_published_one)
     d.prompt = 4096;
     d.accept = 0.7;
     CHECK_OK(weir_device_open(A3, &dev));
-    CHECK_OK(weir__deploy_settle(dev, &m, &d));
+    CHECK_OK(weir__deploy_complete(dev, &m, &d));
     CHECK_EQ(d.cube, 16);
     CHECK_EQ(d.vector, 32);
     CHECK_OK(weir_device_close(dev));

@@ -97,7 +97,7 @@ TEST(roofline, no_estimate_is_faster_than_memory_and_cores)
         weir_device *dev;
 
         CHECK_OK(weir_device_open(specs[s], &dev));
-        for (int i = 0; i < TRIALS / (TEST_THREADS_WATCHED ? 30 : 1); i++) {
+        for (int i = 0; i < TRIALS / TEST_SLOWDOWN_ALONE; i++) {
             const struct published_config *c = &published_configs[draw(PUBLISHED_CONFIGS)];
             const struct weir__profile *p = &dev->model->profile;
             struct weir__estimate e;

@@ -44,16 +44,30 @@ static void run_crowd(const struct call *c, weir_stream *const *streams, const i
     }
 }
 
+/* Which threads meet does not depend on the type: where they are watched, the smallest and the
+ * largest number of the operator's types are enough. */
+static bool is_tried(unsigned types, int type)
+{
+    bool has = types & 1u << type;
+
+    return has && (!TEST_THREADS_WATCHED || !(types >> type >> 1) || !(types & ((1u << type) - 1)));
+}
+
 static void check_same_bits(weir_device *dev, const char *name)
 {
     static const int limits[CROWD] = {1, 2, 3, 7, 1 << 20, 1 << 20};
     const struct op_case *op = op_case_find(name);
     weir_stream *streams[CROWD];
+    weir_device_props props;
+
+    weir_device_get_props(dev, &props, sizeof props);
+    if (props.cores.cube == 1 && props.cores.vector == 1)
+        SKIP("every limit of one core is the same");
 
     for (int k = 0; k < CROWD; k++)
         streams[k] = new_stream(dev);
     for (int type = 0; type < WEIR_DTYPE_COUNT; type++)
-        for (uint64_t salt = 0; salt < 1 + repeats(dev, 3) && op->types & 1u << type; salt++) {
+        for (uint64_t salt = 0; salt < 1 + repeats(dev, 3) && is_tried(op->types, type); salt++) {
             struct result results[CROWD] = {{.size = {0}}};
             struct call c;
 

@@ -140,12 +140,16 @@ static void check_attention(weir_device *dev, const struct attention *c, weir_dt
     weir_tensor_release(out);
 }
 
+/* Cases of many heads only count tiles: on the fake GPU, which takes seconds for one, each has one
+ * of the types. */
 static void check_attentions(weir_device *dev, const struct attention *cases, size_t n)
 {
     static const weir_dtype types[] = {WEIR_F16, WEIR_BF16};
 
     for (size_t i = 0; i < n; i++)
         for (size_t t = 0; t < countof(types); t += EVERY) {
+            if (cases[i].heads > 100 && is_fake(dev) && t != i % 2)
+                continue;
             test_note("case %zu, %s", i, weir_dtype_name(types[t]));
             check_attention(dev, &cases[i], types[t]);
         }

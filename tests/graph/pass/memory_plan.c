@@ -6,7 +6,7 @@
 #include "graph/pass/synthetic.h"
 #include "harness/test.h"
 
-enum { GRAPHS = 2000 / TEST_SLOWDOWN };
+enum { GRAPHS = 2000 / TEST_SLOWDOWN_ALONE };
 
 static struct synthetic_options some_options(uint64_t seed, int max_nodes)
 {
@@ -269,7 +269,7 @@ TEST(memory_plan, shares_only_what_is_over_and_is_near_the_best_known)
 
 TEST(memory_plan, stays_near_the_best_known_on_larger_graphs)
 {
-    for (int i = 0; i < 12 / TEST_SLOWDOWN; i++) {
+    for (int i = 0; i < (TEST_THREADS_WATCHED ? 1 : 12 / TEST_SLOWDOWN); i++) {
         struct synthetic_options o = some_options((uint64_t)i, 1);
         struct synthetic s;
         struct things t;

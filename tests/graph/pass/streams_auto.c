@@ -6,7 +6,7 @@
 #include "graph/pass/synthetic.h"
 #include "harness/test.h"
 
-enum { GRAPHS = 400 / TEST_SLOWDOWN };
+enum { GRAPHS = 400 / TEST_SLOWDOWN_ALONE };
 
 /* On a device of `cores` cores. Costs: below 10 us a node takes one core, above it is cut
  * into blocks. */

@@ -4,7 +4,7 @@
 #include "graph/pass/synthetic.h"
 #include "harness/test.h"
 
-enum { GRAPHS = 4000 / TEST_SLOWDOWN };
+enum { GRAPHS = 4000 / TEST_SLOWDOWN_ALONE };
 
 static struct synthetic_options some_options(uint64_t seed, int max_nodes)
 {
